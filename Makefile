@@ -1,0 +1,22 @@
+.PHONY: build release test demo format clean setup
+
+build: setup  ## build/slipstream, for the GPU at hand
+	. build/env.sh && cmake --preset release >build/configure.log && cmake --build build
+
+release: setup  ## build/dist/slipstream, for all GPUs from sm_75 to sm_120
+	. build/env.sh && cmake --preset dist && cmake --build build/dist
+
+test:
+	scripts/test.sh
+
+demo: build
+	scripts/demo.sh
+
+format:
+	scripts/test.sh format
+
+setup:
+	@scripts/setup.sh
+
+clean:
+	rm -rf build

@@ -1,0 +1,399 @@
+#!/usr/bin/env python3
+"""Speed of the PyTorch loops people have for the segmentation workload (W1).
+
+Each loop has a process of its own, because a loop may die (the published pipelined loop can end in
+a device-side assertion): that is a result. The processes of one batch size take turns: one measures
+at a time, repeats are interleaved, loader workers live only while their loop is measured. A figure
+{"value", "low", "high", "unit", "n"} is the median of n repeats with a 95 % interval (Student's t).
+"""
+
+import argparse
+import contextlib
+import gc
+import json
+import os
+import signal
+import statistics
+import subprocess
+import time
+from itertools import islice, pairwise, repeat
+from multiprocessing import Pipe, get_context
+from pathlib import Path
+
+import numpy
+import torch
+from PIL import Image
+from torch import nn
+
+CLASSES = 10
+IMAGES = "*.[jp][pn]g"
+WARMUP_STEPS = 10
+
+
+class Model:
+    """W1: encoder (frozen, eval), decoder (trained), optimiser; tuned: channels-last, fused."""
+
+    def __init__(self, image_size, device, tuned):
+        levels = list(pairwise(16 << level for level in range(image_size.bit_length())))
+        encoder, decoder = [nn.Conv2d(3, 16, kernel_size=1)], []
+        for fine, coarse in levels:
+            encoder += [nn.ReLU(inplace=True), nn.Conv2d(fine, coarse, 2, stride=2)]
+        for fine, coarse in reversed(levels):
+            decoder += [nn.ConvTranspose2d(coarse, fine, 2, stride=2), nn.ReLU(inplace=True)]
+        decoder.append(nn.Conv2d(16, CLASSES, kernel_size=3, padding=1))
+        layout = torch.channels_last if tuned else torch.contiguous_format
+        self.encoder = nn.Sequential(*encoder).requires_grad_(False).eval()
+        self.encoder.to(device, memory_format=layout)
+        self.decoder = nn.Sequential(*decoder).train().to(device, memory_format=layout)
+        self.optimizer = torch.optim.SGD(self.decoder.parameters(), lr=1e-3, fused=tuned or None)
+
+    def encode(self, inputs):
+        with torch.no_grad():
+            return self.encoder(inputs)
+
+    def train_decoder(self, features, labels):
+        self.optimizer.zero_grad(set_to_none=True)
+        nn.functional.cross_entropy(self.decoder(features), labels).backward()
+        self.optimizer.step()
+
+
+class Samples(torch.utils.data.Dataset):
+    """uint8 images with label maps: random ones, made anew at each access, or a folder's files
+    read by Pillow. Files repeat within an epoch, so a small folder's short epochs cost nothing."""
+
+    def __init__(self, folder, size, channels_last, label_type):
+        self.size, self.label_type = (size, size), label_type
+        self.shape = (size, size, 3) if channels_last else (3, size, size)
+        self.images = sorted(Path(folder, "images").glob(IMAGES)) if folder else None
+
+    def __len__(self):
+        return 1 << 19
+
+    def __getitem__(self, index):
+        if self.images is None:
+            labels = torch.randint(0, CLASSES, self.size, dtype=self.label_type)
+            return torch.randint(0, 256, self.shape, dtype=torch.uint8), labels
+        path = self.images[index % len(self.images)]
+        mask = Image.open(path.parents[1] / "masks" / f"{path.stem}.png")
+        mask = mask.resize(self.size, Image.Resampling.NEAREST)
+        image = Image.open(path).convert("RGB").resize(self.size, Image.Resampling.BILINEAR)
+        labels = torch.from_numpy(numpy.array(mask, dtype=numpy.uint8)).to(self.label_type)
+        return torch.from_numpy(numpy.array(image)), labels
+
+
+def endless_batches(cell, labels, source):
+    """Batches without end: from a DataLoader (plain for the article's loops, tuned for others), or
+    one random batch again and again: from the device, pinned (host) or plain memory."""
+    folder = cell.data if source == "files" else None
+    data = Samples(folder, cell.image_size, cell.tuned, getattr(torch, labels))
+    if source in ("loader", "files"):
+        extra = {"pin_memory": cell.device == "cuda", "persistent_workers": True,
+                 "prefetch_factor": 4, "shuffle": True} if cell.tuned else {}
+        loader = torch.utils.data.DataLoader(data, cell.batch_size, num_workers=cell.workers,
+                                             multiprocessing_context="fork", **extra)
+        while True:
+            yield from loader
+    fields = [torch.stack(field) for field in zip(*(data[i] for i in range(cell.batch_size)))]
+    if source == "device":
+        fields = [field.to(cell.device) for field in fields]
+    elif source == "host":
+        fields = [field.pin_memory() for field in fields]
+    yield from repeat(fields)
+
+
+def as_float(images):
+    """Images stored (batch, height, width, channel) as a channels-last float tensor."""
+    return images.permute(0, 3, 1, 2).float()
+
+
+def article_serial(model, batches, device):
+    """The published baseline: copy, cast, encode and train on one stream; default layout, no
+    autotuning, int64 labels, unpinned memory (so its "non-blocking" copies block)."""
+    for data in batches:
+        inputs = data[0].to(device, non_blocking=True).float()
+        labels = data[1].to(device, non_blocking=True)
+        features = model.encode(inputs)
+        model.optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model.decoder(features), labels)
+        loss.backward()
+        model.optimizer.step()
+        yield
+
+
+def article_pipelined(model, batches, device):
+    """The published pipelined loop: copies and casts stay on the current stream, one stream
+    trains on batch n, another encodes batch n+1. The first waits for the second, nothing else
+    waits: the loop may read memory too early, and die. Its gaps are kept on purpose."""
+    encode_stream, train_stream = torch.cuda.Stream(), torch.cuda.Stream()
+    features = None
+    for data in batches:
+        inputs = data[0].to(device, non_blocking=True).float()
+        next_labels = data[1].to(device, non_blocking=True)
+        if features is not None:
+            with torch.cuda.stream(train_stream):
+                train_stream.wait_stream(encode_stream)
+                model.optimizer.zero_grad()
+                loss = nn.functional.cross_entropy(model.decoder(features), labels)
+                loss.backward()
+                model.optimizer.step()
+        with torch.cuda.stream(encode_stream):
+            features = model.encode(inputs)
+            features.record_stream(train_stream)
+        labels = next_labels
+        yield
+
+
+def tuned_serial(model, batches, device):
+    """The serial loop as a good PyTorch user tunes it: channels-last model and input, cuDNN
+    autotuning, pinned uint8 images, non-blocking copies, fused SGD."""
+    for images, labels in batches:
+        features = model.encode(as_float(images.to(device, non_blocking=True)))
+        model.train_decoder(features, labels.to(device, non_blocking=True).long())
+        yield
+
+
+def tuned_graph(model, batches, device):
+    """The tuned step (cast, encode, train, update) in one CUDA graph, from a device-cached batch
+    or a pinned one, whose two copies then go ahead of each replay on the same stream."""
+    sources = next(batches)
+    images, labels = (field.to(device, copy=True) for field in sources)
+
+    def step():
+        model.train_decoder(model.encode(as_float(images)), labels.long())
+
+    torch.cuda.synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        for _ in range(WARMUP_STEPS):
+            step()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    while True:
+        if not sources[0].is_cuda:
+            images.copy_(sources[0], non_blocking=True)
+            labels.copy_(sources[1], non_blocking=True)
+        graph.replay()
+        yield
+
+
+def decoder_alone(model, batches, device):
+    """A limit: train on one batch's cached features and int64 labels; tuned, eager."""
+    images, labels = next(batches)
+    features = model.encode(as_float(images))
+    while True:
+        model.train_decoder(features, labels)
+        yield
+
+
+def encoder_alone(model, batches, device):
+    """A limit: encode one cached float batch; tuned, eager."""
+    inputs = as_float(next(batches)[0])
+    while True:
+        model.encode(inputs)
+        yield
+
+
+LOOPS = {  # generators that yield after each step, and the inputs of each
+    "article_serial": (article_serial, ("loader",)),
+    "article_pipelined": (article_pipelined, ("loader",)),
+    "tuned_serial": (tuned_serial, ("loader", "files", "device")),
+    "tuned_graph": (tuned_graph, ("device", "host")),
+    "decoder_alone": (decoder_alone, ("device",)),
+    "encoder_alone": (encoder_alone, ("device",)),
+}
+
+
+def measure(cell, model, labels, seconds):
+    """Steps per second; the host waits for the device before the first step and after the last."""
+    batches = endless_batches(cell, labels, cell.input)
+    loop = LOOPS[cell.loop][0](model, batches, cell.device)
+    wait = torch.cuda.synchronize if cell.device == "cuda" else int
+
+    def timed(steps):
+        wait()
+        start = time.perf_counter()
+        for _ in range(steps):
+            next(loop)
+        wait()
+        return time.perf_counter() - start
+
+    # Fresh workers deliver in bursts of a batch each: warm up over some, measure over more.
+    pilot = max(WARMUP_STEPS, 2 * cell.workers)
+    _, rate = (pilot / timed(pilot) for _ in range(2))
+    if seconds:  # otherwise a quick look was asked for
+        steps = cell.steps or int(max(WARMUP_STEPS, 6 * cell.workers, rate * seconds))
+        rate = steps / timed(steps)
+    del loop, batches  # ends the loader's workers
+    gc.collect()
+    torch.cuda.empty_cache()
+    return rate
+
+
+def child_main(conn, cell):
+    """Builds the model, says so, then measures one repeat a message, until it is killed."""
+    os.setsid()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # a device-side assertion fills pages
+    try:
+        torch.backends.cudnn.benchmark = cell.tuned
+        torch.manual_seed(1)
+        model = Model(cell.image_size, cell.device, cell.tuned)
+        conn.recv()
+        conn.send({})
+        conn.recv()
+        # Load and tune all kernels before a loader starts: its queue would fill meanwhile.
+        serial = tuned_serial if cell.tuned else article_serial
+        list(islice(serial(model, endless_batches(cell, "int64", "plain"), cell.device), 3))
+        labels, tried = "int64", {}
+        if cell.tuned and cell.input != "device":  # there, a cast in each step could only cost
+            tried = {kind: measure(cell, model, kind, 0) for kind in ("uint8", "int64")}
+            labels = max(tried, key=tried.get)
+        while True:
+            rate = measure(cell, model, labels, cell.seconds)
+            conn.send({"rate": rate, "labels": labels, "labels_tried": tried})
+            conn.recv()
+    except BaseException as error:
+        conn.send(f"{type(error).__name__}: {error}")
+    os._exit(1)
+
+
+class Runner:
+    """One cell's process, seen from the parent; `row` is the cell's result so far."""
+
+    def __init__(self, cell):
+        self.timeout, self.process = cell.timeout, None
+        self.row = {key: getattr(cell, key) for key in ("loop", "input", "batch_size", "workers")}
+        self.row |= {"status": "skipped: time budget spent", "message": "", "labels": None,
+                     "labels_tried": {}, "repeats": [], "steps_per_second": None}
+        if cell.loop in ("article_pipelined", "tuned_graph") and cell.device != "cuda":
+            self.row["status"] = "skipped: needs CUDA"
+            return
+        self.conn, theirs = Pipe()
+        self.process = get_context("spawn").Process(target=child_main, args=(theirs, cell))
+        self.process.start()
+        theirs.close()
+
+    def ask(self):
+        """Takes the next answer: first {} (ready), then a repeat's. A process that dies or hangs
+        is gone afterwards."""
+        answer = f"no answer within {self.timeout:g} s"
+        try:
+            with contextlib.suppress(BrokenPipeError):  # its last word may still be waiting
+                self.conn.send("go")
+            if self.conn.poll(self.timeout):
+                answer = self.conn.recv()
+        except (EOFError, OSError):
+            self.process.join(1)
+            answer = f"the process ended with exit code {self.process.exitcode}"
+        if isinstance(answer, str):
+            ends = answer.split("\n")[:1] + answer.rstrip().split("\n")[1:][-1:]
+            self.row |= {"status": "died", "message": " ... ".join(ends), "steps_per_second": None}
+            self.stop()
+        elif answer:
+            self.row["repeats"].append(answer.pop("rate"))
+            self.row |= {"status": "ok", "steps_per_second": figure(self.row["repeats"])} | answer
+
+    def stop(self):
+        """Ends the process together with its loader workers."""
+        if self.process:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.kill()
+            self.process.join()
+            self.process = None
+
+
+def figure(rates):
+    value, n = statistics.median(rates), len(rates)
+    t = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365)[min(n, 8) - 2]
+    half = t * statistics.pstdev(rates) / max(n - 1, 1) ** 0.5
+    low, high = (round(value - half, 2), round(value + half, 2)) if n > 1 else (None, None)
+    return {"value": value, "low": low, "high": high, "unit": "steps/s", "n": n}
+
+
+def cells_of(batch_size, options):
+    for loop in options.loops:
+        for source in LOOPS[loop][1]:
+            counts = [0]
+            if source in ("loader", "files"):
+                counts = options.workers if loop == "tuned_serial" else [8]
+            for workers in counts if source != "files" or options.data else ():
+                chosen = {"loop": loop, "input": source, "batch_size": batch_size,
+                          "workers": workers, "tuned": not loop.startswith("article")}
+                yield argparse.Namespace(**vars(options) | chosen)
+
+
+def run_batch_size(batch_size, options, seconds):
+    """Measures all cells of one batch size in turns; starts nothing after so many seconds."""
+    until = time.monotonic() + seconds
+    runners = [Runner(cell) for cell in cells_of(batch_size, options)]
+    try:
+        for runner in runners * (1 + options.repeats):
+            if runner.process and time.monotonic() < until:
+                runner.ask()
+    finally:
+        for runner in runners:
+            runner.stop()
+    return [runner.row for runner in runners]
+
+
+def environment(device):
+    info = {"torch": torch.__version__, "cuda": torch.version.cuda, "cpu_count": os.cpu_count(),
+            "tf32_convolutions": torch.backends.cudnn.allow_tf32}
+    if device == "cuda":
+        info |= {"gpu": torch.cuda.get_device_name(), "cudnn": torch.backends.cudnn.version()}
+        query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            info["driver"] = subprocess.check_output(query, text=True, timeout=30).split()[0]
+    return info
+
+
+def parse_arguments():
+    def numbers(text):
+        return [int(item) for item in text.split(",")]
+
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    add = parser.add_argument
+    add("--device", choices=("cuda", "cpu"), default="cuda")
+    add("--image-size", type=int, default=256, help="a power of two; sets the number of levels")
+    add("--batch-sizes", type=numbers, default=[8, 32, 128])
+    add("--loops", type=lambda text: text.split(","), default=list(LOOPS))
+    add("--data", help="folder with images/NAME.jpg and masks/NAME.png: adds the input 'files'")
+    add("--workers", type=numbers, default=[8, 16], help="loader workers of tuned_serial")
+    add("--steps", type=int, default=0, help="steps of a measurement, instead of --seconds")
+    add("--seconds", type=float, default=1.0, help="length of a measurement, about")
+    add("--repeats", type=int, default=3)
+    add("--budget-seconds", type=float, default=300, help="shared evenly by the batch sizes")
+    add("--timeout", type=float, default=60, help="seconds after which a silent loop is dead")
+    add("--json", default=os.devnull, help="write all figures here")
+    options = parser.parse_args()
+    if (size := options.image_size) < 2 or size & (size - 1):
+        parser.error("--image-size must be a power of two")
+    if unknown := set(options.loops) - set(LOOPS):
+        parser.error(f"unknown loop: {', '.join(unknown)}; known: {', '.join(LOOPS)}")
+    if options.data and not any(Path(options.data, "images").glob(IMAGES)):
+        parser.error(f"no images/*.jpg or *.png in {options.data}")
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("no CUDA device; use --device cpu")
+    return options
+
+
+def main():
+    options = parse_arguments()
+    deadline = time.monotonic() + options.budget_seconds
+    report = {"environment": environment(options.device), "settings": vars(options), "results": []}
+    for index, batch_size in enumerate(options.batch_sizes):
+        share = (deadline - time.monotonic()) / (len(options.batch_sizes) - index)
+        report["results"] += run_batch_size(batch_size, options, share)
+        Path(options.json).write_text(json.dumps(report, indent=1) + "\n")
+    print(json.dumps(report["environment"]))
+    print(f"{'loop':18}{'input':8}{'workers':>7} {'labels':>7}{'batch':>6}{'steps/s':>9}  95 %")
+    for row in report["results"]:
+        text = f"  {row['status']} {row['message']}"
+        if rate := row["steps_per_second"]:
+            text = f"{rate['value']:9.1f}  {rate['low']} to {rate['high']} (n={rate['n']})"
+        print(f"{row['loop']:18}{row['input']:8}{row['workers'] or '-':>7} "
+              f"{row['labels'] or '-':>7}{row['batch_size']:6}{text}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+#include <cstdint>
+#include <cstdlib>
+
+#include "slipstream/plan.h"
+
+/// parse_plan refuses or returns, whatever the bytes, and what it returns survives to_json.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace slipstream;
+  Plan plan;
+  try {
+    plan = parse_plan({reinterpret_cast<const char*>(data), size});
+  } catch (const Refused&) {
+    return 0;
+  }
+  if (parse_plan(to_json(plan)) != plan) std::abort();
+  static_cast<void>(problems_of(plan, {"copy", "encode", "decode"}, DeviceKind::cpu));
+  return 0;
+}

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "slipstream/context.h"
+#include "slipstream/report.h"
+#include "slipstream/workload.h"
+
+namespace slipstream {
+
+struct BenchOptions {
+  std::vector<std::size_t> batch_sizes = {8, 16, 32, 64, 128};
+  std::vector<std::string> plans = {"serial", "pipelined"};
+  std::string input = "loader";  ///< "loader", "host" (pinned batches cached) or "device"
+  std::uint64_t steps = 100;     ///< of each measurement
+  unsigned repeats = 3;          ///< rounds in which all plans take turns
+  double seconds = 2;            ///< a measurement takes at most about this long
+  unsigned workers = 1;
+  Plan::Numerics numerics;
+  std::function<bool()> stop;
+  std::function<void(const std::string& line)> say;  ///< told what is measured
+};
+
+/// Measures a workload's plans, and each lane of the pipelined plan alone, for each batch size. All
+/// measurements of one batch size take turns, round after round; the intervals are over all their
+/// steps. A batch size that cannot be run gives a row with its error.
+std::vector<BenchRow> run_bench(Context& context,
+                                const std::function<Pipeline(std::size_t batch_size)>& make,
+                                const BenchOptions& options);
+
+}  // namespace slipstream

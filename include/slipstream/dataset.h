@@ -1,0 +1,57 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "slipstream/array.h"
+#include "slipstream/image.h"
+
+namespace slipstream {
+
+/// A map-style data set. Its functions may be called from several threads at once. A user's own
+/// data set needs size() and read() alone.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  virtual std::size_t size() const = 0;
+
+  /// Fills `out.fields` (one per FieldSpec of fields(), in their order, reusing their memory) with
+  /// sample `index` as it is stored: encoded fields as file bytes. Throws Error.
+  virtual void read(std::size_t index, Sample& out) const = 0;
+
+  /// What every sample holds. By default sample 0 is read: its fields become "field0", "field1",
+  /// ... of kind `other` with its shapes.
+  virtual std::vector<FieldSpec> fields() const;
+
+  /// Replaces the file bytes of an encoded field by its values. By default images are decoded to
+  /// RGB and masks to class numbers, by content.
+  virtual void decode(const FieldSpec& spec, const DecodeOptions& options, Field& field,
+                      HostArray& spare) const;
+
+  /// Names sample `index` in messages, for example by its file.
+  virtual std::string name(std::size_t index) const { return "sample " + std::to_string(index); }
+};
+
+/// DIR/images/NAME.jpg|jpeg|png with DIR/masks/NAME.png: fields "image" (height x width x 3) and
+/// "label" (mask of class numbers, height x width), sorted by NAME.
+/// Throws Refused for a folder that does not exist; Error for an empty one, an image without a
+/// mask, a mask without an image, or two images of one NAME; reading a sample throws where mask
+/// and image differ in size (both headers are compared).
+std::shared_ptr<const Dataset> segmentation_folder(const std::filesystem::path& dir,
+                                                   std::int64_t classes);
+
+struct SyntheticOptions {
+  std::size_t samples = 1024;
+  std::int64_t size = 256;     ///< height and width, pixels
+  std::int64_t classes = 10;
+  std::uint64_t seed = 1;
+};
+
+/// Random uint8 images (size x size x 3) and random label maps below `classes`, drawn from Philox
+/// by sample number: nothing to learn, nothing to decode.
+std::shared_ptr<const Dataset> synthetic_segmentation(const SyntheticOptions& options);
+
+}  // namespace slipstream

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace slipstream {
+
+/// A source position, filled in at the call. (std::source_location breaks clang 14 with libstdc++ 12.)
+struct Where {
+  const char* file;
+  unsigned line;
+  static constexpr Where here(const char* file = __builtin_FILE(),
+                              unsigned line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
+/// A run that failed: the message says what was wrong, where (file, sample, stage, step) and what
+/// to do. The command line exits with 1.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A command line, declaration or plan refused before any sample was read. The command line exits
+/// with 2.
+class Refused : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The device can no longer be used by this process (a device-side assertion, an uncorrectable
+/// memory error). Nothing hangs, but every later use of the device fails too.
+class DeviceLost : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Throws std::logic_error naming `where` unless `ok`: for promises of the library itself, checked
+/// in every build.
+void ensure(bool ok, std::string_view promise, Where where = Where::here());
+
+/// The member of `candidates` nearest to `name` by edit distance, or "" when none is near enough
+/// to be what was meant.
+std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
+
+/// "unknown KIND 'NAME'; did you mean 'X'? known: a, b, c"
+std::string unknown_name(std::string_view kind, std::string_view name,
+                         const std::vector<std::string>& candidates);
+
+}  // namespace slipstream

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "slipstream/array.h"
+
+namespace slipstream {
+
+/// Images of more pixels are refused before any memory is taken for them (decompression bombs).
+inline constexpr std::int64_t kDefaultPixelLimit = 178'956'970;
+
+/// How the decode step turns a file's bytes into pixels.
+struct DecodeOptions {
+  std::int64_t pixel_limit = kDefaultPixelLimit;
+};
+
+enum class ImageFormat { jpeg, png, unknown };
+
+/// Told by the first bytes, whatever the file is called.
+ImageFormat image_format(std::span<const std::byte> file);
+
+/// Height, width and channels as stored, from the header alone. Throws Error.
+Shape image_shape(std::span<const std::byte> file);
+
+/// Decodes JPEG or PNG into interleaved 8-bit pixels, height x width x 3 (RGB); grey becomes RGB,
+/// alpha is composited over black, 16 bit keeps the high byte.
+/// Throws Error for what is not an image, is truncated or corrupt (a warning of the codec that the
+/// data ends early or is damaged counts), has no pixels, or has more than `pixel_limit`. Never
+/// crashes, prints or exits.
+void decode_rgb(std::span<const std::byte> file, const DecodeOptions& options, HostArray& out);
+
+/// Decodes a PNG mask into class numbers, height x width, uint8: the grey level of 8-bit (or
+/// smaller, unscaled) grey files, the palette index of palette files. Other kinds are refused.
+void decode_mask(std::span<const std::byte> file, const DecodeOptions& options, HostArray& out);
+
+/// Encodes height x width x 3 (RGB) or height x width (grey) uint8 pixels. quality: 1 to 100.
+std::vector<std::byte> encode_jpeg(const ConstArray& pixels, int quality);
+std::vector<std::byte> encode_png(const ConstArray& pixels);
+
+/// Reads a whole file into `out` (uint8, one dimension). Throws Error naming the path.
+void read_file(const std::filesystem::path& path, HostArray& out);
+
+}  // namespace slipstream

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace slipstream {
+
+/// Host threads that live as long as this object and take one job after the other: thread k always
+/// does lane k's part, run after run, so what PyTorch and cuDNN keep per thread stays warm.
+class LaneThreads {
+ public:
+  LaneThreads();
+  ~LaneThreads();
+  LaneThreads(const LaneThreads&) = delete;
+  LaneThreads& operator=(const LaneThreads&) = delete;
+
+  /// Runs jobs[k] on thread k (started when first needed) and returns when all have returned.
+  /// Jobs must not throw. One call at a time.
+  void run(std::vector<std::function<void()>> jobs);
+  std::size_t size() const;
+
+ private:
+  struct Thread;
+  std::vector<std::unique_ptr<Thread>> threads_;
+};
+
+}  // namespace slipstream

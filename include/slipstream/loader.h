@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "slipstream/dataset.h"
+#include "slipstream/lane.h"
+#include "slipstream/op.h"
+#include "slipstream/step_counter.h"
+
+namespace slipstream {
+
+struct NamedOp {
+  std::string name;
+  AnyOp op;
+};
+
+/// Where one field of a batch lies in its slab: batch_size samples, one after the other.
+struct SlabField {
+  FieldSpec spec;             ///< of one sample, as the last transform leaves it
+  DType wire = DType::u8;     ///< as it is stored in the slab: labels of up to 256 classes as u8
+  std::size_t offset_bytes = 0;  ///< a multiple of 256
+  std::size_t sample_bytes = 0;
+};
+
+/// All fields of a batch in one block of memory: one copy a batch. The layout depends on the fields
+/// and the batch size alone, so it is the same in every plan.
+struct SlabLayout {
+  std::vector<SlabField> fields;
+  std::size_t batch_size = 0;
+  std::size_t bytes = 0;
+
+  /// Throws Error naming the known fields.
+  const SlabField& field(const std::string& name) const;
+};
+
+/// Cached items stand in for everything up to a step: K of them, taken in turn.
+struct HostCut {
+  std::string after;      ///< "read", "decode", a transform's name, or "collate"
+  std::size_t items = 0;  ///< K: samples, or batches after "collate"
+};
+
+struct LoaderOptions {
+  std::size_t batch_size = 1;
+  std::uint64_t seed = 1;
+  bool shuffle = true;
+  unsigned workers = 1;          ///< threads, at least 1
+  std::size_t prefetch = 2;      ///< batches that are filled ahead, at least 1
+  std::size_t lent = 2;          ///< batches the caller holds at once (next() without release())
+  std::uint64_t first_batch = 0; ///< batches are numbered through all epochs
+  std::optional<HostCut> cut = std::nullopt;
+  DecodeOptions decode = {};
+  std::pmr::memory_resource* memory = nullptr;  ///< slabs' memory; nullptr: the default resource
+};
+
+/// A filled slab, lent to the caller until release().
+struct HostBatch {
+  std::uint64_t number = 0;    ///< through all epochs
+  std::uint32_t epoch = 0;
+  std::size_t slab = 0;        ///< which slab, below Loader::slabs()
+  const std::byte* data = nullptr;
+};
+
+/// Worker threads that read, decode and transform samples and write them straight into slabs, in
+/// an order that does not depend on the number of workers. The last batch of an epoch that would
+/// not be full is dropped; the next epoch follows without a gap, for ever.
+///
+/// Memory: prefetch + lent slabs, allocated at construction, plus each worker's buffers.
+/// One thread takes batches (ready, next, release); counters() may be called from any.
+class Loader {
+ public:
+  /// Throws Refused: no transform makes a field's shape fixed ("add a Resize"), a batch larger than
+  /// the data set, an unknown cut, a bad option.
+  Loader(std::shared_ptr<const Dataset> dataset, std::vector<NamedOp> transforms,
+         LoaderOptions options);
+  /// Stops and joins the workers: at most the calls in flight are waited for.
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  const SlabLayout& layout() const;
+  std::size_t slabs() const;
+  std::uint64_t batches_per_epoch() const;
+
+  /// Whether next() would return (or throw) at once.
+  bool ready();
+  /// The next batch in order; blocks until it is filled. Throws what went wrong with the first
+  /// sample of this batch that failed, naming the step, the sample and its file; every later call
+  /// throws the same.
+  HostBatch next();
+  /// Gives the slab back. It is refilled only after `last_use` (recorded; nullptr: at once), for
+  /// which a worker waits. `last_use` must live until the loader is gone or the slab lent again.
+  void release(const HostBatch& batch, const Mark* last_use);
+
+  /// Host steps in order: read, decode, each transform, collate.
+  std::vector<StepCounter> counters() const;
+  /// Time that next() was blocked, s.
+  double blocked_s() const;
+
+  /// Layout and checks alone, without starting a thread.
+  static SlabLayout plan_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,
+                                std::size_t batch_size);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace slipstream

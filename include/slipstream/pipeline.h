@@ -1,0 +1,68 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "slipstream/dataset.h"
+#include "slipstream/loader.h"
+#include "slipstream/stage.h"
+
+namespace slipstream {
+
+struct PipelineOptions {
+  std::size_t batch_size = 8;
+  std::uint64_t seed = 1;  ///< sample order and every random draw
+  bool shuffle = true;
+  DecodeOptions decode = {};
+};
+
+/// A training pipeline, declared once: data set -> per-sample transforms -> batch -> copy -> device
+/// stages -> training stage. Everything else (plans, measurements) is derived from it. Only the
+/// last stage trains; running the earlier ones ahead then changes nothing.
+class Pipeline {
+ public:
+  Pipeline(std::shared_ptr<const Dataset> dataset, PipelineOptions options);
+
+  /// Per sample, on loader threads. Throws Refused for a name already taken or bad parameters.
+  Pipeline&& transform(std::string name, AnyOp op) &&;
+  /// A stage ahead of training. Throws Refused as above.
+  Pipeline&& stage(std::string name, FrozenStage stage) &&;
+  /// The last stage. Throws Refused with everything that is wrong with the stages (problems_of), or
+  /// when the trained module has no parameter to train.
+  Pipeline&& train(std::string name, ModuleRef module, std::shared_ptr<Optimizer> optimizer,
+                   Loss loss) &&;
+
+  struct NamedStage {
+    std::string name;
+    FrozenStage stage;
+  };
+  const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
+  const PipelineOptions& options() const { return options_; }
+  const std::vector<NamedOp>& transforms() const { return transforms_; }
+  const std::vector<NamedStage>& stages() const { return stages_; }
+  const std::string& train_name() const { return train_name_; }
+  const TrainStage& train_stage() const { return train_; }
+
+  /// Names of all steps in order: read, decode, the transforms, collate | copy, the stages, the
+  /// training stage.
+  std::vector<std::string> host_steps() const;
+  std::vector<std::string> device_steps() const;
+
+ private:
+  void claim(const std::string& name) const;
+
+  std::shared_ptr<const Dataset> dataset_;
+  PipelineOptions options_;
+  std::vector<NamedOp> transforms_;
+  std::vector<NamedStage> stages_;
+  std::string train_name_;
+  TrainStage train_;
+};
+
+inline Pipeline pipeline(std::shared_ptr<const Dataset> dataset, PipelineOptions options) {
+  return Pipeline(std::move(dataset), options);
+}
+
+}  // namespace slipstream

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "slipstream/environment.h"
+#include "slipstream/result.h"
+
+namespace slipstream {
+
+/// A reading without a known interval: low and high are NaN (null in JSON), n is 1.
+Measured measured_once(double value, std::string unit);
+
+/// The workload and the options it was run with, in the order they shall be shown.
+struct WorkloadInfo {
+  std::string name;
+  std::vector<std::pair<std::string, std::variant<bool, std::int64_t, double, std::string>>>
+      options;
+};
+
+/// How busy the GPU was; absent figures could not be read, and `note` says why.
+struct GpuUseInfo {
+  std::optional<Measured> sm_activity;
+  std::optional<Measured> dram_use;
+  std::optional<Measured> coarse_utilisation;
+  std::string note;
+};
+
+/// One training run, as `train --json` writes it.
+struct RunReport {
+  Environment environment;
+  WorkloadInfo workload;
+  RunResult result;
+  std::optional<GpuUseInfo> gpu;          ///< absent on a CPU
+  std::optional<AutoChoice> auto_choice;  ///< of --plan auto
+};
+
+/// JSON, schema "slipstream.run" version 1 (docs/run-report.md). Numbers that are not finite become
+/// null.
+std::string run_report_json(const RunReport& report);
+
+/// One measurement of a benchmark. What does not apply, or could not be measured, is absent.
+struct BenchRow {
+  std::size_t batch_size = 0;
+  std::string plan;   ///< "serial", "pipelined", "alone:LANE"
+  std::string input;  ///< "loader", "host", "device"
+  std::optional<Measured> steps_per_second;
+  std::optional<Measured> gain;                   ///< steps/s over those of serial: 1 is no gain
+  std::optional<Measured> share_of_slowest_lane;  ///< steps/s over the slowest lane's alone
+  std::optional<Measured> overlap_efficiency;
+  std::string error;  ///< why the row could not be measured; "" otherwise
+};
+
+struct BenchReport {
+  Environment environment;
+  WorkloadInfo workload;
+  std::vector<BenchRow> rows;
+};
+
+/// JSON, schema "slipstream.bench" version 1 (docs/run-report.md).
+std::string bench_report_json(const BenchReport& report);
+/// Aligned plain text, one line a row, for a console.
+std::string bench_table(const BenchReport& report);
+/// A self-contained SVG, readable on light and dark pages: steps/s as grouped bars and gain over
+/// serial as lines, by batch size, with 95 % intervals.
+std::string bench_svg(const BenchReport& report);
+
+/// One run of a comparison.
+struct ComparisonRow {
+  std::string name;
+  Plan plan;
+  Measured steps_per_second;
+  double input_wait_share = 0;
+  double first_loss = 0;
+  double final_loss = 0;
+  std::uint64_t digest = 0;
+};
+
+ComparisonRow comparison_row(std::string name, const RunResult& result);
+/// From what run_report_json wrote. Throws Error for anything else.
+ComparisonRow comparison_row(std::string name, std::string_view run_report_json);
+/// Aligned plain text, one line a row. Gain and digest are held against the first row; digests are
+/// compared only between plans of equal numerics.
+std::string comparison_table(const std::vector<ComparisonRow>& rows);
+
+}  // namespace slipstream

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "slipstream/op.h"
+
+namespace slipstream {
+
+/// Resizes to height x width whatever the shape before (stretched, not cropped). Images: Pillow's
+/// bilinear, that is with antialiasing: a triangle filter widened by the scale where it shrinks,
+/// in fixed point with 22 fractional bits, horizontally then vertically, each pass rounded to
+/// uint8 (equal to Pillow's within 1 level). Masks: nearest neighbour, source index
+/// floor((i + 0.5) * in / out), in integers.
+/// Source: Pillow, "Concepts: Filters"; the filter is the convolution of the image with
+/// max(0, 1 - |x| / scale) / scale, scale = max(1, in / out).
+struct Resize {
+  static constexpr std::string_view kName = "resize";
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+
+  struct Drawn {};
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return false; }
+  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
+  void apply(Drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
+};
+
+}  // namespace slipstream

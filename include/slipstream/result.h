@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "slipstream/plan.h"
+#include "slipstream/statistics.h"
+#include "slipstream/step_counter.h"
+
+namespace slipstream {
+
+/// Where one lane was busy with one batch, seconds since the run began, on the device's clock.
+struct Interval {
+  std::uint64_t step = 0;
+  double begin_s = 0;
+  double end_s = 0;
+};
+
+struct LaneResult {
+  std::string name;
+  std::vector<std::string> steps;
+  double busy_s = 0;     ///< between the begin and the end of its part of each batch
+  double waiting_s = 0;  ///< the rest of the run
+  std::vector<Interval> last_intervals;  ///< of its last steps, at most kKeptIntervals
+};
+inline constexpr std::size_t kKeptIntervals = 32;
+
+struct MemoryResult {
+  std::size_t peak_bytes = 0;      ///< most allocated at once
+  std::size_t reserved_bytes = 0;  ///< held by PyTorch's allocator at the end
+  std::size_t reserved_after_warm_up_bytes = 0;
+  std::size_t predicted_extra_bytes = 0;  ///< what the plan was predicted to need beyond serial
+};
+
+/// Share of the largest possible gain that overlapping reached: (Ts - Tp) / (Ts - max over lanes of
+/// the lane alone), T = seconds a step.
+struct Overlap {
+  Measured efficiency;
+  Measured serial_steps_per_second;
+  std::vector<std::pair<std::string, Measured>> alone_steps_per_second;  ///< per lane
+};
+
+/// What a run did. Filled by Trainer::run.
+struct RunResult {
+  Plan plan;
+  std::uint64_t first_step = 0;
+  std::uint64_t steps = 0;
+  bool interrupted = false;
+  double wall_s = 0;
+  Measured steps_per_second;     ///< without the warm-up steps
+  std::vector<float> losses;     ///< one a step
+  std::vector<float> accuracies; ///< one a step, share of labels predicted
+  std::vector<double> step_end_s;  ///< end of each step, seconds since the run began
+  std::uint64_t digest = 0;      ///< of all losses since the trainer was made, weights, optimiser
+  double input_wait_share = 0;   ///< share of the run that the device waited for input
+  std::vector<StepCounter> counters;
+  std::vector<LaneResult> lanes;
+  MemoryResult memory;
+  std::optional<Overlap> overlap;
+};
+
+/// What a run tells while it goes on, from the thread that feeds the first lane.
+struct Progress {
+  std::uint64_t step = 0;    ///< steps done in this run
+  std::uint64_t steps = 0;   ///< steps to do
+  double elapsed_s = 0;
+  float loss = 0;
+  double input_wait_share = 0;
+};
+
+/// Which plan `auto` kept, and why.
+struct AutoChoice {
+  std::string kept;    ///< "serial" or "pipelined"
+  std::string reason;
+  Measured serial;     ///< steps/s
+  Measured pipelined;  ///< steps/s
+};
+
+}  // namespace slipstream

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace slipstream {
+
+/// A measured value and its 95 % confidence interval.
+struct Measured {
+  double value = 0;
+  double low = 0;
+  double high = 0;
+  std::string unit;
+  std::size_t n = 0;  ///< independent observations behind the interval
+};
+
+/// Mean of `values` with Student's t interval. One value gives an interval of [0, 2 x value]: not
+/// known. REQUIRES: at least one value.
+Measured mean_interval(std::span<const double> values, std::string unit);
+
+/// Median with the distribution-free interval from order statistics (binomial, 95 %). With fewer
+/// than six values the interval is their range.
+Measured median_interval(std::span<const double> values, std::string unit);
+
+/// Events per second from the times (s) between consecutive events: their reciprocal mean, with
+/// the interval of the means of `batches` consecutive blocks (batch means: neighbouring steps are
+/// not independent). REQUIRES: at least one duration.
+Measured rate_from_durations(std::span<const double> durations_s, std::string unit,
+                             std::size_t batches = 16);
+
+/// Two-sided 95 % quantile of Student's t with `degrees` degrees of freedom, degrees >= 1.
+double student_t_95(std::size_t degrees);
+
+}  // namespace slipstream

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace slipstream {
+
+/// What one host step (read, decode, a transform, collate) or device step cost so far.
+struct StepCounter {
+  std::string name;
+  std::uint64_t calls = 0;
+  double wall_s = 0;        ///< summed over threads; of device steps: host time to enqueue
+  double cpu_s = 0;         ///< thread CPU time, summed over threads
+  std::uint64_t bytes = 0;  ///< bytes that the step produced
+};
+
+}  // namespace slipstream

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "slipstream/context.h"
+#include "slipstream/pipeline.h"
+#include "slipstream/result.h"
+#include "slipstream/schedule.h"
+
+namespace slipstream {
+
+/// A run that starts after `after`, any host or device step, from `items` cached items (samples
+/// before "collate", batches from there on) taken in turn, instead of everything up to that step.
+struct Cut {
+  std::string after;
+  std::size_t items = 1;
+};
+
+struct RunOptions {
+  std::uint64_t steps = 1;
+  std::optional<Cut> cut;
+  std::string last_step;  ///< "": to the end; otherwise no step after this one is run
+  std::function<void(const Progress&)> progress;
+  std::function<bool()> stop;  ///< asked before each batch enters; true ends the run cleanly
+  bool digest = true;          ///< whether the weights are digested at the end
+  /// Tests only. `probe` must outlive the run; `lane_delay_us`: every lane is delayed before and
+  /// after each batch at random by up to this much, drawn from `delay_seed`.
+  const ScheduleProbe* probe = nullptr;
+  double lane_delay_us = 0;
+  std::uint64_t delay_seed = 0;
+};
+
+/// Weights, optimiser state, buffers and position at a batch border: copies on the same device.
+struct State {
+  std::vector<at::Tensor> tensors;
+  std::uint64_t position = 0;
+  std::uint64_t loss_digest = 0;
+};
+
+/// Binds a declaration to a device and trains it, run after run. Position (the next batch) and
+/// weights go on from run to run, so a run of 10 and one of 20 steps train as one of 30 does,
+/// whatever their plans, as long as their numerics are equal.
+///
+/// Every run waits at its beginning for the caller's current stream and returns when its own lanes
+/// are idle.
+class Trainer {
+ public:
+  /// Moves the modules to the context's device (and layout), binds the optimiser. Throws Refused
+  /// for what cannot be run (a field whose shape is not fixed, a batch larger than the data set).
+  Trainer(Pipeline pipeline, Context& context, const Plan::Numerics& numerics);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// Trains under `plan`, whose numerics must be the trainer's. Throws Refused for a plan that
+  /// cannot be run; Error naming stage and step for what a stage throws (the trainer then stays
+  /// usable; the failed step and those after it are not part of its position), with what would fit
+  /// when the device runs out of memory; DeviceLost when the device cannot be used any more.
+  RunResult run(const Plan& plan, const RunOptions& options);
+
+  State state();
+  /// Puts `state` back in place.
+  void restore(const State& state);
+
+  const Pipeline& pipeline() const;
+  const Plan::Numerics& numerics() const;
+  Context& context() const;
+  std::uint64_t position() const;
+  /// Of all losses since the trainer was made (or of the restored state), the weights and the
+  /// optimiser's state. Waits for the device.
+  std::uint64_t digest() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+struct AutoResult {
+  AutoChoice choice;
+  RunResult run;  ///< all steps of the training, with those that were measured
+};
+
+/// Measures `serial` and `pipelined` in turns for a few steps each (real steps of the run), each
+/// lane of `pipelined` alone (on a cached batch; the state is put back), and goes on with the
+/// faster: pipelined unless it is slower.
+AutoResult run_auto(Trainer& trainer, const Plan& serial, const Plan& pipelined,
+                    const RunOptions& options);
+
+/// (Ts - Tp) / (Ts - Tm), T = 1 / rate, of serial, pipelined and the slowest lane alone: the share
+/// of the largest possible gain that overlapping reached, with the widest interval that the three
+/// intervals allow. 0 where there is nothing to gain.
+Measured overlap_efficiency(const Measured& serial, const Measured& pipelined,
+                            const Measured& slowest_lane);
+
+/// Steps per second of each lane of `plan` alone, on cached batches. The state is put back.
+std::vector<std::pair<std::string, Measured>> measure_lanes_alone(Trainer& trainer,
+                                                                  const Plan& plan,
+                                                                  std::uint64_t steps);
+
+}  // namespace slipstream

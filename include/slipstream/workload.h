@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "slipstream/pipeline.h"
+
+namespace slipstream {
+
+/// What the command line gives a workload to build its pipeline from.
+struct Options {
+  std::string data = "synthetic";  ///< a folder, or "synthetic"
+  std::size_t batch_size = 8;
+  std::uint64_t seed = 1;          ///< order, random draws and initial weights
+  std::int64_t image_size = 256;   ///< height and width, pixels
+  std::int64_t classes = 10;
+  std::string optimizer = "sgd";   ///< "sgd" or "adamw"
+  double lr = 1e-3;
+};
+
+/// A name on the command line and the declaration behind it. `make` is called once a run, on the
+/// calling thread, after PyTorch's generators were seeded with Options::seed.
+struct Workload {
+  std::string name;
+  std::function<Pipeline(const Options&)> make;
+};
+
+/// The optimiser that Options name. Throws Refused for an unknown name.
+std::shared_ptr<Optimizer> make_optimizer(const Options& options);
+
+/// Builds the pipeline with PyTorch's generators seeded. Throws Refused for an unknown name, with
+/// the nearest.
+Pipeline make_pipeline(const std::vector<Workload>& workloads, const std::string& name,
+                       const Options& options);
+
+/// "segmentation" (docs/workloads.md).
+std::vector<Workload> built_in_workloads();
+
+}  // namespace slipstream

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Checks and measures on a machine with a GPU; needs no network.
+#   scripts/gpu_check.sh OUT_DIR [build|test|sanitize|bench]...     (none named: all four)
+# Leaves OUT_DIR/summary.txt and OUT_DIR/results.tar.gz. Each phase ends in under 9 minutes. Where
+# there is no .git, SLIPSTREAM_REVISION says what was built.
+set -euo pipefail
+
+limit_s=530
+jobs=$(nproc)
+
+phase_build() {
+  SLIPSTREAM_OFFLINE=1 scripts/setup.sh
+  . build/env.sh
+  cmake --preset release >"$raw/configure.log" 2>&1 || { cat "$raw/configure.log"; return 1; }
+  cmake --build build --parallel "$jobs"
+  build/slipstream --version
+}
+
+# A skipped test is a failure here.
+phase_test() {
+  ctest --test-dir build -L gpu --no-tests=error --output-on-failure --parallel 4 --timeout 400 \
+    --output-junit "$raw/ctest.xml"
+  ! grep -q 'status="notrun"' "$raw/ctest.xml" || { echo "some tests were skipped"; return 1; }
+}
+
+sanitize() { # sanitize TOOL BINARY [argument]...
+  local log
+  log=$raw/$1-$(basename "$2").log
+  echo "--- $*"
+  compute-sanitizer --tool "$1" --error-exitcode 86 "${@:2}" >"$log" 2>&1 || { tail -40 "$log"; return 1; }
+  tail -1 "$log"
+}
+
+# Kernels and streams: all tests of room cuda. Runs with Torch: those named *Sanitize*; memcheck
+# without Torch's caching allocator, which would hide stray accesses.
+phase_sanitize() {
+  local binary tool
+  for tool in memcheck racecheck initcheck; do
+    for binary in build/tests/cuda/cuda_test; do
+      sanitize "$tool" "$binary"
+    done
+  done
+  for binary in build/tests/run/*gpu_test; do
+    PYTORCH_NO_CUDA_MEMORY_CACHING=1 sanitize memcheck "$binary" '--gtest_filter=*Sanitize*'
+  done
+}
+
+phase_bench() {
+  local data=build/bench-data
+  [[ -d $data ]] || build/slipstream make-data segmentation --out "$data" --samples 1024 --size 256 --seed 1
+  build/bench/handoff_bench --benchmark_repetitions=5 --benchmark_out="$raw/handoff.json"
+  build/slipstream bench segmentation --data "$data" --device cuda --batch-sizes 8,16,32,64,128 \
+    --plans serial,pipelined --input loader --json "$raw/bench.json" --svg "$raw/bench.svg"
+  python3 bench/pytorch_loops.py --data "$data" --json "$raw/pytorch_loops.json"
+}
+
+if [[ ${1:-} == --phase ]]; then
+  raw=$3
+  [[ $2 == build ]] || . build/env.sh
+  export SLIPSTREAM_REQUIRE_GPU=1
+  "phase_$2"
+  exit
+fi
+
+[[ $# -gt 0 ]] || { sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2; }
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+shift
+cd "$(dirname "$0")/.."
+[[ $# -gt 0 ]] || set -- build test sanitize bench
+raw=$(mktemp -d)
+trap 'rm -rf "$raw"' EXIT
+failed=0
+{
+  echo "revision: $(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo "${SLIPSTREAM_REVISION:-unknown}")"
+  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader || echo "no GPU"
+  echo "cores: $jobs; $(uname -sr)"
+} >"$out/summary.txt" 2>&1
+for phase in "$@"; do
+  declare -F "phase_$phase" >/dev/null || { echo "no phase '$phase'" >&2; exit 2; }
+  start=$SECONDS verdict=passed
+  timeout "$limit_s" bash scripts/gpu_check.sh --phase "$phase" "$raw" 2>&1 | tee "$raw/$phase.log" || { verdict=FAILED; failed=1; }
+  echo "$phase: $verdict after $((SECONDS - start)) s; $(tail -1 "$raw/$phase.log")" | tee -a "$out/summary.txt"
+done
+cp "$out/summary.txt" "$raw/"
+tar czf "$out/results.tar.gz" -C "$raw" .
+exit "$failed"

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# All tests:  scripts/test.sh        or some:  scripts/test.sh [release|tsan|asan|clang|tidy|style|fuzz]...
+# scripts/test.sh format rewrites the sources by .clang-format.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+jobs=$(nproc)
+run_under=()
+clang_format=$(command -v clang-format-14 || command -v clang-format || true)
+
+build() { # build PRESET FOLDER
+  mkdir -p "$2"
+  cmake --preset "$1" >"$2/configure.log" 2>&1 || { cat "$2/configure.log"; return 1; }
+  cmake --build "$2"
+}
+
+run_ctest() { # run_ctest FOLDER [ctest option]...
+  local folder=$1
+  shift
+  "${run_under[@]}" ctest --test-dir "$folder" --no-tests=error --output-on-failure --parallel "$jobs" "$@"
+}
+
+# A check whose tool is absent is skipped with a reason; in CI that is a failure.
+have_tool() {
+  command -v "$1" >/dev/null && return 0
+  echo "skipped: no $1 here"
+  [[ -z ${CI:-} ]] || exit 1
+  return 1
+}
+
+release() {
+  build release build
+  run_ctest build
+}
+
+tsan() {
+  build tsan build/tsan
+  # ThreadSanitizer cannot map its shadow under strong address randomisation.
+  local run_under=()
+  setarch -R true 2>/dev/null && run_under=(setarch -R)
+  TSAN_OPTIONS=second_deadlock_stack=1 run_ctest build/tsan -LE slow
+}
+
+asan() {
+  build asan build/asan
+  # protect_shadow_gap: CUDA maps memory there.
+  ASAN_OPTIONS=protect_shadow_gap=0 UBSAN_OPTIONS=print_stacktrace=1 \
+    run_ctest build/asan -LE 'slow|gpu'
+}
+
+# The rooms without Torch: clang's thread-safety analysis and another compiler's warnings.
+clang() {
+  have_tool clang++ || return 0
+  build clang build/clang
+}
+
+tidy() {
+  have_tool run-clang-tidy || return 0
+  build clang build/clang
+  run-clang-tidy -quiet -p build/clang -j "$jobs" "$PWD/src/" >build/clang/tidy.log 2>&1 ||
+    { grep -A6 -E 'error:|warning:' build/clang/tidy.log; return 1; }
+}
+
+sources() {
+  find include src tests bench examples fuzz \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' \)
+}
+
+# Only clang-format 14 counts: versions disagree about the same file.
+style() {
+  if [[ $clang_format && $("$clang_format" --version) == *" 14."* ]]; then
+    sources | xargs -r "$clang_format" --dry-run -Werror
+  else
+    echo "skipped: no clang-format 14 here"
+    [[ -z ${CI:-} ]]
+  fi
+}
+
+format() { sources | xargs -r "$clang_format" -i; }
+
+# Each target for 20 seconds, from the seeds in fuzz/corpus/NAME.
+fuzz() {
+  have_tool clang++ || return 0
+  build fuzz build/fuzz
+  local target name corpus
+  for target in build/fuzz/fuzz/*_fuzz; do
+    [[ -x $target ]] || continue
+    name=$(basename "$target" _fuzz)
+    corpus=("build/fuzz/corpus/$name")  # what it finds; kept for the next run
+    mkdir -p "${corpus[0]}"
+    [[ ! -d fuzz/corpus/$name ]] || corpus+=("fuzz/corpus/$name")
+    echo "fuzzing: $name"
+    "$target" -max_total_time="${FUZZ_SECONDS:-20}" -seed=1 -timeout=10 -rss_limit_mb=2048 \
+      -artifact_prefix=build/fuzz/ "${corpus[@]}" >"build/fuzz/$name.log" 2>&1 ||
+      { tail -40 "build/fuzz/$name.log"; return 1; }
+    tail -1 "build/fuzz/$name.log"
+  done
+}
+
+if [[ ${1:-} == format ]]; then format; exit; fi
+phases=("$@")
+[[ $# -gt 0 ]] || phases=(release tsan asan clang tidy style fuzz)
+scripts/setup.sh --lint
+. build/env.sh
+for phase in "${phases[@]}"; do
+  start=$SECONDS
+  echo "=== $phase"
+  "$phase"
+  echo "=== $phase: passed in $((SECONDS - start)) s"
+done

@@ -1,0 +1,77 @@
+#include "slipstream/bench.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "cli/verbs.h"
+#include "slipstream/files.h"
+
+namespace slipstream {
+namespace {
+
+struct BenchVerb {
+  CommonOptions common;
+  BenchOptions options;
+  std::string json, svg;
+};
+
+int bench(const BenchVerb& verb, const Cli& cli) {
+  for (const std::string& path : {verb.json, verb.svg})
+    if (!path.empty()) check_writable(path);
+  for (const std::string& plan : verb.options.plans)
+    if (plan != "serial" && plan != "pipelined")
+      throw Refused(unknown_name("plan", plan, {"serial", "pipelined"}));
+  Context context(verb.common.device);
+  BenchOptions options = verb.options;
+  options.workers = verb.common.worker_count();
+  options.numerics = verb.common.numerics(context.kind());
+  options.stop = cli.interrupted;
+  options.say = [](const std::string& line) { std::cerr << line << "\n"; };
+
+  BenchReport report{environment_of(context), verb.common.info(), {}};
+  report.rows = run_bench(
+      context,
+      [&](std::size_t batch_size) {
+        Options each = verb.common.options;
+        each.batch_size = batch_size;
+        return make_pipeline(cli.workloads, verb.common.workload, each);
+      },
+      options);
+  std::cout << bench_table(report);
+  if (!verb.json.empty()) write_file_atomically(verb.json, bench_report_json(report));
+  if (!verb.svg.empty()) write_file_atomically(verb.svg, bench_svg(report));
+  if (cli.interrupted()) return kInterrupted;
+  for (const BenchRow& row : report.rows)
+    if (!row.error.empty()) return kFailed;
+  return kDone;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Cli& cli, Verb& chosen) {
+  auto verb = std::make_shared<BenchVerb>();
+  CLI::App* command =
+      app.add_subcommand("bench", "Measures plans and each lane alone, over batch sizes");
+  verb->common.add_to(*command);
+  command->add_option("--batch-sizes", verb->options.batch_sizes, "Comma-separated")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--plans", verb->options.plans, "Comma-separated: serial, pipelined")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--input", verb->options.input,
+                      "loader, host (cached pinned batches) or device (cached device batches)")
+      ->capture_default_str();
+  command->add_option("--steps", verb->options.steps, "Steps of each measurement, at most")
+      ->capture_default_str();
+  command->add_option("--seconds", verb->options.seconds, "Time of each measurement, at most")
+      ->capture_default_str();
+  command->add_option("--repeats", verb->options.repeats, "Rounds in which all take turns")
+      ->capture_default_str();
+  command->add_option("--json", verb->json, "Writes the report to this file");
+  command->add_option("--svg", verb->svg, "Writes plots to this file");
+  command->callback([=, &cli, &chosen] { chosen = [verb, &cli] { return bench(*verb, cli); }; });
+}
+
+}  // namespace slipstream

@@ -1,0 +1,76 @@
+#include <torch/version.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <thread>
+
+#include "cli/verbs.h"
+#include "slipstream/cuda.h"
+
+namespace slipstream {
+namespace {
+
+constexpr unsigned kMostDefaultWorkers = 8;
+
+unsigned cores() { return std::max(1U, std::thread::hardware_concurrency()); }
+
+}  // namespace
+
+void CommonOptions::add_to(CLI::App& verb) {
+  verb.add_option("workload", workload, "Which workload: segmentation")->required();
+  verb.add_option("--data", options.data, "Folder of images/ and masks/, or \"synthetic\"")
+      ->capture_default_str();
+  verb.add_option("--device", device, "auto, cpu, cuda or cuda:N")->capture_default_str();
+  verb.add_option("--workers", workers, "Loader threads (default: the cores, at most 8)");
+  verb.add_option("--image-size", options.image_size, "Height and width, a power of two")
+      ->capture_default_str();
+  verb.add_option("--classes", options.classes, "Number of classes")->capture_default_str();
+  verb.add_option("--precision", precision, "tf32, fp32 or bf16")->capture_default_str();
+  verb.add_flag("--deterministic", deterministic, "Same bits in every run and plan");
+  verb.add_option("--optimizer", options.optimizer, "sgd or adamw")->capture_default_str();
+  verb.add_option("--lr", options.lr, "Learning rate")->capture_default_str();
+  verb.add_option("--seed", options.seed, "Order, random draws and initial weights")
+      ->capture_default_str();
+}
+
+unsigned CommonOptions::worker_count() const {
+  return workers > 0 ? workers : std::min(kMostDefaultWorkers, cores());
+}
+
+Plan::Numerics CommonOptions::numerics(DeviceKind kind) const {
+  Plan::Numerics numerics;
+  numerics.precision = precision_named(precision);
+  numerics.deterministic = deterministic;
+  numerics.autotune = !deterministic;
+  if (kind == DeviceKind::cpu) numerics.intra_op_threads = {{"*", std::max(1U, cores() / 2)}};
+  return make_plan("serial", {"copy", "train"}, kind, 1, numerics).numerics;
+}
+
+WorkloadInfo CommonOptions::info() const {
+  return {workload,
+          {{"data", options.data},
+           {"batch_size", static_cast<std::int64_t>(options.batch_size)},
+           {"image_size", options.image_size},
+           {"classes", options.classes},
+           {"optimizer", options.optimizer},
+           {"lr", options.lr},
+           {"seed", static_cast<std::int64_t>(options.seed)}}};
+}
+
+Environment environment_of(const Context& context) {
+  std::optional<GpuInfo> gpu;
+  if (context.kind() == DeviceKind::cuda) {
+    const auto all = cuda::devices();
+    const cuda::DeviceInfo& device = all.at(static_cast<std::size_t>(context.device().index()));
+    gpu = GpuInfo{device.name, cuda::driver_version(), cuda::runtime_version(),
+                  std::to_string(device.major) + "." + std::to_string(device.minor),
+                  device.memory_bytes};
+  }
+  Environment environment = probe_environment(TORCH_VERSION, std::move(gpu));
+  if (context.kind() == DeviceKind::cuda)
+    for (std::string& hindrance : cuda::overlap_hindrances())
+      environment.warnings.push_back(std::move(hindrance));
+  return environment;
+}
+
+}  // namespace slipstream

@@ -1,0 +1,41 @@
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <sstream>
+
+#include "cli/verbs.h"
+#include "slipstream/report.h"
+
+namespace slipstream {
+namespace {
+
+int compare(const std::vector<std::string>& paths) {
+  std::vector<ComparisonRow> rows;
+  for (const std::string& path : paths) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) throw Refused("cannot read '" + path + "': give reports that train --json wrote");
+    std::ostringstream text;
+    text << file.rdbuf();
+    rows.push_back(comparison_row(std::filesystem::path(path).stem().string(), text.str()));
+  }
+  std::cout << comparison_table(rows);
+  for (const ComparisonRow& row : rows)
+    if (row.plan.numerics == rows.front().plan.numerics && row.digest != rows.front().digest &&
+        row.plan.numerics.deterministic)
+      return kNo;
+  return kDone;
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, Cli&, Verb& chosen) {
+  auto paths = std::make_shared<std::vector<std::string>>();
+  CLI::App* command = app.add_subcommand(
+      "compare", "Sets reports of runs side by side; 3 when deterministic runs differ");
+  command->add_option("reports", *paths, "JSON files that train --json wrote")->required();
+  command->callback([=, &chosen] { chosen = [paths] { return compare(*paths); }; });
+}
+
+}  // namespace slipstream

@@ -1,0 +1,48 @@
+#include "slipstream/make_data.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "cli/verbs.h"
+
+namespace slipstream {
+namespace {
+
+struct MakeDataVerb {
+  std::string kind, out;
+  MakeDataOptions options;
+};
+
+int make_data(const MakeDataVerb& verb) {
+  if (verb.kind != "segmentation")
+    throw Refused(unknown_name("kind of data", verb.kind, {"segmentation"}));
+  make_segmentation_data(verb.out, verb.options);
+  std::cout << verb.options.samples << " images and masks in " << verb.out << "\n";
+  return kDone;
+}
+
+}  // namespace
+
+void add_make_data(CLI::App& app, Cli&, Verb& chosen) {
+  auto verb = std::make_shared<MakeDataVerb>();
+  CLI::App* command = app.add_subcommand("make-data", "Writes a small data set of real files");
+  command->add_option("kind", verb->kind, "segmentation")->required();
+  command->add_option("--out", verb->out, "Folder to write to")->required();
+  command->add_option("--samples", verb->options.samples, "Number of images")
+      ->capture_default_str();
+  command->add_option("--size", verb->options.sizes, "Height and width; several: drawn per image")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--quality", verb->options.qualities,
+                      "JPEG quality, 1 to 100; several: drawn per image")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--classes", verb->options.classes, "2 to 10")->capture_default_str();
+  command->add_option("--grey", verb->options.grey_share, "Share of grey images, 0 to 1")
+      ->capture_default_str();
+  command->add_option("--seed", verb->options.seed, "What is drawn")->capture_default_str();
+  command->callback([=, &chosen] { chosen = [verb] { return make_data(*verb); }; });
+}
+
+}  // namespace slipstream

@@ -1,0 +1,137 @@
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <sstream>
+
+#include "cli/verbs.h"
+#include "slipstream/files.h"
+#include "slipstream/gpu_meter.h"
+#include "slipstream/progress_line.h"
+#include "slipstream/trainer.h"
+
+namespace slipstream {
+namespace {
+
+struct TrainOptions {
+  CommonOptions common;
+  std::string plan = "auto";
+  std::uint64_t steps = 100;
+  std::string json, plan_out;
+  bool given_precision = false, given_workers = false;
+};
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Refused("plan '" + path + "': no such file; known: auto, serial, pipelined, or a "
+                           "file that --plan-out wrote");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+bool is_mode(const std::string& plan) { return plan == "serial" || plan == "pipelined"; }
+
+Plan plan_from_file(const TrainOptions& options, DeviceKind device) {
+  Plan plan = parse_plan(read_text(options.plan));
+  if (options.given_precision) plan.numerics.precision = precision_named(options.common.precision);
+  if (options.given_workers) plan.schedule.workers = options.common.worker_count();
+  if (options.common.deterministic || device == DeviceKind::cpu) {
+    plan.numerics.deterministic = true;
+    plan.numerics.autotune = false;
+  }
+  return plan;
+}
+
+std::optional<GpuUseInfo> use_of(cuda::GpuMeter* meter) {
+  if (meter == nullptr) return std::nullopt;
+  const cuda::GpuUse use = meter->use();
+  const auto share = [](std::optional<double> value) -> std::optional<Measured> {
+    if (!value) return std::nullopt;
+    return measured_once(*value, "1");
+  };
+  return GpuUseInfo{share(use.sm_activity), share(use.dram_use), share(use.coarse), use.note};
+}
+
+AutoResult run_plan(Trainer& trainer, const TrainOptions& options, const std::optional<Plan>& file,
+                    const RunOptions& run) {
+  const auto steps = trainer.pipeline().device_steps();
+  const auto plan = [&](const std::string& mode) {
+    return make_plan(mode, steps, trainer.context().kind(), options.common.worker_count(),
+                     trainer.numerics());
+  };
+  if (file) return {{}, trainer.run(*file, run)};
+  if (is_mode(options.plan)) return {{}, trainer.run(plan(options.plan), run)};
+  return run_auto(trainer, plan("serial"), plan("pipelined"), run);
+}
+
+void print_summary(const RunReport& report) {
+  const RunResult& result = report.result;
+  std::cout << result.steps << " steps, " << result.steps_per_second.value << " steps/s";
+  if (!result.losses.empty())
+    std::cout << ", loss " << result.losses.front() << " -> " << result.losses.back();
+  std::cout << ", plan " << result.plan.schedule.mode << "\n";
+  if (report.auto_choice)
+    std::cout << "kept " << report.auto_choice->kept << ": " << report.auto_choice->reason << "\n";
+  for (const std::string& warning : report.environment.warnings)
+    std::cout << "warning: " << warning << "\n";
+}
+
+int train(const TrainOptions& options, const Cli& cli) {
+  for (const std::string& path : {options.json, options.plan_out})
+    if (!path.empty()) check_writable(path);
+  if (options.steps == 0) throw Refused("--steps must be at least 1");
+  Context context(options.common.device);
+  std::optional<Plan> file;
+  if (options.plan != "auto" && !is_mode(options.plan))
+    file = plan_from_file(options, context.kind());
+  Pipeline pipeline = make_pipeline(cli.workloads, options.common.workload, options.common.options);
+  if (file) validate(*file, pipeline.device_steps(), context.kind());
+  Trainer trainer(std::move(pipeline), context,
+                  file ? file->numerics : options.common.numerics(context.kind()));
+
+  ProgressLine line(std::cerr, {[] { return terminal_columns(2); }});
+  RunOptions run;
+  run.steps = options.steps;
+  run.stop = cli.interrupted;
+  run.progress = [&](const Progress& progress) { line.update(progress); };
+  std::unique_ptr<cuda::GpuMeter> meter;
+  if (context.kind() == DeviceKind::cuda) {
+    meter = std::make_unique<cuda::GpuMeter>(context.device().index());
+    meter->start();
+  }
+  AutoResult result = run_plan(trainer, options, file, run);
+  line.finish();
+
+  RunReport report{environment_of(context), options.common.info(), std::move(result.run),
+                   use_of(meter.get()), std::nullopt};
+  if (options.plan == "auto") report.auto_choice = std::move(result.choice);
+  print_summary(report);
+  if (!options.json.empty()) write_file_atomically(options.json, run_report_json(report));
+  if (!options.plan_out.empty())
+    write_file_atomically(options.plan_out, to_json(report.result.plan));
+  return report.result.interrupted ? kInterrupted : kDone;
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Cli& cli, Verb& chosen) {
+  auto options = std::make_shared<TrainOptions>();
+  CLI::App* verb = app.add_subcommand("train", "Trains a workload under a plan");
+  options->common.add_to(*verb);
+  verb->add_option("--plan", options->plan,
+                   "auto (measures, keeps the faster), serial, pipelined, or a JSON file")
+      ->capture_default_str();
+  verb->add_option("--batch-size", options->common.options.batch_size, "Samples a step")
+      ->capture_default_str();
+  verb->add_option("--steps", options->steps, "Steps to train")->capture_default_str();
+  verb->add_option("--json", options->json, "Writes the run's report to this file");
+  verb->add_option("--plan-out", options->plan_out, "Writes the plan that was used to this file");
+  verb->callback([=, &cli, &chosen] {
+    options->given_precision = verb->count("--precision") > 0;
+    options->given_workers = verb->count("--workers") > 0;
+    chosen = [options, &cli] { return train(*options, cli); };
+  });
+}
+
+}  // namespace slipstream

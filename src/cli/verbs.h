@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "slipstream/context.h"
+#include "slipstream/environment.h"
+#include "slipstream/report.h"
+#include "slipstream/workload.h"
+
+namespace CLI {
+class App;
+}
+
+namespace slipstream {
+
+enum ExitCode : int { kDone = 0, kFailed = 1, kRefused = 2, kNo = 3, kUndecided = 4, kInterrupted = 130 };
+
+/// A verb of the command line: adds itself to the parser and returns what runs it.
+using Verb = std::function<int()>;
+
+struct Cli {
+  std::vector<Workload> workloads;
+  std::function<bool()> interrupted;
+};
+
+void add_train(CLI::App& app, Cli& cli, Verb& chosen);
+void add_bench(CLI::App& app, Cli& cli, Verb& chosen);
+void add_make_data(CLI::App& app, Cli& cli, Verb& chosen);
+void add_compare(CLI::App& app, Cli& cli, Verb& chosen);
+
+/// Options that `train` and `bench` share.
+struct CommonOptions {
+  std::string workload;
+  Options options;
+  std::string device = "auto";
+  std::string precision = "tf32";
+  bool deterministic = false;
+  unsigned workers = 0;
+
+  void add_to(CLI::App& verb);
+  /// With what the device makes of them.
+  Plan::Numerics numerics(DeviceKind device) const;
+  unsigned worker_count() const;
+  WorkloadInfo info() const;
+};
+
+Environment environment_of(const Context& context);
+
+}  // namespace slipstream

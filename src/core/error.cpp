@@ -1,0 +1,67 @@
+#include "slipstream/error.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace slipstream {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+/// Letters replaced, added, left out or swapped with their neighbour.
+std::size_t edit_distance(std::string_view from, std::string_view to) {
+  std::vector<std::vector<std::size_t>> cost(from.size() + 1,
+                                             std::vector<std::size_t>(to.size() + 1));
+  for (std::size_t i = 0; i <= from.size(); ++i) cost[i][0] = i;
+  for (std::size_t j = 0; j <= to.size(); ++j) cost[0][j] = j;
+  for (std::size_t i = 1; i <= from.size(); ++i) {
+    for (std::size_t j = 1; j <= to.size(); ++j) {
+      const std::size_t replaced = cost[i - 1][j - 1] + (from[i - 1] == to[j - 1] ? 0 : 1);
+      cost[i][j] = std::min({replaced, cost[i - 1][j] + 1, cost[i][j - 1] + 1});
+      const bool swapped = i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1];
+      if (swapped) cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
+    }
+  }
+  return cost.back().back();
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string result;
+  for (const std::string& name : names) result += (result.empty() ? "" : ", ") + name;
+  return result;
+}
+
+}  // namespace
+
+void ensure(bool ok, std::string_view promise, Where where) {
+  if (ok) return;
+  throw std::logic_error(std::string(where.file) + ":" + std::to_string(where.line) +
+                         ": promise broken: " + std::string(promise));
+}
+
+std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
+  std::string nearest;
+  std::size_t nearest_distance = std::max<std::size_t>(1, name.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(lower(name), lower(candidate));
+    if (distance >= nearest_distance || distance >= candidate.size()) continue;
+    nearest = candidate;
+    nearest_distance = distance;
+  }
+  return nearest;
+}
+
+std::string unknown_name(std::string_view kind, std::string_view name,
+                         const std::vector<std::string>& candidates) {
+  const std::string nearest = nearest_name(name, candidates);
+  std::string message = "unknown " + std::string(kind) + " '" + std::string(name) + "'; ";
+  if (!nearest.empty()) message += "did you mean '" + nearest + "'? ";
+  return message + "known: " + (candidates.empty() ? "none" : joined(candidates));
+}
+
+}  // namespace slipstream

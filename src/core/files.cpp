@@ -1,0 +1,139 @@
+#include "slipstream/files.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "slipstream/error.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+std::string cannot_write(const fs::path& path, const std::string& why) {
+  return "cannot write " + path.string() + ": " + why;
+}
+
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+bool is_written_through(const fs::path& path) {
+  std::error_code ignored;
+  const fs::file_status status = fs::symlink_status(path, ignored);
+  return fs::exists(status) && !fs::is_regular_file(status);
+}
+
+class OutputFile {
+ public:
+  explicit OutputFile(int descriptor) : descriptor_(descriptor) {}
+  ~OutputFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  /// 0, or the errno of what failed.
+  int write_and_close(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) return written < 0 ? errno : ENOSPC;
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
+    }
+    return ::close(std::exchange(descriptor_, -1)) == 0 || errno == EINTR ? 0 : errno;
+  }
+
+ private:
+  int descriptor_;
+};
+
+/// A new empty file in `folder`, removed at the end of its life unless it was renamed.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const fs::path& folder) {
+    const std::string stem = ".slipstream-" + std::to_string(::getpid()) + "-";
+    for (int i = 0; descriptor_ < 0; ++i) {
+      path_ = folder / (stem + std::to_string(i) + ".tmp");
+      descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      if (descriptor_ < 0 && errno != EEXIST && errno != EINTR) {
+        error_ = errno;
+        return;
+      }
+    }
+    made_ = true;
+  }
+  ~TemporaryFile() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    if (made_) ::unlink(path_.c_str());
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  int error() const { return error_; }
+  int release_descriptor() { return std::exchange(descriptor_, -1); }
+
+  int rename_to(const fs::path& path) {
+    std::error_code failed;
+    const fs::file_status replaced = fs::status(path, failed);
+    if (fs::exists(replaced)) fs::permissions(path_, replaced.permissions(), failed);
+    if (::rename(path_.c_str(), path.c_str()) != 0) return errno;
+    made_ = false;
+    return 0;
+  }
+
+ private:
+  fs::path path_;
+  int descriptor_ = -1;
+  int error_ = 0;
+  bool made_ = false;
+};
+
+int replace_file(const fs::path& path, std::span<const std::byte> bytes) {
+  TemporaryFile temporary(folder_of(path));
+  if (temporary.error() != 0) return temporary.error();
+  OutputFile file(temporary.release_descriptor());
+  if (const int error = file.write_and_close(bytes); error != 0) return error;
+  return temporary.rename_to(path);
+}
+
+int write_through(const fs::path& path, std::span<const std::byte> bytes) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor < 0) return errno;
+  return OutputFile(descriptor).write_and_close(bytes);
+}
+
+}  // namespace
+
+void check_writable(const fs::path& path) {
+  const auto refuse = [&](const std::string& why) { throw Refused(cannot_write(path, why)); };
+  std::error_code failed;
+  if (path.empty()) refuse("the name is empty");
+  const fs::path folder = folder_of(path);
+  if (fs::is_directory(path, failed)) refuse("it is a folder; name a file in it");
+  if (!fs::is_directory(folder, failed))
+    refuse("there is no folder " + folder.string() + "; make it first");
+  if (fs::exists(path, failed) && ::access(path.c_str(), W_OK) != 0) refuse(reason(errno));
+  if (is_written_through(path)) return;
+  const TemporaryFile probe(folder);
+  if (probe.error() != 0) refuse(reason(probe.error()));
+}
+
+void write_file_atomically(const fs::path& path, std::span<const std::byte> bytes) {
+  const int error =
+      is_written_through(path) ? write_through(path, bytes) : replace_file(path, bytes);
+  if (error != 0) throw Error(cannot_write(path, reason(error)));
+}
+
+void write_file_atomically(const fs::path& path, std::string_view text) {
+  write_file_atomically(path, std::as_bytes(std::span(text)));
+}
+
+}  // namespace slipstream

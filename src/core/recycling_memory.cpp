@@ -1,0 +1,33 @@
+#include "slipstream/recycling_memory.h"
+
+namespace slipstream {
+
+RecyclingMemory::~RecyclingMemory() {
+  Lock lock(mutex_);
+  give_back();
+}
+
+void RecyclingMemory::give_back() {
+  for (const auto& [kind, pointer] : kept_)
+    upstream_.deallocate(pointer, kind.first, kind.second);
+  kept_.clear();
+}
+
+void* RecyclingMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
+  Lock lock(mutex_);
+  const auto found = kept_.find({bytes, alignment});
+  if (found != kept_.end()) {
+    void* pointer = found->second;
+    kept_.erase(found);
+    return pointer;
+  }
+  give_back();
+  return upstream_.allocate(bytes, alignment);
+}
+
+void RecyclingMemory::do_deallocate(void* pointer, std::size_t bytes, std::size_t alignment) {
+  Lock lock(mutex_);
+  kept_.emplace(Kind{bytes, alignment}, pointer);
+}
+
+}  // namespace slipstream

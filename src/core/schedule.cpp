@@ -1,0 +1,218 @@
+#include "slipstream/schedule.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace slipstream {
+
+Schedule::Schedule(std::vector<Lane*> lanes, std::size_t depth, std::size_t run_ahead, Work& work,
+                   const ScheduleProbe* probe)
+    : lanes_(std::move(lanes)),
+      depth_(depth),
+      window_(depth + run_ahead),
+      work_(work),
+      probe_(probe),
+      recorded_(lanes_.size(), 0) {
+  ensure(!lanes_.empty() && depth_ >= lanes_.size(), "a slot for every lane");
+  ensure(run_ahead >= 1, "a mark is not reused while a wait may name it");
+  for (Lane* lane : lanes_) {
+    // One more than the window: retired() may still look at the marks of the batch before.
+    SlotRing<Marks>& ring = marks_.emplace_back(window_ + 1);
+    for (Marks& marks : ring) marks = {lane->make_mark(), lane->make_mark()};
+  }
+}
+
+Schedule::~Schedule() = default;
+
+std::uint64_t Schedule::run(std::uint64_t batches, Driver driver, LaneThreads& threads,
+                            const std::function<bool()>& stop) {
+  {
+    Lock lock(mutex_);
+    recorded_.assign(lanes_.size(), 0);
+    batches_ = batches;
+    error_ = nullptr;
+  }
+  retired_ = 0;
+  input_blocked_s_ = 0;
+  stop_ = stop ? &stop : nullptr;
+  if (driver == Driver::interleaved) {
+    run_interleaved();
+  } else {
+    std::vector<std::function<void()>> jobs;
+    for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+      jobs.emplace_back([this, lane] { run_lane(lane); });
+    threads.run(std::move(jobs));
+  }
+  drain();
+  Lock lock(mutex_);
+  if (error_) std::rethrow_exception(error_);
+  return batches_;
+}
+
+void Schedule::run_lane(std::size_t lane) noexcept {
+  while (!finished(lane)) {
+    const std::uint64_t batch = next(lane);
+    try {
+      if (lane == 0 && !admit(batch)) return;
+      advance(lane, batch);
+    } catch (const Stopped&) {
+      return;
+    } catch (...) {
+      fail(lane, batch);
+    }
+  }
+}
+
+void Schedule::run_interleaved() {
+  const std::size_t last = lanes_.size() - 1;
+  std::size_t lane = last;
+  try {
+    while (!finished(last)) {
+      lane = last;
+      while (lane > 0 && !can_advance(lane)) --lane;
+      if (lane > 0 || admit(next(0))) advance(lane, next(lane));
+    }
+  } catch (const Stopped&) {
+  } catch (...) {
+    fail(lane, next(lane));
+  }
+}
+
+bool Schedule::can_advance(std::size_t lane) {
+  Lock lock(mutex_);
+  const std::uint64_t batch = recorded_[lane];
+  if (batch >= batches_ || error_) return false;
+  if (batch >= depth_ && recorded_.back() <= batch - depth_) return false;
+  return lane == 0 || recorded_[lane - 1] > batch;
+}
+
+bool Schedule::admit(std::uint64_t batch) {
+  if (stop_ != nullptr && (*stop_)()) {
+    {
+      Lock lock(mutex_);
+      batches_ = batch;
+    }
+    changed_.notify_all();
+    return false;
+  }
+  if (batch >= window_) {
+    await_recorded(lanes_.size() - 1, batch - window_);
+    retire_until(batch - window_ + 1);
+  }
+  await_input(batch);
+  return true;
+}
+
+void Schedule::await_input(std::uint64_t batch) {
+  if (work_.input_ready(batch)) return;
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  work_.await_input(batch);
+  input_blocked_s_ += std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void Schedule::advance(std::size_t lane, std::uint64_t batch) {
+  if (batch >= depth_) wait(lane, lanes_.size() - 1, batch - depth_, WaitId::Kind::retired);
+  if (probe_ != nullptr && probe_->check != nullptr) {
+    Lock lock(mutex_);
+    probe_->check->drop(lane, batch);
+  }
+  work_.drop(lane, batch % depth_);
+  if (lane > 0) wait(lane, lane - 1, batch, WaitId::Kind::handoff);
+
+  Marks& marks = marks_[lane].of(batch);
+  lanes_[lane]->record(*marks.begin);
+  if (probe_ != nullptr && probe_->delay) probe_->delay(lane, batch, true);
+  work_.run(lane, batch, batch % depth_);
+  if (probe_ != nullptr && probe_->delay) probe_->delay(lane, batch, false);
+  lanes_[lane]->record(*marks.end);
+  {
+    Lock lock(mutex_);
+    if (probe_ != nullptr && probe_->check != nullptr) {
+      probe_->check->run(lane, batch);
+      probe_->check->record(lane, batch);
+    }
+    ++recorded_[lane];
+  }
+  changed_.notify_all();
+}
+
+void Schedule::wait(std::size_t lane, std::size_t producer, std::uint64_t batch,
+                    WaitId::Kind kind) {
+  const bool skipped = probe_ != nullptr && probe_->skip && probe_->skip({kind, lane});
+  if (skipped && probe_->skip_gate) return;
+  await_recorded(producer, batch);
+  {
+    Lock lock(mutex_);
+    ensure(recorded_[producer] > batch && recorded_[producer] <= batch + window_,
+           "a wait names the recording it was meant for");
+    if (!skipped && probe_ != nullptr && probe_->check != nullptr)
+      probe_->check->wait(lane, producer, batch);
+  }
+  if (!skipped) lanes_[lane]->wait(*marks_[producer].of(batch).end);
+}
+
+void Schedule::await_recorded(std::size_t lane, std::uint64_t batch) {
+  Lock lock(mutex_);
+  while (!error_ && recorded_[lane] <= batch && batch < batches_) changed_.wait(lock);
+  if (error_ || recorded_[lane] <= batch) throw Stopped{};
+}
+
+void Schedule::retire_until(std::uint64_t batches) {
+  std::vector<const Mark*> begin(lanes_.size());
+  std::vector<const Mark*> end(lanes_.size());
+  while (retired_ < batches) {
+    const std::uint64_t batch = retired_++;
+    for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+      begin[lane] = marks_[lane].of(batch).begin.get();
+      end[lane] = marks_[lane].of(batch).end.get();
+    }
+    try {
+      end.back()->synchronize();
+      work_.retired(batch, begin, end);
+    } catch (...) {
+      fail(lanes_.size() - 1, batch);
+      throw Stopped{};
+    }
+  }
+}
+
+void Schedule::fail(std::size_t lane, std::uint64_t batch) {
+  {
+    Lock lock(mutex_);
+    if (!error_) {
+      error_ = std::current_exception();
+      failed_lane_ = lane;
+      failed_batch_ = batch;
+    }
+  }
+  changed_.notify_all();
+}
+
+void Schedule::drain() {
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+    try {
+      lanes_[lane]->synchronize();
+    } catch (...) {
+      fail(lane, retired_);
+    }
+  }
+  if (probe_ != nullptr && probe_->check != nullptr) probe_->check->drained();
+  try {
+    retire_until(next(lanes_.size() - 1));
+  } catch (...) {
+    fail(0, retired_);
+  }
+}
+
+std::uint64_t Schedule::next(std::size_t lane) {
+  Lock lock(mutex_);
+  return recorded_[lane];
+}
+
+bool Schedule::finished(std::size_t lane) {
+  Lock lock(mutex_);
+  return error_ != nullptr || recorded_[lane] >= batches_;
+}
+
+}  // namespace slipstream

@@ -1,0 +1,252 @@
+#include <algorithm>
+
+#include "cuda/cross_entropy_device.h"
+#include "cuda/cross_entropy_tile.h"
+
+namespace slipstream::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / kWarpSize;
+// Blocks follow from the problem alone, never from the device: the order of additions is fixed.
+constexpr std::int64_t kMostBlocks = 4096;
+constexpr int kMostClassesInRegisters = 32;
+// Resident on a multiprocessor, so that enough loads are in flight; 48 registers do without spills.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int kExactBlocks = 4;  // all that sm_75 holds
+#else
+constexpr int kExactBlocks = 5;
+#endif
+
+__device__ int lane_of_thread() { return static_cast<int>(threadIdx.x) % kWarpSize; }
+__device__ std::int64_t warp_of_grid() {
+  return std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpSize;
+}
+__device__ std::int64_t warps_of_grid() { return std::int64_t{gridDim.x} * kWarps; }
+
+// Dense channels-last logits of few classes.
+template <typename T, int kMax, bool kExact>
+__global__ void __launch_bounds__(kThreads, kExact ? kExactBlocks : 1)
+    dense_kernel(CrossEntropyJob job) {
+  using PixelTile = Tile<T, kMax, kExact>;
+  constexpr int kPixels = PixelTile::kPixels;
+  extern __shared__ __align__(16) unsigned char shared[];
+  const int classes = kExact ? kMax : static_cast<int>(job.layout.classes);
+  const int lane = lane_of_thread();
+  PixelTile tile(shared + threadIdx.x / kWarpSize * PixelTile::bytes(classes), classes);
+  Tally tally;
+  const std::int64_t stride = warps_of_grid() * kPixels;
+  for (std::int64_t first = warp_of_grid() * kPixels; first < job.total; first += stride) {
+    const int pixels = static_cast<int>(min(std::int64_t{kPixels}, job.total - first));
+    tile.fetch(static_cast<const T*>(job.logits) + first * classes, pixels, lane);
+    const int label = lane < pixels ? label_at(job, first + lane) : -1;
+    tile.await();
+    if (lane < pixels) {
+      float x[kMax];
+      tile.load(lane, x);
+      softmax_gradient<kMax, kExact>(x, classes, label, job.factor, tally);
+      tile.put(lane, x);
+    }
+    tile.flush(static_cast<T*>(job.gradient) + first * classes, pixels, lane);
+  }
+  write_partial<kThreads>(job, tally);
+}
+
+// Any strides, few classes: one thread a pixel, its logits in registers.
+template <typename T, int kMax>
+__global__ void __launch_bounds__(kThreads) strided_kernel(CrossEntropyJob job) {
+  const int classes = static_cast<int>(job.layout.classes);
+  Tally tally;
+  const std::int64_t stride = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < job.total;
+       i += stride) {
+    const std::int64_t offset = offset_of(job, i);
+    const T* logits = static_cast<const T*>(job.logits) + offset;
+    T* gradient = static_cast<T*>(job.gradient) + offset;
+    const int label = label_at(job, i);
+    float x[kMax];
+#pragma unroll
+    for (int c = 0; c < kMax; ++c) {
+      if (c < classes) x[c] = to_float(logits[c * job.layout.cls]);
+    }
+    softmax_gradient<kMax, false>(x, classes, label, job.factor, tally);
+#pragma unroll
+    for (int c = 0; c < kMax; ++c) {
+      if (c < classes) store(gradient + c * job.layout.cls, x[c]);
+    }
+  }
+  write_partial<kThreads>(job, tally);
+}
+
+// What a group of kGroup threads (1, or a warp) does for one pixel of many classes; thread
+// `member` takes every kGroup-th class. The result is added to the first member's tally.
+template <typename T, int kGroup>
+__device__ void many_classes(const CrossEntropyJob& job, std::int64_t pixel, int member,
+                             Tally& tally) {
+  const std::int64_t classes = job.layout.classes;
+  const std::int64_t step = job.layout.cls;
+  const std::int64_t offset = offset_of(job, pixel);
+  const T* logits = static_cast<const T*>(job.logits) + offset;
+  T* gradient = static_cast<T*>(job.gradient) + offset;
+  const int label = label_at(job, pixel);
+  float largest = to_float(logits[member * step]);
+  std::int64_t best = member;
+  for (std::int64_t c = member + kGroup; c < classes; c += kGroup) {
+    const float x = to_float(logits[c * step]);
+    if (x > largest) {
+      largest = x;
+      best = c;
+    }
+  }
+#pragma unroll
+  for (int mask = kGroup / 2; mask > 0; mask /= 2) {
+    const float other = __shfl_xor_sync(kAllLanes, largest, mask);
+    const std::int64_t other_best = __shfl_xor_sync(kAllLanes, best, mask);
+    if (other > largest || (other == largest && other_best < best)) {
+      largest = other;
+      best = other_best;
+    }
+  }
+  float sum = 0;
+  for (std::int64_t c = member; c < classes; c += kGroup) {
+    sum += expf(to_float(logits[c * step]) - largest);
+  }
+#pragma unroll
+  for (int mask = kGroup / 2; mask > 0; mask /= 2) sum += __shfl_xor_sync(kAllLanes, sum, mask);
+  const float chosen = label < 0 ? NAN : to_float(logits[label * step]);
+  const float share = job.factor / sum;
+  if (kGroup > 1) __syncwarp();
+  for (std::int64_t c = member; c < classes; c += kGroup) {
+    const float x = expf(to_float(logits[c * step]) - largest) * share;
+    store(gradient + c * step, x - (c == label ? job.factor : 0.0F));
+  }
+  if (member != 0) return;
+  tally.loss += logf(sum) + (largest - chosen);
+  tally.correct += best == label ? 1 : 0;
+}
+
+template <typename T, int kGroup>
+__global__ void __launch_bounds__(kThreads) many_classes_kernel(CrossEntropyJob job) {
+  constexpr int kGroups = kThreads / kGroup;
+  const int member = static_cast<int>(threadIdx.x) % kGroup;
+  const std::int64_t stride = std::int64_t{gridDim.x} * kGroups;
+  Tally tally;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kGroups + threadIdx.x / kGroup; i < job.total;
+       i += stride) {
+    many_classes<T, kGroup>(job, i, member, tally);
+  }
+  write_partial<kThreads>(job, tally);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    finish_kernel(const Partial* partials, int count, double total, float* loss,
+                  std::int64_t* correct) {
+  Partial sum{0, 0};
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {
+    sum.loss += partials[i].loss;
+    sum.correct += partials[i].correct;
+  }
+  sum.loss = block_sum<kThreads>(sum.loss);
+  sum.correct = block_sum<kThreads>(sum.correct);
+  if (threadIdx.x != 0) return;
+  *loss = static_cast<float>(sum.loss / total);
+  *correct = sum.correct;
+}
+
+std::int64_t blocks_of(std::int64_t total, std::int64_t pixels_per_block) {
+  return std::clamp<std::int64_t>((total + pixels_per_block - 1) / pixels_per_block, 1,
+                                  kMostBlocks);
+}
+
+bool is_dense(const CrossEntropyJob& job) {
+  const LogitLayout& layout = job.layout;
+  const auto is_aligned = [](const void* p) {
+    return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+  };
+  return layout.cls == 1 && layout.pixel == layout.classes &&
+         (layout.images == 1 || layout.image == layout.pixels * layout.classes) &&
+         is_aligned(job.logits) && is_aligned(job.gradient);
+}
+
+// Each launch function returns the number of blocks, one partial sum a block.
+template <typename T, int kMax, bool kExact>
+int launch_dense(const CrossEntropyJob& job, StreamView stream) {
+  using PixelTile = Tile<T, kMax, kExact>;
+  const auto blocks = static_cast<int>(blocks_of(job.total, kWarps * PixelTile::kPixels));
+  const int bytes = kWarps * PixelTile::bytes(static_cast<int>(job.layout.classes));
+  dense_kernel<T, kMax, kExact><<<blocks, kThreads, bytes, stream.get()>>>(job);
+  return blocks;
+}
+
+template <typename T>
+int launch_few_classes(const CrossEntropyJob& job, StreamView stream) {
+  const std::int64_t classes = job.layout.classes;
+  if (is_dense(job)) {
+    if (classes == 10) return launch_dense<T, 10, true>(job, stream);
+    if (classes <= 8) return launch_dense<T, 8, false>(job, stream);
+    if (classes <= 16) return launch_dense<T, 16, false>(job, stream);
+    return launch_dense<T, 32, false>(job, stream);
+  }
+  const auto blocks = static_cast<int>(blocks_of(job.total, kThreads));
+  if (classes <= 16) {
+    strided_kernel<T, 16><<<blocks, kThreads, 0, stream.get()>>>(job);
+  } else {
+    strided_kernel<T, 32><<<blocks, kThreads, 0, stream.get()>>>(job);
+  }
+  return blocks;
+}
+
+template <typename T>
+int launch(const CrossEntropyJob& job, StreamView stream) {
+  if (job.layout.classes <= kMostClassesInRegisters) return launch_few_classes<T>(job, stream);
+  if (job.layout.cls == 1) {
+    const auto blocks = static_cast<int>(blocks_of(job.total, kWarps));
+    many_classes_kernel<T, kWarpSize><<<blocks, kThreads, 0, stream.get()>>>(job);
+    return blocks;
+  }
+  const auto blocks = static_cast<int>(blocks_of(job.total, kThreads));
+  many_classes_kernel<T, 1><<<blocks, kThreads, 0, stream.get()>>>(job);
+  return blocks;
+}
+
+int launch(const CrossEntropyJob& job, LogitType type, StreamView stream) {
+  switch (type) {
+    case LogitType::bf16:
+      return launch<__nv_bfloat16>(job, stream);
+    case LogitType::f16:
+      return launch<__half>(job, stream);
+    case LogitType::f32:
+      break;
+  }
+  return launch<float>(job, stream);
+}
+
+}  // namespace
+
+std::size_t cross_entropy_scratch_bytes(const LogitLayout& layout) {
+  const auto blocks = blocks_of(layout.images * layout.pixels, kWarps);
+  return static_cast<std::size_t>(blocks) * sizeof(Partial);
+}
+
+void cross_entropy_async(const void* logits, LogitType type, const LogitLayout& layout,
+                         const void* labels, LabelType label_type, float scale, void* gradient,
+                         float* loss, std::int64_t* correct, void* scratch, StreamView stream) {
+  ensure(layout.images > 0 && layout.pixels > 0 && layout.classes > 0, "there are logits");
+  ensure(layout.classes <= INT32_MAX, "classes fit into 31 bits");
+  CrossEntropyJob job{};
+  job.logits = logits;
+  job.gradient = gradient;
+  job.labels = labels;
+  job.partials = static_cast<Partial*>(scratch);
+  job.layout = layout;
+  job.total = layout.images * layout.pixels;
+  job.factor = static_cast<float>(static_cast<double>(scale) / static_cast<double>(job.total));
+  job.label_type = label_type;
+  const int blocks = launch(job, type, stream);
+  check_cuda(cudaGetLastError());
+  finish_kernel<<<1, kThreads, 0, stream.get()>>>(job.partials, blocks,
+                                                  static_cast<double>(job.total), loss, correct);
+  check_cuda(cudaGetLastError());
+}
+
+}  // namespace slipstream::cuda

@@ -1,0 +1,90 @@
+#include "slipstream/fingerprint.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "cuda/warp.h"
+#include "slipstream/cuda.h"
+
+namespace slipstream::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kUnroll = 4;
+constexpr std::uint64_t kMostBlocksPerMultiprocessor = 8;
+
+struct Memory {
+  const ulonglong2* vectors;
+  std::uint64_t vector_count;
+  const unsigned char* tail;
+  int tail_bytes;
+  std::uint64_t bytes;
+};
+
+__device__ std::uint64_t digest_of(ulonglong2 vector, std::uint64_t index) {
+  const std::uint64_t offset = (2 * index + 1) * kSplitMixStep;
+  return mix64(vector.x + offset) + mix64(vector.y + offset + kSplitMixStep);
+}
+
+__device__ std::uint64_t digest_of_tail(const Memory& memory) {
+  std::uint64_t digest = mix64(~memory.bytes);
+  std::uint64_t offset = 2 * memory.vector_count * kSplitMixStep;
+  for (int first = 0; first < memory.tail_bytes; first += 8) {
+    std::uint64_t word = 0;
+    const int count = min(8, memory.tail_bytes - first);
+    for (int i = 0; i < count; ++i) {
+      word |= static_cast<std::uint64_t>(memory.tail[first + i]) << (8 * i);
+    }
+    offset += kSplitMixStep;
+    digest += mix64(word + offset);
+  }
+  return digest;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    fingerprint_kernel(Memory memory, unsigned long long* digest) {
+  const std::uint64_t stride = std::uint64_t{gridDim.x} * kThreads;
+  std::uint64_t i = std::uint64_t{blockIdx.x} * kThreads + threadIdx.x;
+  std::uint64_t sum = i == 0 ? digest_of_tail(memory) : 0;
+  for (; i + (kUnroll - 1) * stride < memory.vector_count; i += kUnroll * stride) {
+    ulonglong2 vectors[kUnroll];
+#pragma unroll
+    for (int k = 0; k < kUnroll; ++k) vectors[k] = __ldg(memory.vectors + i + k * stride);
+#pragma unroll
+    for (int k = 0; k < kUnroll; ++k) sum += digest_of(vectors[k], i + k * stride);
+  }
+  for (; i < memory.vector_count; i += stride) sum += digest_of(__ldg(memory.vectors + i), i);
+  sum = block_sum<kThreads>(sum);
+  if (threadIdx.x == 0) atomicAdd(digest, static_cast<unsigned long long>(sum));
+}
+
+std::uint64_t multiprocessors() {
+  int device = 0;
+  int count = 0;
+  check_cuda(cudaGetDevice(&device));
+  check_cuda(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+  return static_cast<std::uint64_t>(count);
+}
+
+}  // namespace
+
+void fingerprint_async(const void* data, std::size_t bytes, std::uint64_t* digest,
+                       StreamView stream) {
+  ensure(bytes == 0 || reinterpret_cast<std::uintptr_t>(data) % sizeof(ulonglong2) == 0,
+         "memory to be fingerprinted is aligned to 16 bytes");
+  Memory memory{};
+  memory.vectors = static_cast<const ulonglong2*>(data);
+  memory.vector_count = bytes / sizeof(ulonglong2);
+  memory.tail = static_cast<const unsigned char*>(data) + memory.vector_count * sizeof(ulonglong2);
+  memory.tail_bytes = static_cast<int>(bytes % sizeof(ulonglong2));
+  memory.bytes = bytes;
+  const std::uint64_t wanted =
+      (memory.vector_count + kThreads * kUnroll - 1) / (kThreads * kUnroll);
+  const std::uint64_t blocks =
+      std::clamp<std::uint64_t>(wanted, 1, multiprocessors() * kMostBlocksPerMultiprocessor);
+  fingerprint_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream.get()>>>(
+      memory, reinterpret_cast<unsigned long long*>(digest));
+  check_cuda(cudaGetLastError());
+}
+
+}  // namespace slipstream::cuda

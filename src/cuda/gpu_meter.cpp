@@ -1,0 +1,148 @@
+#include "slipstream/gpu_meter.h"
+
+#include <array>
+#include <chrono>
+#include <vector>
+
+#include "cuda/nvml.h"
+#include "cuda/teardown.h"
+#include "slipstream/cuda.h"
+
+namespace slipstream::cuda {
+namespace {
+
+constexpr std::chrono::milliseconds kShortestGpmInterval{100};
+
+unsigned long long wall_clock_us() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<unsigned long long>(
+      std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+}
+
+}  // namespace
+
+struct GpuMeter::Impl {
+  explicit Impl(int index) { note = open(index); }
+  ~Impl();
+
+  std::string open(int index);
+  std::string open_gpm();
+  void read_gpm(GpuUse& use);
+  void read_coarse(GpuUse& use);
+
+  nvml::Library library;
+  bool is_initialised = false;
+  nvml::Device device = nullptr;
+  std::array<nvml::GpmSample, 2> gpm{};
+  std::string note;      ///< why nothing can be read
+  std::string gpm_note;  ///< why the counters cannot
+  unsigned long long start_us = 0;
+  std::chrono::steady_clock::time_point start;
+};
+
+GpuMeter::Impl::~Impl() {
+  for (nvml::GpmSample sample : gpm) {
+    if (sample != nullptr) library.gpm_free(sample);
+  }
+  if (is_initialised) library.shutdown();
+}
+
+std::string GpuMeter::Impl::open(int index) {
+  std::array<char, 32> bus_id{};
+  const cudaError_t status =
+      cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), index);
+  ignore_failure(status);
+  if (status != cudaSuccess) {
+    return "no CUDA device " + std::to_string(index) + " (" + cudaGetErrorString(status) + ")";
+  }
+  if (!library.is_complete()) return "NVML (libnvidia-ml.so.1) is not installed";
+  nvml::Return result = library.init();
+  if (result != nvml::kSuccess) return "nvmlInit failed: NVML error " + std::to_string(result);
+  is_initialised = true;
+  result = library.find(bus_id.data(), &device);
+  if (result == nvml::kSuccess) gpm_note = open_gpm();
+  return result == nvml::kSuccess
+             ? ""
+             : "NVML does not show the device at " + std::string(bus_id.data()) + ": NVML error " +
+                   std::to_string(result);
+}
+
+std::string GpuMeter::Impl::open_gpm() {
+  if (!library.has_gpm()) return "this NVML is too old for GPM counters";
+  nvml::GpmSupport support{nvml::kGpmVersion, 0};
+  const nvml::Return result = library.gpm_support(device, &support);
+  if (result != nvml::kSuccess || support.is_supported == 0) return "this GPU has no GPM counters";
+  for (nvml::GpmSample& sample : gpm) {
+    if (library.gpm_alloc(&sample) != nvml::kSuccess) return "no memory for GPM samples";
+  }
+  return "";
+}
+
+void GpuMeter::Impl::read_gpm(GpuUse& use) {
+  if (!gpm_note.empty()) {
+    use.note = gpm_note;
+    return;
+  }
+  if (std::chrono::steady_clock::now() - start < kShortestGpmInterval) {
+    use.note = "GPM counters need at least 100 ms";
+    return;
+  }
+  nvml::Return result = library.gpm_get(device, gpm[1]);
+  nvml::GpmMetrics metrics{nvml::kGpmVersion, 2, gpm[0], gpm[1], {}};
+  metrics.metrics[0].id = nvml::kGpmSmUtil;
+  metrics.metrics[1].id = nvml::kGpmDramBwUtil;
+  if (result == nvml::kSuccess) result = library.gpm_metrics(&metrics);
+  if (result != nvml::kSuccess) {
+    use.note = "GPM counters cannot be read: NVML error " + std::to_string(result);
+    return;
+  }
+  const auto share = [&use](const nvml::GpmMetric& metric) -> std::optional<double> {
+    if (metric.status == nvml::kSuccess) return metric.value / 100;
+    use.note = "a GPM counter cannot be read: NVML error " + std::to_string(metric.status);
+    return std::nullopt;
+  };
+  use.sm_activity = share(metrics.metrics[0]);
+  use.dram_use = share(metrics.metrics[1]);
+}
+
+void GpuMeter::Impl::read_coarse(GpuUse& use) {
+  unsigned count = 0;
+  int type = 0;
+  constexpr int kWhat = nvml::kGpuUtilizationSamples;
+  nvml::Return result = library.samples(device, kWhat, start_us, &type, &count, nullptr);
+  std::vector<nvml::Sample> samples(count);
+  if (result == nvml::kSuccess && count > 0) {
+    result = library.samples(device, kWhat, start_us, &type, &count, samples.data());
+  }
+  if (result != nvml::kSuccess || count == 0) {
+    use.note += std::string(use.note.empty() ? "" : "; ") + "no utilisation samples since start()";
+    return;
+  }
+  double sum = 0;
+  for (unsigned i = 0; i < count; ++i) sum += samples[i].value.percent;
+  use.coarse = sum / count / 100;
+}
+
+GpuMeter::GpuMeter(int device) : impl_(std::make_unique<Impl>(device)) { start(); }
+
+GpuMeter::~GpuMeter() = default;
+
+void GpuMeter::start() {
+  impl_->start = std::chrono::steady_clock::now();
+  impl_->start_us = wall_clock_us();
+  if (!impl_->note.empty() || !impl_->gpm_note.empty()) return;
+  const nvml::Return result = impl_->library.gpm_get(impl_->device, impl_->gpm[0]);
+  if (result == nvml::kSuccess) return;
+  impl_->gpm_note = "GPM counters cannot be read: NVML error " + std::to_string(result);
+}
+
+GpuUse GpuMeter::use() {
+  GpuUse use;
+  use.note = impl_->note;
+  if (!use.note.empty()) return use;
+  impl_->read_gpm(use);
+  impl_->read_coarse(use);
+  return use;
+}
+
+}  // namespace slipstream::cuda

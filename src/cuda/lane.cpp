@@ -1,0 +1,84 @@
+#include <atomic>
+
+#include "cuda/teardown.h"
+#include "slipstream/cuda.h"
+
+namespace slipstream::cuda {
+namespace {
+
+class CudaMark final : public Mark {
+ public:
+  explicit CudaMark(int device) : device_(device) {
+    const DeviceGuard guard(device);
+    check_cuda(cudaEventCreateWithFlags(&event_, cudaEventBlockingSync));
+  }
+  ~CudaMark() override { ignore_failure(cudaEventDestroy(event_)); }
+
+  void record(cudaStream_t stream, int device) {
+    ensure(device == device_, "a lane records marks of its own device");
+    check_cuda(cudaEventRecord(event_, stream));
+    recorded_.store(true, std::memory_order_release);
+  }
+
+  cudaEvent_t recorded_event() const {
+    ensure(recorded_.load(std::memory_order_acquire), "a mark is recorded before it is used");
+    return event_;
+  }
+
+  bool reached() const override {
+    const cudaError_t status = cudaEventQuery(recorded_event());
+    if (status != cudaErrorNotReady) {
+      check_cuda(status);
+      return true;
+    }
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+
+  void synchronize() const override { check_cuda(cudaEventSynchronize(recorded_event())); }
+
+  double seconds_after(const Mark& earlier) const override {
+    const auto* from = dynamic_cast<const CudaMark*>(&earlier);
+    ensure(from != nullptr && from->device_ == device_, "marks of one device are compared");
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, from->recorded_event(), recorded_event()));
+    return static_cast<double>(milliseconds) * 1e-3;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+  int device_;
+  std::atomic<bool> recorded_{false};
+};
+
+}  // namespace
+
+CudaLane::CudaLane(std::string name, int device, int priority)
+    : Lane(std::move(name)), stream_(device, priority) {}
+
+CudaLane::~CudaLane() = default;
+
+StreamView CudaLane::stream() const { return stream_; }
+
+int CudaLane::device() const { return stream_.device(); }
+
+std::unique_ptr<Mark> CudaLane::make_mark() { return std::make_unique<CudaMark>(device()); }
+
+void CudaLane::record(Mark& mark) {
+  auto* own = dynamic_cast<CudaMark*>(&mark);
+  ensure(own != nullptr, "a lane records its own marks");
+  own->record(stream_.get(), device());
+}
+
+void CudaLane::wait(const Mark& mark) {
+  const auto* event = dynamic_cast<const CudaMark*>(&mark);
+  if (event == nullptr) {
+    mark.synchronize();
+    return;
+  }
+  check_cuda(cudaStreamWaitEvent(stream_.get(), event->recorded_event(), 0));
+}
+
+void CudaLane::synchronize() { stream_.synchronize(); }
+
+}  // namespace slipstream::cuda

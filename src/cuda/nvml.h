@@ -1,0 +1,99 @@
+#pragma once
+
+#include <dlfcn.h>
+
+namespace slipstream::cuda::nvml {
+
+// The part of NVML's binary interface that GpuMeter uses: NVML is opened at run time, and its
+// header is not everywhere. gpu_meter_test.cpp compares it with <nvml.h> where that is installed.
+// Source: NVIDIA, "NVML API Reference Guide", CUDA 13.0.
+
+using Return = int;
+inline constexpr Return kSuccess = 0;
+
+struct DeviceHandle;
+struct SampleHandle;
+using Device = DeviceHandle*;
+using GpmSample = SampleHandle*;
+
+inline constexpr unsigned kGpmVersion = 1;
+inline constexpr unsigned kGpmSmUtil = 2;       ///< percent
+inline constexpr unsigned kGpmDramBwUtil = 10;  ///< percent
+
+struct GpmSupport {
+  unsigned version;
+  unsigned is_supported;
+};
+
+struct GpmMetric {
+  unsigned id;
+  Return status;
+  double value;
+  const char* short_name;
+  const char* long_name;
+  const char* unit;
+};
+
+/// NVML's own array is longer; only the first `count` are read and written.
+struct GpmMetrics {
+  unsigned version;
+  unsigned count;
+  GpmSample first;
+  GpmSample second;
+  GpmMetric metrics[2];
+};
+
+inline constexpr int kGpuUtilizationSamples = 1;
+
+struct Sample {
+  unsigned long long time_us;
+  union {
+    double number;
+    unsigned percent;
+  } value;
+};
+
+/// A function of the library; false where the library or the function is missing.
+template <typename Signature>
+class Symbol;
+
+template <typename... Arguments>
+class Symbol<Return(Arguments...)> {
+ public:
+  Symbol(void* library, const char* name)
+      : function_(library == nullptr ? nullptr
+                                     : reinterpret_cast<Function*>(dlsym(library, name))) {}
+  explicit operator bool() const { return function_ != nullptr; }
+  Return operator()(Arguments... arguments) const { return function_(arguments...); }
+
+ private:
+  using Function = Return(Arguments...);
+  Function* function_;
+};
+
+/// The opened library.
+struct Library {
+  Library() = default;
+  ~Library() {
+    if (handle != nullptr) dlclose(handle);
+  }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+  bool is_complete() const { return init && shutdown && find && samples; }
+  bool has_gpm() const { return gpm_support && gpm_alloc && gpm_free && gpm_get && gpm_metrics; }
+
+  void* handle = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  Symbol<Return()> init{handle, "nvmlInit_v2"};
+  Symbol<Return()> shutdown{handle, "nvmlShutdown"};
+  Symbol<Return(const char*, Device*)> find{handle, "nvmlDeviceGetHandleByPciBusId_v2"};
+  Symbol<Return(Device, int, unsigned long long, int*, unsigned*, Sample*)> samples{
+      handle, "nvmlDeviceGetSamples"};
+  Symbol<Return(Device, GpmSupport*)> gpm_support{handle, "nvmlGpmQueryDeviceSupport"};
+  Symbol<Return(GpmSample*)> gpm_alloc{handle, "nvmlGpmSampleAlloc"};
+  Symbol<Return(GpmSample)> gpm_free{handle, "nvmlGpmSampleFree"};
+  Symbol<Return(Device, GpmSample)> gpm_get{handle, "nvmlGpmSampleGet"};
+  Symbol<Return(GpmMetrics*)> gpm_metrics{handle, "nvmlGpmMetricsGet"};
+};
+
+}  // namespace slipstream::cuda::nvml

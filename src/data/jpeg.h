@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "slipstream/array.h"
+
+namespace slipstream::jpeg {
+
+/// Height, width and components from the header. Throws Error.
+Shape shape(std::span<const std::byte> file);
+
+/// Decodes into `out` (u8, height x width x 3), whose height and width must be those of shape().
+void decode(std::span<const std::byte> file, const MutableArray& out);
+
+/// See encode_jpeg.
+std::vector<std::byte> encode(const ConstArray& pixels, int quality);
+
+}  // namespace slipstream::jpeg

@@ -1,0 +1,179 @@
+#include "slipstream/loader.h"
+
+#include <algorithm>
+#include <limits>
+#include <thread>
+#include <utility>
+
+#include "data/host_cache.h"
+#include "data/running_order.h"
+#include "data/sample_steps.h"
+#include "data/slab_layout.h"
+#include "data/slab_memory.h"
+#include "data/slab_ring.h"
+#include "slipstream/error.h"
+
+namespace slipstream {
+namespace {
+
+void check_cut(const HostCut& cut, const std::vector<NamedOp>& transforms,
+               std::vector<std::string>& problems) {
+  const std::vector<std::string> steps = step_names(transforms);
+  if (std::find(steps.begin(), steps.end(), cut.after) == steps.end()) {
+    problems.push_back(unknown_name("step to cut after", cut.after, steps));
+  }
+  if (cut.items == 0) problems.push_back("a cut needs at least 1 cached item");
+}
+
+SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,
+                          const LoaderOptions& options) {
+  std::vector<std::string> problems;
+  SlabLayout layout = plan_slab(dataset, transforms, options.batch_size, problems);
+  if (options.workers == 0) problems.push_back("0 workers: give at least 1");
+  if (options.prefetch == 0) problems.push_back("prefetch 0: give at least 1 batch");
+  if (options.lent == 0) problems.push_back("lent 0: the caller holds at least 1 batch");
+  if (options.cut) check_cut(*options.cut, transforms, problems);
+  refuse(problems);
+  const std::uint64_t epoch = options.first_batch / (dataset.size() / options.batch_size);
+  if (epoch > std::numeric_limits<std::uint32_t>::max()) {
+    throw Refused("first batch " + std::to_string(options.first_batch) +
+                  " lies behind the last epoch, 2^32 - 1");
+  }
+  return layout;
+}
+
+}  // namespace
+
+class Loader::Impl {
+ public:
+  Impl(std::shared_ptr<const Dataset> dataset, std::vector<NamedOp> transforms,
+       const LoaderOptions& options)
+      : options_(options),
+        steps_(dataset, transforms, checked_layout(*dataset, transforms, options), options.seed,
+               options.decode),
+        order_(dataset->size(), options.shuffle, options.seed, options.batch_size),
+        first_step_(step_after_cut()),
+        slabs_(is_whole() ? options.cut->items : options.prefetch + options.lent,
+               steps_.layout().bytes, options.memory),
+        next_whole_(options.first_batch) {
+    if (is_whole()) {
+      fill_slabs(steps_, order_, slabs_, options_.workers);
+      return;
+    }
+    if (options_.cut) {
+      cached_ = cache_samples(steps_, order_, options_.cut->items, first_step_, options_.workers);
+    }
+    ring_.emplace(slabs_,
+                  SlabRing::Options{options_.batch_size, options_.lent, options_.first_batch});
+    start_workers();
+  }
+
+  const SlabLayout& layout() const { return steps_.layout(); }
+  std::size_t slabs() const { return slabs_.size(); }
+  std::uint64_t batches_per_epoch() const { return order_.batches_per_epoch(); }
+  bool ready() { return is_whole() || ring_->ready(); }
+
+  HostBatch next() {
+    SlabRing::Lent lent;
+    if (is_whole()) {
+      lent = {next_whole_, next_whole_ % slabs_.size()};
+      ++next_whole_;
+    } else {
+      lent = ring_->next();
+    }
+    return {lent.batch, order_.epoch_of(lent.batch), lent.slab, slabs_[lent.slab]};
+  }
+
+  void release(const HostBatch& batch, const Mark* last_use) {
+    if (!is_whole()) ring_->release({batch.number, batch.slab}, last_use);
+  }
+
+  std::vector<StepCounter> counters() const {
+    std::vector<StepCounter> totals;
+    for (const std::string& name : steps_.names()) totals.push_back({.name = name});
+    for (const StepMeter& meter : meters_) meter.add_to(totals);
+    return totals;
+  }
+
+  double blocked_s() const { return ring_ ? ring_->blocked_s() : 0; }
+
+ private:
+  /// Whether whole slabs are cached, so that no worker runs.
+  bool is_whole() const { return first_step_ > steps_.collate_step(); }
+
+  std::size_t step_after_cut() const {
+    if (!options_.cut) return 0;
+    const auto& names = steps_.names();
+    const auto cut = std::find(names.begin(), names.end(), options_.cut->after);
+    return static_cast<std::size_t>(cut - names.begin()) + 1;
+  }
+
+  void start_workers() {
+    for (unsigned i = 0; i < options_.workers; ++i) meters_.emplace_back(steps_.names().size());
+    threads_.reserve(options_.workers);
+    for (unsigned i = 0; i < options_.workers; ++i) {
+      threads_.emplace_back([this, i](std::stop_token stop) { work(stop, meters_[i]); });
+    }
+  }
+
+  void work(const std::stop_token& stop, StepMeter& meter) {
+    const std::stop_callback wake(stop, [this] { ring_->stop(); });
+    std::optional<SampleBuffers> buffers;
+    while (const auto ticket = ring_->take()) {
+      std::exception_ptr error;
+      try {
+        if (!buffers) buffers.emplace(steps_.stored().size());
+        fill(*ticket, *buffers, meter);
+      } catch (...) {
+        error = std::current_exception();
+      }
+      ring_->finish(*ticket, std::move(error));
+    }
+  }
+
+  void fill(const SlabRing::Ticket& ticket, SampleBuffers& buffers, StepMeter& meter) const {
+    SamplePlace place = order_.at(ticket.batch, ticket.position);
+    const CachedSample* cached = nullptr;
+    if (!cached_.empty()) {
+      cached = &cached_[(ticket.batch * options_.batch_size + ticket.position) % cached_.size()];
+      place.sample = cached->id;
+    }
+    if (cached != nullptr && first_step_ == steps_.collate_step()) {
+      steps_.collate(place, cached->sample, ticket.slab, meter);
+      return;
+    }
+    if (cached != nullptr) copy_sample(cached->sample, buffers.sample);
+    steps_.run(first_step_, steps_.collate_step(), place, buffers, meter);
+    steps_.collate(place, buffers.sample, ticket.slab, meter);
+  }
+
+  const LoaderOptions options_;
+  const SampleSteps steps_;
+  const RunningOrder order_;
+  const std::size_t first_step_;
+  const SlabMemory slabs_;
+  std::vector<CachedSample> cached_;
+  std::uint64_t next_whole_;
+  std::vector<StepMeter> meters_;
+  std::optional<SlabRing> ring_;
+  std::vector<std::jthread> threads_;  // last: joined before what they use is gone
+};
+
+Loader::Loader(std::shared_ptr<const Dataset> dataset, std::vector<NamedOp> transforms,
+               LoaderOptions options)
+    : impl_(std::make_unique<Impl>(std::move(dataset), std::move(transforms), options)) {}
+
+Loader::~Loader() = default;
+
+const SlabLayout& Loader::layout() const { return impl_->layout(); }
+std::size_t Loader::slabs() const { return impl_->slabs(); }
+std::uint64_t Loader::batches_per_epoch() const { return impl_->batches_per_epoch(); }
+bool Loader::ready() { return impl_->ready(); }
+HostBatch Loader::next() { return impl_->next(); }
+void Loader::release(const HostBatch& batch, const Mark* last_use) {
+  impl_->release(batch, last_use);
+}
+std::vector<StepCounter> Loader::counters() const { return impl_->counters(); }
+double Loader::blocked_s() const { return impl_->blocked_s(); }
+
+}  // namespace slipstream

@@ -1,0 +1,58 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#include "slipstream/error.h"
+#include "slipstream/image.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const char* what, const fs::path& path, int error) {
+  throw Error(std::string(what) + " '" + path.string() +
+              "': " + std::generic_category().message(error));
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(const fs::path& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int get() const { return fd_; }
+  bool is_open() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+void read_file(const fs::path& path, HostArray& out) {
+  const Descriptor file(path);
+  if (!file.is_open()) fail("cannot open", path, errno);
+  struct ::stat status {};
+  if (::fstat(file.get(), &status) != 0) fail("cannot read", path, errno);
+  if (S_ISDIR(status.st_mode)) fail("cannot read", path, EISDIR);
+  if (!S_ISREG(status.st_mode)) throw Error("cannot read '" + path.string() + "': no regular file");
+
+  const MutableArray to = out.reset(DType::u8, {status.st_size});
+  std::size_t done = 0;
+  while (done < to.bytes()) {
+    const ::ssize_t got = ::read(file.get(), to.data + done, to.bytes() - done);
+    if (got < 0 && errno != EINTR) fail("cannot read", path, errno);
+    if (got == 0) throw Error("'" + path.string() + "' became shorter while it was read");
+    if (got > 0) done += static_cast<std::size_t>(got);
+  }
+}
+
+}  // namespace slipstream

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+#include "slipstream/sampler.h"
+
+namespace slipstream {
+
+/// One sample's place in a run.
+struct SamplePlace {
+  std::uint64_t batch = 0;   ///< through all epochs
+  std::size_t position = 0;  ///< in the batch
+  std::uint32_t epoch = 0;
+  std::uint64_t sample = 0;  ///< index in the data set
+};
+
+/// Which sample stands at which position of which batch: full batches, epoch after epoch.
+class RunningOrder {
+ public:
+  /// REQUIRES: 0 < batch_size <= samples
+  RunningOrder(std::uint64_t samples, bool shuffle, std::uint64_t seed, std::size_t batch_size)
+      : sampler_(samples, shuffle, seed), batch_size_(batch_size) {}
+
+  std::uint64_t batches_per_epoch() const { return sampler_.size() / batch_size_; }
+  std::uint32_t epoch_of(std::uint64_t batch) const {
+    return static_cast<std::uint32_t>(batch / batches_per_epoch());
+  }
+
+  SamplePlace at(std::uint64_t batch, std::size_t position) const {
+    const std::uint32_t epoch = epoch_of(batch);
+    const std::uint64_t in_epoch = batch % batches_per_epoch() * batch_size_ + position;
+    return {batch, position, epoch, sampler_.at(epoch, in_epoch)};
+  }
+
+ private:
+  Sampler sampler_;
+  std::size_t batch_size_;
+};
+
+}  // namespace slipstream

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/running_order.h"
+#include "data/step_meter.h"
+#include "slipstream/loader.h"
+
+namespace slipstream {
+
+/// One worker's memory, reused from sample to sample.
+struct SampleBuffers {
+  explicit SampleBuffers(std::size_t fields) : spare(fields) { sample.fields.resize(fields); }
+
+  Sample sample;
+  std::vector<HostArray> spare;
+  Scratch scratch;
+};
+
+/// Copies what `from` holds, reusing the memory of `to`.
+void copy_sample(const Sample& from, Sample& to);
+
+/// The host steps, by index: read, decode, each transform, collate. Immutable: workers share it.
+/// What a step throws leaves as an Error that names step, sample, file, epoch and batch.
+class SampleSteps {
+ public:
+  SampleSteps(std::shared_ptr<const Dataset> dataset, std::vector<NamedOp> transforms,
+              SlabLayout layout, std::uint64_t seed, const DecodeOptions& decode);
+
+  const std::vector<std::string>& names() const { return names_; }
+  std::size_t collate_step() const { return names_.size() - 1; }
+  const std::vector<FieldSpec>& stored() const { return stored_; }
+  const SlabLayout& layout() const { return layout_; }
+
+  /// Runs the steps from `first` until before `last` (at most collate_step()) on buffers.sample.
+  void run(std::size_t first, std::size_t last, const SamplePlace& place, SampleBuffers& buffers,
+           StepMeter& meter) const;
+  /// The last step: copies `sample` to its position in the slab.
+  void collate(const SamplePlace& place, const Sample& sample, std::byte* slab,
+               StepMeter& meter) const;
+
+ private:
+  std::size_t run_step(std::size_t step, const SamplePlace& place, SampleBuffers& buffers) const;
+  std::size_t read(const SamplePlace& place, SampleBuffers& buffers) const;
+  std::size_t decode(SampleBuffers& buffers) const;
+  std::size_t transform(std::size_t index, const SamplePlace& place, SampleBuffers& buffers) const;
+  [[noreturn]] void throw_named(std::size_t step, const SamplePlace& place) const;
+
+  std::shared_ptr<const Dataset> dataset_;
+  std::vector<NamedOp> transforms_;
+  SlabLayout layout_;
+  std::uint64_t seed_;
+  DecodeOptions decode_;
+  std::vector<std::string> names_;
+  std::vector<FieldSpec> stored_;  ///< as the data set declares its fields
+};
+
+}  // namespace slipstream

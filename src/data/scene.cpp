@@ -1,0 +1,153 @@
+#include "data/scene.h"
+
+#include <algorithm>
+
+#include "data/scene_classes.h"
+
+namespace slipstream {
+namespace {
+
+constexpr std::uint32_t kMinObjects = 1;
+constexpr std::uint32_t kMaxObjects = 3;
+constexpr float kTintLevels = 12;
+constexpr float kNoiseLevels = 10;
+
+struct Object {
+  std::uint8_t number = 0;
+  float x = 0;
+  float y = 0;
+  float cosine = 1;
+  float sine = 0;
+  float radius = 1;
+  Colour tint;
+};
+
+struct Light {
+  float level = 1;
+  float across = 0;
+  float down = 0;
+};
+
+float between(RandomStream& random, float low, float high) {
+  return low + random.uniform() * (high - low);
+}
+
+Colour draw_tint(RandomStream& random) {
+  Colour tint;
+  for (float* part : {&tint.red, &tint.green, &tint.blue}) {
+    *part = between(random, -kTintLevels, kTintLevels);
+  }
+  return tint;
+}
+
+Object draw_object(RandomStream& random, std::int64_t classes) {
+  Object object;
+  object.number =
+      static_cast<std::uint8_t>(1 + random.below(static_cast<std::uint32_t>(classes - 1)));
+  object.x = between(random, 0.2f, 0.8f);
+  object.y = between(random, 0.2f, 0.8f);
+  object.radius = between(random, 0.25f, 0.45f);
+  // A point of the unit circle without sine and cosine, which differ from machine to machine.
+  const float t = between(random, -1, 1);
+  object.cosine = (1 - t * t) / (1 + t * t);
+  object.sine = 2 * t / (1 + t * t);
+  object.tint = draw_tint(random);
+  return object;
+}
+
+struct Scene {
+  Object objects[kMaxObjects];
+  std::size_t count = 0;
+  Object background;
+  Light light;
+
+  Scene(RandomStream& random, std::int64_t classes) {
+    background.tint = draw_tint(random);
+    background.radius = between(random, 1.0f / 24, 1.0f / 12);
+    light = {between(random, 0.85f, 1.1f), between(random, -0.25f, 0.25f),
+             between(random, -0.25f, 0.25f)};
+    count = kMinObjects + random.below(kMaxObjects - kMinObjects + 1);
+    for (std::size_t i = 0; i < count; ++i) objects[i] = draw_object(random, classes);
+  }
+
+  /// The class at (x, y), both 0 to 1, and its colour there under this light.
+  std::uint8_t at(float x, float y, Colour& colour) const {
+    for (std::size_t i = count; i-- > 0;) {
+      if (paint(objects[i], x, y, colour)) return objects[i].number;
+    }
+    paint(background, x, y, colour);
+    return background.number;
+  }
+
+ private:
+  bool paint(const Object& object, float x, float y, Colour& colour) const {
+    const SceneClass& look = scene_classes()[object.number];
+    const float dx = (x - object.x) / object.radius;
+    const float dy = (y - object.y) / object.radius;
+    const float u = dx * object.cosine + dy * object.sine;
+    const float v = dy * object.cosine - dx * object.sine;
+    if (!look.covers(u, v)) return false;
+    const Colour& own = look.is_accent(u, v) ? look.accent : look.base;
+    const float shine = light.level * (1 + light.across * (x - 0.5f) + light.down * (y - 0.5f));
+    colour = {(own.red + object.tint.red) * shine, (own.green + object.tint.green) * shine,
+              (own.blue + object.tint.blue) * shine};
+    return true;
+  }
+};
+
+std::uint8_t to_level(float value) {
+  return static_cast<std::uint8_t>(std::clamp(value, 0.0f, 255.0f) + 0.5f);
+}
+
+/// One byte of noise for each level of the image, sixteen from each block.
+class Noise {
+ public:
+  explicit Noise(const RandomKey& key) : key_(key) {}
+  float next() {
+    if (used_ % 16 == 0) block_ = key_.block(used_ / 16);
+    const std::uint32_t byte = block_[used_ % 16 / 4] >> (used_ % 4 * 8) & 0xff;
+    ++used_;
+    return (static_cast<float>(byte) - 127.5f) / 127.5f * kNoiseLevels;
+  }
+
+ private:
+  RandomKey key_;
+  PhiloxBlock block_{};
+  std::uint32_t used_ = 0;
+};
+
+}  // namespace
+
+void draw_scene(const RandomKey& key, std::int64_t size, std::int64_t classes, HostArray& image,
+                HostArray& mask) {
+  RandomStream random(key);
+  const Scene scene(random, classes);
+  RandomKey noise_key = key;
+  ++noise_key.operation;
+  Noise noise(noise_key);
+  auto* levels = image.reset(DType::u8, {size, size, 3}).as<std::uint8_t>();
+  auto* numbers = mask.reset(DType::u8, {size, size}).as<std::uint8_t>();
+  const float pixel = 1.0f / static_cast<float>(size);
+  for (std::int64_t row = 0; row < size; ++row) {
+    const float y = (static_cast<float>(row) + 0.5f) * pixel;
+    for (std::int64_t column = 0; column < size; ++column) {
+      const float x = (static_cast<float>(column) + 0.5f) * pixel;
+      Colour colour;
+      *numbers++ = scene.at(x, y, colour);
+      *levels++ = to_level(colour.red + noise.next());
+      *levels++ = to_level(colour.green + noise.next());
+      *levels++ = to_level(colour.blue + noise.next());
+    }
+  }
+}
+
+void to_grey(const ConstArray& rgb, HostArray& grey) {
+  const MutableArray out = grey.reset(DType::u8, {rgb.shape[0], rgb.shape[1]});
+  const auto* in = rgb.as<std::uint8_t>();
+  for (std::size_t i = 0; i < out.bytes(); ++i, in += 3) {
+    out.as<std::uint8_t>()[i] =
+        static_cast<std::uint8_t>((in[0] * 299 + in[1] * 587 + in[2] * 114 + 500) / 1000);
+  }
+}
+
+}  // namespace slipstream

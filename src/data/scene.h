@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+#include "slipstream/array.h"
+#include "slipstream/philox.h"
+
+namespace slipstream {
+
+/// A scene: a textured background with one to three objects of random classes, under light that
+/// changes across the image, with noise. A pure function of its arguments. Draws with the
+/// operations key.operation and key.operation + 1.
+/// `image` becomes size x size x 3, `mask` size x size (both u8).
+void draw_scene(const RandomKey& key, std::int64_t size, std::int64_t classes, HostArray& image,
+                HostArray& mask);
+
+/// Luma (BT.601) of an RGB image, height x width.
+void to_grey(const ConstArray& rgb, HostArray& grey);
+
+}  // namespace slipstream

@@ -1,0 +1,70 @@
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/named_pairs.h"
+#include "slipstream/dataset.h"
+#include "slipstream/error.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMaxClasses = 256;
+
+class SegmentationFolder final : public Dataset {
+ public:
+  SegmentationFolder(std::vector<NamedPair> pairs, std::int64_t classes)
+      : pairs_(std::move(pairs)), classes_(classes) {}
+
+  std::size_t size() const override { return pairs_.size(); }
+  std::string name(std::size_t index) const override { return pairs_[index].image.string(); }
+
+  std::vector<FieldSpec> fields() const override {
+    return {{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0},
+            {"label", FieldKind::mask, DType::u8, {-1, -1}, classes_}};
+  }
+
+  void read(std::size_t index, Sample& out) const override {
+    const NamedPair& pair = pairs_.at(index);
+    out.fields.resize(2);
+    const Shape image = read_encoded(pair.image, out.fields[0]);
+    const Shape mask = read_encoded(pair.mask, out.fields[1]);
+    if (image[0] == mask[0] && image[1] == mask[1]) return;
+    throw Error("'" + pair.mask.string() + "' is " + size_text(mask) + " pixels, but its image '" +
+                pair.image.string() + "' is " + size_text(image) +
+                "; make them the same size (masks without interpolation)");
+  }
+
+ private:
+  static std::string size_text(const Shape& shape) {
+    return std::to_string(shape[1]) + " x " + std::to_string(shape[0]);
+  }
+
+  static Shape read_encoded(const fs::path& path, Field& field) {
+    read_file(path, field.array);
+    field.encoded = true;
+    const ConstArray file = field.array.view();
+    try {
+      return image_shape({file.data, file.bytes()});
+    } catch (const Error& error) {
+      throw Error("'" + path.string() + "': " + error.what());
+    }
+  }
+
+  std::vector<NamedPair> pairs_;
+  std::int64_t classes_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Dataset> segmentation_folder(const fs::path& dir, std::int64_t classes) {
+  if (classes < 0 || classes > kMaxClasses) {
+    throw Refused("classes is " + std::to_string(classes) +
+                  "; a mask holds 1 to 256, or 0 for any");
+  }
+  return std::make_shared<SegmentationFolder>(find_named_pairs(dir), classes);
+}
+
+}  // namespace slipstream

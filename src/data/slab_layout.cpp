@@ -1,0 +1,129 @@
+#include "data/slab_layout.h"
+
+#include <algorithm>
+
+#include "slipstream/error.h"
+
+namespace slipstream {
+namespace {
+
+using Problems = std::vector<std::string>;
+
+constexpr std::int64_t kU8Classes = 256;
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kSlabAlignment - 1) / kSlabAlignment * kSlabAlignment;
+}
+
+void check_names(const std::vector<NamedOp>& transforms, Problems& problems) {
+  if (transforms.size() > kMaxTransforms) {
+    problems.push_back(std::to_string(transforms.size()) + " transforms: a chain has at most " +
+                       std::to_string(kMaxTransforms));
+  }
+  const Problems steps = step_names(transforms);
+  for (std::size_t i = 2; i + 1 < steps.size(); ++i) {
+    if (steps[i].empty()) {
+      problems.push_back("transform " + std::to_string(i - 2) + " has no name");
+    } else if (std::count(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(i), steps[i]) >
+                   0 ||
+               steps[i] == steps.back()) {
+      problems.push_back("two steps are called '" + steps[i] +
+                         "': give the transform another name");
+    }
+  }
+}
+
+void check_size(const Dataset& dataset, std::size_t batch_size, Problems& problems) {
+  if (batch_size == 0) problems.push_back("batch size 0: give at least 1");
+  if (dataset.size() == 0) {
+    problems.push_back("the data set is empty");
+  } else if (batch_size > dataset.size()) {
+    problems.push_back("batch size " + std::to_string(batch_size) +
+                       " is larger than the data set: give at most " +
+                       std::to_string(dataset.size()));
+  }
+}
+
+DType wire_of(const FieldSpec& spec, Problems& problems) {
+  if (spec.classes == 0) return spec.dtype;
+  if (spec.classes < 0 || spec.dtype == DType::f32) {
+    problems.push_back("field '" + spec.name + "' declares " + std::to_string(spec.classes) +
+                       " classes of " + std::string(name_of(spec.dtype)) +
+                       ": classes are counted from 0 and held in integers");
+    return spec.dtype;
+  }
+  const bool is_class = spec.kind == FieldKind::label || spec.kind == FieldKind::mask;
+  return is_class && spec.classes <= kU8Classes ? DType::u8 : spec.dtype;
+}
+
+std::vector<FieldSpec> transformed(std::vector<FieldSpec> specs,
+                                   const std::vector<NamedOp>& transforms, Problems& problems) {
+  for (const auto& [name, op] : transforms) {
+    try {
+      op.validate();
+      for (FieldSpec& spec : specs) {
+        if (op.touches(spec.kind)) spec = op.output(spec);
+      }
+    } catch (const Refused& refused) {
+      problems.push_back("transform '" + name + "': " + refused.what());
+    }
+  }
+  return specs;
+}
+
+}  // namespace
+
+std::vector<std::string> step_names(const std::vector<NamedOp>& transforms) {
+  std::vector<std::string> names = {"read", "decode"};
+  for (const NamedOp& transform : transforms) names.push_back(transform.name);
+  names.push_back("collate");
+  return names;
+}
+
+SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transforms,
+                     std::size_t batch_size, std::vector<std::string>& problems) {
+  check_names(transforms, problems);
+  check_size(dataset, batch_size, problems);
+  SlabLayout layout;
+  layout.batch_size = batch_size;
+  if (dataset.size() == 0) return layout;
+  for (FieldSpec& spec : transformed(dataset.fields(), transforms, problems)) {
+    if (!spec.shape.is_fixed()) {
+      problems.push_back("field '" + spec.name + "' has shape " + to_string(spec.shape) +
+                         ", which differs from sample to sample: add a Resize to the transforms");
+      continue;
+    }
+    const DType wire = wire_of(spec, problems);
+    const std::size_t sample_bytes = spec.shape.elements() * size_bytes(wire);
+    layout.fields.push_back({std::move(spec), wire, layout.bytes, sample_bytes});
+    layout.bytes = aligned(layout.bytes + batch_size * sample_bytes);
+  }
+  if (layout.bytes == 0 && problems.empty()) problems.push_back("the data set's samples are empty");
+  return layout;
+}
+
+void refuse(const std::vector<std::string>& problems) {
+  if (problems.empty()) return;
+  std::string message;
+  for (const std::string& problem : problems) message += (message.empty() ? "" : "\n") + problem;
+  throw Refused(message);
+}
+
+const SlabField& SlabLayout::field(const std::string& name) const {
+  std::vector<std::string> known;
+  for (const SlabField& candidate : fields) {
+    if (candidate.spec.name == name) return candidate;
+    known.push_back(candidate.spec.name);
+  }
+  throw Error(unknown_name("field", name, known));
+}
+
+SlabLayout Loader::plan_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,
+                               std::size_t batch_size) {
+  std::vector<std::string> problems;
+  SlabLayout layout = plan_slab(dataset, transforms, batch_size, problems);
+  refuse(problems);
+  return layout;
+}
+
+}  // namespace slipstream

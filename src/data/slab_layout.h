@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "slipstream/loader.h"
+
+namespace slipstream {
+
+inline constexpr std::size_t kSlabAlignment = 256;
+/// RandomKey holds the operation's index in six bits.
+inline constexpr std::size_t kMaxTransforms = 64;
+
+/// Names of the host steps: read, decode, each transform, collate.
+std::vector<std::string> step_names(const std::vector<NamedOp>& transforms);
+
+/// The layout, or problems added to `problems`, each with its remedy.
+SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transforms,
+                     std::size_t batch_size, std::vector<std::string>& problems);
+
+/// Throws Refused with all `problems`, unless there are none.
+void refuse(const std::vector<std::string>& problems);
+
+}  // namespace slipstream

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <memory_resource>
+#include <vector>
+
+#include "data/slab_layout.h"
+
+namespace slipstream {
+
+/// `count` zeroed blocks of `bytes`, each aligned to kSlabAlignment.
+class SlabMemory {
+ public:
+  SlabMemory(std::size_t count, std::size_t bytes, std::pmr::memory_resource* memory)
+      : bytes_(bytes), memory_(memory != nullptr ? memory : std::pmr::get_default_resource()) {
+    slabs_.reserve(count);
+    try {
+      while (slabs_.size() < count) slabs_.push_back(allocate());
+    } catch (...) {
+      release();
+      throw;
+    }
+  }
+  ~SlabMemory() { release(); }
+  SlabMemory(const SlabMemory&) = delete;
+  SlabMemory& operator=(const SlabMemory&) = delete;
+
+  std::size_t size() const { return slabs_.size(); }
+  std::byte* operator[](std::size_t slab) const { return slabs_[slab]; }
+
+ private:
+  std::byte* allocate() {
+    void* block = memory_->allocate(bytes_, kSlabAlignment);
+    return static_cast<std::byte*>(std::memset(block, 0, bytes_));
+  }
+  void release() {
+    for (std::byte* slab : slabs_) memory_->deallocate(slab, bytes_, kSlabAlignment);
+  }
+
+  std::size_t bytes_;
+  std::pmr::memory_resource* memory_;
+  std::vector<std::byte*> slabs_;
+};
+
+}  // namespace slipstream

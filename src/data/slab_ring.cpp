@@ -1,0 +1,145 @@
+#include "data/slab_ring.h"
+
+#include <chrono>
+#include <utility>
+
+#include "slipstream/error.h"
+
+namespace slipstream {
+
+SlabRing::SlabRing(const SlabMemory& memory, const Options& options)
+    : memory_(memory),
+      options_(options),
+      filling_(memory.size()),
+      freed_(memory.size()),
+      lent_(memory.size()),
+      taking_(options.first_batch),
+      next_(options.first_batch) {
+  Lock lock(mutex_);
+  for (std::size_t slab = 0; slab < memory.size(); ++slab) push_freed({slab, nullptr});
+}
+
+std::optional<SlabRing::Ticket> SlabRing::take() {
+  while (true) {
+    Freed freed;
+    {
+      Lock lock(mutex_);
+      while (!is_over() && !is_open_ && !can_open()) work_.wait(lock);
+      if (is_over()) return std::nullopt;
+      if (is_open_) return issue();
+      freed = pop_freed();
+      is_opening_ = true;
+    }
+    open(freed);
+  }
+}
+
+void SlabRing::finish(const Ticket& ticket, std::exception_ptr error) {
+  Lock lock(mutex_);
+  ++filling(ticket.batch).finished;
+  if (error) fail(ticket.batch, ticket.position, std::move(error));
+  if (is_settled(ticket.batch)) settled_.notify_one();
+}
+
+void SlabRing::stop() {
+  Lock lock(mutex_);
+  stopped_ = true;
+  work_.notify_all();
+}
+
+bool SlabRing::ready() {
+  Lock lock(mutex_);
+  return is_settled(next_);
+}
+
+SlabRing::Lent SlabRing::next() {
+  Lock lock(mutex_);
+  ensure(lent_count_ < options_.lent, "the caller holds at most LoaderOptions::lent batches");
+  if (!is_settled(next_)) {
+    const auto start = std::chrono::steady_clock::now();
+    while (!is_settled(next_)) settled_.wait(lock);
+    blocked_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  if (failure_ && failure_->batch == next_) std::rethrow_exception(failure_->error);
+  const Lent lent = {next_, filling(next_).slab};
+  ++next_;
+  lent_[lent.slab] = lent.batch;
+  ++lent_count_;
+  return lent;
+}
+
+void SlabRing::release(const Lent& lent, const Mark* last_use) {
+  Lock lock(mutex_);
+  ensure(lent.slab < lent_.size() && lent_[lent.slab] == lent.batch,
+         "only a batch that is lent is released, and once");
+  lent_[lent.slab].reset();
+  --lent_count_;
+  push_freed({lent.slab, last_use});
+  work_.notify_one();
+}
+
+double SlabRing::blocked_s() const {
+  Lock lock(mutex_);
+  return blocked_s_;
+}
+
+SlabRing::Filling& SlabRing::filling(std::uint64_t batch) {
+  return filling_[batch % filling_.size()];
+}
+
+bool SlabRing::can_open() const { return !is_open_ && !is_opening_ && freed_count_ > 0; }
+
+bool SlabRing::is_settled(std::uint64_t batch) {
+  if (batch > taking_ || (batch == taking_ && !is_open_)) return false;
+  const bool failed = failure_ && failure_->batch == batch;
+  return filling(batch).finished == (failed ? filling(batch).taken : options_.batch_size);
+}
+
+SlabRing::Freed SlabRing::pop_freed() {
+  const Freed freed = freed_[freed_first_];
+  freed_first_ = (freed_first_ + 1) % freed_.size();
+  --freed_count_;
+  return freed;
+}
+
+void SlabRing::push_freed(const Freed& freed) {
+  freed_[(freed_first_ + freed_count_) % freed_.size()] = freed;
+  ++freed_count_;
+}
+
+SlabRing::Ticket SlabRing::issue() {
+  Filling& batch = filling(taking_);
+  const Ticket ticket = {taking_, batch.taken++, memory_[batch.slab]};
+  if (batch.taken == options_.batch_size) {
+    is_open_ = false;
+    ++taking_;
+  }
+  return ticket;
+}
+
+void SlabRing::open(const Freed& freed) {
+  std::exception_ptr error;
+  try {
+    if (freed.last_use != nullptr) freed.last_use->synchronize();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  Lock lock(mutex_);
+  is_opening_ = false;
+  is_open_ = true;
+  filling(taking_) = {freed.slab, 0, 0};
+  if (error) {
+    fail(taking_, 0, std::move(error));
+    settled_.notify_one();
+  }
+  work_.notify_all();
+}
+
+void SlabRing::fail(std::uint64_t batch, std::size_t position, std::exception_ptr error) {
+  const bool earlier = !failure_ || batch < failure_->batch ||
+                       (batch == failure_->batch && position < failure_->position);
+  if (earlier) failure_ = Failure{batch, position, std::move(error)};
+  work_.notify_all();
+}
+
+}  // namespace slipstream

@@ -1,0 +1,53 @@
+#include "data/step_meter.h"
+
+#include <ctime>
+
+namespace slipstream {
+namespace {
+
+std::uint64_t now_ns(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+StepClock::Lap now() { return {now_ns(CLOCK_MONOTONIC), now_ns(CLOCK_THREAD_CPUTIME_ID)}; }
+
+// One writer a cell: no read-modify-write is needed.
+void increase(std::atomic<std::uint64_t>& count, std::uint64_t by) {
+  count.store(count.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+StepClock::StepClock() : last_(now()) {}
+
+StepClock::Lap StepClock::lap() {
+  const Lap current = now();
+  const Lap passed = {current.wall_ns - last_.wall_ns, current.cpu_ns - last_.cpu_ns};
+  last_ = current;
+  return passed;
+}
+
+StepMeter::StepMeter(std::size_t steps) : cells_(std::make_unique<Cell[]>(steps)) {}
+
+void StepMeter::add(std::size_t step, const StepClock::Lap& lap, std::size_t bytes) {
+  Cell& cell = cells_[step];
+  increase(cell.calls, 1);
+  increase(cell.wall_ns, lap.wall_ns);
+  increase(cell.cpu_ns, lap.cpu_ns);
+  increase(cell.bytes, bytes);
+}
+
+void StepMeter::add_to(std::span<StepCounter> totals) const {
+  for (std::size_t i = 0; i < totals.size(); ++i) {
+    const Cell& cell = cells_[i];
+    totals[i].calls += cell.calls.load(std::memory_order_relaxed);
+    totals[i].wall_s += static_cast<double>(cell.wall_ns.load(std::memory_order_relaxed)) * 1e-9;
+    totals[i].cpu_s += static_cast<double>(cell.cpu_ns.load(std::memory_order_relaxed)) * 1e-9;
+    totals[i].bytes += cell.bytes.load(std::memory_order_relaxed);
+  }
+}
+
+}  // namespace slipstream

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "slipstream/loader.h"
+
+namespace slipstream {
+
+/// Wall time and this thread's CPU time since the last lap, ns.
+class StepClock {
+ public:
+  struct Lap {
+    std::uint64_t wall_ns;
+    std::uint64_t cpu_ns;
+  };
+
+  StepClock();
+  Lap lap();
+
+ private:
+  Lap last_;
+};
+
+/// What each step cost one worker. Written by that worker, read by anyone.
+class StepMeter {
+ public:
+  explicit StepMeter(std::size_t steps);
+
+  void add(std::size_t step, const StepClock::Lap& lap, std::size_t bytes);
+  /// Adds this worker's counts to `totals`, one per step.
+  void add_to(std::span<StepCounter> totals) const;
+
+ private:
+  struct alignas(64) Cell {
+    std::atomic<std::uint64_t> calls{0};
+    std::atomic<std::uint64_t> wall_ns{0};
+    std::atomic<std::uint64_t> cpu_ns{0};
+    std::atomic<std::uint64_t> bytes{0};
+  };
+  std::unique_ptr<Cell[]> cells_;
+};
+
+}  // namespace slipstream

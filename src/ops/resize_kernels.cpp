@@ -1,0 +1,48 @@
+#include "ops/resize_kernels.h"
+
+#include <algorithm>
+
+namespace slipstream::plain {
+namespace {
+
+constexpr std::int32_t kHalf = 1 << (AxisFilter::kFractionBits - 1);
+
+std::int32_t weight(std::int16_t high, std::int16_t low) {
+  return high * (1 << AxisFilter::kLowBits) + low;
+}
+
+std::uint8_t to_level(std::int32_t sum) {
+  return static_cast<std::uint8_t>(std::clamp(sum >> AxisFilter::kFractionBits, 0, 255));
+}
+
+}  // namespace
+
+void filter_row(const AxisFilter& across, const std::uint8_t* in, std::uint8_t* out) {
+  for (std::int64_t x = 0; x < across.out(); ++x, out += 3) {
+    const std::uint8_t* pixel = in + std::ptrdiff_t{3} * across.first(x);
+    std::int32_t sums[3] = {kHalf, kHalf, kHalf};
+    for (std::int32_t tap = 0; tap < across.count(x); ++tap, pixel += 3) {
+      const std::int32_t w = weight(across.high(x)[tap], across.low(x)[tap]);
+      for (int c = 0; c < 3; ++c) sums[c] += w * pixel[c];
+    }
+    for (int c = 0; c < 3; ++c) out[c] = to_level(sums[c]);
+  }
+}
+
+void filter_columns(const AxisFilter& down, std::int64_t y, const std::uint8_t* in,
+                    std::int64_t stride, std::int64_t columns, std::uint8_t* out) {
+  constexpr std::int64_t kBlock = 256;
+  std::int32_t sums[kBlock];
+  for (std::int64_t begin = 0; begin < columns; begin += kBlock) {
+    const std::int64_t n = std::min(kBlock, columns - begin);
+    std::fill_n(sums, n, kHalf);
+    const std::uint8_t* row = in + down.first(y) * stride + begin;
+    for (std::int32_t tap = 0; tap < down.count(y); ++tap, row += stride) {
+      const std::int32_t w = weight(down.high(y)[tap], down.low(y)[tap]);
+      for (std::int64_t i = 0; i < n; ++i) sums[i] += w * row[i];
+    }
+    for (std::int64_t i = 0; i < n; ++i) out[begin + i] = to_level(sums[i]);
+  }
+}
+
+}  // namespace slipstream::plain

@@ -1,0 +1,50 @@
+#include "report/json.h"
+#include "report/text.h"
+#include "slipstream/report.h"
+
+namespace slipstream {
+namespace {
+
+Json json_of(const BenchRow& row) {
+  return {{"batch_size", row.batch_size},
+          {"plan", row.plan},
+          {"input", row.input},
+          {"steps_per_second", json_of(row.steps_per_second)},
+          {"gain", json_of(row.gain)},
+          {"share_of_slowest_lane", json_of(row.share_of_slowest_lane)},
+          {"overlap_efficiency", json_of(row.overlap_efficiency)},
+          {"error", row.error.empty() ? Json(nullptr) : Json(row.error)}};
+}
+
+std::string cell(const std::optional<Measured>& measured) {
+  return measured ? with_interval(*measured) : "";
+}
+
+}  // namespace
+
+std::string bench_report_json(const BenchReport& report) {
+  Json rows = Json::array();
+  for (const BenchRow& row : report.rows) rows.push_back(json_of(row));
+  return printed({{"schema", "slipstream.bench"},
+                  {"version", 1},
+                  {"environment", json_of(report.environment)},
+                  {"workload", json_of(report.workload)},
+                  {"rows", std::move(rows)}});
+}
+
+std::string bench_table(const BenchReport& report) {
+  std::vector<std::vector<std::string>> cells = {
+      {"batch", "plan", "input", "steps/s", "gain", "of slowest lane", "overlap"}};
+  for (const BenchRow& row : report.rows)
+    cells.push_back({std::to_string(row.batch_size), row.plan, row.input,
+                     row.error.empty() ? cell(row.steps_per_second) : "failed", cell(row.gain),
+                     cell(row.share_of_slowest_lane), cell(row.overlap_efficiency)});
+  std::string table = aligned_table(cells, {0});
+  for (const BenchRow& row : report.rows)
+    if (!row.error.empty())
+      table += "failed: " + row.plan + ", batch " + std::to_string(row.batch_size) + ", input " +
+               row.input + ": " + row.error + "\n";
+  return table;
+}
+
+}  // namespace slipstream

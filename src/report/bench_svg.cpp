@@ -1,0 +1,289 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include "report/svg.h"
+#include "report/text.h"
+#include "slipstream/report.h"
+
+namespace slipstream {
+namespace {
+
+constexpr double kWidth = 880;
+constexpr double kLeft = 64;
+constexpr double kRight = kWidth - 20;
+constexpr double kLegendTop = 74;
+constexpr double kLegendRow = 20;
+constexpr double kBarsHeight = 280;
+constexpr double kGainHeight = 180;
+constexpr double kGroupShare = 0.84;  ///< of a group's width that its bars fill
+constexpr double kLetter = 6.6;       ///< width of a letter of the labels, about
+constexpr std::size_t kColours = 6;
+
+constexpr const char* kStyle = R"(
+text { font: 13px system-ui, sans-serif; fill: #24292f; }
+.title { font-size: 17px; font-weight: 600; }
+.note, .tick { fill: #57606a; }
+.value { font-size: 11px; }
+.page { fill: #ffffff; }
+.grid { stroke: #e1e4e8; }
+.axis { stroke: #8c959f; }
+.one { stroke: #57606a; stroke-dasharray: 5 4; }
+.whisker { stroke: #24292f; stroke-width: 1.4; }
+.f0 { fill: #8c959f; } .f1 { fill: #0072b2; } .f2 { fill: #d98200; }
+.f3 { fill: #009e73; } .f4 { fill: #c05c96; } .f5 { fill: #7a5cc0; }
+.l0, .l1, .l2, .l3, .l4, .l5 { fill: none; stroke-width: 2; }
+.l0 { stroke: #8c959f; } .l1 { stroke: #0072b2; } .l2 { stroke: #d98200; }
+.l3 { stroke: #009e73; } .l4 { stroke: #c05c96; } .l5 { stroke: #7a5cc0; }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e6edf3; }
+  .note, .tick { fill: #9aa4ae; }
+  .page { fill: #0d1117; }
+  .grid { stroke: #262c34; }
+  .axis, .one { stroke: #7d8590; }
+  .whisker { stroke: #e6edf3; }
+  .f0 { fill: #7d8590; } .f1 { fill: #4aa8e0; } .f2 { fill: #f0a840; }
+  .f3 { fill: #35c495; } .f4 { fill: #e08cc0; } .f5 { fill: #a48ae8; }
+  .l0 { stroke: #7d8590; } .l1 { stroke: #4aa8e0; } .l2 { stroke: #f0a840; }
+  .l3 { stroke: #35c495; } .l4 { stroke: #e08cc0; } .l5 { stroke: #a48ae8; }
+}
+)";
+
+/// A vertical axis: values from ticks.front() at `bottom` to ticks.back() at `top`.
+struct Axis {
+  double top;
+  double bottom;
+  std::vector<double> ticks;
+
+  double y(double value) const {
+    const double share = (value - ticks.front()) / (ticks.back() - ticks.front());
+    return bottom - std::clamp(share, 0.0, 1.0) * (bottom - top);
+  }
+};
+
+using Value = std::function<std::optional<Measured>(const BenchRow&)>;
+
+std::optional<Measured> finite(const std::optional<Measured>& measured) {
+  const bool there = measured && measured->n > 0 && std::isfinite(measured->value);
+  return there ? measured : std::nullopt;
+}
+
+bool is_alone(const BenchRow& row) { return row.plan.starts_with("alone:"); }
+
+/// Rows to draw: of the lanes alone, only the slowest at each batch size (a lane that merely copies
+/// would flatten all other bars).
+std::vector<BenchRow> drawn_rows(const std::vector<BenchRow>& rows) {
+  std::vector<BenchRow> drawn;
+  for (const BenchRow& row : rows) {
+    const auto slower = [&row](const BenchRow& other) {
+      return is_alone(other) && other.batch_size == row.batch_size && other.input == row.input &&
+             finite(other.steps_per_second) && finite(row.steps_per_second) &&
+             other.steps_per_second->value < row.steps_per_second->value;
+    };
+    if (!is_alone(row) || std::none_of(rows.begin(), rows.end(), slower)) drawn.push_back(row);
+  }
+  return drawn;
+}
+
+class BenchPlot {
+ public:
+  explicit BenchPlot(const BenchReport& report) : report_(report), rows_(drawn_rows(report.rows)) {
+    std::set<std::string> inputs;
+    std::set<std::size_t> sizes;
+    for (const BenchRow& row : rows_) {
+      inputs.insert(row.input);
+      sizes.insert(row.batch_size);
+    }
+    one_input_ = inputs.size() <= 1;
+    sizes_.assign(sizes.begin(), sizes.end());
+    for (const BenchRow& row : rows_) {
+      const std::string name = series_of(row);
+      if (std::find(series_.begin(), series_.end(), name) == series_.end()) series_.push_back(name);
+    }
+  }
+
+  std::string drawn() {
+    const double legend_bottom = kLegendTop + kLegendRow * legend_rows();
+    const double bars_bottom = legend_bottom + 34 + kBarsHeight;
+    const bool gains = std::any_of(rows_.begin(), rows_.end(), [](const BenchRow& row) {
+      return finite(row.gain).has_value();
+    });
+    const double gain_bottom = bars_bottom + 84 + kGainHeight;
+    const double height = (gains ? gain_bottom : bars_bottom) + 48;
+    const std::string title = "Slipstream: " + report_.workload.name;
+    svg_ = Svg(kWidth, height, title,
+               "Steps per second and gain over serial by batch size, with 95 % intervals", kStyle);
+    svg_.rect(0, 0, kWidth, height, "page");
+    svg_.text(kLeft, 30, title, "title");
+    svg_.text(kLeft, 52, subtitle(), "note");
+    draw_legend();
+    draw_bars({bars_bottom - kBarsHeight, bars_bottom, {}});
+    if (gains) draw_gains({gain_bottom - kGainHeight, gain_bottom, {}});
+    return svg_.finished();
+  }
+
+ private:
+  std::string series_of(const BenchRow& row) const {
+    return one_input_ ? row.plan : row.plan + ", " + row.input;
+  }
+
+  std::string subtitle() const {
+    const Environment& environment = report_.environment;
+    std::string text = environment.gpu ? environment.gpu->name : environment.cpu;
+    if (one_input_ && !rows_.empty()) text += ", input: " + rows_.front().input;
+    const std::string& revision = environment.revision;
+    text += ", revision " + revision.substr(0, 12) + (revision.ends_with("-dirty") ? "-dirty" : "");
+    return text + ". Whiskers: 95 % intervals.";
+  }
+
+  static std::string colour(char kind, std::size_t series) {
+    return kind + std::to_string(series % kColours);
+  }
+
+  double group_width() const { return (kRight - kLeft) / static_cast<double>(sizes_.size()); }
+  double group_centre(std::size_t group) const {
+    return kLeft + (static_cast<double>(group) + 0.5) * group_width();
+  }
+
+  const BenchRow* row_of(std::size_t group, std::size_t series) const {
+    for (const BenchRow& row : rows_)
+      if (row.batch_size == sizes_[group] && series_of(row) == series_[series]) return &row;
+    return nullptr;
+  }
+
+  /// Calls place(series, x, y) for each entry of the legend; returns its number of rows.
+  template <typename Place>
+  double lay_out_legend(Place place) const {
+    double x = kLeft;
+    double row = 0;
+    for (std::size_t i = 0; i < series_.size(); ++i) {
+      const double width = 34 + kLetter * 1.1 * static_cast<double>(series_[i].size());
+      if (x > kLeft && x + width > kRight) {
+        x = kLeft;
+        ++row;
+      }
+      place(i, x, kLegendTop + kLegendRow * row);
+      x += width;
+    }
+    return row + 1;
+  }
+
+  double legend_rows() const {
+    return lay_out_legend([](std::size_t, double, double) {});
+  }
+
+  void draw_legend() {
+    lay_out_legend([this](std::size_t series, double x, double y) {
+      svg_.rect(x, y - 10, 12, 12, colour('f', series));
+      svg_.text(x + 18, y, series_[series], "label");
+    });
+  }
+
+  /// Ticks that hold all values with their intervals, and `base`.
+  std::vector<double> ticks_for(const Value& value, double base, int count) const {
+    double low = base;
+    double high = base;
+    for (const BenchRow& row : rows_) {
+      const std::optional<Measured> measured = finite(value(row));
+      if (!measured) continue;
+      low = std::min(low, std::isfinite(measured->low) ? measured->low : measured->value);
+      high = std::max({high, measured->value, std::isfinite(measured->high) ? measured->high : 0});
+    }
+    if (high - low < 1e-9) high = low + 1;
+    return nice_ticks(std::max(low, 0.0), high, count);
+  }
+
+  void draw_frame(const Axis& axis, const std::string& title) {
+    const int decimals = decimals_for(axis.ticks[1] - axis.ticks[0], 2);
+    svg_.text(kLeft, axis.top - 16, title, "label");
+    for (const double tick : axis.ticks) {
+      svg_.line(kLeft, axis.y(tick), kRight, axis.y(tick), "grid");
+      svg_.text(kLeft - 8, axis.y(tick) + 4, fixed(tick, decimals), "tick", "end");
+    }
+    svg_.line(kLeft, axis.bottom, kRight, axis.bottom, "axis");
+    for (std::size_t i = 0; i < sizes_.size(); ++i)
+      svg_.text(group_centre(i), axis.bottom + 18, std::to_string(sizes_[i]), "tick", "middle");
+    svg_.text((kLeft + kRight) / 2, axis.bottom + 36, "batch size", "note", "middle");
+  }
+
+  void draw_whisker(const Axis& axis, double x, const Measured& measured) {
+    if (!std::isfinite(measured.low) || !std::isfinite(measured.high)) return;
+    const double top = axis.y(measured.high);
+    const double bottom = axis.y(measured.low);
+    svg_.line(x, top, x, bottom, "whisker");
+    for (const double y : {top, bottom}) svg_.line(x - 3, y, x + 3, y, "whisker");
+  }
+
+  std::string tooltip(const BenchRow& row, const Measured& measured) const {
+    return series_of(row) + ", batch " + std::to_string(row.batch_size) + ": " +
+           with_interval(measured) + " " + measured.unit;
+  }
+
+  void draw_bars(Axis axis) {
+    axis.ticks = ticks_for([](const BenchRow& row) { return row.steps_per_second; }, 0, 6);
+    draw_frame(axis, "steps/s");
+    const double slot = group_width() * kGroupShare / static_cast<double>(series_.size());
+    for (std::size_t group = 0; group < sizes_.size(); ++group) {
+      const double left = group_centre(group) - group_width() * kGroupShare / 2;
+      for (std::size_t series = 0; series < series_.size(); ++series)
+        draw_bar(axis, left + static_cast<double>(series) * slot, slot, group, series);
+    }
+  }
+
+  void draw_bar(const Axis& axis, double x, double slot, std::size_t group, std::size_t series) {
+    const BenchRow* row = row_of(group, series);
+    const std::optional<Measured> rate = row ? finite(row->steps_per_second) : std::nullopt;
+    if (!rate) return;
+    const double y = axis.y(rate->value);
+    const double gap = std::min(4.0, slot * 0.1);
+    svg_.rect(x + gap / 2, y, slot - gap, axis.bottom - y, colour('f', series),
+              tooltip(*row, *rate));
+    draw_whisker(axis, x + slot / 2, *rate);
+    const std::string label = fixed(rate->value, decimals_for(rate->value, 3));
+    const double label_y = std::min(y, std::isfinite(rate->high) ? axis.y(rate->high) : y) - 5;
+    if (kLetter * static_cast<double>(label.size()) <= slot)
+      svg_.text(x + slot / 2, label_y, label, "value", "middle");
+  }
+
+  void draw_gains(Axis axis) {
+    axis.ticks = ticks_for([](const BenchRow& row) { return row.gain; }, 1, 4);
+    draw_frame(axis, "gain over serial");
+    svg_.line(kLeft, axis.y(1), kRight, axis.y(1), "one");
+    for (std::size_t series = 0; series < series_.size(); ++series) {
+      std::vector<std::pair<double, double>> points;
+      for (std::size_t group = 0; group < sizes_.size(); ++group) {
+        const BenchRow* row = row_of(group, series);
+        if (const auto gain = row ? finite(row->gain) : std::nullopt)
+          points.emplace_back(group_centre(group), axis.y(gain->value));
+      }
+      if (points.size() > 1) svg_.polyline(points, colour('l', series));
+    }
+    for (std::size_t group = 0; group < sizes_.size(); ++group)
+      for (std::size_t series = 0; series < series_.size(); ++series)
+        draw_gain(axis, group, series);
+  }
+
+  void draw_gain(const Axis& axis, std::size_t group, std::size_t series) {
+    const BenchRow* row = row_of(group, series);
+    const std::optional<Measured> gain = row ? finite(row->gain) : std::nullopt;
+    if (!gain) return;
+    const double x = group_centre(group);
+    draw_whisker(axis, x, *gain);
+    svg_.circle(x, axis.y(gain->value), 4, colour('f', series), tooltip(*row, *gain));
+    svg_.text(x + 10, axis.y(gain->value) - 6, fixed(gain->value, 2) + "\u00d7", "value");
+  }
+
+  const BenchReport& report_;
+  std::vector<BenchRow> rows_;
+  bool one_input_ = true;
+  std::vector<std::size_t> sizes_;
+  std::vector<std::string> series_;
+  Svg svg_{0, 0, "", "", ""};
+};
+
+}  // namespace
+
+std::string bench_svg(const BenchReport& report) { return BenchPlot(report).drawn(); }
+
+}  // namespace slipstream

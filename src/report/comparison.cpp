@@ -1,0 +1,33 @@
+#include "report/text.h"
+#include "slipstream/report.h"
+
+namespace slipstream {
+namespace {
+
+std::string gain(const ComparisonRow& row, const ComparisonRow& first) {
+  if (row.steps_per_second.n == 0 || first.steps_per_second.n == 0) return "-";
+  return fixed(row.steps_per_second.value / first.steps_per_second.value, 2) + "x";
+}
+
+std::string digest_against(const ComparisonRow& row, const ComparisonRow& first) {
+  if (row.plan.numerics != first.plan.numerics) return "not comparable: other numerics";
+  return row.digest == first.digest ? "equal, bit for bit" : "DIFFERENT";
+}
+
+}  // namespace
+
+std::string comparison_table(const std::vector<ComparisonRow>& rows) {
+  std::vector<std::vector<std::string>> cells = {
+      {"plan", "steps/s", "gain", "input wait", "loss", "weights and losses"}};
+  for (const ComparisonRow& row : rows) {
+    const bool first = &row == &rows.front();
+    const std::string waited = fixed(100 * row.input_wait_share, 1);
+    cells.push_back({row.name, with_interval(row.steps_per_second),
+                     first ? "" : gain(row, rows.front()), waited == "-" ? waited : waited + " %",
+                     fixed(row.first_loss, 3) + " -> " + fixed(row.final_loss, 3),
+                     first ? "the reference" : digest_against(row, rows.front())});
+  }
+  return aligned_table(cells, {2, 3});
+}
+
+}  // namespace slipstream

@@ -1,0 +1,96 @@
+#include "report/json.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace slipstream {
+namespace {
+
+std::string dumped(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void print(const Json& json, const std::string& indent, std::string& out) {
+  if (!json.is_structured()) {
+    out += dumped(json);
+    return;
+  }
+  bool nested = false;
+  for (const Json& item : json) nested |= item.is_structured();
+  const std::string deeper = nested ? indent + "  " : "";
+  const std::string open = nested ? "\n" : "";
+  const std::string next = nested ? ",\n" : ", ";
+  bool first = true;
+  out += json.is_array() ? '[' : '{';
+  for (const auto& item : json.items()) {
+    out += (first ? open : next) + deeper;
+    if (json.is_object()) out += dumped(item.key()) + ": ";
+    print(item.value(), deeper, out);
+    first = false;
+  }
+  if (nested) out += "\n" + indent;
+  out += json.is_array() ? ']' : '}';
+}
+
+Json json_of(const GpuInfo& gpu) {
+  return {{"name", gpu.name},
+          {"driver", gpu.driver},
+          {"runtime", gpu.runtime},
+          {"compute_capability", gpu.compute_capability},
+          {"memory_bytes", gpu.memory_bytes}};
+}
+
+}  // namespace
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json number(float value) {
+  if (!std::isfinite(value)) return nullptr;
+  std::array<char, 32> buffer;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  double shortest = value;
+  std::from_chars(buffer.data(), end.ptr, shortest);
+  return shortest;
+}
+
+Json json_of(const Measured& measured) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  const bool observed = measured.n > 0;
+  return {{"value", number(observed ? measured.value : kUnknown)},
+          {"low", number(observed ? measured.low : kUnknown)},
+          {"high", number(observed ? measured.high : kUnknown)},
+          {"unit", measured.unit},
+          {"n", measured.n}};
+}
+
+Json json_of(const Environment& environment) {
+  return {{"time", environment.time},
+          {"slipstream", environment.slipstream},
+          {"revision", environment.revision},
+          {"compiler", environment.compiler},
+          {"libtorch", environment.libtorch},
+          {"os", environment.os},
+          {"cpu",
+           {{"model", environment.cpu},
+            {"logical_cores", environment.logical_cores},
+            {"memory_bytes", environment.memory_bytes}}},
+          {"gpu", environment.gpu ? json_of(*environment.gpu) : Json(nullptr)},
+          {"warnings", environment.warnings}};
+}
+
+Json json_of(const WorkloadInfo& workload) {
+  Json options = Json::object();
+  for (const auto& [name, option] : workload.options)
+    options[name] = std::visit([](const auto& value) { return Json(value); }, option);
+  return {{"name", workload.name}, {"options", std::move(options)}};
+}
+
+std::string printed(const Json& json) {
+  std::string out;
+  print(json, "", out);
+  return out + "\n";
+}
+
+}  // namespace slipstream

@@ -1,0 +1,173 @@
+#include <array>
+#include <charconv>
+#include <limits>
+
+#include "report/json.h"
+#include "slipstream/report.h"
+
+namespace slipstream {
+namespace {
+
+constexpr const char* kSchema = "slipstream.run";
+constexpr int kVersion = 1;
+
+std::string hex_of(std::uint64_t digest) {
+  std::array<char, 16> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), digest, 16);
+  const std::string text(digits.data(), end.ptr);
+  return std::string(digits.size() - text.size(), '0') + text;
+}
+
+Json numbers(const std::vector<float>& values) {
+  Json list = Json::array();
+  for (const float value : values) list.push_back(number(value));
+  return list;
+}
+
+Json json_of(const std::optional<GpuUseInfo>& use) {
+  if (!use) return nullptr;
+  return {{"sm_activity", json_of(use->sm_activity)},
+          {"dram_use", json_of(use->dram_use)},
+          {"coarse_utilisation", json_of(use->coarse_utilisation)},
+          {"note", use->note}};
+}
+
+Json json_of(const MemoryResult& memory) {
+  return {{"peak_bytes", memory.peak_bytes},
+          {"reserved_bytes", memory.reserved_bytes},
+          {"reserved_after_warm_up_bytes", memory.reserved_after_warm_up_bytes},
+          {"predicted_extra_bytes", memory.predicted_extra_bytes}};
+}
+
+Json json_of(const std::optional<Overlap>& overlap) {
+  if (!overlap) return nullptr;
+  Json alone = Json::array();
+  for (const auto& [lane, rate] : overlap->alone_steps_per_second)
+    alone.push_back(Json{{"lane", lane}, {"steps_per_second", json_of(rate)}});
+  return {{"efficiency", json_of(overlap->efficiency)},
+          {"serial_steps_per_second", json_of(overlap->serial_steps_per_second)},
+          {"alone", std::move(alone)}};
+}
+
+Json json_of(const std::vector<StepCounter>& counters) {
+  Json list = Json::array();
+  for (const StepCounter& step : counters)
+    list.push_back(Json{{"name", step.name},
+                        {"calls", step.calls},
+                        {"wall_s", number(step.wall_s)},
+                        {"cpu_s", number(step.cpu_s)},
+                        {"bytes", step.bytes}});
+  return list;
+}
+
+Json json_of(const LaneResult& lane) {
+  Json intervals = Json::array();
+  for (const Interval& interval : lane.last_intervals)
+    intervals.push_back(Json{{"step", interval.step},
+                             {"begin_s", number(interval.begin_s)},
+                             {"end_s", number(interval.end_s)}});
+  return {{"name", lane.name},
+          {"steps", lane.steps},
+          {"busy_s", number(lane.busy_s)},
+          {"waiting_s", number(lane.waiting_s)},
+          {"last_intervals", std::move(intervals)}};
+}
+
+Json json_of(const std::vector<LaneResult>& lanes) {
+  Json list = Json::array();
+  for (const LaneResult& lane : lanes) list.push_back(json_of(lane));
+  return list;
+}
+
+Json json_of(const std::optional<AutoChoice>& choice) {
+  if (!choice) return nullptr;
+  return {{"kept", choice->kept},
+          {"reason", choice->reason},
+          {"serial", json_of(choice->serial)},
+          {"pipelined", json_of(choice->pipelined)}};
+}
+
+Json result_json(const RunResult& result) {
+  return {{"plan", Json::parse(to_json(result.plan))},
+          {"first_step", result.first_step},
+          {"steps", result.steps},
+          {"interrupted", result.interrupted},
+          {"wall_s", number(result.wall_s)},
+          {"steps_per_second", json_of(result.steps_per_second)},
+          {"losses", numbers(result.losses)},
+          {"accuracies", numbers(result.accuracies)},
+          {"digest", hex_of(result.digest)},
+          {"input_wait_share", number(result.input_wait_share)},
+          {"memory", json_of(result.memory)},
+          {"overlap", json_of(result.overlap)},
+          {"counters", json_of(result.counters)},
+          {"lanes", json_of(result.lanes)}};
+}
+
+double number_of(const Json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
+Measured measured_of(const Json& json) {
+  return {number_of(json.at("value")), number_of(json.at("low")), number_of(json.at("high")),
+          json.at("unit").get<std::string>(), json.at("n").get<std::size_t>()};
+}
+
+ComparisonRow parsed_row(std::string name, const Json& report) {
+  if (report.at("schema") != kSchema || report.at("version") != kVersion)
+    throw Error("not a report of a run, version " + std::to_string(kVersion));
+  ComparisonRow row;
+  row.name = std::move(name);
+  row.plan = parse_plan(report.at("plan").dump());
+  row.steps_per_second = measured_of(report.at("steps_per_second"));
+  row.input_wait_share = number_of(report.at("input_wait_share"));
+  const Json& losses = report.at("losses");
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  row.first_loss = losses.empty() ? none : number_of(losses.front());
+  row.final_loss = losses.empty() ? none : number_of(losses.back());
+  row.digest = std::stoull(report.at("digest").get<std::string>(), nullptr, 16);
+  return row;
+}
+
+}  // namespace
+
+Measured measured_once(double value, std::string unit) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  return {value, kUnknown, kUnknown, std::move(unit), 1};
+}
+
+std::string run_report_json(const RunReport& report) {
+  Json json = {{"schema", kSchema},
+               {"version", kVersion},
+               {"environment", json_of(report.environment)},
+               {"workload", json_of(report.workload)}};
+  json.update(result_json(report.result));
+  json["gpu"] = json_of(report.gpu);
+  json["auto"] = json_of(report.auto_choice);
+  return printed(json);
+}
+
+ComparisonRow comparison_row(std::string name, const RunResult& result) {
+  const float none = std::numeric_limits<float>::quiet_NaN();
+  ComparisonRow row;
+  row.name = std::move(name);
+  row.plan = result.plan;
+  row.steps_per_second = result.steps_per_second;
+  row.input_wait_share = result.input_wait_share;
+  row.first_loss = result.losses.empty() ? none : result.losses.front();
+  row.final_loss = result.losses.empty() ? none : result.losses.back();
+  row.digest = result.digest;
+  return row;
+}
+
+ComparisonRow comparison_row(std::string name, std::string_view run_report_json) {
+  try {
+    return parsed_row(std::move(name), Json::parse(run_report_json));
+  } catch (const Json::exception& error) {
+    throw Error(std::string("not a report of a run: ") + error.what());
+  } catch (const std::logic_error&) {
+    throw Error("not a report of a run: its digest is not hexadecimal");
+  }
+}
+
+}  // namespace slipstream

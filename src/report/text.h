@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "slipstream/statistics.h"
+
+namespace slipstream {
+
+/// `value` with this many decimals; "-" when it is not finite.
+std::string fixed(double value, int decimals);
+/// Decimals that show `value` with this many significant digits (at least none).
+int decimals_for(double value, int digits);
+/// "472.1 [470.0, 474.2]": four significant digits; the bounds only where they are known; "-" where
+/// nothing was observed.
+std::string with_interval(const Measured& measured);
+
+/// Columns as wide as their widest cell, two blanks apart; no blanks at the ends of lines. The
+/// first row is the head. Columns named in `right` are aligned to the right.
+std::string aligned_table(const std::vector<std::vector<std::string>>& rows,
+                          const std::vector<std::size_t>& right);
+
+}  // namespace slipstream

@@ -1,0 +1,152 @@
+#include <algorithm>
+#include <cstdio>
+
+#include "slipstream/trainer.h"
+
+namespace slipstream {
+namespace {
+
+constexpr std::uint64_t kFewestSteps = 4;
+constexpr std::uint64_t kMostSteps = 30;
+constexpr int kTurns = 2;
+
+double seconds(const Measured& rate) { return rate.value > 0 ? 1 / rate.value : 0; }
+
+std::string figure(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.4g", value);
+  return text;
+}
+
+template <typename T>
+void append(std::vector<T>& to, const std::vector<T>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+/// Adds a later part of a run to what came before; rates and lanes are the later part's.
+void continue_with(RunResult& total, RunResult next) {
+  for (double& end_s : next.step_end_s) end_s += total.wall_s;
+  std::swap(total, next);
+  std::swap(total.first_step, next.first_step);
+  total.steps += next.steps;
+  total.wall_s += next.wall_s;
+  std::swap(total.losses, next.losses);
+  append(total.losses, next.losses);
+  std::swap(total.accuracies, next.accuracies);
+  append(total.accuracies, next.accuracies);
+  std::swap(total.step_end_s, next.step_end_s);
+  append(total.step_end_s, next.step_end_s);
+}
+
+class Auto {
+ public:
+  Auto(Trainer& trainer, const RunOptions& options) : trainer_(trainer), options_(options) {}
+
+  /// Real steps of the run under `plan`; their durations are added to `rates`.
+  void train(const Plan& plan, std::uint64_t steps, std::vector<double>* rates) {
+    if (stopped_ || steps == 0) return;
+    RunOptions part = options_;
+    part.steps = steps;
+    part.digest = false;
+    if (options_.progress)
+      part.progress = [this, done = total_.steps, wall = total_.wall_s](Progress progress) {
+        progress.step += done;
+        progress.steps = options_.steps;
+        progress.elapsed_s += wall;
+        options_.progress(progress);
+      };
+    RunResult result = trainer_.run(plan, part);
+    stopped_ = result.interrupted;
+    if (rates != nullptr)
+      for (std::size_t i = 2; i < result.step_end_s.size(); ++i)
+        rates->push_back(result.step_end_s[i] - result.step_end_s[i - 1]);
+    started_ ? continue_with(total_, std::move(result)) : std::swap(total_, result);
+    started_ = true;
+  }
+
+  std::uint64_t left() const { return stopped_ ? 0 : options_.steps - total_.steps; }
+  RunResult& total() { return total_; }
+
+ private:
+  Trainer& trainer_;
+  const RunOptions& options_;
+  RunResult total_;
+  bool started_ = false;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+Measured overlap_efficiency(const Measured& serial, const Measured& pipelined, const Measured& bound) {
+  const auto of = [](double s, double p, double m) {
+    const double gain = 1 / s - 1 / m;
+    return gain > 0 ? (1 / s - 1 / p) / gain : 0;
+  };
+  Measured result{of(serial.value, pipelined.value, bound.value), 0, 0, "1", pipelined.n};
+  result.low = result.high = result.value;
+  for (double s : {serial.low, serial.high})
+    for (double p : {pipelined.low, pipelined.high})
+      for (double m : {bound.low, bound.high}) {
+        if (s <= 0 || p <= 0 || m <= 0) continue;
+        result.low = std::min(result.low, of(s, p, m));
+        result.high = std::max(result.high, of(s, p, m));
+      }
+  return result;
+}
+
+std::vector<std::pair<std::string, Measured>> measure_lanes_alone(Trainer& trainer,
+                                                                  const Plan& plan,
+                                                                  std::uint64_t steps) {
+  const State before = trainer.state();
+  std::vector<std::pair<std::string, Measured>> alone;
+  std::string after = "collate";
+  for (const LanePlan& lane : plan.schedule.lanes) {
+    RunOptions options;
+    options.steps = steps;
+    options.cut = Cut{after, 1};
+    options.last_step = lane.steps.back();
+    options.digest = false;
+    alone.emplace_back(lane.steps.back(), trainer.run(plan, options).steps_per_second);
+    after = lane.steps.back();
+  }
+  trainer.restore(before);
+  return alone;
+}
+
+AutoResult run_auto(Trainer& trainer, const Plan& serial, const Plan& pipelined,
+                    const RunOptions& options) {
+  Auto run(trainer, options);
+  AutoChoice choice{"pipelined", "", {}, {}};
+  const std::uint64_t block = std::min(kMostSteps, options.steps / (4 * kTurns));
+  std::vector<std::pair<std::string, Measured>> alone;
+  if (block < kFewestSteps) {
+    choice.reason = "too few steps to measure both";
+  } else {
+    std::vector<double> serial_s, pipelined_s;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      run.train(serial, block, &serial_s);
+      run.train(pipelined, block, &pipelined_s);
+    }
+    if (serial_s.empty() || pipelined_s.empty()) return {choice, std::move(run.total())};
+    choice.serial = rate_from_durations(serial_s, "steps/s");
+    choice.pipelined = rate_from_durations(pipelined_s, "steps/s");
+    alone = measure_lanes_alone(trainer, pipelined, block);
+    if (choice.serial.value > choice.pipelined.value) choice.kept = "serial";
+    choice.reason = "pipelined " + figure(choice.pipelined.value) + " steps/s, serial " +
+                    figure(choice.serial.value) + " steps/s, measured over " +
+                    std::to_string(kTurns * block) + " steps each";
+  }
+  run.train(choice.kept == "serial" ? serial : pipelined, run.left(), nullptr);
+  RunResult result = std::move(run.total());
+  if (options.digest) result.digest = trainer.digest();
+  if (!alone.empty()) {
+    const auto slowest = std::min_element(
+        alone.begin(), alone.end(),
+        [](const auto& a, const auto& b) { return seconds(a.second) > seconds(b.second); });
+    result.overlap = Overlap{overlap_efficiency(choice.serial, choice.pipelined, slowest->second),
+                             choice.serial, alone};
+  }
+  return {choice, std::move(result)};
+}
+
+}  // namespace slipstream

@@ -1,0 +1,328 @@
+#include "run/execution.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+
+#include "run/measures.h"
+#include "run/numerics_scope.h"
+#include "slipstream/cuda.h"
+
+namespace slipstream {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double thread_cpu_s() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+/// Adds one call to a counter of the lane that makes it.
+class Counting {
+ public:
+  explicit Counting(StepCounter& counter) : counter_(counter) {}
+  ~Counting() {
+    ++counter_.calls;
+    counter_.wall_s += seconds_since(wall_);
+    counter_.cpu_s += thread_cpu_s() - cpu_;
+  }
+  Counting(const Counting&) = delete;
+  Counting& operator=(const Counting&) = delete;
+
+ private:
+  StepCounter& counter_;
+  Clock::time_point wall_ = Clock::now();
+  double cpu_ = thread_cpu_s();
+};
+
+at::ScalarType scalar_type(DType dtype) {
+  switch (dtype) {
+    case DType::u8: return at::kByte;
+    case DType::i32: return at::kInt;
+    case DType::i64: return at::kLong;
+    case DType::f32: return at::kFloat;
+  }
+  throw Error("unknown dtype");
+}
+
+/// A field's view into its slab; images become batch x channels x height x width (channels-last).
+at::Tensor view_of(const at::Tensor& memory, const SlabField& field, std::int64_t batch_size) {
+  std::vector<std::int64_t> sizes = {batch_size};
+  for (std::size_t i = 0; i < field.spec.shape.rank; ++i) sizes.push_back(field.spec.shape[i]);
+  const auto bytes = batch_size * static_cast<std::int64_t>(field.sample_bytes);
+  at::Tensor view = memory.narrow(0, static_cast<std::int64_t>(field.offset_bytes), bytes)
+                        .view(scalar_type(field.wire))
+                        .view(sizes);
+  return field.spec.kind == FieldKind::image && sizes.size() == 4 ? view.permute({0, 3, 1, 2})
+                                                                  : view;
+}
+
+std::uint64_t bytes_of(const Fields& fields) {
+  std::uint64_t bytes = 0;
+  for (const auto& field : fields) bytes += field.second.nbytes();
+  return bytes;
+}
+
+}  // namespace
+
+void let_go(Fields& fields, c10::Device device, void* callers_stream) {
+  if (device.is_cuda()) {
+    for (auto& [name, tensor] : fields) {
+      // The slot's own references: this tensor, and any other field on the same storage.
+      std::size_t own = 0;
+      for (const auto& other : fields)
+        own += other.second.storage().unsafeGetStorageImpl() ==
+               tensor.storage().unsafeGetStorageImpl();
+      const bool held = tensor.use_count() > 1 || tensor.storage().use_count() > own;
+      if (held)
+        c10::cuda::CUDACachingAllocator::recordStream(
+            tensor.storage().data_ptr(),
+            c10::cuda::getStreamFromExternal(static_cast<cudaStream_t>(callers_stream),
+                                             device.index()));
+    }
+  }
+  fields.clear();
+}
+
+DeviceSlab DeviceSlab::make(const SlabLayout& layout, c10::Device device) {
+  DeviceSlab slab;
+  slab.memory = at::empty({static_cast<std::int64_t>(layout.bytes)},
+                          at::TensorOptions().dtype(at::kByte).device(device));
+  for (const SlabField& field : layout.fields)
+    slab.fields.emplace_back(field.spec.name, view_of(slab.memory, field,
+                                                      static_cast<std::int64_t>(layout.batch_size)));
+  return slab;
+}
+
+bool DeviceSlab::is_held_outside() const {
+  std::size_t others = 0;
+  for (const auto& field : fields) others += field.second.use_count() - 1;
+  return others > 0 || memory.use_count() > 1 || memory.storage().use_count() > 1 + fields.size();
+}
+
+Execution::Execution(Setup setup)
+    : setup_(std::move(setup)),
+      slots_(setup_.plan.schedule.depth),
+      window_(setup_.plan.schedule.depth + setup_.plan.schedule.run_ahead),
+      metrics_(window_, Metrics{}, &setup_.context.host_memory(true)),
+      running_(setup_.lanes.size()),
+      previous_end_(setup_.lanes.size()),
+      lane_time_s_(setup_.lanes.size()),
+      untuned_lanes_(setup_.tune_first_batch ? setup_.lanes.size() : 0) {
+  for (Slot& slot : slots_) slot.parts.resize(setup_.lanes.size());
+  for (const LaneBinding& lane : setup_.lanes) {
+    LaneResult& result = record_.lanes.emplace_back();
+    result.name = lane.lane->name();
+    auto& counters = counters_.emplace_back();
+    for (const DeviceStep& step : lane.steps) {
+      result.steps.push_back(step.name);
+      counters.push_back({step.name, 0, 0, 0, 0});
+    }
+  }
+  if (setup_.context.device().is_cuda()) {
+    const auto stream = c10::cuda::getCurrentCUDAStream(setup_.context.device().index());
+    callers_stream_ = stream.stream();
+  }
+  if (setup_.loader == nullptr) return;
+  slab_marks_.resize(setup_.loader->slabs());
+  for (auto& mark : slab_marks_) mark = setup_.lanes.front().lane->make_mark();
+  Context::CurrentLane current(setup_.context, *setup_.lanes.front().lane);
+  for (Slot& slot : slots_)
+    slot.slab = DeviceSlab::make(setup_.loader->layout(), setup_.context.device());
+}
+
+Execution::~Execution() = default;
+
+bool Execution::input_ready(std::uint64_t) {
+  return setup_.loader == nullptr || staged_ || setup_.loader->ready();
+}
+
+void Execution::await_input(std::uint64_t) { staged_ = setup_.loader->next(); }
+
+void Execution::drop(std::size_t lane, std::size_t slot_index) {
+  Slot& slot = slots_.slot(slot_index);
+  Context::CurrentLane current(setup_.context, *setup_.lanes[lane].lane);
+  const bool owns_slab = setup_.loader != nullptr && lane == 0;
+  if (owns_slab) {
+    slot.parts[lane].erase(
+        std::remove_if(slot.parts[lane].begin(), slot.parts[lane].end(),
+                       [&](const auto& field) {
+                         return field.second.storage().unsafeGetStorageImpl() ==
+                                slot.slab.memory.storage().unsafeGetStorageImpl();
+                       }),
+        slot.parts[lane].end());
+    if (slot.slab.is_held_outside()) {
+      Fields given_up = std::move(slot.slab.fields);
+      slot.slab.memory.reset();
+      let_go(given_up, setup_.context.device(), callers_stream_);
+      slot.slab = DeviceSlab::make(setup_.loader->layout(), setup_.context.device());
+    }
+  }
+  let_go(slot.parts[lane], setup_.context.device(), callers_stream_);
+}
+
+Batch Execution::assemble(std::size_t lane, std::uint64_t batch, Slot& slot) {
+  Batch fields(setup_.first_step + batch);
+  if (!setup_.cached.empty())
+    for (const auto& [name, tensor] : setup_.cached[batch % setup_.cached.size()])
+      fields.set(name, tensor);
+  for (std::size_t k = 0; k < lane; ++k)
+    for (const auto& [name, tensor] : slot.parts[k]) fields.set(name, tensor);
+  return fields;
+}
+
+void Execution::run(std::size_t lane, std::uint64_t batch, std::size_t slot_index) {
+  std::unique_lock<std::mutex> turn;
+  if (untuned_lanes_ > 0) turn = std::unique_lock(tuning_);
+  LaneBinding& binding = setup_.lanes[lane];
+  Slot& slot = slots_.slot(slot_index);
+  Context::CurrentLane current(setup_.context, *binding.lane);
+  Batch fields = assemble(lane, batch, slot);
+  for (std::size_t i = 0; i < binding.steps.size(); ++i) {
+    running_[lane] = binding.steps[i].name;
+    Counting counting(counters_[lane][i]);
+    Fields made;
+    run_step(binding.steps[i], *binding.lane, batch, slot, fields, made);
+    counters_[lane][i].bytes += bytes_of(made);
+    for (auto& field : made) slot.parts[lane].push_back(std::move(field));
+  }
+  if (turn.owns_lock()) binding.lane->synchronize();
+  if (turn.owns_lock() && batch == 0) --untuned_lanes_;
+}
+
+void Execution::run_step(const DeviceStep& step, Lane& lane, std::uint64_t batch, Slot& slot,
+                         Batch& fields, Fields& made) {
+  const StageScope scope(setup_.plan.numerics, setup_.context.device(), step.name);
+  switch (step.kind) {
+    case DeviceStep::Kind::copy:
+      copy(lane, slot, fields);
+      made = slot.slab.fields;
+      return;
+    case DeviceStep::Kind::frozen: {
+      const at::NoGradGuard no_gradients;
+      Batch before = fields;
+      step.frozen->run(fields);
+      for (const auto& [name, tensor] : fields.fields())
+        if (!before.contains(name) || !before.at(name).is_same(tensor))
+          made.emplace_back(name, tensor);
+      return;
+    }
+    case DeviceStep::Kind::train:
+      train(batch, fields);
+  }
+}
+
+void Execution::copy(Lane& lane, Slot& slot, Batch& fields) {
+  Loader& loader = *setup_.loader;
+  const HostBatch host = staged_ ? *staged_ : loader.next();
+  staged_.reset();
+  void* to = slot.slab.memory.mutable_data_ptr();
+  if (auto* stream = dynamic_cast<cuda::CudaLane*>(&lane))
+    cuda::copy_async(to, host.data, loader.layout().bytes, stream->stream());
+  else
+    std::memcpy(to, host.data, loader.layout().bytes);
+  Mark& copied = *slab_marks_[host.slab];
+  lane.record(copied);
+  loader.release(host, &copied);
+  for (const auto& [name, tensor] : slot.slab.fields) fields.set(name, tensor);
+}
+
+void Execution::train(std::uint64_t batch, Batch& fields) {
+  const TrainStage& stage = setup_.pipeline.train_stage();
+  const at::AutoGradMode gradients(true);
+  const at::Tensor output = stage.forward(fields.at(stage.loss.input));
+  const LossValue value = stage.loss.compute(output, fields);
+  if (value.gradient.defined())
+    output.backward(value.gradient);
+  else
+    value.loss.backward();
+  {
+    const at::NoGradGuard no_gradients;
+    stage.optimizer->step();
+  }
+  for (const at::Tensor& parameter : setup_.parameters) parameter.mutable_grad().reset();
+  keep_metrics(batch, value);
+}
+
+Execution::Metrics& Execution::metrics_of(std::uint64_t batch) { return metrics_[batch % window_]; }
+
+void Execution::keep_metrics(std::uint64_t batch, const LossValue& value) {
+  Metrics& metrics = metrics_of(batch);
+  metrics.labels = value.labels;
+  const at::Tensor loss = value.loss.detach();
+  const auto keep = [&](void* to, const at::Tensor& from, std::size_t bytes) {
+    if (from.is_cuda())
+      cuda::copy_async(to, from.const_data_ptr(), bytes,
+                       cuda::StreamView(c10::cuda::getCurrentCUDAStream().stream()));
+    else
+      std::memcpy(to, from.const_data_ptr(), bytes);
+  };
+  keep(&metrics.loss, loss.scalar_type() == at::kFloat ? loss : loss.to(at::kFloat), sizeof(float));
+  if (value.correct.defined()) keep(&metrics.correct, value.correct, sizeof(std::int64_t));
+}
+
+void Execution::retired(std::uint64_t batch, std::span<const Mark* const> begin,
+                        std::span<const Mark* const> end) {
+  time_lanes(batch, begin, end);
+  const bool trains = setup_.lanes.back().steps.back().kind == DeviceStep::Kind::train;
+  if (trains) {
+    const Metrics& metrics = metrics_of(batch);
+    record_.losses.push_back(metrics.loss);
+    if (metrics.labels > 0)
+      record_.accuracies.push_back(static_cast<float>(static_cast<double>(metrics.correct) /
+                                                      static_cast<double>(metrics.labels)));
+  }
+  if (batch < warm_up_steps(setup_.options.steps))
+    record_.reserved_after_warm_up_bytes = reserved_bytes(setup_.context.device());
+  report_progress(batch);
+}
+
+void Execution::time_lanes(std::uint64_t batch, std::span<const Mark* const> begin,
+                           std::span<const Mark* const> end) {
+  for (std::size_t lane = 0; lane < end.size(); ++lane) {
+    const double busy_s = end[lane]->seconds_after(*begin[lane]);
+    lane_time_s_[lane] = batch == 0
+                             ? end[lane]->seconds_after(*begin[0])
+                             : lane_time_s_[lane] + end[lane]->seconds_after(*previous_end_[lane]);
+    previous_end_[lane] = end[lane];
+    LaneResult& result = record_.lanes[lane];
+    result.busy_s += busy_s;
+    result.last_intervals.push_back(
+        {setup_.first_step + batch, lane_time_s_[lane] - busy_s, lane_time_s_[lane]});
+    if (result.last_intervals.size() > kKeptIntervals)
+      result.last_intervals.erase(result.last_intervals.begin());
+  }
+  record_.step_end_s.push_back(lane_time_s_.back());
+}
+
+void Execution::report_progress(std::uint64_t batch) {
+  if (!setup_.options.progress) return;
+  Progress progress;
+  progress.step = batch + 1;
+  progress.steps = setup_.options.steps;
+  progress.elapsed_s = seconds_since(start_);
+  if (!record_.losses.empty()) progress.loss = record_.losses.back();
+  const double busy = record_.lanes.back().busy_s;
+  const double blocked = setup_.loader == nullptr ? 0 : setup_.loader->blocked_s();
+  progress.input_wait_share = input_wait_share(blocked, busy, progress.elapsed_s);
+  setup_.options.progress(progress);
+}
+
+std::vector<StepCounter> Execution::counters() const {
+  std::vector<StepCounter> all;
+  for (const auto& lane : counters_) all.insert(all.end(), lane.begin(), lane.end());
+  return all;
+}
+
+}  // namespace slipstream

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "slipstream/context.h"
+#include "slipstream/pipeline.h"
+#include "slipstream/schedule.h"
+#include "slipstream/trainer.h"
+
+namespace slipstream {
+
+using Fields = std::vector<std::pair<std::string, at::Tensor>>;
+
+/// One device step of a lane.
+struct DeviceStep {
+  enum class Kind : std::uint8_t { copy, frozen, train };
+  Kind kind;
+  std::string name;
+  const FrozenStage* frozen = nullptr;
+};
+
+struct LaneBinding {
+  Lane* lane = nullptr;
+  std::vector<DeviceStep> steps;
+};
+
+/// What retired steps left behind.
+struct Record {
+  std::vector<float> losses, accuracies;
+  std::vector<double> step_end_s;
+  std::vector<LaneResult> lanes;
+  std::size_t reserved_after_warm_up_bytes = 0;
+};
+
+/// Tensors of one batch whose slot is free again: gives each storage that somebody outside still
+/// holds up to its holder (on `stream`, the caller's), and lets the rest go. CUDA alone needs this.
+void let_go(Fields& fields, c10::Device device, void* callers_stream);
+
+/// Device memory of one batch and the fields in it.
+struct DeviceSlab {
+  at::Tensor memory;
+  Fields fields;
+
+  /// Fresh memory from the allocator on the current stream.
+  static DeviceSlab make(const SlabLayout& layout, c10::Device device);
+  /// Whether a tensor outside still shares the memory.
+  bool is_held_outside() const;
+};
+
+/// Does the lanes' work for one run.
+class Execution final : public Work {
+ public:
+  struct Setup {
+    const Pipeline& pipeline;
+    Context& context;
+    const Plan& plan;
+    const RunOptions& options;
+    std::vector<LaneBinding> lanes;
+    Loader* loader = nullptr;             ///< where the copy step takes batches
+    std::span<const at::Tensor> parameters;   ///< of the training stage
+    std::span<const Fields> cached;           ///< instead of the steps left out; may be empty
+    std::uint64_t first_step = 0;
+    bool tune_first_batch = false;            ///< lanes take turns for the first batch
+  };
+  explicit Execution(Setup setup);
+  ~Execution() override;
+
+  bool input_ready(std::uint64_t batch) override;
+  void await_input(std::uint64_t batch) override;
+  void drop(std::size_t lane, std::size_t slot) override;
+  void run(std::size_t lane, std::uint64_t batch, std::size_t slot) override;
+  void retired(std::uint64_t batch, std::span<const Mark* const> begin,
+               std::span<const Mark* const> end) override;
+
+  Record& record() { return record_; }
+  std::vector<StepCounter> counters() const;
+  /// Name of the stage that was running on `lane` when it failed.
+  const std::string& running(std::size_t lane) const { return running_[lane]; }
+
+ private:
+  struct Slot {
+    DeviceSlab slab;
+    std::vector<Fields> parts;  ///< per lane: what it put into this slot
+  };
+  struct Metrics {
+    float loss;
+    std::int64_t correct;
+    std::int64_t labels;
+  };
+
+  Batch assemble(std::size_t lane, std::uint64_t batch, Slot& slot);
+  void run_step(const DeviceStep& step, Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields,
+                Fields& made);
+  void copy(Lane& lane, Slot& slot, Batch& fields);
+  void train(std::uint64_t batch, Batch& fields);
+  void keep_metrics(std::uint64_t batch, const LossValue& value);
+  void time_lanes(std::uint64_t batch, std::span<const Mark* const> begin,
+                  std::span<const Mark* const> end);
+  Metrics& metrics_of(std::uint64_t batch);
+  void report_progress(std::uint64_t batch);
+
+  Setup setup_;
+  SlotRing<Slot> slots_;
+  std::size_t window_;
+  std::pmr::vector<Metrics> metrics_;
+  std::vector<std::unique_ptr<Mark>> slab_marks_;
+  std::vector<std::string> running_;
+  std::vector<std::vector<StepCounter>> counters_;  ///< [lane][step]
+  std::vector<const Mark*> previous_end_;
+  std::vector<double> lane_time_s_;
+  Record record_;
+  void* callers_stream_ = nullptr;
+  std::optional<HostBatch> staged_;       ///< taken from the loader, not yet copied
+  std::mutex tuning_;
+  std::atomic<std::size_t> untuned_lanes_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace slipstream

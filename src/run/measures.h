@@ -1,0 +1,34 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <span>
+
+#include <ATen/core/Tensor.h>
+
+#include "slipstream/statistics.h"
+
+namespace slipstream {
+
+/// Steps at the beginning of a run that do not count for its rate.
+std::uint64_t warm_up_steps(std::uint64_t steps);
+
+/// Steps per second from the ends of steps (s), without the warm-up.
+Measured step_rate(std::span<const double> step_end_s);
+
+/// Share of `elapsed_s` that the device waited for input: no more than the host was blocked on the
+/// loader, and no more than the last lane was idle.
+double input_wait_share(double blocked_s, double busy_s, double elapsed_s);
+
+/// Bytes that PyTorch's allocator holds on a GPU; 0 on a CPU.
+std::size_t reserved_bytes(c10::Device device);
+/// Most bytes in use at once since reset_peak: of PyTorch's allocator, or the process on a CPU.
+std::size_t peak_bytes(c10::Device device);
+void reset_peak(c10::Device device);
+
+/// Digest of tensors' values, in order: each one's bytes as they lie in memory. Waits for the
+/// device (and for the current stream).
+std::uint64_t digest_of(std::span<const at::Tensor> tensors);
+
+}  // namespace slipstream

@@ -1,0 +1,149 @@
+#include <ATen/core/grad_mode.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <deque>
+
+#include "run/measures.h"
+#include "run/numerics_scope.h"
+#include "run/trainer_impl.h"
+#include "slipstream/cuda.h"
+
+namespace slipstream {
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+std::string gib(double bytes) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.2f GiB", bytes / kGiB);
+  return text;
+}
+
+std::string key_of(const Plan& plan, const std::vector<LaneBinding>& lanes) {
+  std::string key = std::to_string(plan.schedule.depth);
+  for (const LaneBinding& lane : lanes)
+    for (const DeviceStep& step : lane.steps) key += "," + step.name;
+  return key;
+}
+
+std::size_t bytes_of(const Fields& fields) {
+  std::size_t bytes = 0;
+  for (const auto& field : fields) bytes += field.second.nbytes();
+  return bytes;
+}
+
+Batch zero_batch(const DeviceSlab& slab) {
+  slab.memory.zero_();
+  Batch batch;
+  for (const auto& [name, tensor] : slab.fields) batch.set(name, tensor);
+  return batch;
+}
+
+}  // namespace
+
+std::size_t Trainer::Impl::warm_lanes(const Plan& plan, const std::vector<LaneBinding>& lanes) {
+  const bool feeds = lanes.front().steps.front().kind == DeviceStep::Kind::copy;
+  if (!context.device().is_cuda() || lanes.size() < 2 || !feeds) return 0;
+  const auto known = warmed_.find(key_of(plan, lanes));
+  if (known != warmed_.end()) return known->second;
+
+  const SlabLayout layout = Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(),
+                                                pipeline.options().batch_size);
+  const std::size_t before = reserved_bytes(context.device());
+  const at::NoGradGuard no_gradients;
+  std::vector<DeviceSlab> slabs;
+  Batch batch;
+  std::size_t slot_bytes = layout.bytes;
+  for (std::size_t k = 0; k + 1 < lanes.size(); ++k) {
+    const Context::CurrentLane current(context, *lanes[k].lane);
+    std::deque<Fields> held;
+    for (std::size_t turn = 0; turn <= plan.schedule.depth; ++turn) {
+      if (turn < plan.schedule.depth && k == 0)
+        slabs.push_back(DeviceSlab::make(layout, context.device()));
+      if (k == 0 && turn == 0) batch = zero_batch(slabs.back());
+      Batch fields = batch;
+      for (const DeviceStep& step : lanes[k].steps) {
+        if (step.kind != DeviceStep::Kind::frozen) continue;
+        const StageScope scope(numerics, context.device(), step.name);
+        step.frozen->run(fields);
+      }
+      Fields made;
+      for (const auto& [name, tensor] : fields.fields())
+        if (!batch.contains(name)) made.emplace_back(name, tensor);
+      if (held.size() == plan.schedule.depth) held.pop_front();
+      held.push_back(std::move(made));
+    }
+    lanes[k].lane->synchronize();
+    slot_bytes += bytes_of(held.back());
+    for (const auto& [name, tensor] : held.back()) batch.set(name, tensor);
+  }
+  const std::size_t grown = reserved_bytes(context.device()) - before;
+  return warmed_[key_of(plan, lanes)] = grown - std::min(grown, slot_bytes);
+}
+
+std::size_t Trainer::Impl::peak_of_batch(std::size_t batch_size) {
+  const SlabLayout layout =
+      Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(), batch_size);
+  const DeviceSlab slab = DeviceSlab::make(layout, context.device());
+  reset_peak(context.device());
+  Batch batch = zero_batch(slab);
+  const StageScope scope(numerics, context.device(), pipeline.train_name());
+  {
+    const at::NoGradGuard no_gradients;
+    for (const auto& stage : pipeline.stages()) stage.stage.run(batch);
+  }
+  const at::AutoGradMode gradients(true);
+  const TrainStage& train = pipeline.train_stage();
+  const at::Tensor output = train.forward(batch.at(train.loss.input));
+  const LossValue value = train.loss.compute(output, batch);
+  value.gradient.defined() ? output.backward(value.gradient) : value.loss.backward();
+  for (const at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
+  cuda::check_cuda(cudaDeviceSynchronize());
+  return peak_bytes(context.device());
+}
+
+std::string Trainer::Impl::memory_advice(const Plan& plan) {
+  const std::size_t batch_size = pipeline.options().batch_size;
+  const auto remedy = "use a smaller batch size, image size or depth";
+  if (!context.device().is_cuda()) return std::string("Remedy: ") + remedy + ".";
+  try {
+    c10::cuda::CUDACachingAllocator::emptyCache();
+    std::size_t free = 0, total = 0;
+    cuda::check_cuda(cudaMemGetInfo(&free, &total));
+    const double fraction = c10::cuda::CUDACachingAllocator::getMemoryFraction(
+        context.device().index());
+    const double held = static_cast<double>(reserved_bytes(context.device()));
+    const double available = std::min(static_cast<double>(free) + held,
+                                      fraction * static_cast<double>(total));
+    const auto one = static_cast<double>(peak_of_batch(1));
+    const auto three = static_cast<double>(peak_of_batch(3));
+    const double each = std::max(1.0, (three - one) / 2);
+    const double base = std::max(0.0, one - each);
+    const SlabLayout layout =
+        Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(), 1);
+    const double slots =
+        static_cast<double>(layout.bytes) * static_cast<double>(plan.schedule.depth - 1);
+    const double need = base + static_cast<double>(batch_size) * (each + slots);
+    const double fits = std::floor((0.95 * available - base) / (each + slots));
+    std::string advice = "The plan needs about " + gib(need) + " (batch size " +
+                         std::to_string(batch_size) + ", depth " +
+                         std::to_string(plan.schedule.depth) + "), available are " +
+                         gib(available) + ". ";
+    if (fits >= 1)
+      return advice + "A batch size of " + std::to_string(static_cast<std::size_t>(std::min(
+                                               fits, static_cast<double>(batch_size) - 1 > 0
+                                                         ? static_cast<double>(batch_size) - 1
+                                                         : 1.0))) +
+             " would fit.";
+    return advice + "Not even a batch size of 1 fits: use a smaller image size or model.";
+  } catch (const c10::OutOfMemoryError&) {
+    return std::string("Not even a batch of 3 fits in what is free; ") + remedy +
+           ", or stop what else uses the device.";
+  }
+}
+
+}  // namespace slipstream

@@ -1,0 +1,79 @@
+#include "slipstream/pipeline.h"
+
+#include <algorithm>
+
+namespace slipstream {
+namespace {
+
+constexpr const char* kReserved[] = {"read", "decode", "collate", "copy", "*"};
+
+}  // namespace
+
+Pipeline::Pipeline(std::shared_ptr<const Dataset> dataset, PipelineOptions options)
+    : dataset_(std::move(dataset)), options_(options) {
+  if (dataset_ == nullptr) throw Refused("pipeline: no data set was given");
+  if (options_.batch_size == 0) throw Refused("pipeline: the batch size must be at least 1");
+}
+
+void Pipeline::claim(const std::string& name) const {
+  const auto taken = host_steps();
+  const auto device = device_steps();
+  const auto is = [&](const auto& other) { return name == other; };
+  if (name.empty()) throw Refused("pipeline: a step needs a name");
+  if (std::any_of(std::begin(kReserved), std::end(kReserved), is) ||
+      std::any_of(taken.begin(), taken.end(), is) || std::any_of(device.begin(), device.end(), is))
+    throw Refused("pipeline: the step name '" + name + "' is taken; give each step its own");
+  if (!train_name_.empty())
+    throw Refused("pipeline: '" + name + "' comes after the training stage '" + train_name_ +
+                  "', which must be the last");
+}
+
+Pipeline&& Pipeline::transform(std::string name, AnyOp op) && {
+  claim(name);
+  op.validate();
+  transforms_.push_back({std::move(name), std::move(op)});
+  return std::move(*this);
+}
+
+Pipeline&& Pipeline::stage(std::string name, FrozenStage stage) && {
+  claim(name);
+  stages_.push_back({std::move(name), std::move(stage)});
+  return std::move(*this);
+}
+
+Pipeline&& Pipeline::train(std::string name, ModuleRef module, std::shared_ptr<Optimizer> optimizer,
+                           Loss loss) && {
+  claim(name);
+  train_ = {std::move(module.module), std::move(module.forward), std::move(optimizer),
+            std::move(loss)};
+  std::vector<std::string> problems;
+  const auto parameters = train_.module->parameters();
+  if (std::none_of(parameters.begin(), parameters.end(),
+                   [](const at::Tensor& p) { return p.requires_grad(); }))
+    problems.push_back("stage '" + name + "': no parameter requires gradients, so nothing trains");
+  if (train_.optimizer == nullptr) problems.push_back("stage '" + name + "': no optimiser");
+  for (const NamedStage& stage : stages_)
+    for (std::string& problem : problems_of(stage.name, stage.stage, train_))
+      problems.push_back(std::move(problem));
+  std::string message;
+  for (const std::string& problem : problems) message += (message.empty() ? "" : "\n") + problem;
+  if (!message.empty()) throw Refused(message);
+  train_name_ = std::move(name);
+  return std::move(*this);
+}
+
+std::vector<std::string> Pipeline::host_steps() const {
+  std::vector<std::string> steps = {"read", "decode"};
+  for (const NamedOp& transform : transforms_) steps.push_back(transform.name);
+  steps.emplace_back("collate");
+  return steps;
+}
+
+std::vector<std::string> Pipeline::device_steps() const {
+  std::vector<std::string> steps = {"copy"};
+  for (const NamedStage& stage : stages_) steps.push_back(stage.name);
+  if (!train_name_.empty()) steps.push_back(train_name_);
+  return steps;
+}
+
+}  // namespace slipstream

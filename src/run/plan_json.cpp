@@ -1,0 +1,253 @@
+#include <algorithm>
+#include <concepts>
+#include <limits>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "slipstream/plan.h"
+
+namespace slipstream {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Problems = std::vector<std::string>;
+
+constexpr std::uint64_t kVersion = 1;
+constexpr std::size_t kLongestShown = 60;
+
+std::string name_of(Driver driver) {
+  return driver == Driver::threaded ? "threaded" : "interleaved";
+}
+
+// Before the templates that call them: argument-dependent lookup skips unnamed namespaces.
+void take(const Json& value, const std::string& path, LanePlan& out, Problems& problems);
+void take(const Json& value, const std::string& path, Plan::Schedule& out, Problems& problems);
+void take(const Json& value, const std::string& path, Plan::Numerics& out, Problems& problems);
+
+std::string shown(const Json& value) {
+  // Printing a container recurses: a deeply nested one would take the stack.
+  if (value.is_structured()) return std::string("an ") + value.type_name();
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text.size() > kLongestShown) text.resize(kLongestShown);
+  return text;
+}
+
+void take(const Json& value, const std::string& path, bool& out, Problems& problems) {
+  if (value.is_boolean()) {
+    out = value.get<bool>();
+  } else {
+    problems.push_back(path + " must be true or false, not " + shown(value));
+  }
+}
+
+void take(const Json& value, const std::string& path, std::string& out, Problems& problems) {
+  if (value.is_string()) {
+    out = value.get<std::string>();
+  } else {
+    problems.push_back(path + " must be a string, not " + shown(value));
+  }
+}
+
+template <std::unsigned_integral T>
+void take(const Json& value, const std::string& path, T& out, Problems& problems) {
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() <= std::numeric_limits<T>::max()) {
+    out = value.get<T>();
+  } else {
+    problems.push_back(path + " must be a whole number from 0 to " +
+                       std::to_string(std::numeric_limits<T>::max()) + ", not " + shown(value));
+  }
+}
+
+void take(const Json& value, const std::string& path, int& out, Problems& problems) {
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<int>::max());
+  const bool negative = value.is_number_integer() && !value.is_number_unsigned();
+  if (negative ? value.get<std::int64_t>() >= std::numeric_limits<int>::min()
+               : value.is_number_unsigned() && value.get<std::uint64_t>() <= kMost) {
+    out = value.get<int>();
+  } else {
+    problems.push_back(path + " must be a small whole number, not " + shown(value));
+  }
+}
+
+void take(const Json& value, const std::string& path, Driver& out, Problems& problems) {
+  std::string name;
+  const std::size_t before = problems.size();
+  take(value, path, name, problems);
+  if (problems.size() != before) return;
+  std::vector<std::string> known;
+  for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
+    known.push_back(name_of(driver));
+    if (known.back() != name) continue;
+    out = driver;
+    return;
+  }
+  problems.push_back(path + ": " + unknown_name("driver", name, known));
+}
+
+void take(const Json& value, const std::string& path, Precision& out, Problems& problems) {
+  std::string name;
+  const std::size_t before = problems.size();
+  take(value, path, name, problems);
+  if (problems.size() != before) return;
+  try {
+    out = precision_named(name);
+  } catch (const Refused& unknown) {
+    problems.push_back(path + ": " + unknown.what());
+  }
+}
+
+template <typename T>
+void take(const Json& value, const std::string& path, std::vector<T>& out, Problems& problems) {
+  if (!value.is_array()) {
+    problems.push_back(path + " must be a list, not " + shown(value));
+    return;
+  }
+  out.resize(value.size());
+  for (std::size_t i = 0; i < value.size(); ++i)
+    take(value[i], path + "[" + std::to_string(i) + "]", out[i], problems);
+}
+
+template <typename T>
+void take(const Json& value, const std::string& path, std::map<std::string, T>& out,
+          Problems& problems) {
+  if (!value.is_object()) {
+    problems.push_back(path + " must be an object, not " + shown(value));
+    return;
+  }
+  out.clear();
+  for (const auto& [key, item] : value.items()) take(item, path + "." + key, out[key], problems);
+}
+
+/// Reads the keys of one object; at the end every other key is a problem.
+class Fields {
+ public:
+  Fields(const Json& value, std::string path, Problems& problems)
+      : value_(value), path_(std::move(path)), problems_(problems) {
+    if (!value.is_object())
+      problems.push_back((path_.empty() ? "a plan" : path_) + " must be an object, not " +
+                         shown(value));
+  }
+
+  std::string path_of(const std::string& key) const {
+    return path_.empty() ? key : path_ + "." + key;
+  }
+
+  const Json* find(const std::string& key) {
+    known_.push_back(key);
+    const auto found = value_.is_object() ? value_.find(key) : value_.end();
+    return found == value_.end() ? nullptr : &*found;
+  }
+
+  template <typename T>
+  Fields& read(const std::string& key, T& out) {
+    if (const Json* value = find(key)) take(*value, path_of(key), out, problems_);
+    return *this;
+  }
+
+  void refuse_others() {
+    if (!value_.is_object()) return;
+    for (const auto& item : value_.items()) {
+      if (std::find(known_.begin(), known_.end(), item.key()) != known_.end()) continue;
+      problems_.push_back(path_of(item.key()) + ": " + unknown_name("key", item.key(), known_));
+    }
+  }
+
+ private:
+  const Json& value_;
+  std::string path_;
+  Problems& problems_;
+  std::vector<std::string> known_;
+};
+
+void take(const Json& value, const std::string& path, LanePlan& out, Problems& problems) {
+  Fields fields(value, path, problems);
+  fields.read("steps", out.steps).read("priority", out.priority).refuse_others();
+}
+
+void take(const Json& value, const std::string& path, Plan::Schedule& out, Problems& problems) {
+  Fields fields(value, path, problems);
+  if (value.is_object() && !value.contains("lanes"))
+    problems.push_back(fields.path_of("lanes") + " is missing: say which steps share a lane");
+  fields.read("mode", out.mode)
+      .read("lanes", out.lanes)
+      .read("depth", out.depth)
+      .read("run_ahead", out.run_ahead)
+      .read("driver", out.driver)
+      .read("workers", out.workers)
+      .read("prefetch", out.prefetch)
+      .read("pinned", out.pinned)
+      .refuse_others();
+}
+
+void take(const Json& value, const std::string& path, Plan::Numerics& out, Problems& problems) {
+  Fields fields(value, path, problems);
+  fields.read("precision", out.precision)
+      .read("channels_last", out.channels_last)
+      .read("deterministic", out.deterministic)
+      .read("autotune", out.autotune)
+      .read("intra_op_threads", out.intra_op_threads)
+      .refuse_others();
+}
+
+Plan plan_of(const Json& json, Problems& problems) {
+  Plan plan;
+  std::uint64_t version = kVersion;
+  Fields fields(json, "", problems);
+  fields.read("version", version);
+  if (version != kVersion)
+    problems.push_back("version is " + std::to_string(version) + "; this program reads version " +
+                       std::to_string(kVersion));
+  if (json.is_object() && !json.contains("schedule"))
+    problems.emplace_back("schedule.lanes is missing: say which steps share a lane");
+  fields.read("schedule", plan.schedule).read("numerics", plan.numerics).refuse_others();
+  return plan;
+}
+
+Json lanes_json(const std::vector<LanePlan>& lanes) {
+  Json result = Json::array();
+  for (const LanePlan& lane : lanes)
+    result.push_back(Json{{"steps", lane.steps}, {"priority", lane.priority}});
+  return result;
+}
+
+}  // namespace
+
+std::string to_json(const Plan& plan) {
+  const Plan::Schedule& schedule = plan.schedule;
+  const Plan::Numerics& numerics = plan.numerics;
+  const Json json = {{"version", kVersion},
+                     {"schedule",
+                      {{"mode", schedule.mode},
+                       {"lanes", lanes_json(schedule.lanes)},
+                       {"depth", schedule.depth},
+                       {"run_ahead", schedule.run_ahead},
+                       {"driver", name_of(schedule.driver)},
+                       {"workers", schedule.workers},
+                       {"prefetch", schedule.prefetch},
+                       {"pinned", schedule.pinned}}},
+                     {"numerics",
+                      {{"precision", name_of(numerics.precision)},
+                       {"channels_last", numerics.channels_last},
+                       {"deterministic", numerics.deterministic},
+                       {"autotune", numerics.autotune},
+                       {"intra_op_threads", numerics.intra_op_threads}}}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Plan parse_plan(std::string_view text) {
+  Problems problems;
+  Plan plan;
+  try {
+    plan = plan_of(Json::parse(text), problems);
+  } catch (const Json::exception& error) {
+    const std::string_view what = error.what();
+    throw Refused("a plan must be JSON: " + std::string(what.substr(what.find("] ") + 2)));
+  }
+  std::string message;
+  for (const std::string& problem : problems) message += "\n  " + problem;
+  if (!message.empty()) throw Refused("this plan cannot be read:" + message);
+  return plan;
+}
+
+}  // namespace slipstream

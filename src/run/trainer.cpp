@@ -1,0 +1,326 @@
+#include "slipstream/trainer.h"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/cuda/CUDAStream.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+
+#include "run/measures.h"
+#include "run/numerics_scope.h"
+#include "run/trainer_impl.h"
+#include "slipstream/cuda.h"
+#include "slipstream/fingerprint.h"
+
+namespace slipstream {
+
+using Clock = std::chrono::steady_clock;
+
+Trainer::Impl::Impl(Pipeline declared, Context& where, const Plan::Numerics& how)
+    : pipeline(std::move(declared)), context(where), numerics(how) {
+  if (pipeline.train_name().empty())
+    throw Refused("pipeline: it has no training stage; end it with .train(...)");
+  Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(), pipeline.options().batch_size);
+  place_modules();
+}
+
+void Trainer::Impl::place_modules() {
+  for (const auto& stage : pipeline.stages())
+    if (stage.stage.module != nullptr) place(*stage.stage.module);
+  torch::nn::Module& trained = *pipeline.train_stage().module;
+  place(trained);
+  trained.train();
+  for (const at::Tensor& parameter : trained.parameters())
+    if (parameter.requires_grad()) parameters.push_back(parameter);
+  persistent = trained.parameters();
+  for (const at::Tensor& buffer : trained.buffers()) persistent.push_back(buffer);
+  pipeline.train_stage().optimizer->bind(parameters);
+}
+
+void Trainer::Impl::place(torch::nn::Module& module) {
+  module.to(context.device());
+  const at::NoGradGuard no_gradients;
+  const auto format =
+      numerics.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  for (at::Tensor& parameter : module.parameters())
+    if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(format));
+}
+
+std::vector<DeviceStep> Trainer::Impl::steps_of(const RunOptions& options) const {
+  std::vector<DeviceStep> steps = {{DeviceStep::Kind::copy, "copy", nullptr}};
+  for (const auto& stage : pipeline.stages())
+    steps.push_back({DeviceStep::Kind::frozen, stage.name, &stage.stage});
+  steps.push_back({DeviceStep::Kind::train, pipeline.train_name(), nullptr});
+  const auto named = [&](const std::string& name) {
+    return std::find_if(steps.begin(), steps.end(), [&](const auto& s) { return s.name == name; });
+  };
+  if (!options.last_step.empty()) {
+    const auto last = named(options.last_step);
+    if (last == steps.end())
+      throw Refused(unknown_name("step", options.last_step, pipeline.device_steps()));
+    steps.erase(last + 1, steps.end());
+  }
+  if (options.cut) {
+    const auto after = named(options.cut->after);
+    if (after != steps.end()) steps.erase(steps.begin(), after + 1);
+  }
+  if (steps.empty()) throw Refused("the run has no step left between its cut and its last step");
+  return steps;
+}
+
+std::vector<LaneBinding> Trainer::Impl::bind(const Plan& plan, const RunOptions& options) {
+  const std::vector<DeviceStep> steps = steps_of(options);
+  std::vector<LaneBinding> lanes;
+  for (const LanePlan& planned : plan.schedule.lanes) {
+    LaneBinding lane;
+    for (const std::string& name : planned.steps)
+      for (const DeviceStep& step : steps)
+        if (step.name == name) lane.steps.push_back(step);
+    if (lane.steps.empty()) continue;
+    lane.lane = &context.lane(planned.steps.back(), planned.priority);
+    lanes.push_back(std::move(lane));
+  }
+  return lanes;
+}
+
+bool Trainer::Impl::LoaderKey::operator==(const LoaderKey& other) const {
+  const auto same_cut = [&] {
+    if (!cut || !other.cut) return cut.has_value() == other.cut.has_value();
+    return cut->after == other.cut->after && cut->items == other.cut->items;
+  };
+  return workers == other.workers && prefetch == other.prefetch && lent == other.lent &&
+         pinned == other.pinned && same_cut();
+}
+
+std::unique_ptr<Loader> Trainer::Impl::make_loader(const Plan& plan,
+                                                   const std::optional<HostCut>& cut) {
+  LoaderOptions options;
+  options.batch_size = pipeline.options().batch_size;
+  options.seed = pipeline.options().seed;
+  options.shuffle = pipeline.options().shuffle;
+  options.decode = pipeline.options().decode;
+  options.workers = plan.schedule.workers;
+  options.prefetch = plan.schedule.prefetch;
+  options.lent = 1 + plan.schedule.run_ahead;
+  options.first_batch = position;
+  options.cut = cut;
+  options.memory = &context.host_memory(plan.schedule.pinned);
+  return std::make_unique<Loader>(pipeline.dataset(), pipeline.transforms(), options);
+}
+
+Loader& Trainer::Impl::loader_for(const Plan& plan, const std::optional<HostCut>& cut) {
+  const LoaderKey key{plan.schedule.workers, plan.schedule.prefetch, 1 + plan.schedule.run_ahead,
+                      plan.schedule.pinned, cut};
+  if (loader_ == nullptr || !(key == loader_key_) || loader_position_ != position) {
+    loader_.reset();
+    loader_ = make_loader(plan, cut);
+    loader_key_ = key;
+    loader_position_ = position;
+  }
+  return *loader_;
+}
+
+std::vector<Fields> Trainer::Impl::fill_cache(const Plan& plan, const Cut& cut) {
+  if (cut.items == 0) throw Refused("a cut needs at least one cached item");
+  RunOptions until;
+  until.last_step = cut.after;
+  const std::vector<DeviceStep> steps = steps_of(until);
+  Lane& lane = *bind(plan, {}).back().lane;
+  const auto loader = make_loader(plan, std::nullopt);
+  const Context::CurrentLane current(context, lane);
+  const at::NoGradGuard no_gradients;
+  std::vector<Fields> cache;
+  for (std::size_t item = 0; item < cut.items; ++item) {
+    const HostBatch host = loader->next();
+    DeviceSlab slab = DeviceSlab::make(loader->layout(), context.device());
+    if (context.device().is_cuda())
+      cuda::check_cuda(cudaMemcpy(slab.memory.mutable_data_ptr(), host.data,
+                                  loader->layout().bytes, cudaMemcpyHostToDevice));
+    else
+      std::copy_n(host.data, loader->layout().bytes,
+                  static_cast<std::byte*>(slab.memory.mutable_data_ptr()));
+    loader->release(host, nullptr);
+    Batch batch(position + item);
+    for (const auto& [name, tensor] : slab.fields) batch.set(name, tensor);
+    for (const DeviceStep& step : steps) {
+      if (step.kind != DeviceStep::Kind::frozen) continue;
+      const StageScope scope(numerics, context.device(), step.name);
+      step.frozen->run(batch);
+    }
+    cache.push_back(batch.fields());
+  }
+  lane.synchronize();
+  return cache;
+}
+
+void Trainer::Impl::wait_for_caller(const std::vector<LaneBinding>& lanes) {
+  if (!context.device().is_cuda()) return;
+  cudaEvent_t here = nullptr;
+  cuda::check_cuda(cudaEventCreateWithFlags(&here, cudaEventDisableTiming));
+  const auto stream = c10::cuda::getCurrentCUDAStream(context.device().index());
+  cuda::check_cuda(cudaEventRecord(here, stream.stream()));
+  for (const LaneBinding& binding : lanes)
+    if (auto* lane = dynamic_cast<cuda::CudaLane*>(binding.lane))
+      cuda::check_cuda(cudaStreamWaitEvent(lane->stream().get(), here, 0));
+  cuda::check_cuda(cudaEventDestroy(here));
+}
+
+void Trainer::Impl::apply_delays(const RunOptions& options, const std::vector<LaneBinding>& lanes,
+                                 ScheduleProbe& probe) {
+  if (options.probe != nullptr) probe = *options.probe;
+  if (options.lane_delay_us <= 0) return;
+  probe.delay = [this, &options, &lanes, before = probe.delay](std::size_t lane,
+                                                               std::uint64_t batch, bool first) {
+    if (before) before(lane, batch, first);
+    const std::uint64_t word = mix64(options.delay_seed + mix64(batch * 64 + lane * 2 + first));
+    context.delay(*lanes[lane].lane,
+                  options.lane_delay_us * static_cast<double>(word >> 40) * 0x1p-24);
+  };
+}
+
+RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
+  validate(plan, pipeline.device_steps(), context.kind());
+  if (!(plan.numerics == numerics))
+    throw Refused("the plan's numerics differ from the trainer's: make another trainer for them");
+  const NumericsScope scope(numerics);
+  std::vector<LaneBinding> lanes = bind(plan, options);
+  const bool feeds = lanes.front().steps.front().kind == DeviceStep::Kind::copy;
+  std::optional<HostCut> host_cut;
+  std::vector<Fields> cached;
+  if (options.cut && feeds) host_cut = HostCut{options.cut->after, options.cut->items};
+  if (options.cut && !feeds) cached = fill_cache(plan, *options.cut);
+  Loader* loader = feeds ? &loader_for(plan, host_cut) : nullptr;
+  const double blocked_before = loader == nullptr ? 0 : loader->blocked_s();
+
+  const std::size_t extra_bytes = warm_lanes(plan, lanes);
+  wait_for_caller(lanes);
+  reset_peak(context.device());
+  ScheduleProbe probe;
+  apply_delays(options, lanes, probe);
+  Execution execution({pipeline, context, plan, options, lanes, loader, parameters, cached,
+                       position, numerics.autotune && !tuned});
+  std::vector<Lane*> lane_pointers;
+  for (const LaneBinding& lane : lanes) lane_pointers.push_back(lane.lane);
+  Schedule schedule(lane_pointers, plan.schedule.depth, plan.schedule.run_ahead, execution, &probe);
+  const auto start = Clock::now();
+  std::uint64_t steps = 0;
+  try {
+    steps = schedule.run(options.steps, plan.schedule.driver, context.threads(), options.stop);
+  } catch (...) {
+    loader_.reset();
+    const std::string where = "stage '" + execution.running(schedule.failed_lane()) +
+                              "' at step " + std::to_string(position + schedule.failed_batch()) +
+                              ": ";
+    absorb(options, execution.record());
+    fail(plan, where, std::current_exception());
+  }
+  if (!options.last_step.empty() && !options.cut) loader_.reset();
+  const double wall_s = std::chrono::duration<double>(Clock::now() - start).count();
+  tuned = true;
+  const double blocked_s = loader == nullptr ? 0 : loader->blocked_s() - blocked_before;
+  RunResult result = collect(plan, options, execution, steps, wall_s, blocked_s);
+  result.memory.predicted_extra_bytes = extra_bytes;
+  return result;
+}
+
+void Trainer::Impl::fail(const Plan& plan, const std::string& where, std::exception_ptr error) {
+  for (const at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
+  try {
+    std::rethrow_exception(error);
+  } catch (const DeviceLost& e) {
+    throw DeviceLost(where + e.what());
+  } catch (const c10::OutOfMemoryError&) {
+    throw Error(where + "out of device memory. " + memory_advice(plan));
+  } catch (const c10::Error& e) {
+    throw Error(where + e.what_without_backtrace());
+  } catch (const std::exception& e) {
+    throw Error(where + e.what());
+  }
+}
+
+void Trainer::Impl::absorb(const RunOptions& options, const Record& record) {
+  if (options.cut || !options.last_step.empty()) return;
+  position += record.losses.size();
+  loader_position_ = position;
+  for (float loss : record.losses)
+    loss_digest = chain64(loss_digest, std::bit_cast<std::uint32_t>(loss));
+}
+
+RunResult Trainer::Impl::collect(const Plan& plan, const RunOptions& options, Execution& execution,
+                                 std::uint64_t steps, double wall_s, double blocked_s) {
+  RunResult result;
+  Record& record = execution.record();
+  result.plan = plan;
+  result.first_step = position;
+  result.steps = steps;
+  result.interrupted = steps < options.steps;
+  result.wall_s = wall_s;
+  absorb(options, record);
+  result.steps_per_second = step_rate(record.step_end_s);
+  result.losses = std::move(record.losses);
+  result.accuracies = std::move(record.accuracies);
+  result.step_end_s = std::move(record.step_end_s);
+  result.lanes = std::move(record.lanes);
+  for (LaneResult& lane : result.lanes) lane.waiting_s = std::max(0.0, wall_s - lane.busy_s);
+  result.input_wait_share = input_wait_share(blocked_s, result.lanes.back().busy_s, wall_s);
+  if (loader_ != nullptr) result.counters = loader_->counters();
+  for (StepCounter& counter : execution.counters()) result.counters.push_back(std::move(counter));
+  result.memory.peak_bytes = peak_bytes(context.device());
+  result.memory.reserved_bytes = reserved_bytes(context.device());
+  result.memory.reserved_after_warm_up_bytes = record.reserved_after_warm_up_bytes;
+  if (options.digest) result.digest = digest();
+  return result;
+}
+
+std::uint64_t Trainer::Impl::digest() const {
+  std::vector<at::Tensor> tensors = persistent;
+  for (const at::Tensor& tensor : pipeline.train_stage().optimizer->state())
+    tensors.push_back(tensor);
+  return chain64(loss_digest, digest_of(tensors));
+}
+
+State Trainer::Impl::state() const {
+  const at::NoGradGuard no_gradients;
+  State state;
+  for (const at::Tensor& tensor : persistent) state.tensors.push_back(tensor.detach().clone());
+  for (const at::Tensor& tensor : pipeline.train_stage().optimizer->state())
+    state.tensors.push_back(tensor.clone());
+  state.position = position;
+  state.loss_digest = loss_digest;
+  if (context.device().is_cuda()) cuda::check_cuda(cudaDeviceSynchronize());
+  return state;
+}
+
+void Trainer::Impl::restore(const State& state) {
+  const at::NoGradGuard no_gradients;
+  std::vector<at::Tensor> targets = persistent;
+  for (const at::Tensor& tensor : pipeline.train_stage().optimizer->state())
+    targets.push_back(tensor);
+  if (targets.size() != state.tensors.size())
+    throw Error("this state belongs to another pipeline: it has " +
+                std::to_string(state.tensors.size()) + " tensors, not " +
+                std::to_string(targets.size()));
+  for (std::size_t i = 0; i < targets.size(); ++i) targets[i].detach().copy_(state.tensors[i]);
+  position = state.position;
+  loss_digest = state.loss_digest;
+  if (context.device().is_cuda()) cuda::check_cuda(cudaDeviceSynchronize());
+}
+
+Trainer::Trainer(Pipeline pipeline, Context& context, const Plan::Numerics& numerics)
+    : impl_(std::make_unique<Impl>(std::move(pipeline), context, numerics)) {}
+Trainer::~Trainer() = default;
+
+RunResult Trainer::run(const Plan& plan, const RunOptions& options) {
+  return impl_->run(plan, options);
+}
+State Trainer::state() { return impl_->state(); }
+void Trainer::restore(const State& state) { impl_->restore(state); }
+const Pipeline& Trainer::pipeline() const { return impl_->pipeline; }
+const Plan::Numerics& Trainer::numerics() const { return impl_->numerics; }
+Context& Trainer::context() const { return impl_->context; }
+std::uint64_t Trainer::position() const { return impl_->position; }
+std::uint64_t Trainer::digest() const { return impl_->digest(); }
+
+}  // namespace slipstream

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "run/execution.h"
+#include "slipstream/trainer.h"
+
+namespace slipstream {
+
+struct Trainer::Impl {
+  Impl(Pipeline pipeline, Context& context, const Plan::Numerics& numerics);
+
+  Pipeline pipeline;
+  Context& context;
+  Plan::Numerics numerics;
+  std::vector<at::Tensor> parameters;  ///< of the training stage, those that train
+  std::vector<at::Tensor> persistent;  ///< parameters and buffers of the training stage
+  std::uint64_t position = 0;
+  std::uint64_t loss_digest = 0;
+  bool tuned = false;                  ///< cuDNN has measured its algorithms
+
+  RunResult run(const Plan& plan, const RunOptions& options);
+  State state() const;
+  void restore(const State& state);
+  std::uint64_t digest() const;
+
+ private:
+  /// What the loader was made for; another key needs another loader.
+  struct LoaderKey {
+    unsigned workers = 0;
+    std::size_t prefetch = 0, lent = 0;
+    bool pinned = false;
+    std::optional<HostCut> cut;
+    bool operator==(const LoaderKey& other) const;
+  };
+
+  void place_modules();
+  void place(torch::nn::Module& module);
+  std::vector<DeviceStep> steps_of(const RunOptions& options) const;
+  std::vector<LaneBinding> bind(const Plan& plan, const RunOptions& options);
+  Loader& loader_for(const Plan& plan, const std::optional<HostCut>& cut);
+  std::unique_ptr<Loader> make_loader(const Plan& plan, const std::optional<HostCut>& cut);
+  std::vector<Fields> fill_cache(const Plan& plan, const Cut& cut);
+  RunResult collect(const Plan& plan, const RunOptions& options, Execution& execution,
+                    std::uint64_t steps, double wall_s, double blocked_s);
+  /// Counts the trained steps of a whole run into position and loss digest.
+  void absorb(const RunOptions& options, const Record& record);
+  /// Runs every lane but the last on its own until its memory is warm and cuDNN has tuned, and
+  /// returns what PyTorch's allocator took for it: what the plan needs beyond serial.
+  std::size_t warm_lanes(const Plan& plan, const std::vector<LaneBinding>& lanes);
+  /// What fits instead, in words. Runs small batches to find out; trains nothing.
+  std::string memory_advice(const Plan& plan);
+  std::size_t peak_of_batch(std::size_t batch_size);
+  void apply_delays(const RunOptions& options, const std::vector<LaneBinding>& lanes,
+                    ScheduleProbe& probe);
+  [[noreturn]] void fail(const Plan& plan, const std::string& where, std::exception_ptr error);
+  void wait_for_caller(const std::vector<LaneBinding>& lanes);
+
+  std::unique_ptr<Loader> loader_;
+  LoaderKey loader_key_;
+  std::map<std::string, std::size_t> warmed_;  ///< bytes that warm_lanes took, by plan
+  std::uint64_t loader_position_ = 0;
+};
+
+}  // namespace slipstream

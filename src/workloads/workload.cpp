@@ -1,0 +1,25 @@
+#include "slipstream/workload.h"
+
+#include <ATen/Context.h>
+
+namespace slipstream {
+
+std::shared_ptr<Optimizer> make_optimizer(const Options& options) {
+  if (options.optimizer == "sgd") return sgd({.lr = options.lr});
+  if (options.optimizer == "adamw") return adamw({.lr = options.lr});
+  throw Refused(unknown_name("optimiser", options.optimizer, {"sgd", "adamw"}));
+}
+
+Pipeline make_pipeline(const std::vector<Workload>& workloads, const std::string& name,
+                       const Options& options) {
+  std::vector<std::string> known;
+  for (const Workload& workload : workloads) {
+    known.push_back(workload.name);
+    if (workload.name != name) continue;
+    at::manual_seed(options.seed);
+    return workload.make(options);
+  }
+  throw Refused(unknown_name("workload", name, known));
+}
+
+}  // namespace slipstream

@@ -1,0 +1,166 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "core/patience.h"
+#include "core/test_lanes.h"
+#include "slipstream/schedule.h"
+
+namespace slipstream::test {
+namespace {
+
+constexpr std::uint64_t kBatches = 12;
+
+enum class Site { run, drop, await_input, retired, stop };
+
+/// What a user's stage may throw: unknown to the library.
+struct Thrown {
+  Site site;
+  std::size_t lane;
+  std::uint64_t batch;
+};
+
+class ErrorTest : public ::testing::TestWithParam<Combo> {
+ protected:
+  ErrorTest() {
+    work_.on_ready = [](std::uint64_t) { return false; };
+    work_.on_await = [this](std::uint64_t batch) { at(Site::await_input, 0, batch); };
+    work_.on_drop = [this](std::size_t lane, std::size_t) { at(Site::drop, lane, next_[lane]); };
+    work_.on_run = [this](std::size_t lane, std::uint64_t batch, std::size_t) {
+      next_[lane] = batch + 1;
+      lanes_.enqueue(lane, [this] { ++executed_; });
+      at(Site::run, lane, batch);
+      if (lane == last_) ++through_;
+    };
+    work_.on_retired = [this](std::uint64_t batch, auto...) {
+      EXPECT_EQ(batch, retired_++);
+      at(Site::retired, last_, batch);
+    };
+  }
+
+  void at(Site site, std::size_t lane, std::uint64_t batch) {
+    EXPECT_TRUE(running_) << "a call after run() had ended";
+    if (armed_ && site_ == site && lane_ == lane && batch_ == batch)
+      throw Thrown{site, lane, batch};
+  }
+  std::uint64_t run(const std::function<bool()>& stop = {}) {
+    std::fill(next_.begin(), next_.end(), 0);
+    executed_ = through_ = retired_ = 0;
+    running_ = true;
+    struct End {
+      std::atomic<bool>& running;
+      ~End() { running = false; }
+    } end{running_};
+    return schedule_.run(kBatches, GetParam().driver, threads_, stop);
+  }
+
+  /// Throws once at the place given, and runs again.
+  void fail_at(Site site, std::size_t lane, std::uint64_t batch) {
+    SCOPED_TRACE("site " + std::to_string(static_cast<int>(site)) + ", lane " +
+                 std::to_string(lane) + ", batch " + std::to_string(batch));
+    site_ = site, lane_ = lane, batch_ = batch, armed_ = true;
+    std::uint64_t asked = 0;
+    const auto stop = [&] { return at(Site::stop, 0, asked++), false; };
+    try {
+      run(stop);
+      ADD_FAILURE() << "no error came out";
+    } catch (const Thrown& error) {
+      EXPECT_TRUE(error.site == site && error.lane == lane && error.batch == batch);
+    }
+    EXPECT_EQ(schedule_.failed_lane(), lane);
+    EXPECT_EQ(schedule_.failed_batch(), batch);
+    if (site != Site::retired) {
+      EXPECT_EQ(retired_, through_);
+    }
+    const std::uint64_t executed = executed_;
+    for (Lane* each : lanes_.all()) each->synchronize();
+    EXPECT_EQ(executed_, executed) << "a lane was not drained";
+
+    armed_ = false;
+    EXPECT_EQ(run(), kBatches);
+    EXPECT_EQ(executed_, kBatches * GetParam().lanes);
+    EXPECT_EQ(retired_, kBatches);
+  }
+
+  const std::size_t last_ = GetParam().lanes - 1;
+  Site site_ = Site::run;
+  std::size_t lane_ = 0;
+  std::uint64_t batch_ = 0;
+  bool armed_ = false;
+  std::atomic<bool> running_ = false;
+  std::atomic<std::uint64_t> executed_ = 0;
+  std::uint64_t through_ = 0, retired_ = 0;
+  std::vector<std::uint64_t> next_ = std::vector<std::uint64_t>(GetParam().lanes);
+  TestLanes lanes_{GetParam().kind, GetParam().lanes};
+  LaneThreads threads_;
+  HookedWork work_;
+  Schedule schedule_{lanes_.all(), GetParam().depth, 1, work_};
+};
+
+INSTANTIATE_TEST_SUITE_P(All, ErrorTest, ::testing::ValuesIn(combos()), kComboName);
+
+TEST_P(ErrorTest, AThrowAnywhereEndsTheRunAndComesOutUnchanged) {
+  for (std::uint64_t batch : {std::uint64_t{0}, std::uint64_t{1}, kBatches / 2, kBatches - 1}) {
+    for (std::size_t lane = 0; lane <= last_; ++lane) {
+      fail_at(Site::run, lane, batch);
+      fail_at(Site::drop, lane, batch);
+    }
+    fail_at(Site::await_input, 0, batch);
+    fail_at(Site::retired, last_, batch);
+    fail_at(Site::stop, 0, batch);
+  }
+}
+
+TEST_P(ErrorTest, OfTwoErrorsAtOnceOneComesOutWhole) {
+  if (GetParam().driver == Driver::interleaved || GetParam().lanes == 1) return;  // one thread
+  for (int round = 0; round < 20; ++round) {
+    Counter here;
+    work_.on_run = [&](std::size_t lane, std::uint64_t batch, std::size_t) {
+      if (lane >= 2 || batch != 1 - lane) return;
+      here.add();
+      here.await(2, "the other lane's error");
+      throw Thrown{Site::run, lane, batch};
+    };
+    try {
+      run();
+      ADD_FAILURE() << "no error came out";
+    } catch (const Thrown& error) {
+      EXPECT_EQ(schedule_.failed_lane(), error.lane);
+      EXPECT_EQ(schedule_.failed_batch(), error.batch);
+    }
+  }
+}
+
+TEST_P(ErrorTest, ALaneThatIsLostIsNamed) {
+  if (GetParam().kind == Kind::host) return;  // it has nothing to lose
+  for (std::size_t lost = 0; lost <= last_; ++lost) {
+    SCOPED_TRACE("lane " + std::to_string(lost));
+    TestLanes lanes(Kind::fake, GetParam().lanes);
+    HookedWork work;
+    work.on_run = [&](std::size_t lane, std::uint64_t batch, std::size_t) {
+      if (lane == lost && batch == 5)
+        lanes.enqueue(lane, [] { throw Error("device-side assertion"); });
+    };
+    Schedule schedule(lanes.all(), GetParam().depth, 1, work);
+    EXPECT_THROW(schedule.run(kBatches, GetParam().driver, threads_), DeviceLost);
+    EXPECT_EQ(schedule.failed_lane(), lost);
+    EXPECT_LT(schedule.failed_batch(), kBatches);
+    EXPECT_THROW(schedule.run(kBatches, GetParam().driver, threads_), DeviceLost);
+  }
+}
+
+TEST_P(ErrorTest, TheFirstErrorWinsOverOnesMetWhileDraining) {
+  if (GetParam().kind == Kind::host) return;
+  work_.on_run = [&](std::size_t lane, std::uint64_t batch, std::size_t) {
+    if (batch != 1) return;
+    lanes_.enqueue(lane, [] { throw Error("device-side assertion"); });
+    if (lane == 0) throw Thrown{Site::run, lane, batch};
+  };
+  EXPECT_THROW(run(), Thrown);
+  EXPECT_EQ(schedule_.failed_lane(), 0u);
+  EXPECT_EQ(schedule_.failed_batch(), 1u);
+}
+
+}  // namespace
+}  // namespace slipstream::test

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "core/fake_lane.h"
+#include "slipstream/driver.h"
+#include "slipstream/schedule.h"
+
+namespace slipstream::test {
+
+/// host: work is done on the calling thread. fake: as on a CUDA stream.
+enum class Kind { host, fake };
+
+/// Some lanes of one kind.
+class TestLanes {
+ public:
+  TestLanes(Kind kind, std::size_t count) {
+    for (std::size_t lane = 0; lane < count; ++lane) {
+      const std::string name = "lane" + std::to_string(lane);
+      if (kind == Kind::host) {
+        lanes_.push_back(std::make_unique<HostLane>(name));
+        fakes_.push_back(nullptr);
+      } else {
+        auto fake = std::make_unique<FakeLane>(name);
+        fakes_.push_back(fake.get());
+        lanes_.push_back(std::move(fake));
+      }
+    }
+  }
+
+  std::vector<Lane*> all() const {
+    std::vector<Lane*> pointers;
+    for (const auto& lane : lanes_) pointers.push_back(lane.get());
+    return pointers;
+  }
+
+  FakeLane* fake(std::size_t lane) const { return fakes_[lane]; }
+
+  void enqueue(std::size_t lane, std::function<void()> work) const {
+    if (fakes_[lane] != nullptr) return fakes_[lane]->enqueue(std::move(work));
+    work();
+  }
+
+ private:
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<FakeLane*> fakes_;
+};
+
+/// Work that a test fills in where it cares.
+struct HookedWork final : Work {
+  std::function<bool(std::uint64_t batch)> on_ready;
+  std::function<void(std::uint64_t batch)> on_await;
+  std::function<void(std::size_t lane, std::size_t slot)> on_drop;
+  std::function<void(std::size_t lane, std::uint64_t batch, std::size_t slot)> on_run;
+  std::function<void(std::uint64_t batch, std::span<const Mark* const> begin,
+                     std::span<const Mark* const> end)>
+      on_retired;
+
+  bool input_ready(std::uint64_t batch) override { return !on_ready || on_ready(batch); }
+  void await_input(std::uint64_t batch) override {
+    if (on_await) on_await(batch);
+  }
+  void drop(std::size_t lane, std::size_t slot) override {
+    if (on_drop) on_drop(lane, slot);
+  }
+  void run(std::size_t lane, std::uint64_t batch, std::size_t slot) override {
+    if (on_run) on_run(lane, batch, slot);
+  }
+  void retired(std::uint64_t batch, std::span<const Mark* const> begin,
+               std::span<const Mark* const> end) override {
+    if (on_retired) on_retired(batch, begin, end);
+  }
+};
+
+/// What the schedule's tests are repeated over.
+struct Combo {
+  Kind kind;
+  Driver driver;
+  std::size_t lanes, depth;
+
+  std::string name() const {
+    return std::string(kind == Kind::host ? "host" : "fake") +
+           (driver == Driver::threaded ? "_threaded_" : "_interleaved_") + std::to_string(lanes) +
+           "_lanes_depth_" + std::to_string(depth);
+  }
+};
+
+inline std::ostream& operator<<(std::ostream& out, const Combo& combo) {
+  return out << combo.name();
+}
+
+/// Names the tests of a suite over combos.
+inline constexpr auto kComboName = [](const auto& test) { return test.param.name(); };
+
+inline std::vector<Combo> combos() {
+  std::vector<Combo> all;
+  for (Kind kind : {Kind::host, Kind::fake})
+    for (Driver driver : {Driver::interleaved, Driver::threaded})
+      for (std::size_t lanes = 1; lanes <= 4; ++lanes)
+        for (std::size_t depth : {lanes, lanes + 2}) all.push_back({kind, driver, lanes, depth});
+  return all;
+}
+
+}  // namespace slipstream::test

@@ -1,0 +1,79 @@
+#include "slipstream/gpu_meter.h"
+
+#include <cstddef>
+#include <type_traits>
+
+#include "cuda/nvml.h"
+#include "gpu.h"
+
+#if __has_include(<nvml.h>)
+#include <nvml.h>
+#endif
+
+namespace slipstream::cuda {
+namespace {
+
+#if __has_include(<nvml.h>)
+static_assert(nvml::kGpmVersion == NVML_GPM_METRICS_GET_VERSION);
+static_assert(nvml::kGpmVersion == NVML_GPM_SUPPORT_VERSION);
+static_assert(nvml::kGpmSmUtil == NVML_GPM_METRIC_SM_UTIL);
+static_assert(nvml::kGpmDramBwUtil == NVML_GPM_METRIC_DRAM_BW_UTIL);
+static_assert(nvml::kGpuUtilizationSamples == NVML_GPU_UTILIZATION_SAMPLES);
+static_assert(nvml::kSuccess == NVML_SUCCESS);
+static_assert(sizeof(nvml::GpmSupport) == sizeof(nvmlGpmSupport_t));
+static_assert(sizeof(nvml::GpmMetric) == sizeof(nvmlGpmMetric_t));
+static_assert(offsetof(nvml::GpmMetric, value) == offsetof(nvmlGpmMetric_t, value));
+static_assert(offsetof(nvml::GpmMetric, status) == offsetof(nvmlGpmMetric_t, nvmlReturn));
+static_assert(offsetof(nvml::GpmMetrics, first) == offsetof(nvmlGpmMetricsGet_t, sample1));
+static_assert(offsetof(nvml::GpmMetrics, second) == offsetof(nvmlGpmMetricsGet_t, sample2));
+static_assert(offsetof(nvml::GpmMetrics, metrics) == offsetof(nvmlGpmMetricsGet_t, metrics));
+static_assert(sizeof(nvml::Sample) == sizeof(nvmlSample_t));
+static_assert(offsetof(nvml::Sample, value) == offsetof(nvmlSample_t, sampleValue));
+#endif
+
+using GpuMeterTest = test::GpuTest;
+
+void spin(double seconds) {
+  const Stream stream(0);
+  delay_async(seconds * 1e6, stream);
+  stream.synchronize();
+}
+
+void expect_share(const std::optional<double>& value) {
+  if (!value) return;
+  EXPECT_GE(*value, 0.0);
+  EXPECT_LE(*value, 1.0);
+}
+
+TEST_F(GpuMeterTest, reads_shares_or_says_why_not) {
+  GpuMeter meter(0);
+  meter.start();
+  spin(1.5);
+  const GpuUse use = meter.use();
+  for (const auto& value : {use.sm_activity, use.dram_use, use.coarse}) expect_share(value);
+  EXPECT_EQ(use.note.empty(), use.sm_activity && use.dram_use && use.coarse) << use.note;
+  RecordProperty("note", use.note);
+}
+
+TEST_F(GpuMeterTest, one_thread_is_busy_for_the_coarse_figure_but_not_for_the_multiprocessors) {
+  GpuMeter meter(0);
+  meter.start();
+  spin(3);
+  const GpuUse use = meter.use();
+  EXPECT_LT(use.sm_activity.value_or(0), 0.2);
+  EXPECT_GT(use.coarse.value_or(1), 0.3);
+}
+
+TEST_F(GpuMeterTest, a_short_interval_gives_a_note) {
+  GpuMeter meter(0);
+  meter.start();
+  EXPECT_FALSE(meter.use().note.empty());
+}
+
+TEST_F(GpuMeterTest, a_device_that_is_not_there_gives_a_note) {
+  EXPECT_NE(GpuMeter(1000).use().note.find("no CUDA device 1000"), std::string::npos);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
+}  // namespace
+}  // namespace slipstream::cuda

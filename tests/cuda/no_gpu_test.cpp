@@ -1,0 +1,64 @@
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <functional>
+
+#include "slipstream/cuda.h"
+#include "slipstream/gpu_meter.h"
+
+namespace slipstream::cuda {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+// Hides the GPU where there is one: CUDA reads the variable at its first call in this process.
+class NoGpuTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { setenv("CUDA_VISIBLE_DEVICES", "", 1); }
+};
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const DeviceLost& error) {
+    return std::string("device lost: ") + error.what();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST_F(NoGpuTest, there_are_no_devices) { EXPECT_THAT(devices(), IsEmpty()); }
+
+TEST_F(NoGpuTest, versions_can_be_asked_for) {
+  EXPECT_THAT(runtime_version(), testing::MatchesRegex("[0-9]+\\.[0-9]+"));
+  EXPECT_NO_THROW(driver_version());
+}
+
+TEST_F(NoGpuTest, pinned_memory_says_that_it_needs_a_gpu) {
+  PinnedMemory memory;
+  const std::string message = message_of([&] { memory.deallocate(memory.allocate(3 << 20), 0); });
+  EXPECT_THAT(message, HasSubstr("3145728 bytes (3 MiB)"));
+  EXPECT_THAT(message, HasSubstr("needs a usable GPU"));
+  EXPECT_EQ(memory.bytes_in_use(), 0U);
+}
+
+TEST_F(NoGpuTest, a_lane_is_an_error_but_no_lost_device) {
+  const std::string message = message_of([] { const CudaLane lane("train", 0, 0); });
+  EXPECT_THAT(message, testing::AnyOf(HasSubstr("cudaErrorNoDevice"),
+                                      HasSubstr("cudaErrorInsufficientDriver")));
+  EXPECT_THAT(message, Not(HasSubstr("device lost")));
+}
+
+TEST_F(NoGpuTest, the_meter_says_why_it_reads_nothing) {
+  GpuMeter meter(0);
+  meter.start();
+  const GpuUse use = meter.use();
+  EXPECT_THAT(use.note, HasSubstr("no CUDA device 0"));
+  EXPECT_FALSE(use.sm_activity || use.dram_use || use.coarse);
+}
+
+}  // namespace
+}  // namespace slipstream::cuda

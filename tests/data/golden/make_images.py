@@ -1,0 +1,141 @@
+"""Writes images.bin: small JPEG and PNG files of many kinds, and what they hold. With an argument:
+writes the files themselves into that folder too (seeds for the fuzzer). Needs numpy and Pillow.
+
+Little-endian records: four uint32 (bytes of name, file, RGB pixels, mask), two int32 (height,
+width), then name, file, RGB pixels (height x width x 3), mask (height x width; empty: refused).
+JPEG pixels are Pillow's; PNG pixels follow from how the file was made.
+"""
+
+import io
+import pathlib
+import struct
+import sys
+import zlib
+
+import numpy as np
+from PIL import Image
+
+HEIGHT, WIDTH = 13, 21
+ADAM7 = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2),
+         (1, 0, 2, 1)]
+GREY, RGB, PALETTE, GREY_ALPHA, RGBA = 0, 2, 3, 4, 6
+
+
+def scene():
+    y, x = np.mgrid[0:HEIGHT, 0:WIDTH]
+    red, green = x * 255 // (WIDTH - 1), y * 255 // (HEIGHT - 1)
+    return np.stack([red, green, ((x // 3 + y // 2) % 2) * 200 + 20], axis=2).astype(np.uint8)
+
+
+def jpeg(image, **options):
+    out = io.BytesIO()
+    image.save(out, "JPEG", **options)
+    pixels = np.asarray(Image.open(io.BytesIO(out.getvalue())).convert("RGB"))
+    return out.getvalue(), pixels, None
+
+
+def jpegs():
+    image = Image.fromarray(scene())
+    for name, subsampling in (("444", 0), ("422", 1), ("420", 2)):
+        yield f"rgb_{name}.jpg", *jpeg(image, quality=90, subsampling=subsampling)
+    yield "quality_1.jpg", *jpeg(image, quality=1)
+    yield "progressive.jpg", *jpeg(image, quality=90, progressive=True)
+    yield "restarts.jpg", *jpeg(image, quality=90, restart_marker_rows=1)
+    yield "grey.jpg", *jpeg(image.convert("L"), quality=90)
+    yield "cmyk.jpg", *jpeg(image.convert("CMYK"), quality=90)
+
+
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def packed_rows(samples, bits):
+    rows = b""
+    for row in samples.reshape(samples.shape[0], -1):
+        if bits == 16:
+            line = row.astype(">u2").tobytes()
+        else:
+            ones = (row[:, None] >> np.arange(bits - 1, -1, -1)) & 1
+            line = np.packbits(ones.astype(np.uint8)).tobytes()
+        rows += b"\0" + line
+    return rows
+
+
+def png(samples, bits, colour, interlaced=False, palette=None, transparency=None):
+    """samples: height x width x channels."""
+    passes = ADAM7 if interlaced else [(0, 0, 1, 1)]
+    parts = (samples[top::down, left::right] for top, left, down, right in passes)
+    data = b"".join(packed_rows(part, bits) for part in parts if part.size)
+    header = struct.pack(">2I5B", WIDTH, HEIGHT, bits, colour, 0, 0, interlaced)
+    extra = chunk(b"PLTE", palette.tobytes()) if palette is not None else b""
+    extra += chunk(b"tRNS", transparency) if transparency is not None else b""
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"gAMA", struct.pack(">I", 45455)) +
+            extra + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b""))
+
+
+def over_black(pixels, alpha):
+    return ((pixels.astype(int) * alpha.astype(int) * 2 + 255) // 510).astype(np.uint8)
+
+
+def as_rgb(grey):
+    return np.repeat(grey.reshape(HEIGHT, WIDTH, 1), 3, axis=2).astype(np.uint8)
+
+
+def greys():
+    numbers = scene()[:, :, 0].astype(int)
+    for bits in (1, 2, 4, 8):
+        classes = numbers >> (8 - bits)
+        levels = as_rgb(classes * 255 // (2**bits - 1))
+        yield f"grey_{bits}.png", png(classes, bits, GREY), levels, classes
+        yield f"grey_{bits}_interlaced.png", png(classes, bits, GREY, True), levels, classes
+    key = int(numbers[5, 5])
+    levels = as_rgb(np.where(numbers == key, 0, numbers))
+    yield "grey_key.png", png(numbers, 8, GREY, transparency=struct.pack(">H", key)), levels, numbers
+    wide = numbers * 256 + 77
+    yield "grey_16.png", png(wide, 16, GREY), as_rgb(numbers), None
+    alpha = scene()[:, :, 1]
+    both = np.stack([numbers, alpha], axis=2)
+    yield "grey_alpha.png", png(both, 8, GREY_ALPHA), over_black(as_rgb(numbers), as_rgb(alpha)), None
+
+
+def coloured():
+    pixels = scene()
+    alpha = pixels[:, :, 1:2]
+    rgba = np.concatenate([pixels, alpha], axis=2)
+    for interlaced in (False, True):
+        tail = "_interlaced.png" if interlaced else ".png"
+        yield "rgb" + tail, png(pixels, 8, RGB, interlaced), pixels, None
+        yield "rgba" + tail, png(rgba, 8, RGBA, interlaced), over_black(pixels, alpha), None
+    yield "rgb_16.png", png(pixels.astype(int) * 256 + 200, 16, RGB), pixels, None
+    opaque = np.concatenate([pixels.astype(int) * 257, np.full_like(alpha, 65535, dtype=int)], axis=2)
+    yield "rgba_16.png", png(opaque, 16, RGBA), pixels, None
+
+
+def paletted():
+    colours = (np.arange(256 * 3).reshape(256, 3) * 37 % 256).astype(np.uint8)
+    for bits in (1, 2, 4, 8):
+        classes = scene()[:, :, 0].astype(int) >> (8 - bits)
+        palette = colours[: 2**bits]
+        file = png(classes, bits, PALETTE, palette=palette)
+        yield f"palette_{bits}.png", file, palette[classes], classes
+    alpha = bytes(range(0, 256, 16))
+    classes = scene()[:, :, 0].astype(int) >> 4
+    file = png(classes, 4, PALETTE, True, palette=colours[:16], transparency=alpha)
+    seen = over_black(colours[classes], np.frombuffer(alpha, np.uint8)[classes][:, :, None])
+    yield "palette_alpha_interlaced.png", file, seen, classes
+
+
+def main():
+    records = b""
+    for make in (jpegs, greys, coloured, paletted):
+        for name, file, pixels, mask in make():
+            levels = pixels.tobytes()
+            classes = b"" if mask is None else mask.astype(np.uint8).tobytes()
+            sizes = len(name), len(file), len(levels), len(classes), HEIGHT, WIDTH
+            records += struct.pack("<6I", *sizes) + name.encode() + file + levels + classes
+            if len(sys.argv) > 1:
+                pathlib.Path(sys.argv[1], name).write_bytes(file)
+    pathlib.Path(__file__).with_name("images.bin").write_bytes(records)
+
+
+main()

@@ -1,0 +1,52 @@
+#include <gtest/gtest.h>
+
+#include <barrier>
+
+#include "data/allocation_counter.h"
+#include "data/loader_fixture.h"
+
+namespace slipstream {
+namespace {
+
+constexpr unsigned kWorkers = 3;
+
+TEST(LoaderAllocation, NoneInTheSteadyState) {
+  // Each worker handles this many samples before the count begins: its arrays take turns, and all
+  // must have grown.
+  constexpr int kWarmUp = 8;
+  std::barrier together(kWorkers);
+  const auto dataset = std::make_shared<TestSet>(64);
+  dataset->on_read = [&](std::size_t) {
+    thread_local int reads = 0;
+    if (reads++ < kWarmUp) together.arrive_and_wait();
+  };
+  Loader loader(dataset, two_transforms(), {.batch_size = 4, .workers = kWorkers});
+  const auto walk = [&](int batches) {
+    for (int i = 0; i < batches; ++i) loader.release(loader.next(), nullptr);
+  };
+  walk(32);
+  const std::size_t before = allocations();
+  walk(500);
+  EXPECT_EQ(allocations() - before, 0u);
+}
+
+TEST(LoaderAllocation, NoneInTheSteadyStateAfterACut) {
+  Loader loader(std::make_shared<TestSet>(64), two_transforms(),
+                {.batch_size = 4, .workers = 1, .cut = HostCut{"decode", 16}});
+  const auto walk = [&](int batches) {
+    for (int i = 0; i < batches; ++i) loader.release(loader.next(), nullptr);
+  };
+  walk(32);
+  const std::size_t before = allocations();
+  walk(500);
+  EXPECT_EQ(allocations() - before, 0u);
+}
+
+TEST(LoaderAllocation, TheCounterCounts) {
+  const std::size_t before = allocations();
+  const auto block = std::make_unique<Bytes>(100);
+  EXPECT_GE(allocations() - before, 2u);
+}
+
+}  // namespace
+}  // namespace slipstream

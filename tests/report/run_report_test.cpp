@@ -1,0 +1,202 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "report/samples.h"
+
+namespace slipstream {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<std::string> keys_of(const Json& object) {
+  std::vector<std::string> keys;
+  for (const auto& item : object.items()) keys.push_back(item.key());
+  return keys;
+}
+
+Json parsed(const RunReport& report) { return Json::parse(run_report_json(report)); }
+
+TEST(RunReport, IsThisText) {
+  EXPECT_EQ(run_report_json(sample_run()), R"({
+  "schema": "slipstream.run",
+  "version": 1,
+  "environment": {
+    "time": "2025-06-01T12:34:56Z",
+    "slipstream": "0.1.0",
+    "revision": "0123456789abcdef-dirty",
+    "compiler": "g++ 12.2.0",
+    "libtorch": "2.11.0",
+    "os": "Linux 6.1 x86_64",
+    "cpu": {"model": "A CPU", "logical_cores": 16, "memory_bytes": 1073741824},
+    "gpu": {"name": "A GPU", "driver": "580.1", "runtime": "13.0", "compute_capability": "9.0", "memory_bytes": 1073741824},
+    "warnings": ["the machine was busy"]
+  },
+  "workload": {
+    "name": "segmentation",
+    "options": {"batch-size": 8, "lr": 0.25, "plan": "pipelined", "deterministic": true}
+  },
+  "plan": {
+    "version": 1,
+    "schedule": {
+      "mode": "serial",
+      "lanes": [
+        {
+          "steps": ["copy", "decode"],
+          "priority": 2
+        }
+      ],
+      "depth": 1,
+      "run_ahead": 2,
+      "driver": "interleaved",
+      "workers": 2,
+      "prefetch": 4,
+      "pinned": true
+    },
+    "numerics": {
+      "precision": "tf32",
+      "channels_last": true,
+      "deterministic": false,
+      "autotune": true,
+      "intra_op_threads": {"*": 1}
+    }
+  },
+  "first_step": 0,
+  "steps": 3,
+  "interrupted": false,
+  "wall_s": 1.5,
+  "steps_per_second": {"value": 2.0, "low": 1.5, "high": 2.5, "unit": "steps/s", "n": 3},
+  "losses": [2.3, null, 0.1],
+  "accuracies": [0.25, 0.5, 1.0],
+  "digest": "0000000000abcdef",
+  "input_wait_share": 0.125,
+  "memory": {"peak_bytes": 4096, "reserved_bytes": 8192, "reserved_after_warm_up_bytes": 8192, "predicted_extra_bytes": 1024},
+  "overlap": null,
+  "counters": [
+    {"name": "decode", "calls": 24, "wall_s": 0.5, "cpu_s": 0.25, "bytes": 1048576}
+  ],
+  "lanes": [
+    {
+      "name": "train",
+      "steps": ["copy", "decode"],
+      "busy_s": 1.0,
+      "waiting_s": 0.5,
+      "last_intervals": [
+        {"step": 2, "begin_s": 1.25, "end_s": 1.5}
+      ]
+    }
+  ],
+  "gpu": {
+    "sm_activity": {"value": 0.5, "low": null, "high": null, "unit": "share", "n": 1},
+    "dram_use": null,
+    "coarse_utilisation": null,
+    "note": "no DRAM counter"
+  },
+  "auto": null
+}
+)");
+}
+
+TEST(RunReport, OnACpuThereIsNoGpu) {
+  RunReport report = sample_run();
+  report.environment.gpu.reset();
+  report.gpu.reset();
+  const Json json = parsed(report);
+  EXPECT_TRUE(json.at("environment").at("gpu").is_null());
+  EXPECT_TRUE(json.at("gpu").is_null());
+}
+
+TEST(RunReport, TellsWhatAutoKeptAndTheOverlap) {
+  RunReport report = sample_run();
+  const Measured rate = {2, 1, 3, "steps/s", 4};
+  report.auto_choice = AutoChoice{"serial", "pipelined was slower", rate, rate};
+  report.result.overlap =
+      Overlap{{0.75, 0.5, 1, "share", 4}, rate, {{"copy", rate}, {"train", rate}}};
+  const Json json = parsed(report);
+  EXPECT_THAT(keys_of(json.at("auto")), ElementsAre("kept", "reason", "serial", "pipelined"));
+  const Json& overlap = json.at("overlap");
+  EXPECT_EQ(overlap.at("efficiency").at("value"), 0.75);
+  EXPECT_EQ(overlap.at("serial_steps_per_second").at("n"), 4);
+  EXPECT_EQ(overlap.at("alone").at(1).at("lane"), "train");
+  EXPECT_EQ(overlap.at("alone").at(1).at("steps_per_second").at("high"), 3);
+}
+
+TEST(RunReport, WhatWasNotObservedIsNull) {
+  RunReport report;
+  report.result.steps_per_second.unit = "steps/s";
+  report.result.input_wait_share = INFINITY;
+  const Json json = parsed(report);
+  const Json& rate = json.at("steps_per_second");
+  EXPECT_THAT(keys_of(rate), ElementsAre("value", "low", "high", "unit", "n"));
+  for (const char* key : {"value", "low", "high"}) EXPECT_TRUE(rate.at(key).is_null());
+  EXPECT_TRUE(json.at("input_wait_share").is_null());
+  EXPECT_TRUE(json.at("losses").empty());
+  EXPECT_TRUE(json.at("losses").is_array());
+}
+
+TEST(RunReport, LossesComeBackBitForBit) {
+  RunReport report = sample_run();
+  report.result.losses = {0.1f, 1e-30f, 3.4028235e38f, 1.0f / 3};
+  const Json losses = parsed(report).at("losses");
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    EXPECT_EQ(losses[i].get<float>(), report.result.losses[i]);
+}
+
+TEST(RunReport, TakesBytesThatAreNotUtf8) {
+  RunReport report = sample_run();
+  report.workload.options = {{"data", std::string("/tmp/\xff")}};
+  report.result.plan.schedule.lanes[0].steps = {"\xfe"};
+  EXPECT_EQ(parsed(report).at("workload").at("options").at("data"), "/tmp/\xef\xbf\xbd");
+}
+
+TEST(Comparison, HoldsRowsAgainstTheFirst) {
+  RunResult serial = sample_run().result;
+  serial.losses = {2.25f, 1.0f};
+  RunResult pipelined = serial;
+  pipelined.plan = make_plan("pipelined", {"copy", "decode"}, DeviceKind::cuda, 2, {});
+  pipelined.steps_per_second = {3, 2.5, 3.5, "steps/s", 3};
+  pipelined.input_wait_share = 0;
+  RunResult wrong = pipelined;
+  wrong.digest = 1;
+  RunResult bf16 = wrong;
+  bf16.plan.numerics.precision = Precision::bf16;
+  bf16.losses.clear();
+  bf16.steps_per_second = {};
+  EXPECT_EQ(
+      comparison_table({comparison_row("serial", serial), comparison_row("pipelined", pipelined),
+                        comparison_row("wrong", wrong), comparison_row("bf16", bf16)}),
+      R"(plan       steps/s                gain  input wait  loss            weights and losses
+serial     2.000 [1.500, 2.500]             12.5 %  2.250 -> 1.000  the reference
+pipelined  3.000 [2.500, 3.500]  1.50x       0.0 %  2.250 -> 1.000  equal, bit for bit
+wrong      3.000 [2.500, 3.500]  1.50x       0.0 %  2.250 -> 1.000  DIFFERENT
+bf16       -                         -       0.0 %  - -> -          not comparable: other numerics
+)");
+}
+
+TEST(Comparison, ReadsReportsBack) {
+  const RunReport report = sample_run();
+  const ComparisonRow row = comparison_row("serial", run_report_json(report));
+  EXPECT_EQ(row.plan, report.result.plan);
+  EXPECT_EQ(row.digest, report.result.digest);
+  EXPECT_EQ(row.input_wait_share, report.result.input_wait_share);
+  EXPECT_EQ(row.steps_per_second.high, 2.5);
+  EXPECT_EQ(comparison_table({row}), comparison_table({comparison_row("serial", report.result)}));
+}
+
+TEST(Comparison, RefusesOtherFiles) {
+  for (const char* text : {"", "{}", "[]", R"({"schema": "slipstream.bench", "version": 1})",
+                           R"({"schema": "slipstream.run", "version": 2})"}) {
+    try {
+      comparison_row("x", text);
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("not a report of a run")) << text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace slipstream
