@@ -29,8 +29,9 @@ class Pipeline {
   Pipeline&& transform(std::string name, AnyOp op) &&;
   /// A stage ahead of training. Throws Refused as above.
   Pipeline&& stage(std::string name, FrozenStage stage) &&;
-  /// The last stage. Throws Refused with everything that is wrong with the stages (problems_of), or
-  /// when the trained module has no parameter to train.
+  /// The last stage; it may have a host step's name ("decode"), for no Cut can mean it. Throws
+  /// Refused with everything that is wrong with the stages (problems_of), or when the trained module
+  /// has no parameter to train.
   Pipeline&& train(std::string name, ModuleRef module, std::shared_ptr<Optimizer> optimizer,
                    Loss loss) &&;
 
@@ -51,7 +52,7 @@ class Pipeline {
   std::vector<std::string> device_steps() const;
 
  private:
-  void claim(const std::string& name) const;
+  void claim(const std::string& name, bool trains) const;
 
   std::shared_ptr<const Dataset> dataset_;
   PipelineOptions options_;

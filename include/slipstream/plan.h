@@ -62,7 +62,9 @@ struct Plan {
 
 /// The plan of `mode` ("serial" or "pipelined") for a pipeline with these device steps ("copy"
 /// first, the training stage last). serial: one lane. pipelined: a lane for each step, the training
-/// lane at the highest priority, one slot more than lanes on a GPU.
+/// lane at the highest priority, one slot more than lanes on a GPU. On a CPU lanes are threads,
+/// nothing is pinned, and the numerics become deterministic; deterministic numerics never autotune.
+/// Throws Refused for another mode.
 Plan make_plan(const std::string& mode, const std::vector<std::string>& steps, DeviceKind device,
                unsigned workers, const Plan::Numerics& numerics);
 

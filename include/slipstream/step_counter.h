@@ -12,6 +12,14 @@ struct StepCounter {
   double wall_s = 0;        ///< summed over threads; of device steps: host time to enqueue
   double cpu_s = 0;         ///< thread CPU time, summed over threads
   std::uint64_t bytes = 0;  ///< bytes that the step produced
+
+  /// Leaves what came after `earlier`.
+  void subtract(const StepCounter& earlier) {
+    calls -= earlier.calls;
+    wall_s -= earlier.wall_s;
+    cpu_s -= earlier.cpu_s;
+    bytes -= earlier.bytes;
+  }
 };
 
 }  // namespace slipstream

@@ -133,15 +133,16 @@ std::vector<BenchRow> bench_batch_size(Trainer& trainer, std::size_t batch_size,
 std::vector<BenchRow> run_bench(Context& context,
                                 const std::function<Pipeline(std::size_t)>& make,
                                 const BenchOptions& options) {
+  // What no batch size can mend is refused at once.
   cut_of(options.input);
+  for (const std::string& plan : options.plans)
+    make_plan(plan, {"copy"}, context.kind(), options.workers, options.numerics);
   std::vector<BenchRow> rows;
   for (std::size_t batch_size : options.batch_sizes) {
     try {
       Trainer trainer(make(batch_size), context, options.numerics);
       for (BenchRow& row : bench_batch_size(trainer, batch_size, options))
         rows.push_back(std::move(row));
-    } catch (const Refused&) {
-      throw;
     } catch (const DeviceLost&) {
       throw;
     } catch (const Error& e) {

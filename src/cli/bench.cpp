@@ -16,12 +16,19 @@ struct BenchVerb {
   std::string json, svg;
 };
 
-int bench(const BenchVerb& verb, const Cli& cli) {
+void check(const BenchVerb& verb) {
   for (const std::string& path : {verb.json, verb.svg})
     if (!path.empty()) check_writable(path);
   for (const std::string& plan : verb.options.plans)
     if (plan != "serial" && plan != "pipelined")
       throw Refused(unknown_name("plan", plan, {"serial", "pipelined"}));
+  if (verb.options.steps < 2) throw Refused("--steps must be at least 2: a rate needs two ends");
+  if (verb.options.repeats == 0) throw Refused("--repeats must be at least 1");
+  if (!(verb.options.seconds > 0)) throw Refused("--seconds must be more than 0");
+}
+
+int bench(const BenchVerb& verb, const Cli& cli) {
+  check(verb);
   Context context(verb.common.device);
   BenchOptions options = verb.options;
   options.workers = verb.common.worker_count();

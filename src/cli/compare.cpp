@@ -11,15 +11,21 @@
 namespace slipstream {
 namespace {
 
+ComparisonRow row_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Refused("cannot read '" + path + "': give reports that train --json wrote");
+  std::ostringstream text;
+  text << file.rdbuf();
+  try {
+    return comparison_row(std::filesystem::path(path).stem().string(), text.str());
+  } catch (const Error& error) {
+    throw Refused("'" + path + "': " + error.what());
+  }
+}
+
 int compare(const std::vector<std::string>& paths) {
   std::vector<ComparisonRow> rows;
-  for (const std::string& path : paths) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) throw Refused("cannot read '" + path + "': give reports that train --json wrote");
-    std::ostringstream text;
-    text << file.rdbuf();
-    rows.push_back(comparison_row(std::filesystem::path(path).stem().string(), text.str()));
-  }
+  for (const std::string& path : paths) rows.push_back(row_of(path));
   std::cout << comparison_table(rows);
   for (const ComparisonRow& row : rows)
     if (row.plan.numerics == rows.front().plan.numerics && row.digest != rows.front().digest &&

@@ -23,17 +23,27 @@ struct TrainOptions {
 
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw Refused("plan '" + path + "': no such file; known: auto, serial, pipelined, or a "
-                           "file that --plan-out wrote");
+  if (!file)
+    throw Refused(unknown_name("plan", path, {"auto", "serial", "pipelined"}) +
+                  ", or a file that --plan-out wrote, but no such file is there");
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
 }
 
+Plan read_plan(const std::string& path) {
+  const std::string text = read_text(path);
+  try {
+    return parse_plan(text);
+  } catch (const Refused& error) {
+    throw Refused("'" + path + "': " + error.what());
+  }
+}
+
 bool is_mode(const std::string& plan) { return plan == "serial" || plan == "pipelined"; }
 
 Plan plan_from_file(const TrainOptions& options, DeviceKind device) {
-  Plan plan = parse_plan(read_text(options.plan));
+  Plan plan = read_plan(options.plan);
   if (options.given_precision) plan.numerics.precision = precision_named(options.common.precision);
   if (options.given_workers) plan.schedule.workers = options.common.worker_count();
   if (options.common.deterministic || device == DeviceKind::cpu) {

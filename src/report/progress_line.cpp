@@ -15,7 +15,7 @@
 namespace slipstream {
 namespace {
 
-constexpr double kWindow_s = 5;
+constexpr double kWindowSeconds = 5;
 constexpr std::size_t kUsualColumns = 80;
 
 std::string clock_text(double seconds) {
@@ -84,7 +84,7 @@ void ProgressLine::finish() {
 
 void ProgressLine::observe() {
   recent_.push_back({last_.elapsed_s, last_.step});
-  while (recent_.size() > 2 && recent_.front().time_s < last_.elapsed_s - kWindow_s)
+  while (recent_.size() > 2 && recent_.front().time_s < last_.elapsed_s - kWindowSeconds)
     recent_.pop_front();
 }
 

@@ -97,10 +97,10 @@ std::vector<double> nice_ticks(double low, double high, int count) {
   double step = 10 * magnitude;
   for (const double factor : {5.0, 2.5, 2.0, 1.0})
     if (factor * magnitude >= rough) step = factor * magnitude;
-  const double first = std::floor(low / step + 1e-9);
-  const double last = std::ceil(high / step - 1e-9);
+  const auto first = std::llround(std::floor(low / step + 1e-9));
+  const auto last = std::llround(std::ceil(high / step - 1e-9));
   std::vector<double> ticks;
-  for (double i = first; i <= last; ++i) ticks.push_back(i * step);
+  for (auto i = first; i <= last; ++i) ticks.push_back(static_cast<double>(i) * step);
   return ticks;
 }
 

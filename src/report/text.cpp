@@ -24,7 +24,7 @@ int decimals_for(double value, int digits) {
 std::string with_interval(const Measured& measured) {
   if (measured.n == 0) return "-";
   const int decimals = decimals_for(measured.value, 4);
-  const std::string value = fixed(measured.value, decimals);
+  std::string value = fixed(measured.value, decimals);
   if (!std::isfinite(measured.low) || !std::isfinite(measured.high)) return value;
   return value + " [" + fixed(measured.low, decimals) + ", " + fixed(measured.high, decimals) + "]";
 }

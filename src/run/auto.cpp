@@ -127,7 +127,11 @@ AutoResult run_auto(Trainer& trainer, const Plan& serial, const Plan& pipelined,
       run.train(serial, block, &serial_s);
       run.train(pipelined, block, &pipelined_s);
     }
-    if (serial_s.empty() || pipelined_s.empty()) return {choice, std::move(run.total())};
+    if (run.left() == 0 || serial_s.empty() || pipelined_s.empty()) {
+      choice.reason = "stopped before both were measured";
+      if (options.digest) run.total().digest = trainer.digest();
+      return {choice, std::move(run.total())};
+    }
     choice.serial = rate_from_durations(serial_s, "steps/s");
     choice.pipelined = rate_from_durations(pipelined_s, "steps/s");
     alone = measure_lanes_alone(trainer, pipelined, block);

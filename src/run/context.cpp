@@ -67,10 +67,13 @@ std::pmr::memory_resource& Context::host_memory(bool pinned) {
 }
 
 void Context::delay(Lane& lane, double microseconds) {
-  if (auto* stream = dynamic_cast<cuda::CudaLane*>(&lane))
-    cuda::delay_async(microseconds, stream->stream());
-  else
+  auto* stream = dynamic_cast<cuda::CudaLane*>(&lane);
+  if (stream == nullptr) {
     std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(microseconds));
+    return;
+  }
+  const cuda::DeviceGuard device(stream->device());
+  cuda::delay_async(microseconds, stream->stream());
 }
 
 struct Context::CurrentLane::Impl {

@@ -1,5 +1,6 @@
 #include "run/execution.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -12,6 +13,7 @@
 #include "run/measures.h"
 #include "run/numerics_scope.h"
 #include "slipstream/cuda.h"
+#include "slipstream/fingerprint.h"
 
 namespace slipstream {
 namespace {
@@ -135,41 +137,52 @@ Execution::Execution(Setup setup)
     callers_stream_ = stream.stream();
   }
   if (setup_.loader == nullptr) return;
-  slab_marks_.resize(setup_.loader->slabs());
-  for (auto& mark : slab_marks_) mark = setup_.lanes.front().lane->make_mark();
+  blocked_before_s_ = setup_.loader->blocked_s();
   Context::CurrentLane current(setup_.context, *setup_.lanes.front().lane);
   for (Slot& slot : slots_)
     slot.slab = DeviceSlab::make(setup_.loader->layout(), setup_.context.device());
 }
 
-Execution::~Execution() = default;
+Execution::~Execution() {
+  for (Slot& slot : slots_) {
+    for (std::size_t lane = slot.parts.size(); lane-- > 0;) clear_part(slot, lane);
+    slot.slab.memory.reset();
+    let_go(slot.slab.fields, setup_.context.device(), callers_stream_);
+  }
+}
 
 bool Execution::input_ready(std::uint64_t) {
   return setup_.loader == nullptr || staged_ || setup_.loader->ready();
 }
 
-void Execution::await_input(std::uint64_t) { staged_ = setup_.loader->next(); }
+void Execution::await_input(std::uint64_t) { staged_ = take_input(); }
+
+HostBatch Execution::take_input() {
+  std::string doing = std::exchange(running_.front(), "input");
+  HostBatch batch = setup_.loader->next();
+  running_.front() = std::move(doing);
+  return batch;
+}
 
 void Execution::drop(std::size_t lane, std::size_t slot_index) {
   Slot& slot = slots_.slot(slot_index);
   Context::CurrentLane current(setup_.context, *setup_.lanes[lane].lane);
+  clear_part(slot, lane);
   const bool owns_slab = setup_.loader != nullptr && lane == 0;
-  if (owns_slab) {
-    slot.parts[lane].erase(
-        std::remove_if(slot.parts[lane].begin(), slot.parts[lane].end(),
-                       [&](const auto& field) {
-                         return field.second.storage().unsafeGetStorageImpl() ==
-                                slot.slab.memory.storage().unsafeGetStorageImpl();
-                       }),
-        slot.parts[lane].end());
-    if (slot.slab.is_held_outside()) {
-      Fields given_up = std::move(slot.slab.fields);
-      slot.slab.memory.reset();
-      let_go(given_up, setup_.context.device(), callers_stream_);
-      slot.slab = DeviceSlab::make(setup_.loader->layout(), setup_.context.device());
-    }
-  }
-  let_go(slot.parts[lane], setup_.context.device(), callers_stream_);
+  if (!owns_slab || !slot.slab.is_held_outside()) return;
+  slot.slab.memory.reset();
+  let_go(slot.slab.fields, setup_.context.device(), callers_stream_);
+  slot.slab = DeviceSlab::make(setup_.loader->layout(), setup_.context.device());
+}
+
+void Execution::clear_part(Slot& slot, std::size_t lane) {
+  Fields& part = slot.parts[lane];
+  if (lane == 0 && slot.slab.memory.defined())
+    std::erase_if(part, [&](const auto& field) {
+      return field.second.storage().unsafeGetStorageImpl() ==
+             slot.slab.memory.storage().unsafeGetStorageImpl();
+    });
+  let_go(part, setup_.context.device(), callers_stream_);
 }
 
 Batch Execution::assemble(std::size_t lane, std::uint64_t batch, Slot& slot) {
@@ -190,7 +203,7 @@ void Execution::run(std::size_t lane, std::uint64_t batch, std::size_t slot_inde
   Context::CurrentLane current(setup_.context, *binding.lane);
   Batch fields = assemble(lane, batch, slot);
   for (std::size_t i = 0; i < binding.steps.size(); ++i) {
-    running_[lane] = binding.steps[i].name;
+    running_[lane] = "stage '" + binding.steps[i].name + "'";
     Counting counting(counters_[lane][i]);
     Fields made;
     run_step(binding.steps[i], *binding.lane, batch, slot, fields, made);
@@ -225,14 +238,14 @@ void Execution::run_step(const DeviceStep& step, Lane& lane, std::uint64_t batch
 
 void Execution::copy(Lane& lane, Slot& slot, Batch& fields) {
   Loader& loader = *setup_.loader;
-  const HostBatch host = staged_ ? *staged_ : loader.next();
+  const HostBatch host = staged_ ? *staged_ : take_input();
   staged_.reset();
   void* to = slot.slab.memory.mutable_data_ptr();
   if (auto* stream = dynamic_cast<cuda::CudaLane*>(&lane))
     cuda::copy_async(to, host.data, loader.layout().bytes, stream->stream());
   else
     std::memcpy(to, host.data, loader.layout().bytes);
-  Mark& copied = *slab_marks_[host.slab];
+  Mark& copied = *setup_.slab_marks[host.slab];
   lane.record(copied);
   loader.release(host, &copied);
   for (const auto& [name, tensor] : slot.slab.fields) fields.set(name, tensor);
@@ -241,6 +254,7 @@ void Execution::copy(Lane& lane, Slot& slot, Batch& fields) {
 void Execution::train(std::uint64_t batch, Batch& fields) {
   const TrainStage& stage = setup_.pipeline.train_stage();
   const at::AutoGradMode gradients(true);
+  key_generator(batch);
   const at::Tensor output = stage.forward(fields.at(stage.loss.input));
   const LossValue value = stage.loss.compute(output, fields);
   if (value.gradient.defined())
@@ -253,6 +267,15 @@ void Execution::train(std::uint64_t batch, Batch& fields) {
   }
   for (const at::Tensor& parameter : setup_.parameters) parameter.mutable_grad().reset();
   keep_metrics(batch, value);
+}
+
+/// What the training stage draws from PyTorch's generator (dropout) depends on the step alone, in
+/// every plan and after every restart.
+void Execution::key_generator(std::uint64_t batch) const {
+  at::Generator generator = at::globalContext().defaultGenerator(setup_.context.device());
+  const std::lock_guard lock(generator.mutex());
+  generator.set_current_seed(
+      chain64(setup_.pipeline.options().seed, setup_.first_step + batch));
 }
 
 Execution::Metrics& Execution::metrics_of(std::uint64_t batch) { return metrics_[batch % window_]; }
@@ -291,6 +314,8 @@ void Execution::retired(std::uint64_t batch, std::span<const Mark* const> begin,
 void Execution::time_lanes(std::uint64_t batch, std::span<const Mark* const> begin,
                            std::span<const Mark* const> end) {
   for (std::size_t lane = 0; lane < end.size(); ++lane) {
+    // Where a test has left waits out, the last lane's end does not say that the others' are past.
+    if (setup_.options.probe != nullptr) end[lane]->synchronize();
     const double busy_s = end[lane]->seconds_after(*begin[lane]);
     lane_time_s_[lane] = batch == 0
                              ? end[lane]->seconds_after(*begin[0])
@@ -314,7 +339,8 @@ void Execution::report_progress(std::uint64_t batch) {
   progress.elapsed_s = seconds_since(start_);
   if (!record_.losses.empty()) progress.loss = record_.losses.back();
   const double busy = record_.lanes.back().busy_s;
-  const double blocked = setup_.loader == nullptr ? 0 : setup_.loader->blocked_s();
+  const double blocked =
+      setup_.loader == nullptr ? 0 : setup_.loader->blocked_s() - blocked_before_s_;
   progress.input_wait_share = input_wait_share(blocked, busy, progress.elapsed_s);
   setup_.options.progress(progress);
 }

@@ -64,6 +64,7 @@ class Execution final : public Work {
     const RunOptions& options;
     std::vector<LaneBinding> lanes;
     Loader* loader = nullptr;             ///< where the copy step takes batches
+    std::span<const std::unique_ptr<Mark>> slab_marks;  ///< a mark a slab, outlives the loader
     std::span<const at::Tensor> parameters;   ///< of the training stage
     std::span<const Fields> cached;           ///< instead of the steps left out; may be empty
     std::uint64_t first_step = 0;
@@ -81,7 +82,7 @@ class Execution final : public Work {
 
   Record& record() { return record_; }
   std::vector<StepCounter> counters() const;
-  /// Name of the stage that was running on `lane` when it failed.
+  /// What `lane` was doing when it failed: "stage 'NAME'" or "input".
   const std::string& running(std::size_t lane) const { return running_[lane]; }
 
  private:
@@ -95,6 +96,7 @@ class Execution final : public Work {
     std::int64_t labels;
   };
 
+  void clear_part(Slot& slot, std::size_t lane);
   Batch assemble(std::size_t lane, std::uint64_t batch, Slot& slot);
   void run_step(const DeviceStep& step, Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields,
                 Fields& made);
@@ -103,6 +105,8 @@ class Execution final : public Work {
   void keep_metrics(std::uint64_t batch, const LossValue& value);
   void time_lanes(std::uint64_t batch, std::span<const Mark* const> begin,
                   std::span<const Mark* const> end);
+  void key_generator(std::uint64_t batch) const;
+  HostBatch take_input();
   Metrics& metrics_of(std::uint64_t batch);
   void report_progress(std::uint64_t batch);
 
@@ -110,7 +114,6 @@ class Execution final : public Work {
   SlotRing<Slot> slots_;
   std::size_t window_;
   std::pmr::vector<Metrics> metrics_;
-  std::vector<std::unique_ptr<Mark>> slab_marks_;
   std::vector<std::string> running_;
   std::vector<std::vector<StepCounter>> counters_;  ///< [lane][step]
   std::vector<const Mark*> previous_end_;
@@ -120,6 +123,7 @@ class Execution final : public Work {
   std::optional<HostBatch> staged_;       ///< taken from the loader, not yet copied
   std::mutex tuning_;
   std::atomic<std::size_t> untuned_lanes_;
+  double blocked_before_s_ = 0;           ///< by the loader in earlier runs
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 

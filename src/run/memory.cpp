@@ -86,6 +86,9 @@ std::size_t Trainer::Impl::warm_lanes(const Plan& plan, const std::vector<LaneBi
 }
 
 std::size_t Trainer::Impl::peak_of_batch(std::size_t batch_size) {
+  const std::vector<at::Tensor> buffers = pipeline.train_stage().module->buffers();
+  std::vector<at::Tensor> kept;
+  for (const at::Tensor& buffer : buffers) kept.push_back(buffer.clone());
   const SlabLayout layout =
       Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(), batch_size);
   const DeviceSlab slab = DeviceSlab::make(layout, context.device());
@@ -102,7 +105,9 @@ std::size_t Trainer::Impl::peak_of_batch(std::size_t batch_size) {
   const LossValue value = train.loss.compute(output, batch);
   value.gradient.defined() ? output.backward(value.gradient) : value.loss.backward();
   for (const at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
-  cuda::check_cuda(cudaDeviceSynchronize());
+  const at::NoGradGuard no_gradients;
+  for (std::size_t i = 0; i < kept.size(); ++i) buffers[i].copy_(kept[i]);
+  synchronize();
   return peak_bytes(context.device());
 }
 
@@ -143,6 +148,8 @@ std::string Trainer::Impl::memory_advice(const Plan& plan) {
   } catch (const c10::OutOfMemoryError&) {
     return std::string("Not even a batch of 3 fits in what is free; ") + remedy +
            ", or stop what else uses the device.";
+  } catch (const c10::Error&) {
+    return std::string("Remedy: ") + remedy + ".";
   }
 }
 

@@ -35,7 +35,9 @@ NumericsScope::~NumericsScope() {
 }
 
 StageScope::StageScope(const Plan::Numerics& numerics, c10::Device device, const std::string& stage)
-    : device_(device.type()), autocast_(numerics.precision == Precision::bf16) {
+    : device_(device.type()),
+      autocast_before_(at::autocast::is_autocast_enabled(device_)),
+      autocast_type_before_(at::autocast::get_autocast_dtype(device_)) {
   if (device.is_cpu()) {
     const auto own = numerics.intra_op_threads.find(stage);
     const auto any = numerics.intra_op_threads.find("*");
@@ -45,16 +47,15 @@ StageScope::StageScope(const Plan::Numerics& numerics, c10::Device device, const
     else if (any != numerics.intra_op_threads.end())
       at::set_num_threads(static_cast<int>(any->second));
   }
-  if (!autocast_) return;
   at::autocast::increment_nesting();
   at::autocast::set_autocast_dtype(device_, at::kBFloat16);
-  at::autocast::set_autocast_enabled(device_, true);
+  at::autocast::set_autocast_enabled(device_, numerics.precision == Precision::bf16);
 }
 
 StageScope::~StageScope() {
   if (threads_before_ > 0) at::set_num_threads(threads_before_);
-  if (!autocast_) return;
-  at::autocast::set_autocast_enabled(device_, false);
+  at::autocast::set_autocast_enabled(device_, autocast_before_);
+  at::autocast::set_autocast_dtype(device_, autocast_type_before_);
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
 }
 

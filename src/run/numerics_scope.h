@@ -1,6 +1,7 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
 
 #include "slipstream/plan.h"
 
@@ -18,8 +19,8 @@ class NumericsScope {
   bool tf32_cudnn_, tf32_cublas_, benchmark_, deterministic_cudnn_, deterministic_, warn_only_, fill_;
 };
 
-/// The calling thread's switches for one lane's part of a batch: autocast, and on CPU lanes the
-/// number of threads inside an operation.
+/// The calling thread's switches for one step: autocast, and on CPU lanes the number of threads
+/// inside an operation; put back at the end.
 class StageScope {
  public:
   StageScope(const Plan::Numerics& numerics, c10::Device device, const std::string& stage);
@@ -29,7 +30,8 @@ class StageScope {
 
  private:
   c10::DeviceType device_;
-  bool autocast_;
+  bool autocast_before_;
+  c10::ScalarType autocast_type_before_;
   int threads_before_ = 0;
 };
 

@@ -3,11 +3,6 @@
 #include <algorithm>
 
 namespace slipstream {
-namespace {
-
-constexpr const char* kReserved[] = {"read", "decode", "collate", "copy", "*"};
-
-}  // namespace
 
 Pipeline::Pipeline(std::shared_ptr<const Dataset> dataset, PipelineOptions options)
     : dataset_(std::move(dataset)), options_(options) {
@@ -15,13 +10,13 @@ Pipeline::Pipeline(std::shared_ptr<const Dataset> dataset, PipelineOptions optio
   if (options_.batch_size == 0) throw Refused("pipeline: the batch size must be at least 1");
 }
 
-void Pipeline::claim(const std::string& name) const {
-  const auto taken = host_steps();
+void Pipeline::claim(const std::string& name, bool trains) const {
+  const auto host = host_steps();
   const auto device = device_steps();
   const auto is = [&](const auto& other) { return name == other; };
   if (name.empty()) throw Refused("pipeline: a step needs a name");
-  if (std::any_of(std::begin(kReserved), std::end(kReserved), is) ||
-      std::any_of(taken.begin(), taken.end(), is) || std::any_of(device.begin(), device.end(), is))
+  if (name == "*" || std::any_of(device.begin(), device.end(), is) ||
+      (!trains && std::any_of(host.begin(), host.end(), is)))
     throw Refused("pipeline: the step name '" + name + "' is taken; give each step its own");
   if (!train_name_.empty())
     throw Refused("pipeline: '" + name + "' comes after the training stage '" + train_name_ +
@@ -29,21 +24,21 @@ void Pipeline::claim(const std::string& name) const {
 }
 
 Pipeline&& Pipeline::transform(std::string name, AnyOp op) && {
-  claim(name);
+  claim(name, false);
   op.validate();
   transforms_.push_back({std::move(name), std::move(op)});
   return std::move(*this);
 }
 
 Pipeline&& Pipeline::stage(std::string name, FrozenStage stage) && {
-  claim(name);
+  claim(name, false);
   stages_.push_back({std::move(name), std::move(stage)});
   return std::move(*this);
 }
 
 Pipeline&& Pipeline::train(std::string name, ModuleRef module, std::shared_ptr<Optimizer> optimizer,
                            Loss loss) && {
-  claim(name);
+  claim(name, true);
   train_ = {std::move(module.module), std::move(module.forward), std::move(optimizer),
             std::move(loss)};
   std::vector<std::string> problems;

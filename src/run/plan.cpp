@@ -97,11 +97,12 @@ void check_depth(const Plan::Schedule& schedule, Names& problems) {
 void check_intra_op_threads(const Plan::Numerics& numerics, const Names& steps, DeviceKind device,
                             Names& problems) {
   const std::string path = "numerics.intra_op_threads";
+  const std::string prefix = path + ".";
   Names keys = steps;
   keys.emplace_back(kAnyStage);
   for (const auto& [stage, threads] : numerics.intra_op_threads) {
     if (!has(keys, stage)) problems.push_back(path + ": " + unknown_name("stage", stage, keys));
-    check_count(path + "." + stage, threads, problems);
+    check_count(prefix + stage, threads, problems);
   }
   if (device != DeviceKind::cpu || numerics.intra_op_threads.contains(kAnyStage)) return;
   Names without;

@@ -116,7 +116,8 @@ void take(const Json& value, const std::string& path, std::map<std::string, T>& 
     return;
   }
   out.clear();
-  for (const auto& [key, item] : value.items()) take(item, path + "." + key, out[key], problems);
+  const std::string prefix = path + ".";
+  for (const auto& [key, item] : value.items()) take(item, prefix + key, out[key], problems);
 }
 
 /// Reads the keys of one object; at the end every other key is a problem.

@@ -1,6 +1,7 @@
 #include "slipstream/trainer.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <c10/util/Exception.h>
 
@@ -64,7 +65,8 @@ std::vector<DeviceStep> Trainer::Impl::steps_of(const RunOptions& options) const
   }
   if (options.cut) {
     const auto after = named(options.cut->after);
-    if (after != steps.end()) steps.erase(steps.begin(), after + 1);
+    if (after != steps.end() && after->kind != DeviceStep::Kind::train)
+      steps.erase(steps.begin(), after + 1);
   }
   if (steps.empty()) throw Refused("the run has no step left between its cut and its last step");
   return steps;
@@ -110,7 +112,12 @@ std::unique_ptr<Loader> Trainer::Impl::make_loader(const Plan& plan,
   return std::make_unique<Loader>(pipeline.dataset(), pipeline.transforms(), options);
 }
 
-Loader& Trainer::Impl::loader_for(const Plan& plan, const std::optional<HostCut>& cut) {
+Loader* Trainer::Impl::loader_for(const Plan& plan, const RunOptions& options,
+                                  const std::vector<LaneBinding>& lanes) {
+  const LaneBinding& first = lanes.front();
+  if (first.steps.front().kind != DeviceStep::Kind::copy) return nullptr;
+  std::optional<HostCut> cut;
+  if (options.cut) cut = HostCut{options.cut->after, options.cut->items};
   const LoaderKey key{plan.schedule.workers, plan.schedule.prefetch, 1 + plan.schedule.run_ahead,
                       plan.schedule.pinned, cut};
   if (loader_ == nullptr || !(key == loader_key_) || loader_position_ != position) {
@@ -118,12 +125,13 @@ Loader& Trainer::Impl::loader_for(const Plan& plan, const std::optional<HostCut>
     loader_ = make_loader(plan, cut);
     loader_key_ = key;
     loader_position_ = position;
+    slab_marks_.resize(loader_->slabs());
+    for (auto& mark : slab_marks_) mark = first.lane->make_mark();
   }
-  return *loader_;
+  return loader_.get();
 }
 
 std::vector<Fields> Trainer::Impl::fill_cache(const Plan& plan, const Cut& cut) {
-  if (cut.items == 0) throw Refused("a cut needs at least one cached item");
   RunOptions until;
   until.last_step = cut.after;
   const std::vector<DeviceStep> steps = steps_of(until);
@@ -155,13 +163,13 @@ std::vector<Fields> Trainer::Impl::fill_cache(const Plan& plan, const Cut& cut) 
   return cache;
 }
 
-void Trainer::Impl::wait_for_caller(const std::vector<LaneBinding>& lanes) {
+void Trainer::Impl::wait_for_caller(const Plan& plan) {
   if (!context.device().is_cuda()) return;
   cudaEvent_t here = nullptr;
   cuda::check_cuda(cudaEventCreateWithFlags(&here, cudaEventDisableTiming));
   const auto stream = c10::cuda::getCurrentCUDAStream(context.device().index());
   cuda::check_cuda(cudaEventRecord(here, stream.stream()));
-  for (const LaneBinding& binding : lanes)
+  for (const LaneBinding& binding : bind(plan, {}))
     if (auto* lane = dynamic_cast<cuda::CudaLane*>(binding.lane))
       cuda::check_cuda(cudaStreamWaitEvent(lane->stream().get(), here, 0));
   cuda::check_cuda(cudaEventDestroy(here));
@@ -180,64 +188,86 @@ void Trainer::Impl::apply_delays(const RunOptions& options, const std::vector<La
   };
 }
 
+Trainer::Impl::InputSoFar Trainer::Impl::input_so_far(const Loader* loader) const {
+  if (loader == nullptr) return {};
+  return {loader->blocked_s(), loader->counters()};
+}
+
 RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
   validate(plan, pipeline.device_steps(), context.kind());
   if (!(plan.numerics == numerics))
     throw Refused("the plan's numerics differ from the trainer's: make another trainer for them");
+  if (options.cut && options.cut->items == 0)
+    throw Refused("a cut needs at least one cached item");
+  const c10::DeviceGuard device(context.device());
   const NumericsScope scope(numerics);
-  std::vector<LaneBinding> lanes = bind(plan, options);
-  const bool feeds = lanes.front().steps.front().kind == DeviceStep::Kind::copy;
-  std::optional<HostCut> host_cut;
-  std::vector<Fields> cached;
-  if (options.cut && feeds) host_cut = HostCut{options.cut->after, options.cut->items};
-  if (options.cut && !feeds) cached = fill_cache(plan, *options.cut);
-  Loader* loader = feeds ? &loader_for(plan, host_cut) : nullptr;
-  const double blocked_before = loader == nullptr ? 0 : loader->blocked_s();
-
-  const std::size_t extra_bytes = warm_lanes(plan, lanes);
-  wait_for_caller(lanes);
-  reset_peak(context.device());
+  const std::vector<LaneBinding> lanes = bind(plan, options);
+  Loader* loader = loader_for(plan, options, lanes);
+  const InputSoFar before = input_so_far(loader);
   ScheduleProbe probe;
   apply_delays(options, lanes, probe);
-  Execution execution({pipeline, context, plan, options, lanes, loader, parameters, cached,
-                       position, numerics.autotune && !tuned});
   std::vector<Lane*> lane_pointers;
   for (const LaneBinding& lane : lanes) lane_pointers.push_back(lane.lane);
-  Schedule schedule(lane_pointers, plan.schedule.depth, plan.schedule.run_ahead, execution, &probe);
-  const auto start = Clock::now();
-  std::uint64_t steps = 0;
+
+  std::vector<Fields> cached;
+  std::optional<Execution> execution;
+  std::optional<Schedule> schedule;
   try {
-    steps = schedule.run(options.steps, plan.schedule.driver, context.threads(), options.stop);
+    wait_for_caller(plan);
+    if (options.cut && loader == nullptr) cached = fill_cache(plan, *options.cut);
+    const std::size_t extra_bytes = warm_lanes(plan, lanes);
+    reset_peak(context.device());
+    execution.emplace(Execution::Setup{pipeline, context, plan, options, lanes, loader, slab_marks_,
+                                       parameters, cached, position, numerics.autotune && !tuned});
+    schedule.emplace(lane_pointers, plan.schedule.depth, plan.schedule.run_ahead, *execution,
+                     &probe);
+    const auto start = Clock::now();
+    const std::uint64_t steps =
+        schedule->run(options.steps, plan.schedule.driver, context.threads(), options.stop);
+    const double wall_s = std::chrono::duration<double>(Clock::now() - start).count();
+    tuned = true;
+    RunResult result = collect(plan, options, *execution, steps, wall_s, before);
+    result.memory.predicted_extra_bytes = extra_bytes;
+    if (!options.last_step.empty() && !options.cut) loader_.reset();
+    return result;
   } catch (...) {
     loader_.reset();
-    const std::string where = "stage '" + execution.running(schedule.failed_lane()) +
-                              "' at step " + std::to_string(position + schedule.failed_batch()) +
-                              ": ";
-    absorb(options, execution.record());
+    std::string where = "before the first step: ";
+    if (schedule)
+      where = execution->running(schedule->failed_lane()) + " at step " +
+              std::to_string(position + schedule->failed_batch()) + ": ";
+    if (execution) absorb(options, execution->record());
+    // What the failed run held is free again when memory_advice() looks for what would fit.
+    schedule.reset();
+    execution.reset();
+    cached.clear();
     fail(plan, where, std::current_exception());
   }
-  if (!options.last_step.empty() && !options.cut) loader_.reset();
-  const double wall_s = std::chrono::duration<double>(Clock::now() - start).count();
-  tuned = true;
-  const double blocked_s = loader == nullptr ? 0 : loader->blocked_s() - blocked_before;
-  RunResult result = collect(plan, options, execution, steps, wall_s, blocked_s);
-  result.memory.predicted_extra_bytes = extra_bytes;
-  return result;
 }
 
 void Trainer::Impl::fail(const Plan& plan, const std::string& where, std::exception_ptr error) {
   for (const at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
+  std::string what;
+  bool is_full = false;
   try {
     std::rethrow_exception(error);
   } catch (const DeviceLost& e) {
     throw DeviceLost(where + e.what());
   } catch (const c10::OutOfMemoryError&) {
-    throw Error(where + "out of device memory. " + memory_advice(plan));
+    is_full = true;
   } catch (const c10::Error& e) {
-    throw Error(where + e.what_without_backtrace());
+    what = e.what_without_backtrace();
   } catch (const std::exception& e) {
-    throw Error(where + e.what());
+    what = e.what();
+  } catch (...) {
+    what = "an exception that is no std::exception";
   }
+  try {
+    synchronize();
+  } catch (const DeviceLost& e) {
+    throw DeviceLost(where + what + "\n" + e.what());
+  }
+  throw Error(where + (is_full ? "out of device memory. " + memory_advice(plan) : what));
 }
 
 void Trainer::Impl::absorb(const RunOptions& options, const Record& record) {
@@ -249,7 +279,7 @@ void Trainer::Impl::absorb(const RunOptions& options, const Record& record) {
 }
 
 RunResult Trainer::Impl::collect(const Plan& plan, const RunOptions& options, Execution& execution,
-                                 std::uint64_t steps, double wall_s, double blocked_s) {
+                                 std::uint64_t steps, double wall_s, const InputSoFar& input) {
   RunResult result;
   Record& record = execution.record();
   result.plan = plan;
@@ -264,14 +294,24 @@ RunResult Trainer::Impl::collect(const Plan& plan, const RunOptions& options, Ex
   result.step_end_s = std::move(record.step_end_s);
   result.lanes = std::move(record.lanes);
   for (LaneResult& lane : result.lanes) lane.waiting_s = std::max(0.0, wall_s - lane.busy_s);
-  result.input_wait_share = input_wait_share(blocked_s, result.lanes.back().busy_s, wall_s);
-  if (loader_ != nullptr) result.counters = loader_->counters();
+  const InputSoFar now = input_so_far(input.counters.empty() ? nullptr : loader_.get());
+  result.input_wait_share = input_wait_share(now.blocked_s - input.blocked_s,
+                                             result.lanes.back().busy_s, wall_s);
+  result.counters = now.counters;
+  for (std::size_t i = 0; i < result.counters.size(); ++i)
+    result.counters[i].subtract(input.counters[i]);
   for (StepCounter& counter : execution.counters()) result.counters.push_back(std::move(counter));
   result.memory.peak_bytes = peak_bytes(context.device());
   result.memory.reserved_bytes = reserved_bytes(context.device());
   result.memory.reserved_after_warm_up_bytes = record.reserved_after_warm_up_bytes;
   if (options.digest) result.digest = digest();
   return result;
+}
+
+void Trainer::Impl::synchronize() const {
+  if (!context.device().is_cuda()) return;
+  const c10::DeviceGuard device(context.device());
+  cuda::check_cuda(cudaDeviceSynchronize());
 }
 
 std::uint64_t Trainer::Impl::digest() const {
@@ -289,7 +329,7 @@ State Trainer::Impl::state() const {
     state.tensors.push_back(tensor.clone());
   state.position = position;
   state.loss_digest = loss_digest;
-  if (context.device().is_cuda()) cuda::check_cuda(cudaDeviceSynchronize());
+  synchronize();
   return state;
 }
 
@@ -305,7 +345,7 @@ void Trainer::Impl::restore(const State& state) {
   for (std::size_t i = 0; i < targets.size(); ++i) targets[i].detach().copy_(state.tensors[i]);
   position = state.position;
   loss_digest = state.loss_digest;
-  if (context.device().is_cuda()) cuda::check_cuda(cudaDeviceSynchronize());
+  synchronize();
 }
 
 Trainer::Trainer(Pipeline pipeline, Context& context, const Plan::Numerics& numerics)

@@ -41,11 +41,18 @@ struct Trainer::Impl {
   void place(torch::nn::Module& module);
   std::vector<DeviceStep> steps_of(const RunOptions& options) const;
   std::vector<LaneBinding> bind(const Plan& plan, const RunOptions& options);
-  Loader& loader_for(const Plan& plan, const std::optional<HostCut>& cut);
+  Loader* loader_for(const Plan& plan, const RunOptions& options,
+                     const std::vector<LaneBinding>& lanes);
   std::unique_ptr<Loader> make_loader(const Plan& plan, const std::optional<HostCut>& cut);
   std::vector<Fields> fill_cache(const Plan& plan, const Cut& cut);
+  /// What the loader has counted up to now.
+  struct InputSoFar {
+    double blocked_s = 0;
+    std::vector<StepCounter> counters;
+  };
+  InputSoFar input_so_far(const Loader* loader) const;
   RunResult collect(const Plan& plan, const RunOptions& options, Execution& execution,
-                    std::uint64_t steps, double wall_s, double blocked_s);
+                    std::uint64_t steps, double wall_s, const InputSoFar& input);
   /// Counts the trained steps of a whole run into position and loss digest.
   void absorb(const RunOptions& options, const Record& record);
   /// Runs every lane but the last on its own until its memory is warm and cuDNN has tuned, and
@@ -57,8 +64,10 @@ struct Trainer::Impl {
   void apply_delays(const RunOptions& options, const std::vector<LaneBinding>& lanes,
                     ScheduleProbe& probe);
   [[noreturn]] void fail(const Plan& plan, const std::string& where, std::exception_ptr error);
-  void wait_for_caller(const std::vector<LaneBinding>& lanes);
+  void wait_for_caller(const Plan& plan);
+  void synchronize() const;
 
+  std::vector<std::unique_ptr<Mark>> slab_marks_;  ///< before the loader, whose threads wait for them
   std::unique_ptr<Loader> loader_;
   LoaderKey loader_key_;
   std::map<std::string, std::size_t> warmed_;  ///< bytes that warm_lanes took, by plan

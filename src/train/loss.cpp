@@ -25,9 +25,13 @@ constexpr std::int64_t kPixelsPerBlock = 4096;
 std::optional<LogitLayout> layout_of(const at::Tensor& logits) {
   LogitLayout layout{logits.size(0), logits.size(1), 1, logits.stride(0), logits.stride(1), 1};
   if (logits.dim() == 4) {
-    if (logits.stride(2) != logits.size(3) * logits.stride(3)) return std::nullopt;
+    // The stride of a dimension of size 1 means nothing, and contiguous() leaves it as it is.
+    const bool one_row = logits.size(2) == 1;
+    const bool one_column = logits.size(3) == 1;
     layout.pixels = logits.size(2) * logits.size(3);
-    layout.pixel = logits.stride(3);
+    layout.pixel = one_column ? logits.stride(2) : logits.stride(3);
+    if (!one_row && !one_column && logits.stride(2) != logits.size(3) * logits.stride(3))
+      return std::nullopt;
   }
   return layout;
 }

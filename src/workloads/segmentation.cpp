@@ -75,8 +75,8 @@ Pipeline segmentation(const Options& options) {
   freeze(*encoder);
   return pipeline(data_of(options), {.batch_size = options.batch_size, .seed = options.seed})
       .transform("resize", Resize{options.image_size, options.image_size})
-      .stage("encode", frozen(encoder, "image", "features"))
-      .train("decode", decoder, make_optimizer(options), cross_entropy("features", "label"));
+      .stage("encoder", frozen(encoder, "image", "features"))
+      .train("decoder", decoder, make_optimizer(options), cross_entropy("features", "label"));
 }
 
 }  // namespace

@@ -103,6 +103,26 @@ TEST(DecodeFaults, AJpegOfFewerRowsThanItsDataIsAnError) {
   EXPECT_THAT(decode_error(jpeg_of_size(1, 16)), StartsWith("Error: broken JPEG: "));
 }
 
+// The first scan of a progressive file, without successive approximation, `count` times.
+File jpeg_of_scans(std::size_t count) {
+  const File good = image_record("progressive.jpg").file;
+  const std::size_t scan = find(good, {0xff, 0xda});
+  const std::size_t next_table =
+      find(File(good.begin() + static_cast<long>(scan), good.end()), {0xff, 0xc4});
+  File once(good.begin() + static_cast<long>(scan),
+            good.begin() + static_cast<long>(scan + next_table));
+  put(once, 3 + std::to_integer<std::size_t>(once[3]) - 2, {0});
+  File file(good.begin(), good.begin() + static_cast<long>(scan));
+  for (std::size_t i = 0; i < count; ++i) file.insert(file.end(), once.begin(), once.end());
+  file.insert(file.end(), {std::byte{0xff}, std::byte{0xd9}});
+  return file;
+}
+
+TEST(DecodeFaults, AJpegOfEndlessScansIsAnError) {
+  EXPECT_EQ(decode_error(jpeg_of_scans(400)), "nothing");
+  EXPECT_THAT(decode_error(jpeg_of_scans(600)), HasSubstr("too many scans"));
+}
+
 TEST(DecodeFaults, AnEmptyFileIsAnError) {
   EXPECT_THAT(decode_error({}), HasSubstr("Error: the file is empty"));
   EXPECT_THAT(mask_error({}), HasSubstr("Error: the file is empty"));

@@ -1,10 +1,13 @@
 #include "slipstream/progress_line.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <sstream>
 
 namespace slipstream {
@@ -144,6 +147,20 @@ TEST_F(ProgressLineTest, ClearedForOtherOutputItComesBack) {
   EXPECT_THAT(written(), IsEmpty());
   line.update(at(1, 1.01));
   EXPECT_THAT(written(), testing::StartsWith("\rstep 1/100"));
+}
+
+TEST(TerminalColumns, AreThoseOfTheTerminal) {
+  const int controller = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (controller < 0 || ::grantpt(controller) != 0 || ::unlockpt(controller) != 0)
+    GTEST_SKIP() << "no pseudo-terminals here";
+  const int terminal = ::open(::ptsname(controller), O_RDWR | O_NOCTTY);
+  winsize size{};
+  EXPECT_EQ(terminal_columns(terminal), 80u);
+  size.ws_col = 123;
+  ASSERT_EQ(::ioctl(terminal, TIOCSWINSZ, &size), 0);
+  EXPECT_EQ(terminal_columns(terminal), 123u);
+  ::close(terminal);
+  ::close(controller);
 }
 
 TEST(TerminalColumns, AreNoneWhereThereIsNoTerminal) {

@@ -1,0 +1,114 @@
+// A training program of your own: a data set, an operation, a stage, a model, and all the verbs.
+//   custom_pipeline train quadrants --image-size 32 --steps 200 --optimizer adamw
+//   custom_pipeline bench quadrants --image-size 32 --batch-sizes 8,32
+
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+
+#include <algorithm>
+
+#include "slipstream/cli.h"
+
+namespace {
+
+using namespace slipstream;
+
+constexpr std::int64_t kQuadrants = 4;
+
+/// Noise with one brighter quadrant; the label is which one. Nothing is stored: sample `index` is
+/// drawn from (seed, index), so it is the same whichever thread asks.
+class Quadrants final : public Dataset {
+ public:
+  Quadrants(std::int64_t side, std::uint64_t seed) : side_(side), seed_(seed) {}
+
+  std::size_t size() const override { return 512; }
+
+  std::vector<FieldSpec> fields() const override {
+    return {{"image", FieldKind::image, DType::u8, {side_, side_, 3}},
+            {"label", FieldKind::label, DType::i64, {}, kQuadrants}};
+  }
+
+  void read(std::size_t index, Sample& out) const override {
+    RandomStream random({.seed = seed_, .sample = index, .operation = 63});
+    const auto quadrant = static_cast<std::int64_t>(random.below(kQuadrants));
+    out.fields.resize(2);
+    auto* pixel = out.fields[0].array.reset(DType::u8, {side_, side_, 3}).as<std::uint8_t>();
+    for (std::int64_t y = 0; y < side_; ++y)
+      for (std::int64_t x = 0; x < side_; ++x) {
+        const bool bright = quadrant == 2 * (2 * y / side_) + 2 * x / side_;
+        const auto grey = static_cast<std::uint8_t>(random.below(160) + (bright ? 60 : 0));
+        pixel = std::fill_n(pixel, 3, grey);
+      }
+    *out.fields[1].array.reset(DType::i64, {}).as<std::int64_t>() = quadrant;
+  }
+
+ private:
+  std::int64_t side_;
+  std::uint64_t seed_;
+};
+
+/// An operation: moves all pixels of an image up or down by a random amount.
+struct Brightness {
+  static constexpr std::string_view kName = "brightness";
+  int most = 0;
+
+  struct Drawn {
+    int shift;
+  };
+
+  void validate() const {
+    if (most < 0 || most > 255) throw Refused("brightness: `most` must be 0 to 255");
+  }
+  bool touches(FieldKind kind) const { return kind == FieldKind::image; }
+  FieldSpec output(const FieldSpec& in) const { return in; }
+  bool is_random() const { return most > 0; }
+  Drawn draw(const RandomKey& key, const Shape&) const {
+    const auto range = static_cast<std::uint32_t>(2 * most + 1);
+    return {static_cast<int>(RandomStream(key).below(range)) - most};
+  }
+  void apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
+    const auto* from = in.as<std::uint8_t>();
+    std::transform(from, from + in.shape.elements(), out.as<std::uint8_t>(), [&](int value) {
+      return static_cast<std::uint8_t>(std::clamp(value + drawn.shift, 0, 255));
+    });
+  }
+};
+
+/// A stage ahead of training: bytes to numbers around 0.
+void scale(Batch& batch) {
+  batch.set("input", batch.at("image").to(at::kFloat).div(127.5).sub(1));
+}
+
+struct ClassifierImpl : torch::nn::Module {
+  explicit ClassifierImpl(std::int64_t side)
+      : convolution(torch::nn::Conv2dOptions(3, 8, 4).stride(4)),
+        linear(8 * (side / 4) * (side / 4), kQuadrants) {
+    register_module("convolution", convolution);
+    register_module("linear", linear);
+  }
+
+  at::Tensor forward(const at::Tensor& images) {
+    return linear->forward(convolution->forward(images).relu().flatten(1));
+  }
+
+  torch::nn::Conv2d convolution;
+  torch::nn::Linear linear;
+};
+TORCH_MODULE(Classifier);
+
+Pipeline quadrants(const Options& options) {
+  if (options.data != "synthetic") throw Refused("quadrants draws its own images: drop --data");
+  if (options.image_size < 4) throw Refused("quadrants takes an --image-size of 4 or more");
+  const auto data = std::make_shared<Quadrants>(options.image_size, options.seed);
+  return pipeline(data, {.batch_size = options.batch_size, .seed = options.seed})
+      .transform("brighten", Brightness{20})
+      .stage("scale", frozen(scale))
+      .train("classify", Classifier(options.image_size), make_optimizer(options),
+             cross_entropy("input", "label"));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return slipstream::cli_main(argc, argv, {{"quadrants", quadrants}});
+}

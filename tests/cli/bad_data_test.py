@@ -1,0 +1,115 @@
+"""Data sets that cannot be trained on: each is refused or fails with the file's name."""
+
+import shutil
+import struct
+import unittest
+import zlib
+
+from program import FAILED, REFUSED, TINY, ProgramTest, make_data
+
+
+def png(width, height, pixels=None):
+    """A grey PNG; without pixels only its header tells a size."""
+
+    def chunk(kind, data):
+        body = kind + data
+        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    rows = b"" if pixels is None else b"".join(
+        b"\0" + pixels[row * width:(row + 1) * width] for row in range(height))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) +
+            chunk(b"IEND", b""))
+
+
+class FolderTest(ProgramTest):
+    def refuse(self, folder, says, code=REFUSED):
+        self.expect(code, "train", "segmentation", *TINY, "--data", folder, says=says)
+
+    def test_no_such_folder(self):
+        missing = self.folder / "missing"
+        self.refuse(missing, says=[f"no folder '{missing}'", "make-data"])
+
+    def test_a_file_instead_of_a_folder(self):
+        file = self.folder / "file"
+        file.write_text("")
+        self.refuse(file, says=["is no folder"])
+
+    def test_a_folder_without_images_and_masks(self):
+        (self.folder / "bare").mkdir()
+        self.refuse(self.folder / "bare", says=["images"])
+
+    def test_a_folder_without_files(self):
+        empty = self.folder / "empty"
+        for name in ("images", "masks"):
+            (empty / name).mkdir(parents=True)
+        self.refuse(empty, says=["no images in"], code=FAILED)
+
+
+class FileTest(ProgramTest):
+    """Each test breaks one file of a small data set."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.good = make_data(cls.folder / "good", samples=4)
+
+    def setUp(self):
+        self.data = self.folder / self.id().rsplit(".", 1)[-1]
+        shutil.copytree(self.good, self.data)
+        self.image = self.data / "images" / "000002.jpg"
+        self.mask = self.data / "masks" / "000002.png"
+
+    def fail(self, says, code=FAILED, more=()):
+        for plan in ("serial", "pipelined"):
+            self.expect(code, "train", "segmentation", *TINY, "--data", self.data, "--plan", plan,
+                        "--steps", "2", *more, says=says)
+
+    def test_an_image_without_a_mask(self):
+        self.mask.unlink()
+        self.fail(says=["000002", "without masks/NAME.png"], code=FAILED)
+
+    def test_a_mask_without_an_image(self):
+        self.image.unlink()
+        self.fail(says=["000002", "without images/NAME"], code=FAILED)
+
+    def test_a_mask_of_another_size(self):
+        self.mask.write_bytes(png(8, 4, bytes(32)))
+        self.fail(says=["000002.png", "8 x 4", "16 x 16", "step 'read'"])
+
+    def test_a_truncated_image(self):
+        self.image.write_bytes(self.image.read_bytes()[:-100])
+        self.fail(says=["000002.jpg", "step 'decode'"])
+
+    def test_a_truncated_mask(self):
+        self.mask.write_bytes(self.mask.read_bytes()[:-20])
+        self.fail(says=["000002", "step 'decode'"])
+
+    def test_a_corrupt_image(self):
+        self.image.write_bytes(b"this is no image")
+        self.fail(says=["000002.jpg", "neither JPEG nor PNG"])
+
+    def test_an_empty_file(self):
+        self.image.write_bytes(b"")
+        self.fail(says=["000002.jpg", "0 bytes"])
+
+    def test_a_decompression_bomb(self):
+        self.image.unlink()
+        self.image.with_suffix(".png").write_bytes(png(60000, 60000))
+        self.mask.write_bytes(png(60000, 60000))
+        self.fail(says=["000002.png", "60000 x 60000", "limit"])
+
+    def test_a_label_outside_the_classes(self):
+        self.mask.write_bytes(png(16, 16, bytes(255) + b"\x0b"))
+        self.fail(says=["000002", "class 11", "10 classes"])
+
+    def test_fewer_classes_than_the_labels_have(self):
+        self.mask.write_bytes(png(16, 16, bytes([9]) * 256))
+        self.fail(says=["3 classes"], more=["--classes", "3"])
+
+    def test_a_batch_larger_than_the_data_set(self):
+        self.fail(says=["batch", "64", "4 "], code=REFUSED, more=["--batch-size", "64"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,40 @@
+"""bench: its table, JSON and SVG."""
+
+import unittest
+import xml.etree.ElementTree as xml
+
+from program import DONE, FAILED, ProgramTest, read_json
+
+TINY = ["segmentation", "--device", "cpu", "--image-size", "16", "--batch-sizes", "2,4",
+        "--steps", "8", "--repeats", "1", "--seconds", "0.2", "--workers", "1"]
+
+
+class BenchTest(ProgramTest):
+    def test_rows_for_each_plan_and_lane(self):
+        json, svg = self.folder / "bench.json", self.folder / "bench.svg"
+        self.expect(DONE, "bench", *TINY, "--json", json, "--svg", svg,
+                    says=["serial", "pipelined", "alone:decode"])
+        report = read_json(json)
+        self.assertEqual((report["schema"], report["version"]), ("slipstream.bench", 1))
+        rows = {(row["batch_size"], row["plan"]): row for row in report["rows"]}
+        plans = ["serial", "pipelined", "alone:copy", "alone:encode", "alone:decode"]
+        self.assertEqual(list(rows), [(size, plan) for size in (2, 4) for plan in plans])
+        for (_, plan), row in rows.items():
+            self.assertIsNone(row["error"])
+            self.assertGreater(row["steps_per_second"]["value"], 0)
+            self.assertEqual(row["gain"] is None, plan.startswith("alone:"))
+        self.assertEqual(rows[2, "serial"]["gain"]["value"], 1)
+        self.assertEqual(xml.parse(svg).getroot().tag, "{http://www.w3.org/2000/svg}svg")
+
+    def test_cached_input(self):
+        for source in ("host", "device"):
+            json = self.folder / f"{source}.json"
+            self.expect(DONE, "bench", *TINY, "--batch-sizes", "2", "--input", source,
+                        "--plans", "pipelined", "--json", json)
+            row = read_json(json)["rows"][0]
+            self.assertEqual((row["plan"], row["input"]), ("pipelined", source))
+            self.assertIsNone(row["gain"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,194 @@
+"""What is refused before any data is touched, and what --help and --version say."""
+
+import json
+import unittest
+
+from program import DONE, HAS_GPU, REFUSED, TINY, ProgramTest, read_json
+
+VERBS = ["train", "bench", "make-data", "compare"]
+
+
+class HelpTest(ProgramTest):
+    def test_help_names_every_verb(self):
+        self.expect(DONE, "--help", says=VERBS)
+
+    def test_version(self):
+        self.expect(DONE, "--version", says=["slipstream 0."])
+
+    def test_every_verb_explains_itself(self):
+        for verb in VERBS:
+            with self.subTest(verb):
+                self.expect(DONE, verb, "--help", says=["--help"])
+
+
+class UnknownNameTest(ProgramTest):
+    def refuse(self, *arguments, says):
+        self.expect(REFUSED, *arguments, says=["slipstream: ", *says])
+
+    def test_nothing_at_all(self):
+        self.refuse(says=["--help"])
+
+    def test_verb(self):
+        self.refuse("trian", "segmentation", says=["unknown verb 'trian'", "did you mean 'train'?"])
+
+    def test_option(self):
+        self.refuse("train", "segmentation", "--bacth-size", "4",
+                    says=["unknown option '--bacth-size'", "did you mean '--batch-size'?"])
+
+    def test_option_with_its_value_attached(self):
+        self.refuse("bench", "segmentation", "--plan=serial", says=["did you mean '--plans'?"])
+
+    def test_missing_workload(self):
+        self.refuse("train", says=["workload", "train --help"])
+
+    def test_value_that_is_no_number(self):
+        self.refuse("train", "segmentation", "--steps", "many", says=["--steps", "many"])
+
+    def test_workload(self):
+        self.refuse("train", "segmentatoin", *TINY,
+                    says=["unknown workload 'segmentatoin'", "did you mean 'segmentation'?"])
+
+    def test_workload_of_bench(self):
+        self.refuse("bench", "segmentatoin", "--device", "cpu", "--batch-sizes", "2",
+                    says=["did you mean 'segmentation'?"])
+
+    def test_plan(self):
+        self.refuse("train", "segmentation", *TINY, "--plan", "pipelinde",
+                    says=["unknown plan 'pipelinde'", "did you mean 'pipelined'?"])
+
+    def test_plan_of_bench(self):
+        self.refuse("bench", "segmentation", "--plans", "serail",
+                    says=["unknown plan 'serail'", "did you mean 'serial'?"])
+
+    def test_input_of_bench(self):
+        self.refuse("bench", "segmentation", "--device", "cpu", "--input", "lodaer",
+                    says=["unknown input 'lodaer'", "did you mean 'loader'?"])
+
+    def test_device(self):
+        self.refuse("train", "segmentation", "--device", "cdua",
+                    says=["unknown device 'cdua'", "known: auto, cpu, cuda"])
+
+    def test_precision(self):
+        self.refuse("train", "segmentation", *TINY, "--precision", "bf61",
+                    says=["unknown precision 'bf61'", "did you mean 'bf16'?"])
+
+    def test_optimizer(self):
+        self.refuse("train", "segmentation", *TINY, "--optimizer", "adamv",
+                    says=["'adamv'", "did you mean 'adamw'?"])
+
+    def test_kind_of_data(self):
+        self.refuse("make-data", "segmentatoin", "--out", self.folder / "x",
+                    says=["did you mean 'segmentation'?"])
+
+
+class BadValueTest(ProgramTest):
+    def refuse(self, *arguments, says):
+        self.expect(REFUSED, "train", "segmentation", "--device", "cpu", *arguments, says=says)
+
+    def test_image_size_that_is_no_power_of_two(self):
+        self.refuse("--image-size", "48", says=["image size 48", "power of two"])
+
+    def test_no_classes(self):
+        self.refuse("--image-size", "16", "--classes", "0", says=["classes", "2 to 256"])
+
+    def test_no_steps(self):
+        self.refuse("--image-size", "16", "--steps", "0", says=["--steps", "at least 1"])
+
+    def test_empty_batch(self):
+        self.refuse("--image-size", "16", "--batch-size", "0", says=["batch size", "at least 1"])
+
+    def test_negative_batch(self):
+        self.refuse("--batch-size", "-4", says=["--batch-size"])
+
+    def test_batch_larger_than_the_data_set(self):
+        self.refuse("--image-size", "16", "--batch-size", "5000", says=["5000", "1024"])
+
+    def test_bench_that_measures_nothing(self):
+        for option in ("--steps", "--repeats", "--seconds"):
+            self.expect(REFUSED, "bench", "segmentation", "--device", "cpu", option, "0",
+                        says=[option])
+
+    @unittest.skipIf(HAS_GPU, "this machine has a GPU")
+    def test_gpu_that_is_not_there(self):
+        for device in ("cuda", "cuda:1"):
+            self.expect(REFUSED, "train", "segmentation", "--device", device,
+                        says=[f"device '{device}' is not there", "use --device cpu"])
+
+
+class OutputTest(ProgramTest):
+    """Outputs are tried before anything else: here the data does not exist either."""
+
+    def refuse(self, verb, *arguments, says):
+        self.expect(REFUSED, verb, "segmentation", "--data", self.folder / "missing", *arguments,
+                    says=says)
+
+    def test_report_into_a_missing_folder(self):
+        path = self.folder / "no" / "run.json"
+        self.refuse("train", "--json", path, says=[f"cannot write {path}", "there is no folder"])
+
+    def test_plan_into_a_missing_folder(self):
+        path = self.folder / "no" / "plan.json"
+        self.refuse("train", "--plan-out", path, says=[f"cannot write {path}"])
+
+    def test_report_over_a_folder(self):
+        self.refuse("train", "--json", self.folder, says=["it is a folder"])
+
+    def test_plots_of_bench_into_a_missing_folder(self):
+        path = self.folder / "no" / "plot.svg"
+        self.refuse("bench", "--svg", path, says=[f"cannot write {path}"])
+
+    def test_data_over_a_file(self):
+        file = self.folder / "file"
+        file.write_text("")
+        self.expect(REFUSED, "make-data", "segmentation", "--out", file, "--samples", "1",
+                    says=[str(file)])
+
+
+class PlanFileTest(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.plan = cls.folder / "plan.json"
+        ProgramTest.expect(cls(), DONE, "train", "segmentation", *TINY, "--plan", "pipelined",
+                           "--steps", "1", "--plan-out", cls.plan)
+
+    def refuse(self, text, says):
+        path = self.folder / "other.json"
+        path.write_text(text)
+        self.expect(REFUSED, "train", "segmentation", *TINY, "--steps", "1", "--plan", path,
+                    says=says)
+
+    def test_what_is_not_json(self):
+        self.refuse("mode = serial", says=["a plan must be JSON"])
+
+    def test_an_empty_file(self):
+        self.refuse("", says=["a plan must be JSON"])
+
+    def test_an_unknown_key(self):
+        plan = read_json(self.plan)
+        plan["schedule"]["dept"] = plan["schedule"].pop("depth")
+        self.refuse(json.dumps(plan), says=["unknown key 'dept'", "did you mean 'depth'?"])
+
+    def test_all_problems_at_once(self):
+        plan = read_json(self.plan)
+        plan["schedule"]["depth"] = 1
+        plan["schedule"]["lanes"][1]["steps"] = ["encoed"]
+        self.refuse(json.dumps(plan), says=["schedule.depth is 1", "did you mean 'encode'?"])
+
+    def test_a_file_that_does_not_exist(self):
+        self.expect(REFUSED, "train", "segmentation", *TINY, "--plan", self.folder / "no.json",
+                    says=["no.json", "no such file"])
+
+
+class CompareTest(ProgramTest):
+    def test_a_file_that_does_not_exist(self):
+        self.expect(REFUSED, "compare", self.folder / "no.json", says=["no.json"])
+
+    def test_a_file_that_is_no_report(self):
+        file = self.folder / "other.json"
+        file.write_text("{}")
+        self.expect(REFUSED, "compare", file, says=["not a report of a run", "other.json"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,49 @@
+"""The program in examples/: a user's own data set, operation, stage and model under all verbs."""
+
+import os
+import statistics
+import unittest
+
+from program import DONE, REFUSED, TINY, ProgramTest
+
+EXAMPLE = os.environ["SLIPSTREAM_EXAMPLE"]
+
+
+class ExampleTest(ProgramTest):
+    def run_example(self, name, *arguments):
+        return self.train(name, *TINY, *arguments, workload="quadrants", binary=EXAMPLE)
+
+    def test_it_learns_and_its_plans_agree(self):
+        options = ["--optimizer", "adamw", "--lr", "1e-2", "--steps", "150"]
+        serial = self.run_example("serial", *options, "--plan", "serial")
+        pipelined = self.run_example("pipelined", *options, "--plan", "pipelined")
+        self.assertEqual(serial["digest"], pipelined["digest"])
+        self.assertEqual([lane["name"] for lane in pipelined["lanes"]],
+                         ["copy", "scale", "classify"])
+        self.assertIn("brighten", [counter["name"] for counter in serial["counters"]])
+        self.assertLess(statistics.mean(serial["losses"][-20:]), 0.7 * serial["losses"][0])
+        self.assertGreater(statistics.mean(serial["accuracies"][-20:]), 0.6)
+        self.expect(DONE, "compare", self.folder / "serial.json", self.folder / "pipelined.json",
+                    binary=EXAMPLE)
+
+    def test_random_draws_do_not_depend_on_workers(self):
+        one = self.run_example("one", "--steps", "20", "--plan", "serial", "--workers", "1")
+        many = self.run_example("many", "--steps", "20", "--plan", "serial", "--workers", "5")
+        self.assertEqual(one["digest"], many["digest"])
+
+    def test_bench(self):
+        self.expect(DONE, "bench", "quadrants", "--device", "cpu", "--image-size", "16",
+                    "--batch-sizes", "4", "--steps", "8", "--repeats", "1", "--workers", "1",
+                    binary=EXAMPLE, says=["alone:classify"])
+
+    def test_only_its_own_workloads_are_known(self):
+        self.expect(REFUSED, "train", "segmentation", *TINY, binary=EXAMPLE,
+                    says=["unknown workload 'segmentation'", "known: quadrants"])
+
+    def test_what_its_declaration_refuses(self):
+        self.expect(REFUSED, "train", "quadrants", *TINY, "--data", "somewhere", binary=EXAMPLE,
+                    says=["quadrants draws its own images"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,63 @@
+"""Runs that are ended early leave a whole report, or what was there before."""
+
+import signal
+import unittest
+
+from program import INTERRUPTED, TINY, ProgramTest, Running, read_json, run
+
+FOR_EVER = ["--steps", "100000000"]
+
+
+class InterruptTest(ProgramTest):
+    def train(self, signal_number, name, plan):
+        path = self.folder / name
+        training = Running("train", "segmentation", *TINY, *FOR_EVER, "--plan", plan,
+                           "--json", path)
+        return training.signal_once_under_way(signal_number), path
+
+    def test_interrupted_training_writes_its_report(self):
+        for plan in ("serial", "pipelined", "auto"):
+            with self.subTest(plan):
+                code, path = self.train(signal.SIGINT, f"{plan}.json", plan)
+                self.assertEqual(code, INTERRUPTED)
+                report = read_json(path)
+                self.assertTrue(report["interrupted"])
+                self.assertGreater(report["steps"], 0)
+                self.assertEqual(len(report["losses"]), report["steps"])
+
+    def test_terminated_training_writes_its_report(self):
+        code, path = self.train(signal.SIGTERM, "terminated.json", "pipelined")
+        self.assertEqual(code, INTERRUPTED)
+        self.assertTrue(read_json(path)["interrupted"])
+
+    def test_an_interrupted_run_trained_what_a_shorter_one_trains(self):
+        options = [*TINY, "--deterministic", "--plan", "pipelined"]
+        path = self.folder / "early.json"
+        training = Running("train", "segmentation", *options, *FOR_EVER, "--json", path)
+        training.signal_once_under_way(signal.SIGINT)
+        early = read_json(path)
+        whole = self.folder / "whole.json"
+        run("train", "segmentation", *options, "--steps", early["steps"], "--json", whole)
+        self.assertEqual(early["digest"], read_json(whole)["digest"])
+
+    def test_a_killed_run_leaves_the_old_report(self):
+        path = self.folder / "old.json"
+        path.write_text("old")
+        training = Running("train", "segmentation", *TINY, *FOR_EVER, "--json", path)
+        self.assertEqual(training.signal_once_under_way(signal.SIGKILL), -signal.SIGKILL)
+        self.assertEqual(path.read_text(), "old")
+        self.assertEqual([str(file) for file in self.folder.glob(".slipstream-*")], [])
+
+
+class InterruptedBenchTest(ProgramTest):
+    def test_bench_ends_with_the_rows_it_has(self):
+        path = self.folder / "bench.json"
+        bench = Running("bench", "segmentation", "--device", "cpu", "--image-size", "16",
+                        "--batch-sizes", "2", "--steps", "1000000", "--seconds", "1000",
+                        "--workers", "1", "--json", path)
+        self.assertEqual(bench.signal_once_under_way(signal.SIGINT), INTERRUPTED)
+        self.assertEqual(read_json(path)["schema"], "slipstream.bench")
+
+
+if __name__ == "__main__":
+    unittest.main()

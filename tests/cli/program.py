@@ -1,0 +1,78 @@
+"""Runs the slipstream program under test: SLIPSTREAM_BINARY names it."""
+
+import json
+import os
+import pathlib
+import pty
+import subprocess
+import tempfile
+import unittest
+
+BINARY = os.environ["SLIPSTREAM_BINARY"]
+HAS_GPU = os.path.exists("/dev/nvidiactl")
+TINY = ["--device", "cpu", "--image-size", "16", "--batch-size", "4", "--workers", "2"]
+
+DONE, FAILED, REFUSED, NO, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def run(*arguments, binary=BINARY, cwd=None):
+    """Runs to the end; fails the test when it takes longer than two minutes."""
+    command = [binary, *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
+
+
+class Running:
+    """A program that runs with a terminal for its messages, so that it shows its live line."""
+
+    def __init__(self, *arguments):
+        self.terminal, other_end = pty.openpty()
+        self.process = subprocess.Popen([BINARY, *map(str, arguments)], stdout=subprocess.DEVNULL,
+                                        stderr=other_end)
+        os.close(other_end)
+
+    def signal_once_under_way(self, number):
+        """Sends the signal after the first message; returns the exit code."""
+        try:
+            os.read(self.terminal, 1)
+            self.process.send_signal(number)
+            return self.process.wait(timeout=60)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            os.close(self.terminal)
+
+
+def read_json(path):
+    return json.loads(pathlib.Path(path).read_text())
+
+
+class ProgramTest(unittest.TestCase):
+    """Gives each test class a folder of its own, and checks of what a run did."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="slipstream-test-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+
+    def expect(self, code, *arguments, says=(), binary=BINARY):
+        """Checks the exit code and that the messages hold all of `says`."""
+        done = run(*arguments, binary=binary)
+        told = f"{arguments}\nstdout: {done.stdout}\nstderr: {done.stderr}"
+        self.assertEqual(done.returncode, code, told)
+        where = done.stderr if code in (FAILED, REFUSED) else done.stdout + done.stderr
+        for words in says:
+            self.assertIn(words, where, told)
+        return done
+
+    def train(self, name, *arguments, workload="segmentation", binary=BINARY):
+        """Trains and returns the report."""
+        path = self.folder / f"{name}.json"
+        self.expect(DONE, "train", workload, *arguments, "--json", path, binary=binary)
+        return read_json(path)
+
+
+def make_data(folder, samples=8, size=16):
+    made = run("make-data", "segmentation", "--out", folder, "--samples", samples, "--size", size)
+    assert made.returncode == DONE, made.stderr
+    return folder

@@ -1,0 +1,114 @@
+"""Runs that end well: same bits whatever the schedule, reports as documented."""
+
+import math
+import statistics
+import unittest
+
+from program import DONE, NO, TINY, ProgramTest, make_data, read_json
+
+MEASURED = {"value", "low", "high", "unit", "n"}
+REPORT = {"schema", "version", "environment", "workload", "plan", "first_step", "steps",
+          "interrupted", "wall_s", "steps_per_second", "losses", "accuracies", "digest",
+          "input_wait_share", "memory", "overlap", "counters", "lanes", "gpu", "auto"}
+ENVIRONMENT = {"time", "slipstream", "revision", "compiler", "libtorch", "os", "cpu", "gpu",
+               "warnings"}
+LANES = [["copy"], ["encoder"], ["decoder"]]
+STEPS = ["read", "decode", "resize", "collate", "copy", "encoder", "decoder"]
+
+
+class TrainTest(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.options = [*TINY, "--data", make_data(cls.folder / "data"), "--deterministic",
+                       "--steps", "10", "--seed", "3"]
+
+    def test_plans_and_workers_give_the_same_bits(self):
+        runs = [("serial", 1), ("pipelined", 1), ("pipelined", 2), ("pipelined", 8)]
+        reports = [self.train(f"{plan}-{workers}", *self.options, "--plan", plan,
+                              "--workers", workers) for plan, workers in runs]
+        self.assertEqual(len({report["digest"] for report in reports}), 1)
+        self.assertEqual(reports[0]["losses"], reports[1]["losses"])
+        self.assertEqual([len(report["lanes"]) for report in reports], [1, 3, 3, 3])
+        paths = [self.folder / f"{plan}-{workers}.json" for plan, workers in runs]
+        self.expect(DONE, "compare", *paths, says=["serial-1", "equal, bit for bit"])
+
+    def test_other_seeds_give_other_bits(self):
+        self.train("a", *self.options, "--plan", "serial")
+        self.train("b", *self.options, "--plan", "serial", "--seed", "4")
+        self.expect(NO, "compare", self.folder / "a.json", self.folder / "b.json",
+                    says=["DIFFERENT"])
+
+    def test_a_plan_that_was_written_is_taken_again(self):
+        plan = self.folder / "plan.json"
+        first = self.train("first", *self.options, "--plan", "pipelined", "--plan-out", plan)
+        again = self.train("again", *self.options, "--plan", plan,
+                           "--plan-out", self.folder / "plan-again.json")
+        self.assertEqual(plan.read_text(), (self.folder / "plan-again.json").read_text())
+        self.assertEqual(read_json(plan), first["plan"])
+        self.assertEqual(first["digest"], again["digest"])
+
+    def test_the_report_is_whole(self):
+        report = self.train("report", *self.options, "--plan", "pipelined")
+        self.assertEqual(set(report), REPORT)
+        self.assertEqual((report["schema"], report["version"]), ("slipstream.run", 1))
+        self.assertEqual(set(report["environment"]), ENVIRONMENT)
+        self.assertEqual(report["workload"]["name"], "segmentation")
+        self.assertEqual(report["workload"]["options"]["batch_size"], 4)
+        self.assertEqual(set(report["steps_per_second"]), MEASURED)
+        self.assertRegex(report["digest"], "^[0-9a-f]{16}$")
+        self.assertEqual((report["steps"], len(report["losses"]), report["interrupted"]),
+                         (10, 10, False))
+        self.assertTrue(all(0 <= share <= 1 for share in report["accuracies"]))
+        self.assertIsNone(report["overlap"])
+        self.assertIsNone(report["auto"])
+
+    def test_the_report_counts_every_step_of_the_work(self):
+        report = self.train("counters", *self.options, "--plan", "pipelined")
+        self.assertEqual([counter["name"] for counter in report["counters"]], STEPS)
+        calls = [counter["calls"] for counter in report["counters"]]
+        self.assertEqual(calls[4:], [10, 10, 10])
+        self.assertGreaterEqual(min(calls[:4]), 40)
+        self.assertEqual([lane["steps"] for lane in report["lanes"]], LANES)
+        for lane in report["lanes"]:
+            self.assertEqual([interval["step"] for interval in lane["last_intervals"]],
+                             list(range(10)))
+            self.assertLessEqual(lane["busy_s"], report["wall_s"])
+
+
+class AutoTest(ProgramTest):
+    def test_auto_says_what_it_kept_and_trains_the_same(self):
+        options = [*TINY, "--deterministic", "--steps", "48"]
+        report = self.train("auto", *options, "--plan", "auto")
+        self.assertEqual(set(report["auto"]), {"kept", "reason", "serial", "pipelined"})
+        self.assertIn(report["auto"]["kept"], ("serial", "pipelined"))
+        self.assertEqual(report["plan"]["schedule"]["mode"], report["auto"]["kept"])
+        self.assertEqual(set(report["overlap"]["efficiency"]), MEASURED)
+        self.assertEqual(len(report["losses"]), 48)
+        self.train("serial", *options, "--plan", "serial")
+        self.expect(DONE, "compare", self.folder / "serial.json", self.folder / "auto.json",
+                    says=["equal, bit for bit"])
+
+    def test_too_few_steps_to_measure(self):
+        report = self.train("few", *TINY, "--steps", "2", "--plan", "auto")
+        self.assertIn("too few steps", report["auto"]["reason"])
+
+
+class LearningTest(ProgramTest):
+    def test_the_loss_visibly_falls(self):
+        data = make_data(self.folder / "data", samples=32)
+        report = self.train("learn", *TINY, "--data", data, "--optimizer", "adamw",
+                            "--steps", "150", "--plan", "pipelined")
+        losses = report["losses"]
+        self.assertTrue(all(math.isfinite(loss) for loss in losses))
+        self.assertLess(statistics.mean(losses[-15:]), 0.7 * statistics.mean(losses[:5]))
+
+    def test_bf16(self):
+        report = self.train("bf16", *TINY, "--precision", "bf16", "--steps", "3",
+                            "--plan", "pipelined")
+        self.assertEqual(report["plan"]["numerics"]["precision"], "bf16")
+        self.assertTrue(all(math.isfinite(loss) for loss in report["losses"]))
+
+
+if __name__ == "__main__":
+    unittest.main()

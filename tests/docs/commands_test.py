@@ -1,0 +1,82 @@
+"""Runs every command that the README and docs/ show, so that they cannot rot.
+
+    commands_test.py cpu|gpu
+
+Each file's ```sh blocks are one script, run in a folder where build/slipstream is the program under
+test. Commands that name the GPU run under `gpu`, all others under `cpu`; those of NOT_RUN (they would
+build or test everything again) only have to be shown somewhere.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+BINARY = os.environ["SLIPSTREAM_BINARY"]
+WANTED = sys.argv.pop() if sys.argv[-1] in ("cpu", "gpu") else "cpu"
+SKIPPED = 77  # as CMakeLists.txt tells CTest
+NOT_RUN = [
+    "make build", "make demo", "make release", "make test", "scripts/test.sh tsan",
+    "scripts/test.sh format", ". build/env.sh", "cmake --preset release", "cmake --build build",
+    "ctest --test-dir build -L cpu",
+]
+
+
+def pages():
+    return [*SOURCE.glob("*.md"), *sorted((SOURCE / "docs").glob("*.md"))]
+
+
+def commands_of(page):
+    text = page.read_text(encoding="utf-8")
+    commands = []
+    for block in re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        lines = block.replace("\\\n", " ").splitlines()
+        commands += [re.sub(r"\s+", " ", re.sub(r"\s#.*", "", line)).strip() for line in lines]
+    return [command for command in commands if command]
+
+
+def label_of(command):
+    if command in NOT_RUN:
+        return None
+    return "gpu" if "cuda" in command else "cpu"
+
+
+def run_in(folder, command):
+    return subprocess.run(["bash", "-c", command], cwd=folder, text=True, timeout=300,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+class CommandsTest(unittest.TestCase):
+    def test_every_command_that_is_shown_works(self):
+        for page in pages():
+            with tempfile.TemporaryDirectory(prefix="slipstream-docs-") as folder:
+                os.mkdir(f"{folder}/build")
+                os.symlink(BINARY, f"{folder}/build/slipstream")
+                for command in commands_of(page):
+                    if label_of(command) != WANTED:
+                        continue
+                    with self.subTest(page=page.name, command=command):
+                        done = run_in(folder, command)
+                        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_what_is_not_run_is_still_shown(self):
+        shown = {command for page in pages() for command in commands_of(page)}
+        self.assertEqual(set(NOT_RUN) - shown, set())
+
+    def test_links_lead_somewhere(self):
+        for page in pages():
+            for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+                with self.subTest(page=page.name, link=link):
+                    if "://" not in link:
+                        self.assertTrue((page.parent / link).exists())
+
+
+if __name__ == "__main__":
+    if WANTED == "gpu" and not os.path.exists("/dev/nvidiactl"):
+        print("no GPU here")
+        sys.exit(1 if os.environ.get("SLIPSTREAM_REQUIRE_GPU") == "1" else SKIPPED)
+    unittest.main()

@@ -1,0 +1,6 @@
+namespace slipstream::test {
+
+extern const char* const kDevice;
+const char* const kDevice = "cpu";
+
+}  // namespace slipstream::test

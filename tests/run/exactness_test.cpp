@@ -1,0 +1,189 @@
+#include <gmock/gmock.h>
+
+#include "run/engine.h"
+#include "slipstream/fingerprint.h"
+
+namespace slipstream::test {
+namespace {
+
+using testing::Each;
+using testing::ElementsAreArray;
+
+class ExactnessTest : public EngineTest {};
+
+constexpr std::uint64_t kSteps = 24;
+
+RunOptions delayed(std::uint64_t n, std::uint64_t seed) {
+  RunOptions options = steps(n);
+  options.lane_delay_us = 400;
+  options.delay_seed = seed;
+  return options;
+}
+
+/// Every grouping of the three device steps, every driver, three depths.
+std::vector<Plan> all_plans(const Plan::Numerics& numerics) {
+  std::vector<Plan> plans;
+  unsigned workers = 1;
+  for (const Lanes& lanes : {kThreeLanes, Lanes{{"copy", "encode"}, {"train"}},
+                             Lanes{{"copy"}, {"encode", "train"}},
+                             Lanes{{"copy", "encode", "train"}}})
+    for (const Driver driver : {Driver::interleaved, Driver::threaded})
+      for (std::size_t more : {0, 1, 2}) {
+        Plan plan = plan_of(lanes, driver, lanes.size() + more, numerics);
+        plan.schedule.workers = workers;
+        plan.schedule.run_ahead = 1 + more;
+        workers = workers == 1 ? 2 : workers == 2 ? 8 : 1;
+        plans.push_back(plan);
+      }
+  return plans;
+}
+
+TEST_F(ExactnessTest, EveryPlanGivesTheSerialDigestUnderRandomDelays) {
+  for (const char* optimizer : {"momentum", "adamw"}) {
+    const Tiny tiny{.optimizer = optimizer};
+    const RunResult serial = fresh_run(tiny, serial_plan(), steps(kSteps));
+    ASSERT_EQ(serial.losses.size(), kSteps);
+    ASSERT_NE(serial.losses.front(), serial.losses.back());
+    std::uint64_t seed = 0;
+    for (const Plan& plan : all_plans(exact())) {
+      SCOPED_TRACE(std::string(optimizer) + ", " + describe(plan) + ", delay seed " +
+                   std::to_string(++seed));
+      const RunResult result = fresh_run(tiny, plan, delayed(kSteps, seed));
+      EXPECT_THAT(result.losses, ElementsAreArray(serial.losses));
+      EXPECT_EQ(result.accuracies, serial.accuracies);
+      EXPECT_EQ(result.digest, serial.digest);
+    }
+  }
+}
+
+TEST_F(ExactnessTest, OnePlanUnderManyDelaySeeds) {
+  const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kSteps)).digest;
+  for (std::uint64_t seed = 100; seed < 112; ++seed) {
+    SCOPED_TRACE("delay seed " + std::to_string(seed));
+    const Plan plan = plan_of(kThreeLanes, Driver::threaded, 4);
+    EXPECT_EQ(fresh_run({}, plan, delayed(kSteps, seed)).digest, serial);
+  }
+}
+
+TEST_F(ExactnessTest, Bf16GivesItsOwnDigestInEveryPlan) {
+  const auto bf16 = exact(Precision::bf16);
+  Plan serial = serial_plan();
+  serial.numerics = bf16;
+  const RunResult expected = fresh_run({}, serial, steps(kSteps));
+  EXPECT_NE(expected.digest, fresh_run({}, serial_plan(), steps(kSteps)).digest);
+  for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
+    const Plan plan = plan_of(kThreeLanes, driver, 4, bf16);
+    const RunResult result = fresh_run({}, plan, delayed(kSteps, 7));
+    EXPECT_EQ(result.losses, expected.losses) << describe(plan);
+    EXPECT_EQ(result.digest, expected.digest) << describe(plan);
+  }
+}
+
+TEST_F(ExactnessTest, LayoutOfWeightsIsNoPartOfTheSchedule) {
+  Plan::Numerics contiguous = exact();
+  contiguous.channels_last = false;
+  Plan serial = serial_plan();
+  serial.numerics = contiguous;
+  const std::uint64_t expected = fresh_run({}, serial, steps(kSteps)).digest;
+  const Plan plan = plan_of(kThreeLanes, Driver::threaded, 3, contiguous);
+  EXPECT_EQ(fresh_run({}, plan, delayed(kSteps, 3)).digest, expected);
+}
+
+TEST_F(ExactnessTest, OddSizesAndPartEpochs) {
+  const Tiny tiny{.batch_size = 3, .size = 10, .classes = 7, .channels = 5, .samples = 11};
+  const std::uint64_t serial = fresh_run(tiny, serial_plan(), steps(kSteps)).digest;
+  for (unsigned workers : {1U, 2U, 8U}) {
+    Plan plan = plan_of(kThreeLanes, Driver::threaded, 4);
+    plan.schedule.workers = workers;
+    EXPECT_EQ(fresh_run(tiny, plan, delayed(kSteps, workers)).digest, serial) << workers;
+  }
+}
+
+TEST_F(ExactnessTest, DigestTellsStepsSeedsAndRates) {
+  const std::uint64_t digest = fresh_run({}, serial_plan(), steps(kSteps)).digest;
+  EXPECT_EQ(fresh_run({}, serial_plan(), steps(kSteps)).digest, digest);
+  EXPECT_NE(fresh_run({}, serial_plan(), steps(kSteps - 1)).digest, digest);
+  EXPECT_NE(fresh_run({.seed = 2}, serial_plan(), steps(kSteps)).digest, digest);
+  EXPECT_NE(fresh_run({.lr = 0.0501}, serial_plan(), steps(kSteps)).digest, digest);
+}
+
+TEST_F(ExactnessTest, PartsOfARunUnderSwitchedPlansAddUp) {
+  const std::uint64_t whole = fresh_run({}, serial_plan(), steps(30)).digest;
+  const Plan pipelined = plan_of(kThreeLanes, Driver::threaded, 4);
+  const auto parts = trainer({});
+  parts->run(pipelined, delayed(10, 1));
+  EXPECT_EQ(parts->position(), 10U);
+  const RunResult rest = parts->run(serial_plan(), steps(20));
+  EXPECT_EQ(rest.first_step, 10U);
+  EXPECT_EQ(rest.digest, whole);
+
+  const auto switched = trainer({});
+  std::uint64_t seed = 40;
+  for (const Plan& plan : all_plans(exact())) {
+    if (switched->position() == 30) break;
+    switched->run(plan, delayed(2, ++seed));
+  }
+  EXPECT_EQ(switched->position(), 30U);
+  EXPECT_EQ(switched->digest(), whole);
+}
+
+TEST_F(ExactnessTest, TheSamePlanGoesOnWithTheSameLoader) {
+  const Plan plan = plan_of(kThreeLanes, Driver::threaded, 3);
+  const auto parts = trainer({});
+  for (int part = 0; part < 6; ++part) parts->run(plan, delayed(5, 9));
+  EXPECT_EQ(parts->digest(), fresh_run({}, serial_plan(), steps(30)).digest);
+}
+
+TEST_F(ExactnessTest, ARestoredStateGoesOnAsIfNothingHadBeen) {
+  for (const char* optimizer : {"momentum", "adamw"}) {
+    SCOPED_TRACE(optimizer);
+    const Tiny tiny{.optimizer = optimizer, .noisy = true};
+    const std::uint64_t whole = fresh_run(tiny, serial_plan(), steps(20)).digest;
+    const Plan plan = plan_of(kThreeLanes, Driver::threaded, 3);
+    const auto first = trainer(tiny);
+    first->run(plan, steps(12));
+    const State at_12 = first->state();
+    const std::uint64_t digest_at_12 = first->digest();
+    first->run(plan, delayed(8, 5));
+    EXPECT_EQ(first->digest(), whole);
+
+    first->restore(at_12);
+    EXPECT_EQ(first->digest(), digest_at_12);
+    EXPECT_EQ(first->position(), 12U);
+    first->run(serial_plan(), steps(8));
+    EXPECT_EQ(first->digest(), whole);
+
+    const auto second = trainer({.optimizer = optimizer, .noisy = true});
+    second->run(plan, steps(3));
+    second->restore(at_12);
+    second->run(plan, steps(8));
+    EXPECT_EQ(second->digest(), whole);
+  }
+}
+
+TEST_F(ExactnessTest, AStateOfAnotherPipelineIsRefused) {
+  const auto momentum = trainer({});
+  const auto other = trainer({.optimizer = "adamw"});
+  EXPECT_THROW(other->restore(momentum->state()), Error);
+}
+
+TEST_F(ExactnessTest, DropoutAndBatchNormalisationAgreeInEveryPlan) {
+  const Tiny tiny{.noisy = true};
+  const RunResult serial = fresh_run(tiny, serial_plan(), steps(kSteps));
+  EXPECT_NE(serial.digest, fresh_run({}, serial_plan(), steps(kSteps)).digest);
+  for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
+    const Plan plan = plan_of(kThreeLanes, driver, 4);
+    EXPECT_EQ(fresh_run(tiny, plan, delayed(kSteps, 11)).digest, serial.digest) << describe(plan);
+  }
+}
+
+TEST_F(ExactnessTest, ADigestLeftOutIsTheOneAskedForLater) {
+  const auto one = trainer({});
+  RunOptions options = steps(5);
+  options.digest = false;
+  EXPECT_EQ(one->run(serial_plan(), options).digest, 0U);
+  EXPECT_EQ(one->digest(), fresh_run({}, serial_plan(), steps(5)).digest);
+}
+
+}  // namespace
+}  // namespace slipstream::test
