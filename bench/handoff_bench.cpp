@@ -12,7 +12,7 @@ using cuda::check_cuda;
 using cuda::CudaLane;
 
 // Few enough for a stream's queue: a full one would block the host.
-constexpr int kBurst = 200;
+constexpr int kBurst = 32;
 // Keeps the producer busy while a burst is enqueued, as it is in training.
 constexpr double kBusyUs = 3000;
 

@@ -21,8 +21,8 @@ struct NamedOp {
 
 /// Where one field of a batch lies in its slab: batch_size samples, one after the other.
 struct SlabField {
-  FieldSpec spec;             ///< of one sample, as the last transform leaves it
-  DType wire = DType::u8;     ///< as it is stored in the slab: labels of up to 256 classes as u8
+  FieldSpec spec;                ///< of one sample, as the last transform leaves it
+  DType wire = DType::u8;        ///< as it is stored in the slab: labels of up to 256 classes as u8
   std::size_t offset_bytes = 0;  ///< a multiple of 256
   std::size_t sample_bytes = 0;
 };
@@ -38,7 +38,9 @@ struct SlabLayout {
   const SlabField& field(const std::string& name) const;
 };
 
-/// Cached items stand in for everything up to a step: K of them, taken in turn.
+/// Cached items stand in for everything up to a step: the first K of the run's order, made when the
+/// loader is constructed (counters() knows nothing of that) and taken in turn. Samples keep their
+/// ids, so later random steps still draw anew each epoch.
 struct HostCut {
   std::string after;      ///< "read", "decode", a transform's name, or "collate"
   std::size_t items = 0;  ///< K: samples, or batches after "collate"
@@ -48,10 +50,10 @@ struct LoaderOptions {
   std::size_t batch_size = 1;
   std::uint64_t seed = 1;
   bool shuffle = true;
-  unsigned workers = 1;          ///< threads, at least 1
-  std::size_t prefetch = 2;      ///< batches that are filled ahead, at least 1
-  std::size_t lent = 2;          ///< batches the caller holds at once (next() without release())
-  std::uint64_t first_batch = 0; ///< batches are numbered through all epochs
+  unsigned workers = 1;           ///< threads, at least 1
+  std::size_t prefetch = 2;       ///< batches that are filled ahead, at least 1
+  std::size_t lent = 2;           ///< batches the caller holds at once (next() without release())
+  std::uint64_t first_batch = 0;  ///< batches are numbered through all epochs
   std::optional<HostCut> cut = std::nullopt;
   DecodeOptions decode = {};
   std::pmr::memory_resource* memory = nullptr;  ///< slabs' memory; nullptr: the default resource
@@ -59,9 +61,9 @@ struct LoaderOptions {
 
 /// A filled slab, lent to the caller until release().
 struct HostBatch {
-  std::uint64_t number = 0;    ///< through all epochs
+  std::uint64_t number = 0;  ///< through all epochs
   std::uint32_t epoch = 0;
-  std::size_t slab = 0;        ///< which slab, below Loader::slabs()
+  std::size_t slab = 0;  ///< which slab, below Loader::slabs()
   const std::byte* data = nullptr;
 };
 
@@ -69,12 +71,14 @@ struct HostBatch {
 /// an order that does not depend on the number of workers. The last batch of an epoch that would
 /// not be full is dropped; the next epoch follows without a gap, for ever.
 ///
-/// Memory: prefetch + lent slabs, allocated at construction, plus each worker's buffers.
+/// Memory: prefetch + lent slabs (K after a cut behind "collate"), allocated at construction, plus
+/// each worker's buffers. Slabs start zeroed: the bytes between fields are always 0.
 /// One thread takes batches (ready, next, release); counters() may be called from any.
 class Loader {
  public:
   /// Throws Refused: no transform makes a field's shape fixed ("add a Resize"), a batch larger than
-  /// the data set, an unknown cut, a bad option.
+  /// the data set, an unknown cut, a bad option: all problems at once, one a line. With a cut, what
+  /// making the cached items threw, for the first of them that failed.
   Loader(std::shared_ptr<const Dataset> dataset, std::vector<NamedOp> transforms,
          LoaderOptions options);
   /// Stops and joins the workers: at most the calls in flight are waited for.
@@ -90,10 +94,11 @@ class Loader {
   bool ready();
   /// The next batch in order; blocks until it is filled. Throws what went wrong with the first
   /// sample of this batch that failed, naming the step, the sample and its file; every later call
-  /// throws the same.
+  /// throws the same. REQUIRES: fewer than LoaderOptions::lent batches are held
   HostBatch next();
   /// Gives the slab back. It is refilled only after `last_use` (recorded; nullptr: at once), for
   /// which a worker waits. `last_use` must live until the loader is gone or the slab lent again.
+  /// After a cut behind "collate" this does nothing. REQUIRES: `batch` is lent
   void release(const HostBatch& batch, const Mark* last_use);
 
   /// Host steps in order: read, decode, each transform, collate.

@@ -77,24 +77,24 @@ class AnyOp {
 
   template <Operation T>
   struct Model final : Interface {
-    explicit Model(T op) : op_(std::move(op)) {}
+    explicit Model(T value) : op(std::move(value)) {}
     std::string_view name() const override { return T::kName; }
-    void validate() const override { op_.validate(); }
-    bool touches(FieldKind kind) const override { return op_.touches(kind); }
-    FieldSpec output(const FieldSpec& in) const override { return op_.output(in); }
-    bool is_random() const override { return op_.is_random(); }
+    void validate() const override { op.validate(); }
+    bool touches(FieldKind kind) const override { return op.touches(kind); }
+    FieldSpec output(const FieldSpec& in) const override { return op.output(in); }
+    bool is_random() const override { return op.is_random(); }
 
     void apply(const RandomKey& key, std::span<const FieldSpec> specs, Sample& sample,
                std::vector<HostArray>& spare, Scratch& scratch) const override {
-      const auto drawn = op_.draw(key, reference_shape(specs, sample));
+      const auto drawn = op.draw(key, reference_shape(specs, sample));
       for (std::size_t i = 0; i < specs.size(); ++i) {
-        if (!op_.touches(specs[i].kind)) continue;
+        if (!op.touches(specs[i].kind)) continue;
         HostArray& array = sample.fields[i].array;
-        FieldSpec now = specs[i];
-        now.dtype = array.view().dtype;
-        now.shape = array.view().shape;
-        const FieldSpec after = op_.output(now);
-        op_.apply(drawn, specs[i].kind, array.view(), spare[i].reset(after.dtype, after.shape),
+        const ConstArray in = array.view();
+        // Without the name: copying it could allocate for every sample.
+        const FieldSpec now{{}, specs[i].kind, in.dtype, in.shape, specs[i].classes};
+        const FieldSpec after = op.output(now);
+        op.apply(drawn, specs[i].kind, in, spare[i].reset(after.dtype, after.shape),
                   scratch);
         std::swap(array, spare[i]);
       }
@@ -104,7 +104,7 @@ class AnyOp {
       Shape shape;
       bool found = false;
       for (std::size_t i = 0; i < specs.size(); ++i) {
-        if (!op_.touches(specs[i].kind)) continue;
+        if (!op.touches(specs[i].kind)) continue;
         if (!found) shape = sample.fields[i].array.view().shape;
         found = true;
         if (specs[i].kind == FieldKind::image) return sample.fields[i].array.view().shape;
@@ -112,7 +112,7 @@ class AnyOp {
       return shape;
     }
 
-    T op_;
+    T op;
   };
 
   std::shared_ptr<const Interface> self_;

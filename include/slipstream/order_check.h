@@ -10,8 +10,8 @@
 namespace slipstream {
 
 /// One wait of the schedule. `handoff`: lane k waits for lane k-1's part of the batch before it
-/// runs its own. `retired`: lane k waits for the last lane's part of the slot's previous batch
-/// before it drops what the slot held.
+/// runs its own. `retired`: lane k waits for the last lane's part of the batch `depth` - k before,
+/// and so of the slot's previous batch, before it drops what the slot held.
 struct WaitId {
   enum class Kind : std::uint8_t { handoff, retired };
   Kind kind = Kind::handoff;

@@ -35,8 +35,9 @@ struct Plan {
     std::size_t depth = 1;
     /// Batches that the host enqueues beyond `depth` before it waits for the device, at least 1.
     std::size_t run_ahead = 2;
-    /// Who calls the lanes: one host thread, or one a lane (CPU lanes overlap only then).
-    Driver driver = Driver::interleaved;
+    /// Who calls the lanes: one host thread, or one a lane (CPU lanes overlap only then; on a GPU
+    /// the lanes' launches do not wait for each other).
+    Driver driver = Driver::threaded;
     unsigned workers = 1;      ///< loader threads, at least 1
     std::size_t prefetch = 4;  ///< batches that the loader fills ahead, at least 1
     bool pinned = true;        ///< page-locked slabs; without, copies block the host

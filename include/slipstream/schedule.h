@@ -57,6 +57,8 @@ struct ScheduleProbe {
 /// For every lane and batch: wait until the slot's previous batch has left the last lane; drop what
 /// the lane kept in the slot; wait for the previous lane's part of this batch; run; record. A wait
 /// is enqueued only after what it waits for has been recorded (checked in every build).
+/// Lane k runs at most `depth` - k batches ahead of the last lane, so each lane starts on a batch
+/// whose earlier parts are already there instead of queueing behind them.
 /// The host enqueues at most `depth` + `run_ahead` batches beyond the last one it has seen
 /// finished, and blocks on nothing else in the steady state but on a late input.
 class Schedule {
@@ -102,6 +104,8 @@ class Schedule {
   void run_lane(std::size_t lane) noexcept;
   void fail(std::size_t lane, std::uint64_t batch);
   void drain();
+  /// How many batches `lane` may be ahead of the last lane's end.
+  std::uint64_t reach(std::size_t lane) const { return depth_ - lane; }
   std::uint64_t next(std::size_t lane);
   bool finished(std::size_t lane);
 

@@ -25,7 +25,8 @@ Measured median_interval(std::span<const double> values, std::string unit);
 
 /// Events per second from the times (s) between consecutive events: their reciprocal mean, with
 /// the interval of the means of `batches` consecutive blocks (batch means: neighbouring steps are
-/// not independent). REQUIRES: at least one duration.
+/// not independent), as wide in relation to the rate as the mean duration's is to that.
+/// REQUIRES: at least one duration, not all 0
 Measured rate_from_durations(std::span<const double> durations_s, std::string unit,
                              std::size_t batches = 16);
 

@@ -22,9 +22,6 @@ void check(const BenchVerb& verb) {
   for (const std::string& plan : verb.options.plans)
     if (plan != "serial" && plan != "pipelined")
       throw Refused(unknown_name("plan", plan, {"serial", "pipelined"}));
-  if (verb.options.steps < 2) throw Refused("--steps must be at least 2: a rate needs two ends");
-  if (verb.options.repeats == 0) throw Refused("--repeats must be at least 1");
-  if (!(verb.options.seconds > 0)) throw Refused("--seconds must be more than 0");
 }
 
 int bench(const BenchVerb& verb, const Cli& cli) {
@@ -63,6 +60,7 @@ void add_bench(CLI::App& app, Cli& cli, Verb& chosen) {
   verb->common.add_to(*command);
   command->add_option("--batch-sizes", verb->options.batch_sizes, "Comma-separated")
       ->delimiter(',')
+      ->check(at_least(1))
       ->capture_default_str();
   command->add_option("--plans", verb->options.plans, "Comma-separated: serial, pipelined")
       ->delimiter(',')
@@ -71,10 +69,13 @@ void add_bench(CLI::App& app, Cli& cli, Verb& chosen) {
                       "loader, host (cached pinned batches) or device (cached device batches)")
       ->capture_default_str();
   command->add_option("--steps", verb->options.steps, "Steps of each measurement, at most")
+      ->check(at_least(2))
       ->capture_default_str();
   command->add_option("--seconds", verb->options.seconds, "Time of each measurement, at most")
+      ->check(above_zero)
       ->capture_default_str();
   command->add_option("--repeats", verb->options.repeats, "Rounds in which all take turns")
+      ->check(at_least(1))
       ->capture_default_str();
   command->add_option("--json", verb->json, "Writes the report to this file");
   command->add_option("--svg", verb->svg, "Writes plots to this file");

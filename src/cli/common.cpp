@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 
 #include "cli/verbs.h"
@@ -14,22 +15,46 @@ constexpr unsigned kMostDefaultWorkers = 8;
 
 unsigned cores() { return std::max(1U, std::thread::hardware_concurrency()); }
 
+/// The number in `text`; nothing for what is none, of which the parser itself complains.
+std::optional<double> number_in(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0') return std::nullopt;
+  return value;
+}
+
 }  // namespace
+
+Check at_least(int least) {
+  return [least](const std::string& text) {
+    const bool low = number_in(text).value_or(least) < least;
+    return low ? text + " is less than " + std::to_string(least) : "";
+  };
+}
+
+std::string above_zero(const std::string& text) {
+  return number_in(text).value_or(1) > 0 ? "" : text + " is not above 0";
+}
 
 void CommonOptions::add_to(CLI::App& verb) {
   verb.add_option("workload", workload, "Which workload: segmentation")->required();
   verb.add_option("--data", options.data, "Folder of images/ and masks/, or \"synthetic\"")
       ->capture_default_str();
   verb.add_option("--device", device, "auto, cpu, cuda or cuda:N")->capture_default_str();
-  verb.add_option("--workers", workers, "Loader threads (default: the cores, at most 8)");
+  verb.add_option("--workers", workers, "Loader threads (default: the cores, at most 8)")
+      ->check(at_least(1));
   verb.add_option("--image-size", options.image_size, "Height and width, a power of two")
+      ->check(at_least(1))
       ->capture_default_str();
   verb.add_option("--classes", options.classes, "Number of classes")->capture_default_str();
   verb.add_option("--precision", precision, "tf32, fp32 or bf16")->capture_default_str();
   verb.add_flag("--deterministic", deterministic, "Same bits in every run and plan");
   verb.add_option("--optimizer", options.optimizer, "sgd or adamw")->capture_default_str();
-  verb.add_option("--lr", options.lr, "Learning rate")->capture_default_str();
+  verb.add_option("--lr", options.lr, "Learning rate")
+      ->check(above_zero)
+      ->capture_default_str();
   verb.add_option("--seed", options.seed, "Order, random draws and initial weights")
+      ->check(at_least(0))
       ->capture_default_str();
 }
 

@@ -30,6 +30,7 @@ void add_make_data(CLI::App& app, Cli&, Verb& chosen) {
   command->add_option("kind", verb->kind, "segmentation")->required();
   command->add_option("--out", verb->out, "Folder to write to")->required();
   command->add_option("--samples", verb->options.samples, "Number of images")
+      ->check(at_least(1))
       ->capture_default_str();
   command->add_option("--size", verb->options.sizes, "Height and width; several: drawn per image")
       ->delimiter(',')
@@ -41,7 +42,9 @@ void add_make_data(CLI::App& app, Cli&, Verb& chosen) {
   command->add_option("--classes", verb->options.classes, "2 to 10")->capture_default_str();
   command->add_option("--grey", verb->options.grey_share, "Share of grey images, 0 to 1")
       ->capture_default_str();
-  command->add_option("--seed", verb->options.seed, "What is drawn")->capture_default_str();
+  command->add_option("--seed", verb->options.seed, "What is drawn")
+      ->check(at_least(0))
+      ->capture_default_str();
   command->callback([=, &chosen] { chosen = [verb] { return make_data(*verb); }; });
 }
 

@@ -90,7 +90,6 @@ void print_summary(const RunReport& report) {
 int train(const TrainOptions& options, const Cli& cli) {
   for (const std::string& path : {options.json, options.plan_out})
     if (!path.empty()) check_writable(path);
-  if (options.steps == 0) throw Refused("--steps must be at least 1");
   Context context(options.common.device);
   std::optional<Plan> file;
   if (options.plan != "auto" && !is_mode(options.plan))
@@ -133,8 +132,11 @@ void add_train(CLI::App& app, Cli& cli, Verb& chosen) {
                    "auto (measures, keeps the faster), serial, pipelined, or a JSON file")
       ->capture_default_str();
   verb->add_option("--batch-size", options->common.options.batch_size, "Samples a step")
+      ->check(at_least(1))
       ->capture_default_str();
-  verb->add_option("--steps", options->steps, "Steps to train")->capture_default_str();
+  verb->add_option("--steps", options->steps, "Steps to train")
+      ->check(at_least(1))
+      ->capture_default_str();
   verb->add_option("--json", options->json, "Writes the run's report to this file");
   verb->add_option("--plan-out", options->plan_out, "Writes the plan that was used to this file");
   verb->callback([=, &cli, &chosen] {

@@ -32,6 +32,11 @@ void add_bench(CLI::App& app, Cli& cli, Verb& chosen);
 void add_make_data(CLI::App& app, Cli& cli, Verb& chosen);
 void add_compare(CLI::App& app, Cli& cli, Verb& chosen);
 
+/// What an option's value must be: returns what is wrong with it, "" when nothing is.
+using Check = std::function<std::string(const std::string&)>;
+Check at_least(int least);
+std::string above_zero(const std::string& text);
+
 /// Options that `train` and `bench` share.
 struct CommonOptions {
   std::string workload;

@@ -24,7 +24,8 @@ bool is_ordered_without(const WaitId& skipped, std::size_t lanes, std::size_t de
   };
   for (std::uint64_t batch = 0; batch < 4 * window; ++batch) {
     for (std::size_t lane = 0; lane < lanes; ++lane) {
-      if (batch >= depth) enqueue_wait({WaitId::Kind::retired, lane}, lanes - 1, batch - depth);
+      const std::size_t reach = depth - lane;
+      if (batch >= reach) enqueue_wait({WaitId::Kind::retired, lane}, lanes - 1, batch - reach);
       check.drop(lane, batch);
       if (lane > 0) enqueue_wait({WaitId::Kind::handoff, lane}, lane - 1, batch);
       check.run(lane, batch);

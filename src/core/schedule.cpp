@@ -39,7 +39,8 @@ std::uint64_t Schedule::run(std::uint64_t batches, Driver driver, LaneThreads& t
     run_interleaved();
   } else {
     std::vector<std::function<void()>> jobs;
-    for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+    // The last lane on the first thread: the training stage keeps its thread in every plan.
+    for (std::size_t lane = lanes_.size(); lane-- > 0;)
       jobs.emplace_back([this, lane] { run_lane(lane); });
     threads.run(std::move(jobs));
   }
@@ -82,7 +83,7 @@ bool Schedule::can_advance(std::size_t lane) {
   Lock lock(mutex_);
   const std::uint64_t batch = recorded_[lane];
   if (batch >= batches_ || error_) return false;
-  if (batch >= depth_ && recorded_.back() <= batch - depth_) return false;
+  if (batch >= reach(lane) && recorded_.back() <= batch - reach(lane)) return false;
   return lane == 0 || recorded_[lane - 1] > batch;
 }
 
@@ -112,7 +113,8 @@ void Schedule::await_input(std::uint64_t batch) {
 }
 
 void Schedule::advance(std::size_t lane, std::uint64_t batch) {
-  if (batch >= depth_) wait(lane, lanes_.size() - 1, batch - depth_, WaitId::Kind::retired);
+  if (batch >= reach(lane))
+    wait(lane, lanes_.size() - 1, batch - reach(lane), WaitId::Kind::retired);
   if (probe_ != nullptr && probe_->check != nullptr) {
     Lock lock(mutex_);
     probe_->check->drop(lane, batch);

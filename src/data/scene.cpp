@@ -1,6 +1,7 @@
 #include "data/scene.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "data/scene_classes.h"
 
@@ -96,7 +97,7 @@ struct Scene {
 };
 
 std::uint8_t to_level(float value) {
-  return static_cast<std::uint8_t>(std::clamp(value, 0.0f, 255.0f) + 0.5f);
+  return static_cast<std::uint8_t>(std::floor(std::clamp(value, 0.0f, 255.0f) + 0.5f));
 }
 
 /// One byte of noise for each level of the image, sixteen from each block.

@@ -139,7 +139,6 @@ void SlabRing::fail(std::uint64_t batch, std::size_t position, std::exception_pt
   const bool earlier = !failure_ || batch < failure_->batch ||
                        (batch == failure_->batch && position < failure_->position);
   if (earlier) failure_ = Failure{batch, position, std::move(error)};
-  work_.notify_all();
 }
 
 }  // namespace slipstream

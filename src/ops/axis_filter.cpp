@@ -8,6 +8,8 @@ namespace {
 
 std::int64_t even(std::int64_t n) { return n + n % 2; }
 
+std::int64_t round_up_half(double x) { return static_cast<std::int64_t>(std::floor(x + 0.5)); }
+
 }  // namespace
 
 AxisFilter::AxisFilter(std::int64_t in, std::int64_t out)
@@ -28,8 +30,8 @@ void AxisFilter::place(std::byte* memory) {
 void AxisFilter::weigh(std::int64_t i) {
   const double per_reach = 1.0 / reach_;
   const double centre = (static_cast<double>(i) + 0.5) * scale_;
-  const auto begin = std::max<std::int64_t>(static_cast<std::int64_t>(centre - reach_ + 0.5), 0);
-  const auto end = std::min(static_cast<std::int64_t>(centre + reach_ + 0.5), in_);
+  const auto begin = std::max<std::int64_t>(round_up_half(centre - reach_), 0);
+  const auto end = std::min(round_up_half(centre + reach_), in_);
   const auto triangle = [&](std::int64_t at) {
     const double distance = (static_cast<double>(at) - centre + 0.5) * per_reach;
     return std::max(0.0, 1.0 - std::abs(distance));
@@ -42,7 +44,7 @@ void AxisFilter::weigh(std::int64_t i) {
   std::int16_t* high = halves_ + 2 * taps_ * i;
   std::int16_t* low = high + taps_;
   for (std::int64_t at = begin; at < end; ++at) {
-    const auto weight = static_cast<int>(0.5 + triangle(at) / sum * (1 << kFractionBits));
+    const auto weight = round_up_half(triangle(at) / sum * (1 << kFractionBits));
     *high++ = static_cast<std::int16_t>(weight >> kLowBits);
     *low++ = static_cast<std::int16_t>(weight & ((1 << kLowBits) - 1));
   }

@@ -64,7 +64,8 @@ class Execution final : public Work {
     const RunOptions& options;
     std::vector<LaneBinding> lanes;
     Loader* loader = nullptr;             ///< where the copy step takes batches
-    std::span<const std::unique_ptr<Mark>> slab_marks;  ///< a mark a slab, outlives the loader
+    /// One a slab of the loader; they live as long as it does, for its workers wait for them.
+    std::span<const std::unique_ptr<Mark>> slab_marks;
     std::span<const at::Tensor> parameters;   ///< of the training stage
     std::span<const Fields> cached;           ///< instead of the steps left out; may be empty
     std::uint64_t first_step = 0;

@@ -23,13 +23,6 @@ std::string gib(double bytes) {
   return text;
 }
 
-std::string key_of(const Plan& plan, const std::vector<LaneBinding>& lanes) {
-  std::string key = std::to_string(plan.schedule.depth);
-  for (const LaneBinding& lane : lanes)
-    for (const DeviceStep& step : lane.steps) key += "," + step.name;
-  return key;
-}
-
 std::size_t bytes_of(const Fields& fields) {
   std::size_t bytes = 0;
   for (const auto& field : fields) bytes += field.second.nbytes();
@@ -45,44 +38,66 @@ Batch zero_batch(const DeviceSlab& slab) {
 
 }  // namespace
 
+std::string key_of(const Plan& plan, const std::vector<LaneBinding>& lanes) {
+  std::string key = std::to_string(plan.schedule.depth) +
+                    (plan.schedule.driver == Driver::threaded ? " threads" : " thread");
+  for (const LaneBinding& lane : lanes)
+    for (const DeviceStep& step : lane.steps) 
+      key += (&step == &lane.steps.front() ? "; " : ", ") + step.name;
+  return key;
+}
+
 std::size_t Trainer::Impl::warm_lanes(const Plan& plan, const std::vector<LaneBinding>& lanes) {
   const bool feeds = lanes.front().steps.front().kind == DeviceStep::Kind::copy;
   if (!context.device().is_cuda() || lanes.size() < 2 || !feeds) return 0;
   const auto known = warmed_.find(key_of(plan, lanes));
   if (known != warmed_.end()) return known->second;
 
+  if (numerics.autotune) fill_lanes(plan, lanes);  // cuDNN's trials are not part of the need
+  c10::cuda::CUDACachingAllocator::emptyCache();
+  const std::size_t before = reserved_bytes(context.device());
+  const std::size_t slot_bytes = fill_lanes(plan, lanes);
+  const std::size_t grown = reserved_bytes(context.device()) - before;
+  return warmed_[key_of(plan, lanes)] = grown - std::min(grown, slot_bytes);
+}
+
+std::size_t Trainer::Impl::fill_lanes(const Plan& plan, const std::vector<LaneBinding>& lanes) {
   const SlabLayout layout = Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(),
                                                 pipeline.options().batch_size);
-  const std::size_t before = reserved_bytes(context.device());
   const at::NoGradGuard no_gradients;
   std::vector<DeviceSlab> slabs;
   Batch batch;
   std::size_t slot_bytes = layout.bytes;
   for (std::size_t k = 0; k + 1 < lanes.size(); ++k) {
     const Context::CurrentLane current(context, *lanes[k].lane);
+    if (k == 0) {
+      for (std::size_t slot = 0; slot < plan.schedule.depth; ++slot)
+        slabs.push_back(DeviceSlab::make(layout, context.device()));
+      batch = zero_batch(slabs.front());
+    }
     std::deque<Fields> held;
     for (std::size_t turn = 0; turn <= plan.schedule.depth; ++turn) {
-      if (turn < plan.schedule.depth && k == 0)
-        slabs.push_back(DeviceSlab::make(layout, context.device()));
-      if (k == 0 && turn == 0) batch = zero_batch(slabs.back());
-      Batch fields = batch;
-      for (const DeviceStep& step : lanes[k].steps) {
-        if (step.kind != DeviceStep::Kind::frozen) continue;
-        const StageScope scope(numerics, context.device(), step.name);
-        step.frozen->run(fields);
-      }
-      Fields made;
-      for (const auto& [name, tensor] : fields.fields())
-        if (!batch.contains(name)) made.emplace_back(name, tensor);
       if (held.size() == plan.schedule.depth) held.pop_front();
-      held.push_back(std::move(made));
+      held.push_back(run_frozen(lanes[k].steps, batch));
     }
     lanes[k].lane->synchronize();
     slot_bytes += bytes_of(held.back());
     for (const auto& [name, tensor] : held.back()) batch.set(name, tensor);
   }
-  const std::size_t grown = reserved_bytes(context.device()) - before;
-  return warmed_[key_of(plan, lanes)] = grown - std::min(grown, slot_bytes);
+  return slot_bytes;
+}
+
+Fields Trainer::Impl::run_frozen(const std::vector<DeviceStep>& steps, Batch batch) {
+  const Batch before = batch;
+  for (const DeviceStep& step : steps) {
+    if (step.kind != DeviceStep::Kind::frozen) continue;
+    const StageScope scope(numerics, context.device(), step.name);
+    step.frozen->run(batch);
+  }
+  Fields made;
+  for (const auto& [name, tensor] : batch.fields())
+    if (!before.contains(name) || !before.at(name).is_same(tensor)) made.emplace_back(name, tensor);
+  return made;
 }
 
 std::size_t Trainer::Impl::peak_of_batch(std::size_t batch_size) {

@@ -149,7 +149,7 @@ Plan make_plan(const std::string& mode, const std::vector<std::string>& steps, D
   }
   lanes.back().priority = kTrainingPriority;
   plan.schedule.depth = lanes.size() + (serial || cpu ? 0 : 1);
-  plan.schedule.driver = cpu && lanes.size() > 1 ? Driver::threaded : Driver::interleaved;
+  plan.schedule.driver = Driver::threaded;
   plan.numerics.deterministic |= cpu;
   plan.numerics.autotune &= !plan.numerics.deterministic;
   return plan;

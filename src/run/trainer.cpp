@@ -152,12 +152,8 @@ std::vector<Fields> Trainer::Impl::fill_cache(const Plan& plan, const Cut& cut) 
     loader->release(host, nullptr);
     Batch batch(position + item);
     for (const auto& [name, tensor] : slab.fields) batch.set(name, tensor);
-    for (const DeviceStep& step : steps) {
-      if (step.kind != DeviceStep::Kind::frozen) continue;
-      const StageScope scope(numerics, context.device(), step.name);
-      step.frozen->run(batch);
-    }
     cache.push_back(batch.fields());
+    for (auto& field : run_frozen(steps, batch)) cache.back().push_back(std::move(field));
   }
   lane.synchronize();
   return cache;
@@ -218,14 +214,14 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
     const std::size_t extra_bytes = warm_lanes(plan, lanes);
     reset_peak(context.device());
     execution.emplace(Execution::Setup{pipeline, context, plan, options, lanes, loader, slab_marks_,
-                                       parameters, cached, position, numerics.autotune && !tuned});
+                                       parameters, cached, position, numerics.autotune && !tuned.contains(key_of(plan, lanes))});
     schedule.emplace(lane_pointers, plan.schedule.depth, plan.schedule.run_ahead, *execution,
                      &probe);
     const auto start = Clock::now();
     const std::uint64_t steps =
         schedule->run(options.steps, plan.schedule.driver, context.threads(), options.stop);
     const double wall_s = std::chrono::duration<double>(Clock::now() - start).count();
-    tuned = true;
+    tuned.insert(key_of(plan, lanes));
     RunResult result = collect(plan, options, *execution, steps, wall_s, before);
     result.memory.predicted_extra_bytes = extra_bytes;
     if (!options.last_step.empty() && !options.cut) loader_.reset();

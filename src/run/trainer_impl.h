@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,9 @@
 #include "slipstream/trainer.h"
 
 namespace slipstream {
+
+/// Names what is warmed up together: lanes, their steps and threads, and the depth.
+std::string key_of(const Plan& plan, const std::vector<LaneBinding>& lanes);
 
 struct Trainer::Impl {
   Impl(Pipeline pipeline, Context& context, const Plan::Numerics& numerics);
@@ -20,7 +24,7 @@ struct Trainer::Impl {
   std::vector<at::Tensor> persistent;  ///< parameters and buffers of the training stage
   std::uint64_t position = 0;
   std::uint64_t loss_digest = 0;
-  bool tuned = false;                  ///< cuDNN has measured its algorithms
+  std::set<std::string> tuned;         ///< lanes whose threads have let cuDNN measure
 
   RunResult run(const Plan& plan, const RunOptions& options);
   State state() const;
@@ -58,6 +62,9 @@ struct Trainer::Impl {
   /// Runs every lane but the last on its own until its memory is warm and cuDNN has tuned, and
   /// returns what PyTorch's allocator took for it: what the plan needs beyond serial.
   std::size_t warm_lanes(const Plan& plan, const std::vector<LaneBinding>& lanes);
+  /// Fills `depth` slots of every lane but the last, from a batch of zeros; returns a slot's bytes.
+  std::size_t fill_lanes(const Plan& plan, const std::vector<LaneBinding>& lanes);
+  Fields run_frozen(const std::vector<DeviceStep>& steps, Batch batch);
   /// What fits instead, in words. Runs small batches to find out; trains nothing.
   std::string memory_advice(const Plan& plan);
   std::size_t peak_of_batch(std::size_t batch_size);
@@ -67,7 +74,7 @@ struct Trainer::Impl {
   void wait_for_caller(const Plan& plan);
   void synchronize() const;
 
-  std::vector<std::unique_ptr<Mark>> slab_marks_;  ///< before the loader, whose threads wait for them
+  std::vector<std::unique_ptr<Mark>> slab_marks_;  ///< outlive the loader, whose workers wait for them
   std::unique_ptr<Loader> loader_;
   LoaderKey loader_key_;
   std::map<std::string, std::size_t> warmed_;  ///< bytes that warm_lanes took, by plan

@@ -1,3 +1,7 @@
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/ops/cudnn_convolution_relu.h>
+#include <ATen/ops/relu.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
@@ -23,18 +27,35 @@ std::int64_t levels_of(std::int64_t image_size) {
 /// doubling.
 struct EncoderImpl : torch::nn::Module {
   explicit EncoderImpl(std::int64_t levels) {
-    layers->push_back(torch::nn::Conv2d(torch::nn::Conv2dOptions(3, kFirstChannels, 1)));
-    for (std::int64_t level = 0, channels = kFirstChannels; level < levels; ++level, channels *= 2) {
-      layers->push_back(torch::nn::ReLU());
-      layers->push_back(
-          torch::nn::Conv2d(torch::nn::Conv2dOptions(channels, channels * 2, 2).stride(2)));
-    }
-    register_module("layers", layers);
+    add(torch::nn::Conv2dOptions(3, kFirstChannels, 1));
+    for (std::int64_t level = 0; level < levels; ++level)
+      add(torch::nn::Conv2dOptions(kFirstChannels << level, kFirstChannels << (level + 1), 2)
+              .stride(2));
   }
 
-  at::Tensor forward(const at::Tensor& images) { return layers->forward(images.to(at::kFloat)); }
+  at::Tensor forward(const at::Tensor& images) {
+    at::Tensor x = images.to(at::kFloat);
+    for (std::size_t i = 0; i + 1 < layers.size(); ++i) x = convolve_and_rectify(x, layers[i]);
+    return layers.back()->forward(x);
+  }
 
-  torch::nn::Sequential layers;
+  std::vector<torch::nn::Conv2d> layers;
+
+ private:
+  void add(const torch::nn::Conv2dOptions& options) {
+    layers.push_back(
+        register_module("conv" + std::to_string(layers.size()), torch::nn::Conv2d(options)));
+  }
+
+  /// On a GPU one cuDNN call, which does not promise deterministic algorithms.
+  static at::Tensor convolve_and_rectify(const at::Tensor& x, torch::nn::Conv2d& layer) {
+    const bool fused = x.is_cuda() && !at::globalContext().deterministicAlgorithms() &&
+                       !at::autocast::is_autocast_enabled(at::kCUDA);
+    if (!fused) return at::relu(layer->forward(x));
+    const std::int64_t stride = layer->options.stride()->at(0);
+    return at::cudnn_convolution_relu(x, layer->weight, layer->bias, {stride, stride}, {0, 0},
+                                      {1, 1}, 1);
+  }
 };
 TORCH_MODULE(Encoder);
 

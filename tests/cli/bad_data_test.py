@@ -52,7 +52,7 @@ class FileTest(ProgramTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.good = make_data(cls.folder / "good", samples=4)
+        cls.good = make_data(cls.folder / "good", samples=8)
 
     def setUp(self):
         self.data = self.folder / self.id().rsplit(".", 1)[-1]
@@ -60,55 +60,56 @@ class FileTest(ProgramTest):
         self.image = self.data / "images" / "000002.jpg"
         self.mask = self.data / "masks" / "000002.png"
 
-    def fail(self, says, code=FAILED, more=()):
+    def expect_failure(self, says, code=FAILED, more=()):
         for plan in ("serial", "pipelined"):
             self.expect(code, "train", "segmentation", *TINY, "--data", self.data, "--plan", plan,
                         "--steps", "2", *more, says=says)
 
     def test_an_image_without_a_mask(self):
         self.mask.unlink()
-        self.fail(says=["000002", "without masks/NAME.png"], code=FAILED)
+        self.expect_failure(says=["000002", "without masks/NAME.png"], code=FAILED)
 
     def test_a_mask_without_an_image(self):
         self.image.unlink()
-        self.fail(says=["000002", "without images/NAME"], code=FAILED)
+        self.expect_failure(says=["000002", "without images/NAME"], code=FAILED)
 
     def test_a_mask_of_another_size(self):
         self.mask.write_bytes(png(8, 4, bytes(32)))
-        self.fail(says=["000002.png", "8 x 4", "16 x 16", "step 'read'"])
+        self.expect_failure(says=["000002.png", "8 x 4", "16 x 16", "step 'read'"])
 
     def test_a_truncated_image(self):
         self.image.write_bytes(self.image.read_bytes()[:-100])
-        self.fail(says=["000002.jpg", "step 'decode'"])
+        self.expect_failure(says=["000002.jpg", "step 'decode'"])
 
     def test_a_truncated_mask(self):
         self.mask.write_bytes(self.mask.read_bytes()[:-20])
-        self.fail(says=["000002", "step 'decode'"])
+        self.expect_failure(says=["000002", "step 'decode'"])
 
     def test_a_corrupt_image(self):
         self.image.write_bytes(b"this is no image")
-        self.fail(says=["000002.jpg", "neither JPEG nor PNG"])
+        self.expect_failure(says=["000002.jpg", "neither JPEG nor PNG"])
 
     def test_an_empty_file(self):
         self.image.write_bytes(b"")
-        self.fail(says=["000002.jpg", "0 bytes"])
+        self.expect_failure(says=["000002.jpg", "0 bytes"])
 
     def test_a_decompression_bomb(self):
         self.image.unlink()
         self.image.with_suffix(".png").write_bytes(png(60000, 60000))
         self.mask.write_bytes(png(60000, 60000))
-        self.fail(says=["000002.png", "60000 x 60000", "limit"])
+        self.expect_failure(says=["000002.png", "60000 x 60000", "limit"])
 
     def test_a_label_outside_the_classes(self):
         self.mask.write_bytes(png(16, 16, bytes(255) + b"\x0b"))
-        self.fail(says=["000002", "class 11", "10 classes"])
+        self.expect_failure(says=["000002", "class 11", "10 classes"])
 
     def test_fewer_classes_than_the_labels_have(self):
         self.mask.write_bytes(png(16, 16, bytes([9]) * 256))
-        self.fail(says=["3 classes"], more=["--classes", "3"])
+        self.expect_failure(says=["3 classes"], more=["--classes", "3"])
 
     def test_a_batch_larger_than_the_data_set(self):
-        self.fail(says=["batch", "64", "4 "], code=REFUSED, more=["--batch-size", "64"])
+        self.expect_failure(says=["batch size 64", "at most 8"], code=REFUSED,
+                            more=["--batch-size", "64"])
 
 
 if __name__ == "__main__":

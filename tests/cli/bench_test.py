@@ -3,22 +3,24 @@
 import unittest
 import xml.etree.ElementTree as xml
 
-from program import DONE, FAILED, ProgramTest, read_json
+from program import DONE, ProgramTest, read_json
 
-TINY = ["segmentation", "--device", "cpu", "--image-size", "16", "--batch-sizes", "2,4",
-        "--steps", "8", "--repeats", "1", "--seconds", "0.2", "--workers", "1"]
+TINY = ["segmentation", "--device", "cpu", "--image-size", "16", "--steps", "8",
+        "--repeats", "1", "--seconds", "0.2", "--workers", "1"]
 
 
 class BenchTest(ProgramTest):
     def test_rows_for_each_plan_and_lane(self):
         json, svg = self.folder / "bench.json", self.folder / "bench.svg"
-        self.expect(DONE, "bench", *TINY, "--json", json, "--svg", svg,
-                    says=["serial", "pipelined", "alone:decode"])
+        self.expect(DONE, "bench", *TINY, "--batch-sizes", "2,4", "--json", json, "--svg", svg,
+                    says=["serial", "pipelined", "alone:copy"])
         report = read_json(json)
         self.assertEqual((report["schema"], report["version"]), ("slipstream.bench", 1))
         rows = {(row["batch_size"], row["plan"]): row for row in report["rows"]}
-        plans = ["serial", "pipelined", "alone:copy", "alone:encode", "alone:decode"]
+        plans = [plan for size, plan in rows if size == 2]
+        self.assertEqual(plans[:3], ["serial", "pipelined", "alone:copy"])
         self.assertEqual(list(rows), [(size, plan) for size in (2, 4) for plan in plans])
+        self.assertEqual(len(plans), 5)
         for (_, plan), row in rows.items():
             self.assertIsNone(row["error"])
             self.assertGreater(row["steps_per_second"]["value"], 0)

@@ -91,17 +91,20 @@ class BadValueTest(ProgramTest):
     def test_no_classes(self):
         self.refuse("--image-size", "16", "--classes", "0", says=["classes", "2 to 256"])
 
-    def test_no_steps(self):
-        self.refuse("--image-size", "16", "--steps", "0", says=["--steps", "at least 1"])
+    def test_counts_below_one(self):
+        for option in ("--steps", "--batch-size", "--workers", "--image-size", "--lr"):
+            for value in ("0", "-4"):
+                self.refuse(option, value, says=[option, value])
 
-    def test_empty_batch(self):
-        self.refuse("--image-size", "16", "--batch-size", "0", says=["batch size", "at least 1"])
+    def test_negative_seed(self):
+        self.refuse("--seed", "-1", says=["--seed", "-1"])
 
-    def test_negative_batch(self):
-        self.refuse("--batch-size", "-4", says=["--batch-size"])
+    def test_an_option_given_twice(self):
+        self.refuse("--seed", "1", "--seed", "2", says=["--seed"])
 
     def test_batch_larger_than_the_data_set(self):
-        self.refuse("--image-size", "16", "--batch-size", "5000", says=["5000", "1024"])
+        self.refuse("--image-size", "16", "--batch-size", "5000",
+                    says=["batch size 5000", "at most 1024"])
 
     def test_bench_that_measures_nothing(self):
         for option in ("--steps", "--repeats", "--seconds"):
@@ -172,8 +175,9 @@ class PlanFileTest(ProgramTest):
     def test_all_problems_at_once(self):
         plan = read_json(self.plan)
         plan["schedule"]["depth"] = 1
-        plan["schedule"]["lanes"][1]["steps"] = ["encoed"]
-        self.refuse(json.dumps(plan), says=["schedule.depth is 1", "did you mean 'encode'?"])
+        step = plan["schedule"]["lanes"][1]["steps"].pop()
+        plan["schedule"]["lanes"][1]["steps"] = [step + "s"]
+        self.refuse(json.dumps(plan), says=["schedule.depth is 1", f"did you mean '{step}'?"])
 
     def test_a_file_that_does_not_exist(self):
         self.expect(REFUSED, "train", "segmentation", *TINY, "--plan", self.folder / "no.json",

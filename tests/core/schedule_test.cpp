@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <map>
 #include <thread>
 
 #include "core/patience.h"
-#include "core/payload.h"
 #include "core/test_lanes.h"
 
 namespace slipstream::test {
@@ -97,17 +97,6 @@ TEST_P(ScheduleTest, WorkIsExecutedInTheOrderThatTheWaitsPromise) {
         EXPECT_LT(done[last_][batch - GetParam().depth], dropped[lane][batch]);
       }
     }
-  }
-}
-
-TEST_P(ScheduleTest, PayloadEqualsSerialUnderRandomDelays) {
-  CpuRig<PlainCell> rig(GetParam().kind, GetParam().lanes, GetParam().depth);
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-    RecordProperty("seed", std::to_string(seed));
-    const ScheduleProbe delays = random_delays(rig, seed);
-    const PayloadRun run{.driver = GetParam().driver, .depth = GetParam().depth, .run_ahead = seed};
-    EXPECT_EQ(run_payload(rig, threads_, run, &delays), serial_digest(run.batches))
-        << "seed " << seed;
   }
 }
 
@@ -234,7 +223,11 @@ class RunAhead : public ::testing::TestWithParam<std::tuple<Driver, std::size_t>
 INSTANTIATE_TEST_SUITE_P(All, RunAhead,
                          ::testing::Combine(::testing::Values(Driver::interleaved,
                                                               Driver::threaded),
-                                            ::testing::Values(1, 3)));
+                                            ::testing::Values(1, 3)),
+                         [](const auto& test) {
+                           return driver_name(std::get<0>(test.param)) + "_" +
+                                  std::to_string(std::get<1>(test.param));
+                         });
 
 TEST_P(RunAhead, TheHostIsNeverMoreThanDepthAndRunAheadInFront) {
   const auto [driver, run_ahead] = GetParam();
@@ -266,12 +259,11 @@ TEST_P(RunAhead, TheHostIsNeverMoreThanDepthAndRunAheadInFront) {
   EXPECT_EQ(result.get(), kBatches);
 }
 
-class Overlap : public ::testing::TestWithParam<std::tuple<Kind, Driver>> {
+class Overlap : public ::testing::TestWithParam<Combo> {
  protected:
   // Lane 1's part of batch n returns only after lane 0's part of batch n + 1 has begun.
   void run(std::size_t lane_count, std::chrono::milliseconds patience) {
-    const auto [kind, driver] = GetParam();
-    TestLanes lanes(kind, lane_count);
+    TestLanes lanes(GetParam().kind, lane_count);
     HookedWork work;
     LaneThreads threads;
     Counter begun;
@@ -284,18 +276,14 @@ class Overlap : public ::testing::TestWithParam<std::tuple<Kind, Driver>> {
       if (lane + 1 == lane_count) lanes.enqueue(lane, [&train, batch] { train(batch); });
     };
     Schedule schedule(lanes.all(), 2, 1, work);
-    EXPECT_EQ(schedule.run(kBatches, driver, threads), kBatches);
+    EXPECT_EQ(schedule.run(kBatches, GetParam().driver, threads), kBatches);
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(All, Overlap,
-                         ::testing::Combine(::testing::Values(Kind::host, Kind::fake),
-                                            ::testing::Values(Driver::interleaved,
-                                                              Driver::threaded)));
+INSTANTIATE_TEST_SUITE_P(All, Overlap, ::testing::ValuesIn(combos({2}, {0})), kComboName);
 
 TEST_P(Overlap, TwoLanesWorkAtTheSameTime) {
-  const auto [kind, driver] = GetParam();
-  if (kind == Kind::host && driver == Driver::interleaved) {
+  if (GetParam().kind == Kind::host && GetParam().driver == Driver::interleaved) {
     EXPECT_THROW(run(2, std::chrono::milliseconds(20)), TimedOut);  // one host thread
   } else {
     run(2, kPatience);
@@ -303,7 +291,7 @@ TEST_P(Overlap, TwoLanesWorkAtTheSameTime) {
 }
 
 TEST_P(Overlap, OneLaneDoesNot) {
-  if (std::get<0>(GetParam()) == Kind::host) {
+  if (GetParam().kind == Kind::host) {
     EXPECT_THROW(run(1, std::chrono::milliseconds(20)), TimedOut);
   } else {
     EXPECT_THROW(run(1, std::chrono::milliseconds(20)), DeviceLost);

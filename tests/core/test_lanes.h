@@ -76,6 +76,10 @@ struct HookedWork final : Work {
   }
 };
 
+inline std::string driver_name(Driver driver) {
+  return driver == Driver::threaded ? "threaded" : "interleaved";
+}
+
 /// What the schedule's tests are repeated over.
 struct Combo {
   Kind kind;
@@ -83,9 +87,8 @@ struct Combo {
   std::size_t lanes, depth;
 
   std::string name() const {
-    return std::string(kind == Kind::host ? "host" : "fake") +
-           (driver == Driver::threaded ? "_threaded_" : "_interleaved_") + std::to_string(lanes) +
-           "_lanes_depth_" + std::to_string(depth);
+    return (kind == Kind::host ? "host_" : "fake_") + driver_name(driver) + "_" +
+           std::to_string(lanes) + "_lanes_depth_" + std::to_string(depth);
   }
 };
 
@@ -96,12 +99,14 @@ inline std::ostream& operator<<(std::ostream& out, const Combo& combo) {
 /// Names the tests of a suite over combos.
 inline constexpr auto kComboName = [](const auto& test) { return test.param.name(); };
 
-inline std::vector<Combo> combos() {
+/// `spare`: by how much the depth exceeds the number of lanes.
+inline std::vector<Combo> combos(const std::vector<std::size_t>& lane_counts = {1, 2, 3, 4},
+                                 const std::vector<std::size_t>& spare = {0, 2}) {
   std::vector<Combo> all;
   for (Kind kind : {Kind::host, Kind::fake})
     for (Driver driver : {Driver::interleaved, Driver::threaded})
-      for (std::size_t lanes = 1; lanes <= 4; ++lanes)
-        for (std::size_t depth : {lanes, lanes + 2}) all.push_back({kind, driver, lanes, depth});
+      for (std::size_t lanes : lane_counts)
+        for (std::size_t more : spare) all.push_back({kind, driver, lanes, lanes + more});
   return all;
 }
 

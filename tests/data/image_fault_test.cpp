@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <algorithm>
 
@@ -84,6 +85,32 @@ TEST(DecodeFaults, EveryChangedByteOfPngPixelsIsFound) {
     File file = good;
     file[at] ^= std::byte{0x10};
     EXPECT_THAT(decode_error(file), StartsWith("Error: broken PNG: ")) << at;
+  }
+}
+
+// Makes the checksum right of the chunk whose name is at `chunk`.
+void sign(File& file, std::size_t chunk, std::size_t data_bytes) {
+  const auto* from = reinterpret_cast<const Bytef*>(&file[chunk]);
+  const auto crc = static_cast<unsigned>(::crc32(0, from, static_cast<uInt>(4 + data_bytes)));
+  put(file, chunk + 4 + data_bytes, {crc >> 24, crc >> 16 & 0xff, crc >> 8 & 0xff, crc & 0xff});
+}
+
+TEST(DecodeFaults, PngPixelsWithAWrongChecksumOfTheirOwnAreAnError) {
+  File file = image_record("grey_8.png").file;
+  const std::size_t chunk = find(file, {'I', 'D', 'A', 'T'});
+  const std::size_t bytes = std::to_integer<std::size_t>(file[chunk - 1]);
+  file[chunk + 4 + bytes - 1] ^= std::byte{0x01};
+  sign(file, chunk, bytes);
+  EXPECT_THAT(decode_error(file), StartsWith("Error: broken PNG: IDAT"));
+  EXPECT_THAT(mask_error(file), StartsWith("Error: broken PNG: IDAT"));
+}
+
+TEST(DecodeFaults, APngOfFewerOrMoreRowsThanItsDataIsAnError) {
+  for (const unsigned height : {12, 14}) {
+    File file = png_of_size(height, 21);
+    sign(file, 12, 13);
+    EXPECT_THAT(decode_error(file), StartsWith("Error: broken PNG: ")) << height;
+    EXPECT_THAT(mask_error(file), StartsWith("Error: broken PNG: ")) << height;
   }
 }
 

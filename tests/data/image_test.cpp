@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "data/image_records.h"
 #include "support/thrown.h"
 
@@ -12,9 +10,6 @@ namespace slipstream {
 namespace {
 
 using testing::HasSubstr;
-using testing::Pointwise;
-
-MATCHER(IsWithinOneLevelOf, "") { return std::abs(std::get<0>(arg) - std::get<1>(arg)) <= 1; }
 
 TEST(DecodeRgb, GivesThePixelsOfEveryKindOfFile) {
   const std::vector<ImageRecord> records = image_records();
@@ -25,17 +20,6 @@ TEST(DecodeRgb, GivesThePixelsOfEveryKindOfFile) {
     ASSERT_NO_THROW(decode_rgb(record.file, {}, out));
     EXPECT_EQ(out.view().shape, Shape({record.shape[0], record.shape[1], 3}));
     EXPECT_EQ(out.view().dtype, DType::u8);
-    EXPECT_THAT(levels_of(out), Pointwise(IsWithinOneLevelOf(), record.rgb));
-  }
-}
-
-TEST(DecodeRgb, EqualsPillowBitForBit) {
-  for (const char* name : {"rgb_444.jpg", "rgb_422.jpg", "rgb_420.jpg", "progressive.jpg",
-                           "restarts.jpg", "grey.jpg", "quality_1.jpg"}) {
-    SCOPED_TRACE(name);
-    const ImageRecord record = image_record(name);
-    HostArray out;
-    decode_rgb(record.file, {}, out);
     EXPECT_EQ(levels_of(out), record.rgb);
   }
 }

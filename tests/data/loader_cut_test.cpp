@@ -91,6 +91,22 @@ TEST_P(LoaderCut, TheFirstItemThatFailsIsNamed) {
 
 INSTANTIATE_TEST_SUITE_P(AfterEachStep, LoaderCut, testing::Range<std::size_t>(0, 5));
 
+TEST(LoaderCutBeforeARandomStep, DrawsAreKeyedByTheCachedSampleAndTheEpoch) {
+  LoaderOptions options = cut_after("decode", 2);
+  options.batch_size = 1;
+  options.shuffle = false;
+  Loader loader(std::make_shared<TestSet>(3), {{"one", Brighten{}}}, options);
+  for (std::uint64_t number = 0; number < 12; ++number) {
+    const HostBatch batch = loader.next();
+    const std::uint64_t sample = number % 2;
+    const std::uint32_t by =
+        RandomStream({.seed = 1, .epoch = batch.epoch, .sample = sample}).below(256);
+    const auto expected = std::to_integer<std::uint32_t>(pixel_of(sample, 0)) + by;
+    EXPECT_EQ(batch.data[0], static_cast<std::byte>(expected)) << number;
+    loader.release(batch, nullptr);
+  }
+}
+
 TEST(LoaderCutAfterCollate, SlabsAreGivenInTurnWithoutWorkers) {
   LoaderOptions options = cut_after("collate", 3);
   options.first_batch = 4;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "data/loader_fixture.h"
@@ -70,6 +71,28 @@ TEST(LoaderFault, TheFirstFailureInOrderWinsThoughALaterOneHappensFirst) {
   Loader loader(dataset, no_transforms(), kInOrder);
   loader.release(loader.next(), nullptr);
   EXPECT_THAT(message_of_next(loader), HasSubstr("sample 5 (images/5.jpg, epoch 0, batch 1)"));
+}
+
+TEST(LoaderFault, AFailureThatFollowsDoesNotReplaceTheFirst) {
+  const auto dataset = std::make_shared<TestSet>(16);
+  Gate later_began;
+  Gate earlier_fails;
+  dataset->on_read = [&](std::size_t index) {
+    if (index == 5) {
+      later_began.wait();
+      earlier_fails.open();
+      throw Error("first");
+    }
+    if (index == 7) {
+      later_began.open();
+      earlier_fails.wait();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      throw Error("second");
+    }
+  };
+  Loader loader(dataset, no_transforms(), kInOrder);
+  loader.release(loader.next(), nullptr);
+  EXPECT_THAT(message_of_next(loader), HasSubstr("sample 5 "));
 }
 
 TEST(LoaderFault, SameErrorForAnyNumberOfWorkers) {

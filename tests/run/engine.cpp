@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "slipstream/cuda.h"
+#include "slipstream/resize.h"
 
 namespace slipstream::test {
 namespace {
@@ -74,13 +75,15 @@ Pipeline tiny_pipeline(const Tiny& tiny) {
   if (dataset == nullptr) {
     SyntheticOptions synthetic;
     synthetic.samples = tiny.samples;
-    synthetic.size = tiny.size;
+    synthetic.size = tiny.stored_size > 0 ? tiny.stored_size : tiny.size;
     synthetic.classes = tiny.classes;
     synthetic.seed = tiny.seed;
     dataset = synthetic_segmentation(synthetic);
   }
-  Pipeline declared = pipeline(dataset, {.batch_size = tiny.batch_size, .seed = tiny.seed})
-                          .stage("encode", frozen(encoder, "image", "features"));
+  Pipeline declared = pipeline(dataset, {.batch_size = tiny.batch_size, .seed = tiny.seed});
+  if (tiny.stored_size > 0)
+    declared = std::move(declared).transform("resize", Resize{tiny.size, tiny.size});
+  declared = std::move(declared).stage("encode", frozen(encoder, "image", "features"));
   for (const auto& [name, function] : tiny.extra)
     declared = std::move(declared).stage(name, frozen(function));
   return std::move(declared).train(

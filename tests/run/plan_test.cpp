@@ -37,7 +37,7 @@ TEST(MakePlan, SerialIsOneLaneOnTheTrainingLanesPriority) {
   EXPECT_EQ(plan.schedule.lanes[0].priority,
             plan_for("pipelined", DeviceKind::cuda).schedule.lanes.back().priority);
   EXPECT_EQ(plan.schedule.depth, 1u);
-  EXPECT_EQ(plan.schedule.driver, Driver::interleaved);
+  EXPECT_EQ(plan.schedule.driver, Driver::threaded);
   EXPECT_TRUE(plan.schedule.pinned);
 }
 
@@ -49,7 +49,7 @@ TEST(MakePlan, PipelinedHasALaneForEachStepAndTheTrainingLaneFirst) {
   EXPECT_GT(plan.schedule.lanes[2].priority, plan.schedule.lanes[0].priority);
   EXPECT_EQ(plan.schedule.depth, 4u);
   EXPECT_EQ(plan.schedule.workers, 8u);
-  EXPECT_EQ(plan.schedule.driver, Driver::interleaved);
+  EXPECT_EQ(plan.schedule.driver, Driver::threaded);
 }
 
 TEST(MakePlan, CpuLanesAreThreadsAndDeterministic) {
@@ -59,7 +59,7 @@ TEST(MakePlan, CpuLanesAreThreadsAndDeterministic) {
   EXPECT_FALSE(plan.schedule.pinned);
   EXPECT_TRUE(plan.numerics.deterministic);
   EXPECT_FALSE(plan.numerics.autotune);
-  EXPECT_EQ(plan_for("serial", DeviceKind::cpu).schedule.driver, Driver::interleaved);
+  EXPECT_EQ(plan_for("serial", DeviceKind::cpu).schedule.driver, Driver::threaded);
 }
 
 TEST(MakePlan, DeterministicTurnsAutotuningOff) {

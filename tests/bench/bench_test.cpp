@@ -1,0 +1,119 @@
+#include "slipstream/bench.h"
+
+#include <gmock/gmock.h>
+
+#include "support/thrown.h"
+
+namespace slipstream {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+class BenchTest : public testing::Test {
+ protected:
+  BenchTest() {
+    options_.batch_sizes = {2};
+    options_.steps = 12;
+    options_.repeats = 2;
+    options_.seconds = 0.2;
+    options_.numerics = make_plan("serial", {"copy", "train"}, DeviceKind::cpu, 1, {}).numerics;
+  }
+
+  std::vector<BenchRow> bench() {
+    return run_bench(
+        context_,
+        [](std::size_t batch_size) {
+          Options options;
+          options.image_size = 8;
+          options.classes = 5;
+          options.batch_size = batch_size;
+          return make_pipeline(built_in_workloads(), "segmentation", options);
+        },
+        options_);
+  }
+
+  static std::vector<std::string> plans_of(const std::vector<BenchRow>& rows) {
+    std::vector<std::string> plans;
+    for (const BenchRow& row : rows) plans.push_back(row.plan);
+    return plans;
+  }
+
+  Context context_{"cpu"};
+  BenchOptions options_;
+};
+
+TEST_F(BenchTest, MeasuresPlansAndLanes) {
+  for (const char* input : {"loader", "host", "device"}) {
+    SCOPED_TRACE(input);
+    options_.input = input;
+    const auto rows = bench();
+    ASSERT_THAT(plans_of(rows),
+                ElementsAre("serial", "pipelined", "alone:copy", "alone:encode", "alone:decode"));
+    for (const BenchRow& row : rows) {
+      EXPECT_EQ(row.batch_size, 2U);
+      EXPECT_THAT(row.error, IsEmpty());
+      ASSERT_TRUE(row.steps_per_second.has_value());
+      EXPECT_GT(row.steps_per_second->value, 0);
+      EXPECT_LE(row.steps_per_second->low, row.steps_per_second->value);
+      EXPECT_GE(row.steps_per_second->high, row.steps_per_second->value);
+      const bool alone = row.plan.rfind("alone:", 0) == 0;
+      if (!alone) EXPECT_EQ(row.input, input);
+      EXPECT_EQ(row.gain.has_value(), !alone);
+      EXPECT_EQ(row.share_of_slowest_lane.has_value(), !alone);
+      EXPECT_EQ(row.overlap_efficiency.has_value(), row.plan == "pipelined");
+    }
+    EXPECT_DOUBLE_EQ(rows[0].gain->value, 1);
+    EXPECT_DOUBLE_EQ(rows[1].gain->value,
+                     rows[1].steps_per_second->value / rows[0].steps_per_second->value);
+  }
+}
+
+TEST_F(BenchTest, ABatchSizeThatCannotRunIsARowWithItsError) {
+  options_.batch_sizes = {5000, 2};
+  const auto rows = bench();
+  ASSERT_EQ(rows.size(), 6U);
+  EXPECT_EQ(rows[0].batch_size, 5000U);
+  EXPECT_THAT(rows[0].error, HasSubstr("5000"));
+  EXPECT_FALSE(rows[0].steps_per_second.has_value());
+  EXPECT_THAT(rows[1].error, IsEmpty());
+}
+
+TEST_F(BenchTest, UnknownInputsAndPlansAreRefused) {
+  options_.input = "hsot";
+  EXPECT_THAT(thrown_by([&] { bench(); }), HasSubstr("did you mean 'host'?"));
+  options_.input = "host";
+  options_.plans = {"serial", "pipelned"};
+  const std::string thrown = thrown_by([&] { bench(); });
+  EXPECT_THAT(thrown, StartsWith("Refused: "));
+  EXPECT_THAT(thrown, HasSubstr("did you mean 'pipelined'?"));
+}
+
+TEST_F(BenchTest, AnInterruptedBenchSaysSo) {
+  options_.stop = [] { return true; };
+  for (const BenchRow& row : bench()) {
+    EXPECT_EQ(row.error, "interrupted");
+    EXPECT_FALSE(row.steps_per_second.has_value());
+  }
+}
+
+TEST_F(BenchTest, AnInterruptedMeasurementIsNoError) {
+  int left = 40;
+  options_.stop = [&] { return --left < 0; };
+  for (const BenchRow& row : bench())
+    EXPECT_NE(row.error.empty(), !row.steps_per_second.has_value()) << row.plan;
+}
+
+TEST_F(BenchTest, TellsWhatItMeasures) {
+  std::vector<std::string> lines;
+  options_.say = [&](const std::string& line) { lines.push_back(line); };
+  bench();
+  ASSERT_EQ(lines.size(), 10U);
+  EXPECT_EQ(lines.front(), "batch size 2, round 1/2: serial");
+  EXPECT_EQ(lines.back(), "batch size 2, round 2/2: alone:decode");
+}
+
+}  // namespace
+}  // namespace slipstream

@@ -1,0 +1,258 @@
+#include <gmock/gmock.h>
+
+#include <torch/nn/modules/conv.h>
+
+#include "run/engine.h"
+#include "support/thrown.h"
+
+namespace slipstream::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr std::uint64_t kSteps = 12;
+
+class StageErrorTest : public EngineTest {
+ protected:
+  static std::vector<Plan> plans() {
+    return {serial_plan({"check"}),
+            plan_of({{"copy"}, {"encode"}, {"check"}, {"train"}}, Driver::interleaved, 5),
+            plan_of({{"copy"}, {"encode"}, {"check"}, {"train"}}, Driver::threaded, 4),
+            plan_of({{"copy", "encode", "check"}, {"train"}}, Driver::threaded, 3)};
+  }
+
+  /// Digest of a whole run that nothing interrupts.
+  std::uint64_t whole(const Tiny& tiny) {
+    failing_ = kNever;
+    return fresh_run(tiny, serial_plan({"check"}), steps(kSteps)).digest;
+  }
+
+  /// Fails once at `batch`, then goes on and must end where an undisturbed run ends.
+  void fail_and_go_on(const Tiny& tiny, const Plan& plan, std::uint64_t batch,
+                      const std::string& stage, std::uint64_t digest) {
+    SCOPED_TRACE(describe(plan) + ", failing at step " + std::to_string(batch));
+    const auto one = trainer(tiny);
+    failing_ = batch;
+    const std::string message = thrown_by([&] { one->run(plan, steps(kSteps)); });
+    EXPECT_THAT(message, StartsWith("Error: stage '" + stage + "' at step " +
+                                    std::to_string(batch) + ": no luck"));
+    EXPECT_LE(one->position(), batch);
+    failing_ = kNever;
+    const RunResult rest = one->run(plan, steps(kSteps - one->position()));
+    EXPECT_EQ(one->position(), kSteps);
+    EXPECT_EQ(rest.digest, digest);
+  }
+
+  void maybe_fail(std::uint64_t batch) const {
+    if (batch == failing_) throw std::runtime_error("no luck");
+  }
+
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+  std::uint64_t failing_ = kNever;
+};
+
+TEST_F(StageErrorTest, AStageAheadThatThrows) {
+  Tiny tiny;
+  tiny.extra = {{"check", [this](Batch& batch) { maybe_fail(batch.number()); }}};
+  const std::uint64_t digest = whole(tiny);
+  for (const Plan& plan : plans())
+    for (std::uint64_t batch : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{6}, kSteps - 1}) {
+      // The GPU's warm-up calls stages with a batch numbered 0 before the first step.
+      if (on_gpu() && batch == 0) continue;
+      fail_and_go_on(tiny, plan, batch, "check", digest);
+    }
+}
+
+TEST_F(StageErrorTest, ALossThatThrows) {
+  Tiny tiny;
+  tiny.extra = {{"check", [](Batch&) {}}};
+  tiny.loss = [this](const at::Tensor& output, const Batch& batch) {
+    maybe_fail(batch.number());
+    return output.square().mean();
+  };
+  const std::uint64_t digest = whole(tiny);
+  for (const Plan& plan : plans())
+    for (std::uint64_t batch : {std::uint64_t{0}, std::uint64_t{5}, kSteps - 1})
+      fail_and_go_on(tiny, plan, batch, "train", digest);
+}
+
+TEST_F(StageErrorTest, WhatIsNoExceptionIsReportedToo) {
+  Tiny tiny;
+  tiny.loss = [](const at::Tensor&, const Batch&) -> at::Tensor { throw 42; };
+  EXPECT_THAT(thrown_by([&] { fresh_run(tiny, serial_plan(), steps(1)); }),
+              StartsWith("Error: stage 'train' at step 0: an exception that is no std::exception"));
+}
+
+TEST_F(StageErrorTest, AFieldThatIsNotThere) {
+  Tiny tiny;
+  tiny.extra = {{"check", [](Batch& batch) { static_cast<void>(batch.at("imge")); }}};
+  EXPECT_THAT(thrown_by([&] { fresh_run(tiny, plans()[2], steps(3)); }),
+              AllOf(StartsWith("Error: "),
+                    HasSubstr("unknown batch field 'imge'; did you mean 'image'?")));
+}
+
+TEST_F(StageErrorTest, ALossThatIsNoScalar) {
+  Tiny tiny;
+  tiny.loss = [](const at::Tensor& output, const Batch&) { return output; };
+  const auto one = trainer(tiny);
+  for (int again = 0; again < 2; ++again)
+    EXPECT_THAT(thrown_by([&] { one->run(plan_of(kThreeLanes, Driver::threaded, 3), steps(3)); }),
+                StartsWith("Error: stage 'train' at step 0: "));
+  EXPECT_EQ(one->position(), 0U);
+}
+
+TEST_F(StageErrorTest, ProgressThatThrowsEndsTheRun) {
+  RunOptions options = steps(kSteps);
+  options.progress = [](const Progress& progress) {
+    if (progress.step == 3) throw std::runtime_error("enough");
+  };
+  const auto one = trainer({});
+  EXPECT_THAT(thrown_by([&] { one->run(plan_of(kThreeLanes, Driver::threaded, 3), options); }),
+              HasSubstr("enough"));
+  EXPECT_EQ(thrown_by([&] { one->run(serial_plan(), steps(3)); }), "nothing");
+}
+
+/// Sample `bad` cannot be read.
+class FaultyData final : public Dataset {
+ public:
+  explicit FaultyData(std::size_t bad) : bad_(bad), good_(synthetic_segmentation({32, 8, 5, 1})) {}
+  std::size_t size() const override { return good_->size(); }
+  std::vector<FieldSpec> fields() const override { return good_->fields(); }
+  void read(std::size_t index, Sample& out) const override {
+    if (index == bad_) throw Error("the disk is gone");
+    good_->read(index, out);
+  }
+  std::string name(std::size_t index) const override { return "item " + std::to_string(index); }
+
+ private:
+  std::size_t bad_;
+  std::shared_ptr<const Dataset> good_;
+};
+
+TEST_F(StageErrorTest, ASampleThatCannotBeReadIsNoFaultOfAStage) {
+  Tiny tiny;
+  tiny.dataset = std::make_shared<FaultyData>(13);
+  for (const Plan& plan :
+       {serial_plan(), plan_of(kThreeLanes, Driver::interleaved, 4),
+        plan_of(kThreeLanes, Driver::threaded, 3)}) {
+    const auto one = trainer(tiny);
+    const std::string message = thrown_by([&] { one->run(plan, steps(8)); });
+    EXPECT_THAT(message, AllOf(StartsWith("Error: input at step "), HasSubstr("item 13"),
+                               HasSubstr("the disk is gone"), testing::Not(HasSubstr("stage '"))))
+        << describe(plan);
+    EXPECT_LT(one->position(), 8U);
+  }
+}
+
+class RefusalTest : public EngineTest {
+ protected:
+  static Pipeline bare() { return pipeline(synthetic_segmentation({32, 8, 5, 1}), {4}); }
+  static torch::nn::Conv2d conv() { return {torch::nn::Conv2dOptions(3, 5, 1)}; }
+  static Loss loss() { return cross_entropy("image", "label"); }
+  static FrozenStage nothing() { return frozen([](Batch&) {}); }
+};
+
+TEST_F(RefusalTest, PlansThatDoNotFit) {
+  const auto one = trainer({});
+  Plan other = serial_plan();
+  other.numerics.precision = Precision::bf16;
+  EXPECT_THAT(thrown_by([&] { one->run(other, steps(1)); }),
+              StartsWith("Refused: the plan's numerics differ from the trainer's"));
+  EXPECT_THAT(thrown_by([&] { one->run(serial_plan({"augment"}), steps(1)); }),
+              AllOf(StartsWith("Refused: this plan cannot be run:"), HasSubstr("'augment'")));
+  EXPECT_THAT(thrown_by([&] { one->run(plan_of(kThreeLanes, Driver::threaded, 2), steps(1)); }),
+              AllOf(StartsWith("Refused: "), HasSubstr("schedule.depth is 2")));
+  RunOptions options = steps(1);
+  options.last_step = "encod";
+  EXPECT_THAT(thrown_by([&] { one->run(serial_plan(), options); }),
+              AllOf(StartsWith("Refused: "), HasSubstr("did you mean 'encode'?")));
+  EXPECT_EQ(one->position(), 0U);
+  EXPECT_EQ(thrown_by([&] { one->run(serial_plan(), steps(1)); }), "nothing");
+}
+
+TEST_F(RefusalTest, CutsThatLeaveNothingOrNameNothing) {
+  const auto one = trainer({});
+  RunOptions options = steps(1);
+  options.cut = Cut{"colate", 1};
+  EXPECT_THAT(thrown_by([&] { one->run(serial_plan(), options); }),
+              AllOf(StartsWith("Refused: "), HasSubstr("did you mean 'collate'?")));
+  options.cut = Cut{"encode", 0};
+  EXPECT_THAT(thrown_by([&] { one->run(serial_plan(), options); }), StartsWith("Refused: "));
+  options.cut = Cut{"encode", 1};
+  options.last_step = "encode";
+  EXPECT_THAT(thrown_by([&] { one->run(serial_plan(), options); }),
+              StartsWith("Refused: the run has no step left"));
+  EXPECT_EQ(thrown_by([&] { one->run(serial_plan(), steps(1)); }), "nothing");
+}
+
+TEST_F(RefusalTest, ABatchLargerThanTheDataSet) {
+  EXPECT_THAT(thrown_by([&] { trainer({.batch_size = 65}); }),
+              AllOf(StartsWith("Refused: "), HasSubstr("65"), HasSubstr("64")));
+}
+
+TEST_F(RefusalTest, NamesThatAreTaken) {
+  for (const char* name : {"read", "decode", "collate", "copy", "*", "", "first"})
+    EXPECT_THAT(thrown_by([&] { bare().stage("first", nothing()).stage(name, nothing()); }),
+                StartsWith("Refused: pipeline: "))
+        << name;
+  EXPECT_THAT(thrown_by([&] {
+                bare().stage("first", nothing()).train("first", conv(), sgd({}), loss());
+              }),
+              HasSubstr("the step name 'first' is taken"));
+  EXPECT_EQ(thrown_by([&] { bare().train("decode", conv(), sgd({}), loss()); }), "nothing");
+}
+
+TEST_F(RefusalTest, TheTrainingStageIsTheLastAndTheOnly) {
+  const auto whole = [] { return bare().train("train", conv(), sgd({}), loss()); };
+  EXPECT_THAT(thrown_by([&] { whole().train("again", conv(), sgd({}), loss()); }),
+              HasSubstr("'again' comes after the training stage 'train'"));
+  EXPECT_THAT(thrown_by([&] { whole().stage("late", nothing()); }),
+              HasSubstr("'late' comes after the training stage 'train'"));
+  EXPECT_THAT(thrown_by([&] { Trainer(bare(), context(), exact()); }),
+              StartsWith("Refused: pipeline: it has no training stage"));
+  EXPECT_THAT(thrown_by([] { pipeline(nullptr, {}); }), StartsWith("Refused: "));
+  EXPECT_THAT(thrown_by([] { pipeline(synthetic_segmentation({8, 8, 5, 1}), {0}); }),
+              StartsWith("Refused: "));
+}
+
+TEST_F(RefusalTest, FrozenStagesChangeNothing) {
+  torch::nn::Conv2d encoder = conv();
+  const auto declare = [&](const torch::nn::Conv2d& trained) {
+    return thrown_by([&] {
+      bare().stage("encode", frozen(encoder, "image", "f")).train("t", trained, sgd({}), loss());
+    });
+  };
+  EXPECT_THAT(declare(conv()),
+              AllOf(StartsWith("Refused: stage 'encode': "), HasSubstr("requires gradients"),
+                    HasSubstr("in training mode"), HasSubstr("call slipstream::freeze(*module)")));
+  for (auto& parameter : encoder->parameters()) parameter.set_requires_grad(false);
+  EXPECT_THAT(declare(conv()), AllOf(HasSubstr("in training mode"),
+                                     testing::Not(HasSubstr("requires gradients"))));
+  freeze(*encoder);
+  EXPECT_EQ(declare(conv()), "nothing");
+
+  torch::nn::Conv2d sharing = conv();
+  sharing->bias.set_data(encoder->bias);
+  EXPECT_THAT(declare(sharing), AllOf(StartsWith("Refused: stage 'encode': shares a parameter"),
+                                      HasSubstr("give it a copy")));
+}
+
+TEST_F(RefusalTest, ATrainingStageTrainsSomething) {
+  torch::nn::Conv2d fixed = conv();
+  freeze(*fixed);
+  EXPECT_THAT(thrown_by([&] { bare().train("t", fixed, nullptr, loss()); }),
+              AllOf(HasSubstr("stage 't': no parameter requires gradients"),
+                    HasSubstr("stage 't': no optimiser")));
+}
+
+TEST_F(RefusalTest, DevicesThatAreNotThere) {
+  EXPECT_THAT(thrown_by([] { Context("gpu"); }), StartsWith("Refused: unknown device 'gpu'"));
+  EXPECT_THAT(thrown_by([] { Context("cuda:64"); }),
+              StartsWith("Refused: device 'cuda:64' is not there: "));
+  EXPECT_THAT(thrown_by([] { Context("cuda:-1"); }), StartsWith("Refused: unknown device"));
+}
+
+}  // namespace
+}  // namespace slipstream::test

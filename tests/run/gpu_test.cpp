@@ -1,0 +1,254 @@
+#include <ATen/Functions.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda.h>
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <chrono>
+#include <regex>
+#include <thread>
+
+#include "run/engine.h"
+#include "slipstream/cuda.h"
+#include "support/thrown.h"
+
+namespace slipstream::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+Plan pipelined(std::size_t depth = 4) { return plan_of(kThreeLanes, Driver::interleaved, depth); }
+
+class BorderTest : public EngineTest {
+ protected:
+  static cuda::StreamView current() {
+    return cuda::StreamView(c10::cuda::getCurrentCUDAStream().stream());
+  }
+  static void change_weights(const Trainer& one) {
+    const at::NoGradGuard no_gradients;
+    for (at::Tensor& p : one.pipeline().train_stage().module->parameters()) p.mul_(0.5);
+  }
+};
+
+TEST_F(BorderTest, WhatTheCallersStreamStillDoesIsWaitedFor) {
+  for (const Plan& plan : {serial_plan(), pipelined()}) {
+    const auto prepared = trainer({});
+    change_weights(*prepared);
+    cuda::check_cuda(cudaDeviceSynchronize());
+    const std::uint64_t expected = prepared->run(plan, steps(6)).digest;
+
+    const auto late = trainer({});
+    cuda::check_cuda(cudaDeviceSynchronize());
+    const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
+    cuda::delay_async(100'000, current());
+    change_weights(*late);
+    EXPECT_EQ(late->run(plan, steps(6)).digest, expected) << describe(plan);
+  }
+}
+
+TEST_F(BorderTest, WhatFrozenStagesReadIsWaitedForInFrontOfACut) {
+  const auto module_of = [](Trainer& one) { return one.pipeline().stages().front().stage.module; };
+  std::vector<std::uint64_t> digests;
+  for (double delay_us : {0.0, 100'000.0}) {
+    const auto one = trainer({});
+    cuda::check_cuda(cudaDeviceSynchronize());
+    const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
+    if (delay_us > 0) cuda::delay_async(delay_us, current());
+    for (at::Tensor& p : module_of(*one)->parameters()) p.mul_(0.25);
+    if (delay_us == 0) cuda::check_cuda(cudaDeviceSynchronize());
+    RunOptions options = steps(5);
+    options.cut = Cut{"encode", 2};
+    digests.push_back(one->run(pipelined(), options).digest);
+    EXPECT_EQ(one->position(), 0U);
+  }
+  EXPECT_EQ(digests[0], digests[1]);
+}
+
+TEST_F(BorderTest, EveryLaneIsIdleWhenARunReturnsOrThrows) {
+  Tiny tiny;
+  tiny.extra = {{"check", [](Batch& batch) {
+                   if (batch.number() == 5) throw std::runtime_error("no luck");
+                 }}};
+  const Plan plan = plan_of({{"copy"}, {"encode"}, {"check"}, {"train"}}, Driver::interleaved, 5);
+  RunOptions options = steps(8);
+  options.lane_delay_us = 3000;
+  const auto one = trainer(tiny);
+  for (const char* expected : {"Error: stage 'check' at step 5: no luck",
+                               "Error: stage 'check' at step 5: no luck"}) {
+    EXPECT_EQ(thrown_by([&] { one->run(plan, options); }), expected);
+    for (const LanePlan& lane : plan.schedule.lanes) {
+      auto* stream = dynamic_cast<cuda::CudaLane*>(
+          &context().lane(lane.steps.back(), lane.priority));
+      ASSERT_NE(stream, nullptr);
+      EXPECT_EQ(cudaStreamQuery(stream->stream().get()), cudaSuccess) << lane.steps.back();
+    }
+  }
+}
+
+TEST_F(BorderTest, TheCallersStreamIsTheSameAfterwards) {
+  const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
+  const auto before = c10::cuda::getCurrentCUDAStream();
+  fresh_run({}, pipelined(), steps(4));
+  EXPECT_EQ(c10::cuda::getCurrentCUDAStream(), before);
+}
+
+/// Stream memory operations on one word of page-locked memory, and a bound on every wait for it.
+class Flag {
+ public:
+  Flag() {
+    cuda::check_cuda(cudaHostAlloc(reinterpret_cast<void**>(&word_), sizeof(*word_),
+                                   cudaHostAllocMapped));
+    __atomic_store_n(word_, 0U, __ATOMIC_RELEASE);
+    load("cuStreamWaitValue32", wait_);
+    load("cuStreamWriteValue32", write_);
+  }
+  ~Flag() { static_cast<void>(cudaFreeHost(word_)); }
+  Flag(const Flag&) = delete;
+  Flag& operator=(const Flag&) = delete;
+
+  void write(std::uint32_t value) { operate(write_, value, 0); }
+  void await(std::uint32_t value) { operate(wait_, value, CU_STREAM_WAIT_VALUE_GEQ); }
+  void release_all() { __atomic_store_n(word_, 0x7fffffffU, __ATOMIC_RELEASE); }
+
+ private:
+  using Operation = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned);
+
+  static void load(const char* name, Operation& function) {
+    void* pointer = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    cuda::check_cuda(cudaGetDriverEntryPointByVersion(name, &pointer, 12000,
+                                                      cudaEnableDefault, &found));
+    ASSERT_EQ(found, cudaDriverEntryPointSuccess) << name;
+    function = reinterpret_cast<Operation>(pointer);
+  }
+  void operate(Operation function, std::uint32_t value, unsigned flags) const {
+    void* device = nullptr;
+    cuda::check_cuda(cudaHostGetDevicePointer(&device, word_, 0));
+    const CUresult result = function(c10::cuda::getCurrentCUDAStream().stream(),
+                                     reinterpret_cast<CUdeviceptr>(device), value, flags);
+    if (result != CUDA_SUCCESS) throw std::runtime_error("stream memory operation failed");
+  }
+
+  std::uint32_t* word_ = nullptr;
+  Operation wait_ = nullptr, write_ = nullptr;
+};
+
+class GpuOverlapTest : public EngineTest {
+ protected:
+  /// train(n) ends on the device only after encode(n+1) has begun there. False when the watchdog
+  /// had to set the flag: it only bounds the wait, for in a serial run nothing else ever could.
+  bool overlaps(const Plan& plan, std::chrono::milliseconds patience) {
+    constexpr std::uint64_t kSteps = 10;
+    Flag flag;
+    Tiny tiny;
+    tiny.extra = {{"signal", [&](Batch& batch) {
+                     flag.write(static_cast<std::uint32_t>(batch.number()) + 1);
+                   }}};
+    tiny.loss = [&](const at::Tensor& output, const Batch& batch) {
+      flag.await(static_cast<std::uint32_t>(std::min(batch.number() + 2, kSteps)));
+      return output.square().mean();
+    };
+    std::atomic<bool> released{false};
+    const std::jthread watchdog([&](const std::stop_token& stop) {
+      const auto deadline = std::chrono::steady_clock::now() + patience;
+      while (!stop.stop_requested() && std::chrono::steady_clock::now() < deadline)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (stop.stop_requested()) return;
+      released = true;
+      flag.release_all();
+    });
+    fresh_run(tiny, plan, steps(kSteps));
+    return !released;
+  }
+};
+
+TEST_F(GpuOverlapTest, TheNextBatchIsEncodedWhileThisOneTrains) {
+  const Lanes lanes = {{"copy"}, {"encode", "signal"}, {"train"}};
+  for (const Driver driver : {Driver::interleaved, Driver::threaded})
+    EXPECT_TRUE(overlaps(plan_of(lanes, driver, 4), std::chrono::seconds(20)));
+}
+
+TEST_F(GpuOverlapTest, ASerialRunCannot) {
+  EXPECT_FALSE(overlaps(serial_plan({"signal"}), std::chrono::milliseconds(300)));
+}
+
+class MemoryTest : public EngineTest {
+ protected:
+  static Tiny large() {
+    Tiny tiny;
+    tiny.size = 64;
+    tiny.channels = 32;
+    tiny.batch_size = 16;
+    return tiny;
+  }
+};
+
+TEST_F(MemoryTest, ReservedMemoryIsFlat) {
+  for (const Plan& plan : {serial_plan(), pipelined(3), pipelined(5)}) {
+    SCOPED_TRACE(describe(plan));
+    const auto one = trainer(large());
+    const MemoryResult first = one->run(plan, steps(200)).memory;
+    EXPECT_GT(first.reserved_after_warm_up_bytes, 0U);
+    EXPECT_EQ(first.reserved_bytes, first.reserved_after_warm_up_bytes);
+    EXPECT_EQ(one->run(plan, steps(100)).memory.reserved_bytes, first.reserved_bytes);
+  }
+}
+
+TEST_F(MemoryTest, ASecondTrainerAddsNone) {
+  const Plan plan = pipelined();
+  fresh_run(large(), plan, steps(30));
+  const std::size_t first = fresh_run(large(), plan, steps(30)).memory.reserved_bytes;
+  EXPECT_EQ(fresh_run(large(), plan, steps(30)).memory.reserved_bytes, first);
+}
+
+TEST_F(MemoryTest, ExtraMemoryIsAsPredicted) {
+  Tiny tiny = large();
+  tiny.batch_size = 32;
+  tiny.size = 128;
+  c10::cuda::CUDACachingAllocator::emptyCache();
+  const std::size_t serial = fresh_run(tiny, serial_plan(), steps(30)).memory.reserved_bytes;
+  c10::cuda::CUDACachingAllocator::emptyCache();
+  const MemoryResult memory = fresh_run(tiny, pipelined(), steps(30)).memory;
+  const auto extra = static_cast<double>(memory.reserved_bytes) - static_cast<double>(serial);
+  const auto predicted = static_cast<double>(memory.predicted_extra_bytes);
+  std::printf("extra memory: predicted %.1f MiB, measured %.1f MiB\n", predicted / (1 << 20),
+              extra / (1 << 20));
+  // The allocator's blocks are 2 and 20 MiB: one of them more or less on each lane.
+  EXPECT_NEAR(predicted, extra, 0.05 * extra + 2 * 20 * (1 << 20));
+}
+
+TEST_F(MemoryTest, OutOfMemorySaysWhatWouldFitAndItDoes) {
+  namespace allocator = c10::cuda::CUDACachingAllocator;
+  std::size_t free = 0, total = 0;
+  cuda::check_cuda(cudaMemGetInfo(&free, &total));
+  allocator::emptyCache();
+  const auto held = static_cast<double>(allocator::getDeviceStats(0).reserved_bytes[0].current);
+  Tiny tiny = large();
+  tiny.size = 128;
+  tiny.batch_size = 128;
+  tiny.samples = 256;
+  allocator::setMemoryFraction((held + 1.5e9) / static_cast<double>(total), 0);
+  const std::string message = thrown_by([&] { fresh_run(tiny, pipelined(), steps(12)); });
+  std::printf("%s\n", message.c_str());
+  std::smatch fits;
+  const bool told =
+      std::regex_search(message, fits, std::regex("A batch size of ([0-9]+) would fit"));
+  EXPECT_THAT(message, AllOf(StartsWith("Error: "), HasSubstr("out of device memory. The plan needs")));
+  EXPECT_TRUE(told);
+  if (told) {
+    allocator::emptyCache();
+    tiny.batch_size = std::stoul(fits[1]);
+    EXPECT_EQ(thrown_by([&] { fresh_run(tiny, pipelined(), steps(12)); }), "nothing");
+    // Not a guess that is far too careful either.
+    allocator::emptyCache();
+    EXPECT_GE(tiny.batch_size, 8U);
+  }
+  allocator::setMemoryFraction(1, 0);
+}
+
+}  // namespace
+}  // namespace slipstream::test

@@ -1,0 +1,133 @@
+#include <gmock/gmock.h>
+
+#include <numeric>
+
+#include "slipstream/make_data.h"
+#include "slipstream/trainer.h"
+#include "slipstream/workload.h"
+#include "support/temporary_folder.h"
+#include "support/thrown.h"
+
+namespace slipstream {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+Options small() {
+  Options options;
+  options.batch_size = 4;
+  options.image_size = 8;
+  options.classes = 5;
+  return options;
+}
+
+Pipeline declared(const Options& options) {
+  return make_pipeline(built_in_workloads(), "segmentation", options);
+}
+
+Plan plan_for(const std::string& mode) {
+  return make_plan(mode, {"copy", "encode", "decode"}, DeviceKind::cpu, 2, {});
+}
+
+RunResult train(const Options& options, const std::string& mode, std::uint64_t steps) {
+  Context context("cpu");
+  const Plan plan = plan_for(mode);
+  Trainer trainer(declared(options), context, plan.numerics);
+  RunOptions run;
+  run.steps = steps;
+  return trainer.run(plan, run);
+}
+
+TEST(SegmentationTest, HasTheStepsOfW1) {
+  const Pipeline pipeline = declared(small());
+  EXPECT_THAT(pipeline.host_steps(), ElementsAre("read", "decode", "resize", "collate"));
+  EXPECT_THAT(pipeline.device_steps(), ElementsAre("copy", "encode", "decode"));
+}
+
+TEST(SegmentationTest, HasTheLayersOfW1) {
+  Options options = small();
+  for (std::int64_t size : {2, 8, 32}) {
+    options.image_size = size;
+    const Pipeline pipeline = declared(options);
+    std::int64_t levels = 0;
+    while ((1 << levels) < size) ++levels;
+    std::int64_t encoder = 3 * 16 + 16, decoder = 16 * options.classes * 9 + options.classes;
+    for (std::int64_t level = 0, channels = 16; level < levels; ++level, channels *= 2) {
+      encoder += channels * 2 * channels * 4 + 2 * channels;
+      decoder += channels * 2 * channels * 4 + channels;
+    }
+    const auto count = [](const torch::nn::Module& module) {
+      std::int64_t total = 0;
+      for (const at::Tensor& parameter : module.parameters()) total += parameter.numel();
+      return total;
+    };
+    EXPECT_EQ(count(*pipeline.stages().front().stage.module), encoder) << size;
+    EXPECT_EQ(count(*pipeline.train_stage().module), decoder) << size;
+    EXPECT_EQ(pipeline.train_stage().forward(
+                  at::zeros({2, 16 << levels, 1, 1})).sizes(),
+              at::IntArrayRef({2, options.classes, size, size}));
+  }
+}
+
+TEST(SegmentationTest, PipelinedGivesTheSerialDigest) {
+  for (const char* optimizer : {"sgd", "adamw"}) {
+    Options options = small();
+    options.optimizer = optimizer;
+    const RunResult serial = train(options, "serial", 12);
+    EXPECT_EQ(train(options, "pipelined", 12).digest, serial.digest) << optimizer;
+    EXPECT_EQ(train(options, "serial", 12).digest, serial.digest) << optimizer;
+    options.seed = 2;
+    EXPECT_NE(train(options, "serial", 12).digest, serial.digest) << optimizer;
+  }
+}
+
+TEST(SegmentationTest, LearnsRealImages) {
+  const TemporaryFolder folder;
+  MakeDataOptions data;
+  data.samples = 24;
+  data.sizes = {32};
+  make_segmentation_data(folder.path(), data);
+  Options options;
+  options.data = folder.path().string();
+  options.batch_size = 8;
+  options.image_size = 16;
+  options.optimizer = "adamw";
+  options.lr = 2e-3;
+  const std::vector<float> losses = train(options, "pipelined", 60).losses;
+  const auto mean = [](auto begin, auto end) {
+    return std::accumulate(begin, end, 0.0) / static_cast<double>(end - begin);
+  };
+  EXPECT_LT(mean(losses.end() - 6, losses.end()), 0.8 * mean(losses.begin(), losses.begin() + 6));
+}
+
+TEST(SegmentationTest, RefusesWhatItCannotBuild) {
+  const auto refusal = [](auto change) {
+    Options options = small();
+    change(options);
+    return thrown_by([&] { declared(options); });
+  };
+  for (std::int64_t size : {-8, 0, 1, 3, 48, 2048})
+    EXPECT_THAT(refusal([&](Options& o) { o.image_size = size; }),
+                AllOf(StartsWith("Refused: "), HasSubstr("power of two"),
+                      HasSubstr(std::to_string(size))));
+  for (std::int64_t classes : {-1, 0, 1, 257})
+    EXPECT_THAT(refusal([&](Options& o) { o.classes = classes; }),
+                StartsWith("Refused: segmentation takes 2 to 256 classes"));
+  EXPECT_THAT(refusal([](Options& o) { o.optimizer = "adam"; }),
+              AllOf(StartsWith("Refused: "), HasSubstr("did you mean 'adamw'?")));
+  EXPECT_THAT(refusal([](Options& o) { o.lr = -1; }), StartsWith("Refused: sgd: "));
+  EXPECT_THAT(refusal([](Options& o) { o.data = "/no/such/folder"; }), StartsWith("Refused: "));
+  EXPECT_THAT(refusal([](Options& o) { o.batch_size = 0; }), StartsWith("Refused: "));
+}
+
+TEST(WorkloadTest, AnUnknownNameIsRefusedWithTheNearest) {
+  EXPECT_THAT(
+      thrown_by([] { make_pipeline(built_in_workloads(), "segmentatoin", small()); }),
+      AllOf(StartsWith("Refused: unknown workload"), HasSubstr("did you mean 'segmentation'?")));
+}
+
+}  // namespace
+}  // namespace slipstream
