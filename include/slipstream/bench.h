@@ -25,7 +25,8 @@ struct BenchOptions {
 
 /// Measures a workload's plans, and each lane of the pipelined plan alone, for each batch size. All
 /// measurements of one batch size take turns, round after round; the intervals are over all their
-/// steps. A batch size that cannot be run gives a row with its error.
+/// steps. A batch size that cannot be run gives a row with its error; what is
+/// refused at the first is thrown.
 std::vector<BenchRow> run_bench(Context& context,
                                 const std::function<Pipeline(std::size_t batch_size)>& make,
                                 const BenchOptions& options);

@@ -146,6 +146,7 @@ std::vector<BenchRow> run_bench(Context& context,
     } catch (const DeviceLost&) {
       throw;
     } catch (const Error& e) {
+      if (rows.empty() && dynamic_cast<const Refused*>(&e) != nullptr) throw;
       rows.push_back({batch_size, "", options.input, {}, {}, {}, {}, e.what()});
     }
   }

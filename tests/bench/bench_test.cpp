@@ -60,7 +60,9 @@ TEST_F(BenchTest, MeasuresPlansAndLanes) {
       EXPECT_LE(row.steps_per_second->low, row.steps_per_second->value);
       EXPECT_GE(row.steps_per_second->high, row.steps_per_second->value);
       const bool alone = row.plan.rfind("alone:", 0) == 0;
-      if (!alone) EXPECT_EQ(row.input, input);
+      if (!alone) {
+        EXPECT_EQ(row.input, input);
+      }
       EXPECT_EQ(row.gain.has_value(), !alone);
       EXPECT_EQ(row.share_of_slowest_lane.has_value(), !alone);
       EXPECT_EQ(row.overlap_efficiency.has_value(), row.plan == "pipelined");

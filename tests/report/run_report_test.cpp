@@ -51,7 +51,7 @@ TEST(RunReport, IsThisText) {
       ],
       "depth": 1,
       "run_ahead": 2,
-      "driver": "interleaved",
+      "driver": "threaded",
       "workers": 2,
       "prefetch": 4,
       "pinned": true

@@ -149,7 +149,9 @@ TEST_F(StageErrorTest, ASampleThatCannotBeReadIsNoFaultOfAStage) {
 class RefusalTest : public EngineTest {
  protected:
   static Pipeline bare() { return pipeline(synthetic_segmentation({32, 8, 5, 1}), {4}); }
-  static torch::nn::Conv2d conv() { return {torch::nn::Conv2dOptions(3, 5, 1)}; }
+  static torch::nn::Conv2d conv() {
+    return torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 5, 1));
+  }
   static Loss loss() { return cross_entropy("image", "label"); }
   static FrozenStage nothing() { return frozen([](Batch&) {}); }
 };

@@ -221,7 +221,7 @@ TEST(PlanJson, HasOneLayout) {
     ],
     "depth": 4,
     "run_ahead": 2,
-    "driver": "interleaved",
+    "driver": "threaded",
     "workers": 8,
     "prefetch": 4,
     "pinned": true

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ftw.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <filesystem>
@@ -17,8 +19,10 @@ class TemporaryFolder {
     path_ = name;
   }
   ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
+    // Not std::filesystem::remove_all: in a program with LibTorch 2.11, libtorch.so's own copy of it
+    // is called, which crashes.
+    ::nftw(path_.c_str(), [](const char* path, const struct stat*, int, FTW*) { return ::remove(path); },
+           16, FTW_DEPTH | FTW_PHYS);
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;

@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"ManyBlocks", {4, 3, 96, 97}, at::kByte, at::kFloat, true},
                     Case{"Bf16", {3, 10, 16, 16}, at::kByte, at::kBFloat16},
                     Case{"Bf16ChannelsLast", {3, 10, 7, 9}, at::kByte, at::kBFloat16, true}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& test) { return test.param.name; });
 
 TEST(CrossEntropyLayoutTest, AnyStridesGiveTheSameValue) {
   at::manual_seed(3);

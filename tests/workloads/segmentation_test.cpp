@@ -29,7 +29,7 @@ Pipeline declared(const Options& options) {
 }
 
 Plan plan_for(const std::string& mode) {
-  return make_plan(mode, {"copy", "encode", "decode"}, DeviceKind::cpu, 2, {});
+  return make_plan(mode, {"copy", "encoder", "decoder"}, DeviceKind::cpu, 2, {});
 }
 
 RunResult train(const Options& options, const std::string& mode, std::uint64_t steps) {
@@ -44,7 +44,7 @@ RunResult train(const Options& options, const std::string& mode, std::uint64_t s
 TEST(SegmentationTest, HasTheStepsOfW1) {
   const Pipeline pipeline = declared(small());
   EXPECT_THAT(pipeline.host_steps(), ElementsAre("read", "decode", "resize", "collate"));
-  EXPECT_THAT(pipeline.device_steps(), ElementsAre("copy", "encode", "decode"));
+  EXPECT_THAT(pipeline.device_steps(), ElementsAre("copy", "encoder", "decoder"));
 }
 
 TEST(SegmentationTest, HasTheLayersOfW1) {
