@@ -14,10 +14,11 @@ function(slipstream_room name)
   target_link_libraries(${target} PUBLIC ${room_LIBS})
 endfunction()
 
-# slipstream_test(NAME LABELS cpu|gpu|slow... SOURCES ... LIBS ... [TIMEOUT seconds]): a GoogleTest
-# binary whose tests CTest knows one by one.
+# slipstream_test(NAME LABELS cpu|gpu|slow... SOURCES ... LIBS ... [TIMEOUT seconds]
+# [PREFIX text]): a GoogleTest binary whose tests CTest knows one by one, by their names after the
+# prefix; names must differ between binaries.
 function(slipstream_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 test "" "TIMEOUT" "LABELS;SOURCES;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 test "" "TIMEOUT;PREFIX" "LABELS;SOURCES;LIBS")
   if(NOT test_TIMEOUT)
     set(test_TIMEOUT 120)
   endif()
@@ -29,5 +30,6 @@ function(slipstream_test name)
   target_link_libraries(${name} PRIVATE slipstream_flags ${test_LIBS} GTest::gmock GTest::gtest_main)
   string(REPLACE ";" "\\;" labels "${test_LABELS}")
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    TEST_PREFIX "${test_PREFIX}"
     PROPERTIES LABELS "${labels}" TIMEOUT ${test_TIMEOUT})
 endfunction()

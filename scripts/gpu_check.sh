@@ -46,12 +46,22 @@ phase_sanitize() {
 }
 
 phase_bench() {
-  local data=build/bench-data
-  [[ -d $data ]] || build/slipstream make-data segmentation --out "$data" --samples 1024 --size 256 --seed 1
-  build/bench/handoff_bench --benchmark_repetitions=5 --benchmark_out="$raw/handoff.json"
-  build/slipstream bench segmentation --data "$data" --device cuda --batch-sizes 8,16,32,64,128 \
-    --plans serial,pipelined --input loader --json "$raw/bench.json" --svg "$raw/bench.svg"
-  python3 bench/pytorch_loops.py --data "$data" --json "$raw/pytorch_loops.json"
+  local data=build/bench-data workers=$((jobs > 3 ? jobs - 2 : 1)) batch
+  local common=(segmentation --data "$data" --device cuda --workers "$workers")
+  [[ -d $data ]] ||
+    build/slipstream make-data segmentation --out "$data" --samples 2048 --size 256 --seed 1
+  build/bench/handoff_bench --benchmark_out="$raw/handoff.json"
+  build/bench/cross_entropy_bench --benchmark_min_time=0.1 --benchmark_out="$raw/kernels.json"
+  build/slipstream bench "${common[@]}" --batch-sizes 8,16,32,64,128 --input loader --steps 600 \
+    --seconds 1 --json "$raw/bench_loader.json" --svg "$raw/bench_loader.svg"
+  build/slipstream bench "${common[@]}" --batch-sizes 8,32,128 --input device --steps 600 \
+    --seconds 1 --json "$raw/bench_device.json"
+  for batch in 8 32 128; do
+    build/slipstream train "${common[@]}" --plan auto --batch-size "$batch" \
+      --steps $((12000 / batch + 300)) --json "$raw/auto_$batch.json"
+  done
+  python3 bench/pytorch_loops.py --data "$data" --workers 8,16 --budget-seconds 200 \
+    --json "$raw/pytorch_loops.json"
 }
 
 if [[ ${1:-} == --phase ]]; then

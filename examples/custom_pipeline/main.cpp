@@ -75,9 +75,7 @@ struct Brightness {
 };
 
 /// A stage ahead of training: bytes to numbers around 0.
-void scale(Batch& batch) {
-  batch.set("input", batch.at("image").to(at::kFloat).div(127.5).sub(1));
-}
+void scale(Batch& batch) { batch.set("input", batch.at("image").to(at::kFloat).div(127.5).sub(1)); }
 
 struct ClassifierImpl : torch::nn::Module {
   explicit ClassifierImpl(std::int64_t side)

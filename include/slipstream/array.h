@@ -26,8 +26,8 @@ struct Shape {
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> list);
   std::int64_t operator[](std::size_t i) const { return dims[i]; }
-  bool is_fixed() const;           ///< no dimension is -1
-  std::size_t elements() const;    ///< REQUIRES: is_fixed()
+  bool is_fixed() const;         ///< no dimension is -1
+  std::size_t elements() const;  ///< REQUIRES: is_fixed()
   bool operator==(const Shape&) const = default;
 };
 
@@ -42,7 +42,9 @@ struct ConstArray {
 
   std::size_t bytes() const { return shape.elements() * size_bytes(dtype); }
   template <typename T>
-  const T* as() const { return reinterpret_cast<const T*>(data); }
+  const T* as() const {
+    return reinterpret_cast<const T*>(data);
+  }
 };
 
 struct MutableArray {
@@ -52,7 +54,9 @@ struct MutableArray {
 
   std::size_t bytes() const { return shape.elements() * size_bytes(dtype); }
   template <typename T>
-  T* as() const { return reinterpret_cast<T*>(data); }
+  T* as() const {
+    return reinterpret_cast<T*>(data);
+  }
   operator ConstArray() const { return {data, dtype, shape}; }
 };
 

@@ -8,7 +8,7 @@ namespace slipstream {
 
 /// The command line over these workloads: everything the `slipstream` program does is in here, so a
 /// program of your own gets the same verbs. Call it from main, with what main was given.
-/// Returns the exit code: 0 done; 1 failed; 2 command line, data or plan refused before any sample
+/// Returns the exit code: 0 done; 1 failed; 2 command line or plan refused before any sample
 /// was read; 3 a comparison says no; 130 interrupted. Writes results to standard output, progress
 /// and errors to standard error, and never throws. Interrupt (Ctrl-C) ends a run at a batch border,
 /// with its report; a second one ends the program at once.

@@ -23,11 +23,11 @@ void check_cuda(cudaError_t status, Where where = Where::here());
 struct DeviceInfo {
   int index = 0;
   std::string name;
-  int major = 0, minor = 0;        ///< compute capability
+  int major = 0, minor = 0;  ///< compute capability
   int multiprocessors = 0;
   std::size_t memory_bytes = 0;
   std::size_t l2_bytes = 0;
-  int numa_node = -1;              ///< -1: unknown
+  int numa_node = -1;  ///< -1: unknown
 };
 
 /// The GPUs that can be used; empty where there is none (cudaErrorNoDevice or
@@ -120,8 +120,8 @@ class PinnedMemory final : public std::pmr::memory_resource {
 /// unchanged, and both must stay allocated, until work enqueued after this has run.
 void copy_async(void* to, const void* from, std::size_t bytes, StreamView stream);
 
-/// Keeps `stream` busy for about `microseconds` (0 to 10 s) without touching memory: a kernel of one
-/// thread that watches the device's nanosecond clock. Asynchronous. For tests of ordering.
+/// Keeps `stream` busy for about `microseconds` (0 to 10 s) without touching memory: a kernel of
+/// one thread that watches the device's nanosecond clock. Asynchronous. For tests of ordering.
 /// REQUIRES, like all kernels here: the calling thread's device is the stream's.
 void delay_async(double microseconds, StreamView stream);
 

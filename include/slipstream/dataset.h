@@ -45,7 +45,7 @@ std::shared_ptr<const Dataset> segmentation_folder(const std::filesystem::path& 
 
 struct SyntheticOptions {
   std::size_t samples = 1024;
-  std::int64_t size = 256;     ///< height and width, pixels
+  std::int64_t size = 256;  ///< height and width, pixels
   std::int64_t classes = 10;
   std::uint64_t seed = 1;
 };

@@ -7,7 +7,8 @@
 
 namespace slipstream {
 
-/// A source position, filled in at the call. (std::source_location breaks clang 14 with libstdc++ 12.)
+/// A source position, filled in at the call. (std::source_location breaks clang 14 with
+/// libstdc++ 12.)
 struct Where {
   const char* file;
   unsigned line;

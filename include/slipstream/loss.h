@@ -11,9 +11,9 @@ namespace slipstream {
 
 /// A loss of one batch, all on the batch's device; nothing here waits for the device.
 struct LossValue {
-  at::Tensor loss;      ///< float32 scalar
-  at::Tensor gradient;  ///< d loss / d output; undefined: loss.backward() is used
-  at::Tensor correct;   ///< int64 scalar; undefined where there is no accuracy
+  at::Tensor loss;          ///< float32 scalar
+  at::Tensor gradient;      ///< d loss / d output; undefined: loss.backward() is used
+  at::Tensor correct;       ///< int64 scalar; undefined where there is no accuracy
   std::int64_t labels = 0;  ///< how many labels `correct` counts among
 };
 

@@ -14,7 +14,7 @@ struct MakeDataOptions {
   std::int64_t classes = 10;                ///< 2 to 10
   double grey_share = 0;                    ///< share of images stored as grey JPEG
   std::uint64_t seed = 1;
-  unsigned threads = 0;                     ///< 0: one per core
+  unsigned threads = 0;  ///< 0: one per core
 };
 
 /// Writes DIR/images/NNNNNN.jpg and DIR/masks/NNNNNN.png: scenes that can be learnt. Class 0 is the

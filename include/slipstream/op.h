@@ -18,9 +18,10 @@ using Scratch = HostArray;
 /// An operation on the fields of one sample: a plain struct of parameters with these members. A
 /// user's own operation is any struct that has them.
 ///   static constexpr std::string_view kName         its name in chains, reports and errors
-///   void validate() const                           throws Refused for parameters that make no sense
-///   bool touches(FieldKind) const                   false: fields of this kind pass unchanged
-///   FieldSpec output(const FieldSpec&) const        dtype and shape after it; throws Refused when
+///   void validate() const                           throws Refused for parameters that make no
+///   sense bool touches(FieldKind) const                   false: fields of this kind pass
+///   unchanged FieldSpec output(const FieldSpec&) const        dtype and shape after it; throws
+///   Refused when
 ///                                                   it cannot take such a field
 ///   bool is_random() const                          whether draw() depends on its key
 ///   Drawn draw(const RandomKey&, const Shape&) const  the parameters of one sample, as trivially
@@ -30,9 +31,9 @@ using Scratch = HostArray;
 ///                                                   the CPU form; `out` has output()'s shape for
 ///                                                   `in`; must write all of it; thread-safe
 template <typename T>
-concept Operation = std::copyable<T> && requires(const T& op, FieldKind kind, const FieldSpec& spec,
-                                                 const RandomKey& key, const Shape& shape,
-                                                 ConstArray in, MutableArray out, Scratch& scratch) {
+concept Operation = std::copyable<T> &&
+    requires(const T& op, FieldKind kind, const FieldSpec& spec, const RandomKey& key,
+             const Shape& shape, ConstArray in, MutableArray out, Scratch& scratch) {
   { T::kName } -> std::convertible_to<std::string_view>;
   op.validate();
   { op.touches(kind) } -> std::same_as<bool>;
@@ -46,8 +47,8 @@ concept Operation = std::copyable<T> && requires(const T& op, FieldKind kind, co
 class AnyOp {
  public:
   template <typename T>
-    requires(!std::same_as<T, AnyOp> && Operation<T>)
-  AnyOp(T op) : self_(std::make_shared<const Model<T>>(std::move(op))) {}
+  requires(!std::same_as<T, AnyOp> && Operation<T>) AnyOp(T op)
+      : self_(std::make_shared<const Model<T>>(std::move(op))) {}
 
   std::string_view name() const { return self_->name(); }
   void validate() const { self_->validate(); }
@@ -94,8 +95,7 @@ class AnyOp {
         // Without the name: copying it could allocate for every sample.
         const FieldSpec now{{}, specs[i].kind, in.dtype, in.shape, specs[i].classes};
         const FieldSpec after = op.output(now);
-        op.apply(drawn, specs[i].kind, in, spare[i].reset(after.dtype, after.shape),
-                  scratch);
+        op.apply(drawn, specs[i].kind, in, spare[i].reset(after.dtype, after.shape), scratch);
         std::swap(array, spare[i]);
       }
     }

@@ -26,14 +26,14 @@ class Pipeline {
   Pipeline(std::shared_ptr<const Dataset> dataset, PipelineOptions options);
 
   /// Per sample, on loader threads. Throws Refused for a name already taken or bad parameters.
-  Pipeline&& transform(std::string name, AnyOp op) &&;
+  Pipeline transform(std::string name, AnyOp op) &&;
   /// A stage ahead of training. Throws Refused as above.
-  Pipeline&& stage(std::string name, FrozenStage stage) &&;
+  Pipeline stage(std::string name, FrozenStage stage) &&;
   /// The last stage; it may have a host step's name ("decode"), for no Cut can mean it. Throws
-  /// Refused with everything that is wrong with the stages (problems_of), or when the trained module
-  /// has no parameter to train.
-  Pipeline&& train(std::string name, ModuleRef module, std::shared_ptr<Optimizer> optimizer,
-                   Loss loss) &&;
+  /// Refused with everything that is wrong with the stages (problems_of), or when the trained
+  /// module has no parameter to train.
+  Pipeline train(std::string name, ModuleRef module, std::shared_ptr<Optimizer> optimizer,
+                 Loss loss) &&;
 
   struct NamedStage {
     std::string name;

@@ -49,12 +49,12 @@ struct RunResult {
   std::uint64_t steps = 0;
   bool interrupted = false;
   double wall_s = 0;
-  Measured steps_per_second;     ///< without the warm-up steps
-  std::vector<float> losses;     ///< one a step
-  std::vector<float> accuracies; ///< one a step, share of labels predicted
+  Measured steps_per_second;       ///< without the warm-up steps
+  std::vector<float> losses;       ///< one a step
+  std::vector<float> accuracies;   ///< one a step, share of labels predicted
   std::vector<double> step_end_s;  ///< end of each step, seconds since the run began
-  std::uint64_t digest = 0;      ///< of all losses since the trainer was made, weights, optimiser
-  double input_wait_share = 0;   ///< share of the run that the device waited for input
+  std::uint64_t digest = 0;        ///< of all losses since the trainer was made, weights, optimiser
+  double input_wait_share = 0;     ///< share of the run that the device waited for input
   std::vector<StepCounter> counters;
   std::vector<LaneResult> lanes;
   MemoryResult memory;
@@ -63,8 +63,8 @@ struct RunResult {
 
 /// What a run tells while it goes on, from the thread that feeds the first lane.
 struct Progress {
-  std::uint64_t step = 0;    ///< steps done in this run
-  std::uint64_t steps = 0;   ///< steps to do
+  std::uint64_t step = 0;   ///< steps done in this run
+  std::uint64_t steps = 0;  ///< steps to do
   double elapsed_s = 0;
   float loss = 0;
   double input_wait_share = 0;
@@ -72,7 +72,7 @@ struct Progress {
 
 /// Which plan `auto` kept, and why.
 struct AutoChoice {
-  std::string kept;    ///< "serial" or "pipelined"
+  std::string kept;  ///< "serial" or "pipelined"
   std::string reason;
   Measured serial;     ///< steps/s
   Measured pipelined;  ///< steps/s

@@ -23,8 +23,7 @@ struct ModuleRef {
   Forward forward;
 
   template <typename M>
-    requires std::derived_from<M, torch::nn::Module>
-  ModuleRef(std::shared_ptr<M> m)
+  requires std::derived_from<M, torch::nn::Module> ModuleRef(std::shared_ptr<M> m)
       : module(m), forward([m](const at::Tensor& x) { return m->forward(x); }) {}
   template <typename M>
   ModuleRef(const torch::nn::ModuleHolder<M>& holder) : ModuleRef(holder.ptr()) {}

@@ -14,10 +14,10 @@ namespace slipstream {
 struct Options {
   std::string data = "synthetic";  ///< a folder, or "synthetic"
   std::size_t batch_size = 8;
-  std::uint64_t seed = 1;          ///< order, random draws and initial weights
-  std::int64_t image_size = 256;   ///< height and width, pixels
+  std::uint64_t seed = 1;         ///< order, random draws and initial weights
+  std::int64_t image_size = 256;  ///< height and width, pixels
   std::int64_t classes = 10;
-  std::string optimizer = "sgd";   ///< "sgd" or "adamw"
+  std::string optimizer = "sgd";  ///< "sgd" or "adamw"
   double lr = 1e-3;
 };
 

@@ -130,8 +130,7 @@ std::vector<BenchRow> bench_batch_size(Trainer& trainer, std::size_t batch_size,
 
 }  // namespace
 
-std::vector<BenchRow> run_bench(Context& context,
-                                const std::function<Pipeline(std::size_t)>& make,
+std::vector<BenchRow> run_bench(Context& context, const std::function<Pipeline(std::size_t)>& make,
                                 const BenchOptions& options) {
   // What no batch size can mend is refused at once.
   cut_of(options.input);

@@ -65,8 +65,9 @@ void add_bench(CLI::App& app, Cli& cli, Verb& chosen) {
   command->add_option("--plans", verb->options.plans, "Comma-separated: serial, pipelined")
       ->delimiter(',')
       ->capture_default_str();
-  command->add_option("--input", verb->options.input,
-                      "loader, host (cached pinned batches) or device (cached device batches)")
+  command
+      ->add_option("--input", verb->options.input,
+                   "loader, host (cached pinned batches) or device (cached device batches)")
       ->capture_default_str();
   command->add_option("--steps", verb->options.steps, "Steps of each measurement, at most")
       ->check(at_least(2))

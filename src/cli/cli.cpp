@@ -84,7 +84,8 @@ int parse_and_run(int argc, char** argv, Cli& cli) {
 }  // namespace
 
 int cli_main(int argc, char** argv, std::vector<Workload> workloads) {
-  // cuBLAS is deterministic only with a workspace of fixed size; read when its first handle is made.
+  // cuBLAS is deterministic only with a workspace of fixed size; read when its first handle is
+  // made.
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGTERM, on_interrupt);

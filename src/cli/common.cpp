@@ -50,9 +50,7 @@ void CommonOptions::add_to(CLI::App& verb) {
   verb.add_option("--precision", precision, "tf32, fp32 or bf16")->capture_default_str();
   verb.add_flag("--deterministic", deterministic, "Same bits in every run and plan");
   verb.add_option("--optimizer", options.optimizer, "sgd or adamw")->capture_default_str();
-  verb.add_option("--lr", options.lr, "Learning rate")
-      ->check(above_zero)
-      ->capture_default_str();
+  verb.add_option("--lr", options.lr, "Learning rate")->check(above_zero)->capture_default_str();
   verb.add_option("--seed", options.seed, "Order, random draws and initial weights")
       ->check(at_least(0))
       ->capture_default_str();

@@ -35,8 +35,9 @@ void add_make_data(CLI::App& app, Cli&, Verb& chosen) {
   command->add_option("--size", verb->options.sizes, "Height and width; several: drawn per image")
       ->delimiter(',')
       ->capture_default_str();
-  command->add_option("--quality", verb->options.qualities,
-                      "JPEG quality, 1 to 100; several: drawn per image")
+  command
+      ->add_option("--quality", verb->options.qualities,
+                   "JPEG quality, 1 to 100; several: drawn per image")
       ->delimiter(',')
       ->capture_default_str();
   command->add_option("--classes", verb->options.classes, "2 to 10")->capture_default_str();

@@ -17,7 +17,14 @@ class App;
 
 namespace slipstream {
 
-enum ExitCode : int { kDone = 0, kFailed = 1, kRefused = 2, kNo = 3, kUndecided = 4, kInterrupted = 130 };
+enum ExitCode : int {
+  kDone = 0,
+  kFailed = 1,
+  kRefused = 2,
+  kNo = 3,
+  kUndecided = 4,
+  kInterrupted = 130
+};
 
 /// A verb of the command line: adds itself to the parser and returns what runs it.
 using Verb = std::function<int()>;

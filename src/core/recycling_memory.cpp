@@ -8,8 +8,7 @@ RecyclingMemory::~RecyclingMemory() {
 }
 
 void RecyclingMemory::give_back() {
-  for (const auto& [kind, pointer] : kept_)
-    upstream_.deallocate(pointer, kind.first, kind.second);
+  for (const auto& [kind, pointer] : kept_) upstream_.deallocate(pointer, kind.first, kind.second);
   kept_.clear();
 }
 

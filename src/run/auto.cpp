@@ -77,7 +77,8 @@ class Auto {
 
 }  // namespace
 
-Measured overlap_efficiency(const Measured& serial, const Measured& pipelined, const Measured& bound) {
+Measured overlap_efficiency(const Measured& serial, const Measured& pipelined,
+                            const Measured& bound) {
   const auto of = [](double s, double p, double m) {
     const double gain = 1 / s - 1 / m;
     return gain > 0 ? (1 / s - 1 / p) / gain : 0;

@@ -23,8 +23,7 @@ std::string available_devices(std::size_t gpus) {
 c10::Device device_named(const std::string& name) {
   if (name == "cpu") return c10::Device(c10::kCPU);
   const std::size_t gpus = cuda::devices().size();
-  if (name == "auto")
-    return gpus > 0 ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
+  if (name == "auto") return gpus > 0 ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
   const bool numbered = name.rfind("cuda:", 0) == 0 && name.size() > 5 && name.size() < 8 &&
                         name.find_first_not_of("0123456789", 5) == std::string::npos;
   if (name != "cuda" && !numbered)

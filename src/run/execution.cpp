@@ -50,10 +50,14 @@ class Counting {
 
 at::ScalarType scalar_type(DType dtype) {
   switch (dtype) {
-    case DType::u8: return at::kByte;
-    case DType::i32: return at::kInt;
-    case DType::i64: return at::kLong;
-    case DType::f32: return at::kFloat;
+    case DType::u8:
+      return at::kByte;
+    case DType::i32:
+      return at::kInt;
+    case DType::i64:
+      return at::kLong;
+    case DType::f32:
+      return at::kFloat;
   }
   throw Error("unknown dtype");
 }
@@ -102,8 +106,8 @@ DeviceSlab DeviceSlab::make(const SlabLayout& layout, c10::Device device) {
   slab.memory = at::empty({static_cast<std::int64_t>(layout.bytes)},
                           at::TensorOptions().dtype(at::kByte).device(device));
   for (const SlabField& field : layout.fields)
-    slab.fields.emplace_back(field.spec.name, view_of(slab.memory, field,
-                                                      static_cast<std::int64_t>(layout.batch_size)));
+    slab.fields.emplace_back(
+        field.spec.name, view_of(slab.memory, field, static_cast<std::int64_t>(layout.batch_size)));
   return slab;
 }
 
@@ -111,6 +115,14 @@ bool DeviceSlab::is_held_outside() const {
   std::size_t others = 0;
   for (const auto& field : fields) others += field.second.use_count() - 1;
   return others > 0 || memory.use_count() > 1 || memory.storage().use_count() > 1 + fields.size();
+}
+
+void copy_slab(const DeviceSlab& slab, const HostBatch& from, std::size_t bytes, Lane& lane) {
+  void* to = slab.memory.mutable_data_ptr();
+  if (auto* stream = dynamic_cast<cuda::CudaLane*>(&lane))
+    cuda::copy_async(to, from.data, bytes, stream->stream());
+  else
+    std::memcpy(to, from.data, bytes);
 }
 
 Execution::Execution(Setup setup)
@@ -240,11 +252,7 @@ void Execution::copy(Lane& lane, Slot& slot, Batch& fields) {
   Loader& loader = *setup_.loader;
   const HostBatch host = staged_ ? *staged_ : take_input();
   staged_.reset();
-  void* to = slot.slab.memory.mutable_data_ptr();
-  if (auto* stream = dynamic_cast<cuda::CudaLane*>(&lane))
-    cuda::copy_async(to, host.data, loader.layout().bytes, stream->stream());
-  else
-    std::memcpy(to, host.data, loader.layout().bytes);
+  copy_slab(slot.slab, host, loader.layout().bytes, lane);
   Mark& copied = *setup_.slab_marks[host.slab];
   lane.record(copied);
   loader.release(host, &copied);
@@ -274,8 +282,7 @@ void Execution::train(std::uint64_t batch, Batch& fields) {
 void Execution::key_generator(std::uint64_t batch) const {
   at::Generator generator = at::globalContext().defaultGenerator(setup_.context.device());
   const std::lock_guard lock(generator.mutex());
-  generator.set_current_seed(
-      chain64(setup_.pipeline.options().seed, setup_.first_step + batch));
+  generator.set_current_seed(chain64(setup_.pipeline.options().seed, setup_.first_step + batch));
 }
 
 Execution::Metrics& Execution::metrics_of(std::uint64_t batch) { return metrics_[batch % window_]; }

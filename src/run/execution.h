@@ -54,6 +54,9 @@ struct DeviceSlab {
   bool is_held_outside() const;
 };
 
+/// Copies a host batch into `slab`, enqueued on `lane` (done at once on a host lane).
+void copy_slab(const DeviceSlab& slab, const HostBatch& from, std::size_t bytes, Lane& lane);
+
 /// Does the lanes' work for one run.
 class Execution final : public Work {
  public:
@@ -63,13 +66,13 @@ class Execution final : public Work {
     const Plan& plan;
     const RunOptions& options;
     std::vector<LaneBinding> lanes;
-    Loader* loader = nullptr;             ///< where the copy step takes batches
+    Loader* loader = nullptr;  ///< where the copy step takes batches
     /// One a slab of the loader; they live as long as it does, for its workers wait for them.
     std::span<const std::unique_ptr<Mark>> slab_marks;
-    std::span<const at::Tensor> parameters;   ///< of the training stage
-    std::span<const Fields> cached;           ///< instead of the steps left out; may be empty
+    std::span<const at::Tensor> parameters;  ///< of the training stage
+    std::span<const Fields> cached;          ///< instead of the steps left out; may be empty
     std::uint64_t first_step = 0;
-    bool tune_first_batch = false;            ///< lanes take turns for the first batch
+    bool tune_first_batch = false;  ///< lanes take turns for the first batch
   };
   explicit Execution(Setup setup);
   ~Execution() override;
@@ -121,10 +124,10 @@ class Execution final : public Work {
   std::vector<double> lane_time_s_;
   Record record_;
   void* callers_stream_ = nullptr;
-  std::optional<HostBatch> staged_;       ///< taken from the loader, not yet copied
+  std::optional<HostBatch> staged_;  ///< taken from the loader, not yet copied
   std::mutex tuning_;
   std::atomic<std::size_t> untuned_lanes_;
-  double blocked_before_s_ = 0;           ///< by the loader in earlier runs
+  double blocked_before_s_ = 0;  ///< by the loader in earlier runs
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 

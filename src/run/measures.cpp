@@ -40,9 +40,7 @@ std::vector<std::uint64_t> cuda_digests(std::span<const at::Tensor> tensors) {
 
 }  // namespace
 
-std::uint64_t warm_up_steps(std::uint64_t steps) {
-  return std::min(kMostWarmUpSteps, steps / 4);
-}
+std::uint64_t warm_up_steps(std::uint64_t steps) { return std::min(kMostWarmUpSteps, steps / 4); }
 
 Measured step_rate(std::span<const double> step_end_s) {
   if (step_end_s.size() < 2) return {0, 0, 0, "steps/s", 0};

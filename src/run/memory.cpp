@@ -42,7 +42,7 @@ std::string key_of(const Plan& plan, const std::vector<LaneBinding>& lanes) {
   std::string key = std::to_string(plan.schedule.depth) +
                     (plan.schedule.driver == Driver::threaded ? " threads" : " thread");
   for (const LaneBinding& lane : lanes)
-    for (const DeviceStep& step : lane.steps) 
+    for (const DeviceStep& step : lane.steps)
       key += (&step == &lane.steps.front() ? "; " : ", ") + step.name;
   return key;
 }
@@ -134,17 +134,16 @@ std::string Trainer::Impl::memory_advice(const Plan& plan) {
     c10::cuda::CUDACachingAllocator::emptyCache();
     std::size_t free = 0, total = 0;
     cuda::check_cuda(cudaMemGetInfo(&free, &total));
-    const double fraction = c10::cuda::CUDACachingAllocator::getMemoryFraction(
-        context.device().index());
+    const double fraction =
+        c10::cuda::CUDACachingAllocator::getMemoryFraction(context.device().index());
     const double held = static_cast<double>(reserved_bytes(context.device()));
-    const double available = std::min(static_cast<double>(free) + held,
-                                      fraction * static_cast<double>(total));
+    const double available =
+        std::min(static_cast<double>(free) + held, fraction * static_cast<double>(total));
     const auto one = static_cast<double>(peak_of_batch(1));
     const auto three = static_cast<double>(peak_of_batch(3));
     const double each = std::max(1.0, (three - one) / 2);
     const double base = std::max(0.0, one - each);
-    const SlabLayout layout =
-        Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(), 1);
+    const SlabLayout layout = Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(), 1);
     const double slots =
         static_cast<double>(layout.bytes) * static_cast<double>(plan.schedule.depth - 1);
     const double need = base + static_cast<double>(batch_size) * (each + slots);
@@ -154,10 +153,10 @@ std::string Trainer::Impl::memory_advice(const Plan& plan) {
                          std::to_string(plan.schedule.depth) + "), available are " +
                          gib(available) + ". ";
     if (fits >= 1)
-      return advice + "A batch size of " + std::to_string(static_cast<std::size_t>(std::min(
-                                               fits, static_cast<double>(batch_size) - 1 > 0
-                                                         ? static_cast<double>(batch_size) - 1
-                                                         : 1.0))) +
+      return advice + "A batch size of " +
+             std::to_string(static_cast<std::size_t>(std::min(
+                 fits, static_cast<double>(batch_size) - 1 > 0 ? static_cast<double>(batch_size) - 1
+                                                               : 1.0))) +
              " would fit.";
     return advice + "Not even a batch size of 1 fits: use a smaller image size or model.";
   } catch (const c10::OutOfMemoryError&) {

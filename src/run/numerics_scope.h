@@ -16,7 +16,8 @@ class NumericsScope {
   NumericsScope& operator=(const NumericsScope&) = delete;
 
  private:
-  bool tf32_cudnn_, tf32_cublas_, benchmark_, deterministic_cudnn_, deterministic_, warn_only_, fill_;
+  bool tf32_cudnn_, tf32_cublas_, benchmark_, deterministic_cudnn_, deterministic_, warn_only_,
+      fill_;
 };
 
 /// The calling thread's switches for one step: autocast, and on CPU lanes the number of threads

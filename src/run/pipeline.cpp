@@ -23,21 +23,21 @@ void Pipeline::claim(const std::string& name, bool trains) const {
                   "', which must be the last");
 }
 
-Pipeline&& Pipeline::transform(std::string name, AnyOp op) && {
+Pipeline Pipeline::transform(std::string name, AnyOp op) && {
   claim(name, false);
   op.validate();
   transforms_.push_back({std::move(name), std::move(op)});
   return std::move(*this);
 }
 
-Pipeline&& Pipeline::stage(std::string name, FrozenStage stage) && {
+Pipeline Pipeline::stage(std::string name, FrozenStage stage) && {
   claim(name, false);
   stages_.push_back({std::move(name), std::move(stage)});
   return std::move(*this);
 }
 
-Pipeline&& Pipeline::train(std::string name, ModuleRef module, std::shared_ptr<Optimizer> optimizer,
-                           Loss loss) && {
+Pipeline Pipeline::train(std::string name, ModuleRef module, std::shared_ptr<Optimizer> optimizer,
+                         Loss loss) && {
   claim(name, true);
   train_ = {std::move(module.module), std::move(module.forward), std::move(optimizer),
             std::move(loss)};

@@ -143,12 +143,8 @@ std::vector<Fields> Trainer::Impl::fill_cache(const Plan& plan, const Cut& cut) 
   for (std::size_t item = 0; item < cut.items; ++item) {
     const HostBatch host = loader->next();
     DeviceSlab slab = DeviceSlab::make(loader->layout(), context.device());
-    if (context.device().is_cuda())
-      cuda::check_cuda(cudaMemcpy(slab.memory.mutable_data_ptr(), host.data,
-                                  loader->layout().bytes, cudaMemcpyHostToDevice));
-    else
-      std::copy_n(host.data, loader->layout().bytes,
-                  static_cast<std::byte*>(slab.memory.mutable_data_ptr()));
+    copy_slab(slab, host, loader->layout().bytes, lane);
+    lane.synchronize();
     loader->release(host, nullptr);
     Batch batch(position + item);
     for (const auto& [name, tensor] : slab.fields) batch.set(name, tensor);
@@ -193,8 +189,7 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
   validate(plan, pipeline.device_steps(), context.kind());
   if (!(plan.numerics == numerics))
     throw Refused("the plan's numerics differ from the trainer's: make another trainer for them");
-  if (options.cut && options.cut->items == 0)
-    throw Refused("a cut needs at least one cached item");
+  if (options.cut && options.cut->items == 0) throw Refused("a cut needs at least one cached item");
   const c10::DeviceGuard device(context.device());
   const NumericsScope scope(numerics);
   const std::vector<LaneBinding> lanes = bind(plan, options);
@@ -214,7 +209,8 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
     const std::size_t extra_bytes = warm_lanes(plan, lanes);
     reset_peak(context.device());
     execution.emplace(Execution::Setup{pipeline, context, plan, options, lanes, loader, slab_marks_,
-                                       parameters, cached, position, numerics.autotune && !tuned.contains(key_of(plan, lanes))});
+                                       parameters, cached, position,
+                                       numerics.autotune && !tuned.contains(key_of(plan, lanes))});
     schedule.emplace(lane_pointers, plan.schedule.depth, plan.schedule.run_ahead, *execution,
                      &probe);
     const auto start = Clock::now();
@@ -291,8 +287,8 @@ RunResult Trainer::Impl::collect(const Plan& plan, const RunOptions& options, Ex
   result.lanes = std::move(record.lanes);
   for (LaneResult& lane : result.lanes) lane.waiting_s = std::max(0.0, wall_s - lane.busy_s);
   const InputSoFar now = input_so_far(input.counters.empty() ? nullptr : loader_.get());
-  result.input_wait_share = input_wait_share(now.blocked_s - input.blocked_s,
-                                             result.lanes.back().busy_s, wall_s);
+  result.input_wait_share =
+      input_wait_share(now.blocked_s - input.blocked_s, result.lanes.back().busy_s, wall_s);
   result.counters = now.counters;
   for (std::size_t i = 0; i < result.counters.size(); ++i)
     result.counters[i].subtract(input.counters[i]);

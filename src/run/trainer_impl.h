@@ -24,7 +24,7 @@ struct Trainer::Impl {
   std::vector<at::Tensor> persistent;  ///< parameters and buffers of the training stage
   std::uint64_t position = 0;
   std::uint64_t loss_digest = 0;
-  std::set<std::string> tuned;         ///< lanes whose threads have let cuDNN measure
+  std::set<std::string> tuned;  ///< lanes whose threads have let cuDNN measure
 
   RunResult run(const Plan& plan, const RunOptions& options);
   State state() const;
@@ -74,7 +74,8 @@ struct Trainer::Impl {
   void wait_for_caller(const Plan& plan);
   void synchronize() const;
 
-  std::vector<std::unique_ptr<Mark>> slab_marks_;  ///< outlive the loader, whose workers wait for them
+  std::vector<std::unique_ptr<Mark>>
+      slab_marks_;  ///< outlive the loader, whose workers wait for them
   std::unique_ptr<Loader> loader_;
   LoaderKey loader_key_;
   std::map<std::string, std::size_t> warmed_;  ///< bytes that warm_lanes took, by plan

@@ -46,8 +46,7 @@ void check_shapes(const at::Tensor& logits, const at::Tensor& labels) {
                 " do not fit; it takes batch x classes with batch labels, or batch x classes x "
                 "height x width with batch x height x width labels");
   if (labels.scalar_type() != at::kByte && labels.scalar_type() != at::kLong)
-    throw Error("cross entropy: labels are uint8 or int64, not " +
-                c10::str(labels.scalar_type()));
+    throw Error("cross entropy: labels are uint8 or int64, not " + c10::str(labels.scalar_type()));
 }
 
 struct Sums {
@@ -80,7 +79,7 @@ Sums cross_entropy_of(const float* logits, const Label* labels, float* gradient,
       continue;
     }
     g[label * l.cls] -= weight;
-    sums.loss += static_cast<double>(std::log(total) + largest - x[label * l.cls]);
+    sums.loss += static_cast<double>(std::log(total) + (largest - x[label * l.cls]));
     sums.correct += best == label;
   }
   return sums;
@@ -90,14 +89,15 @@ template <typename Label>
 LossValue on_cpu(const at::Tensor& logits, const at::Tensor& labels, const LogitLayout& layout) {
   const std::int64_t count = layout.images * layout.pixels;
   at::Tensor gradient = at::empty_like(logits);
-  std::vector<Sums> blocks(static_cast<std::size_t>((count + kPixelsPerBlock - 1) / kPixelsPerBlock));
+  std::vector<Sums> blocks(
+      static_cast<std::size_t>((count + kPixelsPerBlock - 1) / kPixelsPerBlock));
   // Blocks do not depend on the number of threads, so neither does the sum.
   at::parallel_for(0, static_cast<std::int64_t>(blocks.size()), 1, [&](auto first, auto last) {
     for (auto block = first; block < last; ++block)
-      blocks[static_cast<std::size_t>(block)] = cross_entropy_of(
-          logits.const_data_ptr<float>(), labels.const_data_ptr<Label>(),
-          gradient.data_ptr<float>(), 1.0F / static_cast<float>(count), layout,
-          block * kPixelsPerBlock, std::min(count, (block + 1) * kPixelsPerBlock));
+      blocks[static_cast<std::size_t>(block)] =
+          cross_entropy_of(logits.const_data_ptr<float>(), labels.const_data_ptr<Label>(),
+                           gradient.data_ptr<float>(), 1.0F / static_cast<float>(count), layout,
+                           block * kPixelsPerBlock, std::min(count, (block + 1) * kPixelsPerBlock));
   });
   Sums sums;
   for (const Sums& block : blocks) {
@@ -113,11 +113,15 @@ LossValue on_cpu(const at::Tensor& logits, const at::Tensor& labels, const Logit
 
 cuda::LogitType logit_type(const at::Tensor& logits) {
   switch (logits.scalar_type()) {
-    case at::kFloat: return cuda::LogitType::f32;
-    case at::kBFloat16: return cuda::LogitType::bf16;
-    case at::kHalf: return cuda::LogitType::f16;
-    default: throw Error("cross entropy: logits are float32, bf16 or fp16, not " +
-                         c10::str(logits.scalar_type()));
+    case at::kFloat:
+      return cuda::LogitType::f32;
+    case at::kBFloat16:
+      return cuda::LogitType::bf16;
+    case at::kHalf:
+      return cuda::LogitType::f16;
+    default:
+      throw Error("cross entropy: logits are float32, bf16 or fp16, not " +
+                  c10::str(logits.scalar_type()));
   }
 }
 
@@ -131,11 +135,10 @@ LossValue on_cuda(const at::Tensor& logits, const at::Tensor& labels, const Logi
   at::Tensor correct = at::empty({}, logits.options().dtype(at::kLong));
   at::Tensor scratch = bytes(cuda::cross_entropy_scratch_bytes(layout));
   const bool narrow = labels.scalar_type() == at::kByte;
-  cuda::cross_entropy_async(logits.const_data_ptr(), logit_type(logits), layout,
-                            labels.const_data_ptr(),
-                            narrow ? cuda::LabelType::u8 : cuda::LabelType::i64, 1.0F,
-                            gradient.mutable_data_ptr(), loss.data_ptr<float>(),
-                            correct.data_ptr<std::int64_t>(), scratch.mutable_data_ptr(), stream);
+  cuda::cross_entropy_async(
+      logits.const_data_ptr(), logit_type(logits), layout, labels.const_data_ptr(),
+      narrow ? cuda::LabelType::u8 : cuda::LabelType::i64, 1.0F, gradient.mutable_data_ptr(),
+      loss.data_ptr<float>(), correct.data_ptr<std::int64_t>(), scratch.mutable_data_ptr(), stream);
   return {loss, gradient, correct, layout.images * layout.pixels};
 }
 
@@ -156,8 +159,8 @@ LossValue cross_entropy_value(const at::Tensor& output, const at::Tensor& labels
 }
 
 Loss cross_entropy(std::string input, std::string target) {
-  return {std::move(input), [target = std::move(target)](const at::Tensor& output,
-                                                         const Batch& batch) {
+  return {std::move(input),
+          [target = std::move(target)](const at::Tensor& output, const Batch& batch) {
             return cross_entropy_value(output, batch.at(target));
           }};
 }

@@ -53,8 +53,9 @@ std::vector<std::string> problems_of(const std::string& name, const FrozenStage&
   const auto trained = storages_of(*train.module);
   for (const void* storage : storages_of(*stage.module)) {
     if (storage == nullptr || !trained.contains(storage)) continue;
-    problems.push_back(who + "shares a parameter or buffer with the trained stage, so running it "
-                             "ahead would change the result; give it a copy");
+    problems.push_back(who +
+                       "shares a parameter or buffer with the trained stage, so running it "
+                       "ahead would change the result; give it a copy");
     break;
   }
   return problems;

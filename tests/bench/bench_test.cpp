@@ -51,7 +51,7 @@ TEST_F(BenchTest, MeasuresPlansAndLanes) {
     options_.input = input;
     const auto rows = bench();
     ASSERT_THAT(plans_of(rows),
-                ElementsAre("serial", "pipelined", "alone:copy", "alone:encode", "alone:decode"));
+                ElementsAre("serial", "pipelined", "alone:copy", "alone:encoder", "alone:decoder"));
     for (const BenchRow& row : rows) {
       EXPECT_EQ(row.batch_size, 2U);
       EXPECT_THAT(row.error, IsEmpty());
@@ -74,13 +74,18 @@ TEST_F(BenchTest, MeasuresPlansAndLanes) {
 }
 
 TEST_F(BenchTest, ABatchSizeThatCannotRunIsARowWithItsError) {
-  options_.batch_sizes = {5000, 2};
+  options_.batch_sizes = {2, 5000};
   const auto rows = bench();
   ASSERT_EQ(rows.size(), 6U);
-  EXPECT_EQ(rows[0].batch_size, 5000U);
-  EXPECT_THAT(rows[0].error, HasSubstr("5000"));
-  EXPECT_FALSE(rows[0].steps_per_second.has_value());
-  EXPECT_THAT(rows[1].error, IsEmpty());
+  EXPECT_THAT(rows[0].error, IsEmpty());
+  EXPECT_EQ(rows[5].batch_size, 5000U);
+  EXPECT_THAT(rows[5].error, HasSubstr("5000"));
+  EXPECT_FALSE(rows[5].steps_per_second.has_value());
+}
+
+TEST_F(BenchTest, WhatIsRefusedAtTheFirstIsThrown) {
+  options_.batch_sizes = {5000, 2};
+  EXPECT_THAT(thrown_by([&] { bench(); }), StartsWith("Refused: batch size 5000 is larger"));
 }
 
 TEST_F(BenchTest, UnknownInputsAndPlansAreRefused) {
@@ -114,7 +119,7 @@ TEST_F(BenchTest, TellsWhatItMeasures) {
   bench();
   ASSERT_EQ(lines.size(), 10U);
   EXPECT_EQ(lines.front(), "batch size 2, round 1/2: serial");
-  EXPECT_EQ(lines.back(), "batch size 2, round 2/2: alone:decode");
+  EXPECT_EQ(lines.back(), "batch size 2, round 2/2: alone:decoder");
 }
 
 }  // namespace

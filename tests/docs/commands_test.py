@@ -3,8 +3,8 @@
     commands_test.py cpu|gpu
 
 Each file's ```sh blocks are one script, run in a folder where build/slipstream is the program under
-test. Commands that name the GPU run under `gpu`, all others under `cpu`; those of NOT_RUN (they would
-build or test everything again) only have to be shown somewhere.
+test. Commands that name the GPU run under `gpu`, all others under `cpu`; those of NOT_RUN
+(they would build or test everything again) only have to be shown somewhere.
 """
 
 import os
@@ -73,6 +73,14 @@ class CommandsTest(unittest.TestCase):
                 with self.subTest(page=page.name, link=link):
                     if "://" not in link:
                         self.assertTrue((page.parent / link).exists())
+
+    def test_tests_that_are_named_are_there(self):
+        sources = "".join(file.read_text() for file in (SOURCE / "tests").rglob("*_test.cpp"))
+        tests = re.findall(r"TEST(?:_F|_P)?\((\w+), (\w+)\)", sources)
+        there = {".".join(names) for names in tests}
+        for page in pages():
+            named = re.findall(r"`([A-Z]\w+\.[A-Za-z]\w+)`", page.read_text(encoding="utf-8"))
+            self.assertEqual(set(named) - there, set(), page.name)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ constexpr std::uint64_t kSteps = 12;
 class CutTest : public EngineTest {
  protected:
   static const std::vector<std::string>& all_steps() {
-    static const std::vector<std::string> steps = {"read",    "decode", "resize", "collate",
-                                                   "copy",    "encode", "count",  "train"};
+    static const std::vector<std::string> steps = {"read", "decode", "resize", "collate",
+                                                   "copy", "encode", "count",  "train"};
     return steps;
   }
 
@@ -255,7 +255,8 @@ TEST_F(ResultTest, CountersAreThoseOfThisRun) {
   one->run(plan, steps(40));
   const RunResult second = one->run(plan, steps(10));
   for (const StepCounter& counter : second.counters) {
-    const bool is_host = counter.name != "copy" && counter.name != "encode" && counter.name != "train";
+    const bool is_host =
+        counter.name != "copy" && counter.name != "encode" && counter.name != "train";
     // The loader may be ahead, by what it prefetches.
     EXPECT_LE(counter.calls, is_host ? 4U * (10 + plan.schedule.prefetch) : 10U) << counter.name;
     EXPECT_GE(counter.wall_s, 0) << counter.name;

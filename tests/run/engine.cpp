@@ -7,10 +7,10 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/dropout.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
+#include "gpu.h"
 #include "slipstream/cuda.h"
 #include "slipstream/resize.h"
 
@@ -33,9 +33,9 @@ TORCH_MODULE(Encoder);
 struct DecoderImpl : torch::nn::Module {
   DecoderImpl(std::int64_t channels, std::int64_t classes, bool with_noise)
       : noisy(with_noise),
-        up(register_module("up", torch::nn::ConvTranspose2d(torch::nn::ConvTranspose2dOptions(
-                                                                channels, channels, 2)
-                                                                .stride(2)))),
+        up(register_module(
+            "up", torch::nn::ConvTranspose2d(
+                      torch::nn::ConvTranspose2dOptions(channels, channels, 2).stride(2)))),
         head(register_module(
             "head", torch::nn::Conv2d(torch::nn::Conv2dOptions(channels, classes, 3).padding(1)))) {
     if (!noisy) return;
@@ -145,9 +145,8 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
 
 void EngineTest::SetUp() {
   if (!on_gpu() || !cuda::devices().empty()) return;
-  const char* required = std::getenv("SLIPSTREAM_REQUIRE_GPU");
-  if (required != nullptr && std::string_view(required) == "1") FAIL() << "no GPU here";
-  GTEST_SKIP() << "no GPU here";
+  if (gpu_is_required()) FAIL() << "no usable GPU, and SLIPSTREAM_REQUIRE_GPU=1";
+  GTEST_SKIP() << "no usable GPU";
 }
 
 bool EngineTest::on_gpu() { return std::string_view(kDevice) == "cuda"; }

@@ -19,7 +19,7 @@ extern const char* const kDevice;
 /// `extra`, train.
 struct Tiny {
   std::size_t batch_size = 4;
-  std::int64_t size = 8;  ///< height and width, even
+  std::int64_t size = 8;         ///< height and width, even
   std::int64_t stored_size = 0;  ///< of the synthetic samples, resized by "resize"; 0: `size`
   std::int64_t classes = 5;
   std::int64_t channels = 6;

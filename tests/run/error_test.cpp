@@ -88,9 +88,9 @@ TEST_F(StageErrorTest, WhatIsNoExceptionIsReportedToo) {
 TEST_F(StageErrorTest, AFieldThatIsNotThere) {
   Tiny tiny;
   tiny.extra = {{"check", [](Batch& batch) { static_cast<void>(batch.at("imge")); }}};
-  EXPECT_THAT(thrown_by([&] { fresh_run(tiny, plans()[2], steps(3)); }),
-              AllOf(StartsWith("Error: "),
-                    HasSubstr("unknown batch field 'imge'; did you mean 'image'?")));
+  EXPECT_THAT(
+      thrown_by([&] { fresh_run(tiny, plans()[2], steps(3)); }),
+      AllOf(StartsWith("Error: "), HasSubstr("unknown batch field 'imge'; did you mean 'image'?")));
 }
 
 TEST_F(StageErrorTest, ALossThatIsNoScalar) {
@@ -134,9 +134,8 @@ class FaultyData final : public Dataset {
 TEST_F(StageErrorTest, ASampleThatCannotBeReadIsNoFaultOfAStage) {
   Tiny tiny;
   tiny.dataset = std::make_shared<FaultyData>(13);
-  for (const Plan& plan :
-       {serial_plan(), plan_of(kThreeLanes, Driver::interleaved, 4),
-        plan_of(kThreeLanes, Driver::threaded, 3)}) {
+  for (const Plan& plan : {serial_plan(), plan_of(kThreeLanes, Driver::interleaved, 4),
+                           plan_of(kThreeLanes, Driver::threaded, 3)}) {
     const auto one = trainer(tiny);
     const std::string message = thrown_by([&] { one->run(plan, steps(8)); });
     EXPECT_THAT(message, AllOf(StartsWith("Error: input at step "), HasSubstr("item 13"),
@@ -149,11 +148,11 @@ TEST_F(StageErrorTest, ASampleThatCannotBeReadIsNoFaultOfAStage) {
 class RefusalTest : public EngineTest {
  protected:
   static Pipeline bare() { return pipeline(synthetic_segmentation({32, 8, 5, 1}), {4}); }
-  static torch::nn::Conv2d conv() {
-    return torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 5, 1));
-  }
+  static torch::nn::Conv2d conv() { return torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 5, 1)); }
   static Loss loss() { return cross_entropy("image", "label"); }
-  static FrozenStage nothing() { return frozen([](Batch&) {}); }
+  static FrozenStage nothing() {
+    return frozen([](Batch&) {});
+  }
 };
 
 TEST_F(RefusalTest, PlansThatDoNotFit) {
@@ -199,10 +198,9 @@ TEST_F(RefusalTest, NamesThatAreTaken) {
     EXPECT_THAT(thrown_by([&] { bare().stage("first", nothing()).stage(name, nothing()); }),
                 StartsWith("Refused: pipeline: "))
         << name;
-  EXPECT_THAT(thrown_by([&] {
-                bare().stage("first", nothing()).train("first", conv(), sgd({}), loss());
-              }),
-              HasSubstr("the step name 'first' is taken"));
+  EXPECT_THAT(
+      thrown_by([&] { bare().stage("first", nothing()).train("first", conv(), sgd({}), loss()); }),
+      HasSubstr("the step name 'first' is taken"));
   EXPECT_EQ(thrown_by([&] { bare().train("decode", conv(), sgd({}), loss()); }), "nothing");
 }
 
@@ -215,7 +213,9 @@ TEST_F(RefusalTest, TheTrainingStageIsTheLastAndTheOnly) {
   EXPECT_THAT(thrown_by([&] { Trainer(bare(), context(), exact()); }),
               StartsWith("Refused: pipeline: it has no training stage"));
   EXPECT_THAT(thrown_by([] { pipeline(nullptr, {}); }), StartsWith("Refused: "));
-  EXPECT_THAT(thrown_by([] { pipeline(synthetic_segmentation({8, 8, 5, 1}), {0}); }),
+  EXPECT_THAT(thrown_by([] {
+                pipeline(synthetic_segmentation({8, 8, 5, 1}), {0});
+              }),
               StartsWith("Refused: "));
 }
 
@@ -230,8 +230,8 @@ TEST_F(RefusalTest, FrozenStagesChangeNothing) {
               AllOf(StartsWith("Refused: stage 'encode': "), HasSubstr("requires gradients"),
                     HasSubstr("in training mode"), HasSubstr("call slipstream::freeze(*module)")));
   for (auto& parameter : encoder->parameters()) parameter.set_requires_grad(false);
-  EXPECT_THAT(declare(conv()), AllOf(HasSubstr("in training mode"),
-                                     testing::Not(HasSubstr("requires gradients"))));
+  EXPECT_THAT(declare(conv()),
+              AllOf(HasSubstr("in training mode"), testing::Not(HasSubstr("requires gradients"))));
   freeze(*encoder);
   EXPECT_EQ(declare(conv()), "nothing");
 

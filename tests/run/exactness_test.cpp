@@ -1,12 +1,15 @@
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/ops/rand.h>
 #include <gmock/gmock.h>
 
 #include "run/engine.h"
-#include "slipstream/fingerprint.h"
+#include "support/thrown.h"
 
 namespace slipstream::test {
 namespace {
 
-using testing::Each;
 using testing::ElementsAreArray;
 
 class ExactnessTest : public EngineTest {};
@@ -24,9 +27,9 @@ RunOptions delayed(std::uint64_t n, std::uint64_t seed) {
 std::vector<Plan> all_plans(const Plan::Numerics& numerics) {
   std::vector<Plan> plans;
   unsigned workers = 1;
-  for (const Lanes& lanes : {kThreeLanes, Lanes{{"copy", "encode"}, {"train"}},
-                             Lanes{{"copy"}, {"encode", "train"}},
-                             Lanes{{"copy", "encode", "train"}}})
+  for (const Lanes& lanes :
+       {kThreeLanes, Lanes{{"copy", "encode"}, {"train"}}, Lanes{{"copy"}, {"encode", "train"}},
+        Lanes{{"copy", "encode", "train"}}})
     for (const Driver driver : {Driver::interleaved, Driver::threaded})
       for (std::size_t more : {0, 1, 2}) {
         Plan plan = plan_of(lanes, driver, lanes.size() + more, numerics);
@@ -175,6 +178,97 @@ TEST_F(ExactnessTest, DropoutAndBatchNormalisationAgreeInEveryPlan) {
     const Plan plan = plan_of(kThreeLanes, driver, 4);
     EXPECT_EQ(fresh_run(tiny, plan, delayed(kSteps, 11)).digest, serial.digest) << describe(plan);
   }
+}
+
+TEST_F(ExactnessTest, WhatTheCallerDrawsInBetweenDoesNotMatter) {
+  const Tiny tiny{.noisy = true};
+  const auto parts = trainer(tiny);
+  for (int part = 0; part < 4; ++part) {
+    static_cast<void>(at::rand({part + 1}, at::TensorOptions().device(context().device())));
+    parts->run(plan_of(kThreeLanes, Driver::threaded, 3), steps(6));
+  }
+  EXPECT_EQ(parts->digest(), fresh_run(tiny, serial_plan(), steps(24)).digest);
+}
+
+TEST_F(ExactnessTest, TrainersOfOneContextDoNotDisturbEachOther) {
+  const Plan plan = plan_of(kThreeLanes, Driver::threaded, 4);
+  const auto one = trainer({}), other = trainer({.seed = 5, .optimizer = "adamw"});
+  for (int part = 0; part < 3; ++part) {
+    one->run(plan, steps(4));
+    other->run(plan, steps(4));
+  }
+  EXPECT_EQ(one->digest(), fresh_run({}, serial_plan(), steps(12)).digest);
+  EXPECT_EQ(other->digest(),
+            fresh_run({.seed = 5, .optimizer = "adamw"}, serial_plan(), steps(12)).digest);
+}
+
+TEST_F(ExactnessTest, ASecondRunMakesNoThreads) {
+  const Plan plan = plan_of(kThreeLanes, Driver::threaded, 4);
+  fresh_run({}, plan, steps(3));
+  const std::size_t threads = context().threads().size();
+  EXPECT_GE(threads, 3U);
+  fresh_run({}, plan, steps(3));
+  EXPECT_EQ(context().threads().size(), threads);
+}
+
+TEST_F(ExactnessTest, ThreadsInsideOperationsAreTheStages) {
+  if (on_gpu()) GTEST_SKIP() << "of CPU lanes only";
+  Plan::Numerics numerics = exact();
+  numerics.intra_op_threads = {{"*", 1}, {"train", 3}};
+  std::vector<int> seen;
+  Tiny tiny;
+  tiny.extra = {{"look", [&](Batch&) { seen.push_back(at::get_num_threads()); }}};
+  tiny.loss = [&](const at::Tensor& output, const Batch&) {
+    EXPECT_EQ(at::get_num_threads(), 3);
+    return output.square().mean();
+  };
+  const int before = at::get_num_threads();
+  Plan serial = serial_plan({"look"});
+  serial.numerics = numerics;
+  const std::uint64_t digest = fresh_run(tiny, serial, steps(6)).digest;
+  const Plan plan =
+      plan_of({{"copy"}, {"encode", "look"}, {"train"}}, Driver::threaded, 3, numerics);
+  EXPECT_EQ(fresh_run(tiny, plan, steps(6)).digest, digest);
+  EXPECT_EQ(seen, std::vector<int>(12, 1));
+  EXPECT_EQ(at::get_num_threads(), before);
+}
+
+/// PyTorch's process-wide and per-thread switches that a run sets.
+struct Switches {
+  bool tf32 = at::globalContext().allowTF32CuDNN();
+  bool benchmark = at::globalContext().benchmarkCuDNN();
+  bool cudnn = at::globalContext().deterministicCuDNN();
+  bool deterministic = at::globalContext().deterministicAlgorithms();
+  bool fill = at::globalContext().deterministicFillUninitializedMemory();
+  bool autocast = at::autocast::is_autocast_enabled(at::kCPU);
+  bool autocast_cuda = at::autocast::is_autocast_enabled(at::kCUDA);
+  at::ScalarType type = at::autocast::get_autocast_dtype(at::kCPU);
+  bool operator==(const Switches&) const = default;
+};
+
+TEST_F(ExactnessTest, TheCallersSwitchesAreNeitherUsedNorChanged) {
+  const std::uint64_t digest = fresh_run({}, serial_plan(), steps(6)).digest;
+  auto& torch = at::globalContext();
+  const Switches first;
+  const auto type_before = at::autocast::get_autocast_dtype(context().device().type());
+  torch.setBenchmarkCuDNN(true);
+  torch.setAllowTF32CuDNN(true);
+  at::autocast::set_autocast_dtype(context().device().type(), at::kBFloat16);
+  at::autocast::set_autocast_enabled(context().device().type(), true);
+  const Switches callers;
+  EXPECT_EQ(fresh_run({}, serial_plan(), steps(6)).digest, digest);
+  EXPECT_TRUE(Switches() == callers);
+  Tiny failing;
+  failing.loss = [](const at::Tensor&, const Batch&) -> at::Tensor {
+    EXPECT_TRUE(at::globalContext().deterministicAlgorithms());
+    throw std::runtime_error("no luck");
+  };
+  EXPECT_NE(thrown_by([&] { fresh_run(failing, serial_plan(), steps(6)); }), "nothing");
+  EXPECT_TRUE(Switches() == callers);
+  at::autocast::set_autocast_enabled(context().device().type(), first.autocast);
+  at::autocast::set_autocast_dtype(context().device().type(), type_before);
+  torch.setAllowTF32CuDNN(first.tf32);
+  torch.setBenchmarkCuDNN(first.benchmark);
 }
 
 TEST_F(ExactnessTest, ADigestLeftOutIsTheOneAskedForLater) {

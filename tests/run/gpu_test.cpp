@@ -7,6 +7,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <regex>
 #include <thread>
 
@@ -77,12 +79,12 @@ TEST_F(BorderTest, EveryLaneIsIdleWhenARunReturnsOrThrows) {
   RunOptions options = steps(8);
   options.lane_delay_us = 3000;
   const auto one = trainer(tiny);
-  for (const char* expected : {"Error: stage 'check' at step 5: no luck",
-                               "Error: stage 'check' at step 5: no luck"}) {
+  for (const char* expected :
+       {"Error: stage 'check' at step 5: no luck", "Error: stage 'check' at step 5: no luck"}) {
     EXPECT_EQ(thrown_by([&] { one->run(plan, options); }), expected);
     for (const LanePlan& lane : plan.schedule.lanes) {
-      auto* stream = dynamic_cast<cuda::CudaLane*>(
-          &context().lane(lane.steps.back(), lane.priority));
+      auto* stream =
+          dynamic_cast<cuda::CudaLane*>(&context().lane(lane.steps.back(), lane.priority));
       ASSERT_NE(stream, nullptr);
       EXPECT_EQ(cudaStreamQuery(stream->stream().get()), cudaSuccess) << lane.steps.back();
     }
@@ -100,8 +102,8 @@ TEST_F(BorderTest, TheCallersStreamIsTheSameAfterwards) {
 class Flag {
  public:
   Flag() {
-    cuda::check_cuda(cudaHostAlloc(reinterpret_cast<void**>(&word_), sizeof(*word_),
-                                   cudaHostAllocMapped));
+    cuda::check_cuda(
+        cudaHostAlloc(reinterpret_cast<void**>(&word_), sizeof(*word_), cudaHostAllocMapped));
     __atomic_store_n(word_, 0U, __ATOMIC_RELEASE);
     load("cuStreamWaitValue32", wait_);
     load("cuStreamWriteValue32", write_);
@@ -120,8 +122,8 @@ class Flag {
   static void load(const char* name, Operation& function) {
     void* pointer = nullptr;
     cudaDriverEntryPointQueryResult found{};
-    cuda::check_cuda(cudaGetDriverEntryPointByVersion(name, &pointer, 12000,
-                                                      cudaEnableDefault, &found));
+    cuda::check_cuda(
+        cudaGetDriverEntryPointByVersion(name, &pointer, 12000, cudaEnableDefault, &found));
     ASSERT_EQ(found, cudaDriverEntryPointSuccess) << name;
     function = reinterpret_cast<Operation>(pointer);
   }
@@ -145,6 +147,9 @@ class GpuOverlapTest : public EngineTest {
     constexpr std::uint64_t kSteps = 10;
     Flag flag;
     Tiny tiny;
+    // Loading a kernel, and taking memory, may wait for the device: all that comes before.
+    tiny.loss = [](const at::Tensor& output, const Batch&) { return output.square().mean(); };
+    fresh_run(tiny, plan, steps(kSteps));
     tiny.extra = {{"signal", [&](Batch& batch) {
                      flag.write(static_cast<std::uint32_t>(batch.number()) + 1);
                    }}};
@@ -157,9 +162,11 @@ class GpuOverlapTest : public EngineTest {
       const auto deadline = std::chrono::steady_clock::now() + patience;
       while (!stop.stop_requested() && std::chrono::steady_clock::now() < deadline)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      if (stop.stop_requested()) return;
-      released = true;
-      flag.release_all();
+      // Again and again: the next batch sets the flag back.
+      for (; !stop.stop_requested(); std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+        released = true;
+        flag.release_all();
+      }
     });
     fresh_run(tiny, plan, steps(kSteps));
     return !released;
@@ -176,6 +183,42 @@ TEST_F(GpuOverlapTest, ASerialRunCannot) {
   EXPECT_FALSE(overlaps(serial_plan({"signal"}), std::chrono::milliseconds(300)));
 }
 
+using DeviceLostDeathTest = EngineTest;
+
+constexpr int kReported = 42;
+
+/// A stage reads outside a tensor: a device-side assertion, after which nothing works any more.
+[[noreturn]] void lose_device_in_a_stage() {
+  Tiny tiny;
+  tiny.extra = {{"look up", [](Batch& batch) {
+                   const at::Tensor& features = batch.at("features");
+                   const at::Tensor far =
+                       at::full({1}, 1 << 20, features.options().dtype(at::kLong));
+                   if (batch.number() == 3)
+                     batch.set("row", features.flatten().index_select(0, far));
+                 }}};
+  Context context(kDevice);
+  Trainer one(tiny_pipeline(tiny), context, exact());
+  const Plan plan = plan_of({{"copy"}, {"encode", "look up"}, {"train"}}, Driver::threaded, 4);
+  const auto is_lost = [&] {
+    try {
+      one.run(plan, steps(8));
+    } catch (const DeviceLost&) {
+      return true;
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "not reported as lost: %s\n", e.what());
+    }
+    return false;
+  };
+  const bool first = is_lost();
+  std::_Exit(first && is_lost() ? kReported : 1);
+}
+
+TEST_F(DeviceLostDeathTest, ALostDeviceIsReportedAsSuchAndNothingHangs) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(lose_device_in_a_stage(), testing::ExitedWithCode(kReported), "");
+}
+
 class MemoryTest : public EngineTest {
  protected:
   static Tiny large() {
@@ -188,7 +231,8 @@ class MemoryTest : public EngineTest {
 };
 
 TEST_F(MemoryTest, ReservedMemoryIsFlat) {
-  for (const Plan& plan : {serial_plan(), pipelined(3), pipelined(5)}) {
+  for (const Plan& plan :
+       {serial_plan(), pipelined(3), pipelined(5), plan_of(kThreeLanes, Driver::threaded, 4)}) {
     SCOPED_TRACE(describe(plan));
     const auto one = trainer(large());
     const MemoryResult first = one->run(plan, steps(200)).memory;
@@ -223,21 +267,23 @@ TEST_F(MemoryTest, ExtraMemoryIsAsPredicted) {
 
 TEST_F(MemoryTest, OutOfMemorySaysWhatWouldFitAndItDoes) {
   namespace allocator = c10::cuda::CUDACachingAllocator;
+  fresh_run({}, serial_plan(), steps(2));  // PyTorch's allocator is made with its first tensor
   std::size_t free = 0, total = 0;
   cuda::check_cuda(cudaMemGetInfo(&free, &total));
   allocator::emptyCache();
   const auto held = static_cast<double>(allocator::getDeviceStats(0).reserved_bytes[0].current);
   Tiny tiny = large();
   tiny.size = 128;
-  tiny.batch_size = 128;
-  tiny.samples = 256;
-  allocator::setMemoryFraction((held + 1.5e9) / static_cast<double>(total), 0);
+  tiny.batch_size = 256;
+  tiny.samples = 512;
+  allocator::setMemoryFraction((held + 1e9) / static_cast<double>(total), 0);
   const std::string message = thrown_by([&] { fresh_run(tiny, pipelined(), steps(12)); });
   std::printf("%s\n", message.c_str());
   std::smatch fits;
   const bool told =
       std::regex_search(message, fits, std::regex("A batch size of ([0-9]+) would fit"));
-  EXPECT_THAT(message, AllOf(StartsWith("Error: "), HasSubstr("out of device memory. The plan needs")));
+  EXPECT_THAT(message,
+              AllOf(StartsWith("Error: "), HasSubstr("out of device memory. The plan needs")));
   EXPECT_TRUE(told);
   if (told) {
     allocator::emptyCache();

@@ -27,7 +27,8 @@ class OrderTest : public EngineTest {
   };
 
   /// Runs without `skipped` and with `slow` lanes delayed around each part of a batch.
-  Outcome run_without(const Plan& plan, const WaitId& skipped, const std::vector<std::size_t>& slow) {
+  Outcome run_without(const Plan& plan, const WaitId& skipped,
+                      const std::vector<std::size_t>& slow) {
     const auto& schedule = plan.schedule;
     OrderCheck check(schedule.lanes.size(), schedule.depth, schedule.depth + schedule.run_ahead);
     ScheduleProbe probe;
@@ -222,8 +223,9 @@ TEST_F(HeldTest, WhatIsHeldForAWhileIsMemoryForAWhile) {
 
 TEST_F(HeldTest, AViewThatAStageAddsIsNoHolder) {
   Tiny tiny;
-  tiny.extra = {{"crop", [](Batch& batch) { batch.set("crop", batch.at("image").narrow(2, 1, 4)); }},
-                {"again", [](Batch& batch) { batch.set("same", batch.at("features")); }}};
+  tiny.extra = {
+      {"crop", [](Batch& batch) { batch.set("crop", batch.at("image").narrow(2, 1, 4)); }},
+      {"again", [](Batch& batch) { batch.set("same", batch.at("features")); }}};
   const Plan plan =
       plan_of({{"copy"}, {"encode"}, {"crop"}, {"again"}, {"train"}}, Driver::interleaved, 6);
   const auto one = trainer(tiny);

@@ -50,7 +50,8 @@ TEST_F(LongRunTest, PipelinedW1IsSerialForAThousandSteps) {
 
 TEST_F(LongRunTest, MemoryIsFlatForTenThousandSteps) {
   for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
-    const MemoryResult memory = fresh_run({}, plan_of(kThreeLanes, driver, 4), steps(10'000)).memory;
+    const MemoryResult memory =
+        fresh_run({}, plan_of(kThreeLanes, driver, 4), steps(10'000)).memory;
     EXPECT_GT(memory.reserved_after_warm_up_bytes, 0U);
     EXPECT_EQ(memory.reserved_bytes, memory.reserved_after_warm_up_bytes);
   }

@@ -19,10 +19,12 @@ class TemporaryFolder {
     path_ = name;
   }
   ~TemporaryFolder() {
-    // Not std::filesystem::remove_all: in a program with LibTorch 2.11, libtorch.so's own copy of it
-    // is called, which crashes.
-    ::nftw(path_.c_str(), [](const char* path, const struct stat*, int, FTW*) { return ::remove(path); },
-           16, FTW_DEPTH | FTW_PHYS);
+    // Not std::filesystem::remove_all: in a program with LibTorch 2.11, libtorch.so's own copy of
+    // it is called, which crashes.
+    ::nftw(
+        path_.c_str(),
+        [](const char* path, const struct stat*, int, FTW*) { return ::remove(path); }, 16,
+        FTW_DEPTH | FTW_PHYS);
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;

@@ -63,8 +63,8 @@ TEST(SgdTest, FollowsPyTorch) {
 }
 
 TEST(AdamWTest, FollowsPyTorch) {
-  for (const AdamWOptions& options :
-       {AdamWOptions{}, AdamWOptions{0.01, 0.8, 0.95, 1e-6, 0}, AdamWOptions{0.02, 0, 0.9, 1e-8, 0.1}}) {
+  for (const AdamWOptions& options : {AdamWOptions{}, AdamWOptions{0.01, 0.8, 0.95, 1e-6, 0},
+                                      AdamWOptions{0.02, 0, 0.9, 1e-8, 0.1}}) {
     const auto ours = parameters(), theirs = parameters();
     const auto optimizer = adamw(options);
     optimizer->bind(ours);
@@ -121,8 +121,8 @@ TEST(OptimizerTest, RefusesOptionsThatMakeNoSense) {
                                     SgdOptions{1, 0, -1, false}, SgdOptions{1, 0, 0, true}})
     EXPECT_THAT(thrown_by([&] { sgd(options); }), HasSubstr("Refused: sgd: "));
   for (const AdamWOptions& options :
-       {AdamWOptions{-1, 0.9, 0.9, 0, 0}, AdamWOptions{1, 1, 0.9, 0, 0}, AdamWOptions{1, 0, -1, 0, 0},
-        AdamWOptions{1, 0, 0, -1, 0}, AdamWOptions{1, 0, 0, 0, -1}})
+       {AdamWOptions{-1, 0.9, 0.9, 0, 0}, AdamWOptions{1, 1, 0.9, 0, 0},
+        AdamWOptions{1, 0, -1, 0, 0}, AdamWOptions{1, 0, 0, -1, 0}, AdamWOptions{1, 0, 0, 0, -1}})
     EXPECT_THAT(thrown_by([&] { adamw(options); }), HasSubstr("Refused: adamw: "));
 }
 

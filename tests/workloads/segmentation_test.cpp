@@ -66,8 +66,7 @@ TEST(SegmentationTest, HasTheLayersOfW1) {
     };
     EXPECT_EQ(count(*pipeline.stages().front().stage.module), encoder) << size;
     EXPECT_EQ(count(*pipeline.train_stage().module), decoder) << size;
-    EXPECT_EQ(pipeline.train_stage().forward(
-                  at::zeros({2, 16 << levels, 1, 1})).sizes(),
+    EXPECT_EQ(pipeline.train_stage().forward(at::zeros({2, 16 << levels, 1, 1})).sizes(),
               at::IntArrayRef({2, options.classes, size, size}));
   }
 }
@@ -110,9 +109,9 @@ TEST(SegmentationTest, RefusesWhatItCannotBuild) {
     return thrown_by([&] { declared(options); });
   };
   for (std::int64_t size : {-8, 0, 1, 3, 48, 2048})
-    EXPECT_THAT(refusal([&](Options& o) { o.image_size = size; }),
-                AllOf(StartsWith("Refused: "), HasSubstr("power of two"),
-                      HasSubstr(std::to_string(size))));
+    EXPECT_THAT(
+        refusal([&](Options& o) { o.image_size = size; }),
+        AllOf(StartsWith("Refused: "), HasSubstr("power of two"), HasSubstr(std::to_string(size))));
   for (std::int64_t classes : {-1, 0, 1, 257})
     EXPECT_THAT(refusal([&](Options& o) { o.classes = classes; }),
                 StartsWith("Refused: segmentation takes 2 to 256 classes"));
