@@ -91,6 +91,7 @@ Fields Trainer::Impl::run_frozen(const std::vector<DeviceStep>& steps, Batch bat
   const Batch before = batch;
   for (const DeviceStep& step : steps) {
     if (step.kind != DeviceStep::Kind::frozen) continue;
+    preparing_ = "stage '" + step.name + "' ";
     const StageScope scope(numerics, context.device(), step.name);
     step.frozen->run(batch);
   }
@@ -130,6 +131,9 @@ std::string Trainer::Impl::memory_advice(const Plan& plan) {
   const std::size_t batch_size = pipeline.options().batch_size;
   const auto remedy = "use a smaller batch size, image size or depth";
   if (!context.device().is_cuda()) return std::string("Remedy: ") + remedy + ".";
+  const LanePlan& training = plan.schedule.lanes.back();
+  const Context::CurrentLane current(context,
+                                     context.lane(training.steps.back(), training.priority));
   try {
     c10::cuda::CUDACachingAllocator::emptyCache();
     std::size_t free = 0, total = 0;

@@ -203,6 +203,7 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
   std::vector<Fields> cached;
   std::optional<Execution> execution;
   std::optional<Schedule> schedule;
+  preparing_.clear();
   try {
     wait_for_caller(plan);
     if (options.cut && loader == nullptr) cached = fill_cache(plan, *options.cut);
@@ -224,7 +225,7 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
     return result;
   } catch (...) {
     loader_.reset();
-    std::string where = "before the first step: ";
+    std::string where = preparing_ + "before the first step: ";
     if (schedule)
       where = execution->running(schedule->failed_lane()) + " at step " +
               std::to_string(position + schedule->failed_batch()) + ": ";

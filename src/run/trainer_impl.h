@@ -74,8 +74,9 @@ struct Trainer::Impl {
   void wait_for_caller(const Plan& plan);
   void synchronize() const;
 
-  std::vector<std::unique_ptr<Mark>>
-      slab_marks_;  ///< outlive the loader, whose workers wait for them
+  /// Outlive the loader, whose workers wait for them.
+  std::vector<std::unique_ptr<Mark>> slab_marks_;
+  std::string preparing_;  ///< which stage runs ahead of a run, for messages
   std::unique_ptr<Loader> loader_;
   LoaderKey loader_key_;
   std::map<std::string, std::size_t> warmed_;  ///< bytes that warm_lanes took, by plan

@@ -145,6 +145,19 @@ TEST_F(StageErrorTest, ASampleThatCannotBeReadIsNoFaultOfAStage) {
   }
 }
 
+TEST_F(StageErrorTest, AStageThatThrowsAheadOfTheFirstStep) {
+  Tiny tiny;
+  tiny.extra = {{"check", [this](Batch& batch) { maybe_fail(batch.number()); }}};
+  failing_ = 0;
+  RunOptions options = steps(3);
+  options.cut = Cut{"check", 2};
+  const auto one = trainer(tiny);
+  EXPECT_EQ(thrown_by([&] { one->run(serial_plan({"check"}), options); }),
+            "Error: stage 'check' before the first step: no luck");
+  failing_ = kNever;
+  EXPECT_EQ(thrown_by([&] { one->run(serial_plan({"check"}), options); }), "nothing");
+}
+
 class RefusalTest : public EngineTest {
  protected:
   static Pipeline bare() { return pipeline(synthetic_segmentation({32, 8, 5, 1}), {4}); }
