@@ -21,7 +21,8 @@ target_compile_options(slipstream_flags INTERFACE
     -ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=${source_from_build}=>
   # g++ 12 at -O3 warns falsely about std::string::insert.
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>
-  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>
+  # g++ does not warn about these in C++, and most are loop indices.
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety -Wno-sign-conversion>
   $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false -prec-div=true -prec-sqrt=true -ftz=false -lineinfo
     --Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Wshadow,-Werror,-ffp-contract=off>)
 

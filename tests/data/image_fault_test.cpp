@@ -106,7 +106,7 @@ TEST(DecodeFaults, PngPixelsWithAWrongChecksumOfTheirOwnAreAnError) {
 }
 
 TEST(DecodeFaults, APngOfFewerOrMoreRowsThanItsDataIsAnError) {
-  for (const unsigned height : {12, 14}) {
+  for (const unsigned height : {12U, 14U}) {
     File file = png_of_size(height, 21);
     sign(file, 12, 13);
     EXPECT_THAT(decode_error(file), StartsWith("Error: broken PNG: ")) << height;
