@@ -1,6 +1,4 @@
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/util/Exception.h>
 
@@ -36,20 +34,6 @@ Batch zero_batch(const DeviceSlab& slab) {
   Batch batch;
   for (const auto& [name, tensor] : slab.fields) batch.set(name, tensor);
   return batch;
-}
-
-/// Memory like that which the plan's other slots and lanes hold while one batch trains.
-std::vector<at::Tensor> held_meanwhile(const Plan& plan, const Batch& batch) {
-  const at::Tensor& any = batch.fields().front().second;
-  std::vector<at::Tensor> held;
-  if (plan.schedule.lanes.size() > 1) {
-    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(any.device().index());
-    held.push_back(at::empty({stats.allocated_bytes[0].peak - stats.allocated_bytes[0].current},
-                             any.options().dtype(at::kByte)));
-  }
-  for (std::size_t slot = 1; slot < plan.schedule.depth; ++slot)
-    for (const auto& [name, tensor] : batch.fields()) held.push_back(at::empty_like(tensor));
-  return held;
 }
 
 }  // namespace
@@ -117,7 +101,7 @@ Fields Trainer::Impl::run_frozen(const std::vector<DeviceStep>& steps, Batch bat
   return made;
 }
 
-std::size_t Trainer::Impl::peak_of_batch(const Plan& plan, std::size_t batch_size) {
+std::size_t Trainer::Impl::peak_of_batch(std::size_t batch_size) {
   const std::vector<at::Tensor> buffers = pipeline.train_stage().module->buffers();
   std::vector<at::Tensor> kept;
   for (const at::Tensor& buffer : buffers) kept.push_back(buffer.clone());
@@ -131,7 +115,6 @@ std::size_t Trainer::Impl::peak_of_batch(const Plan& plan, std::size_t batch_siz
     const at::NoGradGuard no_gradients;
     for (const auto& stage : pipeline.stages()) stage.stage.run(batch);
   }
-  const std::vector<at::Tensor> meanwhile = held_meanwhile(plan, batch);
   const at::AutoGradMode gradients(true);
   const TrainStage& train = pipeline.train_stage();
   const at::Tensor output = train.forward(batch.at(train.loss.input));
@@ -160,12 +143,15 @@ std::string Trainer::Impl::memory_advice(const Plan& plan) {
     const double held = static_cast<double>(reserved_bytes(context.device()));
     const double available =
         std::min(static_cast<double>(free) + held, fraction * static_cast<double>(total));
-    const auto one = static_cast<double>(peak_of_batch(plan, 1));
-    const auto three = static_cast<double>(peak_of_batch(plan, 3));
+    const auto one = static_cast<double>(peak_of_batch(1));
+    const auto three = static_cast<double>(peak_of_batch(3));
     const double each = std::max(1.0, (three - one) / 2);
     const double base = std::max(0.0, one - each);
-    const double need = base + static_cast<double>(batch_size) * each;
-    const double fits = std::floor((0.95 * available - base) / each);
+    const SlabLayout layout = Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(), 1);
+    const double slots =
+        static_cast<double>(layout.bytes) * static_cast<double>(plan.schedule.depth - 1);
+    const double need = base + static_cast<double>(batch_size) * (each + slots);
+    const double fits = std::floor((0.95 * available - base) / (each + slots));
     std::string advice = "The plan needs about " + gib(need) + " (batch size " +
                          std::to_string(batch_size) + ", depth " +
                          std::to_string(plan.schedule.depth) + "), available are " +

@@ -67,7 +67,7 @@ struct Trainer::Impl {
   Fields run_frozen(const std::vector<DeviceStep>& steps, Batch batch);
   /// What fits instead, in words. Runs small batches to find out; trains nothing.
   std::string memory_advice(const Plan& plan);
-  std::size_t peak_of_batch(const Plan& plan, std::size_t batch_size);
+  std::size_t peak_of_batch(std::size_t batch_size);
   void apply_delays(const RunOptions& options, const std::vector<LaneBinding>& lanes,
                     ScheduleProbe& probe);
   [[noreturn]] void fail(const Plan& plan, const std::string& where, std::exception_ptr error);
