@@ -10,6 +10,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "run/draw_check.h"
 #include "run/measures.h"
 #include "run/numerics_scope.h"
 #include "slipstream/cuda.h"
@@ -70,8 +71,13 @@ at::Tensor view_of(const at::Tensor& memory, const SlabField& field, std::int64_
   at::Tensor view = memory.narrow(0, static_cast<std::int64_t>(field.offset_bytes), bytes)
                         .view(scalar_type(field.wire))
                         .view(sizes);
-  return field.spec.kind == FieldKind::image && sizes.size() == 4 ? view.permute({0, 3, 1, 2})
-                                                                  : view;
+  if (field.spec.kind == FieldKind::image && sizes.size() == 4) view = view.permute({0, 3, 1, 2});
+  return view.variable_data();  // a view would hold references to what it was made from
+}
+
+/// `tensor`, or the same view of the slab without references to what it was made from.
+at::Tensor own_view(const DeviceSlab& slab, at::Tensor tensor) {
+  return tensor.is_view() && slab.has(tensor) ? tensor.variable_data() : tensor;
 }
 
 std::uint64_t bytes_of(const Fields& fields) {
@@ -82,47 +88,67 @@ std::uint64_t bytes_of(const Fields& fields) {
 
 }  // namespace
 
-void let_go(Fields& fields, c10::Device device, void* callers_stream) {
+bool is_held_outside(const at::Tensor& tensor, std::span<const Fields* const> own) {
+  struct Counted {
+    const at::Tensor* tensor;
+    std::size_t own;
+  };
+  std::vector<Counted> all;
+  const auto count = [&](const at::Tensor& other) {
+    if (!other.storage().is_alias_of(tensor.storage())) return;
+    for (Counted& counted : all)
+      if (counted.tensor->is_same(other)) {
+        ++counted.own;
+        return;
+      }
+    all.push_back({&other, 1});
+  };
+  for (const Fields* fields : own)
+    for (const auto& field : *fields) count(field.second);
+  for (const Counted& counted : all)
+    if (counted.tensor->use_count() > counted.own) return true;
+  return tensor.storage().use_count() > all.size();
+}
+
+void let_go(Fields& fields, c10::Device device, void* callers_stream,
+            std::span<const Fields* const> own) {
   if (device.is_cuda()) {
-    for (auto& [name, tensor] : fields) {
-      // The slot's own references: this tensor, and any other field on the same storage.
-      std::size_t own = 0;
-      for (const auto& other : fields)
-        own += other.second.storage().unsafeGetStorageImpl() ==
-               tensor.storage().unsafeGetStorageImpl();
-      const bool held = tensor.use_count() > 1 || tensor.storage().use_count() > own;
-      if (held)
+    for (auto& [name, tensor] : fields)
+      if (is_held_outside(tensor, own))
         c10::cuda::CUDACachingAllocator::recordStream(
             tensor.storage().data_ptr(),
             c10::cuda::getStreamFromExternal(static_cast<cudaStream_t>(callers_stream),
                                              device.index()));
-    }
   }
   fields.clear();
 }
 
 DeviceSlab DeviceSlab::make(const SlabLayout& layout, c10::Device device) {
   DeviceSlab slab;
-  slab.memory = at::empty({static_cast<std::int64_t>(layout.bytes)},
-                          at::TensorOptions().dtype(at::kByte).device(device));
+  const at::Tensor memory = at::empty({static_cast<std::int64_t>(layout.bytes)},
+                                      at::TensorOptions().dtype(at::kByte).device(device));
   for (const SlabField& field : layout.fields)
-    slab.fields.emplace_back(
-        field.spec.name, view_of(slab.memory, field, static_cast<std::int64_t>(layout.batch_size)));
+    slab.fields.emplace_back(field.spec.name,
+                             view_of(memory, field, static_cast<std::int64_t>(layout.batch_size)));
   return slab;
 }
 
-bool DeviceSlab::is_held_outside() const {
-  std::size_t others = 0;
-  for (const auto& field : fields) others += field.second.use_count() - 1;
-  return others > 0 || memory.use_count() > 1 || memory.storage().use_count() > 1 + fields.size();
+bool DeviceSlab::has(const at::Tensor& tensor) const {
+  return !fields.empty() && tensor.storage().is_alias_of(fields.front().second.storage());
 }
 
 void copy_slab(const DeviceSlab& slab, const HostBatch& from, std::size_t bytes, Lane& lane) {
-  void* to = slab.memory.mutable_data_ptr();
+  void* to = slab.fields.front().second.storage().mutable_data();
   if (auto* stream = dynamic_cast<cuda::CudaLane*>(&lane))
     cuda::copy_async(to, from.data, bytes, stream->stream());
   else
     std::memcpy(to, from.data, bytes);
+}
+
+std::vector<const Fields*> Execution::Slot::own() const {
+  std::vector<const Fields*> all = {&slab.fields};
+  for (const Fields& part : parts) all.push_back(&part);
+  return all;
 }
 
 Execution::Execution(Setup setup)
@@ -158,8 +184,7 @@ Execution::Execution(Setup setup)
 Execution::~Execution() {
   for (Slot& slot : slots_) {
     for (std::size_t lane = slot.parts.size(); lane-- > 0;) clear_part(slot, lane);
-    slot.slab.memory.reset();
-    let_go(slot.slab.fields, setup_.context.device(), callers_stream_);
+    let_go(slot.slab.fields, setup_.context.device(), callers_stream_, slot.own());
   }
 }
 
@@ -179,22 +204,18 @@ HostBatch Execution::take_input() {
 void Execution::drop(std::size_t lane, std::size_t slot_index) {
   Slot& slot = slots_.slot(slot_index);
   Context::CurrentLane current(setup_.context, *setup_.lanes[lane].lane);
+  const std::lock_guard lock(slot.changing);
   clear_part(slot, lane);
   const bool owns_slab = setup_.loader != nullptr && lane == 0;
-  if (!owns_slab || !slot.slab.is_held_outside()) return;
-  slot.slab.memory.reset();
-  let_go(slot.slab.fields, setup_.context.device(), callers_stream_);
+  if (!owns_slab || !is_held_outside(slot.slab.fields.front().second, slot.own())) return;
+  let_go(slot.slab.fields, setup_.context.device(), callers_stream_, slot.own());
   slot.slab = DeviceSlab::make(setup_.loader->layout(), setup_.context.device());
 }
 
 void Execution::clear_part(Slot& slot, std::size_t lane) {
   Fields& part = slot.parts[lane];
-  if (lane == 0 && slot.slab.memory.defined())
-    std::erase_if(part, [&](const auto& field) {
-      return field.second.storage().unsafeGetStorageImpl() ==
-             slot.slab.memory.storage().unsafeGetStorageImpl();
-    });
-  let_go(part, setup_.context.device(), callers_stream_);
+  std::erase_if(part, [&](const auto& field) { return slot.slab.has(field.second); });
+  let_go(part, setup_.context.device(), callers_stream_, slot.own());
 }
 
 Batch Execution::assemble(std::size_t lane, std::uint64_t batch, Slot& slot) {
@@ -220,7 +241,9 @@ void Execution::run(std::size_t lane, std::uint64_t batch, std::size_t slot_inde
     Fields made;
     run_step(binding.steps[i], *binding.lane, batch, slot, fields, made);
     counters_[lane][i].bytes += bytes_of(made);
-    for (auto& field : made) slot.parts[lane].push_back(std::move(field));
+    const std::lock_guard lock(slot.changing);
+    for (auto& [name, tensor] : made)
+      slot.parts[lane].emplace_back(std::move(name), own_view(slot.slab, std::move(tensor)));
   }
   if (turn.owns_lock()) binding.lane->synchronize();
   if (turn.owns_lock() && batch == 0) --untuned_lanes_;
@@ -237,7 +260,10 @@ void Execution::run_step(const DeviceStep& step, Lane& lane, std::uint64_t batch
     case DeviceStep::Kind::frozen: {
       const at::NoGradGuard no_gradients;
       Batch before = fields;
+      std::optional<DrawCheck> draws;
+      if (batch == 0) draws.emplace(setup_.context.device());  // nobody else draws yet
       step.frozen->run(fields);
+      if (draws) draws->expect_none();
       for (const auto& [name, tensor] : fields.fields())
         if (!before.contains(name) || !before.at(name).is_same(tensor))
           made.emplace_back(name, tensor);

@@ -39,19 +39,22 @@ struct Record {
   std::size_t reserved_after_warm_up_bytes = 0;
 };
 
-/// Tensors of one batch whose slot is free again: gives each storage that somebody outside still
-/// holds up to its holder (on `stream`, the caller's), and lets the rest go. CUDA alone needs this.
-void let_go(Fields& fields, c10::Device device, void* callers_stream);
+/// Whether anybody but `own`, which `tensor` is part of, holds its memory.
+bool is_held_outside(const at::Tensor& tensor, std::span<const Fields* const> own);
 
-/// Device memory of one batch and the fields in it.
+/// Tensors of one batch whose slot is free again: gives each storage that somebody outside `own`
+/// still holds up to its holder (on `stream`, the caller's), and lets the rest go. CUDA alone needs
+/// this.
+void let_go(Fields& fields, c10::Device device, void* callers_stream,
+            std::span<const Fields* const> own);
+
+/// The fields of one batch in one block of device memory.
 struct DeviceSlab {
-  at::Tensor memory;
-  Fields fields;
+  Fields fields;  ///< views of the block, which hold nothing else
 
   /// Fresh memory from the allocator on the current stream.
   static DeviceSlab make(const SlabLayout& layout, c10::Device device);
-  /// Whether a tensor outside still shares the memory.
-  bool is_held_outside() const;
+  bool has(const at::Tensor& tensor) const;
 };
 
 /// Copies a host batch into `slab`, enqueued on `lane` (done at once on a host lane).
@@ -93,6 +96,10 @@ class Execution final : public Work {
   struct Slot {
     DeviceSlab slab;
     std::vector<Fields> parts;  ///< per lane: what it put into this slot
+    std::mutex changing;        ///< held to change slab or parts, and to look at other lanes' parts
+
+    /// Everything of this slot that holds tensors.
+    std::vector<const Fields*> own() const;
   };
   struct Metrics {
     float loss;

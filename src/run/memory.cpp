@@ -30,9 +30,11 @@ std::size_t bytes_of(const Fields& fields) {
 }
 
 Batch zero_batch(const DeviceSlab& slab) {
-  slab.memory.zero_();
   Batch batch;
-  for (const auto& [name, tensor] : slab.fields) batch.set(name, tensor);
+  for (const auto& [name, tensor] : slab.fields) {
+    tensor.zero_();
+    batch.set(name, tensor);
+  }
   return batch;
 }
 
