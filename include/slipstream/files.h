@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace slipstream {
@@ -18,5 +19,8 @@ void check_writable(const std::filesystem::path& path);
 /// Throws Error with the path and the reason, such as a full disk.
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+/// All that the file, link or pipe `path` holds. Throws Error with the path and the reason.
+std::string read_text(const std::filesystem::path& path);
 
 }  // namespace slipstream

@@ -38,7 +38,9 @@ struct FrozenStage {
 
 /// batch[output] = module(batch[input]), without gradients.
 FrozenStage frozen(ModuleRef module, std::string input, std::string output);
-/// A function on the batch. It must not keep or change state that a later batch sees.
+/// A function on the batch. It must not keep or change state that a later batch sees, nor draw from
+/// PyTorch's default generators (checked at the first batch of each run). On a GPU it may be called
+/// with batches of zeros before a run, to find out how much memory it takes.
 FrozenStage frozen(std::function<void(Batch&)> function);
 
 /// Puts a module into eval mode and stops gradients: what `frozen` asks for.

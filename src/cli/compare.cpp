@@ -1,25 +1,20 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
-#include <sstream>
 
 #include "cli/verbs.h"
+#include "slipstream/files.h"
 #include "slipstream/report.h"
 
 namespace slipstream {
 namespace {
 
 ComparisonRow row_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Refused("cannot read '" + path + "': give reports that train --json wrote");
-  std::ostringstream text;
-  text << file.rdbuf();
   try {
-    return comparison_row(std::filesystem::path(path).stem().string(), text.str());
+    return comparison_row(std::filesystem::path(path).stem().string(), read_text(path));
   } catch (const Error& error) {
-    throw Refused("'" + path + "': " + error.what());
+    throw Refused("'" + path + "': " + error.what() + " (give reports that train --json wrote)");
   }
 }
 

@@ -1,8 +1,7 @@
 #include <CLI/CLI.hpp>
-#include <fstream>
+#include <filesystem>
 #include <iostream>
 #include <memory>
-#include <sstream>
 
 #include "cli/verbs.h"
 #include "slipstream/files.h"
@@ -21,21 +20,13 @@ struct TrainOptions {
   bool given_precision = false, given_workers = false;
 };
 
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
+Plan read_plan(const std::string& path) {
+  if (!std::filesystem::exists(path))
     throw Refused(unknown_name("plan", path, {"auto", "serial", "pipelined"}) +
                   ", or a file that --plan-out wrote, but no such file is there");
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-Plan read_plan(const std::string& path) {
-  const std::string text = read_text(path);
   try {
-    return parse_plan(text);
-  } catch (const Refused& error) {
+    return parse_plan(read_text(path));
+  } catch (const Error& error) {
     throw Refused("'" + path + "': " + error.what());
   }
 }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <string>
 #include <system_error>
@@ -31,14 +32,14 @@ bool is_written_through(const fs::path& path) {
   return fs::exists(status) && !fs::is_regular_file(status);
 }
 
-class OutputFile {
+class File {
  public:
-  explicit OutputFile(int descriptor) : descriptor_(descriptor) {}
-  ~OutputFile() {
+  explicit File(int descriptor) : descriptor_(descriptor) {}
+  ~File() {
     if (descriptor_ >= 0) ::close(descriptor_);
   }
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
 
   /// 0, or the errno of what failed.
   int write_and_close(std::span<const std::byte> bytes) {
@@ -99,7 +100,7 @@ class TemporaryFile {
 int replace_file(const fs::path& path, std::span<const std::byte> bytes) {
   TemporaryFile temporary(folder_of(path));
   if (temporary.error() != 0) return temporary.error();
-  OutputFile file(temporary.release_descriptor());
+  File file(temporary.release_descriptor());
   if (const int error = file.write_and_close(bytes); error != 0) return error;
   return temporary.rename_to(path);
 }
@@ -107,7 +108,7 @@ int replace_file(const fs::path& path, std::span<const std::byte> bytes) {
 int write_through(const fs::path& path, std::span<const std::byte> bytes) {
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor < 0) return errno;
-  return OutputFile(descriptor).write_and_close(bytes);
+  return File(descriptor).write_and_close(bytes);
 }
 
 }  // namespace
@@ -134,6 +135,22 @@ void write_file_atomically(const fs::path& path, std::span<const std::byte> byte
 
 void write_file_atomically(const fs::path& path, std::string_view text) {
   write_file_atomically(path, std::as_bytes(std::span(text)));
+}
+
+std::string read_text(const fs::path& path) {
+  const auto fail = [&] { throw Error("cannot read " + path.string() + ": " + reason(errno)); };
+  std::string text;
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail();
+  const File file(descriptor);
+  std::array<char, 1 << 16> part{};
+  while (true) {
+    const ssize_t got = ::read(descriptor, part.data(), part.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail();
+    if (got == 0) return text;
+    text.append(part.data(), static_cast<std::size_t>(got));
+  }
 }
 
 }  // namespace slipstream

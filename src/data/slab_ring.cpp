@@ -24,9 +24,13 @@ std::optional<SlabRing::Ticket> SlabRing::take() {
     Freed freed;
     {
       Lock lock(mutex_);
-      while (!is_over() && !is_open_ && !can_open()) work_.wait(lock);
+      while (!is_over() && !has_work()) sleep(lock);
       if (is_over()) return std::nullopt;
-      if (is_open_) return issue();
+      if (is_open_) {
+        const Ticket ticket = issue();
+        if (has_work()) wake_one();
+        return ticket;
+      }
       freed = pop_freed();
       is_opening_ = true;
     }
@@ -44,7 +48,7 @@ void SlabRing::finish(const Ticket& ticket, std::exception_ptr error) {
 void SlabRing::stop() {
   Lock lock(mutex_);
   stopped_ = true;
-  work_.notify_all();
+  while (!idle_.empty()) wake_one();
 }
 
 bool SlabRing::ready() {
@@ -75,12 +79,27 @@ void SlabRing::release(const Lent& lent, const Mark* last_use) {
   lent_[lent.slab].reset();
   --lent_count_;
   push_freed({lent.slab, last_use});
-  work_.notify_one();
+  if (can_open()) wake_one();
 }
 
 double SlabRing::blocked_s() const {
   Lock lock(mutex_);
   return blocked_s_;
+}
+
+void SlabRing::sleep(Lock& lock) {
+  thread_local Idle self;  // making a condition variable allocates
+  self.is_woken = false;
+  idle_.push_back(&self);
+  while (!self.is_woken) self.changed.wait(lock);
+}
+
+void SlabRing::wake_one() {
+  if (idle_.empty()) return;
+  Idle& idle = *idle_.back();
+  idle_.pop_back();
+  idle.is_woken = true;
+  idle.changed.notify_one();
 }
 
 SlabRing::Filling& SlabRing::filling(std::uint64_t batch) {
@@ -132,7 +151,6 @@ void SlabRing::open(const Freed& freed) {
     fail(taking_, 0, std::move(error));
     settled_.notify_one();
   }
-  work_.notify_all();
 }
 
 void SlabRing::fail(std::uint64_t batch, std::size_t position, std::exception_ptr error) {

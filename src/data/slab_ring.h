@@ -68,6 +68,16 @@ class SlabRing {
     std::exception_ptr error;
   };
 
+  /// A worker without work. One is woken at a time, the last to have fallen idle first, and wakes
+  /// the next if there is more: as few threads run, and as warm ones, as the work needs.
+  struct Idle {
+    ConditionVariable changed;
+    bool is_woken = false;
+  };
+
+  void sleep(Lock& lock) SLIPSTREAM_REQUIRES(mutex_);
+  void wake_one() SLIPSTREAM_REQUIRES(mutex_);
+  bool has_work() const SLIPSTREAM_REQUIRES(mutex_) { return is_open_ || can_open(); }
   Filling& filling(std::uint64_t batch) SLIPSTREAM_REQUIRES(mutex_);
   bool is_over() const SLIPSTREAM_REQUIRES(mutex_) { return stopped_ || failure_.has_value(); }
   bool can_open() const SLIPSTREAM_REQUIRES(mutex_);
@@ -83,7 +93,7 @@ class SlabRing {
   const Options options_;
 
   mutable Mutex mutex_;
-  ConditionVariable work_;
+  std::vector<Idle*> idle_ SLIPSTREAM_GUARDED_BY(mutex_);
   ConditionVariable settled_;
   std::vector<Filling> filling_ SLIPSTREAM_GUARDED_BY(mutex_);
   std::vector<Freed> freed_ SLIPSTREAM_GUARDED_BY(mutex_);  ///< a ring, oldest first

@@ -1,3 +1,4 @@
+#include <ATen/ops/rand_like.h>
 #include <gmock/gmock.h>
 
 #include <torch/nn/modules/conv.h>
@@ -63,6 +64,15 @@ TEST_F(StageErrorTest, AStageAheadThatThrows) {
       if (on_gpu() && batch == 0) continue;
       fail_and_go_on(tiny, plan, batch, "check", digest);
     }
+}
+
+TEST_F(StageErrorTest, AStageAheadThatDrawsFromPyTorchsGenerator) {
+  Tiny tiny;
+  tiny.extra = {{"check", [](Batch& batch) { at::rand_like(batch.at("features")); }}};
+  for (const Plan& plan : plans())
+    EXPECT_THAT(thrown_by([&] { fresh_run(tiny, plan, steps(2)); }),
+                AllOf(StartsWith("Error: stage 'check' at step 0: it drew random numbers"),
+                      HasSubstr("seeded from Batch::number()")));
 }
 
 TEST_F(StageErrorTest, ALossThatThrows) {

@@ -211,28 +211,6 @@ TEST_F(ExactnessTest, ASecondRunMakesNoThreads) {
   EXPECT_EQ(context().threads().size(), threads);
 }
 
-TEST_F(ExactnessTest, ThreadsInsideOperationsAreTheStages) {
-  if (on_gpu()) GTEST_SKIP() << "of CPU lanes only";
-  Plan::Numerics numerics = exact();
-  numerics.intra_op_threads = {{"*", 1}, {"train", 3}};
-  std::vector<int> seen;
-  Tiny tiny;
-  tiny.extra = {{"look", [&](Batch&) { seen.push_back(at::get_num_threads()); }}};
-  tiny.loss = [&](const at::Tensor& output, const Batch&) {
-    EXPECT_EQ(at::get_num_threads(), 3);
-    return output.square().mean();
-  };
-  const int before = at::get_num_threads();
-  Plan serial = serial_plan({"look"});
-  serial.numerics = numerics;
-  const std::uint64_t digest = fresh_run(tiny, serial, steps(6)).digest;
-  const Plan plan =
-      plan_of({{"copy"}, {"encode", "look"}, {"train"}}, Driver::threaded, 3, numerics);
-  EXPECT_EQ(fresh_run(tiny, plan, steps(6)).digest, digest);
-  EXPECT_EQ(seen, std::vector<int>(12, 1));
-  EXPECT_EQ(at::get_num_threads(), before);
-}
-
 /// PyTorch's process-wide and per-thread switches that a run sets.
 struct Switches {
   bool tf32 = at::globalContext().allowTF32CuDNN();

@@ -1,0 +1,36 @@
+#include "run/draw_check.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/equal.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "slipstream/error.h"
+
+namespace slipstream {
+
+DrawCheck::DrawCheck(c10::Device device) : device_(device), before_(states()) {}
+
+void DrawCheck::expect_none() const {
+  const auto same = [](const at::Tensor& a, const at::Tensor& b) { return a.equal(b); };
+  const auto now = states();
+  if (std::equal(before_.begin(), before_.end(), now.begin(), same)) return;
+  throw Error(
+      "it drew random numbers from PyTorch's default generator, so they would depend on the plan; "
+      "draw from a generator of your own, seeded from Batch::number()");
+}
+
+std::vector<at::Tensor> DrawCheck::states() const {
+  std::vector<at::Tensor> states;
+  const auto add = [&](c10::Device device) {
+    at::Generator generator = at::globalContext().defaultGenerator(device);
+    const std::lock_guard lock(generator.mutex());
+    states.push_back(generator.get_state());
+  };
+  add(c10::Device(c10::kCPU));
+  if (device_.is_cuda()) add(device_);
+  return states;
+}
+
+}  // namespace slipstream

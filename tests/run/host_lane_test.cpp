@@ -1,0 +1,68 @@
+#include <ATen/Parallel.h>
+#include <gmock/gmock.h>
+
+#include "core/patience.h"
+#include "run/engine.h"
+#include "support/thrown.h"
+
+namespace slipstream::test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::uint64_t kSteps = 16;
+
+class HostLaneTest : public EngineTest {};
+
+/// train(n) returns only after encode(n+1) has begun, in a run of `n` steps.
+class OverlapTest : public EngineTest {
+ protected:
+  std::string run_and_catch(const Plan& plan, std::chrono::milliseconds patience) {
+    Counter encoded;
+    Tiny tiny;
+    tiny.extra = {{"encode2", [&](Batch&) { encoded.add(); }}};
+    tiny.loss = [&](const at::Tensor& output, const Batch& batch) {
+      encoded.await(std::min(batch.number() + 2, kSteps), "the next batch's encode2", patience);
+      return output.square().mean();
+    };
+    return thrown_by([&] { fresh_run(tiny, plan, steps(kSteps)); });
+  }
+};
+
+TEST_F(OverlapTest, TheNextBatchIsEncodedWhileThisOneTrains) {
+  const Lanes lanes = {{"copy"}, {"encode"}, {"encode2"}, {"train"}};
+  EXPECT_EQ(run_and_catch(plan_of(lanes, Driver::threaded, 4), kPatience), "nothing");
+  EXPECT_EQ(run_and_catch(plan_of({{"copy", "encode", "encode2"}, {"train"}}, Driver::threaded, 2),
+                          kPatience),
+            "nothing");
+}
+
+TEST_F(OverlapTest, ASerialRunCannotAndTimesOut) {
+  const std::chrono::milliseconds patience(50);
+  EXPECT_THAT(run_and_catch(serial_plan({"encode2"}), patience),
+              HasSubstr("stage 'train' at step 0: waited in vain: the next batch's encode2"));
+}
+
+TEST_F(HostLaneTest, ThreadsInsideOperationsAreTheStages) {
+  Plan::Numerics numerics = exact();
+  numerics.intra_op_threads = {{"*", 1}, {"train", 3}};
+  std::vector<int> seen;
+  Tiny tiny;
+  tiny.extra = {{"look", [&](Batch&) { seen.push_back(at::get_num_threads()); }}};
+  tiny.loss = [&](const at::Tensor& output, const Batch&) {
+    EXPECT_EQ(at::get_num_threads(), 3);
+    return output.square().mean();
+  };
+  const int before = at::get_num_threads();
+  Plan serial = serial_plan({"look"});
+  serial.numerics = numerics;
+  const std::uint64_t digest = fresh_run(tiny, serial, steps(6)).digest;
+  const Plan plan =
+      plan_of({{"copy"}, {"encode", "look"}, {"train"}}, Driver::threaded, 3, numerics);
+  EXPECT_EQ(fresh_run(tiny, plan, steps(6)).digest, digest);
+  EXPECT_EQ(seen, std::vector<int>(12, 1));
+  EXPECT_EQ(at::get_num_threads(), before);
+}
+
+}  // namespace
+}  // namespace slipstream::test
