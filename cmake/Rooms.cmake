@@ -15,10 +15,10 @@ function(slipstream_room name)
 endfunction()
 
 # slipstream_test(NAME LABELS cpu|gpu|slow... SOURCES ... LIBS ... [TIMEOUT seconds]
-# [PREFIX text]): a GoogleTest binary whose tests CTest knows one by one, by their names after the
-# prefix; names must differ between binaries.
+# [PREFIX text] [ALONE]): a GoogleTest binary whose tests CTest knows one by one, by their names after
+# the prefix; names must differ between binaries. ALONE: no other test runs meanwhile.
 function(slipstream_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 test "" "TIMEOUT;PREFIX" "LABELS;SOURCES;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 test "ALONE" "TIMEOUT;PREFIX" "LABELS;SOURCES;LIBS")
   if(NOT test_TIMEOUT)
     set(test_TIMEOUT 120)
   endif()
@@ -31,5 +31,5 @@ function(slipstream_test name)
   string(REPLACE ";" "\\;" labels "${test_LABELS}")
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     TEST_PREFIX "${test_PREFIX}"
-    PROPERTIES LABELS "${labels}" TIMEOUT ${test_TIMEOUT})
+    PROPERTIES LABELS "${labels}" TIMEOUT ${test_TIMEOUT} RUN_SERIAL "${test_ALONE}")
 endfunction()
