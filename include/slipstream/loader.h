@@ -46,6 +46,21 @@ struct HostCut {
   std::size_t items = 0;  ///< K: samples, or batches after "collate"
 };
 
+/// What becomes of a sample that cannot be read, decoded or put into a batch. `skip`: the next good
+/// sample of the epoch's order is taken in its place, a second time; all others keep theirs. So
+/// batches stay full, and any step can be found without reading the ones before.
+enum class OnBadSample : std::uint8_t { stop, skip };
+
+struct SkippedSample {
+  std::uint64_t sample = 0;
+  std::string message;  ///< step, name and what was wrong with it
+};
+
+struct SkippedSamples {
+  std::uint64_t places = 0;            ///< how often another sample stood in
+  std::vector<SkippedSample> samples;  ///< each once, by number
+};
+
 struct LoaderOptions {
   std::size_t batch_size = 1;
   std::uint64_t seed = 1;
@@ -56,6 +71,7 @@ struct LoaderOptions {
   std::uint64_t first_batch = 0;  ///< batches are numbered through all epochs
   std::optional<HostCut> cut = std::nullopt;
   DecodeOptions decode = {};
+  OnBadSample on_bad_sample = OnBadSample::stop;
   std::pmr::memory_resource* memory = nullptr;  ///< slabs' memory; nullptr: the default resource
 };
 
@@ -105,6 +121,8 @@ class Loader {
   std::vector<StepCounter> counters() const;
   /// Time that next() was blocked, s.
   double blocked_s() const;
+  /// Where bad samples are skipped: those met so far. May be called from any thread.
+  SkippedSamples skipped() const;
 
   /// Layout and checks alone, without starting a thread.
   static SlabLayout plan_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,

@@ -48,27 +48,34 @@ void fill_all(std::size_t items, unsigned threads, const SampleSteps& steps, con
 
 }  // namespace
 
-std::vector<CachedSample> cache_samples(const SampleSteps& steps, const RunningOrder& order,
+std::vector<CachedSample> cache_samples(const SampleSteps& steps, BadSamples& bad,
                                         std::size_t items, std::size_t end, unsigned threads) {
   std::vector<CachedSample> cached(items);
   const std::size_t batch_size = steps.layout().batch_size;
   fill_all(items, threads, steps, [&](std::size_t item, SampleBuffers& buffers, StepMeter& meter) {
-    const SamplePlace place = order.at(item / batch_size, item % batch_size);
-    steps.run(0, end, place, buffers, meter);
-    copy_sample(buffers.sample, cached[item].sample);
-    cached[item].id = place.sample;
+    std::vector<std::byte> trial(steps.layout().bytes);
+    bad.make_good(item / batch_size, item % batch_size, [&](const SamplePlace& place) {
+      steps.run(0, end, place, buffers, meter);
+      copy_sample(buffers.sample, cached[item].sample);
+      cached[item].id = place.sample;
+      cached[item].occurrence = place.occurrence;
+      if (!bad.skips()) return;
+      steps.run(end, steps.collate_step(), place, buffers, meter);
+      steps.collate(place, buffers.sample, trial.data(), meter);
+    });
   });
   return cached;
 }
 
-void fill_slabs(const SampleSteps& steps, const RunningOrder& order, const SlabMemory& slabs,
+void fill_slabs(const SampleSteps& steps, BadSamples& bad, const SlabMemory& slabs,
                 unsigned threads) {
   const std::size_t batch_size = steps.layout().batch_size;
   fill_all(slabs.size() * batch_size, threads, steps,
            [&](std::size_t item, SampleBuffers& buffers, StepMeter& meter) {
-             const SamplePlace place = order.at(item / batch_size, item % batch_size);
-             steps.run(0, steps.collate_step(), place, buffers, meter);
-             steps.collate(place, buffers.sample, slabs[item / batch_size], meter);
+             bad.make_good(item / batch_size, item % batch_size, [&](const SamplePlace& place) {
+               steps.run(0, steps.collate_step(), place, buffers, meter);
+               steps.collate(place, buffers.sample, slabs[item / batch_size], meter);
+             });
            });
 }
 

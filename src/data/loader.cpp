@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "data/bad_samples.h"
 #include "data/host_cache.h"
 #include "data/running_order.h"
 #include "data/sample_steps.h"
@@ -52,16 +53,17 @@ class Loader::Impl {
         steps_(dataset, transforms, checked_layout(*dataset, transforms, options), options.seed,
                options.decode),
         order_(dataset->size(), options.shuffle, options.seed, options.batch_size),
+        bad_(options.on_bad_sample, order_),
         first_step_(step_after_cut()),
         slabs_(is_whole() ? options.cut->items : options.prefetch + options.lent,
                steps_.layout().bytes, options.memory),
         next_whole_(options.first_batch) {
     if (is_whole()) {
-      fill_slabs(steps_, order_, slabs_, options_.workers);
+      fill_slabs(steps_, bad_, slabs_, options_.workers);
       return;
     }
     if (options_.cut) {
-      cached_ = cache_samples(steps_, order_, options_.cut->items, first_step_, options_.workers);
+      cached_ = cache_samples(steps_, bad_, options_.cut->items, first_step_, options_.workers);
     }
     ring_.emplace(slabs_,
                   SlabRing::Options{options_.batch_size, options_.lent, options_.first_batch});
@@ -95,6 +97,7 @@ class Loader::Impl {
     return totals;
   }
 
+  SkippedSamples skipped() const { return bad_.skipped(); }
   double blocked_s() const { return ring_ ? ring_->blocked_s() : 0; }
 
  private:
@@ -131,18 +134,26 @@ class Loader::Impl {
     }
   }
 
-  void fill(const SlabRing::Ticket& ticket, SampleBuffers& buffers, StepMeter& meter) const {
+  void fill(const SlabRing::Ticket& ticket, SampleBuffers& buffers, StepMeter& meter) {
+    if (!cached_.empty()) return fill_from_cache(ticket, buffers, meter);
+    bad_.make_good(ticket.batch, ticket.position, [&](const SamplePlace& place) {
+      steps_.run(0, steps_.collate_step(), place, buffers, meter);
+      steps_.collate(place, buffers.sample, ticket.slab, meter);
+    });
+  }
+
+  void fill_from_cache(const SlabRing::Ticket& ticket, SampleBuffers& buffers,
+                       StepMeter& meter) const {
     SamplePlace place = order_.at(ticket.batch, ticket.position);
-    const CachedSample* cached = nullptr;
-    if (!cached_.empty()) {
-      cached = &cached_[(ticket.batch * options_.batch_size + ticket.position) % cached_.size()];
-      place.sample = cached->id;
-    }
-    if (cached != nullptr && first_step_ == steps_.collate_step()) {
-      steps_.collate(place, cached->sample, ticket.slab, meter);
+    const CachedSample& cached =
+        cached_[(ticket.batch * options_.batch_size + ticket.position) % cached_.size()];
+    place.sample = cached.id;
+    place.occurrence = cached.occurrence;
+    if (first_step_ == steps_.collate_step()) {
+      steps_.collate(place, cached.sample, ticket.slab, meter);
       return;
     }
-    if (cached != nullptr) copy_sample(cached->sample, buffers.sample);
+    copy_sample(cached.sample, buffers.sample);
     steps_.run(first_step_, steps_.collate_step(), place, buffers, meter);
     steps_.collate(place, buffers.sample, ticket.slab, meter);
   }
@@ -150,6 +161,7 @@ class Loader::Impl {
   const LoaderOptions options_;
   const SampleSteps steps_;
   const RunningOrder order_;
+  BadSamples bad_;
   const std::size_t first_step_;
   const SlabMemory slabs_;
   std::vector<CachedSample> cached_;
@@ -175,5 +187,6 @@ void Loader::release(const HostBatch& batch, const Mark* last_use) {
 }
 std::vector<StepCounter> Loader::counters() const { return impl_->counters(); }
 double Loader::blocked_s() const { return impl_->blocked_s(); }
+SkippedSamples Loader::skipped() const { return impl_->skipped(); }
 
 }  // namespace slipstream

@@ -14,7 +14,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// What a lack of descriptors or memory stops is no fault of the file.
 [[noreturn]] void fail(const char* what, const fs::path& path, int error) {
+  if (error == EMFILE || error == ENFILE || error == ENOMEM)
+    throw std::system_error(error, std::generic_category(),
+                            std::string(what) + " '" + path.string() + "'");
   throw Error(std::string(what) + " '" + path.string() +
               "': " + std::generic_category().message(error));
 }

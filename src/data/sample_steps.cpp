@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "data/bad_samples.h"
 #include "data/collate.h"
 #include "data/slab_layout.h"
 #include "slipstream/error.h"
@@ -21,6 +22,17 @@ std::string message_of_current_exception() {
     return error.what();
   } catch (...) {
     return "unknown exception";
+  }
+}
+
+/// REQUIRES: called while an exception is handled
+bool current_exception_is_error() {
+  try {
+    throw;
+  } catch (const Error&) {
+    return true;
+  } catch (...) {
+    return false;
   }
 }
 
@@ -118,7 +130,7 @@ std::size_t SampleSteps::transform(std::size_t index, const SamplePlace& place,
   const RandomKey key = {.seed = seed_,
                          .epoch = place.epoch,
                          .sample = place.sample,
-                         .occurrence = 0,
+                         .occurrence = place.occurrence,
                          .operation = static_cast<std::uint32_t>(index)};
   op.apply(key, stored_, buffers.sample, buffers.spare, buffers.scratch);
   std::size_t bytes = 0;
@@ -129,9 +141,14 @@ std::size_t SampleSteps::transform(std::size_t index, const SamplePlace& place,
 }
 
 void SampleSteps::throw_named(std::size_t step, const SamplePlace& place) const {
-  throw Error("step '" + names_[step] + "' of sample " + std::to_string(place.sample) + " (" +
-              name_in(*dataset_, place.sample) + ", epoch " + std::to_string(place.epoch) +
-              ", batch " + std::to_string(place.batch) + "): " + message_of_current_exception());
+  const std::string message =
+      "step '" + names_[step] + "' of sample " + std::to_string(place.sample) + " (" +
+      name_in(*dataset_, place.sample) + ", epoch " + std::to_string(place.epoch) + ", batch " +
+      std::to_string(place.batch) + "): " + message_of_current_exception();
+  // What a transform throws is its own fault, and what is no Error the machine's.
+  const bool is_transform = step >= kFirstTransform && step < collate_step();
+  if (is_transform || !current_exception_is_error()) throw Error(message);
+  throw BadSample(message);
 }
 
 }  // namespace slipstream

@@ -1,0 +1,42 @@
+#include "data/bad_samples.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace slipstream {
+
+BadSamples::BadSamples(OnBadSample what, const RunningOrder& order) : what_(what), order_(order) {}
+
+SkippedSamples BadSamples::skipped() const {
+  SkippedSamples skipped;
+  skipped.places = places_;
+  const Lock lock(mutex_);
+  for (const auto& [sample, message] : known_) skipped.samples.push_back({sample, message});
+  return skipped;
+}
+
+bool BadSamples::is_known(std::uint64_t sample) const {
+  if (!any_) return false;
+  const Lock lock(mutex_);
+  return known_.contains(sample);
+}
+
+void BadSamples::add(std::uint64_t sample, std::string message) {
+  const Lock lock(mutex_);
+  known_.emplace(sample, std::move(message));
+  any_ = true;
+}
+
+void BadSamples::check_distance(const SamplePlace& place, std::uint16_t distance) const {
+  constexpr std::uint64_t kFarthest = std::numeric_limits<std::uint16_t>::max();
+  const std::uint64_t farthest = std::min(order_.samples(), kFarthest);
+  if (distance < farthest) return;
+  std::string first = "unknown";
+  const SkippedSamples all = skipped();
+  if (!all.samples.empty()) first = all.samples.front().message;
+  throw Error("batch " + std::to_string(place.batch) + ": " + std::to_string(farthest) +
+              " samples in a row are bad, so nothing can stand in for them; the first: " + first);
+}
+
+}  // namespace slipstream
