@@ -53,5 +53,7 @@ struct SyntheticOptions {
 /// Random uint8 images (size x size x 3) and random label maps below `classes`, drawn from Philox
 /// by sample number: nothing to learn, nothing to decode.
 std::shared_ptr<const Dataset> synthetic_segmentation(const SyntheticOptions& options);
+/// The same with one random class an image instead of a map.
+std::shared_ptr<const Dataset> synthetic_classification(const SyntheticOptions& options);
 
 }  // namespace slipstream

@@ -16,6 +16,7 @@ struct PipelineOptions {
   std::uint64_t seed = 1;  ///< sample order and every random draw
   bool shuffle = true;
   DecodeOptions decode = {};
+  OnBadSample on_bad_sample = OnBadSample::stop;
 };
 
 /// A training pipeline, declared once: data set -> per-sample transforms -> batch -> copy -> device

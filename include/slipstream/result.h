@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "slipstream/plan.h"
+#include "slipstream/skipped_samples.h"
 #include "slipstream/statistics.h"
 #include "slipstream/step_counter.h"
 
@@ -58,6 +59,7 @@ struct RunResult {
   std::vector<StepCounter> counters;
   std::vector<LaneResult> lanes;
   MemoryResult memory;
+  SkippedSamples skipped;  ///< by the loader since it was made, those of batches ahead included
   std::optional<Overlap> overlap;
 };
 

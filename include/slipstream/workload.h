@@ -17,6 +17,7 @@ struct Options {
   std::uint64_t seed = 1;         ///< order, random draws and initial weights
   std::int64_t image_size = 256;  ///< height and width, pixels
   std::int64_t classes = 10;
+  OnBadSample on_bad_sample = OnBadSample::stop;
   std::string optimizer = "sgd";  ///< "sgd" or "adamw"
   double lr = 1e-3;
 };
@@ -36,7 +37,7 @@ std::shared_ptr<Optimizer> make_optimizer(const Options& options);
 Pipeline make_pipeline(const std::vector<Workload>& workloads, const std::string& name,
                        const Options& options);
 
-/// "segmentation" (docs/workloads.md).
+/// "segmentation" and "classification" (docs/workloads.md).
 std::vector<Workload> built_in_workloads();
 
 }  // namespace slipstream

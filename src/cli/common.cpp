@@ -47,6 +47,16 @@ void CommonOptions::add_to(CLI::App& verb) {
       ->check(at_least(1))
       ->capture_default_str();
   verb.add_option("--classes", options.classes, "Number of classes")->capture_default_str();
+  verb.add_option_function<std::string>(
+          "--on-bad-sample",
+          [this](const std::string& what) {
+            options.on_bad_sample = what == "skip" ? OnBadSample::skip : OnBadSample::stop;
+          },
+          "stop, or skip: another sample takes the place of one that cannot be read")
+      ->check([](const std::string& what) {
+        return what == "stop" || what == "skip" ? "" : unknown_name("choice", what, {"stop", "skip"});
+      })
+      ->default_str("stop");
   verb.add_option("--precision", precision, "tf32, fp32 or bf16")->capture_default_str();
   verb.add_flag("--deterministic", deterministic, "Same bits in every run and plan");
   verb.add_option("--optimizer", options.optimizer, "sgd or adamw")->capture_default_str();
@@ -75,6 +85,7 @@ WorkloadInfo CommonOptions::info() const {
            {"batch_size", static_cast<std::int64_t>(options.batch_size)},
            {"image_size", options.image_size},
            {"classes", options.classes},
+           {"on_bad_sample", options.on_bad_sample == OnBadSample::skip ? "skip" : "stop"},
            {"optimizer", options.optimizer},
            {"lr", options.lr},
            {"seed", static_cast<std::int64_t>(options.seed)}}};

@@ -74,6 +74,9 @@ void print_summary(const RunReport& report) {
   std::cout << ", plan " << result.plan.schedule.mode << "\n";
   if (report.auto_choice)
     std::cout << "kept " << report.auto_choice->kept << ": " << report.auto_choice->reason << "\n";
+  if (!result.skipped.samples.empty())
+    std::cout << "skipped " << result.skipped.samples.size() << " bad samples, the first: "
+              << result.skipped.samples.front().message << "\n";
   for (const std::string& warning : report.environment.warnings)
     std::cout << "warning: " << warning << "\n";
 }

@@ -15,16 +15,16 @@ constexpr std::uint64_t kMaxSamples = std::uint64_t{1} << 48;
 constexpr std::uint32_t kImageOperation = 62;
 constexpr std::uint32_t kLabelOperation = 63;
 
-class SyntheticSegmentation final : public Dataset {
+class Synthetic final : public Dataset {
  public:
-  explicit SyntheticSegmentation(const SyntheticOptions& options) : options_(options) {}
+  Synthetic(const SyntheticOptions& options, FieldKind labels) : options_(options), labels_(labels) {}
 
   std::size_t size() const override { return options_.samples; }
 
   std::vector<FieldSpec> fields() const override {
     const std::int64_t side = options_.size;
     return {{"image", FieldKind::image, DType::u8, {side, side, 3}, 0},
-            {"label", FieldKind::mask, DType::u8, {side, side}, options_.classes}};
+            {"label", labels_, DType::u8, label_shape(), options_.classes}};
   }
 
   void read(std::size_t index, Sample& out) const override {
@@ -37,10 +37,14 @@ class SyntheticSegmentation final : public Dataset {
     key.operation = kImageOperation;
     fill_bytes(key, out.fields[0].array.reset(DType::u8, {side, side, 3}));
     key.operation = kLabelOperation;
-    fill_classes(key, out.fields[1].array.reset(DType::u8, {side, side}));
+    fill_classes(key, out.fields[1].array.reset(DType::u8, label_shape()));
   }
 
  private:
+  Shape label_shape() const {
+    return labels_ == FieldKind::mask ? Shape{options_.size, options_.size} : Shape{};
+  }
+
   static void fill_bytes(const RandomKey& key, const MutableArray& out) {
     auto* to = out.as<std::uint8_t>();
     const std::size_t bytes = out.bytes();
@@ -66,11 +70,10 @@ class SyntheticSegmentation final : public Dataset {
   }
 
   SyntheticOptions options_;
+  FieldKind labels_;
 };
 
-}  // namespace
-
-std::shared_ptr<const Dataset> synthetic_segmentation(const SyntheticOptions& options) {
+void check(const SyntheticOptions& options) {
   std::string problems;
   if (options.samples < 1 || options.samples > kMaxSamples) {
     problems += "; samples is " + std::to_string(options.samples) + ", not 1 to 2^48";
@@ -82,7 +85,18 @@ std::shared_ptr<const Dataset> synthetic_segmentation(const SyntheticOptions& op
     problems += "; classes is " + std::to_string(options.classes) + ", not 1 to 256";
   }
   if (!problems.empty()) throw Refused("synthetic data: " + problems.substr(2));
-  return std::make_shared<SyntheticSegmentation>(options);
+}
+
+}  // namespace
+
+std::shared_ptr<const Dataset> synthetic_segmentation(const SyntheticOptions& options) {
+  check(options);
+  return std::make_shared<Synthetic>(options, FieldKind::mask);
+}
+
+std::shared_ptr<const Dataset> synthetic_classification(const SyntheticOptions& options) {
+  check(options);
+  return std::make_shared<Synthetic>(options, FieldKind::label);
 }
 
 }  // namespace slipstream

@@ -60,6 +60,13 @@ Json json_of(const std::vector<StepCounter>& counters) {
   return list;
 }
 
+Json json_of(const SkippedSamples& skipped) {
+  Json samples = Json::array();
+  for (const SkippedSample& sample : skipped.samples)
+    samples.push_back({{"sample", sample.sample}, {"message", sample.message}});
+  return {{"places", skipped.places}, {"samples", std::move(samples)}};
+}
+
 Json json_of(const LaneResult& lane) {
   Json intervals = Json::array();
   for (const Interval& interval : lane.last_intervals)
@@ -99,6 +106,7 @@ Json result_json(const RunResult& result) {
           {"digest", hex_of(result.digest)},
           {"input_wait_share", number(result.input_wait_share)},
           {"memory", json_of(result.memory)},
+          {"skipped", json_of(result.skipped)},
           {"overlap", json_of(result.overlap)},
           {"counters", json_of(result.counters)},
           {"lanes", json_of(result.lanes)}};

@@ -103,6 +103,7 @@ std::unique_ptr<Loader> Trainer::Impl::make_loader(const Plan& plan,
   options.seed = pipeline.options().seed;
   options.shuffle = pipeline.options().shuffle;
   options.decode = pipeline.options().decode;
+  options.on_bad_sample = pipeline.options().on_bad_sample;
   options.workers = plan.schedule.workers;
   options.prefetch = plan.schedule.prefetch;
   options.lent = 1 + plan.schedule.run_ahead;
@@ -294,6 +295,7 @@ RunResult Trainer::Impl::collect(const Plan& plan, const RunOptions& options, Ex
   for (std::size_t i = 0; i < result.counters.size(); ++i)
     result.counters[i].subtract(input.counters[i]);
   for (StepCounter& counter : execution.counters()) result.counters.push_back(std::move(counter));
+  if (loader_ != nullptr) result.skipped = loader_->skipped();
   result.memory.peak_bytes = peak_bytes(context.device());
   result.memory.reserved_bytes = reserved_bytes(context.device());
   result.memory.reserved_after_warm_up_bytes = record.reserved_after_warm_up_bytes;

@@ -2,6 +2,8 @@
 
 #include <ATen/Context.h>
 
+#include "workloads/workloads.h"
+
 namespace slipstream {
 
 std::shared_ptr<Optimizer> make_optimizer(const Options& options) {
@@ -20,6 +22,10 @@ Pipeline make_pipeline(const std::vector<Workload>& workloads, const std::string
     return workload.make(options);
   }
   throw Refused(unknown_name("workload", name, known));
+}
+
+std::vector<Workload> built_in_workloads() {
+  return {{"segmentation", segmentation}, {"classification", classification}};
 }
 
 }  // namespace slipstream

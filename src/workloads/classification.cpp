@@ -1,0 +1,53 @@
+#include <torch/nn/modules/linear.h>
+
+#include "slipstream/datasets.h"
+#include "slipstream/resize.h"
+#include "workloads/encoder.h"
+#include "workloads/workloads.h"
+
+namespace slipstream {
+namespace {
+
+struct ClassifierImpl : torch::nn::Module {
+  ClassifierImpl(std::int64_t levels, std::int64_t classes)
+      : encoder(register_module("encoder", Encoder(levels))),
+        head(register_module("head", torch::nn::Linear(kFirstChannels << levels, classes))) {}
+
+  at::Tensor forward(const at::Tensor& images) {
+    return head->forward(encoder->forward(images).flatten(1));
+  }
+
+  Encoder encoder;
+  torch::nn::Linear head;
+};
+TORCH_MODULE(Classifier);
+
+std::shared_ptr<const Dataset> data_of(const Options& options) {
+  if (options.data != "synthetic") return class_folder(options.data);
+  SyntheticOptions synthetic;
+  synthetic.size = options.image_size;
+  synthetic.classes = options.classes;
+  synthetic.seed = options.seed;
+  return synthetic_classification(synthetic);
+}
+
+std::int64_t classes_of(const Dataset& dataset) {
+  for (const FieldSpec& field : dataset.fields())
+    if (field.name == "label") return field.classes;
+  throw Refused("classification needs a field 'label'");
+}
+
+}  // namespace
+
+Pipeline classification(const Options& options) {
+  const std::int64_t levels = levels_of(options.image_size, "classification");
+  const auto data = data_of(options);
+  Classifier model(levels, classes_of(*data));
+  return pipeline(data, {.batch_size = options.batch_size,
+                         .seed = options.seed,
+                         .on_bad_sample = options.on_bad_sample})
+      .transform("resize", Resize{options.image_size, options.image_size})
+      .train("model", model, make_optimizer(options), cross_entropy("image", "label"));
+}
+
+}  // namespace slipstream
