@@ -54,7 +54,8 @@ void CommonOptions::add_to(CLI::App& verb) {
           },
           "stop, or skip: another sample takes the place of one that cannot be read")
       ->check([](const std::string& what) {
-        return what == "stop" || what == "skip" ? "" : unknown_name("choice", what, {"stop", "skip"});
+        return what == "stop" || what == "skip" ? ""
+                                                : unknown_name("choice", what, {"stop", "skip"});
       })
       ->default_str("stop");
   verb.add_option("--precision", precision, "tf32, fp32 or bf16")->capture_default_str();

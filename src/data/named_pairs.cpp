@@ -1,14 +1,10 @@
 #include "data/named_pairs.h"
 
-#include <algorithm>
-#include <cctype>
-#include <initializer_list>
 #include <map>
 #include <string>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
+#include "data/folders.h"
 #include "slipstream/error.h"
 
 namespace slipstream {
@@ -16,51 +12,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kExamples = 3;
-
 using FilesByName = std::multimap<std::string, fs::path>;
 
-std::string lower_extension(const fs::path& path) {
-  std::string text = path.extension().string();
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
-FilesByName list(const fs::path& dir, std::initializer_list<std::string_view> extensions) {
+FilesByName list(const fs::path& dir, bool (*is_wanted)(const fs::path&)) {
   FilesByName files;
-  std::error_code error;
-  fs::directory_iterator it(dir, error);
-  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
-    const fs::path path = it->path();
-    std::error_code ignored;
-    if (path.filename().string().front() == '.' || it->is_directory(ignored)) continue;
-    const std::string extension = lower_extension(path);
-    if (std::find(extensions.begin(), extensions.end(), extension) == extensions.end()) continue;
-    files.emplace(path.stem().string(), path);
+  std::error_code ignored;
+  for (const fs::path& path : list_folder(dir)) {
+    if (is_wanted(path) && !fs::is_directory(path, ignored)) {
+      files.emplace(path.stem().string(), path);
+    }
   }
-  if (error) throw Refused("cannot list '" + dir.string() + "': " + error.message());
   return files;
 }
 
-/// "2 images without a mask: 'a', 'b'"
-class Complaint {
- public:
-  explicit Complaint(std::string what) : what_(std::move(what)) {}
-  void add(const std::string& name) {
-    if (count_ < kExamples) examples_ += (count_ > 0 ? ", '" : "'") + name + "'";
-    ++count_;
-  }
-  std::string text() const {
-    if (count_ == 0) return "";
-    const std::string more = count_ > kExamples ? ", ..." : "";
-    return "\n  " + std::to_string(count_) + " " + what_ + ": " + examples_ + more;
-  }
-
- private:
-  std::string what_;
-  std::string examples_;
-  std::size_t count_ = 0;
-};
+bool is_png_name(const fs::path& path) { return lower_extension(path) == ".png"; }
 
 void find_duplicates(const FilesByName& files, Complaint& complaint) {
   for (auto it = files.begin(); it != files.end(); it = files.upper_bound(it->first)) {
@@ -93,17 +58,6 @@ std::vector<NamedPair> pair_up(const fs::path& dir, const FilesByName& images,
               problems + "\nadd what is missing, or remove what is left over");
 }
 
-void require_folder(const fs::path& dir, const std::string& remedy) {
-  std::error_code error;
-  const fs::file_status status = fs::status(dir, error);
-  if (fs::is_directory(status)) return;
-  if (fs::exists(status)) throw Refused("'" + dir.string() + "' is no folder; " + remedy);
-  if (status.type() == fs::file_type::not_found) {
-    throw Refused("no folder '" + dir.string() + "'; " + remedy);
-  }
-  throw Refused("cannot open folder '" + dir.string() + "': " + error.message() + "; " + remedy);
-}
-
 }  // namespace
 
 std::vector<NamedPair> find_named_pairs(const fs::path& dir) {
@@ -113,7 +67,7 @@ std::vector<NamedPair> find_named_pairs(const fs::path& dir) {
     require_folder(needed, remedy);
   }
   std::vector<NamedPair> pairs =
-      pair_up(dir, list(dir / "images", {".jpg", ".jpeg", ".png"}), list(dir / "masks", {".png"}));
+      pair_up(dir, list(dir / "images", is_image_name), list(dir / "masks", is_png_name));
   if (pairs.empty()) {
     throw Error("no images in '" + (dir / "images").string() +
                 "'; it needs NAME.jpg, .jpeg or "

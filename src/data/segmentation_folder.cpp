@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/field_values.h"
 #include "data/named_pairs.h"
 #include "slipstream/dataset.h"
 #include "slipstream/error.h"
@@ -29,30 +30,13 @@ class SegmentationFolder final : public Dataset {
   void read(std::size_t index, Sample& out) const override {
     const NamedPair& pair = pairs_.at(index);
     out.fields.resize(2);
-    const Shape image = read_encoded(pair.image, out.fields[0]);
-    const Shape mask = read_encoded(pair.mask, out.fields[1]);
-    if (image[0] == mask[0] && image[1] == mask[1]) return;
-    throw Error("'" + pair.mask.string() + "' is " + size_text(mask) + " pixels, but its image '" +
-                pair.image.string() + "' is " + size_text(image) +
-                "; make them the same size (masks without interpolation)");
+    for (Field& field : out.fields) field.encoded = true;
+    read_file(pair.image, out.fields[0].array);
+    read_file(pair.mask, out.fields[1].array);
+    check_same_size(out.fields[0], pair.image.string(), out.fields[1], pair.mask.string());
   }
 
  private:
-  static std::string size_text(const Shape& shape) {
-    return std::to_string(shape[1]) + " x " + std::to_string(shape[0]);
-  }
-
-  static Shape read_encoded(const fs::path& path, Field& field) {
-    read_file(path, field.array);
-    field.encoded = true;
-    const ConstArray file = field.array.view();
-    try {
-      return image_shape({file.data, file.bytes()});
-    } catch (const Error& error) {
-      throw Error("'" + path.string() + "': " + error.what());
-    }
-  }
-
   std::vector<NamedPair> pairs_;
   std::int64_t classes_;
 };

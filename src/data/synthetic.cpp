@@ -17,7 +17,8 @@ constexpr std::uint32_t kLabelOperation = 63;
 
 class Synthetic final : public Dataset {
  public:
-  Synthetic(const SyntheticOptions& options, FieldKind labels) : options_(options), labels_(labels) {}
+  Synthetic(const SyntheticOptions& options, FieldKind labels)
+      : options_(options), labels_(labels) {}
 
   std::size_t size() const override { return options_.samples; }
 

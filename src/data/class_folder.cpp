@@ -1,0 +1,154 @@
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "data/field_values.h"
+#include "data/folders.h"
+#include "slipstream/datasets.h"
+#include "slipstream/error.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* const kRemedy = "a data set is a folder with one folder of images for each class";
+
+struct LabelledFile {
+  std::string path;  ///< below DIR
+  std::int64_t label = 0;
+};
+
+class ClassFolder final : public LabelledDataset {
+ public:
+  ClassFolder(fs::path dir, std::vector<std::string> classes, std::vector<LabelledFile> files)
+      : dir_(std::move(dir)), classes_(std::move(classes)), files_(std::move(files)) {}
+
+  std::size_t size() const override { return files_.size(); }
+  std::string name(std::size_t index) const override { return path(index).string(); }
+  const std::vector<std::string>& class_names() const override { return classes_; }
+  std::int64_t label(std::size_t index) const override { return files_.at(index).label; }
+
+  std::vector<FieldSpec> fields() const override {
+    return {image_field(), label_field(static_cast<std::int64_t>(classes_.size()))};
+  }
+
+  void read(std::size_t index, Sample& out) const override {
+    out.fields.resize(2);
+    read_file(path(index), out.fields[0].array);
+    out.fields[0].encoded = true;
+    set_label(out.fields[1], label(index));
+  }
+
+ private:
+  fs::path path(std::size_t index) const { return dir_ / files_.at(index).path; }
+
+  fs::path dir_;
+  std::vector<std::string> classes_;
+  std::vector<LabelledFile> files_;
+};
+
+/// The images of one class, however deep.
+class Walk {
+ public:
+  Walk(const fs::path& dir, std::int64_t label, std::vector<LabelledFile>& files)
+      : prefix_(dir.native().size() + (dir.native().ends_with('/') ? 0 : 1)),
+        label_(label),
+        files_(files) {}
+
+  void run(const fs::path& top) {
+    std::vector<fs::path> folders = {top};
+    while (!folders.empty()) {
+      const fs::path folder = std::move(folders.back());
+      folders.pop_back();
+      if (is_new(folder)) list(folder, folders);
+    }
+  }
+
+ private:
+  bool is_new(const fs::path& folder) {
+    struct ::stat status {};
+    if (::stat(folder.c_str(), &status) != 0) return true;  // list_folder says why
+    return visited_.emplace(status.st_dev, status.st_ino).second;
+  }
+
+  void list(const fs::path& folder, std::vector<fs::path>& folders) {
+    const std::vector<fs::path> paths = list_folder(folder);
+    for (auto path = paths.rbegin(); path != paths.rend(); ++path) {
+      std::error_code ignored;
+      if (fs::is_directory(*path, ignored)) {
+        folders.push_back(*path);
+      } else if (is_image_name(*path)) {
+        files_.push_back({path->native().substr(prefix_), label_});
+      }
+    }
+  }
+
+  std::size_t prefix_;
+  std::int64_t label_;
+  std::vector<LabelledFile>& files_;
+  std::set<std::pair<::dev_t, ::ino_t>> visited_;
+};
+
+std::vector<std::string> folders_in(const fs::path& dir) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const fs::path& path : list_folder(dir)) {
+    if (fs::is_directory(path, ignored)) names.push_back(path.filename().string());
+  }
+  return names;
+}
+
+void check_classes(const fs::path& dir, const std::vector<std::string>& classes,
+                   const std::vector<std::string>& folders) {
+  const std::set<std::string> known(classes.begin(), classes.end());
+  if (known.size() != classes.size() || known.contains("")) {
+    throw Refused("the classes given for '" + dir.string() +
+                  "' must be different names, none of them empty");
+  }
+  Complaint unknown("folders that are none of the " + std::to_string(classes.size()) +
+                    " classes given");
+  for (const std::string& folder : folders) {
+    if (!known.contains(folder)) unknown.add(folder);
+  }
+  if (unknown.text().empty()) return;
+  throw Error("'" + dir.string() + "' has" + unknown.text() +
+              "\nname them among the classes, or move them away");
+}
+
+std::vector<LabelledFile> find_files(const fs::path& dir, const std::vector<std::string>& classes,
+                                     const std::vector<std::string>& folders, bool may_be_empty) {
+  std::vector<LabelledFile> files;
+  Complaint empty("classes without .jpg, .jpeg or .png");
+  for (std::size_t k = 0; k < classes.size(); ++k) {
+    const auto first = static_cast<std::ptrdiff_t>(files.size());
+    if (std::find(folders.begin(), folders.end(), classes[k]) != folders.end()) {
+      Walk(dir, static_cast<std::int64_t>(k), files).run(dir / classes[k]);
+    }
+    std::sort(files.begin() + first, files.end(),
+              [](const LabelledFile& a, const LabelledFile& b) { return a.path < b.path; });
+    if (static_cast<std::ptrdiff_t>(files.size()) == first) empty.add(classes[k]);
+  }
+  if (empty.text().empty() || (may_be_empty && !files.empty())) return files;
+  throw Error("'" + dir.string() + "' has" + empty.text() + "\nadd images, or remove the folders");
+}
+
+}  // namespace
+
+std::shared_ptr<const LabelledDataset> class_folder(const fs::path& dir,
+                                                    const ClassFolderOptions& options) {
+  require_folder(dir, kRemedy);
+  const std::vector<std::string> folders = folders_in(dir);
+  if (folders.empty()) {
+    throw Error("no class in '" + dir.string() + "': it holds no folder; " + kRemedy);
+  }
+  const bool given = !options.classes.empty();
+  std::vector<std::string> classes = given ? options.classes : folders;
+  if (given) check_classes(dir, classes, folders);
+  std::vector<LabelledFile> files = find_files(dir, classes, folders, given);
+  return std::make_shared<ClassFolder>(dir, std::move(classes), std::move(files));
+}
+
+}  // namespace slipstream
