@@ -1,0 +1,77 @@
+#include "slipstream/loader_bench.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "data/loader_fixture.h"
+
+namespace slipstream {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+LoaderRate rate(unsigned workers, double value) {
+  return {workers, {value, value, value, "samples/s", 1}, {}};
+}
+
+TEST(LoaderBench, MeasuresEachNumberOfWorkersAndCountsTheSteps) {
+  const auto dataset = std::make_shared<TestSet>(20);
+  const auto rates = measure_loader(dataset, two_transforms(), {.batch_size = 4},
+                                    {.workers = {1, 3}, .seconds = 0.001, .repeats = 2});
+  ASSERT_EQ(rates.size(), 2U);
+  EXPECT_EQ(rates[0].workers, 1U);
+  EXPECT_EQ(rates[1].workers, 3U);
+  for (const LoaderRate& each : rates) {
+    EXPECT_GT(each.samples_per_second.value, 0);
+    EXPECT_EQ(each.samples_per_second.unit, "samples/s");
+    EXPECT_GE(each.samples_per_second.n, 1U);
+    ASSERT_EQ(each.steps.size(), 5U);
+    EXPECT_EQ(each.steps[0].name, "read");
+    // Two rounds of the slabs that come first and at least four more batches.
+    EXPECT_GE(each.steps[0].calls, 2U * 4 * (4 + 4));
+  }
+}
+
+TEST(LoaderBench, AStopLeavesOutWhatWasNotMeasured) {
+  unsigned asked = 0;
+  LoaderBenchOptions options{.workers = {1, 2}, .seconds = 0.001, .repeats = 1};
+  options.stop = [&] { return ++asked > 20; };
+  EXPECT_EQ(measure_loader(std::make_shared<TestSet>(20), {}, {.batch_size = 4}, options).size(),
+            1U);
+}
+
+TEST(LoaderBench, RefusesNothingToMeasure) {
+  EXPECT_THROW(measure_loader(std::make_shared<TestSet>(8), {}, {.batch_size = 4}, {.workers = {}}),
+               Refused);
+}
+
+TEST(LoaderBench, WhatASampleThrowsLeavesWithItsName) {
+  const auto dataset = std::make_shared<TestSet>(8);
+  dataset->on_read = [](std::size_t index) {
+    if (index == 3) throw Error("gone");
+  };
+  try {
+    measure_loader(dataset, {}, {.batch_size = 4}, {.workers = {1}, .seconds = 1});
+    FAIL() << "nothing thrown";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("images/3.jpg"));
+  }
+}
+
+TEST(FewestWorkers, AreThoseNearTheBestRate) {
+  EXPECT_EQ(fewest_workers(std::vector{rate(1, 100), rate(2, 198), rate(4, 200), rate(8, 160)}),
+            2U);
+  EXPECT_EQ(fewest_workers(std::vector{rate(1, 100), rate(2, 190), rate(4, 200)}), 4U);
+  EXPECT_EQ(fewest_workers(std::vector{rate(8, 50), rate(1, 100)}), 1U);
+}
+
+TEST(WorkersToTry, DoubleUpToTheMost) {
+  EXPECT_THAT(workers_to_try(1), ElementsAre(1));
+  EXPECT_THAT(workers_to_try(6), ElementsAre(1, 2, 4, 6));
+  EXPECT_THAT(workers_to_try(8), ElementsAre(1, 2, 4, 8));
+  EXPECT_THAT(workers_to_try(0), ElementsAre(1));
+}
+
+}  // namespace
+}  // namespace slipstream
