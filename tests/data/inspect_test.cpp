@@ -1,0 +1,110 @@
+#include "slipstream/inspect.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "slipstream/datasets.h"
+#include "slipstream/error.h"
+#include "slipstream/make_data.h"
+#include "support/temporary_folder.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Pair;
+using testing::UnorderedElementsAre;
+
+class InspectTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    make_segmentation_data(folder_.path(), {.samples = 9, .sizes = {24, 40}, .grey_share = 0.3});
+  }
+
+  Inspection inspection(unsigned threads = 2) const {
+    return inspect(*segmentation_folder(folder_.path(), 10), {.threads = threads});
+  }
+
+  void damage(const char* name, std::size_t keep_bytes) const {
+    fs::resize_file(folder_.path() / "images" / name, keep_bytes);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(InspectTest, CountsFormatsSizesAndClasses) {
+  for (const unsigned threads : {1U, 4U}) {
+    const Inspection found = inspection(threads);
+    EXPECT_EQ(found.samples, 9U);
+    EXPECT_EQ(found.inspected, 9U);
+    EXPECT_TRUE(found.damaged.empty());
+    ASSERT_EQ(found.fields.size(), 2U);
+    const FieldSummary& image = found.fields[0];
+    EXPECT_THAT(image.stored, UnorderedElementsAre(Pair("JPEG", 9)));
+    EXPECT_EQ(image.smallest, (Shape{24, 24, 3}));
+    EXPECT_EQ(image.largest, (Shape{40, 40, 3}));
+    EXPECT_GT(image.stored_bytes, 9U * 100);
+    const FieldSummary& mask = found.fields[1];
+    EXPECT_THAT(mask.stored, UnorderedElementsAre(Pair("PNG", 9)));
+    EXPECT_EQ(mask.classes.at(0), 9U);  // the background is in every scene
+    EXPECT_LT(mask.classes.rbegin()->first, 10);
+  }
+}
+
+TEST_F(InspectTest, NamesWhatIsDamagedAndLeavesItOutOfTheSums) {
+  damage("000003.jpg", 200);
+  damage("000007.jpg", 0);
+  const Inspection found = inspection();
+  ASSERT_EQ(found.damaged.size(), 2U);
+  EXPECT_EQ(found.damaged[0].sample, 3U);
+  EXPECT_THAT(found.damaged[0].message, HasSubstr("000003.jpg"));
+  EXPECT_EQ(found.damaged[1].sample, 7U);
+  EXPECT_THAT(found.fields[0].stored, UnorderedElementsAre(Pair("JPEG", 7)));
+  EXPECT_THAT(to_text(found), AllOf(HasSubstr("9 samples, 2 damaged"), HasSubstr("7 JPEG"),
+                                    HasSubstr("shapes 24 x 24 x 3 to 40 x 40 x 3"),
+                                    HasSubstr("damaged: sample 3 (")));
+}
+
+TEST_F(InspectTest, AClassOutOfRangeIsDamage) {
+  const Inspection found = inspect(*segmentation_folder(folder_.path(), 2), {});
+  ASSERT_FALSE(found.damaged.empty());
+  EXPECT_THAT(found.damaged.front().message, HasSubstr("but there are 2"));
+}
+
+TEST_F(InspectTest, AStopLeavesTheRestOut) {
+  std::atomic<int> asked = 0;
+  InspectOptions options{.threads = 1};
+  options.stop = [&] { return ++asked > 4; };
+  const Inspection found = inspect(*segmentation_folder(folder_.path(), 10), options);
+  EXPECT_EQ(found.inspected, 4U);
+  EXPECT_THAT(to_text(found), HasSubstr("9 samples, 4 inspected"));
+}
+
+TEST_F(InspectTest, TheContactSheetHoldsTheGoodImagesInTheirProportions) {
+  damage("000000.jpg", 0);
+  const auto dataset = segmentation_folder(folder_.path(), 10);
+  const auto sheet = contact_sheet(*dataset, 5, 32);
+  EXPECT_EQ(image_shape(sheet), (Shape{64, 96, 3}));  // three columns, two rows
+  HostArray pixels;
+  decode_rgb(sheet, {}, pixels);
+  const auto column_is_black = [&](std::int64_t x, std::int64_t y0, std::int64_t y1) {
+    for (std::int64_t y = y0; y < y1; ++y)
+      for (std::int64_t c = 0; c < 3; ++c)
+        if (pixels.view().data[(y * 96 + x) * 3 + c] != std::byte{0}) return false;
+    return true;
+  };
+  EXPECT_FALSE(column_is_black(48, 32, 64));  // the fifth image
+  EXPECT_TRUE(column_is_black(80, 32, 64));   // there is no sixth
+}
+
+TEST_F(InspectTest, AContactSheetNeedsAnImage) {
+  for (int i = 0; i < 9; ++i) damage(("00000" + std::to_string(i) + ".jpg").c_str(), 0);
+  EXPECT_THROW(contact_sheet(*segmentation_folder(folder_.path(), 10)), Error);
+}
+
+}  // namespace
+}  // namespace slipstream
