@@ -24,6 +24,8 @@ libcli11-dev CLI/CLI.hpp
 libjpeg-dev jpeglib.h
 libpng-dev png.h
 zlib1g-dev zlib.h
+libzstd-dev zstd.h
+liblz4-dev lz4frame.h
 libgtest-dev gtest/gtest.h
 libgmock-dev gmock/gmock.h
 LIST

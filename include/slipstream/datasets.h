@@ -34,4 +34,39 @@ struct ClassFolderOptions {
 std::shared_ptr<const LabelledDataset> class_folder(const std::filesystem::path& dir,
                                                     const ClassFolderOptions& options = {});
 
+struct TarShardOptions {
+  std::int64_t classes = 0;       ///< of the class labels; 0: any
+  std::int64_t mask_classes = 0;  ///< of the masks, at most 256; 0: any
+  /// Larger members are refused, compressed ones before that much memory is taken.
+  std::size_t max_member_bytes = std::size_t{256} << 20;
+  std::size_t max_open_shards = 64;  ///< descriptors, at least 1
+  /// Where indexes are kept; empty: beside each shard or, where that cannot be written, in
+  /// $XDG_CACHE_HOME/slipstream or ~/.cache/slipstream.
+  std::filesystem::path index_dir = {};
+};
+
+/// Uncompressed .tar files, or folders of them (*.tar, sorted), one after the other, in the
+/// convention of WebDataset: adjacent members with the same name up to the first dot of the last
+/// part (the key) are one sample, and what follows the dot (the extension, in either case) names
+/// the field:
+///   jpg, jpeg, png       "image" (encoded); every sample has one
+///   cls                  "label", i64: a class number in decimal digits
+///   seg.png, mask.png    mask of class numbers (encoded), of its image's size: "label", or "mask"
+///                        where there is a cls too
+/// each of them plain or with .zst or .lz4 behind. All samples have the same fields. Members with
+/// other extensions, hidden ones (.NAME), folders and devices are passed over.
+///
+/// Samples are read at random through an index of each shard, made when the data set is (at about
+/// 60 bytes a sample of memory meanwhile), kept in a file NAME.tar.slipstream-index, and made anew
+/// when the shard's size, time or inode is another. Where no file can be written, the index stays
+/// in memory.
+///
+/// Throws Refused for options and paths that make no sense; Error, naming shard and member, for a
+/// damaged or truncated archive, samples of different fields, two members of one field, a key that
+/// comes again, and fields that are links, sparse, or have names that are absolute or hold "..".
+/// read() throws for a shard that was replaced, changed or shortened since: it never returns other
+/// bytes than were indexed.
+std::shared_ptr<const Dataset> tar_shards(const std::vector<std::filesystem::path>& shards,
+                                          const TarShardOptions& options = {});
+
 }  // namespace slipstream

@@ -6,12 +6,14 @@
 namespace slipstream {
 namespace {
 
-Shape encoded_shape(const Field& field, const std::string& name) {
+using NameOf = std::function<std::string(FieldKind)>;
+
+Shape encoded_shape(const Field& field, FieldKind kind, const NameOf& name_of) {
   const ConstArray file = field.array.view();
   try {
     return image_shape({file.data, file.bytes()});
   } catch (const Error& error) {
-    throw Error("'" + name + "': " + error.what());
+    throw Error("'" + name_of(kind) + "': " + error.what());
   }
 }
 
@@ -36,13 +38,12 @@ void set_label(Field& field, std::int64_t label) {
   field.encoded = false;
 }
 
-void check_same_size(const Field& image, const std::string& image_name, const Field& mask,
-                     const std::string& mask_name) {
-  const Shape pixels = encoded_shape(image, image_name);
-  const Shape classes = encoded_shape(mask, mask_name);
+void check_same_size(const Field& image, const Field& mask, const NameOf& name_of) {
+  const Shape pixels = encoded_shape(image, FieldKind::image, name_of);
+  const Shape classes = encoded_shape(mask, FieldKind::mask, name_of);
   if (pixels[0] == classes[0] && pixels[1] == classes[1]) return;
-  throw Error("'" + mask_name + "' is " + size_text(classes) + " pixels, but its image '" +
-              image_name + "' is " + size_text(pixels) +
+  throw Error("'" + name_of(FieldKind::mask) + "' is " + size_text(classes) +
+              " pixels, but its image '" + name_of(FieldKind::image) + "' is " + size_text(pixels) +
               "; make them the same size (masks without interpolation)");
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "slipstream/array.h"
@@ -16,9 +17,9 @@ FieldSpec mask_field(const std::string& name, std::int64_t classes);
 
 void set_label(Field& field, std::int64_t label);
 
-/// Throws Error naming both files unless the two encoded fields have one height and width, by their
-/// headers.
-void check_same_size(const Field& image, const std::string& image_name, const Field& mask,
-                     const std::string& mask_name);
+/// Throws Error unless the two encoded fields have one height and width, by their headers.
+/// `name_of(kind)` names the image or the mask; it is called only then.
+void check_same_size(const Field& image, const Field& mask,
+                     const std::function<std::string(FieldKind)>& name_of);
 
 }  // namespace slipstream

@@ -33,7 +33,9 @@ class SegmentationFolder final : public Dataset {
     for (Field& field : out.fields) field.encoded = true;
     read_file(pair.image, out.fields[0].array);
     read_file(pair.mask, out.fields[1].array);
-    check_same_size(out.fields[0], pair.image.string(), out.fields[1], pair.mask.string());
+    check_same_size(out.fields[0], out.fields[1], [&](FieldKind kind) {
+      return (kind == FieldKind::image ? pair.image : pair.mask).string();
+    });
   }
 
  private:

@@ -1,0 +1,123 @@
+#include "data/shard_index_cache.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "slipstream/error.h"
+#include "slipstream/files.h"
+#include "slipstream/fingerprint.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+using Bytes = StoredShardIndex::Bytes;
+
+const char* const kSuffix = ".slipstream-index";
+
+class InMemory final : public Bytes {
+ public:
+  explicit InMemory(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) {}
+  std::span<const std::byte> view() const override { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+/// Empty for what cannot be mapped. Index files are only ever replaced whole, so what is mapped
+/// stays.
+class Mapped final : public Bytes {
+ public:
+  explicit Mapped(const fs::path& path) {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return;
+    struct ::stat status {};
+    if (::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
+      const auto bytes = static_cast<std::size_t>(status.st_size);
+      void* const data = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+      if (data != MAP_FAILED) view_ = {static_cast<const std::byte*>(data), bytes};
+    }
+    ::close(fd);
+  }
+  ~Mapped() override {
+    if (!view_.empty()) ::munmap(const_cast<std::byte*>(view_.data()), view_.size());
+  }
+  std::span<const std::byte> view() const override { return view_; }
+
+ private:
+  std::span<const std::byte> view_;
+};
+
+std::optional<StoredShardIndex> load(const fs::path& path, const FileStamp& stamp) {
+  auto bytes = std::make_unique<Mapped>(path);
+  const std::optional<ShardIndex> index = ShardIndex::parse(bytes->view(), stamp);
+  if (!index) return std::nullopt;
+  return StoredShardIndex(std::move(bytes), *index);
+}
+
+bool keep(const fs::path& path, std::span<const std::byte> bytes) {
+  try {
+    std::error_code ignored;
+    fs::create_directories(path.parent_path(), ignored);
+    write_file_atomically(path, bytes);
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
+fs::path absolute_variable(const char* name) {
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody sets it meanwhile
+  const fs::path path = value == nullptr ? "" : value;
+  return path.is_absolute() ? path : fs::path();
+}
+
+fs::path cache_dir() {
+  if (const fs::path cache = absolute_variable("XDG_CACHE_HOME"); !cache.empty()) {
+    return cache / "slipstream";
+  }
+  const fs::path home = absolute_variable("HOME");
+  return home.empty() ? home : home / ".cache" / "slipstream";
+}
+
+}  // namespace
+
+std::vector<fs::path> index_paths(const fs::path& shard, const fs::path& index_dir) {
+  std::error_code ignored;
+  const std::string whole = fs::absolute(shard, ignored).lexically_normal().string();
+  const std::string name = shard.filename().string() + kSuffix;
+  // Shards of one name from different folders meet in one folder of indexes.
+  const std::string unique = to_hex(fingerprint(whole.data(), whole.size())) + "-" + name;
+  if (!index_dir.empty()) return {index_dir / unique};
+  std::vector<fs::path> paths = {shard.parent_path() / name};
+  if (const fs::path cache = cache_dir(); !cache.empty()) paths.push_back(cache / unique);
+  return paths;
+}
+
+StoredShardIndex load_shard_index(const fs::path& shard, const StampedFile& file,
+                                  const std::vector<fs::path>& paths) {
+  for (const fs::path& path : paths) {
+    if (auto index = load(path, file.stamp())) return std::move(*index);
+  }
+  std::vector<std::byte> built;
+  try {
+    built = build_shard_index(file, file.stamp());
+  } catch (const Error& error) {
+    throw Error("shard '" + shard.string() + "': " + error.what());
+  }
+  for (const fs::path& path : paths) {
+    if (!keep(path, built)) continue;
+    if (auto index = load(path, file.stamp())) return std::move(*index);
+  }
+  auto bytes = std::make_unique<InMemory>(std::move(built));
+  const std::optional<ShardIndex> index = ShardIndex::parse(bytes->view(), file.stamp());
+  ensure(index.has_value(), "an index that was just built can be read");
+  return {std::move(bytes), *index};
+}
+
+}  // namespace slipstream

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/shard_index.h"
+#include "data/tar.h"
+
+namespace slipstream {
+
+/// Groups the members of an archive into samples, in order, keeping 16 bytes a sample.
+class ShardSamples {
+ public:
+  explicit ShardSamples(const ByteSource& shard) : shard_(shard), reader_(shard) {}
+
+  /// Nothing at the end. Throws Error as tar_shards() does, naming the member.
+  std::optional<ShardSample> next();
+
+  std::size_t count() const { return keys_.size(); }
+  ShardFieldSet fields() const { return fields_; }  ///< of every sample so far
+
+ private:
+  /// The next member that is a field.
+  bool advance();
+  void take(ShardSample& sample, ShardFieldSet& fields);
+  void check_fields(ShardFieldSet fields, const std::string& key);
+  /// Whether two samples apart from each other have one key.
+  void check_keys();
+  std::string member_name(std::uint64_t header) const;
+
+  const ByteSource& shard_;
+  TarReader reader_;
+  TarMember member_;
+  std::optional<ShardName> name_;  ///< of member_, which belongs to no sample yet
+  bool is_started_ = false;
+  ShardFieldSet fields_;
+  std::string first_key_;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> keys_;  ///< hash of the key, header
+};
+
+}  // namespace slipstream
