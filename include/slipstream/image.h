@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <span>
@@ -12,9 +13,12 @@ namespace slipstream {
 /// Images of more pixels are refused before any memory is taken for them (decompression bombs).
 inline constexpr std::int64_t kDefaultPixelLimit = 178'956'970;
 
+using Rgb = std::array<std::uint8_t, 3>;
+
 /// How the decode step turns a file's bytes into pixels.
 struct DecodeOptions {
   std::int64_t pixel_limit = kDefaultPixelLimit;
+  Rgb background = {0, 0, 0};  ///< what is seen through transparent pixels: black
 };
 
 enum class ImageFormat { jpeg, png, unknown };
@@ -22,14 +26,20 @@ enum class ImageFormat { jpeg, png, unknown };
 /// Told by the first bytes, whatever the file is called.
 ImageFormat image_format(std::span<const std::byte> file);
 
-/// Height, width and channels as stored, from the header alone. Throws Error.
+/// Height and width as decode_rgb gives them (turned as a JPEG's EXIF orientation says) and
+/// channels as stored, from the header alone. Throws Error.
 Shape image_shape(std::span<const std::byte> file);
 
-/// Decodes JPEG or PNG into interleaved 8-bit pixels, height x width x 3 (RGB); grey becomes RGB,
-/// alpha is composited over black, 16 bit keeps the high byte.
-/// Throws Error for what is not an image, is truncated or corrupt (a warning of the codec that the
-/// data ends early or is damaged counts), has no pixels, or has more than `pixel_limit`. Never
-/// crashes, prints or exits.
+/// Decodes JPEG or PNG into interleaved 8-bit pixels, height x width x 3 (RGB).
+/// JPEG: baseline and progressive, Huffman and (where libjpeg-turbo was built with it) arithmetic
+/// coding; turned as the first EXIF segment ahead of the frame says. Grey becomes RGB. CMYK and
+/// YCCK are read as Adobe and all others write them, 255 for no ink, whether or not the file has
+/// Adobe's marker: level = round(ink * black / 255). 12 bits, lossless and hierarchical are refused
+/// by name. PNG: every kind, interlaced or not; 16 bit are rounded to 8 (level = round(value * 255
+/// / 65535)), and what is transparent (alpha, tRNS) is composited over `background`, before that
+/// rounding; gamma and orientation (eXIf) are left alone. Throws Error for what is not an image, is
+/// truncated or corrupt (a warning of the codec that the data ends early or is damaged counts), has
+/// no pixels, or has more than `pixel_limit`. Never crashes, prints or exits.
 void decode_rgb(std::span<const std::byte> file, const DecodeOptions& options, HostArray& out);
 
 /// Decodes a PNG mask into class numbers, height x width, uint8: the grey level of 8-bit (or

@@ -76,8 +76,11 @@ Shape image_shape(std::span<const std::byte> file) {
 void decode_rgb(std::span<const std::byte> file, const DecodeOptions& options, HostArray& out) {
   const Shape shape = shape_within(file, options);
   const MutableArray pixels = out.reset(DType::u8, {shape[0], shape[1], 3});
-  const bool is_jpeg = image_format(file) == ImageFormat::jpeg;
-  (is_jpeg ? jpeg::decode : png::decode_rgb)(file, pixels);
+  if (image_format(file) == ImageFormat::jpeg) {
+    jpeg::decode(file, pixels);
+  } else {
+    png::decode_rgb(file, options.background, pixels);
+  }
 }
 
 void decode_mask(std::span<const std::byte> file, const DecodeOptions& options, HostArray& out) {

@@ -8,10 +8,12 @@
 
 namespace slipstream::jpeg {
 
-/// Height, width and components from the header. Throws Error.
+/// Height, width (as the EXIF orientation turns them) and components from the header. Throws
+/// Error.
 Shape shape(std::span<const std::byte> file);
 
-/// Decodes into `out` (u8, height x width x 3), whose height and width must be those of shape().
+/// Decodes into `out` (u8, height x width x 3), whose height and width must be those of shape(),
+/// turned as its EXIF orientation says.
 void decode(std::span<const std::byte> file, const MutableArray& out);
 
 /// See encode_jpeg.

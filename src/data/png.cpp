@@ -20,6 +20,7 @@ constexpr std::size_t kHeaderBytes = 26;
 struct Reader {
   png_structp png = nullptr;
   png_infop info = nullptr;
+  png_color_16 background{};
   std::span<const std::byte> rest;
   std::jmp_buf jump;
   char message[256] = {};
@@ -66,11 +67,10 @@ void ask_for_rgb(Reader& reader) {
   const bool has_alpha =
       (colour & PNG_COLOR_MASK_ALPHA) != 0 || png_get_valid(png, reader.info, PNG_INFO_tRNS) != 0;
   png_set_expand(png);
-  png_set_strip_16(png);
+  png_set_scale_16(png);
   if ((colour & PNG_COLOR_MASK_COLOR) == 0) png_set_gray_to_rgb(png);
   if (!has_alpha) return;
-  const png_color_16 black{};
-  png_set_background(png, &black, PNG_BACKGROUND_GAMMA_SCREEN, 0, 1.0);
+  png_set_background(png, &reader.background, PNG_BACKGROUND_GAMMA_SCREEN, 0, 1.0);
 }
 
 void ask_for_classes(Reader& reader) { png_set_packing(reader.png); }
@@ -100,8 +100,8 @@ void guard(Reader& reader, Body body) {
   body();
 }
 
-void decode(std::span<const std::byte> file, void (*ask)(Reader&), const MutableArray& out) {
-  Reader reader;
+void decode(Reader& reader, std::span<const std::byte> file, void (*ask)(Reader&),
+            const MutableArray& out) {
   reader.rest = file;
   guard(reader, [&] {
     open(reader);
@@ -129,8 +129,12 @@ Shape shape(std::span<const std::byte> file) {
   return {u32_at(file, 20), u32_at(file, 16), channels};
 }
 
-void decode_rgb(std::span<const std::byte> file, const MutableArray& out) {
-  decode(file, ask_for_rgb, out);
+void decode_rgb(std::span<const std::byte> file, const Rgb& background, const MutableArray& out) {
+  Reader reader;
+  reader.background.red = background[0];
+  reader.background.green = background[1];
+  reader.background.blue = background[2];
+  decode(reader, file, ask_for_rgb, out);
 }
 
 void decode_mask(std::span<const std::byte> file, const MutableArray& out) {
@@ -140,7 +144,8 @@ void decode_mask(std::span<const std::byte> file, const MutableArray& out) {
     throw Error("this PNG is no mask: it has " + describe(bits, colour) +
                 "; a mask holds class numbers, so save it as 8-bit grey or with a palette");
   }
-  decode(file, ask_for_classes, out);
+  Reader reader;
+  decode(reader, file, ask_for_classes, out);
 }
 
 std::vector<std::byte> encode(const ConstArray& pixels) {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "slipstream/array.h"
+#include "slipstream/image.h"
 
 namespace slipstream::png {
 
@@ -12,7 +12,7 @@ namespace slipstream::png {
 Shape shape(std::span<const std::byte> file);
 
 /// Decodes into `out` (u8, height x width x 3), whose height and width must be those of shape().
-void decode_rgb(std::span<const std::byte> file, const MutableArray& out);
+void decode_rgb(std::span<const std::byte> file, const Rgb& background, const MutableArray& out);
 
 /// Decodes class numbers into `out` (u8, height x width), of the size that shape() says.
 void decode_mask(std::span<const std::byte> file, const MutableArray& out);

@@ -25,8 +25,8 @@ struct ImageRecord {
   bool is_jpeg() const { return name.ends_with(".jpg"); }
 };
 
-inline std::vector<ImageRecord> image_records() {
-  std::ifstream in(SLIPSTREAM_GOLDEN_DIR "/images.bin", std::ios::binary);
+inline std::vector<ImageRecord> image_records(const std::string& of = "images") {
+  std::ifstream in(SLIPSTREAM_GOLDEN_DIR "/" + of + ".bin", std::ios::binary);
   std::vector<ImageRecord> records;
   std::uint32_t sizes[6];
   const auto read = [&](auto& to, std::uint32_t size) {

@@ -13,13 +13,24 @@ using testing::HasSubstr;
 
 TEST(DecodeRgb, GivesThePixelsOfEveryKindOfFile) {
   const std::vector<ImageRecord> records = image_records();
-  ASSERT_EQ(records.size(), 30u);
+  ASSERT_EQ(records.size(), 39u);
   for (const ImageRecord& record : records) {
     SCOPED_TRACE(record.name);
     HostArray out;
     ASSERT_NO_THROW(decode_rgb(record.file, {}, out));
     EXPECT_EQ(out.view().shape, Shape({record.shape[0], record.shape[1], 3}));
     EXPECT_EQ(out.view().dtype, DType::u8);
+    EXPECT_EQ(levels_of(out), record.rgb);
+  }
+}
+
+TEST(DecodeRgb, ShowsTheBackgroundThroughTransparentPixels) {
+  const std::vector<ImageRecord> records = image_records("backgrounds");
+  ASSERT_EQ(records.size(), 9u);
+  for (const ImageRecord& record : records) {
+    SCOPED_TRACE(record.name);
+    HostArray out;
+    ASSERT_NO_THROW(decode_rgb(record.file, {.background = {10, 200, 33}}, out));
     EXPECT_EQ(levels_of(out), record.rgb);
   }
 }
@@ -76,6 +87,14 @@ TEST(ImageShape, GivesChannelsAsStored) {
   EXPECT_EQ(channels("palette_8.png"), Shape({13, 21, 1}));
   EXPECT_EQ(channels("rgb_16.png"), Shape({13, 21, 3}));
   EXPECT_EQ(channels("rgba.png"), Shape({13, 21, 4}));
+}
+
+TEST(ImageShape, IsThatOfTheTurnedImage) {
+  for (const ImageRecord& record : image_records()) {
+    const Shape shape = image_shape(record.file);
+    EXPECT_EQ(Shape({shape[0], shape[1]}), record.shape) << record.name;
+  }
+  EXPECT_EQ(image_shape(image_record("exif_6.jpg").file), Shape({21, 13, 3}));
 }
 
 Levels ramp(std::size_t count) {

@@ -1,5 +1,6 @@
-"""Writes images.bin: small JPEG and PNG files of many kinds, and what they hold. With an argument:
-writes the files themselves into that folder too (seeds for the fuzzer). Needs numpy and Pillow.
+"""Writes images.bin: small JPEG and PNG files of many kinds, and what they hold, and
+backgrounds.bin: PNG files over the background BACKGROUND. With an argument: writes the files of
+images.bin themselves into that folder too (seeds for the fuzzer). Needs numpy and Pillow.
 
 Little-endian records: four uint32 (bytes of name, file, RGB pixels, mask), two int32 (height,
 width), then name, file, RGB pixels (height x width x 3), mask (height x width; empty: refused).
@@ -13,12 +14,13 @@ import sys
 import zlib
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 HEIGHT, WIDTH = 13, 21
 ADAM7 = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2),
          (1, 0, 2, 1)]
 GREY, RGB, PALETTE, GREY_ALPHA, RGBA = 0, 2, 3, 4, 6
+BACKGROUND = np.array([10, 200, 33])
 
 
 def scene():
@@ -30,8 +32,18 @@ def scene():
 def jpeg(image, **options):
     out = io.BytesIO()
     image.save(out, "JPEG", **options)
-    pixels = np.asarray(Image.open(io.BytesIO(out.getvalue())).convert("RGB"))
+    decoded = ImageOps.exif_transpose(Image.open(io.BytesIO(out.getvalue()))).convert("RGB")
+    pixels = np.asarray(decoded)
     return out.getvalue(), pixels, None
+
+
+def exif(orientation, order):
+    entries = [(0x010F, 2, 4, b"our\0"), (0x0112, 3, 1, struct.pack(order + "2H", orientation, 0))]
+    directory = struct.pack(order + "H", len(entries))
+    for tag, kind, count, value in entries:
+        directory += struct.pack(order + "2HI", tag, kind, count) + value
+    start = struct.pack(order + "2sHI", b"II" if order == "<" else b"MM", 42, 8)
+    return b"Exif\0\0" + start + directory + bytes(4)
 
 
 def jpegs():
@@ -43,6 +55,12 @@ def jpegs():
     yield "restarts.jpg", *jpeg(image, quality=90, restart_marker_rows=1)
     yield "grey.jpg", *jpeg(image.convert("L"), quality=90)
     yield "cmyk.jpg", *jpeg(image.convert("CMYK"), quality=90)
+    for orientation in range(1, 9):
+        order = "<" if orientation % 2 else ">"
+        file = jpeg(image, quality=90, exif=exif(orientation, order))
+        yield f"exif_{orientation}.jpg", *file
+    turned = jpeg(image.convert("CMYK"), quality=90, exif=exif(8, "<"))
+    yield "exif_8_cmyk.jpg", *turned
 
 
 def chunk(kind, data):
@@ -73,8 +91,17 @@ def png(samples, bits, colour, interlaced=False, palette=None, transparency=None
             extra + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b""))
 
 
+def over(background, pixels, alpha, most=255):
+    weighed = pixels.astype(int) * alpha + background * (most - alpha.astype(int))
+    return (weighed * 2 + most) // (2 * most)
+
+
 def over_black(pixels, alpha):
-    return ((pixels.astype(int) * alpha.astype(int) * 2 + 255) // 510).astype(np.uint8)
+    return over(0, pixels, alpha).astype(np.uint8)
+
+
+def to_8_bits(wide):
+    return (wide.astype(int) * 510 + 65535) // 131070
 
 
 def as_rgb(grey):
@@ -92,7 +119,7 @@ def greys():
     levels = as_rgb(np.where(numbers == key, 0, numbers))
     yield "grey_key.png", png(numbers, 8, GREY, transparency=struct.pack(">H", key)), levels, numbers
     wide = numbers * 256 + 77
-    yield "grey_16.png", png(wide, 16, GREY), as_rgb(numbers), None
+    yield "grey_16.png", png(wide, 16, GREY), as_rgb(to_8_bits(wide)), None
     alpha = scene()[:, :, 1]
     both = np.stack([numbers, alpha], axis=2)
     yield "grey_alpha.png", png(both, 8, GREY_ALPHA), over_black(as_rgb(numbers), as_rgb(alpha)), None
@@ -106,7 +133,8 @@ def coloured():
         tail = "_interlaced.png" if interlaced else ".png"
         yield "rgb" + tail, png(pixels, 8, RGB, interlaced), pixels, None
         yield "rgba" + tail, png(rgba, 8, RGBA, interlaced), over_black(pixels, alpha), None
-    yield "rgb_16.png", png(pixels.astype(int) * 256 + 200, 16, RGB), pixels, None
+    wide = pixels.astype(int) * 256 + 200
+    yield "rgb_16.png", png(wide, 16, RGB), to_8_bits(wide), None
     opaque = np.concatenate([pixels.astype(int) * 257, np.full_like(alpha, 65535, dtype=int)], axis=2)
     yield "rgba_16.png", png(opaque, 16, RGBA), pixels, None
 
@@ -125,17 +153,54 @@ def paletted():
     yield "palette_alpha_interlaced.png", file, seen, classes
 
 
-def main():
+def over_background():
+    pixels = scene()
+    alpha = pixels[:, :, 1:2]
+    grey = pixels[:, :, 0:1].astype(int)
+    key = int(grey[5, 5, 0])
+    seen = over(BACKGROUND, as_rgb(grey), alpha)
+    yield "grey_alpha.png", png(np.concatenate([grey, alpha], axis=2), 8, GREY_ALPHA), seen, None
+    for bits in (2, 8):
+        classes = grey >> (8 - bits)
+        hidden = int(classes[5, 5, 0])
+        seen = np.where(classes == hidden, BACKGROUND, as_rgb(classes * 255 // (2**bits - 1)))
+        file = png(classes, bits, GREY, transparency=struct.pack(">H", hidden))
+        yield f"grey_{bits}_key.png", file, seen, None
+    wide = grey * 257 - (grey > 0) * 100
+    file = png(wide, 16, GREY, transparency=struct.pack(">H", int(wide[5, 5, 0])))
+    yield "grey_16_key.png", file, np.where(grey == key, BACKGROUND, as_rgb(to_8_bits(wide))), None
+    hidden = pixels[5, 5].astype(int)
+    seen = np.where((pixels == hidden).all(axis=2, keepdims=True), BACKGROUND, pixels)
+    yield "rgb_key.png", png(pixels, 8, RGB, transparency=struct.pack(">3H", *hidden)), seen, None
+    rgba = np.concatenate([pixels, alpha], axis=2)
+    for interlaced in (False, True):
+        tail = "_interlaced.png" if interlaced else ".png"
+        yield "rgba" + tail, png(rgba, 8, RGBA, interlaced), over(BACKGROUND, pixels, alpha), None
+    wide = rgba.astype(int) * 256 + 128
+    seen = to_8_bits(over(BACKGROUND * 257, wide[:, :, :3], wide[:, :, 3:], 65535))
+    yield "rgba_16.png", png(wide, 16, RGBA), seen, None
+    _, file, _, classes = list(paletted())[-1]
+    colours = (np.arange(16 * 3).reshape(16, 3) * 37 % 256)[classes]
+    alpha = np.arange(0, 256, 16)[classes][:, :, None]
+    yield "palette_alpha_interlaced.png", file, over(BACKGROUND, colours, alpha), None
+
+
+def write(path, makers, folder=None):
     records = b""
-    for make in (jpegs, greys, coloured, paletted):
+    for make in makers:
         for name, file, pixels, mask in make():
-            levels = pixels.tobytes()
+            levels = pixels.astype(np.uint8).tobytes()
             classes = b"" if mask is None else mask.astype(np.uint8).tobytes()
-            sizes = len(name), len(file), len(levels), len(classes), HEIGHT, WIDTH
+            sizes = len(name), len(file), len(levels), len(classes), *pixels.shape[:2]
             records += struct.pack("<6I", *sizes) + name.encode() + file + levels + classes
-            if len(sys.argv) > 1:
-                pathlib.Path(sys.argv[1], name).write_bytes(file)
-    pathlib.Path(__file__).with_name("images.bin").write_bytes(records)
+            if folder:
+                pathlib.Path(folder, name).write_bytes(file)
+    pathlib.Path(__file__).with_name(path).write_bytes(records)
+
+
+def main():
+    write("images.bin", (jpegs, greys, coloured, paletted), *sys.argv[1:2])
+    write("backgrounds.bin", (over_background,))
 
 
 main()

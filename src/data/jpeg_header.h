@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "data/exif.h"
+#include "slipstream/array.h"
+
+namespace slipstream::jpeg {
+
+/// What a JPEG file says ahead of its pixels.
+struct Header {
+  Shape stored;  ///< height, width and components, before it is turned
+  std::uint32_t bits = 0;
+  std::uint32_t process = 0;  ///< the low byte of the frame's marker, 0xc0 to 0xcf
+  Orientation orientation = kAsStored;
+
+  /// Height, width and components as the image is shown.
+  Shape shape() const;
+};
+
+/// Throws Error for what has no header, whatever kind of JPEG it is.
+Header read_header(std::span<const std::byte> file);
+
+/// Throws Error naming the kind of JPEG that the codec cannot decode: 12 bits, lossless,
+/// hierarchical.
+void require_decodable(const Header& header);
+
+}  // namespace slipstream::jpeg
