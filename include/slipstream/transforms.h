@@ -1,0 +1,153 @@
+#pragma once
+
+#include <array>
+
+#include "slipstream/op.h"
+#include "slipstream/region.h"
+
+namespace slipstream {
+
+// Operations (op.h) on the host. Geometry moves images (height x width x channels) and masks
+// (height x width) alike, drawn for the sample's first image; a field of another size than that is
+// an Error. Pointwise operations touch images alone. What a random operation draws is named below,
+// in order, in the words of docs/random.md.
+
+/// The middle height x width pixels: top = floor((H - height) / 2), left likewise. Any dtype.
+/// An image smaller than that is an Error.
+struct CentreCrop {
+  static constexpr std::string_view kName = "centre_crop";
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+
+  using Drawn = DrawnCrop;
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return false; }
+  Drawn draw(const RandomKey& key, const Shape& shape) const;
+  void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
+             Scratch& scratch) const;
+  Region region(const Drawn& drawn) const { return drawn.inside(); }
+  Drawn within(const Drawn& drawn, const Region& part) const { return drawn.within(part); }
+};
+
+/// height x width pixels from anywhere in the image, which is first given `padding` black pixels
+/// (class 0 in masks) on each side. Any dtype. Draws top = below(H + 2 padding - height + 1), then
+/// left likewise. An image smaller than the crop, padded, is an Error.
+struct RandomCrop {
+  static constexpr std::string_view kName = "random_crop";
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  std::int64_t padding = 0;  ///< less than height and width
+
+  using Drawn = DrawnCrop;
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return true; }
+  Drawn draw(const RandomKey& key, const Shape& shape) const;
+  void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
+             Scratch& scratch) const;
+  Region region(const Drawn& drawn) const { return drawn.inside(); }
+  Drawn within(const Drawn& drawn, const Region& part) const { return drawn.within(part); }
+};
+
+/// A crop of random area and aspect ratio, resized to height x width as Resize does it (images u8,
+/// height x width x 3; masks of any dtype). Source: torchvision's documentation and the paper that
+/// it names (Szegedy et al., "Going deeper with convolutions", CVPR 2015).
+/// Up to ten times: area = H W (scale_min + uniform() (scale_max - scale_min)), ratio =
+/// exp(log ratio_min + uniform() (log ratio_max - log ratio_min)), w = round(sqrt(area ratio)),
+/// h = round(sqrt(area / ratio)), halves up. The first that fits is taken, at top = below(H - h +
+/// 1), left = below(W - w + 1). Otherwise the largest centred crop whose ratio is within the
+/// bounds. Computed in double precision by basic IEEE operations alone: the same pixels on every
+/// machine.
+struct RandomResizedCrop {
+  static constexpr std::string_view kName = "random_resized_crop";
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  double scale_min = 0.08;       ///< of the image's area; above 0
+  double scale_max = 1.0;        ///< at most 1
+  double ratio_min = 3.0 / 4.0;  ///< width / height; 0.001 to 1000
+  double ratio_max = 4.0 / 3.0;
+
+  using Drawn = DrawnCrop;
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return true; }
+  Drawn draw(const RandomKey& key, const Shape& shape) const;
+  void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
+             Scratch& scratch) const;
+  Region region(const Drawn& drawn) const { return drawn.inside(); }
+  Drawn within(const Drawn& drawn, const Region& part) const { return drawn.within(part); }
+};
+
+/// Mirrors left and right where uniform() < probability. Any dtype.
+struct HorizontalFlip {
+  static constexpr std::string_view kName = "horizontal_flip";
+  double probability = 0.5;
+
+  struct Drawn {
+    bool flips = false;
+  };
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return probability > 0 && probability < 1; }
+  Drawn draw(const RandomKey& key, const Shape& shape) const;
+  void apply(Drawn drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
+};
+
+/// Mirrors top and bottom where uniform() < probability. Any dtype.
+struct VerticalFlip {
+  static constexpr std::string_view kName = "vertical_flip";
+  double probability = 0.5;
+
+  struct Drawn {
+    bool flips = false;
+  };
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return probability > 0 && probability < 1; }
+  Drawn draw(const RandomKey& key, const Shape& shape) const;
+  void apply(Drawn drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
+};
+
+/// Images: u8 to f32 from 0 to 1, level / 255, rounded once.
+struct ToFloat {
+  static constexpr std::string_view kName = "to_float";
+
+  struct Drawn {};
+
+  void validate() const {}
+  bool touches(FieldKind kind) const { return kind == FieldKind::image; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return false; }
+  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
+  void apply(Drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
+};
+
+/// Images of three channels: f32, (value - mean) / std by channel; u8 are first divided by 255.
+/// In float32, each operation rounded; mean and std are rounded to float32 first.
+struct Normalise {
+  static constexpr std::string_view kName = "normalise";
+  std::array<double, 3> mean = {0, 0, 0};
+  std::array<double, 3> std = {1, 1, 1};  ///< above 0
+
+  struct Drawn {};
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return false; }
+  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
+  void apply(Drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
+};
+
+}  // namespace slipstream

@@ -1,0 +1,88 @@
+#include <cstring>
+
+#include "ops/geometry.h"
+#include "slipstream/transforms.h"
+
+namespace slipstream {
+namespace {
+
+bool flips(const RandomKey& key, double probability) {
+  return RandomStream(key).uniform() < probability;
+}
+
+// N: bytes of a pixel known to the compiler, or 0.
+template <std::size_t N>
+void mirror(const std::byte* in, std::byte* out, std::size_t pixels, std::size_t bytes) {
+  if constexpr (N > 0) bytes = N;
+  const std::byte* from = in + pixels * bytes;
+  for (std::size_t x = 0; x < pixels; ++x, out += bytes) {
+    from -= bytes;
+    std::memcpy(out, from, bytes);
+  }
+}
+
+auto mirror_for(std::size_t bytes) {
+  switch (bytes) {
+    case 1:
+      return mirror<1>;
+    case 3:
+      return mirror<3>;
+    case 8:
+      return mirror<8>;
+    case 12:
+      return mirror<12>;
+    default:
+      return mirror<0>;
+  }
+}
+
+void copy(const ConstArray& in, const MutableArray& out) {
+  if (in.bytes() > 0) std::memcpy(out.data, in.data, in.bytes());
+}
+
+}  // namespace
+
+void HorizontalFlip::validate() const { require_probability(kName, probability); }
+
+FieldSpec HorizontalFlip::output(const FieldSpec& in) const {
+  return resided(kName, in, in.shape[0], in.shape[1]);
+}
+
+HorizontalFlip::Drawn HorizontalFlip::draw(const RandomKey& key, const Shape&) const {
+  return {flips(key, probability)};
+}
+
+void HorizontalFlip::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out,
+                           Scratch&) const {
+  if (!drawn.flips) return copy(in, out);
+  const std::size_t bytes = pixel_bytes(in);
+  const auto width = static_cast<std::size_t>(in.shape[1]);
+  const auto mirror_row = mirror_for(bytes);
+  for (std::int64_t y = 0; y < in.shape[0]; ++y) {
+    const std::size_t at = static_cast<std::size_t>(y) * width * bytes;
+    mirror_row(in.data + at, out.data + at, width, bytes);
+  }
+}
+
+void VerticalFlip::validate() const { require_probability(kName, probability); }
+
+FieldSpec VerticalFlip::output(const FieldSpec& in) const {
+  return resided(kName, in, in.shape[0], in.shape[1]);
+}
+
+VerticalFlip::Drawn VerticalFlip::draw(const RandomKey& key, const Shape&) const {
+  return {flips(key, probability)};
+}
+
+void VerticalFlip::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
+  if (!drawn.flips) return copy(in, out);
+  const std::size_t row_bytes = pixel_bytes(in) * static_cast<std::size_t>(in.shape[1]);
+  if (row_bytes == 0) return;
+  for (std::int64_t y = 0; y < in.shape[0]; ++y) {
+    const auto from = static_cast<std::size_t>(in.shape[0] - 1 - y);
+    std::memcpy(out.data + static_cast<std::size_t>(y) * row_bytes, in.data + from * row_bytes,
+                row_bytes);
+  }
+}
+
+}  // namespace slipstream

@@ -1,0 +1,111 @@
+#include "ops/geometry.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "slipstream/error.h"
+
+namespace slipstream {
+namespace {
+
+constexpr std::int64_t kMaxSide = 65'536;
+
+std::string text_of(std::int64_t height, std::int64_t width) {
+  return std::to_string(height) + " x " + std::to_string(width);
+}
+
+std::string described(const FieldSpec& in) {
+  return std::string(in.kind == FieldKind::mask ? "mask '" : "image '") + in.name + "' is ";
+}
+
+}  // namespace
+
+Region DrawnCrop::inside() const {
+  const std::int64_t top = std::max<std::int64_t>(region.top, 0);
+  const std::int64_t left = std::max<std::int64_t>(region.left, 0);
+  return {top, left, std::min(region.top + region.height, height) - top,
+          std::min(region.left + region.width, width) - left};
+}
+
+DrawnCrop DrawnCrop::within(const Region& part) const {
+  return {{region.top - part.top, region.left - part.left, region.height, region.width},
+          part.height,
+          part.width};
+}
+
+void require_sides(std::string_view op, std::int64_t height, std::int64_t width) {
+  const auto sensible = [](std::int64_t side) { return side >= 1 && side <= kMaxSide; };
+  if (sensible(height) && sensible(width)) return;
+  throw Refused(std::string(op) + " to " + text_of(height, width) +
+                ": height and width must be 1 to " + std::to_string(kMaxSide));
+}
+
+void require_probability(std::string_view op, double probability) {
+  if (probability >= 0 && probability <= 1) return;
+  throw Refused(std::string(op) + ": the probability is " + std::to_string(probability) +
+                "; it must be 0 to 1");
+}
+
+FieldSpec resided(std::string_view op, const FieldSpec& in, std::int64_t height,
+                  std::int64_t width) {
+  FieldSpec out = in;
+  const std::size_t rank = in.kind == FieldKind::mask ? 2 : 3;
+  if (in.shape.rank != rank) {
+    throw Refused(std::string(op) + ": " + described(in) + to_string(in.shape) +
+                  "; it must be height x width" + (rank == 3 ? " x channels" : ""));
+  }
+  out.shape.dims[0] = height;
+  out.shape.dims[1] = width;
+  return out;
+}
+
+FieldSpec resampled(std::string_view op, const FieldSpec& in, std::int64_t height,
+                    std::int64_t width) {
+  const bool is_rgb = in.dtype == DType::u8 && in.shape.rank == 3 && in.shape[2] == 3;
+  if (in.kind != FieldKind::mask && !is_rgb) {
+    throw Refused(std::string(op) + ": " + described(in) + std::string(name_of(in.dtype)) + ", " +
+                  to_string(in.shape) + "; it must be u8, height x width x 3: decode it first");
+  }
+  return resided(op, in, height, width);
+}
+
+void require_room(std::string_view op, const FieldSpec& in, std::int64_t height,
+                  std::int64_t width) {
+  const auto is_small = [](std::int64_t side, std::int64_t least) {
+    return side >= 0 && side < least;
+  };
+  if (!is_small(in.shape[0], height) && !is_small(in.shape[1], width)) return;
+  throw Refused(std::string(op) + ": " + described(in) + to_string(in.shape) +
+                ", smaller than the crop of " + text_of(height, width) +
+                ": add a Resize before it");
+}
+
+void require_drawn_for(std::string_view op, const DrawnCrop& drawn, const ConstArray& in) {
+  if (in.shape[0] == drawn.height && in.shape[1] == drawn.width) return;
+  throw Error(std::string(op) + ": a field is " + text_of(in.shape[0], in.shape[1]) +
+              " pixels, but the sample's first image is " + text_of(drawn.height, drawn.width) +
+              "; make them the same size");
+}
+
+std::size_t pixel_bytes(const ConstArray& array) {
+  const std::int64_t channels = array.shape.rank == 3 ? array.shape[2] : 1;
+  return size_bytes(array.dtype) * static_cast<std::size_t>(channels);
+}
+
+void copy_region(const ConstArray& in, const Region& region, const MutableArray& out) {
+  const DrawnCrop crop{region, in.shape[0], in.shape[1]};
+  const Region part = crop.inside();
+  const auto pixel = static_cast<std::int64_t>(pixel_bytes(in));
+  if (part != region) std::memset(out.data, 0, out.bytes());
+  const std::byte* from = in.data + (part.top * crop.width + part.left) * pixel;
+  const std::int64_t skipped = (part.top - region.top) * region.width + part.left - region.left;
+  std::byte* to = out.data + skipped * pixel;
+  for (std::int64_t y = 0; y < part.height; ++y) {
+    std::memcpy(to, from, static_cast<std::size_t>(part.width * pixel));
+    from += crop.width * pixel;
+    to += region.width * pixel;
+  }
+}
+
+}  // namespace slipstream

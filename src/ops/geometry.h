@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string_view>
+
+#include "slipstream/op.h"
+#include "slipstream/region.h"
+
+namespace slipstream {
+
+/// What the operations that move pixels have in common; `op` is the operation's name in messages.
+
+/// Throws Refused unless both are 1 to 65,536.
+void require_sides(std::string_view op, std::int64_t height, std::int64_t width);
+/// Throws Refused unless it is 0 to 1.
+void require_probability(std::string_view op, double probability);
+
+/// `in` as an image or mask of height x width. Throws Refused where it is neither.
+FieldSpec resided(std::string_view op, const FieldSpec& in, std::int64_t height,
+                  std::int64_t width);
+/// As resided(), and throws Refused unless images are u8 of three channels.
+FieldSpec resampled(std::string_view op, const FieldSpec& in, std::int64_t height,
+                    std::int64_t width);
+/// Throws Refused where `in` is fixed in size and smaller than height x width.
+void require_room(std::string_view op, const FieldSpec& in, std::int64_t height,
+                  std::int64_t width);
+
+/// Throws Error unless `in` has the size that `drawn` was drawn for.
+void require_drawn_for(std::string_view op, const DrawnCrop& drawn, const ConstArray& in);
+
+/// Bytes of one pixel of an image or mask.
+std::size_t pixel_bytes(const ConstArray& array);
+/// The pixels of `region`, which may reach beyond `in`: there they are 0.
+void copy_region(const ConstArray& in, const Region& region, const MutableArray& out);
+
+}  // namespace slipstream

@@ -1,0 +1,88 @@
+#include "ops/resampling.h"
+
+#include "ops/geometry.h"
+#include "ops/resize_kernels.h"
+
+namespace slipstream {
+namespace {
+
+/// Rows of RGB bytes, `stride` apart; `readable` bytes lie behind the first.
+struct Rows {
+  const std::uint8_t* first;
+  std::int64_t stride;
+  std::int64_t readable;
+};
+
+void filter_across(const AxisFilter& across, const Rows& in, std::int64_t rows, std::uint8_t* out) {
+  const std::int64_t row_bytes = 3 * across.in();
+  for (std::int64_t y = 0; y < rows; ++y, out += 3 * across.out()) {
+    const std::int64_t at = y * in.stride;
+    const bool can_overread = at + row_bytes + fast::kOverread <= in.readable;
+    const auto filter_row = can_overread ? fast::filter_row : plain::filter_row;
+    filter_row(across, in.first + at, out);
+  }
+}
+
+void filter_down(const AxisFilter& down, const std::uint8_t* in, std::int64_t stride,
+                 const MutableArray& out) {
+  const std::int64_t columns = 3 * out.shape[1];
+  for (std::int64_t y = 0; y < down.out(); ++y) {
+    fast::filter_columns(down, y, in, stride, columns, out.as<std::uint8_t>() + y * columns);
+  }
+}
+
+void resample_bilinear(const ConstArray& in, const Region& region, const MutableArray& out,
+                       Scratch& scratch) {
+  const std::int64_t start = 3 * (region.top * in.shape[1] + region.left);
+  const Rows rows = {in.as<std::uint8_t>() + start, 3 * in.shape[1],
+                     static_cast<std::int64_t>(in.bytes()) - start};
+  AxisFilter down(region.height, out.shape[0]);
+  AxisFilter across(region.width, out.shape[1]);
+  const std::int64_t between = across.keeps_size() ? 0 : region.height * out.shape[1] * 3;
+  std::byte* memory = scratch.reset(DType::u8, {down.bytes() + across.bytes() + between}).data;
+  if (!across.keeps_size()) across.place(memory);
+  if (down.keeps_size()) return filter_across(across, rows, region.height, out.as<std::uint8_t>());
+
+  down.place(memory + across.bytes());
+  if (across.keeps_size()) return filter_down(down, rows.first, rows.stride, out);
+
+  auto* narrowed = reinterpret_cast<std::uint8_t*>(memory + across.bytes() + down.bytes());
+  filter_across(across, rows, region.height, narrowed);
+  filter_down(down, narrowed, 3 * out.shape[1], out);
+}
+
+template <typename T>
+void resample_nearest(const ConstArray& in, const Region& region, const MutableArray& out,
+                      Scratch& scratch) {
+  const std::int64_t width = out.shape[1];
+  auto* from = scratch.reset(DType::i64, {width}).as<std::int64_t>();
+  for (std::int64_t x = 0; x < width; ++x) {
+    from[x] = region.left + (2 * x + 1) * region.width / (2 * width);
+  }
+  for (std::int64_t y = 0; y < out.shape[0]; ++y) {
+    const std::int64_t source = region.top + (2 * y + 1) * region.height / (2 * out.shape[0]);
+    const T* row = in.as<T>() + source * in.shape[1];
+    T* to = out.as<T>() + y * width;
+    for (std::int64_t x = 0; x < width; ++x) to[x] = row[from[x]];
+  }
+}
+
+}  // namespace
+
+void resample(FieldKind kind, const ConstArray& in, const Region& region, const MutableArray& out,
+              Scratch& scratch) {
+  if (region.height == out.shape[0] && region.width == out.shape[1]) {
+    return copy_region(in, region, out);
+  }
+  if (kind == FieldKind::image) return resample_bilinear(in, region, out, scratch);
+  switch (size_bytes(in.dtype)) {
+    case 1:
+      return resample_nearest<std::uint8_t>(in, region, out, scratch);
+    case 4:
+      return resample_nearest<std::uint32_t>(in, region, out, scratch);
+    default:
+      return resample_nearest<std::uint64_t>(in, region, out, scratch);
+  }
+}
+
+}  // namespace slipstream

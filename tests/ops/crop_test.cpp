@@ -1,0 +1,175 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "ops/op_runner.h"
+#include "slipstream/transforms.h"
+#include "support/thrown.h"
+
+namespace slipstream {
+namespace {
+
+using testing::HasSubstr;
+
+/// Compares every pixel of `out` with that of `in` that the crop names, 0 outside of it.
+template <typename T>
+void expect_crop(const Pixels<T>& out, const Pixels<T>& in, const Region& region) {
+  const std::int64_t channels = in.shape.rank == 3 ? in.shape[2] : 1;
+  ASSERT_EQ(out.shape[0], region.height);
+  ASSERT_EQ(out.shape[1], region.width);
+  for (std::int64_t y = 0; y < region.height; ++y) {
+    for (std::int64_t x = 0; x < region.width; ++x) {
+      const std::int64_t from_y = y + region.top;
+      const std::int64_t from_x = x + region.left;
+      const bool is_inside =
+          from_y >= 0 && from_y < in.shape[0] && from_x >= 0 && from_x < in.shape[1];
+      for (std::int64_t c = 0; c < channels; ++c) {
+        ASSERT_EQ(out.at(y, x, c), is_inside ? in.at(from_y, from_x, c) : T{0}) << y << " " << x;
+      }
+    }
+  }
+}
+
+TEST(CentreCrop, TakesTheMiddle) {
+  const CentreCrop op{4, 3};
+  const auto image = counted_image(9, 8);
+  const DrawnCrop drawn = op.draw({}, image.shape);
+  EXPECT_EQ(drawn.region, (Region{2, 2, 4, 3}));
+  expect_crop(applied<std::uint8_t>(op, drawn, FieldKind::image, image), image, drawn.region);
+  EXPECT_FALSE(op.is_random());
+}
+
+TEST(Crops, TakeImagesAndMasksOfEveryDType) {
+  const CentreCrop op{2, 5};
+  const DrawnCrop drawn = op.draw({}, {5, 7, 3});
+  const auto wide = counted<std::int64_t>(DType::i64, {5, 7});
+  expect_crop(applied<std::int64_t>(op, drawn, FieldKind::mask, wide), wide, drawn.region);
+  const auto real = counted<float>(DType::f32, {5, 7, 2});
+  expect_crop(applied<float>(op, drawn, FieldKind::image, real), real, drawn.region);
+}
+
+TEST(RandomCrop, MovesImagesAndMasksAlike) {
+  const RandomCrop op{6, 4, 3};
+  const auto image = counted_image(8, 9);
+  const auto mask = counted<std::uint8_t>(DType::u8, {8, 9});
+  for (std::uint64_t sample = 0; sample < 200; ++sample) {
+    const DrawnCrop drawn = op.draw(key_of(sample), image.shape);
+    expect_crop(applied<std::uint8_t>(op, drawn, FieldKind::image, image), image, drawn.region);
+    expect_crop(applied<std::uint8_t>(op, drawn, FieldKind::mask, mask), mask, drawn.region);
+  }
+}
+
+TEST(RandomCrop, DrawsEveryPlaceAndNoOther) {
+  const RandomCrop op{6, 4, 1};
+  std::set<std::pair<std::int64_t, std::int64_t>> places;
+  for (std::uint64_t sample = 0; sample < 2000; ++sample) {
+    const Region region = op.draw(key_of(sample), {7, 5, 3}).region;
+    EXPECT_EQ(region.height, 6);
+    EXPECT_EQ(region.width, 4);
+    places.emplace(region.top, region.left);
+  }
+  EXPECT_EQ(places.size(), 16u);
+  EXPECT_EQ(*places.begin(), std::pair(std::int64_t{-1}, std::int64_t{-1}));
+  EXPECT_EQ(*places.rbegin(), std::pair(std::int64_t{2}, std::int64_t{2}));
+}
+
+TEST(RandomCrop, DrawsTopThenLeft) {
+  const RandomKey key = key_of(11);
+  RandomStream stream(key);
+  const std::int64_t top = stream.below(100 - 30 + 1);
+  const std::int64_t left = stream.below(200 - 20 + 1);
+  EXPECT_EQ(RandomCrop({30, 20}).draw(key, {100, 200, 3}).region, (Region{top, left, 30, 20}));
+}
+
+TEST(RandomCrop, MayBeLargerThanTheImageWhenPadded) {
+  const RandomCrop op{8, 8, 2};
+  const auto image = counted_image(4, 5);
+  for (std::uint64_t sample = 0; sample < 20; ++sample) {
+    const DrawnCrop drawn = op.draw(key_of(sample), image.shape);
+    expect_crop(applied<std::uint8_t>(op, drawn, FieldKind::image, image), image, drawn.region);
+  }
+}
+
+// What decoding a part of an image relies on.
+template <typename Op>
+void expect_same_from_a_part(const Op& op, const Pixels<std::uint8_t>& image) {
+  for (std::uint64_t sample = 0; sample < 100; ++sample) {
+    const DrawnCrop drawn = op.draw(key_of(sample), image.shape);
+    const Region part = op.region(drawn);
+    Pixels<std::uint8_t> inside{DType::u8, {part.height, part.width, 3}, {}};
+    for (std::int64_t i = 0; i < part.height * part.width * 3; ++i) {
+      inside.values.push_back(
+          image.at(part.top + i / 3 / part.width, part.left + i / 3 % part.width, i % 3));
+    }
+    const auto whole = applied<std::uint8_t>(op, drawn, FieldKind::image, image);
+    Pixels<std::uint8_t> out{DType::u8, whole.shape, Levels(whole.values.size(), 77)};
+    Scratch scratch;
+    op.apply(op.within(drawn, part), FieldKind::image, inside.view(),
+             {reinterpret_cast<std::byte*>(out.values.data()), DType::u8, out.shape}, scratch);
+    ASSERT_EQ(out, whole) << sample;
+  }
+}
+
+TEST(Crops, NeedNoPixelOutsideOfTheirRegion) {
+  const auto image = counted_image(40, 50);
+  expect_same_from_a_part(CentreCrop{13, 20}, image);
+  expect_same_from_a_part(RandomCrop{13, 20}, image);
+  expect_same_from_a_part(RandomCrop{35, 48, 9}, image);
+  expect_same_from_a_part(RandomResizedCrop{16, 16}, image);
+}
+
+TEST(Crops, ReachOverRowsAndColumns) {
+  const RandomCrop op{2, 2, 1};
+  const DrawnCrop drawn{{-1, 3, 2, 2}, 4, 4};
+  EXPECT_EQ(op.region(drawn), (Region{0, 3, 1, 1}));
+  EXPECT_EQ(op.within(drawn, op.region(drawn)).region, (Region{-1, 0, 2, 2}));
+}
+
+TEST(Crops, SmallerImagesAreRefusedOrAnError) {
+  const auto message = [](const auto& op, const Shape& shape) {
+    return thrown_by([&] { op.draw({}, shape); });
+  };
+  EXPECT_EQ(message(CentreCrop{4, 4}, {3, 9, 3}),
+            "Error: centre_crop: the image is 3 x 9 pixels, smaller than 4 x 4; add a Resize "
+            "before it");
+  EXPECT_THAT(message(RandomCrop{4, 4}, {9, 3, 3}), HasSubstr("Error: random_crop: the image"));
+  EXPECT_EQ(message(RandomCrop{4, 4, 1}, {2, 2, 3}), "nothing");
+  EXPECT_THAT(message(RandomCrop{4, 4, 1}, {1, 9, 3}), HasSubstr("smaller than 2 x 2"));
+  EXPECT_THAT(message(RandomCrop{4, 4, 3}, {0, 9, 3}), HasSubstr("smaller than 1 x 1"));
+  const auto declared = [](const auto& op, const Shape& shape) {
+    return thrown_by([&] { op.output(spec_of(FieldKind::image, DType::u8, shape)); });
+  };
+  EXPECT_THAT(declared(CentreCrop{4, 4}, {3, 9, 3}),
+              HasSubstr("Refused: centre_crop: image 'photo' is 3 x 9 x 3, smaller than the crop"));
+  EXPECT_THAT(declared(RandomCrop{4, 4}, {-1, 3, 3}), HasSubstr("? x 3 x 3, smaller"));
+  EXPECT_EQ(declared(RandomCrop{4, 4, 1}, {2, -1, 3}), "nothing");
+  EXPECT_THAT(declared(CentreCrop{4, 4}, {-1, -1}), HasSubstr("it must be height x width x chan"));
+}
+
+TEST(Crops, FieldsOfAnotherSizeAreAnError) {
+  const DrawnCrop drawn = CentreCrop{2, 2}.draw({}, {6, 6, 3});
+  const auto mask = counted<std::uint8_t>(DType::u8, {5, 6});
+  EXPECT_EQ(thrown_by([&] {
+              applied<std::uint8_t>(CentreCrop{2, 2}, drawn, FieldKind::mask, mask);
+            }),
+            "Error: centre_crop: a field is 5 x 6 pixels, but the sample's first image is 6 x 6; "
+            "make them the same size");
+  EXPECT_THAT(thrown_by([&] {
+                applied<std::uint8_t>(RandomResizedCrop{2, 2}, drawn, FieldKind::mask, mask);
+              }),
+              HasSubstr("Error: random_resized_crop: a field is 5 x 6"));
+}
+
+TEST(Crops, RefuseParametersThatMakeNoSense) {
+  const auto refused = [](const auto& op) { return thrown_by([&] { op.validate(); }); };
+  EXPECT_EQ(refused(CentreCrop{1, 65'536}), "nothing");
+  EXPECT_THAT(refused(CentreCrop{0, 3}), HasSubstr("Refused: centre_crop to 0 x 3"));
+  EXPECT_THAT(refused(RandomCrop{3, 65'537}), HasSubstr("must be 1 to 65536"));
+  EXPECT_EQ(refused(RandomCrop{4, 8, 3}), "nothing");
+  EXPECT_THAT(refused(RandomCrop{4, 8, 4}), HasSubstr("the padding is 4"));
+  EXPECT_THAT(refused(RandomCrop{4, 8, -1}), HasSubstr("the padding is -1"));
+}
+
+}  // namespace
+}  // namespace slipstream

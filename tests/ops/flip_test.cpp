@@ -1,0 +1,76 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ops/op_runner.h"
+#include "slipstream/transforms.h"
+#include "support/thrown.h"
+
+namespace slipstream {
+namespace {
+
+using testing::HasSubstr;
+
+template <typename T>
+void expect_mirrored(DType dtype, const Shape& shape, FieldKind kind) {
+  const auto in = counted<T>(dtype, shape);
+  const auto across = applied<T>(HorizontalFlip{}, {true}, kind, in);
+  const auto down = applied<T>(VerticalFlip{}, {true}, kind, in);
+  const std::int64_t channels = shape.rank == 3 ? shape[2] : 1;
+  for (std::int64_t y = 0; y < shape[0]; ++y) {
+    for (std::int64_t x = 0; x < shape[1]; ++x) {
+      for (std::int64_t c = 0; c < channels; ++c) {
+        ASSERT_EQ(across.at(y, x, c), in.at(y, shape[1] - 1 - x, c));
+        ASSERT_EQ(down.at(y, x, c), in.at(shape[0] - 1 - y, x, c));
+      }
+    }
+  }
+  EXPECT_EQ(applied<T>(HorizontalFlip{}, {false}, kind, in), in);
+  EXPECT_EQ(applied<T>(VerticalFlip{}, {false}, kind, in), in);
+}
+
+TEST(Flips, MirrorImagesAndMasksOfEveryDType) {
+  expect_mirrored<std::uint8_t>(DType::u8, {5, 4, 3}, FieldKind::image);
+  expect_mirrored<std::uint8_t>(DType::u8, {4, 7, 2}, FieldKind::image);
+  expect_mirrored<float>(DType::f32, {3, 5, 3}, FieldKind::image);
+  expect_mirrored<std::uint8_t>(DType::u8, {5, 6}, FieldKind::mask);
+  expect_mirrored<std::int32_t>(DType::i32, {1, 6}, FieldKind::mask);
+  expect_mirrored<std::int64_t>(DType::i64, {6, 1}, FieldKind::mask);
+}
+
+TEST(Flips, AreDrawnWithTheirProbability) {
+  for (const double probability : {0.0, 0.1, 0.5, 1.0}) {
+    int flips = 0;
+    for (std::uint64_t sample = 0; sample < 10'000; ++sample) {
+      const bool flipped = HorizontalFlip{probability}.draw(key_of(sample), {}).flips;
+      EXPECT_EQ(VerticalFlip{probability}.draw(key_of(sample), {}).flips, flipped);
+      EXPECT_EQ(RandomStream(key_of(sample)).uniform() < probability, flipped);
+      flips += flipped ? 1 : 0;
+    }
+    EXPECT_NEAR(flips / 10'000.0, probability, 0.02);
+  }
+}
+
+TEST(Flips, AreRandomUnlessCertain) {
+  EXPECT_TRUE(HorizontalFlip{}.is_random());
+  EXPECT_FALSE(HorizontalFlip{0}.is_random());
+  EXPECT_FALSE(VerticalFlip{1}.is_random());
+  EXPECT_TRUE(VerticalFlip{0.5}.is_random());
+}
+
+TEST(Flips, KeepTheShape) {
+  const FieldSpec spec = spec_of(FieldKind::image, DType::f32, {-1, 7, 5});
+  EXPECT_EQ(HorizontalFlip{}.output(spec).shape, spec.shape);
+  EXPECT_EQ(VerticalFlip{}.output(spec).dtype, DType::f32);
+  EXPECT_THAT(thrown_by([] { VerticalFlip{}.output(spec_of(FieldKind::mask, DType::u8, {4})); }),
+              HasSubstr("Refused: vertical_flip: mask 'photo' is 4; it must be height x width"));
+}
+
+TEST(Flips, RefuseWhatIsNoProbability) {
+  EXPECT_EQ(thrown_by([] { HorizontalFlip{1}.validate(); }), "nothing");
+  EXPECT_THAT(thrown_by([] { HorizontalFlip{1.5}.validate(); }),
+              HasSubstr("Refused: horizontal_flip: the probability is 1.500000"));
+  EXPECT_THAT(thrown_by([] { VerticalFlip{-0.1}.validate(); }), HasSubstr("it must be 0 to 1"));
+}
+
+}  // namespace
+}  // namespace slipstream

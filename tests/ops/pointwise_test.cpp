@@ -1,0 +1,81 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "ops/op_runner.h"
+#include "slipstream/transforms.h"
+#include "support/thrown.h"
+
+namespace slipstream {
+namespace {
+
+using testing::HasSubstr;
+
+const Normalise kUsual{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+
+Pixels<std::uint8_t> all_levels() {
+  Pixels<std::uint8_t> pixels{DType::u8, {16, 16, 3}, {}};
+  for (int i = 0; i < 768; ++i) pixels.values.push_back(static_cast<std::uint8_t>(i / 3));
+  return pixels;
+}
+
+TEST(ToFloat, DividesEveryLevelBy255) {
+  const auto out = applied<float>(ToFloat{}, {}, FieldKind::image, all_levels());
+  EXPECT_EQ(out.dtype, DType::f32);
+  for (int level = 0; level < 256; ++level) {
+    EXPECT_EQ(out.at(level / 16, level % 16), static_cast<float>(level / 255.0));
+  }
+  EXPECT_EQ(out.at(15, 15), 1.0f);
+}
+
+// numpy: (np.float32(level) / np.float32(255) - np.float32(mean)) / np.float32(std)
+TEST(Normalise, GivesTheGoldenValues) {
+  const auto out = applied<float>(kUsual, {}, FieldKind::image, all_levels());
+  EXPECT_EQ(out.at(0, 0, 0), -2.117904f);
+  EXPECT_EQ(out.at(0, 0, 2), -1.8044444f);
+  EXPECT_EQ(out.at(7, 15, 1), 1.8767506e-01f);
+  EXPECT_EQ(out.at(12, 8, 0), 1.3070468f);
+  EXPECT_EQ(out.at(15, 15, 2), 2.64f);
+}
+
+TEST(Normalise, OfLevelsIsThatOfTheirFloats) {
+  const auto floats = applied<float>(ToFloat{}, {}, FieldKind::image, all_levels());
+  EXPECT_EQ(applied<float>(kUsual, {}, FieldKind::image, all_levels()),
+            applied<float>(kUsual, {}, FieldKind::image, floats));
+}
+
+TEST(Pointwise, TouchesImagesAlone) {
+  for (const FieldKind kind : {FieldKind::mask, FieldKind::label, FieldKind::other}) {
+    EXPECT_FALSE(ToFloat{}.touches(kind));
+    EXPECT_FALSE(kUsual.touches(kind));
+  }
+  EXPECT_TRUE(ToFloat{}.touches(FieldKind::image));
+  EXPECT_TRUE(kUsual.touches(FieldKind::image));
+  EXPECT_FALSE(ToFloat{}.is_random());
+  EXPECT_FALSE(kUsual.is_random());
+}
+
+TEST(Pointwise, RefusesFieldsItCannotTake) {
+  const auto refused = [](const auto& op, DType dtype, const Shape& shape) {
+    return thrown_by([&] { op.output(spec_of(FieldKind::image, dtype, shape)); });
+  };
+  EXPECT_EQ(refused(ToFloat{}, DType::u8, {-1, -1, 4}), "nothing");
+  EXPECT_EQ(refused(ToFloat{}, DType::f32, {2, 2, 3}),
+            "Refused: to_float: image 'photo' is f32, 2 x 2 x 3; it must be u8");
+  EXPECT_EQ(refused(kUsual, DType::f32, {-1, -1, 3}), "nothing");
+  EXPECT_THAT(refused(kUsual, DType::u8, {-1, -1, 1}), HasSubstr("u8 or f32, height x width x 3"));
+  EXPECT_THAT(refused(kUsual, DType::i32, {-1, -1, 3}), HasSubstr("image 'photo' is i32"));
+}
+
+TEST(Normalise, RefusesParametersThatMakeNoSense) {
+  const auto refused = [](const Normalise& op) { return thrown_by([&] { op.validate(); }); };
+  EXPECT_EQ(refused(kUsual), "nothing");
+  EXPECT_THAT(refused({{0, 0, 0}, {1, 0, 1}}), HasSubstr("std is 1.000000, 0.000000, 1.000000"));
+  EXPECT_THAT(refused({{0, 0, 0}, {1, 1e-60, 1}}), HasSubstr("std above 0"));
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THAT(refused({{0, nan, 0}, {1, 1, 1}}), HasSubstr("must be numbers"));
+}
+
+}  // namespace
+}  // namespace slipstream
