@@ -55,6 +55,12 @@ class AnyOp {
   bool touches(FieldKind kind) const { return self_->touches(kind); }
   FieldSpec output(const FieldSpec& in) const { return self_->output(in); }
   bool is_random() const { return self_->is_random(); }
+  /// The operation itself, or nullptr where it is of another type.
+  template <Operation T>
+  const T* get_if() const {
+    const auto* model = dynamic_cast<const Model<T>*>(self_.get());
+    return model == nullptr ? nullptr : &model->op;
+  }
 
   /// Draws this sample's parameters and applies them to every touched field of `sample`, through
   /// `spare` (one array per field, swapped with the sample's). `specs` describe the fields' kinds.

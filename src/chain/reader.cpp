@@ -1,0 +1,99 @@
+#include "chain/reader.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "slipstream/error.h"
+
+namespace slipstream::chain {
+namespace {
+
+constexpr std::size_t kLongestShown = 60;
+
+bool fits(const Json& value) {
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (!value.is_number_integer()) return false;
+  return !value.is_number_unsigned() || value.get<std::uint64_t>() <= kMost;
+}
+
+}  // namespace
+
+std::string shown(const Json& value) {
+  // Printing a container recurses: a deeply nested one would take the stack.
+  if (value.is_structured()) return std::string("an ") + value.type_name();
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text.size() > kLongestShown) text.resize(kLongestShown);
+  return text;
+}
+
+Reader::Reader(const Json& value, std::string path, Problems& problems)
+    : value_(value), path_(std::move(path)), problems_(problems) {
+  if (value.is_object()) return;
+  problems.push_back((path_.empty() ? "a chain" : path_) + " must be an object, not " +
+                     shown(value));
+}
+
+std::string Reader::path_of(const std::string& key) const {
+  return path_.empty() ? key : path_ + "." + key;
+}
+
+const Json* Reader::find(const std::string& key) {
+  known_.push_back(key);
+  const auto found = value_.is_object() ? value_.find(key) : value_.end();
+  return found == value_.end() ? nullptr : &*found;
+}
+
+const Json* Reader::find(const std::string& key, Need need) {
+  const Json* value = find(key);
+  if (value == nullptr && need == Need::required && value_.is_object()) {
+    problems_.push_back(path_of(key) + " is missing");
+  }
+  return value;
+}
+
+void Reader::must_be(const std::string& key, const char* what, const Json& value) {
+  problems_.push_back(path_of(key) + " must be " + what + ", not " + shown(value));
+}
+
+void Reader::operator()(const std::string& key, std::int64_t& out, Need need) {
+  const Json* value = find(key, need);
+  if (value == nullptr) return;
+  if (!fits(*value)) return must_be(key, "a whole number", *value);
+  out = value->get<std::int64_t>();
+}
+
+void Reader::operator()(const std::string& key, double& out, Need need) {
+  const Json* value = find(key, need);
+  if (value == nullptr) return;
+  if (!value->is_number()) return must_be(key, "a number", *value);
+  out = value->get<double>();
+}
+
+void Reader::operator()(const std::string& key, std::array<double, 3>& out, Need need) {
+  const Json* value = find(key, need);
+  if (value == nullptr) return;
+  const auto is_number = [](const Json& item) { return item.is_number(); };
+  if (!value->is_array() || value->size() != out.size() ||
+      !std::all_of(value->begin(), value->end(), is_number)) {
+    return must_be(key, "a list of 3 numbers", *value);
+  }
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = (*value)[i].get<double>();
+}
+
+void Reader::operator()(const std::string& key, std::string& out, Need need) {
+  const Json* value = find(key, need);
+  if (value == nullptr) return;
+  if (!value->is_string()) return must_be(key, "a string", *value);
+  out = value->get<std::string>();
+}
+
+void Reader::refuse_others() {
+  if (!value_.is_object()) return;
+  for (const auto& item : value_.items()) {
+    if (std::find(known_.begin(), known_.end(), item.key()) != known_.end()) continue;
+    problems_.push_back(path_of(item.key()) + ": " + unknown_name("key", item.key(), known_));
+  }
+}
+
+}  // namespace slipstream::chain
