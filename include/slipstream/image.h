@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "slipstream/array.h"
+#include "slipstream/region.h"
 
 namespace slipstream {
 
@@ -19,6 +20,9 @@ using Rgb = std::array<std::uint8_t, 3>;
 struct DecodeOptions {
   std::int64_t pixel_limit = kDefaultPixelLimit;
   Rgb background = {0, 0, 0};  ///< what is seen through transparent pixels: black
+  /// Decode only the part of a JPEG that the first transform reads: the same pixels, sooner. Turn
+  /// it off to have every byte of every file checked in every epoch.
+  bool partial = true;
 };
 
 enum class ImageFormat { jpeg, png, unknown };
@@ -41,6 +45,14 @@ Shape image_shape(std::span<const std::byte> file);
 /// truncated or corrupt (a warning of the codec that the data ends early or is damaged counts), has
 /// no pixels, or has more than `pixel_limit`. Never crashes, prints or exits.
 void decode_rgb(std::span<const std::byte> file, const DecodeOptions& options, HostArray& out);
+
+/// Decodes the pixels of `region` alone into `out`, region.height x region.width x 3, with the bits
+/// that decode_rgb gives them. Returns false, with `out` unspecified, for files that have to be
+/// decoded whole: PNG, turned by EXIF, CMYK, unusual sampling factors, without an end marker.
+/// Throws Error as decode_rgb does, but need not notice damage below the region; and for a region
+/// that does not lie in the image.
+bool decode_rgb_region(std::span<const std::byte> file, const DecodeOptions& options,
+                       const Region& region, HostArray& out);
 
 /// Decodes a PNG mask into class numbers, height x width, uint8: the grey level of 8-bit (or
 /// smaller, unscaled) grey files, the palette index of palette files. Other kinds are refused.

@@ -45,6 +45,18 @@ Shape shape_within(std::span<const std::byte> file, const DecodeOptions& options
   return shape;
 }
 
+void require_inside(const Region& region, const Shape& shape) {
+  const auto fits = [](std::int64_t from, std::int64_t length, std::int64_t side) {
+    return from >= 0 && length >= 1 && length <= side && from <= side - length;
+  };
+  if (fits(region.top, region.height, shape[0]) && fits(region.left, region.width, shape[1]))
+    return;
+  throw Error("the part to decode, " + std::to_string(region.height) + " x " +
+              std::to_string(region.width) + " pixels at (" + std::to_string(region.top) + ", " +
+              std::to_string(region.left) + "), does not lie in the image of " +
+              std::to_string(shape[0]) + " x " + std::to_string(shape[1]) + "; crop within it");
+}
+
 void require_pixels(const ConstArray& pixels) {
   const Shape& shape = pixels.shape;
   const bool is_image = shape.rank == 2 || (shape.rank == 3 && shape[2] == 3);
@@ -81,6 +93,14 @@ void decode_rgb(std::span<const std::byte> file, const DecodeOptions& options, H
   } else {
     png::decode_rgb(file, options.background, pixels);
   }
+}
+
+bool decode_rgb_region(std::span<const std::byte> file, const DecodeOptions& options,
+                       const Region& region, HostArray& out) {
+  const Shape shape = shape_within(file, options);
+  require_inside(region, shape);
+  if (image_format(file) != ImageFormat::jpeg) return false;
+  return jpeg::decode_region(file, region, out.reset(DType::u8, {region.height, region.width, 3}));
 }
 
 void decode_mask(std::span<const std::byte> file, const DecodeOptions& options, HostArray& out) {

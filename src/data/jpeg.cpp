@@ -2,44 +2,12 @@
 
 #include <algorithm>
 
-#include "data/jpeg_errors.h"
-#include "data/jpeg_header.h"
+#include "data/jpeg_reader.h"
 
 namespace slipstream::jpeg {
 namespace {
 
-// More scans than any encoder writes; each costs a pass over the whole image.
-constexpr int kMaxScans = 500;
 constexpr int kRowsAtOnce = 8;
-constexpr const char* kBroken = "broken JPEG";
-constexpr const char* kRemedy = "replace or remove the file";
-
-void on_progress(j_common_ptr info) {
-  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number > kMaxScans) {
-    fail(info, "it has too many scans");
-  }
-}
-
-struct Reader {
-  jpeg_decompress_struct info{};
-  jpeg_progress_mgr progress{};
-  Errors errors;
-
-  Reader() {
-    set_up(errors);
-    info.err = &errors.manager;
-    progress.progress_monitor = on_progress;
-  }
-  ~Reader() { jpeg_destroy_decompress(&info); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
-};
-
-j_common_ptr common(jpeg_decompress_struct& info) { return reinterpret_cast<j_common_ptr>(&info); }
-
-JSAMPARRAY row_memory(jpeg_decompress_struct& info, JDIMENSION bytes) {
-  return info.mem->alloc_sarray(common(info), JPOOL_IMAGE, bytes, 1);
-}
 
 void read_rgb(jpeg_decompress_struct& info, JSAMPLE* out) {
   const std::size_t row_bytes = std::size_t{3} * info.output_width;
@@ -79,23 +47,10 @@ void read_turned(jpeg_decompress_struct& info, const Turn& turn, JSAMPLE* out) {
   }
 }
 
-void open(Reader& reader, std::span<const std::byte> file, const Shape& stored) {
-  jpeg_decompress_struct& info = reader.info;
-  jpeg_create_decompress(&info);
-  info.progress = &reader.progress;
-  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()), file.size());
-  jpeg_read_header(&info, TRUE);
-  if (info.image_height != stored[0] || info.image_width != stored[1]) {
-    fail(common(info), "it has two headers that differ");
-  }
-  const bool is_cmyk = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
-  info.out_color_space = is_cmyk ? JCS_CMYK : JCS_RGB;
-}
-
 void read_all(Reader& reader, std::span<const std::byte> file, const Header& header,
               const MutableArray& out) {
   jpeg_decompress_struct& info = reader.info;
-  open(reader, file, header.stored);
+  open(reader, file, header);
   jpeg_start_decompress(&info);
   if (info.out_color_space == JCS_RGB && header.orientation == kAsStored) {
     read_rgb(info, out.as<JSAMPLE>());

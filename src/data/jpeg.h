@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "slipstream/array.h"
+#include "slipstream/region.h"
 
 namespace slipstream::jpeg {
 
@@ -15,6 +16,9 @@ Shape shape(std::span<const std::byte> file);
 /// Decodes into `out` (u8, height x width x 3), whose height and width must be those of shape(),
 /// turned as its EXIF orientation says.
 void decode(std::span<const std::byte> file, const MutableArray& out);
+
+/// See decode_rgb_region; `region` must lie in the image.
+bool decode_region(std::span<const std::byte> file, const Region& region, const MutableArray& out);
 
 /// See encode_jpeg.
 std::vector<std::byte> encode(const ConstArray& pixels, int quality);

@@ -77,6 +77,7 @@ Header read_header(std::span<const std::byte> file) {
     header.stored = {u16_at(file, at + 3), u16_at(file, at + 5), u8_at(file, at + 7)};
     header.bits = u8_at(file, at + 2);
     header.process = marker;
+    header.end = at + length;
     return header;
   }
 }

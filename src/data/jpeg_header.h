@@ -15,6 +15,7 @@ struct Header {
   std::uint32_t bits = 0;
   std::uint32_t process = 0;  ///< the low byte of the frame's marker, 0xc0 to 0xcf
   Orientation orientation = kAsStored;
+  std::size_t end = 0;  ///< offset of what comes after the frame header
 
   /// Height, width and components as the image is shown.
   Shape shape() const;

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "data/jpeg_errors.h"
+#include "data/jpeg_header.h"
+
+namespace slipstream::jpeg {
+
+inline constexpr const char* kBroken = "broken JPEG";
+inline constexpr const char* kRemedy = "replace or remove the file";
+
+struct Reader {
+  jpeg_decompress_struct info{};
+  jpeg_progress_mgr progress{};
+  Errors errors;
+
+  Reader();
+  ~Reader() { jpeg_destroy_decompress(&info); }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+};
+
+/// Reads the header again, by libjpeg, and asks for RGB, or for CMYK where the file has inks.
+/// REQUIRES: called within guard(), as the others
+void open(Reader& reader, std::span<const std::byte> file, const Header& header);
+
+j_common_ptr common(jpeg_decompress_struct& info);
+
+/// One row of `bytes`, which lives as long as the Reader.
+JSAMPARRAY row_memory(jpeg_decompress_struct& info, JDIMENSION bytes);
+
+}  // namespace slipstream::jpeg
