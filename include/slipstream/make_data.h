@@ -14,17 +14,19 @@ struct MakeDataOptions {
   std::int64_t classes = 10;                ///< 2 to 10
   double grey_share = 0;                    ///< share of images stored as grey JPEG
   std::uint64_t seed = 1;
-  unsigned threads = 0;  ///< 0: one per core
+  unsigned threads = 0;        ///< 0: one per core
+  std::function<bool()> stop;  ///< asked before each image, from any thread; true ends it
 };
 
 /// Writes DIR/images/NNNNNN.jpg and DIR/masks/NNNNNN.png: scenes that can be learnt. Class 0 is the
 /// background (a texture); every other class is a shape (disc, ring, square, triangle, cross,
 /// stripes, ...) with its own hue and texture, under varying light, with noise. A pure function of
 /// (options without threads, sample number): files are equal for any number of threads.
-/// `progress(done)` is called from worker threads. Files that exist already are replaced.
+/// `progress(done)` is called from worker threads. Files that exist already are replaced. Returns
+/// how many samples were written: all, or the first ones where `stop` ended it.
 /// Throws Refused for options out of range and for a folder that cannot be made or written; Error
 /// for a failed write (a full disk), naming the file.
-void make_segmentation_data(const std::filesystem::path& dir, const MakeDataOptions& options,
-                            const std::function<void(std::size_t done)>& progress = {});
+std::size_t make_segmentation_data(const std::filesystem::path& dir, const MakeDataOptions& options,
+                                   const std::function<void(std::size_t done)>& progress = {});
 
 }  // namespace slipstream

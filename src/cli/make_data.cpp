@@ -14,17 +14,21 @@ struct MakeDataVerb {
   MakeDataOptions options;
 };
 
-int make_data(const MakeDataVerb& verb) {
+int make_data(const MakeDataVerb& verb, const Cli& cli) {
   if (verb.kind != "segmentation")
     throw Refused(unknown_name("kind of data", verb.kind, {"segmentation"}));
-  make_segmentation_data(verb.out, verb.options);
-  std::cout << verb.options.samples << " images and masks in " << verb.out << "\n";
-  return kDone;
+  MakeDataOptions options = verb.options;
+  options.stop = cli.interrupted;
+  const std::size_t made = make_segmentation_data(verb.out, options);
+  const bool all = made == options.samples;
+  if (!all) std::cout << "interrupted after " << made << " of " << options.samples << ": ";
+  std::cout << made << " images and masks in " << verb.out << "\n";
+  return all ? kDone : kInterrupted;
 }
 
 }  // namespace
 
-void add_make_data(CLI::App& app, Cli&, Verb& chosen) {
+void add_make_data(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<MakeDataVerb>();
   CLI::App* command = app.add_subcommand("make-data", "Writes a small data set of real files");
   command->add_option("kind", verb->kind, "segmentation")->required();
@@ -46,7 +50,8 @@ void add_make_data(CLI::App& app, Cli&, Verb& chosen) {
   command->add_option("--seed", verb->options.seed, "What is drawn")
       ->check(at_least(0))
       ->capture_default_str();
-  command->callback([=, &chosen] { chosen = [verb] { return make_data(*verb); }; });
+  command->callback(
+      [=, &cli, &chosen] { chosen = [verb, &cli] { return make_data(*verb, cli); }; });
 }
 
 }  // namespace slipstream

@@ -121,17 +121,20 @@ unsigned thread_count(const MakeDataOptions& options) {
 
 }  // namespace
 
-void make_segmentation_data(const fs::path& dir, const MakeDataOptions& options,
-                            const std::function<void(std::size_t done)>& progress) {
+std::size_t make_segmentation_data(const fs::path& dir, const MakeDataOptions& options,
+                                   const std::function<void(std::size_t done)>& progress) {
   validate(options);
   const Folders folders(dir);
   std::atomic<std::size_t> next = 0;
   std::atomic<std::size_t> done = 0;
   FirstError error;
+  const auto stopped = [&] { return options.stop && options.stop(); };
   const auto work = [&] {
     Buffers buffers;
     try {
-      for (std::size_t i = next++; i < options.samples; i = next++) {
+      while (!stopped()) {
+        const std::size_t i = next++;
+        if (i >= options.samples) break;
         make_sample(folders, options, i, buffers);
         const std::size_t now_done = ++done;
         if (progress) progress(now_done);
@@ -146,6 +149,7 @@ void make_segmentation_data(const fs::path& dir, const MakeDataOptions& options,
     for (unsigned i = 0; i < thread_count(options); ++i) threads.emplace_back(work);
   }
   error.rethrow();
+  return done;
 }
 
 }  // namespace slipstream

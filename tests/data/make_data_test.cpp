@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -39,7 +40,7 @@ class MakeData : public testing::Test {
   }
 
   fs::path made(const std::string& name, const MakeDataOptions& options) const {
-    make_segmentation_data(folder_.path() / name, options);
+    EXPECT_EQ(make_segmentation_data(folder_.path() / name, options), options.samples);
     return folder_.path() / name;
   }
 
@@ -209,6 +210,20 @@ TEST_F(MakeData, TellsItsProgress) {
     told.insert(done);
   });
   EXPECT_EQ(told, (std::multiset<std::size_t>{1, 2, 3, 4, 5, 6, 7, 8, 9}));
+}
+
+TEST_F(MakeData, StopsWhenAskedWithTheFirstSamples) {
+  for (const unsigned threads : {1U, 3U}) {
+    MakeDataOptions options = small(50);
+    options.threads = threads;
+    std::atomic<std::size_t> asked = 0;
+    options.stop = [&] { return asked++ >= 10; };
+    const fs::path dir = folder_.path() / std::to_string(threads);
+    EXPECT_EQ(make_segmentation_data(dir, options), 10U);
+    const auto images = fs::directory_iterator(dir / "images");
+    EXPECT_EQ(std::distance(begin(images), end(images)), 10);
+    EXPECT_TRUE(fs::exists(dir / "masks" / "000009.png"));
+  }
 }
 
 TEST_F(MakeData, ThrowsWhatProgressThrows) {
