@@ -11,14 +11,37 @@ namespace slipstream {
 /// Throws Refused, saying why, unless a file can be written at `path`: its folder exists, a file
 /// can be made in it, and what has that name is no folder and may be written. What is there is left
 /// as it is. For outputs named on a command line, before the work whose result they shall take.
+/// A pipe is not opened: its reader would take the end of that for the end of the output.
 void check_writable(const std::filesystem::path& path);
+
+/// Whether what is written at `a` would be lost to what is written at `b`: they are one place,
+/// which is neither a device nor a pipe.
+bool is_same_file(const std::filesystem::path& a, const std::filesystem::path& b);
 
 /// Makes or replaces the file `path`. A new name or a regular file gets all of `bytes` or stays
 /// as it was, whenever the process ends: they are written beside it and then renamed. (Not synced:
-/// a power cut may lose them.) Links and devices (/dev/stdout) are written through.
-/// Throws Error with the path and the reason, such as a full disk.
+/// a power cut may lose them.) Links, devices (/dev/stdout) and pipes are written through.
+/// Throws Error with the path and the reason, such as a full disk or a pipe that nobody reads.
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+/// Where a result goes, named before the work that makes it.
+class OutputFile {
+ public:
+  /// Throws Refused as check_writable does, and for a pipe that nobody reads; a pipe stays open
+  /// until write(), so that its reader waits. An empty `path` is no output.
+  explicit OutputFile(std::filesystem::path path);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  /// As write_file_atomically, at most once; nothing where there is no output.
+  void write(std::string_view text);
+
+ private:
+  std::filesystem::path path_;
+  int pipe_ = -1;
+};
 
 /// All that the file, link or pipe `path` holds. Throws Error with the path and the reason.
 std::string read_text(const std::filesystem::path& path);

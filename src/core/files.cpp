@@ -22,6 +22,12 @@ std::string cannot_write(const fs::path& path, const std::string& why) {
   return "cannot write " + path.string() + ": " + why;
 }
 
+std::string cannot_write(const fs::path& path, int error) {
+  std::error_code failed;
+  const bool unread = error == ENXIO && fs::is_fifo(path, failed);
+  return cannot_write(path, unread ? "nobody reads it" : reason(error));
+}
+
 fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
@@ -105,32 +111,81 @@ int replace_file(const fs::path& path, std::span<const std::byte> bytes) {
   return temporary.rename_to(path);
 }
 
+/// A descriptor that blocks, or -1 and errno: a pipe without a reader does not hold it up.
+int open_through(const fs::path& path) {
+  const int descriptor =
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
+  if (descriptor >= 0) ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
+  return descriptor;
+}
+
 int write_through(const fs::path& path, std::span<const std::byte> bytes) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const int descriptor = open_through(path);
   if (descriptor < 0) return errno;
   return File(descriptor).write_and_close(bytes);
+}
+
+/// "" where a file can be written.
+std::string hindrance(const fs::path& path) {
+  std::error_code failed;
+  if (path.empty()) return "the name is empty";
+  const fs::path folder = folder_of(path);
+  if (fs::is_directory(path, failed)) return "it is a folder; name a file in it";
+  if (!fs::is_directory(folder, failed))
+    return "there is no folder " + folder.string() + "; make it first";
+  if (::access(path.c_str(), W_OK) == 0) {
+    if (is_written_through(path)) return "";
+  } else if (errno != ENOENT) {
+    return reason(errno);
+  } else if (fs::is_symlink(path, failed)) {
+    const fs::path target = folder / fs::read_symlink(path, failed);
+    const std::string why = hindrance(target);
+    return why.empty() ? "" : "it is a link to " + target.string() + ", and " + why;
+  }
+  const TemporaryFile probe(folder);
+  return probe.error() == 0 ? "" : reason(probe.error());
 }
 
 }  // namespace
 
 void check_writable(const fs::path& path) {
-  const auto refuse = [&](const std::string& why) { throw Refused(cannot_write(path, why)); };
+  const std::string why = hindrance(path);
+  if (!why.empty()) throw Refused(cannot_write(path, why));
+}
+
+bool is_same_file(const fs::path& a, const fs::path& b) {
   std::error_code failed;
-  if (path.empty()) refuse("the name is empty");
-  const fs::path folder = folder_of(path);
-  if (fs::is_directory(path, failed)) refuse("it is a folder; name a file in it");
-  if (!fs::is_directory(folder, failed))
-    refuse("there is no folder " + folder.string() + "; make it first");
-  if (fs::exists(path, failed) && ::access(path.c_str(), W_OK) != 0) refuse(reason(errno));
-  if (is_written_through(path)) return;
-  const TemporaryFile probe(folder);
-  if (probe.error() != 0) refuse(reason(probe.error()));
+  const fs::path place = fs::weakly_canonical(fs::absolute(a), failed);
+  if (failed || place != fs::weakly_canonical(fs::absolute(b), failed)) return false;
+  const fs::file_status status = fs::status(place, failed);
+  return !fs::exists(status) || fs::is_regular_file(status);
+}
+
+OutputFile::OutputFile(fs::path path) : path_(std::move(path)) {
+  if (path_.empty()) return;
+  check_writable(path_);
+  std::error_code failed;
+  if (!fs::is_fifo(path_, failed)) return;
+  pipe_ = open_through(path_);
+  if (pipe_ < 0) throw Refused(cannot_write(path_, errno));
+}
+
+OutputFile::~OutputFile() {
+  if (pipe_ >= 0) ::close(pipe_);
+}
+
+void OutputFile::write(std::string_view text) {
+  if (path_.empty()) return;
+  if (pipe_ < 0) return write_file_atomically(path_, text);
+  File file(std::exchange(pipe_, -1));
+  const int error = file.write_and_close(std::as_bytes(std::span(text)));
+  if (error != 0) throw Error(cannot_write(path_, error));
 }
 
 void write_file_atomically(const fs::path& path, std::span<const std::byte> bytes) {
   const int error =
       is_written_through(path) ? write_through(path, bytes) : replace_file(path, bytes);
-  if (error != 0) throw Error(cannot_write(path, reason(error)));
+  if (error != 0) throw Error(cannot_write(path, error));
 }
 
 void write_file_atomically(const fs::path& path, std::string_view text) {

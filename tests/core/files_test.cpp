@@ -1,10 +1,12 @@
 #include "slipstream/files.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -99,8 +101,68 @@ TEST_F(FilesTest, WhatCannotBeWrittenIsRefusedWithTheReason) {
               testing::AllOf(HasSubstr("cannot write "), HasSubstr("run.json: there is no folder "),
                              HasSubstr("missing; make it first")));
   EXPECT_THAT(refusal(folder_ / "file" / "run.json"), HasSubstr("there is no folder"));
+  EXPECT_THAT(refusal(folder_ / std::string(300, 'x')), HasSubstr("File name too long"));
   EXPECT_THAT(refusal("/proc/slipstream.json"), HasSubstr("cannot write /proc/slipstream.json: "));
   EXPECT_EQ(content(folder_ / "file"), "old");
+}
+
+TEST_F(FilesTest, ALinkIsAsGoodAsWhatItLeadsTo) {
+  fs::create_symlink(folder_ / "missing" / "x", folder_ / "lost");
+  EXPECT_THAT(refusal(folder_ / "lost"), testing::AllOf(HasSubstr("lost: it is a link to "),
+                                                        HasSubstr("there is no folder ")));
+  fs::create_symlink("itself", folder_ / "itself");
+  EXPECT_THAT(refusal(folder_ / "itself"), HasSubstr("symbolic links"));
+  fs::create_symlink("new", folder_ / "relative");
+  EXPECT_EQ(refusal(folder_ / "relative"), "not refused");
+  write_file_atomically(folder_ / "relative", "text");
+  EXPECT_EQ(content(folder_ / "new"), "text");
+}
+
+TEST_F(FilesTest, APipeThatNobodyReadsIsRefusedAtOnce) {
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(failure(pipe), HasSubstr("pipe: nobody reads it"));
+  try {
+    const OutputFile output(pipe);
+    FAIL();
+  } catch (const Refused& refused) {
+    EXPECT_THAT(refused.what(), HasSubstr("pipe: nobody reads it"));
+  }
+}
+
+TEST_F(FilesTest, APipesReaderWaitsForAllOfTheOutput) {
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  OutputFile output(pipe);
+  char nothing = 0;
+  EXPECT_EQ(::read(reader, &nothing, 1), -1);  // 0 would be the end
+  EXPECT_EQ(errno, EAGAIN);
+  const std::string text(1 << 20, 'x');  // more than a pipe holds
+  std::string got;
+  std::jthread reading([&] { got = read_text("/proc/self/fd/" + std::to_string(reader)); });
+  output.write(text);
+  reading.join();
+  EXPECT_EQ(got, text);
+  ::close(reader);
+}
+
+TEST_F(FilesTest, AnOutputIsWrittenOnlyWhereThereIsOne) {
+  OutputFile(fs::path()).write("text");
+  EXPECT_EQ(entries(), 0u);
+  OutputFile output(folder_ / "run.json");
+  EXPECT_EQ(entries(), 0u);
+  output.write("text");
+  EXPECT_EQ(content(folder_ / "run.json"), "text");
+}
+
+TEST_F(FilesTest, TheSameFileHasManyNamesAndDevicesAreNone) {
+  EXPECT_TRUE(is_same_file(folder_ / "new", folder_ / "." / "new"));
+  EXPECT_FALSE(is_same_file(folder_ / "new", folder_ / "other"));
+  std::ofstream(folder_ / "file") << "old";
+  fs::create_symlink("file", folder_ / "link");
+  EXPECT_TRUE(is_same_file(folder_ / "link", folder_ / "file"));
+  EXPECT_FALSE(is_same_file("/dev/null", "/dev/null"));
 }
 
 TEST_F(FilesTest, AFailedWriteNamesTheFileAndTheReason) {
