@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <string>
 #include <system_error>
 
@@ -13,6 +14,8 @@ namespace slipstream {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
 
 /// What a lack of descriptors or memory stops is no fault of the file.
 [[noreturn]] void fail(const char* what, const fs::path& path, int error) {
@@ -49,6 +52,10 @@ void read_file(const fs::path& path, HostArray& out) {
   if (::fstat(file.get(), &status) != 0) fail("cannot read", path, errno);
   if (S_ISDIR(status.st_mode)) fail("cannot read", path, EISDIR);
   if (!S_ISREG(status.st_mode)) throw Error("cannot read '" + path.string() + "': no regular file");
+
+  if (status.st_size > kMostBytes)
+    throw Error("'" + path.string() + "' has " + std::to_string(status.st_size) +
+                " bytes; files of up to " + std::to_string(kMostBytes) + " bytes (1 GiB) are read");
 
   const MutableArray to = out.reset(DType::u8, {status.st_size});
   std::size_t done = 0;

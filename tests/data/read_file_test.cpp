@@ -52,5 +52,14 @@ TEST_F(ReadFile, RefusesAFolderAndAPipe) {
   EXPECT_THAT(error_of(folder_.path() / "pipe.jpg"), HasSubstr("no regular file"));
 }
 
+TEST_F(ReadFile, NamesAFileThatIsTooLarge) {
+  const auto path = folder_.path() / "sparse.jpg";
+  std::ofstream(path) << "x";
+  std::filesystem::resize_file(path, (std::uintmax_t{1} << 30) + 1);
+  EXPECT_THAT(error_of(path), testing::AllOf(HasSubstr("Error: '"), HasSubstr("sparse.jpg"),
+                                             HasSubstr("1073741825 bytes"),
+                                             HasSubstr("up to 1073741824 bytes (1 GiB)")));
+}
+
 }  // namespace
 }  // namespace slipstream
