@@ -6,6 +6,8 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <cmath>
+
 #include "slipstream/error.h"
 
 namespace slipstream {
@@ -14,6 +16,8 @@ namespace {
 void require(bool ok, const std::string& message) {
   if (!ok) throw Refused(message);
 }
+
+bool is_amount(double value) { return std::isfinite(value) && value >= 0; }
 
 /// Parameters that have a gradient now, and their indices.
 struct Active {
@@ -39,8 +43,8 @@ struct Active {
 class Sgd final : public Optimizer {
  public:
   explicit Sgd(const SgdOptions& options) : options_(options) {
-    require(options.lr >= 0 && options.momentum >= 0 && options.weight_decay >= 0,
-            "sgd: lr, momentum and weight_decay must not be negative");
+    require(is_amount(options.lr) && is_amount(options.momentum) && is_amount(options.weight_decay),
+            "sgd: lr, momentum and weight_decay must be finite and not negative");
     require(!options.nesterov || options.momentum > 0, "sgd: nesterov needs a momentum above 0");
   }
 
@@ -71,8 +75,8 @@ class Sgd final : public Optimizer {
 class AdamW final : public Optimizer {
  public:
   explicit AdamW(const AdamWOptions& options) : options_(options) {
-    require(options.lr >= 0 && options.weight_decay >= 0 && options.eps >= 0,
-            "adamw: lr, weight_decay and eps must not be negative");
+    require(is_amount(options.lr) && is_amount(options.weight_decay) && is_amount(options.eps),
+            "adamw: lr, weight_decay and eps must be finite and not negative");
     require(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1,
             "adamw: betas must be at least 0 and below 1");
   }

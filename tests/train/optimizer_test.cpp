@@ -117,12 +117,15 @@ TEST(OptimizerTest, NoGradientsNoStep) {
 }
 
 TEST(OptimizerTest, RefusesOptionsThatMakeNoSense) {
-  for (const SgdOptions& options : {SgdOptions{-1, 0, 0, false}, SgdOptions{1, -1, 0, false},
-                                    SgdOptions{1, 0, -1, false}, SgdOptions{1, 0, 0, true}})
+  for (const SgdOptions& options :
+       {SgdOptions{-1, 0, 0, false}, SgdOptions{1, -1, 0, false}, SgdOptions{1, 0, -1, false},
+        SgdOptions{1, 0, 0, true}, SgdOptions{INFINITY, 0, 0, false},
+        SgdOptions{1, 0, INFINITY, false}})
     EXPECT_THAT(thrown_by([&] { sgd(options); }), HasSubstr("Refused: sgd: "));
   for (const AdamWOptions& options :
        {AdamWOptions{-1, 0.9, 0.9, 0, 0}, AdamWOptions{1, 1, 0.9, 0, 0},
-        AdamWOptions{1, 0, -1, 0, 0}, AdamWOptions{1, 0, 0, -1, 0}, AdamWOptions{1, 0, 0, 0, -1}})
+        AdamWOptions{1, 0, -1, 0, 0}, AdamWOptions{1, 0, 0, -1, 0}, AdamWOptions{1, 0, 0, 0, -1},
+        AdamWOptions{INFINITY, 0, 0, 0, 0}, AdamWOptions{1, 0, 0, 0, INFINITY}})
     EXPECT_THAT(thrown_by([&] { adamw(options); }), HasSubstr("Refused: adamw: "));
 }
 
