@@ -4,12 +4,13 @@
 #include <array>
 #include <utility>
 
+#include "run/plan_limits.h"
+
 namespace slipstream {
 namespace {
 
 using Names = std::vector<std::string>;
 
-constexpr std::size_t kMostOfAnything = 4096;
 constexpr int kTrainingPriority = 2;
 const char* const kAnyStage = "*";
 
@@ -33,10 +34,10 @@ bool has(const Names& names, const std::string& name) {
 
 std::string lane_path(std::size_t lane) { return "schedule.lanes[" + std::to_string(lane) + "]"; }
 
-void check_count(const std::string& path, std::size_t value, Names& problems) {
-  if (value >= 1 && value <= kMostOfAnything) return;
-  problems.push_back(path + " is " + std::to_string(value) + "; use 1 to " +
-                     std::to_string(kMostOfAnything));
+void check_count(const std::string& path, std::size_t value, Names& problems,
+                 std::size_t most = kMostOfAnything) {
+  if (value >= 1 && value <= most) return;
+  problems.push_back(path + " is " + std::to_string(value) + "; use 1 to " + std::to_string(most));
 }
 
 void check_mode(const Plan::Schedule& schedule, Names& problems) {
@@ -102,7 +103,7 @@ void check_intra_op_threads(const Plan::Numerics& numerics, const Names& steps, 
   keys.emplace_back(kAnyStage);
   for (const auto& [stage, threads] : numerics.intra_op_threads) {
     if (!has(keys, stage)) problems.push_back(path + ": " + unknown_name("stage", stage, keys));
-    check_count(prefix + stage, threads, problems);
+    check_count(prefix + stage, threads, problems, kMostIntraOpThreads);
   }
   if (device != DeviceKind::cpu || numerics.intra_op_threads.contains(kAnyStage)) return;
   Names without;

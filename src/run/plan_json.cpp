@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "run/plan_limits.h"
 #include "slipstream/plan.h"
 
 namespace slipstream {
@@ -13,7 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Problems = std::vector<std::string>;
 
-constexpr std::uint64_t kVersion = 1;
+constexpr int kVersion = 1;
 constexpr std::size_t kLongestShown = 60;
 
 std::string name_of(Driver driver) {
@@ -54,8 +55,11 @@ void take(const Json& value, const std::string& path, T& out, Problems& problems
   if (value.is_number_unsigned() && value.get<std::uint64_t>() <= std::numeric_limits<T>::max()) {
     out = value.get<T>();
   } else {
-    problems.push_back(path + " must be a whole number from 0 to " +
-                       std::to_string(std::numeric_limits<T>::max()) + ", not " + shown(value));
+    // Not what T can hold: what check_count() of plan.cpp will take.
+    const bool threads = path.starts_with("numerics.intra_op_threads");
+    problems.push_back(path + " must be a whole number from 1 to " +
+                       std::to_string(threads ? kMostIntraOpThreads : kMostOfAnything) + ", not " +
+                       shown(value));
   }
 }
 
@@ -193,7 +197,7 @@ void take(const Json& value, const std::string& path, Plan::Numerics& out, Probl
 
 Plan plan_of(const Json& json, Problems& problems) {
   Plan plan;
-  std::uint64_t version = kVersion;
+  int version = kVersion;
   Fields fields(json, "", problems);
   fields.read("version", version);
   if (version != kVersion)

@@ -155,14 +155,16 @@ TEST(ProblemsOf, NothingIsChosenByTimingWhereDeterministic) {
 
 TEST(ProblemsOf, IntraOpThreadsNameStages) {
   Plan plan = plan_for("serial", DeviceKind::cpu);
-  plan.numerics.intra_op_threads = {{"decod", 1}, {"encode", 0}};
-  EXPECT_THAT(
-      problems_of(plan, kSteps, DeviceKind::cpu),
-      UnorderedElementsAre("numerics.intra_op_threads: unknown stage 'decod'; did you mean "
-                           "'decode'? known: copy, encode, decode, *",
-                           "numerics.intra_op_threads.encode is 0; use 1 to 4096",
-                           "numerics.intra_op_threads says nothing for copy, decode; add \"*\" for "
-                           "every stage that is not named"));
+  plan.numerics.intra_op_threads = {{"copy", 256}, {"decod", 1}, {"encode", 0}, {"decode", 257}};
+  EXPECT_THAT(problems_of(plan, kSteps, DeviceKind::cpu),
+              UnorderedElementsAre("numerics.intra_op_threads: unknown stage 'decod'; did you mean "
+                                   "'decode'? known: copy, encode, decode, *",
+                                   "numerics.intra_op_threads.encode is 0; use 1 to 256",
+                                   "numerics.intra_op_threads.decode is 257; use 1 to 256"));
+  plan.numerics.intra_op_threads = {{"encode", 1}};
+  EXPECT_THAT(problems_of(plan, kSteps, DeviceKind::cpu),
+              ElementsAre("numerics.intra_op_threads says nothing for copy, decode; add \"*\" for "
+                          "every stage that is not named"));
 }
 
 TEST(ProblemsOf, CpuLanesAreDeterministicAndUnpinned) {
@@ -273,13 +275,13 @@ TEST(PlanJson, TellsAllProblemsWithTheirPaths) {
   schedule.lanes[0].step: unknown key 'step'; did you mean 'steps'? known: steps, priority
   schedule.lanes[1].steps must be a list, not "copy"
   schedule.lanes[2] must be an object, not 3
-  schedule.depth must be a whole number from 0 to 18446744073709551615, not -1
+  schedule.depth must be a whole number from 1 to 4096, not -1
   schedule.driver: unknown driver 'threadd'; did you mean 'threaded'? known: interleaved, threaded
-  schedule.workers must be a whole number from 0 to 4294967295, not 4294967296
+  schedule.workers must be a whole number from 1 to 4096, not 4294967296
   schedule.pinned must be true or false, not 1
   numerics.precision: unknown precision 'fp64'; known: tf32, fp32, bf16
   numerics.autotune must be true or false, not an object
-  numerics.intra_op_threads.* must be a whole number from 0 to 4294967295, not true
+  numerics.intra_op_threads.* must be a whole number from 1 to 256, not true
   verson: unknown key 'verson'; did you mean 'version'? known: version, schedule, numerics)");
 }
 
