@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "run/message.h"
 #include "slipstream/trainer.h"
 
 namespace slipstream {
@@ -144,9 +145,9 @@ std::vector<BenchRow> run_bench(Context& context, const std::function<Pipeline(s
         rows.push_back(std::move(row));
     } catch (const DeviceLost&) {
       throw;
-    } catch (const Error& e) {
+    } catch (const std::exception& e) {
       if (rows.empty() && dynamic_cast<const Refused*>(&e) != nullptr) throw;
-      rows.push_back({batch_size, "", options.input, {}, {}, {}, {}, e.what()});
+      rows.push_back({batch_size, "", options.input, {}, {}, {}, {}, message_of(e)});
     }
   }
   return rows;

@@ -15,6 +15,7 @@
 namespace slipstream {
 namespace {
 
+constexpr const char* kRemedy = "use a smaller batch size, image size or depth";
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 std::string gib(double bytes) {
@@ -39,6 +40,8 @@ Batch zero_batch(const DeviceSlab& slab) {
 }
 
 }  // namespace
+
+std::string plain_remedy() { return std::string("Remedy: ") + kRemedy + "."; }
 
 std::string key_of(const Plan& plan, const std::vector<LaneBinding>& lanes) {
   std::string key = std::to_string(plan.schedule.depth) +
@@ -131,8 +134,7 @@ std::size_t Trainer::Impl::peak_of_batch(std::size_t batch_size) {
 
 std::string Trainer::Impl::memory_advice(const Plan& plan) {
   const std::size_t batch_size = pipeline.options().batch_size;
-  const auto remedy = "use a smaller batch size, image size or depth";
-  if (!context.device().is_cuda()) return std::string("Remedy: ") + remedy + ".";
+  if (!context.device().is_cuda()) return plain_remedy();
   const LanePlan& training = plan.schedule.lanes.back();
   const Context::CurrentLane current(context,
                                      context.lane(training.steps.back(), training.priority));
@@ -166,10 +168,12 @@ std::string Trainer::Impl::memory_advice(const Plan& plan) {
              " would fit.";
     return advice + "Not even a batch size of 1 fits: use a smaller image size or model.";
   } catch (const c10::OutOfMemoryError&) {
-    return std::string("Not even a batch of 3 fits in what is free; ") + remedy +
+    return std::string("Not even a batch of 3 fits in what is free; ") + kRemedy +
            ", or stop what else uses the device.";
-  } catch (const c10::Error&) {
-    return std::string("Remedy: ") + remedy + ".";
+  } catch (const DeviceLost&) {
+    throw;
+  } catch (const std::exception&) {  // of a user's stage, on the trial batches
+    return plain_remedy();
   }
 }
 

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <new>
 
 #include "run/measures.h"
+#include "run/message.h"
 #include "run/numerics_scope.h"
 #include "run/trainer_impl.h"
 #include "slipstream/cuda.h"
@@ -241,6 +243,7 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
 
 void Trainer::Impl::fail(const Plan& plan, const std::string& where, std::exception_ptr error) {
   for (const at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
+  const std::string host_is_full = "out of memory. " + plain_remedy();
   std::string what;
   bool is_full = false;
   try {
@@ -249,10 +252,12 @@ void Trainer::Impl::fail(const Plan& plan, const std::string& where, std::except
     throw DeviceLost(where + e.what());
   } catch (const c10::OutOfMemoryError&) {
     is_full = true;
-  } catch (const c10::Error& e) {
-    what = e.what_without_backtrace();
+  } catch (const std::bad_alloc&) {
+    what = host_is_full;
   } catch (const std::exception& e) {
-    what = e.what();
+    what = message_of(e);
+    // PyTorch's allocator of host memory has no exception of its own.
+    if (what.find("can't allocate memory") != std::string::npos) what = host_is_full;
   } catch (...) {
     what = "an exception that is no std::exception";
   }

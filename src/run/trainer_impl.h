@@ -14,6 +14,9 @@ namespace slipstream {
 /// Names what is warmed up together: lanes, their steps and threads, and the depth.
 std::string key_of(const Plan& plan, const std::vector<LaneBinding>& lanes);
 
+/// What to do about too little memory where nothing more is known, as a sentence.
+std::string plain_remedy();
+
 struct Trainer::Impl {
   Impl(Pipeline pipeline, Context& context, const Plan::Numerics& numerics);
 

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <new>
+
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -26,6 +28,7 @@ class BenchTest : public testing::Test {
     return run_bench(
         context_,
         [](std::size_t batch_size) {
+          if (batch_size == kBroken) throw std::bad_alloc();
           Options options;
           options.image_size = 8;
           options.classes = 5;
@@ -41,6 +44,7 @@ class BenchTest : public testing::Test {
     return plans;
   }
 
+  static constexpr std::size_t kBroken = 7;
   Context context_{"cpu"};
   BenchOptions options_;
 };
@@ -81,6 +85,14 @@ TEST_F(BenchTest, ABatchSizeThatCannotRunIsARowWithItsError) {
   EXPECT_EQ(rows[5].batch_size, 5000U);
   EXPECT_THAT(rows[5].error, HasSubstr("5000"));
   EXPECT_FALSE(rows[5].steps_per_second.has_value());
+}
+
+TEST_F(BenchTest, WhatIsNoErrorOfOursCostsNoRowsEither) {
+  options_.batch_sizes = {kBroken, 2};
+  const auto rows = bench();
+  ASSERT_EQ(rows.size(), 6U);
+  EXPECT_THAT(rows[0].error, HasSubstr("bad_alloc"));
+  EXPECT_THAT(rows[1].error, IsEmpty());
 }
 
 TEST_F(BenchTest, WhatIsRefusedAtTheFirstIsThrown) {

@@ -95,6 +95,22 @@ TEST_F(StageErrorTest, WhatIsNoExceptionIsReportedToo) {
               StartsWith("Error: stage 'train' at step 0: an exception that is no std::exception"));
 }
 
+TEST_F(StageErrorTest, TooLittleHostMemorySaysWhatToDo) {
+  const std::vector<std::function<void()>> failures = {
+      [] { throw std::bad_alloc(); },
+      [] { TORCH_CHECK(false, "DefaultCPUAllocator: can't allocate memory: you tried ..."); }};
+  for (const auto& failure : failures) {
+    Tiny tiny;
+    tiny.loss = [&failure](const at::Tensor& output, const Batch&) {
+      failure();
+      return output;
+    };
+    EXPECT_EQ(thrown_by([&] { fresh_run(tiny, serial_plan(), steps(1)); }),
+              "Error: stage 'train' at step 0: out of memory. Remedy: use a smaller batch size, "
+              "image size or depth.");
+  }
+}
+
 TEST_F(StageErrorTest, AFieldThatIsNotThere) {
   Tiny tiny;
   tiny.extra = {{"check", [](Batch& batch) { static_cast<void>(batch.at("imge")); }}};

@@ -296,5 +296,17 @@ TEST_F(MemoryTest, OutOfMemorySaysWhatWouldFitAndItDoes) {
   allocator::setMemoryFraction(1, 0);
 }
 
+TEST_F(MemoryTest, AStageThatFailsOnTheTrialBatchesHidesNoOutOfMemory) {
+  Tiny tiny;
+  bool full = false;
+  tiny.loss = [&full](const at::Tensor& output, const Batch&) -> at::Tensor {
+    if (full) throw std::runtime_error("not with this batch");
+    full = true;
+    throw c10::OutOfMemoryError({}, "CUDA out of memory");
+  };
+  EXPECT_THAT(thrown_by([&] { fresh_run(tiny, serial_plan(), steps(2)); }),
+              AllOf(StartsWith("Error: "), HasSubstr("out of device memory. Remedy: use")));
+}
+
 }  // namespace
 }  // namespace slipstream::test
