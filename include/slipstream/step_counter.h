@@ -13,6 +13,14 @@ struct StepCounter {
   double cpu_s = 0;         ///< thread CPU time, summed over threads
   std::uint64_t bytes = 0;  ///< bytes that the step produced
 
+  /// Adds what another part of the run cost.
+  void add(const StepCounter& other) {
+    calls += other.calls;
+    wall_s += other.wall_s;
+    cpu_s += other.cpu_s;
+    bytes += other.bytes;
+  }
+
   /// Leaves what came after `earlier`.
   void subtract(const StepCounter& earlier) {
     calls -= earlier.calls;

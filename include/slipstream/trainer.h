@@ -81,12 +81,14 @@ class Trainer {
 
 struct AutoResult {
   AutoChoice choice;
-  RunResult run;  ///< all steps of the training, with those that were measured
+  /// All steps of the training, with those that were measured. Rate, wait for input, lanes and
+  /// memory are the last part's, under the plan that was kept.
+  RunResult run;
 };
 
 /// Measures `serial` and `pipelined` in turns for a few steps each (real steps of the run), each
-/// lane of `pipelined` alone (on a cached batch; the state is put back), and goes on with the
-/// faster: pipelined unless it is slower.
+/// lane of `pipelined` alone (on a cached batch; the state is put back), and goes on with
+/// `pipelined` where that measured faster, else with `serial`: so with too few steps to measure.
 AutoResult run_auto(Trainer& trainer, const Plan& serial, const Plan& pipelined,
                     const RunOptions& options);
 

@@ -23,9 +23,24 @@ void append(std::vector<T>& to, const std::vector<T>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
+/// The same steps, in the order of `to`; those that it lacks behind.
+void add_counters(std::vector<StepCounter>& to, const std::vector<StepCounter>& from) {
+  for (const StepCounter& counter : from) {
+    const auto same = std::find_if(to.begin(), to.end(),
+                                   [&](const StepCounter& c) { return c.name == counter.name; });
+    same != to.end() ? same->add(counter) : to.push_back(counter);
+  }
+}
+
 /// Adds a later part of a run to what came before; rates and lanes are the later part's.
 void continue_with(RunResult& total, RunResult next) {
   for (double& end_s : next.step_end_s) end_s += total.wall_s;
+  for (LaneResult& lane : next.lanes)
+    for (Interval& interval : lane.last_intervals) {
+      interval.begin_s += total.wall_s;
+      interval.end_s += total.wall_s;
+    }
+  add_counters(next.counters, total.counters);
   std::swap(total, next);
   std::swap(total.first_step, next.first_step);
   total.steps += next.steps;
@@ -117,7 +132,7 @@ std::vector<std::pair<std::string, Measured>> measure_lanes_alone(Trainer& train
 AutoResult run_auto(Trainer& trainer, const Plan& serial, const Plan& pipelined,
                     const RunOptions& options) {
   Auto run(trainer, options);
-  AutoChoice choice{"pipelined", "", {}, {}};
+  AutoChoice choice{"serial", "", {}, {}};
   const std::uint64_t block = std::min(kMostSteps, options.steps / (4 * kTurns));
   std::vector<std::pair<std::string, Measured>> alone;
   if (block < kFewestSteps) {
@@ -130,13 +145,14 @@ AutoResult run_auto(Trainer& trainer, const Plan& serial, const Plan& pipelined,
     }
     if (run.left() == 0 || serial_s.empty() || pipelined_s.empty()) {
       choice.reason = "stopped before both were measured";
+      choice.kept = run.total().plan.schedule.mode;
       if (options.digest) run.total().digest = trainer.digest();
       return {choice, std::move(run.total())};
     }
     choice.serial = rate_from_durations(serial_s, "steps/s");
     choice.pipelined = rate_from_durations(pipelined_s, "steps/s");
     alone = measure_lanes_alone(trainer, pipelined, block);
-    if (choice.serial.value > choice.pipelined.value) choice.kept = "serial";
+    if (choice.pipelined.value > choice.serial.value) choice.kept = "pipelined";
     choice.reason = "pipelined " + figure(choice.pipelined.value) + " steps/s, serial " +
                     figure(choice.serial.value) + " steps/s, measured over " +
                     std::to_string(kTurns * block) + " steps each";

@@ -95,6 +95,8 @@ class AutoTest(ProgramTest):
     def test_too_few_steps_to_measure(self):
         report = self.train("few", *TINY, "--steps", "2", "--plan", "auto")
         self.assertIn("too few steps", report["auto"]["reason"])
+        self.assertEqual(report["auto"]["kept"], "serial")
+        self.assertEqual(report["plan"]["schedule"]["mode"], "serial")
 
 
 class LearningTest(ProgramTest):
