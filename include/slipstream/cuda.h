@@ -33,8 +33,9 @@ struct DeviceInfo {
 /// The GPUs that can be used; empty where there is none (cudaErrorNoDevice or
 /// cudaErrorInsufficientDriver). Throws Error for a driver that is there but fails.
 std::vector<DeviceInfo> devices();
-/// Driver and runtime versions as "13.0"; "" where there is no driver.
+/// The driver's own version, "580.65.06", as NVML tells it; "" where there is no NVML.
 std::string driver_version();
+/// Of the CUDA runtime, "13.0".
 std::string runtime_version();
 /// What in the environment keeps streams from overlapping (CUDA_DEVICE_MAX_CONNECTIONS=1,
 /// CUDA_LAUNCH_BLOCKING=1), as sentences with the remedy; empty when nothing does.

@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "cuda/nvml.h"
 #include "cuda/teardown.h"
 #include "slipstream/cuda.h"
 
@@ -82,9 +83,14 @@ std::vector<DeviceInfo> devices() {
 }
 
 std::string driver_version() {
-  int version = 0;
-  check_cuda(cudaDriverGetVersion(&version));
-  return version_text(version);
+  const nvml::Library library;
+  if (!library.init || !library.shutdown || !library.driver_version) return "";
+  if (library.init() != nvml::kSuccess) return "";
+  std::array<char, 96> text{};
+  const nvml::Return result =
+      library.driver_version(text.data(), static_cast<unsigned>(text.size() - 1));
+  library.shutdown();
+  return result == nvml::kSuccess ? text.data() : "";
 }
 
 std::string runtime_version() {

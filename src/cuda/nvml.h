@@ -4,7 +4,7 @@
 
 namespace slipstream::cuda::nvml {
 
-// The part of NVML's binary interface that GpuMeter uses: NVML is opened at run time, and its
+// The part of NVML's binary interface that is used here: NVML is opened at run time, and its
 // header is not everywhere. gpu_meter_test.cpp compares it with <nvml.h> where that is installed.
 // Source: NVIDIA, "NVML API Reference Guide", CUDA 13.0.
 
@@ -86,6 +86,7 @@ struct Library {
   void* handle = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   Symbol<Return()> init{handle, "nvmlInit_v2"};
   Symbol<Return()> shutdown{handle, "nvmlShutdown"};
+  Symbol<Return(char*, unsigned)> driver_version{handle, "nvmlSystemGetDriverVersion"};
   Symbol<Return(const char*, Device*)> find{handle, "nvmlDeviceGetHandleByPciBusId_v2"};
   Symbol<Return(Device, int, unsigned long long, int*, unsigned*, Sample*)> samples{
       handle, "nvmlDeviceGetSamples"};

@@ -19,7 +19,7 @@ TEST_F(DeviceTest, describes_itself) {
   EXPECT_GT(found[0].multiprocessors, 0);
   EXPECT_GT(found[0].memory_bytes, std::size_t{1} << 30);
   EXPECT_GT(found[0].l2_bytes, 0U);
-  EXPECT_THAT(driver_version(), testing::MatchesRegex("[0-9]+\\.[0-9]+"));
+  EXPECT_THAT(driver_version(), testing::MatchesRegex("[0-9]+(\\.[0-9]+)+"));
 }
 
 TEST_F(DeviceTest, a_guard_restores_the_device) {

@@ -1,3 +1,4 @@
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -35,6 +36,14 @@ TEST_F(NoGpuTest, there_are_no_devices) { EXPECT_THAT(devices(), IsEmpty()); }
 TEST_F(NoGpuTest, versions_can_be_asked_for) {
   EXPECT_THAT(runtime_version(), testing::MatchesRegex("[0-9]+\\.[0-9]+"));
   EXPECT_NO_THROW(driver_version());
+}
+
+TEST_F(NoGpuTest, the_drivers_version_is_what_nvml_tells) {
+  // An opened library is found again by its name.
+  void* const fake = dlopen(SLIPSTREAM_FAKE_NVML, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(fake, nullptr) << dlerror();
+  EXPECT_EQ(driver_version(), "580.65.06");
+  dlclose(fake);
 }
 
 TEST_F(NoGpuTest, pinned_memory_says_that_it_needs_a_gpu) {
