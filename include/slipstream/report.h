@@ -56,9 +56,20 @@ struct BenchRow {
   std::string error;  ///< why the row could not be measured; "" otherwise
 };
 
+/// What all measurements of a benchmark have in common.
+struct BenchSettings {
+  std::string precision;
+  bool deterministic = false;
+  unsigned workers = 1;
+  std::uint64_t steps = 0;  ///< of each measurement, at most
+  double seconds = 0;       ///< of each measurement, at most
+  unsigned repeats = 1;     ///< rounds in which all took turns
+};
+
 struct BenchReport {
   Environment environment;
   WorkloadInfo workload;
+  BenchSettings settings;
   std::vector<BenchRow> rows;
 };
 
@@ -74,6 +85,9 @@ std::string bench_svg(const BenchReport& report);
 struct ComparisonRow {
   std::string name;
   Plan plan;
+  bool is_auto = false;  ///< whether `plan` is what --plan auto kept
+  /// What must be equal for the runs to do the same work: workload, its options, steps.
+  std::vector<std::pair<std::string, std::string>> work;
   Measured steps_per_second;
   double input_wait_share = 0;
   double first_loss = 0;
@@ -85,7 +99,8 @@ ComparisonRow comparison_row(std::string name, const RunResult& result);
 /// From what run_report_json wrote. Throws Error for anything else.
 ComparisonRow comparison_row(std::string name, std::string_view run_report_json);
 /// Aligned plain text, one line a row. Gain and digest are held against the first row; digests are
-/// compared only between plans of equal numerics.
+/// compared only between plans of equal numerics. Then a line for each run that did other work than
+/// the first, with what differs.
 std::string comparison_table(const std::vector<ComparisonRow>& rows);
 
 }  // namespace slipstream

@@ -24,6 +24,16 @@ void check(const BenchVerb& verb) {
       throw Refused(unknown_name("plan", plan, {"serial", "pipelined"}));
 }
 
+BenchReport report_of(const BenchVerb& verb, const BenchOptions& options, const Context& context) {
+  WorkloadInfo workload = verb.common.info();
+  std::erase_if(workload.options, [](const auto& option) { return option.first == "batch_size"; });
+  return {environment_of(context),
+          std::move(workload),
+          {std::string(name_of(options.numerics.precision)), options.numerics.deterministic,
+           options.workers, options.steps, options.seconds, options.repeats},
+          {}};
+}
+
 int bench(const BenchVerb& verb, const Cli& cli) {
   check(verb);
   Context context(verb.common.device);
@@ -33,7 +43,7 @@ int bench(const BenchVerb& verb, const Cli& cli) {
   options.stop = cli.interrupted;
   options.say = [](const std::string& line) { std::cerr << line << "\n"; };
 
-  BenchReport report{environment_of(context), verb.common.info(), {}};
+  BenchReport report = report_of(verb, options, context);
   report.rows = run_bench(
       context,
       [&](std::size_t batch_size) {

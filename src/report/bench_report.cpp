@@ -16,6 +16,12 @@ Json json_of(const BenchRow& row) {
           {"error", row.error.empty() ? Json(nullptr) : Json(row.error)}};
 }
 
+Json json_of(const BenchSettings& settings) {
+  return {{"precision", settings.precision}, {"deterministic", settings.deterministic},
+          {"workers", settings.workers},     {"steps", settings.steps},
+          {"seconds", settings.seconds},     {"repeats", settings.repeats}};
+}
+
 std::string cell(const std::optional<Measured>& measured) {
   return measured ? with_interval(*measured) : "";
 }
@@ -29,6 +35,7 @@ std::string bench_report_json(const BenchReport& report) {
                   {"version", 1},
                   {"environment", json_of(report.environment)},
                   {"workload", json_of(report.workload)},
+                  {"settings", json_of(report.settings)},
                   {"rows", std::move(rows)}});
 }
 
@@ -42,8 +49,8 @@ std::string bench_table(const BenchReport& report) {
   std::string table = aligned_table(cells, {0});
   for (const BenchRow& row : report.rows)
     if (!row.error.empty())
-      table += "failed: " + row.plan + ", batch " + std::to_string(row.batch_size) + ", input " +
-               row.input + ": " + row.error + "\n";
+      table += "failed: " + (row.plan.empty() ? "" : row.plan + ", ") + "batch " +
+               std::to_string(row.batch_size) + ", input " + row.input + ": " + row.error + "\n";
   return table;
 }
 

@@ -14,20 +14,37 @@ std::string digest_against(const ComparisonRow& row, const ComparisonRow& first)
   return row.digest == first.digest ? "equal, bit for bit" : "DIFFERENT";
 }
 
+/// What differs between the two runs' work, "" when nothing does.
+std::string difference(const ComparisonRow& row, const ComparisonRow& first) {
+  std::string text;
+  for (const auto& [key, value] : row.work)
+    for (const auto& [other_key, other_value] : first.work)
+      if (key == other_key && value != other_value)
+        text += (text.empty() ? "" : ", ") + key + " " + other_value + " and " + value;
+  return text;
+}
+
 }  // namespace
 
 std::string comparison_table(const std::vector<ComparisonRow>& rows) {
   std::vector<std::vector<std::string>> cells = {
-      {"plan", "steps/s", "gain", "input wait", "loss", "weights and losses"}};
+      {"report", "plan", "steps/s", "gain", "input wait", "loss", "weights and losses"}};
   for (const ComparisonRow& row : rows) {
     const bool first = &row == &rows.front();
     const std::string waited = fixed(100 * row.input_wait_share, 1);
-    cells.push_back({row.name, with_interval(row.steps_per_second),
-                     first ? "" : gain(row, rows.front()), waited == "-" ? waited : waited + " %",
+    cells.push_back({row.name, row.plan.schedule.mode + (row.is_auto ? " (auto)" : ""),
+                     with_interval(row.steps_per_second), first ? "" : gain(row, rows.front()),
+                     waited == "-" ? waited : waited + " %",
                      fixed(row.first_loss, 3) + " -> " + fixed(row.final_loss, 3),
                      first ? "the reference" : digest_against(row, rows.front())});
   }
-  return aligned_table(cells, {2, 3});
+  std::string table = aligned_table(cells, {3, 4});
+  for (const ComparisonRow& row : rows) {
+    const std::string other = difference(row, rows.front());
+    if (!other.empty())
+      table += "not the same run: " + other + " (" + rows.front().name + ", " + row.name + ")\n";
+  }
+  return table;
 }
 
 }  // namespace slipstream

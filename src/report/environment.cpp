@@ -12,6 +12,7 @@
 #include <fstream>
 #include <utility>
 
+#include "report/load.h"
 #include "report/revision.h"
 #include "report/text.h"
 
@@ -117,13 +118,19 @@ std::vector<std::string> warnings(unsigned cores) {
   if (!governor.empty() && governor != "performance")
     found.push_back("the CPU's clock is scaled (governor " + governor + "): times are noisy");
   double load = 0;
-  if (getloadavg(&load, 1) == 1 && load > 0.5 * cores)
-    found.push_back("the machine was busy (load " + fixed(load, 1) + " on " +
-                    std::to_string(cores) + " cores): times are noisy");
+  const bool known = getloadavg(&load, 1) == 1;
+  const std::string busy = known ? busy_warning(load, cores) : "";
+  if (!busy.empty()) found.push_back(busy);
   return found;
 }
 
 }  // namespace
+
+std::string busy_warning(double load, unsigned cores) {
+  if (load <= cores) return "";
+  return "the machine was busy (load " + fixed(load, 1) + " on " + std::to_string(cores) +
+         " cores): times are noisy";
+}
 
 Environment probe_environment(std::string libtorch, std::optional<GpuInfo> gpu) {
   Environment environment;

@@ -121,12 +121,38 @@ Measured measured_of(const Json& json) {
           json.at("unit").get<std::string>(), json.at("n").get<std::size_t>()};
 }
 
+/// Throws Error saying what `json` is unless it is a report of a run.
+void check_schema(const Json& json) {
+  const std::string schema = json.is_object() ? json.value("schema", Json()).dump() : "";
+  const auto is_not = [](const std::string& what) {
+    throw Error("not a report of a run: it is " + what);
+  };
+  if (schema == "\"slipstream.bench\"") is_not("a report of bench");
+  if (json.is_object() && json.contains("schedule")) is_not("a plan");
+  if (schema != std::string("\"") + kSchema + "\"") is_not("other JSON");
+  if (json.value("version", Json()) != kVersion)
+    is_not("of another version than " + std::to_string(kVersion));
+}
+
+std::vector<std::pair<std::string, std::string>> work_of(const Json& report) {
+  std::vector<std::pair<std::string, std::string>> work;
+  const auto add = [&work](const std::string& key, const Json& value) {
+    work.emplace_back(key, value.is_string() ? value.get<std::string>() : value.dump());
+  };
+  add("workload", report.at("workload").at("name"));
+  for (const auto& option : report.at("workload").at("options").items())
+    add(option.key(), option.value());
+  add("steps", report.at("steps"));
+  return work;
+}
+
 ComparisonRow parsed_row(std::string name, const Json& report) {
-  if (report.at("schema") != kSchema || report.at("version") != kVersion)
-    throw Error("not a report of a run, version " + std::to_string(kVersion));
+  check_schema(report);
   ComparisonRow row;
   row.name = std::move(name);
   row.plan = parse_plan(report.at("plan").dump());
+  row.is_auto = !report.value("auto", Json()).is_null();
+  row.work = work_of(report);
   row.steps_per_second = measured_of(report.at("steps_per_second"));
   row.input_wait_share = number_of(report.at("input_wait_share"));
   const Json& losses = report.at("losses");
@@ -169,10 +195,12 @@ ComparisonRow comparison_row(std::string name, const RunResult& result) {
 }
 
 ComparisonRow comparison_row(std::string name, std::string_view run_report_json) {
+  const Json json = Json::parse(run_report_json, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) throw Error("not a report of a run: it is not JSON");
   try {
-    return parsed_row(std::move(name), Json::parse(run_report_json));
-  } catch (const Json::exception& error) {
-    throw Error(std::string("not a report of a run: ") + error.what());
+    return parsed_row(std::move(name), json);
+  } catch (const Json::exception&) {
+    throw Error("not a report of a run: keys are missing, or of another type (docs/run-report.md)");
   } catch (const std::logic_error&) {
     throw Error("not a report of a run: its digest is not hexadecimal");
   }

@@ -25,7 +25,7 @@ BenchRow row_of(std::size_t batch_size, const std::string& plan, double rate) {
 }
 
 BenchReport sample_bench() {
-  BenchReport report{sample_environment(), sample_workload(), {}};
+  BenchReport report{sample_environment(), sample_workload(), {"bf16", true, 3, 100, 2.5, 4}, {}};
   report.rows = {row_of(8, "serial", 400),         row_of(8, "pipelined", 500),
                  row_of(8, "alone:copy", 9000),    row_of(8, "alone:decode", 625),
                  row_of(128, "serial", 40),        row_of(128, "pipelined", 0),
@@ -60,12 +60,21 @@ failed: pipelined, batch 128, input loader: out of device memory
 )");
 }
 
+TEST(BenchTable, SaysWhichBatchSizeHadNoPlanAtAll) {
+  BenchReport report = sample_bench();
+  report.rows = {{128, "", "loader", {}, {}, {}, {}, "too large"}};
+  EXPECT_THAT(bench_table(report), HasSubstr("\nfailed: batch 128, input loader: too large\n"));
+}
+
 TEST(BenchJson, HasAllRowsInOneShape) {
   const auto json = nlohmann::json::parse(bench_report_json(sample_bench()));
   EXPECT_EQ(json.at("schema"), "slipstream.bench");
   EXPECT_EQ(json.at("version"), 1);
   EXPECT_EQ(json.at("environment").at("cpu").at("model"), "A CPU");
   EXPECT_EQ(json.at("workload").at("name"), "segmentation");
+  EXPECT_EQ(json.at("settings"), nlohmann::json::parse(
+                                     R"({"precision": "bf16", "deterministic": true, "workers": 3,
+                                         "steps": 100, "seconds": 2.5, "repeats": 4})"));
   ASSERT_EQ(json.at("rows").size(), 7u);
   for (const auto& row : json.at("rows")) EXPECT_EQ(row.size(), 8u);
   const auto& pipelined = json.at("rows").at(1);

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "report/load.h"
+
 namespace slipstream {
 namespace {
 
@@ -35,6 +37,12 @@ TEST(Environment, KeepsTheGpuItWasTold) {
   const Environment environment = probe_environment("", GpuInfo{"A GPU", "1", "2", "9.0", 3});
   ASSERT_TRUE(environment.gpu.has_value());
   EXPECT_EQ(environment.gpu->name, "A GPU");
+}
+
+TEST(Environment, WarnsOfALoadAboveTheNumberOfCores) {
+  EXPECT_EQ(busy_warning(1.3, 2), "");
+  EXPECT_EQ(busy_warning(2, 2), "");
+  EXPECT_EQ(busy_warning(2.5, 2), "the machine was busy (load 2.5 on 2 cores): times are noisy");
 }
 
 TEST(Environment, NamesNoHost) {

@@ -166,13 +166,13 @@ TEST(Comparison, HoldsRowsAgainstTheFirst) {
   bf16.losses.clear();
   bf16.steps_per_second = {};
   EXPECT_EQ(
-      comparison_table({comparison_row("serial", serial), comparison_row("pipelined", pipelined),
+      comparison_table({comparison_row("first", serial), comparison_row("second", pipelined),
                         comparison_row("wrong", wrong), comparison_row("bf16", bf16)}),
-      R"(plan       steps/s                gain  input wait  loss            weights and losses
-serial     2.000 [1.500, 2.500]             12.5 %  2.250 -> 1.000  the reference
-pipelined  3.000 [2.500, 3.500]  1.50x       0.0 %  2.250 -> 1.000  equal, bit for bit
-wrong      3.000 [2.500, 3.500]  1.50x       0.0 %  2.250 -> 1.000  DIFFERENT
-bf16       -                         -       0.0 %  - -> -          not comparable: other numerics
+      R"(report  plan       steps/s                gain  input wait  loss            weights and losses
+first   serial     2.000 [1.500, 2.500]             12.5 %  2.250 -> 1.000  the reference
+second  pipelined  3.000 [2.500, 3.500]  1.50x       0.0 %  2.250 -> 1.000  equal, bit for bit
+wrong   pipelined  3.000 [2.500, 3.500]  1.50x       0.0 %  2.250 -> 1.000  DIFFERENT
+bf16    pipelined  -                         -       0.0 %  - -> -          not comparable: other numerics
 )");
 }
 
@@ -186,14 +186,37 @@ TEST(Comparison, ReadsReportsBack) {
   EXPECT_EQ(comparison_table({row}), comparison_table({comparison_row("serial", report.result)}));
 }
 
-TEST(Comparison, RefusesOtherFiles) {
-  for (const char* text : {"", "{}", "[]", R"({"schema": "slipstream.bench", "version": 1})",
-                           R"({"schema": "slipstream.run", "version": 2})"}) {
+TEST(Comparison, SaysWhatWasNotTheSameRun) {
+  RunReport report = sample_run();
+  const ComparisonRow first = comparison_row("a", run_report_json(report));
+  report.result.steps = 150;
+  report.workload.options[0].second = std::int64_t{4};
+  report.auto_choice = AutoChoice{"serial", "it was faster", {}, {}};
+  const std::string table = comparison_table({first, comparison_row("b", run_report_json(report))});
+  EXPECT_THAT(table, HasSubstr("\nb       serial (auto)  2.000"));
+  EXPECT_THAT(
+      table, testing::EndsWith("\nnot the same run: batch-size 8 and 4, steps 3 and 150 (a, b)\n"));
+  EXPECT_THAT(comparison_table({first, first}), testing::Not(HasSubstr("not the same")));
+}
+
+TEST(Comparison, RefusesOtherFilesSayingWhatTheyAre) {
+  const std::pair<std::string, const char*> others[] = {
+      {"", "it is not JSON"},
+      {"{", "it is not JSON"},
+      {"{}", "it is other JSON"},
+      {"[]", "it is other JSON"},
+      {R"({"schema": 1})", "it is other JSON"},
+      {R"({"schema": "slipstream.bench", "version": 1})", "it is a report of bench"},
+      {to_json(sample_run().result.plan), "it is a plan"},
+      {R"({"schema": "slipstream.run", "version": 2})", "it is of another version than 1"},
+      {R"({"schema": "slipstream.run", "version": 1})", "keys are missing"}};
+  for (const auto& [text, what] : others) {
     try {
       comparison_row("x", text);
       ADD_FAILURE() << text;
     } catch (const Error& error) {
-      EXPECT_THAT(error.what(), HasSubstr("not a report of a run")) << text;
+      EXPECT_THAT(error.what(), HasSubstr(std::string("not a report of a run: ") + what)) << text;
+      EXPECT_THAT(error.what(), testing::Not(HasSubstr("json.exception"))) << text;
     }
   }
 }
