@@ -17,8 +17,7 @@ struct BenchVerb {
 };
 
 void check(const BenchVerb& verb) {
-  for (const std::string& path : {verb.json, verb.svg})
-    if (!path.empty()) check_writable(path);
+  refuse_same_file("--json", verb.json, "--svg", verb.svg);
   for (const std::string& plan : verb.options.plans)
     if (plan != "serial" && plan != "pipelined")
       throw Refused(unknown_name("plan", plan, {"serial", "pipelined"}));
@@ -36,6 +35,7 @@ BenchReport report_of(const BenchVerb& verb, const BenchOptions& options, const 
 
 int bench(const BenchVerb& verb, const Cli& cli) {
   check(verb);
+  OutputFile json(verb.json), svg(verb.svg);
   Context context(verb.common.device);
   BenchOptions options = verb.options;
   options.workers = verb.common.worker_count();
@@ -52,9 +52,9 @@ int bench(const BenchVerb& verb, const Cli& cli) {
         return make_pipeline(cli.workloads, verb.common.workload, each);
       },
       options);
+  json.write(bench_report_json(report));
+  svg.write(bench_svg(report));
   std::cout << bench_table(report);
-  if (!verb.json.empty()) write_file_atomically(verb.json, bench_report_json(report));
-  if (!verb.svg.empty()) write_file_atomically(verb.svg, bench_svg(report));
   if (cli.interrupted()) return kInterrupted;
   for (const BenchRow& row : report.rows)
     if (!row.error.empty()) return kFailed;
@@ -67,7 +67,7 @@ void add_bench(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<BenchVerb>();
   CLI::App* command =
       app.add_subcommand("bench", "Measures plans and each lane alone, over batch sizes");
-  verb->common.add_to(*command);
+  verb->common.add_to(*command, cli);
   command->add_option("--batch-sizes", verb->options.batch_sizes, "Comma-separated")
       ->delimiter(',')
       ->check(at_least(1))

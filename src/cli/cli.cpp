@@ -1,12 +1,15 @@
 #include "slipstream/cli.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 
 #include "cli/verbs.h"
+#include "run/message.h"
 
 namespace slipstream {
 namespace {
@@ -16,6 +19,30 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 void on_interrupt(int) {
   if (interrupts.fetch_add(1) > 0) std::_Exit(kInterrupted);
+}
+
+// A terminal that goes away may send several: no second one ends the program.
+void on_hangup(int) {
+  int none = 0;
+  interrupts.compare_exchange_strong(none, 1);
+}
+
+void handle_signals() {
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
+  if (std::signal(SIGHUP, on_hangup) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
+  std::signal(SIGPIPE, SIG_IGN);  // so that a write to a closed pipe fails instead
+}
+
+std::string name_of_program(int argc, char** argv) {
+  const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
+  return name.empty() ? "slipstream" : name;
+}
+
+bool offers_data(const std::vector<Workload>& workloads) {
+  const std::string name = built_in_workloads().front().name;
+  return std::any_of(workloads.begin(), workloads.end(),
+                     [&](const Workload& workload) { return workload.name == name; });
 }
 
 std::vector<std::string> names_of(const CLI::App& app, bool options) {
@@ -35,7 +62,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error, int argc,
   if (verbs.empty()) {
     for (int i = 1; i < argc; ++i)
       if (argv[i][0] != '-') return unknown_name("verb", argv[i], names_of(app, false));
-    return std::string(error.what()) + "; see slipstream --help";
+    return std::string(error.what()) + "; see " + app.get_name() + " --help";
   }
   const auto known = names_of(*verbs.front(), true);
   for (int i = 1; i < argc; ++i) {
@@ -44,41 +71,44 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error, int argc,
         std::find(known.begin(), known.end(), argument) == known.end())
       return unknown_name("option", argument, known);
   }
-  return std::string(error.what()) + "; see slipstream " + verbs.front()->get_name() + " --help";
+  return std::string(error.what()) + "; see " + app.get_name() + " " + verbs.front()->get_name() +
+         " --help";
 }
 
-int guarded(const Verb& verb) {
+int say(const Cli& cli, const std::string& message, ExitCode code) {
+  std::cerr << cli.program << ": " << message << "\n";
+  return code;
+}
+
+int guarded(const Cli& cli, const std::function<int()>& call) {
   try {
-    return verb();
+    return call();
   } catch (const Refused& e) {
-    std::cerr << "slipstream: " << e.what() << "\n";
-    return kRefused;
+    return say(cli, e.what(), kRefused);
   } catch (const std::exception& e) {
-    std::cerr << "slipstream: " << e.what() << "\n";
-    return kFailed;
+    return say(cli, message_of(e), kFailed);
   }
 }
 
 int parse_and_run(int argc, char** argv, Cli& cli) {
   CLI::App app("Trains on GPUs that do not wait: pipelined over streams, bit for bit as serial.",
-               "slipstream");
+               cli.program);
   app.set_version_flag("--version", "slipstream " + std::string(slipstream_version()) + " (" +
                                         std::string(slipstream_revision()) + ")");
   app.require_subcommand(1);
   Verb chosen;
   add_train(app, cli, chosen);
   add_bench(app, cli, chosen);
-  add_make_data(app, cli, chosen);
+  if (offers_data(cli.workloads)) add_make_data(app, cli, chosen);
   add_compare(app, cli, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    std::cerr << "slipstream: " << explain(app, e, argc, argv) << "\n";
-    return kRefused;
+    return say(cli, explain(app, e, argc, argv), kRefused);
   }
-  return guarded(chosen);
+  return guarded(cli, chosen);
 }
 
 }  // namespace
@@ -87,15 +117,12 @@ int cli_main(int argc, char** argv, std::vector<Workload> workloads) {
   // cuBLAS is deterministic only with a workspace of fixed size; read when its first handle is
   // made.
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
-  Cli cli{std::move(workloads), [] { return interrupts.load() > 0; }};
-  try {
-    return parse_and_run(argc, argv, cli);
-  } catch (const std::exception& e) {
-    std::cerr << "slipstream: " << e.what() << "\n";
-    return kFailed;
-  }
+  handle_signals();
+  Cli cli{name_of_program(argc, argv), std::move(workloads), [] { return interrupts.load() > 0; }};
+  const int code = guarded(cli, [&] { return parse_and_run(argc, argv, cli); });
+  if (std::cout.flush()) return code;
+  const int failed = say(cli, "standard output cannot be written", kFailed);
+  return code == kDone ? failed : code;
 }
 
 }  // namespace slipstream

@@ -2,11 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <thread>
 
 #include "cli/verbs.h"
 #include "slipstream/cuda.h"
+#include "slipstream/files.h"
 
 namespace slipstream {
 namespace {
@@ -23,21 +26,39 @@ std::optional<double> number_in(const std::string& text) {
   return value;
 }
 
+/// Whether `text` begins with a whole number that no type holds; the parser takes the largest.
+bool is_too_large(const std::string& text) {
+  errno = 0;
+  static_cast<void>(std::strtoull(text.c_str(), nullptr, 0));
+  return errno == ERANGE;
+}
+
 }  // namespace
 
 Check at_least(int least) {
   return [least](const std::string& text) {
-    const bool low = number_in(text).value_or(least) < least;
-    return low ? text + " is less than " + std::to_string(least) : "";
+    if (number_in(text).value_or(least) < least)
+      return text + " is less than " + std::to_string(least);
+    return is_too_large(text) ? text + " is too large" : "";
   };
 }
 
 std::string above_zero(const std::string& text) {
-  return number_in(text).value_or(1) > 0 ? "" : text + " is not above 0";
+  const double value = number_in(text).value_or(1);
+  return value > 0 && std::isfinite(value) ? "" : text + " is not above 0 and finite";
 }
 
-void CommonOptions::add_to(CLI::App& verb) {
-  verb.add_option("workload", workload, "Which workload: segmentation")->required();
+void refuse_same_file(const std::string& option, const std::string& path,
+                      const std::string& other_option, const std::string& other_path) {
+  if (path.empty() || other_path.empty() || !is_same_file(path, other_path)) return;
+  throw Refused(option + " and " + other_option + " name the same file, " + path +
+                ": one would replace the other");
+}
+
+void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
+  std::string known;
+  for (const Workload& each : cli.workloads) known += (known.empty() ? "" : ", ") + each.name;
+  verb.add_option("workload", workload, "Which workload: " + known)->required();
   verb.add_option("--data", options.data, "Folder of images/ and masks/, or \"synthetic\"")
       ->capture_default_str();
   verb.add_option("--device", device, "auto, cpu, cuda or cuda:N")->capture_default_str();

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <set>
 
 #include "cli/verbs.h"
 #include "slipstream/files.h"
@@ -10,9 +11,19 @@
 namespace slipstream {
 namespace {
 
-ComparisonRow row_of(const std::string& path) {
+std::string stem(const std::string& path) { return std::filesystem::path(path).stem().string(); }
+
+/// Files' names without folder and extension, unless that names two of them alike.
+std::vector<std::string> names_of(const std::vector<std::string>& paths) {
+  std::vector<std::string> names;
+  std::set<std::string> different;
+  for (const std::string& path : paths) different.insert(names.emplace_back(stem(path)));
+  return different.size() == paths.size() ? names : paths;
+}
+
+ComparisonRow row_of(const std::string& name, const std::string& path) {
   try {
-    return comparison_row(std::filesystem::path(path).stem().string(), read_text(path));
+    return comparison_row(name, read_text(path));
   } catch (const Error& error) {
     throw Refused("'" + path + "': " + error.what() + " (give reports that train --json wrote)");
   }
@@ -20,7 +31,8 @@ ComparisonRow row_of(const std::string& path) {
 
 int compare(const std::vector<std::string>& paths) {
   std::vector<ComparisonRow> rows;
-  for (const std::string& path : paths) rows.push_back(row_of(path));
+  const std::vector<std::string> names = names_of(paths);
+  for (std::size_t i = 0; i < paths.size(); ++i) rows.push_back(row_of(names[i], paths[i]));
   std::cout << comparison_table(rows);
   for (const ComparisonRow& row : rows)
     if (row.plan.numerics == rows.front().plan.numerics && row.digest != rows.front().digest &&

@@ -21,7 +21,8 @@ struct TrainOptions {
 };
 
 Plan read_plan(const std::string& path) {
-  if (!std::filesystem::exists(path))
+  std::error_code failed;
+  if (!std::filesystem::exists(path, failed))
     throw Refused(unknown_name("plan", path, {"auto", "serial", "pipelined"}) +
                   ", or a file that --plan-out wrote, but no such file is there");
   try {
@@ -66,9 +67,12 @@ AutoResult run_plan(Trainer& trainer, const TrainOptions& options, const std::op
   return run_auto(trainer, plan("serial"), plan("pipelined"), run);
 }
 
-void print_summary(const RunReport& report) {
+void print_summary(const RunReport& report, std::uint64_t steps) {
   const RunResult& result = report.result;
-  std::cout << result.steps << " steps, " << result.steps_per_second.value << " steps/s";
+  if (result.interrupted) std::cout << "interrupted after " << result.steps << " of ";
+  std::cout << steps << " steps";
+  if (result.steps_per_second.n > 0)
+    std::cout << ", " << result.steps_per_second.value << " steps/s (after warm-up)";
   if (!result.losses.empty())
     std::cout << ", loss " << result.losses.front() << " -> " << result.losses.back();
   std::cout << ", plan " << result.plan.schedule.mode << "\n";
@@ -82,9 +86,10 @@ void print_summary(const RunReport& report) {
 }
 
 int train(const TrainOptions& options, const Cli& cli) {
-  for (const std::string& path : {options.json, options.plan_out})
-    if (!path.empty()) check_writable(path);
+  refuse_same_file("--json", options.json, "--plan-out", options.plan_out);
+  OutputFile json(options.json), plan_out(options.plan_out);
   Context context(options.common.device);
+  Environment environment = environment_of(context);  // as it is before the run is part of it
   std::optional<Plan> file;
   if (options.plan != "auto" && !is_mode(options.plan))
     file = plan_from_file(options, context.kind());
@@ -106,13 +111,12 @@ int train(const TrainOptions& options, const Cli& cli) {
   AutoResult result = run_plan(trainer, options, file, run);
   line.finish();
 
-  RunReport report{environment_of(context), options.common.info(), std::move(result.run),
+  RunReport report{std::move(environment), options.common.info(), std::move(result.run),
                    use_of(meter.get()), std::nullopt};
   if (options.plan == "auto") report.auto_choice = std::move(result.choice);
-  print_summary(report);
-  if (!options.json.empty()) write_file_atomically(options.json, run_report_json(report));
-  if (!options.plan_out.empty())
-    write_file_atomically(options.plan_out, to_json(report.result.plan));
+  if (!options.json.empty()) json.write(run_report_json(report));
+  plan_out.write(to_json(report.result.plan));
+  print_summary(report, options.steps);
   return report.result.interrupted ? kInterrupted : kDone;
 }
 
@@ -121,7 +125,7 @@ int train(const TrainOptions& options, const Cli& cli) {
 void add_train(CLI::App& app, Cli& cli, Verb& chosen) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* verb = app.add_subcommand("train", "Trains a workload under a plan");
-  options->common.add_to(*verb);
+  options->common.add_to(*verb, cli);
   verb->add_option("--plan", options->plan,
                    "auto (measures, keeps the faster), serial, pipelined, or a JSON file")
       ->capture_default_str();

@@ -30,6 +30,7 @@ enum ExitCode : int {
 using Verb = std::function<int()>;
 
 struct Cli {
+  std::string program;  ///< what it was called as
   std::vector<Workload> workloads;
   std::function<bool()> interrupted;
 };
@@ -44,6 +45,10 @@ using Check = std::function<std::string(const std::string&)>;
 Check at_least(int least);
 std::string above_zero(const std::string& text);
 
+/// Throws Refused when the outputs of two options, neither of which need be given, are one file.
+void refuse_same_file(const std::string& option, const std::string& path,
+                      const std::string& other_option, const std::string& other_path);
+
 /// Options that `train` and `bench` share.
 struct CommonOptions {
   std::string workload;
@@ -53,7 +58,7 @@ struct CommonOptions {
   bool deterministic = false;
   unsigned workers = 0;
 
-  void add_to(CLI::App& verb);
+  void add_to(CLI::App& verb, const Cli& cli);
   /// With what the device makes of them.
   Plan::Numerics numerics(DeviceKind device) const;
   unsigned worker_count() const;

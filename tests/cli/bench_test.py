@@ -16,6 +16,10 @@ class BenchTest(ProgramTest):
                     says=["serial", "pipelined", "alone:copy"])
         report = read_json(json)
         self.assertEqual((report["schema"], report["version"]), ("slipstream.bench", 1))
+        self.assertNotIn("batch_size", report["workload"]["options"])
+        self.assertEqual(report["settings"], {"precision": "tf32", "deterministic": True,
+                                              "workers": 1, "steps": 8, "seconds": 0.2,
+                                              "repeats": 1})
         rows = {(row["batch_size"], row["plan"]): row for row in report["rows"]}
         plans = [plan for size, plan in rows if size == 2]
         self.assertEqual(plans[:3], ["serial", "pipelined", "alone:copy"])

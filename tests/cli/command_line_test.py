@@ -1,9 +1,10 @@
 """What is refused before any data is touched, and what --help and --version say."""
 
 import json
+import os
 import unittest
 
-from program import DONE, HAS_GPU, REFUSED, TINY, ProgramTest, read_json
+from program import DONE, FAILED, HAS_GPU, NO, REFUSED, TINY, ProgramTest, read_json, run
 
 VERBS = ["train", "bench", "make-data", "compare"]
 
@@ -56,6 +57,9 @@ class UnknownNameTest(ProgramTest):
         self.refuse("train", "segmentation", *TINY, "--plan", "pipelinde",
                     says=["unknown plan 'pipelinde'", "did you mean 'pipelined'?"])
 
+    def test_plan_with_a_name_that_no_file_can_have(self):
+        self.refuse("train", "segmentation", *TINY, "--plan", "x" * 300, says=["unknown plan 'x"])
+
     def test_plan_of_bench(self):
         self.refuse("bench", "segmentation", "--plans", "serail",
                     says=["unknown plan 'serail'", "did you mean 'serial'?"])
@@ -99,6 +103,14 @@ class BadValueTest(ProgramTest):
     def test_negative_seed(self):
         self.refuse("--seed", "-1", says=["--seed", "-1"])
 
+    def test_numbers_without_an_end(self):
+        for value in ("inf", "1e400", "nan"):
+            self.refuse("--lr", value, says=["--lr", value])
+
+    def test_whole_numbers_that_no_type_holds(self):
+        for option in ("--seed", "--steps"):
+            self.refuse(option, "18446744073709551616", says=[option, "is too large"])
+
     def test_an_option_given_twice(self):
         self.refuse("--seed", "1", "--seed", "2", says=["--seed"])
 
@@ -140,11 +152,48 @@ class OutputTest(ProgramTest):
         path = self.folder / "no" / "plot.svg"
         self.refuse("bench", "--svg", path, says=[f"cannot write {path}"])
 
+    def test_report_under_a_name_that_is_too_long(self):
+        self.refuse("train", "--json", self.folder / ("x" * 300), says=["File name too long"])
+
+    def test_report_through_a_link_into_a_missing_folder(self):
+        link = self.folder / "link.json"
+        link.symlink_to(self.folder / "no" / "run.json")
+        self.refuse("train", "--json", link, says=[f"cannot write {link}", "there is no folder"])
+
+    def test_report_into_a_pipe_that_nobody_reads(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        self.refuse("train", "--json", pipe, says=[f"cannot write {pipe}: nobody reads it"])
+
+    def test_two_outputs_into_one_file(self):
+        path = self.folder / "both"
+        says = ["name the same file", "both"]
+        self.refuse("train", "--json", path, "--plan-out", self.folder / "." / "both", says=says)
+        self.refuse("bench", "--json", path, "--svg", path, says=says)
+
     def test_data_over_a_file(self):
         file = self.folder / "file"
         file.write_text("")
         self.expect(REFUSED, "make-data", "segmentation", "--out", file, "--samples", "1",
                     says=[str(file)])
+
+
+class StandardOutputTest(ProgramTest):
+    def test_output_that_cannot_be_written_is_a_failure(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = run("--help", stdout=full)
+        self.assertEqual(done.returncode, FAILED)
+        self.assertIn("standard output cannot be written", done.stderr)
+
+    def test_a_reader_that_went_away_costs_no_report(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        json_path, plan_path = self.folder / "run.json", self.folder / "plan.json"
+        done = run("train", "segmentation", *TINY, "--steps", "2", "--json", json_path,
+                   "--plan-out", plan_path, stdout=writer)
+        os.close(writer)
+        self.assertEqual(done.returncode, FAILED, done.stderr)
+        self.assertEqual(read_json(json_path)["plan"], read_json(plan_path))
 
 
 class PlanFileTest(ProgramTest):
@@ -192,6 +241,24 @@ class CompareTest(ProgramTest):
         file = self.folder / "other.json"
         file.write_text("{}")
         self.expect(REFUSED, "compare", file, says=["not a report of a run", "other.json"])
+
+    def test_a_plan_instead_of_a_report(self):
+        plan, report = self.folder / "plan.json", self.folder / "run.json"
+        self.expect(DONE, "train", "segmentation", *TINY, "--steps", "1", "--json", report,
+                    "--plan-out", plan)
+        done = self.expect(REFUSED, "compare", report, plan,
+                           says=["plan.json", "it is a plan", "that train --json wrote"])
+        self.assertNotIn("json.exception", done.stderr)
+
+    def test_reports_of_one_name_are_told_apart(self):
+        paths = [self.folder / name / "run.json" for name in ("a", "b")]
+        for path, steps in zip(paths, ("1", "2")):
+            path.parent.mkdir()
+            self.expect(DONE, "train", "segmentation", *TINY, "--plan", "serial", "--steps", steps,
+                        "--json", path)
+        self.expect(NO, "compare", *paths,
+                    says=[f"{paths[0]}  serial", f"{paths[1]}  serial", "report  ",
+                          "not the same run: steps 1 and 2"])
 
 
 if __name__ == "__main__":

@@ -40,6 +40,14 @@ class ExampleTest(ProgramTest):
         self.expect(REFUSED, "train", "segmentation", *TINY, binary=EXAMPLE,
                     says=["unknown workload 'segmentation'", "known: quadrants"])
 
+    def test_help_and_messages_name_it_and_what_it_has(self):
+        name = os.path.basename(EXAMPLE)
+        helped = self.expect(DONE, "--help", binary=EXAMPLE, says=[f"Usage: {name}", "compare"])
+        self.assertNotIn("make-data", helped.stdout)
+        self.expect(DONE, "train", "--help", binary=EXAMPLE, says=["Which workload: quadrants"])
+        self.expect(REFUSED, "train", binary=EXAMPLE,
+                    says=[f"{name}: ", f"see {name} train --help"])
+
     def test_what_its_declaration_refuses(self):
         self.expect(REFUSED, "train", "quadrants", *TINY, "--data", "somewhere", binary=EXAMPLE,
                     says=["quadrants draws its own images"])

@@ -30,6 +30,19 @@ class InterruptTest(ProgramTest):
         self.assertEqual(code, INTERRUPTED)
         self.assertTrue(read_json(path)["interrupted"])
 
+    def test_a_terminal_that_goes_away_ends_training_with_its_report(self):
+        path = self.folder / "gone.json"
+        training = Running("train", "segmentation", *TINY, *FOR_EVER, "--json", path)
+        self.assertEqual(training.signal_once_under_way(signal.SIGHUP, signal.SIGHUP), INTERRUPTED)
+        self.assertTrue(read_json(path)["interrupted"])
+
+    def test_the_summary_says_how_far_it_came(self):
+        path = self.folder / "far.json"
+        training = Running("train", "segmentation", *TINY, *FOR_EVER, "--json", path)
+        training.signal_once_under_way(signal.SIGINT)
+        steps = read_json(path)["steps"]
+        self.assertIn(f"interrupted after {steps} of 100000000 steps", training.said)
+
     def test_an_interrupted_run_trained_what_a_shorter_one_trains(self):
         options = [*TINY, "--deterministic", "--plan", "pipelined"]
         path = self.folder / "early.json"
@@ -47,6 +60,20 @@ class InterruptTest(ProgramTest):
         self.assertEqual(training.signal_once_under_way(signal.SIGKILL), -signal.SIGKILL)
         self.assertEqual(path.read_text(), "old")
         self.assertEqual([str(file) for file in self.folder.glob(".slipstream-*")], [])
+
+
+class InterruptedDataTest(ProgramTest):
+    def test_make_data_ends_with_the_samples_it_has(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            out = self.folder / number.name
+            making = Running("make-data", "segmentation", "--out", out, "--samples", "100000")
+            code = making.signal_once_under_way(
+                number, is_under_way=lambda: (out / "masks" / "000000.png").exists())
+            self.assertEqual(code, INTERRUPTED)
+            made = len(list((out / "masks").iterdir()))
+            self.assertEqual(len(list((out / "images").iterdir())), made)
+            self.assertIn(f"interrupted after {made} of 100000: {made} images and masks",
+                          making.said)
 
 
 class InterruptedBenchTest(ProgramTest):

@@ -6,6 +6,7 @@ import pathlib
 import pty
 import subprocess
 import tempfile
+import time
 import unittest
 
 BINARY = os.environ["SLIPSTREAM_BINARY"]
@@ -15,10 +16,10 @@ TINY = ["--device", "cpu", "--image-size", "16"]
 DONE, FAILED, REFUSED, NO, INTERRUPTED = 0, 1, 2, 3, 130
 
 
-def run(*arguments, binary=BINARY, cwd=None):
+def run(*arguments, binary=BINARY, stdout=subprocess.PIPE):
     """Runs to the end; fails the test when it takes longer than five minutes."""
     command = [binary, *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=300)
 
 
 class Running:
@@ -26,19 +27,26 @@ class Running:
 
     def __init__(self, *arguments):
         self.terminal, other_end = pty.openpty()
-        self.process = subprocess.Popen([BINARY, *map(str, arguments)], stdout=subprocess.DEVNULL,
-                                        stderr=other_end)
+        self.process = subprocess.Popen([BINARY, *map(str, arguments)], stdout=subprocess.PIPE,
+                                        stderr=other_end, text=True)
+        self.said = ""  # on standard output, known at the end
         os.close(other_end)
 
-    def signal_once_under_way(self, number):
-        """Sends the signal after the first message; returns the exit code."""
+    def signal_once_under_way(self, *numbers, is_under_way=None):
+        """Sends the signals after the first message, or when asked for; returns the exit code."""
         try:
-            os.read(self.terminal, 1)
-            self.process.send_signal(number)
-            return self.process.wait(timeout=300)
+            if is_under_way is None:
+                os.read(self.terminal, 1)
+            while is_under_way is not None and not is_under_way():
+                time.sleep(0.01)
+            for number in numbers:
+                self.process.send_signal(number)
+            self.said, _ = self.process.communicate(timeout=300)
+            return self.process.returncode
         finally:
             self.process.kill()
             self.process.wait()
+            self.process.stdout.close()
             os.close(self.terminal)
 
 
