@@ -15,21 +15,23 @@ namespace slipstream {
 /// Scratch memory of one worker, reused from call to call.
 using Scratch = HostArray;
 
+// clang-format off
 /// An operation on the fields of one sample: a plain struct of parameters with these members. A
 /// user's own operation is any struct that has them.
-///   static constexpr std::string_view kName         its name in chains, reports and errors
-///   void validate() const                           throws Refused for parameters that make no
-///   sense bool touches(FieldKind) const                   false: fields of this kind pass
-///   unchanged FieldSpec output(const FieldSpec&) const        dtype and shape after it; throws
-///   Refused when
-///                                                   it cannot take such a field
-///   bool is_random() const                          whether draw() depends on its key
-///   Drawn draw(const RandomKey&, const Shape&) const  the parameters of one sample, as trivially
-///                                                   copyable data; Shape is that of the sample's
-///                                                   first image (or first touched field)
+///   static constexpr std::string_view kName     its name in chains, reports and errors
+///   void validate() const                       throws Refused for parameters that make no sense
+///   bool touches(FieldKind) const               false: fields of this kind pass unchanged
+///   FieldSpec output(const FieldSpec&) const    dtype and shape after it; throws Refused when it
+///                                               cannot take such a field
+///   bool is_random() const                      whether draw() depends on its key
+///   Drawn draw(const RandomKey&, const Shape&) const
+///                                               the parameters of one sample, as trivially copyable
+///                                               data; Shape is that of the sample's first image (or
+///                                               first touched field)
 ///   void apply(const Drawn&, FieldKind, ConstArray in, MutableArray out, Scratch&) const
-///                                                   the CPU form; `out` has output()'s shape for
-///                                                   `in`; must write all of it; thread-safe
+///                                               the CPU form; `out` has output()'s shape for `in`;
+///                                               must write all of it; thread-safe
+// clang-format on
 template <typename T>
 concept Operation = std::copyable<T> &&
     requires(const T& op, FieldKind kind, const FieldSpec& spec, const RandomKey& key,
