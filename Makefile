@@ -1,7 +1,8 @@
 .PHONY: build release test demo format clean setup
 
-build: setup  ## build/slipstream, for the GPU at hand
-	. build/env.sh && cmake --preset release >build/configure.log && cmake --build build
+build: setup  ## build/slipstream and the example, for the GPU at hand
+	. build/env.sh && cmake --preset release >build/configure.log && \
+	    cmake --build build --target slipstream_main custom_pipeline
 
 release: setup  ## build/dist/slipstream, for all GPUs from sm_75 to sm_120
 	. build/env.sh && cmake --preset dist && cmake --build build/dist

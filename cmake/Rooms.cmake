@@ -8,6 +8,7 @@ function(slipstream_room name)
   add_library(${target} STATIC ${room_SOURCES})
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:slipstream_flags>)
   add_library(slipstream::${name} ALIAS ${target})
+  target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include)
   # Headers between rooms: #include "room/header.h".
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src)
@@ -29,7 +30,10 @@ function(slipstream_test name)
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
   target_link_libraries(${name} PRIVATE slipstream_flags ${test_LIBS} GTest::gmock GTest::gtest_main)
   string(REPLACE ";" "\\;" labels "${test_LABELS}")
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    TEST_PREFIX "${test_PREFIX}"
+  set(prefix "")
+  if(test_PREFIX)
+    set(prefix TEST_PREFIX ${test_PREFIX})
+  endif()
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 ${prefix}
     PROPERTIES LABELS "${labels}" TIMEOUT ${test_TIMEOUT} RUN_SERIAL "${test_ALONE}")
 endfunction()

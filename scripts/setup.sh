@@ -18,8 +18,6 @@ have() { command -v "$1" >/dev/null; }
 headers() {
   cat <<'LIST'
 nlohmann-json3-dev nlohmann/json.hpp
-libspdlog-dev spdlog/spdlog.h
-libfmt-dev fmt/format.h
 libcli11-dev CLI/CLI.hpp
 libjpeg-dev jpeglib.h
 libpng-dev png.h

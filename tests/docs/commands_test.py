@@ -22,7 +22,8 @@ SKIPPED = 77  # as CMakeLists.txt tells CTest
 NOT_RUN = [
     "make build", "make demo", "make release", "make test", "scripts/test.sh tsan",
     "scripts/test.sh format", ". build/env.sh", "cmake --preset release", "cmake --build build",
-    "ctest --test-dir build -L cpu",
+    "ctest --test-dir build -L cpu", "slipstream/scripts/setup.sh", ". slipstream/build/env.sh",
+    "cmake -G Ninja -B build",
 ]
 
 
@@ -37,6 +38,14 @@ def commands_of(page):
         lines = block.replace("\\\n", " ").splitlines()
         commands += [re.sub(r"\s+", " ", re.sub(r"\s#.*", "", line)).strip() for line in lines]
     return [command for command in commands if command]
+
+
+def is_ignored(name):
+    """Whether git leaves alone what a command made in the root; None where there is no git."""
+    if not (SOURCE / ".git").exists():
+        return None
+    done = subprocess.run(["git", "-C", SOURCE, "check-ignore", "--no-index", "-q", name])
+    return {0: True, 1: False}.get(done.returncode)
 
 
 def label_of(command):
@@ -62,6 +71,10 @@ class CommandsTest(unittest.TestCase):
                     with self.subTest(page=page.name, command=command):
                         done = run_in(folder, command)
                         self.assertEqual(done.returncode, 0, done.stdout)
+                for made in os.listdir(folder):
+                    with self.subTest(page=page.name, made=made):
+                        name = made + "/" if os.path.isdir(f"{folder}/{made}") else made
+                        self.assertIsNot(is_ignored(name), False)
 
     def test_what_is_not_run_is_still_shown(self):
         shown = {command for page in pages() for command in commands_of(page)}
