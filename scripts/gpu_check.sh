@@ -28,6 +28,7 @@ sanitize() { # sanitize TOOL BINARY [argument]...
   log=$raw/$1-$(basename "$2").log
   compute-sanitizer --tool "$1" --error-exitcode 86 "${api_errors[@]}" "${@:2}" >"$log" 2>&1 ||
     { tail -40 "$log"; echo "FAILED: $*"; return 1; }
+  ! grep -q '^\[=*\] 0 tests from .* ran' "$log" || { echo "FAILED: no test ran: $*"; return 1; }
   echo "$1 $(basename "$2"): $(tail -1 "$log")"
 }
 

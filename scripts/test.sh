@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All tests:  scripts/test.sh        or some:  scripts/test.sh [release|tsan|asan|asan_torch|clang|tidy|style|fuzz]...
+# All tests:  scripts/test.sh        or some:  scripts/test.sh [release|tsan|asan|clang|tidy|style|fuzz]...
 # scripts/test.sh format rewrites the sources by .clang-format.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -41,18 +41,12 @@ tsan() {
   TSAN_OPTIONS=second_deadlock_stack=1 run_ctest build/tsan -LE slow
 }
 
-asan_in() { # asan_in FOLDER [CMake option]...
-  mkdir -p "$1"
-  cmake --preset asan -B "$@" >"$1/configure.log" 2>&1 || { cat "$1/configure.log"; return 1; }
-  cmake --build "$1"
+asan() {
+  build asan build/asan
   # protect_shadow_gap: CUDA maps memory there.
   ASAN_OPTIONS=protect_shadow_gap=0 UBSAN_OPTIONS=print_stacktrace=1 \
-    run_ctest "$1" -LE 'slow|gpu'
+    run_ctest build/asan -LE 'slow|gpu'
 }
-
-asan() { asan_in build/asan -DSLIPSTREAM_TORCH=OFF; }  # the rooms without Torch
-
-asan_torch() { asan_in build/asan_torch; }  # everything; not among the default phases: it is slow
 
 # The rooms without Torch: clang's thread-safety analysis and another compiler's warnings.
 clang() {
