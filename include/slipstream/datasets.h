@@ -69,4 +69,66 @@ struct TarShardOptions {
 std::shared_ptr<const Dataset> tar_shards(const std::vector<std::filesystem::path>& shards,
                                           const TarShardOptions& options = {});
 
+/// One field of all samples, in memory.
+struct ArrayField {
+  std::string name;
+  FieldKind kind = FieldKind::other;
+  HostArray values;          ///< samples outermost
+  std::int64_t classes = 0;  ///< as FieldSpec::classes
+};
+
+/// One field of all samples, in a file.
+struct NpyField {
+  std::string name;
+  FieldKind kind = FieldKind::other;
+  std::filesystem::path file;
+  std::int64_t classes = 0;
+};
+
+/// Arrays in memory: images (u8, N x height x width x channels), masks (u8, i32 or i64, N x height
+/// x width), labels (the same, N), others of any kind (N x up to three dimensions). Throws Refused
+/// for other forms, fields of different N, of one name, or none: all problems at once.
+std::shared_ptr<const Dataset> in_memory(std::vector<ArrayField> fields);
+
+/// The same of .npy files (versions 1 to 3; little-endian u1, i4, i8 and f4, C order), which stay
+/// open and are read where needed. Throws Refused as in_memory() does and, naming the file and
+/// what to do, for another type, byte order or Fortran order, and a file that is shorter or longer
+/// than its header says. read() throws Error for a file that was replaced, changed or shortened
+/// since.
+std::shared_ptr<const Dataset> npy_maps(const std::vector<NpyField>& fields);
+
+/// All samples of `parts`, one data set after the other. Their fields must be alike in name, kind,
+/// type, classes and number of dimensions (Refused otherwise); dimensions that differ become -1.
+/// Encoded fields are decoded by the first part: all parts must decode alike, as those of this
+/// header do.
+std::shared_ptr<const Dataset> concatenated(std::vector<std::shared_ptr<const Dataset>> parts);
+
+/// Samples `indices` of `dataset`, in that order; one may come several times. Throws Refused for
+/// an index that is not in the data set.
+std::shared_ptr<const Dataset> subset(std::shared_ptr<const Dataset> dataset,
+                                      std::vector<std::size_t> indices);
+std::shared_ptr<const LabelledDataset> subset(std::shared_ptr<const LabelledDataset> dataset,
+                                              std::vector<std::size_t> indices);
+
+/// What a step costs on top of what it does, once a sample: all of these, one after the other.
+struct SyntheticCost {
+  double sleep_s = 0;            ///< waiting, as for slow storage
+  double cpu_s = 0;              ///< CPU time of the calling thread
+  std::size_t memory_bytes = 0;  ///< read from a buffer larger than caches: memory traffic
+  bool lock = false;             ///< held meanwhile: one for all threads and both steps
+};
+
+struct SyntheticCosts {
+  SyntheticCost read = {};
+  SyntheticCost decode = {};
+};
+
+/// `dataset` with known costs, to find out whether a diagnosis finds them. The values stay the
+/// same. With a cost of decoding, the first field counts as encoded in every sample, so that the
+/// step takes place; an encoded first field must then not be u8 of one dimension once decoded. With
+/// memory_bytes, a buffer of 256 MiB is taken. Throws Refused for costs that are negative or over
+/// an hour.
+std::shared_ptr<const Dataset> with_cost(std::shared_ptr<const Dataset> dataset,
+                                         const SyntheticCosts& costs);
+
 }  // namespace slipstream

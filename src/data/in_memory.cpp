@@ -1,0 +1,53 @@
+#include <utility>
+
+#include "data/array_form.h"
+#include "data/slab_layout.h"
+#include "slipstream/datasets.h"
+#include "slipstream/error.h"
+
+namespace slipstream {
+namespace {
+
+class InMemory final : public Dataset {
+ public:
+  InMemory(std::vector<ArrayField> arrays, std::vector<FieldSpec> specs)
+      : arrays_(std::move(arrays)),
+        specs_(std::move(specs)),
+        size_(static_cast<std::size_t>(arrays_.front().values.view().shape[0])) {}
+
+  std::size_t size() const override { return size_; }
+  std::vector<FieldSpec> fields() const override { return specs_; }
+
+  void read(std::size_t index, Sample& out) const override {
+    ensure(index < size_, "a sample's index is below the size of its data set");
+    out.fields.resize(arrays_.size());
+    for (std::size_t i = 0; i < arrays_.size(); ++i) {
+      ConstArray row{arrays_[i].values.view().data, specs_[i].dtype, specs_[i].shape};
+      if (row.data != nullptr) row.data += index * row.bytes();
+      out.fields[i].array.assign(row);
+      out.fields[i].encoded = false;
+    }
+  }
+
+ private:
+  std::vector<ArrayField> arrays_;
+  std::vector<FieldSpec> specs_;
+  std::size_t size_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Dataset> in_memory(std::vector<ArrayField> fields) {
+  std::vector<ArrayForm> forms;
+  for (const ArrayField& field : fields) {
+    const ConstArray values = field.values.view();
+    forms.push_back({field.name, field.kind, field.classes, values.dtype, values.shape,
+                     "field '" + field.name + "'"});
+  }
+  std::vector<std::string> problems;
+  std::vector<FieldSpec> specs = sample_specs(forms, problems);
+  refuse(problems);
+  return std::make_shared<InMemory>(std::move(fields), std::move(specs));
+}
+
+}  // namespace slipstream

@@ -1,0 +1,100 @@
+#include <algorithm>
+#include <utility>
+
+#include "data/array_form.h"
+#include "data/npy_header.h"
+#include "data/slab_layout.h"
+#include "data/stamped_file.h"
+#include "slipstream/datasets.h"
+#include "slipstream/error.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Read rather than mapped: a mapped file that is shortened ends the process, and the values are
+/// copied either way.
+struct Column {
+  fs::path path;
+  std::unique_ptr<const StampedFile> file;
+  std::uint64_t data_at = 0;
+  NpyForm form;
+};
+
+class NpyMaps final : public Dataset {
+ public:
+  NpyMaps(std::vector<Column> columns, std::vector<FieldSpec> specs)
+      : columns_(std::move(columns)),
+        specs_(std::move(specs)),
+        size_(static_cast<std::size_t>(columns_.front().form.shape[0])) {}
+
+  std::size_t size() const override { return size_; }
+  std::vector<FieldSpec> fields() const override { return specs_; }
+  std::string name(std::size_t index) const override {
+    return columns_.front().path.string() + "[" + std::to_string(index) + "]";
+  }
+
+  void read(std::size_t index, Sample& out) const override {
+    ensure(index < size_, "a sample's index is below the size of its data set");
+    out.fields.resize(columns_.size());
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      const MutableArray to = out.fields[i].array.reset(specs_[i].dtype, specs_[i].shape);
+      out.fields[i].encoded = false;
+      columns_[i].file->read(columns_[i].data_at + index * to.bytes(), {to.data, to.bytes()});
+    }
+  }
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<FieldSpec> specs_;
+  std::size_t size_;
+};
+
+Column open(const fs::path& path) {
+  Column column;
+  column.path = path;
+  column.file = std::make_unique<StampedFile>(path);
+  const std::uint64_t bytes = column.file->size();
+  std::vector<std::byte> start(std::min<std::uint64_t>(kMaxNpyHeader, bytes));
+  column.file->read(0, start);
+  try {
+    const NpyHeader header = parse_npy_header(start);
+    column.form = form_of(header);
+    column.data_at = header.data_at;
+    const std::uint64_t expected =
+        header.data_at + column.form.shape.elements() * size_bytes(column.form.dtype);
+    if (bytes != expected) {
+      throw Error("it has " + std::to_string(bytes) + " bytes, but its header says " +
+                  std::to_string(expected) + (bytes < expected ? ": it was cut short" : "") +
+                  "; copy or save it again, one array a file");
+    }
+  } catch (const Error& error) {
+    throw Error("'" + path.string() + "': " + error.what());
+  }
+  return column;
+}
+
+}  // namespace
+
+std::shared_ptr<const Dataset> npy_maps(const std::vector<NpyField>& fields) {
+  std::vector<Column> columns;
+  std::vector<ArrayForm> forms;
+  std::vector<std::string> problems;
+  for (const NpyField& field : fields) {
+    try {
+      columns.push_back(open(field.file));
+      const NpyForm& form = columns.back().form;
+      forms.push_back({field.name, field.kind, field.classes, form.dtype, form.shape,
+                       "'" + field.file.string() + "'"});
+    } catch (const Error& error) {
+      problems.emplace_back(error.what());
+    }
+  }
+  std::vector<FieldSpec> specs;
+  if (!forms.empty() || fields.empty()) specs = sample_specs(forms, problems);
+  refuse(problems);
+  return std::make_shared<NpyMaps>(std::move(columns), std::move(specs));
+}
+
+}  // namespace slipstream

@@ -1,0 +1,62 @@
+#include <utility>
+
+#include "slipstream/datasets.h"
+#include "slipstream/error.h"
+
+namespace slipstream {
+namespace {
+
+/// Base: Dataset or LabelledDataset.
+template <typename Base>
+class Subset : public Base {
+ public:
+  Subset(std::shared_ptr<const Base> dataset, std::vector<std::size_t> indices)
+      : dataset_(std::move(dataset)), indices_(std::move(indices)) {
+    if (dataset_ == nullptr) throw Refused("the data set to take a subset of is null");
+    for (const std::size_t index : indices_) {
+      if (index < dataset_->size()) continue;
+      throw Refused("a subset takes sample " + std::to_string(index) + ", but the data set has " +
+                    std::to_string(dataset_->size()) + ", counted from 0");
+    }
+  }
+
+  std::size_t size() const override { return indices_.size(); }
+  std::vector<FieldSpec> fields() const override { return dataset_->fields(); }
+  void read(std::size_t index, Sample& out) const override {
+    dataset_->read(indices_.at(index), out);
+  }
+  void decode(const FieldSpec& spec, const DecodeOptions& options, Field& field,
+              HostArray& spare) const override {
+    dataset_->decode(spec, options, field, spare);
+  }
+  std::string name(std::size_t index) const override { return dataset_->name(indices_.at(index)); }
+
+ protected:
+  const Base& dataset() const { return *dataset_; }
+  std::size_t index_of(std::size_t index) const { return indices_.at(index); }
+
+ private:
+  std::shared_ptr<const Base> dataset_;
+  std::vector<std::size_t> indices_;
+};
+
+class LabelledSubset final : public Subset<LabelledDataset> {
+ public:
+  using Subset::Subset;
+  const std::vector<std::string>& class_names() const override { return dataset().class_names(); }
+  std::int64_t label(std::size_t index) const override { return dataset().label(index_of(index)); }
+};
+
+}  // namespace
+
+std::shared_ptr<const Dataset> subset(std::shared_ptr<const Dataset> dataset,
+                                      std::vector<std::size_t> indices) {
+  return std::make_shared<Subset<Dataset>>(std::move(dataset), std::move(indices));
+}
+
+std::shared_ptr<const LabelledDataset> subset(std::shared_ptr<const LabelledDataset> dataset,
+                                              std::vector<std::size_t> indices) {
+  return std::make_shared<LabelledSubset>(std::move(dataset), std::move(indices));
+}
+
+}  // namespace slipstream
