@@ -131,4 +131,9 @@ struct SyntheticCosts {
 std::shared_ptr<const Dataset> with_cost(std::shared_ptr<const Dataset> dataset,
                                          const SyntheticCosts& costs);
 
+/// The data set that `path` looks like: a folder of images/ and masks/ (of up to 256 classes), a
+/// .tar shard or a folder of them, else a folder of class folders. Throws Refused for anything
+/// else, and what the function for that kind of data set throws.
+std::shared_ptr<const Dataset> open_dataset(const std::filesystem::path& path);
+
 }  // namespace slipstream

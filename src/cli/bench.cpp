@@ -38,7 +38,9 @@ int bench(const BenchVerb& verb, const Cli& cli) {
   OutputFile json(verb.json), svg(verb.svg);
   Context context(verb.common.device);
   BenchOptions options = verb.options;
-  options.workers = verb.common.worker_count();
+  options.workers = verb.common.worker_count([&] {
+    return make_pipeline(cli.workloads, verb.common.workload, verb.common.options);
+  });
   options.numerics = verb.common.numerics(context.kind());
   options.stop = cli.interrupted;
   options.say = [](const std::string& line) { std::cerr << line << "\n"; };
@@ -68,6 +70,8 @@ void add_bench(CLI::App& app, Cli& cli, Verb& chosen) {
   CLI::App* command =
       app.add_subcommand("bench", "Measures plans and each lane alone, over batch sizes");
   verb->common.add_to(*command, cli);
+  command->get_option("workload")->required(false);
+  add_bench_loader(*command, cli, chosen);
   command->add_option("--batch-sizes", verb->options.batch_sizes, "Comma-separated")
       ->delimiter(',')
       ->check(at_least(1))
@@ -90,7 +94,11 @@ void add_bench(CLI::App& app, Cli& cli, Verb& chosen) {
       ->capture_default_str();
   command->add_option("--json", verb->json, "Writes the report to this file");
   command->add_option("--svg", verb->svg, "Writes plots to this file");
-  command->callback([=, &cli, &chosen] { chosen = [verb, &cli] { return bench(*verb, cli); }; });
+  command->callback([=, &cli, &chosen] {
+    if (command->got_subcommand("loader")) return;
+    if (verb->common.workload.empty()) throw CLI::RequiredError("workload (or loader)");
+    chosen = [verb, &cli] { return bench(*verb, cli); };
+  });
 }
 
 }  // namespace slipstream

@@ -10,11 +10,14 @@
 #include "cli/verbs.h"
 #include "slipstream/cuda.h"
 #include "slipstream/files.h"
+#include "slipstream/loader_bench.h"
 
 namespace slipstream {
 namespace {
 
 constexpr unsigned kMostDefaultWorkers = 8;
+constexpr double kMostWorkers = 4096;
+constexpr double kSecondsOfATry = 0.2;
 
 unsigned cores() { return std::max(1U, std::thread::hardware_concurrency()); }
 
@@ -62,8 +65,13 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
   verb.add_option("--data", options.data, "Folder of images/ and masks/, or \"synthetic\"")
       ->capture_default_str();
   verb.add_option("--device", device, "auto, cpu, cuda or cuda:N")->capture_default_str();
-  verb.add_option("--workers", workers, "Loader threads (default: the cores, at most 8)")
-      ->check(at_least(1));
+  verb.add_option("--workers", workers,
+                  "Loader threads, or auto: as many as help (default: the cores, at most 8)")
+      ->check([](const std::string& text) {
+        const double number = number_in(text).value_or(0);
+        const bool is_count = number >= 1 && number == std::floor(number) && number <= kMostWorkers;
+        return text == "auto" || is_count ? "" : text + " is neither auto nor a number from 1 to 4096";
+      });
   verb.add_option("--image-size", options.image_size, "Height and width, a power of two")
       ->check(at_least(1))
       ->capture_default_str();
@@ -88,8 +96,20 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
       ->capture_default_str();
 }
 
-unsigned CommonOptions::worker_count() const {
-  return workers > 0 ? workers : std::min(kMostDefaultWorkers, cores());
+unsigned CommonOptions::worker_count(const std::function<Pipeline()>& make) const {
+  if (workers.empty()) return std::min(kMostDefaultWorkers, cores());
+  if (workers != "auto") return static_cast<unsigned>(std::stoul(workers));
+  const Pipeline pipeline = make();
+  LoaderOptions loader;
+  loader.batch_size = pipeline.options().batch_size;
+  loader.seed = pipeline.options().seed;
+  loader.shuffle = pipeline.options().shuffle;
+  loader.decode = pipeline.options().decode;
+  loader.on_bad_sample = pipeline.options().on_bad_sample;
+  LoaderBenchOptions tries;
+  tries.workers = workers_to_try(cores());
+  tries.seconds = kSecondsOfATry;
+  return fewest_workers(measure_loader(pipeline.dataset(), pipeline.transforms(), loader, tries));
 }
 
 Plan::Numerics CommonOptions::numerics(DeviceKind kind) const {

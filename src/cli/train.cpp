@@ -37,7 +37,6 @@ bool is_mode(const std::string& plan) { return plan == "serial" || plan == "pipe
 Plan plan_from_file(const TrainOptions& options, DeviceKind device) {
   Plan plan = read_plan(options.plan);
   if (options.given_precision) plan.numerics.precision = precision_named(options.common.precision);
-  if (options.given_workers) plan.schedule.workers = options.common.worker_count();
   if (options.common.deterministic || device == DeviceKind::cpu) {
     plan.numerics.deterministic = true;
     plan.numerics.autotune = false;
@@ -55,12 +54,11 @@ std::optional<GpuUseInfo> use_of(cuda::GpuMeter* meter) {
   return GpuUseInfo{share(use.sm_activity), share(use.dram_use), share(use.coarse), use.note};
 }
 
-AutoResult run_plan(Trainer& trainer, const TrainOptions& options, const std::optional<Plan>& file,
-                    const RunOptions& run) {
+AutoResult run_plan(Trainer& trainer, const TrainOptions& options, unsigned workers,
+                    const std::optional<Plan>& file, const RunOptions& run) {
   const auto steps = trainer.pipeline().device_steps();
   const auto plan = [&](const std::string& mode) {
-    return make_plan(mode, steps, trainer.context().kind(), options.common.worker_count(),
-                     trainer.numerics());
+    return make_plan(mode, steps, trainer.context().kind(), workers, trainer.numerics());
   };
   if (file) return {{}, trainer.run(*file, run)};
   if (is_mode(options.plan)) return {{}, trainer.run(plan(options.plan), run)};
@@ -79,8 +77,8 @@ void print_summary(const RunReport& report, std::uint64_t steps) {
   if (report.auto_choice)
     std::cout << "kept " << report.auto_choice->kept << ": " << report.auto_choice->reason << "\n";
   if (!result.skipped.samples.empty())
-    std::cout << "skipped " << result.skipped.samples.size() << " bad samples, the first: "
-              << result.skipped.samples.front().message << "\n";
+    std::cout << "skipped " << result.skipped.samples.size()
+              << " bad samples, the first: " << result.skipped.samples.front().message << "\n";
   for (const std::string& warning : report.environment.warnings)
     std::cout << "warning: " << warning << "\n";
 }
@@ -94,6 +92,9 @@ int train(const TrainOptions& options, const Cli& cli) {
   if (options.plan != "auto" && !is_mode(options.plan))
     file = plan_from_file(options, context.kind());
   Pipeline pipeline = make_pipeline(cli.workloads, options.common.workload, options.common.options);
+  const bool planned = file && !options.given_workers;
+  const unsigned workers = planned ? file->schedule.workers : options.common.worker_count([&] { return pipeline; });
+  if (file) file->schedule.workers = workers;
   if (file) validate(*file, pipeline.device_steps(), context.kind());
   Trainer trainer(std::move(pipeline), context,
                   file ? file->numerics : options.common.numerics(context.kind()));
@@ -108,7 +109,7 @@ int train(const TrainOptions& options, const Cli& cli) {
     meter = std::make_unique<cuda::GpuMeter>(context.device().index());
     meter->start();
   }
-  AutoResult result = run_plan(trainer, options, file, run);
+  AutoResult result = run_plan(trainer, options, workers, file, run);
   line.finish();
 
   RunReport report{std::move(environment), options.common.info(), std::move(result.run),

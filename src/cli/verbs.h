@@ -38,6 +38,8 @@ struct Cli {
 void add_train(CLI::App& app, Cli& cli, Verb& chosen);
 void add_bench(CLI::App& app, Cli& cli, Verb& chosen);
 void add_make_data(CLI::App& app, Cli& cli, Verb& chosen);
+void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen);
+void add_inspect(CLI::App& app, Cli& cli, Verb& chosen);
 void add_compare(CLI::App& app, Cli& cli, Verb& chosen);
 
 /// What an option's value must be: returns what is wrong with it, "" when nothing is.
@@ -56,12 +58,13 @@ struct CommonOptions {
   std::string device = "auto";
   std::string precision = "tf32";
   bool deterministic = false;
-  unsigned workers = 0;
+  std::string workers;  ///< "", a number or "auto"
 
   void add_to(CLI::App& verb, const Cli& cli);
   /// With what the device makes of them.
   Plan::Numerics numerics(DeviceKind device) const;
-  unsigned worker_count() const;
+  /// "auto" measures the loader of make() alone and takes the fewest workers that are enough.
+  unsigned worker_count(const std::function<Pipeline()>& make) const;
   WorkloadInfo info() const;
 };
 

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "slipstream/environment.h"
+#include "slipstream/loader_bench.h"
+
+namespace slipstream {
+
+/// What `bench loader` measured.
+struct LoaderReport {
+  Environment environment;
+  std::string data;
+  std::size_t batch_size = 0;
+  std::int64_t image_size = 0;
+  std::vector<LoaderRate> rates;
+};
+
+/// docs/run-report.md describes it.
+std::string loader_report_json(const LoaderReport& report);
+
+/// A row for each number of workers: rate, speed-up and share of perfect scaling against the fewest
+/// workers measured, and each host step's time a sample; then how many workers are enough.
+std::string loader_table(const LoaderReport& report);
+
+}  // namespace slipstream

@@ -1,0 +1,62 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "cli/verbs.h"
+#include "slipstream/datasets.h"
+#include "slipstream/files.h"
+#include "slipstream/loader_report.h"
+#include "slipstream/resize.h"
+
+namespace slipstream {
+namespace {
+
+struct LoaderVerb {
+  std::string data, json;
+  std::int64_t image_size = 256;
+  LoaderOptions loader{.batch_size = 32};
+  LoaderBenchOptions options;
+};
+
+int bench_loader(const LoaderVerb& verb, const Cli& cli) {
+  OutputFile json(verb.json);
+  LoaderReport report{
+      probe_environment("", std::nullopt), verb.data, verb.loader.batch_size, verb.image_size, {}};
+  LoaderBenchOptions options = verb.options;
+  options.stop = cli.interrupted;
+  const std::vector<NamedOp> transforms = {{"resize", Resize{verb.image_size, verb.image_size}}};
+  report.rates = measure_loader(open_dataset(verb.data), transforms, verb.loader, options);
+  if (!verb.json.empty()) json.write(loader_report_json(report));
+  std::cout << loader_table(report);
+  return cli.interrupted() ? kInterrupted : kDone;
+}
+
+}  // namespace
+
+void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen) {
+  auto verb = std::make_shared<LoaderVerb>();
+  CLI::App* command = bench.add_subcommand(
+      "loader", "Measures the loader alone: its rate by number of workers, and each host step");
+  command->add_option("--data", verb->data, "Folder or .tar shard")->required();
+  command->add_option("--workers", verb->options.workers, "Comma-separated")
+      ->delimiter(',')
+      ->check(at_least(1))
+      ->capture_default_str();
+  command->add_option("--batch-size", verb->loader.batch_size, "Samples a batch")
+      ->check(at_least(1))
+      ->capture_default_str();
+  command->add_option("--image-size", verb->image_size, "Height and width after the resize")
+      ->check(at_least(1))
+      ->capture_default_str();
+  command->add_option("--seconds", verb->options.seconds, "Time of each measurement, at most")
+      ->check(above_zero)
+      ->capture_default_str();
+  command->add_option("--repeats", verb->options.repeats, "Rounds in which all take turns")
+      ->check(at_least(1))
+      ->capture_default_str();
+  command->add_option("--json", verb->json, "Writes the report to this file");
+  command->callback(
+      [=, &cli, &chosen] { chosen = [verb, &cli] { return bench_loader(*verb, cli); }; });
+}
+
+}  // namespace slipstream

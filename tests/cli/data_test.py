@@ -1,0 +1,86 @@
+"""Data sets on the command line: inspect, bench loader, class folders, bad samples, workers."""
+
+import shutil
+import unittest
+
+from program import DONE, FAILED, NO, REFUSED, TINY, ProgramTest, make_data, read_json
+
+
+class DataTest(ProgramTest):
+    """A folder of images and masks, the same images as two classes, and these with a bad file."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.scenes = make_data(cls.folder / "scenes", samples=12)
+        cls.classes = cls.folder / "of classes"
+        images = sorted((cls.scenes / "images").iterdir())
+        for index, image in enumerate(images):
+            folder = cls.classes / ("cat", "d\u00f6g")[index % 2]
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copy(image, folder)
+        cls.damaged = cls.folder / "damaged"
+        shutil.copytree(cls.classes, cls.damaged)
+        (cls.damaged / "cat" / "a.jpg").write_bytes(images[0].read_bytes()[:200])
+
+    def classify(self, name, data, *arguments):
+        return self.train(name, *TINY, "--data", data, "--batch-size", "4", "--steps", "8",
+                          *arguments, workload="classification")
+
+    def test_inspect(self):
+        sheet = self.folder / "sheet.png"
+        self.expect(DONE, "inspect", self.scenes, "--contact-sheet", sheet,
+                    says=["12 samples, 0 damaged", "12 JPEG", "12 PNG"])
+        self.assertTrue(sheet.read_bytes().startswith(b"\x89PNG"))
+        self.expect(DONE, "inspect", self.classes, says=["0: 6 1: 6"])
+        self.expect(NO, "inspect", self.damaged, says=["1 damaged", "a.jpg"])
+        self.expect(REFUSED, "inspect", self.folder / "none", says=["no file or folder"])
+        self.expect(REFUSED, "inspect", sheet, says=["is no data set"])
+
+    def test_bench_loader(self):
+        report = self.folder / "loader.json"
+        self.expect(DONE, "bench", "loader", "--data", self.classes, "--workers", "1,2",
+                    "--batch-size", "4", "--image-size", "16", "--seconds", "0.01", "--repeats",
+                    "2", "--json", report, says=["samples/s", "enough"])
+        told = read_json(report)
+        self.assertEqual(told["schema"], "slipstream.loader_bench")
+        self.assertEqual([rate["workers"] for rate in told["rates"]], [1, 2])
+        self.assertIn(told["enough_workers"], (1, 2))
+        steps = [step["name"] for step in told["rates"][0]["steps"]]
+        self.assertEqual(steps, ["read", "decode", "resize", "collate"])
+        self.expect(FAILED, "bench", "loader", "--data", self.damaged, "--batch-size", "13",
+                    says=["a.jpg"])
+        self.expect(REFUSED, "bench", "loader", "--data", self.classes, "--batch-size", "13",
+                    says=["13"])
+        self.expect(REFUSED, "bench", says=["workload (or loader)"])
+
+    def test_classes_train_alike_in_every_plan(self):
+        reports = [self.classify(plan, self.classes, "--plan", plan)
+                   for plan in ("serial", "pipelined")]
+        self.assertEqual(reports[0]["digest"], reports[1]["digest"])
+        self.assertEqual(len(reports[0]["accuracies"]), 8)
+        synthetic = self.train("synthetic", *TINY, "--steps", "2", workload="classification")
+        self.assertEqual(synthetic["steps"], 2)
+
+    def test_bad_samples_stop_or_are_skipped(self):
+        self.expect(FAILED, "train", "classification", *TINY, "--data", self.damaged,
+                    "--batch-size", "4", "--steps", "8", says=["a.jpg"])
+        reports = [self.classify(f"skip-{workers}", self.damaged, "--on-bad-sample", "skip",
+                                 "--workers", workers) for workers in ("1", "3")]
+        self.assertEqual(reports[0]["digest"], reports[1]["digest"])
+        samples = reports[0]["skipped"]["samples"]
+        self.assertEqual(len(samples), 1)
+        self.assertIn("a.jpg", samples[0]["message"])
+        self.expect(REFUSED, "train", "classification", "--on-bad-sample", "skp",
+                    says=["did you mean 'skip'?"])
+
+    def test_workers(self):
+        report = self.classify("auto", self.classes, "--workers", "auto", "--plan", "serial")
+        self.assertGreaterEqual(report["plan"]["schedule"]["workers"], 1)
+        for wrong in ("0", "x", "1.5", "-1", "4097"):
+            self.expect(REFUSED, "train", "classification", f"--workers={wrong}",
+                        says=["neither auto nor a number"])
+
+
+if __name__ == "__main__":
+    unittest.main()
