@@ -70,7 +70,8 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
       ->check([](const std::string& text) {
         const double number = number_in(text).value_or(0);
         const bool is_count = number >= 1 && number == std::floor(number) && number <= kMostWorkers;
-        return text == "auto" || is_count ? "" : text + " is neither auto nor a number from 1 to 4096";
+        return text == "auto" || is_count ? ""
+                                          : text + " is neither auto nor a number from 1 to 4096";
       });
   verb.add_option("--image-size", options.image_size, "Height and width, a power of two")
       ->check(at_least(1))

@@ -93,7 +93,8 @@ int train(const TrainOptions& options, const Cli& cli) {
     file = plan_from_file(options, context.kind());
   Pipeline pipeline = make_pipeline(cli.workloads, options.common.workload, options.common.options);
   const bool planned = file && !options.given_workers;
-  const unsigned workers = planned ? file->schedule.workers : options.common.worker_count([&] { return pipeline; });
+  const unsigned workers =
+      planned ? file->schedule.workers : options.common.worker_count([&] { return pipeline; });
   if (file) file->schedule.workers = workers;
   if (file) validate(*file, pipeline.device_steps(), context.kind());
   Trainer trainer(std::move(pipeline), context,

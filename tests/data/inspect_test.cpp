@@ -22,7 +22,11 @@ using testing::UnorderedElementsAre;
 class InspectTest : public testing::Test {
  protected:
   void SetUp() override {
-    make_segmentation_data(folder_.path(), {.samples = 9, .sizes = {24, 40}, .grey_share = 0.3});
+    MakeDataOptions options;
+    options.samples = 9;
+    options.sizes = {24, 40};
+    options.grey_share = 0.3;
+    make_segmentation_data(folder_.path(), options);
   }
 
   Inspection inspection(unsigned threads = 2) const {
