@@ -145,8 +145,9 @@ TEST_F(AutoTest, AllStepsAreStepsOfTheTraining) {
       EXPECT_EQ(result.choice.kept, "serial");
     }
     for (const StepCounter& counter : result.run.counters)
-      if (counter.name == "encode" || counter.name == "train")
+      if (counter.name == "encode" || counter.name == "train") {
         EXPECT_EQ(counter.calls, n) << counter.name;
+      }
     for (const Interval& interval : result.run.lanes.back().last_intervals)
       EXPECT_DOUBLE_EQ(interval.end_s, result.run.step_end_s.at(interval.step));
     EXPECT_EQ(result.run.digest, n == 50 ? serial : fresh_run({}, serial_plan(), steps(n)).digest);

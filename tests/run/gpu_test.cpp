@@ -299,7 +299,7 @@ TEST_F(MemoryTest, OutOfMemorySaysWhatWouldFitAndItDoes) {
 TEST_F(MemoryTest, AStageThatFailsOnTheTrialBatchesHidesNoOutOfMemory) {
   Tiny tiny;
   bool full = false;
-  tiny.loss = [&full](const at::Tensor& output, const Batch&) -> at::Tensor {
+  tiny.loss = [&full](const at::Tensor&, const Batch&) -> at::Tensor {
     if (full) throw std::runtime_error("not with this batch");
     full = true;
     throw c10::OutOfMemoryError({}, "CUDA out of memory");
