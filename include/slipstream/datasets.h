@@ -34,6 +34,28 @@ struct ClassFolderOptions {
 std::shared_ptr<const LabelledDataset> class_folder(const std::filesystem::path& dir,
                                                     const ClassFolderOptions& options = {});
 
+struct ListOptions {
+  std::string image = "image";  ///< column (or key) of the image's path
+  std::string label = "label";  ///< of its class, a number or a name; not used with a mask
+  std::string mask = {};        ///< of its mask's path; empty: no masks
+  /// Names of the classes by number; empty: the numbers or the names that are in the list, names
+  /// sorted.
+  std::vector<std::string> classes = {};
+  std::int64_t mask_classes = 0;  ///< at most 256; 0: any
+};
+
+/// The samples of a list: CSV (.csv, RFC 4180: quotes where needed, names of the columns in the
+/// first row) or JSON lines (.jsonl, .ndjson, .json: an object a line), UTF-8. Paths are relative
+/// to the list's folder, or absolute. Fields "image" (encoded) and "label": the class (i64), or
+/// with ListOptions::mask the mask (encoded, of its image's size). Labels are all numbers (there
+/// are as many classes then as the largest one plus 1) or all names; with ListOptions::classes,
+/// names of these or numbers below their count. Other columns and empty lines are passed over. With
+/// labels, the result is a LabelledDataset. Throws Refused for a list that is not there, of another
+/// extension, or lacks a column; Error, naming file and line, for what is no CSV or JSON, an empty
+/// path, a label that is none, and a list without samples.
+std::shared_ptr<const Dataset> listed(const std::filesystem::path& list,
+                                      const ListOptions& options = {});
+
 struct TarShardOptions {
   std::int64_t classes = 0;       ///< of the class labels; 0: any
   std::int64_t mask_classes = 0;  ///< of the masks, at most 256; 0: any

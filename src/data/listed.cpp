@@ -1,0 +1,176 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "data/field_values.h"
+#include "data/list_rows.h"
+#include "data/pax.h"
+#include "data/slab_layout.h"
+#include "slipstream/datasets.h"
+#include "slipstream/error.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMaxClasses = 1'000'000'000;
+
+void read_encoded(const fs::path& path, Field& field) {
+  read_file(path, field.array);
+  field.encoded = true;
+}
+
+/// Paths below the list's folder: shared by all samples.
+class ListedLabels final : public LabelledDataset {
+ public:
+  ListedLabels(fs::path dir, std::vector<std::string> images, std::vector<std::int64_t> labels,
+               std::vector<std::string> names, std::int64_t classes)
+      : dir_(std::move(dir)),
+        images_(std::move(images)),
+        labels_(std::move(labels)),
+        names_(std::move(names)),
+        classes_(classes) {}
+
+  std::size_t size() const override { return images_.size(); }
+  std::string name(std::size_t index) const override { return path(index).string(); }
+  const std::vector<std::string>& class_names() const override { return names_; }
+  std::int64_t label(std::size_t index) const override { return labels_.at(index); }
+  std::vector<FieldSpec> fields() const override { return {image_field(), label_field(classes_)}; }
+
+  void read(std::size_t index, Sample& out) const override {
+    out.fields.resize(2);
+    read_encoded(path(index), out.fields[0]);
+    set_label(out.fields[1], label(index));
+  }
+
+ private:
+  fs::path path(std::size_t index) const { return dir_ / images_.at(index); }
+
+  fs::path dir_;
+  std::vector<std::string> images_;
+  std::vector<std::int64_t> labels_;
+  std::vector<std::string> names_;
+  std::int64_t classes_;
+};
+
+class ListedMasks final : public Dataset {
+ public:
+  ListedMasks(fs::path dir, std::vector<ListRow> rows, std::int64_t classes)
+      : dir_(std::move(dir)), rows_(std::move(rows)), classes_(classes) {}
+
+  std::size_t size() const override { return rows_.size(); }
+  std::string name(std::size_t index) const override { return path(index, 0).string(); }
+  std::vector<FieldSpec> fields() const override {
+    return {image_field(), mask_field("label", classes_)};
+  }
+
+  void read(std::size_t index, Sample& out) const override {
+    out.fields.resize(2);
+    for (std::size_t i = 0; i < 2; ++i) read_encoded(path(index, i), out.fields[i]);
+    check_same_size(out.fields[0], out.fields[1], [&](FieldKind kind) {
+      return path(index, kind == FieldKind::image ? 0 : 1).string();
+    });
+  }
+
+ private:
+  fs::path path(std::size_t index, std::size_t value) const {
+    return dir_ / rows_.at(index).values[value];
+  }
+
+  fs::path dir_;
+  std::vector<ListRow> rows_;
+  std::int64_t classes_;
+};
+
+/// The number of each class name.
+std::map<std::string, std::int64_t> number_names(const std::vector<std::string>& names) {
+  std::map<std::string, std::int64_t> numbers;
+  for (const std::string& name : names) {
+    numbers.emplace(name, static_cast<std::int64_t>(numbers.size()));
+  }
+  return numbers;
+}
+
+std::vector<std::string> names_in(const std::vector<ListRow>& rows) {
+  std::set<std::string> names;
+  for (const ListRow& row : rows) {
+    if (!decimal_number(row.values[1])) names.insert(row.values[1]);
+  }
+  return {names.begin(), names.end()};
+}
+
+std::int64_t label_of(const fs::path& list, const ListRow& row,
+                      const std::map<std::string, std::int64_t>& names) {
+  const std::string& text = row.values[1];
+  if (text.empty()) fail_at_line(list, row.line, "the label is empty");
+  if (const auto found = names.find(text); found != names.end()) return found->second;
+  const auto number = decimal_number(text);
+  const auto limit = names.empty() ? kMaxClasses : static_cast<std::int64_t>(names.size());
+  if (!number) fail_at_line(list, row.line, "the class '" + text + "' is none of those given");
+  if (static_cast<std::int64_t>(*number) >= limit) {
+    fail_at_line(list, row.line,
+                 "the class " + text + " is too large: there are " + std::to_string(limit));
+  }
+  return static_cast<std::int64_t>(*number);
+}
+
+std::shared_ptr<const Dataset> with_labels(const fs::path& list, const std::vector<ListRow>& rows,
+                                           std::vector<std::string> names) {
+  const bool is_given = !names.empty();
+  if (!is_given) names = names_in(rows);
+  const std::map<std::string, std::int64_t> numbers = number_names(names);
+  std::vector<std::string> images;
+  std::vector<std::int64_t> labels;
+  std::int64_t classes = static_cast<std::int64_t>(names.size());
+  for (const ListRow& row : rows) {
+    if (!is_given && !names.empty() && decimal_number(row.values[1])) {
+      fail_at_line(list, row.line,
+                   "the label is a number, others are names; give the classes, or use one of both");
+    }
+    images.push_back(row.values[0]);
+    labels.push_back(label_of(list, row, numbers));
+    if (names.empty()) classes = std::max(classes, labels.back() + 1);
+  }
+  return std::make_shared<ListedLabels>(list.parent_path(), std::move(images), std::move(labels),
+                                        std::move(names), classes);
+}
+
+void check(const ListOptions& options) {
+  constexpr std::int64_t kMaskClasses = 256;
+  const std::string& second = options.mask.empty() ? options.label : options.mask;
+  std::vector<std::string> problems;
+  if (options.image.empty() || second.empty()) {
+    problems.emplace_back("a list needs the names of two columns: image, and label or mask");
+  } else if (options.image == second) {
+    problems.push_back("one column, '" + second + "', cannot be both image and label or mask");
+  }
+  if (options.mask_classes < 0 || options.mask_classes > kMaskClasses) {
+    problems.push_back("mask_classes is " + std::to_string(options.mask_classes) +
+                       ": a mask holds 1 to 256, or 0 for any");
+  }
+  if (std::set<std::string>(options.classes.begin(), options.classes.end()).size() !=
+      options.classes.size()) {
+    problems.emplace_back("two classes have one name");
+  }
+  refuse(problems);
+}
+
+}  // namespace
+
+std::shared_ptr<const Dataset> listed(const fs::path& list, const ListOptions& options) {
+  check(options);
+  const bool has_masks = !options.mask.empty();
+  std::vector<ListRow> rows =
+      read_list(list, {options.image, has_masks ? options.mask : options.label});
+  for (const ListRow& row : rows) {
+    if (row.values[0].empty()) fail_at_line(list, row.line, "the image's path is empty");
+    if (has_masks && row.values[1].empty())
+      fail_at_line(list, row.line, "the mask's path is empty");
+  }
+  if (!has_masks) return with_labels(list, rows, options.classes);
+  return std::make_shared<ListedMasks>(list.parent_path(), std::move(rows), options.mask_classes);
+}
+
+}  // namespace slipstream
