@@ -214,7 +214,7 @@ TEST(ShardIndexOfManyMembers, TakesLittleMemory) {
   constexpr std::size_t kSamples = 500'000;  // a million members
   const EndlessShard shard(kSamples);
   const FileStamp stamp{shard.size(), 1, 1};
-  const long before = peak_kib();
+  [[maybe_unused]] const long before = peak_kib();
   const std::vector<std::byte> bytes = build_shard_index(shard, stamp);
   const auto index = ShardIndex::parse(bytes, stamp);
   ASSERT_TRUE(index);
