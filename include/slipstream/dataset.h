@@ -31,6 +31,11 @@ class Dataset {
   virtual void decode(const FieldSpec& spec, const DecodeOptions& options, Field& field,
                       HostArray& spare) const;
 
+  /// Whether images may be decoded without decode(): to RGB by content, and no more of them than
+  /// the first transform reads (DecodeOptions::partial). False by default, for an override of
+  /// decode() may do anything: return true where images are decoded as above.
+  virtual bool decodes_by_default() const { return false; }
+
   /// Names sample `index` in messages, for example by its file.
   virtual std::string name(std::size_t index) const { return "sample " + std::to_string(index); }
 };

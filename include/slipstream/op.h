@@ -6,9 +6,11 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "slipstream/array.h"
 #include "slipstream/philox.h"
+#include "slipstream/region.h"
 
 namespace slipstream {
 
@@ -45,6 +47,24 @@ concept Operation = std::copyable<T> &&
   requires std::is_trivially_copyable_v<decltype(op.draw(key, shape))>;
 };
 
+/// An operation that reads a part of each image alone says so by two more members; as the first of
+/// a chain, it is then given that part, decoded without the rest.
+///   Region region(const Drawn&) const               the part of the image that apply() reads
+///   Drawn within(const Drawn&, const Region&) const what apply() then takes for the part alone
+template <typename T>
+concept ReadsRegion = Operation<T> &&
+    requires(const T& op, const RandomKey& key, const Shape& shape, const Region& part) {
+  { op.region(op.draw(key, shape)) } -> std::same_as<Region>;
+  { op.within(op.draw(key, shape), part) } -> std::same_as<decltype(op.draw(key, shape))>;
+};
+
+/// Images of a sample that hold no more than what the next operation reads of them.
+struct DecodedPart {
+  Shape whole;  ///< of the image that the operation is drawn for
+  Region region;
+  std::vector<bool> fields;  ///< which fields hold `region` alone
+};
+
 /// Any Operation, by value; copies share it (operations are immutable).
 class AnyOp {
  public:
@@ -64,12 +84,22 @@ class AnyOp {
     return model == nullptr ? nullptr : &model->op;
   }
 
+  /// Whether it is an operation that ReadsRegion.
+  bool reads_region() const { return self_->reads_region(); }
+  /// The part that it reads of an image of `shape`. Throws what draw() throws.
+  /// REQUIRES: reads_region()
+  Region region(const RandomKey& key, const Shape& shape) const {
+    return self_->region(key, shape);
+  }
+
   /// Draws this sample's parameters and applies them to every touched field of `sample`, through
   /// `spare` (one array per field, swapped with the sample's). `specs` describe the fields' kinds.
+  /// `part`: nullptr, or which fields hold the part alone that region() named for this key.
   /// Throws Error.
   void apply(const RandomKey& key, std::span<const FieldSpec> specs, Sample& sample,
-             std::vector<HostArray>& spare, Scratch& scratch) const {
-    self_->apply(key, specs, sample, spare, scratch);
+             std::vector<HostArray>& spare, Scratch& scratch,
+             const DecodedPart* part = nullptr) const {
+    self_->apply(key, specs, sample, spare, scratch, part);
   }
 
  private:
@@ -80,8 +110,11 @@ class AnyOp {
     virtual bool touches(FieldKind kind) const = 0;
     virtual FieldSpec output(const FieldSpec& in) const = 0;
     virtual bool is_random() const = 0;
+    virtual bool reads_region() const = 0;
+    virtual Region region(const RandomKey& key, const Shape& shape) const = 0;
     virtual void apply(const RandomKey& key, std::span<const FieldSpec> specs, Sample& sample,
-                       std::vector<HostArray>& spare, Scratch& scratch) const = 0;
+                       std::vector<HostArray>& spare, Scratch& scratch,
+                       const DecodedPart* part) const = 0;
   };
 
   template <Operation T>
@@ -93,9 +126,16 @@ class AnyOp {
     FieldSpec output(const FieldSpec& in) const override { return op.output(in); }
     bool is_random() const override { return op.is_random(); }
 
+    bool reads_region() const override { return ReadsRegion<T>; }
+    Region region(const RandomKey& key, const Shape& shape) const override {
+      if constexpr (ReadsRegion<T>) return op.region(op.draw(key, shape));
+      return {0, 0, shape[0], shape[1]};
+    }
+
     void apply(const RandomKey& key, std::span<const FieldSpec> specs, Sample& sample,
-               std::vector<HostArray>& spare, Scratch& scratch) const override {
-      const auto drawn = op.draw(key, reference_shape(specs, sample));
+               std::vector<HostArray>& spare, Scratch& scratch,
+               const DecodedPart* part) const override {
+      const auto drawn = op.draw(key, part ? part->whole : reference_shape(specs, sample));
       for (std::size_t i = 0; i < specs.size(); ++i) {
         if (!op.touches(specs[i].kind)) continue;
         HostArray& array = sample.fields[i].array;
@@ -103,9 +143,17 @@ class AnyOp {
         // Without the name: copying it could allocate for every sample.
         const FieldSpec now{{}, specs[i].kind, in.dtype, in.shape, specs[i].classes};
         const FieldSpec after = op.output(now);
-        op.apply(drawn, specs[i].kind, in, spare[i].reset(after.dtype, after.shape), scratch);
+        const bool is_part = part && part->fields[i];
+        op.apply(is_part ? within(drawn, part->region) : drawn, specs[i].kind, in,
+                 spare[i].reset(after.dtype, after.shape), scratch);
         std::swap(array, spare[i]);
       }
+    }
+
+    template <typename Drawn>
+    Drawn within(const Drawn& drawn, const Region& part) const {
+      if constexpr (ReadsRegion<T>) return op.within(drawn, part);
+      return drawn;
     }
 
     Shape reference_shape(std::span<const FieldSpec> specs, const Sample& sample) const {

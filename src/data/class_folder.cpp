@@ -27,6 +27,7 @@ class ClassFolder final : public LabelledDataset {
       : dir_(std::move(dir)), classes_(std::move(classes)), files_(std::move(files)) {}
 
   std::size_t size() const override { return files_.size(); }
+  bool decodes_by_default() const override { return true; }
   std::string name(std::size_t index) const override { return path(index).string(); }
   const std::vector<std::string>& class_names() const override { return classes_; }
   std::int64_t label(std::size_t index) const override { return files_.at(index).label; }

@@ -27,6 +27,8 @@ class Concatenated final : public Dataset {
               HostArray& spare) const override {
     parts_.front()->decode(spec, options, field, spare);
   }
+  bool decodes_by_default() const override { return parts_.front()->decodes_by_default(); }
+
   std::string name(std::size_t index) const override {
     const auto [part, inner] = find(index);
     return part->name(inner);

@@ -34,7 +34,7 @@ void to_rgb(JSAMPLE* row, JDIMENSION width) {
 
 void read_turned(jpeg_decompress_struct& info, const Turn& turn, JSAMPLE* out) {
   const bool is_cmyk = info.out_color_space == JCS_CMYK;
-  const JSAMPARRAY row = row_memory(info, info.output_width * (is_cmyk ? 4 : 3));
+  const JSAMPARRAY row = row_memory(info, info.output_width * (is_cmyk ? 4 : 3), 1);
   const std::ptrdiff_t step = 3 * turn.per_column;
   for (std::ptrdiff_t y = 0; info.output_scanline < info.output_height; ++y) {
     jpeg_read_scanlines(&info, row, 1);

@@ -22,8 +22,8 @@ Reader::Reader() {
 
 j_common_ptr common(jpeg_decompress_struct& info) { return reinterpret_cast<j_common_ptr>(&info); }
 
-JSAMPARRAY row_memory(jpeg_decompress_struct& info, JDIMENSION bytes) {
-  return info.mem->alloc_sarray(common(info), JPOOL_IMAGE, bytes, 1);
+JSAMPARRAY row_memory(jpeg_decompress_struct& info, JDIMENSION bytes, JDIMENSION rows) {
+  return info.mem->alloc_sarray(common(info), JPOOL_IMAGE, bytes, rows);
 }
 
 void open(Reader& reader, std::span<const std::byte> file, const Header& header) {

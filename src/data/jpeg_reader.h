@@ -28,7 +28,7 @@ void open(Reader& reader, std::span<const std::byte> file, const Header& header)
 
 j_common_ptr common(jpeg_decompress_struct& info);
 
-/// One row of `bytes`, which lives as long as the Reader.
-JSAMPARRAY row_memory(jpeg_decompress_struct& info, JDIMENSION bytes);
+/// Rows of `bytes`, which live as long as the Reader.
+JSAMPARRAY row_memory(jpeg_decompress_struct& info, JDIMENSION bytes, JDIMENSION rows);
 
 }  // namespace slipstream::jpeg

@@ -7,6 +7,8 @@
 namespace slipstream::jpeg {
 namespace {
 
+constexpr JDIMENSION kRowsAtOnce = 8;
+
 // A file cut short must fail whether or not its rest is needed. The frame's thumbnail, if any, with
 // an end of its own, lies ahead of the frame.
 bool has_end(std::span<const std::byte> file, const Header& header) {
@@ -50,14 +52,15 @@ void read_part(jpeg_decompress_struct& info, const Region& region, JSAMPLE* out)
   auto [from, width] = columns_for(left, right, info.output_width);
   jpeg_crop_scanline(&info, &from, &width);
   if (top > 1) jpeg_skip_scanlines(&info, top - 1);
-  const JSAMPARRAY row = row_memory(info, 3 * info.output_width);
+  const JSAMPARRAY rows = row_memory(info, 3 * info.output_width, kRowsAtOnce);
+  if (top > 0) jpeg_read_scanlines(&info, rows, 1);
   const std::size_t row_bytes = std::size_t{3} * (right - left);
   while (info.output_scanline < bottom) {
-    const bool is_wanted = info.output_scanline >= top;
-    jpeg_read_scanlines(&info, row, 1);
-    if (!is_wanted) continue;
-    std::memcpy(out, row[0] + std::size_t{3} * (left - from), row_bytes);
-    out += row_bytes;
+    const JDIMENSION wanted = std::min(bottom - info.output_scanline, kRowsAtOnce);
+    const JDIMENSION got = jpeg_read_scanlines(&info, rows, wanted);
+    for (JDIMENSION i = 0; i < got; ++i, out += row_bytes) {
+      std::memcpy(out, rows[i] + std::size_t{3} * (left - from), row_bytes);
+    }
   }
 }
 

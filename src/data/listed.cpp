@@ -34,6 +34,7 @@ class ListedLabels final : public LabelledDataset {
         classes_(classes) {}
 
   std::size_t size() const override { return images_.size(); }
+  bool decodes_by_default() const override { return true; }
   std::string name(std::size_t index) const override { return path(index).string(); }
   const std::vector<std::string>& class_names() const override { return names_; }
   std::int64_t label(std::size_t index) const override { return labels_.at(index); }
@@ -61,6 +62,7 @@ class ListedMasks final : public Dataset {
       : dir_(std::move(dir)), rows_(std::move(rows)), classes_(classes) {}
 
   std::size_t size() const override { return rows_.size(); }
+  bool decodes_by_default() const override { return true; }
   std::string name(std::size_t index) const override { return path(index, 0).string(); }
   std::vector<FieldSpec> fields() const override {
     return {image_field(), mask_field("label", classes_)};

@@ -43,6 +43,14 @@ SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& tr
   return layout;
 }
 
+/// Where bad samples are skipped, files are decoded whole: a file that is damaged outside of what
+/// the crop of one epoch reads would be bad in some epochs alone, and known in later ones.
+DecodeOptions decode_options(const LoaderOptions& options) {
+  DecodeOptions decode = options.decode;
+  decode.partial &= options.on_bad_sample == OnBadSample::stop;
+  return decode;
+}
+
 }  // namespace
 
 class Loader::Impl {
@@ -51,7 +59,7 @@ class Loader::Impl {
        const LoaderOptions& options)
       : options_(options),
         steps_(dataset, transforms, checked_layout(*dataset, transforms, options), options.seed,
-               options.decode),
+               decode_options(options)),
         order_(dataset->size(), options.shuffle, options.seed, options.batch_size),
         bad_(options.on_bad_sample, order_),
         first_step_(step_after_cut()),

@@ -1,5 +1,6 @@
 #include "data/sample_steps.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "data/bad_samples.h"
@@ -36,6 +37,11 @@ bool current_exception_is_error() {
   }
 }
 
+std::span<const std::byte> file_of(const Field& field) {
+  const ConstArray array = field.array.view();
+  return {array.data, array.bytes()};
+}
+
 std::string name_in(const Dataset& dataset, std::uint64_t sample) {
   try {
     return dataset.name(sample);
@@ -62,14 +68,17 @@ SampleSteps::SampleSteps(std::shared_ptr<const Dataset> dataset, std::vector<Nam
       seed_(seed),
       decode_(decode),
       names_(step_names(transforms_)),
+      crops_early_(decode_.partial && dataset_->decodes_by_default() && !transforms_.empty() &&
+                   transforms_.front().op.reads_region()),
       stored_(dataset_->fields()) {}
 
 void SampleSteps::run(std::size_t first, std::size_t last, const SamplePlace& place,
                       SampleBuffers& buffers, StepMeter& meter) const {
   StepClock clock;
+  buffers.has_part = false;
   for (std::size_t step = first; step < last; ++step) {
     try {
-      const std::size_t bytes = run_step(step, place, buffers);
+      const std::size_t bytes = run_step(step, last, place, buffers);
       meter.add(step, clock.lap(), bytes);
     } catch (...) {
       throw_named(step, place);
@@ -92,10 +101,11 @@ void SampleSteps::collate(const SamplePlace& place, const Sample& sample, std::b
   }
 }
 
-std::size_t SampleSteps::run_step(std::size_t step, const SamplePlace& place,
+std::size_t SampleSteps::run_step(std::size_t step, std::size_t last, const SamplePlace& place,
                                   SampleBuffers& buffers) const {
   if (step == kRead) return read(place, buffers);
-  if (step == kDecode) return decode(buffers);
+  // A cached image must be whole: every epoch crops it anew.
+  if (step == kDecode) return decode(place, buffers, crops_early_ && last > kFirstTransform);
   return transform(step - kFirstTransform, place, buffers);
 }
 
@@ -112,27 +122,71 @@ std::size_t SampleSteps::read(const SamplePlace& place, SampleBuffers& buffers) 
   return bytes;
 }
 
-std::size_t SampleSteps::decode(SampleBuffers& buffers) const {
+void SampleSteps::find_part(const SamplePlace& place, SampleBuffers& buffers) const {
+  const AnyOp& op = transforms_.front().op;
+  const auto is_image = [&](const FieldSpec& spec) {
+    return spec.kind == FieldKind::image && op.touches(spec.kind);
+  };
+  const auto found = std::find_if(stored_.begin(), stored_.end(), is_image);
+  if (found == stored_.end()) return;
+  const Field& field = buffers.sample.fields[static_cast<std::size_t>(found - stored_.begin())];
+  if (!field.encoded) return;
+  try {
+    const Shape stored = image_shape(file_of(field));
+    buffers.part.whole = {stored[0], stored[1], 3};
+    buffers.part.region = op.region(key_of(0, place), buffers.part.whole);
+  } catch (...) {
+    return;  // thrown again by the step that it belongs to
+  }
+  buffers.part.fields.assign(stored_.size(), false);
+  buffers.has_part = true;
+}
+
+bool SampleSteps::decode_part(std::size_t field, SampleBuffers& buffers) const {
+  const FieldKind kind = stored_[field].kind;
+  if (kind != FieldKind::image || !transforms_.front().op.touches(kind)) return false;
+  Field& image = buffers.sample.fields[field];
+  const Shape& whole = buffers.part.whole;
+  const Shape shape = image_shape(file_of(image));
+  if (shape[0] != whole[0] || shape[1] != whole[1]) return false;
+  if (!decode_rgb_region(file_of(image), decode_, buffers.part.region, buffers.spare[field])) {
+    return false;
+  }
+  std::swap(image.array, buffers.spare[field]);
+  buffers.part.fields[field] = true;
+  return true;
+}
+
+std::size_t SampleSteps::decode(const SamplePlace& place, SampleBuffers& buffers,
+                                bool may_crop) const {
+  if (may_crop) find_part(place, buffers);
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < stored_.size(); ++i) {
     Field& field = buffers.sample.fields[i];
     if (!field.encoded) continue;
-    dataset_->decode(stored_[i], decode_, field, buffers.spare[i]);
+    if (!buffers.has_part || !decode_part(i, buffers)) {
+      dataset_->decode(stored_[i], decode_, field, buffers.spare[i]);
+    }
     field.encoded = false;
     bytes += field.array.view().bytes();
   }
   return bytes;
 }
 
+RandomKey SampleSteps::key_of(std::size_t transform, const SamplePlace& place) const {
+  return {.seed = seed_,
+          .epoch = place.epoch,
+          .sample = place.sample,
+          .occurrence = place.occurrence,
+          .operation = static_cast<std::uint32_t>(transform)};
+}
+
 std::size_t SampleSteps::transform(std::size_t index, const SamplePlace& place,
                                    SampleBuffers& buffers) const {
   const AnyOp& op = transforms_[index].op;
-  const RandomKey key = {.seed = seed_,
-                         .epoch = place.epoch,
-                         .sample = place.sample,
-                         .occurrence = place.occurrence,
-                         .operation = static_cast<std::uint32_t>(index)};
-  op.apply(key, stored_, buffers.sample, buffers.spare, buffers.scratch);
+  const bool is_part = index == 0 && buffers.has_part;
+  op.apply(key_of(index, place), stored_, buffers.sample, buffers.spare, buffers.scratch,
+           is_part ? &buffers.part : nullptr);
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < stored_.size(); ++i) {
     if (op.touches(stored_[i].kind)) bytes += buffers.sample.fields[i].array.view().bytes();

@@ -12,11 +12,16 @@ namespace slipstream {
 
 /// One worker's memory, reused from sample to sample.
 struct SampleBuffers {
-  explicit SampleBuffers(std::size_t fields) : spare(fields) { sample.fields.resize(fields); }
+  explicit SampleBuffers(std::size_t fields) : spare(fields) {
+    sample.fields.resize(fields);
+    part.fields.resize(fields);
+  }
 
   Sample sample;
   std::vector<HostArray> spare;
   Scratch scratch;
+  DecodedPart part;  ///< of the sample, where has_part
+  bool has_part = false;
 };
 
 /// Copies what `from` holds, reusing the memory of `to`.
@@ -42,9 +47,13 @@ class SampleSteps {
                StepMeter& meter) const;
 
  private:
-  std::size_t run_step(std::size_t step, const SamplePlace& place, SampleBuffers& buffers) const;
+  std::size_t run_step(std::size_t step, std::size_t last, const SamplePlace& place,
+                       SampleBuffers& buffers) const;
   std::size_t read(const SamplePlace& place, SampleBuffers& buffers) const;
-  std::size_t decode(SampleBuffers& buffers) const;
+  std::size_t decode(const SamplePlace& place, SampleBuffers& buffers, bool may_crop) const;
+  bool decode_part(std::size_t field, SampleBuffers& buffers) const;
+  void find_part(const SamplePlace& place, SampleBuffers& buffers) const;
+  RandomKey key_of(std::size_t transform, const SamplePlace& place) const;
   std::size_t transform(std::size_t index, const SamplePlace& place, SampleBuffers& buffers) const;
   [[noreturn]] void throw_named(std::size_t step, const SamplePlace& place) const;
 
@@ -54,6 +63,7 @@ class SampleSteps {
   std::uint64_t seed_;
   DecodeOptions decode_;
   std::vector<std::string> names_;
+  bool crops_early_;  ///< whether the first transform and the data set allow decoding parts
   std::vector<FieldSpec> stored_;  ///< as the data set declares its fields
 };
 

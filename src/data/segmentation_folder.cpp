@@ -20,6 +20,7 @@ class SegmentationFolder final : public Dataset {
       : pairs_(std::move(pairs)), classes_(classes) {}
 
   std::size_t size() const override { return pairs_.size(); }
+  bool decodes_by_default() const override { return true; }
   std::string name(std::size_t index) const override { return pairs_[index].image.string(); }
 
   std::vector<FieldSpec> fields() const override {

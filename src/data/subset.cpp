@@ -29,6 +29,7 @@ class Subset : public Base {
               HostArray& spare) const override {
     dataset_->decode(spec, options, field, spare);
   }
+  bool decodes_by_default() const override { return dataset_->decodes_by_default(); }
   std::string name(std::size_t index) const override { return dataset_->name(indices_.at(index)); }
 
  protected:

@@ -113,6 +113,7 @@ class TarShards final : public Dataset {
     });
   }
 
+  bool decodes_by_default() const override { return true; }
   std::string name(std::size_t index) const override {
     const auto [shard, sample] = find(index);
     const std::string path = files_.path(shard).string();
