@@ -130,7 +130,8 @@ class Loader::Impl {
   void work(const std::stop_token& stop, StepMeter& meter) {
     const std::stop_callback wake(stop, [this] { ring_->stop(); });
     std::optional<SampleBuffers> buffers;
-    while (const auto ticket = ring_->take()) {
+    SlabRing::Worker worker;
+    while (const auto ticket = ring_->take(worker)) {
       std::exception_ptr error;
       try {
         if (!buffers) buffers.emplace(steps_.stored().size());

@@ -19,12 +19,12 @@ SlabRing::SlabRing(const SlabMemory& memory, const Options& options)
   for (std::size_t slab = 0; slab < memory.size(); ++slab) push_freed({slab, nullptr});
 }
 
-std::optional<SlabRing::Ticket> SlabRing::take() {
+std::optional<SlabRing::Ticket> SlabRing::take(Worker& worker) {
   while (true) {
     Freed freed;
     {
       Lock lock(mutex_);
-      while (!is_over() && !has_work()) sleep(lock);
+      while (!is_over() && !has_work()) sleep(worker, lock);
       if (is_over()) return std::nullopt;
       if (is_open_) {
         const Ticket ticket = issue();
@@ -48,7 +48,7 @@ void SlabRing::finish(const Ticket& ticket, std::exception_ptr error) {
 void SlabRing::stop() {
   Lock lock(mutex_);
   stopped_ = true;
-  while (!idle_.empty()) wake_one();
+  while (idle_ != nullptr) wake_one();
 }
 
 bool SlabRing::ready() {
@@ -87,19 +87,17 @@ double SlabRing::blocked_s() const {
   return blocked_s_;
 }
 
-void SlabRing::sleep(Lock& lock) {
-  thread_local Idle self;  // making a condition variable allocates
-  self.is_woken = false;
-  idle_.push_back(&self);
-  while (!self.is_woken) self.changed.wait(lock);
+void SlabRing::sleep(Worker& worker, Lock& lock) {
+  worker.is_woken_ = false;
+  worker.next_ = std::exchange(idle_, &worker);
+  while (!worker.is_woken_) worker.changed_.wait(lock);
 }
 
 void SlabRing::wake_one() {
-  if (idle_.empty()) return;
-  Idle& idle = *idle_.back();
-  idle_.pop_back();
-  idle.is_woken = true;
-  idle.changed.notify_one();
+  if (idle_ == nullptr) return;
+  Worker& worker = *std::exchange(idle_, idle_->next_);
+  worker.is_woken_ = true;
+  worker.changed_.notify_one();
 }
 
 SlabRing::Filling& SlabRing::filling(std::uint64_t batch) {

@@ -39,9 +39,19 @@ class SlabRing {
   /// `memory` must outlive the ring.
   SlabRing(const SlabMemory& memory, const Options& options);
 
+  /// One for each thread that takes. Of those without work one is woken at a time, the last to have
+  /// fallen idle first, and it wakes the next if there is more: as few threads run, and as warm
+  /// ones, as the work needs.
+  class Worker {
+    friend SlabRing;
+    ConditionVariable changed_;
+    bool is_woken_ = false;
+    Worker* next_ = nullptr;  ///< idle for longer
+  };
+
   /// The next position, as soon as there is a slab for it; nothing once the ring is stopped or a
   /// position failed.
-  std::optional<Ticket> take() SLIPSTREAM_EXCLUDES(mutex_);
+  std::optional<Ticket> take(Worker& worker) SLIPSTREAM_EXCLUDES(mutex_);
   /// `error`: what went wrong with it; nullptr if it is filled.
   void finish(const Ticket& ticket, std::exception_ptr error) SLIPSTREAM_EXCLUDES(mutex_);
   /// Wakes all workers that wait in take().
@@ -68,14 +78,7 @@ class SlabRing {
     std::exception_ptr error;
   };
 
-  /// A worker without work. One is woken at a time, the last to have fallen idle first, and wakes
-  /// the next if there is more: as few threads run, and as warm ones, as the work needs.
-  struct Idle {
-    ConditionVariable changed;
-    bool is_woken = false;
-  };
-
-  void sleep(Lock& lock) SLIPSTREAM_REQUIRES(mutex_);
+  void sleep(Worker& worker, Lock& lock) SLIPSTREAM_REQUIRES(mutex_);
   void wake_one() SLIPSTREAM_REQUIRES(mutex_);
   bool has_work() const SLIPSTREAM_REQUIRES(mutex_) { return is_open_ || can_open(); }
   Filling& filling(std::uint64_t batch) SLIPSTREAM_REQUIRES(mutex_);
@@ -93,7 +96,7 @@ class SlabRing {
   const Options options_;
 
   mutable Mutex mutex_;
-  std::vector<Idle*> idle_ SLIPSTREAM_GUARDED_BY(mutex_);
+  Worker* idle_ SLIPSTREAM_GUARDED_BY(mutex_) = nullptr;  ///< the last to have fallen idle
   ConditionVariable settled_;
   std::vector<Filling> filling_ SLIPSTREAM_GUARDED_BY(mutex_);
   std::vector<Freed> freed_ SLIPSTREAM_GUARDED_BY(mutex_);  ///< a ring, oldest first

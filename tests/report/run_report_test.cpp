@@ -74,6 +74,12 @@ TEST(RunReport, IsThisText) {
   "digest": "0000000000abcdef",
   "input_wait_share": 0.125,
   "memory": {"peak_bytes": 4096, "reserved_bytes": 8192, "reserved_after_warm_up_bytes": 8192, "predicted_extra_bytes": 1024},
+  "skipped": {
+    "places": 3,
+    "samples": [
+      {"sample": 7, "message": "corrupt"}
+    ]
+  },
   "overlap": null,
   "counters": [
     {"name": "decode", "calls": 24, "wall_s": 0.5, "cpu_s": 0.25, "bytes": 1048576}
