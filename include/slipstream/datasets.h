@@ -154,7 +154,8 @@ std::shared_ptr<const Dataset> with_cost(std::shared_ptr<const Dataset> dataset,
                                          const SyntheticCosts& costs);
 
 /// The data set that `path` looks like: a folder of images/ and masks/ (of up to 256 classes), a
-/// .tar shard or a folder of them, else a folder of class folders. Throws Refused for anything
+/// .tar shard or a folder of them, a .csv or .jsonl list of columns "image" and "label", else a
+/// folder of class folders. Throws Refused for anything
 /// else, and what the function for that kind of data set throws.
 std::shared_ptr<const Dataset> open_dataset(const std::filesystem::path& path);
 

@@ -17,6 +17,7 @@ struct Options {
   std::uint64_t seed = 1;         ///< order, random draws and initial weights
   std::int64_t image_size = 256;  ///< height and width, pixels
   std::int64_t classes = 10;
+  std::string chain;  ///< a chain file (docs/transforms.md); "": a Resize to the image size
   OnBadSample on_bad_sample = OnBadSample::stop;
   std::string optimizer = "sgd";  ///< "sgd" or "adamw"
   double lr = 1e-3;

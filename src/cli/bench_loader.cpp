@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/verbs.h"
+#include "slipstream/chain.h"
 #include "slipstream/datasets.h"
 #include "slipstream/files.h"
 #include "slipstream/loader_report.h"
@@ -12,20 +13,28 @@ namespace slipstream {
 namespace {
 
 struct LoaderVerb {
-  std::string data, json;
+  std::string data, chain, json;
   std::int64_t image_size = 256;
   LoaderOptions loader{.batch_size = 32};
   LoaderBenchOptions options;
 };
 
+std::vector<NamedOp> chain_of(const LoaderVerb& verb) {
+  if (verb.chain.empty()) return {{"resize", Resize{verb.image_size, verb.image_size}}};
+  return parse_chain(read_text(verb.chain));
+}
+
 int bench_loader(const LoaderVerb& verb, const Cli& cli) {
   OutputFile json(verb.json);
-  LoaderReport report{
-      probe_environment("", std::nullopt), verb.data, verb.loader.batch_size, verb.image_size, {}};
+  LoaderReport report{probe_environment("", std::nullopt),
+                      verb.data,
+                      verb.chain,
+                      verb.loader.batch_size,
+                      verb.image_size,
+                      {}};
   LoaderBenchOptions options = verb.options;
   options.stop = cli.interrupted;
-  const std::vector<NamedOp> transforms = {{"resize", Resize{verb.image_size, verb.image_size}}};
-  report.rates = measure_loader(open_dataset(verb.data), transforms, verb.loader, options);
+  report.rates = measure_loader(open_dataset(verb.data), chain_of(verb), verb.loader, options);
   if (!verb.json.empty()) json.write(loader_report_json(report));
   std::cout << loader_table(report);
   return cli.interrupted() ? kInterrupted : kDone;
@@ -45,6 +54,7 @@ void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen) {
   command->add_option("--batch-size", verb->loader.batch_size, "Samples a batch")
       ->check(at_least(1))
       ->capture_default_str();
+  command->add_option("--chain", verb->chain, "Transforms from a chain file, instead of a resize");
   command->add_option("--image-size", verb->image_size, "Height and width after the resize")
       ->check(at_least(1))
       ->capture_default_str();

@@ -76,6 +76,8 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
   verb.add_option("--image-size", options.image_size, "Height and width, a power of two")
       ->check(at_least(1))
       ->capture_default_str();
+  verb.add_option("--chain", options.chain,
+                  "Transforms from a chain file, ending at that size (default: a resize)");
   verb.add_option("--classes", options.classes, "Number of classes")->capture_default_str();
   verb.add_option_function<std::string>(
           "--on-bad-sample",
@@ -127,6 +129,7 @@ WorkloadInfo CommonOptions::info() const {
           {{"data", options.data},
            {"batch_size", static_cast<std::int64_t>(options.batch_size)},
            {"image_size", options.image_size},
+           {"chain", options.chain},
            {"classes", options.classes},
            {"on_bad_sample", options.on_bad_sample == OnBadSample::skip ? "skip" : "stop"},
            {"optimizer", options.optimizer},

@@ -26,11 +26,12 @@ std::shared_ptr<const Dataset> open_dataset(const fs::path& path) {
   if (!fs::exists(path, failed))
     throw Refused("there is no file or folder '" + path.string() + "'");
   if (is_shard(path)) return tar_shards({path});
+  if (path.extension() == ".csv" || path.extension() == ".jsonl") return listed(path);
   if (!fs::is_directory(path, failed))
-    throw Refused(
-        "'" + path.string() +
-        "' is no data set: give a folder of images/ and masks/, a folder of class folders, "
-        "a .tar shard, or a folder of them");
+    throw Refused("'" + path.string() +
+                  "' is no data set: give a folder of images/ and masks/, a folder of class "
+                  "folders, a .csv or "
+                  ".jsonl list, a .tar shard, or a folder of them");
   if (fs::is_directory(path / "images", failed) && fs::is_directory(path / "masks", failed))
     return segmentation_folder(path, kAnyClass);
   if (holds_shards(path)) return tar_shards({path});

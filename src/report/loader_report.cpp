@@ -48,7 +48,8 @@ std::string loader_report_json(const LoaderReport& report) {
                   {"environment", json_of(report.environment)},
                   {"data", report.data},
                   {"batch_size", report.batch_size},
-                  {"image_size", report.image_size},
+                  {"chain", report.chain},
+                  {"image_size", report.chain.empty() ? Json(report.image_size) : Json(nullptr)},
                   {"enough_workers",
                    report.rates.empty() ? Json(nullptr) : Json(fewest_workers(report.rates))},
                   {"rates", std::move(rates)}});

@@ -1,8 +1,8 @@
 #include <torch/nn/modules/linear.h>
 
 #include "slipstream/datasets.h"
-#include "slipstream/resize.h"
 #include "workloads/encoder.h"
+#include "workloads/transforms.h"
 #include "workloads/workloads.h"
 
 namespace slipstream {
@@ -23,7 +23,7 @@ struct ClassifierImpl : torch::nn::Module {
 TORCH_MODULE(Classifier);
 
 std::shared_ptr<const Dataset> data_of(const Options& options) {
-  if (options.data != "synthetic") return class_folder(options.data);
+  if (options.data != "synthetic") return open_dataset(options.data);
   SyntheticOptions synthetic;
   synthetic.size = options.image_size;
   synthetic.classes = options.classes;
@@ -43,10 +43,10 @@ Pipeline classification(const Options& options) {
   const std::int64_t levels = levels_of(options.image_size, "classification");
   const auto data = data_of(options);
   Classifier model(levels, classes_of(*data));
-  return pipeline(data, {.batch_size = options.batch_size,
-                         .seed = options.seed,
-                         .on_bad_sample = options.on_bad_sample})
-      .transform("resize", Resize{options.image_size, options.image_size})
+  Pipeline declared = pipeline(data, {.batch_size = options.batch_size,
+                                      .seed = options.seed,
+                                      .on_bad_sample = options.on_bad_sample});
+  return with_transforms(std::move(declared), options)
       .train("model", model, make_optimizer(options), cross_entropy("image", "label"));
 }
 

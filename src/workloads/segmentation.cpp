@@ -2,9 +2,9 @@
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 
-#include "slipstream/resize.h"
 #include "slipstream/workload.h"
 #include "workloads/encoder.h"
+#include "workloads/transforms.h"
 #include "workloads/workloads.h"
 
 namespace slipstream {
@@ -47,10 +47,10 @@ Pipeline segmentation(const Options& options) {
   Encoder encoder(levels);
   Decoder decoder(levels, options.classes);
   freeze(*encoder);
-  return pipeline(data_of(options), {.batch_size = options.batch_size,
-                                     .seed = options.seed,
-                                     .on_bad_sample = options.on_bad_sample})
-      .transform("resize", Resize{options.image_size, options.image_size})
+  Pipeline declared = pipeline(data_of(options), {.batch_size = options.batch_size,
+                                                  .seed = options.seed,
+                                                  .on_bad_sample = options.on_bad_sample});
+  return with_transforms(std::move(declared), options)
       .stage("encoder", frozen(encoder, "image", "features"))
       .train("decoder", decoder, make_optimizer(options), cross_entropy("features", "label"));
 }

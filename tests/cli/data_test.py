@@ -74,6 +74,34 @@ class DataTest(ProgramTest):
         self.expect(REFUSED, "train", "classification", "--on-bad-sample", "skp",
                     says=["did you mean 'skip'?"])
 
+    def test_a_chain_replaces_the_resize(self):
+        chain = self.folder / "chain.json"
+        chain.write_text('''{"version": 1, "transforms": [
+            {"op": "random_resized_crop", "height": 16, "width": 16},
+            {"op": "horizontal_flip", "probability": 0.5}]}''')
+        reports = [self.classify(f"chain-{plan}", self.classes, "--chain", chain, "--plan", plan,
+                                 "--workers", workers)
+                   for plan, workers in (("serial", "1"), ("pipelined", "3"))]
+        self.assertEqual(reports[0]["digest"], reports[1]["digest"])
+        steps = [counter["name"] for counter in reports[0]["counters"]]
+        self.assertEqual(steps[:5], ["read", "decode", "random_resized_crop", "horizontal_flip",
+                                     "collate"])
+        self.expect(REFUSED, "train", "classification", "--image-size", "32", "--chain", chain,
+                    says=["16 x 16 x 3", "32 x 32 x 3"])
+        self.expect(DONE, "bench", "loader", "--data", self.classes, "--chain", chain, "--workers",
+                    "1", "--batch-size", "4", "--seconds", "0.01", says=["horizontal_flip ms"])
+        chain.write_text("{}")
+        self.expect(REFUSED, "train", "classification", "--chain", chain, says=["chain.json"])
+
+    def test_a_list_is_a_data_set(self):
+        images = sorted(path.name for path in (self.scenes / "images").iterdir())
+        rows = [f"images/{image},{'even' if index % 2 == 0 else 'odd'}"
+                for index, image in enumerate(images)]
+        table = self.scenes / "list.csv"
+        table.write_text("image,label\n" + "\n".join(rows) + "\n")
+        self.expect(DONE, "inspect", table, says=["12 samples, 0 damaged", "0: 6 1: 6"])
+        self.assertEqual(self.classify("list", table)["steps"], 8)
+
     def test_workers(self):
         report = self.classify("auto", self.classes, "--workers", "auto", "--plan", "serial")
         self.assertGreaterEqual(report["plan"]["schedule"]["workers"], 1)

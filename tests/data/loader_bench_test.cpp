@@ -35,7 +35,7 @@ TEST(LoaderBench, MeasuresEachNumberOfWorkersAndCountsTheSteps) {
 
 TEST(LoaderBench, AStopLeavesOutWhatWasNotMeasured) {
   unsigned asked = 0;
-  LoaderBenchOptions options{.workers = {1, 2}, .seconds = 0.001, .repeats = 1};
+  LoaderBenchOptions options{.workers = {1, 2}, .seconds = 1e9, .repeats = 1};
   options.stop = [&] { return ++asked > 20; };
   EXPECT_EQ(measure_loader(std::make_shared<TestSet>(20), {}, {.batch_size = 4}, options).size(),
             1U);
