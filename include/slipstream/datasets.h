@@ -155,8 +155,9 @@ std::shared_ptr<const Dataset> with_cost(std::shared_ptr<const Dataset> dataset,
 
 /// The data set that `path` looks like: a folder of images/ and masks/ (of up to 256 classes), a
 /// .tar shard or a folder of them, a .csv or .jsonl list of columns "image" and "label", else a
-/// folder of class folders. Throws Refused for anything
-/// else, and what the function for that kind of data set throws.
-std::shared_ptr<const Dataset> open_dataset(const std::filesystem::path& path);
+/// folder of class folders. `classes`: of shards, which do not say (0: any). Throws Refused for
+/// anything else, and what the function for that kind of data set throws.
+std::shared_ptr<const Dataset> open_dataset(const std::filesystem::path& path,
+                                            std::int64_t classes = 0);
 
 }  // namespace slipstream

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cli/verbs.h"
+#include "slipstream/convert.h"
 #include "slipstream/datasets.h"
 #include "slipstream/files.h"
 
@@ -16,18 +17,26 @@ struct InspectVerb {
   unsigned workers = 0;
 };
 
+/// What a folder of converted shards no longer is.
+std::vector<std::string> changes_of(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path / "manifest.json")) return {};
+  return check_shards(path);
+}
+
 int inspect_path(const InspectVerb& verb, const Cli& cli) {
   OutputFile sheet(verb.contact_sheet);
   const auto dataset = open_dataset(verb.path);
   const Inspection found =
       inspect(*dataset, {.threads = verb.workers, .decode = {}, .stop = cli.interrupted});
   std::cout << to_text(found);
+  const std::vector<std::string> changed = changes_of(verb.path);
+  for (const std::string& change : changed) std::cout << "changed: " << change << "\n";
   if (found.inspected < found.samples) return kInterrupted;
   if (!verb.contact_sheet.empty()) {
     const std::vector<std::byte> png = contact_sheet(*dataset);
     sheet.write({reinterpret_cast<const char*>(png.data()), png.size()});
   }
-  return found.damaged.empty() ? kDone : kNo;
+  return found.damaged.empty() && changed.empty() ? kDone : kNo;
 }
 
 }  // namespace

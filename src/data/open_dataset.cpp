@@ -21,11 +21,13 @@ bool holds_shards(const fs::path& dir) {
 
 }  // namespace
 
-std::shared_ptr<const Dataset> open_dataset(const fs::path& path) {
+std::shared_ptr<const Dataset> open_dataset(const fs::path& path, std::int64_t classes) {
+  TarShardOptions shards;
+  shards.classes = classes;
   std::error_code failed;
   if (!fs::exists(path, failed))
     throw Refused("there is no file or folder '" + path.string() + "'");
-  if (is_shard(path)) return tar_shards({path});
+  if (is_shard(path)) return tar_shards({path}, shards);
   if (path.extension() == ".csv" || path.extension() == ".jsonl") return listed(path);
   if (!fs::is_directory(path, failed))
     throw Refused("'" + path.string() +
@@ -34,7 +36,7 @@ std::shared_ptr<const Dataset> open_dataset(const fs::path& path) {
                   ".jsonl list, a .tar shard, or a folder of them");
   if (fs::is_directory(path / "images", failed) && fs::is_directory(path / "masks", failed))
     return segmentation_folder(path, kAnyClass);
-  if (holds_shards(path)) return tar_shards({path});
+  if (holds_shards(path)) return tar_shards({path}, shards);
   return class_folder(path);
 }
 

@@ -45,6 +45,9 @@ void check_shapes(const at::Tensor& logits, const at::Tensor& labels) {
                 c10::str(labels.sizes()) +
                 " do not fit; it takes batch x classes with batch labels, or batch x classes x "
                 "height x width with batch x height x width labels");
+  if (logits.numel() == 0)
+    throw Error("cross entropy: logits of " + c10::str(logits.sizes()) +
+                " are empty; it takes at least one sample and one class");
   if (labels.scalar_type() != at::kByte && labels.scalar_type() != at::kLong)
     throw Error("cross entropy: labels are uint8 or int64, not " + c10::str(labels.scalar_type()));
 }

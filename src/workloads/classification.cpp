@@ -23,7 +23,7 @@ struct ClassifierImpl : torch::nn::Module {
 TORCH_MODULE(Classifier);
 
 std::shared_ptr<const Dataset> data_of(const Options& options) {
-  if (options.data != "synthetic") return open_dataset(options.data);
+  if (options.data != "synthetic") return open_dataset(options.data, options.classes);
   SyntheticOptions synthetic;
   synthetic.size = options.image_size;
   synthetic.classes = options.classes;
@@ -31,10 +31,13 @@ std::shared_ptr<const Dataset> data_of(const Options& options) {
   return synthetic_classification(synthetic);
 }
 
-std::int64_t classes_of(const Dataset& dataset) {
+/// As the data set knows, or else as the options say; labels beyond them are then refused.
+std::int64_t classes_of(const Dataset& dataset, const Options& options) {
   for (const FieldSpec& field : dataset.fields())
-    if (field.name == "label") return field.classes;
-  throw Refused("classification needs a field 'label'");
+    if (field.name == "label" && field.kind == FieldKind::label)
+      return field.classes > 0 ? field.classes : options.classes;
+  throw Refused("classification needs one class an image, a field 'label'; '" + options.data +
+                "' has none");
 }
 
 }  // namespace
@@ -42,7 +45,7 @@ std::int64_t classes_of(const Dataset& dataset) {
 Pipeline classification(const Options& options) {
   const std::int64_t levels = levels_of(options.image_size, "classification");
   const auto data = data_of(options);
-  Classifier model(levels, classes_of(*data));
+  Classifier model(levels, classes_of(*data, options));
   Pipeline declared = pipeline(data, {.batch_size = options.batch_size,
                                       .seed = options.seed,
                                       .on_bad_sample = options.on_bad_sample});

@@ -102,6 +102,29 @@ class DataTest(ProgramTest):
         self.expect(DONE, "inspect", table, says=["12 samples, 0 damaged", "0: 6 1: 6"])
         self.assertEqual(self.classify("list", table)["steps"], 8)
 
+    def test_convert(self):
+        out = self.folder / "shards"
+        chain = self.folder / "convert.json"
+        chain.write_text('''{"version": 1, "transforms": [
+            {"op": "resize", "height": 16, "width": 16},
+            {"op": "horizontal_flip", "probability": 0.5}]}''')
+        command = ("convert", "--from", self.classes, "--out", out, "--samples-per-shard", "5",
+                   "--apply", chain)
+        self.expect(DONE, *command, says=["12 samples in 3 shards", "chain.json"])
+        self.expect(DONE, *command, says=["of which 3 were there"])
+        self.expect(DONE, "inspect", out, says=["12 samples, 0 damaged", "16 x 16 x 3"])
+        report = self.classify("shards", out, "--chain", out / "chain.json")
+        self.assertEqual(report["steps"], 8)
+        self.expect(FAILED, "train", "classification", *TINY, "--data", out, "--chain",
+                    out / "chain.json", "--classes", "1", says=["holds class 1"])
+        shard = out / "shard-000001.tar"
+        shard.write_bytes(shard.read_bytes().replace(b"ustar", b"ustaR", 1))
+        changed = self.expect(FAILED, "inspect", out)
+        self.assertIn("shard-000001.tar", changed.stderr)
+        self.expect(REFUSED, *command, "--quality", "80", says=["holds another conversion"])
+        self.expect(REFUSED, *command, "--resize", "8", says=["not both"])
+        self.expect(REFUSED, *command, "--to", "npz", says=["known: shards"])
+
     def test_workers(self):
         report = self.classify("auto", self.classes, "--workers", "auto", "--plan", "serial")
         self.assertGreaterEqual(report["plan"]["schedule"]["workers"], 1)

@@ -163,6 +163,8 @@ TEST(CrossEntropyValueTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(thrown(at::zeros({2, 3, 4, 4}), at::zeros({2, 4, 5}, at::kByte)), HasSubstr(shapes));
   EXPECT_THAT(thrown(at::zeros({2, 3, 4, 4}), at::zeros({1, 4, 4}, at::kByte)), HasSubstr(shapes));
   EXPECT_THAT(thrown(at::zeros({2, 3}), at::zeros({2, 3}, at::kByte)), HasSubstr(shapes));
+  EXPECT_THAT(thrown(at::zeros({2, 0}), at::zeros({2}, at::kByte)), HasSubstr("are empty"));
+  EXPECT_THAT(thrown(at::zeros({0, 3}), at::zeros({0}, at::kByte)), HasSubstr("are empty"));
   EXPECT_THAT(thrown(at::zeros({2, 3}), at::zeros({2}, at::kFloat)),
               HasSubstr("labels are uint8 or int64"));
 }

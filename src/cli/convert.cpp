@@ -1,0 +1,91 @@
+#include "slipstream/convert.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "cli/verbs.h"
+#include "slipstream/chain.h"
+#include "slipstream/datasets.h"
+#include "slipstream/files.h"
+#include "slipstream/resize.h"
+
+namespace slipstream {
+namespace {
+
+struct ConvertVerb {
+  std::string from, out, to = "shards", apply;
+  std::int64_t resize = 0;
+  ConvertOptions options;
+};
+
+Shape image_after(const std::vector<NamedOp>& chain) {
+  FieldSpec image{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0};
+  for (const NamedOp& each : chain) image = each.op.output(image);
+  return image.shape;
+}
+
+/// What is left of the chain for training. A shard does not say that all images have one size, so
+/// where the rest needs that, a resize to that very size goes ahead of it.
+std::vector<NamedOp> split_chain(const ConvertVerb& verb, std::vector<NamedOp>& fixed) {
+  if (verb.resize > 0) fixed = {{"resize", Resize{verb.resize, verb.resize}}};
+  if (verb.apply.empty()) return {};
+  if (verb.resize > 0) throw Refused("give --resize or --apply, not both");
+  std::vector<NamedOp> chain = parse_chain(read_text(verb.apply));
+  fixed = take_fixed_transforms(chain);
+  const Shape size = image_after(fixed);
+  if (!chain.empty() && size.is_fixed() && !image_after(chain).is_fixed())
+    chain.insert(chain.begin(), {"resize", Resize{size[0], size[1]}});
+  return chain;
+}
+
+int convert(const ConvertVerb& verb, const Cli& cli) {
+  if (verb.to != "shards") throw Refused(unknown_name("form", verb.to, {"shards"}));
+  ConvertOptions options = verb.options;
+  const std::vector<NamedOp> rest = split_chain(verb, options.transforms);
+  options.stop = cli.interrupted;
+  options.progress = [](std::size_t done, std::size_t all) {
+    std::cerr << "shard " << done << "/" << all << "\n";
+  };
+  const auto dataset = open_dataset(verb.from);
+  const Converted done = convert_to_shards(*dataset, verb.out, options);
+  if (!done.is_whole) {
+    std::cout << "interrupted; the same command goes on where it stopped\n";
+    return kInterrupted;
+  }
+  std::cout << dataset->size() << " samples in " << done.shards << " shards in " << verb.out
+            << ", of which " << done.shards - done.written << " were there\n";
+  if (rest.empty()) return kDone;
+  const auto path = std::filesystem::path(verb.out) / "chain.json";
+  write_file_atomically(path, to_json(rest));
+  std::cout << "what is random, or behind what is, was left out: train with --chain "
+            << path.string() << "\n";
+  return kDone;
+}
+
+}  // namespace
+
+void add_convert(CLI::App& app, Cli& cli, Verb& chosen) {
+  auto verb = std::make_shared<ConvertVerb>();
+  CLI::App* command = app.add_subcommand(
+      "convert", "Writes a data set as shards, once, with its fixed transforms applied");
+  command->add_option("--from", verb->from, "Folder, list or .tar shard")->required();
+  command->add_option("--out", verb->out, "Folder to write to")->required();
+  command->add_option("--to", verb->to, "shards")->capture_default_str();
+  command->add_option("--resize", verb->resize, "Stretches to this height and width")
+      ->check(at_least(1));
+  command->add_option("--apply", verb->apply,
+                      "A chain file, whose transforms ahead of the first random one are applied");
+  command->add_option("--quality", verb->options.quality, "JPEG quality of changed images")
+      ->capture_default_str();
+  command
+      ->add_option("--samples-per-shard", verb->options.samples_per_shard,
+                   "The last may have fewer")
+      ->check(at_least(1))
+      ->capture_default_str();
+  command->add_option("--workers", verb->options.threads, "Threads (default: one a core)")
+      ->check(at_least(1));
+  command->callback([=, &cli, &chosen] { chosen = [verb, &cli] { return convert(*verb, cli); }; });
+}
+
+}  // namespace slipstream

@@ -1,0 +1,86 @@
+#include "convert/manifest.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "slipstream/error.h"
+#include "slipstream/files.h"
+#include "slipstream/fingerprint.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kBlock = std::size_t{1} << 20;
+constexpr int kVersion = 1;
+
+Json json_of(const Manifest::Shard& shard) {
+  return {{"file", shard.file},
+          {"samples", shard.samples},
+          {"bytes", shard.bytes},
+          {"digest", shard.digest}};
+}
+
+Manifest parsed(const std::string& text) {
+  const Json json = Json::parse(text);
+  if (json.at("version") != kVersion) throw Error("its version is not 1");
+  Manifest manifest;
+  manifest.settings = json.at("settings").dump();
+  for (const Json& shard : json.at("shards"))
+    manifest.shards.push_back(
+        {shard.at("file").get<std::string>(), shard.at("samples").get<std::size_t>(),
+         shard.at("bytes").get<std::uint64_t>(), shard.at("digest").get<std::string>()});
+  return manifest;
+}
+
+}  // namespace
+
+const Manifest::Shard* Manifest::find(const std::string& file) const {
+  const auto found = std::find_if(shards.begin(), shards.end(),
+                                  [&](const Shard& shard) { return shard.file == file; });
+  return found == shards.end() ? nullptr : &*found;
+}
+
+fs::path manifest_path(const fs::path& dir) { return dir / "manifest.json"; }
+
+Manifest read_manifest(const fs::path& dir) {
+  const fs::path path = manifest_path(dir);
+  try {
+    return parsed(read_text(path));
+  } catch (const Json::exception& error) {
+    throw Error("'" + path.string() + "' is no manifest of a conversion: " + error.what());
+  } catch (const Error& error) {
+    throw Error("'" + path.string() + "' is no manifest of a conversion: " + error.what());
+  }
+}
+
+void write_manifest(const fs::path& dir, const Manifest& manifest) {
+  std::vector<Manifest::Shard> sorted = manifest.shards;
+  std::sort(sorted.begin(), sorted.end(),
+            [](const auto& a, const auto& b) { return a.file < b.file; });
+  Json shards = Json::array();
+  for (const Manifest::Shard& shard : sorted) shards.push_back(json_of(shard));
+  const Json json = {{"version", kVersion},
+                     {"settings", Json::parse(manifest.settings)},
+                     {"shards", std::move(shards)}};
+  write_file_atomically(manifest_path(dir), json.dump(2) + "\n");
+}
+
+std::string file_digest(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw Error("cannot read '" + path.string() + "'");
+  std::vector<char> block(kBlock);
+  std::uint64_t digest = 0;
+  while (file) {
+    file.read(block.data(), static_cast<std::streamsize>(block.size()));
+    const auto got = static_cast<std::size_t>(file.gcount());
+    if (got > 0) digest = chain64(digest, fingerprint(block.data(), got));
+  }
+  if (file.bad()) throw Error("cannot read '" + path.string() + "' to its end");
+  return to_hex(digest);
+}
+
+}  // namespace slipstream

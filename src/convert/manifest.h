@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace slipstream {
+
+/// DIR/manifest.json: what a folder of shards was made by, and the shards that are whole.
+struct Manifest {
+  struct Shard {
+    std::string file;
+    std::size_t samples = 0;
+    std::uint64_t bytes = 0;
+    std::string digest;  ///< of file_digest()
+  };
+
+  std::string settings;  ///< JSON; equal settings and data set give equal shards
+  std::vector<Shard> shards;
+
+  const Shard* find(const std::string& file) const;
+};
+
+std::filesystem::path manifest_path(const std::filesystem::path& dir);
+/// Throws Error naming the file.
+Manifest read_manifest(const std::filesystem::path& dir);
+void write_manifest(const std::filesystem::path& dir, const Manifest& manifest);
+
+/// Of the blocks of 1 MiB of a file, one after the other, as to_hex(chain64(...)) of their
+/// fingerprints. Throws Error naming the file.
+std::string file_digest(const std::filesystem::path& path);
+
+}  // namespace slipstream

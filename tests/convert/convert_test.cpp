@@ -1,0 +1,211 @@
+#include "slipstream/convert.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <map>
+
+#include "slipstream/datasets.h"
+#include "slipstream/error.h"
+#include "slipstream/files.h"
+#include "slipstream/make_data.h"
+#include "slipstream/resize.h"
+#include "slipstream/transforms.h"
+#include "support/temporary_folder.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr std::size_t kSamples = 23;
+
+class ConvertTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    MakeDataOptions options;
+    options.samples = kSamples;
+    options.sizes = {24, 40};
+    make_segmentation_data(scenes(), options);
+  }
+
+  fs::path scenes() const { return folder_.path() / "scenes"; }
+  fs::path out() const { return folder_.path() / "out"; }
+  std::shared_ptr<const Dataset> source() const { return segmentation_folder(scenes(), 10); }
+
+  static ConvertOptions options_for(std::size_t samples_per_shard) {
+    ConvertOptions options;
+    options.samples_per_shard = samples_per_shard;
+    options.threads = 3;
+    return options;
+  }
+
+  std::map<std::string, std::string> files() const {
+    std::map<std::string, std::string> all;
+    for (const auto& entry : fs::directory_iterator(out()))
+      if (entry.path().extension() != ".slipstream-index")
+        all[entry.path().filename().string()] = read_text(entry.path());
+    return all;
+  }
+
+  std::string refusal(const Dataset& dataset, const ConvertOptions& options) const {
+    try {
+      convert_to_shards(dataset, out(), options);
+    } catch (const Refused& refused) {
+      return refused.what();
+    }
+    return "";
+  }
+
+  TemporaryFolder folder_;
+};
+
+std::vector<std::byte> stored(const Dataset& dataset, std::size_t index, std::size_t field) {
+  Sample sample;
+  sample.fields.resize(dataset.fields().size());
+  dataset.read(index, sample);
+  const ConstArray value = sample.fields[field].array.view();
+  return {value.data, value.data + value.bytes()};
+}
+
+TEST_F(ConvertTest, FilesThatNothingChangesAreCopiedAsTheyAre) {
+  const Converted done = convert_to_shards(*source(), out(), options_for(5));
+  EXPECT_EQ(done.shards, 5U);
+  EXPECT_EQ(done.written, 5U);
+  EXPECT_TRUE(done.is_whole);
+  const auto shards = tar_shards({out()});
+  ASSERT_EQ(shards->size(), kSamples);
+  for (std::size_t i = 0; i < kSamples; ++i)
+    for (std::size_t field = 0; field < 2; ++field)
+      EXPECT_EQ(stored(*shards, i, field), stored(*source(), i, field)) << i;
+  EXPECT_THAT(check_shards(out()), IsEmpty());
+}
+
+TEST_F(ConvertTest, TransformsAreAppliedToImagesAndMasksAlike) {
+  ConvertOptions options = options_for(100);
+  options.transforms = {{"small", Resize{16, 12}}};
+  options.quality = 100;
+  convert_to_shards(*source(), out(), options);
+  const auto shards = tar_shards({out()});
+  HostArray image, mask, whole, spare;
+  decode_rgb(stored(*shards, 3, 0), {}, image);
+  EXPECT_EQ(image.view().shape, (Shape{16, 12, 3}));
+  decode_mask(stored(*shards, 3, 1), {}, mask);
+  decode_mask(stored(*source(), 3, 1), {}, whole);
+  Scratch scratch;
+  options.transforms = {};
+  Resize{16, 12}.apply({}, FieldKind::mask, whole.view(), spare.reset(DType::u8, {16, 12}),
+                       scratch);
+  EXPECT_TRUE(std::equal(mask.view().data, mask.view().data + 16 * 12, spare.view().data));
+}
+
+TEST_F(ConvertTest, ClassLabelsAreKept) {
+  const auto labelled = synthetic_classification({.samples = 7, .size = 8, .classes = 300 / 2});
+  convert_to_shards(*labelled, out(), options_for(3));
+  const auto shards = tar_shards({out()});
+  for (std::size_t i = 0; i < 7; ++i) {
+    std::int64_t label = 0;
+    const auto bytes = stored(*shards, i, 1);
+    std::memcpy(&label, bytes.data(), sizeof label);
+    EXPECT_EQ(label, std::to_integer<std::int64_t>(stored(*labelled, i, 1)[0]));
+  }
+}
+
+TEST_F(ConvertTest, AStoppedConversionGoesOnAndEndsWithTheSameBytes) {
+  convert_to_shards(*source(), out(), options_for(4));
+  const auto whole = files();
+  fs::rename(out(), folder_.path() / "whole");
+
+  ConvertOptions options = options_for(4);
+  options.threads = 1;
+  int asked = 0;
+  options.stop = [&] { return ++asked > 10; };
+  const Converted stopped = convert_to_shards(*source(), out(), options);
+  EXPECT_FALSE(stopped.is_whole);
+  EXPECT_EQ(stopped.written, 2U);
+  const Converted rest = convert_to_shards(*source(), out(), options_for(4));
+  EXPECT_TRUE(rest.is_whole);
+  EXPECT_EQ(rest.written, 4U);
+  EXPECT_EQ(files(), whole);
+}
+
+TEST_F(ConvertTest, AShardThatIsGoneOrShortIsWrittenAgain) {
+  convert_to_shards(*source(), out(), options_for(6));
+  const auto whole = files();
+  fs::remove(out() / "shard-000001.tar");
+  fs::resize_file(out() / "shard-000002.tar", 1000);
+  EXPECT_THAT(check_shards(out()),
+              ElementsAre(HasSubstr("shard-000001.tar' is missing"), HasSubstr("has 1000 bytes")));
+  EXPECT_EQ(convert_to_shards(*source(), out(), options_for(6)).written, 2U);
+  EXPECT_EQ(files(), whole);
+}
+
+TEST_F(ConvertTest, AChangedByteIsFound) {
+  convert_to_shards(*source(), out(), options_for(30));
+  std::fstream shard(out() / "shard-000000.tar", std::ios::binary | std::ios::in | std::ios::out);
+  shard.seekp(700);
+  shard.put('x');
+  shard.close();
+  EXPECT_THAT(check_shards(out()), ElementsAre(HasSubstr("has changed")));
+}
+
+TEST_F(ConvertTest, OtherSettingsAreRefused) {
+  convert_to_shards(*source(), out(), options_for(6));
+  EXPECT_THAT(refusal(*source(), options_for(7)), HasSubstr("holds another conversion"));
+}
+
+TEST_F(ConvertTest, WhatMakesNoSenseIsRefusedAllAtOnce) {
+  ConvertOptions options = options_for(0);
+  options.quality = 0;
+  options.transforms = {{"flip", HorizontalFlip{0.5}}, {"scale", ToFloat{}}};
+  const std::string message = refusal(*source(), options);
+  for (const char* words : {"quality is 0", "at least 1 sample", "'flip' is random", "not uint8"})
+    EXPECT_THAT(message, HasSubstr(words));
+}
+
+TEST_F(ConvertTest, ABadSampleIsNamedAndTheWholeShardsStay) {
+  fs::resize_file(scenes() / "images" / "000020.jpg", 100);
+  ConvertOptions options = options_for(6);
+  options.threads = 1;
+  options.transforms = {{"small", Resize{8, 8}}};
+  try {
+    convert_to_shards(*source(), out(), options);
+    FAIL() << "nothing thrown";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("sample 20 ("));
+    EXPECT_THAT(error.what(), HasSubstr("000020.jpg"));
+  }
+  EXPECT_TRUE(fs::exists(out() / "shard-000002.tar"));
+  EXPECT_FALSE(fs::exists(out() / "shard-000003.tar"));
+  EXPECT_FALSE(fs::exists(out() / "shard-000003.tar.part"));
+}
+
+TEST_F(ConvertTest, AFullDiskSaysWhatToDo) {
+  fs::create_directories(out());
+  fs::create_symlink("/dev/full", out() / "shard-000000.tar.part");
+  try {
+    convert_to_shards(*source(), out(), options_for(6));
+    FAIL() << "nothing thrown";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("shard-000000.tar.part"));
+    EXPECT_THAT(error.what(), HasSubstr("goes on where it stopped"));
+  }
+}
+
+TEST(TakeFixedTransforms, EndsAtTheFirstRandomOne) {
+  std::vector<NamedOp> chain = {
+      {"small", Resize{8, 8}}, {"flip", HorizontalFlip{0.5}}, {"scale", ToFloat{}}};
+  const auto fixed = take_fixed_transforms(chain);
+  ASSERT_EQ(fixed.size(), 1U);
+  EXPECT_EQ(fixed[0].name, "small");
+  ASSERT_EQ(chain.size(), 2U);
+  EXPECT_EQ(chain[0].name, "flip");
+}
+
+}  // namespace
+}  // namespace slipstream
