@@ -59,7 +59,7 @@ struct RunResult {
   std::vector<StepCounter> counters;
   std::vector<LaneResult> lanes;
   MemoryResult memory;
-  SkippedSamples skipped;  ///< by the loader since it was made, those of batches ahead included
+  SkippedSamples skipped;  ///< those of batches that are filled ahead included
   std::optional<Overlap> overlap;
 };
 

@@ -62,7 +62,7 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
   std::string known;
   for (const Workload& each : cli.workloads) known += (known.empty() ? "" : ", ") + each.name;
   verb.add_option("workload", workload, "Which workload: " + known)->required();
-  verb.add_option("--data", options.data, "Folder of images/ and masks/, or \"synthetic\"")
+  verb.add_option("--data", options.data, "A data set (docs/workloads.md), or \"synthetic\"")
       ->capture_default_str();
   verb.add_option("--device", device, "auto, cpu, cuda or cuda:N")->capture_default_str();
   verb.add_option("--workers", workers,

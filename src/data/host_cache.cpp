@@ -53,7 +53,7 @@ std::vector<CachedSample> cache_samples(const SampleSteps& steps, BadSamples& ba
   std::vector<CachedSample> cached(items);
   const std::size_t batch_size = steps.layout().batch_size;
   fill_all(items, threads, steps, [&](std::size_t item, SampleBuffers& buffers, StepMeter& meter) {
-    std::vector<std::byte> trial(steps.layout().bytes);
+    std::vector<std::byte> trial(bad.skips() ? steps.layout().bytes : 0);
     bad.make_good(item / batch_size, item % batch_size, [&](const SamplePlace& place) {
       steps.run(0, end, place, buffers, meter);
       copy_sample(buffers.sample, cached[item].sample);

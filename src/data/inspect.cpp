@@ -232,7 +232,8 @@ std::string to_text(const Inspection& inspection) {
   if (inspection.inspected < inspection.samples)
     out << ", " << inspection.inspected << " inspected";
   out << ", " << inspection.damaged.size() << " damaged\n";
-  for (const FieldSummary& field : inspection.fields) print(field, out);
+  for (const FieldSummary& field : inspection.fields)
+    if (!field.stored.empty()) print(field, out);
   const std::size_t listed = std::min(kListedSamples, inspection.damaged.size());
   for (std::size_t i = 0; i < listed; ++i)
     out << "damaged: sample " << inspection.damaged[i].sample << " ("

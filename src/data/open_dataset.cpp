@@ -1,5 +1,4 @@
-#include <algorithm>
-
+#include "data/folders.h"
 #include "slipstream/datasets.h"
 #include "slipstream/error.h"
 
@@ -10,13 +9,26 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kAnyClass = 256;
 
-bool is_shard(const fs::path& path) { return path.extension() == ".tar"; }
+bool is_shard(const fs::path& path) { return lower_extension(path) == ".tar"; }
 
+bool is_list(const fs::path& path) {
+  return lower_extension(path) == ".csv" || lower_extension(path) == ".jsonl";
+}
+
+/// Whether `dir` holds shards. Throws Refused where it holds folders too.
 bool holds_shards(const fs::path& dir) {
-  const auto is_shard_entry = [](const fs::directory_entry& entry) {
-    return is_shard(entry.path());
-  };
-  return std::any_of(fs::directory_iterator(dir), fs::directory_iterator(), is_shard_entry);
+  std::error_code failed;
+  bool shards = false, folders = false;
+  for (const fs::path& entry : list_folder(dir)) {
+    const bool is_folder = fs::is_directory(entry, failed);
+    folders |= is_folder;
+    shards |= !is_folder && is_shard(entry);
+  }
+  if (shards && folders)
+    throw Refused("'" + dir.string() +
+                  "' holds both .tar shards and folders: it is not clear which are the data; "
+                  "give them folders of their own");
+  return shards;
 }
 
 }  // namespace
@@ -28,7 +40,7 @@ std::shared_ptr<const Dataset> open_dataset(const fs::path& path, std::int64_t c
   if (!fs::exists(path, failed))
     throw Refused("there is no file or folder '" + path.string() + "'");
   if (is_shard(path)) return tar_shards({path}, shards);
-  if (path.extension() == ".csv" || path.extension() == ".jsonl") return listed(path);
+  if (is_list(path)) return listed(path);
   if (!fs::is_directory(path, failed))
     throw Refused("'" + path.string() +
                   "' is no data set: give a folder of images/ and masks/, a folder of class "

@@ -5,9 +5,8 @@
 #include <cerrno>
 #include <cstdint>
 #include <string>
-#include <system_error>
 
-#include "slipstream/error.h"
+#include "data/storage_error.h"
 #include "slipstream/image.h"
 
 namespace slipstream {
@@ -17,13 +16,8 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
 
-/// What a lack of descriptors or memory stops is no fault of the file.
 [[noreturn]] void fail(const char* what, const fs::path& path, int error) {
-  if (error == EMFILE || error == ENFILE || error == ENOMEM)
-    throw std::system_error(error, std::generic_category(),
-                            std::string(what) + " '" + path.string() + "'");
-  throw Error(std::string(what) + " '" + path.string() +
-              "': " + std::generic_category().message(error));
+  throw_errno(std::string(what) + " '" + path.string() + "'", error);
 }
 
 class Descriptor {
@@ -62,7 +56,7 @@ void read_file(const fs::path& path, HostArray& out) {
   while (done < to.bytes()) {
     const ::ssize_t got = ::read(file.get(), to.data + done, to.bytes() - done);
     if (got < 0 && errno != EINTR) fail("cannot read", path, errno);
-    if (got == 0) throw Error("'" + path.string() + "' became shorter while it was read");
+    if (got == 0) throw StorageError("'" + path.string() + "' became shorter while it was read");
     if (got > 0) done += static_cast<std::size_t>(got);
   }
 }

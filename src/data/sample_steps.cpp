@@ -6,6 +6,7 @@
 #include "data/bad_samples.h"
 #include "data/collate.h"
 #include "data/slab_layout.h"
+#include "data/storage_error.h"
 #include "slipstream/error.h"
 
 namespace slipstream {
@@ -27,9 +28,11 @@ std::string message_of_current_exception() {
 }
 
 /// REQUIRES: called while an exception is handled
-bool current_exception_is_error() {
+bool current_exception_is_the_samples() {
   try {
     throw;
+  } catch (const StorageError&) {
+    return false;
   } catch (const Error&) {
     return true;
   } catch (...) {
@@ -199,9 +202,9 @@ void SampleSteps::throw_named(std::size_t step, const SamplePlace& place) const 
       "step '" + names_[step] + "' of sample " + std::to_string(place.sample) + " (" +
       name_in(*dataset_, place.sample) + ", epoch " + std::to_string(place.epoch) + ", batch " +
       std::to_string(place.batch) + "): " + message_of_current_exception();
-  // What a transform throws is its own fault, and what is no Error the machine's.
+  // What a transform throws is its own fault, and the rest may be the machine's.
   const bool is_transform = step >= kFirstTransform && step < collate_step();
-  if (is_transform || !current_exception_is_error()) throw Error(message);
+  if (is_transform || !current_exception_is_the_samples()) throw Error(message);
   throw BadSample(message);
 }
 

@@ -1,10 +1,5 @@
 #include "data/shard_index_cache.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cstdlib>
 #include <utility>
 
@@ -29,32 +24,21 @@ class InMemory final : public Bytes {
   std::vector<std::byte> bytes_;
 };
 
-/// Empty for what cannot be mapped. Index files are only ever replaced whole, so what is mapped
-/// stays.
-class Mapped final : public Bytes {
- public:
-  explicit Mapped(const fs::path& path) {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return;
-    struct ::stat status {};
-    if (::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
-      const auto bytes = static_cast<std::size_t>(status.st_size);
-      void* const data = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-      if (data != MAP_FAILED) view_ = {static_cast<const std::byte*>(data), bytes};
-    }
-    ::close(fd);
+/// Empty for what cannot be read. Not mapped: an index that somebody shortens would end the
+/// process.
+std::vector<std::byte> bytes_of(const fs::path& path) {
+  try {
+    const StampedFile file(path);
+    std::vector<std::byte> bytes(file.size());
+    file.read(0, bytes);
+    return bytes;
+  } catch (const Error&) {
+    return {};
   }
-  ~Mapped() override {
-    if (!view_.empty()) ::munmap(const_cast<std::byte*>(view_.data()), view_.size());
-  }
-  std::span<const std::byte> view() const override { return view_; }
-
- private:
-  std::span<const std::byte> view_;
-};
+}
 
 std::optional<StoredShardIndex> load(const fs::path& path, const FileStamp& stamp) {
-  auto bytes = std::make_unique<Mapped>(path);
+  auto bytes = std::make_unique<InMemory>(bytes_of(path));
   const std::optional<ShardIndex> index = ShardIndex::parse(bytes->view(), stamp);
   if (!index) return std::nullopt;
   return StoredShardIndex(std::move(bytes), *index);

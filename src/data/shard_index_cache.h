@@ -7,7 +7,7 @@
 
 namespace slipstream {
 
-/// A shard's index with what holds its bytes: a mapped file, or memory.
+/// A shard's index with what holds its bytes: memory.
 class StoredShardIndex {
  public:
   class Bytes {

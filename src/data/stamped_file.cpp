@@ -6,19 +6,15 @@
 
 #include <cerrno>
 #include <string>
-#include <system_error>
 #include <utility>
 
-#include "slipstream/error.h"
+#include "data/storage_error.h"
 
 namespace slipstream {
 namespace {
 
 [[noreturn]] void fail(const char* what, const std::filesystem::path& path, int error) {
-  std::string message =
-      std::string(what) + " '" + path.string() + "': " + std::generic_category().message(error);
-  if (error == EMFILE || error == ENFILE) message += "; raise the limit of open files (ulimit -n)";
-  throw Error(message);
+  throw_errno(std::string(what) + " '" + path.string() + "'", error);
 }
 
 FileStamp stamp_of(const struct ::stat& status) {
@@ -65,8 +61,8 @@ void StampedFile::read(std::uint64_t offset, std::span<std::byte> to) const {
 }
 
 void StampedFile::throw_changed(const char* how) const {
-  throw Error("'" + path_.string() + "' " + how +
-              "; leave data in place while it is read, and start again");
+  throw StorageError("'" + path_.string() + "' " + how +
+                     "; leave data in place while it is read, and start again");
 }
 
 }  // namespace slipstream

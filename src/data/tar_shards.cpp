@@ -8,6 +8,7 @@
 #include "data/shard_files.h"
 #include "data/shard_index_cache.h"
 #include "data/slab_layout.h"
+#include "data/storage_error.h"
 #include "data/tar.h"
 #include "slipstream/datasets.h"
 #include "slipstream/error.h"
@@ -103,6 +104,8 @@ class TarShards final : public Dataset {
       if (!field_set_.has(field)) continue;
       try {
         read_field(*file, field, sample.members[static_cast<std::size_t>(field)], out.fields[at++]);
+      } catch (const StorageError&) {
+        throw;
       } catch (const Error& error) {
         throw Error("the " + text_of(field) + " of '" + name(index) + "': " + error.what());
       }
@@ -119,10 +122,11 @@ class TarShards final : public Dataset {
     const std::string path = files_.path(shard).string();
     try {
       const auto file = files_.open(shard);
-      return path + ":" + TarReader(*file, sample.header).next()->name;
+      if (const auto member = TarReader(*file, sample.header).next())
+        return path + ":" + member->name;
     } catch (const Error&) {
-      return path + ": sample " + std::to_string(index - firsts_[shard]);
     }
+    return path + ": sample " + std::to_string(index - firsts_[shard]);
   }
 
  private:

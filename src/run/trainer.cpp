@@ -185,7 +185,7 @@ void Trainer::Impl::apply_delays(const RunOptions& options, const std::vector<La
 
 Trainer::Impl::InputSoFar Trainer::Impl::input_so_far(const Loader* loader) const {
   if (loader == nullptr) return {};
-  return {loader->blocked_s(), loader->counters()};
+  return {loader->blocked_s(), loader->counters(), loader->skipped().places};
 }
 
 RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
@@ -301,6 +301,7 @@ RunResult Trainer::Impl::collect(const Plan& plan, const RunOptions& options, Ex
     result.counters[i].subtract(input.counters[i]);
   for (StepCounter& counter : execution.counters()) result.counters.push_back(std::move(counter));
   if (loader_ != nullptr) result.skipped = loader_->skipped();
+  result.skipped.places -= std::min(result.skipped.places, input.skipped_places);
   result.memory.peak_bytes = peak_bytes(context.device());
   result.memory.reserved_bytes = reserved_bytes(context.device());
   result.memory.reserved_after_warm_up_bytes = record.reserved_after_warm_up_bytes;

@@ -56,6 +56,7 @@ struct Trainer::Impl {
   struct InputSoFar {
     double blocked_s = 0;
     std::vector<StepCounter> counters;
+    std::uint64_t skipped_places = 0;
   };
   InputSoFar input_so_far(const Loader* loader) const;
   RunResult collect(const Plan& plan, const RunOptions& options, Execution& execution,

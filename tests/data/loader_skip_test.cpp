@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "data/loader_fixture.h"
+#include "data/storage_error.h"
 #include "slipstream/sampler.h"
 
 namespace slipstream {
@@ -134,6 +135,10 @@ TEST(LoaderSkip, FaultsOfTransformsAndOfTheMachineStop) {
   };
   Loader machine(dataset, no_transforms(), options_with(OnBadSample::skip));
   EXPECT_THAT(message_of_next(machine), HasSubstr("Too many open files"));
+
+  dataset->on_read = [](std::size_t) { throw StorageError("'a.tar' was changed"); };
+  Loader changed(dataset, no_transforms(), options_with(OnBadSample::skip));
+  EXPECT_THAT(message_of_next(changed), HasSubstr("'a.tar' was changed"));
 }
 
 }  // namespace
