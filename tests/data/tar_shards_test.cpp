@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <fstream>
+#include <system_error>
 #include <thread>
 
 #include "data/compressed.h"
@@ -297,6 +298,7 @@ TEST_F(TarShardsTest, WithoutFileHandlesNamesTheShardAndTheRemedy) {
   const auto dataset = tar_shards({write({{"1.jpg", "image"}})});
   // UndefinedBehaviorSanitizer opens a pipe when it first sees an object of a type.
   ASSERT_EQ(read_error(*tar_shards({write({{"1.jpg", "image"}}, "b.tar")})), "nothing");
+  thrown_by([] { throw std::system_error(EMFILE, std::generic_category()); });
   ::rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);
   const ::rlimit none{0, before.rlim_max};
