@@ -75,7 +75,7 @@ Decompressor::~Decompressor() = default;
 
 void Decompressor::run(Compression compression, std::span<const std::byte> from, std::size_t limit,
                        HostArray& out) {
-  constexpr std::size_t kFirstBytes = 64 * 1024;
+  constexpr std::size_t kFirstBytes = std::size_t{64} << 10;
   const char* const codec = compression == Compression::zstd ? "zstd" : "lz4";
   if (from.empty()) fail(codec, "it is empty");
   codecs_->reset();

@@ -36,7 +36,7 @@ class HeaderText {
     if (quote == "\"") need(quote);
     const std::size_t end = text_.find(quote);
     if (end == std::string_view::npos) fail("a text does not end");
-    const std::string value(text_.substr(0, end));
+    std::string value(text_.substr(0, end));
     text_.remove_prefix(end + 1);
     return value;
   }

@@ -42,6 +42,12 @@ void check_member(const TarMember& member) {
   }
 }
 
+[[noreturn]] void throw_twice(const std::string& key, const std::string& first,
+                              const std::string& second) {
+  throw Error("sample '" + key + "' comes twice, with '" + first + "' and again with '" + second +
+              "'; write each once, members of a sample next to each other (tar --sort=name)");
+}
+
 }  // namespace
 
 std::optional<ShardName> parse_shard_name(std::string_view name) {
@@ -131,9 +137,7 @@ void ShardSamples::check_keys() {
     const auto first_name = parse_shard_name(first);
     const auto second_name = parse_shard_name(second);
     if (!first_name || !second_name || first_name->key != second_name->key) continue;
-    throw Error("sample '" + first_name->key + "' comes twice, with '" + first +
-                "' and again with '" + second +
-                "'; write each once, members of a sample next to each other (tar --sort=name)");
+    throw_twice(first_name->key, first, second);
   }
 }
 

@@ -50,7 +50,7 @@ bool has_good_checksum(Block header) {
 }
 
 std::string stored_name(Block header) {
-  const std::string name(text_at(header, kNameAt, kNameBytes));
+  std::string name(text_at(header, kNameAt, kNameBytes));
   // GNU's own magic ends in spaces, and other things stand where ustar has its prefix.
   if (std::memcmp(header.data() + kMagicAt, "ustar", 6) != 0) return name;
   const std::string prefix(text_at(header, kPrefixAt, kPrefixBytes));

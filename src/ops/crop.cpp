@@ -31,7 +31,7 @@ void crop(std::string_view op, const DrawnCrop& drawn, const ConstArray& in,
 void CentreCrop::validate() const { require_sides(kName, height, width); }
 
 FieldSpec CentreCrop::output(const FieldSpec& in) const {
-  const FieldSpec out = resided(kName, in, height, width);
+  FieldSpec out = resided(kName, in, height, width);
   require_room(kName, in, height, width);
   return out;
 }
@@ -54,7 +54,7 @@ void RandomCrop::validate() const {
 }
 
 FieldSpec RandomCrop::output(const FieldSpec& in) const {
-  const FieldSpec out = resided(kName, in, height, width);
+  FieldSpec out = resided(kName, in, height, width);
   require_room(kName, in, height - 2 * padding, width - 2 * padding);
   return out;
 }

@@ -20,7 +20,12 @@ std::string difference(const ComparisonRow& row, const ComparisonRow& first) {
   for (const auto& [key, value] : row.work)
     for (const auto& [other_key, other_value] : first.work)
       if (key == other_key && value != other_value)
-        text += (text.empty() ? "" : ", ") + key + " " + other_value + " and " + value;
+        text.append(text.empty() ? "" : ", ")
+            .append(key)
+            .append(" ")
+            .append(other_value)
+            .append(" and ")
+            .append(value);
   return text;
 }
 
