@@ -1,7 +1,6 @@
 #include "slipstream/inspect.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <set>
 #include <sstream>

@@ -27,12 +27,7 @@ void add_to(std::vector<StepCounter>& totals, const std::vector<StepCounter>& co
     totals = counters;
     return;
   }
-  for (std::size_t i = 0; i < totals.size(); ++i) {
-    totals[i].calls += counters[i].calls;
-    totals[i].wall_s += counters[i].wall_s;
-    totals[i].cpu_s += counters[i].cpu_s;
-    totals[i].bytes += counters[i].bytes;
-  }
+  for (std::size_t i = 0; i < totals.size(); ++i) totals[i].add(counters[i]);
 }
 
 /// The slabs that were filled before the clock ran are taken first.

@@ -24,11 +24,7 @@ TORCH_MODULE(Classifier);
 
 std::shared_ptr<const Dataset> data_of(const Options& options) {
   if (options.data != "synthetic") return open_dataset(options.data, options.classes);
-  SyntheticOptions synthetic;
-  synthetic.size = options.image_size;
-  synthetic.classes = options.classes;
-  synthetic.seed = options.seed;
-  return synthetic_classification(synthetic);
+  return synthetic_classification(synthetic_of(options));
 }
 
 /// As the data set knows, or else as the options say; labels beyond them are then refused.

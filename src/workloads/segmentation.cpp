@@ -31,11 +31,7 @@ TORCH_MODULE(Decoder);
 
 std::shared_ptr<const Dataset> data_of(const Options& options) {
   if (options.data != "synthetic") return segmentation_folder(options.data, options.classes);
-  SyntheticOptions synthetic;
-  synthetic.size = options.image_size;
-  synthetic.classes = options.classes;
-  synthetic.seed = options.seed;
-  return synthetic_segmentation(synthetic);
+  return synthetic_segmentation(synthetic_of(options));
 }
 
 }  // namespace

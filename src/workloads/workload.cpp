@@ -12,6 +12,14 @@ std::shared_ptr<Optimizer> make_optimizer(const Options& options) {
   throw Refused(unknown_name("optimiser", options.optimizer, {"sgd", "adamw"}));
 }
 
+SyntheticOptions synthetic_of(const Options& options) {
+  SyntheticOptions synthetic;
+  synthetic.size = options.image_size;
+  synthetic.classes = options.classes;
+  synthetic.seed = options.seed;
+  return synthetic;
+}
+
 Pipeline make_pipeline(const std::vector<Workload>& workloads, const std::string& name,
                        const Options& options) {
   std::vector<std::string> known;

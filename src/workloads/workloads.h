@@ -4,6 +4,9 @@
 
 namespace slipstream {
 
+/// What `--data synthetic` draws.
+SyntheticOptions synthetic_of(const Options& options);
+
 Pipeline segmentation(const Options& options);
 Pipeline classification(const Options& options);
 
