@@ -17,7 +17,7 @@ struct BenchOptions {
   std::uint64_t steps = 100;     ///< of each measurement
   unsigned repeats = 3;          ///< rounds in which all plans take turns
   double seconds = 2;            ///< a measurement takes at most about this long
-  unsigned workers = 1;
+  LoaderPlan loader;
   Plan::Numerics numerics;
   std::function<bool()> stop;
   std::function<void(const std::string& line)> say;  ///< told what is measured

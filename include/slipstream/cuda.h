@@ -12,6 +12,7 @@
 
 #include "slipstream/error.h"
 #include "slipstream/lane.h"
+#include "slipstream/packed_field.h"
 
 namespace slipstream::cuda {
 
@@ -131,5 +132,10 @@ void delay_async(double microseconds, StreamView stream);
 /// pass, asynchronous on `stream`; the same bits as slipstream::fingerprint on the host.
 void fingerprint_async(const void* data, std::size_t bytes, std::uint64_t* digest,
                        StreamView stream);
+
+/// What unpack() does, in device memory (`block` aligned to 256 bytes): one kernel for every
+/// sixteen fields, asynchronous on `stream`. Memory up to the next multiple of 256 bytes behind
+/// each field is read and written too.
+void unpack_async(std::span<const PackedField> fields, std::byte* block, StreamView stream);
 
 }  // namespace slipstream::cuda

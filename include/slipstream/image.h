@@ -23,6 +23,7 @@ struct DecodeOptions {
   /// Decode only the part of a JPEG that the first transform reads: the same pixels, sooner. Turn
   /// it off to have every byte of every file checked in every epoch.
   bool partial = true;
+  bool operator==(const DecodeOptions&) const = default;
 };
 
 enum class ImageFormat { jpeg, png, unknown };

@@ -10,8 +10,10 @@
 #include "slipstream/dataset.h"
 #include "slipstream/lane.h"
 #include "slipstream/op.h"
+#include "slipstream/packed_field.h"
 #include "slipstream/skipped_samples.h"
 #include "slipstream/step_counter.h"
+#include "slipstream/wire.h"
 
 namespace slipstream {
 
@@ -20,20 +22,28 @@ struct NamedOp {
   AnyOp op;
 };
 
-/// Where one field of a batch lies in its slab: batch_size samples, one after the other.
+/// Where one field of a batch lies: in its slab, batch_size samples one after the other; and in the
+/// device's block, where stages find it.
 struct SlabField {
-  FieldSpec spec;                ///< of one sample, as the last transform leaves it
-  DType wire = DType::u8;        ///< as it is stored in the slab: labels of up to 256 classes as u8
-  std::size_t offset_bytes = 0;  ///< a multiple of 256
-  std::size_t sample_bytes = 0;
+  FieldSpec spec;  ///< of one sample, as the last transform leaves it
+  Wire wire = Wire::plain;
+  DType dtype = DType::u8;              ///< as stages see it: labels of up to 256 classes as u8
+  std::size_t offset_bytes = 0;         ///< in the slab, a multiple of 256
+  std::size_t sample_bytes = 0;         ///< in the slab
+  std::size_t device_offset_bytes = 0;  ///< in the block, a multiple of 256; not of Wire::host
 };
 
-/// All fields of a batch in one block of memory: one copy a batch. The layout depends on the fields
-/// and the batch size alone, so it is the same in every plan.
+/// All fields of a batch in one block of memory: one copy a batch. The slab's first `copied_bytes`
+/// go to the start of the device's block; what travels packed is expanded there, behind them. The
+/// layout depends on the fields, their wire formats and the batch size alone: fields that travel
+/// plain come first, then packed ones, then those that stay on the host.
 struct SlabLayout {
   std::vector<SlabField> fields;
   std::size_t batch_size = 0;
-  std::size_t bytes = 0;
+  std::size_t bytes = 0;         ///< of a slab
+  std::size_t copied_bytes = 0;  ///< of it that travel
+  std::size_t device_bytes = 0;  ///< of the block
+  std::vector<PackedField> packed;
 
   /// Throws Error naming the known fields.
   const SlabField& field(const std::string& name) const;
@@ -45,6 +55,7 @@ struct SlabLayout {
 struct HostCut {
   std::string after;      ///< "read", "decode", a transform's name, or "collate"
   std::size_t items = 0;  ///< K: samples, or batches after "collate"
+  bool operator==(const HostCut&) const = default;
 };
 
 struct LoaderOptions {
@@ -58,7 +69,9 @@ struct LoaderOptions {
   std::optional<HostCut> cut = std::nullopt;
   DecodeOptions decode = {};
   OnBadSample on_bad_sample = OnBadSample::stop;
+  WireFormats wire = {};
   std::pmr::memory_resource* memory = nullptr;  ///< slabs' memory; nullptr: the default resource
+  bool operator==(const LoaderOptions&) const = default;
 };
 
 /// A filled slab, lent to the caller until release().
@@ -79,8 +92,9 @@ struct HostBatch {
 class Loader {
  public:
   /// Throws Refused: no transform makes a field's shape fixed ("add a Resize"), a batch larger than
-  /// the data set, an unknown cut, a bad option: all problems at once, one a line. With a cut, what
-  /// making the cached items threw, for the first of them that failed.
+  /// the data set, an unknown cut, a wire format that a field cannot take, a bad option: all
+  /// problems at once, one a line. With a cut, what making the cached items threw, for the first of
+  /// them that failed.
   Loader(std::shared_ptr<const Dataset> dataset, std::vector<NamedOp> transforms,
          LoaderOptions options);
   /// Stops and joins the workers: at most the calls in flight are waited for.
@@ -112,7 +126,7 @@ class Loader {
 
   /// Layout and checks alone, without starting a thread.
   static SlabLayout plan_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,
-                                std::size_t batch_size);
+                                std::size_t batch_size, const WireFormats& wire = {});
 
  private:
   class Impl;

@@ -46,6 +46,8 @@ class Pipeline {
   const std::vector<NamedStage>& stages() const { return stages_; }
   const std::string& train_name() const { return train_name_; }
   const TrainStage& train_stage() const { return train_; }
+  /// Of a loader for it: what the declaration says; the rest is the plan's.
+  LoaderOptions loader_options() const;
 
   /// Names of all steps in order: read, decode, the transforms, collate | copy, the stages, the
   /// training stage.

@@ -10,6 +10,7 @@
 
 #include "slipstream/driver.h"
 #include "slipstream/error.h"
+#include "slipstream/wire.h"
 
 namespace slipstream {
 
@@ -22,6 +23,15 @@ struct LanePlan {
   std::vector<std::string> steps;
   int priority = 0;
   bool operator==(const LanePlan&) const = default;
+};
+
+/// How the loader works. These fields never change a bit of any result.
+struct LoaderPlan {
+  unsigned workers = 1;      ///< threads, at least 1
+  std::size_t prefetch = 4;  ///< batches that are filled ahead, at least 1
+  bool pinned = true;        ///< page-locked slabs; without, copies block the host
+  WireFormats wire = {};     ///< of the fields that do not travel plain: those that are exact
+  bool operator==(const LoaderPlan&) const = default;
 };
 
 /// How a pipeline is run. Plain data, JSON in and out (docs/plan.md).
@@ -38,9 +48,7 @@ struct Plan {
     /// Who calls the lanes: one host thread, or one a lane (CPU lanes overlap only then; on a GPU
     /// the lanes' launches do not wait for each other).
     Driver driver = Driver::threaded;
-    unsigned workers = 1;      ///< loader threads, at least 1
-    std::size_t prefetch = 4;  ///< batches that the loader fills ahead, at least 1
-    bool pinned = true;        ///< page-locked slabs; without, copies block the host
+    LoaderPlan loader;
     bool operator==(const Schedule&) const = default;
   };
   /// What may change the last bits: plans are compared bit for bit, and `auto` chooses, only among
@@ -54,6 +62,7 @@ struct Plan {
     bool autotune = true;
     /// Threads inside an operation on CPU lanes, per stage ("*": every other stage).
     std::map<std::string, unsigned> intra_op_threads = {{"*", 1}};
+    WireFormats wire;  ///< those that round: bf16 and f16
     bool operator==(const Numerics&) const = default;
   };
   Schedule schedule;
@@ -67,7 +76,7 @@ struct Plan {
 /// nothing is pinned, and the numerics become deterministic; deterministic numerics never autotune.
 /// Throws Refused for another mode.
 Plan make_plan(const std::string& mode, const std::vector<std::string>& steps, DeviceKind device,
-               unsigned workers, const Plan::Numerics& numerics);
+               const LoaderPlan& loader, const Plan::Numerics& numerics);
 
 /// Everything that is wrong with `plan` for these steps and this device, each with its remedy;
 /// empty when the plan can be run.
@@ -81,6 +90,9 @@ void validate(const Plan& plan, const std::vector<std::string>& steps, DeviceKin
 /// key's path; all problems at once. Keys other than "lanes" may be left out.
 std::string to_json(const Plan& plan);
 Plan parse_plan(std::string_view json);
+
+/// The wire formats of both parts.
+WireFormats wire_formats(const Plan& plan);
 
 std::string_view name_of(Precision precision);
 Precision precision_named(const std::string& name);  ///< throws Refused

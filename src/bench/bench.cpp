@@ -34,10 +34,10 @@ std::vector<Measurement> measurements_of(const Trainer& trainer, const BenchOpti
   for (const std::string& name : options.plans) {
     Measurement& m = all.emplace_back();
     m.plan = name;
-    m.how = make_plan(name, steps, device, options.workers, options.numerics);
+    m.how = make_plan(name, steps, device, options.loader, options.numerics);
     m.run.cut = cut_of(options.input);
   }
-  const Plan lanes = make_plan("pipelined", steps, device, options.workers, options.numerics);
+  const Plan lanes = make_plan("pipelined", steps, device, options.loader, options.numerics);
   std::string after = "collate";
   for (const LanePlan& lane : lanes.schedule.lanes) {
     Measurement& m = all.emplace_back();
@@ -136,7 +136,7 @@ std::vector<BenchRow> run_bench(Context& context, const std::function<Pipeline(s
   // What no batch size can mend is refused at once.
   cut_of(options.input);
   for (const std::string& plan : options.plans)
-    make_plan(plan, {"copy"}, context.kind(), options.workers, options.numerics);
+    make_plan(plan, {"copy"}, context.kind(), options.loader, options.numerics);
   std::vector<BenchRow> rows;
   for (std::size_t batch_size : options.batch_sizes) {
     try {

@@ -29,7 +29,7 @@ BenchReport report_of(const BenchVerb& verb, const BenchOptions& options, const 
   return {environment_of(context),
           std::move(workload),
           {std::string(name_of(options.numerics.precision)), options.numerics.deterministic,
-           options.workers, options.steps, options.seconds, options.repeats},
+           options.loader.workers, options.steps, options.seconds, options.repeats},
           {}};
 }
 
@@ -38,7 +38,7 @@ int bench(const BenchVerb& verb, const Cli& cli) {
   OutputFile json(verb.json), svg(verb.svg);
   Context context(verb.common.device);
   BenchOptions options = verb.options;
-  options.workers = verb.common.worker_count(
+  options.loader = verb.common.loader(
       [&] { return make_pipeline(cli.workloads, verb.common.workload, verb.common.options); });
   options.numerics = verb.common.numerics(context.kind());
   options.stop = cli.interrupted;

@@ -90,6 +90,10 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
                                                 : unknown_name("choice", what, {"stop", "skip"});
       })
       ->default_str("stop");
+  verb.add_option("--wire", wire,
+                  "How fields travel to the device, FIELD=FORMAT: plain, smallest, bits, one_hot, "
+                  "bf16, f16, host")
+      ->delimiter(',');
   verb.add_option("--precision", precision, "tf32, fp32 or bf16")->capture_default_str();
   verb.add_flag("--deterministic", deterministic, "Same bits in every run and plan");
   verb.add_option("--optimizer", options.optimizer, "sgd or adamw")->capture_default_str();
@@ -103,25 +107,42 @@ unsigned CommonOptions::worker_count(const std::function<Pipeline()>& make) cons
   if (workers.empty()) return std::min(kMostDefaultWorkers, cores());
   if (workers != "auto") return static_cast<unsigned>(std::stoul(workers));
   const Pipeline pipeline = make();
-  LoaderOptions loader;
-  loader.batch_size = pipeline.options().batch_size;
-  loader.seed = pipeline.options().seed;
-  loader.shuffle = pipeline.options().shuffle;
-  loader.decode = pipeline.options().decode;
-  loader.on_bad_sample = pipeline.options().on_bad_sample;
   LoaderBenchOptions tries;
   tries.workers = workers_to_try(cores());
   tries.seconds = kSecondsOfATry;
-  return fewest_workers(measure_loader(pipeline.dataset(), pipeline.transforms(), loader, tries));
+  return fewest_workers(
+      measure_loader(pipeline.dataset(), pipeline.transforms(), pipeline.loader_options(), tries));
+}
+
+LoaderPlan CommonOptions::loader(const std::function<Pipeline()>& make) const {
+  Plan plan;
+  plan.schedule.loader.workers = worker_count(make);
+  set_wire(plan);
+  return plan.schedule.loader;
+}
+
+void CommonOptions::set_wire(Plan& plan) const {
+  for (const std::string& each : wire) {
+    const std::size_t equals = each.find('=');
+    if (equals == 0 || equals == std::string::npos)
+      throw Refused("--wire " + each + ": give FIELD=FORMAT, for example mask=bits");
+    const std::string field = each.substr(0, equals);
+    const Wire format = wire_named(each.substr(equals + 1));
+    plan.schedule.loader.wire.erase(field);
+    plan.numerics.wire.erase(field);
+    (rounds(format) ? plan.numerics.wire : plan.schedule.loader.wire)[field] = format;
+  }
 }
 
 Plan::Numerics CommonOptions::numerics(DeviceKind kind) const {
-  Plan::Numerics numerics;
+  Plan plan;
+  set_wire(plan);
+  Plan::Numerics& numerics = plan.numerics;
   numerics.precision = precision_named(precision);
   numerics.deterministic = deterministic;
   numerics.autotune = !deterministic;
   if (kind == DeviceKind::cpu) numerics.intra_op_threads = {{"*", std::max(1U, cores() / 2)}};
-  return make_plan("serial", {"copy", "train"}, kind, 1, numerics).numerics;
+  return make_plan("serial", {"copy", "train"}, kind, {}, numerics).numerics;
 }
 
 WorkloadInfo CommonOptions::info() const {

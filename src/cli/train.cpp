@@ -37,6 +37,7 @@ bool is_mode(const std::string& plan) { return plan == "serial" || plan == "pipe
 Plan plan_from_file(const TrainOptions& options, DeviceKind device) {
   Plan plan = read_plan(options.plan);
   if (options.given_precision) plan.numerics.precision = precision_named(options.common.precision);
+  options.common.set_wire(plan);
   if (options.common.deterministic || device == DeviceKind::cpu) {
     plan.numerics.deterministic = true;
     plan.numerics.autotune = false;
@@ -54,11 +55,11 @@ std::optional<GpuUseInfo> use_of(cuda::GpuMeter* meter) {
   return GpuUseInfo{share(use.sm_activity), share(use.dram_use), share(use.coarse), use.note};
 }
 
-AutoResult run_plan(Trainer& trainer, const TrainOptions& options, unsigned workers,
+AutoResult run_plan(Trainer& trainer, const TrainOptions& options, const LoaderPlan& loader,
                     const std::optional<Plan>& file, const RunOptions& run) {
   const auto steps = trainer.pipeline().device_steps();
   const auto plan = [&](const std::string& mode) {
-    return make_plan(mode, steps, trainer.context().kind(), workers, trainer.numerics());
+    return make_plan(mode, steps, trainer.context().kind(), loader, trainer.numerics());
   };
   if (file) return {{}, trainer.run(*file, run)};
   if (is_mode(options.plan)) return {{}, trainer.run(plan(options.plan), run)};
@@ -92,10 +93,9 @@ int train(const TrainOptions& options, const Cli& cli) {
   if (options.plan != "auto" && !is_mode(options.plan))
     file = plan_from_file(options, context.kind());
   Pipeline pipeline = make_pipeline(cli.workloads, options.common.workload, options.common.options);
-  const bool planned = file && !options.given_workers;
-  const unsigned workers =
-      planned ? file->schedule.workers : options.common.worker_count([&] { return pipeline; });
-  if (file) file->schedule.workers = workers;
+  LoaderPlan loader;
+  if (!file || options.given_workers) loader = options.common.loader([&] { return pipeline; });
+  if (file && options.given_workers) file->schedule.loader.workers = loader.workers;
   if (file) validate(*file, pipeline.device_steps(), context.kind());
   Trainer trainer(std::move(pipeline), context,
                   file ? file->numerics : options.common.numerics(context.kind()));
@@ -110,7 +110,7 @@ int train(const TrainOptions& options, const Cli& cli) {
     meter = std::make_unique<cuda::GpuMeter>(context.device().index());
     meter->start();
   }
-  AutoResult result = run_plan(trainer, options, workers, file, run);
+  AutoResult result = run_plan(trainer, options, loader, file, run);
   line.finish();
 
   RunReport report{std::move(environment), options.common.info(), std::move(result.run),

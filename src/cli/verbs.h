@@ -59,14 +59,20 @@ struct CommonOptions {
   std::string device = "auto";
   std::string precision = "tf32";
   bool deterministic = false;
-  std::string workers;  ///< "", a number or "auto"
+  std::string workers;            ///< "", a number or "auto"
+  std::vector<std::string> wire;  ///< FIELD=FORMAT
 
   void add_to(CLI::App& verb, const Cli& cli);
   /// With what the device makes of them.
   Plan::Numerics numerics(DeviceKind device) const;
-  /// "auto" measures the loader of make() alone and takes the fewest workers that are enough.
-  unsigned worker_count(const std::function<Pipeline()>& make) const;
+  /// For workers "auto", the loader of make() is measured alone and gets as few as are enough.
+  LoaderPlan loader(const std::function<Pipeline()>& make) const;
+  /// Gives the fields of --wire their formats.
+  void set_wire(Plan& plan) const;
   WorkloadInfo info() const;
+
+ private:
+  unsigned worker_count(const std::function<Pipeline()>& make) const;
 };
 
 Environment environment_of(const Context& context);

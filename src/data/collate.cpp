@@ -5,6 +5,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "data/pack.h"
+#include "data/wire_layout.h"
 #include "slipstream/error.h"
 
 namespace slipstream {
@@ -33,16 +35,48 @@ void check_classes(const FieldSpec& spec, const T* values, std::size_t count) {
               std::to_string(spec.classes - 1));
 }
 
+template <typename To, typename T>
+void narrow(const T* values, std::size_t count, std::byte* to) {
+  std::transform(values, values + count, reinterpret_cast<To*>(to),
+                 [](T x) { return static_cast<To>(x); });
+}
+
+template <typename To, typename T>
+void write_places(const SlabField& field, const T* values, std::byte* to) {
+  const std::size_t classes = one_hot_classes(field);
+  const T* const end = values + field.spec.shape.elements();
+  for (auto* place = reinterpret_cast<To*>(to); values != end; values += classes, ++place) {
+    const T* const one = std::find(values, values + classes, T{1});
+    *place = static_cast<To>(one - values);
+    const auto zeros = std::count(values, values + classes, T{0});
+    if (one != values + classes && static_cast<std::size_t>(zeros) == classes - 1) continue;
+    throw Error("field '" + field.spec.name +
+                "' travels as one_hot, but a vector of it is not one 1 and else 0; let it travel "
+                "plain");
+  }
+}
+
 template <typename T>
 void write(const SlabField& field, const ConstArray& value, std::byte* to) {
   const T* values = value.as<T>();
   const std::size_t count = value.shape.elements();
   if constexpr (std::is_integral_v<T>) {
     if (field.spec.classes > 0) check_classes(field.spec, values, count);
-    if (field.wire != field.spec.dtype) {
-      std::transform(values, values + count, reinterpret_cast<std::uint8_t*>(to),
-                     [](T x) { return static_cast<std::uint8_t>(x); });
-      return;
+  }
+  const Element packed = packed_element(field);
+  if (field.wire == Wire::one_hot) {
+    return packed == Element::u8 ? write_places<std::uint8_t>(field, values, to)
+                                 : write_places<std::uint16_t>(field, values, to);
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    if (packed == Element::bf16) return pack_bf16(values, count, to);
+    if (packed == Element::f16) return pack_f16(values, count, to);
+  } else {
+    if (bits_of(packed) < 8) return pack_bits(values, count, bits_of(packed), to);
+    if (bits_of(packed) / 8 != sizeof(T)) {
+      if (packed == Element::u8) return narrow<std::uint8_t>(values, count, to);
+      if (packed == Element::u16) return narrow<std::uint16_t>(values, count, to);
+      return narrow<std::int32_t>(values, count, to);
     }
   }
   if (count > 0) std::memcpy(to, values, count * sizeof(T));

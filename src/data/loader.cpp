@@ -29,7 +29,7 @@ void check_cut(const HostCut& cut, const std::vector<NamedOp>& transforms,
 SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,
                           const LoaderOptions& options) {
   std::vector<std::string> problems;
-  SlabLayout layout = plan_slab(dataset, transforms, options.batch_size, problems);
+  SlabLayout layout = plan_slab(dataset, transforms, options.batch_size, options.wire, problems);
   if (options.workers == 0) problems.push_back("0 workers: give at least 1");
   if (options.prefetch == 0) problems.push_back("prefetch 0: give at least 1 batch");
   if (options.lent == 0) problems.push_back("lent 0: the caller holds at least 1 batch");

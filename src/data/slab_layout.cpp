@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "data/wire_layout.h"
 #include "slipstream/error.h"
 
 namespace slipstream {
@@ -10,10 +11,6 @@ namespace {
 using Problems = std::vector<std::string>;
 
 constexpr std::int64_t kU8Classes = 256;
-
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kSlabAlignment - 1) / kSlabAlignment * kSlabAlignment;
-}
 
 void check_names(const std::vector<NamedOp>& transforms, Problems& problems) {
   if (transforms.size() > kMaxTransforms) {
@@ -44,7 +41,7 @@ void check_size(const Dataset& dataset, std::size_t batch_size, Problems& proble
   }
 }
 
-DType wire_of(const FieldSpec& spec, Problems& problems) {
+DType dtype_on_device(const FieldSpec& spec, Problems& problems) {
   if (spec.classes == 0) return spec.dtype;
   if (spec.classes < 0 || spec.dtype == DType::f32) {
     problems.push_back("field '" + spec.name + "' declares " + std::to_string(spec.classes) +
@@ -81,7 +78,8 @@ std::vector<std::string> step_names(const std::vector<NamedOp>& transforms) {
 }
 
 SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transforms,
-                     std::size_t batch_size, std::vector<std::string>& problems) {
+                     std::size_t batch_size, const WireFormats& wire,
+                     std::vector<std::string>& problems) {
   check_names(transforms, problems);
   check_size(dataset, batch_size, problems);
   SlabLayout layout;
@@ -93,12 +91,15 @@ SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transfo
                          ", which differs from sample to sample: add a Resize to the transforms");
       continue;
     }
-    const DType wire = wire_of(spec, problems);
-    const std::size_t sample_bytes = spec.shape.elements() * size_bytes(wire);
-    layout.fields.push_back({std::move(spec), wire, layout.bytes, sample_bytes});
-    layout.bytes = aligned(layout.bytes + batch_size * sample_bytes);
+    const DType dtype = dtype_on_device(spec, problems);
+    layout.fields.push_back({.spec = std::move(spec), .dtype = dtype});
   }
-  if (layout.bytes == 0 && problems.empty()) problems.push_back("the data set's samples are empty");
+  choose_wires(wire, layout, problems);
+  if (problems.empty()) place_fields(layout);
+  if (layout.copied_bytes == 0 && problems.empty()) {
+    problems.push_back(layout.bytes == 0 ? "the data set's samples are empty"
+                                         : "every field stays on the host: let one travel");
+  }
   return layout;
 }
 
@@ -119,9 +120,9 @@ const SlabField& SlabLayout::field(const std::string& name) const {
 }
 
 SlabLayout Loader::plan_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,
-                               std::size_t batch_size) {
+                               std::size_t batch_size, const WireFormats& wire) {
   std::vector<std::string> problems;
-  SlabLayout layout = plan_slab(dataset, transforms, batch_size, problems);
+  SlabLayout layout = plan_slab(dataset, transforms, batch_size, wire, problems);
   refuse(problems);
   return layout;
 }

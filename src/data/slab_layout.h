@@ -16,7 +16,8 @@ std::vector<std::string> step_names(const std::vector<NamedOp>& transforms);
 
 /// The layout, or problems added to `problems`, each with its remedy.
 SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transforms,
-                     std::size_t batch_size, std::vector<std::string>& problems);
+                     std::size_t batch_size, const WireFormats& wire,
+                     std::vector<std::string>& problems);
 
 /// Throws Refused with all `problems`, unless there are none.
 void refuse(const std::vector<std::string>& problems);

@@ -67,9 +67,10 @@ at::ScalarType scalar_type(DType dtype) {
 at::Tensor view_of(const at::Tensor& memory, const SlabField& field, std::int64_t batch_size) {
   std::vector<std::int64_t> sizes = {batch_size};
   for (std::size_t i = 0; i < field.spec.shape.rank; ++i) sizes.push_back(field.spec.shape[i]);
-  const auto bytes = batch_size * static_cast<std::int64_t>(field.sample_bytes);
-  at::Tensor view = memory.narrow(0, static_cast<std::int64_t>(field.offset_bytes), bytes)
-                        .view(scalar_type(field.wire))
+  const std::size_t sample_bytes = field.spec.shape.elements() * size_bytes(field.dtype);
+  const std::int64_t bytes = batch_size * static_cast<std::int64_t>(sample_bytes);
+  at::Tensor view = memory.narrow(0, static_cast<std::int64_t>(field.device_offset_bytes), bytes)
+                        .view(scalar_type(field.dtype))
                         .view(sizes);
   if (field.spec.kind == FieldKind::image && sizes.size() == 4) view = view.permute({0, 3, 1, 2});
   return view.variable_data();  // a view would hold references to what it was made from
@@ -125,11 +126,12 @@ void let_go(Fields& fields, c10::Device device, void* callers_stream,
 
 DeviceSlab DeviceSlab::make(const SlabLayout& layout, c10::Device device) {
   DeviceSlab slab;
-  const at::Tensor memory = at::empty({static_cast<std::int64_t>(layout.bytes)},
+  const at::Tensor memory = at::empty({static_cast<std::int64_t>(layout.device_bytes)},
                                       at::TensorOptions().dtype(at::kByte).device(device));
   for (const SlabField& field : layout.fields)
-    slab.fields.emplace_back(field.spec.name,
-                             view_of(memory, field, static_cast<std::int64_t>(layout.batch_size)));
+    if (field.wire != Wire::host)
+      slab.fields.emplace_back(
+          field.spec.name, view_of(memory, field, static_cast<std::int64_t>(layout.batch_size)));
   return slab;
 }
 
@@ -137,12 +139,16 @@ bool DeviceSlab::has(const at::Tensor& tensor) const {
   return !fields.empty() && tensor.storage().is_alias_of(fields.front().second.storage());
 }
 
-void copy_slab(const DeviceSlab& slab, const HostBatch& from, std::size_t bytes, Lane& lane) {
-  void* to = slab.fields.front().second.storage().mutable_data();
-  if (auto* stream = dynamic_cast<cuda::CudaLane*>(&lane))
-    cuda::copy_async(to, from.data, bytes, stream->stream());
-  else
-    std::memcpy(to, from.data, bytes);
+void copy_slab(const DeviceSlab& slab, const HostBatch& from, const SlabLayout& layout,
+               Lane& lane) {
+  auto* to = static_cast<std::byte*>(slab.fields.front().second.storage().mutable_data());
+  if (auto* stream = dynamic_cast<cuda::CudaLane*>(&lane)) {
+    cuda::copy_async(to, from.data, layout.copied_bytes, stream->stream());
+    cuda::unpack_async(layout.packed, to, stream->stream());
+  } else {
+    std::memcpy(to, from.data, layout.copied_bytes);
+    unpack(layout.packed, to);
+  }
 }
 
 std::vector<const Fields*> Execution::Slot::own() const {
@@ -278,7 +284,7 @@ void Execution::copy(Lane& lane, Slot& slot, Batch& fields) {
   Loader& loader = *setup_.loader;
   const HostBatch host = staged_ ? *staged_ : take_input();
   staged_.reset();
-  copy_slab(slot.slab, host, loader.layout().bytes, lane);
+  copy_slab(slot.slab, host, loader.layout(), lane);
   Mark& copied = *setup_.slab_marks[host.slab];
   lane.record(copied);
   loader.release(host, &copied);

@@ -57,8 +57,9 @@ struct DeviceSlab {
   bool has(const at::Tensor& tensor) const;
 };
 
-/// Copies a host batch into `slab`, enqueued on `lane` (done at once on a host lane).
-void copy_slab(const DeviceSlab& slab, const HostBatch& from, std::size_t bytes, Lane& lane);
+/// Copies a host batch into `slab` and expands what travelled packed, enqueued on `lane` (done at
+/// once on a host lane).
+void copy_slab(const DeviceSlab& slab, const HostBatch& from, const SlabLayout& layout, Lane& lane);
 
 /// Does the lanes' work for one run.
 class Execution final : public Work {

@@ -46,6 +46,8 @@ std::string plain_remedy() { return std::string("Remedy: ") + kRemedy + "."; }
 std::string key_of(const Plan& plan, const std::vector<LaneBinding>& lanes) {
   std::string key = std::to_string(plan.schedule.depth) +
                     (plan.schedule.driver == Driver::threaded ? " threads" : " thread");
+  for (const auto& [field, wire] : wire_formats(plan))
+    key += "; " + field + " as " + std::string(name_of(wire));
   for (const LaneBinding& lane : lanes)
     for (const DeviceStep& step : lane.steps)
       key += (&step == &lane.steps.front() ? "; " : ", ") + step.name;
@@ -67,12 +69,11 @@ std::size_t Trainer::Impl::warm_lanes(const Plan& plan, const std::vector<LaneBi
 }
 
 std::size_t Trainer::Impl::fill_lanes(const Plan& plan, const std::vector<LaneBinding>& lanes) {
-  const SlabLayout layout = Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(),
-                                                pipeline.options().batch_size);
+  const SlabLayout layout = layout_of(plan, pipeline.options().batch_size);
   const at::NoGradGuard no_gradients;
   std::vector<DeviceSlab> slabs;
   Batch batch;
-  std::size_t slot_bytes = layout.bytes;
+  std::size_t slot_bytes = layout.device_bytes;
   for (std::size_t k = 0; k + 1 < lanes.size(); ++k) {
     const Context::CurrentLane current(context, *lanes[k].lane);
     if (k == 0) {
@@ -92,6 +93,11 @@ std::size_t Trainer::Impl::fill_lanes(const Plan& plan, const std::vector<LaneBi
   return slot_bytes;
 }
 
+SlabLayout Trainer::Impl::layout_of(const Plan& plan, std::size_t batch_size) const {
+  return Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(), batch_size,
+                             wire_formats(plan));
+}
+
 Fields Trainer::Impl::run_frozen(const std::vector<DeviceStep>& steps, Batch batch) {
   const Batch before = batch;
   for (const DeviceStep& step : steps) {
@@ -106,13 +112,11 @@ Fields Trainer::Impl::run_frozen(const std::vector<DeviceStep>& steps, Batch bat
   return made;
 }
 
-std::size_t Trainer::Impl::peak_of_batch(std::size_t batch_size) {
+std::size_t Trainer::Impl::peak_of_batch(const Plan& plan, std::size_t batch_size) {
   const std::vector<at::Tensor> buffers = pipeline.train_stage().module->buffers();
   std::vector<at::Tensor> kept;
   for (const at::Tensor& buffer : buffers) kept.push_back(buffer.clone());
-  const SlabLayout layout =
-      Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(), batch_size);
-  const DeviceSlab slab = DeviceSlab::make(layout, context.device());
+  const DeviceSlab slab = DeviceSlab::make(layout_of(plan, batch_size), context.device());
   reset_peak(context.device());
   Batch batch = zero_batch(slab);
   const StageScope scope(numerics, context.device(), pipeline.train_name());
@@ -147,13 +151,12 @@ std::string Trainer::Impl::memory_advice(const Plan& plan) {
     const double held = static_cast<double>(reserved_bytes(context.device()));
     const double available =
         std::min(static_cast<double>(free) + held, fraction * static_cast<double>(total));
-    const auto one = static_cast<double>(peak_of_batch(1));
-    const auto three = static_cast<double>(peak_of_batch(3));
+    const auto one = static_cast<double>(peak_of_batch(plan, 1));
+    const auto three = static_cast<double>(peak_of_batch(plan, 3));
     const double each = std::max(1.0, (three - one) / 2);
     const double base = std::max(0.0, one - each);
-    const SlabLayout layout = Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(), 1);
-    const double slots =
-        static_cast<double>(layout.bytes) * static_cast<double>(plan.schedule.depth - 1);
+    const double slots = static_cast<double>(layout_of(plan, 1).device_bytes) *
+                         static_cast<double>(plan.schedule.depth - 1);
     const double need = base + static_cast<double>(batch_size) * (each + slots);
     const double fits = std::floor((0.95 * available - base) / (each + slots));
     std::string advice = "The plan needs about " + gib(need) + " (batch size " +

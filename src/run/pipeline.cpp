@@ -57,6 +57,16 @@ Pipeline Pipeline::train(std::string name, ModuleRef module, std::shared_ptr<Opt
   return std::move(*this);
 }
 
+LoaderOptions Pipeline::loader_options() const {
+  LoaderOptions loader;
+  loader.batch_size = options_.batch_size;
+  loader.seed = options_.seed;
+  loader.shuffle = options_.shuffle;
+  loader.decode = options_.decode;
+  loader.on_bad_sample = options_.on_bad_sample;
+  return loader;
+}
+
 std::vector<std::string> Pipeline::host_steps() const {
   std::vector<std::string> steps = {"read", "decode"};
   for (const NamedOp& transform : transforms_) steps.push_back(transform.name);

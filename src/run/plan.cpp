@@ -114,6 +114,22 @@ void check_intra_op_threads(const Plan::Numerics& numerics, const Names& steps, 
                        "; add \"*\" for every stage that is not named");
 }
 
+void check_wire(const Plan& plan, Names& problems) {
+  const auto misplaced = [&](const std::string& path, const std::string& field, Wire wire,
+                             const std::string& right) {
+    problems.push_back(path + "." + field + ": " + std::string(name_of(wire)) +
+                       (rounds(wire) ? " rounds" : " is exact") + "; put it under " + right);
+  };
+  for (const auto& [field, wire] : plan.schedule.loader.wire)
+    if (rounds(wire)) misplaced("schedule.loader.wire", field, wire, "numerics.wire");
+  for (const auto& [field, wire] : plan.numerics.wire) {
+    if (!rounds(wire)) misplaced("numerics.wire", field, wire, "schedule.loader.wire");
+    if (plan.schedule.loader.wire.contains(field))
+      problems.push_back("schedule.loader.wire and numerics.wire both name " + quoted(field) +
+                         "; choose one format for it");
+  }
+}
+
 void check_numerics(const Plan& plan, DeviceKind device, Names& problems) {
   if (plan.numerics.deterministic && plan.numerics.autotune)
     problems.emplace_back(
@@ -123,15 +139,15 @@ void check_numerics(const Plan& plan, DeviceKind device, Names& problems) {
   if (!plan.numerics.deterministic)
     problems.emplace_back(
         "numerics.deterministic is off, but CPU lanes are always deterministic; turn it on");
-  if (plan.schedule.pinned)
+  if (plan.schedule.loader.pinned)
     problems.emplace_back(
-        "schedule.pinned is on, but only a GPU can use page-locked memory; turn it off");
+        "schedule.loader.pinned is on, but only a GPU can use page-locked memory; turn it off");
 }
 
 }  // namespace
 
 Plan make_plan(const std::string& mode, const std::vector<std::string>& steps, DeviceKind device,
-               unsigned workers, const Plan::Numerics& numerics) {
+               const LoaderPlan& loader, const Plan::Numerics& numerics) {
   ensure(!steps.empty(), "a pipeline has device steps");
   const bool serial = mode == "serial";
   if (!serial && mode != "pipelined")
@@ -139,8 +155,8 @@ Plan make_plan(const std::string& mode, const std::vector<std::string>& steps, D
   const bool cpu = device == DeviceKind::cpu;
   Plan plan;
   plan.schedule.mode = mode;
-  plan.schedule.workers = workers;
-  plan.schedule.pinned = !cpu;
+  plan.schedule.loader = loader;
+  plan.schedule.loader.pinned = !cpu;
   plan.numerics = numerics;
   std::vector<LanePlan>& lanes = plan.schedule.lanes;
   if (serial) {
@@ -164,10 +180,11 @@ std::vector<std::string> problems_of(const Plan& plan, const std::vector<std::st
   check_lanes(schedule, steps, problems);
   check_depth(schedule, problems);
   check_count("schedule.run_ahead", schedule.run_ahead, problems);
-  check_count("schedule.workers", schedule.workers, problems);
-  check_count("schedule.prefetch", schedule.prefetch, problems);
+  check_count("schedule.loader.workers", schedule.loader.workers, problems);
+  check_count("schedule.loader.prefetch", schedule.loader.prefetch, problems);
   check_numerics(plan, device, problems);
   check_intra_op_threads(plan.numerics, steps, device, problems);
+  check_wire(plan, problems);
   return problems;
 }
 
@@ -175,6 +192,12 @@ void validate(const Plan& plan, const std::vector<std::string>& steps, DeviceKin
   std::string message;
   for (const std::string& problem : problems_of(plan, steps, device)) message += "\n  " + problem;
   if (!message.empty()) throw Refused("this plan cannot be run:" + message);
+}
+
+WireFormats wire_formats(const Plan& plan) {
+  WireFormats all = plan.schedule.loader.wire;
+  all.insert(plan.numerics.wire.begin(), plan.numerics.wire.end());
+  return all;
 }
 
 std::string_view name_of(Precision precision) {

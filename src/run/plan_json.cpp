@@ -23,6 +23,7 @@ std::string name_of(Driver driver) {
 
 // Before the templates that call them: argument-dependent lookup skips unnamed namespaces.
 void take(const Json& value, const std::string& path, LanePlan& out, Problems& problems);
+void take(const Json& value, const std::string& path, LoaderPlan& out, Problems& problems);
 void take(const Json& value, const std::string& path, Plan::Schedule& out, Problems& problems);
 void take(const Json& value, const std::string& path, Plan::Numerics& out, Problems& problems);
 
@@ -89,16 +90,26 @@ void take(const Json& value, const std::string& path, Driver& out, Problems& pro
   problems.push_back(path + ": " + unknown_name("driver", name, known));
 }
 
-void take(const Json& value, const std::string& path, Precision& out, Problems& problems) {
+template <typename T>
+void take_named(const Json& value, const std::string& path, T (*named)(const std::string&), T& out,
+                Problems& problems) {
   std::string name;
   const std::size_t before = problems.size();
   take(value, path, name, problems);
   if (problems.size() != before) return;
   try {
-    out = precision_named(name);
+    out = named(name);
   } catch (const Refused& unknown) {
     problems.push_back(path + ": " + unknown.what());
   }
+}
+
+void take(const Json& value, const std::string& path, Precision& out, Problems& problems) {
+  take_named(value, path, precision_named, out, problems);
+}
+
+void take(const Json& value, const std::string& path, Wire& out, Problems& problems) {
+  take_named(value, path, wire_named, out, problems);
 }
 
 template <typename T>
@@ -170,6 +181,15 @@ void take(const Json& value, const std::string& path, LanePlan& out, Problems& p
   fields.read("steps", out.steps).read("priority", out.priority).refuse_others();
 }
 
+void take(const Json& value, const std::string& path, LoaderPlan& out, Problems& problems) {
+  Fields fields(value, path, problems);
+  fields.read("workers", out.workers)
+      .read("prefetch", out.prefetch)
+      .read("pinned", out.pinned)
+      .read("wire", out.wire)
+      .refuse_others();
+}
+
 void take(const Json& value, const std::string& path, Plan::Schedule& out, Problems& problems) {
   Fields fields(value, path, problems);
   if (value.is_object() && !value.contains("lanes"))
@@ -179,9 +199,7 @@ void take(const Json& value, const std::string& path, Plan::Schedule& out, Probl
       .read("depth", out.depth)
       .read("run_ahead", out.run_ahead)
       .read("driver", out.driver)
-      .read("workers", out.workers)
-      .read("prefetch", out.prefetch)
-      .read("pinned", out.pinned)
+      .read("loader", out.loader)
       .refuse_others();
 }
 
@@ -192,6 +210,7 @@ void take(const Json& value, const std::string& path, Plan::Numerics& out, Probl
       .read("deterministic", out.deterministic)
       .read("autotune", out.autotune)
       .read("intra_op_threads", out.intra_op_threads)
+      .read("wire", out.wire)
       .refuse_others();
 }
 
@@ -216,6 +235,19 @@ Json lanes_json(const std::vector<LanePlan>& lanes) {
   return result;
 }
 
+Json wire_json(const WireFormats& formats) {
+  Json result = Json::object();
+  for (const auto& [field, wire] : formats) result[field] = name_of(wire);
+  return result;
+}
+
+Json loader_json(const LoaderPlan& loader) {
+  return {{"workers", loader.workers},
+          {"prefetch", loader.prefetch},
+          {"pinned", loader.pinned},
+          {"wire", wire_json(loader.wire)}};
+}
+
 }  // namespace
 
 std::string to_json(const Plan& plan) {
@@ -228,15 +260,14 @@ std::string to_json(const Plan& plan) {
                        {"depth", schedule.depth},
                        {"run_ahead", schedule.run_ahead},
                        {"driver", name_of(schedule.driver)},
-                       {"workers", schedule.workers},
-                       {"prefetch", schedule.prefetch},
-                       {"pinned", schedule.pinned}}},
+                       {"loader", loader_json(schedule.loader)}}},
                      {"numerics",
                       {{"precision", name_of(numerics.precision)},
                        {"channels_last", numerics.channels_last},
                        {"deterministic", numerics.deterministic},
                        {"autotune", numerics.autotune},
-                       {"intra_op_threads", numerics.intra_op_threads}}}};
+                       {"intra_op_threads", numerics.intra_op_threads},
+                       {"wire", wire_json(numerics.wire)}}}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -89,49 +89,41 @@ std::vector<LaneBinding> Trainer::Impl::bind(const Plan& plan, const RunOptions&
   return lanes;
 }
 
-bool Trainer::Impl::LoaderKey::operator==(const LoaderKey& other) const {
-  const auto same_cut = [&] {
-    if (!cut || !other.cut) return cut.has_value() == other.cut.has_value();
-    return cut->after == other.cut->after && cut->items == other.cut->items;
-  };
-  return workers == other.workers && prefetch == other.prefetch && lent == other.lent &&
-         pinned == other.pinned && same_cut();
+LoaderOptions Trainer::Impl::loader_options(const Plan& plan,
+                                            const std::optional<HostCut>& cut) const {
+  LoaderOptions options = pipeline.loader_options();
+  const LoaderPlan& planned = plan.schedule.loader;
+  options.workers = planned.workers;
+  options.prefetch = planned.prefetch;
+  options.lent = 1 + plan.schedule.run_ahead;
+  options.wire = wire_formats(plan);
+  options.cut = cut;
+  options.memory = &context.host_memory(planned.pinned);
+  return options;
 }
 
-std::unique_ptr<Loader> Trainer::Impl::make_loader(const Plan& plan,
-                                                   const std::optional<HostCut>& cut) {
-  LoaderOptions options;
-  options.batch_size = pipeline.options().batch_size;
-  options.seed = pipeline.options().seed;
-  options.shuffle = pipeline.options().shuffle;
-  options.decode = pipeline.options().decode;
-  options.on_bad_sample = pipeline.options().on_bad_sample;
-  options.workers = plan.schedule.workers;
-  options.prefetch = plan.schedule.prefetch;
-  options.lent = 1 + plan.schedule.run_ahead;
+std::unique_ptr<Loader> Trainer::Impl::make_loader(LoaderOptions options) const {
   options.first_batch = position;
-  options.cut = cut;
-  options.memory = &context.host_memory(plan.schedule.pinned);
   return std::make_unique<Loader>(pipeline.dataset(), pipeline.transforms(), options);
 }
 
-Loader* Trainer::Impl::loader_for(const Plan& plan, const RunOptions& options,
-                                  const std::vector<LaneBinding>& lanes) {
+std::pair<Loader*, Trainer::Impl::InputSoFar> Trainer::Impl::loader_for(
+    const Plan& plan, const RunOptions& options, const std::vector<LaneBinding>& lanes) {
   const LaneBinding& first = lanes.front();
-  if (first.steps.front().kind != DeviceStep::Kind::copy) return nullptr;
+  if (first.steps.front().kind != DeviceStep::Kind::copy) return {};
   std::optional<HostCut> cut;
   if (options.cut) cut = HostCut{options.cut->after, options.cut->items};
-  const LoaderKey key{plan.schedule.workers, plan.schedule.prefetch, 1 + plan.schedule.run_ahead,
-                      plan.schedule.pinned, cut};
-  if (loader_ == nullptr || !(key == loader_key_) || loader_position_ != position) {
-    loader_.reset();
-    loader_ = make_loader(plan, cut);
-    loader_key_ = key;
-    loader_position_ = position;
-    slab_marks_.resize(loader_->slabs());
-    for (auto& mark : slab_marks_) mark = first.lane->make_mark();
-  }
-  return loader_.get();
+  LoaderOptions wanted = loader_options(plan, cut);
+  if (loader_ != nullptr && wanted == loader_options_ && loader_position_ == position)
+    return {loader_.get(), input_so_far()};
+  loader_.reset();
+  loader_ = make_loader(wanted);
+  loader_options_ = std::move(wanted);
+  loader_position_ = position;
+  slab_marks_.resize(loader_->slabs());
+  for (auto& mark : slab_marks_) mark = first.lane->make_mark();
+  // Its workers may have counted already, for this run.
+  return {loader_.get(), {0, std::vector<StepCounter>(loader_->counters().size()), 0}};
 }
 
 std::vector<Fields> Trainer::Impl::fill_cache(const Plan& plan, const Cut& cut) {
@@ -139,14 +131,14 @@ std::vector<Fields> Trainer::Impl::fill_cache(const Plan& plan, const Cut& cut) 
   until.last_step = cut.after;
   const std::vector<DeviceStep> steps = steps_of(until);
   Lane& lane = *bind(plan, {}).back().lane;
-  const auto loader = make_loader(plan, std::nullopt);
+  const auto loader = make_loader(loader_options(plan, std::nullopt));
   const Context::CurrentLane current(context, lane);
   const at::NoGradGuard no_gradients;
   std::vector<Fields> cache;
   for (std::size_t item = 0; item < cut.items; ++item) {
     const HostBatch host = loader->next();
     DeviceSlab slab = DeviceSlab::make(loader->layout(), context.device());
-    copy_slab(slab, host, loader->layout().bytes, lane);
+    copy_slab(slab, host, loader->layout(), lane);
     lane.synchronize();
     loader->release(host, nullptr);
     Batch batch(position + item);
@@ -183,9 +175,8 @@ void Trainer::Impl::apply_delays(const RunOptions& options, const std::vector<La
   };
 }
 
-Trainer::Impl::InputSoFar Trainer::Impl::input_so_far(const Loader* loader) const {
-  if (loader == nullptr) return {};
-  return {loader->blocked_s(), loader->counters(), loader->skipped().places};
+Trainer::Impl::InputSoFar Trainer::Impl::input_so_far() const {
+  return {loader_->blocked_s(), loader_->counters(), loader_->skipped().places};
 }
 
 RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
@@ -196,8 +187,7 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
   const c10::DeviceGuard device(context.device());
   const NumericsScope scope(numerics);
   const std::vector<LaneBinding> lanes = bind(plan, options);
-  Loader* loader = loader_for(plan, options, lanes);
-  const InputSoFar before = input_so_far(loader);
+  const auto [loader, before] = loader_for(plan, options, lanes);
   ScheduleProbe probe;
   apply_delays(options, lanes, probe);
   std::vector<Lane*> lane_pointers;
@@ -293,7 +283,7 @@ RunResult Trainer::Impl::collect(const Plan& plan, const RunOptions& options, Ex
   result.step_end_s = std::move(record.step_end_s);
   result.lanes = std::move(record.lanes);
   for (LaneResult& lane : result.lanes) lane.waiting_s = std::max(0.0, wall_s - lane.busy_s);
-  const InputSoFar now = input_so_far(input.counters.empty() ? nullptr : loader_.get());
+  const InputSoFar now = input.counters.empty() ? InputSoFar{} : input_so_far();
   result.input_wait_share =
       input_wait_share(now.blocked_s - input.blocked_s, result.lanes.back().busy_s, wall_s);
   result.counters = now.counters;

@@ -35,30 +35,24 @@ struct Trainer::Impl {
   std::uint64_t digest() const;
 
  private:
-  /// What the loader was made for; another key needs another loader.
-  struct LoaderKey {
-    unsigned workers = 0;
-    std::size_t prefetch = 0, lent = 0;
-    bool pinned = false;
-    std::optional<HostCut> cut;
-    bool operator==(const LoaderKey& other) const;
-  };
-
   void place_modules();
   void place(torch::nn::Module& module);
   std::vector<DeviceStep> steps_of(const RunOptions& options) const;
   std::vector<LaneBinding> bind(const Plan& plan, const RunOptions& options);
-  Loader* loader_for(const Plan& plan, const RunOptions& options,
-                     const std::vector<LaneBinding>& lanes);
-  std::unique_ptr<Loader> make_loader(const Plan& plan, const std::optional<HostCut>& cut);
-  std::vector<Fields> fill_cache(const Plan& plan, const Cut& cut);
   /// What the loader has counted up to now.
   struct InputSoFar {
     double blocked_s = 0;
     std::vector<StepCounter> counters;
     std::uint64_t skipped_places = 0;
   };
-  InputSoFar input_so_far(const Loader* loader) const;
+  /// The loader of a run, nullptr where it needs none, and what it counted for earlier runs.
+  std::pair<Loader*, InputSoFar> loader_for(const Plan& plan, const RunOptions& options,
+                                            const std::vector<LaneBinding>& lanes);
+  /// For a loader that begins with the first batch.
+  LoaderOptions loader_options(const Plan& plan, const std::optional<HostCut>& cut) const;
+  std::unique_ptr<Loader> make_loader(LoaderOptions options) const;
+  std::vector<Fields> fill_cache(const Plan& plan, const Cut& cut);
+  InputSoFar input_so_far() const;
   RunResult collect(const Plan& plan, const RunOptions& options, Execution& execution,
                     std::uint64_t steps, double wall_s, const InputSoFar& input);
   /// Counts the trained steps of a whole run into position and loss digest.
@@ -71,7 +65,8 @@ struct Trainer::Impl {
   Fields run_frozen(const std::vector<DeviceStep>& steps, Batch batch);
   /// What fits instead, in words. Runs small batches to find out; trains nothing.
   std::string memory_advice(const Plan& plan);
-  std::size_t peak_of_batch(std::size_t batch_size);
+  std::size_t peak_of_batch(const Plan& plan, std::size_t batch_size);
+  SlabLayout layout_of(const Plan& plan, std::size_t batch_size) const;
   void apply_delays(const RunOptions& options, const std::vector<LaneBinding>& lanes,
                     ScheduleProbe& probe);
   [[noreturn]] void fail(const Plan& plan, const std::string& where, std::exception_ptr error);
@@ -82,7 +77,7 @@ struct Trainer::Impl {
   std::vector<std::unique_ptr<Mark>> slab_marks_;
   std::string preparing_;  ///< which stage runs ahead of a run, for messages
   std::unique_ptr<Loader> loader_;
-  LoaderKey loader_key_;
+  LoaderOptions loader_options_;               ///< what loader_ was made for
   std::map<std::string, std::size_t> warmed_;  ///< bytes that warm_lanes took, by plan
   std::uint64_t loader_position_ = 0;
 };

@@ -21,7 +21,8 @@ class BenchTest : public testing::Test {
     options_.steps = 12;
     options_.repeats = 2;
     options_.seconds = 0.2;
-    options_.numerics = make_plan("serial", {"copy", "train"}, DeviceKind::cpu, 1, {}).numerics;
+    options_.numerics =
+        make_plan("serial", {"copy", "train"}, DeviceKind::cpu, {.workers = 1}, {}).numerics;
   }
 
   std::vector<BenchRow> bench() {

@@ -127,7 +127,7 @@ class DataTest(ProgramTest):
 
     def test_workers(self):
         report = self.classify("auto", self.classes, "--workers", "auto", "--plan", "serial")
-        self.assertGreaterEqual(report["plan"]["schedule"]["workers"], 1)
+        self.assertGreaterEqual(report["plan"]["schedule"]["loader"]["workers"], 1)
         for wrong in ("0", "x", "1.5", "-1", "4097"):
             self.expect(REFUSED, "train", "classification", f"--workers={wrong}",
                         says=["neither auto nor a number"])

@@ -4,7 +4,7 @@ import math
 import statistics
 import unittest
 
-from program import DONE, NO, TINY, ProgramTest, make_data, read_json
+from program import DONE, REFUSED, NO, TINY, ProgramTest, make_data, read_json
 
 MEASURED = {"value", "low", "high", "unit", "n"}
 REPORT = {"schema", "version", "environment", "workload", "plan", "first_step", "steps",
@@ -77,6 +77,23 @@ class TrainTest(ProgramTest):
             self.assertEqual([interval["step"] for interval in lane["last_intervals"]],
                              list(range(10)))
             self.assertLessEqual(lane["busy_s"], report["wall_s"])
+
+
+class WireTest(ProgramTest):
+    def test_packed_masks_train_the_same(self):
+        options = [*TINY, "--plan", "pipelined", "--steps", "6"]
+        self.train("plain", *options)
+        packed = self.train("packed", *options, "--wire", "label=bits")
+        self.assertEqual(packed["plan"]["schedule"]["loader"]["wire"], {"label": "bits"})
+        self.expect(DONE, "compare", self.folder / "plain.json", self.folder / "packed.json",
+                    says=["equal, bit for bit"])
+
+    def test_formats_that_make_no_sense(self):
+        for wire, says in (("label=bit", "did you mean 'bits'?"), ("label", "FIELD=FORMAT"),
+                           ("lable=bits", "did you mean 'label'?"),
+                           ("image=bf16", "it needs f32")):
+            self.expect(REFUSED, "train", "segmentation", *TINY, "--steps", "1", "--wire", wire,
+                        says=[says])
 
 
 class AutoTest(ProgramTest):

@@ -52,16 +52,20 @@ TEST(RunReport, IsThisText) {
       "depth": 1,
       "run_ahead": 2,
       "driver": "threaded",
-      "workers": 2,
-      "prefetch": 4,
-      "pinned": true
+      "loader": {
+        "workers": 2,
+        "prefetch": 4,
+        "pinned": true,
+        "wire": {}
+      }
     },
     "numerics": {
       "precision": "tf32",
       "channels_last": true,
       "deterministic": false,
       "autotune": true,
-      "intra_op_threads": {"*": 1}
+      "intra_op_threads": {"*": 1},
+      "wire": {}
     }
   },
   "first_step": 0,
@@ -162,7 +166,7 @@ TEST(Comparison, HoldsRowsAgainstTheFirst) {
   RunResult serial = sample_run().result;
   serial.losses = {2.25f, 1.0f};
   RunResult pipelined = serial;
-  pipelined.plan = make_plan("pipelined", {"copy", "decode"}, DeviceKind::cuda, 2, {});
+  pipelined.plan = make_plan("pipelined", {"copy", "decode"}, DeviceKind::cuda, {.workers = 2}, {});
   pipelined.steps_per_second = {3, 2.5, 3.5, "steps/s", 3};
   pipelined.input_wait_share = 0;
   RunResult wrong = pipelined;

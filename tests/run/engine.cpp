@@ -106,7 +106,7 @@ Plan plan_of(const Lanes& lanes, Driver driver, std::size_t depth, const Plan::N
   plan.schedule.lanes.back().priority = 2;
   plan.schedule.depth = depth;
   plan.schedule.driver = driver;
-  plan.schedule.pinned = std::string_view(kDevice) == "cuda";
+  plan.schedule.loader.pinned = std::string_view(kDevice) == "cuda";
   plan.numerics = numerics;
   return plan;
 }
@@ -121,7 +121,7 @@ Plan serial_plan(const std::vector<std::string>& extra) {
 std::string describe(const Plan& plan) {
   std::string text = plan.schedule.driver == Driver::threaded ? "threaded" : "interleaved";
   text += ", depth " + std::to_string(plan.schedule.depth) + ", workers " +
-          std::to_string(plan.schedule.workers) + ", lanes";
+          std::to_string(plan.schedule.loader.workers) + ", lanes";
   for (const LanePlan& lane : plan.schedule.lanes) {
     text += " [";
     for (const std::string& step : lane.steps) text += (text.back() == '[' ? "" : " ") + step;

@@ -14,7 +14,7 @@ using testing::UnorderedElementsAre;
 const std::vector<std::string> kSteps = {"copy", "encode", "decode"};
 
 Plan plan_for(const std::string& mode, DeviceKind device) {
-  return make_plan(mode, kSteps, device, 8, {});
+  return make_plan(mode, kSteps, device, {.workers = 8}, {});
 }
 
 std::vector<std::string> cuda_problems(const Plan& plan) {
@@ -38,7 +38,7 @@ TEST(MakePlan, SerialIsOneLaneOnTheTrainingLanesPriority) {
             plan_for("pipelined", DeviceKind::cuda).schedule.lanes.back().priority);
   EXPECT_EQ(plan.schedule.depth, 1u);
   EXPECT_EQ(plan.schedule.driver, Driver::threaded);
-  EXPECT_TRUE(plan.schedule.pinned);
+  EXPECT_TRUE(plan.schedule.loader.pinned);
 }
 
 TEST(MakePlan, PipelinedHasALaneForEachStepAndTheTrainingLaneFirst) {
@@ -48,7 +48,7 @@ TEST(MakePlan, PipelinedHasALaneForEachStepAndTheTrainingLaneFirst) {
     EXPECT_THAT(plan.schedule.lanes[i].steps, ElementsAre(kSteps[i]));
   EXPECT_GT(plan.schedule.lanes[2].priority, plan.schedule.lanes[0].priority);
   EXPECT_EQ(plan.schedule.depth, 4u);
-  EXPECT_EQ(plan.schedule.workers, 8u);
+  EXPECT_EQ(plan.schedule.loader.workers, 8u);
   EXPECT_EQ(plan.schedule.driver, Driver::threaded);
 }
 
@@ -56,7 +56,7 @@ TEST(MakePlan, CpuLanesAreThreadsAndDeterministic) {
   const Plan plan = plan_for("pipelined", DeviceKind::cpu);
   EXPECT_EQ(plan.schedule.driver, Driver::threaded);
   EXPECT_EQ(plan.schedule.depth, 3u);
-  EXPECT_FALSE(plan.schedule.pinned);
+  EXPECT_FALSE(plan.schedule.loader.pinned);
   EXPECT_TRUE(plan.numerics.deterministic);
   EXPECT_FALSE(plan.numerics.autotune);
   EXPECT_EQ(plan_for("serial", DeviceKind::cpu).schedule.driver, Driver::threaded);
@@ -65,7 +65,8 @@ TEST(MakePlan, CpuLanesAreThreadsAndDeterministic) {
 TEST(MakePlan, DeterministicTurnsAutotuningOff) {
   Plan::Numerics numerics;
   numerics.deterministic = true;
-  EXPECT_FALSE(make_plan("serial", kSteps, DeviceKind::cuda, 1, numerics).numerics.autotune);
+  EXPECT_FALSE(
+      make_plan("serial", kSteps, DeviceKind::cuda, {.workers = 1}, numerics).numerics.autotune);
   EXPECT_TRUE(plan_for("serial", DeviceKind::cuda).numerics.autotune);
 }
 
@@ -126,13 +127,13 @@ TEST(ProblemsOf, CountsAreAtLeastOneAndNotAbsurd) {
   Plan plan = plan_for("serial", DeviceKind::cuda);
   plan.schedule.depth = 0;
   plan.schedule.run_ahead = 0;
-  plan.schedule.workers = 5000;
-  plan.schedule.prefetch = SIZE_MAX;
+  plan.schedule.loader.workers = 5000;
+  plan.schedule.loader.prefetch = SIZE_MAX;
   EXPECT_THAT(
       cuda_problems(plan),
       ElementsAre("schedule.depth is 0; use 1 to 4096", "schedule.run_ahead is 0; use 1 to 4096",
-                  "schedule.workers is 5000; use 1 to 4096",
-                  "schedule.prefetch is 18446744073709551615; use 1 to 4096"));
+                  "schedule.loader.workers is 5000; use 1 to 4096",
+                  "schedule.loader.prefetch is 18446744073709551615; use 1 to 4096"));
 }
 
 TEST(ProblemsOf, ModeAgreesWithTheLanes) {
@@ -169,9 +170,9 @@ TEST(ProblemsOf, IntraOpThreadsNameStages) {
 
 TEST(ProblemsOf, CpuLanesAreDeterministicAndUnpinned) {
   const Plan plan = plan_for("pipelined", DeviceKind::cuda);
-  EXPECT_THAT(
-      problems_of(plan, kSteps, DeviceKind::cpu),
-      ElementsAre(HasSubstr("numerics.deterministic is off"), HasSubstr("schedule.pinned is on")));
+  EXPECT_THAT(problems_of(plan, kSteps, DeviceKind::cpu),
+              ElementsAre(HasSubstr("numerics.deterministic is off"),
+                          HasSubstr("schedule.loader.pinned is on")));
 }
 
 TEST(ProblemsOf, OneThreadMayDriveSeveralCpuLanes) {
@@ -180,23 +181,37 @@ TEST(ProblemsOf, OneThreadMayDriveSeveralCpuLanes) {
   EXPECT_THAT(problems_of(plan, kSteps, DeviceKind::cpu), IsEmpty());
 }
 
+TEST(ProblemsOf, ExactWireFormatsAreScheduleAndRoundingOnesNumerics) {
+  Plan plan = plan_for("serial", DeviceKind::cuda);
+  plan.schedule.loader.wire = {{"mask", Wire::bits}, {"image", Wire::bf16}};
+  plan.numerics.wire = {{"x", Wire::f16}, {"label", Wire::smallest}, {"mask", Wire::f16}};
+  EXPECT_THAT(
+      cuda_problems(plan),
+      ElementsAre("schedule.loader.wire.image: bf16 rounds; put it under numerics.wire",
+                  "numerics.wire.label: smallest is exact; put it under schedule.loader.wire",
+                  "schedule.loader.wire and numerics.wire both name 'mask'; choose one format for "
+                  "it"));
+}
+
 TEST(Validate, TellsAllProblemsAtOnce) {
   Plan plan = plan_for("pipelined", DeviceKind::cuda);
   EXPECT_NO_THROW(validate(plan, kSteps, DeviceKind::cuda));
   plan.schedule.depth = 1;
-  plan.schedule.workers = 0;
+  plan.schedule.loader.workers = 0;
   try {
     validate(plan, kSteps, DeviceKind::cuda);
     FAIL();
   } catch (const Refused& refused) {
     EXPECT_THAT(refused.what(), HasSubstr("\n  schedule.depth is 1"));
-    EXPECT_THAT(refused.what(), HasSubstr("\n  schedule.workers is 0"));
+    EXPECT_THAT(refused.what(), HasSubstr("\n  schedule.loader.workers is 0"));
   }
 }
 
 TEST(PlanJson, HasOneLayout) {
   Plan plan = plan_for("pipelined", DeviceKind::cuda);
   plan.numerics.intra_op_threads = {{"*", 1}, {"decode", 2}};
+  plan.schedule.loader.wire = {{"label", Wire::smallest}};
+  plan.numerics.wire = {{"image", Wire::bf16}};
   EXPECT_EQ(to_json(plan), R"({
   "version": 1,
   "schedule": {
@@ -224,9 +239,14 @@ TEST(PlanJson, HasOneLayout) {
     "depth": 4,
     "run_ahead": 2,
     "driver": "threaded",
-    "workers": 8,
-    "prefetch": 4,
-    "pinned": true
+    "loader": {
+      "workers": 8,
+      "prefetch": 4,
+      "pinned": true,
+      "wire": {
+        "label": "smallest"
+      }
+    }
   },
   "numerics": {
     "precision": "tf32",
@@ -236,6 +256,9 @@ TEST(PlanJson, HasOneLayout) {
     "intra_op_threads": {
       "*": 1,
       "decode": 2
+    },
+    "wire": {
+      "image": "bf16"
     }
   }
 }
@@ -244,9 +267,10 @@ TEST(PlanJson, HasOneLayout) {
 
 TEST(PlanJson, EveryFieldRoundTrips) {
   Plan plan;
-  plan.schedule = {"serial", {{{"a", "b\n\"\xc3\xa9"}, -3}}, SIZE_MAX, 9, Driver::threaded, 7, 5,
-                   false};
-  plan.numerics = {Precision::bf16, false, true, false, {}};
+  plan.schedule = {"serial",         {{{"a", "b\n\"\xc3\xa9"}, -3}},
+                   SIZE_MAX,         9,
+                   Driver::threaded, {7, 5, false, {{"mask", Wire::bits}, {"path", Wire::host}}}};
+  plan.numerics = {Precision::bf16, false, true, false, {}, {{"image", Wire::f16}}};
   EXPECT_EQ(parse_plan(to_json(plan)), plan);
 }
 
@@ -267,8 +291,8 @@ TEST(PlanJson, ReadsVersionOneOnly) {
 
 TEST(PlanJson, TellsAllProblemsWithTheirPaths) {
   EXPECT_EQ(refusal(R"({"verson": 1, "schedule": {"lanes": [{"step": [], "priority": 0.5},
-                {"steps": "copy"}, 3], "depth": -1, "driver": "threadd", "workers": 4294967296,
-                "pinned": 1},
+                {"steps": "copy"}, 3], "depth": -1, "driver": "threadd", "workers": 1,
+                "loader": {"workers": 4294967296, "pinned": 1, "wire": {"mask": "bit"}}},
                 "numerics": {"precision": "fp64", "intra_op_threads": {"*": true}, "autotune": {}}})"),
             R"(this plan cannot be read:
   schedule.lanes[0].priority must be a small whole number, not 0.5
@@ -277,8 +301,10 @@ TEST(PlanJson, TellsAllProblemsWithTheirPaths) {
   schedule.lanes[2] must be an object, not 3
   schedule.depth must be a whole number from 1 to 4096, not -1
   schedule.driver: unknown driver 'threadd'; did you mean 'threaded'? known: interleaved, threaded
-  schedule.workers must be a whole number from 1 to 4096, not 4294967296
-  schedule.pinned must be true or false, not 1
+  schedule.loader.workers must be a whole number from 1 to 4096, not 4294967296
+  schedule.loader.pinned must be true or false, not 1
+  schedule.loader.wire.mask: unknown wire format 'bit'; did you mean 'bits'? known: plain, smallest, bits, one_hot, bf16, f16, host
+  schedule.workers: unknown key 'workers'; known: mode, lanes, depth, run_ahead, driver, loader
   numerics.precision: unknown precision 'fp64'; known: tf32, fp32, bf16
   numerics.autotune must be true or false, not an object
   numerics.intra_op_threads.* must be a whole number from 1 to 256, not true

@@ -1,0 +1,35 @@
+#include "slipstream/wire.h"
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "slipstream/error.h"
+
+namespace slipstream {
+namespace {
+
+constexpr std::array<std::pair<Wire, std::string_view>, 7> kNames = {{
+    {Wire::plain, "plain"},
+    {Wire::smallest, "smallest"},
+    {Wire::bits, "bits"},
+    {Wire::one_hot, "one_hot"},
+    {Wire::bf16, "bf16"},
+    {Wire::f16, "f16"},
+    {Wire::host, "host"},
+}};
+
+}  // namespace
+
+std::string_view name_of(Wire wire) { return kNames.at(static_cast<std::size_t>(wire)).second; }
+
+Wire wire_named(const std::string& name) {
+  std::vector<std::string> known;
+  for (const auto& [wire, known_name] : kNames) {
+    if (known_name == name) return wire;
+    known.emplace_back(known_name);
+  }
+  throw Refused(unknown_name("wire format", name, known));
+}
+
+}  // namespace slipstream

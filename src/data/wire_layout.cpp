@@ -1,0 +1,172 @@
+#include "data/wire_layout.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "data/slab_layout.h"
+#include "slipstream/error.h"
+
+namespace slipstream {
+namespace {
+
+constexpr std::int64_t kMostBitClasses = 16;
+constexpr std::int64_t kMostOneHotClasses = 65'536;
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kSlabAlignment - 1) / kSlabAlignment * kSlabAlignment;
+}
+
+Element element_of(DType dtype) {
+  switch (dtype) {
+    case DType::u8:
+      return Element::u8;
+    case DType::i32:
+      return Element::i32;
+    case DType::i64:
+      return Element::i64;
+    case DType::f32:
+      return Element::f32;
+  }
+  throw Error("unknown dtype");
+}
+
+/// The smallest that holds 0 ... classes-1.
+Element smallest_of(const SlabField& field) {
+  const Element plain = element_of(field.dtype);
+  if (plain == Element::u8 || field.spec.classes > std::numeric_limits<std::int32_t>::max()) {
+    return plain;
+  }
+  return field.spec.classes <= 65'536 ? Element::u16 : Element::i32;
+}
+
+Element bits_element(const FieldSpec& spec) {
+  if (spec.classes <= 2) return Element::u1;
+  return spec.classes <= 4 ? Element::u2 : Element::u4;
+}
+
+/// What keeps `field` from travelling so, with the remedy; empty where nothing does.
+std::string problem_of(const SlabField& field) {
+  const FieldSpec& spec = field.spec;
+  const Shape& shape = spec.shape;
+  switch (field.wire) {
+    case Wire::plain:
+    case Wire::host:
+      return {};
+    case Wire::smallest:
+      if (spec.classes > 0) return {};
+      return "it does not say how many classes it has; declare them, or let it travel plain";
+    case Wire::bits:
+      if (field.dtype == DType::u8 && spec.classes > 0 && spec.classes <= kMostBitClasses)
+        return {};
+      return "it needs labels or a mask of 1 to 16 classes, and this one declares " +
+             std::to_string(spec.classes) + " of " + std::string(name_of(field.dtype));
+    case Wire::one_hot:
+      if (shape.rank > 0 && shape[shape.rank - 1] >= 1 &&
+          shape[shape.rank - 1] <= kMostOneHotClasses && spec.classes == 0) {
+        return {};
+      }
+      return "it needs vectors of 1 to 65536 classes, and this one is " + to_string(shape);
+    case Wire::bf16:
+    case Wire::f16:
+      if (field.dtype == DType::f32) return {};
+      return "it needs f32, and this one is " + std::string(name_of(field.dtype)) +
+             "; let it travel plain";
+  }
+  return "unknown";
+}
+
+bool is_packed(const SlabField& field) {
+  if (field.wire == Wire::host) return false;
+  return field.wire == Wire::one_hot || packed_element(field) != element_of(field.dtype);
+}
+
+int turn_of(const SlabField& field) {
+  if (field.wire == Wire::host) return 2;
+  return is_packed(field) ? 1 : 0;
+}
+
+std::size_t packed_values(const SlabField& field) {
+  const std::uint32_t classes = one_hot_classes(field);
+  return field.spec.shape.elements() / (classes == 0 ? 1 : classes);
+}
+
+PackedField packing_of(const SlabField& field, std::size_t samples) {
+  return {.from = packed_element(field),
+          .to = element_of(field.dtype),
+          .classes = one_hot_classes(field),
+          .samples = samples,
+          .values = packed_values(field),
+          .from_offset_bytes = field.offset_bytes,
+          .from_sample_bytes = field.sample_bytes,
+          .to_offset_bytes = field.device_offset_bytes};
+}
+
+}  // namespace
+
+Element packed_element(const SlabField& field) {
+  switch (field.wire) {
+    case Wire::smallest:
+      return smallest_of(field);
+    case Wire::bits:
+      return bits_element(field.spec);
+    case Wire::one_hot:
+      return one_hot_classes(field) <= 256 ? Element::u8 : Element::u16;
+    case Wire::bf16:
+      return Element::bf16;
+    case Wire::f16:
+      return Element::f16;
+    case Wire::plain:
+    case Wire::host:
+      break;
+  }
+  return element_of(field.dtype);
+}
+
+std::uint32_t one_hot_classes(const SlabField& field) {
+  const Shape& shape = field.spec.shape;
+  return field.wire == Wire::one_hot ? static_cast<std::uint32_t>(shape[shape.rank - 1]) : 0;
+}
+
+void choose_wires(const WireFormats& wire, SlabLayout& layout, std::vector<std::string>& problems) {
+  for (const auto& [name, format] : wire) {
+    std::vector<std::string> known;
+    SlabField* found = nullptr;
+    for (SlabField& field : layout.fields) {
+      known.push_back(field.spec.name);
+      if (field.spec.name == name) found = &field;
+    }
+    if (found == nullptr) {
+      problems.push_back("wire format " + std::string(name_of(format)) + ": " +
+                         unknown_name("field", name, known));
+      continue;
+    }
+    found->wire = format;
+    const std::string problem = problem_of(*found);
+    if (problem.empty()) continue;
+    problems.push_back("field '" + name + "' cannot travel as " + std::string(name_of(format)) +
+                       ": " + problem);
+  }
+}
+
+void place_fields(SlabLayout& layout) {
+  std::vector<SlabField*> order;
+  for (SlabField& field : layout.fields) order.push_back(&field);
+  std::stable_sort(order.begin(), order.end(), [](const SlabField* a, const SlabField* b) {
+    return turn_of(*a) < turn_of(*b);
+  });
+  for (SlabField* field : order) {
+    field->offset_bytes = field->device_offset_bytes = layout.bytes;
+    field->sample_bytes = (packed_values(*field) * bits_of(packed_element(*field)) + 7) / 8;
+    layout.bytes = aligned(layout.bytes + layout.batch_size * field->sample_bytes);
+    if (field->wire != Wire::host) layout.copied_bytes = layout.bytes;
+  }
+  layout.device_bytes = layout.copied_bytes;
+  for (SlabField& field : layout.fields) {
+    if (!is_packed(field)) continue;
+    field.device_offset_bytes = layout.device_bytes;
+    layout.packed.push_back(packing_of(field, layout.batch_size));
+    layout.device_bytes += layout.packed.back().to_bytes();
+  }
+}
+
+}  // namespace slipstream

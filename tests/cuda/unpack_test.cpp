@@ -1,0 +1,110 @@
+#include <cstring>
+#include <random>
+
+#include "cuda/device_buffer.h"
+#include "gpu.h"
+
+namespace slipstream::cuda {
+namespace {
+
+using test::DeviceBuffer;
+
+struct Form {
+  Element from, to;
+  std::uint32_t classes;
+};
+
+constexpr Form kForms[] = {
+    {Element::u1, Element::u8, 0},    {Element::u2, Element::u8, 0},
+    {Element::u4, Element::u8, 0},    {Element::u16, Element::i32, 0},
+    {Element::u16, Element::i64, 0},  {Element::i32, Element::i64, 0},
+    {Element::bf16, Element::f32, 0}, {Element::f16, Element::f32, 0},
+    {Element::u8, Element::f32, 10},  {Element::u8, Element::u8, 3},
+    {Element::u16, Element::i64, 7},  {Element::u16, Element::i32, 300},
+};
+
+std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+class UnpackGpuTest : public test::GpuTest {
+ protected:
+  /// Adds a field behind what is there.
+  void add(const Form& form, std::size_t samples, std::size_t values) {
+    PackedField field{form.from, form.to, form.classes, samples, values, 0, 0, 0};
+    field.from_sample_bytes = (values * bits_of(form.from) + 7) / 8;
+    field.from_offset_bytes = bytes_;
+    field.to_offset_bytes = bytes_ + aligned(samples * field.from_sample_bytes);
+    bytes_ = field.to_offset_bytes + field.to_bytes();
+    fields_.push_back(field);
+  }
+
+  // All packed bytes at random: with classes below those, as a collated batch has them.
+  std::vector<std::byte> filled() const {
+    std::mt19937 random(1);
+    std::vector<std::byte> block(bytes_);
+    for (std::byte& byte : block) byte = static_cast<std::byte>(random());
+    for (const PackedField& field : fields_) {
+      if (field.classes == 0) continue;
+      const std::size_t step = bits_of(field.from) / 8;
+      for (std::size_t i = 0; i < field.samples * field.values; ++i) {
+        const auto place = static_cast<std::uint32_t>(random() % field.classes);
+        std::memcpy(&block[field.from_offset_bytes + i * step], &place, step);
+      }
+    }
+    return block;
+  }
+
+  void expect_as_on_the_host() const {
+    std::vector<std::byte> block = filled();
+    const DeviceBuffer<std::byte> memory(block);
+    const Stream stream(0);
+    unpack_async(fields_, memory.get(), stream);
+    stream.synchronize();
+    unpack(fields_, block.data());
+    const std::vector<std::byte> result = memory.read();
+    for (const PackedField& field : fields_) {
+      const std::size_t bytes = field.outputs() * bits_of(field.to) / 8;
+      const auto first = static_cast<std::ptrdiff_t>(field.to_offset_bytes);
+      const auto last = first + static_cast<std::ptrdiff_t>(bytes);
+      ASSERT_TRUE(std::equal(block.begin() + first, block.begin() + last, result.begin() + first))
+          << static_cast<int>(field.from) << " to " << static_cast<int>(field.to) << ", "
+          << field.samples << " samples of " << field.values;
+    }
+  }
+
+  std::vector<PackedField> fields_;
+  std::size_t bytes_ = 0;
+};
+
+TEST_F(UnpackGpuTest, equals_the_hosts_for_every_form_and_small_sizes) {
+  for (const Form& form : kForms) {
+    for (std::size_t values = 1; values <= 70; ++values) {
+      for (const std::size_t samples : {1, 2, 5}) {
+        fields_.clear();
+        bytes_ = 0;
+        add(form, samples, values);
+        expect_as_on_the_host();
+      }
+    }
+  }
+}
+
+TEST_F(UnpackGpuTest, equals_the_hosts_for_many_fields_at_once) {
+  for (std::size_t i = 0; i < 40; ++i) add(kForms[i % std::size(kForms)], 3 + i % 4, 100 + 37 * i);
+  expect_as_on_the_host();
+}
+
+TEST_F(UnpackGpuTest, equals_the_hosts_for_large_fields) {
+  add({Element::bf16, Element::f32, 0}, 32, 150'528);
+  add({Element::u1, Element::u8, 0}, 32, 65'536);
+  add({Element::u4, Element::u8, 0}, 7, 65'537);
+  expect_as_on_the_host();
+}
+
+TEST_F(UnpackGpuTest, no_fields_are_no_work) {
+  const Stream stream(0);
+  unpack_async({}, nullptr, stream);
+  stream.synchronize();
+}
+
+}  // namespace
+}  // namespace slipstream::cuda
