@@ -143,8 +143,8 @@ void choose_wires(const WireFormats& wire, SlabLayout& layout, std::vector<std::
     found->wire = format;
     const std::string problem = problem_of(*found);
     if (problem.empty()) continue;
-    problems.push_back("field '" + name + "' cannot travel as " + std::string(name_of(format)) +
-                       ": " + problem);
+    std::string& text = problems.emplace_back("field '" + name + "' cannot travel as ");
+    text.append(name_of(format)).append(": ").append(problem);
   }
 }
 
