@@ -11,6 +11,8 @@
 #include "slipstream/lane.h"
 #include "slipstream/op.h"
 #include "slipstream/packed_field.h"
+#include "slipstream/rank.h"
+#include "slipstream/sampling.h"
 #include "slipstream/skipped_samples.h"
 #include "slipstream/step_counter.h"
 #include "slipstream/wire.h"
@@ -62,6 +64,9 @@ struct LoaderOptions {
   std::size_t batch_size = 1;
   std::uint64_t seed = 1;
   bool shuffle = true;
+  Sampling sampling = {};         ///< how often each sample comes in an epoch; once
+  Rank rank = {};                 ///< whose part of every step; batch_size is that of one rank
+  Uneven uneven = Uneven::drop;   ///< what becomes of an epoch's last samples
   unsigned workers = 1;           ///< threads, at least 1
   std::size_t prefetch = 2;       ///< batches that are filled ahead, at least 1
   std::size_t lent = 2;           ///< batches the caller holds at once (next() without release())
@@ -84,7 +89,8 @@ struct HostBatch {
 
 /// Worker threads that read, decode and transform samples and write them straight into slabs, in
 /// an order that does not depend on the number of workers. The last batch of an epoch that would
-/// not be full is dropped; the next epoch follows without a gap, for ever.
+/// not be full is dropped (or LoaderOptions::uneven); the next epoch follows without a gap, for
+/// ever. Batch k of all ranks is step k's: resume them with the same first_batch.
 ///
 /// Memory: prefetch + lent slabs (K after a cut behind "collate"), allocated at construction, plus
 /// each worker's buffers. Slabs start zeroed: the bytes between fields are always 0.
@@ -92,9 +98,9 @@ struct HostBatch {
 class Loader {
  public:
   /// Throws Refused: no transform makes a field's shape fixed ("add a Resize"), a batch larger than
-  /// the data set, an unknown cut, a wire format that a field cannot take, a bad option: all
-  /// problems at once, one a line. With a cut, what making the cached items threw, for the first of
-  /// them that failed.
+  /// the data set, or that of all ranks together, labels or weights of another number of samples,
+  /// an unknown cut, a wire format that a field cannot take, a bad option: all problems at once, one
+  /// a line. With a cut, what making the cached items threw, for the first of them that failed.
   Loader(std::shared_ptr<const Dataset> dataset, std::vector<NamedOp> transforms,
          LoaderOptions options);
   /// Stops and joins the workers: at most the calls in flight are waited for.

@@ -16,7 +16,7 @@ struct RandomKey {
   std::uint64_t seed = 0;
   std::uint32_t epoch = 0;
   std::uint64_t sample = 0;      ///< sample id, below 2^48
-  std::uint16_t occurrence = 0;  ///< 0, or how often this sample was taken before in the epoch
+  std::uint16_t occurrence = 0;  ///< tells the times apart that it is taken in the epoch; 0 if once
   std::uint32_t operation = 0;   ///< index in the chain, below 64
 
   /// Block `index` (below 2^26) of this stream. Bit layout:

@@ -2,28 +2,39 @@
 
 #include <cstdint>
 
+#include "slipstream/sampling.h"
+
 namespace slipstream {
 
-/// The order of samples: a pure function of (seed, epoch), computed position by position in O(1)
-/// time and memory, so any step of any epoch can be found without walking there. Shuffling is a
-/// keyed permutation of [0, samples): a four-round Feistel network over the next even number of
-/// bits, at least eight (fewer are visibly not uniform), walked until it lands inside (Black and
-/// Rogaway, "Ciphers with arbitrary finite domains", 2002). Round r takes the low bits of word 0 of
-/// philox({right half, r, epoch, 0}, {~seed[31:0], ~seed[63:32]}).
+/// A sample, and which of its times in the epoch this is.
+struct TakenSample {
+  std::uint64_t sample = 0;
+  std::uint64_t occurrence = 0;  ///< differs each time a sample is taken in an epoch
+};
+
+/// The order of samples: a pure function of (seed, epoch), computed position by position (in O(1),
+/// weighted in O(log samples)), so any step of any epoch can be found without walking there.
+/// Shuffling is a keyed permutation of [0, samples) (docs/random.md). Immutable: threads share it.
 class Sampler {
  public:
-  /// REQUIRES: samples > 0
-  Sampler(std::uint64_t samples, bool shuffle, std::uint64_t seed);
+  /// REQUIRES: samples > 0; a sampling of labels or weights has one for each sample
+  Sampler(std::uint64_t samples, bool shuffle, std::uint64_t seed, Sampling sampling = {});
 
+  /// Positions in an epoch, and samples in the data set.
   std::uint64_t size() const { return samples_; }
-  /// Index of the sample at `position` (below size()) of `epoch`.
-  std::uint64_t at(std::uint32_t epoch, std::uint64_t position) const;
+  /// What stands at `position` (below size()) of `epoch`.
+  TakenSample take(std::uint32_t epoch, std::uint64_t position) const;
+  std::uint64_t at(std::uint32_t epoch, std::uint64_t position) const {
+    return take(epoch, position).sample;
+  }
+  /// All occurrences are below this; 1 where every sample comes once.
+  std::uint64_t occurrences() const;
 
  private:
   std::uint64_t samples_;
   bool shuffle_;
   std::uint64_t seed_;
-  unsigned half_bits_;
+  Sampling sampling_;
 };
 
 }  // namespace slipstream

@@ -30,7 +30,7 @@ void BadSamples::add(std::uint64_t sample, std::string message) {
 
 void BadSamples::check_distance(const SamplePlace& place, std::uint16_t distance) const {
   constexpr std::uint64_t kFarthest = std::numeric_limits<std::uint16_t>::max();
-  const std::uint64_t farthest = std::min(order_.samples(), kFarthest);
+  const std::uint64_t farthest = std::min(order_.places(), kFarthest);
   if (distance < farthest) return;
   std::string first = "unknown";
   const SkippedSamples all = skipped();

@@ -23,8 +23,8 @@ class BadSamples {
   BadSamples(OnBadSample what, const RunningOrder& order);
 
   /// Calls `make(place)` for the sample that stands at this position. Where samples are skipped and
-  /// it is bad, calls it for the next good one of the order instead, whose occurrence is then its
-  /// distance, so the outcome depends on nothing else. Throws Error when no sample is good.
+  /// it is bad, calls it for the next good one of this rank's order instead, whose occurrence tells
+  /// its distance, so the outcome depends on nothing else. Throws Error when no sample is good.
   template <typename Make>
   void make_good(std::uint64_t batch, std::size_t position, const Make& make) {
     for (std::uint16_t distance = 0;; ++distance) {

@@ -34,9 +34,10 @@ SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& tr
   if (options.prefetch == 0) problems.push_back("prefetch 0: give at least 1 batch");
   if (options.lent == 0) problems.push_back("lent 0: the caller holds at least 1 batch");
   if (options.cut) check_cut(*options.cut, transforms, problems);
+  check_order(dataset.size(), options, problems);
   refuse(problems);
-  const std::uint64_t epoch = options.first_batch / (dataset.size() / options.batch_size);
-  if (epoch > std::numeric_limits<std::uint32_t>::max()) {
+  const RunningOrder order(dataset.size(), options);
+  if (options.first_batch / order.batches_per_epoch() > std::numeric_limits<std::uint32_t>::max()) {
     throw Refused("first batch " + std::to_string(options.first_batch) +
                   " lies behind the last epoch, 2^32 - 1");
   }
@@ -60,7 +61,7 @@ class Loader::Impl {
       : options_(options),
         steps_(dataset, transforms, checked_layout(*dataset, transforms, options), options.seed,
                decode_options(options)),
-        order_(dataset->size(), options.shuffle, options.seed, options.batch_size),
+        order_(dataset->size(), options),
         bad_(options.on_bad_sample, order_),
         first_step_(step_after_cut()),
         slabs_(is_whole() ? options.cut->items : options.prefetch + options.lent,

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
+#include "slipstream/loader.h"
 #include "slipstream/sampler.h"
 
 namespace slipstream {
@@ -15,30 +18,37 @@ struct SamplePlace {
   std::uint16_t occurrence = 0;  ///< as RandomKey's
 };
 
-/// Which sample stands at which position of which batch: full batches, epoch after epoch.
+/// Which sample stands at which position of which batch of one rank: full batches, epoch after
+/// epoch. Immutable: workers share it.
 class RunningOrder {
  public:
-  /// REQUIRES: 0 < batch_size <= samples
-  RunningOrder(std::uint64_t samples, bool shuffle, std::uint64_t seed, std::size_t batch_size)
-      : sampler_(samples, shuffle, seed), batch_size_(batch_size) {}
+  /// REQUIRES: check_order() found no problem; 0 < batch_size <= samples
+  RunningOrder(std::uint64_t samples, const LoaderOptions& options);
 
-  std::uint64_t batches_per_epoch() const { return sampler_.size() / batch_size_; }
+  std::uint64_t batches_per_epoch() const { return batches_; }
   std::uint32_t epoch_of(std::uint64_t batch) const {
-    return static_cast<std::uint32_t>(batch / batches_per_epoch());
+    return static_cast<std::uint32_t>(batch / batches_);
   }
+  /// Places of this rank in an epoch, with those behind its last batch.
+  std::uint64_t places() const { return places_; }
 
-  std::uint64_t samples() const { return sampler_.size(); }
-
-  /// What stands there, or `distance` places behind it in the epoch's order, taken round.
-  SamplePlace at(std::uint64_t batch, std::size_t position, std::uint16_t distance = 0) const {
-    const std::uint32_t epoch = epoch_of(batch);
-    const std::uint64_t in_epoch = batch % batches_per_epoch() * batch_size_ + position + distance;
-    return {batch, position, epoch, sampler_.at(epoch, in_epoch % samples()), distance};
-  }
+  /// What stands there, or `distance` (below places()) places behind it in the rank's order, taken
+  /// round. The occurrence tells all (place, distance) of a sample in an epoch apart, on all ranks,
+  /// as far as 16 bits do.
+  SamplePlace at(std::uint64_t batch, std::size_t position, std::uint16_t distance = 0) const;
 
  private:
   Sampler sampler_;
   std::size_t batch_size_;
+  std::uint64_t step_;     ///< samples of all ranks' batches
+  std::uint64_t offset_;   ///< of this rank's in them
+  std::uint64_t batches_;  ///< in an epoch
+  std::uint64_t places_;
+  std::uint64_t occurrences_;  ///< at distance 0
 };
+
+/// What is wrong with the ranks and the sampling that `options` ask for.
+void check_order(std::uint64_t samples, const LoaderOptions& options,
+                 std::vector<std::string>& problems);
 
 }  // namespace slipstream

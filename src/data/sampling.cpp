@@ -1,0 +1,71 @@
+#include "slipstream/sampling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "data/draw_table.h"
+#include "slipstream/datasets.h"
+#include "slipstream/error.h"
+
+namespace slipstream {
+namespace {
+
+void check_count(std::uint64_t count, const std::string& what) {
+  if (count == 0) throw Refused("no " + what + ": give one for each sample");
+  if (count > std::numeric_limits<std::uint32_t>::max()) {
+    throw Refused(std::to_string(count) + " " + what + ": there may be at most 2^32 - 1");
+  }
+}
+
+template <typename Value, typename IsBad>
+void refuse_bad(const std::vector<Value>& values, const std::string& what, const IsBad& is_bad,
+                const std::string& remedy) {
+  const auto first = std::find_if(values.begin(), values.end(), is_bad);
+  if (first == values.end()) return;
+  const auto count = std::count_if(first, values.end(), is_bad);
+  throw Refused("the " + what + " of sample " + std::to_string(first - values.begin()) + " is " +
+                std::to_string(*first) +
+                (count > 1 ? ", and " + std::to_string(count - 1) + " more are no better" : "") +
+                ": " + remedy);
+}
+
+}  // namespace
+
+Sampling::Sampling(std::shared_ptr<const DrawTable> table) : table_(std::move(table)) {}
+
+Sampling Sampling::balanced(const std::vector<std::int64_t>& labels) {
+  check_count(labels.size(), "labels");
+  refuse_bad(
+      labels, "label", [](std::int64_t label) { return label < 0; },
+      "classes are counted from 0; leave samples without a class out by a subset");
+  return Sampling(std::make_shared<ClassTable>(labels));
+}
+
+Sampling Sampling::balanced(const LabelledDataset& dataset) {
+  check_count(dataset.size(), "labels");
+  std::vector<std::int64_t> labels(dataset.size());
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = dataset.label(i);
+  return balanced(labels);
+}
+
+Sampling Sampling::weighted(const std::vector<double>& weights) {
+  check_count(weights.size(), "weights");
+  refuse_bad(
+      weights, "weight", [](double weight) { return !std::isfinite(weight) || weight < 0; },
+      "weights are finite and at least 0");
+  if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 0; })) {
+    throw Refused("all " + std::to_string(weights.size()) +
+                  " weights are 0: give those that are to be drawn more");
+  }
+  return Sampling(std::make_shared<WeightTable>(weights));
+}
+
+std::optional<std::uint64_t> Sampling::size() const {
+  if (table_ == nullptr) return std::nullopt;
+  return table_->size();
+}
+
+}  // namespace slipstream
