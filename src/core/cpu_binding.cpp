@@ -1,0 +1,75 @@
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#include "slipstream/cpu.h"
+#include "slipstream/error.h"
+
+namespace slipstream {
+namespace {
+
+/// A cpu_set_t of kMaxCpus: the kernel fills none that is smaller than its own.
+class CpuSet {
+ public:
+  static constexpr std::size_t kBytes = kMaxCpus / CPU_SETSIZE * sizeof(::cpu_set_t);
+
+  ::cpu_set_t* data() { return parts_.data(); }
+  void add(unsigned cpu) { CPU_SET_S(cpu, kBytes, parts_.data()); }
+  bool has(unsigned cpu) const { return CPU_ISSET_S(cpu, kBytes, parts_.data()); }
+
+ private:
+  std::array<::cpu_set_t, kMaxCpus / CPU_SETSIZE> parts_{};
+};
+
+int bind_to(std::span<const unsigned> cpus) {
+  CpuSet set;
+  for (const unsigned cpu : cpus) set.add(cpu);
+  return ::sched_setaffinity(0, CpuSet::kBytes, set.data()) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+CpuList allowed_cpus() {
+  CpuSet set;
+  if (::sched_getaffinity(0, CpuSet::kBytes, set.data()) != 0) return {};
+  CpuList cpus;
+  for (unsigned cpu = 0; cpu < kMaxCpus; ++cpu) {
+    if (set.has(cpu)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+void check_cpus(std::span<const unsigned> cpus, std::vector<std::string>& problems) {
+  const CpuList allowed = allowed_cpus();
+  CpuList missing;
+  for (const unsigned cpu : cpus) {
+    if (!std::binary_search(allowed.begin(), allowed.end(), cpu)) missing.push_back(cpu);
+  }
+  if (missing.empty() || allowed.empty()) return;
+  std::sort(missing.begin(), missing.end());
+  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+  problems.push_back("CPUs " + format_cpu_list(missing) +
+                     " may not be used by this process (its container or taskset keeps it on " +
+                     format_cpu_list(allowed) + "): name some of these");
+}
+
+CpuBinding::CpuBinding(std::span<const unsigned> cpus) {
+  if (cpus.empty()) return;
+  for (const unsigned cpu : cpus) ensure(cpu < kMaxCpus, "CPUs are numbered below kMaxCpus");
+  before_ = allowed_cpus();
+  const int error = bind_to(cpus);
+  if (error != 0) {
+    throw Error("cannot run on CPUs " + format_cpu_list(cpus) + ": " +
+                std::generic_category().message(error) + "; name others, or none");
+  }
+}
+
+CpuBinding::~CpuBinding() {
+  if (!before_.empty()) bind_to(before_);
+}
+
+}  // namespace slipstream
