@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "slipstream/cpu.h"
 #include "slipstream/dataset.h"
 #include "slipstream/lane.h"
 #include "slipstream/op.h"
@@ -60,6 +61,20 @@ struct HostCut {
   bool operator==(const HostCut&) const = default;
 };
 
+/// For storage where each read waits, such as a network: threads that do nothing else read the raw
+/// samples ahead of the workers, in the running order. Samples, bits and errors stay the same.
+struct ReadAhead {
+  /// Dataset::read() calls in flight at once, at most 1024: so many threads. Up to twice as many
+  /// raw samples are held, and read further than the slabs go. A sample that stands in for a bad
+  /// one is read by its worker, and a cut's items are too. 0: each worker reads for itself.
+  unsigned reads = 0;
+  /// The largest request for file bytes that a loader's thread makes of the operating system, at
+  /// least 4096, by read_file() and the data sets of the library; the requests for one file follow
+  /// each other. With reads or without, but not for a cut's items. 0: all that is missing at once.
+  std::size_t chunk_bytes = 0;
+  bool operator==(const ReadAhead&) const = default;
+};
+
 struct LoaderOptions {
   std::size_t batch_size = 1;
   std::uint64_t seed = 1;
@@ -76,6 +91,10 @@ struct LoaderOptions {
   OnBadSample on_bad_sample = OnBadSample::stop;
   WireFormats wire = {};
   std::pmr::memory_resource* memory = nullptr;  ///< slabs' memory; nullptr: the default resource
+  ReadAhead read_ahead = {};
+  /// CPUs that all threads of the loader may run on, each on any of them; empty: where the caller
+  /// may. The slabs are written first from there, so that new memory is of these CPUs' NUMA node.
+  CpuList cores = {};
   bool operator==(const LoaderOptions&) const = default;
 };
 
@@ -93,17 +112,19 @@ struct HostBatch {
 /// ever. Batch k of all ranks is step k's: resume them with the same first_batch.
 ///
 /// Memory: prefetch + lent slabs (K after a cut behind "collate"), allocated at construction, plus
-/// each worker's buffers. Slabs start zeroed: the bytes between fields are always 0.
-/// One thread takes batches (ready, next, release); counters() may be called from any.
+/// each worker's buffers and 2 x ReadAhead::reads raw samples. Slabs start zeroed: the bytes
+/// between fields are always 0. One thread takes batches (ready, next, release); counters() may be
+/// called from any.
 class Loader {
  public:
   /// Throws Refused: no transform makes a field's shape fixed ("add a Resize"), a batch larger than
   /// the data set, or that of all ranks together, labels or weights of another number of samples,
-  /// an unknown cut, a wire format that a field cannot take, a bad option: all problems at once, one
-  /// a line. With a cut, what making the cached items threw, for the first of them that failed.
+  /// an unknown cut, a wire format that a field cannot take, CPUs that the process may not use, a
+  /// bad option: all problems at once, one a line. With a cut, what making the cached items threw,
+  /// for the first of them that failed.
   Loader(std::shared_ptr<const Dataset> dataset, std::vector<NamedOp> transforms,
          LoaderOptions options);
-  /// Stops and joins the workers: at most the calls in flight are waited for.
+  /// Stops and joins all threads: at most the calls in flight are waited for.
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;

@@ -12,6 +12,7 @@ namespace slipstream {
 struct Rank {
   std::size_t index = 0;  ///< below count
   std::size_t count = 1;
+  bool operator==(const Rank&) const = default;
 };
 
 /// What becomes of the last samples of an epoch's order, too few for a batch of every rank. `drop`:

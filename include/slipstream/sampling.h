@@ -38,6 +38,9 @@ class Sampling {
   /// Number of samples that labels or weights were given for; nothing for every sample once.
   std::optional<std::uint64_t> size() const;
 
+  /// Whether both share their tables.
+  bool operator==(const Sampling&) const = default;
+
  private:
   friend class Sampler;
   explicit Sampling(std::shared_ptr<const DrawTable> table);

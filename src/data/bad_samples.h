@@ -43,10 +43,11 @@ class BadSamples {
   }
 
   bool skips() const { return what_ == OnBadSample::skip; }
+  /// Whether it was found to be bad, where such samples are skipped.
+  bool is_known(std::uint64_t sample) const SLIPSTREAM_EXCLUDES(mutex_);
   SkippedSamples skipped() const SLIPSTREAM_EXCLUDES(mutex_);
 
  private:
-  bool is_known(std::uint64_t sample) const SLIPSTREAM_EXCLUDES(mutex_);
   void add(std::uint64_t sample, std::string message) SLIPSTREAM_EXCLUDES(mutex_);
   void check_distance(const SamplePlace& place, std::uint16_t distance) const;
 

@@ -7,6 +7,8 @@
 
 #include "data/bad_samples.h"
 #include "data/host_cache.h"
+#include "data/read_chunk.h"
+#include "data/read_ring.h"
 #include "data/running_order.h"
 #include "data/sample_steps.h"
 #include "data/slab_layout.h"
@@ -35,6 +37,8 @@ SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& tr
   if (options.lent == 0) problems.push_back("lent 0: the caller holds at least 1 batch");
   if (options.cut) check_cut(*options.cut, transforms, problems);
   check_order(dataset.size(), options, problems);
+  check_read_ahead(options.read_ahead, problems);
+  check_cpus(options.cores, problems);
   refuse(problems);
   const RunningOrder order(dataset.size(), options);
   if (options.first_batch / order.batches_per_epoch() > std::numeric_limits<std::uint32_t>::max()) {
@@ -62,21 +66,14 @@ class Loader::Impl {
         steps_(dataset, transforms, checked_layout(*dataset, transforms, options), options.seed,
                decode_options(options)),
         order_(dataset->size(), options),
+        binding_(std::in_place, options_.cores),
         bad_(options.on_bad_sample, order_),
         first_step_(step_after_cut()),
         slabs_(is_whole() ? options.cut->items : options.prefetch + options.lent,
                steps_.layout().bytes, options.memory),
         next_whole_(options.first_batch) {
-    if (is_whole()) {
-      fill_slabs(steps_, bad_, slabs_, options_.workers);
-      return;
-    }
-    if (options_.cut) {
-      cached_ = cache_samples(steps_, bad_, options_.cut->items, first_step_, options_.workers);
-    }
-    ring_.emplace(slabs_,
-                  SlabRing::Options{options_.batch_size, options_.lent, options_.first_batch});
-    start_workers();
+    start();
+    binding_.reset();
   }
 
   const SlabLayout& layout() const { return steps_.layout(); }
@@ -103,6 +100,7 @@ class Loader::Impl {
     std::vector<StepCounter> totals;
     for (const std::string& name : steps_.names()) totals.push_back({.name = name});
     for (const StepMeter& meter : meters_) meter.add_to(totals);
+    if (read_ring_) read_ring_->add_to(totals);
     return totals;
   }
 
@@ -120,23 +118,43 @@ class Loader::Impl {
     return static_cast<std::size_t>(cut - names.begin()) + 1;
   }
 
+  void start() {
+    if (is_whole()) return fill_slabs(steps_, bad_, slabs_, options_.workers);
+    if (options_.cut) {
+      cached_ = cache_samples(steps_, bad_, options_.cut->items, first_step_, options_.workers);
+    }
+    ring_.emplace(slabs_,
+                  SlabRing::Options{options_.batch_size, options_.lent, options_.first_batch});
+    if (options_.read_ahead.reads > 0 && !options_.cut) {
+      read_ring_.emplace(
+          steps_, order_, bad_,
+          ReadRing::Options{options_.read_ahead, options_.batch_size, options_.first_batch});
+    }
+    start_workers();
+  }
+
   void start_workers() {
-    for (unsigned i = 0; i < options_.workers; ++i) meters_.emplace_back(steps_.names().size());
+    for (unsigned i = 0; i < options_.workers; ++i) {
+      meters_.emplace_back(steps_.names().size());
+      buffers_.emplace_back(steps_.stored().size());
+    }
     threads_.reserve(options_.workers);
     for (unsigned i = 0; i < options_.workers; ++i) {
-      threads_.emplace_back([this, i](std::stop_token stop) { work(stop, meters_[i]); });
+      threads_.emplace_back([this, i](std::stop_token stop) { work(stop, i); });
     }
   }
 
-  void work(const std::stop_token& stop, StepMeter& meter) {
-    const std::stop_callback wake(stop, [this] { ring_->stop(); });
-    std::optional<SampleBuffers> buffers;
+  void work(const std::stop_token& stop, unsigned index) {
+    const std::stop_callback wake(stop, [this] {
+      ring_->stop();
+      if (read_ring_) read_ring_->stop();
+    });
+    const ReadChunk chunk(options_.read_ahead.chunk_bytes);
     SlabRing::Worker worker;
     while (const auto ticket = ring_->take(worker)) {
       std::exception_ptr error;
       try {
-        if (!buffers) buffers.emplace(steps_.stored().size());
-        fill(*ticket, *buffers, meter);
+        fill(*ticket, buffers_[index], meters_[index]);
       } catch (...) {
         error = std::current_exception();
       }
@@ -146,8 +164,12 @@ class Loader::Impl {
 
   void fill(const SlabRing::Ticket& ticket, SampleBuffers& buffers, StepMeter& meter) {
     if (!cached_.empty()) return fill_from_cache(ticket, buffers, meter);
+    std::optional<ReadRing::Arrived> ahead;
+    if (read_ring_) ahead = read_ring_->take(ticket.batch, ticket.position, buffers.sample);
     bad_.make_good(ticket.batch, ticket.position, [&](const SamplePlace& place) {
-      steps_.run(0, steps_.collate_step(), place, buffers, meter);
+      const bool is_read = ahead && ahead->sample == place.sample;
+      if (is_read && ahead->error) std::rethrow_exception(ahead->error);
+      steps_.run(is_read ? 1 : 0, steps_.collate_step(), place, buffers, meter);
       steps_.collate(place, buffers.sample, ticket.slab, meter);
     });
   }
@@ -170,6 +192,7 @@ class Loader::Impl {
 
   const LoaderOptions options_;
   const SampleSteps steps_;
+  std::optional<CpuBinding> binding_;  ///< of the constructing thread, which starts all others
   const RunningOrder order_;
   BadSamples bad_;
   const std::size_t first_step_;
@@ -177,7 +200,9 @@ class Loader::Impl {
   std::vector<CachedSample> cached_;
   std::uint64_t next_whole_;
   std::vector<StepMeter> meters_;
+  std::vector<SampleBuffers> buffers_;
   std::optional<SlabRing> ring_;
+  std::optional<ReadRing> read_ring_;
   std::vector<std::jthread> threads_;  // last: joined before what they use is gone
 };
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "data/read_chunk.h"
 #include "data/storage_error.h"
 #include "slipstream/image.h"
 
@@ -54,7 +55,7 @@ void read_file(const fs::path& path, HostArray& out) {
   const MutableArray to = out.reset(DType::u8, {status.st_size});
   std::size_t done = 0;
   while (done < to.bytes()) {
-    const ::ssize_t got = ::read(file.get(), to.data + done, to.bytes() - done);
+    const ::ssize_t got = ::read(file.get(), to.data + done, ReadChunk::of(to.bytes() - done));
     if (got < 0 && errno != EINTR) fail("cannot read", path, errno);
     if (got == 0) throw StorageError("'" + path.string() + "' became shorter while it was read");
     if (got > 0) done += static_cast<std::size_t>(got);

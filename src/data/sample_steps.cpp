@@ -75,6 +75,16 @@ SampleSteps::SampleSteps(std::shared_ptr<const Dataset> dataset, std::vector<Nam
                    transforms_.front().op.reads_region()),
       stored_(dataset_->fields()) {}
 
+void SampleSteps::read(const SamplePlace& place, Sample& out, StepMeter& meter) const {
+  StepClock clock;
+  try {
+    const std::size_t bytes = read_fields(place, out);
+    meter.add(kRead, clock.lap(), bytes);
+  } catch (...) {
+    throw_named(kRead, place);
+  }
+}
+
 void SampleSteps::run(std::size_t first, std::size_t last, const SamplePlace& place,
                       SampleBuffers& buffers, StepMeter& meter) const {
   StepClock clock;
@@ -106,16 +116,17 @@ void SampleSteps::collate(const SamplePlace& place, const Sample& sample, std::b
 
 std::size_t SampleSteps::run_step(std::size_t step, std::size_t last, const SamplePlace& place,
                                   SampleBuffers& buffers) const {
-  if (step == kRead) return read(place, buffers);
+  if (step == kRead) return read_fields(place, buffers.sample);
   // A cached image must be whole: every epoch crops it anew.
   if (step == kDecode) return decode(place, buffers, crops_early_ && last > kFirstTransform);
   return transform(step - kFirstTransform, place, buffers);
 }
 
-std::size_t SampleSteps::read(const SamplePlace& place, SampleBuffers& buffers) const {
-  std::vector<Field>& fields = buffers.sample.fields;
+std::size_t SampleSteps::read_fields(const SamplePlace& place, Sample& out) const {
+  std::vector<Field>& fields = out.fields;
+  fields.resize(stored_.size());
   for (Field& field : fields) field.encoded = false;
-  dataset_->read(place.sample, buffers.sample);
+  dataset_->read(place.sample, out);
   if (fields.size() != stored_.size()) {
     throw Error("the data set gave " + std::to_string(fields.size()) + " fields, not the " +
                 std::to_string(stored_.size()) + " it declares");

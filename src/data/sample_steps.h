@@ -39,6 +39,8 @@ class SampleSteps {
   const std::vector<FieldSpec>& stored() const { return stored_; }
   const SlabLayout& layout() const { return layout_; }
 
+  /// The first step alone: what the data set holds at `place`, into `out`.
+  void read(const SamplePlace& place, Sample& out, StepMeter& meter) const;
   /// Runs the steps from `first` until before `last` (at most collate_step()) on buffers.sample.
   void run(std::size_t first, std::size_t last, const SamplePlace& place, SampleBuffers& buffers,
            StepMeter& meter) const;
@@ -49,7 +51,7 @@ class SampleSteps {
  private:
   std::size_t run_step(std::size_t step, std::size_t last, const SamplePlace& place,
                        SampleBuffers& buffers) const;
-  std::size_t read(const SamplePlace& place, SampleBuffers& buffers) const;
+  std::size_t read_fields(const SamplePlace& place, Sample& out) const;
   std::size_t decode(const SamplePlace& place, SampleBuffers& buffers, bool may_crop) const;
   bool decode_part(std::size_t field, SampleBuffers& buffers) const;
   void find_part(const SamplePlace& place, SampleBuffers& buffers) const;

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "data/read_chunk.h"
 #include "data/storage_error.h"
 
 namespace slipstream {
@@ -47,7 +48,8 @@ StampedFile::~StampedFile() { ::close(fd_); }
 
 void StampedFile::read(std::uint64_t offset, std::span<std::byte> to) const {
   while (!to.empty()) {
-    const ::ssize_t got = ::pread(fd_, to.data(), to.size(), static_cast<::off_t>(offset));
+    const ::ssize_t got =
+        ::pread(fd_, to.data(), ReadChunk::of(to.size()), static_cast<::off_t>(offset));
     if (got < 0 && errno != EINTR) fail("cannot read", path_, errno);
     if (got == 0) throw_changed("became shorter while it was in use");
     if (got < 0) continue;

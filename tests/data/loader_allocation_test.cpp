@@ -42,6 +42,25 @@ TEST(LoaderAllocation, NoneInTheSteadyStateAfterACut) {
   EXPECT_EQ(allocations() - before, 0u);
 }
 
+TEST(LoaderAllocation, NoneInTheSteadyStateWithReadAhead) {
+  constexpr int kWarmUp = 8;
+  std::barrier together(kWorkers);
+  const auto dataset = std::make_shared<TestSet>(64);
+  dataset->on_decode = [&](std::size_t) {
+    thread_local int decoded = 0;
+    if (decoded++ < kWarmUp) together.arrive_and_wait();
+  };
+  Loader loader(dataset, two_transforms(),
+                {.batch_size = 4, .workers = kWorkers, .read_ahead = {.reads = 5}});
+  const auto walk = [&](int batches) {
+    for (int i = 0; i < batches; ++i) loader.release(loader.next(), nullptr);
+  };
+  walk(32);
+  const std::size_t before = allocations();
+  walk(500);
+  EXPECT_EQ(allocations() - before, 0u);
+}
+
 TEST(LoaderAllocation, TheCounterCounts) {
   const std::size_t before = allocations();
   const auto block = std::make_unique<Bytes>(100);

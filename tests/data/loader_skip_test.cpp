@@ -102,6 +102,17 @@ TEST(LoaderSkip, AStandInIsDrawnAnew) {
   EXPECT_NE(part(loader, taken[1], 0), part(loader, taken[1], 1));
 }
 
+TEST(LoaderSkip, ASampleWithoutAllFieldsLeavesTheNextOneWhole) {
+  const auto dataset = std::make_shared<TestSet>(kSamples);
+  dataset->change = [](std::size_t index, Sample& sample) {
+    if (index == 2) sample.fields.pop_back();
+  };
+  Loader short_of_fields(dataset, no_transforms(), options_with(OnBadSample::skip, 1));
+  Loader unread(set_with({2}), no_transforms(), options_with(OnBadSample::skip, 1));
+  EXPECT_EQ(take(short_of_fields, kBatches), take(unread, kBatches));
+  EXPECT_THAT(short_of_fields.skipped().samples[0].message, HasSubstr("gave 1 fields"));
+}
+
 TEST(LoaderSkip, CutsSkipTheSame) {
   const std::set<std::size_t> bad = {2, 5, 7, 11};
   Loader whole(set_with(bad), no_transforms(), options_with(OnBadSample::skip));

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace slipstream {
+
+/// While it lives, read_file() and StampedFile ask the operating system for at most `bytes` at once
+/// in this thread; 0: for all they need. Of the thread, not of a data set, so that it holds through
+/// data sets made of others and in a user's own.
+class ReadChunk {
+ public:
+  explicit ReadChunk(std::size_t bytes) : before_(std::exchange(bytes_, bytes)) {}
+  ~ReadChunk() { bytes_ = before_; }
+  ReadChunk(const ReadChunk&) = delete;
+  ReadChunk& operator=(const ReadChunk&) = delete;
+
+  /// How many of `missing` bytes the next request is for.
+  static std::size_t of(std::size_t missing) {
+    return bytes_ == 0 ? missing : std::min(missing, bytes_);
+  }
+
+ private:
+  static inline thread_local std::size_t bytes_ = 0;
+  std::size_t before_;
+};
+
+}  // namespace slipstream
