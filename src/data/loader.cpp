@@ -167,9 +167,9 @@ class Loader::Impl {
     std::optional<ReadRing::Arrived> ahead;
     if (read_ring_) ahead = read_ring_->take(ticket.batch, ticket.position, buffers.sample);
     bad_.make_good(ticket.batch, ticket.position, [&](const SamplePlace& place) {
-      const bool is_read = ahead && ahead->sample == place.sample;
-      if (is_read && ahead->error) std::rethrow_exception(ahead->error);
-      steps_.run(is_read ? 1 : 0, steps_.collate_step(), place, buffers, meter);
+      const bool is_here = ahead && ahead->sample == place.sample;
+      if (is_here && ahead->error) std::rethrow_exception(ahead->error);
+      steps_.run(is_here && ahead->is_read ? 1 : 0, steps_.collate_step(), place, buffers, meter);
       steps_.collate(place, buffers.sample, ticket.slab, meter);
     });
   }

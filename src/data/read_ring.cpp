@@ -63,8 +63,8 @@ ReadRing::Arrived ReadRing::take(std::uint64_t batch, std::size_t position, Samp
   wait_for(number);
   const Taken taken(*this, number);
   Raw& from = raw(number);
-  if (from.arrived.error == nullptr) copy_sample(from.sample, to);
-  return {from.arrived.sample, std::exchange(from.arrived.error, nullptr)};
+  if (from.arrived.is_read) copy_sample(from.sample, to);
+  return std::exchange(from.arrived, {});
 }
 
 void ReadRing::stop() {
@@ -101,8 +101,10 @@ void ReadRing::read(std::uint64_t number, StepMeter& meter) {
       order_.at(options_.first_batch + number / options_.batch_size, number % options_.batch_size);
   Raw& to = raw(number);
   to.arrived.sample = place.sample;
+  if (bad_.is_known(place.sample)) return;
   try {
-    if (!bad_.is_known(place.sample)) steps_.read(place, to.sample, meter);
+    steps_.read(place, to.sample, meter);
+    to.arrived.is_read = true;
   } catch (...) {
     to.arrived.error = std::current_exception();
   }

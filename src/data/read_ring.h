@@ -35,16 +35,17 @@ class ReadRing {
   /// What stands at a position, as the reader found it.
   struct Arrived {
     std::uint64_t sample = 0;  ///< index in the data set
-    std::exception_ptr error;  ///< what reading it threw; nullptr: it was read, or is known as bad
+    bool is_read = false;      ///< false: it is known as bad, or
+    std::exception_ptr error;  ///< what reading it threw
   };
 
   /// Starts the readers. All arguments but the options must outlive the ring.
   ReadRing(const SampleSteps& steps, const RunningOrder& order, const BadSamples& bad,
            const Options& options);
 
-  /// Waits until the sample of this position has been read, and copies it to `to`. Copied rather
-  /// than swapped: workers' arrays grow to decoded images, the ring's to files alone.
-  /// Throws Error once the ring is stopped. REQUIRES: called once for every position
+  /// Waits until the sample of this position has come, and copies what was read to `to`. Copied
+  /// rather than swapped: workers' arrays grow to decoded images, the ring's to files alone. Throws
+  /// Error once the ring is stopped. REQUIRES: called once for every position
   Arrived take(std::uint64_t batch, std::size_t position, Sample& to) SLIPSTREAM_EXCLUDES(mutex_);
   /// No read begins any more, and whoever waits in take() is woken.
   void stop() SLIPSTREAM_EXCLUDES(mutex_);

@@ -86,6 +86,25 @@ TEST(ReadAhead, ASlowSampleHoldsUpNoneOfTheSlotsBehindIt) {
   gate.open();
 }
 
+TEST(ReadAhead, AllReadersGoOnWhenASlowSampleHasCome) {
+  const auto dataset = std::make_shared<TestSet>(64);
+  Gate first;
+  Gate later;
+  Tally decoded;
+  dataset->on_read = [&](std::size_t index) {
+    if (index == 0) first.wait();
+    if (index >= 8) later.wait();
+  };
+  dataset->on_decode = [&](std::size_t) { decoded.raise(); };
+  Loader loader(dataset, no_transforms(),
+                {.batch_size = kBatch, .shuffle = false, .workers = 2, .read_ahead = {.reads = 4}});
+  decoded.wait_for(7);  // all but the first: their slots are free, and out of reach
+  give_time();
+  first.open();
+  dataset->reads.wait_for(8 + 4);
+  later.open();
+}
+
 TEST(ReadAhead, ReadsInOrderAndNoFurtherThanTwiceItsReads) {
   std::mutex mutex;
   std::vector<std::size_t> begun;
@@ -203,6 +222,19 @@ TEST(ReadAhead, AKnownBadSampleIsNotReadAgain) {
   }
   EXPECT_EQ(reads[2], 1);
   EXPECT_GE(reads[1], 3);
+}
+
+TEST(ReadAhead, ASlotMayMeetNothingButBadSamples) {
+  LoaderOptions options = {.batch_size = kBatch, .on_bad_sample = OnBadSample::skip};
+  options.shuffle = false;
+  const auto dataset = std::make_shared<TestSet>(kSamples);
+  dataset->on_read = [](std::size_t index) {
+    if (index % 2 == 0) throw Error("gone");
+  };
+  Loader alone(dataset, no_transforms(), options);
+  options.read_ahead.reads = 1;  // two slots, one of them for even samples
+  Loader loader(dataset, no_transforms(), options);
+  EXPECT_EQ(take(loader, kBatches), take(alone, kBatches));
 }
 
 TEST(ReadAhead, CutsAreMadeAndTakenAsWithout) {
