@@ -13,6 +13,7 @@
 #include "slipstream/op.h"
 #include "slipstream/packed_field.h"
 #include "slipstream/rank.h"
+#include "slipstream/sample_cache.h"
 #include "slipstream/sampling.h"
 #include "slipstream/skipped_samples.h"
 #include "slipstream/step_counter.h"
@@ -87,6 +88,9 @@ struct LoaderOptions {
   std::size_t lent = 2;           ///< batches the caller holds at once (next() without release())
   std::uint64_t first_batch = 0;  ///< batches are numbered through all epochs
   std::optional<HostCut> cut = std::nullopt;
+  /// Not used with a cut, whose items stand in already. Belongs to this loader: a new one begins
+  /// with an empty cache.
+  std::optional<CacheOptions> cache = std::nullopt;
   DecodeOptions decode = {};
   OnBadSample on_bad_sample = OnBadSample::stop;
   WireFormats wire = {};
@@ -112,16 +116,16 @@ struct HostBatch {
 /// ever. Batch k of all ranks is step k's: resume them with the same first_batch.
 ///
 /// Memory: prefetch + lent slabs (K after a cut behind "collate"), allocated at construction, plus
-/// each worker's buffers and 2 x ReadAhead::reads raw samples. Slabs start zeroed: the bytes
-/// between fields are always 0. One thread takes batches (ready, next, release); counters() may be
-/// called from any.
+/// each worker's buffers, 2 x ReadAhead::reads raw samples and the cache. Slabs start zeroed: the
+/// bytes between fields are always 0. One thread takes batches (ready, next, release); counters()
+/// may be called from any.
 class Loader {
  public:
   /// Throws Refused: no transform makes a field's shape fixed ("add a Resize"), a batch larger than
   /// the data set, or that of all ranks together, labels or weights of another number of samples,
-  /// an unknown cut, a wire format that a field cannot take, CPUs that the process may not use, a
-  /// bad option: all problems at once, one a line. With a cut, what making the cached items threw,
-  /// for the first of them that failed.
+  /// an unknown cut, a cache behind a random transform, a wire format that a field cannot take,
+  /// CPUs that the process may not use, a bad option: all problems at once, one a line. With a cut,
+  /// what making the cached items threw, for the first of them that failed.
   Loader(std::shared_ptr<const Dataset> dataset, std::vector<NamedOp> transforms,
          LoaderOptions options);
   /// Stops and joins all threads: at most the calls in flight are waited for.
@@ -144,8 +148,11 @@ class Loader {
   /// After a cut behind "collate" this does nothing. REQUIRES: `batch` is lent
   void release(const HostBatch& batch, const Mark* last_use);
 
-  /// Host steps in order: read, decode, each transform, collate.
+  /// Host steps in order: read, decode, each transform, collate. For samples from the cache, the
+  /// steps that it stands in for do not count.
   std::vector<StepCounter> counters() const;
+  /// May be called from any thread.
+  CacheCounters cache() const;
   /// Time that next() was blocked, s.
   double blocked_s() const;
   /// Where bad samples are skipped: those met so far. May be called from any thread.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "data/bad_samples.h"
+#include "data/cached_steps.h"
 #include "data/host_cache.h"
 #include "data/read_chunk.h"
 #include "data/read_ring.h"
@@ -39,6 +40,7 @@ SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& tr
   check_order(dataset.size(), options, problems);
   check_read_ahead(options.read_ahead, problems);
   check_cpus(options.cores, problems);
+  if (options.cache) check_cache(*options.cache, transforms, dataset.size(), problems);
   refuse(problems);
   const RunningOrder order(dataset.size(), options);
   if (options.first_batch / order.batches_per_epoch() > std::numeric_limits<std::uint32_t>::max()) {
@@ -68,6 +70,7 @@ class Loader::Impl {
         binding_(std::in_place, options_.cores),
         order_(dataset->size(), options),
         bad_(options.on_bad_sample, order_),
+        cached_steps_(steps_, dataset->size(), options.cut ? std::nullopt : options.cache),
         first_step_(step_after_cut()),
         slabs_(is_whole() ? options.cut->items : options.prefetch + options.lent,
                steps_.layout().bytes, options.memory),
@@ -104,6 +107,7 @@ class Loader::Impl {
     return totals;
   }
 
+  CacheCounters cache() const { return cached_steps_.counters(); }
   SkippedSamples skipped() const { return bad_.skipped(); }
   double blocked_s() const { return ring_ ? ring_->blocked_s() : 0; }
 
@@ -127,7 +131,7 @@ class Loader::Impl {
                   SlabRing::Options{options_.batch_size, options_.lent, options_.first_batch});
     if (options_.read_ahead.reads > 0 && !options_.cut) {
       read_ring_.emplace(
-          steps_, order_, bad_,
+          steps_, order_, bad_, cached_steps_,
           ReadRing::Options{options_.read_ahead, options_.batch_size, options_.first_batch});
     }
     start_workers();
@@ -169,8 +173,8 @@ class Loader::Impl {
     bad_.make_good(ticket.batch, ticket.position, [&](const SamplePlace& place) {
       const bool is_here = ahead && ahead->sample == place.sample;
       if (is_here && ahead->error) std::rethrow_exception(ahead->error);
-      steps_.run(is_here && ahead->is_read ? 1 : 0, steps_.collate_step(), place, buffers, meter);
-      steps_.collate(place, buffers.sample, ticket.slab, meter);
+      const std::size_t first = is_here && ahead->is_read ? 1 : 0;
+      cached_steps_.make(place, first, buffers, ticket.slab, meter);
     });
   }
 
@@ -195,6 +199,7 @@ class Loader::Impl {
   std::optional<CpuBinding> binding_;  ///< of the constructing thread, which starts all others
   const RunningOrder order_;
   BadSamples bad_;
+  CachedSteps cached_steps_;
   const std::size_t first_step_;
   const SlabMemory slabs_;
   std::vector<CachedSample> cached_;
@@ -221,6 +226,7 @@ void Loader::release(const HostBatch& batch, const Mark* last_use) {
   impl_->release(batch, last_use);
 }
 std::vector<StepCounter> Loader::counters() const { return impl_->counters(); }
+CacheCounters Loader::cache() const { return impl_->cache(); }
 double Loader::blocked_s() const { return impl_->blocked_s(); }
 SkippedSamples Loader::skipped() const { return impl_->skipped(); }
 

@@ -39,10 +39,11 @@ class ReadRing::Taken {
 };
 
 ReadRing::ReadRing(const SampleSteps& steps, const RunningOrder& order, const BadSamples& bad,
-                   const Options& options)
+                   const CachedSteps& cached, const Options& options)
     : steps_(steps),
       order_(order),
       bad_(bad),
+      cached_(cached),
       options_(options),
       raws_(2 * std::size_t{options.read_ahead.reads}),
       slots_(raws_.size()) {
@@ -101,7 +102,7 @@ void ReadRing::read(std::uint64_t number, StepMeter& meter) {
       order_.at(options_.first_batch + number / options_.batch_size, number % options_.batch_size);
   Raw& to = raw(number);
   to.arrived.sample = place.sample;
-  if (bad_.is_known(place.sample)) return;
+  if (bad_.is_known(place.sample) || cached_.has(place.sample)) return;
   try {
     steps_.read(place, to.sample, meter);
     to.arrived.is_read = true;

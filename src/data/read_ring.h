@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/bad_samples.h"
+#include "data/cached_steps.h"
 #include "data/sample_steps.h"
 #include "slipstream/sync.h"
 
@@ -35,13 +36,13 @@ class ReadRing {
   /// What stands at a position, as the reader found it.
   struct Arrived {
     std::uint64_t sample = 0;  ///< index in the data set
-    bool is_read = false;      ///< false: it is known as bad, or
+    bool is_read = false;      ///< false: it is known as bad, cached, or
     std::exception_ptr error;  ///< what reading it threw
   };
 
   /// Starts the readers. All arguments but the options must outlive the ring.
   ReadRing(const SampleSteps& steps, const RunningOrder& order, const BadSamples& bad,
-           const Options& options);
+           const CachedSteps& cached, const Options& options);
 
   /// Waits until the sample of this position has come, and copies what was read to `to`. Copied
   /// rather than swapped: workers' arrays grow to decoded images, the ring's to files alone. Throws
@@ -82,6 +83,7 @@ class ReadRing {
   const SampleSteps& steps_;
   const RunningOrder& order_;
   const BadSamples& bad_;
+  const CachedSteps& cached_;
   const Options options_;
   std::vector<Raw> raws_;
   std::vector<StepMeter> meters_;

@@ -101,11 +101,24 @@ void SampleSteps::run(std::size_t first, std::size_t last, const SamplePlace& pl
 
 void SampleSteps::collate(const SamplePlace& place, const Sample& sample, std::byte* slab,
                           StepMeter& meter) const {
+  const auto value_of = [&](std::size_t i) { return sample.fields[i].array.view(); };
+  collate_values(place, value_of, slab, meter);
+}
+
+void SampleSteps::collate(const SamplePlace& place, std::span<const CachedField> sample,
+                          std::byte* slab, StepMeter& meter) const {
+  const auto value_of = [&](std::size_t i) { return sample[i].value; };
+  collate_values(place, value_of, slab, meter);
+}
+
+template <typename ValueOf>
+void SampleSteps::collate_values(const SamplePlace& place, const ValueOf& value_of, std::byte* slab,
+                                 StepMeter& meter) const {
   StepClock clock;
   try {
     std::size_t bytes = 0;
     for (std::size_t i = 0; i < layout_.fields.size(); ++i) {
-      slipstream::collate(layout_.fields[i], sample.fields[i].array.view(), place.position, slab);
+      slipstream::collate(layout_.fields[i], value_of(i), place.position, slab);
       bytes += layout_.fields[i].sample_bytes;
     }
     meter.add(collate_step(), clock.lap(), bytes);

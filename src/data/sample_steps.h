@@ -1,10 +1,12 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "data/running_order.h"
+#include "data/sample_cache.h"
 #include "data/step_meter.h"
 #include "slipstream/loader.h"
 
@@ -47,8 +49,13 @@ class SampleSteps {
   /// The last step: copies `sample` to its position in the slab.
   void collate(const SamplePlace& place, const Sample& sample, std::byte* slab,
                StepMeter& meter) const;
+  void collate(const SamplePlace& place, std::span<const CachedField> sample, std::byte* slab,
+               StepMeter& meter) const;
 
  private:
+  template <typename ValueOf>
+  void collate_values(const SamplePlace& place, const ValueOf& value_of, std::byte* slab,
+                      StepMeter& meter) const;
   std::size_t run_step(std::size_t step, std::size_t last, const SamplePlace& place,
                        SampleBuffers& buffers) const;
   std::size_t read_fields(const SamplePlace& place, Sample& out) const;

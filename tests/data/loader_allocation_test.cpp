@@ -10,24 +10,37 @@ namespace {
 
 constexpr unsigned kWorkers = 3;
 
-TEST(LoaderAllocation, NoneInTheSteadyState) {
-  // Each worker handles this many samples before the count begins: its arrays take turns, and all
-  // must have grown.
-  constexpr int kWarmUp = 8;
+// Each worker handles this many samples before the count begins: its arrays take turns, and all
+// must have grown.
+constexpr int kWarmUp = 8;
+
+/// Allocations of 500 batches, when the workers have read enough.
+std::size_t allocations_of(LoaderOptions options) {
   std::barrier together(kWorkers);
   const auto dataset = std::make_shared<TestSet>(64);
   dataset->on_read = [&](std::size_t) {
     thread_local int reads = 0;
     if (reads++ < kWarmUp) together.arrive_and_wait();
   };
-  Loader loader(dataset, two_transforms(), {.batch_size = 4, .workers = kWorkers});
+  options.batch_size = 4;
+  options.workers = kWorkers;
+  Loader loader(dataset, two_transforms(), options);
   const auto walk = [&](int batches) {
     for (int i = 0; i < batches; ++i) loader.release(loader.next(), nullptr);
   };
   walk(32);
   const std::size_t before = allocations();
   walk(500);
-  EXPECT_EQ(allocations() - before, 0u);
+  return allocations() - before;
+}
+
+TEST(LoaderAllocation, NoneInTheSteadyState) { EXPECT_EQ(allocations_of({}), 0U); }
+
+TEST(LoaderAllocation, NoneWithACacheThatIsWarmOrFull) {
+  for (const std::size_t bytes : {1 << 20, 2000}) {
+    EXPECT_EQ(allocations_of({.cache = CacheOptions{"read", bytes}}), 0U);
+    EXPECT_EQ(allocations_of({.cache = CacheOptions{"decode", bytes}}), 0U);
+  }
 }
 
 TEST(LoaderAllocation, NoneInTheSteadyStateAfterACut) {

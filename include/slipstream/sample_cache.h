@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory_resource>
+#include <string>
+
+namespace slipstream {
+
+/// Samples kept in memory as one host step leaves them, so that later epochs begin behind it: the
+/// same samples and bits, sooner. Filled by the first samples that come. Nothing is thrown out
+/// for others: an epoch takes every sample once, so the one used longest ago is the next to be
+/// needed, and a cache that is too small and replaced it would never be hit. Once a sample does not
+/// fit any more, nothing is added.
+struct CacheOptions {
+  /// "read" (what the data set stores: file bytes), "decode" (whole images, even where the first
+  /// transform reads a part) or a transform's name. No transform up to there may be random.
+  std::string after = "read";
+  /// Never exceeded: all memory counts. Taken at construction: an index of 8 bytes a sample of the
+  /// data set (800 MB for 10^8 samples; in return, finding one takes neither a lock nor a search).
+  /// Then, as samples come: blocks of up to 64 MiB, in which each field has 64 bytes besides its
+  /// values. Must be at least the index. Leave room for the rest of the machine: where memory is
+  /// overcommitted, the system ends the process rather than refuse it.
+  std::size_t bytes = 0;
+  /// Where the memory comes from; nullptr: the default resource. When it has no more (throws),
+  /// nothing is added to the cache, and the loader goes on.
+  std::pmr::memory_resource* memory = nullptr;
+  bool operator==(const CacheOptions&) const = default;
+};
+
+struct CacheCounters {
+  std::uint64_t samples = 0;  ///< that are cached
+  std::uint64_t bytes = 0;    ///< taken of CacheOptions::bytes
+  std::uint64_t hits = 0;     ///< how often a sample was taken from the cache
+  bool is_filling = false;    ///< false: full, out of memory, or no cache
+};
+
+}  // namespace slipstream
