@@ -36,6 +36,12 @@ class Dataset {
   /// decode() may do anything: return true where images are decoded as above.
   virtual bool decodes_by_default() const { return false; }
 
+  /// Tells this data set from others, and from itself once it was changed, without reading samples:
+  /// what a cache of it is bound to. By default a digest of size(), fields() and every name(), so
+  /// that files which change behind their names go unnoticed: override it where names say too
+  /// little, or take long.
+  virtual std::uint64_t identity() const;
+
   /// Names sample `index` in messages, for example by its file.
   virtual std::string name(std::size_t index) const { return "sample " + std::to_string(index); }
 };

@@ -16,6 +16,8 @@ class LabelledDataset : public Dataset {
   /// Names of the classes by number; empty where they have none.
   virtual const std::vector<std::string>& class_names() const = 0;
   virtual std::int64_t label(std::size_t index) const = 0;
+  /// As Dataset::identity(), with every label().
+  std::uint64_t identity() const override;
 };
 
 struct ClassFolderOptions {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "data/identity.h"
 #include "data/slab_layout.h"
 #include "slipstream/datasets.h"
 #include "slipstream/error.h"
@@ -28,6 +29,11 @@ class Concatenated final : public Dataset {
     parts_.front()->decode(spec, options, field, spare);
   }
   bool decodes_by_default() const override { return parts_.front()->decodes_by_default(); }
+  std::uint64_t identity() const override {
+    Identity identity;
+    for (const auto& part : parts_) identity.add(part->identity());
+    return identity.value();
+  }
 
   std::string name(std::size_t index) const override {
     const auto [part, inner] = find(index);

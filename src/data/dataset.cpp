@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "data/identity.h"
+#include "slipstream/datasets.h"
 #include "slipstream/error.h"
 
 namespace slipstream {
@@ -20,6 +22,28 @@ std::vector<FieldSpec> Dataset::fields() const {
     specs.push_back(std::move(spec));
   }
   return specs;
+}
+
+std::uint64_t Dataset::identity() const {
+  Identity identity;
+  identity.add(size());
+  for (const FieldSpec& field : fields()) {
+    identity.add(field.name);
+    identity.add(static_cast<std::uint64_t>(field.kind));
+    identity.add(static_cast<std::uint64_t>(field.dtype));
+    identity.add(to_string(field.shape));
+  }
+  for (std::size_t i = 0; i < size(); ++i) identity.add(name(i));
+  return identity.value();
+}
+
+std::uint64_t LabelledDataset::identity() const {
+  Identity identity;
+  identity.add(Dataset::identity());
+  for (std::size_t i = 0; i < size(); ++i) {
+    identity.add(static_cast<std::uint64_t>(label(i)));
+  }
+  return identity.value();
 }
 
 void Dataset::decode(const FieldSpec& spec, const DecodeOptions& options, Field& field,

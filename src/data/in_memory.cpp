@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "data/array_form.h"
+#include "data/identity.h"
 #include "data/slab_layout.h"
 #include "slipstream/datasets.h"
 #include "slipstream/error.h"
@@ -17,6 +18,15 @@ class InMemory final : public Dataset {
 
   std::size_t size() const override { return size_; }
   std::vector<FieldSpec> fields() const override { return specs_; }
+  std::uint64_t identity() const override {
+    Identity identity;
+    identity.add(Dataset::identity());
+    for (const ArrayField& array : arrays_) {
+      const ConstArray values = array.values.view();
+      identity.add(fingerprint(values.data, values.bytes()));
+    }
+    return identity.value();
+  }
 
   void read(std::size_t index, Sample& out) const override {
     ensure(index < size_, "a sample's index is below the size of its data set");

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "data/field_values.h"
+#include "data/identity.h"
 #include "data/list_rows.h"
 #include "data/pax.h"
 #include "data/slab_layout.h"
@@ -66,6 +67,12 @@ class ListedMasks final : public Dataset {
   std::string name(std::size_t index) const override { return path(index, 0).string(); }
   std::vector<FieldSpec> fields() const override {
     return {image_field(), mask_field("label", classes_)};
+  }
+  std::uint64_t identity() const override {
+    Identity identity;
+    identity.add(Dataset::identity());
+    for (const ListRow& row : rows_) identity.add(row.values[1]);
+    return identity.value();
   }
 
   void read(std::size_t index, Sample& out) const override {

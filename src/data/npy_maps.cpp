@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "data/array_form.h"
+#include "data/identity.h"
 #include "data/npy_header.h"
 #include "data/slab_layout.h"
 #include "data/stamped_file.h"
@@ -33,6 +34,11 @@ class NpyMaps final : public Dataset {
   std::vector<FieldSpec> fields() const override { return specs_; }
   std::string name(std::size_t index) const override {
     return columns_.front().path.string() + "[" + std::to_string(index) + "]";
+  }
+  std::uint64_t identity() const override {
+    Identity identity;
+    for (const Column& column : columns_) identity.add(column.path, column.file->stamp());
+    return identity.value();
   }
 
   void read(std::size_t index, Sample& out) const override {

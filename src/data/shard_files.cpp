@@ -3,11 +3,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "data/identity.h"
+
 namespace slipstream {
 
 std::size_t ShardFiles::add(std::filesystem::path path, const FileStamp& stamp) {
   shards_.push_back({std::move(path), stamp});
   return shards_.size() - 1;
+}
+
+std::uint64_t ShardFiles::identity() const {
+  Identity identity;
+  for (const Shard& shard : shards_) identity.add(shard.path, shard.stamp);
+  return identity.value();
 }
 
 std::shared_ptr<const StampedFile> ShardFiles::open(std::size_t shard) const {

@@ -18,6 +18,8 @@ class ShardFiles {
   /// Before the first open(). Gives the shard's number.
   std::size_t add(std::filesystem::path path, const FileStamp& stamp);
   const std::filesystem::path& path(std::size_t shard) const { return shards_[shard].path; }
+  /// Of all shards, as they were added.
+  std::uint64_t identity() const;
   /// Shared, so that a thread may go on reading what another one closes. Throws Error where the
   /// shard is not the file that was added any more.
   std::shared_ptr<const StampedFile> open(std::size_t shard) const SLIPSTREAM_EXCLUDES(mutex_);

@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "data/identity.h"
 #include "slipstream/datasets.h"
 #include "slipstream/error.h"
 
@@ -31,6 +32,12 @@ class Subset : public Base {
   }
   bool decodes_by_default() const override { return dataset_->decodes_by_default(); }
   std::string name(std::size_t index) const override { return dataset_->name(indices_.at(index)); }
+  std::uint64_t identity() const override {
+    Identity identity;
+    identity.add(dataset_->identity());
+    for (const std::size_t index : indices_) identity.add(index);
+    return identity.value();
+  }
 
  protected:
   const Base& dataset() const { return *dataset_; }

@@ -1,5 +1,6 @@
 #include <string>
 
+#include "data/identity.h"
 #include "slipstream/dataset.h"
 #include "slipstream/error.h"
 #include "slipstream/philox.h"
@@ -26,6 +27,15 @@ class Synthetic final : public Dataset {
     const std::int64_t side = options_.size;
     return {{"image", FieldKind::image, DType::u8, {side, side, 3}, 0},
             {"label", labels_, DType::u8, label_shape(), options_.classes}};
+  }
+  std::uint64_t identity() const override {
+    Identity identity;
+    identity.add(options_.samples);
+    identity.add(static_cast<std::uint64_t>(options_.size));
+    identity.add(static_cast<std::uint64_t>(options_.classes));
+    identity.add(options_.seed);
+    identity.add(static_cast<std::uint64_t>(labels_));
+    return identity.value();
   }
 
   void read(std::size_t index, Sample& out) const override {

@@ -117,6 +117,7 @@ class TarShards final : public Dataset {
   }
 
   bool decodes_by_default() const override { return true; }
+  std::uint64_t identity() const override { return files_.identity(); }
   std::string name(std::size_t index) const override {
     const auto [shard, sample] = find(index);
     const std::string path = files_.path(shard).string();

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "data/identity.h"
 #include "data/slab_layout.h"
 #include "slipstream/datasets.h"
 #include "slipstream/sync.h"
@@ -66,6 +67,12 @@ class WithCost final : public Dataset {
   std::size_t size() const override { return dataset_->size(); }
   std::vector<FieldSpec> fields() const override { return dataset_->fields(); }
   std::string name(std::size_t index) const override { return dataset_->name(index); }
+  std::uint64_t identity() const override {
+    Identity identity;
+    identity.add(dataset_->identity());
+    identity.add(is_free(costs_.decode) ? 0 : 1);
+    return identity.value();
+  }
 
   void read(std::size_t index, Sample& out) const override {
     dataset_->read(index, out);

@@ -1,35 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
-#include <csignal>
-
+#include "data/write_limit.h"
 #include "slipstream/make_data.h"
 #include "support/temporary_folder.h"
 #include "support/thrown.h"
 
 namespace slipstream {
 namespace {
-
-/// As on a disk with `bytes` left, every longer write fails.
-class WriteLimit {
- public:
-  explicit WriteLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const ::rlimit limit{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~WriteLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-  WriteLimit(const WriteLimit&) = delete;
-  WriteLimit& operator=(const WriteLimit&) = delete;
-
- private:
-  void (*handler_)(int);
-  ::rlimit before_{};
-};
 
 TEST(MakeDataOnAFullDisk, IsAnErrorThatNamesTheFileAndLeavesNoPartOfIt) {
   const TemporaryFolder folder;

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+
+namespace slipstream {
+
+/// A regular file that several threads and processes read and write at any offset. Functions that
+/// give an int give 0, or the errno of what failed.
+class CacheFile {
+ public:
+  CacheFile() = default;
+  ~CacheFile();
+  CacheFile(const CacheFile&) = delete;
+  CacheFile& operator=(const CacheFile&) = delete;
+
+  /// Opens what is there, or makes it where it may be written. REQUIRES: not open
+  int open(const std::filesystem::path& path, bool is_writable);
+  bool is_open() const { return fd_ >= 0; }
+
+  /// Fills `to`, or returns false where the file ends before or cannot be read.
+  bool read(std::uint64_t offset, std::span<std::byte> to) const;
+  int write(std::uint64_t offset, std::span<const std::byte> bytes) const;
+  std::optional<std::uint64_t> size() const;
+  int resize(std::uint64_t bytes) const;
+
+  /// Keeps other processes (and other CacheFiles) out of the same scope.
+  class Hold {
+   public:
+    explicit Hold(const CacheFile& file);
+    ~Hold();
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+    int error() const { return error_; }
+
+   private:
+    const CacheFile& file_;
+    int error_ = 0;
+  };
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace slipstream
