@@ -1,18 +1,26 @@
 #include "data/jpeg_reader.h"
 
+#include <algorithm>
+#include <cstdio>
+
 namespace slipstream::jpeg {
 namespace {
 
-// More scans than any encoder writes; each costs a pass over the whole image.
-constexpr int kMaxScans = 500;
-
-void on_progress(j_common_ptr info) {
-  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number > kMaxScans) {
-    fail(info, "it has too many scans");
-  }
+void on_progress(j_common_ptr common_info) {
+  const auto* info = reinterpret_cast<j_decompress_ptr>(common_info);
+  const int most = max_scans(std::int64_t{info->image_height} * info->image_width);
+  if (info->input_scan_number <= most) return;
+  char message[JMSG_LENGTH_MAX];
+  std::snprintf(message, sizeof(message), "it has more than %d scans, too many for its size", most);
+  fail(common_info, message);
 }
 
 }  // namespace
+
+int max_scans(std::int64_t pixels) {
+  constexpr std::int64_t kMaxPixelsOfAllScans = std::int64_t{1} << 31;
+  return static_cast<int>(std::clamp<std::int64_t>(kMaxPixelsOfAllScans / pixels, 20, 100));
+}
 
 Reader::Reader() {
   set_up(errors);

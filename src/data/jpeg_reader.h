@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "data/jpeg_errors.h"
@@ -10,6 +11,10 @@ namespace slipstream::jpeg {
 
 inline constexpr const char* kBroken = "broken JPEG";
 inline constexpr const char* kRemedy = "replace or remove the file";
+
+/// Scans that an image may have: each costs a pass over all of it, and a few bytes suffice for one.
+/// Encoders write about ten. REQUIRES: pixels > 0
+int max_scans(std::int64_t pixels);
 
 struct Reader {
   jpeg_decompress_struct info{};

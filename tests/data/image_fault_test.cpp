@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "data/image_records.h"
+#include "data/jpeg_reader.h"
 #include "slipstream/image.h"
 #include "support/thrown.h"
 
@@ -146,8 +147,20 @@ File jpeg_of_scans(std::size_t count) {
 }
 
 TEST(DecodeFaults, AJpegOfEndlessScansIsAnError) {
-  EXPECT_EQ(decode_error(jpeg_of_scans(400)), "nothing");
-  EXPECT_THAT(decode_error(jpeg_of_scans(600)), HasSubstr("too many scans"));
+  EXPECT_EQ(decode_error(jpeg_of_scans(100)), "nothing");
+  EXPECT_THAT(decode_error(jpeg_of_scans(101)), HasSubstr("it has more than 100 scans, too many"));
+}
+
+TEST(DecodeFaults, AllScansOfAJpegTogetherPassOverABoundedNumberOfPixels) {
+  for (std::int64_t pixels = 1; pixels <= kDefaultPixelLimit; pixels += 999'999) {
+    const int scans = jpeg::max_scans(pixels);
+    EXPECT_GE(scans, 20);
+    EXPECT_LE(scans, 100);
+    EXPECT_LE(scans * pixels, 20 * kDefaultPixelLimit);
+  }
+  EXPECT_EQ(jpeg::max_scans(1 << 24), 100);
+  EXPECT_EQ(jpeg::max_scans(1 << 25), 64);
+  EXPECT_EQ(jpeg::max_scans(kDefaultPixelLimit), 20);
 }
 
 TEST(DecodeFaults, AnEmptyFileIsAnError) {
