@@ -48,6 +48,20 @@ void decode_and_crop(benchmark::State& state, bool is_partial, bool has_resize) 
   state.counters["file_bytes"] = static_cast<double>(file.size());
 }
 
+void resize(benchmark::State& state) {
+  const RandomResizedCrop op{224, 224};
+  HostArray image;
+  decode_rgb(photo(), {}, image);
+  HostArray out;
+  Scratch scratch;
+  std::uint64_t sample = 0;
+  for (auto _ : state) {
+    op.apply(op.draw({.sample = sample++ % 1000}, image.view().shape), FieldKind::image,
+             image.view(), out.reset(DType::u8, {224, 224, 3}), scratch);
+  }
+}
+
+BENCHMARK(resize)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(decode_and_crop, whole_decode, false, false)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(decode_and_crop, part_decode, true, false)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(decode_and_crop, whole_with_resize, false, true)->Unit(benchmark::kMicrosecond);

@@ -6,7 +6,7 @@
 namespace slipstream {
 namespace {
 
-std::int64_t even(std::int64_t n) { return n + n % 2; }
+std::int64_t whole_fours(std::int64_t n) { return (n + 3) / 4 * 4; }
 
 std::int64_t round_up_half(double x) { return static_cast<std::int64_t>(std::floor(x + 0.5)); }
 
@@ -17,7 +17,7 @@ AxisFilter::AxisFilter(std::int64_t in, std::int64_t out)
       out_(out),
       scale_(static_cast<double>(in) / static_cast<double>(out)),
       reach_(std::max(1.0, scale_)),
-      taps_(even(2 * static_cast<std::int64_t>(std::ceil(reach_)) + 1)) {}
+      taps_(whole_fours(2 * static_cast<std::int64_t>(std::ceil(reach_)) + 1)) {}
 
 void AxisFilter::place(std::byte* memory) {
   first_ = reinterpret_cast<std::int32_t*>(memory);

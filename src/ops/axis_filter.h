@@ -18,7 +18,7 @@ class AxisFilter {
   std::int64_t in() const { return in_; }
   std::int64_t out() const { return out_; }
   bool keeps_size() const { return in_ == out_; }
-  std::int64_t taps() const { return taps_; }  ///< even
+  std::int64_t taps() const { return taps_; }  ///< a multiple of 4
 
   /// Memory that place() needs: a multiple of 4.
   std::int64_t bytes() const { return out_ * (8 + 4 * taps_); }

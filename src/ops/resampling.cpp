@@ -1,5 +1,7 @@
 #include "ops/resampling.h"
 
+#include <algorithm>
+
 #include "ops/geometry.h"
 #include "ops/resize_kernels.h"
 
@@ -13,21 +15,25 @@ struct Rows {
   std::int64_t readable;
 };
 
+// Each form takes the rows that it can read without passing the end, the quickest first.
 void filter_across(const AxisFilter& across, const Rows& in, std::int64_t rows, std::uint8_t* out) {
-  const std::int64_t row_bytes = 3 * across.in();
-  for (std::int64_t y = 0; y < rows; ++y, out += 3 * across.out()) {
-    const std::int64_t at = y * in.stride;
-    const bool can_overread = at + row_bytes + fast::kOverread <= in.readable;
-    const auto filter_row = can_overread ? fast::filter_row : plain::filter_row;
-    filter_row(across, in.first + at, out);
+  std::int64_t done = 0;
+  const auto forms = resize_kernels();
+  for (auto form = forms.rbegin(); form != forms.rend(); ++form) {
+    const std::int64_t at = done * in.stride;
+    const std::int64_t spare = in.readable - at - 3 * across.in() - form->overread;
+    const std::int64_t n = spare < 0 ? 0 : std::min(rows - done, spare / in.stride + 1);
+    form->filter_rows(across, in.first + at, in.stride, n, out + done * 3 * across.out());
+    done += n;
   }
 }
 
 void filter_down(const AxisFilter& down, const std::uint8_t* in, std::int64_t stride,
                  const MutableArray& out) {
+  const auto filter_columns = resize_kernels().back().filter_columns;
   const std::int64_t columns = 3 * out.shape[1];
   for (std::int64_t y = 0; y < down.out(); ++y) {
-    fast::filter_columns(down, y, in, stride, columns, out.as<std::uint8_t>() + y * columns);
+    filter_columns(down, y, in, stride, columns, out.as<std::uint8_t>() + y * columns);
   }
 }
 

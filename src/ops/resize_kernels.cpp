@@ -2,7 +2,25 @@
 
 #include <algorithm>
 
-namespace slipstream::plain {
+namespace slipstream {
+
+std::span<const ResizeKernels> resize_kernels() {
+  static constexpr ResizeKernels kAll[] = {
+    {"plain", plain::filter_rows, 0, plain::filter_columns},
+#if defined(__x86_64__)
+    {"sse2", sse2::filter_rows, sse2::kOverread, sse2::filter_columns},
+    {"avx2", avx2::filter_rows, avx2::kOverread, avx2::filter_columns},
+#endif
+  };
+#if defined(__x86_64__)
+  static const std::size_t usable = __builtin_cpu_supports("avx2") ? 3 : 2;
+  return std::span(kAll).first(usable);
+#else
+  return kAll;
+#endif
+}
+
+namespace plain {
 namespace {
 
 constexpr std::int32_t kHalf = 1 << (AxisFilter::kFractionBits - 1);
@@ -15,8 +33,6 @@ std::uint8_t to_level(std::int32_t sum) {
   return static_cast<std::uint8_t>(std::clamp(sum >> AxisFilter::kFractionBits, 0, 255));
 }
 
-}  // namespace
-
 void filter_row(const AxisFilter& across, const std::uint8_t* in, std::uint8_t* out) {
   for (std::int64_t x = 0; x < across.out(); ++x, out += 3) {
     const std::uint8_t* pixel = in + std::ptrdiff_t{3} * across.first(x);
@@ -26,6 +42,15 @@ void filter_row(const AxisFilter& across, const std::uint8_t* in, std::uint8_t* 
       for (int c = 0; c < 3; ++c) sums[c] += w * pixel[c];
     }
     for (int c = 0; c < 3; ++c) out[c] = to_level(sums[c]);
+  }
+}
+
+}  // namespace
+
+void filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
+                 std::int64_t rows, std::uint8_t* out) {
+  for (std::int64_t y = 0; y < rows; ++y, in += stride, out += 3 * across.out()) {
+    filter_row(across, in, out);
   }
 }
 
@@ -45,4 +70,6 @@ void filter_columns(const AxisFilter& down, std::int64_t y, const std::uint8_t* 
   }
 }
 
-}  // namespace slipstream::plain
+}  // namespace plain
+
+}  // namespace slipstream

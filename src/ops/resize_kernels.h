@@ -2,40 +2,53 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "ops/axis_filter.h"
 
 namespace slipstream {
 
-/// The two passes of a resize of interleaved RGB bytes. Both namespaces compute the same bits.
-namespace plain {
+/// The two passes of a resize of interleaved RGB bytes. Every form computes the same bits.
+struct ResizeKernels {
+  std::string_view name;
+  /// `rows` rows of across.in() pixels, `stride` bytes apart, to rows of across.out() pixels, one
+  /// behind the other.
+  void (*filter_rows)(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
+                      std::int64_t rows, std::uint8_t* out);
+  std::int64_t overread;  ///< bytes past each row that filter_rows may read
+  /// The first `columns` bytes of output row `y`, from rows `stride` bytes apart; `in` is row 0.
+  void (*filter_columns)(const AxisFilter& down, std::int64_t y, const std::uint8_t* in,
+                         std::int64_t stride, std::int64_t columns, std::uint8_t* out);
+};
 
-/// One row of `across.in()` pixels to one of `across.out()`.
-void filter_row(const AxisFilter& across, const std::uint8_t* in, std::uint8_t* out);
-/// The first `columns` bytes of output row `y`, from rows `stride` bytes apart; `in` is row 0.
+/// The forms that this machine can run, the slowest, which reads past no row, first.
+std::span<const ResizeKernels> resize_kernels();
+
+namespace plain {
+void filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
+                 std::int64_t rows, std::uint8_t* out);
 void filter_columns(const AxisFilter& down, std::int64_t y, const std::uint8_t* in,
                     std::int64_t stride, std::int64_t columns, std::uint8_t* out);
-
 }  // namespace plain
 
-#if defined(__SSE2__)
 namespace sse2 {
-
 inline constexpr std::int64_t kOverread = 4;
-
-/// Reads up to kOverread bytes past the row.
-void filter_row(const AxisFilter& across, const std::uint8_t* in, std::uint8_t* out);
+/// Pixel `x` of one row.
+void filter_pixel(const AxisFilter& across, std::int64_t x, const std::uint8_t* in,
+                  std::uint8_t* out);
+void filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
+                 std::int64_t rows, std::uint8_t* out);
 void filter_columns(const AxisFilter& down, std::int64_t y, const std::uint8_t* in,
                     std::int64_t stride, std::int64_t columns, std::uint8_t* out);
-
 }  // namespace sse2
-namespace fast = sse2;
-#else
-namespace fast {
-inline constexpr std::int64_t kOverread = 0;
-using plain::filter_columns;
-using plain::filter_row;
-}  // namespace fast
-#endif
+
+namespace avx2 {
+inline constexpr std::int64_t kOverread = 13;
+void filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
+                 std::int64_t rows, std::uint8_t* out);
+void filter_columns(const AxisFilter& down, std::int64_t y, const std::uint8_t* in,
+                    std::int64_t stride, std::int64_t columns, std::uint8_t* out);
+}  // namespace avx2
 
 }  // namespace slipstream

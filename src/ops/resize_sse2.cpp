@@ -1,6 +1,6 @@
 #include "ops/resize_kernels.h"
 
-#if defined(__SSE2__)
+#if defined(__x86_64__)
 #include <emmintrin.h>
 
 #include <cstring>
@@ -65,20 +65,26 @@ void filter_block(const AxisFilter& down, std::int64_t y, const std::uint8_t* in
 
 }  // namespace
 
-void filter_row(const AxisFilter& across, const std::uint8_t* in, std::uint8_t* out) {
+void filter_pixel(const AxisFilter& across, std::int64_t x, const std::uint8_t* in,
+                  std::uint8_t* out) {
   const __m128i zero = _mm_setzero_si128();
-  for (std::int64_t x = 0; x < across.out(); ++x, out += 3) {
-    const std::uint8_t* pixel = in + std::ptrdiff_t{3} * across.first(x);
-    const std::int16_t* high = across.high(x);
-    const std::int16_t* low = across.low(x);
-    Sums sums;
-    for (std::int32_t tap = 0; tap < across.count(x); tap += 2, pixel += 6) {
-      const __m128i pairs = _mm_unpacklo_epi8(load32(pixel), load32(pixel + 3));
-      sums.add(_mm_unpacklo_epi8(pairs, zero), spread(high + tap), spread(low + tap));
-    }
-    const __m128i words = _mm_packs_epi32(sums.levels(), zero);
-    const std::int32_t bytes = _mm_cvtsi128_si32(_mm_packus_epi16(words, zero));
-    std::memcpy(out, &bytes, 3);
+  const std::uint8_t* pixel = in + std::ptrdiff_t{3} * across.first(x);
+  const std::int16_t* high = across.high(x);
+  const std::int16_t* low = across.low(x);
+  Sums sums;
+  for (std::int32_t tap = 0; tap < across.count(x); tap += 2, pixel += 6) {
+    const __m128i pairs = _mm_unpacklo_epi8(load32(pixel), load32(pixel + 3));
+    sums.add(_mm_unpacklo_epi8(pairs, zero), spread(high + tap), spread(low + tap));
+  }
+  const __m128i words = _mm_packs_epi32(sums.levels(), zero);
+  const std::int32_t bytes = _mm_cvtsi128_si32(_mm_packus_epi16(words, zero));
+  std::memcpy(out, &bytes, 3);
+}
+
+void filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
+                 std::int64_t rows, std::uint8_t* out) {
+  for (std::int64_t y = 0; y < rows; ++y, in += stride) {
+    for (std::int64_t x = 0; x < across.out(); ++x, out += 3) filter_pixel(across, x, in, out);
   }
 }
 

@@ -37,35 +37,53 @@ class PlacedFilter {
   std::vector<std::int32_t> memory_;
 };
 
-TEST(ResizeKernels, FastRowsEqualPlainRows) {
-  for (const Case& size : kCases) {
-    SCOPED_TRACE(std::to_string(size.in) + " to " + std::to_string(size.out));
-    const PlacedFilter across(size);
-    const auto in = noise(size.in * 3 + fast::kOverread);
-    Levels plain_out(static_cast<std::size_t>(size.out * 3));
-    Levels fast_out = plain_out;
-    plain::filter_row(across.filter, in.get(), plain_out.data());
-    fast::filter_row(across.filter, in.get(), fast_out.data());
-    EXPECT_EQ(fast_out, plain_out);
-  }
-}
+const ResizeKernels& plain_form() { return resize_kernels().front(); }
 
-TEST(ResizeKernels, FastColumnsEqualPlainColumns) {
-  for (const Case& size : kCases) {
-    for (const std::int64_t columns : {1, 15, 16, 17, 48, 300}) {
-      SCOPED_TRACE(std::to_string(size.in) + " to " + std::to_string(size.out) + ", " +
-                   std::to_string(columns) + " columns");
-      const PlacedFilter down(size);
-      const auto in = noise(size.in * columns);
-      Levels plain_out(static_cast<std::size_t>(columns));
-      Levels fast_out = plain_out;
-      for (std::int64_t y = 0; y < size.out; ++y) {
-        plain::filter_columns(down.filter, y, in.get(), columns, columns, plain_out.data());
-        fast::filter_columns(down.filter, y, in.get(), columns, columns, fast_out.data());
-        EXPECT_EQ(fast_out, plain_out);
+TEST(ResizeKernels, AllFormsOfRowsComputeTheSame) {
+  constexpr std::int64_t kApart = 5;
+  for (const ResizeKernels& form : resize_kernels()) {
+    for (const Case& size : kCases) {
+      for (const std::int64_t rows : {1, 4, 6, 8}) {
+        SCOPED_TRACE(std::string(form.name) + ": " + std::to_string(size.in) + " to " +
+                     std::to_string(size.out) + ", " + std::to_string(rows) + " rows");
+        const PlacedFilter across(size);
+        const std::int64_t stride = 3 * size.in + kApart;
+        const auto in = noise(rows * stride - kApart + form.overread);
+        Levels expected(static_cast<std::size_t>(rows * size.out * 3));
+        Levels found = expected;
+        plain_form().filter_rows(across.filter, in.get(), stride, rows, expected.data());
+        form.filter_rows(across.filter, in.get(), stride, rows, found.data());
+        EXPECT_EQ(found, expected);
       }
     }
   }
+}
+
+TEST(ResizeKernels, AllFormsOfColumnsComputeTheSame) {
+  for (const ResizeKernels& form : resize_kernels()) {
+    for (const Case& size : kCases) {
+      for (const std::int64_t columns : {1, 15, 16, 17, 32, 48, 300}) {
+        SCOPED_TRACE(std::string(form.name) + ": " + std::to_string(size.in) + " to " +
+                     std::to_string(size.out) + ", " + std::to_string(columns) + " columns");
+        const PlacedFilter down(size);
+        const auto in = noise(size.in * columns);
+        Levels expected(static_cast<std::size_t>(columns));
+        Levels found = expected;
+        for (std::int64_t y = 0; y < size.out; ++y) {
+          plain_form().filter_columns(down.filter, y, in.get(), columns, columns, expected.data());
+          form.filter_columns(down.filter, y, in.get(), columns, columns, found.data());
+          EXPECT_EQ(found, expected);
+        }
+      }
+    }
+  }
+}
+
+TEST(ResizeKernels, TheQuickestFormOfThisMachineIsUsed) {
+#if defined(__x86_64__)
+  EXPECT_EQ(resize_kernels().back().name, __builtin_cpu_supports("avx2") ? "avx2" : "sse2");
+#endif
+  EXPECT_EQ(plain_form().overread, 0);
 }
 
 TEST(AxisFilter, WeightsAddUpToOne) {
