@@ -1,5 +1,5 @@
 // What decoding the part that a random resized crop reads saves: a photo-like 500 x 375 JPEG to
-// 224 x 224, decoded whole and in part.
+// 224 x 224, decoded whole and in part; and to 112 x 112, in part and at a fraction of its size.
 #include <benchmark/benchmark.h>
 
 #include "slipstream/image.h"
@@ -25,9 +25,10 @@ std::vector<std::byte> photo() {
   return encode_jpeg({levels.data(), DType::u8, {kHeight, kWidth, 3}}, 90);
 }
 
-void decode_and_crop(benchmark::State& state, bool is_partial, bool has_resize) {
+void decode_and_crop(benchmark::State& state, const DecodeOptions& options, std::int64_t side,
+                     bool has_resize) {
   const std::vector<std::byte> file = photo();
-  const RandomResizedCrop op{224, 224};
+  const RandomResizedCrop op{side, side};
   const Shape shape = {kHeight, kWidth, 3};
   HostArray image;
   HostArray out;
@@ -35,15 +36,15 @@ void decode_and_crop(benchmark::State& state, bool is_partial, bool has_resize) 
   std::uint64_t sample = 0;
   for (auto _ : state) {
     DrawnCrop drawn = op.draw({.sample = sample++ % 1000}, shape);
-    if (is_partial) {
-      const Region part = op.region(drawn);
-      if (!decode_rgb_region(file, {}, part, image)) state.SkipWithError("decoded whole");
-      drawn = op.within(drawn, part);
+    if (options.partial) {
+      const std::int64_t reduction = options.scaled ? op.reduction(drawn) : 1;
+      const auto held = decode_rgb_window(file, options, {op.region(drawn), reduction}, image);
+      drawn = op.within(drawn, held.value());
     } else {
-      decode_rgb(file, {}, image);
+      decode_rgb(file, options, image);
     }
     if (!has_resize) continue;
-    op.apply(drawn, FieldKind::image, image.view(), out.reset(DType::u8, {224, 224, 3}), scratch);
+    op.apply(drawn, FieldKind::image, image.view(), out.reset(DType::u8, {side, side, 3}), scratch);
   }
   state.counters["file_bytes"] = static_cast<double>(file.size());
 }
@@ -61,11 +62,20 @@ void resize(benchmark::State& state) {
   }
 }
 
+constexpr DecodeOptions kWhole = {.partial = false};
+constexpr DecodeOptions kPart = {};
+constexpr DecodeOptions kScaled = {.scaled = true};
+
 BENCHMARK(resize)->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(decode_and_crop, whole_decode, false, false)->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(decode_and_crop, part_decode, true, false)->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(decode_and_crop, whole_with_resize, false, true)->Unit(benchmark::kMicrosecond);
-BENCHMARK_CAPTURE(decode_and_crop, part_with_resize, true, true)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(decode_and_crop, whole_decode, kWhole, 224, false)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(decode_and_crop, part_decode, kPart, 224, false)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(decode_and_crop, whole_with_resize, kWhole, 224, true)
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(decode_and_crop, part_with_resize, kPart, 224, true)
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(decode_and_crop, part_to_112, kPart, 112, true)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(decode_and_crop, scaled_to_112, kScaled, 112, true)
+    ->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace slipstream

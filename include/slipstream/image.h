@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct DecodeOptions {
   /// Decode only the part of a JPEG that the first transform reads: the same pixels, sooner. Turn
   /// it off to have every byte of every file checked in every epoch.
   bool partial = true;
+  /// Decode a JPEG at 1/2, 1/4 or 1/8 of its size where the first transform shrinks what it reads
+  /// of it by as much: sooner, but other pixels (docs/transforms.md says how far off).
+  bool scaled = false;
   bool operator==(const DecodeOptions&) const = default;
 };
 
@@ -47,13 +51,17 @@ Shape image_shape(std::span<const std::byte> file);
 /// no pixels, or has more than `pixel_limit`. Never crashes, prints or exits.
 void decode_rgb(std::span<const std::byte> file, const DecodeOptions& options, HostArray& out);
 
-/// Decodes the pixels of `region` alone into `out`, region.height x region.width x 3, with the bits
-/// that decode_rgb gives them. Returns false, with `out` unspecified, for files that have to be
-/// decoded whole: PNG, turned by EXIF, CMYK, unusual sampling factors, without an end marker.
-/// Throws Error as decode_rgb does, but need not notice damage below the region; and for a region
-/// that does not lie in the image.
-bool decode_rgb_region(std::span<const std::byte> file, const DecodeOptions& options,
-                       const Region& region, HostArray& out);
+/// Decodes the pixels of `wanted.region`, and as many around them as come with no copy, into `out`.
+/// Returns what `out` then holds, height x width x 3: a region around the wanted one, reduced by
+/// the largest of 1, 2, 4 and 8 that is at most `wanted.reduction`, at least 1. Where it is 1,
+/// wanted pixels have the bits that decode_rgb gives them; else, those that they have when the
+/// whole image is wanted. What the others hold is unspecified. Returns nothing, with `out`
+/// unspecified, for files that have to be decoded whole: PNG, turned by EXIF, CMYK, unusual
+/// sampling factors, without an end marker. Throws Error as decode_rgb does, but need not notice
+/// damage below the region; and for a region that does not lie in the image.
+std::optional<Window> decode_rgb_window(std::span<const std::byte> file,
+                                        const DecodeOptions& options, const Window& wanted,
+                                        HostArray& out);
 
 /// Decodes a PNG mask into class numbers, height x width, uint8: the grey level of 8-bit (or
 /// smaller, unscaled) grey files, the palette index of palette files. Other kinds are refused.

@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,21 +49,31 @@ concept Operation = std::copyable<T> &&
 };
 
 /// An operation that reads a part of each image alone says so by two more members; as the first of
-/// a chain, it is then given that part, decoded without the rest.
+/// a chain, it is then given that part, and little around it, decoded without the rest.
 ///   Region region(const Drawn&) const               the part of the image that apply() reads
-///   Drawn within(const Drawn&, const Region&) const what apply() then takes for the part alone
+///   Drawn within(const Drawn&, const Window&) const what apply() then takes for the window alone
 template <typename T>
 concept ReadsRegion = Operation<T> &&
-    requires(const T& op, const RandomKey& key, const Shape& shape, const Region& part) {
+    requires(const T& op, const RandomKey& key, const Shape& shape, const Window& window) {
   { op.region(op.draw(key, shape)) } -> std::same_as<Region>;
-  { op.within(op.draw(key, shape), part) } -> std::same_as<decltype(op.draw(key, shape))>;
+  { op.within(op.draw(key, shape), window) } -> std::same_as<decltype(op.draw(key, shape))>;
 };
 
-/// Images of a sample that hold no more than what the next operation reads of them.
+/// One that shrinks that part says so by another member; where DecodeOptions::scaled allows it, its
+/// images are then decoded at 1 / 2, 1 / 4 or 1 / 8 of their size, and within() is told.
+///   std::int64_t reduction(const Drawn&) const      by how much the part may be shrunk before it,
+///                                                   at most; at least 1
+template <typename T>
+concept Shrinks = ReadsRegion<T> &&
+    requires(const T& op, const RandomKey& key, const Shape& shape) {
+  { op.reduction(op.draw(key, shape)) } -> std::same_as<std::int64_t>;
+};
+
+/// Images of a sample that hold little more than what the next operation reads of them.
 struct DecodedPart {
-  Shape whole;  ///< of the image that the operation is drawn for
-  Region region;
-  std::vector<bool> fields;  ///< which fields hold `region` alone
+  Shape whole;                                ///< of the image that the operation is drawn for
+  Window wanted;                              ///< of it
+  std::vector<std::optional<Window>> fields;  ///< what each field holds; nothing: all of its image
 };
 
 /// Any Operation, by value; copies share it (operations are immutable).
@@ -86,15 +97,16 @@ class AnyOp {
 
   /// Whether it is an operation that ReadsRegion.
   bool reads_region() const { return self_->reads_region(); }
-  /// The part that it reads of an image of `shape`. Throws what draw() throws.
+  /// The part that it reads of an image of `shape`, and by how much that may be shrunk (1 unless it
+  /// Shrinks). Throws what draw() throws.
   /// REQUIRES: reads_region()
-  Region region(const RandomKey& key, const Shape& shape) const {
-    return self_->region(key, shape);
+  Window window(const RandomKey& key, const Shape& shape) const {
+    return self_->window(key, shape);
   }
 
   /// Draws this sample's parameters and applies them to every touched field of `sample`, through
   /// `spare` (one array per field, swapped with the sample's). `specs` describe the fields' kinds.
-  /// `part`: nullptr, or which fields hold the part alone that region() named for this key.
+  /// `part`: nullptr, or what the fields hold that were decoded for the window() of this key.
   /// Throws Error.
   void apply(const RandomKey& key, std::span<const FieldSpec> specs, Sample& sample,
              std::vector<HostArray>& spare, Scratch& scratch,
@@ -111,7 +123,7 @@ class AnyOp {
     virtual FieldSpec output(const FieldSpec& in) const = 0;
     virtual bool is_random() const = 0;
     virtual bool reads_region() const = 0;
-    virtual Region region(const RandomKey& key, const Shape& shape) const = 0;
+    virtual Window window(const RandomKey& key, const Shape& shape) const = 0;
     virtual void apply(const RandomKey& key, std::span<const FieldSpec> specs, Sample& sample,
                        std::vector<HostArray>& spare, Scratch& scratch,
                        const DecodedPart* part) const = 0;
@@ -127,9 +139,14 @@ class AnyOp {
     bool is_random() const override { return op.is_random(); }
 
     bool reads_region() const override { return ReadsRegion<T>; }
-    Region region(const RandomKey& key, const Shape& shape) const override {
-      if constexpr (ReadsRegion<T>) return op.region(op.draw(key, shape));
-      return {0, 0, shape[0], shape[1]};
+    Window window(const RandomKey& key, const Shape& shape) const override {
+      Window window{{0, 0, shape[0], shape[1]}};
+      if constexpr (ReadsRegion<T>) {
+        const auto drawn = op.draw(key, shape);
+        window.region = op.region(drawn);
+        if constexpr (Shrinks<T>) window.reduction = op.reduction(drawn);
+      }
+      return window;
     }
 
     void apply(const RandomKey& key, std::span<const FieldSpec> specs, Sample& sample,
@@ -144,15 +161,15 @@ class AnyOp {
         const FieldSpec now{{}, specs[i].kind, in.dtype, in.shape, specs[i].classes};
         const FieldSpec after = op.output(now);
         const bool is_part = part && part->fields[i];
-        op.apply(is_part ? within(drawn, part->region) : drawn, specs[i].kind, in,
+        op.apply(is_part ? within(drawn, *part->fields[i]) : drawn, specs[i].kind, in,
                  spare[i].reset(after.dtype, after.shape), scratch);
         std::swap(array, spare[i]);
       }
     }
 
     template <typename Drawn>
-    Drawn within(const Drawn& drawn, const Region& part) const {
-      if constexpr (ReadsRegion<T>) return op.within(drawn, part);
+    Drawn within(const Drawn& drawn, const Window& window) const {
+      if constexpr (ReadsRegion<T>) return op.within(drawn, window);
       return drawn;
     }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "slipstream/op.h"
+#include "slipstream/region.h"
 
 namespace slipstream {
 
@@ -17,14 +18,21 @@ struct Resize {
   std::int64_t height = 0;
   std::int64_t width = 0;
 
-  struct Drawn {};
+  using Drawn = DrawnCrop;  ///< all of the image
 
   void validate() const;
   bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
   FieldSpec output(const FieldSpec& in) const;
   bool is_random() const { return false; }
-  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
-  void apply(Drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
+  Drawn draw(const RandomKey&, const Shape& shape) const {
+    return {{0, 0, shape[0], shape[1]}, shape[0], shape[1]};
+  }
+  /// A field that is not reduced is taken as it is, whatever size was drawn for.
+  void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
+             Scratch& scratch) const;
+  Region region(const Drawn& drawn) const { return drawn.region; }
+  std::int64_t reduction(const Drawn& drawn) const { return drawn.reduction_to(height, width); }
+  Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
 };
 
 }  // namespace slipstream

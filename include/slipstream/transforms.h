@@ -29,7 +29,7 @@ struct CentreCrop {
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
   Region region(const Drawn& drawn) const { return drawn.inside(); }
-  Drawn within(const Drawn& drawn, const Region& part) const { return drawn.within(part); }
+  Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
 };
 
 /// height x width pixels from anywhere in the image, which is first given `padding` black pixels
@@ -51,7 +51,7 @@ struct RandomCrop {
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
   Region region(const Drawn& drawn) const { return drawn.inside(); }
-  Drawn within(const Drawn& drawn, const Region& part) const { return drawn.within(part); }
+  Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
 };
 
 /// A crop of random area and aspect ratio, resized to height x width as Resize does it (images u8,
@@ -82,7 +82,8 @@ struct RandomResizedCrop {
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
   Region region(const Drawn& drawn) const { return drawn.inside(); }
-  Drawn within(const Drawn& drawn, const Region& part) const { return drawn.within(part); }
+  std::int64_t reduction(const Drawn& drawn) const { return drawn.reduction_to(height, width); }
+  Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
 };
 
 /// Mirrors left and right where uniform() < probability. Any dtype.

@@ -95,12 +95,13 @@ void decode_rgb(std::span<const std::byte> file, const DecodeOptions& options, H
   }
 }
 
-bool decode_rgb_region(std::span<const std::byte> file, const DecodeOptions& options,
-                       const Region& region, HostArray& out) {
+std::optional<Window> decode_rgb_window(std::span<const std::byte> file,
+                                        const DecodeOptions& options, const Window& wanted,
+                                        HostArray& out) {
   const Shape shape = shape_within(file, options);
-  require_inside(region, shape);
-  if (image_format(file) != ImageFormat::jpeg) return false;
-  return jpeg::decode_region(file, region, out.reset(DType::u8, {region.height, region.width, 3}));
+  require_inside(wanted.region, shape);
+  if (image_format(file) != ImageFormat::jpeg) return std::nullopt;
+  return jpeg::decode_window(file, wanted, out);
 }
 
 void decode_mask(std::span<const std::byte> file, const DecodeOptions& options, HostArray& out) {

@@ -7,20 +7,6 @@
 namespace slipstream::jpeg {
 namespace {
 
-constexpr int kRowsAtOnce = 8;
-
-void read_rgb(jpeg_decompress_struct& info, JSAMPLE* out) {
-  const std::size_t row_bytes = std::size_t{3} * info.output_width;
-  while (info.output_scanline < info.output_height) {
-    JSAMPROW rows[kRowsAtOnce];
-    for (int i = 0; i < kRowsAtOnce; ++i) {
-      rows[i] = out + (info.output_scanline + static_cast<std::size_t>(i)) * row_bytes;
-    }
-    const JDIMENSION left = info.output_height - info.output_scanline;
-    jpeg_read_scanlines(&info, rows, left < kRowsAtOnce ? left : kRowsAtOnce);
-  }
-}
-
 JSAMPLE scaled(JSAMPLE level, JSAMPLE by) { return static_cast<JSAMPLE>((level * by + 127) / 255); }
 
 // Adobe's convention, which all writers follow: 255 means no ink.
@@ -53,7 +39,7 @@ void read_all(Reader& reader, std::span<const std::byte> file, const Header& hea
   open(reader, file, header);
   jpeg_start_decompress(&info);
   if (info.out_color_space == JCS_RGB && header.orientation == kAsStored) {
-    read_rgb(info, out.as<JSAMPLE>());
+    read_rows(info, info.output_height, out.as<JSAMPLE>());
   } else {
     const Turn turn = turn_of(header.orientation, header.stored[0], header.stored[1]);
     read_turned(info, turn, out.as<JSAMPLE>());

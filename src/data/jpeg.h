@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,8 +18,9 @@ Shape shape(std::span<const std::byte> file);
 /// turned as its EXIF orientation says.
 void decode(std::span<const std::byte> file, const MutableArray& out);
 
-/// See decode_rgb_region; `region` must lie in the image.
-bool decode_region(std::span<const std::byte> file, const Region& region, const MutableArray& out);
+/// See decode_rgb_window; its region must lie in the image.
+std::optional<Window> decode_window(std::span<const std::byte> file, const Window& wanted,
+                                    HostArray& out);
 
 /// See encode_jpeg.
 std::vector<std::byte> encode(const ConstArray& pixels, int quality);

@@ -34,6 +34,14 @@ JSAMPARRAY row_memory(jpeg_decompress_struct& info, JDIMENSION bytes, JDIMENSION
   return info.mem->alloc_sarray(common(info), JPOOL_IMAGE, bytes, rows);
 }
 
+void read_rows(jpeg_decompress_struct& info, JDIMENSION end, JSAMPLE* out) {
+  const auto components = static_cast<std::size_t>(info.output_components);
+  while (info.output_scanline < end) {
+    JSAMPROW row = out;
+    out += components * info.output_width * jpeg_read_scanlines(&info, &row, 1);
+  }
+}
+
 void open(Reader& reader, std::span<const std::byte> file, const Header& header) {
   jpeg_decompress_struct& info = reader.info;
   jpeg_create_decompress(&info);

@@ -33,6 +33,9 @@ void open(Reader& reader, std::span<const std::byte> file, const Header& header)
 
 j_common_ptr common(jpeg_decompress_struct& info);
 
+/// Reads until before row `end` into `out`, one row behind the other.
+void read_rows(jpeg_decompress_struct& info, JDIMENSION end, JSAMPLE* out);
+
 /// Rows of `bytes`, which live as long as the Reader.
 JSAMPARRAY row_memory(jpeg_decompress_struct& info, JDIMENSION bytes, JDIMENSION rows);
 

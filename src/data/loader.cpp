@@ -40,6 +40,12 @@ SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& tr
   check_order(dataset.size(), options, problems);
   check_read_ahead(options.read_ahead, problems);
   check_cpus(options.cores, problems);
+  if (options.cache && options.cache->after == "decode" && options.decode.scaled) {
+    problems.push_back(
+        "cannot cache after 'decode': whole images are cached, and scaled decoding would give "
+        "other "
+        "pixels for samples that found no room; cache after 'read', or turn scaled decoding off");
+  }
   if (options.cache) check_cache(*options.cache, transforms, dataset.size(), problems);
   refuse(problems);
   const RunningOrder order(dataset.size(), options);

@@ -71,8 +71,8 @@ SampleSteps::SampleSteps(std::shared_ptr<const Dataset> dataset, std::vector<Nam
       seed_(seed),
       decode_(decode),
       names_(step_names(transforms_)),
-      crops_early_(decode_.partial && dataset_->decodes_by_default() && !transforms_.empty() &&
-                   transforms_.front().op.reads_region()),
+      decodes_parts_((decode_.partial || decode_.scaled) && dataset_->decodes_by_default() &&
+                     !transforms_.empty() && transforms_.front().op.reads_region()),
       stored_(dataset_->fields()) {}
 
 void SampleSteps::read(const SamplePlace& place, Sample& out, StepMeter& meter) const {
@@ -131,7 +131,7 @@ std::size_t SampleSteps::run_step(std::size_t step, std::size_t last, const Samp
                                   SampleBuffers& buffers) const {
   if (step == kRead) return read_fields(place, buffers.sample);
   // A cached image must be whole: every epoch crops it anew.
-  if (step == kDecode) return decode(place, buffers, crops_early_ && last > kFirstTransform);
+  if (step == kDecode) return decode(place, buffers, !decodes_parts_ || last <= kFirstTransform);
   return transform(step - kFirstTransform, place, buffers);
 }
 
@@ -160,12 +160,17 @@ void SampleSteps::find_part(const SamplePlace& place, SampleBuffers& buffers) co
   if (!field.encoded) return;
   try {
     const Shape stored = image_shape(file_of(field));
+    const Window whole{{0, 0, stored[0], stored[1]}};
     buffers.part.whole = {stored[0], stored[1], 3};
-    buffers.part.region = op.region(key_of(0, place), buffers.part.whole);
+    Window wanted = op.window(key_of(0, place), buffers.part.whole);
+    if (!decode_.partial) wanted.region = whole.region;
+    if (!decode_.scaled) wanted.reduction = 1;
+    if (wanted == whole) return;
+    buffers.part.wanted = wanted;
   } catch (...) {
     return;  // thrown again by the step that it belongs to
   }
-  buffers.part.fields.assign(stored_.size(), false);
+  buffers.part.fields.assign(stored_.size(), std::nullopt);
   buffers.has_part = true;
 }
 
@@ -176,17 +181,15 @@ bool SampleSteps::decode_part(std::size_t field, SampleBuffers& buffers) const {
   const Shape& whole = buffers.part.whole;
   const Shape shape = image_shape(file_of(image));
   if (shape[0] != whole[0] || shape[1] != whole[1]) return false;
-  if (!decode_rgb_region(file_of(image), decode_, buffers.part.region, buffers.spare[field])) {
-    return false;
-  }
-  std::swap(image.array, buffers.spare[field]);
-  buffers.part.fields[field] = true;
-  return true;
+  std::optional<Window>& held = buffers.part.fields[field];
+  held = decode_rgb_window(file_of(image), decode_, buffers.part.wanted, buffers.spare[field]);
+  if (held) std::swap(image.array, buffers.spare[field]);
+  return held.has_value();
 }
 
 std::size_t SampleSteps::decode(const SamplePlace& place, SampleBuffers& buffers,
-                                bool may_crop) const {
-  if (may_crop) find_part(place, buffers);
+                                bool all_of_it) const {
+  if (!all_of_it) find_part(place, buffers);
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < stored_.size(); ++i) {
     Field& field = buffers.sample.fields[i];

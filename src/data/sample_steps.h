@@ -59,7 +59,7 @@ class SampleSteps {
   std::size_t run_step(std::size_t step, std::size_t last, const SamplePlace& place,
                        SampleBuffers& buffers) const;
   std::size_t read_fields(const SamplePlace& place, Sample& out) const;
-  std::size_t decode(const SamplePlace& place, SampleBuffers& buffers, bool may_crop) const;
+  std::size_t decode(const SamplePlace& place, SampleBuffers& buffers, bool all_of_it) const;
   bool decode_part(std::size_t field, SampleBuffers& buffers) const;
   void find_part(const SamplePlace& place, SampleBuffers& buffers) const;
   RandomKey key_of(std::size_t transform, const SamplePlace& place) const;
@@ -72,7 +72,7 @@ class SampleSteps {
   std::uint64_t seed_;
   DecodeOptions decode_;
   std::vector<std::string> names_;
-  bool crops_early_;  ///< whether the first transform and the data set allow decoding parts
+  bool decodes_parts_;  ///< where the options, the first transform and the data set allow it
   std::vector<FieldSpec> stored_;  ///< as the data set declares its fields
 };
 

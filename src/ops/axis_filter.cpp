@@ -12,12 +12,16 @@ std::int64_t round_up_half(double x) { return static_cast<std::int64_t>(std::flo
 
 }  // namespace
 
-AxisFilter::AxisFilter(std::int64_t in, std::int64_t out)
+AxisFilter::AxisFilter(const Stretch& in, std::int64_t out)
     : in_(in),
       out_(out),
-      scale_(static_cast<double>(in) / static_cast<double>(out)),
+      scale_(in.length / static_cast<double>(out)),
       reach_(std::max(1.0, scale_)),
       taps_(whole_fours(2 * static_cast<std::int64_t>(std::ceil(reach_)) + 1)) {}
+
+bool AxisFilter::keeps_size() const {
+  return in_.pixels == out_ && in_.length == static_cast<double>(out_);
+}
 
 void AxisFilter::place(std::byte* memory) {
   first_ = reinterpret_cast<std::int32_t*>(memory);
@@ -29,9 +33,9 @@ void AxisFilter::place(std::byte* memory) {
 
 void AxisFilter::weigh(std::int64_t i) {
   const double per_reach = 1.0 / reach_;
-  const double centre = (static_cast<double>(i) + 0.5) * scale_;
+  const double centre = in_.from + (static_cast<double>(i) + 0.5) * scale_;
   const auto begin = std::max<std::int64_t>(round_up_half(centre - reach_), 0);
-  const auto end = std::min(round_up_half(centre + reach_), in_);
+  const auto end = std::min(round_up_half(centre + reach_), in_.pixels);
   const auto triangle = [&](std::int64_t at) {
     const double distance = (static_cast<double>(at) - centre + 0.5) * per_reach;
     return std::max(0.0, 1.0 - std::abs(distance));

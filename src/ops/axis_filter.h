@@ -5,6 +5,13 @@
 
 namespace slipstream {
 
+/// A part of a row or column of pixels, which may begin and end within one.
+struct Stretch {
+  std::int64_t pixels;  ///< that it touches
+  double from;          ///< from the edge of the first of them: 0 or more, below 1
+  double length;
+};
+
 /// The triangle filter along one axis of an image. Every output is the sum of `taps` inputs from
 /// `first` on, of which those past `count` weigh 0. A weight is high * 2^11 + low, in units of
 /// 2^-22: two halves that fit 16 bits, so that sums stay exact in 32-bit integers.
@@ -13,11 +20,12 @@ class AxisFilter {
   static constexpr int kFractionBits = 22;
   static constexpr int kLowBits = 11;
 
-  AxisFilter(std::int64_t in, std::int64_t out);
+  AxisFilter(const Stretch& in, std::int64_t out);
 
-  std::int64_t in() const { return in_; }
+  std::int64_t in() const { return in_.pixels; }
   std::int64_t out() const { return out_; }
-  bool keeps_size() const { return in_ == out_; }
+  /// Whether the filter changes nothing.
+  bool keeps_size() const;
   std::int64_t taps() const { return taps_; }  ///< a multiple of 4
 
   /// Memory that place() needs: a multiple of 4.
@@ -33,7 +41,7 @@ class AxisFilter {
  private:
   void weigh(std::int64_t i);
 
-  std::int64_t in_;
+  Stretch in_;
   std::int64_t out_;
   double scale_;
   double reach_;

@@ -28,10 +28,16 @@ Region DrawnCrop::inside() const {
           std::min(region.left + region.width, width) - left};
 }
 
-DrawnCrop DrawnCrop::within(const Region& part) const {
+std::int64_t DrawnCrop::reduction_to(std::int64_t to_height, std::int64_t to_width) const {
+  return std::max<std::int64_t>(std::min(region.height / to_height, region.width / to_width), 1);
+}
+
+DrawnCrop DrawnCrop::within(const Window& window) const {
+  const Region& part = window.region;
   return {{region.top - part.top, region.left - part.left, region.height, region.width},
           part.height,
-          part.width};
+          part.width,
+          window.reduction};
 }
 
 void require_sides(std::string_view op, std::int64_t height, std::int64_t width) {
@@ -82,7 +88,10 @@ void require_room(std::string_view op, const FieldSpec& in, std::int64_t height,
 }
 
 void require_drawn_for(std::string_view op, const DrawnCrop& drawn, const ConstArray& in) {
-  if (in.shape[0] == drawn.height && in.shape[1] == drawn.width) return;
+  const auto reduced = [&](std::int64_t side) {
+    return (side + drawn.reduction - 1) / drawn.reduction;
+  };
+  if (in.shape[0] == reduced(drawn.height) && in.shape[1] == reduced(drawn.width)) return;
   throw Error(std::string(op) + ": a field is " + text_of(in.shape[0], in.shape[1]) +
               " pixels, but the sample's first image is " + text_of(drawn.height, drawn.width) +
               "; make them the same size");

@@ -85,7 +85,7 @@ RandomResizedCrop::Drawn RandomResizedCrop::draw(const RandomKey& key, const Sha
 void RandomResizedCrop::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
                               Scratch& scratch) const {
   require_drawn_for(kName, drawn, in);
-  resample(kind, in, drawn.region, out, scratch);
+  resample(kind, in, drawn, out, scratch);
 }
 
 }  // namespace slipstream

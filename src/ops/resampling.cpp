@@ -37,23 +37,40 @@ void filter_down(const AxisFilter& down, const std::uint8_t* in, std::int64_t st
   }
 }
 
-void resample_bilinear(const ConstArray& in, const Region& region, const MutableArray& out,
+/// `length` pixels from `from` on, of an image that was reduced after they were counted.
+Stretch reduced(std::int64_t from, std::int64_t length, std::int64_t reduction) {
+  const std::int64_t first = from / reduction;
+  const std::int64_t end = (from + length + reduction - 1) / reduction;
+  const auto parts = static_cast<double>(reduction);
+  return {end - first, static_cast<double>(from % reduction) / parts,
+          static_cast<double>(length) / parts};
+}
+
+void resample_bilinear(const ConstArray& in, const DrawnCrop& crop, const MutableArray& out,
                        Scratch& scratch) {
-  const std::int64_t start = 3 * (region.top * in.shape[1] + region.left);
+  const Region& region = crop.region;
+  AxisFilter down(reduced(region.top, region.height, crop.reduction), out.shape[0]);
+  AxisFilter across(reduced(region.left, region.width, crop.reduction), out.shape[1]);
+  const std::int64_t top = region.top / crop.reduction;
+  const std::int64_t left = region.left / crop.reduction;
+  const std::int64_t height = down.in();
+  if (down.keeps_size() && across.keeps_size()) {
+    return copy_region(in, {top, left, height, across.in()}, out);
+  }
+
+  const std::int64_t start = 3 * (top * in.shape[1] + left);
   const Rows rows = {in.as<std::uint8_t>() + start, 3 * in.shape[1],
                      static_cast<std::int64_t>(in.bytes()) - start};
-  AxisFilter down(region.height, out.shape[0]);
-  AxisFilter across(region.width, out.shape[1]);
-  const std::int64_t between = across.keeps_size() ? 0 : region.height * out.shape[1] * 3;
+  const std::int64_t between = across.keeps_size() ? 0 : height * out.shape[1] * 3;
   std::byte* memory = scratch.reset(DType::u8, {down.bytes() + across.bytes() + between}).data;
   if (!across.keeps_size()) across.place(memory);
-  if (down.keeps_size()) return filter_across(across, rows, region.height, out.as<std::uint8_t>());
+  if (down.keeps_size()) return filter_across(across, rows, height, out.as<std::uint8_t>());
 
   down.place(memory + across.bytes());
   if (across.keeps_size()) return filter_down(down, rows.first, rows.stride, out);
 
   auto* narrowed = reinterpret_cast<std::uint8_t*>(memory + across.bytes() + down.bytes());
-  filter_across(across, rows, region.height, narrowed);
+  filter_across(across, rows, height, narrowed);
   filter_down(down, narrowed, 3 * out.shape[1], out);
 }
 
@@ -75,12 +92,13 @@ void resample_nearest(const ConstArray& in, const Region& region, const MutableA
 
 }  // namespace
 
-void resample(FieldKind kind, const ConstArray& in, const Region& region, const MutableArray& out,
+void resample(FieldKind kind, const ConstArray& in, const DrawnCrop& crop, const MutableArray& out,
               Scratch& scratch) {
+  if (kind == FieldKind::image) return resample_bilinear(in, crop, out, scratch);
+  const Region& region = crop.region;
   if (region.height == out.shape[0] && region.width == out.shape[1]) {
     return copy_region(in, region, out);
   }
-  if (kind == FieldKind::image) return resample_bilinear(in, region, out, scratch);
   switch (size_bytes(in.dtype)) {
     case 1:
       return resample_nearest<std::uint8_t>(in, region, out, scratch);

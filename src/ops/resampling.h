@@ -5,9 +5,10 @@
 
 namespace slipstream {
 
-/// Resizes the pixels of `region`, which must lie in `in`, as Resize says; no pixel outside of it
-/// has a part in the result.
-void resample(FieldKind kind, const ConstArray& in, const Region& region, const MutableArray& out,
+/// Resizes the pixels of `crop.region`, which must lie in the image that `in` holds, as Resize
+/// says; no pixel outside of it has a part in the result. Of a reduced image all pixels do that it
+/// touches. REQUIRES: masks are not reduced
+void resample(FieldKind kind, const ConstArray& in, const DrawnCrop& crop, const MutableArray& out,
               Scratch& scratch);
 
 }  // namespace slipstream

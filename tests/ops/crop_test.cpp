@@ -91,23 +91,35 @@ TEST(RandomCrop, MayBeLargerThanTheImageWhenPadded) {
   }
 }
 
+/// What `window` holds of `image`, of which all that `op` need not read is overwritten.
+Pixels<std::uint8_t> held_by(const Region& window, const Region& read,
+                             const Pixels<std::uint8_t>& image) {
+  Pixels<std::uint8_t> held{DType::u8, {window.height, window.width, 3}, {}};
+  for (std::int64_t i = 0; i < window.height * window.width * 3; ++i) {
+    const std::int64_t y = window.top + i / 3 / window.width;
+    const std::int64_t x = window.left + i / 3 % window.width;
+    const bool is_read =
+        y >= read.top && y < read.top + read.height && x >= read.left && x < read.left + read.width;
+    held.values.push_back(is_read ? image.at(y, x, i % 3) : 99);
+  }
+  return held;
+}
+
 // What decoding a part of an image relies on.
 template <typename Op>
 void expect_same_from_a_part(const Op& op, const Pixels<std::uint8_t>& image) {
   for (std::uint64_t sample = 0; sample < 100; ++sample) {
     const DrawnCrop drawn = op.draw(key_of(sample), image.shape);
     const Region part = op.region(drawn);
-    Pixels<std::uint8_t> inside{DType::u8, {part.height, part.width, 3}, {}};
-    for (std::int64_t i = 0; i < part.height * part.width * 3; ++i) {
-      inside.values.push_back(
-          image.at(part.top + i / 3 / part.width, part.left + i / 3 % part.width, i % 3));
-    }
     const auto whole = applied<std::uint8_t>(op, drawn, FieldKind::image, image);
-    Pixels<std::uint8_t> out{DType::u8, whole.shape, Levels(whole.values.size(), 77)};
-    Scratch scratch;
-    op.apply(op.within(drawn, part), FieldKind::image, inside.view(),
-             {reinterpret_cast<std::byte*>(out.values.data()), DType::u8, out.shape}, scratch);
-    ASSERT_EQ(out, whole) << sample;
+    const Region wide = {part.top / 2, part.left / 3, image.shape[0] - part.top / 2,
+                         part.left + part.width - part.left / 3};
+    for (const Region& window : {part, wide}) {
+      const auto held = held_by(window, part, image);
+      ASSERT_EQ(applied<std::uint8_t>(op, op.within(drawn, {window}), FieldKind::image, held),
+                whole)
+          << sample;
+    }
   }
 }
 
@@ -123,7 +135,7 @@ TEST(Crops, ReachOverRowsAndColumns) {
   const RandomCrop op{2, 2, 1};
   const DrawnCrop drawn{{-1, 3, 2, 2}, 4, 4};
   EXPECT_EQ(op.region(drawn), (Region{0, 3, 1, 1}));
-  EXPECT_EQ(op.within(drawn, op.region(drawn)).region, (Region{-1, 0, 2, 2}));
+  EXPECT_EQ(op.within(drawn, {op.region(drawn)}).region, (Region{-1, 0, 2, 2}));
 }
 
 TEST(Crops, SmallerImagesAreRefusedOrAnError) {

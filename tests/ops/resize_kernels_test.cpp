@@ -27,7 +27,8 @@ std::unique_ptr<std::uint8_t[]> noise(std::int64_t count) {
 
 class PlacedFilter {
  public:
-  explicit PlacedFilter(const Case& size) : filter(size.in, size.out) {
+  explicit PlacedFilter(const Case& size)
+      : filter({size.in, 0, static_cast<double>(size.in)}, size.out) {
     memory_.resize(static_cast<std::size_t>(filter.bytes()) / sizeof(std::int32_t));
     filter.place(reinterpret_cast<std::byte*>(memory_.data()));
   }
