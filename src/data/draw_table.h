@@ -13,7 +13,7 @@ struct OrderSeed {
   bool shuffle = true;
 };
 
-/// Where the samples of an epoch's positions stand that does not take every sample once. Immutable.
+/// What stands at the positions of an epoch that does not take every sample once. Immutable.
 class DrawTable {
  public:
   virtual ~DrawTable() = default;

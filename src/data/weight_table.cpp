@@ -5,7 +5,6 @@
 
 #include "data/draw_table.h"
 #include "data/permutation.h"
-#include "slipstream/error.h"
 
 namespace slipstream {
 namespace {
@@ -32,7 +31,6 @@ std::vector<std::uint64_t> whole_weights(const std::vector<double>& weights) {
 
 WeightTable::WeightTable(const std::vector<double>& weights) : starts_(whole_weights(weights)) {
   const std::uint64_t sum = std::accumulate(starts_.begin(), starts_.end(), std::uint64_t{0});
-  ensure(sum > 0, "one of the weights is above 0");
   const Wide line = Wide{size()} << kPlaceBits;
   std::uint64_t before = 0;
   std::uint64_t start = 0;
