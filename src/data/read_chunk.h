@@ -11,18 +11,18 @@ namespace slipstream {
 /// data sets made of others and in a user's own.
 class ReadChunk {
  public:
-  explicit ReadChunk(std::size_t bytes) : before_(std::exchange(bytes_, bytes)) {}
-  ~ReadChunk() { bytes_ = before_; }
+  explicit ReadChunk(std::size_t bytes) : before_(std::exchange(of_thread, bytes)) {}
+  ~ReadChunk() { of_thread = before_; }
   ReadChunk(const ReadChunk&) = delete;
   ReadChunk& operator=(const ReadChunk&) = delete;
 
   /// How many of `missing` bytes the next request is for.
   static std::size_t of(std::size_t missing) {
-    return bytes_ == 0 ? missing : std::min(missing, bytes_);
+    return of_thread == 0 ? missing : std::min(missing, of_thread);
   }
 
  private:
-  static inline thread_local std::size_t bytes_ = 0;
+  static inline thread_local std::size_t of_thread = 0;
   std::size_t before_;
 };
 
