@@ -1,0 +1,256 @@
+"""What bench/loaders.py measures, each in a process that runs this file: a task a line comes in, as
+JSON, an answer a line goes out."""
+
+import argparse
+import contextlib
+import importlib.util
+import json
+import math
+import os
+import random
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import count, islice, repeat
+from pathlib import Path
+
+SIDE = 224
+
+
+def random_box(rng, width, height):
+    """Left, top, width and height of a crop as torchvision's RandomResizedCrop draws it."""
+    for _ in range(10):
+        area = width * height * rng.uniform(0.08, 1)
+        ratio = math.exp(rng.uniform(math.log(3 / 4), math.log(4 / 3)))
+        w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < w <= width and 0 < h <= height:
+            return rng.randint(0, width - w), rng.randint(0, height - h), w, h
+    side = min(width, height)
+    return (width - side) // 2, (height - side) // 2, side, side
+
+
+def pillow_crop(path, rng):
+    """One sample as Pillow users make it."""
+    import numpy
+    from PIL import Image
+
+    with Image.open(path) as image:
+        left, top, w, h = random_box(rng, *image.size)
+        box = (left, top, left + w, top + h)
+        image = image.convert("RGB").resize((SIDE, SIDE), Image.Resampling.BILINEAR, box)
+    return numpy.asarray(image)
+
+
+def fast_crop():
+    """One sample by the quickest of what is installed: simplejpeg (libjpeg-turbo) or Pillow,
+    OpenCV (bilinear, not antialiased) or Pillow."""
+    if not has("cv2"):
+        return pillow_crop
+    import cv2
+
+    cv2.setNumThreads(1)
+    if has("simplejpeg"):
+        import simplejpeg
+
+        def decode(path):
+            return simplejpeg.decode_jpeg(Path(path).read_bytes())
+    else:
+        import numpy
+        from PIL import Image
+
+        def decode(path):
+            with Image.open(path) as image:
+                return numpy.asarray(image.convert("RGB"))
+
+    def crop(path, rng):
+        image = decode(path)
+        left, top, w, h = random_box(rng, image.shape[1], image.shape[0])
+        return cv2.resize(image[top:top + h, left:left + w], (SIDE, SIDE))
+    return crop
+
+
+def endless(files, seed=1):
+    """Files in random order, for ever."""
+    rng = random.Random(seed)
+    while True:
+        yield from rng.sample(files, len(files))
+
+
+def cpu_seconds():
+    """Of this process and all that it started: they share its session."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == os.getsid(0):
+                ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def rate_of(batches, task):
+    """Fresh workers deliver in bursts of a batch each: warm up over some, measure over more."""
+    for _ in islice(batches, 2 * task.workers + 1):
+        pass
+    taken, cpu, start = 0, cpu_seconds(), time.perf_counter()
+    while time.perf_counter() - start < task.seconds or taken < task.workers:
+        next(batches)
+        taken += 1
+    elapsed = time.perf_counter() - start
+    return {"rate": taken * task.batch_size / elapsed, "cores": (cpu_seconds() - cpu) / elapsed}
+
+
+def floor_process(task, index, barrier, results):
+    import numpy
+
+    crop, rng = fast_crop(), random.Random(index)
+    batch = numpy.empty((task.batch_size, SIDE, SIDE, 3), numpy.uint8)
+    files = endless(task.files, index)
+    for place in range(4):
+        batch[place % task.batch_size] = crop(next(files), rng)
+    barrier.wait()
+    start, cpu, elapsed = time.perf_counter(), time.process_time(), 0
+    for number in count(1):
+        batch[number % task.batch_size] = crop(next(files), rng)
+        elapsed = time.perf_counter() - start
+        if elapsed >= task.seconds:
+            break
+    results.put((number / elapsed, (time.process_time() - cpu) / elapsed))
+
+
+def floor(task):
+    """N processes that share nothing: what N cores can do."""
+    import multiprocessing
+
+    context = multiprocessing.get_context("fork")
+    barrier, results = context.Barrier(task.workers), context.SimpleQueue()
+    processes = [context.Process(target=floor_process, args=(task, index, barrier, results))
+                 for index in range(task.workers)]
+    for process in processes:
+        process.start()
+    each = [results.get() for _ in processes]
+    for process in processes:
+        process.join()
+    return {"rate": sum(rate for rate, _ in each), "cores": sum(cores for _, cores in each)}
+
+
+def dataloader(task, load):
+    from torch.utils import data
+
+    class Crops(data.Dataset):
+        def __len__(self):
+            return 1 << 24
+
+        def __getitem__(self, index):
+            return load(task.files[index % len(task.files)], random)
+
+    sampler = data.RandomSampler(Crops(), replacement=True, num_samples=1 << 24)
+    return rate_of(iter(data.DataLoader(
+        Crops(), task.batch_size, sampler=sampler, num_workers=task.workers, prefetch_factor=2,
+        multiprocessing_context="fork")), task)
+
+
+def dataloader_pillow(task):
+    import numpy
+    import torch
+
+    return dataloader(task, lambda path, rng: torch.from_numpy(
+        numpy.array(pillow_crop(path, rng))))
+
+
+def dataloader_torchvision(task):
+    import torchvision
+    from torchvision.transforms.v2 import functional
+
+    def load(path, rng):
+        image = torchvision.io.decode_jpeg(torchvision.io.read_file(str(path)))
+        left, top, w, h = random_box(rng, image.shape[2], image.shape[1])
+        return functional.resized_crop(image, top, left, h, w, [SIDE, SIDE], antialias=True)
+    return dataloader(task, load)
+
+
+def dali(task, is_gpu):
+    from nvidia.dali import fn, pipeline_def
+
+    @pipeline_def(batch_size=task.batch_size, num_threads=task.workers, prefetch_queue_depth=2,
+                  device_id=0 if is_gpu else None)
+    def crops():
+        encoded, _ = fn.readers.file(files=[str(path) for path in task.files], random_shuffle=True)
+        images = fn.decoders.image_random_crop(
+            encoded, device="mixed" if is_gpu else "cpu", random_area=[0.08, 1.0],
+            random_aspect_ratio=[3 / 4, 4 / 3])
+        return fn.resize(images, resize_x=SIDE, resize_y=SIDE)
+
+    pipeline = crops()
+    pipeline.build()
+    return rate_of((pipeline.run() for _ in repeat(None)), task)
+
+
+def spdl(task):
+    """Threads that call what the floor calls."""
+    import numpy
+    from spdl.pipeline import PipelineBuilder
+
+    crop, rng = fast_crop(), random.Random(1)
+    pipeline = (PipelineBuilder().add_source(endless(task.files))
+                .pipe(lambda path: crop(path, rng), concurrency=task.workers)
+                .aggregate(task.batch_size).pipe(numpy.stack).add_sink(2)
+                .build(num_threads=task.workers))
+    with pipeline.auto_stop():
+        return rate_of(iter(pipeline), task)
+
+
+def slipstream(task, options=""):
+    chain = {"version": 1, "transforms": [
+        {"op": "random_resized_crop", "height": SIDE, "width": SIDE}]}
+    with tempfile.TemporaryDirectory() as folder:
+        chain_file, report_file = Path(folder, "chain.json"), Path(folder, "report.json")
+        chain_file.write_text(json.dumps(chain))
+        command = [task.slipstream, "bench", "loader", "--data", task.data, "--chain", chain_file,
+                   "--workers", task.workers, "--batch-size", task.batch_size,
+                   "--seconds", task.seconds, "--repeats", 1, "--json", report_file,
+                   *shlex.split(options)]
+        done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"exit code {done.returncode}: {done.stderr.strip()}")
+        measured = json.loads(report_file.read_text())["rates"][0]
+    rate = measured["samples_per_second"]["value"]
+    cpu_each = sum(step["cpu_s"] / max(step["calls"], 1) for step in measured["steps"])
+    return {"rate": rate, "cores": rate * cpu_each}
+
+
+ROWS = {  # what measures each, and the modules it needs
+    "floor": (floor, ("numpy", "PIL")),
+    "dataloader_pillow": (dataloader_pillow, ("numpy", "PIL", "torch")),
+    "dataloader_torchvision": (dataloader_torchvision, ("torch", "torchvision")),
+    "dali_cpu": (lambda task: dali(task, False), ("nvidia.dali",)),
+    "dali_mixed_gpu": (lambda task: dali(task, True), ("nvidia.dali",)),
+    "spdl": (spdl, ("numpy", "PIL", "spdl.pipeline")),
+    "slipstream": (slipstream, ()),
+    "slipstream_with": (lambda task: slipstream(task, task.slipstream_with), ()),
+}
+
+
+def has(module):
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def main():
+    """Measures one task a line, until there are no more."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # libraries print what they like
+    for line in sys.stdin:
+        task = argparse.Namespace(**json.loads(line))
+        try:
+            answer = ROWS[task.row][0](task)
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""bench/loaders.py: what it reports of rows that run, are absent, die or hang."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+SCRIPT = Path(__file__).resolve().parents[2] / "bench" / "loaders.py"
+BINARY = os.environ["SLIPSTREAM_BINARY"]
+TINY = ["--count", "8", "--batch-size", "4", "--seconds", "0.1", "--repeats", "2"]
+SKIPPED = 77  # as CMakeLists.txt tells CTest
+
+
+class LoadersTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="slipstream-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def run_script(self, *arguments):
+        command = [sys.executable, "-B", SCRIPT, *TINY, *arguments]
+        return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300)
+
+    def measure(self, *arguments):
+        report = self.folder / "report.json"
+        done = self.run_script("--json", report, *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(report.read_text())
+
+    def program(self, text):
+        path = self.folder / "program"
+        path.write_text("#!/bin/sh\n" + text)
+        path.chmod(0o755)
+        return path
+
+    def test_rows_take_turns(self):
+        report = self.measure("--rows", "floor,slipstream", "--workers", "1,2",
+                              "--slipstream", BINARY)
+        self.assertEqual([(row["row"], row["workers"]) for row in report["results"]],
+                         [("floor", 1), ("slipstream", 1), ("floor", 2), ("slipstream", 2)])
+        for row in report["results"]:
+            self.assertEqual((row["status"], row["message"], len(row["repeats"])), ("ok", "", 2))
+            for name in ("images_per_second", "images_per_core_second"):
+                figure = row[name]
+                self.assertGreater(figure["value"], 0)
+                self.assertLessEqual(figure["low"], figure["value"])
+                self.assertGreaterEqual(figure["high"], figure["value"])
+                self.assertEqual(figure["n"], 2)
+        self.assertIn("pillow", report["environment"]["packages"])
+        self.assertEqual(report["settings"]["seconds"], 0.1)
+        self.assertGreater(report["file_bytes"], 10_000)
+
+    def test_what_is_not_there_is_absent(self):
+        report = self.measure("--workers", "1", "--slipstream", self.folder / "none",
+                              "--rows", "slipstream,slipstream_with,dali_mixed_gpu,spdl")
+        rows = {row["row"]: row for row in report["results"]}
+        self.assertEqual(rows["slipstream"]["status"], "absent")
+        self.assertIn("--slipstream", rows["slipstream"]["message"])
+        for name, module in (("dali_mixed_gpu", "nvidia"), ("spdl", "spdl")):
+            if importlib.util.find_spec(module) is None:
+                self.assertEqual(rows[name]["status"], "absent")
+                self.assertIn("not installed", rows[name]["message"])
+
+    def test_options_of_the_program(self):
+        said = self.folder / "said"
+        program = self.program(f'echo "$@" >> "{said}"; exec {BINARY} "$@"')
+        report = self.measure("--workers", "1", "--rows", "slipstream_with",
+                              "--slipstream", program, "--slipstream-with", "--image-size 9")
+        self.assertEqual(report["results"][0]["status"], "ok", report["results"][0]["message"])
+        self.assertTrue(said.read_text().split("\n")[0].endswith("--image-size 9"))
+
+    def test_a_row_that_dies_is_a_result(self):
+        report = self.measure("--rows", "slipstream,floor", "--workers", "1",
+                              "--slipstream", self.program("echo oh no >&2; exit 3"))
+        dead, alive = report["results"]
+        self.assertEqual((dead["status"], dead["images_per_second"]), ("died", None))
+        self.assertEqual(dead["message"], "RuntimeError: exit code 3: oh no")
+        self.assertEqual(alive["status"], "ok")
+
+    def test_a_row_that_hangs_is_ended_with_all_it_started(self):
+        started = self.folder / "started"
+        program = self.program(f'echo $$ > "{started}"; exec sleep 1000')
+        report = self.measure("--rows", "slipstream", "--workers", "1", "--timeout", "2",
+                              "--slipstream", program)
+        row = report["results"][0]
+        self.assertEqual((row["status"], row["message"]), ("died", "no answer within 2 s"))
+        if started.exists():  # the machine may have been too slow for that
+            stat = Path(f"/proc/{started.read_text().strip()}/stat")
+            self.assertTrue(not stat.exists() or ") Z " in stat.read_text())
+
+    def test_nothing_starts_after_the_time_budget(self):
+        report = self.measure("--rows", "floor", "--workers", "1,2", "--budget-seconds", "0")
+        self.assertEqual([row["status"] for row in report["results"]],
+                         ["skipped: time budget spent"] * 2)
+
+    def test_refusals(self):
+        for arguments, says in ((["--rows", "floor,fast"], "unknown row: fast; known: floor"),
+                                (["--workers", "0"], "workers are at least 1"),
+                                (["--count", "3"], "files at least a batch")):
+            done = self.run_script(*arguments)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(says, done.stderr)
+        done = self.run_script("--data", self.folder)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("0 JPEG files", done.stderr)
+
+
+if __name__ == "__main__":
+    if importlib.util.find_spec("PIL") is None or importlib.util.find_spec("numpy") is None:
+        print("skipped: needs numpy and Pillow")
+        sys.exit(SKIPPED)
+    unittest.main()
