@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,8 @@ namespace slipstream {
 /// nearest known one), a missing key, a wrong type, or parameters that make no sense, naming the
 /// path; all problems at once, one a line. That names differ is left to the loader.
 std::vector<NamedOp> parse_chain(std::string_view text);
+/// That of a file. Throws Refused, naming it, for one that cannot be read too.
+std::vector<NamedOp> load_chain(const std::filesystem::path& path);
 
 /// The chain, every parameter written out; parse_chain() gives it back. Throws Refused naming a
 /// transform that is none of the operations of transforms.h and resize.h.

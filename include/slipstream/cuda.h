@@ -28,7 +28,7 @@ struct DeviceInfo {
   int multiprocessors = 0;
   std::size_t memory_bytes = 0;
   std::size_t l2_bytes = 0;
-  int numa_node = -1;  ///< -1: unknown
+  std::string pci_address;  ///< domain:bus:device.function
 };
 
 /// The GPUs that can be used; empty where there is none (cudaErrorNoDevice or

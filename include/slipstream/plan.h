@@ -10,6 +10,7 @@
 
 #include "slipstream/driver.h"
 #include "slipstream/error.h"
+#include "slipstream/loader.h"
 #include "slipstream/wire.h"
 
 namespace slipstream {
@@ -31,6 +32,9 @@ struct LoaderPlan {
   std::size_t prefetch = 4;  ///< batches that are filled ahead, at least 1
   bool pinned = true;        ///< page-locked slabs; without, copies block the host
   WireFormats wire = {};     ///< of the fields that do not travel plain: those that are exact
+  ReadAhead read_ahead = {};
+  CpuList cpus = {};  ///< where its threads may run; empty: anywhere
+  std::optional<CacheOptions> cache = std::nullopt;
   bool operator==(const LoaderPlan&) const = default;
 };
 
@@ -63,6 +67,8 @@ struct Plan {
     /// Threads inside an operation on CPU lanes, per stage ("*": every other stage).
     std::map<std::string, unsigned> intra_op_threads = {{"*", 1}};
     WireFormats wire;  ///< those that round: bf16 and f16
+    /// JPEGs that the first transform shrinks are decoded at a fraction of their size.
+    bool scaled_decoding = false;
     bool operator==(const Numerics&) const = default;
   };
   Schedule schedule;

@@ -19,6 +19,10 @@ struct Options {
   std::int64_t classes = 10;
   std::string chain;  ///< a chain file (docs/transforms.md); "": a Resize to the image size
   OnBadSample on_bad_sample = OnBadSample::stop;
+  /// "each" sample once an epoch, "balanced" classes, or a file of weights, one a line and sample.
+  std::string sampling = "each";
+  std::string disk_cache;  ///< a folder (DiskCacheOptions); "": none
+  std::uint64_t disk_cache_bytes = 0;
   std::string optimizer = "sgd";  ///< "sgd" or "adamw"
   double lr = 1e-3;
 };

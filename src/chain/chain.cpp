@@ -5,6 +5,7 @@
 
 #include "chain/reader.h"
 #include "slipstream/error.h"
+#include "slipstream/files.h"
 
 namespace slipstream {
 namespace {
@@ -123,6 +124,14 @@ std::vector<NamedOp> parse_chain(std::string_view text) {
   for (const std::string& problem : problems) message += "\n  " + problem;
   if (!message.empty()) throw Refused("this chain cannot be read:" + message);
   return chain;
+}
+
+std::vector<NamedOp> load_chain(const std::filesystem::path& path) {
+  try {
+    return parse_chain(read_text(path));
+  } catch (const Error& error) {
+    throw Refused("chain '" + path.string() + "': " + error.what());
+  }
 }
 
 std::string to_json(const std::vector<NamedOp>& chain) {

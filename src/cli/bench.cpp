@@ -38,8 +38,9 @@ int bench(const BenchVerb& verb, const Cli& cli) {
   OutputFile json(verb.json), svg(verb.svg);
   Context context(verb.common.device);
   BenchOptions options = verb.options;
-  options.loader = verb.common.loader(
-      [&] { return make_pipeline(cli.workloads, verb.common.workload, verb.common.options); });
+  options.loader = verb.common.loader(context, [&] {
+    return make_pipeline(cli.workloads, verb.common.workload, verb.common.options);
+  });
   options.numerics = verb.common.numerics(context.kind());
   options.stop = cli.interrupted;
   options.say = [](const std::string& line) { std::cerr << line << "\n"; };

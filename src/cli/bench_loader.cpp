@@ -21,7 +21,7 @@ struct LoaderVerb {
 
 std::vector<NamedOp> chain_of(const LoaderVerb& verb) {
   if (verb.chain.empty()) return {{"resize", Resize{verb.image_size, verb.image_size}}};
-  return parse_chain(read_text(verb.chain));
+  return load_chain(verb.chain);
 }
 
 int bench_loader(const LoaderVerb& verb, const Cli& cli) {

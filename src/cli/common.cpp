@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <thread>
+#include <tuple>
 
 #include "cli/verbs.h"
 #include "slipstream/cuda.h"
@@ -34,6 +35,38 @@ bool is_too_large(const std::string& text) {
   errno = 0;
   static_cast<void>(std::strtoull(text.c_str(), nullptr, 0));
   return errno == ERANGE;
+}
+
+/// "NAME=SIZE", a size being bytes or a number of K, M, G or T (powers of 1024).
+std::pair<std::string, std::size_t> named_size(const std::string& option, const std::string& text) {
+  const std::size_t equals = text.rfind('=');
+  if (equals != std::string::npos && equals > 0) {
+    std::string size = text.substr(equals + 1);
+    const std::size_t power =
+        size.empty() ? std::string::npos : std::string("KMGT").find(size.back());
+    if (power != std::string::npos) size.pop_back();
+    const auto number = number_in(size);
+    const double bytes =
+        number.value_or(0) * std::pow(1024.0, power == std::string::npos ? 0 : power + 1);
+    if (number && bytes >= 1 && bytes < 0x1p62)
+      return {text.substr(0, equals), static_cast<std::size_t>(bytes)};
+  }
+  throw Refused(option + " " + text + ": give a name and a size, for example NAME=8G");
+}
+
+/// The CPUs of the GPU's NUMA node that this process may use.
+CpuList cpus_near(const Context& context) {
+  if (context.kind() != DeviceKind::cuda) throw Refused("--cpus gpu: the run is on the CPU");
+  const auto all = cuda::devices();
+  const auto& device = all.at(static_cast<std::size_t>(context.device().index()));
+  CpuList near = place_of_pci_device(device.pci_address).cpus;
+  const CpuList allowed = allowed_cpus();
+  std::erase_if(
+      near, [&](unsigned cpu) { return !std::binary_search(allowed.begin(), allowed.end(), cpu); });
+  if (near.empty())
+    throw Refused("--cpus gpu: this machine does not tell which CPUs are near " +
+                  device.pci_address + "; give a list, such as 0-7");
+  return near;
 }
 
 }  // namespace
@@ -90,6 +123,22 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
                                                 : unknown_name("choice", what, {"stop", "skip"});
       })
       ->default_str("stop");
+  verb.add_option(
+          "--sampling", options.sampling,
+          "each (sample once an epoch), balanced (classes), or a file of weights, one a line")
+      ->capture_default_str();
+  verb.add_option("--read-ahead", read_ahead, "Reads in flight ahead of the workers (slow storage)")
+      ->check(at_least(1));
+  verb.add_option("--cpus", cpus, "Where the loader's threads run: a list such as 0-7, or gpu");
+  verb.add_option("--cache", cache, "Samples kept in memory as a step leaves them: STEP=SIZE");
+  verb.add_option_function<std::string>(
+      "--disk-cache",
+      [this](const std::string& text) {
+        std::tie(options.disk_cache, options.disk_cache_bytes) = named_size("--disk-cache", text);
+      },
+      "Samples of slow storage kept in a folder: DIR=SIZE");
+  verb.add_flag("--scaled-decoding", scaled_decoding,
+                "JPEGs that the first transform shrinks are decoded at a fraction of their size");
   verb.add_option("--wire", wire,
                   "How fields travel to the device, FIELD=FORMAT: plain, smallest, bits, one_hot, "
                   "bf16, f16, host")
@@ -114,11 +163,27 @@ unsigned CommonOptions::worker_count(const std::function<Pipeline()>& make) cons
       measure_loader(pipeline.dataset(), pipeline.transforms(), pipeline.loader_options(), tries));
 }
 
-LoaderPlan CommonOptions::loader(const std::function<Pipeline()>& make) const {
+LoaderPlan CommonOptions::loader(const Context& context,
+                                 const std::function<Pipeline()>& make) const {
   Plan plan;
   plan.schedule.loader.workers = worker_count(make);
-  set_wire(plan);
+  change(plan, context);
   return plan.schedule.loader;
+}
+
+void CommonOptions::change(Plan& plan, const Context& context) const {
+  set_wire(plan);
+  plan.numerics.scaled_decoding |= scaled_decoding;
+  LoaderPlan& loader = plan.schedule.loader;
+  if (read_ahead > 0) loader.read_ahead.reads = read_ahead;
+  if (cpus == "gpu") {
+    loader.cpus = cpus_near(context);
+  } else if (!cpus.empty()) {
+    loader.cpus = parse_cpu_list(cpus);
+  }
+  if (cache.empty()) return;
+  const auto [step, bytes] = named_size("--cache", cache);
+  loader.cache = CacheOptions{.after = step, .bytes = bytes};
 }
 
 void CommonOptions::set_wire(Plan& plan) const {
@@ -140,6 +205,7 @@ Plan::Numerics CommonOptions::numerics(DeviceKind kind) const {
   Plan::Numerics& numerics = plan.numerics;
   numerics.precision = precision_named(precision);
   numerics.deterministic = deterministic;
+  numerics.scaled_decoding = scaled_decoding;
   numerics.autotune = !deterministic;
   if (kind == DeviceKind::cpu) numerics.intra_op_threads = {{"*", std::max(1U, cores() / 2)}};
   return make_plan("serial", {"copy", "train"}, kind, {}, numerics).numerics;
@@ -152,6 +218,7 @@ WorkloadInfo CommonOptions::info() const {
            {"image_size", options.image_size},
            {"chain", options.chain},
            {"classes", options.classes},
+           {"sampling", options.sampling},
            {"on_bad_sample", options.on_bad_sample == OnBadSample::skip ? "skip" : "stop"},
            {"optimizer", options.optimizer},
            {"lr", options.lr},

@@ -34,11 +34,11 @@ Plan read_plan(const std::string& path) {
 
 bool is_mode(const std::string& plan) { return plan == "serial" || plan == "pipelined"; }
 
-Plan plan_from_file(const TrainOptions& options, DeviceKind device) {
+Plan plan_from_file(const TrainOptions& options, const Context& context) {
   Plan plan = read_plan(options.plan);
   if (options.given_precision) plan.numerics.precision = precision_named(options.common.precision);
-  options.common.set_wire(plan);
-  if (options.common.deterministic || device == DeviceKind::cpu) {
+  options.common.change(plan, context);
+  if (options.common.deterministic || context.kind() == DeviceKind::cpu) {
     plan.numerics.deterministic = true;
     plan.numerics.autotune = false;
   }
@@ -91,10 +91,10 @@ int train(const TrainOptions& options, const Cli& cli) {
   Environment environment = environment_of(context);  // as it is before the run is part of it
   std::optional<Plan> file;
   if (options.plan != "auto" && !is_mode(options.plan))
-    file = plan_from_file(options, context.kind());
+    file = plan_from_file(options, context);
   Pipeline pipeline = make_pipeline(cli.workloads, options.common.workload, options.common.options);
   LoaderPlan loader;
-  if (!file || options.given_workers) loader = options.common.loader([&] { return pipeline; });
+  if (!file || options.given_workers) loader = options.common.loader(context, [&] { return pipeline; });
   if (file && options.given_workers) file->schedule.loader.workers = loader.workers;
   if (file) validate(*file, pipeline.device_steps(), context.kind());
   Trainer trainer(std::move(pipeline), context,

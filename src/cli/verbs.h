@@ -61,18 +61,23 @@ struct CommonOptions {
   bool deterministic = false;
   std::string workers;            ///< "", a number or "auto"
   std::vector<std::string> wire;  ///< FIELD=FORMAT
+  unsigned read_ahead = 0;
+  std::string cpus;   ///< "", a list, or "gpu"
+  std::string cache;  ///< STEP=SIZE
+  bool scaled_decoding = false;
 
   void add_to(CLI::App& verb, const Cli& cli);
   /// With what the device makes of them.
   Plan::Numerics numerics(DeviceKind device) const;
   /// For workers "auto", the loader of make() is measured alone and gets as few as are enough.
-  LoaderPlan loader(const std::function<Pipeline()>& make) const;
-  /// Gives the fields of --wire their formats.
-  void set_wire(Plan& plan) const;
+  LoaderPlan loader(const Context& context, const std::function<Pipeline()>& make) const;
+  /// Changes what was given on the command line, but for the workers.
+  void change(Plan& plan, const Context& context) const;
   WorkloadInfo info() const;
 
  private:
   unsigned worker_count(const std::function<Pipeline()>& make) const;
+  void set_wire(Plan& plan) const;
 };
 
 Environment environment_of(const Context& context);

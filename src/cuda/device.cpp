@@ -48,7 +48,9 @@ DeviceInfo describe(int index) {
   info.multiprocessors = properties.multiProcessorCount;
   info.memory_bytes = properties.totalGlobalMem;
   info.l2_bytes = static_cast<std::size_t>(properties.l2CacheSize);
-  check_cuda(cudaDeviceGetAttribute(&info.numa_node, cudaDevAttrHostNumaId, index));
+  std::array<char, 32> address{};
+  check_cuda(cudaDeviceGetPCIBusId(address.data(), static_cast<int>(address.size()), index));
+  info.pci_address = address.data();
   return info;
 }
 

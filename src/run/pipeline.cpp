@@ -64,6 +64,9 @@ LoaderOptions Pipeline::loader_options() const {
   loader.shuffle = options_.shuffle;
   loader.decode = options_.decode;
   loader.on_bad_sample = options_.on_bad_sample;
+  loader.sampling = options_.sampling;
+  loader.rank = options_.rank;
+  loader.uneven = options_.uneven;
   return loader;
 }
 

@@ -24,6 +24,10 @@ std::string name_of(Driver driver) {
 // Before the templates that call them: argument-dependent lookup skips unnamed namespaces.
 void take(const Json& value, const std::string& path, LanePlan& out, Problems& problems);
 void take(const Json& value, const std::string& path, LoaderPlan& out, Problems& problems);
+void take(const Json& value, const std::string& path, ReadAhead& out, Problems& problems);
+void take(const Json& value, const std::string& path, CpuList& out, Problems& problems);
+void take(const Json& value, const std::string& path, std::optional<CacheOptions>& out,
+          Problems& problems);
 void take(const Json& value, const std::string& path, Plan::Schedule& out, Problems& problems);
 void take(const Json& value, const std::string& path, Plan::Numerics& out, Problems& problems);
 
@@ -176,9 +180,47 @@ class Fields {
   std::vector<std::string> known_;
 };
 
+/// A whole number that may be 0.
+template <std::unsigned_integral T>
+void take_count(Fields& fields, const std::string& key, T& out, Problems& problems) {
+  const Json* value = fields.find(key);
+  if (value == nullptr) return;
+  if (value->is_number_unsigned() && value->get<std::uint64_t>() <= std::numeric_limits<T>::max()) {
+    out = value->get<T>();
+  } else {
+    problems.push_back(fields.path_of(key) + " must be a whole number from 0 on, not " +
+                       shown(*value));
+  }
+}
+
 void take(const Json& value, const std::string& path, LanePlan& out, Problems& problems) {
   Fields fields(value, path, problems);
   fields.read("steps", out.steps).read("priority", out.priority).refuse_others();
+}
+
+void take(const Json& value, const std::string& path, ReadAhead& out, Problems& problems) {
+  Fields fields(value, path, problems);
+  take_count(fields, "reads", out.reads, problems);
+  take_count(fields, "chunk_bytes", out.chunk_bytes, problems);
+  fields.refuse_others();
+}
+
+/// Not CpuList's own type: a text, "0-3,8".
+void take(const Json& value, const std::string& path, CpuList& out, Problems& problems) {
+  take_named(
+      value, path,
+      +[](const std::string& text) { return text.empty() ? CpuList() : parse_cpu_list(text); }, out,
+      problems);
+}
+
+void take(const Json& value, const std::string& path, std::optional<CacheOptions>& out,
+          Problems& problems) {
+  out.reset();
+  if (value.is_null()) return;
+  Fields fields(value, path, problems);
+  fields.read("after", out.emplace().after);
+  take_count(fields, "bytes", out->bytes, problems);
+  fields.refuse_others();
 }
 
 void take(const Json& value, const std::string& path, LoaderPlan& out, Problems& problems) {
@@ -187,6 +229,9 @@ void take(const Json& value, const std::string& path, LoaderPlan& out, Problems&
       .read("prefetch", out.prefetch)
       .read("pinned", out.pinned)
       .read("wire", out.wire)
+      .read("read_ahead", out.read_ahead)
+      .read("cpus", out.cpus)
+      .read("cache", out.cache)
       .refuse_others();
 }
 
@@ -211,6 +256,7 @@ void take(const Json& value, const std::string& path, Plan::Numerics& out, Probl
       .read("autotune", out.autotune)
       .read("intra_op_threads", out.intra_op_threads)
       .read("wire", out.wire)
+      .read("scaled_decoding", out.scaled_decoding)
       .refuse_others();
 }
 
@@ -242,10 +288,16 @@ Json wire_json(const WireFormats& formats) {
 }
 
 Json loader_json(const LoaderPlan& loader) {
+  const CacheOptions kept = loader.cache.value_or(CacheOptions());
+  const Json cache = {{"after", kept.after}, {"bytes", kept.bytes}};
   return {{"workers", loader.workers},
           {"prefetch", loader.prefetch},
           {"pinned", loader.pinned},
-          {"wire", wire_json(loader.wire)}};
+          {"wire", wire_json(loader.wire)},
+          {"read_ahead",
+           {{"reads", loader.read_ahead.reads}, {"chunk_bytes", loader.read_ahead.chunk_bytes}}},
+          {"cpus", format_cpu_list(loader.cpus)},
+          {"cache", loader.cache ? cache : Json()}};
 }
 
 }  // namespace
@@ -267,7 +319,8 @@ std::string to_json(const Plan& plan) {
                        {"deterministic", numerics.deterministic},
                        {"autotune", numerics.autotune},
                        {"intra_op_threads", numerics.intra_op_threads},
-                       {"wire", wire_json(numerics.wire)}}}};
+                       {"wire", wire_json(numerics.wire)},
+                       {"scaled_decoding", numerics.scaled_decoding}}}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

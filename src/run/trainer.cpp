@@ -97,6 +97,10 @@ LoaderOptions Trainer::Impl::loader_options(const Plan& plan,
   options.prefetch = planned.prefetch;
   options.lent = 1 + plan.schedule.run_ahead;
   options.wire = wire_formats(plan);
+  options.read_ahead = planned.read_ahead;
+  options.cores = planned.cpus;
+  options.cache = planned.cache;
+  options.decode.scaled |= plan.numerics.scaled_decoding;
   options.cut = cut;
   options.memory = &context.host_memory(planned.pinned);
   return options;

@@ -2,7 +2,7 @@
 
 #include "slipstream/datasets.h"
 #include "workloads/encoder.h"
-#include "workloads/transforms.h"
+#include "workloads/input.h"
 #include "workloads/workloads.h"
 
 namespace slipstream {
@@ -42,10 +42,7 @@ Pipeline classification(const Options& options) {
   const std::int64_t levels = levels_of(options.image_size, "classification");
   const auto data = data_of(options);
   Classifier model(levels, classes_of(*data, options));
-  Pipeline declared = pipeline(data, {.batch_size = options.batch_size,
-                                      .seed = options.seed,
-                                      .on_bad_sample = options.on_bad_sample});
-  return with_transforms(std::move(declared), options)
+  return declare_input(data, options)
       .train("model", model, make_optimizer(options), cross_entropy("image", "label"));
 }
 

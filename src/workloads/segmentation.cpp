@@ -4,7 +4,7 @@
 
 #include "slipstream/workload.h"
 #include "workloads/encoder.h"
-#include "workloads/transforms.h"
+#include "workloads/input.h"
 #include "workloads/workloads.h"
 
 namespace slipstream {
@@ -43,10 +43,7 @@ Pipeline segmentation(const Options& options) {
   Encoder encoder(levels);
   Decoder decoder(levels, options.classes);
   freeze(*encoder);
-  Pipeline declared = pipeline(data_of(options), {.batch_size = options.batch_size,
-                                                  .seed = options.seed,
-                                                  .on_bad_sample = options.on_bad_sample});
-  return with_transforms(std::move(declared), options)
+  return declare_input(data_of(options), options)
       .stage("encoder", frozen(encoder, "image", "features"))
       .train("decoder", decoder, make_optimizer(options), cross_entropy("features", "label"));
 }

@@ -1,10 +1,11 @@
 """Runs that end well: same bits whatever the schedule, reports as documented."""
 
 import math
+import os
 import statistics
 import unittest
 
-from program import DONE, REFUSED, NO, TINY, ProgramTest, make_data, read_json
+from program import DONE, NO, REFUSED, TINY, ProgramTest, make_data, read_json
 
 MEASURED = {"value", "low", "high", "unit", "n"}
 REPORT = {"schema", "version", "environment", "workload", "plan", "first_step", "steps",
@@ -94,6 +95,46 @@ class WireTest(ProgramTest):
                            ("image=bf16", "it needs f32")):
             self.expect(REFUSED, "train", "segmentation", *TINY, "--steps", "1", "--wire", wire,
                         says=[says])
+
+
+class LoaderTest(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.options = [*TINY, "--data", make_data(cls.folder / "data", samples=16, size=40),
+                       "--batch-size", "4", "--plan", "pipelined", "--steps", "10"]
+
+    def same(self, name, *arguments):
+        self.train("plain", *self.options)
+        report = self.train(name, *self.options, *arguments)
+        self.expect(DONE, "compare", self.folder / "plain.json", self.folder / f"{name}.json",
+                    says=["equal, bit for bit"])
+        return report["plan"]["schedule"]["loader"]
+
+    def test_how_the_loader_works_changes_no_bit(self):
+        cpu = min(os.sched_getaffinity(0))
+        loader = self.same("loader", "--read-ahead", "3", "--cpus", cpu, "--cache", "resize=1M",
+                           "--disk-cache", f"{self.folder / 'disk'}=10M")
+        self.assertEqual(loader["read_ahead"]["reads"], 3)
+        self.assertEqual(loader["cpus"], str(cpu))
+        self.assertEqual(loader["cache"], {"after": "resize", "bytes": 2 ** 20})
+        self.assertTrue(any((self.folder / "disk").iterdir()))
+        self.same("again", "--disk-cache", f"{self.folder / 'disk'}=10M")
+
+    def test_sampling_by_weight(self):
+        weights = self.folder / "weights.txt"
+        weights.write_text("0\n" * 15 + "1\n")
+        report = self.train("weighted", *self.options, "--sampling", weights, "--lr", "1e-9")
+        self.assertLess(max(report["losses"]) - min(report["losses"]), 1e-4)
+
+    def test_what_makes_no_sense(self):
+        for arguments, says in ((["--cache", "resize"], "NAME=8G"),
+                                (["--cache", "reed=1M"], "did you mean 'read'?"),
+                                (["--disk-cache", "=1G"], "NAME=8G"),
+                                (["--cpus", "4095"], "4095"),
+                                (["--cpus", "gpu"], "the run is on the CPU"),
+                                (["--sampling", "balanced"], "give a file of weights")):
+            self.expect(REFUSED, "train", "segmentation", *self.options, *arguments, says=[says])
 
 
 class AutoTest(ProgramTest):

@@ -56,7 +56,10 @@ TEST(RunReport, IsThisText) {
         "workers": 2,
         "prefetch": 4,
         "pinned": true,
-        "wire": {}
+        "wire": {},
+        "read_ahead": {"reads": 0, "chunk_bytes": 0},
+        "cpus": "",
+        "cache": null
       }
     },
     "numerics": {
@@ -65,7 +68,8 @@ TEST(RunReport, IsThisText) {
       "deterministic": false,
       "autotune": true,
       "intra_op_threads": {"*": 1},
-      "wire": {}
+      "wire": {},
+      "scaled_decoding": false
     }
   },
   "first_step": 0,

@@ -211,6 +211,8 @@ TEST(PlanJson, HasOneLayout) {
   Plan plan = plan_for("pipelined", DeviceKind::cuda);
   plan.numerics.intra_op_threads = {{"*", 1}, {"decode", 2}};
   plan.schedule.loader.wire = {{"label", Wire::smallest}};
+  plan.schedule.loader.cpus = {0, 1, 4};
+  plan.schedule.loader.cache = CacheOptions{.after = "decode", .bytes = 1000};
   plan.numerics.wire = {{"image", Wire::bf16}};
   EXPECT_EQ(to_json(plan), R"({
   "version": 1,
@@ -245,6 +247,15 @@ TEST(PlanJson, HasOneLayout) {
       "pinned": true,
       "wire": {
         "label": "smallest"
+      },
+      "read_ahead": {
+        "reads": 0,
+        "chunk_bytes": 0
+      },
+      "cpus": "0-1,4",
+      "cache": {
+        "after": "decode",
+        "bytes": 1000
       }
     }
   },
@@ -259,7 +270,8 @@ TEST(PlanJson, HasOneLayout) {
     },
     "wire": {
       "image": "bf16"
-    }
+    },
+    "scaled_decoding": false
   }
 }
 )");
@@ -267,10 +279,19 @@ TEST(PlanJson, HasOneLayout) {
 
 TEST(PlanJson, EveryFieldRoundTrips) {
   Plan plan;
-  plan.schedule = {"serial",         {{{"a", "b\n\"\xc3\xa9"}, -3}},
-                   SIZE_MAX,         9,
-                   Driver::threaded, {7, 5, false, {{"mask", Wire::bits}, {"path", Wire::host}}}};
-  plan.numerics = {Precision::bf16, false, true, false, {}, {{"image", Wire::f16}}};
+  plan.schedule = {"serial",
+                   {{{"a", "b\n\"\xc3\xa9"}, -3}},
+                   SIZE_MAX,
+                   9,
+                   Driver::threaded,
+                   {7,
+                    5,
+                    false,
+                    {{"mask", Wire::bits}, {"path", Wire::host}},
+                    {9, 1 << 20},
+                    {3, 5},
+                    CacheOptions{.after = "a", .bytes = SIZE_MAX}}};
+  plan.numerics = {Precision::bf16, false, true, false, {}, {{"image", Wire::f16}}, true};
   EXPECT_EQ(parse_plan(to_json(plan)), plan);
 }
 
@@ -292,7 +313,8 @@ TEST(PlanJson, ReadsVersionOneOnly) {
 TEST(PlanJson, TellsAllProblemsWithTheirPaths) {
   EXPECT_EQ(refusal(R"({"verson": 1, "schedule": {"lanes": [{"step": [], "priority": 0.5},
                 {"steps": "copy"}, 3], "depth": -1, "driver": "threadd", "workers": 1,
-                "loader": {"workers": 4294967296, "pinned": 1, "wire": {"mask": "bit"}}},
+                "loader": {"workers": 4294967296, "pinned": 1, "wire": {"mask": "bit"},
+                "read_ahead": {"reads": -1}, "cpus": "3-", "cache": {"bytes": 0.5}}},
                 "numerics": {"precision": "fp64", "intra_op_threads": {"*": true}, "autotune": {}}})"),
             R"(this plan cannot be read:
   schedule.lanes[0].priority must be a small whole number, not 0.5
@@ -304,6 +326,9 @@ TEST(PlanJson, TellsAllProblemsWithTheirPaths) {
   schedule.loader.workers must be a whole number from 1 to 4096, not 4294967296
   schedule.loader.pinned must be true or false, not 1
   schedule.loader.wire.mask: unknown wire format 'bit'; did you mean 'bits'? known: plain, smallest, bits, one_hot, bf16, f16, host
+  schedule.loader.read_ahead.reads must be a whole number from 0 on, not -1
+  schedule.loader.cpus: '3-' is no list of CPUs: '' is no number; write numbers and ranges, such as 0-3,8
+  schedule.loader.cache.bytes must be a whole number from 0 on, not 0.5
   schedule.workers: unknown key 'workers'; known: mode, lanes, depth, run_ahead, driver, loader
   numerics.precision: unknown precision 'fp64'; known: tf32, fp32, bf16
   numerics.autotune must be true or false, not an object

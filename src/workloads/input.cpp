@@ -1,0 +1,75 @@
+#include "workloads/input.h"
+
+#include <sstream>
+
+#include "slipstream/chain.h"
+#include "slipstream/datasets.h"
+#include "slipstream/disk_cache.h"
+#include "slipstream/files.h"
+#include "slipstream/resize.h"
+
+namespace slipstream {
+namespace {
+
+std::vector<NamedOp> chain_of(const Options& options) {
+  if (options.chain.empty()) return {{"resize", Resize{options.image_size, options.image_size}}};
+  return load_chain(options.chain);
+}
+
+std::vector<double> weights_in(const std::string& path) {
+  std::istringstream text(read_text(path));
+  std::vector<double> weights;
+  std::string line;
+  while (std::getline(text, line)) {
+    std::istringstream words(line);
+    double weight = 0;
+    std::string more;
+    if (!(words >> weight) || words >> more)
+      throw Refused("'" + path + "', line " + std::to_string(weights.size() + 1) + ": '" + line +
+                    "' is not one weight");
+    weights.push_back(weight);
+  }
+  return weights;
+}
+
+Sampling sampling_of(const std::shared_ptr<const Dataset>& dataset, const Options& options) {
+  if (options.sampling == "each") return {};
+  if (options.sampling != "balanced") return Sampling::weighted(weights_in(options.sampling));
+  const auto labelled = std::dynamic_pointer_cast<const LabelledDataset>(dataset);
+  if (labelled == nullptr)
+    throw Refused(
+        "balanced sampling needs data that tell their classes without being read, folders "
+        "of classes or a list; '" +
+        options.data + "' does not: give a file of weights, one a line");
+  return Sampling::balanced(*labelled);
+}
+
+std::shared_ptr<const Dataset> with_disk_cache(std::shared_ptr<const Dataset> dataset,
+                                               const Options& options) {
+  if (options.disk_cache.empty()) return dataset;
+  return disk_cached(std::move(dataset),
+                     {.dir = options.disk_cache, .max_bytes = options.disk_cache_bytes});
+}
+
+}  // namespace
+
+Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options) {
+  Sampling sampling = sampling_of(dataset, options);
+  Pipeline declared = pipeline(with_disk_cache(std::move(dataset), options),
+                               {.batch_size = options.batch_size,
+                                .seed = options.seed,
+                                .on_bad_sample = options.on_bad_sample,
+                                .sampling = std::move(sampling)});
+  FieldSpec image{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0};
+  for (NamedOp& each : chain_of(options)) {
+    if (each.op.touches(image.kind)) image = each.op.output(image);
+    declared = std::move(declared).transform(each.name, std::move(each.op));
+  }
+  const std::int64_t size = options.image_size;
+  if (!(image.shape == Shape{size, size, 3}))
+    throw Refused("chain '" + options.chain + "' ends with images of " + to_string(image.shape) +
+                  ", but --image-size asks for " + to_string(Shape{size, size, 3}));
+  return declared;
+}
+
+}  // namespace slipstream
