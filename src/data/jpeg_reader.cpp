@@ -6,8 +6,11 @@
 namespace slipstream::jpeg {
 namespace {
 
+constexpr int kLeastMaxScans = 20;
+
 void on_progress(j_common_ptr common_info) {
   const auto* info = reinterpret_cast<j_decompress_ptr>(common_info);
+  if (info->input_scan_number <= kLeastMaxScans) return;
   const int most = max_scans(std::int64_t{info->image_height} * info->image_width);
   if (info->input_scan_number <= most) return;
   char message[JMSG_LENGTH_MAX];
@@ -19,7 +22,8 @@ void on_progress(j_common_ptr common_info) {
 
 int max_scans(std::int64_t pixels) {
   constexpr std::int64_t kMaxPixelsOfAllScans = std::int64_t{1} << 31;
-  return static_cast<int>(std::clamp<std::int64_t>(kMaxPixelsOfAllScans / pixels, 20, 100));
+  return static_cast<int>(
+      std::clamp<std::int64_t>(kMaxPixelsOfAllScans / pixels, kLeastMaxScans, 100));
 }
 
 Reader::Reader() {
