@@ -56,7 +56,6 @@ TEST(LoaderAllocation, NoneInTheSteadyStateAfterACut) {
 }
 
 TEST(LoaderAllocation, NoneInTheSteadyStateWithReadAhead) {
-  constexpr int kWarmUp = 8;
   std::barrier together(kWorkers);
   const auto dataset = std::make_shared<TestSet>(64);
   dataset->on_decode = [&](std::size_t) {
