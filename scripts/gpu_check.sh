@@ -57,6 +57,7 @@ phase_bench() {
     build/slipstream make-data segmentation --out "$data" --samples 2048 --size 256 --seed 1
   build/bench/handoff_bench --benchmark_repetitions=5 --benchmark_out="$raw/handoff.json"
   build/bench/cross_entropy_bench --benchmark_min_time=0.1 --benchmark_out="$raw/kernels.json"
+  build/bench/wire_bench --benchmark_repetitions=5 --benchmark_out="$raw/wire.json"
   build/slipstream bench "${common[@]}" --batch-sizes 8,16,32,64,128 --input loader --steps 600 \
     --seconds 1 --json "$raw/bench_loader.json" --svg "$raw/bench_loader.svg"
   build/slipstream bench "${common[@]}" --batch-sizes 8,32,128 --input device --steps 600 \
