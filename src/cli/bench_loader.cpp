@@ -58,6 +58,13 @@ void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen) {
   command->add_option("--image-size", verb->image_size, "Height and width after the resize")
       ->check(at_least(1))
       ->capture_default_str();
+  command->add_flag(
+      "--scaled-decoding", verb->loader.decode.scaled,
+      "JPEGs that the first transform shrinks are decoded at a fraction of their size");
+  command->add_flag("!--whole-decoding", verb->loader.decode.partial,
+                    "JPEGs are decoded whole, not the part alone that the first transform reads");
+  command->add_option("--read-ahead", verb->loader.read_ahead.reads,
+                      "Reads in flight ahead of the workers (slow storage)");
   command->add_option("--seconds", verb->options.seconds, "Time of each measurement, at most")
       ->check(above_zero)
       ->capture_default_str();
