@@ -29,7 +29,7 @@ struct Sums {
   return _mm256_srai_epi32(sums, AxisFilter::kFractionBits);
 }
 
-constexpr int kRows = 4;
+constexpr std::int64_t kRows = 4;
 
 [[gnu::target("avx2")]] inline __m128i load128(const std::uint8_t* from) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));

@@ -13,8 +13,8 @@ std::span<const ResizeKernels> resize_kernels() {
 #endif
   };
 #if defined(__x86_64__)
-  static const std::size_t usable = __builtin_cpu_supports("avx2") ? 3 : 2;
-  return std::span(kAll).first(usable);
+  static const std::size_t kUsable = __builtin_cpu_supports("avx2") ? 3 : 2;
+  return std::span(kAll).first(kUsable);
 #else
   return kAll;
 #endif
