@@ -15,10 +15,9 @@ void check_random(const std::string& after, const std::vector<NamedOp>& transfor
   std::string last = "decode";
   for (const NamedOp& transform : transforms) {
     if (transform.op.is_random()) {
-      problems.push_back(
-          "cannot cache after '" + after + "': transform '" + transform.name +
-          "' is random, and what it gives differs from epoch to epoch; cache after '" + last +
-          "' or before");
+      std::string problem = "cannot cache after '" + after + "': transform '" + transform.name;
+      problem += "' is random, and what it gives differs from epoch to epoch; cache after '";
+      problems.push_back(problem.append(last).append("' or before"));
       return;
     }
     last = transform.name;

@@ -15,7 +15,7 @@ constexpr std::size_t kBlockBytes = std::size_t{64} << 20;
 /// Larger samples have a block of their own, so that less than an eighth of a block stays unused.
 constexpr std::size_t kSharedBytes = kBlockBytes / 8;
 
-/// Stands in the index while a sample is being copied.
+/// Marks a sample in the index while it is being copied.
 constexpr CachedField kBeingPut;
 
 std::size_t aligned(std::size_t bytes) {
@@ -70,10 +70,7 @@ void SampleCache::put(std::uint64_t sample, const Sample& from) {
   std::size_t bytes = fields_ * sizeof(CachedField);
   for (const Field& field : from.fields) bytes += aligned(field.array.view().bytes());
   std::byte* at = reserve(bytes);
-  if (at == nullptr) {
-    slot.store(nullptr);
-    return;
-  }
+  if (at == nullptr) return;  // and so for all others: the mark may stay
   auto* const fields = reinterpret_cast<CachedField*>(at);
   at += fields_ * sizeof(CachedField);
   for (std::size_t i = 0; i < fields_; ++i) {

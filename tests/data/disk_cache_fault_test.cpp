@@ -105,10 +105,10 @@ TEST_F(DiskCacheFault, AKilledRunLeavesNothingThatIsBelieved) {
   // The child is killed while it reads and stores; the parent waits for the first 50 samples.
   std::array<int, 2> pipe{};
   ASSERT_EQ(::pipe(pipe.data()), 0);
-  const auto large = std::make_shared<TestSet>(500);
+  const auto large = std::make_shared<TestSet>(300);
   large->change = [](std::size_t index, Sample& out) {
     const MutableArray image = out.fields[0].array.reset(DType::u8, {20'000});
-    for (std::size_t i = 0; i < image.bytes(); ++i) image.data[i] = pixel_of(index, i);
+    std::memset(image.data, static_cast<int>(index % 251), image.bytes());
   };
   const ::pid_t child = ::fork();
   ASSERT_GE(child, 0);

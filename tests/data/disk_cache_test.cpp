@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "data/array_values.h"
+#include "data/cache_file.h"
 #include "data/disk_cache_fixture.h"
 #include "slipstream/files.h"
 #include "support/thrown.h"
@@ -149,24 +150,52 @@ TEST_F(DiskCacheTest, OthersWithTheFolderCountAndAreSeen) {
 }
 
 TEST_F(DiskCacheTest, ThreadsOfSeveralUsersReadAndStoreAtOnce) {
-  const std::uint64_t limit = kIndexBytes + 400 + 12 * kRecordBytes;
-  const auto a = open(limit);
-  const auto b = open(limit);
-  std::atomic<std::size_t> wrong = 0;
-  {
-    std::vector<std::jthread> threads;
-    for (int t = 0; t < 6; ++t) {
-      threads.emplace_back([&, t] {
-        for (std::size_t i = 0; i < 5 * kSamples; ++i) {
-          const Dataset& cached = t % 2 == 0 ? *a : *b;
-          if (!gives(cached, i * (t < 3 ? 1 : 7) % kSamples, plain_)) ++wrong;
-        }
-      });
+  for (const std::uint64_t limit : {kIndexBytes + 400 + 12 * kRecordBytes, kAmpleDisk}) {
+    fs::remove_all(dir());
+    const auto a = open(limit);
+    const auto b = open(limit);
+    std::atomic<std::size_t> wrong = 0;
+    {
+      std::vector<std::jthread> threads;
+      for (int t = 0; t < 6; ++t) {
+        threads.emplace_back([&, t] {
+          for (std::size_t i = 0; i < 5 * kSamples; ++i) {
+            const Dataset& cached = t % 2 == 0 ? *a : *b;
+            if (!gives(cached, i * (t < 3 ? 1 : 7) % kSamples, plain_)) ++wrong;
+          }
+        });
+      }
+    }
+    EXPECT_EQ(wrong, 0U);
+    EXPECT_LE(bytes_on_disk(), limit);
+    const auto later = open(limit);
+    EXPECT_EQ(wrong_samples(*later, plain_), 0U);
+    if (limit == kAmpleDisk) {
+      EXPECT_EQ(state_of(later).hits, kSamples);
+    } else {
+      EXPECT_GT(state_of(later).hits, 0U);
     }
   }
-  EXPECT_EQ(wrong, 0U);
-  EXPECT_GT(state_of(a).hits + state_of(b).hits, 0U);
-  EXPECT_LE(bytes_on_disk(), limit);
+}
+
+TEST_F(DiskCacheTest, PlacesAreReservedWhileNobodyElseDoes) {
+  const auto cached = open();
+  const fs::path records = dir() / "cache.samples";
+  CacheFile other;
+  ASSERT_EQ(other.open(records, true), 0);
+  std::jthread reader;
+  {
+    const CacheFile::Hold hold(other);
+    reader = std::jthread([&] { EXPECT_TRUE(gives(*cached, 0, plain_)); });
+    source_->reads.wait_for(1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for a reader that did not wait
+    EXPECT_EQ(fs::file_size(records), 0U);
+    EXPECT_EQ(other.resize(1000), 0);
+  }
+  reader.join();
+  EXPECT_EQ(fs::file_size(records), 1000 + kRecordBytes);
+  EXPECT_TRUE(gives(*cached, 0, plain_));
+  EXPECT_EQ(state_of(cached).hits, 1U);
 }
 
 TEST_F(DiskCacheTest, ASampleThatCannotBeReadIsNotStored) {
