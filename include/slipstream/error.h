@@ -18,11 +18,16 @@ struct Where {
   }
 };
 
+/// `text` without what could command a terminal: control characters (C0 but line ends and tabs,
+/// DEL, C1) and bytes that are no UTF-8 become "\x1b". What was made so stays as it is.
+std::string printable(std::string_view text);
+
 /// A run that failed: the message says what was wrong, where (file, sample, stage, step) and what
-/// to do. The command line exits with 1.
+/// to do, as printable() gives it: it may hold names of files and archive members as they are. The
+/// command line exits with 1.
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit Error(const std::string& message) : std::runtime_error(printable(message)) {}
 };
 
 /// A command line, declaration or plan refused before any sample was read. The command line exits

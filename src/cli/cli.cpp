@@ -76,7 +76,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error, int argc,
 }
 
 int say(const Cli& cli, const std::string& message, ExitCode code) {
-  std::cerr << cli.program << ": " << message << "\n";
+  std::cerr << cli.program << ": " << printable(message) << "\n";
   return code;
 }
 

@@ -36,7 +36,53 @@ std::string joined(const std::vector<std::string>& names) {
   return result;
 }
 
+/// How many bytes of UTF-8 `text` begins with, of one character; 0 where it begins with none.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
+  }
+  return length;
+}
+
+/// Of one character of UTF-8.
+bool is_control(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character[0]);
+  const bool is_c1 = first == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0;
+  return is_c1 || first == 0x7f || (first < 0x20 && first != '\n' && first != '\t');
+}
+
+void append_escaped(std::string& text, std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    text += {'\\', 'x', kDigits[byte / 16], kDigits[byte % 16]};
+  }
+}
+
 }  // namespace
+
+std::string printable(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    const std::string_view character = text.substr(0, std::max<std::size_t>(length, 1));
+    if (length == 0 || is_control(character)) {
+      append_escaped(result, character);
+    } else {
+      result += character;
+    }
+    text.remove_prefix(character.size());
+  }
+  return result;
+}
 
 void ensure(bool ok, std::string_view promise, Where where) {
   if (ok) return;

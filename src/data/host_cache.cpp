@@ -1,49 +1,30 @@
 #include "data/host_cache.h"
 
-#include <algorithm>
-#include <exception>
 #include <functional>
-#include <thread>
+#include <memory>
+
+#include "slipstream/parallel_for.h"
 
 namespace slipstream {
 namespace {
 
 using Fill = std::function<void(std::size_t item, SampleBuffers& buffers, StepMeter& meter)>;
 
-struct Failure {
-  std::size_t item = 0;
-  std::exception_ptr error;
+struct Filler {
+  explicit Filler(const SampleSteps& steps)
+      : buffers(steps.stored().size()), unread(steps.names().size()) {}
+  SampleBuffers buffers;
+  StepMeter unread;
 };
 
-Failure fill_every_nth(std::size_t first, std::size_t stride, std::size_t items,
-                       const SampleSteps& steps, const Fill& fill) {
-  std::size_t item = first;
-  try {
-    SampleBuffers buffers(steps.stored().size());
-    StepMeter unread(steps.names().size());
-    for (; item < items; item += stride) fill(item, buffers, unread);
-  } catch (...) {
-    return {item, std::current_exception()};
-  }
-  return {};
-}
-
 void fill_all(std::size_t items, unsigned threads, const SampleSteps& steps, const Fill& fill) {
-  std::vector<Failure> failures(std::min<std::size_t>(threads, items));
-  {
-    std::vector<std::jthread> fillers;
-    fillers.reserve(failures.size());
-    for (std::size_t i = 0; i < failures.size(); ++i) {
-      fillers.emplace_back(
-          [&, i] { failures[i] = fill_every_nth(i, failures.size(), items, steps, fill); });
-    }
-  }
-  std::erase_if(failures, [](const Failure& failure) { return failure.error == nullptr; });
-  if (failures.empty()) return;
-  std::rethrow_exception(
-      std::min_element(failures.begin(), failures.end(), [](const Failure& a, const Failure& b) {
-        return a.item < b.item;
-      })->error);
+  parallel_for(items, threads, [&]() -> ItemWork {
+    // Shared because a std::function must be copyable, and a meter is not.
+    return [&fill, filler = std::make_shared<Filler>(steps)](std::size_t item) {
+      fill(item, filler->buffers, filler->unread);
+      return true;
+    };
+  });
 }
 
 }  // namespace

@@ -1,12 +1,11 @@
 #include "slipstream/inspect.h"
 
 #include <algorithm>
-#include <atomic>
 #include <set>
 #include <sstream>
-#include <thread>
 
 #include "slipstream/error.h"
+#include "slipstream/parallel_for.h"
 #include "slipstream/resize.h"
 #include "slipstream/sync.h"
 
@@ -105,34 +104,20 @@ class Inspector {
   }
 
   Inspection run() {
-    const unsigned wanted =
-        options_.threads > 0 ? options_.threads : std::thread::hardware_concurrency();
-    {
-      std::vector<std::jthread> threads;
-      for (unsigned i = 0; i < std::max(1U, wanted); ++i) threads.emplace_back([this] { work(); });
-    }
+    parallel_for(dataset_.size(), options_.threads, [this]() -> ItemWork {
+      return [this, buffers = Buffers()](std::size_t item) mutable {
+        if (options_.stop && options_.stop()) return false;
+        take(item, buffers);
+        return true;
+      };
+    });
     const Lock lock(mutex_);
-    if (error_) std::rethrow_exception(error_);
     std::sort(result_.damaged.begin(), result_.damaged.end(),
               [](const auto& a, const auto& b) { return a.sample < b.sample; });
     return std::move(result_);
   }
 
  private:
-  void work() {
-    Buffers buffers;
-    try {
-      for (std::size_t i = next_++; i < dataset_.size(); i = next_++) {
-        if (options_.stop && options_.stop()) return;
-        take(i, buffers);
-      }
-    } catch (...) {
-      next_ = dataset_.size();
-      const Lock lock(mutex_);
-      if (!error_) error_ = std::current_exception();
-    }
-  }
-
   void take(std::size_t index, Buffers& buffers) {
     std::vector<Part> parts;
     std::string damage;
@@ -161,10 +146,8 @@ class Inspector {
   const Dataset& dataset_;
   const InspectOptions& options_;
   const std::vector<FieldSpec> specs_;
-  std::atomic<std::size_t> next_ = 0;
   Mutex mutex_;
   Inspection result_ SLIPSTREAM_GUARDED_BY(mutex_);
-  std::exception_ptr error_ SLIPSTREAM_GUARDED_BY(mutex_);
 };
 
 std::string megabytes(std::uint64_t bytes) {
@@ -239,7 +222,7 @@ std::string to_text(const Inspection& inspection) {
         << inspection.damaged[i].message << ")\n";
   if (inspection.damaged.size() > listed)
     out << "and " << inspection.damaged.size() - listed << " more damaged samples\n";
-  return out.str();
+  return printable(out.str());
 }
 
 std::vector<std::byte> contact_sheet(const Dataset& dataset, std::size_t images,

@@ -2,17 +2,15 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
 #include <string>
 #include <system_error>
-#include <thread>
 
 #include "data/scene.h"
 #include "data/scene_classes.h"
 #include "slipstream/error.h"
 #include "slipstream/files.h"
 #include "slipstream/image.h"
-#include "slipstream/sync.h"
+#include "slipstream/parallel_for.h"
 
 namespace slipstream {
 namespace {
@@ -97,58 +95,22 @@ void make_sample(const Folders& folders, const MakeDataOptions& options, std::si
   write_file_atomically(folders.masks / (name + ".png"), encode_png(buffers.mask.view()));
 }
 
-class FirstError {
- public:
-  void keep(std::exception_ptr error) SLIPSTREAM_EXCLUDES(mutex_) {
-    const Lock lock(mutex_);
-    if (!error_) error_ = std::move(error);
-  }
-  void rethrow() SLIPSTREAM_EXCLUDES(mutex_) {
-    const Lock lock(mutex_);
-    if (error_) std::rethrow_exception(error_);
-  }
-
- private:
-  Mutex mutex_;
-  std::exception_ptr error_ SLIPSTREAM_GUARDED_BY(mutex_);
-};
-
-unsigned thread_count(const MakeDataOptions& options) {
-  const unsigned wanted =
-      options.threads > 0 ? options.threads : std::thread::hardware_concurrency();
-  return static_cast<unsigned>(std::clamp<std::size_t>(wanted, 1, options.samples));
-}
-
 }  // namespace
 
 std::size_t make_segmentation_data(const fs::path& dir, const MakeDataOptions& options,
                                    const std::function<void(std::size_t done)>& progress) {
   validate(options);
   const Folders folders(dir);
-  std::atomic<std::size_t> next = 0;
   std::atomic<std::size_t> done = 0;
-  FirstError error;
-  const auto stopped = [&] { return options.stop && options.stop(); };
-  const auto work = [&] {
-    Buffers buffers;
-    try {
-      while (!stopped()) {
-        const std::size_t i = next++;
-        if (i >= options.samples) break;
-        make_sample(folders, options, i, buffers);
-        const std::size_t now_done = ++done;
-        if (progress) progress(now_done);
-      }
-    } catch (...) {
-      error.keep(std::current_exception());
-      next = options.samples;
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    for (unsigned i = 0; i < thread_count(options); ++i) threads.emplace_back(work);
-  }
-  error.rethrow();
+  parallel_for(options.samples, options.threads, [&]() -> ItemWork {
+    return [&, buffers = Buffers()](std::size_t number) mutable {
+      if (options.stop && options.stop()) return false;
+      make_sample(folders, options, number, buffers);
+      const std::size_t now_done = ++done;
+      if (progress) progress(now_done);
+      return true;
+    };
+  });
   return done;
 }
 

@@ -56,5 +56,37 @@ TEST(UnknownName, ListsWhatIsKnown) {
   EXPECT_EQ(unknown_name("plan", "zzz", {}), "unknown plan 'zzz'; known: none");
 }
 
+TEST(Printable, LeavesTextOfAnyLanguageAsItIs) {
+  for (const char* text : {"", "a.jpg", "d\u00f6g \u732b \U0001f408", "one\n\ttwo", "\u00a0"})
+    EXPECT_EQ(printable(text), text);
+}
+
+TEST(Printable, WritesOutWhatCouldCommandATerminal) {
+  EXPECT_EQ(printable("a\x1b[2Jb\rc\x7f\b"), "a\\x1b[2Jb\\x0dc\\x7f\\x08");
+  EXPECT_EQ(printable(std::string_view("a\0b", 3)), "a\\x00b");
+  EXPECT_EQ(printable("\u009b31m"), "\\xc2\\x9b31m");  // the same command in one character
+}
+
+TEST(Printable, WritesOutWhatIsNoUtf8) {
+  for (const auto& [text, expected] : std::vector<std::pair<std::string_view, std::string_view>>{
+           {"\x9b"
+            "31m",
+            "\\x9b31m"},
+           {"caf\xe9", "caf\\xe9"},
+           {"\xc3", "\\xc3"},
+           {"\xe7\x8c"
+            "a",
+            "\\xe7\\x8ca"},
+           {"\xf5\x80\x80\x80", "\\xf5\\x80\\x80\\x80"},
+           {"\xc0\x9b", "\\xc0\\x9b"}})
+    EXPECT_EQ(printable(text), expected);
+}
+
+TEST(Printable, IsHowErrorsSpeakOfNames) {
+  EXPECT_STREQ(Error("cannot read '\x1b]0;x\x07'").what(), "cannot read '\\x1b]0;x\\x07'");
+  EXPECT_STREQ(Refused("no '\x1b'").what(), "no '\\x1b'");
+  EXPECT_EQ(printable(Error("\x1b").what()), "\\x1b") << "made so twice is made so once";
+}
+
 }  // namespace
 }  // namespace slipstream

@@ -16,6 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::Pair;
 using testing::UnorderedElementsAre;
 
@@ -71,6 +72,25 @@ TEST_F(InspectTest, NamesWhatIsDamagedAndLeavesItOutOfTheSums) {
   EXPECT_THAT(to_text(found), AllOf(HasSubstr("9 samples, 2 damaged"), HasSubstr("7 JPEG"),
                                     HasSubstr("shapes 24 x 24 x 3 to 40 x 40 x 3"),
                                     HasSubstr("damaged: sample 3 (")));
+}
+
+TEST_F(InspectTest, NamesDoNotCommandTheTerminal) {
+  fs::rename(folder_.path() / "images" / "000003.jpg", folder_.path() / "images" / "\x1b[2J.jpg");
+  fs::rename(folder_.path() / "masks" / "000003.png", folder_.path() / "masks" / "\x1b[2J.png");
+  damage("\x1b[2J.jpg", 200);
+  EXPECT_THAT(to_text(inspection()), AllOf(HasSubstr("\\x1b[2J.jpg"), Not(HasSubstr("\x1b"))));
+}
+
+TEST_F(InspectTest, OneSampleAndNone) {
+  const auto labels = [](std::int64_t samples) {
+    HostArray values;
+    const MutableArray out = values.reset(DType::u8, {samples});
+    std::fill_n(out.data, out.bytes(), std::byte{1});
+    return in_memory({{"label", FieldKind::label, values, 2}});
+  };
+  EXPECT_THAT(to_text(inspect(*labels(1))),
+              AllOf(HasSubstr("1 samples, 0 damaged"), HasSubstr("1: 1")));
+  EXPECT_EQ(to_text(inspect(*labels(0))), "0 samples, 0 damaged\n");
 }
 
 TEST_F(InspectTest, AClassOutOfRangeIsDamage) {

@@ -1,0 +1,72 @@
+#include "slipstream/parallel_for.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "slipstream/sync.h"
+
+namespace slipstream {
+namespace {
+
+class Handout {
+ public:
+  explicit Handout(std::size_t items) : items_(items), failed_(items) {}
+
+  void work(const std::function<ItemWork()>& make_work) {
+    std::size_t item = items_;
+    try {
+      const ItemWork work = make_work();
+      for (item = next_++; item < items_; item = next_++) {
+        if (!work(item)) next_ = items_;
+      }
+    } catch (...) {
+      fail(item, std::current_exception());
+    }
+  }
+
+  void fail(std::size_t item, std::exception_ptr error) SLIPSTREAM_EXCLUDES(mutex_) {
+    next_ = items_;
+    const Lock lock(mutex_);
+    if (error_ && item >= failed_) return;
+    failed_ = item;
+    error_ = std::move(error);
+  }
+
+  void rethrow() SLIPSTREAM_EXCLUDES(mutex_) {
+    const Lock lock(mutex_);
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  const std::size_t items_;
+  std::atomic<std::size_t> next_ = 0;
+  Mutex mutex_;
+  std::size_t failed_ SLIPSTREAM_GUARDED_BY(mutex_);
+  std::exception_ptr error_ SLIPSTREAM_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+void parallel_for(std::size_t items, unsigned threads, const std::function<ItemWork()>& make_work) {
+  if (items == 0) return;
+  const unsigned wanted = threads > 0 ? threads : std::thread::hardware_concurrency();
+  const std::size_t others = std::clamp<std::size_t>(wanted, 1, items) - 1;
+  Handout handout(items);
+  {
+    std::vector<std::jthread> helpers;
+    try {
+      for (std::size_t i = 0; i < others; ++i)
+        helpers.emplace_back([&] { handout.work(make_work); });
+    } catch (...) {
+      handout.fail(items, std::current_exception());
+    }
+    handout.work(make_work);
+  }
+  handout.rethrow();
+}
+
+}  // namespace slipstream
