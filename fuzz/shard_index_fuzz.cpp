@@ -11,12 +11,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::byte> bytes(size);
   if (size > 0) std::memcpy(bytes.data(), data, size);
   FileStamp stamp;
-  if (size >= 40) {
+  if (size >= 48) {
     const std::uint64_t digest = fingerprint(bytes.data() + 16, size - 16);
     std::memcpy(bytes.data() + 8, &digest, 8);
     std::memcpy(&stamp.size, bytes.data() + 16, 8);
     std::memcpy(&stamp.mtime_ns, bytes.data() + 24, 8);
     std::memcpy(&stamp.inode, bytes.data() + 32, 8);
+    std::memcpy(&stamp.ctime_ns, bytes.data() + 40, 8);
   }
   const auto index = ShardIndex::parse(bytes, stamp);
   if (!index) return 0;

@@ -50,11 +50,12 @@ struct ListOptions {
 /// first row) or JSON lines (.jsonl, .ndjson, .json: an object a line), UTF-8. Paths are relative
 /// to the list's folder, or absolute. Fields "image" (encoded) and "label": the class (i64), or
 /// with ListOptions::mask the mask (encoded, of its image's size). Labels are all numbers (there
-/// are as many classes then as the largest one plus 1) or all names; with ListOptions::classes,
-/// names of these or numbers below their count. Other columns and empty lines are passed over. With
-/// labels, the result is a LabelledDataset. Throws Refused for a list that is not there, of another
-/// extension, or lacks a column; Error, naming file and line, for what is no CSV or JSON, an empty
-/// path, a label that is none, and a list without samples.
+/// are as many classes then as the largest one plus 1, at most 1,000,000) or all names; with
+/// ListOptions::classes, names of these or numbers below their count. Other columns and empty lines
+/// are passed over. With labels, the result is a LabelledDataset. Throws Refused for a list that is
+/// not there, of another extension, or lacks a column; Error, naming file and line, for what is no
+/// CSV or JSON, an empty path or one that holds a NUL, a label that is none, and a list without
+/// samples.
 std::shared_ptr<const Dataset> listed(const std::filesystem::path& list,
                                       const ListOptions& options = {});
 
@@ -69,7 +70,8 @@ struct TarShardOptions {
   std::filesystem::path index_dir = {};
 };
 
-/// Uncompressed .tar files, or folders of them (*.tar, sorted), one after the other, in the
+/// Uncompressed .tar files, or folders of them (*.tar, sorted), one after the other (and where the
+/// program was built with libarchive, files of cpio and zip whose members are stored), in the
 /// convention of WebDataset: adjacent members with the same name up to the first dot of the last
 /// part (the key) are one sample, and what follows the dot (the extension, in either case) names
 /// the field:
@@ -80,16 +82,16 @@ struct TarShardOptions {
 /// each of them plain or with .zst or .lz4 behind. All samples have the same fields. Members with
 /// other extensions, hidden ones (.NAME), folders and devices are passed over.
 ///
-/// Samples are read at random through an index of each shard, made when the data set is (at about
-/// 60 bytes a sample of memory meanwhile), kept in a file NAME.tar.slipstream-index, and made anew
-/// when the shard's size, time or inode is another. Where no file can be written, the index stays
-/// in memory.
+/// Samples are read at random through an index of each shard, made when the data set is, kept in a
+/// file NAME.tar.slipstream-index, and made anew when the shard's size, inode or one of its times
+/// (of the contents, of the inode) is another. It takes 8 bytes a sample of memory and 16 a field;
+/// at most 220 bytes a sample while it is made.
 ///
 /// Throws Refused for options and paths that make no sense; Error, naming shard and member, for a
 /// damaged or truncated archive, samples of different fields, two members of one field, a key that
-/// comes again, and fields that are links, sparse, or have names that are absolute or hold "..".
-/// read() throws for a shard that was replaced, changed or shortened since: it never returns other
-/// bytes than were indexed.
+/// comes again, and fields that are links, sparse, compressed by the archive, or have names that
+/// are absolute or hold "..". read() throws for a shard that was replaced, changed or shortened
+/// since: it never returns other bytes than were indexed.
 std::shared_ptr<const Dataset> tar_shards(const std::vector<std::filesystem::path>& shards,
                                           const TarShardOptions& options = {});
 
@@ -155,10 +157,14 @@ struct SyntheticCosts {
 std::shared_ptr<const Dataset> with_cost(std::shared_ptr<const Dataset> dataset,
                                          const SyntheticCosts& costs);
 
-/// The data set that `path` looks like: a folder of images/ and masks/ (of up to 256 classes), a
-/// .tar shard or a folder of them, a .csv or .jsonl list of columns "image" and "label", else a
-/// folder of class folders. `classes`: of shards, which do not say (0: any). Throws Refused for
-/// anything else, and what the function for that kind of data set throws.
+/// The data set that `path` looks like: a folder that convert_to_npy() wrote, or one of images/ and
+/// masks/ (of up to 256 classes), a .tar shard (or .cpio or .zip) or a folder of .tar shards, a
+/// .csv or .jsonl list of columns "image" and "label", a .npy file or a folder of them without
+/// folders (fields by the files' names, kinds by their forms: u8 of four dimensions are images,
+/// integers of three masks and of one labels), else a folder of class folders. `classes`: of the
+/// field "label" where shards and arrays do not say how many there are (0: any). Throws Refused for
+/// anything else and for a conversion that is not finished, and what the function for that kind of
+/// data set throws.
 std::shared_ptr<const Dataset> open_dataset(const std::filesystem::path& path,
                                             std::int64_t classes = 0);
 

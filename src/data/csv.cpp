@@ -6,7 +6,7 @@
 
 namespace slipstream {
 
-CsvReader::CsvReader(std::string_view text) : text_(text) { take("\xef\xbb\xbf"); }
+CsvReader::CsvReader(std::string_view text) : text_(text) { take(kUtf8Mark); }
 
 bool CsvReader::take(std::string_view token) {
   if (!text_.starts_with(token)) return false;

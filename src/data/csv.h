@@ -7,6 +7,9 @@
 
 namespace slipstream {
 
+/// What some programs put ahead of text in UTF-8.
+inline constexpr std::string_view kUtf8Mark = "\xef\xbb\xbf";
+
 /// Rows of RFC 4180: fields between commas; "quoted" ones may hold commas, line ends and doubled
 /// quotes. Lines end in \n or \r\n, the last one perhaps in nothing. A mark of UTF-8 at the
 /// beginning is passed over, and so are empty lines.

@@ -74,6 +74,7 @@ ListRow parse_json_line(std::string_view text, std::size_t line, const Names& co
 
 Rows read_json_lines(const fs::path& list, std::string_view text, const Names& columns) {
   Rows rows;
+  if (text.starts_with(kUtf8Mark)) text.remove_prefix(kUtf8Mark.size());
   for (std::size_t line = 1; !text.empty(); ++line) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view content = text.substr(0, end);

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMaxClasses = 1'000'000'000;
+constexpr std::int64_t kMostUndeclaredClasses = 1'000'000;
 
 void read_encoded(const fs::path& path, Field& field) {
   read_file(path, field.array);
@@ -116,11 +116,16 @@ std::int64_t label_of(const fs::path& list, const ListRow& row,
   if (text.empty()) fail_at_line(list, row.line, "the label is empty");
   if (const auto found = names.find(text); found != names.end()) return found->second;
   const auto number = decimal_number(text);
-  const auto limit = names.empty() ? kMaxClasses : static_cast<std::int64_t>(names.size());
   if (!number) fail_at_line(list, row.line, "the class '" + text + "' is none of those given");
+  const auto limit =
+      names.empty() ? kMostUndeclaredClasses : static_cast<std::int64_t>(names.size());
   if (static_cast<std::int64_t>(*number) >= limit) {
     fail_at_line(list, row.line,
-                 "the class " + text + " is too large: there are " + std::to_string(limit));
+                 "the class " + text + " is too large: " +
+                     (names.empty() ? "numbers below " + std::to_string(limit) +
+                                          " are taken where no classes are given; number the "
+                                          "classes from 0, or write their names"
+                                    : "there are " + std::to_string(limit)));
   }
   return static_cast<std::int64_t>(*number);
 }
@@ -144,6 +149,14 @@ std::shared_ptr<const Dataset> with_labels(const fs::path& list, const std::vect
   }
   return std::make_shared<ListedLabels>(list.parent_path(), std::move(images), std::move(labels),
                                         std::move(names), classes);
+}
+
+void check_path(const fs::path& list, const ListRow& row, std::size_t value,
+                const std::string& what) {
+  const std::string& path = row.values[value];
+  if (path.empty()) fail_at_line(list, row.line, what + " is empty");
+  if (path.find('\0') != std::string::npos)
+    fail_at_line(list, row.line, what + " holds a character NUL, which no file name has");
 }
 
 void check(const ListOptions& options) {
@@ -174,9 +187,8 @@ std::shared_ptr<const Dataset> listed(const fs::path& list, const ListOptions& o
   std::vector<ListRow> rows =
       read_list(list, {options.image, has_masks ? options.mask : options.label});
   for (const ListRow& row : rows) {
-    if (row.values[0].empty()) fail_at_line(list, row.line, "the image's path is empty");
-    if (has_masks && row.values[1].empty())
-      fail_at_line(list, row.line, "the mask's path is empty");
+    check_path(list, row, 0, "the image's path");
+    if (has_masks) check_path(list, row, 1, "the mask's path");
   }
   if (!has_masks) return with_labels(list, rows, options.classes);
   return std::make_shared<ListedMasks>(list.parent_path(), std::move(rows), options.mask_classes);

@@ -19,14 +19,23 @@ std::uint64_t ShardFiles::identity() const {
 }
 
 std::shared_ptr<const StampedFile> ShardFiles::open(std::size_t shard) const {
-  const Lock lock(mutex_);
-  Open* found = find(shard);
-  if (found == nullptr) {
+  {
+    const Lock lock(mutex_);
+    if (auto file = use(shard)) return file;
     make_room();
-    const Shard& wanted = shards_.at(shard);
-    open_.push_back({shard, 0, std::make_shared<StampedFile>(wanted.path, wanted.stamp)});
-    found = &open_.back();
   }
+  const Shard& wanted = shards_.at(shard);
+  const auto opened = std::make_shared<StampedFile>(wanted.path, wanted.stamp);
+  const Lock lock(mutex_);
+  if (auto file = use(shard)) return file;
+  make_room();
+  open_.push_back({shard, ++uses_, opened});
+  return opened;
+}
+
+std::shared_ptr<const StampedFile> ShardFiles::use(std::size_t shard) const {
+  Open* const found = find(shard);
+  if (found == nullptr) return nullptr;
   found->last_use = ++uses_;
   return found->file;
 }

@@ -9,8 +9,8 @@
 
 namespace slipstream {
 
-/// Open shards, at most so many (and those just in use by other threads): the least recently used
-/// one is closed for another.
+/// Open shards, at most so many (and those just in use, or being opened, by other threads): the
+/// least recently used one is closed for another. No thread waits while another opens one.
 class ShardFiles {
  public:
   explicit ShardFiles(std::size_t limit) : limit_(limit) {}
@@ -35,6 +35,7 @@ class ShardFiles {
     std::shared_ptr<const StampedFile> file;
   };
 
+  std::shared_ptr<const StampedFile> use(std::size_t shard) const SLIPSTREAM_REQUIRES(mutex_);
   Open* find(std::size_t shard) const SLIPSTREAM_REQUIRES(mutex_);
   void make_room() const SLIPSTREAM_REQUIRES(mutex_);
 

@@ -11,7 +11,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "an index holds little-endian numbers");
 
-constexpr std::uint64_t kMagic = 0x3130'5844'4950'494c;  // "LIPIDX01"
+constexpr std::uint64_t kMagic = 0x3230'5844'4950'494c;  // "LIPIDX02"
 constexpr std::uint64_t kSizeMask = (std::uint64_t{1} << 62) - 1;
 
 struct Header {
@@ -20,12 +20,13 @@ struct Header {
   std::uint64_t shard_bytes = 0;
   std::int64_t mtime_ns = 0;
   std::uint64_t inode = 0;
+  std::int64_t ctime_ns = 0;
   std::uint64_t samples = 0;
   std::uint64_t fields = 0;
 
-  FileStamp stamp() const { return {shard_bytes, mtime_ns, inode}; }
+  FileStamp stamp() const { return {shard_bytes, mtime_ns, inode, ctime_ns}; }
 };
-static_assert(sizeof(Header) == 7 * sizeof(std::uint64_t));
+static_assert(sizeof(Header) == 8 * sizeof(std::uint64_t));
 constexpr std::size_t kDigested = 2 * sizeof(std::uint64_t);
 
 std::size_t record_words(ShardFieldSet fields) { return 1 + 2 * fields.count(); }
@@ -85,6 +86,7 @@ std::vector<std::byte> build_shard_index(const ByteSource& shard, const FileStam
   header.shard_bytes = stamp.size;
   header.mtime_ns = stamp.mtime_ns;
   header.inode = stamp.inode;
+  header.ctime_ns = stamp.ctime_ns;
   header.samples = samples.count();
   header.fields = samples.fields().bits();
   std::memcpy(index.data(), &header, sizeof(header));

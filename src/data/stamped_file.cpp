@@ -21,7 +21,8 @@ namespace {
 FileStamp stamp_of(const struct ::stat& status) {
   constexpr std::int64_t kNsPerS = 1'000'000'000;
   return {static_cast<std::uint64_t>(status.st_size),
-          status.st_mtim.tv_sec * kNsPerS + status.st_mtim.tv_nsec, status.st_ino};
+          status.st_mtim.tv_sec * kNsPerS + status.st_mtim.tv_nsec, status.st_ino,
+          status.st_ctim.tv_sec * kNsPerS + status.st_ctim.tv_nsec};
 }
 
 }  // namespace
@@ -41,7 +42,8 @@ StampedFile::StampedFile(std::filesystem::path path)
 
 StampedFile::StampedFile(std::filesystem::path path, const FileStamp& expected)
     : StampedFile(std::move(path)) {
-  if (stamp_ != expected) throw_changed("is not the file it was when the data set was opened");
+  if (!stamp_.has_contents_of(expected))
+    throw_changed("is not the file it was when the data set was opened");
 }
 
 StampedFile::~StampedFile() { ::close(fd_); }
@@ -59,7 +61,7 @@ void StampedFile::read(std::uint64_t offset, std::span<std::byte> to) const {
   struct ::stat status {};
   if (::fstat(fd_, &status) != 0) fail("cannot read", path_, errno);
   if (status.st_nlink == 0) throw_changed("was replaced or removed while it was in use");
-  if (stamp_of(status) != stamp_) throw_changed("was changed while it was in use");
+  if (!stamp_of(status).has_contents_of(stamp_)) throw_changed("was changed while it was in use");
 }
 
 void StampedFile::throw_changed(const char* how) const {

@@ -12,7 +12,12 @@ struct FileStamp {
   std::uint64_t size = 0;
   std::int64_t mtime_ns = 0;
   std::uint64_t inode = 0;
+  std::int64_t ctime_ns = 0;  ///< of the inode: also moves with a new name, link or mode
   bool operator==(const FileStamp&) const = default;
+  /// The same but for ctime, which moves though the contents stay.
+  bool has_contents_of(const FileStamp& other) const {
+    return size == other.size && mtime_ns == other.mtime_ns && inode == other.inode;
+  }
 };
 
 /// Bytes that may be read at any offset, by several threads at once.

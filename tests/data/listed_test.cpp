@@ -75,6 +75,19 @@ TEST_F(ListedTest, TakesJsonLines) {
   EXPECT_EQ(dataset->name(1), (folder_.path() / "\xc3\xa4.jpg").string());
 }
 
+TEST_F(ListedTest, PassesOverAMarkOfUtf8) {
+  EXPECT_THAT(labels(*labelled("a.csv", "\xef\xbb\xbfimage,label\na.jpg,3\n")), ElementsAre(3));
+  EXPECT_THAT(labels(*labelled("a.jsonl", "\xef\xbb\xbf{\"image\": \"a.jpg\", \"label\": 4}\n")),
+              ElementsAre(4));
+}
+
+TEST_F(ListedTest, BoundsTheClassesThatNobodyDeclared) {
+  EXPECT_EQ(labelled("a.csv", "image,label\na,999999\n")->fields()[1].classes, 1'000'000);
+  EXPECT_THAT(error("a.csv", "image,label\na,1\nb,1000000\n"),
+              AllOf(StartsWith("Error: "), HasSubstr("line 3: the class 1000000 is too large"),
+                    HasSubstr("write their names")));
+}
+
 TEST_F(ListedTest, ReadsImageAndLabel) {
   fs::create_directory(folder_.path() / "sub dir");
   write_file_atomically(folder_.path() / "sub dir/1.jpg", image_record("rgb_420.jpg").file);
@@ -132,6 +145,13 @@ TEST_F(ListedTest, NamesTheLineThatIsWrong) {
               HasSubstr("line 2: the class 99999999999"));
   EXPECT_THAT(error("a.csv", "image,mask\na,\n", {.mask = "mask"}),
               HasSubstr("line 2: the mask's path"));
+  using namespace std::string_view_literals;
+  EXPECT_THAT(
+      error("a.csv", "image,label\na\0b,1\n"sv),
+      AllOf(StartsWith("Error: "), HasSubstr("line 2: the image's path holds a character")));
+  EXPECT_THAT(
+      error("a.jsonl", "\n{\"image\": \"a\", \"mask\": \"b\\u0000.png\"}\n", {.mask = "mask"}),
+      HasSubstr("line 2: the mask's path holds a character NUL"));
   EXPECT_THAT(error("a.jsonl", "{}\n"), HasSubstr("a.jsonl', line 1: it has no \"image\""));
   EXPECT_THAT(error("a.jsonl", "\n[1]\n"), HasSubstr("line 2: it is no JSON object"));
   EXPECT_THAT(error("a.jsonl", "{\"image\"\n"), HasSubstr("line 1: it is no JSON;"));

@@ -98,11 +98,12 @@ TEST_F(ShardIndexTest, IsOfOneShardInOneState) {
   write(shard_of(2));
   const StampedFile file(shard());
   const std::vector<std::byte> bytes = build_shard_index(file, file.stamp());
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 4; ++i) {
     FileStamp other = file.stamp();
     other.size += i == 0;
     other.mtime_ns += i == 1;
     other.inode += i == 2;
+    other.ctime_ns += i == 3;
     EXPECT_FALSE(ShardIndex::parse(bytes, other)) << i;
   }
 }
@@ -111,7 +112,7 @@ TEST_F(ShardIndexTest, AMemberBeyondTheShardIsNoticed) {
   write(shard_of(1));
   const StampedFile file(shard());
   const std::vector<std::byte> good = build_shard_index(file, file.stamp());
-  for (const std::size_t word : {7, 8, 9, 10, 11}) {
+  for (const std::size_t word : {8, 9, 10, 11, 12}) {
     std::vector<std::byte> bad = good;
     std::memset(bad.data() + word * 8, 0x7f, 8);
     const std::uint64_t digest = fingerprint(bad.data() + 16, bad.size() - 16);
@@ -132,6 +133,24 @@ TEST_F(ShardIndexTest, IsMadeOnceAndAgainForAnotherShard) {
   write_file_atomically(index(), std::string_view("rubbish"));
   EXPECT_EQ(load(index())->size(), 3u);
   EXPECT_GT(fs::file_size(index()), 100u);
+}
+
+TEST_F(ShardIndexTest, IsMadeAgainWhereOnlyTheTimeOfTheInodeTells) {
+  write(shard_of(2));
+  load(index());
+  const auto indexed = fs::last_write_time(index()) - std::chrono::hours(1);
+  fs::last_write_time(index(), indexed);
+  const auto written = fs::last_write_time(shard());
+  const FileStamp before = StampedFile(shard()).stamp();
+  FileStamp now = before;
+  while (now.ctime_ns == before.ctime_ns) {  // until the file system's clock has moved
+    std::fstream(shard(), std::ios::in | std::ios::out | std::ios::binary) << "0";
+    fs::last_write_time(shard(), written);
+    now = StampedFile(shard()).stamp();
+  }
+  ASSERT_TRUE(now.has_contents_of(before));
+  load(index());
+  EXPECT_NE(fs::last_write_time(index()), indexed);
 }
 
 TEST_F(ShardIndexTest, StaysInMemoryWhereNothingCanBeWritten) {
@@ -182,24 +201,30 @@ TEST(ShardIndexOfOtherWriters, ReadsTheArchivesOfPython) {
   }
 }
 
-/// A shard that is nowhere: `samples` pairs of an empty image and a label.
+/// A shard that is nowhere: `samples` pairs of an empty image and a label. Reads begin at a block.
 class EndlessShard : public ByteSource {
  public:
   explicit EndlessShard(std::size_t samples) : samples_(samples) {}
   std::uint64_t size() const override { return (samples_ * 3 + 2) * 512; }
   void read(std::uint64_t offset, std::span<std::byte> to) const override {
-    for (; !to.empty(); to = to.subspan(512), offset += 512) block(offset / 512, to.data());
+    while (!to.empty()) {
+      const std::size_t bytes = std::min<std::size_t>(512, to.size());
+      const TarWriter::Block whole = block(offset / 512);
+      std::memcpy(to.data(), whole.data(), bytes);
+      to = to.subspan(bytes);
+      offset += bytes;
+    }
   }
 
  private:
-  void block(std::uint64_t number, std::byte* to) const {
+  TarWriter::Block block(std::uint64_t number) const {
     const std::uint64_t sample = number / 3;
     TarWriter::Block out{};
     const std::string key = "images/of/some/length/" + std::to_string(sample);
     if (sample < samples_ && number % 3 == 0) out = TarWriter::header(key + ".cls", 1);
     if (sample < samples_ && number % 3 == 1) out[0] = '7';
     if (sample < samples_ && number % 3 == 2) out = TarWriter::header(key + ".jpg", 0);
-    std::memcpy(to, out.data(), out.size());
+    return out;
   }
   std::size_t samples_;
 };

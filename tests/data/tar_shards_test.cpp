@@ -244,6 +244,15 @@ TEST_F(TarShardsTest, NoticesAShardThatIsChangedWhileOpen) {
   EXPECT_THAT(read_error(*dataset), AllOf(StartsWith("Error: "), HasSubstr("a.tar' was changed")));
 }
 
+TEST_F(TarShardsTest, AnotherNameOrModeIsNoChange) {
+  write({{"1.jpg", "image"}});
+  const auto dataset = tar_shards({path()});
+  EXPECT_EQ(read_error(*dataset), "nothing");
+  fs::create_hard_link(path(), path("b.tar"));
+  fs::permissions(path(), fs::perms::owner_read);
+  EXPECT_EQ(read_error(*dataset), "nothing");
+}
+
 TEST_F(TarShardsTest, NoticesAShardThatIsShortenedWhileOpen) {
   write({{"1.jpg", std::string(2000, 'x')}});
   const auto dataset = tar_shards({path()});
