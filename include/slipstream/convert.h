@@ -12,15 +12,17 @@ namespace slipstream {
 
 struct ConvertOptions {
   std::vector<NamedOp> transforms = {};  ///< of the operations of transforms.h and resize.h
-  int quality = 90;                      ///< of JPEG files that are encoded anew, 1 to 100
+  int quality = 90;                      ///< of JPEG files that are encoded anew, 1 to 100; shards
+  /// A part: a shard, or a block of samples in maps. What is interrupted in a part is done again.
   std::size_t samples_per_shard = 1024;
-  unsigned threads = 0;             ///< 0: one a core; each writes a shard
+  unsigned threads = 0;             ///< 0: one a core; each writes a part
   std::function<bool()> stop = {};  ///< asked before each sample; true ends after those at hand
-  std::function<void(std::size_t done, std::size_t all)> progress = {};  ///< shards, from threads
+  /// Of parts; from threads, but one call at a time.
+  std::function<void(std::size_t done, std::size_t all)> progress = {};
 };
 
 struct Converted {
-  std::size_t shards = 0;   ///< of the whole data set
+  std::size_t parts = 0;    ///< of the whole data set
   std::size_t written = 0;  ///< by this call; the others were there
   bool is_whole = false;    ///< false after a stop
 };
@@ -34,14 +36,29 @@ struct Converted {
 /// written anew. A shard appears under its name only when it is whole.
 ///
 /// Throws Refused for options that make no sense, a random transform, fields that shards cannot
-/// hold, and a manifest of other settings; Error for a bad sample (naming it) and for a file that
-/// cannot be written (a full disk).
+/// hold, and a manifest of other settings; Error for an empty data set, a bad sample (naming it),
+/// and a file that cannot be written (a full disk).
 Converted convert_to_shards(const Dataset& dataset, const std::filesystem::path& dir,
                             const ConvertOptions& options = {});
 
-/// What differs from DIR/manifest.json: shards that are missing, of another size, or changed.
-/// Reads all of them. Throws Error for a manifest that cannot be read.
-std::vector<std::string> check_shards(const std::filesystem::path& dir);
+/// The same as one DIR/FIELD.npy for each field, of decoded values, which open_dataset(DIR) reads
+/// (and numpy): images u8, N x height x width x channels; labels and masks u8 where there are up to
+/// 256 classes; all else in its type. Every sample must have one shape then: Refused, with the
+/// remedy, unless the transforms see to that. DIR/manifest.json holds the settings, the fields with
+/// their kinds and classes, and the digests of each block of samples.
+///
+/// Blocks whose values are as the manifest says are kept when it is called again. Files have .part
+/// behind their names until all blocks are written.
+///
+/// Throws what convert_to_shards() throws, and Error for a class out of range.
+Converted convert_to_npy(const Dataset& dataset, const std::filesystem::path& dir,
+                         const ConvertOptions& options = {});
+
+/// What differs from DIR/manifest.json, of either form: files that are missing, of another size, or
+/// changed, and parts that are not written. Reads all of them, by `threads` threads (0: one a
+/// core). Nothing where there is no manifest, or somebody else's. Throws Error for one that is
+/// damaged.
+std::vector<std::string> check_converted(const std::filesystem::path& dir, unsigned threads = 0);
 
 /// Takes the transforms off the front of `chain` that are not random, and returns them.
 std::vector<NamedOp> take_fixed_transforms(std::vector<NamedOp>& chain);

@@ -3,11 +3,13 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
+#include <utility>
 
 #include "cli/verbs.h"
 #include "slipstream/chain.h"
 #include "slipstream/datasets.h"
 #include "slipstream/files.h"
+#include "slipstream/progress_line.h"
 #include "slipstream/resize.h"
 
 namespace slipstream {
@@ -16,7 +18,32 @@ namespace {
 struct ConvertVerb {
   std::string from, out, to = "shards", apply;
   std::int64_t resize = 0;
+  bool given_quality = false;
   ConvertOptions options;
+};
+
+/// "[#####     ] 5/10 shards": a live line on a terminal, elsewhere one line each. Not thread-safe.
+class PartsLine {
+ public:
+  explicit PartsLine(std::string parts) : parts_(std::move(parts)) {}
+  ~PartsLine() {
+    if (is_live_) std::cerr << "\n";
+  }
+  PartsLine(const PartsLine&) = delete;
+  PartsLine& operator=(const PartsLine&) = delete;
+
+  void update(std::size_t done, std::size_t all) {
+    constexpr std::size_t kWidth = 30;
+    const std::size_t filled = kWidth * done / all;
+    is_live_ = terminal_columns(2) > 0;
+    std::cerr << (is_live_ ? "\r[" : "[") << std::string(filled, '#')
+              << std::string(kWidth - filled, ' ') << "] " << done << "/" << all << " " << parts_
+              << (is_live_ ? "" : "\n") << std::flush;
+  }
+
+ private:
+  std::string parts_;
+  bool is_live_ = false;
 };
 
 Shape image_after(const std::vector<NamedOp>& chain) {
@@ -34,27 +61,34 @@ std::vector<NamedOp> split_chain(const ConvertVerb& verb, std::vector<NamedOp>& 
   std::vector<NamedOp> chain = parse_chain(read_text(verb.apply));
   fixed = take_fixed_transforms(chain);
   const Shape size = image_after(fixed);
-  if (!chain.empty() && size.is_fixed() && !image_after(chain).is_fixed())
+  const bool is_shard = verb.to == "shards";
+  if (is_shard && !chain.empty() && size.is_fixed() && !image_after(chain).is_fixed())
     chain.insert(chain.begin(), {"resize", Resize{size[0], size[1]}});
   return chain;
 }
 
 int convert(const ConvertVerb& verb, const Cli& cli) {
-  if (verb.to != "shards") throw Refused(unknown_name("form", verb.to, {"shards"}));
+  if (verb.to != "shards" && verb.to != "npy")
+    throw Refused(unknown_name("form", verb.to, {"shards", "npy"}));
+  const bool is_npy = verb.to == "npy";
+  if (is_npy && verb.given_quality)
+    throw Refused("--quality is of JPEG files in shards; .npy files hold pixels: leave it out");
   ConvertOptions options = verb.options;
   const std::vector<NamedOp> rest = split_chain(verb, options.transforms);
   options.stop = cli.interrupted;
-  options.progress = [](std::size_t done, std::size_t all) {
-    std::cerr << "shard " << done << "/" << all << "\n";
-  };
+  const std::string parts = is_npy ? "blocks" : "shards";
   const auto dataset = open_dataset(verb.from);
-  const Converted done = convert_to_shards(*dataset, verb.out, options);
+  const Converted done = [&] {
+    PartsLine line(parts);
+    options.progress = [&](std::size_t part, std::size_t all) { line.update(part, all); };
+    return (is_npy ? convert_to_npy : convert_to_shards)(*dataset, verb.out, options);
+  }();
   if (!done.is_whole) {
     std::cout << "interrupted; the same command goes on where it stopped\n";
     return kInterrupted;
   }
-  std::cout << dataset->size() << " samples in " << done.shards << " shards in " << verb.out
-            << ", of which " << done.shards - done.written << " were there\n";
+  std::cout << dataset->size() << " samples in " << done.parts << " " << parts << " in " << verb.out
+            << ", of which " << done.parts - done.written << " were there\n";
   if (rest.empty()) return kDone;
   const auto path = std::filesystem::path(verb.out) / "chain.json";
   write_file_atomically(path, to_json(rest));
@@ -68,24 +102,29 @@ int convert(const ConvertVerb& verb, const Cli& cli) {
 void add_convert(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<ConvertVerb>();
   CLI::App* command = app.add_subcommand(
-      "convert", "Writes a data set as shards, once, with its fixed transforms applied");
-  command->add_option("--from", verb->from, "Folder, list or .tar shard")->required();
+      "convert", "Writes a data set as shards or arrays, once, with its fixed transforms applied");
+  command->add_option("--from", verb->from, "Folder, list, .tar shard or .npy file")->required();
   command->add_option("--out", verb->out, "Folder to write to")->required();
-  command->add_option("--to", verb->to, "shards")->capture_default_str();
+  command->add_option("--to", verb->to, "shards, or npy: one array a field, images of one size")
+      ->capture_default_str();
   command->add_option("--resize", verb->resize, "Stretches to this height and width")
       ->check(at_least(1));
   command->add_option("--apply", verb->apply,
                       "A chain file, whose transforms ahead of the first random one are applied");
-  command->add_option("--quality", verb->options.quality, "JPEG quality of changed images")
+  command
+      ->add_option("--quality", verb->options.quality, "JPEG quality of changed images in shards")
       ->capture_default_str();
   command
       ->add_option("--samples-per-shard", verb->options.samples_per_shard,
-                   "The last may have fewer")
+                   "Of npy: between two entries of the manifest")
       ->check(at_least(1))
       ->capture_default_str();
   command->add_option("--workers", verb->options.threads, "Threads (default: one a core)")
       ->check(at_least(1));
-  command->callback([=, &cli, &chosen] { chosen = [verb, &cli] { return convert(*verb, cli); }; });
+  command->callback([=, &cli, &chosen] {
+    verb->given_quality = command->count("--quality") > 0;
+    chosen = [verb, &cli] { return convert(*verb, cli); };
+  });
 }
 
 }  // namespace slipstream

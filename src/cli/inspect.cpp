@@ -17,20 +17,14 @@ struct InspectVerb {
   unsigned workers = 0;
 };
 
-/// What a folder of converted shards no longer is.
-std::vector<std::string> changes_of(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path / "manifest.json")) return {};
-  return check_shards(path);
-}
-
 int inspect_path(const InspectVerb& verb, const Cli& cli) {
   OutputFile sheet(verb.contact_sheet);
   const auto dataset = open_dataset(verb.path);
   const Inspection found =
       inspect(*dataset, {.threads = verb.workers, .decode = {}, .stop = cli.interrupted});
   std::cout << to_text(found);
-  const std::vector<std::string> changed = changes_of(verb.path);
-  for (const std::string& change : changed) std::cout << "changed: " << change << "\n";
+  const std::vector<std::string> changed = check_converted(verb.path, verb.workers);
+  for (const std::string& change : changed) std::cout << "changed: " << printable(change) << "\n";
   if (found.inspected < found.samples) return kInterrupted;
   if (!verb.contact_sheet.empty()) {
     const std::vector<std::byte> png = contact_sheet(*dataset);
@@ -45,7 +39,7 @@ void add_inspect(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<InspectVerb>();
   CLI::App* command = app.add_subcommand(
       "inspect", "Reads all of a data set; says what it holds and what is damaged (exit code 3)");
-  command->add_option("path", verb->path, "Folder or .tar shard")->required();
+  command->add_option("path", verb->path, "Folder, list, .tar shard or .npy file")->required();
   command->add_option("--contact-sheet", verb->contact_sheet,
                       "Writes a PNG of the first 64 images to this file");
   command->add_option("--workers", verb->workers, "Threads (default: one a core)")

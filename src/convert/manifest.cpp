@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "data/npy_manifest.h"
 #include "slipstream/error.h"
 #include "slipstream/files.h"
 #include "slipstream/fingerprint.h"
@@ -44,7 +45,26 @@ const Manifest::Shard* Manifest::find(const std::string& file) const {
   return found == shards.end() ? nullptr : &*found;
 }
 
-fs::path manifest_path(const fs::path& dir) { return dir / "manifest.json"; }
+bool has_manifest(const fs::path& dir) {
+  std::error_code failed;
+  const fs::path path = manifest_path(dir);
+  if (!fs::exists(path, failed)) return false;
+  const Json json = Json::parse(read_text(path), nullptr, false);
+  return json.is_discarded() || (json.is_object() && json.contains("settings"));
+}
+
+bool require_settings(const fs::path& dir, const std::string& settings) {
+  const fs::path path = manifest_path(dir);
+  if (!fs::exists(path)) return false;
+  const Json json = Json::parse(read_text(path), nullptr, false);
+  if (!json.is_object() || !json.contains("settings"))
+    throw Error("'" + path.string() + "' is no manifest of a conversion; give another folder");
+  const std::string there = json.at("settings").dump();
+  if (there != settings)
+    throw Refused("'" + dir.string() + "' holds another conversion, by " + there + ", not " +
+                  settings + "; give another folder, or remove this one");
+  return true;
+}
 
 Manifest read_manifest(const fs::path& dir) {
   const fs::path path = manifest_path(dir);

@@ -22,7 +22,13 @@ struct Manifest {
   const Shard* find(const std::string& file) const;
 };
 
-std::filesystem::path manifest_path(const std::filesystem::path& dir);
+/// Whether DIR has a manifest, of any form, or one that is damaged; not that of somebody else.
+bool has_manifest(const std::filesystem::path& dir);
+
+/// Whether DIR has a manifest, of any form. Throws Refused where that is of other settings, and
+/// Error for one that cannot be read.
+bool require_settings(const std::filesystem::path& dir, const std::string& settings);
+
 /// Throws Error naming the file.
 Manifest read_manifest(const std::filesystem::path& dir);
 void write_manifest(const std::filesystem::path& dir, const Manifest& manifest);

@@ -175,4 +175,27 @@ NpyForm form_of(const NpyHeader& header) {
   return form;
 }
 
+std::string npy_header(const NpyForm& form) {
+  constexpr std::size_t kBlock = 64;
+  const char* const type = form.dtype == DType::u8    ? "|u1"
+                           : form.dtype == DType::i32 ? "<i4"
+                           : form.dtype == DType::i64 ? "<i8"
+                                                      : "<f4";
+  std::string shape;
+  for (std::size_t i = 0; i < form.shape.rank; ++i)
+    shape += (i > 0 ? ", " : "") + std::to_string(form.shape[i]);
+  if (form.shape.rank == 1) shape += ",";
+  std::string text =
+      "{'descr': '" + std::string(type) + "', 'fortran_order': False, 'shape': (" + shape + "), }";
+  constexpr std::size_t kAhead = 10;
+  text.resize((kAhead + text.size() + kBlock) / kBlock * kBlock - kAhead - 1, ' ');
+  text += '\n';
+  const auto length = static_cast<std::uint16_t>(text.size());
+  std::string header = "\x93NUMPY\x01";
+  header += '\0';
+  header += static_cast<char>(length & 0xff);
+  header += static_cast<char>(length >> 8);
+  return header + text;
+}
+
 }  // namespace slipstream

@@ -32,4 +32,8 @@ struct NpyForm {
 };
 NpyForm form_of(const NpyHeader& header);
 
+/// What stands ahead of the values of such an array, as numpy.save writes it: version 1, a multiple
+/// of 64 bytes.
+std::string npy_header(const NpyForm& form);
+
 }  // namespace slipstream

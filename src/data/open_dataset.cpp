@@ -1,4 +1,5 @@
 #include "data/folders.h"
+#include "data/npy_folder.h"
 #include "slipstream/datasets.h"
 #include "slipstream/error.h"
 
@@ -9,26 +10,49 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kAnyClass = 256;
 
-bool is_shard(const fs::path& path) { return lower_extension(path) == ".tar"; }
+bool is_shard(const fs::path& path) {
+  const std::string extension = lower_extension(path);
+  return extension == ".tar" || extension == ".cpio" || extension == ".zip";
+}
 
 bool is_list(const fs::path& path) {
   return lower_extension(path) == ".csv" || lower_extension(path) == ".jsonl";
 }
 
-/// Whether `dir` holds shards. Throws Refused where it holds folders too.
-bool holds_shards(const fs::path& dir) {
-  std::error_code failed;
+bool is_npy(const fs::path& path) { return lower_extension(path) == ".npy"; }
+
+struct Held {
   bool shards = false, folders = false;
+  std::vector<fs::path> npy;
+};
+
+/// Throws Refused where it cannot be told which are the data.
+Held held_by(const fs::path& dir) {
+  Held held;
+  std::error_code failed;
   for (const fs::path& entry : list_folder(dir)) {
     const bool is_folder = fs::is_directory(entry, failed);
-    folders |= is_folder;
-    shards |= !is_folder && is_shard(entry);
+    held.folders |= is_folder;
+    held.shards |= !is_folder && lower_extension(entry) == ".tar";
+    if (!is_folder && is_npy(entry)) held.npy.push_back(entry);
   }
-  if (shards && folders)
+  if (held.shards && held.folders)
     throw Refused("'" + dir.string() +
                   "' holds both .tar shards and folders: it is not clear which are the data; "
                   "give them folders of their own");
-  return shards;
+  return held;
+}
+
+std::shared_ptr<const Dataset> open_folder(const fs::path& dir, const TarShardOptions& shards) {
+  std::error_code failed;
+  if (const auto manifest = find_npy_manifest(dir))
+    return open_npy_folder(dir, *manifest, shards.classes);
+  if (fs::is_directory(dir / "images", failed) && fs::is_directory(dir / "masks", failed))
+    return segmentation_folder(dir, kAnyClass);
+  const Held held = held_by(dir);
+  if (held.shards) return tar_shards({dir}, shards);
+  if (!held.npy.empty() && !held.folders) return open_npy_files(held.npy, shards.classes);
+  return class_folder(dir);
 }
 
 }  // namespace
@@ -39,17 +63,14 @@ std::shared_ptr<const Dataset> open_dataset(const fs::path& path, std::int64_t c
   std::error_code failed;
   if (!fs::exists(path, failed))
     throw Refused("there is no file or folder '" + path.string() + "'");
+  if (fs::is_directory(path, failed)) return open_folder(path, shards);
   if (is_shard(path)) return tar_shards({path}, shards);
   if (is_list(path)) return listed(path);
-  if (!fs::is_directory(path, failed))
-    throw Refused("'" + path.string() +
-                  "' is no data set: give a folder of images/ and masks/, a folder of class "
-                  "folders, a .csv or "
-                  ".jsonl list, a .tar shard, or a folder of them");
-  if (fs::is_directory(path / "images", failed) && fs::is_directory(path / "masks", failed))
-    return segmentation_folder(path, kAnyClass);
-  if (holds_shards(path)) return tar_shards({path}, shards);
-  return class_folder(path);
+  if (is_npy(path)) return open_npy_files({path}, classes);
+  throw Refused("'" + path.string() +
+                "' is no data set: give a folder of images/ and masks/, a folder of class folders, "
+                "a .csv or .jsonl list, a .tar shard, a .npy file, or a folder of such shards or "
+                "files");
 }
 
 }  // namespace slipstream

@@ -2,6 +2,9 @@
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 
+#include <filesystem>
+
+#include "slipstream/datasets.h"
 #include "slipstream/workload.h"
 #include "workloads/encoder.h"
 #include "workloads/input.h"
@@ -30,8 +33,12 @@ struct DecoderImpl : torch::nn::Module {
 TORCH_MODULE(Decoder);
 
 std::shared_ptr<const Dataset> data_of(const Options& options) {
-  if (options.data != "synthetic") return segmentation_folder(options.data, options.classes);
-  return synthetic_segmentation(synthetic_of(options));
+  if (options.data == "synthetic") return synthetic_segmentation(synthetic_of(options));
+  const std::filesystem::path path = options.data;
+  std::error_code failed;
+  if (std::filesystem::exists(path / "manifest.json", failed))
+    return open_dataset(path, options.classes);  // what `convert --to npy` wrote
+  return segmentation_folder(path, options.classes);
 }
 
 }  // namespace

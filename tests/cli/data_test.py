@@ -123,7 +123,46 @@ class DataTest(ProgramTest):
         self.assertIn("shard-000001.tar", changed.stderr)
         self.expect(REFUSED, *command, "--quality", "80", says=["holds another conversion"])
         self.expect(REFUSED, *command, "--resize", "8", says=["not both"])
-        self.expect(REFUSED, *command, "--to", "npz", says=["known: shards"])
+        self.expect(REFUSED, *command, "--to", "npz", says=["known: shards, npy"])
+
+    def test_convert_to_npy(self):
+        out = self.folder / "a folder of arr\u00e4ys"
+        command = ("convert", "--from", self.classes, "--out", out, "--to", "npy",
+                   "--samples-per-shard", "5")
+        self.expect(REFUSED, *command, says=["differs from sample to sample", "--resize"])
+        self.expect(REFUSED, *command, "--resize", "16", "--quality", "80", says=["--quality"])
+        self.expect(DONE, *command, "--resize", "16", says=["12 samples in 3 blocks", "3/3 blocks"])
+        self.expect(DONE, *command, "--resize", "16", says=["of which 3 were there"])
+        self.expect(DONE, "inspect", out, says=["12 samples, 0 damaged", "16 x 16 x 3", "0: 6 1: 6"])
+        self.expect(DONE, "inspect", out / "image.npy", says=["12 samples, 0 damaged", "12 u8"])
+        # One class more than there is would be another head, and so another digest.
+        digests = [self.classify(name, data)["digest"]
+                   for name, data in (("npy", out), ("files", self.classes))]
+        self.assertEqual(*digests)
+        self.expect(REFUSED, *command, "--resize", "8", says=["holds another conversion"])
+        image = out / "image.npy"
+        image.write_bytes(image.read_bytes()[:-1] + b"\x01")
+        self.expect(NO, "inspect", out, says=["changed: '", "image.npy", "samples 10 to 11"])
+
+    def test_segmentation_trains_from_npy(self):
+        out = self.folder / "masks as npy"
+        self.expect(DONE, "convert", "--from", self.scenes, "--out", out, "--to", "npy", "--resize",
+                    "16")
+        digests = [self.train(name, *TINY, "--data", data, "--batch-size", "4", "--steps",
+                              "4")["digest"] for name, data in (("npy", out), ("pairs", self.scenes))]
+        self.assertEqual(*digests)
+        self.expect(FAILED, "train", "segmentation", *TINY, "--data", out, "--classes", "2",
+                    says=["but there are 2 classes"])
+
+    def test_names_do_not_command_the_terminal(self):
+        data = self.folder / "named"
+        (data / "cat").mkdir(parents=True)
+        (data / "cat" / "\x1b[31m.jpg").write_bytes(b"no image")
+        inspected = self.expect(NO, "inspect", data, says=["\\x1b[31m.jpg"])
+        failed = self.expect(FAILED, "train", "classification", *TINY, "--data", data,
+                             "--batch-size", "1", says=["\\x1b[31m.jpg"])
+        for told in (inspected.stdout, inspected.stderr, failed.stderr):
+            self.assertNotIn("\x1b", told)
 
     def test_workers(self):
         report = self.classify("auto", self.classes, "--workers", "auto", "--plan", "serial")

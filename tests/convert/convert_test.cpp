@@ -75,7 +75,7 @@ std::vector<std::byte> stored(const Dataset& dataset, std::size_t index, std::si
 
 TEST_F(ConvertTest, FilesThatNothingChangesAreCopiedAsTheyAre) {
   const Converted done = convert_to_shards(*source(), out(), options_for(5));
-  EXPECT_EQ(done.shards, 5U);
+  EXPECT_EQ(done.parts, 5U);
   EXPECT_EQ(done.written, 5U);
   EXPECT_TRUE(done.is_whole);
   const auto shards = tar_shards({out()});
@@ -83,7 +83,7 @@ TEST_F(ConvertTest, FilesThatNothingChangesAreCopiedAsTheyAre) {
   for (std::size_t i = 0; i < kSamples; ++i)
     for (std::size_t field = 0; field < 2; ++field)
       EXPECT_EQ(stored(*shards, i, field), stored(*source(), i, field)) << i;
-  EXPECT_THAT(check_shards(out()), IsEmpty());
+  EXPECT_THAT(check_converted(out()), IsEmpty());
 }
 
 TEST_F(ConvertTest, TransformsAreAppliedToImagesAndMasksAlike) {
@@ -139,7 +139,7 @@ TEST_F(ConvertTest, AShardThatIsGoneOrShortIsWrittenAgain) {
   const auto whole = files();
   fs::remove(out() / "shard-000001.tar");
   fs::resize_file(out() / "shard-000002.tar", 1000);
-  EXPECT_THAT(check_shards(out()),
+  EXPECT_THAT(check_converted(out()),
               ElementsAre(HasSubstr("shard-000001.tar' is missing"), HasSubstr("has 1000 bytes")));
   EXPECT_EQ(convert_to_shards(*source(), out(), options_for(6)).written, 2U);
   EXPECT_EQ(files(), whole);
@@ -151,7 +151,7 @@ TEST_F(ConvertTest, AChangedByteIsFound) {
   shard.seekp(700);
   shard.put('x');
   shard.close();
-  EXPECT_THAT(check_shards(out()), ElementsAre(HasSubstr("has changed")));
+  EXPECT_THAT(check_converted(out()), ElementsAre(HasSubstr("has changed")));
 }
 
 TEST_F(ConvertTest, OtherSettingsAreRefused) {

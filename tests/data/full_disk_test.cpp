@@ -5,6 +5,7 @@
 #include "slipstream/make_data.h"
 #include "support/temporary_folder.h"
 #include "support/thrown.h"
+#include "support/write_limit.h"
 
 namespace slipstream {
 namespace {

@@ -100,6 +100,22 @@ TEST_F(NpyMapsTest, RefusesFortranOrder) {
   EXPECT_EQ(error(npy(dictionary("|u1", "(4,)", "True"), "1234")), "nothing");
 }
 
+TEST(NpyHeader, IsWrittenAsNumpyDoes) {
+  const std::string one = npy_header({DType::u8, {2}});
+  EXPECT_EQ(one, std::string("\x93NUMPY\x01\x00v\x00", 10) +
+                     "{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }" +
+                     std::string(60, ' ') + "\n");
+  for (const DType dtype : {DType::u8, DType::i32, DType::i64, DType::f32})
+    for (const Shape& shape : {Shape{}, Shape{1}, Shape{12345678, 4096, 4096, 3}, Shape{3, 4}}) {
+      const std::string header = npy_header({dtype, shape});
+      EXPECT_EQ(header.size() % 64, 0U);
+      const NpyHeader parsed = parse_npy_header(std::as_bytes(std::span(header)));
+      EXPECT_EQ(parsed.data_at, header.size());
+      EXPECT_EQ(form_of(parsed).dtype, dtype);
+      EXPECT_EQ(form_of(parsed).shape, shape);
+    }
+}
+
 TEST_F(NpyMapsTest, RefusesFilesOfAnotherLength) {
   EXPECT_THAT(error(npy(dictionary("|u1", "(5,)"), "1234")),
               AllOf(StartsWith("Refused: "), HasSubstr("x.npy"), HasSubstr("cut short")));

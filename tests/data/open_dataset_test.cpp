@@ -3,8 +3,10 @@
 
 #include <fstream>
 
+#include "data/npy_header.h"
 #include "slipstream/datasets.h"
 #include "slipstream/error.h"
+#include "slipstream/files.h"
 #include "slipstream/make_data.h"
 #include "support/temporary_folder.h"
 
@@ -52,6 +54,52 @@ TEST_F(OpenDatasetTest, ShardsBesideFoldersAreRefusedUnlessTheyAreHidden) {
   EXPECT_EQ(open_dataset(folder_.path())->size(), 6U);
   touch(folder_.path() / "x.TAR");
   EXPECT_THAT(refusal(folder_.path()), HasSubstr("not clear which are the data"));
+}
+
+/// Values are zeros.
+void write_npy(const fs::path& path, DType dtype, const Shape& shape) {
+  const std::string values(shape.elements() * size_bytes(dtype), '\0');
+  write_file_atomically(path, std::string_view(npy_header({dtype, shape}) + values));
+}
+
+TEST_F(OpenDatasetTest, TellsArraysByTheirForm) {
+  const fs::path dir = folder_.path() / "a folder of arr\u00e4ys";
+  fs::create_directory(dir);
+  write_npy(dir / "image.npy", DType::u8, {5, 2, 3, 3});
+  write_npy(dir / "label.npy", DType::i64, {5});
+  write_npy(dir / "mask.npy", DType::i32, {5, 2, 3});
+  write_npy(dir / "weight.npy", DType::f32, {5});
+  write_npy(dir / "whole.npy", DType::u8, {5, 2});
+  const auto dataset = open_dataset(dir, 7);
+  EXPECT_EQ(dataset->size(), 5U);
+  std::string found;
+  for (const FieldSpec& field : dataset->fields())
+    found += field.name + std::to_string(static_cast<int>(field.kind)) + ":" +
+             std::to_string(field.classes) + " ";
+  EXPECT_EQ(found, "image0:0 label2:7 mask1:0 weight3:0 whole3:0 ");
+  const auto one = open_dataset(dir / "image.npy");
+  ASSERT_EQ(one->fields().size(), 1U);
+  EXPECT_EQ(one->fields()[0].kind, FieldKind::image);
+}
+
+TEST_F(OpenDatasetTest, ArraysThatCannotBeTakenAreRefusedByName) {
+  const fs::path dir = folder_.path() / "arrays";
+  fs::create_directory(dir);
+  write_npy(dir / "image.npy", DType::u8, {5, 2, 3, 3});
+  touch(dir / "label.npy");
+  EXPECT_THAT(refusal(dir), HasSubstr("label.npy': it is no .npy file"));
+  fs::remove(dir / "label.npy");
+  fs::create_symlink("label.npy", dir / "label.npy");  // to itself
+  EXPECT_THAT(refusal(dir), HasSubstr("label.npy"));
+}
+
+TEST_F(OpenDatasetTest, ArraysAndManifestsOfOthersBesideFoldersArePassedOver) {
+  fs::rename(folder_.path() / "masks", folder_.path() / "more");
+  write_npy(folder_.path() / "embedding.npy", DType::f32, {6, 4});
+  for (const char* text : {"{\"settings\": {\"form\": \"else\"}}", "[]", "no JSON", ""}) {
+    write_file_atomically(folder_.path() / "manifest.json", std::string_view(text));
+    EXPECT_EQ(open_dataset(folder_.path())->size(), 6U) << text;
+  }
 }
 
 TEST_F(OpenDatasetTest, RefusesWhatIsNoDataSet) {

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/npy_manifest.h"
+#include "slipstream/convert.h"
+
+namespace slipstream {
+
+/// What is wrong with a conversion to any form. Throws Error for an empty data set.
+std::vector<std::string> problems_of(const Dataset& dataset, const ConvertOptions& options);
+
+/// Throws Refused with all `problems`, unless there are none.
+void refuse_conversion(const std::vector<std::string>& problems);
+
+/// check_converted() of each form.
+std::vector<std::string> check_shards(const std::filesystem::path& dir, unsigned threads);
+std::vector<std::string> check_npy(const std::filesystem::path& dir, const NpyManifest& manifest,
+                                   unsigned threads);
+
+}  // namespace slipstream

@@ -1,0 +1,47 @@
+#include "convert/sample_maker.h"
+
+#include <algorithm>
+#include <string>
+
+#include "slipstream/error.h"
+
+namespace slipstream {
+
+SampleMaker::SampleMaker(const Dataset& dataset, const std::vector<FieldSpec>& specs,
+                         const std::vector<NamedOp>& transforms, Decode decode)
+    : dataset_(dataset),
+      specs_(specs),
+      transforms_(transforms),
+      decode_(decode),
+      spare_(specs.size()) {
+  sample_.fields.resize(specs.size());
+}
+
+const Sample& SampleMaker::make(std::size_t index) {
+  try {
+    for (Field& field : sample_.fields) field.encoded = false;
+    dataset_.read(index, sample_);
+    for (std::size_t i = 0; i < specs_.size(); ++i) {
+      Field& field = sample_.fields[i];
+      if (!field.encoded || (decode_ == Decode::what_changes && !is_changed(specs_[i]))) continue;
+      dataset_.decode(specs_[i], {}, field, spare_[i]);
+      field.encoded = false;
+    }
+    for (const NamedOp& each : transforms_)
+      each.op.apply({.seed = 0, .epoch = 0, .sample = index}, specs_, sample_, spare_, scratch_);
+  } catch (const Error& error) {
+    fail_at_sample(dataset_, index, error.what());
+  }
+  return sample_;
+}
+
+bool SampleMaker::is_changed(const FieldSpec& spec) const {
+  return std::any_of(transforms_.begin(), transforms_.end(),
+                     [&](const NamedOp& each) { return each.op.touches(spec.kind); });
+}
+
+void fail_at_sample(const Dataset& dataset, std::size_t index, const std::string& what) {
+  throw Error("sample " + std::to_string(index) + " (" + dataset.name(index) + "): " + what);
+}
+
+}  // namespace slipstream

@@ -1,0 +1,176 @@
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "convert/checks.h"
+#include "convert/manifest.h"
+#include "convert/npy_file.h"
+#include "convert/npy_values.h"
+#include "convert/sample_maker.h"
+#include "slipstream/chain.h"
+#include "slipstream/error.h"
+#include "slipstream/parallel_for.h"
+#include "slipstream/sync.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Files = std::vector<std::unique_ptr<NpyFile>>;
+using Digests = std::vector<std::uint64_t>;
+
+Files files_of(const fs::path& dir, const NpyManifest& manifest) {
+  Files files;
+  for (const FieldSpec& field : manifest.fields)
+    files.push_back(std::make_unique<NpyFile>(npy_path(dir, field.name), field, manifest.samples));
+  return files;
+}
+
+/// Whether the block is in this file as it was written.
+bool is_good(const NpyFile& file, const NpyManifest& manifest, std::size_t block,
+             std::size_t field) {
+  return file.digest(manifest.first_of(block), manifest.end_of(block)) ==
+         manifest.blocks[block][field];
+}
+
+class NpyConversion {
+ public:
+  NpyConversion(const Dataset& dataset, fs::path dir, const ConvertOptions& options,
+                std::vector<FieldSpec> fields)
+      : dataset_(dataset), dir_(std::move(dir)), options_(options), specs_(dataset.fields()) {
+    manifest_.samples = dataset.size();
+    manifest_.samples_per_block = options.samples_per_shard;
+    manifest_.fields = std::move(fields);
+    manifest_.blocks.resize((dataset.size() - 1) / options.samples_per_shard + 1);
+    const nlohmann::ordered_json chain = {
+        {"chain", nlohmann::ordered_json::parse(to_json(options.transforms))}};
+    manifest_.settings = npy_settings(manifest_, chain.dump());
+  }
+
+  Converted run() {
+    fs::create_directories(dir_);
+    const bool goes_on = require_settings(dir_, manifest_.settings);
+    if (goes_on) manifest_ = find_npy_manifest(dir_).value();
+    files_ = files_of(dir_, manifest_);
+    if (goes_on) forget_bad_blocks();
+    const std::size_t blocks = manifest_.blocks.size();
+    if (manifest_.is_whole() && are_whole()) return {blocks, 0, true};
+    write_npy_manifest(dir_, manifest_);
+    for (const auto& file : files_) file->begin();
+    const std::size_t before = manifest_.written();
+    write_missing_blocks();
+    if (manifest_.is_whole())
+      for (const auto& file : files_) file->finish();
+    return {blocks, manifest_.written() - before, manifest_.is_whole()};
+  }
+
+ private:
+  bool are_whole() const {
+    return std::all_of(files_.begin(), files_.end(),
+                       [](const auto& file) { return file->problem().empty(); });
+  }
+
+  /// After a power cut, what the manifest names need not have reached the disk.
+  void forget_bad_blocks() {
+    parallel_for(manifest_.blocks.size(), options_.threads, [this]() -> ItemWork {
+      return [this](std::size_t block) {
+        Digests& digests = manifest_.blocks[block];
+        for (std::size_t i = 0; i < files_.size() && !digests.empty(); ++i)
+          if (!is_good(*files_[i], manifest_, block, i)) digests.clear();
+        return !(options_.stop && options_.stop());
+      };
+    });
+  }
+
+  void write_missing_blocks() {
+    std::vector<std::size_t> missing;
+    for (std::size_t block = 0; block < manifest_.blocks.size(); ++block)
+      if (manifest_.blocks[block].empty()) missing.push_back(block);
+    parallel_for(missing.size(), options_.threads, [&]() -> ItemWork {
+      const auto maker = std::make_shared<SampleMaker>(dataset_, specs_, options_.transforms,
+                                                       SampleMaker::Decode::all);
+      return [&, maker](std::size_t item) { return write(missing[item], *maker); };
+    });
+  }
+
+  /// Whether it was written whole.
+  bool write(std::size_t block, SampleMaker& maker) {
+    Digests digests(files_.size());
+    HostArray spare;
+    for (std::size_t i = manifest_.first_of(block); i < manifest_.end_of(block); ++i) {
+      if (options_.stop && options_.stop()) return false;
+      const Sample& sample = maker.make(i);
+      for (std::size_t k = 0; k < files_.size(); ++k) {
+        const ConstArray value = value_of(i, k, sample.fields[k].array.view(), spare);
+        files_[k]->write(i, value);
+        digests[k] = chain_sample(digests[k], {value.data, value.bytes()});
+      }
+    }
+    const Lock lock(mutex_);
+    manifest_.blocks[block] = std::move(digests);
+    write_npy_manifest(dir_, manifest_);
+    if (options_.progress) options_.progress(manifest_.written(), manifest_.blocks.size());
+    return true;
+  }
+
+  ConstArray value_of(std::size_t sample, std::size_t field, const ConstArray& value,
+                      HostArray& spare) const {
+    try {
+      return npy_value(manifest_.fields[field], value, spare);
+    } catch (const Error& error) {
+      fail_at_sample(dataset_, sample, error.what());
+    }
+  }
+
+  const Dataset& dataset_;
+  const fs::path dir_;
+  const ConvertOptions& options_;
+  const std::vector<FieldSpec> specs_;
+  Files files_;
+  NpyManifest manifest_;
+  Mutex mutex_;  ///< of what manifest_ holds while blocks are written
+};
+
+}  // namespace
+
+Converted convert_to_npy(const Dataset& dataset, const fs::path& dir,
+                         const ConvertOptions& options) {
+  std::vector<std::string> problems = problems_of(dataset, options);
+  std::vector<FieldSpec> fields = npy_fields(dataset.fields(), options.transforms, problems);
+  refuse_conversion(problems);
+  return NpyConversion(dataset, dir, options, std::move(fields)).run();
+}
+
+std::vector<std::string> check_npy(const fs::path& dir, const NpyManifest& manifest,
+                                   unsigned threads) {
+  std::vector<std::string> problems;
+  if (!manifest.is_whole())
+    problems.push_back("'" + dir.string() +
+                       "' is not finished: " + std::to_string(manifest.written()) + " of " +
+                       std::to_string(manifest.blocks.size()) + " blocks are written");
+  const Files files = files_of(dir, manifest);
+  const std::size_t fields = files.size();
+  std::vector<char> is_bad(manifest.blocks.size() * fields);
+  parallel_for(is_bad.size(), threads, [&]() -> ItemWork {
+    return [&](std::size_t item) {
+      const std::size_t block = item / fields, field = item % fields;
+      is_bad[item] =
+          !manifest.blocks[block].empty() && !is_good(*files[field], manifest, block, field);
+      return true;
+    };
+  });
+  for (std::size_t field = 0; field < fields; ++field) {
+    const std::string path = "'" + npy_path(dir, manifest.fields[field].name).string() + "' ";
+    const std::string problem = files[field]->problem();
+    if (!problem.empty() && manifest.is_whole()) problems.push_back(path + problem);
+    for (std::size_t block = 0; block < manifest.blocks.size() && problem.empty(); ++block)
+      if (is_bad[block * fields + field])
+        problems.push_back(path + "has changed: samples " +
+                           std::to_string(manifest.first_of(block)) + " to " +
+                           std::to_string(manifest.end_of(block) - 1) + " are others");
+  }
+  return problems;
+}
+
+}  // namespace slipstream

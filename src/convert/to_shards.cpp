@@ -1,0 +1,195 @@
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "convert/checks.h"
+#include "convert/manifest.h"
+#include "convert/sample_maker.h"
+#include "convert/shard_writer.h"
+#include "slipstream/chain.h"
+#include "slipstream/error.h"
+#include "slipstream/image.h"
+#include "slipstream/parallel_for.h"
+#include "slipstream/sync.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+std::string shard_name(std::size_t shard) {
+  char name[32];
+  std::snprintf(name, sizeof name, "shard-%06zu.tar", shard);
+  return name;
+}
+
+std::string key_of(std::size_t sample) {
+  char key[32];
+  std::snprintf(key, sizeof key, "%09zu", sample);
+  return key;
+}
+
+std::span<const std::byte> bytes_of(const ConstArray& array) { return {array.data, array.bytes()}; }
+
+std::int64_t number_in(const ConstArray& label) {
+  switch (label.dtype) {
+    case DType::u8:
+      return *label.as<std::uint8_t>();
+    case DType::i32:
+      return *label.as<std::int32_t>();
+    default:
+      return *label.as<std::int64_t>();
+  }
+}
+
+bool fits_shards(const std::vector<FieldSpec>& specs) {
+  std::size_t images = 0, labels = 0, masks = 0;
+  for (const FieldSpec& spec : specs) {
+    images += spec.kind == FieldKind::image;
+    labels += spec.kind == FieldKind::label && spec.dtype != DType::f32 && spec.shape.rank == 0;
+    masks += spec.kind == FieldKind::mask && spec.dtype == DType::u8;
+  }
+  return images == 1 && labels <= 1 && masks <= 1 && images + labels + masks == specs.size();
+}
+
+class Conversion {
+ public:
+  Conversion(const Dataset& dataset, fs::path dir, const ConvertOptions& options)
+      : dataset_(dataset),
+        dir_(std::move(dir)),
+        options_(options),
+        specs_(dataset.fields()),
+        shards_((dataset.size() - 1) / options.samples_per_shard + 1) {
+    fs::create_directories(dir_);
+    const std::string mine = settings();
+    const bool is_there = require_settings(dir_, mine);
+    const Lock lock(mutex_);
+    if (is_there) manifest_ = read_manifest(dir_);
+    manifest_.settings = mine;
+  }
+
+  Converted run() {
+    parallel_for(shards_, options_.threads, [this]() -> ItemWork {
+      const auto maker = std::make_shared<SampleMaker>(dataset_, specs_, options_.transforms,
+                                                       SampleMaker::Decode::what_changes);
+      return [this, maker](std::size_t shard) { return is_there(shard) || write(shard, *maker); };
+    });
+    const Lock lock(mutex_);
+    return {shards_, written_, manifest_.shards.size() == shards_};
+  }
+
+ private:
+  std::string settings() const {
+    return Json{{"form", "shards"},
+                {"samples", dataset_.size()},
+                {"samples_per_shard", options_.samples_per_shard},
+                {"quality", options_.quality},
+                {"chain", Json::parse(to_json(options_.transforms))}}
+        .dump();
+  }
+
+  bool is_there(std::size_t shard) {
+    const Lock lock(mutex_);
+    const Manifest::Shard* known = manifest_.find(shard_name(shard));
+    if (known == nullptr) return false;
+    std::error_code failed;
+    if (fs::file_size(dir_ / known->file, failed) == known->bytes && !failed) return true;
+    std::erase_if(manifest_.shards, [&](const auto& each) { return &each == known; });
+    return false;
+  }
+
+  /// Whether it was written whole.
+  bool write(std::size_t shard, SampleMaker& maker) {
+    const std::string name = shard_name(shard);
+    ShardWriter writer(dir_ / name);
+    const std::size_t first = shard * options_.samples_per_shard;
+    const std::size_t last = std::min(dataset_.size(), first + options_.samples_per_shard);
+    for (std::size_t i = first; i < last; ++i) {
+      if (options_.stop && options_.stop()) return false;
+      const Sample& sample = maker.make(i);
+      for (std::size_t k = 0; k < specs_.size(); ++k)
+        add_field(key_of(i), specs_[k], sample.fields[k], writer);
+    }
+    writer.finish();
+    const std::uint64_t bytes = fs::file_size(dir_ / name);
+    const std::string digest = file_digest(dir_ / name);
+    const Lock lock(mutex_);
+    manifest_.shards.push_back({name, last - first, bytes, digest});
+    write_manifest(dir_, manifest_);
+    ++written_;
+    if (options_.progress) options_.progress(manifest_.shards.size(), shards_);
+    return true;
+  }
+
+  void add_field(const std::string& key, const FieldSpec& spec, const Field& field,
+                 ShardWriter& writer) const {
+    const ConstArray value = field.array.view();
+    if (spec.kind == FieldKind::label) {
+      const std::string text = std::to_string(number_in(value));
+      writer.add(key + ".cls", std::as_bytes(std::span(text)));
+    } else if (spec.kind == FieldKind::mask) {
+      writer.add(key + ".seg.png", field.encoded ? bytes_of(value) : encode_png(value));
+    } else if (field.encoded) {
+      const bool is_png = image_format(bytes_of(value)) == ImageFormat::png;
+      writer.add(key + (is_png ? ".png" : ".jpg"), bytes_of(value));
+    } else {
+      writer.add(key + ".jpg", encode_jpeg(value, options_.quality));
+    }
+  }
+
+  const Dataset& dataset_;
+  const fs::path dir_;
+  const ConvertOptions& options_;
+  const std::vector<FieldSpec> specs_;
+  const std::size_t shards_;
+  Mutex mutex_;
+  Manifest manifest_ SLIPSTREAM_GUARDED_BY(mutex_);
+  std::size_t written_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;
+};
+
+/// "" where the shard is as it was written.
+std::string problem_of(const fs::path& dir, const Manifest::Shard& shard) {
+  const fs::path path = dir / shard.file;
+  const std::string what = "'" + path.string() + "' ";
+  std::error_code failed;
+  const std::uint64_t bytes = fs::file_size(path, failed);
+  if (failed) return what + "is missing";
+  if (bytes != shard.bytes)
+    return what + "has " + std::to_string(bytes) + " bytes, not " + std::to_string(shard.bytes);
+  return file_digest(path) == shard.digest ? "" : what + "has changed: its digest is another";
+}
+
+}  // namespace
+
+Converted convert_to_shards(const Dataset& dataset, const fs::path& dir,
+                            const ConvertOptions& options) {
+  std::vector<std::string> problems = problems_of(dataset, options);
+  if (options.quality < 1 || options.quality > 100)
+    problems.push_back("quality is " + std::to_string(options.quality) + ", not 1 to 100");
+  FieldSpec image{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0};
+  for (const NamedOp& each : options.transforms) image = each.op.output(image);
+  if (image.dtype != DType::u8)
+    problems.emplace_back("the transforms end with images that are not uint8");
+  if (!fits_shards(dataset.fields()))
+    problems.emplace_back(
+        "shards hold one image a sample, and at most one class label and one mask of uint8");
+  refuse_conversion(problems);
+  return Conversion(dataset, dir, options).run();
+}
+
+std::vector<std::string> check_shards(const fs::path& dir, unsigned threads) {
+  const Manifest manifest = read_manifest(dir);
+  std::vector<std::string> problems(manifest.shards.size());
+  parallel_for(problems.size(), threads, [&]() -> ItemWork {
+    return [&](std::size_t item) {
+      problems[item] = problem_of(dir, manifest.shards[item]);
+      return true;
+    };
+  });
+  std::erase(problems, "");
+  return problems;
+}
+
+}  // namespace slipstream

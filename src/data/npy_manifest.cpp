@@ -1,0 +1,168 @@
+#include "data/npy_manifest.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "slipstream/error.h"
+#include "slipstream/files.h"
+#include "slipstream/fingerprint.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr int kVersion = 1;
+constexpr std::size_t kHexDigits = 16;
+
+constexpr std::array<std::pair<FieldKind, const char*>, 4> kKinds = {{{FieldKind::image, "image"},
+                                                                      {FieldKind::mask, "mask"},
+                                                                      {FieldKind::label, "label"},
+                                                                      {FieldKind::other, "other"}}};
+
+[[noreturn]] void fail(const std::string& what) { throw Error(what); }
+
+std::string text_of(FieldKind kind) {
+  return std::find_if(kKinds.begin(), kKinds.end(),
+                      [&](const auto& each) { return each.first == kind; })
+      ->second;
+}
+
+FieldKind kind_of(const std::string& text) {
+  for (const auto& [kind, name] : kKinds) {
+    if (name == text) return kind;
+  }
+  fail("there is no kind '" + text + "'");
+}
+
+DType dtype_of(const std::string& text) {
+  for (const DType dtype : {DType::u8, DType::i32, DType::i64, DType::f32}) {
+    if (name_of(dtype) == text) return dtype;
+  }
+  fail("there is no type '" + text + "'");
+}
+
+Json json_of(const FieldSpec& field) {
+  Json shape = Json::array();
+  for (std::size_t i = 0; i < field.shape.rank; ++i) shape.push_back(field.shape[i]);
+  return {{"name", field.name},
+          {"kind", text_of(field.kind)},
+          {"dtype", name_of(field.dtype)},
+          {"shape", std::move(shape)},
+          {"classes", field.classes}};
+}
+
+FieldSpec field_of(const Json& json) {
+  FieldSpec field;
+  field.name = json.at("name").get<std::string>();
+  if (!is_npy_name(field.name)) fail("a field's name, '" + field.name + "', is no file's");
+  field.kind = kind_of(json.at("kind").get<std::string>());
+  field.dtype = dtype_of(json.at("dtype").get<std::string>());
+  field.classes = json.at("classes").get<std::int64_t>();
+  for (const Json& dim : json.at("shape")) {
+    if (field.shape.rank + 1 == Shape::kMaxRank) fail("a field has too many dimensions");
+    field.shape.dims[field.shape.rank++] = dim.get<std::int64_t>();
+  }
+  return field;
+}
+
+std::uint64_t digest_of(const std::string& text) {
+  std::uint64_t digest = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, digest, 16);
+  if (error != std::errc() || stop != end || text.size() != kHexDigits)
+    fail("'" + text + "' is no digest");
+  return digest;
+}
+
+std::vector<std::uint64_t> block_of(const Json& json, std::size_t fields) {
+  std::vector<std::uint64_t> digests;
+  if (json.is_null()) return digests;
+  for (const Json& digest : json) digests.push_back(digest_of(digest.get<std::string>()));
+  if (digests.size() != fields) fail("a block has not one digest for each field");
+  return digests;
+}
+
+NpyManifest parsed(const Json& json) {
+  if (json.at("version") != kVersion) fail("its version is not 1");
+  NpyManifest manifest;
+  const Json& settings = json.at("settings");
+  manifest.settings = settings.dump();
+  manifest.samples = settings.at("samples").get<std::size_t>();
+  manifest.samples_per_block = settings.at("samples_per_block").get<std::size_t>();
+  for (const Json& field : settings.at("fields")) manifest.fields.push_back(field_of(field));
+  for (const Json& block : json.at("blocks"))
+    manifest.blocks.push_back(block_of(block, manifest.fields.size()));
+  const std::size_t block = manifest.samples_per_block;
+  if (manifest.fields.empty() || manifest.samples == 0 || block == 0 ||
+      manifest.blocks.size() != (manifest.samples - 1) / block + 1)
+    fail("its numbers of samples, blocks and fields do not fit together");
+  return manifest;
+}
+
+}  // namespace
+
+std::size_t NpyManifest::written() const {
+  return static_cast<std::size_t>(std::count_if(
+      blocks.begin(), blocks.end(), [](const auto& digests) { return !digests.empty(); }));
+}
+
+std::size_t NpyManifest::end_of(std::size_t block) const {
+  return std::min(samples, first_of(block) + samples_per_block);
+}
+
+fs::path manifest_path(const fs::path& dir) { return dir / "manifest.json"; }
+
+fs::path npy_path(const fs::path& dir, const std::string& field) { return dir / (field + ".npy"); }
+
+bool is_npy_name(const std::string& field) {
+  constexpr const char* kTaken =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+  return !field.empty() && field[0] != '.' && field.find_first_not_of(kTaken) == std::string::npos;
+}
+
+std::string npy_settings(const NpyManifest& manifest, const std::string& more) {
+  Json fields = Json::array();
+  for (const FieldSpec& field : manifest.fields) fields.push_back(json_of(field));
+  Json settings = {{"form", "npy"},
+                   {"samples", manifest.samples},
+                   {"samples_per_block", manifest.samples_per_block},
+                   {"fields", std::move(fields)}};
+  settings.update(Json::parse(more));
+  return settings.dump();
+}
+
+std::optional<NpyManifest> find_npy_manifest(const fs::path& dir) {
+  const fs::path path = manifest_path(dir);
+  std::error_code failed;
+  if (!fs::exists(path, failed)) return std::nullopt;
+  const Json json = Json::parse(read_text(path), nullptr, false);
+  const Json::json_pointer form("/settings/form");
+  if (!json.contains(form) || json.at(form) != "npy") return std::nullopt;
+  const std::string what = "'" + path.string() + "' is damaged: ";
+  try {
+    return parsed(json);
+  } catch (const Json::exception& error) {
+    throw Error(what + error.what());
+  } catch (const Error& error) {
+    throw Error(what + error.what());
+  }
+}
+
+void write_npy_manifest(const fs::path& dir, const NpyManifest& manifest) {
+  Json blocks = Json::array();
+  for (const std::vector<std::uint64_t>& digests : manifest.blocks) {
+    Json& block = blocks.emplace_back();
+    for (const std::uint64_t digest : digests) block.push_back(to_hex(digest));
+  }
+  const Json json = {{"version", kVersion},
+                     {"settings", Json::parse(manifest.settings)},
+                     {"blocks", std::move(blocks)}};
+  write_file_atomically(manifest_path(dir), json.dump(1) + "\n");
+}
+
+}  // namespace slipstream
