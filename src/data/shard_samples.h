@@ -1,19 +1,20 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "data/archive.h"
 #include "data/shard_index.h"
-#include "data/tar.h"
 
 namespace slipstream {
 
 /// Groups the members of an archive into samples, in order, keeping 16 bytes a sample.
 class ShardSamples {
  public:
-  explicit ShardSamples(const ByteSource& shard) : shard_(shard), reader_(shard) {}
+  explicit ShardSamples(const ByteSource& shard) : shard_(shard), reader_(read_archive(shard)) {}
 
   /// Nothing at the end. Throws Error as tar_shards() does, naming the member.
   std::optional<ShardSample> next();
@@ -28,11 +29,10 @@ class ShardSamples {
   void check_fields(ShardFieldSet fields, const std::string& key);
   /// Whether two samples apart from each other have one key.
   void check_keys();
-  std::string member_name(std::uint64_t header) const;
 
   const ByteSource& shard_;
-  TarReader reader_;
-  TarMember member_;
+  std::unique_ptr<ArchiveReader> reader_;
+  ArchiveMember member_;
   std::optional<ShardName> name_;  ///< of member_, which belongs to no sample yet
   bool is_started_ = false;
   ShardFieldSet fields_;

@@ -1,6 +1,7 @@
 #include "data/tar.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string_view>
 
@@ -57,10 +58,10 @@ std::string stored_name(Block header) {
   return prefix.empty() ? name : prefix + "/" + name;
 }
 
-TarMember::Kind kind_of(char type, const std::string& name) {
-  if (type == '1' || type == '2') return TarMember::Kind::link;
+ArchiveMember::Kind kind_of(char type, const std::string& name) {
+  if (type == '1' || type == '2') return ArchiveMember::Kind::link;
   const bool is_file = type == '0' || type == '7' || (type == '\0' && !name.ends_with('/'));
-  return is_file ? TarMember::Kind::file : TarMember::Kind::other;
+  return is_file ? ArchiveMember::Kind::file : ArchiveMember::Kind::other;
 }
 
 /// Links, devices, folders and pipes have no bytes, whatever their size says.
@@ -68,7 +69,14 @@ bool has_bytes(char type) { return type < '1' || type > '6'; }
 
 }  // namespace
 
-std::optional<TarMember> TarReader::next() {
+bool begins_with_tar_header(const ByteSource& source) {
+  std::array<std::byte, kBlock> block{};
+  if (source.size() < kBlock) return false;
+  source.read(0, block);
+  return !is_zero(block) && has_good_checksum(block);
+}
+
+std::optional<ArchiveMember> TarReader::next() {
   Extended extended;
   bool is_extended = false;
   std::uint64_t first = at_;
@@ -97,7 +105,7 @@ std::optional<TarMember> TarReader::next() {
       if (!extended.path) extended.path = text.substr(0, text.find('\0'));
     }
     skip(size);
-    is_extended = true;
+    is_extended |= type != 'g';  // a global header is of the archive, such as git's
   }
   if (is_extended) fail("it ends behind an extended header");
   if (ended_) return std::nullopt;
@@ -148,11 +156,11 @@ void TarReader::read_pax(std::uint64_t size, bool is_global, Extended& extended)
   }
 }
 
-TarMember TarReader::member(Block header, std::uint64_t first, const Extended& extended) {
+ArchiveMember TarReader::member(Block header, std::uint64_t first, const Extended& extended) {
   const char type = static_cast<char>(header[kTypeAt]);
   if (type == 'S') fail("a member is sparse; write the archive without --sparse");
   if (type == 'M') fail("a member continues another volume; write the archive in one");
-  TarMember member;
+  ArchiveMember member;
   member.name = extended.path ? *extended.path : stored_name(header);
   if (member.name.empty() || member.name.find('\0') != std::string::npos) {
     fail("a member has no valid name");
@@ -161,7 +169,7 @@ TarMember TarReader::member(Block header, std::uint64_t first, const Extended& e
   member.header = first;
   member.offset = at_ + kBlock;
   const std::uint64_t stored_size = has_bytes(type) ? size_of(header, extended) : 0;
-  if (member.kind == TarMember::Kind::file) member.size = stored_size;
+  if (member.kind == ArchiveMember::Kind::file) member.size = stored_size;
   at_ += kBlock;
   if (stored_size > source_.size() - at_) {
     fail("it ends within '" + member.name + "', which has " + std::to_string(stored_size) +

@@ -5,24 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "data/stamped_file.h"
+#include "data/archive.h"
 
 namespace slipstream {
 
-struct TarMember {
-  enum class Kind { file, link, other };
-
-  std::string name;  ///< as stored
-  Kind kind = Kind::file;
-  std::uint64_t header = 0;  ///< where its headers begin
-  std::uint64_t offset = 0;  ///< where its bytes begin
-  std::uint64_t size = 0;    ///< 0 unless a file
-};
+/// Whether the first block is a tar header, by its checksum.
+bool begins_with_tar_header(const ByteSource& source);
 
 /// Walks through an uncompressed archive of the forms v7, ustar, pax and GNU (long names, numbers
 /// in base 256), reading headers alone, in bounded memory. Archives one after the other count as
-/// one.
-class TarReader {
+/// one. ArchiveMember::header is the byte where the member's headers begin.
+class TarReader final : public ArchiveReader {
  public:
   /// Starts at `at`, where a member's headers must begin. `source` must outlive the reader.
   explicit TarReader(const ByteSource& source, std::uint64_t at = 0) : source_(source), at_(at) {}
@@ -30,7 +23,7 @@ class TarReader {
   /// Nothing at the end. Throws Error, naming the byte, for a damaged header, one that is longer
   /// than a name can be, a sparse member, a part of a volume, and an archive that ends within a
   /// member or without its end mark.
-  std::optional<TarMember> next();
+  std::optional<ArchiveMember> next() override;
 
  private:
   /// What extended headers say of the member behind them.
@@ -43,8 +36,8 @@ class TarReader {
   std::uint64_t size_of(std::span<const std::byte> header, const Extended& extended) const;
   std::string text_of(std::uint64_t size);
   void read_pax(std::uint64_t size, bool is_global, Extended& extended);
-  TarMember member(std::span<const std::byte> header, std::uint64_t first,
-                   const Extended& extended);
+  ArchiveMember member(std::span<const std::byte> header, std::uint64_t first,
+                       const Extended& extended);
   void skip(std::uint64_t size);
   [[noreturn]] void fail(const std::string& what) const;
 

@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "data/archive.h"
 #include "data/field_values.h"
 #include "data/folders.h"
 #include "data/pax.h"
@@ -9,7 +10,6 @@
 #include "data/shard_index_cache.h"
 #include "data/slab_layout.h"
 #include "data/storage_error.h"
-#include "data/tar.h"
 #include "slipstream/datasets.h"
 #include "slipstream/error.h"
 
@@ -123,8 +123,7 @@ class TarShards final : public Dataset {
     const std::string path = files_.path(shard).string();
     try {
       const auto file = files_.open(shard);
-      if (const auto member = TarReader(*file, sample.header).next())
-        return path + ":" + member->name;
+      return path + ":" + archive_member_name(*file, sample.header);
     } catch (const Error&) {
     }
     return path + ": sample " + std::to_string(index - firsts_[shard]);

@@ -37,8 +37,8 @@ std::vector<std::string> members(const std::string& archive) {
   std::vector<std::string> all;
   const std::string thrown = thrown_by([&] {
     while (const auto member = reader.next()) {
-      const bool is_file = member->kind == TarMember::Kind::file;
-      const char* mark = member->kind == TarMember::Kind::link ? ">" : "?";
+      const bool is_file = member->kind == ArchiveMember::Kind::file;
+      const char* mark = member->kind == ArchiveMember::Kind::link ? ">" : "?";
       const std::string bytes = archive.substr(member->offset, member->size);
       all.push_back(member->name + (is_file ? "=" + bytes : mark));
       EXPECT_EQ(TarReader(source, member->header).next()->offset, member->offset);
@@ -195,6 +195,23 @@ TEST(Tar, PassesOverHeadersForAllMembers) {
   tar.pax("comment", "0123abcd", 'g');
   tar.add("a", "1");
   EXPECT_THAT(members(tar), ElementsAre("a=1"));
+}
+
+TEST(Tar, AHeaderForAllMembersNeedsNone) {
+  TarWriter tar;
+  tar.add("a", "1");
+  tar.pax("comment", "0123abcd", 'g');
+  EXPECT_THAT(members(tar), ElementsAre("a=1"));
+  TarWriter empty;
+  empty.pax("comment", "0123abcd", 'g');
+  EXPECT_THAT(members(empty), ElementsAre());
+  TarWriter both;
+  both.pax("path", "a");
+  both.pax("comment", "0123abcd", 'g');
+  EXPECT_THAT(members(both), ElementsAre(HasSubstr("no member behind")));
+  TarWriter cut;
+  cut.pax("comment", "0123abcd", 'g');
+  EXPECT_THAT(members(cut.bytes()), ElementsAre(HasSubstr("without the blocks")));
 }
 
 }  // namespace
