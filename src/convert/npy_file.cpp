@@ -40,7 +40,7 @@ NpyFile::NpyFile(std::filesystem::path path, const FieldSpec& field, std::size_t
   fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   has_name_ = fd_ >= 0;
   if (fd_ < 0 && errno == ENOENT) fd_ = ::open(part_.c_str(), O_RDWR | O_CLOEXEC);
-  if (fd_ < 0 && errno != ENOENT) fail(errno);
+  if (fd_ < 0 && errno != ENOENT) fail("open", errno);
 }
 
 NpyFile::~NpyFile() {
@@ -50,7 +50,7 @@ NpyFile::~NpyFile() {
 std::string NpyFile::problem() const {
   if (!has_name_) return "is missing";
   struct ::stat status {};
-  if (::fstat(fd_, &status) != 0) fail(errno);
+  if (::fstat(fd_, &status) != 0) fail("read", errno);
   if (static_cast<std::uint64_t>(status.st_size) != bytes_)
     return "has " + std::to_string(status.st_size) + " bytes, not " + std::to_string(bytes_);
   std::string header(header_.size(), '\0');
@@ -74,11 +74,11 @@ std::optional<std::uint64_t> NpyFile::digest(std::size_t first, std::size_t end)
 }
 
 void NpyFile::begin() {
-  if (has_name_ && std::rename(path_.c_str(), part_.c_str()) != 0) fail(errno);
+  if (has_name_ && std::rename(path_.c_str(), part_.c_str()) != 0) fail("write", errno);
   has_name_ = false;
   if (fd_ >= 0) ::close(fd_);
   fd_ = ::open(part_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (fd_ < 0) fail(errno);
+  if (fd_ < 0) fail("write", errno);
   write_at(0, bytes_of(header_));
 }
 
@@ -88,9 +88,9 @@ void NpyFile::write(std::size_t sample, const ConstArray& value) {
 }
 
 void NpyFile::finish() {
-  if (::ftruncate(fd_, static_cast<::off_t>(bytes_)) != 0) fail(errno);
-  if (::close(std::exchange(fd_, -1)) != 0) fail(errno);
-  if (std::rename(part_.c_str(), path_.c_str()) != 0) fail(errno);
+  if (::ftruncate(fd_, static_cast<::off_t>(bytes_)) != 0) fail("write", errno);
+  if (::close(std::exchange(fd_, -1)) != 0) fail("write", errno);
+  if (std::rename(part_.c_str(), path_.c_str()) != 0) fail("write", errno);
   has_name_ = true;
 }
 
@@ -99,7 +99,7 @@ bool NpyFile::read(std::uint64_t offset, std::span<std::byte> to) const {
   while (!to.empty()) {
     const ::ssize_t got = ::pread(fd_, to.data(), to.size(), static_cast<::off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(errno);
+    if (got < 0) fail("read", errno);
     if (got == 0) return false;
     offset += static_cast<std::uint64_t>(got);
     to = to.subspan(static_cast<std::size_t>(got));
@@ -111,14 +111,14 @@ void NpyFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ::ssize_t put = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<::off_t>(offset));
     if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) fail(put < 0 ? errno : ENOSPC);
+    if (put <= 0) fail("write", put < 0 ? errno : ENOSPC);
     offset += static_cast<std::uint64_t>(put);
     bytes = bytes.subspan(static_cast<std::size_t>(put));
   }
 }
 
-void NpyFile::fail(int error) const {
-  throw Error("cannot use '" + (has_name_ ? path_ : part_).string() +
+void NpyFile::fail(const char* what, int error) const {
+  throw Error("cannot " + std::string(what) + " '" + (has_name_ ? path_ : part_).string() +
               "': " + std::generic_category().message(error) +
               "; what is written stays, and the conversion goes on where it stopped");
 }

@@ -35,7 +35,7 @@ class NpyFile {
  private:
   bool read(std::uint64_t offset, std::span<std::byte> to) const;
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
-  [[noreturn]] void fail(int error) const;
+  [[noreturn]] void fail(const char* what, int error) const;
 
   std::filesystem::path path_, part_;
   std::string header_;

@@ -43,28 +43,37 @@ Held held_by(const fs::path& dir) {
   return held;
 }
 
-std::shared_ptr<const Dataset> open_folder(const fs::path& dir, const TarShardOptions& shards) {
+/// `classes` are of the label; only the shards tell whether that is a mask.
+std::shared_ptr<const Dataset> open_shards(const fs::path& path, std::int64_t classes) {
+  TarShardOptions options;
+  options.classes = classes;
+  auto shards = tar_shards({path}, options);
+  const FieldSpec last = shards->fields().back();
+  const bool is_mask = last.kind == FieldKind::mask && last.name == "label";
+  if (!is_mask || classes == 0 || classes > kAnyClass) return shards;
+  options.mask_classes = classes;
+  return tar_shards({path}, options);
+}
+
+std::shared_ptr<const Dataset> open_folder(const fs::path& dir, std::int64_t classes) {
   std::error_code failed;
-  if (const auto manifest = find_npy_manifest(dir))
-    return open_npy_folder(dir, *manifest, shards.classes);
+  if (const auto manifest = find_npy_manifest(dir)) return open_npy_folder(dir, *manifest, classes);
   if (fs::is_directory(dir / "images", failed) && fs::is_directory(dir / "masks", failed))
     return segmentation_folder(dir, kAnyClass);
   const Held held = held_by(dir);
-  if (held.shards) return tar_shards({dir}, shards);
-  if (!held.npy.empty() && !held.folders) return open_npy_files(held.npy, shards.classes);
+  if (held.shards) return open_shards(dir, classes);
+  if (!held.npy.empty() && !held.folders) return open_npy_files(held.npy, classes);
   return class_folder(dir);
 }
 
 }  // namespace
 
 std::shared_ptr<const Dataset> open_dataset(const fs::path& path, std::int64_t classes) {
-  TarShardOptions shards;
-  shards.classes = classes;
   std::error_code failed;
   if (!fs::exists(path, failed))
     throw Refused("there is no file or folder '" + path.string() + "'");
-  if (fs::is_directory(path, failed)) return open_folder(path, shards);
-  if (is_shard(path)) return tar_shards({path}, shards);
+  if (fs::is_directory(path, failed)) return open_folder(path, classes);
+  if (is_shard(path)) return open_shards(path, classes);
   if (is_list(path)) return listed(path);
   if (is_npy(path)) return open_npy_files({path}, classes);
   throw Refused("'" + path.string() +

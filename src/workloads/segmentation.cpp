@@ -37,7 +37,7 @@ std::shared_ptr<const Dataset> data_of(const Options& options) {
   const std::filesystem::path path = options.data;
   std::error_code failed;
   if (std::filesystem::exists(path / "manifest.json", failed))
-    return open_dataset(path, options.classes);  // what `convert --to npy` wrote
+    return open_dataset(path, options.classes);  // what `convert` wrote
   return segmentation_folder(path, options.classes);
 }
 

@@ -185,7 +185,8 @@ TEST_F(ToNpyTest, AFullDiskIsAnErrorAndTheSameCommandGoesOn) {
     const WriteLimit limit(kHeaderBytes + 9 * kImageBytes);
     error = thrown_by([&] { convert(options_for(4)); });
   }
-  EXPECT_THAT(error, AllOf(StartsWith("Error: "), HasSubstr("image.npy.part': File too large"),
+  EXPECT_THAT(error, AllOf(StartsWith("Error: "), HasSubstr("cannot write '"),
+                           HasSubstr("image.npy.part': File too large"),
                            HasSubstr("goes on where it stopped")));
   EXPECT_EQ(convert(options_for(4)).written, 4U);
   EXPECT_EQ(files(), whole);

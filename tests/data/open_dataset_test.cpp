@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "data/npy_header.h"
+#include "data/tar_writer.h"
 #include "slipstream/datasets.h"
 #include "slipstream/error.h"
 #include "slipstream/files.h"
@@ -80,6 +81,22 @@ TEST_F(OpenDatasetTest, TellsArraysByTheirForm) {
   const auto one = open_dataset(dir / "image.npy");
   ASSERT_EQ(one->fields().size(), 1U);
   EXPECT_EQ(one->fields()[0].kind, FieldKind::image);
+}
+
+TEST_F(OpenDatasetTest, ClassesAreOfTheLabel) {
+  const auto classes_of = [&](const std::vector<const char*>& members) {
+    TarWriter tar;
+    for (const char* name : members) tar.add(name, "1");
+    tar.write(folder_.path() / "a.tar");
+    std::string found;
+    for (const FieldSpec& field : open_dataset(folder_.path() / "a.tar", 7)->fields())
+      found += field.name + ":" + std::to_string(field.classes) + " ";
+    return found;
+  };
+  EXPECT_EQ(classes_of({"1.jpg"}), "image:0 ");
+  EXPECT_EQ(classes_of({"1.jpg", "1.cls"}), "image:0 label:7 ");
+  EXPECT_EQ(classes_of({"1.jpg", "1.seg.png"}), "image:0 label:7 ");
+  EXPECT_EQ(classes_of({"1.jpg", "1.cls", "1.seg.png"}), "image:0 label:7 mask:0 ");
 }
 
 TEST_F(OpenDatasetTest, ArraysThatCannotBeTakenAreRefusedByName) {
