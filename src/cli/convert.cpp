@@ -58,7 +58,7 @@ std::vector<NamedOp> split_chain(const ConvertVerb& verb, std::vector<NamedOp>& 
   if (verb.resize > 0) fixed = {{"resize", Resize{verb.resize, verb.resize}}};
   if (verb.apply.empty()) return {};
   if (verb.resize > 0) throw Refused("give --resize or --apply, not both");
-  std::vector<NamedOp> chain = parse_chain(read_text(verb.apply));
+  std::vector<NamedOp> chain = load_chain(verb.apply);
   fixed = take_fixed_transforms(chain);
   const Shape size = image_after(fixed);
   const bool is_shard = verb.to == "shards";

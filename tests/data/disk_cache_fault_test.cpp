@@ -9,9 +9,9 @@
 #include <set>
 
 #include "data/disk_cache_fixture.h"
-#include "data/write_limit.h"
 #include "slipstream/files.h"
 #include "slipstream/philox.h"
+#include "support/write_limit.h"
 
 namespace slipstream {
 namespace {

@@ -1,7 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "data/write_limit.h"
 #include "slipstream/make_data.h"
 #include "support/temporary_folder.h"
 #include "support/thrown.h"
