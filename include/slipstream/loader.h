@@ -38,9 +38,10 @@ struct SlabField {
 };
 
 /// All fields of a batch in one block of memory: one copy a batch. The slab's first `copied_bytes`
-/// go to the start of the device's block; what travels packed is expanded there, behind them. The
-/// layout depends on the fields, their wire formats and the batch size alone: fields that travel
-/// plain come first, then packed ones, then those that stay on the host.
+/// go to the start of the device's block; what travels packed or as JPEG files is expanded there,
+/// behind them. The layout depends on the fields, their wire formats and the batch size alone:
+/// fields that travel plain come first, then packed ones, then those that stay on the host or are
+/// JPEG files (jpeg_slot.h), which the device's decoder takes from the slab.
 struct SlabLayout {
   std::vector<SlabField> fields;
   std::size_t batch_size = 0;
@@ -76,6 +77,8 @@ struct ReadAhead {
   bool operator==(const ReadAhead&) const = default;
 };
 
+inline constexpr std::size_t kJpegBytes = 256 << 10;
+
 struct LoaderOptions {
   std::size_t batch_size = 1;
   std::uint64_t seed = 1;
@@ -94,6 +97,9 @@ struct LoaderOptions {
   DecodeOptions decode = {};
   OnBadSample on_bad_sample = OnBadSample::stop;
   WireFormats wire = {};
+  /// Of Wire::jpeg: workers decode files that are larger, and every slab has room for files of this
+  /// size (or for the finished images, if that is more).
+  std::size_t jpeg_bytes = kJpegBytes;
   std::pmr::memory_resource* memory = nullptr;  ///< slabs' memory; nullptr: the default resource
   ReadAhead read_ahead = {};
   /// CPUs that all threads of the loader may run on, each on any of them; empty: where the caller
@@ -118,7 +124,8 @@ struct HostBatch {
 /// Memory: prefetch + lent slabs (K after a cut behind "collate"), allocated at construction, plus
 /// each worker's buffers, 2 x ReadAhead::reads raw samples and the cache. Slabs start zeroed: the
 /// bytes between fields are always 0. One thread takes batches (ready, next, release); counters()
-/// may be called from any.
+/// may be called from any. Where images travel as JPEG files, cuts and the cache must be after
+/// "read" (or a cut after "collate").
 class Loader {
  public:
   /// Throws Refused: no transform makes a field's shape fixed ("add a Resize"), a batch larger than
@@ -155,12 +162,16 @@ class Loader {
   CacheCounters cache() const;
   /// Time that next() was blocked, s.
   double blocked_s() const;
+  /// Images of Wire::jpeg that workers decoded, for the device's decoder does not take such files.
+  /// May be called from any thread.
+  std::uint64_t decoded_images() const;
   /// Where bad samples are skipped: those met so far. May be called from any thread.
   SkippedSamples skipped() const;
 
   /// Layout and checks alone, without starting a thread.
   static SlabLayout plan_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,
-                                std::size_t batch_size, const WireFormats& wire = {});
+                                std::size_t batch_size, const WireFormats& wire = {},
+                                std::size_t jpeg_bytes = kJpegBytes);
 
  private:
   class Impl;

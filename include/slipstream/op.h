@@ -69,11 +69,22 @@ concept Shrinks = ReadsRegion<T> &&
   { op.reduction(op.draw(key, shape)) } -> std::same_as<std::int64_t>;
 };
 
-/// Images of a sample that hold little more than what the next operation reads of them.
+/// An operation that does no more to an image than to resize the region that it reads (all of it,
+/// unless it ReadsRegion) to output()'s size, as Resize does, says so by a member: a GPU can then
+/// do the same.
+///   static constexpr bool kOnlyResizes = true
+template <typename T>
+concept OnlyResizes = Operation<T> && requires {
+  requires T::kOnlyResizes;
+};
+
+/// Images of a sample that hold little more than what the next operation reads of them, or are not
+/// there: the operation is done to them elsewhere.
 struct DecodedPart {
   Shape whole;                                ///< of the image that the operation is drawn for
   Window wanted;                              ///< of it
   std::vector<std::optional<Window>> fields;  ///< what each field holds; nothing: all of its image
+  std::vector<bool> elsewhere = {};           ///< which fields are not there; empty: none
 };
 
 /// Any Operation, by value; copies share it (operations are immutable).
@@ -97,16 +108,18 @@ class AnyOp {
 
   /// Whether it is an operation that ReadsRegion.
   bool reads_region() const { return self_->reads_region(); }
-  /// The part that it reads of an image of `shape`, and by how much that may be shrunk (1 unless it
-  /// Shrinks). Throws what draw() throws.
-  /// REQUIRES: reads_region()
+  /// Whether it OnlyResizes.
+  bool only_resizes() const { return self_->only_resizes(); }
+  /// The part that it reads of an image of `shape` (all of it, unless it reads_region()), and by
+  /// how much that may be shrunk (1 unless it Shrinks). Throws what draw() throws.
   Window window(const RandomKey& key, const Shape& shape) const {
     return self_->window(key, shape);
   }
 
   /// Draws this sample's parameters and applies them to every touched field of `sample`, through
   /// `spare` (one array per field, swapped with the sample's). `specs` describe the fields' kinds.
-  /// `part`: nullptr, or what the fields hold that were decoded for the window() of this key.
+  /// `part`: nullptr, or what the fields hold that were decoded for the window() of this key, and
+  /// which are not there.
   /// Throws Error.
   void apply(const RandomKey& key, std::span<const FieldSpec> specs, Sample& sample,
              std::vector<HostArray>& spare, Scratch& scratch,
@@ -123,6 +136,7 @@ class AnyOp {
     virtual FieldSpec output(const FieldSpec& in) const = 0;
     virtual bool is_random() const = 0;
     virtual bool reads_region() const = 0;
+    virtual bool only_resizes() const = 0;
     virtual Window window(const RandomKey& key, const Shape& shape) const = 0;
     virtual void apply(const RandomKey& key, std::span<const FieldSpec> specs, Sample& sample,
                        std::vector<HostArray>& spare, Scratch& scratch,
@@ -139,6 +153,7 @@ class AnyOp {
     bool is_random() const override { return op.is_random(); }
 
     bool reads_region() const override { return ReadsRegion<T>; }
+    bool only_resizes() const override { return OnlyResizes<T>; }
     Window window(const RandomKey& key, const Shape& shape) const override {
       Window window{{0, 0, shape[0], shape[1]}};
       if constexpr (ReadsRegion<T>) {
@@ -154,7 +169,8 @@ class AnyOp {
                const DecodedPart* part) const override {
       const auto drawn = op.draw(key, part ? part->whole : reference_shape(specs, sample));
       for (std::size_t i = 0; i < specs.size(); ++i) {
-        if (!op.touches(specs[i].kind)) continue;
+        const bool is_elsewhere = part && !part->elsewhere.empty() && part->elsewhere[i];
+        if (is_elsewhere || !op.touches(specs[i].kind)) continue;
         HostArray& array = sample.fields[i].array;
         const ConstArray in = array.view();
         // Without the name: copying it could allocate for every sample.

@@ -66,7 +66,7 @@ struct Plan {
     bool autotune = true;
     /// Threads inside an operation on CPU lanes, per stage ("*": every other stage).
     std::map<std::string, unsigned> intra_op_threads = {{"*", 1}};
-    WireFormats wire;  ///< those that round: bf16 and f16
+    WireFormats wire;  ///< those that are not exact: bf16, f16 and jpeg
     /// JPEGs that the first transform shrinks are decoded at a fraction of their size.
     bool scaled_decoding = false;
     bool operator==(const Numerics&) const = default;

@@ -15,6 +15,7 @@ namespace slipstream {
 /// max(0, 1 - |x| / scale) / scale, scale = max(1, in / out).
 struct Resize {
   static constexpr std::string_view kName = "resize";
+  static constexpr bool kOnlyResizes = true;
   std::int64_t height = 0;
   std::int64_t width = 0;
 

@@ -43,6 +43,15 @@ struct Overlap {
   std::vector<std::pair<std::string, Measured>> alone_steps_per_second;  ///< per lane
 };
 
+/// Where images travelled as JPEG files (Wire::jpeg).
+struct JpegResult {
+  std::uint64_t images = 0;  ///< that came to the device
+  /// Decoded by the CPU instead, for the GPU's decoder does not take such files; those of batches
+  /// that are filled ahead included.
+  std::uint64_t on_cpu = 0;
+  bool engines = false;  ///< whether the GPU's JPEG engines decode, or CUDA kernels
+};
+
 /// What a run did. Filled by Trainer::run.
 struct RunResult {
   Plan plan;
@@ -61,6 +70,7 @@ struct RunResult {
   MemoryResult memory;
   SkippedSamples skipped;  ///< those of batches that are filled ahead included
   std::optional<Overlap> overlap;
+  std::optional<JpegResult> jpeg;  ///< where images travelled as JPEG files
 };
 
 /// What a run tells while it goes on, from the thread that feeds the first lane.

@@ -16,6 +16,7 @@ namespace slipstream {
 /// An image smaller than that is an Error.
 struct CentreCrop {
   static constexpr std::string_view kName = "centre_crop";
+  static constexpr bool kOnlyResizes = true;
   std::int64_t height = 0;
   std::int64_t width = 0;
 
@@ -37,6 +38,7 @@ struct CentreCrop {
 /// left likewise. An image smaller than the crop, padded, is an Error.
 struct RandomCrop {
   static constexpr std::string_view kName = "random_crop";
+  static constexpr bool kOnlyResizes = true;
   std::int64_t height = 0;
   std::int64_t width = 0;
   std::int64_t padding = 0;  ///< less than height and width
@@ -65,6 +67,7 @@ struct RandomCrop {
 /// machine.
 struct RandomResizedCrop {
   static constexpr std::string_view kName = "random_resized_crop";
+  static constexpr bool kOnlyResizes = true;
   std::int64_t height = 0;
   std::int64_t width = 0;
   double scale_min = 0.08;       ///< of the image's area; above 0

@@ -7,8 +7,8 @@
 
 namespace slipstream {
 
-/// How a field travels to the device, where it is expanded again before any stage sees it. All but
-/// bf16 and f16 arrive bit for bit.
+/// How a field travels to the device, where it is expanded again before any stage sees it. All that
+/// are is_exact() arrive bit for bit.
 enum class Wire : std::uint8_t {
   plain,     ///< as stages see it
   smallest,  ///< class numbers in the smallest type that holds them: u8, u16 or i32
@@ -16,6 +16,7 @@ enum class Wire : std::uint8_t {
   one_hot,   ///< vectors of one 1 and else 0 as the place of the 1
   bf16,      ///< f32 rounded to bfloat16
   f16,       ///< f32 rounded to IEEE half precision
+  jpeg,      ///< images as JPEG files: decoded, cropped and resized on the device (a GPU)
   host,      ///< not at all: stages do not see it
 };
 
@@ -24,7 +25,9 @@ using WireFormats = std::map<std::string, Wire>;
 
 std::string_view name_of(Wire wire);
 Wire wire_named(const std::string& name);  ///< throws Refused, naming the known ones
-/// Whether what arrives may differ in the last bits.
-constexpr bool rounds(Wire wire) { return wire == Wire::bf16 || wire == Wire::f16; }
+/// Whether what arrives has the same bits as what travels plain.
+constexpr bool is_exact(Wire wire) {
+  return wire != Wire::bf16 && wire != Wire::f16 && wire != Wire::jpeg;
+}
 
 }  // namespace slipstream

@@ -141,7 +141,7 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
                 "JPEGs that the first transform shrinks are decoded at a fraction of their size");
   verb.add_option("--wire", wire,
                   "How fields travel to the device, FIELD=FORMAT: plain, smallest, bits, one_hot, "
-                  "bf16, f16, host")
+                  "bf16, f16, jpeg, host")
       ->delimiter(',');
   verb.add_option("--precision", precision, "tf32, fp32 or bf16")->capture_default_str();
   verb.add_flag("--deterministic", deterministic, "Same bits in every run and plan");
@@ -195,7 +195,7 @@ void CommonOptions::set_wire(Plan& plan) const {
     const Wire format = wire_named(each.substr(equals + 1));
     plan.schedule.loader.wire.erase(field);
     plan.numerics.wire.erase(field);
-    (rounds(format) ? plan.numerics.wire : plan.schedule.loader.wire)[field] = format;
+    (is_exact(format) ? plan.schedule.loader.wire : plan.numerics.wire)[field] = format;
   }
 }
 

@@ -80,6 +80,10 @@ void print_summary(const RunReport& report, std::uint64_t steps) {
   if (!result.skipped.samples.empty())
     std::cout << "skipped " << result.skipped.samples.size()
               << " bad samples, the first: " << result.skipped.samples.front().message << "\n";
+  if (result.jpeg)
+    std::cout << result.jpeg->images << " images decoded by "
+              << (result.jpeg->engines ? "the GPU's JPEG engines" : "CUDA kernels") << ", but for "
+              << result.jpeg->on_cpu << " by the CPU\n";
   for (const std::string& warning : report.environment.warnings)
     std::cout << "warning: " << warning << "\n";
 }
@@ -90,11 +94,11 @@ int train(const TrainOptions& options, const Cli& cli) {
   Context context(options.common.device);
   Environment environment = environment_of(context);  // as it is before the run is part of it
   std::optional<Plan> file;
-  if (options.plan != "auto" && !is_mode(options.plan))
-    file = plan_from_file(options, context);
+  if (options.plan != "auto" && !is_mode(options.plan)) file = plan_from_file(options, context);
   Pipeline pipeline = make_pipeline(cli.workloads, options.common.workload, options.common.options);
   LoaderPlan loader;
-  if (!file || options.given_workers) loader = options.common.loader(context, [&] { return pipeline; });
+  if (!file || options.given_workers)
+    loader = options.common.loader(context, [&] { return pipeline; });
   if (file && options.given_workers) file->schedule.loader.workers = loader.workers;
   if (file) validate(*file, pipeline.device_steps(), context.kind());
   Trainer trainer(std::move(pipeline), context,

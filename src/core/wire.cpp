@@ -9,13 +9,14 @@
 namespace slipstream {
 namespace {
 
-constexpr std::array<std::pair<Wire, std::string_view>, 7> kNames = {{
+constexpr std::array<std::pair<Wire, std::string_view>, 8> kNames = {{
     {Wire::plain, "plain"},
     {Wire::smallest, "smallest"},
     {Wire::bits, "bits"},
     {Wire::one_hot, "one_hot"},
     {Wire::bf16, "bf16"},
     {Wire::f16, "f16"},
+    {Wire::jpeg, "jpeg"},
     {Wire::host, "host"},
 }};
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <dlfcn.h>
+#include "cuda/symbol.h"
 
 namespace slipstream::cuda::nvml {
 
@@ -51,24 +51,6 @@ struct Sample {
     double number;
     unsigned percent;
   } value;
-};
-
-/// A function of the library; false where the library or the function is missing.
-template <typename Signature>
-class Symbol;
-
-template <typename... Arguments>
-class Symbol<Return(Arguments...)> {
- public:
-  Symbol(void* library, const char* name)
-      : function_(library == nullptr ? nullptr
-                                     : reinterpret_cast<Function*>(dlsym(library, name))) {}
-  explicit operator bool() const { return function_ != nullptr; }
-  Return operator()(Arguments... arguments) const { return function_(arguments...); }
-
- private:
-  using Function = Return(Arguments...);
-  Function* function_;
 };
 
 /// The opened library.

@@ -78,7 +78,7 @@ void CachedSteps::make(const SamplePlace& place, std::size_t first, SampleBuffer
   } else {
     steps_.run(first, collate, place, buffers, meter);
   }
-  steps_.collate(place, buffers.sample, slab, meter);
+  steps_.collate(place, buffers.sample, buffers.file, slab, meter);
 }
 
 }  // namespace slipstream

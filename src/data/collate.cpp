@@ -100,4 +100,16 @@ void collate(const SlabField& field, const ConstArray& value, std::size_t positi
   }
 }
 
+std::size_t collate_jpeg(const SlabField& field, const std::optional<JpegSlot>& file,
+                         const ConstArray& value, const SamplePlace& place, std::byte* slab) {
+  if (!file) check_form(field.spec, value);
+  JpegSlot head = file.value_or(JpegSlot{});
+  head.bytes = static_cast<std::uint32_t>(value.bytes());
+  head.sample = place.sample;
+  std::byte* to = slab + field.offset_bytes + place.position * field.sample_bytes;
+  std::memcpy(to, &head, sizeof(head));
+  std::memcpy(to + JpegSlot::kBytes, value.data, head.bytes);
+  return JpegSlot::kBytes + head.bytes;
+}
+
 }  // namespace slipstream

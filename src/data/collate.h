@@ -1,5 +1,9 @@
 #pragma once
 
+#include <optional>
+
+#include "data/running_order.h"
+#include "slipstream/jpeg_slot.h"
 #include "slipstream/loader.h"
 
 namespace slipstream {
@@ -8,5 +12,10 @@ namespace slipstream {
 /// Throws Error where the value is not what `field` declares (dtype, shape, classes).
 void collate(const SlabField& field, const ConstArray& value, std::size_t position,
              std::byte* slab);
+
+/// Fills the slot of a field of Wire::jpeg: with the file `value` where there is a head for it,
+/// else with the pixels `value`. Returns the bytes written. Throws as collate() does.
+std::size_t collate_jpeg(const SlabField& field, const std::optional<JpegSlot>& file,
+                         const ConstArray& value, const SamplePlace& place, std::byte* slab);
 
 }  // namespace slipstream

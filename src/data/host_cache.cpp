@@ -42,7 +42,7 @@ std::vector<CachedSample> cache_samples(const SampleSteps& steps, BadSamples& ba
       cached[item].occurrence = place.occurrence;
       if (!bad.skips()) return;
       steps.run(end, steps.collate_step(), place, buffers, meter);
-      steps.collate(place, buffers.sample, trial.data(), meter);
+      steps.collate(place, buffers.sample, buffers.file, trial.data(), meter);
     });
   });
   return cached;
@@ -55,7 +55,7 @@ void fill_slabs(const SampleSteps& steps, BadSamples& bad, const SlabMemory& sla
            [&](std::size_t item, SampleBuffers& buffers, StepMeter& meter) {
              bad.make_good(item / batch_size, item % batch_size, [&](const SamplePlace& place) {
                steps.run(0, steps.collate_step(), place, buffers, meter);
-               steps.collate(place, buffers.sample, slabs[item / batch_size], meter);
+               steps.collate(place, buffers.sample, buffers.file, slabs[item / batch_size], meter);
              });
            });
 }

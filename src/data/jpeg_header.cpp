@@ -77,6 +77,7 @@ Header read_header(std::span<const std::byte> file) {
     header.stored = {u16_at(file, at + 3), u16_at(file, at + 5), u8_at(file, at + 7)};
     header.bits = u8_at(file, at + 2);
     header.process = marker;
+    header.components = at + kFrameBytes;
     header.end = at + length;
     return header;
   }
@@ -97,6 +98,13 @@ void require_decodable(const Header& header) {
       refuse_kind("hierarchical");
   }
   if (header.bits != 8) refuse_kind("of " + std::to_string(header.bits) + " bits a channel");
+}
+
+bool has_end(std::span<const std::byte> file, const Header& header) {
+  for (std::size_t at = file.size(); at >= header.end + 2; --at) {
+    if (file[at - 1] == std::byte{0xd9} && file[at - 2] == std::byte{0xff}) return true;
+  }
+  return false;
 }
 
 }  // namespace slipstream::jpeg

@@ -6,15 +6,6 @@
 namespace slipstream::jpeg {
 namespace {
 
-// A file cut short must fail whether or not its rest is needed. The frame's thumbnail, if any, with
-// an end of its own, lies ahead of the frame.
-bool has_end(std::span<const std::byte> file, const Header& header) {
-  for (std::size_t at = file.size(); at >= header.end + 2; --at) {
-    if (file[at - 1] == std::byte{0xd9} && file[at - 2] == std::byte{0xff}) return true;
-  }
-  return false;
-}
-
 // The kinds whose parts were compared with the whole, by tests.
 bool is_usual(const jpeg_decompress_struct& info) {
   if (info.out_color_space != JCS_RGB) return false;

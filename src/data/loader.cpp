@@ -20,6 +20,8 @@
 namespace slipstream {
 namespace {
 
+constexpr std::size_t kMostJpegBytes = std::size_t{1} << 30;
+
 void check_cut(const HostCut& cut, const std::vector<NamedOp>& transforms,
                std::vector<std::string>& problems) {
   const std::vector<std::string> steps = step_names(transforms);
@@ -29,10 +31,36 @@ void check_cut(const HostCut& cut, const std::vector<NamedOp>& transforms,
   if (cut.items == 0) problems.push_back("a cut needs at least 1 cached item");
 }
 
+/// What else cannot be done where images travel as files.
+void check_jpeg(const LoaderOptions& options, std::vector<std::string>& problems) {
+  const auto is_jpeg = [](const auto& wire) { return wire.second == Wire::jpeg; };
+  if (std::none_of(options.wire.begin(), options.wire.end(), is_jpeg)) return;
+  if (options.on_bad_sample == OnBadSample::skip) {
+    problems.emplace_back(
+        "images that travel as jpeg are decoded when their batch is full, too late to skip bad "
+        "ones; stop at bad samples, or let the images travel plain");
+  }
+  if (options.jpeg_bytes > kMostJpegBytes) {
+    problems.push_back("jpeg_bytes is " + std::to_string(options.jpeg_bytes) + "; use at most " +
+                       std::to_string(kMostJpegBytes));
+  }
+  if (options.cache && options.cache->after != "read") {
+    problems.push_back("a cache after '" + options.cache->after +
+                       "' holds pixels, but the images travel as jpeg; cache after 'read', or let "
+                       "them travel plain");
+  }
+  if (options.cut && options.cut->after != "read" && options.cut->after != "collate") {
+    problems.push_back("a cut after '" + options.cut->after +
+                       "' caches pixels, but the images travel as jpeg; cut after 'read' or "
+                       "'collate', or let them travel plain");
+  }
+}
+
 SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,
                           const LoaderOptions& options) {
   std::vector<std::string> problems;
-  SlabLayout layout = plan_slab(dataset, transforms, options.batch_size, options.wire, problems);
+  SlabLayout layout = plan_slab(dataset, transforms, options.batch_size, options.wire,
+                                options.jpeg_bytes, problems);
   if (options.workers == 0) problems.push_back("0 workers: give at least 1");
   if (options.prefetch == 0) problems.push_back("prefetch 0: give at least 1 batch");
   if (options.lent == 0) problems.push_back("lent 0: the caller holds at least 1 batch");
@@ -47,6 +75,7 @@ SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& tr
         "pixels for samples that found no room; cache after 'read', or turn scaled decoding off");
   }
   if (options.cache) check_cache(*options.cache, transforms, dataset.size(), problems);
+  check_jpeg(options, problems);
   refuse(problems);
   const RunningOrder order(dataset.size(), options);
   if (options.first_batch / order.batches_per_epoch() > std::numeric_limits<std::uint32_t>::max()) {
@@ -114,6 +143,12 @@ class Loader::Impl {
   }
 
   CacheCounters cache() const { return cached_steps_.counters(); }
+  std::uint64_t decoded_images() const {
+    std::uint64_t total = 0;
+    for (const StepMeter& meter : meters_) total += meter.decoded_images();
+    return total;
+  }
+
   SkippedSamples skipped() const { return bad_.skipped(); }
   double blocked_s() const { return ring_ ? ring_->blocked_s() : 0; }
 
@@ -192,12 +227,12 @@ class Loader::Impl {
     place.sample = cached.id;
     place.occurrence = cached.occurrence;
     if (first_step_ == steps_.collate_step()) {
-      steps_.collate(place, cached.sample, ticket.slab, meter);
+      steps_.collate(place, cached.sample, std::nullopt, ticket.slab, meter);
       return;
     }
     copy_sample(cached.sample, buffers.sample);
     steps_.run(first_step_, steps_.collate_step(), place, buffers, meter);
-    steps_.collate(place, buffers.sample, ticket.slab, meter);
+    steps_.collate(place, buffers.sample, buffers.file, ticket.slab, meter);
   }
 
   const LoaderOptions options_;
@@ -234,6 +269,7 @@ void Loader::release(const HostBatch& batch, const Mark* last_use) {
 std::vector<StepCounter> Loader::counters() const { return impl_->counters(); }
 CacheCounters Loader::cache() const { return impl_->cache(); }
 double Loader::blocked_s() const { return impl_->blocked_s(); }
+std::uint64_t Loader::decoded_images() const { return impl_->decoded_images(); }
 SkippedSamples Loader::skipped() const { return impl_->skipped(); }
 
 }  // namespace slipstream

@@ -68,6 +68,7 @@ SampleSteps::SampleSteps(std::shared_ptr<const Dataset> dataset, std::vector<Nam
     : dataset_(std::move(dataset)),
       transforms_(std::move(transforms)),
       layout_(std::move(layout)),
+      route_(transforms_, layout_),
       seed_(seed),
       decode_(decode),
       names_(step_names(transforms_)),
@@ -89,6 +90,7 @@ void SampleSteps::run(std::size_t first, std::size_t last, const SamplePlace& pl
                       SampleBuffers& buffers, StepMeter& meter) const {
   StepClock clock;
   buffers.has_part = false;
+  buffers.file.reset();
   for (std::size_t step = first; step < last; ++step) {
     try {
       const std::size_t bytes = run_step(step, last, place, buffers);
@@ -99,28 +101,36 @@ void SampleSteps::run(std::size_t first, std::size_t last, const SamplePlace& pl
   }
 }
 
-void SampleSteps::collate(const SamplePlace& place, const Sample& sample, std::byte* slab,
+void SampleSteps::collate(const SamplePlace& place, const Sample& sample,
+                          const std::optional<JpegSlot>& file, std::byte* slab,
                           StepMeter& meter) const {
   const auto value_of = [&](std::size_t i) { return sample.fields[i].array.view(); };
-  collate_values(place, value_of, slab, meter);
+  collate_values(place, value_of, file, slab, meter);
 }
 
 void SampleSteps::collate(const SamplePlace& place, std::span<const CachedField> sample,
                           std::byte* slab, StepMeter& meter) const {
   const auto value_of = [&](std::size_t i) { return sample[i].value; };
-  collate_values(place, value_of, slab, meter);
+  collate_values(place, value_of, std::nullopt, slab, meter);
 }
 
 template <typename ValueOf>
-void SampleSteps::collate_values(const SamplePlace& place, const ValueOf& value_of, std::byte* slab,
+void SampleSteps::collate_values(const SamplePlace& place, const ValueOf& value_of,
+                                 const std::optional<JpegSlot>& file, std::byte* slab,
                                  StepMeter& meter) const {
   StepClock clock;
   try {
     std::size_t bytes = 0;
     for (std::size_t i = 0; i < layout_.fields.size(); ++i) {
-      slipstream::collate(layout_.fields[i], value_of(i), place.position, slab);
-      bytes += layout_.fields[i].sample_bytes;
+      const SlabField& field = layout_.fields[i];
+      if (field.wire == Wire::jpeg) {
+        bytes += collate_jpeg(field, file, value_of(i), place, slab);
+      } else {
+        slipstream::collate(field, value_of(i), place.position, slab);
+        bytes += field.sample_bytes;
+      }
     }
+    if (route_.is_taken() && !file) meter.add_decoded_image();
     meter.add(collate_step(), clock.lap(), bytes);
   } catch (...) {
     throw_named(collate_step(), place);
@@ -171,7 +181,20 @@ void SampleSteps::find_part(const SamplePlace& place, SampleBuffers& buffers) co
     return;  // thrown again by the step that it belongs to
   }
   buffers.part.fields.assign(stored_.size(), std::nullopt);
+  buffers.part.elsewhere.clear();
   buffers.has_part = true;
+}
+
+void SampleSteps::find_file(const SamplePlace& place, SampleBuffers& buffers) const {
+  if (!route_.is_taken()) return;
+  const Field& field = buffers.sample.fields[route_.field()];
+  if (!field.encoded) return;
+  buffers.file = route_.slot_for(file_of(field), key_of(0, place));
+  if (!buffers.file) return;
+  buffers.part.whole = {buffers.file->height, buffers.file->width, 3};
+  buffers.part.fields.assign(stored_.size(), std::nullopt);
+  buffers.part.elsewhere.assign(stored_.size(), false);
+  buffers.part.elsewhere[route_.field()] = true;
 }
 
 bool SampleSteps::decode_part(std::size_t field, SampleBuffers& buffers) const {
@@ -189,11 +212,12 @@ bool SampleSteps::decode_part(std::size_t field, SampleBuffers& buffers) const {
 
 std::size_t SampleSteps::decode(const SamplePlace& place, SampleBuffers& buffers,
                                 bool all_of_it) const {
-  if (!all_of_it) find_part(place, buffers);
+  find_file(place, buffers);
+  if (!all_of_it && !buffers.file) find_part(place, buffers);
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < stored_.size(); ++i) {
     Field& field = buffers.sample.fields[i];
-    if (!field.encoded) continue;
+    if (!field.encoded || (buffers.file && i == route_.field())) continue;
     if (!buffers.has_part || !decode_part(i, buffers)) {
       dataset_->decode(stored_[i], decode_, field, buffers.spare[i]);
     }
@@ -214,12 +238,15 @@ RandomKey SampleSteps::key_of(std::size_t transform, const SamplePlace& place) c
 std::size_t SampleSteps::transform(std::size_t index, const SamplePlace& place,
                                    SampleBuffers& buffers) const {
   const AnyOp& op = transforms_[index].op;
-  const bool is_part = index == 0 && buffers.has_part;
+  const bool is_part = buffers.file ? op.touches(FieldKind::image) : index == 0 && buffers.has_part;
   op.apply(key_of(index, place), stored_, buffers.sample, buffers.spare, buffers.scratch,
            is_part ? &buffers.part : nullptr);
+  if (buffers.file && route_.resizes(index)) buffers.part.whole = route_.size();
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < stored_.size(); ++i) {
-    if (op.touches(stored_[i].kind)) bytes += buffers.sample.fields[i].array.view().bytes();
+    const bool is_file = buffers.file && i == route_.field();
+    if (is_file || !op.touches(stored_[i].kind)) continue;
+    bytes += buffers.sample.fields[i].array.view().bytes();
   }
   return bytes;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "data/jpeg_route.h"
 #include "data/running_order.h"
 #include "data/sample_cache.h"
 #include "data/step_meter.h"
@@ -24,17 +25,21 @@ struct SampleBuffers {
   Scratch scratch;
   DecodedPart part;  ///< of the sample, where has_part
   bool has_part = false;
+  std::optional<JpegSlot> file;  ///< of the image that travels as a file: field.encoded stays set
 };
 
 /// Copies what `from` holds, reusing the memory of `to`.
 void copy_sample(const Sample& from, Sample& to);
 
-/// The host steps, by index: read, decode, each transform, collate. Immutable: workers share it.
+/// The host steps, by index: read, decode, each transform, collate. Immutable, and not to be moved:
+/// workers share it.
 /// What a step throws leaves as an Error that names step, sample, file, epoch and batch.
 class SampleSteps {
  public:
   SampleSteps(std::shared_ptr<const Dataset> dataset, std::vector<NamedOp> transforms,
               SlabLayout layout, std::uint64_t seed, const DecodeOptions& decode);
+  SampleSteps(const SampleSteps&) = delete;
+  SampleSteps& operator=(const SampleSteps&) = delete;
 
   const std::vector<std::string>& names() const { return names_; }
   std::size_t collate_step() const { return names_.size() - 1; }
@@ -46,22 +51,23 @@ class SampleSteps {
   /// Runs the steps from `first` until before `last` (at most collate_step()) on buffers.sample.
   void run(std::size_t first, std::size_t last, const SamplePlace& place, SampleBuffers& buffers,
            StepMeter& meter) const;
-  /// The last step: copies `sample` to its position in the slab.
-  void collate(const SamplePlace& place, const Sample& sample, std::byte* slab,
-               StepMeter& meter) const;
+  /// The last step: copies `sample` to its position in the slab. `file`: of SampleBuffers.
+  void collate(const SamplePlace& place, const Sample& sample, const std::optional<JpegSlot>& file,
+               std::byte* slab, StepMeter& meter) const;
   void collate(const SamplePlace& place, std::span<const CachedField> sample, std::byte* slab,
                StepMeter& meter) const;
 
  private:
   template <typename ValueOf>
-  void collate_values(const SamplePlace& place, const ValueOf& value_of, std::byte* slab,
-                      StepMeter& meter) const;
+  void collate_values(const SamplePlace& place, const ValueOf& value_of,
+                      const std::optional<JpegSlot>& file, std::byte* slab, StepMeter& meter) const;
   std::size_t run_step(std::size_t step, std::size_t last, const SamplePlace& place,
                        SampleBuffers& buffers) const;
   std::size_t read_fields(const SamplePlace& place, Sample& out) const;
   std::size_t decode(const SamplePlace& place, SampleBuffers& buffers, bool all_of_it) const;
   bool decode_part(std::size_t field, SampleBuffers& buffers) const;
   void find_part(const SamplePlace& place, SampleBuffers& buffers) const;
+  void find_file(const SamplePlace& place, SampleBuffers& buffers) const;
   RandomKey key_of(std::size_t transform, const SamplePlace& place) const;
   std::size_t transform(std::size_t index, const SamplePlace& place, SampleBuffers& buffers) const;
   [[noreturn]] void throw_named(std::size_t step, const SamplePlace& place) const;
@@ -69,6 +75,7 @@ class SampleSteps {
   std::shared_ptr<const Dataset> dataset_;
   std::vector<NamedOp> transforms_;
   SlabLayout layout_;
+  JpegRoute route_;
   std::uint64_t seed_;
   DecodeOptions decode_;
   std::vector<std::string> names_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "data/jpeg_route.h"
 #include "data/wire_layout.h"
 #include "slipstream/error.h"
 
@@ -68,6 +69,18 @@ std::vector<FieldSpec> transformed(std::vector<FieldSpec> specs,
   return specs;
 }
 
+/// Sets the slots of the field that travels as files, if any.
+void choose_slots(const Dataset& dataset, const std::vector<NamedOp>& transforms,
+                  std::size_t most_bytes, SlabLayout& layout, Problems& problems) {
+  for (SlabField& field : layout.fields) {
+    if (field.wire != Wire::jpeg) continue;
+    field.sample_bytes = jpeg_slot_bytes(field.spec, most_bytes);
+    for (const std::string& problem : problems_of_jpeg(dataset, transforms)) {
+      problems.push_back("field '" + field.spec.name + "' cannot travel as jpeg: " + problem);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> step_names(const std::vector<NamedOp>& transforms) {
@@ -78,7 +91,7 @@ std::vector<std::string> step_names(const std::vector<NamedOp>& transforms) {
 }
 
 SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transforms,
-                     std::size_t batch_size, const WireFormats& wire,
+                     std::size_t batch_size, const WireFormats& wire, std::size_t jpeg_bytes,
                      std::vector<std::string>& problems) {
   check_names(transforms, problems);
   check_size(dataset, batch_size, problems);
@@ -95,8 +108,9 @@ SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transfo
     layout.fields.push_back({.spec = std::move(spec), .dtype = dtype});
   }
   choose_wires(wire, layout, problems);
+  choose_slots(dataset, transforms, jpeg_bytes, layout, problems);
   if (problems.empty()) place_fields(layout);
-  if (layout.copied_bytes == 0 && problems.empty()) {
+  if (layout.device_bytes == 0 && problems.empty()) {
     problems.push_back(layout.bytes == 0 ? "the data set's samples are empty"
                                          : "every field stays on the host: let one travel");
   }
@@ -120,9 +134,10 @@ const SlabField& SlabLayout::field(const std::string& name) const {
 }
 
 SlabLayout Loader::plan_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,
-                               std::size_t batch_size, const WireFormats& wire) {
+                               std::size_t batch_size, const WireFormats& wire,
+                               std::size_t jpeg_bytes) {
   std::vector<std::string> problems;
-  SlabLayout layout = plan_slab(dataset, transforms, batch_size, wire, problems);
+  SlabLayout layout = plan_slab(dataset, transforms, batch_size, wire, jpeg_bytes, problems);
   refuse(problems);
   return layout;
 }

@@ -16,7 +16,7 @@ std::vector<std::string> step_names(const std::vector<NamedOp>& transforms);
 
 /// The layout, or problems added to `problems`, each with its remedy.
 SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transforms,
-                     std::size_t batch_size, const WireFormats& wire,
+                     std::size_t batch_size, const WireFormats& wire, std::size_t jpeg_bytes,
                      std::vector<std::string>& problems);
 
 /// Throws Refused with all `problems`, unless there are none.

@@ -30,7 +30,8 @@ StepClock::Lap StepClock::lap() {
   return passed;
 }
 
-StepMeter::StepMeter(std::size_t steps) : cells_(std::make_unique<Cell[]>(steps)) {}
+StepMeter::StepMeter(std::size_t steps)
+    : steps_(steps), cells_(std::make_unique<Cell[]>(steps + 1)) {}
 
 void StepMeter::add(std::size_t step, const StepClock::Lap& lap, std::size_t bytes) {
   Cell& cell = cells_[step];
@@ -38,6 +39,12 @@ void StepMeter::add(std::size_t step, const StepClock::Lap& lap, std::size_t byt
   increase(cell.wall_ns, lap.wall_ns);
   increase(cell.cpu_ns, lap.cpu_ns);
   increase(cell.bytes, bytes);
+}
+
+void StepMeter::add_decoded_image() { increase(cells_[steps_].calls, 1); }
+
+std::uint64_t StepMeter::decoded_images() const {
+  return cells_[steps_].calls.load(std::memory_order_relaxed);
 }
 
 void StepMeter::add_to(std::span<StepCounter> totals) const {

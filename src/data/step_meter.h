@@ -31,6 +31,8 @@ class StepMeter {
   explicit StepMeter(std::size_t steps);
 
   void add(std::size_t step, const StepClock::Lap& lap, std::size_t bytes);
+  void add_decoded_image();
+  std::uint64_t decoded_images() const;
   /// Adds this worker's counts to `totals`, one per step.
   void add_to(std::span<StepCounter> totals) const;
 
@@ -41,7 +43,8 @@ class StepMeter {
     std::atomic<std::uint64_t> cpu_ns{0};
     std::atomic<std::uint64_t> bytes{0};
   };
-  std::unique_ptr<Cell[]> cells_;
+  std::size_t steps_;
+  std::unique_ptr<Cell[]> cells_;  ///< one a step, and one that counts decoded images
 };
 
 }  // namespace slipstream

@@ -66,6 +66,12 @@ std::string problem_of(const SlabField& field) {
         return {};
       }
       return "it needs vectors of 1 to 65536 classes, and this one is " + to_string(shape);
+    case Wire::jpeg:
+      if (spec.kind == FieldKind::image && spec.dtype == DType::u8 && shape.rank == 3 &&
+          shape[2] == 3) {
+        return {};
+      }
+      return "it needs images of u8, height x width x 3";
     case Wire::bf16:
     case Wire::f16:
       if (field.dtype == DType::f32) return {};
@@ -75,13 +81,16 @@ std::string problem_of(const SlabField& field) {
   return "unknown";
 }
 
+/// Whether the field's slab is no part of the batch's one copy.
+bool stays(const SlabField& field) { return field.wire == Wire::host || field.wire == Wire::jpeg; }
+
 bool is_packed(const SlabField& field) {
-  if (field.wire == Wire::host) return false;
+  if (stays(field)) return false;
   return field.wire == Wire::one_hot || packed_element(field) != element_of(field.dtype);
 }
 
 int turn_of(const SlabField& field) {
-  if (field.wire == Wire::host) return 2;
+  if (stays(field)) return 2;
   return is_packed(field) ? 1 : 0;
 }
 
@@ -116,6 +125,7 @@ Element packed_element(const SlabField& field) {
     case Wire::f16:
       return Element::f16;
     case Wire::plain:
+    case Wire::jpeg:
     case Wire::host:
       break;
   }
@@ -156,9 +166,10 @@ void place_fields(SlabLayout& layout) {
   });
   for (SlabField* field : order) {
     field->offset_bytes = field->device_offset_bytes = layout.bytes;
-    field->sample_bytes = (packed_values(*field) * bits_of(packed_element(*field)) + 7) / 8;
+    if (field->wire != Wire::jpeg)
+      field->sample_bytes = (packed_values(*field) * bits_of(packed_element(*field)) + 7) / 8;
     layout.bytes = aligned(layout.bytes + layout.batch_size * field->sample_bytes);
-    if (field->wire != Wire::host) layout.copied_bytes = layout.bytes;
+    if (!stays(*field)) layout.copied_bytes = layout.bytes;
   }
   layout.device_bytes = layout.copied_bytes;
   for (SlabField& field : layout.fields) {
@@ -166,6 +177,11 @@ void place_fields(SlabLayout& layout) {
     field.device_offset_bytes = layout.device_bytes;
     layout.packed.push_back(packing_of(field, layout.batch_size));
     layout.device_bytes += layout.packed.back().to_bytes();
+  }
+  for (SlabField& field : layout.fields) {
+    if (field.wire != Wire::jpeg) continue;
+    field.device_offset_bytes = layout.device_bytes;
+    layout.device_bytes += aligned(layout.batch_size * field.spec.shape.elements());
   }
 }
 

@@ -11,7 +11,7 @@ namespace slipstream {
 /// take and names that no field has.
 void choose_wires(const WireFormats& wire, SlabLayout& layout, std::vector<std::string>& problems);
 
-/// Places the fields, whose forms and wire formats are set and fit.
+/// Places the fields, whose forms and wire formats (and slots, of Wire::jpeg) are set and fit.
 void place_fields(SlabLayout& layout);
 
 /// How `field` is stored in the slab.

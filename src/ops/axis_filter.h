@@ -3,21 +3,16 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace slipstream {
+#include "slipstream/triangle_filter.h"
 
-/// A part of a row or column of pixels, which may begin and end within one.
-struct Stretch {
-  std::int64_t pixels;  ///< that it touches
-  double from;          ///< from the edge of the first of them: 0 or more, below 1
-  double length;
-};
+namespace slipstream {
 
 /// The triangle filter along one axis of an image. Every output is the sum of `taps` inputs from
 /// `first` on, of which those past `count` weigh 0. A weight is high * 2^11 + low, in units of
 /// 2^-22: two halves that fit 16 bits, so that sums stay exact in 32-bit integers.
 class AxisFilter {
  public:
-  static constexpr int kFractionBits = 22;
+  static constexpr int kFractionBits = TriangleFilter::kFractionBits;
   static constexpr int kLowBits = 11;
 
   AxisFilter(const Stretch& in, std::int64_t out);
@@ -43,8 +38,7 @@ class AxisFilter {
 
   Stretch in_;
   std::int64_t out_;
-  double scale_;
-  double reach_;
+  TriangleFilter filter_;
   std::int64_t taps_;
   std::int32_t* first_ = nullptr;
   std::int32_t* count_ = nullptr;

@@ -67,6 +67,11 @@ Json json_of(const SkippedSamples& skipped) {
   return {{"places", skipped.places}, {"samples", std::move(samples)}};
 }
 
+Json json_of(const std::optional<JpegResult>& jpeg) {
+  if (!jpeg) return nullptr;
+  return {{"images", jpeg->images}, {"on_cpu", jpeg->on_cpu}, {"engines", jpeg->engines}};
+}
+
 Json json_of(const LaneResult& lane) {
   Json intervals = Json::array();
   for (const Interval& interval : lane.last_intervals)
@@ -108,6 +113,7 @@ Json result_json(const RunResult& result) {
           {"memory", json_of(result.memory)},
           {"skipped", json_of(result.skipped)},
           {"overlap", json_of(result.overlap)},
+          {"jpeg", json_of(result.jpeg)},
           {"counters", json_of(result.counters)},
           {"lanes", json_of(result.lanes)}};
 }

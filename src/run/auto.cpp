@@ -52,6 +52,10 @@ void continue_with(RunResult& total, RunResult next) {
     }
   add_counters(next.counters, total.counters);
   add_skipped(next.skipped, total.skipped);
+  if (next.jpeg && total.jpeg) {
+    next.jpeg->images += total.jpeg->images;
+    next.jpeg->on_cpu += total.jpeg->on_cpu;
+  }
   std::swap(total, next);
   std::swap(total.first_step, next.first_step);
   total.steps += next.steps;

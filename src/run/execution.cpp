@@ -139,12 +139,14 @@ bool DeviceSlab::has(const at::Tensor& tensor) const {
   return !fields.empty() && tensor.storage().is_alias_of(fields.front().second.storage());
 }
 
-void copy_slab(const DeviceSlab& slab, const HostBatch& from, const SlabLayout& layout,
-               Lane& lane) {
+void copy_slab(const DeviceSlab& slab, const HostBatch& from, const SlabLayout& layout, Lane& lane,
+               JpegUnpacker* jpeg) {
   auto* to = static_cast<std::byte*>(slab.fields.front().second.storage().mutable_data());
   if (auto* stream = dynamic_cast<cuda::CudaLane*>(&lane)) {
-    cuda::copy_async(to, from.data, layout.copied_bytes, stream->stream());
+    if (layout.copied_bytes > 0)
+      cuda::copy_async(to, from.data, layout.copied_bytes, stream->stream());
     cuda::unpack_async(layout.packed, to, stream->stream());
+    if (jpeg != nullptr) jpeg->unpack_async(from.data, to, stream->stream());
   } else {
     std::memcpy(to, from.data, layout.copied_bytes);
     unpack(layout.packed, to);
@@ -284,7 +286,7 @@ void Execution::copy(Lane& lane, Slot& slot, Batch& fields) {
   Loader& loader = *setup_.loader;
   const HostBatch host = staged_ ? *staged_ : take_input();
   staged_.reset();
-  copy_slab(slot.slab, host, loader.layout(), lane);
+  copy_slab(slot.slab, host, loader.layout(), lane, setup_.jpeg);
   Mark& copied = *setup_.slab_marks[host.slab];
   lane.record(copied);
   loader.release(host, &copied);

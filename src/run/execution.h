@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "run/jpeg_unpacker.h"
 #include "slipstream/context.h"
 #include "slipstream/pipeline.h"
 #include "slipstream/schedule.h"
@@ -57,9 +58,10 @@ struct DeviceSlab {
   bool has(const at::Tensor& tensor) const;
 };
 
-/// Copies a host batch into `slab` and expands what travelled packed, enqueued on `lane` (done at
-/// once on a host lane).
-void copy_slab(const DeviceSlab& slab, const HostBatch& from, const SlabLayout& layout, Lane& lane);
+/// Copies a host batch into `slab` and expands what travelled packed or, by `jpeg`, as files
+/// (nullptr where nothing does), enqueued on `lane` (done at once on a host lane).
+void copy_slab(const DeviceSlab& slab, const HostBatch& from, const SlabLayout& layout, Lane& lane,
+               JpegUnpacker* jpeg);
 
 /// Does the lanes' work for one run.
 class Execution final : public Work {
@@ -70,7 +72,8 @@ class Execution final : public Work {
     const Plan& plan;
     const RunOptions& options;
     std::vector<LaneBinding> lanes;
-    Loader* loader = nullptr;  ///< where the copy step takes batches
+    Loader* loader = nullptr;      ///< where the copy step takes batches
+    JpegUnpacker* jpeg = nullptr;  ///< where its images travel as files
     /// One a slab of the loader; they live as long as it does, for its workers wait for them.
     std::span<const std::unique_ptr<Mark>> slab_marks;
     std::span<const at::Tensor> parameters;  ///< of the training stage

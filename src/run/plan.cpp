@@ -114,16 +114,20 @@ void check_intra_op_threads(const Plan::Numerics& numerics, const Names& steps, 
                        "; add \"*\" for every stage that is not named");
 }
 
-void check_wire(const Plan& plan, Names& problems) {
+void check_wire(const Plan& plan, DeviceKind device, Names& problems) {
   const auto misplaced = [&](const std::string& path, const std::string& field, Wire wire,
                              const std::string& right) {
     problems.push_back(path + "." + field + ": " + std::string(name_of(wire)) +
-                       (rounds(wire) ? " rounds" : " is exact") + "; put it under " + right);
+                       (is_exact(wire) ? " is exact" : " changes values") + "; put it under " +
+                       right);
   };
   for (const auto& [field, wire] : plan.schedule.loader.wire)
-    if (rounds(wire)) misplaced("schedule.loader.wire", field, wire, "numerics.wire");
+    if (!is_exact(wire)) misplaced("schedule.loader.wire", field, wire, "numerics.wire");
   for (const auto& [field, wire] : plan.numerics.wire) {
-    if (!rounds(wire)) misplaced("numerics.wire", field, wire, "schedule.loader.wire");
+    if (is_exact(wire)) misplaced("numerics.wire", field, wire, "schedule.loader.wire");
+    if (wire == Wire::jpeg && device == DeviceKind::cpu)
+      problems.push_back("numerics.wire." + field +
+                         " is jpeg, but only a GPU decodes files; let it travel plain");
     if (plan.schedule.loader.wire.contains(field))
       problems.push_back("schedule.loader.wire and numerics.wire both name " + quoted(field) +
                          "; choose one format for it");
@@ -184,7 +188,7 @@ std::vector<std::string> problems_of(const Plan& plan, const std::vector<std::st
   check_count("schedule.loader.prefetch", schedule.loader.prefetch, problems);
   check_numerics(plan, device, problems);
   check_intra_op_threads(plan.numerics, steps, device, problems);
-  check_wire(plan, problems);
+  check_wire(plan, device, problems);
   return problems;
 }
 

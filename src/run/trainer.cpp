@@ -127,7 +127,27 @@ std::pair<Loader*, Trainer::Impl::InputSoFar> Trainer::Impl::loader_for(
   slab_marks_.resize(loader_->slabs());
   for (auto& mark : slab_marks_) mark = first.lane->make_mark();
   // Its workers may have counted already, for this run.
-  return {loader_.get(), {0, std::vector<StepCounter>(loader_->counters().size()), 0}};
+  InputSoFar none;
+  none.counters.resize(loader_->counters().size());
+  if (jpeg_ != nullptr) none.jpeg = {jpeg_->images(), jpeg_->decoded_by_host(), false};
+  return {loader_.get(), std::move(none)};
+}
+
+JpegUnpacker* Trainer::Impl::jpeg_for(const Plan& plan) {
+  const WireFormats wire = wire_formats(plan);
+  const auto is_jpeg = [](const auto& format) { return format.second == Wire::jpeg; };
+  if (std::none_of(wire.begin(), wire.end(), is_jpeg)) return nullptr;
+  if (jpeg_ != nullptr && jpeg_wire_ == wire) return jpeg_.get();
+  jpeg_.reset();
+  JpegUnpacker::Options options;
+  options.device = context.device().index();
+  options.memory = &device_memory_;
+  options.decode = pipeline.options().decode;
+  options.name = [this](std::uint64_t sample) { return pipeline.dataset()->name(sample); };
+  jpeg_ = std::make_unique<JpegUnpacker>(layout_of(plan, pipeline.options().batch_size),
+                                         std::move(options));
+  jpeg_wire_ = wire;
+  return jpeg_.get();
 }
 
 std::vector<Fields> Trainer::Impl::fill_cache(const Plan& plan, const Cut& cut) {
@@ -142,7 +162,7 @@ std::vector<Fields> Trainer::Impl::fill_cache(const Plan& plan, const Cut& cut) 
   for (std::size_t item = 0; item < cut.items; ++item) {
     const HostBatch host = loader->next();
     DeviceSlab slab = DeviceSlab::make(loader->layout(), context.device());
-    copy_slab(slab, host, loader->layout(), lane);
+    copy_slab(slab, host, loader->layout(), lane, jpeg_for(plan));
     lane.synchronize();
     loader->release(host, nullptr);
     Batch batch(position + item);
@@ -180,7 +200,11 @@ void Trainer::Impl::apply_delays(const RunOptions& options, const std::vector<La
 }
 
 Trainer::Impl::InputSoFar Trainer::Impl::input_so_far() const {
-  return {loader_->blocked_s(), loader_->counters(), loader_->skipped().places};
+  InputSoFar input = {loader_->blocked_s(), loader_->counters(), loader_->skipped().places, {}};
+  if (jpeg_ != nullptr)
+    input.jpeg = {jpeg_->images(), loader_->decoded_images() + jpeg_->decoded_by_host(),
+                  jpeg_->uses_engines()};
+  return input;
 }
 
 RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
@@ -191,6 +215,7 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
   const c10::DeviceGuard device(context.device());
   const NumericsScope scope(numerics);
   const std::vector<LaneBinding> lanes = bind(plan, options);
+  JpegUnpacker* const jpeg = jpeg_for(plan);
   const auto [loader, before] = loader_for(plan, options, lanes);
   ScheduleProbe probe;
   apply_delays(options, lanes, probe);
@@ -206,8 +231,8 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
     if (options.cut && loader == nullptr) cached = fill_cache(plan, *options.cut);
     const std::size_t extra_bytes = warm_lanes(plan, lanes);
     reset_peak(context.device());
-    execution.emplace(Execution::Setup{pipeline, context, plan, options, lanes, loader, slab_marks_,
-                                       parameters, cached, position,
+    execution.emplace(Execution::Setup{pipeline, context, plan, options, lanes, loader, jpeg,
+                                       slab_marks_, parameters, cached, position,
                                        numerics.autotune && !tuned.contains(key_of(plan, lanes))});
     schedule.emplace(lane_pointers, plan.schedule.depth, plan.schedule.run_ahead, *execution,
                      &probe);
@@ -296,6 +321,9 @@ RunResult Trainer::Impl::collect(const Plan& plan, const RunOptions& options, Ex
   for (StepCounter& counter : execution.counters()) result.counters.push_back(std::move(counter));
   if (loader_ != nullptr) result.skipped = loader_->skipped();
   result.skipped.places -= std::min(result.skipped.places, input.skipped_places);
+  if (loader_ != nullptr && wire_formats(plan) == jpeg_wire_ && jpeg_ != nullptr)
+    result.jpeg = JpegResult{now.jpeg.images - input.jpeg.images,
+                             now.jpeg.on_cpu - input.jpeg.on_cpu, now.jpeg.engines};
   result.memory.peak_bytes = peak_bytes(context.device());
   result.memory.reserved_bytes = reserved_bytes(context.device());
   result.memory.reserved_after_warm_up_bytes = record.reserved_after_warm_up_bytes;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "run/device_memory.h"
 #include "run/execution.h"
 #include "slipstream/trainer.h"
 
@@ -44,6 +45,7 @@ struct Trainer::Impl {
     double blocked_s = 0;
     std::vector<StepCounter> counters;
     std::uint64_t skipped_places = 0;
+    JpegResult jpeg;
   };
   /// The loader of a run, nullptr where it needs none, and what it counted for earlier runs.
   std::pair<Loader*, InputSoFar> loader_for(const Plan& plan, const RunOptions& options,
@@ -51,6 +53,8 @@ struct Trainer::Impl {
   /// For a loader that begins with the first batch.
   LoaderOptions loader_options(const Plan& plan, const std::optional<HostCut>& cut) const;
   std::unique_ptr<Loader> make_loader(LoaderOptions options) const;
+  /// What makes images of files on the device; nullptr where none travel so.
+  JpegUnpacker* jpeg_for(const Plan& plan);
   std::vector<Fields> fill_cache(const Plan& plan, const Cut& cut);
   InputSoFar input_so_far() const;
   RunResult collect(const Plan& plan, const RunOptions& options, Execution& execution,
@@ -75,6 +79,9 @@ struct Trainer::Impl {
 
   /// Outlive the loader, whose workers wait for them.
   std::vector<std::unique_ptr<Mark>> slab_marks_;
+  DeviceMemory device_memory_;
+  WireFormats jpeg_wire_;  ///< what jpeg_ was made for
+  std::unique_ptr<JpegUnpacker> jpeg_;
   std::string preparing_;  ///< which stage runs ahead of a run, for messages
   std::unique_ptr<Loader> loader_;
   LoaderOptions loader_options_;               ///< what loader_ was made for

@@ -45,6 +45,7 @@ inline RunReport sample_run() {
   result.input_wait_share = 0.125;
   result.memory = {4096, 8192, 8192, 1024};
   result.skipped = {3, {{7, "corrupt"}}};
+  result.jpeg = JpegResult{24, 3, true};
   result.counters = {{"decode", 24, 0.5, 0.25, 1 << 20}};
   result.lanes = {{"train", {"copy", "decode"}, 1, 0.5, {{2, 1.25, 1.5}}}};
   report.gpu =

@@ -187,7 +187,7 @@ TEST(ProblemsOf, ExactWireFormatsAreScheduleAndRoundingOnesNumerics) {
   plan.numerics.wire = {{"x", Wire::f16}, {"label", Wire::smallest}, {"mask", Wire::f16}};
   EXPECT_THAT(
       cuda_problems(plan),
-      ElementsAre("schedule.loader.wire.image: bf16 rounds; put it under numerics.wire",
+      ElementsAre("schedule.loader.wire.image: bf16 changes values; put it under numerics.wire",
                   "numerics.wire.label: smallest is exact; put it under schedule.loader.wire",
                   "schedule.loader.wire and numerics.wire both name 'mask'; choose one format for "
                   "it"));
@@ -325,7 +325,7 @@ TEST(PlanJson, TellsAllProblemsWithTheirPaths) {
   schedule.driver: unknown driver 'threadd'; did you mean 'threaded'? known: interleaved, threaded
   schedule.loader.workers must be a whole number from 1 to 4096, not 4294967296
   schedule.loader.pinned must be true or false, not 1
-  schedule.loader.wire.mask: unknown wire format 'bit'; did you mean 'bits'? known: plain, smallest, bits, one_hot, bf16, f16, host
+  schedule.loader.wire.mask: unknown wire format 'bit'; did you mean 'bits'? known: plain, smallest, bits, one_hot, bf16, f16, jpeg, host
   schedule.loader.read_ahead.reads must be a whole number from 0 on, not -1
   schedule.loader.cpus: '3-' is no list of CPUs: '' is no number; write numbers and ranges, such as 0-3,8
   schedule.loader.cache.bytes must be a whole number from 0 on, not 0.5

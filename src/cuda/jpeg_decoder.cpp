@@ -1,0 +1,241 @@
+#include "slipstream/jpeg_decoder.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <tuple>
+#include <utility>
+
+#include "cuda/nvjpeg.h"
+#include "cuda/teardown.h"
+#include "slipstream/error.h"
+
+namespace slipstream::cuda {
+namespace {
+
+constexpr std::size_t kPages = 2;
+
+void check(nvjpeg::Status status, const char* call, Where where = Where::here()) {
+  if (status == nvjpeg::kSuccess) return;
+  throw Error(std::string(where.file) + ":" + std::to_string(where.line) + ": " + call +
+              ": nvJPEG " + nvjpeg::name_of(status));
+}
+
+void count(void* counter) { ++*static_cast<std::atomic<std::uint64_t>*>(counter); }
+
+int allocate_device(void* counter, void** memory, std::size_t bytes, cudaStream_t) {
+  count(counter);
+  return cudaMalloc(memory, bytes);
+}
+int free_device(void*, void* memory, std::size_t, cudaStream_t) { return cudaFree(memory); }
+int allocate_pinned(void* counter, void** memory, std::size_t bytes, cudaStream_t) {
+  count(counter);
+  return cudaHostAlloc(memory, bytes, cudaHostAllocDefault);
+}
+int free_pinned(void*, void* memory, std::size_t, cudaStream_t) { return cudaFreeHost(memory); }
+
+/// What nvJPEG keeps of one batch, until `done` is reached.
+struct Page {
+  nvjpeg::State state = nullptr;
+  cudaEvent_t done = nullptr;
+};
+
+/// One image that nvJPEG takes: those of one kind follow one another, the largest first, so that
+/// engines which work side by side end together.
+struct Item {
+  int subsampling = 0;
+  std::int64_t pixels = 0;
+  std::size_t index = 0;
+
+  bool operator<(const Item& other) const {
+    return std::tuple(subsampling, -pixels, index) <
+           std::tuple(other.subsampling, -other.pixels, other.index);
+  }
+};
+
+}  // namespace
+
+struct JpegDecoder::Impl {
+  explicit Impl(const Options& given);
+  ~Impl();
+
+  void create();
+  bool try_to_create(nvjpeg::Backend backend);
+  void release() noexcept;
+  bool may_be_decoded(const JpegImage& image, Item& item);
+  void choose(std::span<const JpegImage> images);
+  nvjpeg::Status submit(std::span<const JpegImage> images, std::span<const Item> items, Page& page,
+                        cudaStream_t stream);
+  void renew(Page& page);
+  void decode_one_by_one(std::span<const JpegImage> images, Page& page, cudaStream_t stream);
+
+  Options options;
+  nvjpeg::Library library;
+  std::atomic<std::uint64_t> allocations{0};
+  nvjpeg::Allocator device_memory{allocate_device, free_device, &allocations};
+  nvjpeg::Allocator pinned_memory{allocate_pinned, free_pinned, &allocations};
+  bool has_engines = false;
+  nvjpeg::Handle handle = nullptr;
+  nvjpeg::Stream header = nullptr;
+  std::array<Page, kPages> pages;
+  std::size_t turn = 0;
+
+  std::vector<Item> items;
+  std::vector<std::size_t> failed;
+  std::vector<const unsigned char*> files;
+  std::vector<std::size_t> lengths;
+  std::vector<nvjpeg::Image> outputs;
+};
+
+JpegDecoder::Impl::Impl(const Options& given)
+    : options(given), library(given.libraries.empty() ? nvjpeg::usual_places() : given.libraries) {
+  const DeviceGuard device(options.device);
+  check_cuda(cudaFree(nullptr));  // nvJPEG finds the context that this makes
+  items.reserve(options.batch_size);
+  failed.reserve(options.batch_size);
+  files.reserve(options.batch_size);
+  lengths.reserve(options.batch_size);
+  outputs.reserve(options.batch_size);
+  try {
+    create();
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+JpegDecoder::Impl::~Impl() {
+  const DeviceGuard device(options.device);
+  ignore_failure(cudaDeviceSynchronize());
+  release();
+}
+
+void JpegDecoder::Impl::create() {
+  has_engines = options.may_use_engines && try_to_create(nvjpeg::kHardware);
+  if (!has_engines && !try_to_create(nvjpeg::kGpuHybrid)) {
+    throw Error("nvJPEG cannot be used on this GPU; let images travel plain");
+  }
+  check(library.create_stream(handle, &header), "nvjpegJpegStreamCreate");
+  for (Page& page : pages) {
+    check(library.create_state(handle, &page.state), "nvjpegJpegStateCreate");
+    check_cuda(
+        cudaEventCreateWithFlags(&page.done, cudaEventBlockingSync | cudaEventDisableTiming));
+  }
+}
+
+bool JpegDecoder::Impl::try_to_create(nvjpeg::Backend backend) {
+  const nvjpeg::Status status = library.create(backend, &device_memory, &pinned_memory,
+                                               nvjpeg::kUpsamplingWithInterpolation, &handle);
+  if (status == nvjpeg::kSuccess) return true;
+  handle = nullptr;
+  static_cast<void>(cudaGetLastError());
+  return false;
+}
+
+void JpegDecoder::Impl::release() noexcept {
+  for (Page& page : pages) {
+    if (page.state != nullptr) library.destroy_state(page.state);
+    if (page.done != nullptr) ignore_failure(cudaEventDestroy(page.done));
+  }
+  if (header != nullptr) library.destroy_stream(header);
+  if (handle != nullptr) library.destroy(handle);
+}
+
+/// That the header's size is the caller's matters most: nvJPEG writes as much as the file says.
+bool JpegDecoder::Impl::may_be_decoded(const JpegImage& image, Item& item) {
+  const auto* file = reinterpret_cast<const unsigned char*>(image.file.data());
+  unsigned width = 0;
+  unsigned height = 0;
+  int is_refused = 1;
+  if (library.parse_header(handle, file, image.file.size(), header) != nvjpeg::kSuccess ||
+      library.frame_size(header, &width, &height) != nvjpeg::kSuccess ||
+      library.subsampling(header, &item.subsampling) != nvjpeg::kSuccess ||
+      library.is_supported(handle, header, &is_refused) != nvjpeg::kSuccess) {
+    return false;
+  }
+  item.pixels = image.height * image.width;
+  return is_refused == 0 && width == image.width && height == image.height;
+}
+
+void JpegDecoder::Impl::choose(std::span<const JpegImage> images) {
+  items.clear();
+  failed.clear();
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    Item item{.index = i};
+    if (may_be_decoded(images[i], item)) {
+      items.push_back(item);
+    } else {
+      failed.push_back(i);
+    }
+  }
+  std::sort(items.begin(), items.end());
+}
+
+nvjpeg::Status JpegDecoder::Impl::submit(std::span<const JpegImage> images,
+                                         std::span<const Item> some, Page& page,
+                                         cudaStream_t stream) {
+  files.clear();
+  lengths.clear();
+  outputs.clear();
+  for (const Item& item : some) {
+    const JpegImage& image = images[item.index];
+    files.push_back(reinterpret_cast<const unsigned char*>(image.file.data()));
+    lengths.push_back(image.file.size());
+    nvjpeg::Image& output = outputs.emplace_back();
+    output.channel[0] = reinterpret_cast<unsigned char*>(image.pixels);
+    output.pitch[0] = static_cast<std::size_t>(3 * image.width);
+  }
+  const nvjpeg::Status status = library.begin_batch(
+      handle, page.state, static_cast<int>(some.size()), 1, nvjpeg::kOutputRgbi);
+  if (status != nvjpeg::kSuccess) return status;
+  return library.decode_batch(handle, page.state, files.data(), lengths.data(), outputs.data(),
+                              stream);
+}
+
+void JpegDecoder::Impl::renew(Page& page) {
+  check(library.destroy_state(std::exchange(page.state, nullptr)), "nvjpegJpegStateDestroy");
+  check(library.create_state(handle, &page.state), "nvjpegJpegStateCreate");
+}
+
+/// What a failure leaves behind must not meet the next image: the stream is drained after each, and
+/// the state is made anew.
+void JpegDecoder::Impl::decode_one_by_one(std::span<const JpegImage> images, Page& page,
+                                          cudaStream_t stream) {
+  check_cuda(cudaStreamSynchronize(stream));
+  renew(page);
+  for (const Item& item : items) {
+    const nvjpeg::Status status = submit(images, {&item, 1}, page, stream);
+    check_cuda(cudaStreamSynchronize(stream));
+    if (status == nvjpeg::kSuccess) continue;
+    failed.push_back(item.index);
+    renew(page);
+  }
+}
+
+JpegDecoder::JpegDecoder(const Options& options) : impl_(std::make_unique<Impl>(options)) {}
+
+JpegDecoder::~JpegDecoder() = default;
+
+bool JpegDecoder::uses_engines() const { return impl_->has_engines; }
+
+std::uint64_t JpegDecoder::allocations() const { return impl_->allocations; }
+
+std::span<const std::size_t> JpegDecoder::decode_async(std::span<const JpegImage> images,
+                                                       StreamView stream) {
+  Impl& self = *impl_;
+  ensure(images.size() <= self.options.batch_size,
+         "a call decodes at most JpegDecoder::Options::batch_size images");
+  const DeviceGuard device(self.options.device);
+  Page& page = self.pages[self.turn++ % kPages];
+  check_cuda(cudaEventSynchronize(page.done));
+  self.choose(images);
+  if (!self.items.empty() &&
+      self.submit(images, self.items, page, stream.get()) != nvjpeg::kSuccess) {
+    self.decode_one_by_one(images, page, stream.get());
+  }
+  check_cuda(cudaEventRecord(page.done, stream.get()));
+  std::sort(self.failed.begin(), self.failed.end());
+  return self.failed;
+}
+
+}  // namespace slipstream::cuda

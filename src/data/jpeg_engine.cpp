@@ -1,0 +1,80 @@
+#include "data/jpeg_engine.h"
+
+#include <array>
+
+#include "data/bytes.h"
+#include "data/jpeg_header.h"
+#include "slipstream/error.h"
+
+namespace slipstream::jpeg {
+namespace {
+
+using File = std::span<const std::byte>;
+
+constexpr std::uint32_t kBaseline = 0xc0;
+constexpr std::uint32_t kEndOfImage = 0xd9;
+constexpr std::uint32_t kStartOfScan = 0xda;
+constexpr std::uint32_t kAdobe = 0xee;
+
+/// Whether the data of an APP14 segment says that the colours are not YCbCr.
+bool says_other_colours(File segment) {
+  constexpr std::array<unsigned, 5> kName = {'A', 'd', 'o', 'b', 'e'};
+  constexpr std::size_t kTransform = 11;
+  if (segment.size() <= kTransform) return false;
+  for (std::size_t i = 0; i < kName.size(); ++i) {
+    if (u8_at(segment, i) != kName[i]) return false;
+  }
+  return u8_at(segment, kTransform) != 1;
+}
+
+/// Components of the first scan; 0 where there is none, or the colours are not YCbCr.
+std::uint32_t components_of_first_scan(File file) {
+  std::size_t at = 2;
+  while (at + 5 <= file.size() && u8_at(file, at) == 0xff) {
+    const std::uint32_t marker = u8_at(file, at + 1);
+    if (marker == 0xff) {
+      ++at;
+      continue;
+    }
+    if (marker == kStartOfScan) return u8_at(file, at + 4);
+    const std::size_t length = u16_at(file, at + 2);
+    if (marker == kEndOfImage || length < 2 || file.size() - at - 2 < length) return 0;
+    if (marker == kAdobe && says_other_colours(file.subspan(at + 4, length - 2))) return 0;
+    at += 2 + length;
+  }
+  return 0;
+}
+
+bool is_usual(File file, const Header& header) {
+  const auto count = static_cast<std::size_t>(header.stored[2]);
+  if (count != 1 && count != 3) return false;
+  if (file.size() < header.components + 3 * count) return false;
+  const auto sampling = [&](std::size_t i) { return u8_at(file, header.components + 3 * i + 1); };
+  const std::uint32_t first = sampling(0);
+  if (count == 1) return first == 0x11;
+  const bool is_rgb = u8_at(file, header.components) == 'R';
+  const bool is_known = first == 0x11 || first == 0x21 || first == 0x22 || first == 0x12;
+  return is_known && !is_rgb && sampling(1) == 0x11 && sampling(2) == 0x11;
+}
+
+bool is_for_engines(File file, const Header& header) {
+  const Shape& stored = header.stored;
+  return header.process == kBaseline && header.bits == 8 && header.orientation == kAsStored &&
+         stored[0] > 0 && stored[1] > 0 && stored[0] * stored[1] <= kMostEnginePixels &&
+         is_usual(file, header) && components_of_first_scan(file) == stored[2] &&
+         has_end(file, header);
+}
+
+}  // namespace
+
+std::optional<Shape> shape_for_engines(File file) {
+  if (file.size() < 4 || u16_at(file, 0) != 0xffd8) return std::nullopt;
+  try {
+    const Header header = read_header(file);
+    if (is_for_engines(file, header)) return Shape{header.stored[0], header.stored[1]};
+  } catch (const Error&) {  // said again by the CPU's decoder
+  }
+  return std::nullopt;
+}
+
+}  // namespace slipstream::jpeg

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "slipstream/jpeg_slot.h"
+#include "slipstream/loader.h"
+
+namespace slipstream {
+
+/// What keeps images from travelling as Wire::jpeg, each with its remedy.
+std::vector<std::string> problems_of_jpeg(const Dataset& dataset,
+                                          const std::vector<NamedOp>& transforms);
+
+/// A slot's size, for files of up to `most_bytes` and for the finished image.
+std::size_t jpeg_slot_bytes(const FieldSpec& image, std::size_t most_bytes);
+
+/// What is done on the device to the files of one field, by transforms that have no
+/// problems_of_jpeg().
+class JpegRoute {
+ public:
+  JpegRoute(const std::vector<NamedOp>& transforms, const SlabLayout& layout);
+
+  bool is_taken() const { return field_.has_value(); }
+  std::size_t field() const { return *field_; }
+  /// Whether a transform is the one that resizes, and so makes the image `size()`.
+  bool resizes(std::size_t transform) const { return transform == resize_; }
+  const Shape& size() const { return size_; }
+
+  /// The slot's head for a file that can travel; nothing for all others. `key` is the sample's for
+  /// operation 0.
+  std::optional<JpegSlot> slot_for(std::span<const std::byte> file, RandomKey key) const;
+
+ private:
+  const std::vector<NamedOp>& transforms_;
+  std::optional<std::size_t> field_;
+  std::size_t most_bytes_ = 0;
+  std::size_t resize_ = 0;
+  Shape size_;
+};
+
+}  // namespace slipstream

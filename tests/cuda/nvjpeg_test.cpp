@@ -1,0 +1,41 @@
+#include "cuda/nvjpeg.h"
+
+#include <gmock/gmock.h>
+
+#include "slipstream/jpeg_decoder.h"
+#include "support/thrown.h"
+
+namespace slipstream::cuda {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+TEST(Nvjpeg, a_machine_without_the_library_is_told_what_to_install) {
+  EXPECT_THAT(
+      thrown_by([] { JpegDecoder({.libraries = {"libno-such-nvjpeg.so"}}); }),
+      AllOf(StartsWith("Refused: "), HasSubstr("nvidia-nvjpeg"), HasSubstr("travel plain")));
+}
+
+TEST(Nvjpeg, a_library_that_is_another_is_refused) {
+  EXPECT_THAT(thrown_by([] {
+                JpegDecoder({.libraries = {"libno-such.so", "libm.so.6"}});
+              }),
+              AllOf(StartsWith("Refused: "), HasSubstr("lacks functions")));
+}
+
+TEST(Nvjpeg, it_is_looked_for_beside_the_cuda_runtime_too) {
+  const auto places = nvjpeg::usual_places();
+  ASSERT_GE(places.size(), 2U);
+  EXPECT_THAT(places[0], StartsWith("libnvjpeg.so."));
+  EXPECT_THAT(places[1], AllOf(StartsWith("/"), HasSubstr("/libnvjpeg.so.")));
+}
+
+TEST(Nvjpeg, statuses_have_names) {
+  EXPECT_EQ(nvjpeg::name_of(4), "JPEG_NOT_SUPPORTED");
+  EXPECT_EQ(nvjpeg::name_of(77), "status 77");
+}
+
+}  // namespace
+}  // namespace slipstream::cuda
