@@ -191,6 +191,9 @@ void SampleSteps::find_file(const SamplePlace& place, SampleBuffers& buffers) co
   if (!field.encoded) return;
   buffers.file = route_.slot_for(file_of(field), key_of(0, place));
   if (!buffers.file) return;
+  if (buffers.file->height > decode_.pixel_limit / buffers.file->width) {
+    return buffers.file.reset();  // the decode step refuses it
+  }
   buffers.part.whole = {buffers.file->height, buffers.file->width, 3};
   buffers.part.fields.assign(stored_.size(), std::nullopt);
   buffers.part.elsewhere.assign(stored_.size(), false);

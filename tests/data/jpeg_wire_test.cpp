@@ -238,6 +238,15 @@ TEST(JpegWire, OptionsThatNeedPixelsAreRefused) {
   EXPECT_THAT(refusal(jpeg_set(10), chain, options), HasSubstr("use at most 1073741824"));
 }
 
+TEST(JpegWire, ThePixelLimitHoldsForFilesToo) {
+  LoaderOptions options = as_files();
+  options.shuffle = false;
+  options.decode.pixel_limit = 40 * 80;  // the first picture's size
+  Loader loader(jpeg_set(10), {{"resize", Resize{8, 8}}}, options);
+  EXPECT_THAT(message_of_next(loader),
+              AllOf(HasSubstr("of sample 1 "), HasSubstr("over the limit of 3200")));
+}
+
 TEST(JpegWire, ABrokenFileIsNamedByTheStepThatFindsIt) {
   const auto set = jpeg_set(10);
   set->files[4].resize(set->files[4].size() - 2);  // no end marker: the CPU decodes it

@@ -89,6 +89,7 @@ TEST(RunReport, IsThisText) {
     ]
   },
   "overlap": null,
+  "jpeg": {"images": 24, "on_cpu": 3, "engines": true},
   "counters": [
     {"name": "decode", "calls": 24, "wall_s": 0.5, "cpu_s": 0.25, "bytes": 1048576}
   ],

@@ -32,6 +32,7 @@ class JpegRunTest : public EngineTest {
   void SetUp() override {
     EngineTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
+    context();  // PyTorch's allocator is there from now on
     try {
       const cuda::nvjpeg::Library library(cuda::nvjpeg::usual_places());
     } catch (const Refused& refused) {

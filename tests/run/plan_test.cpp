@@ -193,6 +193,22 @@ TEST(ProblemsOf, ExactWireFormatsAreScheduleAndRoundingOnesNumerics) {
                   "it"));
 }
 
+TEST(ProblemsOf, FilesAreDecodedOnAGpuAlone) {
+  Plan plan = plan_for("serial", DeviceKind::cuda);
+  plan.numerics.wire = {{"image", Wire::jpeg}};
+  EXPECT_THAT(cuda_problems(plan), IsEmpty());
+  Plan on_cpu = plan_for("serial", DeviceKind::cpu);
+  on_cpu.numerics.wire = plan.numerics.wire;
+  EXPECT_THAT(
+      problems_of(on_cpu, kSteps, DeviceKind::cpu),
+      ElementsAre("numerics.wire.image is jpeg, but only a GPU decodes files; let it travel "
+                  "plain"));
+  plan.schedule.loader.wire = std::exchange(plan.numerics.wire, {});
+  EXPECT_THAT(cuda_problems(plan),
+              ElementsAre("schedule.loader.wire.image: jpeg changes values; put it under "
+                          "numerics.wire"));
+}
+
 TEST(Validate, TellsAllProblemsAtOnce) {
   Plan plan = plan_for("pipelined", DeviceKind::cuda);
   EXPECT_NO_THROW(validate(plan, kSteps, DeviceKind::cuda));
