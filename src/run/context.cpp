@@ -1,5 +1,6 @@
 #include "slipstream/context.h"
 
+#include <ATen/Context.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -44,7 +45,10 @@ struct Context::Impl {
 };
 
 Context::Context(const std::string& device)
-    : device_(device_named(device)), impl_(std::make_unique<Impl>()) {}
+    : device_(device_named(device)), impl_(std::make_unique<Impl>()) {
+  // Else the allocator of device memory is not there until the first tensor is.
+  if (device_.is_cuda()) at::globalContext().lazyInitDevice(c10::kCUDA);
+}
 
 Context::~Context() = default;
 
