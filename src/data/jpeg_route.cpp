@@ -74,7 +74,6 @@ JpegRoute::JpegRoute(const std::vector<NamedOp>& transforms, const SlabLayout& l
     const SlabField& field = layout.fields[i];
     if (field.wire != Wire::jpeg) continue;
     field_ = i;
-    size_ = field.spec.shape;
     most_bytes_ = field.sample_bytes - JpegSlot::kBytes;
   }
   while (resize_ < transforms.size() && !transforms[resize_].op.touches(FieldKind::image)) {

@@ -24,9 +24,6 @@ class JpegRoute {
 
   bool is_taken() const { return field_.has_value(); }
   std::size_t field() const { return *field_; }
-  /// Whether a transform is the one that resizes, and so makes the image `size()`.
-  bool resizes(std::size_t transform) const { return transform == resize_; }
-  const Shape& size() const { return size_; }
 
   /// The slot's head for a file that can travel; nothing for all others. `key` is the sample's for
   /// operation 0.
@@ -36,8 +33,7 @@ class JpegRoute {
   const std::vector<NamedOp>& transforms_;
   std::optional<std::size_t> field_;
   std::size_t most_bytes_ = 0;
-  std::size_t resize_ = 0;
-  Shape size_;
+  std::size_t resize_ = 0;  ///< the transform that crops or resizes
 };
 
 }  // namespace slipstream

@@ -244,7 +244,6 @@ std::size_t SampleSteps::transform(std::size_t index, const SamplePlace& place,
   const bool is_part = buffers.file ? op.touches(FieldKind::image) : index == 0 && buffers.has_part;
   op.apply(key_of(index, place), stored_, buffers.sample, buffers.spare, buffers.scratch,
            is_part ? &buffers.part : nullptr);
-  if (buffers.file && route_.resizes(index)) buffers.part.whole = route_.size();
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < stored_.size(); ++i) {
     const bool is_file = buffers.file && i == route_.field();

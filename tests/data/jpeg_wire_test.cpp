@@ -323,6 +323,17 @@ TEST(JpegEngine, AFileWhoseFirstScanLacksComponentsIsLeftToTheCpu) {
   EXPECT_EQ(jpeg::shape_for_engines(file), std::nullopt);
 }
 
+TEST(JpegEngine, AdobesMarkerSaysWhetherColoursAreYcbcr) {
+  for (const unsigned transform : {0U, 1U, 2U}) {
+    auto file = file_of({});
+    const unsigned segment[] = {0xff, 0xee, 0,   14, 'A', 'd', 'o', 'b',
+                                'e',  0,    100, 0,  0,   0,   0,   transform};
+    auto at = file.begin() + 2;
+    for (const unsigned byte : segment) at = file.insert(at, static_cast<std::byte>(byte)) + 1;
+    EXPECT_EQ(jpeg::shape_for_engines(file).has_value(), transform == 1) << transform;
+  }
+}
+
 TEST(JpegEngine, ImagesOfMorePixelsThanItsLimitAreLeftToTheCpu) {
   auto file = file_of({}, 16, 16);
   const auto set_height = [&](unsigned height) {
