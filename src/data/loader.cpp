@@ -40,6 +40,12 @@ void check_jpeg(const LoaderOptions& options, std::vector<std::string>& problems
         "images that travel as jpeg are decoded when their batch is full, too late to skip bad "
         "ones; stop at bad samples, or let the images travel plain");
   }
+  if (options.decode.scaled) {
+    problems.emplace_back(
+        "images that travel as jpeg are decoded at their full size; turn scaled decoding off, or "
+        "let "
+        "them travel plain");
+  }
   if (options.jpeg_bytes > kMostJpegBytes) {
     problems.push_back("jpeg_bytes is " + std::to_string(options.jpeg_bytes) + "; use at most " +
                        std::to_string(kMostJpegBytes));

@@ -234,6 +234,13 @@ TEST(JpegWire, OptionsThatNeedPixelsAreRefused) {
                 HasSubstr(std::string("a cut after '") + after + "' caches pixels"));
   }
   options = as_files();
+  options.decode.scaled = true;
+  EXPECT_THAT(refusal(jpeg_set(10), chain, options), HasSubstr("turn scaled decoding off"));
+  options = as_files();
+  options.cache = CacheOptions{"decode", 1 << 20};
+  EXPECT_THAT(refusal(jpeg_set(10), chain, options),
+              HasSubstr("a cache after 'decode' holds pixels"));
+  options = as_files();
   options.jpeg_bytes = std::size_t{1} << 31;
   EXPECT_THAT(refusal(jpeg_set(10), chain, options), HasSubstr("use at most 1073741824"));
 }
