@@ -37,7 +37,7 @@ PackedField field_of(const Form& form) {
   const std::size_t each = form.classes == 0 ? 1 : form.classes;
   field.values = kArrivingBytes / kSamples / (bits_of(form.to) / 8) / each / 8 * 8;
   field.from_sample_bytes = field.values * bits_of(form.from) / 8;
-  field.to_offset_bytes = (kSamples * field.from_sample_bytes + 255) / 256 * 256;
+  field.to_offset_bytes = round_up(kSamples * field.from_sample_bytes, 256);
   return field;
 }
 

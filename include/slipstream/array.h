@@ -60,6 +60,11 @@ struct MutableArray {
   operator ConstArray() const { return {data, dtype, shape}; }
 };
 
+/// The values as they lie in memory.
+inline std::span<const std::byte> bytes_of(const ConstArray& array) {
+  return {array.data, array.bytes()};
+}
+
 /// Owning contiguous array that keeps its memory when it is reshaped: a worker's buffers stop
 /// allocating once they have seen the largest sample.
 class HostArray {
@@ -80,6 +85,8 @@ class HostArray {
 /// What a field means to an operation: geometry moves images and masks alike (masks by nearest
 /// neighbour); pointwise operations touch images alone.
 enum class FieldKind : std::uint8_t { image, mask, label, other };
+
+std::string_view name_of(FieldKind kind);
 
 /// One named field of every sample of a data set.
 struct FieldSpec {

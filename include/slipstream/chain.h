@@ -19,6 +19,11 @@ namespace slipstream {
 std::vector<NamedOp> parse_chain(std::string_view text);
 /// That of a file. Throws Refused, naming it, for one that cannot be read too.
 std::vector<NamedOp> load_chain(const std::filesystem::path& path);
+/// The same; for "" a Resize to `size` x `size`, named "resize".
+std::vector<NamedOp> load_chain_or_resize(const std::filesystem::path& path, std::int64_t size);
+
+/// What `chain` makes of RGB images of any size. Throws Refused as the operations do.
+FieldSpec image_after(const std::vector<NamedOp>& chain);
 
 /// The chain, every parameter written out; parse_chain() gives it back. Throws Refused naming a
 /// transform that is none of the operations of transforms.h and resize.h.

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "slipstream/half.h"
+#include "slipstream/round_up.h"
 
 namespace slipstream {
 
@@ -53,7 +54,7 @@ struct PackedField {
 
   constexpr std::size_t outputs() const { return samples * values * (classes == 0 ? 1 : classes); }
   /// Up to the next multiple of 256, for kernels write whole vectors.
-  constexpr std::size_t to_bytes() const { return (outputs() * bits_of(to) / 8 + 255) / 256 * 256; }
+  constexpr std::size_t to_bytes() const { return round_up(outputs() * bits_of(to) / 8, 256); }
 };
 
 /// Expands `fields` within `block` on the calling thread. The ranges of memory that are written

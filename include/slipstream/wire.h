@@ -23,6 +23,9 @@ enum class Wire : std::uint8_t {
 /// By field name; fields that are not named travel plain.
 using WireFormats = std::map<std::string, Wire>;
 
+/// Whether any field travels so.
+bool has_format(const WireFormats& formats, Wire wire);
+
 std::string_view name_of(Wire wire);
 Wire wire_named(const std::string& name);  ///< throws Refused, naming the known ones
 /// Whether what arrives has the same bits as what travels plain.

@@ -134,6 +134,18 @@ std::vector<NamedOp> load_chain(const std::filesystem::path& path) {
   }
 }
 
+std::vector<NamedOp> load_chain_or_resize(const std::filesystem::path& path, std::int64_t size) {
+  if (path.empty()) return {{"resize", Resize{size, size}}};
+  return load_chain(path);
+}
+
+FieldSpec image_after(const std::vector<NamedOp>& chain) {
+  FieldSpec image{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0};
+  for (const NamedOp& each : chain)
+    if (each.op.touches(image.kind)) image = each.op.output(image);
+  return image;
+}
+
 std::string to_json(const std::vector<NamedOp>& chain) {
   Json transforms = Json::array();
   for (const NamedOp& transform : chain) transforms.push_back(written(transform));

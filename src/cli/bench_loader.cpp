@@ -7,7 +7,6 @@
 #include "slipstream/datasets.h"
 #include "slipstream/files.h"
 #include "slipstream/loader_report.h"
-#include "slipstream/resize.h"
 
 namespace slipstream {
 namespace {
@@ -19,11 +18,6 @@ struct LoaderVerb {
   LoaderBenchOptions options;
 };
 
-std::vector<NamedOp> chain_of(const LoaderVerb& verb) {
-  if (verb.chain.empty()) return {{"resize", Resize{verb.image_size, verb.image_size}}};
-  return load_chain(verb.chain);
-}
-
 int bench_loader(const LoaderVerb& verb, const Cli& cli) {
   OutputFile json(verb.json);
   LoaderReport report{probe_environment("", std::nullopt),
@@ -34,7 +28,9 @@ int bench_loader(const LoaderVerb& verb, const Cli& cli) {
                       {}};
   LoaderBenchOptions options = verb.options;
   options.stop = cli.interrupted;
-  report.rates = measure_loader(open_dataset(verb.data), chain_of(verb), verb.loader, options);
+  report.rates =
+      measure_loader(open_dataset(verb.data), load_chain_or_resize(verb.chain, verb.image_size),
+                     verb.loader, options);
   if (!verb.json.empty()) json.write(loader_report_json(report));
   std::cout << loader_table(report);
   return cli.interrupted() ? kInterrupted : kDone;

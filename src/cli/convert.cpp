@@ -46,12 +46,6 @@ class PartsLine {
   bool is_live_ = false;
 };
 
-Shape image_after(const std::vector<NamedOp>& chain) {
-  FieldSpec image{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0};
-  for (const NamedOp& each : chain) image = each.op.output(image);
-  return image.shape;
-}
-
 /// What is left of the chain for training. A shard does not say that all images have one size, so
 /// where the rest needs that, a resize to that very size goes ahead of it.
 std::vector<NamedOp> split_chain(const ConvertVerb& verb, std::vector<NamedOp>& fixed) {
@@ -60,9 +54,9 @@ std::vector<NamedOp> split_chain(const ConvertVerb& verb, std::vector<NamedOp>& 
   if (verb.resize > 0) throw Refused("give --resize or --apply, not both");
   std::vector<NamedOp> chain = load_chain(verb.apply);
   fixed = take_fixed_transforms(chain);
-  const Shape size = image_after(fixed);
+  const Shape size = image_after(fixed).shape;
   const bool is_shard = verb.to == "shards";
-  if (is_shard && !chain.empty() && size.is_fixed() && !image_after(chain).is_fixed())
+  if (is_shard && !chain.empty() && size.is_fixed() && !image_after(chain).shape.is_fixed())
     chain.insert(chain.begin(), {"resize", Resize{size[0], size[1]}});
   return chain;
 }

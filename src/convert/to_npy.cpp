@@ -104,7 +104,7 @@ class NpyConversion {
       for (std::size_t k = 0; k < files_.size(); ++k) {
         const ConstArray value = value_of(i, k, sample.fields[k].array.view(), spare);
         files_[k]->write(i, value);
-        digests[k] = chain_sample(digests[k], {value.data, value.bytes()});
+        digests[k] = chain_sample(digests[k], bytes_of(value));
       }
     }
     const Lock lock(mutex_);

@@ -31,8 +31,6 @@ std::string key_of(std::size_t sample) {
   return key;
 }
 
-std::span<const std::byte> bytes_of(const ConstArray& array) { return {array.data, array.bytes()}; }
-
 std::int64_t number_in(const ConstArray& label) {
   switch (label.dtype) {
     case DType::u8:
@@ -168,9 +166,7 @@ Converted convert_to_shards(const Dataset& dataset, const fs::path& dir,
   std::vector<std::string> problems = problems_of(dataset, options);
   if (options.quality < 1 || options.quality > 100)
     problems.push_back("quality is " + std::to_string(options.quality) + ", not 1 to 100");
-  FieldSpec image{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0};
-  for (const NamedOp& each : options.transforms) image = each.op.output(image);
-  if (image.dtype != DType::u8)
+  if (image_after(options.transforms).dtype != DType::u8)
     problems.emplace_back("the transforms end with images that are not uint8");
   if (!fits_shards(dataset.fields()))
     problems.emplace_back(

@@ -1,5 +1,6 @@
 #include "slipstream/wire.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
@@ -21,6 +22,11 @@ constexpr std::array<std::pair<Wire, std::string_view>, 8> kNames = {{
 }};
 
 }  // namespace
+
+bool has_format(const WireFormats& formats, Wire wire) {
+  return std::any_of(formats.begin(), formats.end(),
+                     [&](const auto& each) { return each.second == wire; });
+}
 
 std::string_view name_of(Wire wire) { return kNames.at(static_cast<std::size_t>(wire)).second; }
 

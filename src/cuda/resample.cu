@@ -2,6 +2,7 @@
 #include <cstdint>
 
 #include "slipstream/resample.h"
+#include "slipstream/round_up.h"
 #include "slipstream/triangle_filter.h"
 
 namespace slipstream::cuda {
@@ -44,17 +45,13 @@ struct Weights {
       : first(reinterpret_cast<std::int32_t*>(memory)), count(first + out), weight(count + out) {}
 };
 
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 std::size_t weights_bytes(std::int64_t in, std::int64_t out) {
   const auto inputs = static_cast<std::size_t>(TriangleFilter(in, out).most_inputs());
-  return aligned(sizeof(std::int32_t) * static_cast<std::size_t>(out) * (2 + inputs));
+  return round_up(sizeof(std::int32_t) * static_cast<std::size_t>(out) * (2 + inputs), kAlignment);
 }
 
 std::size_t narrowed_bytes(const Region& region, std::int64_t width) {
-  return aligned(static_cast<std::size_t>(region.height * width) * sizeof(uchar4));
+  return round_up(static_cast<std::size_t>(region.height * width) * sizeof(uchar4), kAlignment);
 }
 
 std::size_t scratch_bytes(const ImageSource& source, std::int64_t height, std::int64_t width) {

@@ -57,9 +57,7 @@ CachedSteps::CachedSteps(const SampleSteps& steps, std::size_t samples,
     : steps_(steps) {
   if (!options) return;
   cache_.emplace(samples, steps.stored().size(), *options);
-  const auto& names = steps.names();
-  const auto last = std::find(names.begin(), names.end(), options->after);
-  behind_ = static_cast<std::size_t>(last - names.begin()) + 1;
+  behind_ = steps.step_behind(options->after);
 }
 
 void CachedSteps::make(const SamplePlace& place, std::size_t first, SampleBuffers& buffers,

@@ -1,6 +1,5 @@
 #include "data/disk_manifest.h"
 
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "slipstream/error.h"
@@ -14,18 +13,13 @@ using Json = nlohmann::ordered_json;
 constexpr int kVersion = 1;
 const char* const kVersionKey = "slipstream_disk_cache";
 
-const char* text_of(FieldKind kind) {
-  constexpr std::array<const char*, 4> kNames = {"image", "mask", "label", "other"};
-  return kNames.at(static_cast<std::size_t>(kind));
-}
-
 }  // namespace
 
 std::string disk_manifest(std::size_t samples, const std::vector<FieldSpec>& fields,
                           const std::string& identity) {
   Json list = Json::array();
   for (const FieldSpec& field : fields) {
-    list.push_back(field.name + ": " + text_of(field.kind) + ", " +
+    list.push_back(field.name + ": " + std::string(name_of(field.kind)) + ", " +
                    std::string(name_of(field.dtype)) + ", " + to_string(field.shape));
   }
   const Json manifest = {{kVersionKey, kVersion},

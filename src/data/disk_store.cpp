@@ -17,11 +17,8 @@ const char* const kManifest = "cache.json";
 const char* const kIndex = "cache.index";
 const char* const kSamples = "cache.samples";
 
-std::span<const std::byte> bytes_of(const ConstArray& array) { return {array.data, array.bytes()}; }
-
-template <typename T>
-std::span<std::byte> bytes_of(T& value) {
-  return std::as_writable_bytes(std::span(&value, 1));
+std::span<std::byte> writable(RecordSlot& slot) {
+  return std::as_writable_bytes(std::span(&slot, 1));
 }
 
 std::string reason(int error) { return std::generic_category().message(error); }
@@ -96,7 +93,7 @@ bool DiskStore::read(std::uint64_t sample, Sample& out) const {
 bool DiskStore::fetch(std::uint64_t sample, Sample& out) const {
   if (!index_.is_open() || !samples_.is_open()) return false;
   RecordSlot slot;
-  if (!index_.read(sample * sizeof(slot), bytes_of(slot))) return false;
+  if (!index_.read(sample * sizeof(slot), writable(slot))) return false;
   if (slot.check != slot.expected_check(seed_, sample)) return false;
   std::array<StoredForm, kMaxRecordFields> stored;
   const auto head = std::span(stored).first(fields_);
@@ -150,7 +147,7 @@ int DiskStore::put(std::uint64_t sample, std::uint64_t offset, std::span<const S
   if (error != 0) return error;
   RecordSlot slot = {offset, at - offset, digest.value(), 0};
   slot.check = slot.expected_check(seed_, sample);
-  return index_.write(sample * sizeof(slot), bytes_of(slot));
+  return index_.write(sample * sizeof(slot), writable(slot));
 }
 
 std::optional<std::uint64_t> DiskStore::reserve(std::uint64_t bytes) {

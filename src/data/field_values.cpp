@@ -11,7 +11,7 @@ using NameOf = std::function<std::string(FieldKind)>;
 Shape encoded_shape(const Field& field, FieldKind kind, const NameOf& name_of) {
   const ConstArray file = field.array.view();
   try {
-    return image_shape({file.data, file.bytes()});
+    return image_shape(bytes_of(file));
   } catch (const Error& error) {
     throw Error("'" + name_of(kind) + "': " + error.what());
   }

@@ -23,7 +23,7 @@ struct Buffers {
 std::string stored_as(const Field& field) {
   const ConstArray value = field.array.view();
   if (!field.encoded) return std::string(name_of(value.dtype));
-  switch (image_format({value.data, value.bytes()})) {
+  switch (image_format(bytes_of(value))) {
     case ImageFormat::jpeg:
       return "JPEG";
     case ImageFormat::png:

@@ -4,6 +4,7 @@
 
 #include "data/jpeg_engine.h"
 #include "slipstream/error.h"
+#include "slipstream/round_up.h"
 #include "slipstream/transforms.h"
 
 namespace slipstream {
@@ -65,7 +66,7 @@ std::vector<std::string> problems_of_jpeg(const Dataset& dataset,
 
 std::size_t jpeg_slot_bytes(const FieldSpec& image, std::size_t most_bytes) {
   const std::size_t payload = std::max(most_bytes, image.shape.elements());
-  return (JpegSlot::kBytes + payload + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
+  return round_up(JpegSlot::kBytes + payload, kSlotAlignment);
 }
 
 JpegRoute::JpegRoute(const std::vector<NamedOp>& transforms, const SlabLayout& layout)

@@ -33,8 +33,7 @@ void check_cut(const HostCut& cut, const std::vector<NamedOp>& transforms,
 
 /// What else cannot be done where images travel as files.
 void check_jpeg(const LoaderOptions& options, std::vector<std::string>& problems) {
-  const auto is_jpeg = [](const auto& wire) { return wire.second == Wire::jpeg; };
-  if (std::none_of(options.wire.begin(), options.wire.end(), is_jpeg)) return;
+  if (!has_format(options.wire, Wire::jpeg)) return;
   if (options.on_bad_sample == OnBadSample::skip) {
     problems.emplace_back(
         "images that travel as jpeg are decoded when their batch is full, too late to skip bad "
@@ -42,9 +41,8 @@ void check_jpeg(const LoaderOptions& options, std::vector<std::string>& problems
   }
   if (options.decode.scaled) {
     problems.emplace_back(
-        "images that travel as jpeg are decoded at their full size; turn scaled decoding off, or "
-        "let "
-        "them travel plain");
+        "images that travel as jpeg are decoded at their full size; turn scaled decoding off, "
+        "or let them travel plain");
   }
   if (options.jpeg_bytes > kMostJpegBytes) {
     problems.push_back("jpeg_bytes is " + std::to_string(options.jpeg_bytes) + "; use at most " +
@@ -77,8 +75,8 @@ SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& tr
   if (options.cache && options.cache->after == "decode" && options.decode.scaled) {
     problems.push_back(
         "cannot cache after 'decode': whole images are cached, and scaled decoding would give "
-        "other "
-        "pixels for samples that found no room; cache after 'read', or turn scaled decoding off");
+        "other pixels for samples that found no room; cache after 'read', or turn scaled decoding "
+        "off");
   }
   if (options.cache) check_cache(*options.cache, transforms, dataset.size(), problems);
   check_jpeg(options, problems);
@@ -112,7 +110,7 @@ class Loader::Impl {
         order_(dataset->size(), options),
         bad_(options.on_bad_sample, order_),
         cached_steps_(steps_, dataset->size(), options.cut ? std::nullopt : options.cache),
-        first_step_(step_after_cut()),
+        first_step_(options_.cut ? steps_.step_behind(options_.cut->after) : 0),
         slabs_(is_whole() ? options.cut->items : options.prefetch + options.lent,
                steps_.layout().bytes, options.memory),
         next_whole_(options.first_batch) {
@@ -161,13 +159,6 @@ class Loader::Impl {
  private:
   /// Whether whole slabs are cached, so that no worker runs.
   bool is_whole() const { return first_step_ > steps_.collate_step(); }
-
-  std::size_t step_after_cut() const {
-    if (!options_.cut) return 0;
-    const auto& names = steps_.names();
-    const auto cut = std::find(names.begin(), names.end(), options_.cut->after);
-    return static_cast<std::size_t>(cut - names.begin()) + 1;
-  }
 
   void start() {
     if (is_whole()) return fill_slabs(steps_, bad_, slabs_, options_.workers);

@@ -1,7 +1,6 @@
 #include "data/npy_manifest.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -19,22 +18,12 @@ using Json = nlohmann::ordered_json;
 constexpr int kVersion = 1;
 constexpr std::size_t kHexDigits = 16;
 
-constexpr std::array<std::pair<FieldKind, const char*>, 4> kKinds = {{{FieldKind::image, "image"},
-                                                                      {FieldKind::mask, "mask"},
-                                                                      {FieldKind::label, "label"},
-                                                                      {FieldKind::other, "other"}}};
-
 [[noreturn]] void fail(const std::string& what) { throw Error(what); }
 
-std::string text_of(FieldKind kind) {
-  return std::find_if(kKinds.begin(), kKinds.end(),
-                      [&](const auto& each) { return each.first == kind; })
-      ->second;
-}
-
 FieldKind kind_of(const std::string& text) {
-  for (const auto& [kind, name] : kKinds) {
-    if (name == text) return kind;
+  for (const FieldKind kind :
+       {FieldKind::image, FieldKind::mask, FieldKind::label, FieldKind::other}) {
+    if (name_of(kind) == text) return kind;
   }
   fail("there is no kind '" + text + "'");
 }
@@ -50,7 +39,7 @@ Json json_of(const FieldSpec& field) {
   Json shape = Json::array();
   for (std::size_t i = 0; i < field.shape.rank; ++i) shape.push_back(field.shape[i]);
   return {{"name", field.name},
-          {"kind", text_of(field.kind)},
+          {"kind", name_of(field.kind)},
           {"dtype", name_of(field.dtype)},
           {"shape", std::move(shape)},
           {"classes", field.classes}};

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "slipstream/error.h"
+#include "slipstream/round_up.h"
 
 namespace slipstream {
 namespace {
@@ -17,10 +18,6 @@ constexpr std::size_t kSharedBytes = kBlockBytes / 8;
 
 /// Marks a sample in the index while it is being copied.
 constexpr CachedField kBeingPut;
-
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 }  // namespace
 
@@ -48,15 +45,17 @@ SampleCache::~SampleCache() {
   if (!index_.empty()) memory_->deallocate(index_.data(), index_bytes(index_.size()), kAlignment);
 }
 
-bool SampleCache::has(std::uint64_t sample) const {
-  if (index_.empty()) return false;
+const CachedField* SampleCache::fields_of(std::uint64_t sample) const {
+  if (index_.empty()) return nullptr;
   const CachedField* const found = index_[sample].load(std::memory_order_acquire);
-  return found != nullptr && found != &kBeingPut;
+  return found == &kBeingPut ? nullptr : found;
 }
 
+bool SampleCache::has(std::uint64_t sample) const { return fields_of(sample) != nullptr; }
+
 std::span<const CachedField> SampleCache::find(std::uint64_t sample) {
-  if (!has(sample)) return {};
-  const CachedField* const found = index_[sample].load(std::memory_order_acquire);
+  const CachedField* const found = fields_of(sample);
+  if (found == nullptr) return {};
   hits_.fetch_add(1, std::memory_order_relaxed);
   return {found, fields_};
 }
@@ -68,7 +67,7 @@ void SampleCache::put(std::uint64_t sample, const Sample& from) {
   const CachedField* absent = nullptr;
   if (!slot.compare_exchange_strong(absent, &kBeingPut)) return;
   std::size_t bytes = fields_ * sizeof(CachedField);
-  for (const Field& field : from.fields) bytes += aligned(field.array.view().bytes());
+  for (const Field& field : from.fields) bytes += round_up(field.array.view().bytes(), kAlignment);
   std::byte* at = reserve(bytes);
   if (at == nullptr) return;  // and so for all others: the mark may stay
   auto* const fields = reinterpret_cast<CachedField*>(at);
@@ -78,7 +77,7 @@ void SampleCache::put(std::uint64_t sample, const Sample& from) {
     if (value.bytes() > 0) std::memcpy(at, value.data, value.bytes());
     value.data = at;
     std::construct_at(fields + i, CachedField{value, from.fields[i].encoded});
-    at += aligned(value.bytes());
+    at += round_up(value.bytes(), kAlignment);
   }
   slot.store(fields, std::memory_order_release);
   samples_.fetch_add(1, std::memory_order_relaxed);

@@ -40,10 +40,7 @@ bool current_exception_is_the_samples() {
   }
 }
 
-std::span<const std::byte> file_of(const Field& field) {
-  const ConstArray array = field.array.view();
-  return {array.data, array.bytes()};
-}
+std::span<const std::byte> file_of(const Field& field) { return bytes_of(field.array.view()); }
 
 std::string name_in(const Dataset& dataset, std::uint64_t sample) {
   try {
@@ -75,6 +72,11 @@ SampleSteps::SampleSteps(std::shared_ptr<const Dataset> dataset, std::vector<Nam
       decodes_parts_((decode_.partial || decode_.scaled) && dataset_->decodes_by_default() &&
                      !transforms_.empty() && transforms_.front().op.reads_region()),
       stored_(dataset_->fields()) {}
+
+std::size_t SampleSteps::step_behind(const std::string& name) const {
+  const auto step = std::find(names_.begin(), names_.end(), name);
+  return static_cast<std::size_t>(step - names_.begin()) + 1;
+}
 
 void SampleSteps::read(const SamplePlace& place, Sample& out, StepMeter& meter) const {
   StepClock clock;

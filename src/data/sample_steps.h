@@ -43,6 +43,8 @@ class SampleSteps {
 
   const std::vector<std::string>& names() const { return names_; }
   std::size_t collate_step() const { return names_.size() - 1; }
+  /// The step behind the one of this name. REQUIRES: there is one
+  std::size_t step_behind(const std::string& name) const;
   const std::vector<FieldSpec>& stored() const { return stored_; }
   const SlabLayout& layout() const { return layout_; }
 

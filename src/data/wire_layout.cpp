@@ -12,10 +12,6 @@ namespace {
 constexpr std::int64_t kMostBitClasses = 16;
 constexpr std::int64_t kMostOneHotClasses = 65'536;
 
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kSlabAlignment - 1) / kSlabAlignment * kSlabAlignment;
-}
-
 Element element_of(DType dtype) {
   switch (dtype) {
     case DType::u8:
@@ -168,7 +164,7 @@ void place_fields(SlabLayout& layout) {
     field->offset_bytes = field->device_offset_bytes = layout.bytes;
     if (field->wire != Wire::jpeg)
       field->sample_bytes = (packed_values(*field) * bits_of(packed_element(*field)) + 7) / 8;
-    layout.bytes = aligned(layout.bytes + layout.batch_size * field->sample_bytes);
+    layout.bytes = round_up(layout.bytes + layout.batch_size * field->sample_bytes, kSlabAlignment);
     if (!stays(*field)) layout.copied_bytes = layout.bytes;
   }
   layout.device_bytes = layout.copied_bytes;
@@ -181,7 +177,8 @@ void place_fields(SlabLayout& layout) {
   for (SlabField& field : layout.fields) {
     if (field.wire != Wire::jpeg) continue;
     field.device_offset_bytes = layout.device_bytes;
-    layout.device_bytes += aligned(layout.batch_size * field.spec.shape.elements());
+    layout.device_bytes +=
+        round_up(layout.batch_size * field.spec.shape.elements(), kSlabAlignment);
   }
 }
 

@@ -34,6 +34,20 @@ std::string_view name_of(DType dtype) {
   throw std::logic_error("not a DType");
 }
 
+std::string_view name_of(FieldKind kind) {
+  switch (kind) {
+    case FieldKind::image:
+      return "image";
+    case FieldKind::mask:
+      return "mask";
+    case FieldKind::label:
+      return "label";
+    case FieldKind::other:
+      return "other";
+  }
+  throw std::logic_error("not a FieldKind");
+}
+
 Shape::Shape(std::initializer_list<std::int64_t> list) : rank(list.size()) {
   ensure(rank <= kMaxRank, "a Shape has at most four dimensions");
   std::copy(list.begin(), list.end(), dims.begin());

@@ -5,14 +5,13 @@
 
 #include "cuda/teardown.h"
 #include "slipstream/error.h"
+#include "slipstream/round_up.h"
 
 namespace slipstream {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
 constexpr std::size_t kGrowth = std::size_t{2} << 20;
-
-std::size_t aligned(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
 const SlabField& jpeg_field(const SlabLayout& layout) {
   const auto is_jpeg = [](const SlabField& field) { return field.wire == Wire::jpeg; };
@@ -69,7 +68,7 @@ void JpegUnpacker::grow(Memory& memory, std::size_t bytes) {
   if (bytes <= memory.bytes) return;
   const Memory old = std::exchange(memory, {});
   if (old.data != nullptr) options_.memory->deallocate(old.data, old.bytes, kAlignment);
-  const std::size_t wanted = aligned(bytes + bytes / 8, kGrowth);
+  const std::size_t wanted = round_up(bytes + bytes / 8, kGrowth);
   memory.data = static_cast<std::byte*>(options_.memory->allocate(wanted, kAlignment));
   memory.bytes = wanted;
 }
@@ -106,7 +105,8 @@ void JpegUnpacker::sort_out(const std::byte* slab, std::byte* to, Page& page,
                         .place = i,
                         .flips_across = slot.flips_across,
                         .flips_down = slot.flips_down});
-    bytes += aligned(static_cast<std::size_t>(slot.height * sources_.back().row_bytes), kAlignment);
+    bytes +=
+        round_up(static_cast<std::size_t>(slot.height * sources_.back().row_bytes), kAlignment);
   }
   grow(page.pixels, bytes);
   std::byte* pixels = page.pixels.data;
@@ -114,7 +114,7 @@ void JpegUnpacker::sort_out(const std::byte* slab, std::byte* to, Page& page,
     files_[i].pixels = pixels;
     sources_[i].pixels = pixels;
     pixels +=
-        aligned(static_cast<std::size_t>(files_[i].height * sources_[i].row_bytes), kAlignment);
+        round_up(static_cast<std::size_t>(files_[i].height * sources_[i].row_bytes), kAlignment);
   }
 }
 

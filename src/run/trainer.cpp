@@ -135,8 +135,7 @@ std::pair<Loader*, Trainer::Impl::InputSoFar> Trainer::Impl::loader_for(
 
 JpegUnpacker* Trainer::Impl::jpeg_for(const Plan& plan) {
   const WireFormats wire = wire_formats(plan);
-  const auto is_jpeg = [](const auto& format) { return format.second == Wire::jpeg; };
-  if (std::none_of(wire.begin(), wire.end(), is_jpeg)) return nullptr;
+  if (!has_format(wire, Wire::jpeg)) return nullptr;
   if (jpeg_ != nullptr && jpeg_wire_ == wire) return jpeg_.get();
   jpeg_.reset();
   JpegUnpacker::Options options;
@@ -156,13 +155,14 @@ std::vector<Fields> Trainer::Impl::fill_cache(const Plan& plan, const Cut& cut) 
   const std::vector<DeviceStep> steps = steps_of(until);
   Lane& lane = *bind(plan, {}).back().lane;
   const auto loader = make_loader(loader_options(plan, std::nullopt));
+  JpegUnpacker* const jpeg = jpeg_for(plan);
   const Context::CurrentLane current(context, lane);
   const at::NoGradGuard no_gradients;
   std::vector<Fields> cache;
   for (std::size_t item = 0; item < cut.items; ++item) {
     const HostBatch host = loader->next();
     DeviceSlab slab = DeviceSlab::make(loader->layout(), context.device());
-    copy_slab(slab, host, loader->layout(), lane, jpeg_for(plan));
+    copy_slab(slab, host, loader->layout(), lane, jpeg);
     lane.synchronize();
     loader->release(host, nullptr);
     Batch batch(position + item);

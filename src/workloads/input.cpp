@@ -6,15 +6,9 @@
 #include "slipstream/datasets.h"
 #include "slipstream/disk_cache.h"
 #include "slipstream/files.h"
-#include "slipstream/resize.h"
 
 namespace slipstream {
 namespace {
-
-std::vector<NamedOp> chain_of(const Options& options) {
-  if (options.chain.empty()) return {{"resize", Resize{options.image_size, options.image_size}}};
-  return load_chain(options.chain);
-}
 
 std::vector<double> weights_in(const std::string& path) {
   std::istringstream text(read_text(path));
@@ -60,14 +54,12 @@ Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& op
                                 .seed = options.seed,
                                 .on_bad_sample = options.on_bad_sample,
                                 .sampling = std::move(sampling)});
-  FieldSpec image{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0};
-  for (NamedOp& each : chain_of(options)) {
-    if (each.op.touches(image.kind)) image = each.op.output(image);
-    declared = std::move(declared).transform(each.name, std::move(each.op));
-  }
   const std::int64_t size = options.image_size;
-  if (!(image.shape == Shape{size, size, 3}))
-    throw Refused("chain '" + options.chain + "' ends with images of " + to_string(image.shape) +
+  const std::vector<NamedOp> chain = load_chain_or_resize(options.chain, size);
+  for (const NamedOp& each : chain) declared = std::move(declared).transform(each.name, each.op);
+  const Shape shape = image_after(chain).shape;
+  if (!(shape == Shape{size, size, 3}))
+    throw Refused("chain '" + options.chain + "' ends with images of " + to_string(shape) +
                   ", but --image-size asks for " + to_string(Shape{size, size, 3}));
   return declared;
 }

@@ -23,8 +23,6 @@ constexpr Form kForms[] = {
     {Element::u16, Element::i64, 7},  {Element::u16, Element::i32, 300},
 };
 
-std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
-
 class UnpackGpuTest : public test::GpuTest {
  protected:
   /// Adds a field behind what is there.
@@ -32,7 +30,7 @@ class UnpackGpuTest : public test::GpuTest {
     PackedField field{form.from, form.to, form.classes, samples, values, 0, 0, 0};
     field.from_sample_bytes = (values * bits_of(form.from) + 7) / 8;
     field.from_offset_bytes = bytes_;
-    field.to_offset_bytes = bytes_ + aligned(samples * field.from_sample_bytes);
+    field.to_offset_bytes = bytes_ + round_up(samples * field.from_sample_bytes, 256);
     bytes_ = field.to_offset_bytes + field.to_bytes();
     fields_.push_back(field);
   }
