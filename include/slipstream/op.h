@@ -70,12 +70,12 @@ concept Shrinks = ReadsRegion<T> &&
 };
 
 /// An operation that does no more to an image than to resize the region that it reads (all of it,
-/// unless it ReadsRegion) to output()'s size, as Resize does, says so by a member: a GPU can then
-/// do the same.
-///   static constexpr bool kOnlyResizes = true
+/// unless it ReadsRegion) to output()'s size, as an antialiased Resize does, says so by a member: a
+/// GPU can then do the same.
+///   bool only_resizes() const
 template <typename T>
-concept OnlyResizes = Operation<T> && requires {
-  requires T::kOnlyResizes;
+concept MayOnlyResize = Operation<T> && requires(const T& op) {
+  { op.only_resizes() } -> std::same_as<bool>;
 };
 
 /// Images of a sample that hold little more than what the next operation reads of them, or are not
@@ -108,7 +108,7 @@ class AnyOp {
 
   /// Whether it is an operation that ReadsRegion.
   bool reads_region() const { return self_->reads_region(); }
-  /// Whether it OnlyResizes.
+  /// Whether it only resizes (MayOnlyResize).
   bool only_resizes() const { return self_->only_resizes(); }
   /// The part that it reads of an image of `shape` (all of it, unless it reads_region()), and by
   /// how much that may be shrunk (1 unless it Shrinks). Throws what draw() throws.
@@ -153,7 +153,10 @@ class AnyOp {
     bool is_random() const override { return op.is_random(); }
 
     bool reads_region() const override { return ReadsRegion<T>; }
-    bool only_resizes() const override { return OnlyResizes<T>; }
+    bool only_resizes() const override {
+      if constexpr (MayOnlyResize<T>) return op.only_resizes();
+      return false;
+    }
     Window window(const RandomKey& key, const Shape& shape) const override {
       Window window{{0, 0, shape[0], shape[1]}};
       if constexpr (ReadsRegion<T>) {

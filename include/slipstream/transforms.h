@@ -16,7 +16,6 @@ namespace slipstream {
 /// An image smaller than that is an Error.
 struct CentreCrop {
   static constexpr std::string_view kName = "centre_crop";
-  static constexpr bool kOnlyResizes = true;
   std::int64_t height = 0;
   std::int64_t width = 0;
 
@@ -29,6 +28,7 @@ struct CentreCrop {
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
+  bool only_resizes() const { return true; }
   Region region(const Drawn& drawn) const { return drawn.inside(); }
   Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
 };
@@ -38,7 +38,6 @@ struct CentreCrop {
 /// left likewise. An image smaller than the crop, padded, is an Error.
 struct RandomCrop {
   static constexpr std::string_view kName = "random_crop";
-  static constexpr bool kOnlyResizes = true;
   std::int64_t height = 0;
   std::int64_t width = 0;
   std::int64_t padding = 0;  ///< less than height and width
@@ -52,28 +51,28 @@ struct RandomCrop {
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
+  bool only_resizes() const { return true; }
   Region region(const Drawn& drawn) const { return drawn.inside(); }
   Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
 };
 
-/// A crop of random area and aspect ratio, resized to height x width as Resize does it (images u8,
-/// height x width x 3; masks of any dtype). Source: torchvision's documentation and the paper that
-/// it names (Szegedy et al., "Going deeper with convolutions", CVPR 2015).
-/// Up to ten times: area = H W (scale_min + uniform() (scale_max - scale_min)), ratio =
-/// exp(log ratio_min + uniform() (log ratio_max - log ratio_min)), w = round(sqrt(area ratio)),
-/// h = round(sqrt(area / ratio)), halves up. The first that fits is taken, at top = below(H - h +
-/// 1), left = below(W - w + 1). Otherwise the largest centred crop whose ratio is within the
-/// bounds. Computed in double precision by basic IEEE operations alone: the same pixels on every
-/// machine.
+/// A crop of random area and aspect ratio, resized to height x width as Resize does it. Source:
+/// torchvision's documentation and the paper that it names (Szegedy et al., "Going deeper with
+/// convolutions", CVPR 2015). Up to ten times: area = H W (scale_min + uniform() (scale_max -
+/// scale_min)), ratio = exp(log ratio_min + uniform() (log ratio_max - log ratio_min)), w =
+/// round(sqrt(area ratio)), h = round(sqrt(area / ratio)), halves up. The first that fits is taken,
+/// at top = below(H - h + 1), left = below(W - w + 1). Otherwise the largest centred crop whose
+/// ratio is within the bounds. Computed in double precision by basic IEEE operations alone: the
+/// same pixels on every machine.
 struct RandomResizedCrop {
   static constexpr std::string_view kName = "random_resized_crop";
-  static constexpr bool kOnlyResizes = true;
   std::int64_t height = 0;
   std::int64_t width = 0;
   double scale_min = 0.08;       ///< of the image's area; above 0
   double scale_max = 1.0;        ///< at most 1
   double ratio_min = 3.0 / 4.0;  ///< width / height; 0.001 to 1000
   double ratio_max = 4.0 / 3.0;
+  bool antialias = true;
 
   using Drawn = DrawnCrop;
 
@@ -84,8 +83,11 @@ struct RandomResizedCrop {
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
+  bool only_resizes() const { return antialias; }
   Region region(const Drawn& drawn) const { return drawn.inside(); }
-  std::int64_t reduction(const Drawn& drawn) const { return drawn.reduction_to(height, width); }
+  std::int64_t reduction(const Drawn& drawn) const {
+    return antialias ? drawn.reduction_to(height, width) : 1;
+  }
   Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
 };
 

@@ -91,6 +91,7 @@ struct Writer {
   void operator()(const char* key, const T& value, Need) {
     json[key] = value;
   }
+  void operator()(const char* key, Interpolation value, Need) { json[key] = chain::name_of(value); }
 };
 
 Json written(const NamedOp& transform) {

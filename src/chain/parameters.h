@@ -1,13 +1,19 @@
 #pragma once
 
+#include "slipstream/blur.h"
 #include "slipstream/resize.h"
 #include "slipstream/transforms.h"
+#include "slipstream/warp.h"
 
 // visit_parameters(visit, op) calls visit(key, member, need) for every parameter of an operation,
 // in the order that they are written in: the one list that reading and writing share.
 namespace slipstream::chain {
 
 enum class Need : std::uint8_t { required, optional };
+
+constexpr std::string_view name_of(Interpolation interpolation) {
+  return interpolation == Interpolation::nearest ? "nearest" : "bilinear";
+}
 
 template <typename Visit, typename Op>
 void visit_sides(Visit& visit, Op& op) {
@@ -18,6 +24,7 @@ void visit_sides(Visit& visit, Op& op) {
 template <typename Visit>
 void visit_parameters(Visit& visit, Resize& op) {
   visit_sides(visit, op);
+  visit("antialias", op.antialias, Need::optional);
 }
 
 template <typename Visit>
@@ -38,6 +45,7 @@ void visit_parameters(Visit& visit, RandomResizedCrop& op) {
   visit("scale_max", op.scale_max, Need::optional);
   visit("ratio_min", op.ratio_min, Need::optional);
   visit("ratio_max", op.ratio_max, Need::optional);
+  visit("antialias", op.antialias, Need::optional);
 }
 
 template <typename Visit>
@@ -48,6 +56,37 @@ void visit_parameters(Visit& visit, HorizontalFlip& op) {
 template <typename Visit>
 void visit_parameters(Visit& visit, VerticalFlip& op) {
   visit("probability", op.probability, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, Rotate& op) {
+  visit("degrees_min", op.degrees_min, Need::required);
+  visit("degrees_max", op.degrees_max, Need::required);
+  visit("interpolation", op.interpolation, Need::optional);
+  visit("fill", op.fill, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, Affine& op) {
+  visit("degrees_min", op.degrees_min, Need::optional);
+  visit("degrees_max", op.degrees_max, Need::optional);
+  visit("translate_x", op.translate_x, Need::optional);
+  visit("translate_y", op.translate_y, Need::optional);
+  visit("scale_min", op.scale_min, Need::optional);
+  visit("scale_max", op.scale_max, Need::optional);
+  visit("shear_x_min", op.shear_x_min, Need::optional);
+  visit("shear_x_max", op.shear_x_max, Need::optional);
+  visit("shear_y_min", op.shear_y_min, Need::optional);
+  visit("shear_y_max", op.shear_y_max, Need::optional);
+  visit("interpolation", op.interpolation, Need::optional);
+  visit("fill", op.fill, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, GaussianBlur& op) {
+  visit("size", op.size, Need::required);
+  visit("sigma_min", op.sigma_min, Need::required);
+  visit("sigma_max", op.sigma_max, Need::required);
 }
 
 template <typename Visit>
@@ -63,7 +102,8 @@ void visit_parameters(Visit& visit, Normalise& op) {
 template <typename Call>
 bool any_operation(Call call) {
   return call(Resize{}) || call(CentreCrop{}) || call(RandomCrop{}) || call(RandomResizedCrop{}) ||
-         call(HorizontalFlip{}) || call(VerticalFlip{}) || call(ToFloat{}) || call(Normalise{});
+         call(HorizontalFlip{}) || call(VerticalFlip{}) || call(Rotate{}) || call(Affine{}) ||
+         call(GaussianBlur{}) || call(ToFloat{}) || call(Normalise{});
 }
 
 }  // namespace slipstream::chain

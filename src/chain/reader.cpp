@@ -88,6 +88,24 @@ void Reader::operator()(const std::string& key, std::string& out, Need need) {
   out = value->get<std::string>();
 }
 
+void Reader::operator()(const std::string& key, bool& out, Need need) {
+  const Json* value = find(key, need);
+  if (value == nullptr) return;
+  if (!value->is_boolean()) return must_be(key, "true or false", *value);
+  out = value->get<bool>();
+}
+
+void Reader::operator()(const std::string& key, Interpolation& out, Need need) {
+  std::string name(name_of(out));
+  (*this)(key, name, need);
+  for (const Interpolation each : {Interpolation::nearest, Interpolation::bilinear}) {
+    if (name != name_of(each)) continue;
+    out = each;
+    return;
+  }
+  problems_.push_back(path_of(key) + " must be nearest or bilinear, not \"" + name + "\"");
+}
+
 void Reader::refuse_others() {
   if (!value_.is_object()) return;
   for (const auto& item : value_.items()) {

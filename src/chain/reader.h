@@ -28,6 +28,8 @@ class Reader {
   void operator()(const std::string& key, double& out, Need need);
   void operator()(const std::string& key, std::array<double, 3>& out, Need need);
   void operator()(const std::string& key, std::string& out, Need need);
+  void operator()(const std::string& key, bool& out, Need need);
+  void operator()(const std::string& key, Interpolation& out, Need need);
   /// Every key that was not asked for is a problem.
   void refuse_others();
   std::string path_of(const std::string& key) const;

@@ -6,6 +6,7 @@ namespace slipstream {
 namespace {
 
 constexpr double kLog2 = 0x1.62e42fefa39efp-1;
+constexpr double kRadian = 0x1.1df46a2529d39p-6;  // pi / 180
 constexpr int kTerms = 24;
 
 }  // namespace
@@ -31,6 +32,29 @@ double exact_exp(double x) {
   double sum = 1;
   for (int k = kTerms; k >= 1; --k) sum = 1 + sum * r / k;
   return std::ldexp(sum, static_cast<int>(n));
+}
+
+// The nearest multiple of a quarter turn, and the series of what is left: at most 45 degrees.
+SineCosine exact_sine_cosine(double degrees) {
+  const double quarters = std::floor(degrees / 90 + 0.5);
+  const double x = (degrees - 90 * quarters) * kRadian;
+  double sine = 1;
+  double cosine = 1;
+  for (int k = kTerms; k >= 2; k -= 2) {
+    cosine = 1 - cosine * (x * x) / (k * (k - 1));
+    sine = 1 - sine * (x * x) / (k * (k + 1));
+  }
+  sine *= x;
+  switch (static_cast<int>(quarters - 4 * std::floor(quarters / 4))) {
+    case 0:
+      return {sine, cosine};
+    case 1:
+      return {cosine, -sine};
+    case 2:
+      return {-sine, -cosine};
+    default:
+      return {-cosine, sine};
+  }
 }
 
 }  // namespace slipstream

@@ -1,6 +1,7 @@
 #include "ops/geometry.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string>
 
@@ -10,6 +11,7 @@ namespace slipstream {
 namespace {
 
 constexpr std::int64_t kMaxSide = 65'536;
+constexpr std::int64_t kMaxChannels = 4;
 
 std::string text_of(std::int64_t height, std::int64_t width) {
   return std::to_string(height) + " x " + std::to_string(width);
@@ -53,6 +55,19 @@ void require_probability(std::string_view op, double probability) {
                 "; it must be 0 to 1");
 }
 
+void require_number(std::string_view op, const char* what, double value) {
+  if (std::isfinite(static_cast<float>(value))) return;
+  throw Refused(std::string(op) + ": " + what + " is " + std::to_string(value) +
+                "; it must be a number");
+}
+
+void require_channels(std::string_view op, const FieldSpec& in) {
+  const bool is_number = in.dtype == DType::u8 || in.dtype == DType::f32;
+  if (is_number && in.shape.rank == 3 && in.shape[2] >= 1 && in.shape[2] <= kMaxChannels) return;
+  throw Refused(std::string(op) + ": " + described(in) + std::string(name_of(in.dtype)) + ", " +
+                to_string(in.shape) + "; it must be u8 or f32, height x width x 1 to 4 channels");
+}
+
 FieldSpec resided(std::string_view op, const FieldSpec& in, std::int64_t height,
                   std::int64_t width) {
   FieldSpec out = in;
@@ -67,13 +82,14 @@ FieldSpec resided(std::string_view op, const FieldSpec& in, std::int64_t height,
 }
 
 FieldSpec resampled(std::string_view op, const FieldSpec& in, std::int64_t height,
-                    std::int64_t width) {
-  const bool is_rgb = in.dtype == DType::u8 && in.shape.rank == 3 && in.shape[2] == 3;
-  if (in.kind != FieldKind::mask && !is_rgb) {
-    throw Refused(std::string(op) + ": " + described(in) + std::string(name_of(in.dtype)) + ", " +
-                  to_string(in.shape) + "; it must be u8, height x width x 3: decode it first");
-  }
-  return resided(op, in, height, width);
+                    std::int64_t width, bool antialias) {
+  FieldSpec out = resided(op, in, height, width);
+  if (in.kind == FieldKind::mask) return out;
+  require_channels(op, in);
+  if (!antialias || in.dtype == DType::f32 || in.shape[2] == 3) return out;
+  throw Refused(std::string(op) + ": " + described(in) + "u8, " + to_string(in.shape) +
+                "; with antialiasing it must have 3 channels or be f32: add ToFloat before it, or "
+                "turn antialias off");
 }
 
 void require_room(std::string_view op, const FieldSpec& in, std::int64_t height,

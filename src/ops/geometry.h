@@ -14,12 +14,18 @@ void require_sides(std::string_view op, std::int64_t height, std::int64_t width)
 /// Throws Refused unless it is 0 to 1.
 void require_probability(std::string_view op, double probability);
 
+/// Throws Refused unless it is a number.
+void require_number(std::string_view op, const char* what, double value);
+/// Throws Refused unless an image is u8 or f32 of 1 to 4 channels.
+void require_channels(std::string_view op, const FieldSpec& in);
+
 /// `in` as an image or mask of height x width. Throws Refused where it is neither.
 FieldSpec resided(std::string_view op, const FieldSpec& in, std::int64_t height,
                   std::int64_t width);
-/// As resided(), and throws Refused unless images are u8 of three channels.
+/// As resided(), and throws Refused unless images are u8 of three channels, f32, or not
+/// antialiased.
 FieldSpec resampled(std::string_view op, const FieldSpec& in, std::int64_t height,
-                    std::int64_t width);
+                    std::int64_t width, bool antialias);
 /// Throws Refused where `in` is fixed in size and smaller than height x width.
 void require_room(std::string_view op, const FieldSpec& in, std::int64_t height,
                   std::int64_t width);

@@ -70,7 +70,7 @@ void RandomResizedCrop::validate() const {
 }
 
 FieldSpec RandomResizedCrop::output(const FieldSpec& in) const {
-  return resampled(kName, in, height, width);
+  return resampled(kName, in, height, width, antialias);
 }
 
 RandomResizedCrop::Drawn RandomResizedCrop::draw(const RandomKey& key, const Shape& shape) const {
@@ -85,7 +85,7 @@ RandomResizedCrop::Drawn RandomResizedCrop::draw(const RandomKey& key, const Sha
 void RandomResizedCrop::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
                               Scratch& scratch) const {
   require_drawn_for(kName, drawn, in);
-  resample(kind, in, drawn, out, scratch);
+  resample(kind, antialias, in, drawn, out, scratch);
 }
 
 }  // namespace slipstream

@@ -92,10 +92,14 @@ void resample_nearest(const ConstArray& in, const Region& region, const MutableA
 
 }  // namespace
 
-void resample(FieldKind kind, const ConstArray& in, const DrawnCrop& crop, const MutableArray& out,
-              Scratch& scratch) {
-  if (kind == FieldKind::image) return resample_bilinear(in, crop, out, scratch);
+void resample(FieldKind kind, bool antialias, const ConstArray& in, const DrawnCrop& crop,
+              const MutableArray& out, Scratch& scratch) {
   const Region& region = crop.region;
+  if (kind == FieldKind::image) {
+    const bool is_float = in.dtype == DType::f32 || !antialias;
+    return is_float ? resample_floats(antialias, in, region, out, scratch)
+                    : resample_bilinear(in, crop, out, scratch);
+  }
   if (region.height == out.shape[0] && region.width == out.shape[1]) {
     return copy_region(in, region, out);
   }

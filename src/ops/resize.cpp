@@ -8,13 +8,15 @@ namespace slipstream {
 
 void Resize::validate() const { require_sides(kName, height, width); }
 
-FieldSpec Resize::output(const FieldSpec& in) const { return resampled(kName, in, height, width); }
+FieldSpec Resize::output(const FieldSpec& in) const {
+  return resampled(kName, in, height, width, antialias);
+}
 
 void Resize::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
                    Scratch& scratch) const {
   if (in.shape[0] < 1 || in.shape[1] < 1) throw Error("resize: the field has no pixels");
   const bool is_reduced = drawn.reduction > 1;
-  resample(kind, in, is_reduced ? drawn : draw({}, in.shape), out, scratch);
+  resample(kind, antialias, in, is_reduced ? drawn : draw({}, in.shape), out, scratch);
 }
 
 }  // namespace slipstream

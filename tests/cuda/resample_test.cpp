@@ -45,7 +45,8 @@ Bytes on_the_host(const Picture& picture, std::int64_t height, std::int64_t widt
   Bytes out(static_cast<std::size_t>(height * width * 3));
   const Shape shape = {height, width, 3};
   Scratch scratch;
-  resample(FieldKind::image, {picture.pixels.data(), DType::u8, {picture.height, picture.width, 3}},
+  resample(FieldKind::image, true,
+           {picture.pixels.data(), DType::u8, {picture.height, picture.width, 3}},
            {picture.region, picture.height, picture.width}, {out.data(), DType::u8, shape},
            scratch);
   if (picture.flips_across) mirror<HorizontalFlip>(out, shape);

@@ -1,0 +1,134 @@
+#include "slipstream/warp.h"
+
+#include <cmath>
+#include <string>
+
+#include "ops/elementary.h"
+#include "ops/geometry.h"
+#include "ops/warp_pixels.h"
+#include "slipstream/error.h"
+
+namespace slipstream {
+namespace {
+
+constexpr double kMaxDegrees = 360;
+constexpr double kMaxShear = 80;
+constexpr double kMaxScale = 100;
+
+/// Rows of two.
+struct Matrix {
+  double a, b, c, d;
+};
+
+Matrix product(const Matrix& l, const Matrix& r) {
+  return {l.a * r.a + l.b * r.c, l.a * r.b + l.b * r.d, l.c * r.a + l.d * r.c,
+          l.c * r.b + l.d * r.d};
+}
+
+Matrix inverse(const Matrix& m) {
+  const double by = m.a * m.d - m.b * m.c;
+  return {m.d / by, -m.b / by, -m.c / by, m.a / by};
+}
+
+double drawn_between(RandomStream& stream, double low, double high) {
+  return low + static_cast<double>(stream.uniform()) * (high - low);
+}
+
+double tangent(double degrees) {
+  const SineCosine of = exact_sine_cosine(degrees);
+  return of.sine / of.cosine;
+}
+
+/// What takes the pixels of an image forward, about its middle, and then `right` and `down`.
+DrawnWarp backward(const Matrix& forward, double right, double down, const Shape& shape) {
+  const double middle_x = (static_cast<double>(shape[1]) - 1) / 2;
+  const double middle_y = (static_cast<double>(shape[0]) - 1) / 2;
+  const Matrix m = inverse(forward);
+  const double from_x = middle_x + right;
+  const double from_y = middle_y + down;
+  const double x = middle_x - m.a * from_x - m.b * from_y;
+  const double y = middle_y - m.c * from_x - m.d * from_y;
+  return {{static_cast<float>(m.a), static_cast<float>(m.b), static_cast<float>(x),
+           static_cast<float>(m.c), static_cast<float>(m.d), static_cast<float>(y)}};
+}
+
+Matrix turned(double degrees) {
+  const SineCosine of = exact_sine_cosine(degrees);
+  return {of.cosine, of.sine, -of.sine, of.cosine};
+}
+
+void require_range(std::string_view op, const char* what, double low, double high, double least,
+                   double most) {
+  if (low >= least && low <= high && high <= most) return;
+  throw Refused(std::string(op) + ": " + what + " is " + std::to_string(low) + " to " +
+                std::to_string(high) + "; it must be within " + std::to_string(least) + " to " +
+                std::to_string(most) + ", the lower end first");
+}
+
+FieldSpec warped(std::string_view op, const FieldSpec& in, double fill) {
+  FieldSpec out = resided(op, in, in.shape[0], in.shape[1]);
+  if (in.kind == FieldKind::mask) return out;
+  require_channels(op, in);
+  const bool is_level = fill >= 0 && fill <= 255 && fill == std::floor(fill);
+  if (in.dtype == DType::f32 || is_level) return out;
+  throw Refused(std::string(op) + ": the fill of image '" + in.name + "', u8, is " +
+                std::to_string(fill) + "; it must be a whole number, 0 to 255");
+}
+
+}  // namespace
+
+void Rotate::validate() const {
+  require_range(kName, "the angle", degrees_min, degrees_max, -kMaxDegrees, kMaxDegrees);
+  require_number(kName, "fill", fill);
+}
+
+FieldSpec Rotate::output(const FieldSpec& in) const { return warped(kName, in, fill); }
+
+Rotate::Drawn Rotate::draw(const RandomKey& key, const Shape& shape) const {
+  RandomStream stream(key);
+  return backward(turned(drawn_between(stream, degrees_min, degrees_max)), 0, 0, shape);
+}
+
+void Rotate::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
+                   Scratch& scratch) const {
+  warp_pixels(drawn, kind, interpolation, static_cast<float>(fill), in, out, scratch);
+}
+
+void Affine::validate() const {
+  require_range(kName, "the angle", degrees_min, degrees_max, -kMaxDegrees, kMaxDegrees);
+  require_range(kName, "translate_x", 0, translate_x, 0, 1);
+  require_range(kName, "translate_y", 0, translate_y, 0, 1);
+  require_range(kName, "the scale", scale_min, scale_max, 1 / kMaxScale, kMaxScale);
+  require_range(kName, "shear_x", shear_x_min, shear_x_max, -kMaxShear, kMaxShear);
+  require_range(kName, "shear_y", shear_y_min, shear_y_max, -kMaxShear, kMaxShear);
+  require_number(kName, "fill", fill);
+}
+
+FieldSpec Affine::output(const FieldSpec& in) const { return warped(kName, in, fill); }
+
+bool Affine::is_random() const {
+  return degrees_min != degrees_max || translate_x > 0 || translate_y > 0 ||
+         scale_min != scale_max || shear_x_min != shear_x_max || shear_y_min != shear_y_max;
+}
+
+Affine::Drawn Affine::draw(const RandomKey& key, const Shape& shape) const {
+  RandomStream stream(key);
+  const Matrix turn = turned(drawn_between(stream, degrees_min, degrees_max));
+  const double reach_x = translate_x * static_cast<double>(shape[1]);
+  const double reach_y = translate_y * static_cast<double>(shape[0]);
+  const double right = std::floor(drawn_between(stream, -reach_x, reach_x) + 0.5);
+  const double down = std::floor(drawn_between(stream, -reach_y, reach_y) + 0.5);
+  const double scale = drawn_between(stream, scale_min, scale_max);
+  const double tangent_x = tangent(drawn_between(stream, shear_x_min, shear_x_max));
+  const double tangent_y = tangent(drawn_between(stream, shear_y_min, shear_y_max));
+  const Matrix sheared = product({1, 0, -tangent_y, 1}, {1, -tangent_x, 0, 1});
+  const Matrix scaled = product({scale, 0, 0, scale}, sheared);
+  return backward(product(turn, scaled), right, down, shape);
+}
+
+void Affine::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
+                   Scratch& scratch) const {
+  warp_pixels(drawn, kind, interpolation, static_cast<float>(fill), in, out, scratch);
+}
+
+}  // namespace slipstream
