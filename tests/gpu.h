@@ -17,15 +17,18 @@ inline bool gpu_is_required() {
   return value != nullptr && std::string_view(value) == "1";
 }
 
-/// Tests on device 0: skipped with the reason where no GPU is, failed where one is required.
+/// Skips the running test with the reason where no GPU is; fails it where one is required.
+inline void require_gpu() {
+  if (!cuda::devices().empty()) return;
+  const std::string reason = "no usable GPU (driver " + cuda::driver_version() + ")";
+  if (gpu_is_required()) FAIL() << reason << ", and SLIPSTREAM_REQUIRE_GPU=1";
+  GTEST_SKIP() << reason;
+}
+
+/// Tests on device 0, as require_gpu() says.
 class GpuTest : public testing::Test {
  protected:
-  void SetUp() override {
-    if (!cuda::devices().empty()) return;
-    const std::string reason = "no usable GPU (driver " + cuda::driver_version() + ")";
-    if (gpu_is_required()) FAIL() << reason << ", and SLIPSTREAM_REQUIRE_GPU=1";
-    GTEST_SKIP() << reason;
-  }
+  void SetUp() override { require_gpu(); }
 };
 
 }  // namespace slipstream::test

@@ -21,11 +21,6 @@
 
 namespace slipstream {
 
-struct NamedOp {
-  std::string name;
-  AnyOp op;
-};
-
 /// Where one field of a batch lies: in its slab, batch_size samples one after the other; and in the
 /// device's block, where stages find it.
 struct SlabField {

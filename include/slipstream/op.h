@@ -1,12 +1,16 @@
 #pragma once
 
+#include <array>
+#include <bit>
 #include <concepts>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "slipstream/array.h"
@@ -116,6 +120,19 @@ class AnyOp {
     return self_->window(key, shape);
   }
 
+  /// Bytes of what draw() writes: the operation's Drawn, nothing where that is empty.
+  std::size_t drawn_bytes() const { return self_->drawn_bytes(); }
+  /// One sample's parameters for an image of `shape`, as the operation's draw() gives them, into
+  /// `to` (aligned to 16). Throws what that throws.
+  void draw(const RandomKey& key, const Shape& shape, std::byte* to) const {
+    self_->draw(key, shape, to);
+  }
+  /// The CPU form for one field, with parameters that draw() wrote.
+  void apply(const std::byte* drawn, FieldKind kind, ConstArray in, MutableArray out,
+             Scratch& scratch) const {
+    self_->apply(drawn, kind, in, out, scratch);
+  }
+
   /// Draws this sample's parameters and applies them to every touched field of `sample`, through
   /// `spare` (one array per field, swapped with the sample's). `specs` describe the fields' kinds.
   /// `part`: nullptr, or what the fields hold that were decoded for the window() of this key, and
@@ -138,6 +155,10 @@ class AnyOp {
     virtual bool reads_region() const = 0;
     virtual bool only_resizes() const = 0;
     virtual Window window(const RandomKey& key, const Shape& shape) const = 0;
+    virtual std::size_t drawn_bytes() const = 0;
+    virtual void draw(const RandomKey& key, const Shape& shape, std::byte* to) const = 0;
+    virtual void apply(const std::byte* drawn, FieldKind kind, ConstArray in, MutableArray out,
+                       Scratch& scratch) const = 0;
     virtual void apply(const RandomKey& key, std::span<const FieldSpec> specs, Sample& sample,
                        std::vector<HostArray>& spare, Scratch& scratch,
                        const DecodedPart* part) const = 0;
@@ -167,10 +188,27 @@ class AnyOp {
       return window;
     }
 
+    using Drawn = decltype(std::declval<const T&>().draw(RandomKey{}, Shape{}));
+    static_assert(alignof(Drawn) <= 16, "the parameters of one sample are aligned to 16 at most");
+
+    std::size_t drawn_bytes() const override { return std::is_empty_v<Drawn> ? 0 : sizeof(Drawn); }
+    void draw(const RandomKey& key, const Shape& shape, std::byte* to) const override {
+      const Drawn drawn = op.draw(key, shape);
+      std::memcpy(to, &drawn, drawn_bytes());
+    }
+    void apply(const std::byte* drawn, FieldKind kind, ConstArray in, MutableArray out,
+               Scratch& scratch) const override {
+      std::array<std::byte, sizeof(Drawn)> bytes{};
+      std::memcpy(bytes.data(), drawn, drawn_bytes());
+      op.apply(std::bit_cast<Drawn>(bytes), kind, in, out, scratch);
+    }
+
     void apply(const RandomKey& key, std::span<const FieldSpec> specs, Sample& sample,
                std::vector<HostArray>& spare, Scratch& scratch,
                const DecodedPart* part) const override {
-      const auto drawn = op.draw(key, part ? part->whole : reference_shape(specs, sample));
+      const auto shape = part ? std::optional(part->whole) : reference_shape(specs, sample);
+      if (!shape) return;
+      const auto drawn = op.draw(key, *shape);
       for (std::size_t i = 0; i < specs.size(); ++i) {
         const bool is_elsewhere = part && !part->elsewhere.empty() && part->elsewhere[i];
         if (is_elsewhere || !op.touches(specs[i].kind)) continue;
@@ -192,13 +230,13 @@ class AnyOp {
       return drawn;
     }
 
-    Shape reference_shape(std::span<const FieldSpec> specs, const Sample& sample) const {
-      Shape shape;
-      bool found = false;
+    /// Of the first image that it touches, else of the first field; none where it touches none.
+    std::optional<Shape> reference_shape(std::span<const FieldSpec> specs,
+                                         const Sample& sample) const {
+      std::optional<Shape> shape;
       for (std::size_t i = 0; i < specs.size(); ++i) {
         if (!op.touches(specs[i].kind)) continue;
-        if (!found) shape = sample.fields[i].array.view().shape;
-        found = true;
+        if (!shape) shape = sample.fields[i].array.view().shape;
         if (specs[i].kind == FieldKind::image) return sample.fields[i].array.view().shape;
       }
       return shape;
@@ -208,6 +246,11 @@ class AnyOp {
   };
 
   std::shared_ptr<const Interface> self_;
+};
+
+struct NamedOp {
+  std::string name;
+  AnyOp op;
 };
 
 }  // namespace slipstream

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "slipstream/cuda.h"
+#include "slipstream/device_chain.h"
+
+namespace slipstream {
+
+enum class ImageLayout : std::uint8_t { channels_last, channels_first };
+
+/// How the images of a batch leave a chain; within an image there are no gaps.
+struct AugmentOutput {
+  ImageLayout layout = ImageLayout::channels_last;
+  bool bf16 = false;  ///< f32 are rounded, halves to even
+};
+
+/// A DeviceChain for one field, planned into few kernels: moves of pixels (crops, flips, nearest
+/// neighbours) are composed into where one interpolation reads, arithmetic of single pixels is
+/// fused into it, and a blur follows in shared memory: all that is one launch. A second
+/// interpolation, a move behind a blur or a second blur begins another. Masks take one. Immutable.
+class AugmentPlan {
+ public:
+  /// Throws Refused, naming the transform, where an operation has no device form or an image is too
+  /// large (16,384 pixels a side).
+  AugmentPlan(const DeviceChain& chain, std::size_t field, AugmentOutput output = {});
+
+  std::size_t launches() const;
+  /// Device memory that a batch needs, aligned to 256.
+  std::size_t scratch_bytes(std::size_t batch_size) const;
+
+  struct Program;
+  const Program& program() const { return *program_; }
+
+ private:
+  std::shared_ptr<const Program> program_;
+};
+
+namespace cuda {
+
+/// Runs a plan for `batch_size` images. All memory is on the device and aligned to 256: `images`
+/// (height x width x channels each, or masks, without gaps), `drawn` (DeviceChain::drawn_bytes() a
+/// sample, as draw() wrote them), `scratch` (AugmentPlan::scratch_bytes()), `to`. Asynchronous on
+/// `stream`. The bits are those of DeviceChain::apply(); with bf16, of that, rounded.
+void augment_async(const AugmentPlan& plan, std::size_t batch_size, const std::byte* images,
+                   const std::byte* drawn, std::byte* scratch, std::byte* to, StreamView stream);
+
+}  // namespace cuda
+}  // namespace slipstream

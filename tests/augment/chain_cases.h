@@ -1,0 +1,34 @@
+#pragma once
+
+#include <random>
+#include <vector>
+
+#include "augment/executor.h"
+#include "slipstream/device_chain.h"
+
+namespace slipstream::test {
+
+/// Values that look like an image of `spec`, the same for the same seed: u8, i64 classes below
+/// spec.classes, or f32 of 0 to 1.
+Bytes noise(const FieldSpec& spec, std::uint32_t seed);
+
+/// A finished image or mask as `output` asks for it.
+Bytes arranged(const ConstArray& image, const AugmentOutput& output);
+
+/// A batch of one field, what is drawn for it, and what the operations make of it one by one.
+struct ChainCase {
+  ChainCase(const std::vector<NamedOp>& operations, const FieldSpec& field, std::size_t batch_size,
+            AugmentOutput output = {}, std::uint32_t seed = 1);
+
+  DeviceChain chain;
+  AugmentPlan plan;
+  std::size_t batch_size;
+  Bytes images;
+  Bytes drawn;
+  Bytes expected;
+
+  /// Compares what the executor makes with `expected`, bit for bit.
+  void check() const;
+};
+
+}  // namespace slipstream::test

@@ -1,0 +1,204 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "augment/chain_cases.h"
+#include "slipstream/blur.h"
+#include "slipstream/error.h"
+#include "slipstream/resize.h"
+#include "slipstream/transforms.h"
+#include "slipstream/warp.h"
+#include "support/thrown.h"
+
+// Each of these runs twice, in two programs: with the kernels' arithmetic on the host, and with the
+// kernels on a GPU. What counts as right is the operations' CPU form, one after the other.
+namespace slipstream {
+namespace {
+
+using test::ChainCase;
+using Chain = std::vector<NamedOp>;
+
+class AugmentTest : public testing::Test {
+ protected:
+  void SetUp() override { test::require_executor(); }
+};
+
+FieldSpec image(std::int64_t height, std::int64_t width, std::int64_t channels = 3,
+                DType dtype = DType::u8) {
+  return {"image", FieldKind::image, dtype, {height, width, channels}, 0};
+}
+
+FieldSpec mask(std::int64_t height, std::int64_t width, DType dtype = DType::u8) {
+  return {"mask", FieldKind::mask, dtype, {height, width}, 10};
+}
+
+/// Workload W2's, from size to size.
+Chain classification_chain(std::int64_t crop, std::int64_t size) {
+  return {{"to_float", ToFloat{}},
+          {"crop", RandomCrop{crop, crop}},
+          {"resize", Resize{size, size, false}},
+          {"rotate", Rotate{-45, 45}},
+          {"blur", GaussianBlur{7, 0.1, 2.0}},
+          {"normalise", Normalise{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}}}};
+}
+
+const Affine kAffine{.degrees_min = -20,
+                     .degrees_max = 30,
+                     .translate_x = 0.2,
+                     .translate_y = 0.1,
+                     .scale_min = 0.7,
+                     .scale_max = 1.4,
+                     .shear_x_min = -10,
+                     .shear_x_max = 15,
+                     .shear_y_min = -5,
+                     .shear_y_max = 5,
+                     .interpolation = Interpolation::bilinear,
+                     .fill = 100};
+
+TEST_F(AugmentTest, NoOperationCopies) { ChainCase({}, image(5, 7), 3).check(); }
+
+TEST_F(AugmentTest, MovesOfPixelsAreComposed) {
+  const Chain chain = {{"crop", RandomCrop{20, 24, 4}},
+                       {"flip", HorizontalFlip{0.5}},
+                       {"turn", Rotate{-90, 90, Interpolation::nearest, 7}},
+                       {"down", VerticalFlip{0.5}},
+                       {"centre", CentreCrop{15, 17}}};
+  for (const DType dtype : {DType::u8, DType::f32}) {
+    const ChainCase moves(chain, image(22, 30, 3, dtype), 9);
+    EXPECT_EQ(moves.plan.launches(), 1U);
+    moves.check();
+  }
+}
+
+TEST_F(AugmentTest, AFillStaysWhatTheStepsBehindItMakeOfIt) {
+  const Normalise normalise{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.4}};
+  ChainCase({{"normalise", normalise}, {"turn", Rotate{30, 40, Interpolation::nearest, 0.25}}},
+            image(16, 16), 2)
+      .check();
+  ChainCase({{"turn", Rotate{30, 40, Interpolation::nearest, 200}}, {"normalise", normalise}},
+            image(16, 16), 2)
+      .check();
+}
+
+TEST_F(AugmentTest, EveryWayToResizeHasTheHostsBits) {
+  for (const DType dtype : {DType::u8, DType::f32}) {
+    for (const bool antialias : {false, true}) {
+      const FieldSpec from = image(23, 31, 3, dtype);
+      ChainCase({{"up", Resize{50, 37, antialias}}}, from, 2).check();
+      ChainCase({{"down", Resize{7, 9, antialias}}}, from, 2).check();
+      ChainCase({{"both", Resize{40, 9, antialias}}}, from, 2).check();
+      ChainCase({{"same", Resize{23, 31, antialias}}}, from, 2).check();
+      RandomResizedCrop crop{16, 20};
+      crop.antialias = antialias;
+      ChainCase({{"crop", crop}}, from, 7).check();
+    }
+  }
+}
+
+TEST_F(AugmentTest, BilinearWarpsHaveTheHostsBits) {
+  for (const DType dtype : {DType::u8, DType::f32}) {
+    const ChainCase turned({{"affine", kAffine}}, image(33, 21, 3, dtype), 6);
+    EXPECT_EQ(turned.plan.launches(), 1U);
+    turned.check();
+  }
+}
+
+TEST_F(AugmentTest, BlursHaveTheHostsBits) {
+  for (const DType dtype : {DType::u8, DType::f32}) {
+    for (const std::int64_t size : {1, 3, 5, 7, 9, 31}) {
+      ChainCase({{"blur", GaussianBlur{size, 0.1, 5}}}, image(45, 37, 3, dtype), 3).check();
+    }
+  }
+  ChainCase({{"blur", GaussianBlur{63, 1, 20}}}, image(70, 80), 1).check();
+}
+
+TEST_F(AugmentTest, TheChainOfClassificationIsOneLaunch) {
+  const ChainCase chain(classification_chain(32, 64), image(64, 64), 5);
+  EXPECT_EQ(chain.plan.launches(), 1U);
+  chain.check();
+}
+
+TEST_F(AugmentTest, ImagesOfAnySizeAndNumberOfChannels) {
+  for (std::int64_t size = 1; size <= 70; ++size) {
+    const std::int64_t width = size * 27 % 70 + 1;
+    const Chain chain = {{"flip", HorizontalFlip{0.5}},
+                         {"resize", Resize{width, size, false}},
+                         {"turn", Rotate{-180, 180}},
+                         {"blur", GaussianBlur{size > 3 && width > 3 ? 7 : 1, 0.5, 1}}};
+    ChainCase(chain, image(size, width, size % 4 + 1), static_cast<std::size_t>(size % 3 + 1))
+        .check();
+    ChainCase({{"float", ToFloat{}}, {"crop", RandomCrop{1, 1}}}, image(size, width), 2).check();
+  }
+}
+
+TEST_F(AugmentTest, SecondInterpolationsAndStencilsAreLaunchesOfTheirOwn) {
+  const ChainCase chain({{"resize", Resize{20, 24, false}},
+                         {"affine", kAffine},
+                         {"blur", GaussianBlur{5, 1, 2}},
+                         {"again", GaussianBlur{3, 1, 2}},
+                         {"flip", VerticalFlip{0.5}},
+                         {"small", Resize{9, 8}}},
+                        image(30, 28), 4);
+  EXPECT_EQ(chain.plan.launches(), 4U);
+  chain.check();
+}
+
+TEST_F(AugmentTest, ManyStepsAreSplit) {
+  Chain chain;
+  for (int i = 0; i < 60; ++i) chain.push_back({"flip" + std::to_string(i), HorizontalFlip{0.5}});
+  ChainCase(chain, image(9, 11), 3).check();
+}
+
+TEST_F(AugmentTest, OutputsInEveryLayoutAndPrecision) {
+  for (const bool bf16 : {false, true}) {
+    const AugmentOutput first{ImageLayout::channels_first, bf16};
+    const AugmentOutput last{ImageLayout::channels_last, bf16};
+    const ChainCase in_planes(classification_chain(20, 45), image(40, 40), 3, first);
+    const ChainCase in_pixels(classification_chain(20, 45), image(40, 40), 3, last);
+    const ChainCase without({{"float", ToFloat{}}}, image(13, 70), 3, first);
+    in_planes.check();
+    in_pixels.check();
+    without.check();
+  }
+}
+
+TEST_F(AugmentTest, MasksFollowTheirImages) {
+  const Chain chain = {{"flip", HorizontalFlip{0.5}},
+                       {"crop", RandomResizedCrop{30, 28}},
+                       {"turn", Rotate{-45, 45, Interpolation::bilinear, 9}},
+                       {"pad", RandomCrop{32, 32, 4}},
+                       {"float", ToFloat{}},
+                       {"blur", GaussianBlur{7, 1, 2}},
+                       {"small", Resize{20, 50}}};
+  for (const DType dtype : {DType::u8, DType::i32, DType::i64}) {
+    const ChainCase masks(chain, mask(40, 36, dtype), 7);
+    EXPECT_EQ(masks.plan.launches(), 1U);
+    masks.check();
+  }
+}
+
+/// An operation of a user's own.
+struct Invert {
+  static constexpr std::string_view kName = "invert";
+  struct Drawn {};
+  void validate() const {}
+  bool touches(FieldKind kind) const { return kind == FieldKind::image; }
+  FieldSpec output(const FieldSpec& in) const { return in; }
+  bool is_random() const { return false; }
+  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
+  void apply(Drawn, FieldKind, ConstArray, MutableArray, Scratch&) const {}
+};
+
+TEST_F(AugmentTest, RefusesWhatTheDeviceCannotDo) {
+  const auto refusal = [](const Chain& chain, const FieldSpec& field) {
+    return thrown_by([&] { AugmentPlan(DeviceChain(chain, 0, {field}), 0); });
+  };
+  EXPECT_THAT(refusal({{"mine", Invert{}}}, image(4, 4)),
+              testing::HasSubstr("transform 'mine': 'invert' has no form for the device"));
+  EXPECT_THAT(refusal({{"wide", Resize{4, 20'000}}}, image(4, 4)),
+              testing::HasSubstr("transform 'wide'"));
+  EXPECT_THAT(refusal({{"crop", CentreCrop{9, 4}}}, image(4, 4)),
+              testing::HasSubstr("transform 'crop': centre_crop"));
+}
+
+}  // namespace
+}  // namespace slipstream

@@ -1,0 +1,156 @@
+#include <cstring>
+
+#include "augment/chain_cases.h"
+#include "augment/evaluate.h"
+#include "augment/plan.h"
+
+// The kernels' arithmetic on the host, one pixel after the other.
+namespace slipstream::test {
+namespace {
+
+using augment::PassProgram;
+using augment::ProgramStep;
+using augment::Source;
+
+template <int C>
+struct Image {
+  std::int32_t height;
+  std::int32_t width;
+  std::vector<Pixel<C>> pixels;
+
+  Pixel<C>& at(std::int32_t y, std::int32_t x) {
+    return pixels[static_cast<std::size_t>(y) * static_cast<std::size_t>(width) +
+                  static_cast<std::size_t>(x)];
+  }
+};
+
+template <int C>
+Image<C> blank(std::int32_t height, std::int32_t width) {
+  return {
+      height, width,
+      std::vector<Pixel<C>>(static_cast<std::size_t>(height) * static_cast<std::size_t>(width))};
+}
+
+template <int C>
+Image<C> blurred(Image<C> in, const DrawnBlur& blur, std::int32_t radius, bool across) {
+  Image<C> out = blank<C>(in.height, in.width);
+  for (std::int32_t y = 0; y < in.height; ++y) {
+    for (std::int32_t x = 0; x < in.width; ++x) {
+      for (int c = 0; c < C; ++c) {
+        float sum = 0;
+        for (std::int32_t d = -radius; d <= radius; ++d) {
+          const float value = across ? in.at(y, mirrored(x + d, in.width)).value[c]
+                                     : in.at(mirrored(y + d, in.height), x).value[c];
+          const float weight = blur.weight[d < 0 ? -d : d];
+          sum = d == -radius ? weight * value : fused(weight, value, sum);
+        }
+        out.at(y, x).value[c] = sum;
+      }
+    }
+  }
+  return out;
+}
+
+template <int C>
+Image<C> pass_of(const PassProgram& pass, const std::byte* drawn, const Source& source) {
+  Image<C> image = blank<C>(pass.out_height, pass.out_width);
+  for (std::int32_t y = 0; y < image.height; ++y) {
+    for (std::int32_t x = 0; x < image.width; ++x) {
+      image.at(y, x) = pass.interpolation >= 0
+                           ? augment::pixel_before_stencil<C, true>(pass, drawn, source, y, x)
+                           : augment::pixel_before_stencil<C, false>(pass, drawn, source, y, x);
+    }
+  }
+  if (pass.stencil == pass.count) return image;
+  const ProgramStep& step = pass.steps[pass.stencil];
+  const auto& blur = augment::drawn_at<DrawnBlur>(step, drawn);
+  image = blurred<C>(blurred<C>(image, blur, step.radius, true), blur, step.radius, false);
+  for (Pixel<C>& pixel : image.pixels) {
+    if (step.range == Range::levels) {
+      for (float& value : pixel.value) value = to_level(value);
+    }
+    augment::go_through<C>(pass, pass.stencil + 1, pass.count, pixel);
+  }
+  return image;
+}
+
+template <int C>
+Bytes stored(const Image<C>& image, bool is_levels) {
+  Bytes bytes;
+  for (const Pixel<C>& pixel : image.pixels) {
+    for (const float value : pixel.value) {
+      if (is_levels) {
+        bytes.push_back(static_cast<std::byte>(value));
+        continue;
+      }
+      const auto* first = reinterpret_cast<const std::byte*>(&value);
+      bytes.insert(bytes.end(), first, first + sizeof(value));
+    }
+  }
+  return bytes;
+}
+
+template <int C>
+Bytes one_image(const AugmentPlan::Program& program, Bytes image, const std::byte* drawn) {
+  for (std::size_t i = 0; i < program.passes.size(); ++i) {
+    const Source source{image.data(), program.ranges[i], program.passes[i].in_width};
+    const bool is_last = i + 1 == program.passes.size();
+    const bool is_levels =
+        is_last ? program.out == DType::u8 : program.ranges[i + 1] == Range::levels;
+    image = stored<C>(pass_of<C>(program.passes[i], drawn, source), is_levels);
+  }
+  const PassProgram& last = program.passes.back();
+  return arranged({image.data(), program.out, {last.out_height, last.out_width, C}},
+                  program.output);
+}
+
+Bytes one_mask(const AugmentPlan::Program& program, const Bytes& mask, const std::byte* drawn) {
+  const PassProgram& pass = program.passes.front();
+  const std::size_t bytes = size_bytes(program.in);
+  Bytes out;
+  for (std::int32_t y = 0; y < pass.out_height; ++y) {
+    for (std::int32_t x = 0; x < pass.out_width; ++x) {
+      const augment::Origin at = augment::mask_origin(pass, drawn, y, x);
+      const std::int64_t pixel = std::int64_t{at.y} * pass.in_width + at.x;
+      for (std::size_t i = 0; i < bytes; ++i) {
+        out.push_back(at.is_filled ? std::byte{0}
+                                   : mask.at(static_cast<std::size_t>(pixel) * bytes + i));
+      }
+    }
+  }
+  return out;
+}
+
+Bytes one_of(const AugmentPlan::Program& program, const Bytes& image, const std::byte* drawn) {
+  if (program.kind == FieldKind::mask) return one_mask(program, image, drawn);
+  switch (program.channels) {
+    case 1:
+      return one_image<1>(program, image, drawn);
+    case 2:
+      return one_image<2>(program, image, drawn);
+    case 3:
+      return one_image<3>(program, image, drawn);
+    default:
+      return one_image<4>(program, image, drawn);
+  }
+}
+
+}  // namespace
+
+Bytes executed(const AugmentPlan& plan, std::size_t batch_size, const Bytes& images,
+               const Bytes& drawn, std::size_t) {
+  const AugmentPlan::Program& program = plan.program();
+  const std::size_t each = images.size() / batch_size;
+  Bytes all;
+  for (std::size_t i = 0; i < batch_size; ++i) {
+    const auto first = images.begin() + static_cast<std::ptrdiff_t>(i * each);
+    const Bytes image(first, first + static_cast<std::ptrdiff_t>(each));
+    const Bytes out = one_of(program, image, drawn.data() + i * program.drawn_bytes);
+    all.insert(all.end(), out.begin(), out.end());
+  }
+  return all;
+}
+
+void require_executor() {}
+
+}  // namespace slipstream::test
