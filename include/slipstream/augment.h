@@ -42,7 +42,8 @@ namespace cuda {
 /// Runs a plan for `batch_size` images. All memory is on the device and aligned to 256: `images`
 /// (height x width x channels each, or masks, without gaps), `drawn` (DeviceChain::drawn_bytes() a
 /// sample, as draw() wrote them), `scratch` (AugmentPlan::scratch_bytes()), `to`. Asynchronous on
-/// `stream`. The bits are those of DeviceChain::apply(); with bf16, of that, rounded.
+/// `stream`. A block of zeros in `drawn` gives some image of `images`' pixels. The bits are those
+/// of DeviceChain::apply(); with bf16, of that, rounded.
 void augment_async(const AugmentPlan& plan, std::size_t batch_size, const std::byte* images,
                    const std::byte* drawn, std::byte* scratch, std::byte* to, StreamView stream);
 

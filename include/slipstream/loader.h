@@ -9,6 +9,7 @@
 
 #include "slipstream/cpu.h"
 #include "slipstream/dataset.h"
+#include "slipstream/device_chain.h"
 #include "slipstream/lane.h"
 #include "slipstream/op.h"
 #include "slipstream/packed_field.h"
@@ -44,10 +45,16 @@ struct SlabLayout {
   std::size_t copied_bytes = 0;  ///< of it that travel
   std::size_t device_bytes = 0;  ///< of the block
   std::vector<PackedField> packed;
+  /// What the device does to the fields, nullptr if nothing. Its parameters are then the last of
+  /// `fields`, kDrawnField.
+  std::shared_ptr<const DeviceChain> device_chain = nullptr;
 
   /// Throws Error naming the known fields.
   const SlabField& field(const std::string& name) const;
 };
+
+/// The field that holds DeviceChain::drawn_bytes() bytes a sample.
+inline constexpr const char* kDrawnField = "augment.parameters";
 
 /// Cached items stand in for everything up to a step: the first K of the run's order, made when the
 /// loader is constructed (counters() knows nothing of that) and taken in turn. Samples keep their
@@ -92,6 +99,9 @@ struct LoaderOptions {
   DecodeOptions decode = {};
   OnBadSample on_bad_sample = OnBadSample::stop;
   WireFormats wire = {};
+  /// So many of the last transforms are done to the batch on the device: the loader draws their
+  /// parameters alone, as SlabLayout::device_chain says. At most all.
+  std::size_t on_device = 0;
   /// Of Wire::jpeg: workers decode files that are larger, and every slab has room for files of this
   /// size (or for the finished images, if that is more).
   std::size_t jpeg_bytes = kJpegBytes;
@@ -166,7 +176,7 @@ class Loader {
   /// Layout and checks alone, without starting a thread.
   static SlabLayout plan_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,
                                 std::size_t batch_size, const WireFormats& wire = {},
-                                std::size_t jpeg_bytes = kJpegBytes);
+                                std::size_t jpeg_bytes = kJpegBytes, std::size_t on_device = 0);
 
  private:
   class Impl;

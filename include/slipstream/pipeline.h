@@ -11,6 +11,10 @@
 
 namespace slipstream {
 
+/// The device step of the transforms that a plan gives to the device; no stage may then have its
+/// name.
+inline constexpr const char* kAugmentStep = "augment";
+
 struct PipelineOptions {
   std::size_t batch_size = 8;
   std::uint64_t seed = 1;  ///< sample order and every random draw
@@ -52,10 +56,13 @@ class Pipeline {
   /// Of a loader for it: what the declaration says; the rest is the plan's.
   LoaderOptions loader_options() const;
 
-  /// Names of all steps in order: read, decode, the transforms, collate | copy, the stages, the
-  /// training stage.
-  std::vector<std::string> host_steps() const;
-  std::vector<std::string> device_steps() const;
+  /// Names of all steps in order: read, decode, the transforms, collate | copy, "augment" where the
+  /// device does the transforms from `on_device` on (LoaderPlan::on_device), the stages, the
+  /// training stage. Throws Refused for a transform that is not there.
+  std::vector<std::string> host_steps(const std::string& on_device = "") const;
+  std::vector<std::string> device_steps(const std::string& on_device = "") const;
+  /// How many transforms those are. Throws the same.
+  std::size_t transforms_from(const std::string& on_device) const;
 
  private:
   void claim(const std::string& name, bool trains) const;
@@ -67,6 +74,11 @@ class Pipeline {
   std::string train_name_;
   TrainStage train_;
 };
+
+/// The first transform from which on the device can do all: those before it make fields of one
+/// size, or the device cannot do. For LoaderPlan::on_device. Throws Refused, saying why, where the
+/// device cannot do even the last.
+std::string first_on_device(const Pipeline& pipeline);
 
 inline Pipeline pipeline(std::shared_ptr<const Dataset> dataset, PipelineOptions options) {
   return Pipeline(std::move(dataset), options);

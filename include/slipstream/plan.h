@@ -35,6 +35,9 @@ struct LoaderPlan {
   ReadAhead read_ahead = {};
   CpuList cpus = {};  ///< where its threads may run; empty: anywhere
   std::optional<CacheOptions> cache = std::nullopt;
+  /// The first transform that the device does, as the step "augment", and with it all that follow;
+  /// empty: none.
+  std::string on_device = {};
   bool operator==(const LoaderPlan&) const = default;
 };
 
@@ -83,6 +86,10 @@ struct Plan {
 /// Throws Refused for another mode.
 Plan make_plan(const std::string& mode, const std::vector<std::string>& steps, DeviceKind device,
                const LoaderPlan& loader, const Plan::Numerics& numerics);
+
+/// Puts the lane that ends with `step`, if there is one and another follows, onto the next: both
+/// keep the next one's priority, and a slot is saved.
+void join_next_lane(Plan& plan, const std::string& step);
 
 /// Everything that is wrong with `plan` for these steps and this device, each with its remedy;
 /// empty when the plan can be run.

@@ -183,8 +183,11 @@ SLIPSTREAM_HOST_DEVICE inline ResizedRegion region_of(const ProgramStep& step,
                                                       const std::byte* drawn) {
   if (step.kind == StepKind::resize) return {0, 0, step.in_height, step.in_width};
   const Region& region = drawn_at<DrawnCrop>(step, drawn).region;
+  const auto height = static_cast<std::int32_t>(region.height);
+  const auto width = static_cast<std::int32_t>(region.width);
+  // Of a batch of zeros one pixel.
   return {static_cast<std::int32_t>(region.top), static_cast<std::int32_t>(region.left),
-          static_cast<std::int32_t>(region.height), static_cast<std::int32_t>(region.width)};
+          height > 0 ? height : 1, width > 0 ? width : 1};
 }
 
 /// In float32, each axis filtered where it shrinks and antialiasing is asked for.

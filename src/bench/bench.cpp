@@ -28,7 +28,7 @@ std::optional<Cut> cut_of(const std::string& input) {
 }
 
 std::vector<Measurement> measurements_of(const Trainer& trainer, const BenchOptions& options) {
-  const auto steps = trainer.pipeline().device_steps();
+  const auto steps = trainer.pipeline().device_steps(options.loader.on_device);
   const DeviceKind device = trainer.context().kind();
   std::vector<Measurement> all;
   for (const std::string& name : options.plans) {

@@ -139,6 +139,15 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
       "Samples of slow storage kept in a folder: DIR=SIZE");
   verb.add_flag("--scaled-decoding", scaled_decoding,
                 "JPEGs that the first transform shrinks are decoded at a fraction of their size");
+  verb.add_option("--augment", augment,
+                  "Where transforms are done: cpu (loader threads), gpu (on the model's lane), or "
+                  "pipelined (on a lane of their own)")
+      ->check([](const std::string& where) {
+        const std::vector<std::string> places = {"cpu", "gpu", "pipelined"};
+        const bool is_known = std::find(places.begin(), places.end(), where) != places.end();
+        return is_known ? "" : unknown_name("place", where, places);
+      })
+      ->capture_default_str();
   verb.add_option("--wire", wire,
                   "How fields travel to the device, FIELD=FORMAT: plain, smallest, bits, one_hot, "
                   "bf16, f16, jpeg, host")
@@ -169,6 +178,10 @@ LoaderPlan CommonOptions::loader(const Context& context,
   plan.schedule.loader.workers = worker_count(make);
   change(plan, context);
   return plan.schedule.loader;
+}
+
+std::string CommonOptions::on_device(const Pipeline& pipeline) const {
+  return augment == "cpu" ? "" : first_on_device(pipeline);
 }
 
 void CommonOptions::change(Plan& plan, const Context& context) const {

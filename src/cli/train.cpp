@@ -57,9 +57,11 @@ std::optional<GpuUseInfo> use_of(cuda::GpuMeter* meter) {
 
 AutoResult run_plan(Trainer& trainer, const TrainOptions& options, const LoaderPlan& loader,
                     const std::optional<Plan>& file, const RunOptions& run) {
-  const auto steps = trainer.pipeline().device_steps();
+  const auto steps = trainer.pipeline().device_steps(loader.on_device);
   const auto plan = [&](const std::string& mode) {
-    return make_plan(mode, steps, trainer.context().kind(), loader, trainer.numerics());
+    Plan made = make_plan(mode, steps, trainer.context().kind(), loader, trainer.numerics());
+    if (options.common.augment == "gpu") join_next_lane(made, kAugmentStep);
+    return made;
   };
   if (file) return {{}, trainer.run(*file, run)};
   if (is_mode(options.plan)) return {{}, trainer.run(plan(options.plan), run)};
@@ -99,8 +101,9 @@ int train(const TrainOptions& options, const Cli& cli) {
   LoaderPlan loader;
   if (!file || options.given_workers)
     loader = options.common.loader(context, [&] { return pipeline; });
+  if (!file) loader.on_device = options.common.on_device(pipeline);
   if (file && options.given_workers) file->schedule.loader.workers = loader.workers;
-  if (file) validate(*file, pipeline.device_steps(), context.kind());
+  if (file) validate(*file, pipeline.device_steps(file->schedule.loader.on_device), context.kind());
   Trainer trainer(std::move(pipeline), context,
                   file ? file->numerics : options.common.numerics(context.kind()));
 

@@ -65,12 +65,15 @@ struct CommonOptions {
   std::string cpus;   ///< "", a list, or "gpu"
   std::string cache;  ///< STEP=SIZE
   bool scaled_decoding = false;
+  std::string augment = "cpu";  ///< who does the transforms: "cpu", "gpu" or "pipelined"
 
   void add_to(CLI::App& verb, const Cli& cli);
   /// With what the device makes of them.
   Plan::Numerics numerics(DeviceKind device) const;
   /// For workers "auto", the loader of make() is measured alone and gets as few as are enough.
   LoaderPlan loader(const Context& context, const std::function<Pipeline()>& make) const;
+  /// Which transforms are the device's: LoaderPlan::on_device.
+  std::string on_device(const Pipeline& pipeline) const;
   /// Changes what was given on the command line, but for the workers.
   void change(Plan& plan, const Context& context) const;
   WorkloadInfo info() const;

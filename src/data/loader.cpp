@@ -63,12 +63,12 @@ void check_jpeg(const LoaderOptions& options, std::vector<std::string>& problems
 SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,
                           const LoaderOptions& options) {
   std::vector<std::string> problems;
-  SlabLayout layout = plan_slab(dataset, transforms, options.batch_size, options.wire,
-                                options.jpeg_bytes, problems);
+  SlabLayout layout = plan_slab(dataset, transforms, options, problems);
   if (options.workers == 0) problems.push_back("0 workers: give at least 1");
   if (options.prefetch == 0) problems.push_back("prefetch 0: give at least 1 batch");
   if (options.lent == 0) problems.push_back("lent 0: the caller holds at least 1 batch");
-  if (options.cut) check_cut(*options.cut, transforms, problems);
+  const std::vector<NamedOp> host = on_host(transforms, options.on_device);
+  if (options.cut) check_cut(*options.cut, host, problems);
   check_order(dataset.size(), options, problems);
   check_read_ahead(options.read_ahead, problems);
   check_cpus(options.cores, problems);
@@ -78,7 +78,7 @@ SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& tr
         "other pixels for samples that found no room; cache after 'read', or turn scaled decoding "
         "off");
   }
-  if (options.cache) check_cache(*options.cache, transforms, dataset.size(), problems);
+  if (options.cache) check_cache(*options.cache, host, dataset.size(), problems);
   check_jpeg(options, problems);
   refuse(problems);
   const RunningOrder order(dataset.size(), options);
@@ -104,7 +104,8 @@ class Loader::Impl {
   Impl(std::shared_ptr<const Dataset> dataset, std::vector<NamedOp> transforms,
        const LoaderOptions& options)
       : options_(options),
-        steps_(dataset, transforms, checked_layout(*dataset, transforms, options), options.seed,
+        steps_(dataset, on_host(transforms, options.on_device),
+               checked_layout(*dataset, transforms, options), options.seed,
                decode_options(options)),
         binding_(std::in_place, options_.cores),
         order_(dataset->size(), options),

@@ -125,7 +125,10 @@ void SampleSteps::collate_values(const SamplePlace& place, const ValueOf& value_
     std::size_t bytes = 0;
     for (std::size_t i = 0; i < layout_.fields.size(); ++i) {
       const SlabField& field = layout_.fields[i];
-      if (field.wire == Wire::jpeg) {
+      if (layout_.device_chain != nullptr && i + 1 == layout_.fields.size()) {
+        std::byte* to = slab + field.offset_bytes + place.position * field.sample_bytes;
+        layout_.device_chain->draw(key_of(0, place), to);
+      } else if (field.wire == Wire::jpeg) {
         bytes += collate_jpeg(field, file, value_of(i), place, slab);
       } else {
         slipstream::collate(field, value_of(i), place.position, slab);

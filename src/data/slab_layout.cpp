@@ -81,6 +81,30 @@ void choose_slots(const Dataset& dataset, const std::vector<NamedOp>& transforms
   }
 }
 
+/// The transforms from `first` on are the device's.
+void add_chain(const std::vector<NamedOp>& transforms, std::size_t first, SlabLayout& layout,
+               Problems& problems) {
+  if (first == transforms.size()) {
+    problems.emplace_back("no transform is there for the device to do");
+    return;
+  }
+  std::vector<FieldSpec> fields;
+  for (const SlabField& field : layout.fields) {
+    fields.push_back(field.spec);
+    fields.back().dtype = field.dtype;
+  }
+  try {
+    layout.device_chain = std::make_shared<const DeviceChain>(
+        std::vector(transforms.begin() + static_cast<std::ptrdiff_t>(first), transforms.end()),
+        static_cast<std::uint32_t>(first), std::move(fields));
+  } catch (const Refused& refused) {
+    problems.emplace_back(refused.what());
+    return;
+  }
+  const auto bytes = static_cast<std::int64_t>(layout.device_chain->drawn_bytes());
+  layout.fields.push_back({.spec = {kDrawnField, FieldKind::other, DType::u8, {bytes}, 0}});
+}
+
 }  // namespace
 
 std::vector<std::string> step_names(const std::vector<NamedOp>& transforms) {
@@ -90,15 +114,21 @@ std::vector<std::string> step_names(const std::vector<NamedOp>& transforms) {
   return names;
 }
 
+std::vector<NamedOp> on_host(std::vector<NamedOp> transforms, std::size_t on_device) {
+  const std::size_t count = transforms.size() - std::min(on_device, transforms.size());
+  transforms.erase(transforms.begin() + static_cast<std::ptrdiff_t>(count), transforms.end());
+  return transforms;
+}
+
 SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transforms,
-                     std::size_t batch_size, const WireFormats& wire, std::size_t jpeg_bytes,
-                     std::vector<std::string>& problems) {
+                     const LoaderOptions& options, std::vector<std::string>& problems) {
   check_names(transforms, problems);
-  check_size(dataset, batch_size, problems);
+  check_size(dataset, options.batch_size, problems);
+  const std::vector<NamedOp> host = on_host(transforms, options.on_device);
   SlabLayout layout;
-  layout.batch_size = batch_size;
+  layout.batch_size = options.batch_size;
   if (dataset.size() == 0) return layout;
-  for (FieldSpec& spec : transformed(dataset.fields(), transforms, problems)) {
+  for (FieldSpec& spec : transformed(dataset.fields(), host, problems)) {
     if (!spec.shape.is_fixed()) {
       problems.push_back("field '" + spec.name + "' has shape " + to_string(spec.shape) +
                          ", which differs from sample to sample: add a Resize to the transforms");
@@ -107,8 +137,10 @@ SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transfo
     const DType dtype = dtype_on_device(spec, problems);
     layout.fields.push_back({.spec = std::move(spec), .dtype = dtype});
   }
-  choose_wires(wire, layout, problems);
-  choose_slots(dataset, transforms, jpeg_bytes, layout, problems);
+  choose_wires(options.wire, layout, problems);
+  choose_slots(dataset, host, options.jpeg_bytes, layout, problems);
+  if (problems.empty() && options.on_device > 0)
+    add_chain(transforms, host.size(), layout, problems);
   if (problems.empty()) place_fields(layout);
   if (layout.device_bytes == 0 && problems.empty()) {
     problems.push_back(layout.bytes == 0 ? "the data set's samples are empty"
@@ -135,9 +167,14 @@ const SlabField& SlabLayout::field(const std::string& name) const {
 
 SlabLayout Loader::plan_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,
                                std::size_t batch_size, const WireFormats& wire,
-                               std::size_t jpeg_bytes) {
+                               std::size_t jpeg_bytes, std::size_t on_device) {
   std::vector<std::string> problems;
-  SlabLayout layout = plan_slab(dataset, transforms, batch_size, wire, jpeg_bytes, problems);
+  LoaderOptions options;
+  options.batch_size = batch_size;
+  options.wire = wire;
+  options.jpeg_bytes = jpeg_bytes;
+  options.on_device = on_device;
+  SlabLayout layout = plan_slab(dataset, transforms, options, problems);
   refuse(problems);
   return layout;
 }

@@ -16,8 +16,10 @@ std::vector<std::string> step_names(const std::vector<NamedOp>& transforms);
 
 /// The layout, or problems added to `problems`, each with its remedy.
 SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transforms,
-                     std::size_t batch_size, const WireFormats& wire, std::size_t jpeg_bytes,
-                     std::vector<std::string>& problems);
+                     const LoaderOptions& options, std::vector<std::string>& problems);
+
+/// Those of the transforms that the loader's threads do.
+std::vector<NamedOp> on_host(std::vector<NamedOp> transforms, std::size_t on_device);
 
 /// Throws Refused with all `problems`, unless there are none.
 void refuse(const std::vector<std::string>& problems);

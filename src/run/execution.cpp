@@ -13,6 +13,7 @@
 #include "run/draw_check.h"
 #include "run/measures.h"
 #include "run/numerics_scope.h"
+#include "run/scalar_type.h"
 #include "slipstream/cuda.h"
 #include "slipstream/fingerprint.h"
 
@@ -48,20 +49,6 @@ class Counting {
   Clock::time_point wall_ = Clock::now();
   double cpu_ = thread_cpu_s();
 };
-
-at::ScalarType scalar_type(DType dtype) {
-  switch (dtype) {
-    case DType::u8:
-      return at::kByte;
-    case DType::i32:
-      return at::kInt;
-    case DType::i64:
-      return at::kLong;
-    case DType::f32:
-      return at::kFloat;
-  }
-  throw Error("unknown dtype");
-}
 
 /// A field's view into its slab; images become batch x channels x height x width (channels-last).
 at::Tensor view_of(const at::Tensor& memory, const SlabField& field, std::int64_t batch_size) {

@@ -48,6 +48,7 @@ std::string key_of(const Plan& plan, const std::vector<LaneBinding>& lanes) {
                     (plan.schedule.driver == Driver::threaded ? " threads" : " thread");
   for (const auto& [field, wire] : wire_formats(plan))
     key += "; " + field + " as " + std::string(name_of(wire));
+  key += "; " + plan.schedule.loader.on_device;
   for (const LaneBinding& lane : lanes)
     for (const DeviceStep& step : lane.steps)
       key += (&step == &lane.steps.front() ? "; " : ", ") + step.name;
@@ -95,7 +96,8 @@ std::size_t Trainer::Impl::fill_lanes(const Plan& plan, const std::vector<LaneBi
 
 SlabLayout Trainer::Impl::layout_of(const Plan& plan, std::size_t batch_size) const {
   return Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(), batch_size,
-                             wire_formats(plan));
+                             wire_formats(plan), kJpegBytes,
+                             pipeline.transforms_from(plan.schedule.loader.on_device));
 }
 
 Fields Trainer::Impl::run_frozen(const std::vector<DeviceStep>& steps, Batch batch) {
@@ -122,7 +124,8 @@ std::size_t Trainer::Impl::peak_of_batch(const Plan& plan, std::size_t batch_siz
   const StageScope scope(numerics, context.device(), pipeline.train_name());
   {
     const at::NoGradGuard no_gradients;
-    for (const auto& stage : pipeline.stages()) stage.stage.run(batch);
+    for (const DeviceStep& step : steps_of(plan, {}))
+      if (step.frozen != nullptr) step.frozen->run(batch);
   }
   const at::AutoGradMode gradients(true);
   const TrainStage& train = pipeline.train_stage();

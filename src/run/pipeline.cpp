@@ -70,15 +70,34 @@ LoaderOptions Pipeline::loader_options() const {
   return loader;
 }
 
-std::vector<std::string> Pipeline::host_steps() const {
+std::size_t Pipeline::transforms_from(const std::string& on_device) const {
+  if (on_device.empty()) return 0;
+  std::vector<std::string> known;
+  for (std::size_t i = 0; i < transforms_.size(); ++i) {
+    if (transforms_[i].name == on_device) return transforms_.size() - i;
+    known.push_back(transforms_[i].name);
+  }
+  throw Refused("schedule.loader.on_device: " + unknown_name("transform", on_device, known));
+}
+
+std::vector<std::string> Pipeline::host_steps(const std::string& on_device) const {
   std::vector<std::string> steps = {"read", "decode"};
-  for (const NamedOp& transform : transforms_) steps.push_back(transform.name);
+  const std::size_t count = transforms_.size() - transforms_from(on_device);
+  for (std::size_t i = 0; i < count; ++i) steps.push_back(transforms_[i].name);
   steps.emplace_back("collate");
   return steps;
 }
 
-std::vector<std::string> Pipeline::device_steps() const {
+std::vector<std::string> Pipeline::device_steps(const std::string& on_device) const {
   std::vector<std::string> steps = {"copy"};
+  if (transforms_from(on_device) > 0) {
+    steps.emplace_back(kAugmentStep);
+    for (const NamedStage& stage : stages_)
+      if (stage.name == kAugmentStep)
+        throw Refused(
+            "a stage is called 'augment', as the transforms that the device does are: give it "
+            "another name, or leave schedule.loader.on_device empty");
+  }
   for (const NamedStage& stage : stages_) steps.push_back(stage.name);
   if (!train_name_.empty()) steps.push_back(train_name_);
   return steps;

@@ -176,6 +176,18 @@ Plan make_plan(const std::string& mode, const std::vector<std::string>& steps, D
   return plan;
 }
 
+void join_next_lane(Plan& plan, const std::string& step) {
+  std::vector<LanePlan>& lanes = plan.schedule.lanes;
+  const auto lane = std::find_if(lanes.begin(), lanes.end(), [&](const LanePlan& each) {
+    return !each.steps.empty() && each.steps.back() == step;
+  });
+  if (lane == lanes.end() || lane + 1 == lanes.end()) return;
+  Names& next = (lane + 1)->steps;
+  next.insert(next.begin(), lane->steps.begin(), lane->steps.end());
+  lanes.erase(lane);
+  --plan.schedule.depth;
+}
+
 std::vector<std::string> problems_of(const Plan& plan, const std::vector<std::string>& steps,
                                      DeviceKind device) {
   const Plan::Schedule& schedule = plan.schedule;

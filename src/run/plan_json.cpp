@@ -232,6 +232,7 @@ void take(const Json& value, const std::string& path, LoaderPlan& out, Problems&
       .read("read_ahead", out.read_ahead)
       .read("cpus", out.cpus)
       .read("cache", out.cache)
+      .read("on_device", out.on_device)
       .refuse_others();
 }
 
@@ -297,7 +298,8 @@ Json loader_json(const LoaderPlan& loader) {
           {"read_ahead",
            {{"reads", loader.read_ahead.reads}, {"chunk_bytes", loader.read_ahead.chunk_bytes}}},
           {"cpus", format_cpu_list(loader.cpus)},
-          {"cache", loader.cache ? cache : Json()}};
+          {"cache", loader.cache ? cache : Json()},
+          {"on_device", loader.on_device}};
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <new>
 
+#include "run/augment_stage.h"
 #include "run/measures.h"
 #include "run/message.h"
 #include "run/numerics_scope.h"
@@ -51,8 +52,20 @@ void Trainer::Impl::place(torch::nn::Module& module) {
     if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(format));
 }
 
-std::vector<DeviceStep> Trainer::Impl::steps_of(const RunOptions& options) const {
+const FrozenStage* Trainer::Impl::augmenting(const Plan& plan) {
+  const std::string& from = plan.schedule.loader.on_device;
+  if (from.empty()) return nullptr;
+  if (augment_ && augmented_from_ == from) return &*augment_;
+  augment_ = augment_stage(layout_of(plan, pipeline.options().batch_size),
+                           context.kind() == DeviceKind::cuda);
+  augmented_from_ = from;
+  return &*augment_;
+}
+
+std::vector<DeviceStep> Trainer::Impl::steps_of(const Plan& plan, const RunOptions& options) {
   std::vector<DeviceStep> steps = {{DeviceStep::Kind::copy, "copy", nullptr}};
+  if (const FrozenStage* augment = augmenting(plan))
+    steps.push_back({DeviceStep::Kind::frozen, kAugmentStep, augment});
   for (const auto& stage : pipeline.stages())
     steps.push_back({DeviceStep::Kind::frozen, stage.name, &stage.stage});
   steps.push_back({DeviceStep::Kind::train, pipeline.train_name(), nullptr});
@@ -62,7 +75,8 @@ std::vector<DeviceStep> Trainer::Impl::steps_of(const RunOptions& options) const
   if (!options.last_step.empty()) {
     const auto last = named(options.last_step);
     if (last == steps.end())
-      throw Refused(unknown_name("step", options.last_step, pipeline.device_steps()));
+      throw Refused(unknown_name("step", options.last_step,
+                                 pipeline.device_steps(plan.schedule.loader.on_device)));
     steps.erase(last + 1, steps.end());
   }
   if (options.cut) {
@@ -75,7 +89,7 @@ std::vector<DeviceStep> Trainer::Impl::steps_of(const RunOptions& options) const
 }
 
 std::vector<LaneBinding> Trainer::Impl::bind(const Plan& plan, const RunOptions& options) {
-  const std::vector<DeviceStep> steps = steps_of(options);
+  const std::vector<DeviceStep> steps = steps_of(plan, options);
   std::vector<LaneBinding> lanes;
   for (const LanePlan& planned : plan.schedule.lanes) {
     LaneBinding lane;
@@ -100,6 +114,7 @@ LoaderOptions Trainer::Impl::loader_options(const Plan& plan,
   options.read_ahead = planned.read_ahead;
   options.cores = planned.cpus;
   options.cache = planned.cache;
+  options.on_device = pipeline.transforms_from(planned.on_device);
   options.decode.scaled |= plan.numerics.scaled_decoding;
   options.cut = cut;
   options.memory = &context.host_memory(planned.pinned);
@@ -152,7 +167,7 @@ JpegUnpacker* Trainer::Impl::jpeg_for(const Plan& plan) {
 std::vector<Fields> Trainer::Impl::fill_cache(const Plan& plan, const Cut& cut) {
   RunOptions until;
   until.last_step = cut.after;
-  const std::vector<DeviceStep> steps = steps_of(until);
+  const std::vector<DeviceStep> steps = steps_of(plan, until);
   Lane& lane = *bind(plan, {}).back().lane;
   const auto loader = make_loader(loader_options(plan, std::nullopt));
   JpegUnpacker* const jpeg = jpeg_for(plan);
@@ -208,7 +223,7 @@ Trainer::Impl::InputSoFar Trainer::Impl::input_so_far() const {
 }
 
 RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
-  validate(plan, pipeline.device_steps(), context.kind());
+  validate(plan, pipeline.device_steps(plan.schedule.loader.on_device), context.kind());
   if (!(plan.numerics == numerics))
     throw Refused("the plan's numerics differ from the trainer's: make another trainer for them");
   if (options.cut && options.cut->items == 0) throw Refused("a cut needs at least one cached item");

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -38,7 +39,9 @@ struct Trainer::Impl {
  private:
   void place_modules();
   void place(torch::nn::Module& module);
-  std::vector<DeviceStep> steps_of(const RunOptions& options) const;
+  std::vector<DeviceStep> steps_of(const Plan& plan, const RunOptions& options);
+  /// Of the transforms that are the device's; nullptr where none are.
+  const FrozenStage* augmenting(const Plan& plan);
   std::vector<LaneBinding> bind(const Plan& plan, const RunOptions& options);
   /// What the loader has counted up to now.
   struct InputSoFar {
@@ -82,6 +85,8 @@ struct Trainer::Impl {
   DeviceMemory device_memory_;
   WireFormats jpeg_wire_;  ///< what jpeg_ was made for
   std::unique_ptr<JpegUnpacker> jpeg_;
+  std::string augmented_from_;  ///< what augment_ was made for
+  std::optional<FrozenStage> augment_;
   std::string preparing_;  ///< which stage runs ahead of a run, for messages
   std::unique_ptr<Loader> loader_;
   LoaderOptions loader_options_;               ///< what loader_ was made for

@@ -59,7 +59,8 @@ TEST(RunReport, IsThisText) {
         "wire": {},
         "read_ahead": {"reads": 0, "chunk_bytes": 0},
         "cpus": "",
-        "cache": null
+        "cache": null,
+        "on_device": ""
       }
     },
     "numerics": {

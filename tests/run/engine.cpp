@@ -81,6 +81,8 @@ Pipeline tiny_pipeline(const Tiny& tiny) {
     dataset = synthetic_segmentation(synthetic);
   }
   Pipeline declared = pipeline(dataset, {.batch_size = tiny.batch_size, .seed = tiny.seed});
+  for (const NamedOp& each : tiny.transforms)
+    declared = std::move(declared).transform(each.name, each.op);
   if (tiny.stored_size > 0)
     declared = std::move(declared).transform("resize", Resize{tiny.size, tiny.size});
   declared = std::move(declared).stage("encode", frozen(encoder, "image", "features"));

@@ -29,6 +29,7 @@ struct Tiny {
   double lr = 0.05;
   bool noisy = false;  ///< dropout and batch normalisation in the trained module
   std::shared_ptr<const Dataset> dataset = nullptr;  ///< instead of synthetic samples
+  std::vector<NamedOp> transforms = {};              ///< before "resize"
   std::vector<std::pair<std::string, std::function<void(Batch&)>>> extra = {};
   std::function<at::Tensor(const at::Tensor&, const Batch&)> loss = nullptr;  ///< instead of ours
 };

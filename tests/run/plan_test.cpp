@@ -272,7 +272,8 @@ TEST(PlanJson, HasOneLayout) {
       "cache": {
         "after": "decode",
         "bytes": 1000
-      }
+      },
+      "on_device": ""
     }
   },
   "numerics": {

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "slipstream/loader.h"
+#include "slipstream/stage.h"
+
+namespace slipstream {
+
+/// The stage that does layout.device_chain to every field that it touches: on a GPU by kernels on
+/// the current stream, on a CPU operation by operation; images become batch x channels x height x
+/// width (channels-last). Throws Refused as AugmentPlan does, for a GPU.
+FrozenStage augment_stage(const SlabLayout& layout, bool on_gpu);
+
+}  // namespace slipstream

@@ -1,0 +1,93 @@
+#include <gmock/gmock.h>
+
+#include "run/engine.h"
+#include "slipstream/blur.h"
+#include "slipstream/transforms.h"
+#include "slipstream/warp.h"
+#include "support/thrown.h"
+
+namespace slipstream::test {
+namespace {
+
+using testing::HasSubstr;
+
+class AugmentRunTest : public EngineTest {
+ protected:
+  static constexpr std::uint64_t kSteps = 12;
+  inline static const Lanes kOnItsOwn = {{"copy"}, {"augment"}, {"encode"}, {"train"}};
+
+  static Tiny augmented() {
+    Tiny tiny;
+    tiny.transforms = {{"flip", HorizontalFlip{0.5}},
+                       {"crop", RandomCrop{8, 8, 2}},
+                       {"float", ToFloat{}},
+                       {"turn", Rotate{-30, 30}},
+                       {"blur", GaussianBlur{3, 0.1, 2}},
+                       {"normalise", Normalise{{0.4, 0.5, 0.6}, {0.2, 0.3, 0.4}}}};
+    return tiny;
+  }
+
+  static Plan plan_with(const Lanes& lanes, const std::string& on_device,
+                        Driver driver = Driver::threaded) {
+    Plan plan = plan_of(lanes, driver, lanes.size() + 1, exact());
+    plan.schedule.loader.on_device = on_device;
+    plan.schedule.loader.workers = 2;
+    return plan;
+  }
+
+  static RunOptions delayed() {
+    RunOptions options = steps(kSteps);
+    options.lane_delay_us = 400;
+    options.delay_seed = 5;
+    return options;
+  }
+};
+
+TEST_F(AugmentRunTest, WhereTransformsAreDoneChangesNoBit) {
+  const std::uint64_t on_the_loader = fresh_run(augmented(), serial_plan(), steps(kSteps)).digest;
+  EXPECT_NE(fresh_run({}, serial_plan(), steps(kSteps)).digest, on_the_loader);
+  for (const std::string from : {"flip", "float", "normalise"})
+    for (const Lanes& lanes : {kOnItsOwn, Lanes{{"copy"}, {"augment", "encode"}, {"train"}},
+                               Lanes{{"copy", "augment", "encode", "train"}}})
+      for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
+        const Plan plan = plan_with(lanes, from, driver);
+        EXPECT_EQ(fresh_run(augmented(), plan, delayed()).digest, on_the_loader)
+            << describe(plan) << ", from " << from;
+      }
+}
+
+TEST_F(AugmentRunTest, CachedBatchesAreAugmentedWithWhatWasDrawnForThem) {
+  RunOptions options = steps(kSteps);
+  options.digest = true;
+  for (const std::string after : {"collate", "copy", "augment"}) {
+    options.cut = Cut{after, 3};
+    const std::uint64_t serial =
+        fresh_run(augmented(), plan_with({{"copy", "augment", "encode", "train"}}, "flip"), options)
+            .digest;
+    EXPECT_EQ(fresh_run(augmented(), plan_with(kOnItsOwn, "flip"), options).digest, serial)
+        << after;
+  }
+}
+
+TEST_F(AugmentRunTest, TheFirstTransformThatTheDeviceCanDoIsFound) {
+  EXPECT_EQ(first_on_device(tiny_pipeline(augmented())), "flip");
+  EXPECT_THAT(thrown_by([] { first_on_device(tiny_pipeline({})); }),
+              HasSubstr("the device can do none of the transforms"));
+}
+
+TEST_F(AugmentRunTest, ImpossiblePlansAreRefused) {
+  EXPECT_THAT(
+      thrown_by([&] { fresh_run(augmented(), plan_with(kOnItsOwn, "flop"), steps(1)); }),
+      testing::AllOf(testing::StartsWith("Refused: "), HasSubstr("unknown transform 'flop'")));
+  EXPECT_THAT(thrown_by([&] { fresh_run(augmented(), plan_with(kThreeLanes, "flip"), steps(1)); }),
+              HasSubstr("step 'augment' is missing"));
+  EXPECT_THAT(thrown_by([&] { fresh_run(augmented(), plan_with(kOnItsOwn, ""), steps(1)); }),
+              HasSubstr("unknown step 'augment'"));
+  Tiny named = augmented();
+  named.extra = {{"augment", [](Batch&) {}}};
+  EXPECT_THAT(thrown_by([&] { fresh_run(named, plan_with(kOnItsOwn, "flip"), steps(1)); }),
+              HasSubstr("a stage is called 'augment'"));
+}
+
+}  // namespace
+}  // namespace slipstream::test
