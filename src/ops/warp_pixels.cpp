@@ -30,8 +30,8 @@ void gather(const std::int32_t* from, std::int64_t count, const std::byte* in, s
             const std::byte* fill, std::size_t bytes) {
   if constexpr (N > 0) bytes = N;
   for (std::int64_t i = 0; i < count; ++i, out += bytes) {
-    const std::byte* pixel = in + static_cast<std::size_t>(from[i]) * bytes;
-    std::memcpy(out, from[i] == kOutside ? fill : pixel, bytes);
+    const bool is_outside = from[i] == kOutside;
+    std::memcpy(out, is_outside ? fill : in + static_cast<std::size_t>(from[i]) * bytes, bytes);
   }
 }
 
