@@ -63,6 +63,8 @@ SLIPSTREAM_HOST_DEVICE inline std::int32_t mirrored(std::int32_t i, std::int32_t
 /// From an affine map of output coordinates: x = m[0] x' + m[1] y' + m[2], y likewise from m[3] on.
 struct DrawnWarp {
   float m[6];
+  std::int32_t height;  ///< of the image that it was drawn for
+  std::int32_t width;
 };
 
 struct Coordinate {

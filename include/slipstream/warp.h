@@ -7,6 +7,8 @@ namespace slipstream {
 
 // Operations (op.h) that turn and stretch images (u8 or f32, height x width x 1 to 4 channels) and
 // masks alike, about the middle, and keep their size. Masks: nearest neighbour, class 0 outside.
+// Drawn for the sample's first image; a field of another size is an Error, as is an image of more
+// than 65,536 pixels a side or 2^31 or more in all.
 //
 // Where an output pixel comes from is computed in float32 (interpolation.h) by the inverse of the
 // map, which is made in double precision by basic IEEE operations alone and then rounded: the same
@@ -20,7 +22,7 @@ struct Rotate {
   double degrees_min = 0;  ///< within 360 of 0
   double degrees_max = 0;
   Interpolation interpolation = Interpolation::nearest;
-  double fill = 0;  ///< of what lies outside, all channels; 0 to 255 for u8
+  double fill = 0;  ///< of what lies outside, all channels; for u8 whole, 0 to 255
 
   using Drawn = DrawnWarp;
 

@@ -1,6 +1,7 @@
 #include "slipstream/warp.h"
 
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "ops/elementary.h"
@@ -14,6 +15,7 @@ namespace {
 constexpr double kMaxDegrees = 360;
 constexpr double kMaxShear = 80;
 constexpr double kMaxScale = 100;
+constexpr std::int64_t kMaxSide = 65'536;
 
 /// Rows of two.
 struct Matrix {
@@ -39,6 +41,14 @@ double tangent(double degrees) {
   return of.sine / of.cosine;
 }
 
+// So that places and coordinates fit into 32 bits.
+void require_countable(std::string_view op, const Shape& shape) {
+  const std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  if (shape[0] <= kMaxSide && shape[1] <= kMaxSide && shape[0] * shape[1] <= most) return;
+  throw Error(std::string(op) + ": the image is " + to_string(shape) + "; it must have at most " +
+              std::to_string(kMaxSide) + " pixels a side and fewer than 2^31 altogether");
+}
+
 /// What takes the pixels of an image forward, about its middle, and then `right` and `down`.
 DrawnWarp backward(const Matrix& forward, double right, double down, const Shape& shape) {
   const double middle_x = (static_cast<double>(shape[1]) - 1) / 2;
@@ -49,7 +59,9 @@ DrawnWarp backward(const Matrix& forward, double right, double down, const Shape
   const double x = middle_x - m.a * from_x - m.b * from_y;
   const double y = middle_y - m.c * from_x - m.d * from_y;
   return {{static_cast<float>(m.a), static_cast<float>(m.b), static_cast<float>(x),
-           static_cast<float>(m.c), static_cast<float>(m.d), static_cast<float>(y)}};
+           static_cast<float>(m.c), static_cast<float>(m.d), static_cast<float>(y)},
+          static_cast<std::int32_t>(shape[0]),
+          static_cast<std::int32_t>(shape[1])};
 }
 
 Matrix turned(double degrees) {
@@ -85,12 +97,14 @@ void Rotate::validate() const {
 FieldSpec Rotate::output(const FieldSpec& in) const { return warped(kName, in, fill); }
 
 Rotate::Drawn Rotate::draw(const RandomKey& key, const Shape& shape) const {
+  require_countable(kName, shape);
   RandomStream stream(key);
   return backward(turned(drawn_between(stream, degrees_min, degrees_max)), 0, 0, shape);
 }
 
 void Rotate::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
                    Scratch& scratch) const {
+  require_drawn_for(kName, {{}, drawn.height, drawn.width}, in);
   warp_pixels(drawn, kind, interpolation, static_cast<float>(fill), in, out, scratch);
 }
 
@@ -112,6 +126,7 @@ bool Affine::is_random() const {
 }
 
 Affine::Drawn Affine::draw(const RandomKey& key, const Shape& shape) const {
+  require_countable(kName, shape);
   RandomStream stream(key);
   const Matrix turn = turned(drawn_between(stream, degrees_min, degrees_max));
   const double reach_x = translate_x * static_cast<double>(shape[1]);
@@ -128,6 +143,7 @@ Affine::Drawn Affine::draw(const RandomKey& key, const Shape& shape) const {
 
 void Affine::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
                    Scratch& scratch) const {
+  require_drawn_for(kName, {{}, drawn.height, drawn.width}, in);
   warp_pixels(drawn, kind, interpolation, static_cast<float>(fill), in, out, scratch);
 }
 
