@@ -96,14 +96,14 @@ void Reader::operator()(const std::string& key, bool& out, Need need) {
 }
 
 void Reader::operator()(const std::string& key, Interpolation& out, Need need) {
-  std::string name(name_of(out));
-  (*this)(key, name, need);
+  const Json* value = find(key, need);
+  if (value == nullptr) return;
   for (const Interpolation each : {Interpolation::nearest, Interpolation::bilinear}) {
-    if (name != name_of(each)) continue;
+    if (*value != name_of(each)) continue;
     out = each;
     return;
   }
-  problems_.push_back(path_of(key) + " must be nearest or bilinear, not \"" + name + "\"");
+  must_be(key, "nearest or bilinear", *value);
 }
 
 void Reader::refuse_others() {
