@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "slipstream/blur.h"
 #include "slipstream/resize.h"
 #include "slipstream/transforms.h"
+#include "slipstream/warp.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -68,7 +70,8 @@ TEST(Chain, HasOneLayout) {
       "scale_min": 0.08,
       "scale_max": 1.0,
       "ratio_min": 0.75,
-      "ratio_max": 1.3333333333333333
+      "ratio_max": 1.3333333333333333,
+      "antialias": true
     },
     {
       "name": "scale",
@@ -87,6 +90,127 @@ TEST(Chain, HasOneLayout) {
   ]
 }
 )");
+}
+
+// Every key, with a value that is not what is taken without it.
+constexpr const char* kGeometry = R"({
+  "version": 1,
+  "transforms": [
+    {
+      "name": "small",
+      "op": "resize",
+      "height": 4,
+      "width": 5,
+      "antialias": false
+    },
+    {
+      "name": "part",
+      "op": "random_resized_crop",
+      "height": 6,
+      "width": 7,
+      "scale_min": 0.1,
+      "scale_max": 0.2,
+      "ratio_min": 1.0,
+      "ratio_max": 2.0,
+      "antialias": false
+    },
+    {
+      "name": "turn",
+      "op": "rotate",
+      "degrees_min": -30.5,
+      "degrees_max": 45.0,
+      "interpolation": "bilinear",
+      "fill": 7.0
+    },
+    {
+      "name": "stretch",
+      "op": "affine",
+      "degrees_min": -1.0,
+      "degrees_max": 2.0,
+      "translate_x": 0.1,
+      "translate_y": 0.2,
+      "scale_min": 0.5,
+      "scale_max": 1.5,
+      "shear_x_min": -3.0,
+      "shear_x_max": 4.0,
+      "shear_y_min": -5.0,
+      "shear_y_max": 6.0,
+      "interpolation": "bilinear",
+      "fill": 8.0
+    },
+    {
+      "name": "soft",
+      "op": "gaussian_blur",
+      "size": 9,
+      "sigma_min": 0.25,
+      "sigma_max": 2.5
+    }
+  ]
+}
+)";
+
+TEST(Chain, ReadsEveryKeyOfGeometry) {
+  const auto chain = parse_chain(kGeometry);
+  ASSERT_EQ(chain.size(), 5u);
+  EXPECT_FALSE(chain[0].op.get_if<Resize>()->antialias);
+  EXPECT_FALSE(chain[1].op.get_if<RandomResizedCrop>()->antialias);
+  const auto* rotate = chain[2].op.get_if<Rotate>();
+  EXPECT_EQ(rotate->degrees_min, -30.5);
+  EXPECT_EQ(rotate->degrees_max, 45);
+  EXPECT_EQ(rotate->interpolation, Interpolation::bilinear);
+  EXPECT_EQ(rotate->fill, 7);
+  const auto* affine = chain[3].op.get_if<Affine>();
+  EXPECT_EQ(affine->degrees_min, -1);
+  EXPECT_EQ(affine->degrees_max, 2);
+  EXPECT_EQ(affine->translate_x, 0.1);
+  EXPECT_EQ(affine->translate_y, 0.2);
+  EXPECT_EQ(affine->scale_min, 0.5);
+  EXPECT_EQ(affine->scale_max, 1.5);
+  EXPECT_EQ(affine->shear_x_min, -3);
+  EXPECT_EQ(affine->shear_x_max, 4);
+  EXPECT_EQ(affine->shear_y_min, -5);
+  EXPECT_EQ(affine->shear_y_max, 6);
+  EXPECT_EQ(affine->interpolation, Interpolation::bilinear);
+  EXPECT_EQ(affine->fill, 8);
+  const auto* blur = chain[4].op.get_if<GaussianBlur>();
+  EXPECT_EQ(blur->size, 9);
+  EXPECT_EQ(blur->sigma_min, 0.25);
+  EXPECT_EQ(blur->sigma_max, 2.5);
+}
+
+TEST(Chain, WritesEveryKeyOfGeometry) { EXPECT_EQ(to_json(parse_chain(kGeometry)), kGeometry); }
+
+TEST(Chain, LeavesOutWhatGeometryDoesNotNeed) {
+  const auto chain = parse_chain(with(R"({"op": "resize", "height": 4, "width": 4},
+      {"op": "rotate", "degrees_min": 0, "degrees_max": 9, "interpolation": "nearest"},
+      {"op": "affine"})"));
+  EXPECT_TRUE(chain[0].op.get_if<Resize>()->antialias);
+  EXPECT_EQ(chain[1].op.get_if<Rotate>()->interpolation, Interpolation::nearest);
+  EXPECT_EQ(chain[1].op.get_if<Rotate>()->fill, 0);
+  EXPECT_FALSE(chain[2].op.is_random());
+}
+
+TEST(Chain, TellsProblemsOfGeometry) {
+  EXPECT_EQ(refusal(with(R"({"op": "rotate", "interpolation": "bicubic\n", "fill": "red"},
+                {"op": "affine", "interpolation": 1, "scale_min": 2, "scale_max": 1},
+                {"op": "affine", "name": "b", "translate_x": 1.5},
+                {"op": "gaussian_blur", "size": 3.5},
+                {"op": "gaussian_blur", "name": "c", "size": 4, "sigma_min": 1, "sigma_max": 1},
+                {"op": "resize", "height": 4, "width": 4, "antialias": 1},
+                {"op": "random_resized_crop", "height": 4, "width": 4, "antialias": "no"})")),
+            R"(Refused: this chain cannot be read:
+  transforms[0].degrees_min is missing
+  transforms[0].degrees_max is missing
+  transforms[0].interpolation must be nearest or bilinear, not "bicubic\n"
+  transforms[0].fill must be a number, not "red"
+  transforms[1].interpolation must be nearest or bilinear, not 1
+  transforms[2]: affine: translate_x is 0.000000 to 1.500000; it must be within 0.000000 to 1.000000, the lower end first
+  transforms[3].size must be a whole number, not 3.5
+  transforms[3].sigma_min is missing
+  transforms[3].sigma_max is missing
+  transforms[4]: gaussian_blur: the size is 4; it must be odd, 1 to 63
+  transforms[5].antialias must be true or false, not 1
+  transforms[6].antialias must be true or false, not "no")");
 }
 
 TEST(Chain, SurvivesWritingAndReading) {
@@ -112,13 +236,13 @@ TEST(Chain, TellsAllProblemsWithTheirPaths) {
                 {"op": "centre_crop", "height": 18446744073709551615, "width": {}}]})"),
             R"(Refused: this chain cannot be read:
   version is 2; this program reads version 1
-  transforms[0].op: unknown operation 'rezise'; did you mean 'resize'? known: resize, centre_crop, random_crop, random_resized_crop, horizontal_flip, vertical_flip, to_float, normalise
+  transforms[0].op: unknown operation 'rezise'; did you mean 'resize'? known: resize, centre_crop, random_crop, random_resized_crop, horizontal_flip, vertical_flip, rotate, affine, gaussian_blur, to_float, normalise
   transforms[1] must be an object, not 3
   transforms[2].op is missing
   transforms[3].op must be a string, not 5
   transforms[4].height is missing
   transforms[4].width must be a whole number, not 1.5
-  transforms[4].heigth: unknown key 'heigth'; did you mean 'height'? known: op, name, height, width
+  transforms[4].heigth: unknown key 'heigth'; did you mean 'height'? known: op, name, height, width, antialias
   transforms[5]: random_crop: the padding is 4; it must be 0 or more, and less than height and width
   transforms[6].mean must be a list of 3 numbers, not an array
   transforms[6].std must be a list of 3 numbers, not an array

@@ -165,9 +165,15 @@ TEST(Resize, RefusesFieldsItCannotTake) {
   const auto output = [&](FieldKind kind, DType dtype, const Shape& shape) {
     return message_of([&] { op.output({"photo", kind, dtype, shape, 0}); });
   };
-  EXPECT_THAT(output(FieldKind::image, DType::f32, {-1, -1, 3}), HasSubstr("image 'photo' is f32"));
+  EXPECT_THAT(output(FieldKind::image, DType::i32, {-1, -1, 3}), HasSubstr("image 'photo' is i32"));
   EXPECT_THAT(output(FieldKind::image, DType::u8, {-1, -1}), HasSubstr("? x ?"));
-  EXPECT_THAT(output(FieldKind::image, DType::u8, {-1, -1, 4}), HasSubstr("height x width x 3"));
+  EXPECT_THAT(output(FieldKind::image, DType::f32, {-1, -1, 5}),
+              HasSubstr("must be u8 or f32, height x width x 1 to 4 channels"));
+  EXPECT_THAT(output(FieldKind::image, DType::f32, {-1, -1, 0}), HasSubstr("1 to 4 channels"));
+  for (const std::int64_t channels : {1, 2, 4}) {
+    EXPECT_THAT(output(FieldKind::image, DType::u8, {-1, -1, channels}),
+                HasSubstr("with antialiasing it must have 3 channels or be f32"));
+  }
   EXPECT_THAT(output(FieldKind::mask, DType::u8, {5}), HasSubstr("mask 'photo' is 5"));
 }
 

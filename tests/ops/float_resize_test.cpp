@@ -1,0 +1,245 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+
+#include "ops/float_images.h"
+#include "slipstream/resize.h"
+#include "slipstream/transforms.h"
+#include "support/thrown.h"
+
+namespace slipstream {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr auto kImage = FieldKind::image;
+
+struct Case {
+  std::int64_t height, width, to_height, to_width;
+};
+
+constexpr Case kGrown[] = {{1, 1, 3, 4}, {5, 7, 5, 19}, {6, 4, 13, 4}, {9, 11, 27, 12}};
+constexpr Case kShrunk[] = {{9, 8, 4, 3}, {33, 40, 1, 1}, {17, 64, 16, 9}, {5, 30, 5, 7}};
+constexpr Case kMixed[] = {{9, 5, 3, 8}, {4, 50, 6, 11}};
+
+std::string text_of(const Case& size) {
+  return to_string(Shape{size.height, size.width}) + " to " +
+         to_string(Shape{size.to_height, size.to_width});
+}
+
+/// One axis from value_at(input) to output i, as the header says it.
+template <typename ValueAt>
+float between_two(std::int64_t i, std::int64_t in, std::int64_t out, ValueAt value_at) {
+  const float scale = static_cast<float>(in) / static_cast<float>(out);
+  const float centre = (static_cast<float>(i) + 0.5F) * scale;
+  const float at = std::max(centre - 0.5F, 0.0F);
+  const auto first = static_cast<std::int64_t>(at);
+  if (first >= in - 1) return value_at(in - 1);
+  const float weight = at - static_cast<float>(first);
+  return std::fma(weight, value_at(first + 1) - value_at(first), value_at(first));
+}
+
+double triangle(std::int64_t at, std::int64_t i, double scale) {
+  const double distance = (static_cast<double>(at) + 0.5) - (static_cast<double>(i) + 0.5) * scale;
+  return std::max(0.0, 1 - std::abs(distance) / scale);
+}
+
+/// An axis that shrinks: weights of 22 fractional bits.
+template <typename ValueAt>
+float filtered(std::int64_t i, std::int64_t in, std::int64_t out, ValueAt value_at) {
+  const double scale = static_cast<double>(in) / static_cast<double>(out);
+  double total = 0;
+  for (std::int64_t at = 0; at < in; ++at) total += triangle(at, i, scale);
+  float sum = 0;
+  for (std::int64_t at = 0; at < in; ++at) {
+    const double weight = std::floor(triangle(at, i, scale) / total * 0x1p22 + 0.5) * 0x1p-22;
+    if (weight > 0) sum = std::fma(static_cast<float>(weight), value_at(at), sum);
+  }
+  return sum;
+}
+
+template <typename T>
+Pixels<T> expected_resize(const Resize& op, const Pixels<T>& in) {
+  const auto axis = [&](std::int64_t i, std::int64_t from, std::int64_t to, auto value_at) {
+    return op.antialias && from > to ? filtered(i, from, to, value_at)
+                                     : between_two(i, from, to, value_at);
+  };
+  Pixels<float> across{DType::f32, {in.shape[0], op.width, in.shape[2]}, {}};
+  for (std::int64_t y = 0; y < in.shape[0]; ++y) {
+    for (std::int64_t x = 0; x < op.width; ++x) {
+      for (std::int64_t c = 0; c < in.shape[2]; ++c) {
+        across.values.push_back(axis(x, in.shape[1], op.width, [&](std::int64_t at) {
+          return static_cast<float>(in.at(y, at, c));
+        }));
+      }
+    }
+  }
+  Pixels<T> out{in.dtype, {op.height, op.width, in.shape[2]}, {}};
+  for (std::int64_t y = 0; y < op.height; ++y) {
+    for (std::int64_t x = 0; x < op.width; ++x) {
+      for (std::int64_t c = 0; c < in.shape[2]; ++c) {
+        out.values.push_back(held<T>(
+            axis(y, in.shape[0], op.height, [&](std::int64_t at) { return across.at(at, x, c); })));
+      }
+    }
+  }
+  return out;
+}
+
+TEST(FloatResize, WithoutAntialiasingIsBetweenTwoNeighboursBitForBit) {
+  for_each_image_kind([](auto kind, std::int64_t channels) {
+    using T = decltype(kind);
+    for (const auto& cases : {std::span<const Case>(kGrown), {kShrunk}, {kMixed}}) {
+      for (const Case& size : cases) {
+        const Resize op{size.to_height, size.to_width, false};
+        const auto in = picture<T>(size.height, size.width, channels);
+        EXPECT_EQ(applied<T>(op, {}, kImage, in), expected_resize(op, in)) << text_of(size);
+      }
+    }
+  });
+}
+
+TEST(FloatResize, GrowsAlikeWithAndWithoutAntialiasing) {
+  for (const Case& size : kGrown) {
+    const auto in = picture<float>(size.height, size.width, 3);
+    const auto [height, width] = std::array{size.to_height, size.to_width};
+    EXPECT_EQ(applied<float>(Resize{height, width, true}, {}, kImage, in),
+              applied<float>(Resize{height, width, false}, {}, kImage, in))
+        << text_of(size);
+  }
+}
+
+TEST(FloatResize, WithAntialiasingIsTheFilterBitForBit) {
+  for (const std::int64_t channels : {1, 2, 3, 4}) {
+    for (const auto& cases : {std::span<const Case>(kShrunk), {kMixed}}) {
+      for (const Case& size : cases) {
+        const Resize op{size.to_height, size.to_width};
+        const auto in = picture<float>(size.height, size.width, channels);
+        EXPECT_EQ(applied<float>(op, {}, kImage, in), expected_resize(op, in))
+            << text_of(size) << ", " << channels << " channels";
+      }
+    }
+  }
+}
+
+TEST(FloatResize, WithAntialiasingIsTheConvolutionInDoublePrecision) {
+  for (const Case& size : kShrunk) {
+    const auto in = picture<float>(size.height, size.width, 1);
+    const auto out = applied<float>(Resize{size.to_height, size.to_width}, {}, kImage, in);
+    const double down = static_cast<double>(size.height) / static_cast<double>(size.to_height);
+    const double across = static_cast<double>(size.width) / static_cast<double>(size.to_width);
+    for (std::int64_t y = 0; y < size.to_height; ++y) {
+      for (std::int64_t x = 0; x < size.to_width; ++x) {
+        double sum = 0;
+        double weights = 0;
+        for (std::int64_t v = 0; v < size.height; ++v) {
+          for (std::int64_t u = 0; u < size.width; ++u) {
+            const double weight = triangle(v, y, down) * triangle(u, x, across);
+            sum += weight * static_cast<double>(in.at(v, u));
+            weights += weight;
+          }
+        }
+        EXPECT_NEAR(out.at(y, x), sum / weights, 1e-5) << text_of(size);
+      }
+    }
+  }
+}
+
+TEST(FloatResize, RoundsHalvesOfLevelsToEven) {
+  const Pixels<std::uint8_t> in{DType::u8, {1, 4, 1}, {0, 1, 2, 3}};
+  EXPECT_EQ(applied<std::uint8_t>(Resize{1, 2, false}, {}, kImage, in).values, (Levels{0, 2}));
+}
+
+TEST(FloatResize, KeepsAnImageOfThatSize) {
+  for_each_image_kind([](auto kind, std::int64_t channels) {
+    using T = decltype(kind);
+    const auto in = picture<T>(9, 70, channels);
+    EXPECT_EQ(applied<T>(Resize{9, 70, false}, {}, kImage, in), in);
+  });
+  const auto in = picture<float>(9, 70, 4);
+  EXPECT_EQ(applied<float>(Resize{9, 70, true}, {}, kImage, in), in);
+}
+
+// So that no pixel outside of the crop has a part in the result.
+TEST(FloatResize, OfACropIsThatOfItsPixels) {
+  for_each_image_kind([](auto kind, std::int64_t channels) {
+    using T = decltype(kind);
+    const auto in = picture<T>(40, 50, channels);
+    for (const bool antialias : {false, true}) {
+      if (antialias && sizeof(T) == 1) continue;
+      const RandomResizedCrop op{12, 16, 0.05, 0.9, 0.5, 2, antialias};
+      for (std::uint64_t sample = 0; sample < 30; ++sample) {
+        const DrawnCrop drawn = op.draw(key_of(sample), in.shape);
+        const CentreCrop crop{drawn.region.height, drawn.region.width};
+        const auto part = applied<T>(crop, drawn, kImage, in);
+        ASSERT_EQ(applied<T>(op, drawn, kImage, in),
+                  applied<T>(Resize{12, 16, antialias}, {}, kImage, part));
+      }
+      const DrawnCrop whole{{0, 0, 40, 50}, 40, 50};
+      EXPECT_EQ(applied<T>(op, whole, kImage, in),
+                applied<T>(Resize{12, 16, antialias}, {}, kImage, in));
+    }
+  });
+}
+
+TEST(FloatResize, DrawsTheSameCropsWithAndWithoutAntialiasing) {
+  for (std::uint64_t sample = 0; sample < 100; ++sample) {
+    RandomResizedCrop op{8, 8};
+    const Region with = op.draw(key_of(sample), {60, 80, 3}).region;
+    op.antialias = false;
+    EXPECT_EQ(op.draw(key_of(sample), {60, 80, 3}).region, with);
+  }
+}
+
+TEST(FloatResize, WithoutAntialiasingIsDecodedAndResizedAsItIs) {
+  const DrawnCrop drawn{{0, 0, 80, 80}, 80, 80};
+  EXPECT_TRUE((Resize{8, 8, true}.only_resizes()));
+  EXPECT_FALSE((Resize{8, 8, false}.only_resizes()));
+  EXPECT_EQ((Resize{8, 8, true}.reduction(drawn)), 10);
+  EXPECT_EQ((Resize{8, 8, false}.reduction(drawn)), 1);
+  RandomResizedCrop crop{8, 8};
+  EXPECT_TRUE(crop.only_resizes());
+  EXPECT_EQ(crop.reduction(drawn), 10);
+  crop.antialias = false;
+  EXPECT_FALSE(crop.only_resizes());
+  EXPECT_EQ(crop.reduction(drawn), 1);
+}
+
+TEST(FloatResize, TakesMasksAsEver) {
+  const auto mask = counted<std::int32_t>(DType::i32, {9, 7});
+  EXPECT_EQ(applied<std::int32_t>(Resize{4, 5, false}, {}, FieldKind::mask, mask),
+            applied<std::int32_t>(Resize{4, 5, true}, {}, FieldKind::mask, mask));
+}
+
+TEST(FloatResize, TakesAnyImageWithoutAntialiasing) {
+  for (const std::int64_t channels : {1, 2, 3, 4}) {
+    for (const DType dtype : {DType::u8, DType::f32}) {
+      const FieldSpec after =
+          Resize{4, 6, false}.output(spec_of(kImage, dtype, {-1, -1, channels}));
+      EXPECT_EQ(after.shape, Shape({4, 6, channels}));
+      EXPECT_EQ(after.dtype, dtype);
+    }
+  }
+  const auto refused = [](DType dtype, const Shape& shape) {
+    return thrown_by([&] { Resize{4, 6, false}.output(spec_of(kImage, dtype, shape)); });
+  };
+  EXPECT_THAT(refused(DType::i64, {-1, -1, 3}), HasSubstr("Refused: resize: image 'photo' is i64"));
+  EXPECT_THAT(refused(DType::u8, {-1, -1, 5}), HasSubstr("1 to 4 channels"));
+  EXPECT_THAT(refused(DType::f32, {-1, -1}), HasSubstr("height x width x channels"));
+}
+
+TEST(FloatResize, RefusesSidesThatMakeNoSense) {
+  for (const Resize op : {Resize{0, 4, false}, Resize{4, 0, false}, Resize{4, -1, false}}) {
+    EXPECT_THAT(thrown_by([&] { op.validate(); }), HasSubstr("must be 1 to 65536"));
+  }
+  const Pixels<float> none{DType::f32, {0, 5, 1}, {}};
+  EXPECT_THAT(thrown_by([&] {
+                applied<float>(Resize{4, 4}, {}, kImage, none);
+              }),
+              HasSubstr("Error: resize: the field has no pixels"));
+}
+
+}  // namespace
+}  // namespace slipstream

@@ -1,0 +1,535 @@
+#include "slipstream/warp.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "ops/float_images.h"
+#include "support/thrown.h"
+
+namespace slipstream {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr auto kImage = FieldKind::image;
+constexpr auto kMask = FieldKind::mask;
+constexpr auto kNearest = Interpolation::nearest;
+constexpr auto kBilinear = Interpolation::bilinear;
+
+/// Turns by `degrees`, drawn for `in`.
+template <typename T>
+Pixels<T> turned(double degrees, FieldKind kind, const Pixels<T>& in,
+                 Interpolation interpolation = kNearest, double fill = 0) {
+  const Rotate op{degrees, degrees, interpolation, fill};
+  return applied<T>(op, op.draw({}, in.shape), kind, in);
+}
+
+Affine affine(Interpolation interpolation = kNearest, double fill = 0) {
+  Affine op;
+  op.interpolation = interpolation;
+  op.fill = fill;
+  return op;
+}
+
+template <typename T>
+Pixels<T> transformed(const Affine& op, FieldKind kind, const Pixels<T>& in, RandomKey key = {}) {
+  return applied<T>(op, op.draw(key, in.shape), kind, in);
+}
+
+/// `in` after so many quarter turns, counted in half pixels: halves go to the right and down.
+template <typename T>
+Pixels<T> quarter_turned(int quarters, const Pixels<T>& in, T fill) {
+  const std::int64_t height = in.shape[0];
+  const std::int64_t width = in.shape[1];
+  const std::int64_t channels = in.shape.rank == 3 ? in.shape[2] : 1;
+  Pixels<T> out{in.dtype, in.shape, {}};
+  for (std::int64_t y = 0; y < height; ++y) {
+    for (std::int64_t x = 0; x < width; ++x) {
+      std::int64_t from_x = 2 * x - (width - 1);
+      std::int64_t from_y = 2 * y - (height - 1);
+      for (int i = 0; i < quarters; ++i) {
+        const std::int64_t right = from_x;
+        from_x = -from_y;
+        from_y = right;
+      }
+      from_x = (from_x + width) >> 1;
+      from_y = (from_y + height) >> 1;
+      const bool is_inside = from_x >= 0 && from_x < width && from_y >= 0 && from_y < height;
+      for (std::int64_t c = 0; c < channels; ++c) {
+        out.values.push_back(is_inside ? in.at(from_y, from_x, c) : fill);
+      }
+    }
+  }
+  return out;
+}
+
+constexpr std::int64_t kSizes[][2] = {{4, 4}, {5, 5}, {4, 7}, {7, 4}, {6, 10}, {3, 9}, {1, 5}};
+
+TEST(Rotate, ByQuarterTurnsMovesPixelsExactly) {
+  for (const auto& [height, width] : kSizes) {
+    for (int quarters = -4; quarters <= 4; ++quarters) {
+      SCOPED_TRACE(to_string(Shape{height, width}) + " by " + std::to_string(90 * quarters));
+      const int left = (quarters + 4) % 4;
+      for_each_image_kind([&, height = height, width = width](auto kind, std::int64_t channels) {
+        using T = decltype(kind);
+        const auto in = picture<T>(height, width, channels);
+        EXPECT_EQ(turned(90 * quarters, kImage, in, kNearest, 9), quarter_turned(left, in, T{9}));
+        // Where no coordinate lies between two pixels.
+        if (left % 2 == 0 || (height - width) % 2 == 0) {
+          EXPECT_EQ(turned(90 * quarters, kImage, in, kBilinear, 9),
+                    quarter_turned(left, in, T{9}));
+        }
+      });
+    }
+  }
+}
+
+TEST(Rotate, TurnsMasksOfAnyDTypeWithTheImage) {
+  const auto test = [](auto value, DType dtype) {
+    using T = decltype(value);
+    for (const auto& [height, width] : kSizes) {
+      auto in = counted<T>(dtype, {height, width});
+      for (T& each : in.values) ++each;
+      const Rotate op{90, 90, kBilinear, 9};
+      EXPECT_EQ(applied<T>(op, op.draw({}, {height, width, 3}), kMask, in),
+                quarter_turned(1, in, T{0}));
+    }
+  };
+  test(std::uint8_t{}, DType::u8);
+  test(std::int32_t{}, DType::i32);
+  test(std::int64_t{}, DType::i64);
+  test(float{}, DType::f32);
+}
+
+TEST(Rotate, TurnsCounterClockwise) {
+  const Pixels<std::uint8_t> in{DType::u8,
+                                {3, 3},
+                                {7, 0, 0,  //
+                                 0, 0, 0,  //
+                                 0, 0, 0}};
+  EXPECT_EQ(turned(90, kMask, in).values, (Levels{0, 0, 0,  //
+                                                  0, 0, 0,  //
+                                                  7, 0, 0}));
+  EXPECT_EQ(turned(45, kMask, in).at(1, 0), 7);
+  EXPECT_EQ(turned(-90, kMask, in).at(0, 2), 7);
+  EXPECT_EQ(transformed(Affine{90, 90}, kMask, in).at(2, 0), 7);
+}
+
+/// Where output (x, y) of a turn comes from, in double precision.
+std::array<double, 2> source_in_double(double degrees, const Shape& shape, std::int64_t x,
+                                       std::int64_t y) {
+  const double radians = degrees * std::numbers::pi / 180;
+  const double middle_x = static_cast<double>(shape[1] - 1) / 2;
+  const double middle_y = static_cast<double>(shape[0] - 1) / 2;
+  const double dx = static_cast<double>(x) - middle_x;
+  const double dy = static_cast<double>(y) - middle_y;
+  return {middle_x + std::cos(radians) * dx - std::sin(radians) * dy,
+          middle_y + std::sin(radians) * dx + std::cos(radians) * dy};
+}
+
+constexpr double kAngles[] = {45, -45, 30, 123.4, -77.7, 359.9, 0.01};
+
+TEST(Rotate, TakesThePixelWhoseCentreIsNearest) {
+  const auto in = picture<float>(90, 121, 1);
+  for (const double degrees : kAngles) {
+    const auto out = turned(degrees, kImage, in, kNearest, -1);
+    int compared = 0;
+    for (std::int64_t y = 0; y < 90; ++y) {
+      for (std::int64_t x = 0; x < 121; ++x) {
+        const auto [at_x, at_y] = source_in_double(degrees, in.shape, x, y);
+        const auto is_near_border = [](double at) {
+          return std::abs(at + 0.5 - std::round(at + 0.5)) < 1e-3;
+        };
+        if (is_near_border(at_x) || is_near_border(at_y)) continue;
+        const auto column = static_cast<std::int64_t>(std::floor(at_x + 0.5));
+        const auto row = static_cast<std::int64_t>(std::floor(at_y + 0.5));
+        const bool is_inside = column >= 0 && column < 121 && row >= 0 && row < 90;
+        ASSERT_EQ(out.at(y, x), is_inside ? in.at(row, column) : -1) << degrees << x << ' ' << y;
+        ++compared;
+      }
+    }
+    EXPECT_GT(compared, 90 * 121 * 9 / 10) << degrees;
+  }
+}
+
+TEST(Rotate, BilinearIsBetweenFourPixels) {
+  const auto in = picture<float>(60, 83, 1);
+  constexpr double kFill = 0.5;
+  const auto value = [&](std::int64_t x, std::int64_t y) {
+    const bool is_inside = x >= 0 && x < 83 && y >= 0 && y < 60;
+    return is_inside ? static_cast<double>(in.at(y, x)) : kFill;
+  };
+  for (const double degrees : kAngles) {
+    const auto out = turned(degrees, kImage, in, kBilinear, kFill);
+    for (std::int64_t y = 0; y < 60; ++y) {
+      for (std::int64_t x = 0; x < 83; ++x) {
+        const auto [at_x, at_y] = source_in_double(degrees, in.shape, x, y);
+        const auto left = static_cast<std::int64_t>(std::floor(at_x));
+        const auto top = static_cast<std::int64_t>(std::floor(at_y));
+        const double across = at_x - std::floor(at_x);
+        const double down = at_y - std::floor(at_y);
+        const double expected =
+            (1 - down) * ((1 - across) * value(left, top) + across * value(left + 1, top)) +
+            down * ((1 - across) * value(left, top + 1) + across * value(left + 1, top + 1));
+        ASSERT_NEAR(out.at(y, x), expected, 1e-4) << degrees << ": " << x << ' ' << y;
+      }
+    }
+  }
+}
+
+/// What interpolation.h says of a drawn map, one value after the other.
+template <typename T>
+Pixels<T> expected_warp(const float (&m)[6], Interpolation interpolation, float fill,
+                        const Pixels<T>& in) {
+  const auto value = [&](float x, float y, std::int64_t c) {
+    const bool is_inside = x >= 0 && x < static_cast<float>(in.shape[1]) && y >= 0 &&
+                           y < static_cast<float>(in.shape[0]);
+    if (!is_inside) return fill;
+    return static_cast<float>(in.at(static_cast<std::int64_t>(y), static_cast<std::int64_t>(x), c));
+  };
+  const auto between = [](float first, float second, float weight) {
+    return std::fma(weight, second - first, first);
+  };
+  Pixels<T> out{in.dtype, in.shape, {}};
+  for (std::int64_t i = 0; i < in.shape[0] * in.shape[1]; ++i) {
+    const auto to_x = static_cast<float>(i % in.shape[1]);
+    const auto to_y = static_cast<float>(i / in.shape[1]);
+    const float x = std::fma(m[0], to_x, std::fma(m[1], to_y, m[2]));
+    const float y = std::fma(m[3], to_x, std::fma(m[4], to_y, m[5]));
+    const float left = std::floor(x);
+    const float top = std::floor(y);
+    for (std::int64_t c = 0; c < in.shape[2]; ++c) {
+      if (interpolation == kNearest) {
+        out.values.push_back(held<T>(value(std::floor(x + 0.5F), std::floor(y + 0.5F), c)));
+        continue;
+      }
+      const float upper = between(value(left, top, c), value(left + 1, top, c), x - left);
+      const float lower = between(value(left, top + 1, c), value(left + 1, top + 1, c), x - left);
+      out.values.push_back(held<T>(between(upper, lower, y - top)));
+    }
+  }
+  return out;
+}
+
+TEST(Affine, IsWhatItsHeaderSaysBitForBit) {
+  const Affine ranges{-180, 180, 0.3, 0.3, 0.2, 3, -40, 40, -40, 40};
+  for (const auto& [height, width] : {std::array{1, 1}, {9, 33}, {40, 21}}) {
+    for (std::uint64_t sample = 0; sample < 20; ++sample) {
+      for_each_image_kind([&, height = height, width = width](auto kind, std::int64_t channels) {
+        using T = decltype(kind);
+        const auto in = picture<T>(height, width, channels);
+        const DrawnWarp drawn = ranges.draw(key_of(sample), in.shape);
+        for (const Interpolation interpolation : {kNearest, kBilinear}) {
+          ASSERT_EQ(applied<T>(affine(interpolation, 3), drawn, kImage, in),
+                    expected_warp(drawn.m, interpolation, 3, in));
+        }
+      });
+    }
+  }
+}
+
+// A turn of 2 x 3 pixels by a quarter puts every coordinate halfway between two. The means of four,
+// of which some lie outside: 0.5, 2, 1.5; 2.5, 6, 3.5.
+TEST(Rotate, BilinearRoundsHalvesOfLevelsToEven) {
+  const Pixels<std::uint8_t> in{DType::u8, {2, 3, 1}, {9, 1, 1, 10, 4, 2}};
+  EXPECT_EQ(turned(90, kImage, in, kBilinear, 0).values, (Levels{0, 2, 2, 2, 6, 4}));
+}
+
+TEST(Rotate, FillsWhatLiesOutside) {
+  const Pixels<std::uint8_t> levels{DType::u8, {1, 9, 3}, Levels(27, 200)};
+  const Pixels<float> floats{DType::f32, {1, 9, 4}, std::vector<float>(36, 0.5F)};
+  for (const Interpolation interpolation : {kNearest, kBilinear}) {
+    const auto turned_levels = turned(90, kImage, levels, interpolation, 31);
+    const auto turned_floats = turned(90, kImage, floats, interpolation, -2.5);
+    for (const std::int64_t x : {0, 1, 2, 3, 5, 6, 7, 8}) {
+      for (std::int64_t c = 0; c < 3; ++c) EXPECT_EQ(turned_levels.at(0, x, c), 31);
+      for (std::int64_t c = 0; c < 4; ++c) EXPECT_EQ(turned_floats.at(0, x, c), -2.5F);
+    }
+    EXPECT_EQ(turned_levels.at(0, 4, 2), 200);
+    EXPECT_EQ(turned_floats.at(0, 4, 3), 0.5F);
+  }
+}
+
+TEST(Affine, WithoutRangesKeepsImagesAndMasks) {
+  for_each_image_kind([](auto kind, std::int64_t channels) {
+    using T = decltype(kind);
+    const auto in = picture<T>(6, 37, channels);
+    EXPECT_EQ(transformed(affine(kNearest), kImage, in), in);
+    EXPECT_EQ(transformed(affine(kBilinear), kImage, in), in);
+  });
+  const auto mask = counted<std::int64_t>(DType::i64, {5, 6});
+  EXPECT_EQ(transformed(affine(), kMask, mask), mask);
+}
+
+TEST(Affine, TurnsAsRotateDoes) {
+  const auto in = picture<std::uint8_t>(21, 34, 3);
+  for (const double degrees : kAngles) {
+    Affine op = affine(kBilinear, 7);
+    op.degrees_min = op.degrees_max = degrees;
+    EXPECT_EQ(transformed(op, kImage, in), turned(degrees, kImage, in, kBilinear, 7));
+  }
+}
+
+TEST(Affine, MovesByWholePixelsToTheRightAndDown) {
+  Affine op = affine(kBilinear, 5);
+  op.translate_x = 0.5;
+  op.translate_y = 1;
+  const auto in = picture<std::uint8_t>(4, 8, 1);
+  for (std::uint64_t sample = 0; sample < 100; ++sample) {
+    RandomStream stream(key_of(sample));
+    stream.uniform();
+    const auto right = static_cast<std::int64_t>(std::floor(-4 + 8 * stream.uniform() + 0.5F));
+    const auto down = static_cast<std::int64_t>(std::floor(-4 + 8 * stream.uniform() + 0.5F));
+    const auto out = transformed(op, kImage, in, key_of(sample));
+    for (std::int64_t y = 0; y < 4; ++y) {
+      for (std::int64_t x = 0; x < 8; ++x) {
+        const bool is_inside = x >= right && x - right < 8 && y >= down && y - down < 4;
+        ASSERT_EQ(out.at(y, x), is_inside ? in.at(y - down, x - right) : 5);
+      }
+    }
+  }
+}
+
+TEST(Affine, ScalesAboutTheMiddle) {
+  const Pixels<std::uint8_t> in{
+      DType::u8, {4, 4}, {1, 2, 3, 4, 5, 6, 7, 8, 1, 3, 5, 7, 2, 4, 6, 8}};
+  Affine op = affine();
+  op.scale_min = op.scale_max = 2;
+  EXPECT_EQ(transformed(op, kMask, in).values, (Levels{6, 6, 7, 7,  //
+                                                       6, 6, 7, 7,  //
+                                                       3, 3, 5, 5,  //
+                                                       3, 3, 5, 5}));
+}
+
+TEST(Affine, ShearsRowsAndColumns) {
+  Affine across = affine();
+  across.shear_x_min = across.shear_x_max = 45;
+  const Pixels<std::uint8_t> column{DType::u8,
+                                    {3, 5},
+                                    {0, 0, 7, 0, 0,  //
+                                     0, 0, 8, 0, 0,  //
+                                     0, 0, 9, 0, 0}};
+  EXPECT_EQ(transformed(across, kMask, column).values, (Levels{0, 0, 0, 7, 0,  //
+                                                               0, 0, 8, 0, 0,  //
+                                                               0, 9, 0, 0, 0}));
+  Affine down = affine();
+  down.shear_y_min = down.shear_y_max = 45;
+  const Pixels<std::uint8_t> row{DType::u8, {3, 3}, {0, 0, 0, 7, 8, 9, 0, 0, 0}};
+  EXPECT_EQ(transformed(down, kMask, row).values, (Levels{0, 0, 9,  //
+                                                          0, 8, 0,  //
+                                                          7, 0, 0}));
+  Affine both = across;
+  both.shear_y_min = both.shear_y_max = 45;
+  // (1, 1) below and right of the middle goes to (0, 1), then stays in its column; done the other
+  // way round it would leave for (1, 0).
+  const Pixels<std::uint8_t> point{DType::u8, {3, 3}, {0, 0, 0, 0, 0, 0, 0, 0, 5}};
+  EXPECT_EQ(transformed(both, kMask, point).at(2, 1), 5);
+}
+
+/// Where the header's words, in their order, take a point.
+std::array<double, 2> taken(const double (&drawn)[6], std::array<double, 2> at,
+                            const Shape& shape) {
+  const auto radians = [](double degrees) { return degrees * std::numbers::pi / 180; };
+  const double middle_x = static_cast<double>(shape[1] - 1) / 2;
+  const double middle_y = static_cast<double>(shape[0] - 1) / 2;
+  const auto [degrees, right, down, scale, shear_x, shear_y] = drawn;
+  double x = at[0] - middle_x;
+  double y = at[1] - middle_y;
+  x -= std::tan(radians(shear_x)) * y;
+  y -= std::tan(radians(shear_y)) * x;
+  x *= scale;
+  y *= scale;
+  const double turned_x = std::cos(radians(degrees)) * x + std::sin(radians(degrees)) * y;
+  const double turned_y = std::cos(radians(degrees)) * y - std::sin(radians(degrees)) * x;
+  return {turned_x + middle_x + right, turned_y + middle_y + down};
+}
+
+TEST(Affine, DrawsInTheOrderOfItsHeader) {
+  const Affine op{-20, 70, 0.25, 0.1, 0.5, 2.5, -10, 30, -25, 5};
+  EXPECT_TRUE(op.is_random());
+  const Shape shape = {48, 80, 3};
+  for (std::uint64_t sample = 0; sample < 500; ++sample) {
+    RandomStream stream(key_of(sample));
+    const auto drawn = [&](double low, double high) {
+      return low + static_cast<double>(stream.uniform()) * (high - low);
+    };
+    double values[] = {drawn(-20, 70),
+                       std::floor(drawn(-20, 20) + 0.5),
+                       std::floor(drawn(-4.8, 4.8) + 0.5),
+                       drawn(0.5, 2.5),
+                       drawn(-10, 30),
+                       drawn(-25, 5)};
+    const DrawnWarp warp = op.draw(key_of(sample), shape);
+    for (const auto& [x, y] : {std::array{0, 0}, {79, 0}, {3, 47}}) {
+      const Coordinate from = source_of(warp, x, y);
+      const auto to = taken(values, {from.x, from.y}, shape);
+      ASSERT_NEAR(to[0], x, 1e-3) << sample;
+      ASSERT_NEAR(to[1], y, 1e-3) << sample;
+    }
+  }
+}
+
+double degrees_of(const DrawnWarp& warp) {
+  return std::atan2(warp.m[3], warp.m[0]) * 180 / std::numbers::pi;
+}
+
+TEST(Rotate, DrawsItsAngle) {
+  const Rotate op{-30, 60};
+  double least = 360;
+  double most = -360;
+  for (std::uint64_t sample = 0; sample < 1000; ++sample) {
+    const double degrees = degrees_of(op.draw(key_of(sample), {20, 30, 3}));
+    const double uniform = RandomStream(key_of(sample)).uniform();
+    ASSERT_NEAR(degrees, -30 + uniform * 90, 1e-4);
+    least = std::min(least, degrees);
+    most = std::max(most, degrees);
+  }
+  EXPECT_NEAR(least, -30, 1);
+  EXPECT_NEAR(most, 60, 1);
+}
+
+TEST(Rotate, IsTheSameForTheSameKeyAlone) {
+  const Rotate op{-90, 90, kBilinear};
+  const auto in = picture<float>(12, 12, 3);
+  const auto result = [&](std::uint64_t sample) {
+    return applied<float>(op, op.draw(key_of(sample), in.shape), kImage, in);
+  };
+  EXPECT_EQ(result(1), result(1));
+  EXPECT_NE(result(1), result(2));
+}
+
+TEST(Affine, IsTheSameForTheSameKeyAlone) {
+  const Affine op{-90, 90, 0.1, 0.1, 0.5, 2, -9, 9, -9, 9, kBilinear};
+  const auto in = picture<float>(12, 12, 3);
+  EXPECT_EQ(transformed(op, kImage, in, key_of(1)), transformed(op, kImage, in, key_of(1)));
+  EXPECT_NE(transformed(op, kImage, in, key_of(1)), transformed(op, kImage, in, key_of(2)));
+}
+
+TEST(Affine, IsRandomWhereAnyRangeIsOpen) {
+  EXPECT_FALSE(affine().is_random());
+  EXPECT_FALSE((Affine{5, 5, 0, 0, 2, 2, 3, 3, 4, 4}.is_random()));
+  EXPECT_TRUE((Affine{5, 6}.is_random()));
+  EXPECT_TRUE((Affine{5, 5, 0.1}.is_random()));
+  EXPECT_TRUE((Affine{5, 5, 0, 0.1}.is_random()));
+  EXPECT_TRUE((Affine{5, 5, 0, 0, 1, 2}.is_random()));
+  EXPECT_TRUE((Affine{5, 5, 0, 0, 1, 1, 3, 4}.is_random()));
+  EXPECT_TRUE((Affine{5, 5, 0, 0, 1, 1, 3, 3, 4, 5}.is_random()));
+  EXPECT_FALSE((Rotate{5, 5}.is_random()));
+  EXPECT_TRUE((Rotate{5, 6}.is_random()));
+}
+
+template <typename Op>
+std::string refused(const Op& op) {
+  return thrown_by([&] { op.validate(); });
+}
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+TEST(Rotate, RefusesParametersThatMakeNoSense) {
+  EXPECT_EQ(refused(Rotate{-360, 360, kBilinear, -5}), "nothing");
+  EXPECT_THAT(refused(Rotate{2, 1}), HasSubstr("Refused: rotate: the angle is 2.0"));
+  for (const Rotate& op : {Rotate{-361, 0}, Rotate{0, 361}, Rotate{kNan, 0}, Rotate{0, kNan}}) {
+    EXPECT_THAT(refused(op), HasSubstr("Refused: rotate: the angle is"));
+  }
+  for (const double fill : {kNan, kInfinity, -kInfinity}) {
+    EXPECT_THAT(refused(Rotate{0, 1, kNearest, fill}), HasSubstr("Refused: rotate: fill is"));
+  }
+}
+
+TEST(Affine, RefusesParametersThatMakeNoSense) {
+  EXPECT_EQ(refused(affine()), "nothing");
+  EXPECT_EQ(refused(Affine{-360, 360, 1, 1, 0.01, 100, -80, 80, -80, 80}), "nothing");
+  for (const Affine& op : {Affine{2, 1}, Affine{-361, 0}, Affine{0, kNan}}) {
+    EXPECT_THAT(refused(op), HasSubstr("Refused: affine: the angle is"));
+  }
+  for (const double share : {-0.1, 1.1, kNan}) {
+    EXPECT_THAT(refused(Affine{0, 0, share}), HasSubstr("Refused: affine: translate_x is"));
+    EXPECT_THAT(refused(Affine{0, 0, 0, share}), HasSubstr("Refused: affine: translate_y is"));
+  }
+  for (const auto& [low, high] :
+       {std::array{2.0, 1.0}, {0.0, 1.0}, {-1.0, 1.0}, {1.0, 100.5}, {kNan, 1.0}, {1.0, kNan}}) {
+    EXPECT_THAT(refused(Affine{0, 0, 0, 0, low, high}), HasSubstr("affine: the scale is"));
+  }
+  for (const auto& [low, high] :
+       {std::array{2.0, 1.0}, {-81.0, 1.0}, {1.0, 81.0}, {kNan, 1.0}, {1.0, kNan}}) {
+    EXPECT_THAT(refused(Affine{0, 0, 0, 0, 1, 1, low, high}), HasSubstr("affine: shear_x is"));
+    EXPECT_THAT(refused(Affine{0, 0, 0, 0, 1, 1, 0, 0, low, high}),
+                HasSubstr("affine: shear_y is"));
+  }
+  EXPECT_THAT(refused(affine(kNearest, kNan)), HasSubstr("Refused: affine: fill is"));
+}
+
+template <typename Op>
+void expect_that_it_says_what_it_takes(const Op& op) {
+  const auto output = [&](FieldKind kind, DType dtype, const Shape& shape) {
+    return thrown_by([&] { EXPECT_EQ(op.output(spec_of(kind, dtype, shape)).shape, shape); });
+  };
+  const std::string name(op.kName);
+  EXPECT_EQ(output(kImage, DType::u8, {-1, -1, 1}), "nothing");
+  EXPECT_EQ(output(kImage, DType::f32, {5, 6, 4}), "nothing");
+  EXPECT_EQ(output(kMask, DType::i64, {-1, 6}), "nothing");
+  EXPECT_THAT(output(kImage, DType::i32, {-1, -1, 3}),
+              HasSubstr("Refused: " + name + ": image 'photo' is i32"));
+  EXPECT_THAT(output(kImage, DType::u8, {-1, -1, 5}), HasSubstr("1 to 4 channels"));
+  EXPECT_THAT(output(kImage, DType::u8, {-1, -1}), HasSubstr("height x width x channels"));
+  EXPECT_THAT(output(kMask, DType::u8, {4, 4, 1}), HasSubstr(name + ": mask 'photo' is 4 x 4 x 1"));
+  EXPECT_TRUE(op.touches(kImage));
+  EXPECT_TRUE(op.touches(kMask));
+  EXPECT_FALSE(op.touches(FieldKind::label));
+  EXPECT_FALSE(op.touches(FieldKind::other));
+}
+
+TEST(Rotate, SaysWhatItTakes) { expect_that_it_says_what_it_takes(Rotate{0, 1}); }
+TEST(Affine, SaysWhatItTakes) { expect_that_it_says_what_it_takes(affine()); }
+
+TEST(Affine, FillsLevelsByLevelsAlone) {
+  const auto output = [](double fill, FieldKind kind, DType dtype, const Shape& shape) {
+    const FieldSpec spec = spec_of(kind, dtype, shape);
+    const auto warped = [&](const auto& op) { return thrown_by([&] { op.output(spec); }); };
+    const std::string of_rotate = warped(Rotate{0, 1, kNearest, fill});
+    EXPECT_EQ(of_rotate == "nothing", warped(affine(kNearest, fill)) == "nothing");
+    return of_rotate;
+  };
+  const Shape shape = {-1, -1, 3};
+  EXPECT_EQ(output(0, kImage, DType::u8, shape), "nothing");
+  EXPECT_EQ(output(255, kImage, DType::u8, shape), "nothing");
+  for (const double fill : {-1.0, 256.0, 0.5}) {
+    EXPECT_THAT(output(fill, kImage, DType::u8, shape),
+                HasSubstr("Refused: rotate: the fill of image 'photo', u8, is"));
+    EXPECT_EQ(output(fill, kImage, DType::f32, shape), "nothing");
+    EXPECT_EQ(output(fill, kMask, DType::u8, {-1, -1}), "nothing");
+  }
+}
+
+TEST(Rotate, RefusesFieldsOfAnotherSizeThanTheFirstImage) {
+  const Rotate rotate{0, 90};
+  const DrawnWarp drawn = rotate.draw({}, {6, 8, 3});
+  const auto mask = counted<std::uint8_t>(DType::u8, {8, 6});
+  const auto image = picture<float>(6, 9, 3);
+  EXPECT_EQ(thrown_by([&] { applied<std::uint8_t>(rotate, drawn, kMask, mask); }),
+            "Error: rotate: a field is 8 x 6 pixels, but the sample's first image is 6 x 8; make "
+            "them the same size");
+  EXPECT_THAT(thrown_by([&] { applied<float>(affine(), drawn, kImage, image); }),
+              HasSubstr("Error: affine: a field is 6 x 9 pixels"));
+}
+
+TEST(Rotate, RefusesImagesWithMorePixelsThanItCanCount) {
+  const auto drawn = [](const Shape& shape) {
+    const std::string of_rotate = thrown_by([&] { Rotate{0, 1}.draw({}, shape); });
+    EXPECT_EQ(of_rotate == "nothing", thrown_by([&] { affine().draw({}, shape); }) == "nothing");
+    return of_rotate;
+  };
+  EXPECT_EQ(drawn({32'767, 65'536, 3}), "nothing");
+  EXPECT_EQ(drawn({32'768, 65'536, 3}),
+            "Error: rotate: the image is 32768 x 65536 x 3; it must have at most 65536 pixels a "
+            "side and fewer than 2^31 altogether");
+  EXPECT_THAT(drawn({1, 65'537, 3}), HasSubstr("Error: rotate: the image is 1 x 65537 x 3"));
+  EXPECT_THAT(drawn({65'537, 1, 3}), HasSubstr("Error: rotate: the image is 65537 x 1 x 3"));
+}
+
+}  // namespace
+}  // namespace slipstream
