@@ -6,9 +6,10 @@
 
 namespace slipstream {
 
-/// What becomes of a sample that cannot be read, decoded or put into a batch. `skip`: the next good
-/// sample of the rank's order in that epoch is taken in its place, a second time; all others keep
-/// theirs. So batches stay full, and any step can be found without reading the ones before.
+/// What becomes of a sample that cannot be read, decoded or put into a batch, or does not fit an
+/// operation (UnfitSample). `skip`: the next good sample of the rank's order in that epoch is taken
+/// in its place, a second time; all others keep theirs. So batches stay full, and any step can be
+/// found without reading the ones before.
 enum class OnBadSample : std::uint8_t { stop, skip };
 
 struct SkippedSample {

@@ -11,7 +11,7 @@
 
 namespace slipstream {
 
-/// One sample cannot be read, decoded or put into a batch; all others can.
+/// One sample cannot be read, decoded or put into a batch, or does not fit a transform.
 class BadSample : public Error {
  public:
   using Error::Error;

@@ -8,6 +8,7 @@
 #include "data/slab_layout.h"
 #include "data/storage_error.h"
 #include "slipstream/error.h"
+#include "slipstream/unfit_sample.h"
 
 namespace slipstream {
 namespace {
@@ -27,14 +28,17 @@ std::string message_of_current_exception() {
   }
 }
 
+/// Whether one sample is to blame for what a step threw, which may be a transform.
 /// REQUIRES: called while an exception is handled
-bool current_exception_is_the_samples() {
+bool current_exception_is_the_samples(bool is_transform) {
   try {
     throw;
+  } catch (const UnfitSample&) {
+    return true;
   } catch (const StorageError&) {
     return false;
   } catch (const Error&) {
-    return true;
+    return !is_transform;
   } catch (...) {
     return false;
   }
@@ -263,9 +267,8 @@ void SampleSteps::throw_named(std::size_t step, const SamplePlace& place) const 
       "step '" + names_[step] + "' of sample " + std::to_string(place.sample) + " (" +
       name_in(*dataset_, place.sample) + ", epoch " + std::to_string(place.epoch) + ", batch " +
       std::to_string(place.batch) + "): " + message_of_current_exception();
-  // What a transform throws is its own fault, and the rest may be the machine's.
   const bool is_transform = step >= kFirstTransform && step < collate_step();
-  if (is_transform || !current_exception_is_the_samples()) throw Error(message);
+  if (!current_exception_is_the_samples(is_transform)) throw Error(message);
   throw BadSample(message);
 }
 

@@ -4,6 +4,7 @@
 #include "ops/geometry.h"
 #include "slipstream/error.h"
 #include "slipstream/transforms.h"
+#include "slipstream/unfit_sample.h"
 
 namespace slipstream {
 namespace {
@@ -11,9 +12,9 @@ namespace {
 void require_at_least(std::string_view op, const Shape& shape, std::int64_t height,
                       std::int64_t width) {
   if (shape[0] >= height && shape[1] >= width) return;
-  throw Error(std::string(op) + ": the image is " + std::to_string(shape[0]) + " x " +
-              std::to_string(shape[1]) + " pixels, smaller than " + std::to_string(height) + " x " +
-              std::to_string(width) + "; add a Resize before it");
+  throw UnfitSample(std::string(op) + ": the image is " + std::to_string(shape[0]) + " x " +
+                    std::to_string(shape[1]) + " pixels, smaller than " + std::to_string(height) +
+                    " x " + std::to_string(width) + "; add a Resize before it");
 }
 
 std::int64_t below(RandomStream& stream, std::int64_t bound) {

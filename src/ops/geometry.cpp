@@ -6,6 +6,7 @@
 #include <string>
 
 #include "slipstream/error.h"
+#include "slipstream/unfit_sample.h"
 
 namespace slipstream {
 namespace {
@@ -108,9 +109,9 @@ void require_drawn_for(std::string_view op, const DrawnCrop& drawn, const ConstA
     return (side + drawn.reduction - 1) / drawn.reduction;
   };
   if (in.shape[0] == reduced(drawn.height) && in.shape[1] == reduced(drawn.width)) return;
-  throw Error(std::string(op) + ": a field is " + text_of(in.shape[0], in.shape[1]) +
-              " pixels, but the sample's first image is " + text_of(drawn.height, drawn.width) +
-              "; make them the same size");
+  throw UnfitSample(std::string(op) + ": a field is " + text_of(in.shape[0], in.shape[1]) +
+                    " pixels, but the sample's first image is " +
+                    text_of(drawn.height, drawn.width) + "; make them the same size");
 }
 
 std::size_t pixel_bytes(const ConstArray& array) {

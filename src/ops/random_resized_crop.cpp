@@ -8,6 +8,7 @@
 #include "ops/resampling.h"
 #include "slipstream/error.h"
 #include "slipstream/transforms.h"
+#include "slipstream/unfit_sample.h"
 
 namespace slipstream {
 namespace {
@@ -74,7 +75,8 @@ FieldSpec RandomResizedCrop::output(const FieldSpec& in) const {
 }
 
 RandomResizedCrop::Drawn RandomResizedCrop::draw(const RandomKey& key, const Shape& shape) const {
-  if (shape[0] < 1 || shape[1] < 1) throw Error("random_resized_crop: the image has no pixels");
+  if (shape[0] < 1 || shape[1] < 1)
+    throw UnfitSample("random_resized_crop: the image has no pixels");
   RandomStream stream(key);
   for (int i = 0; i < kTries; ++i) {
     if (const auto region = try_once(*this, stream, shape)) return {*region, shape[0], shape[1]};

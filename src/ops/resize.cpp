@@ -2,7 +2,7 @@
 
 #include "ops/geometry.h"
 #include "ops/resampling.h"
-#include "slipstream/error.h"
+#include "slipstream/unfit_sample.h"
 
 namespace slipstream {
 
@@ -14,7 +14,7 @@ FieldSpec Resize::output(const FieldSpec& in) const {
 
 void Resize::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
                    Scratch& scratch) const {
-  if (in.shape[0] < 1 || in.shape[1] < 1) throw Error("resize: the field has no pixels");
+  if (in.shape[0] < 1 || in.shape[1] < 1) throw UnfitSample("resize: the field has no pixels");
   const bool is_reduced = drawn.reduction > 1;
   resample(kind, antialias, in, is_reduced ? drawn : draw({}, in.shape), out, scratch);
 }
