@@ -3,7 +3,9 @@
 #include <barrier>
 
 #include "data/allocation_counter.h"
+#include "data/jpeg_writer.h"
 #include "data/loader_fixture.h"
+#include "slipstream/transforms.h"
 
 namespace slipstream {
 namespace {
@@ -71,6 +73,38 @@ TEST(LoaderAllocation, NoneInTheSteadyStateWithReadAhead) {
   const std::size_t before = allocations();
   walk(500);
   EXPECT_EQ(allocations() - before, 0u);
+}
+
+/// One JPEG file as every image.
+class OneFile final : public Dataset {
+ public:
+  std::size_t size() const override { return 64; }
+  std::vector<FieldSpec> fields() const override {
+    return {{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0}};
+  }
+  void read(std::size_t, Sample& out) const override {
+    const Shape shape = {static_cast<std::int64_t>(file_.size())};
+    out.fields[0].array.assign({file_.data(), DType::u8, shape});
+    out.fields[0].encoded = true;
+  }
+  bool decodes_by_default() const override { return true; }
+
+ private:
+  Bytes file_ = write_jpeg({}, 40, 60, noisy_levels(40, 60, 3));
+};
+
+TEST(LoaderAllocation, NoneInTheSteadyStateWhereFilesTravel) {
+  Loader loader(std::make_shared<OneFile>(),
+                {{"crop", RandomResizedCrop{16, 16}}, {"flip", HorizontalFlip{}}},
+                {.batch_size = 4, .workers = 1, .wire = {{"image", Wire::jpeg}}});
+  const auto walk = [&](int batches) {
+    for (int i = 0; i < batches; ++i) loader.release(loader.next(), nullptr);
+  };
+  walk(32);
+  const std::size_t before = allocations();
+  walk(500);
+  EXPECT_EQ(allocations() - before, 0u);
+  EXPECT_EQ(loader.decoded_images(), 0u);
 }
 
 TEST(LoaderAllocation, TheCounterCounts) {
