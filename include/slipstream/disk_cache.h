@@ -25,9 +25,22 @@ struct DiskCacheOptions {
 struct DiskCacheState {
   std::uint64_t hits = 0;    ///< samples read from the cache by this object
   std::uint64_t misses = 0;  ///< and from the data set
-  std::uint64_t stored = 0;  ///< of the misses, those now in the cache
+  std::uint64_t stored = 0;  ///< of the misses, those that it put into the cache
   std::uint64_t bytes = 0;   ///< in the files, of DiskCacheOptions::max_bytes
   std::string stopped = {};  ///< why nothing more is stored: full, or what failed; empty: it is
+
+  /// Adds what another part of the run read; what is in the files stays.
+  void add(const DiskCacheState& other) {
+    hits += other.hits;
+    misses += other.misses;
+    stored += other.stored;
+  }
+  /// Leaves what was read after `earlier`.
+  void subtract(const DiskCacheState& earlier) {
+    hits -= earlier.hits;
+    misses -= earlier.misses;
+    stored -= earlier.stored;
+  }
 };
 
 /// `dataset` with its samples, as read() gives them, kept in files on a faster disk: what was read

@@ -2,9 +2,11 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "slipstream/disk_cache.h"
 #include "slipstream/loader.h"
 #include "slipstream/statistics.h"
 
@@ -22,6 +24,10 @@ struct LoaderRate {
   unsigned workers = 0;
   Measured samples_per_second;
   std::vector<StepCounter> steps;  ///< host steps, over all rounds
+  /// Where the loader has a cache, which is empty at the beginning of each round.
+  std::optional<CacheCounters> cache = std::nullopt;
+  /// Where the data set is disk_cached(); it is kept from round to round.
+  std::optional<DiskCacheState> disk_cache = std::nullopt;
 };
 
 /// Measures the loader with each number of workers. The numbers of batches and workers in

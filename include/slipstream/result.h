@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "slipstream/disk_cache.h"
 #include "slipstream/plan.h"
+#include "slipstream/sample_cache.h"
 #include "slipstream/skipped_samples.h"
 #include "slipstream/statistics.h"
 #include "slipstream/step_counter.h"
@@ -68,7 +70,10 @@ struct RunResult {
   std::vector<StepCounter> counters;
   std::vector<LaneResult> lanes;
   MemoryResult memory;
-  SkippedSamples skipped;  ///< those of batches that are filled ahead included
+  SkippedSamples skipped;              ///< those of batches that are filled ahead included
+  std::optional<CacheCounters> cache;  ///< where the loader has one; such batches included
+  /// Where the data set is disk_cached() itself, not one made of such: what all readers of it did.
+  std::optional<DiskCacheState> disk_cache;
   std::optional<Overlap> overlap;
   std::optional<JpegResult> jpeg;  ///< where images travelled as JPEG files
 };

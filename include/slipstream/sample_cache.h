@@ -32,7 +32,19 @@ struct CacheCounters {
   std::uint64_t samples = 0;  ///< that are cached
   std::uint64_t bytes = 0;    ///< taken of CacheOptions::bytes
   std::uint64_t hits = 0;     ///< how often a sample was taken from the cache
+  std::uint64_t misses = 0;   ///< and how often it was not there
   bool is_filling = false;    ///< false: full, out of memory, or no cache
+
+  /// Adds what another part of the run took; what is cached stays.
+  void add(const CacheCounters& other) {
+    hits += other.hits;
+    misses += other.misses;
+  }
+  /// Leaves what was taken after `earlier`.
+  void subtract(const CacheCounters& earlier) {
+    hits -= earlier.hits;
+    misses -= earlier.misses;
+  }
 };
 
 }  // namespace slipstream

@@ -5,6 +5,7 @@
 #include "cli/verbs.h"
 #include "slipstream/chain.h"
 #include "slipstream/datasets.h"
+#include "slipstream/disk_cache.h"
 #include "slipstream/files.h"
 #include "slipstream/loader_report.h"
 
@@ -13,10 +14,26 @@ namespace {
 
 struct LoaderVerb {
   std::string data, chain, json;
+  std::string cache, disk_cache;  ///< "", STEP=SIZE and FOLDER=SIZE
   std::int64_t image_size = 256;
   LoaderOptions loader{.batch_size = 32};
   LoaderBenchOptions options;
 };
+
+std::shared_ptr<const Dataset> dataset_of(const LoaderVerb& verb) {
+  auto dataset = open_dataset(verb.data);
+  if (verb.disk_cache.empty()) return dataset;
+  const auto [dir, bytes] = named_size("--disk-cache", verb.disk_cache);
+  return disk_cached(std::move(dataset), {.dir = dir, .max_bytes = bytes});
+}
+
+LoaderOptions loader_of(const LoaderVerb& verb) {
+  LoaderOptions loader = verb.loader;
+  if (verb.cache.empty()) return loader;
+  const auto [step, bytes] = named_size("--cache", verb.cache);
+  loader.cache = CacheOptions{.after = step, .bytes = bytes};
+  return loader;
+}
 
 int bench_loader(const LoaderVerb& verb, const Cli& cli) {
   OutputFile json(verb.json);
@@ -28,9 +45,8 @@ int bench_loader(const LoaderVerb& verb, const Cli& cli) {
                       {}};
   LoaderBenchOptions options = verb.options;
   options.stop = cli.interrupted;
-  report.rates =
-      measure_loader(open_dataset(verb.data), load_chain_or_resize(verb.chain, verb.image_size),
-                     verb.loader, options);
+  report.rates = measure_loader(dataset_of(verb), load_chain_or_resize(verb.chain, verb.image_size),
+                                loader_of(verb), options);
   if (!verb.json.empty()) json.write(loader_report_json(report));
   std::cout << loader_table(report);
   return cli.interrupted() ? kInterrupted : kDone;
@@ -61,6 +77,10 @@ void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen) {
                     "JPEGs are decoded whole, not the part alone that the first transform reads");
   command->add_option("--read-ahead", verb->loader.read_ahead.reads,
                       "Reads in flight ahead of the workers (slow storage)");
+  command->add_option("--cache", verb->cache,
+                      "Samples kept in memory as a step leaves them: STEP=SIZE");
+  command->add_option("--disk-cache", verb->disk_cache,
+                      "Samples of slow storage kept in a folder: DIR=SIZE");
   command->add_option("--seconds", verb->options.seconds, "Time of each measurement, at most")
       ->check(above_zero)
       ->capture_default_str();

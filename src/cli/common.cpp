@@ -37,23 +37,6 @@ bool is_too_large(const std::string& text) {
   return errno == ERANGE;
 }
 
-/// "NAME=SIZE", a size being bytes or a number of K, M, G or T (powers of 1024).
-std::pair<std::string, std::size_t> named_size(const std::string& option, const std::string& text) {
-  const std::size_t equals = text.rfind('=');
-  if (equals != std::string::npos && equals > 0) {
-    std::string size = text.substr(equals + 1);
-    const std::size_t power =
-        size.empty() ? std::string::npos : std::string("KMGT").find(size.back());
-    if (power != std::string::npos) size.pop_back();
-    const auto number = number_in(size);
-    const double bytes =
-        number.value_or(0) * std::pow(1024.0, power == std::string::npos ? 0 : power + 1);
-    if (number && bytes >= 1 && bytes < 0x1p62)
-      return {text.substr(0, equals), static_cast<std::size_t>(bytes)};
-  }
-  throw Refused(option + " " + text + ": give a name and a size, for example NAME=8G");
-}
-
 /// The CPUs of the GPU's NUMA node that this process may use.
 CpuList cpus_near(const Context& context) {
   if (context.kind() != DeviceKind::cuda) throw Refused("--cpus gpu: the run is on the CPU");
@@ -70,6 +53,22 @@ CpuList cpus_near(const Context& context) {
 }
 
 }  // namespace
+
+std::pair<std::string, std::size_t> named_size(const std::string& option, const std::string& text) {
+  const std::size_t equals = text.rfind('=');
+  if (equals != std::string::npos && equals > 0) {
+    std::string size = text.substr(equals + 1);
+    const std::size_t power =
+        size.empty() ? std::string::npos : std::string("KMGT").find(size.back());
+    if (power != std::string::npos) size.pop_back();
+    const auto number = number_in(size);
+    const double bytes =
+        number.value_or(0) * std::pow(1024.0, power == std::string::npos ? 0 : power + 1);
+    if (number && bytes >= 1 && bytes < 0x1p62)
+      return {text.substr(0, equals), static_cast<std::size_t>(bytes)};
+  }
+  throw Refused(option + " " + text + ": give a name and a size, for example NAME=8G");
+}
 
 Check at_least(int least) {
   return [least](const std::string& text) {

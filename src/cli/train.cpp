@@ -68,6 +68,12 @@ AutoResult run_plan(Trainer& trainer, const TrainOptions& options, const LoaderP
   return run_auto(trainer, plan("serial"), plan("pipelined"), run);
 }
 
+template <typename Counters>
+std::string share_of(const Counters& cache) {
+  return std::to_string(cache.hits) + " of " + std::to_string(cache.hits + cache.misses) +
+         " samples came from it";
+}
+
 void print_summary(const RunReport& report, std::uint64_t steps) {
   const RunResult& result = report.result;
   if (result.interrupted) std::cout << "interrupted after " << result.steps << " of ";
@@ -86,6 +92,15 @@ void print_summary(const RunReport& report, std::uint64_t steps) {
     std::cout << result.jpeg->images << " images decoded by "
               << (result.jpeg->engines ? "the GPU's JPEG engines" : "CUDA kernels") << ", but for "
               << result.jpeg->on_cpu << " by the CPU\n";
+  if (result.cache)
+    std::cout << "cache: " << share_of(*result.cache) << "; it holds " << result.cache->samples
+              << " in " << result.cache->bytes << " bytes\n";
+  if (result.disk_cache) {
+    const std::string& stopped = result.disk_cache->stopped;
+    std::cout << "disk cache: " << share_of(*result.disk_cache) << "; it holds "
+              << result.disk_cache->bytes << " bytes"
+              << (stopped.empty() ? "" : ", nothing more is stored: " + stopped) << "\n";
+  }
   for (const std::string& warning : report.environment.warnings)
     std::cout << "warning: " << warning << "\n";
 }

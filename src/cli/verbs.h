@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "slipstream/context.h"
@@ -47,6 +48,10 @@ void add_compare(CLI::App& app, Cli& cli, Verb& chosen);
 using Check = std::function<std::string(const std::string&)>;
 Check at_least(int least);
 std::string above_zero(const std::string& text);
+
+/// What "NAME=SIZE" says, a size being bytes or a number of K, M, G or T (powers of 1024). Throws
+/// Refused for anything else.
+std::pair<std::string, std::size_t> named_size(const std::string& option, const std::string& text);
 
 /// Throws Refused when the outputs of two options, neither of which need be given, are one file.
 void refuse_same_file(const std::string& option, const std::string& path,

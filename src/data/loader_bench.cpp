@@ -20,6 +20,8 @@ double seconds_between(Clock::time_point a, Clock::time_point b) {
 struct Collected {
   std::vector<double> durations_s;  ///< between two batches
   std::vector<StepCounter> steps;
+  std::optional<CacheCounters> cache;
+  std::optional<DiskCacheState> disk_cache;
 };
 
 void add_to(std::vector<StepCounter>& totals, const std::vector<StepCounter>& counters) {
@@ -47,6 +49,30 @@ void measure(Loader& loader, const LoaderBenchOptions& options, Collected& colle
   add_to(collected.steps, loader.counters());
 }
 
+/// What is `now` without what was `before`, with what `total` counted in earlier rounds.
+template <typename Counters>
+void add_round(std::optional<Counters>& total, std::optional<Counters> now,
+               const std::optional<Counters>& before) {
+  if (!now) return;
+  if (before) now->subtract(*before);
+  if (total) now->add(*total);
+  total = std::move(now);
+}
+
+void measure_round(const std::shared_ptr<const Dataset>& dataset,
+                   const std::vector<NamedOp>& transforms, const LoaderOptions& loader,
+                   const LoaderBenchOptions& options, Collected& collected) {
+  const auto before = disk_cache_state(*dataset);
+  {
+    Loader measured(dataset, transforms, loader);
+    measure(measured, options, collected);
+    if (loader.cache && !loader.cut) {
+      add_round(collected.cache, std::optional(measured.cache()), {});
+    }
+  }
+  add_round(collected.disk_cache, disk_cache_state(*dataset), before);
+}
+
 }  // namespace
 
 std::vector<LoaderRate> measure_loader(const std::shared_ptr<const Dataset>& dataset,
@@ -61,8 +87,7 @@ std::vector<LoaderRate> measure_loader(const std::shared_ptr<const Dataset>& dat
       if (options.stop && options.stop()) break;
       LoaderOptions each = loader;
       each.workers = options.workers[i];
-      Loader measured(dataset, transforms, each);
-      measure(measured, options, all[i]);
+      measure_round(dataset, transforms, each, options, all[i]);
     }
   std::vector<LoaderRate> rates;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -72,7 +97,8 @@ std::vector<LoaderRate> measure_loader(const std::shared_ptr<const Dataset>& dat
     rate.value *= batch;
     rate.low *= batch;
     rate.high *= batch;
-    rates.push_back({options.workers[i], rate, std::move(all[i].steps)});
+    rates.push_back({options.workers[i], rate, std::move(all[i].steps), all[i].cache,
+                     std::move(all[i].disk_cache)});
   }
   return rates;
 }

@@ -55,8 +55,8 @@ bool SampleCache::has(std::uint64_t sample) const { return fields_of(sample) != 
 
 std::span<const CachedField> SampleCache::find(std::uint64_t sample) {
   const CachedField* const found = fields_of(sample);
+  (found != nullptr ? hits_ : misses_).fetch_add(1, std::memory_order_relaxed);
   if (found == nullptr) return {};
-  hits_.fetch_add(1, std::memory_order_relaxed);
   return {found, fields_};
 }
 
@@ -87,6 +87,7 @@ CacheCounters SampleCache::counters() const {
   CacheCounters counters;
   counters.samples = samples_;
   counters.hits = hits_;
+  counters.misses = misses_;
   counters.is_filling = is_filling_;
   const Lock lock(mutex_);
   counters.bytes = taken_;

@@ -59,6 +59,7 @@ class SampleCache {
   std::atomic<bool> is_filling_ = true;
   std::atomic<std::uint64_t> samples_ = 0;
   std::atomic<std::uint64_t> hits_ = 0;
+  std::atomic<std::uint64_t> misses_ = 0;
 
   mutable Mutex mutex_;
   std::vector<Block> blocks_ SLIPSTREAM_GUARDED_BY(mutex_);

@@ -87,6 +87,22 @@ Json json_of(const WorkloadInfo& workload) {
   return {{"name", workload.name}, {"options", std::move(options)}};
 }
 
+Json json_of(const CacheCounters& cache) {
+  return {{"samples", cache.samples},
+          {"bytes", cache.bytes},
+          {"hits", cache.hits},
+          {"misses", cache.misses},
+          {"is_filling", cache.is_filling}};
+}
+
+Json json_of(const DiskCacheState& cache) {
+  return {{"bytes", cache.bytes},
+          {"hits", cache.hits},
+          {"misses", cache.misses},
+          {"stored", cache.stored},
+          {"stopped", cache.stopped.empty() ? Json(nullptr) : Json(cache.stopped)}};
+}
+
 std::string printed(const Json& json) {
   std::string out;
   print(json, "", out);

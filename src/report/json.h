@@ -19,6 +19,8 @@ Json number(float value);
 Json json_of(const Measured& measured);
 Json json_of(const Environment& environment);
 Json json_of(const WorkloadInfo& workload);
+Json json_of(const CacheCounters& cache);
+Json json_of(const DiskCacheState& cache);
 
 template <typename T>
 Json json_of(const std::optional<T>& value) {

@@ -25,6 +25,14 @@ const LoaderRate& with_fewest_workers(const std::vector<LoaderRate>& rates) {
       [](const LoaderRate& a, const LoaderRate& b) { return a.workers < b.workers; });
 }
 
+/// The share of samples that came from it.
+template <typename Counters>
+std::string share_of(const std::optional<Counters>& cache) {
+  if (!cache || cache->hits + cache->misses == 0) return "-";
+  const auto hits = static_cast<double>(cache->hits);
+  return figure("%.2f", hits / (hits + static_cast<double>(cache->misses)));
+}
+
 Json json_of(const LoaderRate& rate) {
   Json steps = Json::array();
   for (const StepCounter& step : rate.steps)
@@ -35,7 +43,9 @@ Json json_of(const LoaderRate& rate) {
                      {"bytes", step.bytes}});
   return {{"workers", rate.workers},
           {"samples_per_second", json_of(rate.samples_per_second)},
-          {"steps", std::move(steps)}};
+          {"steps", std::move(steps)},
+          {"cache", json_of(rate.cache)},
+          {"disk_cache", json_of(rate.disk_cache)}};
 }
 
 }  // namespace
@@ -59,6 +69,10 @@ std::string loader_table(const LoaderReport& report) {
   if (report.rates.empty()) return "";
   std::vector<std::string> head = {"workers", "samples/s", "speed-up", "of perfect"};
   for (const StepCounter& step : report.rates.front().steps) head.push_back(step.name + " ms");
+  const bool has_cache = report.rates.front().cache.has_value();
+  const bool has_disk_cache = report.rates.front().disk_cache.has_value();
+  if (has_cache) head.emplace_back("from cache");
+  if (has_disk_cache) head.emplace_back("from disk cache");
   std::vector<std::vector<std::string>> rows = {std::move(head)};
   const LoaderRate& base = with_fewest_workers(report.rates);
   for (const LoaderRate& rate : report.rates) {
@@ -69,6 +83,8 @@ std::string loader_table(const LoaderReport& report) {
            figure("%.2f", speed_up), figure("%.2f", speed_up / perfect)};
     for (const StepCounter& step : rate.steps)
       row.push_back(figure("%.3f", milliseconds_each(step)));
+    if (has_cache) row.push_back(share_of(rate.cache));
+    if (has_disk_cache) row.push_back(share_of(rate.disk_cache));
   }
   const unsigned enough = fewest_workers(report.rates);
   return aligned_table(rows, {0}) + std::to_string(enough) +

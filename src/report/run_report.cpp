@@ -114,6 +114,8 @@ Json result_json(const RunResult& result) {
           {"skipped", json_of(result.skipped)},
           {"overlap", json_of(result.overlap)},
           {"jpeg", json_of(result.jpeg)},
+          {"cache", json_of(result.cache)},
+          {"disk_cache", json_of(result.disk_cache)},
           {"counters", json_of(result.counters)},
           {"lanes", json_of(result.lanes)}};
 }

@@ -52,6 +52,8 @@ void continue_with(RunResult& total, RunResult next) {
     }
   add_counters(next.counters, total.counters);
   add_skipped(next.skipped, total.skipped);
+  if (next.cache && total.cache) next.cache->add(*total.cache);
+  if (next.disk_cache && total.disk_cache) next.disk_cache->add(*total.disk_cache);
   if (next.jpeg && total.jpeg) {
     next.jpeg->images += total.jpeg->images;
     next.jpeg->on_cpu += total.jpeg->on_cpu;

@@ -136,13 +136,14 @@ std::pair<Loader*, Trainer::Impl::InputSoFar> Trainer::Impl::loader_for(
   if (loader_ != nullptr && wanted == loader_options_ && loader_position_ == position)
     return {loader_.get(), input_so_far()};
   loader_.reset();
+  InputSoFar none;
+  none.disk_cache = disk_cache_state(*pipeline.dataset());
   loader_ = make_loader(wanted);
   loader_options_ = std::move(wanted);
   loader_position_ = position;
   slab_marks_.resize(loader_->slabs());
   for (auto& mark : slab_marks_) mark = first.lane->make_mark();
   // Its workers may have counted already, for this run.
-  InputSoFar none;
   none.counters.resize(loader_->counters().size());
   if (jpeg_ != nullptr) none.jpeg = {jpeg_->images(), jpeg_->decoded_by_host(), false};
   return {loader_.get(), std::move(none)};
@@ -215,7 +216,11 @@ void Trainer::Impl::apply_delays(const RunOptions& options, const std::vector<La
 }
 
 Trainer::Impl::InputSoFar Trainer::Impl::input_so_far() const {
-  InputSoFar input = {loader_->blocked_s(), loader_->counters(), loader_->skipped().places, {}};
+  InputSoFar input = {.blocked_s = loader_->blocked_s(),
+                      .counters = loader_->counters(),
+                      .skipped_places = loader_->skipped().places,
+                      .disk_cache = disk_cache_state(*pipeline.dataset())};
+  if (loader_options_.cache && !loader_options_.cut) input.cache = loader_->cache();
   if (jpeg_ != nullptr)
     input.jpeg = {jpeg_->images(), loader_->decoded_images() + jpeg_->decoded_by_host(),
                   jpeg_->uses_engines()};
@@ -339,6 +344,12 @@ RunResult Trainer::Impl::collect(const Plan& plan, const RunOptions& options, Ex
   if (loader_ != nullptr && wire_formats(plan) == jpeg_wire_ && jpeg_ != nullptr)
     result.jpeg = JpegResult{now.jpeg.images - input.jpeg.images,
                              now.jpeg.on_cpu - input.jpeg.on_cpu, now.jpeg.engines};
+  const auto since = [](auto counted, const auto& before) {
+    if (counted && before) counted->subtract(*before);
+    return counted;
+  };
+  result.cache = since(now.cache, input.cache);
+  result.disk_cache = since(now.disk_cache, input.disk_cache);
   result.memory.peak_bytes = peak_bytes(context.device());
   result.memory.reserved_bytes = reserved_bytes(context.device());
   result.memory.reserved_after_warm_up_bytes = record.reserved_after_warm_up_bytes;

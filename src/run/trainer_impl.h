@@ -48,7 +48,9 @@ struct Trainer::Impl {
     double blocked_s = 0;
     std::vector<StepCounter> counters;
     std::uint64_t skipped_places = 0;
-    JpegResult jpeg;
+    JpegResult jpeg = {};
+    std::optional<CacheCounters> cache = std::nullopt;
+    std::optional<DiskCacheState> disk_cache = std::nullopt;
   };
   /// The loader of a run, nullptr where it needs none, and what it counted for earlier runs.
   std::pair<Loader*, InputSoFar> loader_for(const Plan& plan, const RunOptions& options,

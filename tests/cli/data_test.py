@@ -48,6 +48,15 @@ class DataTest(ProgramTest):
         self.assertIn(told["enough_workers"], (1, 2))
         steps = [step["name"] for step in told["rates"][0]["steps"]]
         self.assertEqual(steps, ["read", "decode", "resize", "collate"])
+        self.expect(DONE, "bench", "loader", "--data", self.classes, "--workers", "1",
+                    "--batch-size", "4", "--image-size", "16", "--seconds", "0.01", "--cache",
+                    "resize=1M", "--disk-cache", f"{self.folder / 'disk'}=1M", "--json", report,
+                    says=["from cache  from disk cache"])
+        rate = read_json(report)["rates"][0]
+        self.assertGreater(rate["cache"]["hits"], 0)
+        self.assertGreater(rate["disk_cache"]["hits"], 0)
+        self.expect(REFUSED, "bench", "loader", "--data", self.classes, "--cache", "resize",
+                    says=["NAME=8G"])
         self.expect(FAILED, "bench", "loader", "--data", self.damaged, "--batch-size", "13",
                     says=["a.jpg"])
         self.expect(REFUSED, "bench", "loader", "--data", self.classes, "--batch-size", "13",

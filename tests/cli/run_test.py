@@ -109,17 +109,26 @@ class LoaderTest(ProgramTest):
         report = self.train(name, *self.options, *arguments)
         self.expect(DONE, "compare", self.folder / "plain.json", self.folder / f"{name}.json",
                     says=["equal, bit for bit"])
-        return report["plan"]["schedule"]["loader"]
+        return report
 
     def test_how_the_loader_works_changes_no_bit(self):
         cpu = min(os.sched_getaffinity(0))
-        loader = self.same("loader", "--read-ahead", "3", "--cpus", cpu, "--cache", "resize=1M",
+        report = self.same("loader", "--read-ahead", "3", "--cpus", cpu, "--cache", "resize=1M",
                            "--disk-cache", f"{self.folder / 'disk'}=10M")
+        loader = report["plan"]["schedule"]["loader"]
         self.assertEqual(loader["read_ahead"]["reads"], 3)
         self.assertEqual(loader["cpus"], str(cpu))
         self.assertEqual(loader["cache"], {"after": "resize", "bytes": 2 ** 20})
         self.assertTrue(any((self.folder / "disk").iterdir()))
-        self.same("again", "--disk-cache", f"{self.folder / 'disk'}=10M")
+        self.assertGreater(report["cache"]["hits"], 0)
+        self.assertEqual((report["cache"]["samples"], report["cache"]["misses"]), (16, 16))
+        self.assertEqual(report["disk_cache"]["stored"], 16)
+        again = self.same("again", "--disk-cache", f"{self.folder / 'disk'}=10M")
+        self.assertIsNone(again["cache"])
+        self.assertEqual(again["disk_cache"]["misses"], 0)
+        self.expect(DONE, "train", "segmentation", *self.options, "--cache", "read=1M",
+                    "--disk-cache", f"{self.folder / 'disk'}=10M",
+                    says=["disk cache: ", "samples came from it; it holds 16 in "])
 
     def test_sampling_by_weight(self):
         weights = self.folder / "weights.txt"

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "data/loader_fixture.h"
+#include "support/temporary_folder.h"
 
 namespace slipstream {
 namespace {
@@ -31,6 +32,30 @@ TEST(LoaderBench, MeasuresEachNumberOfWorkersAndCountsTheSteps) {
     // Two rounds of the slabs that come first and at least four more batches.
     EXPECT_GE(each.steps[0].calls, 2U * 4 * (4 + 4));
   }
+}
+
+TEST(LoaderBench, TellsWhatCameFromCachesOverAllRounds) {
+  const TemporaryFolder folder;
+  const auto dataset = disk_cached(std::make_shared<TestSet>(20), {folder.path() / "c", 1 << 20});
+  const LoaderBenchOptions options{.workers = {1, 2}, .seconds = 0.001, .repeats = 2};
+  const auto plain = measure_loader(dataset, {}, {.batch_size = 4}, options);
+  EXPECT_FALSE(plain[0].cache.has_value());
+  ASSERT_TRUE(plain[0].disk_cache && plain[1].disk_cache);
+  EXPECT_EQ(plain[0].disk_cache->misses, 20U);
+  EXPECT_EQ(plain[1].disk_cache->misses, 0U);
+  for (const LoaderRate& rate : plain) {
+    EXPECT_GE(rate.disk_cache->hits + rate.disk_cache->misses, rate.steps[0].calls);
+  }
+  const LoaderOptions with_cache{.batch_size = 4, .cache = CacheOptions{"read", 1 << 20}};
+  for (const LoaderRate& rate : measure_loader(dataset, {}, with_cache, options)) {
+    ASSERT_TRUE(rate.cache);
+    EXPECT_EQ(rate.cache->samples, 20U);
+    EXPECT_GE(rate.cache->misses, 2 * 20U);
+    EXPECT_GT(rate.cache->hits, 0U);
+    EXPECT_EQ(rate.disk_cache->hits, rate.cache->misses);
+  }
+  EXPECT_FALSE(
+      measure_loader(std::make_shared<TestSet>(8), {}, {.batch_size = 4}, options)[0].disk_cache);
 }
 
 TEST(LoaderBench, AStopLeavesOutWhatWasNotMeasured) {

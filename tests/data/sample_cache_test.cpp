@@ -49,6 +49,7 @@ TEST(SampleCache, GivesBackWhatWasPut) {
   const CacheCounters counters = cache.counters();
   EXPECT_EQ(counters.samples, 2U);
   EXPECT_EQ(counters.hits, 2U);
+  EXPECT_EQ(counters.misses, 2U);
   EXPECT_TRUE(counters.is_filling);
 }
 

@@ -91,6 +91,8 @@ TEST(RunReport, IsThisText) {
   },
   "overlap": null,
   "jpeg": {"images": 24, "on_cpu": 3, "engines": true},
+  "cache": {"samples": 12, "bytes": 4096, "hits": 20, "misses": 12, "is_filling": true},
+  "disk_cache": {"bytes": 2048, "hits": 8, "misses": 4, "stored": 3, "stopped": "full"},
   "counters": [
     {"name": "decode", "calls": 24, "wall_s": 0.5, "cpu_s": 0.25, "bytes": 1048576}
   ],
@@ -123,6 +125,15 @@ TEST(RunReport, OnACpuThereIsNoGpu) {
   const Json json = parsed(report);
   EXPECT_TRUE(json.at("environment").at("gpu").is_null());
   EXPECT_TRUE(json.at("gpu").is_null());
+}
+
+TEST(RunReport, WithoutCachesThereIsNothingToTellOfThem) {
+  RunReport report = sample_run();
+  report.result.cache.reset();
+  report.result.disk_cache->stopped = "";
+  const Json json = parsed(report);
+  EXPECT_TRUE(json.at("cache").is_null());
+  EXPECT_TRUE(json.at("disk_cache").at("stopped").is_null());
 }
 
 TEST(RunReport, TellsWhatAutoKeptAndTheOverlap) {

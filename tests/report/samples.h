@@ -46,6 +46,8 @@ inline RunReport sample_run() {
   result.memory = {4096, 8192, 8192, 1024};
   result.skipped = {3, {{7, "corrupt"}}};
   result.jpeg = JpegResult{24, 3, true};
+  result.cache = CacheCounters{12, 4096, 20, 12, true};
+  result.disk_cache = DiskCacheState{8, 4, 3, 2048, "full"};
   result.counters = {{"decode", 24, 0.5, 0.25, 1 << 20}};
   result.lanes = {{"train", {"copy", "decode"}, 1, 0.5, {{2, 1.25, 1.5}}}};
   report.gpu =
