@@ -114,6 +114,22 @@ bool DiskStore::fetch(std::uint64_t sample, Sample& out) const {
   return digest.value() == slot.digest;
 }
 
+bool DiskStore::is_stored(std::uint64_t sample) const {
+  Sample found;
+  return fetch(sample, found);
+}
+
+DiskStore::Claim::Claim(DiskStore& store, std::uint64_t sample) : store_(store), sample_(sample) {
+  const Lock lock(store_.mutex_);
+  is_held_ = store_.being_stored_.insert(sample).second;
+}
+
+DiskStore::Claim::~Claim() {
+  if (!is_held_) return;
+  const Lock lock(store_.mutex_);
+  store_.being_stored_.erase(sample_);
+}
+
 void DiskStore::write(std::uint64_t sample, const Sample& from) {
   if (!is_storing_ || from.fields.size() != fields_) return;
   std::array<StoredForm, kMaxRecordFields> stored;
@@ -124,6 +140,8 @@ void DiskStore::write(std::uint64_t sample, const Sample& from) {
     bytes += from.fields[i].array.view().bytes();
   }
   if (!RecordForm::parse(head, bytes)) return;
+  const Claim claim(*this, sample);
+  if (!claim.is_held() || is_stored(sample)) return;
   const std::optional<std::uint64_t> offset = reserve(bytes);
   if (!offset) return;
   if (const int error = put(sample, *offset, head, from); error != 0) {

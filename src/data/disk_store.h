@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "data/cache_file.h"
@@ -26,11 +27,28 @@ class DiskStore {
 
   /// Whether `out` is the sample now; if not, it holds anything.
   bool read(std::uint64_t sample, Sample& out) const;
-  /// Stores a copy, unless storing has stopped.
+  /// Stores a copy, unless storing has stopped, or another thread has stored it or is about to.
+  /// (Two processes may both store a sample: one copy is then unused.)
   void write(std::uint64_t sample, const Sample& from) SLIPSTREAM_EXCLUDES(mutex_);
   DiskCacheState state() const SLIPSTREAM_EXCLUDES(mutex_);
 
  private:
+  /// One thread's right to store a sample.
+  class Claim {
+   public:
+    Claim(DiskStore& store, std::uint64_t sample);
+    ~Claim();
+    Claim(const Claim&) = delete;
+    Claim& operator=(const Claim&) = delete;
+    bool is_held() const { return is_held_; }
+
+   private:
+    DiskStore& store_;
+    const std::uint64_t sample_;
+    bool is_held_ = false;
+  };
+
+  bool is_stored(std::uint64_t sample) const;
   bool fetch(std::uint64_t sample, Sample& out) const;
   void open(const std::string& manifest);
   void open_to_write(const std::string& manifest);
@@ -56,6 +74,7 @@ class DiskStore {
   std::atomic<std::uint64_t> stored_ = 0;
   mutable Mutex mutex_;
   std::string stopped_ SLIPSTREAM_GUARDED_BY(mutex_);
+  std::set<std::uint64_t> being_stored_ SLIPSTREAM_GUARDED_BY(mutex_);
 };
 
 }  // namespace slipstream

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <thread>
 
 #include "data/array_values.h"
@@ -176,6 +177,58 @@ TEST_F(DiskCacheTest, ThreadsOfSeveralUsersReadAndStoreAtOnce) {
       EXPECT_GT(state_of(later).hits, 0U);
     }
   }
+}
+
+/// One sample of 16 MB; reads wait for each other.
+class OneLarge final : public Dataset {
+ public:
+  explicit OneLarge(std::ptrdiff_t readers) : together_(readers) {}
+  std::size_t size() const override { return 1; }
+  std::vector<FieldSpec> fields() const override { return std::vector<FieldSpec>(1); }
+  void read(std::size_t, Sample& out) const override {
+    const MutableArray bytes = out.fields[0].array.reset(DType::u8, {16 << 20});
+    std::memset(bytes.data, 7, bytes.bytes());
+    together_.arrive_and_wait();
+  }
+
+ private:
+  mutable std::barrier<> together_;
+};
+
+TEST_F(DiskCacheTest, OfThreadsThatMissASampleAtOnceOneStoresIt) {
+  constexpr int kThreads = 4;
+  const auto cached = disk_cached(std::make_shared<OneLarge>(kThreads), options(100 << 20));
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&] {
+        Sample sample = empty_sample(1);
+        cached->read(0, sample);
+      });
+    }
+  }
+  EXPECT_EQ(state_of(cached).misses, 4U);
+  EXPECT_EQ(state_of(cached).stored, 1U);
+  EXPECT_EQ(fs::file_size(dir() / "cache.samples"), 40 + (16 << 20));
+}
+
+TEST_F(DiskCacheTest, WhatWasStoredMeanwhileIsNotStoredAgain) {
+  Gate gate;
+  std::atomic<int> readers = 0;
+  source_->on_read = [&](std::size_t) {
+    if (readers++ == 0) gate.wait();
+  };
+  const auto slow = open();
+  const auto quick = open();
+  std::jthread waiting([&] { EXPECT_TRUE(gives(*slow, 3, plain_)); });
+  source_->reads.wait_for(1);
+  while (readers == 0) std::this_thread::yield();
+  EXPECT_TRUE(gives(*quick, 3, plain_));
+  gate.open();
+  waiting.join();
+  EXPECT_EQ(state_of(quick).stored, 1U);
+  EXPECT_EQ(state_of(slow).stored, 0U);
+  EXPECT_EQ(fs::file_size(dir() / "cache.samples"), kRecordBytes);
 }
 
 TEST_F(DiskCacheTest, PlacesAreReservedWhileNobodyElseDoes) {
