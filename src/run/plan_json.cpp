@@ -56,16 +56,21 @@ void take(const Json& value, const std::string& path, std::string& out, Problems
 }
 
 template <std::unsigned_integral T>
-void take(const Json& value, const std::string& path, T& out, Problems& problems) {
+void take_whole(const Json& value, const std::string& path, const std::string& range, T& out,
+                Problems& problems) {
   if (value.is_number_unsigned() && value.get<std::uint64_t>() <= std::numeric_limits<T>::max()) {
     out = value.get<T>();
   } else {
-    // Not what T can hold: what check_count() of plan.cpp will take.
-    const bool threads = path.starts_with("numerics.intra_op_threads");
-    problems.push_back(path + " must be a whole number from 1 to " +
-                       std::to_string(threads ? kMostIntraOpThreads : kMostOfAnything) + ", not " +
-                       shown(value));
+    problems.push_back(path + " must be a whole number " + range + ", not " + shown(value));
   }
+}
+
+template <std::unsigned_integral T>
+void take(const Json& value, const std::string& path, T& out, Problems& problems) {
+  // Not what T can hold: what check_count() of plan.cpp will take.
+  const bool threads = path.starts_with("numerics.intra_op_threads");
+  const std::size_t most = threads ? kMostIntraOpThreads : kMostOfAnything;
+  take_whole(value, path, "from 1 to " + std::to_string(most), out, problems);
 }
 
 void take(const Json& value, const std::string& path, int& out, Problems& problems) {
@@ -184,13 +189,7 @@ class Fields {
 template <std::unsigned_integral T>
 void take_count(Fields& fields, const std::string& key, T& out, Problems& problems) {
   const Json* value = fields.find(key);
-  if (value == nullptr) return;
-  if (value->is_number_unsigned() && value->get<std::uint64_t>() <= std::numeric_limits<T>::max()) {
-    out = value->get<T>();
-  } else {
-    problems.push_back(fields.path_of(key) + " must be a whole number from 0 on, not " +
-                       shown(*value));
-  }
+  if (value != nullptr) take_whole(*value, fields.path_of(key), "from 0 on", out, problems);
 }
 
 void take(const Json& value, const std::string& path, LanePlan& out, Problems& problems) {

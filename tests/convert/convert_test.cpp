@@ -7,13 +7,12 @@
 #include <fstream>
 #include <map>
 
+#include "convert/scenes_test.h"
 #include "slipstream/datasets.h"
 #include "slipstream/error.h"
 #include "slipstream/files.h"
-#include "slipstream/make_data.h"
 #include "slipstream/resize.h"
 #include "slipstream/transforms.h"
-#include "support/temporary_folder.h"
 
 namespace slipstream {
 namespace {
@@ -23,20 +22,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr std::size_t kSamples = 23;
-
-class ConvertTest : public testing::Test {
+class ConvertTest : public ScenesTest {
  protected:
-  void SetUp() override {
-    MakeDataOptions options;
-    options.samples = kSamples;
-    options.sizes = {24, 40};
-    make_segmentation_data(scenes(), options);
-  }
-
-  fs::path scenes() const { return folder_.path() / "scenes"; }
   fs::path out() const { return folder_.path() / "out"; }
-  std::shared_ptr<const Dataset> source() const { return segmentation_folder(scenes(), 10); }
 
   static ConvertOptions options_for(std::size_t samples_per_shard) {
     ConvertOptions options;
@@ -61,8 +49,6 @@ class ConvertTest : public testing::Test {
     }
     return "";
   }
-
-  TemporaryFolder folder_;
 };
 
 std::vector<std::byte> stored(const Dataset& dataset, std::size_t index, std::size_t field) {

@@ -7,14 +7,13 @@
 #include <fstream>
 #include <map>
 
+#include "convert/scenes_test.h"
 #include "slipstream/convert.h"
 #include "slipstream/datasets.h"
 #include "slipstream/error.h"
 #include "slipstream/files.h"
-#include "slipstream/make_data.h"
 #include "slipstream/resize.h"
 #include "slipstream/transforms.h"
-#include "support/temporary_folder.h"
 #include "support/thrown.h"
 #include "support/write_limit.h"
 
@@ -30,22 +29,12 @@ using testing::Not;
 using testing::SizeIs;
 using testing::StartsWith;
 
-constexpr std::size_t kSamples = 23;
 constexpr std::int64_t kHeight = 16, kWidth = 12;
 constexpr std::size_t kHeaderBytes = 128, kImageBytes = kHeight * kWidth * 3;
 
-class ToNpyTest : public testing::Test {
+class ToNpyTest : public ScenesTest {
  protected:
-  void SetUp() override {
-    MakeDataOptions options;
-    options.samples = kSamples;
-    options.sizes = {24, 40};
-    make_segmentation_data(scenes(), options);
-  }
-
-  fs::path scenes() const { return folder_.path() / "scenes"; }
   fs::path out() const { return folder_.path() / "d\u00f6g and cat"; }
-  std::shared_ptr<const Dataset> source() const { return segmentation_folder(scenes(), 10); }
 
   static ConvertOptions options_for(std::size_t block, unsigned threads = 3) {
     ConvertOptions options;
@@ -81,8 +70,6 @@ class ToNpyTest : public testing::Test {
     file.seekp(static_cast<std::streamoff>(at));
     file.put(static_cast<char>(there ^ 1));
   }
-
-  TemporaryFolder folder_;
 };
 
 std::string text_of(const Dataset& dataset, std::size_t index, std::size_t field) {
