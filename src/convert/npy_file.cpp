@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/file_bytes.h"
 #include "data/npy_header.h"
 #include "slipstream/error.h"
 #include "slipstream/fingerprint.h"
@@ -79,12 +80,12 @@ void NpyFile::begin() {
   if (fd_ >= 0) ::close(fd_);
   fd_ = ::open(part_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd_ < 0) fail("write", errno);
-  write_at(0, bytes_of(header_));
+  write_bytes(0, bytes_of(header_));
 }
 
 void NpyFile::write(std::size_t sample, const ConstArray& value) {
   ensure(value.bytes() == sample_bytes_, "a sample has the size of its field");
-  write_at(header_.size() + sample * sample_bytes_, {value.data, value.bytes()});
+  write_bytes(header_.size() + sample * sample_bytes_, {value.data, value.bytes()});
 }
 
 void NpyFile::finish() {
@@ -96,25 +97,13 @@ void NpyFile::finish() {
 
 bool NpyFile::read(std::uint64_t offset, std::span<std::byte> to) const {
   if (fd_ < 0) return false;
-  while (!to.empty()) {
-    const ::ssize_t got = ::pread(fd_, to.data(), to.size(), static_cast<::off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail("read", errno);
-    if (got == 0) return false;
-    offset += static_cast<std::uint64_t>(got);
-    to = to.subspan(static_cast<std::size_t>(got));
-  }
-  return true;
+  const auto got = read_at(fd_, offset, to);
+  if (!got) fail("read", errno);
+  return *got == to.size();
 }
 
-void NpyFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ::ssize_t put = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<::off_t>(offset));
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) fail("write", put < 0 ? errno : ENOSPC);
-    offset += static_cast<std::uint64_t>(put);
-    bytes = bytes.subspan(static_cast<std::size_t>(put));
-  }
+void NpyFile::write_bytes(std::uint64_t offset, std::span<const std::byte> bytes) {
+  if (const int error = write_at(fd_, offset, bytes); error != 0) fail("write", error);
 }
 
 void NpyFile::fail(const char* what, int error) const {

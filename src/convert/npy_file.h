@@ -34,7 +34,7 @@ class NpyFile {
 
  private:
   bool read(std::uint64_t offset, std::span<std::byte> to) const;
-  void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+  void write_bytes(std::uint64_t offset, std::span<const std::byte> bytes);
   [[noreturn]] void fail(const char* what, int error) const;
 
   std::filesystem::path path_, part_;

@@ -7,6 +7,9 @@
 
 #include <cerrno>
 
+#include "core/file_bytes.h"
+#include "data/read_chunk.h"
+
 namespace slipstream {
 
 CacheFile::~CacheFile() {
@@ -28,25 +31,11 @@ int CacheFile::open(const std::filesystem::path& path, bool is_writable) {
 }
 
 bool CacheFile::read(std::uint64_t offset, std::span<std::byte> to) const {
-  while (!to.empty()) {
-    const ::ssize_t got = ::pread(fd_, to.data(), to.size(), static_cast<::off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    offset += static_cast<std::uint64_t>(got);
-    to = to.subspan(static_cast<std::size_t>(got));
-  }
-  return true;
+  return read_at(fd_, offset, to, ReadChunk::of(to.size())) == to.size();
 }
 
 int CacheFile::write(std::uint64_t offset, std::span<const std::byte> bytes) const {
-  while (!bytes.empty()) {
-    const ::ssize_t put = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<::off_t>(offset));
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return put < 0 ? errno : ENOSPC;
-    offset += static_cast<std::uint64_t>(put);
-    bytes = bytes.subspan(static_cast<std::size_t>(put));
-  }
-  return 0;
+  return write_at(fd_, offset, bytes);
 }
 
 std::optional<std::uint64_t> CacheFile::size() const {

@@ -6,7 +6,7 @@
 
 namespace slipstream {
 
-/// While it lives, read_file() and StampedFile ask the operating system for at most `bytes` at once
+/// While it lives, read_file(), StampedFile and CacheFile ask the operating system for at most `bytes` at once
 /// in this thread; 0: for all they need. Of the thread, not of a data set, so that it holds through
 /// data sets made of others and in a user's own.
 class ReadChunk {

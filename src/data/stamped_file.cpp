@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/file_bytes.h"
 #include "data/read_chunk.h"
 #include "data/storage_error.h"
 
@@ -49,15 +50,9 @@ StampedFile::StampedFile(std::filesystem::path path, const FileStamp& expected)
 StampedFile::~StampedFile() { ::close(fd_); }
 
 void StampedFile::read(std::uint64_t offset, std::span<std::byte> to) const {
-  while (!to.empty()) {
-    const ::ssize_t got =
-        ::pread(fd_, to.data(), ReadChunk::of(to.size()), static_cast<::off_t>(offset));
-    if (got < 0 && errno != EINTR) fail("cannot read", path_, errno);
-    if (got == 0) throw_changed("became shorter while it was in use");
-    if (got < 0) continue;
-    offset += static_cast<std::uint64_t>(got);
-    to = to.subspan(static_cast<std::size_t>(got));
-  }
+  const auto got = read_at(fd_, offset, to, ReadChunk::of(to.size()));
+  if (!got) fail("cannot read", path_, errno);
+  if (*got < to.size()) throw_changed("became shorter while it was in use");
   struct ::stat status {};
   if (::fstat(fd_, &status) != 0) fail("cannot read", path_, errno);
   if (status.st_nlink == 0) throw_changed("was replaced or removed while it was in use");

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <string>
 
+#include "data/cache_file.h"
 #include "data/read_chunk.h"
 #include "data/stamped_file.h"
 #include "slipstream/image.h"
@@ -58,6 +59,16 @@ class ReadRequests : public testing::Test {
     return requests;
   }
 
+  std::vector<std::size_t> of_cache_file() {
+    CacheFile file;
+    EXPECT_EQ(file.open(path_, false), 0);
+    std::string got(content_.size() - 3, ' ');
+    requests.clear();
+    EXPECT_TRUE(file.read(3, std::as_writable_bytes(std::span(got))));
+    EXPECT_EQ(got, content_.substr(3));
+    return requests;
+  }
+
   TemporaryFolder folder_;
   std::filesystem::path path_;
   std::string content_ = std::string(100, ' ');
@@ -66,6 +77,7 @@ class ReadRequests : public testing::Test {
 TEST_F(ReadRequests, AreForAllThatIsMissingWithoutAChunkSize) {
   EXPECT_THAT(of_read_file(), ElementsAre(100));
   EXPECT_THAT(of_stamped_file(), ElementsAre(97));
+  EXPECT_THAT(of_cache_file(), ElementsAre(97));
   const ReadChunk none(0);
   EXPECT_THAT(of_read_file(), ElementsAre(100));
 }
@@ -74,6 +86,7 @@ TEST_F(ReadRequests, AreNeverForMoreThanTheChunkSize) {
   const ReadChunk chunk(40);
   EXPECT_THAT(of_read_file(), ElementsAre(40, 40, 20));
   EXPECT_THAT(of_stamped_file(), ElementsAre(40, 40, 17));
+  EXPECT_THAT(of_cache_file(), ElementsAre(40, 40, 17));
 }
 
 TEST_F(ReadRequests, AreAsBeforeWhenTheChunkSizeEnds) {
