@@ -45,7 +45,12 @@ SLIPSTREAM_HOST_DEVICE inline float rounded(float v) {
 
 SLIPSTREAM_HOST_DEVICE inline float to_level(float v) { return rounded(clamped(v, 0.0F, 255.0F)); }
 
-/// Level / 255, rounded once. REQUIRES: a whole number, 0 to 255
-SLIPSTREAM_HOST_DEVICE inline float from_level(float level) { return level / 255.0F; }
+/// Level / 255, rounded once, without a division (Markstein, "Computation of elementary functions
+/// on the IBM RISC System/6000 processor", 1990). REQUIRES: a whole number, 0 to 255
+SLIPSTREAM_HOST_DEVICE inline float from_level(float level) {
+  constexpr float kOver255 = 1.0F / 255.0F;
+  const float quotient = level * kOver255;
+  return fused(fused(-255.0F, quotient, level), kOver255, quotient);
+}
 
 }  // namespace slipstream

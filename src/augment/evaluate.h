@@ -95,6 +95,58 @@ SLIPSTREAM_HOST_DEVICE inline Origin way_back(const PassProgram& pass, const std
   return {y, x, first, false, 0.0F};
 }
 
+/// The part of the image before it that a resizing step reads.
+struct ResizedRegion {
+  std::int32_t top;
+  std::int32_t left;
+  std::int32_t height;
+  std::int32_t width;
+};
+
+SLIPSTREAM_HOST_DEVICE inline ResizedRegion region_of(const ProgramStep& step,
+                                                      const std::byte* drawn) {
+  if (step.kind == StepKind::resize) return {0, 0, step.in_height, step.in_width};
+  const Region& region = drawn_at<DrawnCrop>(step, drawn).region;
+  const auto height = static_cast<std::int32_t>(region.height);
+  const auto width = static_cast<std::int32_t>(region.width);
+  // Of a batch of zeros one pixel.
+  return {static_cast<std::int32_t>(region.top), static_cast<std::int32_t>(region.left),
+          height > 0 ? height : 1, width > 0 ? width : 1};
+}
+
+/// What all pixels of one image share.
+struct Prepared {
+  // Plain moves: pixel (y, x) behind them is (top + down y, left + right x) of the source.
+  std::int32_t top;
+  std::int32_t left;
+  std::int32_t down;
+  std::int32_t right;
+  // A resizing step.
+  ResizedRegion region;
+  float scale_y;
+  float scale_x;
+};
+
+SLIPSTREAM_HOST_DEVICE inline Prepared prepared_for(const PassProgram& pass,
+                                                    const std::byte* drawn) {
+  const std::int32_t last = pass.interpolation >= 0 ? pass.interpolation : pass.stencil;
+  Prepared result{0, 0, 1, 1, {}, 0.0F, 0.0F};
+  if (pass.has_plain_moves) {
+    const Origin first = way_back(pass, drawn, 0, last, 0, 0);
+    const Origin next = way_back(pass, drawn, 0, last, 1, 1);
+    result.top = first.y;
+    result.left = first.x;
+    result.down = next.y - first.y;
+    result.right = next.x - first.x;
+  }
+  if (pass.interpolation < 0 || pass.steps[last].kind == StepKind::warp) return result;
+  const ProgramStep& step = pass.steps[last];
+  result.region = region_of(step, drawn);
+  result.scale_y = static_cast<float>(result.region.height) / static_cast<float>(step.out_height);
+  result.scale_x = static_cast<float>(result.region.width) / static_cast<float>(step.out_width);
+  return result;
+}
+
 template <int C>
 SLIPSTREAM_HOST_DEVICE void advance(const ProgramStep& step, Pixel<C>& pixel) {
   for (int c = 0; c < C; ++c) {
@@ -120,11 +172,29 @@ SLIPSTREAM_HOST_DEVICE void go_through(const PassProgram& pass, std::int32_t fir
   for (std::int32_t i = first; i < last; ++i) advance<C>(pass.steps[i], pixel);
 }
 
-/// Pixel (y, x) as it is before step `last`, when no step before that interpolates.
+/// One image on its way through a pass.
+struct Image {
+  const PassProgram& pass;
+  const std::byte* drawn;
+  const Prepared& prepared;
+  Source source;
+};
+
+/// Pixel (y, x) as it is before step `last`, the first that interpolates or takes neighbours.
 template <int C>
-SLIPSTREAM_HOST_DEVICE Pixel<C> moved_pixel(const PassProgram& pass, const std::byte* drawn,
-                                            const Source& source, std::int32_t last, std::int32_t y,
+SLIPSTREAM_HOST_DEVICE Pixel<C> moved_pixel(const Image& image, std::int32_t last, std::int32_t y,
                                             std::int32_t x) {
+  const PassProgram& pass = image.pass;
+  const Source& source = image.source;
+  if (pass.has_plain_moves) {
+    const Prepared& to = image.prepared;
+    Pixel<C> pixel = source.at<C>(to.top + to.down * y, to.left + to.right * x);
+    for (std::int32_t i = 0; i < pass.plain_count; ++i) {
+      advance<C>(pass.steps[pass.plain_steps[i]], pixel);
+    }
+    return pixel;
+  }
+  const std::byte* drawn = image.drawn;
   const Origin origin = way_back(pass, drawn, 0, last, y, x);
   Pixel<C> pixel = origin.is_filled ? all_of<C>(origin.fill) : source.at<C>(origin.y, origin.x);
   go_through<C>(pass, origin.next, last, pixel);
@@ -134,12 +204,10 @@ SLIPSTREAM_HOST_DEVICE Pixel<C> moved_pixel(const PassProgram& pass, const std::
 /// The image before the interpolating step, pixel by pixel.
 template <int C>
 struct Before {
-  const PassProgram& pass;
-  const std::byte* drawn;
-  const Source& source;
+  const Image& image;
 
   SLIPSTREAM_HOST_DEVICE Pixel<C> at(std::int32_t y, std::int32_t x) const {
-    return moved_pixel<C>(pass, drawn, source, pass.interpolation, y, x);
+    return moved_pixel<C>(image, image.pass.interpolation, y, x);
   }
 };
 
@@ -156,7 +224,7 @@ SLIPSTREAM_HOST_DEVICE Pixel<C> between(const Pixel<C>& first, const Pixel<C>& s
 template <int C>
 SLIPSTREAM_HOST_DEVICE Pixel<C> warped(const Before<C>& before, const ProgramStep& step,
                                        std::int32_t y, std::int32_t x) {
-  const Coordinate at = source_of(drawn_at<DrawnWarp>(step, before.drawn), x, y);
+  const Coordinate at = source_of(drawn_at<DrawnWarp>(step, before.image.drawn), x, y);
   const std::int32_t left = whole_below(at.x);
   const std::int32_t top = whole_below(at.y);
   const float across = at.x - static_cast<float>(left);
@@ -171,35 +239,15 @@ SLIPSTREAM_HOST_DEVICE Pixel<C> warped(const Before<C>& before, const ProgramSte
   return between<C>(upper, lower, at.y - static_cast<float>(top));
 }
 
-/// The part of the image before it that a resizing step reads.
-struct ResizedRegion {
-  std::int32_t top;
-  std::int32_t left;
-  std::int32_t height;
-  std::int32_t width;
-};
-
-SLIPSTREAM_HOST_DEVICE inline ResizedRegion region_of(const ProgramStep& step,
-                                                      const std::byte* drawn) {
-  if (step.kind == StepKind::resize) return {0, 0, step.in_height, step.in_width};
-  const Region& region = drawn_at<DrawnCrop>(step, drawn).region;
-  const auto height = static_cast<std::int32_t>(region.height);
-  const auto width = static_cast<std::int32_t>(region.width);
-  // Of a batch of zeros one pixel.
-  return {static_cast<std::int32_t>(region.top), static_cast<std::int32_t>(region.left),
-          height > 0 ? height : 1, width > 0 ? width : 1};
-}
-
 /// In float32, each axis filtered where it shrinks and antialiasing is asked for.
 template <int C>
 SLIPSTREAM_HOST_DEVICE Pixel<C> resized_floats(const Before<C>& before, const ProgramStep& step,
                                                std::int32_t y, std::int32_t x) {
-  const ResizedRegion region = region_of(step, before.drawn);
+  const ResizedRegion& region = before.image.prepared.region;
   const auto row_value = [&](std::int32_t row) {
     row += region.top;
     if (!step.antialias || region.width <= step.out_width) {
-      const Neighbours of = resized_axis(
-          x, region.width, static_cast<float>(region.width) / static_cast<float>(step.out_width));
+      const Neighbours of = resized_axis(x, region.width, before.image.prepared.scale_x);
       return between<C>(before.at(row, region.left + of.first),
                         before.at(row, region.left + of.second), of.weight);
     }
@@ -218,8 +266,7 @@ SLIPSTREAM_HOST_DEVICE Pixel<C> resized_floats(const Before<C>& before, const Pr
     return sum;
   };
   if (!step.antialias || region.height <= step.out_height) {
-    const Neighbours of = resized_axis(
-        y, region.height, static_cast<float>(region.height) / static_cast<float>(step.out_height));
+    const Neighbours of = resized_axis(y, region.height, before.image.prepared.scale_y);
     return between<C>(row_value(of.first), row_value(of.second), of.weight);
   }
   const TriangleFilter filter(region.height, step.out_height);
@@ -246,7 +293,7 @@ template <int C>
 SLIPSTREAM_HOST_DEVICE Pixel<C> resized_levels(const Before<C>& before, const ProgramStep& step,
                                                std::int32_t y, std::int32_t x) {
   constexpr std::int32_t kHalf = 1 << (TriangleFilter::kFractionBits - 1);
-  const ResizedRegion region = region_of(step, before.drawn);
+  const ResizedRegion& region = before.image.prepared.region;
   const TriangleFilter across(region.width, step.out_width);
   const TriangleFilter down(region.height, step.out_height);
   const double across_total = across.sum(x);
@@ -286,16 +333,15 @@ SLIPSTREAM_HOST_DEVICE Pixel<C> interpolated(const Before<C>& before, const Prog
 
 /// Pixel (y, x) as it is before the stencil, or at the end where there is none.
 template <int C, bool kInterpolates>
-SLIPSTREAM_HOST_DEVICE Pixel<C> pixel_before_stencil(const PassProgram& pass,
-                                                     const std::byte* drawn, const Source& source,
-                                                     std::int32_t y, std::int32_t x) {
-  if constexpr (!kInterpolates) return moved_pixel<C>(pass, drawn, source, pass.stencil, y, x);
+SLIPSTREAM_HOST_DEVICE Pixel<C> pixel_before_stencil(const Image& image, std::int32_t y,
+                                                     std::int32_t x) {
+  const PassProgram& pass = image.pass;
+  if constexpr (!kInterpolates) return moved_pixel<C>(image, pass.stencil, y, x);
   const std::int32_t behind = pass.interpolation + 1;
-  const Origin origin = way_back(pass, drawn, behind, pass.stencil, y, x);
-  const Before<C> before{pass, drawn, source};
-  Pixel<C> pixel = origin.is_filled
-                       ? all_of<C>(origin.fill)
-                       : interpolated(before, pass.steps[pass.interpolation], origin.y, origin.x);
+  const Origin origin = way_back(pass, image.drawn, behind, pass.stencil, y, x);
+  Pixel<C> pixel = origin.is_filled ? all_of<C>(origin.fill)
+                                    : interpolated(Before<C>{image}, pass.steps[pass.interpolation],
+                                                   origin.y, origin.x);
   go_through<C>(pass, origin.next, pass.stencil, pixel);
   return pixel;
 }

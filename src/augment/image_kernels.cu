@@ -83,18 +83,21 @@ template <int C, bool kInterpolates>
 __global__ void __launch_bounds__(kThreads) plain_kernel(const __grid_constant__ PassProgram pass,
                                                          const PassMemory memory, const Grid grid) {
   extern __shared__ __align__(16) std::byte drawn[];
+  __shared__ Prepared prepared;
   const Tile tile = tile_of(grid);
   share_drawn(memory, tile.image, drawn);
+  __syncthreads();
+  if (threadIdx.x == 0) prepared = prepared_for(pass, drawn);
   __syncthreads();
   constexpr int kRuns = kPlainWidth / kRun;
   const std::int32_t y = tile.top + static_cast<std::int32_t>(threadIdx.x) / kRuns;
   const std::int32_t first = tile.left + static_cast<std::int32_t>(threadIdx.x) % kRuns;
   if (y >= pass.out_height) return;
-  const Source source = source_of_image(pass, memory, tile.image, C);
+  const Image image{pass, drawn, prepared, source_of_image(pass, memory, tile.image, C)};
   for (int i = 0; i < kRun; ++i) {
     const std::int32_t x = first + i * kRuns;
     if (x >= pass.out_width) return;
-    const Pixel<C> pixel = pixel_before_stencil<C, kInterpolates>(pass, drawn, source, y, x);
+    const Pixel<C> pixel = pixel_before_stencil<C, kInterpolates>(image, y, x);
     store<C>(pass, memory, tile.image, y, x, pixel);
   }
 }
@@ -108,8 +111,9 @@ struct Planes {
 };
 
 template <int C, bool kInterpolates>
-__device__ void fill_wide(const PassProgram& pass, const std::byte* drawn, const Source& source,
-                          const Tile& tile, std::int32_t radius, const Planes& planes) {
+__device__ void fill_wide(const Image& image, const Tile& tile, std::int32_t radius,
+                          const Planes& planes) {
+  const PassProgram& pass = image.pass;
   const std::int32_t count = planes.rows * planes.pitch;
   for (auto i = static_cast<std::int32_t>(threadIdx.x); i < count; i += kThreads) {
     const std::int32_t row = i / planes.pitch;
@@ -117,7 +121,7 @@ __device__ void fill_wide(const PassProgram& pass, const std::byte* drawn, const
     const std::int32_t x = tile.left + (i - row * planes.pitch) - radius;
     if (y >= pass.out_height + radius || x >= pass.out_width + radius) continue;
     const Pixel<C> pixel = pixel_before_stencil<C, kInterpolates>(
-        pass, drawn, source, mirrored(y, pass.out_height), mirrored(x, pass.out_width));
+        image, mirrored(y, pass.out_height), mirrored(x, pass.out_width));
     for (int c = 0; c < C; ++c) planes.wide[c * count + i] = pixel.value[c];
   }
 }
@@ -180,6 +184,7 @@ template <int C, bool kInterpolates, int R>
 __global__ void __launch_bounds__(kThreads) blur_kernel(const __grid_constant__ PassProgram pass,
                                                         const PassMemory memory, const Grid grid) {
   extern __shared__ __align__(16) std::byte shared[];
+  __shared__ Prepared prepared;
   const Tile tile = tile_of(grid);
   const ProgramStep& step = pass.steps[pass.stencil];
   const std::int32_t radius = R > 0 ? R : step.radius;
@@ -190,8 +195,10 @@ __global__ void __launch_bounds__(kThreads) blur_kernel(const __grid_constant__ 
   planes.narrow = planes.wide + C * planes.rows * planes.pitch;
   share_drawn(memory, tile.image, shared);
   __syncthreads();
-  const Source source = source_of_image(pass, memory, tile.image, C);
-  fill_wide<C, kInterpolates>(pass, shared, source, tile, radius, planes);
+  if (threadIdx.x == 0) prepared = prepared_for(pass, shared);
+  __syncthreads();
+  const Image image{pass, shared, prepared, source_of_image(pass, memory, tile.image, C)};
+  fill_wide<C, kInterpolates>(image, tile, radius, planes);
   __syncthreads();
   const DrawnBlur& blur = drawn_at<DrawnBlur>(step, shared);
   filter_across<C, R>(blur, radius, side, planes);

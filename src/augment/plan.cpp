@@ -21,7 +21,10 @@ constexpr std::size_t kAlignment = 256;
 Range range_of(DType dtype) { return dtype == DType::u8 ? Range::levels : Range::unit; }
 
 void lower(const CentreCrop&, ProgramStep& step) { step.kind = StepKind::crop; }
-void lower(const RandomCrop&, ProgramStep& step) { step.kind = StepKind::crop; }
+void lower(const RandomCrop& op, ProgramStep& step) {
+  step.kind = StepKind::crop;
+  step.pads = op.padding > 0;
+}
 void lower(const HorizontalFlip&, ProgramStep& step) { step.kind = StepKind::flip_across; }
 void lower(const VerticalFlip&, ProgramStep& step) { step.kind = StepKind::flip_down; }
 void lower(const ToFloat&, ProgramStep& step) { step.kind = StepKind::to_float; }
@@ -118,6 +121,19 @@ bool moves(const ProgramStep& step) {
   }
 }
 
+void find_plain_moves(PassProgram& pass) {
+  const std::int32_t last = pass.interpolation >= 0 ? pass.interpolation : pass.stencil;
+  pass.has_plain_moves = true;
+  for (std::int32_t i = 0; i < last; ++i) {
+    const ProgramStep& step = pass.steps[i];
+    if (!moves(step)) {
+      pass.plain_steps[pass.plain_count++] = static_cast<std::int8_t>(i);
+    } else if (step.kind == StepKind::warp || step.pads) {
+      pass.has_plain_moves = false;
+    }
+  }
+}
+
 /// Puts steps into passes.
 class Passes {
  public:
@@ -144,6 +160,7 @@ class Passes {
   void finish() {
     for (PassProgram& pass : program_.passes) {
       if (pass.stencil < 0) pass.stencil = pass.count;
+      find_plain_moves(pass);
     }
   }
 

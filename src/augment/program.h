@@ -29,6 +29,7 @@ struct ProgramStep {
   Range range;        ///< of the values before it
   bool interpolates;  ///< warp: bilinear; resize: always
   bool antialias;
+  bool pads;            ///< crop: may reach beyond the image
   std::int32_t radius;  ///< of blur
   std::uint32_t drawn;  ///< offset in a sample's block, in bytes
   std::int32_t in_height;
@@ -49,6 +50,11 @@ struct PassProgram {
   std::int32_t count;
   std::int32_t interpolation;  ///< its step, or -1
   std::int32_t stencil;        ///< its step, or count
+  /// Whether the moves before the interpolation (before the stencil, where there is none) never
+  /// leave the image: crops without padding and flips. They are then one step, see Prepared.
+  bool has_plain_moves;
+  std::int32_t plain_count;  ///< of the steps before it that change values
+  std::int8_t plain_steps[kMostSteps];
   std::int32_t in_height;
   std::int32_t in_width;
   std::int32_t out_height;

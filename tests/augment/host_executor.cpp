@@ -53,12 +53,14 @@ Image<C> blurred(Image<C> in, const DrawnBlur& blur, std::int32_t radius, bool a
 
 template <int C>
 Image<C> pass_of(const PassProgram& pass, const std::byte* drawn, const Source& source) {
+  const augment::Prepared prepared = augment::prepared_for(pass, drawn);
+  const augment::Image from{pass, drawn, prepared, source};
   Image<C> image = blank<C>(pass.out_height, pass.out_width);
   for (std::int32_t y = 0; y < image.height; ++y) {
     for (std::int32_t x = 0; x < image.width; ++x) {
       image.at(y, x) = pass.interpolation >= 0
-                           ? augment::pixel_before_stencil<C, true>(pass, drawn, source, y, x)
-                           : augment::pixel_before_stencil<C, false>(pass, drawn, source, y, x);
+                           ? augment::pixel_before_stencil<C, true>(from, y, x)
+                           : augment::pixel_before_stencil<C, false>(from, y, x);
     }
   }
   if (pass.stencil == pass.count) return image;

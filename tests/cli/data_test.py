@@ -102,6 +102,32 @@ class DataTest(ProgramTest):
         chain.write_text("{}")
         self.expect(REFUSED, "train", "classification", "--chain", chain, says=["chain.json"])
 
+    def test_where_transforms_are_done_changes_no_bit(self):
+        chain = self.folder / "augment.json"
+        chain.write_text('''{"version": 1, "transforms": [
+            {"op": "random_resized_crop", "height": 16, "width": 16},
+            {"op": "horizontal_flip"},
+            {"op": "to_float"},
+            {"op": "rotate", "degrees_min": -45, "degrees_max": 45},
+            {"op": "gaussian_blur", "size": 7, "sigma_min": 0.1, "sigma_max": 2},
+            {"op": "normalise", "mean": [0.4, 0.5, 0.6], "std": [0.2, 0.3, 0.4]}]}''')
+        reports = {where: self.classify(f"augment-{where}", self.classes, "--chain", chain,
+                                        "--augment", where, "--plan", "pipelined")
+                   for where in ("cpu", "gpu", "pipelined")}
+        self.assertEqual(len({report["digest"] for report in reports.values()}), 1)
+        lanes = {where: [lane["steps"] for lane in report["plan"]["schedule"]["lanes"]]
+                 for where, report in reports.items()}
+        self.assertEqual(lanes, {"cpu": [["copy"], ["model"]],
+                                 "gpu": [["copy"], ["augment", "model"]],
+                                 "pipelined": [["copy"], ["augment"], ["model"]]})
+        loader = reports["pipelined"]["plan"]["schedule"]["loader"]
+        self.assertEqual(loader["on_device"], "horizontal_flip")
+        counters = [counter["name"] for counter in reports["pipelined"]["counters"]]
+        self.assertEqual(counters, ["read", "decode", "random_resized_crop", "collate", "copy",
+                                    "augment", "model"])
+        self.expect(REFUSED, "train", "classification", "--augment", "gpuu",
+                    says=["did you mean 'gpu'?"])
+
     def test_a_list_is_a_data_set(self):
         images = sorted(path.name for path in (self.scenes / "images").iterdir())
         rows = [f"images/{image},{'even' if index % 2 == 0 else 'odd'}"
