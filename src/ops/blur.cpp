@@ -70,9 +70,10 @@ void blur_image(const DrawnBlur& blur, std::int32_t radius, const ConstArray& in
   const auto channels = static_cast<std::int32_t>(in.shape[2]);
   const std::int64_t count = in.shape[1] * channels;
   const std::int64_t taps = 2 * radius + 1;
+  const std::int64_t widened = count + (taps - 1) * channels;
   // A row on its way, a sum, and as many rows, filtered across, as one output takes.
-  auto* wide = scratch.reset(DType::f32, {(taps + 2) * count + 2 * radius * channels}).as<float>();
-  float* const sum = wide + count + 2 * radius * channels;
+  auto* wide = scratch.reset(DType::f32, {widened + (taps + 1) * count}).as<float>();
+  float* const sum = wide + widened;
   float* const ring = sum + count;
   const auto row_of = [&](std::int32_t y) { return ring + (y % taps) * count; };
   std::int32_t ready = 0;
