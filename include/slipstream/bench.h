@@ -18,6 +18,8 @@ struct BenchOptions {
   unsigned repeats = 3;          ///< rounds in which all plans take turns
   double seconds = 2;            ///< a measurement takes at most about this long
   LoaderPlan loader;
+  /// Whether the pipelined plan has the device's transforms on the lane of the stage behind them.
+  bool joins_augment = false;
   Plan::Numerics numerics;
   std::function<bool()> stop;
   std::function<void(const std::string& line)> say;  ///< told what is measured

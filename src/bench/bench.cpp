@@ -29,15 +29,19 @@ std::optional<Cut> cut_of(const std::string& input) {
 
 std::vector<Measurement> measurements_of(const Trainer& trainer, const BenchOptions& options) {
   const auto steps = trainer.pipeline().device_steps(options.loader.on_device);
-  const DeviceKind device = trainer.context().kind();
+  const auto plan_named = [&](const std::string& name) {
+    Plan plan = make_plan(name, steps, trainer.context().kind(), options.loader, options.numerics);
+    if (options.joins_augment) join_next_lane(plan, kAugmentStep);
+    return plan;
+  };
   std::vector<Measurement> all;
   for (const std::string& name : options.plans) {
     Measurement& m = all.emplace_back();
     m.plan = name;
-    m.how = make_plan(name, steps, device, options.loader, options.numerics);
+    m.how = plan_named(name);
     m.run.cut = cut_of(options.input);
   }
-  const Plan lanes = make_plan("pipelined", steps, device, options.loader, options.numerics);
+  const Plan lanes = plan_named("pipelined");
   std::string after = "collate";
   for (const LanePlan& lane : lanes.schedule.lanes) {
     Measurement& m = all.emplace_back();

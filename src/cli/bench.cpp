@@ -38,9 +38,12 @@ int bench(const BenchVerb& verb, const Cli& cli) {
   OutputFile json(verb.json), svg(verb.svg);
   Context context(verb.common.device);
   BenchOptions options = verb.options;
-  options.loader = verb.common.loader(context, [&] {
+  const auto make = [&] {
     return make_pipeline(cli.workloads, verb.common.workload, verb.common.options);
-  });
+  };
+  options.loader = verb.common.loader(context, make);
+  if (verb.common.augment != "cpu") options.loader.on_device = verb.common.on_device(make());
+  options.joins_augment = verb.common.augment == "gpu";
   options.numerics = verb.common.numerics(context.kind());
   options.stop = cli.interrupted;
   options.say = [](const std::string& line) { std::cerr << line << "\n"; };
