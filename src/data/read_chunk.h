@@ -6,9 +6,9 @@
 
 namespace slipstream {
 
-/// While it lives, read_file(), StampedFile and CacheFile ask the operating system for at most `bytes` at once
-/// in this thread; 0: for all they need. Of the thread, not of a data set, so that it holds through
-/// data sets made of others and in a user's own.
+/// While it lives, read_file(), StampedFile and CacheFile ask the operating system for at most
+/// `bytes` at once in this thread; 0: for all they need. Of the thread, not of a data set, so that
+/// it holds through data sets made of others and in a user's own.
 class ReadChunk {
  public:
   explicit ReadChunk(std::size_t bytes) : before_(std::exchange(of_thread, bytes)) {}
