@@ -88,6 +88,7 @@ struct Trainer::Impl {
   WireFormats jpeg_wire_;  ///< what jpeg_ was made for
   std::unique_ptr<JpegUnpacker> jpeg_;
   std::string augmented_from_;  ///< what augment_ was made for
+  WireFormats augmented_wire_;
   std::optional<FrozenStage> augment_;
   std::string preparing_;  ///< which stage runs ahead of a run, for messages
   std::unique_ptr<Loader> loader_;
