@@ -2,11 +2,7 @@
 
 #include <cstdint>
 
-#if defined(__CUDACC__)
-#define SLIPSTREAM_HOST_DEVICE __host__ __device__
-#else
-#define SLIPSTREAM_HOST_DEVICE
-#endif
+#include "slipstream/host_device.h"
 
 // The arithmetic of single pixels: one definition for the CPU and the GPU, in IEEE float32 (neither
 // is allowed to contract), so that both have the same bits.

@@ -5,11 +5,6 @@
 namespace slipstream {
 namespace {
 
-constexpr std::uint32_t kMultiplier0 = 0xD2511F53;
-constexpr std::uint32_t kMultiplier1 = 0xCD9E8D57;
-constexpr std::uint32_t kWeyl0 = 0x9E3779B9;
-constexpr std::uint32_t kWeyl1 = 0xBB67AE85;
-constexpr int kRounds = 10;
 constexpr std::uint32_t kBlocks = 1u << 26;
 
 constexpr std::uint32_t low(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
@@ -17,24 +12,24 @@ constexpr std::uint32_t high(std::uint64_t value) {
   return static_cast<std::uint32_t>(value >> 32);
 }
 
+constexpr PhiloxBlock as_block(const PhiloxWords& words) {
+  return {words.word[0], words.word[1], words.word[2], words.word[3]};
+}
+
 }  // namespace
 
 PhiloxBlock philox(PhiloxBlock counter, std::array<std::uint32_t, 2> key) {
-  for (int round = 0; round < kRounds; ++round) {
-    const std::uint64_t product0 = std::uint64_t{kMultiplier0} * counter[0];
-    const std::uint64_t product1 = std::uint64_t{kMultiplier1} * counter[2];
-    counter = {high(product1) ^ counter[1] ^ key[0], low(product1),
-               high(product0) ^ counter[3] ^ key[1], low(product0)};
-    key[0] += kWeyl0;
-    key[1] += kWeyl1;
-  }
-  return counter;
+  return as_block(philox_words({counter[0], counter[1], counter[2], counter[3]}, key[0], key[1]));
 }
 
 PhiloxBlock RandomKey::block(std::uint32_t index) const {
-  return philox({low(sample), (high(sample) & 0xFFFF) | std::uint32_t{occurrence} << 16, epoch,
-                 index | operation << 26},
-                {low(seed), high(seed)});
+  return as_block(random_block(words_of(*this), index));
+}
+
+RandomWords words_of(const RandomKey& key) {
+  return {{low(key.sample), (high(key.sample) & 0xFFFF) | std::uint32_t{key.occurrence} << 16,
+           key.epoch, key.operation << 26},
+          {low(key.seed), high(key.seed)}};
 }
 
 std::uint32_t RandomStream::next() {
