@@ -1,7 +1,8 @@
 #pragma once
 
-#include <array>
+#include <vector>
 
+#include "slipstream/colour_math.h"
 #include "slipstream/op.h"
 #include "slipstream/region.h"
 
@@ -139,12 +140,13 @@ struct ToFloat {
   void apply(Drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
 };
 
-/// Images of three channels: f32, (value - mean) / std by channel; u8 are first divided by 255.
-/// In float32, each operation rounded; mean and std are rounded to float32 first.
+/// Images of as many channels as there are means, one to four: f32, (value - mean) / std by
+/// channel; u8 are first divided by 255. In float32, each operation rounded; mean and std are
+/// rounded to float32 first.
 struct Normalise {
   static constexpr std::string_view kName = "normalise";
-  std::array<double, 3> mean = {0, 0, 0};
-  std::array<double, 3> std = {1, 1, 1};  ///< above 0
+  std::vector<double> mean = {0, 0, 0};
+  std::vector<double> std = {1, 1, 1};  ///< above 0; as many
 
   struct Drawn {};
 
@@ -154,6 +156,8 @@ struct Normalise {
   bool is_random() const { return false; }
   Drawn draw(const RandomKey&, const Shape&) const { return {}; }
   void apply(Drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
+  /// The parameters as the arithmetic takes them.
+  ChannelStatistics in_float32() const;
 };
 
 }  // namespace slipstream

@@ -70,15 +70,23 @@ void Reader::operator()(const std::string& key, double& out, Need need) {
   out = value->get<double>();
 }
 
-void Reader::operator()(const std::string& key, std::array<double, 3>& out, Need need) {
+void Reader::operator()(const std::string& key, std::vector<double>& out, Need need) {
+  if (const Json* value = find_numbers(key, need, 1, 4)) out = value->get<std::vector<double>>();
+}
+
+const Json* Reader::find_numbers(const std::string& key, Need need, std::size_t least,
+                                 std::size_t most) {
   const Json* value = find(key, need);
-  if (value == nullptr) return;
+  if (value == nullptr) return nullptr;
   const auto is_number = [](const Json& item) { return item.is_number(); };
-  if (!value->is_array() || value->size() != out.size() ||
-      !std::all_of(value->begin(), value->end(), is_number)) {
-    return must_be(key, "a list of 3 numbers", *value);
+  if (value->is_array() && value->size() >= least && value->size() <= most &&
+      std::all_of(value->begin(), value->end(), is_number)) {
+    return value;
   }
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = (*value)[i].get<double>();
+  const std::string lengths =
+      (least == most ? "" : std::to_string(least) + " to ") + std::to_string(most);
+  must_be(key, ("a list of " + lengths + " numbers").c_str(), *value);
+  return nullptr;
 }
 
 void Reader::operator()(const std::string& key, std::string& out, Need need) {

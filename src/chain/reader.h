@@ -26,7 +26,13 @@ class Reader {
   const Json* find(const std::string& key);
   void operator()(const std::string& key, std::int64_t& out, Need need);
   void operator()(const std::string& key, double& out, Need need);
-  void operator()(const std::string& key, std::array<double, 3>& out, Need need);
+  /// One to four numbers.
+  void operator()(const std::string& key, std::vector<double>& out, Need need);
+  template <std::size_t N>
+  void operator()(const std::string& key, std::array<double, N>& out, Need need) {
+    if (const Json* value = find_numbers(key, need, N, N))
+      out = value->get<std::array<double, N>>();
+  }
   void operator()(const std::string& key, std::string& out, Need need);
   void operator()(const std::string& key, bool& out, Need need);
   void operator()(const std::string& key, Interpolation& out, Need need);
@@ -36,6 +42,8 @@ class Reader {
 
  private:
   const Json* find(const std::string& key, Need need);
+  /// A list of `least` to `most` numbers, or nullptr.
+  const Json* find_numbers(const std::string& key, Need need, std::size_t least, std::size_t most);
   void must_be(const std::string& key, const char* what, const Json& value);
 
   const Json& value_;

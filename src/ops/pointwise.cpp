@@ -1,87 +1,109 @@
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 
+#include "ops/best_code.h"
+#include "ops/geometry.h"
+#include "ops/pixel_field.h"
 #include "slipstream/error.h"
 #include "slipstream/transforms.h"
 
 namespace slipstream {
 namespace {
 
-constexpr std::int64_t kLevels = 256;
-constexpr std::int64_t kChannels = 3;
+constexpr std::size_t kMostChannels = 4;
+// Values that are done at a time: whole pixels of one to four channels.
+constexpr std::size_t kRun = 192;
 
-float from_level(std::int64_t level) { return static_cast<float>(level) / 255.0f; }
-
-FieldSpec as_f32(const FieldSpec& in) {
-  FieldSpec out = in;
-  out.dtype = DType::f32;
-  return out;
+std::string text_of(const std::vector<double>& values) {
+  std::string text;
+  for (const double value : values) text += (text.empty() ? "" : ", ") + std::to_string(value);
+  return text;
 }
 
-[[noreturn]] void refuse(std::string_view op, const FieldSpec& in, const char* must) {
-  throw Refused(std::string(op) + ": image '" + in.name + "' is " + std::string(name_of(in.dtype)) +
-                ", " + to_string(in.shape) + "; it must be " + must);
+/// Parameters of a run of values, each its channel's.
+struct Run {
+  std::array<float, kRun> mean;
+  std::array<float, kRun> std;
+};
+
+Run run_of(const ChannelStatistics& statistics, std::size_t channels) {
+  Run run;
+  for (std::size_t i = 0; i < kRun; ++i) {
+    run.mean[i] = statistics.mean[i % channels];
+    run.std[i] = statistics.std[i % channels];
+  }
+  return run;
 }
 
-std::string text_of(const std::array<double, 3>& values) {
-  return std::to_string(values[0]) + ", " + std::to_string(values[1]) + ", " +
-         std::to_string(values[2]);
+/// unit(value) is that from 0 to 1.
+template <typename T, typename Unit>
+void normalise(const ConstArray& in, const MutableArray& out, const Run& run, const Unit& unit) {
+  const std::size_t count = in.shape.elements();
+  with_best_code([&] {
+    for (std::size_t at = 0; at < count; at += kRun) {
+      const T* __restrict from = in.as<T>() + at;
+      float* __restrict to = out.as<float>() + at;
+      const std::size_t length = std::min(kRun, count - at);
+      for (std::size_t i = 0; i < length; ++i) {
+        to[i] = normalised(unit(static_cast<float>(from[i])), run.mean[i], run.std[i]);
+      }
+    }
+  });
 }
 
 }  // namespace
 
 FieldSpec ToFloat::output(const FieldSpec& in) const {
-  if (in.dtype != DType::u8) refuse(kName, in, "u8");
-  return as_f32(in);
+  if (in.dtype == DType::u8) return as_f32(in);
+  throw Refused("to_float: image '" + in.name + "' is " + std::string(name_of(in.dtype)) + ", " +
+                to_string(in.shape) + "; it must be u8");
 }
 
 void ToFloat::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
   const std::size_t count = in.shape.elements();
   const auto* levels = in.as<std::uint8_t>();
   auto* to = out.as<float>();
-  for (std::size_t i = 0; i < count; ++i) to[i] = from_level(levels[i]);
+  with_best_code([=] {
+    for (std::size_t i = 0; i < count; ++i) to[i] = from_level(static_cast<float>(levels[i]));
+  });
 }
 
 void Normalise::validate() const {
-  for (std::size_t c = 0; c < mean.size(); ++c) {
-    const auto scale = static_cast<float>(std[c]);
-    const bool is_sound = std::isfinite(mean[c]) && std::isfinite(scale) && scale > 0;
-    if (is_sound) continue;
-    throw Refused("normalise: mean is " + text_of(mean) + ", std is " + text_of(std) +
-                  "; all must be numbers, and std above 0");
+  const bool is_whole = mean.size() == std.size() && !mean.empty() && mean.size() <= kMostChannels;
+  const auto is_number = [](double value) { return std::isfinite(static_cast<float>(value)); };
+  const auto is_scale = [&](double value) {
+    return is_number(value) && static_cast<float>(value) > 0;
+  };
+  if (is_whole && std::all_of(mean.begin(), mean.end(), is_number) &&
+      std::all_of(std.begin(), std.end(), is_scale)) {
+    return;
   }
+  throw Refused("normalise: mean is " + text_of(mean) + ", std is " + text_of(std) +
+                "; they must be as many, one to four, all numbers, and std above 0");
 }
 
 FieldSpec Normalise::output(const FieldSpec& in) const {
-  const bool is_number = in.dtype == DType::u8 || in.dtype == DType::f32;
-  if (!is_number || in.shape.rank != 3 || in.shape[2] != kChannels) {
-    refuse(kName, in, "u8 or f32, height x width x 3");
-  }
+  const auto channels = static_cast<std::int64_t>(mean.size());
+  require_pixels(kName, in, channels, channels);
   return as_f32(in);
 }
 
-void Normalise::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch& scratch) const {
-  const auto normalised = [this](float value, std::int64_t c) {
-    const auto at = static_cast<std::size_t>(c);
-    return (value - static_cast<float>(mean[at])) / static_cast<float>(std[at]);
-  };
-  const std::size_t pixels = in.shape.elements() / kChannels;
-  auto* to = out.as<float>();
-  if (in.dtype == DType::f32) {
-    const auto* from = in.as<float>();
-    for (std::size_t i = 0; i < pixels; ++i, from += kChannels, to += kChannels) {
-      for (std::int64_t c = 0; c < kChannels; ++c) to[c] = normalised(from[c], c);
-    }
-    return;
+ChannelStatistics Normalise::in_float32() const {
+  ChannelStatistics out{};
+  for (std::size_t c = 0; c < std::min(mean.size(), kMostChannels); ++c) {
+    out.mean[c] = static_cast<float>(mean[c]);
+    out.std[c] = static_cast<float>(std[c]);
   }
-  auto* table = scratch.reset(DType::f32, {kLevels, kChannels}).as<float>();
-  for (std::int64_t i = 0; i < kLevels * kChannels; ++i) {
-    table[i] = normalised(from_level(i / kChannels), i % kChannels);
-  }
-  const auto* from = in.as<std::uint8_t>();
-  for (std::size_t i = 0; i < pixels; ++i, from += kChannels, to += kChannels) {
-    for (std::int64_t c = 0; c < kChannels; ++c) to[c] = table[from[c] * kChannels + c];
-  }
+  return out;
+}
+
+void Normalise::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
+  const Run run = run_of(in_float32(), mean.size());
+  if (in.dtype == DType::u8)
+    return normalise<std::uint8_t>(in, out, run, [](float value) { return from_level(value); });
+  normalise<float>(in, out, run, [](float value) { return value; });
 }
 
 }  // namespace slipstream

@@ -231,7 +231,7 @@ TEST(Chain, TellsAllProblemsWithTheirPaths) {
                 {"op": "rezise", "height": 4}, 3, {"name": "x"}, {"op": 5},
                 {"op": "resize", "heigth": 4, "width": 1.5},
                 {"op": "random_crop", "height": 4, "width": 4, "padding": 4},
-                {"op": "normalise", "mean": [1, 2], "std": [1, 2, "3"]},
+                {"op": "normalise", "mean": [], "std": [1, 2, "3"]},
                 {"op": "horizontal_flip", "probability": "often", "name": 4},
                 {"op": "centre_crop", "height": 18446744073709551615, "width": {}}]})"),
             R"(Refused: this chain cannot be read:
@@ -244,8 +244,8 @@ TEST(Chain, TellsAllProblemsWithTheirPaths) {
   transforms[4].width must be a whole number, not 1.5
   transforms[4].heigth: unknown key 'heigth'; did you mean 'height'? known: op, name, height, width, antialias
   transforms[5]: random_crop: the padding is 4; it must be 0 or more, and less than height and width
-  transforms[6].mean must be a list of 3 numbers, not an array
-  transforms[6].std must be a list of 3 numbers, not an array
+  transforms[6].mean must be a list of 1 to 4 numbers, not an array
+  transforms[6].std must be a list of 1 to 4 numbers, not an array
   transforms[7].name must be a string, not 4
   transforms[7].probability must be a number, not "often"
   transforms[8].height must be a whole number, not 18446744073709551615
@@ -269,7 +269,7 @@ TEST(Chain, RefusesWhatIsNoJson) {
   const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
   EXPECT_THAT(refusal(with(deep)), HasSubstr("transforms[0] must be an object, not an array"));
   EXPECT_THAT(refusal(with(R"({"op": "normalise", "std": [1, 1, 1], "mean": )" + deep + "}")),
-              HasSubstr("transforms[0].mean must be a list of 3 numbers, not an array"));
+              HasSubstr("transforms[0].mean must be a list of 1 to 4 numbers, not an array"));
 }
 
 /// An operation of a user's own.

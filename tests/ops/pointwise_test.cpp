@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "ops/op_runner.h"
+#include "ops/image_shapes.h"
 #include "slipstream/transforms.h"
 #include "support/thrown.h"
 
@@ -45,6 +45,45 @@ TEST(Normalise, OfLevelsIsThatOfTheirFloats) {
             applied<float>(kUsual, {}, FieldKind::image, floats));
 }
 
+template <typename T>
+void expect_normalised(const Normalise& op, const Pixels<T>& image) {
+  const auto out = applied<float>(op, {}, FieldKind::image, image);
+  const std::size_t channels = op.mean.size();
+  for (std::size_t i = 0; i < out.values.size(); ++i) {
+    auto value = static_cast<float>(image.values[i]);
+    if (image.dtype == DType::u8) value = value / 255.0F;
+    const auto mean = static_cast<float>(op.mean[i % channels]);
+    const auto std = static_cast<float>(op.std[i % channels]);
+    ASSERT_EQ(out.values[i], (value - mean) / std) << i << " of " << to_string(image.shape);
+  }
+}
+
+TEST(Normalise, TakesOneToFourChannels) {
+  const std::vector<double> mean = {0.485, 0.456, 0.406, -3};
+  const std::vector<double> std = {0.229, 0.224, 0.225, 0.7};
+  for (std::int64_t channels = 1; channels <= 4; ++channels) {
+    const Normalise op{{mean.begin(), mean.begin() + channels},
+                       {std.begin(), std.begin() + channels}};
+    EXPECT_EQ(thrown_by([&] { op.validate(); }), "nothing");
+    for (const Shape& shape : shapes_of(channels)) {
+      expect_normalised(op, level_image(shape));
+      expect_normalised(op, unit_image(shape));
+    }
+  }
+}
+
+TEST(ToFloat, TakesImagesOfAnySize) {
+  for (std::int64_t channels = 1; channels <= 4; ++channels) {
+    for (const Shape& shape : shapes_of(channels)) {
+      const auto image = level_image(shape);
+      const auto out = applied<float>(ToFloat{}, {}, FieldKind::image, image);
+      for (std::size_t i = 0; i < out.values.size(); ++i) {
+        ASSERT_EQ(out.values[i], static_cast<float>(image.values[i] / 255.0));
+      }
+    }
+  }
+}
+
 TEST(Pointwise, TouchesImagesAlone) {
   for (const FieldKind kind : {FieldKind::mask, FieldKind::label, FieldKind::other}) {
     EXPECT_FALSE(ToFloat{}.touches(kind));
@@ -73,8 +112,11 @@ TEST(Normalise, RefusesParametersThatMakeNoSense) {
   EXPECT_EQ(refused(kUsual), "nothing");
   EXPECT_THAT(refused({{0, 0, 0}, {1, 0, 1}}), HasSubstr("std is 1.000000, 0.000000, 1.000000"));
   EXPECT_THAT(refused({{0, 0, 0}, {1, 1e-60, 1}}), HasSubstr("std above 0"));
+  EXPECT_THAT(refused({{0, 0}, {1}}), HasSubstr("they must be as many, one to four"));
+  EXPECT_THAT(refused({{0, 0, 0, 0, 0}, {1, 1, 1, 1, 1}}), HasSubstr("one to four"));
+  EXPECT_THAT(refused({{}, {}}), HasSubstr("one to four"));
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_THAT(refused({{0, nan, 0}, {1, 1, 1}}), HasSubstr("must be numbers"));
+  EXPECT_THAT(refused({{0, nan, 0}, {1, 1, 1}}), HasSubstr("all numbers"));
 }
 
 }  // namespace

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string_view>
+
+#include "slipstream/op.h"
+
+namespace slipstream {
+
+/// What operations on the values of images have in common; `op` is the operation's name in
+/// messages.
+
+/// Throws Refused unless `in` is u8 or f32, height x width x `least` to `most` channels.
+void require_pixels(std::string_view op, const FieldSpec& in, std::int64_t least,
+                    std::int64_t most);
+/// Throws Refused unless low <= high and both are `least` to `most`; `what` names them.
+void require_range(std::string_view op, std::string_view what, double low, double high,
+                   double least, double most);
+
+FieldSpec as_f32(const FieldSpec& in);
+/// Height x width.
+std::size_t pixels_of(const ConstArray& array);
+
+}  // namespace slipstream
