@@ -1,6 +1,8 @@
 #pragma once
 
 #include "slipstream/blur.h"
+#include "slipstream/colour.h"
+#include "slipstream/masking.h"
 #include "slipstream/resize.h"
 #include "slipstream/transforms.h"
 #include "slipstream/warp.h"
@@ -90,6 +92,50 @@ void visit_parameters(Visit& visit, GaussianBlur& op) {
 }
 
 template <typename Visit>
+void visit_parameters(Visit& visit, ColourJitter& op) {
+  visit("brightness_min", op.brightness_min, Need::optional);
+  visit("brightness_max", op.brightness_max, Need::optional);
+  visit("contrast_min", op.contrast_min, Need::optional);
+  visit("contrast_max", op.contrast_max, Need::optional);
+  visit("saturation_min", op.saturation_min, Need::optional);
+  visit("saturation_max", op.saturation_max, Need::optional);
+  visit("hue_min", op.hue_min, Need::optional);
+  visit("hue_max", op.hue_max, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, Greyscale& op) {
+  visit("probability", op.probability, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, RandomErasing& op) {
+  visit("probability", op.probability, Need::optional);
+  visit("scale_min", op.scale_min, Need::optional);
+  visit("scale_max", op.scale_max, Need::optional);
+  visit("ratio_min", op.ratio_min, Need::optional);
+  visit("ratio_max", op.ratio_max, Need::optional);
+  visit("value", op.value, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, RandomMask& op) {
+  visit("probability", op.probability, Need::optional);
+  visit("dilate", op.dilate, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, ConvertColour& op) {
+  visit("matrix", op.matrix, Need::optional);
+  visit("offset", op.offset, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, Scale& op) {
+  visit("divisor", op.divisor, Need::optional);
+}
+
+template <typename Visit>
 void visit_parameters(Visit&, ToFloat&) {}
 
 template <typename Visit>
@@ -103,7 +149,9 @@ template <typename Call>
 bool any_operation(Call call) {
   return call(Resize{}) || call(CentreCrop{}) || call(RandomCrop{}) || call(RandomResizedCrop{}) ||
          call(HorizontalFlip{}) || call(VerticalFlip{}) || call(Rotate{}) || call(Affine{}) ||
-         call(GaussianBlur{}) || call(ToFloat{}) || call(Normalise{});
+         call(GaussianBlur{}) || call(ColourJitter{}) || call(Greyscale{}) ||
+         call(RandomErasing{}) || call(RandomMask{}) || call(ConvertColour{}) || call(Scale{}) ||
+         call(ToFloat{}) || call(Normalise{});
 }
 
 }  // namespace slipstream::chain

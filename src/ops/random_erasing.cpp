@@ -1,0 +1,65 @@
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "ops/geometry.h"
+#include "ops/random_region.h"
+#include "slipstream/error.h"
+#include "slipstream/masking.h"
+
+namespace slipstream {
+namespace {
+
+RegionBounds bounds_of(const RandomErasing& op) {
+  return {op.scale_min, op.scale_max, op.ratio_min, op.ratio_max};
+}
+
+template <typename T>
+void fill(const DrawnErasing& drawn, const MutableArray& out, T value) {
+  const auto channels = out.shape[2];
+  T* row = out.as<T>() + (drawn.top * out.shape[1] + drawn.left) * channels;
+  for (std::int32_t y = 0; y < drawn.height; ++y, row += out.shape[1] * channels) {
+    std::fill_n(row, drawn.width * channels, value);
+  }
+}
+
+}  // namespace
+
+void RandomErasing::validate() const {
+  require_probability(kName, probability);
+  require_bounds(kName, bounds_of(*this));
+  require_number(kName, "the value", value);
+}
+
+FieldSpec RandomErasing::output(const FieldSpec& in) const {
+  require_channels(kName, in);
+  const bool is_level = value >= 0 && value <= 255 && value == static_cast<int>(value);
+  if (in.dtype == DType::f32 || is_level) return in;
+  throw Refused("random_erasing: the value is " + std::to_string(value) + ", but image '" +
+                in.name + "' is u8; it must be a whole number, 0 to 255");
+}
+
+RandomErasing::Drawn RandomErasing::draw(const RandomKey& key, const Shape& shape) const {
+  Drawn drawn{};
+  drawn.image_height = static_cast<std::int32_t>(shape[0]);
+  drawn.image_width = static_cast<std::int32_t>(shape[1]);
+  RandomStream stream(key);
+  if (!(stream.uniform() < probability)) return drawn;
+  const auto region = draw_region(bounds_of(*this), stream, shape);
+  if (!region) return drawn;
+  drawn.top = static_cast<std::int32_t>(region->top);
+  drawn.left = static_cast<std::int32_t>(region->left);
+  drawn.height = static_cast<std::int32_t>(region->height);
+  drawn.width = static_cast<std::int32_t>(region->width);
+  return drawn;
+}
+
+void RandomErasing::apply(const Drawn& drawn, FieldKind, ConstArray in, MutableArray out,
+                          Scratch&) const {
+  require_drawn_for(kName, {{}, drawn.image_height, drawn.image_width}, in);
+  if (in.bytes() > 0) std::memcpy(out.data, in.data, in.bytes());
+  if (in.dtype == DType::u8) return fill(drawn, out, static_cast<std::uint8_t>(value));
+  fill(drawn, out, static_cast<float>(value));
+}
+
+}  // namespace slipstream

@@ -1,0 +1,93 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "slipstream/chain.h"
+#include "slipstream/colour.h"
+#include "slipstream/masking.h"
+#include "slipstream/transforms.h"
+#include "support/thrown.h"
+
+namespace slipstream {
+namespace {
+
+using testing::HasSubstr;
+
+std::string with(const std::string& transforms) {
+  return R"({"version": 1, "transforms": [)" + transforms + "]}";
+}
+
+std::string refusal(const std::string& transforms) {
+  return thrown_by([&] { parse_chain(with(transforms)); });
+}
+
+TEST(ColourChain, ReadsEveryParameter) {
+  const auto chain = parse_chain(with(R"(
+      {"op": "colour_jitter", "brightness_min": 0.6, "brightness_max": 1.4, "contrast_min": 0.7,
+       "contrast_max": 1.3, "saturation_min": 0.8, "saturation_max": 1.2, "hue_min": -0.1,
+       "hue_max": 0.2},
+      {"op": "greyscale", "probability": 0.25},
+      {"op": "random_erasing", "probability": 0.75, "scale_min": 0.1, "scale_max": 0.2,
+       "ratio_min": 0.5, "ratio_max": 2, "value": 7},
+      {"op": "random_mask", "probability": 0.125, "dilate": false},
+      {"op": "convert_colour", "matrix": [1, 2, 3, 4, 5, 6, 7, 8, 9], "offset": [10, 11, 12]},
+      {"op": "scale", "divisor": 2},
+      {"op": "normalise", "mean": [0.5], "std": [0.25]},
+      {"name": "four", "op": "normalise", "mean": [1, 2, 3, 4], "std": [5, 6, 7, 8]})"));
+  ASSERT_EQ(chain.size(), 8u);
+  const auto* jitter = chain[0].op.get_if<ColourJitter>();
+  ASSERT_NE(jitter, nullptr);
+  EXPECT_EQ(jitter->brightness_min, 0.6);
+  EXPECT_EQ(jitter->brightness_max, 1.4);
+  EXPECT_EQ(jitter->contrast_min, 0.7);
+  EXPECT_EQ(jitter->contrast_max, 1.3);
+  EXPECT_EQ(jitter->saturation_min, 0.8);
+  EXPECT_EQ(jitter->saturation_max, 1.2);
+  EXPECT_EQ(jitter->hue_min, -0.1);
+  EXPECT_EQ(jitter->hue_max, 0.2);
+  EXPECT_EQ(chain[1].op.get_if<Greyscale>()->probability, 0.25);
+  const auto* erasing = chain[2].op.get_if<RandomErasing>();
+  EXPECT_EQ(erasing->probability, 0.75);
+  EXPECT_EQ(erasing->scale_min, 0.1);
+  EXPECT_EQ(erasing->scale_max, 0.2);
+  EXPECT_EQ(erasing->ratio_min, 0.5);
+  EXPECT_EQ(erasing->ratio_max, 2);
+  EXPECT_EQ(erasing->value, 7);
+  EXPECT_EQ(chain[3].op.get_if<RandomMask>()->probability, 0.125);
+  EXPECT_FALSE(chain[3].op.get_if<RandomMask>()->dilate);
+  const auto* convert = chain[4].op.get_if<ConvertColour>();
+  EXPECT_EQ(convert->matrix, (std::array<double, 9>{1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(convert->offset, (std::array<double, 3>{10, 11, 12}));
+  EXPECT_EQ(chain[5].op.get_if<Scale>()->divisor, 2);
+  EXPECT_EQ(chain[6].op.get_if<Normalise>()->mean, std::vector<double>{0.5});
+  EXPECT_EQ(chain[7].op.get_if<Normalise>()->std, (std::vector<double>{5, 6, 7, 8}));
+  EXPECT_EQ(to_json(parse_chain(to_json(chain))), to_json(chain));
+}
+
+TEST(ColourChain, LeavesOutWhatHasADefault) {
+  const auto chain = parse_chain(with(R"({"op": "colour_jitter"}, {"op": "greyscale"},
+      {"op": "random_erasing"}, {"op": "random_mask"}, {"op": "convert_colour"}, {"op": "scale"})"));
+  const std::vector<NamedOp> defaults = {
+      {"colour_jitter", ColourJitter{}},   {"greyscale", Greyscale{}},
+      {"random_erasing", RandomErasing{}}, {"random_mask", RandomMask{}},
+      {"convert_colour", ConvertColour{}}, {"scale", Scale{}}};
+  EXPECT_EQ(to_json(chain), to_json(defaults));
+}
+
+TEST(ColourChain, TellsWhatIsWrong) {
+  EXPECT_THAT(refusal(R"({"op": "colour_jitter", "hue_max": 0.7})"),
+              HasSubstr("transforms[0]: colour_jitter: the hue is 0.000000 to 0.700000"));
+  EXPECT_THAT(refusal(R"({"op": "random_mask", "dilate": 1})"),
+              HasSubstr("transforms[0].dilate must be true or false, not 1"));
+  EXPECT_THAT(refusal(R"({"op": "convert_colour", "matrix": [1, 0, 0], "offset": [0, 0]})"),
+              HasSubstr("transforms[0].matrix must be a list of 9 numbers, not an array\n"
+                        "  transforms[0].offset must be a list of 3 numbers, not an array"));
+  EXPECT_THAT(refusal(R"({"op": "normalise", "mean": [], "std": [1, 2, 3, 4, 5]})"),
+              HasSubstr("transforms[0].mean must be a list of 1 to 4 numbers, not an array\n"
+                        "  transforms[0].std must be a list of 1 to 4 numbers, not an array"));
+  EXPECT_THAT(refusal(R"({"op": "normalise", "mean": [1, 2], "std": [1]})"),
+              HasSubstr("transforms[0]: normalise: mean is 1.000000, 2.000000, std is 1.000000; "
+                        "they must be as many"));
+}
+
+}  // namespace
+}  // namespace slipstream
