@@ -54,7 +54,7 @@ struct RandomMask {
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
   /// For mask_bits().
-  std::uint32_t threshold() const { return static_cast<std::uint32_t>(probability * 65'536 + 0.5); }
+  std::uint32_t threshold() const;
 };
 
 }  // namespace slipstream

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -104,19 +105,19 @@ void keep_others(const std::uint8_t* row, const T* from, T* to, std::int64_t wid
   constexpr std::int64_t kBlocks = 32;
   constexpr std::int64_t kPixels = kBlocks * kMaskPixels;
   with_best_code([=] {
-    std::array<std::int8_t, kPixels> kept;
+    std::array<std::uint8_t, kPixels> masked;
     for (std::int64_t at = 0; at < width; at += kPixels) {
       const std::int64_t count = std::min(kPixels, width - at);
       const std::uint8_t* bits = row + at / kMaskPixels;
       for (std::int64_t i = 0; i < blocks_of_row(count); ++i) {
         for (int k = 0; k < kMaskPixels; ++k) {
-          kept[i * kMaskPixels + k] = static_cast<std::int8_t>((bits[i] >> k & 1) - 1);
+          masked[i * kMaskPixels + k] = static_cast<std::uint8_t>(bits[i] >> k & 1);
         }
       }
       const T* __restrict in = from + at * C;
       T* __restrict out = to + at * C;
       for (std::int64_t x = 0; x < count; ++x) {
-        const auto all_bits = static_cast<Bits>(kept[x]);
+        const auto all_bits = static_cast<Bits>(static_cast<Bits>(masked[x]) - 1U);
         for (int c = 0; c < C; ++c) {
           out[x * C + c] =
               std::bit_cast<T>(static_cast<Bits>(std::bit_cast<Bits>(in[x * C + c]) & all_bits));
@@ -145,6 +146,10 @@ void mask_image(MaskRows& rows, const ConstArray& in, const MutableArray& out) {
 }
 
 }  // namespace
+
+std::uint32_t RandomMask::threshold() const {
+  return static_cast<std::uint32_t>(std::floor(probability * 65'536 + 0.5));
+}
 
 void RandomMask::validate() const { require_probability(kName, probability); }
 
