@@ -4,9 +4,9 @@
 #include <set>
 #include <sstream>
 
+#include "data/tiles.h"
 #include "slipstream/error.h"
 #include "slipstream/parallel_for.h"
-#include "slipstream/resize.h"
 #include "slipstream/sync.h"
 
 namespace slipstream {
@@ -182,26 +182,6 @@ void print(const FieldSummary& field, std::ostream& out) {
   out << "\n";
 }
 
-/// The largest height and width of the same proportions in a square of `cell`.
-Resize fit(const Shape& shape, std::int64_t cell) {
-  const std::int64_t longest = std::max(shape[0], shape[1]);
-  return {std::max<std::int64_t>(1, shape[0] * cell / longest),
-          std::max<std::int64_t>(1, shape[1] * cell / longest)};
-}
-
-/// Writes `image` into the middle of cell number `index`.
-void place(const ConstArray& image, std::size_t index, std::size_t columns, std::int64_t cell,
-           const MutableArray& sheet) {
-  const auto row = static_cast<std::int64_t>(index / columns);
-  const auto column = static_cast<std::int64_t>(index % columns);
-  const std::int64_t top = row * cell + (cell - image.shape[0]) / 2;
-  const std::int64_t left = column * cell + (cell - image.shape[1]) / 2;
-  const std::int64_t row_bytes = image.shape[1] * 3;
-  for (std::int64_t y = 0; y < image.shape[0]; ++y)
-    std::copy_n(image.data + y * row_bytes, row_bytes,
-                sheet.data + ((top + y) * sheet.shape[1] + left) * 3);
-}
-
 }  // namespace
 
 Inspection inspect(const Dataset& dataset, const InspectOptions& options) {
@@ -230,11 +210,10 @@ std::vector<std::byte> contact_sheet(const Dataset& dataset, std::size_t images,
   const std::vector<FieldSpec> specs = dataset.fields();
   const auto is_image = [](const FieldSpec& spec) { return spec.kind == FieldKind::image; };
   const auto image = std::find_if(specs.begin(), specs.end(), is_image);
-  std::vector<HostArray> cells;
+  std::vector<HostArray> tiles;
   Buffers buffers;
   buffers.sample.fields.resize(specs.size());
-  Scratch scratch;
-  for (std::size_t i = 0; image != specs.end() && i < dataset.size() && cells.size() < images;
+  for (std::size_t i = 0; image != specs.end() && i < dataset.size() && tiles.size() < images;
        ++i) {
     try {
       for (Field& field : buffers.sample.fields) field.encoded = false;
@@ -243,24 +222,15 @@ std::vector<std::byte> contact_sheet(const Dataset& dataset, std::size_t images,
       if (field.encoded) dataset.decode(*image, {}, field, buffers.spare);
       const ConstArray pixels = field.array.view();
       if (pixels.dtype != DType::u8 || pixels.shape.rank != 3 || pixels.shape[2] != 3) continue;
-      const Resize resize = fit(pixels.shape, cell);
-      resize.apply({}, FieldKind::image, pixels,
-                   cells.emplace_back().reset(DType::u8, {resize.height, resize.width, 3}),
-                   scratch);
+      tiles.push_back(tile_of(pixels, cell));
     } catch (const Error&) {
       continue;  // inspect() lists it
     }
   }
-  if (cells.empty()) throw Error("there is no image of 8-bit RGB to put on a contact sheet");
+  if (tiles.empty()) throw Error("there is no image of 8-bit RGB to put on a contact sheet");
   std::size_t columns = 1;
-  while (columns * columns < cells.size()) ++columns;
-  const auto rows = static_cast<std::int64_t>((cells.size() + columns - 1) / columns);
-  HostArray sheet;
-  const MutableArray to =
-      sheet.reset(DType::u8, {rows * cell, static_cast<std::int64_t>(columns) * cell, 3});
-  std::fill_n(to.data, to.bytes(), std::byte{0});
-  for (std::size_t i = 0; i < cells.size(); ++i) place(cells[i].view(), i, columns, cell, to);
-  return encode_png(sheet.view());
+  while (columns * columns < tiles.size()) ++columns;
+  return png_of_tiles(tiles, columns, cell, std::byte{0});
 }
 
 }  // namespace slipstream

@@ -130,5 +130,11 @@ TEST_F(InspectTest, AContactSheetNeedsAnImage) {
   EXPECT_THROW(contact_sheet(*segmentation_folder(folder_.path(), 10)), Error);
 }
 
+TEST_F(InspectTest, AContactSheetPassesOverImagesWithoutPixels) {
+  HostArray none;
+  none.reset(DType::u8, {2, 0, 0, 3});
+  EXPECT_THROW(contact_sheet(*in_memory({{"image", FieldKind::image, none, 0}})), Error);
+}
+
 }  // namespace
 }  // namespace slipstream
