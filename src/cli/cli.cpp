@@ -101,6 +101,7 @@ int parse_and_run(int argc, char** argv, Cli& cli) {
   add_bench(app, cli, chosen);
   if (offers_data(cli.workloads)) add_make_data(app, cli, chosen);
   add_convert(app, cli, chosen);
+  add_augment(app, cli, chosen);
   add_inspect(app, cli, chosen);
   add_compare(app, cli, chosen);
   try {

@@ -83,6 +83,20 @@ std::string above_zero(const std::string& text) {
   return value > 0 && std::isfinite(value) ? "" : text + " is not above 0 and finite";
 }
 
+void add_on_bad_sample(CLI::App& verb, OnBadSample& chosen, const std::string& skip) {
+  verb.add_option_function<std::string>(
+          "--on-bad-sample",
+          [&chosen](const std::string& what) {
+            chosen = what == "skip" ? OnBadSample::skip : OnBadSample::stop;
+          },
+          "stop, or skip: " + skip)
+      ->check([](const std::string& what) {
+        return what == "stop" || what == "skip" ? ""
+                                                : unknown_name("choice", what, {"stop", "skip"});
+      })
+      ->default_str("stop");
+}
+
 void refuse_same_file(const std::string& option, const std::string& path,
                       const std::string& other_option, const std::string& other_path) {
   if (path.empty() || other_path.empty() || !is_same_file(path, other_path)) return;
@@ -111,17 +125,8 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
   verb.add_option("--chain", options.chain,
                   "Transforms from a chain file, ending at that size (default: a resize)");
   verb.add_option("--classes", options.classes, "Number of classes")->capture_default_str();
-  verb.add_option_function<std::string>(
-          "--on-bad-sample",
-          [this](const std::string& what) {
-            options.on_bad_sample = what == "skip" ? OnBadSample::skip : OnBadSample::stop;
-          },
-          "stop, or skip: another sample takes the place of one that cannot be read")
-      ->check([](const std::string& what) {
-        return what == "stop" || what == "skip" ? ""
-                                                : unknown_name("choice", what, {"stop", "skip"});
-      })
-      ->default_str("stop");
+  add_on_bad_sample(verb, options.on_bad_sample,
+                    "another sample takes the place of one that cannot be read");
   verb.add_option(
           "--sampling", options.sampling,
           "each (sample once an epoch), balanced (classes), or a file of weights, one a line")

@@ -10,6 +10,7 @@
 #include "slipstream/context.h"
 #include "slipstream/environment.h"
 #include "slipstream/report.h"
+#include "slipstream/skipped_samples.h"
 #include "slipstream/workload.h"
 
 namespace CLI {
@@ -36,6 +37,7 @@ struct Cli {
   std::function<bool()> interrupted;
 };
 
+void add_augment(CLI::App& app, Cli& cli, Verb& chosen);
 void add_train(CLI::App& app, Cli& cli, Verb& chosen);
 void add_bench(CLI::App& app, Cli& cli, Verb& chosen);
 void add_make_data(CLI::App& app, Cli& cli, Verb& chosen);
@@ -52,6 +54,10 @@ std::string above_zero(const std::string& text);
 /// What "NAME=SIZE" says, a size being bytes or a number of K, M, G or T (powers of 1024). Throws
 /// Refused for anything else.
 std::pair<std::string, std::size_t> named_size(const std::string& option, const std::string& text);
+
+/// The option --on-bad-sample, "stop" or "skip"; `skip` says what that does. `chosen` must outlive
+/// the parser.
+void add_on_bad_sample(CLI::App& verb, OnBadSample& chosen, const std::string& skip);
 
 /// Throws Refused when the outputs of two options, neither of which need be given, are one file.
 void refuse_same_file(const std::string& option, const std::string& path,

@@ -1,6 +1,7 @@
-"""Data sets on the command line: inspect, bench loader, class folders, bad samples, workers."""
+"""Data sets on the command line: inspect, augment, bench loader, bad samples, workers."""
 
 import shutil
+import struct
 import unittest
 
 from program import DONE, FAILED, NO, REFUSED, TINY, ProgramTest, make_data, read_json
@@ -36,6 +37,50 @@ class DataTest(ProgramTest):
         self.expect(NO, "inspect", self.damaged, says=["1 damaged", "a.jpg"])
         self.expect(REFUSED, "inspect", self.folder / "none", says=["no file or folder"])
         self.expect(REFUSED, "inspect", sheet, says=["is no data set"])
+
+    def test_augment(self):
+        chain = self.folder / "augment.json"
+        chain.write_text('''{"version": 1, "transforms": [
+            {"op": "random_resized_crop", "height": 16, "width": 16},
+            {"op": "horizontal_flip"}]}''')
+        sheet = self.folder / "augmented.png"
+
+        def command(data=self.scenes, chain=chain, out=sheet):
+            return ("augment", "--data", data, "--chain", chain, "--out", out)
+
+        self.expect(DONE, *command(), says=["8 samples with 3 versions each in "])
+        width, height = struct.unpack(">II", sheet.read_bytes()[16:24])
+        self.assertEqual(width * 8, height * 4)
+        first = sheet.read_bytes()
+        self.expect(DONE, *command(), "--seed", "1", "--epoch", "0")
+        self.assertEqual(sheet.read_bytes(), first)
+        for other in ("--seed", "--epoch"):
+            self.expect(DONE, *command(), other, "2")
+            self.assertNotEqual(sheet.read_bytes(), first)
+        self.expect(DONE, *command(self.classes), "--samples", "100", "--versions", "1",
+                    says=["12 samples with 1 versions"])
+
+        sheet.unlink()
+        every = ("--samples", "13")
+        self.expect(FAILED, *command(self.damaged), *every, says=["step 'decode'", "a.jpg"])
+        none = self.folder / "none"
+        self.expect(REFUSED, *command(none), says=["no file or folder"])
+        empty = self.folder / "empty"
+        empty.mkdir()
+        self.expect(FAILED, *command(empty), says=["no class in", str(empty)])
+        self.expect(REFUSED, *command(chain=none), says=[f"chain '{none}'"])
+        self.expect(REFUSED, *command(out=none / "sheet.png"), says=[str(none)])
+        self.expect(FAILED, *command(out="/dev/full"), says=["/dev/full"])
+        self.expect(REFUSED, *command(), "--epoch", "4294967295", says=["an earlier epoch"])
+        self.expect(REFUSED, *command(), "--samples", "0", says=["less than 1"])
+        self.expect(REFUSED, *command(), "--on-bad-sample", "skp", says=["did you mean 'skip'?"])
+        chain.write_text('{"version": 1, "transforms": [{"op": "horizontal_flp"}]}')
+        self.expect(REFUSED, *command(), says=["did you mean 'horizontal_flip'?"])
+        self.assertFalse(sheet.exists())
+        chain.write_text('{"version": 1, "transforms": [{"op": "resize", "height": 8, "width": 8}]}')
+        self.expect(DONE, *command(self.damaged), *every, "--on-bad-sample", "skip",
+                    says=["12 samples", "skipped 1 bad samples", "a.jpg"])
+        self.assertTrue(sheet.exists())
 
     def test_bench_loader(self):
         report = self.folder / "loader.json"

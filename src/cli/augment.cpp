@@ -1,0 +1,61 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "cli/verbs.h"
+#include "slipstream/augment_sheet.h"
+#include "slipstream/chain.h"
+#include "slipstream/datasets.h"
+#include "slipstream/files.h"
+
+namespace slipstream {
+namespace {
+
+struct AugmentVerb {
+  std::string data, chain, out;
+  AugmentSheetOptions options;
+};
+
+int augment(const AugmentVerb& verb, const Cli& cli) {
+  OutputFile out(verb.out);
+  AugmentSheetOptions options = verb.options;
+  options.stop = cli.interrupted;
+  const std::vector<NamedOp> chain = load_chain(verb.chain);
+  const AugmentSheet sheet = augment_sheet(open_dataset(verb.data), chain, options);
+  if (sheet.png.empty()) return kInterrupted;
+  out.write({reinterpret_cast<const char*>(sheet.png.data()), sheet.png.size()});
+  std::cout << sheet.samples.size() << " samples with " << options.versions << " versions each in "
+            << verb.out << "\n";
+  if (!sheet.skipped.empty())
+    std::cout << "skipped " << sheet.skipped.size()
+              << " bad samples, the first: " << sheet.skipped.front().message << "\n";
+  return kDone;
+}
+
+}  // namespace
+
+void add_augment(CLI::App& app, Cli& cli, Verb& chosen) {
+  auto verb = std::make_shared<AugmentVerb>();
+  AugmentSheetOptions& options = verb->options;
+  CLI::App* command = app.add_subcommand(
+      "augment", "Shows what a chain does: images beside their augmented versions, as a PNG");
+  command->add_option("--data", verb->data, "Folder, list, .tar shard or .npy file")->required();
+  command->add_option("--chain", verb->chain, "The chain file")->required();
+  command->add_option("--out", verb->out, "The PNG to write")->required();
+  command->add_option("--samples", options.samples, "Images, the first of the epoch's order")
+      ->check(at_least(1))
+      ->capture_default_str();
+  command->add_option("--versions", options.versions, "Of each image: from this epoch on")
+      ->check(at_least(1))
+      ->capture_default_str();
+  command->add_option("--seed", options.seed, "Order and random draws, as of a training")
+      ->check(at_least(0))
+      ->capture_default_str();
+  command->add_option("--epoch", options.epoch, "The order's epoch, and the first version's")
+      ->check(at_least(0))
+      ->capture_default_str();
+  add_on_bad_sample(*command, options.on_bad_sample, "bad samples are left out");
+  command->callback([=, &cli, &chosen] { chosen = [verb, &cli] { return augment(*verb, cli); }; });
+}
+
+}  // namespace slipstream
