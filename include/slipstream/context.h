@@ -6,6 +6,7 @@
 #include <memory_resource>
 #include <string>
 
+#include "slipstream/fork.h"
 #include "slipstream/lane.h"
 #include "slipstream/lane_threads.h"
 #include "slipstream/plan.h"
@@ -33,18 +34,37 @@ class Context {
   /// Page-locked on a GPU (kept for the next run), ordinary memory otherwise or if not `pinned`.
   std::pmr::memory_resource& host_memory(bool pinned);
 
-  /// Makes `lane` the current stream of the calling thread while it lives (CUDA; nothing on a CPU).
+  /// The streams that work on `home`, a lane of this context or of one of its forks, branches onto:
+  /// of its priority, made when first needed and kept, so that no other lane's memory comes in
+  /// between. May be called from several threads.
+  Fork& fork(Lane& home);
+
+  /// Makes `lane` the calling thread's while it lives, with its stream the current one (CUDA).
   class CurrentLane {
    public:
-    CurrentLane(const Context& context, const Lane& lane);
+    CurrentLane(Context& context, Lane& lane);
     ~CurrentLane();
+    /// The last one made of those that live on this thread; nullptr where there is none.
+    static const CurrentLane* innermost();
+    /// Whether its stream is the current one still; on a CPU it is.
+    bool is_current() const;
+    Context& context() const { return context_; }
+    Lane& lane() const { return lane_; }
     CurrentLane(const CurrentLane&) = delete;
     CurrentLane& operator=(const CurrentLane&) = delete;
 
    private:
     struct Impl;
+    Context& context_;
+    Lane& lane_;
+    const CurrentLane* outer_;
     std::unique_ptr<Impl> impl_;
   };
+
+  /// For tests of order: what the forks of this context are run with; nullptr, as it begins, for
+  /// nothing. Not while they run.
+  void set_fork_probe(const ForkProbe* probe) { fork_probe_ = probe; }
+  const ForkProbe* fork_probe() const { return fork_probe_; }
 
   /// Keeps `lane` busy for about `microseconds`: a spinning kernel, or sleep. For tests of order.
   void delay(Lane& lane, double microseconds);
@@ -53,6 +73,7 @@ class Context {
   struct Impl;
   c10::Device device_;
   LaneThreads threads_;
+  const ForkProbe* fork_probe_ = nullptr;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -93,6 +93,7 @@ class CudaLane final : public Lane {
   ~CudaLane() override;
   StreamView stream() const;
   int device() const;
+  int priority() const { return priority_; }
 
   std::unique_ptr<Mark> make_mark() override;
   void record(Mark& mark) override;
@@ -101,6 +102,7 @@ class CudaLane final : public Lane {
 
  private:
   Stream stream_;
+  int priority_;
 };
 
 /// Page-locked host memory (cudaHostAlloc, portable) as a memory resource. A failed allocation is

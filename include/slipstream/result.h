@@ -45,6 +45,16 @@ struct Overlap {
   std::vector<std::pair<std::string, Measured>> alone_steps_per_second;  ///< per lane
 };
 
+/// What doing things at the same time gains, as how many times as fast as one after the other. n =
+/// 0 where it was not measured.
+struct Gain {
+  std::string of;      ///< "loading", or a ForkJoin: "STAGE" or "STAGE.NAME OF THE MODULE"
+  Measured predicted;  ///< at most: the sum of the parts' times over the longest
+  Measured measured;
+  std::string kept;    ///< of a ForkJoin: "streams" or "one stream"
+  std::string reason;  ///< for that
+};
+
 /// Where images travelled as JPEG files (Wire::jpeg).
 struct JpegResult {
   std::uint64_t images = 0;  ///< that came to the device
@@ -75,6 +85,9 @@ struct RunResult {
   /// Where the data set is disk_cached() itself, not one made of such: what all readers of it did.
   std::optional<DiskCacheState> disk_cache;
   std::optional<Overlap> overlap;
+  /// Of the ForkJoins of the pipeline's modules; and of loading beside the longest lane, with the
+  /// times of this run, which are longer than alone where both need the same cores.
+  std::vector<Gain> gains;
   std::optional<JpegResult> jpeg;  ///< where images travelled as JPEG files
 };
 

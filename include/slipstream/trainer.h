@@ -27,9 +27,11 @@ struct RunOptions {
   std::function<void(const Progress&)> progress;
   std::function<bool()> stop;  ///< asked before each batch enters; true ends the run cleanly
   bool digest = true;          ///< whether the weights are digested at the end
-  /// Tests only. `probe` must outlive the run; `lane_delay_us`: every lane is delayed before and
-  /// after each batch at random by up to this much, drawn from `delay_seed`.
+  /// Tests only. The probes must outlive the run; `lane_delay_us`: every lane is delayed before and
+  /// after each batch, and every branch before and after its work, at random by up to this much,
+  /// drawn from `delay_seed`.
   const ScheduleProbe* probe = nullptr;
+  const ForkProbe* fork_probe = nullptr;
   double lane_delay_us = 0;
   std::uint64_t delay_seed = 0;
 };

@@ -54,7 +54,7 @@ class CudaMark final : public Mark {
 }  // namespace
 
 CudaLane::CudaLane(std::string name, int device, int priority)
-    : Lane(std::move(name)), stream_(device, priority) {}
+    : Lane(std::move(name)), stream_(device, priority), priority_(priority) {}
 
 CudaLane::~CudaLane() = default;
 

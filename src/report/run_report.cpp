@@ -49,6 +49,18 @@ Json json_of(const std::optional<Overlap>& overlap) {
           {"alone", std::move(alone)}};
 }
 
+Json json_of(const std::vector<Gain>& gains) {
+  const auto text = [](const std::string& words) { return words.empty() ? Json() : Json(words); };
+  Json list = Json::array();
+  for (const Gain& gain : gains)
+    list.push_back(Json{{"of", gain.of},
+                        {"predicted", json_of(gain.predicted)},
+                        {"measured", json_of(gain.measured)},
+                        {"kept", text(gain.kept)},
+                        {"reason", text(gain.reason)}});
+  return list;
+}
+
 Json json_of(const std::vector<StepCounter>& counters) {
   Json list = Json::array();
   for (const StepCounter& step : counters)
@@ -113,6 +125,7 @@ Json result_json(const RunResult& result) {
           {"memory", json_of(result.memory)},
           {"skipped", json_of(result.skipped)},
           {"overlap", json_of(result.overlap)},
+          {"gains", json_of(result.gains)},
           {"jpeg", json_of(result.jpeg)},
           {"cache", json_of(result.cache)},
           {"disk_cache", json_of(result.disk_cache)},

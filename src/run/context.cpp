@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -19,6 +20,11 @@ namespace {
 std::string available_devices(std::size_t gpus) {
   if (gpus == 0) return "this machine has no usable GPU; use --device cpu";
   return "there are " + std::to_string(gpus) + " GPUs, cuda:0 to cuda:" + std::to_string(gpus - 1);
+}
+
+std::unique_ptr<Lane> make_lane(const std::string& name, c10::Device device, int priority) {
+  if (device.is_cuda()) return std::make_unique<cuda::CudaLane>(name, device.index(), priority);
+  return std::make_unique<HostLane>(name);
 }
 
 c10::Device device_named(const std::string& name) {
@@ -35,10 +41,14 @@ c10::Device device_named(const std::string& name) {
   return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index));
 }
 
+thread_local const Context::CurrentLane* innermost_lane = nullptr;
+
 }  // namespace
 
 struct Context::Impl {
   std::map<std::pair<std::string, int>, std::unique_ptr<Lane>> lanes;
+  std::mutex forking;
+  std::map<const Lane*, std::unique_ptr<Fork>> forks;  ///< guarded by `forking`
   cuda::PinnedMemory pinned;
   RecyclingMemory recycled_pinned{pinned};
   RecyclingMemory recycled{*std::pmr::get_default_resource()};
@@ -56,13 +66,20 @@ DeviceKind Context::kind() const { return device_.is_cuda() ? DeviceKind::cuda :
 
 Lane& Context::lane(const std::string& name, int priority) {
   std::unique_ptr<Lane>& lane = impl_->lanes[{name, device_.is_cuda() ? priority : 0}];
-  if (lane == nullptr) {
-    if (device_.is_cuda())
-      lane = std::make_unique<cuda::CudaLane>(name, device_.index(), priority);
-    else
-      lane = std::make_unique<HostLane>(name);
-  }
+  if (lane == nullptr) lane = make_lane(name, device_, priority);
   return *lane;
+}
+
+Fork& Context::fork(Lane& home) {
+  const std::lock_guard lock(impl_->forking);
+  std::unique_ptr<Fork>& fork = impl_->forks[&home];
+  if (fork != nullptr) return *fork;
+  const auto* stream = dynamic_cast<const cuda::CudaLane*>(&home);
+  const int priority = stream == nullptr ? 0 : stream->priority();
+  fork = std::make_unique<Fork>(home, [&home, device = device_, priority](std::size_t branch) {
+    return make_lane(home.name() + " branch " + std::to_string(branch), device, priority);
+  });
+  return *fork;
 }
 
 std::pmr::memory_resource& Context::host_memory(bool pinned) {
@@ -83,14 +100,22 @@ struct Context::CurrentLane::Impl {
   std::optional<c10::cuda::CUDAStreamGuard> guard;
 };
 
-Context::CurrentLane::CurrentLane(const Context& context, const Lane& lane)
-    : impl_(std::make_unique<Impl>()) {
-  const auto* stream = dynamic_cast<const cuda::CudaLane*>(&lane);
-  if (stream == nullptr) return;
-  impl_->guard.emplace(
-      c10::cuda::getStreamFromExternal(stream->stream().get(), context.device().index()));
+Context::CurrentLane::CurrentLane(Context& context, Lane& lane)
+    : context_(context), lane_(lane), outer_(innermost_lane), impl_(std::make_unique<Impl>()) {
+  if (const auto* stream = dynamic_cast<const cuda::CudaLane*>(&lane))
+    impl_->guard.emplace(
+        c10::cuda::getStreamFromExternal(stream->stream().get(), context.device().index()));
+  innermost_lane = this;
 }
 
-Context::CurrentLane::~CurrentLane() = default;
+Context::CurrentLane::~CurrentLane() { innermost_lane = outer_; }
+
+bool Context::CurrentLane::is_current() const {
+  if (!impl_->guard) return true;
+  const c10::cuda::CUDAStream own = impl_->guard->current_stream();
+  return c10::cuda::getCurrentCUDAStream(own.device_index()) == own;
+}
+
+const Context::CurrentLane* Context::CurrentLane::innermost() { return innermost_lane; }
 
 }  // namespace slipstream

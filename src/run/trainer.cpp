@@ -10,6 +10,7 @@
 #include <chrono>
 #include <new>
 
+#include "run/delays.h"
 #include "run/measures.h"
 #include "run/message.h"
 #include "run/numerics_scope.h"
@@ -150,19 +151,6 @@ void Trainer::Impl::wait_for_caller(const Plan& plan) {
   cuda::check_cuda(cudaEventDestroy(here));
 }
 
-void Trainer::Impl::apply_delays(const RunOptions& options, const std::vector<LaneBinding>& lanes,
-                                 ScheduleProbe& probe) {
-  if (options.probe != nullptr) probe = *options.probe;
-  if (options.lane_delay_us <= 0) return;
-  probe.delay = [this, &options, &lanes, before = probe.delay](std::size_t lane,
-                                                               std::uint64_t batch, bool first) {
-    if (before) before(lane, batch, first);
-    const std::uint64_t word = mix64(options.delay_seed + mix64(batch * 64 + lane * 2 + first));
-    context.delay(*lanes[lane].lane,
-                  options.lane_delay_us * static_cast<double>(word >> 40) * 0x1p-24);
-  };
-}
-
 Trainer::Impl::InputSoFar Trainer::Impl::input_so_far() const {
   InputSoFar input = {.blocked_s = loader_->blocked_s(),
                       .counters = loader_->counters(),
@@ -186,7 +174,9 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
   JpegUnpacker* const jpeg = jpeg_for(plan);
   const auto [loader, before] = loader_for(plan, options, lanes);
   ScheduleProbe probe;
-  apply_delays(options, lanes, probe);
+  ForkProbe forks;
+  apply_delays(options, lanes, probe, forks);
+  const ProbedForks probed(context, forks);
   std::vector<Lane*> lane_pointers;
   for (const LaneBinding& lane : lanes) lane_pointers.push_back(lane.lane);
 
@@ -298,6 +288,7 @@ RunResult Trainer::Impl::collect(const Plan& plan, const RunOptions& options, Ex
   };
   result.cache = since(now.cache, input.cache);
   result.disk_cache = since(now.disk_cache, input.disk_cache);
+  result.gains = gains(result, now.counters.size());
   result.memory.peak_bytes = peak_bytes(context.device());
   result.memory.reserved_bytes = reserved_bytes(context.device());
   result.memory.reserved_after_warm_up_bytes = record.reserved_after_warm_up_bytes;

@@ -10,8 +10,8 @@ from program import DONE, NO, REFUSED, TINY, ProgramTest, make_data, read_json
 MEASURED = {"value", "low", "high", "unit", "n"}
 REPORT = {"schema", "version", "environment", "workload", "plan", "first_step", "steps",
           "interrupted", "wall_s", "steps_per_second", "losses", "accuracies", "digest",
-          "input_wait_share", "memory", "skipped", "overlap", "cache", "disk_cache", "counters",
-          "jpeg", "lanes", "gpu", "auto"}
+          "input_wait_share", "memory", "skipped", "overlap", "gains", "cache", "disk_cache",
+          "counters", "jpeg", "lanes", "gpu", "auto"}
 ENVIRONMENT = {"time", "slipstream", "revision", "compiler", "libtorch", "os", "cpu", "gpu",
                "warnings"}
 HOST_STEPS = ["read", "decode", "resize", "collate"]

@@ -90,6 +90,22 @@ TEST(RunReport, IsThisText) {
     ]
   },
   "overlap": null,
+  "gains": [
+    {
+      "of": "train.fork",
+      "predicted": {"value": 1.5, "low": 1.25, "high": 1.75, "unit": "1", "n": 3},
+      "measured": {"value": 1.25, "low": 1.0, "high": 1.5, "unit": "1", "n": 3},
+      "kept": "streams",
+      "reason": "faster"
+    },
+    {
+      "of": "loading",
+      "predicted": {"value": 2.0, "low": null, "high": null, "unit": "1", "n": 1},
+      "measured": {"value": 1.75, "low": 1.5, "high": 2.0, "unit": "1", "n": 3},
+      "kept": null,
+      "reason": null
+    }
+  ],
   "jpeg": {"images": 24, "on_cpu": 3, "engines": true},
   "cache": {"samples": 12, "bytes": 4096, "hits": 20, "misses": 12, "is_filling": true},
   "disk_cache": {"bytes": 2048, "hits": 8, "misses": 4, "stored": 3, "stopped": "full"},

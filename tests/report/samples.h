@@ -45,6 +45,9 @@ inline RunReport sample_run() {
   result.input_wait_share = 0.125;
   result.memory = {4096, 8192, 8192, 1024};
   result.skipped = {3, {{7, "corrupt"}}};
+  result.gains = {
+      {"train.fork", {1.5, 1.25, 1.75, "1", 3}, {1.25, 1, 1.5, "1", 3}, "streams", "faster"},
+      {"loading", measured_once(2, "1"), {1.75, 1.5, 2, "1", 3}, "", ""}};
   result.jpeg = JpegResult{24, 3, true};
   result.cache = CacheCounters{12, 4096, 20, 12, true};
   result.disk_cache = DiskCacheState{8, 4, 3, 2048, "full"};

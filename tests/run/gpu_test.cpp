@@ -2,17 +2,15 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <cuda.h>
 #include <gmock/gmock.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <regex>
-#include <thread>
 
 #include "run/engine.h"
+#include "run/gpu_flag.h"
 #include "slipstream/cuda.h"
 #include "support/thrown.h"
 
@@ -98,47 +96,6 @@ TEST_F(BorderTest, TheCallersStreamIsTheSameAfterwards) {
   EXPECT_EQ(c10::cuda::getCurrentCUDAStream(), before);
 }
 
-/// Stream memory operations on one word of page-locked memory, and a bound on every wait for it.
-class Flag {
- public:
-  Flag() {
-    cuda::check_cuda(
-        cudaHostAlloc(reinterpret_cast<void**>(&word_), sizeof(*word_), cudaHostAllocMapped));
-    __atomic_store_n(word_, 0U, __ATOMIC_RELEASE);
-    load("cuStreamWaitValue32", wait_);
-    load("cuStreamWriteValue32", write_);
-  }
-  ~Flag() { static_cast<void>(cudaFreeHost(word_)); }
-  Flag(const Flag&) = delete;
-  Flag& operator=(const Flag&) = delete;
-
-  void write(std::uint32_t value) { operate(write_, value, 0); }
-  void await(std::uint32_t value) { operate(wait_, value, CU_STREAM_WAIT_VALUE_GEQ); }
-  void release_all() { __atomic_store_n(word_, 0x7fffffffU, __ATOMIC_RELEASE); }
-
- private:
-  using Operation = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned);
-
-  static void load(const char* name, Operation& function) {
-    void* pointer = nullptr;
-    cudaDriverEntryPointQueryResult found{};
-    cuda::check_cuda(
-        cudaGetDriverEntryPointByVersion(name, &pointer, 12000, cudaEnableDefault, &found));
-    ASSERT_EQ(found, cudaDriverEntryPointSuccess) << name;
-    function = reinterpret_cast<Operation>(pointer);
-  }
-  void operate(Operation function, std::uint32_t value, unsigned flags) const {
-    void* device = nullptr;
-    cuda::check_cuda(cudaHostGetDevicePointer(&device, word_, 0));
-    const CUresult result = function(c10::cuda::getCurrentCUDAStream().stream(),
-                                     reinterpret_cast<CUdeviceptr>(device), value, flags);
-    if (result != CUDA_SUCCESS) throw std::runtime_error("stream memory operation failed");
-  }
-
-  std::uint32_t* word_ = nullptr;
-  Operation wait_ = nullptr, write_ = nullptr;
-};
-
 class GpuOverlapTest : public EngineTest {
  protected:
   /// train(n) ends on the device only after encode(n+1) has begun there. False when the watchdog
@@ -158,18 +115,9 @@ class GpuOverlapTest : public EngineTest {
       flag.await(static_cast<std::uint32_t>(std::min(batch.number() + 2, kSteps)));
       return output.square().mean();
     };
-    std::atomic<bool> released{false};
-    const std::jthread watchdog([&](const std::stop_token& stop) {
-      const auto deadline = std::chrono::steady_clock::now() + patience;
-      while (!stop.stop_requested()) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        if (std::chrono::steady_clock::now() < deadline) continue;
-        released = true;
-        flag.release_all();  // again and again, for later batches write their own numbers
-      }
-    });
+    const Watchdog watchdog(flag, patience);
     fresh_run(tiny, plan, steps(kSteps));
-    return !released;
+    return !watchdog.has_released();
   }
 };
 

@@ -1,0 +1,64 @@
+#include "slipstream/fork_trial.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace slipstream {
+namespace {
+
+constexpr std::size_t kForms = 2;
+
+}  // namespace
+
+ForkTrial::Pass::Pass(Lane& home) : home_(home) { mark(); }
+
+void ForkTrial::Pass::mark() {
+  marks_.push_back(home_.make_mark());
+  home_.record(*marks_.back());
+}
+
+std::shared_ptr<ForkTrial::Call> ForkTrial::next() {
+  if (is_decided()) return nullptr;
+  if (calls_ == kForms * (kWarmUpCalls + kMeasuredCalls)) {
+    if (all_reached()) decide();
+    return nullptr;
+  }
+  auto call = std::make_shared<Call>();
+  call->on_streams = calls_ % kForms == 1;
+  if (calls_++ >= kForms * kWarmUpCalls) kept_.push_back(call);
+  return call;
+}
+
+bool ForkTrial::all_reached() const {
+  const auto reached = [](const Pass& pass) { return pass.marks_.back()->reached(); };
+  return std::all_of(kept_.begin(), kept_.end(), [&](const auto& call) {
+    return std::all_of(call->passes.begin(), call->passes.end(), reached);
+  });
+}
+
+void ForkTrial::decide() {
+  std::vector<double> predicted, measured;
+  for (std::size_t i = 0; i + 1 < kept_.size(); i += kForms) {
+    if (kept_[i]->passes.size() != kept_[i + 1]->passes.size()) continue;
+    double streams_s = 0, sum_s = 0, longest_s = 0;
+    for (const Pass& pass : kept_[i + 1]->passes)
+      streams_s += pass.marks_.back()->seconds_after(*pass.marks_.front());
+    for (const Pass& pass : kept_[i]->passes) {
+      double longest = 0;
+      for (std::size_t k = 1; k < pass.marks_.size(); ++k)
+        longest = std::max(longest, pass.marks_[k]->seconds_after(*pass.marks_[k - 1]));
+      longest_s += longest;
+      sum_s += pass.marks_.back()->seconds_after(*pass.marks_.front());
+    }
+    if (streams_s <= 0 || longest_s <= 0) continue;
+    measured.push_back(sum_s / streams_s);
+    predicted.push_back(sum_s / longest_s);
+  }
+  kept_.clear();
+  calls_ = 0;
+  if (measured.empty()) return;
+  measured_ = median_interval(measured, "1");
+  predicted_ = median_interval(predicted, "1");
+}
+
+}  // namespace slipstream
