@@ -25,6 +25,12 @@ struct Options {
   std::uint64_t disk_cache_bytes = 0;
   std::string optimizer = "sgd";  ///< "sgd" or "adamw"
   double lr = 1e-3;
+  /// Of the workload `branches` (docs/workloads.md); "" for all others.
+  std::string mode;
+  std::string fork = "auto";  ///< fork_mode_named()
+  std::size_t members = 3;    ///< of the ensemble
+  double load_ms = 100;       ///< host time that a batch costs to load, in mode "load"
+  double step_ms = 200;       ///< device time that a step costs, in mode "load"
 };
 
 /// A name on the command line and the declaration behind it. `make` is called once a run, on the
@@ -42,7 +48,7 @@ std::shared_ptr<Optimizer> make_optimizer(const Options& options);
 Pipeline make_pipeline(const std::vector<Workload>& workloads, const std::string& name,
                        const Options& options);
 
-/// "segmentation" and "classification" (docs/workloads.md).
+/// "segmentation", "classification" and "branches" (docs/workloads.md).
 std::vector<Workload> built_in_workloads();
 
 }  // namespace slipstream

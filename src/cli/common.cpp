@@ -160,6 +160,19 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
   verb.add_flag("--deterministic", deterministic, "Same bits in every run and plan");
   verb.add_option("--optimizer", options.optimizer, "sgd or adamw")->capture_default_str();
   verb.add_option("--lr", options.lr, "Learning rate")->check(above_zero)->capture_default_str();
+  verb.add_option("--mode", options.mode, "Of the workload branches: load, branches or ensemble");
+  verb.add_option("--fork", options.fork,
+                  "Branches on streams, on one-stream, or where they are faster (auto)")
+      ->capture_default_str();
+  verb.add_option("--members", options.members, "Models of the ensemble")
+      ->check(at_least(1))
+      ->capture_default_str();
+  verb.add_option("--load-ms", options.load_ms, "Loading that a batch costs, with --mode load")
+      ->check(at_least(0))
+      ->capture_default_str();
+  verb.add_option("--step-ms", options.step_ms, "Time that a step costs, with --mode load")
+      ->check(at_least(0))
+      ->capture_default_str();
   verb.add_option("--seed", options.seed, "Order, random draws and initial weights")
       ->check(at_least(0))
       ->capture_default_str();
@@ -229,17 +242,27 @@ Plan::Numerics CommonOptions::numerics(DeviceKind kind) const {
 }
 
 WorkloadInfo CommonOptions::info() const {
-  return {workload,
-          {{"data", options.data},
-           {"batch_size", static_cast<std::int64_t>(options.batch_size)},
-           {"image_size", options.image_size},
-           {"chain", options.chain},
-           {"classes", options.classes},
-           {"sampling", options.sampling},
-           {"on_bad_sample", options.on_bad_sample == OnBadSample::skip ? "skip" : "stop"},
-           {"optimizer", options.optimizer},
-           {"lr", options.lr},
-           {"seed", static_cast<std::int64_t>(options.seed)}}};
+  WorkloadInfo info{
+      workload,
+      {{"data", options.data},
+       {"batch_size", static_cast<std::int64_t>(options.batch_size)},
+       {"image_size", options.image_size},
+       {"chain", options.chain},
+       {"classes", options.classes},
+       {"sampling", options.sampling},
+       {"on_bad_sample", options.on_bad_sample == OnBadSample::skip ? "skip" : "stop"},
+       {"optimizer", options.optimizer},
+       {"lr", options.lr},
+       {"seed", static_cast<std::int64_t>(options.seed)}}};
+  if (options.mode.empty()) return info;
+  info.options.emplace_back("mode", options.mode);
+  if (options.mode == "ensemble")
+    info.options.emplace_back("members", static_cast<std::int64_t>(options.members));
+  if (options.mode == "load") {
+    info.options.emplace_back("load_ms", options.load_ms);
+    info.options.emplace_back("step_ms", options.step_ms);
+  }
+  return info;
 }
 
 Environment environment_of(const Context& context) {

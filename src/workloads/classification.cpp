@@ -1,26 +1,10 @@
-#include <torch/nn/modules/linear.h>
-
 #include "slipstream/datasets.h"
-#include "workloads/encoder.h"
+#include "workloads/classifier.h"
 #include "workloads/input.h"
 #include "workloads/workloads.h"
 
 namespace slipstream {
 namespace {
-
-struct ClassifierImpl : torch::nn::Module {
-  ClassifierImpl(std::int64_t levels, std::int64_t classes)
-      : encoder(register_module("encoder", Encoder(levels))),
-        head(register_module("head", torch::nn::Linear(kFirstChannels << levels, classes))) {}
-
-  at::Tensor forward(const at::Tensor& images) {
-    return head->forward(encoder->forward(images).flatten(1));
-  }
-
-  Encoder encoder;
-  torch::nn::Linear head;
-};
-TORCH_MODULE(Classifier);
 
 std::shared_ptr<const Dataset> data_of(const Options& options) {
   if (options.data != "synthetic") return open_dataset(options.data, options.classes);
@@ -39,6 +23,7 @@ std::int64_t classes_of(const Dataset& dataset, const Options& options) {
 }  // namespace
 
 Pipeline classification(const Options& options) {
+  refuse_mode(options, "classification");
   const std::int64_t levels = levels_of(options.image_size, "classification");
   const auto data = data_of(options);
   Classifier model(levels, classes_of(*data, options));

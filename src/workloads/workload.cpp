@@ -20,6 +20,11 @@ SyntheticOptions synthetic_of(const Options& options) {
   return synthetic;
 }
 
+void refuse_mode(const Options& options, const std::string& workload) {
+  if (!options.mode.empty())
+    throw Refused(workload + " has no modes; leave --mode " + options.mode + " out");
+}
+
 Pipeline make_pipeline(const std::vector<Workload>& workloads, const std::string& name,
                        const Options& options) {
   std::vector<std::string> known;
@@ -33,7 +38,8 @@ Pipeline make_pipeline(const std::vector<Workload>& workloads, const std::string
 }
 
 std::vector<Workload> built_in_workloads() {
-  return {{"segmentation", segmentation}, {"classification", classification}};
+  return {
+      {"segmentation", segmentation}, {"classification", classification}, {"branches", branches}};
 }
 
 }  // namespace slipstream

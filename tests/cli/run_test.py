@@ -167,6 +167,57 @@ class AutoTest(ProgramTest):
         self.assertEqual(report["plan"]["schedule"]["mode"], "serial")
 
 
+class BranchesTest(ProgramTest):
+    GAIN = {"of", "predicted", "measured", "kept", "reason"}
+    OPTIONS = [*TINY, "--batch-size", "4", "--load-ms", "4", "--step-ms", "8", "--workers", "1"]
+
+    def branches(self, mode, *arguments):
+        return self.train("-".join([mode, *arguments]), *self.OPTIONS, "--mode", mode, *arguments,
+                          workload="branches")
+
+    def test_every_mode_tells_what_overlapping_gains(self):
+        for mode, of in (("load", ["loading"]), ("branches", ["model.fork", "loading"]),
+                         ("ensemble", ["members", "loading"])):
+            report = self.branches(mode, "--steps", "24")
+            self.assertEqual([gain["of"] for gain in report["gains"]], of)
+            self.assertEqual(report["workload"]["options"]["mode"], mode)
+            for gain in report["gains"]:
+                self.assertEqual(set(gain), self.GAIN)
+                self.assertEqual(set(gain["measured"]), MEASURED)
+                self.assertGreaterEqual(gain["predicted"]["value"], 1)
+                self.assertGreater(gain["measured"]["value"], 0)
+            if mode != "load":
+                self.assertEqual(report["gains"][0]["kept"], "one stream")
+                self.assertIn("on a CPU", report["gains"][0]["reason"])
+
+    def test_where_branches_run_changes_no_bit(self):
+        for mode in ("branches", "ensemble"):
+            reports = [self.branches(mode, "--fork", fork, "--steps", "12")
+                       for fork in ("auto", "streams", "one-stream")]
+            self.assertEqual(len({report["digest"] for report in reports}), 1)
+            self.assertEqual([report["gains"][0]["reason"] for report in reports[1:]],
+                             ["asked for"] * 2)
+
+    def test_the_summary_says_what_was_kept(self):
+        self.expect(DONE, "train", "branches", *self.OPTIONS, "--mode", "branches", "--fork",
+                    "one-stream", "--steps", "12",
+                    says=["model.fork: kept one stream, asked for\n", "loading: beside steps ",
+                          " times as fast as one after the other, at most "])
+        self.expect(DONE, "train", "branches", *self.OPTIONS, "--mode", "ensemble", "--plan",
+                    "serial", "--steps", "24",
+                    says=["members: kept one stream, on a CPU branches run in turn; streams are "])
+
+    def test_what_makes_no_sense(self):
+        for arguments, says in ((["--mode", "load", "--step-ms", "99999"], "0 to 10,000"),
+                                (["--mode", "ensembel"], "did you mean 'ensemble'?"),
+                                ([], "give --mode load, branches or ensemble"),
+                                (["--mode", "branches", "--fork", "stream"], "'streams'?"),
+                                (["--mode", "ensemble", "--members", "0"], "--members")):
+            self.expect(REFUSED, "train", "branches", *TINY, "--steps", "1", *arguments,
+                        says=[says])
+        self.expect(REFUSED, "train", "segmentation", *TINY, "--mode", "load", says=["--mode"])
+
+
 class LearningTest(ProgramTest):
     def test_the_loss_visibly_falls(self):
         data = make_data(self.folder / "data", samples=32)
