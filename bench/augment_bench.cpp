@@ -8,6 +8,8 @@
 #include "device_bench.h"
 #include "slipstream/augment.h"
 #include "slipstream/blur.h"
+#include "slipstream/colour.h"
+#include "slipstream/masking.h"
 #include "slipstream/resize.h"
 #include "slipstream/transforms.h"
 #include "slipstream/warp.h"
@@ -47,6 +49,27 @@ std::vector<NamedOp> pointwise_chain() {
           {"normalise", Normalise{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}}}};
 }
 
+std::vector<NamedOp> colour_chain() {
+  return {{"crop", RandomResizedCrop{224, 224}},
+          {"jitter", ColourJitter{.brightness_min = 0.6,
+                                  .brightness_max = 1.4,
+                                  .contrast_min = 0.6,
+                                  .contrast_max = 1.4,
+                                  .saturation_min = 0.6,
+                                  .saturation_max = 1.4,
+                                  .hue_min = -0.1,
+                                  .hue_max = 0.1}},
+          {"normalise", Normalise{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}}}};
+}
+
+/// Workload W3's, from 1024 x 1024.
+std::vector<NamedOp> starved_chain() {
+  return {{"crop", RandomCrop{256, 256}},
+          {"mask", RandomMask{0.25, true}},
+          {"colour", ConvertColour{}},
+          {"scale", Scale{}}};
+}
+
 struct DeviceMemory {
   explicit DeviceMemory(std::size_t bytes) {
     check_cuda(cudaMalloc(&data, bytes));
@@ -66,12 +89,14 @@ struct Work {
   std::size_t batch_size;
   AugmentOutput output;
   bool cold;
+  std::int64_t side = 256;
 };
 
 void augment(benchmark::State& state, const Work& work) {
-  const FieldSpec image{"image", FieldKind::image, DType::u8, {256, 256, 3}, 0};
+  const FieldSpec image{"image", FieldKind::image, DType::u8, {work.side, work.side, 3}, 0};
   const DeviceChain chain(work.chain, 0, {image});
-  const AugmentPlan plan(chain, 0, work.output);
+  AugmentPlan plan(chain, 0, work.output);
+  plan.specialise();
   const std::size_t in = work.batch_size * image.shape.elements();
   const std::size_t out = work.batch_size * chain.outputs()[0].shape.elements() *
                           (work.output.bf16 ? 2 : sizeof(float));
@@ -117,7 +142,9 @@ void register_all(const cuda::DeviceInfo&) {
     add("without_blur/cold" + size, {without_blur(), batch, {}, true});
     add("usual/cold" + size, {usual_chain(), batch, {}, true});
     add("pointwise/cold" + size, {pointwise_chain(), batch, {}, true});
+    add("colour/cold" + size, {colour_chain(), batch, {}, true});
   }
+  add("starved/cold/256", {starved_chain(), 256, {}, true, 1024});
   for (const ImageLayout layout : {ImageLayout::channels_last, ImageLayout::channels_first}) {
     const std::string name = layout == ImageLayout::channels_last ? "channels_last" : "planes";
     add("classification/" + name + "/f32/32", {classification_chain(), 32, {layout, false}, true});

@@ -19,12 +19,17 @@ struct AugmentOutput {
 /// A DeviceChain for one field, planned into few kernels: moves of pixels (crops, flips, nearest
 /// neighbours) are composed into where one interpolation reads, arithmetic of single pixels is
 /// fused into it, and a blur follows in shared memory: all that is one launch. A second
-/// interpolation, a move behind a blur or a second blur begins another. Masks take one. Immutable.
+/// interpolation, a move behind a blur or a second blur begins another. Masks take one.
 class AugmentPlan {
  public:
   /// Throws Refused, naming the transform, where an operation has no device form or an image is too
   /// large (16,384 pixels a side).
   AugmentPlan(const DeviceChain& chain, std::size_t field, AugmentOutput output = {});
+
+  /// Compiles kernels for this plan and the current device, which takes seconds (NVRTC), and runs
+  /// them from then on: the same bits, several times faster. For a plan for images; for masks it
+  /// does nothing. Throws Error with the compiler's words.
+  void specialise();
 
   std::size_t launches() const;
   /// Device memory that a batch needs, aligned to 256.

@@ -1,14 +1,9 @@
 #pragma once
 
+#include "slipstream/drawn.h"
 #include "slipstream/op.h"
 
 namespace slipstream {
-
-/// Of a kernel that is the same to the left and to the right.
-struct DrawnBlur {
-  static constexpr int kMaxRadius = 31;
-  float weight[kMaxRadius + 1];  ///< by distance from the middle
-};
 
 /// Convolves images (u8 or f32, height x width x 1 to 4 channels) with a Gaussian of size x size
 /// pixels, sigma = sigma_min + uniform() (sigma_max - sigma_min): across, then down, in float32,

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "slipstream/colour_math.h"
+#include "slipstream/drawn.h"
 #include "slipstream/op.h"
 
 namespace slipstream {
@@ -50,9 +51,7 @@ struct Greyscale {
   static constexpr std::string_view kName = "greyscale";
   double probability = 1;
 
-  struct Drawn {
-    bool is_grey = false;
-  };
+  using Drawn = DrawnGreyscale;
 
   void validate() const;
   bool touches(FieldKind kind) const { return kind == FieldKind::image; }

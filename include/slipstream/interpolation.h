@@ -56,8 +56,13 @@ SLIPSTREAM_HOST_DEVICE inline float filtered_weight(std::int32_t weight) {
 /// Where pixel i is found when the image is mirrored about its first and last pixels.
 /// REQUIRES: -size < i < 2 size - 1
 SLIPSTREAM_HOST_DEVICE inline std::int32_t mirrored(std::int32_t i, std::int32_t size) {
-  if (i < 0) return -i;
-  return i < size ? i : 2 * size - 2 - i;
+#if defined(__CUDA_ARCH__)
+  const std::int32_t from_first = abs(i);
+#else
+  const std::int32_t from_first = i < 0 ? -i : i;
+#endif
+  const std::int32_t from_last = 2 * size - 2 - from_first;
+  return from_first < from_last ? from_first : from_last;
 }
 
 /// From an affine map of output coordinates: x = m[0] x' + m[1] y' + m[2], y likewise from m[3] on.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "slipstream/drawn.h"
 #include "slipstream/mask_math.h"
 #include "slipstream/op.h"
 
@@ -42,9 +43,7 @@ struct RandomMask {
   double probability = 0.25;  ///< rounded to a multiple of 2^-16, halves up
   bool dilate = true;
 
-  struct Drawn {
-    RandomWords key;
-  };
+  using Drawn = DrawnMask;
 
   void validate() const;
   bool touches(FieldKind kind) const { return kind == FieldKind::image; }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "slipstream/colour_math.h"
+#include "slipstream/drawn.h"
 #include "slipstream/op.h"
 #include "slipstream/region.h"
 
@@ -97,9 +98,7 @@ struct HorizontalFlip {
   static constexpr std::string_view kName = "horizontal_flip";
   double probability = 0.5;
 
-  struct Drawn {
-    bool flips = false;
-  };
+  using Drawn = DrawnFlip;
 
   void validate() const;
   bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
@@ -114,9 +113,7 @@ struct VerticalFlip {
   static constexpr std::string_view kName = "vertical_flip";
   double probability = 0.5;
 
-  struct Drawn {
-    bool flips = false;
-  };
+  using Drawn = DrawnFlip;
 
   void validate() const;
   bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }

@@ -1,204 +1,164 @@
 #pragma once
 
-#include "augment/program.h"
-#include "slipstream/blur.h"
-#include "slipstream/interpolation.h"
-#include "slipstream/region.h"
-#include "slipstream/transforms.h"
+#if !defined(__CUDACC_RTC__)
+#include <cmath>
+#endif
+
+#include "augment/moves.h"
 #include "slipstream/triangle_filter.h"
 
-// One output pixel of a pass, computed back from its coordinate to the pixels of the source: the
-// arithmetic of the operations' CPU forms, in their order, so that the bits are the same.
+// What becomes of a pixel of a pass: the arithmetic of the operations' CPU forms, in their order,
+// so that the bits are the same.
 namespace slipstream::augment {
 
-/// One image: channels next to each other, rows without a gap.
-struct Source {
-  const std::byte* pixels;
-  Range range;  ///< levels: u8; unit: f32
-  std::int32_t width;
-
-  template <int C>
-  SLIPSTREAM_HOST_DEVICE Pixel<C> at(std::int32_t y, std::int32_t x) const {
-    const std::int64_t first = (static_cast<std::int64_t>(y) * width + x) * C;
-    Pixel<C> pixel;
-    if (range == Range::levels) {
-      const auto* from = reinterpret_cast<const std::uint8_t*>(pixels) + first;
-      for (int c = 0; c < C; ++c) pixel.value[c] = static_cast<float>(from[c]);
-    } else {
-      const auto* from = reinterpret_cast<const float*>(pixels) + first;
-      for (int c = 0; c < C; ++c) pixel.value[c] = from[c];
-    }
-    return pixel;
-  }
-};
-
-template <int C>
-SLIPSTREAM_HOST_DEVICE Pixel<C> all_of(float value) {
-  Pixel<C> pixel;
-  for (int c = 0; c < C; ++c) pixel.value[c] = value;
-  return pixel;
+SLIPSTREAM_INLINED float size_of(float value) {
+#if defined(__CUDA_ARCH__)
+  return fabsf(value);
+#else
+  return value < 0.0F ? -value : value;
+#endif
 }
 
-template <typename Drawn>
-SLIPSTREAM_HOST_DEVICE const Drawn& drawn_at(const ProgramStep& step, const std::byte* drawn) {
-  return *reinterpret_cast<const Drawn*>(drawn + step.drawn);
+SLIPSTREAM_INLINED float with_sign_of(float value, float size) {
+#if defined(__CUDA_ARCH__)
+  return copysignf(size, value);
+#else
+  return std::copysign(size, value);
+#endif
 }
 
-/// Where the way back from a pixel ended: at the source, or where a step fills.
-struct Origin {
-  std::int32_t y;
-  std::int32_t x;
-  std::int32_t next;  ///< the first step that the value then goes through
-  bool is_filled;
-  float fill;
-};
+SLIPSTREAM_CALLED float divided(float value, float by) { return value / by; }
 
-SLIPSTREAM_HOST_DEVICE inline bool is_within(std::int32_t at, std::int32_t size) {
-  return static_cast<std::uint32_t>(at) < static_cast<std::uint32_t>(size);
+/// Rounded once. What `inverse` gives is corrected twice by its remainder, which is exact: the
+/// second time it is off by less than a bit, so that the result is the correctly rounded one; only
+/// a zero loses its sign on the way (Markstein, "Computation of elementary functions on the IBM
+/// RISC System/6000 processor", 1990).
+SLIPSTREAM_INLINED float quotient(float value, const Divisor& by) {
+  const float first = value * by.inverse;
+  const float second = fused(fused(-by.value, first, value), by.inverse, first);
+  return with_sign_of(value, fused(fused(-by.value, second, value), by.inverse, second));
 }
 
-/// Back from (y, x) behind step `last` - 1 to before step `first`; none of them interpolates.
-SLIPSTREAM_HOST_DEVICE inline Origin way_back(const PassProgram& pass, const std::byte* drawn,
-                                              std::int32_t first, std::int32_t last, std::int32_t y,
-                                              std::int32_t x) {
-  for (std::int32_t i = last - 1; i >= first; --i) {
-    const ProgramStep& step = pass.steps[i];
-    bool may_leave = false;
-    switch (step.kind) {
-      case StepKind::crop: {
-        const Region& region = drawn_at<DrawnCrop>(step, drawn).region;
-        y += static_cast<std::int32_t>(region.top);
-        x += static_cast<std::int32_t>(region.left);
-        may_leave = true;
-        break;
-      }
-      case StepKind::flip_across:
-        if (drawn_at<HorizontalFlip::Drawn>(step, drawn).flips) x = step.in_width - 1 - x;
-        break;
-      case StepKind::flip_down:
-        if (drawn_at<VerticalFlip::Drawn>(step, drawn).flips) y = step.in_height - 1 - y;
-        break;
-      case StepKind::warp: {
-        const Coordinate at = source_of(drawn_at<DrawnWarp>(step, drawn), x, y);
-        y = nearest_pixel(at.y);
-        x = nearest_pixel(at.x);
-        may_leave = true;
-        break;
-      }
-      default:
-        break;
-    }
-    if (may_leave && !(is_within(y, step.in_height) && is_within(x, step.in_width))) {
-      return {y, x, i + 1, true, step.fill};
+/// Values of a channel by the same divisor.
+template <int C, int N>
+SLIPSTREAM_INLINED void divide(int c, const Divisor& by, Pixel<C> (&run)[N]) {
+  if (by.value == 1.0F) return;
+  bool is_usual = by.is_usual;
+  if (!by.is_usual && by.inverse != 0.0F) {
+    is_usual = true;
+    for (const Pixel<C>& pixel : run) {
+      const float value = pixel.value[c];
+      const bool is_tiny = size_of(value) < by.least && value != 0.0F;
+      is_usual = is_usual && !is_tiny && size_of(value) < 0x1p60F;
     }
   }
-  return {y, x, first, false, 0.0F};
-}
-
-/// The part of the image before it that a resizing step reads.
-struct ResizedRegion {
-  std::int32_t top;
-  std::int32_t left;
-  std::int32_t height;
-  std::int32_t width;
-};
-
-SLIPSTREAM_HOST_DEVICE inline ResizedRegion region_of(const ProgramStep& step,
-                                                      const std::byte* drawn) {
-  if (step.kind == StepKind::resize) return {0, 0, step.in_height, step.in_width};
-  const Region& region = drawn_at<DrawnCrop>(step, drawn).region;
-  const auto height = static_cast<std::int32_t>(region.height);
-  const auto width = static_cast<std::int32_t>(region.width);
-  // Of a batch of zeros one pixel.
-  return {static_cast<std::int32_t>(region.top), static_cast<std::int32_t>(region.left),
-          height > 0 ? height : 1, width > 0 ? width : 1};
-}
-
-/// What all pixels of one image share.
-struct Prepared {
-  // Plain moves: pixel (y, x) behind them is (top + down y, left + right x) of the source.
-  std::int32_t top;
-  std::int32_t left;
-  std::int32_t down;
-  std::int32_t right;
-  // A resizing step.
-  ResizedRegion region;
-  float scale_y;
-  float scale_x;
-};
-
-SLIPSTREAM_HOST_DEVICE inline Prepared prepared_for(const PassProgram& pass,
-                                                    const std::byte* drawn) {
-  const std::int32_t last = pass.interpolation >= 0 ? pass.interpolation : pass.stencil;
-  Prepared result{0, 0, 1, 1, {}, 0.0F, 0.0F};
-  if (pass.has_plain_moves) {
-    const Origin first = way_back(pass, drawn, 0, last, 0, 0);
-    const Origin next = way_back(pass, drawn, 0, last, 1, 1);
-    result.top = first.y;
-    result.left = first.x;
-    result.down = next.y - first.y;
-    result.right = next.x - first.x;
+  if (is_usual) {
+    for (Pixel<C>& pixel : run) pixel.value[c] = quotient(pixel.value[c], by);
+  } else {
+    for (Pixel<C>& pixel : run) pixel.value[c] = divided(pixel.value[c], by.value);
   }
-  if (pass.interpolation < 0 || pass.steps[last].kind == StepKind::warp) return result;
-  const ProgramStep& step = pass.steps[last];
-  result.region = region_of(step, drawn);
-  result.scale_y = static_cast<float>(result.region.height) / static_cast<float>(step.out_height);
-  result.scale_x = static_cast<float>(result.region.width) / static_cast<float>(step.out_width);
-  return result;
 }
 
-template <int C>
-SLIPSTREAM_HOST_DEVICE void advance(const ProgramStep& step, Pixel<C>& pixel) {
+/// Through one step that needs no other pixel, for pixels of one image.
+template <int C, int N>
+SLIPSTREAM_INLINED void advance_values(const ProgramStep& step, Pixel<C> (&run)[N]) {
+  const bool is_to_float = step.kind == StepKind::to_float ||
+                           (step.kind == StepKind::normalise && step.range == Range::levels);
   for (int c = 0; c < C; ++c) {
-    float& value = pixel.value[c];
-    switch (step.kind) {
-      case StepKind::to_float:
-        value = from_level(value);
-        break;
-      case StepKind::normalise:
-        if (step.range == Range::levels) value = from_level(value);
-        value = (value - step.mean[c]) / step.std[c];
-        break;
-      default:
-        return;
+    if (is_to_float) {
+      for (Pixel<C>& pixel : run) pixel.value[c] = from_level(pixel.value[c]);
     }
+    if (step.kind == StepKind::to_float) continue;
+    const float less = step.subtracted[c];
+    if (step.kind == StepKind::normalise) {
+      for (Pixel<C>& pixel : run) pixel.value[c] -= less;
+    }
+    divide<C, N>(c, step.divisor[c], run);
+  }
+}
+
+template <int C>
+SLIPSTREAM_CALLED Pixel<C> jittered_pixel(Pixel<C> pixel, const DrawnJitter& drawn, float mean,
+                                          Range range) {
+  return jittered(pixel, drawn, mean, range, 0, DrawnJitter::kSteps);
+}
+
+template <int C, int N>
+SLIPSTREAM_INLINED void advance_colours(const Image& image, const ProgramStep& step,
+                                        Pixel<C> (&run)[N]) {
+  if constexpr (C == 3) {
+    if (step.kind == StepKind::convert_colour) {
+      for (Pixel<C>& pixel : run) pixel = converted(pixel, step.matrix);
+    }
+    if (step.kind == StepKind::greyscale && drawn_at<DrawnGreyscale>(step, image.drawn).is_grey) {
+      for (Pixel<C>& pixel : run) pixel = greyed(pixel, step.range);
+    }
+  }
+  if constexpr (C == 1 || C == 3) {
+    if (step.kind != StepKind::jitter) return;
+    const DrawnJitter& drawn = drawn_at<DrawnJitter>(step, image.drawn);
+    const float mean = step.contrast < 0 ? 0.0F : image.prepared.mean[step.contrast];
+    for (Pixel<C>& pixel : run) pixel = jittered_pixel<C>(pixel, drawn, mean, step.range);
+  }
+}
+
+template <int C, int N>
+SLIPSTREAM_INLINED void advance(const Image& image, const ProgramStep& step, Pixel<C> (&run)[N]) {
+  if (step.kind >= StepKind::convert_colour) {
+    advance_colours<C, N>(image, step, run);
+  } else if (step.kind >= StepKind::to_float) {
+    advance_values<C, N>(step, run);
   }
 }
 
 /// Through the steps from `first` until before `last`: those that need no other pixel.
-template <int C>
-SLIPSTREAM_HOST_DEVICE void go_through(const PassProgram& pass, std::int32_t first,
-                                       std::int32_t last, Pixel<C>& pixel) {
-  for (std::int32_t i = first; i < last; ++i) advance<C>(pass.steps[i], pixel);
+template <int C, int N>
+SLIPSTREAM_INLINED void go_through(const Image& image, std::int32_t first, std::int32_t last,
+                                   Pixel<C> (&run)[N]) {
+  each_step(image.pass, first, last,
+            [&](const ProgramStep& step) { advance<C, N>(image, step, run); });
 }
 
-/// One image on its way through a pass.
-struct Image {
-  const PassProgram& pass;
-  const std::byte* drawn;
-  const Prepared& prepared;
-  Source source;
-};
-
-/// Pixel (y, x) as it is before step `last`, the first that interpolates or takes neighbours.
 template <int C>
-SLIPSTREAM_HOST_DEVICE Pixel<C> moved_pixel(const Image& image, std::int32_t last, std::int32_t y,
-                                            std::int32_t x) {
-  const PassProgram& pass = image.pass;
-  const Source& source = image.source;
-  if (pass.has_plain_moves) {
-    const Prepared& to = image.prepared;
-    Pixel<C> pixel = source.at<C>(to.top + to.down * y, to.left + to.right * x);
-    for (std::int32_t i = 0; i < pass.plain_count; ++i) {
-      advance<C>(pass.steps[pass.plain_steps[i]], pixel);
+SLIPSTREAM_INLINED Pixel<C> gone_through(const Image& image, std::int32_t first, std::int32_t last,
+                                         const Pixel<C>& pixel) {
+  Pixel<C> run[1] = {pixel};
+  go_through<C, 1>(image, first, last, run);
+  return run[0];
+}
+
+/// Pixels (y, x) to (y, x + N - 1) before step plain_end(), where the moves before it are plain,
+/// from what the source has in their places.
+template <int C, int N>
+SLIPSTREAM_INLINED void advance_plain(const Image& image, std::int32_t y, std::int32_t x,
+                                      Pixel<C> (&run)[N]) {
+  each_plain_step(image.pass, [&](const ProgramStep& step) {
+    if (step.kind >= StepKind::to_float) return advance<C, N>(image, step, run);
+    for (int k = 0; k < N; ++k) {
+      if (is_blotted(image, step, y, x + k)) run[k] = all_of<C>(step.fill);
     }
-    return pixel;
-  }
-  const std::byte* drawn = image.drawn;
-  const Origin origin = way_back(pass, drawn, 0, last, y, x);
-  Pixel<C> pixel = origin.is_filled ? all_of<C>(origin.fill) : source.at<C>(origin.y, origin.x);
-  go_through<C>(pass, origin.next, last, pixel);
-  return pixel;
+  });
+}
+
+/// Pixel (y, x) before step plain_end(), where the moves before it are plain.
+template <int C>
+SLIPSTREAM_INLINED Pixel<C> plain_pixel(const Image& image, std::int32_t y, std::int32_t x) {
+  const PlainMove& to = image.prepared.before;
+  Pixel<C> run[1] = {image.source.at<C>(to.top + to.down * y, to.left + to.right * x)};
+  advance_plain<C, 1>(image, y, x, run);
+  return run[0];
+}
+
+/// Pixel (y, x) as it is before step `last`, when no step before that interpolates.
+template <int C>
+SLIPSTREAM_CALLED Pixel<C> moved_pixel(const Image& image, std::int32_t last, std::int32_t y,
+                                       std::int32_t x) {
+  const PassProgram& pass = image.pass;
+  if (pass.has_plain_moves && last == plain_end(pass)) return plain_pixel<C>(image, y, x);
+  const Origin origin = way_back(pass, image.drawn, 0, last, y, x);
+  return gone_through<C>(
+      image, origin.next, last,
+      origin.is_filled ? all_of<C>(origin.fill) : image.source.at<C>(origin.y, origin.x));
 }
 
 /// The image before the interpolating step, pixel by pixel.
@@ -206,14 +166,13 @@ template <int C>
 struct Before {
   const Image& image;
 
-  SLIPSTREAM_HOST_DEVICE Pixel<C> at(std::int32_t y, std::int32_t x) const {
+  SLIPSTREAM_INLINED Pixel<C> at(std::int32_t y, std::int32_t x) const {
     return moved_pixel<C>(image, image.pass.interpolation, y, x);
   }
 };
 
 template <int C>
-SLIPSTREAM_HOST_DEVICE Pixel<C> between(const Pixel<C>& first, const Pixel<C>& second,
-                                        float weight) {
+SLIPSTREAM_INLINED Pixel<C> between(const Pixel<C>& first, const Pixel<C>& second, float weight) {
   Pixel<C> result;
   for (int c = 0; c < C; ++c) {
     result.value[c] = slipstream::between(first.value[c], second.value[c], weight);
@@ -222,8 +181,8 @@ SLIPSTREAM_HOST_DEVICE Pixel<C> between(const Pixel<C>& first, const Pixel<C>& s
 }
 
 template <int C>
-SLIPSTREAM_HOST_DEVICE Pixel<C> warped(const Before<C>& before, const ProgramStep& step,
-                                       std::int32_t y, std::int32_t x) {
+SLIPSTREAM_INLINED Pixel<C> warped(const Before<C>& before, const ProgramStep& step, std::int32_t y,
+                                   std::int32_t x) {
   const Coordinate at = source_of(drawn_at<DrawnWarp>(step, before.image.drawn), x, y);
   const std::int32_t left = whole_below(at.x);
   const std::int32_t top = whole_below(at.y);
@@ -241,8 +200,8 @@ SLIPSTREAM_HOST_DEVICE Pixel<C> warped(const Before<C>& before, const ProgramSte
 
 /// In float32, each axis filtered where it shrinks and antialiasing is asked for.
 template <int C>
-SLIPSTREAM_HOST_DEVICE Pixel<C> resized_floats(const Before<C>& before, const ProgramStep& step,
-                                               std::int32_t y, std::int32_t x) {
+SLIPSTREAM_INLINED Pixel<C> resized_floats(const Before<C>& before, const ProgramStep& step,
+                                           std::int32_t y, std::int32_t x) {
   const ResizedRegion& region = before.image.prepared.region;
   const auto row_value = [&](std::int32_t row) {
     row += region.top;
@@ -283,15 +242,15 @@ SLIPSTREAM_HOST_DEVICE Pixel<C> resized_floats(const Before<C>& before, const Pr
   return sum;
 }
 
-SLIPSTREAM_HOST_DEVICE inline std::int32_t fixed_level(std::int32_t sum) {
+SLIPSTREAM_INLINED std::int32_t fixed_level(std::int32_t sum) {
   const std::int32_t level = sum >> TriangleFilter::kFractionBits;
   return level < 0 ? 0 : (level > 255 ? 255 : level);
 }
 
 /// Of levels with antialiasing: in fixed point, each pass rounded.
 template <int C>
-SLIPSTREAM_HOST_DEVICE Pixel<C> resized_levels(const Before<C>& before, const ProgramStep& step,
-                                               std::int32_t y, std::int32_t x) {
+SLIPSTREAM_INLINED Pixel<C> resized_levels(const Before<C>& before, const ProgramStep& step,
+                                           std::int32_t y, std::int32_t x) {
   constexpr std::int32_t kHalf = 1 << (TriangleFilter::kFractionBits - 1);
   const ResizedRegion& region = before.image.prepared.region;
   const TriangleFilter across(region.width, step.out_width);
@@ -318,8 +277,8 @@ SLIPSTREAM_HOST_DEVICE Pixel<C> resized_levels(const Before<C>& before, const Pr
 }
 
 template <int C>
-SLIPSTREAM_HOST_DEVICE Pixel<C> interpolated(const Before<C>& before, const ProgramStep& step,
-                                             std::int32_t y, std::int32_t x) {
+SLIPSTREAM_CALLED Pixel<C> interpolated(const Before<C>& before, const ProgramStep& step,
+                                        std::int32_t y, std::int32_t x) {
   const bool is_levels = step.range == Range::levels;
   if (step.kind != StepKind::warp && is_levels && step.antialias) {
     return resized_levels(before, step, y, x);
@@ -331,43 +290,33 @@ SLIPSTREAM_HOST_DEVICE Pixel<C> interpolated(const Before<C>& before, const Prog
   return pixel;
 }
 
-/// Pixel (y, x) as it is before the stencil, or at the end where there is none.
+/// Pixel (y, x) as it is before step `last`, which is none behind the stencil.
 template <int C, bool kInterpolates>
-SLIPSTREAM_HOST_DEVICE Pixel<C> pixel_before_stencil(const Image& image, std::int32_t y,
-                                                     std::int32_t x) {
+SLIPSTREAM_CALLED Pixel<C> pixel_before(const Image& image, std::int32_t last, std::int32_t y,
+                                        std::int32_t x) {
   const PassProgram& pass = image.pass;
-  if constexpr (!kInterpolates) return moved_pixel<C>(image, pass.stencil, y, x);
-  const std::int32_t behind = pass.interpolation + 1;
-  const Origin origin = way_back(pass, image.drawn, behind, pass.stencil, y, x);
-  Pixel<C> pixel = origin.is_filled ? all_of<C>(origin.fill)
-                                    : interpolated(Before<C>{image}, pass.steps[pass.interpolation],
-                                                   origin.y, origin.x);
-  go_through<C>(pass, origin.next, pass.stencil, pixel);
-  return pixel;
+  if constexpr (!kInterpolates) return moved_pixel<C>(image, last, y, x);
+  if (last <= pass.interpolation) return moved_pixel<C>(image, last, y, x);
+  const Origin origin = way_back(pass, image.drawn, pass.interpolation + 1, last, y, x);
+  return gone_through<C>(
+      image, origin.next, last,
+      origin.is_filled
+          ? all_of<C>(origin.fill)
+          : interpolated(Before<C>{image}, pass.steps[pass.interpolation], origin.y, origin.x));
 }
 
-/// The source of output i of `out` in a mask that is resized, in integers.
-SLIPSTREAM_HOST_DEVICE inline std::int32_t nearest_input(std::int32_t i, std::int32_t in,
-                                                         std::int32_t out) {
-  return static_cast<std::int32_t>((2 * static_cast<std::int64_t>(i) + 1) * in /
-                                   (2 * static_cast<std::int64_t>(out)));
-}
-
-/// Back from (y, x) at the end of a mask's pass to its source.
-SLIPSTREAM_HOST_DEVICE inline Origin mask_origin(const PassProgram& pass, const std::byte* drawn,
-                                                 std::int32_t y, std::int32_t x) {
-  Origin at{y, x, 0, false, 0.0F};
-  for (std::int32_t last = pass.count; last > 0 && !at.is_filled; --last) {
-    const ProgramStep& step = pass.steps[last - 1];
-    if (step.kind == StepKind::resize || step.kind == StepKind::resize_crop) {
-      const ResizedRegion region = region_of(step, drawn);
-      at.y = region.top + nearest_input(at.y, region.height, step.out_height);
-      at.x = region.left + nearest_input(at.x, region.width, step.out_width);
-    } else {
-      at = way_back(pass, drawn, last - 1, last, at.y, at.x);
-    }
+/// What pixel (y, x) adds to the sum that the mean before the contrast of step `at` is made of.
+template <int C, bool kInterpolates>
+SLIPSTREAM_INLINED std::int32_t contrast_term(const Image& image, std::int32_t at, std::int32_t y,
+                                              std::int32_t x) {
+  const ProgramStep& step = image.pass.steps[at];
+  const Pixel<C> pixel = pixel_before<C, kInterpolates>(image, at, y, x);
+  if constexpr (C == 1 || C == 3) {
+    const DrawnJitter& drawn = drawn_at<DrawnJitter>(step, image.drawn);
+    return grey_sum_term(jittered(pixel, drawn, 0.0F, step.range, 0, drawn.contrast_place()),
+                         step.range);
   }
-  return at;
+  return 0;
 }
 
 }  // namespace slipstream::augment

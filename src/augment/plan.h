@@ -2,7 +2,9 @@
 
 #include <vector>
 
+#include "augment/pass_memory.h"
 #include "augment/program.h"
+#include "augment/special_kernel.h"
 #include "slipstream/augment.h"
 
 namespace slipstream {
@@ -16,12 +18,17 @@ struct AugmentPlan::Program {
   std::int32_t channels = 3;
   std::size_t drawn_bytes = 0;
   AugmentOutput output;
+  std::vector<augment::SpecialKernel> special;  ///< one a pass; empty: those for any pass do
 };
 
 namespace augment {
 
-/// Of one image between passes, u8 or f32, channels last.
-std::size_t image_bytes(const AugmentPlan::Program& program, std::size_t before_pass);
+/// What a pass reads and writes, without where that lies.
+PassMemory formats_of(const AugmentPlan::Program& program, std::size_t pass);
+
+// Scratch memory: sums of contrasts, and two places that passes hand images on in by turns.
+std::size_t sums_bytes(const AugmentPlan::Program& program, std::size_t batch_size);
+std::size_t place_bytes(const AugmentPlan::Program& program, std::size_t batch_size);
 
 }  // namespace augment
 }  // namespace slipstream

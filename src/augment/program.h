@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "slipstream/colour_math.h"
 #include "slipstream/pixel.h"
 
 namespace slipstream::augment {
@@ -10,16 +11,31 @@ namespace slipstream::augment {
 enum class StepKind : std::uint8_t {
   // Where a pixel comes from.
   crop,         ///< DrawnCrop; 0 outside of the image
-  flip_across,  ///< HorizontalFlip::Drawn
-  flip_down,    ///< VerticalFlip::Drawn
+  flip_across,  ///< DrawnFlip
+  flip_down,    ///< DrawnFlip
   warp,         ///< DrawnWarp
   resize,       ///< all of the image
   resize_crop,  ///< DrawnCrop
+  // Where it is `fill` instead.
+  erase,  ///< DrawnErasing
+  mask,   ///< DrawnMask
   // What becomes of it.
   to_float,
   normalise,
+  scale,
+  convert_colour,
+  greyscale,  ///< DrawnGreyscale
+  jitter,     ///< DrawnJitter
   // From its neighbours.
   blur,  ///< DrawnBlur
+};
+
+/// What values are divided by.
+struct Divisor {
+  float value;
+  float inverse;  ///< rounded; 0 where the divisor is too large, too small or negative to use it
+  float least;    ///< values smaller than this, but for 0, are not divided by it
+  bool is_usual;  ///< nor are large ones, but there are neither
 };
 
 /// One operation, as a kernel sees it: what is the same for all samples, and where in a sample's
@@ -27,6 +43,7 @@ enum class StepKind : std::uint8_t {
 struct ProgramStep {
   StepKind kind;
   Range range;        ///< of the values before it
+  bool is_rigid;      ///< warp: a rotation
   bool interpolates;  ///< warp: bilinear; resize: always
   bool antialias;
   bool pads;            ///< crop: may reach beyond the image
@@ -37,11 +54,17 @@ struct ProgramStep {
   std::int32_t out_height;
   std::int32_t out_width;
   float fill;
-  float mean[4];
-  float std[4];
+  std::uint32_t threshold;  ///< of mask
+  bool dilates;             ///< of mask
+  std::int8_t contrast;  ///< of jitter: its place among those of the pass that need a mean, or -1
+  float subtracted[4];   ///< of normalise, before the division
+  Divisor divisor[4];    ///< of normalise and scale
+  ColourMatrix matrix;
 };
 
-inline constexpr int kMostSteps = 32;
+inline constexpr int kMostSteps = 24;
+/// Steps of a pass that need the mean of the image before them.
+inline constexpr int kMostContrasts = 4;
 
 /// What one kernel does to every image of a batch: moves, at most one interpolation, moves, at most
 /// one stencil, and then what needs no other pixel; pixels' own arithmetic anywhere.
@@ -50,11 +73,24 @@ struct PassProgram {
   std::int32_t count;
   std::int32_t interpolation;  ///< its step, or -1
   std::int32_t stencil;        ///< its step, or count
+  std::int32_t contrasts;      ///< all of them before the stencil
+  std::int32_t mask;           ///< the first masking step of plain_steps, or -1
   /// Whether the moves before the interpolation (before the stencil, where there is none) never
-  /// leave the image: crops without padding and flips. They are then one step, see Prepared.
+  /// leave the image: crops without padding and flips, none behind an erasing or masking step. They
+  /// are then one step, see Prepared.
   bool has_plain_moves;
+  bool has_plain_flips;      ///< whether flips are among them
+  bool has_plain_blots;      ///< whether erasing or masking steps are among plain_steps
   std::int32_t plain_count;  ///< of the steps before it that change values
   std::int8_t plain_steps[kMostSteps];
+  /// Whether what moves between the interpolation and the stencil are crops without padding, flips
+  /// and at most one warp, which is step `turn` (or -1). The kernels then read the pixels before
+  /// the interpolation through shared memory.
+  bool is_staged;
+  std::int32_t turn;
+  bool moves_behind;    ///< whether there are crops and flips
+  bool turns_rigidly;   ///< or not at all: the pixels stay as far apart as they are
+  bool changes_behind;  ///< whether any step there changes values
   std::int32_t in_height;
   std::int32_t in_width;
   std::int32_t out_height;

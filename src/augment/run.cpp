@@ -8,13 +8,38 @@ namespace slipstream::cuda {
 namespace {
 
 using augment::PassMemory;
-using augment::Stored;
 
-Stored stored_between(Range range) { return range == Range::levels ? Stored::u8 : Stored::f32; }
+void sum_contrasts(const augment::PassProgram& pass, const PassMemory& memory,
+                   std::int32_t channels, cudaStream_t stream) {
+  if (pass.contrasts == 0) return;
+  const auto bytes =
+      static_cast<std::size_t>(pass.contrasts * memory.batch_size) * sizeof(std::int64_t);
+  check_cuda(cudaMemsetAsync(memory.sums, 0, bytes, stream));
+  for (std::int32_t at = 0; at < pass.count; ++at) {
+    const augment::ProgramStep& step = pass.steps[at];
+    const bool is_contrast = step.kind == augment::StepKind::jitter && step.contrast >= 0;
+    if (!is_contrast) continue;
+    channels == 1 ? augment::launch_sums<1>(pass, memory, at, stream)
+                  : augment::launch_sums<3>(pass, memory, at, stream);
+  }
+}
 
-Stored stored_at_end(const AugmentPlan::Program& program) {
-  if (program.out == DType::u8) return Stored::u8;
-  return program.output.bf16 ? Stored::bf16 : Stored::f32;
+void launch(const augment::PassProgram& pass, const PassMemory& memory, std::int32_t channels,
+            cudaStream_t stream) {
+  const augment::LaunchShape shape =
+      augment::launch_shape(pass, channels, memory.drawn_bytes, augment::device_limits());
+  switch (channels) {
+    case 1:
+      return augment::launch_images<1>(pass, memory, shape, stream);
+    case 2:
+      return augment::launch_images<2>(pass, memory, shape, stream);
+    case 3:
+      return augment::launch_images<3>(pass, memory, shape, stream);
+    case 4:
+      return augment::launch_images<4>(pass, memory, shape, stream);
+    default:
+      ensure(false, "images on the device have 1 to 4 channels");
+  }
 }
 
 }  // namespace
@@ -24,22 +49,27 @@ void augment_async(const AugmentPlan& plan, std::size_t batch_size, const std::b
   const AugmentPlan::Program& program = plan.program();
   if (batch_size == 0) return;
   const std::size_t passes = program.passes.size();
-  std::byte* next = scratch;
-  std::byte* after_next = scratch + (passes > 2 ? plan.scratch_bytes(batch_size) / 2 : 0);
+  auto* sums = reinterpret_cast<std::int64_t*>(scratch);
+  std::byte* next = scratch + augment::sums_bytes(program, batch_size);
+  std::byte* after_next = next + (passes > 2 ? augment::place_bytes(program, batch_size) : 0);
   for (std::size_t i = 0; i < passes; ++i) {
     const bool is_last = i + 1 == passes;
-    const PassMemory memory = {
-        .images = images,
-        .range = program.ranges[i],
-        .drawn = drawn,
-        .drawn_bytes = static_cast<std::uint32_t>(program.drawn_bytes),
-        .to = is_last ? to : next,
-        .stored = is_last ? stored_at_end(program) : stored_between(program.ranges[i + 1]),
-        .layout = is_last ? program.output.layout : ImageLayout::channels_last};
+    PassMemory memory = augment::formats_of(program, i);
+    memory.images = images;
+    memory.drawn = drawn;
+    memory.sums = sums;
+    memory.batch_size = static_cast<std::int64_t>(batch_size);
+    memory.to = is_last ? to : next;
+    const augment::PassProgram& pass = program.passes[i];
     if (program.kind == FieldKind::mask) {
-      launch_masks(program.passes[i], memory, batch_size, size_bytes(program.in), stream.get());
+      launch_masks(pass, memory, batch_size, size_bytes(program.in), stream.get());
     } else {
-      launch_images(program.passes[i], memory, batch_size, program.channels, stream.get());
+      sum_contrasts(pass, memory, program.channels, stream.get());
+      if (program.special.empty()) {
+        launch(pass, memory, program.channels, stream.get());
+      } else {
+        program.special[i].launch(memory, stream.get());
+      }
     }
     images = next;
     std::swap(next, after_next);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 
 #include "run/scalar_type.h"
 #include "slipstream/augment.h"
@@ -19,6 +20,17 @@ struct Part {
   FieldSpec output;
   std::optional<AugmentPlan> plan;  ///< for a GPU
 };
+
+struct Stage {
+  std::vector<Part> parts;
+  std::once_flag is_specialised;  ///< by the first batch, on its device
+};
+
+void specialise(std::vector<Part>& parts) {
+  for (Part& part : parts) {
+    if (part.plan) part.plan->specialise();
+  }
+}
 
 std::vector<Part> parts_of(const SlabLayout& layout, bool on_gpu) {
   const DeviceChain& chain = *layout.device_chain;
@@ -83,10 +95,12 @@ void run_on_cpu(const DeviceChain& chain, const Part& part, const at::Tensor& fr
 
 FrozenStage augment_stage(const SlabLayout& layout, bool on_gpu) {
   const auto chain = layout.device_chain;
-  const auto parts = std::make_shared<const std::vector<Part>>(parts_of(layout, on_gpu));
-  const auto run = [chain, parts](Batch& batch) {
+  const auto stage = std::make_shared<Stage>();
+  stage->parts = parts_of(layout, on_gpu);
+  const auto run = [chain, stage](Batch& batch) {
     const at::Tensor& drawn = batch.at(kDrawnField);
-    for (const Part& part : *parts) {
+    std::call_once(stage->is_specialised, [&] { specialise(stage->parts); });
+    for (const Part& part : stage->parts) {
       const at::Tensor from = batch.at(part.output.name);
       const at::Tensor to = empty_for(part.output, from.size(0), from.device());
       from.is_cuda() ? run_on_gpu(part, from, drawn, to)

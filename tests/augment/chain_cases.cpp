@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "slipstream/half.h"
@@ -46,6 +47,19 @@ Bytes noise(const FieldSpec& spec, std::uint32_t seed) {
   return bytes;
 }
 
+Bytes extreme_floats(const FieldSpec& spec, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  Bytes bytes;
+  for (std::size_t i = 0; i < spec.shape.elements(); ++i) {
+    auto word = static_cast<std::uint32_t>(random());
+    if (i % 5 == 0) word &= 0x80000000U;                           // zeros
+    if (i % 5 == 1) word = (word & 0x807FFFFFU) | 0x3F000000U;     // about 1
+    if ((word & 0x7F800000U) == 0x7F800000U) word &= 0xBFFFFFFFU;  // not infinite
+    append(bytes, std::bit_cast<float>(word));
+  }
+  return bytes;
+}
+
 Bytes arranged(const ConstArray& image, const AugmentOutput& output) {
   const Shape& shape = image.shape;
   const std::size_t channels = shape.rank == 3 ? static_cast<std::size_t>(shape[2]) : 1;
@@ -73,11 +87,12 @@ Bytes arranged(const ConstArray& image, const AugmentOutput& output) {
 }
 
 ChainCase::ChainCase(const std::vector<NamedOp>& operations, const FieldSpec& field,
-                     std::size_t samples, AugmentOutput output, std::uint32_t seed)
+                     std::size_t samples, AugmentOutput output, std::uint32_t seed,
+                     Bytes (*contents)(const FieldSpec&, std::uint32_t))
     : chain(operations, 0, {field}), plan(chain, 0, output), batch_size(samples) {
   Scratch scratch;
   for (std::size_t i = 0; i < samples; ++i) {
-    const Bytes image = noise(field, seed + static_cast<std::uint32_t>(i));
+    const Bytes image = contents(field, seed + static_cast<std::uint32_t>(i));
     images = joined(std::move(images), image);
     HostArray block;  // its memory is aligned
     const MutableArray memory =

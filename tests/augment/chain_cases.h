@@ -11,6 +11,8 @@ namespace slipstream::test {
 /// Values that look like an image of `spec`, the same for the same seed: u8, i64 classes below
 /// spec.classes, or f32 of 0 to 1.
 Bytes noise(const FieldSpec& spec, std::uint32_t seed);
+/// f32 of all sizes that there are, zeros of both signs among them, but for infinities.
+Bytes extreme_floats(const FieldSpec& spec, std::uint32_t seed);
 
 /// A finished image or mask as `output` asks for it.
 Bytes arranged(const ConstArray& image, const AugmentOutput& output);
@@ -18,7 +20,8 @@ Bytes arranged(const ConstArray& image, const AugmentOutput& output);
 /// A batch of one field, what is drawn for it, and what the operations make of it one by one.
 struct ChainCase {
   ChainCase(const std::vector<NamedOp>& operations, const FieldSpec& field, std::size_t batch_size,
-            AugmentOutput output = {}, std::uint32_t seed = 1);
+            AugmentOutput output = {}, std::uint32_t seed = 1,
+            Bytes (*contents)(const FieldSpec&, std::uint32_t) = noise);
 
   DeviceChain chain;
   AugmentPlan plan;

@@ -1,9 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "augment/chain_cases.h"
 #include "slipstream/blur.h"
+#include "slipstream/colour.h"
 #include "slipstream/error.h"
+#include "slipstream/masking.h"
 #include "slipstream/resize.h"
 #include "slipstream/transforms.h"
 #include "slipstream/warp.h"
@@ -139,6 +143,92 @@ TEST_F(AugmentTest, SecondInterpolationsAndStencilsAreLaunchesOfTheirOwn) {
                          {"small", Resize{9, 8}}},
                         image(30, 28), 4);
   EXPECT_EQ(chain.plan.launches(), 4U);
+  chain.check();
+}
+
+const ColourJitter kJitter{.brightness_min = 0.6,
+                           .brightness_max = 1.4,
+                           .contrast_min = 0.5,
+                           .contrast_max = 1.5,
+                           .saturation_min = 0.2,
+                           .saturation_max = 1.8,
+                           .hue_min = -0.3,
+                           .hue_max = 0.4};
+
+TEST_F(AugmentTest, ColoursHaveTheHostsBits) {
+  for (const DType dtype : {DType::u8, DType::f32}) {
+    const ChainCase grey(
+        {{"grey", Greyscale{0.5}}, {"colour", ConvertColour{}}, {"scale", Scale{}}},
+        image(19, 23, 3, dtype), 6);
+    EXPECT_EQ(grey.plan.launches(), 1U);
+    grey.check();
+    const ChainCase jitter({{"jitter", kJitter}}, image(37, 41, 3, dtype), 12);
+    EXPECT_EQ(jitter.plan.launches(), 2U);
+    jitter.check();
+    ColourJitter of_grey;
+    of_grey.contrast_max = of_grey.brightness_max = 2;
+    ChainCase({{"jitter", of_grey}}, image(37, 41, 1, dtype), 4).check();
+  }
+}
+
+TEST_F(AugmentTest, EveryContrastTakesTheMeanOfWhatIsBeforeIt) {
+  const ChainCase chain({{"flip", HorizontalFlip{}},
+                         {"first", kJitter},
+                         {"crop", RandomResizedCrop{24, 20}},
+                         {"float", ToFloat{}},
+                         {"second", kJitter},
+                         {"turn", Rotate{-45, 45}},
+                         {"blur", GaussianBlur{5, 1, 2}},
+                         {"third", kJitter}},
+                        image(40, 44), 5);
+  EXPECT_EQ(chain.plan.launches(), 5U);  // with a stencil and three contrasts
+  chain.check();
+  ChainCase({{"a", kJitter}, {"b", kJitter}, {"c", kJitter}, {"d", kJitter}, {"e", kJitter}},
+            image(9, 7), 3)
+      .check();
+}
+
+TEST_F(AugmentTest, DivisionsOfAllFloatsAreRoundedOnce) {
+  for (const double divisor : {0.229, 3.0, 255.0, 1e-12, -7.0, 1e20}) {
+    const std::vector<Chain> chains = {
+        {{"scale", Scale{divisor}}},
+        {{"normalise", Normalise{{0, 0.5, 1e-20}, {std::abs(divisor), 0.3, std::abs(divisor)}}}}};
+    for (const Chain& chain : chains) {
+      ChainCase(chain, image(64, 48, 3, DType::f32), 2, {}, 3, test::extreme_floats).check();
+      ChainCase(chain, image(16, 16), 2).check();
+    }
+  }
+}
+
+TEST_F(AugmentTest, AFlipBeforeACropAtTheEdge) {
+  ChainCase({{"down", VerticalFlip{1}}, {"across", HorizontalFlip{1}}, {"crop", RandomCrop{9, 1}}},
+            image(9, 4), 6)
+      .check();
+}
+
+TEST_F(AugmentTest, ErasedAndMaskedPixelsHaveTheHostsBits) {
+  RandomErasing erasing{.probability = 0.8, .value = 9};
+  for (const DType dtype : {DType::u8, DType::f32}) {
+    const ChainCase chain({{"mask", RandomMask{0.25, true}},
+                           {"erase", erasing},
+                           {"turn", Rotate{-45, 45}},
+                           {"again", RandomMask{0.1, false}},
+                           {"erase again", erasing},
+                           {"blur", GaussianBlur{3, 1, 2}}},
+                          image(45, 37, 3, dtype), 5);
+    EXPECT_EQ(chain.plan.launches(), 1U);
+    chain.check();
+  }
+  ChainCase({{"blur", GaussianBlur{3, 1, 2}}, {"mask", RandomMask{}}}, image(21, 9), 3).check();
+}
+
+TEST_F(AugmentTest, TheChainOfTheStarvedPipelineIsOneLaunch) {
+  const ChainCase chain({{"crop", RandomCrop{64, 64}},
+                         {"mask", RandomMask{0.25, true}},
+                         {"colour", ConvertColour{}},
+                         {"scale", Scale{}}},
+                        image(128, 140), 4);
+  EXPECT_EQ(chain.plan.launches(), 1U);
   chain.check();
 }
 

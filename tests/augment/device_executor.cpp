@@ -7,12 +7,20 @@
 namespace slipstream::test {
 namespace {
 
+#ifdef SPECIALISED
+constexpr bool kIsSpecialised = true;
+#else
+constexpr bool kIsSpecialised = false;
+#endif
+
 constexpr std::size_t kGuard = 512;  // bytes behind the batch that must not be written
 
 }  // namespace
 
-Bytes executed(const AugmentPlan& plan, std::size_t batch_size, const Bytes& images,
+Bytes executed(const AugmentPlan& given, std::size_t batch_size, const Bytes& images,
                const Bytes& drawn, std::size_t out_bytes) {
+  AugmentPlan plan = given;
+  if (kIsSpecialised) plan.specialise();
   const DeviceBuffer<std::byte> in(images);
   const DeviceBuffer<std::byte> parameters(drawn);
   const DeviceBuffer<std::byte> scratch(plan.scratch_bytes(batch_size), 0x5a);

@@ -52,15 +52,34 @@ Image<C> blurred(Image<C> in, const DrawnBlur& blur, std::int32_t radius, bool a
 }
 
 template <int C>
+void set_means_of(const augment::Image& image, augment::Prepared& prepared) {
+  const PassProgram& pass = image.pass;
+  std::int64_t sums[augment::kMostContrasts] = {};
+  for (std::int32_t at = 0; at < pass.count; ++at) {
+    const ProgramStep& step = pass.steps[at];
+    if (step.kind != augment::StepKind::jitter || step.contrast < 0) continue;
+    for (std::int32_t y = 0; y < step.in_height; ++y) {
+      for (std::int32_t x = 0; x < step.in_width; ++x) {
+        sums[step.contrast] += pass.interpolation >= 0
+                                   ? augment::contrast_term<C, true>(image, at, y, x)
+                                   : augment::contrast_term<C, false>(image, at, y, x);
+      }
+    }
+    augment::set_means(pass, sums, 1, prepared);
+  }
+}
+
+template <int C>
 Image<C> pass_of(const PassProgram& pass, const std::byte* drawn, const Source& source) {
-  const augment::Prepared prepared = augment::prepared_for(pass, drawn);
-  const augment::Image from{pass, drawn, prepared, source};
+  augment::Prepared prepared = augment::prepared_for(pass, drawn);
+  const augment::Image from{pass, drawn, prepared, source, {}};
+  set_means_of<C>(from, prepared);
   Image<C> image = blank<C>(pass.out_height, pass.out_width);
   for (std::int32_t y = 0; y < image.height; ++y) {
     for (std::int32_t x = 0; x < image.width; ++x) {
       image.at(y, x) = pass.interpolation >= 0
-                           ? augment::pixel_before_stencil<C, true>(from, y, x)
-                           : augment::pixel_before_stencil<C, false>(from, y, x);
+                           ? augment::pixel_before<C, true>(from, pass.stencil, y, x)
+                           : augment::pixel_before<C, false>(from, pass.stencil, y, x);
     }
   }
   if (pass.stencil == pass.count) return image;
@@ -71,7 +90,7 @@ Image<C> pass_of(const PassProgram& pass, const std::byte* drawn, const Source& 
     if (step.range == Range::levels) {
       for (float& value : pixel.value) value = to_level(value);
     }
-    augment::go_through<C>(pass, pass.stencil + 1, pass.count, pixel);
+    pixel = augment::gone_through<C>(from, pass.stencil + 1, pass.count, pixel);
   }
   return image;
 }

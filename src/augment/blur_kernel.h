@@ -1,0 +1,185 @@
+#pragma once
+
+#include "augment/block.h"
+#include "augment/store.h"
+
+// Device code: passes of images with a blur.
+namespace slipstream::augment {
+
+/// Planes of values: first those before the blur, then, in the place of the first columns, those
+/// filtered across.
+struct Planes {
+  float* values;
+  std::int32_t rows;  ///< of one channel
+  std::int32_t pitch;
+};
+
+template <int C, typename GetPixel>
+__device__ __forceinline__ void fill_planes(const PassProgram& pass, const Tile& tile,
+                                            const Grid& grid, std::int32_t radius,
+                                            const Planes& planes, const GetPixel& pixel_at) {
+  const std::int32_t columns = grid.width + 2 * radius;
+  const std::int32_t at_once = kBlurThreads / columns;
+  const std::int32_t first_row = static_cast<std::int32_t>(threadIdx.x) / columns;
+  const std::int32_t column = static_cast<std::int32_t>(threadIdx.x) - first_row * columns;
+  const std::int32_t x = tile.left + column - radius;
+  if (first_row >= at_once || x >= pass.out_width + radius) return;
+  const std::int32_t from_x = mirrored(x, pass.out_width);
+  const std::int32_t rows = min(planes.rows, pass.out_height + 2 * radius - tile.top);
+  float* to = planes.values + first_row * planes.pitch + column;
+  for (std::int32_t row = first_row; row < rows; row += at_once, to += at_once * planes.pitch) {
+    const std::int32_t y = mirrored(tile.top + row - radius, pass.out_height);
+    const Pixel<C> pixel = pixel_at(y, from_x);
+    for (int c = 0; c < C; ++c) to[c * planes.rows * planes.pitch] = pixel.value[c];
+  }
+}
+
+__device__ __forceinline__ void load_four(const float* from, float* to) {
+  const float4 four = *reinterpret_cast<const float4*>(from);
+  to[0] = four.x;
+  to[1] = four.y;
+  to[2] = four.z;
+  to[3] = four.w;
+}
+
+__device__ __forceinline__ float weight_of(const DrawnBlur& blur, std::int32_t radius,
+                                           std::int32_t tap) {
+  return blur.weight[tap < radius ? radius - tap : tap - radius];
+}
+
+__device__ __forceinline__ void add_tap(std::int32_t tap, float weight, float value, float& sum) {
+  sum = tap == 0 ? weight * value : fused(weight, value, sum);
+}
+
+/// kRun sums of 2 radius + 1 values of a row.
+template <int R>
+__device__ __forceinline__ void filter_run(const DrawnBlur& blur, std::int32_t radius,
+                                           const float* from, float (&sums)[kRun]) {
+  float window[2 * kRun];
+  load_four(from, window);
+  load_four(from + 4, window + 4);
+#pragma unroll
+  for (std::int32_t first = 0; first <= 2 * (R > 0 ? R : radius); first += kRun) {
+    load_four(from + first + kRun, window + kRun);
+    load_four(from + first + kRun + 4, window + kRun + 4);
+#pragma unroll
+    for (int tap = 0; tap < kRun; ++tap) {
+      if (first + tap > 2 * radius) continue;
+      const float weight = weight_of(blur, radius, first + tap);
+#pragma unroll
+      for (int i = 0; i < kRun; ++i) add_tap(first + tap, weight, window[tap + i], sums[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < kRun; ++i) window[i] = window[kRun + i];
+  }
+}
+
+/// A quarter of a warp takes eight rows, and a warp 32 columns of them after the other: what it
+/// writes it has read.
+template <int C, int R>
+__device__ __forceinline__ void filter_across(const DrawnBlur& blur, std::int32_t radius,
+                                              const Grid& grid, const Planes& planes) {
+  constexpr int kWarps = kBlurThreads / 32;
+  const auto lane = static_cast<std::int32_t>(threadIdx.x % 32);
+  for (auto group = static_cast<std::int32_t>(threadIdx.x / 32); group * 8 < C * planes.rows;
+       group += kWarps) {
+    const std::int32_t row = group * 8 + lane % 8;
+    for (std::int32_t x = lane / 8 * kRun; x - lane / 8 * kRun < grid.width; x += 4 * kRun) {
+      const bool is_mine = row < C * planes.rows && x < grid.width;
+      float* at = planes.values + row * planes.pitch + x;
+      float sums[kRun];
+      if (is_mine) filter_run<R>(blur, radius, at, sums);
+      __syncwarp();
+      if (is_mine) {
+        reinterpret_cast<float4*>(at)[0] = {sums[0], sums[1], sums[2], sums[3]};
+        reinterpret_cast<float4*>(at)[1] = {sums[4], sums[5], sums[6], sums[7]};
+      }
+      __syncwarp();
+    }
+  }
+}
+
+/// Four columns of kRows rows.
+template <int C, int R>
+__device__ __forceinline__ void filtered_down(const DrawnBlur& blur, std::int32_t radius,
+                                              const Planes& planes, std::int32_t y, std::int32_t x,
+                                              Pixel<C> (&out)[kRows * 4]) {
+#pragma unroll
+  for (int c = 0; c < C; ++c) {
+    const float* from = planes.values + (c * planes.rows + y) * planes.pitch + x;
+#pragma unroll
+    for (std::int32_t row = 0; row < kRows + 2 * (R > 0 ? R : radius); ++row) {
+      float values[4];
+      load_four(from + row * planes.pitch, values);
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) {
+        const std::int32_t tap = row - k;
+        if (tap < 0 || tap > 2 * radius) continue;
+        const float weight = weight_of(blur, radius, tap);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) add_tap(tap, weight, values[j], out[k * 4 + j].value[c]);
+      }
+    }
+  }
+}
+
+template <int C, int R>
+__device__ __forceinline__ void filter_down(const Image& image, const PassMemory& memory,
+                                            const DrawnBlur& blur, const Tile& tile,
+                                            std::int32_t radius, const Grid& grid,
+                                            const Planes& planes, std::byte* shared) {
+  const PassProgram& pass = image.pass;
+  const std::int32_t quads = grid.width / 4;
+  const std::int32_t count = quads * (grid.height / kRows);
+  for (std::int32_t first = 0; first < count; first += kBlurThreads) {
+    const std::int32_t i = first + static_cast<std::int32_t>(threadIdx.x);
+    const std::int32_t x = i % quads * 4;
+    const std::int32_t y = i / quads * kRows;
+    Pixel<C> out[kRows * 4];
+    if (i < count) {
+      filtered_down<C, R>(blur, radius, planes, y, x, out);
+      if (pass.steps[pass.stencil].range == Range::levels) {
+        for (Pixel<C>& pixel : out) {
+          for (float& value : pixel.value) value = to_level(value);
+        }
+      }
+      go_through<C>(image, pass.stencil + 1, pass.count, out);
+    }
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) {
+      const bool is_mine =
+          i < count && tile.top + y + k < pass.out_height && tile.left + x < pass.out_width;
+      const Pixel<C> run[4] = {out[4 * k], out[4 * k + 1], out[4 * k + 2], out[4 * k + 3]};
+      store_runs<C>(pass, memory, tile.image, tile.top + y + k, tile.left + x, is_mine, run,
+                    shared);
+    }
+  }
+}
+
+/// One tile. R: the radius, or 0 for any.
+template <int C, Way kWay, int R>
+__device__ __forceinline__ void blur_block(const PassProgram& pass, const PassMemory& memory,
+                                           const LaunchShape& shape) {
+  extern __shared__ __align__(16) std::byte shared[];
+  __shared__ BlockState state;
+  const ProgramStep& step = pass.steps[pass.stencil];
+  const std::int32_t radius = R > 0 ? R : step.radius;
+  const Grid& grid = shape.grid;
+  const Tile tile = tile_of(grid);
+  const Planes planes = {reinterpret_cast<float*>(shared + shape.planes_at),
+                         grid.height + 2 * radius, plane_pitch(grid.width, radius)};
+  const Box wanted = clipped({tile.top - radius, tile.left - radius,
+                              tile.top + grid.height + radius, tile.left + grid.width + radius},
+                             pass.out_height, pass.out_width);
+  const Image image = begin_block<C, kWay>(pass, memory, shape, tile, wanted, shared, state);
+  with_pixels<C, kWay>(image, state, shape, shared + memory.drawn_bytes, [&](const auto& pixel_at) {
+    fill_planes<C>(pass, tile, grid, radius, planes, pixel_at);
+  });
+  __syncthreads();
+  const DrawnBlur& blur = drawn_at<DrawnBlur>(step, shared);
+  filter_across<C, R>(blur, radius, grid, planes);
+  __syncthreads();
+  filter_down<C, R>(image, memory, blur, tile, radius, grid, planes, shared + shape.stores_at);
+}
+
+}  // namespace slipstream::augment

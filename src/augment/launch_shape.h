@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace slipstream::augment {
+
+/// How a pass gets at a pixel before its stencil.
+enum class Way : std::uint8_t {
+  direct,  ///< it has no interpolation
+  linear,  ///< a resize without a filter
+  warp,    ///< a bilinear warp
+  filter,  ///< an antialiased resize
+};
+
+/// How much of what lies before the interpolation a block has in shared memory.
+struct StageRoom {
+  std::int32_t floats;   ///< of pixels
+  std::int32_t entries;  ///< of each axis
+  std::int32_t taps;     ///< of a filter
+};
+
+/// Where one row, or one column, of what an interpolation makes comes from.
+struct alignas(8) AxisEntry {
+  std::int32_t offset;  ///< of the first value, in floats
+  union {
+    float weight;        ///< linear: of the second value
+    std::int32_t count;  ///< filter: of the values
+  };
+};
+
+/// The tiles of all images of a batch, a block each.
+struct Grid {
+  std::int32_t across;
+  std::int32_t tiles;   ///< of an image
+  std::int32_t width;   ///< of a tile: a multiple of 4; with a stencil of kRun
+  std::int32_t height;  ///< a multiple of kRows with a stencil
+};
+
+/// How a pass is launched.
+struct LaunchShape {
+  Grid grid;
+  StageRoom room;
+  /// Whether `room` does for all samples; a block that it is too small for reads the source.
+  bool always_fits;
+  std::uint32_t stores_at;     ///< in shared memory, in bytes: for store_runs()
+  std::uint32_t planes_at;     ///< what a stencil works on
+  std::uint32_t shared_bytes;  ///< all of it
+};
+
+inline constexpr int kPlainThreads = 256;
+inline constexpr int kBlurThreads = 512;
+/// Blocks of a blur that share a multiprocessor.
+inline constexpr int kBlurBlocks = 2;
+/// Values of a row that a blurring thread filters at once, and rows of four that it then makes.
+inline constexpr int kRun = 8;
+inline constexpr int kRows = 2;
+
+/// Of shared memory for the pixels that a warp stores.
+constexpr std::uint32_t store_bytes(std::int32_t channels) {
+  return 32 * 16 * static_cast<std::uint32_t>(channels);
+}
+
+/// From row to row of the pixels before an interpolation, in floats: neighbours on any line are
+/// then in different banks, but for lines of 32 and more.
+constexpr std::int32_t texel_pitch(std::int32_t row) { return (row + 15) / 32 * 32 + 16; }
+
+/// Floats from row to row: as many as are read, and so that eight rows begin in different banks.
+constexpr std::int32_t plane_pitch(std::int32_t width, std::int32_t radius) {
+  const std::int32_t read = width + kRun + 2 * radius / kRun * kRun;
+  return (read + 3) / 8 * 8 + 4;
+}
+
+}  // namespace slipstream::augment

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <string>
+
+#include "augment/launch_shape.h"
+#include "augment/pass_memory.h"
+#include "augment/program.h"
+
+namespace slipstream::augment {
+
+/// The kernel of one pass over images, compiled while the program runs: what is the same for all
+/// samples is constant in it, so that it does nothing that the pass does not ask for.
+class SpecialKernel {
+ public:
+  /// For the current device. `formats`: without pointers.
+  SpecialKernel(const PassProgram& pass, const PassMemory& formats, std::int32_t channels);
+
+  void launch(const PassMemory& memory, cudaStream_t stream) const;
+
+ private:
+  std::shared_ptr<void> library_;
+  cudaKernel_t kernel_ = nullptr;
+  LaunchShape shape_;
+  unsigned threads_ = 0;
+};
+
+/// Its source, in CUDA C++.
+std::string special_source(const PassProgram& pass, const PassMemory& formats,
+                           std::int32_t channels, const LaunchShape& shape);
+/// Its machine code for an architecture such as "sm_90". Throws Error with the compiler's words.
+std::string compiled(const std::string& source, const std::string& architecture);
+
+}  // namespace slipstream::augment

@@ -1,0 +1,135 @@
+#include <array>
+#include <cstdio>
+#include <sstream>
+
+#include "augment/kernels.h"
+#include "augment/special_kernel.h"
+
+namespace slipstream::augment {
+namespace {
+
+/// An initialiser list, in the order of the members.
+class Initialiser {
+ public:
+  Initialiser& add(std::int32_t value) { return put(std::to_string(value)); }
+  Initialiser& add(std::uint32_t value) { return put(std::to_string(value) + "U"); }
+  Initialiser& add(std::int8_t value) { return add(std::int32_t{value}); }
+  Initialiser& add(bool value) { return put(value ? "true" : "false"); }
+  Initialiser& add(float value) {
+    std::array<char, 48> text{};
+    std::snprintf(text.data(), text.size(), "%aF", static_cast<double>(value));
+    return put(text.data());
+  }
+  Initialiser& add(StepKind value) { return put(cast("StepKind", static_cast<int>(value))); }
+  Initialiser& add(Range value) { return put(cast("Range", static_cast<int>(value))); }
+  template <typename T, std::size_t N>
+  Initialiser& add(const T (&values)[N], std::size_t count = N) {
+    Initialiser list;
+    for (std::size_t i = 0; i < count; ++i) list.add(values[i]);
+    return put(list.text());
+  }
+  Initialiser& add(const Divisor& by) {
+    return put(Initialiser().add(by.value).add(by.inverse).add(by.least).add(by.is_usual).text());
+  }
+  Initialiser& add(const ColourMatrix& matrix) {
+    return put(Initialiser().add(matrix.row).add(matrix.offset).text());
+  }
+  Initialiser& add(const ProgramStep& step);
+
+  std::string text() const { return "{" + text_ + "}"; }
+
+ private:
+  Initialiser& put(const std::string& value) {
+    text_ += (text_.empty() ? "" : ", ") + value;
+    return *this;
+  }
+  static std::string cast(const char* type, int value) {
+    return std::string("static_cast<") + type + ">(" + std::to_string(value) + ")";
+  }
+
+  std::string text_;
+};
+
+Initialiser& Initialiser::add(const ProgramStep& step) {
+  Initialiser list;
+  list.add(step.kind).add(step.range).add(step.is_rigid).add(step.interpolates);
+  list.add(step.antialias).add(step.pads).add(step.radius).add(step.drawn);
+  list.add(step.in_height).add(step.in_width).add(step.out_height).add(step.out_width);
+  list.add(step.fill).add(step.threshold).add(step.dilates).add(step.contrast);
+  list.add(step.subtracted).add(step.divisor).add(step.matrix);
+  return put(list.text());
+}
+
+std::string text_of(const PassProgram& pass) {
+  Initialiser list;
+  list.add(pass.steps, static_cast<std::size_t>(pass.count));
+  list.add(pass.count).add(pass.interpolation).add(pass.stencil).add(pass.contrasts);
+  list.add(pass.mask)
+      .add(pass.has_plain_moves)
+      .add(pass.has_plain_flips)
+      .add(pass.has_plain_blots)
+      .add(pass.plain_count);
+  list.add(pass.plain_steps)
+      .add(pass.is_staged)
+      .add(pass.turn)
+      .add(pass.moves_behind)
+      .add(pass.turns_rigidly);
+  list.add(pass.changes_behind).add(pass.in_height).add(pass.in_width);
+  list.add(pass.out_height).add(pass.out_width);
+  return list.text();
+}
+
+std::string text_of(const LaunchShape& shape) {
+  Initialiser grid;
+  grid.add(shape.grid.across).add(shape.grid.tiles).add(shape.grid.width).add(shape.grid.height);
+  Initialiser room;
+  room.add(shape.room.floats).add(shape.room.entries).add(shape.room.taps);
+  Initialiser rest;
+  rest.add(shape.always_fits).add(shape.stores_at).add(shape.planes_at).add(shape.shared_bytes);
+  return "{" + grid.text() + ", " + room.text() + ", " + rest.text().substr(1);
+}
+
+const char* name_of(Way way) {
+  switch (way) {
+    case Way::direct:
+      return "Way::direct";
+    case Way::linear:
+      return "Way::linear";
+    case Way::warp:
+      return "Way::warp";
+    case Way::filter:
+      return "Way::filter";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string special_source(const PassProgram& pass, const PassMemory& formats,
+                           std::int32_t channels, const LaunchShape& shape) {
+  // Beyond it the loops over a kernel's weights are too long to unroll.
+  constexpr std::int32_t kMostUnrolled = 7;
+  const bool is_plain = pass.stencil == pass.count;
+  const std::int32_t radius = is_plain ? 0 : pass.steps[pass.stencil].radius;
+  std::ostringstream text;
+  text << "#define SLIPSTREAM_SPECIALISED\n#include \"augment/launch_shape.h\"\n"
+       << "#include \"augment/program.h\"\nnamespace slipstream::augment {\n"
+       << "__device__ constexpr PassProgram kPass = " << text_of(pass) << ";\n"
+       << "__device__ constexpr LaunchShape kShape = " << text_of(shape) << ";\n}\n"
+       << "#include \"augment/" << (is_plain ? "plain" : "blur") << "_kernel.h\"\n"
+       << "namespace slipstream::augment {\n"
+       << "extern \"C\" __global__ void __launch_bounds__("
+       << (is_plain ? std::to_string(kPlainThreads)
+                    : std::to_string(kBlurThreads) + ", " + std::to_string(kBlurBlocks))
+       << ") special_pass(PassMemory memory) {\n"
+       << "memory.drawn_bytes = " << formats.drawn_bytes << ";\n"
+       << "memory.range = static_cast<Range>(" << static_cast<int>(formats.range) << ");\n"
+       << "memory.stored = static_cast<Stored>(" << static_cast<int>(formats.stored) << ");\n"
+       << "memory.is_planar = " << (formats.is_planar ? "true" : "false") << ";\n"
+       << (is_plain ? "plain" : "blur") << "_block<" << channels << ", " << name_of(way_of(pass));
+  if (!is_plain) text << ", " << (radius <= kMostUnrolled ? radius : 0);
+  text << ">(kPass, memory, kShape);\n}\n}\n";
+  return text.str();
+}
+
+}  // namespace slipstream::augment

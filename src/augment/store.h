@@ -1,0 +1,129 @@
+#pragma once
+
+#include "augment/launch_shape.h"
+#include "augment/pass_memory.h"
+#include "augment/program.h"
+#include "slipstream/half.h"
+#include "slipstream/pixel.h"
+
+// Device code: pixels of a pass to memory, several values in one instruction where they lie next to
+// each other.
+namespace slipstream::augment {
+
+template <int kBytes>
+struct Word;
+template <>
+struct Word<4> {
+  using type = std::uint32_t;
+};
+template <>
+struct Word<8> {
+  using type = uint2;
+};
+template <>
+struct Word<16> {
+  using type = uint4;
+};
+
+template <typename T>
+__device__ __forceinline__ T stored_as(float value) {
+  if constexpr (sizeof(T) == 1) return static_cast<T>(static_cast<std::uint32_t>(value));
+  if constexpr (sizeof(T) == 2) return to_bf16(value);
+  if constexpr (sizeof(T) == 4) return __float_as_uint(value);
+}
+
+template <typename T>
+using FourOf = typename Word<4 * sizeof(T)>::type;
+
+template <typename T>
+__device__ __forceinline__ FourOf<T> four_of(float a, float b, float c, float d) {
+  union {
+    T values[4];
+    FourOf<T> word;
+  } all = {{stored_as<T>(a), stored_as<T>(b), stored_as<T>(c), stored_as<T>(d)}};
+  return all.word;
+}
+
+/// Values 4 i to 4 i + 3 of four pixels with their channels next to each other.
+template <typename T, int C>
+__device__ __forceinline__ FourOf<T> interleaved(const Pixel<C> (&run)[4], int i) {
+  const auto value = [&](int k) { return run[(4 * i + k) / C].value[(4 * i + k) % C]; };
+  return four_of<T>(value(0), value(1), value(2), value(3));
+}
+
+/// As far as they lie in the image.
+template <int C, typename T>
+__device__ __forceinline__ void store_run(const PassProgram& pass, bool is_planar, T* image,
+                                          std::int32_t y, std::int32_t x,
+                                          const Pixel<C> (&run)[4]) {
+  const std::int32_t place = y * pass.out_width + x;
+  const std::int32_t plane = pass.out_height * pass.out_width;
+  if (pass.out_width % 4 != 0) {
+    for (int k = 0; k < 4 && x + k < pass.out_width; ++k) {
+      for (int c = 0; c < C; ++c) {
+        const std::int32_t at = is_planar ? c * plane + place + k : (place + k) * C + c;
+        image[at] = stored_as<T>(run[k].value[c]);
+      }
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < C; ++i) {
+    if (is_planar) {
+      *reinterpret_cast<FourOf<T>*>(image + i * plane + place) =
+          four_of<T>(run[0].value[i], run[1].value[i], run[2].value[i], run[3].value[i]);
+    } else {
+      reinterpret_cast<FourOf<T>*>(image + place * C)[i] = interleaved<T>(run, i);
+    }
+  }
+}
+
+/// By a whole warp. What a thread has are pieces of C words, which it hands to others through
+/// `shared`, so that every instruction writes words that lie next to each other.
+template <int C, typename T>
+__device__ __forceinline__ void store_runs(const PassProgram& pass, bool is_planar, T* image,
+                                           std::int32_t y, std::int32_t x, bool is_mine,
+                                           const Pixel<C> (&run)[4], std::byte* shared) {
+  if (C == 1 || is_planar || pass.out_width % 4 != 0) {
+    if (is_mine) store_run<C, T>(pass, is_planar, image, y, x, run);
+    return;
+  }
+  auto* words = reinterpret_cast<FourOf<T>*>(shared);
+  const auto lane = static_cast<std::int32_t>(threadIdx.x % 32);
+#pragma unroll
+  for (int i = 0; i < C; ++i) words[lane * C + i] = interleaved<T>(run, i);
+  __syncwarp();
+  const std::int32_t mine = is_mine ? y * pass.out_width + x : -1;
+#pragma unroll
+  for (int i = 0; i < C; ++i) {
+    const std::int32_t word = lane + 32 * i;
+    const std::int32_t place = __shfl_sync(~0U, mine, word / C);
+    if (place >= 0) reinterpret_cast<FourOf<T>*>(image + place * C)[word % C] = words[word];
+  }
+  __syncwarp();
+}
+
+/// By a whole warp: pixels (y, x) to (y, x + 3), x a multiple of 4, of the threads that have some.
+/// `shared`: the block's, store_bytes() a warp.
+template <int C>
+__device__ __forceinline__ void store_runs(const PassProgram& pass, const PassMemory& memory,
+                                           std::int64_t image, std::int32_t y, std::int32_t x,
+                                           bool is_mine, const Pixel<C> (&run)[4],
+                                           std::byte* shared) {
+  const std::int64_t first = image * (C * static_cast<std::int64_t>(pass.out_height)) *
+                             static_cast<std::int64_t>(pass.out_width);
+  shared += threadIdx.x / 32 * store_bytes(C);
+  const auto store = [&](auto* to) {
+    store_runs<C>(pass, memory.is_planar, to + first, y, x, is_mine, run, shared);
+  };
+  switch (memory.stored) {
+    case Stored::u8:
+      return store(reinterpret_cast<std::uint8_t*>(memory.to));
+    case Stored::bf16:
+      return store(reinterpret_cast<std::uint16_t*>(memory.to));
+    case Stored::f32:
+      return store(reinterpret_cast<std::uint32_t*>(memory.to));
+  }
+}
+
+}  // namespace slipstream::augment
