@@ -33,14 +33,23 @@ sanitize() { # sanitize TOOL BINARY [argument]...
 }
 
 # Kernels and streams: the tests of room cuda, but for those that lose the device or prove an overlap
-# or a missing wait by time. Runs with Torch: a few, without its caching allocator,
-# which would hide stray accesses. All at once: they wait for the tool more than for the GPU.
+# or a missing wait by time, and chains of room augment. Runs with Torch: a few, without its caching
+# allocator, which would hide stray accesses. All at once: they wait for the tool more than for the
+# GPU.
 phase_sanitize() {
   local tool pids=() pid failed=0
   local api_errors=(--report-api-errors no)  # tests provoke some
   for tool in memcheck racecheck initcheck; do
     sanitize "$tool" build/tests/cuda/cuda_test \
       '--gtest_filter=-*DeathTest*:*without_the_wait*:*late_producer*:*lanes_overlap*' &
+    pids+=($!)
+  done
+  for tool in memcheck racecheck; do
+    sanitize "$tool" build/tests/augment/augment_gpu_test \
+      '--gtest_filter=*Classification*:*Starved*:*EveryWay*:*Layout*:*Blurs*:*AnySize*' &
+    pids+=($!)
+    sanitize "$tool" build/tests/augment/augment_special_gpu_test \
+      '--gtest_filter=*Classification*:*Starved*:*EveryWay*:*Layout*:*Blurs*' &
     pids+=($!)
   done
   PYTORCH_NO_CUDA_MEMORY_CACHING=1 sanitize memcheck build/tests/run/run_gpu_test \
@@ -57,6 +66,7 @@ phase_bench() {
     build/slipstream make-data segmentation --out "$data" --samples 2048 --size 256 --seed 1
   build/bench/handoff_bench --benchmark_repetitions=5 --benchmark_out="$raw/handoff.json"
   build/bench/cross_entropy_bench --benchmark_min_time=0.1 --benchmark_out="$raw/kernels.json"
+  build/bench/augment_bench --benchmark_out="$raw/augment.json"
   build/bench/wire_bench --benchmark_repetitions=5 --benchmark_out="$raw/wire.json"
   build/slipstream bench "${common[@]}" --batch-sizes 8,16,32,64,128 --input loader --steps 600 \
     --seconds 1 --json "$raw/bench_loader.json" --svg "$raw/bench_loader.svg"
