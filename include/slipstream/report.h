@@ -47,10 +47,16 @@ std::string run_report_json(const RunReport& report);
 /// One measurement of a benchmark. What does not apply, or could not be measured, is absent.
 struct BenchRow {
   std::size_t batch_size = 0;
-  std::string plan;   ///< "serial", "pipelined", "alone:LANE"
-  std::string input;  ///< "loader", "host", "device"
+  std::string plan;             ///< "serial", "pipelined", "alone:LANE"
+  std::string augment = "cpu";  ///< where transforms were done: "cpu", "gpu", "pipelined"
+  std::string input;            ///< "loader", "host", "device"
   std::optional<Measured> steps_per_second;
-  std::optional<Measured> gain;                   ///< steps/s over those of serial: 1 is no gain
+  /// Steps/s over those of serial with transforms on the same device: 1 is no gain.
+  std::optional<Measured> gain;
+  /// Of "gpu": steps/s over those of the same plan with "cpu".
+  std::optional<Measured> offloading_gain;
+  /// Of "pipelined": steps/s over those of the same plan with "gpu".
+  std::optional<Measured> pipelining_gain;
   std::optional<Measured> share_of_slowest_lane;  ///< steps/s over the slowest lane's alone
   std::optional<Measured> overlap_efficiency;
   std::string error;  ///< why the row could not be measured; "" otherwise
@@ -77,8 +83,9 @@ struct BenchReport {
 std::string bench_report_json(const BenchReport& report);
 /// Aligned plain text, one line a row, for a console.
 std::string bench_table(const BenchReport& report);
-/// A self-contained SVG, readable on light and dark pages: steps/s as grouped bars and gain over
-/// serial as lines, by batch size, with 95 % intervals.
+/// A self-contained SVG, readable on light and dark pages: steps/s as grouped bars and the gains as
+/// lines, by batch size, with 95 % intervals. Of the lanes alone the slowest is drawn, of the last
+/// row's `augment`.
 std::string bench_svg(const BenchReport& report);
 
 /// One run of a comparison.

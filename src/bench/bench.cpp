@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "run/message.h"
+#include "slipstream/placement.h"
 #include "slipstream/trainer.h"
 
 namespace slipstream {
@@ -13,8 +14,14 @@ namespace {
 constexpr std::size_t kCachedBatches = 4;
 constexpr std::uint64_t kFewestSteps = 8;
 
+/// A plan with the transforms at a placement, named as in BenchRow.
+struct Variant {
+  std::string plan, augment;
+  bool operator==(const Variant&) const = default;
+};
+
 struct Measurement {
-  std::string plan;  ///< as BenchRow::plan
+  Variant variant;
   Plan how;
   RunOptions run;
   std::vector<double> durations_s;
@@ -27,29 +34,46 @@ std::optional<Cut> cut_of(const std::string& input) {
   throw Refused(unknown_name("input", input, {"loader", "host", "device"}));
 }
 
+void refuse_repeated(const std::string& what, const std::vector<std::string>& names) {
+  if (names.empty()) throw Refused("give at least one " + what);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
+        names.begin() + static_cast<std::ptrdiff_t>(i))
+      throw Refused(what + " '" + names[i] + "' is named twice");
+}
+
+std::vector<Variant> variants_of(const BenchOptions& options) {
+  std::vector<Variant> variants;
+  for (const std::string& plan : options.plans)
+    for (const std::string& placement : options.placements) {
+      const bool is_gpu = plan == "serial" && placement == "pipelined";
+      const Variant variant{plan, is_gpu ? "gpu" : placement};
+      if (std::find(variants.begin(), variants.end(), variant) == variants.end())
+        variants.push_back(variant);
+    }
+  return variants;
+}
+
 std::vector<Measurement> measurements_of(const Trainer& trainer, const BenchOptions& options) {
-  const auto steps = trainer.pipeline().device_steps(options.loader.on_device);
-  const auto plan_named = [&](const std::string& name) {
-    Plan plan = make_plan(name, steps, trainer.context().kind(), options.loader, options.numerics);
-    if (options.joins_augment) join_next_lane(plan, kAugmentStep);
-    return plan;
+  const auto plan_of = [&](const Variant& variant) {
+    return placed_plan(trainer.pipeline(), variant.plan, variant.augment, trainer.context().kind(),
+                       options.loader, options.numerics);
   };
   std::vector<Measurement> all;
-  for (const std::string& name : options.plans) {
-    Measurement& m = all.emplace_back();
-    m.plan = name;
-    m.how = plan_named(name);
-    m.run.cut = cut_of(options.input);
+  for (const Variant& variant : variants_of(options)) {
+    all.push_back({variant, plan_of(variant), {}, {}});
+    all.back().run.cut = cut_of(options.input);
   }
-  const Plan lanes = plan_named("pipelined");
-  std::string after = "collate";
-  for (const LanePlan& lane : lanes.schedule.lanes) {
-    Measurement& m = all.emplace_back();
-    m.plan = "alone:" + lane.steps.back();
-    m.how = lanes;
-    m.run.cut = Cut{after, after == "collate" ? kCachedBatches : 1};
-    m.run.last_step = lane.steps.back();
-    after = lane.steps.back();
+  for (const std::string& placement : options.placements) {
+    const Plan lanes = plan_of({"pipelined", placement});
+    std::string after = "collate";
+    for (const LanePlan& lane : lanes.schedule.lanes) {
+      const std::string& last = lane.steps.back();
+      all.push_back({{"alone:" + last, placement}, lanes, {}, {}});
+      all.back().run.cut = Cut{after, after == "collate" ? kCachedBatches : 1};
+      all.back().run.last_step = last;
+      after = last;
+    }
   }
   for (Measurement& m : all) {
     m.run.digest = false;
@@ -79,28 +103,49 @@ Measured ratio(const Measured& a, const Measured& b) {
   return {a.value / b.value, a.low / b.high, a.high / b.low, "1", std::min(a.n, b.n)};
 }
 
-std::optional<Measured> slowest_lane(const std::vector<BenchRow>& rows) {
+bool is_alone(const BenchRow& row) { return row.plan.starts_with("alone:"); }
+bool on_device(const BenchRow& row) { return row.augment != "cpu"; }
+
+std::optional<Measured> slowest_lane(const std::vector<BenchRow>& rows, const BenchRow& of) {
   std::optional<Measured> slowest;
-  for (const BenchRow& row : rows)
-    if (row.plan.rfind("alone:", 0) == 0 && row.steps_per_second &&
+  for (const BenchRow& row : rows) {
+    const bool same =
+        of.plan == "serial" ? on_device(row) == on_device(of) : row.augment == of.augment;
+    if (is_alone(row) && same && row.steps_per_second &&
         (!slowest || row.steps_per_second->value < slowest->value))
       slowest = row.steps_per_second;
+  }
   return slowest;
 }
 
+std::optional<Measured> rate_of(const std::vector<BenchRow>& rows, const Variant& variant) {
+  for (const BenchRow& row : rows)
+    if (Variant{row.plan, row.augment} == variant) return row.steps_per_second;
+  return std::nullopt;
+}
+
 void add_comparisons(std::vector<BenchRow>& rows) {
-  const auto serial = std::find_if(rows.begin(), rows.end(),
-                                   [](const BenchRow& row) { return row.plan == "serial"; });
-  const std::optional<Measured> slowest = slowest_lane(rows);
   for (BenchRow& row : rows) {
-    if (!row.steps_per_second || row.plan.rfind("alone:", 0) == 0) continue;
-    if (slowest) row.share_of_slowest_lane = ratio(*row.steps_per_second, *slowest);
-    if (serial == rows.end() || !serial->steps_per_second) continue;
-    row.gain = ratio(*row.steps_per_second, *serial->steps_per_second);
-    if (slowest && row.plan != "serial")
-      row.overlap_efficiency =
-          overlap_efficiency(*serial->steps_per_second, *row.steps_per_second, *slowest);
+    if (!row.steps_per_second || is_alone(row)) continue;
+    const auto over = [&](const std::optional<Measured>& base) -> std::optional<Measured> {
+      if (!base) return std::nullopt;
+      return ratio(*row.steps_per_second, *base);
+    };
+    const auto slowest = slowest_lane(rows, row);
+    const auto serial = rate_of(rows, {"serial", on_device(row) ? "gpu" : "cpu"});
+    row.share_of_slowest_lane = over(slowest);
+    row.gain = over(serial);
+    if (row.augment == "gpu") row.offloading_gain = over(rate_of(rows, {row.plan, "cpu"}));
+    if (row.augment == "pipelined") row.pipelining_gain = over(rate_of(rows, {row.plan, "gpu"}));
+    if (slowest && serial && row.plan != "serial")
+      row.overlap_efficiency = overlap_efficiency(*serial, *row.steps_per_second, *slowest);
   }
+}
+
+/// What is told of a measurement.
+std::string name_of(const Variant& variant, const BenchOptions& options) {
+  const bool one = options.placements.size() == 1;
+  return one ? variant.plan : variant.plan + ", augment " + variant.augment;
 }
 
 std::vector<BenchRow> bench_batch_size(Trainer& trainer, std::size_t batch_size,
@@ -115,14 +160,15 @@ std::vector<BenchRow> bench_batch_size(Trainer& trainer, std::size_t batch_size,
       if (options.say)
         options.say("batch size " + std::to_string(batch_size) + ", round " +
                     std::to_string(round + 1) + "/" + std::to_string(options.repeats) + ": " +
-                    m.plan);
+                    name_of(m.variant, options));
       measure(trainer, m);
     }
   std::vector<BenchRow> rows;
   for (const Measurement& m : all) {
     BenchRow& row = rows.emplace_back();
     row.batch_size = batch_size;
-    row.plan = m.plan;
+    row.plan = m.variant.plan;
+    row.augment = m.variant.augment;
     row.input = m.run.cut ? (m.run.cut->after == "collate" ? "host" : "device") : "loader";
     if (m.durations_s.empty())
       row.error = "interrupted";
@@ -139,8 +185,11 @@ std::vector<BenchRow> run_bench(Context& context, const std::function<Pipeline(s
                                 const BenchOptions& options) {
   // What no batch size can mend is refused at once.
   cut_of(options.input);
+  refuse_repeated("plan", options.plans);
+  refuse_repeated("placement", options.placements);
   for (const std::string& plan : options.plans)
     make_plan(plan, {"copy"}, context.kind(), options.loader, options.numerics);
+  for (const std::string& placement : options.placements) check_placement(placement);
   std::vector<BenchRow> rows;
   for (std::size_t batch_size : options.batch_sizes) {
     try {
@@ -151,7 +200,11 @@ std::vector<BenchRow> run_bench(Context& context, const std::function<Pipeline(s
       throw;
     } catch (const std::exception& e) {
       if (rows.empty() && dynamic_cast<const Refused*>(&e) != nullptr) throw;
-      rows.push_back({batch_size, "", options.input, {}, {}, {}, {}, message_of(e)});
+      BenchRow& row = rows.emplace_back();
+      row.batch_size = batch_size;
+      row.augment.clear();
+      row.input = options.input;
+      row.error = message_of(e);
     }
   }
   return rows;

@@ -38,12 +38,9 @@ int bench(const BenchVerb& verb, const Cli& cli) {
   OutputFile json(verb.json), svg(verb.svg);
   Context context(verb.common.device);
   BenchOptions options = verb.options;
-  const auto make = [&] {
+  options.loader = verb.common.loader(context, [&] {
     return make_pipeline(cli.workloads, verb.common.workload, verb.common.options);
-  };
-  options.loader = verb.common.loader(context, make);
-  if (verb.common.augment != "cpu") options.loader.on_device = verb.common.on_device(make());
-  options.joins_augment = verb.common.augment == "gpu";
+  });
   options.numerics = verb.common.numerics(context.kind());
   options.stop = cli.interrupted;
   options.say = [](const std::string& line) { std::cerr << line << "\n"; };
@@ -81,6 +78,14 @@ void add_bench(CLI::App& app, Cli& cli, Verb& chosen) {
       ->capture_default_str();
   command->add_option("--plans", verb->options.plans, "Comma-separated: serial, pipelined")
       ->delimiter(',')
+      ->capture_default_str();
+  command
+      ->add_option("--augment", verb->options.placements,
+                   "Where transforms are done, comma-separated: cpu (loader threads), gpu (on the "
+                   "model's lane), pipelined (on a lane of their own)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(placement_problem)
       ->capture_default_str();
   command
       ->add_option("--input", verb->options.input,

@@ -12,6 +12,7 @@
 #include "slipstream/cuda.h"
 #include "slipstream/files.h"
 #include "slipstream/loader_bench.h"
+#include "slipstream/placement.h"
 
 namespace slipstream {
 namespace {
@@ -97,6 +98,15 @@ void add_on_bad_sample(CLI::App& verb, OnBadSample& chosen, const std::string& s
       ->default_str("stop");
 }
 
+std::string placement_problem(const std::string& name) {
+  try {
+    check_placement(name);
+    return "";
+  } catch (const Refused& refused) {
+    return refused.what();
+  }
+}
+
 void refuse_same_file(const std::string& option, const std::string& path,
                       const std::string& other_option, const std::string& other_path) {
   if (path.empty() || other_path.empty() || !is_same_file(path, other_path)) return;
@@ -143,15 +153,6 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
       "Samples of slow storage kept in a folder: DIR=SIZE");
   verb.add_flag("--scaled-decoding", scaled_decoding,
                 "JPEGs that the first transform shrinks are decoded at a fraction of their size");
-  verb.add_option("--augment", augment,
-                  "Where transforms are done: cpu (loader threads), gpu (on the model's lane), or "
-                  "pipelined (on a lane of their own)")
-      ->check([](const std::string& where) {
-        const std::vector<std::string> places = {"cpu", "gpu", "pipelined"};
-        const bool is_known = std::find(places.begin(), places.end(), where) != places.end();
-        return is_known ? "" : unknown_name("place", where, places);
-      })
-      ->capture_default_str();
   verb.add_option("--wire", wire,
                   "How fields travel to the device, FIELD=FORMAT: plain, smallest, bits, one_hot, "
                   "bf16, f16, jpeg, host")
@@ -195,10 +196,6 @@ LoaderPlan CommonOptions::loader(const Context& context,
   plan.schedule.loader.workers = worker_count(make);
   change(plan, context);
   return plan.schedule.loader;
-}
-
-std::string CommonOptions::on_device(const Pipeline& pipeline) const {
-  return augment == "cpu" ? "" : first_on_device(pipeline);
 }
 
 void CommonOptions::change(Plan& plan, const Context& context) const {

@@ -6,6 +6,7 @@
 #include "cli/verbs.h"
 #include "slipstream/files.h"
 #include "slipstream/gpu_meter.h"
+#include "slipstream/placement.h"
 #include "slipstream/progress_line.h"
 #include "slipstream/trainer.h"
 
@@ -15,6 +16,7 @@ namespace {
 struct TrainOptions {
   CommonOptions common;
   std::string plan = "auto";
+  std::string augment = "cpu";
   std::uint64_t steps = 100;
   std::string json, plan_out;
   bool given_precision = false, given_workers = false;
@@ -57,11 +59,9 @@ std::optional<GpuUseInfo> use_of(cuda::GpuMeter* meter) {
 
 AutoResult run_plan(Trainer& trainer, const TrainOptions& options, const LoaderPlan& loader,
                     const std::optional<Plan>& file, const RunOptions& run) {
-  const auto steps = trainer.pipeline().device_steps(loader.on_device);
   const auto plan = [&](const std::string& mode) {
-    Plan made = make_plan(mode, steps, trainer.context().kind(), loader, trainer.numerics());
-    if (options.common.augment == "gpu") join_next_lane(made, kAugmentStep);
-    return made;
+    return placed_plan(trainer.pipeline(), mode, options.augment, trainer.context().kind(), loader,
+                       trainer.numerics());
   };
   if (file) return {{}, trainer.run(*file, run)};
   if (is_mode(options.plan)) return {{}, trainer.run(plan(options.plan), run)};
@@ -126,7 +126,6 @@ int train(const TrainOptions& options, const Cli& cli) {
   LoaderPlan loader;
   if (!file || options.given_workers)
     loader = options.common.loader(context, [&] { return pipeline; });
-  if (!file) loader.on_device = options.common.on_device(pipeline);
   if (file && options.given_workers) file->schedule.loader.workers = loader.workers;
   if (file) validate(*file, pipeline.device_steps(file->schedule.loader.on_device), context.kind());
   Trainer trainer(std::move(pipeline), context,
@@ -162,6 +161,11 @@ void add_train(CLI::App& app, Cli& cli, Verb& chosen) {
   options->common.add_to(*verb, cli);
   verb->add_option("--plan", options->plan,
                    "auto (measures, keeps the faster), serial, pipelined, or a JSON file")
+      ->capture_default_str();
+  verb->add_option("--augment", options->augment,
+                   "Where transforms are done: cpu (loader threads), gpu (on the model's lane), or "
+                   "pipelined (on a lane of their own)")
+      ->check(placement_problem)
       ->capture_default_str();
   verb->add_option("--batch-size", options->common.options.batch_size, "Samples a step")
       ->check(at_least(1))

@@ -59,6 +59,9 @@ std::pair<std::string, std::size_t> named_size(const std::string& option, const 
 /// the parser.
 void add_on_bad_sample(CLI::App& verb, OnBadSample& chosen, const std::string& skip);
 
+/// What is wrong with the name of a placement, "" when nothing is.
+std::string placement_problem(const std::string& name);
+
 /// Throws Refused when the outputs of two options, neither of which need be given, are one file.
 void refuse_same_file(const std::string& option, const std::string& path,
                       const std::string& other_option, const std::string& other_path);
@@ -76,15 +79,12 @@ struct CommonOptions {
   std::string cpus;   ///< "", a list, or "gpu"
   std::string cache;  ///< STEP=SIZE
   bool scaled_decoding = false;
-  std::string augment = "cpu";  ///< who does the transforms: "cpu", "gpu" or "pipelined"
 
   void add_to(CLI::App& verb, const Cli& cli);
   /// With what the device makes of them.
   Plan::Numerics numerics(DeviceKind device) const;
   /// For workers "auto", the loader of make() is measured alone and gets as few as are enough.
   LoaderPlan loader(const Context& context, const std::function<Pipeline()>& make) const;
-  /// Which transforms are the device's: LoaderPlan::on_device.
-  std::string on_device(const Pipeline& pipeline) const;
   /// Changes what was given on the command line, but for the workers.
   void change(Plan& plan, const Context& context) const;
   WorkloadInfo info() const;

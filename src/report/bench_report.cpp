@@ -1,3 +1,4 @@
+#include "report/bench_rows.h"
 #include "report/json.h"
 #include "report/text.h"
 #include "slipstream/report.h"
@@ -8,9 +9,12 @@ namespace {
 Json json_of(const BenchRow& row) {
   return {{"batch_size", row.batch_size},
           {"plan", row.plan},
+          {"augment", row.augment},
           {"input", row.input},
           {"steps_per_second", json_of(row.steps_per_second)},
           {"gain", json_of(row.gain)},
+          {"offloading_gain", json_of(row.offloading_gain)},
+          {"pipelining_gain", json_of(row.pipelining_gain)},
           {"share_of_slowest_lane", json_of(row.share_of_slowest_lane)},
           {"overlap_efficiency", json_of(row.overlap_efficiency)},
           {"error", row.error.empty() ? Json(nullptr) : Json(row.error)}};
@@ -24,6 +28,17 @@ Json json_of(const BenchSettings& settings) {
 
 std::string cell(const std::optional<Measured>& measured) {
   return measured ? with_interval(*measured) : "";
+}
+
+/// Without the columns that have nothing but a head.
+std::vector<std::vector<std::string>> filled_columns(std::vector<std::vector<std::string>> cells) {
+  for (std::size_t column = cells.front().size(); column-- > 0;) {
+    if (std::any_of(cells.begin() + 1, cells.end(),
+                    [&](const auto& row) { return !row[column].empty(); }))
+      continue;
+    for (auto& row : cells) row.erase(row.begin() + static_cast<std::ptrdiff_t>(column));
+  }
+  return cells;
 }
 
 }  // namespace
@@ -40,16 +55,20 @@ std::string bench_report_json(const BenchReport& report) {
 }
 
 std::string bench_table(const BenchReport& report) {
-  std::vector<std::vector<std::string>> cells = {
-      {"batch", "plan", "input", "steps/s", "gain", "of slowest lane", "overlap"}};
+  const bool tells = tells_placement(report.rows);
+  std::vector<std::vector<std::string>> cells = {{"batch", "plan", "augment", "input", "steps/s",
+                                                  "gain", "offloading", "pipelining",
+                                                  "of slowest lane", "overlap"}};
   for (const BenchRow& row : report.rows)
-    cells.push_back({std::to_string(row.batch_size), row.plan, row.input,
+    cells.push_back({std::to_string(row.batch_size), row.plan, tells ? row.augment : "", row.input,
                      row.error.empty() ? cell(row.steps_per_second) : "failed", cell(row.gain),
+                     cell(row.offloading_gain), cell(row.pipelining_gain),
                      cell(row.share_of_slowest_lane), cell(row.overlap_efficiency)});
-  std::string table = aligned_table(cells, {0});
+  std::string table = aligned_table(filled_columns(std::move(cells)), {0});
   for (const BenchRow& row : report.rows)
     if (!row.error.empty())
-      table += "failed: " + (row.plan.empty() ? "" : row.plan + ", ") + "batch " +
+      table += "failed: " + (row.plan.empty() ? "" : row.plan + ", ") +
+               (tells && !row.plan.empty() ? "augment " + row.augment + ", " : "") + "batch " +
                std::to_string(row.batch_size) + ", input " + row.input + ": " + row.error + "\n";
   return table;
 }

@@ -3,6 +3,7 @@
 #include <functional>
 #include <set>
 
+#include "report/bench_rows.h"
 #include "report/svg.h"
 #include "report/text.h"
 #include "slipstream/report.h"
@@ -17,6 +18,7 @@ constexpr double kLegendTop = 74;
 constexpr double kLegendRow = 20;
 constexpr double kBarsHeight = 280;
 constexpr double kGainHeight = 180;
+constexpr double kGainGap = 84;       ///< above each plot of gains
 constexpr double kGroupShare = 0.84;  ///< of a group's width that its bars fill
 constexpr double kLetter = 6.6;       ///< width of a letter of the labels, about
 constexpr std::size_t kColours = 6;
@@ -64,6 +66,11 @@ struct Axis {
 
 using Value = std::function<std::optional<Measured>(const BenchRow&)>;
 
+struct GainPlot {
+  std::string title;
+  Value gain;
+};
+
 std::optional<Measured> finite(const std::optional<Measured>& measured) {
   const bool there = measured && measured->n > 0 && std::isfinite(measured->value);
   return there ? measured : std::nullopt;
@@ -72,13 +79,16 @@ std::optional<Measured> finite(const std::optional<Measured>& measured) {
 bool is_alone(const BenchRow& row) { return row.plan.starts_with("alone:"); }
 
 /// Rows to draw: of the lanes alone, only the slowest at each batch size (a lane that merely copies
-/// would flatten all other bars).
+/// would flatten all other bars), and only of the last placement, which has the most lanes.
 std::vector<BenchRow> drawn_rows(const std::vector<BenchRow>& rows) {
   std::vector<BenchRow> drawn;
+  const auto last = std::find_if(rows.rbegin(), rows.rend(), is_alone);
   for (const BenchRow& row : rows) {
+    if (is_alone(row) && row.augment != last->augment) continue;
     const auto slower = [&row](const BenchRow& other) {
-      return is_alone(other) && other.batch_size == row.batch_size && other.input == row.input &&
-             finite(other.steps_per_second) && finite(row.steps_per_second) &&
+      return is_alone(other) && other.batch_size == row.batch_size &&
+             other.augment == row.augment && finite(other.steps_per_second) &&
+             finite(row.steps_per_second) &&
              other.steps_per_second->value < row.steps_per_second->value;
     };
     if (!is_alone(row) || std::none_of(rows.begin(), rows.end(), slower)) drawn.push_back(row);
@@ -92,10 +102,11 @@ class BenchPlot {
     std::set<std::string> inputs;
     std::set<std::size_t> sizes;
     for (const BenchRow& row : rows_) {
-      inputs.insert(row.input);
+      if (!is_alone(row)) inputs.insert(row.input);
       sizes.insert(row.batch_size);
     }
     one_input_ = inputs.size() <= 1;
+    tells_placement_ = tells_placement(rows_);
     sizes_.assign(sizes.begin(), sizes.end());
     for (const BenchRow& row : rows_) {
       const std::string name = series_of(row);
@@ -106,26 +117,30 @@ class BenchPlot {
   std::string drawn() {
     const double legend_bottom = kLegendTop + kLegendRow * legend_rows();
     const double bars_bottom = legend_bottom + 34 + kBarsHeight;
-    const bool gains = std::any_of(rows_.begin(), rows_.end(), [](const BenchRow& row) {
-      return finite(row.gain).has_value();
-    });
-    const double gain_bottom = bars_bottom + 84 + kGainHeight;
-    const double height = (gains ? gain_bottom : bars_bottom) + 48;
+    const std::vector<GainPlot> gains = gain_plots();
+    const double height =
+        bars_bottom + static_cast<double>(gains.size()) * (kGainGap + kGainHeight) + 48;
     const std::string title = "Slipstream: " + report_.workload.name;
     svg_ = Svg(kWidth, height, title,
-               "Steps per second and gain over serial by batch size, with 95 % intervals", kStyle);
+               "Steps per second and gains by batch size, with 95 % intervals", kStyle);
     svg_.rect(0, 0, kWidth, height, "page");
     svg_.text(kLeft, 30, title, "title");
     svg_.text(kLeft, 52, subtitle(), "note");
     draw_legend();
     draw_bars({bars_bottom - kBarsHeight, bars_bottom, {}});
-    if (gains) draw_gains({gain_bottom - kGainHeight, gain_bottom, {}});
+    double top = bars_bottom;
+    for (const GainPlot& plot : gains) {
+      top += kGainGap;
+      draw_gains({top, top + kGainHeight, {}}, plot);
+      top += kGainHeight;
+    }
     return svg_.finished();
   }
 
  private:
   std::string series_of(const BenchRow& row) const {
-    return one_input_ ? row.plan : row.plan + ", " + row.input;
+    return row.plan + (tells_placement_ && !row.augment.empty() ? ", augment " + row.augment : "") +
+           (one_input_ ? "" : ", " + row.input);
   }
 
   std::string subtitle() const {
@@ -144,6 +159,15 @@ class BenchPlot {
   double group_width() const { return (kRight - kLeft) / static_cast<double>(sizes_.size()); }
   double group_centre(std::size_t group) const {
     return kLeft + (static_cast<double>(group) + 0.5) * group_width();
+  }
+
+  double slot_width() const {
+    return group_width() * kGroupShare / static_cast<double>(series_.size());
+  }
+  /// Where a series is within a group, in every plot.
+  double slot_centre(std::size_t group, std::size_t series) const {
+    return group_centre(group) - group_width() * kGroupShare / 2 +
+           (static_cast<double>(series) + 0.5) * slot_width();
   }
 
   const BenchRow* row_of(std::size_t group, std::size_t series) const {
@@ -223,52 +247,65 @@ class BenchPlot {
   void draw_bars(Axis axis) {
     axis.ticks = ticks_for([](const BenchRow& row) { return row.steps_per_second; }, 0, 6);
     draw_frame(axis, "steps/s");
-    const double slot = group_width() * kGroupShare / static_cast<double>(series_.size());
-    for (std::size_t group = 0; group < sizes_.size(); ++group) {
-      const double left = group_centre(group) - group_width() * kGroupShare / 2;
-      for (std::size_t series = 0; series < series_.size(); ++series)
-        draw_bar(axis, left + static_cast<double>(series) * slot, slot, group, series);
-    }
+    for (std::size_t group = 0; group < sizes_.size(); ++group)
+      for (std::size_t series = 0; series < series_.size(); ++series) draw_bar(axis, group, series);
   }
 
-  void draw_bar(const Axis& axis, double x, double slot, std::size_t group, std::size_t series) {
+  void draw_bar(const Axis& axis, std::size_t group, std::size_t series) {
     const BenchRow* row = row_of(group, series);
     const std::optional<Measured> rate = row ? finite(row->steps_per_second) : std::nullopt;
     if (!rate) return;
     const double y = axis.y(rate->value);
+    const double x = slot_centre(group, series);
+    const double slot = slot_width();
     const double gap = std::min(4.0, slot * 0.1);
-    svg_.rect(x + gap / 2, y, slot - gap, axis.bottom - y, colour('f', series),
+    svg_.rect(x - (slot - gap) / 2, y, slot - gap, axis.bottom - y, colour('f', series),
               tooltip(*row, *rate));
-    draw_whisker(axis, x + slot / 2, *rate);
+    draw_whisker(axis, x, *rate);
     const std::string label = fixed(rate->value, decimals_for(rate->value, 3));
     const double label_y = std::min(y, std::isfinite(rate->high) ? axis.y(rate->high) : y) - 5;
     if (kLetter * static_cast<double>(label.size()) <= slot)
-      svg_.text(x + slot / 2, label_y, label, "value", "middle");
+      svg_.text(x, label_y, label, "value", "middle");
   }
 
-  void draw_gains(Axis axis) {
-    axis.ticks = ticks_for([](const BenchRow& row) { return row.gain; }, 1, 4);
-    draw_frame(axis, "gain over serial");
+  /// Those that have something to show.
+  std::vector<GainPlot> gain_plots() const {
+    std::vector<GainPlot> plots = {
+        {"gain over serial", [](const BenchRow& row) { return row.gain; }},
+        {"offloading gain (augment gpu over cpu) and pipelining gain (pipelined over gpu)",
+         [](const BenchRow& row) {
+           return row.offloading_gain ? row.offloading_gain : row.pipelining_gain;
+         }}};
+    std::erase_if(plots, [this](const GainPlot& plot) {
+      return std::none_of(rows_.begin(), rows_.end(),
+                          [&](const BenchRow& row) { return finite(plot.gain(row)).has_value(); });
+    });
+    return plots;
+  }
+
+  void draw_gains(Axis axis, const GainPlot& plot) {
+    axis.ticks = ticks_for(plot.gain, 1, 4);
+    draw_frame(axis, plot.title);
     svg_.line(kLeft, axis.y(1), kRight, axis.y(1), "one");
     for (std::size_t series = 0; series < series_.size(); ++series) {
       std::vector<std::pair<double, double>> points;
       for (std::size_t group = 0; group < sizes_.size(); ++group) {
         const BenchRow* row = row_of(group, series);
-        if (const auto gain = row ? finite(row->gain) : std::nullopt)
-          points.emplace_back(group_centre(group), axis.y(gain->value));
+        if (const auto gain = row ? finite(plot.gain(*row)) : std::nullopt)
+          points.emplace_back(slot_centre(group, series), axis.y(gain->value));
       }
       if (points.size() > 1) svg_.polyline(points, colour('l', series));
     }
     for (std::size_t group = 0; group < sizes_.size(); ++group)
       for (std::size_t series = 0; series < series_.size(); ++series)
-        draw_gain(axis, group, series);
+        draw_gain(axis, plot.gain, group, series);
   }
 
-  void draw_gain(const Axis& axis, std::size_t group, std::size_t series) {
+  void draw_gain(const Axis& axis, const Value& value, std::size_t group, std::size_t series) {
     const BenchRow* row = row_of(group, series);
-    const std::optional<Measured> gain = row ? finite(row->gain) : std::nullopt;
+    const std::optional<Measured> gain = row ? finite(value(*row)) : std::nullopt;
     if (!gain) return;
-    const double x = group_centre(group);
+    const double x = slot_centre(group, series);
     draw_whisker(axis, x, *gain);
     svg_.circle(x, axis.y(gain->value), 4, colour('f', series), tooltip(*row, *gain));
     svg_.text(x + 10, axis.y(gain->value) - 6, fixed(gain->value, 2) + "\u00d7", "value");
@@ -277,6 +314,7 @@ class BenchPlot {
   const BenchReport& report_;
   std::vector<BenchRow> rows_;
   bool one_input_ = true;
+  bool tells_placement_ = false;
   std::vector<std::size_t> sizes_;
   std::vector<std::string> series_;
   Svg svg_{0, 0, "", "", ""};

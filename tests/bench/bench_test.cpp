@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
 #include <new>
+#include <stdexcept>
 
 #include "support/thrown.h"
 
@@ -16,6 +18,8 @@ using testing::StartsWith;
 
 class BenchTest : public testing::Test {
  protected:
+  using Names = std::pair<std::string, std::string>;  ///< plan, placement
+
   BenchTest() {
     options_.batch_sizes = {2};
     options_.steps = 12;
@@ -28,13 +32,13 @@ class BenchTest : public testing::Test {
   std::vector<BenchRow> bench() {
     return run_bench(
         context_,
-        [](std::size_t batch_size) {
+        [this](std::size_t batch_size) {
           if (batch_size == kBroken) throw std::bad_alloc();
           Options options;
           options.image_size = 8;
           options.classes = 5;
           options.batch_size = batch_size;
-          return make_pipeline(built_in_workloads(), "segmentation", options);
+          return make_pipeline(built_in_workloads(), workload_, options);
         },
         options_);
   }
@@ -45,7 +49,20 @@ class BenchTest : public testing::Test {
     return plans;
   }
 
+  static std::vector<Names> variants_of(const std::vector<BenchRow>& rows) {
+    std::vector<Names> variants;
+    for (const BenchRow& row : rows) variants.emplace_back(row.plan, row.augment);
+    return variants;
+  }
+
+  static const Measured& rate_of(const std::vector<BenchRow>& rows, const Names& variant) {
+    for (const BenchRow& row : rows)
+      if (Names{row.plan, row.augment} == variant) return row.steps_per_second.value();
+    throw std::out_of_range(variant.first + ", " + variant.second);
+  }
+
   static constexpr std::size_t kBroken = 7;
+  std::string workload_ = "segmentation";
   Context context_{"cpu"};
   BenchOptions options_;
 };
@@ -76,6 +93,85 @@ TEST_F(BenchTest, MeasuresPlansAndLanes) {
     EXPECT_DOUBLE_EQ(rows[1].gain->value,
                      rows[1].steps_per_second->value / rows[0].steps_per_second->value);
   }
+}
+
+TEST_F(BenchTest, MeasuresEveryPlanAtEveryPlacement) {
+  workload_ = "classification";
+  options_.placements = {"cpu", "gpu", "pipelined"};
+  options_.batch_sizes = {2, 3};
+  const auto rows = bench();
+  const std::vector<Names> each = {{"serial", "cpu"},
+                                   {"serial", "gpu"},
+                                   {"pipelined", "cpu"},
+                                   {"pipelined", "gpu"},
+                                   {"pipelined", "pipelined"},
+                                   {"alone:copy", "cpu"},
+                                   {"alone:model", "cpu"},
+                                   {"alone:copy", "gpu"},
+                                   {"alone:model", "gpu"},
+                                   {"alone:copy", "pipelined"},
+                                   {"alone:augment", "pipelined"},
+                                   {"alone:model", "pipelined"}};
+  std::vector<Names> all = each;
+  all.insert(all.end(), each.begin(), each.end());
+  EXPECT_EQ(variants_of(rows), all);
+
+  for (const std::size_t batch_size : {2, 3}) {
+    std::vector<BenchRow> of_size;
+    for (const BenchRow& row : rows)
+      if (row.batch_size == batch_size) of_size.push_back(row);
+    for (const BenchRow& row : of_size) {
+      SCOPED_TRACE(row.plan + ", " + row.augment);
+      ASSERT_THAT(row.error, IsEmpty());
+      const bool alone = row.plan.rfind("alone:", 0) == 0;
+      const auto is_ratio_to = [&](const std::optional<Measured>& gain, const Names& base) {
+        const Measured& other = rate_of(of_size, base);
+        ASSERT_TRUE(gain.has_value());
+        EXPECT_DOUBLE_EQ(gain->value, row.steps_per_second->value / other.value);
+        EXPECT_LE(gain->low, gain->value);
+        EXPECT_GE(gain->high, gain->value);
+      };
+      EXPECT_EQ(row.gain.has_value(), !alone);
+      if (!alone) is_ratio_to(row.gain, {"serial", row.augment == "cpu" ? "cpu" : "gpu"});
+      EXPECT_EQ(row.share_of_slowest_lane.has_value(), !alone);
+      EXPECT_EQ(row.overlap_efficiency.has_value(), row.plan == "pipelined");
+      EXPECT_EQ(row.offloading_gain.has_value(), !alone && row.augment == "gpu");
+      if (row.offloading_gain) is_ratio_to(row.offloading_gain, {row.plan, "cpu"});
+      EXPECT_EQ(row.pipelining_gain.has_value(), !alone && row.augment == "pipelined");
+      if (row.pipelining_gain) is_ratio_to(row.pipelining_gain, {"pipelined", "gpu"});
+    }
+  }
+}
+
+TEST_F(BenchTest, SharesAreOfTheLanesOfTheSamePlacement) {
+  workload_ = "classification";
+  options_.placements = {"cpu", "pipelined"};
+  const auto rows = bench();
+  for (const BenchRow& row : rows) {
+    if (!row.share_of_slowest_lane) continue;
+    const std::string placement = row.augment == "cpu" ? "cpu" : "pipelined";
+    double slowest = std::numeric_limits<double>::infinity();
+    for (const BenchRow& lane : rows)
+      if (lane.plan.rfind("alone:", 0) == 0 && lane.augment == placement)
+        slowest = std::min(slowest, lane.steps_per_second.value().value);
+    EXPECT_DOUBLE_EQ(row.share_of_slowest_lane->value, row.steps_per_second->value / slowest)
+        << row.plan << ", " << row.augment;
+    EXPECT_FALSE(row.offloading_gain && row.augment != "gpu");
+    EXPECT_FALSE(row.pipelining_gain) << "of what was not measured";
+  }
+}
+
+TEST_F(BenchTest, BadListsAreRefused) {
+  options_.placements = {"cpu", "gup"};
+  EXPECT_THAT(thrown_by([&] { bench(); }),
+              testing::AllOf(StartsWith("Refused: "), HasSubstr("did you mean 'gpu'?")));
+  options_.placements = {"gpu", "cpu", "gpu"};
+  EXPECT_EQ(thrown_by([&] { bench(); }), "Refused: placement 'gpu' is named twice");
+  options_.placements = {};
+  EXPECT_EQ(thrown_by([&] { bench(); }), "Refused: give at least one placement");
+  options_.placements = {"cpu"};
+  options_.plans = {"serial", "serial"};
+  EXPECT_EQ(thrown_by([&] { bench(); }), "Refused: plan 'serial' is named twice");
 }
 
 TEST_F(BenchTest, ABatchSizeThatCannotRunIsARowWithItsError) {
@@ -133,6 +229,15 @@ TEST_F(BenchTest, TellsWhatItMeasures) {
   ASSERT_EQ(lines.size(), 10U);
   EXPECT_EQ(lines.front(), "batch size 2, round 1/2: serial");
   EXPECT_EQ(lines.back(), "batch size 2, round 2/2: alone:decoder");
+  workload_ = "classification";
+  options_.placements = {"cpu", "gpu"};
+  lines.clear();
+  bench();
+  // Two plans and two lanes at each placement, in turns.
+  ASSERT_EQ(lines.size(), 16U);
+  EXPECT_EQ(lines[0], "batch size 2, round 1/2: serial, augment cpu");
+  EXPECT_EQ(lines[1], "batch size 2, round 1/2: serial, augment gpu");
+  EXPECT_EQ(lines[8], "batch size 2, round 2/2: serial, augment cpu");
 }
 
 }  // namespace

@@ -3,10 +3,11 @@
 import unittest
 import xml.etree.ElementTree as xml
 
-from program import DONE, ProgramTest, read_json
+from program import DONE, REFUSED, ProgramTest, read_json
 
 TINY = ["segmentation", "--device", "cpu", "--image-size", "16", "--steps", "8",
         "--repeats", "1", "--seconds", "0.2", "--workers", "1"]
+PLACED = ["classification", *TINY[1:]]
 
 
 class BenchTest(ProgramTest):
@@ -40,6 +41,30 @@ class BenchTest(ProgramTest):
             row = read_json(json)["rows"][0]
             self.assertEqual((row["plan"], row["input"]), ("pipelined", source))
             self.assertIsNone(row["gain"])
+
+    def test_placements_side_by_side(self):
+        json, svg = self.folder / "placed.json", self.folder / "placed.svg"
+        self.expect(DONE, "bench", "--augment", "cpu,gpu,pipelined", *PLACED, "--batch-sizes",
+                    "2,4", "--json", json, "--svg", svg, says=["offloading", "pipelining"])
+        rows = {(row["batch_size"], row["plan"], row["augment"]): row
+                for row in read_json(json)["rows"]}
+        for size in (2, 4):
+            cpu, gpu, pipelined = (rows[size, "pipelined", where]
+                                   for where in ("cpu", "gpu", "pipelined"))
+            for gain, row, base in (("offloading_gain", gpu, cpu),
+                                    ("pipelining_gain", pipelined, gpu)):
+                self.assertAlmostEqual(row[gain]["value"], row["steps_per_second"]["value"] /
+                                       base["steps_per_second"]["value"])
+                self.assertIsNone(base[gain])
+            self.assertIn((size, "alone:model", "pipelined"), rows)
+        drawn = xml.parse(svg).getroot()
+        texts = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
+        for series in ("serial, augment gpu", "pipelined, augment pipelined"):
+            self.assertIn(series, texts)
+
+    def test_bad_placements(self):
+        for given, says in (("cpu,gup", "did you mean 'gpu'?"), ("gpu,gpu", "'gpu' is named twice")):
+            self.expect(REFUSED, "bench", *PLACED, "--augment", given, says=[says])
 
 
 if __name__ == "__main__":

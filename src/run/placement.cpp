@@ -1,0 +1,30 @@
+#include "slipstream/placement.h"
+
+#include <algorithm>
+
+namespace slipstream {
+
+const std::vector<std::string>& placements() {
+  static const std::vector<std::string> all = {"cpu", "gpu", "pipelined"};
+  return all;
+}
+
+void check_placement(const std::string& placement) {
+  if (std::find(placements().begin(), placements().end(), placement) == placements().end())
+    throw Refused(unknown_name("placement", placement, placements()));
+}
+
+Plan placed_plan(const Pipeline& pipeline, const std::string& mode, const std::string& placement,
+                 DeviceKind device, LoaderPlan loader, const Plan::Numerics& numerics) {
+  check_placement(placement);
+  if (placement == "cpu") {
+    loader.on_device.clear();
+  } else if (loader.on_device.empty()) {
+    loader.on_device = first_on_device(pipeline);
+  }
+  Plan plan = make_plan(mode, pipeline.device_steps(loader.on_device), device, loader, numerics);
+  if (placement == "gpu") join_next_lane(plan, kAugmentStep);
+  return plan;
+}
+
+}  // namespace slipstream
