@@ -8,6 +8,7 @@
 #include "ops/geometry.h"
 #include "slipstream/error.h"
 #include "slipstream/interpolation.h"
+#include "slipstream/unfit_sample.h"
 
 namespace slipstream {
 namespace {
@@ -117,9 +118,9 @@ FieldSpec GaussianBlur::output(const FieldSpec& in) const {
 
 GaussianBlur::Drawn GaussianBlur::draw(const RandomKey& key, const Shape& shape) const {
   if (shape[0] <= size / 2 || shape[1] <= size / 2) {
-    throw Error("gaussian_blur: the image is " + to_string(shape) + "; a size of " +
-                std::to_string(size) + " needs more than " + std::to_string(size / 2) +
-                " pixels a side");
+    throw UnfitSample("gaussian_blur: the image is " + to_string(shape) + "; a size of " +
+                      std::to_string(size) + " needs more than " + std::to_string(size / 2) +
+                      " pixels a side");
   }
   const double uniform = is_random() ? static_cast<double>(RandomStream(key).uniform()) : 0;
   const double sigma = sigma_min + uniform * (sigma_max - sigma_min);

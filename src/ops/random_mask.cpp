@@ -9,6 +9,7 @@
 #include "ops/geometry.h"
 #include "slipstream/error.h"
 #include "slipstream/masking.h"
+#include "slipstream/unfit_sample.h"
 
 namespace slipstream {
 namespace {
@@ -17,9 +18,9 @@ constexpr std::int64_t kMostBlocks = std::int64_t{1} << 26;
 
 void require_bits(const Shape& shape) {
   if (shape[0] * blocks_of_row(shape[1]) <= kMostBlocks) return;
-  throw Error("random_mask: the image is " + std::to_string(shape[0]) + " x " +
-              std::to_string(shape[1]) +
-              " pixels; it may have 2^26 blocks of eight pixels of a row: make it smaller before");
+  throw UnfitSample(
+      "random_mask: the image is " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
+      " pixels; it may have 2^26 blocks of eight pixels of a row: make it smaller before");
 }
 
 /// The mask's rows as bits, a byte for each block, with an empty byte on either side.

@@ -8,6 +8,7 @@
 #include "ops/geometry.h"
 #include "ops/warp_pixels.h"
 #include "slipstream/error.h"
+#include "slipstream/unfit_sample.h"
 
 namespace slipstream {
 namespace {
@@ -45,8 +46,9 @@ double tangent(double degrees) {
 void require_countable(std::string_view op, const Shape& shape) {
   const std::int64_t most = std::numeric_limits<std::int32_t>::max();
   if (shape[0] <= kMaxSide && shape[1] <= kMaxSide && shape[0] * shape[1] <= most) return;
-  throw Error(std::string(op) + ": the image is " + to_string(shape) + "; it must have at most " +
-              std::to_string(kMaxSide) + " pixels a side and fewer than 2^31 altogether");
+  throw UnfitSample(std::string(op) + ": the image is " + to_string(shape) +
+                    "; it must have at most " + std::to_string(kMaxSide) +
+                    " pixels a side and fewer than 2^31 altogether");
 }
 
 /// What takes the pixels of an image forward, about its middle, and then `right` and `down`.

@@ -1,4 +1,5 @@
 #include "slipstream/blur.h"
+#include "slipstream/unfit_sample.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -214,6 +215,7 @@ TEST(GaussianBlur, RefusesFieldsItCannotTake) {
                 op.draw({}, {2, 9, 3});
               }),
               HasSubstr("Error: gaussian_blur: the image is 2 x 9 x 3; a size of 5 needs more"));
+  EXPECT_THROW(op.draw({}, {2, 9, 3}), UnfitSample);
 }
 
 }  // namespace

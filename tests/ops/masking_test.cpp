@@ -1,4 +1,5 @@
 #include "slipstream/masking.h"
+#include "slipstream/unfit_sample.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -267,6 +268,7 @@ TEST(RandomMask, Refuses) {
   EXPECT_EQ(draw(1 << 16, 1 << 13), "nothing");
   EXPECT_THAT(draw(1 << 16, (1 << 13) + 1),
               HasSubstr("Error: random_mask: the image is 65536 x 8193 pixels"));
+  EXPECT_THROW((RandomMask{}.draw({}, {1 << 16, (1 << 13) + 1, 3})), UnfitSample);
   const ConstArray large{nullptr, DType::u8, {1 << 26, 9, 3}};
   Scratch scratch;
   EXPECT_THAT(thrown_by([&] { RandomMask{}.apply({}, FieldKind::image, large, {}, scratch); }),

@@ -1,4 +1,5 @@
 #include "slipstream/warp.h"
+#include "slipstream/unfit_sample.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -527,6 +528,7 @@ TEST(Rotate, RefusesImagesWithMorePixelsThanItCanCount) {
   EXPECT_EQ(drawn({32'768, 65'536, 3}),
             "Error: rotate: the image is 32768 x 65536 x 3; it must have at most 65536 pixels a "
             "side and fewer than 2^31 altogether");
+  EXPECT_THROW((Rotate{0, 1}.draw({}, {1, 65'537, 3})), UnfitSample);
   EXPECT_THAT(drawn({1, 65'537, 3}), HasSubstr("Error: rotate: the image is 1 x 65537 x 3"));
   EXPECT_THAT(drawn({65'537, 1, 3}), HasSubstr("Error: rotate: the image is 65537 x 1 x 3"));
 }
