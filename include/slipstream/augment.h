@@ -27,7 +27,7 @@ class AugmentPlan {
   AugmentPlan(const DeviceChain& chain, std::size_t field, AugmentOutput output = {});
 
   /// Compiles kernels for this plan and the current device, which takes seconds (NVRTC), and runs
-  /// them from then on: the same bits, several times faster. For a plan for images; for masks it
+  /// them from then on: the same bits, about twice as fast. For a plan for images; for masks it
   /// does nothing. Throws Error with the compiler's words.
   void specialise();
 
