@@ -8,7 +8,7 @@ namespace slipstream {
 /// Resizes to height x width whatever the shape before (stretched, not cropped).
 /// Images, antialiased: the convolution with max(0, 1 - |x| / scale) / scale, scale = max(1, in /
 /// out), across and then down (source: Pillow, "Concepts: Filters").
-/// - u8 of three channels: Pillow's bilinear, in fixed point with 22 fractional bits, each pass
+/// - u8 of 1 to 4 channels: Pillow's bilinear, in fixed point with 22 fractional bits, each pass
 ///   rounded (equal to Pillow's within 1 level; bit for bit unless it goes down first, as it does
 ///   since version 13 where that is much cheaper).
 /// - f32 of 1 to 4 channels: an axis that shrinks by the same weights, in float32, first to last by

@@ -83,14 +83,10 @@ FieldSpec resided(std::string_view op, const FieldSpec& in, std::int64_t height,
 }
 
 FieldSpec resampled(std::string_view op, const FieldSpec& in, std::int64_t height,
-                    std::int64_t width, bool antialias) {
+                    std::int64_t width) {
   FieldSpec out = resided(op, in, height, width);
-  if (in.kind == FieldKind::mask) return out;
-  require_channels(op, in);
-  if (!antialias || in.dtype == DType::f32 || in.shape[2] == 3) return out;
-  throw Refused(std::string(op) + ": " + described(in) + "u8, " + to_string(in.shape) +
-                "; with antialiasing it must have 3 channels or be f32: add ToFloat before it, or "
-                "turn antialias off");
+  if (in.kind == FieldKind::image) require_channels(op, in);
+  return out;
 }
 
 void require_room(std::string_view op, const FieldSpec& in, std::int64_t height,

@@ -22,10 +22,9 @@ void require_channels(std::string_view op, const FieldSpec& in);
 /// `in` as an image or mask of height x width. Throws Refused where it is neither.
 FieldSpec resided(std::string_view op, const FieldSpec& in, std::int64_t height,
                   std::int64_t width);
-/// As resided(), and throws Refused unless images are u8 of three channels, f32, or not
-/// antialiased.
+/// As resided(), and throws Refused as require_channels() does.
 FieldSpec resampled(std::string_view op, const FieldSpec& in, std::int64_t height,
-                    std::int64_t width, bool antialias);
+                    std::int64_t width);
 /// Throws Refused where `in` is fixed in size and smaller than height x width.
 void require_room(std::string_view op, const FieldSpec& in, std::int64_t height,
                   std::int64_t width);

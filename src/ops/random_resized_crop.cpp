@@ -36,7 +36,7 @@ void RandomResizedCrop::validate() const {
 }
 
 FieldSpec RandomResizedCrop::output(const FieldSpec& in) const {
-  return resampled(kName, in, height, width, antialias);
+  return resampled(kName, in, height, width);
 }
 
 RandomResizedCrop::Drawn RandomResizedCrop::draw(const RandomKey& key, const Shape& shape) const {

@@ -8,7 +8,7 @@
 namespace slipstream {
 namespace {
 
-/// Rows of RGB bytes, `stride` apart; `readable` bytes lie behind the first.
+/// Rows of bytes, `stride` apart; `readable` bytes lie behind the first.
 struct Rows {
   const std::uint8_t* first;
   std::int64_t stride;
@@ -16,7 +16,7 @@ struct Rows {
 };
 
 // Each form takes the rows that it can read without passing the end, the quickest first.
-void filter_across(const AxisFilter& across, const Rows& in, std::int64_t rows, std::uint8_t* out) {
+void filter_rgb(const AxisFilter& across, const Rows& in, std::int64_t rows, std::uint8_t* out) {
   std::int64_t done = 0;
   const auto forms = resize_kernels();
   for (auto form = forms.rbegin(); form != forms.rend(); ++form) {
@@ -28,10 +28,24 @@ void filter_across(const AxisFilter& across, const Rows& in, std::int64_t rows, 
   }
 }
 
+void filter_across(const AxisFilter& across, std::int64_t channels, const Rows& in,
+                   std::int64_t rows, std::uint8_t* out) {
+  switch (channels) {
+    case 1:
+      return plain::filter_rows_of<1>(across, in.first, in.stride, rows, out);
+    case 2:
+      return plain::filter_rows_of<2>(across, in.first, in.stride, rows, out);
+    case 3:
+      return filter_rgb(across, in, rows, out);
+    default:
+      plain::filter_rows_of<4>(across, in.first, in.stride, rows, out);
+  }
+}
+
 void filter_down(const AxisFilter& down, const std::uint8_t* in, std::int64_t stride,
                  const MutableArray& out) {
   const auto filter_columns = resize_kernels().back().filter_columns;
-  const std::int64_t columns = 3 * out.shape[1];
+  const std::int64_t columns = out.shape[2] * out.shape[1];
   for (std::int64_t y = 0; y < down.out(); ++y) {
     filter_columns(down, y, in, stride, columns, out.as<std::uint8_t>() + y * columns);
   }
@@ -58,20 +72,23 @@ void resample_bilinear(const ConstArray& in, const DrawnCrop& crop, const Mutabl
     return copy_region(in, {top, left, height, across.in()}, out);
   }
 
-  const std::int64_t start = 3 * (top * in.shape[1] + left);
-  const Rows rows = {in.as<std::uint8_t>() + start, 3 * in.shape[1],
+  const std::int64_t channels = in.shape[2];
+  const std::int64_t start = channels * (top * in.shape[1] + left);
+  const Rows rows = {in.as<std::uint8_t>() + start, channels * in.shape[1],
                      static_cast<std::int64_t>(in.bytes()) - start};
-  const std::int64_t between = across.keeps_size() ? 0 : height * out.shape[1] * 3;
+  const std::int64_t between = across.keeps_size() ? 0 : height * out.shape[1] * channels;
   std::byte* memory = scratch.reset(DType::u8, {down.bytes() + across.bytes() + between}).data;
   if (!across.keeps_size()) across.place(memory);
-  if (down.keeps_size()) return filter_across(across, rows, height, out.as<std::uint8_t>());
+  if (down.keeps_size()) {
+    return filter_across(across, channels, rows, height, out.as<std::uint8_t>());
+  }
 
   down.place(memory + across.bytes());
   if (across.keeps_size()) return filter_down(down, rows.first, rows.stride, out);
 
   auto* narrowed = reinterpret_cast<std::uint8_t*>(memory + across.bytes() + down.bytes());
-  filter_across(across, rows, height, narrowed);
-  filter_down(down, narrowed, 3 * out.shape[1], out);
+  filter_across(across, channels, rows, height, narrowed);
+  filter_down(down, narrowed, channels * out.shape[1], out);
 }
 
 template <typename T>

@@ -8,9 +8,7 @@ namespace slipstream {
 
 void Resize::validate() const { require_sides(kName, height, width); }
 
-FieldSpec Resize::output(const FieldSpec& in) const {
-  return resampled(kName, in, height, width, antialias);
-}
+FieldSpec Resize::output(const FieldSpec& in) const { return resampled(kName, in, height, width); }
 
 void Resize::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
                    Scratch& scratch) const {

@@ -33,25 +33,40 @@ std::uint8_t to_level(std::int32_t sum) {
   return static_cast<std::uint8_t>(std::clamp(sum >> AxisFilter::kFractionBits, 0, 255));
 }
 
+template <int C>
 void filter_row(const AxisFilter& across, const std::uint8_t* in, std::uint8_t* out) {
-  for (std::int64_t x = 0; x < across.out(); ++x, out += 3) {
-    const std::uint8_t* pixel = in + std::ptrdiff_t{3} * across.first(x);
-    std::int32_t sums[3] = {kHalf, kHalf, kHalf};
-    for (std::int32_t tap = 0; tap < across.count(x); ++tap, pixel += 3) {
+  for (std::int64_t x = 0; x < across.out(); ++x, out += C) {
+    const std::uint8_t* pixel = in + std::ptrdiff_t{C} * across.first(x);
+    std::int32_t sums[C];
+    std::fill_n(sums, C, kHalf);
+    for (std::int32_t tap = 0; tap < across.count(x); ++tap, pixel += C) {
       const std::int32_t w = weight(across.high(x)[tap], across.low(x)[tap]);
-      for (int c = 0; c < 3; ++c) sums[c] += w * pixel[c];
+      for (int c = 0; c < C; ++c) sums[c] += w * pixel[c];
     }
-    for (int c = 0; c < 3; ++c) out[c] = to_level(sums[c]);
+    for (int c = 0; c < C; ++c) out[c] = to_level(sums[c]);
   }
 }
 
 }  // namespace
 
+template <int C>
+void filter_rows_of(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
+                    std::int64_t rows, std::uint8_t* out) {
+  for (std::int64_t y = 0; y < rows; ++y, in += stride, out += C * across.out()) {
+    filter_row<C>(across, in, out);
+  }
+}
+
+template void filter_rows_of<1>(const AxisFilter&, const std::uint8_t*, std::int64_t, std::int64_t,
+                                std::uint8_t*);
+template void filter_rows_of<2>(const AxisFilter&, const std::uint8_t*, std::int64_t, std::int64_t,
+                                std::uint8_t*);
+template void filter_rows_of<4>(const AxisFilter&, const std::uint8_t*, std::int64_t, std::int64_t,
+                                std::uint8_t*);
+
 void filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
                  std::int64_t rows, std::uint8_t* out) {
-  for (std::int64_t y = 0; y < rows; ++y, in += stride, out += 3 * across.out()) {
-    filter_row(across, in, out);
-  }
+  filter_rows_of<3>(across, in, stride, rows, out);
 }
 
 void filter_columns(const AxisFilter& down, std::int64_t y, const std::uint8_t* in,

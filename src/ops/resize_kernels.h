@@ -9,7 +9,8 @@
 
 namespace slipstream {
 
-/// The two passes of a resize of interleaved RGB bytes. Every form computes the same bits.
+/// The two passes of a resize of interleaved RGB bytes; the second takes any. Every form computes
+/// the same bits.
 struct ResizeKernels {
   std::string_view name;
   /// `rows` rows of across.in() pixels, `stride` bytes apart, to rows of across.out() pixels, one
@@ -26,6 +27,10 @@ struct ResizeKernels {
 std::span<const ResizeKernels> resize_kernels();
 
 namespace plain {
+/// Of pixels of C channels: 1, 2 or 4.
+template <int C>
+void filter_rows_of(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
+                    std::int64_t rows, std::uint8_t* out);
 void filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
                  std::int64_t rows, std::uint8_t* out);
 void filter_columns(const AxisFilter& down, std::int64_t y, const std::uint8_t* in,

@@ -87,6 +87,9 @@ TEST_F(AugmentTest, EveryWayToResizeHasTheHostsBits) {
   for (const DType dtype : {DType::u8, DType::f32}) {
     for (const bool antialias : {false, true}) {
       const FieldSpec from = image(23, 31, 3, dtype);
+      for (const std::int64_t channels : {1, 2, 4}) {
+        ChainCase({{"any", Resize{17, 40, antialias}}}, image(23, 31, channels, dtype), 2).check();
+      }
       ChainCase({{"up", Resize{50, 37, antialias}}}, from, 2).check();
       ChainCase({{"down", Resize{7, 9, antialias}}}, from, 2).check();
       ChainCase({{"both", Resize{40, 9, antialias}}}, from, 2).check();
