@@ -1,0 +1,145 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "op_runner.h"
+#include "slipstream/blur.h"
+#include "slipstream/colour.h"
+#include "slipstream/resize.h"
+#include "slipstream/transforms.h"
+#include "slipstream/warp.h"
+
+// Beside torchvision, where both mean the same; docs/transforms.md tells where they do not.
+namespace slipstream {
+namespace {
+
+struct Golden {
+  Shape shape;
+  std::vector<float> values;
+};
+
+const Golden& golden(const std::string& name) {
+  static const std::map<std::string, Golden> all = [] {
+    std::map<std::string, Golden> read;
+    std::ifstream file(SLIPSTREAM_GOLDEN_DIR "/torchvision.bin", std::ios::binary);
+    char of[33] = {};
+    std::int32_t size[2];
+    while (file.read(of, 32) && file.read(reinterpret_cast<char*>(size), sizeof(size))) {
+      Golden& next = read[of];
+      next.shape = {size[0], size[1], 3};
+      next.values.resize(next.shape.elements());
+      file.read(reinterpret_cast<char*>(next.values.data()),
+                static_cast<std::streamsize>(next.values.size() * sizeof(float)));
+    }
+    return read;
+  }();
+  return all.at(name);
+}
+
+// Mirrored in golden/make_torchvision.py.
+Pixels<std::uint8_t> levels() {
+  Pixels<std::uint8_t> image{DType::u8, {24, 33, 3}, {}};
+  std::uint32_t state = 1;
+  for (std::size_t i = 0; i < image.shape.elements(); ++i) {
+    state = state * 1664525 + 1013904223;
+    image.values.push_back(static_cast<std::uint8_t>(state >> 24));
+  }
+  return image;
+}
+
+Pixels<float> floats() { return applied<float>(ToFloat{}, {}, FieldKind::image, levels()); }
+
+/// The largest difference; of other shapes infinite.
+template <typename T>
+float difference(const Pixels<T>& mine, const std::string& name) {
+  const Golden& theirs = golden(name);
+  if (!(mine.shape == theirs.shape)) return HUGE_VALF;
+  float most = 0;
+  for (std::size_t i = 0; i < theirs.values.size(); ++i) {
+    most = std::max(most, std::abs(static_cast<float>(mine.values[i]) - theirs.values[i]));
+  }
+  return most;
+}
+
+/// Of operations that draw nothing at random.
+template <typename Op>
+float difference_of(const Op& op, const std::string& name) {
+  const auto image = floats();
+  return difference(applied<float>(op, op.draw(key_of(1), image.shape), FieldKind::image, image),
+                    name);
+}
+
+template <typename Op>
+float levels_apart(const Op& op, const std::string& name) {
+  const auto image = levels();
+  return difference(
+      applied<std::uint8_t>(op, op.draw(key_of(1), image.shape), FieldKind::image, image), name);
+}
+
+// torchvision multiplies levels by 1 / 255.
+constexpr float kLastBit = 0x1p-24F;
+
+TEST(Torchvision, MovesOfPixelsAreTheSame) {
+  EXPECT_LE(difference(floats(), "to_float"), kLastBit);
+  EXPECT_LE(difference_of(HorizontalFlip{1}, "horizontal_flip"), kLastBit);
+  EXPECT_LE(difference_of(VerticalFlip{1}, "vertical_flip"), kLastBit);
+  EXPECT_LE(difference_of(CentreCrop{10, 13}, "centre_crop"), kLastBit);
+  EXPECT_LE(difference_of(Rotate{33.3, 33.3, Interpolation::nearest, 0.25}, "rotate"), kLastBit);
+  const Affine affine{.degrees_min = 20.5,
+                      .degrees_max = 20.5,
+                      .scale_min = 0.8,
+                      .scale_max = 0.8,
+                      .shear_x_min = 7,
+                      .shear_x_max = 7,
+                      .shear_y_min = -4,
+                      .shear_y_max = -4,
+                      .fill = 0.25};
+  EXPECT_LE(difference_of(affine, "affine"), kLastBit);
+}
+
+TEST(Torchvision, InterpolationDiffersInTheLastBits) {
+  EXPECT_LE(difference_of(Resize{37, 11, false}, "resize"), 4e-7F);
+  EXPECT_LE(difference_of(Resize{9, 40}, "resize antialias"), 1e-6F);
+  EXPECT_LE(difference_of(Rotate{33.3, 33.3, Interpolation::bilinear}, "rotate bilinear"), 1e-5F);
+  const Affine affine{.degrees_min = 20.5,
+                      .degrees_max = 20.5,
+                      .scale_min = 1.3,
+                      .scale_max = 1.3,
+                      .shear_x_min = 7,
+                      .shear_x_max = 7,
+                      .shear_y_min = -4,
+                      .shear_y_max = -4,
+                      .interpolation = Interpolation::bilinear};
+  EXPECT_LE(difference_of(affine, "affine bilinear"), 1e-5F);
+  EXPECT_LE(difference_of(GaussianBlur{5, 1.3, 1.3}, "gaussian_blur"), 4e-7F);
+}
+
+TEST(Torchvision, ColoursOfFloatsDifferInTheLastBits) {
+  const Normalise normalise{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+  EXPECT_LE(difference_of(normalise, "normalise"), 1e-6F);
+  EXPECT_LE(difference_of(ColourJitter{.brightness_min = 1.3, .brightness_max = 1.3}, "brightness"),
+            2e-7F);
+  EXPECT_LE(difference_of(ColourJitter{.contrast_min = 0.7, .contrast_max = 0.7}, "contrast"),
+            1e-6F);
+  EXPECT_LE(difference_of(ColourJitter{.saturation_min = 1.6, .saturation_max = 1.6}, "saturation"),
+            4e-7F);
+  EXPECT_LE(difference_of(ColourJitter{.hue_min = 0.2, .hue_max = 0.2}, "hue"), 1e-5F);
+  EXPECT_LE(difference_of(Greyscale{}, "greyscale"), 2e-7F);
+}
+
+TEST(Torchvision, ColoursOfLevelsAreAtMostTwoApart) {
+  EXPECT_LE(levels_apart(GaussianBlur{5, 1.3, 1.3}, "gaussian_blur u8"), 1);
+  EXPECT_LE(
+      levels_apart(ColourJitter{.brightness_min = 1.3, .brightness_max = 1.3}, "brightness u8"), 1);
+  EXPECT_LE(levels_apart(ColourJitter{.contrast_min = 0.7, .contrast_max = 0.7}, "contrast u8"), 1);
+  EXPECT_LE(
+      levels_apart(ColourJitter{.saturation_min = 1.6, .saturation_max = 1.6}, "saturation u8"), 2);
+  EXPECT_LE(levels_apart(ColourJitter{.hue_min = 0.2, .hue_max = 0.2}, "hue u8"), 2);
+  EXPECT_LE(levels_apart(Greyscale{}, "greyscale u8"), 1);
+}
+
+}  // namespace
+}  // namespace slipstream
