@@ -22,7 +22,7 @@ struct Golden {
 };
 
 const Golden& golden(const std::string& name) {
-  static const std::map<std::string, Golden> all = [] {
+  static const std::map<std::string, Golden> kAll = [] {
     std::map<std::string, Golden> read;
     std::ifstream file(SLIPSTREAM_GOLDEN_DIR "/torchvision.bin", std::ios::binary);
     char of[33] = {};
@@ -36,7 +36,7 @@ const Golden& golden(const std::string& name) {
     }
     return read;
   }();
-  return all.at(name);
+  return kAll.at(name);
 }
 
 // Mirrored in golden/make_torchvision.py.
