@@ -30,6 +30,10 @@ Measured median_interval(std::span<const double> values, std::string unit);
 Measured rate_from_durations(std::span<const double> durations_s, std::string unit,
                              std::size_t batches = 16);
 
+/// a over b, of two rates: unit "1". The interval holds the ratios of all values in theirs: its
+/// high is infinite where b's reaches 0. Nothing (n 0) where b is not above 0.
+Measured ratio(const Measured& a, const Measured& b);
+
 /// Two-sided 95 % quantile of Student's t with `degrees` degrees of freedom, degrees >= 1.
 double student_t_95(std::size_t degrees);
 

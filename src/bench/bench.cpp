@@ -98,11 +98,6 @@ void measure(Trainer& trainer, Measurement& m) {
     m.durations_s.push_back(result.step_end_s[i] - result.step_end_s[i - 1]);
 }
 
-Measured ratio(const Measured& a, const Measured& b) {
-  if (b.value <= 0 || b.low <= 0) return {0, 0, 0, "1", 0};
-  return {a.value / b.value, a.low / b.high, a.high / b.low, "1", std::min(a.n, b.n)};
-}
-
 bool is_alone(const BenchRow& row) { return row.plan.starts_with("alone:"); }
 bool on_device(const BenchRow& row) { return row.augment != "cpu"; }
 

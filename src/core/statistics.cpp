@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -93,6 +94,12 @@ Measured rate_from_durations(std::span<const double> durations_s, std::string un
   const double relative = blocks == 1 ? 1 : half_width(means) / mean;
   const double rate = 1 / mean;
   return {rate, rate * std::max(0.0, 1 - relative), rate * (1 + relative), std::move(unit), blocks};
+}
+
+Measured ratio(const Measured& a, const Measured& b) {
+  if (!(b.value > 0)) return {0, 0, 0, "1", 0};
+  const double high = b.low > 0 ? a.high / b.low : std::numeric_limits<double>::infinity();
+  return {a.value / b.value, a.low / b.high, high, "1", std::min(a.n, b.n)};
 }
 
 }  // namespace slipstream

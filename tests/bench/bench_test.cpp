@@ -99,6 +99,7 @@ TEST_F(BenchTest, MeasuresEveryPlanAtEveryPlacement) {
   workload_ = "classification";
   options_.placements = {"cpu", "gpu", "pipelined"};
   options_.batch_sizes = {2, 3};
+  options_.repeats = 1;
   const auto rows = bench();
   const std::vector<Names> each = {{"serial", "cpu"},
                                    {"serial", "gpu"},
@@ -146,6 +147,7 @@ TEST_F(BenchTest, MeasuresEveryPlanAtEveryPlacement) {
 TEST_F(BenchTest, SharesAreOfTheLanesOfTheSamePlacement) {
   workload_ = "classification";
   options_.placements = {"cpu", "pipelined"};
+  options_.repeats = 1;
   const auto rows = bench();
   for (const BenchRow& row : rows) {
     if (!row.share_of_slowest_lane) continue;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -167,6 +168,25 @@ TEST(RateFromDurations, OneDurationIsNotKnown) {
   EXPECT_EQ(rate.low, 0);
   EXPECT_EQ(rate.high, 4);
 }
+
+TEST(Ratio, HoldsTheRatiosOfBothIntervals) {
+  const Measured gain = ratio({3, 2, 4, "1/s", 9}, {2, 1, 4, "1/s", 5});
+  EXPECT_EQ(gain.value, 1.5);
+  EXPECT_EQ(gain.low, 0.5);
+  EXPECT_EQ(gain.high, 4);
+  EXPECT_EQ(gain.unit, "1");
+  EXPECT_EQ(gain.n, 5u);
+}
+
+TEST(Ratio, ToWhatMayBeNothingIsKnownButNotHowLarge) {
+  const Measured gain = ratio({3, 2, 4, "1/s", 9}, {2, 0, 4, "1/s", 5});
+  EXPECT_EQ(gain.value, 1.5);
+  EXPECT_EQ(gain.low, 0.5);
+  EXPECT_EQ(gain.high, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(gain.n, 5u);
+}
+
+TEST(Ratio, ToNothingIsNothing) { EXPECT_EQ(ratio({3, 2, 4, "", 9}, {0, 0, 4, "", 5}).n, 0u); }
 
 }  // namespace
 }  // namespace slipstream
