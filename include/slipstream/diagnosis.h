@@ -1,0 +1,149 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "slipstream/pipeline_model.h"
+#include "slipstream/plan.h"
+#include "slipstream/statistics.h"
+
+namespace slipstream {
+
+/// The pipeline cut at one point: everything before stands in a cache.
+struct Rung {
+  std::string name;   ///< "device batch", "host batch, pinned", ..., "nothing cached"
+  std::string after;  ///< the step that the cut is behind; "" for nothing cached
+  std::size_t items = 0;
+  std::optional<Measured> with_training;  ///< steps/s
+  std::optional<Measured> drained;        ///< steps/s that the loader makes, nobody training
+  std::string error;                      ///< why a figure is missing; "" otherwise
+};
+
+/// One host step's costs, sample by sample.
+struct HostStepCost {
+  std::string name;
+  Culprit group = Culprit::transforms;  ///< raw_reading, decode or transforms
+  std::vector<float> wall_s;            ///< of single samples, one worker alone
+  std::vector<float> cpu_s;             ///< of the same samples, that thread's CPU time
+  double wall_of_all_s = 0;             ///< mean with all workers, drained
+  double cpu_of_all_s = 0;
+  double bytes = 0;  ///< that it makes of a sample
+  bool is_random = false;
+};
+
+/// What is done on the device, on a cached batch, alone.
+struct DeviceCost {
+  std::string name;       ///< "copy", a stage, the training stage; or a lane's steps
+  Measured seconds;       ///< a batch
+  double enqueue_s = 0;   ///< host time of it
+  std::size_t bytes = 0;  ///< that it moves or makes
+};
+
+/// What of the surroundings decides which changes can be made, and what they would cost. Measured
+/// values are absent where they were not measured.
+struct Situation {
+  Plan plan;
+  bool on_gpu = false;
+  unsigned cores = 1;  ///< that this process may use
+  std::uint64_t free_memory_bytes = 0;
+  std::uint64_t samples = 0;          ///< of the data set
+  std::string last_fixed_step;        ///< the last host step before the first random one
+  std::string on_device_from;         ///< the first transform that the device could do; "": none
+  std::optional<Measured> augment_s;  ///< a batch of these on the device, alone
+  bool crops_late = false;            ///< a crop behind transforms that need no whole image
+  std::string crop;                   ///< its name
+  bool has_frozen_stage = false;
+  bool frozen_input_is_fixed = false;      ///< nothing random ahead of it
+  std::vector<std::string> unused_fields;  ///< copied, and no stage reads them
+};
+
+/// How busy the device and the cores were in a measurement of the whole pipeline.
+struct Utilisation {
+  std::optional<double> sm_activity;  ///< share of cycles with a warp resident
+  std::optional<double> dram_use;     ///< share of the peak bandwidth
+  std::optional<double> coarse;       ///< share of time with any kernel: misleads
+  std::string note;
+  double cpu_share = 0;  ///< of the cores that this process may use
+  double read_bytes_per_second = 0;
+};
+
+/// All that was measured of a pipeline.
+struct Observations {
+  std::size_t batch_size = 1;
+  unsigned workers = 1;
+  std::size_t slabs = 4;
+  MachineCapacity capacity;
+  std::vector<Rung> rungs;  ///< from the device batch to nothing cached
+  std::vector<HostStepCost> host;
+  Measured drained_of_all;  ///< samples/s of all workers
+  Measured drained_of_one;
+  std::vector<DeviceCost> device;
+  double line_cpu_s = 0;    ///< CPU time that a step takes of the thread that drives training
+  Utilisation utilisation;  ///< of nothing cached
+  Situation situation;
+  std::vector<std::string> warnings;
+};
+
+/// A thing to change, with what it is predicted to give.
+struct Change {
+  std::string id;    ///< "workers", "cache", "device_transforms", ...
+  std::string what;  ///< a sentence
+  std::string how;   ///< a command or a change of code; "" where `apply` does it
+  Culprit against = Culprit::none;
+  Measured predicted;                ///< steps/s
+  Measured gain;                     ///< over now, "1"
+  bool is_bound = false;             ///< at most so much: it takes the cost away altogether
+  std::function<void(Plan&)> apply;  ///< empty where a plan cannot express it
+  std::function<void(PipelineModel&)> model;  ///< the same in the model
+};
+
+/// A host step's line in the table of costs. Per sample, ms.
+struct CostRow {
+  std::string name;
+  Culprit group = Culprit::transforms;
+  Measured wall_ms;
+  Measured cpu_ms;
+  double bytes = 0;
+  double variation = 0;  ///< standard deviation over mean
+  double p99_ms = 0;
+  double locked = 0;  ///< share that workers wait for each other in
+  bool is_memory_bound = false;
+  Measured without;  ///< steps/s, were it to cost nothing
+};
+
+struct Diagnosis {
+  Culprit verdict = Culprit::not_enough_evidence;
+  std::string reason;             ///< a sentence
+  std::vector<Culprit> culprits;  ///< most gain first; empty where nothing starves
+  Measured ceiling;               ///< steps/s of the device batch
+  Measured rate;                  ///< steps/s with nothing cached
+  Measured share;                 ///< rate / ceiling
+  std::vector<CostRow> costs;
+  std::vector<Change> changes;         ///< most gain first
+  double model_error = 0;              ///< relative, of the simulated rungs against the measured
+  std::optional<double> cores_needed;  ///< to keep the device busy
+};
+
+/// The model that explains what was measured: also where workers wait for each other.
+PipelineModel fitted_model(const Observations& observed);
+
+/// The rate, steps/s, that `change` makes of the observed one, with an interval that holds those of
+/// the measurements and the model's own error.
+Measured predicted_rate(const Observations& observed, const PipelineModel& now,
+                        const PipelineModel& then, double model_error);
+
+Diagnosis diagnose(const Observations& observed);
+
+/// The changes that `plan` can express, applied together as far as each of them still gains.
+struct Remedy {
+  Plan plan;
+  std::vector<std::string> changes;  ///< ids
+  Measured predicted;                ///< steps/s, of all together
+};
+Remedy remedy_of(const Observations& observed, const Diagnosis& diagnosis);
+
+}  // namespace slipstream
