@@ -1,0 +1,248 @@
+#include "slipstream/diagnosis.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "diagnosis/model_parts.h"
+#include "diagnosis/wording.h"
+
+namespace slipstream {
+namespace {
+
+constexpr double kStarved = 0.95;      ///< of the ceiling: below it input is worth looking at
+constexpr double kWorthNaming = 0.03;  ///< of gain
+constexpr double kWidest = 0.2;        ///< interval over value, on each side
+constexpr double kWrongModel = 0.3;
+constexpr std::uint64_t kSeeds = 3;
+
+double half_width(const Measured& measured) {
+  return measured.value > 0 ? (measured.high - measured.low) / 2 / measured.value : 1;
+}
+
+double step_s(const PipelineModel& model) {
+  double sum = 0;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) sum += simulated_step_s(model, seed);
+  return sum / static_cast<double>(kSeeds);
+}
+
+/// Takes a culprit's cost out of a model.
+void take_out(Culprit culprit, const Observations& observed, PipelineModel& model) {
+  for (PipelineModel::Step& step : model.steps) {
+    if (step.group == culprit) make_free(step);
+    if (culprit == Culprit::lock) step.locked = 0;
+    if (culprit == Culprit::memory_bandwidth) step.is_memory_bound = false;
+  }
+  if (culprit == Culprit::copy) take_copy_out(observed, model);
+}
+
+struct Suspect {
+  Culprit culprit;
+  double gain = 1;
+};
+
+/// What holds the input up, most gain first. Where workers wait for each other, the steps' own costs
+/// are judged as if they did not.
+class Search {
+ public:
+  explicit Search(const Observations& observed, const PipelineModel& model)
+      : observed_(observed), now_(step_s(model)), base_(model) {}
+
+  std::vector<Suspect> suspects() {
+    std::vector<Suspect> found;
+    for (const Culprit contention : {Culprit::lock, Culprit::memory_bandwidth}) {
+      const double gain = gain_without(contention, base_);
+      if (gain < 1 + kWorthNaming) continue;
+      found.push_back({contention, gain});
+      take_out(contention, observed_, base_);
+    }
+    const double base = step_s(base_);
+    for (const Culprit group : kGroups) {
+      const double gain = base * gain_without(group, base_) / now_;
+      if (gain >= 1 + kWorthNaming) found.push_back({group, gain});
+    }
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Suspect& a, const Suspect& b) { return a.gain > b.gain; });
+    return found.empty() ? together() : found;
+  }
+
+ private:
+  static constexpr std::array kGroups = {Culprit::raw_reading, Culprit::decode,
+                                         Culprit::transforms, Culprit::copy};
+
+  double gain_without(Culprit culprit, PipelineModel model) const {
+    take_out(culprit, observed_, model);
+    const double then = step_s(model);
+    return then > 0 ? now_ / then : 1;
+  }
+
+  /// Where no single one gains, several are as slow as each other: the pair that gains most.
+  std::vector<Suspect> together() const {
+    std::vector<Suspect> best;
+    for (const Culprit first : kGroups)
+      for (const Culprit second : kGroups) {
+        if (first >= second) continue;
+        PipelineModel model = base_;
+        take_out(first, observed_, model);
+        const double gain = gain_without(second, model);
+        if (gain >= 1 + kWorthNaming && (best.empty() || gain > best.front().gain))
+          best = {{first, gain}, {second, gain}};
+      }
+    return best;
+  }
+
+  const Observations& observed_;
+  double now_;
+  PipelineModel base_;
+};
+
+Measured of_values(std::vector<float> values, double by, std::string unit) {
+  if (values.empty()) return {0, 0, 0, std::move(unit), 0};
+  std::vector<double> scaled(values.begin(), values.end());
+  for (double& value : scaled) value *= by;
+  return mean_interval(scaled, std::move(unit));
+}
+
+double variation_of(const std::vector<float>& values) {
+  if (values.size() < 2) return 0;
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / values.size();
+  double squares = 0;
+  for (const float value : values) squares += (value - mean) * (value - mean);
+  return mean > 0 ? std::sqrt(squares / static_cast<double>(values.size() - 1)) / mean : 0;
+}
+
+double p99_of(std::vector<float> values) {
+  if (values.empty()) return 0;
+  const auto at = std::min(values.size() - 1, values.size() * 99 / 100);
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
+  return values[at];
+}
+
+std::vector<CostRow> cost_rows(const Observations& observed, const PipelineModel& model,
+                               double model_error) {
+  std::vector<CostRow> rows;
+  for (std::size_t i = 0; i < observed.host.size(); ++i) {
+    const HostStepCost& cost = observed.host[i];
+    CostRow row;
+    row.name = cost.name;
+    row.group = cost.group;
+    row.wall_ms = of_values(cost.wall_s, 1e3, "ms");
+    row.cpu_ms = of_values(cost.cpu_s, 1e3, "ms");
+    row.bytes = cost.bytes;
+    row.variation = variation_of(cost.wall_s);
+    row.p99_ms = 1e3 * p99_of(cost.wall_s);
+    row.locked = model.steps[i].locked;
+    row.is_memory_bound = model.steps[i].is_memory_bound;
+    PipelineModel without = model;
+    make_free(without.steps[i]);
+    row.without = predicted_rate(observed, model, without, model_error);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+/// Where input keeps up: what the device is busy with.
+void judge_device(const Observations& observed, Diagnosis& diagnosis) {
+  const double step = 1 / diagnosis.ceiling.value;
+  double enqueue_s = 0;
+  for (const DeviceCost& cost : observed.device) enqueue_s = std::max(enqueue_s, cost.enqueue_s);
+  const auto& use = observed.utilisation;
+  if (observed.situation.on_gpu && enqueue_s > 0.9 * step) {
+    diagnosis.verdict = Culprit::launch;
+  } else if (observed.situation.on_gpu && use.sm_activity && *use.sm_activity < 0.5) {
+    diagnosis.verdict = Culprit::none;
+  } else {
+    diagnosis.verdict = Culprit::gpu;
+  }
+}
+
+/// Why the figures do not allow a verdict; "" where they do.
+std::string lacking(const Diagnosis& diagnosis) {
+  if (diagnosis.ceiling.n == 0 || diagnosis.rate.n == 0)
+    return "the ceiling or the whole pipeline could not be measured";
+  if (half_width(diagnosis.ceiling) > kWidest || half_width(diagnosis.rate) > kWidest)
+    return "the intervals are too wide: give it more time (--budget)";
+  if (diagnosis.share.low < kStarved - 0.1 && diagnosis.share.high > kStarved + 0.03)
+    return "the intervals do not say whether the device waits: give it more time (--budget)";
+  if (diagnosis.share.high < kStarved && diagnosis.model_error > kWrongModel)
+    return "the costs of the parts do not explain the whole: something else is at work";
+  return {};
+}
+
+void judge(const Observations& observed, const PipelineModel& model, Diagnosis& diagnosis) {
+  diagnosis.reason = lacking(diagnosis);
+  if (!diagnosis.reason.empty()) return;
+  if (diagnosis.share.value >= kStarved || diagnosis.share.high >= 1) {
+    judge_device(observed, diagnosis);
+  } else {
+    for (const Suspect& suspect : Search(observed, model).suspects())
+      diagnosis.culprits.push_back(suspect.culprit);
+    if (diagnosis.culprits.empty()) {
+      diagnosis.reason = "the device waits, and no single cost explains it";
+      return;
+    }
+    diagnosis.verdict = diagnosis.culprits.front();
+  }
+  diagnosis.reason = reason_for(diagnosis);
+}
+
+/// Cores that keep the device busy: all that a sample costs, at the ceiling.
+std::optional<double> cores_needed(const Observations& observed, const PipelineModel& model,
+                                   const Diagnosis& diagnosis) {
+  if (diagnosis.ceiling.n == 0 || model.steps.empty()) return std::nullopt;
+  double working_s = 0;
+  for (const PipelineModel::Step& step : model.steps)
+    working_s += std::accumulate(step.working_s.begin(), step.working_s.end(), 0.0) /
+                 static_cast<double>(step.working_s.size());
+  const double a_step = working_s * static_cast<double>(observed.batch_size) + observed.line_cpu_s;
+  return a_step * diagnosis.ceiling.value;
+}
+
+}  // namespace
+
+Measured predicted_rate(const Observations& observed, const PipelineModel& now,
+                        const PipelineModel& then, double model_error) {
+  const auto rate = rung_rate(observed, kWholeRung);
+  Measured predicted{0, 0, 0, "steps/s", 0};
+  if (!rate || rate->value <= 0) return predicted;
+  std::vector<double> ratios;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const double step = simulated_step_s(then, seed);
+    ratios.push_back(step > 0 ? simulated_step_s(now, seed) / step : 1);
+  }
+  const Measured ratio = mean_interval(ratios, "1");
+  const double spread = ratio.value > 0 ? (ratio.high - ratio.value) / ratio.value : 0;
+  const double least = 0.02;
+  const double half = std::hypot(std::hypot(half_width(*rate), std::min(spread, 0.2)),
+                                 std::hypot(least, 1.5 * model_error));
+  predicted.value = rate->value * ratio.value;
+  predicted.low = predicted.value * std::max(0.0, 1 - half);
+  predicted.high = predicted.value * (1 + half);
+  predicted.n = rate->n;
+  return predicted;
+}
+
+void take_copy_out(const Observations& observed, PipelineModel& model) {
+  const auto device = rung_rate(observed, kDeviceRung);
+  const auto host = rung_rate(observed, host_rung(observed));
+  if (!device || !host || device->value <= 0 || host->value <= 0) return;
+  const double less = std::max(0.0, 1 / host->value - 1 / device->value);
+  model.line_waiting_s = std::max(0.0, model.line_waiting_s - less);
+}
+
+Diagnosis diagnose(const Observations& observed) {
+  Diagnosis diagnosis;
+  const PipelineModel model = fitted_model(observed);
+  diagnosis.model_error = model_error_of(observed, model);
+  diagnosis.ceiling = rung_rate(observed, kDeviceRung).value_or(Measured{0, 0, 0, "steps/s", 0});
+  diagnosis.rate = rung_rate(observed, kWholeRung).value_or(Measured{0, 0, 0, "steps/s", 0});
+  diagnosis.share = ratio(diagnosis.rate, diagnosis.ceiling);
+  diagnosis.cores_needed = cores_needed(observed, model, diagnosis);
+  judge(observed, model, diagnosis);
+  diagnosis.costs = cost_rows(observed, model, diagnosis.model_error);
+  diagnosis.changes = changes_for(observed, model, diagnosis.model_error);
+  return diagnosis;
+}
+
+}  // namespace slipstream

@@ -1,0 +1,198 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "diagnosis/model_parts.h"
+
+namespace slipstream {
+namespace {
+
+/// Below this share of what the costs of one worker allow, workers hold each other up.
+constexpr double kContended = 0.92;
+/// A step's CPU time grows so much more than sharing cores explains where memory is the limit.
+constexpr double kMemoryGrowth = 1.2;
+constexpr int kBisections = 12;
+
+double mean(const std::vector<float>& values) {
+  if (values.empty()) return 0;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+PipelineModel::Step step_of(const HostStepCost& cost) {
+  PipelineModel::Step step;
+  step.name = cost.name;
+  step.group = cost.group;
+  for (std::size_t i = 0; i < cost.wall_s.size(); ++i) {
+    const float working = std::min(cost.cpu_s[i], cost.wall_s[i]);
+    step.working_s.push_back(working);
+    step.waiting_s.push_back(cost.wall_s[i] - working);
+  }
+  if (step.working_s.empty()) step.working_s = step.waiting_s = {0.0F};
+  return step;
+}
+
+double drained_rate(PipelineModel model, unsigned workers) {
+  model.workers = workers;
+  model.line_waiting_s = model.line_working_s = 0;
+  const double step_s = simulated_step_s(model);
+  return step_s > 0 ? static_cast<double>(model.batch_size) / step_s : 0;
+}
+
+/// What a worker spends between the steps goes to the last one.
+void add_overhead(const Observations& observed, PipelineModel& model) {
+  const double simulated = drained_rate(model, 1);
+  const double measured = observed.drained_of_one.value;
+  if (simulated <= 0 || measured <= 0 || measured >= simulated) return;
+  const auto more = static_cast<float>(1 / measured - 1 / simulated);
+  for (float& working : model.steps.back().working_s) working += more;
+}
+
+/// The value in [low, high] at which the drained rate is `measured`; rate_at falls with it.
+template <typename Rate>
+double matched(double low, double high, double measured, const Rate& rate_at) {
+  for (int i = 0; i < kBisections; ++i) {
+    const double middle = (low + high) / 2;
+    (rate_at(middle) > measured ? low : high) = middle;
+  }
+  return (low + high) / 2;
+}
+
+struct Growth {
+  std::size_t step = 0;
+  double factor = 1;  ///< of CPU time
+  double wall_s = 0;
+};
+
+/// The step whose CPU time, and the step whose wall time grew most with all workers.
+std::pair<Growth, Growth> growth_of(const Observations& observed, const PipelineModel& model) {
+  const double running = std::min(model.workers, observed.situation.cores);
+  const double sharing = std::max(1.0, running / model.capacity.cores);
+  Growth memory, wall;
+  for (std::size_t i = 0; i < observed.host.size(); ++i) {
+    const HostStepCost& cost = observed.host[i];
+    const double cpu = mean(cost.cpu_s), whole = mean(cost.wall_s);
+    const double factor = cpu > 0 ? cost.cpu_of_all_s / cpu / sharing : 1;
+    const double excess = cost.cpu_of_all_s - sharing * cpu;
+    if (factor > kMemoryGrowth && excess > memory.wall_s) memory = {i, factor, excess};
+    if (cost.wall_of_all_s - whole > wall.wall_s) wall = {i, 1, cost.wall_of_all_s - whole};
+  }
+  return {memory, wall};
+}
+
+/// Finds what all workers together wait for, where costs alone do not explain their rate.
+void fit_contention(const Observations& observed, PipelineModel& model) {
+  const double measured = observed.drained_of_all.value;
+  if (measured <= 0 || drained_rate(model, model.workers) * kContended <= measured) return;
+  const auto [memory, wall] = growth_of(observed, model);
+  if (memory.factor > kMemoryGrowth && memory.wall_s > 0.5 * wall.wall_s) {
+    model.steps[memory.step].is_memory_bound = true;
+    model.capacity.memory_streams =
+        matched(-static_cast<double>(model.workers), -0.25, measured, [&](double less) {
+          PipelineModel tried = model;
+          tried.capacity.memory_streams = -less;
+          return drained_rate(tried, model.workers);
+        }) * -1;
+    return;
+  }
+  if (wall.wall_s <= 0) return;
+  model.steps[wall.step].locked = matched(0, 1, measured, [&](double locked) {
+    PipelineModel tried = model;
+    tried.steps[wall.step].locked = locked;
+    return drained_rate(tried, model.workers);
+  });
+  if (model.steps[wall.step].locked < 0.05) model.steps[wall.step].locked = 0;
+}
+
+/// What is left unexplained, every step has its part of.
+void fit_rest(const Observations& observed, PipelineModel& model) {
+  const double measured = observed.drained_of_all.value;
+  const double simulated = drained_rate(model, model.workers);
+  if (measured <= 0 || simulated <= 0) return;
+  const auto by = static_cast<float>(std::clamp(simulated / measured, 0.5, 2.0));
+  for (PipelineModel::Step& step : model.steps) {
+    for (float& value : step.waiting_s) value *= by;
+    for (float& value : step.working_s) value *= by;
+  }
+}
+
+double seconds(const std::optional<Measured>& rate) {
+  return rate && rate->value > 0 ? 1 / rate->value : 0;
+}
+
+/// What a step costs when its batch is there: from batches of the host, or what more it costs to be
+/// handed batches that workers only collate, where these keep up.
+void fit_line(const Observations& observed, PipelineModel& model) {
+  const double device = seconds(rung_rate(observed, kDeviceRung));
+  double line = seconds(rung_rate(observed, host_rung(observed)));
+  if (line <= 0) line = device;
+  const auto set = [&](double of) {
+    model.line_working_s = std::min(of, observed.line_cpu_s);
+    model.line_waiting_s = of - model.line_working_s;
+  };
+  set(line);
+  const double processed = seconds(rung_rate(observed, kProcessedRung));
+  if (processed <= line || model.steps.empty()) return;
+  const PipelineModel collating = cut_behind(model, model.steps.size() - 1);
+  const double simulated = simulated_step_s(collating);
+  if (simulated < 1.05 * line && processed > simulated) set(line + processed - simulated);
+}
+
+}  // namespace
+
+PipelineModel fitted_model(const Observations& observed) {
+  PipelineModel model;
+  model.workers = std::max(1U, observed.workers);
+  model.batch_size = std::max<std::size_t>(1, observed.batch_size);
+  model.slabs = std::max<std::size_t>(2, observed.slabs);
+  model.capacity = observed.capacity;
+  for (const HostStepCost& cost : observed.host) model.steps.push_back(step_of(cost));
+  if (!model.steps.empty()) {
+    add_overhead(observed, model);
+    fit_contention(observed, model);
+    fit_rest(observed, model);
+  }
+  fit_line(observed, model);
+  return model;
+}
+
+PipelineModel cut_behind(PipelineModel model, std::size_t steps) {
+  for (std::size_t i = 0; i < steps; ++i) make_free(model.steps[i]);
+  return model;
+}
+
+void make_free(PipelineModel::Step& step) {
+  step.waiting_s = step.working_s = {0.0F};
+  step.locked = 0;
+  step.is_memory_bound = false;
+}
+
+std::optional<Measured> rung_rate(const Observations& observed, std::string_view name) {
+  for (const Rung& rung : observed.rungs)
+    if (rung.name == name) return rung.with_training;
+  return std::nullopt;
+}
+
+std::string_view host_rung(const Observations& observed) {
+  if (!observed.situation.on_gpu) return kHostRung;
+  return observed.situation.plan.schedule.loader.pinned ? kPinnedRung : kPageableRung;
+}
+
+double model_error_of(const Observations& observed, const PipelineModel& model) {
+  double squares = 0, count = 0;
+  for (const Rung& rung : observed.rungs) {
+    if (!rung.with_training || rung.with_training->value <= 0) continue;
+    std::size_t behind = 0;
+    if (!rung.after.empty()) {
+      const PipelineModel::Step* step = model.find(rung.after);
+      if (step == nullptr || step == &model.steps.back()) continue;
+      behind = static_cast<std::size_t>(step - model.steps.data()) + 1;
+    }
+    const double simulated = simulated_step_s(cut_behind(model, behind));
+    const double error = simulated * rung.with_training->value - 1;
+    squares += error * error;
+    ++count;
+  }
+  return count > 0 ? std::sqrt(squares / count) : 0;
+}
+
+}  // namespace slipstream

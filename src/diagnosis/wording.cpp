@@ -1,0 +1,56 @@
+#include "diagnosis/wording.h"
+
+#include <cstdio>
+
+namespace slipstream {
+namespace {
+
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.0f %%", 100 * share);
+  return text;
+}
+
+const char* words_for(Culprit culprit) {
+  switch (culprit) {
+    case Culprit::copy:
+      return "copying batches to the device";
+    case Culprit::transforms:
+      return "the transforms on loader threads";
+    case Culprit::decode:
+      return "decoding";
+    case Culprit::raw_reading:
+      return "reading raw samples";
+    case Culprit::lock:
+      return "workers that wait for each other";
+    case Culprit::memory_bandwidth:
+      return "workers that share memory's bandwidth";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+std::string reason_for(const Diagnosis& diagnosis) {
+  const std::string share = percent(diagnosis.share.value);
+  switch (diagnosis.verdict) {
+    case Culprit::gpu:
+      return "input keeps up (" + share + " of the ceiling): the device is the limit";
+    case Culprit::launch:
+      return "input keeps up (" + share +
+             " of the ceiling): the host takes as long to enqueue a step as the step takes";
+    case Culprit::none:
+      return "input keeps up (" + share + " of the ceiling), and the device is not full";
+    case Culprit::not_enough_evidence:
+      return diagnosis.reason;
+    default:
+      break;
+  }
+  std::string text = "the device gets " + share + " of what it could do; first ";
+  for (std::size_t i = 0; i < diagnosis.culprits.size(); ++i)
+    text += (i == 0 ? "" : ", then ") + std::string(words_for(diagnosis.culprits[i]));
+  return text;
+}
+
+}  // namespace slipstream
