@@ -1,0 +1,332 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "diagnosis/model_parts.h"
+#include "slipstream/error.h"
+
+namespace slipstream {
+namespace {
+
+constexpr double kEnough = 0.98;         ///< of the best rate: more workers or readers are not worth it
+constexpr double kWorthSaying = 1.02;    ///< of gain
+constexpr double kShareOfMemory = 0.5;   ///< of what is free, for a cache
+constexpr double kCacheBytesPerSecond = 4e9;  ///< at which a worker copies out of one
+constexpr double kWaits = 0.5;           ///< of a step's time: it waits rather than works
+constexpr unsigned kMostThreads = 64;
+
+double mean(const std::vector<float>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double cost_of(const PipelineModel::Step& step) {
+  return mean(step.waiting_s) + mean(step.working_s);
+}
+
+void set_cost(PipelineModel::Step& step, double working_s) {
+  make_free(step);
+  step.working_s = {static_cast<float>(working_s)};
+}
+
+/// The fewest of 1 ... most, doubled, for which what `set` makes of the model is fast enough.
+template <typename Set>
+unsigned fewest(const PipelineModel& now, unsigned most, const Set& set) {
+  std::vector<std::pair<unsigned, double>> tried;
+  double best = 0;
+  for (unsigned n = 1; n <= most; n = n < 4 ? n + 1 : n + n / 4) {
+    PipelineModel model = now;
+    set(model, n);
+    const double step_s = simulated_step_s(model);
+    tried.emplace_back(n, step_s > 0 ? 1 / step_s : 0);
+    best = std::max(best, tried.back().second);
+  }
+  for (const auto& [n, rate] : tried)
+    if (rate >= kEnough * best) return n;
+  return most;
+}
+
+class Changes {
+ public:
+  Changes(const Observations& observed, const PipelineModel& now, double model_error)
+      : observed_(observed), situation_(observed.situation), now_(now), error_(model_error) {}
+
+  std::vector<Change> all() {
+    if (!now_.steps.empty()) {
+      workers();
+      cache();
+      read_ahead();
+      device_transforms();
+      crop_first();
+      convert();
+      contention();
+      costliest_transform();
+    }
+    pinning();
+    pipelining();
+    unused_fields();
+    std::erase_if(found_, [](const Change& change) { return change.gain.value < kWorthSaying; });
+    std::stable_sort(found_.begin(), found_.end(), [](const Change& a, const Change& b) {
+      return a.gain.value > b.gain.value;
+    });
+    return std::move(found_);
+  }
+
+ private:
+  void add(Change change) {
+    PipelineModel then = now_;
+    change.model(then);
+    change.predicted = predicted_rate(observed_, now_, then, error_);
+    if (change.predicted.n == 0) return;
+    change.gain = ratio(change.predicted, *rung_rate(observed_, kWholeRung));
+    found_.push_back(std::move(change));
+  }
+
+  void workers() {
+    const auto set = [](PipelineModel& model, unsigned n) { model.workers = n; };
+    const unsigned most = std::clamp(4 * situation_.cores, 8U, kMostThreads);
+    const unsigned n = fewest(now_, most, set);
+    if (n <= now_.workers) return;
+    Change change;
+    change.id = "workers";
+    change.what = "use " + std::to_string(n) + " workers";
+    change.how = "--workers " + std::to_string(n);
+    change.apply = [n](Plan& plan) { plan.schedule.loader.workers = n; };
+    change.model = [n](PipelineModel& model) { model.workers = n; };
+    add(std::move(change));
+  }
+
+  /// Behind the step whose samples fit and which saves most: none behind a random one.
+  void cache() {
+    const PipelineModel::Step* last = now_.find(situation_.last_fixed_step);
+    if (last == nullptr || situation_.samples == 0) return;
+    const double room = kShareOfMemory * static_cast<double>(situation_.free_memory_bytes);
+    for (auto i = static_cast<std::size_t>(last - now_.steps.data()) + 1; i-- > 0;) {
+      const double each = observed_.host[i].bytes + 128;
+      const double bytes = each * static_cast<double>(situation_.samples);
+      if (bytes > room) continue;
+      const std::string& after = now_.steps[i].name;
+      const auto size = static_cast<std::size_t>(std::ceil(bytes * 1.1));
+      Change change;
+      change.id = "cache";
+      change.what = "keep samples in memory as '" + after + "' leaves them (" +
+                    std::to_string(size >> 20) + " MiB); the first epoch fills it";
+      change.how = "--cache " + after + "=" + std::to_string((size >> 20) + 1) + "M";
+      change.against = now_.steps[i].group;
+      change.apply = [after, size](Plan& plan) {
+        plan.schedule.loader.cache = CacheOptions{after, size + (std::size_t{1} << 20)};
+      };
+      change.model = [i, each](PipelineModel& model) {
+        for (std::size_t k = 0; k <= i; ++k) make_free(model.steps[k]);
+        set_cost(model.steps[i], each / kCacheBytesPerSecond);
+      };
+      return add(std::move(change));
+    }
+  }
+
+  void read_ahead() {
+    const PipelineModel::Step& read = now_.steps.front();
+    if (mean(read.waiting_s) < kWaits * cost_of(read)) return;
+    const auto set = [](PipelineModel& model, unsigned n) { model.readers = n; };
+    const unsigned n = fewest(now_, kMostThreads, set);
+    Change change;
+    change.id = "read_ahead";
+    change.what = "keep " + std::to_string(n) + " reads in flight: storage makes each one wait";
+    change.how = "--read-ahead " + std::to_string(n);
+    change.against = Culprit::raw_reading;
+    change.apply = [n](Plan& plan) { plan.schedule.loader.read_ahead.reads = n; };
+    change.model = [n](PipelineModel& model) { model.readers = n; };
+    add(std::move(change));
+  }
+
+  /// The model's stage then shares the device with them; on a lane of their own, they overlap.
+  void device_transforms() {
+    const PipelineModel::Step* from = now_.find(situation_.on_device_from);
+    if (!situation_.on_gpu || from == nullptr) return;
+    if (situation_.plan.schedule.loader.on_device == situation_.on_device_from) return;
+    const auto first = static_cast<std::size_t>(from - now_.steps.data());
+    const bool is_serial = situation_.plan.schedule.lanes.size() == 1;
+    const double more = situation_.augment_s ? situation_.augment_s->value : 0;
+    Change change;
+    change.id = "device_transforms";
+    change.what = "do the transforms from '" + from->name + "' on, on the device";
+    change.how = std::string("--augment ") + (is_serial ? "gpu" : "pipelined");
+    change.against = Culprit::transforms;
+    change.is_bound = !situation_.augment_s;
+    change.model = [=](PipelineModel& model) {
+      for (std::size_t i = first; i + 1 < model.steps.size(); ++i) make_free(model.steps[i]);
+      const double line = model.line_waiting_s + model.line_working_s;
+      model.line_waiting_s += is_serial ? more : std::max(0.0, more - line);
+    };
+    add(std::move(change));
+  }
+
+  void crop_first() {
+    if (!situation_.crops_late) return;
+    const PipelineModel::Step* crop = now_.find(situation_.crop);
+    if (crop == nullptr) return;
+    const auto at = static_cast<std::size_t>(crop - now_.steps.data());
+    Change change;
+    change.id = "crop_first";
+    change.what = "move '" + situation_.crop + "' ahead of the transforms that do not need more than it";
+    change.how = "in the chain file, or the order of .transform(...)";
+    change.against = Culprit::transforms;
+    change.is_bound = true;
+    change.model = [at](PipelineModel& model) {
+      for (std::size_t i = 2; i < at; ++i) make_free(model.steps[i]);
+    };
+    add(std::move(change));
+  }
+
+  void convert() {
+    if (now_.steps.size() < 2 || cost_of(now_.steps[1]) <= 0) return;
+    Change change;
+    change.id = "convert";
+    change.what = "decode once: store the samples as arrays, or smaller ones";
+    change.how = "slipstream convert --from DIR --to npy --resize N --out NEW";
+    change.against = Culprit::decode;
+    change.is_bound = true;
+    change.model = [](PipelineModel& model) { make_free(model.steps[1]); };
+    add(std::move(change));
+  }
+
+  void contention() {
+    for (std::size_t i = 0; i < now_.steps.size(); ++i) {
+      const PipelineModel::Step& step = now_.steps[i];
+      if (step.locked <= 0 && !step.is_memory_bound) continue;
+      Change change;
+      const bool locks = step.locked > 0;
+      change.id = locks ? "lock" : "memory_bandwidth";
+      change.what = locks ? "let workers be in '" + step.name + "' at once: they wait for its lock"
+                          : "let '" + step.name + "' move less memory: workers share its bandwidth";
+      change.how = "in the code of '" + step.name + "'";
+      change.against = locks ? Culprit::lock : Culprit::memory_bandwidth;
+      change.is_bound = true;
+      change.model = [i](PipelineModel& model) {
+        model.steps[i].locked = 0;
+        model.steps[i].is_memory_bound = false;
+      };
+      add(std::move(change));
+    }
+  }
+
+  void costliest_transform() {
+    std::size_t costliest = 0;
+    for (std::size_t i = 2; i < now_.steps.size(); ++i)
+      if (costliest == 0 || cost_of(now_.steps[i]) > cost_of(now_.steps[costliest])) costliest = i;
+    if (costliest == 0) return;
+    Change change;
+    change.id = "cheaper_transform";
+    change.what = "make '" + now_.steps[costliest].name + "' cheaper: a native or fused form, or less of it";
+    change.how = "in the chain file, or in its code";
+    change.against = Culprit::transforms;
+    change.is_bound = true;
+    change.model = [costliest](PipelineModel& model) { make_free(model.steps[costliest]); };
+    add(std::move(change));
+  }
+
+  void pinning() {
+    if (!situation_.on_gpu || situation_.plan.schedule.loader.pinned) return;
+    const auto pinned = rung_rate(observed_, kPinnedRung);
+    const auto pageable = rung_rate(observed_, kPageableRung);
+    if (!pinned || !pageable || pinned->value <= pageable->value) return;
+    const double less = 1 / pageable->value - 1 / pinned->value;
+    Change change;
+    change.id = "pinning";
+    change.what = "keep batches in page-locked memory";
+    change.how = "\"pinned\": true in the plan";
+    change.against = Culprit::copy;
+    change.apply = [](Plan& plan) { plan.schedule.loader.pinned = true; };
+    change.model = [less](PipelineModel& model) {
+      model.line_waiting_s = std::max(0.0, model.line_waiting_s - less);
+    };
+    add(std::move(change));
+  }
+
+  /// The slowest part of the device's work then is what a step takes.
+  void pipelining() {
+    if (situation_.plan.schedule.lanes.size() != 1 || observed_.device.size() < 2) return;
+    double longest = 0, sum = 0;
+    for (const DeviceCost& cost : observed_.device) {
+      longest = std::max(longest, cost.seconds.value);
+      sum += cost.seconds.value;
+    }
+    if (sum <= 0) return;
+    const double by = longest / sum;
+    Change change;
+    change.id = "pipelining";
+    change.what = "run the copy and the stages ahead of training on lanes of their own";
+    change.how = "--plan pipelined";
+    change.against = Culprit::copy;
+    change.is_bound = true;
+    change.model = [by](PipelineModel& model) {
+      model.line_waiting_s *= by;
+      model.line_working_s *= by;
+    };
+    add(std::move(change));
+  }
+
+  void unused_fields() {
+    if (situation_.unused_fields.empty()) return;
+    std::string names;
+    for (const std::string& field : situation_.unused_fields)
+      names += (names.empty() ? "" : ", ") + field;
+    Change change;
+    change.id = "unused_fields";
+    change.what = "leave on the host what no stage reads: " + names;
+    change.how = "--wire " + situation_.unused_fields.front() + "=host";
+    change.against = Culprit::copy;
+    change.is_bound = true;
+    change.apply = [fields = situation_.unused_fields](Plan& plan) {
+      for (const std::string& field : fields) plan.schedule.loader.wire[field] = Wire::host;
+    };
+    PipelineModel without = now_;
+    take_copy_out(observed_, without);
+    change.model = [waiting_s = without.line_waiting_s](PipelineModel& model) {
+      model.line_waiting_s = std::min(model.line_waiting_s, waiting_s);
+    };
+    add(std::move(change));
+  }
+
+  const Observations& observed_;
+  const Situation& situation_;
+  const PipelineModel& now_;
+  double error_;
+  std::vector<Change> found_;
+};
+
+}  // namespace
+
+std::vector<Change> changes_for(const Observations& observed, const PipelineModel& now,
+                                double model_error) {
+  return Changes(observed, now, model_error).all();
+}
+
+Remedy remedy_of(const Observations& observed, const Diagnosis& diagnosis) {
+  const PipelineModel now = fitted_model(observed);
+  PipelineModel then = now;
+  Remedy remedy{observed.situation.plan, {}, diagnosis.rate};
+  std::vector<const Change*> left;
+  for (const Change& change : diagnosis.changes)
+    if (change.apply) left.push_back(&change);
+  double step_s = simulated_step_s(now);
+  while (!left.empty()) {
+    std::size_t best = left.size();
+    double best_s = step_s / kWorthSaying;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      PipelineModel tried = then;
+      left[i]->model(tried);
+      if (const double s = simulated_step_s(tried); s < best_s) best_s = s, best = i;
+    }
+    if (best == left.size()) break;
+    left[best]->apply(remedy.plan);
+    left[best]->model(then);
+    remedy.changes.push_back(left[best]->id);
+    left.erase(left.begin() + static_cast<std::ptrdiff_t>(best));
+    step_s = best_s;
+  }
+  if (!remedy.changes.empty())
+    remedy.predicted = predicted_rate(observed, now, then, diagnosis.model_error);
+  return remedy;
+}
+
+}  // namespace slipstream
