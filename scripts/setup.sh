@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the machine ready to build and writes build/env.sh, which the Makefile and the scripts
 # source. Idempotent; needs no network where nothing is missing.
-#   scripts/setup.sh [--lint]      --lint: also the clang tools that only the checks need
+#   scripts/setup.sh [--lint]      --lint: also the clang tools and the browser that only the checks need
 # SLIPSTREAM_OFFLINE=1: installs nothing. SLIPSTREAM_CACHE: where the virtual environment lives.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -74,6 +74,15 @@ install_packages() {
   need=$(required | sort -u) want=$(optional | sort -u)
   [[ -z $need ]] || die "missing packages; run: sudo apt-get install -y" $need
   say "going on without" $want
+}
+
+# The tests open the doctor's page in it.
+install_browser() {
+  local name
+  for name in chromium-headless-shell chromium chromium-browser google-chrome; do
+    have $name && return 0
+  done
+  apt_install chromium-headless-shell || apt_install chromium || say "going on without a browser"
 }
 
 # --- Python, LibTorch, CMake, Ninja --------------------------------------------------------------
@@ -182,6 +191,7 @@ ENV
 lint=
 [[ ${1:-} == --lint ]] && lint=1
 install_packages
+[[ -z $lint ]] || install_browser
 find_tools
 write_env
 say "ready: $("$python" --version), $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/CUDA \1/p'), $torch"

@@ -33,23 +33,33 @@ struct DoctorReport {
   bool interrupted = false;
 };
 
-/// JSON, schema "slipstream.doctor" version 1 (docs/doctor.md).
+/// JSON, schema "slipstream.doctor" version 1 (docs/doctor.md). Numbers that are not finite become
+/// null; what was measured of single samples is not written.
 std::string doctor_report_json(const DoctorReport& report);
-/// The ladder, the verdict and the changes, aligned plain text for a console.
+/// For a console: the ladder, the verdict, warnings, changes, outcome and tables, as aligned plain
+/// text. Names as printable() gives them.
 std::string doctor_text(const DoctorReport& report);
-/// One self-contained HTML page: loads nothing from anywhere.
+/// One self-contained HTML page, which is well-formed XML too: loads nothing from anywhere, runs no
+/// script, is light or dark as its reader likes it.
 std::string doctor_html(const DoctorReport& report);
 
-/// One figure of two reports.
+/// One figure of two reports; n is 0 in the one that lacks it.
 struct BaselineRow {
-  std::string name;  ///< "nothing cached", "ceiling", a rung, a host step ("ms a sample")
+  std::string name;  ///< "ceiling", "rate", "RUNG", "RUNG, drained", "STEP, ms a sample"
   Measured before;
   Measured now;
-  bool is_worse = false;  ///< beyond what the intervals allow
+  /// The intervals do not touch and the value is worse by more than 2 %. Never where a figure or a
+  /// bound is missing.
+  bool is_worse = false;
 };
-/// `report` against what doctor_report_json wrote before. Throws Error for anything else, and for
-/// another workload.
-std::vector<BaselineRow> against_baseline(const DoctorReport& report, std::string_view baseline);
-std::string baseline_text(const std::vector<BaselineRow>& rows);
+struct BaselineComparison {
+  std::vector<BaselineRow> rows;
+  std::vector<std::string> differences;  ///< of machine and options, which may explain the rows
+};
+/// `report` against what doctor_report_json wrote before. Throws Error for anything else, for
+/// another workload and for another batch size.
+BaselineComparison against_baseline(const DoctorReport& report, std::string_view baseline);
+bool is_worse(const BaselineComparison& comparison);  ///< any row
+std::string baseline_text(const BaselineComparison& comparison);
 
 }  // namespace slipstream

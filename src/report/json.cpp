@@ -103,6 +103,30 @@ Json json_of(const DiskCacheState& cache) {
           {"stopped", cache.stopped.empty() ? Json(nullptr) : Json(cache.stopped)}};
 }
 
+Json json_of(const LaneResult& lane) {
+  Json intervals = Json::array();
+  for (const Interval& interval : lane.last_intervals)
+    intervals.push_back(Json{{"step", interval.step},
+                             {"begin_s", number(interval.begin_s)},
+                             {"end_s", number(interval.end_s)}});
+  return {{"name", lane.name},
+          {"steps", lane.steps},
+          {"busy_s", number(lane.busy_s)},
+          {"waiting_s", number(lane.waiting_s)},
+          {"last_intervals", std::move(intervals)}};
+}
+
+Json words_or_null(const std::string& words) { return words.empty() ? Json() : Json(words); }
+
+double number_of(const Json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
+Measured measured_of(const Json& json) {
+  return {number_of(json.at("value")), number_of(json.at("low")), number_of(json.at("high")),
+          json.at("unit").get<std::string>(), json.at("n").get<std::size_t>()};
+}
+
 std::string printed(const Json& json) {
   std::string out;
   print(json, "", out);

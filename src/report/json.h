@@ -21,11 +21,20 @@ Json json_of(const Environment& environment);
 Json json_of(const WorkloadInfo& workload);
 Json json_of(const CacheCounters& cache);
 Json json_of(const DiskCacheState& cache);
+Json json_of(const LaneResult& lane);
 
 template <typename T>
 Json json_of(const std::optional<T>& value) {
   return value ? json_of(*value) : Json(nullptr);
 }
+
+/// null for "".
+Json words_or_null(const std::string& words);
+
+/// NaN for null.
+double number_of(const Json& json);
+/// What json_of(Measured) made; NaN for null. Throws Json::exception for anything else.
+Measured measured_of(const Json& json);
 
 /// Indented; lists and objects without others in them stand on one line. Bytes that are not UTF-8
 /// are replaced.

@@ -50,14 +50,13 @@ Json json_of(const std::optional<Overlap>& overlap) {
 }
 
 Json json_of(const std::vector<Gain>& gains) {
-  const auto text = [](const std::string& words) { return words.empty() ? Json() : Json(words); };
   Json list = Json::array();
   for (const Gain& gain : gains)
     list.push_back(Json{{"of", gain.of},
                         {"predicted", json_of(gain.predicted)},
                         {"measured", json_of(gain.measured)},
-                        {"kept", text(gain.kept)},
-                        {"reason", text(gain.reason)}});
+                        {"kept", words_or_null(gain.kept)},
+                        {"reason", words_or_null(gain.reason)}});
   return list;
 }
 
@@ -82,19 +81,6 @@ Json json_of(const SkippedSamples& skipped) {
 Json json_of(const std::optional<JpegResult>& jpeg) {
   if (!jpeg) return nullptr;
   return {{"images", jpeg->images}, {"on_cpu", jpeg->on_cpu}, {"engines", jpeg->engines}};
-}
-
-Json json_of(const LaneResult& lane) {
-  Json intervals = Json::array();
-  for (const Interval& interval : lane.last_intervals)
-    intervals.push_back(Json{{"step", interval.step},
-                             {"begin_s", number(interval.begin_s)},
-                             {"end_s", number(interval.end_s)}});
-  return {{"name", lane.name},
-          {"steps", lane.steps},
-          {"busy_s", number(lane.busy_s)},
-          {"waiting_s", number(lane.waiting_s)},
-          {"last_intervals", std::move(intervals)}};
 }
 
 Json json_of(const std::vector<LaneResult>& lanes) {
@@ -131,15 +117,6 @@ Json result_json(const RunResult& result) {
           {"disk_cache", json_of(result.disk_cache)},
           {"counters", json_of(result.counters)},
           {"lanes", json_of(result.lanes)}};
-}
-
-double number_of(const Json& json) {
-  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
-}
-
-Measured measured_of(const Json& json) {
-  return {number_of(json.at("value")), number_of(json.at("low")), number_of(json.at("high")),
-          json.at("unit").get<std::string>(), json.at("n").get<std::size_t>()};
 }
 
 /// Throws Error saying what `json` is unless it is a report of a run.

@@ -2,34 +2,12 @@
 
 #include <cmath>
 
+#include "report/markup.h"
 #include "report/text.h"
 #include "slipstream/error.h"
 
 namespace slipstream {
 namespace {
-
-std::string escaped(std::string_view words) {
-  std::string result;
-  for (const char c : words) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      default:
-        result += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-    }
-  }
-  return result;
-}
 
 std::string attribute(std::string_view name, std::string_view value) {
   return " " + std::string(name) + "=\"" + escaped(value) + "\"";

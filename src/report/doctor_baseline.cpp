@@ -1,0 +1,170 @@
+#include <algorithm>
+#include <cmath>
+
+#include "report/doctor_words.h"
+#include "report/json.h"
+#include "report/text.h"
+#include "slipstream/error.h"
+
+namespace slipstream {
+namespace {
+
+constexpr double kTolerance = 0.02;
+
+enum class Better : std::uint8_t { higher, lower };
+
+struct Named {
+  std::string name;
+  Measured measured;
+  Better better;
+};
+
+using Figures = std::vector<Named>;
+
+/// A second one of a name becomes "NAME (2)": pipelines may have a transform twice.
+void add(Figures& figures, const std::string& name, const Json& measured, Better better) {
+  const auto is_taken = [&figures](const std::string& candidate) {
+    return std::any_of(figures.begin(), figures.end(),
+                       [&candidate](const Named& figure) { return figure.name == candidate; });
+  };
+  std::string unique = name;
+  for (int count = 2; is_taken(unique); ++count) unique = name + " (" + std::to_string(count) + ")";
+  if (!measured.is_null()) figures.push_back({unique, measured_of(measured), better});
+}
+
+/// In the order they are shown.
+Figures figures_of(const Json& report) {
+  Figures figures;
+  add(figures, "ceiling", report.at("ceiling"), Better::higher);
+  add(figures, "rate", report.at("rate"), Better::higher);
+  for (const Json& rung : report.at("rungs")) {
+    const std::string name = rung.at("name").get<std::string>();
+    if (name != "device batch" && name != "nothing cached")
+      add(figures, name, rung.at("with_training"), Better::higher);
+    add(figures, name + ", drained", rung.at("drained"), Better::higher);
+  }
+  for (const Json& cost : report.at("costs"))
+    add(figures, cost.at("name").get<std::string>() + ", ms a sample", cost.at("wall_ms"),
+        Better::lower);
+  return figures;
+}
+
+/// False where a bound is not known: then nothing is beyond it.
+bool is_beyond_noise(const Measured& before, const Measured& now, Better better) {
+  if (before.n == 0 || now.n == 0) return false;
+  if (better == Better::higher)
+    return now.high < before.low && now.value < before.value * (1 - kTolerance);
+  return now.low > before.high && now.value > before.value * (1 + kTolerance);
+}
+
+std::vector<BaselineRow> rows_of(const Figures& before, const Figures& now) {
+  const auto find = [](const Figures& figures, const std::string& name) {
+    return std::find_if(figures.begin(), figures.end(),
+                        [&name](const Named& figure) { return figure.name == name; });
+  };
+  std::vector<BaselineRow> rows;
+  for (const Named& figure : now) {
+    BaselineRow& row = rows.emplace_back();
+    row.name = figure.name;
+    row.now = figure.measured;
+    const auto old = find(before, figure.name);
+    if (old == before.end()) continue;
+    row.before = old->measured;
+    row.is_worse = is_beyond_noise(row.before, row.now, figure.better);
+  }
+  for (const Named& figure : before) {
+    if (find(now, figure.name) != now.end()) continue;
+    BaselineRow& row = rows.emplace_back();
+    row.name = figure.name;
+    row.before = figure.measured;
+  }
+  return rows;
+}
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error("the baseline is not a report of the doctor: " + what);
+}
+
+void check(const Json& json) {
+  if (json.is_discarded()) refuse("it is not JSON");
+  const Json schema = json.is_object() ? json.value("schema", Json()) : Json();
+  if (schema != kDoctorSchema)
+    refuse(schema.is_string() ? "it is a " + schema.get<std::string>() : "it is other JSON");
+  if (json.value("version", Json()) != kDoctorVersion)
+    refuse("it is of another version than " + std::to_string(kDoctorVersion));
+}
+
+void check_same_work(const Json& before, const Json& now) {
+  const auto check = [](const std::string& what, const Json& old, const Json& current) {
+    if (old == current) return;
+    throw Error("the baseline is of another " + what + ": " + old.dump() + ", this report of " +
+                current.dump() + "; examine that one, or make a new baseline");
+  };
+  check("workload", before.at("workload").at("name"), now.at("workload").at("name"));
+  check("batch size", before.at("loader").at("batch_size"), now.at("loader").at("batch_size"));
+}
+
+std::string said(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+std::vector<std::string> differences(const Json& before, const Json& now) {
+  std::vector<std::string> list;
+  const auto add = [&list](const std::string& what, const Json& old, const Json& current) {
+    if (old != current)
+      list.push_back(what + ": " + said(old) + " before, " + said(current) + " now");
+  };
+  const auto gpu = [](const Json& report) {
+    const Json& of = report.at("environment").at("gpu");
+    return of.is_null() ? Json("none") : of.at("name");
+  };
+  const auto cpu = [](const Json& report, const char* key) {
+    return report.at("environment").at("cpu").at(key);
+  };
+  add("GPU", gpu(before), gpu(now));
+  add("CPU", cpu(before, "model"), cpu(now, "model"));
+  add("cores", cpu(before, "logical_cores"), cpu(now, "logical_cores"));
+  const Json& old_options = before.at("workload").at("options");
+  const Json& options = now.at("workload").at("options");
+  for (const auto& option : options.items())
+    add(option.key(), old_options.value(option.key(), Json("not given")), option.value());
+  for (const auto& option : old_options.items())
+    if (!options.contains(option.key())) add(option.key(), option.value(), "not given");
+  return list;
+}
+
+}  // namespace
+
+BaselineComparison against_baseline(const DoctorReport& report, std::string_view baseline) {
+  const Json before = Json::parse(baseline, nullptr, /*allow_exceptions=*/false);
+  check(before);
+  const Json now = Json::parse(doctor_report_json(report));
+  try {
+    check_same_work(before, now);
+    return {rows_of(figures_of(before), figures_of(now)), differences(before, now)};
+  } catch (const Json::exception&) {
+    refuse("keys are missing, or of another type (docs/doctor.md)");
+  }
+}
+
+bool is_worse(const BaselineComparison& comparison) {
+  return std::any_of(comparison.rows.begin(), comparison.rows.end(),
+                     [](const BaselineRow& row) { return row.is_worse; });
+}
+
+std::string baseline_text(const BaselineComparison& comparison) {
+  std::vector<std::vector<std::string>> cells = {{"figure", "before", "now", "change", ""}};
+  for (const BaselineRow& row : comparison.rows) {
+    const double change = row.now.value / row.before.value - 1;
+    const bool known = is_there(row.before) && is_there(row.now) && std::isfinite(change);
+    cells.push_back({printable(row.name), figure(row.before), figure(row.now),
+                     known ? (change > 0 ? "+" : "") + percent(change) : "-",
+                     row.is_worse ? "WORSE" : ""});
+  }
+  std::string text = aligned_table(cells, {3});
+  for (const std::string& difference : comparison.differences)
+    text += "not the same: " + printable(difference) + "\n";
+  return text;
+}
+
+}  // namespace slipstream

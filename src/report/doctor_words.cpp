@@ -1,0 +1,212 @@
+#include "report/doctor_words.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "report/text.h"
+
+namespace slipstream {
+namespace {
+
+constexpr int kDigits = 3;
+constexpr double kLong = 1e7;
+
+std::string count_of(std::size_t count, const std::string& thing) {
+  return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
+}
+
+std::string number_text(bool value) { return value ? "true" : "false"; }
+std::string number_text(std::int64_t value) { return std::to_string(value); }
+std::string number_text(double value) {
+  std::array<char, 32> buffer;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  return {buffer.data(), end.ptr};
+}
+
+}  // namespace
+
+std::string_view headline_of(Culprit verdict) {
+  switch (verdict) {
+    case Culprit::gpu:
+      return "The device is busy: its input keeps up.";
+    case Culprit::copy:
+      return "The device waits for batches on their way to it.";
+    case Culprit::transforms:
+      return "The device waits for the transforms.";
+    case Culprit::decode:
+      return "The device waits for decoding.";
+    case Culprit::raw_reading:
+      return "The device waits for raw data to be read.";
+    case Culprit::launch:
+      return "The device waits for the host to enqueue its work.";
+    case Culprit::lock:
+      return "The device waits for loader workers that wait for each other.";
+    case Culprit::memory_bandwidth:
+      return "The device waits for loader workers that wait for memory.";
+    case Culprit::none:
+      return "The input keeps up, and the device is not full.";
+    case Culprit::not_enough_evidence:
+      break;
+  }
+  return "There is not enough evidence to say.";
+}
+
+bool is_there(const Measured& measured) { return measured.n > 0 && std::isfinite(measured.value); }
+bool is_there(const std::optional<Measured>& measured) { return measured && is_there(*measured); }
+
+std::string compact(double value, int decimals) {
+  if (!std::isfinite(value) || std::abs(value) < kLong) return fixed(value, decimals);
+  std::array<char, 32> buffer;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
+                                 std::chars_format::scientific, kDigits - 1);
+  return {buffer.data(), end.ptr};
+}
+
+std::string figure(double value) { return compact(value, decimals_for(value, kDigits)); }
+
+std::string figure(const Measured& measured) {
+  if (measured.n == 0) return "-";
+  const int decimals = decimals_for(measured.value, kDigits);
+  std::string value = compact(measured.value, decimals);
+  if (!std::isfinite(measured.low) || !std::isfinite(measured.high)) return value;
+  return value + " [" + compact(measured.low, decimals) + ", " + compact(measured.high, decimals) +
+         "]";
+}
+std::string figure(const std::optional<Measured>& measured) {
+  return measured ? figure(*measured) : "-";
+}
+
+std::string percent(double share) {
+  if (!std::isfinite(share)) return "-";
+  const double value = 100 * share;
+  return compact(value, value != 0 && std::abs(value) < 9.95 ? 1 : 0) + " %";
+}
+
+std::string percent(const Measured& share) {
+  if (share.n == 0) return "-";
+  if (!std::isfinite(share.low) || !std::isfinite(share.high)) return percent(share.value);
+  return percent(share.value) + " [" + percent(share.low) + ", " + percent(share.high) + "]";
+}
+
+std::string bytes_text(double bytes) {
+  constexpr std::array<std::string_view, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  if (!std::isfinite(bytes)) return "-";
+  std::size_t unit = 0;
+  for (; unit + 1 < kUnits.size() && std::abs(bytes) >= 999.5; ++unit) bytes /= 1024;
+  const int decimals = unit == 0 ? 0 : decimals_for(bytes, kDigits);
+  return compact(bytes, decimals) + " " + std::string(kUnits.at(unit));
+}
+
+Measured in_ms(const Measured& seconds) {
+  return {1e3 * seconds.value, 1e3 * seconds.low, 1e3 * seconds.high, "ms", seconds.n};
+}
+
+Measured waiting_share(const Diagnosis& diagnosis) {
+  const Measured& share = diagnosis.share;
+  const auto rest = [](double value) {
+    return std::isfinite(value) ? std::clamp(1 - value, 0.0, 1.0) : value;
+  };
+  return {rest(share.value), rest(share.high), rest(share.low), share.unit, share.n};
+}
+
+double cores_used(const CostRow& row, const DoctorReport& report) {
+  const Measured& rate = report.diagnosis.rate;
+  if (!is_there(rate) || !is_there(row.cpu_ms)) return std::numeric_limits<double>::quiet_NaN();
+  return row.cpu_ms.value / 1e3 * rate.value * static_cast<double>(report.observed.batch_size);
+}
+
+bool is_ceiling(const Rung& rung) { return rung.name == "device batch"; }
+
+std::string label_of(const Rung& rung) {
+  return rung.name + (is_ceiling(rung) ? " (the ceiling)" : "");
+}
+
+std::string remarks_on(const CostRow& row) {
+  std::string text = row.is_memory_bound ? "bound by memory" : "";
+  if (row.locked >= 0.005)
+    text += (text.empty() ? "" : ", ") + percent(row.locked) + " of it one worker at a time";
+  return text;
+}
+
+std::string prediction(const Change& change) {
+  if (!is_there(change.predicted)) return "gain not known";
+  std::string text = (change.is_bound ? "at most " : "") + figure(change.predicted) + " steps/s";
+  if (is_there(change.gain)) text += ", " + figure(change.gain) + " times as fast";
+  return text;
+}
+
+std::string setting_of(const DoctorReport& report) {
+  const Environment& environment = report.environment;
+  const Observations& observed = report.observed;
+  std::string text = environment.gpu ? environment.gpu->name : environment.cpu;
+  if (text.empty()) text = "unknown machine";
+  return text + ", " + count_of(observed.situation.cores, "core") + "; batch " +
+         std::to_string(observed.batch_size) + ", " + count_of(observed.workers, "worker") + "; " +
+         compact(report.seconds, 0) + " s of " + compact(report.budget_s, 0) + " s allowed";
+}
+
+std::string cores_sentence(const DoctorReport& report) {
+  const auto& needed = report.diagnosis.cores_needed;
+  if (!needed || !std::isfinite(*needed)) return "";
+  return "To keep the device busy this input needs " + compact(*needed, *needed < 10 ? 1 : 0) +
+         " cores; this process may use " + std::to_string(report.observed.situation.cores) + ".";
+}
+
+std::vector<std::string> warnings_of(const DoctorReport& report) {
+  std::vector<std::string> warnings;
+  if (report.interrupted)
+    warnings.emplace_back("The examination was interrupted: this is what there was by then.");
+  for (const Rung& rung : report.observed.rungs)
+    if (!rung.error.empty()) warnings.push_back(rung.name + " was not measured: " + rung.error);
+  const auto& observed = report.observed.warnings;
+  const auto& environment = report.environment.warnings;
+  warnings.insert(warnings.end(), observed.begin(), observed.end());
+  warnings.insert(warnings.end(), environment.begin(), environment.end());
+  return warnings;
+}
+
+std::string option_text(const OptionValue& value) {
+  return std::visit(
+      [](const auto& option) -> std::string {
+        using T = std::decay_t<decltype(option)>;
+        if constexpr (std::is_same_v<T, std::string>)
+          return option;
+        else
+          return number_text(option);
+      },
+      value);
+}
+
+std::string outcome_sentence(const Outcome& outcome) {
+  const Measured& predicted = outcome.predicted;
+  const Measured& measured = outcome.measured;
+  if (!is_there(predicted) || !is_there(measured) || !(predicted.value > 0)) return "";
+  const double off = measured.value / predicted.value - 1;
+  const std::string by = percent(std::abs(off));
+  if (measured.high < predicted.low) return "The outcome is " + by + " below the prediction.";
+  if (measured.low > predicted.high) return "The outcome is " + by + " above the prediction.";
+  return "The outcome is as predicted, within the intervals.";
+}
+
+std::vector<Reading> readings_of(const DoctorReport& report) {
+  const Utilisation& use = report.observed.utilisation;
+  std::vector<Reading> readings;
+  const auto add = [&readings](const std::string& name, const std::optional<double>& share,
+                               bool is_coarse = false) {
+    if (share && std::isfinite(*share))
+      readings.push_back({name, share, percent(*share), is_coarse});
+  };
+  add("SM activity", use.sm_activity);
+  add("DRAM bandwidth", use.dram_use);
+  add("any kernel at all (coarse: misleads)", use.coarse, true);
+  add("CPU, of " + count_of(report.observed.situation.cores, "core"), use.cpu_share);
+  readings.push_back(
+      {"reading", std::nullopt, bytes_text(use.read_bytes_per_second) + "/s", false});
+  return readings;
+}
+
+}  // namespace slipstream

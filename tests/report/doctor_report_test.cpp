@@ -1,0 +1,236 @@
+#include "slipstream/doctor_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "report/doctor_samples.h"
+#include "report/doctor_words.h"
+
+namespace slipstream {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+Json parsed(const DoctorReport& report) { return Json::parse(doctor_report_json(report)); }
+
+std::vector<std::string> keys_of(const Json& object) {
+  std::vector<std::string> keys;
+  for (const auto& item : object.items()) keys.push_back(item.key());
+  return keys;
+}
+
+/// The line of `text` that begins, after blanks, with `words`.
+std::string line_of(const std::string& text, const std::string& words) {
+  const std::size_t at = text.find("\n  " + words);
+  if (at == std::string::npos) return "";
+  return text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+}
+
+TEST(Culprit, NamesComeBack) {
+  for (const char* name : {"gpu", "copy", "transforms", "decode", "raw_reading", "launch", "lock",
+                           "memory_bandwidth", "none", "not_enough_evidence"})
+    EXPECT_EQ(name_of(culprit_named(name)), name);
+  EXPECT_THROW(culprit_named("transform"), Refused);
+  EXPECT_THROW(culprit_named(""), Refused);
+}
+
+TEST(DoctorJson, HasTheseKeys) {
+  const Json json = parsed(starved_report());
+  EXPECT_EQ(json.at("schema"), "slipstream.doctor");
+  EXPECT_EQ(json.at("version"), 1);
+  EXPECT_THAT(keys_of(json),
+              ElementsAre("schema", "version", "environment", "workload", "plan", "budget",
+                          "interrupted", "verdict", "reason", "culprits", "ceiling", "rate",
+                          "share", "cores_needed", "model_error", "rungs", "costs", "device",
+                          "changes", "outcome", "utilisation", "loader", "lanes", "warnings"));
+  EXPECT_THAT(keys_of(json.at("rungs").at(0)),
+              ElementsAre("name", "after", "items", "with_training", "drained", "error"));
+  EXPECT_THAT(keys_of(json.at("costs").at(0)),
+              ElementsAre("name", "group", "wall_ms", "cpu_ms", "cores", "bytes", "variation",
+                          "p99_ms", "locked", "is_memory_bound", "without"));
+  EXPECT_THAT(keys_of(json.at("device").at(0)),
+              ElementsAre("name", "seconds", "enqueue_s", "bytes"));
+  EXPECT_THAT(
+      keys_of(json.at("changes").at(0)),
+      ElementsAre("id", "what", "how", "can_apply", "against", "predicted", "gain", "is_bound"));
+  EXPECT_THAT(keys_of(json.at("outcome")),
+              ElementsAre("changes", "before", "predicted", "measured", "plan"));
+  EXPECT_THAT(keys_of(json.at("utilisation")),
+              ElementsAre("sm_activity", "dram_use", "coarse_utilisation", "note", "cpu_share",
+                          "cores", "read_bytes_per_second"));
+}
+
+TEST(DoctorJson, SaysWhatWasFound) {
+  const Json json = parsed(starved_report());
+  EXPECT_EQ(json.at("verdict"), "transforms");
+  EXPECT_EQ(json.at("culprits"), Json({"transforms", "raw_reading"}));
+  EXPECT_EQ(json.at("ceiling").at("value"), 3.45);
+  EXPECT_EQ(json.at("rate").at("unit"), "steps/s");
+  EXPECT_EQ(json.at("rate").at("n"), 12);
+  EXPECT_EQ(json.at("share").at("high"), 0.265);
+  EXPECT_EQ(json.at("budget").at("given_s"), 60);
+  const Json& rungs = json.at("rungs");
+  ASSERT_EQ(rungs.size(), 10u);
+  EXPECT_EQ(rungs.at(0).at("drained"), nullptr);
+  EXPECT_EQ(rungs.at(7).at("drained").at("value"), 1.74);
+  EXPECT_EQ(rungs.at(9).at("after"), nullptr);
+  const Json& read = json.at("costs").at(0);
+  EXPECT_EQ(read.at("group"), "raw_reading");
+  EXPECT_NEAR(read.at("cores"), 1.2e-3 * 0.89 * 256, 1e-12);
+  EXPECT_TRUE(json.at("changes").at(0).at("can_apply"));
+  EXPECT_EQ(json.at("changes").at(0).at("how"), nullptr);
+  EXPECT_FALSE(json.at("changes").at(1).at("can_apply"));
+  EXPECT_EQ(json.at("outcome").at("measured").at("value"), 1.58);
+  EXPECT_EQ(json.at("plan").at("schedule").at("loader").at("workers"), 4);
+  EXPECT_EQ(json.at("utilisation").at("sm_activity").at("value"), 0.22);
+}
+
+TEST(DoctorJson, LeavesOutWhatWasMeasuredOfSingleSamples) {
+  DoctorReport report = starved_report();
+  report.observed.host.resize(1);
+  report.observed.host[0].wall_s.assign(1000, 0.125F);
+  EXPECT_EQ(doctor_report_json(report), doctor_report_json(starved_report()));
+}
+
+TEST(DoctorJson, WhatIsNotANumberIsNull) {
+  for (const double value : {double{NAN}, double{INFINITY}}) {
+    const Json json = parsed(report_of_numbers(value));
+    EXPECT_EQ(json.at("rate").at("value"), nullptr);
+    EXPECT_EQ(json.at("rungs").at(3).at("with_training").at("low"), nullptr);
+    EXPECT_EQ(json.at("costs").at(0).at("p99_ms"), nullptr);
+    EXPECT_EQ(json.at("cores_needed"), nullptr);
+    EXPECT_EQ(json.at("utilisation").at("coarse_utilisation").at("value"), nullptr);
+  }
+  const Json nothing = parsed(empty_report());
+  EXPECT_EQ(nothing.at("verdict"), "not_enough_evidence");
+  EXPECT_EQ(nothing.at("ceiling").at("value"), nullptr);
+  EXPECT_EQ(nothing.at("outcome"), nullptr);
+  EXPECT_EQ(nothing.at("utilisation").at("sm_activity"), nullptr);
+  EXPECT_TRUE(nothing.at("rungs").empty());
+}
+
+TEST(DoctorJson, KeepsNames) {
+  const Json json = parsed(report_of_words("a\"b<\x01\n"));
+  EXPECT_EQ(json.at("rungs").at(0).at("name"), "a\"b<\x01\n");
+  EXPECT_EQ(parsed(report_of_words("\xff")).at("reason"), "\xef\xbf\xbd");
+}
+
+TEST(DoctorText, ShowsTheLadder) {
+  const std::string text = doctor_text(starved_report());
+  EXPECT_THAT(text, HasSubstr("NVIDIA H200, 4 cores; batch 256, 4 workers; 58 s of 60 s allowed"));
+  EXPECT_EQ(line_of(text, "device batch"),
+            "  device batch (the ceiling)  3.45 [3.38, 3.52]     ##############################"
+            "  100 %                     -");
+  EXPECT_EQ(line_of(text, "decoded sample"),
+            "  decoded sample              1.72 [1.69, 1.75]     ###############..............."
+            "   50 %     1.74 [1.67, 1.81]");
+  EXPECT_LT(text.find("processed sample"), text.find("nothing cached"));
+}
+
+TEST(DoctorText, ShowsVerdictChangesAndOutcome) {
+  const std::string text = doctor_text(starved_report());
+  EXPECT_THAT(text, HasSubstr("Verdict: transforms. The device waits for the transforms.\n"));
+  EXPECT_THAT(text, HasSubstr("Most gain first: transforms, raw_reading\n"));
+  EXPECT_THAT(text, HasSubstr("delivers 26 % [25 %, 26 %] of the ceiling; the device waits 74 %"));
+  EXPECT_THAT(text, HasSubstr("needs 16 cores; this process may use 4."));
+  EXPECT_THAT(text, HasSubstr("  1. Move the transforms from random_crop on to the device\n"
+                              "     1.63 [1.55, 1.71] steps/s, 1.83 [1.72, 1.94] times as fast\n"
+                              "     --apply does it\n"));
+  EXPECT_THAT(text, HasSubstr("at most 1.71"));
+  EXPECT_THAT(text, HasSubstr("\n     build/slipstream train starved --data SHARDS\n"));
+  EXPECT_THAT(line_of(text, "0.890 ["), HasSubstr("1.63 [1.55, 1.71]  1.58 [1.55, 1.61]"));
+  EXPECT_THAT(text, HasSubstr("as predicted, within the intervals"));
+  EXPECT_THAT(line_of(text, "read "), HasSubstr("8.50 [8.24, 8.76]     1.20 [1.16, 1.24]"));
+  EXPECT_THAT(line_of(text, "random_mask "), HasSubstr("12 % of it one worker at a time"));
+  EXPECT_THAT(line_of(text, "any kernel"), HasSubstr("(coarse: misleads)"));
+  EXPECT_THAT(text, HasSubstr("  - the machine was busy\n"));
+}
+
+TEST(DoctorText, SaysWhatFailedAndLeavesOutWhatIsNotThere) {
+  const std::string failed = doctor_text(failed_rung_report());
+  EXPECT_THAT(failed, HasSubstr("interrupted"));
+  EXPECT_THAT(failed, HasSubstr("after random_mask was not measured: transform 'random_mask', "
+                                "sample 17: the image is empty"));
+  EXPECT_THAT(line_of(failed, "after random_mask "),
+              testing::EndsWith("      -                     -"));
+  EXPECT_THAT(failed, Not(HasSubstr("SM activity")));
+  EXPECT_THAT(failed, Not(HasSubstr("Outcome")));
+  const std::string full = doctor_text(full_speed_report());
+  EXPECT_THAT(full, HasSubstr("Verdict: gpu. The device is busy: its input keeps up."));
+  EXPECT_THAT(full, Not(HasSubstr("What to change")));
+  EXPECT_THAT(full, Not(HasSubstr("Warnings")));
+}
+
+TEST(DoctorText, TakesWhateverANameHolds) {
+  const std::string text = doctor_text(report_of_words(kHostile));
+  EXPECT_TRUE(std::all_of(text.begin(), text.end(),
+                          [](char c) { return c == '\n' || (c >= ' ' && c != 0x7f); }));
+  EXPECT_THAT(text, HasSubstr("\\x1b[31m\\x01 \\xff"));
+  const std::string broken = doctor_text(report_of_words("a\nb"));
+  EXPECT_THAT(line_of(broken, "a b "), HasSubstr("3.45"));
+}
+
+TEST(DoctorText, ShowsNoNumbersThatAreNone) {
+  for (const auto& [name, report] : all_doctor_reports()) {
+    const std::string text = doctor_text(report);
+    EXPECT_THAT(text, Not(HasSubstr("nan"))) << name;
+    EXPECT_THAT(text, Not(HasSubstr("inf"))) << name;
+    EXPECT_LT(text.size(), 20000u) << name;
+  }
+}
+
+TEST(DoctorHtml, IsOnePageThatLoadsAndRunsNothing) {
+  for (const auto& [name, report] : all_doctor_reports()) {
+    const std::string page = doctor_html(report);
+    EXPECT_THAT(page, testing::StartsWith("<!DOCTYPE html>\n")) << name;
+    EXPECT_THAT(page, testing::EndsWith("</html>\n")) << name;
+    for (const char* words : {"<script", "src=", "url(", "@import", "http-equiv=\"refresh\""})
+      EXPECT_THAT(page, Not(HasSubstr(words))) << name;
+    EXPECT_THAT(page, HasSubstr("default-src 'none'")) << name;
+  }
+}
+
+TEST(DoctorHtml, ShowsTheTimelineOnlyWhereThereIsOne) {
+  DoctorReport report = starved_report();
+  EXPECT_THAT(doctor_html(report), HasSubstr("<title>step 101: 290 ms</title>"));
+  for (LaneResult& lane : report.lanes)
+    for (Interval& interval : lane.last_intervals) interval = {interval.step, NAN, 1};
+  EXPECT_THAT(doctor_html(report), Not(HasSubstr("lane by lane")));
+  report.lanes.clear();
+  EXPECT_THAT(doctor_html(report), Not(HasSubstr("lane by lane")));
+}
+
+TEST(DoctorWords, SayHowTheOutcomeCompares) {
+  Outcome outcome;
+  outcome.predicted = {2, 1.9, 2.1, "steps/s", 8};
+  outcome.measured = {1.8, 1.7, 1.85, "steps/s", 8};
+  EXPECT_EQ(outcome_sentence(outcome), "The outcome is 10 % below the prediction.");
+  outcome.measured = {3, 2.9, 3.1, "steps/s", 8};
+  EXPECT_EQ(outcome_sentence(outcome), "The outcome is 50 % above the prediction.");
+  outcome.measured = {1.8, 1.7, 1.9, "steps/s", 8};
+  EXPECT_EQ(outcome_sentence(outcome), "The outcome is as predicted, within the intervals.");
+  outcome.measured.n = 0;
+  EXPECT_EQ(outcome_sentence(outcome), "");
+}
+
+TEST(DoctorWords, ShowNumbersShortly) {
+  EXPECT_EQ(figure(Measured{1234.5, 1200, 1300, "ms", 2}), "1234 [1200, 1300]");
+  EXPECT_EQ(figure(1e300), "1.00e+300");
+  EXPECT_EQ(figure(Measured{2, 1, INFINITY, "1", 2}), "2.00");
+  EXPECT_EQ(percent(0.0712), "7.1 %");
+  EXPECT_EQ(percent(Measured{0.9, NAN, NAN, "1", 1}), "90 %");
+  EXPECT_EQ(bytes_text(1536), "1.50 KiB");
+  EXPECT_EQ(bytes_text(512), "512 B");
+  Diagnosis diagnosis;
+  diagnosis.share = {0.7, 0.6, 1.1, "1", 5};
+  EXPECT_EQ(percent(waiting_share(diagnosis)), "30 % [0 %, 40 %]");
+}
+
+}  // namespace
+}  // namespace slipstream

@@ -1,0 +1,19 @@
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "report/doctor_samples.h"
+
+// Writes the page of each constructed report: write_pages FOLDER.
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: write_pages FOLDER\n";
+    return 2;
+  }
+  const std::filesystem::path folder = argv[1];
+  for (const auto& [name, report] : slipstream::all_doctor_reports()) {
+    std::ofstream(folder / (name + ".html")) << slipstream::doctor_html(report);
+    std::ofstream(folder / (name + ".txt")) << slipstream::doctor_text(report);
+    std::ofstream(folder / (name + ".json")) << slipstream::doctor_report_json(report);
+  }
+}
