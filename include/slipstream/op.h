@@ -91,6 +91,8 @@ struct DecodedPart {
   std::vector<bool> elsewhere = {};           ///< which fields are not there; empty: none
 };
 
+struct SyntheticCost;
+
 /// Any Operation, by value; copies share it (operations are immutable).
 class AnyOp {
  public:
@@ -103,10 +105,10 @@ class AnyOp {
   bool touches(FieldKind kind) const { return self_->touches(kind); }
   FieldSpec output(const FieldSpec& in) const { return self_->output(in); }
   bool is_random() const { return self_->is_random(); }
-  /// The operation itself, or nullptr where it is of another type.
+  /// The operation itself, without what with_cost() added, or nullptr where it is of another type.
   template <Operation T>
   const T* get_if() const {
-    const auto* model = dynamic_cast<const Model<T>*>(self_.get());
+    const auto* model = dynamic_cast<const Model<T>*>(&self_->bare());
     return model == nullptr ? nullptr : &model->op;
   }
 
@@ -147,6 +149,8 @@ class AnyOp {
  private:
   struct Interface {
     virtual ~Interface() = default;
+    /// What get_if() looks at.
+    virtual const Interface& bare() const { return *this; }
     virtual std::string_view name() const = 0;
     virtual void validate() const = 0;
     virtual bool touches(FieldKind kind) const = 0;
@@ -244,6 +248,10 @@ class AnyOp {
 
     T op;
   };
+
+  class Costly;
+  friend AnyOp with_cost(AnyOp op, const SyntheticCost& cost);
+  explicit AnyOp(std::shared_ptr<const Interface> self) : self_(std::move(self)) {}
 
   std::shared_ptr<const Interface> self_;
 };

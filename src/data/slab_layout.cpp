@@ -149,13 +149,6 @@ SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transfo
   return layout;
 }
 
-void refuse(const std::vector<std::string>& problems) {
-  if (problems.empty()) return;
-  std::string message;
-  for (const std::string& problem : problems) message += (message.empty() ? "" : "\n") + problem;
-  throw Refused(message);
-}
-
 const SlabField& SlabLayout::field(const std::string& name) const {
   std::vector<std::string> known;
   for (const SlabField& candidate : fields) {
