@@ -15,6 +15,15 @@ namespace slipstream {
 /// name.
 inline constexpr const char* kAugmentStep = "augment";
 
+/// Time that a step of training costs on top of what it does, to find out whether a diagnosis finds
+/// it. All of it is spent ahead of the training stage, on its lane, whatever the plan: as a wait, 0
+/// to 10 s each.
+struct StepCosts {
+  double train_s = 0;      ///< of every step
+  double copy_s = 0;       ///< of a step whose batch was copied, not cached on the device
+  double hand_over_s = 0;  ///< of a step whose batch the loader put together, not one cached whole
+};
+
 struct PipelineOptions {
   std::size_t batch_size = 8;
   std::uint64_t seed = 1;  ///< sample order and every random draw
@@ -24,6 +33,7 @@ struct PipelineOptions {
   Sampling sampling = {};  ///< how often each sample comes
   Rank rank = {};          ///< of the processes that train together
   Uneven uneven = Uneven::drop;
+  StepCosts costs = {};
 };
 
 /// A training pipeline, declared once: data set -> per-sample transforms -> batch -> copy -> device

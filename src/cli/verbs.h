@@ -79,7 +79,9 @@ struct CommonOptions {
   std::string cpus;   ///< "", a list, or "gpu"
   std::string cache;  ///< STEP=SIZE
   bool scaled_decoding = false;
+  WorkloadDefaults defaults;  ///< of the workload; taken where nothing was given
 
+  /// `cli` must outlive the parser.
   void add_to(CLI::App& verb, const Cli& cli);
   /// With what the device makes of them.
   Plan::Numerics numerics(DeviceKind device) const;
@@ -92,6 +94,7 @@ struct CommonOptions {
  private:
   unsigned worker_count(const std::function<Pipeline()>& make) const;
   void set_wire(Plan& plan) const;
+  void take_defaults(const CLI::App& verb, const Cli& cli);
 };
 
 Environment environment_of(const Context& context);

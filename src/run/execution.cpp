@@ -265,6 +265,7 @@ void Execution::run_step(const DeviceStep& step, Lane& lane, std::uint64_t batch
       return;
     }
     case DeviceStep::Kind::train:
+      pay(lane);
       train(batch, fields);
   }
 }
@@ -278,6 +279,16 @@ void Execution::copy(Lane& lane, Slot& slot, Batch& fields) {
   lane.record(copied);
   loader.release(host, &copied);
   for (const auto& [name, tensor] : slot.slab.fields) fields.set(name, tensor);
+}
+
+void Execution::pay(Lane& lane) {
+  const StepCosts& costs = setup_.pipeline.options().costs;
+  const bool is_copied = setup_.loader != nullptr;
+  const bool is_put_together =
+      is_copied && (!setup_.options.cut || setup_.options.cut->after != "collate");
+  for (const double cost_s :
+       {costs.train_s, is_copied ? costs.copy_s : 0, is_put_together ? costs.hand_over_s : 0})
+    if (cost_s > 0) setup_.context.delay(lane, cost_s * 1e6);
 }
 
 void Execution::train(std::uint64_t batch, Batch& fields) {

@@ -116,6 +116,7 @@ class Execution final : public Work {
   void run_step(const DeviceStep& step, Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields,
                 Fields& made);
   void copy(Lane& lane, Slot& slot, Batch& fields);
+  void pay(Lane& lane);
   void train(std::uint64_t batch, Batch& fields);
   void keep_metrics(std::uint64_t batch, const LossValue& value);
   void time_lanes(std::uint64_t batch, std::span<const Mark* const> begin,
