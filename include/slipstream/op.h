@@ -82,6 +82,23 @@ concept MayOnlyResize = Operation<T> && requires(const T& op) {
   { op.only_resizes() } -> std::same_as<bool>;
 };
 
+/// A function of one pixel, as a GPU compiles it into its kernels.
+struct DeviceFunction {
+  std::string_view name;        ///< of its type
+  std::string_view definition;  ///< of that type, in C++
+  std::size_t size_bytes = 0;   ///< of an object of it
+  std::size_t alignment = 0;
+  std::vector<std::byte> fixed = {};  ///< the object; empty: what draw() returns is one
+};
+
+/// An operation that does nothing but apply a pixel function (pixel_op.h) to every pixel of images,
+/// as PixelOp and DrawnPixelOp do, says so by a member: a GPU can then do the same.
+///   DeviceFunction device_function() const
+template <typename T>
+concept HasDeviceFunction = Operation<T> && requires(const T& op) {
+  { op.device_function() } -> std::same_as<DeviceFunction>;
+};
+
 /// Images of a sample that hold little more than what the next operation reads of them, or are not
 /// there: the operation is done to them elsewhere.
 struct DecodedPart {
@@ -116,6 +133,8 @@ class AnyOp {
   bool reads_region() const { return self_->reads_region(); }
   /// Whether it only resizes (MayOnlyResize).
   bool only_resizes() const { return self_->only_resizes(); }
+  /// Nothing, unless it HasDeviceFunction.
+  std::optional<DeviceFunction> device_function() const { return self_->device_function(); }
   /// The part that it reads of an image of `shape` (all of it, unless it reads_region()), and by
   /// how much that may be shrunk (1 unless it Shrinks). Throws what draw() throws.
   Window window(const RandomKey& key, const Shape& shape) const {
@@ -158,6 +177,7 @@ class AnyOp {
     virtual bool is_random() const = 0;
     virtual bool reads_region() const = 0;
     virtual bool only_resizes() const = 0;
+    virtual std::optional<DeviceFunction> device_function() const = 0;
     virtual Window window(const RandomKey& key, const Shape& shape) const = 0;
     virtual std::size_t drawn_bytes() const = 0;
     virtual void draw(const RandomKey& key, const Shape& shape, std::byte* to) const = 0;
@@ -181,6 +201,10 @@ class AnyOp {
     bool only_resizes() const override {
       if constexpr (MayOnlyResize<T>) return op.only_resizes();
       return false;
+    }
+    std::optional<DeviceFunction> device_function() const override {
+      if constexpr (HasDeviceFunction<T>) return op.device_function();
+      return std::nullopt;
     }
     Window window(const RandomKey& key, const Shape& shape) const override {
       Window window{{0, 0, shape[0], shape[1]}};
