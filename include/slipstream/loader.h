@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "slipstream/batch_chain.h"
 #include "slipstream/cpu.h"
 #include "slipstream/dataset.h"
 #include "slipstream/device_chain.h"
@@ -45,9 +46,12 @@ struct SlabLayout {
   std::size_t copied_bytes = 0;  ///< of it that travel
   std::size_t device_bytes = 0;  ///< of the block
   std::vector<PackedField> packed;
-  /// What the device does to the fields, nullptr if nothing. Its parameters are then the last of
-  /// `fields`, kDrawnField.
+  /// What the device does to the fields, nullptr if nothing. Its parameters are then a field behind
+  /// those of the samples, kDrawnField.
   std::shared_ptr<const DeviceChain> device_chain = nullptr;
+  /// What it then does to the whole batch, nullptr if nothing. Its parameters, where it mixes, are
+  /// the last of `fields`, kMixField.
+  std::shared_ptr<const BatchChain> batch_chain = nullptr;
 
   /// Throws Error naming the known fields.
   const SlabField& field(const std::string& name) const;
@@ -55,6 +59,8 @@ struct SlabLayout {
 
 /// The field that holds DeviceChain::drawn_bytes() bytes a sample.
 inline constexpr const char* kDrawnField = "augment.parameters";
+/// The field that holds a DrawnMix a sample.
+inline constexpr const char* kMixField = "mix.parameters";
 
 /// Cached items stand in for everything up to a step: the first K of the run's order, made when the
 /// loader is constructed (counters() knows nothing of that) and taken in turn. Samples keep their
@@ -102,6 +108,9 @@ struct LoaderOptions {
   /// So many of the last transforms are done to the batch on the device: the loader draws their
   /// parameters alone, as SlabLayout::device_chain says. At most all.
   std::size_t on_device = 0;
+  /// What the device does to the whole batch in the end: the loader draws its parameters alone, as
+  /// SlabLayout::batch_chain says.
+  BatchOps batch_ops = {};
   /// Of Wire::jpeg: workers decode files that are larger, and every slab has room for files of this
   /// size (or for the finished images, if that is more).
   std::size_t jpeg_bytes = kJpegBytes;
@@ -176,7 +185,8 @@ class Loader {
   /// Layout and checks alone, without starting a thread.
   static SlabLayout plan_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,
                                 std::size_t batch_size, const WireFormats& wire = {},
-                                std::size_t jpeg_bytes = kJpegBytes, std::size_t on_device = 0);
+                                std::size_t jpeg_bytes = kJpegBytes, std::size_t on_device = 0,
+                                const BatchOps& batch_ops = {});
 
  private:
   class Impl;

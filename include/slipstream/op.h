@@ -99,6 +99,31 @@ concept HasDeviceFunction = Operation<T> && requires(const T& op) {
   { op.device_function() } -> std::same_as<DeviceFunction>;
 };
 
+/// An operation over whole batches (batch_ops.h). A chain holds it like any other, but a sample
+/// alone passes it unchanged: whoever takes samples alone refuses it or leaves it out.
+template <typename T>
+concept BatchOperation = requires(const T& op) {
+  requires T::kIsOverBatch;
+  { T::kName } -> std::convertible_to<std::string_view>;
+  op.validate();
+};
+
+/// A BatchOperation as samples pass it.
+template <BatchOperation T>
+struct PassedBySamples {
+  static constexpr std::string_view kName = T::kName;
+  static constexpr bool kIsPassed = true;
+  struct Drawn {};
+  T op;
+
+  void validate() const { op.validate(); }
+  bool touches(FieldKind) const { return false; }
+  FieldSpec output(const FieldSpec& in) const { return in; }
+  bool is_random() const { return false; }
+  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
+  void apply(const Drawn&, FieldKind, ConstArray, MutableArray, Scratch&) const {}
+};
+
 /// Images of a sample that hold little more than what the next operation reads of them, or are not
 /// there: the operation is done to them elsewhere.
 struct DecodedPart {
@@ -116,6 +141,8 @@ class AnyOp {
   template <typename T>
   requires(!std::same_as<T, AnyOp> && Operation<T>) AnyOp(T op)
       : self_(std::make_shared<const Model<T>>(std::move(op))) {}
+  template <BatchOperation T>
+  AnyOp(T op) : AnyOp(PassedBySamples<T>{std::move(op)}) {}
 
   std::string_view name() const { return self_->name(); }
   void validate() const { self_->validate(); }
@@ -123,11 +150,18 @@ class AnyOp {
   FieldSpec output(const FieldSpec& in) const { return self_->output(in); }
   bool is_random() const { return self_->is_random(); }
   /// The operation itself, without what with_cost() added, or nullptr where it is of another type.
-  template <Operation T>
+  template <typename T>
   const T* get_if() const {
-    const auto* model = dynamic_cast<const Model<T>*>(&self_->bare());
-    return model == nullptr ? nullptr : &model->op;
+    if constexpr (BatchOperation<T>) {
+      const auto* passed = get_if<PassedBySamples<T>>();
+      return passed == nullptr ? nullptr : &passed->op;
+    } else {
+      const auto* model = dynamic_cast<const Model<T>*>(&self_->bare());
+      return model == nullptr ? nullptr : &model->op;
+    }
   }
+  /// Whether it is a BatchOperation.
+  bool is_over_batch() const { return self_->is_over_batch(); }
 
   /// Whether it is an operation that ReadsRegion.
   bool reads_region() const { return self_->reads_region(); }
@@ -175,6 +209,7 @@ class AnyOp {
     virtual bool touches(FieldKind kind) const = 0;
     virtual FieldSpec output(const FieldSpec& in) const = 0;
     virtual bool is_random() const = 0;
+    virtual bool is_over_batch() const = 0;
     virtual bool reads_region() const = 0;
     virtual bool only_resizes() const = 0;
     virtual std::optional<DeviceFunction> device_function() const = 0;
@@ -196,6 +231,9 @@ class AnyOp {
     bool touches(FieldKind kind) const override { return op.touches(kind); }
     FieldSpec output(const FieldSpec& in) const override { return op.output(in); }
     bool is_random() const override { return op.is_random(); }
+    bool is_over_batch() const override {
+      return requires { T::kIsPassed; };
+    }
 
     bool reads_region() const override { return ReadsRegion<T>; }
     bool only_resizes() const override {

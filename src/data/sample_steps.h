@@ -63,6 +63,8 @@ class SampleSteps {
   template <typename ValueOf>
   void collate_values(const SamplePlace& place, const ValueOf& value_of,
                       const std::optional<JpegSlot>& file, std::byte* slab, StepMeter& meter) const;
+  /// The parameters of what is done on the device, into their fields.
+  void draw_for_device(const SamplePlace& place, std::byte* slab) const;
   std::size_t run_step(std::size_t step, std::size_t last, const SamplePlace& place,
                        SampleBuffers& buffers) const;
   std::size_t read_fields(const SamplePlace& place, Sample& out) const;

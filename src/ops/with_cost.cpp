@@ -15,6 +15,8 @@ class AnyOp::Costly final : public AnyOp::Interface {
   FieldSpec output(const FieldSpec& in) const override { return op_.output(in); }
   bool is_random() const override { return op_.is_random(); }
   bool reads_region() const override { return op_.reads_region(); }
+  bool is_over_batch() const override { return op_.is_over_batch(); }
+  std::optional<DeviceFunction> device_function() const override { return op_.device_function(); }
   bool only_resizes() const override { return op_.only_resizes(); }
   Window window(const RandomKey& key, const Shape& shape) const override {
     return op_.window(key, shape);

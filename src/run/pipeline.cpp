@@ -33,7 +33,9 @@ void Pipeline::claim(const std::string& name, bool trains) const {
 Pipeline Pipeline::transform(std::string name, AnyOp op) && {
   claim(name, false);
   op.validate();
-  transforms_.push_back({std::move(name), std::move(op)});
+  if (op.is_over_batch() && batch_ops_.empty()) claim(kMixStep, false);
+  NamedOp next{std::move(name), std::move(op)};
+  if (!batch_ops_.take(next)) transforms_.push_back(std::move(next));
   return std::move(*this);
 }
 
@@ -74,6 +76,7 @@ LoaderOptions Pipeline::loader_options() const {
   loader.sampling = options_.sampling;
   loader.rank = options_.rank;
   loader.uneven = options_.uneven;
+  loader.batch_ops = batch_ops_;
   return loader;
 }
 
@@ -105,6 +108,7 @@ std::vector<std::string> Pipeline::device_steps(const std::string& on_device) co
             "a stage is called 'augment', as the transforms that the device does are: give it "
             "another name, or leave schedule.loader.on_device empty");
   }
+  if (!batch_ops_.empty()) steps.emplace_back(kMixStep);
   for (const NamedStage& stage : stages_) steps.push_back(stage.name);
   if (!train_name_.empty()) steps.push_back(train_name_);
   return steps;

@@ -13,6 +13,7 @@
 #include "run/delays.h"
 #include "run/measures.h"
 #include "run/message.h"
+#include "run/mix_stage.h"
 #include "run/numerics_scope.h"
 #include "run/trainer_impl.h"
 #include "slipstream/cuda.h"
@@ -26,7 +27,10 @@ Trainer::Impl::Impl(Pipeline declared, Context& where, const Plan::Numerics& how
     : pipeline(std::move(declared)), context(where), numerics(how) {
   if (pipeline.train_name().empty())
     throw Refused("pipeline: it has no training stage; end it with .train(...)");
-  Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(), pipeline.options().batch_size);
+  const SlabLayout layout =
+      Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(), pipeline.options().batch_size,
+                          {}, kJpegBytes, 0, pipeline.batch_ops());
+  if (layout.batch_chain != nullptr) mix_ = mix_stage(layout);
   place_modules();
 }
 
