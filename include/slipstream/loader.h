@@ -19,6 +19,7 @@
 #include "slipstream/sampling.h"
 #include "slipstream/skipped_samples.h"
 #include "slipstream/step_counter.h"
+#include "slipstream/trace.h"
 #include "slipstream/wire.h"
 
 namespace slipstream {
@@ -119,6 +120,10 @@ struct LoaderOptions {
   /// CPUs that all threads of the loader may run on, each on any of them; empty: where the caller
   /// may. The slabs are written first from there, so that new memory is of these CPUs' NUMA node.
   CpuList cores = {};
+  /// Takes every step of every sample, a row a thread, and every slab's filling, a row a slab. Not
+  /// where slabs are cached (a cut after "collate"). Shared, for workers fill slabs beyond the run
+  /// that is traced. nullptr: nothing is recorded.
+  std::shared_ptr<TraceRecorder> trace = nullptr;
   bool operator==(const LoaderOptions&) const = default;
 };
 

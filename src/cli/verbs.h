@@ -45,6 +45,7 @@ void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen);
 void add_convert(CLI::App& app, Cli& cli, Verb& chosen);
 void add_inspect(CLI::App& app, Cli& cli, Verb& chosen);
 void add_compare(CLI::App& app, Cli& cli, Verb& chosen);
+void add_trace(CLI::App& app, Cli& cli, Verb& chosen);
 
 /// What an option's value must be: returns what is wrong with it, "" when nothing is.
 using Check = std::function<std::string(const std::string&)>;

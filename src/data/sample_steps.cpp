@@ -83,11 +83,18 @@ std::size_t SampleSteps::step_behind(const std::string& name) const {
   return static_cast<std::size_t>(step - names_.begin()) + 1;
 }
 
+TraceWriter SampleSteps::traced(TraceRecorder* recorder, TraceRow::Kind kind,
+                                unsigned index) const {
+  if (recorder == nullptr) return {};
+  const std::string what = kind == TraceRow::Kind::reader ? "reader " : "worker ";
+  return {*recorder, recorder->row(kind, what + std::to_string(index), names_)};
+}
+
 void SampleSteps::read(const SamplePlace& place, Sample& out, StepMeter& meter) const {
   StepClock clock;
   try {
     const std::size_t bytes = read_fields(place, out);
-    meter.add(kRead, clock.lap(), bytes);
+    meter.add(kRead, place, clock.lap(), bytes);
   } catch (...) {
     throw_named(kRead, place);
   }
@@ -101,7 +108,7 @@ void SampleSteps::run(std::size_t first, std::size_t last, const SamplePlace& pl
   for (std::size_t step = first; step < last; ++step) {
     try {
       const std::size_t bytes = run_step(step, last, place, buffers);
-      meter.add(step, clock.lap(), bytes);
+      meter.add(step, place, clock.lap(), bytes);
     } catch (...) {
       throw_named(step, place);
     }
@@ -139,7 +146,7 @@ void SampleSteps::collate_values(const SamplePlace& place, const ValueOf& value_
     }
     draw_for_device(place, slab);
     if (route_.is_taken() && !file) meter.add_decoded_image();
-    meter.add(collate_step(), clock.lap(), bytes);
+    meter.add(collate_step(), place, clock.lap(), bytes);
   } catch (...) {
     throw_named(collate_step(), place);
   }

@@ -47,6 +47,9 @@ class SampleSteps {
   std::size_t step_behind(const std::string& name) const;
   const std::vector<FieldSpec>& stored() const { return stored_; }
   const SlabLayout& layout() const { return layout_; }
+  /// For the row of thread `index`, its events called as the steps; where there is no recorder, for
+  /// none.
+  TraceWriter traced(TraceRecorder* recorder, TraceRow::Kind kind, unsigned index) const;
 
   /// The first step alone: what the data set holds at `place`, into `out`.
   void read(const SamplePlace& place, Sample& out, StepMeter& meter) const;

@@ -169,6 +169,8 @@ Execution::Execution(Setup setup)
     const auto stream = c10::cuda::getCurrentCUDAStream(setup_.context.device().index());
     callers_stream_ = stream.stream();
   }
+  if (setup_.options.trace != nullptr)
+    trace_.emplace(*setup_.options.trace, setup_.context, setup_.lanes, window_, setup_.first_step);
   if (setup_.loader == nullptr) return;
   blocked_before_s_ = setup_.loader->blocked_s();
   Context::CurrentLane current(setup_.context, *setup_.lanes.front().lane);
@@ -234,7 +236,9 @@ void Execution::run(std::size_t lane, std::uint64_t batch, std::size_t slot_inde
     running_[lane] = "stage '" + binding.steps[i].name + "'";
     Counting counting(counters_[lane][i]);
     Fields made;
+    LaneTrace::Step traced(trace_ ? &*trace_ : nullptr, lane, batch, i);
     run_step(binding.steps[i], *binding.lane, batch, slot, fields, made);
+    traced.done();
     counters_[lane][i].bytes += bytes_of(made);
     const std::lock_guard lock(slot.changing);
     for (auto& [name, tensor] : made)
@@ -368,6 +372,7 @@ void Execution::time_lanes(std::uint64_t batch, std::span<const Mark* const> beg
       result.last_intervals.erase(result.last_intervals.begin());
   }
   record_.step_end_s.push_back(lane_time_s_.back());
+  if (trace_) trace_->retired(batch, lane_time_s_, begin, end);
 }
 
 void Execution::report_progress(std::uint64_t batch) {

@@ -86,6 +86,7 @@ std::pair<Loader*, Trainer::Impl::InputSoFar> Trainer::Impl::loader_for(
   std::optional<HostCut> cut;
   if (options.cut) cut = HostCut{options.cut->after, options.cut->items};
   LoaderOptions wanted = loader_options(plan, cut);
+  if (!cut) wanted.trace = options.trace;
   if (loader_ != nullptr && wanted == loader_options_ && loader_position_ == position)
     return {loader_.get(), input_so_far()};
   loader_.reset();
