@@ -10,6 +10,7 @@
 #include "slipstream/blur.h"
 #include "slipstream/colour.h"
 #include "slipstream/masking.h"
+#include "slipstream/pixel_op.h"
 #include "slipstream/resize.h"
 #include "slipstream/transforms.h"
 #include "slipstream/warp.h"
@@ -47,6 +48,18 @@ std::vector<NamedOp> usual_chain() {
 std::vector<NamedOp> pointwise_chain() {
   return {{"flip", HorizontalFlip{0.5}},
           {"normalise", Normalise{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}}}};
+}
+
+SLIPSTREAM_PIXEL_FUNCTION(Solarise, {
+  float threshold;
+  float operator()(float value) const { return value < threshold ? value : 1.0F - value; }
+});
+
+/// With an operation of a user's own between.
+std::vector<NamedOp> own_chain() {
+  std::vector<NamedOp> chain = pointwise_chain();
+  chain.insert(chain.begin() + 1, {"solarise", PixelOp{Solarise{0.5F}}});
+  return chain;
 }
 
 std::vector<NamedOp> colour_chain() {
@@ -142,6 +155,7 @@ void register_all(const cuda::DeviceInfo&) {
     add("without_blur/cold" + size, {without_blur(), batch, {}, true});
     add("usual/cold" + size, {usual_chain(), batch, {}, true});
     add("pointwise/cold" + size, {pointwise_chain(), batch, {}, true});
+    add("own/cold" + size, {own_chain(), batch, {}, true});
     add("colour/cold" + size, {colour_chain(), batch, {}, true});
   }
   add("starved/cold/256", {starved_chain(), 256, {}, true, 1024});

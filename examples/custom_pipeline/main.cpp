@@ -1,5 +1,6 @@
 // A training program of your own: a data set, an operation, a stage, a model, and all the verbs.
 //   custom_pipeline train quadrants --image-size 32 --steps 200 --optimizer adamw
+//   custom_pipeline train quadrants --image-size 32 --augment pipelined
 //   custom_pipeline bench quadrants --image-size 32 --batch-sizes 8,32
 
 #include <torch/nn/modules/conv.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 
 #include "slipstream/cli.h"
+#include "slipstream/pixel_op.h"
 
 namespace {
 
@@ -47,35 +49,29 @@ class Quadrants final : public Dataset {
   std::uint64_t seed_;
 };
 
-/// An operation: moves all pixels of an image up or down by a random amount.
-struct Brightness {
-  static constexpr std::string_view kName = "brightness";
-  int most = 0;
+/// What an operation does to a pixel, on the CPU and on a GPU: values are 0 to 1.
+SLIPSTREAM_PIXEL_FUNCTION(Brighten, {
+  float by;
+  float operator()(float value) const { return std::clamp(value + by, 0.0F, 1.0F); }
+});
 
-  struct Drawn {
-    int shift;
-  };
+/// The operation: brightens an image by a random amount, up to `most` either way.
+struct Brightness : DrawnPixelOp<Brighten> {
+  static constexpr std::string_view kName = "brightness";
+  explicit Brightness(float at_most) : most(at_most) {}
+  float most;
 
   void validate() const {
-    if (most < 0 || most > 255) throw Refused("brightness: `most` must be 0 to 255");
+    if (!(most >= 0 && most <= 1)) throw Refused("brightness: `most` must be 0 to 1");
   }
-  bool touches(FieldKind kind) const { return kind == FieldKind::image; }
-  FieldSpec output(const FieldSpec& in) const { return in; }
   bool is_random() const { return most > 0; }
-  Drawn draw(const RandomKey& key, const Shape&) const {
-    const auto range = static_cast<std::uint32_t>(2 * most + 1);
-    return {static_cast<int>(RandomStream(key).below(range)) - most};
-  }
-  void apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
-    const auto* from = in.as<std::uint8_t>();
-    std::transform(from, from + in.shape.elements(), out.as<std::uint8_t>(), [&](int value) {
-      return static_cast<std::uint8_t>(std::clamp(value + drawn.shift, 0, 255));
-    });
+  Brighten draw(const RandomKey& key, const Shape&) const {
+    return {(2 * RandomStream(key).uniform() - 1) * most};
   }
 };
 
-/// A stage ahead of training: bytes to numbers around 0.
-void scale(Batch& batch) { batch.set("input", batch.at("image").to(at::kFloat).div(127.5).sub(1)); }
+/// A stage ahead of training: numbers around 0.
+void centre(Batch& batch) { batch.set("input", batch.at("image").mul(2).sub(1)); }
 
 struct ClassifierImpl : torch::nn::Module {
   explicit ClassifierImpl(std::int64_t side)
@@ -99,8 +95,8 @@ Pipeline quadrants(const Options& options) {
   if (options.image_size < 4) throw Refused("quadrants takes an --image-size of 4 or more");
   const auto data = std::make_shared<Quadrants>(options.image_size, options.seed);
   return pipeline(data, {.batch_size = options.batch_size, .seed = options.seed})
-      .transform("brighten", Brightness{20})
-      .stage("scale", frozen(scale))
+      .transform("brighten", Brightness(0.08F))
+      .stage("centre", frozen(centre))
       .train("classify", Classifier(options.image_size), make_optimizer(options),
              cross_entropy("input", "label"));
 }

@@ -23,12 +23,14 @@ struct AugmentOutput {
 class AugmentPlan {
  public:
   /// Throws Refused, naming the transform, where an operation has no device form or an image is too
-  /// large (16,384 pixels a side).
+  /// large (16,384 pixels a side); Error, with the compiler's words too, where a user's pixel
+  /// function (pixel_op.h) does not compile for the device.
   AugmentPlan(const DeviceChain& chain, std::size_t field, AugmentOutput output = {});
 
   /// Compiles kernels for this plan and the current device, which takes seconds (NVRTC), and runs
   /// them from then on: the same bits, about twice as fast. For a plan for images; for masks it
-  /// does nothing. Throws Error with the compiler's words.
+  /// does nothing. A plan with pixel functions must be specialised before it runs. Throws Error
+  /// with the compiler's words.
   void specialise();
 
   std::size_t launches() const;
@@ -48,7 +50,8 @@ namespace cuda {
 /// (height x width x channels each, or masks, without gaps), `drawn` (DeviceChain::drawn_bytes() a
 /// sample, as draw() wrote them), `scratch` (AugmentPlan::scratch_bytes()), `to`. Asynchronous on
 /// `stream`. A block of zeros in `drawn` gives some image of `images`' pixels. The bits are those
-/// of DeviceChain::apply(); with bf16, of that, rounded.
+/// of DeviceChain::apply(); with bf16, of that, rounded. Throws Error for a plan with pixel
+/// functions that is not specialised.
 void augment_async(const AugmentPlan& plan, std::size_t batch_size, const std::byte* images,
                    const std::byte* drawn, std::byte* scratch, std::byte* to, StreamView stream);
 

@@ -15,7 +15,8 @@ namespace slipstream {
 
 /// Throws Refused for what is not JSON, another version, an unknown operation or key (with the
 /// nearest known one), a missing key, a wrong type, or parameters that make no sense, naming the
-/// path; all problems at once, one a line. That names differ is left to the loader.
+/// path; for operations over batches (batch_ops.h) that do not come last, as BatchOps::take() does;
+/// all problems at once, one a line. That names differ is left to the loader.
 std::vector<NamedOp> parse_chain(std::string_view text);
 /// That of a file. Throws Refused, naming it, for one that cannot be read too.
 std::vector<NamedOp> load_chain(const std::filesystem::path& path);

@@ -60,7 +60,8 @@ Converted convert_to_npy(const Dataset& dataset, const std::filesystem::path& di
 /// damaged.
 std::vector<std::string> check_converted(const std::filesystem::path& dir, unsigned threads = 0);
 
-/// Takes the transforms off the front of `chain` that are not random, and returns them.
+/// Takes the transforms off the front of `chain` that are not random nor done to whole batches, and
+/// returns them.
 std::vector<NamedOp> take_fixed_transforms(std::vector<NamedOp>& chain);
 
 }  // namespace slipstream

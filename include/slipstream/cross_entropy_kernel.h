@@ -14,7 +14,8 @@ struct LogitLayout {
 };
 
 enum class LogitType : std::uint8_t { f32, bf16, f16 };
-enum class LabelType : std::uint8_t { u8, i64 };
+/// Class numbers; or float32 probabilities of every class.
+enum class LabelType : std::uint8_t { u8, i64, probabilities };
 
 /// Scratch that cross_entropy_async needs, bytes.
 std::size_t cross_entropy_scratch_bytes(const LogitLayout& layout);
@@ -26,6 +27,10 @@ std::size_t cross_entropy_scratch_bytes(const LogitLayout& layout);
 ///   correct  = number of pixels whose largest logit (the first of equals) is the label (int64)
 /// Arithmetic in float32 whatever the type of x. Labels: images x pixels, contiguous; a label
 /// outside 0 ... classes-1 gives a NaN loss and writes no memory it should not.
+/// With probabilities t, images x pixels x classes, contiguous:
+///   loss     = mean over pixels of sum_c t_c (log(sum_k exp(x_k)) - x_c), classes of t 0 left out
+///   gradient = scale * (softmax(x) * sum_k t_k - t) / (images * pixels)
+///   correct  = number of pixels whose largest logit and largest t (the first of equals) are one's
 /// Asynchronous on `stream`; two kernels; `scratch` as above, 256-byte aligned.
 void cross_entropy_async(const void* logits, LogitType type, const LogitLayout& layout,
                          const void* labels, LabelType label_type, float scale, void* gradient,

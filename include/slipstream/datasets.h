@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "slipstream/dataset.h"
+#include "slipstream/synthetic_cost.h"
 
 namespace slipstream {
 
@@ -136,14 +137,7 @@ std::shared_ptr<const Dataset> subset(std::shared_ptr<const Dataset> dataset,
 std::shared_ptr<const LabelledDataset> subset(std::shared_ptr<const LabelledDataset> dataset,
                                               std::vector<std::size_t> indices);
 
-/// What a step costs on top of what it does, once a sample: all of these, one after the other.
-struct SyntheticCost {
-  double sleep_s = 0;            ///< waiting, as for slow storage
-  double cpu_s = 0;              ///< CPU time of the calling thread
-  std::size_t memory_bytes = 0;  ///< read from a buffer larger than caches: memory traffic
-  bool lock = false;             ///< held meanwhile: one for all threads and both steps
-};
-
+/// The two steps share one lock.
 struct SyntheticCosts {
   SyntheticCost read = {};
   SyntheticCost decode = {};
@@ -152,8 +146,7 @@ struct SyntheticCosts {
 /// `dataset` with known costs, to find out whether a diagnosis finds them. The values stay the
 /// same. With a cost of decoding, the first field counts as encoded in every sample, so that the
 /// step takes place; an encoded first field must then not be u8 of one dimension once decoded. With
-/// memory_bytes, a buffer of 256 MiB is taken. Throws Refused for costs that are negative or over
-/// an hour.
+/// memory_bytes, a buffer of 256 MiB is taken. Throws Refused as with_cost() of an operation does.
 std::shared_ptr<const Dataset> with_cost(std::shared_ptr<const Dataset> dataset,
                                          const SyntheticCosts& costs);
 

@@ -44,6 +44,9 @@ class DeviceLost : public Error {
   using Error::Error;
 };
 
+/// Throws Refused with all `problems`, one a line, unless there are none.
+void refuse(const std::vector<std::string>& problems);
+
 /// Throws std::logic_error naming `where` unless `ok`: for promises of the library itself, checked
 /// in every build.
 void ensure(bool ok, std::string_view promise, Where where = Where::here());

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "slipstream/batch_chain.h"
 #include "slipstream/cpu.h"
 #include "slipstream/dataset.h"
 #include "slipstream/device_chain.h"
@@ -18,6 +19,7 @@
 #include "slipstream/sampling.h"
 #include "slipstream/skipped_samples.h"
 #include "slipstream/step_counter.h"
+#include "slipstream/trace.h"
 #include "slipstream/wire.h"
 
 namespace slipstream {
@@ -45,9 +47,12 @@ struct SlabLayout {
   std::size_t copied_bytes = 0;  ///< of it that travel
   std::size_t device_bytes = 0;  ///< of the block
   std::vector<PackedField> packed;
-  /// What the device does to the fields, nullptr if nothing. Its parameters are then the last of
-  /// `fields`, kDrawnField.
+  /// What the device does to the fields, nullptr if nothing. Its parameters are then a field behind
+  /// those of the samples, kDrawnField.
   std::shared_ptr<const DeviceChain> device_chain = nullptr;
+  /// What it then does to the whole batch, nullptr if nothing. Its parameters, where it mixes, are
+  /// the last of `fields`, kMixField.
+  std::shared_ptr<const BatchChain> batch_chain = nullptr;
 
   /// Throws Error naming the known fields.
   const SlabField& field(const std::string& name) const;
@@ -55,6 +60,8 @@ struct SlabLayout {
 
 /// The field that holds DeviceChain::drawn_bytes() bytes a sample.
 inline constexpr const char* kDrawnField = "augment.parameters";
+/// The field that holds a DrawnMix a sample.
+inline constexpr const char* kMixField = "mix.parameters";
 
 /// Cached items stand in for everything up to a step: the first K of the run's order, made when the
 /// loader is constructed (counters() knows nothing of that) and taken in turn. Samples keep their
@@ -102,6 +109,9 @@ struct LoaderOptions {
   /// So many of the last transforms are done to the batch on the device: the loader draws their
   /// parameters alone, as SlabLayout::device_chain says. At most all.
   std::size_t on_device = 0;
+  /// What the device does to the whole batch in the end: the loader draws its parameters alone, as
+  /// SlabLayout::batch_chain says.
+  BatchOps batch_ops = {};
   /// Of Wire::jpeg: workers decode files that are larger, and every slab has room for files of this
   /// size (or for the finished images, if that is more).
   std::size_t jpeg_bytes = kJpegBytes;
@@ -110,6 +120,10 @@ struct LoaderOptions {
   /// CPUs that all threads of the loader may run on, each on any of them; empty: where the caller
   /// may. The slabs are written first from there, so that new memory is of these CPUs' NUMA node.
   CpuList cores = {};
+  /// Takes every step of every sample, a row a thread, and every slab's filling, a row a slab. Not
+  /// where slabs are cached (a cut after "collate"). Shared, for workers fill slabs beyond the run
+  /// that is traced. nullptr: nothing is recorded.
+  std::shared_ptr<TraceRecorder> trace = nullptr;
   bool operator==(const LoaderOptions&) const = default;
 };
 
@@ -176,7 +190,8 @@ class Loader {
   /// Layout and checks alone, without starting a thread.
   static SlabLayout plan_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,
                                 std::size_t batch_size, const WireFormats& wire = {},
-                                std::size_t jpeg_bytes = kJpegBytes, std::size_t on_device = 0);
+                                std::size_t jpeg_bytes = kJpegBytes, std::size_t on_device = 0,
+                                const BatchOps& batch_ops = {});
 
  private:
   class Impl;

@@ -25,7 +25,9 @@ struct Loss {
 
 /// Mean softmax cross entropy over all labels. Output: batch x classes (labels: batch) or batch x
 /// classes x height x width (labels: batch x height x width), float32, bf16 or (on a GPU) fp16, in
-/// any dense layout; labels `batch[target]`, uint8 or int64, below the number of classes.
+/// any dense layout; labels `batch[target]`, uint8 or int64, below the number of classes. Or soft
+/// ones: float32 probabilities, batch x classes, for an output of that shape, which is correct
+/// where its largest class (the first of equals) is the most probable one (likewise).
 /// Deterministic: a fixed order of summation. One pass computes loss, gradient and accuracy.
 Loss cross_entropy(std::string input, std::string target);
 

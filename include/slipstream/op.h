@@ -82,6 +82,48 @@ concept MayOnlyResize = Operation<T> && requires(const T& op) {
   { op.only_resizes() } -> std::same_as<bool>;
 };
 
+/// A function of one pixel, as a GPU compiles it into its kernels.
+struct DeviceFunction {
+  std::string_view name;        ///< of its type
+  std::string_view definition;  ///< of that type, in C++
+  std::size_t size_bytes = 0;   ///< of an object of it
+  std::size_t alignment = 0;
+  std::vector<std::byte> fixed = {};  ///< the object; empty: what draw() returns is one
+};
+
+/// An operation that does nothing but apply a pixel function (pixel_op.h) to every pixel of images,
+/// as PixelOp and DrawnPixelOp do, says so by a member: a GPU can then do the same.
+///   DeviceFunction device_function() const
+template <typename T>
+concept HasDeviceFunction = Operation<T> && requires(const T& op) {
+  { op.device_function() } -> std::same_as<DeviceFunction>;
+};
+
+/// An operation over whole batches (batch_ops.h). A chain holds it like any other, but a sample
+/// alone passes it unchanged: whoever takes samples alone refuses it or leaves it out.
+template <typename T>
+concept BatchOperation = requires(const T& op) {
+  requires T::kIsOverBatch;
+  { T::kName } -> std::convertible_to<std::string_view>;
+  op.validate();
+};
+
+/// A BatchOperation as samples pass it.
+template <BatchOperation T>
+struct PassedBySamples {
+  static constexpr std::string_view kName = T::kName;
+  static constexpr bool kIsPassed = true;
+  struct Drawn {};
+  T op;
+
+  void validate() const { op.validate(); }
+  bool touches(FieldKind) const { return false; }
+  FieldSpec output(const FieldSpec& in) const { return in; }
+  bool is_random() const { return false; }
+  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
+  void apply(const Drawn&, FieldKind, ConstArray, MutableArray, Scratch&) const {}
+};
+
 /// Images of a sample that hold little more than what the next operation reads of them, or are not
 /// there: the operation is done to them elsewhere.
 struct DecodedPart {
@@ -91,29 +133,42 @@ struct DecodedPart {
   std::vector<bool> elsewhere = {};           ///< which fields are not there; empty: none
 };
 
+struct SyntheticCost;
+
 /// Any Operation, by value; copies share it (operations are immutable).
 class AnyOp {
  public:
   template <typename T>
   requires(!std::same_as<T, AnyOp> && Operation<T>) AnyOp(T op)
       : self_(std::make_shared<const Model<T>>(std::move(op))) {}
+  template <BatchOperation T>
+  AnyOp(T op) : AnyOp(PassedBySamples<T>{std::move(op)}) {}
 
   std::string_view name() const { return self_->name(); }
   void validate() const { self_->validate(); }
   bool touches(FieldKind kind) const { return self_->touches(kind); }
   FieldSpec output(const FieldSpec& in) const { return self_->output(in); }
   bool is_random() const { return self_->is_random(); }
-  /// The operation itself, or nullptr where it is of another type.
-  template <Operation T>
+  /// The operation itself, without what with_cost() added, or nullptr where it is of another type.
+  template <typename T>
   const T* get_if() const {
-    const auto* model = dynamic_cast<const Model<T>*>(self_.get());
-    return model == nullptr ? nullptr : &model->op;
+    if constexpr (BatchOperation<T>) {
+      const auto* passed = get_if<PassedBySamples<T>>();
+      return passed == nullptr ? nullptr : &passed->op;
+    } else {
+      const auto* model = dynamic_cast<const Model<T>*>(&self_->bare());
+      return model == nullptr ? nullptr : &model->op;
+    }
   }
+  /// Whether it is a BatchOperation.
+  bool is_over_batch() const { return self_->is_over_batch(); }
 
   /// Whether it is an operation that ReadsRegion.
   bool reads_region() const { return self_->reads_region(); }
   /// Whether it only resizes (MayOnlyResize).
   bool only_resizes() const { return self_->only_resizes(); }
+  /// Nothing, unless it HasDeviceFunction.
+  std::optional<DeviceFunction> device_function() const { return self_->device_function(); }
   /// The part that it reads of an image of `shape` (all of it, unless it reads_region()), and by
   /// how much that may be shrunk (1 unless it Shrinks). Throws what draw() throws.
   Window window(const RandomKey& key, const Shape& shape) const {
@@ -147,13 +202,17 @@ class AnyOp {
  private:
   struct Interface {
     virtual ~Interface() = default;
+    /// What get_if() looks at.
+    virtual const Interface& bare() const { return *this; }
     virtual std::string_view name() const = 0;
     virtual void validate() const = 0;
     virtual bool touches(FieldKind kind) const = 0;
     virtual FieldSpec output(const FieldSpec& in) const = 0;
     virtual bool is_random() const = 0;
+    virtual bool is_over_batch() const = 0;
     virtual bool reads_region() const = 0;
     virtual bool only_resizes() const = 0;
+    virtual std::optional<DeviceFunction> device_function() const = 0;
     virtual Window window(const RandomKey& key, const Shape& shape) const = 0;
     virtual std::size_t drawn_bytes() const = 0;
     virtual void draw(const RandomKey& key, const Shape& shape, std::byte* to) const = 0;
@@ -172,11 +231,18 @@ class AnyOp {
     bool touches(FieldKind kind) const override { return op.touches(kind); }
     FieldSpec output(const FieldSpec& in) const override { return op.output(in); }
     bool is_random() const override { return op.is_random(); }
+    bool is_over_batch() const override {
+      return requires { T::kIsPassed; };
+    }
 
     bool reads_region() const override { return ReadsRegion<T>; }
     bool only_resizes() const override {
       if constexpr (MayOnlyResize<T>) return op.only_resizes();
       return false;
+    }
+    std::optional<DeviceFunction> device_function() const override {
+      if constexpr (HasDeviceFunction<T>) return op.device_function();
+      return std::nullopt;
     }
     Window window(const RandomKey& key, const Shape& shape) const override {
       Window window{{0, 0, shape[0], shape[1]}};
@@ -244,6 +310,10 @@ class AnyOp {
 
     T op;
   };
+
+  class Costly;
+  friend AnyOp with_cost(AnyOp op, const SyntheticCost& cost);
+  explicit AnyOp(std::shared_ptr<const Interface> self) : self_(std::move(self)) {}
 
   std::shared_ptr<const Interface> self_;
 };

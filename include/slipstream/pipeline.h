@@ -14,6 +14,17 @@ namespace slipstream {
 /// The device step of the transforms that a plan gives to the device; no stage may then have its
 /// name.
 inline constexpr const char* kAugmentStep = "augment";
+/// That of the operations over batches (batch_ops.h), where there are any.
+inline constexpr const char* kMixStep = "mix";
+
+/// Time that a step of training costs on top of what it does, to find out whether a diagnosis finds
+/// it. All of it is spent ahead of the training stage, on its lane, whatever the plan: as a wait, 0
+/// to 10 s each.
+struct StepCosts {
+  double train_s = 0;      ///< of every step
+  double copy_s = 0;       ///< of a step whose batch was copied, not cached on the device
+  double hand_over_s = 0;  ///< of a step whose batch the loader put together, not one cached whole
+};
 
 struct PipelineOptions {
   std::size_t batch_size = 8;
@@ -24,6 +35,7 @@ struct PipelineOptions {
   Sampling sampling = {};  ///< how often each sample comes
   Rank rank = {};          ///< of the processes that train together
   Uneven uneven = Uneven::drop;
+  StepCosts costs = {};
 };
 
 /// A training pipeline, declared once: data set -> per-sample transforms -> batch -> copy -> device
@@ -33,7 +45,9 @@ class Pipeline {
  public:
   Pipeline(std::shared_ptr<const Dataset> dataset, PipelineOptions options);
 
-  /// Per sample, on loader threads. Throws Refused for a name already taken or bad parameters.
+  /// Per sample, on loader threads; or one of the operations over batches, which come last and are
+  /// the device's (batch_ops.h). Throws Refused for a name already taken or bad parameters, or as
+  /// BatchOps::take() does.
   Pipeline transform(std::string name, AnyOp op) &&;
   /// A stage ahead of training. Throws Refused as above.
   Pipeline stage(std::string name, FrozenStage stage) &&;
@@ -49,7 +63,9 @@ class Pipeline {
   };
   const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
   const PipelineOptions& options() const { return options_; }
+  /// Those of samples.
   const std::vector<NamedOp>& transforms() const { return transforms_; }
+  const BatchOps& batch_ops() const { return batch_ops_; }
   const std::vector<NamedStage>& stages() const { return stages_; }
   const std::string& train_name() const { return train_name_; }
   const TrainStage& train_stage() const { return train_; }
@@ -57,8 +73,9 @@ class Pipeline {
   LoaderOptions loader_options() const;
 
   /// Names of all steps in order: read, decode, the transforms, collate | copy, "augment" where the
-  /// device does the transforms from `on_device` on (LoaderPlan::on_device), the stages, the
-  /// training stage. Throws Refused for a transform that is not there.
+  /// device does the transforms from `on_device` on (LoaderPlan::on_device), "mix" where there are
+  /// operations over batches, the stages, the training stage. Throws Refused for a transform that
+  /// is not there.
   std::vector<std::string> host_steps(const std::string& on_device = "") const;
   std::vector<std::string> device_steps(const std::string& on_device = "") const;
   /// How many transforms those are. Throws the same.
@@ -70,6 +87,7 @@ class Pipeline {
   std::shared_ptr<const Dataset> dataset_;
   PipelineOptions options_;
   std::vector<NamedOp> transforms_;
+  BatchOps batch_ops_;
   std::vector<NamedStage> stages_;
   std::string train_name_;
   TrainStage train_;

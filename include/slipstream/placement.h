@@ -9,7 +9,8 @@
 namespace slipstream {
 
 /// Where a pipeline's transforms are done: "cpu" (on loader threads), "gpu" (on the device, on the
-/// lane of the stage behind them) or "pipelined" (on the device, on a lane of their own).
+/// lane of the stage behind them) or "pipelined" (on the device, on a lane of their own). The
+/// operations over batches share the transforms' lane; with "cpu" they have one of their own.
 const std::vector<std::string>& placements();
 /// Throws Refused for any other.
 void check_placement(const std::string& placement);

@@ -10,6 +10,7 @@
 #include "slipstream/pipeline.h"
 #include "slipstream/result.h"
 #include "slipstream/schedule.h"
+#include "slipstream/trace.h"
 
 namespace slipstream {
 
@@ -27,6 +28,11 @@ struct RunOptions {
   std::function<void(const Progress&)> progress;
   std::function<bool()> stop;  ///< asked before each batch enters; true ends the run cleanly
   bool digest = true;          ///< whether the weights are digested at the end
+  /// Takes a row a lane, with every step of every batch, for a GPU's lane also one of the host that
+  /// enqueues it, and without a cut the loader's rows; each step of the host is an NVTX range,
+  /// "STEP #BATCH". A GPU's times are put on the host's clock (TraceRecorder::clock_error_ns).
+  /// Changes no bit. nullptr: nothing is recorded.
+  std::shared_ptr<TraceRecorder> trace = nullptr;
   /// Tests only. The probes must outlive the run; `lane_delay_us`: every lane is delayed before and
   /// after each batch, and every branch before and after its work, at random by up to this much,
   /// drawn from `delay_seed`.

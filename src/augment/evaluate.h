@@ -102,8 +102,26 @@ SLIPSTREAM_INLINED void advance_colours(const Image& image, const ProgramStep& s
   }
 }
 
+#ifdef SLIPSTREAM_FUNCTIONS
+// Who has users' functions defines call_function() before this header: kernels for any pass have
+// none.
+template <int C, int N>
+SLIPSTREAM_INLINED void advance_function(const Image& image, const ProgramStep& step,
+                                         Pixel<C> (&run)[N]) {
+  for (Pixel<C>& pixel : run) {
+    if (step.range == Range::levels) {
+      for (float& value : pixel.value) value = from_level(value);
+    }
+    pixel = call_function<C>(step.function, image.drawn + step.drawn, pixel);
+  }
+}
+#endif
+
 template <int C, int N>
 SLIPSTREAM_INLINED void advance(const Image& image, const ProgramStep& step, Pixel<C> (&run)[N]) {
+#ifdef SLIPSTREAM_FUNCTIONS
+  if (step.kind == StepKind::function) return advance_function<C, N>(image, step, run);
+#endif
   if (step.kind >= StepKind::convert_colour) {
     advance_colours<C, N>(image, step, run);
   } else if (step.kind >= StepKind::to_float) {
@@ -305,18 +323,24 @@ SLIPSTREAM_CALLED Pixel<C> pixel_before(const Image& image, std::int32_t last, s
           : interpolated(Before<C>{image}, pass.steps[pass.interpolation], origin.y, origin.x));
 }
 
-/// What pixel (y, x) adds to the sum that the mean before the contrast of step `at` is made of.
-template <int C, bool kInterpolates>
-SLIPSTREAM_INLINED std::int32_t contrast_term(const Image& image, std::int32_t at, std::int32_t y,
-                                              std::int32_t x) {
-  const ProgramStep& step = image.pass.steps[at];
-  const Pixel<C> pixel = pixel_before<C, kInterpolates>(image, at, y, x);
+/// What a pixel before `step` adds to the sum that the mean for its contrast is made of.
+template <int C>
+SLIPSTREAM_INLINED std::int32_t contrast_term(const Image& image, const ProgramStep& step,
+                                              const Pixel<C>& pixel) {
   if constexpr (C == 1 || C == 3) {
     const DrawnJitter& drawn = drawn_at<DrawnJitter>(step, image.drawn);
     return grey_sum_term(jittered(pixel, drawn, 0.0F, step.range, 0, drawn.contrast_place()),
                          step.range);
   }
   return 0;
+}
+
+/// The same for pixel (y, x) and step `at`.
+template <int C, bool kInterpolates>
+SLIPSTREAM_INLINED std::int32_t contrast_term_at(const Image& image, std::int32_t at,
+                                                 std::int32_t y, std::int32_t x) {
+  return contrast_term<C>(image, image.pass.steps[at],
+                          pixel_before<C, kInterpolates>(image, at, y, x));
 }
 
 }  // namespace slipstream::augment

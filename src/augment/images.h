@@ -3,6 +3,7 @@
 #include "augment/blur_kernel.h"
 #include "augment/kernels.h"
 #include "augment/plain_kernel.h"
+#include "augment/sum_kernel.h"
 #include "slipstream/cuda.h"
 
 // The kernels that take any pass over images of C channels: a source file each, for they take long
@@ -70,13 +71,9 @@ __global__ void __launch_bounds__(kPlainThreads)
   for (auto i = static_cast<std::int32_t>(blockIdx.x % blocks * kPlainThreads + threadIdx.x);
        i < pixels; i += static_cast<std::int32_t>(blocks * kPlainThreads)) {
     const std::int32_t y = i / step.in_width;
-    sum += contrast_term<C, kInterpolates>(image, at, y, i - y * step.in_width);
+    sum += contrast_term_at<C, kInterpolates>(image, at, y, i - y * step.in_width);
   }
-  for (int apart = 16; apart > 0; apart /= 2) sum += __shfl_down_sync(~0U, sum, apart);
-  if (threadIdx.x % 32 != 0) return;
-  std::int64_t* to = memory.sums + step.contrast * memory.batch_size + index;
-  // Whole numbers: their order does not matter.
-  atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(sum));
+  add_up(memory, step, index, sum);
 }
 
 template <int C>

@@ -2,9 +2,10 @@
 
 #include <vector>
 
+#include "augment/functions.h"
 #include "augment/pass_memory.h"
 #include "augment/program.h"
-#include "augment/special_kernel.h"
+#include "augment/special_pass.h"
 #include "slipstream/augment.h"
 
 namespace slipstream {
@@ -18,10 +19,14 @@ struct AugmentPlan::Program {
   std::int32_t channels = 3;
   std::size_t drawn_bytes = 0;
   AugmentOutput output;
-  std::vector<augment::SpecialKernel> special;  ///< one a pass; empty: those for any pass do
+  std::vector<augment::UserFunction> functions;  ///< that steps name by their place
+  std::vector<augment::SpecialPass> special;     ///< one a pass; empty: kernels for any pass do
 };
 
 namespace augment {
+
+/// The steps before step `at`, which takes the mean of what they make for its contrast.
+PassProgram before_contrast(const PassProgram& pass, std::int32_t at);
 
 /// What a pass reads and writes, without where that lies.
 PassMemory formats_of(const AugmentPlan::Program& program, std::size_t pass);

@@ -26,6 +26,7 @@ enum class StepKind : std::uint8_t {
   convert_colour,
   greyscale,  ///< DrawnGreyscale
   jitter,     ///< DrawnJitter
+  function,   ///< a user's, or that drawn of it; in float32
   // From its neighbours.
   blur,  ///< DrawnBlur
 };
@@ -56,9 +57,10 @@ struct ProgramStep {
   float fill;
   std::uint32_t threshold;  ///< of mask
   bool dilates;             ///< of mask
-  std::int8_t contrast;  ///< of jitter: its place among those of the pass that need a mean, or -1
-  float subtracted[4];   ///< of normalise, before the division
-  Divisor divisor[4];    ///< of normalise and scale
+  std::int8_t contrast;   ///< of jitter: its place among those of the pass that need a mean, or -1
+  std::int32_t function;  ///< its place among AugmentPlan::Program::functions
+  float subtracted[4];    ///< of normalise, before the division
+  Divisor divisor[4];     ///< of normalise and scale
   ColourMatrix matrix;
 };
 

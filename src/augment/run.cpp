@@ -9,12 +9,15 @@ namespace {
 
 using augment::PassMemory;
 
-void sum_contrasts(const augment::PassProgram& pass, const PassMemory& memory,
-                   std::int32_t channels, cudaStream_t stream) {
+void clear_sums(const augment::PassProgram& pass, const PassMemory& memory, cudaStream_t stream) {
   if (pass.contrasts == 0) return;
   const auto bytes =
       static_cast<std::size_t>(pass.contrasts * memory.batch_size) * sizeof(std::int64_t);
   check_cuda(cudaMemsetAsync(memory.sums, 0, bytes, stream));
+}
+
+void sum_contrasts(const augment::PassProgram& pass, const PassMemory& memory,
+                   std::int32_t channels, cudaStream_t stream) {
   for (std::int32_t at = 0; at < pass.count; ++at) {
     const augment::ProgramStep& step = pass.steps[at];
     const bool is_contrast = step.kind == augment::StepKind::jitter && step.contrast >= 0;
@@ -47,6 +50,11 @@ void launch(const augment::PassProgram& pass, const PassMemory& memory, std::int
 void augment_async(const AugmentPlan& plan, std::size_t batch_size, const std::byte* images,
                    const std::byte* drawn, std::byte* scratch, std::byte* to, StreamView stream) {
   const AugmentPlan::Program& program = plan.program();
+  if (!program.functions.empty() && program.special.empty()) {
+    throw Error("transform '" + program.functions[0].named.name +
+                "' is a pixel function of your own, which no kernel of the library holds: call "
+                "AugmentPlan::specialise() before augment_async()");
+  }
   if (batch_size == 0) return;
   const std::size_t passes = program.passes.size();
   auto* sums = reinterpret_cast<std::int64_t*>(scratch);
@@ -64,8 +72,9 @@ void augment_async(const AugmentPlan& plan, std::size_t batch_size, const std::b
     if (program.kind == FieldKind::mask) {
       launch_masks(pass, memory, batch_size, size_bytes(program.in), stream.get());
     } else {
-      sum_contrasts(pass, memory, program.channels, stream.get());
+      clear_sums(pass, memory, stream.get());
       if (program.special.empty()) {
+        sum_contrasts(pass, memory, program.channels, stream.get());
         launch(pass, memory, program.channels, stream.get());
       } else {
         program.special[i].launch(memory, stream.get());

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "augment/device_headers.h"
-#include "augment/kernels.h"
 #include "slipstream/cuda.h"
 #include "slipstream/error.h"
 
@@ -69,12 +68,10 @@ std::string compiled(const std::string& source, const std::string& architecture)
   return code;
 }
 
-SpecialKernel::SpecialKernel(const PassProgram& pass, const PassMemory& formats,
-                             std::int32_t channels)
-    : shape_(launch_shape(pass, channels, formats.drawn_bytes, device_limits())),
-      threads_(pass.stencil < pass.count ? kBlurThreads : kPlainThreads) {
-  const std::string code =
-      compiled(special_source(pass, formats, channels, shape_), architecture_of_device());
+SpecialKernel::SpecialKernel(const SpecialPurpose& purpose)
+    : shape_(purpose.shape),
+      threads_(purpose.pass.stencil < purpose.pass.count ? kBlurThreads : kPlainThreads) {
+  const std::string code = compiled(special_source(purpose), architecture_of_device());
   cudaLibrary_t library = nullptr;
   cuda::check_cuda(
       cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));

@@ -3,20 +3,33 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "augment/kernels.h"
 #include "augment/launch_shape.h"
 #include "augment/pass_memory.h"
 #include "augment/program.h"
 
 namespace slipstream::augment {
 
-/// The kernel of one pass over images, compiled while the program runs: what is the same for all
+/// What a kernel is compiled for.
+struct SpecialPurpose {
+  PassProgram pass;
+  /// The step that takes the mean of what the pass makes: its terms are added up, not stored.
+  std::optional<ProgramStep> contrast;
+  PassMemory formats;  ///< without pointers
+  std::int32_t channels;
+  LaunchShape shape;
+  std::string functions;  ///< functions_source()
+};
+
+/// A kernel of one pass over images, compiled while the program runs: what is the same for all
 /// samples is constant in it, so that it does nothing that the pass does not ask for.
 class SpecialKernel {
  public:
-  /// For the current device. `formats`: without pointers.
-  SpecialKernel(const PassProgram& pass, const PassMemory& formats, std::int32_t channels);
+  /// For the current device.
+  explicit SpecialKernel(const SpecialPurpose& purpose);
 
   void launch(const PassMemory& memory, cudaStream_t stream) const;
 
@@ -28,8 +41,7 @@ class SpecialKernel {
 };
 
 /// Its source, in CUDA C++.
-std::string special_source(const PassProgram& pass, const PassMemory& formats,
-                           std::int32_t channels, const LaunchShape& shape);
+std::string special_source(const SpecialPurpose& purpose);
 /// Its machine code for an architecture such as "sm_90". Throws Error with the compiler's words.
 std::string compiled(const std::string& source, const std::string& architecture);
 

@@ -56,7 +56,7 @@ Initialiser& Initialiser::add(const ProgramStep& step) {
   list.add(step.antialias).add(step.pads).add(step.radius).add(step.drawn);
   list.add(step.in_height).add(step.in_width).add(step.out_height).add(step.out_width);
   list.add(step.fill).add(step.threshold).add(step.dilates).add(step.contrast);
-  list.add(step.subtracted).add(step.divisor).add(step.matrix);
+  list.add(step.function).add(step.subtracted).add(step.divisor).add(step.matrix);
   return put(list.text());
 }
 
@@ -79,6 +79,11 @@ std::string text_of(const PassProgram& pass) {
   return list.text();
 }
 
+std::string text_of(const ProgramStep& step) {
+  const std::string list = Initialiser().add(step).text();
+  return list.substr(1, list.size() - 2);
+}
+
 std::string text_of(const LaunchShape& shape) {
   Initialiser grid;
   grid.add(shape.grid.across).add(shape.grid.tiles).add(shape.grid.width).add(shape.grid.height);
@@ -87,6 +92,13 @@ std::string text_of(const LaunchShape& shape) {
   Initialiser rest;
   rest.add(shape.always_fits).add(shape.stores_at).add(shape.planes_at).add(shape.shared_bytes);
   return "{" + grid.text() + ", " + room.text() + ", " + rest.text().substr(1);
+}
+
+/// 0 where the loops over a kernel's weights are too long to unroll.
+std::int32_t unrolled_radius(const PassProgram& pass) {
+  constexpr std::int32_t kMost = 7;
+  const std::int32_t radius = pass.steps[pass.stencil].radius;
+  return radius <= kMost ? radius : 0;
 }
 
 const char* name_of(Way way) {
@@ -105,19 +117,21 @@ const char* name_of(Way way) {
 
 }  // namespace
 
-std::string special_source(const PassProgram& pass, const PassMemory& formats,
-                           std::int32_t channels, const LaunchShape& shape) {
-  // Beyond it the loops over a kernel's weights are too long to unroll.
-  constexpr std::int32_t kMostUnrolled = 7;
+std::string special_source(const SpecialPurpose& purpose) {
+  const PassProgram& pass = purpose.pass;
+  const PassMemory& formats = purpose.formats;
   const bool is_plain = pass.stencil == pass.count;
-  const std::int32_t radius = is_plain ? 0 : pass.steps[pass.stencil].radius;
+  const std::string kind = purpose.contrast ? "sum" : (is_plain ? "plain" : "blur");
   std::ostringstream text;
   text << "#define SLIPSTREAM_SPECIALISED\n#include \"augment/launch_shape.h\"\n"
-       << "#include \"augment/program.h\"\nnamespace slipstream::augment {\n"
-       << "__device__ constexpr PassProgram kPass = " << text_of(pass) << ";\n"
-       << "__device__ constexpr LaunchShape kShape = " << text_of(shape) << ";\n}\n"
-       << "#include \"augment/" << (is_plain ? "plain" : "blur") << "_kernel.h\"\n"
-       << "namespace slipstream::augment {\n"
+       << "#include \"augment/program.h\"\n"
+       << purpose.functions << "namespace slipstream::augment {\n"
+       << "__device__ constexpr PassProgram kPass = " << text_of(pass) << ";\n";
+  if (purpose.contrast) {
+    text << "__device__ constexpr ProgramStep kContrast = " << text_of(*purpose.contrast) << ";\n";
+  }
+  text << "__device__ constexpr LaunchShape kShape = " << text_of(purpose.shape) << ";\n}\n"
+       << "#include \"augment/" << kind << "_kernel.h\"\nnamespace slipstream::augment {\n"
        << "extern \"C\" __global__ void __launch_bounds__("
        << (is_plain ? std::to_string(kPlainThreads)
                     : std::to_string(kBlurThreads) + ", " + std::to_string(kBlurBlocks))
@@ -126,9 +140,9 @@ std::string special_source(const PassProgram& pass, const PassMemory& formats,
        << "memory.range = static_cast<Range>(" << static_cast<int>(formats.range) << ");\n"
        << "memory.stored = static_cast<Stored>(" << static_cast<int>(formats.stored) << ");\n"
        << "memory.is_planar = " << (formats.is_planar ? "true" : "false") << ";\n"
-       << (is_plain ? "plain" : "blur") << "_block<" << channels << ", " << name_of(way_of(pass));
-  if (!is_plain) text << ", " << (radius <= kMostUnrolled ? radius : 0);
-  text << ">(kPass, memory, kShape);\n}\n}\n";
+       << kind << "_block<" << purpose.channels << ", " << name_of(way_of(pass));
+  if (!is_plain) text << ", " << unrolled_radius(pass);
+  text << ">(kPass, " << (purpose.contrast ? "kContrast, " : "") << "memory, kShape);\n}\n}\n";
   return text.str();
 }
 

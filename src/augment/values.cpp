@@ -39,6 +39,9 @@ void advance(const ProgramStep& step, Values& values) {
     case StepKind::flip_down:
     case StepKind::to_float:
       break;
+    case StepKind::function:
+      values = values_of(Range::unit);
+      break;
     case StepKind::convert_colour:
       values.are_coarse = step.range == Range::levels;
       break;

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "bench/input.h"
 #include "run/message.h"
 #include "slipstream/placement.h"
 #include "slipstream/trainer.h"
@@ -11,7 +12,6 @@
 namespace slipstream {
 namespace {
 
-constexpr std::size_t kCachedBatches = 4;
 constexpr std::uint64_t kFewestSteps = 8;
 
 /// A plan with the transforms at a placement, named as in BenchRow.
@@ -26,13 +26,6 @@ struct Measurement {
   RunOptions run;
   std::vector<double> durations_s;
 };
-
-std::optional<Cut> cut_of(const std::string& input) {
-  if (input == "loader") return std::nullopt;
-  if (input == "host") return Cut{"collate", kCachedBatches};
-  if (input == "device") return Cut{"copy", kCachedBatches};
-  throw Refused(unknown_name("input", input, {"loader", "host", "device"}));
-}
 
 void refuse_repeated(const std::string& what, const std::vector<std::string>& names) {
   if (names.empty()) throw Refused("give at least one " + what);

@@ -61,6 +61,15 @@ void read_transform(const Json& value, const std::string& path, std::vector<Name
   problems.push_back(path + ".op: " + unknown_name("operation", operation, known_operations()));
 }
 
+void check_batch_ops(const std::vector<NamedOp>& chain, Problems& problems) {
+  BatchOps ops;
+  try {
+    for (const NamedOp& each : chain) ops.take(each);
+  } catch (const Refused& refused) {
+    problems.emplace_back(refused.what());
+  }
+}
+
 std::vector<NamedOp> read_chain(const Json& json, Problems& problems) {
   std::vector<NamedOp> chain;
   std::int64_t version = kVersion;
@@ -81,6 +90,7 @@ std::vector<NamedOp> read_chain(const Json& json, Problems& problems) {
     }
   }
   reader.refuse_others();
+  check_batch_ops(chain, problems);
   return chain;
 }
 

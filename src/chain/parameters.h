@@ -1,5 +1,6 @@
 #pragma once
 
+#include "slipstream/batch_ops.h"
 #include "slipstream/blur.h"
 #include "slipstream/colour.h"
 #include "slipstream/masking.h"
@@ -144,6 +145,21 @@ void visit_parameters(Visit& visit, Normalise& op) {
   visit("std", op.std, Need::required);
 }
 
+template <typename Visit>
+void visit_parameters(Visit& visit, Mixup& op) {
+  visit("alpha", op.alpha, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, CutMix& op) {
+  visit("alpha", op.alpha, Need::optional);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, OneHot& op) {
+  visit("smoothing", op.smoothing, Need::optional);
+}
+
 /// call(Op{}) for every operation that a chain file may name, until one returns true.
 template <typename Call>
 bool any_operation(Call call) {
@@ -151,7 +167,7 @@ bool any_operation(Call call) {
          call(HorizontalFlip{}) || call(VerticalFlip{}) || call(Rotate{}) || call(Affine{}) ||
          call(GaussianBlur{}) || call(ColourJitter{}) || call(Greyscale{}) ||
          call(RandomErasing{}) || call(RandomMask{}) || call(ConvertColour{}) || call(Scale{}) ||
-         call(ToFloat{}) || call(Normalise{});
+         call(ToFloat{}) || call(Normalise{}) || call(Mixup{}) || call(CutMix{}) || call(OneHot{});
 }
 
 }  // namespace slipstream::chain

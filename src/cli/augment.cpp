@@ -20,12 +20,15 @@ int augment(const AugmentVerb& verb, const Cli& cli) {
   OutputFile out(verb.out);
   AugmentSheetOptions options = verb.options;
   options.stop = cli.interrupted;
-  const std::vector<NamedOp> chain = load_chain(verb.chain);
+  std::vector<NamedOp> chain = load_chain(verb.chain);
+  const BatchOps left_out = take_batch_ops(chain);
   const AugmentSheet sheet = augment_sheet(open_dataset(verb.data), chain, options);
   if (sheet.png.empty()) return kInterrupted;
   out.write({reinterpret_cast<const char*>(sheet.png.data()), sheet.png.size()});
   std::cout << sheet.samples.size() << " samples with " << options.versions << " versions each in "
             << verb.out << "\n";
+  if (!left_out.empty())
+    std::cout << left_out.name() << " is not shown: it is done to whole batches, in training\n";
   if (!sheet.skipped.empty())
     std::cout << "skipped " << sheet.skipped.size()
               << " bad samples, the first: " << sheet.skipped.front().message << "\n";

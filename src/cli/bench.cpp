@@ -105,6 +105,8 @@ void add_bench(CLI::App& app, Cli& cli, Verb& chosen) {
   command->callback([=, &cli, &chosen] {
     if (command->got_subcommand("loader")) return;
     if (verb->common.workload.empty()) throw CLI::RequiredError("workload (or loader)");
+    const auto own_size = verb->common.defaults.batch_size;
+    if (own_size && command->count("--batch-sizes") == 0) verb->options.batch_sizes = {*own_size};
     chosen = [verb, &cli] { return bench(*verb, cli); };
   });
 }

@@ -45,8 +45,10 @@ int bench_loader(const LoaderVerb& verb, const Cli& cli) {
                       {}};
   LoaderBenchOptions options = verb.options;
   options.stop = cli.interrupted;
-  report.rates = measure_loader(dataset_of(verb), load_chain_or_resize(verb.chain, verb.image_size),
-                                loader_of(verb), options);
+  LoaderOptions loader = loader_of(verb);
+  std::vector<NamedOp> chain = load_chain_or_resize(verb.chain, verb.image_size);
+  loader.batch_ops = take_batch_ops(chain);
+  report.rates = measure_loader(dataset_of(verb), chain, loader, options);
   if (!verb.json.empty()) json.write(loader_report_json(report));
   std::cout << loader_table(report);
   return cli.interrupted() ? kInterrupted : kDone;

@@ -99,6 +99,7 @@ int parse_and_run(int argc, char** argv, Cli& cli) {
   Verb chosen;
   add_train(app, cli, chosen);
   add_bench(app, cli, chosen);
+  add_trace(app, cli, chosen);
   if (offers_data(cli.workloads)) add_make_data(app, cli, chosen);
   add_convert(app, cli, chosen);
   add_augment(app, cli, chosen);

@@ -129,7 +129,8 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
         return text == "auto" || is_count ? ""
                                           : text + " is neither auto nor a number from 1 to 4096";
       });
-  verb.add_option("--image-size", options.image_size, "Height and width, a power of two")
+  verb.add_option("--image-size", options.image_size,
+                  "Height and width (a power of two, but for starved)")
       ->check(at_least(1))
       ->capture_default_str();
   verb.add_option("--chain", options.chain,
@@ -161,6 +162,7 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
   verb.add_flag("--deterministic", deterministic, "Same bits in every run and plan");
   verb.add_option("--optimizer", options.optimizer, "sgd or adamw")->capture_default_str();
   verb.add_option("--lr", options.lr, "Learning rate")->check(above_zero)->capture_default_str();
+  verb.add_option("--momentum", options.momentum, "Of sgd")->capture_default_str();
   verb.add_option("--mode", options.mode, "Of the workload branches: load, branches or ensemble");
   verb.add_option("--fork", options.fork,
                   "Branches on streams, on one-stream, or where they are faster (auto)")
@@ -174,13 +176,36 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
   verb.add_option("--step-ms", options.step_ms, "Time that a step costs, with --mode load")
       ->check(at_least(0))
       ->capture_default_str();
+  verb.add_option("--transforms", options.transforms,
+                  "Of the workload starved: plain (the default) or optimised");
+  verb.add_option("--costs", options.costs,
+                  "Of the workload starved: article, waits as long as its article's stages");
+  verb.add_option("--raw-size", options.raw_size,
+                  "Of the workload starved: height and width of synthetic raw images")
+      ->check(at_least(1));
   verb.add_option("--seed", options.seed, "Order, random draws and initial weights")
       ->check(at_least(0))
       ->capture_default_str();
+  verb.parse_complete_callback([this, &verb, &cli] { take_defaults(verb, cli); });
+}
+
+void CommonOptions::take_defaults(const CLI::App& verb, const Cli& cli) {
+  const auto named =
+      std::find_if(cli.workloads.begin(), cli.workloads.end(),
+                   [&](const Workload& each) { return each.name == workload && each.defaults; });
+  if (named == cli.workloads.end()) return;
+  defaults = named->defaults(options);
+  const auto is_given = [&](const char* name) {
+    const CLI::Option* option = verb.get_option_no_throw(name);
+    return option != nullptr && option->count() > 0;
+  };
+  if (defaults.batch_size && !is_given("--batch-size")) options.batch_size = *defaults.batch_size;
+  if (defaults.image_size && !is_given("--image-size")) options.image_size = *defaults.image_size;
+  if (defaults.momentum && !is_given("--momentum")) options.momentum = *defaults.momentum;
 }
 
 unsigned CommonOptions::worker_count(const std::function<Pipeline()>& make) const {
-  if (workers.empty()) return std::min(kMostDefaultWorkers, cores());
+  if (workers.empty()) return defaults.workers.value_or(std::min(kMostDefaultWorkers, cores()));
   if (workers != "auto") return static_cast<unsigned>(std::stoul(workers));
   const Pipeline pipeline = make();
   LoaderBenchOptions tries;
@@ -251,6 +276,12 @@ WorkloadInfo CommonOptions::info() const {
        {"optimizer", options.optimizer},
        {"lr", options.lr},
        {"seed", static_cast<std::int64_t>(options.seed)}}};
+  if (options.momentum != 0) info.options.emplace_back("momentum", options.momentum);
+  if (workload == "starved") {
+    info.options.emplace_back("transforms", options.transforms);
+    info.options.emplace_back("costs", options.costs);
+    info.options.emplace_back("raw_size", options.raw_size);
+  }
   if (options.mode.empty()) return info;
   info.options.emplace_back("mode", options.mode);
   if (options.mode == "ensemble")

@@ -86,8 +86,9 @@ int convert(const ConvertVerb& verb, const Cli& cli) {
   if (rest.empty()) return kDone;
   const auto path = std::filesystem::path(verb.out) / "chain.json";
   write_file_atomically(path, to_json(rest));
-  std::cout << "what is random, or behind what is, was left out: train with --chain "
-            << path.string() << "\n";
+  std::cout
+      << "what is random or of whole batches, or behind that, was left out: train with --chain "
+      << path.string() << "\n";
   return kDone;
 }
 

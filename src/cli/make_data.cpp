@@ -15,14 +15,17 @@ struct MakeDataVerb {
 };
 
 int make_data(const MakeDataVerb& verb, const Cli& cli) {
-  if (verb.kind != "segmentation")
-    throw Refused(unknown_name("kind of data", verb.kind, {"segmentation"}));
+  const bool is_segmentation = verb.kind == "segmentation";
+  if (!is_segmentation && verb.kind != "classification")
+    throw Refused(unknown_name("kind of data", verb.kind, {"segmentation", "classification"}));
   MakeDataOptions options = verb.options;
   options.stop = cli.interrupted;
-  const std::size_t made = make_segmentation_data(verb.out, options);
+  const std::size_t made =
+      (is_segmentation ? make_segmentation_data : make_classification_data)(verb.out, options, {});
   const bool all = made == options.samples;
   if (!all) std::cout << "interrupted after " << made << " of " << options.samples << ": ";
-  std::cout << made << " images and masks in " << verb.out << "\n";
+  std::cout << made << (is_segmentation ? " images and masks in " : " images in ") << verb.out
+            << "\n";
   return all ? kDone : kInterrupted;
 }
 
@@ -31,7 +34,10 @@ int make_data(const MakeDataVerb& verb, const Cli& cli) {
 void add_make_data(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<MakeDataVerb>();
   CLI::App* command = app.add_subcommand("make-data", "Writes a small data set of real files");
-  command->add_option("kind", verb->kind, "segmentation")->required();
+  command
+      ->add_option("kind", verb->kind,
+                   "segmentation: images and masks; classification: a folder a class")
+      ->required();
   command->add_option("--out", verb->out, "Folder to write to")->required();
   command->add_option("--samples", verb->options.samples, "Number of images")
       ->check(at_least(1))
@@ -46,6 +52,8 @@ void add_make_data(CLI::App& app, Cli& cli, Verb& chosen) {
       ->capture_default_str();
   command->add_option("--classes", verb->options.classes, "2 to 10")->capture_default_str();
   command->add_option("--grey", verb->options.grey_share, "Share of grey images, 0 to 1")
+      ->capture_default_str();
+  command->add_option("--png", verb->options.png_share, "Share of PNG images, 0 to 1")
       ->capture_default_str();
   command->add_option("--seed", verb->options.seed, "What is drawn")
       ->check(at_least(0))

@@ -45,6 +45,7 @@ void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen);
 void add_convert(CLI::App& app, Cli& cli, Verb& chosen);
 void add_inspect(CLI::App& app, Cli& cli, Verb& chosen);
 void add_compare(CLI::App& app, Cli& cli, Verb& chosen);
+void add_trace(CLI::App& app, Cli& cli, Verb& chosen);
 
 /// What an option's value must be: returns what is wrong with it, "" when nothing is.
 using Check = std::function<std::string(const std::string&)>;
@@ -79,7 +80,9 @@ struct CommonOptions {
   std::string cpus;   ///< "", a list, or "gpu"
   std::string cache;  ///< STEP=SIZE
   bool scaled_decoding = false;
+  WorkloadDefaults defaults;  ///< of the workload; taken where nothing was given
 
+  /// `cli` must outlive the parser.
   void add_to(CLI::App& verb, const Cli& cli);
   /// With what the device makes of them.
   Plan::Numerics numerics(DeviceKind device) const;
@@ -92,6 +95,7 @@ struct CommonOptions {
  private:
   unsigned worker_count(const std::function<Pipeline()>& make) const;
   void set_wire(Plan& plan) const;
+  void take_defaults(const CLI::App& verb, const Cli& cli);
 };
 
 Environment environment_of(const Context& context);

@@ -17,6 +17,9 @@ std::vector<std::string> problems_of(const Dataset& dataset, const ConvertOption
   for (const NamedOp& each : options.transforms) {
     if (each.op.is_random())
       problems.push_back("transform '" + each.name + "' is random: it belongs into training");
+    if (each.op.is_over_batch())
+      problems.push_back("transform '" + each.name +
+                         "' is done to whole batches: it belongs into training");
   }
   return problems;
 }
@@ -35,10 +38,11 @@ std::vector<std::string> check_converted(const std::filesystem::path& dir, unsig
 }
 
 std::vector<NamedOp> take_fixed_transforms(std::vector<NamedOp>& chain) {
-  const auto random = std::find_if(chain.begin(), chain.end(),
-                                   [](const NamedOp& each) { return each.op.is_random(); });
-  std::vector<NamedOp> fixed(chain.begin(), random);
-  chain.erase(chain.begin(), random);
+  const auto first = std::find_if(chain.begin(), chain.end(), [](const NamedOp& each) {
+    return each.op.is_random() || each.op.is_over_batch();
+  });
+  std::vector<NamedOp> fixed(chain.begin(), first);
+  chain.erase(chain.begin(), first);
   return fixed;
 }
 

@@ -84,6 +84,13 @@ std::string printable(std::string_view text) {
   return result;
 }
 
+void refuse(const std::vector<std::string>& problems) {
+  if (problems.empty()) return;
+  std::string message;
+  for (const std::string& problem : problems) message += (message.empty() ? "" : "\n") + problem;
+  throw Refused(message);
+}
+
 void ensure(bool ok, std::string_view promise, Where where) {
   if (ok) return;
   throw std::logic_error(std::string(where.file) + ":" + std::to_string(where.line) +

@@ -78,6 +78,37 @@ __global__ void __launch_bounds__(kThreads) strided_kernel(CrossEntropyJob job) 
   write_partial<kThreads>(job, tally);
 }
 
+struct Largest {
+  float value;
+  std::int64_t at;
+};
+
+// The largest of value_of(0 ... count-1), the first of equals, known to all of a group of kGroup
+// threads (1, or a warp); thread `member` takes every kGroup-th.
+template <int kGroup, typename ValueOf>
+__device__ Largest largest_of(std::int64_t count, int member, const ValueOf& value_of) {
+  Largest best{member < count ? value_of(member) : -INFINITY, member};
+  for (std::int64_t c = member + kGroup; c < count; c += kGroup) {
+    const float x = value_of(c);
+    if (x > best.value) best = {x, c};
+  }
+#pragma unroll
+  for (int mask = kGroup / 2; mask > 0; mask /= 2) {
+    const float other = __shfl_xor_sync(kAllLanes, best.value, mask);
+    const std::int64_t other_at = __shfl_xor_sync(kAllLanes, best.at, mask);
+    if (other > best.value || (other == best.value && other_at < best.at)) best = {other, other_at};
+  }
+  return best;
+}
+
+// Over a group of threads, in a fixed order; all of them know it.
+template <int kGroup>
+__device__ float group_sum(float sum) {
+#pragma unroll
+  for (int mask = kGroup / 2; mask > 0; mask /= 2) sum += __shfl_xor_sync(kAllLanes, sum, mask);
+  return sum;
+}
+
 // What a group of kGroup threads (1, or a warp) does for one pixel of many classes; thread
 // `member` takes every kGroup-th class. The result is added to the first member's tally.
 template <typename T, int kGroup>
@@ -89,30 +120,13 @@ __device__ void many_classes(const CrossEntropyJob& job, std::int64_t pixel, int
   const T* logits = static_cast<const T*>(job.logits) + offset;
   T* gradient = static_cast<T*>(job.gradient) + offset;
   const int label = label_at(job, pixel);
-  float largest = to_float(logits[member * step]);
-  std::int64_t best = member;
-  for (std::int64_t c = member + kGroup; c < classes; c += kGroup) {
-    const float x = to_float(logits[c * step]);
-    if (x > largest) {
-      largest = x;
-      best = c;
-    }
-  }
-#pragma unroll
-  for (int mask = kGroup / 2; mask > 0; mask /= 2) {
-    const float other = __shfl_xor_sync(kAllLanes, largest, mask);
-    const std::int64_t other_best = __shfl_xor_sync(kAllLanes, best, mask);
-    if (other > largest || (other == largest && other_best < best)) {
-      largest = other;
-      best = other_best;
-    }
-  }
+  const auto [largest, best] = largest_of<kGroup>(
+      classes, member, [&](std::int64_t c) { return to_float(logits[c * step]); });
   float sum = 0;
   for (std::int64_t c = member; c < classes; c += kGroup) {
     sum += expf(to_float(logits[c * step]) - largest);
   }
-#pragma unroll
-  for (int mask = kGroup / 2; mask > 0; mask /= 2) sum += __shfl_xor_sync(kAllLanes, sum, mask);
+  sum = group_sum<kGroup>(sum);
   const float chosen = label < 0 ? NAN : to_float(logits[label * step]);
   const float share = job.factor / sum;
   if (kGroup > 1) __syncwarp();
@@ -134,6 +148,51 @@ __global__ void __launch_bounds__(kThreads) many_classes_kernel(CrossEntropyJob 
   for (std::int64_t i = std::int64_t{blockIdx.x} * kGroups + threadIdx.x / kGroup; i < job.total;
        i += stride) {
     many_classes<T, kGroup>(job, i, member, tally);
+  }
+  write_partial<kThreads>(job, tally);
+}
+
+// Probabilities instead of a label: a warp a pixel.
+template <typename T>
+__device__ void soft_labels(const CrossEntropyJob& job, std::int64_t pixel, int member,
+                            Tally& tally) {
+  const std::int64_t classes = job.layout.classes;
+  const std::int64_t step = job.layout.cls;
+  const std::int64_t offset = offset_of(job, pixel);
+  const T* logits = static_cast<const T*>(job.logits) + offset;
+  T* gradient = static_cast<T*>(job.gradient) + offset;
+  const float* targets = static_cast<const float*>(job.labels) + pixel * classes;
+  const auto logit = [&](std::int64_t c) { return to_float(logits[c * step]); };
+  const Largest largest = largest_of<kWarpSize>(classes, member, logit);
+  const Largest likely =
+      largest_of<kWarpSize>(classes, member, [&](std::int64_t c) { return targets[c]; });
+  float sum = 0;
+  float whole = 0;
+  for (std::int64_t c = member; c < classes; c += kWarpSize) {
+    sum += expf(logit(c) - largest.value);
+    whole += targets[c];
+  }
+  sum = group_sum<kWarpSize>(sum);
+  const float share = job.factor * group_sum<kWarpSize>(whole) / sum;
+  const float log_sum = logf(sum);
+  float loss = 0;
+  for (std::int64_t c = member; c < classes; c += kWarpSize) {
+    const float x = logit(c);
+    const float t = targets[c];
+    if (t != 0) loss += t * (log_sum + (largest.value - x));
+    store(gradient + c * step, expf(x - largest.value) * share - t * job.factor);
+  }
+  loss = group_sum<kWarpSize>(loss);
+  if (member != 0) return;
+  tally.loss += loss;
+  tally.correct += largest.at == likely.at ? 1 : 0;
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads) soft_labels_kernel(CrossEntropyJob job) {
+  Tally tally;
+  for (std::int64_t i = warp_of_grid(); i < job.total; i += warps_of_grid()) {
+    soft_labels<T>(job, i, lane_of_thread(), tally);
   }
   write_partial<kThreads>(job, tally);
 }
@@ -198,6 +257,11 @@ int launch_few_classes(const CrossEntropyJob& job, StreamView stream) {
 
 template <typename T>
 int launch(const CrossEntropyJob& job, StreamView stream) {
+  if (job.label_type == LabelType::probabilities) {
+    const auto blocks = static_cast<int>(blocks_of(job.total, kWarps));
+    soft_labels_kernel<T><<<blocks, kThreads, 0, stream.get()>>>(job);
+    return blocks;
+  }
   if (job.layout.classes <= kMostClassesInRegisters) return launch_few_classes<T>(job, stream);
   if (job.layout.cls == 1) {
     const auto blocks = static_cast<int>(blocks_of(job.total, kWarps));

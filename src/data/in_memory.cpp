@@ -2,7 +2,6 @@
 
 #include "data/array_form.h"
 #include "data/identity.h"
-#include "data/slab_layout.h"
 #include "slipstream/datasets.h"
 #include "slipstream/error.h"
 

@@ -7,7 +7,6 @@
 #include "data/identity.h"
 #include "data/list_rows.h"
 #include "data/pax.h"
-#include "data/slab_layout.h"
 #include "slipstream/datasets.h"
 #include "slipstream/error.h"
 

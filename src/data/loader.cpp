@@ -166,19 +166,20 @@ class Loader::Impl {
     if (options_.cut) {
       cached_ = cache_samples(steps_, bad_, options_.cut->items, first_step_, options_.workers);
     }
-    ring_.emplace(slabs_,
-                  SlabRing::Options{options_.batch_size, options_.lent, options_.first_batch});
+    ring_.emplace(slabs_, SlabRing::Options{options_.batch_size, options_.lent,
+                                            options_.first_batch, options_.trace.get()});
     if (options_.read_ahead.reads > 0 && !options_.cut) {
-      read_ring_.emplace(
-          steps_, order_, bad_, cached_steps_,
-          ReadRing::Options{options_.read_ahead, options_.batch_size, options_.first_batch});
+      read_ring_.emplace(steps_, order_, bad_, cached_steps_,
+                         ReadRing::Options{options_.read_ahead, options_.batch_size,
+                                           options_.first_batch, options_.trace.get()});
     }
     start_workers();
   }
 
   void start_workers() {
     for (unsigned i = 0; i < options_.workers; ++i) {
-      meters_.emplace_back(steps_.names().size());
+      meters_.emplace_back(steps_.names().size(),
+                           steps_.traced(options_.trace.get(), TraceRow::Kind::worker, i));
       buffers_.emplace_back(steps_.stored().size());
     }
     threads_.reserve(options_.workers);

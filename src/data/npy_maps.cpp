@@ -4,7 +4,6 @@
 #include "data/array_form.h"
 #include "data/identity.h"
 #include "data/npy_header.h"
-#include "data/slab_layout.h"
 #include "data/stamped_file.h"
 #include "slipstream/datasets.h"
 #include "slipstream/error.h"

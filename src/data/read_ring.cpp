@@ -52,7 +52,10 @@ ReadRing::ReadRing(const SampleSteps& steps, const RunningOrder& order, const Ba
     Lock lock(mutex_);
     for (std::size_t i = 0; i < slots_.size(); ++i) slots_[i].number = i;
   }
-  for (unsigned i = 0; i < reads; ++i) meters_.emplace_back(steps.names().size());
+  for (unsigned i = 0; i < reads; ++i) {
+    meters_.emplace_back(steps.names().size(),
+                         steps.traced(options.trace, TraceRow::Kind::reader, i));
+  }
   readers_.reserve(reads);
   for (unsigned i = 0; i < reads; ++i) {
     readers_.emplace_back([this, i](std::stop_token stop) { read_on(stop, meters_[i]); });

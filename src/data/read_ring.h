@@ -31,6 +31,7 @@ class ReadRing {
     ReadAhead read_ahead;
     std::size_t batch_size = 1;
     std::uint64_t first_batch = 0;
+    TraceRecorder* trace = nullptr;
   };
 
   /// What stands at a position, as the reader found it.

@@ -33,7 +33,12 @@ SamplePlace RunningOrder::at(std::uint64_t batch, std::size_t position,
   const TakenSample taken = sampler_.take(epoch, again ? of_all - sampler_.size() : of_all);
   const std::uint64_t occurrence =
       taken.occurrence + (again ? sampler_.occurrences() : 0) + distance * occurrences_;
-  return {batch, position, epoch, taken.sample, static_cast<std::uint16_t>(occurrence)};
+  return {batch,
+          position,
+          epoch,
+          taken.sample,
+          static_cast<std::uint16_t>(occurrence),
+          static_cast<std::uint32_t>(offset_ + position)};
 }
 
 void check_order(std::uint64_t samples, const LoaderOptions& options,

@@ -16,6 +16,7 @@ struct SamplePlace {
   std::uint32_t epoch = 0;
   std::uint64_t sample = 0;      ///< index in the data set
   std::uint16_t occurrence = 0;  ///< as RandomKey's
+  std::uint32_t in_step = 0;     ///< position among those of all ranks' batches
 };
 
 /// Which sample stands at which position of which batch of one rank: full batches, epoch after

@@ -1,6 +1,7 @@
 #include "data/sample_steps.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "data/bad_samples.h"
@@ -82,11 +83,18 @@ std::size_t SampleSteps::step_behind(const std::string& name) const {
   return static_cast<std::size_t>(step - names_.begin()) + 1;
 }
 
+TraceWriter SampleSteps::traced(TraceRecorder* recorder, TraceRow::Kind kind,
+                                unsigned index) const {
+  if (recorder == nullptr) return {};
+  const std::string what = kind == TraceRow::Kind::reader ? "reader " : "worker ";
+  return {*recorder, recorder->row(kind, what + std::to_string(index), names_)};
+}
+
 void SampleSteps::read(const SamplePlace& place, Sample& out, StepMeter& meter) const {
   StepClock clock;
   try {
     const std::size_t bytes = read_fields(place, out);
-    meter.add(kRead, clock.lap(), bytes);
+    meter.add(kRead, place, clock.lap(), bytes);
   } catch (...) {
     throw_named(kRead, place);
   }
@@ -100,7 +108,7 @@ void SampleSteps::run(std::size_t first, std::size_t last, const SamplePlace& pl
   for (std::size_t step = first; step < last; ++step) {
     try {
       const std::size_t bytes = run_step(step, last, place, buffers);
-      meter.add(step, clock.lap(), bytes);
+      meter.add(step, place, clock.lap(), bytes);
     } catch (...) {
       throw_named(step, place);
     }
@@ -127,23 +135,32 @@ void SampleSteps::collate_values(const SamplePlace& place, const ValueOf& value_
   StepClock clock;
   try {
     std::size_t bytes = 0;
-    for (std::size_t i = 0; i < layout_.fields.size(); ++i) {
+    for (std::size_t i = 0; i < stored_.size(); ++i) {
       const SlabField& field = layout_.fields[i];
-      if (layout_.device_chain != nullptr && i + 1 == layout_.fields.size()) {
-        std::byte* to = slab + field.offset_bytes + place.position * field.sample_bytes;
-        layout_.device_chain->draw(key_of(0, place), to);
-      } else if (field.wire == Wire::jpeg) {
+      if (field.wire == Wire::jpeg) {
         bytes += collate_jpeg(field, file, value_of(i), place, slab);
       } else {
         slipstream::collate(field, value_of(i), place.position, slab);
         bytes += field.sample_bytes;
       }
     }
+    draw_for_device(place, slab);
     if (route_.is_taken() && !file) meter.add_decoded_image();
-    meter.add(collate_step(), clock.lap(), bytes);
+    meter.add(collate_step(), place, clock.lap(), bytes);
   } catch (...) {
     throw_named(collate_step(), place);
   }
+}
+
+void SampleSteps::draw_for_device(const SamplePlace& place, std::byte* slab) const {
+  const auto at = [&](const SlabField& field) {
+    return slab + field.offset_bytes + place.position * field.sample_bytes;
+  };
+  if (layout_.device_chain != nullptr)
+    layout_.device_chain->draw(key_of(0, place), at(layout_.fields[stored_.size()]));
+  if (layout_.batch_chain == nullptr || !layout_.batch_chain->ops().mixes()) return;
+  const DrawnMix drawn = layout_.batch_chain->draw(seed_, place.batch, place.in_step);
+  std::memcpy(at(layout_.fields.back()), &drawn, sizeof(drawn));
 }
 
 std::size_t SampleSteps::run_step(std::size_t step, std::size_t last, const SamplePlace& place,

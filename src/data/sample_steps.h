@@ -47,6 +47,9 @@ class SampleSteps {
   std::size_t step_behind(const std::string& name) const;
   const std::vector<FieldSpec>& stored() const { return stored_; }
   const SlabLayout& layout() const { return layout_; }
+  /// For the row of thread `index`, its events called as the steps; where there is no recorder, for
+  /// none.
+  TraceWriter traced(TraceRecorder* recorder, TraceRow::Kind kind, unsigned index) const;
 
   /// The first step alone: what the data set holds at `place`, into `out`.
   void read(const SamplePlace& place, Sample& out, StepMeter& meter) const;
@@ -63,6 +66,8 @@ class SampleSteps {
   template <typename ValueOf>
   void collate_values(const SamplePlace& place, const ValueOf& value_of,
                       const std::optional<JpegSlot>& file, std::byte* slab, StepMeter& meter) const;
+  /// The parameters of what is done on the device, into their fields.
+  void draw_for_device(const SamplePlace& place, std::byte* slab) const;
   std::size_t run_step(std::size_t step, std::size_t last, const SamplePlace& place,
                        SampleBuffers& buffers) const;
   std::size_t read_fields(const SamplePlace& place, Sample& out) const;

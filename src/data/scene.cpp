@@ -41,7 +41,7 @@ Colour draw_tint(RandomStream& random) {
   return tint;
 }
 
-Object draw_object(RandomStream& random, std::int64_t classes) {
+Object any_object(RandomStream& random, std::int64_t classes) {
   Object object;
   object.number =
       static_cast<std::uint8_t>(1 + random.below(static_cast<std::uint32_t>(classes - 1)));
@@ -68,7 +68,12 @@ struct Scene {
     light = {between(random, 0.85f, 1.1f), between(random, -0.25f, 0.25f),
              between(random, -0.25f, 0.25f)};
     count = kMinObjects + random.below(kMaxObjects - kMinObjects + 1);
-    for (std::size_t i = 0; i < count; ++i) objects[i] = draw_object(random, classes);
+    for (std::size_t i = 0; i < count; ++i) objects[i] = any_object(random, classes);
+  }
+
+  void keep_one(std::uint8_t number) {
+    count = number > 0 ? 1 : 0;
+    objects[0].number = number;
   }
 
   /// The class at (x, y), both 0 to 1, and its colour there under this light.
@@ -117,12 +122,8 @@ class Noise {
   std::uint32_t used_ = 0;
 };
 
-}  // namespace
-
-void draw_scene(const RandomKey& key, std::int64_t size, std::int64_t classes, HostArray& image,
-                HostArray& mask) {
-  RandomStream random(key);
-  const Scene scene(random, classes);
+void paint(const Scene& scene, const RandomKey& key, std::int64_t size, HostArray& image,
+           HostArray& mask) {
   RandomKey noise_key = key;
   ++noise_key.operation;
   Noise noise(noise_key);
@@ -140,6 +141,22 @@ void draw_scene(const RandomKey& key, std::int64_t size, std::int64_t classes, H
       *levels++ = to_level(colour.blue + noise.next());
     }
   }
+}
+
+}  // namespace
+
+void draw_scene(const RandomKey& key, std::int64_t size, std::int64_t classes, HostArray& image,
+                HostArray& mask) {
+  RandomStream random(key);
+  paint(Scene(random, classes), key, size, image, mask);
+}
+
+void draw_object(const RandomKey& key, std::int64_t size, std::uint8_t number, HostArray& image,
+                 HostArray& mask) {
+  RandomStream random(key);
+  Scene scene(random, kSceneClasses);
+  scene.keep_one(number);
+  paint(scene, key, size, image, mask);
 }
 
 void to_grey(const ConstArray& rgb, HostArray& grey) {

@@ -14,6 +14,10 @@ namespace slipstream {
 void draw_scene(const RandomKey& key, std::int64_t size, std::int64_t classes, HostArray& image,
                 HostArray& mask);
 
+/// The same with one object alone, of class `number`, or with none where that is 0.
+void draw_object(const RandomKey& key, std::int64_t size, std::uint8_t number, HostArray& image,
+                 HostArray& mask);
+
 /// Luma (BT.601) of an RGB image, height x width.
 void to_grey(const ConstArray& rgb, HostArray& grey);
 

@@ -13,10 +13,12 @@ using Problems = std::vector<std::string>;
 
 constexpr std::int64_t kU8Classes = 256;
 
-void check_names(const std::vector<NamedOp>& transforms, Problems& problems) {
-  if (transforms.size() > kMaxTransforms) {
-    problems.push_back(std::to_string(transforms.size()) + " transforms: a chain has at most " +
-                       std::to_string(kMaxTransforms));
+void check_names(const std::vector<NamedOp>& transforms, const BatchOps& batch_ops,
+                 Problems& problems) {
+  if (transforms.size() + (batch_ops.mixes() ? 1 : 0) > kMaxTransforms) {
+    problems.push_back(std::to_string(transforms.size()) + " transforms" +
+                       (batch_ops.mixes() ? " before " + std::string(batch_ops.name()) : "") +
+                       ": a chain has at most " + std::to_string(kMaxTransforms) + " in all");
   }
   const Problems steps = step_names(transforms);
   for (std::size_t i = 2; i + 1 < steps.size(); ++i) {
@@ -59,6 +61,10 @@ std::vector<FieldSpec> transformed(std::vector<FieldSpec> specs,
   for (const auto& [name, op] : transforms) {
     try {
       op.validate();
+      if (op.is_over_batch())
+        throw Refused(std::string(op.name()) +
+                      " is done to whole batches, by a training pipeline on its device; leave it "
+                      "out where samples alone are made");
       for (FieldSpec& spec : specs) {
         if (op.touches(spec.kind)) spec = op.output(spec);
       }
@@ -105,6 +111,34 @@ void add_chain(const std::vector<NamedOp>& transforms, std::size_t first, SlabLa
   layout.fields.push_back({.spec = {kDrawnField, FieldKind::other, DType::u8, {bytes}, 0}});
 }
 
+void add_batch_chain(const BatchOps& ops, std::size_t transforms, SlabLayout& layout,
+                     Problems& problems) {
+  const std::size_t samples = layout.fields.size() - (layout.device_chain ? 1 : 0);
+  std::vector<FieldSpec> fields;
+  for (std::size_t i = 0; i < samples; ++i) {
+    fields.push_back(layout.device_chain ? layout.device_chain->outputs()[i]
+                                         : layout.fields[i].spec);
+    if (!layout.device_chain) fields.back().dtype = layout.fields[i].dtype;
+  }
+  try {
+    const auto chain =
+        std::make_shared<const BatchChain>(ops, static_cast<std::uint32_t>(transforms), fields);
+    for (std::size_t i = 0; i < samples; ++i) {
+      if (layout.fields[i].wire != Wire::host || (i != chain->image() && i != chain->label()))
+        continue;
+      throw Refused("field '" + fields[i].name + "' stays on the host, but " +
+                    std::string(ops.name()) + " is done on the device; let it travel plain");
+    }
+    layout.batch_chain = chain;
+  } catch (const Refused& refused) {
+    problems.emplace_back(refused.what());
+    return;
+  }
+  if (ops.mixes())
+    layout.fields.push_back(
+        {.spec = {kMixField, FieldKind::other, DType::u8, {sizeof(DrawnMix)}, 0}});
+}
+
 }  // namespace
 
 std::vector<std::string> step_names(const std::vector<NamedOp>& transforms) {
@@ -122,7 +156,7 @@ std::vector<NamedOp> on_host(std::vector<NamedOp> transforms, std::size_t on_dev
 
 SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transforms,
                      const LoaderOptions& options, std::vector<std::string>& problems) {
-  check_names(transforms, problems);
+  check_names(transforms, options.batch_ops, problems);
   check_size(dataset, options.batch_size, problems);
   const std::vector<NamedOp> host = on_host(transforms, options.on_device);
   SlabLayout layout;
@@ -141,19 +175,14 @@ SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transfo
   choose_slots(dataset, host, options.jpeg_bytes, layout, problems);
   if (problems.empty() && options.on_device > 0)
     add_chain(transforms, host.size(), layout, problems);
+  if (problems.empty() && !options.batch_ops.empty())
+    add_batch_chain(options.batch_ops, transforms.size(), layout, problems);
   if (problems.empty()) place_fields(layout);
   if (layout.device_bytes == 0 && problems.empty()) {
     problems.push_back(layout.bytes == 0 ? "the data set's samples are empty"
                                          : "every field stays on the host: let one travel");
   }
   return layout;
-}
-
-void refuse(const std::vector<std::string>& problems) {
-  if (problems.empty()) return;
-  std::string message;
-  for (const std::string& problem : problems) message += (message.empty() ? "" : "\n") + problem;
-  throw Refused(message);
 }
 
 const SlabField& SlabLayout::field(const std::string& name) const {
@@ -167,13 +196,15 @@ const SlabField& SlabLayout::field(const std::string& name) const {
 
 SlabLayout Loader::plan_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,
                                std::size_t batch_size, const WireFormats& wire,
-                               std::size_t jpeg_bytes, std::size_t on_device) {
+                               std::size_t jpeg_bytes, std::size_t on_device,
+                               const BatchOps& batch_ops) {
   std::vector<std::string> problems;
   LoaderOptions options;
   options.batch_size = batch_size;
   options.wire = wire;
   options.jpeg_bytes = jpeg_bytes;
   options.on_device = on_device;
+  options.batch_ops = batch_ops;
   SlabLayout layout = plan_slab(dataset, transforms, options, problems);
   refuse(problems);
   return layout;

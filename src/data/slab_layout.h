@@ -21,7 +21,4 @@ SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transfo
 /// Those of the transforms that the loader's threads do.
 std::vector<NamedOp> on_host(std::vector<NamedOp> transforms, std::size_t on_device);
 
-/// Throws Refused with all `problems`, unless there are none.
-void refuse(const std::vector<std::string>& problems);
-
 }  // namespace slipstream

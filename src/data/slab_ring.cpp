@@ -17,6 +17,12 @@ SlabRing::SlabRing(const SlabMemory& memory, const Options& options)
       next_(options.first_batch) {
   Lock lock(mutex_);
   for (std::size_t slab = 0; slab < memory.size(); ++slab) push_freed({slab, nullptr});
+  if (options_.trace == nullptr) return;
+  for (std::size_t slab = 0; slab < memory.size(); ++slab) {
+    const std::string name = "slab " + std::to_string(slab);
+    traces_.emplace_back(*options_.trace,
+                         options_.trace->row(TraceRow::Kind::slab, name, {"fill"}));
+  }
 }
 
 std::optional<SlabRing::Ticket> SlabRing::take(Worker& worker) {
@@ -42,6 +48,7 @@ void SlabRing::finish(const Ticket& ticket, std::exception_ptr error) {
   Lock lock(mutex_);
   ++filling(ticket.batch).finished;
   if (error) fail(ticket.batch, ticket.position, std::move(error));
+  if (!traces_.empty()) trace_filled(ticket.batch);
   if (is_settled(ticket.batch)) settled_.notify_one();
 }
 
@@ -104,6 +111,12 @@ SlabRing::Filling& SlabRing::filling(std::uint64_t batch) {
   return filling_[batch % filling_.size()];
 }
 
+void SlabRing::trace_filled(std::uint64_t batch) {
+  const Filling& filled = filling(batch);
+  if (filled.finished < options_.batch_size) return;
+  traces_[filled.slab].add({.batch = batch, .begin_ns = filled.begin_ns, .end_ns = trace_now_ns()});
+}
+
 bool SlabRing::can_open() const { return !is_open_ && !is_opening_ && freed_count_ > 0; }
 
 bool SlabRing::is_settled(std::uint64_t batch) {
@@ -126,6 +139,7 @@ void SlabRing::push_freed(const Freed& freed) {
 
 SlabRing::Ticket SlabRing::issue() {
   Filling& batch = filling(taking_);
+  if (batch.taken == 0 && !traces_.empty()) batch.begin_ns = trace_now_ns();
   const Ticket ticket = {taking_, batch.taken++, memory_[batch.slab]};
   if (batch.taken == options_.batch_size) {
     is_open_ = false;
@@ -144,7 +158,7 @@ void SlabRing::open(const Freed& freed) {
   Lock lock(mutex_);
   is_opening_ = false;
   is_open_ = true;
-  filling(taking_) = {freed.slab, 0, 0};
+  filling(taking_) = {freed.slab, 0, 0, 0};
   if (error) {
     fail(taking_, 0, std::move(error));
     settled_.notify_one();

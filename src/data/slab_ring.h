@@ -8,6 +8,7 @@
 #include "data/slab_memory.h"
 #include "slipstream/lane.h"
 #include "slipstream/sync.h"
+#include "slipstream/trace.h"
 
 namespace slipstream {
 
@@ -22,6 +23,7 @@ class SlabRing {
     std::size_t batch_size = 1;
     std::size_t lent = 1;
     std::uint64_t first_batch = 0;
+    TraceRecorder* trace = nullptr;  ///< takes each slab's filling
   };
 
   /// One position of one batch, to be filled by the worker that took it.
@@ -67,6 +69,7 @@ class SlabRing {
     std::size_t slab = 0;
     std::size_t taken = 0;
     std::size_t finished = 0;
+    std::int64_t begin_ns = 0;  ///< of its first position; 0: not traced
   };
   struct Freed {
     std::size_t slab = 0;
@@ -82,6 +85,7 @@ class SlabRing {
   void wake_one() SLIPSTREAM_REQUIRES(mutex_);
   bool has_work() const SLIPSTREAM_REQUIRES(mutex_) { return is_open_ || can_open(); }
   Filling& filling(std::uint64_t batch) SLIPSTREAM_REQUIRES(mutex_);
+  void trace_filled(std::uint64_t batch) SLIPSTREAM_REQUIRES(mutex_);
   bool is_over() const SLIPSTREAM_REQUIRES(mutex_) { return stopped_ || failure_.has_value(); }
   bool can_open() const SLIPSTREAM_REQUIRES(mutex_);
   bool is_settled(std::uint64_t batch) SLIPSTREAM_REQUIRES(mutex_);
@@ -111,6 +115,7 @@ class SlabRing {
   std::optional<Failure> failure_ SLIPSTREAM_GUARDED_BY(mutex_);
   bool stopped_ SLIPSTREAM_GUARDED_BY(mutex_) = false;
   double blocked_s_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;
+  std::vector<TraceWriter> traces_ SLIPSTREAM_GUARDED_BY(mutex_);  ///< by slab, where traced
 };
 
 }  // namespace slipstream

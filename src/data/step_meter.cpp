@@ -12,7 +12,10 @@ std::uint64_t now_ns(clockid_t clock) {
          static_cast<std::uint64_t>(time.tv_nsec);
 }
 
-StepClock::Lap now() { return {now_ns(CLOCK_MONOTONIC), now_ns(CLOCK_THREAD_CPUTIME_ID)}; }
+StepClock::Lap now() {
+  const std::uint64_t wall_ns = now_ns(CLOCK_MONOTONIC);
+  return {wall_ns, now_ns(CLOCK_THREAD_CPUTIME_ID), wall_ns};
+}
 
 // One writer a cell: no read-modify-write is needed.
 void increase(std::atomic<std::uint64_t>& count, std::uint64_t by) {
@@ -25,20 +28,27 @@ StepClock::StepClock() : last_(now()) {}
 
 StepClock::Lap StepClock::lap() {
   const Lap current = now();
-  const Lap passed = {current.wall_ns - last_.wall_ns, current.cpu_ns - last_.cpu_ns};
+  const Lap passed = {current.wall_ns - last_.wall_ns, current.cpu_ns - last_.cpu_ns,
+                      current.end_ns};
   last_ = current;
   return passed;
 }
 
-StepMeter::StepMeter(std::size_t steps)
-    : steps_(steps), cells_(std::make_unique<Cell[]>(steps + 1)) {}
+StepMeter::StepMeter(std::size_t steps, TraceWriter trace)
+    : steps_(steps), cells_(std::make_unique<Cell[]>(steps + 1)), trace_(trace) {}
 
-void StepMeter::add(std::size_t step, const StepClock::Lap& lap, std::size_t bytes) {
+void StepMeter::add(std::size_t step, const SamplePlace& place, const StepClock::Lap& lap,
+                    std::size_t bytes) {
   Cell& cell = cells_[step];
   increase(cell.calls, 1);
   increase(cell.wall_ns, lap.wall_ns);
   increase(cell.cpu_ns, lap.cpu_ns);
   increase(cell.bytes, bytes);
+  trace_.add({.name = step,
+              .batch = place.batch,
+              .sample = place.sample,
+              .begin_ns = static_cast<std::int64_t>(lap.end_ns - lap.wall_ns),
+              .end_ns = static_cast<std::int64_t>(lap.end_ns)});
 }
 
 void StepMeter::add_decoded_image() { increase(cells_[steps_].calls, 1); }

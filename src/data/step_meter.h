@@ -6,7 +6,9 @@
 #include <memory>
 #include <span>
 
+#include "data/running_order.h"
 #include "slipstream/loader.h"
+#include "slipstream/trace.h"
 
 namespace slipstream {
 
@@ -16,6 +18,7 @@ class StepClock {
   struct Lap {
     std::uint64_t wall_ns;
     std::uint64_t cpu_ns;
+    std::uint64_t end_ns;  ///< of the lap, on the clock of traces
   };
 
   StepClock();
@@ -28,9 +31,11 @@ class StepClock {
 /// What each step cost one worker. Written by that worker, read by anyone.
 class StepMeter {
  public:
-  explicit StepMeter(std::size_t steps);
+  /// `trace`, where there is one, has the steps' names, in their order.
+  explicit StepMeter(std::size_t steps, TraceWriter trace = {});
 
-  void add(std::size_t step, const StepClock::Lap& lap, std::size_t bytes);
+  void add(std::size_t step, const SamplePlace& place, const StepClock::Lap& lap,
+           std::size_t bytes);
   void add_decoded_image();
   std::uint64_t decoded_images() const;
   /// Adds this worker's counts to `totals`, one per step.
@@ -45,6 +50,7 @@ class StepMeter {
   };
   std::size_t steps_;
   std::unique_ptr<Cell[]> cells_;  ///< one a step, and one that counts decoded images
+  TraceWriter trace_;
 };
 
 }  // namespace slipstream

@@ -8,7 +8,6 @@
 #include "data/pax.h"
 #include "data/shard_files.h"
 #include "data/shard_index_cache.h"
-#include "data/slab_layout.h"
 #include "data/storage_error.h"
 #include "slipstream/datasets.h"
 #include "slipstream/error.h"

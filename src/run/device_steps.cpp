@@ -21,6 +21,7 @@ std::vector<DeviceStep> Trainer::Impl::steps_of(const Plan& plan, const RunOptio
   std::vector<DeviceStep> steps = {{DeviceStep::Kind::copy, "copy", nullptr}};
   if (const FrozenStage* augment = augmenting(plan))
     steps.push_back({DeviceStep::Kind::frozen, kAugmentStep, augment});
+  if (mix_) steps.push_back({DeviceStep::Kind::frozen, kMixStep, &*mix_});
   for (const auto& stage : pipeline.stages())
     steps.push_back({DeviceStep::Kind::frozen, stage.name, &stage.stage});
   steps.push_back({DeviceStep::Kind::train, pipeline.train_name(), nullptr});

@@ -169,6 +169,8 @@ Execution::Execution(Setup setup)
     const auto stream = c10::cuda::getCurrentCUDAStream(setup_.context.device().index());
     callers_stream_ = stream.stream();
   }
+  if (setup_.options.trace != nullptr)
+    trace_.emplace(*setup_.options.trace, setup_.context, setup_.lanes, window_, setup_.first_step);
   if (setup_.loader == nullptr) return;
   blocked_before_s_ = setup_.loader->blocked_s();
   Context::CurrentLane current(setup_.context, *setup_.lanes.front().lane);
@@ -234,7 +236,9 @@ void Execution::run(std::size_t lane, std::uint64_t batch, std::size_t slot_inde
     running_[lane] = "stage '" + binding.steps[i].name + "'";
     Counting counting(counters_[lane][i]);
     Fields made;
+    LaneTrace::Step traced(trace_ ? &*trace_ : nullptr, lane, batch, i);
     run_step(binding.steps[i], *binding.lane, batch, slot, fields, made);
+    traced.done();
     counters_[lane][i].bytes += bytes_of(made);
     const std::lock_guard lock(slot.changing);
     for (auto& [name, tensor] : made)
@@ -265,6 +269,7 @@ void Execution::run_step(const DeviceStep& step, Lane& lane, std::uint64_t batch
       return;
     }
     case DeviceStep::Kind::train:
+      pay(lane);
       train(batch, fields);
   }
 }
@@ -278,6 +283,16 @@ void Execution::copy(Lane& lane, Slot& slot, Batch& fields) {
   lane.record(copied);
   loader.release(host, &copied);
   for (const auto& [name, tensor] : slot.slab.fields) fields.set(name, tensor);
+}
+
+void Execution::pay(Lane& lane) {
+  const StepCosts& costs = setup_.pipeline.options().costs;
+  const bool is_copied = setup_.loader != nullptr;
+  const bool is_put_together =
+      is_copied && (!setup_.options.cut || setup_.options.cut->after != "collate");
+  for (const double cost_s :
+       {costs.train_s, is_copied ? costs.copy_s : 0, is_put_together ? costs.hand_over_s : 0})
+    if (cost_s > 0) setup_.context.delay(lane, cost_s * 1e6);
 }
 
 void Execution::train(std::uint64_t batch, Batch& fields) {
@@ -357,6 +372,7 @@ void Execution::time_lanes(std::uint64_t batch, std::span<const Mark* const> beg
       result.last_intervals.erase(result.last_intervals.begin());
   }
   record_.step_end_s.push_back(lane_time_s_.back());
+  if (trace_) trace_->retired(batch, lane_time_s_, begin, end);
 }
 
 void Execution::report_progress(std::uint64_t batch) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "run/jpeg_unpacker.h"
+#include "run/lane_trace.h"
 #include "slipstream/context.h"
 #include "slipstream/pipeline.h"
 #include "slipstream/schedule.h"
@@ -18,19 +19,6 @@
 namespace slipstream {
 
 using Fields = std::vector<std::pair<std::string, at::Tensor>>;
-
-/// One device step of a lane.
-struct DeviceStep {
-  enum class Kind : std::uint8_t { copy, frozen, train };
-  Kind kind;
-  std::string name;
-  const FrozenStage* frozen = nullptr;
-};
-
-struct LaneBinding {
-  Lane* lane = nullptr;
-  std::vector<DeviceStep> steps;
-};
 
 /// What retired steps left behind.
 struct Record {
@@ -116,6 +104,7 @@ class Execution final : public Work {
   void run_step(const DeviceStep& step, Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields,
                 Fields& made);
   void copy(Lane& lane, Slot& slot, Batch& fields);
+  void pay(Lane& lane);
   void train(std::uint64_t batch, Batch& fields);
   void keep_metrics(std::uint64_t batch, const LossValue& value);
   void time_lanes(std::uint64_t batch, std::span<const Mark* const> begin,
@@ -136,6 +125,7 @@ class Execution final : public Work {
   Record record_;
   void* callers_stream_ = nullptr;
   std::optional<HostBatch> staged_;  ///< taken from the loader, not yet copied
+  std::optional<LaneTrace> trace_;
   std::mutex tuning_;
   std::atomic<std::size_t> untuned_lanes_;
   double blocked_before_s_ = 0;  ///< by the loader in earlier runs

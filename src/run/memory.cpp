@@ -95,9 +95,9 @@ std::size_t Trainer::Impl::fill_lanes(const Plan& plan, const std::vector<LaneBi
 }
 
 SlabLayout Trainer::Impl::layout_of(const Plan& plan, std::size_t batch_size) const {
-  return Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(), batch_size,
-                             wire_formats(plan), kJpegBytes,
-                             pipeline.transforms_from(plan.schedule.loader.on_device));
+  return Loader::plan_layout(
+      *pipeline.dataset(), pipeline.transforms(), batch_size, wire_formats(plan), kJpegBytes,
+      pipeline.transforms_from(plan.schedule.loader.on_device), pipeline.batch_ops());
 }
 
 Fields Trainer::Impl::run_frozen(const std::vector<DeviceStep>& steps, Batch batch) {

@@ -4,10 +4,17 @@
 
 namespace slipstream {
 
+constexpr double kMostCostS = 10;
+
 Pipeline::Pipeline(std::shared_ptr<const Dataset> dataset, PipelineOptions options)
     : dataset_(std::move(dataset)), options_(options) {
   if (dataset_ == nullptr) throw Refused("pipeline: no data set was given");
   if (options_.batch_size == 0) throw Refused("pipeline: the batch size must be at least 1");
+  const StepCosts& costs = options_.costs;
+  for (const double cost_s : {costs.train_s, costs.copy_s, costs.hand_over_s})
+    if (!(cost_s >= 0 && cost_s <= kMostCostS))
+      throw Refused("pipeline: a step's costs are 0 to 10 seconds each, not " +
+                    std::to_string(cost_s));
 }
 
 void Pipeline::claim(const std::string& name, bool trains) const {
@@ -26,7 +33,9 @@ void Pipeline::claim(const std::string& name, bool trains) const {
 Pipeline Pipeline::transform(std::string name, AnyOp op) && {
   claim(name, false);
   op.validate();
-  transforms_.push_back({std::move(name), std::move(op)});
+  if (op.is_over_batch() && batch_ops_.empty()) claim(kMixStep, false);
+  NamedOp next{std::move(name), std::move(op)};
+  if (!batch_ops_.take(next)) transforms_.push_back(std::move(next));
   return std::move(*this);
 }
 
@@ -67,6 +76,7 @@ LoaderOptions Pipeline::loader_options() const {
   loader.sampling = options_.sampling;
   loader.rank = options_.rank;
   loader.uneven = options_.uneven;
+  loader.batch_ops = batch_ops_;
   return loader;
 }
 
@@ -98,6 +108,7 @@ std::vector<std::string> Pipeline::device_steps(const std::string& on_device) co
             "a stage is called 'augment', as the transforms that the device does are: give it "
             "another name, or leave schedule.loader.on_device empty");
   }
+  if (!batch_ops_.empty()) steps.emplace_back(kMixStep);
   for (const NamedStage& stage : stages_) steps.push_back(stage.name);
   if (!train_name_.empty()) steps.push_back(train_name_);
   return steps;

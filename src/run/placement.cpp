@@ -23,7 +23,9 @@ Plan placed_plan(const Pipeline& pipeline, const std::string& mode, const std::s
     loader.on_device = first_on_device(pipeline);
   }
   Plan plan = make_plan(mode, pipeline.device_steps(loader.on_device), device, loader, numerics);
-  if (placement == "gpu") join_next_lane(plan, kAugmentStep);
+  const bool is_mixed = !pipeline.batch_ops().empty();
+  if (placement == "gpu" || is_mixed) join_next_lane(plan, kAugmentStep);
+  if (placement == "gpu" && is_mixed) join_next_lane(plan, kMixStep);
   return plan;
 }
 

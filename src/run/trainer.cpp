@@ -13,6 +13,7 @@
 #include "run/delays.h"
 #include "run/measures.h"
 #include "run/message.h"
+#include "run/mix_stage.h"
 #include "run/numerics_scope.h"
 #include "run/trainer_impl.h"
 #include "slipstream/cuda.h"
@@ -26,7 +27,10 @@ Trainer::Impl::Impl(Pipeline declared, Context& where, const Plan::Numerics& how
     : pipeline(std::move(declared)), context(where), numerics(how) {
   if (pipeline.train_name().empty())
     throw Refused("pipeline: it has no training stage; end it with .train(...)");
-  Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(), pipeline.options().batch_size);
+  const SlabLayout layout =
+      Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(), pipeline.options().batch_size,
+                          {}, kJpegBytes, 0, pipeline.batch_ops());
+  if (layout.batch_chain != nullptr) mix_ = mix_stage(layout);
   place_modules();
 }
 
@@ -82,6 +86,7 @@ std::pair<Loader*, Trainer::Impl::InputSoFar> Trainer::Impl::loader_for(
   std::optional<HostCut> cut;
   if (options.cut) cut = HostCut{options.cut->after, options.cut->items};
   LoaderOptions wanted = loader_options(plan, cut);
+  if (!cut) wanted.trace = options.trace;
   if (loader_ != nullptr && wanted == loader_options_ && loader_position_ == position)
     return {loader_.get(), input_so_far()};
   loader_.reset();

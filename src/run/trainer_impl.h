@@ -92,7 +92,8 @@ struct Trainer::Impl {
   std::string augmented_from_;  ///< what augment_ was made for
   WireFormats augmented_wire_;
   std::optional<FrozenStage> augment_;
-  std::string preparing_;  ///< which stage runs ahead of a run, for messages
+  std::optional<FrozenStage> mix_;  ///< of the operations over batches, where there are any
+  std::string preparing_;           ///< which stage runs ahead of a run, for messages
   std::unique_ptr<Loader> loader_;
   LoaderOptions loader_options_;               ///< what loader_ was made for
   std::map<std::string, std::size_t> warmed_;  ///< bytes that warm_lanes took, by plan

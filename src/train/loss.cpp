@@ -36,26 +36,71 @@ std::optional<LogitLayout> layout_of(const at::Tensor& logits) {
   return layout;
 }
 
+bool is_probabilities(const at::Tensor& labels) {
+  return labels.scalar_type() == at::kFloat && labels.dim() == 2;
+}
+
 void check_shapes(const at::Tensor& logits, const at::Tensor& labels) {
   const bool per_class = logits.dim() == 2 && labels.dim() == 1;
   const bool per_pixel = logits.dim() == 4 && labels.dim() == 3 &&
                          logits.size(2) == labels.size(1) && logits.size(3) == labels.size(2);
-  if ((!per_class && !per_pixel) || logits.size(0) != labels.size(0))
+  const bool is_soft = is_probabilities(labels) && labels.sizes() == logits.sizes();
+  if (!is_soft && ((!per_class && !per_pixel) || logits.size(0) != labels.size(0)))
     throw Error("cross entropy: logits of " + c10::str(logits.sizes()) + " and labels of " +
                 c10::str(labels.sizes()) +
-                " do not fit; it takes batch x classes with batch labels, or batch x classes x "
-                "height x width with batch x height x width labels");
+                " do not fit; it takes batch x classes with batch labels or float32 probabilities "
+                "of batch x classes, or batch x classes x height x width with batch x height x "
+                "width labels");
   if (logits.numel() == 0)
     throw Error("cross entropy: logits of " + c10::str(logits.sizes()) +
                 " are empty; it takes at least one sample and one class");
-  if (labels.scalar_type() != at::kByte && labels.scalar_type() != at::kLong)
-    throw Error("cross entropy: labels are uint8 or int64, not " + c10::str(labels.scalar_type()));
+  if (!is_soft && labels.scalar_type() != at::kByte && labels.scalar_type() != at::kLong)
+    throw Error(
+        "cross entropy: labels are uint8 or int64, or float32 probabilities of batch x "
+        "classes, not " +
+        c10::str(labels.scalar_type()) + " of " + c10::str(labels.sizes()));
 }
 
 struct Sums {
   double loss = 0;
   std::int64_t correct = 0;
 };
+
+std::int64_t first_largest(const float* x, std::int64_t count, std::int64_t step) {
+  std::int64_t best = 0;
+  for (std::int64_t c = 1; c < count; ++c)
+    if (x[c * step] > x[best * step]) best = c;
+  return best;
+}
+
+/// g = exp(x - largest), whose sum it returns.
+float exponentials(const float* x, float largest, const LogitLayout& l, float* g) {
+  float total = 0;
+  for (std::int64_t c = 0; c < l.classes; ++c) {
+    g[c * l.cls] = std::exp(x[c * l.cls] - largest);
+    total += g[c * l.cls];
+  }
+  return total;
+}
+
+/// Of one pixel, with probabilities `t`.
+void add_soft(const float* x, const float* t, float* g, float weight, const LogitLayout& l,
+              Sums& sums) {
+  const std::int64_t best = first_largest(x, l.classes, l.cls);
+  const float largest = x[best * l.cls];
+  const float total = exponentials(x, largest, l, g);
+  float whole = 0;
+  for (std::int64_t c = 0; c < l.classes; ++c) whole += t[c];
+  const float scale = weight * whole / total;
+  const float log_total = std::log(total);
+  float loss = 0;
+  for (std::int64_t c = 0; c < l.classes; ++c) {
+    if (t[c] != 0) loss += t[c] * (log_total + (largest - x[c * l.cls]));
+    g[c * l.cls] = g[c * l.cls] * scale - t[c] * weight;
+  }
+  sums.loss += static_cast<double>(loss);
+  sums.correct += best == first_largest(t, l.classes, 1);
+}
 
 template <typename Label>
 Sums cross_entropy_of(const float* logits, const Label* labels, float* gradient, float weight,
@@ -65,15 +110,13 @@ Sums cross_entropy_of(const float* logits, const Label* labels, float* gradient,
     const std::int64_t at = i / l.pixels * l.image + i % l.pixels * l.pixel;
     const float* x = logits + at;
     float* g = gradient + at;
-    std::int64_t best = 0;
-    for (std::int64_t c = 1; c < l.classes; ++c)
-      if (x[c * l.cls] > x[best * l.cls]) best = c;
-    const float largest = x[best * l.cls];
-    float total = 0;
-    for (std::int64_t c = 0; c < l.classes; ++c) {
-      g[c * l.cls] = std::exp(x[c * l.cls] - largest);
-      total += g[c * l.cls];
+    if constexpr (std::is_floating_point_v<Label>) {
+      add_soft(x, labels + i * l.classes, g, weight, l, sums);
+      continue;
     }
+    const std::int64_t best = first_largest(x, l.classes, l.cls);
+    const float largest = x[best * l.cls];
+    const float total = exponentials(x, largest, l, g);
     const auto label = static_cast<std::int64_t>(labels[i]);
     const float scale = weight / total;
     for (std::int64_t c = 0; c < l.classes; ++c) g[c * l.cls] *= scale;
@@ -128,6 +171,11 @@ cuda::LogitType logit_type(const at::Tensor& logits) {
   }
 }
 
+cuda::LabelType label_type(const at::Tensor& labels) {
+  if (is_probabilities(labels)) return cuda::LabelType::probabilities;
+  return labels.scalar_type() == at::kByte ? cuda::LabelType::u8 : cuda::LabelType::i64;
+}
+
 LossValue on_cuda(const at::Tensor& logits, const at::Tensor& labels, const LogitLayout& layout) {
   const cuda::StreamView stream(c10::cuda::getCurrentCUDAStream().stream());
   const auto bytes = [&](std::size_t n) {
@@ -137,11 +185,10 @@ LossValue on_cuda(const at::Tensor& logits, const at::Tensor& labels, const Logi
   at::Tensor loss = at::empty({}, logits.options().dtype(at::kFloat));
   at::Tensor correct = at::empty({}, logits.options().dtype(at::kLong));
   at::Tensor scratch = bytes(cuda::cross_entropy_scratch_bytes(layout));
-  const bool narrow = labels.scalar_type() == at::kByte;
-  cuda::cross_entropy_async(
-      logits.const_data_ptr(), logit_type(logits), layout, labels.const_data_ptr(),
-      narrow ? cuda::LabelType::u8 : cuda::LabelType::i64, 1.0F, gradient.mutable_data_ptr(),
-      loss.data_ptr<float>(), correct.data_ptr<std::int64_t>(), scratch.mutable_data_ptr(), stream);
+  cuda::cross_entropy_async(logits.const_data_ptr(), logit_type(logits), layout,
+                            labels.const_data_ptr(), label_type(labels), 1.0F,
+                            gradient.mutable_data_ptr(), loss.data_ptr<float>(),
+                            correct.data_ptr<std::int64_t>(), scratch.mutable_data_ptr(), stream);
   return {loss, gradient, correct, layout.images * layout.pixels};
 }
 
@@ -154,9 +201,12 @@ LossValue cross_entropy_value(const at::Tensor& output, const at::Tensor& labels
   const at::Tensor dense_labels = labels.contiguous();
   if (logits.is_cuda()) return on_cuda(logits, dense_labels, *layout_of(logits));
   const at::Tensor floats = logits.to(at::kFloat);
-  LossValue value = dense_labels.scalar_type() == at::kByte
-                        ? on_cpu<std::uint8_t>(floats, dense_labels, *layout_of(floats))
-                        : on_cpu<std::int64_t>(floats, dense_labels, *layout_of(floats));
+  const auto on_cpu_with = [&](auto label) {
+    return on_cpu<decltype(label)>(floats, dense_labels, *layout_of(floats));
+  };
+  LossValue value = is_probabilities(dense_labels)            ? on_cpu_with(float{})
+                    : dense_labels.scalar_type() == at::kByte ? on_cpu_with(std::uint8_t{})
+                                                              : on_cpu_with(std::int64_t{});
   value.gradient = value.gradient.to(logits.scalar_type());
   return value;
 }

@@ -1,12 +1,8 @@
 #include <ATen/ops/stack.h>
-#include <c10/cuda/CUDAStream.h>
 #include <torch/nn/modules/conv.h>
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 
-#include "slipstream/cuda.h"
 #include "slipstream/datasets.h"
 #include "slipstream/fork_join.h"
 #include "workloads/classifier.h"
@@ -20,27 +16,6 @@ constexpr std::int64_t kChannels = 64;
 constexpr double kMostMs = 10'000;
 
 std::int64_t levels(const Options& options) { return levels_of(options.image_size, "branches"); }
-
-/// Takes `ms` of the device on the way forward, beside what the model takes.
-struct SlowClassifierImpl : torch::nn::Module {
-  explicit SlowClassifierImpl(const Options& options)
-      : ms(options.step_ms),
-        model(register_module("model", Classifier(levels(options), options.classes))) {}
-
-  at::Tensor forward(const at::Tensor& images) {
-    if (images.is_cuda()) {
-      const auto stream = c10::cuda::getCurrentCUDAStream(images.device().index());
-      cuda::delay_async(ms * 1e3, cuda::StreamView(stream.stream()));
-    } else {
-      std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(ms));
-    }
-    return model->forward(images);
-  }
-
-  double ms;
-  Classifier model;
-};
-TORCH_MODULE(SlowClassifier);
 
 /// Two convolutions of one image, joined, and a linear layer behind the mean of each channel.
 struct TwoBranchesImpl : torch::nn::Module {
@@ -93,14 +68,16 @@ Pipeline loading(const Options& options) {
       throw Refused("branches: --load-ms and --step-ms take 0 to 10,000 milliseconds");
   SyntheticCosts costs;
   costs.read.sleep_s = options.load_ms * 1e-3 / static_cast<double>(options.batch_size);
-  return declare_input(with_cost(synthetic_classification(synthetic_of(options)), costs), options)
-      .train("model", SlowClassifier(options), make_optimizer(options),
+  return declare_input(with_cost(synthetic_classification(synthetic_of(options)), costs), options,
+                       {.train_s = options.step_ms * 1e-3})
+      .train("model", Classifier(levels(options), options.classes), make_optimizer(options),
              cross_entropy("image", "label"));
 }
 
 }  // namespace
 
 Pipeline branches(const Options& options) {
+  refuse_options_of_starved(options, "branches");
   const std::vector<std::string> modes = {"load", "branches", "ensemble"};
   if (options.mode.empty()) throw Refused("branches: give --mode load, branches or ensemble");
   if (std::find(modes.begin(), modes.end(), options.mode) == modes.end())

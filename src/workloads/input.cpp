@@ -47,21 +47,39 @@ std::shared_ptr<const Dataset> with_disk_cache(std::shared_ptr<const Dataset> da
 
 }  // namespace
 
-Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options) {
+Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options,
+                       const std::vector<NamedOp>& transforms, const StepCosts& costs) {
   Sampling sampling = sampling_of(dataset, options);
   Pipeline declared = pipeline(with_disk_cache(std::move(dataset), options),
                                {.batch_size = options.batch_size,
                                 .seed = options.seed,
                                 .on_bad_sample = options.on_bad_sample,
-                                .sampling = std::move(sampling)});
+                                .sampling = std::move(sampling),
+                                .costs = costs});
+  for (const NamedOp& each : transforms)
+    declared = std::move(declared).transform(each.name, each.op);
+  return declared;
+}
+
+Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options,
+                       const StepCosts& costs) {
   const std::int64_t size = options.image_size;
   const std::vector<NamedOp> chain = load_chain_or_resize(options.chain, size);
-  for (const NamedOp& each : chain) declared = std::move(declared).transform(each.name, each.op);
+  Pipeline declared = declare_input(std::move(dataset), options, chain, costs);
   const Shape shape = image_after(chain).shape;
   if (!(shape == Shape{size, size, 3}))
     throw Refused("chain '" + options.chain + "' ends with images of " + to_string(shape) +
                   ", but --image-size asks for " + to_string(Shape{size, size, 3}));
   return declared;
+}
+
+std::int64_t classes_of(const Dataset& dataset, const Options& options,
+                        const std::string& workload) {
+  for (const FieldSpec& field : dataset.fields())
+    if (field.name == "label" && field.kind == FieldKind::label)
+      return field.classes > 0 ? field.classes : options.classes;
+  throw Refused(workload + " needs one class an image, a field 'label'; '" + options.data +
+                "' has none");
 }
 
 }  // namespace slipstream

@@ -7,6 +7,15 @@ namespace slipstream {
 /// A pipeline over `dataset` as Options say: order, disk cache, and the transforms of
 /// Options::chain or, without one, a Resize to the image size. Throws Refused for options that do
 /// not fit the data set, and a chain that does not end with images of that size.
-Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options);
+Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options,
+                       const StepCosts& costs = {});
+/// The same with other transforms.
+Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options,
+                       const std::vector<NamedOp>& transforms, const StepCosts& costs);
+
+/// What the data set says, or else what the options say; labels beyond them are then refused.
+/// Throws Refused, naming `workload`, where samples have no class.
+std::int64_t classes_of(const Dataset& dataset, const Options& options,
+                        const std::string& workload);
 
 }  // namespace slipstream

@@ -7,7 +7,9 @@
 namespace slipstream {
 
 std::shared_ptr<Optimizer> make_optimizer(const Options& options) {
-  if (options.optimizer == "sgd") return sgd({.lr = options.lr});
+  if (options.optimizer == "sgd") return sgd({.lr = options.lr, .momentum = options.momentum});
+  if (options.optimizer == "adamw" && options.momentum != 0)
+    throw Refused("adamw has no momentum; leave --momentum out");
   if (options.optimizer == "adamw") return adamw({.lr = options.lr});
   throw Refused(unknown_name("optimiser", options.optimizer, {"sgd", "adamw"}));
 }
@@ -20,7 +22,17 @@ SyntheticOptions synthetic_of(const Options& options) {
   return synthetic;
 }
 
-void refuse_mode(const Options& options, const std::string& workload) {
+void refuse_options_of_starved(const Options& options, const std::string& workload) {
+  const std::string given = !options.transforms.empty() ? "--transforms"
+                            : !options.costs.empty()    ? "--costs"
+                            : options.raw_size != 0     ? "--raw-size"
+                                                        : "";
+  if (given.empty()) return;
+  throw Refused(given + " is of the workload starved; " + workload + " has none: leave it out");
+}
+
+void refuse_other_options(const Options& options, const std::string& workload) {
+  refuse_options_of_starved(options, workload);
   if (!options.mode.empty())
     throw Refused(workload + " has no modes; leave --mode " + options.mode + " out");
 }
@@ -38,8 +50,10 @@ Pipeline make_pipeline(const std::vector<Workload>& workloads, const std::string
 }
 
 std::vector<Workload> built_in_workloads() {
-  return {
-      {"segmentation", segmentation}, {"classification", classification}, {"branches", branches}};
+  return {{"segmentation", segmentation},
+          {"classification", classification},
+          {"branches", branches},
+          {"starved", starved, defaults_of_starved}};
 }
 
 }  // namespace slipstream

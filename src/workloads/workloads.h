@@ -7,11 +7,15 @@ namespace slipstream {
 /// What `--data synthetic` draws.
 SyntheticOptions synthetic_of(const Options& options);
 
-/// Throws Refused where a mode is given to a workload that has none.
-void refuse_mode(const Options& options, const std::string& workload);
+/// Throws Refused where options of `starved` are given to another workload.
+void refuse_options_of_starved(const Options& options, const std::string& workload);
+/// The same, and where a mode is given to a workload that has none.
+void refuse_other_options(const Options& options, const std::string& workload);
 
 Pipeline segmentation(const Options& options);
 Pipeline classification(const Options& options);
 Pipeline branches(const Options& options);
+Pipeline starved(const Options& options);
+WorkloadDefaults defaults_of_starved(const Options& options);
 
 }  // namespace slipstream

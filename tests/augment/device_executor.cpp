@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "augment/executor.h"
+#include "augment/plan.h"
 #include "cuda/device_buffer.h"
 #include "gpu.h"
 
@@ -20,7 +21,7 @@ constexpr std::size_t kGuard = 512;  // bytes behind the batch that must not be 
 Bytes executed(const AugmentPlan& given, std::size_t batch_size, const Bytes& images,
                const Bytes& drawn, std::size_t out_bytes) {
   AugmentPlan plan = given;
-  if (kIsSpecialised) plan.specialise();
+  if (kIsSpecialised || !plan.program().functions.empty()) plan.specialise();
   const DeviceBuffer<std::byte> in(images);
   const DeviceBuffer<std::byte> parameters(drawn);
   const DeviceBuffer<std::byte> scratch(plan.scratch_bytes(batch_size), 0x5a);

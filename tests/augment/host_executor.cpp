@@ -1,8 +1,38 @@
+#include <gtest/gtest.h>
+
 #include <cstring>
 
 #include "augment/chain_cases.h"
-#include "augment/evaluate.h"
 #include "augment/plan.h"
+
+namespace slipstream::test {
+namespace {
+thread_local const AugmentPlan::Program* program_at_hand = nullptr;
+}
+}  // namespace slipstream::test
+
+// Users' functions by their CPU form.
+#define SLIPSTREAM_FUNCTIONS
+namespace slipstream::augment {
+namespace {
+
+template <int C>
+Pixel<C> call_function(std::int32_t function, const std::byte* drawn, Pixel<C> pixel) {
+  const UserFunction& user =
+      test::program_at_hand->functions.at(static_cast<std::size_t>(function));
+  HostArray out;
+  Scratch scratch;
+  user.named.op.apply(drawn, FieldKind::image,
+                      {reinterpret_cast<const std::byte*>(pixel.value), DType::f32, {1, 1, C}},
+                      out.reset(DType::f32, {1, 1, C}), scratch);
+  std::memcpy(pixel.value, out.view().data, sizeof(pixel.value));
+  return pixel;
+}
+
+}  // namespace
+}  // namespace slipstream::augment
+
+#include "augment/evaluate.h"
 
 // The kernels' arithmetic on the host, one pixel after the other.
 namespace slipstream::test {
@@ -51,6 +81,26 @@ Image<C> blurred(Image<C> in, const DrawnBlur& blur, std::int32_t radius, bool a
   return out;
 }
 
+/// The sum for step `at` as the pass that ends before it gives it.
+template <int C>
+std::int64_t sum_before(const augment::Image& image, const augment::Prepared& prepared,
+                        std::int32_t at) {
+  const PassProgram before = augment::before_contrast(image.pass, at);
+  augment::Prepared with_means = augment::prepared_for(before, image.drawn);
+  std::copy(std::begin(prepared.mean), std::end(prepared.mean), with_means.mean);
+  const augment::Image from{before, image.drawn, with_means, image.source, {}};
+  std::int64_t sum = 0;
+  for (std::int32_t y = 0; y < before.out_height; ++y) {
+    for (std::int32_t x = 0; x < before.out_width; ++x) {
+      const Pixel<C> pixel = before.interpolation >= 0
+                                 ? augment::pixel_before<C, true>(from, before.stencil, y, x)
+                                 : augment::pixel_before<C, false>(from, before.stencil, y, x);
+      sum += augment::contrast_term<C>(from, image.pass.steps[at], pixel);
+    }
+  }
+  return sum;
+}
+
 template <int C>
 void set_means_of(const augment::Image& image, augment::Prepared& prepared) {
   const PassProgram& pass = image.pass;
@@ -61,10 +111,11 @@ void set_means_of(const augment::Image& image, augment::Prepared& prepared) {
     for (std::int32_t y = 0; y < step.in_height; ++y) {
       for (std::int32_t x = 0; x < step.in_width; ++x) {
         sums[step.contrast] += pass.interpolation >= 0
-                                   ? augment::contrast_term<C, true>(image, at, y, x)
-                                   : augment::contrast_term<C, false>(image, at, y, x);
+                                   ? augment::contrast_term_at<C, true>(image, at, y, x)
+                                   : augment::contrast_term_at<C, false>(image, at, y, x);
       }
     }
+    EXPECT_EQ(sums[step.contrast], sum_before<C>(image, prepared, at));
     augment::set_means(pass, sums, 1, prepared);
   }
 }
@@ -161,6 +212,7 @@ Bytes one_of(const AugmentPlan::Program& program, const Bytes& image, const std:
 Bytes executed(const AugmentPlan& plan, std::size_t batch_size, const Bytes& images,
                const Bytes& drawn, std::size_t) {
   const AugmentPlan::Program& program = plan.program();
+  program_at_hand = &program;
   const std::size_t each = images.size() / batch_size;
   Bytes all;
   for (std::size_t i = 0; i < batch_size; ++i) {

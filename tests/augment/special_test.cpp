@@ -10,6 +10,7 @@
 #include "slipstream/resize.h"
 #include "slipstream/transforms.h"
 #include "slipstream/warp.h"
+#include "support/pixel_functions.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -17,17 +18,23 @@ namespace {
 
 using Chain = std::vector<NamedOp>;
 
+constexpr augment::DeviceLimits kLimits = {227 << 10, 228 << 10};
+
+AugmentPlan plan_of(const Chain& operations, AugmentOutput output = {}, std::int64_t channels = 3) {
+  const FieldSpec field{"image", FieldKind::image, DType::u8, {96, 80, channels}, 0};
+  return {DeviceChain(operations, 0, {field}), 0, output};
+}
+
 /// Of the chain's first pass, compiled for sm_90.
-std::string code_of(const Chain& operations, AugmentOutput output = {}) {
-  const DeviceChain chain(operations, 0, {{"image", FieldKind::image, DType::u8, {96, 80, 3}, 0}});
-  const AugmentPlan plan(chain, 0, output);
-  const AugmentPlan::Program& program = plan.program();
-  const augment::PassMemory formats = augment::formats_of(program, 0);
-  const augment::DeviceLimits limits = {227 << 10, 228 << 10};
-  const augment::LaunchShape shape =
-      augment::launch_shape(program.passes[0], program.channels, formats.drawn_bytes, limits);
-  return augment::compiled(
-      augment::special_source(program.passes[0], formats, program.channels, shape), "sm_90");
+std::string code_of(const AugmentPlan& plan) {
+  const auto purpose = augment::purpose_of_images(plan.program(), 0, kLimits);
+  return augment::compiled(augment::special_source(purpose), "sm_90");
+}
+
+/// The same for the sums of the contrast of step `at`.
+std::string code_of_sums(const AugmentPlan& plan, std::int32_t at) {
+  const auto purpose = augment::purpose_of_sums(plan.program(), 0, at, kLimits);
+  return augment::compiled(augment::special_source(purpose), "sm_90");
 }
 
 TEST(SpecialKernelTest, EveryWayToReadAnImageCompiles) {
@@ -44,8 +51,81 @@ TEST(SpecialKernelTest, EveryWayToReadAnImageCompiles) {
       {{"crop", RandomCrop{64, 64, 4}}, {"mask", RandomMask{}}, {"grey", Greyscale{0.5}}},
       {{"jitter", ColourJitter{.saturation_min = 0.5, .hue_max = 0.1}}, {"scale", Scale{}}}};
   for (const Chain& chain : chains) {
-    EXPECT_EQ(code_of(chain, {ImageLayout::channels_first, true}).substr(1, 3), "ELF");
+    const AugmentPlan plan = plan_of(chain, {ImageLayout::channels_first, true});
+    EXPECT_EQ(code_of(plan).substr(1, 3), "ELF");
   }
+}
+
+TEST(SpecialKernelTest, TheSumsOfEveryContrastCompile) {
+  const ColourJitter jitter{.contrast_min = 0.5, .hue_max = 0.1};
+  const AugmentPlan plan = plan_of({{"first", jitter},
+                                    {"crop", RandomResizedCrop{48, 40}},
+                                    {"second", jitter},
+                                    {"turn", Rotate{-45, 45}},
+                                    {"mine", PixelOp{test::Solarise{0.5F}}},
+                                    {"third", jitter},
+                                    {"blur", GaussianBlur{7, 0.1, 2}}});
+  for (const std::int32_t at : {0, 2, 5}) EXPECT_EQ(code_of_sums(plan, at).substr(1, 3), "ELF");
+}
+
+TEST(SpecialKernelTest, FunctionsOfUsersCompile) {
+  const AugmentPlan plan = plan_of({{"solarise", PixelOp{test::Solarise{0.5F}}},
+                                    {"resize", Resize{64, 64}},
+                                    {"curve", test::RandomCurve{}},
+                                    {"looked", PixelOp{test::kTable}},
+                                    {"blur", GaussianBlur{7, 0.1, 2}},
+                                    {"swap", test::RandomSwap{}},
+                                    {"soft", PixelOp{test::Softened{}}}});
+  EXPECT_EQ(code_of(plan).substr(1, 3), "ELF");
+  EXPECT_EQ(code_of(plan_of(test::clashing_chain())).substr(1, 3), "ELF");
+  EXPECT_EQ(code_of(plan_of({{"mine", PixelOp{test::Mathematical{}}}})).substr(1, 3), "ELF");
+  for (const std::int64_t channels : {1, 2, 4}) {
+    EXPECT_EQ(code_of(plan_of({{"soft", PixelOp{test::Softened{}}}}, {}, channels)).substr(1, 3),
+              "ELF");
+  }
+}
+
+float on_the_cpu_alone(float value) { return value; }
+SLIPSTREAM_PIXEL_FUNCTION(Hosted, {
+  float operator()(float value) const { return on_the_cpu_alone(value);
+}  // namespace
+}  // namespace slipstream
+);
+
+TEST(SpecialKernelTest, AFunctionThatDoesNotCompileIsNamedWhenItIsPlanned) {
+  EXPECT_THAT(thrown_by([] {
+                plan_of({{"mine", PixelOp{Hosted{}}}});
+              }),
+              testing::AllOf(testing::HasSubstr("Error: transform 'mine': "),
+                             testing::HasSubstr("'Hosted' does not compile for the device"),
+                             testing::HasSubstr("Hosted(1): error"),
+                             testing::HasSubstr("\"on_the_cpu_alone\" is undefined")));
+}
+
+/// On the device larger than here.
+struct Outgrown {
+  float operator()(float value) const { return value; }
+};
+constexpr PixelFunctionText pixel_function_text(const Outgrown*) {
+  return {"Outgrown",
+          "struct Outgrown { double wide; float operator()(float v) const { return v; } };"};
+}
+
+TEST(SpecialKernelTest, AFunctionOfAnotherLayoutIsRefused) {
+  EXPECT_THAT(thrown_by([] {
+                plan_of({{"mine", PixelOp{Outgrown{}}}});
+              }),
+              testing::HasSubstr("Outgrown has another layout on the device"));
+}
+
+TEST(SpecialKernelTest, FunctionsAreLaunchedOnlyWhereTheyAreCompiled) {
+  const AugmentPlan plan = plan_of({{"mine", PixelOp{test::Solarise{0.5F}}}});
+  int nothing = 0;
+  const cuda::StreamView stream(reinterpret_cast<cudaStream_t>(&nothing));
+  EXPECT_THAT(
+      thrown_by([&] { cuda::augment_async(plan, 1, nullptr, nullptr, nullptr, nullptr, stream); }),
+      testing::AllOf(testing::HasSubstr("Error: transform 'mine'"),
+                     testing::HasSubstr("specialise()")));
 }
 
 TEST(SpecialKernelTest, TheCompilersWordsAreInTheError) {

@@ -236,7 +236,7 @@ TEST(Chain, TellsAllProblemsWithTheirPaths) {
                 {"op": "centre_crop", "height": 18446744073709551615, "width": {}}]})"),
             R"(Refused: this chain cannot be read:
   version is 2; this program reads version 1
-  transforms[0].op: unknown operation 'rezise'; did you mean 'resize'? known: resize, centre_crop, random_crop, random_resized_crop, horizontal_flip, vertical_flip, rotate, affine, gaussian_blur, colour_jitter, greyscale, random_erasing, random_mask, convert_colour, scale, to_float, normalise
+  transforms[0].op: unknown operation 'rezise'; did you mean 'resize'? known: resize, centre_crop, random_crop, random_resized_crop, horizontal_flip, vertical_flip, rotate, affine, gaussian_blur, colour_jitter, greyscale, random_erasing, random_mask, convert_colour, scale, to_float, normalise, mixup, cutmix, one_hot
   transforms[1] must be an object, not 3
   transforms[2].op is missing
   transforms[3].op must be a string, not 5

@@ -147,6 +147,43 @@ class DataTest(ProgramTest):
         chain.write_text("{}")
         self.expect(REFUSED, "train", "classification", "--chain", chain, says=["chain.json"])
 
+    def test_operations_over_the_batch(self):
+        chain = self.folder / "mixed.json"
+        chain.write_text('''{"version": 1, "transforms": [
+            {"op": "resize", "height": 16, "width": 16}, {"op": "to_float"},
+            {"op": "mixup", "alpha": 0.2}, {"op": "one_hot", "smoothing": 0.1}]}''')
+        reports = {(plan, where): self.classify(f"mixed-{plan}-{where}", self.classes, "--chain",
+                                                chain, "--plan", plan, "--augment", where)
+                   for plan, where in (("serial", "cpu"), ("pipelined", "cpu"),
+                                       ("pipelined", "gpu"), ("pipelined", "pipelined"))}
+        self.assertEqual(len({report["digest"] for report in reports.values()}), 1)
+        lanes = {where: [lane["steps"] for lane in report["lanes"]]
+                 for (plan, where), report in reports.items() if plan == "pipelined"}
+        self.assertEqual(lanes, {"cpu": [["copy"], ["mix"], ["model"]],
+                                 "gpu": [["copy"], ["augment", "mix", "model"]],
+                                 "pipelined": [["copy"], ["augment", "mix"], ["model"]]})
+        self.train("mixed-synthetic", *TINY, "--steps", "3", "--chain", chain,
+                   workload="classification")
+
+        self.expect(REFUSED, "train", "segmentation", *TINY, "--chain", chain,
+                    says=["'label' is a mask"])
+        self.expect(DONE, "augment", "--data", self.classes, "--chain", chain, "--out",
+                    self.folder / "mixed.png", says=["mixup is not shown: it is done to whole"])
+        self.expect(DONE, "bench", "loader", "--data", self.classes, "--chain", chain, "--workers",
+                    "1", "--batch-size", "4", "--seconds", "0.01", says=["to_float ms"])
+        out = self.folder / "mixed-shards"
+        chain.write_text('''{"version": 1, "transforms": [
+            {"op": "resize", "height": 16, "width": 16}, {"op": "one_hot"}, {"op": "cutmix"}]}''')
+        self.expect(DONE, "convert", "--from", self.classes, "--out", out, "--apply", chain,
+                    says=["chain.json"])
+        rest = read_json(out / "chain.json")["transforms"]
+        self.assertEqual([each["op"] for each in rest], ["resize", "one_hot", "cutmix"])
+        self.classify("mixed-shards", out, "--chain", out / "chain.json")
+        chain.write_text('''{"version": 1, "transforms": [
+            {"op": "mixup"}, {"op": "resize", "height": 16, "width": 16}]}''')
+        self.expect(REFUSED, "train", "classification", *TINY, "--chain", chain,
+                    says=["'resize' comes behind mixup"])
+
     def test_where_transforms_are_done_changes_no_bit(self):
         chain = self.folder / "augment.json"
         chain.write_text('''{"version": 1, "transforms": [

@@ -19,7 +19,7 @@ class ExampleTest(ProgramTest):
         pipelined = self.run_example("pipelined", *options, "--plan", "pipelined")
         self.assertEqual(serial["digest"], pipelined["digest"])
         self.assertEqual([lane["name"] for lane in pipelined["lanes"]],
-                         ["copy", "scale", "classify"])
+                         ["copy", "centre", "classify"])
         self.assertIn("brighten", [counter["name"] for counter in serial["counters"]])
         self.assertLess(statistics.mean(serial["losses"][-20:]), 0.7 * serial["losses"][0])
         self.assertGreater(statistics.mean(serial["accuracies"][-20:]), 0.6)
@@ -30,6 +30,16 @@ class ExampleTest(ProgramTest):
         one = self.run_example("one", "--steps", "20", "--plan", "serial", "--workers", "1")
         many = self.run_example("many", "--steps", "20", "--plan", "serial", "--workers", "5")
         self.assertEqual(one["digest"], many["digest"])
+
+    def test_its_operation_runs_where_it_is_put(self):
+        options = ["--steps", "20", "--plan", "pipelined", "--augment"]
+        runs = {place: self.run_example(place, *options, place)
+                for place in ("cpu", "gpu", "pipelined")}
+        self.assertEqual(len({run["digest"] for run in runs.values()}), 1)
+        self.assertIn("augment", [lane["name"] for lane in runs["pipelined"]["lanes"]])
+        on_device = [run["plan"]["schedule"]["loader"].get("on_device") for run in runs.values()]
+        self.assertEqual(on_device[1:], ["brighten", "brighten"])
+        self.assertFalse(on_device[0])
 
     def test_bench(self):
         self.expect(DONE, "bench", "quadrants", "--device", "cpu", "--image-size", "16",

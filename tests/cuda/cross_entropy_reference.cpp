@@ -46,6 +46,34 @@ struct Pixel {
   double loss(std::size_t label) const { return std::log(sum) + x[largest] - x[label]; }
 };
 
+/// Of one pixel: of most classes 0, as mixed labels have them, or of all above 0; ties too.
+void add_probabilities(std::mt19937& random, CrossEntropyProblem& problem) {
+  const bool is_mixed = random() % 2 == 0;
+  float sum = 0;
+  for (std::int64_t c = 0; c < problem.layout.classes; ++c) {
+    const bool is_zero = is_mixed && random() % 4 != 0;
+    const auto quarters = static_cast<float>(random() % 5);
+    problem.probabilities.push_back(is_zero ? 0 : quarters);
+    sum += problem.probabilities.back();
+  }
+  const auto first = problem.probabilities.end() - problem.layout.classes;
+  if (sum > 0) std::for_each(first, problem.probabilities.end(), [&](float& p) { p /= sum; });
+}
+
+/// Of every class; all 0 for a label outside the classes.
+std::vector<double> target_of(const CrossEntropyProblem& problem, std::int64_t pixel) {
+  const auto classes = static_cast<std::size_t>(problem.layout.classes);
+  const auto at = static_cast<std::size_t>(pixel);
+  std::vector<double> target(classes, 0);
+  if (problem.label_type == LabelType::probabilities) {
+    for (std::size_t c = 0; c < classes; ++c)
+      target[c] = static_cast<double>(problem.probabilities[at * classes + c]);
+  } else if (static_cast<std::uint64_t>(problem.labels[at]) < classes) {
+    target[static_cast<std::size_t>(problem.labels[at])] = 1;
+  }
+  return target;
+}
+
 }  // namespace
 
 std::size_t CrossEntropyProblem::element_bytes() const { return type == LogitType::f32 ? 4 : 2; }
@@ -55,6 +83,11 @@ std::size_t CrossEntropyProblem::elements() const {
 }
 
 std::vector<std::byte> CrossEntropyProblem::label_bytes() const {
+  if (label_type == LabelType::probabilities) {
+    std::vector<std::byte> bytes(probabilities.size() * sizeof(float));
+    std::memcpy(bytes.data(), probabilities.data(), bytes.size());
+    return bytes;
+  }
   const std::size_t width = label_type == LabelType::u8 ? 1 : 8;
   std::vector<std::byte> bytes(labels.size() * width);
   for (std::size_t i = 0; i < labels.size(); ++i) {
@@ -102,6 +135,7 @@ CrossEntropyProblem random_problem(const LogitLayout& layout, LogitType type,
       if (kind == 1) value *= 30;
       encode(problem.logits.data() + element_of(layout, i, c) * width, type, value);
     }
+    if (label_type == LabelType::probabilities) add_probabilities(random, problem);
     const auto classes = static_cast<unsigned>(
         label_type == LabelType::u8 ? std::min<std::int64_t>(layout.classes, 256) : layout.classes);
     problem.labels.push_back(random() % classes);
@@ -122,13 +156,21 @@ CrossEntropyResult solve(const CrossEntropyProblem& problem) {
       x.push_back(static_cast<double>(problem.logit(element_of(layout, i, c))));
     }
     const Pixel pixel(std::move(x));
-    const auto label = static_cast<std::size_t>(problem.labels[static_cast<std::size_t>(i)]);
-    const bool is_valid = label < pixel.x.size();
-    result.loss += is_valid ? pixel.loss(label) : std::numeric_limits<double>::quiet_NaN();
-    result.correct += pixel.largest == label ? 1 : 0;
+    const std::vector<double> target = target_of(problem, i);
+    const auto likely =
+        static_cast<std::size_t>(std::max_element(target.begin(), target.end()) - target.begin());
+    double whole = 0;
+    for (const double t : target) whole += t;
+    if (whole == 0 && problem.label_type != LabelType::probabilities) {
+      result.loss = std::numeric_limits<double>::quiet_NaN();
+      whole = 1;
+    } else {
+      result.correct += pixel.largest == likely ? 1 : 0;
+    }
     for (std::size_t c = 0; c < pixel.x.size(); ++c) {
       const std::size_t element = element_of(layout, i, static_cast<std::int64_t>(c));
-      result.gradient[element] = factor * (pixel.softmax(c) - (c == label ? 1 : 0));
+      if (target[c] != 0) result.loss += target[c] * pixel.loss(c);
+      result.gradient[element] = factor * (pixel.softmax(c) * whole - target[c]);
       result.is_addressed[element] = true;
     }
   }

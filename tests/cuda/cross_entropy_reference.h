@@ -17,6 +17,7 @@ struct CrossEntropyProblem {
   float scale = 1;
   std::vector<std::byte> logits;
   std::vector<std::int64_t> labels;
+  std::vector<float> probabilities = {};  ///< instead of labels, a class after the other
 
   std::size_t element_bytes() const;
   std::size_t elements() const;  ///< from the first to the last that the layout addresses

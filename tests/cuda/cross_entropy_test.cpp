@@ -153,6 +153,25 @@ TEST_F(CrossEntropyTest, bf16_with_i64_labels) { check_classes(LogitType::bf16, 
 TEST_F(CrossEntropyTest, f16_with_u8_labels) { check_classes(LogitType::f16, LabelType::u8); }
 TEST_F(CrossEntropyTest, f16_with_i64_labels) { check_classes(LogitType::f16, LabelType::i64); }
 
+TEST_F(CrossEntropyTest, f32_with_probabilities) {
+  check_classes(LogitType::f32, LabelType::probabilities);
+}
+TEST_F(CrossEntropyTest, bf16_with_probabilities) {
+  check_classes(LogitType::bf16, LabelType::probabilities);
+}
+TEST_F(CrossEntropyTest, f16_with_probabilities) {
+  check_classes(LogitType::f16, LabelType::probabilities);
+}
+
+TEST_F(CrossEntropyTest, a_class_that_cannot_be_and_need_not_be_costs_nothing) {
+  CrossEntropyProblem problem =
+      test::random_problem(channels_last(3, 40, 1), LogitType::f32, LabelType::probabilities);
+  const float never = -std::numeric_limits<float>::infinity();
+  std::memcpy(problem.logits.data(), &never, sizeof never);  // class 0 of pixel 0
+  problem.probabilities[0] = 0;
+  check(problem);
+}
+
 TEST_F(CrossEntropyTest, unaligned_memory) {
   for (const LogitType type : {LogitType::f32, LogitType::bf16, LogitType::f16}) {
     check(test::random_problem(channels_last(2, 10, 333), type, LabelType::u8), 1);
@@ -225,8 +244,8 @@ TEST_F(CrossEntropyTest, equal_bits_run_after_run_also_under_load) {
   const DeviceBuffer<std::uint64_t> digest(1);
   for (const LogitLayout& layout : {channels_last(8, 10, 65'536), planar(8, 10, 65'536),
                                     channels_last(3, 19, 20'001), channels_last(64, 1000, 7)}) {
-    const CrossEntropyProblem problem =
-        test::random_problem(layout, LogitType::f32, LabelType::i64);
+    const LabelType label = layout.pixels == 7 ? LabelType::probabilities : LabelType::i64;
+    const CrossEntropyProblem problem = test::random_problem(layout, LogitType::f32, label);
     OnDevice first(problem);
     first.run(stream);
     stream.synchronize();

@@ -38,6 +38,13 @@ std::size_t allocations_of(LoaderOptions options) {
 
 TEST(LoaderAllocation, NoneInTheSteadyState) { EXPECT_EQ(allocations_of({}), 0U); }
 
+TEST(LoaderAllocation, NoneWhereItIsTracedEvenWithAFullRow) {
+  for (const std::size_t events : {1 << 16, 10})
+    EXPECT_EQ(allocations_of({.trace = std::make_shared<TraceRecorder>(
+                                  TraceRecorder::Options{.events_per_row = events})}),
+              0U);
+}
+
 TEST(LoaderAllocation, NoneWithACacheThatIsWarmOrFull) {
   for (const std::size_t bytes : {1 << 20, 2000}) {
     EXPECT_EQ(allocations_of({.cache = CacheOptions{"read", bytes}}), 0U);

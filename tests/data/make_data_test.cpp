@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <iterator>
@@ -11,7 +12,7 @@
 #include <set>
 
 #include "data/image_records.h"
-#include "slipstream/dataset.h"
+#include "slipstream/datasets.h"
 #include "support/temporary_folder.h"
 #include "support/thrown.h"
 
@@ -202,6 +203,59 @@ TEST_F(MakeData, ScenesCanBeLearnt) {
   EXPECT_THAT(background / all, AllOf(testing::Gt(0.3), testing::Lt(0.7)));
 }
 
+TEST_F(MakeData, WritesFoldersOfClasses) {
+  MakeDataOptions options = small(5);
+  options.classes = 3;
+  options.png_share = 1;
+  const fs::path dir = folder_.path() / "d";
+  EXPECT_EQ(make_classification_data(dir, options), 5U);
+  const auto dataset = class_folder(dir);
+  EXPECT_EQ(dataset->class_names(), (std::vector<std::string>{"class0", "class1", "class2"}));
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < dataset->size(); ++i)
+    names.push_back(fs::relative(dataset->name(i), dir));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"class0/000000.png", "class0/000003.png", "class1/000001.png",
+                                      "class1/000004.png", "class2/000002.png"}));
+}
+
+TEST_F(MakeData, ImagesOfAClassHaveItsShapeAlone) {
+  MakeDataOptions options = small(40);
+  options.png_share = 1;
+  const fs::path dir = folder_.path() / "d";
+  make_classification_data(dir, options);
+  const auto dataset = class_folder(dir);
+  Sample sample;
+  HostArray spare;
+  std::map<std::int64_t, double> spread;  // of the levels: a shape stands out
+  for (std::size_t i = 0; i < dataset->size(); ++i) {
+    dataset->read(i, sample);
+    dataset->decode(dataset->fields()[0], {}, sample.fields[0], spare);
+    const Levels levels = levels_of(sample.fields[0].array);
+    const auto [least, most] = std::minmax_element(levels.begin(), levels.end());
+    spread[dataset->label(i)] += (*most - *least) / 4.0;
+  }
+  ASSERT_EQ(spread.size(), 10U);
+  for (const auto& [label, levels] : spread) EXPECT_GE(levels, spread[0]) << label;
+}
+
+TEST_F(MakeData, StoresTheShareOfPngImagesAskedForInPlaceOfOthers) {
+  const auto pngs = [&](double share) {
+    MakeDataOptions options = small(40);
+    options.classes = 2;
+    options.png_share = share;
+    make_classification_data(folder_.path() / "d", options);
+    std::map<std::string, int> count;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_.path() / "d"))
+      if (entry.is_regular_file()) ++count[entry.path().extension()];
+    EXPECT_EQ(count[".jpg"] + count[".png"], 40);
+    return count[".png"];
+  };
+  EXPECT_EQ(pngs(0), 0);
+  EXPECT_EQ(pngs(1), 40);
+  EXPECT_THAT(pngs(0.5), AllOf(testing::Gt(5), testing::Lt(35)));
+}
+
 TEST_F(MakeData, TellsItsProgress) {
   std::mutex mutex;
   std::multiset<std::size_t> told;
@@ -241,10 +295,12 @@ TEST_F(MakeData, ReportsEveryOptionThatMakesNoSense) {
   options.qualities = {};
   options.classes = 11;
   options.grey_share = -0.1;
-  EXPECT_THAT(thrown_by([&] { made("d", options); }),
-              AllOf(StartsWith("Refused: "), HasSubstr("samples must be 1"),
-                    HasSubstr("size must be 8"), HasSubstr("quality must be 1"),
-                    HasSubstr("classes must be 2"), HasSubstr("grey share must be 0")));
+  options.png_share = 1.1;
+  EXPECT_THAT(
+      thrown_by([&] { made("d", options); }),
+      AllOf(StartsWith("Refused: "), HasSubstr("samples must be 1"), HasSubstr("size must be 8"),
+            HasSubstr("quality must be 1"), HasSubstr("classes must be 2"),
+            HasSubstr("grey share must be 0"), HasSubstr("PNG share must be 0")));
   EXPECT_FALSE(fs::exists(folder_.path() / "d"));
 }
 

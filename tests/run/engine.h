@@ -32,6 +32,7 @@ struct Tiny {
   std::vector<NamedOp> transforms = {};              ///< before "resize"
   std::vector<std::pair<std::string, std::function<void(Batch&)>>> extra = {};
   std::function<at::Tensor(const at::Tensor&, const Batch&)> loss = nullptr;  ///< instead of ours
+  StepCosts costs = {};
 };
 
 Pipeline tiny_pipeline(const Tiny& tiny);

@@ -1,6 +1,9 @@
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <thread>
+
 #include "core/patience.h"
 #include "run/engine.h"
 #include "support/thrown.h"
@@ -41,6 +44,28 @@ TEST_F(OverlapTest, ASerialRunCannotAndTimesOut) {
   const std::chrono::milliseconds patience(50);
   EXPECT_THAT(run_and_catch(serial_plan({"encode2"}), patience),
               HasSubstr("stage 'train' at step 0: waited in vain: the next batch's encode2"));
+}
+
+TEST_F(HostLaneTest, ATraceTellsTheStepsOfALaneApart) {
+  constexpr std::chrono::milliseconds kLong(2);
+  Tiny tiny;
+  tiny.extra = {{"sleep", [&](Batch&) { std::this_thread::sleep_for(kLong); }},
+                {"wake", [](Batch&) {}}};
+  RunOptions options = steps(kSteps);
+  options.trace = std::make_shared<TraceRecorder>(TraceRecorder::Options{});
+  std::int64_t slept_ns = 0;
+  const Plan plan = serial_plan({"sleep", "wake"});
+  fresh_run(tiny, plan, options);
+  for (const TraceRow* row : options.trace->rows()) {
+    if (row->kind() != TraceRow::Kind::lane) continue;
+    EXPECT_EQ(row->names(), plan.schedule.lanes.front().steps);
+    for (const TraceEvent& event : row->events())
+      if (row->names()[event.name] == "sleep") {
+        EXPECT_GE(std::chrono::nanoseconds(event.end_ns - event.begin_ns), kLong);
+        slept_ns += event.end_ns - event.begin_ns;
+      }
+  }
+  EXPECT_GE(std::chrono::nanoseconds(slept_ns), kLong * kSteps);
 }
 
 TEST_F(HostLaneTest, ThreadsInsideOperationsAreTheStages) {

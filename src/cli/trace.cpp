@@ -1,0 +1,103 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "cli/verbs.h"
+#include "slipstream/files.h"
+#include "slipstream/placement.h"
+#include "slipstream/progress_line.h"
+#include "slipstream/trace_run.h"
+
+namespace slipstream {
+namespace {
+
+struct TraceVerb {
+  CommonOptions common;
+  TraceOptions options;
+  std::string plan = "pipelined";
+  std::string augment = "cpu";
+  std::string out;
+};
+
+std::string bytes_of(const Trace& trace, const TraceVerb& verb) {
+  TraceFacts facts = trace.facts;
+  facts.emplace_back("version", std::string(slipstream_version()));
+  facts.emplace_back("workload", verb.common.workload);
+  facts.emplace_back("device", verb.common.device);
+  std::string json = trace_json(*trace.recorder, facts);
+  return verb.out.ends_with(".gz") ? gzipped(json) : json;
+}
+
+void print(const Trace& trace, const TraceVerb& verb) {
+  if (trace.run.interrupted) std::cout << "interrupted after ";
+  std::cout << trace.run.steps << " steps";
+  if (trace.run.steps_per_second.n > 0)
+    std::cout << ", " << trace.run.steps_per_second.value << " steps/s";
+  std::cout << ", plan " << verb.plan << ", input " << verb.options.input << "\n"
+            << trace_text(summary_of(*trace.recorder));
+  if (!trace.no_kernels.empty()) std::cout << trace.no_kernels << "\n";
+  std::cout << "wrote " << verb.out << "; Perfetto (ui.perfetto.dev) opens it\n";
+}
+
+int trace(const TraceVerb& verb, const Cli& cli) {
+  OutputFile out(verb.out);
+  Context context(verb.common.device);
+  Pipeline pipeline = make_pipeline(cli.workloads, verb.common.workload, verb.common.options);
+  const LoaderPlan loader = verb.common.loader(context, [&] { return pipeline; });
+  Trainer trainer(std::move(pipeline), context, verb.common.numerics(context.kind()));
+  const Plan plan = placed_plan(trainer.pipeline(), verb.plan, verb.augment, context.kind(), loader,
+                                trainer.numerics());
+  ProgressLine line(std::cerr, {[] { return terminal_columns(2); }});
+  TraceOptions options = verb.options;
+  options.stop = cli.interrupted;
+  options.progress = [&](const Progress& progress) { line.update(progress); };
+  const Trace traced = run_trace(trainer, plan, options);
+  line.finish();
+  out.write(bytes_of(traced, verb));
+  print(traced, verb);
+  return traced.run.interrupted ? kInterrupted : kDone;
+}
+
+}  // namespace
+
+void add_trace(CLI::App& app, Cli& cli, Verb& chosen) {
+  auto verb = std::make_shared<TraceVerb>();
+  CLI::App* command = app.add_subcommand(
+      "trace", "Records what loader, lanes and GPU do, step by step, for Perfetto");
+  verb->common.add_to(*command, cli);
+  command->add_option("--plan", verb->plan, "serial or pipelined")
+      ->check([](const std::string& plan) {
+        return plan == "serial" || plan == "pipelined"
+                   ? ""
+                   : unknown_name("plan", plan, {"serial", "pipelined"});
+      })
+      ->capture_default_str();
+  command
+      ->add_option("--augment", verb->augment,
+                   "Where transforms are done: cpu (loader threads), gpu (on the model's lane), "
+                   "pipelined (on a lane of their own)")
+      ->check(placement_problem)
+      ->capture_default_str();
+  command->add_option("--batch-size", verb->common.options.batch_size, "Samples a step")
+      ->check(at_least(1))
+      ->capture_default_str();
+  command->add_option("--steps", verb->options.steps, "Steps to trace")
+      ->check(at_least(1))
+      ->capture_default_str();
+  command
+      ->add_option("--input", verb->options.input,
+                   "loader, host (cached pinned batches) or device (cached device batches)")
+      ->check([](const std::string& input) {
+        return input == "loader" || input == "host" || input == "device"
+                   ? ""
+                   : unknown_name("input", input, {"loader", "host", "device"});
+      })
+      ->capture_default_str();
+  command
+      ->add_option("--out", verb->out,
+                   "The file to write: Chrome trace JSON, compressed where it ends in .gz")
+      ->required();
+  command->callback([=, &cli, &chosen] { chosen = [verb, &cli] { return trace(*verb, cli); }; });
+}
+
+}  // namespace slipstream

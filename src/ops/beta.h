@@ -1,0 +1,14 @@
+#pragma once
+
+#include "slipstream/philox.h"
+
+namespace slipstream {
+
+/// A number from Beta(alpha, alpha), from three words: T of Student's t distribution with 2 alpha
+/// degrees of freedom (Bailey, "Polar generation of random variates with the t-distribution",
+/// Mathematics of Computation 62, 1994), then 1/2 + T / (2 sqrt(2 alpha + T^2)) (Devroye,
+/// Non-Uniform Random Variate Generation, 1986, IX.3). The same bits on every machine.
+/// REQUIRES: 0 < alpha <= 1000
+double symmetric_beta(double alpha, RandomStream& stream);
+
+}  // namespace slipstream

@@ -1,0 +1,114 @@
+#include "ops/cost_payer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <thread>
+
+namespace slipstream {
+namespace {
+
+constexpr std::size_t kStreamWords = (std::size_t{256} << 20) / sizeof(std::uint64_t);
+constexpr double kMaxSeconds = 3600;
+constexpr double kMaxCv = 10;
+
+double thread_cpu_s() {
+  ::timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+void burn(double seconds) {
+  const double end = thread_cpu_s() + seconds;
+  while (thread_cpu_s() < end) {
+  }
+}
+
+/// Of the standard normal distribution (Box and Muller, "A note on the generation of random normal
+/// deviates", 1958).
+double normal(RandomStream& random) {
+  constexpr double kTwoPi = 6.283185307179586;
+  const double above_0 = 1 - static_cast<double>(random.uniform());
+  const double angle = kTwoPi * static_cast<double>(random.uniform());
+  return std::sqrt(-2 * std::log(above_0)) * std::cos(angle);
+}
+
+}  // namespace
+
+void check_cost(const std::string& what, const SyntheticCost& cost,
+                std::vector<std::string>& problems) {
+  const auto is_good = [](double seconds) { return seconds >= 0 && seconds <= kMaxSeconds; };
+  if (!is_good(cost.sleep_s) || !is_good(cost.cpu_s))
+    problems.push_back("the cost of " + what + " is negative or over an hour: give seconds");
+  if (!(cost.cv >= 0 && cost.cv <= kMaxCv))
+    problems.push_back("the cost of " + what + " varies by " + std::to_string(cost.cv) +
+                       " times its mean: give 0 to 10");
+  if (cost.burst == 0)
+    problems.push_back("the cost of " + what + " comes in bursts of 0: give at least 1");
+}
+
+double cost_factor(const SyntheticCost& cost, std::uint64_t number) {
+  if (cost.variation == CostVariation::none) return 1;
+  const double spread = 1 + cost.cv * cost.cv;
+  const bool bursts = cost.variation == CostVariation::bursts;
+  RandomKey key;
+  key.seed = cost.seed;
+  key.sample = bursts ? number / cost.burst : number;
+  RandomStream random(key);
+  if (bursts) return static_cast<double>(random.uniform()) * spread < 1 ? spread : 0;
+  const double variance = std::log(spread);
+  return std::exp(std::sqrt(variance) * normal(random) - variance / 2);
+}
+
+/// Memory that threads read in turn, each from where the last one stopped.
+class CostPayer::Stream {
+ public:
+  Stream() : words_(kStreamWords, 1) {}
+
+  void read(std::size_t bytes) const {
+    std::size_t words = bytes / sizeof(std::uint64_t);
+    std::size_t at = next_.fetch_add(words, std::memory_order_relaxed) % kStreamWords;
+    std::uint64_t sum = 0;
+    while (words > 0) {
+      const std::size_t run = std::min(words, kStreamWords - at);
+      for (std::size_t i = 0; i < run; ++i) sum += words_[at + i];
+      words -= run;
+      at = 0;
+    }
+    sum_.fetch_add(sum, std::memory_order_relaxed);  // so that the reads are not optimised away
+  }
+
+ private:
+  std::vector<std::uint64_t> words_;
+  mutable std::atomic<std::size_t> next_ = 0;
+  mutable std::atomic<std::uint64_t> sum_ = 0;
+};
+
+CostPayer::CostPayer(const std::vector<SyntheticCost>& costs) : accounts_(costs.size()) {
+  for (std::size_t i = 0; i < costs.size(); ++i) accounts_[i].cost = costs[i];
+  const auto streams = [](const SyntheticCost& cost) { return cost.memory_bytes > 0; };
+  if (std::any_of(costs.begin(), costs.end(), streams)) stream_ = std::make_unique<Stream>();
+}
+
+CostPayer::~CostPayer() = default;
+
+void CostPayer::pay(std::size_t step) const {
+  const Account& account = accounts_[step];
+  if (account.cost.is_free()) return;
+  const double factor =
+      cost_factor(account.cost, account.payments.fetch_add(1, std::memory_order_relaxed));
+  if (!account.cost.lock) return pay_unlocked(account.cost, factor);
+  const Lock lock(mutex_);
+  pay_unlocked(account.cost, factor);
+}
+
+void CostPayer::pay_unlocked(const SyntheticCost& cost, double factor) const {
+  const double sleep_s = cost.sleep_s * factor;
+  if (sleep_s > 0) std::this_thread::sleep_for(std::chrono::duration<double>(sleep_s));
+  if (cost.cpu_s * factor > 0) burn(cost.cpu_s * factor);
+  const double bytes = static_cast<double>(cost.memory_bytes) * factor;
+  if (bytes > 0) stream_->read(static_cast<std::size_t>(bytes));
+}
+
+}  // namespace slipstream

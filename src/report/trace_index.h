@@ -1,0 +1,39 @@
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "slipstream/trace.h"
+
+namespace slipstream {
+
+inline std::vector<const TraceRow*> rows_of(const TraceRecorder& trace, TraceRow::Kind kind) {
+  std::vector<const TraceRow*> rows = trace.rows();
+  std::erase_if(rows, [kind](const TraceRow* row) { return row->kind() != kind; });
+  return rows;
+}
+
+/// Where the events of each batch are in a row: all those between first and last.
+struct EventRange {
+  std::size_t first = 0;
+  std::size_t last = 0;
+};
+
+inline std::map<std::uint64_t, EventRange> batches_of(const TraceRow& row) {
+  std::map<std::uint64_t, EventRange> ranges;
+  const auto events = row.events();
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (events[i].batch == kNoBatch) continue;
+    ranges.try_emplace(events[i].batch, EventRange{i, i}).first->second.last = i;
+  }
+  return ranges;
+}
+
+inline std::string label_of(const TraceRow& row, const TraceEvent& event) {
+  const std::string& name = row.names()[event.name];
+  return event.batch == kNoBatch ? name : name + " #" + std::to_string(event.batch);
+}
+
+}  // namespace slipstream

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <optional>
+
+#include "slipstream/trace_report.h"
+
+namespace slipstream {
+
+/// Of a typical step that ended before `end_ns`.
+std::optional<CriticalPath> critical_path(const TraceRecorder& trace, std::int64_t end_ns);
+
+}  // namespace slipstream

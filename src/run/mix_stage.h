@@ -1,0 +1,12 @@
+#pragma once
+
+#include "slipstream/loader.h"
+#include "slipstream/stage.h"
+
+namespace slipstream {
+
+/// The stage that does layout.batch_chain to a batch, on its device: images stay batch x channels x
+/// height x width (channels-last), the label becomes float32, batch x classes.
+FrozenStage mix_stage(const SlabLayout& layout);
+
+}  // namespace slipstream

@@ -1,0 +1,119 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "augment/chain_cases.h"
+#include "slipstream/blur.h"
+#include "slipstream/colour.h"
+#include "slipstream/masking.h"
+#include "slipstream/resize.h"
+#include "slipstream/transforms.h"
+#include "slipstream/warp.h"
+#include "support/pixel_functions.h"
+#include "support/thrown.h"
+
+// Pixel functions within chains; as chain_test.cpp, with each executor.
+namespace slipstream {
+namespace {
+
+using test::ChainCase;
+using Chain = std::vector<NamedOp>;
+
+class FunctionTest : public testing::Test {
+ protected:
+  void SetUp() override { test::require_executor(); }
+};
+
+FieldSpec image(std::int64_t height, std::int64_t width, std::int64_t channels = 3,
+                DType dtype = DType::u8) {
+  return {"image", FieldKind::image, dtype, {height, width, channels}, 0};
+}
+
+const Normalise kNormalise{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.4}};
+const PixelOp kSolarise{test::Solarise{0.4F}};
+const PixelOp kLooked{test::kTable};
+
+TEST_F(FunctionTest, AloneOnImagesOfAnyKind) {
+  for (const DType dtype : {DType::u8, DType::f32}) {
+    for (const std::int64_t channels : {1, 2, 3, 4}) {
+      const ChainCase alone({{"mine", kSolarise}}, image(21, 70, channels, dtype), 3);
+      EXPECT_EQ(alone.plan.launches(), 1U);
+      alone.check();
+      ChainCase({{"mine", PixelOp{test::Softened{}}}}, image(9, 16, channels, dtype), 2).check();
+      ChainCase({{"mine", kLooked}}, image(8, 12, channels, dtype), 2).check();
+      ChainCase({{"mine", test::RandomCurve{}}}, image(8, 13, channels, dtype), 3).check();
+    }
+    ChainCase({{"mine", test::RandomSwap{}}}, image(18, 33, 3, dtype), 6).check();
+  }
+  ChainCase({{"mine", kSolarise}}, image(64, 48, 3, DType::f32), 2, {}, 3, test::extreme_floats)
+      .check();
+}
+
+TEST_F(FunctionTest, EverySampleHasWhatWasDrawnForIt) {
+  const Chain chain = {{"first", test::RandomSolarise{}},
+                       {"curve", test::RandomCurve{}},
+                       {"fixed", kSolarise},
+                       {"swap", test::RandomSwap{}}};
+  const ChainCase drawn(chain, image(20, 24), 9);
+  EXPECT_EQ(drawn.plan.launches(), 1U);
+  drawn.check();
+}
+
+TEST_F(FunctionTest, WhereverItStandsInAChain) {
+  const NamedOp mine = {"mine", test::RandomCurve{}};
+  const std::vector<Chain> chains = {
+      {{"crop", RandomCrop{20, 24, 4}}, {"flip", HorizontalFlip{0.5}}, mine},
+      {mine, {"crop", RandomCrop{20, 24}}, {"flip", HorizontalFlip{0.5}}},
+      {mine, {"resize", Resize{17, 40}}},
+      {{"resize", Resize{17, 40}}, mine},
+      {{"resize", Resize{40, 17, false}}, mine, {"turn", Rotate{-45, 45}}},
+      {{"crop", RandomResizedCrop{16, 20}}, mine, {"normalise", kNormalise}},
+      {{"affine", Affine{.degrees_max = 40, .interpolation = Interpolation::bilinear}}, mine},
+      {mine, {"turn", Rotate{-45, 45, Interpolation::nearest, 7}}},
+      {{"turn", Rotate{-45, 45, Interpolation::nearest, 1}}, mine},
+      {mine, {"blur", GaussianBlur{7, 0.5, 2}}},
+      {{"blur", GaussianBlur{5, 0.5, 2}}, mine, {"normalise", kNormalise}},
+      {{"normalise", kNormalise}, mine, {"scale", Scale{3}}},
+      {{"erase", RandomErasing{.probability = 0.8}}, mine, {"mask", RandomMask{}}, {"by", kLooked}},
+      {{"resize", Resize{30, 28}}, mine, {"again", Resize{9, 8}}, {"last", kSolarise}}};
+  for (const DType dtype : {DType::u8, DType::f32}) {
+    for (const Chain& chain : chains) ChainCase(chain, image(31, 28, 3, dtype), 3).check();
+  }
+}
+
+TEST_F(FunctionTest, TheMeanOfAContrastIsOfWhatAFunctionMakes) {
+  const ColourJitter jitter{.contrast_min = 0.4, .contrast_max = 0.6, .saturation_max = 1.5};
+  ChainCase({{"mine", test::RandomCurve{}}, {"jitter", jitter}}, image(37, 41), 4).check();
+  const ChainCase both({{"resize", Resize{40, 36}},
+                        {"mine", kSolarise},
+                        {"jitter", jitter},
+                        {"flip", HorizontalFlip{}},
+                        {"swap", test::RandomSwap{}},
+                        {"again", jitter}},
+                       image(31, 70), 4);
+  EXPECT_EQ(both.plan.launches(), 3U);
+  both.check();
+}
+
+TEST_F(FunctionTest, NamesDoNotClash) {
+  ChainCase(test::clashing_chain(), image(12, 11), 2).check();
+}
+
+TEST_F(FunctionTest, MayCallWhatHasTheSameBitsEverywhere) {
+  ChainCase({{"mine", PixelOp{test::Mathematical{}}}}, image(32, 40), 2).check();
+}
+
+TEST_F(FunctionTest, DivisionsBehindItAreRoundedOnce) {
+  for (const float by : {1e-43F, 1e38F}) {
+    ChainCase({{"mine", PixelOp{test::Multiplied{by}}}, {"scale", Scale{0.229}}}, image(32, 40), 2)
+        .check();
+  }
+}
+
+TEST_F(FunctionTest, OutputsInEveryLayoutAndPrecision) {
+  for (const ImageLayout layout : {ImageLayout::channels_first, ImageLayout::channels_last}) {
+    ChainCase({{"mine", kSolarise}}, image(13, 36), 2, {layout, true}).check();
+  }
+}
+
+}  // namespace
+}  // namespace slipstream

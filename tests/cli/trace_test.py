@@ -1,0 +1,112 @@
+"""trace: its file and its summary."""
+
+import gzip
+import json
+import os
+import resource
+import signal
+import subprocess
+import unittest
+
+from program import BINARY, DONE, FAILED, HAS_GPU, REFUSED, TINY, ProgramTest
+
+TRACE = ["trace", "segmentation", *TINY, "--batch-size", "2", "--steps", "6", "--workers", "2"]
+
+
+def limit_files():
+    """Every write beyond 2000 bytes of a file fails, as on a full disk."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+
+def of_phase(trace, phase):
+    return [each for each in trace["traceEvents"] if each["ph"] == phase]
+
+
+def rows_of(trace):
+    """Names by place."""
+    return {(each["pid"], each["tid"]): each["args"]["name"]
+            for each in of_phase(trace, "M") if each["name"] == "thread_name"}
+
+
+class TraceTest(ProgramTest):
+    def trace(self, name, *arguments, says=(), command=TRACE):
+        path = self.folder / name
+        self.expect(DONE, *command, "--out", path, *arguments, says=says)
+        with (gzip.open if name.endswith(".gz") else open)(path) as file:
+            return json.load(file)
+
+    def test_rows_slices_and_arrows(self):
+        trace = self.trace("trace.json.gz", says=["lane", "busy", "waiting", "overlapped",
+                                                  "2 workers", "critical path of step"])
+        rows = rows_of(trace)
+        for name in ("worker 0", "worker 1", "slab 0", "copy", "encoder", "decoder"):
+            self.assertIn(name, rows.values())
+        slices = of_phase(trace, "X")
+        names = {each["name"] for each in slices}
+        for batch in range(5, 11):
+            for step in ("read", "decode", "collate", "fill", "copy", "encoder", "decoder"):
+                self.assertIn(f"{step} #{batch}", names)
+        for each in slices:
+            self.assertIn((each["pid"], each["tid"]), rows)
+            self.assertGreaterEqual(each["ts"], 0)
+            self.assertGreaterEqual(each["dur"], 0)
+            self.assertTrue(each["name"].endswith(f"#{each['args']['batch']}"))
+        begins = [each["id"] for each in of_phase(trace, "s")]
+        self.assertEqual(len(begins), len(set(begins)))
+        self.assertEqual(begins, [each["id"] for each in of_phase(trace, "f")])
+        self.assertGreaterEqual(len(begins), 6 * 3)
+        self.assertEqual(trace["otherData"]["workload"], "segmentation")
+
+    def test_cached_input_has_no_workers(self):
+        for source in ("host", "device"):
+            trace = self.trace(f"{source}.json", "--input", source)
+            rows = set(rows_of(trace).values())
+            self.assertFalse([row for row in rows if row.startswith(("worker", "slab"))])
+            self.assertEqual("copy" in rows, source == "host")
+            self.assertIn("decoder", rows)
+
+    def test_serial_is_one_lane(self):
+        trace = self.trace("serial.json", "--plan", "serial", says=["plan serial"])
+        lanes = {each["tid"] for each in of_phase(trace, "X") if each["cat"] in
+                 ("copy", "encoder", "decoder")}
+        self.assertEqual(len(lanes), 1)
+
+    def test_bad_options_are_refused_before_anything_runs(self):
+        out = self.folder / "none.json"
+        for arguments, says in [(("--steps", "0"), "--steps"),
+                                (("--input", "devcie"), "did you mean 'device'?"),
+                                (("--plan", "auto"), "plan"),
+                                (("--out", self.folder / "no" / "folder.json"), "no folder")]:
+            arguments = ("--out", out, *arguments) if "--out" not in arguments else arguments
+            self.expect(REFUSED, *TRACE, *arguments, says=[says])
+        self.expect(REFUSED, *TRACE, says=["--out"])
+        self.assertFalse(out.exists())
+
+    def test_a_full_disk_is_said_and_leaves_nothing(self):
+        out = self.folder / "full.json"
+        done = subprocess.run([BINARY, *TRACE, "--out", out], capture_output=True, text=True,
+                              timeout=300, restore_signals=False, preexec_fn=limit_files)
+        self.assertEqual(done.returncode, FAILED, done.stderr)
+        self.assertIn(f"cannot write {out}: File too large", done.stderr)
+        self.assertEqual([each for each in os.listdir(self.folder) if each.endswith(".tmp")], [])
+        self.assertFalse(out.exists())
+        self.expect(FAILED, *TRACE, "--out", "/dev/full", says=["/dev/full", "No space left"])
+
+    def test_a_program_of_ones_own_has_the_verb(self):
+        path = self.folder / "own.json"
+        self.expect(DONE, "trace", "quadrants", *TINY, "--steps", "2", "--out", path,
+                    binary=os.environ["SLIPSTREAM_EXAMPLE"])
+        self.assertIn("classify", rows_of(json.loads(path.read_text())).values())
+
+    @unittest.skipUnless(HAS_GPU, "no GPU here")
+    def test_kernels_on_a_gpu(self):
+        command = [each if each != "cpu" else "cuda" for each in TRACE]
+        trace = self.trace("gpu.json.gz", command=command, says=["kernels and copies on"])
+        streams = [row for row in rows_of(trace).values() if row.startswith("stream ")]
+        self.assertGreaterEqual(len(streams), 3)
+        self.assertIn("CUDA events", trace["otherData"]["lanes"])
+
+
+if __name__ == "__main__":
+    unittest.main()

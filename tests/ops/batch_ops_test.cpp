@@ -1,0 +1,82 @@
+#include "slipstream/batch_ops.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "slipstream/transforms.h"
+#include "support/thrown.h"
+
+namespace slipstream {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::string refusal(std::vector<NamedOp> chain) {
+  return thrown_by([&] { take_batch_ops(chain); });
+}
+
+TEST(BatchOps, AreTakenOffTheEndOfAChain) {
+  std::vector<NamedOp> chain = {{"flip", HorizontalFlip{}},
+                                {"float", ToFloat{}},
+                                {"soft", OneHot{0.1}},
+                                {"box", CutMix{0.5}}};
+  const BatchOps ops = take_batch_ops(chain);
+  ASSERT_EQ(chain.size(), 2U);
+  EXPECT_EQ(chain[1].name, "float");
+  EXPECT_FALSE(ops.mixup);
+  EXPECT_EQ(ops.cutmix, CutMix{0.5});
+  EXPECT_EQ(ops.one_hot, OneHot{0.1});
+  EXPECT_TRUE(ops.mixes());
+  EXPECT_EQ(ops.name(), "cutmix");
+  EXPECT_TRUE(take_batch_ops(chain).empty());
+  EXPECT_EQ(chain.size(), 2U);
+}
+
+TEST(BatchOps, SamplesPassThemUnchanged) {
+  const AnyOp op = Mixup{0.2};
+  EXPECT_TRUE(op.is_over_batch());
+  EXPECT_FALSE(AnyOp(ToFloat{}).is_over_batch());
+  EXPECT_EQ(op.name(), "mixup");
+  EXPECT_EQ(op.get_if<Mixup>()->alpha, 0.2);
+  EXPECT_EQ(op.get_if<CutMix>(), nullptr);
+  EXPECT_EQ(op.get_if<ToFloat>(), nullptr);
+  for (const FieldKind kind : {FieldKind::image, FieldKind::mask, FieldKind::label})
+    EXPECT_FALSE(op.touches(kind));
+}
+
+TEST(BatchOps, ComeLast) {
+  EXPECT_EQ(refusal({{"blend", Mixup{}}, {"soft", OneHot{}}, {"flip", HorizontalFlip{}}}),
+            "Refused: transform 'flip' comes behind mixup, which is done to whole batches; put "
+            "mixup, cutmix and one_hot last");
+}
+
+TEST(BatchOps, ThereIsOneOfAKindAndOneThatMixes) {
+  EXPECT_THAT(refusal({{"a", Mixup{}}, {"b", Mixup{}}}),
+              StartsWith("Refused: transform 'b' is a second mixup"));
+  EXPECT_THAT(refusal({{"a", OneHot{}}, {"b", OneHot{}}}), HasSubstr("'b' is a second one_hot"));
+  EXPECT_THAT(refusal({{"a", CutMix{}}, {"s", OneHot{}}, {"b", Mixup{}}}),
+              AllOf(StartsWith("Refused: transform 'b'"), HasSubstr("mixup or cutmix, not both")));
+}
+
+TEST(BatchOps, ParametersOutOfRangeAreRefused) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  for (const double alpha : {0.0, -1.0, 1000.5, kInfinity, -kInfinity, kNan}) {
+    EXPECT_THAT(thrown_by([&] { Mixup{alpha}.validate(); }),
+                AllOf(StartsWith("Refused: mixup: alpha is"), HasSubstr("above 0")));
+    EXPECT_THAT(thrown_by([&] { CutMix{alpha}.validate(); }), StartsWith("Refused: cutmix: alpha"));
+  }
+  for (const double smoothing : {-0.1, 1.01, kInfinity, kNan})
+    EXPECT_THAT(thrown_by([&] { OneHot{smoothing}.validate(); }),
+                StartsWith("Refused: one_hot: the smoothing is"));
+  EXPECT_THAT(refusal({{"blend", Mixup{0}}}), StartsWith("Refused: mixup: alpha is 0"));
+  Mixup{1000}.validate();
+  Mixup{1e-300}.validate();
+  OneHot{1}.validate();
+}
+
+}  // namespace
+}  // namespace slipstream

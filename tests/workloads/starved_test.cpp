@@ -1,0 +1,251 @@
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "slipstream/make_data.h"
+#include "slipstream/masking.h"
+#include "slipstream/trainer.h"
+#include "slipstream/workload.h"
+#include "support/temporary_folder.h"
+#include "support/thrown.h"
+#include "workloads/resnet.h"
+
+namespace slipstream {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+Options small(const std::string& transforms = "") {
+  Options options;
+  options.batch_size = 4;
+  options.image_size = 12;
+  options.classes = 5;
+  options.momentum = 0.9;
+  options.transforms = transforms;
+  return options;
+}
+
+Options article(const std::string& transforms = "") {
+  Options options = small(transforms);
+  options.costs = "article";
+  options.image_size = 8;
+  return options;
+}
+
+Pipeline declared(const Options& options) {
+  return make_pipeline(built_in_workloads(), "starved", options);
+}
+
+/// What the loader makes of the first batches.
+std::vector<std::byte> batches(const Options& options, std::size_t count = 5) {
+  const Pipeline pipeline = declared(options);
+  LoaderOptions loading = pipeline.loader_options();
+  loading.workers = 2;
+  Loader loader(pipeline.dataset(), pipeline.transforms(), loading);
+  std::vector<std::byte> all;
+  for (std::size_t i = 0; i < count; ++i) {
+    const HostBatch batch = loader.next();
+    all.insert(all.end(), batch.data, batch.data + loader.layout().bytes);
+    loader.release(batch, nullptr);
+  }
+  return all;
+}
+
+RunResult train(const Options& options, const std::string& mode) {
+  Context context("cpu");
+  Pipeline pipeline = declared(options);
+  const Plan plan = make_plan(mode, pipeline.device_steps(), DeviceKind::cpu, {.workers = 4}, {});
+  Trainer trainer(std::move(pipeline), context, plan.numerics);
+  RunOptions run;
+  run.steps = 2;
+  return trainer.run(plan, run);
+}
+
+double wall_s(const RunResult& result, const std::string& step) {
+  for (const StepCounter& counter : result.counters)
+    if (counter.name == step && counter.calls > 0)
+      return counter.wall_s / static_cast<double>(counter.calls);
+  return 0;
+}
+
+TEST(StarvedTest, HasTheStepsOfW3) {
+  const Pipeline plain = declared(small());
+  EXPECT_THAT(plain.host_steps(), ElementsAre("read", "decode", "to_tensor", "crop", "mask",
+                                              "colour", "scale", "collate"));
+  EXPECT_THAT(plain.device_steps(), ElementsAre("copy", "model"));
+  EXPECT_THAT(declared(small("optimised")).host_steps(),
+              ElementsAre("read", "decode", "crop", "mask", "colour", "scale", "collate"));
+  const auto defaults = built_in_workloads().back().defaults;
+  EXPECT_EQ(defaults({}).batch_size, 256U);
+  EXPECT_EQ(defaults({}).workers, 4U);
+  EXPECT_EQ(defaults({}).momentum, 0.9);
+  EXPECT_EQ(defaults({}).image_size, std::nullopt);
+  EXPECT_EQ(defaults(article()).image_size, 8);
+  Options adamw;
+  adamw.optimizer = "adamw";
+  EXPECT_EQ(defaults(adamw).momentum, std::nullopt);
+}
+
+TEST(StarvedTest, HasTheLayersOfResNet18) {
+  ResNet18 model(1000);
+  std::int64_t weights = 0;
+  for (const at::Tensor& each : model->parameters()) weights += each.numel();
+  EXPECT_EQ(weights, 11'689'512);
+  EXPECT_EQ(model->forward(at::zeros({2, 3, 8, 8})).sizes(), at::IntArrayRef({2, 1000}));
+  EXPECT_EQ(model->blocks->forward(at::zeros({1, 64, 56, 56})).sizes(),
+            at::IntArrayRef({1, 512, 7, 7}));
+}
+
+TEST(StarvedTest, RawImagesAreFourTimesAsLargeUnlessToldOtherwise) {
+  const auto size_of = [](const Options& options) {
+    Sample sample;
+    declared(options).dataset()->read(0, sample);
+    return sample.fields[0].array.view().shape;
+  };
+  EXPECT_EQ(size_of(small()), (Shape{48, 48, 3}));
+  Options options = small();
+  options.raw_size = 12;
+  EXPECT_EQ(size_of(options), (Shape{12, 12, 3}));
+  EXPECT_EQ(declared(options).dataset()->fields()[0].shape, (Shape{-1, -1, 3}));
+}
+
+TEST(StarvedTest, PlainTransformsGiveTheBitsOfTheOptimisedOnes) {
+  for (const std::int64_t size : {8, 12, 32, 41}) {
+    Options plain = small("plain");
+    plain.image_size = size;
+    Options optimised = plain;
+    optimised.transforms = "optimised";
+    const auto bytes = batches(plain);
+    EXPECT_EQ(bytes, batches(optimised)) << size;
+    plain.seed = 2;
+    EXPECT_NE(bytes, batches(plain)) << size;
+  }
+}
+
+TEST(StarvedTest, PlainTransformsGiveTheBitsOfTheOptimisedOnesOfFiles) {
+  const TemporaryFolder folder;
+  MakeDataOptions data;
+  data.samples = 12;
+  data.sizes = {64, 72};
+  data.classes = 3;
+  data.png_share = 0.5;
+  make_classification_data(folder.path(), data);
+  Options plain = small("plain");
+  plain.data = folder.path().string();
+  plain.image_size = 16;
+  Options optimised = plain;
+  optimised.transforms = "optimised";
+  EXPECT_EQ(batches(plain), batches(optimised));
+  EXPECT_EQ(train(plain, "serial").digest, train(optimised, "pipelined").digest);
+}
+
+TEST(StarvedTest, MasksAboutWhatItsProbabilitySays) {
+  Options options = small();
+  options.image_size = 64;
+  const Pipeline pipeline = declared(options);
+  const auto layout =
+      Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(), options.batch_size);
+  const std::vector<std::byte> bytes = batches(options, 1);
+  const SlabField& field = layout.field("image");
+  std::vector<float> image(options.batch_size * field.sample_bytes / sizeof(float));
+  std::memcpy(image.data(), bytes.data() + field.offset_bytes, image.size() * sizeof(float));
+  double masked = 0;
+  for (std::size_t i = 0; i < image.size(); i += 3) {
+    // Black in YCbCr. Noise is black in one pixel of 2^24.
+    masked += image[i] == 0 && image[i + 1] == 128.0F / 255 && image[i + 2] == 128.0F / 255 ? 1 : 0;
+    EXPECT_LE(image[i], 1.01F);
+  }
+  EXPECT_NEAR(masked / static_cast<double>(image.size() / 3), 1 - std::pow(0.75, 5), 0.03);
+}
+
+TEST(StarvedTest, TheDeviceTakesWhatComesBehindTheCrop) {
+  EXPECT_EQ(first_on_device(declared(small("optimised"))), "mask");
+  EXPECT_EQ(first_on_device(declared(article("optimised"))), "mask");
+  EXPECT_EQ(first_on_device(declared(small("plain"))), "scale");
+}
+
+TEST(StarvedTest, StagesTakeWhatThoseOfTheArticleDo) {
+  const RunResult plain = train(article(), "serial");
+  EXPECT_GE(wall_s(plain, "read"), 0.0085);
+  EXPECT_GE(wall_s(plain, "to_tensor"), 0.0024);
+  EXPECT_GE(wall_s(plain, "mask"), 0.0042);
+  EXPECT_GE(wall_s(plain, "colour"), 0.0025);
+  EXPECT_GE(plain.lanes.back().busy_s, 2 * 0.310);
+  const RunResult optimised = train(article("optimised"), "serial");
+  EXPECT_GE(wall_s(optimised, "crop"), 0.0005);
+  EXPECT_GE(wall_s(optimised, "mask"), 0.0019);
+  EXPECT_GE(wall_s(optimised, "colour"), 0.0013);
+  EXPECT_EQ(optimised.digest, plain.digest);
+}
+
+TEST(StarvedTest, SmallerRawImagesAreReadSooner) {
+  // On a loaded machine single waits may be long, but not all of many.
+  const auto least_of = [](Options options) {
+    const auto data = declared(options).dataset();
+    double least = 1;
+    Sample sample;
+    for (std::size_t i = 0; i < 20; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      data->read(i, sample);
+      least = std::min(
+          least, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    return least;
+  };
+  Options options = article();
+  EXPECT_GE(least_of(options), 0.0085);
+  options.raw_size = 16;
+  EXPECT_GE(least_of(options), 0.0005 + 0.008 / 5);
+  options.raw_size = 8;
+  EXPECT_GE(least_of(options), 0.0005);
+  EXPECT_LT(least_of(options), 0.0085);
+}
+
+TEST(StarvedTest, BadOptionsAreRefused) {
+  const auto refusal = [](const auto& change) {
+    Options options = small();
+    change(options);
+    return thrown_by([&] { declared(options); });
+  };
+  EXPECT_THAT(refusal([](Options& o) { o.transforms = "optimized"; }),
+              AllOf(StartsWith("Refused: "), HasSubstr("did you mean 'optimised'?")));
+  EXPECT_THAT(refusal([](Options& o) { o.costs = "articel"; }),
+              AllOf(StartsWith("Refused: "), HasSubstr("did you mean 'article'?")));
+  EXPECT_THAT(refusal([](Options& o) { o.raw_size = 11; }),
+              AllOf(StartsWith("Refused: "), HasSubstr("raise --raw-size")));
+  EXPECT_THAT(refusal([](Options& o) { o.image_size = 7; }), HasSubstr("takes 8 to 1024"));
+  EXPECT_THAT(refusal([](Options& o) { o.image_size = 1025; }), HasSubstr("takes 8 to 1024"));
+  EXPECT_THAT(refusal([](Options& o) { o.batch_size = 1; }), HasSubstr("at least 2"));
+  EXPECT_THAT(refusal([](Options& o) { o.classes = 1; }), HasSubstr("at least 2 classes"));
+  EXPECT_THAT(refusal([](Options& o) { o.mode = "load"; }), HasSubstr("leave --mode load out"));
+  EXPECT_THAT(refusal([](Options& o) { o.chain = "x.json"; }), HasSubstr("leave --chain out"));
+  EXPECT_THAT(refusal([](Options& o) {
+                o.data = "photos";
+                o.raw_size = 64;
+                o.costs = "article";
+              }),
+              AllOf(HasSubstr("make-data --size"), HasSubstr("leave --data out")));
+  EXPECT_THAT(refusal([](Options& o) { o.optimizer = "adamw"; }),
+              AllOf(StartsWith("Refused: "), HasSubstr("leave --momentum out")));
+  for (const char* other : {"segmentation", "classification", "branches"}) {
+    const auto given = [&](Options options) {
+      options.image_size = 16;
+      return thrown_by([&] { make_pipeline(built_in_workloads(), other, options); });
+    };
+    Options raw;
+    raw.raw_size = 64;
+    EXPECT_THAT(given(raw), AllOf(StartsWith("Refused: --raw-size"), HasSubstr("leave it out")));
+    EXPECT_THAT(given(small("plain")), StartsWith("Refused: --transforms"));
+    Options costs;
+    costs.costs = "article";
+    EXPECT_THAT(given(costs), StartsWith("Refused: --costs"));
+  }
+}
+
+}  // namespace
+}  // namespace slipstream
