@@ -8,11 +8,11 @@
 namespace slipstream {
 namespace {
 
-constexpr double kEnough = 0.98;         ///< of the best rate: more workers or readers are not worth it
-constexpr double kWorthSaying = 1.02;    ///< of gain
-constexpr double kShareOfMemory = 0.5;   ///< of what is free, for a cache
+constexpr double kEnough = 0.98;  ///< of the best rate: more workers or readers are not worth it
+constexpr double kWorthSaying = 1.02;         ///< of gain
+constexpr double kShareOfMemory = 0.5;        ///< of what is free, for a cache
 constexpr double kCacheBytesPerSecond = 4e9;  ///< at which a worker copies out of one
-constexpr double kWaits = 0.5;           ///< of a step's time: it waits rather than works
+constexpr double kWaits = 0.5;                ///< of a step's time: it waits rather than works
 constexpr unsigned kMostThreads = 64;
 
 double mean(const std::vector<float>& values) {
@@ -65,9 +65,8 @@ class Changes {
     pipelining();
     unused_fields();
     std::erase_if(found_, [](const Change& change) { return change.gain.value < kWorthSaying; });
-    std::stable_sort(found_.begin(), found_.end(), [](const Change& a, const Change& b) {
-      return a.gain.value > b.gain.value;
-    });
+    std::stable_sort(found_.begin(), found_.end(),
+                     [](const Change& a, const Change& b) { return a.gain.value > b.gain.value; });
     return std::move(found_);
   }
 
@@ -167,7 +166,8 @@ class Changes {
     const auto at = static_cast<std::size_t>(crop - now_.steps.data());
     Change change;
     change.id = "crop_first";
-    change.what = "move '" + situation_.crop + "' ahead of the transforms that do not need more than it";
+    change.what =
+        "move '" + situation_.crop + "' ahead of the transforms that do not need more than it";
     change.how = "in the chain file, or the order of .transform(...)";
     change.against = Culprit::transforms;
     change.is_bound = true;
@@ -216,7 +216,8 @@ class Changes {
     if (costliest == 0) return;
     Change change;
     change.id = "cheaper_transform";
-    change.what = "make '" + now_.steps[costliest].name + "' cheaper: a native or fused form, or less of it";
+    change.what =
+        "make '" + now_.steps[costliest].name + "' cheaper: a native or fused form, or less of it";
     change.how = "in the chain file, or in its code";
     change.against = Culprit::transforms;
     change.is_bound = true;

@@ -42,8 +42,8 @@ struct Suspect {
   double gain = 1;
 };
 
-/// What holds the input up, most gain first. Where workers wait for each other, the steps' own costs
-/// are judged as if they did not.
+/// What holds the input up, most gain first. Where workers wait for each other, the steps' own
+/// costs are judged as if they did not.
 class Search {
  public:
   explicit Search(const Observations& observed, const PipelineModel& model)
@@ -68,8 +68,8 @@ class Search {
   }
 
  private:
-  static constexpr std::array kGroups = {Culprit::raw_reading, Culprit::decode,
-                                         Culprit::transforms, Culprit::copy};
+  static constexpr std::array kGroups = {Culprit::raw_reading, Culprit::decode, Culprit::transforms,
+                                         Culprit::copy};
 
   double gain_without(Culprit culprit, PipelineModel model) const {
     take_out(culprit, observed_, model);
@@ -106,7 +106,8 @@ Measured of_values(std::vector<float> values, double by, std::string unit) {
 
 double variation_of(const std::vector<float>& values) {
   if (values.size() < 2) return 0;
-  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / values.size();
+  const double mean =
+      std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
   double squares = 0;
   for (const float value : values) squares += (value - mean) * (value - mean);
   return mean > 0 ? std::sqrt(squares / static_cast<double>(values.size() - 1)) / mean : 0;

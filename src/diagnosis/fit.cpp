@@ -86,12 +86,13 @@ void fit_contention(const Observations& observed, PipelineModel& model) {
   const auto [memory, wall] = growth_of(observed, model);
   if (memory.factor > kMemoryGrowth && memory.wall_s > 0.5 * wall.wall_s) {
     model.steps[memory.step].is_memory_bound = true;
-    model.capacity.memory_streams =
-        matched(-static_cast<double>(model.workers), -0.25, measured, [&](double less) {
-          PipelineModel tried = model;
-          tried.capacity.memory_streams = -less;
-          return drained_rate(tried, model.workers);
-        }) * -1;
+    model.capacity.memory_streams = matched(-static_cast<double>(model.workers), -0.25, measured,
+                                            [&](double less) {
+                                              PipelineModel tried = model;
+                                              tried.capacity.memory_streams = -less;
+                                              return drained_rate(tried, model.workers);
+                                            }) *
+                                    -1;
     return;
   }
   if (wall.wall_s <= 0) return;
