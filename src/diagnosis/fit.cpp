@@ -83,7 +83,9 @@ std::pair<Growth, Growth> growth_of(const Observations& observed, const Pipeline
 void fit_contention(const Observations& observed, PipelineModel& model) {
   const double measured = observed.drained_of_all.value;
   if (measured <= 0 || drained_rate(model, model.workers) * kContended <= measured) return;
-  const auto [memory, wall] = growth_of(observed, model);
+  const std::pair<Growth, Growth> growth = growth_of(observed, model);
+  const Growth& memory = growth.first;
+  const Growth& wall = growth.second;
   if (memory.factor > kMemoryGrowth && memory.wall_s > 0.5 * wall.wall_s) {
     model.steps[memory.step].is_memory_bound = true;
     model.capacity.memory_streams = matched(-static_cast<double>(model.workers), -0.25, measured,
