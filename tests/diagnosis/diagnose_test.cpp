@@ -62,6 +62,26 @@ TEST(Diagnose, a_fix_is_predicted_before_it_is_made) {
   }
 }
 
+TEST(Diagnose, handing_a_batch_over_is_part_of_the_line) {
+  Observations observed = observed_of(article(), 0.01);
+  ASSERT_EQ(observed.rungs[1].name, kHostRung);
+  observed.rungs[1].with_training->value = 1 / 0.30;
+  const PipelineModel model = fitted_model(observed);
+  EXPECT_NEAR(model.line_waiting_s + model.line_working_s, 0.31, 2e-3);
+}
+
+TEST(Diagnose, what_lies_between_the_steps_counts) {
+  PipelineModel model = usual_model();
+  Observations observed = observed_of(model);
+  model.steps.back().working_s = {1e-3F};
+  const Observations slower = observed_of(model);
+  observed.drained_of_one = slower.drained_of_one;
+  observed.drained_of_all = slower.drained_of_all;
+  PipelineModel fitted = fitted_model(observed);
+  EXPECT_NEAR(fitted.steps.back().working_s.front(), 1e-3, 2e-5);
+  EXPECT_NEAR(fitted.steps.front().working_s.front(), 1e-3, 2e-5);
+}
+
 TEST(Diagnose, where_input_keeps_up_the_device_is_the_limit) {
   const Diagnosis diagnosis = diagnose(observed_of(usual_model()));
   EXPECT_EQ(diagnosis.verdict, Culprit::gpu);
