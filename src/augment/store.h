@@ -79,12 +79,14 @@ __device__ __forceinline__ void store_run(const PassProgram& pass, bool is_plana
 }
 
 /// By a whole warp. What a thread has are pieces of C words, which it hands to others through
-/// `shared`, so that every instruction writes words that lie next to each other.
+/// `shared`, so that every instruction writes words that lie next to each other. Where a mask is
+/// drawn that costs more than it saves.
 template <int C, typename T>
 __device__ __forceinline__ void store_runs(const PassProgram& pass, bool is_planar, T* image,
                                            std::int32_t y, std::int32_t x, bool is_mine,
                                            const Pixel<C> (&run)[4], std::byte* shared) {
-  if (C == 1 || is_planar || pass.out_width % 4 != 0) {
+  const bool is_masked = pass.mask >= 0 && pass.stencil == pass.count;
+  if (C == 1 || is_planar || is_masked || pass.out_width % 4 != 0) {
     if (is_mine) store_run<C, T>(pass, is_planar, image, y, x, run);
     return;
   }
