@@ -133,7 +133,12 @@ struct HostBatch {
   std::uint32_t epoch = 0;
   std::size_t slab = 0;  ///< which slab, below Loader::slabs()
   const std::byte* data = nullptr;
+  /// Batches that lay filled when this one was asked for, itself included; 0: it was waited for.
+  std::size_t filled = 0;
+  double blocked_s = 0;  ///< by next() until it was there
 };
+
+inline constexpr std::size_t kKeptLaps = 1024;
 
 /// Worker threads that read, decode and transform samples and write them straight into slabs, in
 /// an order that does not depend on the number of workers. The last batch of an epoch that would
@@ -143,8 +148,8 @@ struct HostBatch {
 /// Memory: prefetch + lent slabs (K after a cut behind "collate"), allocated at construction, plus
 /// each worker's buffers, 2 x ReadAhead::reads raw samples and the cache. Slabs start zeroed: the
 /// bytes between fields are always 0. One thread takes batches (ready, next, release); counters()
-/// may be called from any. Where images travel as JPEG files, cuts and the cache must be after
-/// "read" (or a cut after "collate").
+/// and laps() may be called from any. Where images travel as JPEG files, cuts and the cache must be
+/// after "read" (or a cut after "collate").
 class Loader {
  public:
   /// Throws Refused: no transform makes a field's shape fixed ("add a Resize"), a batch larger than
@@ -177,6 +182,10 @@ class Loader {
   /// Host steps in order: read, decode, each transform, collate. For samples from the cache, the
   /// steps that it stands in for do not count.
   std::vector<StepCounter> counters() const;
+  /// Of the same steps: each worker's last samples, in their order, at most kKeptLaps. A step that
+  /// readers do (ReadAhead) has theirs. May be called from any thread; what a worker changes
+  /// meanwhile may be of a newer sample.
+  std::vector<StepLaps> laps() const;
   /// May be called from any thread.
   CacheCounters cache() const;
   /// Time that next() was blocked, s.

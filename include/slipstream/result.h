@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,12 @@ struct Interval {
   std::uint64_t step = 0;
   double begin_s = 0;
   double end_s = 0;
+};
+
+/// Of one step whose batch came from a loader.
+struct StepInput {
+  std::size_t filled = 0;  ///< batches that lay ready when it asked for its own; 0: it waited
+  double blocked_s = 0;    ///< by that, on the host
 };
 
 struct LaneResult {
@@ -77,6 +84,7 @@ struct RunResult {
   std::vector<double> step_end_s;  ///< end of each step, seconds since the run began
   std::uint64_t digest = 0;        ///< of all losses since the trainer was made, weights, optimiser
   double input_wait_share = 0;     ///< share of the run that the device waited for input
+  std::vector<StepInput> inputs;   ///< one a step; empty where no loader ran
   std::vector<StepCounter> counters;
   std::vector<LaneResult> lanes;
   MemoryResult memory;
@@ -89,6 +97,8 @@ struct RunResult {
   /// times of this run, which are longer than alone where both need the same cores.
   std::vector<Gain> gains;
   std::optional<JpegResult> jpeg;  ///< where images travelled as JPEG files
+  /// Fields of batches cached on the device that steps wrote into (RunOptions::check_cache).
+  std::vector<std::string> changed_fields;
 };
 
 /// What a run tells while it goes on, from the thread that feeds the first lane.
@@ -98,6 +108,15 @@ struct Progress {
   double elapsed_s = 0;
   float loss = 0;
   double input_wait_share = 0;
+  double blocked_s = 0;                 ///< the host on the loader, so far
+  double busy_s = 0;                    ///< the last lane, with the steps done
+  std::optional<StepInput> input = {};  ///< of this step, where a loader runs
+  /// What the loader has counted since this part began; empty where none runs. Not to be kept.
+  std::function<std::vector<StepCounter>()> host_counters = {};
+  /// Where a run has several parts (run_auto): `elapsed_s` when this one began. All but steps,
+  /// elapsed_s and loss is of this part alone.
+  double part_began_s = 0;
+  std::uint64_t part_ends = 0;  ///< `step` at its end; 0 where a run is one
 };
 
 /// Which plan `auto` kept, and why.

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace slipstream {
 
@@ -28,6 +29,13 @@ struct StepCounter {
     cpu_s -= earlier.cpu_s;
     bytes -= earlier.bytes;
   }
+};
+
+/// What one host step cost for single samples, s, to 16 ns and up to 68 s.
+struct StepLaps {
+  std::string name;
+  std::vector<float> wall_s;
+  std::vector<float> cpu_s;  ///< of the same samples, thread CPU time
 };
 
 }  // namespace slipstream

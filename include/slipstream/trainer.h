@@ -28,6 +28,8 @@ struct RunOptions {
   std::function<void(const Progress&)> progress;
   std::function<bool()> stop;  ///< asked before each batch enters; true ends the run cleanly
   bool digest = true;          ///< whether the weights are digested at the end
+  /// Whether batches cached on the device are digested before and after: RunResult::changed_fields.
+  bool check_cache = false;
   /// Takes a row a lane, with every step of every batch, for a GPU's lane also one of the host that
   /// enqueues it, and without a cut the loader's rows; each step of the host is an NVTX range,
   /// "STEP #BATCH". A GPU's times are put on the host's clock (TraceRecorder::clock_error_ns).
@@ -69,6 +71,10 @@ class Trainer {
   /// usable; the failed step and those after it are not part of its position), with what would fit
   /// when the device runs out of memory; DeviceLost when the device cannot be used any more.
   RunResult run(const Plan& plan, const RunOptions& options);
+
+  /// A loader as a run of `plan` from here on makes one, for measuring it alone. Its slabs are from
+  /// the context's memory: it must not outlive that. Throws what Loader throws.
+  std::unique_ptr<Loader> make_loader(const Plan& plan, const std::optional<HostCut>& cut) const;
 
   State state();
   /// Puts `state` back in place.

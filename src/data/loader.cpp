@@ -127,16 +127,17 @@ class Loader::Impl {
   HostBatch next() {
     SlabRing::Lent lent;
     if (is_whole()) {
-      lent = {next_whole_, next_whole_ % slabs_.size()};
+      lent = {next_whole_, next_whole_ % slabs_.size(), slabs_.size(), 0};
       ++next_whole_;
     } else {
       lent = ring_->next();
     }
-    return {lent.batch, order_.epoch_of(lent.batch), lent.slab, slabs_[lent.slab]};
+    return {lent.batch,    order_.epoch_of(lent.batch), lent.slab, slabs_[lent.slab], lent.filled,
+            lent.blocked_s};
   }
 
   void release(const HostBatch& batch, const Mark* last_use) {
-    if (!is_whole()) ring_->release({batch.number, batch.slab}, last_use);
+    if (!is_whole()) ring_->release({.batch = batch.number, .slab = batch.slab}, last_use);
   }
 
   std::vector<StepCounter> counters() const {
@@ -145,6 +146,14 @@ class Loader::Impl {
     for (const StepMeter& meter : meters_) meter.add_to(totals);
     if (read_ring_) read_ring_->add_to(totals);
     return totals;
+  }
+
+  std::vector<StepLaps> laps() const {
+    std::vector<StepLaps> laps;
+    for (const std::string& name : steps_.names()) laps.push_back({name, {}, {}});
+    for (const StepMeter& meter : meters_) meter.add_to(laps);
+    if (read_ring_) read_ring_->add_to(laps);
+    return laps;
   }
 
   CacheCounters cache() const { return cached_steps_.counters(); }
@@ -266,6 +275,7 @@ void Loader::release(const HostBatch& batch, const Mark* last_use) {
   impl_->release(batch, last_use);
 }
 std::vector<StepCounter> Loader::counters() const { return impl_->counters(); }
+std::vector<StepLaps> Loader::laps() const { return impl_->laps(); }
 CacheCounters Loader::cache() const { return impl_->cache(); }
 double Loader::blocked_s() const { return impl_->blocked_s(); }
 std::uint64_t Loader::decoded_images() const { return impl_->decoded_images(); }

@@ -82,6 +82,10 @@ void ReadRing::add_to(std::span<StepCounter> totals) const {
   for (const StepMeter& meter : meters_) meter.add_to(totals);
 }
 
+void ReadRing::add_to(std::span<StepLaps> laps) const {
+  for (const StepMeter& meter : meters_) meter.add_to(laps);
+}
+
 void ReadRing::read_on(const std::stop_token& stop, StepMeter& meter) {
   const std::stop_callback wake(stop, [this] { this->stop(); });
   const ReadChunk chunk(options_.read_ahead.chunk_bytes);

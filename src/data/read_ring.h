@@ -55,6 +55,7 @@ class ReadRing {
   std::size_t slots() const { return raws_.size(); }
   /// Adds what the readers' steps cost to `totals`, one per step.
   void add_to(std::span<StepCounter> totals) const;
+  void add_to(std::span<StepLaps> laps) const;
 
  private:
   /// Belongs to its reader until the sample has arrived, then to the worker that takes it.

@@ -66,13 +66,16 @@ bool SlabRing::ready() {
 SlabRing::Lent SlabRing::next() {
   Lock lock(mutex_);
   ensure(lent_count_ < options_.lent, "the caller holds at most LoaderOptions::lent batches");
-  if (!is_settled(next_)) {
+  const std::size_t filled = count_settled();
+  double blocked_s = 0;
+  if (filled == 0) {
     const auto start = std::chrono::steady_clock::now();
     while (!is_settled(next_)) settled_.wait(lock);
-    blocked_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    blocked_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    blocked_s_ += blocked_s;
   }
   if (failure_ && failure_->batch == next_) std::rethrow_exception(failure_->error);
-  const Lent lent = {next_, filling(next_).slab};
+  const Lent lent = {next_, filling(next_).slab, filled, blocked_s};
   ++next_;
   lent_[lent.slab] = lent.batch;
   ++lent_count_;
@@ -123,6 +126,12 @@ bool SlabRing::is_settled(std::uint64_t batch) {
   if (batch > taking_ || (batch == taking_ && !is_open_)) return false;
   const bool failed = failure_ && failure_->batch == batch;
   return filling(batch).finished == (failed ? filling(batch).taken : options_.batch_size);
+}
+
+std::size_t SlabRing::count_settled() {
+  std::size_t count = 0;
+  while (count < filling_.size() && is_settled(next_ + count)) ++count;
+  return count;
 }
 
 SlabRing::Freed SlabRing::pop_freed() {

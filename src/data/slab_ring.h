@@ -36,6 +36,8 @@ class SlabRing {
   struct Lent {
     std::uint64_t batch = 0;
     std::size_t slab = 0;
+    std::size_t filled = 0;  ///< as in HostBatch
+    double blocked_s = 0;    ///< as in HostBatch
   };
 
   /// `memory` must outlive the ring.
@@ -89,6 +91,7 @@ class SlabRing {
   bool is_over() const SLIPSTREAM_REQUIRES(mutex_) { return stopped_ || failure_.has_value(); }
   bool can_open() const SLIPSTREAM_REQUIRES(mutex_);
   bool is_settled(std::uint64_t batch) SLIPSTREAM_REQUIRES(mutex_);
+  std::size_t count_settled() SLIPSTREAM_REQUIRES(mutex_);
   Freed pop_freed() SLIPSTREAM_REQUIRES(mutex_);
   void push_freed(const Freed& freed) SLIPSTREAM_REQUIRES(mutex_);
   Ticket issue() SLIPSTREAM_REQUIRES(mutex_);

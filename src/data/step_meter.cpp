@@ -1,5 +1,6 @@
 #include "data/step_meter.h"
 
+#include <algorithm>
 #include <ctime>
 
 namespace slipstream {
@@ -16,6 +17,16 @@ StepClock::Lap now() {
   const std::uint64_t wall_ns = now_ns(CLOCK_MONOTONIC);
   return {wall_ns, now_ns(CLOCK_THREAD_CPUTIME_ID), wall_ns};
 }
+
+constexpr std::uint64_t kLapUnitNs = 16;
+constexpr std::uint64_t kMostUnits = 0xFFFF'FFFF;
+
+std::uint64_t packed(const StepClock::Lap& lap) {
+  return std::min(kMostUnits, lap.wall_ns / kLapUnitNs) << 32 |
+         std::min(kMostUnits, lap.cpu_ns / kLapUnitNs);
+}
+
+float seconds_of(std::uint64_t units) { return static_cast<float>(units * kLapUnitNs) * 1e-9F; }
 
 // One writer a cell: no read-modify-write is needed.
 void increase(std::atomic<std::uint64_t>& count, std::uint64_t by) {
@@ -35,11 +46,16 @@ StepClock::Lap StepClock::lap() {
 }
 
 StepMeter::StepMeter(std::size_t steps, TraceWriter trace)
-    : steps_(steps), cells_(std::make_unique<Cell[]>(steps + 1)), trace_(trace) {}
+    : steps_(steps),
+      cells_(std::make_unique<Cell[]>(steps + 1)),
+      laps_(std::make_unique<std::atomic<std::uint64_t>[]>(steps * kKeptLaps)),
+      trace_(trace) {}
 
 void StepMeter::add(std::size_t step, const SamplePlace& place, const StepClock::Lap& lap,
                     std::size_t bytes) {
   Cell& cell = cells_[step];
+  lap_of(step, cell.calls.load(std::memory_order_relaxed))
+      .store(packed(lap), std::memory_order_relaxed);
   increase(cell.calls, 1);
   increase(cell.wall_ns, lap.wall_ns);
   increase(cell.cpu_ns, lap.cpu_ns);
@@ -64,6 +80,17 @@ void StepMeter::add_to(std::span<StepCounter> totals) const {
     totals[i].wall_s += static_cast<double>(cell.wall_ns.load(std::memory_order_relaxed)) * 1e-9;
     totals[i].cpu_s += static_cast<double>(cell.cpu_ns.load(std::memory_order_relaxed)) * 1e-9;
     totals[i].bytes += cell.bytes.load(std::memory_order_relaxed);
+  }
+}
+
+void StepMeter::add_to(std::span<StepLaps> laps) const {
+  for (std::size_t i = 0; i < laps.size(); ++i) {
+    const std::uint64_t calls = cells_[i].calls.load(std::memory_order_relaxed);
+    for (std::uint64_t n = calls - std::min<std::uint64_t>(calls, kKeptLaps); n < calls; ++n) {
+      const std::uint64_t lap = lap_of(i, n).load(std::memory_order_relaxed);
+      laps[i].wall_s.push_back(seconds_of(lap >> 32));
+      laps[i].cpu_s.push_back(seconds_of(lap & kMostUnits));
+    }
   }
 }
 

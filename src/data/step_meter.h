@@ -40,6 +40,8 @@ class StepMeter {
   std::uint64_t decoded_images() const;
   /// Adds this worker's counts to `totals`, one per step.
   void add_to(std::span<StepCounter> totals) const;
+  /// Adds this worker's last samples, in their order, at most kKeptLaps a step.
+  void add_to(std::span<StepLaps> laps) const;
 
  private:
   struct alignas(64) Cell {
@@ -48,8 +50,13 @@ class StepMeter {
     std::atomic<std::uint64_t> cpu_ns{0};
     std::atomic<std::uint64_t> bytes{0};
   };
+  /// Wall time in the upper half, CPU time in the lower, both in kLapUnit.
+  std::atomic<std::uint64_t>& lap_of(std::size_t step, std::uint64_t call) const {
+    return laps_[step * kKeptLaps + call % kKeptLaps];
+  }
   std::size_t steps_;
   std::unique_ptr<Cell[]> cells_;  ///< one a step, and one that counts decoded images
+  std::unique_ptr<std::atomic<std::uint64_t>[]> laps_;
   TraceWriter trace_;
 };
 

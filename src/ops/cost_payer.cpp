@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <ctime>
+#include <map>
 #include <thread>
 
 namespace slipstream {
@@ -85,6 +86,22 @@ class CostPayer::Stream {
   mutable std::atomic<std::uint64_t> sum_ = 0;
 };
 
+namespace {
+
+/// The system wakes a thread late, each time: what was slept too long for `whom` is slept less the
+/// next time.
+void sleep_on_average(double seconds, const void* whom) {
+  using Clock = std::chrono::steady_clock;
+  thread_local std::map<const void*, double> overslept;
+  double& overslept_s = overslept[whom];
+  const double wanted_s = seconds - overslept_s;
+  const auto start = Clock::now();
+  if (wanted_s > 0) std::this_thread::sleep_for(std::chrono::duration<double>(wanted_s));
+  overslept_s = std::chrono::duration<double>(Clock::now() - start).count() - wanted_s;
+}
+
+}  // namespace
+
 CostPayer::CostPayer(const std::vector<SyntheticCost>& costs) : accounts_(costs.size()) {
   for (std::size_t i = 0; i < costs.size(); ++i) accounts_[i].cost = costs[i];
   const auto streams = [](const SyntheticCost& cost) { return cost.memory_bytes > 0; };
@@ -104,8 +121,7 @@ void CostPayer::pay(std::size_t step) const {
 }
 
 void CostPayer::pay_unlocked(const SyntheticCost& cost, double factor) const {
-  const double sleep_s = cost.sleep_s * factor;
-  if (sleep_s > 0) std::this_thread::sleep_for(std::chrono::duration<double>(sleep_s));
+  if (cost.sleep_s * factor > 0) sleep_on_average(cost.sleep_s * factor, &cost);
   if (cost.cpu_s * factor > 0) burn(cost.cpu_s * factor);
   const double bytes = static_cast<double>(cost.memory_bytes) * factor;
   if (bytes > 0) stream_->read(static_cast<std::size_t>(bytes));

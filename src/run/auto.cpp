@@ -66,6 +66,8 @@ void continue_with(RunResult& total, RunResult next) {
   append(total.losses, next.losses);
   std::swap(total.accuracies, next.accuracies);
   append(total.accuracies, next.accuracies);
+  std::swap(total.inputs, next.inputs);
+  append(total.inputs, next.inputs);
   std::swap(total.step_end_s, next.step_end_s);
   append(total.step_end_s, next.step_end_s);
 }
@@ -81,10 +83,12 @@ class Auto {
     part.steps = steps;
     part.digest = false;
     if (options_.progress)
-      part.progress = [this, done = total_.steps, wall = total_.wall_s](Progress progress) {
+      part.progress = [this, steps, done = total_.steps, wall = total_.wall_s](Progress progress) {
         progress.step += done;
         progress.steps = options_.steps;
         progress.elapsed_s += wall;
+        progress.part_began_s = wall;
+        progress.part_ends = done + steps;
         options_.progress(progress);
       };
     RunResult result = trainer_.run(plan, part);

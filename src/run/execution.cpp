@@ -2,8 +2,6 @@
 
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
-#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
@@ -13,7 +11,6 @@
 #include "run/draw_check.h"
 #include "run/measures.h"
 #include "run/numerics_scope.h"
-#include "run/scalar_type.h"
 #include "slipstream/cuda.h"
 #include "slipstream/fingerprint.h"
 
@@ -50,19 +47,6 @@ class Counting {
   double cpu_ = thread_cpu_s();
 };
 
-/// A field's view into its slab; images become batch x channels x height x width (channels-last).
-at::Tensor view_of(const at::Tensor& memory, const SlabField& field, std::int64_t batch_size) {
-  std::vector<std::int64_t> sizes = {batch_size};
-  for (std::size_t i = 0; i < field.spec.shape.rank; ++i) sizes.push_back(field.spec.shape[i]);
-  const std::size_t sample_bytes = field.spec.shape.elements() * size_bytes(field.dtype);
-  const std::int64_t bytes = batch_size * static_cast<std::int64_t>(sample_bytes);
-  at::Tensor view = memory.narrow(0, static_cast<std::int64_t>(field.device_offset_bytes), bytes)
-                        .view(scalar_type(field.dtype))
-                        .view(sizes);
-  if (field.spec.kind == FieldKind::image && sizes.size() == 4) view = view.permute({0, 3, 1, 2});
-  return view.variable_data();  // a view would hold references to what it was made from
-}
-
 /// `tensor`, or the same view of the slab without references to what it was made from.
 at::Tensor own_view(const DeviceSlab& slab, at::Tensor tensor) {
   return tensor.is_view() && slab.has(tensor) ? tensor.variable_data() : tensor;
@@ -76,70 +60,6 @@ std::uint64_t bytes_of(const Fields& fields) {
 
 }  // namespace
 
-bool is_held_outside(const at::Tensor& tensor, std::span<const Fields* const> own) {
-  struct Counted {
-    const at::Tensor* tensor;
-    std::size_t own;
-  };
-  std::vector<Counted> all;
-  const auto count = [&](const at::Tensor& other) {
-    if (!other.storage().is_alias_of(tensor.storage())) return;
-    for (Counted& counted : all)
-      if (counted.tensor->is_same(other)) {
-        ++counted.own;
-        return;
-      }
-    all.push_back({&other, 1});
-  };
-  for (const Fields* fields : own)
-    for (const auto& field : *fields) count(field.second);
-  for (const Counted& counted : all)
-    if (counted.tensor->use_count() > counted.own) return true;
-  return tensor.storage().use_count() > all.size();
-}
-
-void let_go(Fields& fields, c10::Device device, void* callers_stream,
-            std::span<const Fields* const> own) {
-  if (device.is_cuda()) {
-    for (auto& [name, tensor] : fields)
-      if (is_held_outside(tensor, own))
-        c10::cuda::CUDACachingAllocator::recordStream(
-            tensor.storage().data_ptr(),
-            c10::cuda::getStreamFromExternal(static_cast<cudaStream_t>(callers_stream),
-                                             device.index()));
-  }
-  fields.clear();
-}
-
-DeviceSlab DeviceSlab::make(const SlabLayout& layout, c10::Device device) {
-  DeviceSlab slab;
-  const at::Tensor memory = at::empty({static_cast<std::int64_t>(layout.device_bytes)},
-                                      at::TensorOptions().dtype(at::kByte).device(device));
-  for (const SlabField& field : layout.fields)
-    if (field.wire != Wire::host)
-      slab.fields.emplace_back(
-          field.spec.name, view_of(memory, field, static_cast<std::int64_t>(layout.batch_size)));
-  return slab;
-}
-
-bool DeviceSlab::has(const at::Tensor& tensor) const {
-  return !fields.empty() && tensor.storage().is_alias_of(fields.front().second.storage());
-}
-
-void copy_slab(const DeviceSlab& slab, const HostBatch& from, const SlabLayout& layout, Lane& lane,
-               JpegUnpacker* jpeg) {
-  auto* to = static_cast<std::byte*>(slab.fields.front().second.storage().mutable_data());
-  if (auto* stream = dynamic_cast<cuda::CudaLane*>(&lane)) {
-    if (layout.copied_bytes > 0)
-      cuda::copy_async(to, from.data, layout.copied_bytes, stream->stream());
-    cuda::unpack_async(layout.packed, to, stream->stream());
-    if (jpeg != nullptr) jpeg->unpack_async(from.data, to, stream->stream());
-  } else {
-    std::memcpy(to, from.data, layout.copied_bytes);
-    unpack(layout.packed, to);
-  }
-}
-
 std::vector<const Fields*> Execution::Slot::own() const {
   std::vector<const Fields*> all = {&slab.fields};
   for (const Fields& part : parts) all.push_back(&part);
@@ -151,6 +71,7 @@ Execution::Execution(Setup setup)
       slots_(setup_.plan.schedule.depth),
       window_(setup_.plan.schedule.depth + setup_.plan.schedule.run_ahead),
       metrics_(window_, Metrics{}, &setup_.context.host_memory(true)),
+      inputs_(window_),
       running_(setup_.lanes.size()),
       previous_end_(setup_.lanes.size()),
       lane_time_s_(setup_.lanes.size()),
@@ -253,7 +174,7 @@ void Execution::run_step(const DeviceStep& step, Lane& lane, std::uint64_t batch
   const StageScope scope(setup_.plan.numerics, setup_.context.device(), step.name);
   switch (step.kind) {
     case DeviceStep::Kind::copy:
-      copy(lane, slot, fields);
+      copy(lane, batch, slot, fields);
       made = slot.slab.fields;
       return;
     case DeviceStep::Kind::frozen: {
@@ -274,10 +195,11 @@ void Execution::run_step(const DeviceStep& step, Lane& lane, std::uint64_t batch
   }
 }
 
-void Execution::copy(Lane& lane, Slot& slot, Batch& fields) {
+void Execution::copy(Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields) {
   Loader& loader = *setup_.loader;
   const HostBatch host = staged_ ? *staged_ : take_input();
   staged_.reset();
+  inputs_[batch % window_] = {host.filled, host.blocked_s};
   copy_slab(slot.slab, host, loader.layout(), lane, setup_.jpeg);
   Mark& copied = *setup_.slab_marks[host.slab];
   lane.record(copied);
@@ -349,6 +271,7 @@ void Execution::retired(std::uint64_t batch, std::span<const Mark* const> begin,
       record_.accuracies.push_back(static_cast<float>(static_cast<double>(metrics.correct) /
                                                       static_cast<double>(metrics.labels)));
   }
+  if (setup_.loader != nullptr) record_.inputs.push_back(inputs_[batch % window_]);
   if (batch < warm_up_steps(setup_.options.steps))
     record_.reserved_after_warm_up_bytes = reserved_bytes(setup_.context.device());
   report_progress(batch);
@@ -382,11 +305,21 @@ void Execution::report_progress(std::uint64_t batch) {
   progress.steps = setup_.options.steps;
   progress.elapsed_s = seconds_since(start_);
   if (!record_.losses.empty()) progress.loss = record_.losses.back();
-  const double busy = record_.lanes.back().busy_s;
-  const double blocked =
-      setup_.loader == nullptr ? 0 : setup_.loader->blocked_s() - blocked_before_s_;
-  progress.input_wait_share = input_wait_share(blocked, busy, progress.elapsed_s);
+  progress.busy_s = record_.lanes.back().busy_s;
+  if (setup_.loader != nullptr) progress.blocked_s = setup_.loader->blocked_s() - blocked_before_s_;
+  progress.input_wait_share =
+      input_wait_share(progress.blocked_s, progress.busy_s, progress.elapsed_s);
+  if (setup_.loader != nullptr) {
+    progress.input = record_.inputs.back();
+    progress.host_counters = [this] { return host_counters(); };
+  }
   setup_.options.progress(progress);
+}
+
+std::vector<StepCounter> Execution::host_counters() const {
+  std::vector<StepCounter> counted = setup_.loader->counters();
+  for (std::size_t i = 0; i < counted.size(); ++i) counted[i].subtract(setup_.counted_before[i]);
+  return counted;
 }
 
 std::vector<StepCounter> Execution::counters() const {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "run/jpeg_unpacker.h"
+#include "run/device_slab.h"
 #include "run/lane_trace.h"
 #include "slipstream/context.h"
 #include "slipstream/pipeline.h"
@@ -18,38 +18,14 @@
 
 namespace slipstream {
 
-using Fields = std::vector<std::pair<std::string, at::Tensor>>;
-
 /// What retired steps left behind.
 struct Record {
   std::vector<float> losses, accuracies;
   std::vector<double> step_end_s;
+  std::vector<StepInput> inputs;
   std::vector<LaneResult> lanes;
   std::size_t reserved_after_warm_up_bytes = 0;
 };
-
-/// Whether anybody but `own`, which `tensor` is part of, holds its memory.
-bool is_held_outside(const at::Tensor& tensor, std::span<const Fields* const> own);
-
-/// Tensors of one batch whose slot is free again: gives each storage that somebody outside `own`
-/// still holds up to its holder (on `stream`, the caller's), and lets the rest go. CUDA alone needs
-/// this.
-void let_go(Fields& fields, c10::Device device, void* callers_stream,
-            std::span<const Fields* const> own);
-
-/// The fields of one batch in one block of device memory.
-struct DeviceSlab {
-  Fields fields;  ///< views of the block, which hold nothing else
-
-  /// Fresh memory from the allocator on the current stream.
-  static DeviceSlab make(const SlabLayout& layout, c10::Device device);
-  bool has(const at::Tensor& tensor) const;
-};
-
-/// Copies a host batch into `slab` and expands what travelled packed or, by `jpeg`, as files
-/// (nullptr where nothing does), enqueued on `lane` (done at once on a host lane).
-void copy_slab(const DeviceSlab& slab, const HostBatch& from, const SlabLayout& layout, Lane& lane,
-               JpegUnpacker* jpeg);
 
 /// Does the lanes' work for one run.
 class Execution final : public Work {
@@ -60,8 +36,9 @@ class Execution final : public Work {
     const Plan& plan;
     const RunOptions& options;
     std::vector<LaneBinding> lanes;
-    Loader* loader = nullptr;      ///< where the copy step takes batches
-    JpegUnpacker* jpeg = nullptr;  ///< where its images travel as files
+    Loader* loader = nullptr;                     ///< where the copy step takes batches
+    std::span<const StepCounter> counted_before;  ///< by the loader, in earlier runs
+    JpegUnpacker* jpeg = nullptr;                 ///< where its images travel as files
     /// One a slab of the loader; they live as long as it does, for its workers wait for them.
     std::span<const std::unique_ptr<Mark>> slab_marks;
     std::span<const at::Tensor> parameters;  ///< of the training stage
@@ -103,7 +80,7 @@ class Execution final : public Work {
   Batch assemble(std::size_t lane, std::uint64_t batch, Slot& slot);
   void run_step(const DeviceStep& step, Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields,
                 Fields& made);
-  void copy(Lane& lane, Slot& slot, Batch& fields);
+  void copy(Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields);
   void pay(Lane& lane);
   void train(std::uint64_t batch, Batch& fields);
   void keep_metrics(std::uint64_t batch, const LossValue& value);
@@ -113,11 +90,13 @@ class Execution final : public Work {
   HostBatch take_input();
   Metrics& metrics_of(std::uint64_t batch);
   void report_progress(std::uint64_t batch);
+  std::vector<StepCounter> host_counters() const;
 
   Setup setup_;
   SlotRing<Slot> slots_;
   std::size_t window_;
   std::pmr::vector<Metrics> metrics_;
+  std::vector<StepInput> inputs_;  ///< by batch, as metrics_
   std::vector<std::string> running_;
   std::vector<std::vector<StepCounter>> counters_;  ///< [lane][step]
   std::vector<const Mark*> previous_end_;

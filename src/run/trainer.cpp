@@ -6,6 +6,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <chrono>
 #include <new>
@@ -22,6 +23,30 @@
 namespace slipstream {
 
 using Clock = std::chrono::steady_clock;
+
+namespace {
+
+std::vector<std::uint64_t> digests_of(const std::vector<Fields>& cached) {
+  std::vector<std::uint64_t> digests;
+  for (const Fields& fields : cached)
+    for (const auto& [name, tensor] : fields) digests.push_back(digest_of(std::array{tensor}));
+  return digests;
+}
+
+std::vector<std::string> changed_fields(const std::vector<Fields>& cached,
+                                        const std::vector<std::uint64_t>& before) {
+  std::set<std::string> changed;
+  const std::vector<std::uint64_t> now = digests_of(cached);
+  std::size_t i = 0;
+  for (const Fields& fields : cached)
+    for (const auto& [name, tensor] : fields) {
+      if (now[i] != before[i]) changed.insert(name);
+      ++i;
+    }
+  return {changed.begin(), changed.end()};
+}
+
+}  // namespace
 
 Trainer::Impl::Impl(Pipeline declared, Context& where, const Plan::Numerics& how)
     : pipeline(std::move(declared)), context(where), numerics(how) {
@@ -192,11 +217,13 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
   try {
     wait_for_caller(plan);
     if (options.cut && loader == nullptr) cached = fill_cache(plan, *options.cut);
+    std::vector<std::uint64_t> digests;
+    if (options.check_cache) digests = digests_of(cached);
     const std::size_t extra_bytes = warm_lanes(plan, lanes);
     reset_peak(context.device());
-    execution.emplace(Execution::Setup{pipeline, context, plan, options, lanes, loader, jpeg,
-                                       slab_marks_, parameters, cached, position,
-                                       numerics.autotune && !tuned.contains(key_of(plan, lanes))});
+    execution.emplace(Execution::Setup{
+        pipeline, context, plan, options, lanes, loader, before.counters, jpeg, slab_marks_,
+        parameters, cached, position, numerics.autotune && !tuned.contains(key_of(plan, lanes))});
     schedule.emplace(lane_pointers, plan.schedule.depth, plan.schedule.run_ahead, *execution,
                      &probe);
     const auto start = Clock::now();
@@ -206,6 +233,7 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
     tuned.insert(key_of(plan, lanes));
     RunResult result = collect(plan, options, *execution, steps, wall_s, before);
     result.memory.predicted_extra_bytes = extra_bytes;
+    if (options.check_cache) result.changed_fields = changed_fields(cached, digests);
     if (!options.last_step.empty() && !options.cut) loader_.reset();
     return result;
   } catch (...) {
@@ -273,6 +301,7 @@ RunResult Trainer::Impl::collect(const Plan& plan, const RunOptions& options, Ex
   result.losses = std::move(record.losses);
   result.accuracies = std::move(record.accuracies);
   result.step_end_s = std::move(record.step_end_s);
+  result.inputs = std::move(record.inputs);
   result.lanes = std::move(record.lanes);
   for (LaneResult& lane : result.lanes) lane.waiting_s = std::max(0.0, wall_s - lane.busy_s);
   const InputSoFar now = input.counters.empty() ? InputSoFar{} : input_so_far();
@@ -339,6 +368,7 @@ void Trainer::Impl::restore(const State& state) {
   position = state.position;
   loss_digest = state.loss_digest;
   synchronize();
+  loader_.reset();
 }
 
 Trainer::Trainer(Pipeline pipeline, Context& context, const Plan::Numerics& numerics)
@@ -347,6 +377,10 @@ Trainer::~Trainer() = default;
 
 RunResult Trainer::run(const Plan& plan, const RunOptions& options) {
   return impl_->run(plan, options);
+}
+std::unique_ptr<Loader> Trainer::make_loader(const Plan& plan,
+                                             const std::optional<HostCut>& cut) const {
+  return impl_->make_loader(impl_->loader_options(plan, cut));
 }
 State Trainer::state() { return impl_->state(); }
 void Trainer::restore(const State& state) { impl_->restore(state); }

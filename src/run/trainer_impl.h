@@ -35,6 +35,9 @@ struct Trainer::Impl {
   State state() const;
   void restore(const State& state);
   std::uint64_t digest() const;
+  /// For a loader that begins with the first batch.
+  LoaderOptions loader_options(const Plan& plan, const std::optional<HostCut>& cut) const;
+  std::unique_ptr<Loader> make_loader(LoaderOptions options) const;
 
  private:
   void place_modules();
@@ -55,9 +58,6 @@ struct Trainer::Impl {
   /// The loader of a run, nullptr where it needs none, and what it counted for earlier runs.
   std::pair<Loader*, InputSoFar> loader_for(const Plan& plan, const RunOptions& options,
                                             const std::vector<LaneBinding>& lanes);
-  /// For a loader that begins with the first batch.
-  LoaderOptions loader_options(const Plan& plan, const std::optional<HostCut>& cut) const;
-  std::unique_ptr<Loader> make_loader(LoaderOptions options) const;
   /// What makes images of files on the device; nullptr where none travel so.
   JpegUnpacker* jpeg_for(const Plan& plan);
   std::vector<Fields> fill_cache(const Plan& plan, const Cut& cut);

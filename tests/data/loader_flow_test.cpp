@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -51,6 +52,53 @@ TEST(LoaderFlow, WorkersNeverFillMoreThanTheirSlabs) {
     loader.release(batch, nullptr);
   }
   EXPECT_FALSE(exceeded);
+}
+
+TEST(LoaderFlow, ABatchTellsHowManyLayFilledAndHowLongItWasWaitedFor) {
+  const auto dataset = std::make_shared<TestSet>(12);
+  Gate gate;
+  dataset->on_read = [&](std::size_t) { gate.wait(); };
+  Loader loader(dataset, no_transforms(),
+                {.batch_size = 2, .workers = 2, .prefetch = 3, .lent = 1});
+  std::jthread opener([&] {
+    give_time();
+    gate.open();
+  });
+  const HostBatch first = loader.next();
+  EXPECT_EQ(first.filled, 0U);
+  EXPECT_GT(first.blocked_s, 0);
+  EXPECT_DOUBLE_EQ(loader.blocked_s(), first.blocked_s);
+  while (loader.counters().back().calls < 8) give_time();  // three more slabs and no free one
+  give_time();
+  loader.release(first, nullptr);
+  const HostBatch second = loader.next();
+  EXPECT_GE(second.filled, 2U) << "the last of them may be on its way still";
+  EXPECT_LE(second.filled, 4U);
+  EXPECT_EQ(second.blocked_s, 0);
+}
+
+TEST(LoaderFlow, LapsAreThoseOfTheLastSamples) {
+  const auto dataset = std::make_shared<TestSet>(4096);
+  std::atomic<std::size_t> reads{0};
+  dataset->on_read = [&](std::size_t) {
+    if (++reads == 2000) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  };
+  Loader loader(dataset, no_transforms(), {.batch_size = 2, .workers = 1, .prefetch = 1});
+  take(loader, 200);
+  const auto early = loader.laps();
+  EXPECT_EQ(early.front().name, "read");
+  EXPECT_GE(early.front().wall_s.size(), 400U);
+  EXPECT_LT(early.front().wall_s.size(), kKeptLaps);
+  take(loader, 900);
+  const auto laps = loader.laps();
+  ASSERT_EQ(laps.size(), loader.counters().size());
+  for (const StepLaps& step : laps) {
+    EXPECT_EQ(step.wall_s.size(), kKeptLaps) << step.name;
+    EXPECT_EQ(step.cpu_s.size(), kKeptLaps) << step.name;
+  }
+  const auto slow = [](float lap) { return lap > 0.029F && lap < 60; };
+  EXPECT_EQ(std::ranges::count_if(laps.front().wall_s, slow), 1);
+  EXPECT_EQ(std::ranges::count_if(laps.front().cpu_s, slow), 0) << "sleeping takes no CPU time";
 }
 
 TEST(LoaderFlow, ALentSlabStaysAsItIs) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "run/engine.h"
 
@@ -117,6 +119,71 @@ TEST_F(CutTest, MeasuringLeavesTheTrainingAsItIs) {
   EXPECT_EQ(one.digest(), undisturbed.run(serial_plan({"count"}), steps(12)).digest);
 }
 
+TEST_F(CutTest, WhatStepsWriteIntoTheCacheIsNamed) {
+  for (const bool writes : {false, true}) {
+    Tiny tiny;
+    tiny.extra = {{"spoil", [writes](Batch& batch) {
+                     if (writes) batch.at("image").zero_();
+                   }}};
+    Trainer one(tiny_pipeline(tiny), context(), exact());
+    RunOptions options = steps(4);
+    options.cut = Cut{"copy", 2};
+    options.check_cache = true;
+    const auto changed = one.run(serial_plan({"spoil"}), options).changed_fields;
+    EXPECT_EQ(changed, writes ? std::vector<std::string>{"image"} : std::vector<std::string>{});
+  }
+}
+
+TEST_F(CutTest, EveryStepTellsHowItsInputWas) {
+  Trainer one(declared(), context(), exact());
+  std::size_t told = 0;
+  double blocked_s = 0, busy_s = 0;
+  RunOptions options = steps(kSteps);
+  options.progress = [&](const Progress& progress) {
+    ASSERT_TRUE(progress.input.has_value());
+    blocked_s += progress.input->blocked_s;
+    EXPECT_GE(progress.blocked_s, blocked_s * (1 - 1e-9));
+    EXPECT_GT(progress.busy_s, std::exchange(busy_s, progress.busy_s));
+    EXPECT_LE(progress.busy_s, progress.elapsed_s * 1.05 + 0.01);
+    EXPECT_EQ(progress.host_counters().front().name, "read");
+    ++told;
+  };
+  const RunResult result = one.run(pipelined(), options);
+  EXPECT_EQ(told, kSteps);
+  EXPECT_EQ(result.inputs.size(), kSteps);
+  for (const StepInput& input : result.inputs) EXPECT_EQ(input.filled == 0, input.blocked_s > 0);
+  options.cut = Cut{"copy", 1};
+  options.progress = nullptr;
+  EXPECT_TRUE(one.run(pipelined(), options).inputs.empty());
+}
+
+TEST_F(CutTest, WhatTheLoaderCountedIsToldOfThisRunAlone) {
+  Trainer one(declared(), context(), exact());
+  for (int i = 0; i < 2; ++i) {
+    std::uint64_t told = 0;
+    RunOptions options = steps(kSteps);
+    options.progress = [&](const Progress& progress) {
+      const std::uint64_t before = std::exchange(told, progress.host_counters().back().calls);
+      EXPECT_GE(told, before);
+    };
+    const RunResult result = one.run(pipelined(), options);
+    EXPECT_GT(told, 0U);
+    EXPECT_LE(told, result.counters[3].calls);
+  }
+}
+
+TEST_F(CutTest, ALoaderOfATrainersPlanIsMeasuredAlone) {
+  Trainer one(declared(), context(), exact());
+  one.run(pipelined(), steps(3));
+  const std::uint64_t digest = one.digest();
+  const auto loader = one.make_loader(pipelined(), HostCut{"decode", 2});
+  const HostBatch batch = loader->next();
+  EXPECT_EQ(batch.number, 3U);
+  loader->release(batch, nullptr);
+  EXPECT_EQ(loader->counters().front().calls, 0U);
+  EXPECT_EQ(one.digest(), digest);
+}
+
 class AutoTest : public EngineTest {};
 
 TEST_F(AutoTest, AllStepsAreStepsOfTheTraining) {
@@ -124,13 +191,17 @@ TEST_F(AutoTest, AllStepsAreStepsOfTheTraining) {
   for (std::uint64_t n : {std::uint64_t{50}, std::uint64_t{7}}) {
     const auto one = trainer({});
     std::vector<std::uint64_t> told;
+    std::set<double> parts;
     RunOptions options = steps(n);
     options.progress = [&](const Progress& progress) {
       EXPECT_EQ(progress.steps, n);
       told.push_back(progress.step);
+      EXPECT_LE(progress.part_began_s, progress.elapsed_s);
+      parts.insert(progress.part_began_s);
     };
     const Plan pipelined = plan_of(kThreeLanes, Driver::threaded, 3);
     const AutoResult result = run_auto(*one, serial_plan(), pipelined, options);
+    EXPECT_EQ(parts.size(), n == 50 ? 5U : 1U);
     EXPECT_EQ(one->position(), n);
     EXPECT_EQ(result.run.steps, n);
     EXPECT_EQ(result.run.losses.size(), n);

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "run/jpeg_unpacker.h"
+#include "slipstream/lane.h"
+#include "slipstream/loader.h"
+
+namespace slipstream {
+
+using Fields = std::vector<std::pair<std::string, at::Tensor>>;
+
+/// Whether anybody but `own`, which `tensor` is part of, holds its memory.
+bool is_held_outside(const at::Tensor& tensor, std::span<const Fields* const> own);
+
+/// Tensors of one batch whose slot is free again: gives each storage that somebody outside `own`
+/// still holds up to its holder (on `stream`, the caller's), and lets the rest go. CUDA alone needs
+/// this.
+void let_go(Fields& fields, c10::Device device, void* callers_stream,
+            std::span<const Fields* const> own);
+
+/// The fields of one batch in one block of device memory.
+struct DeviceSlab {
+  Fields fields;  ///< views of the block, which hold nothing else
+
+  /// Fresh memory from the allocator on the current stream.
+  static DeviceSlab make(const SlabLayout& layout, c10::Device device);
+  bool has(const at::Tensor& tensor) const;
+};
+
+/// Copies a host batch into `slab` and expands what travelled packed or, by `jpeg`, as files
+/// (nullptr where nothing does), enqueued on `lane` (done at once on a host lane).
+void copy_slab(const DeviceSlab& slab, const HostBatch& from, const SlabLayout& layout, Lane& lane,
+               JpegUnpacker* jpeg);
+
+}  // namespace slipstream
