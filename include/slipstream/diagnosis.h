@@ -81,6 +81,7 @@ struct Observations {
   std::vector<HostStepCost> host;
   Measured drained_of_all;  ///< samples/s of all workers
   Measured drained_of_one;
+  Measured drained_of_half;  ///< workers / 2; n = 0: not measured
   std::vector<DeviceCost> device;
   double line_cpu_s = 0;    ///< CPU time that a step takes of the thread that drives training
   Utilisation utilisation;  ///< of nothing cached
@@ -138,6 +139,16 @@ Measured predicted_rate(const Observations& observed, const PipelineModel& now,
 
 Diagnosis diagnose(const Observations& observed);
 
+/// What a host step is supposed to cost a sample, s.
+struct Supposition {
+  std::string step;
+  double seconds = 0;
+};
+/// What it would give if host steps cost that, all together. Throws Refused for a step that is not
+/// there.
+Change what_if(const Observations& observed, const Diagnosis& diagnosis,
+               const std::vector<Supposition>& supposed);
+
 /// The changes that `plan` can express, applied together as far as each of them still gains.
 struct Remedy {
   Plan plan;
@@ -145,5 +156,15 @@ struct Remedy {
   Measured predicted;                ///< steps/s, of all together
 };
 Remedy remedy_of(const Observations& observed, const Diagnosis& diagnosis);
+
+/// What a changed plan was predicted to give, and gave.
+struct Outcome {
+  Plan plan;
+  std::vector<std::string> changes;  ///< Change::what of those applied
+  Measured before;                   ///< steps/s
+  Measured predicted;                ///< steps/s
+  Measured measured;                 ///< steps/s
+  std::string note = {};             ///< what makes `measured` less sure; "" for nothing
+};
 
 }  // namespace slipstream

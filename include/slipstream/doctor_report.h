@@ -11,15 +11,6 @@
 
 namespace slipstream {
 
-/// What a changed plan was predicted to give, and gave.
-struct Outcome {
-  Plan plan;
-  std::vector<std::string> changes;  ///< Change::what of those applied
-  Measured before;                   ///< steps/s
-  Measured predicted;                ///< steps/s
-  Measured measured;                 ///< steps/s
-};
-
 /// One examination, as `doctor --json` writes it.
 struct DoctorReport {
   Environment environment;
@@ -49,13 +40,15 @@ struct BaselineRow {
   Measured before;
   Measured now;
   /// The intervals do not touch and the value is worse by more than 2 %. Never where a figure or a
-  /// bound is missing.
+  /// bound is missing, nor for a host step that takes less than 5 % of a sample's time.
   bool is_worse = false;
 };
 struct BaselineComparison {
   std::vector<BaselineRow> rows;
   std::vector<std::string> differences;  ///< of machine and options, which may explain the rows
 };
+/// Throws Error for what doctor_report_json did not write.
+void check_baseline(std::string_view baseline);
 /// `report` against what doctor_report_json wrote before. Throws Error for anything else, for
 /// another workload and for another batch size.
 BaselineComparison against_baseline(const DoctorReport& report, std::string_view baseline);

@@ -30,6 +30,7 @@ Culprit culprit_named(std::string_view name);
 struct MachineCapacity {
   double cores = 1;
   double memory_streams = 1;
+  double copy_bytes_per_second = 4e9;  ///< by one thread, between blocks larger than caches
 };
 /// Measures it for about 0.2 s: control groups, hyperthreads and clocks included. From any thread.
 MachineCapacity measure_capacity(unsigned threads);

@@ -31,7 +31,9 @@ void handle_signals() {
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGTERM, on_interrupt);
   if (std::signal(SIGHUP, on_hangup) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
-  std::signal(SIGPIPE, SIG_IGN);  // so that a write to a closed pipe fails instead
+  // So that a write to a closed pipe, or beyond the limit of a file's size, fails instead.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 std::string name_of_program(int argc, char** argv) {
@@ -99,6 +101,7 @@ int parse_and_run(int argc, char** argv, Cli& cli) {
   Verb chosen;
   add_train(app, cli, chosen);
   add_bench(app, cli, chosen);
+  add_doctor(app, cli, chosen);
   add_trace(app, cli, chosen);
   if (offers_data(cli.workloads)) add_make_data(app, cli, chosen);
   add_convert(app, cli, chosen);

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
 #include <tuple>
 
@@ -22,14 +23,6 @@ constexpr double kMostWorkers = 4096;
 constexpr double kSecondsOfATry = 0.2;
 
 unsigned cores() { return std::max(1U, std::thread::hardware_concurrency()); }
-
-/// The number in `text`; nothing for what is none, of which the parser itself complains.
-std::optional<double> number_in(const std::string& text) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0') return std::nullopt;
-  return value;
-}
 
 /// Whether `text` begins with a whole number that no type holds; the parser takes the largest.
 bool is_too_large(const std::string& text) {
@@ -54,6 +47,14 @@ CpuList cpus_near(const Context& context) {
 }
 
 }  // namespace
+
+/// The number in `text`; nothing for what is none, of which the parser itself complains.
+std::optional<double> number_in(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0') return std::nullopt;
+  return value;
+}
 
 std::pair<std::string, std::size_t> named_size(const std::string& option, const std::string& text) {
   const std::size_t equals = text.rfind('=');
@@ -186,7 +187,10 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
   verb.add_option("--seed", options.seed, "Order, random draws and initial weights")
       ->check(at_least(0))
       ->capture_default_str();
-  verb.parse_complete_callback([this, &verb, &cli] { take_defaults(verb, cli); });
+  verb.parse_complete_callback([this, &verb, &cli] {
+    given_precision = verb.count("--precision") > 0;
+    take_defaults(verb, cli);
+  });
 }
 
 void CommonOptions::take_defaults(const CLI::App& verb, const Cli& cli) {
@@ -236,6 +240,27 @@ void CommonOptions::change(Plan& plan, const Context& context) const {
   if (cache.empty()) return;
   const auto [step, bytes] = named_size("--cache", cache);
   loader.cache = CacheOptions{.after = step, .bytes = bytes};
+}
+
+Plan CommonOptions::plan_file(const std::string& path, const std::vector<std::string>& others,
+                              const Context& context) const {
+  std::error_code failed;
+  if (!std::filesystem::exists(path, failed))
+    throw Refused(unknown_name("plan", path, others) +
+                  ", or a file that --plan-out wrote, but no such file is there");
+  Plan plan;
+  try {
+    plan = parse_plan(read_text(path));
+  } catch (const Error& error) {
+    throw Refused("'" + path + "': " + error.what());
+  }
+  if (given_precision) plan.numerics.precision = precision_named(precision);
+  change(plan, context);
+  if (deterministic || context.kind() == DeviceKind::cpu) {
+    plan.numerics.deterministic = true;
+    plan.numerics.autotune = false;
+  }
+  return plan;
 }
 
 void CommonOptions::set_wire(Plan& plan) const {

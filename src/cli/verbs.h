@@ -45,12 +45,16 @@ void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen);
 void add_convert(CLI::App& app, Cli& cli, Verb& chosen);
 void add_inspect(CLI::App& app, Cli& cli, Verb& chosen);
 void add_compare(CLI::App& app, Cli& cli, Verb& chosen);
+void add_doctor(CLI::App& app, Cli& cli, Verb& chosen);
 void add_trace(CLI::App& app, Cli& cli, Verb& chosen);
 
 /// What an option's value must be: returns what is wrong with it, "" when nothing is.
 using Check = std::function<std::string(const std::string&)>;
 Check at_least(int least);
 std::string above_zero(const std::string& text);
+
+/// The number that is all of `text`; nothing for anything else.
+std::optional<double> number_in(const std::string& text);
 
 /// What "NAME=SIZE" says, a size being bytes or a number of K, M, G or T (powers of 1024). Throws
 /// Refused for anything else.
@@ -81,6 +85,7 @@ struct CommonOptions {
   std::string cache;  ///< STEP=SIZE
   bool scaled_decoding = false;
   WorkloadDefaults defaults;  ///< of the workload; taken where nothing was given
+  bool given_precision = false;
 
   /// `cli` must outlive the parser.
   void add_to(CLI::App& verb, const Cli& cli);
@@ -88,6 +93,10 @@ struct CommonOptions {
   Plan::Numerics numerics(DeviceKind device) const;
   /// For workers "auto", the loader of make() is measured alone and gets as few as are enough.
   LoaderPlan loader(const Context& context, const std::function<Pipeline()>& make) const;
+  /// The plan in the file `path`, with what was given on the command line but for the workers.
+  /// `others`: what the option takes instead of a file, for messages. Throws Refused.
+  Plan plan_file(const std::string& path, const std::vector<std::string>& others,
+                 const Context& context) const;
   /// Changes what was given on the command line, but for the workers.
   void change(Plan& plan, const Context& context) const;
   WorkloadInfo info() const;

@@ -32,7 +32,12 @@ double pieces_per_second(unsigned threads, const Piece& piece) {
     pieces += done;
   };
   std::vector<std::jthread> all;
-  for (unsigned i = 0; i < threads; ++i) all.emplace_back(work, i);
+  try {
+    while (all.size() < threads) all.emplace_back(work, static_cast<unsigned>(all.size()));
+  } catch (...) {
+    ready.count_down(threads - static_cast<std::ptrdiff_t>(all.size()));
+    throw;
+  }
   all.clear();
   return static_cast<double>(pieces) / kWindowS;
 }
@@ -47,12 +52,26 @@ double capacity_of(unsigned threads, const Piece& piece) {
   return one > 0 ? std::clamp(all / one, 1.0, static_cast<double>(threads)) : 1;
 }
 
+double copy_rate() {
+  const std::vector<std::uint64_t> from(kWords / 2, 1);
+  std::vector<std::uint64_t> to(from.size());
+  double best = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto start = Clock::now();
+    std::copy(from.begin(), from.end(), to.begin());
+    const double passed = std::chrono::duration<double>(Clock::now() - start).count();
+    if (passed > 0) best = std::max(best, static_cast<double>(from.size() * 8) / passed);
+  }
+  return best;
+}
+
 }  // namespace
 
 MachineCapacity measure_capacity(unsigned threads) {
-  if (threads <= 1) return {};
-  std::atomic<std::uint64_t> kept = 0;  // so that nothing is optimised away
   MachineCapacity capacity;
+  capacity.copy_bytes_per_second = copy_rate();
+  if (threads <= 1) return capacity;
+  std::atomic<std::uint64_t> kept = 0;  // so that nothing is optimised away
   capacity.cores = capacity_of(threads, [&](unsigned thread, std::uint64_t turn) {
     std::uint64_t x = thread + turn;
     for (int i = 0; i < 20000; ++i) x = x * 6364136223846793005U + 1442695040888963407U;

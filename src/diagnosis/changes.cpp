@@ -3,16 +3,13 @@
 #include <numeric>
 
 #include "diagnosis/model_parts.h"
-#include "slipstream/error.h"
 
 namespace slipstream {
 namespace {
 
 constexpr double kEnough = 0.98;  ///< of the best rate: more workers or readers are not worth it
-constexpr double kWorthSaying = 1.02;         ///< of gain
-constexpr double kShareOfMemory = 0.5;        ///< of what is free, for a cache
-constexpr double kCacheBytesPerSecond = 4e9;  ///< at which a worker copies out of one
-constexpr double kWaits = 0.5;                ///< of a step's time: it waits rather than works
+constexpr double kShareOfMemory = 0.5;  ///< of what is free, for a cache
+constexpr double kWaits = 0.5;          ///< of a step's time: it waits rather than works
 constexpr unsigned kMostThreads = 64;
 
 double mean(const std::vector<float>& values) {
@@ -45,10 +42,23 @@ unsigned fewest(const PipelineModel& now, unsigned most, const Set& set) {
   return most;
 }
 
+}  // namespace
+
+unsigned enough_workers(const PipelineModel& now, unsigned cores) {
+  const unsigned most = std::clamp(4 * cores, 8U, kMostThreads);
+  return fewest(now, most, [](PipelineModel& model, unsigned n) { model.workers = n; });
+}
+
+namespace {
+
 class Changes {
  public:
   Changes(const Observations& observed, const PipelineModel& now, double model_error)
-      : observed_(observed), situation_(observed.situation), now_(now), error_(model_error) {}
+      : observed_(observed),
+        situation_(observed.situation),
+        now_(now),
+        now_step_s_(mean_step_s(now)),
+        error_(model_error) {}
 
   std::vector<Change> all() {
     if (!now_.steps.empty()) {
@@ -60,10 +70,12 @@ class Changes {
       convert();
       contention();
       costliest_transform();
+      cores();
     }
     pinning();
     pipelining();
     unused_fields();
+    feature_cache();
     std::erase_if(found_, [](const Change& change) { return change.gain.value < kWorthSaying; });
     std::stable_sort(found_.begin(), found_.end(),
                      [](const Change& a, const Change& b) { return a.gain.value > b.gain.value; });
@@ -74,17 +86,36 @@ class Changes {
   void add(Change change) {
     PipelineModel then = now_;
     change.model(then);
+    if (now_step_s_ < kWorthSaying * mean_step_s(then)) return;
     change.predicted = predicted_rate(observed_, now_, then, error_);
     if (change.predicted.n == 0) return;
     change.gain = ratio(change.predicted, *rung_rate(observed_, kWholeRung));
     found_.push_back(std::move(change));
   }
 
+  /// Half of them make more than all: the simulation does not know what they do to each other.
+  bool fewer_workers() {
+    const Measured& half = observed_.drained_of_half;
+    const unsigned n = now_.workers / 2;
+    if (n == 0 || half.n == 0 || half.low < kWorthSaying * observed_.drained_of_all.high)
+      return false;
+    Change change;
+    change.id = "workers";
+    change.what = "use " + std::to_string(n) + " workers: more get in each other's way";
+    change.how = "--workers " + std::to_string(n);
+    change.apply = [n](Plan& plan) { plan.schedule.loader.workers = n; };
+    change.model = [n, by = drained_rate(now_, n) / half.value](PipelineModel& model) {
+      model.workers = n;
+      scale_costs(model, by);
+    };
+    add(std::move(change));
+    return true;
+  }
+
   void workers() {
-    const auto set = [](PipelineModel& model, unsigned n) { model.workers = n; };
-    const unsigned most = std::clamp(4 * situation_.cores, 8U, kMostThreads);
-    const unsigned n = fewest(now_, most, set);
-    if (n <= now_.workers) return;
+    if (fewer_workers()) return;
+    const unsigned n = enough_workers(now_, situation_.cores);
+    if (n == now_.workers) return;
     Change change;
     change.id = "workers";
     change.what = "use " + std::to_string(n) + " workers";
@@ -114,9 +145,10 @@ class Changes {
       change.apply = [after, size](Plan& plan) {
         plan.schedule.loader.cache = CacheOptions{after, size + (std::size_t{1} << 20)};
       };
-      change.model = [i, each](PipelineModel& model) {
+      change.model = [i, each,
+                      rate = observed_.capacity.copy_bytes_per_second](PipelineModel& model) {
         for (std::size_t k = 0; k <= i; ++k) make_free(model.steps[k]);
-        set_cost(model.steps[i], each / kCacheBytesPerSecond);
+        set_cost(model.steps[i], each / rate);
       };
       return add(std::move(change));
     }
@@ -151,6 +183,7 @@ class Changes {
     change.how = std::string("--augment ") + (is_serial ? "gpu" : "pipelined");
     change.against = Culprit::transforms;
     change.is_bound = !situation_.augment_s;
+    change.apply = [name = from->name](Plan& plan) { put_transforms_on_device(plan, name); };
     change.model = [=](PipelineModel& model) {
       for (std::size_t i = first; i + 1 < model.steps.size(); ++i) make_free(model.steps[i]);
       const double line = model.line_waiting_s + model.line_working_s;
@@ -225,6 +258,36 @@ class Changes {
     add(std::move(change));
   }
 
+  /// Whether each device step is: what was not may be the longest.
+  bool is_all_measured() const {
+    std::size_t steps = 0;
+    for (const LanePlan& lane : situation_.plan.schedule.lanes) steps += lane.steps.size();
+    return observed_.device.size() == steps;
+  }
+
+  /// With workers for all of them.
+  void cores() {
+    double working_s = 0;
+    for (const PipelineModel::Step& step : now_.steps) working_s += mean(step.working_s);
+    const auto ceiling = rung_rate(observed_, kDeviceRung);
+    if (!ceiling || ceiling->value <= 0) return;
+    const double a_step = working_s * static_cast<double>(now_.batch_size) + now_.line_working_s;
+    const auto needed = static_cast<unsigned>(std::ceil(a_step * ceiling->value));
+    if (needed <= situation_.cores) return;
+    Change change;
+    change.id = "cores";
+    change.what = "give this device " + std::to_string(needed) + " CPU cores, not " +
+                  std::to_string(situation_.cores) + ": its samples cost that much work";
+    change.how = "another machine, or fewer processes on this one; then --workers auto";
+    change.against = Culprit::transforms;
+    change.is_bound = true;
+    change.model = [needed](PipelineModel& model) {
+      model.workers = std::max(model.workers, needed);
+      model.capacity.cores = std::max<double>(model.capacity.cores, needed);
+    };
+    add(std::move(change));
+  }
+
   void pinning() {
     if (!situation_.on_gpu || situation_.plan.schedule.loader.pinned) return;
     const auto pinned = rung_rate(observed_, kPinnedRung);
@@ -246,6 +309,7 @@ class Changes {
   /// The slowest part of the device's work then is what a step takes.
   void pipelining() {
     if (situation_.plan.schedule.lanes.size() != 1 || observed_.device.size() < 2) return;
+    if (!is_all_measured()) return;
     double longest = 0, sum = 0;
     for (const DeviceCost& cost : observed_.device) {
       longest = std::max(longest, cost.seconds.value);
@@ -259,6 +323,7 @@ class Changes {
     change.how = "--plan pipelined";
     change.against = Culprit::copy;
     change.is_bound = true;
+    change.apply = [on_gpu = situation_.on_gpu](Plan& plan) { pipeline_lanes(plan, on_gpu); };
     change.model = [by](PipelineModel& model) {
       model.line_waiting_s *= by;
       model.line_working_s *= by;
@@ -269,12 +334,15 @@ class Changes {
   void unused_fields() {
     if (situation_.unused_fields.empty()) return;
     std::string names;
-    for (const std::string& field : situation_.unused_fields)
+    std::string how;
+    for (const std::string& field : situation_.unused_fields) {
       names += (names.empty() ? "" : ", ") + field;
+      how += (how.empty() ? "--wire " : " --wire ") + field + "=host";
+    }
     Change change;
     change.id = "unused_fields";
     change.what = "leave on the host what no stage reads: " + names;
-    change.how = "--wire " + situation_.unused_fields.front() + "=host";
+    change.how = how;
     change.against = Culprit::copy;
     change.is_bound = true;
     change.apply = [fields = situation_.unused_fields](Plan& plan) {
@@ -288,9 +356,30 @@ class Changes {
     add(std::move(change));
   }
 
+  /// Training alone, on what a frozen encoder makes of input that is the same in every epoch.
+  void feature_cache() {
+    if (!situation_.has_frozen_stage || !situation_.frozen_input_is_fixed) return;
+    if (observed_.device.empty() || !is_all_measured()) return;
+    const double trained_s = observed_.device.back().seconds.value;
+    Change change;
+    change.id = "feature_cache";
+    change.what =
+        "store what the frozen stages make of each sample, once, and train on that: nothing ahead "
+        "of them is random";
+    change.how = "in your code: run the frozen stages over the data set and train from the result";
+    change.against = Culprit::gpu;
+    change.is_bound = true;
+    change.model = [trained_s](PipelineModel& model) {
+      for (PipelineModel::Step& step : model.steps) make_free(step);
+      model.line_waiting_s = std::min(model.line_waiting_s, trained_s);
+    };
+    add(std::move(change));
+  }
+
   const Observations& observed_;
   const Situation& situation_;
   const PipelineModel& now_;
+  double now_step_s_;
   double error_;
   std::vector<Change> found_;
 };
@@ -300,34 +389,6 @@ class Changes {
 std::vector<Change> changes_for(const Observations& observed, const PipelineModel& now,
                                 double model_error) {
   return Changes(observed, now, model_error).all();
-}
-
-Remedy remedy_of(const Observations& observed, const Diagnosis& diagnosis) {
-  const PipelineModel now = fitted_model(observed);
-  PipelineModel then = now;
-  Remedy remedy{observed.situation.plan, {}, diagnosis.rate};
-  std::vector<const Change*> left;
-  for (const Change& change : diagnosis.changes)
-    if (change.apply) left.push_back(&change);
-  double step_s = simulated_step_s(now);
-  while (!left.empty()) {
-    std::size_t best = left.size();
-    double best_s = step_s / kWorthSaying;
-    for (std::size_t i = 0; i < left.size(); ++i) {
-      PipelineModel tried = then;
-      left[i]->model(tried);
-      if (const double s = simulated_step_s(tried); s < best_s) best_s = s, best = i;
-    }
-    if (best == left.size()) break;
-    left[best]->apply(remedy.plan);
-    left[best]->model(then);
-    remedy.changes.push_back(left[best]->id);
-    left.erase(left.begin() + static_cast<std::ptrdiff_t>(best));
-    step_s = best_s;
-  }
-  if (!remedy.changes.empty())
-    remedy.predicted = predicted_rate(observed, now, then, diagnosis.model_error);
-  return remedy;
 }
 
 }  // namespace slipstream

@@ -16,17 +16,8 @@ constexpr double kWorthNaming = 0.03;  ///< of gain
 constexpr double kWidest = 0.2;        ///< interval over value, on each side
 constexpr double kWrongModel = 0.3;
 constexpr std::uint64_t kSeeds = 3;
-
-double half_width(const Measured& measured) {
-  return measured.value > 0 ? (measured.high - measured.low) / 2 / measured.value : 1;
-}
-
-double step_s(const PipelineModel& model) {
-  double sum = 0;
-  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) sum += simulated_step_s(model, seed);
-  return sum / static_cast<double>(kSeeds);
-}
-
+constexpr double kMostSpread = 0.2;   ///< of simulations
+constexpr double kLeastWidth = 0.02;  ///< of a prediction, on each side
 /// Takes a culprit's cost out of a model.
 void take_out(Culprit culprit, const Observations& observed, PipelineModel& model) {
   for (PipelineModel::Step& step : model.steps) {
@@ -47,7 +38,7 @@ struct Suspect {
 class Search {
  public:
   explicit Search(const Observations& observed, const PipelineModel& model)
-      : observed_(observed), now_(step_s(model)), base_(model) {}
+      : observed_(observed), now_(mean_step_s(model)), base_(model) {}
 
   std::vector<Suspect> suspects() {
     std::vector<Suspect> found;
@@ -57,7 +48,7 @@ class Search {
       found.push_back({contention, gain});
       take_out(contention, observed_, base_);
     }
-    const double base = step_s(base_);
+    const double base = mean_step_s(base_);
     for (const Culprit group : kGroups) {
       const double gain = base * gain_without(group, base_) / now_;
       if (gain >= 1 + kWorthNaming) found.push_back({group, gain});
@@ -73,7 +64,7 @@ class Search {
 
   double gain_without(Culprit culprit, PipelineModel model) const {
     take_out(culprit, observed_, model);
-    const double then = step_s(model);
+    const double then = mean_step_s(model);
     return then > 0 ? now_ / then : 1;
   }
 
@@ -101,7 +92,9 @@ Measured of_values(std::vector<float> values, double by, std::string unit) {
   if (values.empty()) return {0, 0, 0, std::move(unit), 0};
   std::vector<double> scaled(values.begin(), values.end());
   for (double& value : scaled) value *= by;
-  return mean_interval(scaled, std::move(unit));
+  Measured mean = mean_interval(scaled, std::move(unit));
+  mean.low = std::max(0.0, mean.low);
+  return mean;
 }
 
 double variation_of(const std::vector<float>& values) {
@@ -143,11 +136,23 @@ std::vector<CostRow> cost_rows(const Observations& observed, const PipelineModel
   return rows;
 }
 
+/// Of a lane's steps, which one thread enqueues.
+double longest_enqueue_s(const Observations& observed) {
+  double longest_s = 0;
+  for (const LanePlan& lane : observed.situation.plan.schedule.lanes) {
+    double lane_s = 0;
+    for (const DeviceCost& cost : observed.device)
+      if (std::find(lane.steps.begin(), lane.steps.end(), cost.name) != lane.steps.end())
+        lane_s += cost.enqueue_s;
+    longest_s = std::max(longest_s, lane_s);
+  }
+  return longest_s;
+}
+
 /// Where input keeps up: what the device is busy with.
 void judge_device(const Observations& observed, Diagnosis& diagnosis) {
   const double step = 1 / diagnosis.ceiling.value;
-  double enqueue_s = 0;
-  for (const DeviceCost& cost : observed.device) enqueue_s = std::max(enqueue_s, cost.enqueue_s);
+  const double enqueue_s = longest_enqueue_s(observed);
   const auto& use = observed.utilisation;
   if (observed.situation.on_gpu && enqueue_s > 0.9 * step) {
     diagnosis.verdict = Culprit::launch;
@@ -162,7 +167,9 @@ void judge_device(const Observations& observed, Diagnosis& diagnosis) {
 std::string lacking(const Diagnosis& diagnosis) {
   if (diagnosis.ceiling.n == 0 || diagnosis.rate.n == 0)
     return "the ceiling or the whole pipeline could not be measured";
-  if (half_width(diagnosis.ceiling) > kWidest || half_width(diagnosis.rate) > kWidest)
+  const bool is_wide =
+      half_width(diagnosis.ceiling) > kWidest || half_width(diagnosis.rate) > kWidest;
+  if (is_wide && diagnosis.share.high >= kStarved)
     return "the intervals are too wide: give it more time (--budget)";
   if (diagnosis.share.low < kStarved - 0.1 && diagnosis.share.high > kStarved + 0.03)
     return "the intervals do not say whether the device waits: give it more time (--budget)";
@@ -188,6 +195,22 @@ void judge(const Observations& observed, const PipelineModel& model, Diagnosis& 
   diagnosis.reason = reason_for(diagnosis);
 }
 
+/// Relative, of what a prediction rests on: of the loader's costs and of the line, each by how much
+/// of the step depends on it.
+double noise_of(const Observations& observed, const PipelineModel& now, const PipelineModel& then) {
+  constexpr double kMore = 0.05;
+  const double whole = half_width(*rung_rate(observed, kWholeRung));
+  if (is_fed(now)) return whole;
+  PipelineModel slower = then;
+  scale_costs(slower, 1 + kMore);
+  const double more = mean_step_s(slower) / mean_step_s(then) - 1;
+  const double of_loader = std::clamp(more / kMore, 0.0, 1.0);
+  const double alone = std::min(1.0, half_width(observed.drained_of_all));
+  const double loader = whole * alone / std::max(1e-9, std::hypot(whole, alone));
+  const auto fed = rung_rate(observed, host_rung(observed));
+  return std::hypot(of_loader * loader, (1 - of_loader) * (fed ? half_width(*fed) : whole));
+}
+
 /// Cores that keep the device busy: all that a sample costs, at the ceiling.
 std::optional<double> cores_needed(const Observations& observed, const PipelineModel& model,
                                    const Diagnosis& diagnosis) {
@@ -207,17 +230,19 @@ Measured predicted_rate(const Observations& observed, const PipelineModel& now,
   const auto rate = rung_rate(observed, kWholeRung);
   Measured predicted{0, 0, 0, "steps/s", 0};
   if (!rate || rate->value <= 0) return predicted;
-  std::vector<double> ratios;
-  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
-    const double step = simulated_step_s(then, seed);
-    ratios.push_back(step > 0 ? simulated_step_s(now, seed) / step : 1);
-  }
-  const Measured ratio = mean_interval(ratios, "1");
-  const double spread = ratio.value > 0 ? (ratio.high - ratio.value) / ratio.value : 0;
-  const double least = 0.02;
-  const double half = std::hypot(std::hypot(half_width(*rate), std::min(spread, 0.2)),
-                                 std::hypot(least, 1.5 * model_error));
-  predicted.value = rate->value * ratio.value;
+  std::vector<double> steps_s;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed)
+    steps_s.push_back(simulated_step_s(then, seed));
+  const Measured step_s = mean_interval(steps_s, "s");
+  if (step_s.value <= 0) return predicted;
+  const double line_s = then.line_waiting_s + then.line_working_s;
+  predicted.value = 1 / step_s.value;
+  // Where the loader keeps up, what was measured says all; but nothing beats its own line.
+  if (is_fed(now)) predicted.value = rate->value * mean_step_s(now) / step_s.value;
+  if (line_s > 0) predicted.value = std::min(predicted.value, 1 / line_s);
+  const double spread = std::min(kMostSpread, half_width(step_s));
+  const double half = std::hypot(std::hypot(noise_of(observed, now, then), spread),
+                                 std::hypot(kLeastWidth, 1.5 * model_error));
   predicted.low = predicted.value * std::max(0.0, 1 - half);
   predicted.high = predicted.value * (1 + half);
   predicted.n = rate->n;

@@ -11,7 +11,13 @@ namespace {
 constexpr double kContended = 0.92;
 /// A step's CPU time grows so much more than sharing cores explains where memory is the limit.
 constexpr double kMemoryGrowth = 1.2;
+constexpr double kMostOfIt = 0.5;       ///< of what all steps together take longer
+constexpr double kEnoughToTell = 0.05;  ///< of the CPU time: to tell a step from the others
 constexpr int kBisections = 12;
+constexpr double kMostNoise = 0.2;  ///< of a rate, that its interval explains
+constexpr double kSurest = 0.01;    ///< half of an interval, of its value
+constexpr double kFed = 1.03;       ///< of the line's time
+constexpr std::uint64_t kSeeds = 3;
 
 double mean(const std::vector<float>& values) {
   if (values.empty()) return 0;
@@ -29,13 +35,6 @@ PipelineModel::Step step_of(const HostStepCost& cost) {
   }
   if (step.working_s.empty()) step.working_s = step.waiting_s = {0.0F};
   return step;
-}
-
-double drained_rate(PipelineModel model, unsigned workers) {
-  model.workers = workers;
-  model.line_waiting_s = model.line_working_s = 0;
-  const double step_s = simulated_step_s(model);
-  return step_s > 0 ? static_cast<double>(model.batch_size) / step_s : 0;
 }
 
 /// What a worker spends between the steps goes to the last one.
@@ -57,36 +56,57 @@ double matched(double low, double high, double measured, const Rate& rate_at) {
   return (low + high) / 2;
 }
 
+/// What of the time that a sample takes longer with all workers a step adds, s.
 struct Growth {
   std::size_t step = 0;
-  double factor = 1;  ///< of CPU time
-  double wall_s = 0;
+  double working_s = 0;  ///< CPU time, beyond what the other steps' grew by as well
+  double waiting_s = 0;
 };
 
-/// The step whose CPU time, and the step whose wall time grew most with all workers.
-std::pair<Growth, Growth> growth_of(const Observations& observed, const PipelineModel& model) {
+/// Of each step, and of all the whole. Where all steps take more CPU time alike, cores are shared
+/// or slower: no step is to blame.
+std::pair<std::vector<Growth>, double> growth_of(const Observations& observed,
+                                                 const PipelineModel& model) {
   const double running = std::min(model.workers, observed.situation.cores);
   const double sharing = std::max(1.0, running / model.capacity.cores);
-  Growth memory, wall;
+  double alone_s = 0, together_s = 0;
+  for (const HostStepCost& cost : observed.host) {
+    alone_s += mean(cost.cpu_s);
+    together_s += cost.cpu_of_all_s;
+  }
+  std::pair<std::vector<Growth>, double> growth;
   for (std::size_t i = 0; i < observed.host.size(); ++i) {
     const HostStepCost& cost = observed.host[i];
-    const double cpu = mean(cost.cpu_s), whole = mean(cost.wall_s);
-    const double factor = cpu > 0 ? cost.cpu_of_all_s / cpu / sharing : 1;
-    const double excess = cost.cpu_of_all_s - sharing * cpu;
-    if (factor > kMemoryGrowth && excess > memory.wall_s) memory = {i, factor, excess};
-    if (cost.wall_of_all_s - whole > wall.wall_s) wall = {i, 1, cost.wall_of_all_s - whole};
+    const double cpu = mean(cost.cpu_s);
+    const double others = alone_s - cpu;
+    const double common = others > kEnoughToTell * alone_s
+                              ? std::max(sharing, (together_s - cost.cpu_of_all_s) / others)
+                              : sharing;
+    const double waited = mean(cost.wall_s) - cpu;
+    const double working =
+        cost.cpu_of_all_s > kMemoryGrowth * common * cpu ? cost.cpu_of_all_s - common * cpu : 0;
+    const double waiting = std::max(0.0, cost.wall_of_all_s - cost.cpu_of_all_s - waited);
+    growth.first.push_back({i, working, waiting});
+    growth.second += std::max(0.0, cost.wall_of_all_s - mean(cost.wall_s));
   }
-  return {memory, wall};
+  return growth;
 }
 
 /// Finds what all workers together wait for, where costs alone do not explain their rate.
 void fit_contention(const Observations& observed, PipelineModel& model) {
   const double measured = observed.drained_of_all.value;
-  if (measured <= 0 || drained_rate(model, model.workers) * kContended <= measured) return;
-  const std::pair<Growth, Growth> growth = growth_of(observed, model);
-  const Growth& memory = growth.first;
-  const Growth& wall = growth.second;
-  if (memory.factor > kMemoryGrowth && memory.wall_s > 0.5 * wall.wall_s) {
+  const double surely = std::max(measured, observed.drained_of_all.high);
+  if (measured <= 0 || drained_rate(model, model.workers) * kContended <= surely) return;
+  const auto [steps, whole_s] = growth_of(observed, model);
+  const auto by_working = [](const Growth& a, const Growth& b) {
+    return a.working_s < b.working_s;
+  };
+  const auto by_waiting = [](const Growth& a, const Growth& b) {
+    return a.waiting_s < b.waiting_s;
+  };
+  const Growth memory = *std::max_element(steps.begin(), steps.end(), by_working);
+  const Growth lock = *std::max_element(steps.begin(), steps.end(), by_waiting);
+  if (memory.working_s > kMostOfIt * whole_s) {
     model.steps[memory.step].is_memory_bound = true;
     model.capacity.memory_streams = matched(-static_cast<double>(model.workers), -0.25, measured,
                                             [&](double less) {
@@ -97,13 +117,13 @@ void fit_contention(const Observations& observed, PipelineModel& model) {
                                     -1;
     return;
   }
-  if (wall.wall_s <= 0) return;
-  model.steps[wall.step].locked = matched(0, 1, measured, [&](double locked) {
+  if (lock.waiting_s <= kMostOfIt * whole_s) return;
+  model.steps[lock.step].locked = matched(0, 1, measured, [&](double locked) {
     PipelineModel tried = model;
-    tried.steps[wall.step].locked = locked;
+    tried.steps[lock.step].locked = locked;
     return drained_rate(tried, model.workers);
   });
-  if (model.steps[wall.step].locked < 0.05) model.steps[wall.step].locked = 0;
+  if (model.steps[lock.step].locked < 0.05) model.steps[lock.step].locked = 0;
 }
 
 /// What is left unexplained, every step has its part of.
@@ -111,11 +131,23 @@ void fit_rest(const Observations& observed, PipelineModel& model) {
   const double measured = observed.drained_of_all.value;
   const double simulated = drained_rate(model, model.workers);
   if (measured <= 0 || simulated <= 0) return;
-  const auto by = static_cast<float>(std::clamp(simulated / measured, 0.5, 2.0));
-  for (PipelineModel::Step& step : model.steps) {
-    for (float& value : step.waiting_s) value *= by;
-    for (float& value : step.working_s) value *= by;
-  }
+  scale_costs(model, std::clamp(simulated / measured, 0.5, 2.0));
+}
+
+/// Costs with which training, too, goes at the rate that was measured, as far as that is surer than
+/// what the loader made alone; where the loader holds training up, for otherwise it tells nothing.
+void fit_whole(const Observations& observed, PipelineModel& model) {
+  const auto whole = rung_rate(observed, kWholeRung);
+  if (!whole || whole->value <= 0 || is_fed(model)) return;
+  const double by = matched(0.5, 2, whole->value, [&](double tried) {
+    PipelineModel scaled = model;
+    scale_costs(scaled, tried);
+    return 1 / mean_step_s(scaled);
+  });
+  const double alone = std::max(kSurest, half_width(observed.drained_of_all));
+  const double together = std::max(kSurest, half_width(*whole));
+  const double weight = alone * alone / (alone * alone + together * together);
+  scale_costs(model, std::pow(by, weight));
 }
 
 double seconds(const std::optional<Measured>& rate) {
@@ -142,6 +174,20 @@ void fit_line(const Observations& observed, PipelineModel& model) {
 
 }  // namespace
 
+double half_width(const Measured& measured) {
+  return measured.value > 0 ? (measured.high - measured.low) / 2 / measured.value : 1;
+}
+
+double mean_step_s(const PipelineModel& model) {
+  double sum = 0;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) sum += simulated_step_s(model, seed);
+  return sum / static_cast<double>(kSeeds);
+}
+
+bool is_fed(const PipelineModel& model) {
+  return mean_step_s(model) <= kFed * (model.line_waiting_s + model.line_working_s);
+}
+
 PipelineModel fitted_model(const Observations& observed) {
   PipelineModel model;
   model.workers = std::max(1U, observed.workers);
@@ -151,16 +197,32 @@ PipelineModel fitted_model(const Observations& observed) {
   for (const HostStepCost& cost : observed.host) model.steps.push_back(step_of(cost));
   if (!model.steps.empty()) {
     add_overhead(observed, model);
+    model.readers = observed.situation.plan.schedule.loader.read_ahead.reads;
     fit_contention(observed, model);
     fit_rest(observed, model);
   }
   fit_line(observed, model);
+  fit_whole(observed, model);
   return model;
 }
 
 PipelineModel cut_behind(PipelineModel model, std::size_t steps) {
   for (std::size_t i = 0; i < steps; ++i) make_free(model.steps[i]);
   return model;
+}
+
+double drained_rate(PipelineModel model, unsigned workers) {
+  model.workers = workers;
+  model.line_waiting_s = model.line_working_s = 0;
+  const double step_s = simulated_step_s(model);
+  return step_s > 0 ? static_cast<double>(model.batch_size) / step_s : 0;
+}
+
+void scale_costs(PipelineModel& model, double by) {
+  for (PipelineModel::Step& step : model.steps) {
+    for (float& value : step.waiting_s) value *= static_cast<float>(by);
+    for (float& value : step.working_s) value *= static_cast<float>(by);
+  }
 }
 
 void make_free(PipelineModel::Step& step) {
@@ -191,7 +253,9 @@ double model_error_of(const Observations& observed, const PipelineModel& model) 
       behind = static_cast<std::size_t>(step - model.steps.data()) + 1;
     }
     const double simulated = simulated_step_s(cut_behind(model, behind));
-    const double error = simulated * rung.with_training->value - 1;
+    const Measured& rate = *rung.with_training;
+    const double noise = std::min(kMostNoise, (rate.high - rate.low) / 2 / rate.value);
+    const double error = std::max(0.0, std::abs(simulated * rate.value - 1) - noise);
     squares += error * error;
     ++count;
   }

@@ -23,11 +23,34 @@ std::string_view host_rung(const Observations& observed);
 PipelineModel cut_behind(PipelineModel model, std::size_t steps);
 void make_free(PipelineModel::Step& step);
 
+void scale_costs(PipelineModel& model, double by);
+
+/// Samples/s that these workers make with nobody training.
+double drained_rate(PipelineModel model, unsigned workers);
+
+/// Half of the interval over the value; 1 for nothing measured.
+double half_width(const Measured& measured);
+
+/// Of several simulations.
+double mean_step_s(const PipelineModel& model);
+/// Whether its loader keeps up with its line.
+bool is_fed(const PipelineModel& model);
+
 /// As if batches were on the device already.
 void take_copy_out(const Observations& observed, PipelineModel& model);
 
 /// Relative, in the mean of squares, of the simulated rungs against the measured.
 double model_error_of(const Observations& observed, const PipelineModel& model);
+
+inline constexpr double kWorthSaying = 1.02;  ///< of gain
+
+/// Lanes as make_plan() makes them of "pipelined".
+void pipeline_lanes(Plan& plan, bool on_gpu);
+/// The transforms from `first` on, on a lane of their own, but where all steps share one.
+void put_transforms_on_device(Plan& plan, const std::string& first);
+
+/// The fewest workers that are about as fast as any number.
+unsigned enough_workers(const PipelineModel& now, unsigned cores);
 
 /// All changes that may help, with what each alone is predicted to give.
 std::vector<Change> changes_for(const Observations& observed, const PipelineModel& now,

@@ -10,6 +10,7 @@ namespace slipstream {
 namespace {
 
 constexpr double kTolerance = 0.02;
+constexpr double kSmallStep = 0.05;  ///< of what a sample costs
 
 enum class Better : std::uint8_t { higher, lower };
 
@@ -17,19 +18,21 @@ struct Named {
   std::string name;
   Measured measured;
   Better better;
+  bool matters = true;
 };
 
 using Figures = std::vector<Named>;
 
 /// A second one of a name becomes "NAME (2)": pipelines may have a transform twice.
-void add(Figures& figures, const std::string& name, const Json& measured, Better better) {
+void add(Figures& figures, const std::string& name, const Json& measured, Better better,
+         bool matters = true) {
   const auto is_taken = [&figures](const std::string& candidate) {
     return std::any_of(figures.begin(), figures.end(),
                        [&candidate](const Named& figure) { return figure.name == candidate; });
   };
   std::string unique = name;
   for (int count = 2; is_taken(unique); ++count) unique = name + " (" + std::to_string(count) + ")";
-  if (!measured.is_null()) figures.push_back({unique, measured_of(measured), better});
+  if (!measured.is_null()) figures.push_back({unique, measured_of(measured), better, matters});
 }
 
 /// In the order they are shown.
@@ -43,9 +46,12 @@ Figures figures_of(const Json& report) {
       add(figures, name, rung.at("with_training"), Better::higher);
     add(figures, name + ", drained", rung.at("drained"), Better::higher);
   }
+  const auto wall_ms = [](const Json& cost) { return measured_of(cost.at("wall_ms")).value; };
+  double whole_ms = 0;
+  for (const Json& cost : report.at("costs")) whole_ms += wall_ms(cost);
   for (const Json& cost : report.at("costs"))
     add(figures, cost.at("name").get<std::string>() + ", ms a sample", cost.at("wall_ms"),
-        Better::lower);
+        Better::lower, wall_ms(cost) >= kSmallStep * whole_ms);
   return figures;
 }
 
@@ -70,7 +76,8 @@ std::vector<BaselineRow> rows_of(const Figures& before, const Figures& now) {
     const auto old = find(before, figure.name);
     if (old == before.end()) continue;
     row.before = old->measured;
-    row.is_worse = is_beyond_noise(row.before, row.now, figure.better);
+    row.is_worse =
+        (figure.matters || old->matters) && is_beyond_noise(row.before, row.now, figure.better);
   }
   for (const Named& figure : before) {
     if (find(now, figure.name) != now.end()) continue;
@@ -134,6 +141,16 @@ std::vector<std::string> differences(const Json& before, const Json& now) {
 }
 
 }  // namespace
+
+void check_baseline(std::string_view baseline) {
+  const Json json = Json::parse(baseline, nullptr, /*allow_exceptions=*/false);
+  check(json);
+  try {
+    figures_of(json);
+  } catch (const Json::exception&) {
+    refuse("keys are missing, or of another type (docs/doctor.md)");
+  }
+}
 
 BaselineComparison against_baseline(const DoctorReport& report, std::string_view baseline) {
   const Json before = Json::parse(baseline, nullptr, /*allow_exceptions=*/false);

@@ -76,7 +76,8 @@ Json json_of(const Outcome& outcome) {
           {"before", json_of(outcome.before)},
           {"predicted", json_of(outcome.predicted)},
           {"measured", json_of(outcome.measured)},
-          {"plan", json_of(outcome.plan)}};
+          {"plan", json_of(outcome.plan)},
+          {"note", outcome.note.empty() ? Json() : Json(outcome.note)}};
 }
 
 Json loader_json(const Observations& observed) {
@@ -85,6 +86,8 @@ Json loader_json(const Observations& observed) {
           {"slabs", observed.slabs},
           {"drained_of_all", slipstream::json_of(observed.drained_of_all)},
           {"drained_of_one", slipstream::json_of(observed.drained_of_one)},
+          {"drained_of_half",
+           observed.drained_of_half.n > 0 ? slipstream::json_of(observed.drained_of_half) : Json()},
           {"cores_at_work", number(observed.capacity.cores)},
           {"memory_streams", number(observed.capacity.memory_streams)}};
 }

@@ -137,7 +137,7 @@ std::string change_markup(const Change& change, const DoctorReport& report, cons
     gain = (change.is_bound ? "at most " : "") + figure_markup(change.predicted) + " steps/s";
     if (is_there(change.gain)) gain += ", " + figure_markup(change.gain) + " times as fast";
   }
-  gain += badge("against " + escaped(name_of(change.against)));
+  if (change.against != Culprit::none) gain += badge("against " + escaped(name_of(change.against)));
   if (change.apply) gain += badge("<code>--apply</code> does it");
   text += element("p", "num", gain);
   if (is_there(change.predicted))

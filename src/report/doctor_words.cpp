@@ -160,8 +160,18 @@ std::vector<std::string> warnings_of(const DoctorReport& report) {
   std::vector<std::string> warnings;
   if (report.interrupted)
     warnings.emplace_back("The examination was interrupted: this is what there was by then.");
-  for (const Rung& rung : report.observed.rungs)
-    if (!rung.error.empty()) warnings.push_back(rung.name + " was not measured: " + rung.error);
+  std::vector<std::pair<std::string, std::string>> missing;  // reason, rungs
+  for (const Rung& rung : report.observed.rungs) {
+    if (rung.error.empty()) continue;
+    const auto same = std::find_if(missing.begin(), missing.end(),
+                                   [&](const auto& each) { return each.first == rung.error; });
+    if (same == missing.end())
+      missing.emplace_back(rung.error, rung.name);
+    else
+      same->second += ", " + rung.name;
+  }
+  for (const auto& [reason, rungs] : missing)
+    warnings.push_back("Not measured: " + rungs + ": " + reason);
   const auto& observed = report.observed.warnings;
   const auto& environment = report.environment.warnings;
   warnings.insert(warnings.end(), observed.begin(), observed.end());
@@ -187,9 +197,12 @@ std::string outcome_sentence(const Outcome& outcome) {
   if (!is_there(predicted) || !is_there(measured) || !(predicted.value > 0)) return "";
   const double off = measured.value / predicted.value - 1;
   const std::string by = percent(std::abs(off));
-  if (measured.high < predicted.low) return "The outcome is " + by + " below the prediction.";
-  if (measured.low > predicted.high) return "The outcome is " + by + " above the prediction.";
-  return "The outcome is as predicted, within the intervals.";
+  const std::string note = outcome.note.empty() ? "" : " But " + outcome.note + ".";
+  if (measured.high < predicted.low)
+    return "The outcome is " + by + " below the prediction." + note;
+  if (measured.low > predicted.high)
+    return "The outcome is " + by + " above the prediction." + note;
+  return "The outcome is as predicted, within the intervals." + note;
 }
 
 std::vector<Reading> readings_of(const DoctorReport& report) {

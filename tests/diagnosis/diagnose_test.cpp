@@ -148,14 +148,44 @@ TEST(Diagnose, two_that_are_as_slow_are_both_named) {
   EXPECT_THAT(diagnosis.culprits, testing::UnorderedElementsAre(Culprit::decode, Culprit::copy));
 }
 
+TEST(Diagnose, cores_that_slow_each_other_down_are_no_lock) {
+  PipelineModel model = usual_model();
+  model.line_waiting_s = 0.001;
+  model.steps[3].working_s = {3e-3F};
+  Observations observed = observed_of(model);
+  for (HostStepCost& cost : observed.host) {
+    cost.cpu_of_all_s *= 1.4;
+    cost.wall_of_all_s *= 1.4;
+  }
+  std::vector<Measured*> slower = {&observed.drained_of_all};
+  for (std::size_t i = 2; i < observed.rungs.size(); ++i)
+    slower.push_back(&*observed.rungs[i].with_training);
+  for (Measured* rate : slower)
+    *rate = {rate->value / 1.4, rate->low / 1.4, rate->high / 1.4, rate->unit, rate->n};
+  const Diagnosis diagnosis = diagnose(observed);
+  EXPECT_EQ(diagnosis.verdict, Culprit::transforms) << diagnosis.reason;
+  for (const CostRow& row : diagnosis.costs) {
+    EXPECT_EQ(row.locked, 0) << row.name;
+    EXPECT_FALSE(row.is_memory_bound) << row.name;
+  }
+}
+
 TEST(Diagnose, wide_intervals_are_no_evidence) {
   Observations observed = observed_of(article(), 0.01);
   Measured& rate = *observed.rungs.back().with_training;
-  rate.low = 0.5 * rate.value;
-  rate.high = 1.5 * rate.value;
+  rate.low = 0.1 * rate.value;
+  rate.high = 5 * rate.value;
   const Diagnosis diagnosis = diagnose(observed);
   EXPECT_EQ(diagnosis.verdict, Culprit::not_enough_evidence);
   EXPECT_THAT(diagnosis.reason, HasSubstr("--budget"));
+}
+
+TEST(Diagnose, a_wide_ceiling_does_not_hide_a_device_that_waits) {
+  Observations observed = observed_of(article(), 0.01);
+  Measured& ceiling = *observed.rungs.front().with_training;
+  ceiling.low = 0.7 * ceiling.value;
+  ceiling.high = 1.3 * ceiling.value;
+  EXPECT_EQ(diagnose(observed).verdict, Culprit::transforms);
 }
 
 TEST(Diagnose, rungs_that_failed_are_no_evidence) {
@@ -204,6 +234,123 @@ TEST(Changes, a_cache_stands_before_the_first_random_step_and_fits) {
   EXPECT_GE(plan.schedule.loader.cache->bytes, 1000U << 16);
   observed.situation.free_memory_bytes = 1 << 20;
   EXPECT_EQ(find(diagnose(observed), "cache"), nullptr);
+}
+
+Plan with_device_transforms(const std::vector<LanePlan>& lanes) {
+  Plan plan;
+  plan.schedule.lanes = lanes;
+  plan.schedule.depth = 4;
+  put_transforms_on_device(plan, "crop");
+  return plan;
+}
+
+TEST(Changes, device_transforms_come_right_behind_the_copy) {
+  using Steps = std::vector<std::string>;
+  const Plan apart = with_device_transforms({{{"copy"}, 0}, {{"train"}, 2}});
+  ASSERT_EQ(apart.schedule.lanes.size(), 3U);
+  EXPECT_EQ(apart.schedule.lanes[1].steps, Steps{"augment"});
+  EXPECT_EQ(apart.schedule.depth, 5U);
+  EXPECT_EQ(apart.schedule.loader.on_device, "crop");
+  const Plan serial = with_device_transforms({{{"copy", "mix", "train"}, 0}});
+  EXPECT_EQ(serial.schedule.lanes[0].steps, (Steps{"copy", "augment", "mix", "train"}));
+  const Plan joined = with_device_transforms({{{"copy", "encode"}, 0}, {{"train"}, 2}});
+  EXPECT_EQ(joined.schedule.lanes[0].steps, (Steps{"copy", "augment", "encode"}));
+  const Plan mixed = with_device_transforms({{{"copy"}, 0}, {{"mix"}, 0}, {{"train"}, 2}});
+  EXPECT_EQ(mixed.schedule.lanes[1].steps, (Steps{"augment", "mix"}));
+  EXPECT_EQ(mixed.schedule.depth, 4U);
+}
+
+TEST(Changes, a_remedy_caches_nothing_behind_what_the_device_does) {
+  PipelineModel model = usual_model();
+  model.line_waiting_s = 0.002;
+  model.steps[1] = step_of("decode", Culprit::decode, 0, 10e-3);
+  model.steps[2] = step_of("crop", Culprit::transforms, 0, 10e-3);
+  Observations observed = observed_of(model);
+  observed.situation.on_gpu = true;
+  observed.rungs[1].name = kPinnedRung;
+  observed.situation.last_fixed_step = "crop";
+  observed.situation.on_device_from = "decode";
+  const Remedy remedy = remedy_of(observed, diagnose(observed));
+  const LoaderPlan& loader = remedy.plan.schedule.loader;
+  ASSERT_FALSE(loader.on_device.empty() && !loader.cache) << "each of them helps";
+  EXPECT_TRUE(loader.on_device.empty() || !loader.cache) << "one excludes the other";
+}
+
+TEST(Changes, of_two_that_gain_alike_the_one_without_memory_is_taken) {
+  PipelineModel model = usual_model();
+  model.workers = 2;
+  model.line_waiting_s = 0.31;
+  model.steps[1] = step_of("decode", Culprit::decode, 35e-3, 0);
+  const Observations observed = observed_of(model);
+  const Diagnosis diagnosis = diagnose(observed);
+  ASSERT_NE(find(diagnosis, "cache"), nullptr);
+  ASSERT_NE(find(diagnosis, "workers"), nullptr);
+  const Remedy remedy = remedy_of(observed, diagnosis);
+  EXPECT_EQ(remedy.changes, std::vector<std::string>{"workers"});
+  EXPECT_FALSE(remedy.plan.schedule.loader.cache);
+}
+
+TEST(Changes, pipelining_is_predicted_only_from_all_of_the_devices_steps) {
+  const DeviceCost copy{"copy", {0.04, 0.04, 0.04, "s", 9}, 0, 0};
+  const DeviceCost train{"train", {0.06, 0.06, 0.06, "s", 9}, 0, 0};
+  Observations observed = observed_of(usual_model());
+  observed.device = {copy, train};
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change* const change = find(diagnosis, "pipelining");
+  ASSERT_NE(change, nullptr);
+  EXPECT_NEAR(change->gain.value, 1 / 0.6, 0.05);
+  Plan plan = observed.situation.plan;
+  plan.schedule.run_ahead = 7;
+  plan.schedule.loader.pinned = false;
+  change->apply(plan);
+  EXPECT_EQ(plan.schedule.lanes.size(), 2U);
+  EXPECT_EQ(plan.schedule.run_ahead, 7U);
+  EXPECT_FALSE(plan.schedule.loader.pinned) << "nobody asked for that";
+  observed.situation.plan.schedule.lanes = {{{"copy", "encode", "train"}, 0}};
+  EXPECT_EQ(find(diagnose(observed), "pipelining"), nullptr) << "'encode' may take longest";
+}
+
+TEST(Changes, fewer_workers_where_half_of_them_make_more) {
+  PipelineModel model = usual_model();
+  model.steps[1] = step_of("decode", Culprit::decode, 0, 60e-3);
+  Observations observed = observed_of(model);
+  const double all = observed.drained_of_all.value;
+  observed.drained_of_half = {1.4 * all, 1.39 * all, 1.41 * all, "samples/s", 9};
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change* const change = find(diagnosis, "workers");
+  ASSERT_NE(change, nullptr);
+  EXPECT_NEAR(change->gain.value, 1.4, 0.03);
+  Plan plan;
+  change->apply(plan);
+  EXPECT_EQ(plan.schedule.loader.workers, 2U);
+  observed.drained_of_half = {0.5 * all, 0.49 * all, 0.51 * all, "samples/s", 9};
+  const Diagnosis usual = diagnose(observed);
+  ASSERT_NE(find(usual, "workers"), nullptr);
+  find(usual, "workers")->apply(plan);
+  EXPECT_GT(plan.schedule.loader.workers, 4U);
+}
+
+TEST(WhatIf, a_step_that_costs_less_gives_what_it_then_takes) {
+  PipelineModel model = usual_model();
+  model.steps[1] = step_of("decode", Culprit::decode, 30e-3, 30e-3);
+  const Observations observed = observed_of(model);
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change change = what_if(observed, diagnosis, {{"decode", 20e-3}});
+  model.steps[1] = step_of("decode", Culprit::decode, 10e-3, 10e-3);
+  EXPECT_NEAR(change.predicted.value * simulated_step_s(model), 1, 0.03);
+  EXPECT_GT(what_if(observed, diagnosis, {{"decode", 0}}).predicted.value, change.predicted.value);
+  EXPECT_THROW(what_if(observed, diagnosis, {{"dekode", 0}}), Refused);
+  EXPECT_THROW(what_if(observed, diagnosis, {{"decode", -1}}), Refused);
+}
+
+TEST(WhatIf, nothing_is_faster_than_its_own_line) {
+  PipelineModel model = usual_model();
+  model.steps[1] = step_of("decode", Culprit::decode, 60e-3, 0);
+  Observations observed = observed_of(model);
+  Measured& rate = *observed.rungs.back().with_training;
+  rate = {1.5 * rate.value, rate.value, 2 * rate.value, rate.unit, rate.n};
+  const Change change = what_if(observed, diagnose(observed), {{"decode", 0}});
+  EXPECT_LE(change.predicted.value, 1 / model.line_waiting_s + 1e-9);
 }
 
 TEST(Changes, a_remedy_is_predicted_together) {

@@ -75,6 +75,15 @@ TEST(Baseline, ACostIsWorseWhenItGrows) {
               testing::ElementsAre("after convert_colour, drained", "read, ms a sample"));
 }
 
+TEST(Baseline, ACostOfNextToNothingIsNeverWorse) {
+  DoctorReport before = starved_report();
+  CostRow& small = before.diagnosis.costs.front();
+  small.wall_ms = {1e-4, 0.99e-4, 1.01e-4, "ms", 100};
+  DoctorReport now = before;
+  now.diagnosis.costs.front().wall_ms = {2e-4, 1.99e-4, 2.01e-4, "ms", 100};
+  EXPECT_THAT(worse(against_baseline(now, doctor_report_json(before))), testing::IsEmpty());
+}
+
 TEST(Baseline, ShowsWhatOnlyOneOfThemHas) {
   const BaselineComparison comparison =
       against_baseline(failed_rung_report(), doctor_report_json(starved_report()));

@@ -60,7 +60,7 @@ TEST(DoctorJson, HasTheseKeys) {
       keys_of(json.at("changes").at(0)),
       ElementsAre("id", "what", "how", "can_apply", "against", "predicted", "gain", "is_bound"));
   EXPECT_THAT(keys_of(json.at("outcome")),
-              ElementsAre("changes", "before", "predicted", "measured", "plan"));
+              ElementsAre("changes", "before", "predicted", "measured", "plan", "note"));
   EXPECT_THAT(keys_of(json.at("utilisation")),
               ElementsAre("sm_activity", "dram_use", "coarse_utilisation", "note", "cpu_share",
                           "cores", "read_bytes_per_second"));
@@ -155,7 +155,7 @@ TEST(DoctorText, ShowsVerdictChangesAndOutcome) {
 TEST(DoctorText, SaysWhatFailedAndLeavesOutWhatIsNotThere) {
   const std::string failed = doctor_text(failed_rung_report());
   EXPECT_THAT(failed, HasSubstr("interrupted"));
-  EXPECT_THAT(failed, HasSubstr("after random_mask was not measured: transform 'random_mask', "
+  EXPECT_THAT(failed, HasSubstr("Not measured: after random_mask: transform 'random_mask', "
                                 "sample 17: the image is empty"));
   EXPECT_THAT(line_of(failed, "after random_mask "),
               testing::EndsWith("      -                     -"));

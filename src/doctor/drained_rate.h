@@ -1,0 +1,50 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "slipstream/trainer.h"
+
+namespace slipstream {
+
+/// Samples/s of a plan's loader whose batches are taken as they come and thrown away, counted
+/// sample by sample, so that slow pipelines need not fill a batch for it.
+class DrainedRate {
+ public:
+  DrainedRate(Plan plan, std::optional<HostCut> cut);
+
+  /// For about `seconds`; with a cache in the plan, `fill_s` more at most until it holds what it
+  /// can.
+  void measure(const Trainer& trainer, double seconds, double fill_s,
+               const std::function<bool()>& stop);
+
+  bool is_measured() const { return !block_rates_.empty(); }
+  /// REQUIRES: is_measured()
+  Measured samples_per_second() const;
+  /// Host steps, of what was measured.
+  const std::vector<StepCounter>& counters() const { return counters_; }
+  /// Of the last turn, the samples that were measured.
+  const std::vector<StepLaps>& laps() const { return laps_; }
+  /// Whether the plan's cache still missed samples when measuring began.
+  bool is_cold() const { return is_cold_; }
+
+ private:
+  struct Point {
+    double at_s;
+    std::uint64_t samples;
+  };
+  void fill_cache(Loader& loader, double fill_s, const std::function<bool()>& stop);
+  void keep(const std::vector<Point>& points);
+
+  Plan plan_;
+  std::optional<HostCut> cut_;
+  double seconds_ = 0;
+  double samples_ = 0;
+  std::vector<double> block_rates_;
+  std::vector<StepCounter> counters_;
+  std::vector<StepLaps> laps_;
+  bool is_cold_ = false;
+};
+
+}  // namespace slipstream

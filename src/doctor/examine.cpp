@@ -1,0 +1,400 @@
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <deque>
+#include <thread>
+
+#include "doctor/drained_rate.h"
+#include "doctor/findings.h"
+#include "doctor/free_memory.h"
+#include "doctor/ladder.h"
+#include "doctor/situation.h"
+#include "doctor/training_rate.h"
+#include "doctor/untouched.h"
+#include "doctor/usage.h"
+#include "slipstream/doctor.h"
+
+namespace slipstream {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kFirstShare = 0.08;  ///< of the budget: one worker alone
+constexpr double kFillShare = 0.15;   ///< of the budget at most, to fill a plan's cache
+constexpr double kLastShare = 0.05;   ///< of the budget, for what comes after the rounds
+constexpr unsigned kRounds = 3;
+constexpr double kWholeWeight = 4;  ///< the pipeline as it is: most depends on it
+constexpr double kDrainedWeight = 2;
+constexpr unsigned kManyWorkers = 4;  ///< that may get in each other's way
+constexpr const char* kNoTime = "no time was left; raise the budget";
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+class Examiner {
+ public:
+  Examiner(Trainer& trainer, const Plan& plan, const DoctorOptions& options)
+      : trainer_(trainer),
+        plan_(plan),
+        options_(options),
+        untouched_(trainer),
+        usage_(trainer.context()) {}
+
+  Examination run();
+
+ private:
+  struct Task {
+    std::string what;
+    std::function<void(double seconds)> measure;
+    std::string* error;  ///< takes the reason where it cannot be measured
+    bool is_essential;
+    double weight = 1;   ///< of the time
+    double least_s = 0;  ///< that a turn took
+  };
+
+  bool stopped() const { return options_.stop && options_.stop(); }
+  double left() const { return (1 - kLastShare) * options_.budget_s - seconds_since(start_); }
+  void say(const std::string& what) const {
+    if (options_.say) options_.say(what);
+  }
+  void measure_one_worker();
+  void declare_rungs();
+  void declare_device();
+  void declare_tasks();
+  void attempt(Task& task, double seconds);
+  unsigned affordable_rounds() const;
+  void measure_in_rounds();
+  void measure_beside_workers(double seconds);
+  void train(TrainingRate& rate, double seconds);
+  std::size_t samples_to_cache(double bytes) const;
+  std::size_t batches_to_cache() const;
+
+  std::vector<HostStepCost> host_costs() const;
+  std::vector<DeviceCost> device_costs() const;
+  void note_findings(Observations& observed) const;
+  Observations observations();
+
+  Trainer& trainer_;
+  const Plan& plan_;
+  const DoctorOptions& options_;
+  Untouched untouched_;
+  const Clock::time_point start_ = Clock::now();
+
+  std::optional<DrainedRate> one_;
+  std::optional<DrainedRate> all_, half_;
+  std::string all_error_, half_error_;
+  std::deque<MeasuredRung> rungs_;
+  std::deque<MeasuredStep> device_;
+  std::optional<MeasuredStep> augment_;
+  std::optional<TrainingRate> beside_;
+  std::string beside_error_;
+  std::vector<Task> tasks_;
+  Usage usage_;  ///< with nothing cached
+};
+
+void Examiner::measure_one_worker() {
+  say("one worker alone");
+  Plan alone = plan_;
+  alone.schedule.loader.workers = 1;
+  alone.schedule.loader.read_ahead.reads = 0;
+  one_.emplace(alone, std::nullopt);
+  one_->measure(trainer_, kFirstShare * options_.budget_s, kFillShare * options_.budget_s,
+                options_.stop);
+}
+
+/// Enough that their mean cost is within 5 % of all samples', and more than the CPU's caches hold;
+/// bounded by memory and by the time it takes to make them.
+std::size_t Examiner::samples_to_cache(double bytes) const {
+  const double rate = one_->samples_per_second().value;
+  const double variation = variation_of(one_->laps());
+  const double by_variance = std::pow(1.96 * variation / 0.05, 2);
+  const double by_cache =
+      bytes > 0 ? 1.5 * static_cast<double>(last_level_cache_bytes()) / bytes : 1;
+  const double by_time = rate * plan_.schedule.loader.workers * 0.02 * options_.budget_s;
+  const double by_memory =
+      bytes > 0 ? static_cast<double>(free_memory_bytes()) / 8 / bytes : by_time;
+  const double wanted = std::min({std::max(by_variance, by_cache), by_time, by_memory});
+  return static_cast<std::size_t>(std::clamp(wanted, 8.0, 65536.0));
+}
+
+std::size_t Examiner::batches_to_cache() const {
+  const double rate = one_->samples_per_second().value * plan_.schedule.loader.workers;
+  const double batch_s =
+      rate > 0 ? static_cast<double>(trainer_.pipeline().options().batch_size) / rate : 0;
+  return batch_s > 0.02 * options_.budget_s ? 2 : 4;
+}
+
+void Examiner::declare_rungs() {
+  std::vector<double> bytes = bytes_of(one_->counters());
+  const std::size_t batches = batches_to_cache();
+  for (RungPlan& rung :
+       ladder_of(trainer_.pipeline(), plan_, trainer_.context().kind() == DeviceKind::cuda)) {
+    if (rung.cut) {
+      const bool of_batches = rung.step >= bytes.size() || rung.cut->after == "collate";
+      rung.cut->items = of_batches ? batches : samples_to_cache(bytes[rung.step]);
+    }
+    rungs_.emplace_back(std::move(rung));
+  }
+}
+
+void Examiner::declare_device() {
+  const Pipeline& pipeline = trainer_.pipeline();
+  for (MeasuredStep& step :
+       steps_alone(pipeline, plan_, trainer_.context().kind(), batches_to_cache()))
+    device_.push_back(std::move(step));
+  const std::string first =
+      situation_of(trainer_, plan_, bytes_of(one_->counters())).on_device_from;
+  if (first.empty()) return;
+  const Plan moved = with_device_transforms(trainer_, plan_, first);
+  augment_.emplace(kAugmentStep, TrainingRate(moved, Cut{"copy", 2}, kAugmentStep));
+}
+
+void Examiner::train(TrainingRate& rate, double seconds) {
+  rate.measure(trainer_, seconds, options_.stop);
+  untouched_.put_back();
+}
+
+void Examiner::measure_beside_workers(double seconds) {
+  const auto loader = trainer_.make_loader(plan_, std::nullopt);
+  std::jthread draining([&loader](const std::stop_token& stop) {
+    try {
+      while (!stop.stop_requested())
+        if (loader->ready())
+          loader->release(loader->next(), nullptr);
+        else
+          std::this_thread::sleep_for(std::chrono::microseconds(200));
+    } catch (const std::exception&) {
+      // The loader's own task says what is wrong with it.
+    }
+  });
+  train(*beside_, seconds);
+}
+
+void Examiner::declare_tasks() {
+  const auto add_rung = [this](MeasuredRung& rung, bool is_essential) {
+    const bool is_whole = !rung.plan.cut;
+    tasks_.push_back({rung.plan.name + ", with training",
+                      [this, &rung, is_whole](double seconds) {
+                        if (!is_whole) return train(rung.training, seconds);
+                        usage_.during([&] { train(rung.training, seconds); });
+                      },
+                      &rung.error, is_essential, is_whole ? kWholeWeight : 1});
+  };
+  all_.emplace(plan_, std::nullopt);
+  if (plan_.schedule.loader.workers >= kManyWorkers) {
+    Plan half = plan_;
+    half.schedule.loader.workers /= 2;
+    half_.emplace(half, std::nullopt);
+  }
+  rungs_.back().training.fill_cache_for(kFillShare * options_.budget_s);
+  for (MeasuredRung& rung : rungs_)
+    if (rung.plan.is_essential) add_rung(rung, true);
+  tasks_.push_back({"nothing cached, drained",
+                    [this](double seconds) {
+                      all_->measure(trainer_, seconds, kFillShare * options_.budget_s,
+                                    options_.stop);
+                    },
+                    &all_error_, true, kDrainedWeight});
+  if (half_)
+    tasks_.push_back({"half of the workers, drained",
+                      [this](double seconds) {
+                        half_->measure(trainer_, seconds, kFillShare * options_.budget_s,
+                                       options_.stop);
+                      },
+                      &half_error_, false});
+  for (MeasuredRung& rung : rungs_)
+    if (!rung.plan.is_essential) add_rung(rung, false);
+  for (MeasuredStep& step : device_)
+    tasks_.push_back({step.name + " alone",
+                      [this, &step](double seconds) { train(step.rate, seconds); }, &step.error,
+                      false});
+  for (MeasuredRung& rung : rungs_)
+    if (rung.drained)
+      tasks_.push_back({rung.plan.name + ", drained",
+                        [this, &rung](double seconds) {
+                          rung.drained->measure(trainer_, seconds, 0, options_.stop);
+                        },
+                        &rung.drained_error, false});
+  if (augment_)
+    tasks_.push_back({"transforms on the device, alone",
+                      [this](double seconds) { train(augment_->rate, seconds); }, &augment_->error,
+                      false});
+  if (trainer_.context().kind() != DeviceKind::cuda) return;
+  beside_.emplace(rungs_.front().plan.how, rungs_.front().plan.cut);
+  tasks_.push_back({"device batch beside busy workers",
+                    [this](double seconds) { measure_beside_workers(seconds); }, &beside_error_,
+                    false});
+}
+
+void Examiner::attempt(Task& task, double seconds) {
+  say(task.what);
+  const auto start = Clock::now();
+  try {
+    task.measure(seconds);
+    const double passed = seconds_since(start);
+    task.least_s = task.least_s > 0 ? std::min(task.least_s, passed) : passed;
+  } catch (const DeviceLost&) {
+    throw;
+  } catch (const std::exception& error) {
+    *task.error = error.what();
+    untouched_.put_back();
+  }
+}
+
+/// As many as leave each rung a few of the slower steps.
+unsigned Examiner::affordable_rounds() const {
+  constexpr double kStepsOfATurn = 8;
+  const double rate = one_->samples_per_second().value * plan_.schedule.loader.workers;
+  const double step_s = static_cast<double>(trainer_.pipeline().options().batch_size) / rate;
+  const double round_s = kStepsOfATurn * step_s / 2 * static_cast<double>(rungs_.size());
+  return static_cast<unsigned>(std::clamp(left() / round_s, 1.0, double{kRounds}));
+}
+
+/// In turns. After the first, what is essential comes first, for as long as there is time.
+void Examiner::measure_in_rounds() {
+  const unsigned rounds = affordable_rounds();
+  double to_do = 0;
+  for (const Task& task : tasks_) to_do += rounds * task.weight;
+  const auto turn = [&](Task& task) {
+    const double slice_s = left() * task.weight / std::max(to_do, task.weight);
+    to_do -= task.weight;
+    attempt(task, std::max(0.0, slice_s));
+  };
+  for (Task& task : tasks_) {
+    if (stopped()) return;
+    if (left() > 0 || task.is_essential)
+      turn(task);
+    else
+      *task.error = kNoTime;
+  }
+  bool is_any = true;
+  while (is_any && !stopped()) {
+    is_any = false;
+    for (Task& task : tasks_) {
+      if (stopped() || !task.error->empty() || task.least_s > left() ||
+          (to_do <= 0 && !task.is_essential))
+        continue;
+      is_any = true;
+      turn(task);
+    }
+  }
+}
+
+Examination Examiner::run() {
+  measure_one_worker();
+  Examination examination;
+  if (one_->is_measured()) {
+    declare_rungs();
+    declare_device();
+    declare_tasks();
+    measure_in_rounds();
+    examination.observed = observations();
+    for (const MeasuredRung& rung : rungs_)
+      if (!rung.plan.cut && rung.training.is_measured())
+        examination.lanes = rung.training.last().lanes;
+  }
+  examination.interrupted = stopped();
+  examination.seconds = seconds_since(start_);
+  return examination;
+}
+
+std::vector<HostStepCost> Examiner::host_costs() const {
+  std::vector<HostStepCost> costs;
+  const std::vector<StepCounter>& alone = one_->counters();
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    HostStepCost& cost = costs.emplace_back();
+    cost.name = alone[i].name;
+    cost.group = i == 0 ? Culprit::raw_reading : i == 1 ? Culprit::decode : Culprit::transforms;
+    cost.wall_s = one_->laps()[i].wall_s;
+    cost.cpu_s = one_->laps()[i].cpu_s;
+    cost.bytes = bytes_of(alone)[i];
+    for (const NamedOp& transform : trainer_.pipeline().transforms())
+      if (transform.name == cost.name) cost.is_random = transform.op.is_random();
+    if (!all_->is_measured()) continue;
+    const auto samples = static_cast<double>(all_->counters().back().calls);
+    cost.wall_of_all_s = all_->counters()[i].wall_s / samples;
+    cost.cpu_of_all_s = all_->counters()[i].cpu_s / samples;
+  }
+  return costs;
+}
+
+std::vector<DeviceCost> Examiner::device_costs() const {
+  std::vector<DeviceCost> costs;
+  for (const MeasuredStep& step : device_)
+    if (step.rate.is_measured()) costs.push_back(cost_of(step));
+  return costs;
+}
+
+void Examiner::note_findings(Observations& observed) const {
+  const auto add = [&](std::optional<std::string> finding) {
+    if (finding) observed.warnings.push_back(std::move(*finding));
+  };
+  const TrainingRate& device = rungs_.front().training;
+  if (device.is_measured()) {
+    add(depends_on_data(device.by_item()));
+    add(writes_into_input(device.last()));
+    if (beside_) add(slower_beside_workers(device, *beside_));
+  }
+  if (rungs_.back().training.is_measured()) add(diverges(rungs_.back().training.last()));
+  if (one_->is_cold() || all_->is_cold() || rungs_.back().training.is_cold())
+    observed.warnings.emplace_back(
+        "the cache was not full yet when its loader was measured: later epochs are faster; raise "
+        "the budget");
+  const auto missing = [&](const std::string& what, const std::string& error) {
+    if (!error.empty()) observed.warnings.push_back("not measured: " + what + ": " + error);
+  };
+  missing("nothing cached, drained", all_error_);
+  missing("half of the workers, drained", half_error_);
+  missing("the step beside busy workers", beside_error_);
+  for (const MeasuredStep& step : device_) missing(step.name + " alone", step.error);
+  if (augment_) missing("transforms on the device", augment_->error);
+}
+
+Observations Examiner::observations() {
+  Observations observed;
+  const PipelineOptions& declared = trainer_.pipeline().options();
+  const Plan::Schedule& schedule = plan_.schedule;
+  observed.batch_size = declared.batch_size;
+  observed.workers = schedule.loader.workers;
+  observed.slabs = schedule.loader.prefetch + 1 + schedule.run_ahead;
+  observed.situation = situation_of(trainer_, plan_, bytes_of(one_->counters()));
+  observed.capacity = measure_capacity(observed.situation.cores);
+  std::string first_error;
+  for (MeasuredRung& rung : rungs_) {
+    if (!rung.training.is_measured() && rung.error.empty())
+      rung.error = stopped() ? "interrupted" : "no steady step was seen; raise the budget";
+    if (rung.plan.is_essential && !rung.training.is_measured() && first_error.empty())
+      first_error = rung.error;
+    observed.rungs.push_back(rung_of(rung, *all_, declared.batch_size));
+  }
+  const auto is_there = [&](std::size_t i) { return rungs_[i].training.is_measured(); };
+  if (!stopped() && !is_there(0) && !is_there(rungs_.size() - 1)) throw Error(first_error);
+  observed.host = host_costs();
+  if (all_->is_measured()) observed.drained_of_all = all_->samples_per_second();
+  observed.drained_of_one = one_->samples_per_second();
+  if (half_ && half_->is_measured()) observed.drained_of_half = half_->samples_per_second();
+  observed.device = device_costs();
+  observed.line_cpu_s = line_cpu_s(rungs_.front().training);
+  if (augment_ && augment_->rate.is_measured())
+    observed.situation.augment_s = cost_of(*augment_).seconds;
+  if (observed.situation.on_gpu && !stopped()) {
+    observed.situation.unused_fields = unused_fields(trainer_, plan_);
+    untouched_.put_back();
+  }
+  const TrainingRate& whole = rungs_.back().training;
+  observed.utilisation = usage_.utilisation(
+      observed.situation.cores,
+      whole.is_measured() ? static_cast<double>(whole.counters().front().bytes) : 0);
+  note_findings(observed);
+  return observed;
+}
+
+}  // namespace
+
+Examination examine(Trainer& trainer, const Plan& plan, const DoctorOptions& options) {
+  if (!(options.budget_s > 0)) throw Refused("the doctor's budget must be more than 0 seconds");
+  return Examiner(trainer, plan, options).run();
+}
+
+}  // namespace slipstream

@@ -1,0 +1,65 @@
+#include "doctor/findings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace slipstream {
+namespace {
+
+constexpr std::size_t kFewestRepeats = 4;
+constexpr double kWorthSaying = 0.05;
+constexpr double kSlower = 0.97;
+
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.0f %%", 100 * share);
+  return text;
+}
+
+}  // namespace
+
+std::optional<std::string> depends_on_data(const std::vector<std::vector<double>>& by_item) {
+  if (by_item.size() < 2) return std::nullopt;
+  std::optional<Measured> fastest, slowest;
+  for (const std::vector<double>& seconds : by_item) {
+    if (seconds.size() < kFewestRepeats) return std::nullopt;
+    const Measured median = median_interval(seconds, "s");
+    if (!fastest || median.value < fastest->value) fastest = median;
+    if (!slowest || median.value > slowest->value) slowest = median;
+  }
+  if (fastest->high >= slowest->low || slowest->value < (1 + kWorthSaying) * fastest->value)
+    return std::nullopt;
+  return "the step's time depends on the data: one cached batch takes " +
+         percent(slowest->value / fastest->value - 1) +
+         " longer than another, so rates of cached batches are less sure";
+}
+
+std::optional<std::string> slower_beside_workers(const TrainingRate& alone,
+                                                 const TrainingRate& beside) {
+  if (!alone.is_measured() || !beside.is_measured()) return std::nullopt;
+  const Measured quiet = alone.rate(), busy = beside.rate();
+  if (busy.high >= quiet.low || busy.value > kSlower * quiet.value) return std::nullopt;
+  return "the step itself is " + percent(1 - busy.value / quiet.value) +
+         " slower while the workers are busy: it shares the cores or the memory with them";
+}
+
+std::optional<std::string> diverges(const RunResult& result) {
+  const auto at = std::find_if(result.losses.begin(), result.losses.end(),
+                               [](float loss) { return !std::isfinite(loss); });
+  if (at == result.losses.end()) return std::nullopt;
+  return "training diverges: the loss is not a finite number by step " +
+         std::to_string(result.first_step +
+                        static_cast<std::uint64_t>(at - result.losses.begin())) +
+         "; the figures stand, for the same work is done with such numbers";
+}
+
+std::optional<std::string> writes_into_input(const RunResult& result) {
+  if (result.changed_fields.empty()) return std::nullopt;
+  std::string names;
+  for (const std::string& name : result.changed_fields) names += (names.empty() ? "" : ", ") + name;
+  return "a stage writes into its input (" + names +
+         "): what runs ahead of it may see the change; let it work on a copy";
+}
+
+}  // namespace slipstream

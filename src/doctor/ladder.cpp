@@ -1,0 +1,150 @@
+#include "doctor/ladder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "diagnosis/model_parts.h"
+
+namespace slipstream {
+namespace {
+
+Plan with_pinned(Plan plan, bool pinned) {
+  plan.schedule.loader.pinned = pinned;
+  return plan;
+}
+
+std::string name_behind(const std::vector<std::string>& steps, std::size_t step) {
+  constexpr std::size_t kDecode = 1;
+  if (step + 2 == steps.size()) return std::string(kProcessedRung);
+  if (step == 0) return "file bytes";
+  return step == kDecode ? "decoded sample" : "after " + steps[step];
+}
+
+Measured per_batch(Measured rate, std::size_t batch_size) {
+  const auto batch = static_cast<double>(batch_size);
+  rate.value /= batch;
+  rate.low /= batch;
+  rate.high /= batch;
+  rate.unit = "steps/s";
+  return rate;
+}
+
+}  // namespace
+
+bool travels_as_files(const Plan& plan) {
+  const WireFormats wire = wire_formats(plan);
+  return std::any_of(wire.begin(), wire.end(),
+                     [](const auto& field) { return field.second == Wire::jpeg; });
+}
+
+std::vector<RungPlan> ladder_of(const Pipeline& pipeline, const Plan& plan, bool on_gpu) {
+  const std::vector<std::string> steps = pipeline.host_steps(plan.schedule.loader.on_device);
+  const std::size_t collate = steps.size() - 1;
+  const auto cut = [](const std::string& after) { return Cut{after, 1}; };
+  std::vector<RungPlan> rungs;
+  rungs.push_back({std::string(kDeviceRung), plan, cut("copy"), steps.size(), true});
+  if (on_gpu) {
+    const bool pinned = plan.schedule.loader.pinned;
+    rungs.push_back(
+        {std::string(kPinnedRung), with_pinned(plan, true), cut("collate"), collate, pinned});
+    rungs.push_back(
+        {std::string(kPageableRung), with_pinned(plan, false), cut("collate"), collate, !pinned});
+  } else {
+    rungs.push_back({std::string(kHostRung), plan, cut("collate"), collate, true});
+  }
+  for (std::size_t step = collate; step-- > 0;)
+    if (!travels_as_files(plan) || step == 0)
+      rungs.push_back({name_behind(steps, step), plan, cut(steps[step]), step, false});
+  rungs.push_back({std::string(kWholeRung), plan, std::nullopt, 0, true});
+  return rungs;
+}
+
+MeasuredRung::MeasuredRung(RungPlan rung) : plan(std::move(rung)), training(plan.how, plan.cut) {
+  const bool of_samples = plan.cut && plan.cut->after != "copy" && plan.cut->after != "collate";
+  if (of_samples) drained.emplace(plan.how, HostCut{plan.cut->after, plan.cut->items});
+}
+
+std::deque<MeasuredStep> steps_alone(const Pipeline& pipeline, const Plan& plan, DeviceKind device,
+                                     std::size_t batches) {
+  const auto& loader = plan.schedule.loader;
+  const std::vector<std::string> names = pipeline.device_steps(loader.on_device);
+  Plan apart = make_plan("pipelined", names, device, loader, plan.numerics);
+  apart.schedule.loader.pinned = loader.pinned;
+  std::deque<MeasuredStep> steps;
+  std::string after = "collate";
+  for (const std::string& name : names) {
+    steps.push_back({name, TrainingRate(apart, Cut{after, batches}, name)});
+    after = name;
+  }
+  return steps;
+}
+
+Rung rung_of(const MeasuredRung& measured, const DrainedRate& of_all, std::size_t batch_size) {
+  Rung rung;
+  rung.name = measured.plan.name;
+  if (measured.plan.cut) {
+    rung.after = measured.plan.cut->after;
+    rung.items = measured.plan.cut->items;
+  }
+  if (measured.training.is_measured()) rung.with_training = measured.training.rate();
+  const DrainedRate* const drained = !measured.plan.cut ? &of_all
+                                     : measured.drained ? &*measured.drained
+                                                        : nullptr;
+  if (drained != nullptr && drained->is_measured())
+    rung.drained = per_batch(drained->samples_per_second(), batch_size);
+  rung.error = measured.error;
+  if (rung.error.empty() && !measured.drained_error.empty())
+    rung.error = "drained: " + measured.drained_error;
+  return rung;
+}
+
+DeviceCost cost_of(const MeasuredStep& step) {
+  const Measured rate = step.rate.rate();
+  DeviceCost cost;
+  cost.name = step.name;
+  cost.seconds = {1 / rate.value, 1 / rate.high, rate.low > 0 ? 1 / rate.low : INFINITY, "s",
+                  rate.n};
+  for (const StepCounter& counter : step.rate.counters())
+    if (counter.name == step.name && counter.calls > 0) {
+      const auto calls = static_cast<double>(counter.calls);
+      cost.enqueue_s = counter.wall_s / calls;
+      cost.bytes = static_cast<std::size_t>(static_cast<double>(counter.bytes) / calls);
+    }
+  return cost;
+}
+
+double line_cpu_s(const TrainingRate& rate) {
+  double cpu_s = 0;
+  for (const LaneResult& lane : rate.last().lanes)
+    for (const StepCounter& counter : rate.counters())
+      if (counter.calls > 0 &&
+          std::find(lane.steps.begin(), lane.steps.end(), counter.name) != lane.steps.end())
+        cpu_s += counter.cpu_s / static_cast<double>(counter.calls);
+  return cpu_s;
+}
+
+std::vector<double> bytes_of(const std::vector<StepCounter>& counters) {
+  std::vector<double> bytes;
+  for (const StepCounter& counter : counters)
+    bytes.push_back(counter.calls == 0
+                        ? 0
+                        : static_cast<double>(counter.bytes) / static_cast<double>(counter.calls));
+  return bytes;
+}
+
+double variation_of(const std::vector<StepLaps>& laps) {
+  std::vector<double> totals;
+  for (const StepLaps& step : laps) {
+    totals.resize(std::max(totals.size(), step.wall_s.size()));
+    for (std::size_t i = 0; i < step.wall_s.size(); ++i) totals[i] += step.wall_s[i];
+  }
+  if (totals.size() < 2) return 0;
+  double sum = 0, squares = 0;
+  for (const double total : totals) sum += total;
+  const double mean = sum / static_cast<double>(totals.size());
+  for (const double total : totals) squares += (total - mean) * (total - mean);
+  return mean > 0 ? std::sqrt(squares / static_cast<double>(totals.size() - 1)) / mean : 0;
+}
+
+}  // namespace slipstream

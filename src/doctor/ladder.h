@@ -1,0 +1,64 @@
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "doctor/drained_rate.h"
+#include "doctor/training_rate.h"
+#include "slipstream/diagnosis.h"
+
+namespace slipstream {
+
+/// A rung of the ladder before it is measured.
+struct RungPlan {
+  std::string name;
+  Plan how;
+  std::optional<Cut> cut;     ///< nothing: nothing is cached
+  std::size_t step = 0;       ///< of the host, that the cut is behind
+  bool is_essential = false;  ///< a diagnosis needs it
+};
+
+/// Whether images are decoded by the device.
+bool travels_as_files(const Plan& plan);
+
+/// From the device batch to nothing cached; `items` of the cuts are not set.
+std::vector<RungPlan> ladder_of(const Pipeline& pipeline, const Plan& plan, bool on_gpu);
+
+struct MeasuredRung {
+  explicit MeasuredRung(RungPlan rung);
+
+  RungPlan plan;
+  TrainingRate training;
+  std::optional<DrainedRate> drained;  ///< of cached samples
+  std::string error;                   ///< why it was not measured with training
+  std::string drained_error;
+};
+
+/// A device step on cached batches, alone.
+struct MeasuredStep {
+  std::string name;
+  TrainingRate rate;
+  std::string error = {};
+};
+
+/// Every device step of `plan`, each with what comes before it cached.
+std::deque<MeasuredStep> steps_alone(const Pipeline& pipeline, const Plan& plan, DeviceKind device,
+                                     std::size_t batches);
+
+/// `of_all`: the loader with nothing cached, drained.
+Rung rung_of(const MeasuredRung& rung, const DrainedRate& of_all, std::size_t batch_size);
+/// REQUIRES: it is measured
+DeviceCost cost_of(const MeasuredStep& step);
+
+/// CPU time that a step takes of the threads that do or enqueue it, s.
+double line_cpu_s(const TrainingRate& rate);
+
+/// Bytes that each step makes of a sample.
+std::vector<double> bytes_of(const std::vector<StepCounter>& counters);
+
+/// Standard deviation over mean of what a sample costs in all steps together.
+double variation_of(const std::vector<StepLaps>& laps);
+
+}  // namespace slipstream

@@ -1,0 +1,112 @@
+#include "doctor/situation.h"
+
+#include <algorithm>
+
+#include "doctor/free_memory.h"
+#include "doctor/ladder.h"
+#include "slipstream/environment.h"
+#include "slipstream/placement.h"
+
+namespace slipstream {
+namespace {
+
+constexpr double kShrinks = 0.5;  ///< of the bytes before it
+
+std::string first_possible_on_device(const Pipeline& pipeline) {
+  try {
+    return first_on_device(pipeline);
+  } catch (const Refused&) {
+    return {};
+  }
+}
+
+/// Decoding that depends on the first transform cannot be cached: what is before it can.
+std::string last_fixed_step(const Pipeline& pipeline, const Plan& plan) {
+  if (travels_as_files(plan)) return "read";
+  const std::vector<NamedOp>& transforms = pipeline.transforms();
+  const std::size_t on_host =
+      transforms.size() - pipeline.transforms_from(plan.schedule.loader.on_device);
+  const bool scales = plan.numerics.scaled_decoding || pipeline.options().decode.scaled;
+  const bool reads_parts = on_host > 0 && transforms.front().op.reads_region() &&
+                           transforms.front().op.is_random() && pipeline.options().decode.partial;
+  std::string last = reads_parts || scales ? "read" : "decode";
+  for (std::size_t i = 0; i < on_host; ++i) {
+    if (transforms[i].op.is_random()) break;
+    last = transforms[i].name;
+  }
+  return last;
+}
+
+/// A transform that leaves little of the images that those before it worked on.
+void find_late_crop(const Pipeline& pipeline, const std::vector<double>& bytes,
+                    Situation& situation) {
+  constexpr std::size_t kBefore = 2;  // read and decode
+  for (std::size_t i = 1; i < pipeline.transforms().size() && i + kBefore < bytes.size(); ++i) {
+    const double before = bytes[i + kBefore - 1];
+    if (before <= 0 || bytes[i + kBefore] > kShrinks * before) continue;
+    situation.crops_late = true;
+    situation.crop = pipeline.transforms()[i].name;
+    return;
+  }
+}
+
+}  // namespace
+
+Situation situation_of(const Trainer& trainer, const Plan& plan, const std::vector<double>& bytes) {
+  const Pipeline& pipeline = trainer.pipeline();
+  Situation situation;
+  situation.plan = plan;
+  situation.on_gpu = trainer.context().kind() == DeviceKind::cuda;
+  situation.cores = std::max(1U, probe_environment({}, {}).logical_cores);
+  situation.free_memory_bytes = free_memory_bytes();
+  situation.samples = pipeline.dataset()->size();
+  situation.last_fixed_step = last_fixed_step(pipeline, plan);
+  if (situation.on_gpu && plan.schedule.loader.on_device.empty())
+    situation.on_device_from = first_possible_on_device(pipeline);
+  find_late_crop(pipeline, bytes, situation);
+  situation.has_frozen_stage =
+      std::any_of(pipeline.stages().begin(), pipeline.stages().end(),
+                  [](const auto& stage) { return stage.stage.module != nullptr; });
+  const auto& transforms = pipeline.transforms();
+  situation.frozen_input_is_fixed =
+      pipeline.batch_ops().empty() &&
+      std::none_of(transforms.begin(), transforms.end(),
+                   [](const NamedOp& transform) { return transform.op.is_random(); });
+  return situation;
+}
+
+std::vector<std::string> unused_fields(Trainer& trainer, const Plan& plan) {
+  std::vector<std::string> unused;
+  const std::vector<std::string> steps =
+      trainer.pipeline().host_steps(plan.schedule.loader.on_device);
+  const SlabLayout layout = trainer.make_loader(plan, std::nullopt)->layout();
+  for (const SlabField& field : layout.fields) {
+    const WireFormats wire = wire_formats(plan);
+    const bool travels_plain = field.wire == Wire::plain && !wire.contains(field.spec.name);
+    if (!travels_plain || field.spec.name == kDrawnField || field.spec.name == kMixField) continue;
+    Plan without = plan;
+    without.schedule.loader.wire[field.spec.name] = Wire::host;
+    RunOptions options;
+    options.steps = 1;
+    options.digest = false;
+    options.cut = Cut{steps.at(steps.size() - 2), 1};
+    try {
+      trainer.run(without, options);
+      unused.push_back(field.spec.name);
+    } catch (const DeviceLost&) {
+      throw;
+    } catch (const Error&) {
+      continue;  // a stage asked for it
+    }
+  }
+  return unused;
+}
+
+Plan with_device_transforms(const Trainer& trainer, const Plan& plan, const std::string& first) {
+  LoaderPlan loader = plan.schedule.loader;
+  loader.on_device = first;
+  return placed_plan(trainer.pipeline(), plan.schedule.mode, "pipelined", trainer.context().kind(),
+                     loader, plan.numerics);
+}
+
+}  // namespace slipstream

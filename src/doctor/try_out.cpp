@@ -1,0 +1,55 @@
+#include <algorithm>
+
+#include "doctor/training_rate.h"
+#include "doctor/untouched.h"
+#include "slipstream/doctor.h"
+
+namespace slipstream {
+namespace {
+
+constexpr unsigned kRounds = 3;
+constexpr double kFillShare = 0.6;  ///< of the budget at most, to fill a plan's cache
+
+std::vector<std::string> words_of(const Remedy& remedy, const Diagnosis& diagnosis) {
+  std::vector<std::string> words;
+  for (const std::string& id : remedy.changes)
+    for (const Change& change : diagnosis.changes)
+      if (change.id == id && id != "workers") words.push_back(change.what);
+  const unsigned workers = remedy.plan.schedule.loader.workers;
+  if (std::find(remedy.changes.begin(), remedy.changes.end(), "workers") != remedy.changes.end())
+    words.push_back("use " + std::to_string(workers) + " workers");
+  return words;
+}
+
+}  // namespace
+
+Outcome try_out(Trainer& trainer, const Plan& examined, const Remedy& remedy,
+                const Diagnosis& diagnosis, const DoctorOptions& options) {
+  Untouched untouched(trainer);
+  Outcome outcome;
+  outcome.plan = remedy.plan;
+  outcome.predicted = remedy.predicted;
+  outcome.changes = words_of(remedy, diagnosis);
+  TrainingRate before(examined, std::nullopt), after(remedy.plan, std::nullopt);
+  const bool has_cache = examined.schedule.loader.cache || remedy.plan.schedule.loader.cache;
+  for (TrainingRate* rate : {&before, &after}) rate->fill_cache_for(kFillShare * options.budget_s);
+  const unsigned rounds = has_cache ? 1 : kRounds;
+  const auto measure = [&](TrainingRate& rate, const std::string& what) {
+    if (options.stop && options.stop()) return;
+    if (options.say) options.say(what);
+    rate.measure(trainer, options.budget_s / 2 / rounds, options.stop);
+  };
+  for (unsigned round = 0; round < rounds; ++round) {
+    measure(before, "the plan as it was");
+    untouched.put_back();
+    measure(after, "the changed plan");
+    untouched.put_back();
+  }
+  if (after.is_cold())
+    outcome.note = "the cache was not full yet, and later epochs are faster: raise the budget";
+  if (before.is_measured()) outcome.before = before.rate();
+  if (after.is_measured()) outcome.measured = after.rate();
+  return outcome;
+}
+
+}  // namespace slipstream

@@ -1,0 +1,92 @@
+"""The verb doctor: verdict, outputs, what is applied, gates, bad input."""
+
+import json
+import signal
+import unittest
+
+from program import DONE, FAILED, INTERRUPTED, NO, REFUSED, ProgramTest, Running, read_json
+
+# Waits, not work: 64 samples of 17.6 ms for 2 workers, against a step of 310 ms.
+STARVED = ["starved", "--device", "cpu", "--costs", "article", "--batch-size", "64",
+           "--workers", "2"]
+# The copy is all that the step waits for.
+FED = ["starved", "--device", "cpu", "--costs", "article", "--batch-size", "4", "--workers", "4"]
+
+
+def widened(figure, by):
+    """The same report, its intervals wider: what differs by chance between runs."""
+    if isinstance(figure, list):
+        return [widened(each, by) for each in figure]
+    if not isinstance(figure, dict):
+        return figure
+    if set(figure) == {"value", "low", "high", "unit", "n"} and figure["n"]:
+        return {**figure, "low": figure["low"] / by, "high": figure["high"] * by}
+    return {name: widened(each, by) for name, each in figure.items()}
+
+
+class DoctorTest(ProgramTest):
+    def doctor(self, code, name, *arguments, says=()):
+        path = self.folder / f"{name}.json"
+        self.expect(code, "doctor", *arguments, "--json", path, says=says)
+        return read_json(path)
+
+    def test_finds_what_starves_tries_it_out_and_gates(self):
+        html, plan = self.folder / "starved.html", self.folder / "plan.json"
+        report = self.doctor(NO, "starved", *STARVED, "--budget", "30", "--apply", "--html", html,
+                             "--plan-out", plan, "--min-share", "0.95", "--what-if", "read=0.5",
+                             says=["Verdict: transforms", "below --min-share 0.95",
+                                   "if 'read' took 0.5 ms a sample"])
+        self.assertEqual(report["verdict"], "transforms")
+        self.assertEqual(report["culprits"][:2], ["transforms", "raw_reading"])
+        self.assertLess(report["share"]["high"], 0.9)
+        outcome = report["outcome"]
+        self.assertGreater(outcome["measured"]["value"], 1.3 * outcome["before"]["value"])
+        self.assertIn("<svg", html.read_text())
+        self.expect(DONE, "train", *STARVED, "--plan", plan, "--steps", "2")
+        self.assertEqual(json.loads(plan.read_text()), outcome["plan"])
+
+    def test_what_delivers_enough_passes_the_gates(self):
+        first = self.folder / "fed.json"
+        report = self.doctor(DONE, "fed", *FED, "--budget", "15", "--min-share", "0.8")
+        self.assertEqual((report["verdict"], report["culprits"]), ("copy", ["copy"]))
+        about = self.folder / "about.json"
+        about.write_text(json.dumps(widened(report, 2)))
+        done = self.expect(DONE, "doctor", *FED, "--budget", "15", "--baseline", about)
+        self.assertIn("ceiling", done.stdout)
+        better = json.loads(first.read_text())
+        for bound in ("value", "low", "high"):
+            better["ceiling"][bound] *= 2
+        baseline = self.folder / "better.json"
+        baseline.write_text(json.dumps(better))
+        self.expect(NO, "doctor", *FED, "--budget", "5", "--baseline", baseline)
+
+    def test_an_interrupt_leaves_a_report(self):
+        path = self.folder / "interrupted.json"
+        examined = Running("doctor", *STARVED, "--json", path)
+        self.assertEqual(examined.signal_once_under_way(signal.SIGINT), INTERRUPTED)
+        report = read_json(path)
+        self.assertTrue(report["interrupted"])
+        self.assertEqual(report["verdict"], "not_enough_evidence")
+
+    def test_bad_input_is_refused_before_anything_is_measured(self):
+        same = self.folder / "same.json"
+        for arguments, says in (
+                (["--plan-out", self.folder / "p.json"], "give --apply too"),
+                (["--json", same, "--html", same], "name the same file"),
+                (["--budget", "0"], "--budget"),
+                (["--min-share", "2"], "--min-share"),
+                (["--what-if", "reed=1"], "did you mean 'read'"),
+                (["--what-if", "read"], "STEP=MILLISECONDS"),
+                (["--what-if", "read=nan"], "STEP=MILLISECONDS"),
+                (["--plan", "auto"], "unknown plan 'auto'")):
+            self.expect(REFUSED, "doctor", *STARVED, *arguments, says=[says])
+        self.expect(FAILED, "doctor", *STARVED, "--baseline", self.folder / "none.json",
+                    says=["none.json"])
+        other = self.folder / "other.json"
+        other.write_text("{}")
+        self.expect(FAILED, "doctor", *STARVED, "--budget", "1e9", "--baseline", other,
+                    says=["is not a report of the doctor"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,223 @@
+#include <ATen/Context.h>
+#include <ATen/ops/randn.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <sstream>
+
+#include "run/engine.h"
+#include "slipstream/datasets.h"
+#include "slipstream/doctor.h"
+#include "slipstream/synthetic_cost.h"
+#include "slipstream/transforms.h"
+#include "support/thrown.h"
+
+namespace slipstream::test {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr double kBudgetS = 4;
+constexpr double kMostS = 32;
+
+DoctorOptions within(double budget_s) {
+  DoctorOptions options;
+  options.budget_s = budget_s;
+  return options;
+}
+
+std::string told(const Diagnosis& found) {
+  std::ostringstream text;
+  text << found.reason << "; ceiling " << found.ceiling.low << " to " << found.ceiling.high
+       << ", rate " << found.rate.low << " to " << found.rate.high << " of " << found.rate.n
+       << ", model error " << found.model_error;
+  return text.str();
+}
+
+/// A cause is so much larger than everything else that no timing can hide it.
+class DoctorTest : public EngineTest {
+ protected:
+  static Plan plan(unsigned workers = 2) {
+    Plan plan = plan_of(kThreeLanes, Driver::threaded, 3);
+    plan.schedule.loader.workers = workers;
+    return plan;
+  }
+
+  static Tiny with_transform(const SyntheticCost& cost) {
+    Tiny tiny;
+    tiny.transforms = {{"slow", with_cost(HorizontalFlip{}, cost)}};
+    return tiny;
+  }
+
+  static Tiny with_reading(const SyntheticCost& cost) {
+    Tiny tiny;
+    SyntheticOptions synthetic;
+    synthetic.samples = tiny.samples;
+    synthetic.size = tiny.size;
+    synthetic.classes = tiny.classes;
+    tiny.dataset = with_cost(synthetic_segmentation(synthetic), {.read = cost});
+    return tiny;
+  }
+
+  /// A machine that is busy with something else gets more time: to abstain is right there.
+  Diagnosis diagnosis(const Tiny& tiny, unsigned workers = 2) {
+    const auto one = trainer(tiny);
+    Diagnosis found;
+    for (double budget_s = kBudgetS; budget_s <= kMostS; budget_s *= 2) {
+      found = diagnose(examine(*one, plan(workers), within(budget_s)).observed);
+      if (found.verdict != Culprit::not_enough_evidence) break;
+    }
+    return found;
+  }
+};
+
+TEST_F(DoctorTest, NamesTransforms) {
+  const Diagnosis found = diagnosis(with_transform({.sleep_s = 0.02}));
+  EXPECT_EQ(found.verdict, Culprit::transforms) << told(found);
+  EXPECT_LT(found.share.high, 0.9);
+}
+
+TEST_F(DoctorTest, NamesReading) {
+  const Diagnosis found = diagnosis(with_reading({.sleep_s = 0.02}));
+  EXPECT_EQ(found.verdict, Culprit::raw_reading) << told(found);
+  bool is_proposed = false;
+  for (const Change& change : found.changes) is_proposed |= change.id == "read_ahead";
+  EXPECT_TRUE(is_proposed) << "storage that waits asks for reads in flight";
+}
+
+TEST_F(DoctorTest, NamesTheCopy) {
+  Tiny tiny;
+  tiny.costs = {.train_s = 0.01, .copy_s = 0.05};
+  const Diagnosis found = diagnosis(tiny);
+  EXPECT_EQ(found.verdict, Culprit::copy) << told(found);
+}
+
+TEST_F(DoctorTest, NamesTheDeviceWhereInputKeepsUp) {
+  Tiny tiny;
+  tiny.costs = {.train_s = 0.05};
+  const Diagnosis found = diagnosis(tiny);
+  EXPECT_TRUE(found.verdict == Culprit::gpu || found.verdict == Culprit::none) << told(found);
+  EXPECT_TRUE(found.culprits.empty());
+  EXPECT_GT(found.share.value, 0.9);
+}
+
+TEST_F(DoctorTest, NamesALock) {
+  const Diagnosis found = diagnosis(with_transform({.sleep_s = 0.01, .lock = true}), 4);
+  EXPECT_EQ(found.verdict, Culprit::lock) << told(found);
+}
+
+TEST_F(DoctorTest, EveryRungAndStepIsThere) {
+  const auto one = trainer(with_transform({.sleep_s = 0.001}));
+  const Examination found = examine(*one, plan(), within(4));
+  std::vector<std::string> rungs, host, device;
+  for (const Rung& rung : found.observed.rungs) {
+    rungs.push_back(rung.name);
+    EXPECT_TRUE(rung.with_training.has_value()) << rung.name << ": " << rung.error;
+  }
+  for (const HostStepCost& step : found.observed.host) {
+    host.push_back(step.name);
+    EXPECT_GT(step.wall_s.size(), 8U) << step.name;
+  }
+  for (const DeviceCost& step : found.observed.device) device.push_back(step.name);
+  const std::vector<std::string> batches =
+      on_gpu()
+          ? std::vector<std::string>{"device batch", "host batch, pinned", "host batch, pageable"}
+          : std::vector<std::string>{"device batch", "host batch"};
+  std::vector<std::string> expected = batches;
+  expected.insert(expected.end(),
+                  {"processed sample", "decoded sample", "file bytes", "nothing cached"});
+  EXPECT_EQ(rungs, expected);
+  EXPECT_EQ(host, (std::vector<std::string>{"read", "decode", "slow", "collate"}));
+  EXPECT_EQ(device, (std::vector<std::string>{"copy", "encode", "train"}));
+  EXPECT_EQ(found.lanes.size(), 3U);
+  EXPECT_FALSE(found.interrupted);
+}
+
+TEST_F(DoctorTest, TrainingGoesOnToTheSameBits) {
+  Tiny tiny;
+  tiny.noisy = true;
+  const auto undisturbed = trainer(tiny);
+  const std::uint64_t expected = undisturbed->run(serial_plan(), steps(12)).digest;
+
+  const auto one = trainer(tiny);
+  one->run(serial_plan(), steps(5));
+  const std::uint64_t digest = one->digest();
+  at::manual_seed(7);
+  const at::Tensor drawn = at::randn({4});
+  at::manual_seed(7);
+  examine(*one, plan(), within(kBudgetS));
+  EXPECT_TRUE(at::randn({4}).equal(drawn)) << "PyTorch's generator is as it was";
+  EXPECT_EQ(one->digest(), digest);
+  EXPECT_EQ(one->position(), 5U);
+  EXPECT_EQ(one->run(serial_plan(), steps(7)).digest, expected);
+}
+
+TEST_F(DoctorTest, AnInterruptEndsItWithWhatThereIs) {
+  const auto one = trainer({});
+  const std::uint64_t digest = one->digest();
+  int asked = 0;
+  DoctorOptions options = within(60);
+  options.stop = [&asked] { return ++asked > 200; };
+  const Examination found = examine(*one, plan(), options);
+  EXPECT_TRUE(found.interrupted);
+  EXPECT_LT(found.seconds, 30);
+  EXPECT_EQ(diagnose(found.observed).verdict, Culprit::not_enough_evidence);
+  EXPECT_EQ(one->digest(), digest);
+  options.stop = [] { return true; };
+  EXPECT_TRUE(examine(*one, plan(), options).interrupted);
+}
+
+TEST_F(DoctorTest, WhatCannotRunAtAllIsThrownAndNothingChanges) {
+  Tiny tiny;
+  tiny.extra = {{"broken", [](Batch&) { throw Error("this stage is broken"); }}};
+  const auto one = trainer(tiny);
+  const std::uint64_t digest = one->digest();
+  const Plan broken = plan_of({{"copy"}, {"encode", "broken"}, {"train"}}, Driver::threaded, 3);
+  EXPECT_THAT(thrown_by([&] { examine(*one, broken, within(1)); }),
+              HasSubstr("this stage is broken"));
+  EXPECT_EQ(one->digest(), digest);
+  EXPECT_EQ(one->position(), 0U);
+  EXPECT_THAT(thrown_by([&] { examine(*one, broken, within(0)); }),
+              AllOf(StartsWith("Refused"), HasSubstr("budget")));
+}
+
+TEST_F(DoctorTest, AStageThatWritesIntoItsInputIsNamed) {
+  Tiny tiny;
+  tiny.extra = {{"spoil", [](Batch& batch) { batch.at("image").zero_(); }}};
+  const auto one = trainer(tiny);
+  const Plan spoiling = plan_of({{"copy"}, {"encode", "spoil"}, {"train"}}, Driver::threaded, 3);
+  EXPECT_THAT(examine(*one, spoiling, within(1)).observed.warnings,
+              Contains(HasSubstr("writes into its input (image)")));
+}
+
+TEST_F(DoctorTest, TrainingThatDivergesIsMeasuredAllTheSame) {
+  Tiny tiny = with_transform({.sleep_s = 0.02});
+  tiny.loss = [](const at::Tensor& out, const Batch&) { return out.mean() * NAN; };
+  const auto one = trainer(tiny);
+  const std::uint64_t digest = one->digest();
+  const Observations observed = examine(*one, plan(), within(kBudgetS)).observed;
+  EXPECT_THAT(observed.warnings, Contains(HasSubstr("training diverges")));
+  EXPECT_NE(diagnose(observed).verdict, Culprit::gpu);
+  EXPECT_EQ(one->digest(), digest);
+}
+
+TEST_F(DoctorTest, WhatIsTriedOutGivesWhatWasPredicted) {
+  const auto one = trainer(with_reading({.sleep_s = 0.02}));
+  const std::uint64_t digest = one->digest();
+  const Examination found = examine(*one, plan(), within(kBudgetS));
+  const Diagnosis diagnosis = diagnose(found.observed);
+  const Remedy remedy = remedy_of(found.observed, diagnosis);
+  ASSERT_FALSE(remedy.changes.empty());
+  const Outcome outcome = try_out(*one, plan(), remedy, diagnosis, within(kBudgetS));
+  EXPECT_GT(outcome.measured.value, 1.5 * outcome.before.value);
+  EXPECT_EQ(outcome.changes.size(), remedy.changes.size());
+  EXPECT_EQ(outcome.plan, remedy.plan);
+  EXPECT_NE(outcome.plan, plan());
+  EXPECT_EQ(one->digest(), digest);
+}
+
+}  // namespace
+}  // namespace slipstream::test

@@ -1,0 +1,60 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "doctor/findings.h"
+#include "doctor/ladder.h"
+#include "doctor/training_rate.h"
+
+namespace slipstream::test {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<StepInput> inputs(const std::vector<std::size_t>& filled) {
+  std::vector<StepInput> all;
+  for (const std::size_t each : filled) all.push_back({each, 0});
+  return all;
+}
+
+TEST(SteadyState, BeginsWhenTheBatchesFilledAheadAreUsedUp) {
+  EXPECT_EQ(first_steady_step(inputs({5, 4, 3, 2, 1, 0, 0, 1, 0}), 1), 5U);
+  EXPECT_EQ(first_steady_step(inputs({0, 0, 0, 0, 0}), 1), 2U);
+}
+
+TEST(SteadyState, BeginsAtOnceWhereTheQueueStaysFull) {
+  EXPECT_EQ(first_steady_step(inputs({4, 4, 4, 4, 4, 4}), 3), 4U);
+  EXPECT_EQ(first_steady_step({}, 3), 4U) << "no loader runs";
+}
+
+TEST(SteadyState, StepsThatDrainTheQueueCountForMore) {
+  EXPECT_DOUBLE_EQ(draining_factor(inputs({9, 9, 9, 9, 9, 8, 7, 6, 5, 4, 4, 4, 4}), 1),
+                   8.0 / (8 - 5));
+  EXPECT_DOUBLE_EQ(draining_factor(inputs({7, 7, 7, 6, 5, 5}), 2), 1) << "too few steps to say";
+  EXPECT_DOUBLE_EQ(draining_factor(inputs({4, 4, 4, 4, 4}), 1), 1);
+  EXPECT_DOUBLE_EQ(draining_factor(inputs({4, 3, 4, 3, 4, 3}), 1), 1) << "no trend";
+  EXPECT_DOUBLE_EQ(draining_factor({}, 2), 1);
+}
+
+TEST(Findings, ABatchThatTakesLongerIsSeen) {
+  const std::vector<double> fast = {1.0, 1.01, 0.99, 1.0, 1.02, 1.0, 1.01, 0.99};
+  std::vector<double> slow = fast;
+  for (double& each : slow) each *= 1.2;
+  EXPECT_THAT(depends_on_data({fast, slow, fast}).value_or(""), HasSubstr("20 %"));
+  EXPECT_FALSE(depends_on_data({fast, fast}));
+  EXPECT_FALSE(depends_on_data({fast}));
+  const std::vector<double> wild = {1.0, 2.0, 0.5, 1.5, 1.0, 3.0, 0.7, 1.2};
+  EXPECT_FALSE(depends_on_data({wild, slow})) << "steps on one batch differ as much";
+  EXPECT_FALSE(depends_on_data({{1.0, 1.0}, {2.0, 2.0}})) << "too few to say";
+}
+
+TEST(Findings, VariationIsOfWholeSamples) {
+  StepLaps read{"read", {1, 3}, {0, 0}};
+  StepLaps decode{"decode", {3, 1}, {0, 0}};
+  EXPECT_DOUBLE_EQ(variation_of({read, decode}), 0);
+  EXPECT_NEAR(variation_of({read}), std::sqrt(2.0) / 2, 1e-6);
+}
+
+}  // namespace
+}  // namespace slipstream::test
