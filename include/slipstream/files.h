@@ -43,6 +43,26 @@ class OutputFile {
   int pipe_ = -1;
 };
 
+/// A file that grows line by line while work goes on: each line is there for its readers at once.
+/// Where it is removed or renamed meanwhile, it is begun anew.
+class LineFile {
+ public:
+  /// As OutputFile. What is there stays until the first line.
+  explicit LineFile(std::filesystem::path path);
+  ~LineFile();
+  LineFile(const LineFile&) = delete;
+  LineFile& operator=(const LineFile&) = delete;
+
+  /// Adds `line` and a line end; nothing where there is no output. Throws Error with the path and
+  /// the reason; a regular file then ends with the line before. Does not wait for a pipe's reader:
+  /// a full pipe is a failure.
+  void write(std::string_view line);
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
 /// All that the file, link or pipe `path` holds. Throws Error with the path and the reason.
 std::string read_text(const std::filesystem::path& path);
 

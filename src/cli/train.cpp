@@ -1,9 +1,9 @@
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 
 #include "cli/verbs.h"
+#include "cli/watch.h"
 #include "slipstream/files.h"
 #include "slipstream/gpu_meter.h"
 #include "slipstream/placement.h"
@@ -19,33 +19,11 @@ struct TrainOptions {
   std::string augment = "cpu";
   std::uint64_t steps = 100;
   std::string json, plan_out;
-  bool given_precision = false, given_workers = false;
+  WatchVerb watch;
+  bool given_workers = false;
 };
 
-Plan read_plan(const std::string& path) {
-  std::error_code failed;
-  if (!std::filesystem::exists(path, failed))
-    throw Refused(unknown_name("plan", path, {"auto", "serial", "pipelined"}) +
-                  ", or a file that --plan-out wrote, but no such file is there");
-  try {
-    return parse_plan(read_text(path));
-  } catch (const Error& error) {
-    throw Refused("'" + path + "': " + error.what());
-  }
-}
-
 bool is_mode(const std::string& plan) { return plan == "serial" || plan == "pipelined"; }
-
-Plan plan_from_file(const TrainOptions& options, const Context& context) {
-  Plan plan = read_plan(options.plan);
-  if (options.given_precision) plan.numerics.precision = precision_named(options.common.precision);
-  options.common.change(plan, context);
-  if (options.common.deterministic || context.kind() == DeviceKind::cpu) {
-    plan.numerics.deterministic = true;
-    plan.numerics.autotune = false;
-  }
-  return plan;
-}
 
 std::optional<GpuUseInfo> use_of(cuda::GpuMeter* meter) {
   if (meter == nullptr) return std::nullopt;
@@ -115,13 +93,26 @@ void print_summary(const RunReport& report, std::uint64_t steps) {
     std::cout << "warning: " << warning << "\n";
 }
 
+void refuse_same_outputs(const TrainOptions& options) {
+  const std::vector<std::pair<std::string, std::string>> outputs = {
+      {"--json", options.json},
+      {"--plan-out", options.plan_out},
+      {"--watch-json", options.watch.json},
+      {"--watch-prom", options.watch.prometheus}};
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    for (std::size_t j = i + 1; j < outputs.size(); ++j)
+      refuse_same_file(outputs[i].first, outputs[i].second, outputs[j].first, outputs[j].second);
+}
+
 int train(const TrainOptions& options, const Cli& cli) {
-  refuse_same_file("--json", options.json, "--plan-out", options.plan_out);
+  refuse_same_outputs(options);
   OutputFile json(options.json), plan_out(options.plan_out);
+  WatchFiles watch_files(options.watch.json, options.watch.prometheus);
   Context context(options.common.device);
   Environment environment = environment_of(context);  // as it is before the run is part of it
   std::optional<Plan> file;
-  if (options.plan != "auto" && !is_mode(options.plan)) file = plan_from_file(options, context);
+  if (options.plan != "auto" && !is_mode(options.plan))
+    file = options.common.plan_file(options.plan, {"auto", "serial", "pipelined"}, context);
   Pipeline pipeline = make_pipeline(cli.workloads, options.common.workload, options.common.options);
   LoaderPlan loader;
   if (!file || options.given_workers)
@@ -135,13 +126,22 @@ int train(const TrainOptions& options, const Cli& cli) {
   RunOptions run;
   run.steps = options.steps;
   run.stop = cli.interrupted;
-  run.progress = [&](const Progress& progress) { line.update(progress); };
+  std::optional<RunWatch> watch;
+  if (options.watch.is_on()) {
+    const LoaderPlan& used = file ? file->schedule.loader : loader;
+    watch.emplace(WatchOptions{used.workers, used.read_ahead.reads}, watch_files, line);
+  }
+  run.progress = [&](const Progress& progress) {
+    line.update(progress);
+    if (watch) watch->update(progress);
+  };
   std::unique_ptr<cuda::GpuMeter> meter;
   if (context.kind() == DeviceKind::cuda) {
     meter = std::make_unique<cuda::GpuMeter>(context.device().index());
     meter->start();
   }
   AutoResult result = run_plan(trainer, options, loader, file, run);
+  if (watch) watch->finish();
   line.finish();
 
   RunReport report{std::move(environment), options.common.info(), std::move(result.run),
@@ -150,6 +150,7 @@ int train(const TrainOptions& options, const Cli& cli) {
   if (!options.json.empty()) json.write(run_report_json(report));
   plan_out.write(to_json(report.result.plan));
   print_summary(report, options.steps);
+  if (watch) std::cout << watch->summary() << "\n";
   return report.result.interrupted ? kInterrupted : kDone;
 }
 
@@ -175,8 +176,8 @@ void add_train(CLI::App& app, Cli& cli, Verb& chosen) {
       ->capture_default_str();
   verb->add_option("--json", options->json, "Writes the run's report to this file");
   verb->add_option("--plan-out", options->plan_out, "Writes the plan that was used to this file");
+  options->watch.add_to(*verb);
   verb->callback([=, &cli, &chosen] {
-    options->given_precision = verb->count("--precision") > 0;
     options->given_workers = verb->count("--workers") > 0;
     chosen = [options, &cli] { return train(*options, cli); };
   });

@@ -1,6 +1,7 @@
 #include "slipstream/files.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -25,7 +26,8 @@ std::string cannot_write(const fs::path& path, const std::string& why) {
 std::string cannot_write(const fs::path& path, int error) {
   std::error_code failed;
   const bool unread = error == ENXIO && fs::is_fifo(path, failed);
-  return cannot_write(path, unread ? "nobody reads it" : reason(error));
+  const std::string full = "it is full: its reader is too slow";
+  return cannot_write(path, unread ? "nobody reads it" : error == EAGAIN ? full : reason(error));
 }
 
 fs::path folder_of(const fs::path& path) {
@@ -36,6 +38,17 @@ bool is_written_through(const fs::path& path) {
   std::error_code ignored;
   const fs::file_status status = fs::symlink_status(path, ignored);
   return fs::exists(status) && !fs::is_regular_file(status);
+}
+
+/// 0, or the errno of what failed.
+int write_all(int descriptor, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return written < 0 ? errno : ENOSPC;
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return 0;
 }
 
 class File {
@@ -49,12 +62,7 @@ class File {
 
   /// 0, or the errno of what failed.
   int write_and_close(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) return written < 0 ? errno : ENOSPC;
-      bytes = bytes.subspan(static_cast<std::size_t>(written));
-    }
+    if (const int error = write_all(descriptor_, bytes); error != 0) return error;
     return ::close(std::exchange(descriptor_, -1)) == 0 || errno == EINTR ? 0 : errno;
   }
 
@@ -119,6 +127,21 @@ int open_through(const fs::path& path) {
   return descriptor;
 }
 
+/// A descriptor of a new or emptied file that never blocks, or -1 and errno.
+int open_for_lines(const fs::path& path) {
+  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NONBLOCK,
+                0666);
+}
+
+/// Whether what was opened as `path` is not what is there now: it was removed, or renamed.
+bool was_replaced(int descriptor, const fs::path& path) {
+  struct stat opened {};
+  struct stat there {};
+  if (::fstat(descriptor, &opened) != 0 || !S_ISREG(opened.st_mode)) return false;
+  return ::stat(path.c_str(), &there) != 0 || opened.st_dev != there.st_dev ||
+         opened.st_ino != there.st_ino;
+}
+
 int write_through(const fs::path& path, std::span<const std::byte> bytes) {
   const int descriptor = open_through(path);
   if (descriptor < 0) return errno;
@@ -180,6 +203,32 @@ void OutputFile::write(std::string_view text) {
   File file(std::exchange(pipe_, -1));
   const int error = file.write_and_close(std::as_bytes(std::span(text)));
   if (error != 0) throw Error(cannot_write(path_, error));
+}
+
+LineFile::LineFile(fs::path path) : path_(std::move(path)) {
+  if (path_.empty()) return;
+  check_writable(path_);
+  std::error_code failed;
+  if (!fs::is_fifo(path_, failed)) return;
+  descriptor_ = open_for_lines(path_);
+  if (descriptor_ < 0) throw Refused(cannot_write(path_, errno));
+}
+
+LineFile::~LineFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void LineFile::write(std::string_view line) {
+  if (path_.empty()) return;
+  if (descriptor_ >= 0 && was_replaced(descriptor_, path_)) ::close(std::exchange(descriptor_, -1));
+  if (descriptor_ < 0) descriptor_ = open_for_lines(path_);
+  if (descriptor_ < 0) throw Error(cannot_write(path_, errno));
+  const off_t end = ::lseek(descriptor_, 0, SEEK_END);
+  const std::string text = std::string(line) + "\n";
+  const int error = write_all(descriptor_, std::as_bytes(std::span(text)));
+  if (error == 0) return;
+  static_cast<void>(end >= 0 && ::ftruncate(descriptor_, end) == 0);
+  throw Error(cannot_write(path_, error));
 }
 
 void write_file_atomically(const fs::path& path, std::span<const std::byte> bytes) {

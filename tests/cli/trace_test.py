@@ -15,7 +15,7 @@ TRACE = ["trace", "segmentation", *TINY, "--batch-size", "2", "--steps", "6", "-
 
 def limit_files():
     """Every write beyond 2000 bytes of a file fails, as on a full disk."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 
 

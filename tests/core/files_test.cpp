@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "slipstream/error.h"
+#include "support/thrown.h"
+#include "support/write_limit.h"
 
 namespace slipstream {
 namespace {
@@ -154,6 +156,47 @@ TEST_F(FilesTest, AnOutputIsWrittenOnlyWhereThereIsOne) {
   EXPECT_EQ(entries(), 0u);
   output.write("text");
   EXPECT_EQ(content(folder_ / "run.json"), "text");
+}
+
+TEST_F(FilesTest, LinesAreThereAtOnceAndReplaceWhatWasThere) {
+  const fs::path path = folder_ / "lines";
+  std::ofstream(path) << "old";
+  LineFile lines(path);
+  EXPECT_EQ(content(path), "old");
+  lines.write("one");
+  EXPECT_EQ(content(path), "one\n");
+  lines.write("two");
+  EXPECT_EQ(content(path), "one\ntwo\n");
+  fs::resize_file(path, 0);
+  lines.write("three");
+  EXPECT_EQ(content(path), "three\n");
+  LineFile("").write("nowhere");
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(FilesTest, ALineThatDoesNotFitIsTakenBack) {
+  const fs::path path = folder_ / "lines";
+  LineFile lines(path);
+  lines.write("one");
+  const WriteLimit limit(10);
+  EXPECT_THAT(thrown_by([&] { lines.write("more than there is room for"); }),
+              "Error: cannot write " + path.string() + ": File too large");
+  EXPECT_EQ(content(path), "one\n");
+  EXPECT_THAT(thrown_by([] { LineFile("/dev/full").write("one"); }), HasSubstr("No space left"));
+}
+
+TEST_F(FilesTest, APipeThatIsFullIsNotWaitedFor) {
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(thrown_by([&] { LineFile lines(pipe); }), HasSubstr("Refused: "));
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  LineFile lines(pipe);
+  EXPECT_THAT(
+      thrown_by([&] {
+        for (int i = 0; i < 1000; ++i) lines.write(std::string(4000, 'x'));
+      }),
+      HasSubstr("Error: cannot write " + pipe.string() + ": it is full: its reader is too slow"));
+  ::close(reader);
 }
 
 TEST_F(FilesTest, TheSameFileHasManyNamesAndDevicesAreNone) {
