@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks and measures on a machine with a GPU; needs no network.
-#   scripts/gpu_check.sh OUT_DIR [build|test|sanitize|bench]...     (none named: all four)
+#   scripts/gpu_check.sh OUT_DIR [build|test|sanitize|bench|stated|real]...  (none named: the first four)
+# stated and real: the doctor's accuracy, on stated costs and on real work.
 # Leaves OUT_DIR/summary.txt and OUT_DIR/results.tar.gz. Each phase ends in under 9 minutes. Where
 # there is no .git, SLIPSTREAM_REVISION says what was built.
 set -euo pipefail
@@ -48,6 +49,8 @@ phase_sanitize() {
     sanitize "$tool" build/tests/augment/augment_gpu_test \
       '--gtest_filter=*Classification*:*Starved*:*EveryWay*:*Layout*:*Blurs*:*AnySize*' &
     pids+=($!)
+    sanitize "$tool" build/tests/augment/mix_gpu_test &
+    pids+=($!)
     sanitize "$tool" build/tests/augment/augment_special_gpu_test \
       '--gtest_filter=*Classification*:*Starved*:*EveryWay*:*Layout*:*Blurs*' &
     pids+=($!)
@@ -68,6 +71,7 @@ phase_bench() {
   build/bench/cross_entropy_bench --benchmark_min_time=0.1 --benchmark_out="$raw/kernels.json"
   build/bench/augment_bench --benchmark_out="$raw/augment.json"
   build/bench/wire_bench --benchmark_repetitions=5 --benchmark_out="$raw/wire.json"
+  build/bench/trace_bench --device cuda --image-size 256 --batch-size 32 --json "$raw/trace.json"
   build/slipstream bench "${common[@]}" --batch-sizes 8,16,32,64,128 --input loader --steps 600 \
     --seconds 1 --json "$raw/bench_loader.json" --svg "$raw/bench_loader.svg"
   build/slipstream bench "${common[@]}" --batch-sizes 8,32,128 --input device --steps 600 \
@@ -86,6 +90,12 @@ phase_bench() {
     --json "$raw/pytorch_loops.json"
 }
 
+doctor_accuracy() {
+  build/bench/doctor_accuracy --device cuda --budget 4 --cases "$1" --json "$raw/doctor_$1.json"
+}
+phase_stated() { doctor_accuracy stated; }
+phase_real() { doctor_accuracy real; }
+
 if [[ ${1:-} == --phase ]]; then
   raw=$3
   [[ $2 == build ]] || . build/env.sh
@@ -94,7 +104,7 @@ if [[ ${1:-} == --phase ]]; then
   exit
 fi
 
-[[ $# -gt 0 ]] || { sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2; }
+[[ $# -gt 0 ]] || { sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2; }
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 shift
