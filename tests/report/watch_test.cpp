@@ -47,13 +47,13 @@ TEST(Watch, SaysWhenARunStartsToStarveWhyAndWhenItRecovers) {
   feed.tell(200, kFed);
   EXPECT_THAT(
       feed.messages(),
-      ElementsAre(
-          testing::MatchesRegex("step 11[678]: starving: waits for input 2[0-9] % of the time, 2.[0-9] "
-                                "batches ready; 'decode' takes 65 % of the workers' time, 5.0 x as "
-                                "long a sample as before; CPU time is 98 % of that"),
-          testing::MatchesRegex(
-              "step 21[56]: recovered: waits for input 0 % of the time, 4.0 batches "
-              "ready, after [19][0-9]+ steps \\(1[567] s\\)")));
+      ElementsAre(testing::MatchesRegex(
+                      "step 11[678]: starving: waits for input 2[0-9] % of the time, 2.[0-9] "
+                      "batches ready; 'decode' takes 65 % of the workers' time, 5.0 x as "
+                      "long a sample as before; CPU time is 98 % of that"),
+                  testing::MatchesRegex(
+                      "step 21[56]: recovered: waits for input 0 % of the time, 4.0 batches "
+                      "ready, after [19][0-9]+ steps \\(1[567] s\\)")));
   EXPECT_EQ(feed.watch.totals().starvations, 1U);
   EXPECT_GT(feed.watch.totals().starved_s, 10);
 }
