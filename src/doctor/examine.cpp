@@ -4,6 +4,7 @@
 #include <deque>
 #include <thread>
 
+#include "diagnosis/model_parts.h"
 #include "doctor/drained_rate.h"
 #include "doctor/findings.h"
 #include "doctor/free_memory.h"
@@ -22,8 +23,10 @@ using Clock = std::chrono::steady_clock;
 constexpr double kFirstShare = 0.08;  ///< of the budget: one worker alone
 constexpr double kFillShare = 0.15;   ///< of the budget at most, to fill a plan's cache
 constexpr double kLastShare = 0.05;   ///< of the budget, for what comes after the rounds
-constexpr unsigned kRounds = 3;
-constexpr double kWholeWeight = 4;  ///< the pipeline as it is: most depends on it
+constexpr double kLaterShare = 0.6;   ///< of the time: for what is least sure after a first turn
+constexpr double kTurnShare = 0.06;   ///< of the budget, for one of these turns
+constexpr double kSure = 0.01;        ///< half of an interval, of its value
+constexpr double kWholeWeight = 4;    ///< the pipeline as it is: most depends on it
 constexpr double kDrainedWeight = 2;
 constexpr unsigned kManyWorkers = 4;  ///< that may get in each other's way
 constexpr const char* kNoTime = "no time was left; raise the budget";
@@ -49,8 +52,11 @@ class Examiner {
     std::function<void(double seconds)> measure;
     std::string* error;  ///< takes the reason where it cannot be measured
     bool is_essential;
-    double weight = 1;   ///< of the time
-    double least_s = 0;  ///< that a turn took
+    double weight = 1;  ///< of the time
+    std::function<Measured()> figure = {};
+    double turn_s = 0;  ///< that the shortest turn took
+
+    double unsure() const { return figure ? weight * std::min(1.0, half_width(figure())) : 0; }
   };
 
   bool stopped() const { return options_.stop && options_.stop(); }
@@ -63,8 +69,7 @@ class Examiner {
   void declare_device();
   void declare_tasks();
   void attempt(Task& task, double seconds);
-  unsigned affordable_rounds() const;
-  void measure_in_rounds();
+  void measure_in_turns();
   void measure_beside_workers(double seconds);
   void train(TrainingRate& rate, double seconds);
   std::size_t samples_to_cache(double bytes) const;
@@ -179,7 +184,8 @@ void Examiner::declare_tasks() {
                         if (!is_whole) return train(rung.training, seconds);
                         usage_.during([&] { train(rung.training, seconds); });
                       },
-                      &rung.error, is_essential, is_whole ? kWholeWeight : 1});
+                      &rung.error, is_essential, is_whole ? kWholeWeight : 1,
+                      [&rung] { return figure_of(rung.training); }});
   };
   all_.emplace(plan_, std::nullopt);
   if (plan_.schedule.loader.workers >= kManyWorkers) {
@@ -195,7 +201,7 @@ void Examiner::declare_tasks() {
                       all_->measure(trainer_, seconds, kFillShare * options_.budget_s,
                                     options_.stop);
                     },
-                    &all_error_, true, kDrainedWeight});
+                    &all_error_, true, kDrainedWeight, [this] { return figure_of(*all_); }});
   if (half_)
     tasks_.push_back({"half of the workers, drained",
                       [this](double seconds) {
@@ -208,23 +214,24 @@ void Examiner::declare_tasks() {
   for (MeasuredStep& step : device_)
     tasks_.push_back({step.name + " alone",
                       [this, &step](double seconds) { train(step.rate, seconds); }, &step.error,
-                      false});
+                      false, 1, [&step] { return figure_of(step.rate); }});
   for (MeasuredRung& rung : rungs_)
     if (rung.drained)
       tasks_.push_back({rung.plan.name + ", drained",
                         [this, &rung](double seconds) {
                           rung.drained->measure(trainer_, seconds, 0, options_.stop);
                         },
-                        &rung.drained_error, false});
+                        &rung.drained_error, false, 1,
+                        [&rung] { return figure_of(*rung.drained); }});
   if (augment_)
     tasks_.push_back({"transforms on the device, alone",
                       [this](double seconds) { train(augment_->rate, seconds); }, &augment_->error,
-                      false});
+                      false, 1, [this] { return figure_of(augment_->rate); }});
   if (trainer_.context().kind() != DeviceKind::cuda) return;
   beside_.emplace(rungs_.front().plan.how, rungs_.front().plan.cut);
   tasks_.push_back({"device batch beside busy workers",
                     [this](double seconds) { measure_beside_workers(seconds); }, &beside_error_,
-                    false});
+                    false, 1, [this] { return figure_of(*beside_); }});
 }
 
 void Examiner::attempt(Task& task, double seconds) {
@@ -233,7 +240,7 @@ void Examiner::attempt(Task& task, double seconds) {
   try {
     task.measure(seconds);
     const double passed = seconds_since(start);
-    task.least_s = task.least_s > 0 ? std::min(task.least_s, passed) : passed;
+    task.turn_s = task.turn_s > 0 ? std::min(task.turn_s, passed) : passed;
   } catch (const DeviceLost&) {
     throw;
   } catch (const std::exception& error) {
@@ -242,42 +249,28 @@ void Examiner::attempt(Task& task, double seconds) {
   }
 }
 
-/// As many as leave each rung a few of the slower steps.
-unsigned Examiner::affordable_rounds() const {
-  constexpr double kStepsOfATurn = 8;
-  const double rate = one_->samples_per_second().value * plan_.schedule.loader.workers;
-  const double step_s = static_cast<double>(trainer_.pipeline().options().batch_size) / rate;
-  const double round_s = kStepsOfATurn * step_s / 2 * static_cast<double>(rungs_.size());
-  return static_cast<unsigned>(std::clamp(left() / round_s, 1.0, double{kRounds}));
-}
-
-/// In turns. After the first, what is essential comes first, for as long as there is time.
-void Examiner::measure_in_rounds() {
-  const unsigned rounds = affordable_rounds();
+/// Each once, then what is least sure, again and again.
+void Examiner::measure_in_turns() {
+  const double later_s = kLaterShare * left();
   double to_do = 0;
-  for (const Task& task : tasks_) to_do += rounds * task.weight;
-  const auto turn = [&](Task& task) {
-    const double slice_s = left() * task.weight / std::max(to_do, task.weight);
-    to_do -= task.weight;
-    attempt(task, std::max(0.0, slice_s));
-  };
+  for (const Task& task : tasks_) to_do += task.weight;
   for (Task& task : tasks_) {
     if (stopped()) return;
+    const double slice_s = (left() - later_s) * task.weight / to_do;
+    to_do -= task.weight;
     if (left() > 0 || task.is_essential)
-      turn(task);
+      attempt(task, std::max(0.0, slice_s));
     else
       *task.error = kNoTime;
   }
-  bool is_any = true;
-  while (is_any && !stopped()) {
-    is_any = false;
-    for (Task& task : tasks_) {
-      if (stopped() || !task.error->empty() || task.least_s > left() ||
-          (to_do <= 0 && !task.is_essential))
-        continue;
-      is_any = true;
-      turn(task);
-    }
+  while (!stopped()) {
+    Task* next = nullptr;
+    for (Task& task : tasks_)
+      if (task.error->empty() && task.turn_s <= left() &&
+          (next == nullptr || task.unsure() > next->unsure()))
+        next = &task;
+    if (next == nullptr || next->unsure() < kSure) return;
+    attempt(*next, kTurnShare * options_.budget_s);
   }
 }
 
@@ -288,7 +281,7 @@ Examination Examiner::run() {
     declare_rungs();
     declare_device();
     declare_tasks();
-    measure_in_rounds();
+    measure_in_turns();
     examination.observed = observations();
     for (const MeasuredRung& rung : rungs_)
       if (!rung.plan.cut && rung.training.is_measured())

@@ -9,6 +9,8 @@
 namespace slipstream {
 namespace {
 
+const Measured kNone = {0, 0, 0, "1/s", 0};
+
 Plan with_pinned(Plan plan, bool pinned) {
   plan.schedule.loader.pinned = pinned;
   return plan;
@@ -78,6 +80,12 @@ std::deque<MeasuredStep> steps_alone(const Pipeline& pipeline, const Plan& plan,
     after = name;
   }
   return steps;
+}
+
+Measured figure_of(const TrainingRate& rate) { return rate.is_measured() ? rate.rate() : kNone; }
+
+Measured figure_of(const DrainedRate& rate) {
+  return rate.is_measured() ? rate.samples_per_second() : kNone;
 }
 
 Rung rung_of(const MeasuredRung& measured, const DrainedRate& of_all, std::size_t batch_size) {

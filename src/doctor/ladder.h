@@ -43,6 +43,10 @@ struct MeasuredStep {
   std::string error = {};
 };
 
+/// n = 0 where nothing is measured.
+Measured figure_of(const TrainingRate& rate);
+Measured figure_of(const DrainedRate& rate);
+
 /// Every device step of `plan`, each with what comes before it cached.
 std::deque<MeasuredStep> steps_alone(const Pipeline& pipeline, const Plan& plan, DeviceKind device,
                                      std::size_t batches);
