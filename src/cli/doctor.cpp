@@ -133,7 +133,8 @@ int gate(const DoctorReport& report, const DoctorVerb& verb, const std::string& 
                 << share.value << " of the ceiling\n";
       return kNo;
     }
-    if (code == kDone && !is_judged) {
+    const bool is_surely_enough = share.n > 0 && share.low >= verb.min_share;
+    if (code == kDone && !is_judged && !is_surely_enough) {
       std::cout << "--min-share " << verb.min_share
                 << " is undecided: " << printable(report.diagnosis.reason) << "\n";
       return kUndecided;

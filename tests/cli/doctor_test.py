@@ -9,7 +9,7 @@ from program import DONE, FAILED, INTERRUPTED, NO, REFUSED, ProgramTest, Running
 # Waits, not work: 64 samples of 17.6 ms for 2 workers, against a step of 310 ms.
 STARVED = ["starved", "--device", "cpu", "--costs", "article", "--batch-size", "64",
            "--workers", "2"]
-# The copy is all that the step waits for.
+# The copy and the hand-over are all that the step waits for: 20 of 310 ms.
 FED = ["starved", "--device", "cpu", "--costs", "article", "--batch-size", "4", "--workers", "4"]
 
 
@@ -47,7 +47,7 @@ class DoctorTest(ProgramTest):
     def test_what_delivers_enough_passes_the_gates(self):
         first = self.folder / "fed.json"
         report = self.doctor(DONE, "fed", *FED, "--budget", "15", "--min-share", "0.8")
-        self.assertEqual((report["verdict"], report["culprits"]), ("copy", ["copy"]))
+        self.assertGreater(report["share"]["low"], 0.8)
         about = self.folder / "about.json"
         about.write_text(json.dumps(widened(report, 2)))
         done = self.expect(DONE, "doctor", *FED, "--budget", "15", "--baseline", about)

@@ -136,7 +136,7 @@ TEST(WatchJson, IsThisLine) {
   EXPECT_EQ(line["message"], told->message);
   line["message"] = "";
   round_numbers(line);
-  EXPECT_EQ(line.dump(), R"({"schema":"slipstream.watch","version":1,"step":110,"elapsed_s":12.0,)"
+  EXPECT_EQ(line.dump(), R"({"schema":"slipstream.watch","version":1,"step":116,"elapsed_s":13.2,)"
                          R"("steps":6,"window_s":1.2,"steps_per_second":5.0,)"
                          R"("input_wait_share":0.5,"batches_ready":0.0,"workers_busy":0.075,)"
                          R"("state":"starving","event":"starved","message":"",)"
