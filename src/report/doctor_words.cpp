@@ -170,8 +170,10 @@ std::vector<std::string> warnings_of(const DoctorReport& report) {
     else
       same->second += ", " + rung.name;
   }
-  for (const auto& [reason, rungs] : missing)
-    warnings.push_back("Not measured: " + rungs + ": " + reason);
+  for (const auto& [reason, rungs] : missing) {
+    warnings.emplace_back("Not measured: ");
+    warnings.back().append(rungs).append(": ").append(reason);
+  }
   const auto& observed = report.observed.warnings;
   const auto& environment = report.environment.warnings;
   warnings.insert(warnings.end(), observed.begin(), observed.end());
