@@ -22,7 +22,7 @@ void RunWatch::update(const Progress& progress) { take(watch_.update(progress));
 
 void RunWatch::finish() {
   take(watch_.finish());
-  tell(files_.end(watch_.totals()));
+  if (watch_.totals().steps > 0) tell(files_.end(watch_.totals()));
 }
 
 void RunWatch::take(const WatchWindow* window) {
