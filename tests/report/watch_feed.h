@@ -82,4 +82,13 @@ class WatchFeed {
   }
 };
 
+inline const WatchFeed::Step kFed = {};
+inline const WatchFeed::Step kStarved = {.seconds = 0.2, .waited_s = 0.1, .filled = 0};
+
+/// `step`, in which a sample's decoding takes `ms`: time and CPU time.
+inline WatchFeed::Step with_decode(WatchFeed::Step step, const std::pair<double, double>& ms) {
+  step.costs_ms[1] = ms;
+  return step;
+}
+
 }  // namespace slipstream

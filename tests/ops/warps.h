@@ -1,0 +1,25 @@
+#pragma once
+
+#include "ops/float_images.h"
+#include "slipstream/warp.h"
+
+namespace slipstream {
+
+inline constexpr auto kImage = FieldKind::image;
+inline constexpr auto kMask = FieldKind::mask;
+inline constexpr auto kNearest = Interpolation::nearest;
+inline constexpr auto kBilinear = Interpolation::bilinear;
+
+inline Affine affine(Interpolation interpolation = kNearest, double fill = 0) {
+  Affine op;
+  op.interpolation = interpolation;
+  op.fill = fill;
+  return op;
+}
+
+template <typename T>
+Pixels<T> transformed(const Affine& op, FieldKind kind, const Pixels<T>& in, RandomKey key = {}) {
+  return applied<T>(op, op.draw(key, in.shape), kind, in);
+}
+
+}  // namespace slipstream
