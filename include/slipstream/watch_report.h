@@ -34,6 +34,8 @@ class WatchFiles {
   std::string end(const WatchTotals& totals);
 
  private:
+  /// `window`: nothing where the run is over.
+  std::string write_prometheus(const WatchTotals& totals, const WatchWindow* window);
   static std::string attempt(bool& writes, const std::function<void()>& write);
 
   LineFile json_;

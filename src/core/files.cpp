@@ -119,18 +119,18 @@ int replace_file(const fs::path& path, std::span<const std::byte> bytes) {
   return temporary.rename_to(path);
 }
 
-/// A descriptor that blocks, or -1 and errno: a pipe without a reader does not hold it up.
-int open_through(const fs::path& path) {
-  const int descriptor =
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
-  if (descriptor >= 0) ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
-  return descriptor;
+/// A descriptor of a new or emptied file that never blocks, or -1 and errno.
+int open_emptied(const fs::path& path, int flags) {
+  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | flags, 0666);
 }
 
-/// A descriptor of a new or emptied file that never blocks, or -1 and errno.
-int open_for_lines(const fs::path& path) {
-  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NONBLOCK,
-                0666);
+int open_for_lines(const fs::path& path) { return open_emptied(path, O_APPEND); }
+
+/// A descriptor that blocks, or -1 and errno: a pipe without a reader does not hold it up.
+int open_through(const fs::path& path) {
+  const int descriptor = open_emptied(path, 0);
+  if (descriptor >= 0) ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
+  return descriptor;
 }
 
 /// Whether what was opened as `path` is not what is there now: it was removed, or renamed.
@@ -169,6 +169,17 @@ std::string hindrance(const fs::path& path) {
   return probe.error() == 0 ? "" : reason(probe.error());
 }
 
+/// What `open` makes of a pipe; -1 for anything else. Throws Refused for what cannot be written.
+int opened_pipe(const fs::path& path, int (*open)(const fs::path&)) {
+  if (path.empty()) return -1;
+  check_writable(path);
+  std::error_code failed;
+  if (!fs::is_fifo(path, failed)) return -1;
+  const int descriptor = open(path);
+  if (descriptor < 0) throw Refused(cannot_write(path, errno));
+  return descriptor;
+}
+
 }  // namespace
 
 void check_writable(const fs::path& path) {
@@ -184,14 +195,8 @@ bool is_same_file(const fs::path& a, const fs::path& b) {
   return !fs::exists(status) || fs::is_regular_file(status);
 }
 
-OutputFile::OutputFile(fs::path path) : path_(std::move(path)) {
-  if (path_.empty()) return;
-  check_writable(path_);
-  std::error_code failed;
-  if (!fs::is_fifo(path_, failed)) return;
-  pipe_ = open_through(path_);
-  if (pipe_ < 0) throw Refused(cannot_write(path_, errno));
-}
+OutputFile::OutputFile(fs::path path)
+    : path_(std::move(path)), pipe_(opened_pipe(path_, open_through)) {}
 
 OutputFile::~OutputFile() {
   if (pipe_ >= 0) ::close(pipe_);
@@ -205,14 +210,8 @@ void OutputFile::write(std::string_view text) {
   if (error != 0) throw Error(cannot_write(path_, error));
 }
 
-LineFile::LineFile(fs::path path) : path_(std::move(path)) {
-  if (path_.empty()) return;
-  check_writable(path_);
-  std::error_code failed;
-  if (!fs::is_fifo(path_, failed)) return;
-  descriptor_ = open_for_lines(path_);
-  if (descriptor_ < 0) throw Refused(cannot_write(path_, errno));
-}
+LineFile::LineFile(fs::path path)
+    : path_(std::move(path)), descriptor_(opened_pipe(path_, open_for_lines)) {}
 
 LineFile::~LineFile() {
   if (descriptor_ >= 0) ::close(descriptor_);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/seconds_since.h"
+
 namespace slipstream {
 
 Schedule::Schedule(std::vector<Lane*> lanes, std::size_t depth, std::size_t run_ahead, Work& work,
@@ -106,10 +108,9 @@ bool Schedule::admit(std::uint64_t batch) {
 
 void Schedule::await_input(std::uint64_t batch) {
   if (work_.input_ready(batch)) return;
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   work_.await_input(batch);
-  input_blocked_s_ += std::chrono::duration<double>(Clock::now() - start).count();
+  input_blocked_s_ += seconds_since(start);
 }
 
 void Schedule::advance(std::size_t lane, std::uint64_t batch) {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/seconds_since.h"
 #include "slipstream/error.h"
 
 namespace slipstream {
@@ -71,7 +72,7 @@ SlabRing::Lent SlabRing::next() {
   if (filled == 0) {
     const auto start = std::chrono::steady_clock::now();
     while (!is_settled(next_)) settled_.wait(lock);
-    blocked_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    blocked_s = seconds_since(start);
     blocked_s_ += blocked_s;
   }
   if (failure_ && failure_->batch == next_) std::rethrow_exception(failure_->error);

@@ -4,6 +4,7 @@
 #include <latch>
 #include <thread>
 
+#include "core/seconds_since.h"
 #include "slipstream/pipeline_model.h"
 
 namespace slipstream {
@@ -14,10 +15,6 @@ using Clock = std::chrono::steady_clock;
 constexpr double kWindowS = 0.03;
 constexpr int kRounds = 2;
 constexpr std::size_t kWords = (std::size_t{128} << 20) / sizeof(std::uint64_t);
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// Pieces of work that `threads` threads do at once, a second.
 template <typename Piece>
@@ -59,7 +56,7 @@ double copy_rate() {
   for (int round = 0; round < kRounds; ++round) {
     const auto start = Clock::now();
     std::copy(from.begin(), from.end(), to.begin());
-    const double passed = std::chrono::duration<double>(Clock::now() - start).count();
+    const double passed = seconds_since(start);
     if (passed > 0) best = std::max(best, static_cast<double>(from.size() * 8) / passed);
   }
   return best;

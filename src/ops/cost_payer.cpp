@@ -7,6 +7,8 @@
 #include <map>
 #include <thread>
 
+#include "core/seconds_since.h"
+
 namespace slipstream {
 namespace {
 
@@ -91,13 +93,12 @@ namespace {
 /// The system wakes a thread late, each time: what was slept too long for `whom` is slept less the
 /// next time.
 void sleep_on_average(double seconds, const void* whom) {
-  using Clock = std::chrono::steady_clock;
   thread_local std::map<const void*, double> overslept;
   double& overslept_s = overslept[whom];
   const double wanted_s = seconds - overslept_s;
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   if (wanted_s > 0) std::this_thread::sleep_for(std::chrono::duration<double>(wanted_s));
-  overslept_s = std::chrono::duration<double>(Clock::now() - start).count() - wanted_s;
+  overslept_s = seconds_since(start) - wanted_s;
 }
 
 }  // namespace

@@ -80,6 +80,7 @@ class Writer {
             R"(, "args": {"sort_index": )" + std::to_string(order) + "}}";
   }
 
+  /// Perfetto orders rows by "tid" (version 52), other viewers by the index beside it.
   std::string place_of(std::size_t row) const {
     return "\"pid\": " + std::to_string(group_of(rows_[row]->kind())) +
            ", \"tid\": " + std::to_string(kFirstThread + row);

@@ -161,18 +161,18 @@ std::string WatchFiles::attempt(bool& writes, const std::function<void()>& write
   }
 }
 
+std::string WatchFiles::write_prometheus(const WatchTotals& totals, const WatchWindow* window) {
+  return attempt(writes_prometheus_, [&] {
+    write_file_atomically(prometheus_, watch_prometheus(totals, window, run_));
+  });
+}
+
 std::string WatchFiles::write(const WatchWindow& window, const WatchTotals& totals) {
   const std::string problem = attempt(writes_json_, [&] { json_.write(watch_json(window)); });
-  const std::string another = attempt(writes_prometheus_, [&] {
-    write_file_atomically(prometheus_, watch_prometheus(totals, &window, run_));
-  });
+  const std::string another = write_prometheus(totals, &window);
   return problem.empty() || another.empty() ? problem + another : problem + "\n" + another;
 }
 
-std::string WatchFiles::end(const WatchTotals& totals) {
-  return attempt(writes_prometheus_, [&] {
-    write_file_atomically(prometheus_, watch_prometheus(totals, nullptr, run_));
-  });
-}
+std::string WatchFiles::end(const WatchTotals& totals) { return write_prometheus(totals, nullptr); }
 
 }  // namespace slipstream

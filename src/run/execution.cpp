@@ -8,6 +8,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "core/seconds_since.h"
 #include "run/draw_check.h"
 #include "run/measures.h"
 #include "run/numerics_scope.h"
@@ -18,10 +19,6 @@ namespace slipstream {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 double thread_cpu_s() {
   timespec now{};

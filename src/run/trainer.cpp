@@ -11,6 +11,7 @@
 #include <chrono>
 #include <new>
 
+#include "core/seconds_since.h"
 #include "run/delays.h"
 #include "run/measures.h"
 #include "run/message.h"
@@ -229,7 +230,7 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
     const auto start = Clock::now();
     const std::uint64_t steps =
         schedule->run(options.steps, plan.schedule.driver, context.threads(), options.stop);
-    const double wall_s = std::chrono::duration<double>(Clock::now() - start).count();
+    const double wall_s = seconds_since(start);
     tuned.insert(key_of(plan, lanes));
     RunResult result = collect(plan, options, *execution, steps, wall_s, before);
     result.memory.predicted_extra_bytes = extra_bytes;
