@@ -112,13 +112,15 @@ void resample_nearest(const ConstArray& in, const Region& region, const MutableA
 void resample(FieldKind kind, bool antialias, const ConstArray& in, const DrawnCrop& crop,
               const MutableArray& out, Scratch& scratch) {
   const Region& region = crop.region;
-  if (kind == FieldKind::image) {
+  const bool is_image = kind == FieldKind::image;
+  const bool keeps_size = region.height == out.shape[0] && region.width == out.shape[1];
+  if (keeps_size && crop.reduction == 1 && (!is_image || in.dtype == DType::u8)) {
+    return copy_region(in, region, out);
+  }
+  if (is_image) {
     const bool is_float = in.dtype == DType::f32 || !antialias;
     return is_float ? resample_floats(antialias, in, region, out, scratch)
                     : resample_bilinear(in, crop, out, scratch);
-  }
-  if (region.height == out.shape[0] && region.width == out.shape[1]) {
-    return copy_region(in, region, out);
   }
   switch (size_bytes(in.dtype)) {
     case 1:
