@@ -11,7 +11,8 @@ struct GpuUse {
   std::optional<double> sm_activity;  ///< share of cycles with a warp resident, over all SMs (GPM)
   std::optional<double> dram_use;     ///< share of the peak DRAM bandwidth (GPM)
   std::optional<double> coarse;       ///< share of time with any kernel resident (NVML): misleads
-  std::string note;                   ///< why a figure is missing; empty when none is
+  std::optional<unsigned> processes;  ///< that hold a context on it at the end, this one included
+  std::string note;                   ///< why a share is missing; empty when none is
 };
 
 /// Reads NVML, opened at run time: where the library, the rights or the chip's GPM counters are
@@ -19,6 +20,7 @@ struct GpuUse {
 class GpuMeter {
  public:
   explicit GpuMeter(int device);
+  explicit GpuMeter(const std::string& pci_address);  ///< "0000:3b:00.0"
   ~GpuMeter();
   GpuMeter(const GpuMeter&) = delete;
   GpuMeter& operator=(const GpuMeter&) = delete;

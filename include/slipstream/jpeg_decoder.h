@@ -21,9 +21,9 @@ struct JpegImage {
 
 /// Decodes batches of JPEG files by nvJPEG: on the GPU's JPEG engines where it has them (chips for
 /// data centres from the A100 on, with the driver's libnvcuvid.so.1), otherwise by CUDA kernels.
-/// Baseline files alone. Chroma is interpolated, as libjpeg-turbo does; levels differ from those of
-/// libjpeg-turbo by a few (docs/loader.md), and may differ between engines and kernels. Damage
-/// within the coded pixels may pass unnoticed.
+/// Baseline files of one scan alone. Chroma is interpolated, as libjpeg-turbo does; levels differ
+/// from those of libjpeg-turbo by a few (docs/loader.md), and may differ between engines and
+/// kernels. Damage within the coded pixels may pass unnoticed.
 /// One thread at a time.
 class JpegDecoder {
  public:

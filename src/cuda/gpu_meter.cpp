@@ -19,16 +19,21 @@ unsigned long long wall_clock_us() {
       std::chrono::duration_cast<std::chrono::microseconds>(now).count());
 }
 
+std::string text_of(nvml::Return result) {
+  const std::string number = "NVML error " + std::to_string(result);
+  return result == nvml::kNoPermission ? number + ", no permission" : number;
+}
+
 }  // namespace
 
 struct GpuMeter::Impl {
-  explicit Impl(int index) { note = open(index); }
   ~Impl();
 
-  std::string open(int index);
+  std::string open(const std::string& pci_address);
   std::string open_gpm();
   void read_gpm(GpuUse& use);
   void read_coarse(GpuUse& use);
+  std::optional<unsigned> processes();
 
   nvml::Library library;
   bool is_initialised = false;
@@ -47,24 +52,15 @@ GpuMeter::Impl::~Impl() {
   if (is_initialised) library.shutdown();
 }
 
-std::string GpuMeter::Impl::open(int index) {
-  std::array<char, 32> bus_id{};
-  const cudaError_t status =
-      cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), index);
-  ignore_failure(status);
-  if (status != cudaSuccess) {
-    return "no CUDA device " + std::to_string(index) + " (" + cudaGetErrorString(status) + ")";
-  }
+std::string GpuMeter::Impl::open(const std::string& pci_address) {
   if (!library.is_complete()) return "NVML (libnvidia-ml.so.1) is not installed";
   nvml::Return result = library.init();
-  if (result != nvml::kSuccess) return "nvmlInit failed: NVML error " + std::to_string(result);
+  if (result != nvml::kSuccess) return "nvmlInit failed: " + text_of(result);
   is_initialised = true;
-  result = library.find(bus_id.data(), &device);
+  result = library.find(pci_address.c_str(), &device);
   if (result == nvml::kSuccess) gpm_note = open_gpm();
-  return result == nvml::kSuccess
-             ? ""
-             : "NVML does not show the device at " + std::string(bus_id.data()) + ": NVML error " +
-                   std::to_string(result);
+  if (result == nvml::kSuccess) return "";
+  return "NVML does not show the device at " + pci_address + ": " + text_of(result);
 }
 
 std::string GpuMeter::Impl::open_gpm() {
@@ -93,12 +89,12 @@ void GpuMeter::Impl::read_gpm(GpuUse& use) {
   metrics.metrics[1].id = nvml::kGpmDramBwUtil;
   if (result == nvml::kSuccess) result = library.gpm_metrics(&metrics);
   if (result != nvml::kSuccess) {
-    use.note = "GPM counters cannot be read: NVML error " + std::to_string(result);
+    use.note = "GPM counters cannot be read: " + text_of(result);
     return;
   }
   const auto share = [&use](const nvml::GpmMetric& metric) -> std::optional<double> {
     if (metric.status == nvml::kSuccess) return metric.value / 100;
-    use.note = "a GPM counter cannot be read: NVML error " + std::to_string(metric.status);
+    use.note = "a GPM counter cannot be read: " + text_of(metric.status);
     return std::nullopt;
   };
   use.sm_activity = share(metrics.metrics[0]);
@@ -123,7 +119,29 @@ void GpuMeter::Impl::read_coarse(GpuUse& use) {
   use.coarse = sum / count / 100;
 }
 
-GpuMeter::GpuMeter(int device) : impl_(std::make_unique<Impl>(device)) { start(); }
+std::optional<unsigned> GpuMeter::Impl::processes() {
+  unsigned count = 0;
+  if (!library.processes) return std::nullopt;
+  const nvml::Return result = library.processes(device, &count, nullptr);
+  const bool is_told = result == nvml::kSuccess || result == nvml::kInsufficientSize;
+  return is_told && count > 0 ? std::optional(count) : std::nullopt;
+}
+
+GpuMeter::GpuMeter(int device) : impl_(std::make_unique<Impl>()) {
+  std::array<char, 32> address{};
+  const cudaError_t status =
+      cudaDeviceGetPCIBusId(address.data(), static_cast<int>(address.size()), device);
+  ignore_failure(status);
+  impl_->note = status == cudaSuccess ? impl_->open(address.data())
+                                      : "no CUDA device " + std::to_string(device) + " (" +
+                                            cudaGetErrorString(status) + ")";
+  start();
+}
+
+GpuMeter::GpuMeter(const std::string& pci_address) : impl_(std::make_unique<Impl>()) {
+  impl_->note = impl_->open(pci_address);
+  start();
+}
 
 GpuMeter::~GpuMeter() = default;
 
@@ -133,7 +151,7 @@ void GpuMeter::start() {
   if (!impl_->note.empty() || !impl_->gpm_note.empty()) return;
   const nvml::Return result = impl_->library.gpm_get(impl_->device, impl_->gpm[0]);
   if (result == nvml::kSuccess) return;
-  impl_->gpm_note = "GPM counters cannot be read: NVML error " + std::to_string(result);
+  impl_->gpm_note = "GPM counters cannot be read: " + text_of(result);
 }
 
 GpuUse GpuMeter::use() {
@@ -142,6 +160,7 @@ GpuUse GpuMeter::use() {
   if (!use.note.empty()) return use;
   impl_->read_gpm(use);
   impl_->read_coarse(use);
+  use.processes = impl_->processes();
   return use;
 }
 

@@ -40,6 +40,29 @@ struct Page {
   cudaEvent_t done = nullptr;
 };
 
+/// Files of one kind that nvJPEG decodes: those whose sides lie between the least and the greatest
+/// for which it said so. Its limits are on sides. To ask it for each file would take longer than
+/// all else that the host does; what it refuses in spite of this fails when it is decoded.
+struct Taken {
+  int subsampling;
+  int encoding;
+  unsigned components;
+  std::int64_t least_height, most_height, least_width, most_width;
+
+  bool is_kind_of(const Taken& other) const {
+    return std::tie(subsampling, encoding, components) ==
+           std::tie(other.subsampling, other.encoding, other.components);
+  }
+  bool holds(const JpegImage& image) const {
+    return image.height >= least_height && image.height <= most_height &&
+           image.width >= least_width && image.width <= most_width;
+  }
+  void widen(const JpegImage& image) {
+    std::tie(least_height, most_height) = std::minmax({least_height, most_height, image.height});
+    std::tie(least_width, most_width) = std::minmax({least_width, most_width, image.width});
+  }
+};
+
 /// One image that nvJPEG takes: those of one kind follow one another, the largest first, so that
 /// engines which work side by side end together.
 struct Item {
@@ -63,6 +86,8 @@ struct JpegDecoder::Impl {
   bool try_to_create(nvjpeg::Backend backend);
   void release() noexcept;
   bool may_be_decoded(const JpegImage& image, Item& item);
+  bool is_supported() const;
+  bool is_taken(const JpegImage& image, int subsampling);
   void choose(std::span<const JpegImage> images);
   nvjpeg::Status submit(std::span<const JpegImage> images, std::span<const Item> items, Page& page,
                         cudaStream_t stream);
@@ -80,6 +105,8 @@ struct JpegDecoder::Impl {
   std::array<Page, kPages> pages;
   std::size_t turn = 0;
 
+  std::vector<Taken> taken;
+  bool asks_each = false;  ///< for some that `taken` holds are refused
   std::vector<Item> items;
   std::vector<std::size_t> failed;
   std::vector<const unsigned char*> files;
@@ -146,15 +173,38 @@ bool JpegDecoder::Impl::may_be_decoded(const JpegImage& image, Item& item) {
   const auto* file = reinterpret_cast<const unsigned char*>(image.file.data());
   unsigned width = 0;
   unsigned height = 0;
-  int is_refused = 1;
   if (library.parse_header(handle, file, image.file.size(), header) != nvjpeg::kSuccess ||
       library.frame_size(header, &width, &height) != nvjpeg::kSuccess ||
-      library.subsampling(header, &item.subsampling) != nvjpeg::kSuccess ||
-      library.is_supported(handle, header, &is_refused) != nvjpeg::kSuccess) {
+      library.subsampling(header, &item.subsampling) != nvjpeg::kSuccess) {
     return false;
   }
   item.pixels = image.height * image.width;
-  return is_refused == 0 && width == image.width && height == image.height;
+  return width == image.width && height == image.height && is_taken(image, item.subsampling);
+}
+
+/// The file whose header was parsed last.
+bool JpegDecoder::Impl::is_supported() const {
+  int is_refused = 1;
+  return library.is_supported(handle, header, &is_refused) == nvjpeg::kSuccess && is_refused == 0;
+}
+
+/// Of the file whose header was parsed last.
+bool JpegDecoder::Impl::is_taken(const JpegImage& image, int subsampling) {
+  Taken asked{subsampling, 0, 0, image.height, image.height, image.width, image.width};
+  if (library.encoding(header, &asked.encoding) != nvjpeg::kSuccess ||
+      library.components(header, &asked.components) != nvjpeg::kSuccess) {
+    return false;
+  }
+  const auto known = std::find_if(taken.begin(), taken.end(),
+                                  [&](const Taken& each) { return each.is_kind_of(asked); });
+  if (!asks_each && known != taken.end() && known->holds(image)) return true;
+  if (!is_supported()) return false;
+  if (known != taken.end()) {
+    known->widen(image);
+  } else {
+    taken.push_back(asked);
+  }
+  return true;
 }
 
 void JpegDecoder::Impl::choose(std::span<const JpegImage> images) {
@@ -209,6 +259,8 @@ void JpegDecoder::Impl::decode_one_by_one(std::span<const JpegImage> images, Pag
     if (status == nvjpeg::kSuccess) continue;
     failed.push_back(item.index);
     renew(page);
+    Item again;
+    asks_each = asks_each || !may_be_decoded(images[item.index], again) || !is_supported();
   }
 }
 

@@ -59,7 +59,7 @@ std::vector<std::string> usual_places() {
 Library::Library(const std::vector<std::string>& places) : handle(open_first(places)) {
   const bool is_complete = create && destroy && create_state && destroy_state && create_stream &&
                            destroy_stream && parse_header && frame_size && subsampling &&
-                           is_supported && begin_batch && decode_batch;
+                           encoding && components && is_supported && begin_batch && decode_batch;
   if (is_complete) return;
   throw Refused("images cannot travel as jpeg: " + soname() +
                 " lacks functions of CUDA 12.1 and later; install a newer nvJPEG, or let them "

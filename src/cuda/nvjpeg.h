@@ -70,6 +70,8 @@ struct Library {
   Symbol<Status(Stream, unsigned*, unsigned*)> frame_size{handle,
                                                           "nvjpegJpegStreamGetFrameDimensions"};
   Symbol<Status(Stream, int*)> subsampling{handle, "nvjpegJpegStreamGetChromaSubsampling"};
+  Symbol<Status(Stream, int*)> encoding{handle, "nvjpegJpegStreamGetJpegEncoding"};
+  Symbol<Status(Stream, unsigned*)> components{handle, "nvjpegJpegStreamGetComponentsNum"};
   Symbol<Status(Handle, Stream, int*)> is_supported{handle, "nvjpegDecodeBatchedSupported"};
   Symbol<Status(Handle, State, int, int, int)> begin_batch{handle, "nvjpegDecodeBatchedInitialize"};
   Symbol<Status(Handle, State, const unsigned char* const*, const std::size_t*, Image*,

@@ -10,6 +10,8 @@ namespace slipstream::cuda::nvml {
 
 using Return = int;
 inline constexpr Return kSuccess = 0;
+inline constexpr Return kNoPermission = 4;
+inline constexpr Return kInsufficientSize = 7;
 
 struct DeviceHandle;
 struct SampleHandle;
@@ -72,6 +74,9 @@ struct Library {
   Symbol<Return(const char*, Device*)> find{handle, "nvmlDeviceGetHandleByPciBusId_v2"};
   Symbol<Return(Device, int, unsigned long long, int*, unsigned*, Sample*)> samples{
       handle, "nvmlDeviceGetSamples"};
+  /// Without room for them, only counts; they are records of processes, of no use here.
+  Symbol<Return(Device, unsigned*, void*)> processes{handle,
+                                                     "nvmlDeviceGetComputeRunningProcesses_v3"};
   Symbol<Return(Device, GpmSupport*)> gpm_support{handle, "nvmlGpmQueryDeviceSupport"};
   Symbol<Return(GpmSample*)> gpm_alloc{handle, "nvmlGpmSampleAlloc"};
   Symbol<Return(GpmSample)> gpm_free{handle, "nvmlGpmSampleFree"};

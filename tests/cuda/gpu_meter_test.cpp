@@ -52,6 +52,7 @@ TEST_F(GpuMeterTest, reads_shares_or_says_why_not) {
   const GpuUse use = meter.use();
   for (const auto& value : {use.sm_activity, use.dram_use, use.coarse}) expect_share(value);
   EXPECT_EQ(use.note.empty(), use.sm_activity && use.dram_use && use.coarse) << use.note;
+  EXPECT_GE(use.processes.value_or(1), 1U);
   RecordProperty("note", use.note);
 }
 

@@ -249,6 +249,24 @@ TEST_P(JpegDecoderGpuTest, files_that_it_cannot_decode_are_named_and_harm_no_oth
   for (const std::size_t index : {0, 2, 5}) EXPECT_EQ(pixels[index], alone) << index;
 }
 
+TEST_P(JpegDecoderGpuTest, other_kinds_of_a_size_that_it_takes_are_right_or_refused) {
+  const Decoded good = picture({.across = 2, .down = 2}, 100, 120);
+  const Bytes expected = decode({good}).front();
+  const std::vector<Decoded> others = {
+      picture({.across = 2, .down = 2, .is_progressive = true}, 100, 120),
+      picture({.across = 2, .down = 2, .is_arithmetic = true}, 100, 120),
+      picture({.colours = Colours::grey}, 100, 120)};
+  for (const Decoded& other : others) {
+    const auto pixels = decode({good, other, good});
+    EXPECT_EQ(pixels[0], expected) << other.what;
+    EXPECT_EQ(pixels[2], expected) << other.what;
+    std::printf("%s: %s\n", other.what.c_str(), pixels[1].empty() ? "refused" : "decoded");
+    if (!pixels[1].empty()) {
+      EXPECT_LE(test::difference(pixels[1], other.pixels).mean, 1.0) << other.what;
+    }
+  }
+}
+
 TEST_P(JpegDecoderGpuTest, damaged_pixels_leave_the_decoder_usable) {
   const Decoded good = picture({.across = 2, .down = 2}, 100, 120);
   const Bytes expected = decode({good}).front();

@@ -46,6 +46,19 @@ TEST_F(NoGpuTest, the_drivers_version_is_what_nvml_tells) {
   dlclose(fake);
 }
 
+TEST_F(NoGpuTest, a_meter_without_rights_to_the_counters_gives_the_coarse_share_and_says_so) {
+  void* const fake = dlopen(SLIPSTREAM_FAKE_NVML, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(fake, nullptr) << dlerror();
+  GpuMeter meter("0000:3b:00.0");
+  meter.start();
+  const GpuUse use = meter.use();
+  EXPECT_FALSE(use.sm_activity || use.dram_use);
+  EXPECT_THAT(use.coarse, testing::Optional(0.5));
+  EXPECT_THAT(use.processes, testing::Optional(2U));
+  EXPECT_THAT(use.note, HasSubstr("no permission"));
+  dlclose(fake);
+}
+
 TEST_F(NoGpuTest, pinned_memory_says_that_it_needs_a_gpu) {
   PinnedMemory memory;
   const std::string message = message_of([&] { memory.deallocate(memory.allocate(3 << 20), 0); });
