@@ -108,11 +108,13 @@ std::string placement_problem(const std::string& name) {
   }
 }
 
-void refuse_same_file(const std::string& option, const std::string& path,
-                      const std::string& other_option, const std::string& other_path) {
-  if (path.empty() || other_path.empty() || !is_same_file(path, other_path)) return;
-  throw Refused(option + " and " + other_option + " name the same file, " + path +
-                ": one would replace the other");
+void refuse_same_files(const std::vector<std::pair<std::string, std::string>>& outputs) {
+  for (auto one = outputs.begin(); one != outputs.end(); ++one)
+    for (auto other = one + 1; other != outputs.end(); ++other)
+      if (!one->second.empty() && !other->second.empty() &&
+          is_same_file(one->second, other->second))
+        throw Refused(one->first + " and " + other->first + " name the same file, " + one->second +
+                      ": one would replace the other");
 }
 
 void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
@@ -193,6 +195,17 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
   });
 }
 
+void CommonOptions::add_batch_to(CLI::App& verb, std::string& augment) {
+  verb.add_option("--augment", augment,
+                  "Where transforms are done: cpu (loader threads), gpu (on the model's lane), or "
+                  "pipelined (on a lane of their own)")
+      ->check(placement_problem)
+      ->capture_default_str();
+  verb.add_option("--batch-size", options.batch_size, "Samples a step")
+      ->check(at_least(1))
+      ->capture_default_str();
+}
+
 void CommonOptions::take_defaults(const CLI::App& verb, const Cli& cli) {
   const auto named =
       std::find_if(cli.workloads.begin(), cli.workloads.end(),
@@ -240,6 +253,19 @@ void CommonOptions::change(Plan& plan, const Context& context) const {
   if (cache.empty()) return;
   const auto [step, bytes] = named_size("--cache", cache);
   loader.cache = CacheOptions{.after = step, .bytes = bytes};
+}
+
+Plan CommonOptions::plan_of(const std::string& plan, const std::string& augment,
+                            const Pipeline& pipeline, const Context& context) const {
+  const auto make = [&] { return pipeline; };
+  if (plan == "serial" || plan == "pipelined") {
+    const LoaderPlan used = loader(context, make);
+    return placed_plan(pipeline, plan, augment, context.kind(), used, numerics(context.kind()));
+  }
+  Plan file = plan_file(plan, {"serial", "pipelined"}, context);
+  if (!workers.empty()) file.schedule.loader.workers = loader(context, make).workers;
+  validate(file, pipeline.device_steps(file.schedule.loader.on_device), context.kind());
+  return file;
 }
 
 Plan CommonOptions::plan_file(const std::string& path, const std::vector<std::string>& others,

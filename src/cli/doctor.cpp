@@ -6,10 +6,10 @@
 #include <memory>
 
 #include "cli/verbs.h"
+#include "core/seconds_since.h"
 #include "slipstream/doctor.h"
 #include "slipstream/doctor_report.h"
 #include "slipstream/files.h"
-#include "slipstream/placement.h"
 #include "slipstream/progress_line.h"
 
 namespace slipstream {
@@ -34,24 +34,7 @@ void check(const DoctorVerb& verb) {
   if (!verb.plan_out.empty() && !verb.apply)
     problems.emplace_back("--plan-out writes the plan that --apply makes: give --apply too");
   refuse(problems);
-  const std::vector<std::pair<std::string, std::string>> outputs = {
-      {"--html", verb.html}, {"--json", verb.json}, {"--plan-out", verb.plan_out}};
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    for (std::size_t k = i + 1; k < outputs.size(); ++k)
-      refuse_same_file(outputs[i].first, outputs[i].second, outputs[k].first, outputs[k].second);
-}
-
-Plan plan_of(const DoctorVerb& verb, const Pipeline& pipeline, const Context& context) {
-  if (verb.plan != "serial" && verb.plan != "pipelined") {
-    Plan plan = verb.common.plan_file(verb.plan, {"serial", "pipelined"}, context);
-    if (!verb.common.workers.empty())
-      plan.schedule.loader.workers = verb.common.loader(context, [&] { return pipeline; }).workers;
-    validate(plan, pipeline.device_steps(plan.schedule.loader.on_device), context.kind());
-    return plan;
-  }
-  const LoaderPlan loader = verb.common.loader(context, [&] { return pipeline; });
-  return placed_plan(pipeline, verb.plan, verb.augment, context.kind(), loader,
-                     verb.common.numerics(context.kind()));
+  refuse_same_files({{"--html", verb.html}, {"--json", verb.json}, {"--plan-out", verb.plan_out}});
 }
 
 /// Returns whether there was anything to apply.
@@ -72,8 +55,7 @@ bool apply(Trainer& trainer, const Plan& plan, const DoctorOptions& options, Doc
 Supposition supposition(const std::string& text) {
   const std::size_t equals = text.find('=');
   const auto ms = equals == std::string::npos ? std::nullopt : number_in(text.substr(equals + 1));
-  constexpr double kMostMs = 3.6e6;
-  if (!ms || equals == 0 || !(*ms >= 0 && *ms <= kMostMs))
+  if (!ms || equals == 0 || !(*ms >= 0 && *ms <= 1e3 * Supposition::kMostSeconds))
     throw Refused("--what-if " + text + ": give STEP=MILLISECONDS, for example decode=2.5");
   return {text.substr(0, equals), 1e-3 * *ms};
 }
@@ -94,9 +76,8 @@ class StatusLine {
  public:
   ~StatusLine() { clear(); }
   void show(const std::string& what) {
-    const double passed =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-    const std::string text = std::to_string(std::lround(passed)) + " s: " + printable(what);
+    const std::string text =
+        std::to_string(std::lround(seconds_since(start_))) + " s: " + printable(what);
     const std::size_t columns = terminal_columns(2);
     if (columns == 0) {
       std::cerr << text << "\n";
@@ -158,7 +139,7 @@ int doctor(const DoctorVerb& verb, const Cli& cli) {
   report.workload.options.emplace_back("augment", verb.augment);
   report.budget_s = verb.budget_s;
   Pipeline pipeline = make_pipeline(cli.workloads, verb.common.workload, verb.common.options);
-  const Plan plan = plan_of(verb, pipeline, context);
+  const Plan plan = verb.common.plan_of(verb.plan, verb.augment, pipeline, context);
   const auto steps = pipeline.host_steps(plan.schedule.loader.on_device);
   for (const Supposition& each : supposed)
     if (std::find(steps.begin(), steps.end(), each.step) == steps.end())
@@ -201,15 +182,7 @@ void add_doctor(CLI::App& app, Cli& cli, Verb& chosen) {
   verb->common.add_to(*command, cli);
   command->add_option("--plan", verb->plan, "serial, pipelined, or a JSON file")
       ->capture_default_str();
-  command
-      ->add_option("--augment", verb->augment,
-                   "Where transforms are done: cpu (loader threads), gpu (on the model's lane), "
-                   "pipelined (on a lane of their own)")
-      ->check(placement_problem)
-      ->capture_default_str();
-  command->add_option("--batch-size", verb->common.options.batch_size, "Samples a step")
-      ->check(at_least(1))
-      ->capture_default_str();
+  verb->common.add_batch_to(*command, verb->augment);
   command->add_option("--budget", verb->budget_s, "Seconds to measure for, about")
       ->check(above_zero)
       ->capture_default_str();

@@ -4,7 +4,6 @@
 
 #include "cli/verbs.h"
 #include "slipstream/files.h"
-#include "slipstream/placement.h"
 #include "slipstream/progress_line.h"
 #include "slipstream/trace_run.h"
 
@@ -28,25 +27,24 @@ std::string bytes_of(const Trace& trace, const TraceVerb& verb) {
   return verb.out.ends_with(".gz") ? gzipped(json) : json;
 }
 
-void print(const Trace& trace, const TraceVerb& verb) {
+void print(const Trace& trace, const TraceVerb& verb, const Plan& plan) {
   if (trace.run.interrupted) std::cout << "interrupted after ";
   std::cout << trace.run.steps << " steps";
   if (trace.run.steps_per_second.n > 0)
     std::cout << ", " << trace.run.steps_per_second.value << " steps/s";
-  std::cout << ", plan " << verb.plan << ", input " << verb.options.input << "\n"
+  std::cout << ", plan " << plan.schedule.mode << ", input " << verb.options.input << "\n"
             << trace_text(summary_of(*trace.recorder));
   if (!trace.no_kernels.empty()) std::cout << trace.no_kernels << "\n";
   std::cout << "wrote " << verb.out << "; Perfetto (ui.perfetto.dev) opens it\n";
 }
 
 int trace(const TraceVerb& verb, const Cli& cli) {
+  refuse_same_files({{"--plan", verb.plan}, {"--out", verb.out}});
   OutputFile out(verb.out);
   Context context(verb.common.device);
   Pipeline pipeline = make_pipeline(cli.workloads, verb.common.workload, verb.common.options);
-  const LoaderPlan loader = verb.common.loader(context, [&] { return pipeline; });
-  Trainer trainer(std::move(pipeline), context, verb.common.numerics(context.kind()));
-  const Plan plan = placed_plan(trainer.pipeline(), verb.plan, verb.augment, context.kind(), loader,
-                                trainer.numerics());
+  const Plan plan = verb.common.plan_of(verb.plan, verb.augment, pipeline, context);
+  Trainer trainer(std::move(pipeline), context, plan.numerics);
   ProgressLine line(std::cerr, {[] { return terminal_columns(2); }});
   TraceOptions options = verb.options;
   options.stop = cli.interrupted;
@@ -54,7 +52,7 @@ int trace(const TraceVerb& verb, const Cli& cli) {
   const Trace traced = run_trace(trainer, plan, options);
   line.finish();
   out.write(bytes_of(traced, verb));
-  print(traced, verb);
+  print(traced, verb, plan);
   return traced.run.interrupted ? kInterrupted : kDone;
 }
 
@@ -65,22 +63,9 @@ void add_trace(CLI::App& app, Cli& cli, Verb& chosen) {
   CLI::App* command = app.add_subcommand(
       "trace", "Records what loader, lanes and GPU do, step by step, for Perfetto");
   verb->common.add_to(*command, cli);
-  command->add_option("--plan", verb->plan, "serial or pipelined")
-      ->check([](const std::string& plan) {
-        return plan == "serial" || plan == "pipelined"
-                   ? ""
-                   : unknown_name("plan", plan, {"serial", "pipelined"});
-      })
+  command->add_option("--plan", verb->plan, "serial, pipelined, or a JSON file")
       ->capture_default_str();
-  command
-      ->add_option("--augment", verb->augment,
-                   "Where transforms are done: cpu (loader threads), gpu (on the model's lane), "
-                   "pipelined (on a lane of their own)")
-      ->check(placement_problem)
-      ->capture_default_str();
-  command->add_option("--batch-size", verb->common.options.batch_size, "Samples a step")
-      ->check(at_least(1))
-      ->capture_default_str();
+  verb->common.add_batch_to(*command, verb->augment);
   command->add_option("--steps", verb->options.steps, "Steps to trace")
       ->check(at_least(1))
       ->capture_default_str();

@@ -93,19 +93,11 @@ void print_summary(const RunReport& report, std::uint64_t steps) {
     std::cout << "warning: " << warning << "\n";
 }
 
-void refuse_same_outputs(const TrainOptions& options) {
-  const std::vector<std::pair<std::string, std::string>> outputs = {
-      {"--json", options.json},
-      {"--plan-out", options.plan_out},
-      {"--watch-json", options.watch.json},
-      {"--watch-prom", options.watch.prometheus}};
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    for (std::size_t j = i + 1; j < outputs.size(); ++j)
-      refuse_same_file(outputs[i].first, outputs[i].second, outputs[j].first, outputs[j].second);
-}
-
 int train(const TrainOptions& options, const Cli& cli) {
-  refuse_same_outputs(options);
+  refuse_same_files({{"--json", options.json},
+                     {"--plan-out", options.plan_out},
+                     {"--watch-json", options.watch.json},
+                     {"--watch-prom", options.watch.prometheus}});
   OutputFile json(options.json), plan_out(options.plan_out);
   WatchFiles watch_files(options.watch.json, options.watch.prometheus);
   Context context(options.common.device);
@@ -163,14 +155,7 @@ void add_train(CLI::App& app, Cli& cli, Verb& chosen) {
   verb->add_option("--plan", options->plan,
                    "auto (measures, keeps the faster), serial, pipelined, or a JSON file")
       ->capture_default_str();
-  verb->add_option("--augment", options->augment,
-                   "Where transforms are done: cpu (loader threads), gpu (on the model's lane), or "
-                   "pipelined (on a lane of their own)")
-      ->check(placement_problem)
-      ->capture_default_str();
-  verb->add_option("--batch-size", options->common.options.batch_size, "Samples a step")
-      ->check(at_least(1))
-      ->capture_default_str();
+  options->common.add_batch_to(*verb, options->augment);
   verb->add_option("--steps", options->steps, "Steps to train")
       ->check(at_least(1))
       ->capture_default_str();

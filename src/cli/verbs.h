@@ -67,9 +67,8 @@ void add_on_bad_sample(CLI::App& verb, OnBadSample& chosen, const std::string& s
 /// What is wrong with the name of a placement, "" when nothing is.
 std::string placement_problem(const std::string& name);
 
-/// Throws Refused when the outputs of two options, neither of which need be given, are one file.
-void refuse_same_file(const std::string& option, const std::string& path,
-                      const std::string& other_option, const std::string& other_path);
+/// Throws Refused when two of the outputs, {option, path}, are one file. A path "" is not given.
+void refuse_same_files(const std::vector<std::pair<std::string, std::string>>& outputs);
 
 /// Options that `train` and `bench` share.
 struct CommonOptions {
@@ -89,10 +88,16 @@ struct CommonOptions {
 
   /// `cli` must outlive the parser.
   void add_to(CLI::App& verb, const Cli& cli);
+  /// The options --augment and --batch-size. `augment` must outlive the parser.
+  void add_batch_to(CLI::App& verb, std::string& augment);
   /// With what the device makes of them.
   Plan::Numerics numerics(DeviceKind device) const;
   /// For workers "auto", the loader of make() is measured alone and gets as few as are enough.
   LoaderPlan loader(const Context& context, const std::function<Pipeline()>& make) const;
+  /// "serial" or "pipelined" with transforms placed by `augment`, or the plan in a file. Throws
+  /// Refused.
+  Plan plan_of(const std::string& plan, const std::string& augment, const Pipeline& pipeline,
+               const Context& context) const;
   /// The plan in the file `path`, with what was given on the command line but for the workers.
   /// `others`: what the option takes instead of a file, for messages. Throws Refused.
   Plan plan_file(const std::string& path, const std::vector<std::string>& others,

@@ -72,15 +72,29 @@ class TraceTest(ProgramTest):
                  ("copy", "encoder", "decoder")}
         self.assertEqual(len(lanes), 1)
 
+    def test_a_plan_from_a_file(self):
+        plan = self.folder / "plan.json"
+        self.expect(DONE, "train", *TRACE[1:], "--plan", "serial", "--plan-out", plan)
+        trace = self.trace("file.json", "--plan", plan, says=["plan serial"])
+        lanes = {each["tid"] for each in of_phase(trace, "X") if each["cat"] in
+                 ("copy", "encoder", "decoder")}
+        self.assertEqual(len(lanes), 1)
+        self.assertIn("worker 1", rows_of(trace).values())
+        one_worker = [*TRACE[:-1], "1"]
+        trace = self.trace("workers.json", "--plan", plan, command=one_worker)
+        self.assertNotIn("worker 1", rows_of(trace).values())
+
     def test_bad_options_are_refused_before_anything_runs(self):
         out = self.folder / "none.json"
         for arguments, says in [(("--steps", "0"), "--steps"),
                                 (("--input", "devcie"), "did you mean 'device'?"),
-                                (("--plan", "auto"), "plan"),
+                                (("--plan", "auto"), "unknown plan 'auto'"),
+                                (("--plan", self.folder), "cannot read"),
                                 (("--out", self.folder / "no" / "folder.json"), "no folder")]:
             arguments = ("--out", out, *arguments) if "--out" not in arguments else arguments
             self.expect(REFUSED, *TRACE, *arguments, says=[says])
         self.expect(REFUSED, *TRACE, says=["--out"])
+        self.expect(REFUSED, *TRACE, "--plan", out, "--out", out, says=["name the same file"])
         self.assertFalse(out.exists())
 
     def test_a_full_disk_is_said_and_leaves_nothing(self):
