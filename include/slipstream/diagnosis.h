@@ -117,6 +117,7 @@ struct CostRow {
 };
 
 struct Diagnosis {
+  PipelineModel model;  ///< that explains what was measured: fitted_model()
   Culprit verdict = Culprit::not_enough_evidence;
   std::string reason;             ///< a sentence
   std::vector<Culprit> culprits;  ///< most gain first; empty where nothing starves
@@ -141,11 +142,12 @@ Diagnosis diagnose(const Observations& observed);
 
 /// What a host step is supposed to cost a sample, s.
 struct Supposition {
+  static constexpr double kMostSeconds = 3600;
   std::string step;
   double seconds = 0;
 };
 /// What it would give if host steps cost that, all together. Throws Refused for a step that is not
-/// there.
+/// there, or a time that is not from 0 to Supposition::kMostSeconds.
 Change what_if(const Observations& observed, const Diagnosis& diagnosis,
                const std::vector<Supposition>& supposed);
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "diagnosis/model_parts.h"
 
@@ -12,12 +11,8 @@ constexpr double kShareOfMemory = 0.5;  ///< of what is free, for a cache
 constexpr double kWaits = 0.5;          ///< of a step's time: it waits rather than works
 constexpr unsigned kMostThreads = 64;
 
-double mean(const std::vector<float>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
 double cost_of(const PipelineModel::Step& step) {
-  return mean(step.waiting_s) + mean(step.working_s);
+  return mean_of(step.waiting_s) + mean_of(step.working_s);
 }
 
 void set_cost(PipelineModel::Step& step, double working_s) {
@@ -156,7 +151,7 @@ class Changes {
 
   void read_ahead() {
     const PipelineModel::Step& read = now_.steps.front();
-    if (mean(read.waiting_s) < kWaits * cost_of(read)) return;
+    if (mean_of(read.waiting_s) < kWaits * cost_of(read)) return;
     const auto set = [](PipelineModel& model, unsigned n) { model.readers = n; };
     const unsigned n = fewest(now_, kMostThreads, set);
     Change change;
@@ -267,11 +262,9 @@ class Changes {
 
   /// With workers for all of them.
   void cores() {
-    double working_s = 0;
-    for (const PipelineModel::Step& step : now_.steps) working_s += mean(step.working_s);
     const auto ceiling = rung_rate(observed_, kDeviceRung);
     if (!ceiling || ceiling->value <= 0) return;
-    const double a_step = working_s * static_cast<double>(now_.batch_size) + now_.line_working_s;
+    const double a_step = working_s_a_batch(now_) + now_.line_working_s;
     const auto needed = static_cast<unsigned>(std::ceil(a_step * ceiling->value));
     if (needed <= situation_.cores) return;
     Change change;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numeric>
 
 #include "diagnosis/model_parts.h"
 #include "diagnosis/wording.h"
@@ -15,9 +14,9 @@ constexpr double kStarved = 0.95;      ///< of the ceiling: below it input is wo
 constexpr double kWorthNaming = 0.03;  ///< of gain
 constexpr double kWidest = 0.2;        ///< interval over value, on each side
 constexpr double kWrongModel = 0.3;
-constexpr std::uint64_t kSeeds = 3;
 constexpr double kMostSpread = 0.2;   ///< of simulations
 constexpr double kLeastWidth = 0.02;  ///< of a prediction, on each side
+
 /// Takes a culprit's cost out of a model.
 void take_out(Culprit culprit, const Observations& observed, PipelineModel& model) {
   for (PipelineModel::Step& step : model.steps) {
@@ -97,15 +96,6 @@ Measured of_values(std::vector<float> values, double by, std::string unit) {
   return mean;
 }
 
-double variation_of(const std::vector<float>& values) {
-  if (values.size() < 2) return 0;
-  const double mean =
-      std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-  double squares = 0;
-  for (const float value : values) squares += (value - mean) * (value - mean);
-  return mean > 0 ? std::sqrt(squares / static_cast<double>(values.size() - 1)) / mean : 0;
-}
-
 double p99_of(std::vector<float> values) {
   if (values.empty()) return 0;
   const auto at = std::min(values.size() - 1, values.size() * 99 / 100);
@@ -124,7 +114,7 @@ std::vector<CostRow> cost_rows(const Observations& observed, const PipelineModel
     row.wall_ms = of_values(cost.wall_s, 1e3, "ms");
     row.cpu_ms = of_values(cost.cpu_s, 1e3, "ms");
     row.bytes = cost.bytes;
-    row.variation = variation_of(cost.wall_s);
+    row.variation = variation_of({cost.wall_s.begin(), cost.wall_s.end()});
     row.p99_ms = 1e3 * p99_of(cost.wall_s);
     row.locked = model.steps[i].locked;
     row.is_memory_bound = model.steps[i].is_memory_bound;
@@ -195,15 +185,14 @@ void judge(const Observations& observed, const PipelineModel& model, Diagnosis& 
   diagnosis.reason = reason_for(diagnosis);
 }
 
-/// Relative, of what a prediction rests on: of the loader's costs and of the line, each by how much
-/// of the step depends on it.
-double noise_of(const Observations& observed, const PipelineModel& now, const PipelineModel& then) {
+/// Relative, of what a prediction rests on where the loader does not keep up: of its costs and of
+/// the line, each by how much of the step, which takes `step_s`, depends on it.
+double noise_of(const Observations& observed, const PipelineModel& then, double step_s) {
   constexpr double kMore = 0.05;
   const double whole = half_width(*rung_rate(observed, kWholeRung));
-  if (is_fed(now)) return whole;
   PipelineModel slower = then;
   scale_costs(slower, 1 + kMore);
-  const double more = mean_step_s(slower) / mean_step_s(then) - 1;
+  const double more = mean_step_s(slower) / step_s - 1;
   const double of_loader = std::clamp(more / kMore, 0.0, 1.0);
   const double alone = std::min(1.0, half_width(observed.drained_of_all));
   const double loader = whole * alone / std::max(1e-9, std::hypot(whole, alone));
@@ -215,12 +204,7 @@ double noise_of(const Observations& observed, const PipelineModel& now, const Pi
 std::optional<double> cores_needed(const Observations& observed, const PipelineModel& model,
                                    const Diagnosis& diagnosis) {
   if (diagnosis.ceiling.n == 0 || model.steps.empty()) return std::nullopt;
-  double working_s = 0;
-  for (const PipelineModel::Step& step : model.steps)
-    working_s += std::accumulate(step.working_s.begin(), step.working_s.end(), 0.0) /
-                 static_cast<double>(step.working_s.size());
-  const double a_step = working_s * static_cast<double>(observed.batch_size) + observed.line_cpu_s;
-  return a_step * diagnosis.ceiling.value;
+  return (working_s_a_batch(model) + observed.line_cpu_s) * diagnosis.ceiling.value;
 }
 
 }  // namespace
@@ -230,19 +214,19 @@ Measured predicted_rate(const Observations& observed, const PipelineModel& now,
   const auto rate = rung_rate(observed, kWholeRung);
   Measured predicted{0, 0, 0, "steps/s", 0};
   if (!rate || rate->value <= 0) return predicted;
-  std::vector<double> steps_s;
-  for (std::uint64_t seed = 0; seed < kSeeds; ++seed)
-    steps_s.push_back(simulated_step_s(then, seed));
-  const Measured step_s = mean_interval(steps_s, "s");
+  const Measured step_s = mean_interval(simulated_steps_s(then), "s");
   if (step_s.value <= 0) return predicted;
+  const double now_s = mean_step_s(now);
+  const bool is_fed_now = is_fed(now, now_s);
   const double line_s = then.line_waiting_s + then.line_working_s;
   predicted.value = 1 / step_s.value;
   // Where the loader keeps up, what was measured says all; but nothing beats its own line.
-  if (is_fed(now)) predicted.value = rate->value * mean_step_s(now) / step_s.value;
+  if (is_fed_now) predicted.value = rate->value * now_s / step_s.value;
   if (line_s > 0) predicted.value = std::min(predicted.value, 1 / line_s);
   const double spread = std::min(kMostSpread, half_width(step_s));
-  const double half = std::hypot(std::hypot(noise_of(observed, now, then), spread),
-                                 std::hypot(kLeastWidth, 1.5 * model_error));
+  const double noise = is_fed_now ? half_width(*rate) : noise_of(observed, then, step_s.value);
+  const double half =
+      std::hypot(std::hypot(noise, spread), std::hypot(kLeastWidth, 1.5 * model_error));
   predicted.low = predicted.value * std::max(0.0, 1 - half);
   predicted.high = predicted.value * (1 + half);
   predicted.n = rate->n;
@@ -259,7 +243,8 @@ void take_copy_out(const Observations& observed, PipelineModel& model) {
 
 Diagnosis diagnose(const Observations& observed) {
   Diagnosis diagnosis;
-  const PipelineModel model = fitted_model(observed);
+  diagnosis.model = fitted_model(observed);
+  const PipelineModel& model = diagnosis.model;
   diagnosis.model_error = model_error_of(observed, model);
   diagnosis.ceiling = rung_rate(observed, kDeviceRung).value_or(Measured{0, 0, 0, "steps/s", 0});
   diagnosis.rate = rung_rate(observed, kWholeRung).value_or(Measured{0, 0, 0, "steps/s", 0});

@@ -19,11 +19,6 @@ constexpr double kSurest = 0.01;    ///< half of an interval, of its value
 constexpr double kFed = 1.03;       ///< of the line's time
 constexpr std::uint64_t kSeeds = 3;
 
-double mean(const std::vector<float>& values) {
-  if (values.empty()) return 0;
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
 PipelineModel::Step step_of(const HostStepCost& cost) {
   PipelineModel::Step step;
   step.name = cost.name;
@@ -71,23 +66,23 @@ std::pair<std::vector<Growth>, double> growth_of(const Observations& observed,
   const double sharing = std::max(1.0, running / model.capacity.cores);
   double alone_s = 0, together_s = 0;
   for (const HostStepCost& cost : observed.host) {
-    alone_s += mean(cost.cpu_s);
+    alone_s += mean_of(cost.cpu_s);
     together_s += cost.cpu_of_all_s;
   }
   std::pair<std::vector<Growth>, double> growth;
   for (std::size_t i = 0; i < observed.host.size(); ++i) {
     const HostStepCost& cost = observed.host[i];
-    const double cpu = mean(cost.cpu_s);
+    const double cpu = mean_of(cost.cpu_s);
     const double others = alone_s - cpu;
     const double common = others > kEnoughToTell * alone_s
                               ? std::max(sharing, (together_s - cost.cpu_of_all_s) / others)
                               : sharing;
-    const double waited = mean(cost.wall_s) - cpu;
+    const double waited = mean_of(cost.wall_s) - cpu;
     const double working =
         cost.cpu_of_all_s > kMemoryGrowth * common * cpu ? cost.cpu_of_all_s - common * cpu : 0;
     const double waiting = std::max(0.0, cost.wall_of_all_s - cost.cpu_of_all_s - waited);
     growth.first.push_back({i, working, waiting});
-    growth.second += std::max(0.0, cost.wall_of_all_s - mean(cost.wall_s));
+    growth.second += std::max(0.0, cost.wall_of_all_s - mean_of(cost.wall_s));
   }
   return growth;
 }
@@ -174,18 +169,46 @@ void fit_line(const Observations& observed, PipelineModel& model) {
 
 }  // namespace
 
+double mean_of(const std::vector<float>& values) {
+  if (values.empty()) return 0;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double variation_of(const std::vector<double>& values) {
+  if (values.size() < 2) return 0;
+  const double mean =
+      std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return mean > 0 ? std::sqrt(squares / static_cast<double>(values.size() - 1)) / mean : 0;
+}
+
 double half_width(const Measured& measured) {
   return measured.value > 0 ? (measured.high - measured.low) / 2 / measured.value : 1;
 }
 
-double mean_step_s(const PipelineModel& model) {
-  double sum = 0;
-  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) sum += simulated_step_s(model, seed);
-  return sum / static_cast<double>(kSeeds);
+double working_s_a_batch(const PipelineModel& model) {
+  double a_sample = 0;
+  for (const PipelineModel::Step& step : model.steps) a_sample += mean_of(step.working_s);
+  return a_sample * static_cast<double>(model.batch_size);
 }
 
-bool is_fed(const PipelineModel& model) {
-  return mean_step_s(model) <= kFed * (model.line_waiting_s + model.line_working_s);
+std::vector<double> simulated_steps_s(const PipelineModel& model) {
+  std::vector<double> steps_s;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed)
+    steps_s.push_back(simulated_step_s(model, seed));
+  return steps_s;
+}
+
+double mean_step_s(const PipelineModel& model) {
+  const std::vector<double> steps_s = simulated_steps_s(model);
+  return std::accumulate(steps_s.begin(), steps_s.end(), 0.0) / static_cast<double>(steps_s.size());
+}
+
+bool is_fed(const PipelineModel& model) { return is_fed(model, mean_step_s(model)); }
+
+bool is_fed(const PipelineModel& model, double step_s) {
+  return step_s <= kFed * (model.line_waiting_s + model.line_working_s);
 }
 
 PipelineModel fitted_model(const Observations& observed) {
@@ -254,7 +277,7 @@ double model_error_of(const Observations& observed, const PipelineModel& model) 
     }
     const double simulated = simulated_step_s(cut_behind(model, behind));
     const Measured& rate = *rung.with_training;
-    const double noise = std::min(kMostNoise, (rate.high - rate.low) / 2 / rate.value);
+    const double noise = std::min(kMostNoise, half_width(rate));
     const double error = std::max(0.0, std::abs(simulated * rate.value - 1) - noise);
     squares += error * error;
     ++count;

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "slipstream/diagnosis.h"
 
@@ -28,13 +29,23 @@ void scale_costs(PipelineModel& model, double by);
 /// Samples/s that these workers make with nobody training.
 double drained_rate(PipelineModel model, unsigned workers);
 
+/// 0 for no values.
+double mean_of(const std::vector<float>& values);
+/// Standard deviation over mean.
+double variation_of(const std::vector<double>& values);
 /// Half of the interval over the value; 1 for nothing measured.
 double half_width(const Measured& measured);
 
+/// CPU time of a batch's host steps, s.
+double working_s_a_batch(const PipelineModel& model);
+
 /// Of several simulations.
+std::vector<double> simulated_steps_s(const PipelineModel& model);
 double mean_step_s(const PipelineModel& model);
 /// Whether its loader keeps up with its line.
 bool is_fed(const PipelineModel& model);
+/// Where a step is known to take `step_s`, as mean_step_s() tells.
+bool is_fed(const PipelineModel& model, double step_s);
 
 /// As if batches were on the device already.
 void take_copy_out(const Observations& observed, PipelineModel& model);

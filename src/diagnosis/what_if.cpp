@@ -6,8 +6,6 @@
 namespace slipstream {
 namespace {
 
-constexpr double kMostSeconds = 3600;
-
 std::string milliseconds(double seconds) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.4g ms", 1e3 * seconds);
@@ -36,7 +34,7 @@ void check(const std::vector<Supposition>& supposed, const PipelineModel& model)
   for (const Supposition& each : supposed) {
     if (model.find(each.step) == nullptr)
       problems.push_back(unknown_name("host step", each.step, names));
-    if (!(each.seconds >= 0 && each.seconds <= kMostSeconds))
+    if (!(each.seconds >= 0 && each.seconds <= Supposition::kMostSeconds))
       problems.push_back("'" + each.step +
                          "' cannot take less than 0 ms a sample, or more than an hour");
   }
@@ -47,7 +45,7 @@ void check(const std::vector<Supposition>& supposed, const PipelineModel& model)
 
 Change what_if(const Observations& observed, const Diagnosis& diagnosis,
                const std::vector<Supposition>& supposed) {
-  const PipelineModel now = fitted_model(observed);
+  const PipelineModel& now = diagnosis.model;
   check(supposed, now);
   Change change;
   change.id = "what_if";

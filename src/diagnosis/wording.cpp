@@ -5,12 +5,6 @@
 namespace slipstream {
 namespace {
 
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.0f %%", 100 * share);
-  return text;
-}
-
 const char* words_for(Culprit culprit) {
   switch (culprit) {
     case Culprit::copy:
@@ -32,8 +26,14 @@ const char* words_for(Culprit culprit) {
 
 }  // namespace
 
+std::string whole_percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.0f %%", 100 * share);
+  return text;
+}
+
 std::string reason_for(const Diagnosis& diagnosis) {
-  const std::string share = percent(diagnosis.share.value);
+  const std::string share = whole_percent(diagnosis.share.value);
   switch (diagnosis.verdict) {
     case Culprit::gpu:
       return "input keeps up (" + share + " of the ceiling): the device is the limit";
