@@ -53,11 +53,12 @@ class Bench {
     numerics_.autotune = false;
   }
 
+  bool on_gpu() const { return context_.kind() == DeviceKind::cuda; }
   Json environment() const { return slipstream::json_of(environment_of(context_)); }
 
   Found examined(const Case& one) {
     Trainer trainer(pipeline_of(one.now), context_, numerics_);
-    const Plan plan = plan_of(trainer.pipeline(), one.workers);
+    const Plan plan = plan_of(trainer.pipeline(), one.workers, one.now);
     Found found;
     DoctorOptions options;
     Examination examination;
@@ -75,9 +76,10 @@ class Bench {
   }
 
  private:
-  Plan plan_of(const Pipeline& declared, unsigned workers) const {
+  Plan plan_of(const Pipeline& declared, unsigned workers, const Made& made) const {
     LoaderPlan loader;
     loader.workers = workers;
+    loader.pinned = made.is_pinned;
     return make_plan("serial", declared.device_steps(), context_.kind(), loader, numerics_);
   }
 
@@ -88,8 +90,8 @@ class Bench {
   }
 
   /// Seconds that a step takes of a sample, in one worker alone.
-  double cost_in(const Trainer& trainer, const std::string& step) const {
-    DrainedRate one(plan_of(trainer.pipeline(), 1), std::nullopt);
+  double cost_in(const Trainer& trainer, const Fix& fix, const std::string& step) const {
+    DrainedRate one(plan_of(trainer.pipeline(), 1, fix.made), std::nullopt);
     one.measure(trainer, kCostS, 0, {});
     for (const StepCounter& counter : one.counters())
       if (counter.name == step) return counter.wall_s / static_cast<double>(counter.calls);
@@ -99,10 +101,10 @@ class Bench {
   Measured fixed_rate(const Case& one, const Fix& fix, const Examination& examination,
                       Found& found) {
     Trainer fixed(pipeline_of(fix.made), context_, numerics_);
-    const Measured measured = rate_of(fixed, plan_of(fixed.pipeline(), one.workers));
+    const Measured measured = rate_of(fixed, plan_of(fixed.pipeline(), one.workers, fix.made));
     if (measured.n == 0) return measured;
     std::vector<Supposition> supposed;
-    for (const std::string& step : fix.steps) supposed.push_back({step, cost_in(fixed, step)});
+    for (const std::string& step : fix.steps) supposed.push_back({step, cost_in(fixed, fix, step)});
     if (!supposed.empty())
       found.predictions.push_back(
           {"without " + std::string(name_of(fix.group)),
@@ -214,7 +216,7 @@ int main(int argc, char** argv) {
   try {
     Bench bench(device, budget_s);
     Json results = Json::array();
-    for (const Case& one : doctor_cases()) {
+    for (const Case& one : doctor_cases(bench.on_gpu())) {
       if (one.name.find(only) == std::string::npos) continue;
       if (!cases.empty() && one.is_real != (cases == "real")) continue;
       results.push_back(json_of(one, bench.examined(one)));

@@ -221,14 +221,27 @@ void add_real(std::vector<Case>& cases) {
   }
 }
 
+/// Large batches in pageable memory: the copy waits for the driver, which stages them.
+void add_real_copies(std::vector<Case>& cases) {
+  for (const std::int64_t size : {768, 1024}) {
+    Case one{"pageable, " + std::to_string(size), 12, true, {}};
+    one.now = {.train_s = 5e-4, .is_pinned = false, .size = size, .npy_size = size};
+    Made pinned = one.now;
+    pinned.is_pinned = true;
+    one.fixes.push_back({Culprit::copy, pinned, {}, "pinning"});
+    cases.push_back(one);
+  }
+}
+
 }  // namespace
 
-std::vector<Case> doctor_cases() {
+std::vector<Case> doctor_cases(bool on_gpu) {
   std::vector<Case> cases;
   add_stated(cases);
   add_contention(cases);
   add_fed(cases);
   add_real(cases);
+  if (on_gpu) add_real_copies(cases);
   return cases;
 }
 
@@ -239,7 +252,7 @@ Pipeline pipeline_of(const Made& made) {
   Pipeline declared =
       pipeline(std::move(data), {.batch_size = kCaseBatch,
                                  .seed = 1,
-                                 .costs = {.train_s = kCaseStepS, .copy_s = made.copy_s}});
+                                 .costs = {.train_s = made.train_s, .copy_s = made.copy_s}});
   const auto add = [&](const std::string& name, const AnyOp& op, const SyntheticCost& cost) {
     declared = std::move(declared).transform(name, cost.is_free() ? op : with_cost(op, cost));
   };

@@ -18,6 +18,8 @@ inline constexpr double kCaseStepS = 0.02;  ///< that training waits for, a batc
 struct Made {
   SyntheticCost read = {}, decode = {}, first = {}, second = {};
   double copy_s = 0;
+  double train_s = kCaseStepS;
+  bool is_pinned = true;
   std::int64_t size = 32;
   std::int64_t raw_size = 32;  ///< of synthetic images, which are costly to make
   std::int64_t jpeg_size = 0;  ///< of files; 0: none
@@ -44,7 +46,7 @@ struct Case {
   std::vector<Culprit> allowed = {};  ///< verdicts that are right besides
 };
 
-std::vector<Case> doctor_cases();
+std::vector<Case> doctor_cases(bool on_gpu);
 Pipeline pipeline_of(const Made& made);
 
 }  // namespace slipstream

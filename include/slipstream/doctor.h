@@ -26,8 +26,10 @@ struct Examination {
 
 /// Measures `plan` from the trainer's position on: with everything up to a step cached, for each
 /// step, with training and (host steps) with nobody training; each host step sample by sample in
-/// one worker; the copy and each device step alone; how busy device and cores are. Figures are
-/// taken in rounds, in turns. A figure that cannot be taken names the reason (Rung::error).
+/// one worker; the copy and each device step alone; how busy device and cores are. What all else
+/// rests on is measured first, then, in turns, whatever is least sure, until all is known to within
+/// 1 % (the whole pipeline, which counts most, to within a quarter of that). A figure that cannot
+/// be taken names the reason (Rung::error).
 ///
 /// Weights, buffers, optimiser state, position and PyTorch's default generators are as before when
 /// it returns or throws: training goes on to the same bits. Loaders and caches are of its own. On a

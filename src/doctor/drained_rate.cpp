@@ -5,6 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "core/seconds_since.h"
+
 namespace slipstream {
 namespace {
 
@@ -15,10 +17,6 @@ constexpr std::uint64_t kFewestSamples = 16;  ///< a worker
 constexpr std::size_t kBlocks = 16;
 constexpr auto kPause = std::chrono::milliseconds(1);
 constexpr double kSoon = 0.005;  ///< s between batches, below which the next is waited for
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// Takes batches of a loader as they come.
 class Taker {

@@ -4,6 +4,7 @@
 #include <deque>
 #include <thread>
 
+#include "core/seconds_since.h"
 #include "diagnosis/model_parts.h"
 #include "doctor/drained_rate.h"
 #include "doctor/findings.h"
@@ -11,6 +12,7 @@
 #include "doctor/ladder.h"
 #include "doctor/situation.h"
 #include "doctor/training_rate.h"
+#include "doctor/turns.h"
 #include "doctor/untouched.h"
 #include "doctor/usage.h"
 #include "slipstream/doctor.h"
@@ -21,19 +23,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kFirstShare = 0.08;  ///< of the budget: one worker alone
+constexpr double kPoolShare = 0.03;   ///< of the budget: all workers, before caches are sized
 constexpr double kFillShare = 0.15;   ///< of the budget at most, to fill a plan's cache
-constexpr double kLastShare = 0.05;   ///< of the budget, for what comes after the rounds
-constexpr double kLaterShare = 0.6;   ///< of the time: for what is least sure after a first turn
-constexpr double kTurnShare = 0.06;   ///< of the budget, for one of these turns
-constexpr double kSure = 0.01;        ///< half of an interval, of its value
+constexpr double kLastShare = 0.05;   ///< of the budget, for what comes after the turns
 constexpr double kWholeWeight = 4;    ///< the pipeline as it is: most depends on it
 constexpr double kDrainedWeight = 2;
 constexpr unsigned kManyWorkers = 4;  ///< that may get in each other's way
-constexpr const char* kNoTime = "no time was left; raise the budget";
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 class Examiner {
  public:
@@ -47,29 +42,18 @@ class Examiner {
   Examination run();
 
  private:
-  struct Task {
-    std::string what;
-    std::function<void(double seconds)> measure;
-    std::string* error;  ///< takes the reason where it cannot be measured
-    bool is_essential;
-    double weight = 1;  ///< of the time
-    std::function<Measured()> figure = {};
-    double turn_s = 0;  ///< that the shortest turn took
-
-    double unsure() const { return figure ? weight * std::min(1.0, half_width(figure())) : 0; }
-  };
-
   bool stopped() const { return options_.stop && options_.stop(); }
   double left() const { return (1 - kLastShare) * options_.budget_s - seconds_since(start_); }
   void say(const std::string& what) const {
     if (options_.say) options_.say(what);
   }
   void measure_one_worker();
+  void measure_pool();
+  double pool_rate() const;
   void declare_rungs();
   void declare_device();
   void declare_tasks();
   void attempt(Task& task, double seconds);
-  void measure_in_turns();
   void measure_beside_workers(double seconds);
   void train(TrainingRate& rate, double seconds);
   std::size_t samples_to_cache(double bytes) const;
@@ -88,13 +72,14 @@ class Examiner {
 
   std::optional<DrainedRate> one_;
   std::optional<DrainedRate> all_, half_;
+  double pool_turn_s_ = 0;  ///< that measure_pool() took; 0: it could not
   std::string all_error_, half_error_;
   std::deque<MeasuredRung> rungs_;
   std::deque<MeasuredStep> device_;
   std::optional<MeasuredStep> augment_;
   std::optional<TrainingRate> beside_;
   std::string beside_error_;
-  std::vector<Task> tasks_;
+  std::deque<Task> tasks_;
   Usage usage_;  ///< with nothing cached
 };
 
@@ -108,15 +93,36 @@ void Examiner::measure_one_worker() {
                 options_.stop);
 }
 
+/// The pool's first turn, before caches are sized. A failure is met again, and told, in its next.
+void Examiner::measure_pool() {
+  all_.emplace(plan_, std::nullopt);
+  if (plan_.schedule.loader.cache) return;
+  say("all workers");
+  const auto start = Clock::now();
+  try {
+    all_->measure(trainer_, kPoolShare * options_.budget_s, 0, options_.stop);
+    pool_turn_s_ = seconds_since(start);
+  } catch (const DeviceLost&) {
+    throw;
+  } catch (const std::exception&) {
+    untouched_.put_back();
+  }
+}
+
+/// Samples/s.
+double Examiner::pool_rate() const {
+  if (all_->is_measured()) return all_->samples_per_second().value;
+  return one_->samples_per_second().value * plan_.schedule.loader.workers;
+}
+
 /// Enough that their mean cost is within 5 % of all samples', and more than the CPU's caches hold;
 /// bounded by memory and by the time it takes to make them.
 std::size_t Examiner::samples_to_cache(double bytes) const {
-  const double rate = one_->samples_per_second().value;
   const double variation = variation_of(one_->laps());
   const double by_variance = std::pow(1.96 * variation / 0.05, 2);
   const double by_cache =
       bytes > 0 ? 1.5 * static_cast<double>(last_level_cache_bytes()) / bytes : 1;
-  const double by_time = rate * plan_.schedule.loader.workers * 0.02 * options_.budget_s;
+  const double by_time = 0.02 * options_.budget_s * pool_rate();
   const double by_memory =
       bytes > 0 ? static_cast<double>(free_memory_bytes()) / 8 / bytes : by_time;
   const double wanted = std::min({std::max(by_variance, by_cache), by_time, by_memory});
@@ -124,7 +130,7 @@ std::size_t Examiner::samples_to_cache(double bytes) const {
 }
 
 std::size_t Examiner::batches_to_cache() const {
-  const double rate = one_->samples_per_second().value * plan_.schedule.loader.workers;
+  const double rate = pool_rate();
   const double batch_s =
       rate > 0 ? static_cast<double>(trainer_.pipeline().options().batch_size) / rate : 0;
   return batch_s > 0.02 * options_.budget_s ? 2 : 4;
@@ -187,7 +193,6 @@ void Examiner::declare_tasks() {
                       &rung.error, is_essential, is_whole ? kWholeWeight : 1,
                       [&rung] { return figure_of(rung.training); }});
   };
-  all_.emplace(plan_, std::nullopt);
   if (plan_.schedule.loader.workers >= kManyWorkers) {
     Plan half = plan_;
     half.schedule.loader.workers /= 2;
@@ -201,14 +206,15 @@ void Examiner::declare_tasks() {
                       all_->measure(trainer_, seconds, kFillShare * options_.budget_s,
                                     options_.stop);
                     },
-                    &all_error_, true, kDrainedWeight, [this] { return figure_of(*all_); }});
+                    &all_error_, pool_turn_s_ <= 0, kDrainedWeight,
+                    [this] { return figure_of(*all_); }, pool_turn_s_});
   if (half_)
     tasks_.push_back({"half of the workers, drained",
                       [this](double seconds) {
                         half_->measure(trainer_, seconds, kFillShare * options_.budget_s,
                                        options_.stop);
                       },
-                      &half_error_, false});
+                      &half_error_, false, 1, [this] { return figure_of(*half_); }});
   for (MeasuredRung& rung : rungs_)
     if (!rung.plan.is_essential) add_rung(rung, false);
   for (MeasuredStep& step : device_)
@@ -249,39 +255,18 @@ void Examiner::attempt(Task& task, double seconds) {
   }
 }
 
-/// Each once, then what is least sure, again and again.
-void Examiner::measure_in_turns() {
-  const double later_s = kLaterShare * left();
-  double to_do = 0;
-  for (const Task& task : tasks_) to_do += task.weight;
-  for (Task& task : tasks_) {
-    if (stopped()) return;
-    const double slice_s = (left() - later_s) * task.weight / to_do;
-    to_do -= task.weight;
-    if (left() > 0 || task.is_essential)
-      attempt(task, std::max(0.0, slice_s));
-    else
-      *task.error = kNoTime;
-  }
-  while (!stopped()) {
-    Task* next = nullptr;
-    for (Task& task : tasks_)
-      if (task.error->empty() && task.turn_s <= left() &&
-          (next == nullptr || task.unsure() > next->unsure()))
-        next = &task;
-    if (next == nullptr || next->unsure() < kSure) return;
-    attempt(*next, kTurnShare * options_.budget_s);
-  }
-}
-
 Examination Examiner::run() {
   measure_one_worker();
   Examination examination;
   if (one_->is_measured()) {
+    measure_pool();
     declare_rungs();
     declare_device();
     declare_tasks();
-    measure_in_turns();
+    measure_in_turns(tasks_, {.budget_s = options_.budget_s,
+                              .left = [this] { return left(); },
+                              .stopped = [this] { return stopped(); },
+                              .attempt = [this](Task& task, double s) { attempt(task, s); }});
     examination.observed = observations();
     for (const MeasuredRung& rung : rungs_)
       if (!rung.plan.cut && rung.training.is_measured())
@@ -330,6 +315,7 @@ void Examiner::note_findings(Observations& observed) const {
     if (beside_) add(slower_beside_workers(device, *beside_));
   }
   if (rungs_.back().training.is_measured()) add(diverges(rungs_.back().training.last()));
+  add(shares_gpu(usage_.gpu_processes()));
   if (one_->is_cold() || all_->is_cold() || rungs_.back().training.is_cold())
     observed.warnings.emplace_back(
         "the cache was not full yet when its loader was measured: later epochs are faster; raise "
@@ -337,7 +323,7 @@ void Examiner::note_findings(Observations& observed) const {
   const auto missing = [&](const std::string& what, const std::string& error) {
     if (!error.empty()) observed.warnings.push_back("not measured: " + what + ": " + error);
   };
-  missing("nothing cached, drained", all_error_);
+  if (!all_->is_measured()) missing("nothing cached, drained", all_error_);
   missing("half of the workers, drained", half_error_);
   missing("the step beside busy workers", beside_error_);
   for (const MeasuredStep& step : device_) missing(step.name + " alone", step.error);

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+
+#include "diagnosis/wording.h"
 
 namespace slipstream {
 namespace {
@@ -10,12 +11,6 @@ namespace {
 constexpr std::size_t kFewestRepeats = 4;
 constexpr double kWorthSaying = 0.05;
 constexpr double kSlower = 0.97;
-
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.0f %%", 100 * share);
-  return text;
-}
 
 }  // namespace
 
@@ -31,7 +26,7 @@ std::optional<std::string> depends_on_data(const std::vector<std::vector<double>
   if (fastest->high >= slowest->low || slowest->value < (1 + kWorthSaying) * fastest->value)
     return std::nullopt;
   return "the step's time depends on the data: one cached batch takes " +
-         percent(slowest->value / fastest->value - 1) +
+         whole_percent(slowest->value / fastest->value - 1) +
          " longer than another, so rates of cached batches are less sure";
 }
 
@@ -40,7 +35,7 @@ std::optional<std::string> slower_beside_workers(const TrainingRate& alone,
   if (!alone.is_measured() || !beside.is_measured()) return std::nullopt;
   const Measured quiet = alone.rate(), busy = beside.rate();
   if (busy.high >= quiet.low || busy.value > kSlower * quiet.value) return std::nullopt;
-  return "the step itself is " + percent(1 - busy.value / quiet.value) +
+  return "the step itself is " + whole_percent(1 - busy.value / quiet.value) +
          " slower while the workers are busy: it shares the cores or the memory with them";
 }
 
@@ -52,6 +47,13 @@ std::optional<std::string> diverges(const RunResult& result) {
          std::to_string(result.first_step +
                         static_cast<std::uint64_t>(at - result.losses.begin())) +
          "; the figures stand, for the same work is done with such numbers";
+}
+
+std::optional<std::string> shares_gpu(std::optional<unsigned> processes) {
+  if (processes.value_or(1) < 2) return std::nullopt;
+  return std::to_string(*processes) +
+         " processes use the GPU: what the others do slows this one, and may change while it is "
+         "measured";
 }
 
 std::optional<std::string> writes_into_input(const RunResult& result) {

@@ -19,6 +19,9 @@ std::optional<std::string> slower_beside_workers(const TrainingRate& alone,
 /// A sentence, where a loss is infinite or not a number.
 std::optional<std::string> diverges(const RunResult& result);
 
+/// A sentence, where other processes hold contexts on the GPU; `processes`: all that do.
+std::optional<std::string> shares_gpu(std::optional<unsigned> processes);
+
 /// A sentence, where a stage wrote into its input.
 std::optional<std::string> writes_into_input(const RunResult& result);
 

@@ -147,12 +147,7 @@ double variation_of(const std::vector<StepLaps>& laps) {
     totals.resize(std::max(totals.size(), step.wall_s.size()));
     for (std::size_t i = 0; i < step.wall_s.size(); ++i) totals[i] += step.wall_s[i];
   }
-  if (totals.size() < 2) return 0;
-  double sum = 0, squares = 0;
-  for (const double total : totals) sum += total;
-  const double mean = sum / static_cast<double>(totals.size());
-  for (const double total : totals) squares += (total - mean) * (total - mean);
-  return mean > 0 ? std::sqrt(squares / static_cast<double>(totals.size() - 1)) / mean : 0;
+  return variation_of(totals);
 }
 
 }  // namespace slipstream

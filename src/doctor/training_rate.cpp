@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "core/seconds_since.h"
+
 namespace slipstream {
 namespace {
 
@@ -12,6 +14,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 40;
 constexpr std::size_t kFewestDurations = 4;
 constexpr int kTries = 3;
+constexpr std::size_t kTelling = 3;  ///< times as many steps as batches may lie ready
 constexpr std::size_t kDrained = 1;  ///< batches that lie ready where the loader is behind
 
 void add_to(std::vector<StepCounter>& totals, const std::vector<StepCounter>& more) {
@@ -22,15 +25,32 @@ void add_to(std::vector<StepCounter>& totals, const std::vector<StepCounter>& mo
   }
 }
 
+bool found_used_up(const StepInput& input) { return input.filled <= kDrained; }
+
 }  // namespace
 
 std::size_t first_steady_step(const std::vector<StepInput>& inputs, std::size_t lanes) {
   const std::size_t filled = lanes + 1;
-  const auto drained = std::find_if(inputs.begin(), inputs.end(), [](const StepInput& input) {
-    return input.filled <= kDrained;
-  });
+  const auto drained = std::find_if(inputs.begin(), inputs.end(), found_used_up);
   if (drained == inputs.end()) return filled;
   return std::max(filled, static_cast<std::size_t>(drained - inputs.begin()) + 1);
+}
+
+bool is_used_up(const std::vector<StepInput>& inputs, std::size_t first) {
+  const auto from = inputs.begin() + static_cast<std::ptrdiff_t>(std::min(first, inputs.size()));
+  return std::any_of(from, inputs.end(), found_used_up);
+}
+
+double spared_steps(const std::vector<StepInput>& inputs, std::size_t first,
+                    std::size_t half_made) {
+  if (first >= inputs.size()) return 0;
+  const std::size_t before = inputs[first].filled, after = inputs.back().filled;
+  const double lost = before > after ? static_cast<double>(before - after) : 0;
+  const auto fullest =
+      std::max_element(inputs.begin(), inputs.end(),
+                       [](const StepInput& a, const StepInput& b) { return a.filled < b.filled; });
+  const bool is_known = is_used_up(inputs, first) || std::min(before, after) == fullest->filled;
+  return is_known ? lost : lost + static_cast<double>(half_made);
 }
 
 double draining_factor(const std::vector<StepInput>& inputs, std::size_t first) {
@@ -55,9 +75,10 @@ TrainingRate::TrainingRate(Plan plan, std::optional<Cut> cut, std::string last_s
 void TrainingRate::measure(Trainer& trainer, double seconds, const std::function<bool()>& stop) {
   const auto stopped = [&] { return stop && stop(); };
   if (plan_.schedule.loader.cache && !cut_) fill_cache(trainer, stop);
-  const std::size_t before = durations_s_.size();
+  half_made_ = 1 + (plan_.schedule.loader.workers - 1) / trainer.pipeline().options().batch_size;
+  bool is_kept = false;
   std::size_t least = plan_.schedule.lanes.size() + 1 + kFewestDurations;
-  for (int i = 0; i < kTries && durations_s_.size() == before && !stopped(); ++i) {
+  for (int i = 0; i < kTries && !is_kept && !stopped(); ++i) {
     std::size_t entered = 0;
     std::optional<Clock::time_point> start;
     RunOptions options;
@@ -70,13 +91,13 @@ void TrainingRate::measure(Trainer& trainer, double seconds, const std::function
     options.progress = [&](const Progress& progress) { done = progress.step; };
     options.stop = [&] {
       if (!start) start = Clock::now();
-      const double passed = std::chrono::duration<double>(Clock::now() - *start).count();
+      const double passed = seconds_since(*start);
       const double on_the_way = static_cast<double>(entered - done) * passed /
                                 static_cast<double>(std::max<std::size_t>(1, done));
       return stopped() || (entered++ >= least && passed + on_the_way >= seconds);
     };
     last_ = trainer.run(plan_, options);
-    keep(last_);
+    is_kept = keep(last_);
     least += 2 * plan_.schedule.loader.prefetch + 2;
   }
 }
@@ -90,25 +111,55 @@ void TrainingRate::fill_cache(Trainer& trainer, const std::function<bool()>& sto
   options.steps =
       1 + trainer.pipeline().dataset()->size() / trainer.pipeline().options().batch_size;
   options.digest = false;
-  options.stop = [&] {
-    return (stop && stop()) ||
-           std::chrono::duration<double>(Clock::now() - start).count() > fill_s_;
-  };
+  options.stop = [&] { return (stop && stop()) || seconds_since(start) > fill_s_; };
   const RunResult result = trainer.run(plan_, options);
   is_cold_ = result.interrupted && result.cache && result.cache->is_filling;
 }
 
-void TrainingRate::keep(const RunResult& result) {
+/// Whether it is known that batches filled ahead are not what fed it.
+bool TrainingRate::is_telling(const RunResult& result, std::size_t first) const {
+  if (!fills_batches(result) || is_used_up(result.inputs, first)) return true;
+  const Plan::Schedule& schedule = plan_.schedule;
+  const std::size_t ahead = schedule.loader.prefetch + 1 + schedule.run_ahead;
+  return spared_steps(result.inputs, first, 0) <= 0 ||
+         result.step_end_s.size() >= first + kTelling * ahead;
+}
+
+bool TrainingRate::fills_batches(const RunResult& result) const {
+  return !result.inputs.empty() && !(cut_ && cut_->after == "collate");
+}
+
+/// Whether it had steady steps.
+bool TrainingRate::keep(const RunResult& result) {
   add_to(counters_, result.counters);
   const std::size_t first = first_steady_step(result.inputs, result.lanes.size());
+  if (first >= result.step_end_s.size()) return false;
+  const bool tells = is_telling(result, first);
+  if (has_telling_ && !tells) return true;
+  if (tells && !has_telling_) {
+    durations_s_.clear();
+    by_item_.assign(by_item_.size(), {});
+    spared_steps_ = 0;
+  }
+  has_telling_ = tells;
   const double factor = draining_factor(result.inputs, first);
+  if (fills_batches(result)) {
+    const auto half_made = static_cast<double>(half_made_);
+    spared_steps_ += factor > 1 ? half_made : spared_steps(result.inputs, first, half_made_);
+  }
   for (std::size_t i = first; i < result.step_end_s.size(); ++i) {
     const double passed = factor * (result.step_end_s[i] - result.step_end_s[i - 1]);
     durations_s_.push_back(passed);
     if (cut_) by_item_[i % by_item_.size()].push_back(passed);
   }
+  return true;
 }
 
-Measured TrainingRate::rate() const { return rate_from_durations(durations_s_, "steps/s"); }
+Measured TrainingRate::rate() const {
+  Measured rate = rate_from_durations(durations_s_, "steps/s");
+  const double hidden = spared_steps_ / static_cast<double>(durations_s_.size());
+  rate.low = std::min(rate.low, rate.value * std::max(0.0, 1 - hidden));
+  return rate;
+}
 
 }  // namespace slipstream

@@ -24,7 +24,8 @@ class TrainingRate {
   /// Whether the cache was not full when measuring began.
   bool is_cold() const { return is_cold_; }
   bool is_measured() const { return !durations_s_.empty(); }
-  /// REQUIRES: is_measured()
+  /// Where batches were never used up, the interval reaches down to what those filled ahead may
+  /// have hidden. REQUIRES: is_measured()
   Measured rate() const;
   /// Of all runs: one a step of the device.
   const std::vector<StepCounter>& counters() const { return counters_; }
@@ -34,13 +35,18 @@ class TrainingRate {
   const RunResult& last() const { return last_; }
 
  private:
-  void keep(const RunResult& result);
+  bool keep(const RunResult& result);
+  bool fills_batches(const RunResult& result) const;
+  bool is_telling(const RunResult& result, std::size_t first) const;
   void fill_cache(Trainer& trainer, const std::function<bool()>& stop);
 
   Plan plan_;
   std::optional<Cut> cut_;
   std::string last_step_;
   std::vector<double> durations_s_;
+  double spared_steps_ = 0;   ///< of them; see spared_steps()
+  bool has_telling_ = false;  ///< whether they are of runs that show what the loader makes
+  std::size_t half_made_ = 1;
   std::vector<std::vector<double>> by_item_;
   std::vector<StepCounter> counters_;
   RunResult last_;
@@ -51,6 +57,14 @@ class TrainingRate {
 /// The first step of a run after which it is in its steady state: batches that were filled ahead
 /// are used up, or the queue of them stays as full as it is.
 std::size_t first_steady_step(const std::vector<StepInput>& inputs, std::size_t lanes);
+
+/// Whether some step from `first` on found its queue used up.
+bool is_used_up(const std::vector<StepInput>& inputs, std::size_t first);
+
+/// Of the steps from `first` on, how many may not have waited only for batches that lay ready: as
+/// many as the queue lost; and, where it was neither used up nor at both ends as full as it ever
+/// was, the `half_made` batches that workers had begun.
+double spared_steps(const std::vector<StepInput>& inputs, std::size_t first, std::size_t half_made);
 
 /// By how much longer steps would take from then on were the queue not drained meanwhile: 1 where
 /// it was not.

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <optional>
 
+#include "core/seconds_since.h"
+
 namespace slipstream {
 namespace {
 
@@ -29,7 +31,7 @@ void Usage::during(const std::function<void()>& run) {
   const auto start = std::chrono::steady_clock::now();
   const double cpu_s = process_cpu_s();
   run();
-  wall_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  wall_s_ += seconds_since(start);
   cpu_s_ += process_cpu_s() - cpu_s;
   if (meter) gpu_ = meter->use();
 }

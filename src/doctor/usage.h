@@ -16,6 +16,8 @@ class Usage {
   void during(const std::function<void()>& run);
   /// `cores`: that the process may use; `bytes`: read meanwhile.
   Utilisation utilisation(unsigned cores, double bytes) const;
+  /// That hold a context on the device, this one included; nothing where nobody tells.
+  std::optional<unsigned> gpu_processes() const { return gpu_.processes; }
 
  private:
   const Context& context_;

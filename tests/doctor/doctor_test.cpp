@@ -6,6 +6,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "doctor/training_rate.h"
 #include "run/engine.h"
 #include "slipstream/datasets.h"
 #include "slipstream/doctor.h"
@@ -102,6 +103,18 @@ TEST_F(DoctorTest, NamesTheDeviceWhereInputKeepsUp) {
   const Diagnosis found = diagnosis(tiny, {Culprit::gpu, Culprit::none});
   EXPECT_TRUE(found.culprits.empty());
   EXPECT_GT(found.share.value, 0.9);
+}
+
+TEST_F(DoctorTest, AShortTurnDoesNotHideWhatTheLoaderLacks) {
+  Tiny tiny = with_transform({.sleep_s = 0.02});
+  tiny.costs = {.train_s = 0.01};
+  const auto one = trainer(tiny);
+  const double most = 1 / (0.02 * static_cast<double>(tiny.batch_size));  // of one worker
+  TrainingRate rate(plan(1), std::nullopt);
+  rate.measure(*one, 0, {});
+  EXPECT_LT(rate.rate().low, 1.2 * most) << "of batches that lay ready";
+  rate.measure(*one, 1, {});
+  EXPECT_LT(rate.rate().value, 1.2 * most);
 }
 
 TEST_F(DoctorTest, NamesALock) {

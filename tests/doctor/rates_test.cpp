@@ -37,6 +37,17 @@ TEST(SteadyState, StepsThatDrainTheQueueCountForMore) {
   EXPECT_DOUBLE_EQ(draining_factor({}, 2), 1);
 }
 
+TEST(SteadyState, BatchesFilledAheadMaySpareWaits) {
+  EXPECT_DOUBLE_EQ(spared_steps(inputs({5, 5, 4, 4, 3, 3}), 2, 1), 2);
+  EXPECT_DOUBLE_EQ(spared_steps(inputs({5, 5, 4, 4, 4, 4}), 2, 1), 1);
+  EXPECT_DOUBLE_EQ(spared_steps(inputs({5, 5, 5, 4, 5, 5}), 2, 1), 0) << "full at both ends";
+  EXPECT_DOUBLE_EQ(spared_steps(inputs({3, 3, 3, 4, 4, 4}), 2, 1), 1);
+  EXPECT_DOUBLE_EQ(spared_steps(inputs({7, 7, 6, 6, 6, 6}), 2, 3), 3) << "once it was fuller";
+  EXPECT_DOUBLE_EQ(spared_steps(inputs({2, 1, 0, 0, 1, 0}), 3, 1), 0) << "used up";
+  EXPECT_DOUBLE_EQ(spared_steps(inputs({0, 1, 5, 4, 3, 2}), 2, 1), 4) << "they came at once";
+  EXPECT_DOUBLE_EQ(spared_steps({}, 3, 1), 0) << "no loader runs";
+}
+
 TEST(Findings, ABatchThatTakesLongerIsSeen) {
   const std::vector<double> fast = {1.0, 1.01, 0.99, 1.0, 1.02, 1.0, 1.01, 0.99};
   std::vector<double> slow = fast;
@@ -47,6 +58,12 @@ TEST(Findings, ABatchThatTakesLongerIsSeen) {
   const std::vector<double> wild = {1.0, 2.0, 0.5, 1.5, 1.0, 3.0, 0.7, 1.2};
   EXPECT_FALSE(depends_on_data({wild, slow})) << "steps on one batch differ as much";
   EXPECT_FALSE(depends_on_data({{1.0, 1.0}, {2.0, 2.0}})) << "too few to say";
+}
+
+TEST(Findings, OtherProcessesOnTheGpuAreNamed) {
+  EXPECT_FALSE(shares_gpu(std::nullopt));
+  EXPECT_FALSE(shares_gpu(1));
+  EXPECT_THAT(shares_gpu(2).value_or(""), HasSubstr("2 processes"));
 }
 
 TEST(Findings, VariationIsOfWholeSamples) {

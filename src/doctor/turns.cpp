@@ -1,0 +1,84 @@
+#include "doctor/turns.h"
+
+#include <algorithm>
+
+#include "diagnosis/model_parts.h"
+
+namespace slipstream {
+namespace {
+
+constexpr double kFirstTurns = 0.4;  ///< of the time: all tasks once
+constexpr double kTurnShare = 0.06;  ///< of the budget, for one of the turns after these
+constexpr double kSure = 0.01;       ///< half of an interval, of its value
+constexpr double kUnknown = 1;       ///< as unsure as a task of weight 1 that was not measured
+
+double unsure(const Task& task) { return task.weight * std::min(1.0, half_width(task.figure())); }
+
+class InTurns {
+ public:
+  InTurns(std::deque<Task>& tasks, const Turns& turns) : tasks_(tasks), turns_(turns) {
+    double weights = 0;
+    for (const Task& task : tasks) weights += task.weight;
+    first_s_ = kFirstTurns * std::max(0.0, turns.left()) / std::max(1.0, weights);
+  }
+
+  void run() {
+    for (Task& task : tasks_)
+      if (task.is_essential && !turns_.stopped()) turns_.attempt(task, task.weight * first_s_);
+    while (!turns_.stopped()) {
+      Task* const next = pick();
+      if (next == nullptr) break;
+      const double before_s = turns_.left();
+      const bool is_first = !next->is_attempted();
+      turn_s_ = is_first ? next->weight * first_s_ : turn_s(*next);
+      turns_.attempt(*next, turn_s_);
+      (is_first ? on_first_s_ : on_others_s_) += before_s - turns_.left();
+      last_ = next;
+    }
+  }
+
+ private:
+  /// Null where all is sure or the time is used up. What is worse than not known, though it was
+  /// measured, gets half of the time until all were.
+  Task* pick() const {
+    if (turns_.left() <= 0) return nullptr;
+    Task *untried = nullptr, *wildest = nullptr;
+    for (Task& task : tasks_) {
+      if (!task.is_attempted()) {
+        if (untried == nullptr) untried = &task;
+      } else if (task.error->empty() && task.turn_s < turns_.left() &&
+                 (wildest == nullptr || unsure(task) > unsure(*wildest))) {
+        wildest = &task;
+      }
+    }
+    if (wildest == nullptr) return untried;
+    if (untried == nullptr) return unsure(*wildest) >= kSure ? wildest : nullptr;
+    return unsure(*wildest) >= kUnknown && on_others_s_ <= on_first_s_ ? wildest : untried;
+  }
+
+  /// What stays unsure gets longer turns, for each begins with steps that do not count.
+  double turn_s(const Task& task) const {
+    const double shortest_s = kTurnShare * turns_.budget_s;
+    const double longer_s = &task == last_ ? std::min(2 * turn_s_, turns_.left() / 2) : 0;
+    return std::min(std::max(longer_s, shortest_s), turns_.left());
+  }
+
+  std::deque<Task>& tasks_;
+  const Turns& turns_;
+  double first_s_;  ///< for a weight of 1
+  double on_first_s_ = 0;
+  double on_others_s_ = 0;
+  double turn_s_ = 0;  ///< that the last was given
+  const Task* last_ = nullptr;
+};
+
+}  // namespace
+
+void measure_in_turns(std::deque<Task>& tasks, const Turns& turns) {
+  InTurns(tasks, turns).run();
+  for (Task& task : tasks)
+    if (!task.is_attempted() && !turns.stopped())
+      *task.error = "no time was left; raise the budget";
+}
+
+}  // namespace slipstream

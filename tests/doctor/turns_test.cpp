@@ -1,0 +1,108 @@
+#include "doctor/turns.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+
+namespace slipstream::test {
+namespace {
+
+using testing::HasSubstr;
+
+/// Tasks whose intervals narrow with the time they got, on a clock of their own.
+class TurnsTest : public testing::Test {
+ protected:
+  void add(const std::string& what, bool is_essential, double weight, double wild) {
+    tasks_.push_back({what, {}, &errors_[what], is_essential, weight, [this, what, wild] {
+                        const double given_s = given_s_[what];
+                        const double half = given_s > 0 ? wild / given_s : 1;
+                        return Measured{1, 1 - half, 1 + half, "steps/s", given_s > 0 ? 4U : 0U};
+                      }});
+  }
+
+  void measure(double budget_s) {
+    measure_in_turns(tasks_, {budget_s, [&] { return budget_s - passed_s_; }, [] { return false; },
+                              [this](Task& task, double seconds) {
+                                const double took_s = seconds + kOverheadS;
+                                task.turn_s = took_s;
+                                passed_s_ += took_s;
+                                given_s_[task.what] += seconds;
+                                order_.push_back(task.what);
+                                turns_s_.push_back(seconds);
+                              }});
+  }
+
+  static constexpr double kOverheadS = 0.3;
+  std::map<std::string, std::string> errors_;
+  std::map<std::string, double> given_s_;
+  std::deque<Task> tasks_;
+  std::vector<std::string> order_;
+  std::vector<double> turns_s_;
+  double passed_s_ = 0;
+};
+
+TEST_F(TurnsTest, WhatAllElseRestsOnComesFirst) {
+  add("a rung", false, 1, 0.001);
+  add("ceiling", true, 1, 0.001);
+  add("whole", true, 4, 0.001);
+  measure(10);
+  EXPECT_THAT(order_, testing::ElementsAre("ceiling", "whole", "a rung"));
+}
+
+TEST_F(TurnsTest, TheLeastSureGetsMostOfTheTime) {
+  add("ceiling", true, 1, 0.001);
+  add("whole", true, 4, 0.1);
+  for (const char* rung : {"a", "b", "c"}) add(rung, false, 1, 0.001);
+  measure(20);
+  for (const auto& [what, seconds] : given_s_) EXPECT_LE(seconds, given_s_["whole"]) << what;
+  EXPECT_LT(0.1 / given_s_["whole"], 0.02);
+}
+
+TEST_F(TurnsTest, AWildPipelineLeavesTimeForTheRest) {
+  add("ceiling", true, 1, 0.001);
+  add("whole", true, 4, 2.5);
+  for (char name = 'a'; name < 'a' + 17; ++name) add({1, name}, false, 1, 0.001);
+  measure(60);
+  for (const auto& [what, error] : errors_) EXPECT_EQ(error, "") << what;
+  for (const auto& [what, seconds] : given_s_) EXPECT_GT(seconds, 0.5) << what;
+  EXPECT_GT(given_s_["whole"], 20);
+}
+
+TEST_F(TurnsTest, TurnsGrowFromTheTasksOwn) {
+  add("whole", true, 4, 2.5);
+  for (char name = 'a'; name < 'a' + 17; ++name) add({1, name}, false, 1, 0.001);
+  add("wild", false, 1, 3);
+  measure(60);
+  const auto first = std::find(order_.begin(), order_.end(), "wild");
+  const auto at = static_cast<std::size_t>(first - order_.begin());
+  ASSERT_LT(at + 1, order_.size());
+  ASSERT_EQ(order_[at + 1], "wild");
+  EXPECT_LE(turns_s_[at + 1], std::max(2 * turns_s_[at], 0.06 * 60));
+}
+
+TEST_F(TurnsTest, WhatFailedIsNotTriedAgain) {
+  add("whole", true, 4, 0.1);
+  add("a rung", false, 1, 0.1);
+  errors_["a rung"] = "a corrupt file";
+  measure(10);
+  EXPECT_EQ(given_s_["a rung"], 0);
+}
+
+TEST_F(TurnsTest, EndsWhereAllIsSure) {
+  add("ceiling", true, 1, 0.001);
+  add("whole", true, 4, 0.001);
+  measure(1000);
+  EXPECT_LT(passed_s_, 500);
+}
+
+TEST_F(TurnsTest, WhatThereWasNoTimeForSaysSo) {
+  add("ceiling", true, 1, 0.01);
+  add("whole", true, 4, 0.01);
+  add("a rung", false, 1, 0.01);
+  measure(0.1);
+  EXPECT_THAT(order_, testing::ElementsAre("ceiling", "whole")) << "essential, whatever they take";
+  EXPECT_THAT(errors_["a rung"], HasSubstr("raise the budget"));
+}
+
+}  // namespace
+}  // namespace slipstream::test
