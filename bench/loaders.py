@@ -28,6 +28,7 @@ from pathlib import Path
 import loader_rows
 from loader_rows import ROWS, has
 
+ROOT = Path(__file__).resolve().parent.parent
 WIDTH, HEIGHT = 500, 375
 ABSENT, SPENT = "absent", "skipped: time budget spent"
 
@@ -173,10 +174,18 @@ def environment(options):
             "gpu": options.gpu, "packages": versions}
 
 
+def settings_of(options):
+    """As they were given, but a program of this repository by its path in there."""
+    settings = vars(options).copy()
+    program = Path(options.slipstream)
+    if program.is_relative_to(ROOT):
+        settings["slipstream"] = str(program.relative_to(ROOT))
+    return settings
+
+
 def parse_arguments():
     cores = len(os.sched_getaffinity(0))
     powers = [1 << shift for shift in range(cores.bit_length()) if 1 << shift < cores]
-    program = Path(__file__).resolve().parent.parent / "build" / "slipstream"
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     add = parser.add_argument
     add("--data", help="a folder of class folders of JPEG files, instead of made ones")
@@ -189,7 +198,7 @@ def parse_arguments():
     add("--repeats", type=int, default=3)
     add("--budget-seconds", type=float, default=480, help="no measurement starts after this time")
     add("--timeout", type=float, default=60, help="seconds after which a silent row is dead")
-    add("--slipstream", default=str(program), help="the program")
+    add("--slipstream", default=str(ROOT / "build" / "slipstream"), help="the program")
     add("--slipstream-with", default="", metavar="OPTIONS",
         help="adds the row slipstream_with: `bench loader` with these options too")
     add("--json", default=os.devnull, help="write all figures here")
@@ -206,7 +215,7 @@ def parse_arguments():
 def main():
     options = parse_arguments()
     options.gpu = gpu_name()
-    report = {"environment": environment(options), "settings": vars(options).copy()}
+    report = {"environment": environment(options), "settings": settings_of(options)}
     with tempfile.TemporaryDirectory(prefix="slipstream-") as folder:
         if not options.data:
             options.data = folder

@@ -52,6 +52,9 @@ class LoadersTest(unittest.TestCase):
                 self.assertEqual(figure["n"], 2)
         self.assertIn("pillow", report["environment"]["packages"])
         self.assertEqual(report["settings"]["seconds"], 0.1)
+        program, root = Path(BINARY), SCRIPT.parents[1]
+        named = program.relative_to(root) if program.is_relative_to(root) else program
+        self.assertEqual(report["settings"]["slipstream"], str(named))
         self.assertGreater(report["file_bytes"], 10_000)
 
     def test_what_is_not_there_is_absent(self):
