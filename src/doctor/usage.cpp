@@ -22,6 +22,30 @@ double process_cpu_s() {
 
 }  // namespace
 
+void MeanGpuUse::Mean::add(const std::optional<double>& share, double over_s) {
+  if (!share) return;
+  product_s += *share * over_s;
+  seconds += over_s;
+}
+
+std::optional<double> MeanGpuUse::Mean::value() const {
+  return seconds > 0 ? std::optional(product_s / seconds) : std::nullopt;
+}
+
+void MeanGpuUse::add(const cuda::GpuUse& use, double seconds) {
+  sm_activity_.add(use.sm_activity, seconds);
+  dram_use_.add(use.dram_use, seconds);
+  coarse_.add(use.coarse, seconds);
+  last_.processes = use.processes;
+  if (!use.note.empty()) last_.note = use.note;
+}
+
+cuda::GpuUse MeanGpuUse::value() const {
+  cuda::GpuUse use{sm_activity_.value(), dram_use_.value(), coarse_.value(), last_.processes, ""};
+  if (!use.sm_activity || !use.dram_use || !use.coarse) use.note = last_.note;
+  return use;
+}
+
 void Usage::during(const std::function<void()>& run) {
   std::optional<cuda::GpuMeter> meter;
   if (context_.kind() == DeviceKind::cuda) {
@@ -31,13 +55,15 @@ void Usage::during(const std::function<void()>& run) {
   const auto start = std::chrono::steady_clock::now();
   const double cpu_s = process_cpu_s();
   run();
-  wall_s_ += seconds_since(start);
+  const double passed_s = seconds_since(start);
+  wall_s_ += passed_s;
   cpu_s_ += process_cpu_s() - cpu_s;
-  if (meter) gpu_ = meter->use();
+  if (meter) gpu_.add(meter->use(), passed_s);
 }
 
 Utilisation Usage::utilisation(unsigned cores, double bytes) const {
-  Utilisation use{gpu_.sm_activity, gpu_.dram_use, gpu_.coarse, gpu_.note, 0, 0};
+  const cuda::GpuUse gpu = gpu_.value();
+  Utilisation use{gpu.sm_activity, gpu.dram_use, gpu.coarse, gpu.note, 0, 0};
   if (wall_s_ <= 0) return use;
   use.cpu_share = std::min(1.0, cpu_s_ / wall_s_ / cores);
   use.read_bytes_per_second = bytes / wall_s_;

@@ -1,12 +1,31 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "slipstream/context.h"
 #include "slipstream/diagnosis.h"
 #include "slipstream/gpu_meter.h"
 
 namespace slipstream {
+
+/// Of several times, each share over those that told it; the note where one is
+/// missing; processes as the last told them.
+class MeanGpuUse {
+ public:
+  void add(const cuda::GpuUse& use, double seconds);
+  cuda::GpuUse value() const;
+
+ private:
+  struct Mean {
+    double product_s = 0;
+    double seconds = 0;
+    void add(const std::optional<double>& share, double over_s);
+    std::optional<double> value() const;
+  };
+  Mean sm_activity_, dram_use_, coarse_;
+  cuda::GpuUse last_;
+};
 
 /// How busy device and cores are while something runs, added up over all of it.
 class Usage {
@@ -17,13 +36,13 @@ class Usage {
   /// `cores`: that the process may use; `bytes`: read meanwhile.
   Utilisation utilisation(unsigned cores, double bytes) const;
   /// That hold a context on the device, this one included; nothing where nobody tells.
-  std::optional<unsigned> gpu_processes() const { return gpu_.processes; }
+  std::optional<unsigned> gpu_processes() const { return gpu_.value().processes; }
 
  private:
   const Context& context_;
   double wall_s_ = 0;
   double cpu_s_ = 0;
-  cuda::GpuUse gpu_;  ///< of the last
+  MeanGpuUse gpu_;
 };
 
 }  // namespace slipstream

@@ -6,6 +6,7 @@
 #include "doctor/findings.h"
 #include "doctor/ladder.h"
 #include "doctor/training_rate.h"
+#include "doctor/usage.h"
 
 namespace slipstream::test {
 namespace {
@@ -71,6 +72,21 @@ TEST(Findings, VariationIsOfWholeSamples) {
   StepLaps decode{"decode", {3, 1}, {0, 0}};
   EXPECT_DOUBLE_EQ(variation_of({read, decode}), 0);
   EXPECT_NEAR(variation_of({read}), std::sqrt(2.0) / 2, 1e-6);
+}
+
+TEST(GpuUse, IsTheMeanOverTimeOfWhatWasTold) {
+  MeanGpuUse use;
+  EXPECT_FALSE(use.value().coarse);
+  use.add({std::nullopt, std::nullopt, 0.5, 1, "too short"}, 0);
+  EXPECT_EQ(use.value().note, "too short");
+  use.add({0.9, std::nullopt, 0.5, 1, "no DRAM counter"}, 3);
+  use.add({0.1, 0.25, std::nullopt, 2, ""}, 1);
+  const cuda::GpuUse mean = use.value();
+  EXPECT_DOUBLE_EQ(mean.sm_activity.value(), 0.7);
+  EXPECT_DOUBLE_EQ(mean.dram_use.value(), 0.25);
+  EXPECT_DOUBLE_EQ(mean.coarse.value(), 0.5);
+  EXPECT_EQ(mean.processes, 2U);
+  EXPECT_EQ(mean.note, "");
 }
 
 }  // namespace
