@@ -38,6 +38,7 @@ struct Prediction {
 struct Found {
   double budget_s = 0;
   Diagnosis diagnosis;
+  double again = 0;  ///< steps/s, measured with the truths: what the machine's own noise is
   std::vector<Culprit> right;
   std::vector<Prediction> predictions;
 
@@ -70,7 +71,8 @@ class Bench {
     }
     std::vector<Measured> fixed;
     for (const Fix& fix : one.fixes) fixed.push_back(fixed_rate(one, fix, examination, found));
-    found.right = right_of(one, fixed, rate_of(trainer, plan).value, found.diagnosis.ceiling.value);
+    found.again = rate_of(trainer, plan).value;
+    found.right = right_of(one, fixed, found.again, found.diagnosis.ceiling.value);
     try_workers(trainer, plan, found);
     return found;
   }
@@ -160,6 +162,7 @@ Json json_of(const Case& one, const Found& found) {
   for (const Culprit culprit : found.right) json["right"].push_back(std::string(name_of(culprit)));
   json["ceiling"] = diagnosis.ceiling.value;
   json["rate"] = diagnosis.rate.value;
+  json["rate_again"] = found.again;
   json["model_error"] = diagnosis.model_error;
   if (!found.is_right()) json["reason"] = diagnosis.reason;
   json["predictions"] = Json::array();
@@ -181,8 +184,10 @@ double quantile(std::vector<double> values, double q) {
 
 Json summary_of(const Json& cases) {
   std::size_t real = 0, decided = 0, right = 0, covered = 0;
-  std::vector<double> errors;
+  std::vector<double> errors, drifts;
   for (const auto& each : cases) {
+    const double rate = each["rate"].get<double>();
+    if (rate > 0) drifts.push_back(std::abs(each["rate_again"].get<double>() / rate - 1));
     real += each["is_real"].get<bool>() ? 1 : 0;
     decided += each["verdict"] != "not_enough_evidence" ? 1 : 0;
     right += each["is_right"].get<bool>() ? 1 : 0;
@@ -198,7 +203,9 @@ Json summary_of(const Json& cases) {
           {"predictions", errors.size()},
           {"covered", covered},
           {"median_error", quantile(errors, 0.5)},
-          {"error_p95", quantile(errors, 0.95)}};
+          {"error_p95", quantile(errors, 0.95)},
+          {"median_drift", quantile(drifts, 0.5)},
+          {"drift_p95", quantile(drifts, 0.95)}};
 }
 
 }  // namespace
