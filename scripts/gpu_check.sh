@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks and measures on a machine with a GPU; needs no network.
-#   scripts/gpu_check.sh OUT_DIR [build|test|sanitize|bench|stated|real]...  (none named: the first four)
+#   scripts/gpu_check.sh OUT_DIR [build|test|sanitize|bench|augmenters|stated|real]...
+# Without a phase: the first four. augmenters: beside torchvision and kornia, where they are installed.
 # stated and real: the doctor's accuracy, on stated costs and on real work.
 # Leaves OUT_DIR/summary.txt and OUT_DIR/results.tar.gz. Each phase ends in under 9 minutes. Where
 # there is no .git, SLIPSTREAM_REVISION says what was built.
@@ -90,6 +91,8 @@ phase_bench() {
     --json "$raw/pytorch_loops.json"
 }
 
+phase_augmenters() { python3 bench/augmenters.py --json "$raw/augmenters.json"; }
+
 doctor_accuracy() {
   build/bench/doctor_accuracy --device cuda --budget 4 --cases "$1" --json "$raw/doctor_$1.json"
 }
@@ -104,7 +107,7 @@ if [[ ${1:-} == --phase ]]; then
   exit
 fi
 
-[[ $# -gt 0 ]] || { sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2; }
+[[ $# -gt 0 ]] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 shift
