@@ -7,6 +7,7 @@
 
 #include "slipstream/dataset.h"
 #include "slipstream/loader.h"
+#include "slipstream/plan.h"
 #include "slipstream/stage.h"
 
 namespace slipstream {
@@ -69,8 +70,9 @@ class Pipeline {
   const std::vector<NamedStage>& stages() const { return stages_; }
   const std::string& train_name() const { return train_name_; }
   const TrainStage& train_stage() const { return train_; }
-  /// Of a loader for it: what the declaration says; the rest is the plan's.
-  LoaderOptions loader_options() const;
+  /// Of a loader for it under `plan`; where batches begin and lie is its user's. Throws Refused for
+  /// a transform that is not there.
+  LoaderOptions loader_options(const Plan& plan) const;
 
   /// Names of all steps in order: read, decode, the transforms, collate | copy, "augment" where the
   /// device does the transforms from `on_device` on (LoaderPlan::on_device), "mix" where there are

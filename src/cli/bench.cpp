@@ -1,6 +1,7 @@
 #include "slipstream/bench.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
@@ -38,7 +39,11 @@ int bench(const BenchVerb& verb, const Cli& cli) {
   OutputFile json(verb.json), svg(verb.svg);
   Context context(verb.common.device);
   BenchOptions options = verb.options;
-  options.loader = verb.common.loader(context, [&] {
+  // What needs the most workers, of several.
+  const auto& places = options.placements;
+  const bool has_cpu =
+      places.empty() || std::find(places.begin(), places.end(), "cpu") != places.end();
+  options.loader = verb.common.loader(context, has_cpu ? "cpu" : places.front(), [&] {
     return make_pipeline(cli.workloads, verb.common.workload, verb.common.options);
   });
   options.numerics = verb.common.numerics(context.kind());

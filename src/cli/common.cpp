@@ -24,6 +24,19 @@ constexpr double kSecondsOfATry = 0.2;
 
 unsigned cores() { return std::max(1U, std::thread::hardware_concurrency()); }
 
+/// Of what the parser has checked.
+unsigned number_of(const std::string& workers) {
+  return static_cast<unsigned>(std::stoul(workers));
+}
+
+unsigned enough_workers(const Pipeline& pipeline, const Plan& plan) {
+  LoaderBenchOptions tries;
+  tries.workers = workers_to_try(cores());
+  tries.seconds = kSecondsOfATry;
+  return fewest_workers(measure_loader(pipeline.dataset(), pipeline.transforms(),
+                                       pipeline.loader_options(plan), tries));
+}
+
 /// Whether `text` begins with a whole number that no type holds; the parser takes the largest.
 bool is_too_large(const std::string& text) {
   errno = 0;
@@ -221,23 +234,27 @@ void CommonOptions::take_defaults(const CLI::App& verb, const Cli& cli) {
   if (defaults.momentum && !is_given("--momentum")) options.momentum = *defaults.momentum;
 }
 
-unsigned CommonOptions::worker_count(const std::function<Pipeline()>& make) const {
-  if (workers.empty()) return defaults.workers.value_or(std::min(kMostDefaultWorkers, cores()));
-  if (workers != "auto") return static_cast<unsigned>(std::stoul(workers));
-  const Pipeline pipeline = make();
-  LoaderBenchOptions tries;
-  tries.workers = workers_to_try(cores());
-  tries.seconds = kSecondsOfATry;
-  return fewest_workers(
-      measure_loader(pipeline.dataset(), pipeline.transforms(), pipeline.loader_options(), tries));
-}
-
-LoaderPlan CommonOptions::loader(const Context& context,
+LoaderPlan CommonOptions::loader(const Context& context, const std::string& augment,
                                  const std::function<Pipeline()>& make) const {
   Plan plan;
-  plan.schedule.loader.workers = worker_count(make);
   change(plan, context);
-  return plan.schedule.loader;
+  LoaderPlan& loader = plan.schedule.loader;
+  if (workers == "auto") {
+    const Pipeline pipeline = make();
+    loader.workers = enough_workers(
+        pipeline, placed_plan(pipeline, "serial", augment, context.kind(), loader, plan.numerics));
+  } else if (workers.empty()) {
+    loader.workers = defaults.workers.value_or(std::min(kMostDefaultWorkers, cores()));
+  } else {
+    loader.workers = number_of(workers);
+  }
+  return loader;
+}
+
+void CommonOptions::set_workers(Plan& plan, const Pipeline& pipeline) const {
+  if (workers.empty()) return;
+  plan.schedule.loader.workers =
+      workers == "auto" ? enough_workers(pipeline, plan) : number_of(workers);
 }
 
 void CommonOptions::change(Plan& plan, const Context& context) const {
@@ -257,14 +274,13 @@ void CommonOptions::change(Plan& plan, const Context& context) const {
 
 Plan CommonOptions::plan_of(const std::string& plan, const std::string& augment,
                             const Pipeline& pipeline, const Context& context) const {
-  const auto make = [&] { return pipeline; };
   if (plan == "serial" || plan == "pipelined") {
-    const LoaderPlan used = loader(context, make);
+    const LoaderPlan used = loader(context, augment, [&] { return pipeline; });
     return placed_plan(pipeline, plan, augment, context.kind(), used, numerics(context.kind()));
   }
   Plan file = plan_file(plan, {"serial", "pipelined"}, context);
-  if (!workers.empty()) file.schedule.loader.workers = loader(context, make).workers;
   validate(file, pipeline.device_steps(file.schedule.loader.on_device), context.kind());
+  set_workers(file, pipeline);
   return file;
 }
 

@@ -20,7 +20,6 @@ struct TrainOptions {
   std::uint64_t steps = 100;
   std::string json, plan_out;
   WatchVerb watch;
-  bool given_workers = false;
 };
 
 bool is_mode(const std::string& plan) { return plan == "serial" || plan == "pipelined"; }
@@ -107,10 +106,9 @@ int train(const TrainOptions& options, const Cli& cli) {
     file = options.common.plan_file(options.plan, {"auto", "serial", "pipelined"}, context);
   Pipeline pipeline = make_pipeline(cli.workloads, options.common.workload, options.common.options);
   LoaderPlan loader;
-  if (!file || options.given_workers)
-    loader = options.common.loader(context, [&] { return pipeline; });
-  if (file && options.given_workers) file->schedule.loader.workers = loader.workers;
+  if (!file) loader = options.common.loader(context, options.augment, [&] { return pipeline; });
   if (file) validate(*file, pipeline.device_steps(file->schedule.loader.on_device), context.kind());
+  if (file) options.common.set_workers(*file, pipeline);
   Trainer trainer(std::move(pipeline), context,
                   file ? file->numerics : options.common.numerics(context.kind()));
 
@@ -162,10 +160,7 @@ void add_train(CLI::App& app, Cli& cli, Verb& chosen) {
   verb->add_option("--json", options->json, "Writes the run's report to this file");
   verb->add_option("--plan-out", options->plan_out, "Writes the plan that was used to this file");
   options->watch.add_to(*verb);
-  verb->callback([=, &cli, &chosen] {
-    options->given_workers = verb->count("--workers") > 0;
-    chosen = [options, &cli] { return train(*options, cli); };
-  });
+  verb->callback([=, &cli, &chosen] { chosen = [options, &cli] { return train(*options, cli); }; });
 }
 
 }  // namespace slipstream

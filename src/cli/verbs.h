@@ -92,8 +92,12 @@ struct CommonOptions {
   void add_batch_to(CLI::App& verb, std::string& augment);
   /// With what the device makes of them.
   Plan::Numerics numerics(DeviceKind device) const;
-  /// For workers "auto", the loader of make() is measured alone and gets as few as are enough.
-  LoaderPlan loader(const Context& context, const std::function<Pipeline()>& make) const;
+  /// For workers "auto", the loader of make() with transforms placed by `augment` is measured alone
+  /// and gets as few as are enough.
+  LoaderPlan loader(const Context& context, const std::string& augment,
+                    const std::function<Pipeline()>& make) const;
+  /// The workers that were given, if any; "auto" measures the loader under `plan`.
+  void set_workers(Plan& plan, const Pipeline& pipeline) const;
   /// "serial" or "pipelined" with transforms placed by `augment`, or the plan in a file. Throws
   /// Refused.
   Plan plan_of(const std::string& plan, const std::string& augment, const Pipeline& pipeline,
@@ -107,7 +111,6 @@ struct CommonOptions {
   WorkloadInfo info() const;
 
  private:
-  unsigned worker_count(const std::function<Pipeline()>& make) const;
   void set_wire(Plan& plan) const;
   void take_defaults(const CLI::App& verb, const Cli& cli);
 };

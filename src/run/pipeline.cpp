@@ -66,7 +66,7 @@ Pipeline Pipeline::train(std::string name, ModuleRef module, std::shared_ptr<Opt
   return std::move(*this);
 }
 
-LoaderOptions Pipeline::loader_options() const {
+LoaderOptions Pipeline::loader_options(const Plan& plan) const {
   LoaderOptions loader;
   loader.batch_size = options_.batch_size;
   loader.seed = options_.seed;
@@ -77,6 +77,16 @@ LoaderOptions Pipeline::loader_options() const {
   loader.rank = options_.rank;
   loader.uneven = options_.uneven;
   loader.batch_ops = batch_ops_;
+  const LoaderPlan& planned = plan.schedule.loader;
+  loader.workers = planned.workers;
+  loader.prefetch = planned.prefetch;
+  loader.lent = 1 + plan.schedule.run_ahead;
+  loader.wire = wire_formats(plan);
+  loader.read_ahead = planned.read_ahead;
+  loader.cores = planned.cpus;
+  loader.cache = planned.cache;
+  loader.on_device = transforms_from(planned.on_device);
+  loader.decode.scaled |= plan.numerics.scaled_decoding;
   return loader;
 }
 

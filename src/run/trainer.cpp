@@ -84,19 +84,9 @@ void Trainer::Impl::place(torch::nn::Module& module) {
 
 LoaderOptions Trainer::Impl::loader_options(const Plan& plan,
                                             const std::optional<HostCut>& cut) const {
-  LoaderOptions options = pipeline.loader_options();
-  const LoaderPlan& planned = plan.schedule.loader;
-  options.workers = planned.workers;
-  options.prefetch = planned.prefetch;
-  options.lent = 1 + plan.schedule.run_ahead;
-  options.wire = wire_formats(plan);
-  options.read_ahead = planned.read_ahead;
-  options.cores = planned.cpus;
-  options.cache = planned.cache;
-  options.on_device = pipeline.transforms_from(planned.on_device);
-  options.decode.scaled |= plan.numerics.scaled_decoding;
+  LoaderOptions options = pipeline.loader_options(plan);
   options.cut = cut;
-  options.memory = &context.host_memory(planned.pinned);
+  options.memory = &context.host_memory(plan.schedule.loader.pinned);
   return options;
 }
 

@@ -44,7 +44,7 @@ Pipeline declared(const Options& options) {
 /// What the loader makes of the first batches.
 std::vector<std::byte> batches(const Options& options, std::size_t count = 5) {
   const Pipeline pipeline = declared(options);
-  LoaderOptions loading = pipeline.loader_options();
+  LoaderOptions loading = pipeline.loader_options({});
   loading.workers = 2;
   Loader loader(pipeline.dataset(), pipeline.transforms(), loading);
   std::vector<std::byte> all;
