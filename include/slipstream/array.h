@@ -83,8 +83,8 @@ class HostArray {
 };
 
 /// What a field means to an operation: geometry moves images and masks alike (masks by nearest
-/// neighbour); pointwise operations touch images alone.
-enum class FieldKind : std::uint8_t { image, mask, label, other };
+/// neighbour), and boxes (boxes.h) with them; pointwise operations touch images alone.
+enum class FieldKind : std::uint8_t { image, mask, label, other, boxes };
 
 std::string_view name_of(FieldKind kind);
 

@@ -113,8 +113,9 @@ struct NpyField {
 };
 
 /// Arrays in memory: images (u8, N x height x width x channels), masks (u8, i32 or i64, N x height
-/// x width), labels (the same, N), others of any kind (N x up to three dimensions). Throws Refused
-/// for other forms, fields of different N, of one name, or none: all problems at once.
+/// x width), labels (the same, N), boxes (f32, N x boxes x 4), others of any kind (N x up to three
+/// dimensions). Throws Refused for other forms, fields of different N, of one name, or none: all
+/// problems at once.
 std::shared_ptr<const Dataset> in_memory(std::vector<ArrayField> fields);
 
 /// The same of .npy files (versions 1 to 3; little-endian u1, i4, i8 and f4, C order), which stay

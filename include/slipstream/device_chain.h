@@ -40,9 +40,13 @@ class DeviceChain {
   /// does not matter. Throws what the operations throw.
   void draw(RandomKey key, std::byte* to) const;
 
+  /// Does to one sample's boxes what the device does to its images: with the parameters in `drawn`,
+  /// in place. Boxes are the host's all the way: they reach the device as they are at the end.
+  void move_boxes(const std::byte* drawn, const MutableArray& boxes) const;
+
   /// The CPU form for field `field` of one sample: the operations one after the other, with the
   /// parameters in `drawn`. `values` holds the field as the batch does, and afterwards the result;
-  /// `spare` is memory. Throws Error.
+  /// `spare` is memory. Throws Error. REQUIRES: the field is no boxes
   void apply(const std::byte* drawn, std::size_t field, HostArray& values, HostArray& spare,
              Scratch& scratch) const;
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "slipstream/array.h"
+#include "slipstream/boxes.h"
 #include "slipstream/philox.h"
 #include "slipstream/region.h"
 
@@ -71,6 +72,16 @@ template <typename T>
 concept Shrinks = ReadsRegion<T> &&
     requires(const T& op, const RandomKey& key, const Shape& shape) {
   { op.reduction(op.draw(key, shape)) } -> std::same_as<std::int64_t>;
+};
+
+/// An operation that moves pixels says where to by another member: boxes then follow (touches() is
+/// not asked about them). One without it leaves boxes as they are, and is refused beside them where
+/// it changes an image's size.
+///   AffineMap map(const Drawn&, const Shape&) const for an image of that shape
+template <typename T>
+concept MovesPixels = Operation<T> &&
+    requires(const T& op, const RandomKey& key, const Shape& shape) {
+  { op.map(op.draw(key, shape), shape) } -> std::same_as<AffineMap>;
 };
 
 /// An operation that does no more to an image than to resize the region that it reads (all of it,
@@ -182,7 +193,12 @@ class AnyOp {
   void draw(const RandomKey& key, const Shape& shape, std::byte* to) const {
     self_->draw(key, shape, to);
   }
-  /// The CPU form for one field, with parameters that draw() wrote.
+  /// Where it moves the pixels of an image of `shape`, with parameters that draw() wrote for that;
+  /// nothing unless it MovesPixels, that is where it touches boxes.
+  std::optional<AffineMap> map(const std::byte* drawn, const Shape& shape) const {
+    return self_->map(drawn, shape);
+  }
+  /// The CPU form for one field that is no boxes, with parameters that draw() wrote.
   void apply(const std::byte* drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const {
     self_->apply(drawn, kind, in, out, scratch);
@@ -216,6 +232,7 @@ class AnyOp {
     virtual Window window(const RandomKey& key, const Shape& shape) const = 0;
     virtual std::size_t drawn_bytes() const = 0;
     virtual void draw(const RandomKey& key, const Shape& shape, std::byte* to) const = 0;
+    virtual std::optional<AffineMap> map(const std::byte* drawn, const Shape& shape) const = 0;
     virtual void apply(const std::byte* drawn, FieldKind kind, ConstArray in, MutableArray out,
                        Scratch& scratch) const = 0;
     virtual void apply(const RandomKey& key, std::span<const FieldSpec> specs, Sample& sample,
@@ -228,7 +245,9 @@ class AnyOp {
     explicit Model(T value) : op(std::move(value)) {}
     std::string_view name() const override { return T::kName; }
     void validate() const override { op.validate(); }
-    bool touches(FieldKind kind) const override { return op.touches(kind); }
+    bool touches(FieldKind kind) const override {
+      return kind == FieldKind::boxes ? MovesPixels<T> : op.touches(kind);
+    }
     FieldSpec output(const FieldSpec& in) const override { return op.output(in); }
     bool is_random() const override { return op.is_random(); }
     bool is_over_batch() const override {
@@ -262,11 +281,18 @@ class AnyOp {
       const Drawn drawn = op.draw(key, shape);
       std::memcpy(to, &drawn, drawn_bytes());
     }
+    Drawn drawn_at(const std::byte* at) const {
+      std::array<std::byte, sizeof(Drawn)> bytes{};
+      std::memcpy(bytes.data(), at, drawn_bytes());
+      return std::bit_cast<Drawn>(bytes);
+    }
+    std::optional<AffineMap> map(const std::byte* drawn, const Shape& shape) const override {
+      if constexpr (MovesPixels<T>) return op.map(drawn_at(drawn), shape);
+      return std::nullopt;
+    }
     void apply(const std::byte* drawn, FieldKind kind, ConstArray in, MutableArray out,
                Scratch& scratch) const override {
-      std::array<std::byte, sizeof(Drawn)> bytes{};
-      std::memcpy(bytes.data(), drawn, drawn_bytes());
-      op.apply(std::bit_cast<Drawn>(bytes), kind, in, out, scratch);
+      op.apply(drawn_at(drawn), kind, in, out, scratch);
     }
 
     void apply(const RandomKey& key, std::span<const FieldSpec> specs, Sample& sample,
@@ -277,9 +303,15 @@ class AnyOp {
       const auto drawn = op.draw(key, *shape);
       for (std::size_t i = 0; i < specs.size(); ++i) {
         const bool is_elsewhere = part && !part->elsewhere.empty() && part->elsewhere[i];
-        if (is_elsewhere || !op.touches(specs[i].kind)) continue;
+        if (is_elsewhere || !touches(specs[i].kind)) continue;
         HostArray& array = sample.fields[i].array;
         const ConstArray in = array.view();
+        if constexpr (MovesPixels<T>) {
+          if (specs[i].kind == FieldKind::boxes) {
+            move_boxes(op.map(drawn, *shape), in, array.span());
+            continue;
+          }
+        }
         // Without the name: copying it could allocate for every sample.
         const FieldSpec now{{}, specs[i].kind, in.dtype, in.shape, specs[i].classes};
         const FieldSpec after = op.output(now);
@@ -301,7 +333,7 @@ class AnyOp {
                                          const Sample& sample) const {
       std::optional<Shape> shape;
       for (std::size_t i = 0; i < specs.size(); ++i) {
-        if (!op.touches(specs[i].kind)) continue;
+        if (specs[i].kind == FieldKind::boxes || !op.touches(specs[i].kind)) continue;
         if (!shape) shape = sample.fields[i].array.view().shape;
         if (specs[i].kind == FieldKind::image) return sample.fields[i].array.view().shape;
       }
@@ -317,6 +349,10 @@ class AnyOp {
 
   std::shared_ptr<const Interface> self_;
 };
+
+/// What fields are after `op`. Throws Refused as its output() does, and where there are boxes that
+/// are not f32, N x 4, or cannot follow what it does.
+std::vector<FieldSpec> fields_after(const AnyOp& op, std::vector<FieldSpec> fields);
 
 struct NamedOp {
   std::string name;

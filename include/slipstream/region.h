@@ -4,6 +4,8 @@
 
 namespace slipstream {
 
+struct AffineMap;  // boxes.h
+
 /// A rectangle of an image, in pixels from its upper left corner.
 struct Region {
   std::int64_t top = 0;
@@ -36,6 +38,8 @@ struct DrawnCrop {
   std::int64_t reduction_to(std::int64_t to_height, std::int64_t to_width) const;
   /// The same crop of what is left of the image when only `window` is there.
   DrawnCrop within(const Window& window) const;
+  /// Where pixels of the image lie when `region` is resized.
+  AffineMap resized_to(std::int64_t to_height, std::int64_t to_width) const;
 };
 
 }  // namespace slipstream

@@ -36,6 +36,7 @@ struct Resize {
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
   bool only_resizes() const { return antialias; }
+  AffineMap map(const Drawn& drawn, const Shape&) const { return drawn.resized_to(height, width); }
   Region region(const Drawn& drawn) const { return drawn.region; }
   std::int64_t reduction(const Drawn& drawn) const {
     return antialias ? drawn.reduction_to(height, width) : 1;

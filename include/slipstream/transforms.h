@@ -31,6 +31,7 @@ struct CentreCrop {
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
   bool only_resizes() const { return true; }
+  AffineMap map(const Drawn& drawn, const Shape&) const { return drawn.resized_to(height, width); }
   Region region(const Drawn& drawn) const { return drawn.inside(); }
   Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
 };
@@ -54,6 +55,7 @@ struct RandomCrop {
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
   bool only_resizes() const { return true; }
+  AffineMap map(const Drawn& drawn, const Shape&) const { return drawn.resized_to(height, width); }
   Region region(const Drawn& drawn) const { return drawn.inside(); }
   Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
 };
@@ -86,6 +88,7 @@ struct RandomResizedCrop {
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
   bool only_resizes() const { return antialias; }
+  AffineMap map(const Drawn& drawn, const Shape&) const { return drawn.resized_to(height, width); }
   Region region(const Drawn& drawn) const { return drawn.inside(); }
   std::int64_t reduction(const Drawn& drawn) const {
     return antialias ? drawn.reduction_to(height, width) : 1;
@@ -106,6 +109,7 @@ struct HorizontalFlip {
   bool is_random() const { return probability > 0 && probability < 1; }
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(Drawn drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
+  AffineMap map(Drawn drawn, const Shape& shape) const;
 };
 
 /// Mirrors top and bottom where uniform() < probability. Any dtype.
@@ -121,6 +125,7 @@ struct VerticalFlip {
   bool is_random() const { return probability > 0 && probability < 1; }
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(Drawn drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
+  AffineMap map(Drawn drawn, const Shape& shape) const;
 };
 
 /// Images: u8 to f32 from 0 to 1, level / 255, rounded once.

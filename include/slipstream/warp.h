@@ -16,6 +16,9 @@ namespace slipstream {
 // down. bilinear: between four pixels, first across, then down; those outside of the image count as
 // `fill`; u8 are then rounded, halves to even.
 
+/// The inverse of what was drawn.
+AffineMap forward(const DrawnWarp& drawn);
+
 /// Turns counter-clockwise by degrees_min + uniform() (degrees_max - degrees_min).
 struct Rotate {
   static constexpr std::string_view kName = "rotate";
@@ -33,6 +36,7 @@ struct Rotate {
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
+  AffineMap map(const Drawn& drawn, const Shape&) const { return forward(drawn); }
 };
 
 /// Shears along x by shear_x degrees, then along y by shear_y (a shear moves each row to the right
@@ -65,6 +69,7 @@ struct Affine {
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
+  AffineMap map(const Drawn& drawn, const Shape&) const { return forward(drawn); }
 };
 
 }  // namespace slipstream

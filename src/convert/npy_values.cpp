@@ -4,6 +4,7 @@
 #include <set>
 
 #include "data/npy_manifest.h"
+#include "ops/box_form.h"
 #include "slipstream/error.h"
 
 namespace slipstream {
@@ -26,6 +27,7 @@ std::string problem_of(const FieldSpec& field) {
   if (field.kind == FieldKind::image && (field.dtype != DType::u8 || field.shape.rank != 3))
     return what + "is " + std::string(name_of(field.dtype)) + " of shape " +
            to_string(field.shape) + ": images are stored as u8, height x width x channels";
+  if (std::string problem = problem_of_boxes(field); !problem.empty()) return problem;
   const std::size_t rank = field.kind == FieldKind::mask ? 2 : 0;
   if (has_classes(field) && (field.dtype == DType::f32 || field.shape.rank != rank))
     return what + "is " + std::string(name_of(field.dtype)) + " of shape " +
@@ -68,9 +70,14 @@ std::vector<FieldSpec> npy_fields(const std::vector<FieldSpec>& specs,
                                   std::vector<std::string>& problems) {
   std::vector<FieldSpec> fields = specs;
   std::set<std::string> names;
+  for (const auto& [name, op] : transforms) {
+    try {
+      fields = fields_after(op, fields);
+    } catch (const Refused& refused) {
+      problems.push_back("transform '" + name + "': " + refused.what());
+    }
+  }
   for (FieldSpec& field : fields) {
-    for (const NamedOp& each : transforms)
-      if (each.op.touches(field.kind)) field = each.op.output(field);
     if (std::string problem = problem_of(field); !problem.empty())
       problems.push_back(std::move(problem));
     if (!names.insert(field.name).second)

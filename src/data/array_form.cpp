@@ -23,6 +23,9 @@ std::string kind_problem(const ArrayForm& form) {
     case FieldKind::label:
       if (is_integer && rank == 1) return "";
       return form_text(form) + ": labels are u8, i32 or i64, N";
+    case FieldKind::boxes:
+      if (!is_integer && rank == 3 && form.shape[2] == 4) return "";
+      return form_text(form) + ": boxes are f32, N x boxes x 4";
     case FieldKind::other:
       break;
   }

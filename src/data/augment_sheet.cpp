@@ -135,7 +135,13 @@ class SheetMaker {
 
   HostArray tile(const Sample& sample, const Levels& levels) const {
     const HostArray rgb = rgb_of(sample.fields[image_].array.view(), levels);
-    return tile_of(rgb.view(), options_.cell - 2 * kBorder);
+    const Shape shape = rgb.view().shape;
+    HostArray tile = tile_of(rgb.view(), options_.cell - 2 * kBorder);
+    for (std::size_t i = 0; i < sample.fields.size(); ++i) {
+      if (steps_.stored()[i].kind == FieldKind::boxes)
+        outline_boxes(sample.fields[i].array.view(), shape[0], shape[1], tile);
+    }
+    return tile;
   }
 
   const AugmentSheetOptions& options_;

@@ -22,7 +22,7 @@ constexpr std::size_t kHexDigits = 16;
 
 FieldKind kind_of(const std::string& text) {
   for (const FieldKind kind :
-       {FieldKind::image, FieldKind::mask, FieldKind::label, FieldKind::other}) {
+       {FieldKind::image, FieldKind::mask, FieldKind::label, FieldKind::other, FieldKind::boxes}) {
     if (name_of(kind) == text) return kind;
   }
   fail("there is no kind '" + text + "'");

@@ -156,8 +156,14 @@ void SampleSteps::draw_for_device(const SamplePlace& place, std::byte* slab) con
   const auto at = [&](const SlabField& field) {
     return slab + field.offset_bytes + place.position * field.sample_bytes;
   };
-  if (layout_.device_chain != nullptr)
-    layout_.device_chain->draw(key_of(0, place), at(layout_.fields[stored_.size()]));
+  if (const DeviceChain* const chain = layout_.device_chain.get()) {
+    std::byte* const drawn = at(layout_.fields[stored_.size()]);
+    chain->draw(key_of(0, place), drawn);
+    for (const SlabField& field : layout_.fields) {
+      if (field.spec.kind == FieldKind::boxes)
+        chain->move_boxes(drawn, {at(field), field.spec.dtype, field.spec.shape});
+    }
+  }
   if (layout_.batch_chain == nullptr || !layout_.batch_chain->ops().mixes()) return;
   const DrawnMix drawn = layout_.batch_chain->draw(seed_, place.batch, place.in_step);
   std::memcpy(at(layout_.fields.back()), &drawn, sizeof(drawn));
@@ -270,6 +276,8 @@ std::size_t SampleSteps::transform(std::size_t index, const SamplePlace& place,
   const bool is_part = buffers.file ? op.touches(FieldKind::image) : index == 0 && buffers.has_part;
   op.apply(key_of(index, place), stored_, buffers.sample, buffers.spare, buffers.scratch,
            is_part ? &buffers.part : nullptr);
+  if (buffers.file && is_part)
+    buffers.part.whole = op.output({{}, FieldKind::image, DType::u8, buffers.part.whole, 0}).shape;
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < stored_.size(); ++i) {
     const bool is_file = buffers.file && i == route_.field();

@@ -4,6 +4,7 @@
 
 #include "data/jpeg_route.h"
 #include "data/wire_layout.h"
+#include "ops/box_form.h"
 #include "slipstream/error.h"
 
 namespace slipstream {
@@ -65,9 +66,7 @@ std::vector<FieldSpec> transformed(std::vector<FieldSpec> specs,
         throw Refused(std::string(op.name()) +
                       " is done to whole batches, by a training pipeline on its device; leave it "
                       "out where samples alone are made");
-      for (FieldSpec& spec : specs) {
-        if (op.touches(spec.kind)) spec = op.output(spec);
-      }
+      specs = fields_after(op, specs);
     } catch (const Refused& refused) {
       problems.push_back("transform '" + name + "': " + refused.what());
     }
@@ -168,6 +167,8 @@ SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transfo
                          ", which differs from sample to sample: add a Resize to the transforms");
       continue;
     }
+    if (std::string problem = problem_of_boxes(spec); !problem.empty() && host.empty())
+      problems.push_back(std::move(problem));
     const DType dtype = dtype_on_device(spec, problems);
     layout.fields.push_back({.spec = std::move(spec), .dtype = dtype});
   }

@@ -44,6 +44,9 @@ Element bits_element(const FieldSpec& spec) {
 std::string problem_of(const SlabField& field) {
   const FieldSpec& spec = field.spec;
   const Shape& shape = spec.shape;
+  const bool is_plain = field.wire == Wire::plain || field.wire == Wire::host;
+  if (spec.kind == FieldKind::boxes && !is_plain)
+    return "it is boxes, few bytes whose every bit counts; let it travel plain";
   switch (field.wire) {
     case Wire::plain:
     case Wire::host:

@@ -44,6 +44,8 @@ std::string_view name_of(FieldKind kind) {
       return "label";
     case FieldKind::other:
       return "other";
+    case FieldKind::boxes:
+      return "boxes";
   }
   throw std::logic_error("not a FieldKind");
 }

@@ -53,11 +53,13 @@ void check_image(const BatchOps& ops, const FieldSpec& image) {
                   " is " + to_string(shape) + "; resize it before");
 }
 
-void check_masks(std::string_view op, const std::vector<FieldSpec>& fields) {
+void check_places(std::string_view op, const std::vector<FieldSpec>& fields) {
   for (const FieldSpec& field : fields)
-    if (field.kind == FieldKind::mask)
+    if (field.kind == FieldKind::mask || field.kind == FieldKind::boxes)
       throw Refused(std::string(op) + " mixes one label an image, but " + quoted(field.name) +
-                    " is a mask with a class for every pixel; leave " + std::string(op) + " out");
+                    (field.kind == FieldKind::mask ? " is a mask with a class for every pixel"
+                                                   : " holds the boxes of each image") +
+                    "; leave " + std::string(op) + " out");
 }
 
 /// Both ends of a box's side around `centre`, within the image's `side`.
@@ -74,7 +76,7 @@ BatchChain::BatchChain(const BatchOps& ops, std::uint32_t operation,
     : ops_(ops), operation_(operation) {
   const std::string_view name = ops.name();
   if (ops.mixes()) {
-    check_masks(name, fields);
+    check_places(name, fields);
     image_ = only(name, FieldKind::image, fields, "one image a sample");
     const FieldSpec& image = fields[*image_];
     check_image(ops, image);

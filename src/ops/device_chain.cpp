@@ -20,7 +20,7 @@ std::optional<Shape> reference_shape(const AnyOp& op, const std::vector<FieldSpe
     });
   };
   auto found = find([](FieldKind kind) { return kind == FieldKind::image; });
-  if (found == fields.end()) found = find([](FieldKind) { return true; });
+  if (found == fields.end()) found = find([](FieldKind kind) { return kind != FieldKind::boxes; });
   return found == fields.end() ? std::nullopt : std::optional(found->shape);
 }
 
@@ -33,9 +33,7 @@ DeviceChain::DeviceChain(const std::vector<NamedOp>& operations, std::uint32_t f
     try {
       named.op.validate();
       Step step{named, drawn_bytes_, reference_shape(named.op, outputs_), outputs_};
-      for (FieldSpec& field : outputs_) {
-        if (named.op.touches(field.kind)) field = named.op.output(field);
-      }
+      outputs_ = fields_after(named.op, std::move(outputs_));
       drawn_bytes_ += round_up(named.op.drawn_bytes(), kDrawnAlignment);
       steps_.push_back(std::move(step));
     } catch (const Refused& refused) {
@@ -51,6 +49,14 @@ void DeviceChain::draw(RandomKey key, std::byte* to) const {
   for (const Step& step : steps_) {
     if (step.drawn_for) step.named.op.draw(key, *step.drawn_for, to + step.drawn_offset_bytes);
     ++key.operation;
+  }
+}
+
+void DeviceChain::move_boxes(const std::byte* drawn, const MutableArray& boxes) const {
+  for (const Step& step : steps_) {
+    if (!step.drawn_for) continue;
+    const auto map = step.named.op.map(drawn + step.drawn_offset_bytes, *step.drawn_for);
+    if (map) slipstream::move_boxes(*map, boxes, boxes);
   }
 }
 

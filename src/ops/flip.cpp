@@ -64,6 +64,14 @@ void HorizontalFlip::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray o
   }
 }
 
+AffineMap HorizontalFlip::map(Drawn drawn, const Shape& shape) const {
+  AffineMap map{.height = shape[0], .width = shape[1]};
+  if (!drawn.flips) return map;
+  map.xx = -1;
+  map.dx = static_cast<double>(shape[1]);
+  return map;
+}
+
 void VerticalFlip::validate() const { require_probability(kName, probability); }
 
 FieldSpec VerticalFlip::output(const FieldSpec& in) const {
@@ -83,6 +91,14 @@ void VerticalFlip::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out
     std::memcpy(out.data + static_cast<std::size_t>(y) * row_bytes, in.data + from * row_bytes,
                 row_bytes);
   }
+}
+
+AffineMap VerticalFlip::map(Drawn drawn, const Shape& shape) const {
+  AffineMap map{.height = shape[0], .width = shape[1]};
+  if (!drawn.flips) return map;
+  map.yy = -1;
+  map.dy = static_cast<double>(shape[0]);
+  return map;
 }
 
 }  // namespace slipstream

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "slipstream/boxes.h"
 #include "slipstream/error.h"
 #include "slipstream/unfit_sample.h"
 
@@ -41,6 +42,17 @@ DrawnCrop DrawnCrop::within(const Window& window) const {
           part.height,
           part.width,
           window.reduction};
+}
+
+AffineMap DrawnCrop::resized_to(std::int64_t to_height, std::int64_t to_width) const {
+  AffineMap map;
+  map.xx = static_cast<double>(to_width) / static_cast<double>(region.width);
+  map.yy = static_cast<double>(to_height) / static_cast<double>(region.height);
+  map.dx = -map.xx * static_cast<double>(region.left);
+  map.dy = -map.yy * static_cast<double>(region.top);
+  map.height = to_height;
+  map.width = to_width;
+  return map;
 }
 
 void require_sides(std::string_view op, std::int64_t height, std::int64_t width) {

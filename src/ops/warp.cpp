@@ -91,6 +91,17 @@ FieldSpec warped(std::string_view op, const FieldSpec& in, double fill) {
 
 }  // namespace
 
+AffineMap forward(const DrawnWarp& drawn) {
+  const Matrix m = inverse({drawn.m[0], drawn.m[1], drawn.m[3], drawn.m[4]});
+  // Centres of pixels are whole numbers there, and halves here.
+  constexpr double kCentre = 0.5;
+  const double from_x = drawn.m[2] + kCentre;
+  const double from_y = drawn.m[5] + kCentre;
+  return {m.a,          m.b,        kCentre - m.a * from_x - m.b * from_y,
+          m.c,          m.d,        kCentre - m.c * from_x - m.d * from_y,
+          drawn.height, drawn.width};
+}
+
 void Rotate::validate() const {
   require_range(kName, "the angle", degrees_min, degrees_max, -kMaxDegrees, kMaxDegrees);
   require_number(kName, "fill", fill);

@@ -25,6 +25,9 @@ class AnyOp::Costly final : public AnyOp::Interface {
   void draw(const RandomKey& key, const Shape& shape, std::byte* to) const override {
     op_.draw(key, shape, to);
   }
+  std::optional<AffineMap> map(const std::byte* drawn, const Shape& shape) const override {
+    return op_.map(drawn, shape);
+  }
   void apply(const std::byte* drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const override {
     op_.apply(drawn, kind, in, out, scratch);

@@ -40,7 +40,8 @@ std::vector<Part> parts_of(const SlabLayout& layout, bool on_gpu) {
     const bool is_touched =
         std::any_of(chain.steps().begin(), chain.steps().end(),
                     [&](const DeviceChain::Step& step) { return step.named.op.touches(kind); });
-    if (!is_touched || layout.fields[i].wire == Wire::host) continue;
+    // Boxes came with the batch as they are behind the chain.
+    if (!is_touched || kind == FieldKind::boxes || layout.fields[i].wire == Wire::host) continue;
     Part& part = parts.emplace_back(Part{i, chain.outputs()[i], std::nullopt});
     if (on_gpu) part.plan.emplace(chain, i);
   }

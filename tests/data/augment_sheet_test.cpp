@@ -332,5 +332,41 @@ TEST_F(AugmentSheetTest, AnImageIsNeededThatCanBeShown) {
                          "after the chain"));
 }
 
+/// A grey image with the box x 4 to 12, y 8 to 24, and a row that is none.
+class BoxedImages : public Dataset {
+ public:
+  std::size_t size() const override { return 1; }
+  std::vector<FieldSpec> fields() const override {
+    return {{"image", FieldKind::image, DType::u8, {kSide, kSide, 3}, 0},
+            {"boxes", FieldKind::boxes, DType::f32, {2, 4}, 0}};
+  }
+  void read(std::size_t, Sample& out) const override {
+    const MutableArray image = out.fields[0].array.reset(DType::u8, {kSide, kSide, 3});
+    std::fill_n(image.data, image.bytes(), std::byte{128});
+    const float boxes[] = {4, 8, 12, 24, 0, 0, 0, 0};
+    std::copy_n(boxes, 8, out.fields[1].array.reset(DType::f32, {2, 4}).as<float>());
+  }
+};
+
+TEST(AugmentSheet, OutlinesBoxes) {
+  AugmentSheetOptions options{.samples = 1, .versions = 1, .cell = kCell};
+  const AugmentSheet sheet =
+      augment_sheet(std::make_shared<BoxedImages>(), {{"flip", HorizontalFlip{1}}}, options);
+  const HostArray pixels = pixels_of(sheet);
+  const auto is_red = [&](std::int64_t column, std::int64_t y, std::int64_t x) {
+    const Bytes image = cell(pixels.view(), 0, column);
+    const std::byte* const pixel = image.data() + (y * kSide + x) * 3;
+    return pixel[0] == std::byte{255} && pixel[1] == std::byte{0} && pixel[2] == std::byte{0};
+  };
+  for (const auto& [column, left, right] : {std::tuple{0, 4, 11}, std::tuple{1, 20, 27}}) {
+    for (std::int64_t y = 0; y < kSide; ++y)
+      for (std::int64_t x = 0; x < kSide; ++x) {
+        const bool is_in = y >= 8 && y <= 23 && x >= left && x <= right;
+        const bool is_edge = is_in && (y == 8 || y == 23 || x == left || x == right);
+        EXPECT_EQ(is_red(column, y, x), is_edge) << column << ": " << y << ", " << x;
+      }
+  }
+}
+
 }  // namespace
 }  // namespace slipstream

@@ -41,7 +41,7 @@ inline std::vector<std::uint8_t> photo_levels(std::uint32_t seed, std::int64_t h
   return levels;
 }
 
-/// JPEG and other files in memory, with a mask of the same size and a label each.
+/// JPEG and other files in memory, with a mask of the same size, two boxes and a label each.
 class JpegSet final : public Dataset {
  public:
   void add(std::vector<std::byte> file) {
@@ -56,13 +56,17 @@ class JpegSet final : public Dataset {
   std::vector<FieldSpec> fields() const override {
     return {{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0},
             {"label", FieldKind::mask, DType::u8, {-1, -1}, 5},
-            {"number", FieldKind::label, DType::i64, {}, 1000}};
+            {"number", FieldKind::label, DType::i64, {}, 1000},
+            {"boxes", FieldKind::boxes, DType::f32, {2, 4}, 0}};
   }
   void read(std::size_t index, Sample& out) const override {
     put(files[index], out.fields[0]);
     put(masks_[index], out.fields[1]);
     *out.fields[2].array.reset(DType::i64, {}).as<std::int64_t>() =
         static_cast<std::int64_t>(index);
+    const float at = static_cast<float>(index % 10);
+    const float boxes[] = {at, 5, 20 + at, 30, 10, at, 35, 21};
+    std::memcpy(out.fields[3].array.reset(DType::f32, {2, 4}).data, boxes, sizeof(boxes));
   }
   bool decodes_by_default() const override { return decodes_default; }
   std::string name(std::size_t index) const override {

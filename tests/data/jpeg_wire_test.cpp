@@ -175,9 +175,10 @@ TEST(JpegWire, TheDeviceHasRoomForFinishedImagesAndTheCopyNoneForFiles) {
   for (const PackedField& packed : layout.packed) {
     EXPECT_LE(packed.to_offset_bytes + packed.to_bytes(), image.device_offset_bytes);
   }
+  const WireFormats images_travel = {
+      {"image", Wire::jpeg}, {"number", Wire::host}, {"label", Wire::host}, {"boxes", Wire::host}};
   const SlabLayout images_alone =
-      Loader::plan_layout(*set, {{"resize", Resize{8, 12}}}, 4,
-                          {{"image", Wire::jpeg}, {"number", Wire::host}, {"label", Wire::host}});
+      Loader::plan_layout(*set, {{"resize", Resize{8, 12}}}, 4, images_travel);
   EXPECT_EQ(images_alone.copied_bytes, 0U);
   EXPECT_EQ(images_alone.device_bytes, 1280U);
 }

@@ -66,6 +66,8 @@ void write_npy(const fs::path& path, DType dtype, const Shape& shape) {
 TEST_F(OpenDatasetTest, TellsArraysByTheirForm) {
   const fs::path dir = folder_.path() / "a folder of arr\u00e4ys";
   fs::create_directory(dir);
+  write_npy(dir / "boxes.npy", DType::f32, {5, 2, 4});
+  write_npy(dir / "corners.npy", DType::f32, {5, 2, 4});
   write_npy(dir / "image.npy", DType::u8, {5, 2, 3, 3});
   write_npy(dir / "label.npy", DType::i64, {5});
   write_npy(dir / "mask.npy", DType::i32, {5, 2, 3});
@@ -77,7 +79,9 @@ TEST_F(OpenDatasetTest, TellsArraysByTheirForm) {
   for (const FieldSpec& field : dataset->fields())
     found += field.name + std::to_string(static_cast<int>(field.kind)) + ":" +
              std::to_string(field.classes) + " ";
-  EXPECT_EQ(found, "image0:0 label2:7 mask1:0 weight3:0 whole3:0 ");
+  EXPECT_EQ(found, "boxes4:0 corners3:0 image0:0 label2:7 mask1:0 weight3:0 whole3:0 ");
+  write_npy(dir / "boxes.npy", DType::i32, {5, 2, 4});
+  EXPECT_THAT(refusal(dir), HasSubstr("boxes are f32, N x boxes x 4"));
   const auto one = open_dataset(dir / "image.npy");
   ASSERT_EQ(one->fields().size(), 1U);
   EXPECT_EQ(one->fields()[0].kind, FieldKind::image);

@@ -2,6 +2,7 @@
 
 #include "run/engine.h"
 #include "slipstream/blur.h"
+#include "slipstream/datasets.h"
 #include "slipstream/transforms.h"
 #include "slipstream/warp.h"
 #include "support/thrown.h"
@@ -56,6 +57,49 @@ TEST_F(AugmentRunTest, WhereTransformsAreDoneChangesNoBit) {
       }
 }
 
+/// Scenes with a box each.
+class Boxed final : public Dataset {
+ public:
+  std::size_t size() const override { return scenes_->size(); }
+  std::vector<FieldSpec> fields() const override {
+    std::vector<FieldSpec> fields = scenes_->fields();
+    fields.push_back({"boxes", FieldKind::boxes, DType::f32, {1, 4}, 0});
+    return fields;
+  }
+  void read(std::size_t index, Sample& out) const override {
+    Sample scene;
+    scene.fields.resize(out.fields.size() - 1);
+    scenes_->read(index, scene);
+    std::copy(scene.fields.begin(), scene.fields.end(), out.fields.begin());
+    const float at = static_cast<float>(index % 3);
+    const float box[] = {at, 1, 4 + at, 6};
+    std::copy_n(box, 4, out.fields.back().array.reset(DType::f32, {1, 4}).as<float>());
+  }
+
+ private:
+  static SyntheticOptions small() {
+    SyntheticOptions options;
+    options.samples = 64;
+    options.size = 8;
+    options.classes = 5;
+    return options;
+  }
+  std::shared_ptr<const Dataset> scenes_ = synthetic_segmentation(small());
+};
+
+TEST_F(AugmentRunTest, BoxesFollowWhereverTransformsAreDone) {
+  Tiny tiny = augmented();
+  tiny.dataset = std::make_shared<Boxed>();
+  tiny.loss = [](const at::Tensor& output, const Batch& batch) {
+    return output.to(at::kFloat).mean() * batch.at("boxes").sum();
+  };
+  const std::uint64_t on_the_loader = fresh_run(tiny, serial_plan(), steps(kSteps)).digest;
+  for (const std::string from : {"flip", "turn", "normalise"})
+    EXPECT_EQ(fresh_run(tiny, plan_with(kOnItsOwn, from), delayed()).digest, on_the_loader) << from;
+  tiny.transforms.erase(tiny.transforms.begin());
+  EXPECT_NE(fresh_run(tiny, serial_plan(), steps(kSteps)).digest, on_the_loader);
+}
+
 TEST_F(AugmentRunTest, CachedBatchesAreAugmentedWithWhatWasDrawnForThem) {
   RunOptions options = steps(kSteps);
   options.digest = true;
@@ -73,6 +117,28 @@ TEST_F(AugmentRunTest, TheFirstTransformThatTheDeviceCanDoIsFound) {
   EXPECT_EQ(first_on_device(tiny_pipeline(augmented())), "flip");
   EXPECT_THAT(thrown_by([] { first_on_device(tiny_pipeline({})); }),
               HasSubstr("the device can do none of the transforms"));
+}
+
+TEST_F(AugmentRunTest, ALoadersOptionsAreThoseOfThePlan) {
+  const Pipeline pipeline = tiny_pipeline(augmented());
+  Plan plan = plan_with(kOnItsOwn, "float");
+  LoaderPlan& loader = plan.schedule.loader;
+  loader.prefetch = 7;
+  loader.read_ahead.reads = 3;
+  loader.cache = CacheOptions{"decode", 1 << 20};
+  loader.wire = {{"label", Wire::bits}};
+  plan.numerics.scaled_decoding = true;
+  const LoaderOptions options = pipeline.loader_options(plan);
+  EXPECT_EQ(options.workers, 2U);
+  EXPECT_EQ(options.prefetch, 7U);
+  EXPECT_EQ(options.read_ahead.reads, 3U);
+  EXPECT_EQ(options.cache, loader.cache);
+  EXPECT_EQ(options.wire, loader.wire);
+  EXPECT_EQ(options.on_device, pipeline.transforms().size() - 2);
+  EXPECT_TRUE(options.decode.scaled);
+  EXPECT_EQ(options.batch_size, pipeline.options().batch_size);
+  loader.on_device = "flop";
+  EXPECT_THAT(thrown_by([&] { pipeline.loader_options(plan); }), HasSubstr("flop"));
 }
 
 TEST_F(AugmentRunTest, ImpossiblePlansAreRefused) {
