@@ -14,18 +14,17 @@ import contextlib
 import importlib.metadata
 import importlib.util
 import json
-import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import torch
+from figures import figure
 
 SIDE = 256
 COLD_BYTES = 1 << 30
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)  # 1 ... 9 degrees of freedom
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -125,16 +124,6 @@ class Ours:
         return found[0]["real_time"]
 
 
-def figure(values):
-    spread = 0.0
-    if len(values) > 1:
-        t = T_975[min(len(values) - 1, len(T_975)) - 1]
-        spread = t * statistics.stdev(values) / len(values) ** 0.5
-    middle = statistics.median(values)
-    return {"value": middle, "low": middle - spread, "high": middle + spread, "unit": "us",
-            "n": len(values)}
-
-
 def made(row, chain, batch_size, options):
     if row == "slipstream":
         return Ours(chain, batch_size, options)
@@ -158,7 +147,7 @@ def measure(chain, batch_size, options):
             except Exception as error:  # a library that fails is a result
                 results[row] = f"failed: {type(error).__name__}: {error}"
                 del values[row]
-    return results | {row: figure(all_of_it) for row, all_of_it in values.items()}
+    return results | {row: figure(all_of_it, "us") for row, all_of_it in values.items()}
 
 
 def environment(options):

@@ -26,6 +26,7 @@ import time
 from pathlib import Path
 
 import loader_rows
+from figures import figure
 from loader_rows import ROWS, has
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -85,14 +86,6 @@ class Child:
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
             self.process = None
-
-
-def figure(values, unit):
-    value, n = statistics.median(values), len(values)
-    t = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365)[min(n, 8) - 2]
-    half = t * statistics.stdev(values) / n ** 0.5 if n > 1 else None
-    low, high = (None, None) if half is None else (value - half, value + half)
-    return {"value": value, "low": low, "high": high, "unit": unit, "n": n}
 
 
 def add_repeat(row, answer):

@@ -13,7 +13,6 @@ import gc
 import json
 import os
 import signal
-import statistics
 import subprocess
 import time
 from itertools import islice, pairwise, repeat
@@ -22,6 +21,7 @@ from pathlib import Path
 
 import numpy
 import torch
+from figures import figure
 from PIL import Image
 from torch import nn
 
@@ -290,7 +290,7 @@ class Runner:
             self.stop()
         elif answer:
             self.row["repeats"].append(answer.pop("rate"))
-            self.row |= {"status": "ok", "steps_per_second": figure(self.row["repeats"])} | answer
+            self.row |= {"status": "ok", "steps_per_second": rounded_figure(self.row["repeats"])} | answer
 
     def stop(self):
         """Ends the process together with its loader workers."""
@@ -302,12 +302,11 @@ class Runner:
             self.process = None
 
 
-def figure(rates):
-    value, n = statistics.median(rates), len(rates)
-    t = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365)[min(n, 8) - 2]
-    half = t * statistics.pstdev(rates) / max(n - 1, 1) ** 0.5
-    low, high = (round(value - half, 2), round(value + half, 2)) if n > 1 else (None, None)
-    return {"value": value, "low": low, "high": high, "unit": "steps/s", "n": n}
+def rounded_figure(rates):
+    found = figure(rates, "steps/s")
+    if found["n"] > 1:
+        found |= {end: round(found[end], 2) for end in ("low", "high")}
+    return found
 
 
 def cells_of(batch_size, options):

@@ -1,43 +1,23 @@
 """bench/augmenters.py: what it reports of rows that run, are absent or fail."""
 
 import importlib.util
-import json
-import subprocess
-import sys
-import tempfile
 import unittest
-from pathlib import Path
 
-SCRIPT = Path(__file__).resolve().parents[2] / "bench" / "augmenters.py"
-TINY = ["--device", "cpu", "--batch-sizes", "2", "--seconds", "0.01", "--repeats", "2"]
+from script import ScriptTest
+
 FOUND = '{"benchmarks": [{"real_time": 12.5}]}'
 
 
-class AugmentersTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="slipstream-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+class AugmentersTest(ScriptTest):
+    script = "augmenters.py"
+    tiny = ("--device", "cpu", "--batch-sizes", "2", "--seconds", "0.01", "--repeats", "2")
 
-    def program(self, text):
-        path = self.folder / "program"
-        path.write_text("#!/bin/sh\n" + text)
-        path.chmod(0o755)
-        return path
-
-    def run_script(self, *arguments):
-        command = [sys.executable, "-B", SCRIPT, *TINY, *arguments]
-        return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300)
-
-    def measure(self, *arguments):
-        report = self.folder / "report.json"
-        done = self.run_script("--json", report, *arguments)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(report.read_text())["rows"]
+    def rows(self, *arguments):
+        return self.measure(*arguments)["rows"]
 
     def test_ours_is_what_its_program_says(self):
         program = self.program(f"echo '{FOUND}'; echo \"$1\" > {self.folder}/asked")
-        rows = self.measure("--rows", "slipstream", "--chains", "usual", "--program", program)
+        rows = self.rows("--rows", "slipstream", "--chains", "usual", "--program", program)
         self.assertEqual(rows[0]["results"]["slipstream"],
                          {"value": 12.5, "low": 12.5, "high": 12.5, "unit": "us", "n": 2})
         self.assertEqual((self.folder / "asked").read_text(),
@@ -45,14 +25,14 @@ class AugmentersTest(unittest.TestCase):
 
     def test_what_fails_is_a_result(self):
         program = self.program("echo no GPU >&2; exit 3")
-        rows = self.measure("--rows", "slipstream", "--chains", "usual", "--program", program)
+        rows = self.rows("--rows", "slipstream", "--chains", "usual", "--program", program)
         self.assertEqual(rows[0]["results"]["slipstream"], "failed: RuntimeError: no GPU")
-        rows = self.measure("--rows", "slipstream", "--chains", "usual", "--program",
+        rows = self.rows("--rows", "slipstream", "--chains", "usual", "--program",
                             self.program("echo '{\"benchmarks\": []}'"))
         self.assertIn("does not know usual/cold/2", rows[0]["results"]["slipstream"])
 
     def test_libraries_run_or_are_absent(self):
-        rows = self.measure("--rows", "torchvision,torchvision_per_sample,kornia")
+        rows = self.rows("--rows", "torchvision,torchvision_per_sample,kornia")
         self.assertEqual(len(rows), 3)
         for row in rows:
             for name, result in row["results"].items():

@@ -1,41 +1,20 @@
 """bench/loaders.py: what it reports of rows that run, are absent, die or hang."""
 
 import importlib.util
-import json
 import os
-import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
-SCRIPT = Path(__file__).resolve().parents[2] / "bench" / "loaders.py"
+from script import BENCH, ScriptTest
+
 BINARY = os.environ["SLIPSTREAM_BINARY"]
-TINY = ["--count", "8", "--batch-size", "4", "--seconds", "0.1", "--repeats", "2"]
 SKIPPED = 77  # as CMakeLists.txt tells CTest
 
 
-class LoadersTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="slipstream-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
-    def run_script(self, *arguments):
-        command = [sys.executable, "-B", SCRIPT, *TINY, *arguments]
-        return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300)
-
-    def measure(self, *arguments):
-        report = self.folder / "report.json"
-        done = self.run_script("--json", report, *arguments)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(report.read_text())
-
-    def program(self, text):
-        path = self.folder / "program"
-        path.write_text("#!/bin/sh\n" + text)
-        path.chmod(0o755)
-        return path
+class LoadersTest(ScriptTest):
+    script = "loaders.py"
+    tiny = ("--count", "8", "--batch-size", "4", "--seconds", "0.1", "--repeats", "2")
 
     def test_rows_take_turns(self):
         report = self.measure("--rows", "floor,slipstream", "--workers", "1,2",
@@ -52,7 +31,7 @@ class LoadersTest(unittest.TestCase):
                 self.assertEqual(figure["n"], 2)
         self.assertIn("pillow", report["environment"]["packages"])
         self.assertEqual(report["settings"]["seconds"], 0.1)
-        program, root = Path(BINARY), SCRIPT.parents[1]
+        program, root = Path(BINARY), BENCH.parent
         named = program.relative_to(root) if program.is_relative_to(root) else program
         self.assertEqual(report["settings"]["slipstream"], str(named))
         self.assertGreater(report["file_bytes"], 10_000)
