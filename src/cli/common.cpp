@@ -251,7 +251,8 @@ LoaderPlan CommonOptions::loader(const Context& context, const std::string& augm
   return loader;
 }
 
-void CommonOptions::set_workers(Plan& plan, const Pipeline& pipeline) const {
+void CommonOptions::fit(Plan& plan, const Pipeline& pipeline, const Context& context) const {
+  validate(plan, pipeline.device_steps(plan.schedule.loader.on_device), context.kind());
   if (workers.empty()) return;
   plan.schedule.loader.workers =
       workers == "auto" ? enough_workers(pipeline, plan) : number_of(workers);
@@ -279,8 +280,7 @@ Plan CommonOptions::plan_of(const std::string& plan, const std::string& augment,
     return placed_plan(pipeline, plan, augment, context.kind(), used, numerics(context.kind()));
   }
   Plan file = plan_file(plan, {"serial", "pipelined"}, context);
-  validate(file, pipeline.device_steps(file.schedule.loader.on_device), context.kind());
-  set_workers(file, pipeline);
+  fit(file, pipeline, context);
   return file;
 }
 

@@ -106,9 +106,11 @@ int train(const TrainOptions& options, const Cli& cli) {
     file = options.common.plan_file(options.plan, {"auto", "serial", "pipelined"}, context);
   Pipeline pipeline = make_pipeline(cli.workloads, options.common.workload, options.common.options);
   LoaderPlan loader;
-  if (!file) loader = options.common.loader(context, options.augment, [&] { return pipeline; });
-  if (file) validate(*file, pipeline.device_steps(file->schedule.loader.on_device), context.kind());
-  if (file) options.common.set_workers(*file, pipeline);
+  if (file) {
+    options.common.fit(*file, pipeline, context);
+  } else {
+    loader = options.common.loader(context, options.augment, [&] { return pipeline; });
+  }
   Trainer trainer(std::move(pipeline), context,
                   file ? file->numerics : options.common.numerics(context.kind()));
 

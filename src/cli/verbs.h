@@ -96,8 +96,9 @@ struct CommonOptions {
   /// and gets as few as are enough.
   LoaderPlan loader(const Context& context, const std::string& augment,
                     const std::function<Pipeline()>& make) const;
-  /// The workers that were given, if any; "auto" measures the loader under `plan`.
-  void set_workers(Plan& plan, const Pipeline& pipeline) const;
+  /// For what plan_file() gave: refuses a plan that the pipeline cannot run, and takes the workers
+  /// that were given, if any; "auto" measures the loader under the plan. Throws Refused.
+  void fit(Plan& plan, const Pipeline& pipeline, const Context& context) const;
   /// "serial" or "pipelined" with transforms placed by `augment`, or the plan in a file. Throws
   /// Refused.
   Plan plan_of(const std::string& plan, const std::string& augment, const Pipeline& pipeline,

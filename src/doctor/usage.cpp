@@ -36,13 +36,13 @@ void MeanGpuUse::add(const cuda::GpuUse& use, double seconds) {
   sm_activity_.add(use.sm_activity, seconds);
   dram_use_.add(use.dram_use, seconds);
   coarse_.add(use.coarse, seconds);
-  last_.processes = use.processes;
-  if (!use.note.empty()) last_.note = use.note;
+  processes_ = use.processes;
+  if (!use.note.empty()) note_ = use.note;
 }
 
 cuda::GpuUse MeanGpuUse::value() const {
-  cuda::GpuUse use{sm_activity_.value(), dram_use_.value(), coarse_.value(), last_.processes, ""};
-  if (!use.sm_activity || !use.dram_use || !use.coarse) use.note = last_.note;
+  cuda::GpuUse use{sm_activity_.value(), dram_use_.value(), coarse_.value(), processes_, ""};
+  if (!use.sm_activity || !use.dram_use || !use.coarse) use.note = note_;
   return use;
 }
 

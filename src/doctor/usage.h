@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "slipstream/context.h"
 #include "slipstream/diagnosis.h"
@@ -9,8 +10,8 @@
 
 namespace slipstream {
 
-/// Of several times, each share over those that told it; the note where one is
-/// missing; processes as the last told them.
+/// Of several times, each share over those that told it; the note where one is missing; processes
+/// as the last told them.
 class MeanGpuUse {
  public:
   void add(const cuda::GpuUse& use, double seconds);
@@ -24,7 +25,8 @@ class MeanGpuUse {
     std::optional<double> value() const;
   };
   Mean sm_activity_, dram_use_, coarse_;
-  cuda::GpuUse last_;
+  std::optional<unsigned> processes_;
+  std::string note_;  ///< the last
 };
 
 /// How busy device and cores are while something runs, added up over all of it.

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
+#include "ops/box_form.h"
 #include "slipstream/error.h"
 
 namespace slipstream {
@@ -17,37 +19,41 @@ struct Box {
   bool has_area() const { return x2 > x1 && y2 > y1; }
 };
 
-Box around_moved(const AffineMap& map, const Box& box) {
-  Box moved;
-  bool is_first = true;
-  for (const double x : {box.x1, box.x2}) {
-    for (const double y : {box.y1, box.y2}) {
-      const double to_x = map.xx * x + map.xy * y + map.dx;
-      const double to_y = map.yx * x + map.yy * y + map.dy;
-      if (is_first) moved = {to_x, to_y, to_x, to_y};
-      is_first = false;
-      moved = {std::min(moved.x1, to_x), std::min(moved.y1, to_y), std::max(moved.x2, to_x),
-               std::max(moved.y2, to_y)};
-    }
-  }
-  return moved;
+/// The least and the greatest a x + b y + c in `box`.
+std::pair<double, double> reach(double a, double b, double c, const Box& box) {
+  const auto across = std::minmax({a * box.x1, a * box.x2});
+  const auto down = std::minmax({b * box.y1, b * box.y2});
+  return {across.first + down.first + c, across.second + down.second + c};
 }
 
 Box moved_box(const AffineMap& map, const Box& box) {
   if (!box.has_area()) return {};
-  const Box moved = around_moved(map, box);
+  const auto [left, right] = reach(map.xx, map.xy, map.dx, box);
+  const auto [top, bottom] = reach(map.yx, map.yy, map.dy, box);
   const auto width = static_cast<double>(map.width);
   const auto height = static_cast<double>(map.height);
-  return {std::clamp(moved.x1, 0.0, width), std::clamp(moved.y1, 0.0, height),
-          std::clamp(moved.x2, 0.0, width), std::clamp(moved.y2, 0.0, height)};
+  return {std::clamp(left, 0.0, width), std::clamp(top, 0.0, height), std::clamp(right, 0.0, width),
+          std::clamp(bottom, 0.0, height)};
+}
+
+std::string text_of(DType dtype, const Shape& shape) {
+  return "are " + std::string(name_of(dtype)) + ", " + to_string(shape) +
+         "; they must be f32, N x 4";
 }
 
 }  // namespace
 
+bool has_form_of_boxes(DType dtype, const Shape& shape) {
+  return dtype == DType::f32 && shape.rank == 2 && shape[1] == kSides;
+}
+
+std::string problem_of_boxes(const FieldSpec& field) {
+  if (field.kind != FieldKind::boxes || has_form_of_boxes(field.dtype, field.shape)) return "";
+  return "boxes '" + field.name + "' " + text_of(field.dtype, field.shape);
+}
+
 void move_boxes(const AffineMap& map, const ConstArray& in, const MutableArray& out) {
-  if (in.dtype != DType::f32 || in.shape.rank != 2 || in.shape[1] != kSides)
-    throw Error("boxes are " + std::string(name_of(in.dtype)) + ", " + to_string(in.shape) +
-                "; they must be f32, N x 4");
+  if (!has_form_of_boxes(in.dtype, in.shape)) throw Error("boxes " + text_of(in.dtype, in.shape));
   const auto* from = in.as<float>();
   auto* to = out.as<float>();
   for (std::size_t at = 0; at < in.shape.elements(); at += kSides) {

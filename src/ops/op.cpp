@@ -39,13 +39,6 @@ void check_boxes(const AnyOp& op, const FieldSpec& boxes, const std::vector<Fiel
 
 }  // namespace
 
-std::string problem_of_boxes(const FieldSpec& field) {
-  if (field.kind != FieldKind::boxes) return "";
-  if (field.dtype == DType::f32 && field.shape.rank == 2 && field.shape[1] == 4) return "";
-  return "boxes '" + field.name + "' are " + std::string(name_of(field.dtype)) + ", " +
-         to_string(field.shape) + "; they must be f32, N x 4";
-}
-
 std::vector<FieldSpec> fields_after(const AnyOp& op, std::vector<FieldSpec> fields) {
   for (const FieldSpec& field : fields)
     if (field.kind == FieldKind::boxes) check_boxes(op, field, fields);

@@ -3,6 +3,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/seconds_since.h"
 #include "cuda/device_buffer.h"
 #include "gpu.h"
 
@@ -21,7 +22,7 @@ using Bytes = std::pmr::vector<unsigned char>;
 double seconds_of(const std::function<void()>& call) {
   const auto start = std::chrono::steady_clock::now();
   call();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return seconds_since(start);
 }
 
 // One lane brings kNew into device memory that holds kOld, late; another copies it out.

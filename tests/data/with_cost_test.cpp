@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "core/seconds_since.h"
 #include "data/array_values.h"
 #include "data/image_records.h"
 #include "slipstream/datasets.h"
@@ -36,7 +37,7 @@ Ran run(std::shared_ptr<const Dataset> dataset, unsigned workers = 1) {
   const auto start = std::chrono::steady_clock::now();
   Loader loader(std::move(dataset), {}, {.batch_size = 8, .workers = workers});
   const HostBatch batch = loader.next();
-  result.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.wall_s = seconds_since(start);
   result.bytes.assign(batch.data, batch.data + loader.layout().bytes);
   result.counters = loader.counters();
   return result;

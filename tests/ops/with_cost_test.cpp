@@ -6,6 +6,7 @@
 #include <numeric>
 #include <thread>
 
+#include "core/seconds_since.h"
 #include "ops/cost_payer.h"
 #include "ops/op_runner.h"
 #include "slipstream/masking.h"
@@ -40,7 +41,7 @@ template <typename Body>
 double seconds_of(const Body& body) {
   const auto start = std::chrono::steady_clock::now();
   body();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return seconds_since(start);
 }
 
 std::vector<double> factors(const SyntheticCost& cost, std::uint64_t count) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/seconds_since.h"
 #include "slipstream/make_data.h"
 #include "slipstream/masking.h"
 #include "slipstream/trainer.h"
@@ -191,7 +192,7 @@ TEST(StarvedTest, SmallerRawImagesAreReadSooner) {
     Sample sample;
     const auto start = std::chrono::steady_clock::now();
     for (std::size_t i = 0; i < kReads; ++i) data->read(i, sample);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / kReads;
+    return seconds_since(start) / kReads;
   };
   constexpr double kNearly = 0.9;  ///< what came before may have waited for some of it
   Options options = article();
