@@ -15,6 +15,7 @@ constexpr double kMostOfIt = 0.5;       ///< of what all steps together take lon
 constexpr double kEnoughToTell = 0.05;  ///< of the CPU time: to tell a step from the others
 constexpr int kBisections = 12;
 constexpr double kMostNoise = 0.2;  ///< of a rate, that its interval explains
+constexpr double kUntold = 0.5;     ///< half of an interval, of its value: says nothing
 constexpr double kSurest = 0.01;    ///< half of an interval, of its value
 constexpr double kFed = 1.03;       ///< of the line's time
 constexpr std::uint64_t kSeeds = 3;
@@ -277,6 +278,7 @@ double model_error_of(const Observations& observed, const PipelineModel& model) 
     }
     const double simulated = simulated_step_s(cut_behind(model, behind));
     const Measured& rate = *rung.with_training;
+    if (half_width(rate) > kUntold) continue;
     const double noise = std::min(kMostNoise, half_width(rate));
     const double error = std::max(0.0, std::abs(simulated * rate.value - 1) - noise);
     squares += error * error;

@@ -130,6 +130,22 @@ TEST(Diagnose, a_lock_is_told_from_a_slow_step) {
   EXPECT_NEAR(change->predicted.value * simulated_step_s(model), 1, 0.05);
 }
 
+/// Where one worker gets the lock again and again, many batches are ready at once, and then none.
+TEST(Diagnose, a_rung_that_says_nothing_does_not_contradict) {
+  PipelineModel model = usual_model();
+  model.workers = 3;
+  model.steps[1] = step_of("decode", Culprit::decode, 8e-3, 0);
+  model.steps[1].locked = 1;
+  Observations observed = observed_of(model);
+  for (Rung& rung : observed.rungs)
+    if (rung.after == "read")
+      rung.with_training = {2.5 * rung.with_training->value, 0, 5 * rung.with_training->value,
+                            "steps/s", 4};
+  const Diagnosis diagnosis = diagnose(observed);
+  EXPECT_EQ(diagnosis.verdict, Culprit::lock) << diagnosis.reason;
+  EXPECT_LT(diagnosis.model_error, 0.05);
+}
+
 TEST(Diagnose, bandwidth_is_told_from_a_slow_step) {
   PipelineModel model = usual_model();
   model.workers = 8;
