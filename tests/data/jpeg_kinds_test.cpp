@@ -45,7 +45,7 @@ std::size_t frame_of(const File& file) {
 }
 
 // Huffman and arithmetic coding store the same coefficients.
-TEST(JpegKinds, ArithmeticCodingAndProgressionChangeNoPixel) {
+TEST(JpegKinds, CodingProgressionAndScansChangeNoPixel) {
   for (const Colours colours : {Colours::grey, Colours::ycc, Colours::cmyk}) {
     const int channels = colours == Colours::grey ? 1 : colours == Colours::ycc ? 3 : 4;
     const Levels levels = noisy_levels(kHeight, kWidth, channels);
@@ -58,6 +58,9 @@ TEST(JpegKinds, ArithmeticCodingAndProgressionChangeNoPixel) {
             << channels << is_progressive << is_arithmetic;
       }
     }
+    if (channels == 1) continue;
+    const JpegKind apart = {.colours = colours, .has_scan_each = true};
+    EXPECT_EQ(decoded(write_jpeg(apart, kHeight, kWidth, levels)), plain) << channels;
   }
 }
 

@@ -79,6 +79,7 @@ std::vector<Subject> subjects() {
         }
       }
       all.push_back({{.colours = Colours::grey, .is_progressive = is_progressive}, height, width});
+      all.push_back({{.across = 2, .down = 2, .has_scan_each = !is_progressive}, height, width});
       all.push_back({{.colours = Colours::rgb, .is_progressive = is_progressive}, height, width});
     }
   }

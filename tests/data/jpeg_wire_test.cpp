@@ -300,6 +300,7 @@ TEST(JpegEngine, LeavesAllOthersToTheCpu) {
                              {.across = 4, .down = 2},
                              {.is_progressive = true},
                              {.is_arithmetic = true},
+                             {.has_scan_each = true},
                              {.colours = Colours::rgb},
                              {.colours = Colours::rgb, .has_adobe_marker = false},
                              {.colours = Colours::cmyk},
@@ -308,7 +309,7 @@ TEST(JpegEngine, LeavesAllOthersToTheCpu) {
   for (const JpegKind& kind : others) {
     EXPECT_EQ(jpeg::shape_for_engines(file_of(kind)), std::nullopt)
         << static_cast<int>(kind.colours) << ", " << kind.across << ", " << kind.is_progressive
-        << ", " << kind.is_arithmetic;
+        << ", " << kind.is_arithmetic << ", " << kind.has_scan_each;
   }
   for (const int turn : {2, 5, 8}) {
     const auto record = image_record("exif_" + std::to_string(turn) + ".jpg");

@@ -11,6 +11,9 @@ namespace {
 
 using Colours = JpegKind::Colours;
 
+constexpr jpeg_scan_info kScanEach[] = {
+    {1, {0}, 0, 63, 0, 0}, {1, {1}, 0, 63, 0, 0}, {1, {2}, 0, 63, 0, 0}, {1, {3}, 0, 63, 0, 0}};
+
 [[noreturn]] void on_error(j_common_ptr info) {
   char message[JMSG_LENGTH_MAX];
   info->err->format_message(info, message);
@@ -53,6 +56,10 @@ void choose(jpeg_compress_struct& info, const JpegKind& kind) {
   info.restart_in_rows = kind.restart_rows;
   info.write_Adobe_marker = info.write_Adobe_marker && kind.has_adobe_marker ? TRUE : FALSE;
   if (kind.is_progressive) jpeg_simple_progression(&info);
+  if (kind.has_scan_each) {
+    info.scan_info = kScanEach;
+    info.num_scans = info.num_components;
+  }
 }
 
 }  // namespace

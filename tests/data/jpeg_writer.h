@@ -15,6 +15,7 @@ struct JpegKind {
   int down = 1;
   bool is_progressive = false;
   bool is_arithmetic = false;
+  bool has_scan_each = false;  ///< one scan for each component
   bool has_adobe_marker = true;
   int quality = 90;
   int restart_rows = 0;  ///< 0: no restart markers
