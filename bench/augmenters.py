@@ -5,8 +5,9 @@ cache holds.
 
 Rows: ours (bench/augment_bench), torchvision's transforms.v2 with one set of parameters a batch (per
 sample in a loop as well), kornia's with one set a sample, whose resize in "usual" is not
-antialiased, unlike the others. What is not installed is listed as absent. All rows take turns, repeat by repeat, in one run. A figure {"value", "low", "high", "unit",
-"n"} is the median of n repeats with a 95 % interval (Student's t).
+antialiased, unlike the others. What is not installed is listed as absent. All rows take turns, repeat
+by repeat, in one run. A figure {"value", "low", "high", "unit", "n"} is the median of n repeats with a
+95 % interval (Student's t). About 20 s for a chain and a batch size; the report is written after each.
 """
 
 import argparse
@@ -160,12 +161,11 @@ def environment(options):
             "device": torch.cuda.get_device_name() if on_gpu else "CPU"}
 
 
-def table(rows):
-    for row in rows:
-        print(f"{row['chain']}, batches of {row['batch_size']}")
-        for name, result in row["results"].items():
-            told = result if isinstance(result, str) else f"{result['value']:10.1f} us"
-            print(f"  {name:24} {told}")
+def tell(row):
+    print(f"{row['chain']}, batches of {row['batch_size']}")
+    for name, result in row["results"].items():
+        told = result if isinstance(result, str) else f"{result['value']:10.1f} us"
+        print(f"  {name:24} {told}", flush=True)
 
 
 def main():
@@ -189,12 +189,14 @@ def main():
         if unknown := set(given) - known:
             parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}")
     torch.manual_seed(1)
-    rows = [{"chain": chain, "batch_size": size, "results": measure(chain, size, options)}
-            for chain in chains for size in map(int, options.batch_sizes.split(","))]
-    table(rows)
-    if options.json:
-        report = {"environment": environment(options), "rows": rows}
-        Path(options.json).write_text(json.dumps(report, indent=2) + "\n")
+    report = {"environment": environment(options), "rows": []}
+    for chain in chains:
+        for size in map(int, options.batch_sizes.split(",")):
+            results = measure(chain, size, options)
+            report["rows"].append({"chain": chain, "batch_size": size, "results": results})
+            tell(report["rows"][-1])
+            if options.json:
+                Path(options.json).write_text(json.dumps(report, indent=2) + "\n")
 
 
 if __name__ == "__main__":
