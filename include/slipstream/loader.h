@@ -27,7 +27,7 @@ namespace slipstream {
 /// Where one field of a batch lies: in its slab, batch_size samples one after the other; and in the
 /// device's block, where stages find it.
 struct SlabField {
-  FieldSpec spec;  ///< of one sample, as the last transform leaves it
+  FieldSpec spec;  ///< of one sample, as the last transform on the host leaves it; or its canvas
   Wire wire = Wire::plain;
   DType dtype = DType::u8;              ///< as stages see it: labels of up to 256 classes as u8
   std::size_t offset_bytes = 0;         ///< in the slab, a multiple of 256

@@ -95,10 +95,10 @@ class Pipeline {
   TrainStage train_;
 };
 
-/// The first transform from which on the device can do all: those before it make fields of one
-/// size, or the device cannot do. For LoaderPlan::on_device. Throws Refused, saying why, where the
-/// device cannot do even the last.
-std::string first_on_device(const Pipeline& pipeline);
+/// The first transform from which on the device can do all, where fields travel in `wire`; what
+/// stays the same in every epoch and makes fields of one size is left to the host. For
+/// LoaderPlan::on_device. Throws Refused, saying why, where the device cannot do even the last.
+std::string first_on_device(const Pipeline& pipeline, const WireFormats& wire = {});
 
 inline Pipeline pipeline(std::shared_ptr<const Dataset> dataset, PipelineOptions options) {
   return Pipeline(std::move(dataset), options);

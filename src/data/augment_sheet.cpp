@@ -109,7 +109,7 @@ class SheetMaker {
     const std::size_t decoded = steps_.step_behind("decode");
     const std::size_t collate = steps_.collate_step();
     std::vector<HostArray> row;
-    steps_.run(0, decoded, place, buffers_, meter_);
+    steps_.run(0, decoded, place, buffers_, meter_, true);
     copy_sample(buffers_.sample, original_);
     check_image(place.sample);
     row.push_back(tile(original_, {}));
@@ -117,7 +117,7 @@ class SheetMaker {
       if (i > 0) copy_sample(original_, buffers_.sample);
       steps_.run(decoded, collate, place, buffers_, meter_);
       // For its checks: what cannot be put into a batch is a bad sample too.
-      steps_.collate(place, buffers_.sample, std::nullopt, slab_.data(), meter_);
+      steps_.collate(place, buffers_, slab_.data(), meter_);
       row.push_back(tile(buffers_.sample, levels_));
     }
     std::move(row.begin(), row.end(), std::back_inserter(tiles_));

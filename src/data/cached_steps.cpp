@@ -65,18 +65,19 @@ void CachedSteps::make(const SamplePlace& place, std::size_t first, SampleBuffer
   const std::size_t collate = steps_.collate_step();
   std::span<const CachedField> cached;
   if (cache_) cached = cache_->find(place.sample);
-  if (!cached.empty() && behind_ == collate) return steps_.collate(place, cached, slab, meter);
+  if (!cached.empty() && behind_ == collate)
+    return steps_.collate(place, cached, buffers.canvas, slab, meter);
   if (!cached.empty()) {
     copy(cached, buffers.sample);
     steps_.run(behind_, collate, place, buffers, meter);
   } else if (cache_ && cache_->is_filling()) {
-    steps_.run(first, behind_, place, buffers, meter);
+    steps_.run(first, behind_, place, buffers, meter, true);
     cache_->put(place.sample, buffers.sample);
     steps_.run(behind_, collate, place, buffers, meter);
   } else {
     steps_.run(first, collate, place, buffers, meter);
   }
-  steps_.collate(place, buffers.sample, buffers.file, slab, meter);
+  steps_.collate(place, buffers, slab, meter);
 }
 
 }  // namespace slipstream

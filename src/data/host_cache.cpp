@@ -36,13 +36,13 @@ std::vector<CachedSample> cache_samples(const SampleSteps& steps, BadSamples& ba
   fill_all(items, threads, steps, [&](std::size_t item, SampleBuffers& buffers, StepMeter& meter) {
     std::vector<std::byte> trial(bad.skips() ? steps.layout().bytes : 0);
     bad.make_good(item / batch_size, item % batch_size, [&](const SamplePlace& place) {
-      steps.run(0, end, place, buffers, meter);
+      steps.run(0, end, place, buffers, meter, true);
       copy_sample(buffers.sample, cached[item].sample);
       cached[item].id = place.sample;
       cached[item].occurrence = place.occurrence;
       if (!bad.skips()) return;
       steps.run(end, steps.collate_step(), place, buffers, meter);
-      steps.collate(place, buffers.sample, buffers.file, trial.data(), meter);
+      steps.collate(place, buffers, trial.data(), meter);
     });
   });
   return cached;
@@ -55,7 +55,7 @@ void fill_slabs(const SampleSteps& steps, BadSamples& bad, const SlabMemory& sla
            [&](std::size_t item, SampleBuffers& buffers, StepMeter& meter) {
              bad.make_good(item / batch_size, item % batch_size, [&](const SamplePlace& place) {
                steps.run(0, steps.collate_step(), place, buffers, meter);
-               steps.collate(place, buffers.sample, buffers.file, slabs[item / batch_size], meter);
+               steps.collate(place, buffers, slabs[item / batch_size], meter);
              });
            });
 }

@@ -235,12 +235,12 @@ class Loader::Impl {
     place.sample = cached.id;
     place.occurrence = cached.occurrence;
     if (first_step_ == steps_.collate_step()) {
-      steps_.collate(place, cached.sample, std::nullopt, ticket.slab, meter);
+      steps_.collate(place, cached.sample, buffers.canvas, ticket.slab, meter);
       return;
     }
     copy_sample(cached.sample, buffers.sample);
     steps_.run(first_step_, steps_.collate_step(), place, buffers, meter);
-    steps_.collate(place, buffers.sample, buffers.file, ticket.slab, meter);
+    steps_.collate(place, buffers, ticket.slab, meter);
   }
 
   const LoaderOptions options_;

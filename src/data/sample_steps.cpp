@@ -55,6 +55,13 @@ std::string name_in(const Dataset& dataset, std::uint64_t sample) {
   }
 }
 
+std::optional<AnyOp> first_of(const std::vector<NamedOp>& transforms, const SlabLayout& layout) {
+  if (!transforms.empty()) return transforms.front().op;
+  const DeviceChain* const chain = layout.device_chain.get();
+  if (chain != nullptr && chain->before_canvas() != nullptr) return chain->before_canvas()->op;
+  return std::nullopt;
+}
+
 }  // namespace
 
 void copy_sample(const Sample& from, Sample& to) {
@@ -74,8 +81,9 @@ SampleSteps::SampleSteps(std::shared_ptr<const Dataset> dataset, std::vector<Nam
       seed_(seed),
       decode_(decode),
       names_(step_names(transforms_)),
+      first_(first_of(transforms_, layout_)),
       decodes_parts_((decode_.partial || decode_.scaled) && dataset_->decodes_by_default() &&
-                     !transforms_.empty() && transforms_.front().op.reads_region()),
+                     first_ && first_->reads_region()),
       stored_(dataset_->fields()) {}
 
 std::size_t SampleSteps::step_behind(const std::string& name) const {
@@ -101,13 +109,14 @@ void SampleSteps::read(const SamplePlace& place, Sample& out, StepMeter& meter) 
 }
 
 void SampleSteps::run(std::size_t first, std::size_t last, const SamplePlace& place,
-                      SampleBuffers& buffers, StepMeter& meter) const {
+                      SampleBuffers& buffers, StepMeter& meter, bool is_kept) const {
   StepClock clock;
+  const bool must_be_whole = !decodes_parts_ || (is_kept && last <= kFirstTransform);
   buffers.has_part = false;
   buffers.file.reset();
   for (std::size_t step = first; step < last; ++step) {
     try {
-      const std::size_t bytes = run_step(step, last, place, buffers);
+      const std::size_t bytes = run_step(step, must_be_whole, place, buffers);
       meter.add(step, place, clock.lap(), bytes);
     } catch (...) {
       throw_named(step, place);
@@ -115,36 +124,72 @@ void SampleSteps::run(std::size_t first, std::size_t last, const SamplePlace& pl
   }
 }
 
-void SampleSteps::collate(const SamplePlace& place, const Sample& sample,
-                          const std::optional<JpegSlot>& file, std::byte* slab,
+void SampleSteps::collate(const SamplePlace& place, SampleBuffers& buffers, std::byte* slab,
                           StepMeter& meter) const {
+  const auto value_of = [&](std::size_t i) { return buffers.sample.fields[i].array.view(); };
+  const bool is_part = buffers.has_part && transforms_.empty();
+  collate_values(place, value_of, buffers.file, is_part ? &buffers.part : nullptr, buffers.canvas,
+                 slab, meter);
+}
+
+void SampleSteps::collate(const SamplePlace& place, const Sample& sample, CanvasMemory& memory,
+                          std::byte* slab, StepMeter& meter) const {
   const auto value_of = [&](std::size_t i) { return sample.fields[i].array.view(); };
-  collate_values(place, value_of, file, slab, meter);
+  collate_values(place, value_of, std::nullopt, nullptr, memory, slab, meter);
 }
 
 void SampleSteps::collate(const SamplePlace& place, std::span<const CachedField> sample,
-                          std::byte* slab, StepMeter& meter) const {
+                          CanvasMemory& memory, std::byte* slab, StepMeter& meter) const {
   const auto value_of = [&](std::size_t i) { return sample[i].value; };
-  collate_values(place, value_of, std::nullopt, slab, meter);
+  collate_values(place, value_of, std::nullopt, nullptr, memory, slab, meter);
+}
+
+template <typename ValueOf>
+std::optional<CanvasPlace> SampleSteps::canvas_place(const SamplePlace& place,
+                                                     const ValueOf& value_of,
+                                                     const DecodedPart* part) const {
+  const DeviceChain* const chain = layout_.device_chain.get();
+  if (chain == nullptr || chain->before_canvas() == nullptr) return std::nullopt;
+  std::optional<Shape> image;
+  if (part) image = part->whole;
+  for (const FieldKind kind : {FieldKind::image, FieldKind::mask})
+    for (std::size_t i = 0; i < stored_.size() && !image; ++i)
+      if (stored_[i].kind == kind && holds_canvases(chain, layout_.fields[i]))
+        image = value_of(i).shape;
+  bool is_odd = false;
+  for (std::size_t i = 0; i < stored_.size(); ++i) {
+    if (!holds_canvases(chain, layout_.fields[i])) continue;
+    const Shape shape = value_of(i).shape;
+    is_odd |= part && part->fields[i] ? part->fields[i]->reduction > 1
+                                      : shape[0] != (*image)[0] || shape[1] != (*image)[1];
+  }
+  return place_on_canvas(*chain, key_of(0, place), *image, is_odd);
 }
 
 template <typename ValueOf>
 void SampleSteps::collate_values(const SamplePlace& place, const ValueOf& value_of,
-                                 const std::optional<JpegSlot>& file, std::byte* slab,
-                                 StepMeter& meter) const {
+                                 const std::optional<JpegSlot>& file, const DecodedPart* part,
+                                 CanvasMemory& memory, std::byte* slab, StepMeter& meter) const {
   StepClock clock;
   try {
+    const DeviceChain* const chain = layout_.device_chain.get();
+    const std::optional<CanvasPlace> canvas = canvas_place(place, value_of, part);
     std::size_t bytes = 0;
     for (std::size_t i = 0; i < stored_.size(); ++i) {
       const SlabField& field = layout_.fields[i];
       if (field.wire == Wire::jpeg) {
         bytes += collate_jpeg(field, file, value_of(i), place, slab);
+        continue;
+      }
+      if (holds_canvases(chain, field)) {
+        const Window* const held = part && part->fields[i] ? &*part->fields[i] : nullptr;
+        collate_on_canvas(*chain, field, value_of(i), held, *canvas, place.position, memory, slab);
       } else {
         slipstream::collate(field, value_of(i), place.position, slab);
-        bytes += field.sample_bytes;
       }
+      bytes += field.sample_bytes;
     }
-    draw_for_device(place, slab);
+    draw_for_device(place, canvas ? &*canvas : nullptr, slab);
     if (route_.is_taken() && !file) meter.add_decoded_image();
     meter.add(collate_step(), place, clock.lap(), bytes);
   } catch (...) {
@@ -152,16 +197,18 @@ void SampleSteps::collate_values(const SamplePlace& place, const ValueOf& value_
   }
 }
 
-void SampleSteps::draw_for_device(const SamplePlace& place, std::byte* slab) const {
+void SampleSteps::draw_for_device(const SamplePlace& place, const CanvasPlace* canvas,
+                                  std::byte* slab) const {
   const auto at = [&](const SlabField& field) {
     return slab + field.offset_bytes + place.position * field.sample_bytes;
   };
   if (const DeviceChain* const chain = layout_.device_chain.get()) {
     std::byte* const drawn = at(layout_.fields[stored_.size()]);
-    chain->draw(key_of(0, place), drawn);
+    chain->draw(key_of(0, place), drawn, canvas ? &canvas->there : nullptr);
     for (const SlabField& field : layout_.fields) {
       if (field.spec.kind == FieldKind::boxes)
-        chain->move_boxes(drawn, {at(field), field.spec.dtype, field.spec.shape});
+        chain->move_boxes(drawn, {at(field), field.spec.dtype, field.spec.shape},
+                          canvas ? &canvas->crop : nullptr);
     }
   }
   if (layout_.batch_chain == nullptr || !layout_.batch_chain->ops().mixes()) return;
@@ -169,11 +216,10 @@ void SampleSteps::draw_for_device(const SamplePlace& place, std::byte* slab) con
   std::memcpy(at(layout_.fields.back()), &drawn, sizeof(drawn));
 }
 
-std::size_t SampleSteps::run_step(std::size_t step, std::size_t last, const SamplePlace& place,
+std::size_t SampleSteps::run_step(std::size_t step, bool must_be_whole, const SamplePlace& place,
                                   SampleBuffers& buffers) const {
   if (step == kRead) return read_fields(place, buffers.sample);
-  // A cached image must be whole: every epoch crops it anew.
-  if (step == kDecode) return decode(place, buffers, !decodes_parts_ || last <= kFirstTransform);
+  if (step == kDecode) return decode(place, buffers, must_be_whole);
   return transform(step - kFirstTransform, place, buffers);
 }
 
@@ -192,7 +238,7 @@ std::size_t SampleSteps::read_fields(const SamplePlace& place, Sample& out) cons
 }
 
 void SampleSteps::find_part(const SamplePlace& place, SampleBuffers& buffers) const {
-  const AnyOp& op = transforms_.front().op;
+  const AnyOp& op = *first_;
   const auto is_image = [&](const FieldSpec& spec) {
     return spec.kind == FieldKind::image && op.touches(spec.kind);
   };
@@ -234,7 +280,7 @@ void SampleSteps::find_file(const SamplePlace& place, SampleBuffers& buffers) co
 
 bool SampleSteps::decode_part(std::size_t field, SampleBuffers& buffers) const {
   const FieldKind kind = stored_[field].kind;
-  if (kind != FieldKind::image || !transforms_.front().op.touches(kind)) return false;
+  if (kind != FieldKind::image || !first_->touches(kind)) return false;
   Field& image = buffers.sample.fields[field];
   const Shape& whole = buffers.part.whole;
   const Shape shape = image_shape(file_of(image));

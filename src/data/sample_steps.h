@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "data/canvas.h"
 #include "data/jpeg_route.h"
 #include "data/running_order.h"
 #include "data/sample_cache.h"
@@ -23,6 +24,7 @@ struct SampleBuffers {
   Sample sample;
   std::vector<HostArray> spare;
   Scratch scratch;
+  CanvasMemory canvas;
   DecodedPart part;  ///< of the sample, where has_part
   bool has_part = false;
   std::optional<JpegSlot> file;  ///< of the image that travels as a file: field.encoded stays set
@@ -54,21 +56,29 @@ class SampleSteps {
   /// The first step alone: what the data set holds at `place`, into `out`.
   void read(const SamplePlace& place, Sample& out, StepMeter& meter) const;
   /// Runs the steps from `first` until before `last` (at most collate_step()) on buffers.sample.
+  /// `is_kept`: for other epochs, so what this one's crop does not read is needed too.
   void run(std::size_t first, std::size_t last, const SamplePlace& place, SampleBuffers& buffers,
-           StepMeter& meter) const;
-  /// The last step: copies `sample` to its position in the slab. `file`: of SampleBuffers.
-  void collate(const SamplePlace& place, const Sample& sample, const std::optional<JpegSlot>& file,
-               std::byte* slab, StepMeter& meter) const;
-  void collate(const SamplePlace& place, std::span<const CachedField> sample, std::byte* slab,
+           StepMeter& meter, bool is_kept = false) const;
+  /// The last step: copies buffers.sample, as run() left it, to its position in the slab.
+  void collate(const SamplePlace& place, SampleBuffers& buffers, std::byte* slab,
                StepMeter& meter) const;
+  /// The same for a whole sample that is somewhere else; `memory` is that alone.
+  void collate(const SamplePlace& place, const Sample& sample, CanvasMemory& memory,
+               std::byte* slab, StepMeter& meter) const;
+  void collate(const SamplePlace& place, std::span<const CachedField> sample, CanvasMemory& memory,
+               std::byte* slab, StepMeter& meter) const;
 
  private:
   template <typename ValueOf>
   void collate_values(const SamplePlace& place, const ValueOf& value_of,
-                      const std::optional<JpegSlot>& file, std::byte* slab, StepMeter& meter) const;
+                      const std::optional<JpegSlot>& file, const DecodedPart* part,
+                      CanvasMemory& memory, std::byte* slab, StepMeter& meter) const;
+  template <typename ValueOf>
+  std::optional<CanvasPlace> canvas_place(const SamplePlace& place, const ValueOf& value_of,
+                                          const DecodedPart* part) const;
   /// The parameters of what is done on the device, into their fields.
-  void draw_for_device(const SamplePlace& place, std::byte* slab) const;
-  std::size_t run_step(std::size_t step, std::size_t last, const SamplePlace& place,
+  void draw_for_device(const SamplePlace& place, const CanvasPlace* canvas, std::byte* slab) const;
+  std::size_t run_step(std::size_t step, bool must_be_whole, const SamplePlace& place,
                        SampleBuffers& buffers) const;
   std::size_t read_fields(const SamplePlace& place, Sample& out) const;
   std::size_t decode(const SamplePlace& place, SampleBuffers& buffers, bool all_of_it) const;
@@ -86,7 +96,8 @@ class SampleSteps {
   std::uint64_t seed_;
   DecodeOptions decode_;
   std::vector<std::string> names_;
-  bool decodes_parts_;  ///< where the options, the first transform and the data set allow it
+  std::optional<AnyOp> first_;     ///< of the transforms, here or on canvases, where there is one
+  bool decodes_parts_;             ///< where the options, that transform and the data set allow it
   std::vector<FieldSpec> stored_;  ///< as the data set declares its fields
 };
 

@@ -86,9 +86,37 @@ void choose_slots(const Dataset& dataset, const std::vector<NamedOp>& transforms
   }
 }
 
+/// Where images that the first transform on the device resizes differ in size, they and their masks
+/// become canvases: returns whether they do.
+bool put_on_canvases(const std::vector<NamedOp>& transforms, std::size_t first,
+                     std::vector<FieldSpec>& specs, Problems& problems) {
+  if (first >= transforms.size()) return false;
+  const auto& [name, op] = transforms[first];
+  try {
+    op.validate();
+  } catch (const Refused& refused) {
+    problems.push_back("transform '" + name + "': " + refused.what());
+    return false;
+  }
+  const auto canvas = on_canvas(op);
+  const auto is_moved = [&moves = op](const FieldSpec& spec) {
+    return spec.kind != FieldKind::boxes && moves.touches(spec.kind) && spec.shape.rank >= 2;
+  };
+  const bool differ = std::any_of(specs.begin(), specs.end(), [&](const FieldSpec& spec) {
+    return is_moved(spec) && (spec.shape[0] < 0 || spec.shape[1] < 0);
+  });
+  if (!canvas || !differ) return false;
+  for (FieldSpec& spec : specs) {
+    if (!is_moved(spec)) continue;
+    spec.shape.dims[0] = canvas->height;
+    spec.shape.dims[1] = canvas->width;
+  }
+  return true;
+}
+
 /// The transforms from `first` on are the device's.
-void add_chain(const std::vector<NamedOp>& transforms, std::size_t first, SlabLayout& layout,
-               Problems& problems) {
+void add_chain(const std::vector<NamedOp>& transforms, std::size_t first, bool has_canvas,
+               SlabLayout& layout, Problems& problems) {
   if (first == transforms.size()) {
     problems.emplace_back("no transform is there for the device to do");
     return;
@@ -101,7 +129,7 @@ void add_chain(const std::vector<NamedOp>& transforms, std::size_t first, SlabLa
   try {
     layout.device_chain = std::make_shared<const DeviceChain>(
         std::vector(transforms.begin() + static_cast<std::ptrdiff_t>(first), transforms.end()),
-        static_cast<std::uint32_t>(first), std::move(fields));
+        static_cast<std::uint32_t>(first), std::move(fields), has_canvas);
   } catch (const Refused& refused) {
     problems.emplace_back(refused.what());
     return;
@@ -161,7 +189,10 @@ SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transfo
   SlabLayout layout;
   layout.batch_size = options.batch_size;
   if (dataset.size() == 0) return layout;
-  for (FieldSpec& spec : transformed(dataset.fields(), host, problems)) {
+  std::vector<FieldSpec> specs = transformed(dataset.fields(), host, problems);
+  const bool has_canvas = options.on_device > 0 && problems.empty() &&
+                          put_on_canvases(transforms, host.size(), specs, problems);
+  for (FieldSpec& spec : specs) {
     if (!spec.shape.is_fixed()) {
       problems.push_back("field '" + spec.name + "' has shape " + to_string(spec.shape) +
                          ", which differs from sample to sample: add a Resize to the transforms");
@@ -175,7 +206,7 @@ SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transfo
   choose_wires(options.wire, layout, problems);
   choose_slots(dataset, host, options.jpeg_bytes, layout, problems);
   if (problems.empty() && options.on_device > 0)
-    add_chain(transforms, host.size(), layout, problems);
+    add_chain(transforms, host.size(), has_canvas, layout, problems);
   if (problems.empty() && !options.batch_ops.empty())
     add_batch_chain(options.batch_ops, transforms.size(), layout, problems);
   if (problems.empty()) place_fields(layout);

@@ -12,9 +12,9 @@ namespace {
 
 constexpr double kShrinks = 0.5;  ///< of the bytes before it
 
-std::string first_possible_on_device(const Pipeline& pipeline) {
+std::string first_possible_on_device(const Pipeline& pipeline, const Plan& plan) {
   try {
-    return first_on_device(pipeline);
+    return first_on_device(pipeline, wire_formats(plan));
   } catch (const Refused&) {
     return {};
   }
@@ -27,7 +27,12 @@ std::string last_fixed_step(const Pipeline& pipeline, const Plan& plan) {
   const std::size_t on_host =
       transforms.size() - pipeline.transforms_from(plan.schedule.loader.on_device);
   const bool scales = plan.numerics.scaled_decoding || pipeline.options().decode.scaled;
-  const bool reads_parts = on_host > 0 && transforms.front().op.reads_region() &&
+  const std::vector<FieldSpec> fields = pipeline.dataset()->fields();
+  const bool has_canvas =
+      on_host == 0 && std::any_of(fields.begin(), fields.end(),
+                                  [](auto& field) { return !field.shape.is_fixed(); });
+  const bool reads_parts = (on_host > 0 || has_canvas) && !transforms.empty() &&
+                           transforms.front().op.reads_region() &&
                            transforms.front().op.is_random() && pipeline.options().decode.partial;
   std::string last = reads_parts || scales ? "read" : "decode";
   for (std::size_t i = 0; i < on_host; ++i) {
@@ -62,7 +67,7 @@ Situation situation_of(const Trainer& trainer, const Plan& plan, const std::vect
   situation.samples = pipeline.dataset()->size();
   situation.last_fixed_step = last_fixed_step(pipeline, plan);
   if (situation.on_gpu && plan.schedule.loader.on_device.empty())
-    situation.on_device_from = first_possible_on_device(pipeline);
+    situation.on_device_from = first_possible_on_device(pipeline, plan);
   find_late_crop(pipeline, bytes, situation);
   situation.has_frozen_stage =
       std::any_of(pipeline.stages().begin(), pipeline.stages().end(),

@@ -5,12 +5,17 @@
 #include <utility>
 
 #include "slipstream/error.h"
+#include "slipstream/resize.h"
 #include "slipstream/round_up.h"
+#include "slipstream/transforms.h"
+#include "slipstream/unfit_sample.h"
 
 namespace slipstream {
 namespace {
 
 constexpr std::size_t kDrawnAlignment = 16;
+constexpr std::int64_t kCanvas = 2;            ///< times what a resize makes
+constexpr std::int64_t kMostPixels = 1 << 14;  ///< a side
 
 /// As AnyOp::apply() finds it for a sample.
 std::optional<Shape> reference_shape(const AnyOp& op, const std::vector<FieldSpec>& fields) {
@@ -24,11 +29,33 @@ std::optional<Shape> reference_shape(const AnyOp& op, const std::vector<FieldSpe
   return found == fields.end() ? std::nullopt : std::optional(found->shape);
 }
 
+std::int64_t canvas_side(std::int64_t side) {
+  return std::max(side, std::min(kCanvas * side, kMostPixels));
+}
+
 }  // namespace
 
-DeviceChain::DeviceChain(const std::vector<NamedOp>& operations, std::uint32_t first,
-                         std::vector<FieldSpec> fields)
+std::optional<OnCanvas> on_canvas(const AnyOp& op) {
+  if (const auto* crop = op.get_if<CentreCrop>()) return OnCanvas{*crop, crop->height, crop->width};
+  if (const auto* crop = op.get_if<RandomCrop>(); crop != nullptr && crop->padding == 0)
+    return OnCanvas{*crop, crop->height, crop->width};
+  const auto* crop = op.get_if<RandomResizedCrop>();
+  const auto* resize = op.get_if<Resize>();
+  if (crop == nullptr && resize == nullptr) return std::nullopt;
+  RandomResizedCrop part;
+  if (crop != nullptr) part = *crop;
+  if (resize != nullptr)
+    part = {.height = resize->height, .width = resize->width, .antialias = resize->antialias};
+  return OnCanvas{part, canvas_side(part.height), canvas_side(part.width)};
+}
+
+DeviceChain::DeviceChain(std::vector<NamedOp> operations, std::uint32_t first,
+                         std::vector<FieldSpec> fields, bool has_canvas)
     : first_(first), inputs_(std::move(fields)), outputs_(inputs_) {
+  if (has_canvas) {
+    before_canvas_ = operations.front();
+    operations.front().op = on_canvas(operations.front().op).value().op;
+  }
   for (const NamedOp& named : operations) {
     try {
       named.op.validate();
@@ -43,19 +70,40 @@ DeviceChain::DeviceChain(const std::vector<NamedOp>& operations, std::uint32_t f
   drawn_bytes_ = std::max(drawn_bytes_, kDrawnAlignment);
 }
 
-void DeviceChain::draw(RandomKey key, std::byte* to) const {
+DrawnCrop DeviceChain::crop_of(RandomKey key, const Shape& shape) const {
+  key.operation = first_;
+  DrawnCrop crop;
+  try {
+    before_canvas_->op.draw(key, shape, reinterpret_cast<std::byte*>(&crop));
+  } catch (const UnfitSample& unfit) {
+    throw UnfitSample("transform '" + before_canvas_->name + "': " + unfit.what());
+  }
+  return crop;
+}
+
+void DeviceChain::draw(RandomKey key, std::byte* to, const DrawnCrop* canvas) const {
   std::memset(to, 0, drawn_bytes_);
   key.operation = first_;
   for (const Step& step : steps_) {
-    if (step.drawn_for) step.named.op.draw(key, *step.drawn_for, to + step.drawn_offset_bytes);
+    std::byte* const at = to + step.drawn_offset_bytes;
+    if (before_canvas_ && &step == &steps_.front()) {
+      std::memcpy(at, canvas, sizeof(*canvas));
+    } else if (step.drawn_for) {
+      step.named.op.draw(key, *step.drawn_for, at);
+    }
     ++key.operation;
   }
 }
 
-void DeviceChain::move_boxes(const std::byte* drawn, const MutableArray& boxes) const {
+void DeviceChain::move_boxes(const std::byte* drawn, const MutableArray& boxes,
+                             const DrawnCrop* crop) const {
   for (const Step& step : steps_) {
     if (!step.drawn_for) continue;
-    const auto map = step.named.op.map(drawn + step.drawn_offset_bytes, *step.drawn_for);
+    const bool is_of_image = before_canvas_ && &step == &steps_.front();
+    const auto map = is_of_image
+                         ? before_canvas_->op.map(reinterpret_cast<const std::byte*>(crop),
+                                                  {crop->height, crop->width})
+                         : step.named.op.map(drawn + step.drawn_offset_bytes, *step.drawn_for);
     if (map) slipstream::move_boxes(*map, boxes, boxes);
   }
 }

@@ -112,14 +112,17 @@ FrozenStage augment_stage(const SlabLayout& layout, bool on_gpu) {
   return {nullptr, run};
 }
 
-std::string first_on_device(const Pipeline& pipeline) {
+std::string first_on_device(const Pipeline& pipeline, const WireFormats& wire) {
   const std::vector<NamedOp>& transforms = pipeline.transforms();
   std::string reason = "the pipeline has no transforms";
   for (std::size_t i = 0; i < transforms.size(); ++i) {
     try {
-      parts_of(Loader::plan_layout(*pipeline.dataset(), transforms, pipeline.options().batch_size,
-                                   {}, kJpegBytes, transforms.size() - i),
-               true);
+      const SlabLayout layout =
+          Loader::plan_layout(*pipeline.dataset(), transforms, pipeline.options().batch_size, wire,
+                              kJpegBytes, transforms.size() - i);
+      parts_of(layout, true);
+      // What it makes is smaller to cache and to copy than its canvas.
+      if (layout.device_chain->before_canvas() && !transforms[i].op.is_random()) continue;
       return transforms[i].name;
     } catch (const Refused& refused) {
       reason = refused.what();

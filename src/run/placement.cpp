@@ -20,7 +20,10 @@ Plan placed_plan(const Pipeline& pipeline, const std::string& mode, const std::s
   if (placement == "cpu") {
     loader.on_device.clear();
   } else if (loader.on_device.empty()) {
-    loader.on_device = first_on_device(pipeline);
+    Plan travels;
+    travels.schedule.loader.wire = loader.wire;
+    travels.numerics.wire = numerics.wire;
+    loader.on_device = first_on_device(pipeline, wire_formats(travels));
   }
   Plan plan = make_plan(mode, pipeline.device_steps(loader.on_device), device, loader, numerics);
   const bool is_mixed = !pipeline.batch_ops().empty();

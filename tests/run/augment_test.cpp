@@ -3,6 +3,7 @@
 #include "run/engine.h"
 #include "slipstream/blur.h"
 #include "slipstream/datasets.h"
+#include "slipstream/resize.h"
 #include "slipstream/transforms.h"
 #include "slipstream/warp.h"
 #include "support/thrown.h"
@@ -98,6 +99,63 @@ TEST_F(AugmentRunTest, BoxesFollowWhereverTransformsAreDone) {
     EXPECT_EQ(fresh_run(tiny, plan_with(kOnItsOwn, from), delayed()).digest, on_the_loader) << from;
   tiny.transforms.erase(tiny.transforms.begin());
   EXPECT_NE(fresh_run(tiny, serial_plan(), steps(kSteps)).digest, on_the_loader);
+}
+
+/// Pictures from 5 x 20 to 20 x 5 pixels, with masks.
+class Ragged : public Dataset {
+ public:
+  std::size_t size() const override { return 48; }
+  std::vector<FieldSpec> fields() const override {
+    return {{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0},
+            {"label", FieldKind::mask, DType::u8, {-1, -1}, 5}};
+  }
+  void read(std::size_t index, Sample& out) const override {
+    const auto height = static_cast<std::int64_t>(5 + index % 16);
+    const std::int64_t width = 25 - height;
+    const MutableArray image = out.fields[0].array.reset(DType::u8, {height, width, 3});
+    const MutableArray mask = out.fields[1].array.reset(DType::u8, {height, width});
+    for (std::size_t i = 0; i < image.bytes(); ++i)
+      image.data[i] = static_cast<std::byte>((i * (7 + index)) % 251);
+    for (std::size_t i = 0; i < mask.bytes(); ++i)
+      mask.data[i] = static_cast<std::byte>((i / 3 + index) % 5);
+  }
+};
+
+TEST_F(AugmentRunTest, ImagesOfAnySizeBecomeTheSameWhereverTransformsAreDone) {
+  for (const AnyOp& first : {AnyOp(RandomResizedCrop{8, 8}), AnyOp(Resize{8, 8}),
+                             AnyOp(RandomResizedCrop{.height = 8, .width = 8, .antialias = false}),
+                             AnyOp(RandomCrop{4, 4})}) {
+    Tiny tiny = augmented();
+    tiny.dataset = std::make_shared<Ragged>();
+    tiny.transforms[0] = {"first", first};
+    tiny.transforms[1] = {"large", Resize{8, 8}};
+    const std::uint64_t on_the_loader = fresh_run(tiny, serial_plan(), steps(kSteps)).digest;
+    for (const std::string from : {"first", "large"}) {
+      Plan plan = plan_with(kOnItsOwn, from);
+      EXPECT_EQ(fresh_run(tiny, plan, delayed()).digest, on_the_loader) << first.name();
+      plan.schedule.loader.wire = {{"label", Wire::bits}};
+      EXPECT_EQ(fresh_run(tiny, plan, delayed()).digest, on_the_loader) << first.name();
+    }
+  }
+}
+
+TEST_F(AugmentRunTest, OnlyARandomCropOfImagesOfAnySizeMovesToTheDeviceByItself) {
+  Tiny tiny = augmented();
+  tiny.dataset = std::make_shared<Ragged>();
+  tiny.transforms[0] = {"first", RandomResizedCrop{8, 8}};
+  EXPECT_EQ(first_on_device(tiny_pipeline(tiny)), "first");
+  tiny.transforms[0] = {"first", Resize{8, 8}};
+  EXPECT_EQ(first_on_device(tiny_pipeline(tiny)), "crop");
+}
+
+TEST_F(AugmentRunTest, ImagesThatTravelAsFilesAreCroppedWhereTheyAreDecoded) {
+  class Files final : public Ragged {
+    bool decodes_by_default() const override { return true; }
+  };
+  Tiny tiny = augmented();
+  tiny.dataset = std::make_shared<Files>();
+  tiny.transforms = {{"first", RandomResizedCrop{8, 8}}, {"float", ToFloat{}}};
+  EXPECT_EQ(first_on_device(tiny_pipeline(tiny), {{"image", Wire::jpeg}}), "float");
 }
 
 TEST_F(AugmentRunTest, CachedBatchesAreAugmentedWithWhatWasDrawnForThem) {
