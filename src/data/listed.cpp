@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -101,10 +103,30 @@ std::map<std::string, std::int64_t> number_names(const std::vector<std::string>&
   return numbers;
 }
 
-std::vector<std::string> names_in(const std::vector<ListRow>& rows) {
+/// Whether it reads as a whole number, though it is not written as class numbers are.
+bool is_odd_number(const std::string& text) {
+  constexpr const char* kBlanks = " \t";
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string::npos) return false;
+  const std::string inner = text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
+  if (inner.find_first_not_of("+-.0123456789") != std::string::npos) return false;
+  double number = 0;
+  const char* const begin = inner.data() + (inner[0] == '+' ? 1 : 0);
+  const char* const end = inner.data() + inner.size();
+  const auto [stop, error] = std::from_chars(begin, end, number);
+  return error == std::errc() && stop == end && number == std::floor(number);
+}
+
+std::vector<std::string> names_in(const fs::path& list, const std::vector<ListRow>& rows) {
   std::set<std::string> names;
   for (const ListRow& row : rows) {
-    if (!decimal_number(row.values[1])) names.insert(row.values[1]);
+    const std::string& text = row.values[1];
+    if (decimal_number(text)) continue;
+    if (is_odd_number(text))
+      fail_at_line(list, row.line,
+                   "the label '" + text +
+                       "' is no class number: write it without blanks, sign and fraction, as 2");
+    names.insert(text);
   }
   return {names.begin(), names.end()};
 }
@@ -132,7 +154,7 @@ std::int64_t label_of(const fs::path& list, const ListRow& row,
 std::shared_ptr<const Dataset> with_labels(const fs::path& list, const std::vector<ListRow>& rows,
                                            std::vector<std::string> names) {
   const bool is_given = !names.empty();
-  if (!is_given) names = names_in(rows);
+  if (!is_given) names = names_in(list, rows);
   const std::map<std::string, std::int64_t> numbers = number_names(names);
   std::vector<std::string> images;
   std::vector<std::int64_t> labels;

@@ -49,6 +49,11 @@ TEST_F(ListedTest, NumbersClassNamesInTheirOrder) {
   EXPECT_EQ(dataset->name(1), (folder_.path() / "b,c.jpg").string());
 }
 
+TEST_F(ListedTest, TakesNamesThatBeginLikeNumbers) {
+  const auto dataset = labelled("a.csv", "image,label\na,3-5\nb,1.5\nc,2nd\nd,-\n");
+  EXPECT_THAT(dataset->class_names(), ElementsAre("-", "1.5", "2nd", "3-5"));
+}
+
 TEST_F(ListedTest, TakesClassNumbers) {
   const auto dataset = labelled("a.csv", "label,image\n4,a.jpg\n0,b.jpg\n");
   EXPECT_THAT(dataset->class_names(), IsEmpty());
@@ -141,6 +146,9 @@ TEST_F(ListedTest, NamesTheLineThatIsWrong) {
   EXPECT_THAT(error("a.csv", "image,label\na,\n"), HasSubstr("line 2: the label is empty"));
   EXPECT_THAT(error("a.csv", "image,label\na,cat\nb,1\n"),
               HasSubstr("line 3: the label is a number"));
+  for (const std::string odd : {" 2", "2 ", "2.0", "-1", "+3"})
+    EXPECT_THAT(error("a.csv", "image,label\na,0\nb," + odd + "\n"),
+                HasSubstr("line 3: the label '" + odd + "' is no class number"));
   EXPECT_THAT(error("a.csv", "image,label\na,99999999999\n"),
               HasSubstr("line 2: the class 99999999999"));
   EXPECT_THAT(error("a.csv", "image,mask\na,\n", {.mask = "mask"}),
