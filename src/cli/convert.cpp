@@ -61,9 +61,21 @@ std::vector<NamedOp> split_chain(const ConvertVerb& verb, std::vector<NamedOp>& 
   return chain;
 }
 
+/// Shards or arrays among the source's files would be taken for data, or for a class.
+void require_outside(const std::filesystem::path& out, const std::filesystem::path& from) {
+  std::error_code failed;
+  if (!std::filesystem::is_directory(from, failed)) return;
+  const auto inside = std::filesystem::weakly_canonical(out).lexically_relative(
+      std::filesystem::weakly_canonical(from));
+  if (!inside.empty() && *inside.begin() != "..")
+    throw Refused("--out '" + out.string() + "' lies in '" + from.string() +
+                  "': it would be taken for data there; give another folder");
+}
+
 int convert(const ConvertVerb& verb, const Cli& cli) {
   if (verb.to != "shards" && verb.to != "npy")
     throw Refused(unknown_name("form", verb.to, {"shards", "npy"}));
+  require_outside(verb.out, verb.from);
   const bool is_npy = verb.to == "npy";
   if (is_npy && verb.given_quality)
     throw Refused("--quality is of JPEG files in shards; .npy files hold pixels: leave it out");

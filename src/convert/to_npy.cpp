@@ -9,6 +9,7 @@
 #include "convert/sample_maker.h"
 #include "slipstream/chain.h"
 #include "slipstream/error.h"
+#include "slipstream/fingerprint.h"
 #include "slipstream/parallel_for.h"
 #include "slipstream/sync.h"
 
@@ -44,6 +45,7 @@ class NpyConversion {
     manifest_.fields = std::move(fields);
     manifest_.blocks.resize((dataset.size() - 1) / options.samples_per_shard + 1);
     const nlohmann::ordered_json chain = {
+        {"source", to_hex(dataset.identity())},
         {"chain", nlohmann::ordered_json::parse(to_json(options.transforms))}};
     manifest_.settings = npy_settings(manifest_, chain.dump());
   }

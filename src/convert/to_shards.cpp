@@ -9,6 +9,7 @@
 #include "convert/shard_writer.h"
 #include "slipstream/chain.h"
 #include "slipstream/error.h"
+#include "slipstream/fingerprint.h"
 #include "slipstream/image.h"
 #include "slipstream/parallel_for.h"
 #include "slipstream/sync.h"
@@ -81,6 +82,7 @@ class Conversion {
  private:
   std::string settings() const {
     return Json{{"form", "shards"},
+                {"source", to_hex(dataset_.identity())},
                 {"samples", dataset_.size()},
                 {"samples_per_shard", options_.samples_per_shard},
                 {"quality", options_.quality},
@@ -125,7 +127,11 @@ class Conversion {
                  ShardWriter& writer) const {
     const ConstArray value = field.array.view();
     if (spec.kind == FieldKind::label) {
-      const std::string text = std::to_string(number_in(value));
+      const std::int64_t number = number_in(value);
+      if (number < 0)
+        throw Error("sample " + std::to_string(std::stoull(key)) + " has the label " +
+                    std::to_string(number) + "; shards hold class numbers from 0 on");
+      const std::string text = std::to_string(number);
       writer.add(key + ".cls", std::as_bytes(std::span(text)));
     } else if (spec.kind == FieldKind::mask) {
       writer.add(key + ".seg.png", field.encoded ? bytes_of(value) : encode_png(value));
@@ -185,6 +191,11 @@ std::vector<std::string> check_shards(const fs::path& dir, unsigned threads) {
     };
   });
   std::erase(problems, "");
+  try {
+    require_whole_shards(dir);
+  } catch (const Error& error) {
+    problems.emplace_back(error.what());
+  }
   return problems;
 }
 

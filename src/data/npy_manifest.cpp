@@ -142,6 +142,25 @@ std::optional<NpyManifest> find_npy_manifest(const fs::path& dir) {
   }
 }
 
+void require_whole_shards(const fs::path& dir) {
+  std::error_code failed;
+  if (!fs::exists(manifest_path(dir), failed)) return;
+  const Json json = Json::parse(read_text(manifest_path(dir)), nullptr, false);
+  const auto number = [&](const char* at) {
+    const Json::json_pointer pointer(at);
+    const bool is_there = json.contains(pointer) && json.at(pointer).is_number_unsigned();
+    return is_there ? json.at(pointer).get<std::size_t>() : 0;
+  };
+  const std::size_t samples = number("/settings/samples");
+  const std::size_t a_shard = number("/settings/samples_per_shard");
+  if (samples == 0 || a_shard == 0 || !json.contains("shards")) return;
+  const std::size_t shards = (samples - 1) / a_shard + 1;
+  if (json.at("shards").size() >= shards) return;
+  throw Error("'" + dir.string() +
+              "' is not finished: " + std::to_string(json.at("shards").size()) + " of " +
+              std::to_string(shards) + " shards; run the same convert again");
+}
+
 void write_npy_manifest(const fs::path& dir, const NpyManifest& manifest) {
   Json blocks = Json::array();
   for (const std::vector<std::uint64_t>& digests : manifest.blocks) {

@@ -5,6 +5,7 @@
 #include "data/archive.h"
 #include "data/field_values.h"
 #include "data/folders.h"
+#include "data/npy_manifest.h"
 #include "data/pax.h"
 #include "data/shard_files.h"
 #include "data/shard_index_cache.h"
@@ -201,6 +202,7 @@ std::vector<fs::path> files_of(const std::vector<fs::path>& shards) {
       files.push_back(shard);
       continue;
     }
+    require_whole_shards(shard);
     const std::size_t before = files.size();
     for (const fs::path& path : list_folder(shard)) {
       if (lower_extension(path) == ".tar") files.push_back(path);

@@ -240,6 +240,8 @@ class DataTest(ProgramTest):
         self.expect(REFUSED, *command, "--quality", "80", says=["holds another conversion"])
         self.expect(REFUSED, *command, "--resize", "8", says=["not both"])
         self.expect(REFUSED, *command, "--to", "npz", says=["known: shards, npy"])
+        self.expect(REFUSED, "convert", "--from", self.classes, "--out", self.classes / "shards",
+                    says=["it would be taken for data there"])
 
     def test_convert_to_npy(self):
         out = self.folder / "a folder of arr\u00e4ys"

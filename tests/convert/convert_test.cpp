@@ -13,6 +13,7 @@
 #include "slipstream/files.h"
 #include "slipstream/resize.h"
 #include "slipstream/transforms.h"
+#include "support/thrown.h"
 
 namespace slipstream {
 namespace {
@@ -143,6 +144,43 @@ TEST_F(ConvertTest, AChangedByteIsFound) {
 TEST_F(ConvertTest, OtherSettingsAreRefused) {
   convert_to_shards(*source(), out(), options_for(6));
   EXPECT_THAT(refusal(*source(), options_for(7)), HasSubstr("holds another conversion"));
+}
+
+TEST_F(ConvertTest, AnotherSourceIsRefused) {
+  convert_to_shards(*source(), out(), options_for(6));
+  MakeDataOptions options;
+  options.samples = kSamples;
+  options.seed = 2;
+  make_segmentation_data(folder_.path() / "others", options);
+  EXPECT_THAT(refusal(*segmentation_folder(folder_.path() / "others", 10), options_for(6)),
+              HasSubstr("holds another conversion"));
+}
+
+TEST_F(ConvertTest, AnUnfinishedConversionIsNoDataSet) {
+  ConvertOptions options = options_for(4);
+  options.threads = 1;
+  int asked = 0;
+  options.stop = [&] { return ++asked > 10; };
+  convert_to_shards(*source(), out(), options);
+  const std::string told = "is not finished: 2 of 6 shards; run the same convert again";
+  EXPECT_THAT(thrown_by([&] { open_dataset(out()); }), HasSubstr(told));
+  EXPECT_THAT(thrown_by([&] { tar_shards({out()}); }), HasSubstr(told));
+  EXPECT_THAT(check_converted(out()), ElementsAre(HasSubstr(told)));
+  convert_to_shards(*source(), out(), options_for(4));
+  EXPECT_EQ(open_dataset(out())->size(), kSamples);
+}
+
+TEST_F(ConvertTest, ANegativeLabelIsNamed) {
+  std::vector<ArrayField> fields(2);
+  HostArray images, labels;
+  images.reset(DType::u8, {3, 4, 4, 3});
+  const std::int64_t numbers[] = {0, 1, -1};
+  std::memcpy(labels.reset(DType::i64, {3}).data, numbers, sizeof(numbers));
+  fields[0] = {"image", FieldKind::image, std::move(images), 0};
+  fields[1] = {"label", FieldKind::label, std::move(labels), 0};
+  const auto data = in_memory(std::move(fields));
+  EXPECT_THAT(thrown_by([&] { convert_to_shards(*data, out(), options_for(2)); }),
+              HasSubstr("sample 2 has the label -1"));
 }
 
 TEST_F(ConvertTest, WhatMakesNoSenseIsRefusedAllAtOnce) {

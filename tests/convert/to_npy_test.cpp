@@ -236,6 +236,12 @@ TEST_F(ToNpyTest, OtherSettingsAndFormsAreRefused) {
               AllOf(StartsWith("Refused: "), HasSubstr("holds another conversion")));
   EXPECT_THAT(thrown_by([&] { convert_to_shards(*source(), out(), options_for(6)); }),
               AllOf(StartsWith("Refused: "), HasSubstr("holds another conversion")));
+  fs::copy(scenes(), folder_.path() / "others", fs::copy_options::recursive);
+  EXPECT_THAT(thrown_by([&] {
+                convert_to_npy(*segmentation_folder(folder_.path() / "others", 10), out(),
+                               options_for(6));
+              }),
+              HasSubstr("holds another conversion"));
   const fs::path shards = folder_.path() / "shards";
   convert_to_shards(*source(), shards, options_for(6));
   EXPECT_THAT(thrown_by([&] { convert_to_npy(*source(), shards, options_for(6)); }),
