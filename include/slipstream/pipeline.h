@@ -95,9 +95,10 @@ class Pipeline {
   TrainStage train_;
 };
 
-/// The first transform from which on the device can do all, where fields travel in `wire`; what
-/// stays the same in every epoch and makes fields of one size is left to the host. For
-/// LoaderPlan::on_device. Throws Refused, saying why, where the device cannot do even the last.
+/// The first transform from which on the device can do all, where fields travel in `wire`; of
+/// images that differ in size only a random resized crop, for others make samples that are smaller
+/// to copy and to cache. For LoaderPlan::on_device. Throws Refused, saying why, where the device
+/// cannot do even the last.
 std::string first_on_device(const Pipeline& pipeline, const WireFormats& wire = {});
 
 inline Pipeline pipeline(std::shared_ptr<const Dataset> dataset, PipelineOptions options) {

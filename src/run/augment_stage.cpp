@@ -10,6 +10,7 @@
 #include "run/scalar_type.h"
 #include "slipstream/augment.h"
 #include "slipstream/pipeline.h"
+#include "slipstream/transforms.h"
 
 namespace slipstream {
 namespace {
@@ -121,8 +122,9 @@ std::string first_on_device(const Pipeline& pipeline, const WireFormats& wire) {
           Loader::plan_layout(*pipeline.dataset(), transforms, pipeline.options().batch_size, wire,
                               kJpegBytes, transforms.size() - i);
       parts_of(layout, true);
-      // What it makes is smaller to cache and to copy than its canvas.
-      if (layout.device_chain->before_canvas() && !transforms[i].op.is_random()) continue;
+      // A crop is a copy anywhere, and what a resize makes is smaller to cache and to copy.
+      const bool has_canvas = layout.device_chain->before_canvas() != nullptr;
+      if (has_canvas && transforms[i].op.get_if<RandomResizedCrop>() == nullptr) continue;
       return transforms[i].name;
     } catch (const Refused& refused) {
       reason = refused.what();

@@ -139,13 +139,15 @@ TEST_F(AugmentRunTest, ImagesOfAnySizeBecomeTheSameWhereverTransformsAreDone) {
   }
 }
 
-TEST_F(AugmentRunTest, OnlyARandomCropOfImagesOfAnySizeMovesToTheDeviceByItself) {
+TEST_F(AugmentRunTest, OnlyARandomResizedCropOfImagesOfAnySizeMovesToTheDeviceByItself) {
   Tiny tiny = augmented();
   tiny.dataset = std::make_shared<Ragged>();
   tiny.transforms[0] = {"first", RandomResizedCrop{8, 8}};
   EXPECT_EQ(first_on_device(tiny_pipeline(tiny)), "first");
-  tiny.transforms[0] = {"first", Resize{8, 8}};
-  EXPECT_EQ(first_on_device(tiny_pipeline(tiny)), "crop");
+  for (const AnyOp& left : {AnyOp(Resize{8, 8}), AnyOp(RandomCrop{4, 4})}) {
+    tiny.transforms[0] = {"first", left};
+    EXPECT_EQ(first_on_device(tiny_pipeline(tiny)), "crop") << left.name();
+  }
 }
 
 TEST_F(AugmentRunTest, ImagesThatTravelAsFilesAreCroppedWhereTheyAreDecoded) {

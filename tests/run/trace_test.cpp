@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr std::uint64_t kSteps = 20;
-/// By how much times of a GPU and of the host may be in the wrong order, beyond what the trace tells.
+/// By how much times of GPU and host may be in the wrong order, beyond what the trace tells.
 constexpr std::int64_t kClocksApartNs = 200'000;
 
 class TraceTest : public EngineTest {
