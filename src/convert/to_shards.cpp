@@ -110,7 +110,7 @@ class Conversion {
       if (options_.stop && options_.stop()) return false;
       const Sample& sample = maker.make(i);
       for (std::size_t k = 0; k < specs_.size(); ++k)
-        add_field(key_of(i), specs_[k], sample.fields[k], writer);
+        add_field(i, specs_[k], sample.fields[k], writer);
     }
     writer.finish();
     const std::uint64_t bytes = fs::file_size(dir_ / name);
@@ -123,13 +123,14 @@ class Conversion {
     return true;
   }
 
-  void add_field(const std::string& key, const FieldSpec& spec, const Field& field,
+  void add_field(std::size_t sample, const FieldSpec& spec, const Field& field,
                  ShardWriter& writer) const {
+    const std::string key = key_of(sample);
     const ConstArray value = field.array.view();
     if (spec.kind == FieldKind::label) {
       const std::int64_t number = number_in(value);
       if (number < 0)
-        throw Error("sample " + std::to_string(std::stoull(key)) + " has the label " +
+        throw Error("sample " + std::to_string(sample) + " has the label " +
                     std::to_string(number) + "; shards hold class numbers from 0 on");
       const std::string text = std::to_string(number);
       writer.add(key + ".cls", std::as_bytes(std::span(text)));

@@ -1,7 +1,5 @@
 #include "data/canvas.h"
 
-#include <cstring>
-
 #include "data/collate.h"
 #include "ops/geometry.h"
 #include "slipstream/error.h"
@@ -12,23 +10,6 @@ namespace {
 bool lies_plain(const SlabField& field, DType dtype) {
   return field.wire == Wire::plain && field.spec.classes == 0 && field.spec.dtype == dtype &&
          field.dtype == dtype;
-}
-
-/// To the upper left corner; the rest becomes 0.
-void copy_to_corner(const ConstArray& from, const Region& region, const MutableArray& to) {
-  const std::size_t pixel = pixel_bytes(from);
-  const std::size_t row = static_cast<std::size_t>(to.shape[1]) * pixel;
-  const std::size_t part = static_cast<std::size_t>(region.width) * pixel;
-  const std::byte* source =
-      from.data + static_cast<std::size_t>(region.top * from.shape[1] + region.left) * pixel;
-  std::byte* target = to.data;
-  for (std::int64_t y = 0; y < region.height; ++y) {
-    std::memcpy(target, source, part);
-    std::memset(target + part, 0, row - part);
-    source += static_cast<std::size_t>(from.shape[1]) * pixel;
-    target += row;
-  }
-  std::memset(target, 0, to.bytes() - static_cast<std::size_t>(target - to.data));
 }
 
 }  // namespace
@@ -81,7 +62,7 @@ void collate_on_canvas(const DeviceChain& chain, const SlabField& field, const C
   std::byte* const at = slab + field.offset_bytes + position * field.sample_bytes;
   const MutableArray canvas =
       is_direct ? MutableArray{at, value.dtype, shape} : memory.canvas.reset(value.dtype, shape);
-  copy_to_corner(from, region, canvas);
+  copy_region(from, region, canvas);
   if (!is_direct) collate(field, memory.canvas.view(), position, slab);
 }
 

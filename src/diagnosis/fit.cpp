@@ -278,8 +278,9 @@ double model_error_of(const Observations& observed, const PipelineModel& model) 
     }
     const double simulated = simulated_step_s(cut_behind(model, behind));
     const Measured& rate = *rung.with_training;
-    if (half_width(rate) > kUntold) continue;
-    const double noise = std::min(kMostNoise, half_width(rate));
+    const double half = half_width(rate);
+    if (half > kUntold) continue;
+    const double noise = std::min(kMostNoise, half);
     const double error = std::max(0.0, std::abs(simulated * rate.value - 1) - noise);
     squares += error * error;
     ++count;

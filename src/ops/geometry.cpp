@@ -128,18 +128,23 @@ std::size_t pixel_bytes(const ConstArray& array) {
 }
 
 void copy_region(const ConstArray& in, const Region& region, const MutableArray& out) {
-  const DrawnCrop crop{region, in.shape[0], in.shape[1]};
-  const Region part = crop.inside();
+  const Region part = DrawnCrop{region, in.shape[0], in.shape[1]}.inside();
   const auto pixel = static_cast<std::int64_t>(pixel_bytes(in));
-  if (part != region) std::memset(out.data, 0, out.bytes());
-  const std::byte* from = in.data + (part.top * crop.width + part.left) * pixel;
-  const std::int64_t skipped = (part.top - region.top) * region.width + part.left - region.left;
-  std::byte* to = out.data + skipped * pixel;
+  const auto bytes = [&](std::int64_t pixels) { return static_cast<std::size_t>(pixels * pixel); };
+  const std::size_t row = bytes(out.shape[1]);
+  const std::size_t left = bytes(part.left - region.left);
+  const std::size_t width = bytes(part.width);
+  const std::byte* from = in.data + (part.top * in.shape[1] + part.left) * pixel;
+  std::byte* to = out.data + (part.top - region.top) * out.shape[1] * pixel;
+  std::memset(out.data, 0, static_cast<std::size_t>(to - out.data));
   for (std::int64_t y = 0; y < part.height; ++y) {
-    std::memcpy(to, from, static_cast<std::size_t>(part.width * pixel));
-    from += crop.width * pixel;
-    to += region.width * pixel;
+    std::memset(to, 0, left);
+    std::memcpy(to + left, from, width);
+    std::memset(to + left + width, 0, row - left - width);
+    from += bytes(in.shape[1]);
+    to += row;
   }
+  std::memset(to, 0, out.bytes() - static_cast<std::size_t>(to - out.data));
 }
 
 }  // namespace slipstream

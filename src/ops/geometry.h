@@ -34,7 +34,8 @@ void require_drawn_for(std::string_view op, const DrawnCrop& drawn, const ConstA
 
 /// Bytes of one pixel of an image or mask.
 std::size_t pixel_bytes(const ConstArray& array);
-/// The pixels of `region`, which may reach beyond `in`: there they are 0.
+/// The pixels of `region`, which may reach beyond `in` and be smaller than `out`, to its upper left
+/// corner; the rest becomes 0.
 void copy_region(const ConstArray& in, const Region& region, const MutableArray& out);
 
 }  // namespace slipstream
