@@ -1,7 +1,5 @@
-#include <utility>
-
 #include "augment/kernels.h"
-#include "augment/plan.h"
+#include "augment/passes.h"
 #include "slipstream/error.h"
 
 namespace slipstream::cuda {
@@ -56,33 +54,19 @@ void augment_async(const AugmentPlan& plan, std::size_t batch_size, const std::b
                 "AugmentPlan::specialise() before augment_async()");
   }
   if (batch_size == 0) return;
-  const std::size_t passes = program.passes.size();
-  auto* sums = reinterpret_cast<std::int64_t*>(scratch);
-  std::byte* next = scratch + augment::sums_bytes(program, batch_size);
-  std::byte* after_next = next + (passes > 2 ? augment::place_bytes(program, batch_size) : 0);
-  for (std::size_t i = 0; i < passes; ++i) {
-    const bool is_last = i + 1 == passes;
-    PassMemory memory = augment::formats_of(program, i);
-    memory.images = images;
-    memory.drawn = drawn;
-    memory.sums = sums;
-    memory.batch_size = static_cast<std::int64_t>(batch_size);
-    memory.to = is_last ? to : next;
-    const augment::PassProgram& pass = program.passes[i];
-    if (program.kind == FieldKind::mask) {
-      launch_masks(pass, memory, batch_size, size_bytes(program.in), stream.get());
-    } else {
-      clear_sums(pass, memory, stream.get());
-      if (program.special.empty()) {
-        sum_contrasts(pass, memory, program.channels, stream.get());
-        launch(pass, memory, program.channels, stream.get());
-      } else {
-        program.special[i].launch(memory, stream.get());
-      }
-    }
-    images = next;
-    std::swap(next, after_next);
-  }
+  augment::each_pass(program, batch_size, images, drawn, scratch, to,
+                     [&](std::size_t i, const PassMemory& memory) {
+                       const augment::PassProgram& pass = program.passes[i];
+                       if (program.kind == FieldKind::mask) {
+                         return launch_masks(pass, memory, batch_size, size_bytes(program.in),
+                                             stream.get());
+                       }
+                       clear_sums(pass, memory, stream.get());
+                       if (!program.special.empty())
+                         return program.special[i].launch(memory, stream.get());
+                       sum_contrasts(pass, memory, program.channels, stream.get());
+                       launch(pass, memory, program.channels, stream.get());
+                     });
 }
 
 }  // namespace slipstream::cuda

@@ -223,7 +223,7 @@ __device__ __forceinline__ void texels_below(const Image& image, const ProgramSt
     }
   }
   if (!is_plain) return;
-  each_plain_step(pass, [&](const ProgramStep& step) { advance<C, kTexels>(image, step, run); });
+  each_plain_step(pass, [&](const ProgramStep& plain) { advance<C, kTexels>(image, plain, run); });
 #pragma unroll
   for (int k = 0; k < kTexels; ++k) {
     if (is_outside[k]) run[k] = all_of<C>(step.fill);

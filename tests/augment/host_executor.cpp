@@ -1,38 +1,7 @@
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "augment/chain_cases.h"
-#include "augment/plan.h"
-
-namespace slipstream::test {
-namespace {
-thread_local const AugmentPlan::Program* program_at_hand = nullptr;
-}
-}  // namespace slipstream::test
-
-// Users' functions by their CPU form.
-#define SLIPSTREAM_FUNCTIONS
-namespace slipstream::augment {
-namespace {
-
-template <int C>
-Pixel<C> call_function(std::int32_t function, const std::byte* drawn, Pixel<C> pixel) {
-  const UserFunction& user =
-      test::program_at_hand->functions.at(static_cast<std::size_t>(function));
-  HostArray out;
-  Scratch scratch;
-  user.named.op.apply(drawn, FieldKind::image,
-                      {reinterpret_cast<const std::byte*>(pixel.value), DType::f32, {1, 1, C}},
-                      out.reset(DType::f32, {1, 1, C}), scratch);
-  std::memcpy(pixel.value, out.view().data, sizeof(pixel.value));
-  return pixel;
-}
-
-}  // namespace
-}  // namespace slipstream::augment
-
-#include "augment/evaluate.h"
+#include "augment/host_forms.h"
 
 // The kernels' arithmetic on the host, one pixel after the other.
 namespace slipstream::test {
@@ -174,23 +143,6 @@ Bytes one_image(const AugmentPlan::Program& program, Bytes image, const std::byt
   const PassProgram& last = program.passes.back();
   return arranged({image.data(), program.out, {last.out_height, last.out_width, C}},
                   program.output);
-}
-
-Bytes one_mask(const AugmentPlan::Program& program, const Bytes& mask, const std::byte* drawn) {
-  const PassProgram& pass = program.passes.front();
-  const std::size_t bytes = size_bytes(program.in);
-  Bytes out;
-  for (std::int32_t y = 0; y < pass.out_height; ++y) {
-    for (std::int32_t x = 0; x < pass.out_width; ++x) {
-      const augment::Origin at = augment::mask_origin(pass, drawn, y, x);
-      const std::int64_t pixel = std::int64_t{at.y} * pass.in_width + at.x;
-      for (std::size_t i = 0; i < bytes; ++i) {
-        out.push_back(at.is_filled ? std::byte{0}
-                                   : mask.at(static_cast<std::size_t>(pixel) * bytes + i));
-      }
-    }
-  }
-  return out;
 }
 
 Bytes one_of(const AugmentPlan::Program& program, const Bytes& image, const std::byte* drawn) {

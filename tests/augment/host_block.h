@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+
+// CUDA's words for device code, so that kernels run on the host: a block's threads are fibers of
+// one thread of the host, which take turns where they wait for each other. To stand before headers
+// of device code.
+namespace slipstream::test {
+
+/// Runs `threads` at once, which may wait for each other, with so much dynamic shared memory.
+/// Throws std::logic_error where threads of a warp wait in different places, where some have ended
+/// and others of their warp wait for it, and where memory behind the shared one was written to.
+void run_block(unsigned threads, std::size_t shared_bytes, const std::function<void()>& thread);
+
+void wait_for_block();
+void wait_for_warp();
+/// What thread `lane` of the warp has. By all of them.
+std::int64_t value_of_lane(std::int64_t mine, unsigned lane);
+
+}  // namespace slipstream::test
+
+#undef __shared__
+#define __shared__ thread_local
+
+inline uint3 threadIdx;
+inline uint3 blockIdx;
+inline dim3 blockDim;
+
+inline void __syncthreads() { slipstream::test::wait_for_block(); }
+inline void __syncwarp() { slipstream::test::wait_for_warp(); }
+
+template <typename T>
+T __shfl_sync(unsigned, T mine, int lane) {
+  return static_cast<T>(slipstream::test::value_of_lane(mine, static_cast<unsigned>(lane)));
+}
+
+template <typename T>
+T __shfl_down_sync(unsigned, T mine, int apart) {
+  const unsigned lane = threadIdx.x % 32 + static_cast<unsigned>(apart);
+  const std::int64_t value = slipstream::test::value_of_lane(mine, lane % 32);
+  return lane < 32 ? static_cast<T>(value) : mine;
+}
+
+inline std::uint32_t __funnelshift_r(std::uint32_t low, std::uint32_t high, std::uint32_t shift) {
+  const std::uint64_t both = std::uint64_t{high} << 32 | low;
+  return static_cast<std::uint32_t>(both >> (shift % 32));
+}
+
+inline std::int32_t __float_as_int(float value) { return std::bit_cast<std::int32_t>(value); }
+inline std::uint32_t __float_as_uint(float value) { return std::bit_cast<std::uint32_t>(value); }
+inline float __int_as_float(std::int32_t value) { return std::bit_cast<float>(value); }
+
+inline unsigned long long atomicAdd(unsigned long long* to, unsigned long long value) {
+  *to += value;
+  return *to - value;
+}
+
+inline std::int32_t min(std::int32_t a, std::int32_t b) { return a < b ? a : b; }
+inline std::int32_t max(std::int32_t a, std::int32_t b) { return a > b ? a : b; }
