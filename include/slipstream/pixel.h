@@ -41,12 +41,13 @@ SLIPSTREAM_HOST_DEVICE inline float rounded(float v) {
 
 SLIPSTREAM_HOST_DEVICE inline float to_level(float v) { return rounded(clamped(v, 0.0F, 255.0F)); }
 
-/// Level / 255, rounded once, without a division (Markstein, "Computation of elementary functions
-/// on the IBM RISC System/6000 processor", 1990). REQUIRES: a whole number, 0 to 255
+/// Level / 255, rounded once, without a division: by the inverse in two parts (Brisebarre, Muller
+/// and Raina, "Accelerating correctly rounded floating-point division when the divisor is known in
+/// advance", 2004). REQUIRES: a whole number, 0 to 255
 SLIPSTREAM_HOST_DEVICE inline float from_level(float level) {
-  constexpr float kOver255 = 1.0F / 255.0F;
-  const float quotient = level * kOver255;
-  return fused(fused(-255.0F, quotient, level), kOver255, quotient);
+  constexpr float kInverse = 1.0F / 255.0F;
+  constexpr float kRest = static_cast<float>(1.0 / 255.0 - double{kInverse});
+  return fused(level, kInverse, level * kRest);
 }
 
 }  // namespace slipstream

@@ -29,11 +29,25 @@ SLIPSTREAM_INLINED float with_sign_of(float value, float size) {
 
 SLIPSTREAM_CALLED float divided(float value, float by) { return value / by; }
 
+/// Neither so small nor so large that what is on the way to its quotient is not a usual float.
+SLIPSTREAM_INLINED bool is_usual(float value) {
+  return value == 0.0F || (size_of(value) >= 0x1p-60F && size_of(value) < 0x1p60F);
+}
+
+/// The inverse in two parts (Brisebarre, Muller and Raina, "Accelerating correctly rounded
+/// floating-point division when the divisor is known in advance", 2004). Where the second is
+/// negative a zero loses its sign.
+SLIPSTREAM_INLINED float summed_quotient(float value, const Divisor& by) {
+  const float sum = fused(value, by.inverse, value * by.rest);
+  return by.rest < 0.0F ? with_sign_of(value, sum) : sum;
+}
+
 /// Rounded once. What `inverse` gives is corrected twice by its remainder, which is exact: the
 /// second time it is off by less than a bit, so that the result is the correctly rounded one; only
 /// a zero loses its sign on the way (Markstein, "Computation of elementary functions on the IBM
 /// RISC System/6000 processor", 1990).
 SLIPSTREAM_INLINED float quotient(float value, const Divisor& by) {
+  if (by.is_exact) return summed_quotient(value, by);
   const float first = value * by.inverse;
   const float second = fused(fused(-by.value, first, value), by.inverse, first);
   return with_sign_of(value, fused(fused(-by.value, second, value), by.inverse, second));
@@ -43,16 +57,12 @@ SLIPSTREAM_INLINED float quotient(float value, const Divisor& by) {
 template <int C, int N>
 SLIPSTREAM_INLINED void divide(int c, const Divisor& by, Pixel<C> (&run)[N]) {
   if (by.value == 1.0F) return;
-  bool is_usual = by.is_usual;
+  bool are_usual = by.is_usual;
   if (!by.is_usual && by.inverse != 0.0F) {
-    is_usual = true;
-    for (const Pixel<C>& pixel : run) {
-      const float value = pixel.value[c];
-      const bool is_tiny = size_of(value) < by.least && value != 0.0F;
-      is_usual = is_usual && !is_tiny && size_of(value) < 0x1p60F;
-    }
+    are_usual = true;
+    for (const Pixel<C>& pixel : run) are_usual = are_usual && is_usual(pixel.value[c]);
   }
-  if (is_usual) {
+  if (are_usual) {
     for (Pixel<C>& pixel : run) pixel.value[c] = quotient(pixel.value[c], by);
   } else {
     for (Pixel<C>& pixel : run) pixel.value[c] = divided(pixel.value[c], by.value);

@@ -1,5 +1,6 @@
 #include "augment/lower.h"
 
+#include "augment/divisor.h"
 #include "slipstream/blur.h"
 #include "slipstream/colour.h"
 #include "slipstream/error.h"
@@ -48,11 +49,6 @@ void lower(const Affine& op, ProgramStep& step) { lower_warp(op, step); }
 void lower(const GaussianBlur& op, ProgramStep& step) {
   step.kind = StepKind::blur;
   step.radius = static_cast<std::int32_t>(op.size / 2);
-}
-
-Divisor divisor_of(float value) {
-  if (!(value > 0x1p-30F && value < 0x1p30F)) return {value, 0.0F, 0.0F, false};
-  return {value, 1.0F / value, 0x1p-100F, false};
 }
 
 void lower(const Scale& op, ProgramStep& step) {

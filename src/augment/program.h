@@ -34,9 +34,10 @@ enum class StepKind : std::uint8_t {
 /// What values are divided by.
 struct Divisor {
   float value;
-  float inverse;  ///< rounded; 0 where the divisor is too large, too small or negative to use it
-  float least;    ///< values smaller than this, but for 0, are not divided by it
-  bool is_usual;  ///< nor are large ones, but there are neither
+  float inverse;  ///< rounded; 0 where `value` is too large, too small or negative to use it
+  float rest;     ///< of the inverse, rounded
+  bool is_exact;  ///< see is_exact()
+  bool is_usual;  ///< whether all values are usual ones, see is_usual()
 };
 
 /// One operation, as a kernel sees it: what is the same for all samples, and where in a sample's

@@ -29,7 +29,13 @@ class Initialiser {
     return put(list.text());
   }
   Initialiser& add(const Divisor& by) {
-    return put(Initialiser().add(by.value).add(by.inverse).add(by.least).add(by.is_usual).text());
+    return put(Initialiser()
+                   .add(by.value)
+                   .add(by.inverse)
+                   .add(by.rest)
+                   .add(by.is_exact)
+                   .add(by.is_usual)
+                   .text());
   }
   Initialiser& add(const ColourMatrix& matrix) {
     return put(Initialiser().add(matrix.row).add(matrix.offset).text());

@@ -7,7 +7,7 @@ namespace slipstream::augment {
 /// What is known of the values before a step.
 struct Values {
   double most;      ///< no value is larger in size
-  bool are_coarse;  ///< those that are not 0 are no smaller than 2^-100
+  bool are_coarse;  ///< those that are not 0 are no smaller than 2^-60
 };
 
 Values values_of(Range range);  ///< of a pass' source
