@@ -39,8 +39,12 @@ void each_near_middle(std::int64_t y, int bits, std::int64_t off, const Use& use
 bool is_exact(const Divisor& divisor) {
   int exponent = 0;
   const float mantissa = std::ldexp(std::frexp(divisor.value, &exponent), 24);
-  const Divisor scaled = {mantissa, std::ldexp(divisor.inverse, exponent - 24),
-                          std::ldexp(divisor.rest, exponent - 24), false, false};
+  const Divisor scaled = {mantissa,
+                          std::ldexp(divisor.inverse, exponent - 24),
+                          std::ldexp(divisor.rest, exponent - 24),
+                          false,
+                          false,
+                          true};
   bool result = true;
   // What is summed is off x / y by less than 2^-47 of it, the middle of two floats by off / (2^bits
   // x) of it.
@@ -56,9 +60,9 @@ bool is_exact(const Divisor& divisor) {
 }
 
 Divisor divisor_of(float value) {
-  if (!(value > 0x1p-30F && value < 0x1p30F)) return {value, 0, 0, false, false};
+  if (!(value > 0x1p-30F && value < 0x1p30F)) return {value, 0, 0, false, false, true};
   const float inverse = 1.0F / value;
-  Divisor divisor = {value, inverse, fused(-value, inverse, 1.0F) / value, false, false};
+  Divisor divisor = {value, inverse, fused(-value, inverse, 1.0F) / value, false, false, true};
   divisor.is_exact = is_exact(divisor);
   return divisor;
 }

@@ -35,22 +35,25 @@ SLIPSTREAM_INLINED bool is_usual(float value) {
 }
 
 /// The inverse in two parts (Brisebarre, Muller and Raina, "Accelerating correctly rounded
-/// floating-point division when the divisor is known in advance", 2004). Where the second is
-/// negative a zero loses its sign.
+/// floating-point division when the divisor is known in advance", 2004).
 SLIPSTREAM_INLINED float summed_quotient(float value, const Divisor& by) {
-  const float sum = fused(value, by.inverse, value * by.rest);
-  return by.rest < 0.0F ? with_sign_of(value, sum) : sum;
+  return fused(value, by.inverse, value * by.rest);
 }
 
-/// Rounded once. What `inverse` gives is corrected twice by its remainder, which is exact: the
-/// second time it is off by less than a bit, so that the result is the correctly rounded one; only
-/// a zero loses its sign on the way (Markstein, "Computation of elementary functions on the IBM
-/// RISC System/6000 processor", 1990).
-SLIPSTREAM_INLINED float quotient(float value, const Divisor& by) {
-  if (by.is_exact) return summed_quotient(value, by);
+/// What `inverse` gives is corrected twice by its remainder, which is exact: the second time it is
+/// off by less than a bit, so that the result is the correctly rounded one (Markstein, "Computation
+/// of elementary functions on the IBM RISC System/6000 processor", 1990).
+SLIPSTREAM_INLINED float corrected_quotient(float value, const Divisor& by) {
   const float first = value * by.inverse;
   const float second = fused(fused(-by.value, first, value), by.inverse, first);
-  return with_sign_of(value, fused(fused(-by.value, second, value), by.inverse, second));
+  return fused(fused(-by.value, second, value), by.inverse, second);
+}
+
+/// Rounded once. On the way a zero may lose its sign.
+SLIPSTREAM_INLINED float quotient(float value, const Divisor& by) {
+  const float result = by.is_exact ? summed_quotient(value, by) : corrected_quotient(value, by);
+  const bool loses_sign = !by.is_exact || by.rest < 0.0F;
+  return by.is_signed && loses_sign ? with_sign_of(value, result) : result;
 }
 
 /// Values of a channel by the same divisor.

@@ -34,10 +34,11 @@ enum class StepKind : std::uint8_t {
 /// What values are divided by.
 struct Divisor {
   float value;
-  float inverse;  ///< rounded; 0 where `value` is too large, too small or negative to use it
-  float rest;     ///< of the inverse, rounded
-  bool is_exact;  ///< see is_exact()
-  bool is_usual;  ///< whether all values are usual ones, see is_usual()
+  float inverse;   ///< rounded; 0 where `value` is too large, too small or negative to use it
+  float rest;      ///< of the inverse, rounded
+  bool is_exact;   ///< see is_exact()
+  bool is_usual;   ///< whether all values are usual ones, see is_usual()
+  bool is_signed;  ///< whether a value may be -0
 };
 
 /// One operation, as a kernel sees it: what is the same for all samples, and where in a sample's

@@ -35,6 +35,7 @@ class Initialiser {
                    .add(by.rest)
                    .add(by.is_exact)
                    .add(by.is_usual)
+                   .add(by.is_signed)
                    .text());
   }
   Initialiser& add(const ColourMatrix& matrix) {
