@@ -221,14 +221,17 @@ void add_real(std::vector<Case>& cases) {
   }
 }
 
-/// Large batches in pageable memory: the copy waits for the driver, which stages them.
+/// Large batches in pageable memory: the copy waits for the driver, which stages them; or the
+/// workers do not keep up with it.
 void add_real_copies(std::vector<Case>& cases) {
+  constexpr unsigned kMoreWorkers = 15;
   for (const std::int64_t size : {768, 1024}) {
     Case one{"pageable, " + std::to_string(size), 12, true, {}};
     one.now = {.train_s = 5e-4, .is_pinned = false, .size = size, .npy_size = size};
     Made pinned = one.now;
     pinned.is_pinned = true;
     one.fixes.push_back({Culprit::copy, pinned, {}, "pinning"});
+    one.fixes.push_back({Culprit::raw_reading, one.now, {}, {}, kMoreWorkers});
     cases.push_back(one);
   }
 }

@@ -35,6 +35,7 @@ struct Fix {
   Made made = {};
   std::vector<std::string> steps = {};  ///< whose costs the doctor is told; none: it is not asked
   std::string change = {};              ///< or the change that it says has this effect
+  unsigned workers = 0;                 ///< or so many workers; 0: as many as the case
 };
 
 struct Case {
