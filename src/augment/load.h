@@ -38,7 +38,15 @@ __device__ __forceinline__ void load_floats(const std::byte* from, float (&value
   }
 }
 
-/// Pixels (y, x) to (y, x + 3) behind plain moves, which all lie in the image.
+/// Whether no word of 4 bytes lies half in the batch.
+template <int C>
+__device__ __forceinline__ bool has_whole_words(const Image& image) {
+  const PassProgram& pass = image.pass;
+  return image.source.range != Range::levels || pass.in_height * pass.in_width * C % 4 == 0;
+}
+
+/// Pixels (y, x) to (y, x + 3) behind plain moves, which all lie in the image. REQUIRES:
+/// has_whole_words()
 template <int C>
 __device__ __forceinline__ void load_run(const Image& image, std::int32_t y, std::int32_t x,
                                          Pixel<C> (&run)[4]) {

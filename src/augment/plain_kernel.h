@@ -40,7 +40,7 @@ __device__ __forceinline__ void each_run_of_tile(const PassProgram& pass, const 
     use(image, y, x, is_mine, run);
   };
   if constexpr (kWay == Way::direct) {
-    if (pass.has_plain_moves && pass.out_width % 4 == 0) {
+    if (pass.has_plain_moves && pass.out_width % 4 == 0 && has_whole_words<C>(image)) {
       return each_run<C>(
           pass, grid, tile,
           [&](std::int32_t y, std::int32_t x, Pixel<C>(&run)[4]) {

@@ -221,7 +221,7 @@ __device__ __forceinline__ void store_texels(const Image& image, const Pixel<C> 
 }
 
 /// kTexels neighbours at a time, but for the last ones of a row. Returns how many columns that are.
-/// REQUIRES: plain moves before the interpolation, and nothing that fills
+/// REQUIRES: plain moves before the interpolation, nothing that fills, and has_whole_words()
 template <int C, Way kWay>
 __device__ __forceinline__ std::int32_t fill_runs(const Image& image, const Stage& stage,
                                                   std::int32_t pitch, float* texels) {
@@ -306,7 +306,8 @@ __device__ __forceinline__ void fill_stage(const Image& image, const Stage& stag
   if constexpr (kWay != Way::warp) fill_axes<kWay>(image, stage, room.taps, C, memory);
   const std::int32_t pitch = room.pitch > 0 ? room.pitch : stage.pitch;
   const PassProgram& pass = image.pass;
-  if (kWay != Way::warp && pass.has_plain_moves && !pass.has_plain_blots) {
+  if (kWay != Way::warp && pass.has_plain_moves && !pass.has_plain_blots &&
+      has_whole_words<C>(image)) {
     const std::int32_t filled = fill_runs<C, kWay>(image, stage, pitch, memory.texels);
     fill_columns<C, kWay, 1>(image, stage, filled, pitch, memory.texels);
   } else {

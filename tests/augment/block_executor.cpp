@@ -105,9 +105,10 @@ Bytes executed(const AugmentPlan& plan, std::size_t batch_size, const Bytes& ima
   const AugmentPlan::Program& program = plan.program();
   if (program.kind == FieldKind::mask) return masks(program, batch_size, images, drawn);
   program_at_hand = &program;
+  const Bytes exact(images.begin(), images.end());  // without room to grow, which could be read
   Bytes scratch(plan.scratch_bytes(batch_size) + 1, std::byte{0x5a});
   Bytes to(out_bytes, std::byte{0xa5});
-  augment::each_pass(program, batch_size, images.data(), drawn.data(), scratch.data(), to.data(),
+  augment::each_pass(program, batch_size, exact.data(), drawn.data(), scratch.data(), to.data(),
                      [&](std::size_t i, const PassMemory& memory) {
                        run_images(program.passes[i], memory, program.channels);
                      });

@@ -209,6 +209,14 @@ TEST_F(AugmentTest, AFlipBeforeACropAtTheEdge) {
       .check();
 }
 
+TEST_F(AugmentTest, TheLastPixelsOfABatchThatEndsWithinAWord) {
+  for (std::size_t samples = 1; samples < 24; samples += 2) {
+    ChainCase({{"crop", RandomCrop{9, 4}}}, image(9, 7), samples).check();
+    ChainCase({{"crop", RandomCrop{9, 4}}, {"resize", Resize{12, 12, false}}}, image(9, 7), samples)
+        .check();
+  }
+}
+
 TEST_F(AugmentTest, ErasedAndMaskedPixelsHaveTheHostsBits) {
   RandomErasing erasing{.probability = 0.8, .value = 9};
   for (const DType dtype : {DType::u8, DType::f32}) {
