@@ -29,8 +29,12 @@ struct FieldSummary {
 
 struct DamagedSample {
   std::size_t sample = 0;
-  std::string message;  ///< its name and what is wrong
+  std::string name;     ///< of Dataset::name()
+  std::string message;  ///< what is wrong
 };
+
+/// How many damaged samples to_text() lists.
+inline constexpr std::size_t kListedSamples = 10;
 
 struct Inspection {
   std::size_t samples = 0;    ///< in the data set
@@ -42,7 +46,7 @@ struct Inspection {
 /// Reads and decodes every sample. A sample is damaged when that throws or a class is out of range.
 Inspection inspect(const Dataset& dataset, const InspectOptions& options = {});
 
-/// As text, at most ten damaged samples and sixteen classes of each field.
+/// As text, at most kListedSamples damaged samples and sixteen classes of each field.
 std::string to_text(const Inspection& inspection);
 
 /// A PNG of the first `images` samples whose first image field can be decoded, left to right in

@@ -1,6 +1,5 @@
-#include "slipstream/inspect.h"
-
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
@@ -8,29 +7,44 @@
 #include "slipstream/convert.h"
 #include "slipstream/datasets.h"
 #include "slipstream/files.h"
+#include "slipstream/inspect_report.h"
 
 namespace slipstream {
 namespace {
 
 struct InspectVerb {
-  std::string path, contact_sheet;
+  std::string path, contact_sheet, json;
   unsigned workers = 0;
 };
 
+void print_changed(const std::vector<std::string>& changed) {
+  const std::size_t listed = std::min(kListedSamples, changed.size());
+  for (std::size_t i = 0; i < listed; ++i)
+    std::cout << "changed: " << printable(changed[i]) << "\n";
+  if (changed.size() > listed) std::cout << "and " << changed.size() - listed << " more changes\n";
+}
+
 int inspect_path(const InspectVerb& verb, const Cli& cli) {
-  OutputFile sheet(verb.contact_sheet);
+  refuse_same_files({{"--contact-sheet", verb.contact_sheet}, {"--json", verb.json}});
+  OutputFile sheet(verb.contact_sheet), json(verb.json);
   const auto dataset = open_dataset(verb.path);
-  const Inspection found =
-      inspect(*dataset, {.threads = verb.workers, .decode = {}, .stop = cli.interrupted});
+  InspectReport report{
+      verb.path,
+      inspect(*dataset, {.threads = verb.workers, .decode = {}, .stop = cli.interrupted}),
+      {}};
+  const Inspection& found = report.found;
   std::cout << to_text(found);
-  const std::vector<std::string> changed = check_converted(verb.path, verb.workers);
-  for (const std::string& change : changed) std::cout << "changed: " << printable(change) << "\n";
+  report.changed = check_converted(verb.path, verb.workers);
+  print_changed(report.changed);
+  if (verb.json.empty() && std::max(found.damaged.size(), report.changed.size()) > kListedSamples)
+    std::cout << "--json FILE lists all of them\n";
+  json.write(inspect_report_json(report));
   if (found.inspected < found.samples) return kInterrupted;
   if (!verb.contact_sheet.empty()) {
     const std::vector<std::byte> png = contact_sheet(*dataset);
     sheet.write({reinterpret_cast<const char*>(png.data()), png.size()});
   }
-  return found.damaged.empty() && changed.empty() ? kDone : kNo;
+  return found.damaged.empty() && report.changed.empty() ? kDone : kNo;
 }
 
 }  // namespace
@@ -42,6 +56,8 @@ void add_inspect(CLI::App& app, Cli& cli, Verb& chosen) {
   command->add_option("path", verb->path, "Folder, list, .tar shard or .npy file")->required();
   command->add_option("--contact-sheet", verb->contact_sheet,
                       "Writes a PNG of the first 64 images to this file");
+  command->add_option("--json", verb->json,
+                      "Writes all of it, with every damaged sample, to this file");
   command->add_option("--workers", verb->workers, "Threads (default: one a core)")
       ->check(at_least(1));
   command->callback(

@@ -1,6 +1,7 @@
 #include "slipstream/inspect.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -12,7 +13,6 @@
 namespace slipstream {
 namespace {
 
-constexpr std::size_t kListedSamples = 10;
 constexpr std::size_t kListedClasses = 16;
 
 struct Buffers {
@@ -120,7 +120,7 @@ class Inspector {
  private:
   void take(std::size_t index, Buffers& buffers) {
     std::vector<Part> parts;
-    std::string damage;
+    std::optional<DamagedSample> damage;
     try {
       buffers.sample.fields.resize(specs_.size());
       for (Field& field : buffers.sample.fields) field.encoded = false;
@@ -129,14 +129,14 @@ class Inspector {
         parts.push_back(
             part_of(dataset_, specs_[k], options_.decode, buffers.sample.fields[k], buffers.spare));
     } catch (const Error& error) {
-      damage = dataset_.name(index) + ": " + error.what();
+      damage = {index, dataset_.name(index), error.what()};
     }
     std::size_t done = 0;
     {
       const Lock lock(mutex_);
       done = ++result_.inspected;
-      if (!damage.empty())
-        result_.damaged.push_back({index, damage});
+      if (damage)
+        result_.damaged.push_back(*damage);
       else
         for (std::size_t k = 0; k < parts.size(); ++k) add(parts[k], result_.fields[k]);
     }
@@ -198,8 +198,8 @@ std::string to_text(const Inspection& inspection) {
     if (!field.stored.empty()) print(field, out);
   const std::size_t listed = std::min(kListedSamples, inspection.damaged.size());
   for (std::size_t i = 0; i < listed; ++i)
-    out << "damaged: sample " << inspection.damaged[i].sample << " ("
-        << inspection.damaged[i].message << ")\n";
+    out << "damaged: sample " << inspection.damaged[i].sample << " (" << inspection.damaged[i].name
+        << "): " << inspection.damaged[i].message << "\n";
   if (inspection.damaged.size() > listed)
     out << "and " << inspection.damaged.size() - listed << " more damaged samples\n";
   return printable(out.str());

@@ -38,6 +38,31 @@ class DataTest(ProgramTest):
         self.expect(REFUSED, "inspect", self.folder / "none", says=["no file or folder"])
         self.expect(REFUSED, "inspect", sheet, says=["is no data set"])
 
+    def test_inspect_lists_all_that_is_damaged(self):
+        data, report = self.folder / "many", self.folder / "inspect.json"
+        (data / "cat").mkdir(parents=True)
+        good = next((self.classes / "cat").iterdir())
+        for index in range(14):
+            (data / "cat" / f"{index:02}.jpg").write_bytes(good.read_bytes()[:200 - index])
+        shutil.copy(good, data / "cat" / "good.jpg")
+        self.expect(NO, "inspect", data,
+                    says=["15 samples, 14 damaged", "09.jpg", "and 4 more", "--json FILE"])
+        told = self.expect(NO, "inspect", data, "--json", report, says=["and 4 more"])
+        self.assertNotIn("--json", told.stdout)
+        self.assertNotIn("10.jpg", told.stdout)
+        found = read_json(report)
+        self.assertEqual(found["schema"], "slipstream.inspect")
+        self.assertEqual((found["samples"], found["inspected"]), (15, 15))
+        self.assertEqual([each["sample"] for each in found["damaged"]], list(range(14)))
+        self.assertTrue(found["damaged"][13]["name"].endswith("13.jpg"))
+        self.assertIn("Premature end", found["damaged"][13]["message"])
+        self.assertEqual(found["fields"][0]["stored"], {"JPEG": 1})
+        self.assertEqual(found["fields"][1]["classes"], [{"class": 0, "samples": 1}])
+        self.expect(REFUSED, "inspect", data, "--json", self.folder / "no" / "x.json",
+                    says=["there is no folder"])
+        self.expect(REFUSED, "inspect", data, "--json", report, "--contact-sheet", report,
+                    says=["name the same file"])
+
     def test_augment(self):
         chain = self.folder / "augment.json"
         chain.write_text('''{"version": 1, "transforms": [

@@ -66,7 +66,7 @@ TEST_F(InspectTest, NamesWhatIsDamagedAndLeavesItOutOfTheSums) {
   const Inspection found = inspection();
   ASSERT_EQ(found.damaged.size(), 2U);
   EXPECT_EQ(found.damaged[0].sample, 3U);
-  EXPECT_THAT(found.damaged[0].message, HasSubstr("000003.jpg"));
+  EXPECT_THAT(found.damaged[0].name, HasSubstr("000003.jpg"));
   EXPECT_EQ(found.damaged[1].sample, 7U);
   EXPECT_THAT(found.fields[0].stored, UnorderedElementsAre(Pair("JPEG", 7)));
   EXPECT_THAT(to_text(found), AllOf(HasSubstr("9 samples, 2 damaged"), HasSubstr("7 JPEG"),

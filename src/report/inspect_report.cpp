@@ -1,0 +1,47 @@
+#include "slipstream/inspect_report.h"
+
+#include "report/json.h"
+
+namespace slipstream {
+namespace {
+
+Json json_of(const Shape& shape) {
+  Json dims = Json::array();
+  for (std::size_t i = 0; i < shape.rank; ++i) dims.push_back(shape[i]);
+  return dims;
+}
+
+Json json_of(const FieldSummary& field) {
+  Json stored = Json::object();
+  for (const auto& [form, count] : field.stored) stored[form] = count;
+  Json classes = Json::array();
+  for (const auto& [number, count] : field.classes)
+    classes.push_back({{"class", number}, {"samples", count}});
+  const bool is_seen = !field.stored.empty();
+  return {{"name", field.spec.name},
+          {"kind", name_of(field.spec.kind)},
+          {"stored", std::move(stored)},
+          {"stored_bytes", field.stored_bytes},
+          {"smallest", is_seen ? json_of(field.smallest) : Json(nullptr)},
+          {"largest", is_seen ? json_of(field.largest) : Json(nullptr)},
+          {"classes", std::move(classes)}};
+}
+
+}  // namespace
+
+std::string inspect_report_json(const InspectReport& report) {
+  Json fields = Json::array(), damaged = Json::array();
+  for (const FieldSummary& field : report.found.fields) fields.push_back(json_of(field));
+  for (const DamagedSample& each : report.found.damaged)
+    damaged.push_back({{"sample", each.sample}, {"name", each.name}, {"message", each.message}});
+  return printed({{"schema", "slipstream.inspect"},
+                  {"version", 1},
+                  {"data", report.data},
+                  {"samples", report.found.samples},
+                  {"inspected", report.found.inspected},
+                  {"fields", std::move(fields)},
+                  {"damaged", std::move(damaged)},
+                  {"changed", report.changed}});
+}
+
+}  // namespace slipstream
