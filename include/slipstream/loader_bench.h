@@ -28,6 +28,8 @@ struct LoaderRate {
   std::optional<CacheCounters> cache = std::nullopt;
   /// Where the data set is disk_cached(); it is kept from round to round.
   std::optional<DiskCacheState> disk_cache = std::nullopt;
+  /// Where bad samples are skipped; in batches filled ahead too.
+  SkippedSamples skipped = {};
 };
 
 /// Measures the loader with each number of workers. The numbers of batches and workers in

@@ -20,6 +20,9 @@ struct SkippedSample {
 struct SkippedSamples {
   std::uint64_t places = 0;            ///< how often another sample stood in
   std::vector<SkippedSample> samples;  ///< each once, by number
+
+  /// With those of another part of the same work.
+  void add(const SkippedSamples& other);
 };
 
 }  // namespace slipstream

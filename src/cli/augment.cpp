@@ -29,9 +29,7 @@ int augment(const AugmentVerb& verb, const Cli& cli) {
             << verb.out << "\n";
   if (!left_out.empty())
     std::cout << left_out.name() << " is not shown: it is done to whole batches, in training\n";
-  if (!sheet.skipped.empty())
-    std::cout << "skipped " << sheet.skipped.size()
-              << " bad samples, the first: " << sheet.skipped.front().message << "\n";
+  print_skipped(sheet.skipped);
   return kDone;
 }
 

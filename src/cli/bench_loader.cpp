@@ -51,6 +51,9 @@ int bench_loader(const LoaderVerb& verb, const Cli& cli) {
   report.rates = measure_loader(dataset_of(verb), chain, loader, options);
   if (!verb.json.empty()) json.write(loader_report_json(report));
   std::cout << loader_table(report);
+  SkippedSamples skipped;
+  for (const LoaderRate& rate : report.rates) skipped.add(rate.skipped);
+  print_skipped(skipped.samples);
   return cli.interrupted() ? kInterrupted : kDone;
 }
 
@@ -72,6 +75,8 @@ void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen) {
   command->add_option("--image-size", verb->image_size, "Height and width after the resize")
       ->check(at_least(1))
       ->capture_default_str();
+  add_on_bad_sample(*command, verb->loader.on_bad_sample,
+                    "another sample takes the place of one that cannot be read");
   command->add_flag(
       "--scaled-decoding", verb->loader.decode.scaled,
       "JPEGs that the first transform shrinks are decoded at a fraction of their size");

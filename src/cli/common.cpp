@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <iostream>
 #include <thread>
 #include <tuple>
 
@@ -110,6 +111,12 @@ void add_on_bad_sample(CLI::App& verb, OnBadSample& chosen, const std::string& s
                                                 : unknown_name("choice", what, {"stop", "skip"});
       })
       ->default_str("stop");
+}
+
+void print_skipped(const std::vector<SkippedSample>& skipped) {
+  if (skipped.empty()) return;
+  std::cout << "skipped " << skipped.size()
+            << " bad samples, the first: " << skipped.front().message << "\n";
 }
 
 std::string placement_problem(const std::string& name) {

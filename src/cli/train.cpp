@@ -72,9 +72,7 @@ void print_summary(const RunReport& report, std::uint64_t steps) {
   if (report.auto_choice)
     std::cout << "kept " << report.auto_choice->kept << ": " << report.auto_choice->reason << "\n";
   for (const Gain& gain : result.gains) print_gain(gain);
-  if (!result.skipped.samples.empty())
-    std::cout << "skipped " << result.skipped.samples.size()
-              << " bad samples, the first: " << result.skipped.samples.front().message << "\n";
+  print_skipped(result.skipped.samples);
   if (result.jpeg)
     std::cout << result.jpeg->images << " images decoded by "
               << (result.jpeg->engines ? "the GPU's JPEG engines" : "CUDA kernels") << ", but for "

@@ -64,6 +64,9 @@ std::pair<std::string, std::size_t> named_size(const std::string& option, const 
 /// the parser.
 void add_on_bad_sample(CLI::App& verb, OnBadSample& chosen, const std::string& skip);
 
+/// How many were skipped and the first of them, on standard output; nothing for none.
+void print_skipped(const std::vector<SkippedSample>& skipped);
+
 /// What is wrong with the name of a placement, "" when nothing is.
 std::string placement_problem(const std::string& name);
 

@@ -22,6 +22,7 @@ struct Collected {
   std::vector<StepCounter> steps;
   std::optional<CacheCounters> cache;
   std::optional<DiskCacheState> disk_cache;
+  SkippedSamples skipped;
 };
 
 void add_to(std::vector<StepCounter>& totals, const std::vector<StepCounter>& counters) {
@@ -66,6 +67,7 @@ void measure_round(const std::shared_ptr<const Dataset>& dataset,
   {
     Loader measured(dataset, transforms, loader);
     measure(measured, options, collected);
+    collected.skipped.add(measured.skipped());
     if (loader.cache && !loader.cut) {
       add_round(collected.cache, std::optional(measured.cache()), {});
     }
@@ -98,7 +100,7 @@ std::vector<LoaderRate> measure_loader(const std::shared_ptr<const Dataset>& dat
     rate.low *= batch;
     rate.high *= batch;
     rates.push_back({options.workers[i], rate, std::move(all[i].steps), all[i].cache,
-                     std::move(all[i].disk_cache)});
+                     std::move(all[i].disk_cache), std::move(all[i].skipped)});
   }
   return rates;
 }

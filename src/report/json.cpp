@@ -87,6 +87,13 @@ Json json_of(const WorkloadInfo& workload) {
   return {{"name", workload.name}, {"options", std::move(options)}};
 }
 
+Json json_of(const SkippedSamples& skipped) {
+  Json samples = Json::array();
+  for (const SkippedSample& sample : skipped.samples)
+    samples.push_back({{"sample", sample.sample}, {"message", sample.message}});
+  return {{"places", skipped.places}, {"samples", std::move(samples)}};
+}
+
 Json json_of(const CacheCounters& cache) {
   return {{"samples", cache.samples},
           {"bytes", cache.bytes},

@@ -19,6 +19,7 @@ Json number(float value);
 Json json_of(const Measured& measured);
 Json json_of(const Environment& environment);
 Json json_of(const WorkloadInfo& workload);
+Json json_of(const SkippedSamples& skipped);
 Json json_of(const CacheCounters& cache);
 Json json_of(const DiskCacheState& cache);
 Json json_of(const LaneResult& lane);

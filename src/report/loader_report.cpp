@@ -45,7 +45,8 @@ Json json_of(const LoaderRate& rate) {
           {"samples_per_second", json_of(rate.samples_per_second)},
           {"steps", std::move(steps)},
           {"cache", json_of(rate.cache)},
-          {"disk_cache", json_of(rate.disk_cache)}};
+          {"disk_cache", json_of(rate.disk_cache)},
+          {"skipped", json_of(rate.skipped)}};
 }
 
 }  // namespace

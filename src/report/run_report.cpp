@@ -71,13 +71,6 @@ Json json_of(const std::vector<StepCounter>& counters) {
   return list;
 }
 
-Json json_of(const SkippedSamples& skipped) {
-  Json samples = Json::array();
-  for (const SkippedSample& sample : skipped.samples)
-    samples.push_back({{"sample", sample.sample}, {"message", sample.message}});
-  return {{"places", skipped.places}, {"samples", std::move(samples)}};
-}
-
 Json json_of(const std::optional<JpegResult>& jpeg) {
   if (!jpeg) return nullptr;
   return {{"images", jpeg->images}, {"on_cpu", jpeg->on_cpu}, {"engines", jpeg->engines}};

@@ -32,16 +32,6 @@ void add_counters(std::vector<StepCounter>& to, const std::vector<StepCounter>& 
   }
 }
 
-void add_skipped(SkippedSamples& to, const SkippedSamples& from) {
-  to.places += from.places;
-  for (const SkippedSample& sample : from.samples) {
-    const auto at = std::lower_bound(
-        to.samples.begin(), to.samples.end(), sample,
-        [](const SkippedSample& a, const SkippedSample& b) { return a.sample < b.sample; });
-    if (at == to.samples.end() || at->sample != sample.sample) to.samples.insert(at, sample);
-  }
-}
-
 /// Adds a later part of a run to what came before; rates and lanes are the later part's.
 void continue_with(RunResult& total, RunResult next) {
   for (double& end_s : next.step_end_s) end_s += total.wall_s;
@@ -51,7 +41,7 @@ void continue_with(RunResult& total, RunResult next) {
       interval.end_s += total.wall_s;
     }
   add_counters(next.counters, total.counters);
-  add_skipped(next.skipped, total.skipped);
+  next.skipped.add(total.skipped);
   if (next.cache && total.cache) next.cache->add(*total.cache);
   if (next.disk_cache && total.disk_cache) next.disk_cache->add(*total.disk_cache);
   if (next.jpeg && total.jpeg) {

@@ -129,6 +129,15 @@ class DataTest(ProgramTest):
                     says=["NAME=8G"])
         self.expect(FAILED, "bench", "loader", "--data", self.damaged, "--batch-size", "13",
                     says=["a.jpg"])
+        self.expect(DONE, "bench", "loader", "--data", self.damaged, "--batch-size", "13",
+                    "--workers", "1,2", "--image-size", "16", "--seconds", "0.01",
+                    "--on-bad-sample", "skip", "--json", report,
+                    says=["skipped 1 bad samples, the first: ", "a.jpg"])
+        for rate in read_json(report)["rates"]:
+            self.assertGreater(rate["skipped"]["places"], 0)
+            self.assertEqual(len(rate["skipped"]["samples"]), 1)
+        self.expect(REFUSED, "bench", "loader", "--data", self.classes, "--on-bad-sample", "skp",
+                    says=["--on-bad-sample", "did you mean 'skip'?"])
         self.expect(REFUSED, "bench", "loader", "--data", self.classes, "--batch-size", "13",
                     says=["13"])
         self.expect(REFUSED, "bench", says=["workload (or loader)"])
