@@ -15,29 +15,36 @@ struct ConvertOptions {
   int quality = 90;                      ///< of JPEG files that are encoded anew, 1 to 100; shards
   /// A part: a shard, or a block of samples in maps. What is interrupted in a part is done again.
   std::size_t samples_per_shard = 1024;
-  unsigned threads = 0;             ///< 0: one a core; each writes a part
+  OnBadSample on_bad_sample = OnBadSample::stop;  ///< skip: bad samples are left out
+  unsigned threads = 0;                           ///< 0: one a core; each writes a part
   std::function<bool()> stop = {};  ///< asked before each sample; true ends after those at hand
   /// Of parts; from threads, but one call at a time.
   std::function<void(std::size_t done, std::size_t all)> progress = {};
 };
 
 struct Converted {
-  std::size_t parts = 0;    ///< of the whole data set
-  std::size_t written = 0;  ///< by this call; the others were there
-  bool is_whole = false;    ///< false after a stop
+  std::size_t parts = 0;               ///< of the whole data set
+  std::size_t written = 0;             ///< by this call; the others were there
+  bool is_whole = false;               ///< false after a stop
+  std::vector<SkippedSample> skipped;  ///< of the whole data set so far, by number
 };
 
 /// Writes `dataset` to DIR/shard-NNNNNN.tar, which tar_shards() reads, and DIR/manifest.json: the
-/// settings, and size and digest of each shard. Images of which no transform changes anything are
-/// copied as the files they are; the others become JPEG. Masks become PNG, class labels text. The
-/// bytes are a pure function of data set and options.
+/// settings, and of each shard size, digest and the samples that were skipped. Images of which no
+/// transform changes anything are decoded once, and copied as the files they are; the others become
+/// JPEG. Masks become PNG, class labels text. The bytes are a pure function of data set and
+/// options.
+///
+/// Where bad samples are skipped, a shard is that much shorter, or not there; all others are what
+/// they would be. So it goes on where a conversion that stopped at one ended, and the other way
+/// about that one is met again.
 ///
 /// May be interrupted at any time, and called again: shards in the manifest are kept, all others
 /// written anew. A shard appears under its name only when it is whole.
 ///
 /// Throws Refused for options that make no sense, a random transform, fields that shards cannot
 /// hold, and a manifest of other settings; Error for an empty data set, a bad sample (naming it),
-/// and a file that cannot be written (a full disk).
+/// and a file that cannot be written (a full disk), and where all samples are bad.
 Converted convert_to_shards(const Dataset& dataset, const std::filesystem::path& dir,
                             const ConvertOptions& options = {});
 
@@ -49,6 +56,9 @@ Converted convert_to_shards(const Dataset& dataset, const std::filesystem::path&
 ///
 /// Blocks whose values are as the manifest says are kept when it is called again. Files have .part
 /// behind their names until all blocks are written.
+///
+/// Where bad samples are skipped, all are read first to find them, and the arrays hold the others,
+/// one behind the other; what a conversion that stopped at one wrote is another conversion then.
 ///
 /// Throws what convert_to_shards() throws, and Error for a class out of range.
 Converted convert_to_npy(const Dataset& dataset, const std::filesystem::path& dir,

@@ -93,8 +93,11 @@ int convert(const ConvertVerb& verb, const Cli& cli) {
     std::cout << "interrupted; the same command goes on where it stopped\n";
     return kInterrupted;
   }
-  std::cout << dataset->size() << " samples in " << done.parts << " " << parts << " in " << verb.out
-            << ", of which " << done.parts - done.written << " were there\n";
+  std::cout << dataset->size() - done.skipped.size() << " samples in " << done.parts << " " << parts
+            << " in " << verb.out << ", of which " << done.parts - done.written << " were there\n";
+  print_skipped(done.skipped);
+  if (done.skipped.size() > 1)
+    std::cout << (std::filesystem::path(verb.out) / "manifest.json").string() << " lists them\n";
   if (rest.empty()) return kDone;
   const auto path = std::filesystem::path(verb.out) / "chain.json";
   write_file_atomically(path, to_json(rest));
@@ -126,6 +129,8 @@ void add_convert(CLI::App& app, Cli& cli, Verb& chosen) {
                    "Of npy: between two entries of the manifest")
       ->check(at_least(1))
       ->capture_default_str();
+  add_on_bad_sample(*command, verb->options.on_bad_sample,
+                    "a sample that cannot be read or converted is left out");
   command->add_option("--workers", verb->options.threads, "Threads (default: one a core)")
       ->check(at_least(1));
   command->callback([=, &cli, &chosen] {

@@ -15,6 +15,9 @@ std::vector<std::string> problems_of(const Dataset& dataset, const ConvertOption
 /// Throws Refused with all `problems`, unless there are none.
 void refuse_conversion(const std::vector<std::string>& problems);
 
+/// Throws Error for a data set of which all samples were `skipped`.
+[[noreturn]] void fail_without_samples(const std::vector<SkippedSample>& skipped);
+
 /// check_converted() of each form.
 std::vector<std::string> check_shards(const std::filesystem::path& dir, unsigned threads);
 std::vector<std::string> check_npy(const std::filesystem::path& dir, const NpyManifest& manifest,

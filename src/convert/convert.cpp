@@ -31,6 +31,12 @@ void refuse_conversion(const std::vector<std::string>& problems) {
   throw Refused("this cannot be converted:" + text);
 }
 
+void fail_without_samples(const std::vector<SkippedSample>& skipped) {
+  throw Error(
+      "all " + std::to_string(skipped.size()) +
+      " samples are bad, so there is nothing to convert; the first: " + skipped.front().message);
+}
+
 std::vector<std::string> check_converted(const std::filesystem::path& dir, unsigned threads) {
   if (!has_manifest(dir)) return {};
   if (const auto manifest = find_npy_manifest(dir)) return check_npy(dir, *manifest, threads);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/npy_manifest.h"
+#include "data/skipped_json.h"
 #include "slipstream/error.h"
 #include "slipstream/files.h"
 #include "slipstream/fingerprint.h"
@@ -19,10 +20,12 @@ constexpr std::size_t kBlock = std::size_t{1} << 20;
 constexpr int kVersion = 1;
 
 Json json_of(const Manifest::Shard& shard) {
-  return {{"file", shard.file},
-          {"samples", shard.samples},
-          {"bytes", shard.bytes},
-          {"digest", shard.digest}};
+  Json json = {{"file", shard.file},
+               {"samples", shard.samples},
+               {"bytes", shard.bytes},
+               {"digest", shard.digest}};
+  if (!shard.skipped.empty()) json["skipped"] = json_of(shard.skipped);
+  return json;
 }
 
 Manifest parsed(const std::string& text) {
@@ -31,9 +34,10 @@ Manifest parsed(const std::string& text) {
   Manifest manifest;
   manifest.settings = json.at("settings").dump();
   for (const Json& shard : json.at("shards"))
-    manifest.shards.push_back(
-        {shard.at("file").get<std::string>(), shard.at("samples").get<std::size_t>(),
-         shard.at("bytes").get<std::uint64_t>(), shard.at("digest").get<std::string>()});
+    manifest.shards.push_back({shard.at("file").get<std::string>(),
+                               shard.at("samples").get<std::size_t>(),
+                               shard.at("bytes").get<std::uint64_t>(),
+                               shard.at("digest").get<std::string>(), skipped_in(shard)});
   return manifest;
 }
 
@@ -43,6 +47,12 @@ const Manifest::Shard* Manifest::find(const std::string& file) const {
   const auto found = std::find_if(shards.begin(), shards.end(),
                                   [&](const Shard& shard) { return shard.file == file; });
   return found == shards.end() ? nullptr : &*found;
+}
+
+std::vector<SkippedSample> Manifest::skipped() const {
+  SkippedSamples all;
+  for (const Shard& shard : shards) all.add({0, shard.skipped});
+  return all.samples;
 }
 
 bool has_manifest(const fs::path& dir) {

@@ -5,21 +5,25 @@
 #include <string>
 #include <vector>
 
+#include "slipstream/skipped_samples.h"
+
 namespace slipstream {
 
 /// DIR/manifest.json: what a folder of shards was made by, and the shards that are whole.
 struct Manifest {
   struct Shard {
     std::string file;
-    std::size_t samples = 0;
+    std::size_t samples = 0;  ///< 0: all were skipped, and there is no file
     std::uint64_t bytes = 0;
-    std::string digest;  ///< of file_digest()
+    std::string digest = {};  ///< of file_digest()
+    std::vector<SkippedSample> skipped = {};
   };
 
   std::string settings;  ///< JSON; equal settings and data set give equal shards
   std::vector<Shard> shards;
 
   const Shard* find(const std::string& file) const;
+  std::vector<SkippedSample> skipped() const;  ///< of all shards, by number
 };
 
 /// Whether DIR has a manifest, of any form, or one that is damaged; not that of somebody else.

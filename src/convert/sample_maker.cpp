@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "data/bad_samples.h"
 #include "slipstream/error.h"
 
 namespace slipstream {
@@ -18,19 +19,26 @@ SampleMaker::SampleMaker(const Dataset& dataset, const std::vector<FieldSpec>& s
 }
 
 const Sample& SampleMaker::make(std::size_t index) {
+  bool is_transform = false;
   try {
     for (Field& field : sample_.fields) field.encoded = false;
     dataset_.read(index, sample_);
     for (std::size_t i = 0; i < specs_.size(); ++i) {
       Field& field = sample_.fields[i];
-      if (!field.encoded || (decode_ == Decode::what_changes && !is_changed(specs_[i]))) continue;
-      dataset_.decode(specs_[i], {}, field, spare_[i]);
-      field.encoded = false;
+      if (!field.encoded) continue;
+      const bool is_copied = decode_ == Decode::what_changes && !is_changed(specs_[i]);
+      if (is_copied) tried_.array.assign(field.array.view());
+      tried_.encoded = true;
+      dataset_.decode(specs_[i], {}, is_copied ? tried_ : field, spare_[i]);
+      field.encoded = is_copied;
     }
+    is_transform = true;
     for (const NamedOp& each : transforms_)
       each.op.apply({.seed = 0, .epoch = 0, .sample = index}, specs_, sample_, spare_, scratch_);
   } catch (const Error& error) {
-    fail_at_sample(dataset_, index, error.what());
+    const std::string message = at_sample(dataset_, index, error.what());
+    if (current_exception_is_the_samples(is_transform)) throw BadSample(message);
+    throw Error(message);
   }
   return sample_;
 }
@@ -40,8 +48,8 @@ bool SampleMaker::is_changed(const FieldSpec& spec) const {
                      [&](const NamedOp& each) { return each.op.touches(spec.kind); });
 }
 
-void fail_at_sample(const Dataset& dataset, std::size_t index, const std::string& what) {
-  throw Error("sample " + std::to_string(index) + " (" + dataset.name(index) + "): " + what);
+std::string at_sample(const Dataset& dataset, std::size_t index, const std::string& what) {
+  return "sample " + std::to_string(index) + " (" + dataset.name(index) + "): " + what;
 }
 
 }  // namespace slipstream

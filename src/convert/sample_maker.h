@@ -10,13 +10,14 @@ namespace slipstream {
 /// Samples of a data set after fixed transforms. Of one thread.
 class SampleMaker {
  public:
+  /// What make() leaves decoded. All is decoded once: damage shows in files that are copied, too.
   enum class Decode { all, what_changes };
 
   /// All of these must outlive the maker; `specs` are the data set's.
   SampleMaker(const Dataset& dataset, const std::vector<FieldSpec>& specs,
               const std::vector<NamedOp>& transforms, Decode decode);
 
-  /// Valid until the next call. Throws Error naming the sample.
+  /// Valid until the next call. Throws BadSample where that is to blame, else Error, naming it.
   const Sample& make(std::size_t index);
 
  private:
@@ -28,11 +29,11 @@ class SampleMaker {
   Decode decode_;
   Sample sample_;
   std::vector<HostArray> spare_;
+  Field tried_;
   Scratch scratch_;
 };
 
-/// Throws Error "sample INDEX (NAME): WHAT".
-[[noreturn]] void fail_at_sample(const Dataset& dataset, std::size_t index,
-                                 const std::string& what);
+/// "sample INDEX (NAME): WHAT".
+std::string at_sample(const Dataset& dataset, std::size_t index, const std::string& what);
 
 }  // namespace slipstream

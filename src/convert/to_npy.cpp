@@ -7,7 +7,9 @@
 #include "convert/npy_file.h"
 #include "convert/npy_values.h"
 #include "convert/sample_maker.h"
+#include "data/bad_samples.h"
 #include "slipstream/chain.h"
+#include "slipstream/datasets.h"
 #include "slipstream/error.h"
 #include "slipstream/fingerprint.h"
 #include "slipstream/parallel_for.h"
@@ -35,14 +37,24 @@ bool is_good(const NpyFile& file, const NpyManifest& manifest, std::size_t block
          manifest.blocks[block][field];
 }
 
+ConstArray value_of(const Dataset& dataset, std::size_t sample, const FieldSpec& spec,
+                    const Field& field, HostArray& spare) {
+  try {
+    return npy_value(spec, field.array.view(), spare);
+  } catch (const Error& error) {
+    throw BadSample(at_sample(dataset, sample, error.what()));
+  }
+}
+
 class NpyConversion {
  public:
   NpyConversion(const Dataset& dataset, fs::path dir, const ConvertOptions& options,
-                std::vector<FieldSpec> fields)
+                std::vector<FieldSpec> fields, std::vector<SkippedSample> skipped)
       : dataset_(dataset), dir_(std::move(dir)), options_(options), specs_(dataset.fields()) {
     manifest_.samples = dataset.size();
     manifest_.samples_per_block = options.samples_per_shard;
     manifest_.fields = std::move(fields);
+    manifest_.skipped = std::move(skipped);
     manifest_.blocks.resize((dataset.size() - 1) / options.samples_per_shard + 1);
     const nlohmann::ordered_json chain = {
         {"source", to_hex(dataset.identity())},
@@ -57,14 +69,14 @@ class NpyConversion {
     files_ = files_of(dir_, manifest_);
     if (goes_on) forget_bad_blocks();
     const std::size_t blocks = manifest_.blocks.size();
-    if (manifest_.is_whole() && are_whole()) return {blocks, 0, true};
+    if (manifest_.is_whole() && are_whole()) return {blocks, 0, true, manifest_.skipped};
     write_npy_manifest(dir_, manifest_);
     for (const auto& file : files_) file->begin();
     const std::size_t before = manifest_.written();
     write_missing_blocks();
     if (manifest_.is_whole())
       for (const auto& file : files_) file->finish();
-    return {blocks, manifest_.written() - before, manifest_.is_whole()};
+    return {blocks, manifest_.written() - before, manifest_.is_whole(), manifest_.skipped};
   }
 
  private:
@@ -104,7 +116,8 @@ class NpyConversion {
       if (options_.stop && options_.stop()) return false;
       const Sample& sample = maker.make(i);
       for (std::size_t k = 0; k < files_.size(); ++k) {
-        const ConstArray value = value_of(i, k, sample.fields[k].array.view(), spare);
+        const ConstArray value =
+            value_of(dataset_, i, manifest_.fields[k], sample.fields[k], spare);
         files_[k]->write(i, value);
         digests[k] = chain_sample(digests[k], bytes_of(value));
       }
@@ -116,15 +129,6 @@ class NpyConversion {
     return true;
   }
 
-  ConstArray value_of(std::size_t sample, std::size_t field, const ConstArray& value,
-                      HostArray& spare) const {
-    try {
-      return npy_value(manifest_.fields[field], value, spare);
-    } catch (const Error& error) {
-      fail_at_sample(dataset_, sample, error.what());
-    }
-  }
-
   const Dataset& dataset_;
   const fs::path dir_;
   const ConvertOptions& options_;
@@ -134,6 +138,71 @@ class NpyConversion {
   Mutex mutex_;  ///< of what manifest_ holds while blocks are written
 };
 
+/// Makes every sample, to know ahead of writing how many are good.
+class BadSampleSearch {
+ public:
+  BadSampleSearch(const Dataset& dataset, const std::vector<FieldSpec>& fields,
+                  const ConvertOptions& options)
+      : dataset_(dataset), fields_(fields), options_(options), specs_(dataset.fields()) {}
+
+  std::vector<SkippedSample> run() {
+    parallel_for(dataset_.size(), options_.threads, [this]() -> ItemWork {
+      const auto maker = std::make_shared<SampleMaker>(dataset_, specs_, options_.transforms,
+                                                       SampleMaker::Decode::all);
+      return [this, maker](std::size_t index) {
+        check(index, *maker);
+        return !(options_.stop && options_.stop());
+      };
+    });
+    const Lock lock(mutex_);
+    return std::move(bad_.samples);
+  }
+
+ private:
+  void check(std::size_t index, SampleMaker& maker) {
+    HostArray spare;
+    try {
+      const Sample& sample = maker.make(index);
+      for (std::size_t k = 0; k < fields_.size(); ++k)
+        value_of(dataset_, index, fields_[k], sample.fields[k], spare);
+    } catch (const BadSample& bad) {
+      const Lock lock(mutex_);
+      bad_.add({0, {{index, bad.what()}}});
+    }
+  }
+
+  const Dataset& dataset_;
+  const std::vector<FieldSpec>& fields_;
+  const ConvertOptions& options_;
+  const std::vector<FieldSpec> specs_;
+  Mutex mutex_;
+  SkippedSamples bad_ SLIPSTREAM_GUARDED_BY(mutex_);
+};
+
+/// What a conversion in `dir` has found, if it is one of that many samples: its settings tell then
+/// whether it is the same.
+std::vector<SkippedSample> skipped_before(const fs::path& dir, std::size_t samples) {
+  const auto manifest = find_npy_manifest(dir);
+  if (!manifest || manifest->samples + manifest->skipped.size() != samples) return {};
+  return manifest->skipped;
+}
+
+/// REQUIRES: `dataset` outlives the result
+std::shared_ptr<const Dataset> without(const Dataset& dataset,
+                                       const std::vector<SkippedSample>& bad) {
+  const std::shared_ptr<const Dataset> all(std::shared_ptr<void>(), &dataset);
+  if (bad.empty()) return all;
+  std::vector<std::size_t> good;
+  auto next = bad.begin();
+  for (std::size_t i = 0; i < dataset.size(); ++i) {
+    if (next != bad.end() && next->sample == i)
+      ++next;
+    else
+      good.push_back(i);
+  }
+  return subset(all, std::move(good));
+}
+
 }  // namespace
 
 Converted convert_to_npy(const Dataset& dataset, const fs::path& dir,
@@ -141,7 +210,15 @@ Converted convert_to_npy(const Dataset& dataset, const fs::path& dir,
   std::vector<std::string> problems = problems_of(dataset, options);
   std::vector<FieldSpec> fields = npy_fields(dataset.fields(), options.transforms, problems);
   refuse_conversion(problems);
-  return NpyConversion(dataset, dir, options, std::move(fields)).run();
+  if (options.on_bad_sample == OnBadSample::stop)
+    return NpyConversion(dataset, dir, options, std::move(fields), {}).run();
+
+  std::vector<SkippedSample> bad = skipped_before(dir, dataset.size());
+  if (bad.empty()) bad = BadSampleSearch(dataset, fields, options).run();
+  if (options.stop && options.stop()) return {};
+  if (bad.size() == dataset.size()) fail_without_samples(bad);
+  const auto good = without(dataset, bad);
+  return NpyConversion(*good, dir, options, std::move(fields), std::move(bad)).run();
 }
 
 std::vector<std::string> check_npy(const fs::path& dir, const NpyManifest& manifest,

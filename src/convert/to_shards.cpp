@@ -7,6 +7,7 @@
 #include "convert/manifest.h"
 #include "convert/sample_maker.h"
 #include "convert/shard_writer.h"
+#include "data/bad_samples.h"
 #include "slipstream/chain.h"
 #include "slipstream/error.h"
 #include "slipstream/fingerprint.h"
@@ -76,7 +77,9 @@ class Conversion {
       return [this, maker](std::size_t shard) { return is_there(shard) || write(shard, *maker); };
     });
     const Lock lock(mutex_);
-    return {shards_, written_, manifest_.shards.size() == shards_};
+    Converted done{shards_, written_, manifest_.shards.size() == shards_, manifest_.skipped()};
+    if (done.skipped.size() == dataset_.size()) fail_without_samples(done.skipped);
+    return done;
   }
 
  private:
@@ -94,33 +97,70 @@ class Conversion {
     const Lock lock(mutex_);
     const Manifest::Shard* known = manifest_.find(shard_name(shard));
     if (known == nullptr) return false;
+    const bool may_lack = known->skipped.empty() || skips();
     std::error_code failed;
-    if (fs::file_size(dir_ / known->file, failed) == known->bytes && !failed) return true;
+    if (may_lack && known->samples == 0) return true;
+    if (may_lack && fs::file_size(dir_ / known->file, failed) == known->bytes && !failed)
+      return true;
     std::erase_if(manifest_.shards, [&](const auto& each) { return &each == known; });
     return false;
   }
 
+  bool skips() const { return options_.on_bad_sample == OnBadSample::skip; }
+
   /// Whether it was written whole.
   bool write(std::size_t shard, SampleMaker& maker) {
-    const std::string name = shard_name(shard);
-    ShardWriter writer(dir_ / name);
-    const std::size_t first = shard * options_.samples_per_shard;
-    const std::size_t last = std::min(dataset_.size(), first + options_.samples_per_shard);
-    for (std::size_t i = first; i < last; ++i) {
-      if (options_.stop && options_.stop()) return false;
-      const Sample& sample = maker.make(i);
-      for (std::size_t k = 0; k < specs_.size(); ++k)
-        add_field(i, specs_[k], sample.fields[k], writer);
+    Manifest::Shard made{shard_name(shard)};
+    const fs::path path = dir_ / made.file;
+    {
+      ShardWriter writer(path);
+      const std::size_t first = shard * options_.samples_per_shard;
+      const std::size_t last = std::min(dataset_.size(), first + options_.samples_per_shard);
+      for (std::size_t i = first; i < last; ++i) {
+        if (options_.stop && options_.stop()) return false;
+        const Sample* const sample = good_sample(i, maker, made);
+        for (std::size_t k = 0; sample != nullptr && k < specs_.size(); ++k)
+          add_field(i, specs_[k], sample->fields[k], writer);
+      }
+      if (made.samples > 0) writer.finish();
     }
-    writer.finish();
-    const std::uint64_t bytes = fs::file_size(dir_ / name);
-    const std::string digest = file_digest(dir_ / name);
+    if (made.samples > 0) {
+      made.bytes = fs::file_size(path);
+      made.digest = file_digest(path);
+    } else {
+      fs::remove(path);
+    }
     const Lock lock(mutex_);
-    manifest_.shards.push_back({name, last - first, bytes, digest});
+    manifest_.shards.push_back(std::move(made));
     write_manifest(dir_, manifest_);
     ++written_;
     if (options_.progress) options_.progress(manifest_.shards.size(), shards_);
     return true;
+  }
+
+  /// nullptr for one that is skipped; the shard counts both.
+  const Sample* good_sample(std::size_t index, SampleMaker& maker, Manifest::Shard& shard) const {
+    try {
+      const Sample& sample = maker.make(index);
+      check_label(index, sample);
+      ++shard.samples;
+      return &sample;
+    } catch (const BadSample& bad) {
+      if (!skips()) throw;
+      shard.skipped.push_back({index, bad.what()});
+      return nullptr;
+    }
+  }
+
+  void check_label(std::size_t index, const Sample& sample) const {
+    for (std::size_t k = 0; k < specs_.size(); ++k) {
+      if (specs_[k].kind != FieldKind::label) continue;
+      const std::int64_t number = number_in(sample.fields[k].array.view());
+      if (number < 0)
+        throw BadSample(at_sample(
+            dataset_, index,
+            "its label is " + std::to_string(number) + "; shards hold class numbers from 0 on"));
+    }
   }
 
   void add_field(std::size_t sample, const FieldSpec& spec, const Field& field,
@@ -128,11 +168,7 @@ class Conversion {
     const std::string key = key_of(sample);
     const ConstArray value = field.array.view();
     if (spec.kind == FieldKind::label) {
-      const std::int64_t number = number_in(value);
-      if (number < 0)
-        throw Error("sample " + std::to_string(sample) + " has the label " +
-                    std::to_string(number) + "; shards hold class numbers from 0 on");
-      const std::string text = std::to_string(number);
+      const std::string text = std::to_string(number_in(value));
       writer.add(key + ".cls", std::as_bytes(std::span(text)));
     } else if (spec.kind == FieldKind::mask) {
       writer.add(key + ".seg.png", field.encoded ? bytes_of(value) : encode_png(value));
@@ -156,6 +192,7 @@ class Conversion {
 
 /// "" where the shard is as it was written.
 std::string problem_of(const fs::path& dir, const Manifest::Shard& shard) {
+  if (shard.samples == 0) return "";
   const fs::path path = dir / shard.file;
   const std::string what = "'" + path.string() + "' ";
   std::error_code failed;

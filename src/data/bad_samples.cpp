@@ -4,7 +4,24 @@
 #include <limits>
 #include <utility>
 
+#include "data/storage_error.h"
+#include "slipstream/unfit_sample.h"
+
 namespace slipstream {
+
+bool current_exception_is_the_samples(bool is_transform) {
+  try {
+    throw;
+  } catch (const UnfitSample&) {
+    return true;
+  } catch (const StorageError&) {
+    return false;
+  } catch (const Error&) {
+    return !is_transform;
+  } catch (...) {
+    return false;
+  }
+}
 
 BadSamples::BadSamples(OnBadSample what, const RunningOrder& order) : what_(what), order_(order) {}
 

@@ -17,6 +17,10 @@ class BadSample : public Error {
   using Error::Error;
 };
 
+/// Whether one sample is to blame for what a step threw, which may be a transform.
+/// REQUIRES: called while an exception is handled
+bool current_exception_is_the_samples(bool is_transform);
+
 /// What to do about bad samples, and which were met. Workers share it.
 class BadSamples {
  public:

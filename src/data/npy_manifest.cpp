@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "data/skipped_json.h"
 #include "slipstream/error.h"
 #include "slipstream/files.h"
 #include "slipstream/fingerprint.h"
@@ -86,6 +87,7 @@ NpyManifest parsed(const Json& json) {
   for (const Json& field : settings.at("fields")) manifest.fields.push_back(field_of(field));
   for (const Json& block : json.at("blocks"))
     manifest.blocks.push_back(block_of(block, manifest.fields.size()));
+  manifest.skipped = skipped_in(json);
   const std::size_t block = manifest.samples_per_block;
   if (manifest.fields.empty() || manifest.samples == 0 || block == 0 ||
       manifest.blocks.size() != (manifest.samples - 1) / block + 1)
@@ -167,9 +169,10 @@ void write_npy_manifest(const fs::path& dir, const NpyManifest& manifest) {
     Json& block = blocks.emplace_back();
     for (const std::uint64_t digest : digests) block.push_back(to_hex(digest));
   }
-  const Json json = {{"version", kVersion},
-                     {"settings", Json::parse(manifest.settings)},
-                     {"blocks", std::move(blocks)}};
+  Json json = {{"version", kVersion},
+               {"settings", Json::parse(manifest.settings)},
+               {"blocks", std::move(blocks)}};
+  if (!manifest.skipped.empty()) json["skipped"] = json_of(manifest.skipped);
   write_file_atomically(manifest_path(dir), json.dump(1) + "\n");
 }
 

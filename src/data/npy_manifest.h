@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "slipstream/array.h"
+#include "slipstream/skipped_samples.h"
 
 namespace slipstream {
 
@@ -15,6 +16,7 @@ namespace slipstream {
 ///   {"version": 1, "settings": {"form": "npy", "samples": 9, "samples_per_block": 4, "fields":
 ///    [{"name": "image", "kind": "image", "dtype": "u8", "shape": [8, 8, 3], "classes": 0}, ...],
 ///    ...}, "blocks": [["0123456789abcdef", ...], null, ...]}
+/// and, where bad samples were skipped, "skipped": [{"sample": 3, "message": "..."}, ...].
 struct NpyManifest {
   std::string settings;  ///< JSON; samples, samples_per_block and fields are parts of it
   std::size_t samples = 0;
@@ -22,6 +24,7 @@ struct NpyManifest {
   std::vector<FieldSpec> fields;  ///< of fixed shapes
   /// Digests of each field's samples in a block; none for one that is not written yet.
   std::vector<std::vector<std::uint64_t>> blocks;
+  std::vector<SkippedSample> skipped = {};  ///< numbered as in the source; `samples` lacks them
 
   std::size_t written() const;
   bool is_whole() const { return written() == blocks.size(); }

@@ -7,9 +7,7 @@
 #include "data/bad_samples.h"
 #include "data/collate.h"
 #include "data/slab_layout.h"
-#include "data/storage_error.h"
 #include "slipstream/error.h"
-#include "slipstream/unfit_sample.h"
 
 namespace slipstream {
 namespace {
@@ -26,22 +24,6 @@ std::string message_of_current_exception() {
     return error.what();
   } catch (...) {
     return "unknown exception";
-  }
-}
-
-/// Whether one sample is to blame for what a step threw, which may be a transform.
-/// REQUIRES: called while an exception is handled
-bool current_exception_is_the_samples(bool is_transform) {
-  try {
-    throw;
-  } catch (const UnfitSample&) {
-    return true;
-  } catch (const StorageError&) {
-    return false;
-  } catch (const Error&) {
-    return !is_transform;
-  } catch (...) {
-    return false;
   }
 }
 

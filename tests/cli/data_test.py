@@ -277,6 +277,18 @@ class DataTest(ProgramTest):
         self.expect(REFUSED, "convert", "--from", self.classes, "--out", self.classes / "shards",
                     says=["it would be taken for data there"])
 
+    def test_convert_leaves_bad_samples_out(self):
+        for form, resize in (("shards", ()), ("npy", ("--resize", "16"))):
+            out = self.folder / f"skipped as {form}"
+            command = ("convert", "--from", self.damaged, "--out", out, "--to", form, *resize)
+            self.expect(FAILED, *command, says=["a.jpg"])
+            shutil.rmtree(out)
+            self.expect(DONE, *command, "--on-bad-sample", "skip",
+                        says=["12 samples in 1 ", "skipped 1 bad samples", "a.jpg"])
+            self.expect(DONE, "inspect", out, says=["12 samples, 0 damaged"])
+            self.expect(DONE, *command, "--on-bad-sample", "skip",
+                        says=["of which 1 were there", "skipped 1 bad samples"])
+
     def test_convert_to_npy(self):
         out = self.folder / "a folder of arr\u00e4ys"
         command = ("convert", "--from", self.classes, "--out", out, "--to", "npy",

@@ -19,6 +19,7 @@ namespace slipstream {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -180,7 +181,7 @@ TEST_F(ConvertTest, ANegativeLabelIsNamed) {
   fields[1] = {"label", FieldKind::label, std::move(labels), 0};
   const auto data = in_memory(std::move(fields));
   EXPECT_THAT(thrown_by([&] { convert_to_shards(*data, out(), options_for(2)); }),
-              HasSubstr("sample 2 has the label -1"));
+              AllOf(HasSubstr("sample 2 ("), HasSubstr("label is -1")));
 }
 
 TEST_F(ConvertTest, WhatMakesNoSenseIsRefusedAllAtOnce) {
@@ -207,6 +208,62 @@ TEST_F(ConvertTest, ABadSampleIsNamedAndTheWholeShardsStay) {
   EXPECT_TRUE(fs::exists(out() / "shard-000002.tar"));
   EXPECT_FALSE(fs::exists(out() / "shard-000003.tar"));
   EXPECT_FALSE(fs::exists(out() / "shard-000003.tar.part"));
+}
+
+TEST_F(ConvertTest, DamageShowsInFilesThatAreCopied) {
+  fs::resize_file(scenes() / "images" / "000020.jpg", 300);
+  EXPECT_THAT(thrown_by([&] { convert_to_shards(*source(), out(), options_for(6)); }),
+              AllOf(HasSubstr("sample 20 ("), HasSubstr("000020.jpg")));
+}
+
+TEST_F(ConvertTest, BadSamplesAreLeftOutAndListed) {
+  for (const char* name : {"000003.jpg", "000018.jpg", "000020.jpg"})
+    fs::resize_file(scenes() / "images" / name, 300);
+  ConvertOptions options = options_for(6);
+  EXPECT_THAT(thrown_by([&] { convert_to_shards(*source(), out(), options); }),
+              HasSubstr("sample 3 ("));
+  options.on_bad_sample = OnBadSample::skip;
+  const Converted done = convert_to_shards(*source(), out(), options);
+  EXPECT_TRUE(done.is_whole);
+  ASSERT_EQ(done.skipped.size(), 3U);
+  EXPECT_EQ(done.skipped[1].sample, 18U);
+  EXPECT_THAT(done.skipped[1].message, HasSubstr("000018.jpg"));
+  EXPECT_THAT(check_converted(out()), IsEmpty());
+  const auto shards = open_dataset(out());
+  ASSERT_EQ(shards->size(), kSamples - 3);
+  EXPECT_EQ(stored(*shards, 3, 0), stored(*source(), 4, 0));
+
+  const auto whole = files();
+  fs::remove(out() / "shard-000001.tar");
+  const Converted again = convert_to_shards(*source(), out(), options);
+  EXPECT_EQ(again.written, 1U);
+  EXPECT_EQ(again.skipped.size(), 3U);
+  EXPECT_EQ(files(), whole);
+  options.on_bad_sample = OnBadSample::stop;
+  EXPECT_THAT(thrown_by([&] { convert_to_shards(*source(), out(), options); }),
+              HasSubstr("sample 3 ("));
+}
+
+TEST_F(ConvertTest, AShardWithoutAGoodSampleIsNotThere) {
+  for (const char* name : {"000002.jpg", "000003.jpg"})
+    fs::resize_file(scenes() / "images" / name, 300);
+  ConvertOptions options = options_for(2);
+  options.on_bad_sample = OnBadSample::skip;
+  EXPECT_TRUE(convert_to_shards(*source(), out(), options).is_whole);
+  EXPECT_FALSE(fs::exists(out() / "shard-000001.tar"));
+  EXPECT_FALSE(fs::exists(out() / "shard-000001.tar.part"));
+  EXPECT_THAT(check_converted(out()), IsEmpty());
+  EXPECT_EQ(convert_to_shards(*source(), out(), options).written, 0U);
+  EXPECT_EQ(open_dataset(out())->size(), kSamples - 2);
+}
+
+TEST_F(ConvertTest, NothingGoodIsAnError) {
+  for (const auto& entry : fs::directory_iterator(scenes() / "images"))
+    fs::resize_file(entry.path(), 300);
+  ConvertOptions options = options_for(6);
+  options.on_bad_sample = OnBadSample::skip;
+  EXPECT_THAT(thrown_by([&] { convert_to_shards(*source(), out(), options); }),
+              AllOf(HasSubstr("all 23 samples are bad"), HasSubstr("000000.jpg")));
 }
 
 TEST_F(ConvertTest, AFullDiskSaysWhatToDo) {

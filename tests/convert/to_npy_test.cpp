@@ -287,6 +287,48 @@ HostArray labels_of(DType dtype, const std::vector<std::int64_t>& values) {
   return array;
 }
 
+TEST_F(ToNpyTest, BadSamplesAreLeftOutAndListed) {
+  for (const char* name : {"000003.jpg", "000018.jpg"})
+    fs::resize_file(scenes() / "images" / name, 300);
+  ConvertOptions options = options_for(4);
+  options.on_bad_sample = OnBadSample::skip;
+  const Converted done = convert(options);
+  EXPECT_TRUE(done.is_whole);
+  ASSERT_THAT(done.skipped, SizeIs(2));
+  EXPECT_EQ(done.skipped[1].sample, 18U);
+  EXPECT_THAT(done.skipped[1].message, AllOf(HasSubstr("sample 18 ("), HasSubstr("000018.jpg")));
+  EXPECT_THAT(check_converted(out()), IsEmpty());
+  const auto good = open_dataset(out());
+  ASSERT_EQ(good->size(), kSamples - 2);
+
+  const auto whole = files();
+  overwrite("image.npy", kHeaderBytes + 5 * kImageBytes);
+  const Converted again = convert(options);
+  EXPECT_EQ(again.written, 1U);
+  EXPECT_THAT(again.skipped, SizeIs(2));
+  EXPECT_EQ(files(), whole);
+  EXPECT_THAT(thrown_by([&] { convert(options_for(4)); }), HasSubstr("holds another conversion"));
+
+  fs::remove_all(out());
+  std::vector<std::size_t> indices;
+  for (std::size_t i = 0; i < kSamples; ++i)
+    if (i != 3 && i != 18) indices.push_back(i);
+  convert_to_npy(*subset(source(), indices), out(), options_for(4));
+  EXPECT_EQ(files()["image.npy"], whole.at("image.npy"));
+}
+
+TEST_F(ToNpyTest, WithoutBadSamplesSkippingChangesNothing) {
+  const auto whole = undisturbed(4);
+  ConvertOptions options = options_for(4);
+  options.on_bad_sample = OnBadSample::skip;
+  EXPECT_TRUE(convert(options).is_whole);
+  EXPECT_EQ(files(), whole);
+  for (const auto& entry : fs::directory_iterator(scenes() / "images"))
+    fs::resize_file(entry.path(), 300);
+  fs::remove_all(out());
+  EXPECT_THAT(thrown_by([&] { convert(options); }), HasSubstr("all 23 samples are bad"));
+}
+
 TEST_F(ToNpyTest, LabelsTakeTheSmallestTypeThatTheirClassesAllow) {
   const auto data =
       in_memory({{"few", FieldKind::label, labels_of(DType::i64, {0, 255}), 256},

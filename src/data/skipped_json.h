@@ -1,0 +1,15 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "slipstream/skipped_samples.h"
+
+namespace slipstream {
+
+/// The samples that a conversion skipped, as its manifest lists them.
+nlohmann::ordered_json json_of(const std::vector<SkippedSample>& skipped);
+/// Those of the key "skipped" of `json`; none without it. Throws Json::exception.
+std::vector<SkippedSample> skipped_in(const nlohmann::ordered_json& json);
+
+}  // namespace slipstream
