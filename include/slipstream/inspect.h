@@ -43,7 +43,8 @@ struct Inspection {
   std::vector<DamagedSample> damaged;  ///< by number
 };
 
-/// Reads and decodes every sample. A sample is damaged when that throws or a class is out of range.
+/// Reads and decodes every sample. A sample is damaged when that throws, an image has no pixels, a
+/// mask another size than its image, or a class is negative or out of range.
 Inspection inspect(const Dataset& dataset, const InspectOptions& options = {});
 
 /// As text, at most kListedSamples damaged samples and sixteen classes of each field.

@@ -28,6 +28,8 @@ int inspect_path(const InspectVerb& verb, const Cli& cli) {
   refuse_same_files({{"--contact-sheet", verb.contact_sheet}, {"--json", verb.json}});
   OutputFile sheet(verb.contact_sheet), json(verb.json);
   const auto dataset = open_dataset(verb.path);
+  if (dataset->size() == 0)
+    throw Error("the data set '" + verb.path + "' holds no samples: nothing can be trained on it");
   InspectReport report{
       verb.path,
       inspect(*dataset, {.threads = verb.workers, .decode = {}, .stop = cli.interrupted}),

@@ -55,11 +55,12 @@ std::set<std::int64_t> classes_in(const FieldSpec& spec, const ConstArray& value
 }
 
 void check_classes(const FieldSpec& spec, const std::set<std::int64_t>& classes) {
-  if (spec.classes == 0 || classes.empty()) return;
-  if (*classes.begin() >= 0 && *classes.rbegin() < spec.classes) return;
-  const std::int64_t wrong = *classes.begin() < 0 ? *classes.begin() : *classes.rbegin();
-  throw Error("field '" + spec.name + "' holds class " + std::to_string(wrong) +
-              ", but there are " + std::to_string(spec.classes));
+  if (classes.empty()) return;
+  const std::int64_t lowest = *classes.begin(), highest = *classes.rbegin();
+  const std::string what = "field '" + spec.name + "' holds class ";
+  if (lowest < 0) throw Error(what + std::to_string(lowest) + "; classes are numbered from 0 on");
+  if (spec.classes > 0 && highest >= spec.classes)
+    throw Error(what + std::to_string(highest) + ", but there are " + std::to_string(spec.classes));
 }
 
 /// What one good sample adds to the summaries.
@@ -81,6 +82,26 @@ Part part_of(const Dataset& dataset, const FieldSpec& spec, const DecodeOptions&
   part.classes = classes_in(spec, field.array.view());
   check_classes(spec, part.classes);
   return part;
+}
+
+/// That images have pixels, and masks the size of the first image.
+void check_sizes(const std::vector<FieldSpec>& specs, const std::vector<Part>& parts) {
+  const Shape* image = nullptr;
+  for (std::size_t k = 0; k < specs.size(); ++k) {
+    if (specs[k].kind != FieldKind::image) continue;
+    if (image == nullptr) image = &parts[k].shape;
+    if (parts[k].shape.elements() == 0)
+      throw Error("image '" + specs[k].name + "' has no pixels: its shape is " +
+                  to_string(parts[k].shape) + "; remove the sample");
+  }
+  for (std::size_t k = 0; k < specs.size() && image != nullptr; ++k) {
+    const Shape& mask = parts[k].shape;
+    if (specs[k].kind != FieldKind::mask || mask.rank < 2 || image->rank < 2) continue;
+    if (mask[0] != (*image)[0] || mask[1] != (*image)[1])
+      throw Error("mask '" + specs[k].name + "' is " + to_string(mask) + ", but its image is " +
+                  to_string(*image) +
+                  "; make them the same height and width (masks without interpolation)");
+  }
 }
 
 void add(const Part& part, FieldSummary& summary) {
@@ -128,6 +149,7 @@ class Inspector {
       for (std::size_t k = 0; k < specs_.size(); ++k)
         parts.push_back(
             part_of(dataset_, specs_[k], options_.decode, buffers.sample.fields[k], buffers.spare));
+      check_sizes(specs_, parts);
     } catch (const Error& error) {
       damage = {index, dataset_.name(index), error.what()};
     }

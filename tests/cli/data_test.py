@@ -7,6 +7,13 @@ import unittest
 from program import DONE, FAILED, NO, REFUSED, TINY, ProgramTest, make_data, read_json
 
 
+def write_npy(path, dtype, shape, values=b""):
+    head = f"{{'descr': '<{dtype}', 'fortran_order': False, 'shape': {tuple(shape)}}}".encode()
+    head += b" " * (-(len(head) + 11) % 64) + b"\n"
+    path.write_bytes(b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head + values)
+    return path
+
+
 class DataTest(ProgramTest):
     """A folder of images and masks, the same images as two classes, and these with a bad file."""
 
@@ -37,6 +44,8 @@ class DataTest(ProgramTest):
         self.expect(NO, "inspect", self.damaged, says=["1 damaged", "a.jpg"])
         self.expect(REFUSED, "inspect", self.folder / "none", says=["no file or folder"])
         self.expect(REFUSED, "inspect", sheet, says=["is no data set"])
+        empty = write_npy(self.folder / "empty.npy", "u1", (0, 4, 4, 3))
+        self.expect(FAILED, "inspect", empty, says=["empty.npy", "no samples"])
 
     def test_inspect_lists_all_that_is_damaged(self):
         data, report = self.folder / "many", self.folder / "inspect.json"

@@ -15,6 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 using testing::Pair;
@@ -97,6 +98,42 @@ TEST_F(InspectTest, AClassOutOfRangeIsDamage) {
   const Inspection found = inspect(*segmentation_folder(folder_.path(), 2), {});
   ASSERT_FALSE(found.damaged.empty());
   EXPECT_THAT(found.damaged.front().message, HasSubstr("but there are 2"));
+}
+
+HostArray zeros(DType dtype, const Shape& shape) {
+  HostArray values;
+  const MutableArray out = values.reset(dtype, shape);
+  std::fill_n(out.data, out.bytes(), std::byte{0});
+  return values;
+}
+
+std::vector<std::string> damage_of(std::vector<ArrayField> fields) {
+  std::vector<std::string> messages;
+  for (const DamagedSample& each : inspect(*in_memory(std::move(fields))).damaged)
+    messages.push_back(each.message);
+  return messages;
+}
+
+TEST_F(InspectTest, ANegativeClassIsDamageWithoutANumberOfClasses) {
+  HostArray labels = zeros(DType::i32, {2});
+  labels.span().as<std::int32_t>()[1] = -3;
+  EXPECT_THAT(damage_of({{"label", FieldKind::label, labels, 0}}),
+              ElementsAre(HasSubstr("'label' holds class -3; classes are numbered from 0")));
+  HostArray masks = zeros(DType::i64, {1, 4, 4});
+  masks.span().as<std::int64_t>()[5] = -1;
+  EXPECT_THAT(damage_of({{"label", FieldKind::mask, masks, 0}}),
+              ElementsAre(HasSubstr("holds class -1")));
+}
+
+TEST_F(InspectTest, AMaskOfAnotherSizeThanItsImageIsDamage) {
+  EXPECT_THAT(damage_of({{"image", FieldKind::image, zeros(DType::u8, {1, 6, 4, 3}), 0},
+                         {"label", FieldKind::mask, zeros(DType::u8, {1, 4, 6}), 0}}),
+              ElementsAre(AllOf(HasSubstr("mask 'label' is 4 x 6"), HasSubstr("6 x 4 x 3"))));
+}
+
+TEST_F(InspectTest, AnImageWithoutPixelsIsDamage) {
+  EXPECT_THAT(damage_of({{"image", FieldKind::image, zeros(DType::u8, {2, 0, 4, 3}), 0}}),
+              ElementsAre(HasSubstr("'image' has no pixels"), HasSubstr("0 x 4 x 3")));
 }
 
 TEST_F(InspectTest, AStopLeavesTheRestOut) {
