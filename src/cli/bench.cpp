@@ -68,6 +68,14 @@ int bench(const BenchVerb& verb, const Cli& cli) {
   return kDone;
 }
 
+/// What stands ahead of "loader" would be of no effect there.
+void refuse_given(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options())
+    if (option->count() > 0)
+      throw Refused(option->get_name() + " of bench has no effect on bench loader; give bench " +
+                    "loader options behind 'loader' (see bench loader --help)");
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app, Cli& cli, Verb& chosen) {
@@ -108,7 +116,7 @@ void add_bench(CLI::App& app, Cli& cli, Verb& chosen) {
   command->add_option("--json", verb->json, "Writes the report to this file");
   command->add_option("--svg", verb->svg, "Writes plots to this file");
   command->callback([=, &cli, &chosen] {
-    if (command->got_subcommand("loader")) return;
+    if (command->got_subcommand("loader")) return refuse_given(*command);
     if (verb->common.workload.empty()) throw CLI::RequiredError("workload (or loader)");
     const auto own_size = verb->common.defaults.batch_size;
     if (own_size && command->count("--batch-sizes") == 0) verb->options.batch_sizes = {*own_size};

@@ -66,7 +66,7 @@ void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen) {
   command->add_option("--data", verb->data, "Folder or .tar shard")->required();
   command->add_option("--workers", verb->options.workers, "Comma-separated")
       ->delimiter(',')
-      ->check(at_least(1))
+      ->check(workers_problem)
       ->capture_default_str();
   command->add_option("--batch-size", verb->loader.batch_size, "Samples a batch")
       ->check(at_least(1))
@@ -82,8 +82,10 @@ void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen) {
       "JPEGs that the first transform shrinks are decoded at a fraction of their size");
   command->add_flag("!--whole-decoding", verb->loader.decode.partial,
                     "JPEGs are decoded whole, not the part alone that the first transform reads");
-  command->add_option("--read-ahead", verb->loader.read_ahead.reads,
-                      "Reads in flight ahead of the workers (slow storage)");
+  command
+      ->add_option("--read-ahead", verb->loader.read_ahead.reads,
+                   "Reads in flight ahead of the workers (slow storage); 0: each reads for itself")
+      ->check(at_least(0));
   command->add_option("--cache", verb->cache,
                       "Samples kept in memory as a step leaves them: STEP=SIZE");
   command->add_option("--disk-cache", verb->disk_cache,

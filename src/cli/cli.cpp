@@ -66,15 +66,22 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error, int argc,
       if (argv[i][0] != '-') return unknown_name("verb", argv[i], names_of(app, false));
     return std::string(error.what()) + "; see " + app.get_name() + " --help";
   }
-  const auto known = names_of(*verbs.front(), true);
-  for (int i = 1; i < argc; ++i) {
+  const CLI::App* verb = verbs.front();
+  std::string path = app.get_name() + " " + verb->get_name();
+  int first = 1;
+  for (auto below = verb->get_subcommands(); !below.empty(); below = verb->get_subcommands()) {
+    verb = below.front();
+    path += " " + verb->get_name();
+    while (first < argc && argv[first++] != verb->get_name()) continue;
+  }
+  const auto known = names_of(*verb, true);
+  for (int i = first; i < argc; ++i) {
     const std::string argument = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
     if (argument.rfind("--", 0) == 0 &&
         std::find(known.begin(), known.end(), argument) == known.end())
       return unknown_name("option", argument, known);
   }
-  return std::string(error.what()) + "; see " + app.get_name() + " " + verbs.front()->get_name() +
-         " --help";
+  return std::string(error.what()) + "; see " + path + " --help";
 }
 
 int say(const Cli& cli, const std::string& message, ExitCode code) {

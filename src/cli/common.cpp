@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "cli/verbs.h"
+#include "run/plan_limits.h"
 #include "slipstream/cuda.h"
 #include "slipstream/files.h"
 #include "slipstream/loader_bench.h"
@@ -20,7 +21,6 @@ namespace slipstream {
 namespace {
 
 constexpr unsigned kMostDefaultWorkers = 8;
-constexpr double kMostWorkers = 4096;
 constexpr double kSecondsOfATry = 0.2;
 
 unsigned cores() { return std::max(1U, std::thread::hardware_concurrency()); }
@@ -94,6 +94,12 @@ Check at_least(int least) {
   };
 }
 
+std::string workers_problem(const std::string& text) {
+  const double number = number_in(text).value_or(0);
+  const bool is_count = number >= 1 && number == std::floor(number) && number <= kMostOfAnything;
+  return is_count ? "" : text + " is no number from 1 to " + std::to_string(kMostOfAnything);
+}
+
 std::string above_zero(const std::string& text) {
   const double value = number_in(text).value_or(1);
   return value > 0 && std::isfinite(value) ? "" : text + " is not above 0 and finite";
@@ -147,10 +153,8 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
   verb.add_option("--workers", workers,
                   "Loader threads, or auto: as many as help (default: the cores, at most 8)")
       ->check([](const std::string& text) {
-        const double number = number_in(text).value_or(0);
-        const bool is_count = number >= 1 && number == std::floor(number) && number <= kMostWorkers;
-        return text == "auto" || is_count ? ""
-                                          : text + " is neither auto nor a number from 1 to 4096";
+        const bool is_known = text == "auto" || workers_problem(text).empty();
+        return is_known ? "" : text + " is neither auto nor a number from 1 to 4096";
       });
   verb.add_option("--image-size", options.image_size,
                   "Height and width (a power of two, but for starved)")
@@ -165,8 +169,9 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
           "--sampling", options.sampling,
           "each (sample once an epoch), balanced (classes), or a file of weights, one a line")
       ->capture_default_str();
-  verb.add_option("--read-ahead", read_ahead, "Reads in flight ahead of the workers (slow storage)")
-      ->check(at_least(1));
+  verb.add_option("--read-ahead", read_ahead,
+                  "Reads in flight ahead of the workers (slow storage); 0: each reads for itself")
+      ->check(at_least(0));
   verb.add_option("--cpus", cpus, "Where the loader's threads run: a list such as 0-7, or gpu");
   verb.add_option("--cache", cache, "Samples kept in memory as a step leaves them: STEP=SIZE");
   verb.add_option_function<std::string>(
@@ -269,7 +274,7 @@ void CommonOptions::change(Plan& plan, const Context& context) const {
   set_wire(plan);
   plan.numerics.scaled_decoding |= scaled_decoding;
   LoaderPlan& loader = plan.schedule.loader;
-  if (read_ahead > 0) loader.read_ahead.reads = read_ahead;
+  if (read_ahead) loader.read_ahead.reads = *read_ahead;
   if (cpus == "gpu") {
     loader.cpus = cpus_near(context);
   } else if (!cpus.empty()) {

@@ -53,6 +53,9 @@ using Check = std::function<std::string(const std::string&)>;
 Check at_least(int least);
 std::string above_zero(const std::string& text);
 
+/// A Check of a number of loader threads.
+std::string workers_problem(const std::string& text);
+
 /// The number that is all of `text`; nothing for anything else.
 std::optional<double> number_in(const std::string& text);
 
@@ -82,7 +85,7 @@ struct CommonOptions {
   bool deterministic = false;
   std::string workers;            ///< "", a number or "auto"
   std::vector<std::string> wire;  ///< FIELD=FORMAT
-  unsigned read_ahead = 0;
+  std::optional<unsigned> read_ahead;
   std::string cpus;   ///< "", a list, or "gpu"
   std::string cache;  ///< STEP=SIZE
   bool scaled_decoding = false;

@@ -39,6 +39,19 @@ class UnknownNameTest(ProgramTest):
     def test_option_with_its_value_attached(self):
         self.refuse("bench", "segmentation", "--plan=serial", says=["did you mean '--plans'?"])
 
+    def test_option_of_a_verb_below_another(self):
+        data = ("bench", "loader", "--data", self.folder)
+        self.refuse(*data, "--batch-size", "4", "--worker", "2",
+                    says=["unknown option '--worker'", "did you mean '--workers'?"])
+        self.refuse(*data, "--batch-size", "x", says=["--batch-size", "x", "bench loader --help"])
+        self.refuse(*data, "--batch-size", "4", "--repeats", "0", says=["--repeats", "0 is less"])
+        for wrong in ("0", "4097", "1.5", "auto", "1,4097"):
+            self.refuse(*data, "--batch-size", "4", "--workers", wrong,
+                        says=["--workers", "is no number from 1 to 4096"])
+        self.refuse(*data, "--read-ahead", "-1", says=["--read-ahead", "-1"])
+        self.refuse("bench", "--wire", "image=jpeg", "loader", "--data", self.folder,
+                    says=["--wire of bench has no effect on bench loader"])
+
     def test_missing_workload(self):
         self.refuse("train", says=["workload", "train --help"])
 

@@ -151,6 +151,15 @@ class DataTest(ProgramTest):
                     says=["13"])
         self.expect(REFUSED, "bench", says=["workload (or loader)"])
 
+    def test_no_read_ahead_is_a_choice(self):
+        plan = self.folder / "ahead-plan.json"
+        ahead = self.classify("ahead", self.classes, "--read-ahead", "3", "--plan", "serial",
+                              "--plan-out", plan)
+        self.assertEqual(ahead["plan"]["schedule"]["loader"]["read_ahead"]["reads"], 3)
+        for name, how in (("none", "serial"), ("none-of-plan", plan)):
+            none = self.classify(name, self.classes, "--read-ahead", "0", "--plan", how)
+            self.assertEqual(none["plan"]["schedule"]["loader"]["read_ahead"]["reads"], 0)
+
     def test_classes_train_alike_in_every_plan(self):
         reports = [self.classify(plan, self.classes, "--plan", plan)
                    for plan in ("serial", "pipelined")]
