@@ -75,29 +75,36 @@ Decompressor::~Decompressor() = default;
 
 void Decompressor::run(Compression compression, std::span<const std::byte> from, std::size_t limit,
                        HostArray& out) {
-  constexpr std::size_t kFirstBytes = std::size_t{64} << 10;
+  constexpr std::size_t kPartBytes = std::size_t{1} << 20;
+  part_.resize(kPartBytes);
+  const std::size_t bytes = pass(compression, from, part_, limit);
+  const MutableArray to = out.reset(DType::u8, {static_cast<std::int64_t>(bytes)});
+  if (bytes <= part_.size())
+    std::copy_n(part_.begin(), bytes, to.data);
+  else
+    pass(compression, from, {to.data, bytes}, limit);
+}
+
+std::size_t Decompressor::pass(Compression compression, std::span<const std::byte> from,
+                               std::span<std::byte> to, std::size_t limit) {
   const char* const codec = compression == Compression::zstd ? "zstd" : "lz4";
   if (from.empty()) fail(codec, "it is empty");
   codecs_->reset();
   std::size_t used = 0;
   std::size_t made = 0;
   for (bool is_done = false; !is_done;) {
-    if (made == unpacked_.size()) {
-      // One byte over the limit tells that there is more.
-      unpacked_.resize(std::min(limit + 1, std::max(kFirstBytes, 2 * unpacked_.size())));
-    }
-    const Step step =
-        codecs_->step(compression, from.subspan(used), std::span(unpacked_).subspan(made));
+    const std::size_t at = made % to.size();
+    const Step step = codecs_->step(compression, from.subspan(used), to.subspan(at));
     used += step.consumed;
     made += step.produced;
-    if (made > limit) {
+    if (made > limit)
       throw Error("it is more than " + std::to_string(limit) +
-                  " bytes when decompressed; raise the limit of a member's bytes, or remove it");
-    }
+                  " bytes when decompressed; remove it, or store it in smaller members (a program "
+                  "may raise TarShardOptions::max_member_bytes)");
     is_done = step.is_frame_done && used == from.size();
     if (!is_done && step.consumed + step.produced == 0) fail(codec, "it ends early");
   }
-  out.assign({unpacked_.data(), DType::u8, {static_cast<std::int64_t>(made)}});
+  return made;
 }
 
 }  // namespace slipstream

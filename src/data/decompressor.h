@@ -20,8 +20,9 @@ class Decompressor {
   ~Decompressor();
 
   /// One or more whole frames. Throws Error for damaged, truncated or empty data and where more
-  /// than `limit` bytes come out: no more memory than that, and the codec's own window of at most
-  /// 128 MiB, is taken.
+  /// than `limit` bytes come out. The bytes are counted before `out` is made that large: until then
+  /// 1 MiB and the codec's own window of at most 128 MiB are taken. What is larger than 1 MiB is
+  /// decompressed twice.
   void run(Compression compression, std::span<const std::byte> from, std::size_t limit,
            HostArray& out);
 
@@ -29,8 +30,13 @@ class Decompressor {
 
  private:
   class Codecs;
+
+  /// Writes to the beginning of `to` again where its end is reached; returns how many bytes came.
+  std::size_t pass(Compression compression, std::span<const std::byte> from,
+                   std::span<std::byte> to, std::size_t limit);
+
   std::unique_ptr<Codecs> codecs_;
-  std::vector<std::byte> unpacked_;
+  std::vector<std::byte> part_;
 };
 
 }  // namespace slipstream

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "data/compressed.h"
 #include "support/thrown.h"
 
@@ -55,9 +57,42 @@ TEST_P(DecompressorTest, StopsAtTheLimit) {
   const std::string bomb = compressed(std::string(1 << 24, '\0'));
   EXPECT_EQ(run(compressed(std::string(kLimit, 'a'))).size(), kLimit);
   EXPECT_THAT(error(compressed(std::string(kLimit + 1, 'a'))),
-              AllOf(StartsWith("Error: "), HasSubstr("more than 1048576 bytes when decompressed")));
+              AllOf(StartsWith("Error: "), HasSubstr("more than 1048576 bytes when decompressed"),
+                    HasSubstr("TarShardOptions::max_member_bytes")));
   EXPECT_THAT(error(bomb), HasSubstr("more than 1048576 bytes"));
   EXPECT_THAT(error(bomb, 10), HasSubstr("more than 10 bytes"));
+}
+
+TEST_P(DecompressorTest, GivesBackWhatIsLargerThanItsParts) {
+  constexpr std::size_t kLarge = 5'000'001;
+  EXPECT_EQ(run(compressed(noise(kLarge)), kLarge), noise(kLarge));
+  EXPECT_EQ(run(compressed(noise(kLarge)) + compressed("") + compressed("more"), 2 * kLarge),
+            noise(kLarge) + "more");
+  EXPECT_THAT(error(compressed(noise(kLarge)), kLarge - 1), HasSubstr("more than 5000000 bytes"));
+}
+
+/// The most memory the process has held since the last call, KiB.
+std::size_t most_held_kib() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  std::size_t kib = 0;
+  while (status >> word)
+    if (word == "VmHWM:") status >> kib;
+  std::ofstream("/proc/self/clear_refs") << 5;
+  return kib;
+}
+
+TEST(Decompressor, ABombWithoutAStatedSizeIsRefusedBeforeItTakesMemory) {
+  const std::string bomb = zstd_streamed(std::string(1 << 20, 'a'), 160);
+  Decompressor decompressor;
+  HostArray out;
+  most_held_kib();
+  const std::size_t before = most_held_kib();
+  EXPECT_THAT(thrown_by([&] {
+                decompressor.run(Compression::zstd, std::as_bytes(std::span(bomb)), 128 << 20, out);
+              }),
+              HasSubstr("more than 134217728 bytes"));
+  EXPECT_LT(most_held_kib(), before + (32 << 10));
 }
 
 TEST_P(DecompressorTest, RefusesTruncationAtEveryByte) {
