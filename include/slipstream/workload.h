@@ -18,6 +18,7 @@ struct Options {
   std::uint64_t seed = 1;         ///< order, random draws and initial weights
   std::int64_t image_size = 256;  ///< height and width, pixels
   std::int64_t classes = 10;
+  bool has_given_classes = false;  ///< then data that say another number are refused
   std::string chain;  ///< a chain file (docs/transforms.md); "": a Resize to the image size
   OnBadSample on_bad_sample = OnBadSample::stop;
   /// "each" sample once an epoch, "balanced" classes, or a file of weights, one a line and sample.

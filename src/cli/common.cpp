@@ -162,7 +162,8 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
       ->capture_default_str();
   verb.add_option("--chain", options.chain,
                   "Transforms from a chain file, ending at that size (default: a resize)");
-  verb.add_option("--classes", options.classes, "Number of classes")->capture_default_str();
+  verb.add_option("--classes", options.classes, "Number of classes, where the data do not say")
+      ->capture_default_str();
   add_on_bad_sample(verb, options.on_bad_sample,
                     "another sample takes the place of one that cannot be read");
   verb.add_option(
@@ -216,6 +217,7 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
       ->capture_default_str();
   verb.parse_complete_callback([this, &verb, &cli] {
     given_precision = verb.count("--precision") > 0;
+    options.has_given_classes = verb.count("--classes") > 0;
     take_defaults(verb, cli);
   });
 }

@@ -75,9 +75,15 @@ Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& op
 
 std::int64_t classes_of(const Dataset& dataset, const Options& options,
                         const std::string& workload) {
-  for (const FieldSpec& field : dataset.fields())
-    if (field.name == "label" && field.kind == FieldKind::label)
-      return field.classes > 0 ? field.classes : options.classes;
+  for (const FieldSpec& field : dataset.fields()) {
+    if (field.name != "label" || field.kind != FieldKind::label) continue;
+    if (field.classes == 0) return options.classes;
+    if (options.has_given_classes && field.classes != options.classes)
+      throw Refused("--classes " + std::to_string(options.classes) + ": '" + options.data +
+                    "' says that it has " + std::to_string(field.classes) +
+                    " classes; leave --classes out");
+    return field.classes;
+  }
   throw Refused(workload + " needs one class an image, a field 'label'; '" + options.data +
                 "' has none");
 }

@@ -14,7 +14,8 @@ Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& op
                        const std::vector<NamedOp>& transforms, const StepCosts& costs);
 
 /// What the data set says, or else what the options say; labels beyond them are then refused.
-/// Throws Refused, naming `workload`, where samples have no class.
+/// Throws Refused, naming `workload`, where samples have no class; and where a number was given
+/// that is another than the data set's.
 std::int64_t classes_of(const Dataset& dataset, const Options& options,
                         const std::string& workload);
 

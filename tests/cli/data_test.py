@@ -269,6 +269,10 @@ class DataTest(ProgramTest):
         table.write_text("image,label\n" + "\n".join(rows) + "\n")
         self.expect(DONE, "inspect", table, says=["12 samples, 0 damaged", "0: 6 1: 6"])
         self.assertEqual(self.classify("list", table)["steps"], 8)
+        self.assertEqual(self.classify("list-2", table, "--classes", "2")["steps"], 8)
+        for data in (table, self.classes):
+            self.expect(REFUSED, "train", "classification", *TINY, "--data", data, "--classes", "3",
+                        says=["--classes 3", str(data), "has 2 classes", "leave --classes out"])
 
     def test_convert(self):
         out = self.folder / "shards"
