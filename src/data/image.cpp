@@ -40,7 +40,7 @@ Shape shape_within(std::span<const std::byte> file, const DecodeOptions& options
   if (height > options.pixel_limit / width) {
     throw Error("the image says it has " + std::to_string(width) + " x " + std::to_string(height) +
                 " pixels, over the limit of " + std::to_string(options.pixel_limit) +
-                "; shrink or remove it, or raise the pixel limit");
+                "; shrink or remove it (a program may raise DecodeOptions::pixel_limit)");
   }
   return shape;
 }

@@ -147,7 +147,9 @@ class TarShards final : public Dataset {
   void read_member(const StampedFile& file, const ShardMember& member, HostArray& out) const {
     if (member.size > options_.max_member_bytes) {
       throw Error("it has " + std::to_string(member.size) + " bytes, over the limit of " +
-                  std::to_string(options_.max_member_bytes) + "; raise the limit, or remove it");
+                  std::to_string(options_.max_member_bytes) +
+                  "; remove it, or store it in smaller members (a program may raise "
+                  "TarShardOptions::max_member_bytes)");
     }
     const Shape shape = {static_cast<std::int64_t>(member.size)};
     if (member.compression == Compression::none) {

@@ -97,7 +97,7 @@ class FileTest(ProgramTest):
         self.image.unlink()
         self.image.with_suffix(".png").write_bytes(png(60000, 60000))
         self.mask.write_bytes(png(60000, 60000))
-        self.expect_failure(says=["000002.png", "60000 x 60000", "limit"])
+        self.expect_failure(says=["000002.png", "60000 x 60000", "DecodeOptions::pixel_limit"])
 
     def test_a_label_outside_the_classes(self):
         self.mask.write_bytes(png(16, 16, bytes(255) + b"\x0b"))
