@@ -45,10 +45,24 @@ std::shared_ptr<const Dataset> with_disk_cache(std::shared_ptr<const Dataset> da
                      {.dir = options.disk_cache, .max_bytes = options.disk_cache_bytes});
 }
 
+/// Files are decoded to RGB, but arrays may hold other channels.
+void require_rgb(const Dataset& dataset, const Options& options) {
+  for (const FieldSpec& field : dataset.fields()) {
+    if (field.kind != FieldKind::image || field.shape.rank != 3) continue;
+    const std::int64_t channels = field.shape[2];
+    if (channels == 3 || channels < 0) continue;
+    throw Refused("'" + options.data + "': the images of '" + field.name + "' have " +
+                  std::to_string(channels) + (channels == 1 ? " channel" : " channels") +
+                  ", but models take 3 (RGB); save them again with " +
+                  (channels < 3 ? "numpy.repeat(images[..., :1], 3, axis=3)" : "images[..., :3]"));
+  }
+}
+
 }  // namespace
 
 Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options,
                        const std::vector<NamedOp>& transforms, const StepCosts& costs) {
+  require_rgb(*dataset, options);
   Sampling sampling = sampling_of(dataset, options);
   Pipeline declared = pipeline(with_disk_cache(std::move(dataset), options),
                                {.batch_size = options.batch_size,

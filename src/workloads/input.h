@@ -6,7 +6,8 @@ namespace slipstream {
 
 /// A pipeline over `dataset` as Options say: order, disk cache, and the transforms of
 /// Options::chain or, without one, a Resize to the image size. Throws Refused for options that do
-/// not fit the data set, and a chain that does not end with images of that size.
+/// not fit the data set, images of other channels than RGB, and a chain that does not end with
+/// images of that size.
 Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options,
                        const StepCosts& costs = {});
 /// The same with other transforms.

@@ -354,6 +354,17 @@ class DataTest(ProgramTest):
         for told in (inspected.stdout, inspected.stderr, failed.stderr):
             self.assertNotIn("\x1b", told)
 
+    def test_arrays_that_are_no_rgb(self):
+        for channels, remedy in ((1, "numpy.repeat(images[..., :1], 3, axis=3)"),
+                                 (4, "images[..., :3]")):
+            arrays = self.folder / f"{channels} channels"
+            arrays.mkdir()
+            write_npy(arrays / "image.npy", "u1", (8, 16, 16, channels), bytes(2048 * channels))
+            write_npy(arrays / "label.npy", "i8", (8,), bytes(64))
+            for workload in ("classification", "starved"):
+                self.expect(REFUSED, "train", workload, *TINY, "--data", arrays, "--batch-size", "4",
+                            says=[str(arrays), f"'image' have {channels} channel", remedy])
+
     def test_workers(self):
         report = self.classify("auto", self.classes, "--workers", "auto", "--plan", "serial")
         self.assertGreaterEqual(report["plan"]["schedule"]["loader"]["workers"], 1)
