@@ -43,8 +43,9 @@ struct Converted {
 /// written anew. A shard appears under its name only when it is whole.
 ///
 /// Throws Refused for options that make no sense, a random transform, fields that shards cannot
-/// hold, and a manifest of other settings; Error for an empty data set, a bad sample (naming it),
-/// and a file that cannot be written (a full disk), and where all samples are bad.
+/// hold, a manifest of other settings, and a folder that another conversion writes to; Error for an
+/// empty data set, a bad sample (naming it), and a file that cannot be written (a full disk), and
+/// where all samples are bad.
 Converted convert_to_shards(const Dataset& dataset, const std::filesystem::path& dir,
                             const ConvertOptions& options = {});
 

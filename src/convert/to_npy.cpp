@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "convert/checks.h"
+#include "convert/folder_lock.h"
 #include "convert/manifest.h"
 #include "convert/npy_file.h"
 #include "convert/npy_values.h"
@@ -63,7 +64,6 @@ class NpyConversion {
   }
 
   Converted run() {
-    fs::create_directories(dir_);
     const bool goes_on = require_settings(dir_, manifest_.settings);
     if (goes_on) manifest_ = find_npy_manifest(dir_).value();
     files_ = files_of(dir_, manifest_);
@@ -210,6 +210,7 @@ Converted convert_to_npy(const Dataset& dataset, const fs::path& dir,
   std::vector<std::string> problems = problems_of(dataset, options);
   std::vector<FieldSpec> fields = npy_fields(dataset.fields(), options.transforms, problems);
   refuse_conversion(problems);
+  const FolderLock lock(dir);
   if (options.on_bad_sample == OnBadSample::stop)
     return NpyConversion(dataset, dir, options, std::move(fields), {}).run();
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "convert/checks.h"
+#include "convert/folder_lock.h"
 #include "convert/manifest.h"
 #include "convert/sample_maker.h"
 #include "convert/shard_writer.h"
@@ -62,7 +63,6 @@ class Conversion {
         options_(options),
         specs_(dataset.fields()),
         shards_((dataset.size() - 1) / options.samples_per_shard + 1) {
-    fs::create_directories(dir_);
     const std::string mine = settings();
     const bool is_there = require_settings(dir_, mine);
     const Lock lock(mutex_);
@@ -216,6 +216,7 @@ Converted convert_to_shards(const Dataset& dataset, const fs::path& dir,
     problems.emplace_back(
         "shards hold one image a sample, and at most one class label and one mask of uint8");
   refuse_conversion(problems);
+  const FolderLock lock(dir);
   return Conversion(dataset, dir, options).run();
 }
 

@@ -210,6 +210,23 @@ TEST_F(ConvertTest, ABadSampleIsNamedAndTheWholeShardsStay) {
   EXPECT_FALSE(fs::exists(out() / "shard-000003.tar.part"));
 }
 
+TEST_F(ConvertTest, TwoAtOnceIntoOneFolderAreRefused) {
+  ConvertOptions options = options_for(6);
+  std::string shards, npy;
+  options.progress = [&](std::size_t, std::size_t) {
+    if (!shards.empty()) return;
+    shards = thrown_by([&] { convert_to_shards(*source(), out(), options_for(6)); });
+    ConvertOptions small = options_for(6);
+    small.transforms = {{"small", Resize{8, 8}}};
+    npy = thrown_by([&] { convert_to_npy(*source(), out(), small); });
+  };
+  EXPECT_TRUE(convert_to_shards(*source(), out(), options).is_whole);
+  for (const std::string& message : {shards, npy})
+    EXPECT_THAT(message, AllOf(HasSubstr("Refused: another convert is writing to '"),
+                               HasSubstr(out().string())));
+  EXPECT_EQ(convert_to_shards(*source(), out(), options_for(6)).written, 0U);
+}
+
 TEST_F(ConvertTest, DamageShowsInFilesThatAreCopied) {
   fs::resize_file(scenes() / "images" / "000020.jpg", 300);
   EXPECT_THAT(thrown_by([&] { convert_to_shards(*source(), out(), options_for(6)); }),

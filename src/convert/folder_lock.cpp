@@ -1,0 +1,29 @@
+#include "convert/folder_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#include "slipstream/error.h"
+
+namespace slipstream {
+
+FolderLock::FolderLock(const std::filesystem::path& dir) {
+  std::filesystem::create_directories(dir);
+  const std::filesystem::path path = dir / ".convert.lock";
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (fd_ < 0)
+    throw Error("cannot write '" + path.string() + "': " + std::generic_category().message(errno));
+  if (::flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  ::close(fd_);
+  throw Refused("another convert is writing to '" + dir.string() +
+                "'; wait until it has ended, or give another folder");
+}
+
+FolderLock::~FolderLock() { ::close(fd_); }
+
+}  // namespace slipstream
