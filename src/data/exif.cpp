@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::array<unsigned, 6> kExif = {'E', 'x', 'i', 'f', 0, 0};
 constexpr std::uint32_t kOrientationTag = 0x0112;
-constexpr std::uint32_t kShort = 3;
+constexpr std::uint32_t kShort = 3, kLong = 4;
 constexpr std::size_t kEntryBytes = 12;
 
 /// A TIFF file, of either byte order. What lies outside of it reads as nothing.
@@ -51,9 +51,11 @@ Orientation orientation_in(const Tiff& tiff, std::size_t directory) {
     const auto tag = tiff.u16(entry);
     if (!tag) break;
     if (tag != kOrientationTag) continue;
-    const Orientation value = tiff.u16(entry + 8).value_or(0);
-    const bool is_sound = tiff.u16(entry + 2) == kShort && tiff.u32(entry + 4) == 1;
-    return is_sound && value >= 1 && value <= 8 ? value : kAsStored;
+    const auto type = tiff.u16(entry + 2);
+    const auto value = type == kLong ? tiff.u32(entry + 8) : tiff.u16(entry + 8);
+    const bool is_sound = (type == kShort || type == kLong) && tiff.u32(entry + 4) == 1;
+    return is_sound && value && *value >= 1 && *value <= 8 ? static_cast<Orientation>(*value)
+                                                           : kAsStored;
   }
   return kAsStored;
 }

@@ -134,7 +134,12 @@ TEST(JpegOrientation, DamagedExifIsAnImageAsStored) {
   EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 4, {60, 0, 0, 0})), stored);
   EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 8, {0xff, 0xff})), turned);
   EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 8, {1})), stored);
-  EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 24, {4})), stored);  // a LONG
+  EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 24, {3})), turned);  // a SHORT
+  EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 24, {4})), turned);  // a LONG
+  EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 24, {4, 0, 1, 0, 0, 0, 5, 0, 1, 0})), stored);
+  EXPECT_EQ(image_shape(with_exif("exif_6.jpg", 24, {0, 4, 0, 0, 0, 1, 0, 0, 0, 6})), turned);
+  EXPECT_EQ(image_shape(with_exif("exif_6.jpg", 24, {0, 4, 0, 0, 0, 1, 0, 6, 0, 0})), stored);
+  EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 24, {5})), stored);  // neither
   EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 26, {2})), stored);  // two of them
   EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 30, {0})), stored);  // no orientation
   EXPECT_EQ(image_shape(with_exif("exif_5.jpg", 30, {9})), stored);
