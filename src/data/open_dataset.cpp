@@ -55,6 +55,19 @@ std::shared_ptr<const Dataset> open_shards(const fs::path& path, std::int64_t cl
   return tar_shards({path}, options);
 }
 
+/// Arrays may lie beside class folders, but not beside others.
+std::shared_ptr<const Dataset> open_classes(const fs::path& dir, const Held& held) {
+  try {
+    return class_folder(dir);
+  } catch (const Error& error) {
+    if (held.npy.empty()) throw;
+    throw Refused("'" + dir.string() +
+                  "' holds .npy files beside folders: move the folders away if the arrays are the "
+                  "data; as class folders they cannot be taken: " +
+                  error.what());
+  }
+}
+
 std::shared_ptr<const Dataset> open_folder(const fs::path& dir, std::int64_t classes) {
   std::error_code failed;
   if (const auto manifest = find_npy_manifest(dir)) return open_npy_folder(dir, *manifest, classes);
@@ -63,7 +76,7 @@ std::shared_ptr<const Dataset> open_folder(const fs::path& dir, std::int64_t cla
   const Held held = held_by(dir);
   if (held.shards) return open_shards(dir, classes);
   if (!held.npy.empty() && !held.folders) return open_npy_files(held.npy, classes);
-  return class_folder(dir);
+  return open_classes(dir, held);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ namespace slipstream {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::HasSubstr;
 
 class OpenDatasetTest : public testing::Test {
@@ -121,6 +122,15 @@ TEST_F(OpenDatasetTest, ArraysAndManifestsOfOthersBesideFoldersArePassedOver) {
     write_file_atomically(folder_.path() / "manifest.json", std::string_view(text));
     EXPECT_EQ(open_dataset(folder_.path())->size(), 6U) << text;
   }
+}
+
+TEST_F(OpenDatasetTest, ArraysBesideFoldersThatAreNoClassesAreRefusedByName) {
+  const fs::path dir = folder_.path() / "arrays";
+  fs::create_directories(dir / "notes");
+  touch(dir / "image.npy");
+  touch(dir / "notes" / "a.txt");
+  EXPECT_THAT(refusal(dir), AllOf(HasSubstr("arrays' holds .npy files beside folders"),
+                                  HasSubstr("move the folders away"), HasSubstr("notes")));
 }
 
 TEST_F(OpenDatasetTest, RefusesWhatIsNoDataSet) {
