@@ -54,9 +54,9 @@ struct ListOptions {
 /// are as many classes then as the largest one plus 1, at most 1,000,000) or all names; with
 /// ListOptions::classes, names of these or numbers below their count. Other columns and empty lines
 /// are passed over. With labels, the result is a LabelledDataset. Throws Refused for a list that is
-/// not there, of another extension, or lacks a column; Error, naming file and line, for what is no
-/// CSV or JSON, an empty path or one that holds a NUL, a label that is none, and a list without
-/// samples.
+/// not there, of another extension, lacks a column or has one twice; Error, naming file and line,
+/// for what is no CSV or JSON, an empty path or one that holds a NUL, a label that is none, and a
+/// list without samples.
 std::shared_ptr<const Dataset> listed(const std::filesystem::path& list,
                                       const ListOptions& options = {});
 

@@ -30,6 +30,14 @@ std::vector<std::size_t> positions_of(const fs::path& list, const Names& columns
   return positions;
 }
 
+/// Names that are empty tell nothing, so several may be.
+void refuse_twins(const fs::path& list, const Names& header) {
+  for (auto name = header.begin(); name != header.end(); ++name)
+    if (!name->empty() && std::find(name + 1, header.end(), *name) != header.end())
+      throw Refused("'" + list.string() + "' has two columns '" + *name +
+                    "': rename or remove one of them");
+}
+
 Rows read_csv(const fs::path& list, std::string_view text, const Names& columns) {
   CsvReader reader(text);
   Rows rows;
@@ -37,6 +45,7 @@ Rows read_csv(const fs::path& list, std::string_view text, const Names& columns)
   try {
     if (!reader.next(fields)) return rows;
     const Names header = fields;
+    refuse_twins(list, header);
     const std::vector<std::size_t> positions = positions_of(list, columns, header);
     while (reader.next(fields)) {
       if (fields.size() != header.size()) {

@@ -54,6 +54,13 @@ TEST_F(ListedTest, TakesNamesThatBeginLikeNumbers) {
   EXPECT_THAT(dataset->class_names(), ElementsAre("-", "1.5", "2nd", "3-5"));
 }
 
+TEST_F(ListedTest, RefusesTwoColumnsOfOneName) {
+  for (const char* header : {"image,label,image", "image,label,other,other"})
+    EXPECT_THAT(error("a.csv", std::string(header) + "\na,1,b,2\n"),
+                AllOf(StartsWith("Refused: '"), HasSubstr("a.csv' has two columns '")));
+  EXPECT_EQ(labelled("a.csv", "image,label,,\na,1,,\n")->size(), 1U);
+}
+
 TEST_F(ListedTest, TakesClassNumbers) {
   const auto dataset = labelled("a.csv", "label,image\n4,a.jpg\n0,b.jpg\n");
   EXPECT_THAT(dataset->class_names(), IsEmpty());
