@@ -44,6 +44,11 @@ struct RunReport {
 /// null.
 std::string run_report_json(const RunReport& report);
 
+/// "loading: beside steps 1.71 times as fast as one after the other, at most 1.80", with an end of
+/// line. What is at most comes from medians, and what was measured from a mean: where noise puts
+/// that above, the line shows the former twice.
+std::string gain_line(const Gain& gain);
+
 /// One measurement of a benchmark. What does not apply, or could not be measured, is absent.
 struct BenchRow {
   std::size_t batch_size = 0;

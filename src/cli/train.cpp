@@ -51,15 +51,6 @@ std::string share_of(const Counters& cache) {
          " samples came from it";
 }
 
-void print_gain(const Gain& gain) {
-  std::cout << gain.of << ": ";
-  if (!gain.kept.empty()) std::cout << "kept " << gain.kept << ", " << gain.reason;
-  if (gain.measured.n > 0)
-    std::cout << (gain.kept.empty() ? "beside steps " : "; streams are ") << gain.measured.value
-              << " times as fast as one after the other, at most " << gain.predicted.value;
-  std::cout << "\n";
-}
-
 void print_summary(const RunReport& report, std::uint64_t steps) {
   const RunResult& result = report.result;
   if (result.interrupted) std::cout << "interrupted after " << result.steps << " of ";
@@ -71,7 +62,7 @@ void print_summary(const RunReport& report, std::uint64_t steps) {
   std::cout << ", plan " << result.plan.schedule.mode << "\n";
   if (report.auto_choice)
     std::cout << "kept " << report.auto_choice->kept << ": " << report.auto_choice->reason << "\n";
-  for (const Gain& gain : result.gains) print_gain(gain);
+  for (const Gain& gain : result.gains) std::cout << gain_line(gain);
   print_skipped(result.skipped.samples);
   if (result.jpeg)
     std::cout << result.jpeg->images << " images decoded by "

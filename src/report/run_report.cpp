@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <limits>
 
 #include "report/json.h"
+#include "report/text.h"
 #include "slipstream/report.h"
 
 namespace slipstream {
@@ -195,6 +197,17 @@ ComparisonRow comparison_row(std::string name, std::string_view run_report_json)
   } catch (const std::logic_error&) {
     throw Error("not a report of a run: its digest is not hexadecimal");
   }
+}
+
+std::string gain_line(const Gain& gain) {
+  std::string line = gain.of + ": ";
+  if (!gain.kept.empty()) line += "kept " + gain.kept + ", " + gain.reason;
+  if (gain.measured.n > 0) {
+    const double shown = std::min(gain.measured.value, gain.predicted.value);
+    line += (gain.kept.empty() ? "beside steps " : "; streams are ") + fixed(shown, 2) +
+            " times as fast as one after the other, at most " + fixed(gain.predicted.value, 2);
+  }
+  return line + "\n";
 }
 
 }  // namespace slipstream
