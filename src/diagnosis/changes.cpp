@@ -164,8 +164,10 @@ class Changes {
     add(std::move(change));
   }
 
-  /// The model's stage then shares the device with them; on a lane of their own, they overlap.
+  /// The model's stage then shares the device with them. On a lane of their own they overlap, but
+  /// as kernels of both fill the device, only in part (docs/doctor.md).
   void device_transforms() {
+    constexpr double kShown = 0.5;
     const PipelineModel::Step* from = now_.find(situation_.on_device_from);
     if (!situation_.on_gpu || from == nullptr) return;
     if (situation_.plan.schedule.loader.on_device == situation_.on_device_from) return;
@@ -182,7 +184,7 @@ class Changes {
     change.model = [=](PipelineModel& model) {
       for (std::size_t i = first; i + 1 < model.steps.size(); ++i) make_free(model.steps[i]);
       const double line = model.line_waiting_s + model.line_working_s;
-      model.line_waiting_s += is_serial ? more : std::max(0.0, more - line);
+      model.line_waiting_s += is_serial ? more : std::max(kShown * more, more - line);
     };
     add(std::move(change));
   }

@@ -276,6 +276,22 @@ TEST(Changes, device_transforms_come_right_behind_the_copy) {
   EXPECT_EQ(mixed.schedule.depth, 4U);
 }
 
+TEST(Changes, device_transforms_cost_the_line_what_a_lane_of_their_own_does_not_hide) {
+  PipelineModel model = usual_model();
+  model.steps[3] = step_of("blur", Culprit::transforms, 0, 50e-3);
+  Observations observed = observed_of(model);
+  observed.situation.on_gpu = true;
+  observed.situation.on_device_from = "blur";
+  observed.situation.augment_s = {{0.02, 0.02, 0.02, "s", 9}};
+  const auto step_s = [&](const std::vector<LanePlan>& lanes) {
+    observed.situation.plan.schedule.lanes = lanes;
+    const Change* const change = find(diagnose(observed), "device_transforms");
+    return change == nullptr ? 0 : 1 / change->predicted.value;
+  };
+  EXPECT_NEAR(step_s({{{"copy", "train"}, 0}}), 0.12, 0.002);
+  EXPECT_NEAR(step_s({{{"copy"}, 0}, {{"train"}, 2}}), 0.11, 0.002);
+}
+
 TEST(Changes, a_remedy_caches_nothing_behind_what_the_device_does) {
   PipelineModel model = usual_model();
   model.line_waiting_s = 0.002;
