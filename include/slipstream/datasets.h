@@ -64,7 +64,7 @@ struct TarShardOptions {
   std::int64_t classes = 0;       ///< of the class labels; 0: any
   std::int64_t mask_classes = 0;  ///< of the masks, at most 256; 0: any
   /// Larger members are refused, before memory is taken for their bytes; compressed ones by
-  /// counting what comes out, in 1 MiB and the codec's window (zstd: at most 128 MiB) for each
+  /// counting what comes out, in 8 MiB and the codec's window (zstd: at most 128 MiB) for each
   /// thread.
   std::size_t max_member_bytes = std::size_t{256} << 20;
   std::size_t max_open_shards = 64;  ///< descriptors, at least 1

@@ -75,7 +75,7 @@ Decompressor::~Decompressor() = default;
 
 void Decompressor::run(Compression compression, std::span<const std::byte> from, std::size_t limit,
                        HostArray& out) {
-  constexpr std::size_t kPartBytes = std::size_t{1} << 20;
+  constexpr std::size_t kPartBytes = std::size_t{8} << 20;
   part_.resize(kPartBytes);
   const std::size_t bytes = pass(compression, from, part_, limit);
   const MutableArray to = out.reset(DType::u8, {static_cast<std::int64_t>(bytes)});

@@ -21,7 +21,7 @@ class Decompressor {
 
   /// One or more whole frames. Throws Error for damaged, truncated or empty data and where more
   /// than `limit` bytes come out. The bytes are counted before `out` is made that large: until then
-  /// 1 MiB and the codec's own window of at most 128 MiB are taken. What is larger than 1 MiB is
+  /// 8 MiB and the codec's own window of at most 128 MiB are taken. What is larger than 8 MiB is
   /// decompressed twice.
   void run(Compression compression, std::span<const std::byte> from, std::size_t limit,
            HostArray& out);
