@@ -118,6 +118,10 @@ struct CommonOptions {
   WorkloadInfo info() const;
 
  private:
+  void add_input_to(CLI::App& verb);
+  void add_loader_to(CLI::App& verb);
+  void add_training_to(CLI::App& verb);
+  void add_workloads_own_to(CLI::App& verb);
   void set_wire(Plan& plan) const;
   void take_defaults(const CLI::App& verb, const Cli& cli);
 };

@@ -285,7 +285,8 @@ TEST(Changes, device_transforms_cost_the_line_what_a_lane_of_their_own_does_not_
   observed.situation.augment_s = {{0.02, 0.02, 0.02, "s", 9}};
   const auto step_s = [&](const std::vector<LanePlan>& lanes) {
     observed.situation.plan.schedule.lanes = lanes;
-    const Change* const change = find(diagnose(observed), "device_transforms");
+    const Diagnosis diagnosis = diagnose(observed);
+    const Change* const change = find(diagnosis, "device_transforms");
     return change == nullptr ? 0 : 1 / change->predicted.value;
   };
   EXPECT_NEAR(step_s({{{"copy", "train"}, 0}}), 0.12, 0.002);
