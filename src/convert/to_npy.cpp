@@ -190,7 +190,7 @@ std::vector<SkippedSample> skipped_before(const fs::path& dir, std::size_t sampl
 /// REQUIRES: `dataset` outlives the result
 std::shared_ptr<const Dataset> without(const Dataset& dataset,
                                        const std::vector<SkippedSample>& bad) {
-  const std::shared_ptr<const Dataset> all(std::shared_ptr<void>(), &dataset);
+  std::shared_ptr<const Dataset> all(std::shared_ptr<void>(), &dataset);
   if (bad.empty()) return all;
   std::vector<std::size_t> good;
   auto next = bad.begin();
