@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "data/jpeg_set.h"
 #include "data/loader_fixture.h"
 #include "slipstream/resize.h"
@@ -128,7 +130,7 @@ class OneOdd final : public Dataset {
   void read(std::size_t index, Sample& out) const override {
     const auto put = [](Field& field, const Shape& shape) {
       const MutableArray array = field.array.reset(DType::u8, shape);
-      std::memset(array.data, 1, array.bytes());
+      std::fill_n(array.data, array.bytes(), std::byte{1});
     };
     put(out.fields[0], index == 5 ? image_ : Shape{6, 8, 3});
     put(out.fields[1], index == 5 ? mask_ : Shape{6, 8});
@@ -166,7 +168,7 @@ struct Picky {
   Drawn draw(const RandomKey&, const Shape&) const { return {}; }
   void apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
     if (in.data[0] == pixel_of(3, 0)) throw E("not this one");
-    std::memcpy(out.data, in.data, in.bytes());
+    std::copy_n(in.data, in.bytes(), out.data);
   }
 };
 
