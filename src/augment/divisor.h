@@ -8,8 +8,8 @@ namespace slipstream::augment {
 /// `value` is set.
 Divisor divisor_of(float value);
 
-/// Whether x inverse + x rest, the first product exact and the sum rounded once, is x / value
-/// rounded once for all x that leave no subnormal on the way.
+/// Whether summed_quotient(x) is x / value, rounded once, for all x that leave no subnormal on the
+/// way.
 bool is_exact(const Divisor& divisor);
 
 }  // namespace slipstream::augment

@@ -66,9 +66,9 @@ __device__ __forceinline__ bool is_filtered(const ProgramStep& step, std::int32_
   return step.antialias && (step.range == Range::levels || in > out);
 }
 
-__device__ __forceinline__ std::int32_t pitch_of(const StageRoom& room, std::int32_t columns,
-                                                 std::int32_t channels) {
-  return room.pitch > 0 ? room.pitch : texel_pitch(max(columns, 0), channels);
+/// From row to row of texels; kernels for one pass know it where the room always does.
+__device__ __forceinline__ std::int32_t pitch_of(const StageRoom& room, std::int32_t of_tile) {
+  return room.pitch > 0 ? room.pitch : of_tile;
 }
 
 /// By one thread. `wanted`: the pixels before the stencil.
@@ -115,7 +115,7 @@ __device__ __forceinline__ void lay_out(const PassProgram& pass, const std::byte
     stage.texels = {down.x, across.x, down.y, across.y};
     stage.fits &= max(box.rows(), box.columns()) <= room.entries;
   }
-  stage.pitch = pitch_of(room, stage.texels.columns(), channels);
+  stage.pitch = pitch_of(room, texel_pitch(max(stage.texels.columns(), 0), channels));
   stage.fits &= stage.texels.columns() <= static_cast<std::int32_t>(blockDim.x);
   stage.fits &= max(stage.texels.rows(), 0) * stage.pitch <= room.floats;
 }
@@ -304,7 +304,7 @@ template <int C, Way kWay>
 __device__ __forceinline__ void fill_stage(const Image& image, const Stage& stage,
                                            const StageRoom& room, const StageMemory& memory) {
   if constexpr (kWay != Way::warp) fill_axes<kWay>(image, stage, room.taps, C, memory);
-  const std::int32_t pitch = room.pitch > 0 ? room.pitch : stage.pitch;
+  const std::int32_t pitch = pitch_of(room, stage.pitch);
   const PassProgram& pass = image.pass;
   if (kWay != Way::warp && pass.has_plain_moves && !pass.has_plain_blots &&
       has_whole_words<C>(image)) {

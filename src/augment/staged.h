@@ -79,7 +79,7 @@ class Staged {
         has_turn_(image.pass.turn >= 0),
         changes_(image.pass.changes_behind),
         memory_(memory),
-        pitch_(room.pitch > 0 ? room.pitch : stage.pitch),
+        pitch_(pitch_of(room, stage.pitch)),
         taps_(room.taps) {
     const PassProgram& pass = image.pass;
     if (!pass.moves_behind) {

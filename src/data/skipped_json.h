@@ -7,7 +7,7 @@
 
 namespace slipstream {
 
-/// The samples that a conversion skipped, as its manifest lists them.
+/// As manifests of conversions and reports list them.
 nlohmann::ordered_json json_of(const std::vector<SkippedSample>& skipped);
 /// Those of the key "skipped" of `json`; none without it. Throws Json::exception.
 std::vector<SkippedSample> skipped_in(const nlohmann::ordered_json& json);

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "data/skipped_json.h"
+
 namespace slipstream {
 namespace {
 
@@ -88,10 +90,7 @@ Json json_of(const WorkloadInfo& workload) {
 }
 
 Json json_of(const SkippedSamples& skipped) {
-  Json samples = Json::array();
-  for (const SkippedSample& sample : skipped.samples)
-    samples.push_back({{"sample", sample.sample}, {"message", sample.message}});
-  return {{"places", skipped.places}, {"samples", std::move(samples)}};
+  return {{"places", skipped.places}, {"samples", json_of(skipped.samples)}};
 }
 
 Json json_of(const CacheCounters& cache) {

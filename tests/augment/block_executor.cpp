@@ -85,25 +85,17 @@ void run_images(const PassProgram& pass, const PassMemory& memory, std::int32_t 
   }
 }
 
-Bytes masks(const AugmentPlan::Program& program, std::size_t batch_size, const Bytes& images,
-            const Bytes& drawn) {
-  const std::size_t each = images.size() / batch_size;
-  Bytes all;
-  for (std::size_t i = 0; i < batch_size; ++i) {
-    const auto first = images.begin() + static_cast<std::ptrdiff_t>(i * each);
-    const Bytes out = one_mask(program, Bytes(first, first + static_cast<std::ptrdiff_t>(each)),
-                               drawn.data() + i * program.drawn_bytes);
-    all.insert(all.end(), out.begin(), out.end());
-  }
-  return all;
-}
-
 }  // namespace
 
 Bytes executed(const AugmentPlan& plan, std::size_t batch_size, const Bytes& images,
                const Bytes& drawn, std::size_t out_bytes) {
   const AugmentPlan::Program& program = plan.program();
-  if (program.kind == FieldKind::mask) return masks(program, batch_size, images, drawn);
+  if (program.kind == FieldKind::mask) {
+    return of_each(program, batch_size, images, drawn,
+                   [&](const Bytes& mask, const std::byte* of_mask) {
+                     return one_mask(program, mask, of_mask);
+                   });
+  }
   program_at_hand = &program;
   const Bytes exact(images.begin(), images.end());  // without room to grow, which could be read
   Bytes scratch(plan.scratch_bytes(batch_size) + 1, std::byte{0x5a});

@@ -165,15 +165,10 @@ Bytes executed(const AugmentPlan& plan, std::size_t batch_size, const Bytes& ima
                const Bytes& drawn, std::size_t) {
   const AugmentPlan::Program& program = plan.program();
   program_at_hand = &program;
-  const std::size_t each = images.size() / batch_size;
-  Bytes all;
-  for (std::size_t i = 0; i < batch_size; ++i) {
-    const auto first = images.begin() + static_cast<std::ptrdiff_t>(i * each);
-    const Bytes image(first, first + static_cast<std::ptrdiff_t>(each));
-    const Bytes out = one_of(program, image, drawn.data() + i * program.drawn_bytes);
-    all.insert(all.end(), out.begin(), out.end());
-  }
-  return all;
+  return of_each(program, batch_size, images, drawn,
+                 [&](const Bytes& image, const std::byte* of_image) {
+                   return one_of(program, image, of_image);
+                 });
 }
 
 void require_executor() {}

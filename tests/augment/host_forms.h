@@ -55,5 +55,20 @@ Bytes one_mask(const AugmentPlan::Program& program, const Bytes& mask, const std
   return out;
 }
 
+/// What form(image, drawn) makes of each image of a batch, or mask, one behind the other.
+template <typename Form>
+Bytes of_each(const AugmentPlan::Program& program, std::size_t batch_size, const Bytes& images,
+              const Bytes& drawn, const Form& form) {
+  const std::size_t each = images.size() / batch_size;
+  Bytes all;
+  for (std::size_t i = 0; i < batch_size; ++i) {
+    const auto first = images.begin() + static_cast<std::ptrdiff_t>(i * each);
+    const Bytes image(first, first + static_cast<std::ptrdiff_t>(each));
+    const Bytes out = form(image, drawn.data() + i * program.drawn_bytes);
+    all.insert(all.end(), out.begin(), out.end());
+  }
+  return all;
+}
+
 }  // namespace
 }  // namespace slipstream::test
