@@ -121,60 +121,51 @@ __device__ __forceinline__ void filter_across(const DrawnBlur& blur, std::int32_
   }
 }
 
-/// Four columns of kRows rows.
+/// kRows pixels of a column.
 template <int C, int R>
 __device__ __forceinline__ void filtered_down(const DrawnBlur& blur, std::int32_t radius,
                                               const Planes& planes, std::int32_t y, std::int32_t x,
-                                              Pixel<C> (&out)[kRows * 4]) {
+                                              Pixel<C> (&out)[kRows]) {
 #pragma unroll
   for (int c = 0; c < C; ++c) {
     const float* from = planes.values + (c * planes.rows + y) * planes.pitch + x;
+    float weights[kRows] = {};  // of a row in each of the sums
 #pragma unroll
     for (std::int32_t row = 0; row < kRows + 2 * (R > 0 ? R : radius); ++row) {
-      float values[4];
-      load_four(from + row * planes.pitch, values);
+      const float value = from[row * planes.pitch];
+#pragma unroll
+      for (int k = kRows - 1; k > 0; --k) weights[k] = weights[k - 1];
+      weights[0] = weight_of(blur, radius, min(row, 2 * radius));
 #pragma unroll
       for (int k = 0; k < kRows; ++k) {
         const std::int32_t tap = row - k;
         if (tap < 0 || tap > 2 * radius) continue;
-        const float weight = weight_of(blur, radius, tap);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) add_tap(tap, weight, values[j], out[k * 4 + j].value[c]);
+        add_tap(tap, weights[k], value, out[k].value[c]);
       }
     }
   }
 }
 
+/// A thread takes a column, so that it reads a value once for all the rows that it is in.
 template <int C, int R>
 __device__ __forceinline__ void filter_down(const Image& image, const PassMemory& memory,
                                             const DrawnBlur& blur, const Tile& tile,
                                             std::int32_t radius, const Grid& grid,
                                             const Planes& planes, std::byte* shared) {
   const PassProgram& pass = image.pass;
-  const std::int32_t quads = grid.width / 4;
-  const std::int32_t count = quads * (grid.height / kRows);
-  for (std::int32_t first = 0; first < count; first += kBlurThreads) {
-    const std::int32_t i = first + static_cast<std::int32_t>(threadIdx.x);
-    const std::int32_t x = i % quads * 4;
-    const std::int32_t y = i / quads * kRows;
-    Pixel<C> out[kRows * 4];
-    if (i < count) {
-      filtered_down<C, R>(blur, radius, planes, y, x, out);
-      if (pass.steps[pass.stencil].range == Range::levels) {
-        for (Pixel<C>& pixel : out) {
-          for (float& value : pixel.value) value = to_level(value);
-        }
+  const std::int32_t count = grid.width * (grid.height / kRows);
+  for (auto i = static_cast<std::int32_t>(threadIdx.x); i < count; i += kBlurThreads) {
+    const std::int32_t x = i % grid.width;
+    const std::int32_t y = i / grid.width * kRows;
+    Pixel<C> out[kRows];
+    filtered_down<C, R>(blur, radius, planes, y, x, out);
+    if (pass.steps[pass.stencil].range == Range::levels) {
+      for (Pixel<C>& pixel : out) {
+        for (float& value : pixel.value) value = to_level(value);
       }
-      go_through<C>(image, pass.stencil + 1, pass.count, out);
     }
-#pragma unroll
-    for (int k = 0; k < kRows; ++k) {
-      const bool is_mine =
-          i < count && tile.top + y + k < pass.out_height && tile.left + x < pass.out_width;
-      const Pixel<C> run[4] = {out[4 * k], out[4 * k + 1], out[4 * k + 2], out[4 * k + 3]};
-      store_runs<C>(pass, memory, tile.image, tile.top + y + k, tile.left + x, is_mine, run,
-                    shared);
-    }
+    go_through<C>(image, pass.stencil + 1, pass.count, out);
+    store_columns<C>(pass, memory, tile.image, tile.top + y, tile.left + x, out, shared);
   }
 }
 

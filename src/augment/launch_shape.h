@@ -40,7 +40,7 @@ constexpr std::uint32_t table_bytes(const StageRoom& room) {
 struct Grid {
   std::int32_t across;
   std::int32_t tiles;   ///< of an image
-  std::int32_t width;   ///< of a tile: a multiple of 4; with a stencil of kRun
+  std::int32_t width;   ///< of a tile: a multiple of 4; with a stencil of 32
   std::int32_t height;  ///< a multiple of kRows with a stencil
 };
 
@@ -59,9 +59,10 @@ inline constexpr int kPlainThreads = 256;
 inline constexpr int kBlurThreads = 512;
 /// Blocks of a blur that share a multiprocessor.
 inline constexpr int kBlurBlocks = 2;
-/// Values of a row that a blurring thread filters at once, and rows of four that it then makes.
+/// Values of a row that a blurring thread filters at once, and pixels of a column that it then
+/// makes.
 inline constexpr int kRun = 8;
-inline constexpr int kRows = 2;
+inline constexpr int kRows = 8;
 
 /// Of shared memory for the pixels that a warp stores.
 constexpr std::uint32_t store_bytes(std::int32_t channels) {

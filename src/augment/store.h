@@ -105,6 +105,67 @@ __device__ __forceinline__ void store_runs(const PassProgram& pass, bool is_plan
   __syncwarp();
 }
 
+/// By a whole warp, whose threads have N pixels each of columns next to each other, the first (y,
+/// x). Channels next to each other go through `shared`, so that an instruction writes whole words.
+template <int C, typename T, int N>
+__device__ __forceinline__ void store_columns(const PassProgram& pass, bool is_planar, T* image,
+                                              std::int32_t y, std::int32_t x,
+                                              const Pixel<C> (&column)[N], std::byte* shared) {
+  constexpr int kRowsAtOnce = 4;
+  constexpr int kWordsOfRow = 32 / 4 * C;
+  const bool by_words = C > 1 && !is_planar && pass.out_width % 4 == 0;
+  const auto lane = static_cast<std::int32_t>(threadIdx.x % 32);
+  const std::int32_t mine = by_words ? x - lane + lane / C * 4 : x;
+  const std::int32_t rows = mine < pass.out_width ? pass.out_height - y : 0;
+  const auto is_stored = [&](int k) {
+    return k < (pass.out_height % N == 0 ? min(rows, 1) * N : rows);
+  };
+  if (!by_words) {
+    const std::int32_t plane = pass.out_height * pass.out_width;
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      const std::int32_t place = (y + k) * pass.out_width + x;
+      for (int c = 0; is_stored(k) && c < C; ++c) {
+        image[is_planar ? c * plane + place : place * C + c] = stored_as<T>(column[k].value[c]);
+      }
+    }
+    return;
+  }
+  auto* values = reinterpret_cast<T*>(shared) + lane * C;
+  const auto* words = reinterpret_cast<const FourOf<T>*>(shared) + lane;
+  T* const to = image + (y * pass.out_width + x - lane) * C + 4 * lane;
+#pragma unroll
+  for (int first = 0; first < N; first += kRowsAtOnce) {
+#pragma unroll
+    for (int i = 0; i < kRowsAtOnce * C; ++i) {
+      values[i / C * 32 * C + i % C] = stored_as<T>(column[first + i / C].value[i % C]);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int k = 0; k < kRowsAtOnce; ++k) {
+      if (lane >= kWordsOfRow || !is_stored(first + k)) continue;
+      *reinterpret_cast<FourOf<T>*>(to + (first + k) * pass.out_width * C) = words[k * kWordsOfRow];
+    }
+    __syncwarp();
+  }
+}
+
+/// Calls store(to), where `to` points to the first value of an image, of the type that is stored.
+template <int C, typename Store>
+__device__ __forceinline__ void store_in(const PassProgram& pass, const PassMemory& memory,
+                                         std::int64_t image, const Store& store) {
+  const std::int64_t first = image * (C * static_cast<std::int64_t>(pass.out_height)) *
+                             static_cast<std::int64_t>(pass.out_width);
+  switch (memory.stored) {
+    case Stored::u8:
+      return store(reinterpret_cast<std::uint8_t*>(memory.to) + first);
+    case Stored::bf16:
+      return store(reinterpret_cast<std::uint16_t*>(memory.to) + first);
+    case Stored::f32:
+      return store(reinterpret_cast<std::uint32_t*>(memory.to) + first);
+  }
+}
+
 /// By a whole warp: pixels (y, x) to (y, x + 3), x a multiple of 4, of the threads that have some.
 /// `shared`: the block's, store_bytes() a warp.
 template <int C>
@@ -112,20 +173,22 @@ __device__ __forceinline__ void store_runs(const PassProgram& pass, const PassMe
                                            std::int64_t image, std::int32_t y, std::int32_t x,
                                            bool is_mine, const Pixel<C> (&run)[4],
                                            std::byte* shared) {
-  const std::int64_t first = image * (C * static_cast<std::int64_t>(pass.out_height)) *
-                             static_cast<std::int64_t>(pass.out_width);
   shared += threadIdx.x / 32 * store_bytes(C);
-  const auto store = [&](auto* to) {
-    store_runs<C>(pass, memory.is_planar, to + first, y, x, is_mine, run, shared);
-  };
-  switch (memory.stored) {
-    case Stored::u8:
-      return store(reinterpret_cast<std::uint8_t*>(memory.to));
-    case Stored::bf16:
-      return store(reinterpret_cast<std::uint16_t*>(memory.to));
-    case Stored::f32:
-      return store(reinterpret_cast<std::uint32_t*>(memory.to));
-  }
+  store_in<C>(pass, memory, image, [&](auto* to) {
+    store_runs<C>(pass, memory.is_planar, to, y, x, is_mine, run, shared);
+  });
+}
+
+/// By a whole warp: the pixels from (y, x) down, x a multiple of 32 more than the thread's number.
+/// `shared`: as above.
+template <int C, int N>
+__device__ __forceinline__ void store_columns(const PassProgram& pass, const PassMemory& memory,
+                                              std::int64_t image, std::int32_t y, std::int32_t x,
+                                              const Pixel<C> (&column)[N], std::byte* shared) {
+  shared += threadIdx.x / 32 * store_bytes(C);
+  store_in<C>(pass, memory, image, [&](auto* to) {
+    store_columns<C>(pass, memory.is_planar, to, y, x, column, shared);
+  });
 }
 
 }  // namespace slipstream::augment
