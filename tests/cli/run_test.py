@@ -203,7 +203,7 @@ class BranchesTest(ProgramTest):
         self.expect(DONE, "train", "branches", *self.OPTIONS, "--mode", "branches", "--fork",
                     "one-stream", "--steps", "12",
                     says=["model.fork: kept one stream, asked for\n", "loading: beside steps ",
-                          " times as fast as one after the other, at most "])
+                          " times as fast as one after the other, predicted at most "])
         self.expect(DONE, "train", "branches", *self.OPTIONS, "--mode", "ensemble", "--plan",
                     "serial", "--steps", "24",
                     says=["members: kept one stream, on a CPU branches run in turn; streams are "])
