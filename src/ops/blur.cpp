@@ -6,6 +6,7 @@
 #include "ops/best_code.h"
 #include "ops/elementary.h"
 #include "ops/geometry.h"
+#include "ops/pixel_field.h"
 #include "slipstream/error.h"
 #include "slipstream/interpolation.h"
 #include "slipstream/unfit_sample.h"
@@ -19,10 +20,17 @@ constexpr double kLeastSigma = 0.01;
 template <typename T>
 void widen(const T* in, std::int32_t width, std::int32_t channels, std::int32_t radius,
            float* row) {
-  for (std::int32_t x = -radius; x < width + radius; ++x) {
+  const auto put = [&](std::int32_t x) {
     const T* pixel = in + static_cast<std::int64_t>(mirrored(x, width)) * channels;
     for (std::int32_t c = 0; c < channels; ++c) *row++ = static_cast<float>(pixel[c]);
-  }
+  };
+  for (std::int32_t x = -radius; x < 0; ++x) put(x);
+  const std::int64_t count = std::int64_t{width} * channels;
+  with_best_code([from = in, to = row, count] {
+    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
+  });
+  row += count;
+  for (std::int32_t x = width; x < width + radius; ++x) put(x);
 }
 
 /// Sums over 2 radius + 1 values, `apart` from each other.
@@ -53,16 +61,6 @@ void filter_down(const DrawnBlur& blur, std::int32_t radius, const float* const*
   });
 }
 
-void store(const float* __restrict row, std::int64_t count, float* out) {
-  std::copy(row, row + count, out);
-}
-
-void store(const float* __restrict row, std::int64_t count, std::uint8_t* __restrict out) {
-  with_best_code([=] {
-    for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<std::uint8_t>(to_level(row[i]));
-  });
-}
-
 template <typename T>
 void blur_image(const DrawnBlur& blur, std::int32_t radius, const ConstArray& in,
                 const MutableArray& out, Scratch& scratch) {
@@ -87,8 +85,13 @@ void blur_image(const DrawnBlur& blur, std::int32_t radius, const ConstArray& in
     for (std::int32_t tap = 0; tap < taps; ++tap) {
       rows[tap] = row_of(mirrored(y - radius + tap, height));
     }
-    filter_down(blur, radius, rows, count, sum);
-    store(sum, count, out.as<T>() + y * count);
+    T* const to = out.as<T>() + y * count;
+    if constexpr (sizeof(T) == 1) {
+      filter_down(blur, radius, rows, count, sum);
+      store_levels(sum, count, to);
+    } else {
+      filter_down(blur, radius, rows, count, to);
+    }
   }
 }
 

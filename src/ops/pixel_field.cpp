@@ -2,7 +2,9 @@
 
 #include <string>
 
+#include "ops/best_code.h"
 #include "slipstream/error.h"
+#include "slipstream/pixel.h"
 
 namespace slipstream {
 
@@ -33,6 +35,17 @@ FieldSpec as_f32(const FieldSpec& in) {
 
 std::size_t pixels_of(const ConstArray& array) {
   return static_cast<std::size_t>(array.shape[0] * array.shape[1]);
+}
+
+void store_levels(float* values, std::int64_t count, std::uint8_t* levels) {
+  with_best_code([=] {
+    // Copies: for all the compiler knows, the bytes that are written could be what is captured.
+    float* const from = values;
+    std::uint8_t* const to = levels;
+    const std::int64_t n = count;
+    for (std::int64_t i = 0; i < n; ++i) from[i] = to_level(from[i]);
+    for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<std::uint8_t>(from[i]);
+  });
 }
 
 }  // namespace slipstream

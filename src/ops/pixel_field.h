@@ -20,4 +20,7 @@ FieldSpec as_f32(const FieldSpec& in);
 /// Height x width.
 std::size_t pixels_of(const ConstArray& array);
 
+/// Rounds values to levels, halves to even, in place as well.
+void store_levels(float* values, std::int64_t count, std::uint8_t* levels);
+
 }  // namespace slipstream

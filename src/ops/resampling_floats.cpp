@@ -1,6 +1,7 @@
 #include <cstdint>
 
 #include "ops/best_code.h"
+#include "ops/pixel_field.h"
 #include "ops/resampling.h"
 #include "slipstream/interpolation.h"
 #include "slipstream/triangle_filter.h"
@@ -19,14 +20,21 @@ class Axis {
 
   /// Otherwise every output has two neighbours.
   bool is_filtered() const { return most_inputs_ > 0; }
-  Neighbours neighbours(std::int64_t i) const {
-    return resized_axis(static_cast<std::int32_t>(i), in_, scale_);
-  }
+  /// REQUIRES: place()
+  const Neighbours& neighbours(std::int64_t i) const { return neighbours_[i]; }
 
-  /// Of the weights, in floats; 0 unless it is filtered.
-  std::int64_t size() const { return out_ * most_inputs_; }
-  void place(float* weights) {
-    weights_ = weights;
+  /// Of what place() fills in.
+  std::int64_t bytes() const {
+    const auto each =
+        is_filtered() ? static_cast<std::size_t>(most_inputs_) * sizeof(float) : sizeof(Neighbours);
+    return out_ * static_cast<std::int64_t>(each);
+  }
+  void place(std::byte* memory) {
+    weights_ = reinterpret_cast<float*>(memory);
+    neighbours_ = reinterpret_cast<Neighbours*>(memory);
+    for (std::int64_t i = 0; !is_filtered() && i < out_; ++i) {
+      neighbours_[i] = resized_axis(static_cast<std::int32_t>(i), in_, scale_);
+    }
     if (!is_filtered()) return;
     const TriangleFilter filter(in_, out_);
     for (std::int64_t i = 0; i < out_; ++i) {
@@ -53,28 +61,41 @@ class Axis {
   float scale_;
   std::int64_t most_inputs_;
   float* weights_ = nullptr;
+  Neighbours* neighbours_ = nullptr;
 };
 
-template <typename T>
-void narrow_row(const Axis& across, std::int64_t width, std::int64_t channels, const T* in,
-                float* out) {
-  for (std::int64_t x = 0; x < width; ++x, out += channels) {
-    if (across.is_filtered()) {
-      across.for_each_input(x, [&](std::int64_t at, float weight, bool is_first) {
-        for (std::int64_t c = 0; c < channels; ++c) {
-          const auto value = static_cast<float>(in[at * channels + c]);
-          out[c] = is_first ? weight * value : fused(weight, value, out[c]);
-        }
-      });
-      continue;
-    }
-    const Neighbours of = across.neighbours(x);
-    const T* first = in + of.first * channels;
-    const T* second = in + of.second * channels;
-    for (std::int64_t c = 0; c < channels; ++c) {
-      out[c] = between(static_cast<float>(first[c]), static_cast<float>(second[c]), of.weight);
-    }
+template <int C>
+void filter_row(const Axis& across, std::int64_t width, const float* in, float* out) {
+  for (std::int64_t x = 0; x < width; ++x, out += C) {
+    across.for_each_input(x, [&](std::int64_t at, float weight, bool is_first) {
+      for (int c = 0; c < C; ++c) {
+        const float value = in[at * C + c];
+        out[c] = is_first ? weight * value : fused(weight, value, out[c]);
+      }
+    });
   }
+}
+
+/// N values, from that of a pixel of C on.
+template <int C, int N>
+[[gnu::always_inline]] inline void put_between(const Neighbours& of, const float* in, float* out) {
+  const float* first = in + of.first * C;
+  const float* second = in + of.second * C;
+  float values[N];
+  for (int i = 0; i < N; ++i) values[i] = between(first[i], second[i], of.weight);
+  for (int i = 0; i < N; ++i) out[i] = values[i];
+}
+
+/// Four values at a time, the last of which the next pixel replaces, but where a row ends.
+template <int C>
+void narrow_row(const Axis& across, std::int64_t in_width, std::int64_t width, const float* in,
+                float* out) {
+  constexpr int kAtOnce = C == 3 ? 4 : C;
+  std::int64_t x = 0;
+  for (; x + 1 < width && across.neighbours(x).second + 1 < in_width; ++x) {
+    put_between<C, kAtOnce>(across.neighbours(x), in, out + x * C);
+  }
+  for (; x < width; ++x) put_between<C, C>(across.neighbours(x), in, out + x * C);
 }
 
 void shorten(const Axis& down, std::int64_t y, const float* in, std::int64_t count,
@@ -98,42 +119,60 @@ void shorten(const Axis& down, std::int64_t y, const float* in, std::int64_t cou
   });
 }
 
-template <typename T>
-void store(const float* __restrict from, std::int64_t count, T* __restrict to) {
-  with_best_code([=] {
-    for (std::int64_t i = 0; i < count; ++i) {
-      if constexpr (sizeof(T) == 1) {
-        to[i] = static_cast<T>(to_level(from[i]));
-      } else {
-        to[i] = from[i];
-      }
+/// Values as floats, which are made in `to` unless they are.
+const float* widened(const float* in, std::int64_t, float*) { return in; }
+const float* widened(const std::uint8_t* in, std::int64_t count, float* to) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(in[i]);
+  return to;
+}
+
+template <int C, typename T>
+void resample_pixels(bool antialias, const ConstArray& in, const Region& region,
+                     const MutableArray& out, Scratch& scratch) {
+  const std::int64_t width = out.shape[1];
+  const std::int64_t count = width * C;
+  Axis across(region.width, width, antialias);
+  Axis down(region.height, out.shape[0], antialias);
+  const std::int64_t floats = (region.height + 1) * count + region.width * C;
+  std::byte* const memory =
+      scratch.reset(DType::u8, {across.bytes() + down.bytes() + 4 * floats}).data;
+  across.place(memory);
+  down.place(memory + across.bytes());
+  auto* const narrowed = reinterpret_cast<float*>(memory + across.bytes() + down.bytes());
+  float* const row = narrowed + region.height * count;
+  const T* const first = in.as<T>() + (region.top * in.shape[1] + region.left) * C;
+  const std::int64_t stride = in.shape[1] * C;
+  with_best_code([=, &across, &region] {
+    for (std::int64_t y = 0; y < region.height; ++y) {
+      const float* from = widened(first + y * stride, region.width * C, row + count);
+      float* const to = narrowed + y * count;
+      across.is_filtered() ? filter_row<C>(across, width, from, to)
+                           : narrow_row<C>(across, region.width, width, from, to);
     }
   });
+  for (std::int64_t y = 0; y < out.shape[0]; ++y) {
+    T* const to = out.as<T>() + y * count;
+    if constexpr (sizeof(T) == 1) {
+      shorten(down, y, narrowed, count, row);
+      store_levels(row, count, to);
+    } else {
+      shorten(down, y, narrowed, count, to);
+    }
+  }
 }
 
 template <typename T>
 void resample_as(bool antialias, const ConstArray& in, const Region& region,
                  const MutableArray& out, Scratch& scratch) {
-  const std::int64_t channels = in.shape[2];
-  const std::int64_t width = out.shape[1];
-  const std::int64_t count = width * channels;
-  Axis across(region.width, width, antialias);
-  Axis down(region.height, out.shape[0], antialias);
-  const std::int64_t floats = (region.height + 1) * count + across.size() + down.size();
-  auto* narrowed = scratch.reset(DType::f32, {floats}).as<float>();
-  float* const row = narrowed + region.height * count;
-  across.place(row + count);
-  down.place(row + count + across.size());
-  const T* const first = in.as<T>() + (region.top * in.shape[1] + region.left) * channels;
-  const std::int64_t stride = in.shape[1] * channels;
-  with_best_code([=, &across] {
-    for (std::int64_t y = 0; y < region.height; ++y) {
-      narrow_row(across, width, channels, first + y * stride, narrowed + y * count);
-    }
-  });
-  for (std::int64_t y = 0; y < out.shape[0]; ++y) {
-    shorten(down, y, narrowed, count, row);
-    store(row, count, out.as<T>() + y * count);
+  switch (in.shape[2]) {
+    case 1:
+      return resample_pixels<1, T>(antialias, in, region, out, scratch);
+    case 2:
+      return resample_pixels<2, T>(antialias, in, region, out, scratch);
+    case 3:
+      return resample_pixels<3, T>(antialias, in, region, out, scratch);
+    default:
+      resample_pixels<4, T>(antialias, in, region, out, scratch);
   }
 }
 
