@@ -1,0 +1,126 @@
+// The CPU form of transforms, one thread: one image of 256 x 256 x 3 in, uint8 ("/u8") or float32
+// ("/f32"), parameters drawn for each. Every operation alone, then chains.
+#include <benchmark/benchmark.h>
+
+#include <string>
+#include <vector>
+
+#include "slipstream/blur.h"
+#include "slipstream/colour.h"
+#include "slipstream/masking.h"
+#include "slipstream/resize.h"
+#include "slipstream/transforms.h"
+#include "slipstream/warp.h"
+
+namespace slipstream {
+namespace {
+
+constexpr std::int64_t kSide = 256;
+
+struct Row {
+  std::string name;
+  std::vector<AnyOp> ops;
+  std::vector<DType> dtypes = {DType::u8, DType::f32};
+};
+
+ColourJitter jitter() {
+  return {.brightness_min = 0.6,
+          .brightness_max = 1.4,
+          .contrast_min = 0.6,
+          .contrast_max = 1.4,
+          .saturation_min = 0.6,
+          .saturation_max = 1.4,
+          .hue_min = -0.1,
+          .hue_max = 0.1};
+}
+
+Affine affine() {
+  return {.degrees_min = -30,
+          .degrees_max = 30,
+          .translate_x = 0.1,
+          .translate_y = 0.1,
+          .scale_min = 0.9,
+          .scale_max = 1.1};
+}
+
+std::vector<Row> rows() {
+  const Normalise normalise{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+  const std::vector<DType> u8 = {DType::u8};
+  return {
+      {"centre_crop", {CentreCrop{224, 224}}},
+      {"random_crop", {RandomCrop{224, 224}}},
+      {"horizontal_flip", {HorizontalFlip{1}}},
+      {"vertical_flip", {VerticalFlip{1}}},
+      {"resize", {Resize{224, 224}}},
+      {"resize_without_filter", {Resize{224, 224, false}}},
+      {"random_resized_crop", {RandomResizedCrop{224, 224}}},
+      {"rotate", {Rotate{-45, 45}}},
+      {"rotate_bilinear", {Rotate{-45, 45, Interpolation::bilinear}}},
+      {"affine", {affine()}},
+      {"colour_jitter", {jitter()}},
+      {"greyscale", {Greyscale{}}},
+      {"gaussian_blur", {GaussianBlur{7, 0.1, 2.0}}},
+      {"random_erasing", {RandomErasing{1}}},
+      {"to_float", {ToFloat{}}, u8},
+      {"normalise", {normalise}, {DType::f32}},
+      {"classification",
+       {ToFloat{}, RandomCrop{128, 128}, Resize{256, 256, false}, Rotate{-45, 45},
+        GaussianBlur{7, 0.1, 2.0}, normalise},
+       u8},
+      {"usual", {RandomResizedCrop{224, 224}, HorizontalFlip{0.5}, ToFloat{}, normalise}, u8},
+      {"usual_in_one", {RandomResizedCrop{224, 224}, HorizontalFlip{0.5}, normalise}, u8},
+      {"colour", {RandomResizedCrop{224, 224}, jitter(), ToFloat{}, normalise}, u8},
+  };
+}
+
+HostArray noise(DType dtype) {
+  HostArray image;
+  const MutableArray to = image.reset(dtype, {kSide, kSide, 3});
+  std::uint32_t state = 1;
+  for (std::size_t i = 0; i < to.shape.elements(); ++i) {
+    state = state * 1664525 + 1013904223;
+    const auto level = static_cast<std::uint8_t>(state >> 24);
+    if (dtype == DType::u8) to.as<std::uint8_t>()[i] = level;
+    if (dtype == DType::f32) to.as<float>()[i] = static_cast<float>(level) / 255;
+  }
+  return image;
+}
+
+void run(benchmark::State& state, const Row& row, DType dtype) {
+  const HostArray image = noise(dtype);
+  std::vector<FieldSpec> specs = {{"image", FieldKind::image, dtype, {kSide, kSide, 3}}};
+  for (const AnyOp& op : row.ops) specs.push_back(op.output(specs.back()));
+  std::vector<HostArray> made(row.ops.size());
+  Scratch scratch;
+  alignas(16) std::array<std::byte, 1024> drawn;
+  std::uint64_t sample = 0;
+  for (auto _ : state) {
+    ConstArray in = image.view();
+    ++sample;
+    for (std::size_t i = 0; i < row.ops.size(); ++i) {
+      row.ops[i].draw({.sample = sample % 1000}, in.shape, drawn.data());
+      const MutableArray out = made[i].reset(specs[i + 1].dtype, specs[i + 1].shape);
+      row.ops[i].apply(drawn.data(), FieldKind::image, in, out, scratch);
+      in = made[i].view();
+    }
+    benchmark::DoNotOptimize(in.data);
+  }
+}
+
+}  // namespace
+}  // namespace slipstream
+
+int main(int argc, char** argv) {
+  using namespace slipstream;
+  for (const Row& row : rows()) {
+    for (const DType dtype : row.dtypes) {
+      const std::string name = row.name + "/" + std::string(name_of(dtype));
+      benchmark::RegisterBenchmark(name.c_str(), [row, dtype](benchmark::State& state) {
+        run(state, row, dtype);
+      })->Unit(benchmark::kMicrosecond);
+    }
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+}

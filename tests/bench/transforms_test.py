@@ -1,0 +1,44 @@
+"""bench/transforms.py: what it reports with torchvision and without."""
+
+import importlib.util
+import unittest
+
+from script import ScriptTest
+
+LISTED = "resize/u8\\nnormalise/f32"
+FOUND = '{"benchmarks": [{"cpu_time": 12.5}]}'
+
+
+class TransformsTest(ScriptTest):
+    script = "transforms.py"
+    tiny = ("--seconds", "0.01", "--repeats", "2")
+
+    def setUp(self):
+        super().setUp()
+        self.ours = self.program('case "$1" in *list*) printf "' + LISTED + '\\n";; '
+                                 f"*) echo '{FOUND}'; echo \"$1\" >> {self.folder}/asked;; esac")
+
+    def test_ours_is_what_its_program_says(self):
+        rows = self.measure("--rows", "normalise/f32", "--program", self.ours)["rows"]
+        self.assertEqual([row["row"] for row in rows], ["normalise/f32"])
+        self.assertEqual(rows[0]["slipstream"],
+                         {"value": 12.5, "low": 12.5, "high": 12.5, "unit": "us", "n": 2})
+        self.assertEqual((self.folder / "asked").read_text(),
+                         "--benchmark_filter=^normalise/f32$\n" * 2)
+
+    def test_torchvision_runs_or_is_absent(self):
+        for row in self.measure("--program", self.ours)["rows"]:
+            if importlib.util.find_spec("torchvision"):
+                best = min(row["planes"]["value"], row["pixels"]["value"])
+                self.assertAlmostEqual(row["times_as_fast"], best / 12.5)
+            else:
+                self.assertEqual(set(row), {"row", "slipstream"})
+
+    def test_unknown_names_are_refused(self):
+        done = self.run_script("--rows", "resize/f16", "--program", self.ours)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("unknown: resize/f16; known: resize/u8, normalise/f32", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
