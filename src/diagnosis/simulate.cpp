@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <queue>
 #include <tuple>
+#include <utility>
 
 #include "slipstream/error.h"
 #include "slipstream/pipeline_model.h"
@@ -9,11 +12,11 @@ namespace slipstream {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr std::size_t kFewestBatches = 24;
+constexpr std::size_t kFewestBatches = 8;
 constexpr std::size_t kMostBatches = 600;
 constexpr std::size_t kSamples = 4000;
 
-enum class Need : std::uint8_t { nothing, time, core, memory, lock };
+enum class Need : std::uint8_t { time, core, memory, lock, nothing };
 
 /// A stretch of one sample's way through the steps.
 struct Part {
@@ -21,13 +24,40 @@ struct Part {
   double seconds;
 };
 
-/// One thread: a worker, a reader or the training line.
+enum class Role : std::uint8_t { worker, reader, line };
+
+/// One thread.
 struct Thread {
-  Need need = Need::nothing;
-  double left_s = 0;
+  Role role;
   std::uint64_t sample = 0;
   std::size_t part = 0;
-  bool is_idle = true;
+  double locked_s = 0;  ///< of the part that waits for the lock
+  bool holds = false;   ///< the lock
+};
+
+using Threads = std::vector<Thread*>;
+
+/// Threads that get on at the same speed, by when they end on a clock that runs at it.
+class Pace {
+ public:
+  void begin(Thread& thread, double seconds) { ends_.emplace(now_ + seconds, begun_++, &thread); }
+  std::size_t size() const { return ends_.size(); }
+  double until_next(double speed) const {
+    return ends_.empty() ? kNever : std::max(0.0, std::get<0>(ends_.top()) - now_) / speed;
+  }
+  /// Appends those that end within `seconds`.
+  void pass(double seconds, double speed, Threads& ended) {
+    constexpr double kAtOnce = 1e-12;
+    now_ += seconds * speed;
+    for (; !ends_.empty() && std::get<0>(ends_.top()) <= now_ + kAtOnce; ends_.pop())
+      ended.push_back(std::get<2>(ends_.top()));
+  }
+
+ private:
+  using End = std::tuple<double, std::uint64_t, Thread*>;
+  double now_ = 0;
+  std::uint64_t begun_ = 0;  ///< decides between those that end at once
+  std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
 };
 
 class Simulation {
@@ -35,12 +65,15 @@ class Simulation {
   Simulation(const PipelineModel& model, std::uint64_t seed)
       : model_(model),
         first_behind_readers_(model.readers > 0 && !model.steps.empty() ? 1 : 0),
-        workers_(model.workers),
-        readers_(first_behind_readers_ > 0 ? model.readers : 0),
+        workers_(model.workers, Thread{Role::worker}),
+        readers_(first_behind_readers_ > 0 ? model.readers : 0, Thread{Role::reader}),
         filled_(model.slabs, 0) {
     for (const auto& step : model.steps) offset_ = std::max(offset_, step.waiting_s.size());
     offset_ = offset_ > 0 ? seed * 7919 % offset_ : 0;
-    batches_ = std::clamp(kSamples / model.batch_size, kFewestBatches, kMostBatches) + model.slabs;
+    batches_ =
+        std::clamp(kSamples / model.batch_size, kFewestBatches, kMostBatches) + 2 * model.slabs;
+    for (Thread& worker : workers_) idle_workers_.push_back(&worker);
+    for (Thread& reader : readers_) idle_readers_.push_back(&reader);
   }
 
   double step_s() {
@@ -72,132 +105,97 @@ class Simulation {
     return sample / model_.batch_size < taken_ + model_.slabs;
   }
 
-  void next_part(Thread& thread, std::size_t first, std::size_t last) {
+  Pace& pace_of(Need need) { return paces_[static_cast<std::size_t>(need)]; }
+
+  void begin(Thread& thread, const Part& part) {
+    if (part.need == Need::lock) {
+      thread.locked_s = part.seconds;
+      waiting_.emplace(thread.sample, &thread);
+    } else {
+      pace_of(part.need).begin(thread, part.seconds);
+    }
+  }
+
+  /// The next part of its sample that takes time, or the sample's end.
+  void go_on(Thread& thread) {
+    const bool reads = thread.role == Role::reader;
     Part part{Need::nothing, 0};
     do {
-      part = part_of(thread.sample, thread.part++, first, last);
+      part =
+          reads ? part_of(thread.sample, thread.part++, 0, first_behind_readers_)
+                : part_of(thread.sample, thread.part++, first_behind_readers_, model_.steps.size());
     } while (part.need != Need::nothing && part.seconds <= 0);
-    thread.need = part.need;
-    thread.left_s = part.seconds;
-  }
-
-  void start_reader(Thread& reader) {
-    const std::uint64_t ahead = 2 * static_cast<std::uint64_t>(model_.readers);
-    if (next_read_ >= next_sample_ + ahead) return;
-    reader = {Need::nothing, 0, next_read_++, 0, false};
-    next_part(reader, 0, first_behind_readers_);
-    if (reader.need == Need::nothing) finish_reading(reader);
-  }
-
-  void finish_reading(Thread& reader) {
-    reader.is_idle = true;
-    ++read_;
-  }
-
-  void start_worker(Thread& worker) {
-    if (!can_open(next_sample_)) return;
-    if (first_behind_readers_ > 0 && next_sample_ >= read_) return;
-    worker = {Need::nothing, 0, next_sample_++, 0, false};
-    next_part(worker, first_behind_readers_, model_.steps.size());
-    if (worker.need == Need::nothing) finish_sample(worker);
-  }
-
-  void finish_sample(Thread& worker) {
-    worker.is_idle = true;
-    ++filled_[worker.sample / model_.batch_size % model_.slabs];
-  }
-
-  /// The line: waits, then works, then gives the slab back.
-  void advance_line() {
-    if (line_.is_idle) {
-      if (filled_[taken_ % model_.slabs] < model_.batch_size) return;
-      line_ = {Need::time, model_.line_waiting_s, 0, 0, false};
-    } else if (line_.need == Need::time) {
-      line_.need = Need::core;
-      line_.left_s = model_.line_working_s;
-    } else {
-      filled_[taken_ % model_.slabs] = 0;
-      ++taken_;
-      line_.is_idle = true;
-      line_.need = Need::nothing;
+    if (part.need != Need::nothing) return begin(thread, part);
+    if (reads) {
+      ++read_;
+      return idle_readers_.push_back(&thread);
     }
+    ++filled_[thread.sample / model_.batch_size % model_.slabs];
+    idle_workers_.push_back(&thread);
+  }
+
+  void take(Threads& idle, std::uint64_t sample) {
+    Thread& thread = *idle.back();
+    idle.pop_back();
+    thread.sample = sample;
+    thread.part = 0;
+    go_on(thread);
+  }
+
+  /// The line waits, then works, then gives the slab back.
+  void end_line_part() {
+    if (line_.part++ == 0) return begin(line_, {Need::core, model_.line_working_s});
+    filled_[taken_ % model_.slabs] = 0;
+    ++taken_;
+    is_line_idle_ = true;
   }
 
   /// All that can begin at this moment.
   void start() {
+    const std::uint64_t ahead = 2 * static_cast<std::uint64_t>(model_.readers);
     for (bool changes = true; changes && taken_ < batches_;) {
-      const auto before = std::tuple(next_sample_, next_read_, read_, taken_, line_.need);
-      for (Thread& reader : readers_)
-        if (reader.is_idle) start_reader(reader);
-      for (Thread& worker : workers_)
-        if (worker.is_idle) start_worker(worker);
-      if (line_.is_idle || line_.left_s <= 0) advance_line();
-      changes = before != std::tuple(next_sample_, next_read_, read_, taken_, line_.need);
+      const auto before = std::pair(next_read_, next_sample_);
+      while (!idle_readers_.empty() && next_read_ < next_sample_ + ahead)
+        take(idle_readers_, next_read_++);
+      while (!idle_workers_.empty() && can_open(next_sample_) &&
+             (first_behind_readers_ == 0 || next_sample_ < read_))
+        take(idle_workers_, next_sample_++);
+      changes = before != std::pair(next_read_, next_sample_);
+    }
+    if (is_line_idle_ && filled_[taken_ % model_.slabs] >= model_.batch_size) {
+      is_line_idle_ = false;
+      line_.part = 0;
+      begin(line_, {Need::time, model_.line_waiting_s});
     }
   }
 
-  template <typename Use>
-  void each_thread(const Use& use) {
-    for (Thread& worker : workers_)
-      if (!worker.is_idle) use(worker);
-    for (Thread& reader : readers_)
-      if (!reader.is_idle) use(reader);
-    if (!line_.is_idle) use(line_);
-  }
-
-  double speed(const Thread& thread) const {
-    switch (thread.need) {
-      case Need::core:
-        return core_speed_;
-      case Need::memory:
-        return std::min(core_speed_, memory_speed_);
-      case Need::lock:
-        return &thread == holder_ ? 1 : 0;
-      default:
-        return 1;
-    }
-  }
-
-  void share() {
-    double cores = 0, streams = 0;
-    if (holder_ != nullptr && holder_->need != Need::lock) holder_ = nullptr;
-    each_thread([&](Thread& thread) {
-      cores += thread.need == Need::core || thread.need == Need::memory ? 1 : 0;
-      streams += thread.need == Need::memory ? 1 : 0;
-    });
-    core_speed_ = std::min(1.0, model_.capacity.cores / std::max(1.0, cores));
-    memory_speed_ = std::min(1.0, model_.capacity.memory_streams / std::max(1.0, streams));
-    if (holder_ != nullptr) return;
-    each_thread([&](Thread& thread) {
-      if (thread.need == Need::lock && (holder_ == nullptr || thread.sample < holder_->sample))
-        holder_ = &thread;
-    });
+  void give_lock() {
+    if (is_locked_ || waiting_.empty()) return;
+    Thread& thread = *waiting_.top().second;
+    waiting_.pop();
+    is_locked_ = thread.holds = true;
+    pace_of(Need::time).begin(thread, thread.locked_s);
   }
 
   void advance() {
-    share();
+    give_lock();
+    const double streams = static_cast<double>(pace_of(Need::memory).size());
+    const double cores = streams + static_cast<double>(pace_of(Need::core).size());
+    const double core_speed = std::min(1.0, model_.capacity.cores / std::max(1.0, cores));
+    const double memory_speed =
+        std::min(core_speed, model_.capacity.memory_streams / std::max(1.0, streams));
+    const std::array speeds = {1.0, core_speed, memory_speed};
     double pause = kNever;
-    each_thread([&](Thread& thread) {
-      if (speed(thread) > 0) pause = std::min(pause, thread.left_s / speed(thread));
-    });
+    for (std::size_t i = 0; i < paces_.size(); ++i)
+      pause = std::min(pause, paces_[i].until_next(speeds[i]));
     ensure(pause < kNever, "something goes on in a simulation");
     now_s_ += pause;
-    each_thread([&](Thread& thread) {
-      thread.left_s -= pause * speed(thread);
-      if (thread.left_s < 1e-12) thread.left_s = 0;
-    });
-    for (Thread& worker : workers_)
-      if (!worker.is_idle && worker.left_s <= 0) {
-        if (holder_ == &worker) holder_ = nullptr;
-        next_part(worker, first_behind_readers_, model_.steps.size());
-        if (worker.need == Need::nothing) finish_sample(worker);
-      }
-    for (Thread& reader : readers_)
-      if (!reader.is_idle && reader.left_s <= 0) {
-        if (holder_ == &reader) holder_ = nullptr;
-        next_part(reader, 0, first_behind_readers_);
-        if (reader.need == Need::nothing) finish_reading(reader);
-      }
+    ended_.clear();
+    for (std::size_t i = 0; i < paces_.size(); ++i) paces_[i].pass(pause, speeds[i], ended_);
+    for (Thread* thread : ended_) {
+      if (std::exchange(thread->holds, false)) is_locked_ = false;
+      thread->role == Role::line ? end_line_part() : go_on(*thread);
+    }
     start();
   }
 
@@ -205,10 +203,14 @@ class Simulation {
   std::size_t first_behind_readers_;
   std::vector<Thread> workers_;
   std::vector<Thread> readers_;
+  Threads idle_workers_, idle_readers_, ended_;
   std::vector<std::size_t> filled_;  ///< samples, by slab
-  Thread line_;
-  const Thread* holder_ = nullptr;  ///< of the lock
-  double core_speed_ = 1, memory_speed_ = 1;
+  Thread line_{Role::line};
+  bool is_line_idle_ = true;
+  std::array<Pace, 3> paces_;  ///< of Need::time, core and memory
+  using Waiting = std::pair<std::uint64_t, Thread*>;
+  std::priority_queue<Waiting, std::vector<Waiting>, std::greater<>> waiting_;  ///< for the lock
+  bool is_locked_ = false;
   double now_s_ = 0;
   std::uint64_t next_sample_ = 0, next_read_ = 0, read_ = 0, taken_ = 0;
   std::size_t offset_ = 0;
