@@ -20,7 +20,8 @@ struct Rung {
   std::size_t items = 0;
   std::optional<Measured> with_training;  ///< steps/s
   std::optional<Measured> drained;        ///< steps/s that the loader makes, nobody training
-  std::string error;                      ///< why a figure is missing; "" otherwise
+  std::string error;                      ///< why `with_training` is missing; "" otherwise
+  std::string drained_error;              ///< likewise
 };
 
 /// One host step's costs, sample by sample.
@@ -139,6 +140,12 @@ Measured predicted_rate(const Observations& observed, const PipelineModel& now,
                         const PipelineModel& then, double model_error);
 
 Diagnosis diagnose(const Observations& observed);
+
+/// Whether the pipeline delivers `least` of its ceiling, whatever explains it. Fails where it surely
+/// does not; undecided where the share is below and its interval is not, where nothing is known, or
+/// where there is too little evidence to name a verdict and the interval begins below.
+enum class ShareGate : std::uint8_t { passes, fails, undecided };
+ShareGate judge_share(const Diagnosis& diagnosis, double least);
 
 /// What a host step is supposed to cost a sample, s.
 struct Supposition {

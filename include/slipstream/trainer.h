@@ -28,6 +28,9 @@ struct RunOptions {
   std::function<void(const Progress&)> progress;
   std::function<bool()> stop;  ///< asked before each batch enters; true ends the run cleanly
   bool digest = true;          ///< whether the weights are digested at the end
+  /// Of the run: RunResult::counters of device steps leave out the batches before, which choose
+  /// algorithms and load code.
+  std::uint64_t first_counted = 0;
   /// Whether batches cached on the device are digested before and after: RunResult::changed_fields.
   bool check_cache = false;
   /// Takes a row a lane, with every step of every batch, for a GPU's lane also one of the host that

@@ -39,9 +39,8 @@ unsigned fewest(const PipelineModel& now, unsigned most, const Set& set) {
 
 }  // namespace
 
-unsigned enough_workers(const PipelineModel& now, unsigned cores) {
-  const unsigned most = std::clamp(4 * cores, 8U, kMostThreads);
-  return fewest(now, most, [](PipelineModel& model, unsigned n) { model.workers = n; });
+unsigned enough_workers(const PipelineModel& now) {
+  return fewest(now, kMostThreads, [](PipelineModel& model, unsigned n) { model.workers = n; });
 }
 
 namespace {
@@ -109,7 +108,7 @@ class Changes {
 
   void workers() {
     if (fewer_workers()) return;
-    const unsigned n = enough_workers(now_, situation_.cores);
+    const unsigned n = enough_workers(now_);
     if (n == now_.workers) return;
     Change change;
     change.id = "workers";
@@ -266,8 +265,7 @@ class Changes {
   void cores() {
     const auto ceiling = rung_rate(observed_, kDeviceRung);
     if (!ceiling || ceiling->value <= 0) return;
-    const double a_step = working_s_a_batch(now_) + now_.line_working_s;
-    const auto needed = static_cast<unsigned>(std::ceil(a_step * ceiling->value));
+    const auto needed = static_cast<unsigned>(std::ceil(cores_needed(now_, ceiling->value)));
     if (needed <= situation_.cores) return;
     Change change;
     change.id = "cores";

@@ -10,7 +10,6 @@
 namespace slipstream {
 namespace {
 
-constexpr double kStarved = 0.95;      ///< of the ceiling: below it input is worth looking at
 constexpr double kWorthNaming = 0.03;  ///< of gain
 constexpr double kWidest = 0.2;        ///< interval over value, on each side
 constexpr double kWrongModel = 0.3;
@@ -200,13 +199,6 @@ double noise_of(const Observations& observed, const PipelineModel& then, double 
   return std::hypot(of_loader * loader, (1 - of_loader) * (fed ? half_width(*fed) : whole));
 }
 
-/// Cores that keep the device busy: all that a sample costs, at the ceiling.
-std::optional<double> cores_needed(const Observations& observed, const PipelineModel& model,
-                                   const Diagnosis& diagnosis) {
-  if (diagnosis.ceiling.n == 0 || model.steps.empty()) return std::nullopt;
-  return (working_s_a_batch(model) + observed.line_cpu_s) * diagnosis.ceiling.value;
-}
-
 }  // namespace
 
 Measured predicted_rate(const Observations& observed, const PipelineModel& now,
@@ -241,6 +233,15 @@ void take_copy_out(const Observations& observed, PipelineModel& model) {
   model.line_waiting_s = std::max(0.0, model.line_waiting_s - less);
 }
 
+ShareGate judge_share(const Diagnosis& diagnosis, double least) {
+  const Measured& share = diagnosis.share;
+  if (share.n == 0) return ShareGate::undecided;
+  if (share.high < least) return ShareGate::fails;
+  const bool is_known = diagnosis.verdict != Culprit::not_enough_evidence;
+  const bool passes = share.low >= least || (is_known && share.value >= least);
+  return passes ? ShareGate::passes : ShareGate::undecided;
+}
+
 Diagnosis diagnose(const Observations& observed) {
   Diagnosis diagnosis;
   diagnosis.model = fitted_model(observed);
@@ -249,7 +250,8 @@ Diagnosis diagnose(const Observations& observed) {
   diagnosis.ceiling = rung_rate(observed, kDeviceRung).value_or(Measured{0, 0, 0, "steps/s", 0});
   diagnosis.rate = rung_rate(observed, kWholeRung).value_or(Measured{0, 0, 0, "steps/s", 0});
   diagnosis.share = ratio(diagnosis.rate, diagnosis.ceiling);
-  diagnosis.cores_needed = cores_needed(observed, model, diagnosis);
+  if (diagnosis.ceiling.n > 0 && !model.steps.empty())
+    diagnosis.cores_needed = cores_needed(model, diagnosis.ceiling.value);
   judge(observed, model, diagnosis);
   diagnosis.costs = cost_rows(observed, model, diagnosis.model_error);
   diagnosis.changes = changes_for(observed, model, diagnosis.model_error);

@@ -188,10 +188,10 @@ double half_width(const Measured& measured) {
   return measured.value > 0 ? (measured.high - measured.low) / 2 / measured.value : 1;
 }
 
-double working_s_a_batch(const PipelineModel& model) {
+double cores_needed(const PipelineModel& model, double ceiling) {
   double a_sample = 0;
   for (const PipelineModel::Step& step : model.steps) a_sample += mean_of(step.working_s);
-  return a_sample * static_cast<double>(model.batch_size);
+  return (a_sample * static_cast<double>(model.batch_size) + model.line_working_s) * ceiling;
 }
 
 std::vector<double> simulated_steps_s(const PipelineModel& model) {

@@ -36,8 +36,9 @@ double variation_of(const std::vector<double>& values);
 /// Half of the interval over the value; 1 for nothing measured.
 double half_width(const Measured& measured);
 
-/// CPU time of a batch's host steps, s.
-double working_s_a_batch(const PipelineModel& model);
+/// Cores that keep a device busy which could make `ceiling` steps/s: all that a batch costs, also
+/// on its line.
+double cores_needed(const PipelineModel& model, double ceiling);
 
 /// Of several simulations.
 std::vector<double> simulated_steps_s(const PipelineModel& model);
@@ -61,7 +62,7 @@ void pipeline_lanes(Plan& plan, bool on_gpu);
 void put_transforms_on_device(Plan& plan, const std::string& first);
 
 /// The fewest workers that are about as fast as any number.
-unsigned enough_workers(const PipelineModel& now, unsigned cores);
+unsigned enough_workers(const PipelineModel& now);
 
 /// All changes that may help, with what each alone is predicted to give.
 std::vector<Change> changes_for(const Observations& observed, const PipelineModel& now,

@@ -16,7 +16,7 @@ std::vector<std::string> steps_of(const Plan& plan) {
 void add_workers(const Observations& observed, PipelineModel& then, Remedy& remedy) {
   if (then.workers < observed.workers) return;
   PipelineModel more = then;
-  more.workers = enough_workers(then, observed.situation.cores);
+  more.workers = enough_workers(then);
   if (remedy.changes.empty() || more.workers <= then.workers) return;
   if (simulated_step_s(then) < kWorthSaying * simulated_step_s(more)) return;
   then = more;

@@ -34,14 +34,17 @@ std::string whole_percent(double share) {
 
 std::string reason_for(const Diagnosis& diagnosis) {
   const std::string share = whole_percent(diagnosis.share.value);
+  const std::string fed =
+      (diagnosis.share.value >= kStarved ? "input keeps up ("
+                                         : "input keeps up within the noise (") +
+      share + " of the ceiling)";
   switch (diagnosis.verdict) {
     case Culprit::gpu:
-      return "input keeps up (" + share + " of the ceiling): the device is the limit";
+      return fed + ": the device is the limit";
     case Culprit::launch:
-      return "input keeps up (" + share +
-             " of the ceiling): the host takes as long to enqueue a step as the step takes";
+      return fed + ": the host takes as long to enqueue a step as the step takes";
     case Culprit::none:
-      return "input keeps up (" + share + " of the ceiling), and the device is not full";
+      return fed + ", and the device is not full";
     case Culprit::not_enough_evidence:
       return diagnosis.reason;
     default:

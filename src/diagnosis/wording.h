@@ -6,6 +6,9 @@
 
 namespace slipstream {
 
+/// Of the ceiling: below it input is worth looking at.
+inline constexpr double kStarved = 0.95;
+
 /// "26 %": a share without decimals.
 std::string whole_percent(double share);
 

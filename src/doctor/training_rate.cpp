@@ -86,6 +86,7 @@ void TrainingRate::measure(Trainer& trainer, double seconds, const std::function
     options.cut = cut_;
     options.last_step = last_step_;
     options.digest = false;
+    options.first_counted = plan_.schedule.lanes.size() + 1;
     options.check_cache = cut_ && cut_->after == "copy";
     std::size_t done = 0;
     options.progress = [&](const Progress& progress) { done = progress.step; };

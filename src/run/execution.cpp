@@ -26,20 +26,24 @@ double thread_cpu_s() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// Adds one call to a counter of the lane that makes it.
+/// Adds one call to a counter of the lane that makes it, unless it is nullptr.
 class Counting {
  public:
-  explicit Counting(StepCounter& counter) : counter_(counter) {}
+  explicit Counting(StepCounter* counter) : counter_(counter) {}
+  void made(std::uint64_t bytes) {
+    if (counter_ != nullptr) counter_->bytes += bytes;
+  }
   ~Counting() {
-    ++counter_.calls;
-    counter_.wall_s += seconds_since(wall_);
-    counter_.cpu_s += thread_cpu_s() - cpu_;
+    if (counter_ == nullptr) return;
+    ++counter_->calls;
+    counter_->wall_s += seconds_since(wall_);
+    counter_->cpu_s += thread_cpu_s() - cpu_;
   }
   Counting(const Counting&) = delete;
   Counting& operator=(const Counting&) = delete;
 
  private:
-  StepCounter& counter_;
+  StepCounter* counter_;
   Clock::time_point wall_ = Clock::now();
   double cpu_ = thread_cpu_s();
 };
@@ -152,12 +156,13 @@ void Execution::run(std::size_t lane, std::uint64_t batch, std::size_t slot_inde
   Batch fields = assemble(lane, batch, slot);
   for (std::size_t i = 0; i < binding.steps.size(); ++i) {
     running_[lane] = "stage '" + binding.steps[i].name + "'";
-    Counting counting(counters_[lane][i]);
+    const bool is_counted = batch >= setup_.options.first_counted;
+    Counting counting(is_counted ? &counters_[lane][i] : nullptr);
     Fields made;
     LaneTrace::Step traced(trace_ ? &*trace_ : nullptr, lane, batch, i);
     run_step(binding.steps[i], *binding.lane, batch, slot, fields, made);
     traced.done();
-    counters_[lane][i].bytes += bytes_of(made);
+    counting.made(bytes_of(made));
     const std::lock_guard lock(slot.changing);
     for (auto& [name, tensor] : made)
       slot.parts[lane].emplace_back(std::move(name), own_view(slot.slab, std::move(tensor)));

@@ -227,6 +227,38 @@ TEST(Diagnose, a_busy_host_is_told_from_a_busy_device) {
   EXPECT_EQ(diagnose(observed).verdict, Culprit::gpu);
 }
 
+TEST(Diagnose, the_cores_it_needs_are_those_that_a_change_gives_it) {
+  PipelineModel model = usual_model();
+  model.line_waiting_s = 0.002;
+  model.line_working_s = 0.001;
+  Observations observed = observed_of(model);
+  observed.line_cpu_s = 1;  // more than a step takes: its lane's threads were busy with other work
+  const Diagnosis diagnosis = diagnose(observed);
+  // A batch of 32 samples costs 4 ms and 10 us each, and its line 3 ms of one core at most.
+  const double cores = (32 * 4.01e-3 + 3e-3) / 3e-3;
+  ASSERT_TRUE(diagnosis.cores_needed);
+  EXPECT_NEAR(*diagnosis.cores_needed, cores, 0.05 * cores);
+  const Change* change = find(diagnosis, "cores");
+  ASSERT_NE(change, nullptr);
+  const auto given = static_cast<unsigned>(std::ceil(*diagnosis.cores_needed));
+  EXPECT_THAT(change->what, HasSubstr("give this device " + std::to_string(given)));
+}
+
+TEST(ShareGate, IsJudgedByTheShareAlone) {
+  Diagnosis diagnosis;
+  diagnosis.verdict = Culprit::transforms;
+  EXPECT_EQ(judge_share(diagnosis, 0.5), ShareGate::undecided);
+  diagnosis.share = {0.32, 0.21, 0.50, "share", 9};
+  EXPECT_EQ(judge_share(diagnosis, 0.20), ShareGate::passes);
+  EXPECT_EQ(judge_share(diagnosis, 0.30), ShareGate::passes);
+  EXPECT_EQ(judge_share(diagnosis, 0.36), ShareGate::undecided);
+  EXPECT_EQ(judge_share(diagnosis, 0.51), ShareGate::fails);
+  diagnosis.verdict = Culprit::not_enough_evidence;
+  EXPECT_EQ(judge_share(diagnosis, 0.20), ShareGate::passes);
+  EXPECT_EQ(judge_share(diagnosis, 0.30), ShareGate::undecided);
+  EXPECT_EQ(judge_share(diagnosis, 0.51), ShareGate::fails);
+}
+
 TEST(Changes, storage_that_waits_asks_for_reads_in_flight_and_more_workers) {
   PipelineModel model = usual_model();
   model.steps[0] = step_of("read", Culprit::raw_reading, 60e-3, 0);

@@ -90,7 +90,7 @@ Observations observed_of(const PipelineModel& model, double copy_s) {
   const double line = model.line_waiting_s + model.line_working_s;
   const auto rung = [&](std::string_view name, const std::string& after, double step_s) {
     observed.rungs.push_back(
-        {std::string(name), after, 4, exactly(1 / step_s, "steps/s"), std::nullopt, ""});
+        {std::string(name), after, 4, exactly(1 / step_s, "steps/s"), std::nullopt, "", ""});
   };
   rung(kDeviceRung, "copy", line - copy_s);
   rung(kHostRung, "collate", line);

@@ -346,6 +346,21 @@ TEST_F(ResultTest, CountersAreThoseOfThisRun) {
   EXPECT_EQ(second.counters.back().calls, 10U);
 }
 
+TEST_F(ResultTest, CountersLeaveOutTheBatchesBeforeTheFirstCounted) {
+  const auto one = trainer({});
+  RunOptions options = steps(10);
+  options.first_counted = 4;
+  for (const Driver driver : {Driver::threaded, Driver::interleaved}) {
+    const RunResult result = one->run(plan_of(kThreeLanes, driver, 3), options);
+    for (const StepCounter& counter : result.counters)
+      if (counter.name == "copy" || counter.name == "encode" || counter.name == "train") {
+        EXPECT_EQ(counter.calls, 6U) << counter.name;
+      }
+  }
+  options.first_counted = 11;
+  EXPECT_EQ(one->run(plan_of(kThreeLanes, Driver::threaded, 3), options).counters.back().calls, 0U);
+}
+
 TEST_F(ResultTest, AStopEndsTheRunCleanly) {
   const auto one = trainer({});
   RunOptions options = steps(50);
