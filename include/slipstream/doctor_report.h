@@ -45,12 +45,10 @@ struct BaselineRow {
 };
 struct BaselineComparison {
   std::vector<BaselineRow> rows;
-  std::vector<std::string> differences;  ///< of machine and options, which may explain the rows
+  std::vector<std::string> differences;  ///< of machine, options and plan: they may explain the rows
 };
-/// Throws Error for what doctor_report_json did not write.
-void check_baseline(std::string_view baseline);
 /// `report` against what doctor_report_json wrote before. Throws Error for anything else, for
-/// another workload and for another batch size.
+/// another workload and for another batch size, which is known before anything is measured.
 BaselineComparison against_baseline(const DoctorReport& report, std::string_view baseline);
 bool is_worse(const BaselineComparison& comparison);  ///< any row
 std::string baseline_text(const BaselineComparison& comparison);

@@ -34,7 +34,10 @@ void check(const DoctorVerb& verb) {
   if (!verb.plan_out.empty() && !verb.apply)
     problems.emplace_back("--plan-out writes the plan that --apply makes: give --apply too");
   refuse(problems);
-  refuse_same_files({{"--html", verb.html}, {"--json", verb.json}, {"--plan-out", verb.plan_out}});
+  refuse_same_files({{"--plan", verb.plan},
+                     {"--html", verb.html},
+                     {"--json", verb.json},
+                     {"--plan-out", verb.plan_out}});
 }
 
 /// Returns whether there was anything to apply.
@@ -98,6 +101,20 @@ class StatusLine {
   std::size_t shown_ = 0;
 };
 
+int share_gate(const Diagnosis& diagnosis, double least) {
+  const ShareGate gate = judge_share(diagnosis, least);
+  if (gate == ShareGate::passes) return kDone;
+  const Measured& share = diagnosis.share;
+  std::cout << (gate == ShareGate::fails ? "below " : "") << "--min-share " << least
+            << (gate == ShareGate::fails ? ": " : " is undecided: ");
+  if (share.n > 0)
+    std::cout << "the pipeline delivers " << share.value << " of the ceiling, from " << share.low
+              << " to " << share.high << "\n";
+  else
+    std::cout << printable(diagnosis.reason) << "\n";
+  return gate == ShareGate::fails ? kNo : kUndecided;
+}
+
 /// What the gates say: nothing where none was asked for.
 int gate(const DoctorReport& report, const DoctorVerb& verb, const std::string& baseline) {
   int code = kDone;
@@ -106,30 +123,66 @@ int gate(const DoctorReport& report, const DoctorVerb& verb, const std::string& 
     std::cout << baseline_text(comparison);
     if (is_worse(comparison)) code = kNo;
   }
-  if (verb.min_share > 0) {
-    const Measured& share = report.diagnosis.share;
-    const bool is_judged = share.n > 0 && report.diagnosis.verdict != Culprit::not_enough_evidence;
-    if (is_judged && share.high < verb.min_share) {
-      std::cout << "below --min-share " << verb.min_share << ": the pipeline delivers "
-                << share.value << " of the ceiling\n";
-      return kNo;
+  if (verb.min_share <= 0) return code;
+  const int of_share = share_gate(report.diagnosis, verb.min_share);
+  return code == kNo ? kNo : of_share;
+}
+
+/// Each of them, also where others cannot be written. Throws Error for those.
+void write_all(const DoctorReport& report, const Plan& plan, OutputFile& html, OutputFile& json,
+               OutputFile& plan_out) {
+  std::string problems;
+  const auto write = [&problems](OutputFile& file, const std::string& text) {
+    try {
+      file.write(text);
+    } catch (const Error& error) {
+      problems += (problems.empty() ? "" : "\n") + std::string(error.what());
     }
-    const bool is_surely_enough = share.n > 0 && share.low >= verb.min_share;
-    if (code == kDone && !is_judged && !is_surely_enough) {
-      std::cout << "--min-share " << verb.min_share
-                << " is undecided: " << printable(report.diagnosis.reason) << "\n";
-      return kUndecided;
-    }
+  };
+  write(json, doctor_report_json(report));
+  write(html, doctor_html(report));
+  write(plan_out, to_json(report.outcome ? report.outcome->plan : plan));
+  if (!problems.empty()) throw Error(problems);
+}
+
+std::vector<Supposition> suppositions(const std::vector<std::string>& texts) {
+  std::vector<Supposition> supposed;
+  for (const std::string& text : texts) {
+    supposed.push_back(supposition(text));
+    for (std::size_t i = 0; i + 1 < supposed.size(); ++i)
+      if (supposed[i].step == supposed.back().step)
+        throw Refused("--what-if: '" + supposed[i].step + "' twice; give each step one time");
   }
-  return code;
+  return supposed;
+}
+
+/// Examines, diagnoses and, if asked for, tries out. Returns whether nothing was left to apply.
+bool fill_in(DoctorReport& report, Trainer& trainer, const Plan& plan, const DoctorVerb& verb,
+             const std::vector<Supposition>& supposed, const Cli& cli) {
+  const auto start = std::chrono::steady_clock::now();
+  StatusLine line;
+  DoctorOptions options;
+  options.budget_s = verb.budget_s * (verb.apply ? kToExamine : 1);
+  options.stop = cli.interrupted;
+  options.say = [&](const std::string& what) { line.show(what); };
+  Examination examination = examine(trainer, plan, options);
+  report.observed = std::move(examination.observed);
+  report.lanes = std::move(examination.lanes);
+  options.say("working out what would help");
+  report.diagnosis = diagnose(report.observed);
+  if (!report.observed.host.empty()) suppose(supposed, report);
+  options.budget_s = verb.budget_s * (1 - kToExamine);
+  const bool is_idle =
+      verb.apply && !examination.interrupted && !apply(trainer, plan, options, report);
+  report.seconds = seconds_since(start);
+  report.interrupted = cli.interrupted();
+  return is_idle;
 }
 
 int doctor(const DoctorVerb& verb, const Cli& cli) {
   check(verb);
-  std::vector<Supposition> supposed;
-  for (const std::string& text : verb.what_if) supposed.push_back(supposition(text));
+  const std::vector<Supposition> supposed = suppositions(verb.what_if);
   const std::string baseline = verb.baseline.empty() ? "" : read_text(verb.baseline);
-  if (!verb.baseline.empty()) check_baseline(baseline);
   OutputFile html(verb.html), json(verb.json), plan_out(verb.plan_out);
   Context context(verb.common.device);
   DoctorReport report;
@@ -144,32 +197,16 @@ int doctor(const DoctorVerb& verb, const Cli& cli) {
   for (const Supposition& each : supposed)
     if (std::find(steps.begin(), steps.end(), each.step) == steps.end())
       throw Refused("--what-if: " + unknown_name("host step", each.step, steps));
+  report.observed.batch_size = pipeline.options().batch_size;
+  if (!verb.baseline.empty()) (void)against_baseline(report, baseline);
   Trainer trainer(std::move(pipeline), context, plan.numerics);
 
-  StatusLine line;
-  DoctorOptions options;
-  options.budget_s = verb.budget_s * (verb.apply ? kToExamine : 1);
-  options.stop = cli.interrupted;
-  options.say = [&](const std::string& what) { line.show(what); };
-  Examination examination = examine(trainer, plan, options);
-  report.observed = std::move(examination.observed);
-  report.lanes = std::move(examination.lanes);
-  report.seconds = examination.seconds;
-  report.diagnosis = diagnose(report.observed);
-  if (!report.observed.host.empty()) suppose(supposed, report);
-  options.budget_s = verb.budget_s * (1 - kToExamine);
-  const bool is_idle =
-      verb.apply && !examination.interrupted && !apply(trainer, plan, options, report);
-  line.clear();
-
-  report.interrupted = cli.interrupted();
+  const bool is_idle = fill_in(report, trainer, plan, verb, supposed, cli);
   std::cout << doctor_text(report);
-  if (!verb.json.empty()) json.write(doctor_report_json(report));
-  if (!verb.html.empty()) html.write(doctor_html(report));
-  if (!verb.plan_out.empty()) plan_out.write(to_json(report.outcome ? report.outcome->plan : plan));
   if (is_idle && !report.interrupted)
     std::cout << "nothing to apply: no change that a plan can express is predicted to help\n";
   const int code = gate(report, verb, baseline);
+  write_all(report, plan, html, json, plan_out);
   return report.interrupted ? kInterrupted : code;
 }
 
@@ -194,7 +231,10 @@ void add_doctor(CLI::App& app, Cli& cli, Verb& chosen) {
   command
       ->add_option("--min-share", verb->min_share,
                    "Exits with 3 where less than this share of the ceiling is delivered")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check([](const std::string& text) {
+        const double share = number_in(text).value_or(0);
+        return share >= 0 && share <= 1 ? "" : text + " is not from 0 to 1";
+      });
   command->add_option("--what-if", verb->what_if,
                       "STEP=MS: predicts the rate were this host step to take so long a sample; "
                       "may be repeated");

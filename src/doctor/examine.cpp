@@ -62,6 +62,7 @@ class Examiner {
   std::vector<HostStepCost> host_costs() const;
   std::vector<DeviceCost> device_costs() const;
   void note_findings(Observations& observed) const;
+  Observations declared() const;
   Observations observations();
 
   Trainer& trainer_;
@@ -258,6 +259,7 @@ void Examiner::attempt(Task& task, double seconds) {
 Examination Examiner::run() {
   measure_one_worker();
   Examination examination;
+  examination.observed = declared();
   if (one_->is_measured()) {
     measure_pool();
     declare_rungs();
@@ -330,14 +332,19 @@ void Examiner::note_findings(Observations& observed) const {
   if (augment_) missing("transforms on the device", augment_->error);
 }
 
-Observations Examiner::observations() {
+/// What is known without a measurement.
+Observations Examiner::declared() const {
   Observations observed;
-  const PipelineOptions& declared = trainer_.pipeline().options();
   const Plan::Schedule& schedule = plan_.schedule;
-  observed.batch_size = declared.batch_size;
+  observed.batch_size = trainer_.pipeline().options().batch_size;
   observed.workers = schedule.loader.workers;
   observed.slabs = schedule.loader.prefetch + 1 + schedule.run_ahead;
   observed.situation = situation_of(trainer_, plan_, bytes_of(one_->counters()));
+  return observed;
+}
+
+Observations Examiner::observations() {
+  Observations observed = declared();
   observed.capacity = measure_capacity(observed.situation.cores);
   std::string first_error;
   for (MeasuredRung& rung : rungs_) {
@@ -345,7 +352,7 @@ Observations Examiner::observations() {
       rung.error = stopped() ? "interrupted" : "no steady step was seen; raise the budget";
     if (rung.plan.is_essential && !rung.training.is_measured() && first_error.empty())
       first_error = rung.error;
-    observed.rungs.push_back(rung_of(rung, *all_, declared.batch_size));
+    observed.rungs.push_back(rung_of(rung, *all_, observed.batch_size));
   }
   const auto is_there = [&](std::size_t i) { return rungs_[i].training.is_measured(); };
   if (!stopped() && !is_there(0) && !is_there(rungs_.size() - 1)) throw Error(first_error);

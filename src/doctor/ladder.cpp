@@ -102,8 +102,7 @@ Rung rung_of(const MeasuredRung& measured, const DrainedRate& of_all, std::size_
   if (drained != nullptr && drained->is_measured())
     rung.drained = per_batch(drained->samples_per_second(), batch_size);
   rung.error = measured.error;
-  if (rung.error.empty() && !measured.drained_error.empty())
-    rung.error = "drained: " + measured.drained_error;
+  rung.drained_error = measured.drained_error;
   return rung;
 }
 

@@ -137,20 +137,15 @@ std::vector<std::string> differences(const Json& before, const Json& now) {
     add(option.key(), old_options.value(option.key(), Json("not given")), option.value());
   for (const auto& option : old_options.items())
     if (!options.contains(option.key())) add(option.key(), option.value(), "not given");
+  const Json old_plan = before.at("plan").flatten(), plan = now.at("plan").flatten();
+  for (const auto& [key, value] : plan.items())
+    add("plan" + key, old_plan.value(key, Json("not there")), value);
+  for (const auto& [key, value] : old_plan.items())
+    if (!plan.contains(key)) add("plan" + key, value, "not there");
   return list;
 }
 
 }  // namespace
-
-void check_baseline(std::string_view baseline) {
-  const Json json = Json::parse(baseline, nullptr, /*allow_exceptions=*/false);
-  check(json);
-  try {
-    figures_of(json);
-  } catch (const Json::exception&) {
-    refuse("keys are missing, or of another type (docs/doctor.md)");
-  }
-}
 
 BaselineComparison against_baseline(const DoctorReport& report, std::string_view baseline) {
   const Json before = Json::parse(baseline, nullptr, /*allow_exceptions=*/false);

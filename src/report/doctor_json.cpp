@@ -26,7 +26,8 @@ Json json_of(const Rung& rung) {
           {"items", rung.items},
           {"with_training", json_of(rung.with_training)},
           {"drained", json_of(rung.drained)},
-          {"error", words_or_null(rung.error)}};
+          {"error", words_or_null(rung.error)},
+          {"drained_error", words_or_null(rung.drained_error)}};
 }
 
 Json json_of(const CostRow& row, const DoctorReport& report) {

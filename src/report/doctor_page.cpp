@@ -94,6 +94,10 @@ std::string rung_figures(const Rung& rung, const Measured& ceiling) {
   return text;
 }
 
+std::string failure(const std::string& error, const std::string& what) {
+  return error.empty() ? "" : element("span", "failed", what + escaped(error));
+}
+
 std::string ladder(const DoctorReport& report) {
   const RateBars bars(report);
   std::string rows;
@@ -105,9 +109,8 @@ std::string ladder(const DoctorReport& report) {
                     element("span", "name", rung_name(rung)) +
                         element("span", "plot", bars.rung(rung, spoken)) +
                         element("span", "num", rung_figures(rung, report.diagnosis.ceiling)) +
-                        (rung.error.empty()
-                             ? ""
-                             : element("span", "failed", "not measured: " + escaped(rung.error))));
+                        failure(rung.error, "not measured: ") +
+                        failure(rung.drained_error, "not measured drained: "));
   }
   if (rows.empty()) return "";
   return element("p", "legend soft",

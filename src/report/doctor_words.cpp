@@ -146,7 +146,8 @@ std::string setting_of(const DoctorReport& report) {
   if (text.empty()) text = "unknown machine";
   return text + ", " + count_of(observed.situation.cores, "core") + "; batch " +
          std::to_string(observed.batch_size) + ", " + count_of(observed.workers, "worker") + "; " +
-         compact(report.seconds, 0) + " s of " + compact(report.budget_s, 0) + " s allowed";
+         compact(report.seconds, report.seconds < 10 ? 1 : 0) + " s of " +
+         compact(report.budget_s, report.budget_s < 10 ? 1 : 0) + " s allowed";
 }
 
 std::string cores_sentence(const DoctorReport& report) {
@@ -156,24 +157,34 @@ std::string cores_sentence(const DoctorReport& report) {
          " cores; this process may use " + std::to_string(report.observed.situation.cores) + ".";
 }
 
+namespace {
+
+/// "WHAT: the rungs: why", once for each reason.
+void add_missing(const DoctorReport& report, const std::string& what, std::string Rung::*why,
+                 std::vector<std::string>& warnings) {
+  std::vector<std::pair<std::string, std::string>> missing;  // reason, rungs
+  for (const Rung& rung : report.observed.rungs) {
+    const std::string& reason = rung.*why;
+    if (reason.empty()) continue;
+    const auto same = std::find_if(missing.begin(), missing.end(),
+                                   [&](const auto& each) { return each.first == reason; });
+    if (same == missing.end())
+      missing.emplace_back(reason, rung.name);
+    else
+      same->second += ", " + rung.name;
+  }
+  for (const auto& [reason, rungs] : missing)
+    warnings.push_back(what + ": " + rungs + ": " + reason);
+}
+
+}  // namespace
+
 std::vector<std::string> warnings_of(const DoctorReport& report) {
   std::vector<std::string> warnings;
   if (report.interrupted)
     warnings.emplace_back("The examination was interrupted: this is what there was by then.");
-  std::vector<std::pair<std::string, std::string>> missing;  // reason, rungs
-  for (const Rung& rung : report.observed.rungs) {
-    if (rung.error.empty()) continue;
-    const auto same = std::find_if(missing.begin(), missing.end(),
-                                   [&](const auto& each) { return each.first == rung.error; });
-    if (same == missing.end())
-      missing.emplace_back(rung.error, rung.name);
-    else
-      same->second += ", " + rung.name;
-  }
-  for (const auto& [reason, rungs] : missing) {
-    warnings.emplace_back("Not measured: ");
-    warnings.back().append(rungs).append(": ").append(reason);
-  }
+  add_missing(report, "Not measured", &Rung::error, warnings);
+  add_missing(report, "Not measured drained", &Rung::drained_error, warnings);
   const auto& observed = report.observed.warnings;
   const auto& environment = report.environment.warnings;
   warnings.insert(warnings.end(), observed.begin(), observed.end());

@@ -73,7 +73,10 @@ class DoctorTest(ProgramTest):
                 (["--plan-out", self.folder / "p.json"], "give --apply too"),
                 (["--json", same, "--html", same], "name the same file"),
                 (["--budget", "0"], "--budget"),
+                (["--json", same, "--plan", same], "name the same file"),
                 (["--min-share", "2"], "--min-share"),
+                (["--min-share", "nan"], "nan is not from 0 to 1"),
+                (["--what-if", "read=1", "--what-if", "read=2"], "'read' twice"),
                 (["--what-if", "reed=1"], "did you mean 'read'"),
                 (["--what-if", "read"], "STEP=MILLISECONDS"),
                 (["--what-if", "read=nan"], "STEP=MILLISECONDS"),
@@ -85,6 +88,15 @@ class DoctorTest(ProgramTest):
         other.write_text("{}")
         self.expect(FAILED, "doctor", *STARVED, "--budget", "1e9", "--baseline", other,
                     says=["is not a report of the doctor"])
+
+    def test_an_output_that_fails_leaves_the_others(self):
+        page, baseline = self.folder / "page.html", self.folder / "four.json"
+        self.expect(FAILED, "doctor", *FED, "--budget", "2", "--json", "/dev/full", "--html", page,
+                    says=["Verdict: ", "/dev/full"])
+        self.assertIn("</html>", page.read_text())
+        self.doctor(DONE, "four", *FED, "--budget", "2")
+        self.expect(FAILED, "doctor", *FED, "--batch-size", "8", "--budget", "1e9", "--baseline",
+                    baseline, says=["of another batch size: 4, this report of 8"])
 
 
 if __name__ == "__main__":

@@ -129,6 +129,27 @@ TEST(Baseline, IsShownAsATable) {
   EXPECT_THAT(text, testing::StartsWith("figure "));
 }
 
+TEST(Baseline, SaysWhereThePlansDiffer) {
+  DoctorReport now = starved_report();
+  now.observed.situation.plan.schedule.loader.workers += 3;
+  now.observed.situation.plan.schedule.loader.cache = CacheOptions{"decode", 1 << 20};
+  const BaselineComparison comparison = against_baseline(now, doctor_report_json(starved_report()));
+  EXPECT_THAT(comparison.differences,
+              testing::IsSupersetOf({HasSubstr("plan/schedule/loader/workers: "),
+                                     HasSubstr("plan/schedule/loader/cache")}));
+}
+
+TEST(Baseline, IsRefusedBeforeAnythingIsMeasured) {
+  DoctorReport unmeasured;
+  unmeasured.workload = starved_report().workload;
+  unmeasured.observed.batch_size = starved_report().observed.batch_size;
+  const std::string baseline = doctor_report_json(starved_report());
+  EXPECT_FALSE(is_worse(against_baseline(unmeasured, baseline)));
+  unmeasured.observed.batch_size = 8;
+  EXPECT_THAT(thrown_by([&] { (void)against_baseline(unmeasured, baseline); }),
+              HasSubstr("of another batch size"));
+}
+
 TEST(Baseline, TakesOnlyItsOwnKind) {
   const DoctorReport report = starved_report();
   const auto refusal = [&report](const std::string& baseline) {

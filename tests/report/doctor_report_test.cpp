@@ -49,8 +49,9 @@ TEST(DoctorJson, HasTheseKeys) {
                           "interrupted", "verdict", "reason", "culprits", "ceiling", "rate",
                           "share", "cores_needed", "model_error", "rungs", "costs", "device",
                           "changes", "outcome", "utilisation", "loader", "lanes", "warnings"));
-  EXPECT_THAT(keys_of(json.at("rungs").at(0)),
-              ElementsAre("name", "after", "items", "with_training", "drained", "error"));
+  EXPECT_THAT(
+      keys_of(json.at("rungs").at(0)),
+      ElementsAre("name", "after", "items", "with_training", "drained", "error", "drained_error"));
   EXPECT_THAT(keys_of(json.at("costs").at(0)),
               ElementsAre("name", "group", "wall_ms", "cpu_ms", "cores", "bytes", "variation",
                           "p99_ms", "locked", "is_memory_bound", "without"));
@@ -157,6 +158,9 @@ TEST(DoctorText, SaysWhatFailedAndLeavesOutWhatIsNotThere) {
   EXPECT_THAT(failed, HasSubstr("interrupted"));
   EXPECT_THAT(failed, HasSubstr("Not measured: after random_mask: transform 'random_mask', "
                                 "sample 17: the image is empty"));
+  EXPECT_THAT(failed,
+              HasSubstr("Not measured drained: " + failed_rung_report().observed.rungs[6].name +
+                        ": no time was left"));
   EXPECT_THAT(line_of(failed, "after random_mask "),
               testing::EndsWith("      -                     -"));
   EXPECT_THAT(failed, Not(HasSubstr("SM activity")));

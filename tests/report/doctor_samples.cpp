@@ -15,7 +15,7 @@ Measured ms(double value) { return {value, value * 0.97, value * 1.03, "ms", 64}
 
 Rung rung(const std::string& name, const std::string& after, std::size_t items, double training,
           std::optional<double> drained) {
-  Rung made = {name, after, items, rate(training), std::nullopt, ""};
+  Rung made = {name, after, items, rate(training), std::nullopt, "", ""};
   if (drained) made.drained = rate(*drained, 0.04);
   return made;
 }
@@ -173,6 +173,7 @@ DoctorReport failed_rung_report() {
   failed.drained.reset();
   failed.error = "transform 'random_mask', sample 17: the image is empty";
   report.observed.rungs[6].drained.reset();
+  report.observed.rungs[6].drained_error = "no time was left";
   return report;
 }
 
