@@ -83,7 +83,7 @@ class Bench {
     found.right = one.allowed;
     for (const double unchanged : {found.before, found.again})
       add_right(one, fixed, unchanged, found.diagnosis.ceiling.value, found.right);
-    try_workers(trainer, plan, found);
+    try_numbers(trainer, plan, found);
     return found;
   }
 
@@ -128,11 +128,13 @@ class Bench {
     return measured;
   }
 
-  void try_workers(Trainer& trainer, Plan plan, Found& found) {
+  /// What needs nothing but the loader's numbers.
+  void try_numbers(Trainer& trainer, const Plan& plan, Found& found) {
     for (const Change& change : found.diagnosis.changes) {
-      if (change.id != "workers") continue;
-      change.apply(plan);
-      const Measured measured = rate_of(trainer, plan);
+      if (change.id != "workers" && change.id != "prefetch") continue;
+      Plan changed = plan;
+      change.apply(changed);
+      const Measured measured = rate_of(trainer, changed);
       if (measured.n > 0) found.predictions.push_back({change.what, change.predicted, measured});
     }
   }

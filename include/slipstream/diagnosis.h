@@ -141,9 +141,9 @@ Measured predicted_rate(const Observations& observed, const PipelineModel& now,
 
 Diagnosis diagnose(const Observations& observed);
 
-/// Whether the pipeline delivers `least` of its ceiling, whatever explains it. Fails where it surely
-/// does not; undecided where the share is below and its interval is not, where nothing is known, or
-/// where there is too little evidence to name a verdict and the interval begins below.
+/// Whether the pipeline delivers `least` of its ceiling, whatever explains it. Fails where it
+/// surely does not; undecided where the share is below and its interval is not, where nothing is
+/// known, or where there is too little evidence to name a verdict and the interval begins below.
 enum class ShareGate : std::uint8_t { passes, fails, undecided };
 ShareGate judge_share(const Diagnosis& diagnosis, double least);
 

@@ -269,6 +269,42 @@ TEST(Changes, storage_that_waits_asks_for_reads_in_flight_and_more_workers) {
   EXPECT_GT(find(diagnosis, "workers")->gain.value, 3);
 }
 
+TEST(Changes, samples_that_now_and_then_take_long_ask_for_more_batches_ahead) {
+  PipelineModel model = usual_model();
+  model.slabs = 2;
+  model.line_waiting_s = 0.04;
+  model.steps[1].working_s.assign(960, 1e-3F);
+  model.steps[1].waiting_s.assign(960, 0.0F);
+  for (std::size_t i = 0; i < 960; i += 240) model.steps[1].waiting_s[i] = 0.3F;
+  const Observations observed = observed_of(model);
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change* change = find(diagnosis, "prefetch");
+  ASSERT_NE(change, nullptr);
+  Plan plan = observed.situation.plan;
+  change->apply(plan);
+  PipelineModel deeper = model;
+  deeper.slabs += plan.schedule.loader.prefetch - observed.situation.plan.schedule.loader.prefetch;
+  ASSERT_GT(deeper.slabs, model.slabs);
+  const double truth = 1 / simulated_step_s(deeper);
+  EXPECT_LE(change->predicted.low, truth);
+  EXPECT_GE(change->predicted.high, truth);
+  model.steps[1].waiting_s.assign(960, 0.0F);
+  EXPECT_EQ(find(diagnose(observed_of(model)), "prefetch"), nullptr) << "samples are alike";
+}
+
+TEST(Changes, reading_that_works_asks_for_smaller_samples) {
+  PipelineModel model = usual_model();
+  model.line_waiting_s = 0.002;
+  model.steps[0] = step_of("read", Culprit::raw_reading, 0, 8e-3);
+  const Diagnosis diagnosis = diagnose(observed_of(model));
+  const Change* change = find(diagnosis, "smaller_samples");
+  ASSERT_NE(change, nullptr);
+  EXPECT_EQ(change->against, Culprit::raw_reading);
+  EXPECT_TRUE(change->is_bound);
+  make_free(model.steps[0]);
+  EXPECT_NEAR(change->predicted.value, 1 / simulated_step_s(model), 0.05 / simulated_step_s(model));
+}
+
 TEST(Changes, a_cache_stands_before_the_first_random_step_and_fits) {
   PipelineModel model = usual_model();
   model.steps[1] = step_of("decode", Culprit::decode, 0, 50e-3);
