@@ -96,10 +96,12 @@ class Pipeline {
 };
 
 /// The first transform from which on the device can do all, where fields travel in `wire`; of
-/// images that differ in size only a random resized crop, for others make samples that are smaller
-/// to copy and to cache. For LoaderPlan::on_device. Throws Refused, saying why, where the device
-/// cannot do even the last.
+/// images that differ in size rather a random resized crop or what stands behind such a transform,
+/// for others make samples that are smaller to copy and to cache. For LoaderPlan::on_device. Throws
+/// Refused, saying why, where the device cannot do even the last.
 std::string first_on_device(const Pipeline& pipeline, const WireFormats& wire = {});
+/// The same, but "" where nothing is gained by it.
+std::string first_worth_doing_on_device(const Pipeline& pipeline, const WireFormats& wire = {});
 
 inline Pipeline pipeline(std::shared_ptr<const Dataset> dataset, PipelineOptions options) {
   return Pipeline(std::move(dataset), options);

@@ -12,14 +12,6 @@ namespace {
 
 constexpr double kShrinks = 0.5;  ///< of the bytes before it
 
-std::string first_possible_on_device(const Pipeline& pipeline, const Plan& plan) {
-  try {
-    return first_on_device(pipeline, wire_formats(plan));
-  } catch (const Refused&) {
-    return {};
-  }
-}
-
 /// Decoding that depends on the first transform cannot be cached: what is before it can.
 std::string last_fixed_step(const Pipeline& pipeline, const Plan& plan) {
   if (travels_as_files(plan)) return "read";
@@ -67,7 +59,7 @@ Situation situation_of(const Trainer& trainer, const Plan& plan, const std::vect
   situation.samples = pipeline.dataset()->size();
   situation.last_fixed_step = last_fixed_step(pipeline, plan);
   if (situation.on_gpu && plan.schedule.loader.on_device.empty())
-    situation.on_device_from = first_possible_on_device(pipeline, plan);
+    situation.on_device_from = first_worth_doing_on_device(pipeline, wire_formats(plan));
   find_late_crop(pipeline, bytes, situation);
   situation.has_frozen_stage =
       std::any_of(pipeline.stages().begin(), pipeline.stages().end(),

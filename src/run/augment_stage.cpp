@@ -113,9 +113,17 @@ FrozenStage augment_stage(const SlabLayout& layout, bool on_gpu) {
   return {nullptr, run};
 }
 
-std::string first_on_device(const Pipeline& pipeline, const WireFormats& wire) {
+namespace {
+
+struct FirstOnDevice {
+  std::string worthwhile, possible;  ///< transforms; "" for none
+  std::string reason;                ///< why there is none
+};
+
+FirstOnDevice find_first(const Pipeline& pipeline, const WireFormats& wire) {
   const std::vector<NamedOp>& transforms = pipeline.transforms();
-  std::string reason = "the pipeline has no transforms";
+  FirstOnDevice first;
+  first.reason = "the pipeline has no transforms";
   for (std::size_t i = 0; i < transforms.size(); ++i) {
     try {
       const SlabLayout layout =
@@ -124,13 +132,28 @@ std::string first_on_device(const Pipeline& pipeline, const WireFormats& wire) {
       parts_of(layout, true);
       // A crop is a copy anywhere, and what a resize makes is smaller to cache and to copy.
       const bool has_canvas = layout.device_chain->before_canvas() != nullptr;
+      if (first.possible.empty()) first.possible = transforms[i].name;
       if (has_canvas && transforms[i].op.get_if<RandomResizedCrop>() == nullptr) continue;
-      return transforms[i].name;
+      first.worthwhile = transforms[i].name;
+      break;
     } catch (const Refused& refused) {
-      reason = refused.what();
+      first.reason = refused.what();
     }
   }
-  throw Refused("the device can do none of the transforms: " + reason);
+  return first;
+}
+
+}  // namespace
+
+std::string first_on_device(const Pipeline& pipeline, const WireFormats& wire) {
+  const FirstOnDevice first = find_first(pipeline, wire);
+  if (!first.worthwhile.empty()) return first.worthwhile;
+  if (!first.possible.empty()) return first.possible;
+  throw Refused("the device can do none of the transforms: " + first.reason);
+}
+
+std::string first_worth_doing_on_device(const Pipeline& pipeline, const WireFormats& wire) {
+  return find_first(pipeline, wire).worthwhile;
 }
 
 }  // namespace slipstream

@@ -147,7 +147,11 @@ TEST_F(AugmentRunTest, OnlyARandomResizedCropOfImagesOfAnySizeMovesToTheDeviceBy
   for (const AnyOp& left : {AnyOp(Resize{8, 8}), AnyOp(RandomCrop{4, 4})}) {
     tiny.transforms[0] = {"first", left};
     EXPECT_EQ(first_on_device(tiny_pipeline(tiny)), "crop") << left.name();
+    EXPECT_EQ(first_worth_doing_on_device(tiny_pipeline(tiny)), "crop") << left.name();
   }
+  tiny.transforms = {{"first", Resize{8, 8}}};
+  EXPECT_EQ(first_on_device(tiny_pipeline(tiny)), "first") << "it is all that there is";
+  EXPECT_EQ(first_worth_doing_on_device(tiny_pipeline(tiny)), "");
 }
 
 TEST_F(AugmentRunTest, ImagesThatTravelAsFilesAreCroppedWhereTheyAreDecoded) {
