@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "augment/kernels.h"
 #include "slipstream/cuda.h"
+#include "slipstream/error.h"
 #include "slipstream/mask_math.h"
 #include "slipstream/round_up.h"
 
@@ -76,14 +78,21 @@ StageRoom stage_room(const PassProgram& pass, std::int32_t channels, const Exten
   return room;
 }
 
+/// For the warps that have columns of a tile to store.
+std::size_t stores_of_blur(std::int32_t width, std::int32_t height, std::int32_t channels) {
+  const std::int32_t warps = std::min(kBlurThreads, width * height / kRows) / 32;
+  return static_cast<std::size_t>(warps) * store_bytes(channels);
+}
+
 /// Fills in what lies between the sample's parameters and the planes.
 void set_room(const PassProgram& pass, std::int32_t channels, std::uint32_t drawn_bytes,
               std::size_t most_bytes, std::size_t plane_bytes, LaunchShape& shape) {
   const std::int32_t radius = pass.stencil < pass.count ? pass.steps[pass.stencil].radius : 0;
   const std::int32_t rows = shape.grid.height + 2 * radius;
   const std::int32_t columns = shape.grid.width + 2 * radius;
-  const std::size_t warps = (plane_bytes > 0 ? kBlurThreads : kPlainThreads) / 32;
-  const std::size_t stores = warps * store_bytes(channels);
+  const std::size_t stores = plane_bytes > 0
+                                 ? stores_of_blur(shape.grid.width, shape.grid.height, channels)
+                                 : kPlainThreads / 32 * store_bytes(channels);
   std::size_t bytes = 0;
   if (pass.interpolation < 0) {
     bytes = pass.mask >= 0 ? mask_bytes(rows, columns) : 0;
@@ -149,11 +158,18 @@ LaunchShape launch_shape(const PassProgram& pass, std::int32_t channels, std::ui
     return sizeof(float) * static_cast<std::size_t>(channels * (height + 2 * radius)) *
            static_cast<std::size_t>(plane_pitch(width, radius));
   };
-  const std::size_t stores = kBlurThreads / 32 * store_bytes(channels);
+  const auto needed_bytes = [&] {
+    return plane_bytes() + drawn_bytes + 16 + stores_of_blur(width, height, channels);
+  };
   const std::size_t share = most_shared_bytes(limits, kBlurBlocks);
   const std::size_t most = radius <= 7 ? share : most_shared_bytes(limits, 1);
-  while (plane_bytes() + drawn_bytes + stores > most && height > kRows)
-    (width > 32 ? width : height) /= 2;
+  while (needed_bytes() > most && height > kRows) (width > 32 ? width : height) /= 2;
+  if (needed_bytes() > most)
+    throw Refused("gaussian_blur: with a size of " + std::to_string(2 * radius + 1) + " and " +
+                  std::to_string(channels) + " channels it needs " +
+                  std::to_string(needed_bytes()) +
+                  " bytes of shared memory a block, and this GPU has " + std::to_string(most) +
+                  "; blur on the loader's threads (--augment cpu), or with a smaller size");
   shape.grid = grid_for(pass, width, height);
   set_room(pass, channels, drawn_bytes, most, plane_bytes(), shape);
   return shape;

@@ -246,7 +246,9 @@ TEST_F(AugmentTest, TheChainOfTheStarvedPipelineIsOneLaunch) {
 TEST_F(AugmentTest, ManyStepsAreSplit) {
   Chain chain;
   for (int i = 0; i < 60; ++i) chain.push_back({"flip" + std::to_string(i), HorizontalFlip{0.5}});
-  ChainCase(chain, image(9, 11), 3).check();
+  const ChainCase many(chain, image(9, 11), 3);
+  EXPECT_EQ(many.plan.launches(), 3U) << "of 24 steps at most";
+  many.check();
 }
 
 TEST_F(AugmentTest, OutputsInEveryLayoutAndPrecision) {

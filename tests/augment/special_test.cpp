@@ -56,6 +56,29 @@ TEST(SpecialKernelTest, EveryWayToReadAnImageCompiles) {
   }
 }
 
+TEST(LaunchShapeTest, BlursFitEveryDeviceOrAreRefused) {
+  for (const augment::DeviceLimits limits :
+       {kLimits, augment::DeviceLimits{101'376, 102'400}, augment::DeviceLimits{65'536, 65'536}}) {
+    for (std::int64_t size = 1; size <= 63; size += 2) {
+      for (std::int64_t channels = 1; channels <= 4; ++channels) {
+        const AugmentPlan plan = plan_of({{"blur", GaussianBlur{size, 1, 2}}}, {}, channels);
+        std::string error;
+        try {
+          const auto shape = augment::purpose_of_images(plan.program(), 0, limits).shape;
+          EXPECT_LE(shape.shared_bytes, limits.block_bytes) << size << " " << channels;
+        } catch (const Refused& refused) {
+          error = refused.what();
+          EXPECT_THAT(error, testing::HasSubstr("blur on the loader's threads"));
+          EXPECT_GE(size, 41) << channels;
+        }
+        if (limits.block_bytes >= kLimits.block_bytes || (size <= 51 && channels <= 3)) {
+          EXPECT_EQ(limits.block_bytes > 100'000 ? error : "", "") << size << " " << channels;
+        }
+      }
+    }
+  }
+}
+
 TEST(SpecialKernelTest, TheSumsOfEveryContrastCompile) {
   const ColourJitter jitter{.contrast_min = 0.5, .hue_max = 0.1};
   const AugmentPlan plan = plan_of({{"first", jitter},
