@@ -1,6 +1,7 @@
 #include "slipstream/chain.h"
 
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "chain/reader.h"
@@ -120,13 +121,26 @@ Json written(const NamedOp& transform) {
                 "', which a chain file cannot hold: it knows the library's own operations alone");
 }
 
+/// As Json::parse, but a key that an object has twice is Refused.
+Json parsed(std::string_view text) {
+  std::vector<std::set<std::string>> keys;
+  return Json::parse(text, [&keys](int, Json::parse_event_t event, const Json& what) {
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(what.get<std::string>()).second)
+      throw Refused("this chain cannot be read: the key '" + what.get<std::string>() +
+                    "' stands in one object twice");
+    return true;
+  });
+}
+
 }  // namespace
 
 std::vector<NamedOp> parse_chain(std::string_view text) {
   Problems problems;
   std::vector<NamedOp> chain;
   try {
-    chain = read_chain(Json::parse(text), problems);
+    chain = read_chain(parsed(text), problems);
   } catch (const Json::exception& error) {
     const std::string_view what = error.what();
     throw Refused("a chain must be JSON: " + std::string(what.substr(what.find("] ") + 2)));

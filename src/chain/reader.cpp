@@ -21,6 +21,7 @@ bool fits(const Json& value) {
 
 std::string shown(const Json& value) {
   // Printing a container recurses: a deeply nested one would take the stack.
+  if (value.is_array()) return "a list of " + std::to_string(value.size());
   if (value.is_structured()) return std::string("an ") + value.type_name();
   std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (text.size() > kLongestShown) text.resize(kLongestShown);
@@ -78,15 +79,19 @@ const Json* Reader::find_numbers(const std::string& key, Need need, std::size_t 
                                  std::size_t most) {
   const Json* value = find(key, need);
   if (value == nullptr) return nullptr;
-  const auto is_number = [](const Json& item) { return item.is_number(); };
-  if (value->is_array() && value->size() >= least && value->size() <= most &&
-      std::all_of(value->begin(), value->end(), is_number)) {
-    return value;
+  if (!value->is_array() || value->size() < least || value->size() > most) {
+    const std::string lengths =
+        (least == most ? "" : std::to_string(least) + " to ") + std::to_string(most);
+    must_be(key, ("a list of " + lengths + " numbers").c_str(), *value);
+    return nullptr;
   }
-  const std::string lengths =
-      (least == most ? "" : std::to_string(least) + " to ") + std::to_string(most);
-  must_be(key, ("a list of " + lengths + " numbers").c_str(), *value);
-  return nullptr;
+  bool are_numbers = true;
+  for (std::size_t i = 0; i < value->size(); ++i) {
+    if ((*value)[i].is_number()) continue;
+    must_be(key + "[" + std::to_string(i) + "]", "a number", (*value)[i]);
+    are_numbers = false;
+  }
+  return are_numbers ? value : nullptr;
 }
 
 void Reader::operator()(const std::string& key, std::string& out, Need need) {

@@ -85,7 +85,10 @@ Pipeline branches(const Options& options) {
   if (options.data != "synthetic")
     throw Refused("branches trains on synthetic images alone; leave --data out");
   if (options.classes < 2) throw Refused("branches needs at least 2 classes");
+  constexpr std::size_t kMostMembers = 1024;
   if (options.members == 0) throw Refused("branches: an ensemble needs at least one member");
+  if (options.members > kMostMembers)
+    throw Refused("branches: an ensemble has at most " + std::to_string(kMostMembers) + " members");
   if (options.batch_size == 0) throw Refused("branches: the batch size must be at least 1");
   fork_mode_named(options.fork);
   if (options.mode == "load") return loading(options);

@@ -244,8 +244,8 @@ TEST(Chain, TellsAllProblemsWithTheirPaths) {
   transforms[4].width must be a whole number, not 1.5
   transforms[4].heigth: unknown key 'heigth'; did you mean 'height'? known: op, name, height, width, antialias
   transforms[5]: random_crop: the padding is 4; it must be 0 or more, and less than height and width
-  transforms[6].mean must be a list of 1 to 4 numbers, not an array
-  transforms[6].std must be a list of 1 to 4 numbers, not an array
+  transforms[6].mean must be a list of 1 to 4 numbers, not a list of 0
+  transforms[6].std[2] must be a number, not "3"
   transforms[7].name must be a string, not 4
   transforms[7].probability must be a number, not "often"
   transforms[8].height must be a whole number, not 18446744073709551615
@@ -259,7 +259,7 @@ TEST(Chain, NeedsItsVersionAndItsTransforms) {
             "  transforms is missing: list the operations");
   EXPECT_THAT(refusal(R"({"version": 1, "transforms": {}})"),
               HasSubstr("transforms must be a list, not an object"));
-  EXPECT_THAT(refusal("[]"), HasSubstr("a chain must be an object, not an array"));
+  EXPECT_THAT(refusal("[]"), HasSubstr("a chain must be an object, not a list of 0"));
 }
 
 TEST(Chain, RefusesWhatIsNoJson) {
@@ -267,9 +267,16 @@ TEST(Chain, RefusesWhatIsNoJson) {
     EXPECT_THAT(refusal(text), HasSubstr("Refused: a chain must be JSON: ")) << text;
   }
   const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
-  EXPECT_THAT(refusal(with(deep)), HasSubstr("transforms[0] must be an object, not an array"));
+  EXPECT_THAT(refusal(with(deep)), HasSubstr("transforms[0] must be an object, not a list of 1"));
   EXPECT_THAT(refusal(with(R"({"op": "normalise", "std": [1, 1, 1], "mean": )" + deep + "}")),
-              HasSubstr("transforms[0].mean must be a list of 1 to 4 numbers, not an array"));
+              HasSubstr("transforms[0].mean[0] must be a number, not a list of 1"));
+}
+
+TEST(Chain, RefusesAKeyThatStandsTwice) {
+  EXPECT_THAT(refusal(with(R"({"op": "resize", "height": 4, "width": 4, "height": 8})")),
+              HasSubstr("the key 'height' stands in one object twice"));
+  EXPECT_THAT(refusal(R"({"version": 1, "transforms": [], "transforms": []})"),
+              HasSubstr("the key 'transforms' stands in one object twice"));
 }
 
 /// An operation of a user's own.

@@ -79,11 +79,13 @@ TEST(ColourChain, TellsWhatIsWrong) {
   EXPECT_THAT(refusal(R"({"op": "random_mask", "dilate": 1})"),
               HasSubstr("transforms[0].dilate must be true or false, not 1"));
   EXPECT_THAT(refusal(R"({"op": "convert_colour", "matrix": [1, 0, 0], "offset": [0, 0]})"),
-              HasSubstr("transforms[0].matrix must be a list of 9 numbers, not an array\n"
-                        "  transforms[0].offset must be a list of 3 numbers, not an array"));
+              HasSubstr("transforms[0].matrix must be a list of 9 numbers, not a list of 3\n"
+                        "  transforms[0].offset must be a list of 3 numbers, not a list of 2"));
   EXPECT_THAT(refusal(R"({"op": "normalise", "mean": [], "std": [1, 2, 3, 4, 5]})"),
-              HasSubstr("transforms[0].mean must be a list of 1 to 4 numbers, not an array\n"
-                        "  transforms[0].std must be a list of 1 to 4 numbers, not an array"));
+              HasSubstr("transforms[0].mean must be a list of 1 to 4 numbers, not a list of 0\n"
+                        "  transforms[0].std must be a list of 1 to 4 numbers, not a list of 5"));
+  EXPECT_THAT(refusal(R"({"op": "normalise", "mean": [0, null], "std": [1, 2]})"),
+              HasSubstr("transforms[0].mean[1] must be a number, not null"));
   EXPECT_THAT(refusal(R"({"op": "normalise", "mean": [1, 2], "std": [1]})"),
               HasSubstr("transforms[0]: normalise: mean is 1.000000, 2.000000, std is 1.000000; "
                         "they must be as many"));

@@ -126,6 +126,11 @@ TEST(BranchesTest, BadOptionsAreRefused) {
                 o.members = 0;
               }),
               AllOf(StartsWith("Refused: "), HasSubstr("at least one member")));
+  EXPECT_THAT(refusal([](Options& o) {
+                o.mode = "ensemble";
+                o.members = 100'000;
+              }),
+              AllOf(StartsWith("Refused: "), HasSubstr("at most 1024 members")));
   for (const double ms : {-1.0, 10'001.0}) {
     EXPECT_THAT(refusal([&](Options& o) {
                   o.mode = "load";
