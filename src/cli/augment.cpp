@@ -17,6 +17,8 @@ struct AugmentVerb {
 };
 
 int augment(const AugmentVerb& verb, const Cli& cli) {
+  refuse_same_files({{"--out", verb.out}}, {{"--chain", verb.chain}});
+  refuse_picture_in_data({"--out", verb.out}, verb.data);
   OutputFile out(verb.out);
   AugmentSheetOptions options = verb.options;
   options.stop = cli.interrupted;

@@ -18,7 +18,7 @@ struct BenchVerb {
 };
 
 void check(const BenchVerb& verb) {
-  refuse_same_files({{"--json", verb.json}, {"--svg", verb.svg}});
+  refuse_same_files({{"--json", verb.json}, {"--svg", verb.svg}}, verb.common.inputs());
   for (const std::string& plan : verb.options.plans)
     if (plan != "serial" && plan != "pipelined")
       throw Refused(unknown_name("plan", plan, {"serial", "pipelined"}));

@@ -133,13 +133,29 @@ std::string placement_problem(const std::string& name) {
   }
 }
 
-void refuse_same_files(const std::vector<std::pair<std::string, std::string>>& outputs) {
-  for (auto one = outputs.begin(); one != outputs.end(); ++one)
-    for (auto other = one + 1; other != outputs.end(); ++other)
-      if (!one->second.empty() && !other->second.empty() &&
-          is_same_file(one->second, other->second))
-        throw Refused(one->first + " and " + other->first + " name the same file, " + one->second +
+void refuse_same_files(const NamedPaths& outputs, const NamedPaths& inputs) {
+  NamedPaths others = inputs;
+  for (auto one = outputs.rbegin(); one != outputs.rend(); ++one) {
+    for (const auto& [option, path] : others)
+      if (!one->second.empty() && !path.empty() && is_same_file(one->second, path))
+        throw Refused(one->first + " and " + option + " name the same file, " + path +
                       ": one would replace the other");
+    others.push_back(*one);
+  }
+}
+
+void refuse_picture_in_data(const std::pair<std::string, std::string>& picture,
+                            const std::string& data) {
+  if (picture.second.empty()) return;
+  refuse_same_files({picture}, {{"the data", data}});
+  std::error_code failed;
+  const auto folder = std::filesystem::canonical(data, failed);
+  if (failed || !std::filesystem::is_directory(folder, failed)) return;
+  const auto place = std::filesystem::weakly_canonical(picture.second, failed);
+  const auto from_folder = place.lexically_relative(folder);
+  if (failed || from_folder.empty() || *from_folder.begin() == "..") return;
+  throw Refused(picture.first + " " + picture.second + " lies in the data, " + data +
+                ": it would become an image of it; write it elsewhere");
 }
 
 void CommonOptions::take_defaults(const CLI::App& verb, const Cli& cli) {

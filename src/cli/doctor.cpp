@@ -37,7 +37,8 @@ void check(const DoctorVerb& verb) {
   refuse_same_files({{"--plan", verb.plan},
                      {"--html", verb.html},
                      {"--json", verb.json},
-                     {"--plan-out", verb.plan_out}});
+                     {"--plan-out", verb.plan_out}},
+                    verb.common.inputs());
 }
 
 /// Returns whether there was anything to apply.

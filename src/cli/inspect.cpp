@@ -26,6 +26,7 @@ void print_changed(const std::vector<std::string>& changed) {
 
 int inspect_path(const InspectVerb& verb, const Cli& cli) {
   refuse_same_files({{"--contact-sheet", verb.contact_sheet}, {"--json", verb.json}});
+  refuse_picture_in_data({"--contact-sheet", verb.contact_sheet}, verb.path);
   OutputFile sheet(verb.contact_sheet), json(verb.json);
   const auto dataset = open_dataset(verb.path);
   if (dataset->size() == 0)

@@ -39,7 +39,7 @@ void print(const Trace& trace, const TraceVerb& verb, const Plan& plan) {
 }
 
 int trace(const TraceVerb& verb, const Cli& cli) {
-  refuse_same_files({{"--plan", verb.plan}, {"--out", verb.out}});
+  refuse_same_files({{"--plan", verb.plan}, {"--out", verb.out}}, verb.common.inputs());
   OutputFile out(verb.out);
   Context context(verb.common.device);
   Pipeline pipeline = make_pipeline(cli.workloads, verb.common.workload, verb.common.options);

@@ -85,7 +85,8 @@ int train(const TrainOptions& options, const Cli& cli) {
   refuse_same_files({{"--json", options.json},
                      {"--plan-out", options.plan_out},
                      {"--watch-json", options.watch.json},
-                     {"--watch-prom", options.watch.prometheus}});
+                     {"--watch-prom", options.watch.prometheus}},
+                    options.common.inputs());
   OutputFile json(options.json), plan_out(options.plan_out);
   WatchFiles watch_files(options.watch.json, options.watch.prometheus);
   Context context(options.common.device);

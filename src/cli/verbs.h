@@ -73,11 +73,19 @@ void print_skipped(const std::vector<SkippedSample>& skipped);
 /// What is wrong with the name of a placement, "" when nothing is.
 std::string placement_problem(const std::string& name);
 
-/// Throws Refused when two of the outputs, {option, path}, are one file. A path "" is not given.
-void refuse_same_files(const std::vector<std::pair<std::string, std::string>>& outputs);
+/// Options and the paths that they name; a path "" is not given.
+using NamedPaths = std::vector<std::pair<std::string, std::string>>;
+/// Throws Refused when two of the outputs, or one of them and one of what is read, are one file.
+void refuse_same_files(const NamedPaths& outputs, const NamedPaths& inputs = {});
+/// Throws Refused when the picture would become part of the data set at `data`, or replace it.
+void refuse_picture_in_data(const std::pair<std::string, std::string>& picture,
+                            const std::string& data);
 
 /// Options that `train` and `bench` share.
 struct CommonOptions {
+  /// Files that are read, with their options.
+  NamedPaths inputs() const { return {{"--chain", options.chain}, {"--data", options.data}}; }
+
   std::string workload;
   Options options;
   std::string device = "auto";

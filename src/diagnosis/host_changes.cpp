@@ -82,9 +82,9 @@ void Changes::prefetch() {
   const double room = kShareOfMemory * static_cast<double>(situation_.free_memory_bytes);
   const double fitting = slab_bytes > 0 ? room / slab_bytes : kMostPrefetched;
   const auto most = static_cast<unsigned>(std::min<double>(kMostPrefetched, fitting));
+  if (most == 0) return;
   const unsigned more =
       fewest(now_, most, [](PipelineModel& model, unsigned n) { model.slabs += n; });
-  if (most == 0) return;
   const std::size_t n = situation_.plan.schedule.loader.prefetch + more;
   Change change;
   change.id = "prefetch";

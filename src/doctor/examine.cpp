@@ -316,7 +316,10 @@ void Examiner::note_findings(Observations& observed) const {
     add(writes_into_input(device.last()));
     if (beside_) add(slower_beside_workers(device, *beside_));
   }
-  if (rungs_.back().training.is_measured()) add(diverges(rungs_.back().training.last()));
+  if (rungs_.back().training.is_measured()) {
+    add(diverges(rungs_.back().training.last()));
+    add(skips(rungs_.back().training.last()));
+  }
   add(shares_gpu(usage_.gpu_processes()));
   if (one_->is_cold() || all_->is_cold() || rungs_.back().training.is_cold())
     observed.warnings.emplace_back(

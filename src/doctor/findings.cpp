@@ -49,6 +49,13 @@ std::optional<std::string> diverges(const RunResult& result) {
          "; the figures stand, for the same work is done with such numbers";
 }
 
+std::optional<std::string> skips(const RunResult& result) {
+  const std::vector<SkippedSample>& samples = result.skipped.samples;
+  if (samples.empty()) return std::nullopt;
+  return "bad samples were skipped, " + std::to_string(samples.size()) +
+         " with nothing cached, the first: " + samples.front().message + "; inspect lists all";
+}
+
 std::optional<std::string> shares_gpu(std::optional<unsigned> processes) {
   if (processes.value_or(1) < 2) return std::nullopt;
   return std::to_string(*processes) +

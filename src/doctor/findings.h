@@ -19,6 +19,9 @@ std::optional<std::string> slower_beside_workers(const TrainingRate& alone,
 /// A sentence, where a loss is infinite or not a number.
 std::optional<std::string> diverges(const RunResult& result);
 
+/// A sentence, where bad samples were left out.
+std::optional<std::string> skips(const RunResult& result);
+
 /// A sentence, where other processes hold contexts on the GPU; `processes`: all that do.
 std::optional<std::string> shares_gpu(std::optional<unsigned> processes);
 

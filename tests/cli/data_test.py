@@ -105,6 +105,16 @@ class DataTest(ProgramTest):
         self.expect(REFUSED, *command(chain=none), says=[f"chain '{none}'"])
         self.expect(REFUSED, *command(out=none / "sheet.png"), says=[str(none)])
         self.expect(FAILED, *command(out="/dev/full"), says=["/dev/full"])
+        kept = chain.read_text()
+        self.expect(REFUSED, *command(out=chain), says=["--out and --chain name the same file"])
+        self.assertEqual(chain.read_text(), kept)
+        for within in (self.scenes / "images" / "sheet.png", self.scenes / "new.png"):
+            self.expect(REFUSED, *command(out=within), says=["lies in the data"])
+            self.expect(REFUSED, "inspect", self.scenes, "--contact-sheet", within,
+                        says=["lies in the data"])
+            self.assertFalse(within.exists())
+        self.expect(REFUSED, "train", "classification", "--data", self.classes, "--chain", chain,
+                    "--image-size", "16", "--json", chain, says=["name the same file"])
         self.expect(REFUSED, *command(), "--epoch", "4294967295", says=["an earlier epoch"])
         self.expect(REFUSED, *command(), "--samples", "0", says=["less than 1"])
         self.expect(REFUSED, *command(), "--on-bad-sample", "skp", says=["did you mean 'skip'?"])
@@ -260,6 +270,17 @@ class DataTest(ProgramTest):
         self.assertEqual(counters, ["read", "decode", "collate", "copy", "augment", "model"])
         self.expect(REFUSED, "train", "classification", "--augment", "gpuu",
                     says=["did you mean 'gpu'?"])
+
+    def test_a_resize_alone_is_done_where_it_is_asked_for(self):
+        chain = self.folder / "resize.json"
+        for more in ("", ', {"op": "one_hot"}, {"op": "cutmix"}'):
+            chain.write_text('{"version": 1, "transforms": [{"op": "resize", "height": 16, '
+                             '"width": 16}' + more + "]}")
+            reports = [self.classify(f"resize-{where}", self.classes, "--chain", chain,
+                                     "--augment", where, "--plan", "pipelined")
+                       for where in ("cpu", "gpu", "pipelined")]
+            self.assertEqual(len({report["digest"] for report in reports}), 1)
+            self.assertEqual(reports[1]["plan"]["schedule"]["loader"]["on_device"], "resize")
 
     def test_a_list_is_a_data_set(self):
         images = sorted(path.name for path in (self.scenes / "images").iterdir())

@@ -67,6 +67,14 @@ TEST(Findings, OtherProcessesOnTheGpuAreNamed) {
   EXPECT_THAT(shares_gpu(2).value_or(""), HasSubstr("2 processes"));
 }
 
+TEST(Findings, SkippedSamplesAreNamed) {
+  RunResult result;
+  EXPECT_FALSE(skips(result));
+  result.skipped = {3, {{7, "sample 7, a.jpg: damaged"}, {9, "b.jpg"}}};
+  EXPECT_THAT(skips(result).value_or(""),
+              testing::AllOf(HasSubstr("were skipped, 2 "), HasSubstr("sample 7, a.jpg: damaged")));
+}
+
 TEST(Findings, VariationIsOfWholeSamples) {
   StepLaps read{"read", {1, 3}, {0, 0}};
   StepLaps decode{"decode", {3, 1}, {0, 0}};
