@@ -79,8 +79,8 @@ void filter_row(const Axis& across, std::int64_t width, const float* in, float* 
 /// N values, from that of a pixel of C on.
 template <int C, int N>
 [[gnu::always_inline]] inline void put_between(const Neighbours& of, const float* in, float* out) {
-  const float* first = in + of.first * C;
-  const float* second = in + of.second * C;
+  const float* first = in + std::ptrdiff_t{of.first} * C;
+  const float* second = in + std::ptrdiff_t{of.second} * C;
   float values[N];
   for (int i = 0; i < N; ++i) values[i] = between(first[i], second[i], of.weight);
   for (int i = 0; i < N; ++i) out[i] = values[i];
@@ -90,7 +90,7 @@ template <int C, int N>
 template <int C>
 void narrow_row(const Axis& across, std::int64_t in_width, std::int64_t width, const float* in,
                 float* out) {
-  constexpr int kAtOnce = C == 3 ? 4 : C;
+  constexpr int kAtOnce = C + (C == 3 ? 1 : 0);
   std::int64_t x = 0;
   for (; x + 1 < width && across.neighbours(x).second + 1 < in_width; ++x) {
     put_between<C, kAtOnce>(across.neighbours(x), in, out + x * C);

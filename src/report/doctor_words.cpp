@@ -174,7 +174,7 @@ void add_missing(const DoctorReport& report, const std::string& what, std::strin
       same->second += ", " + rung.name;
   }
   for (const auto& [reason, rungs] : missing)
-    warnings.push_back(what + ": " + rungs + ": " + reason);
+    warnings.emplace_back(what).append(": ").append(rungs).append(": ").append(reason);
 }
 
 }  // namespace
