@@ -5,15 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "chains.h"
 #include "device_bench.h"
 #include "slipstream/augment.h"
-#include "slipstream/blur.h"
 #include "slipstream/colour.h"
 #include "slipstream/masking.h"
 #include "slipstream/pixel_op.h"
-#include "slipstream/resize.h"
-#include "slipstream/transforms.h"
-#include "slipstream/warp.h"
 
 namespace slipstream::bench {
 namespace {
@@ -23,31 +20,14 @@ using cuda::CudaLane;
 
 constexpr std::size_t kColdBytes = std::size_t{1} << 30;
 
-/// Workload W2's: 256 x 256, uint8 to float32.
-std::vector<NamedOp> classification_chain() {
-  return {{"to_float", ToFloat{}},
-          {"crop", RandomCrop{128, 128}},
-          {"resize", Resize{256, 256, false}},
-          {"rotate", Rotate{-45, 45}},
-          {"blur", GaussianBlur{7, 0.1, 2.0}},
-          {"normalise", Normalise{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}}}};
-}
-
 std::vector<NamedOp> without_blur() {
   std::vector<NamedOp> chain = classification_chain();
   chain.erase(chain.begin() + 4);
   return chain;
 }
 
-std::vector<NamedOp> usual_chain() {
-  return {{"crop", RandomResizedCrop{224, 224}},
-          {"flip", HorizontalFlip{0.5}},
-          {"normalise", Normalise{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}}}};
-}
-
 std::vector<NamedOp> pointwise_chain() {
-  return {{"flip", HorizontalFlip{0.5}},
-          {"normalise", Normalise{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}}}};
+  return {{"flip", HorizontalFlip{0.5}}, {"normalise", normalise()}};
 }
 
 SLIPSTREAM_PIXEL_FUNCTION(Solarise, {
@@ -63,16 +43,7 @@ std::vector<NamedOp> own_chain() {
 }
 
 std::vector<NamedOp> colour_chain() {
-  return {{"crop", RandomResizedCrop{224, 224}},
-          {"jitter", ColourJitter{.brightness_min = 0.6,
-                                  .brightness_max = 1.4,
-                                  .contrast_min = 0.6,
-                                  .contrast_max = 1.4,
-                                  .saturation_min = 0.6,
-                                  .saturation_max = 1.4,
-                                  .hue_min = -0.1,
-                                  .hue_max = 0.1}},
-          {"normalise", Normalise{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}}}};
+  return {{"crop", RandomResizedCrop{224, 224}}, {"jitter", jitter()}, {"normalise", normalise()}};
 }
 
 /// Workload W3's, from 1024 x 1024.

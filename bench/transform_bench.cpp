@@ -5,12 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "slipstream/blur.h"
-#include "slipstream/colour.h"
+#include "chains.h"
 #include "slipstream/masking.h"
-#include "slipstream/resize.h"
-#include "slipstream/transforms.h"
-#include "slipstream/warp.h"
 
 namespace slipstream {
 namespace {
@@ -23,17 +19,6 @@ struct Row {
   std::vector<DType> dtypes = {DType::u8, DType::f32};
 };
 
-ColourJitter jitter() {
-  return {.brightness_min = 0.6,
-          .brightness_max = 1.4,
-          .contrast_min = 0.6,
-          .contrast_max = 1.4,
-          .saturation_min = 0.6,
-          .saturation_max = 1.4,
-          .hue_min = -0.1,
-          .hue_max = 0.1};
-}
-
 Affine affine() {
   return {.degrees_min = -30,
           .degrees_max = 30,
@@ -43,8 +28,13 @@ Affine affine() {
           .scale_max = 1.1};
 }
 
+std::vector<AnyOp> ops_of(const std::vector<NamedOp>& chain) {
+  std::vector<AnyOp> ops;
+  for (const NamedOp& each : chain) ops.push_back(each.op);
+  return ops;
+}
+
 std::vector<Row> rows() {
-  const Normalise normalise{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
   const std::vector<DType> u8 = {DType::u8};
   return {
       {"centre_crop", {CentreCrop{224, 224}}},
@@ -57,19 +47,18 @@ std::vector<Row> rows() {
       {"rotate", {Rotate{-45, 45}}},
       {"rotate_bilinear", {Rotate{-45, 45, Interpolation::bilinear}}},
       {"affine", {affine()}},
-      {"colour_jitter", {jitter()}},
+      {"colour_jitter", {bench::jitter()}},
       {"greyscale", {Greyscale{}}},
       {"gaussian_blur", {GaussianBlur{7, 0.1, 2.0}}},
       {"random_erasing", {RandomErasing{1}}},
       {"to_float", {ToFloat{}}, u8},
-      {"normalise", {normalise}, {DType::f32}},
-      {"classification",
-       {ToFloat{}, RandomCrop{128, 128}, Resize{256, 256, false}, Rotate{-45, 45},
-        GaussianBlur{7, 0.1, 2.0}, normalise},
+      {"normalise", {bench::normalise()}, {DType::f32}},
+      {"classification", ops_of(bench::classification_chain()), u8},
+      {"usual",
+       {RandomResizedCrop{224, 224}, HorizontalFlip{0.5}, ToFloat{}, bench::normalise()},
        u8},
-      {"usual", {RandomResizedCrop{224, 224}, HorizontalFlip{0.5}, ToFloat{}, normalise}, u8},
-      {"usual_in_one", {RandomResizedCrop{224, 224}, HorizontalFlip{0.5}, normalise}, u8},
-      {"colour", {RandomResizedCrop{224, 224}, jitter(), ToFloat{}, normalise}, u8},
+      {"usual_in_one", ops_of(bench::usual_chain()), u8},
+      {"colour", {RandomResizedCrop{224, 224}, bench::jitter(), ToFloat{}, bench::normalise()}, u8},
   };
 }
 

@@ -45,8 +45,8 @@ struct BaselineRow {
 };
 struct BaselineComparison {
   std::vector<BaselineRow> rows;
-  std::vector<std::string>
-      differences;  ///< of machine, options and plan: they may explain the rows
+  /// Of machine, options and plan, which may explain the rows.
+  std::vector<std::string> differences;
 };
 /// `report` against what doctor_report_json wrote before. Throws Error for anything else, for
 /// another workload and for another batch size, which is known before anything is measured.

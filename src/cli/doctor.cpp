@@ -34,11 +34,8 @@ void check(const DoctorVerb& verb) {
   if (!verb.plan_out.empty() && !verb.apply)
     problems.emplace_back("--plan-out writes the plan that --apply makes: give --apply too");
   refuse(problems);
-  refuse_same_files({{"--plan", verb.plan},
-                     {"--html", verb.html},
-                     {"--json", verb.json},
-                     {"--plan-out", verb.plan_out}},
-                    verb.common.inputs());
+  refuse_same_files({{"--html", verb.html}, {"--json", verb.json}, {"--plan-out", verb.plan_out}},
+                    verb.common.inputs(verb.plan));
 }
 
 /// Returns whether there was anything to apply.

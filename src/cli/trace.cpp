@@ -39,7 +39,7 @@ void print(const Trace& trace, const TraceVerb& verb, const Plan& plan) {
 }
 
 int trace(const TraceVerb& verb, const Cli& cli) {
-  refuse_same_files({{"--plan", verb.plan}, {"--out", verb.out}}, verb.common.inputs());
+  refuse_same_files({{"--out", verb.out}}, verb.common.inputs(verb.plan));
   OutputFile out(verb.out);
   Context context(verb.common.device);
   Pipeline pipeline = make_pipeline(cli.workloads, verb.common.workload, verb.common.options);

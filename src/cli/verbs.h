@@ -83,8 +83,10 @@ void refuse_picture_in_data(const std::pair<std::string, std::string>& picture,
 
 /// Options that `train` and `bench` share.
 struct CommonOptions {
-  /// Files that are read, with their options.
-  NamedPaths inputs() const { return {{"--chain", options.chain}, {"--data", options.data}}; }
+  /// Files that are read, with their options; `plan`: of the option --plan, or "".
+  NamedPaths inputs(const std::string& plan = "") const {
+    return {{"--plan", plan}, {"--chain", options.chain}, {"--data", options.data}};
+  }
 
   std::string workload;
   Options options;

@@ -16,6 +16,8 @@ class Changes {
 
  private:
   void add(Change change);
+  /// At most: host step `step` costs nothing.
+  Change without(std::size_t step) const;
 
   // host_changes.cpp
   bool fewer_workers();

@@ -140,15 +140,20 @@ void Changes::read_ahead() {
   add(std::move(change));
 }
 
+Change Changes::without(std::size_t step) const {
+  Change change;
+  change.against = now_.steps[step].group;
+  change.is_bound = true;
+  change.model = [step](PipelineModel& model) { make_free(model.steps[step]); };
+  return change;
+}
+
 void Changes::smaller_samples() {
   if (cost_of(now_.steps.front()) <= 0) return;
-  Change change;
+  Change change = without(0);
   change.id = "smaller_samples";
   change.what = "read less: store the samples smaller, in shards that are read from end to end";
   change.how = "slipstream convert --from DIR --to shards --resize N --out NEW";
-  change.against = Culprit::raw_reading;
-  change.is_bound = true;
-  change.model = [](PipelineModel& model) { make_free(model.steps.front()); };
   add(std::move(change));
 }
 
@@ -172,13 +177,10 @@ void Changes::crop_first() {
 
 void Changes::convert() {
   if (now_.steps.size() < 2 || cost_of(now_.steps[1]) <= 0) return;
-  Change change;
+  Change change = without(1);
   change.id = "convert";
   change.what = "decode once: store the samples as arrays, or smaller ones";
   change.how = "slipstream convert --from DIR --to npy --resize N --out NEW";
-  change.against = Culprit::decode;
-  change.is_bound = true;
-  change.model = [](PipelineModel& model) { make_free(model.steps[1]); };
   add(std::move(change));
 }
 
@@ -207,14 +209,11 @@ void Changes::costliest_transform() {
   for (std::size_t i = 2; i < now_.steps.size(); ++i)
     if (costliest == 0 || cost_of(now_.steps[i]) > cost_of(now_.steps[costliest])) costliest = i;
   if (costliest == 0) return;
-  Change change;
+  Change change = without(costliest);
   change.id = "cheaper_transform";
   change.what =
       "make '" + now_.steps[costliest].name + "' cheaper: a native or fused form, or less of it";
   change.how = "in the chain file, or in its code";
-  change.against = Culprit::transforms;
-  change.is_bound = true;
-  change.model = [costliest](PipelineModel& model) { make_free(model.steps[costliest]); };
   add(std::move(change));
 }
 

@@ -259,8 +259,9 @@ void Examiner::attempt(Task& task, double seconds) {
 Examination Examiner::run() {
   measure_one_worker();
   Examination examination;
-  examination.observed = declared();
-  if (one_->is_measured()) {
+  if (!one_->is_measured()) {
+    examination.observed = declared();
+  } else {
     measure_pool();
     declare_rungs();
     declare_device();

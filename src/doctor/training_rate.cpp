@@ -77,7 +77,8 @@ void TrainingRate::measure(Trainer& trainer, double seconds, const std::function
   if (plan_.schedule.loader.cache && !cut_) fill_cache(trainer, stop);
   half_made_ = 1 + (plan_.schedule.loader.workers - 1) / trainer.pipeline().options().batch_size;
   bool is_kept = false;
-  std::size_t least = plan_.schedule.lanes.size() + 1 + kFewestDurations;
+  const std::size_t filled = plan_.schedule.lanes.size() + 1;
+  std::size_t least = filled + kFewestDurations;
   for (int i = 0; i < kTries && !is_kept && !stopped(); ++i) {
     std::size_t entered = 0;
     std::optional<Clock::time_point> start;
@@ -86,7 +87,7 @@ void TrainingRate::measure(Trainer& trainer, double seconds, const std::function
     options.cut = cut_;
     options.last_step = last_step_;
     options.digest = false;
-    options.first_counted = plan_.schedule.lanes.size() + 1;
+    options.first_counted = filled;
     options.check_cache = cut_ && cut_->after == "copy";
     std::size_t done = 0;
     options.progress = [&](const Progress& progress) { done = progress.step; };

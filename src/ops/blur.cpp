@@ -85,13 +85,8 @@ void blur_image(const DrawnBlur& blur, std::int32_t radius, const ConstArray& in
     for (std::int32_t tap = 0; tap < taps; ++tap) {
       rows[tap] = row_of(mirrored(y - radius + tap, height));
     }
-    T* const to = out.as<T>() + y * count;
-    if constexpr (sizeof(T) == 1) {
-      filter_down(blur, radius, rows, count, sum);
-      store_levels(sum, count, to);
-    } else {
-      filter_down(blur, radius, rows, count, to);
-    }
+    store_made(out.as<T>() + y * count, count, sum,
+               [&](float* to) { filter_down(blur, radius, rows, count, to); });
   }
 }
 

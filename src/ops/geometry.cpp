@@ -7,6 +7,7 @@
 
 #include "slipstream/boxes.h"
 #include "slipstream/error.h"
+#include "slipstream/image.h"
 #include "slipstream/unfit_sample.h"
 
 namespace slipstream {
@@ -89,10 +90,9 @@ FieldSpec resided(std::string_view op, const FieldSpec& in, std::int64_t height,
     throw Refused(std::string(op) + ": " + described(in) + to_string(in.shape) +
                   "; it must be height x width" + (rank == 3 ? " x channels" : ""));
   }
-  constexpr std::int64_t kMostPixels = 178'956'970;  // as of images that are decoded
-  if (height > kMostPixels / std::max<std::int64_t>(width, 1))
+  if (height > kDefaultPixelLimit / std::max<std::int64_t>(width, 1))
     throw Refused(std::string(op) + ": it makes " + text_of(height, width) +
-                  " pixels; the most are " + std::to_string(kMostPixels) + " in all");
+                  " pixels; the most are " + std::to_string(kDefaultPixelLimit) + " in all");
   out.shape.dims[0] = height;
   out.shape.dims[1] = width;
   return out;

@@ -23,4 +23,15 @@ std::size_t pixels_of(const ConstArray& array);
 /// Rounds values to levels, halves to even, in place as well.
 void store_levels(float* values, std::int64_t count, std::uint8_t* levels);
 
+/// Has make(floats) make `count` values of `to`: in place, or, for levels, in `spare`.
+template <typename T, typename Make>
+void store_made(T* to, std::int64_t count, float* spare, const Make& make) {
+  if constexpr (sizeof(T) == 1) {
+    make(spare);
+    store_levels(spare, count, to);
+  } else {
+    make(to);
+  }
+}
+
 }  // namespace slipstream

@@ -151,13 +151,8 @@ void resample_pixels(bool antialias, const ConstArray& in, const Region& region,
     }
   });
   for (std::int64_t y = 0; y < out.shape[0]; ++y) {
-    T* const to = out.as<T>() + y * count;
-    if constexpr (sizeof(T) == 1) {
-      shorten(down, y, narrowed, count, row);
-      store_levels(row, count, to);
-    } else {
-      shorten(down, y, narrowed, count, to);
-    }
+    store_made(out.as<T>() + y * count, count, row,
+               [&](float* to) { shorten(down, y, narrowed, count, to); });
   }
 }
 

@@ -71,6 +71,22 @@ PipelineModel usual_model() {
   return model;
 }
 
+PipelineModel article() {
+  PipelineModel model;
+  model.steps = {step_of("read", Culprit::raw_reading, 8.5e-3, 0),
+                 step_of("decode", Culprit::decode, 0, 0),
+                 step_of("crop", Culprit::transforms, 2.4e-3, 0),
+                 step_of("mask", Culprit::transforms, 4.2e-3, 0),
+                 step_of("colour", Culprit::transforms, 2.5e-3, 0),
+                 step_of("collate", Culprit::transforms, 0, 1e-6)};
+  model.workers = 4;
+  model.batch_size = 256;
+  model.slabs = 6;
+  model.capacity = {2, 2};
+  model.line_waiting_s = 0.31;
+  return model;
+}
+
 Observations observed_of(const PipelineModel& model, double copy_s) {
   Observations observed;
   observed.batch_size = model.batch_size;
@@ -101,6 +117,12 @@ Observations observed_of(const PipelineModel& model, double copy_s) {
   }
   rung(kWholeRung, "", simulated_step_s(model));
   return observed;
+}
+
+const Change* find(const Diagnosis& diagnosis, const std::string& id) {
+  for (const Change& change : diagnosis.changes)
+    if (change.id == id) return &change;
+  return nullptr;
 }
 
 }  // namespace slipstream

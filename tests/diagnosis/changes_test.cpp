@@ -1,0 +1,215 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "diagnosis/model_parts.h"
+#include "diagnosis/observed.h"
+
+namespace slipstream {
+namespace {
+
+TEST(Changes, storage_that_waits_asks_for_reads_in_flight_and_more_workers) {
+  PipelineModel model = usual_model();
+  model.steps[0] = step_of("read", Culprit::raw_reading, 60e-3, 0);
+  const Diagnosis diagnosis = diagnose(observed_of(model));
+  EXPECT_EQ(diagnosis.verdict, Culprit::raw_reading);
+  ASSERT_NE(find(diagnosis, "read_ahead"), nullptr);
+  ASSERT_NE(find(diagnosis, "workers"), nullptr);
+  EXPECT_GT(find(diagnosis, "workers")->gain.value, 3);
+}
+
+TEST(Changes, samples_that_now_and_then_take_long_ask_for_more_batches_ahead) {
+  PipelineModel model = usual_model();
+  model.slabs = 2;
+  model.line_waiting_s = 0.04;
+  model.steps[1].working_s.assign(960, 1e-3F);
+  model.steps[1].waiting_s.assign(960, 0.0F);
+  for (std::size_t i = 0; i < 960; i += 240) model.steps[1].waiting_s[i] = 0.3F;
+  const Observations observed = observed_of(model);
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change* change = find(diagnosis, "prefetch");
+  ASSERT_NE(change, nullptr);
+  Plan plan = observed.situation.plan;
+  change->apply(plan);
+  PipelineModel deeper = model;
+  deeper.slabs += plan.schedule.loader.prefetch - observed.situation.plan.schedule.loader.prefetch;
+  ASSERT_GT(deeper.slabs, model.slabs);
+  const double truth = 1 / simulated_step_s(deeper);
+  EXPECT_LE(change->predicted.low, truth);
+  EXPECT_GE(change->predicted.high, truth);
+  model.steps[1].waiting_s.assign(960, 0.0F);
+  EXPECT_EQ(find(diagnose(observed_of(model)), "prefetch"), nullptr) << "samples are alike";
+}
+
+TEST(Changes, reading_that_works_asks_for_smaller_samples) {
+  PipelineModel model = usual_model();
+  model.line_waiting_s = 0.002;
+  model.steps[0] = step_of("read", Culprit::raw_reading, 0, 8e-3);
+  const Diagnosis diagnosis = diagnose(observed_of(model));
+  const Change* change = find(diagnosis, "smaller_samples");
+  ASSERT_NE(change, nullptr);
+  EXPECT_EQ(change->against, Culprit::raw_reading);
+  EXPECT_TRUE(change->is_bound);
+  make_free(model.steps[0]);
+  EXPECT_NEAR(change->predicted.value, 1 / simulated_step_s(model), 0.05 / simulated_step_s(model));
+}
+
+TEST(Changes, a_cache_stands_before_the_first_random_step_and_fits) {
+  PipelineModel model = usual_model();
+  model.steps[1] = step_of("decode", Culprit::decode, 0, 50e-3);
+  Observations observed = observed_of(model);
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change* cache = find(diagnosis, "cache");
+  ASSERT_NE(cache, nullptr);
+  Plan plan;
+  cache->apply(plan);
+  EXPECT_EQ(plan.schedule.loader.cache->after, "decode");
+  EXPECT_GE(plan.schedule.loader.cache->bytes, 1000U << 16);
+  observed.situation.free_memory_bytes = 1 << 20;
+  EXPECT_EQ(find(diagnose(observed), "cache"), nullptr);
+}
+
+Plan with_device_transforms(const std::vector<LanePlan>& lanes) {
+  Plan plan;
+  plan.schedule.lanes = lanes;
+  plan.schedule.depth = 4;
+  put_transforms_on_device(plan, "crop");
+  return plan;
+}
+
+TEST(Changes, device_transforms_come_right_behind_the_copy) {
+  using Steps = std::vector<std::string>;
+  const Plan apart = with_device_transforms({{{"copy"}, 0}, {{"train"}, 2}});
+  ASSERT_EQ(apart.schedule.lanes.size(), 3U);
+  EXPECT_EQ(apart.schedule.lanes[1].steps, Steps{"augment"});
+  EXPECT_EQ(apart.schedule.depth, 5U);
+  EXPECT_EQ(apart.schedule.loader.on_device, "crop");
+  const Plan serial = with_device_transforms({{{"copy", "mix", "train"}, 0}});
+  EXPECT_EQ(serial.schedule.lanes[0].steps, (Steps{"copy", "augment", "mix", "train"}));
+  const Plan joined = with_device_transforms({{{"copy", "encode"}, 0}, {{"train"}, 2}});
+  EXPECT_EQ(joined.schedule.lanes[0].steps, (Steps{"copy", "augment", "encode"}));
+  const Plan mixed = with_device_transforms({{{"copy"}, 0}, {{"mix"}, 0}, {{"train"}, 2}});
+  EXPECT_EQ(mixed.schedule.lanes[1].steps, (Steps{"augment", "mix"}));
+  EXPECT_EQ(mixed.schedule.depth, 4U);
+}
+
+TEST(Changes, device_transforms_cost_the_line_what_a_lane_of_their_own_does_not_hide) {
+  PipelineModel model = usual_model();
+  model.steps[3] = step_of("blur", Culprit::transforms, 0, 50e-3);
+  Observations observed = observed_of(model);
+  observed.situation.on_gpu = true;
+  observed.situation.on_device_from = "blur";
+  observed.situation.augment_s = {{0.02, 0.02, 0.02, "s", 9}};
+  const auto step_s = [&](const std::vector<LanePlan>& lanes) {
+    observed.situation.plan.schedule.lanes = lanes;
+    const Diagnosis diagnosis = diagnose(observed);
+    const Change* const change = find(diagnosis, "device_transforms");
+    return change == nullptr ? 0 : 1 / change->predicted.value;
+  };
+  EXPECT_NEAR(step_s({{{"copy", "train"}, 0}}), 0.12, 0.002);
+  EXPECT_NEAR(step_s({{{"copy"}, 0}, {{"train"}, 2}}), 0.11, 0.002);
+}
+
+TEST(Changes, a_remedy_caches_nothing_behind_what_the_device_does) {
+  PipelineModel model = usual_model();
+  model.line_waiting_s = 0.002;
+  model.steps[1] = step_of("decode", Culprit::decode, 0, 10e-3);
+  model.steps[2] = step_of("crop", Culprit::transforms, 0, 10e-3);
+  Observations observed = observed_of(model);
+  observed.situation.on_gpu = true;
+  observed.rungs[1].name = kPinnedRung;
+  observed.situation.last_fixed_step = "crop";
+  observed.situation.on_device_from = "decode";
+  const Remedy remedy = remedy_of(observed, diagnose(observed));
+  const LoaderPlan& loader = remedy.plan.schedule.loader;
+  ASSERT_FALSE(loader.on_device.empty() && !loader.cache) << "each of them helps";
+  EXPECT_TRUE(loader.on_device.empty() || !loader.cache) << "one excludes the other";
+}
+
+TEST(Changes, of_two_that_gain_alike_the_one_without_memory_is_taken) {
+  PipelineModel model = usual_model();
+  model.workers = 2;
+  model.line_waiting_s = 0.31;
+  model.steps[1] = step_of("decode", Culprit::decode, 35e-3, 0);
+  const Observations observed = observed_of(model);
+  const Diagnosis diagnosis = diagnose(observed);
+  ASSERT_NE(find(diagnosis, "cache"), nullptr);
+  ASSERT_NE(find(diagnosis, "workers"), nullptr);
+  const Remedy remedy = remedy_of(observed, diagnosis);
+  EXPECT_EQ(remedy.changes, std::vector<std::string>{"workers"});
+  EXPECT_FALSE(remedy.plan.schedule.loader.cache);
+}
+
+TEST(Changes, pipelining_is_predicted_only_from_all_of_the_devices_steps) {
+  const DeviceCost copy{"copy", {0.04, 0.04, 0.04, "s", 9}, 0, 0};
+  const DeviceCost train{"train", {0.06, 0.06, 0.06, "s", 9}, 0, 0};
+  Observations observed = observed_of(usual_model());
+  observed.device = {copy, train};
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change* const change = find(diagnosis, "pipelining");
+  ASSERT_NE(change, nullptr);
+  EXPECT_NEAR(change->gain.value, 1 / 0.6, 0.05);
+  Plan plan = observed.situation.plan;
+  plan.schedule.run_ahead = 7;
+  plan.schedule.loader.pinned = false;
+  change->apply(plan);
+  EXPECT_EQ(plan.schedule.lanes.size(), 2U);
+  EXPECT_EQ(plan.schedule.run_ahead, 7U);
+  EXPECT_FALSE(plan.schedule.loader.pinned) << "nobody asked for that";
+  observed.situation.plan.schedule.lanes = {{{"copy", "encode", "train"}, 0}};
+  EXPECT_EQ(find(diagnose(observed), "pipelining"), nullptr) << "'encode' may take longest";
+}
+
+TEST(Changes, fewer_workers_where_half_of_them_make_more) {
+  PipelineModel model = usual_model();
+  model.steps[1] = step_of("decode", Culprit::decode, 0, 60e-3);
+  Observations observed = observed_of(model);
+  const double all = observed.drained_of_all.value;
+  observed.drained_of_half = {1.4 * all, 1.39 * all, 1.41 * all, "samples/s", 9};
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change* const change = find(diagnosis, "workers");
+  ASSERT_NE(change, nullptr);
+  EXPECT_NEAR(change->gain.value, 1.4, 0.03);
+  Plan plan;
+  change->apply(plan);
+  EXPECT_EQ(plan.schedule.loader.workers, 2U);
+  observed.drained_of_half = {0.5 * all, 0.49 * all, 0.51 * all, "samples/s", 9};
+  const Diagnosis usual = diagnose(observed);
+  ASSERT_NE(find(usual, "workers"), nullptr);
+  find(usual, "workers")->apply(plan);
+  EXPECT_GT(plan.schedule.loader.workers, 4U);
+}
+
+TEST(WhatIf, a_step_that_costs_less_gives_what_it_then_takes) {
+  PipelineModel model = usual_model();
+  model.steps[1] = step_of("decode", Culprit::decode, 30e-3, 30e-3);
+  const Observations observed = observed_of(model);
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change change = what_if(observed, diagnosis, {{"decode", 20e-3}});
+  model.steps[1] = step_of("decode", Culprit::decode, 10e-3, 10e-3);
+  EXPECT_NEAR(change.predicted.value * simulated_step_s(model), 1, 0.03);
+  EXPECT_GT(what_if(observed, diagnosis, {{"decode", 0}}).predicted.value, change.predicted.value);
+  EXPECT_THROW(what_if(observed, diagnosis, {{"dekode", 0}}), Refused);
+  EXPECT_THROW(what_if(observed, diagnosis, {{"decode", -1}}), Refused);
+}
+
+TEST(WhatIf, nothing_is_faster_than_its_own_line) {
+  PipelineModel model = usual_model();
+  model.steps[1] = step_of("decode", Culprit::decode, 60e-3, 0);
+  Observations observed = observed_of(model);
+  Measured& rate = *observed.rungs.back().with_training;
+  rate = {1.5 * rate.value, rate.value, 2 * rate.value, rate.unit, rate.n};
+  const Change change = what_if(observed, diagnose(observed), {{"decode", 0}});
+  EXPECT_LE(change.predicted.value, 1 / model.line_waiting_s + 1e-9);
+}
+
+TEST(Changes, a_remedy_is_predicted_together) {
+  const Observations observed = observed_of(article(), 0.01);
+  const Diagnosis diagnosis = diagnose(observed);
+  const Remedy remedy = remedy_of(observed, diagnosis);
+  ASSERT_FALSE(remedy.changes.empty());
+  EXPECT_GT(remedy.plan.schedule.loader.workers, 4U);
+  EXPECT_NEAR(remedy.predicted.value, 1 / 0.31, 0.15);
+}
+
+}  // namespace
+}  // namespace slipstream
