@@ -26,6 +26,7 @@ struct Interval {
 struct StepInput {
   std::size_t filled = 0;  ///< batches that lay ready when it asked for its own; 0: it waited
   double blocked_s = 0;    ///< by that, on the host
+  double taken_s = 0;      ///< when it had it, on the host, after the first step had its own
 };
 
 struct LaneResult {

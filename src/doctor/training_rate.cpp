@@ -27,13 +27,46 @@ void add_to(std::vector<StepCounter>& totals, const std::vector<StepCounter>& mo
 
 bool found_used_up(const StepInput& input) { return input.filled <= kDrained; }
 
+/// Batches that had been taken, but not been done with, when a step ended.
+std::size_t on_the_way(const std::vector<StepInput>& inputs, const std::vector<double>& step_end_s,
+                       std::size_t step) {
+  std::size_t last = step;
+  while (last + 1 < inputs.size() && inputs[last + 1].taken_s < step_end_s[step]) ++last;
+  return last - step;
+}
+
+/// As many as usually are, judged by the last step that the run's own end does not touch; nothing
+/// where it lies before `first`.
+std::optional<std::size_t> usually_on_the_way(const std::vector<StepInput>& inputs,
+                                              const std::vector<double>& step_end_s,
+                                              std::size_t first) {
+  for (std::size_t step = std::min(inputs.size(), step_end_s.size()); step-- > first;) {
+    const std::size_t count = on_the_way(inputs, step_end_s, step);
+    if (step + count + 1 < inputs.size()) return count;
+  }
+  return std::nullopt;
+}
+
+/// Batches that had been taken before step `first`, beyond those that usually are: they may have
+/// fed it and the steps behind it.
+std::size_t taken_ahead(const std::vector<StepInput>& inputs, const std::vector<double>& step_end_s,
+                        std::size_t first) {
+  const std::size_t taken = on_the_way(inputs, step_end_s, first - 1);
+  const std::size_t usual = usually_on_the_way(inputs, step_end_s, first).value_or(0);
+  return taken - std::min(taken, usual);
+}
+
 }  // namespace
 
-std::size_t first_steady_step(const std::vector<StepInput>& inputs, std::size_t lanes) {
+std::size_t first_steady_step(const std::vector<StepInput>& inputs,
+                              const std::vector<double>& step_end_s, std::size_t lanes) {
   const std::size_t filled = lanes + 1;
   const auto drained = std::find_if(inputs.begin(), inputs.end(), found_used_up);
   if (drained == inputs.end()) return filled;
-  return std::max(filled, static_cast<std::size_t>(drained - inputs.begin()) + 1);
+  std::size_t first = std::max(filled, static_cast<std::size_t>(drained - inputs.begin()) + 1);
+  if (const auto usual = usually_on_the_way(inputs, step_end_s, first))
+    while (on_the_way(inputs, step_end_s, first - 1) > *usual) ++first;
+  return first;
 }
 
 bool is_used_up(const std::vector<StepInput>& inputs, std::size_t first) {
@@ -41,16 +74,18 @@ bool is_used_up(const std::vector<StepInput>& inputs, std::size_t first) {
   return std::any_of(from, inputs.end(), found_used_up);
 }
 
-double spared_steps(const std::vector<StepInput>& inputs, std::size_t first,
-                    std::size_t half_made) {
+double spared_steps(const std::vector<StepInput>& inputs, const std::vector<double>& step_end_s,
+                    std::size_t first, std::size_t half_made) {
   if (first >= inputs.size()) return 0;
   const std::size_t before = inputs[first].filled, after = inputs.back().filled;
   const double lost = before > after ? static_cast<double>(before - after) : 0;
+  if (is_used_up(inputs, first))
+    return lost + static_cast<double>(taken_ahead(inputs, step_end_s, first));
   const auto fullest =
       std::max_element(inputs.begin(), inputs.end(),
                        [](const StepInput& a, const StepInput& b) { return a.filled < b.filled; });
-  const bool is_known = is_used_up(inputs, first) || std::min(before, after) == fullest->filled;
-  return is_known ? lost : lost + static_cast<double>(half_made);
+  const bool is_full = std::min(before, after) == fullest->filled;
+  return is_full ? lost : lost + static_cast<double>(half_made);
 }
 
 double draining_factor(const std::vector<StepInput>& inputs, std::size_t first) {
@@ -120,10 +155,13 @@ void TrainingRate::fill_cache(Trainer& trainer, const std::function<bool()>& sto
 
 /// Whether it is known that batches filled ahead are not what fed it.
 bool TrainingRate::is_telling(const RunResult& result, std::size_t first) const {
-  if (!fills_batches(result) || is_used_up(result.inputs, first)) return true;
+  if (!fills_batches(result)) return true;
+  if (is_used_up(result.inputs, first) &&
+      taken_ahead(result.inputs, result.step_end_s, first) == 0)
+    return true;
   const Plan::Schedule& schedule = plan_.schedule;
   const std::size_t ahead = schedule.loader.prefetch + 1 + schedule.run_ahead;
-  return spared_steps(result.inputs, first, 0) <= 0 ||
+  return spared_steps(result.inputs, result.step_end_s, first, 0) <= 0 ||
          result.step_end_s.size() >= first + kTelling * ahead;
 }
 
@@ -134,7 +172,7 @@ bool TrainingRate::fills_batches(const RunResult& result) const {
 /// Whether it had steady steps.
 bool TrainingRate::keep(const RunResult& result) {
   add_to(counters_, result.counters);
-  const std::size_t first = first_steady_step(result.inputs, result.lanes.size());
+  const std::size_t first = first_steady_step(result.inputs, result.step_end_s, result.lanes.size());
   if (first >= result.step_end_s.size()) return false;
   const bool tells = is_telling(result, first);
   if (has_telling_ && !tells) return true;
@@ -147,7 +185,9 @@ bool TrainingRate::keep(const RunResult& result) {
   const double factor = draining_factor(result.inputs, first);
   if (fills_batches(result)) {
     const auto half_made = static_cast<double>(half_made_);
-    spared_steps_ += factor > 1 ? half_made : spared_steps(result.inputs, first, half_made_);
+    spared_steps_ += factor > 1
+                         ? half_made
+                         : spared_steps(result.inputs, result.step_end_s, first, half_made_);
   }
   for (std::size_t i = first; i < result.step_end_s.size(); ++i) {
     const double passed = factor * (result.step_end_s[i] - result.step_end_s[i - 1]);

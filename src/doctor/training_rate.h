@@ -55,16 +55,20 @@ class TrainingRate {
 };
 
 /// The first step of a run after which it is in its steady state: batches that were filled ahead
-/// are used up, or the queue of them stays as full as it is.
-std::size_t first_steady_step(const std::vector<StepInput>& inputs, std::size_t lanes);
+/// are used up, also those that had been taken and waited for the device, or the queue of them
+/// stays as full as it is.
+std::size_t first_steady_step(const std::vector<StepInput>& inputs,
+                              const std::vector<double>& step_end_s, std::size_t lanes);
 
 /// Whether some step from `first` on found its queue used up.
 bool is_used_up(const std::vector<StepInput>& inputs, std::size_t first);
 
 /// Of the steps from `first` on, how many may not have waited only for batches that lay ready: as
-/// many as the queue lost; and, where it was neither used up nor at both ends as full as it ever
-/// was, the `half_made` batches that workers had begun.
-double spared_steps(const std::vector<StepInput>& inputs, std::size_t first, std::size_t half_made);
+/// many as the queue lost; where it was used up, those that had been taken before and later are no
+/// more; where it was neither that nor at both ends as full as it ever was, the `half_made` batches
+/// that workers had begun.
+double spared_steps(const std::vector<StepInput>& inputs, const std::vector<double>& step_end_s,
+                    std::size_t first, std::size_t half_made);
 
 /// By how much longer steps would take from then on were the queue not drained meanwhile: 1 where
 /// it was not.

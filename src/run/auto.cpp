@@ -35,6 +35,7 @@ void add_counters(std::vector<StepCounter>& to, const std::vector<StepCounter>& 
 /// Adds a later part of a run to what came before; rates and lanes are the later part's.
 void continue_with(RunResult& total, RunResult next) {
   for (double& end_s : next.step_end_s) end_s += total.wall_s;
+  for (StepInput& input : next.inputs) input.taken_s += total.wall_s;
   for (LaneResult& lane : next.lanes)
     for (Interval& interval : lane.last_intervals) {
       interval.begin_s += total.wall_s;

@@ -201,7 +201,8 @@ void Execution::copy(Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields)
   Loader& loader = *setup_.loader;
   const HostBatch host = staged_ ? *staged_ : take_input();
   staged_.reset();
-  inputs_[batch % window_] = {host.filled, host.blocked_s};
+  if (batch == 0) first_taken_ = std::chrono::steady_clock::now();
+  inputs_[batch % window_] = {host.filled, host.blocked_s, seconds_since(first_taken_)};
   copy_slab(slot.slab, host, loader.layout(), lane, setup_.jpeg);
   Mark& copied = *setup_.slab_marks[host.slab];
   lane.record(copied);

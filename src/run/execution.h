@@ -109,6 +109,7 @@ class Execution final : public Work {
   std::atomic<std::size_t> untuned_lanes_;
   double blocked_before_s_ = 0;  ///< by the loader in earlier runs
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point first_taken_ = start_;
 };
 
 }  // namespace slipstream
