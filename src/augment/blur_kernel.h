@@ -14,45 +14,23 @@ struct Planes {
   std::int32_t pitch;
 };
 
-/// N pixels of a column, in rows `apart` from each other: made before any is stored, so that the
-/// memory is busy.
-template <int C, int N, typename GetPixel>
-__device__ __forceinline__ void fill_rows(const PassProgram& pass, const Planes& planes,
-                                          std::int32_t y, std::int32_t x, std::int32_t apart,
-                                          const GetPixel& pixel_at, float* to) {
-  Pixel<C> run[N];
-#pragma unroll
-  for (int k = 0; k < N; ++k) {
-    run[k] = pixel_at(mirrored(y + k * apart, pass.out_height), x);
-  }
-#pragma unroll
-  for (int k = 0; k < N; ++k) {
-    for (int c = 0; c < C; ++c) to[(c * planes.rows + k * apart) * planes.pitch] = run[k].value[c];
-  }
-}
-
 template <int C, typename GetPixel>
 __device__ __forceinline__ void fill_planes(const PassProgram& pass, const Tile& tile,
                                             const Grid& grid, std::int32_t radius,
                                             const Planes& planes, const GetPixel& pixel_at) {
-  constexpr int kAtOnce = 2;
   const std::int32_t columns = grid.width + 2 * radius;
-  const std::int32_t apart = kBlurThreads / columns;
+  const std::int32_t at_once = kBlurThreads / columns;
   const std::int32_t first_row = static_cast<std::int32_t>(threadIdx.x) / columns;
   const std::int32_t column = static_cast<std::int32_t>(threadIdx.x) - first_row * columns;
-  if (first_row >= apart || tile.left + column - radius >= pass.out_width + radius) return;
-  const std::int32_t x = mirrored(tile.left + column - radius, pass.out_width);
-  const std::int32_t first = tile.top - radius;
-  const std::int32_t last = min(first + planes.rows, pass.out_height + radius) - 1;
-  std::int32_t y = first + first_row;
+  const std::int32_t x = tile.left + column - radius;
+  if (first_row >= at_once || x >= pass.out_width + radius) return;
+  const std::int32_t from_x = mirrored(x, pass.out_width);
+  const std::int32_t rows = min(planes.rows, pass.out_height + 2 * radius - tile.top);
   float* to = planes.values + first_row * planes.pitch + column;
-  for (; y + (kAtOnce - 1) * apart <= last; y += kAtOnce * apart) {
-    fill_rows<C, kAtOnce>(pass, planes, y, x, apart, pixel_at, to);
-    to += kAtOnce * apart * planes.pitch;
-  }
-#pragma unroll 1
-  for (; y <= last; y += apart, to += apart * planes.pitch) {
-    fill_rows<C, 1>(pass, planes, y, x, apart, pixel_at, to);
+  for (std::int32_t row = first_row; row < rows; row += at_once, to += at_once * planes.pitch) {
+    const std::int32_t y = mirrored(tile.top + row - radius, pass.out_height);
+    const Pixel<C> pixel = pixel_at(y, from_x);
+    for (int c = 0; c < C; ++c) to[c * planes.rows * planes.pitch] = pixel.value[c];
   }
 }
 

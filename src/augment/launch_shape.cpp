@@ -25,7 +25,9 @@ std::size_t mask_bytes(std::int32_t rows, std::int32_t columns) {
 }
 
 std::size_t stage_bytes(const StageRoom& room) {
-  return table_bytes(room) + sizeof(float) * static_cast<std::size_t>(room.floats);
+  const std::size_t entry = sizeof(AxisEntry) + 4 * static_cast<std::size_t>(room.taps);
+  return 2 * entry * static_cast<std::size_t>(room.entries) +
+         sizeof(float) * static_cast<std::size_t>(room.floats);
 }
 
 struct Extent {
@@ -69,12 +71,11 @@ StageRoom stage_room(const PassProgram& pass, std::int32_t channels, const Exten
   if (tables > most_bytes) return {};
   const auto left = static_cast<double>((most_bytes - tables) / sizeof(float));
   const int threads = pass.stencil < pass.count ? kBlurThreads : kPlainThreads;
-  const std::int32_t pitch = texel_pitch(static_cast<std::int32_t>(texels.columns), channels);
-  const double floats = texels.rows * pitch;
+  const double floats =
+      texels.rows * texel_pitch(static_cast<std::int32_t>(texels.columns) * channels);
   shape.always_fits = way != Way::warp && pass.is_staged && pass.turns_rigidly && floats <= left &&
                       texels.columns <= threads;
   room.floats = static_cast<std::int32_t>(std::min(floats, left));
-  room.pitch = shape.always_fits ? pitch : 0;
   return room;
 }
 

@@ -16,7 +16,6 @@ enum class Way : std::uint8_t {
 /// How much of what lies before the interpolation a block has in shared memory.
 struct StageRoom {
   std::int32_t floats;   ///< of pixels
-  std::int32_t pitch;    ///< from row to row of them, in floats; 0: every tile has its own
   std::int32_t entries;  ///< of each axis
   std::int32_t taps;     ///< of a filter
 };
@@ -29,12 +28,6 @@ struct alignas(8) AxisEntry {
     std::int32_t count;  ///< filter: of the values
   };
 };
-
-/// Of the entries of both axes with their weights, in front of the pixels.
-constexpr std::uint32_t table_bytes(const StageRoom& room) {
-  const std::uint32_t entry = sizeof(AxisEntry) + 4 * static_cast<std::uint32_t>(room.taps);
-  return (2 * entry * static_cast<std::uint32_t>(room.entries) + 15) / 16 * 16;
-}
 
 /// The tiles of all images of a batch, a block each.
 struct Grid {
@@ -69,15 +62,9 @@ constexpr std::uint32_t store_bytes(std::int32_t channels) {
   return 32 * 16 * static_cast<std::uint32_t>(channels);
 }
 
-/// Pixels before an interpolation that a thread reads at once.
-inline constexpr int kTexels = 4;
-
-/// From row to row of the pixels before an interpolation, in floats: a whole number of kTexels, and
-/// so that neighbours on a line are in different banks.
-constexpr std::int32_t texel_pitch(std::int32_t columns, std::int32_t channels) {
-  const std::int32_t floats = (columns + kTexels - 1) / kTexels * kTexels * channels;
-  return (floats + 15) / 32 * 32 + 16;
-}
+/// From row to row of the pixels before an interpolation, in floats: neighbours on any line are
+/// then in different banks, but for lines of 32 and more.
+constexpr std::int32_t texel_pitch(std::int32_t row) { return (row + 15) / 32 * 32 + 16; }
 
 /// Floats from row to row: as many as are read, and so that eight rows begin in different banks.
 constexpr std::int32_t plane_pitch(std::int32_t width, std::int32_t radius) {

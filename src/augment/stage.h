@@ -1,6 +1,5 @@
 #pragma once
 
-#include "augment/load.h"
 #include "augment/tiles.h"
 
 // Device code: what the pixels of a tile need from before the interpolation, each pixel once, in
@@ -66,16 +65,11 @@ __device__ __forceinline__ bool is_filtered(const ProgramStep& step, std::int32_
   return step.antialias && (step.range == Range::levels || in > out);
 }
 
-/// From row to row of texels; kernels for one pass know it where the room always does.
-__device__ __forceinline__ std::int32_t pitch_of(const StageRoom& room, std::int32_t of_tile) {
-  return room.pitch > 0 ? room.pitch : of_tile;
-}
-
 /// By one thread. `wanted`: the pixels before the stencil.
 template <Way kWay>
 __device__ __forceinline__ void lay_out(const PassProgram& pass, const std::byte* drawn,
                                         const Prepared& prepared, const Box& wanted,
-                                        const StageRoom& room, int channels, Stage& stage) {
+                                        const StageRoom& room, int floats, Stage& stage) {
   stage.fits = pass.is_staged;
   if (!stage.fits) return;
   const ProgramStep& step = pass.steps[pass.interpolation];
@@ -115,7 +109,7 @@ __device__ __forceinline__ void lay_out(const PassProgram& pass, const std::byte
     stage.texels = {down.x, across.x, down.y, across.y};
     stage.fits &= max(box.rows(), box.columns()) <= room.entries;
   }
-  stage.pitch = pitch_of(room, texel_pitch(max(stage.texels.columns(), 0), channels));
+  stage.pitch = texel_pitch(max(stage.texels.columns(), 0) * floats);
   stage.fits &= stage.texels.columns() <= static_cast<std::int32_t>(blockDim.x);
   stage.fits &= max(stage.texels.rows(), 0) * stage.pitch <= room.floats;
 }
@@ -135,7 +129,7 @@ __device__ __forceinline__ StageMemory stage_memory(const StageRoom& room, std::
   memory.columns = memory.rows + room.entries;
   memory.row_weights = reinterpret_cast<std::int32_t*>(memory.columns + room.entries);
   memory.column_weights = memory.row_weights + room.entries * room.taps;
-  memory.texels = reinterpret_cast<float*>(shared + table_bytes(room));
+  memory.texels = reinterpret_cast<float*>(memory.column_weights + room.entries * room.taps);
   return memory;
 }
 
@@ -182,8 +176,8 @@ __device__ __forceinline__ void fill_axes(const Image& image, const Stage& stage
   const ProgramStep& step = image.pass.steps[image.pass.interpolation];
   const Prepared& prepared = image.prepared;
   const ResizedRegion& region = prepared.region;
-  const std::int32_t rows = max(stage.made.rows(), 1);  // one that filled pixels read in vain
-  for (auto i = static_cast<std::int32_t>(threadIdx.x); i < rows + max(stage.made.columns(), 1);
+  const std::int32_t rows = stage.made.rows();
+  for (auto i = static_cast<std::int32_t>(threadIdx.x); i < rows + stage.made.columns();
        i += static_cast<std::int32_t>(blockDim.x)) {
     const bool is_row = i < rows;
     const Axis axis = {is_row ? stage.made.top : stage.made.left,
@@ -198,66 +192,24 @@ __device__ __forceinline__ void fill_axes(const Image& image, const Stage& stage
   }
 }
 
-/// Stores neighbours in a row, as many as begin at a multiple of kTexels.
-template <int C, Way kWay, int N>
-__device__ __forceinline__ void store_texels(const Image& image, const Pixel<C> (&run)[N],
-                                             float* to) {
-  const Range range = image.pass.steps[image.pass.interpolation].range;
-  float values[C * N];
-#pragma unroll
-  for (int i = 0; i < C * N; ++i) {
-    const float value = run[i / C].value[i % C];
-    const bool is_whole = kWay == Way::filter && range == Range::levels;
-    values[i] = is_whole ? __int_as_float(static_cast<std::int32_t>(value)) : value;
-  }
-#pragma unroll
-  for (int i = 0; i < C * N; i += N) {
-    if constexpr (N == 4) {
-      *reinterpret_cast<float4*>(to + i) = {values[i], values[i + 1], values[i + 2], values[i + 3]};
-    } else {
-      to[i] = values[i];
-    }
-  }
-}
-
-/// kTexels neighbours at a time, but for the last ones of a row. Returns how many columns that are.
-/// REQUIRES: plain moves before the interpolation, nothing that fills, and has_whole_words()
-template <int C, Way kWay>
-__device__ __forceinline__ std::int32_t fill_runs(const Image& image, const Stage& stage,
-                                                  std::int32_t pitch, float* texels) {
-  const PassProgram& pass = image.pass;
-  const ResizedRegion& region = image.prepared.region;
-  const std::int32_t runs = min((stage.texels.columns() + kTexels - 1) / kTexels,
-                                (region.width - stage.texels.left) / kTexels);
-  if (runs <= 0) return 0;
-  const std::int32_t at_once = static_cast<std::int32_t>(blockDim.x) / runs;
-  const std::int32_t first = static_cast<std::int32_t>(threadIdx.x) / runs;
-  const std::int32_t column = (static_cast<std::int32_t>(threadIdx.x) - first * runs) * kTexels;
-  for (std::int32_t row = first; first < at_once && row < stage.texels.rows(); row += at_once) {
-    const std::int32_t y = region.top + min(stage.texels.top + row, region.height - 1);
-    Pixel<C> run[kTexels];
-    load_run<C>(image, y, region.left + stage.texels.left + column, run);
-    each_plain_step(pass, [&](const ProgramStep& step) { advance<C, kTexels>(image, step, run); });
-    store_texels<C, kWay>(image, run, texels + row * pitch + column * C);
-  }
-  return runs * kTexels;
-}
+/// So many texels does a thread fetch at once: to have the memory busy.
+inline constexpr int kTexels = 4;
 
 /// Those of one column in rows `row`, `row` + `apart` and so on; below the last row the last.
-template <int C, Way kWay, int N>
-__device__ __forceinline__ void texels_below(const Image& image, const Stage& stage,
-                                             std::int32_t row, std::int32_t column,
-                                             std::int32_t apart, Pixel<C> (&run)[N]) {
+template <int C, Way kWay>
+__device__ __forceinline__ void texels_below(const Image& image, const ProgramStep& step,
+                                             const Stage& stage, std::int32_t row,
+                                             std::int32_t column, std::int32_t apart,
+                                             Pixel<C> (&run)[kTexels]) {
   const PassProgram& pass = image.pass;
-  const ProgramStep& step = pass.steps[pass.interpolation];
   const ResizedRegion& region = image.prepared.region;
   const bool is_plain = pass.has_plain_moves && !pass.has_plain_blots;
   const PlainMove& move = image.prepared.before;
   std::int32_t x = stage.texels.left + column;
-  bool is_outside[N];
+  bool is_outside[kTexels];
   if (kWay != Way::warp) x = region.left + min(x, region.width - 1);
 #pragma unroll
-  for (int k = 0; k < N; ++k) {
+  for (int k = 0; k < kTexels; ++k) {
     std::int32_t y = stage.texels.top + min(row + k * apart, stage.texels.rows() - 1);
     if (kWay != Way::warp) y = region.top + min(y, region.height - 1);
     is_outside[k] =
@@ -271,31 +223,10 @@ __device__ __forceinline__ void texels_below(const Image& image, const Stage& st
     }
   }
   if (!is_plain) return;
-  each_plain_step(pass, [&](const ProgramStep& plain) { advance<C, N>(image, plain, run); });
+  each_plain_step(pass, [&](const ProgramStep& plain) { advance<C, kTexels>(image, plain, run); });
 #pragma unroll
-  for (int k = 0; k < N; ++k) {
+  for (int k = 0; k < kTexels; ++k) {
     if (is_outside[k]) run[k] = all_of<C>(step.fill);
-  }
-}
-
-/// The columns from `left` on, N pixels of a column at a time.
-template <int C, Way kWay, int N>
-__device__ __forceinline__ void fill_columns(const Image& image, const Stage& stage,
-                                             std::int32_t left, std::int32_t pitch, float* texels) {
-  const std::int32_t columns = stage.texels.columns() - left;
-  if (columns <= 0) return;
-  const std::int32_t at_once = static_cast<std::int32_t>(blockDim.x) / columns;
-  const std::int32_t first = static_cast<std::int32_t>(threadIdx.x) / columns;
-  const std::int32_t column = left + static_cast<std::int32_t>(threadIdx.x) - first * columns;
-  for (std::int32_t row = first; first < at_once && row < stage.texels.rows(); row += N * at_once) {
-    Pixel<C> run[N];
-    texels_below<C, kWay, N>(image, stage, row, column, at_once, run);
-#pragma unroll
-    for (int k = 0; k < N; ++k) {
-      if (row + k * at_once >= stage.texels.rows()) continue;
-      const Pixel<C> pixel[1] = {run[k]};
-      store_texels<C, kWay>(image, pixel, texels + (row + k * at_once) * pitch + column * C);
-    }
   }
 }
 
@@ -303,15 +234,30 @@ __device__ __forceinline__ void fill_columns(const Image& image, const Stage& st
 template <int C, Way kWay>
 __device__ __forceinline__ void fill_stage(const Image& image, const Stage& stage,
                                            const StageRoom& room, const StageMemory& memory) {
-  if constexpr (kWay != Way::warp) fill_axes<kWay>(image, stage, room.taps, C, memory);
-  const std::int32_t pitch = pitch_of(room, stage.pitch);
   const PassProgram& pass = image.pass;
-  if (kWay != Way::warp && pass.has_plain_moves && !pass.has_plain_blots &&
-      has_whole_words<C>(image)) {
-    const std::int32_t filled = fill_runs<C, kWay>(image, stage, pitch, memory.texels);
-    fill_columns<C, kWay, 1>(image, stage, filled, pitch, memory.texels);
-  } else {
-    fill_columns<C, kWay, kTexels>(image, stage, 0, pitch, memory.texels);
+  const ProgramStep& step = pass.steps[pass.interpolation];
+  if constexpr (kWay != Way::warp) fill_axes<kWay>(image, stage, room.taps, C, memory);
+  const std::int32_t columns = stage.texels.columns();
+  if (columns > 0) {
+    const std::int32_t at_once = static_cast<std::int32_t>(blockDim.x) / columns;
+    const std::int32_t first = static_cast<std::int32_t>(threadIdx.x) / columns;
+    const std::int32_t column = static_cast<std::int32_t>(threadIdx.x) - first * columns;
+    float* to = memory.texels + column * C;
+    for (std::int32_t row = first; first < at_once && row < stage.texels.rows();
+         row += kTexels * at_once) {
+      Pixel<C> run[kTexels];
+      texels_below<C, kWay>(image, step, stage, row, column, at_once, run);
+#pragma unroll
+      for (int k = 0; k < kTexels; ++k) {
+        if (row + k * at_once >= stage.texels.rows()) continue;
+        for (int c = 0; c < C; ++c) {
+          const bool is_whole = kWay == Way::filter && step.range == Range::levels;
+          const float value = run[k].value[c];
+          to[(row + k * at_once) * stage.pitch + c] =
+              is_whole ? __int_as_float(static_cast<std::int32_t>(value)) : value;
+        }
+      }
+    }
   }
   __syncthreads();
 }

@@ -74,12 +74,10 @@ class Staged {
         after_(stage.after),
         row_({stage.before.top - stage.made.top, stage.before.down}),
         column_({stage.before.left - stage.made.left, stage.before.right}),
-        last_row_(max(stage.made.rows() - 1, 0)),
-        last_column_(max(stage.made.columns() - 1, 0)),
         has_turn_(image.pass.turn >= 0),
         changes_(image.pass.changes_behind),
         memory_(memory),
-        pitch_(pitch_of(room, stage.pitch)),
+        pitch_(stage.pitch),
         taps_(room.taps) {
     const PassProgram& pass = image.pass;
     if (!pass.moves_behind) {
@@ -113,17 +111,10 @@ class Staged {
       const Coordinate from = source_of(turn_, x, y);
       y = nearest_pixel(from.y);
       x = nearest_pixel(from.x);
-      is_filled = !is_within(y, turned_.height) | !is_within(x, turned_.width);
+      is_filled = !(is_within(y, turned_.height) && is_within(x, turned_.width));
     }
-    y = row_.first + row_.step * y;
-    x = column_.first + column_.step * x;
-    if constexpr (kWay == Way::linear) {
-      // Without a branch a thread can have several pixels under way.
-      const Pixel<C> made = interpolated(has_turn_ ? at_most(y, last_row_) : y,
-                                         has_turn_ ? at_most(x, last_column_) : x);
-      for (int c = 0; c < C; ++c) pixel.value[c] = is_filled ? pixel.value[c] : made.value[c];
-    } else if (!is_filled) {
-      pixel = interpolated(y, x);
+    if (!is_filled) {
+      pixel = interpolated(row_.first + row_.step * y, column_.first + column_.step * x);
     }
     if (!changes_) return pixel;
     const PassProgram& pass = image_.pass;
@@ -142,12 +133,6 @@ class Staged {
     std::int32_t width;
     float fill;
   };
-
-  /// `last` for negative numbers too.
-  static __device__ __forceinline__ std::int32_t at_most(std::int32_t i, std::int32_t last) {
-    return static_cast<std::int32_t>(
-        min(static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(last)));
-  }
 
   __device__ __forceinline__ Pixel<C> interpolated(std::int32_t y, std::int32_t x) const {
     if constexpr (kWay == Way::filter) return filtered(y, x);
@@ -198,8 +183,6 @@ class Staged {
   PlainMove after_;
   Move row_;  ///< to entries of memory_.rows; for a warp to rows before it
   Move column_;
-  std::int32_t last_row_;
-  std::int32_t last_column_;
   bool has_turn_;
   bool changes_;
   bool is_levels_;

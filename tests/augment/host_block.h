@@ -61,5 +61,4 @@ inline unsigned long long atomicAdd(unsigned long long* to, unsigned long long v
 }
 
 inline std::int32_t min(std::int32_t a, std::int32_t b) { return a < b ? a : b; }
-inline std::uint32_t min(std::uint32_t a, std::uint32_t b) { return a < b ? a : b; }
 inline std::int32_t max(std::int32_t a, std::int32_t b) { return a > b ? a : b; }
