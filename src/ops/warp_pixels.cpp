@@ -1,5 +1,6 @@
 #include "ops/warp_pixels.h"
 
+#include <array>
 #include <cstring>
 
 #include "ops/best_code.h"
@@ -74,36 +75,106 @@ T stored(float value) {
   }
 }
 
-template <typename T>
-void warp_bilinear(const DrawnWarp& warp, float fill, const ConstArray& in,
-                   const MutableArray& out) {
-  const auto height = static_cast<std::int32_t>(in.shape[0]);
-  const auto width = static_cast<std::int32_t>(in.shape[1]);
-  const auto channels = static_cast<std::int32_t>(in.shape[2]);
-  const T* const pixels = in.as<T>();
-  T* const start = out.as<T>();
-  const auto value = [=](std::int32_t x, std::int32_t y, std::int32_t c) {
-    const bool is_inside = x >= 0 && x < width && y >= 0 && y < height;
-    if (!is_inside) return fill;
-    return static_cast<float>(pixels[(static_cast<std::int64_t>(y) * width + x) * channels + c]);
-  };
-  with_best_code([=] {
-    T* to = start;
-    for (std::int32_t y = 0; y < height; ++y) {
-      for (std::int32_t x = 0; x < width; ++x) {
-        const Coordinate at = source_of(warp, x, y);
-        const std::int32_t left = whole_below(at.x);
-        const std::int32_t top = whole_below(at.y);
-        const float across = at.x - static_cast<float>(left);
-        const float down = at.y - static_cast<float>(top);
-        for (std::int32_t c = 0; c < channels; ++c) {
-          const float upper = between(value(left, top, c), value(left + 1, top, c), across);
-          const float lower = between(value(left, top + 1, c), value(left + 1, top + 1, c), across);
-          *to++ = stored<T>(between(upper, lower, down));
-        }
-      }
+/// For a row of pixels, where the upper left one of the four lies that it is made of, as in
+/// nearest_in_row(), and how far from there; kOutside where not all four lie in the image.
+struct Corners {
+  std::int32_t* from;
+  float* across;
+  float* down;
+};
+
+void corners_in_row(const DrawnWarp& warp, std::int32_t y, std::int32_t height, std::int32_t width,
+                    const Corners& corners) {
+  with_best_code([=, from = corners.from, across = corners.across, down = corners.down] {
+    for (std::int32_t x = 0; x < width; ++x) {
+      const Coordinate at = source_of(warp, x, y);
+      const std::int32_t left = whole_below(at.x);
+      const std::int32_t top = whole_below(at.y);
+      across[x] = at.x - static_cast<float>(left);
+      down[x] = at.y - static_cast<float>(top);
+      const bool is_inside = left >= 0 && left < width - 1 && top >= 0 && top < height - 1;
+      from[x] = is_inside ? top * width + left : kOutside;
     }
   });
+}
+
+template <typename T, int C>
+class BilinearWarp {
+ public:
+  BilinearWarp(const DrawnWarp& warp, float fill, const ConstArray& in)
+      : warp_(warp),
+        fill_(fill),
+        height_(static_cast<std::int32_t>(in.shape[0])),
+        width_(static_cast<std::int32_t>(in.shape[1])),
+        pixels_(in.as<T>()) {}
+
+  void make_row(std::int32_t y, const Corners& corners, T* to) const {
+    corners_in_row(warp_, y, height_, width_, corners);
+    with_best_code([=, of = *this] {
+      for (std::int32_t x = 0; x < of.width_; ++x) {
+        if (corners.from[x] == kOutside) {
+          of.make_at_edge(y, x, to + x * C);
+        } else {
+          of.make(corners.from[x], corners.across[x], corners.down[x], to + x * C);
+        }
+      }
+    });
+  }
+
+ private:
+  void make(std::int32_t from, float across, float down, T* to) const {
+    const T* upper = pixels_ + static_cast<std::int64_t>(from) * C;
+    const T* lower = upper + static_cast<std::int64_t>(width_) * C;
+    for (int c = 0; c < C; ++c) {
+      const float above = between(upper[c], upper[C + c], across);
+      const float below = between(lower[c], lower[C + c], across);
+      to[c] = stored<T>(between(above, below, down));
+    }
+  }
+
+  void make_at_edge(std::int32_t y, std::int32_t x, T* to) const {
+    const Coordinate at = source_of(warp_, x, y);
+    const std::int32_t left = whole_below(at.x);
+    const std::int32_t top = whole_below(at.y);
+    const float across = at.x - static_cast<float>(left);
+    const float down = at.y - static_cast<float>(top);
+    for (int c = 0; c < C; ++c) {
+      const float above = between(value(left, top, c), value(left + 1, top, c), across);
+      const float below = between(value(left, top + 1, c), value(left + 1, top + 1, c), across);
+      to[c] = stored<T>(between(above, below, down));
+    }
+  }
+
+  float value(std::int32_t x, std::int32_t y, int c) const {
+    const bool is_inside = x >= 0 && x < width_ && y >= 0 && y < height_;
+    if (!is_inside) return fill_;
+    return static_cast<float>(pixels_[(static_cast<std::int64_t>(y) * width_ + x) * C + c]);
+  }
+
+  DrawnWarp warp_;
+  float fill_;
+  std::int32_t height_;
+  std::int32_t width_;
+  const T* pixels_;
+};
+
+template <typename T, int C>
+void warp_bilinear(const DrawnWarp& warp, float fill, const ConstArray& in, const MutableArray& out,
+                   Scratch& scratch) {
+  const std::int64_t width = in.shape[1];
+  auto* across = scratch.reset(DType::f32, {3, width}).as<float>();
+  const Corners corners = {reinterpret_cast<std::int32_t*>(across + 2 * width), across,
+                           across + width};
+  const BilinearWarp<T, C> rows(warp, fill, in);
+  for (std::int64_t y = 0; y < in.shape[0]; ++y)
+    rows.make_row(static_cast<std::int32_t>(y), corners, out.as<T>() + y * width * C);
+}
+
+template <typename T>
+auto warp_bilinear_for(std::int64_t channels) {
+  constexpr std::array kOfChannels = {warp_bilinear<T, 1>, warp_bilinear<T, 2>, warp_bilinear<T, 3>,
+                                      warp_bilinear<T, 4>};
+  return kOfChannels.at(static_cast<std::size_t>(channels - 1));
 }
 
 }  // namespace
@@ -113,8 +184,9 @@ void warp_pixels(const DrawnWarp& warp, FieldKind kind, Interpolation interpolat
   const bool is_image = kind == FieldKind::image;
   const bool is_levels = in.dtype == DType::u8;
   if (is_image && interpolation == Interpolation::bilinear) {
-    return is_levels ? warp_bilinear<std::uint8_t>(warp, fill, in, out)
-                     : warp_bilinear<float>(warp, fill, in, out);
+    const auto warp_bilinear = is_levels ? warp_bilinear_for<std::uint8_t>(in.shape[2])
+                                         : warp_bilinear_for<float>(in.shape[2]);
+    return warp_bilinear(warp, fill, in, out, scratch);
   }
   std::byte outside[4 * sizeof(float)] = {};
   for (std::size_t c = 0; is_image && c < 4; ++c) {

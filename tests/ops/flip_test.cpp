@@ -37,6 +37,16 @@ TEST(Flips, MirrorImagesAndMasksOfEveryDType) {
   expect_mirrored<std::int64_t>(DType::i64, {6, 1}, FieldKind::mask);
 }
 
+TEST(Flips, MirrorRowsOfAnyLength) {
+  for (std::int64_t width = 1; width <= 70; ++width) {
+    for (const std::int64_t channels : {1, 2, 3, 4}) {
+      expect_mirrored<std::uint8_t>(DType::u8, {2, width, channels}, FieldKind::image);
+      expect_mirrored<float>(DType::f32, {2, width, channels}, FieldKind::image);
+    }
+    expect_mirrored<std::int64_t>(DType::i64, {2, width}, FieldKind::mask);
+  }
+}
+
 TEST(Flips, AreDrawnWithTheirProbability) {
   for (const double probability : {0.0, 0.1, 0.5, 1.0}) {
     int flips = 0;
