@@ -156,8 +156,7 @@ void TrainingRate::fill_cache(Trainer& trainer, const std::function<bool()>& sto
 /// Whether it is known that batches filled ahead are not what fed it.
 bool TrainingRate::is_telling(const RunResult& result, std::size_t first) const {
   if (!fills_batches(result)) return true;
-  if (is_used_up(result.inputs, first) &&
-      taken_ahead(result.inputs, result.step_end_s, first) == 0)
+  if (is_used_up(result.inputs, first) && taken_ahead(result.inputs, result.step_end_s, first) == 0)
     return true;
   const Plan::Schedule& schedule = plan_.schedule;
   const std::size_t ahead = schedule.loader.prefetch + 1 + schedule.run_ahead;
@@ -172,7 +171,8 @@ bool TrainingRate::fills_batches(const RunResult& result) const {
 /// Whether it had steady steps.
 bool TrainingRate::keep(const RunResult& result) {
   add_to(counters_, result.counters);
-  const std::size_t first = first_steady_step(result.inputs, result.step_end_s, result.lanes.size());
+  const std::size_t first =
+      first_steady_step(result.inputs, result.step_end_s, result.lanes.size());
   if (first >= result.step_end_s.size()) return false;
   const bool tells = is_telling(result, first);
   if (has_telling_ && !tells) return true;
@@ -185,9 +185,8 @@ bool TrainingRate::keep(const RunResult& result) {
   const double factor = draining_factor(result.inputs, first);
   if (fills_batches(result)) {
     const auto half_made = static_cast<double>(half_made_);
-    spared_steps_ += factor > 1
-                         ? half_made
-                         : spared_steps(result.inputs, result.step_end_s, first, half_made_);
+    spared_steps_ +=
+        factor > 1 ? half_made : spared_steps(result.inputs, result.step_end_s, first, half_made_);
   }
   for (std::size_t i = first; i < result.step_end_s.size(); ++i) {
     const double passed = factor * (result.step_end_s[i] - result.step_end_s[i - 1]);
