@@ -35,16 +35,24 @@ std::size_t on_the_way(const std::vector<StepInput>& inputs, const std::vector<d
   return last - step;
 }
 
-/// As many as usually are, judged by the last step that the run's own end does not touch; nothing
-/// where it lies before `first`.
-std::optional<std::size_t> usually_on_the_way(const std::vector<StepInput>& inputs,
-                                              const std::vector<double>& step_end_s,
-                                              std::size_t first) {
-  for (std::size_t step = std::min(inputs.size(), step_end_s.size()); step-- > first;) {
-    const std::size_t count = on_the_way(inputs, step_end_s, step);
-    if (step + count + 1 < inputs.size()) return count;
-  }
+/// The last step from `first` on whose count the end of the run does not touch.
+std::optional<std::size_t> last_followed(const std::vector<StepInput>& inputs,
+                                         const std::vector<double>& step_end_s, std::size_t first) {
+  for (std::size_t step = std::min(inputs.size(), step_end_s.size()); step-- > first;)
+    if (step + on_the_way(inputs, step_end_s, step) + 1 < inputs.size()) return step;
   return std::nullopt;
+}
+
+/// The median count of the later half of the steps from `first` to `last`.
+std::size_t usually_on_the_way(const std::vector<StepInput>& inputs,
+                               const std::vector<double>& step_end_s, std::size_t first,
+                               std::size_t last) {
+  std::vector<std::size_t> counts;
+  for (std::size_t step = first + (last - first) / 2; step <= last; ++step)
+    counts.push_back(on_the_way(inputs, step_end_s, step));
+  const auto middle = counts.begin() + static_cast<std::ptrdiff_t>(counts.size() / 2);
+  std::nth_element(counts.begin(), middle, counts.end());
+  return *middle;
 }
 
 /// Batches that had been taken before step `first`, beyond those that usually are: they may have
@@ -52,8 +60,9 @@ std::optional<std::size_t> usually_on_the_way(const std::vector<StepInput>& inpu
 std::size_t taken_ahead(const std::vector<StepInput>& inputs, const std::vector<double>& step_end_s,
                         std::size_t first) {
   const std::size_t taken = on_the_way(inputs, step_end_s, first - 1);
-  const std::size_t usual = usually_on_the_way(inputs, step_end_s, first).value_or(0);
-  return taken - std::min(taken, usual);
+  const auto last = last_followed(inputs, step_end_s, first);
+  if (!last) return taken;
+  return taken - std::min(taken, usually_on_the_way(inputs, step_end_s, first, *last));
 }
 
 }  // namespace
@@ -63,9 +72,13 @@ std::size_t first_steady_step(const std::vector<StepInput>& inputs,
   const std::size_t filled = lanes + 1;
   const auto drained = std::find_if(inputs.begin(), inputs.end(), found_used_up);
   if (drained == inputs.end()) return filled;
-  std::size_t first = std::max(filled, static_cast<std::size_t>(drained - inputs.begin()) + 1);
-  if (const auto usual = usually_on_the_way(inputs, step_end_s, first))
-    while (on_the_way(inputs, step_end_s, first - 1) > *usual) ++first;
+  const std::size_t first =
+      std::max(filled, static_cast<std::size_t>(drained - inputs.begin()) + 1);
+  const auto last = last_followed(inputs, step_end_s, first);
+  if (!last) return first;
+  const std::size_t usual = usually_on_the_way(inputs, step_end_s, first, *last);
+  for (std::size_t later = first; later + kFewestDurations <= *last + 1; ++later)
+    if (on_the_way(inputs, step_end_s, later - 1) <= usual) return later;
   return first;
 }
 
@@ -159,7 +172,7 @@ bool TrainingRate::is_telling(const RunResult& result, std::size_t first) const 
   if (is_used_up(result.inputs, first) && taken_ahead(result.inputs, result.step_end_s, first) == 0)
     return true;
   const Plan::Schedule& schedule = plan_.schedule;
-  const std::size_t ahead = schedule.loader.prefetch + 1 + schedule.run_ahead;
+  const std::size_t ahead = schedule.loader.prefetch + 1 + schedule.depth + schedule.run_ahead;
   return spared_steps(result.inputs, result.step_end_s, first, 0) <= 0 ||
          result.step_end_s.size() >= first + kTelling * ahead;
 }
@@ -184,9 +197,10 @@ bool TrainingRate::keep(const RunResult& result) {
   has_telling_ = tells;
   const double factor = draining_factor(result.inputs, first);
   if (fills_batches(result)) {
-    const auto half_made = static_cast<double>(half_made_);
-    spared_steps_ +=
-        factor > 1 ? half_made : spared_steps(result.inputs, result.step_end_s, first, half_made_);
+    const bool drains = factor > 1;  // which the factor makes up for
+    spared_steps_ += drains && !is_used_up(result.inputs, first)
+                         ? static_cast<double>(half_made_)
+                         : spared_steps(result.inputs, result.step_end_s, first, half_made_);
   }
   for (std::size_t i = first; i < result.step_end_s.size(); ++i) {
     const double passed = factor * (result.step_end_s[i] - result.step_end_s[i - 1]);

@@ -24,8 +24,8 @@ class TrainingRate {
   /// Whether the cache was not full when measuring began.
   bool is_cold() const { return is_cold_; }
   bool is_measured() const { return !durations_s_.empty(); }
-  /// Where batches were never used up, the interval reaches down to what those filled ahead may
-  /// have hidden. REQUIRES: is_measured()
+  /// The interval reaches down to what batches that were filled or taken ahead may have hidden.
+  /// REQUIRES: is_measured()
   Measured rate() const;
   /// Of all runs: one a step of the device.
   const std::vector<StepCounter>& counters() const { return counters_; }
@@ -64,9 +64,9 @@ std::size_t first_steady_step(const std::vector<StepInput>& inputs,
 bool is_used_up(const std::vector<StepInput>& inputs, std::size_t first);
 
 /// Of the steps from `first` on, how many may not have waited only for batches that lay ready: as
-/// many as the queue lost; where it was used up, those that had been taken before and later are no
-/// more; where it was neither that nor at both ends as full as it ever was, the `half_made` batches
-/// that workers had begun.
+/// many as the queue lost; where it was used up, also the batches that had been taken before
+/// `first`, as far as they are more than usually; where it was neither that nor at both ends as
+/// full as it ever was, also the `half_made` ones that workers had begun.
 double spared_steps(const std::vector<StepInput>& inputs, const std::vector<double>& step_end_s,
                     std::size_t first, std::size_t half_made);
 

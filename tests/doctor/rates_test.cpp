@@ -45,11 +45,20 @@ TEST(SteadyState, BeginsWhenTheBatchesFilledAheadAreUsedUp) {
 }
 
 TEST(SteadyState, BeginsWhenTheBatchesTakenAheadAreUsedUp) {
-  const auto starves = inputs({4, 3, 2, 0, 0, 0, 0, 0, 0, 0}, {0, 1, 2, 3, 3, 3, 2, 1, 0, 0});
+  std::vector<std::size_t> ahead = {0, 1, 2, 3, 3, 3, 2, 1, 0, 0};
+  const auto starts_to_starve = inputs({4, 3, 2, 0, 0, 0, 0, 0, 0, 0}, ahead);
+  EXPECT_EQ(steady_from(starts_to_starve, 1), 4U) << "too few steps would be left";
+  EXPECT_DOUBLE_EQ(spared(starts_to_starve, 4, 1), 2);
+  ahead.resize(16);
+  const auto starves = inputs({4, 3, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, ahead);
   EXPECT_EQ(steady_from(starves, 1), 8U) << "the batch behind step 7 was not there when it ended";
   const auto is_fed = inputs({0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 1, 2, 3, 3, 3, 3, 3, 3, 3});
   EXPECT_EQ(steady_from(is_fed, 1), 2U) << "as many are taken ahead all the time";
   EXPECT_DOUBLE_EQ(spared(is_fed, 2, 1), 0);
+  auto waits_once = is_fed;
+  waits_once.back().taken_s += 2;
+  EXPECT_EQ(steady_from(waits_once, 1), 2U) << "one that came late tells nothing of the others";
+  EXPECT_DOUBLE_EQ(spared(waits_once, 2, 1), 0);
   const auto is_short = inputs({4, 3, 2, 0, 0, 0, 0, 0}, {0, 1, 2, 3, 3, 3, 3, 3});
   EXPECT_EQ(steady_from(is_short, 1), 4U);
   EXPECT_DOUBLE_EQ(spared(is_short, 4, 1), 3) << "it may be those that fed most of its steps";
