@@ -75,8 +75,23 @@ T stored(float value) {
   }
 }
 
-/// For a row of pixels, where the upper left one of the four lies that it is made of, as in
-/// nearest_in_row(), and how far from there; kOutside where not all four lie in the image.
+/// The upper left one of the four pixels that one is made of, and how far from there it lies.
+struct Corner {
+  std::int32_t left;
+  std::int32_t top;
+  float across;
+  float down;
+};
+
+Corner corner_of(const DrawnWarp& warp, std::int32_t x, std::int32_t y) {
+  const Coordinate at = source_of(warp, x, y);
+  const std::int32_t left = whole_below(at.x);
+  const std::int32_t top = whole_below(at.y);
+  return {left, top, at.x - static_cast<float>(left), at.y - static_cast<float>(top)};
+}
+
+/// Those of a row of pixels, counted as in nearest_in_row(); kOutside where not all four pixels lie
+/// in the image.
 struct Corners {
   std::int32_t* from;
   float* across;
@@ -87,13 +102,12 @@ void corners_in_row(const DrawnWarp& warp, std::int32_t y, std::int32_t height, 
                     const Corners& corners) {
   with_best_code([=, from = corners.from, across = corners.across, down = corners.down] {
     for (std::int32_t x = 0; x < width; ++x) {
-      const Coordinate at = source_of(warp, x, y);
-      const std::int32_t left = whole_below(at.x);
-      const std::int32_t top = whole_below(at.y);
-      across[x] = at.x - static_cast<float>(left);
-      down[x] = at.y - static_cast<float>(top);
-      const bool is_inside = left >= 0 && left < width - 1 && top >= 0 && top < height - 1;
-      from[x] = is_inside ? top * width + left : kOutside;
+      const Corner at = corner_of(warp, x, y);
+      across[x] = at.across;
+      down[x] = at.down;
+      const bool is_inside =
+          at.left >= 0 && at.left < width - 1 && at.top >= 0 && at.top < height - 1;
+      from[x] = is_inside ? at.top * width + at.left : kOutside;
     }
   });
 }
@@ -133,11 +147,7 @@ class BilinearWarp {
   }
 
   void make_at_edge(std::int32_t y, std::int32_t x, T* to) const {
-    const Coordinate at = source_of(warp_, x, y);
-    const std::int32_t left = whole_below(at.x);
-    const std::int32_t top = whole_below(at.y);
-    const float across = at.x - static_cast<float>(left);
-    const float down = at.y - static_cast<float>(top);
+    const auto [left, top, across, down] = corner_of(warp_, x, y);
     for (int c = 0; c < C; ++c) {
       const float above = between(value(left, top, c), value(left + 1, top, c), across);
       const float below = between(value(left, top + 1, c), value(left + 1, top + 1, c), across);
