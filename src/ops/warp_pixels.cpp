@@ -5,6 +5,7 @@
 
 #include "ops/best_code.h"
 #include "ops/geometry.h"
+#include "ops/pixel_field.h"
 
 namespace slipstream {
 namespace {
@@ -66,52 +67,6 @@ void warp_nearest(const DrawnWarp& warp, const std::byte* fill, const ConstArray
   }
 }
 
-template <typename T>
-T stored(float value) {
-  if constexpr (sizeof(T) == 1) {
-    return static_cast<T>(to_level(value));
-  } else {
-    return value;
-  }
-}
-
-/// The upper left one of the four pixels that one is made of, and how far from there it lies.
-struct Corner {
-  std::int32_t left;
-  std::int32_t top;
-  float across;
-  float down;
-};
-
-Corner corner_of(const DrawnWarp& warp, std::int32_t x, std::int32_t y) {
-  const Coordinate at = source_of(warp, x, y);
-  const std::int32_t left = whole_below(at.x);
-  const std::int32_t top = whole_below(at.y);
-  return {left, top, at.x - static_cast<float>(left), at.y - static_cast<float>(top)};
-}
-
-/// Those of a row of pixels, counted as in nearest_in_row(); kOutside where not all four pixels lie
-/// in the image.
-struct Corners {
-  std::int32_t* from;
-  float* across;
-  float* down;
-};
-
-void corners_in_row(const DrawnWarp& warp, std::int32_t y, std::int32_t height, std::int32_t width,
-                    const Corners& corners) {
-  with_best_code([=, from = corners.from, across = corners.across, down = corners.down] {
-    for (std::int32_t x = 0; x < width; ++x) {
-      const Corner at = corner_of(warp, x, y);
-      across[x] = at.across;
-      down[x] = at.down;
-      const bool is_inside =
-          at.left >= 0 && at.left < width - 1 && at.top >= 0 && at.top < height - 1;
-      from[x] = is_inside ? at.top * width + at.left : kOutside;
-    }
-  });
-}
-
 template <typename T, int C>
 class BilinearWarp {
  public:
@@ -122,43 +77,50 @@ class BilinearWarp {
         width_(static_cast<std::int32_t>(in.shape[1])),
         pixels_(in.as<T>()) {}
 
-  void make_row(std::int32_t y, const Corners& corners, T* to) const {
-    corners_in_row(warp_, y, height_, width_, corners);
-    with_best_code([=, of = *this] {
-      for (std::int32_t x = 0; x < of.width_; ++x) {
-        if (corners.from[x] == kOutside) {
-          of.make_at_edge(y, x, to + x * C);
-        } else {
-          of.make(corners.from[x], corners.across[x], corners.down[x], to + x * C);
-        }
-      }
+  void make_row(std::int32_t y, float* to) const {
+    with_best_code([=, this] {
+      const BilinearWarp row = *this;  // for all the compiler knows, `to` could point into it
+      for (std::int32_t x = 0; x < row.width_; ++x)
+        row.make_pixel(y, x, to + std::ptrdiff_t{x} * C);
     });
   }
 
  private:
-  void make(std::int32_t from, float across, float down, T* to) const {
-    const T* upper = pixels_ + static_cast<std::int64_t>(from) * C;
-    const T* lower = upper + static_cast<std::int64_t>(width_) * C;
-    for (int c = 0; c < C; ++c) {
-      const float above = between(upper[c], upper[C + c], across);
-      const float below = between(lower[c], lower[C + c], across);
-      to[c] = stored<T>(between(above, below, down));
+  void make_pixel(std::int32_t y, std::int32_t x, float* to) const {
+    const Coordinate at = source_of(warp_, x, y);
+    const std::int32_t left = whole_below(at.x);
+    const std::int32_t top = whole_below(at.y);
+    const float across = at.x - static_cast<float>(left);
+    const float down = at.y - static_cast<float>(top);
+    if (left >= 0 && left < width_ - 1 && top >= 0 && top < height_ - 1) {
+      const T* corner = pixel(left, top);
+      const std::int64_t row = std::int64_t{width_} * C;
+      return mix(across, down, to, [&](int right, int below, int c) {
+        return static_cast<float>(corner[below * row + std::ptrdiff_t{right} * C + c]);
+      });
     }
+    mix(across, down, to, [&](int right, int below, int c) {
+      const bool is_inside = is_within(left + right, width_) && is_within(top + below, height_);
+      return is_inside ? static_cast<float>(pixel(left + right, top + below)[c]) : fill_;
+    });
   }
 
-  void make_at_edge(std::int32_t y, std::int32_t x, T* to) const {
-    const auto [left, top, across, down] = corner_of(warp_, x, y);
-    for (int c = 0; c < C; ++c) {
-      const float above = between(value(left, top, c), value(left + 1, top, c), across);
-      const float below = between(value(left, top + 1, c), value(left + 1, top + 1, c), across);
-      to[c] = stored<T>(between(above, below, down));
-    }
+  static bool is_within(std::int32_t at, std::int32_t size) { return at >= 0 && at < size; }
+
+  const T* pixel(std::int32_t x, std::int32_t y) const {
+    return pixels_ + (std::int64_t{y} * width_ + x) * C;
   }
 
-  float value(std::int32_t x, std::int32_t y, int c) const {
-    const bool is_inside = x >= 0 && x < width_ && y >= 0 && y < height_;
-    if (!is_inside) return fill_;
-    return static_cast<float>(pixels_[(static_cast<std::int64_t>(y) * width_ + x) * C + c]);
+  /// value(right, below, c): of the four pixels, 0 or 1 each way.
+  template <typename Value>
+  static void mix(float across, float down, float* to, const Value& value) {
+    float made[C];
+    for (int c = 0; c < C; ++c) {
+      const float above = between(value(0, 0, c), value(1, 0, c), across);
+      const float below = between(value(0, 1, c), value(1, 1, c), across);
+      made[c] = between(above, below, down);
+    }
+    for (int c = 0; c < C; ++c) to[c] = made[c];
   }
 
   DrawnWarp warp_;
@@ -171,13 +133,13 @@ class BilinearWarp {
 template <typename T, int C>
 void warp_bilinear(const DrawnWarp& warp, float fill, const ConstArray& in, const MutableArray& out,
                    Scratch& scratch) {
-  const std::int64_t width = in.shape[1];
-  auto* across = scratch.reset(DType::f32, {3, width}).as<float>();
-  const Corners corners = {reinterpret_cast<std::int32_t*>(across + 2 * width), across,
-                           across + width};
-  const BilinearWarp<T, C> rows(warp, fill, in);
-  for (std::int64_t y = 0; y < in.shape[0]; ++y)
-    rows.make_row(static_cast<std::int32_t>(y), corners, out.as<T>() + y * width * C);
+  const std::int64_t count = in.shape[1] * C;
+  auto* const spare = scratch.reset(DType::f32, {count}).as<float>();
+  const BilinearWarp<T, C> pixels(warp, fill, in);
+  for (std::int64_t y = 0; y < in.shape[0]; ++y) {
+    store_made(out.as<T>() + y * count, count, spare,
+               [&](float* to) { pixels.make_row(static_cast<std::int32_t>(y), to); });
+  }
 }
 
 template <typename T>
