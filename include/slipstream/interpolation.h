@@ -56,13 +56,12 @@ SLIPSTREAM_HOST_DEVICE inline float filtered_weight(std::int32_t weight) {
 /// Where pixel i is found when the image is mirrored about its first and last pixels.
 /// REQUIRES: -size < i < 2 size - 1
 SLIPSTREAM_HOST_DEVICE inline std::int32_t mirrored(std::int32_t i, std::int32_t size) {
-#if defined(__CUDA_ARCH__)
-  const std::int32_t from_first = abs(i);
-#else
-  const std::int32_t from_first = i < 0 ? -i : i;
-#endif
-  const std::int32_t from_last = 2 * size - 2 - from_first;
-  return from_first < from_last ? from_first : from_last;
+  // As large numbers those below 0 are no candidates.
+  const auto from_first = static_cast<std::uint32_t>(i);
+  const std::uint32_t below = 0U - from_first;
+  const std::uint32_t beyond = below + 2 * static_cast<std::uint32_t>(size - 1);
+  const std::uint32_t outside = below < beyond ? below : beyond;
+  return static_cast<std::int32_t>(from_first < outside ? from_first : outside);
 }
 
 /// From an affine map of output coordinates: x = m[0] x' + m[1] y' + m[2], y likewise from m[3] on.

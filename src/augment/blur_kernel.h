@@ -14,23 +14,41 @@ struct Planes {
   std::int32_t pitch;
 };
 
+/// Each warp makes some of the patches, which follow each other down columns of them.
 template <int C, typename GetPixel>
 __device__ __forceinline__ void fill_planes(const PassProgram& pass, const Tile& tile,
                                             const Grid& grid, std::int32_t radius,
                                             const Planes& planes, const GetPixel& pixel_at) {
-  const std::int32_t columns = grid.width + 2 * radius;
-  const std::int32_t at_once = kBlurThreads / columns;
-  const std::int32_t first_row = static_cast<std::int32_t>(threadIdx.x) / columns;
-  const std::int32_t column = static_cast<std::int32_t>(threadIdx.x) - first_row * columns;
-  const std::int32_t x = tile.left + column - radius;
-  if (first_row >= at_once || x >= pass.out_width + radius) return;
-  const std::int32_t from_x = mirrored(x, pass.out_width);
-  const std::int32_t rows = min(planes.rows, pass.out_height + 2 * radius - tile.top);
-  float* to = planes.values + first_row * planes.pitch + column;
-  for (std::int32_t row = first_row; row < rows; row += at_once, to += at_once * planes.pitch) {
-    const std::int32_t y = mirrored(tile.top + row - radius, pass.out_height);
-    const Pixel<C> pixel = pixel_at(y, from_x);
-    for (int c = 0; c < C; ++c) to[c * planes.rows * planes.pitch] = pixel.value[c];
+  constexpr std::int32_t kWarps = kBlurThreads / 32;
+  const auto warp = static_cast<std::int32_t>(threadIdx.x / 32);
+  const auto lane = static_cast<std::int32_t>(threadIdx.x % 32);
+  const std::int32_t top = tile.top - radius;
+  const std::int32_t left = tile.left - radius;
+  const std::int32_t below =
+      pass.out_height % grid.height == 0 ? grid.height : pass.out_height - tile.top;
+  const std::int32_t beside =
+      pass.out_width % grid.width == 0 ? grid.width : pass.out_width - tile.left;
+  const std::int32_t rows = min(grid.height, below) + 2 * radius;
+  const std::int32_t columns = min(grid.width, beside) + 2 * radius;
+  const std::int32_t down = (rows + kPatchHeight - 1) / kPatchHeight;
+  const std::int32_t count = (columns + kPatchWidth - 1) / kPatchWidth * down;
+  const std::int32_t end = (warp + 1) * count / kWarps;
+  std::int32_t patch = warp * count / kWarps;
+  std::int32_t column = patch / down * kPatchWidth + lane % kPatchWidth;
+  std::int32_t row = patch % down * kPatchHeight + lane / kPatchWidth;
+  for (; patch < end; column += kPatchWidth, row = lane / kPatchWidth) {
+    const std::int32_t x = mirrored(left + min(column, columns - 1), pass.out_width);
+    const std::int32_t mine = column < columns ? rows : 0;
+    float* to = planes.values + row * planes.pitch + column;
+#pragma unroll 1
+    for (; patch < end && row < down * kPatchHeight; ++patch, row += kPatchHeight) {
+      const std::int32_t y = mirrored(min(top + row, top + rows - 1), pass.out_height);
+      const Pixel<C> pixel = pixel_at(y, x);
+      for (int c = 0; row < mine && c < C; ++c) {
+        to[c * planes.rows * planes.pitch] = pixel.value[c];
+      }
+      to += kPatchHeight * planes.pitch;
+    }
   }
 }
 

@@ -25,9 +25,7 @@ std::size_t mask_bytes(std::int32_t rows, std::int32_t columns) {
 }
 
 std::size_t stage_bytes(const StageRoom& room) {
-  const std::size_t entry = sizeof(AxisEntry) + 4 * static_cast<std::size_t>(room.taps);
-  return 2 * entry * static_cast<std::size_t>(room.entries) +
-         sizeof(float) * static_cast<std::size_t>(room.floats);
+  return table_bytes(room) + sizeof(float) * static_cast<std::size_t>(room.floats);
 }
 
 struct Extent {
@@ -41,9 +39,10 @@ Extent turned(const Extent& of) {
   return {most, most};
 }
 
-/// On an axis, of `in` pixels resized to `out`: what `made` of them need.
+/// On an axis, of `in` pixels resized to `out`: what `made` of them need, with what lies on both
+/// sides of the outermost.
 double needed(double made, double in, double out, bool filters) {
-  return made * in / out + (filters ? 2 * std::max(1.0, in / out) : 0) + 3;
+  return made * in / out + (filters ? 2 * std::max(1.0, in / out) : 2) + 1;
 }
 
 /// For `wanted` pixels before the stencil, in no more than `most_bytes`.
@@ -71,11 +70,12 @@ StageRoom stage_room(const PassProgram& pass, std::int32_t channels, const Exten
   if (tables > most_bytes) return {};
   const auto left = static_cast<double>((most_bytes - tables) / sizeof(float));
   const int threads = pass.stencil < pass.count ? kBlurThreads : kPlainThreads;
-  const double floats =
-      texels.rows * texel_pitch(static_cast<std::int32_t>(texels.columns) * channels);
+  const std::int32_t pitch = texel_pitch(static_cast<std::int32_t>(texels.columns), channels);
+  const double floats = texels.rows * pitch;
   shape.always_fits = way != Way::warp && pass.is_staged && pass.turns_rigidly && floats <= left &&
                       texels.columns <= threads;
   room.floats = static_cast<std::int32_t>(std::min(floats, left));
+  room.pitch = shape.always_fits ? pitch : 0;
   return room;
 }
 

@@ -16,25 +16,32 @@ enum class Way : std::uint8_t {
 /// How much of what lies before the interpolation a block has in shared memory.
 struct StageRoom {
   std::int32_t floats;   ///< of pixels
+  std::int32_t pitch;    ///< from row to row of them, in floats; 0: every tile has its own
   std::int32_t entries;  ///< of each axis
   std::int32_t taps;     ///< of a filter
 };
 
 /// Where one row, or one column, of what an interpolation makes comes from.
 struct alignas(8) AxisEntry {
-  std::int32_t offset;  ///< of the first value, in floats
+  std::int32_t offset;  ///< of the first value, in bytes
   union {
     float weight;        ///< linear: of the second value
     std::int32_t count;  ///< filter: of the values
   };
 };
 
+/// Of the entries of both axes with their weights, in front of the pixels.
+constexpr std::uint32_t table_bytes(const StageRoom& room) {
+  const std::uint32_t entry = sizeof(AxisEntry) + 4 * static_cast<std::uint32_t>(room.taps);
+  return (2 * entry * static_cast<std::uint32_t>(room.entries) + 15) / 16 * 16;
+}
+
 /// The tiles of all images of a batch, a block each.
 struct Grid {
   std::int32_t across;
   std::int32_t tiles;   ///< of an image
-  std::int32_t width;   ///< of a tile: a multiple of 4; with a stencil of 32
-  std::int32_t height;  ///< a multiple of kRows with a stencil
+  std::int32_t width;   ///< of a tile: a multiple of 32
+  std::int32_t height;  ///< a multiple of kPatchHeight; with a stencil of kRows
 };
 
 /// How a pass is launched.
@@ -57,14 +64,28 @@ inline constexpr int kBlurBlocks = 2;
 inline constexpr int kRun = 8;
 inline constexpr int kRows = 8;
 
+/// A warp makes the pixels of a patch at once: what they need of shared memory is then in different
+/// banks, at any angle.
+inline constexpr int kPatchWidth = 4;
+inline constexpr int kPatchHeight = 8;
+
+/// From row to row of patches next to each other that a warp stores, in values.
+constexpr std::int32_t store_pitch(std::int32_t channels) { return 4 * kPatchWidth * channels + 4; }
+
 /// Of shared memory for the pixels that a warp stores.
 constexpr std::uint32_t store_bytes(std::int32_t channels) {
-  return 32 * 16 * static_cast<std::uint32_t>(channels);
+  return kPatchHeight * 4 * static_cast<std::uint32_t>(store_pitch(channels));
 }
 
-/// From row to row of the pixels before an interpolation, in floats: neighbours on any line are
-/// then in different banks, but for lines of 32 and more.
-constexpr std::int32_t texel_pitch(std::int32_t row) { return (row + 15) / 32 * 32 + 16; }
+/// Pixels before an interpolation that a thread reads at once.
+inline constexpr int kTexels = 4;
+
+/// From row to row of the pixels before an interpolation, in floats: a whole number of kTexels, and
+/// so that those of a patch are in different banks.
+constexpr std::int32_t texel_pitch(std::int32_t columns, std::int32_t channels) {
+  const std::int32_t floats = (columns + kTexels - 1) / kTexels * kTexels * channels;
+  return (floats + 3) / 8 * 8 + 4;
+}
 
 /// Floats from row to row: as many as are read, and so that eight rows begin in different banks.
 constexpr std::int32_t plane_pitch(std::int32_t width, std::int32_t radius) {

@@ -95,7 +95,7 @@ std::string text_of(const LaunchShape& shape) {
   Initialiser grid;
   grid.add(shape.grid.across).add(shape.grid.tiles).add(shape.grid.width).add(shape.grid.height);
   Initialiser room;
-  room.add(shape.room.floats).add(shape.room.entries).add(shape.room.taps);
+  room.add(shape.room.floats).add(shape.room.pitch).add(shape.room.entries).add(shape.room.taps);
   Initialiser rest;
   rest.add(shape.always_fits).add(shape.stores_at).add(shape.planes_at).add(shape.shared_bytes);
   return "{" + grid.text() + ", " + room.text() + ", " + rest.text().substr(1);

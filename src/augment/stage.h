@@ -1,5 +1,6 @@
 #pragma once
 
+#include "augment/load.h"
 #include "augment/tiles.h"
 
 // Device code: what the pixels of a tile need from before the interpolation, each pixel once, in
@@ -65,11 +66,16 @@ __device__ __forceinline__ bool is_filtered(const ProgramStep& step, std::int32_
   return step.antialias && (step.range == Range::levels || in > out);
 }
 
+/// From row to row of texels; kernels for one pass know it where the room always does.
+__device__ __forceinline__ std::int32_t pitch_of(const StageRoom& room, std::int32_t of_tile) {
+  return room.pitch > 0 ? room.pitch : of_tile;
+}
+
 /// By one thread. `wanted`: the pixels before the stencil.
 template <Way kWay>
 __device__ __forceinline__ void lay_out(const PassProgram& pass, const std::byte* drawn,
                                         const Prepared& prepared, const Box& wanted,
-                                        const StageRoom& room, int floats, Stage& stage) {
+                                        const StageRoom& room, int channels, Stage& stage) {
   stage.fits = pass.is_staged;
   if (!stage.fits) return;
   const ProgramStep& step = pass.steps[pass.interpolation];
@@ -109,7 +115,7 @@ __device__ __forceinline__ void lay_out(const PassProgram& pass, const std::byte
     stage.texels = {down.x, across.x, down.y, across.y};
     stage.fits &= max(box.rows(), box.columns()) <= room.entries;
   }
-  stage.pitch = texel_pitch(max(stage.texels.columns(), 0) * floats);
+  stage.pitch = pitch_of(room, texel_pitch(max(stage.texels.columns(), 0), channels));
   stage.fits &= stage.texels.columns() <= static_cast<std::int32_t>(blockDim.x);
   stage.fits &= max(stage.texels.rows(), 0) * stage.pitch <= room.floats;
 }
@@ -129,7 +135,7 @@ __device__ __forceinline__ StageMemory stage_memory(const StageRoom& room, std::
   memory.columns = memory.rows + room.entries;
   memory.row_weights = reinterpret_cast<std::int32_t*>(memory.columns + room.entries);
   memory.column_weights = memory.row_weights + room.entries * room.taps;
-  memory.texels = reinterpret_cast<float*>(memory.column_weights + room.entries * room.taps);
+  memory.texels = reinterpret_cast<float*>(shared + table_bytes(room));
   return memory;
 }
 
@@ -140,7 +146,7 @@ struct Axis {
   std::int32_t out;
   float scale;
   std::int32_t first_texel;
-  std::int32_t apart;  ///< texels, in floats
+  std::int32_t apart;  ///< texels, in bytes
   AxisEntry* entries;
   std::int32_t* weights;  ///< of `taps` each
 };
@@ -185,31 +191,95 @@ __device__ __forceinline__ void fill_axes(const Image& image, const Stage& stage
                        is_row ? step.out_height : step.out_width,
                        is_row ? prepared.scale_y : prepared.scale_x,
                        is_row ? stage.texels.top : stage.texels.left,
-                       is_row ? stage.pitch : floats,
+                       4 * (is_row ? stage.pitch : floats),
                        is_row ? memory.rows : memory.columns,
                        is_row ? memory.row_weights : memory.column_weights};
     fill_entry<kWay>(step, axis, taps, is_row ? i : i - rows);
   }
 }
 
-/// So many texels does a thread fetch at once: to have the memory busy.
-inline constexpr int kTexels = 4;
+/// Stores neighbours in a row, as many as begin at a multiple of kTexels.
+template <int C, Way kWay, int N>
+__device__ __forceinline__ void store_texels(const Image& image, const Pixel<C> (&run)[N],
+                                             float* to) {
+  const Range range = image.pass.steps[image.pass.interpolation].range;
+  float values[C * N];
+#pragma unroll
+  for (int i = 0; i < C * N; ++i) {
+    const float value = run[i / C].value[i % C];
+    const bool is_whole = kWay == Way::filter && range == Range::levels;
+    values[i] = is_whole ? __int_as_float(static_cast<std::int32_t>(value)) : value;
+  }
+#pragma unroll
+  for (int i = 0; i < C * N; i += N) {
+    if constexpr (N == 4) {
+      *reinterpret_cast<float4*>(to + i) = {values[i], values[i + 1], values[i + 2], values[i + 3]};
+    } else {
+      to[i] = values[i];
+    }
+  }
+}
+
+/// The least power of two not below it.
+__device__ constexpr std::int32_t power_above(std::int32_t number) {
+  std::int32_t power = 1;
+  while (power < number) power *= 2;
+  return power;
+}
+
+/// kTexels neighbours at a time, but for the last ones of a row. Returns how many columns that are.
+/// REQUIRES: plain moves before the interpolation, nothing that fills, and has_whole_words()
+template <int C, Way kWay>
+__device__ __forceinline__ std::int32_t fill_runs(const Image& image, const Stage& stage,
+                                                  const StageRoom& room, float* texels) {
+  const std::int32_t pitch = pitch_of(room, stage.pitch);
+  const PassProgram& pass = image.pass;
+  const ResizedRegion& region = image.prepared.region;
+  const std::int32_t runs = min((stage.texels.columns() + kTexels - 1) / kTexels,
+                                (region.width - stage.texels.left) / kTexels);
+  if (runs <= 0) return 0;
+  // A pitch that is known makes a number of threads that is known.
+  const std::int32_t of_row = room.pitch > 0 ? power_above(room.pitch / (kTexels * C)) : runs;
+  const std::int32_t at_once = static_cast<std::int32_t>(blockDim.x) / of_row;
+  const std::int32_t first = static_cast<std::int32_t>(threadIdx.x) / of_row;
+  const std::int32_t column = (static_cast<std::int32_t>(threadIdx.x) - first * of_row) * kTexels;
+  if (column >= runs * kTexels) return runs * kTexels;
+  constexpr int kRowsAtOnce = 2;  // to have the memory busy
+  const std::int32_t rows = first < at_once ? stage.texels.rows() : 0;
+  for (std::int32_t row = first; row < rows; row += kRowsAtOnce * at_once) {
+    Pixel<C> run[kRowsAtOnce][kTexels];
+#pragma unroll
+    for (int k = 0; k < kRowsAtOnce; ++k) {
+      const std::int32_t y = stage.texels.top + row + k * at_once;
+      load_run<C>(image, region.top + min(y, region.height - 1),
+                  region.left + stage.texels.left + column, run[k]);
+    }
+#pragma unroll
+    for (int k = 0; k < kRowsAtOnce; ++k) {
+      if (row + k * at_once >= rows) continue;
+      each_plain_step(pass,
+                      [&](const ProgramStep& step) { advance<C, kTexels>(image, step, run[k]); });
+      store_texels<C, kWay>(image, run[k], texels + (row + k * at_once) * pitch + column * C);
+    }
+  }
+  return runs * kTexels;
+}
 
 /// Those of one column in rows `row`, `row` + `apart` and so on; below the last row the last.
-template <int C, Way kWay>
-__device__ __forceinline__ void texels_below(const Image& image, const ProgramStep& step,
-                                             const Stage& stage, std::int32_t row,
-                                             std::int32_t column, std::int32_t apart,
-                                             Pixel<C> (&run)[kTexels]) {
+template <int C, Way kWay, int N>
+__device__ __forceinline__ void texels_below(const Image& image, const Stage& stage,
+                                             std::int32_t row, std::int32_t column,
+                                             std::int32_t apart, Pixel<C> (&run)[N]) {
   const PassProgram& pass = image.pass;
+  const ProgramStep& step = pass.steps[pass.interpolation];
   const ResizedRegion& region = image.prepared.region;
   const bool is_plain = pass.has_plain_moves && !pass.has_plain_blots;
   const PlainMove& move = image.prepared.before;
   std::int32_t x = stage.texels.left + column;
-  bool is_outside[kTexels];
+  bool is_outside[N];
   if (kWay != Way::warp) x = region.left + min(x, region.width - 1);
 #pragma unroll
-  for (int k = 0; k < kTexels; ++k) {
+  for (int k = 0; k < N; ++k) {
     std::int32_t y = stage.texels.top + min(row + k * apart, stage.texels.rows() - 1);
     if (kWay != Way::warp) y = region.top + min(y, region.height - 1);
     is_outside[k] =
@@ -223,10 +293,31 @@ __device__ __forceinline__ void texels_below(const Image& image, const ProgramSt
     }
   }
   if (!is_plain) return;
-  each_plain_step(pass, [&](const ProgramStep& plain) { advance<C, kTexels>(image, plain, run); });
+  each_plain_step(pass, [&](const ProgramStep& plain) { advance<C, N>(image, plain, run); });
 #pragma unroll
-  for (int k = 0; k < kTexels; ++k) {
+  for (int k = 0; k < N; ++k) {
     if (is_outside[k]) run[k] = all_of<C>(step.fill);
+  }
+}
+
+/// The columns from `left` on, N pixels of a column at a time.
+template <int C, Way kWay, int N>
+__device__ __forceinline__ void fill_columns(const Image& image, const Stage& stage,
+                                             std::int32_t left, std::int32_t pitch, float* texels) {
+  const std::int32_t columns = stage.texels.columns() - left;
+  if (columns <= 0) return;
+  const std::int32_t at_once = static_cast<std::int32_t>(blockDim.x) / columns;
+  const std::int32_t first = static_cast<std::int32_t>(threadIdx.x) / columns;
+  const std::int32_t column = left + static_cast<std::int32_t>(threadIdx.x) - first * columns;
+  for (std::int32_t row = first; first < at_once && row < stage.texels.rows(); row += N * at_once) {
+    Pixel<C> run[N];
+    texels_below<C, kWay, N>(image, stage, row, column, at_once, run);
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      if (row + k * at_once >= stage.texels.rows()) continue;
+      const Pixel<C> pixel[1] = {run[k]};
+      store_texels<C, kWay>(image, pixel, texels + (row + k * at_once) * pitch + column * C);
+    }
   }
 }
 
@@ -234,30 +325,15 @@ __device__ __forceinline__ void texels_below(const Image& image, const ProgramSt
 template <int C, Way kWay>
 __device__ __forceinline__ void fill_stage(const Image& image, const Stage& stage,
                                            const StageRoom& room, const StageMemory& memory) {
-  const PassProgram& pass = image.pass;
-  const ProgramStep& step = pass.steps[pass.interpolation];
   if constexpr (kWay != Way::warp) fill_axes<kWay>(image, stage, room.taps, C, memory);
-  const std::int32_t columns = stage.texels.columns();
-  if (columns > 0) {
-    const std::int32_t at_once = static_cast<std::int32_t>(blockDim.x) / columns;
-    const std::int32_t first = static_cast<std::int32_t>(threadIdx.x) / columns;
-    const std::int32_t column = static_cast<std::int32_t>(threadIdx.x) - first * columns;
-    float* to = memory.texels + column * C;
-    for (std::int32_t row = first; first < at_once && row < stage.texels.rows();
-         row += kTexels * at_once) {
-      Pixel<C> run[kTexels];
-      texels_below<C, kWay>(image, step, stage, row, column, at_once, run);
-#pragma unroll
-      for (int k = 0; k < kTexels; ++k) {
-        if (row + k * at_once >= stage.texels.rows()) continue;
-        for (int c = 0; c < C; ++c) {
-          const bool is_whole = kWay == Way::filter && step.range == Range::levels;
-          const float value = run[k].value[c];
-          to[(row + k * at_once) * stage.pitch + c] =
-              is_whole ? __int_as_float(static_cast<std::int32_t>(value)) : value;
-        }
-      }
-    }
+  const std::int32_t pitch = pitch_of(room, stage.pitch);
+  const PassProgram& pass = image.pass;
+  if (kWay != Way::warp && pass.has_plain_moves && !pass.has_plain_blots &&
+      has_whole_words<C>(image)) {
+    const std::int32_t filled = fill_runs<C, kWay>(image, stage, room, memory.texels);
+    fill_columns<C, kWay, 1>(image, stage, filled, pitch, memory.texels);
+  } else {
+    fill_columns<C, kWay, kTexels>(image, stage, 0, pitch, memory.texels);
   }
   __syncthreads();
 }

@@ -77,7 +77,7 @@ class Staged {
         has_turn_(image.pass.turn >= 0),
         changes_(image.pass.changes_behind),
         memory_(memory),
-        pitch_(stage.pitch),
+        pitch_(pitch_of(room, stage.pitch)),
         taps_(room.taps) {
     const PassProgram& pass = image.pass;
     if (!pass.moves_behind) {
@@ -95,6 +95,11 @@ class Staged {
       row_.first += stage.made.top;
       column_.first += stage.made.left;
       memory_.texels -= stage.texels.top * pitch_ + stage.texels.left * C;
+    } else {
+      memory_.rows += row_.first;
+      memory_.columns += column_.first;
+      memory_.row_weights += row_.first * taps_;
+      memory_.column_weights += column_.first * taps_;
     }
     if (!has_turn_) return;
     const ProgramStep& turn = pass.steps[pass.turn];
@@ -114,7 +119,9 @@ class Staged {
       is_filled = !(is_within(y, turned_.height) && is_within(x, turned_.width));
     }
     if (!is_filled) {
-      pixel = interpolated(row_.first + row_.step * y, column_.first + column_.step * x);
+      constexpr bool kIsWarp = kWay == Way::warp;
+      pixel = interpolated((kIsWarp ? row_.first : 0) + row_.step * y,
+                           (kIsWarp ? column_.first : 0) + column_.step * x);
     }
     if (!changes_) return pixel;
     const PassProgram& pass = image_.pass;
@@ -145,8 +152,13 @@ class Staged {
   __device__ __forceinline__ Pixel<C> resized(std::int32_t y, std::int32_t x) const {
     const AxisEntry row = memory_.rows[y];
     const AxisEntry column = memory_.columns[x];
-    return between_four<C>(memory_.texels + row.offset + column.offset, pitch_, column.weight,
-                           row.weight);
+    return between_four<C>(texels_of(row, column), pitch_, column.weight, row.weight);
+  }
+
+  __device__ __forceinline__ const float* texels_of(const AxisEntry& row,
+                                                    const AxisEntry& column) const {
+    return reinterpret_cast<const float*>(reinterpret_cast<const std::byte*>(memory_.texels) +
+                                          row.offset + column.offset);
   }
 
   __device__ __forceinline__ Pixel<C> warped(std::int32_t y, std::int32_t x) const {
@@ -161,7 +173,7 @@ class Staged {
   __device__ __forceinline__ Pixel<C> filtered(std::int32_t y, std::int32_t x) const {
     const AxisEntry row = memory_.rows[y];
     const AxisEntry column = memory_.columns[x];
-    const float* from = memory_.texels + row.offset + column.offset;
+    const float* from = texels_of(row, column);
     const std::int32_t* down = memory_.row_weights + y * taps_;
     const std::int32_t* across = memory_.column_weights + x * taps_;
     if (is_levels_) {
@@ -181,7 +193,7 @@ class Staged {
 
   const Image& image_;
   PlainMove after_;
-  Move row_;  ///< to entries of memory_.rows; for a warp to rows before it
+  Move row_;  ///< of memory_.rows, which begin there; for a warp of rows before it
   Move column_;
   bool has_turn_;
   bool changes_;

@@ -105,6 +105,54 @@ __device__ __forceinline__ void store_runs(const PassProgram& pass, bool is_plan
   __syncwarp();
 }
 
+/// By a whole warp: four patches next to each other, of which the first pixel is (top, left); the
+/// thread's are the ones in its place of each. They go through `shared`, so that an instruction
+/// writes whole words.
+template <int C, typename T>
+__device__ __forceinline__ void store_patches(const PassProgram& pass, bool is_planar, T* image,
+                                              std::int32_t top, std::int32_t left,
+                                              const Pixel<C> (&four)[4], std::byte* shared) {
+  constexpr std::int32_t kWidth = 4 * kPatchWidth;
+  constexpr std::int32_t kWords = kWidth * C / 4;  // of a row
+  const auto lane = static_cast<std::int32_t>(threadIdx.x % 32);
+  const std::int32_t row = lane / kPatchWidth;
+  const std::int32_t column = lane % kPatchWidth;
+  const std::int32_t of_pixel = is_planar ? 1 : C;
+  const std::int32_t plane = pass.out_height * pass.out_width;
+  if (pass.out_width % 4 != 0) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const std::int32_t x = left + column + k * kPatchWidth;
+      const std::int32_t place = ((top + row) * pass.out_width + x) * of_pixel;
+      const bool is_mine = top + row < pass.out_height && x < pass.out_width;
+      for (int c = 0; is_mine && c < C; ++c) {
+        image[place + c * (is_planar ? plane : 1)] = stored_as<T>(four[k].value[c]);
+      }
+    }
+    return;
+  }
+  T* const values = reinterpret_cast<T*>(shared);
+#pragma unroll
+  for (int i = 0; i < 4 * C; ++i) {
+    const std::int32_t at = (column + i / C * kPatchWidth) * of_pixel;
+    values[row * store_pitch(C) + at + i % C * (is_planar ? kWidth : 1)] =
+        stored_as<T>(four[i / C].value[i % C]);
+  }
+  __syncwarp();
+#pragma unroll
+  for (int i = 0; i < kPatchHeight * kWords; i += 32) {
+    const std::int32_t y = (lane + i) / kWords;
+    const std::int32_t at = (lane + i) % kWords * 4;
+    const std::int32_t channel = is_planar ? at / kWidth : 0;
+    const std::int32_t value = left * of_pixel + at - channel * kWidth;  // of the row of the image
+    if (top + y >= pass.out_height || value >= pass.out_width * of_pixel) continue;
+    *reinterpret_cast<FourOf<T>*>(image + channel * plane + (top + y) * pass.out_width * of_pixel +
+                                  value) =
+        *reinterpret_cast<const FourOf<T>*>(values + y * store_pitch(C) + at);
+  }
+  __syncwarp();
+}
+
 /// By a whole warp, whose threads have N pixels each of columns next to each other, the first (y,
 /// x). Channels next to each other go through `shared`, so that an instruction writes whole words.
 template <int C, typename T, int N>
@@ -176,6 +224,18 @@ __device__ __forceinline__ void store_runs(const PassProgram& pass, const PassMe
   shared += threadIdx.x / 32 * store_bytes(C);
   store_in<C>(pass, memory, image, [&](auto* to) {
     store_runs<C>(pass, memory.is_planar, to, y, x, is_mine, run, shared);
+  });
+}
+
+/// The same for store_patches() above.
+template <int C>
+__device__ __forceinline__ void store_patches(const PassProgram& pass, const PassMemory& memory,
+                                              std::int64_t image, std::int32_t top,
+                                              std::int32_t left, const Pixel<C> (&four)[4],
+                                              std::byte* shared) {
+  shared += threadIdx.x / 32 * store_bytes(C);
+  store_in<C>(pass, memory, image, [&](auto* to) {
+    store_patches<C>(pass, memory.is_planar, to, top, left, four, shared);
   });
 }
 

@@ -26,13 +26,14 @@ __device__ __forceinline__ void sum_block(const PassProgram& before, const Progr
   const std::byte* drawn = memory.drawn + tile.image * memory.drawn_bytes;
   if (!drawn_at<DrawnJitter>(step, drawn).has(Jitter::contrast)) return;
   std::int64_t sum = 0;
-  each_run_of_tile<C, kWay>(
-      before, memory, shape, tile, shared,
-      [&](const Image& image, std::int32_t, std::int32_t x, bool is_mine, const Pixel<C>(&run)[4]) {
-        for (int k = 0; k < 4; ++k) {
-          if (is_mine && x + k < before.out_width) sum += contrast_term<C>(image, step, run[k]);
-        }
-      });
+  each_four_of_tile<C, kWay>(before, memory, shape, tile, shared,
+                             [&](const Image& image, const auto& at, const Pixel<C>(&run)[4]) {
+                               for (int k = 0; k < 4; ++k) {
+                                 const bool is_mine =
+                                     at.y < before.out_height && at.x_of(k) < before.out_width;
+                                 if (is_mine) sum += contrast_term<C>(image, step, run[k]);
+                               }
+                             });
   add_up(memory, step, tile.image, sum);
 }
 
