@@ -121,6 +121,29 @@ Grid grid_for(const PassProgram& pass, std::int32_t width, std::int32_t height) 
   return {across, across * down, width, height};
 }
 
+/// Without a stencil.
+LaunchShape plain_shape(const PassProgram& pass, std::int32_t channels, std::uint32_t drawn_bytes,
+                        const DeviceLimits& limits) {
+  constexpr int kBlocks = 4;
+  constexpr std::int32_t kWidth = 64;
+  constexpr std::int32_t kMasked = 3072;  // pixels, of which threads draw the mask in two turns
+  const auto shape_for = [&](std::int32_t width, std::int32_t height) {
+    LaunchShape shape = {};
+    shape.grid = grid_for(pass, width, height);
+    set_room(pass, channels, drawn_bytes, most_shared_bytes(limits, kBlocks), 0, shape);
+    return shape;
+  };
+  if (pass.mask >= 0 && pass.interpolation < 0) {
+    const std::int32_t width = pass.out_width > kWidth ? 2 * kWidth : kWidth;
+    return shape_for(width, kMasked / width);
+  }
+  if (pass.interpolation >= 0) {
+    const LaunchShape large = shape_for(kWidth, kWidth);
+    if (large.always_fits) return large;
+  }
+  return shape_for(kWidth, kWidth / 2);
+}
+
 }  // namespace
 
 Way way_of(const PassProgram& pass) {
@@ -145,13 +168,8 @@ DeviceLimits device_limits() {
 LaunchShape launch_shape(const PassProgram& pass, std::int32_t channels, std::uint32_t drawn_bytes,
                          const DeviceLimits& limits) {
   constexpr std::int32_t kWidth = 64;
-  constexpr int kPlainBlocks = 4;
   LaunchShape shape = {};
-  if (pass.stencil == pass.count) {
-    shape.grid = grid_for(pass, kWidth, 32);
-    set_room(pass, channels, drawn_bytes, most_shared_bytes(limits, kPlainBlocks), 0, shape);
-    return shape;
-  }
+  if (pass.stencil == pass.count) return plain_shape(pass, channels, drawn_bytes, limits);
   const std::int32_t radius = pass.steps[pass.stencil].radius;
   std::int32_t width = kWidth;
   std::int32_t height = kWidth;
