@@ -24,6 +24,7 @@ __device__ __forceinline__ void fill_planes(const PassProgram& pass, const Tile&
   const auto lane = static_cast<std::int32_t>(threadIdx.x % 32);
   const std::int32_t top = tile.top - radius;
   const std::int32_t left = tile.left - radius;
+  // Known where every tile is a whole one.
   const std::int32_t below =
       pass.out_height % grid.height == 0 ? grid.height : pass.out_height - tile.top;
   const std::int32_t beside =
@@ -42,7 +43,7 @@ __device__ __forceinline__ void fill_planes(const PassProgram& pass, const Tile&
     float* to = planes.values + row * planes.pitch + column;
 #pragma unroll 1
     for (; patch < end && row < down * kPatchHeight; ++patch, row += kPatchHeight) {
-      const std::int32_t y = mirrored(min(top + row, top + rows - 1), pass.out_height);
+      const std::int32_t y = mirrored(top + min(row, rows - 1), pass.out_height);
       const Pixel<C> pixel = pixel_at(y, x);
       for (int c = 0; row < mine && c < C; ++c) {
         to[c * planes.rows * planes.pitch] = pixel.value[c];

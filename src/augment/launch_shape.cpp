@@ -93,7 +93,7 @@ void set_room(const PassProgram& pass, std::int32_t channels, std::uint32_t draw
   const std::int32_t columns = shape.grid.width + 2 * radius;
   const std::size_t stores = plane_bytes > 0
                                  ? stores_of_blur(shape.grid.width, shape.grid.height, channels)
-                                 : kPlainThreads / 32 * store_bytes(channels);
+                                 : kPlainThreads / 32 * patches_bytes(channels);
   std::size_t bytes = 0;
   if (pass.interpolation < 0) {
     bytes = pass.mask >= 0 ? mask_bytes(rows, columns) : 0;
@@ -133,8 +133,9 @@ LaunchShape plain_shape(const PassProgram& pass, std::int32_t channels, std::uin
     set_room(pass, channels, drawn_bytes, most_shared_bytes(limits, kBlocks), 0, shape);
     return shape;
   };
-  if (pass.mask >= 0 && pass.interpolation < 0) {
-    const std::int32_t width = pass.out_width > kWidth ? 2 * kWidth : kWidth;
+  if (pass.mask >= 0 && pass.has_plain_moves && pass.interpolation < 0) {
+    const std::int32_t last = pass.out_width % (2 * kWidth);
+    const std::int32_t width = last == 0 || last > kWidth ? 2 * kWidth : kWidth;
     return shape_for(width, kMasked / width);
   }
   if (pass.interpolation >= 0) {

@@ -41,7 +41,7 @@ struct Grid {
   std::int32_t across;
   std::int32_t tiles;   ///< of an image
   std::int32_t width;   ///< of a tile: a multiple of 32
-  std::int32_t height;  ///< a multiple of kPatchHeight; with a stencil of kRows
+  std::int32_t height;  ///< of kPatchHeight, and of the rows that a turn of the threads stores
 };
 
 /// How a pass is launched.
@@ -50,7 +50,7 @@ struct LaunchShape {
   StageRoom room;
   /// Whether `room` does for all samples; a block that it is too small for reads the source.
   bool always_fits;
-  std::uint32_t stores_at;     ///< in shared memory, in bytes: for store_runs()
+  std::uint32_t stores_at;     ///< in shared memory, in bytes: for pixels that warps store
   std::uint32_t planes_at;     ///< what a stencil works on
   std::uint32_t shared_bytes;  ///< all of it
 };
@@ -64,24 +64,31 @@ inline constexpr int kBlurBlocks = 2;
 inline constexpr int kRun = 8;
 inline constexpr int kRows = 8;
 
-/// A warp makes the pixels of a patch at once: what they need of shared memory is then in different
-/// banks, at any angle.
+/// A warp makes the pixels of a patch at once: what they need of shared memory then seldom meets in
+/// a bank, at any angle.
 inline constexpr int kPatchWidth = 4;
 inline constexpr int kPatchHeight = 8;
 
-/// From row to row of patches next to each other that a warp stores, in values.
-constexpr std::int32_t store_pitch(std::int32_t channels) { return 4 * kPatchWidth * channels + 4; }
-
 /// Of shared memory for the pixels that a warp stores.
 constexpr std::uint32_t store_bytes(std::int32_t channels) {
-  return kPatchHeight * 4 * static_cast<std::uint32_t>(store_pitch(channels));
+  return 32 * 16 * static_cast<std::uint32_t>(channels);
+}
+
+/// From row to row of patches next to each other that a warp stores, in values.
+constexpr std::int32_t patches_pitch(std::int32_t channels) {
+  return 4 * kPatchWidth * channels + 4;
+}
+
+/// The same as store_bytes() for patches.
+constexpr std::uint32_t patches_bytes(std::int32_t channels) {
+  return kPatchHeight * 4 * static_cast<std::uint32_t>(patches_pitch(channels));
 }
 
 /// Pixels before an interpolation that a thread reads at once.
 inline constexpr int kTexels = 4;
 
-/// From row to row of the pixels before an interpolation, in floats: a whole number of kTexels, and
-/// so that those of a patch are in different banks.
+/// From row to row of the pixels before an interpolation, in floats: room for runs of kTexels, and
+/// an odd multiple of 4, so that few of a patch meet in a bank.
 constexpr std::int32_t texel_pitch(std::int32_t columns, std::int32_t channels) {
   const std::int32_t floats = (columns + kTexels - 1) / kTexels * kTexels * channels;
   return (floats + 3) / 8 * 8 + 4;

@@ -42,8 +42,8 @@ __device__ __forceinline__ void each_patch(const PassProgram& pass, const Grid& 
   }
 }
 
-/// Calls use(image, four, run) for the pixels of one tile; those of a run beyond the image are
-/// the last in it.
+/// Calls use(image, four, run) for the pixels of one tile; those beyond the image, of a four that
+/// begins in it, are the last in it.
 template <int C, Way kWay, typename UseRun>
 __device__ __forceinline__ void each_four_of_tile(const PassProgram& pass, const PassMemory& memory,
                                                   const LaunchShape& shape, const Tile& tile,

@@ -198,7 +198,7 @@ __device__ __forceinline__ void fill_axes(const Image& image, const Stage& stage
   }
 }
 
-/// Stores neighbours in a row, as many as begin at a multiple of kTexels.
+/// Stores neighbours in a row, of kTexels in words of 16 bytes.
 template <int C, Way kWay, int N>
 __device__ __forceinline__ void store_texels(const Image& image, const Pixel<C> (&run)[N],
                                              float* to) {
@@ -220,26 +220,19 @@ __device__ __forceinline__ void store_texels(const Image& image, const Pixel<C> 
   }
 }
 
-/// The least power of two not below it.
-__device__ constexpr std::int32_t power_above(std::int32_t number) {
-  std::int32_t power = 1;
-  while (power < number) power *= 2;
-  return power;
-}
-
 /// kTexels neighbours at a time, but for the last ones of a row. Returns how many columns that are.
 /// REQUIRES: plain moves before the interpolation, nothing that fills, and has_whole_words()
 template <int C, Way kWay>
 __device__ __forceinline__ std::int32_t fill_runs(const Image& image, const Stage& stage,
-                                                  const StageRoom& room, float* texels) {
-  const std::int32_t pitch = pitch_of(room, stage.pitch);
+                                                  const StageRoom& room, std::int32_t pitch,
+                                                  float* texels) {
   const PassProgram& pass = image.pass;
   const ResizedRegion& region = image.prepared.region;
   const std::int32_t runs = min((stage.texels.columns() + kTexels - 1) / kTexels,
                                 (region.width - stage.texels.left) / kTexels);
   if (runs <= 0) return 0;
-  // A pitch that is known makes a number of threads that is known.
-  const std::int32_t of_row = room.pitch > 0 ? power_above(room.pitch / (kTexels * C)) : runs;
+  // Where the pitch is known, threads for the longest rows: nothing is divided by a variable.
+  const std::int32_t of_row = room.pitch > 0 ? room.pitch / (kTexels * C) : runs;
   const std::int32_t at_once = static_cast<std::int32_t>(blockDim.x) / of_row;
   const std::int32_t first = static_cast<std::int32_t>(threadIdx.x) / of_row;
   const std::int32_t column = (static_cast<std::int32_t>(threadIdx.x) - first * of_row) * kTexels;
@@ -330,7 +323,7 @@ __device__ __forceinline__ void fill_stage(const Image& image, const Stage& stag
   const PassProgram& pass = image.pass;
   if (kWay != Way::warp && pass.has_plain_moves && !pass.has_plain_blots &&
       has_whole_words<C>(image)) {
-    const std::int32_t filled = fill_runs<C, kWay>(image, stage, room, memory.texels);
+    const std::int32_t filled = fill_runs<C, kWay>(image, stage, room, pitch, memory.texels);
     fill_columns<C, kWay, 1>(image, stage, filled, pitch, memory.texels);
   } else {
     fill_columns<C, kWay, kTexels>(image, stage, 0, pitch, memory.texels);

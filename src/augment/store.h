@@ -135,7 +135,7 @@ __device__ __forceinline__ void store_patches(const PassProgram& pass, bool is_p
 #pragma unroll
   for (int i = 0; i < 4 * C; ++i) {
     const std::int32_t at = (column + i / C * kPatchWidth) * of_pixel;
-    values[row * store_pitch(C) + at + i % C * (is_planar ? kWidth : 1)] =
+    values[row * patches_pitch(C) + at + i % C * (is_planar ? kWidth : 1)] =
         stored_as<T>(four[i / C].value[i % C]);
   }
   __syncwarp();
@@ -148,7 +148,7 @@ __device__ __forceinline__ void store_patches(const PassProgram& pass, bool is_p
     if (top + y >= pass.out_height || value >= pass.out_width * of_pixel) continue;
     *reinterpret_cast<FourOf<T>*>(image + channel * plane + (top + y) * pass.out_width * of_pixel +
                                   value) =
-        *reinterpret_cast<const FourOf<T>*>(values + y * store_pitch(C) + at);
+        *reinterpret_cast<const FourOf<T>*>(values + y * patches_pitch(C) + at);
   }
   __syncwarp();
 }
@@ -227,13 +227,13 @@ __device__ __forceinline__ void store_runs(const PassProgram& pass, const PassMe
   });
 }
 
-/// The same for store_patches() above.
+/// The same for store_patches() above. `shared`: patches_bytes() a warp.
 template <int C>
 __device__ __forceinline__ void store_patches(const PassProgram& pass, const PassMemory& memory,
                                               std::int64_t image, std::int32_t top,
                                               std::int32_t left, const Pixel<C> (&four)[4],
                                               std::byte* shared) {
-  shared += threadIdx.x / 32 * store_bytes(C);
+  shared += threadIdx.x / 32 * patches_bytes(C);
   store_in<C>(pass, memory, image, [&](auto* to) {
     store_patches<C>(pass, memory.is_planar, to, top, left, four, shared);
   });

@@ -234,13 +234,15 @@ TEST_F(AugmentTest, ErasedAndMaskedPixelsHaveTheHostsBits) {
 }
 
 TEST_F(AugmentTest, TheChainOfTheStarvedPipelineIsOneLaunch) {
-  const ChainCase chain({{"crop", RandomCrop{64, 64}},
-                         {"mask", RandomMask{0.25, true}},
-                         {"colour", ConvertColour{}},
-                         {"scale", Scale{}}},
-                        image(128, 140), 4);
-  EXPECT_EQ(chain.plan.launches(), 1U);
-  chain.check();
+  for (const std::int64_t width : {33, 64, 135, 136}) {  // within one tile and in two of them
+    const ChainCase chain({{"crop", RandomCrop{60, width}},
+                           {"mask", RandomMask{0.25, true}},
+                           {"colour", ConvertColour{}},
+                           {"scale", Scale{}}},
+                          image(64, 140), 4);
+    EXPECT_EQ(chain.plan.launches(), 1U);
+    chain.check();
+  }
 }
 
 TEST_F(AugmentTest, ManyStepsAreSplit) {
@@ -260,6 +262,11 @@ TEST_F(AugmentTest, OutputsInEveryLayoutAndPrecision) {
       const ChainCase in_pixels(classification_chain(20, size), image(40, 40), 3, last);
       in_planes.check();
       in_pixels.check();
+      for (const AugmentOutput& output : {first, last}) {
+        ChainCase({{"up", Resize{70, 2 * size}}, {"turn", Rotate{-45, 45}}}, image(40, 40), 3,
+                  output)
+            .check();
+      }
     }
     const ChainCase without({{"float", ToFloat{}}}, image(13, 70), 3, first);
     without.check();

@@ -33,6 +33,7 @@ struct Block {
   ucontext_t scheduler;
   unsigned current = 0;
   const std::function<void()>* thread = nullptr;
+  bool runs_backwards = false;
   std::vector<std::int64_t> slots;
 };
 
@@ -57,6 +58,9 @@ void go_on(unsigned thread) {
   swapcontext(&block.scheduler, &block.fibers[thread].context);
 }
 
+/// Every second block runs backwards: threads that do not wait where they must see other memory.
+unsigned place_of(unsigned i, unsigned count) { return block.runs_backwards ? count - 1 - i : i; }
+
 /// Until its threads wait for the block, or have ended.
 void run_warp(unsigned first) {
   for (;;) {
@@ -67,7 +71,7 @@ void run_warp(unsigned first) {
     }
     if (in_warp == 0) return;
     if (elsewhere != 0) throw std::logic_error("threads of a warp wait in different places");
-    for (unsigned i = first; i < first + kWarp; ++i) go_on(i);
+    for (unsigned i = 0; i < kWarp; ++i) go_on(first + place_of(i, kWarp));
   }
 }
 
@@ -75,6 +79,7 @@ void start(unsigned threads, const std::function<void()>& thread) {
   block.fibers.resize(threads);
   block.slots.resize(threads);
   block.thread = &thread;
+  block.runs_backwards = !block.runs_backwards;
   blockDim = dim3(threads);
   std::fill(std::begin(augment::shared), std::end(augment::shared), kUnset);
   for (Fiber& fiber : block.fibers) {
@@ -94,9 +99,10 @@ void run_block(unsigned threads, std::size_t shared_bytes, const std::function<v
   for (bool goes_on = true; goes_on;) {
     goes_on = false;
     for (unsigned i = 0; i < threads; ++i) {
-      if (block.fibers[i].waits == Waits::for_block) go_on(i);
+      const unsigned at = place_of(i, threads);
+      if (block.fibers[at].waits == Waits::for_block) go_on(at);
     }
-    for (unsigned first = 0; first < threads; first += kWarp) run_warp(first);
+    for (unsigned i = 0; i < threads / kWarp; ++i) run_warp(kWarp * place_of(i, threads / kWarp));
     for (const Fiber& fiber : block.fibers) goes_on |= fiber.waits == Waits::for_block;
   }
   const auto is_unset = [](std::byte value) { return value == kUnset; };
