@@ -90,11 +90,11 @@ class CostPayer::Stream {
 
 namespace {
 
-/// The system wakes a thread late, each time: what was slept too long for `whom` is slept less the
-/// next time.
-void sleep_on_average(double seconds, const void* whom) {
-  thread_local std::map<const void*, double> overslept;
-  double& overslept_s = overslept[whom];
+/// The system wakes a thread late, each time: what was slept too long for an account is slept less
+/// the next time.
+void sleep_on_average(double seconds, std::uint64_t account) {
+  thread_local std::map<std::uint64_t, double> overslept;
+  double& overslept_s = overslept[account];
   const double wanted_s = seconds - overslept_s;
   const auto start = std::chrono::steady_clock::now();
   if (wanted_s > 0) std::this_thread::sleep_for(std::chrono::duration<double>(wanted_s));
@@ -104,7 +104,11 @@ void sleep_on_average(double seconds, const void* whom) {
 }  // namespace
 
 CostPayer::CostPayer(const std::vector<SyntheticCost>& costs) : accounts_(costs.size()) {
-  for (std::size_t i = 0; i < costs.size(); ++i) accounts_[i].cost = costs[i];
+  static std::atomic<std::uint64_t> next = 0;
+  for (std::size_t i = 0; i < costs.size(); ++i) {
+    accounts_[i].cost = costs[i];
+    accounts_[i].number = next.fetch_add(1, std::memory_order_relaxed);
+  }
   const auto streams = [](const SyntheticCost& cost) { return cost.memory_bytes > 0; };
   if (std::any_of(costs.begin(), costs.end(), streams)) stream_ = std::make_unique<Stream>();
 }
@@ -116,13 +120,14 @@ void CostPayer::pay(std::size_t step) const {
   if (account.cost.is_free()) return;
   const double factor =
       cost_factor(account.cost, account.payments.fetch_add(1, std::memory_order_relaxed));
-  if (!account.cost.lock) return pay_unlocked(account.cost, factor);
+  if (!account.cost.lock) return pay_unlocked(account, factor);
   const Lock lock(mutex_);
-  pay_unlocked(account.cost, factor);
+  pay_unlocked(account, factor);
 }
 
-void CostPayer::pay_unlocked(const SyntheticCost& cost, double factor) const {
-  if (cost.sleep_s * factor > 0) sleep_on_average(cost.sleep_s * factor, &cost);
+void CostPayer::pay_unlocked(const Account& account, double factor) const {
+  const SyntheticCost& cost = account.cost;
+  if (cost.sleep_s * factor > 0) sleep_on_average(cost.sleep_s * factor, account.number);
   if (cost.cpu_s * factor > 0) burn(cost.cpu_s * factor);
   const double bytes = static_cast<double>(cost.memory_bytes) * factor;
   if (bytes > 0) stream_->read(static_cast<std::size_t>(bytes));

@@ -29,10 +29,11 @@ class CostPayer {
   class Stream;
   struct Account {
     SyntheticCost cost;
+    std::uint64_t number = 0;  ///< unlike that of any other in this process
     mutable std::atomic<std::uint64_t> payments = 0;
   };
 
-  void pay_unlocked(const SyntheticCost& cost, double factor) const;
+  void pay_unlocked(const Account& account, double factor) const;
 
   std::vector<Account> accounts_;
   std::unique_ptr<const Stream> stream_;
