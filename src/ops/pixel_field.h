@@ -20,8 +20,8 @@ FieldSpec as_f32(const FieldSpec& in);
 /// Height x width.
 std::size_t pixels_of(const ConstArray& array);
 
-/// Rounds values to levels, halves to even, in place as well.
-void store_levels(float* values, std::int64_t count, std::uint8_t* levels);
+/// Rounds values to levels, halves to even.
+void store_levels(const float* values, std::int64_t count, std::uint8_t* levels);
 
 /// Has make(floats) make `count` values of `to`: in place, or, for levels, in `spare`.
 template <typename T, typename Make>

@@ -23,6 +23,14 @@ class Axis {
   /// REQUIRES: place()
   const Neighbours& neighbours(std::int64_t i) const { return neighbours_[i]; }
 
+  /// So many outputs but the last have neighbours before the last input. REQUIRES: place(), and
+  /// is_filtered() is false
+  std::int64_t inner() const {
+    std::int64_t i = 0;
+    while (i + 1 < out_ && neighbours_[i].second + 1 < in_) ++i;
+    return i;
+  }
+
   /// Of what place() fills in.
   std::int64_t bytes() const {
     const auto each =
@@ -76,26 +84,31 @@ void filter_row(const Axis& across, std::int64_t width, const float* in, float* 
   }
 }
 
-/// N values, from that of a pixel of C on.
-template <int C, int N>
-[[gnu::always_inline]] inline void put_between(const Neighbours& of, const float* in, float* out) {
-  const float* first = in + std::ptrdiff_t{of.first} * C;
-  const float* second = in + std::ptrdiff_t{of.second} * C;
+/// N values, from those of two pixels of C on.
+template <int N>
+[[gnu::always_inline]] inline void put_between(const float* first, const float* second,
+                                               float weight, float* out) {
   float values[N];
-  for (int i = 0; i < N; ++i) values[i] = between(first[i], second[i], of.weight);
+  for (int i = 0; i < N; ++i) values[i] = between(first[i], second[i], weight);
   for (int i = 0; i < N; ++i) out[i] = values[i];
 }
 
-/// Four values at a time, the last of which the next pixel replaces, but where a row ends.
+/// The first `inner` pixels have two neighbours with another behind them: they are made four values
+/// at a time, the last of which the next pixel replaces.
 template <int C>
-void narrow_row(const Axis& across, std::int64_t in_width, std::int64_t width, const float* in,
+void narrow_row(const Axis& across, std::int64_t inner, std::int64_t width, const float* in,
                 float* out) {
   constexpr int kAtOnce = C + (C == 3 ? 1 : 0);
-  std::int64_t x = 0;
-  for (; x + 1 < width && across.neighbours(x).second + 1 < in_width; ++x) {
-    put_between<C, kAtOnce>(across.neighbours(x), in, out + x * C);
+  for (std::int64_t x = 0; x < inner; ++x) {
+    const Neighbours& of = across.neighbours(x);
+    const float* first = in + std::ptrdiff_t{of.first} * C;
+    put_between<kAtOnce>(first, first + C, of.weight, out + x * C);
   }
-  for (; x < width; ++x) put_between<C, C>(across.neighbours(x), in, out + x * C);
+  for (std::int64_t x = inner; x < width; ++x) {
+    const Neighbours& of = across.neighbours(x);
+    put_between<C>(in + std::ptrdiff_t{of.first} * C, in + std::ptrdiff_t{of.second} * C, of.weight,
+                   out + x * C);
+  }
 }
 
 void shorten(const Axis& down, std::int64_t y, const float* in, std::int64_t count,
@@ -142,12 +155,13 @@ void resample_pixels(bool antialias, const ConstArray& in, const Region& region,
   float* const row = narrowed + region.height * count;
   const T* const first = in.as<T>() + (region.top * in.shape[1] + region.left) * C;
   const std::int64_t stride = in.shape[1] * C;
+  const std::int64_t inner = across.is_filtered() ? 0 : across.inner();
   with_best_code([=, &across, &region] {
     for (std::int64_t y = 0; y < region.height; ++y) {
       const float* from = widened(first + y * stride, region.width * C, row + count);
       float* const to = narrowed + y * count;
       across.is_filtered() ? filter_row<C>(across, width, from, to)
-                           : narrow_row<C>(across, region.width, width, from, to);
+                           : narrow_row<C>(across, inner, width, from, to);
     }
   });
   for (std::int64_t y = 0; y < out.shape[0]; ++y) {

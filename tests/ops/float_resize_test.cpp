@@ -3,8 +3,11 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "ops/float_images.h"
+#include "ops/pixel_field.h"
 #include "slipstream/resize.h"
 #include "slipstream/transforms.h"
 #include "support/thrown.h"
@@ -238,6 +241,24 @@ TEST(FloatResize, RefusesSidesThatMakeNoSense) {
                 applied<float>(Resize{4, 4}, {}, kImage, none);
               }),
               HasSubstr("Error: resize: the field has no pixels"));
+}
+
+TEST(StoredLevels, AreRoundedToEvenAndClamped) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> some = {-kInfinity, -3e9F, -0.6F,   -0.0F,    0.5F,   0.50001F,
+                                   1.5F,       2.5F,  127.49F, 127.5F,   128.5F, 254.5F,
+                                   255.4F,     256,   3e9F,    kInfinity};
+  const std::vector<std::uint8_t> expected = {0,   0,   0,   0,   0,   1,   2,   2,
+                                              127, 128, 128, 254, 255, 255, 255, 255};
+  for (std::size_t first = 0; first < some.size(); ++first) {  // in words and one by one
+    std::vector<float> values(some.begin() + static_cast<std::ptrdiff_t>(first), some.end());
+    values.insert(values.end(), some.begin(), some.end());
+    std::vector<std::uint8_t> levels(values.size());
+    store_levels(values.data(), static_cast<std::int64_t>(values.size()), levels.data());
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+      EXPECT_EQ(levels[i], expected[(first + i) % expected.size()]) << values[i];
+    }
+  }
 }
 
 }  // namespace
