@@ -121,11 +121,12 @@ Grid grid_for(const PassProgram& pass, std::int32_t width, std::int32_t height) 
   return {across, across * down, width, height};
 }
 
+constexpr std::int32_t kWidth = 64;  ///< of most tiles
+
 /// Without a stencil.
 LaunchShape plain_shape(const PassProgram& pass, std::int32_t channels, std::uint32_t drawn_bytes,
                         const DeviceLimits& limits) {
   constexpr int kBlocks = 4;
-  constexpr std::int32_t kWidth = 64;
   constexpr std::int32_t kMasked = 3072;  // pixels, of which threads draw the mask in two turns
   const auto shape_for = [&](std::int32_t width, std::int32_t height) {
     LaunchShape shape = {};
@@ -168,7 +169,6 @@ DeviceLimits device_limits() {
 
 LaunchShape launch_shape(const PassProgram& pass, std::int32_t channels, std::uint32_t drawn_bytes,
                          const DeviceLimits& limits) {
-  constexpr std::int32_t kWidth = 64;
   LaunchShape shape = {};
   if (pass.stencil == pass.count) return plain_shape(pass, channels, drawn_bytes, limits);
   const std::int32_t radius = pass.steps[pass.stencil].radius;

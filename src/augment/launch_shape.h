@@ -68,6 +68,8 @@ inline constexpr int kRows = 8;
 /// a bank, at any angle.
 inline constexpr int kPatchWidth = 4;
 inline constexpr int kPatchHeight = 8;
+/// Four patches next to each other, of which a thread makes a pixel each.
+inline constexpr int kPatchesWidth = 4 * kPatchWidth;
 
 /// Of shared memory for the pixels that a warp stores.
 constexpr std::uint32_t store_bytes(std::int32_t channels) {
@@ -75,9 +77,7 @@ constexpr std::uint32_t store_bytes(std::int32_t channels) {
 }
 
 /// From row to row of patches next to each other that a warp stores, in values.
-constexpr std::int32_t patches_pitch(std::int32_t channels) {
-  return 4 * kPatchWidth * channels + 4;
-}
+constexpr std::int32_t patches_pitch(std::int32_t channels) { return kPatchesWidth * channels + 4; }
 
 /// The same as store_bytes() for patches.
 constexpr std::uint32_t patches_bytes(std::int32_t channels) {

@@ -14,6 +14,9 @@ struct Four {
   std::int32_t x;
 
   __device__ std::int32_t x_of(int k) const { return x + k * kApart; }
+  __device__ bool begins_in(const PassProgram& pass) const {
+    return y < pass.out_height && x < pass.out_width;
+  }
 };
 
 /// Calls make_and_use(four) for a tile: a thread makes neighbours in a row. By all threads.
@@ -32,11 +35,11 @@ template <typename MakeAndUse>
 __device__ __forceinline__ void each_patch(const PassProgram& pass, const Grid& grid,
                                            const Tile& tile, const MakeAndUse& make_and_use) {
   const auto lane = static_cast<std::int32_t>(threadIdx.x % 32);
-  const std::int32_t across = grid.width / (4 * kPatchWidth);
+  const std::int32_t across = grid.width / kPatchesWidth;
   const std::int32_t count = across * (grid.height / kPatchHeight);
   for (auto i = static_cast<std::int32_t>(threadIdx.x / 32); i < count; i += kPlainThreads / 32) {
     const std::int32_t top = tile.top + i / across * kPatchHeight;
-    const std::int32_t left = tile.left + i % across * 4 * kPatchWidth;
+    const std::int32_t left = tile.left + i % across * kPatchesWidth;
     if (top >= pass.out_height || left >= pass.out_width) continue;
     make_and_use(Four<kPatchWidth>{top + lane / kPatchWidth, left + lane % kPatchWidth});
   }
@@ -57,7 +60,7 @@ __device__ __forceinline__ void each_four_of_tile(const PassProgram& pass, const
     if (pass.has_plain_moves && pass.out_width % 4 == 0 && has_whole_words<C>(image)) {
       return each_run(grid, tile, [&](const Four<1>& four) {
         Pixel<C> run[4];
-        if (four.y < pass.out_height && four.x < pass.out_width) {
+        if (four.begins_in(pass)) {
           load_run<C>(image, four.y, four.x, run);
           advance_plain<C, 4>(image, four.y, four.x, run);
         }
@@ -81,8 +84,7 @@ template <int C>
 __device__ __forceinline__ void store(const PassProgram& pass, const PassMemory& memory,
                                       std::int64_t image, const Four<1>& at,
                                       const Pixel<C> (&run)[4], std::byte* shared) {
-  const bool is_mine = at.y < pass.out_height && at.x < pass.out_width;
-  store_runs<C>(pass, memory, image, at.y, at.x, is_mine, run, shared);
+  store_runs<C>(pass, memory, image, at.y, at.x, at.begins_in(pass), run, shared);
 }
 
 template <int C>

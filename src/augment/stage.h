@@ -221,7 +221,7 @@ __device__ __forceinline__ void store_texels(const Image& image, const Pixel<C> 
 }
 
 /// kTexels neighbours at a time, but for the last ones of a row. Returns how many columns that are.
-/// REQUIRES: plain moves before the interpolation, nothing that fills, and has_whole_words()
+/// REQUIRES: moves_alone() and has_whole_words()
 template <int C, Way kWay>
 __device__ __forceinline__ std::int32_t fill_runs(const Image& image, const Stage& stage,
                                                   const StageRoom& room, std::int32_t pitch,
@@ -258,6 +258,11 @@ __device__ __forceinline__ std::int32_t fill_runs(const Image& image, const Stag
   return runs * kTexels;
 }
 
+/// Whether what lies before the interpolation is where the source has it but for crops and flips.
+__device__ __forceinline__ bool moves_alone(const PassProgram& pass) {
+  return pass.has_plain_moves && !pass.has_plain_blots;
+}
+
 /// Those of one column in rows `row`, `row` + `apart` and so on; below the last row the last.
 template <int C, Way kWay, int N>
 __device__ __forceinline__ void texels_below(const Image& image, const Stage& stage,
@@ -266,7 +271,7 @@ __device__ __forceinline__ void texels_below(const Image& image, const Stage& st
   const PassProgram& pass = image.pass;
   const ProgramStep& step = pass.steps[pass.interpolation];
   const ResizedRegion& region = image.prepared.region;
-  const bool is_plain = pass.has_plain_moves && !pass.has_plain_blots;
+  const bool is_plain = moves_alone(pass);
   const PlainMove& move = image.prepared.before;
   std::int32_t x = stage.texels.left + column;
   bool is_outside[N];
@@ -321,8 +326,7 @@ __device__ __forceinline__ void fill_stage(const Image& image, const Stage& stag
   if constexpr (kWay != Way::warp) fill_axes<kWay>(image, stage, room.taps, C, memory);
   const std::int32_t pitch = pitch_of(room, stage.pitch);
   const PassProgram& pass = image.pass;
-  if (kWay != Way::warp && pass.has_plain_moves && !pass.has_plain_blots &&
-      has_whole_words<C>(image)) {
+  if (kWay != Way::warp && moves_alone(pass) && has_whole_words<C>(image)) {
     const std::int32_t filled = fill_runs<C, kWay>(image, stage, room, pitch, memory.texels);
     fill_columns<C, kWay, 1>(image, stage, filled, pitch, memory.texels);
   } else {

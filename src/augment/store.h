@@ -51,6 +51,16 @@ __device__ __forceinline__ FourOf<T> interleaved(const Pixel<C> (&run)[4], int i
   return four_of<T>(value(0), value(1), value(2), value(3));
 }
 
+template <int C, typename T>
+__device__ __forceinline__ void store_pixel(const PassProgram& pass, bool is_planar, T* image,
+                                            std::int32_t y, std::int32_t x, const Pixel<C>& pixel) {
+  const std::int32_t plane = pass.out_height * pass.out_width;
+  const std::int32_t place = y * pass.out_width + x;
+  for (int c = 0; c < C; ++c) {
+    image[is_planar ? c * plane + place : place * C + c] = stored_as<T>(pixel.value[c]);
+  }
+}
+
 /// As far as they lie in the image.
 template <int C, typename T>
 __device__ __forceinline__ void store_run(const PassProgram& pass, bool is_planar, T* image,
@@ -60,10 +70,7 @@ __device__ __forceinline__ void store_run(const PassProgram& pass, bool is_plana
   const std::int32_t plane = pass.out_height * pass.out_width;
   if (pass.out_width % 4 != 0) {
     for (int k = 0; k < 4 && x + k < pass.out_width; ++k) {
-      for (int c = 0; c < C; ++c) {
-        const std::int32_t at = is_planar ? c * plane + place + k : (place + k) * C + c;
-        image[at] = stored_as<T>(run[k].value[c]);
-      }
+      store_pixel<C>(pass, is_planar, image, y, x + k, run[k]);
     }
     return;
   }
@@ -112,30 +119,26 @@ template <int C, typename T>
 __device__ __forceinline__ void store_patches(const PassProgram& pass, bool is_planar, T* image,
                                               std::int32_t top, std::int32_t left,
                                               const Pixel<C> (&four)[4], std::byte* shared) {
-  constexpr std::int32_t kWidth = 4 * kPatchWidth;
-  constexpr std::int32_t kWords = kWidth * C / 4;  // of a row
+  constexpr std::int32_t kWords = kPatchesWidth * C / 4;  // of a row
   const auto lane = static_cast<std::int32_t>(threadIdx.x % 32);
   const std::int32_t row = lane / kPatchWidth;
   const std::int32_t column = lane % kPatchWidth;
-  const std::int32_t of_pixel = is_planar ? 1 : C;
-  const std::int32_t plane = pass.out_height * pass.out_width;
   if (pass.out_width % 4 != 0) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       const std::int32_t x = left + column + k * kPatchWidth;
-      const std::int32_t place = ((top + row) * pass.out_width + x) * of_pixel;
       const bool is_mine = top + row < pass.out_height && x < pass.out_width;
-      for (int c = 0; is_mine && c < C; ++c) {
-        image[place + c * (is_planar ? plane : 1)] = stored_as<T>(four[k].value[c]);
-      }
+      if (is_mine) store_pixel<C>(pass, is_planar, image, top + row, x, four[k]);
     }
     return;
   }
+  const std::int32_t of_pixel = is_planar ? 1 : C;
+  const std::int32_t plane = pass.out_height * pass.out_width;
   T* const values = reinterpret_cast<T*>(shared);
 #pragma unroll
   for (int i = 0; i < 4 * C; ++i) {
     const std::int32_t at = (column + i / C * kPatchWidth) * of_pixel;
-    values[row * patches_pitch(C) + at + i % C * (is_planar ? kWidth : 1)] =
+    values[row * patches_pitch(C) + at + i % C * (is_planar ? kPatchesWidth : 1)] =
         stored_as<T>(four[i / C].value[i % C]);
   }
   __syncwarp();
@@ -143,8 +146,9 @@ __device__ __forceinline__ void store_patches(const PassProgram& pass, bool is_p
   for (int i = 0; i < kPatchHeight * kWords; i += 32) {
     const std::int32_t y = (lane + i) / kWords;
     const std::int32_t at = (lane + i) % kWords * 4;
-    const std::int32_t channel = is_planar ? at / kWidth : 0;
-    const std::int32_t value = left * of_pixel + at - channel * kWidth;  // of the row of the image
+    const std::int32_t channel = is_planar ? at / kPatchesWidth : 0;
+    const std::int32_t value =
+        left * of_pixel + at - channel * kPatchesWidth;  // of the row of the image
     if (top + y >= pass.out_height || value >= pass.out_width * of_pixel) continue;
     *reinterpret_cast<FourOf<T>*>(image + channel * plane + (top + y) * pass.out_width * of_pixel +
                                   value) =
@@ -169,13 +173,9 @@ __device__ __forceinline__ void store_columns(const PassProgram& pass, bool is_p
     return k < (pass.out_height % N == 0 ? min(rows, 1) * N : rows);
   };
   if (!by_words) {
-    const std::int32_t plane = pass.out_height * pass.out_width;
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      const std::int32_t place = (y + k) * pass.out_width + x;
-      for (int c = 0; is_stored(k) && c < C; ++c) {
-        image[is_planar ? c * plane + place : place * C + c] = stored_as<T>(column[k].value[c]);
-      }
+      if (is_stored(k)) store_pixel<C>(pass, is_planar, image, y + k, x, column[k]);
     }
     return;
   }

@@ -235,11 +235,11 @@ TEST_F(AugmentTest, ErasedAndMaskedPixelsHaveTheHostsBits) {
 
 TEST_F(AugmentTest, TheChainOfTheStarvedPipelineIsOneLaunch) {
   for (const std::int64_t width : {33, 64, 135, 136}) {  // within one tile and in two of them
-    const ChainCase chain({{"crop", RandomCrop{60, width}},
+    const ChainCase chain({{"crop", RandomCrop{64, width}},
                            {"mask", RandomMask{0.25, true}},
                            {"colour", ConvertColour{}},
                            {"scale", Scale{}}},
-                          image(64, 140), 4);
+                          image(128, 140), 4);
     EXPECT_EQ(chain.plan.launches(), 1U);
     chain.check();
   }
