@@ -11,4 +11,16 @@ bool has_avx2_and_fma() {
 #endif
 }
 
+bool has_avx512() {
+#if defined(__x86_64__)
+  static const bool kHas =
+      has_avx2_and_fma() && __builtin_cpu_supports("avx512f") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni");
+  return kHas;
+#else
+  return false;
+#endif
+}
+
 }  // namespace slipstream

@@ -4,6 +4,8 @@ namespace slipstream {
 
 /// Whether this CPU has AVX2 and FMA.
 bool has_avx2_and_fma();
+/// Whether it has AVX-512 with VBMI and VNNI (Ice Lake, Zen 4 and later).
+bool has_avx512();
 
 #if defined(__x86_64__)
 template <typename Body>

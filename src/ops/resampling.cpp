@@ -15,7 +15,8 @@ struct Rows {
   std::int64_t readable;
 };
 
-// Each form takes the rows that it can read without passing the end, the quickest first.
+// Each form takes the rows that it can read without passing the end, the quickest first; what it
+// is not made for the next one does.
 void filter_rgb(const AxisFilter& across, const Rows& in, std::int64_t rows, std::uint8_t* out) {
   std::int64_t done = 0;
   const auto forms = resize_kernels();
@@ -23,8 +24,7 @@ void filter_rgb(const AxisFilter& across, const Rows& in, std::int64_t rows, std
     const std::int64_t at = done * in.stride;
     const std::int64_t spare = in.readable - at - 3 * across.in() - form->overread;
     const std::int64_t n = spare < 0 ? 0 : std::min(rows - done, spare / in.stride + 1);
-    form->filter_rows(across, in.first + at, in.stride, n, out + done * 3 * across.out());
-    done += n;
+    done += form->filter_rows(across, in.first + at, in.stride, n, out + done * 3 * across.out());
   }
 }
 

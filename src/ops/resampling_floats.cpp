@@ -1,8 +1,10 @@
 #include <cstdint>
+#include <span>
 
 #include "ops/best_code.h"
 #include "ops/pixel_field.h"
 #include "ops/resampling.h"
+#include "ops/resize_kernels.h"
 #include "slipstream/interpolation.h"
 #include "slipstream/triangle_filter.h"
 
@@ -22,6 +24,9 @@ class Axis {
   bool is_filtered() const { return most_inputs_ > 0; }
   /// REQUIRES: place()
   const Neighbours& neighbours(std::int64_t i) const { return neighbours_[i]; }
+  std::span<const Neighbours> all_neighbours() const {
+    return {neighbours_, static_cast<std::size_t>(out_)};
+  }
 
   /// So many outputs but the last have neighbours before the last input. REQUIRES: place(), and
   /// is_filtered() is false
@@ -139,6 +144,21 @@ const float* widened(const std::uint8_t* in, std::int64_t count, float* to) {
   return to;
 }
 
+/// Returns how many of the rows of RGB it has done: all or none.
+std::int64_t narrowed_at_once(const Axis&, const Region&, const float*, std::int64_t, float*) {
+  return 0;
+}
+std::int64_t narrowed_at_once(const Axis& across, const Region& region, const std::uint8_t* in,
+                              std::int64_t stride, float* out) {
+#if defined(__x86_64__)
+  if (has_avx512() && !across.is_filtered()) {
+    return avx512::between_rows(across.all_neighbours(), region.width, in, stride, region.height,
+                                out);
+  }
+#endif
+  return 0;
+}
+
 template <int C, typename T>
 void resample_pixels(bool antialias, const ConstArray& in, const Region& region,
                      const MutableArray& out, Scratch& scratch) {
@@ -156,8 +176,9 @@ void resample_pixels(bool antialias, const ConstArray& in, const Region& region,
   const T* const first = in.as<T>() + (region.top * in.shape[1] + region.left) * C;
   const std::int64_t stride = in.shape[1] * C;
   const std::int64_t inner = across.is_filtered() ? 0 : across.inner();
+  const std::int64_t done = C == 3 ? narrowed_at_once(across, region, first, stride, narrowed) : 0;
   with_best_code([=, &across, &region] {
-    for (std::int64_t y = 0; y < region.height; ++y) {
+    for (std::int64_t y = done; y < region.height; ++y) {
       const float* from = widened(first + y * stride, region.width * C, row + count);
       float* const to = narrowed + y * count;
       across.is_filtered() ? filter_row<C>(across, width, from, to)

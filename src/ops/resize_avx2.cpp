@@ -158,14 +158,14 @@ constexpr std::int64_t kBlock = 32;
 
 }  // namespace
 
-[[gnu::target("avx2")]] void filter_rows(const AxisFilter& across, const std::uint8_t* in,
-                                         std::int64_t stride, std::int64_t rows,
-                                         std::uint8_t* out) {
+[[gnu::target("avx2")]] std::int64_t filter_rows(const AxisFilter& across, const std::uint8_t* in,
+                                                 std::int64_t stride, std::int64_t rows,
+                                                 std::uint8_t* out) {
   std::int64_t y = 0;
   for (; y + kRows <= rows; y += kRows, in += kRows * stride, out += kRows * 3 * across.out()) {
     filter_four_rows(across, in, stride, out);
   }
-  sse2::filter_rows(across, in, stride, rows - y, out);
+  return y + sse2::filter_rows(across, in, stride, rows - y, out);
 }
 
 [[gnu::target("avx2")]] void filter_columns(const AxisFilter& down, std::int64_t y,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/best_code.h"
+
 namespace slipstream {
 
 std::span<const ResizeKernels> resize_kernels() {
@@ -10,10 +12,12 @@ std::span<const ResizeKernels> resize_kernels() {
 #if defined(__x86_64__)
     {"sse2", sse2::filter_rows, sse2::kOverread, sse2::filter_columns},
     {"avx2", avx2::filter_rows, avx2::kOverread, avx2::filter_columns},
+    {"avx512", avx512::filter_rows, 0, avx512::filter_columns},
 #endif
   };
 #if defined(__x86_64__)
-  static const std::size_t kUsable = __builtin_cpu_supports("avx2") ? 3 : 2;
+  static const std::size_t kUsable =
+      2 + (__builtin_cpu_supports("avx2") ? 1 : 0) + (has_avx512() ? 1 : 0);
   return std::span(kAll).first(kUsable);
 #else
   return kAll;
@@ -64,9 +68,10 @@ template void filter_rows_of<2>(const AxisFilter&, const std::uint8_t*, std::int
 template void filter_rows_of<4>(const AxisFilter&, const std::uint8_t*, std::int64_t, std::int64_t,
                                 std::uint8_t*);
 
-void filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
-                 std::int64_t rows, std::uint8_t* out) {
+std::int64_t filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
+                         std::int64_t rows, std::uint8_t* out) {
   filter_rows_of<3>(across, in, stride, rows, out);
+  return rows;
 }
 
 void filter_columns(const AxisFilter& down, std::int64_t y, const std::uint8_t* in,

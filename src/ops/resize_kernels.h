@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "ops/axis_filter.h"
+#include "slipstream/interpolation.h"
 
 namespace slipstream {
 
@@ -14,9 +15,9 @@ namespace slipstream {
 struct ResizeKernels {
   std::string_view name;
   /// `rows` rows of across.in() pixels, `stride` bytes apart, to rows of across.out() pixels, one
-  /// behind the other.
-  void (*filter_rows)(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
-                      std::int64_t rows, std::uint8_t* out);
+  /// behind the other. Returns how many it has done: none where it is not made for `across`.
+  std::int64_t (*filter_rows)(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
+                              std::int64_t rows, std::uint8_t* out);
   std::int64_t overread;  ///< bytes past each row that filter_rows may read
   /// The first `columns` bytes of output row `y`, from rows `stride` bytes apart; `in` is row 0.
   void (*filter_columns)(const AxisFilter& down, std::int64_t y, const std::uint8_t* in,
@@ -31,8 +32,8 @@ namespace plain {
 template <int C>
 void filter_rows_of(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
                     std::int64_t rows, std::uint8_t* out);
-void filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
-                 std::int64_t rows, std::uint8_t* out);
+std::int64_t filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
+                         std::int64_t rows, std::uint8_t* out);
 void filter_columns(const AxisFilter& down, std::int64_t y, const std::uint8_t* in,
                     std::int64_t stride, std::int64_t columns, std::uint8_t* out);
 }  // namespace plain
@@ -42,18 +43,32 @@ inline constexpr std::int64_t kOverread = 4;
 /// Pixel `x` of one row.
 void filter_pixel(const AxisFilter& across, std::int64_t x, const std::uint8_t* in,
                   std::uint8_t* out);
-void filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
-                 std::int64_t rows, std::uint8_t* out);
+std::int64_t filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
+                         std::int64_t rows, std::uint8_t* out);
 void filter_columns(const AxisFilter& down, std::int64_t y, const std::uint8_t* in,
                     std::int64_t stride, std::int64_t columns, std::uint8_t* out);
 }  // namespace sse2
 
 namespace avx2 {
 inline constexpr std::int64_t kOverread = 13;
-void filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
-                 std::int64_t rows, std::uint8_t* out);
+std::int64_t filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
+                         std::int64_t rows, std::uint8_t* out);
 void filter_columns(const AxisFilter& down, std::int64_t y, const std::uint8_t* in,
                     std::int64_t stride, std::int64_t columns, std::uint8_t* out);
 }  // namespace avx2
+
+// REQUIRES: has_avx512()
+namespace avx512 {
+/// `rows` rows of RGB bytes, `stride` bytes apart and `pixels` wide, to what lies between the
+/// neighbours of each pixel of `across`, of which there are some. Returns how many rows it has
+/// done: none where neighbours of neighbours lie too far apart.
+std::int64_t between_rows(std::span<const Neighbours> across, std::int64_t pixels,
+                          const std::uint8_t* in, std::int64_t stride, std::int64_t rows,
+                          float* out);
+std::int64_t filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
+                         std::int64_t rows, std::uint8_t* out);
+void filter_columns(const AxisFilter& down, std::int64_t y, const std::uint8_t* in,
+                    std::int64_t stride, std::int64_t columns, std::uint8_t* out);
+}  // namespace avx512
 
 }  // namespace slipstream

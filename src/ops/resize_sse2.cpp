@@ -81,11 +81,12 @@ void filter_pixel(const AxisFilter& across, std::int64_t x, const std::uint8_t* 
   std::memcpy(out, &bytes, 3);
 }
 
-void filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
-                 std::int64_t rows, std::uint8_t* out) {
+std::int64_t filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,
+                         std::int64_t rows, std::uint8_t* out) {
   for (std::int64_t y = 0; y < rows; ++y, in += stride) {
     for (std::int64_t x = 0; x < across.out(); ++x, out += 3) filter_pixel(across, x, in, out);
   }
+  return rows;
 }
 
 void filter_columns(const AxisFilter& down, std::int64_t y, const std::uint8_t* in,

@@ -25,7 +25,7 @@ struct Case {
 
 constexpr Case kGrown[] = {{1, 1, 3, 4}, {5, 7, 5, 19}, {6, 4, 13, 4}, {9, 11, 27, 12}};
 constexpr Case kShrunk[] = {{9, 8, 4, 3}, {33, 40, 1, 1}, {17, 64, 16, 9}, {5, 30, 5, 7}};
-constexpr Case kMixed[] = {{9, 5, 3, 8}, {4, 50, 6, 11}};
+constexpr Case kMixed[] = {{9, 5, 3, 8}, {4, 50, 6, 11}, {7, 40, 5, 33}};
 
 std::string text_of(const Case& size) {
   return to_string(Shape{size.height, size.width}) + " to " +

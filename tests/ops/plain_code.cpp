@@ -7,6 +7,7 @@
 namespace slipstream {
 
 bool has_avx2_and_fma() { return false; }
+bool has_avx512() { return false; }
 
 TEST(PlainCode, IsWhatTheseTestsRun) {
   bool is_best = true;
