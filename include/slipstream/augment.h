@@ -19,7 +19,8 @@ struct AugmentOutput {
 /// A DeviceChain for one field, planned into few kernels: moves of pixels (crops, flips, nearest
 /// neighbours) are composed into where one interpolation reads, arithmetic of single pixels is
 /// fused into it, and a blur follows in shared memory: all that is one launch. A second
-/// interpolation, a move behind a blur or a second blur begins another. Masks take one.
+/// interpolation, a move behind a blur or a second blur begins another, and so does the 25th step.
+/// Masks take one for each 24 steps.
 class AugmentPlan {
  public:
   /// Throws Refused, naming the transform, where an operation has no device form or an image is too

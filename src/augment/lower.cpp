@@ -1,6 +1,7 @@
 #include "augment/lower.h"
 
 #include "augment/divisor.h"
+#include "ops/geometry.h"
 #include "slipstream/blur.h"
 #include "slipstream/colour.h"
 #include "slipstream/error.h"
@@ -37,7 +38,7 @@ template <typename Op>
 void lower_warp(const Op& op, ProgramStep& step) {
   step.kind = StepKind::warp;
   step.interpolates = op.interpolation == Interpolation::bilinear;
-  step.fill = static_cast<float>(op.fill);
+  step.fill = filling(op.fill);
 }
 
 void lower(const Rotate& op, ProgramStep& step) {
@@ -70,7 +71,7 @@ void lower(const ColourJitter& op, ProgramStep& step) {
 
 void lower(const RandomErasing& op, ProgramStep& step) {
   step.kind = StepKind::erase;
-  step.fill = static_cast<float>(op.value);
+  step.fill = filling(op.value);
 }
 
 void lower(const RandomMask& op, ProgramStep& step) {

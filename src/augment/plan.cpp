@@ -135,10 +135,13 @@ class Passes {
   Values values_ = {};
 };
 
-/// Of one image between passes, u8 or f32, channels last.
+/// Of one image between passes, u8 or f32, channels last, or of one mask.
 std::size_t image_bytes(const AugmentPlan::Program& program, std::size_t before_pass) {
   const PassProgram& pass = program.passes[before_pass];
-  const std::size_t value = program.ranges[before_pass] == Range::levels ? 1 : sizeof(float);
+  const bool is_levels = program.ranges[before_pass] == Range::levels;
+  const std::size_t value = program.kind == FieldKind::mask ? size_bytes(program.in)
+                            : is_levels                     ? 1
+                                                            : sizeof(float);
   return static_cast<std::size_t>(pass.in_height) * static_cast<std::size_t>(pass.in_width) *
          static_cast<std::size_t>(program.channels) * value;
 }

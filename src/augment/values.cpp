@@ -25,7 +25,7 @@ void set_divisors(const Values& values, ProgramStep& step) {
   for (std::size_t c = 0; c < 4; ++c) {
     const double less = subtracts ? std::abs(step.subtracted[c]) : 0;
     // What is left of a float less another is 0 or no smaller than a bit of the other.
-    const bool are_coarse = values.are_coarse || less > 0x1p-30;
+    const bool are_coarse = less == 0 ? values.are_coarse : less > 0x1p-30;
     Divisor& divisor = step.divisor[c];
     divisor.is_usual = divisor.inverse != 0 && are_coarse && values.most + less < 0x1p60;
     divisor.is_signed = step.range == Range::unit && less == 0;

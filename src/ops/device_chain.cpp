@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "ops/geometry.h"
 #include "slipstream/error.h"
 #include "slipstream/resize.h"
 #include "slipstream/round_up.h"
@@ -16,18 +17,6 @@ namespace {
 constexpr std::size_t kDrawnAlignment = 16;
 constexpr std::int64_t kCanvas = 2;            ///< times what a resize makes
 constexpr std::int64_t kMostPixels = 1 << 14;  ///< a side
-
-/// As AnyOp::apply() finds it for a sample.
-std::optional<Shape> reference_shape(const AnyOp& op, const std::vector<FieldSpec>& fields) {
-  const auto find = [&](auto accepts) {
-    return std::find_if(fields.begin(), fields.end(), [&](const FieldSpec& field) {
-      return op.touches(field.kind) && accepts(field.kind);
-    });
-  };
-  auto found = find([](FieldKind kind) { return kind == FieldKind::image; });
-  if (found == fields.end()) found = find([](FieldKind kind) { return kind != FieldKind::boxes; });
-  return found == fields.end() ? std::nullopt : std::optional(found->shape);
-}
 
 std::int64_t canvas_side(std::int64_t side) {
   return std::max(side, std::min(kCanvas * side, kMostPixels));
@@ -59,7 +48,9 @@ DeviceChain::DeviceChain(std::vector<NamedOp> operations, std::uint32_t first,
   for (const NamedOp& named : operations) {
     try {
       named.op.validate();
-      Step step{named, drawn_bytes_, reference_shape(named.op, outputs_), outputs_};
+      const FieldSpec* reference = drawn_for(named.op, outputs_);
+      Step step{named, drawn_bytes_, std::nullopt, outputs_};
+      if (reference != nullptr) step.drawn_for = reference->shape;
       outputs_ = fields_after(named.op, std::move(outputs_));
       drawn_bytes_ += round_up(named.op.drawn_bytes(), kDrawnAlignment);
       steps_.push_back(std::move(step));

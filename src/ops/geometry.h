@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "slipstream/op.h"
 #include "slipstream/region.h"
@@ -16,6 +17,8 @@ void require_probability(std::string_view op, double probability);
 
 /// Throws Refused unless it is a number.
 void require_number(std::string_view op, const char* what, double value);
+/// What fills pixels: no zero is negative, for what is computed from several of it is not either.
+inline float filling(double value) { return static_cast<float>(value) + 0.0F; }
 /// Throws Refused unless an image is u8 or f32 of 1 to 4 channels.
 void require_channels(std::string_view op, const FieldSpec& in);
 
@@ -29,6 +32,9 @@ FieldSpec resampled(std::string_view op, const FieldSpec& in, std::int64_t heigh
 void require_room(std::string_view op, const FieldSpec& in, std::int64_t height,
                   std::int64_t width);
 
+/// The field whose shape its parameters are drawn for, as AnyOp::apply() finds it for a sample: the
+/// first image that it touches, else the first field but boxes; nullptr where it touches none.
+const FieldSpec* drawn_for(const AnyOp& op, const std::vector<FieldSpec>& fields);
 /// Throws Error unless `in` has the size that `drawn` was drawn for.
 void require_drawn_for(std::string_view op, const DrawnCrop& drawn, const ConstArray& in);
 

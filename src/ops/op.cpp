@@ -3,7 +3,11 @@
 #include <algorithm>
 
 #include "ops/box_form.h"
+#include "ops/geometry.h"
 #include "slipstream/error.h"
+#include "slipstream/masking.h"
+#include "slipstream/transforms.h"
+#include "slipstream/warp.h"
 
 namespace slipstream {
 namespace {
@@ -37,9 +41,46 @@ void check_boxes(const AnyOp& op, const FieldSpec& boxes, const std::vector<Fiel
                 "pixels; give the operation a member map() (op.h)");
 }
 
+template <typename... Ops>
+bool is_one_of(const AnyOp& op) {
+  return ((op.get_if<Ops>() != nullptr) || ...);
+}
+
+std::string size_of(const FieldSpec& field) {
+  return "'" + field.name + "' is " + std::to_string(field.shape[0]) + " x " +
+         std::to_string(field.shape[1]);
+}
+
+/// Of those whose places are drawn for one size.
+void check_sizes(const AnyOp& op, const std::vector<FieldSpec>& fields) {
+  if (!is_one_of<CentreCrop, RandomCrop, RandomResizedCrop, Rotate, Affine, RandomErasing>(op)) {
+    return;
+  }
+  const FieldSpec* first = drawn_for(op, fields);
+  if (first == nullptr || !first->shape.is_fixed()) return;
+  for (const FieldSpec& field : fields) {
+    if (!has_size(field) || !op.touches(field.kind) || !field.shape.is_fixed()) continue;
+    if (field.shape[0] == first->shape[0] && field.shape[1] == first->shape[1]) continue;
+    throw Refused(std::string(op.name()) + ": field " + size_of(field) + " pixels, but " +
+                  size_of(*first) + "; make them the same size");
+  }
+}
+
 }  // namespace
 
+const FieldSpec* drawn_for(const AnyOp& op, const std::vector<FieldSpec>& fields) {
+  const auto find = [&](auto accepts) {
+    return std::find_if(fields.begin(), fields.end(), [&](const FieldSpec& field) {
+      return op.touches(field.kind) && accepts(field.kind);
+    });
+  };
+  auto found = find([](FieldKind kind) { return kind == FieldKind::image; });
+  if (found == fields.end()) found = find([](FieldKind kind) { return kind != FieldKind::boxes; });
+  return found == fields.end() ? nullptr : &*found;
+}
+
 std::vector<FieldSpec> fields_after(const AnyOp& op, std::vector<FieldSpec> fields) {
+  check_sizes(op, fields);
   for (const FieldSpec& field : fields)
     if (field.kind == FieldKind::boxes) check_boxes(op, field, fields);
   for (FieldSpec& field : fields)

@@ -59,7 +59,7 @@ void RandomErasing::apply(const Drawn& drawn, FieldKind, ConstArray in, MutableA
   require_drawn_for(kName, {{}, drawn.image_height, drawn.image_width}, in);
   if (in.bytes() > 0) std::memcpy(out.data, in.data, in.bytes());
   if (in.dtype == DType::u8) return fill(drawn, out, static_cast<std::uint8_t>(value));
-  fill(drawn, out, static_cast<float>(value));
+  fill(drawn, out, filling(value));
 }
 
 }  // namespace slipstream

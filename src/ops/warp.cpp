@@ -118,7 +118,7 @@ Rotate::Drawn Rotate::draw(const RandomKey& key, const Shape& shape) const {
 void Rotate::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
                    Scratch& scratch) const {
   require_drawn_for(kName, {{}, drawn.height, drawn.width}, in);
-  warp_pixels(drawn, kind, interpolation, static_cast<float>(fill), in, out, scratch);
+  warp_pixels(drawn, kind, interpolation, filling(fill), in, out, scratch);
 }
 
 void Affine::validate() const {
@@ -157,7 +157,7 @@ Affine::Drawn Affine::draw(const RandomKey& key, const Shape& shape) const {
 void Affine::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
                    Scratch& scratch) const {
   require_drawn_for(kName, {{}, drawn.height, drawn.width}, in);
-  warp_pixels(drawn, kind, interpolation, static_cast<float>(fill), in, out, scratch);
+  warp_pixels(drawn, kind, interpolation, filling(fill), in, out, scratch);
 }
 
 }  // namespace slipstream

@@ -90,12 +90,7 @@ void run_images(const PassProgram& pass, const PassMemory& memory, std::int32_t 
 Bytes executed(const AugmentPlan& plan, std::size_t batch_size, const Bytes& images,
                const Bytes& drawn, std::size_t out_bytes) {
   const AugmentPlan::Program& program = plan.program();
-  if (program.kind == FieldKind::mask) {
-    return of_each(program, batch_size, images, drawn,
-                   [&](const Bytes& mask, const std::byte* of_mask) {
-                     return one_mask(program, mask, of_mask);
-                   });
-  }
+  if (program.kind == FieldKind::mask) return masks_of(plan, batch_size, images, drawn, out_bytes);
   program_at_hand = &program;
   const Bytes exact(images.begin(), images.end());  // without room to grow, which could be read
   Bytes scratch(plan.scratch_bytes(batch_size) + 1, std::byte{0x5a});

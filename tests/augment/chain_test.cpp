@@ -83,6 +83,19 @@ TEST_F(AugmentTest, AFillStaysWhatTheStepsBehindItMakeOfIt) {
       .check();
 }
 
+TEST_F(AugmentTest, AFillIsNoNegativeZero) {
+  for (const DType dtype : {DType::u8, DType::f32}) {
+    for (const auto way : {Interpolation::nearest, Interpolation::bilinear}) {
+      ChainCase({{"turn", Rotate{45, 45, way, -0.0}}, {"scale", Scale{0.5}}},
+                image(16, 12, 3, dtype), 2)
+          .check();
+    }
+    ChainCase({{"erase", RandomErasing{.probability = 1, .value = -0.0}}, {"scale", Scale{0.5}}},
+              image(16, 12, 3, dtype), 2)
+        .check();
+  }
+}
+
 TEST_F(AugmentTest, EveryWayToResizeHasTheHostsBits) {
   for (const DType dtype : {DType::u8, DType::f32}) {
     for (const bool antialias : {false, true}) {
@@ -201,6 +214,8 @@ TEST_F(AugmentTest, DivisionsOfAllFloatsAreRoundedOnce) {
       ChainCase(chain, image(16, 16), 2).check();
     }
   }
+  // Black less that is tinier than what a quotient in few steps is right for.
+  ChainCase({{"normalise", Normalise{{1e-37}, {7}}}}, image(64, 64, 1), 1).check();
 }
 
 TEST_F(AugmentTest, AFlipBeforeACropAtTheEdge) {
@@ -251,6 +266,11 @@ TEST_F(AugmentTest, ManyStepsAreSplit) {
   const ChainCase many(chain, image(9, 11), 3);
   EXPECT_EQ(many.plan.launches(), 3U) << "of 24 steps at most";
   many.check();
+  for (const DType dtype : {DType::u8, DType::i32, DType::i64}) {
+    const ChainCase masks(chain, mask(64, 64, dtype), 3);
+    EXPECT_EQ(masks.plan.launches(), 3U);
+    masks.check();
+  }
 }
 
 TEST_F(AugmentTest, OutputsInEveryLayoutAndPrecision) {

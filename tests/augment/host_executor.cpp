@@ -146,7 +146,6 @@ Bytes one_image(const AugmentPlan::Program& program, Bytes image, const std::byt
 }
 
 Bytes one_of(const AugmentPlan::Program& program, const Bytes& image, const std::byte* drawn) {
-  if (program.kind == FieldKind::mask) return one_mask(program, image, drawn);
   switch (program.channels) {
     case 1:
       return one_image<1>(program, image, drawn);
@@ -159,11 +158,27 @@ Bytes one_of(const AugmentPlan::Program& program, const Bytes& image, const std:
   }
 }
 
+/// What form(image, drawn) makes of each image of a batch, or mask, one behind the other.
+template <typename Form>
+Bytes of_each(const AugmentPlan::Program& program, std::size_t batch_size, const Bytes& images,
+              const Bytes& drawn, const Form& form) {
+  const std::size_t each = images.size() / batch_size;
+  Bytes all;
+  for (std::size_t i = 0; i < batch_size; ++i) {
+    const auto first = images.begin() + static_cast<std::ptrdiff_t>(i * each);
+    const Bytes image(first, first + static_cast<std::ptrdiff_t>(each));
+    const Bytes out = form(image, drawn.data() + i * program.drawn_bytes);
+    all.insert(all.end(), out.begin(), out.end());
+  }
+  return all;
+}
+
 }  // namespace
 
 Bytes executed(const AugmentPlan& plan, std::size_t batch_size, const Bytes& images,
-               const Bytes& drawn, std::size_t) {
+               const Bytes& drawn, std::size_t out_bytes) {
   const AugmentPlan::Program& program = plan.program();
+  if (program.kind == FieldKind::mask) return masks_of(plan, batch_size, images, drawn, out_bytes);
   program_at_hand = &program;
   return of_each(program, batch_size, images, drawn,
                  [&](const Bytes& image, const std::byte* of_image) {

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <algorithm>
 #include <cstring>
 
 #include "augment/executor.h"
+#include "augment/passes.h"
 #include "augment/plan.h"
 
 // What executors on the host share.
@@ -38,36 +42,45 @@ Pixel<C> call_function(std::int32_t function, const std::byte* drawn, Pixel<C> p
 namespace slipstream::test {
 namespace {
 
-Bytes one_mask(const AugmentPlan::Program& program, const Bytes& mask, const std::byte* drawn) {
-  const augment::PassProgram& pass = program.passes.front();
-  const std::size_t bytes = size_bytes(program.in);
-  Bytes out;
-  for (std::int32_t y = 0; y < pass.out_height; ++y) {
-    for (std::int32_t x = 0; x < pass.out_width; ++x) {
-      const augment::Origin at = augment::mask_origin(pass, drawn, y, x);
-      const std::int64_t pixel = std::int64_t{at.y} * pass.in_width + at.x;
-      for (std::size_t i = 0; i < bytes; ++i) {
-        out.push_back(at.is_filled ? std::byte{0}
-                                   : mask.at(static_cast<std::size_t>(pixel) * bytes + i));
+/// What the kernel of masks does.
+void mask_pass(const augment::PassProgram& pass, const augment::PassMemory& memory,
+               std::size_t bytes) {
+  const auto pixels_of = [](std::int64_t height, std::int64_t width) { return height * width; };
+  for (std::int64_t image = 0; image < memory.batch_size; ++image) {
+    for (std::int32_t y = 0; y < pass.out_height; ++y) {
+      for (std::int32_t x = 0; x < pass.out_width; ++x) {
+        const augment::Origin at =
+            augment::mask_origin(pass, memory.drawn + image * memory.drawn_bytes, y, x);
+        const std::int64_t from = image * pixels_of(pass.in_height, pass.in_width) +
+                                  std::int64_t{at.y} * pass.in_width + at.x;
+        const std::int64_t to = image * pixels_of(pass.out_height, pass.out_width) +
+                                std::int64_t{y} * pass.out_width + x;
+        std::byte* value = memory.to + to * static_cast<std::int64_t>(bytes);
+        if (at.is_filled) {
+          std::fill_n(value, bytes, std::byte{0});
+        } else {
+          std::copy_n(memory.images + from * static_cast<std::int64_t>(bytes), bytes, value);
+        }
       }
     }
   }
-  return out;
 }
 
-/// What form(image, drawn) makes of each image of a batch, or mask, one behind the other.
-template <typename Form>
-Bytes of_each(const AugmentPlan::Program& program, std::size_t batch_size, const Bytes& images,
-              const Bytes& drawn, const Form& form) {
-  const std::size_t each = images.size() / batch_size;
-  Bytes all;
-  for (std::size_t i = 0; i < batch_size; ++i) {
-    const auto first = images.begin() + static_cast<std::ptrdiff_t>(i * each);
-    const Bytes image(first, first + static_cast<std::ptrdiff_t>(each));
-    const Bytes out = form(image, drawn.data() + i * program.drawn_bytes);
-    all.insert(all.end(), out.begin(), out.end());
-  }
-  return all;
+/// A batch of masks through all passes, with no more memory between them than the plan asks for.
+Bytes masks_of(const AugmentPlan& plan, std::size_t batch_size, const Bytes& masks,
+               const Bytes& drawn, std::size_t out_bytes) {
+  const AugmentPlan::Program& program = plan.program();
+  const std::size_t scratch_bytes = plan.scratch_bytes(batch_size);
+  Bytes scratch(2 * scratch_bytes, std::byte{0x5a});
+  Bytes to(out_bytes, std::byte{0xa5});
+  augment::each_pass(program, batch_size, masks.data(), drawn.data(), scratch.data(), to.data(),
+                     [&](std::size_t i, const augment::PassMemory& memory) {
+                       mask_pass(program.passes[i], memory, size_bytes(program.in));
+                     });
+  const auto guard = scratch.begin() + static_cast<std::ptrdiff_t>(scratch_bytes);
+  EXPECT_TRUE(std::all_of(guard, scratch.end(), [](std::byte b) { return b == std::byte{0x5a}; }))
+      << "written behind the scratch";
+  return to;
 }
 
 }  // namespace

@@ -4,7 +4,11 @@
 #include <set>
 
 #include "ops/op_runner.h"
+#include "slipstream/device_chain.h"
+#include "slipstream/masking.h"
+#include "slipstream/resize.h"
 #include "slipstream/transforms.h"
+#include "slipstream/warp.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -181,6 +185,36 @@ TEST(Crops, RefuseParametersThatMakeNoSense) {
   EXPECT_EQ(refused(RandomCrop{4, 8, 3}), "nothing");
   EXPECT_THAT(refused(RandomCrop{4, 8, 4}), HasSubstr("the padding is 4"));
   EXPECT_THAT(refused(RandomCrop{4, 8, -1}), HasSubstr("the padding is -1"));
+}
+
+TEST(Crops, FieldsOfDifferentSizesAreRefusedWhereTheyAreDeclared) {
+  const FieldSpec photo = spec_of(FieldKind::image, DType::u8, {6, 6, 3});
+  const auto refusal = [&](const AnyOp& op, const Shape& of_mask) {
+    const std::vector<FieldSpec> fields = {photo, {"mask", FieldKind::mask, DType::u8, of_mask, 9}};
+    return thrown_by([&] { fields_after(op, fields); });
+  };
+  const std::vector<AnyOp> drawn = {CentreCrop{2, 2}, RandomCrop{2, 2}, RandomResizedCrop{2, 2},
+                                    Rotate{0, 45}, Affine{}};
+  for (const AnyOp& op : drawn) {
+    EXPECT_EQ(refusal(op, {5, 6}), "Refused: " + std::string(op.name()) +
+                                       ": field 'mask' is 5 x 6 pixels, but 'photo' is 6 x 6; make "
+                                       "them the same size");
+    EXPECT_EQ(refusal(op, {6, 6}), "nothing");
+    EXPECT_EQ(refusal(op, {-1, -1}), "nothing") << "known only when they are read";
+  }
+  for (const AnyOp& op : {AnyOp(HorizontalFlip{}), AnyOp(Resize{2, 2})}) {
+    EXPECT_EQ(refusal(op, {5, 6}), "nothing");
+  }
+  FieldSpec small = photo;
+  small.shape = {4, 6, 3};
+  EXPECT_THAT(thrown_by([&] {
+                fields_after(RandomErasing{}, {photo, small});
+              }),
+              HasSubstr("is 4 x 6 pixels, but 'photo' is 6 x 6"));
+  EXPECT_THAT(thrown_by([&] {
+                DeviceChain({{"part", RandomCrop{2, 2}}}, 0, {photo, small});
+              }),
+              HasSubstr("transform 'part': random_crop: field 'photo' is 4 x 6 pixels"));
 }
 
 }  // namespace
