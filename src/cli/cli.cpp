@@ -99,6 +99,17 @@ int guarded(const Cli& cli, const std::function<int()>& call) {
   }
 }
 
+/// An empty value, as of a variable that is not set, is none of any option's.
+void refuse_empty_values(CLI::App& app) {
+  const auto is_there = [](const std::string& value) {
+    return std::string(value.empty() ? "the value is empty" : "");
+  };
+  for (CLI::Option* option : app.get_options())
+    if (option->get_items_expected_max() > 0) option->check(CLI::Validator(is_there, ""));
+  for (CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    refuse_empty_values(*verb);
+}
+
 int parse_and_run(int argc, char** argv, Cli& cli) {
   CLI::App app("Trains on GPUs that do not wait: pipelined over streams, bit for bit as serial.",
                cli.program);
@@ -115,6 +126,7 @@ int parse_and_run(int argc, char** argv, Cli& cli) {
   add_augment(app, cli, chosen);
   add_inspect(app, cli, chosen);
   add_compare(app, cli, chosen);
+  refuse_empty_values(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {

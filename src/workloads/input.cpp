@@ -45,6 +45,17 @@ std::shared_ptr<const Dataset> with_disk_cache(std::shared_ptr<const Dataset> da
                      {.dir = options.disk_cache, .max_bytes = options.disk_cache_bytes});
 }
 
+/// Arrays have the names of their files.
+void require_image(const Dataset& dataset, const Options& options) {
+  std::string names;
+  for (const FieldSpec& field : dataset.fields()) {
+    if (field.name == "image" && field.kind == FieldKind::image) return;
+    names += (names.empty() ? "'" : ", '") + field.name + "'";
+  }
+  throw Refused("'" + options.data + "' has no images called 'image', which models read; it has " +
+                names + ": rename that file");
+}
+
 /// Files are decoded to RGB, but arrays may hold other channels.
 void require_rgb(const Dataset& dataset, const Options& options) {
   for (const FieldSpec& field : dataset.fields()) {
@@ -62,6 +73,7 @@ void require_rgb(const Dataset& dataset, const Options& options) {
 
 Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options,
                        const std::vector<NamedOp>& transforms, const StepCosts& costs) {
+  require_image(*dataset, options);
   require_rgb(*dataset, options);
   Sampling sampling = sampling_of(dataset, options);
   Pipeline declared = pipeline(with_disk_cache(std::move(dataset), options),

@@ -31,10 +31,17 @@ void refuse_options_of_starved(const Options& options, const std::string& worklo
   throw Refused(given + " is of the workload starved; " + workload + " has none: leave it out");
 }
 
-void refuse_other_options(const Options& options, const std::string& workload) {
-  refuse_options_of_starved(options, workload);
+void refuse_options_of_branches(const Options& options, const std::string& workload) {
   if (!options.mode.empty())
     throw Refused(workload + " has no modes; leave --mode " + options.mode + " out");
+  const Options none;
+  const std::string given = options.fork != none.fork         ? "--fork"
+                            : options.members != none.members ? "--members"
+                            : options.load_ms != none.load_ms ? "--load-ms"
+                            : options.step_ms != none.step_ms ? "--step-ms"
+                                                              : "";
+  if (given.empty()) return;
+  throw Refused(given + " is of the workload branches; " + workload + " has none: leave it out");
 }
 
 Pipeline make_pipeline(const std::vector<Workload>& workloads, const std::string& name,

@@ -9,8 +9,8 @@ SyntheticOptions synthetic_of(const Options& options);
 
 /// Throws Refused where options of `starved` are given to another workload.
 void refuse_options_of_starved(const Options& options, const std::string& workload);
-/// The same, and where a mode is given to a workload that has none.
-void refuse_other_options(const Options& options, const std::string& workload);
+/// The same for those of `branches`.
+void refuse_options_of_branches(const Options& options, const std::string& workload);
 
 Pipeline segmentation(const Options& options);
 Pipeline classification(const Options& options);

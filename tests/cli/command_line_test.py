@@ -55,6 +55,20 @@ class UnknownNameTest(ProgramTest):
     def test_missing_workload(self):
         self.refuse("train", says=["workload", "train --help"])
 
+    def test_values_that_are_empty(self):
+        for option in ("--json", "--plan-out", "--chain", "--data"):
+            self.refuse("train", "segmentation", option, "", says=[option, "the value is empty"])
+        self.refuse("bench", "segmentation", "--svg", "", says=["--svg", "the value is empty"])
+        self.refuse("bench", "loader", "--data", "", says=["--data", "the value is empty"])
+        self.refuse("augment", "--data", "x", "--chain", "y", "--out", "", says=["--out", "is empty"])
+        self.refuse("make-data", "classification", "--out", "", says=["--out", "is empty"])
+
+    def test_options_of_other_workloads(self):
+        for option in (("--fork", "streams"), ("--members", "2"), ("--load-ms", "5")):
+            for workload in ("segmentation", "classification", "starved"):
+                self.refuse("train", workload, *option,
+                            says=[f"{option[0]} is of the workload branches; {workload} has none"])
+
     def test_value_that_is_no_number(self):
         self.refuse("train", "segmentation", "--steps", "many", says=["--steps", "many"])
 

@@ -386,6 +386,15 @@ class DataTest(ProgramTest):
                 self.expect(REFUSED, "train", workload, *TINY, "--data", arrays, "--batch-size", "4",
                             says=[str(arrays), f"'image' have {channels} channel", remedy])
 
+    def test_arrays_of_other_names(self):
+        arrays = self.folder / "names"
+        arrays.mkdir()
+        write_npy(arrays / "images.npy", "u1", (8, 16, 16, 3), bytes(6144))
+        write_npy(arrays / "label.npy", "i8", (8,), bytes(64))
+        for workload in ("classification", "starved"):
+            self.expect(REFUSED, "train", workload, *TINY, "--data", arrays, "--batch-size", "4",
+                        says=["no images called 'image'", "it has 'images', 'label'"])
+
     def test_workers(self):
         report = self.classify("auto", self.classes, "--workers", "auto", "--plan", "serial")
         self.assertGreaterEqual(report["plan"]["schedule"]["loader"]["workers"], 1)
