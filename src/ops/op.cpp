@@ -16,6 +16,10 @@ bool has_size(const FieldSpec& field) {
   return field.kind == FieldKind::image || field.kind == FieldKind::mask;
 }
 
+bool is_moved(const AnyOp& op, const FieldSpec& field) {
+  return has_size(field) && op.touches(field.kind);
+}
+
 bool keeps_size(const AnyOp& op, const FieldSpec& field) {
   const Shape after = op.output(field).shape;
   return after.rank >= 2 && after[0] == field.shape[0] && after[1] == field.shape[1];
@@ -24,16 +28,14 @@ bool keeps_size(const AnyOp& op, const FieldSpec& field) {
 void check_boxes(const AnyOp& op, const FieldSpec& boxes, const std::vector<FieldSpec>& fields) {
   if (const std::string problem = problem_of_boxes(boxes); !problem.empty()) throw Refused(problem);
   const std::string name = "boxes '" + boxes.name + "' ";
-  const auto is_moved = [&](const FieldSpec& field) {
-    return has_size(field) && op.touches(field.kind);
-  };
   if (op.touches(FieldKind::boxes)) {
-    if (std::any_of(fields.begin(), fields.end(), is_moved)) return;
+    const auto moves = [&](const FieldSpec& field) { return is_moved(op, field); };
+    if (std::any_of(fields.begin(), fields.end(), moves)) return;
     throw Refused(name + "are of no image: the data set has none that " + std::string(op.name()) +
                   " could move them with");
   }
   const bool is_resized = std::any_of(fields.begin(), fields.end(), [&](const FieldSpec& field) {
-    return is_moved(field) && !keeps_size(op, field);
+    return is_moved(op, field) && !keeps_size(op, field);
   });
   if (!is_resized) return;
   throw Refused(name +
@@ -47,8 +49,7 @@ bool is_one_of(const AnyOp& op) {
 }
 
 std::string size_of(const FieldSpec& field) {
-  return "'" + field.name + "' is " + std::to_string(field.shape[0]) + " x " +
-         std::to_string(field.shape[1]);
+  return "'" + field.name + "' is " + to_string(Shape{field.shape[0], field.shape[1]});
 }
 
 /// Of those whose places are drawn for one size.
@@ -59,7 +60,7 @@ void check_sizes(const AnyOp& op, const std::vector<FieldSpec>& fields) {
   const FieldSpec* first = drawn_for(op, fields);
   if (first == nullptr || !first->shape.is_fixed()) return;
   for (const FieldSpec& field : fields) {
-    if (!has_size(field) || !op.touches(field.kind) || !field.shape.is_fixed()) continue;
+    if (!is_moved(op, field) || !field.shape.is_fixed()) continue;
     if (field.shape[0] == first->shape[0] && field.shape[1] == first->shape[1]) continue;
     throw Refused(std::string(op.name()) + ": field " + size_of(field) + " pixels, but " +
                   size_of(*first) + "; make them the same size");

@@ -45,16 +45,15 @@ namespace {
 /// What the kernel of masks does.
 void mask_pass(const augment::PassProgram& pass, const augment::PassMemory& memory,
                std::size_t bytes) {
-  const auto pixels_of = [](std::int64_t height, std::int64_t width) { return height * width; };
+  const std::int64_t pixels_in = std::int64_t{pass.in_height} * pass.in_width;
+  const std::int64_t pixels_out = std::int64_t{pass.out_height} * pass.out_width;
   for (std::int64_t image = 0; image < memory.batch_size; ++image) {
     for (std::int32_t y = 0; y < pass.out_height; ++y) {
       for (std::int32_t x = 0; x < pass.out_width; ++x) {
         const augment::Origin at =
             augment::mask_origin(pass, memory.drawn + image * memory.drawn_bytes, y, x);
-        const std::int64_t from = image * pixels_of(pass.in_height, pass.in_width) +
-                                  std::int64_t{at.y} * pass.in_width + at.x;
-        const std::int64_t to = image * pixels_of(pass.out_height, pass.out_width) +
-                                std::int64_t{y} * pass.out_width + x;
+        const std::int64_t from = image * pixels_in + std::int64_t{at.y} * pass.in_width + at.x;
+        const std::int64_t to = image * pixels_out + std::int64_t{y} * pass.out_width + x;
         std::byte* value = memory.to + to * static_cast<std::int64_t>(bytes);
         if (at.is_filled) {
           std::fill_n(value, bytes, std::byte{0});

@@ -64,9 +64,9 @@ TEST(ResizeKernels, AllFormsOfRowsComputeTheSame) {
         plain_form().filter_rows(across.filter, in.get(), stride, rows, expected.data());
         const std::int64_t done =
             form.filter_rows(across.filter, in.get(), stride, rows, found.data());
-        const bool may_refuse = form.name == "avx512" && !is_made_for_vectors(size);
-        EXPECT_EQ(done, may_refuse && done == 0 ? 0 : rows);
-        EXPECT_TRUE(done == 0 || found == expected);
+        if (form.name == "avx512" && !is_made_for_vectors(size) && done == 0) continue;
+        EXPECT_EQ(done, rows);
+        EXPECT_EQ(found, expected);
       }
     }
   }
@@ -115,8 +115,9 @@ TEST(ResizeKernels, WhatLiesBetweenBytesIsTheSameForManyAtOnce) {
       std::vector<float> found(expected.size());
       const std::int64_t done =
           avx512::between_rows(across, size.in, in.get(), stride, rows, found.data());
-      EXPECT_EQ(done, is_made_for_vectors(size) || done > 0 ? rows : 0);
-      EXPECT_TRUE(done == 0 || found == expected);
+      if (!is_made_for_vectors(size) && done == 0) continue;
+      EXPECT_EQ(done, rows);
+      EXPECT_EQ(found, expected);
     }
   }
 }
