@@ -14,8 +14,7 @@ std::shared_ptr<const Dataset> data_of(const Options& options) {
 }  // namespace
 
 Pipeline classification(const Options& options) {
-  refuse_options_of_starved(options, "classification");
-  refuse_options_of_branches(options, "classification");
+  refuse_other_options(options, "classification");
   const std::int64_t levels = levels_of(options.image_size, "classification");
   const auto data = data_of(options);
   Classifier model(levels, classes_of(*data, options, "classification"));

@@ -44,8 +44,7 @@ std::shared_ptr<const Dataset> data_of(const Options& options) {
 }  // namespace
 
 Pipeline segmentation(const Options& options) {
-  refuse_options_of_starved(options, "segmentation");
-  refuse_options_of_branches(options, "segmentation");
+  refuse_other_options(options, "segmentation");
   if (options.classes < 2 || options.classes > 256)
     throw Refused("segmentation takes 2 to 256 classes, not " + std::to_string(options.classes));
   const std::int64_t levels = levels_of(options.image_size, "segmentation");

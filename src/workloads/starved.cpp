@@ -56,7 +56,8 @@ void check(const Options& options) {
     if (!name.empty() && !is_known) problems.push_back(unknown_name(kind, name, known));
   };
   const bool is_synthetic = options.data == "synthetic";
-  refuse_options_of_branches(options, "starved");
+  const std::string foreign = problem_of_branches_options(options, "starved");
+  require(foreign.empty(), foreign);
   require(options.chain.empty(), "starved has transforms of its own; leave --chain out");
   one_of("transforms", options.transforms, {"plain", "optimised"});
   one_of("costs", options.costs, {"article"});

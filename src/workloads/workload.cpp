@@ -5,6 +5,20 @@
 #include "workloads/workloads.h"
 
 namespace slipstream {
+namespace {
+
+/// What is wrong with `given`, an option of `owner`; empty where none is given.
+std::string foreign(const std::string& owner, const std::string& workload,
+                    const std::string& given) {
+  if (given.empty()) return "";
+  return given + " is of the workload " + owner + "; " + workload + " has none: leave it out";
+}
+
+void refuse(const std::string& problem) {
+  if (!problem.empty()) throw Refused(problem);
+}
+
+}  // namespace
 
 std::shared_ptr<Optimizer> make_optimizer(const Options& options) {
   if (options.optimizer == "sgd") return sgd({.lr = options.lr, .momentum = options.momentum});
@@ -22,26 +36,29 @@ SyntheticOptions synthetic_of(const Options& options) {
   return synthetic;
 }
 
-void refuse_options_of_starved(const Options& options, const std::string& workload) {
-  const std::string given = !options.transforms.empty() ? "--transforms"
-                            : !options.costs.empty()    ? "--costs"
-                            : options.raw_size != 0     ? "--raw-size"
-                                                        : "";
-  if (given.empty()) return;
-  throw Refused(given + " is of the workload starved; " + workload + " has none: leave it out");
+std::string problem_of_branches_options(const Options& options, const std::string& workload) {
+  if (!options.mode.empty())
+    return workload + " has no modes; leave --mode " + options.mode + " out";
+  const Options none;
+  return foreign("branches", workload,
+                 options.fork != none.fork         ? "--fork"
+                 : options.members != none.members ? "--members"
+                 : options.load_ms != none.load_ms ? "--load-ms"
+                 : options.step_ms != none.step_ms ? "--step-ms"
+                                                   : "");
 }
 
-void refuse_options_of_branches(const Options& options, const std::string& workload) {
-  if (!options.mode.empty())
-    throw Refused(workload + " has no modes; leave --mode " + options.mode + " out");
-  const Options none;
-  const std::string given = options.fork != none.fork         ? "--fork"
-                            : options.members != none.members ? "--members"
-                            : options.load_ms != none.load_ms ? "--load-ms"
-                            : options.step_ms != none.step_ms ? "--step-ms"
-                                                              : "";
-  if (given.empty()) return;
-  throw Refused(given + " is of the workload branches; " + workload + " has none: leave it out");
+void refuse_options_of_starved(const Options& options, const std::string& workload) {
+  refuse(foreign("starved", workload,
+                 !options.transforms.empty() ? "--transforms"
+                 : !options.costs.empty()    ? "--costs"
+                 : options.raw_size != 0     ? "--raw-size"
+                                             : ""));
+}
+
+void refuse_other_options(const Options& options, const std::string& workload) {
+  refuse_options_of_starved(options, workload);
+  refuse(problem_of_branches_options(options, workload));
 }
 
 Pipeline make_pipeline(const std::vector<Workload>& workloads, const std::string& name,
