@@ -1,40 +1,13 @@
 """Data sets on the command line: inspect, augment, bench loader, bad samples, workers."""
 
 import shutil
-import struct
 import unittest
 
-from program import DONE, FAILED, NO, REFUSED, TINY, ProgramTest, make_data, read_json
+from data_folders import DataFolders, write_npy
+from program import DONE, FAILED, NO, REFUSED, TINY, read_json
 
 
-def write_npy(path, dtype, shape, values=b""):
-    head = f"{{'descr': '<{dtype}', 'fortran_order': False, 'shape': {tuple(shape)}}}".encode()
-    head += b" " * (-(len(head) + 11) % 64) + b"\n"
-    path.write_bytes(b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head + values)
-    return path
-
-
-class DataTest(ProgramTest):
-    """A folder of images and masks, the same images as two classes, and these with a bad file."""
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.scenes = make_data(cls.folder / "scenes", samples=12)
-        cls.classes = cls.folder / "of classes"
-        images = sorted((cls.scenes / "images").iterdir())
-        for index, image in enumerate(images):
-            folder = cls.classes / ("cat", "d\u00f6g")[index % 2]
-            folder.mkdir(parents=True, exist_ok=True)
-            shutil.copy(image, folder)
-        cls.damaged = cls.folder / "damaged"
-        shutil.copytree(cls.classes, cls.damaged)
-        (cls.damaged / "cat" / "a.jpg").write_bytes(images[0].read_bytes()[:200])
-
-    def classify(self, name, data, *arguments):
-        return self.train(name, *TINY, "--data", data, "--batch-size", "4", "--steps", "8",
-                          *arguments, workload="classification")
-
+class DataTest(DataFolders):
     def test_inspect(self):
         sheet = self.folder / "sheet.png"
         self.expect(DONE, "inspect", self.scenes, "--contact-sheet", sheet,
@@ -294,76 +267,6 @@ class DataTest(ProgramTest):
         for data in (table, self.classes):
             self.expect(REFUSED, "train", "classification", *TINY, "--data", data, "--classes", "3",
                         says=["--classes 3", str(data), "has 2 classes", "leave --classes out"])
-
-    def test_convert(self):
-        out = self.folder / "shards"
-        chain = self.folder / "convert.json"
-        chain.write_text('''{"version": 1, "transforms": [
-            {"op": "resize", "height": 16, "width": 16},
-            {"op": "horizontal_flip", "probability": 0.5}]}''')
-        command = ("convert", "--from", self.classes, "--out", out, "--samples-per-shard", "5",
-                   "--apply", chain)
-        self.expect(DONE, *command, says=["12 samples in 3 shards", "chain.json"])
-        self.expect(DONE, *command, says=["of which 3 were there"])
-        self.expect(DONE, "inspect", out, says=["12 samples, 0 damaged", "16 x 16 x 3"])
-        report = self.classify("shards", out, "--chain", out / "chain.json")
-        self.assertEqual(report["steps"], 8)
-        self.expect(FAILED, "train", "classification", *TINY, "--data", out, "--chain",
-                    out / "chain.json", "--classes", "1", says=["holds class 1"])
-        shard = out / "shard-000001.tar"
-        shard.write_bytes(shard.read_bytes().replace(b"ustar", b"ustaR", 1))
-        changed = self.expect(FAILED, "inspect", out)
-        self.assertIn("shard-000001.tar", changed.stderr)
-        self.expect(REFUSED, *command, "--quality", "80", says=["holds another conversion"])
-        self.expect(REFUSED, *command, "--resize", "8", says=["not both"])
-        self.expect(REFUSED, *command, "--to", "npz", says=["known: shards, npy"])
-        self.expect(REFUSED, "convert", "--from", self.classes, "--out", self.classes / "shards",
-                    says=["it would be taken for data there"])
-
-    def test_convert_leaves_bad_samples_out(self):
-        for form, resize in (("shards", ()), ("npy", ("--resize", "16"))):
-            out = self.folder / f"skipped as {form}"
-            command = ("convert", "--from", self.damaged, "--out", out, "--to", form, *resize)
-            self.expect(FAILED, *command, says=["a.jpg"])
-            shutil.rmtree(out)
-            self.expect(DONE, *command, "--on-bad-sample", "skip",
-                        says=["12 samples in 1 ", "skipped 1 bad samples", "a.jpg"])
-            self.expect(DONE, "inspect", out, says=["12 samples, 0 damaged"])
-            self.expect(DONE, *command, "--on-bad-sample", "skip",
-                        says=["of which 1 were there", "skipped 1 bad samples"])
-
-    def test_convert_to_npy(self):
-        out = self.folder / "a folder of arr\u00e4ys"
-        command = ("convert", "--from", self.classes, "--out", out, "--to", "npy",
-                   "--samples-per-shard", "5")
-        self.expect(REFUSED, *command, says=["differs from sample to sample", "--resize"])
-        self.expect(REFUSED, *command, "--resize", "16", "--quality", "80", says=["--quality"])
-        self.expect(DONE, *command, "--resize", "16", says=["12 samples in 3 blocks", "3/3 blocks"])
-        self.expect(DONE, *command, "--resize", "16", says=["of which 3 were there"])
-        self.expect(DONE, "inspect", out, says=["12 samples, 0 damaged", "16 x 16 x 3", "0: 6 1: 6"])
-        self.expect(DONE, "inspect", out / "image.npy", says=["12 samples, 0 damaged", "12 u8"])
-        # One class more than there is would be another head, and so another digest.
-        digests = [self.classify(name, data)["digest"]
-                   for name, data in (("npy", out), ("files", self.classes))]
-        self.assertEqual(*digests)
-        self.expect(REFUSED, *command, "--resize", "8", says=["holds another conversion"])
-        image = out / "image.npy"
-        image.write_bytes(image.read_bytes()[:-1] + b"\x01")
-        self.expect(NO, "inspect", out, says=["changed: '", "image.npy", "samples 10 to 11"])
-
-    def test_segmentation_trains_from_what_was_converted(self):
-        digests = set()
-        for name in ("pairs", "shards", "npy"):
-            data = self.scenes if name == "pairs" else self.folder / f"masks as {name}"
-            if name != "pairs":
-                resize = ("--resize", "16") if name == "npy" else ()
-                self.expect(DONE, "convert", "--from", self.scenes, "--out", data, "--to", name,
-                            *resize)
-                self.expect(FAILED, "train", "segmentation", *TINY, "--data", data, "--classes",
-                            "2", says=["but there are 2 classes"])
-            digests.add(self.train(f"segmentation-{name}", *TINY, "--data", data, "--batch-size",
-                                   "4", "--steps", "4")["digest"])
-        self.assertEqual(len(digests), 1)
 
     def test_names_do_not_command_the_terminal(self):
         data = self.folder / "named"
