@@ -7,9 +7,11 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 find_program(SLIPSTREAM_CCACHE ccache)
 if(SLIPSTREAM_CCACHE)
-  # So that a clone in another folder finds what this one compiled.
+  # So that a clone in another folder finds what this one compiled, precompiled headers among it.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${SLIPSTREAM_CCACHE})
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      ${SLIPSTREAM_CCACHE})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 
@@ -19,6 +21,7 @@ file(RELATIVE_PATH source_from_build ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}
 target_compile_options(slipstream_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -ffp-contract=off
     -ffile-prefix-map=${PROJECT_SOURCE_DIR}/= -ffile-prefix-map=${source_from_build}=>
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>
   # g++ 12 at -O3 warns falsely about std::string::insert.
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>
   # g++ does not warn about these in C++, and most are loop indices.
