@@ -45,7 +45,7 @@ function(slipstream_torch_room name)
   target_precompile_headers(slipstream_${name} REUSE_FROM slipstream_torch_headers)
   # g++ 12 warns falsely about std::string where its header is precompiled.
   target_compile_options(slipstream_${name} PRIVATE
-    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-maybe-uninitialized>)
+    "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds;-Wno-maybe-uninitialized;-Wno-stringop-overflow;-Wno-stringop-overread>")
 endfunction()
 
 # slipstream_torch_bodies(TARGET...): the same for tests, without optimisation: half the time to
