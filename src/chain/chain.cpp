@@ -2,9 +2,11 @@
 
 #include <optional>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "chain/reader.h"
+#include "ops/units.h"
 #include "slipstream/error.h"
 #include "slipstream/files.h"
 
@@ -37,7 +39,8 @@ std::optional<AnyOp> read_parameters(Op op, Reader& reader, const std::string& p
   try {
     op.validate();
   } catch (const Refused& refused) {
-    problems.push_back(path + ": " + refused.what());
+    std::istringstream lines(refused.what());
+    for (std::string line; std::getline(lines, line);) problems.push_back(path + ": " + line);
     return std::nullopt;
   }
   return AnyOp(op);
@@ -92,6 +95,7 @@ std::vector<NamedOp> read_chain(const Json& json, Problems& problems) {
   }
   reader.refuse_others();
   check_batch_ops(chain, problems);
+  if (const auto problem = problem_of_units(chain)) problems.push_back(*problem);
   return chain;
 }
 
@@ -153,7 +157,7 @@ std::vector<NamedOp> parse_chain(std::string_view text) {
 
 std::vector<NamedOp> load_chain(const std::filesystem::path& path) {
   try {
-    return parse_chain(read_text(path));
+    return parse_chain(read_text(path, kMostWrittenBytes));
   } catch (const Error& error) {
     throw Refused("chain '" + path.string() + "': " + error.what());
   }

@@ -5,6 +5,7 @@
 #include "data/jpeg_route.h"
 #include "data/wire_layout.h"
 #include "ops/box_form.h"
+#include "ops/units.h"
 #include "slipstream/error.h"
 
 namespace slipstream {
@@ -231,6 +232,7 @@ SlabLayout Loader::plan_layout(const Dataset& dataset, const std::vector<NamedOp
                                std::size_t jpeg_bytes, std::size_t on_device,
                                const BatchOps& batch_ops) {
   std::vector<std::string> problems;
+  if (const auto problem = problem_of_units(transforms)) problems.push_back(*problem);
   LoaderOptions options;
   options.batch_size = batch_size;
   options.wire = wire;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/number_text.h"
 #include "slipstream/error.h"
 
 namespace slipstream {
@@ -12,7 +13,7 @@ constexpr double kMostAlpha = 1000;
 
 void require_alpha(std::string_view op, double alpha) {
   if (alpha > 0 && alpha <= kMostAlpha) return;
-  throw Refused(std::string(op) + ": alpha is " + std::to_string(alpha) +
+  throw Refused(std::string(op) + ": alpha is " + number_text(alpha) +
                 "; it must be above 0 and at most 1000");
 }
 
@@ -35,7 +36,7 @@ void CutMix::validate() const { require_alpha(kName, alpha); }
 
 void OneHot::validate() const {
   if (smoothing >= 0 && smoothing <= 1) return;
-  throw Refused("one_hot: the smoothing is " + std::to_string(smoothing) + "; it must be 0 to 1");
+  throw Refused("one_hot: the smoothing is " + number_text(smoothing) + "; it must be 0 to 1");
 }
 
 std::string_view BatchOps::name() const {

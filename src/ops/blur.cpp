@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/number_text.h"
 #include "ops/best_code.h"
 #include "ops/elementary.h"
 #include "ops/geometry.h"
@@ -93,14 +94,15 @@ void blur_image(const DrawnBlur& blur, std::int32_t radius, const ConstArray& in
 }  // namespace
 
 void GaussianBlur::validate() const {
-  if (size < 1 || size > 2 * DrawnBlur::kMaxRadius + 1 || size % 2 == 0) {
-    throw Refused("gaussian_blur: the size is " + std::to_string(size) +
-                  "; it must be odd, 1 to 63");
-  }
-  if (sigma_min >= kLeastSigma && sigma_min <= sigma_max && sigma_max <= 1000) return;
-  throw Refused("gaussian_blur: sigma is " + std::to_string(sigma_min) + " to " +
-                std::to_string(sigma_max) +
-                "; it must be 0.01 to 1000, sigma_min at most sigma_max");
+  std::vector<std::string> problems;
+  if (size < 1 || size > 2 * DrawnBlur::kMaxRadius + 1 || size % 2 == 0)
+    problems.push_back("gaussian_blur: the size is " + std::to_string(size) +
+                       "; it must be odd, 1 to 63");
+  if (!(sigma_min >= kLeastSigma && sigma_min <= sigma_max && sigma_max <= 1000))
+    problems.push_back("gaussian_blur: sigma is " + number_text(sigma_min) + " to " +
+                       number_text(sigma_max) +
+                       "; it must be 0.01 to 1000, sigma_min at most sigma_max");
+  refuse(problems);
 }
 
 FieldSpec GaussianBlur::output(const FieldSpec& in) const {

@@ -3,7 +3,9 @@
 #include <cstring>
 #include <string>
 
+#include "core/number_text.h"
 #include "ops/best_code.h"
+#include "ops/checks.h"
 #include "ops/geometry.h"
 #include "ops/pixel_field.h"
 #include "ops/pixel_planes.h"
@@ -70,8 +72,13 @@ void Greyscale::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out, S
 }
 
 void ConvertColour::validate() const {
-  for (const double value : matrix) require_number(kName, "a number of the matrix", value);
-  for (const double value : offset) require_number(kName, "a number of the offset", value);
+  const auto are_numbers = [](const char* what, const auto& values) {
+    return [what, &values] {
+      for (const double value : values) require_number(kName, what, value);
+    };
+  };
+  require_all(are_numbers("a number of the matrix", matrix),
+              are_numbers("a number of the offset", offset));
 }
 
 FieldSpec ConvertColour::output(const FieldSpec& in) const {
@@ -96,7 +103,7 @@ void ConvertColour::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scr
 void Scale::validate() const {
   require_number(kName, "the divisor", divisor);
   if (static_cast<float>(divisor) != 0) return;
-  throw Refused("scale: the divisor is " + std::to_string(divisor) + "; it must not be 0");
+  throw Refused("scale: the divisor is " + number_text(divisor) + "; it must not be 0");
 }
 
 FieldSpec Scale::output(const FieldSpec& in) const {

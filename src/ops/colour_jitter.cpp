@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ops/best_code.h"
+#include "ops/checks.h"
 #include "ops/pixel_field.h"
 #include "ops/pixel_planes.h"
 #include "slipstream/colour.h"
@@ -136,10 +137,13 @@ void jitter_image(const ConstArray& in, const MutableArray& out, const DrawnJitt
 }  // namespace
 
 void ColourJitter::validate() const {
-  require_range(kName, "brightness", brightness_min, brightness_max, 0, kMostFactor);
-  require_range(kName, "contrast", contrast_min, contrast_max, 0, kMostFactor);
-  require_range(kName, "saturation", saturation_min, saturation_max, 0, kMostFactor);
-  require_range(kName, "hue", hue_min, hue_max, -kMostHue, kMostHue);
+  const auto within = [](const char* what, double low, double high, double least, double most) {
+    return [=] { require_range(kName, what, low, high, least, most); };
+  };
+  require_all(within("the brightness", brightness_min, brightness_max, 0, kMostFactor),
+              within("the contrast", contrast_min, contrast_max, 0, kMostFactor),
+              within("the saturation", saturation_min, saturation_max, 0, kMostFactor),
+              within("the hue", hue_min, hue_max, -kMostHue, kMostHue));
 }
 
 FieldSpec ColourJitter::output(const FieldSpec& in) const {

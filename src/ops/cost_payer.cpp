@@ -1,4 +1,5 @@
 #include "ops/cost_payer.h"
+#include "core/number_text.h"
 
 #include <algorithm>
 #include <chrono>
@@ -45,7 +46,7 @@ void check_cost(const std::string& what, const SyntheticCost& cost,
   if (!is_good(cost.sleep_s) || !is_good(cost.cpu_s))
     problems.push_back("the cost of " + what + " is negative or over an hour: give seconds");
   if (!(cost.cv >= 0 && cost.cv <= kMaxCv))
-    problems.push_back("the cost of " + what + " varies by " + std::to_string(cost.cv) +
+    problems.push_back("the cost of " + what + " varies by " + number_text(cost.cv) +
                        " times its mean: give 0 to 10");
   if (cost.burst == 0)
     problems.push_back("the cost of " + what + " comes in bursts of 0: give at least 1");

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string>
 
+#include "ops/checks.h"
 #include "ops/geometry.h"
 #include "slipstream/error.h"
 #include "slipstream/transforms.h"
@@ -48,10 +49,12 @@ void CentreCrop::apply(const Drawn& drawn, FieldKind, ConstArray in, MutableArra
 }
 
 void RandomCrop::validate() const {
-  require_sides(kName, height, width);
-  if (padding >= 0 && padding < std::min(height, width)) return;
-  throw Refused("random_crop: the padding is " + std::to_string(padding) +
-                "; it must be 0 or more, and less than height and width");
+  const auto require_padding = [&] {
+    if (padding >= 0 && (padding == 0 || padding < std::min(height, width))) return;
+    throw Refused("random_crop: the padding is " + std::to_string(padding) +
+                  "; it must be 0 or more, and less than height and width");
+  };
+  require_all([&] { require_sides(kName, height, width); }, require_padding);
 }
 
 FieldSpec RandomCrop::output(const FieldSpec& in) const {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "core/number_text.h"
 #include "slipstream/boxes.h"
 #include "slipstream/error.h"
 #include "slipstream/image.h"
@@ -65,13 +66,13 @@ void require_sides(std::string_view op, std::int64_t height, std::int64_t width)
 
 void require_probability(std::string_view op, double probability) {
   if (probability >= 0 && probability <= 1) return;
-  throw Refused(std::string(op) + ": the probability is " + std::to_string(probability) +
+  throw Refused(std::string(op) + ": the probability is " + number_text(probability) +
                 "; it must be 0 to 1");
 }
 
 void require_number(std::string_view op, const char* what, double value) {
   if (std::isfinite(static_cast<float>(value))) return;
-  throw Refused(std::string(op) + ": " + what + " is " + std::to_string(value) +
+  throw Refused(std::string(op) + ": " + what + " is " + number_text(value) +
                 "; it must be a number");
 }
 

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "core/number_text.h"
 #include "slipstream/error.h"
 #include "slipstream/pixel.h"
 
@@ -25,9 +26,9 @@ void require_pixels(std::string_view op, const FieldSpec& in, std::int64_t least
 void require_range(std::string_view op, std::string_view what, double low, double high,
                    double least, double most) {
   if (low >= least && low <= high && high <= most) return;
-  throw Refused(std::string(op) + ": the " + std::string(what) + " is " + std::to_string(low) +
-                " to " + std::to_string(high) + "; it must be " + std::to_string(least) + " to " +
-                std::to_string(most) + ", the first at most the second");
+  throw Refused(std::string(op) + ": " + std::string(what) + " is " + number_text(low) + " to " +
+                number_text(high) + "; it must be " + number_text(least) + " to " +
+                number_text(most) + ", the first at most the second");
 }
 
 FieldSpec as_f32(const FieldSpec& in) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "core/number_text.h"
 #include "ops/best_code.h"
 #include "ops/geometry.h"
 #include "ops/pixel_field.h"
@@ -18,7 +19,7 @@ constexpr std::size_t kRun = 192;
 
 std::string text_of(const std::vector<double>& values) {
   std::string text;
-  for (const double value : values) text += (text.empty() ? "" : ", ") + std::to_string(value);
+  for (const double value : values) text += (text.empty() ? "" : ", ") + number_text(value);
   return text;
 }
 

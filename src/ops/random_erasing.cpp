@@ -2,6 +2,8 @@
 #include <cstring>
 #include <string>
 
+#include "core/number_text.h"
+#include "ops/checks.h"
 #include "ops/geometry.h"
 #include "ops/random_region.h"
 #include "slipstream/error.h"
@@ -26,17 +28,17 @@ void fill(const DrawnErasing& drawn, const MutableArray& out, T value) {
 }  // namespace
 
 void RandomErasing::validate() const {
-  require_probability(kName, probability);
-  require_bounds(kName, bounds_of(*this));
-  require_number(kName, "the value", value);
+  require_all([&] { require_probability(kName, probability); },
+              [&] { require_bounds(kName, bounds_of(*this)); },
+              [&] { require_number(kName, "the value", value); });
 }
 
 FieldSpec RandomErasing::output(const FieldSpec& in) const {
   require_channels(kName, in);
   const bool is_level = value >= 0 && value <= 255 && value == static_cast<int>(value);
   if (in.dtype == DType::f32 || is_level) return in;
-  throw Refused("random_erasing: the value is " + std::to_string(value) + ", but image '" +
-                in.name + "' is u8; it must be a whole number, 0 to 255");
+  throw Refused("random_erasing: the value is " + number_text(value) + ", but image '" + in.name +
+                "' is u8; it must be a whole number, 0 to 255");
 }
 
 RandomErasing::Drawn RandomErasing::draw(const RandomKey& key, const Shape& shape) const {

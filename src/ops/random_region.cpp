@@ -1,4 +1,5 @@
 #include "ops/random_region.h"
+#include "core/number_text.h"
 
 #include <cmath>
 #include <string>
@@ -34,7 +35,7 @@ std::optional<Region> try_once(const RegionBounds& bounds, RandomStream& stream,
 }
 
 std::string text_of(double low, double high) {
-  return std::to_string(low) + " to " + std::to_string(high);
+  return number_text(low) + " to " + number_text(high);
 }
 
 }  // namespace
@@ -42,17 +43,17 @@ std::string text_of(double low, double high) {
 std::int64_t rounded_side(double x) { return static_cast<std::int64_t>(std::floor(x + 0.5)); }
 
 void require_bounds(std::string_view op, const RegionBounds& bounds) {
-  if (!(bounds.scale_min > 0 && bounds.scale_min <= bounds.scale_max && bounds.scale_max <= 1)) {
-    throw Refused(std::string(op) + ": the scale is " +
-                  text_of(bounds.scale_min, bounds.scale_max) +
-                  "; it must be above 0 and at most 1, scale_min at most scale_max");
-  }
+  std::vector<std::string> problems;
+  if (!(bounds.scale_min > 0 && bounds.scale_min <= bounds.scale_max && bounds.scale_max <= 1))
+    problems.push_back(std::string(op) + ": the scale is " +
+                       text_of(bounds.scale_min, bounds.scale_max) +
+                       "; it must be above 0 and at most 1, scale_min at most scale_max");
   if (!(bounds.ratio_min >= 1 / kMaxRatio && bounds.ratio_min <= bounds.ratio_max &&
-        bounds.ratio_max <= kMaxRatio)) {
-    throw Refused(std::string(op) + ": the ratio is " +
-                  text_of(bounds.ratio_min, bounds.ratio_max) +
-                  "; it must be 0.001 to 1000, ratio_min at most ratio_max");
-  }
+        bounds.ratio_max <= kMaxRatio))
+    problems.push_back(std::string(op) + ": the ratio is " +
+                       text_of(bounds.ratio_min, bounds.ratio_max) +
+                       "; it must be 0.001 to 1000, ratio_min at most ratio_max");
+  refuse(problems);
 }
 
 std::optional<Region> draw_region(const RegionBounds& bounds, RandomStream& stream,

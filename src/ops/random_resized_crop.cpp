@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ops/checks.h"
 #include "ops/geometry.h"
 #include "ops/random_region.h"
 #include "ops/resampling.h"
@@ -31,8 +32,8 @@ Region centred(const RandomResizedCrop& op, const Shape& shape) {
 }  // namespace
 
 void RandomResizedCrop::validate() const {
-  require_sides(kName, height, width);
-  require_bounds(kName, bounds_of(*this));
+  require_all([&] { require_sides(kName, height, width); },
+              [&] { require_bounds(kName, bounds_of(*this)); });
 }
 
 FieldSpec RandomResizedCrop::output(const FieldSpec& in) const {

@@ -4,8 +4,11 @@
 #include <limits>
 #include <string>
 
+#include "core/number_text.h"
+#include "ops/checks.h"
 #include "ops/elementary.h"
 #include "ops/geometry.h"
+#include "ops/pixel_field.h"
 #include "ops/warp_pixels.h"
 #include "slipstream/error.h"
 #include "slipstream/unfit_sample.h"
@@ -71,14 +74,6 @@ Matrix turned(double degrees) {
   return {of.cosine, of.sine, -of.sine, of.cosine};
 }
 
-void require_range(std::string_view op, const char* what, double low, double high, double least,
-                   double most) {
-  if (low >= least && low <= high && high <= most) return;
-  throw Refused(std::string(op) + ": " + what + " is " + std::to_string(low) + " to " +
-                std::to_string(high) + "; it must be within " + std::to_string(least) + " to " +
-                std::to_string(most) + ", the lower end first");
-}
-
 FieldSpec warped(std::string_view op, const FieldSpec& in, double fill) {
   FieldSpec out = resided(op, in, in.shape[0], in.shape[1]);
   if (in.kind == FieldKind::mask) return out;
@@ -86,7 +81,7 @@ FieldSpec warped(std::string_view op, const FieldSpec& in, double fill) {
   const bool is_level = fill >= 0 && fill <= 255 && fill == std::floor(fill);
   if (in.dtype == DType::f32 || is_level) return out;
   throw Refused(std::string(op) + ": the fill of image '" + in.name + "', u8, is " +
-                std::to_string(fill) + "; it must be a whole number, 0 to 255");
+                number_text(fill) + "; it must be a whole number, 0 to 255");
 }
 
 }  // namespace
@@ -103,8 +98,11 @@ AffineMap forward(const DrawnWarp& drawn) {
 }
 
 void Rotate::validate() const {
-  require_range(kName, "the angle", degrees_min, degrees_max, -kMaxDegrees, kMaxDegrees);
-  require_number(kName, "fill", fill);
+  require_all(
+      [&] {
+        require_range(kName, "the angle", degrees_min, degrees_max, -kMaxDegrees, kMaxDegrees);
+      },
+      [&] { require_number(kName, "fill", fill); });
 }
 
 FieldSpec Rotate::output(const FieldSpec& in) const { return warped(kName, in, fill); }
@@ -122,13 +120,16 @@ void Rotate::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArr
 }
 
 void Affine::validate() const {
-  require_range(kName, "the angle", degrees_min, degrees_max, -kMaxDegrees, kMaxDegrees);
-  require_range(kName, "translate_x", 0, translate_x, 0, 1);
-  require_range(kName, "translate_y", 0, translate_y, 0, 1);
-  require_range(kName, "the scale", scale_min, scale_max, 1 / kMaxScale, kMaxScale);
-  require_range(kName, "shear_x", shear_x_min, shear_x_max, -kMaxShear, kMaxShear);
-  require_range(kName, "shear_y", shear_y_min, shear_y_max, -kMaxShear, kMaxShear);
-  require_number(kName, "fill", fill);
+  const auto within = [](const char* what, double low, double high, double least, double most) {
+    return [=] { require_range(kName, what, low, high, least, most); };
+  };
+  require_all(within("the angle", degrees_min, degrees_max, -kMaxDegrees, kMaxDegrees),
+              within("translate_x", 0, translate_x, 0, 1),
+              within("translate_y", 0, translate_y, 0, 1),
+              within("the scale", scale_min, scale_max, 1 / kMaxScale, kMaxScale),
+              within("shear_x", shear_x_min, shear_x_max, -kMaxShear, kMaxShear),
+              within("shear_y", shear_y_min, shear_y_max, -kMaxShear, kMaxShear),
+              [&] { require_number(kName, "fill", fill); });
 }
 
 FieldSpec Affine::output(const FieldSpec& in) const { return warped(kName, in, fill); }

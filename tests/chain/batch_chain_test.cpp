@@ -45,7 +45,7 @@ TEST(BatchChainFile, RefusesWhatMakesNoSense) {
             "cutmix and one_hot last");
   EXPECT_THAT(refusal(R"({"op": "mixup"}, {"op": "cutmix"})"), HasSubstr("not both"));
   EXPECT_THAT(refusal(R"({"op": "mixup", "alpha": 0})"),
-              HasSubstr("transforms[0]: mixup: alpha is 0.000000; it must be above 0"));
+              HasSubstr("transforms[0]: mixup: alpha is 0; it must be above 0"));
   EXPECT_THAT(refusal(R"({"op": "cutmix", "alpha": 1e30})"), HasSubstr("at most 1000"));
   EXPECT_THAT(refusal(R"({"op": "one_hot", "smoothing": 2})"), HasSubstr("the smoothing is 2"));
   EXPECT_THAT(refusal(R"({"op": "mixup", "aplha": 1})"), HasSubstr("did you mean 'alpha'?"));

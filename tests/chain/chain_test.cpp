@@ -204,7 +204,7 @@ TEST(Chain, TellsProblemsOfGeometry) {
   transforms[0].interpolation must be nearest or bilinear, not "bicubic\n"
   transforms[0].fill must be a number, not "red"
   transforms[1].interpolation must be nearest or bilinear, not 1
-  transforms[2]: affine: translate_x is 0.000000 to 1.500000; it must be within 0.000000 to 1.000000, the lower end first
+  transforms[2]: affine: translate_x is 0 to 1.5; it must be 0 to 1, the first at most the second
   transforms[3].size must be a whole number, not 3.5
   transforms[3].sigma_min is missing
   transforms[3].sigma_max is missing

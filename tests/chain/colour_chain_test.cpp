@@ -75,9 +75,20 @@ TEST(ColourChain, LeavesOutWhatHasADefault) {
 
 TEST(ColourChain, TellsWhatIsWrong) {
   EXPECT_THAT(refusal(R"({"op": "colour_jitter", "hue_max": 0.7})"),
-              HasSubstr("transforms[0]: colour_jitter: the hue is 0.000000 to 0.700000"));
+              HasSubstr("transforms[0]: colour_jitter: the hue is 0 to 0.7"));
   EXPECT_THAT(refusal(R"({"op": "random_mask", "dilate": 1})"),
               HasSubstr("transforms[0].dilate must be true or false, not 1"));
+  EXPECT_THAT(refusal(R"({"op": "to_float"}, {"op": "horizontal_flip"},
+                         {"op": "convert_colour", "name": "ycbcr"})"),
+              HasSubstr("transform 'ycbcr' (convert_colour): its offset is for levels of 0 to 255, "
+                        "but 'to_float' has made the images 0 to 1"));
+  EXPECT_NO_THROW(parse_chain(with(R"({"op": "to_float"}, {"op": "scale", "divisor": 0.00392},
+                                      {"op": "convert_colour"})")));
+  EXPECT_NO_THROW(parse_chain(with(R"({"op": "to_float"},
+                                      {"op": "convert_colour", "offset": [0, 0.5, 0.5]})")));
+  EXPECT_THAT(refusal(R"({"op": "colour_jitter", "brightness_min": 2, "hue_max": 0.7})"),
+              testing::AllOf(HasSubstr("transforms[0]: colour_jitter: the brightness is 2 to 1"),
+                             HasSubstr("\n  transforms[0]: colour_jitter: the hue is 0 to 0.7")));
   EXPECT_THAT(refusal(R"({"op": "convert_colour", "matrix": [1, 0, 0], "offset": [0, 0]})"),
               HasSubstr("transforms[0].matrix must be a list of 9 numbers, not a list of 3\n"
                         "  transforms[0].offset must be a list of 3 numbers, not a list of 2"));
@@ -87,7 +98,7 @@ TEST(ColourChain, TellsWhatIsWrong) {
   EXPECT_THAT(refusal(R"({"op": "normalise", "mean": [0, null], "std": [1, 2]})"),
               HasSubstr("transforms[0].mean[1] must be a number, not null"));
   EXPECT_THAT(refusal(R"({"op": "normalise", "mean": [1, 2], "std": [1]})"),
-              HasSubstr("transforms[0]: normalise: mean is 1.000000, 2.000000, std is 1.000000; "
+              HasSubstr("transforms[0]: normalise: mean is 1, 2, std is 1; "
                         "they must be as many"));
 }
 

@@ -324,10 +324,9 @@ TEST(ColourJitter, TakesAnImageWithoutPixels) {
 TEST(ColourJitter, RefusesRangesThatMakeNoSense) {
   const auto refused = [](const ColourJitter& op) { return thrown_by([&] { op.validate(); }); };
   EXPECT_EQ(refused({0, 1000, 0, 0, 1, 1, -0.5, 0.5}), "nothing");
-  EXPECT_EQ(
-      refused({1.5, 0.5}),
-      "Refused: colour_jitter: the brightness is 1.500000 to 0.500000; it must be 0.000000 to "
-      "1000.000000, the first at most the second");
+  EXPECT_EQ(refused({1.5, 0.5}),
+            "Refused: colour_jitter: the brightness is 1.5 to 0.5; it must be 0 to 1000, the first "
+            "at most the second");
   EXPECT_THAT(refused({1, 1, -0.1, 1}), HasSubstr("the contrast is"));
   EXPECT_THAT(refused({1, 1, 1, 1, 1, 1001}), HasSubstr("the saturation is"));
   EXPECT_THAT(refused({1, 1, 1, 1, 1, 1, -0.6, 0}), HasSubstr("the hue is"));
