@@ -63,7 +63,12 @@ class LineFile {
   int descriptor_ = -1;
 };
 
-/// All that the file, link or pipe `path` holds. Throws Error with the path and the reason.
-std::string read_text(const std::filesystem::path& path);
+/// The most that read_text takes of a file that people write: a chain, a plan.
+inline constexpr std::size_t kMostWrittenBytes = std::size_t{16} << 20;
+
+/// All that the regular file `path` holds. Throws Error with the path and the reason; for a pipe or
+/// a device, which may never end, and for more than `most_bytes`, too.
+std::string read_text(const std::filesystem::path& path,
+                      std::size_t most_bytes = std::size_t{1} << 30);
 
 }  // namespace slipstream

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <new>
 
 #include "cli/verbs.h"
 #include "run/message.h"
@@ -58,13 +59,23 @@ std::vector<std::string> names_of(const CLI::App& app, bool options) {
   return names;
 }
 
+/// The parser's words, but for those that only its authors understand.
+std::string plain(const CLI::ParseError& error) {
+  const std::string text = error.what();
+  const std::string unread = "Could not convert: ";
+  const std::size_t equals = text.find(" = ");
+  if (!text.starts_with(unread) || equals == std::string::npos) return text;
+  return text.substr(unread.size(), equals - unread.size()) + ": '" + text.substr(equals + 3) +
+         "' is no number that it takes";
+}
+
 /// What the parser's exception means, with the nearest known name where one is unknown.
 std::string explain(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   const auto verbs = app.get_subcommands();
   if (verbs.empty()) {
     for (int i = 1; i < argc; ++i)
       if (argv[i][0] != '-') return unknown_name("verb", argv[i], names_of(app, false));
-    return std::string(error.what()) + "; see " + app.get_name() + " --help";
+    return plain(error) + "; see " + app.get_name() + " --help";
   }
   const CLI::App* verb = verbs.front();
   std::string path = app.get_name() + " " + verb->get_name();
@@ -81,7 +92,7 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error, int argc,
         std::find(known.begin(), known.end(), argument) == known.end())
       return unknown_name("option", argument, known);
   }
-  return std::string(error.what()) + "; see " + path + " --help";
+  return plain(error) + "; see " + path + " --help";
 }
 
 int say(const Cli& cli, const std::string& message, ExitCode code) {
@@ -94,6 +105,11 @@ int guarded(const Cli& cli, const std::function<int()>& call) {
     return call();
   } catch (const Refused& e) {
     return say(cli, e.what(), kRefused);
+  } catch (const std::bad_alloc&) {
+    return say(cli,
+               "out of memory; use a smaller batch size or image size, fewer workers, or a smaller "
+               "cache",
+               kFailed);
   } catch (const std::exception& e) {
     return say(cli, message_of(e), kFailed);
   }

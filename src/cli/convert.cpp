@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/verbs.h"
+#include "core/number_text.h"
 #include "slipstream/chain.h"
 #include "slipstream/datasets.h"
 #include "slipstream/files.h"
@@ -65,9 +66,9 @@ std::vector<NamedOp> split_chain(const ConvertVerb& verb, std::vector<NamedOp>& 
 void require_outside(const std::filesystem::path& out, const std::filesystem::path& from) {
   std::error_code failed;
   if (!std::filesystem::is_directory(from, failed)) return;
-  const auto inside = std::filesystem::weakly_canonical(out).lexically_relative(
-      std::filesystem::weakly_canonical(from));
-  if (!inside.empty() && *inside.begin() != "..")
+  const auto inside = std::filesystem::weakly_canonical(out, failed)
+                          .lexically_relative(std::filesystem::weakly_canonical(from, failed));
+  if (!failed && !inside.empty() && *inside.begin() != "..")
     throw Refused("--out '" + out.string() + "' lies in '" + from.string() +
                   "': it would be taken for data there; give another folder");
 }
@@ -93,8 +94,12 @@ int convert(const ConvertVerb& verb, const Cli& cli) {
     std::cout << "interrupted; the same command goes on where it stopped\n";
     return kInterrupted;
   }
-  std::cout << dataset->size() - done.skipped.size() << " samples in " << done.parts << " " << parts
-            << " in " << verb.out << ", of which " << done.parts - done.written << " were there\n";
+  const std::size_t kept = done.parts - done.written;
+  std::cout << count_of(dataset->size() - done.skipped.size(), "sample") << " in "
+            << count_of(done.parts, is_npy ? "block" : "shard") << " in " << verb.out;
+  if (kept > 0)
+    std::cout << ", " << kept << " of which " << (kept == 1 ? "was" : "were") << " there";
+  std::cout << "\n";
   print_skipped(done.skipped);
   if (done.skipped.size() > 1)
     std::cout << (std::filesystem::path(verb.out) / "manifest.json").string() << " lists them\n";

@@ -13,11 +13,16 @@
 namespace slipstream {
 
 FolderLock::FolderLock(const std::filesystem::path& dir) {
-  std::filesystem::create_directories(dir);
+  std::error_code failed;
+  std::filesystem::create_directories(dir, failed);
+  if (failed)
+    throw Refused("cannot make the folder '" + dir.string() + "': " + failed.message() +
+                  "; give another one");
   const std::filesystem::path path = dir / ".convert.lock";
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd_ < 0)
-    throw Error("cannot write '" + path.string() + "': " + std::generic_category().message(errno));
+    throw Refused("cannot write '" + path.string() +
+                  "': " + std::generic_category().message(errno) + "; give another folder");
   if (::flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   ::close(fd_);
   throw Refused("another convert is writing to '" + dir.string() +

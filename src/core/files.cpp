@@ -240,20 +240,28 @@ void write_file_atomically(const fs::path& path, std::string_view text) {
   write_file_atomically(path, std::as_bytes(std::span(text)));
 }
 
-std::string read_text(const fs::path& path) {
-  const auto fail = [&] { throw Error("cannot read " + path.string() + ": " + reason(errno)); };
-  std::string text;
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) fail();
+std::string read_text(const fs::path& path, std::size_t most_bytes) {
+  const auto fail = [&](const std::string& why) {
+    throw Error("cannot read " + path.string() + ": " + why);
+  };
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) fail(reason(errno));
   const File file(descriptor);
+  struct stat opened {};
+  if (::fstat(descriptor, &opened) != 0) fail(reason(errno));
+  if (S_ISDIR(opened.st_mode)) fail("it is a folder; name a file");
+  if (!S_ISREG(opened.st_mode)) fail("it is a pipe or a device; write it to a file first");
+  std::string text;
   std::array<char, 1 << 16> part{};
-  while (true) {
+  while (text.size() <= most_bytes) {
     const ssize_t got = ::read(descriptor, part.data(), part.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail();
+    if (got < 0) fail(reason(errno));
     if (got == 0) return text;
     text.append(part.data(), static_cast<std::size_t>(got));
   }
+  fail("it has more than " + std::to_string(most_bytes) + " bytes, the most that is read");
+  return text;
 }
 
 }  // namespace slipstream

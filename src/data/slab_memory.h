@@ -3,13 +3,17 @@
 #include <cstddef>
 #include <cstring>
 #include <memory_resource>
+#include <new>
+#include <string>
 #include <vector>
 
 #include "data/slab_layout.h"
+#include "slipstream/error.h"
 
 namespace slipstream {
 
-/// `count` zeroed blocks of `bytes`, each aligned to kSlabAlignment.
+/// `count` zeroed blocks of `bytes`, each aligned to kSlabAlignment. Throws Error where there is no
+/// memory for them.
 class SlabMemory {
  public:
   SlabMemory(std::size_t count, std::size_t bytes, std::pmr::memory_resource* memory)
@@ -17,6 +21,11 @@ class SlabMemory {
     slabs_.reserve(count);
     try {
       while (slabs_.size() < count) slabs_.push_back(allocate());
+    } catch (const std::bad_alloc&) {
+      release();
+      throw Error("out of memory for batches that are filled ahead: " + std::to_string(count) +
+                  " of " + std::to_string(bytes) +
+                  " bytes each; use a smaller batch size or image size, or a smaller prefetch");
     } catch (...) {
       release();
       throw;

@@ -10,8 +10,14 @@
 namespace slipstream {
 namespace {
 
+std::string read_weights(const std::string& path) try {
+  return read_text(path);
+} catch (const Error& error) {
+  throw Refused("--sampling: " + std::string(error.what()));
+}
+
 std::vector<double> weights_in(const std::string& path) {
-  std::istringstream text(read_text(path));
+  std::istringstream text(read_weights(path));
   std::vector<double> weights;
   std::string line;
   while (std::getline(text, line)) {

@@ -4,7 +4,8 @@ import json
 import os
 import unittest
 
-from program import DONE, FAILED, HAS_GPU, NO, REFUSED, TINY, ProgramTest, read_json, run
+from program import (DONE, FAILED, HAS_GPU, NO, REFUSED, TINY, ProgramTest, make_data, read_json,
+                     run)
 
 VERBS = ["train", "bench", "make-data", "compare"]
 
@@ -203,6 +204,68 @@ class OutputTest(ProgramTest):
         file.write_text("")
         self.expect(REFUSED, "make-data", "segmentation", "--out", file, "--samples", "1",
                     says=[str(file)])
+
+
+class SameCauseTest(ProgramTest):
+    """One cause, one exit code and one way to say it, whichever verb meets it."""
+
+    def refuse_all(self, commands, says):
+        for command in commands:
+            done = self.expect(REFUSED, *command, says=says)
+            for raw in ("filesystem error", "std::", "Could not convert"):
+                self.assertNotIn(raw, done.stderr)
+
+    def test_data_that_are_not_there(self):
+        missing = self.folder / "missing"
+        out = self.folder / "out"
+        workload = ["segmentation", *TINY, "--data", missing]
+        self.refuse_all([["train", *workload], ["bench", *workload], ["doctor", *workload],
+                         ["trace", *workload, "--out", out], ["inspect", missing],
+                         ["convert", "--from", missing, "--out", out],
+                         ["augment", "--data", missing, "--chain", self.chain(), "--out", out],
+                         ["bench", "loader", "--data", missing]], says=[str(missing)])
+
+    def test_inputs_that_cannot_be_read(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        for path, why in ((self.folder / "missing.json", "missing.json"),
+                          (self.folder, "folder"), (pipe, "pipe or a device"),
+                          ("/dev/zero", "pipe or a device")):
+            chain = ["segmentation", *TINY, "--chain", path]
+            self.refuse_all([["train", *chain], ["bench", *chain], ["doctor", *chain],
+                             ["trace", *chain, "--out", self.folder / "out"],
+                             ["convert", "--from", self.data(), "--out", self.folder / "out",
+                              "--apply", path],
+                             ["augment", "--data", self.data(), "--chain", path, "--out",
+                              self.folder / "sheet"],
+                             ["bench", "loader", "--data", self.data(), "--chain", path],
+                             ["train", "segmentation", *TINY, "--plan", path],
+                             ["doctor", "segmentation", *TINY, "--baseline", path],
+                             ["train", "segmentation", *TINY, "--sampling", path],
+                             ["compare", path]], says=[why])
+
+    def test_folders_that_cannot_be_made(self):
+        file = self.folder / "file"
+        file.write_text("")
+        below = file / "below"
+        self.refuse_all([["make-data", "segmentation", "--out", below, "--samples", "1"],
+                         ["convert", "--from", self.data(), "--out", below]],
+                        says=["cannot make", str(below), "Not a directory"])
+
+    def test_values_that_are_no_numbers(self):
+        self.refuse_all([["train", "segmentation", "--lr", "abc"],
+                         ["bench", "segmentation", "--lr", "abc"],
+                         ["doctor", "segmentation", "--lr", "abc"]],
+                        says=["--lr: 'abc' is no number that it takes"])
+
+    def chain(self):
+        path = self.folder / "chain.json"
+        path.write_text('{"version": 1, "transforms": [{"op": "to_float"}]}')
+        return path
+
+    def data(self):
+        path = self.folder / "data"
+        return path if path.exists() else make_data(path, samples=2)
 
 
 class StandardOutputTest(ProgramTest):

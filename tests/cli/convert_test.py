@@ -17,7 +17,7 @@ class ConvertTest(DataFolders):
         command = ("convert", "--from", self.classes, "--out", out, "--samples-per-shard", "5",
                    "--apply", chain)
         self.expect(DONE, *command, says=["12 samples in 3 shards", "chain.json"])
-        self.expect(DONE, *command, says=["of which 3 were there"])
+        self.expect(DONE, *command, says=["3 of which were there"])
         self.expect(DONE, "inspect", out, says=["12 samples, 0 damaged", "16 x 16 x 3"])
         report = self.classify("shards", out, "--chain", out / "chain.json")
         self.assertEqual(report["steps"], 8)
@@ -40,10 +40,10 @@ class ConvertTest(DataFolders):
             self.expect(FAILED, *command, says=["a.jpg"])
             shutil.rmtree(out)
             self.expect(DONE, *command, "--on-bad-sample", "skip",
-                        says=["12 samples in 1 ", "skipped 1 bad samples", "a.jpg"])
+                        says=["12 samples in 1 ", "skipped 1 bad sample: ", "a.jpg"])
             self.expect(DONE, "inspect", out, says=["12 samples, 0 damaged"])
             self.expect(DONE, *command, "--on-bad-sample", "skip",
-                        says=["of which 1 were there", "skipped 1 bad samples"])
+                        says=["1 of which was there", "skipped 1 bad sample: "])
 
     def test_convert_to_npy(self):
         out = self.folder / "a folder of arr\u00e4ys"
@@ -52,7 +52,7 @@ class ConvertTest(DataFolders):
         self.expect(REFUSED, *command, says=["differs from sample to sample", "--resize"])
         self.expect(REFUSED, *command, "--resize", "16", "--quality", "80", says=["--quality"])
         self.expect(DONE, *command, "--resize", "16", says=["12 samples in 3 blocks", "3/3 blocks"])
-        self.expect(DONE, *command, "--resize", "16", says=["of which 3 were there"])
+        self.expect(DONE, *command, "--resize", "16", says=["3 of which were there"])
         self.expect(DONE, "inspect", out, says=["12 samples, 0 damaged", "16 x 16 x 3", "0: 6 1: 6"])
         self.expect(DONE, "inspect", out / "image.npy", says=["12 samples, 0 damaged", "12 u8"])
         # One class more than there is would be another head, and so another digest.

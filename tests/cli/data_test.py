@@ -96,18 +96,18 @@ class DataTest(DataFolders):
         self.assertFalse(sheet.exists())
         chain.write_text('{"version": 1, "transforms": [{"op": "resize", "height": 8, "width": 8}]}')
         self.expect(DONE, *command(self.damaged), *every, "--on-bad-sample", "skip",
-                    says=["12 samples", "skipped 1 bad samples", "a.jpg"])
+                    says=["12 samples", "skipped 1 bad sample: ", "a.jpg"])
         self.assertTrue(sheet.exists())
 
     def test_bench_loader(self):
         report = self.folder / "loader.json"
         self.expect(DONE, "bench", "loader", "--data", self.classes, "--workers", "1,2",
                     "--batch-size", "4", "--image-size", "16", "--seconds", "0.01", "--repeats",
-                    "2", "--json", report, says=["samples/s", "enough"])
+                    "2", "--json", report, says=["samples/s", "workers"])
         told = read_json(report)
         self.assertEqual(told["schema"], "slipstream.loader_bench")
         self.assertEqual([rate["workers"] for rate in told["rates"]], [1, 2])
-        self.assertIn(told["enough_workers"], (1, 2))
+        self.assertIn(told["enough_workers"], (None, 1))
         steps = [step["name"] for step in told["rates"][0]["steps"]]
         self.assertEqual(steps, ["read", "decode", "resize", "collate"])
         self.expect(DONE, "bench", "loader", "--data", self.classes, "--workers", "1",
@@ -124,7 +124,7 @@ class DataTest(DataFolders):
         self.expect(DONE, "bench", "loader", "--data", self.damaged, "--batch-size", "13",
                     "--workers", "1,2", "--image-size", "16", "--seconds", "0.01",
                     "--on-bad-sample", "skip", "--json", report,
-                    says=["skipped 1 bad samples, the first: ", "a.jpg"])
+                    says=["skipped 1 bad sample: ", "a.jpg"])
         for rate in read_json(report)["rates"]:
             self.assertGreater(rate["skipped"]["places"], 0)
             self.assertEqual(len(rate["skipped"]["samples"]), 1)

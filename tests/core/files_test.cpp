@@ -230,5 +230,19 @@ TEST_F(FilesTest, ManyWritersLeaveOneWholeFile) {
   EXPECT_EQ(entries(), 1u);
 }
 
+TEST_F(FilesTest, ReadsRegularFilesOfALimitedSizeAlone) {
+  const fs::path path = folder_ / "text";
+  write_file_atomically(path, "0123456789");
+  EXPECT_EQ(read_text(path), "0123456789");
+  EXPECT_EQ(read_text(path, 10), "0123456789");
+  EXPECT_THAT(thrown_by([&] { read_text(path, 9); }), HasSubstr("more than 9 bytes"));
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const fs::path& endless : {pipe, fs::path("/dev/zero")})
+    EXPECT_THAT(thrown_by([&] { read_text(endless); }),
+                HasSubstr("it is a pipe or a device; write it to a file first"));
+  EXPECT_THAT(thrown_by([&] { read_text(folder_); }), HasSubstr("it is a folder"));
+}
+
 }  // namespace
 }  // namespace slipstream
