@@ -23,7 +23,8 @@ std::string loader_report_json(const LoaderReport& report);
 
 /// A row for each number of workers: rate, speed-up and share of perfect scaling against the fewest
 /// workers measured, each host step's time a sample, and which share of samples came from a cache,
-/// where there is one; then how many workers are enough.
+/// where there is one; then how many workers are enough, where more were measured, and the
+/// environment's warnings.
 std::string loader_table(const LoaderReport& report);
 
 }  // namespace slipstream

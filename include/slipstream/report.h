@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,10 +45,28 @@ struct RunReport {
 /// null.
 std::string run_report_json(const RunReport& report);
 
-/// "loading: beside steps 1.71 times as fast as one after the other, at most 1.80", with an end of
-/// line. What is at most comes from medians, and what was measured from a mean: where noise puts
-/// that above, the line shows the former twice.
+/// "loading: beside steps 1.71 times as fast as one after the other, predicted at most 1.80", with
+/// an end of line.
 std::string gain_line(const Gain& gain);
+
+/// Rates over fewer steps than this say more about chance than about a plan: they are not shown.
+inline constexpr std::size_t kFewestStepsForARate = 8;
+/// `rate`, or n = 0 and no values where it was measured over fewer steps.
+Measured told_rate(const Measured& rate);
+
+/// Where the losses of a run began and ended: the means of its first and last tenth of steps, each
+/// at least one step. NaN and 0 steps for no losses.
+struct LossTrend {
+  double first;
+  double last;
+  std::size_t steps;  ///< in each mean
+};
+LossTrend loss_trend(std::span<const float> losses);
+/// "loss 2.301 -> 0.984 (means of the first and last 20 steps)"; "" for no losses.
+std::string loss_text(std::span<const float> losses);
+
+/// "warning: TEXT" for each of the environment's, a line each.
+std::string warning_lines(const Environment& environment);
 
 /// One measurement of a benchmark. What does not apply, or could not be measured, is absent.
 struct BenchRow {
@@ -86,11 +105,12 @@ struct BenchReport {
 
 /// JSON, schema "slipstream.bench" version 1 (docs/run-report.md).
 std::string bench_report_json(const BenchReport& report);
-/// Aligned plain text, one line a row, for a console.
+/// Aligned plain text, one line a row, for a console; then what failed, and the environment's
+/// warnings.
 std::string bench_table(const BenchReport& report);
 /// A self-contained SVG, readable on light and dark pages: steps/s as grouped bars and the gains as
-/// lines, by batch size, with 95 % intervals. Of the lanes alone the slowest is drawn, of the last
-/// row's `augment`.
+/// lines, by batch size, with 95 % intervals, and the environment's warnings below. Of the lanes
+/// alone the slowest is drawn, of the last row's `augment`.
 std::string bench_svg(const BenchReport& report);
 
 /// One run of a comparison.
@@ -102,7 +122,7 @@ struct ComparisonRow {
   std::vector<std::pair<std::string, std::string>> work;
   Measured steps_per_second;
   double input_wait_share = 0;
-  double first_loss = 0;
+  double first_loss = 0;  ///< as LossTrend
   double final_loss = 0;
   std::uint64_t digest = 0;
 };
@@ -110,9 +130,10 @@ struct ComparisonRow {
 ComparisonRow comparison_row(std::string name, const RunResult& result);
 /// From what run_report_json wrote. Throws Error for anything else.
 ComparisonRow comparison_row(std::string name, std::string_view run_report_json);
-/// Aligned plain text, one line a row. Gain and digest are held against the first row; digests are
-/// compared only between plans of equal numerics. Then a line for each run that did other work than
-/// the first, with what differs.
+/// Aligned plain text, one line a row. Gain and digest are held against the first row; a gain whose
+/// rates' intervals overlap is said to be within the noise; digests are compared only between plans
+/// of equal numerics. Then a line for each run that did other work than the first, with what
+/// differs.
 std::string comparison_table(const std::vector<ComparisonRow>& rows);
 
 }  // namespace slipstream

@@ -94,8 +94,9 @@ struct RunResult {
   /// Where the data set is disk_cached() itself, not one made of such: what all readers of it did.
   std::optional<DiskCacheState> disk_cache;
   std::optional<Overlap> overlap;
-  /// Of the ForkJoins of the pipeline's modules; and of loading beside the longest lane, with the
-  /// times of this run, which are longer than alone where both need the same cores.
+  /// Of the ForkJoins of the pipeline's modules; and of loading beside the longest lane, both of the
+  /// same last 16 to 32 steps, where the run had 32, with the times of this run, which are longer
+  /// than alone where both need the same cores.
   std::vector<Gain> gains;
   std::optional<JpegResult> jpeg;  ///< where images travelled as JPEG files
   /// Fields of batches cached on the device that steps wrote into (RunOptions::check_cache).

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/verbs.h"
+#include "core/number_text.h"
 #include "slipstream/augment_sheet.h"
 #include "slipstream/chain.h"
 #include "slipstream/datasets.h"
@@ -27,8 +28,8 @@ int augment(const AugmentVerb& verb, const Cli& cli) {
   const AugmentSheet sheet = augment_sheet(open_dataset(verb.data), chain, options);
   if (sheet.png.empty()) return kInterrupted;
   out.write({reinterpret_cast<const char*>(sheet.png.data()), sheet.png.size()});
-  std::cout << sheet.samples.size() << " samples with " << options.versions << " versions each in "
-            << verb.out << "\n";
+  std::cout << count_of(sheet.samples.size(), "sample") << " with "
+            << count_of(options.versions, "version") << " each in " << verb.out << "\n";
   if (!left_out.empty())
     std::cout << left_out.name() << " is not shown: it is done to whole batches, in training\n";
   print_skipped(sheet.skipped);

@@ -59,9 +59,8 @@ int bench(const BenchVerb& verb, const Cli& cli) {
         return make_pipeline(cli.workloads, verb.common.workload, each);
       },
       options);
-  json.write(bench_report_json(report));
-  svg.write(bench_svg(report));
   std::cout << bench_table(report);
+  write_all({{&json, bench_report_json(report)}, {&svg, bench_svg(report)}});
   if (cli.interrupted()) return kInterrupted;
   for (const BenchRow& row : report.rows)
     if (!row.error.empty()) return kFailed;

@@ -49,11 +49,11 @@ int bench_loader(const LoaderVerb& verb, const Cli& cli) {
   std::vector<NamedOp> chain = load_chain_or_resize(verb.chain, verb.image_size);
   loader.batch_ops = take_batch_ops(chain);
   report.rates = measure_loader(dataset_of(verb), chain, loader, options);
-  if (!verb.json.empty()) json.write(loader_report_json(report));
   std::cout << loader_table(report);
   SkippedSamples skipped;
   for (const LoaderRate& rate : report.rates) skipped.add(rate.skipped);
   print_skipped(skipped.samples);
+  write_all({{&json, loader_report_json(report)}});
   return cli.interrupted() ? kInterrupted : kDone;
 }
 

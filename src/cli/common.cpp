@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "cli/verbs.h"
+#include "core/number_text.h"
 #include "run/plan_limits.h"
 #include "slipstream/cuda.h"
 #include "slipstream/files.h"
@@ -120,8 +121,8 @@ void add_on_bad_sample(CLI::App& verb, OnBadSample& chosen, const std::string& s
 
 void print_skipped(const std::vector<SkippedSample>& skipped) {
   if (skipped.empty()) return;
-  std::cout << "skipped " << skipped.size()
-            << " bad samples, the first: " << skipped.front().message << "\n";
+  std::cout << "skipped " << count_of(skipped.size(), "bad sample")
+            << (skipped.size() == 1 ? ": " : ", the first: ") << skipped.front().message << "\n";
 }
 
 std::string placement_problem(const std::string& name) {
@@ -131,6 +132,17 @@ std::string placement_problem(const std::string& name) {
   } catch (const Refused& refused) {
     return refused.what();
   }
+}
+
+void write_all(std::initializer_list<std::pair<OutputFile*, std::string>> outputs) {
+  std::cout << std::flush;
+  std::string problems;
+  for (const auto& [file, text] : outputs) try {
+      file->write(text);
+    } catch (const Error& error) {
+      problems += (problems.empty() ? "" : "\n") + std::string(error.what());
+    }
+  if (!problems.empty()) throw Error(problems);
 }
 
 void refuse_same_files(const NamedPaths& outputs, const NamedPaths& inputs) {
@@ -231,7 +243,7 @@ Plan CommonOptions::plan_file(const std::string& path, const std::vector<std::st
                   ", or a file that --plan-out wrote, but no such file is there");
   Plan plan;
   try {
-    plan = parse_plan(read_text(path));
+    plan = parse_plan(read_text(path, kMostWrittenBytes));
   } catch (const Error& error) {
     throw Refused("'" + path + "': " + error.what());
   }

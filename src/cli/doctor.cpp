@@ -126,23 +126,6 @@ int gate(const DoctorReport& report, const DoctorVerb& verb, const std::string& 
   return code == kNo ? kNo : of_share;
 }
 
-/// Each of them, also where others cannot be written. Throws Error for those.
-void write_all(const DoctorReport& report, const Plan& plan, OutputFile& html, OutputFile& json,
-               OutputFile& plan_out) {
-  std::string problems;
-  const auto write = [&problems](OutputFile& file, const std::string& text) {
-    try {
-      file.write(text);
-    } catch (const Error& error) {
-      problems += (problems.empty() ? "" : "\n") + std::string(error.what());
-    }
-  };
-  write(json, doctor_report_json(report));
-  write(html, doctor_html(report));
-  write(plan_out, to_json(report.outcome ? report.outcome->plan : plan));
-  if (!problems.empty()) throw Error(problems);
-}
-
 std::vector<Supposition> suppositions(const std::vector<std::string>& texts) {
   std::vector<Supposition> supposed;
   for (const std::string& text : texts) {
@@ -177,10 +160,19 @@ bool fill_in(DoctorReport& report, Trainer& trainer, const Plan& plan, const Doc
   return is_idle;
 }
 
+std::string baseline_json(const std::string& path) {
+  if (path.empty()) return "";
+  try {
+    return read_text(path);
+  } catch (const Error& error) {
+    throw Refused("--baseline: " + std::string(error.what()));
+  }
+}
+
 int doctor(const DoctorVerb& verb, const Cli& cli) {
   check(verb);
   const std::vector<Supposition> supposed = suppositions(verb.what_if);
-  const std::string baseline = verb.baseline.empty() ? "" : read_text(verb.baseline);
+  const std::string baseline = baseline_json(verb.baseline);
   OutputFile html(verb.html), json(verb.json), plan_out(verb.plan_out);
   Context context(verb.common.device);
   DoctorReport report;
@@ -204,7 +196,9 @@ int doctor(const DoctorVerb& verb, const Cli& cli) {
   if (is_idle && !report.interrupted)
     std::cout << "nothing to apply: no change that a plan can express is predicted to help\n";
   const int code = gate(report, verb, baseline);
-  write_all(report, plan, html, json, plan_out);
+  write_all({{&json, doctor_report_json(report)},
+             {&html, doctor_html(report)},
+             {&plan_out, to_json(report.outcome ? report.outcome->plan : plan)}});
   return report.interrupted ? kInterrupted : code;
 }
 

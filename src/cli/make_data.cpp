@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cli/verbs.h"
+#include "core/number_text.h"
 
 namespace slipstream {
 namespace {
@@ -24,7 +25,7 @@ int make_data(const MakeDataVerb& verb, const Cli& cli) {
       (is_segmentation ? make_segmentation_data : make_classification_data)(verb.out, options, {});
   const bool all = made == options.samples;
   if (!all) std::cout << "interrupted after " << made << " of " << options.samples << ": ";
-  std::cout << made << (is_segmentation ? " images and masks in " : " images in ") << verb.out
+  std::cout << count_of(made, "image") << (is_segmentation ? " with masks in " : " in ") << verb.out
             << "\n";
   return all ? kDone : kInterrupted;
 }

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/verbs.h"
+#include "core/number_text.h"
 #include "slipstream/files.h"
 #include "slipstream/progress_line.h"
 #include "slipstream/trace_run.h"
@@ -29,13 +30,12 @@ std::string bytes_of(const Trace& trace, const TraceVerb& verb) {
 
 void print(const Trace& trace, const TraceVerb& verb, const Plan& plan) {
   if (trace.run.interrupted) std::cout << "interrupted after ";
-  std::cout << trace.run.steps << " steps";
-  if (trace.run.steps_per_second.n > 0)
-    std::cout << ", " << trace.run.steps_per_second.value << " steps/s";
+  std::cout << count_of(trace.run.steps, "step");
+  if (const Measured rate = told_rate(trace.run.steps_per_second); rate.n > 0)
+    std::cout << ", " << rate.value << " steps/s";
   std::cout << ", plan " << plan.schedule.mode << ", input " << verb.options.input << "\n"
             << trace_text(summary_of(*trace.recorder));
   if (!trace.no_kernels.empty()) std::cout << trace.no_kernels << "\n";
-  std::cout << "wrote " << verb.out << "; Perfetto (ui.perfetto.dev) opens it\n";
 }
 
 int trace(const TraceVerb& verb, const Cli& cli) {
@@ -51,8 +51,9 @@ int trace(const TraceVerb& verb, const Cli& cli) {
   options.progress = [&](const Progress& progress) { line.update(progress); };
   const Trace traced = run_trace(trainer, plan, options);
   line.finish();
-  out.write(bytes_of(traced, verb));
   print(traced, verb, plan);
+  write_all({{&out, bytes_of(traced, verb)}});
+  std::cout << "wrote " << verb.out << "; Perfetto (ui.perfetto.dev) opens it\n";
   return traced.run.interrupted ? kInterrupted : kDone;
 }
 

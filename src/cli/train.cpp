@@ -4,6 +4,7 @@
 
 #include "cli/verbs.h"
 #include "cli/watch.h"
+#include "core/number_text.h"
 #include "slipstream/files.h"
 #include "slipstream/gpu_meter.h"
 #include "slipstream/placement.h"
@@ -47,38 +48,36 @@ AutoResult run_plan(Trainer& trainer, const TrainOptions& options, const LoaderP
 
 template <typename Counters>
 std::string share_of(const Counters& cache) {
-  return std::to_string(cache.hits) + " of " + std::to_string(cache.hits + cache.misses) +
-         " samples came from it";
+  return std::to_string(cache.hits) + " of " + count_of(cache.hits + cache.misses, "sample") +
+         " came from it";
 }
 
 void print_summary(const RunReport& report, std::uint64_t steps) {
   const RunResult& result = report.result;
   if (result.interrupted) std::cout << "interrupted after " << result.steps << " of ";
-  std::cout << steps << " steps";
-  if (result.steps_per_second.n > 0)
-    std::cout << ", " << result.steps_per_second.value << " steps/s (after warm-up)";
-  if (!result.losses.empty())
-    std::cout << ", loss " << result.losses.front() << " -> " << result.losses.back();
+  std::cout << count_of(steps, "step");
+  if (const Measured rate = told_rate(result.steps_per_second); rate.n > 0)
+    std::cout << ", " << rate.value << " steps/s (after warm-up)";
+  if (!result.losses.empty()) std::cout << ", " << loss_text(result.losses);
   std::cout << ", plan " << result.plan.schedule.mode << "\n";
   if (report.auto_choice)
     std::cout << "kept " << report.auto_choice->kept << ": " << report.auto_choice->reason << "\n";
   for (const Gain& gain : result.gains) std::cout << gain_line(gain);
   print_skipped(result.skipped.samples);
   if (result.jpeg)
-    std::cout << result.jpeg->images << " images decoded by "
+    std::cout << count_of(result.jpeg->images, "image") << " decoded by "
               << (result.jpeg->engines ? "the GPU's JPEG engines" : "CUDA kernels") << ", but for "
               << result.jpeg->on_cpu << " by the CPU\n";
   if (result.cache)
     std::cout << "cache: " << share_of(*result.cache) << "; it holds " << result.cache->samples
-              << " in " << result.cache->bytes << " bytes\n";
+              << " in " << count_of(result.cache->bytes, "byte") << "\n";
   if (result.disk_cache) {
     const std::string& stopped = result.disk_cache->stopped;
     std::cout << "disk cache: " << share_of(*result.disk_cache) << "; it holds "
-              << result.disk_cache->bytes << " bytes"
+              << count_of(result.disk_cache->bytes, "byte")
               << (stopped.empty() ? "" : ", nothing more is stored: " + stopped) << "\n";
   }
-  for (const std::string& warning : report.environment.warnings)
-    std::cout << "warning: " << warning << "\n";
+  std::cout << warning_lines(report.environment);
 }
 
 int train(const TrainOptions& options, const Cli& cli) {
@@ -129,10 +128,9 @@ int train(const TrainOptions& options, const Cli& cli) {
   RunReport report{std::move(environment), options.common.info(), std::move(result.run),
                    use_of(meter.get()), std::nullopt};
   if (options.plan == "auto") report.auto_choice = std::move(result.choice);
-  if (!options.json.empty()) json.write(run_report_json(report));
-  plan_out.write(to_json(report.result.plan));
   print_summary(report, options.steps);
   if (watch) std::cout << watch->summary() << "\n";
+  write_all({{&json, run_report_json(report)}, {&plan_out, to_json(report.result.plan)}});
   return report.result.interrupted ? kInterrupted : kDone;
 }
 

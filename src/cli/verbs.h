@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "slipstream/context.h"
 #include "slipstream/environment.h"
+#include "slipstream/files.h"
 #include "slipstream/report.h"
 #include "slipstream/skipped_samples.h"
 #include "slipstream/workload.h"
@@ -72,6 +74,10 @@ void print_skipped(const std::vector<SkippedSample>& skipped);
 
 /// What is wrong with the name of a placement, "" when nothing is.
 std::string placement_problem(const std::string& name);
+
+/// Writes each text to its file, also where others cannot be written. Throws Error for those. To be
+/// called after the summary was printed, so that a full disk does not take the result along.
+void write_all(std::initializer_list<std::pair<OutputFile*, std::string>> outputs);
 
 /// Options and the paths that they name; a path "" is not given.
 using NamedPaths = std::vector<std::pair<std::string, std::string>>;

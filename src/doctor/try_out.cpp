@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/number_text.h"
 #include "doctor/training_rate.h"
 #include "doctor/untouched.h"
 #include "slipstream/doctor.h"
@@ -17,7 +18,7 @@ std::vector<std::string> words_of(const Remedy& remedy, const Diagnosis& diagnos
       if (change.id == id && id != "workers") words.push_back(change.what);
   const unsigned workers = remedy.plan.schedule.loader.workers;
   if (std::find(remedy.changes.begin(), remedy.changes.end(), "workers") != remedy.changes.end())
-    words.push_back("use " + std::to_string(workers) + " workers");
+    words.push_back("use " + count_of(workers, "worker"));
   return words;
 }
 

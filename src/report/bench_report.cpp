@@ -70,7 +70,7 @@ std::string bench_table(const BenchReport& report) {
       table += "failed: " + (row.plan.empty() ? "" : row.plan + ", ") +
                (tells && !row.plan.empty() ? "augment " + row.augment + ", " : "") + "batch " +
                std::to_string(row.batch_size) + ", input " + row.input + ": " + row.error + "\n";
-  return table;
+  return table + warning_lines(report.environment);
 }
 
 }  // namespace slipstream

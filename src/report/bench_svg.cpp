@@ -118,8 +118,10 @@ class BenchPlot {
     const double legend_bottom = kLegendTop + kLegendRow * legend_rows();
     const double bars_bottom = legend_bottom + 34 + kBarsHeight;
     const std::vector<GainPlot> gains = gain_plots();
-    const double height =
-        bars_bottom + static_cast<double>(gains.size()) * (kGainGap + kGainHeight) + 48;
+    const std::vector<std::string>& warnings = report_.environment.warnings;
+    const double height = bars_bottom +
+                          static_cast<double>(gains.size()) * (kGainGap + kGainHeight) + 48 +
+                          kLegendRow * static_cast<double>(warnings.size());
     const std::string title = "Slipstream: " + report_.workload.name;
     svg_ = Svg(kWidth, height, title,
                "Steps per second and gains by batch size, with 95 % intervals", kStyle);
@@ -133,6 +135,11 @@ class BenchPlot {
       top += kGainGap;
       draw_gains({top, top + kGainHeight, {}}, plot);
       top += kGainHeight;
+    }
+    top += 60;
+    for (const std::string& warning : warnings) {
+      svg_.text(kLeft, top, "warning: " + warning, "note");
+      top += kLegendRow;
     }
     return svg_.finished();
   }

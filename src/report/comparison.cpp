@@ -6,7 +6,10 @@ namespace {
 
 std::string gain(const ComparisonRow& row, const ComparisonRow& first) {
   if (row.steps_per_second.n == 0 || first.steps_per_second.n == 0) return "-";
-  return fixed(row.steps_per_second.value / first.steps_per_second.value, 2) + "x";
+  const Measured& rate = row.steps_per_second;
+  const Measured& other = first.steps_per_second;
+  const bool overlap = rate.low <= other.high && other.low <= rate.high;
+  return fixed(rate.value / other.value, 2) + "x" + (overlap ? " (within the noise)" : "");
 }
 
 std::string digest_against(const ComparisonRow& row, const ComparisonRow& first) {

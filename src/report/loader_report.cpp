@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "report/json.h"
 #include "report/text.h"
+#include "slipstream/report.h"
 
 namespace slipstream {
 namespace {
@@ -23,6 +25,30 @@ const LoaderRate& with_fewest_workers(const std::vector<LoaderRate>& rates) {
   return *std::min_element(
       rates.begin(), rates.end(),
       [](const LoaderRate& a, const LoaderRate& b) { return a.workers < b.workers; });
+}
+
+unsigned most_workers(const std::vector<LoaderRate>& rates) {
+  unsigned most = 0;
+  for (const LoaderRate& rate : rates) most = std::max(most, rate.workers);
+  return most;
+}
+
+/// How many workers are enough; nothing where no more were measured.
+std::optional<unsigned> enough_of(const std::vector<LoaderRate>& rates) {
+  if (rates.empty()) return std::nullopt;
+  const unsigned fewest = fewest_workers(rates);
+  return fewest < most_workers(rates) ? std::optional(fewest) : std::nullopt;
+}
+
+std::string enough_workers(const std::vector<LoaderRate>& rates) {
+  const std::string most = std::to_string(most_workers(rates));
+  const auto enough = enough_of(rates);
+  if (rates.size() == 1) return "no other number of workers was measured (--workers 1,2,4)\n";
+  if (!enough)
+    return "the most workers that were measured, " + most +
+           ", gave the highest rate: more may give more (--workers)\n";
+  return std::to_string(*enough) + (*enough == 1 ? " worker is" : " workers are") +
+         " enough: of up to " + most + " that were measured, none gave 3 % more\n";
 }
 
 /// The share of samples that came from it.
@@ -54,6 +80,7 @@ Json json_of(const LoaderRate& rate) {
 std::string loader_report_json(const LoaderReport& report) {
   Json rates = Json::array();
   for (const LoaderRate& rate : report.rates) rates.push_back(json_of(rate));
+  const auto enough = enough_of(report.rates);
   return printed({{"schema", "slipstream.loader_bench"},
                   {"version", 1},
                   {"environment", json_of(report.environment)},
@@ -61,8 +88,7 @@ std::string loader_report_json(const LoaderReport& report) {
                   {"batch_size", report.batch_size},
                   {"chain", report.chain},
                   {"image_size", report.chain.empty() ? Json(report.image_size) : Json(nullptr)},
-                  {"enough_workers",
-                   report.rates.empty() ? Json(nullptr) : Json(fewest_workers(report.rates))},
+                  {"enough_workers", enough ? Json(*enough) : Json(nullptr)},
                   {"rates", std::move(rates)}});
 }
 
@@ -87,9 +113,8 @@ std::string loader_table(const LoaderReport& report) {
     if (has_cache) row.push_back(share_of(rate.cache));
     if (has_disk_cache) row.push_back(share_of(rate.disk_cache));
   }
-  const unsigned enough = fewest_workers(report.rates);
-  return aligned_table(rows, {0}) + std::to_string(enough) +
-         (enough == 1 ? " worker is" : " workers are") + " enough: more gain less than 3 %\n";
+  return aligned_table(rows, {0}) + enough_workers(report.rates) +
+         warning_lines(report.environment);
 }
 
 }  // namespace slipstream

@@ -89,10 +89,11 @@ void ProgressLine::observe() {
 }
 
 double ProgressLine::steps_per_second() const {
-  const Sample first = recent_.size() > 1 ? recent_.front() : Sample{0, 0};
-  const double seconds = last_.elapsed_s - first.time_s;
-  const double rate = static_cast<double>(last_.step - first.step) / seconds;
-  return seconds > 0 && rate > 0 ? rate : std::numeric_limits<double>::quiet_NaN();
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  if (recent_.size() < 2) return kUnknown;
+  const double seconds = last_.elapsed_s - recent_.front().time_s;
+  const double rate = static_cast<double>(last_.step - recent_.front().step) / seconds;
+  return seconds > 0 && rate > 0 ? rate : kUnknown;
 }
 
 std::string ProgressLine::text(std::size_t columns) const {

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <limits>
+#include <numeric>
 
 #include "report/json.h"
 #include "report/text.h"
@@ -138,6 +140,12 @@ std::vector<std::pair<std::string, std::string>> work_of(const Json& report) {
   return work;
 }
 
+void take_losses(ComparisonRow& row, std::span<const float> losses) {
+  const LossTrend trend = loss_trend(losses);
+  row.first_loss = trend.first;
+  row.final_loss = trend.last;
+}
+
 ComparisonRow parsed_row(std::string name, const Json& report) {
   check_schema(report);
   ComparisonRow row;
@@ -145,12 +153,12 @@ ComparisonRow parsed_row(std::string name, const Json& report) {
   row.plan = parse_plan(report.at("plan").dump());
   row.is_auto = !report.value("auto", Json()).is_null();
   row.work = work_of(report);
-  row.steps_per_second = measured_of(report.at("steps_per_second"));
+  row.steps_per_second = told_rate(measured_of(report.at("steps_per_second")));
   row.input_wait_share = number_of(report.at("input_wait_share"));
-  const Json& losses = report.at("losses");
-  const double none = std::numeric_limits<double>::quiet_NaN();
-  row.first_loss = losses.empty() ? none : number_of(losses.front());
-  row.final_loss = losses.empty() ? none : number_of(losses.back());
+  std::vector<float> losses;
+  for (const Json& loss : report.at("losses"))
+    losses.push_back(static_cast<float>(number_of(loss)));
+  take_losses(row, losses);
   row.digest = std::stoull(report.at("digest").get<std::string>(), nullptr, 16);
   return row;
 }
@@ -160,6 +168,37 @@ ComparisonRow parsed_row(std::string name, const Json& report) {
 Measured measured_once(double value, std::string unit) {
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   return {value, kUnknown, kUnknown, std::move(unit), 1};
+}
+
+Measured told_rate(const Measured& rate) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  if (rate.n >= kFewestStepsForARate) return rate;
+  return {kUnknown, kUnknown, kUnknown, rate.unit, 0};
+}
+
+LossTrend loss_trend(std::span<const float> losses) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  if (losses.empty()) return {kUnknown, kUnknown, 0};
+  const std::size_t steps = std::max<std::size_t>(1, losses.size() / 10);
+  const auto mean = [steps](std::span<const float> part) {
+    return std::accumulate(part.begin(), part.end(), 0.0) / static_cast<double>(steps);
+  };
+  return {mean(losses.first(steps)), mean(losses.last(steps)), steps};
+}
+
+std::string loss_text(std::span<const float> losses) {
+  if (losses.empty()) return "";
+  const LossTrend trend = loss_trend(losses);
+  const std::string of =
+      trend.steps == 1 ? "the first and the last step"
+                       : "means of the first and last " + std::to_string(trend.steps) + " steps";
+  return "loss " + fixed(trend.first, 4) + " -> " + fixed(trend.last, 4) + " (" + of + ")";
+}
+
+std::string warning_lines(const Environment& environment) {
+  std::string lines;
+  for (const std::string& warning : environment.warnings) lines += "warning: " + warning + "\n";
+  return lines;
 }
 
 std::string run_report_json(const RunReport& report) {
@@ -174,14 +213,12 @@ std::string run_report_json(const RunReport& report) {
 }
 
 ComparisonRow comparison_row(std::string name, const RunResult& result) {
-  const float none = std::numeric_limits<float>::quiet_NaN();
   ComparisonRow row;
   row.name = std::move(name);
   row.plan = result.plan;
-  row.steps_per_second = result.steps_per_second;
+  row.steps_per_second = told_rate(result.steps_per_second);
   row.input_wait_share = result.input_wait_share;
-  row.first_loss = result.losses.empty() ? none : result.losses.front();
-  row.final_loss = result.losses.empty() ? none : result.losses.back();
+  take_losses(row, result.losses);
   row.digest = result.digest;
   return row;
 }

@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "core/number_text.h"
 #include "report/text.h"
 #include "report/trace_index.h"
 #include "report/trace_path.h"
@@ -144,12 +145,11 @@ std::string trace_text(const TraceSummary& summary) {
                     ms(lane.overlapped_ns), percent(lane.overlapped_ns, summary.ns)});
   std::string text = aligned_table(rows, {1, 2, 3, 4, 5, 6});
   if (summary.workers > 0)
-    text += "loader: " + std::to_string(summary.workers) + " workers, busy " +
+    text += "loader: " + count_of(summary.workers, "worker") + ", busy " +
             percent(summary.worker_busy_share) + " of the time\n";
   if (summary.streams > 0)
-    text += "device: kernels and copies on " + std::to_string(summary.streams) +
-            " streams, at least one of them busy " + percent(summary.stream_busy_share) +
-            " of the time\n";
+    text += "device: kernels and copies on " + count_of(summary.streams, "stream") +
+            ", at least one of them busy " + percent(summary.stream_busy_share) + " of the time\n";
   if (summary.path) text += path_text(*summary.path);
   for (const std::string& row : summary.full) text += "full: " + row + "\n";
   if (!summary.full.empty())

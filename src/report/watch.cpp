@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/number_text.h"
 #include "report/text.h"
 #include "report/watch_cause.h"
 #include "slipstream/error.h"
@@ -228,7 +229,7 @@ void StarvationWatch::judge() {
     is_starving_ = false;
     window_.event = WatchEvent::recovered;
     window_.message = where + "recovered: " + together.text() + ", after " +
-                      std::to_string(totals_.steps - steps_before_) + " steps (" +
+                      count_of(totals_.steps - steps_before_, "step") + " (" +
                       fixed(totals_.seconds - seconds_before_, 0) + " s)";
   }
 }

@@ -275,6 +275,8 @@ void Execution::retired(std::uint64_t batch, std::span<const Mark* const> begin,
                                                       static_cast<double>(metrics.labels)));
   }
   if (setup_.loader != nullptr) record_.inputs.push_back(inputs_[batch % window_]);
+  if (setup_.loader != nullptr && LoadingGain::looks_at(batch))
+    loading_.look(batch, setup_.loader->counters(), record_.lanes);
   if (batch < warm_up_steps(setup_.options.steps))
     record_.reserved_after_warm_up_bytes = reserved_bytes(setup_.context.device());
   report_progress(batch);
@@ -317,6 +319,10 @@ void Execution::report_progress(std::uint64_t batch) {
     progress.host_counters = [this] { return host_counters(); };
   }
   setup_.options.progress(progress);
+}
+
+std::optional<Gain> Execution::loading_gain() const {
+  return loading_.gain(setup_.pipeline.options().batch_size, setup_.plan.schedule.loader.workers);
 }
 
 std::vector<StepCounter> Execution::host_counters() const {

@@ -11,6 +11,7 @@
 
 #include "run/device_slab.h"
 #include "run/lane_trace.h"
+#include "run/loading_gain.h"
 #include "slipstream/context.h"
 #include "slipstream/pipeline.h"
 #include "slipstream/schedule.h"
@@ -58,6 +59,7 @@ class Execution final : public Work {
 
   Record& record() { return record_; }
   std::vector<StepCounter> counters() const;
+  std::optional<Gain> loading_gain() const;
   /// What `lane` was doing when it failed: "stage 'NAME'" or "input".
   const std::string& running(std::size_t lane) const { return running_[lane]; }
 
@@ -102,6 +104,7 @@ class Execution final : public Work {
   std::vector<const Mark*> previous_end_;
   std::vector<double> lane_time_s_;
   Record record_;
+  LoadingGain loading_;
   void* callers_stream_ = nullptr;
   std::optional<HostBatch> staged_;  ///< taken from the loader, not yet copied
   std::optional<LaneTrace> trace_;

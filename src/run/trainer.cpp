@@ -313,7 +313,7 @@ RunResult Trainer::Impl::collect(const Plan& plan, const RunOptions& options, Ex
   };
   result.cache = since(now.cache, input.cache);
   result.disk_cache = since(now.disk_cache, input.disk_cache);
-  result.gains = gains(result, now.counters.size());
+  result.gains = gains(execution.loading_gain());
   result.memory.peak_bytes = peak_bytes(context.device());
   result.memory.reserved_bytes = reserved_bytes(context.device());
   result.memory.reserved_after_warm_up_bytes = record.reserved_after_warm_up_bytes;

@@ -78,8 +78,8 @@ struct Trainer::Impl {
   SlabLayout layout_of(const Plan& plan, std::size_t batch_size) const;
   void apply_delays(const RunOptions& options, const std::vector<LaneBinding>& lanes,
                     ScheduleProbe& probe, ForkProbe& forks);
-  /// Of the forks in the modules, and of loading, whose steps are the first `host_steps` counters.
-  std::vector<Gain> gains(const RunResult& result, std::size_t host_steps) const;
+  /// Of the forks in the modules, and of loading.
+  std::vector<Gain> gains(const std::optional<Gain>& loading) const;
   [[noreturn]] void fail(const Plan& plan, const std::string& where, std::exception_ptr error);
   void wait_for_caller(const Plan& plan);
   void synchronize() const;

@@ -49,6 +49,26 @@ class TrainTest(ProgramTest):
         self.assertEqual(read_json(plan), first["plan"])
         self.assertEqual(first["digest"], again["digest"])
 
+    def test_a_full_disk_takes_no_result_along(self):
+        plan = self.folder / "plan-beside-a-full-disk.json"
+        done = self.expect(FAILED, "train", "segmentation", *self.options, "--json", "/dev/full",
+                           "--plan-out", plan, says=["cannot write /dev/full", "No space left"])
+        self.assertIn("10 steps", done.stdout)
+        self.assertIn("loss ", done.stdout)
+        self.assertTrue(plan.exists())
+        done = self.expect(FAILED, "bench", "segmentation", *TINY, "--batch-sizes", "2", "--steps",
+                           "4", "--repeats", "1", "--plans", "serial", "--json", "/dev/full",
+                           says=["cannot write /dev/full"])
+        self.assertIn("serial", done.stdout)
+        done = self.expect(FAILED, "trace", "segmentation", *TINY, "--steps", "4", "--out",
+                           "/dev/full", says=["cannot write /dev/full"])
+        self.assertIn("4 steps", done.stdout)
+
+    def test_short_runs_tell_no_rate(self):
+        done = self.expect(DONE, "train", "segmentation", *TINY, "--steps", "3")
+        self.assertNotIn("steps/s (after warm-up)", done.stdout)
+        self.assertIn("(the first and the last step)", done.stdout)
+
     def test_the_report_is_whole(self):
         report = self.train("report", *self.options, "--plan", "pipelined")
         self.assertEqual(set(report), REPORT)
@@ -179,8 +199,10 @@ class BranchesTest(ProgramTest):
     def test_every_mode_tells_what_overlapping_gains(self):
         for mode, of in (("load", ["loading"]), ("branches", ["model.fork", "loading"]),
                          ("ensemble", ["members", "loading"])):
-            report = self.branches(mode, "--steps", "24")
-            self.assertEqual([gain["of"] for gain in report["gains"]], of)
+            report = self.branches(mode, "--steps", "40")
+            told = [gain["of"] for gain in report["gains"]]
+            # Where the machine is busy, steps may live on batches that were filled ahead.
+            self.assertIn(told, (of, [one for one in of if one != "loading"]))
             self.assertEqual(report["workload"]["options"]["mode"], mode)
             for gain in report["gains"]:
                 self.assertEqual(set(gain), self.GAIN)

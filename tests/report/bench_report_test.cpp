@@ -57,6 +57,7 @@ TEST(BenchTable, IsAligned) {
   128  pipelined     loader  failed
   128  alone:decode  loader  62.50 [46.88, 78.12]
 failed: pipelined, batch 128, input loader: out of device memory
+warning: the machine was busy
 )");
 }
 
@@ -93,6 +94,7 @@ TEST(BenchTable, TellsPlacementsWhereThereAreSeveral) {
     8  pipelined  cpu        loader  125.0 [93.8, 156.2]
     8  pipelined  gpu        loader  250.0 [187.5, 312.5]  2.125 [1.594, 2.656]
     8  pipelined  pipelined  loader  400.0 [300.0, 500.0]                        1.625 [1.219, 2.031]
+warning: the machine was busy
 )");
   report.rows[1].error = "no memory";
   EXPECT_THAT(bench_table(report),
@@ -143,6 +145,7 @@ TEST(BenchSvg, DrawsBarsGainsAndALegend) {
   EXPECT_THAT(svg, HasSubstr("<title>pipelined, batch 8: 500.0 [375.0, 625.0] steps/s</title>"));
   EXPECT_THAT(svg, HasSubstr(">1.25\u00d7</text>"));
   EXPECT_THAT(svg, HasSubstr("A GPU, input: loader, revision 0123456789ab-dirty."));
+  EXPECT_THAT(svg, HasSubstr(">warning: the machine was busy</text>"));
   EXPECT_EQ(count(svg, ">batch size</text>"), 2u);
   EXPECT_EQ(count(svg, "<rect"), 1u + 3u + 5u);  // page, legend, bars
   EXPECT_EQ(count(svg, "<circle"), 1u);

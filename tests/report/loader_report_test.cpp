@@ -30,7 +30,21 @@ TEST(LoaderReport, TheTableComparesWithTheFewestWorkers) {
             "workers  samples/s             speed-up  of perfect  read ms\n"
             "      1  100.0 [90.0, 110.0]   1.00      1.00        2.500\n"
             "      2  198.0 [190.0, 205.0]  1.98      0.99        2.500\n"
-            "2 workers are enough: more gain less than 3 %\n");
+            "the most workers that were measured, 2, gave the highest rate: more may give more "
+            "(--workers)\n"
+            "warning: the machine was busy\n");
+}
+
+TEST(LoaderReport, SaysWhatIsEnoughOnlyWhereMoreWasMeasured) {
+  LoaderReport report = sample_report();
+  EXPECT_TRUE(Json::parse(loader_report_json(report)).at("enough_workers").is_null());
+  report.rates.push_back({4, {200, 190, 210, "samples/s", 5}, report.rates[0].steps});
+  EXPECT_THAT(loader_table(report), HasSubstr("\n2 workers are enough: of up to 4 that were "
+                                              "measured, none gave 3 % more\n"));
+  EXPECT_EQ(Json::parse(loader_report_json(report)).at("enough_workers"), 2);
+  report.rates.resize(1);
+  EXPECT_THAT(loader_table(report), HasSubstr("\nno other number of workers was measured"));
+  EXPECT_TRUE(Json::parse(loader_report_json(report)).at("enough_workers").is_null());
 }
 
 TEST(LoaderReport, TellsWhatCameFromCaches) {

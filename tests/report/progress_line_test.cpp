@@ -104,9 +104,18 @@ TEST_F(ProgressLineTest, ASecondRunIsMeasuredAnew) {
   EXPECT_THAT(written(), testing::HasSubstr("step 4/100  2.00 steps/s"));
 }
 
+TEST_F(ProgressLineTest, TheFirstStepSaysNothingOfTheTimeLeft) {
+  ProgressLine line(out_, terminal());
+  line.update(at(1, 60));
+  EXPECT_THAT(written(), testing::Not(testing::HasSubstr("left")));
+  line.update(at(2, 61));
+  EXPECT_THAT(written(), testing::EndsWith("left 1:38"));
+}
+
 TEST_F(ProgressLineTest, LongRunsAreLeftInHours) {
   ProgressLine line(out_, terminal());
-  line.update({.step = 1, .steps = 5001, .elapsed_s = 2});
+  line.update({.step = 1, .steps = 5002, .elapsed_s = 2});
+  line.update({.step = 2, .steps = 5002, .elapsed_s = 4});
   EXPECT_THAT(written(), testing::EndsWith("left 2:46:40"));
 }
 

@@ -77,7 +77,7 @@ TEST(RunReport, IsThisText) {
   "steps": 3,
   "interrupted": false,
   "wall_s": 1.5,
-  "steps_per_second": {"value": 2.0, "low": 1.5, "high": 2.5, "unit": "steps/s", "n": 3},
+  "steps_per_second": {"value": 2.0, "low": 1.5, "high": 2.5, "unit": "steps/s", "n": 9},
   "losses": [2.3, null, 0.1],
   "accuracies": [0.25, 0.5, 1.0],
   "digest": "0000000000abcdef",
@@ -217,7 +217,7 @@ TEST(Comparison, HoldsRowsAgainstTheFirst) {
   serial.losses = {2.25f, 1.0f};
   RunResult pipelined = serial;
   pipelined.plan = make_plan("pipelined", {"copy", "decode"}, DeviceKind::cuda, {.workers = 2}, {});
-  pipelined.steps_per_second = {3, 2.5, 3.5, "steps/s", 3};
+  pipelined.steps_per_second = {3, 2.625, 3.5, "steps/s", 9};
   pipelined.input_wait_share = 0;
   RunResult wrong = pipelined;
   wrong.digest = 1;
@@ -230,10 +230,34 @@ TEST(Comparison, HoldsRowsAgainstTheFirst) {
                         comparison_row("wrong", wrong), comparison_row("bf16", bf16)}),
       R"(report  plan       steps/s                gain  input wait  loss            weights and losses
 first   serial     2.000 [1.500, 2.500]             12.5 %  2.250 -> 1.000  the reference
-second  pipelined  3.000 [2.500, 3.500]  1.50x       0.0 %  2.250 -> 1.000  equal, bit for bit
-wrong   pipelined  3.000 [2.500, 3.500]  1.50x       0.0 %  2.250 -> 1.000  DIFFERENT
+second  pipelined  3.000 [2.625, 3.500]  1.50x       0.0 %  2.250 -> 1.000  equal, bit for bit
+wrong   pipelined  3.000 [2.625, 3.500]  1.50x       0.0 %  2.250 -> 1.000  DIFFERENT
 bf16    pipelined  -                         -       0.0 %  - -> -          not comparable: other numerics
 )");
+}
+
+TEST(Comparison, SaysWhatIsWithinTheNoiseAndWhatIsTooShort) {
+  RunResult serial = sample_run().result;
+  RunResult pipelined = serial;
+  pipelined.steps_per_second = {2.5, 2.375, 2.625, "steps/s", 9};
+  const auto table = [&] {
+    return comparison_table({comparison_row("a", serial), comparison_row("b", pipelined)});
+  };
+  EXPECT_THAT(table(), HasSubstr("  1.25x (within the noise)  "));
+  pipelined.steps_per_second.n = kFewestStepsForARate - 1;
+  EXPECT_THAT(table(), testing::Not(HasSubstr("1.25x")));
+  EXPECT_EQ(told_rate(pipelined.steps_per_second).n, 0U);
+}
+
+TEST(LossTrend, IsOfTheFirstAndLastTenth) {
+  std::vector<float> losses(25, 1.0f);
+  losses[0] = 4;
+  losses[1] = 2;
+  losses[24] = 0.5f;
+  EXPECT_EQ(loss_text(losses), "loss 3.0000 -> 0.7500 (means of the first and last 2 steps)");
+  EXPECT_EQ(loss_text(std::span(losses).last(3)),
+            "loss 1.0000 -> 0.5000 (the first and the last step)");
+  EXPECT_EQ(loss_text({}), "");
 }
 
 TEST(Comparison, ReadsReportsBack) {

@@ -38,7 +38,7 @@ inline RunReport sample_run() {
   result.plan = make_plan("serial", {"copy", "decode"}, DeviceKind::cuda, {.workers = 2}, {});
   result.steps = 3;
   result.wall_s = 1.5;
-  result.steps_per_second = {2, 1.5, 2.5, "steps/s", 3};
+  result.steps_per_second = {2, 1.5, 2.5, "steps/s", 9};
   result.losses = {2.3f, NAN, 0.1f};
   result.accuracies = {0.25f, 0.5f, 1};
   result.digest = 0xabcdef;
