@@ -47,6 +47,19 @@ void read_all(Reader& reader, std::span<const std::byte> file, const Header& hea
   jpeg_finish_decompress(&info);
 }
 
+/// Scaled by 1/8, every code of a sequential scan is read as for the whole image.
+void read_smallest(Reader& reader, std::span<const std::byte> file, const Header& header) {
+  jpeg_decompress_struct& info = reader.info;
+  open(reader, file, header);
+  info.scale_num = 1;
+  info.scale_denom = 8;
+  jpeg_start_decompress(&info);
+  const auto components = static_cast<JDIMENSION>(info.output_components);
+  const JSAMPARRAY row = row_memory(info, info.output_width * components, 1);
+  while (info.output_scanline < info.output_height) jpeg_read_scanlines(&info, row, 1);
+  jpeg_finish_decompress(&info);
+}
+
 }  // namespace
 
 Shape shape(std::span<const std::byte> file) { return read_header(file).shape(); }
@@ -56,6 +69,13 @@ void decode(std::span<const std::byte> file, const MutableArray& out) {
   require_decodable(header);
   Reader reader;
   guard(reader.errors, kBroken, kRemedy, [&] { read_all(reader, file, header, out); });
+}
+
+void check(std::span<const std::byte> file) {
+  const Header header = read_header(file);
+  require_decodable(header);
+  Reader reader;
+  guard(reader.errors, kBroken, kRemedy, [&] { read_smallest(reader, file, header); });
 }
 
 }  // namespace slipstream::jpeg

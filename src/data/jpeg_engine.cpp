@@ -1,6 +1,7 @@
 #include "data/jpeg_engine.h"
 
 #include <array>
+#include <cstring>
 
 #include "data/bytes.h"
 #include "data/jpeg_header.h"
@@ -12,8 +13,10 @@ namespace {
 using File = std::span<const std::byte>;
 
 constexpr std::uint32_t kBaseline = 0xc0;
+constexpr std::uint32_t kFirstRestart = 0xd0;
 constexpr std::uint32_t kEndOfImage = 0xd9;
 constexpr std::uint32_t kStartOfScan = 0xda;
+constexpr std::uint32_t kRestartInterval = 0xdd;
 constexpr std::uint32_t kAdobe = 0xee;
 
 /// Whether the data of an APP14 segment says that the colours are not YCbCr.
@@ -27,8 +30,15 @@ bool says_other_colours(File segment) {
   return u8_at(segment, kTransform) != 1;
 }
 
-/// Components of the first scan; 0 where there is none, or the colours are not YCbCr.
-std::uint32_t components_of_first_scan(File file) {
+struct Scan {
+  std::uint32_t components = 0;
+  std::size_t data = 0;  ///< offset of what comes after its header
+  bool has_restarts = false;
+};
+
+/// The first scan; nothing where there is none, or the colours are not YCbCr.
+std::optional<Scan> first_scan(File file) {
+  Scan scan;
   std::size_t at = 2;
   while (at + 5 <= file.size() && u8_at(file, at) == 0xff) {
     const std::uint32_t marker = u8_at(file, at + 1);
@@ -36,13 +46,38 @@ std::uint32_t components_of_first_scan(File file) {
       ++at;
       continue;
     }
-    if (marker == kStartOfScan) return u8_at(file, at + 4);
     const std::size_t length = u16_at(file, at + 2);
-    if (marker == kEndOfImage || length < 2 || file.size() - at - 2 < length) return 0;
-    if (marker == kAdobe && says_other_colours(file.subspan(at + 4, length - 2))) return 0;
+    if (marker == kEndOfImage || length < 2 || file.size() - at - 2 < length) return std::nullopt;
+    if (marker == kStartOfScan) {
+      scan.components = u8_at(file, at + 4);
+      scan.data = at + 2 + length;
+      return scan;
+    }
+    if (marker == kRestartInterval && length == 4) scan.has_restarts = u16_at(file, at + 4) > 0;
+    if (marker == kAdobe && says_other_colours(file.subspan(at + 4, length - 2))) break;
     at += 2 + length;
   }
-  return 0;
+  return std::nullopt;
+}
+
+/// Whether an end marker is the first marker behind its header, but for restarts in their order.
+/// Decoders differ in what they make of others.
+bool runs_to_its_end(const Scan& scan, File file) {
+  std::uint32_t restarts = 0;
+  std::size_t at = scan.data;
+  while (at < file.size()) {
+    const void* const found = std::memchr(file.data() + at, 0xff, file.size() - at);
+    if (found == nullptr) return false;
+    at = static_cast<std::size_t>(static_cast<const std::byte*>(found) - file.data()) + 1;
+    const std::size_t after = at;
+    while (at < file.size() && u8_at(file, at) == 0xff) ++at;
+    if (at == file.size()) return false;
+    const std::uint32_t marker = u8_at(file, at++);
+    if (marker == 0 && at == after + 1) continue;  // stands for a coded 0xff
+    if (marker == kEndOfImage) return true;
+    if (!scan.has_restarts || marker != kFirstRestart + restarts++ % 8) return false;
+  }
+  return false;
 }
 
 bool is_usual(File file, const Header& header) {
@@ -59,10 +94,11 @@ bool is_usual(File file, const Header& header) {
 
 bool is_for_engines(File file, const Header& header) {
   const Shape& stored = header.stored;
-  return header.process == kBaseline && header.bits == 8 && header.orientation == kAsStored &&
-         stored[0] > 0 && stored[1] > 0 && stored[0] * stored[1] <= kMostEnginePixels &&
-         is_usual(file, header) && components_of_first_scan(file) == stored[2] &&
-         has_end(file, header);
+  const std::optional<Scan> scan = first_scan(file);
+  return scan && scan->components == stored[2] && header.process == kBaseline && header.bits == 8 &&
+         header.orientation == kAsStored && stored[0] > 0 && stored[1] > 0 &&
+         stored[0] * stored[1] <= kMostEnginePixels && is_usual(file, header) &&
+         runs_to_its_end(*scan, file);
 }
 
 }  // namespace

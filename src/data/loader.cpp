@@ -34,11 +34,6 @@ void check_cut(const HostCut& cut, const std::vector<NamedOp>& transforms,
 /// What else cannot be done where images travel as files.
 void check_jpeg(const LoaderOptions& options, std::vector<std::string>& problems) {
   if (!has_format(options.wire, Wire::jpeg)) return;
-  if (options.on_bad_sample == OnBadSample::skip) {
-    problems.emplace_back(
-        "images that travel as jpeg are decoded when their batch is full, too late to skip bad "
-        "ones; stop at bad samples, or let the images travel plain");
-  }
   if (options.decode.scaled) {
     problems.emplace_back(
         "images that travel as jpeg are decoded at their full size; turn scaled decoding off, "
@@ -105,8 +100,8 @@ class Loader::Impl {
        const LoaderOptions& options)
       : options_(options),
         steps_(dataset, on_host(transforms, options.on_device),
-               checked_layout(*dataset, transforms, options), options.seed,
-               decode_options(options)),
+               checked_layout(*dataset, transforms, options), options.seed, decode_options(options),
+               options.on_bad_sample),
         binding_(std::in_place, options_.cores),
         order_(dataset->size(), options),
         bad_(options.on_bad_sample, order_),

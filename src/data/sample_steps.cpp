@@ -55,11 +55,15 @@ void copy_sample(const Sample& from, Sample& to) {
 }
 
 SampleSteps::SampleSteps(std::shared_ptr<const Dataset> dataset, std::vector<NamedOp> transforms,
-                         SlabLayout layout, std::uint64_t seed, const DecodeOptions& decode)
+                         SlabLayout layout, std::uint64_t seed, const DecodeOptions& decode,
+                         OnBadSample on_bad_sample)
     : dataset_(std::move(dataset)),
       transforms_(std::move(transforms)),
       layout_(std::move(layout)),
       route_(transforms_, layout_),
+      check_(route_.is_taken() && on_bad_sample == OnBadSample::skip
+                 ? std::make_unique<JpegCheck>(dataset_->size())
+                 : nullptr),
       seed_(seed),
       decode_(decode),
       names_(step_names(transforms_)),
@@ -280,7 +284,11 @@ std::size_t SampleSteps::decode(const SamplePlace& place, SampleBuffers& buffers
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < stored_.size(); ++i) {
     Field& field = buffers.sample.fields[i];
-    if (!field.encoded || (buffers.file && i == route_.field())) continue;
+    if (!field.encoded) continue;
+    if (buffers.file && i == route_.field()) {
+      if (check_) check_->check(place.sample, file_of(field));
+      continue;
+    }
     if (!buffers.has_part || !decode_part(i, buffers)) {
       dataset_->decode(stored_[i], decode_, field, buffers.spare[i]);
     }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "data/canvas.h"
+#include "data/jpeg_check.h"
 #include "data/jpeg_route.h"
 #include "data/running_order.h"
 #include "data/sample_cache.h"
@@ -33,13 +34,14 @@ struct SampleBuffers {
 /// Copies what `from` holds, reusing the memory of `to`.
 void copy_sample(const Sample& from, Sample& to);
 
-/// The host steps, by index: read, decode, each transform, collate. Immutable, and not to be moved:
-/// workers share it.
+/// The host steps, by index: read, decode, each transform, collate. Not to be moved: workers
+/// share it.
 /// What a step throws leaves as an Error that names step, sample, file, epoch and batch.
 class SampleSteps {
  public:
   SampleSteps(std::shared_ptr<const Dataset> dataset, std::vector<NamedOp> transforms,
-              SlabLayout layout, std::uint64_t seed, const DecodeOptions& decode);
+              SlabLayout layout, std::uint64_t seed, const DecodeOptions& decode,
+              OnBadSample on_bad_sample = OnBadSample::stop);
   SampleSteps(const SampleSteps&) = delete;
   SampleSteps& operator=(const SampleSteps&) = delete;
 
@@ -93,6 +95,7 @@ class SampleSteps {
   std::vector<NamedOp> transforms_;
   SlabLayout layout_;
   JpegRoute route_;
+  const std::unique_ptr<JpegCheck> check_;  ///< where bad files must not reach the device
   std::uint64_t seed_;
   DecodeOptions decode_;
   std::vector<std::string> names_;

@@ -48,7 +48,7 @@ class JpegSet final : public Dataset {
     const Shape shape = image_shape(file);
     std::vector<std::byte> mask(static_cast<std::size_t>(shape[0] * shape[1]));
     for (std::size_t i = 0; i < mask.size(); ++i) mask[i] = static_cast<std::byte>(i % 5);
-    masks_.push_back(encode_png({mask.data(), DType::u8, {shape[0], shape[1]}}));
+    masks.push_back(encode_png({mask.data(), DType::u8, {shape[0], shape[1]}}));
     files.push_back(std::move(file));
   }
 
@@ -61,7 +61,7 @@ class JpegSet final : public Dataset {
   }
   void read(std::size_t index, Sample& out) const override {
     put(files[index], out.fields[0]);
-    put(masks_[index], out.fields[1]);
+    put(masks[index], out.fields[1]);
     *out.fields[2].array.reset(DType::i64, {}).as<std::int64_t>() =
         static_cast<std::int64_t>(index);
     const float at = static_cast<float>(index % 10);
@@ -74,6 +74,7 @@ class JpegSet final : public Dataset {
   }
 
   std::vector<std::vector<std::byte>> files;
+  std::vector<std::vector<std::byte>> masks;  ///< PNG
   bool decodes_default = true;
 
  private:
@@ -82,8 +83,6 @@ class JpegSet final : public Dataset {
     std::memcpy(field.array.reset(DType::u8, shape).data, file.data(), file.size());
     field.encoded = true;
   }
-
-  std::vector<std::vector<std::byte>> masks_;
 };
 
 /// `count` baseline pictures of several sizes and subsamplings, the files at `odd` of kinds that

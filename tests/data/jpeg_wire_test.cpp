@@ -1,10 +1,10 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "data/image_records.h"
 #include "data/jpeg_engine.h"
-#include "data/jpeg_set.h"
-#include "data/loader_fixture.h"
-#include "slipstream/jpeg_slot.h"
+#include "data/jpeg_wire_fixture.h"
 #include "slipstream/resize.h"
 #include "slipstream/transforms.h"
 #include "support/thrown.h"
@@ -15,53 +15,19 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using Colours = JpegKind::Colours;
-using Chain = std::vector<NamedOp>;
 
-constexpr std::size_t kBatchSize = 5;
-
-LoaderOptions as_files(unsigned workers = 1) {
-  return {.batch_size = kBatchSize, .workers = workers, .wire = {{"image", Wire::jpeg}}};
-}
-
-LoaderOptions plain() { return {.batch_size = kBatchSize}; }
-
-Bytes field_bytes(const SlabField& field, const HostBatch& batch, std::size_t position) {
-  const std::byte* from = batch.data + field.offset_bytes + position * field.sample_bytes;
-  return {from, from + field.sample_bytes};
-}
-
-/// The image that a slot stands for, as the CPU makes it.
-Bytes image_of(const SlabField& field, const HostBatch& batch, std::size_t position) {
-  const JpegSlot slot = jpeg_slot(field, batch.data, position);
-  const auto payload = jpeg_payload(field, batch.data, position);
-  if (slot.holds == JpegSlot::Holds::pixels) return {payload.begin(), payload.end()};
-  HostArray out;
-  unpack_jpeg(slot, payload, {}, out.reset(DType::u8, field.spec.shape));
-  return {out.view().data, out.view().data + out.view().bytes()};
-}
-
-/// Numbers of the samples whose files travelled, over `batches`; every field is compared with that
-/// of a loader whose images travel plain.
-std::vector<std::int64_t> compare(const std::shared_ptr<const Dataset>& dataset, const Chain& chain,
-                                  const LoaderOptions& options, std::size_t batches) {
+/// The same over `batches` of new loaders.
+std::vector<std::uint64_t> compare(const std::shared_ptr<const Dataset>& dataset,
+                                   const Chain& chain, const LoaderOptions& options,
+                                   std::size_t batches) {
   Loader packed(dataset, chain, options);
   Loader expected(dataset, chain, plain());
-  std::vector<std::int64_t> travelled;
+  std::vector<std::uint64_t> travelled;
   for (std::size_t i = 0; i < batches; ++i) {
     const HostBatch batch = packed.next();
     const HostBatch as_usual = expected.next();
-    for (std::size_t at = 0; at < kBatchSize; ++at) {
-      for (const SlabField& field : packed.layout().fields) {
-        const SlabField& usual = expected.layout().field(field.spec.name);
-        const bool is_image = field.wire == Wire::jpeg;
-        EXPECT_EQ(is_image ? image_of(field, batch, at) : field_bytes(field, batch, at),
-                  field_bytes(usual, as_usual, at))
-            << field.spec.name << " of batch " << i << ", position " << at;
-        if (!is_image) continue;
-        const JpegSlot slot = jpeg_slot(field, batch.data, at);
-        if (slot.holds == JpegSlot::Holds::file) travelled.push_back(slot.sample);
-      }
-    }
+    for (const std::uint64_t sample : slipstream::compare(packed, batch, expected, as_usual))
+      travelled.push_back(sample);
     packed.release(batch, nullptr);
     expected.release(as_usual, nullptr);
   }
@@ -226,10 +192,7 @@ TEST(JpegWire, WhatCannotTravelAsFilesIsRefusedWithTheRemedy) {
 TEST(JpegWire, OptionsThatNeedPixelsAreRefused) {
   const Chain chain = {{"resize", Resize{8, 8}}};
   LoaderOptions options = as_files();
-  options.on_bad_sample = OnBadSample::skip;
-  EXPECT_THAT(refusal(jpeg_set(10), chain, options), HasSubstr("too late to skip"));
   for (const char* after : {"decode", "resize"}) {
-    options = as_files();
     options.cut = HostCut{after, 4};
     EXPECT_THAT(refusal(jpeg_set(10), chain, options),
                 HasSubstr(std::string("a cut after '") + after + "' caches pixels"));
@@ -358,6 +321,24 @@ TEST(JpegEngine, ImagesOfMorePixelsThanItsLimitAreLeftToTheCpu) {
   EXPECT_TRUE(jpeg::shape_for_engines(file).has_value());
   set_height(256);
   EXPECT_EQ(jpeg::shape_for_engines(file), std::nullopt);
+}
+
+TEST(JpegEngine, OnlyRestartsInTheirOrderMayStandInAScan) {
+  const auto file = file_of({.restart_rows = 1}, 80, 16);
+  const auto marker = [](std::byte last) { return std::vector{std::byte{0xff}, last}; };
+  const auto with = [&](std::byte from, std::byte to) {
+    const auto changed = marker(from);
+    auto copy = file;
+    const auto at = std::find_end(copy.begin(), copy.end(), changed.begin(), changed.end());
+    EXPECT_NE(at, copy.end());
+    *(at + 1) = to;
+    return jpeg::shape_for_engines(copy).has_value();
+  };
+  EXPECT_TRUE(with(std::byte{0xd3}, std::byte{0xd3}));
+  EXPECT_FALSE(with(std::byte{0xd3}, std::byte{0xd4}));
+  EXPECT_FALSE(with(std::byte{0xd3}, std::byte{0xda}));
+  EXPECT_FALSE(with(std::byte{0xdd}, std::byte{0xfe}));  // so there is no interval
+  EXPECT_FALSE(with(std::byte{0xd3}, std::byte{0x00}));
 }
 
 TEST(JpegEngine, NoPartOfAFileIsTakenForAFile) {

@@ -80,8 +80,10 @@ Pipeline tiny_pipeline(const Tiny& tiny) {
     synthetic.seed = tiny.seed;
     dataset = synthetic_segmentation(synthetic);
   }
-  Pipeline declared =
-      pipeline(dataset, {.batch_size = tiny.batch_size, .seed = tiny.seed, .costs = tiny.costs});
+  Pipeline declared = pipeline(dataset, {.batch_size = tiny.batch_size,
+                                         .seed = tiny.seed,
+                                         .on_bad_sample = tiny.on_bad_sample,
+                                         .costs = tiny.costs});
   for (const NamedOp& each : tiny.transforms)
     declared = std::move(declared).transform(each.name, each.op);
   if (tiny.stored_size > 0)

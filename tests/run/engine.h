@@ -33,6 +33,7 @@ struct Tiny {
   std::vector<std::pair<std::string, std::function<void(Batch&)>>> extra = {};
   std::function<at::Tensor(const at::Tensor&, const Batch&)> loss = nullptr;  ///< instead of ours
   StepCosts costs = {};
+  OnBadSample on_bad_sample = OnBadSample::stop;
 };
 
 Pipeline tiny_pipeline(const Tiny& tiny);

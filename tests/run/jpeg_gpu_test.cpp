@@ -6,12 +6,14 @@
 
 #include "cuda/device_buffer.h"
 #include "cuda/nvjpeg.h"
+#include "data/jpeg_damage.h"
 #include "data/jpeg_set.h"
 #include "gpu.h"
 #include "run/device_memory.h"
 #include "run/engine.h"
 #include "run/jpeg_unpacker.h"
 #include "slipstream/resize.h"
+#include "slipstream/sampler.h"
 #include "slipstream/transforms.h"
 #include "support/difference.h"
 #include "support/thrown.h"
@@ -64,8 +66,11 @@ class JpegUnpackerTest : public JpegRunTest {
     return std::make_unique<JpegUnpacker>(layout, std::move(options));
   }
 
-  static LoaderOptions options(const WireFormats& wire) {
-    return {.batch_size = kBatchSize, .wire = wire, .memory = &context().host_memory(true)};
+  static LoaderOptions options(const WireFormats& wire, OnBadSample what = OnBadSample::stop) {
+    return {.batch_size = kBatchSize,
+            .on_bad_sample = what,
+            .wire = wire,
+            .memory = &context().host_memory(true)};
   }
 
   /// The images that the device makes of a slab.
@@ -97,9 +102,10 @@ class JpegUnpackerTest : public JpegRunTest {
 
   /// Compares `batches` batches with those of the CPU, and returns how many images the device made.
   std::size_t compare(const std::shared_ptr<const Dataset>& dataset, const Chain& chain,
-                      std::size_t batches, bool may_use_engines) {
-    Loader files(dataset, chain, options({{"image", Wire::jpeg}}));
-    Loader pixels(dataset, chain, options({}));
+                      std::size_t batches, bool may_use_engines,
+                      OnBadSample what = OnBadSample::stop) {
+    Loader files(dataset, chain, options({{"image", Wire::jpeg}}, what));
+    Loader pixels(dataset, chain, options({}, what));
     const auto jpeg = unpacker(files.layout(), may_use_engines);
     std::size_t made = 0;
     for (std::size_t b = 0; b < batches; ++b) {
@@ -144,6 +150,15 @@ TEST_F(JpegUnpackerTest, FilesForTheCpuGiveItsPixelsInTheirPlaces) {
   const Chain chain = {{"crop", RandomResizedCrop{48, 64}}, {"flip", HorizontalFlip{}}};
   EXPECT_EQ(compare(set, chain, 2, true), 8U);
   EXPECT_EQ(compare(jpeg_set(6, {0, 1, 2, 3, 4, 5}, 60), chain, 1, true), 0U);
+}
+
+TEST_F(JpegUnpackerTest, WhereFilesAreDamagedTheDeviceMakesTheStandIns) {
+  const auto damages = jpeg_damages();
+  const auto set = jpeg_set(2 * damages.size(), {}, 150);
+  for (std::size_t i = 0; i < damages.size(); ++i) damages[i].spoil(set->files[i]);
+  const Chain chain = {{"crop", RandomResizedCrop{64, 64}}, {"flip", HorizontalFlip{}}};
+  for (const bool may_use_engines : {true, false})
+    EXPECT_EQ(compare(set, chain, 6, may_use_engines, OnBadSample::skip), 6 * kBatchSize);
 }
 
 /// What nvJPEG refuses but the CPU can decode: the slot says another size than the file.
@@ -286,6 +301,41 @@ TEST_F(JpegTrainingTest, AFileThatNothingDecodesEndsTheRunByItsName) {
                 AllOf(StartsWith("Error: stage 'copy' at step "),
                       HasSubstr("sample 9 (picture 9.jpg): nvJPEG cannot decode")))
         << describe(plan);
+  }
+}
+
+/// Resize draws nothing, so a stand-in gives what it gives where it stands itself.
+TEST_F(JpegTrainingTest, WhereFilesAreDamagedTheStandInsAreTrainedOn) {
+  constexpr std::uint64_t kFirstBad = 9;
+  constexpr std::uint64_t kSecondBad = 20;
+  const auto damaged = jpeg_set(32, {5}, 60);
+  const auto replaced = jpeg_set(32, {5}, 60);
+  const Sampler order(32, true, 1);
+  for (std::uint64_t place = 0; place < 32; ++place) {
+    const std::uint64_t bad = order.at(0, place);
+    if (bad != kFirstBad && bad != kSecondBad) continue;
+    std::uint64_t stand_in = bad;
+    for (std::uint64_t at = place; stand_in == kFirstBad || stand_in == kSecondBad;)
+      stand_in = order.at(0, ++at % 32);
+    replaced->files[bad] = replaced->files[stand_in];
+    replaced->masks[bad] = replaced->masks[stand_in];
+    auto& file = damaged->files[bad];
+    if (bad == kFirstBad) {
+      spoil(file);
+    } else {
+      file.erase(file.begin() + static_cast<std::ptrdiff_t>(in_scan(file, 1, 2)), file.end() - 2);
+    }
+  }
+  Tiny skipping = tiny(damaged);
+  skipping.on_bad_sample = OnBadSample::skip;
+  const RunResult expected = fresh_run(tiny(replaced), with_files(serial_plan()), steps(8));
+  for (const Plan& plan : {serial_plan(), plan_of(kThreeLanes, Driver::threaded, 4)}) {
+    const RunResult result = fresh_run(skipping, with_files(plan), steps(8));
+    EXPECT_EQ(result.digest, expected.digest) << describe(plan);
+    ASSERT_EQ(result.skipped.samples.size(), 2U) << describe(plan);
+    EXPECT_EQ(result.skipped.samples[0].sample, kFirstBad);
+    EXPECT_EQ(result.skipped.samples[1].sample, kSecondBad);
+    EXPECT_THAT(result.skipped.samples[0].message, HasSubstr("picture 9.jpg"));
   }
 }
 
