@@ -16,7 +16,8 @@ class LaneThreads {
   LaneThreads& operator=(const LaneThreads&) = delete;
 
   /// Runs jobs[k] on thread k (started when first needed) and returns when all have returned.
-  /// Jobs must not throw. One call at a time.
+  /// Where a thread cannot be started it throws before any job runs. Jobs must not throw. One call
+  /// at a time.
   void run(std::vector<std::function<void()>> jobs);
   std::size_t size() const;
 

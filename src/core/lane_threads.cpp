@@ -1,19 +1,37 @@
 #include "slipstream/lane_threads.h"
 
 #include <latch>
+#include <semaphore>
 #include <thread>
-
-#include "slipstream/bounded_queue.h"
 
 namespace slipstream {
 
+/// Takes a job by pointer: nothing of handing it over can fail, so that run() cannot leave while
+/// jobs that look at its locals go on.
 struct LaneThreads::Thread {
-  BoundedQueue<std::function<void()>> jobs{1};
-  std::jthread thread{[this] {
-    while (auto job = jobs.pop()) (*job)();
-  }};
+  struct Job {
+    std::function<void()>* work;
+    std::latch* done;
+  };
 
-  ~Thread() { jobs.close(); }
+  void start(const Job& next) noexcept {
+    job = next;
+    wake.release();
+  }
+
+  void work() {
+    for (wake.acquire(); job.work != nullptr; wake.acquire()) {
+      (*job.work)();
+      *job.work = nullptr;
+      job.done->count_down();
+    }
+  }
+
+  ~Thread() { start({}); }
+
+  Job job{};
+  std::binary_semaphore wake{0};
+  std::jthread thread{[this] { work(); }};
 };
 
 LaneThreads::LaneThreads() = default;
@@ -22,15 +40,10 @@ LaneThreads::~LaneThreads() = default;
 std::size_t LaneThreads::size() const { return threads_.size(); }
 
 void LaneThreads::run(std::vector<std::function<void()>> jobs) {
+  threads_.reserve(jobs.size());
   while (threads_.size() < jobs.size()) threads_.push_back(std::make_unique<Thread>());
   std::latch done(static_cast<std::ptrdiff_t>(jobs.size()));
-  for (std::size_t k = 0; k < jobs.size(); ++k) {
-    threads_[k]->jobs.push([job = std::move(jobs[k]), &done]() mutable {
-      job();
-      job = nullptr;
-      done.count_down();
-    });
-  }
+  for (std::size_t k = 0; k < jobs.size(); ++k) threads_[k]->start({&jobs[k], &done});
   done.wait();
 }
 
