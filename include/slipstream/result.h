@@ -119,6 +119,9 @@ struct Progress {
   /// elapsed_s and loss is of this part alone.
   double part_began_s = 0;
   std::uint64_t part_ends = 0;  ///< `step` at its end; 0 where a run is one
+  /// The lane that run_auto measures alone just now: `step` stands still meanwhile, and all but
+  /// steps, elapsed_s and loss is empty. "": this is a step of the training.
+  std::string measuring = {};
 };
 
 /// Which plan `auto` kept, and why.

@@ -70,9 +70,14 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
   /// Trains under `plan`, whose numerics must be the trainer's. Throws Refused for a plan that
-  /// cannot be run; Error naming stage and step for what a stage throws (the trainer then stays
-  /// usable; the failed step and those after it are not part of its position), with what would fit
-  /// when the device runs out of memory; DeviceLost when the device cannot be used any more.
+  /// cannot be run; Error naming stage and step for what a stage throws (the failed step and those
+  /// after it are not part of its position), with what would fit when the device runs out of
+  /// memory; Error for the first step whose loss is NaN or infinite, unless the run has a cut or a
+  /// last step; DeviceLost when the device cannot be used any more.
+  ///
+  /// After an Error the trainer stays usable. Where the failed step, or steps behind it, had
+  /// changed the state already (a loss that is not finite; an optimiser that threw; a training
+  /// stage with buffers that threw), the next run is Refused until restore() has put a state back.
   RunResult run(const Plan& plan, const RunOptions& options);
 
   /// A loader as a run of `plan` from here on makes one, for measuring it alone. Its slabs are from
@@ -105,7 +110,8 @@ struct AutoResult {
 
 /// Measures `serial` and `pipelined` in turns for a few steps each (real steps of the run), each
 /// lane of `pipelined` alone (on a cached batch; the state is put back), and goes on with
-/// `pipelined` where that measured faster, else with `serial`: so with too few steps to measure.
+/// `pipelined` where its steady steps were faster, else with `serial`: so with too few steps to
+/// measure. Steps that batches filled ahead of a turn may have fed do not count.
 AutoResult run_auto(Trainer& trainer, const Plan& serial, const Plan& pipelined,
                     const RunOptions& options);
 
@@ -115,9 +121,11 @@ AutoResult run_auto(Trainer& trainer, const Plan& serial, const Plan& pipelined,
 Measured overlap_efficiency(const Measured& serial, const Measured& pipelined,
                             const Measured& slowest_lane);
 
-/// Steps per second of each lane of `plan` alone, on cached batches. The state is put back.
-std::vector<std::pair<std::string, Measured>> measure_lanes_alone(Trainer& trainer,
-                                                                  const Plan& plan,
-                                                                  std::uint64_t steps);
+/// Steps per second of each lane of `plan` alone, on cached batches: of those that were measured
+/// before `stop` (asked as in a run) said to end. `progress` hears of each step, with its lane in
+/// Progress::measuring. The state is put back, whatever happens.
+std::vector<std::pair<std::string, Measured>> measure_lanes_alone(
+    Trainer& trainer, const Plan& plan, std::uint64_t steps, const std::function<bool()>& stop = {},
+    const std::function<void(const Progress&)>& progress = {});
 
 }  // namespace slipstream

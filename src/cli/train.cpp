@@ -114,7 +114,7 @@ int train(const TrainOptions& options, const Cli& cli) {
   }
   run.progress = [&](const Progress& progress) {
     line.update(progress);
-    if (watch) watch->update(progress);
+    if (watch && progress.measuring.empty()) watch->update(progress);
   };
   std::unique_ptr<cuda::GpuMeter> meter;
   if (context.kind() == DeviceKind::cuda) {

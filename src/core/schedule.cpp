@@ -201,10 +201,16 @@ void Schedule::drain() {
     }
   }
   if (probe_ != nullptr && probe_->check != nullptr) probe_->check->drained();
-  try {
-    retire_until(next(lanes_.size() - 1));
-  } catch (...) {
-    fail(0, retired_);
+  const std::uint64_t recorded = next(lanes_.size() - 1);
+  while (retired_ < recorded) {
+    try {
+      retire_until(recorded);
+    } catch (const Stopped&) {
+      continue;  // what threw is kept; the batches behind it have been run, too
+    } catch (...) {
+      fail(0, retired_);
+      return;
+    }
   }
 }
 

@@ -55,6 +55,7 @@ void ProgressLine::update(const Progress& progress) {
     next_draw_s_ = progress.elapsed_s;
     next_log_s_ = progress.elapsed_s + options_.log_every_s;
   }
+  if (progress.measuring != last_.measuring) next_draw_s_ = progress.elapsed_s;
   last_ = progress;
   shown_ = false;
   if (progress.elapsed_s < next_draw_s_) return;
@@ -108,6 +109,9 @@ std::string ProgressLine::text(std::size_t columns) const {
   if (last_.steps > last_.step && std::isfinite(per_second))
     parts[time_left] =
         "left " + clock_text(static_cast<double>(last_.steps - last_.step) / per_second);
+
+  if (!last_.measuring.empty())
+    parts = {parts[steps], "measuring lane '" + last_.measuring + "' alone"};
 
   std::string line = joined(parts);
   for (const Part dropped : {input_wait, loss, time_left, rate}) {

@@ -1,6 +1,7 @@
 #include <algorithm>
-#include <cstdio>
+#include <exception>
 
+#include "run/auto_choice.h"
 #include "slipstream/trainer.h"
 
 namespace slipstream {
@@ -12,11 +13,26 @@ constexpr int kTurns = 2;
 
 double seconds(const Measured& rate) { return rate.value > 0 ? 1 / rate.value : 0; }
 
-std::string figure(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.4g", value);
-  return text;
-}
+/// Puts a trainer's state back when it goes out of scope.
+class PutBack {
+ public:
+  explicit PutBack(Trainer& trainer) : trainer_(trainer), state_(trainer.state()) {}
+  ~PutBack() {
+    try {
+      trainer_.restore(state_);
+    } catch (const std::exception&) {
+      // Only where the device is lost, which whoever uses it next is told.
+    }
+  }
+  PutBack(const PutBack&) = delete;
+  PutBack& operator=(const PutBack&) = delete;
+
+ private:
+  Trainer& trainer_;
+  State state_;
+};
+
+using LaneRates = std::vector<std::pair<std::string, Measured>>;
 
 template <typename T>
 void append(std::vector<T>& to, const std::vector<T>& from) {
@@ -67,8 +83,8 @@ class Auto {
  public:
   Auto(Trainer& trainer, const RunOptions& options) : trainer_(trainer), options_(options) {}
 
-  /// Real steps of the run under `plan`; their durations are added to `rates`.
-  void train(const Plan& plan, std::uint64_t steps, std::vector<double>* rates) {
+  /// Real steps of the run under `plan`; the steady ones are added to `rate`.
+  void train(const Plan& plan, std::uint64_t steps, SteadyRate* rate) {
     if (stopped_ || steps == 0) return;
     RunOptions part = options_;
     part.steps = steps;
@@ -84,15 +100,41 @@ class Auto {
       };
     RunResult result = trainer_.run(plan, part);
     stopped_ = result.interrupted;
-    if (rates != nullptr)
-      for (std::size_t i = 2; i < result.step_end_s.size(); ++i)
-        rates->push_back(result.step_end_s[i] - result.step_end_s[i - 1]);
+    if (rate != nullptr) rate->add(result, trainer_.pipeline().options().batch_size);
     started_ ? continue_with(total_, std::move(result)) : std::swap(total_, result);
     started_ = true;
   }
 
+  /// Each lane of `plan` alone; empty where the run was stopped meanwhile.
+  LaneRates measure_alone(const Plan& plan, std::uint64_t steps) {
+    const auto stop = [this] {
+      stopped_ = stopped_ || (options_.stop && options_.stop());
+      return stopped_;
+    };
+    std::function<void(const Progress&)> progress;
+    if (options_.progress)
+      progress = [this](const Progress& measured) {
+        Progress told;
+        told.step = total_.steps;
+        told.steps = options_.steps;
+        told.elapsed_s = told.part_began_s = total_.wall_s;
+        told.loss = total_.losses.back();
+        told.measuring = measured.measuring;
+        options_.progress(told);
+      };
+    LaneRates alone = measure_lanes_alone(trainer_, plan, steps, stop, progress);
+    if (!stopped_) return alone;
+    total_.interrupted = true;
+    return {};
+  }
+
   std::uint64_t left() const { return stopped_ ? 0 : options_.steps - total_.steps; }
-  RunResult& total() { return total_; }
+  /// All that was trained, digested if asked for.
+  RunResult result() {
+    if (options_.digest) total_.digest = trainer_.digest();
+    return std::move(total_);
+  }
+  const RunResult& so_far() const { return total_; }
 
  private:
   Trainer& trainer_;
@@ -122,11 +164,11 @@ Measured overlap_efficiency(const Measured& serial, const Measured& pipelined,
   return result;
 }
 
-std::vector<std::pair<std::string, Measured>> measure_lanes_alone(Trainer& trainer,
-                                                                  const Plan& plan,
-                                                                  std::uint64_t steps) {
-  const State before = trainer.state();
-  std::vector<std::pair<std::string, Measured>> alone;
+LaneRates measure_lanes_alone(Trainer& trainer, const Plan& plan, std::uint64_t steps,
+                              const std::function<bool()>& stop,
+                              const std::function<void(const Progress&)>& progress) {
+  const PutBack put_back(trainer);
+  LaneRates alone;
   std::string after = "collate";
   for (const LanePlan& lane : plan.schedule.lanes) {
     RunOptions options;
@@ -134,45 +176,47 @@ std::vector<std::pair<std::string, Measured>> measure_lanes_alone(Trainer& train
     options.cut = Cut{after, 1};
     options.last_step = lane.steps.back();
     options.digest = false;
-    alone.emplace_back(lane.steps.back(), trainer.run(plan, options).steps_per_second);
+    options.stop = stop;
+    if (progress)
+      options.progress = [&](Progress measured) {
+        measured.measuring = lane.steps.back();
+        progress(measured);
+      };
+    const RunResult result = trainer.run(plan, options);
+    if (result.interrupted) break;
+    alone.emplace_back(lane.steps.back(), result.steps_per_second);
     after = lane.steps.back();
   }
-  trainer.restore(before);
   return alone;
 }
 
 AutoResult run_auto(Trainer& trainer, const Plan& serial, const Plan& pipelined,
                     const RunOptions& options) {
   Auto run(trainer, options);
-  AutoChoice choice{"serial", "", {}, {}};
+  AutoChoice choice{"serial", "too few steps to measure both", {}, {}};
   const std::uint64_t block = std::min(kMostSteps, options.steps / (4 * kTurns));
-  std::vector<std::pair<std::string, Measured>> alone;
-  if (block < kFewestSteps) {
-    choice.reason = "too few steps to measure both";
-  } else {
-    std::vector<double> serial_s, pipelined_s;
+  LaneRates alone;
+  if (block >= kFewestSteps) {
+    SteadyRate serial_rate, pipelined_rate;
     for (int turn = 0; turn < kTurns; ++turn) {
-      run.train(serial, block, &serial_s);
-      run.train(pipelined, block, &pipelined_s);
+      run.train(serial, block, &serial_rate);
+      run.train(pipelined, block, &pipelined_rate);
     }
-    if (run.left() == 0 || serial_s.empty() || pipelined_s.empty()) {
+    if (run.left() == 0) {
       choice.reason = "stopped before both were measured";
-      choice.kept = run.total().plan.schedule.mode;
-      if (options.digest) run.total().digest = trainer.digest();
-      return {choice, std::move(run.total())};
+      choice.kept = run.so_far().plan.schedule.mode;
+      return {choice, run.result()};
     }
-    choice.serial = rate_from_durations(serial_s, "steps/s");
-    choice.pipelined = rate_from_durations(pipelined_s, "steps/s");
-    alone = measure_lanes_alone(trainer, pipelined, block);
-    if (choice.pipelined.value > choice.serial.value) choice.kept = "pipelined";
-    choice.reason = "pipelined " + figure(choice.pipelined.value) + " steps/s, serial " +
-                    figure(choice.serial.value) + " steps/s, measured over " +
-                    std::to_string(kTurns * block) + " steps each";
+    choice = choice_of(serial_rate, pipelined_rate);
+    alone = run.measure_alone(pipelined, block);
+    if (run.left() == 0) {
+      choice.reason = "stopped before one was kept: " + choice.reason;
+      choice.kept = run.so_far().plan.schedule.mode;
+    }
   }
   run.train(choice.kept == "serial" ? serial : pipelined, run.left(), nullptr);
-  RunResult result = std::move(run.total());
-  if (options.digest) result.digest = trainer.digest();
-  if (!alone.empty()) {
+  RunResult result = run.result();
+  if (!alone.empty() && choice.serial.n > 0 && choice.pipelined.n > 0) {
     const auto slowest = std::min_element(
         alone.begin(), alone.end(),
         [](const auto& a, const auto& b) { return seconds(a.second) > seconds(b.second); });

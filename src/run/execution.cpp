@@ -5,6 +5,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <ctime>
 
@@ -12,6 +13,7 @@
 #include "run/draw_check.h"
 #include "run/measures.h"
 #include "run/numerics_scope.h"
+#include "run/trial_guard.h"
 #include "slipstream/cuda.h"
 #include "slipstream/fingerprint.h"
 
@@ -224,18 +226,22 @@ void Execution::train(std::uint64_t batch, Batch& fields) {
   const TrainStage& stage = setup_.pipeline.train_stage();
   const at::AutoGradMode gradients(true);
   key_generator(batch);
+  is_midway_ = setup_.has_buffers;
   const at::Tensor output = stage.forward(fields.at(stage.loss.input));
   const LossValue value = stage.loss.compute(output, fields);
+  drop_gradients(setup_.parameters);
   if (value.gradient.defined())
     output.backward(value.gradient);
   else
     value.loss.backward();
+  is_midway_ = true;
   {
     const at::NoGradGuard no_gradients;
     stage.optimizer->step();
   }
-  for (const at::Tensor& parameter : setup_.parameters) parameter.mutable_grad().reset();
+  drop_gradients(setup_.parameters);
   keep_metrics(batch, value);
+  is_midway_ = false;
 }
 
 /// What the training stage draws from PyTorch's generator (dropout) depends on the step alone, in
@@ -265,21 +271,41 @@ void Execution::keep_metrics(std::uint64_t batch, const LossValue& value) {
 
 void Execution::retired(std::uint64_t batch, std::span<const Mark* const> begin,
                         std::span<const Mark* const> end) {
+  if (has_diverged_) return;  // it trained what is none of the training
+  if (setup_.lanes.back().steps.back().kind == DeviceStep::Kind::train) take_metrics(batch);
   time_lanes(batch, begin, end);
-  const bool trains = setup_.lanes.back().steps.back().kind == DeviceStep::Kind::train;
-  if (trains) {
-    const Metrics& metrics = metrics_of(batch);
-    record_.losses.push_back(metrics.loss);
-    if (metrics.labels > 0)
-      record_.accuracies.push_back(static_cast<float>(static_cast<double>(metrics.correct) /
-                                                      static_cast<double>(metrics.labels)));
-  }
   if (setup_.loader != nullptr) record_.inputs.push_back(inputs_[batch % window_]);
   if (setup_.loader != nullptr && LoadingGain::looks_at(batch))
     loading_.look(batch, setup_.loader->counters(), record_.lanes);
   if (batch < warm_up_steps(setup_.options.steps))
     record_.reserved_after_warm_up_bytes = reserved_bytes(setup_.context.device());
   report_progress(batch);
+}
+
+void Execution::take_metrics(std::uint64_t batch) {
+  const Metrics& metrics = metrics_of(batch);
+  check_loss(batch, metrics.loss);
+  record_.losses.push_back(metrics.loss);
+  if (metrics.labels > 0)
+    record_.accuracies.push_back(static_cast<float>(static_cast<double>(metrics.correct) /
+                                                    static_cast<double>(metrics.labels)));
+}
+
+/// A cut, or a last step, measures: what it trains, again and again on the same batches, is put
+/// back by whoever measures, and takes as long whatever the loss. With a probe that leaves waits
+/// out, anything may be the loss.
+void Execution::check_loss(std::uint64_t batch, float loss) {
+  const RunOptions& options = setup_.options;
+  const bool measures = options.cut || !options.last_step.empty() || options.probe != nullptr;
+  if (measures || std::isfinite(loss)) return;
+  has_diverged_ = true;
+  failed_retiring_.emplace(batch, "stage '" + setup_.lanes.back().steps.back().name + "'");
+  std::string message = std::isnan(loss) ? "the loss is NaN" : "the loss is infinite";
+  message +=
+      ". Remedy: use a smaller learning rate; look for values in the data that are not finite, or "
+      "not normalized";
+  if (setup_.plan.numerics.precision == Precision::bf16) message += "; train in precision fp32";
+  throw Error(message + ".");
 }
 
 void Execution::time_lanes(std::uint64_t batch, std::span<const Mark* const> begin,
@@ -318,7 +344,17 @@ void Execution::report_progress(std::uint64_t batch) {
     progress.input = record_.inputs.back();
     progress.host_counters = [this] { return host_counters(); };
   }
-  setup_.options.progress(progress);
+  try {
+    setup_.options.progress(progress);
+  } catch (...) {
+    if (!failed_retiring_) failed_retiring_.emplace(batch, "progress");
+    throw;
+  }
+}
+
+const std::string& Execution::failed(std::size_t lane, std::uint64_t batch) const {
+  const bool was_retiring = failed_retiring_ && failed_retiring_->first == batch;
+  return was_retiring ? failed_retiring_->second : running_[lane];
 }
 
 std::optional<Gain> Execution::loading_gain() const {

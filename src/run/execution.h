@@ -43,6 +43,7 @@ class Execution final : public Work {
     /// One a slab of the loader; they live as long as it does, for its workers wait for them.
     std::span<const std::unique_ptr<Mark>> slab_marks;
     std::span<const at::Tensor> parameters;  ///< of the training stage
+    bool has_buffers = false;                ///< whether the training stage has
     std::span<const Fields> cached;          ///< instead of the steps left out; may be empty
     std::uint64_t first_step = 0;
     bool tune_first_batch = false;  ///< lanes take turns for the first batch
@@ -60,8 +61,12 @@ class Execution final : public Work {
   Record& record() { return record_; }
   std::vector<StepCounter> counters() const;
   std::optional<Gain> loading_gain() const;
-  /// What `lane` was doing when it failed: "stage 'NAME'" or "input".
-  const std::string& running(std::size_t lane) const { return running_[lane]; }
+  /// What failed with `batch` on `lane`: "stage 'NAME'", "input" or "progress"; "" where nothing
+  /// had run.
+  const std::string& failed(std::size_t lane, std::uint64_t batch) const;
+  /// Whether the state is not that of any step: the last one changed it in part, or a loss was not
+  /// finite.
+  bool has_spoilt_state() const { return is_midway_ || has_diverged_; }
 
  private:
   struct Slot {
@@ -86,6 +91,8 @@ class Execution final : public Work {
   void pay(Lane& lane);
   void train(std::uint64_t batch, Batch& fields);
   void keep_metrics(std::uint64_t batch, const LossValue& value);
+  void take_metrics(std::uint64_t batch);
+  void check_loss(std::uint64_t batch, float loss);
   void time_lanes(std::uint64_t batch, std::span<const Mark* const> begin,
                   std::span<const Mark* const> end);
   void key_generator(std::uint64_t batch) const;
@@ -100,6 +107,10 @@ class Execution final : public Work {
   std::pmr::vector<Metrics> metrics_;
   std::vector<StepInput> inputs_;  ///< by batch, as metrics_
   std::vector<std::string> running_;
+  /// What threw first in retired(), and with which batch.
+  std::optional<std::pair<std::uint64_t, std::string>> failed_retiring_;
+  bool is_midway_ = false;  ///< the training stage may have changed the state for half of a step
+  bool has_diverged_ = false;
   std::vector<std::vector<StepCounter>> counters_;  ///< [lane][step]
   std::vector<const Mark*> previous_end_;
   std::vector<double> lane_time_s_;

@@ -10,6 +10,7 @@
 #include "run/measures.h"
 #include "run/numerics_scope.h"
 #include "run/trainer_impl.h"
+#include "run/trial_guard.h"
 #include "slipstream/cuda.h"
 
 namespace slipstream {
@@ -115,9 +116,7 @@ Fields Trainer::Impl::run_frozen(const std::vector<DeviceStep>& steps, Batch bat
 }
 
 std::size_t Trainer::Impl::peak_of_batch(const Plan& plan, std::size_t batch_size) {
-  const std::vector<at::Tensor> buffers = pipeline.train_stage().module->buffers();
-  std::vector<at::Tensor> kept;
-  for (const at::Tensor& buffer : buffers) kept.push_back(buffer.clone());
+  const TrialGuard guard(*pipeline.train_stage().module, parameters);
   const DeviceSlab slab = DeviceSlab::make(layout_of(plan, batch_size), context.device());
   reset_peak(context.device());
   Batch batch = zero_batch(slab);
@@ -132,9 +131,6 @@ std::size_t Trainer::Impl::peak_of_batch(const Plan& plan, std::size_t batch_siz
   const at::Tensor output = train.forward(batch.at(train.loss.input));
   const LossValue value = train.loss.compute(output, batch);
   value.gradient.defined() ? output.backward(value.gradient) : value.loss.backward();
-  for (const at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
-  const at::NoGradGuard no_gradients;
-  for (std::size_t i = 0; i < kept.size(); ++i) buffers[i].copy_(kept[i]);
   synchronize();
   return peak_bytes(context.device());
 }

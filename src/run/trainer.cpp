@@ -18,6 +18,7 @@
 #include "run/mix_stage.h"
 #include "run/numerics_scope.h"
 #include "run/trainer_impl.h"
+#include "run/trial_guard.h"
 #include "slipstream/cuda.h"
 #include "slipstream/fingerprint.h"
 
@@ -188,6 +189,9 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
   validate(plan, pipeline.device_steps(plan.schedule.loader.on_device), context.kind());
   if (!(plan.numerics == numerics))
     throw Refused("the plan's numerics differ from the trainer's: make another trainer for them");
+  if (!spoilt_by_.empty())
+    throw Refused("the weights are not those of any step, since an earlier run failed (" +
+                  spoilt_by_ + "): restore() a state first, or make another trainer");
   if (options.cut && options.cut->items == 0) throw Refused("a cut needs at least one cached item");
   const c10::DeviceGuard device(context.device());
   const NumericsScope scope(numerics);
@@ -214,7 +218,8 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
     reset_peak(context.device());
     execution.emplace(Execution::Setup{
         pipeline, context, plan, options, lanes, loader, before.counters, jpeg, slab_marks_,
-        parameters, cached, position, numerics.autotune && !tuned.contains(key_of(plan, lanes))});
+        parameters, !pipeline.train_stage().module->buffers().empty(), cached, position,
+        numerics.autotune && !tuned.contains(key_of(plan, lanes))});
     schedule.emplace(lane_pointers, plan.schedule.depth, plan.schedule.run_ahead, *execution,
                      &probe);
     const auto start = Clock::now();
@@ -230,10 +235,7 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
   } catch (...) {
     loader_.reset();
     std::string where = preparing_ + "before the first step: ";
-    if (schedule)
-      where = execution->running(schedule->failed_lane()) + " at step " +
-              std::to_string(position + schedule->failed_batch()) + ": ";
-    if (execution) absorb(options, execution->record());
+    if (schedule) where = settle(options, *execution, *schedule);
     // What the failed run held is free again when memory_advice() looks for what would fit.
     schedule.reset();
     execution.reset();
@@ -242,8 +244,19 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
   }
 }
 
+std::string Trainer::Impl::settle(const RunOptions& options, Execution& execution,
+                                  const Schedule& schedule) {
+  const std::string& what = execution.failed(schedule.failed_lane(), schedule.failed_batch());
+  const std::string step = "step " + std::to_string(position + schedule.failed_batch());
+  absorb(options, execution.record());
+  const bool counts = !options.cut && options.last_step.empty();
+  if (counts && execution.has_spoilt_state())
+    spoilt_by_ = "step " + std::to_string(position) + " and those behind it are half trained";
+  return (what.empty() ? "before " : what + " at ") + step + ": ";
+}
+
 void Trainer::Impl::fail(const Plan& plan, const std::string& where, std::exception_ptr error) {
-  for (const at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
+  drop_gradients(parameters);
   const std::string host_is_full = "out of memory. " + plain_remedy();
   std::string what;
   bool is_full = false;
@@ -358,6 +371,7 @@ void Trainer::Impl::restore(const State& state) {
   for (std::size_t i = 0; i < targets.size(); ++i) targets[i].detach().copy_(state.tensors[i]);
   position = state.position;
   loss_digest = state.loss_digest;
+  spoilt_by_.clear();
   synchronize();
   loader_.reset();
 }

@@ -66,6 +66,8 @@ struct Trainer::Impl {
                     std::uint64_t steps, double wall_s, const InputSoFar& input);
   /// Counts the trained steps of a whole run into position and loss digest.
   void absorb(const RunOptions& options, const Record& record);
+  /// Counts what a run that failed had trained before, and says in words where it failed.
+  std::string settle(const RunOptions& options, Execution& execution, const Schedule& schedule);
   /// Runs every lane but the last on its own until its memory is warm and cuDNN has tuned, and
   /// returns what PyTorch's allocator took for it: what the plan needs beyond serial.
   std::size_t warm_lanes(const Plan& plan, const std::vector<LaneBinding>& lanes);
@@ -98,6 +100,7 @@ struct Trainer::Impl {
   LoaderOptions loader_options_;               ///< what loader_ was made for
   std::map<std::string, std::size_t> warmed_;  ///< bytes that warm_lanes took, by plan
   std::uint64_t loader_position_ = 0;
+  std::string spoilt_by_;  ///< why the state is of no step; "": it is
 };
 
 }  // namespace slipstream

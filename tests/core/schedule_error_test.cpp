@@ -70,9 +70,7 @@ class ErrorTest : public ::testing::TestWithParam<Combo> {
     }
     EXPECT_EQ(schedule_.failed_lane(), lane);
     EXPECT_EQ(schedule_.failed_batch(), batch);
-    if (site != Site::retired) {
-      EXPECT_EQ(retired_, through_);
-    }
+    EXPECT_EQ(retired_, through_);
     const std::uint64_t executed = executed_;
     for (Lane* each : lanes_.all()) each->synchronize();
     EXPECT_EQ(executed_, executed) << "a lane was not drained";
@@ -110,6 +108,16 @@ TEST_P(ErrorTest, AThrowAnywhereEndsTheRunAndComesOutUnchanged) {
     fail_at(Site::retired, last_, batch);
     fail_at(Site::stop, 0, batch);
   }
+}
+
+TEST_P(ErrorTest, BatchesBehindOneWhoseRetiringThrewAreRetiredToo) {
+  work_.on_retired = [this](std::uint64_t batch, auto...) {
+    EXPECT_EQ(batch, retired_++);
+    if (batch >= 2) throw Thrown{Site::retired, last_, batch};
+  };
+  EXPECT_THROW(run(), Thrown);
+  EXPECT_EQ(schedule_.failed_batch(), 2u);
+  EXPECT_EQ(retired_, through_);
 }
 
 TEST_P(ErrorTest, OfTwoErrorsAtOnceOneComesOutWhole) {

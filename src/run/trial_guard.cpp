@@ -1,0 +1,29 @@
+#include "run/trial_guard.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <exception>
+
+namespace slipstream {
+
+void drop_gradients(std::span<const at::Tensor> parameters) {
+  for (const at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
+}
+
+TrialGuard::TrialGuard(const torch::nn::Module& module, std::span<const at::Tensor> parameters)
+    : parameters_(parameters), buffers_(module.buffers()) {
+  const at::NoGradGuard no_gradients;
+  for (const at::Tensor& buffer : buffers_) kept_.push_back(buffer.clone());
+}
+
+TrialGuard::~TrialGuard() {
+  drop_gradients(parameters_);
+  const at::NoGradGuard no_gradients;
+  try {
+    for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].copy_(kept_[i]);
+  } catch (const std::exception&) {
+    // Only where the device is lost, which whoever uses it next is told.
+  }
+}
+
+}  // namespace slipstream

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <span>
+#include <vector>
+
+#include "slipstream/stage.h"
+
+namespace slipstream {
+
+void drop_gradients(std::span<const at::Tensor> parameters);
+
+/// Batches on trial, which train nothing: when this goes out of scope, for whatever reason, the
+/// buffers of `module` are as they were when it was made, and `parameters` have no gradients.
+class TrialGuard {
+ public:
+  TrialGuard(const torch::nn::Module& module, std::span<const at::Tensor> parameters);
+  ~TrialGuard();
+  TrialGuard(const TrialGuard&) = delete;
+  TrialGuard& operator=(const TrialGuard&) = delete;
+
+ private:
+  std::span<const at::Tensor> parameters_;
+  std::vector<at::Tensor> buffers_, kept_;
+};
+
+}  // namespace slipstream
