@@ -19,7 +19,9 @@ namespace slipstream {
 class Context {
  public:
   /// "cpu", "cuda", "cuda:N" or "auto" (the first GPU, else the CPU). Throws Refused for a device
-  /// that is not there, with what is.
+  /// that is not there, with what is. On a GPU it sets CUBLAS_WORKSPACE_CONFIG to ":4096:8" in the
+  /// environment, unless it is set, without which cuBLAS is not deterministic: a program that uses
+  /// cuBLAS before it makes a Context sets it itself.
   explicit Context(const std::string& device);
   ~Context();
   Context(const Context&) = delete;

@@ -129,9 +129,10 @@ void copy_async(void* to, const void* from, std::size_t bytes, StreamView stream
 /// REQUIRES, like all kernels here: the calling thread's device is the stream's.
 void delay_async(double microseconds, StreamView stream);
 
-/// Adds the 64-bit digest of `bytes` bytes of device memory at `data` (16-byte aligned; anything
-/// when `bytes` is 0) to `*digest` (device memory, 8-byte aligned, set to 0 by the caller): one
-/// pass, asynchronous on `stream`; the same bits as slipstream::fingerprint on the host.
+/// Adds the 64-bit digest of `bytes` bytes of device memory at `data` (aligned in any way, fastest
+/// to 16 bytes; anything when `bytes` is 0) to `*digest` (device memory, 8-byte aligned, set to 0
+/// by the caller): one pass, asynchronous on `stream`; the same bits as slipstream::fingerprint on
+/// the host.
 void fingerprint_async(const void* data, std::size_t bytes, std::uint64_t* digest,
                        StreamView stream);
 

@@ -156,9 +156,6 @@ int parse_and_run(int argc, char** argv, Cli& cli) {
 }  // namespace
 
 int cli_main(int argc, char** argv, std::vector<Workload> workloads) {
-  // cuBLAS is deterministic only with a workspace of fixed size; read when its first handle is
-  // made.
-  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
   handle_signals();
   Cli cli{name_of_program(argc, argv), std::move(workloads), [] { return interrupts.load() > 0; }};
   const int code = guarded(cli, [&] { return parse_and_run(argc, argv, cli); });

@@ -14,12 +14,31 @@ constexpr int kUnroll = 4;
 constexpr std::uint64_t kMostBlocksPerMultiprocessor = 8;
 
 struct Memory {
-  const ulonglong2* vectors;
+  const void* data;
   std::uint64_t vector_count;
   const unsigned char* tail;
   int tail_bytes;
   std::uint64_t bytes;
 };
+
+/// The 16 bytes at place `index`, of memory that is aligned to a Unit.
+template <typename Unit>
+__device__ ulonglong2 vector_at(const Memory& memory, std::uint64_t index) {
+  constexpr int kUnits = sizeof(std::uint64_t) / sizeof(Unit);
+  const Unit* from = static_cast<const Unit*>(memory.data) + 2 * kUnits * index;
+  ulonglong2 vector{0, 0};
+#pragma unroll
+  for (int i = 0; i < kUnits; ++i) {
+    vector.x |= static_cast<unsigned long long>(__ldg(from + i)) << (8 * sizeof(Unit) * i);
+    vector.y |= static_cast<unsigned long long>(__ldg(from + kUnits + i)) << (8 * sizeof(Unit) * i);
+  }
+  return vector;
+}
+
+template <>
+__device__ ulonglong2 vector_at<ulonglong2>(const Memory& memory, std::uint64_t index) {
+  return __ldg(static_cast<const ulonglong2*>(memory.data) + index);
+}
 
 __device__ std::uint64_t digest_of(ulonglong2 vector, std::uint64_t index) {
   const std::uint64_t offset = (2 * index + 1) * kSplitMixStep;
@@ -41,6 +60,7 @@ __device__ std::uint64_t digest_of_tail(const Memory& memory) {
   return digest;
 }
 
+template <typename Unit>
 __global__ void __launch_bounds__(kThreads)
     fingerprint_kernel(Memory memory, unsigned long long* digest) {
   const std::uint64_t stride = std::uint64_t{gridDim.x} * kThreads;
@@ -49,11 +69,11 @@ __global__ void __launch_bounds__(kThreads)
   for (; i + (kUnroll - 1) * stride < memory.vector_count; i += kUnroll * stride) {
     ulonglong2 vectors[kUnroll];
 #pragma unroll
-    for (int k = 0; k < kUnroll; ++k) vectors[k] = __ldg(memory.vectors + i + k * stride);
+    for (int k = 0; k < kUnroll; ++k) vectors[k] = vector_at<Unit>(memory, i + k * stride);
 #pragma unroll
     for (int k = 0; k < kUnroll; ++k) sum += digest_of(vectors[k], i + k * stride);
   }
-  for (; i < memory.vector_count; i += stride) sum += digest_of(__ldg(memory.vectors + i), i);
+  for (; i < memory.vector_count; i += stride) sum += digest_of(vector_at<Unit>(memory, i), i);
   sum = block_sum<kThreads>(sum);
   if (threadIdx.x == 0) atomicAdd(digest, static_cast<unsigned long long>(sum));
 }
@@ -66,14 +86,23 @@ std::uint64_t multiprocessors() {
   return static_cast<std::uint64_t>(count);
 }
 
+using Kernel = void (*)(Memory, unsigned long long*);
+
+Kernel kernel_for(const void* data) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  if (address % sizeof(ulonglong2) == 0) return fingerprint_kernel<ulonglong2>;
+  if (address % sizeof(unsigned long long) == 0) return fingerprint_kernel<unsigned long long>;
+  if (address % sizeof(unsigned) == 0) return fingerprint_kernel<unsigned>;
+  if (address % sizeof(unsigned short) == 0) return fingerprint_kernel<unsigned short>;
+  return fingerprint_kernel<unsigned char>;
+}
+
 }  // namespace
 
 void fingerprint_async(const void* data, std::size_t bytes, std::uint64_t* digest,
                        StreamView stream) {
-  ensure(bytes == 0 || reinterpret_cast<std::uintptr_t>(data) % sizeof(ulonglong2) == 0,
-         "memory to be fingerprinted is aligned to 16 bytes");
   Memory memory{};
-  memory.vectors = static_cast<const ulonglong2*>(data);
+  memory.data = data;
   memory.vector_count = bytes / sizeof(ulonglong2);
   memory.tail = static_cast<const unsigned char*>(data) + memory.vector_count * sizeof(ulonglong2);
   memory.tail_bytes = static_cast<int>(bytes % sizeof(ulonglong2));
@@ -82,7 +111,8 @@ void fingerprint_async(const void* data, std::size_t bytes, std::uint64_t* diges
       (memory.vector_count + kThreads * kUnroll - 1) / (kThreads * kUnroll);
   const std::uint64_t blocks =
       std::clamp<std::uint64_t>(wanted, 1, multiprocessors() * kMostBlocksPerMultiprocessor);
-  fingerprint_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream.get()>>>(
+  const Kernel kernel = kernel_for(data);
+  kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream.get()>>>(
       memory, reinterpret_cast<unsigned long long*>(digest));
   check_cuda(cudaGetLastError());
 }

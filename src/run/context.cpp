@@ -5,11 +5,13 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
 
+#include "run/autograd_thread.h"
 #include "slipstream/cuda.h"
 #include "slipstream/error.h"
 #include "slipstream/recycling_memory.h"
@@ -56,8 +58,13 @@ struct Context::Impl {
 
 Context::Context(const std::string& device)
     : device_(device_named(device)), impl_(std::make_unique<Impl>()) {
+  if (!device_.is_cuda()) return;
+  // cuBLAS is deterministic only with a workspace of fixed size; read when its first handle is
+  // made.
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);  // NOLINT(concurrency-mt-unsafe)
   // Else the allocator of device memory is not there until the first tensor is.
-  if (device_.is_cuda()) at::globalContext().lazyInitDevice(c10::kCUDA);
+  at::globalContext().lazyInitDevice(c10::kCUDA);
+  bind_autograd_thread(device_);
 }
 
 Context::~Context() = default;
@@ -102,9 +109,11 @@ struct Context::CurrentLane::Impl {
 
 Context::CurrentLane::CurrentLane(Context& context, Lane& lane)
     : context_(context), lane_(lane), outer_(innermost_lane), impl_(std::make_unique<Impl>()) {
-  if (const auto* stream = dynamic_cast<const cuda::CudaLane*>(&lane))
+  if (const auto* stream = dynamic_cast<const cuda::CudaLane*>(&lane)) {
     impl_->guard.emplace(
         c10::cuda::getStreamFromExternal(stream->stream().get(), context.device().index()));
+    bind_this_thread(context.device());
+  }
   innermost_lane = this;
 }
 

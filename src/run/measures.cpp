@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "slipstream/cuda.h"
@@ -20,23 +21,39 @@ at::Tensor dense(const at::Tensor& tensor) {
   return tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
 }
 
-std::vector<std::uint64_t> cuda_digests(std::span<const at::Tensor> tensors) {
-  const c10::cuda::CUDAGuard device(tensors.front().device());
-  const cuda::Stream stream(tensors.front().device().index());
-  at::Tensor digests = at::zeros({static_cast<std::int64_t>(tensors.size())},
-                                 tensors.front().options().dtype(at::kLong));
+/// Of tensors of one GPU.
+std::vector<std::uint64_t> cuda_digests(const std::vector<at::Tensor>& tensors) {
+  const c10::Device where = tensors.front().device();
+  const c10::cuda::CUDAGuard device(where);
+  const cuda::Stream stream(where.index());
+  at::Tensor digests =
+      at::zeros({static_cast<std::int64_t>(tensors.size())}, at::dtype(at::kLong).device(where));
+  std::vector<at::Tensor> values;
+  for (const at::Tensor& tensor : tensors) values.push_back(dense(tensor));
+  // Copies and zeros are made on the current stream.
   cuda::check_cuda(cudaDeviceSynchronize());
   auto* out = reinterpret_cast<std::uint64_t*>(digests.data_ptr<std::int64_t>());
-  std::vector<at::Tensor> kept;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    kept.push_back(dense(tensors[i]));
-    cuda::fingerprint_async(kept.back().const_data_ptr(), kept.back().nbytes(), out + i, stream);
-  }
+  for (const at::Tensor& each : values)
+    cuda::fingerprint_async(each.const_data_ptr(), each.nbytes(), out++, stream);
   cuda::check_cuda(cudaDeviceSynchronize());
   const at::Tensor host = digests.cpu();
   const auto* words = reinterpret_cast<const std::uint64_t*>(host.const_data_ptr<std::int64_t>());
   return {words, words + tensors.size()};
 }
+
+std::vector<std::uint64_t> host_digests(const std::vector<at::Tensor>& tensors) {
+  std::vector<std::uint64_t> digests;
+  for (const at::Tensor& tensor : tensors) {
+    const at::Tensor values = dense(tensor);
+    digests.push_back(fingerprint(values.const_data_ptr(), values.nbytes()));
+  }
+  return digests;
+}
+
+struct OnDevice {
+  std::vector<at::Tensor> tensors;
+  std::vector<std::size_t> places;
+};
 
 }  // namespace
 
@@ -77,15 +94,20 @@ void reset_peak(c10::Device device) {
 }
 
 std::uint64_t digest_of(std::span<const at::Tensor> tensors) {
+  std::map<c10::DeviceIndex, OnDevice> devices;  // the host's is -1
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const bool is_cuda = tensors[i].is_cuda();
+    OnDevice& on = devices[is_cuda ? tensors[i].device().index() : c10::DeviceIndex{-1}];
+    on.tensors.push_back(tensors[i]);
+    on.places.push_back(i);
+  }
+  std::vector<std::uint64_t> words(tensors.size());
+  for (const auto& [index, on] : devices) {
+    const auto digests = index < 0 ? host_digests(on.tensors) : cuda_digests(on.tensors);
+    for (std::size_t i = 0; i < digests.size(); ++i) words[on.places[i]] = digests[i];
+  }
   std::uint64_t digest = 0;
-  if (!tensors.empty() && tensors.front().is_cuda()) {
-    for (std::uint64_t word : cuda_digests(tensors)) digest = chain64(digest, word);
-    return digest;
-  }
-  for (const at::Tensor& tensor : tensors) {
-    const at::Tensor values = dense(tensor);
-    digest = chain64(digest, fingerprint(values.const_data_ptr(), values.nbytes()));
-  }
+  for (const std::uint64_t word : words) digest = chain64(digest, word);
   return digest;
 }
 

@@ -27,8 +27,8 @@ std::size_t reserved_bytes(c10::Device device);
 std::size_t peak_bytes(c10::Device device);
 void reset_peak(c10::Device device);
 
-/// Digest of tensors' values, in order: each one's bytes as they lie in memory. Waits for the
-/// device (and for the current stream).
+/// Digest of tensors' values, in order: each one's bytes as they lie in memory, the same on the
+/// host and on any GPU, also where they are on several. Waits for their devices.
 std::uint64_t digest_of(std::span<const at::Tensor> tensors);
 
 }  // namespace slipstream

@@ -3,6 +3,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <gmock/gmock.h>
+#include <torch/nn/modules/linear.h>
 
 #include <chrono>
 #include <cstdio>
@@ -167,6 +168,35 @@ TEST_F(DeviceLostDeathTest, ALostDeviceIsReportedAsSuchAndNothingHangs) {
   EXPECT_EXIT(lose_device_in_a_stage(), testing::ExitedWithCode(kReported), "");
 }
 
+using CublasDeathTest = EngineTest;
+
+/// A new thread, and PyTorch's own for backward(), whose first work on the GPU is a cuBLAS call.
+[[noreturn]] void train_with_cublas_first() {
+  unsetenv("CUBLAS_WORKSPACE_CONFIG");
+  Context context(kDevice);
+  at::manual_seed(1);
+  const torch::nn::Linear linear(3 * 8 * 8, 5);
+  Pipeline declared =
+      pipeline(synthetic_segmentation({32, 8, 5, 1}), {4})
+          .stage("encode", frozen([](Batch& batch) {
+                   batch.set("features", batch.at("image").flatten(1).to(at::kFloat).div(255));
+                 }))
+          .train("train", linear, sgd({.lr = 0.1}),
+                 custom_loss("features", [](const at::Tensor& output, const Batch&) {
+                   return output.square().mean();
+                 }));
+  Trainer one(std::move(declared), context, exact());
+  one.run(plan_of(kThreeLanes, Driver::threaded, 3), steps(4));
+  const char* workspace = std::getenv("CUBLAS_WORKSPACE_CONFIG");
+  std::_Exit(workspace != nullptr && std::string(workspace) == ":4096:8" ? kReported : 1);
+}
+
+TEST_F(CublasDeathTest, IsDeterministicAndWarnsOfNothing) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(train_with_cublas_first(), testing::ExitedWithCode(kReported),
+              testing::Not(HasSubstr("CUDA context")));
+}
+
 class MemoryTest : public EngineTest {
  protected:
   static Tiny large() {
@@ -242,6 +272,28 @@ TEST_F(MemoryTest, OutOfMemorySaysWhatWouldFitAndItDoes) {
     EXPECT_GE(tiny.batch_size, 8U);
   }
   allocator::setMemoryFraction(1, 0);
+}
+
+TEST_F(MemoryTest, TrialBatchesThatDoNotFitEitherLeaveNothingBehind) {
+  Tiny tiny;
+  tiny.noisy = true;
+  bool full = false;
+  const auto fill = [] { throw c10::OutOfMemoryError({}, "CUDA out of memory"); };
+  tiny.extra = {{"check", [&](Batch& batch) {
+                   if (full && batch.number() == 5) fill();
+                 }}};
+  tiny.loss = [&](const at::Tensor& output, const Batch&) {
+    if (output.size(0) != static_cast<std::int64_t>(Tiny().batch_size)) fill();
+    return output.square().mean();
+  };
+  const std::uint64_t digest = fresh_run(tiny, serial_plan({"check"}), steps(12)).digest;
+  const auto one = trainer(tiny);
+  full = true;
+  EXPECT_THAT(thrown_by([&] { one->run(serial_plan({"check"}), steps(12)); }),
+              AllOf(StartsWith("Error: stage 'check' at step 5: out of device memory."),
+                    HasSubstr("Not even a batch of 3 fits")));
+  full = false;
+  EXPECT_EQ(one->run(serial_plan({"check"}), steps(12 - one->position())).digest, digest);
 }
 
 TEST_F(MemoryTest, AStageThatFailsOnTheTrialBatchesHidesNoOutOfMemory) {
