@@ -142,7 +142,10 @@ TEST_F(FilesTest, APipesReaderWaitsForAllOfTheOutput) {
   EXPECT_EQ(errno, EAGAIN);
   const std::string text(1 << 20, 'x');  // more than a pipe holds
   std::string got;
-  std::jthread reading([&] { got = read_text("/proc/self/fd/" + std::to_string(reader)); });
+  std::jthread reading([&] {
+    std::ifstream file("/proc/self/fd/" + std::to_string(reader));
+    got.assign(std::istreambuf_iterator<char>(file), {});
+  });
   output.write(text);
   reading.join();
   EXPECT_EQ(got, text);

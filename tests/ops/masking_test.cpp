@@ -135,7 +135,7 @@ TEST(RandomErasing, Refuses) {
   EXPECT_EQ(refused({}), "nothing");
   EXPECT_THAT(refused({1.5}), HasSubstr("Refused: random_erasing: the probability is 1.5"));
   EXPECT_EQ(refused({0.5, 0.4, 0.3}),
-            "Refused: random_erasing: the scale is 0.400000 to 0.300000; it must be above 0 and at "
+            "Refused: random_erasing: the scale is 0.4 to 0.3; it must be above 0 and at "
             "most 1, scale_min at most scale_max");
   EXPECT_THAT(refused({0.5, 0.1, 0.3, 3, 0.3}), HasSubstr("the ratio is 3 to 0.3"));
   EXPECT_THAT(refused({.value = std::nan("")}), HasSubstr("the value is nan"));
