@@ -1,6 +1,7 @@
 """Data sets on the command line: inspect, augment, bench loader, bad samples, workers."""
 
 import shutil
+import struct
 import unittest
 
 from data_folders import DataFolders, write_npy
@@ -65,7 +66,7 @@ class DataTest(DataFolders):
             self.expect(DONE, *command(), other, "2")
             self.assertNotEqual(sheet.read_bytes(), first)
         self.expect(DONE, *command(self.classes), "--samples", "100", "--versions", "1",
-                    says=["12 samples with 1 versions"])
+                    says=["12 samples with 1 version each"])
 
         sheet.unlink()
         every = ("--samples", "13")

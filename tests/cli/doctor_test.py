@@ -82,7 +82,7 @@ class DoctorTest(ProgramTest):
                 (["--what-if", "read=nan"], "STEP=MILLISECONDS"),
                 (["--plan", "auto"], "unknown plan 'auto'")):
             self.expect(REFUSED, "doctor", *STARVED, *arguments, says=[says])
-        self.expect(FAILED, "doctor", *STARVED, "--baseline", self.folder / "none.json",
+        self.expect(REFUSED, "doctor", *STARVED, "--baseline", self.folder / "none.json",
                     says=["none.json"])
         other = self.folder / "other.json"
         other.write_text("{}")

@@ -72,7 +72,7 @@ class InterruptedDataTest(ProgramTest):
             self.assertEqual(code, INTERRUPTED)
             made = len(list((out / "masks").iterdir()))
             self.assertEqual(len(list((out / "images").iterdir())), made)
-            self.assertIn(f"interrupted after {made} of 100000: {made} images and masks",
+            self.assertIn(f"interrupted after {made} of 100000: {made} images with masks",
                           making.said)
 
 
