@@ -28,6 +28,9 @@ struct RunOptions {
   std::function<void(const Progress&)> progress;
   std::function<bool()> stop;  ///< asked before each batch enters; true ends the run cleanly
   bool digest = true;          ///< whether the weights are digested at the end
+  /// Whether a loss that is not finite ends the run, with an Error. false: for measurements, which
+  /// take as long whatever the loss. Not asked with a cut, a `last_step` or a `probe`.
+  bool check_loss = true;
   /// Of the run: RunResult::counters of device steps leave out the batches before, which choose
   /// algorithms and load code.
   std::uint64_t first_counted = 0;

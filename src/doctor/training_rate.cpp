@@ -41,6 +41,7 @@ void TrainingRate::measure(Trainer& trainer, double seconds, const std::function
     options.cut = cut_;
     options.last_step = last_step_;
     options.digest = false;
+    options.check_loss = false;
     options.first_counted = filled;
     options.check_cache = cut_ && cut_->after == "copy";
     std::size_t done = 0;
@@ -68,6 +69,7 @@ void TrainingRate::fill_cache(Trainer& trainer, const std::function<bool()>& sto
   options.steps =
       1 + trainer.pipeline().dataset()->size() / trainer.pipeline().options().batch_size;
   options.digest = false;
+  options.check_loss = false;
   options.stop = [&] { return (stop && stop()) || seconds_since(start) > fill_s_; };
   const RunResult result = trainer.run(plan_, options);
   is_cold_ = result.interrupted && result.cache && result.cache->is_filling;

@@ -296,7 +296,8 @@ void Execution::take_metrics(std::uint64_t batch) {
 /// out, anything may be the loss.
 void Execution::check_loss(std::uint64_t batch, float loss) {
   const RunOptions& options = setup_.options;
-  const bool measures = options.cut || !options.last_step.empty() || options.probe != nullptr;
+  const bool measures =
+      !options.check_loss || options.cut || !options.last_step.empty() || options.probe != nullptr;
   if (measures || std::isfinite(loss)) return;
   has_diverged_ = true;
   failed_retiring_.emplace(batch, "stage '" + setup_.lanes.back().steps.back().name + "'");
