@@ -17,14 +17,15 @@ namespace {
 using namespace slipstream;
 struct Arguments {
   std::string device = "cpu", input = "loader", json_file;
-  Options workload;
+  Options workload = options_of(built_in_workloads(), "segmentation");
+  std::int64_t image_size = 64;
   std::uint64_t steps = 100;
   unsigned repeats = 10;
 };
 
 class Bench {
  public:
-  explicit Bench(const Arguments& arguments)
+  explicit Bench(Arguments& arguments)
       : arguments_(arguments),
         context_(arguments.device),
         trainer_(make_pipeline(built_in_workloads(), "segmentation", arguments.workload), context_,
@@ -75,10 +76,9 @@ class Bench {
 
 int main(int argc, char** argv) {
   Arguments arguments;
-  arguments.workload.image_size = 64;
   CLI::App app("What recording a trace costs");
   app.add_option("--device", arguments.device);
-  app.add_option("--image-size", arguments.workload.image_size);
+  app.add_option("--image-size", arguments.image_size);
   app.add_option("--batch-size", arguments.workload.batch_size);
   app.add_option("--input", arguments.input);
   app.add_option("--steps", arguments.steps);
@@ -86,13 +86,12 @@ int main(int argc, char** argv) {
   app.add_option("--json", arguments.json_file);
   CLI11_PARSE(app, argc, argv);
   try {
+    arguments.workload.give("image-size", arguments.image_size);
     Bench bench(arguments);
-    const Json report = {{"environment", bench.environment()},
-                         {"device", arguments.device},
-                         {"input", arguments.input},
-                         {"batch_size", arguments.workload.batch_size},
-                         {"image_size", arguments.workload.image_size},
-                         {"steps_per_second", bench.measured()}};
+    const Json report = {
+        {"environment", bench.environment()}, {"device", arguments.device},
+        {"input", arguments.input},           {"batch_size", arguments.workload.batch_size},
+        {"image_size", arguments.image_size}, {"steps_per_second", bench.measured()}};
     std::cout << report["steps_per_second"].dump(2) << std::endl;
     if (!arguments.json_file.empty())
       write_file_atomically(arguments.json_file, report.dump(2) + "\n");

@@ -91,18 +91,18 @@ struct ClassifierImpl : torch::nn::Module {
 TORCH_MODULE(Classifier);
 
 Pipeline quadrants(const Options& options) {
-  if (options.data != "synthetic") throw Refused("quadrants draws its own images: drop --data");
-  if (options.image_size < 4) throw Refused("quadrants takes an --image-size of 4 or more");
-  const auto data = std::make_shared<Quadrants>(options.image_size, options.seed);
-  return pipeline(data, {.batch_size = options.batch_size, .seed = options.seed})
+  const std::int64_t side = options.integer("image-size");
+  const auto data = std::make_shared<Quadrants>(side, options.seed);
+  return pipeline(data, options)
       .transform("brighten", Brightness(0.08F))
       .stage("centre", frozen(centre))
-      .train("classify", Classifier(options.image_size), make_optimizer(options),
+      .train("classify", Classifier(side), make_optimizer(options),
              cross_entropy("input", "label"));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return slipstream::cli_main(argc, argv, {{"quadrants", quadrants}});
+  const OptionList own = {{"image-size", "Height and width", 64, no_less_than(4)}};
+  return slipstream::cli_main(argc, argv, {{"quadrants", quadrants, own + optimizer_options()}});
 }

@@ -25,10 +25,8 @@ void check(const BenchVerb& verb) {
 }
 
 BenchReport report_of(const BenchVerb& verb, const BenchOptions& options, const Context& context) {
-  WorkloadInfo workload = verb.common.info();
-  std::erase_if(workload.options, [](const auto& option) { return option.first == "batch_size"; });
   return {environment_of(context),
-          std::move(workload),
+          {.name = verb.common.workload, .options = {}},
           {std::string(name_of(options.numerics.precision)), options.numerics.deterministic,
            options.loader.workers, options.steps, options.seconds, options.repeats},
           {}};
@@ -43,22 +41,20 @@ int bench(const BenchVerb& verb, const Cli& cli) {
   const auto& places = options.placements;
   const bool has_cpu =
       places.empty() || std::find(places.begin(), places.end(), "cpu") != places.end();
-  options.loader = verb.common.loader(context, has_cpu ? "cpu" : places.front(), [&] {
-    return make_pipeline(cli.workloads, verb.common.workload, verb.common.options);
-  });
+  options.loader = verb.common.loader(context, has_cpu ? "cpu" : places.front(),
+                                      [&] { return verb.common.declare().pipeline; });
   options.numerics = verb.common.numerics(context.kind());
   options.stop = cli.interrupted;
   options.say = [](const std::string& line) { std::cerr << line << "\n"; };
 
   BenchReport report = report_of(verb, options, context);
-  report.rows = run_bench(
-      context,
-      [&](std::size_t batch_size) {
-        Options each = verb.common.options;
-        each.batch_size = batch_size;
-        return make_pipeline(cli.workloads, verb.common.workload, each);
-      },
-      options);
+  const auto make = [&](std::size_t batch_size) {
+    Declared declared = verb.common.declare(batch_size);
+    report.workload = std::move(declared.info);
+    return std::move(declared.pipeline);
+  };
+  report.rows = run_bench(context, make, options);
+  std::erase_if(report.workload.options, [](const auto& one) { return one.first == "batch_size"; });
   std::cout << bench_table(report);
   write_all({{&json, bench_report_json(report)}, {&svg, bench_svg(report)}});
   if (cli.interrupted()) return kInterrupted;
@@ -114,6 +110,7 @@ void add_bench(CLI::App& app, Cli& cli, Verb& chosen) {
       ->capture_default_str();
   command->add_option("--json", verb->json, "Writes the report to this file");
   command->add_option("--svg", verb->svg, "Writes plots to this file");
+  verb->common.add_workloads_own_to(*command);
   command->callback([=, &cli, &chosen] {
     if (command->got_subcommand("loader")) return refuse_given(*command);
     if (verb->common.workload.empty()) throw CLI::RequiredError("workload (or loader)");

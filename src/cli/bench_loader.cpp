@@ -8,6 +8,7 @@
 #include "slipstream/disk_cache.h"
 #include "slipstream/files.h"
 #include "slipstream/loader_report.h"
+#include "workloads/option_text.h"
 
 namespace slipstream {
 namespace {
@@ -97,8 +98,12 @@ void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen) {
       ->check(at_least(1))
       ->capture_default_str();
   command->add_option("--json", verb->json, "Writes the report to this file");
-  command->callback(
-      [=, &cli, &chosen] { chosen = [verb, &cli] { return bench_loader(*verb, cli); }; });
+  command->callback([=, &cli, &chosen] {
+    if (!verb->chain.empty() && command->count("--image-size") > 0)
+      throw Refused("--image-size has no effect beside --chain, whose transforms say the size: " +
+                    std::string("leave one of them out"));
+    chosen = [verb, &cli] { return bench_loader(*verb, cli); };
+  });
 }
 
 }  // namespace slipstream

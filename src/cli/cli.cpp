@@ -70,7 +70,8 @@ std::string plain(const CLI::ParseError& error) {
 }
 
 /// What the parser's exception means, with the nearest known name where one is unknown.
-std::string explain(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+std::string explain(const CLI::App& app, const CLI::ParseError& error, const Cli& cli, int argc,
+                    char** argv) {
   const auto verbs = app.get_subcommands();
   if (verbs.empty()) {
     for (int i = 1; i < argc; ++i)
@@ -85,6 +86,8 @@ std::string explain(const CLI::App& app, const CLI::ParseError& error, int argc,
     path += " " + verb->get_name();
     while (first < argc && argv[first++] != verb->get_name()) continue;
   }
+  const std::string of_workload = workload_problem(*verb, cli);
+  if (!of_workload.empty()) return of_workload;
   const auto known = names_of(*verb, true);
   for (int i = first; i < argc; ++i) {
     const std::string argument = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
@@ -148,7 +151,7 @@ int parse_and_run(int argc, char** argv, Cli& cli) {
   } catch (const CLI::Success& e) {
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    return say(cli, explain(app, e, argc, argv), kRefused);
+    return say(cli, explain(app, e, cli, argc, argv), kRefused);
   }
   return guarded(cli, chosen);
 }
@@ -157,7 +160,9 @@ int parse_and_run(int argc, char** argv, Cli& cli) {
 
 int cli_main(int argc, char** argv, std::vector<Workload> workloads) {
   handle_signals();
-  Cli cli{name_of_program(argc, argv), std::move(workloads), [] { return interrupts.load() > 0; }};
+  Cli cli{name_of_program(argc, argv),
+          std::vector<std::string>(argv + std::min(argc, 1), argv + argc), std::move(workloads),
+          [] { return interrupts.load() > 0; }};
   const int code = guarded(cli, [&] { return parse_and_run(argc, argv, cli); });
   if (std::cout.flush()) return code;
   const int failed = say(cli, "standard output cannot be written", kFailed);

@@ -16,6 +16,7 @@
 #include "slipstream/files.h"
 #include "slipstream/loader_bench.h"
 #include "slipstream/placement.h"
+#include "workloads/option_text.h"
 
 namespace slipstream {
 namespace {
@@ -27,7 +28,7 @@ unsigned cores() { return std::max(1U, std::thread::hardware_concurrency()); }
 
 /// Of what the parser has checked.
 unsigned number_of(const std::string& workers) {
-  return static_cast<unsigned>(std::stoul(workers));
+  return static_cast<unsigned>(number_in(workers).value());
 }
 
 unsigned enough_workers(const Pipeline& pipeline, const Plan& plan) {
@@ -61,30 +62,6 @@ CpuList cpus_near(const Context& context) {
 }
 
 }  // namespace
-
-/// The number in `text`; nothing for what is none, of which the parser itself complains.
-std::optional<double> number_in(const std::string& text) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0') return std::nullopt;
-  return value;
-}
-
-std::pair<std::string, std::size_t> named_size(const std::string& option, const std::string& text) {
-  const std::size_t equals = text.rfind('=');
-  if (equals != std::string::npos && equals > 0) {
-    std::string size = text.substr(equals + 1);
-    const std::size_t power =
-        size.empty() ? std::string::npos : std::string("KMGT").find(size.back());
-    if (power != std::string::npos) size.pop_back();
-    const auto number = number_in(size);
-    const double bytes =
-        number.value_or(0) * std::pow(1024.0, power == std::string::npos ? 0 : power + 1);
-    if (number && bytes >= 1 && bytes < 0x1p62)
-      return {text.substr(0, equals), static_cast<std::size_t>(bytes)};
-  }
-  throw Refused(option + " " + text + ": give a name and a size, for example NAME=8G");
-}
 
 Check at_least(int least) {
   return [least](const std::string& text) {
@@ -170,21 +147,6 @@ void refuse_picture_in_data(const std::pair<std::string, std::string>& picture,
                 ": it would become an image of it; write it elsewhere");
 }
 
-void CommonOptions::take_defaults(const CLI::App& verb, const Cli& cli) {
-  const auto named =
-      std::find_if(cli.workloads.begin(), cli.workloads.end(),
-                   [&](const Workload& each) { return each.name == workload && each.defaults; });
-  if (named == cli.workloads.end()) return;
-  defaults = named->defaults(options);
-  const auto is_given = [&](const char* name) {
-    const CLI::Option* option = verb.get_option_no_throw(name);
-    return option != nullptr && option->count() > 0;
-  };
-  if (defaults.batch_size && !is_given("--batch-size")) options.batch_size = *defaults.batch_size;
-  if (defaults.image_size && !is_given("--image-size")) options.image_size = *defaults.image_size;
-  if (defaults.momentum && !is_given("--momentum")) options.momentum = *defaults.momentum;
-}
-
 LoaderPlan CommonOptions::loader(const Context& context, const std::string& augment,
                                  const std::function<Pipeline()>& make) const {
   Plan plan;
@@ -241,6 +203,9 @@ Plan CommonOptions::plan_file(const std::string& path, const std::vector<std::st
   if (!std::filesystem::exists(path, failed))
     throw Refused(unknown_name("plan", path, others) +
                   ", or a file that --plan-out wrote, but no such file is there");
+  if (given_augment_)
+    throw Refused("--augment has no effect on the plan in " + path +
+                  ", which says where transforms are done: leave it out");
   Plan plan;
   try {
     plan = parse_plan(read_text(path, kMostWrittenBytes));
@@ -279,36 +244,6 @@ Plan::Numerics CommonOptions::numerics(DeviceKind kind) const {
   numerics.autotune = !deterministic;
   if (kind == DeviceKind::cpu) numerics.intra_op_threads = {{"*", std::max(1U, cores() / 2)}};
   return make_plan("serial", {"copy", "train"}, kind, {}, numerics).numerics;
-}
-
-WorkloadInfo CommonOptions::info() const {
-  WorkloadInfo info{
-      workload,
-      {{"data", options.data},
-       {"batch_size", static_cast<std::int64_t>(options.batch_size)},
-       {"image_size", options.image_size},
-       {"chain", options.chain},
-       {"classes", options.classes},
-       {"sampling", options.sampling},
-       {"on_bad_sample", options.on_bad_sample == OnBadSample::skip ? "skip" : "stop"},
-       {"optimizer", options.optimizer},
-       {"lr", options.lr},
-       {"seed", static_cast<std::int64_t>(options.seed)}}};
-  if (options.momentum != 0) info.options.emplace_back("momentum", options.momentum);
-  if (workload == "starved") {
-    info.options.emplace_back("transforms", options.transforms);
-    info.options.emplace_back("costs", options.costs);
-    info.options.emplace_back("raw_size", options.raw_size);
-  }
-  if (options.mode.empty()) return info;
-  info.options.emplace_back("mode", options.mode);
-  if (options.mode == "ensemble")
-    info.options.emplace_back("members", static_cast<std::int64_t>(options.members));
-  if (options.mode == "load") {
-    info.options.emplace_back("load_ms", options.load_ms);
-    info.options.emplace_back("step_ms", options.step_ms);
-  }
-  return info;
 }
 
 Environment environment_of(const Context& context) {

@@ -11,6 +11,7 @@
 #include "slipstream/doctor_report.h"
 #include "slipstream/files.h"
 #include "slipstream/progress_line.h"
+#include "workloads/option_text.h"
 
 namespace slipstream {
 namespace {
@@ -177,11 +178,11 @@ int doctor(const DoctorVerb& verb, const Cli& cli) {
   Context context(verb.common.device);
   DoctorReport report;
   report.environment = environment_of(context);
-  report.workload = verb.common.info();
+  report.budget_s = verb.budget_s;
+  auto [pipeline, workload] = verb.common.declare();
+  report.workload = std::move(workload);
   report.workload.options.emplace_back("plan", verb.plan);
   report.workload.options.emplace_back("augment", verb.augment);
-  report.budget_s = verb.budget_s;
-  Pipeline pipeline = make_pipeline(cli.workloads, verb.common.workload, verb.common.options);
   const Plan plan = verb.common.plan_of(verb.plan, verb.augment, pipeline, context);
   const auto steps = pipeline.host_steps(plan.schedule.loader.on_device);
   for (const Supposition& each : supposed)
@@ -232,6 +233,7 @@ void add_doctor(CLI::App& app, Cli& cli, Verb& chosen) {
                       "may be repeated");
   command->add_option("--baseline", verb->baseline,
                       "A report of --json: exits with 3 where a figure is worse than there");
+  verb->common.add_workloads_own_to(*command);
   command->callback(
       [verb, &cli, &chosen] { chosen = [verb, &cli] { return doctor(*verb, cli); }; });
 }

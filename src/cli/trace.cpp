@@ -7,6 +7,7 @@
 #include "slipstream/files.h"
 #include "slipstream/progress_line.h"
 #include "slipstream/trace_run.h"
+#include "workloads/option_text.h"
 
 namespace slipstream {
 namespace {
@@ -19,10 +20,12 @@ struct TraceVerb {
   std::string out;
 };
 
-std::string bytes_of(const Trace& trace, const TraceVerb& verb) {
+std::string bytes_of(const Trace& trace, const TraceVerb& verb, const WorkloadInfo& workload) {
   TraceFacts facts = trace.facts;
   facts.emplace_back("version", std::string(slipstream_version()));
-  facts.emplace_back("workload", verb.common.workload);
+  facts.emplace_back("workload", workload.name);
+  for (const auto& [name, value] : workload.options)
+    facts.emplace_back("workload." + name, text_of(value));
   facts.emplace_back("device", verb.common.device);
   std::string json = trace_json(*trace.recorder, facts);
   return verb.out.ends_with(".gz") ? gzipped(json) : json;
@@ -42,7 +45,7 @@ int trace(const TraceVerb& verb, const Cli& cli) {
   refuse_same_files({{"--out", verb.out}}, verb.common.inputs(verb.plan));
   OutputFile out(verb.out);
   Context context(verb.common.device);
-  Pipeline pipeline = make_pipeline(cli.workloads, verb.common.workload, verb.common.options);
+  auto [pipeline, workload] = verb.common.declare();
   const Plan plan = verb.common.plan_of(verb.plan, verb.augment, pipeline, context);
   Trainer trainer(std::move(pipeline), context, plan.numerics);
   ProgressLine line(std::cerr, {[] { return terminal_columns(2); }});
@@ -52,7 +55,7 @@ int trace(const TraceVerb& verb, const Cli& cli) {
   const Trace traced = run_trace(trainer, plan, options);
   line.finish();
   print(traced, verb, plan);
-  write_all({{&out, bytes_of(traced, verb)}});
+  write_all({{&out, bytes_of(traced, verb, workload)}});
   std::cout << "wrote " << verb.out << "; Perfetto (ui.perfetto.dev) opens it\n";
   return traced.run.interrupted ? kInterrupted : kDone;
 }
@@ -83,6 +86,7 @@ void add_trace(CLI::App& app, Cli& cli, Verb& chosen) {
       ->add_option("--out", verb->out,
                    "The file to write: Chrome trace JSON, compressed where it ends in .gz")
       ->required();
+  verb->common.add_workloads_own_to(*command);
   command->callback([=, &cli, &chosen] { chosen = [verb, &cli] { return trace(*verb, cli); }; });
 }
 

@@ -93,12 +93,13 @@ int train(const TrainOptions& options, const Cli& cli) {
   std::optional<Plan> file;
   if (options.plan != "auto" && !is_mode(options.plan))
     file = options.common.plan_file(options.plan, {"auto", "serial", "pipelined"}, context);
-  Pipeline pipeline = make_pipeline(cli.workloads, options.common.workload, options.common.options);
+  auto [pipeline, workload] = options.common.declare();
   LoaderPlan loader;
   if (file) {
     options.common.fit(*file, pipeline, context);
   } else {
-    loader = options.common.loader(context, options.augment, [&] { return pipeline; });
+    const Pipeline& measured = pipeline;
+    loader = options.common.loader(context, options.augment, [&] { return measured; });
   }
   Trainer trainer(std::move(pipeline), context,
                   file ? file->numerics : options.common.numerics(context.kind()));
@@ -125,7 +126,7 @@ int train(const TrainOptions& options, const Cli& cli) {
   if (watch) watch->finish();
   line.finish();
 
-  RunReport report{std::move(environment), options.common.info(), std::move(result.run),
+  RunReport report{std::move(environment), std::move(workload), std::move(result.run),
                    use_of(meter.get()), std::nullopt};
   if (options.plan == "auto") report.auto_choice = std::move(result.choice);
   print_summary(report, options.steps);
@@ -150,6 +151,7 @@ void add_train(CLI::App& app, Cli& cli, Verb& chosen) {
   verb->add_option("--json", options->json, "Writes the run's report to this file");
   verb->add_option("--plan-out", options->plan_out, "Writes the plan that was used to this file");
   options->watch.add_to(*verb);
+  options->common.add_workloads_own_to(*verb);
   verb->callback([=, &cli, &chosen] { chosen = [options, &cli] { return train(*options, cli); }; });
 }
 

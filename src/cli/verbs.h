@@ -34,7 +34,8 @@ enum ExitCode : int {
 using Verb = std::function<int()>;
 
 struct Cli {
-  std::string program;  ///< what it was called as
+  std::string program;             ///< what it was called as
+  std::vector<std::string> words;  ///< behind that
   std::vector<Workload> workloads;
   std::function<bool()> interrupted;
 };
@@ -58,13 +59,6 @@ std::string above_zero(const std::string& text);
 /// A Check of a number of loader threads.
 std::string workers_problem(const std::string& text);
 
-/// The number that is all of `text`; nothing for anything else.
-std::optional<double> number_in(const std::string& text);
-
-/// What "NAME=SIZE" says, a size being bytes or a number of K, M, G or T (powers of 1024). Throws
-/// Refused for anything else.
-std::pair<std::string, std::size_t> named_size(const std::string& option, const std::string& text);
-
 /// The option --on-bad-sample, "stop" or "skip"; `skip` says what that does. `chosen` must outlive
 /// the parser.
 void add_on_bad_sample(CLI::App& verb, OnBadSample& chosen, const std::string& skip);
@@ -87,15 +81,19 @@ void refuse_same_files(const NamedPaths& outputs, const NamedPaths& inputs = {})
 void refuse_picture_in_data(const std::pair<std::string, std::string>& picture,
                             const std::string& data);
 
-/// Options that `train` and `bench` share.
-struct CommonOptions {
-  /// Files that are read, with their options; `plan`: of the option --plan, or "".
-  NamedPaths inputs(const std::string& plan = "") const {
-    return {{"--plan", plan}, {"--chain", options.chain}, {"--data", options.data}};
-  }
+/// What a workload declared, and with what in force.
+struct Declared {
+  Pipeline pipeline;
+  WorkloadInfo info;
+};
 
+/// What is wrong with an option of the command line that `verb` does not know, where a workload is
+/// the reason: it is another workload's, or it is not said which workload's it is; else "".
+std::string workload_problem(const CLI::App& verb, const Cli& cli);
+
+/// Options that the verbs over workloads share, and those of the workload.
+struct CommonOptions {
   std::string workload;
-  Options options;
   std::string device = "auto";
   std::string precision = "tf32";
   bool deterministic = false;
@@ -105,13 +103,24 @@ struct CommonOptions {
   std::string cpus;   ///< "", a list, or "gpu"
   std::string cache;  ///< STEP=SIZE
   bool scaled_decoding = false;
-  WorkloadDefaults defaults;  ///< of the workload; taken where nothing was given
+  Options options{OptionList()};
+  WorkloadDefaults defaults;  ///< of the workload
   bool given_precision = false;
 
-  /// `cli` must outlive the parser.
+  /// `cli` must outlive this.
   void add_to(CLI::App& verb, const Cli& cli);
   /// The options --augment and --batch-size. `augment` must outlive the parser.
   void add_batch_to(CLI::App& verb, std::string& augment);
+  /// Those of the workload that the command line names; behind all others of `verb`. Throws Refused
+  /// where a workload declares an option that the verb has.
+  void add_workloads_own_to(CLI::App& verb);
+
+  /// Files that are read, with their options; `plan`: of the option --plan, or "".
+  NamedPaths inputs(const std::string& plan = "") const;
+  /// Throws Refused as make_pipeline() does, and where batches are not of the size that was asked
+  /// for: `batch_size` or, without it, --batch-size.
+  Declared declare(std::optional<std::size_t> batch_size = {}) const;
+
   /// With what the device makes of them.
   Plan::Numerics numerics(DeviceKind device) const;
   /// For workers "auto", the loader of make() with transforms placed by `augment` is measured alone
@@ -131,15 +140,16 @@ struct CommonOptions {
                  const Context& context) const;
   /// Changes what was given on the command line, but for the workers.
   void change(Plan& plan, const Context& context) const;
-  WorkloadInfo info() const;
 
  private:
-  void add_input_to(CLI::App& verb);
   void add_loader_to(CLI::App& verb);
-  void add_training_to(CLI::App& verb);
-  void add_workloads_own_to(CLI::App& verb);
+  void add_own(CLI::App& verb, const Option& option);
   void set_wire(Plan& plan) const;
-  void take_defaults(const CLI::App& verb, const Cli& cli);
+
+  const Cli* cli_ = nullptr;
+  bool given_batch_size_ = false;
+  bool given_augment_ = false;
+  NamedPaths given_texts_;  ///< of the workload's own options
 };
 
 Environment environment_of(const Context& context);

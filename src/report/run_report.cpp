@@ -128,6 +128,11 @@ void check_schema(const Json& json) {
     is_not("of another version than " + std::to_string(kVersion));
 }
 
+/// Of options that say how the work is done, which changes no bit of it.
+bool changes_no_bit(const std::string& option) {
+  return option == "disk_cache" || option == "fork";
+}
+
 std::vector<std::pair<std::string, std::string>> work_of(const Json& report) {
   std::vector<std::pair<std::string, std::string>> work;
   const auto add = [&work](const std::string& key, const Json& value) {
@@ -135,7 +140,7 @@ std::vector<std::pair<std::string, std::string>> work_of(const Json& report) {
   };
   add("workload", report.at("workload").at("name"));
   for (const auto& option : report.at("workload").at("options").items())
-    add(option.key(), option.value());
+    if (!changes_no_bit(option.key())) add(option.key(), option.value());
   add("steps", report.at("steps"));
   return work;
 }

@@ -7,15 +7,15 @@ namespace slipstream {
 namespace {
 
 std::shared_ptr<const Dataset> data_of(const Options& options) {
-  if (options.data != "synthetic") return open_dataset(options.data, options.classes);
+  const std::string data = options.text("data");
+  if (data != "synthetic") return open_dataset(data, options.integer("classes"));
   return synthetic_classification(synthetic_of(options));
 }
 
 }  // namespace
 
-Pipeline classification(const Options& options) {
-  refuse_other_options(options, "classification");
-  const std::int64_t levels = levels_of(options.image_size, "classification");
+Pipeline classification(Options& options) {
+  const std::int64_t levels = levels_of(options.integer("image-size"), "classification");
   const auto data = data_of(options);
   Classifier model(levels, classes_of(*data, options, "classification"));
   return declare_input(data, options)

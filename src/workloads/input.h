@@ -4,20 +4,24 @@
 
 namespace slipstream {
 
-/// A pipeline over `dataset` as Options say: order, disk cache, and the transforms of
-/// Options::chain or, without one, a Resize to the image size. Throws Refused for options that do
-/// not fit the data set, images of other channels than RGB, and a chain that does not end with
-/// images of that size.
+/// What `--data synthetic` draws: `classes` of them.
+SyntheticOptions synthetic_of(const Options& options);
+
+/// A pipeline() over `dataset` with the transforms of `chain` or, without one, a Resize to
+/// `image-size`. Throws Refused for options that do not fit the data set, images of other channels
+/// than RGB, and a chain that does not end with images of that size.
 Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options,
                        const StepCosts& costs = {});
 /// The same with other transforms.
 Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options,
                        const std::vector<NamedOp>& transforms, const StepCosts& costs);
 
-/// What the data set says, or else what the options say; labels beyond them are then refused.
-/// Throws Refused, naming `workload`, where samples have no class; and where a number was given
-/// that is another than the data set's.
-std::int64_t classes_of(const Dataset& dataset, const Options& options,
-                        const std::string& workload);
+/// What the data set says, or else what the options say, and sets it; labels beyond them are then
+/// refused. Throws Refused, naming `workload`, where samples have no class; and where a number was
+/// given that is another than the data set's.
+std::int64_t classes_of(const Dataset& dataset, Options& options, const std::string& workload);
+
+/// For messages: "'photos'", or "the data" of a workload that has no `data`.
+std::string name_of_data(const Options& options);
 
 }  // namespace slipstream

@@ -33,23 +33,24 @@ struct DecoderImpl : torch::nn::Module {
 TORCH_MODULE(Decoder);
 
 std::shared_ptr<const Dataset> data_of(const Options& options) {
-  if (options.data == "synthetic") return synthetic_segmentation(synthetic_of(options));
-  const std::filesystem::path path = options.data;
+  if (options.text("data") == "synthetic") return synthetic_segmentation(synthetic_of(options));
+  const std::filesystem::path path = options.text("data");
+  const std::int64_t classes = options.integer("classes");
   std::error_code failed;
   if (std::filesystem::exists(path / "manifest.json", failed))
-    return open_dataset(path, options.classes);  // what `convert` wrote
-  return segmentation_folder(path, options.classes);
+    return open_dataset(path, classes);  // what `convert` wrote
+  return segmentation_folder(path, classes);
 }
 
 }  // namespace
 
-Pipeline segmentation(const Options& options) {
-  refuse_other_options(options, "segmentation");
-  if (options.classes < 2 || options.classes > 256)
-    throw Refused("segmentation takes 2 to 256 classes, not " + std::to_string(options.classes));
-  const std::int64_t levels = levels_of(options.image_size, "segmentation");
+Pipeline segmentation(Options& options) {
+  const std::int64_t classes = options.integer("classes");
+  if (classes < 2 || classes > 256)
+    throw Refused("segmentation takes 2 to 256 classes, not " + std::to_string(classes));
+  const std::int64_t levels = levels_of(options.integer("image-size"), "segmentation");
   Encoder encoder(levels);
-  Decoder decoder(levels, options.classes);
+  Decoder decoder(levels, classes);
   freeze(*encoder);
   return declare_input(data_of(options), options)
       .stage("encoder", frozen(encoder, "image", "features"))

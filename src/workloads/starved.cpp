@@ -1,8 +1,7 @@
-#include <algorithm>
-
 #include "slipstream/datasets.h"
 #include "slipstream/synthetic_cost.h"
 #include "workloads/input.h"
+#include "workloads/option_lists.h"
 #include "workloads/plain_transforms.h"
 #include "workloads/raw_images.h"
 #include "workloads/resnet.h"
@@ -29,20 +28,24 @@ struct TransformCosts {
 constexpr TransformCosts kPlainCosts = {2.4, 4.2, 2.5};
 constexpr TransformCosts kOptimisedCosts = {0.5, 1.9, 1.3};
 
-bool is_article(const Options& options) { return options.costs == "article"; }
-bool is_optimised(const Options& options) { return options.transforms == "optimised"; }
+bool is_article(const Options& options) { return options.text("costs") == "article"; }
+bool is_optimised(const Options& options) { return options.text("transforms") == "optimised"; }
+bool is_synthetic(const Options& options) { return options.text("data") == "synthetic"; }
 
-std::int64_t raw_size_of(const Options& options) {
-  return options.raw_size > 0 ? options.raw_size : kRawFactor * options.image_size;
+/// Says what stands for a size that is not given.
+void set_sizes(Options& options) {
+  if (is_article(options) && !options.is_given("image-size")) options.set("image-size", kLeastSize);
+  if (is_synthetic(options) && !options.is_given("raw-size"))
+    options.set("raw-size", kRawFactor * options.integer("image-size"));
 }
 
 /// Linear in the pixels between images as large as the crop and those of the article.
 double read_ms(const Options& options) {
   const auto pixels = [](std::int64_t size) { return static_cast<double>(size * size); };
-  const double small = pixels(options.image_size);
-  const double large = pixels(kRawFactor * options.image_size);
+  const std::int64_t size = options.integer("image-size");
+  const double small = pixels(size), large = pixels(kRawFactor * size);
   return kReadSmallMs +
-         (kReadMs - kReadSmallMs) * (pixels(raw_size_of(options)) - small) / (large - small);
+         (kReadMs - kReadSmallMs) * (pixels(options.integer("raw-size")) - small) / (large - small);
 }
 
 void check(const Options& options) {
@@ -50,45 +53,34 @@ void check(const Options& options) {
   const auto require = [&](bool ok, const std::string& problem) {
     if (!ok) problems.push_back(problem);
   };
-  const auto one_of = [&](const char* kind, const std::string& name,
-                          const std::vector<std::string>& known) {
-    const bool is_known = std::find(known.begin(), known.end(), name) != known.end();
-    if (!name.empty() && !is_known) problems.push_back(unknown_name(kind, name, known));
-  };
-  const bool is_synthetic = options.data == "synthetic";
-  const std::string foreign = problem_of_branches_options(options, "starved");
-  require(foreign.empty(), foreign);
-  require(options.chain.empty(), "starved has transforms of its own; leave --chain out");
-  one_of("transforms", options.transforms, {"plain", "optimised"});
-  one_of("costs", options.costs, {"article"});
-  require(options.image_size >= kLeastSize && options.image_size <= kMostSize,
-          "image size " + std::to_string(options.image_size) + ": starved takes 8 to 1024");
-  require(is_synthetic || options.raw_size == 0,
-          "--raw-size is of synthetic images; those of '" + options.data +
+  const std::int64_t size = options.integer("image-size");
+  const bool synthetic = is_synthetic(options);
+  const std::int64_t raw_size = synthetic ? options.integer("raw-size") : size;
+  require(synthetic || !options.is_given("raw-size"),
+          "--raw-size is of synthetic images; those of '" + options.text("data") +
               "' are as they are: write others with make-data --size or convert --resize");
-  require(options.raw_size == 0 || options.raw_size >= options.image_size,
-          "raw images of " + std::to_string(options.raw_size) +
-              " pixels are smaller than a crop of " + std::to_string(options.image_size) +
-              ": raise --raw-size or lower --image-size");
-  require(is_synthetic || options.costs.empty(),
-          "--costs are of synthetic images; leave --data out");
+  require(raw_size >= size, "raw images of " + std::to_string(raw_size) +
+                                " pixels are smaller than a crop of " + std::to_string(size) +
+                                ": raise --raw-size or lower --image-size");
+  require(synthetic || !is_article(options), "--costs are of synthetic images; leave --data out");
   require(options.batch_size >= 2 || is_article(options),
           "starved normalises over each batch: its size must be at least 2");
-  require(!is_synthetic || options.classes >= 2, "starved needs at least 2 classes");
+  require(!synthetic || options.integer("classes") >= 2, "starved needs at least 2 classes");
   refuse(problems);
 }
 
 std::shared_ptr<const Dataset> data_of(const Options& options) {
-  if (options.data != "synthetic") return open_dataset(options.data, options.classes);
+  if (!is_synthetic(options)) return open_dataset(options.text("data"), options.integer("classes"));
   SyntheticOptions synthetic = synthetic_of(options);
-  synthetic.size = raw_size_of(options);
+  synthetic.size = options.integer("raw-size");
   auto images = raw_images(synthetic);
   if (!is_article(options)) return images;
   return with_cost(std::move(images), {.read = {.sleep_s = read_ms(options) * 1e-3}});
 }
 
 std::vector<NamedOp> transforms_of(const Options& options) {
-  const RandomCrop crop{options.image_size, options.image_size};
+  const std::int64_t size = options.integer("image-size");
+  const RandomCrop crop{size, size};
   if (is_optimised(options))
     return {
         {"crop", crop}, {"mask", RandomMask{}}, {"colour", ConvertColour{}}, {"scale", Scale{}}};
@@ -125,14 +117,21 @@ TORCH_MODULE(ChannelMeans);
 
 }  // namespace
 
-WorkloadDefaults defaults_of_starved(const Options& options) {
-  WorkloadDefaults defaults{.batch_size = 256, .workers = 4};
-  if (options.optimizer == "sgd") defaults.momentum = 0.9;
-  if (is_article(options)) defaults.image_size = kLeastSize;
-  return defaults;
+OptionList options_of_starved() {
+  const OptionList own = {
+      {"transforms", "plain, as first written down, or optimised", "plain",
+       one_of({"plain", "optimised"})},
+      {"costs", "article: waits as long as its article's stages", "", one_of({"article"})},
+      {"raw-size", "Height and width of synthetic raw images (default: 4 times the crop's)", 0,
+       no_less_than(1)}};
+  Option size = image_size_option("Height and width of the crop, 8 to 1024 (8 with --costs)");
+  size.check = within(kLeastSize, kMostSize);
+  return own + data_options() + OptionList{size} +
+         with_default(optimizer_options(), "momentum", 0.9);
 }
 
-Pipeline starved(const Options& options) {
+Pipeline starved(Options& options) {
+  set_sizes(options);
   check(options);
   const auto data = data_of(options);
   const std::int64_t classes = classes_of(*data, options, "starved");

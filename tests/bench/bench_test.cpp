@@ -34,9 +34,9 @@ class BenchTest : public testing::Test {
         context_,
         [this](std::size_t batch_size) {
           if (batch_size == kBroken) throw std::bad_alloc();
-          Options options;
-          options.image_size = 8;
-          options.classes = 5;
+          Options options = options_of(built_in_workloads(), workload_);
+          options.give("image-size", 8);
+          options.give("classes", 5);
           options.batch_size = batch_size;
           return make_pipeline(built_in_workloads(), workload_, options);
         },

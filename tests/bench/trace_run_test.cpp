@@ -27,9 +27,9 @@ class TraceRunTest : public testing::Test {
     return make_plan("serial", {"copy", "train"}, DeviceKind::cpu, {.workers = 1}, {}).numerics;
   }
   static Pipeline pipeline() {
-    Options options;
-    options.image_size = 8;
-    options.classes = 5;
+    Options options = options_of(built_in_workloads(), "segmentation");
+    options.give("image-size", 8);
+    options.give("classes", 5);
     options.batch_size = 2;
     return make_pipeline(built_in_workloads(), "segmentation", options);
   }

@@ -3,24 +3,171 @@
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+
+#include "slipstream/datasets.h"
+#include "slipstream/files.h"
+#include "support/temporary_folder.h"
+#include "workloads/classifier.h"
+
 namespace slipstream {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
+
+struct Told {
+  int code;
+  std::string out, err;
+};
+
+Told call(const std::vector<Workload>& workloads, std::vector<std::string> words) {
+  words.insert(words.begin(), "/bin/own");
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const int code = cli_main(static_cast<int>(arguments.size()), arguments.data(), workloads);
+  return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
+}
+
+Pipeline trained(Pipeline input) {
+  return std::move(input).train("model", Classifier(3, 10), adamw({}),
+                                cross_entropy("image", "label"));
+}
+
+std::shared_ptr<const Dataset> images() { return synthetic_classification({.size = 8}); }
+
+/// Fixes all: images of 8 pixels, 4 a batch, AdamW.
+Pipeline mine(Options& options) {
+  options.set("image-size", 8);
+  options.set("optimizer", "adamw");
+  return trained(pipeline(images(), {.batch_size = 4, .seed = options.seed}));
+}
+
+/// Reads what it declares.
+Pipeline other(const Options& options) {
+  if (options.integer("members") > 3) throw Refused("too many members");
+  return trained(pipeline(images(), options));
+}
+
+OptionList members() { return {{"members", "How many of them", 3, no_less_than(1)}}; }
+
+std::vector<Workload> own() { return {{"mine", mine}, {"other", other, members()}}; }
+
+nlohmann::json report_of(const std::string& verb, const std::string& workload,
+                         const std::vector<std::string>& more) {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "report.json").string();
+  std::vector<std::string> words = {verb, workload, "--device", "cpu", "--json", path};
+  words.insert(words.end(), more.begin(), more.end());
+  const Told told = call(own(), words);
+  EXPECT_EQ(told.code, 0) << told.err;
+  return nlohmann::json::parse(read_text(path));
+}
 
 TEST(CliMain, ErrorsOfPyTorchAreToldWithoutTheirBacktrace) {
   const Workload broken{
       "broken", [](const Options&) -> Pipeline { TORCH_CHECK(false, "sizes do not match"); }};
-  std::vector<std::string> words = {"/bin/own", "train", "broken", "--device", "cpu"};
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  testing::internal::CaptureStderr();
-  const int code = cli_main(static_cast<int>(arguments.size()), arguments.data(), {broken});
-  const std::string told = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(code, 1);
-  EXPECT_THAT(told, testing::StartsWith("own: sizes do not match"));
-  EXPECT_THAT(told, Not(HasSubstr("Exception raised from")));
+  const Told told = call({broken}, {"train", "broken", "--device", "cpu"});
+  EXPECT_EQ(told.code, 1);
+  EXPECT_THAT(told.err, StartsWith("own: sizes do not match"));
+  EXPECT_THAT(told.err, Not(HasSubstr("Exception raised from")));
+}
+
+TEST(CliMain, ReportsListWhatIsInForceAndNothingElse) {
+  using Json = nlohmann::json;
+  const std::vector<std::string> few = {"--steps", "2", "--plan", "serial", "--workers", "1"};
+  EXPECT_EQ(report_of("train", "mine", few).at("workload"),
+            Json::parse(R"({"name": "mine", "options": {"batch_size": 4, "seed": 1,
+                            "image_size": 8, "optimizer": "adamw"}})"));
+  auto given = few;
+  given.insert(given.end(), {"--members", "2", "--batch-size", "5", "--seed", "9"});
+  EXPECT_EQ(report_of("train", "other", given).at("workload").at("options"),
+            Json::parse(R"({"batch_size": 5, "seed": 9, "members": 2})"));
+  EXPECT_EQ(report_of("bench", "other",
+                      {"--batch-sizes", "4", "--steps", "2", "--repeats", "1", "--workers", "1"})
+                .at("workload"),
+            Json::parse(R"({"name": "other", "options": {"seed": 1, "members": 3}})"));
+}
+
+TEST(CliMain, OptionsThatTheWorkloadDoesNotDeclareAreRefused) {
+  for (const char* verb : {"train", "bench", "doctor", "trace"}) {
+    const Told told = call(own(), {verb, "mine", "--members", "2"});
+    EXPECT_EQ(told.code, 2) << verb;
+    EXPECT_THAT(told.err, HasSubstr("--members is of the workload other; mine has none")) << verb;
+    const Told unknown = call({{"mine", mine}}, {verb, "mine", "--members", "2"});
+    EXPECT_EQ(unknown.code, 2) << verb;
+    EXPECT_THAT(unknown.err, HasSubstr("unknown option '--members'")) << verb;
+  }
+}
+
+TEST(CliMain, OptionsThatTheFactoryDoesNotReadAreRefused) {
+  const std::vector<Workload> careless = {{"mine", mine, members()}};
+  const Told told = call(careless, {"train", "mine", "--device", "cpu", "--members", "2"});
+  EXPECT_EQ(told.code, 2);
+  EXPECT_THAT(told.err, HasSubstr("--members has no effect on mine"));
+}
+
+TEST(CliMain, ABatchSizeThatTheFactoryDoesNotTakeIsRefused) {
+  const std::vector<std::string> words = {"train", "mine", "--device", "cpu", "--batch-size", "5"};
+  const Told told = call(own(), words);
+  EXPECT_EQ(told.code, 2);
+  EXPECT_THAT(told.err, HasSubstr("batch size 5: mine trains on batches of 4"));
+  EXPECT_EQ(call(own(), {"bench", "mine", "--device", "cpu", "--batch-sizes", "5"}).code, 2);
+}
+
+TEST(CliMain, ValuesOfDeclaredOptionsAreChecked) {
+  const auto refusal = [](const std::string& value) {
+    const Told told = call(own(), {"train", "other", "--device", "cpu", "--members", value});
+    EXPECT_EQ(told.code, 2) << value;
+    return told.err;
+  };
+  EXPECT_THAT(refusal("0"), HasSubstr("--members: 0 is less than 1"));
+  EXPECT_THAT(refusal("many"), HasSubstr("--members: 'many' is no whole number"));
+  EXPECT_THAT(refusal("99999999999999999999"), HasSubstr("is too large"));
+  EXPECT_THAT(refusal("4"), HasSubstr("too many members"));
+}
+
+TEST(CliMain, AnOptionThatTheVerbHasCannotBeDeclared) {
+  const std::vector<Workload> taken = {{"mine", mine, {{"steps", "How many", 3}}}};
+  const Told told = call(taken, {"train", "mine"});
+  EXPECT_EQ(told.code, 2);
+  EXPECT_THAT(told.err, HasSubstr("the workload mine declares --steps, which train has itself"));
+}
+
+TEST(CliMain, HelpShowsTheOptionsOfTheWorkloadThatIsNamed) {
+  const Told general = call(own(), {"train", "--help"});
+  EXPECT_EQ(general.code, 0);
+  EXPECT_THAT(general.out, AllOf(HasSubstr("--steps"), Not(HasSubstr("--members")),
+                                 HasSubstr("train WORKLOAD --help"), HasSubstr("mine, other")));
+  EXPECT_THAT(call(own(), {"train", "mine", "--help"}).out, Not(HasSubstr("--members")));
+  EXPECT_THAT(call(own(), {"train", "--seed", "2", "other", "--help"}).out,
+              AllOf(HasSubstr("--members INT=3 "), HasSubstr("How many of them")));
+}
+
+TEST(CliMain, AnOptionMayComeAheadOfItsWorkload) {
+  const auto words = [](const std::string& workload) {
+    return std::vector<std::string>{"train",    "--members", "4",        "--deterministic",
+                                    "--seed=2", workload,    "--device", "cpu"};
+  };
+  EXPECT_THAT(call(own(), words("other")).err, HasSubstr("too many members"));
+  EXPECT_THAT(call(own(), words("mine")).err, HasSubstr("mine has none"));
+  const Told none = call(own(), {"train", "--members", "4"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("--members is of the workload other: say which to train"));
+}
+
+TEST(CliMain, OutputsDoNotReplaceWhatTheWorkloadReads) {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "weights").string();
+  write_file_atomically(path, "1");
+  const Workload reads{"reads", mine, {{"weights", "A file", ""}}};
+  const Told told = call({reads}, {"train", "reads", "--weights", path, "--json", path});
+  EXPECT_EQ(told.code, 2);
+  EXPECT_THAT(told.err, HasSubstr("name the same file"));
 }
 
 }  // namespace

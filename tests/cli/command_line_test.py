@@ -22,6 +22,18 @@ class HelpTest(ProgramTest):
             with self.subTest(verb):
                 self.expect(DONE, verb, "--help", says=["--help"])
 
+    def test_the_options_of_a_workload_are_shown_with_it(self):
+        for verb in ("train", "bench", "doctor", "trace"):
+            with self.subTest(verb):
+                plain = self.expect(DONE, verb, "--help", says=[
+                    f"'{verb} WORKLOAD --help'",
+                    "segmentation, classification, branches, starved"])
+                for own in ("--data", "--raw-size", "--mode", "--optimizer"):
+                    self.assertNotIn(own + " ", plain.stdout)
+                starved = self.expect(DONE, verb, "starved", "--help",
+                                      says=["--raw-size INT", "--momentum FLOAT=0.9", "=256"])
+                self.assertNotIn("--mode", starved.stdout)
+
 
 class UnknownNameTest(ProgramTest):
     def refuse(self, *arguments, says):
@@ -69,6 +81,20 @@ class UnknownNameTest(ProgramTest):
             for workload in ("segmentation", "classification", "starved"):
                 self.refuse("train", workload, *option,
                             says=[f"{option[0]} is of the workload branches; {workload} has none"])
+        for verb in ("train", "bench", "doctor", "trace"):
+            self.refuse(verb, "branches", "--chain", "x.json",
+                        says=["--chain is of the workloads segmentation and classification; "
+                              "branches has none"])
+        self.refuse("train", "--raw-size", "64", "segmentation", says=["of the workload starved"])
+        self.refuse("train", "--raw-size=64", says=["of the workload starved: say which to train"])
+
+    def test_options_that_have_no_effect(self):
+        for mode, option in (("load", "--members"), ("load", "--fork"), ("branches", "--load-ms")):
+            value = "streams" if option == "--fork" else "5"
+            self.refuse("train", "branches", *TINY, "--mode", mode, option, value,
+                        says=[f"{option} has no effect on branches with these options"])
+        self.refuse("train", "segmentation", *TINY, "--optimizer", "adamw", "--momentum", "0",
+                    says=["adamw has no momentum"])
 
     def test_value_that_is_no_number(self):
         self.refuse("train", "segmentation", "--steps", "many", says=["--steps", "many"])
@@ -321,6 +347,11 @@ class PlanFileTest(ProgramTest):
     def test_a_file_that_does_not_exist(self):
         self.expect(REFUSED, "train", "segmentation", *TINY, "--plan", self.folder / "no.json",
                     says=["no.json", "no such file"])
+
+    def test_a_place_for_transforms_beside_a_plan_that_has_one(self):
+        for verb, more in (("train", []), ("trace", ["--out", self.folder / "trace.json"])):
+            self.expect(REFUSED, verb, "segmentation", *TINY, "--plan", self.plan, "--augment",
+                        "gpu", *more, says=["--augment has no effect on the plan in"])
 
 
 class CompareTest(ProgramTest):

@@ -133,6 +133,8 @@ class DataTest(DataFolders):
                     says=["--on-bad-sample", "did you mean 'skip'?"])
         self.expect(REFUSED, "bench", "loader", "--data", self.classes, "--batch-size", "13",
                     says=["13"])
+        self.expect(REFUSED, "bench", "loader", "--data", self.classes, "--chain", "x.json",
+                    "--image-size", "16", says=["--image-size has no effect beside --chain"])
         self.expect(REFUSED, "bench", says=["workload (or loader)"])
 
     def test_no_read_ahead_is_a_choice(self):

@@ -60,7 +60,15 @@ class ExampleTest(ProgramTest):
 
     def test_what_its_declaration_refuses(self):
         self.expect(REFUSED, "train", "quadrants", *TINY, "--data", "somewhere", binary=EXAMPLE,
-                    says=["quadrants draws its own images"])
+                    says=["unknown option '--data'"])
+        self.expect(REFUSED, "train", "quadrants", "--device", "cpu", "--image-size", "3",
+                    binary=EXAMPLE, says=["--image-size: 3 is less than 4"])
+
+    def test_its_report_lists_what_it_declares(self):
+        report = self.run_example("options", "--steps", "2", "--optimizer", "adamw")
+        self.assertEqual(report["workload"]["options"],
+                         {"batch_size": 8, "seed": 1, "image_size": 16, "optimizer": "adamw",
+                          "lr": 0.001})
 
 
 if __name__ == "__main__":

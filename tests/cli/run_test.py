@@ -128,8 +128,9 @@ class LoaderTest(ProgramTest):
     def same(self, name, *arguments):
         self.train("plain", *self.options)
         report = self.train(name, *self.options, *arguments)
-        self.expect(DONE, "compare", self.folder / "plain.json", self.folder / f"{name}.json",
-                    says=["equal, bit for bit"])
+        told = self.expect(DONE, "compare", self.folder / "plain.json",
+                           self.folder / f"{name}.json", says=["equal, bit for bit"])
+        self.assertNotIn("not the same run", told.stdout)
         return report
 
     def test_how_the_loader_works_changes_no_bit(self):
@@ -204,11 +205,12 @@ class AutoTest(ProgramTest):
 
 class BranchesTest(ProgramTest):
     GAIN = {"of", "predicted", "measured", "kept", "reason"}
-    OPTIONS = [*TINY, "--batch-size", "4", "--load-ms", "4", "--step-ms", "8", "--workers", "1"]
+    OPTIONS = [*TINY, "--batch-size", "4", "--workers", "1"]
+    COSTS = {"load": ["--load-ms", "4", "--step-ms", "8"]}
 
     def branches(self, mode, *arguments):
-        return self.train("-".join([mode, *arguments]), *self.OPTIONS, "--mode", mode, *arguments,
-                          workload="branches")
+        return self.train("-".join([mode, *arguments]), *self.OPTIONS, "--mode", mode,
+                          *self.COSTS.get(mode, []), *arguments, workload="branches")
 
     def test_every_mode_tells_what_overlapping_gains(self):
         for mode, of in (("load", ["loading"]), ("branches", ["model.fork", "loading"]),
@@ -217,7 +219,10 @@ class BranchesTest(ProgramTest):
             told = [gain["of"] for gain in report["gains"]]
             # Where the machine is busy, steps may live on batches that were filled ahead.
             self.assertIn(told, (of, [one for one in of if one != "loading"]))
-            self.assertEqual(report["workload"]["options"]["mode"], mode)
+            options = report["workload"]["options"]
+            self.assertEqual(options["mode"], mode)
+            self.assertEqual("load_ms" in options, mode == "load")
+            self.assertEqual("members" in options, mode == "ensemble")
             for gain in report["gains"]:
                 self.assertEqual(set(gain), self.GAIN)
                 self.assertEqual(set(gain["measured"]), MEASURED)
@@ -244,7 +249,7 @@ class BranchesTest(ProgramTest):
                     says=["members: kept one stream, on a CPU branches run in turn; streams are "])
 
     def test_what_makes_no_sense(self):
-        for arguments, says in ((["--mode", "load", "--step-ms", "99999"], "0 to 10,000"),
+        for arguments, says in ((["--mode", "load", "--step-ms", "99999"], "from 0 to 10000"),
                                 (["--mode", "ensembel"], "did you mean 'ensemble'?"),
                                 ([], "give --mode load, branches or ensemble"),
                                 (["--mode", "branches", "--fork", "stream"], "'streams'?"),

@@ -33,6 +33,7 @@ class StarvedTest(ProgramTest):
         options = reports["optimised"]["workload"]["options"]
         self.assertEqual((options["transforms"], options["costs"], options["momentum"]),
                          ("optimised", "", 0.9))
+        self.assertEqual((options["image_size"], options["raw_size"]), (16, 64))
 
     def test_files_that_make_data_wrote(self):
         data = self.folder / "raw"
@@ -42,6 +43,9 @@ class StarvedTest(ProgramTest):
         optimised = self.starved("crop-first", *SMALL, "--data", data, "--plan", "pipelined",
                                  "--transforms", "optimised")
         self.assertEqual(plain["digest"], optimised["digest"])
+        options = plain["workload"]["options"]
+        self.assertEqual(options["classes"], 4)
+        self.assertNotIn("raw_size", options)
         small = self.folder / "small"
         self.expect(DONE, "convert", "--from", data, "--out", small, "--resize", "16")
         self.starved("shrunk", *SMALL, "--data", small, "--plan", "serial")
@@ -63,7 +67,7 @@ class StarvedTest(ProgramTest):
         self.assertEqual(given["plan"]["schedule"]["loader"]["workers"], 1)
         options = given["workload"]["options"]
         self.assertEqual((options["batch_size"], options["image_size"]), (8, 12))
-        self.assertNotIn("momentum", options)
+        self.assertEqual(options["momentum"], 0)
 
     def test_bench_measures_the_batch_size_of_the_article(self):
         json = self.folder / "bench.json"
@@ -77,7 +81,7 @@ class StarvedTest(ProgramTest):
                                 (["--raw-size", "8"], "raise --raw-size"),
                                 (["--data", "x", "--raw-size", "64"], "make-data --size"),
                                 (["--data", "x", "--costs", "article"], "leave --data out"),
-                                (["--chain", "x"], "leave --chain out"),
+                                (["--chain", "x"], "starved has none"),
                                 (["--momentum", "0.9", "--optimizer", "adamw"], "no momentum")):
             self.expect(REFUSED, "train", "starved", *SMALL, *arguments, says=[says])
         self.expect(REFUSED, "train", "segmentation", "--costs", "article", says=["--costs"])

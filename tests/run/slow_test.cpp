@@ -14,8 +14,8 @@ class WorkloadRun {
  public:
   explicit WorkloadRun(std::size_t batch_size, const std::string& optimizer) {
     options_.batch_size = batch_size;
-    options_.optimizer = optimizer;
-    options_.image_size = 64;
+    options_.give("optimizer", optimizer);
+    options_.give("image-size", 64);
   }
 
   RunResult run(Context& context, const std::string& mode, Driver driver, double lane_delay_us) {
@@ -30,7 +30,7 @@ class WorkloadRun {
   }
 
  private:
-  Options options_;
+  Options options_ = options_of(built_in_workloads(), "segmentation");
 };
 
 TEST_F(LongRunTest, PipelinedW1IsSerialForAThousandSteps) {

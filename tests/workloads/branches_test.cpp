@@ -16,17 +16,15 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 Options small(const std::string& mode) {
-  Options options;
-  options.mode = mode;
+  Options options = options_of(built_in_workloads(), "branches");
+  options.give("mode", mode);
   options.batch_size = 4;
-  options.image_size = 8;
-  options.classes = 5;
-  options.load_ms = 2;
-  options.step_ms = 4;
+  options.give("image-size", 8);
+  options.give("classes", 5);
   return options;
 }
 
-Pipeline declared(const Options& options) {
+Pipeline declared(Options options) {
   return make_pipeline(built_in_workloads(), "branches", options);
 }
 
@@ -49,11 +47,14 @@ RunResult train(const Options& options, const std::string& mode, std::uint64_t s
 TEST(BranchesTest, EveryModeTrainsTheSameUnderEveryPlanAndFork) {
   for (const char* mode : {"load", "branches", "ensemble"}) {
     Options options = small(mode);
-    options.load_ms = options.step_ms = 0;
+    if (options.text("mode") == "load") {
+      options.give("load-ms", 0);
+      options.give("step-ms", 0);
+    }
     const RunResult serial = train(options, "serial", 12);
     EXPECT_NE(serial.losses.front(), serial.losses.back());
     for (const char* fork : {"auto", "streams", "one-stream"}) {
-      options.fork = fork;
+      if (std::string(mode) != "load") options.give("fork", fork);
       EXPECT_EQ(train(options, "pipelined", 12).digest, serial.digest) << mode << ", " << fork;
     }
   }
@@ -73,7 +74,7 @@ TEST(BranchesTest, AMemberLearnsWhatItWouldAlone) {
   std::vector<at::Tensor> all, alone;
   Options options = small("ensemble");
   train(options, "pipelined", 8, &all);
-  options.members = 1;  // the first one's initial weights are drawn first
+  options.give("members", 1);  // the first one's initial weights are drawn first
   train(options, "serial", 8, &alone);
   ASSERT_EQ(all.size(), 3 * alone.size());
   EXPECT_TRUE(std::isfinite(alone.front().sum().item<float>()));
@@ -84,7 +85,10 @@ TEST(BranchesTest, AMemberLearnsWhatItWouldAlone) {
 }
 
 TEST(BranchesTest, LoadingBesideStepsIsTold) {
-  const RunResult result = train(small("load"), "pipelined", 40);
+  Options options = small("load");
+  options.give("load-ms", 2);
+  options.give("step-ms", 4);
+  const RunResult result = train(options, "pipelined", 40);
   ASSERT_EQ(result.gains.size(), 1U);
   EXPECT_EQ(result.gains[0].of, "loading");
   EXPECT_GT(result.gains[0].predicted.value, 1);
@@ -100,50 +104,46 @@ TEST(BranchesTest, LoadingBesideStepsIsTold) {
 
 TEST(BranchesTest, ForksAreTold) {
   Options options = small("branches");
-  options.fork = "streams";
+  options.give("fork", "streams");
   const RunResult result = train(options, "serial", 4);
   ASSERT_FALSE(result.gains.empty());
   EXPECT_EQ(result.gains[0].of, "model.fork");
   EXPECT_EQ(result.gains[0].kept, "streams");
-  options.mode = "ensemble";
+  options.give("mode", "ensemble");
   EXPECT_EQ(train(options, "serial", 4).gains[0].of, "members");
 }
 
 TEST(BranchesTest, BadOptionsAreRefused) {
-  const auto refusal = [](const auto& change) {
-    Options options = small("branches");
-    change(options);
-    return thrown_by([&] { declared(options); });
+  const auto refusal = [](const std::string& mode, const std::string& option, OptionValue value) {
+    return thrown_by([&] {
+      Options options = small(mode);
+      options.give(option, std::move(value));
+      declared(options);
+    });
   };
-  EXPECT_THAT(refusal([](Options& o) { o.mode = "ensembel"; }),
-              AllOf(StartsWith("Refused: unknown mode"), HasSubstr("did you mean 'ensemble'?")));
-  EXPECT_THAT(refusal([](Options& o) { o.mode = ""; }),
+  EXPECT_THAT(refusal("load", "mode", "ensembel"),
+              AllOf(StartsWith("Refused: --mode: "), HasSubstr("did you mean 'ensemble'?")));
+  EXPECT_THAT(thrown_by([] { declared(options_of(built_in_workloads(), "branches")); }),
               AllOf(StartsWith("Refused: "), HasSubstr("give --mode load, branches or ensemble")));
-  EXPECT_THAT(refusal([](Options& o) { o.fork = "stream"; }),
-              AllOf(StartsWith("Refused: unknown fork"), HasSubstr("did you mean 'streams'?")));
-  EXPECT_THAT(refusal([](Options& o) { o.data = "photos"; }),
-              AllOf(StartsWith("Refused: "), HasSubstr("leave --data out")));
-  EXPECT_THAT(refusal([](Options& o) {
-                o.mode = "ensemble";
-                o.members = 0;
-              }),
-              AllOf(StartsWith("Refused: "), HasSubstr("at least one member")));
-  EXPECT_THAT(refusal([](Options& o) {
-                o.mode = "ensemble";
-                o.members = 100'000;
-              }),
-              AllOf(StartsWith("Refused: "), HasSubstr("at most 1024 members")));
-  for (const double ms : {-1.0, 10'001.0}) {
-    EXPECT_THAT(refusal([&](Options& o) {
-                  o.mode = "load";
-                  o.step_ms = ms;
-                }),
-                AllOf(StartsWith("Refused: "), HasSubstr("0 to 10,000")));
+  EXPECT_THAT(refusal("branches", "fork", "stream"),
+              AllOf(StartsWith("Refused: --fork: "), HasSubstr("did you mean 'streams'?")));
+  EXPECT_THAT(refusal("load", "data", "photos"), StartsWith("Refused: unknown option 'data'"));
+  for (const std::int64_t members : {0, 100'000})
+    EXPECT_THAT(refusal("ensemble", "members", members), HasSubstr("is not from 1 to 1024"));
+  for (const double ms : {-1.0, 10'001.0})
+    EXPECT_THAT(refusal("load", "step-ms", ms), HasSubstr("is not from 0 to 10000"));
+  EXPECT_THAT(refusal("load", "classes", 1), HasSubstr("at least 2 classes"));
+}
+
+TEST(BranchesTest, OptionsOfOtherModesAreRefused) {
+  for (const auto& [mode, option] :
+       {std::pair("load", "members"), std::pair("load", "fork"), std::pair("branches", "members"),
+        std::pair("ensemble", "load-ms"), std::pair("branches", "step-ms")}) {
+    Options options = small(mode);
+    options.give(option, std::string(option) == "fork" ? OptionValue("streams") : OptionValue(5));
+    EXPECT_THAT(thrown_by([&] { declared(options); }),
+                StartsWith("Refused: --" + std::string(option) + " has no effect on branches"));
   }
-  EXPECT_THAT(refusal([](Options& o) { o.classes = 1; }), HasSubstr("at least 2 classes"));
-  for (const char* other : {"segmentation", "classification"})
-    EXPECT_THAT(thrown_by([&] { make_pipeline(built_in_workloads(), other, small("load")); }),
-                AllOf(StartsWith("Refused: "), HasSubstr("leave --mode load out")));
 }
 
 }  // namespace

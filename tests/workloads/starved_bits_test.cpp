@@ -20,11 +20,11 @@ class StarvedBitsTest : public testing::Test {
 
   static std::uint64_t digest(const std::string& transforms, const std::string& mode,
                               const std::string& augment, double momentum = 0.9) {
-    Options options;
+    Options options = options_of(built_in_workloads(), "starved");
     options.batch_size = 4;
-    options.image_size = 12;
-    options.momentum = momentum;
-    options.transforms = transforms;
+    options.give("image-size", 12);
+    options.give("momentum", momentum);
+    options.give("transforms", transforms);
     Context context(kDevice);
     Pipeline pipeline = make_pipeline(built_in_workloads(), "starved", options);
     Plan::Numerics numerics;

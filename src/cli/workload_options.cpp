@@ -1,0 +1,180 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/verbs.h"
+#include "workloads/option_text.h"
+
+namespace slipstream {
+namespace {
+
+bool is_flag(const Option& option) { return std::holds_alternative<bool>(option.value); }
+
+const Option* declared(const Workload& workload, const std::string& name) {
+  for (const Option& option : workload.options)
+    if ("--" + option.name == name) return &option;
+  return nullptr;
+}
+
+bool takes_value(const CLI::App& verb, const Cli& cli, const std::string& word) {
+  if (const CLI::Option* option = verb.get_option_no_throw(word))
+    return option->get_items_expected_max() > 0;
+  for (const Workload& workload : cli.workloads)
+    if (const Option* option = declared(workload, word)) return !is_flag(*option);
+  return true;
+}
+
+/// What stands in the workload's place on the command line, "" for nothing; before it is parsed,
+/// for what may stand there depends on it.
+std::string name_in(const CLI::App& verb, const Cli& cli) {
+  const std::vector<std::string>& words = cli.words;
+  if (words.empty() || words.front() != verb.get_name()) return "";
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word.rfind('-', 0) != 0) return word;
+    if (word.find('=') == std::string::npos && takes_value(verb, cli, word)) ++i;
+  }
+  return "";
+}
+
+const Workload* named(const std::string& name, const Cli& cli) {
+  for (const Workload& workload : cli.workloads)
+    if (workload.name == name) return &workload;
+  return nullptr;
+}
+
+std::vector<std::string> names_of(const Cli& cli) {
+  std::vector<std::string> names;
+  for (const Workload& workload : cli.workloads) names.push_back(workload.name);
+  return names;
+}
+
+std::string listed(const std::vector<std::string>& names, const char* last) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == names.size() ? last : ", ") + names[i];
+  return text;
+}
+
+std::string key_of(std::string name) {
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+void refuse_clashes(const CLI::App& verb, const Cli& cli) {
+  std::vector<std::string> problems;
+  for (const Workload& workload : cli.workloads) {
+    static_cast<void>(Options(workload.options));
+    for (const Option& option : workload.options)
+      if (verb.get_option_no_throw("--" + option.name) != nullptr)
+        problems.push_back("the workload " + workload.name + " declares --" + option.name +
+                           ", which " + verb.get_name() + " has itself: call it otherwise");
+  }
+  refuse(problems);
+}
+
+}  // namespace
+
+std::string workload_problem(const CLI::App& verb, const Cli& cli) {
+  if (verb.get_option_no_throw("workload") == nullptr) return "";
+  const std::string name = name_in(verb, cli);
+  if (!name.empty() && named(name, cli) == nullptr)
+    return unknown_name("workload", name, names_of(cli));
+  for (std::string word : cli.words) {
+    word = word.substr(0, word.find('='));
+    if (word.rfind("--", 0) != 0 || verb.get_option_no_throw(word) != nullptr) continue;
+    std::vector<std::string> owners;
+    for (const Workload& workload : cli.workloads)
+      if (declared(workload, word) != nullptr) owners.push_back(workload.name);
+    if (owners.empty()) return "";
+    const std::string of = word + " is of the workload" + (owners.size() == 1 ? " " : "s ");
+    if (name.empty()) return of + listed(owners, " or ") + ": say which to " + verb.get_name();
+    return of + listed(owners, " and ") + "; " + name + " has none: leave it out";
+  }
+  return "";
+}
+
+void CommonOptions::add_workloads_own_to(CLI::App& verb) {
+  refuse_clashes(verb, *cli_);
+  const std::string name = name_in(verb, *cli_);
+  verb.parse_complete_callback([this, &verb, name] {
+    given_precision = verb.count("--precision") > 0;
+    const auto is_given = [&verb](const char* each) {
+      const CLI::Option* option = verb.get_option_no_throw(each);
+      return option != nullptr && option->count() > 0;
+    };
+    given_batch_size_ = is_given("--batch-size");
+    given_augment_ = is_given("--augment");
+    if (!workload.empty() && workload != name)
+      throw Refused("name the workload first: " + verb.get_name() + " " + workload + " ...");
+  });
+  const Workload* own = named(name, *cli_);
+  if (own == nullptr) {
+    verb.footer("Each workload has options of its own, too: '" + verb.get_name() +
+                " WORKLOAD --help' shows them.\nWorkloads: " + listed(names_of(*cli_), ", "));
+    return;
+  }
+  options = options_of(cli_->workloads, name);
+  defaults = own->defaults;
+  for (const char* each : {"--batch-size", "--batch-sizes"})
+    if (CLI::Option* option = verb.get_option_no_throw(each); option && defaults.batch_size)
+      option->default_str(std::to_string(*defaults.batch_size));
+  for (const Option& option : own->options) add_own(verb, option);
+}
+
+void CommonOptions::add_own(CLI::App& verb, const Option& option) {
+  const std::string name = "--" + option.name;
+  const std::string group = option.group.empty() ? "Of " + name_in(verb, *cli_) : option.group;
+  if (is_flag(option)) {
+    verb.add_flag_callback(
+            name, [this, option] { options.give(option.name, true); }, option.help)
+        ->group(group);
+    return;
+  }
+  const auto take = [this, option, name](const std::string& text) {
+    const OptionValue value = value_in(option, text);
+    if (std::holds_alternative<std::string>(value)) given_texts_.emplace_back(name, text);
+    options.give(option.name, value);
+  };
+  const auto problem = [option](const std::string& text) -> std::string {
+    if (text.empty()) return "the value is empty";
+    try {
+      static_cast<void>(value_in(option, text));
+      return "";
+    } catch (const Refused& refused) {
+      return refused.what();
+    }
+  };
+  constexpr const char* kTypes[] = {"", "INT", "FLOAT", "TEXT"};
+  verb.add_option_function<std::string>(name, take, option.help)
+      ->check(problem)
+      ->type_name(kTypes[option.value.index()])
+      ->default_str(default_text(option))
+      ->group(group);
+}
+
+NamedPaths CommonOptions::inputs(const std::string& plan) const {
+  NamedPaths paths = {{"--plan", plan}};
+  std::error_code failed;
+  for (const auto& given : given_texts_)
+    if (std::filesystem::exists(given.second, failed)) paths.push_back(given);
+  return paths;
+}
+
+Declared CommonOptions::declare(std::optional<std::size_t> batch_size) const {
+  Options asked = options;
+  asked.batch_size = batch_size.value_or(options.batch_size);
+  Pipeline made = make_pipeline(cli_->workloads, workload, asked);
+  const std::size_t size = made.options().batch_size;
+  if ((batch_size || given_batch_size_) && size != asked.batch_size)
+    throw Refused("batch size " + std::to_string(asked.batch_size) + ": " + workload +
+                  " trains on batches of " + std::to_string(size));
+  WorkloadInfo info{workload,
+                    {{"batch_size", static_cast<std::int64_t>(size)},
+                     {"seed", static_cast<std::int64_t>(asked.seed)}}};
+  for (auto& [name, value] : asked.in_force())
+    info.options.emplace_back(key_of(name), std::move(value));
+  return {std::move(made), std::move(info)};
+}
+
+}  // namespace slipstream

@@ -1,0 +1,72 @@
+#include <sstream>
+
+#include "slipstream/datasets.h"
+#include "slipstream/disk_cache.h"
+#include "slipstream/files.h"
+#include "slipstream/workload.h"
+#include "workloads/input.h"
+#include "workloads/option_text.h"
+
+namespace slipstream {
+namespace {
+
+std::string read_weights(const std::string& path) try {
+  return read_text(path);
+} catch (const Error& error) {
+  throw Refused("--sampling: " + std::string(error.what()));
+}
+
+std::vector<double> weights_in(const std::string& path) {
+  std::istringstream text(read_weights(path));
+  std::vector<double> weights;
+  std::string line;
+  while (std::getline(text, line)) {
+    std::istringstream words(line);
+    double weight = 0;
+    std::string more;
+    if (!(words >> weight) || words >> more)
+      throw Refused("'" + path + "', line " + std::to_string(weights.size() + 1) + ": '" + line +
+                    "' is not one weight");
+    weights.push_back(weight);
+  }
+  return weights;
+}
+
+Sampling sampling_of(const std::shared_ptr<const Dataset>& dataset, const Options& options) {
+  const std::string sampling = options.text("sampling");
+  if (sampling == "each") return {};
+  if (sampling != "balanced") return Sampling::weighted(weights_in(sampling));
+  const auto labelled = std::dynamic_pointer_cast<const LabelledDataset>(dataset);
+  if (labelled == nullptr)
+    throw Refused(
+        "balanced sampling needs data that tell their classes without being read, folders "
+        "of classes or a list; " +
+        name_of_data(options) + " do not: give a file of weights, one a line");
+  return Sampling::balanced(*labelled);
+}
+
+std::shared_ptr<const Dataset> with_disk_cache(std::shared_ptr<const Dataset> dataset,
+                                               const std::string& cache) {
+  if (cache.empty()) return dataset;
+  const auto [folder, bytes] = named_size("--disk-cache", cache);
+  return disk_cached(std::move(dataset), {.dir = folder, .max_bytes = bytes});
+}
+
+}  // namespace
+
+std::string name_of_data(const Options& options) {
+  return options.has("data") ? "'" + options.text("data") + "'" : "the data";
+}
+
+Pipeline pipeline(std::shared_ptr<const Dataset> dataset, const Options& options,
+                  const StepCosts& costs) {
+  PipelineOptions declared{.batch_size = options.batch_size, .seed = options.seed, .costs = costs};
+  if (options.has("on-bad-sample") && options.text("on-bad-sample") == "skip")
+    declared.on_bad_sample = OnBadSample::skip;
+  if (options.has("sampling")) declared.sampling = sampling_of(dataset, options);
+  if (options.has("disk-cache"))
+    dataset = with_disk_cache(std::move(dataset), options.text("disk-cache"));
+  return Pipeline(std::move(dataset), std::move(declared));
+}
+
+}  // namespace slipstream

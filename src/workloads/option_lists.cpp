@@ -1,0 +1,64 @@
+#include "workloads/option_lists.h"
+
+#include "slipstream/error.h"
+#include "workloads/option_text.h"
+
+namespace slipstream {
+namespace {
+
+std::string problem_of_size(const OptionValue& value) {
+  try {
+    static_cast<void>(named_size("", std::get<std::string>(value)));
+    return "";
+  } catch (const Refused& refused) {
+    return std::get<std::string>(value) + ": give a folder and a size, for example NAME=8G";
+  }
+}
+
+OptionList in_group(const std::string& group, OptionList list) {
+  for (Option& option : list) option.group = group;
+  return list;
+}
+
+}  // namespace
+
+Option classes_option() {
+  return {"classes", "Number of classes, where the data do not say", 10, {}, "Data"};
+}
+
+Option image_size_option(const std::string& help) {
+  return {"image-size", help, 256, no_less_than(1), "Images"};
+}
+
+Option chain_option() {
+  return {"chain",
+          "Transforms from a chain file, ending at that size (default: a resize)",
+          "",
+          {},
+          "Images"};
+}
+
+OptionList data_options() {
+  return in_group(
+      "Data",
+      {{"data", "A data set (docs/datasets.md), or \"synthetic\"", "synthetic"},
+       classes_option(),
+       {"sampling",
+        "each (sample once an epoch), balanced (classes), or a file of weights, one a line",
+        "each"},
+       {"on-bad-sample", "stop, or skip: another sample takes the place of one that cannot be read",
+        "stop", one_of({"stop", "skip"})},
+       {"disk-cache", "Samples of slow storage kept in a folder: DIR=SIZE", "", problem_of_size}});
+}
+
+OptionList image_options() {
+  return {image_size_option("Height and width of the images"), chain_option()};
+}
+
+OptionList optimizer_options() {
+  return in_group("Optimizer", {{"optimizer", "sgd or adamw", "sgd", one_of({"sgd", "adamw"})},
+                                {"lr", "Learning rate", 1e-3, positive()},
+                                {"momentum", "Of sgd", 0.0}});
+}
+
+}  // namespace slipstream
