@@ -36,6 +36,7 @@ int bench(const BenchVerb& verb, const Cli& cli) {
   check(verb);
   OutputFile json(verb.json), svg(verb.svg);
   Context context(verb.common.device);
+  cli.check_interrupt();
   BenchOptions options = verb.options;
   // What needs the most workers, of several.
   const auto& places = options.placements;

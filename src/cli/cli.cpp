@@ -2,40 +2,17 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <new>
 
+#include "cli/signals.h"
 #include "cli/verbs.h"
 #include "run/message.h"
 
 namespace slipstream {
 namespace {
-
-std::atomic<int> interrupts = 0;
-static_assert(std::atomic<int>::is_always_lock_free);
-
-void on_interrupt(int) {
-  if (interrupts.fetch_add(1) > 0) std::_Exit(kInterrupted);
-}
-
-// A terminal that goes away may send several: no second one ends the program.
-void on_hangup(int) {
-  int none = 0;
-  interrupts.compare_exchange_strong(none, 1);
-}
-
-void handle_signals() {
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
-  if (std::signal(SIGHUP, on_hangup) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
-  // So that a write to a closed pipe, or beyond the limit of a file's size, fails instead.
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);
-}
 
 std::string name_of_program(int argc, char** argv) {
   const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
@@ -106,6 +83,8 @@ int say(const Cli& cli, const std::string& message, ExitCode code) {
 int guarded(const Cli& cli, const std::function<int()>& call) {
   try {
     return call();
+  } catch (const Interrupted& e) {
+    return say(cli, e.what(), kInterrupted);
   } catch (const Refused& e) {
     return say(cli, e.what(), kRefused);
   } catch (const std::bad_alloc&) {
@@ -153,7 +132,10 @@ int parse_and_run(int argc, char** argv, Cli& cli) {
   } catch (const CLI::ParseError& e) {
     return say(cli, explain(app, e, cli, argc, argv), kRefused);
   }
-  return guarded(cli, chosen);
+  return guarded(cli, [&] {
+    cli.check_interrupt();
+    return chosen();
+  });
 }
 
 }  // namespace
@@ -162,7 +144,7 @@ int cli_main(int argc, char** argv, std::vector<Workload> workloads) {
   handle_signals();
   Cli cli{name_of_program(argc, argv),
           std::vector<std::string>(argv + std::min(argc, 1), argv + argc), std::move(workloads),
-          [] { return interrupts.load() > 0; }};
+          was_interrupted};
   const int code = guarded(cli, [&] { return parse_and_run(argc, argv, cli); });
   if (std::cout.flush()) return code;
   const int failed = say(cli, "standard output cannot be written", kFailed);

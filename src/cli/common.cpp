@@ -31,14 +31,6 @@ unsigned number_of(const std::string& workers) {
   return static_cast<unsigned>(number_in(workers).value());
 }
 
-unsigned enough_workers(const Pipeline& pipeline, const Plan& plan) {
-  LoaderBenchOptions tries;
-  tries.workers = workers_to_try(cores());
-  tries.seconds = kSecondsOfATry;
-  return fewest_workers(measure_loader(pipeline.dataset(), pipeline.transforms(),
-                                       pipeline.loader_options(plan), tries));
-}
-
 /// Whether `text` begins with a whole number that no type holds; the parser takes the largest.
 bool is_too_large(const std::string& text) {
   errno = 0;
@@ -145,6 +137,17 @@ void refuse_picture_in_data(const std::pair<std::string, std::string>& picture,
   if (failed || from_folder.empty() || *from_folder.begin() == "..") return;
   throw Refused(picture.first + " " + picture.second + " lies in the data, " + data +
                 ": it would become an image of it; write it elsewhere");
+}
+
+unsigned CommonOptions::enough_workers(const Pipeline& pipeline, const Plan& plan) const {
+  LoaderBenchOptions tries;
+  tries.workers = workers_to_try(cores());
+  tries.seconds = kSecondsOfATry;
+  tries.stop = cli_->interrupted;
+  const auto rates = measure_loader(pipeline.dataset(), pipeline.transforms(),
+                                    pipeline.loader_options(plan), tries);
+  cli_->check_interrupt();
+  return fewest_workers(rates);
 }
 
 LoaderPlan CommonOptions::loader(const Context& context, const std::string& augment,

@@ -176,6 +176,7 @@ int doctor(const DoctorVerb& verb, const Cli& cli) {
   const std::string baseline = baseline_json(verb.baseline);
   OutputFile html(verb.html), json(verb.json), plan_out(verb.plan_out);
   Context context(verb.common.device);
+  cli.check_interrupt();
   DoctorReport report;
   report.environment = environment_of(context);
   report.budget_s = verb.budget_s;

@@ -45,6 +45,7 @@ int trace(const TraceVerb& verb, const Cli& cli) {
   refuse_same_files({{"--out", verb.out}}, verb.common.inputs(verb.plan));
   OutputFile out(verb.out);
   Context context(verb.common.device);
+  cli.check_interrupt();
   auto [pipeline, workload] = verb.common.declare();
   const Plan plan = verb.common.plan_of(verb.plan, verb.augment, pipeline, context);
   Trainer trainer(std::move(pipeline), context, plan.numerics);

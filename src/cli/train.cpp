@@ -89,6 +89,7 @@ int train(const TrainOptions& options, const Cli& cli) {
   OutputFile json(options.json), plan_out(options.plan_out);
   WatchFiles watch_files(options.watch.json, options.watch.prometheus);
   Context context(options.common.device);
+  cli.check_interrupt();
   Environment environment = environment_of(context);  // as it is before the run is part of it
   std::optional<Plan> file;
   if (options.plan != "auto" && !is_mode(options.plan))

@@ -4,6 +4,7 @@
 #include <functional>
 #include <initializer_list>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,11 +34,22 @@ enum ExitCode : int {
 /// A verb of the command line: adds itself to the parser and returns what runs it.
 using Verb = std::function<int()>;
 
+/// An interrupt that comes before a verb has anything to show; the command line exits with 130.
+class Interrupted : public std::runtime_error {
+ public:
+  Interrupted() : std::runtime_error("interrupted before anything was done") {}
+};
+
 struct Cli {
   std::string program;             ///< what it was called as
   std::vector<std::string> words;  ///< behind that
   std::vector<Workload> workloads;
   std::function<bool()> interrupted;
+
+  /// Throws Interrupted; for between the parts of what takes a while.
+  void check_interrupt() const {
+    if (interrupted()) throw Interrupted();
+  }
 };
 
 void add_augment(CLI::App& app, Cli& cli, Verb& chosen);
@@ -145,6 +157,7 @@ struct CommonOptions {
   void add_loader_to(CLI::App& verb);
   void add_own(CLI::App& verb, const Option& option);
   void set_wire(Plan& plan) const;
+  unsigned enough_workers(const Pipeline& pipeline, const Plan& plan) const;
 
   const Cli* cli_ = nullptr;
   bool given_batch_size_ = false;

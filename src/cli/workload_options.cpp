@@ -162,6 +162,7 @@ NamedPaths CommonOptions::inputs(const std::string& plan) const {
 }
 
 Declared CommonOptions::declare(std::optional<std::size_t> batch_size) const {
+  cli_->check_interrupt();
   Options asked = options;
   asked.batch_size = batch_size.value_or(options.batch_size);
   Pipeline made = make_pipeline(cli_->workloads, workload, asked);
@@ -174,6 +175,7 @@ Declared CommonOptions::declare(std::optional<std::size_t> batch_size) const {
                      {"seed", static_cast<std::int64_t>(asked.seed)}}};
   for (auto& [name, value] : asked.in_force())
     info.options.emplace_back(key_of(name), std::move(value));
+  cli_->check_interrupt();
   return {std::move(made), std::move(info)};
 }
 

@@ -1,6 +1,9 @@
 """Runs that are ended early leave a whole report, or what was there before."""
 
+import pathlib
+import re
 import signal
+import time
 import unittest
 
 from program import INTERRUPTED, TINY, ProgramTest, Running, read_json, run
@@ -84,6 +87,45 @@ class InterruptedBenchTest(ProgramTest):
                         "--workers", "1", "--json", path)
         self.assertEqual(bench.signal_once_under_way(signal.SIGINT), INTERRUPTED)
         self.assertEqual(read_json(path)["schema"], "slipstream.bench")
+
+
+class EarlyInterruptTest(ProgramTest):
+    """While a verb prepares, from the moment that the program takes interrupts on."""
+
+    MOMENTS_S = (0, 0.03, 0.1, 0.3)
+    VERBS = {"train": [*TINY, *FOR_EVER, "--workers", "auto", "--json"],
+             "bench": ["--device", "cpu", "--image-size", "16", "--batch-sizes", "2,4", "--steps",
+                       "1000000", "--seconds", "1000", "--json"],
+             "doctor": [*TINY, "--budget", "1000", "--json"],
+             "trace": [*TINY, "--steps", "100000", "--out"]}
+
+    @staticmethod
+    def takes_interrupts(process):
+        status = pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
+        caught = int(re.search(r"^SigCgt:\s*([0-9a-f]+)", status, re.MULTILINE)[1], 16)
+        return caught >> (signal.SIGINT - 1) & 1 == 1
+
+    def interrupt(self, verb, out, moment_s):
+        run = Running(verb, "segmentation", *self.VERBS[verb], out, both=True)
+
+        def is_time():
+            if not self.takes_interrupts(run.process):
+                return False
+            time.sleep(moment_s)
+            return True
+        return run.signal_once_under_way(signal.SIGINT, is_under_way=is_time), run.said
+
+    def test_the_outcome_is_that_of_a_later_one(self):
+        for verb in self.VERBS:
+            for moment_s in self.MOMENTS_S:
+                with self.subTest(verb, moment_s=moment_s):
+                    out = self.folder / f"{verb}-{moment_s}.json"
+                    code, said = self.interrupt(verb, out, moment_s)
+                    self.assertEqual(code, INTERRUPTED, said)
+                    self.assertIn("interrupted", said)
+                    if out.exists():
+                        read_json(out)
+                    self.assertEqual(list(self.folder.glob(".slipstream-*")), [])
 
 
 if __name__ == "__main__":

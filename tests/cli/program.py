@@ -23,12 +23,13 @@ def run(*arguments, binary=BINARY, stdout=subprocess.PIPE):
 
 
 class Running:
-    """A program that runs with a terminal for its messages, so that it shows its live line."""
+    """A program that runs with a terminal for its messages, so that it shows its live line; with
+    `both` its messages go where its standard output goes."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, both=False):
         self.terminal, other_end = pty.openpty()
         self.process = subprocess.Popen([BINARY, *map(str, arguments)], stdout=subprocess.PIPE,
-                                        stderr=other_end, text=True)
+                                        stderr=subprocess.STDOUT if both else other_end, text=True)
         self.said = ""  # on standard output, known at the end
         os.close(other_end)
 

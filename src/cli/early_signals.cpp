@@ -1,0 +1,19 @@
+#include "cli/signals.h"
+
+namespace slipstream {
+
+// There where cli_main is; a program that has no command line keeps its own way with signals.
+[[gnu::weak]] void handle_signals();
+
+namespace {
+
+void handle_early() {
+  if (handle_signals != nullptr) handle_signals();
+}
+
+// PyTorch's libraries take half a second before main to set themselves up. What stands in this
+// section is called ahead of them; only a program has one, so this is no part of the library.
+[[gnu::section(".preinit_array"), gnu::used]] void (*const early)() = handle_early;
+
+}  // namespace
+}  // namespace slipstream
