@@ -17,6 +17,8 @@ struct LoaderBenchOptions {
   double seconds = 1;               ///< of each measurement, at most
   unsigned repeats = 3;             ///< rounds in which all numbers of workers take turns
   std::function<bool()> stop = {};  ///< asked between batches; true ends the measurement
+  /// Told after each of repeats x workers measurements, on the calling thread.
+  std::function<void(std::size_t done, std::size_t all)> progress = {};
 };
 
 /// The loader alone: its batches are taken as fast as they come and thrown away.

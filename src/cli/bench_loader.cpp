@@ -2,6 +2,7 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/parts_line.h"
 #include "cli/verbs.h"
 #include "slipstream/chain.h"
 #include "slipstream/datasets.h"
@@ -49,7 +50,11 @@ int bench_loader(const LoaderVerb& verb, const Cli& cli) {
   LoaderOptions loader = loader_of(verb);
   std::vector<NamedOp> chain = load_chain_or_resize(verb.chain, verb.image_size);
   loader.batch_ops = take_batch_ops(chain);
-  report.rates = measure_loader(dataset_of(verb), chain, loader, options);
+  {
+    PartsLine line("measurements");
+    options.progress = [&](std::size_t done, std::size_t all) { line.update(done, all); };
+    report.rates = measure_loader(dataset_of(verb), chain, loader, options);
+  }
   std::cout << loader_table(report);
   SkippedSamples skipped;
   for (const LoaderRate& rate : report.rates) skipped.add(rate.skipped);

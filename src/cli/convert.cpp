@@ -5,12 +5,12 @@
 #include <memory>
 #include <utility>
 
+#include "cli/parts_line.h"
 #include "cli/verbs.h"
 #include "core/number_text.h"
 #include "slipstream/chain.h"
 #include "slipstream/datasets.h"
 #include "slipstream/files.h"
-#include "slipstream/progress_line.h"
 #include "slipstream/resize.h"
 
 namespace slipstream {
@@ -21,30 +21,6 @@ struct ConvertVerb {
   std::int64_t resize = 0;
   bool given_quality = false;
   ConvertOptions options;
-};
-
-/// "[#####     ] 5/10 shards": a live line on a terminal, elsewhere one line each. Not thread-safe.
-class PartsLine {
- public:
-  explicit PartsLine(std::string parts) : parts_(std::move(parts)) {}
-  ~PartsLine() {
-    if (is_live_) std::cerr << "\n";
-  }
-  PartsLine(const PartsLine&) = delete;
-  PartsLine& operator=(const PartsLine&) = delete;
-
-  void update(std::size_t done, std::size_t all) {
-    constexpr std::size_t kWidth = 30;
-    const std::size_t filled = kWidth * done / all;
-    is_live_ = terminal_columns(2) > 0;
-    std::cerr << (is_live_ ? "\r[" : "[") << std::string(filled, '#')
-              << std::string(kWidth - filled, ' ') << "] " << done << "/" << all << " " << parts_
-              << (is_live_ ? "" : "\n") << std::flush;
-  }
-
- private:
-  std::string parts_;
-  bool is_live_ = false;
 };
 
 /// What is left of the chain for training. A shard does not say that all images have one size, so

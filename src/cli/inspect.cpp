@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/parts_line.h"
 #include "cli/verbs.h"
 #include "slipstream/convert.h"
 #include "slipstream/datasets.h"
@@ -31,10 +32,13 @@ int inspect_path(const InspectVerb& verb, const Cli& cli) {
   const auto dataset = open_dataset(verb.path);
   if (dataset->size() == 0)
     throw Error("the data set '" + verb.path + "' holds no samples: nothing can be trained on it");
-  InspectReport report{
-      verb.path,
-      inspect(*dataset, {.threads = verb.workers, .decode = {}, .stop = cli.interrupted}),
-      {}};
+  InspectOptions options{.threads = verb.workers, .stop = cli.interrupted};
+  InspectReport report{verb.path, {}, {}};
+  {
+    PartsLine line("samples");
+    options.progress = [&](std::size_t done) { line.update(done, dataset->size()); };
+    report.found = inspect(*dataset, options);
+  }
   const Inspection& found = report.found;
   std::cout << to_text(found);
   report.changed = check_converted(verb.path, verb.workers);

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/parts_line.h"
 #include "cli/verbs.h"
 #include "core/number_text.h"
 
@@ -21,8 +22,11 @@ int make_data(const MakeDataVerb& verb, const Cli& cli) {
     throw Refused(unknown_name("kind of data", verb.kind, {"segmentation", "classification"}));
   MakeDataOptions options = verb.options;
   options.stop = cli.interrupted;
-  const std::size_t made =
-      (is_segmentation ? make_segmentation_data : make_classification_data)(verb.out, options, {});
+  const std::size_t made = [&] {
+    PartsLine line("images");
+    return (is_segmentation ? make_segmentation_data : make_classification_data)(
+        verb.out, options, [&](std::size_t done) { line.update(done, options.samples); });
+  }();
   const bool all = made == options.samples;
   if (!all) std::cout << "interrupted after " << made << " of " << options.samples << ": ";
   std::cout << count_of(made, "image") << (is_segmentation ? " with masks in " : " in ") << verb.out

@@ -90,6 +90,8 @@ std::vector<LoaderRate> measure_loader(const std::shared_ptr<const Dataset>& dat
       LoaderOptions each = loader;
       each.workers = options.workers[i];
       measure_round(dataset, transforms, each, options, all[i]);
+      if (options.progress)
+        options.progress(round * all.size() + i + 1, all.size() * options.repeats);
     }
   std::vector<LoaderRate> rates;
   for (std::size_t i = 0; i < all.size(); ++i) {

@@ -50,6 +50,18 @@ class Running:
             self.process.stdout.close()
             os.close(self.terminal)
 
+    def shown(self):
+        """The exit code, and what the terminal showed up to the end."""
+        shown = b""
+        try:
+            while part := os.read(self.terminal, 4096):
+                shown += part
+        except OSError:  # the other end was closed
+            pass
+        self.said, _ = self.process.communicate(timeout=300)
+        os.close(self.terminal)
+        return self.process.returncode, shown.decode()
+
 
 def read_json(path):
     return json.loads(pathlib.Path(path).read_text())

@@ -66,6 +66,17 @@ TEST(LoaderBench, AStopLeavesOutWhatWasNotMeasured) {
             1U);
 }
 
+TEST(LoaderBench, TellsAfterEachMeasurement) {
+  std::vector<std::size_t> told;
+  LoaderBenchOptions options{.workers = {1, 2}, .seconds = 0.001, .repeats = 2};
+  options.progress = [&](std::size_t done, std::size_t all) {
+    told.push_back(done);
+    EXPECT_EQ(all, 4U);
+  };
+  measure_loader(std::make_shared<TestSet>(20), {}, {.batch_size = 4}, options);
+  EXPECT_THAT(told, ElementsAre(1, 2, 3, 4));
+}
+
 TEST(LoaderBench, RefusesNothingToMeasure) {
   EXPECT_THROW(measure_loader(std::make_shared<TestSet>(8), {}, {.batch_size = 4}, {.workers = {}}),
                Refused);
