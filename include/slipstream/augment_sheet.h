@@ -15,8 +15,9 @@ struct AugmentSheetOptions {
   std::size_t samples = 8;   ///< rows, at least 1; fewer where fewer samples are good
   std::size_t versions = 3;  ///< of each sample, at least 1
   std::uint64_t seed = 1;
-  std::uint32_t epoch = 0;  ///< of the first version; each other is that of the next epoch
-  std::int64_t cell = 160;  ///< height and width of a tile with its border, pixels; 16 to 4096
+  std::uint32_t epoch = 0;     ///< of the first version; each other is that of the next epoch
+  std::int64_t cell = 160;     ///< height and width of a tile with its border, pixels; 16 to 4096
+  Rgb background = {0, 0, 0};  ///< what is seen through transparent pixels, as in training
   OnBadSample on_bad_sample = OnBadSample::stop;
   std::function<bool()> stop = {};  ///< asked before each sample
 };

@@ -13,6 +13,7 @@ namespace slipstream {
 struct ConvertOptions {
   std::vector<NamedOp> transforms = {};  ///< of the operations of transforms.h and resize.h
   int quality = 90;                      ///< of JPEG files that are encoded anew, 1 to 100; shards
+  Rgb background = {0, 0, 0};  ///< what is seen through transparent pixels of images decoded
   /// A part: a shard, or a block of samples in maps. What is interrupted in a part is done again.
   std::size_t samples_per_shard = 1024;
   OnBadSample on_bad_sample = OnBadSample::stop;  ///< skip: bad samples are left out

@@ -42,6 +42,13 @@ class Dataset {
   /// little, or take long.
   virtual std::uint64_t identity() const;
 
+  /// Names of the label's classes by number; empty where they are unknown. By default empty.
+  virtual const std::vector<std::string>& class_names() const;
+
+  /// What is odd about the data, though they can be used: files that were passed over, a single
+  /// class. A sentence each, for whoever opens them. By default none.
+  virtual std::vector<std::string> remarks() const { return {}; }
+
   /// Names sample `index` in messages, for example by its file.
   virtual std::string name(std::size_t index) const { return "sample " + std::to_string(index); }
 };

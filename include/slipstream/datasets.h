@@ -14,8 +14,6 @@ namespace slipstream {
 /// A data set with one class number a sample, known without reading it.
 class LabelledDataset : public Dataset {
  public:
-  /// Names of the classes by number; empty where they have none.
-  virtual const std::vector<std::string>& class_names() const = 0;
   virtual std::int64_t label(std::size_t index) const = 0;
   /// As Dataset::identity(), with every label().
   std::uint64_t identity() const override;
@@ -31,9 +29,10 @@ struct ClassFolderOptions {
 /// x 3) and "label" (i64). Sorted by class and then by path, both byte by byte. Hidden files and
 /// folders (.NAME), other files, and images outside of a class are passed over. Links are
 /// followed; a folder that a class reaches twice, through a link or a loop of links, counts once.
-/// Throws Refused for a folder that is not there or cannot be listed; Error where there is no
-/// class, for classes without images, and with `classes` for folders that are none of them (a
-/// class without a folder or images is allowed then).
+/// Files of image formats that are not read (WebP, GIF, BMP, TIFF, ...) are passed over and counted
+/// in remarks(), and so is a single class. Throws Refused for a folder that is not there or cannot
+/// be listed, and with `classes` for folders that are none of them (a class without a folder or
+/// images is allowed then); Error where there is no class, and for classes without images.
 std::shared_ptr<const LabelledDataset> class_folder(const std::filesystem::path& dir,
                                                     const ClassFolderOptions& options = {});
 
@@ -54,9 +53,9 @@ struct ListOptions {
 /// are as many classes then as the largest one plus 1, at most 1,000,000) or all names; with
 /// ListOptions::classes, names of these or numbers below their count. Other columns and empty lines
 /// are passed over. With labels, the result is a LabelledDataset. Throws Refused for a list that is
-/// not there, of another extension, lacks a column or has one twice; Error, naming file and line,
-/// for what is no CSV or JSON, an empty path or one that holds a NUL, a label that is none, and a
-/// list without samples.
+/// not there, of another extension, lacks a column or has one twice, and for a name that is none of
+/// ListOptions::classes; Error, naming file and line, for what is no CSV or JSON, an empty path or
+/// one that holds a NUL, a label that is none, and a list without samples.
 std::shared_ptr<const Dataset> listed(const std::filesystem::path& list,
                                       const ListOptions& options = {});
 
@@ -89,6 +88,9 @@ struct TarShardOptions {
 /// file NAME.tar.slipstream-index, and made anew when the shard's size, inode or one of its times
 /// (of the contents, of the inode) is another. It takes 8 bytes a sample of memory and 16 a field;
 /// at most 220 bytes a sample while it is made.
+///
+/// Where a folder has the manifest of convert_to_shards() with names of classes, "label" has as
+/// many classes and these names; folders of other names are refused together.
 ///
 /// Throws Refused for options and paths that make no sense; Error, naming shard and member, for a
 /// damaged or truncated archive, samples of different fields, two members of one field, a key that
@@ -129,6 +131,7 @@ std::shared_ptr<const Dataset> npy_maps(const std::vector<NpyField>& fields);
 
 /// All samples of `parts`, one data set after the other. Their fields must be alike in name, kind,
 /// type, classes and number of dimensions (Refused otherwise); dimensions that differ become -1.
+/// Names of classes must agree where they are known (Refused otherwise).
 /// Encoded fields are decoded by the first part: all parts must decode alike, as those of this
 /// header do.
 std::shared_ptr<const Dataset> concatenated(std::vector<std::shared_ptr<const Dataset>> parts);
@@ -163,5 +166,18 @@ std::shared_ptr<const Dataset> with_cost(std::shared_ptr<const Dataset> dataset,
 /// data set throws.
 std::shared_ptr<const Dataset> open_dataset(const std::filesystem::path& path,
                                             std::int64_t classes = 0);
+
+/// The same with the classes of "label" numbered as `class_names` lists them; none: as above. Class
+/// folders and names in lists are numbered anew; masks, numbers in lists, shards and arrays are
+/// taken to be numbered so already. Throws Refused too where the data have a class that is none of
+/// these, or are known to be numbered otherwise.
+std::shared_ptr<const Dataset> open_dataset(const std::filesystem::path& path,
+                                            const std::vector<std::string>& class_names);
+
+/// The names of the classes by number that `path` has: a data set with class_names(), such as a
+/// folder of class folders or one that convert wrote (finished or not), or any other file, as text
+/// with a name a line. Throws Refused where there are none, for a file of more than 16 MiB or that
+/// is no regular one, and for names that are empty or come twice.
+std::vector<std::string> class_names_from(const std::filesystem::path& path);
 
 }  // namespace slipstream

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "slipstream/array.h"
@@ -16,6 +17,9 @@ namespace slipstream {
 inline constexpr std::int64_t kDefaultPixelLimit = 178'956'970;
 
 using Rgb = std::array<std::uint8_t, 3>;
+
+/// "black", "white", or "#rrggbb" in hexadecimal digits. Throws Refused for anything else.
+Rgb colour_named(const std::string& text);
 
 /// How the decode step turns a file's bytes into pixels.
 struct DecodeOptions {

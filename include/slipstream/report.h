@@ -37,8 +37,9 @@ struct RunReport {
   Environment environment;
   WorkloadInfo workload;
   RunResult result;
-  std::optional<GpuUseInfo> gpu;          ///< absent on a CPU
-  std::optional<AutoChoice> auto_choice;  ///< of --plan auto
+  std::optional<GpuUseInfo> gpu;              ///< absent on a CPU
+  std::optional<AutoChoice> auto_choice;      ///< of --plan auto
+  std::vector<std::string> class_names = {};  ///< of Dataset::class_names()
 };
 
 /// JSON, schema "slipstream.run" version 1 (docs/run-report.md). Numbers that are not finite become

@@ -58,6 +58,7 @@ void add_augment(CLI::App& app, Cli& cli, Verb& chosen) {
   command->add_option("--epoch", options.epoch, "The order's epoch, and the first version's")
       ->check(at_least(0))
       ->capture_default_str();
+  add_background(*command, options.background, "Color behind transparent pixels, as in training");
   add_on_bad_sample(*command, options.on_bad_sample, "bad samples are left out");
   command->callback([=, &cli, &chosen] { chosen = [verb, &cli] { return augment(*verb, cli); }; });
 }

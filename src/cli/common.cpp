@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <iomanip>
 #include <iostream>
+#include <sstream>
 #include <thread>
 
 #include "cli/verbs.h"
@@ -36,6 +38,15 @@ bool is_too_large(const std::string& text) {
   errno = 0;
   static_cast<void>(std::strtoull(text.c_str(), nullptr, 0));
   return errno == ERANGE;
+}
+
+std::string text_of(const Rgb& colour) {
+  if (colour == Rgb{0, 0, 0}) return "black";
+  if (colour == Rgb{255, 255, 255}) return "white";
+  std::ostringstream text;
+  text << '#' << std::hex << std::setfill('0');
+  for (const unsigned level : colour) text << std::setw(2) << level;
+  return text.str();
 }
 
 /// The CPUs of the GPU's NUMA node that this process may use.
@@ -74,6 +85,11 @@ std::string above_zero(const std::string& text) {
   return value > 0 && std::isfinite(value) ? "" : text + " is not above 0 and finite";
 }
 
+void print_remarks(const Dataset& dataset) {
+  for (const std::string& remark : dataset.remarks())
+    std::cerr << "warning: " << printable(remark) << "\n";
+}
+
 void add_on_bad_sample(CLI::App& verb, OnBadSample& chosen, const std::string& skip) {
   verb.add_option_function<std::string>(
           "--on-bad-sample",
@@ -86,6 +102,20 @@ void add_on_bad_sample(CLI::App& verb, OnBadSample& chosen, const std::string& s
                                                 : unknown_name("choice", what, {"stop", "skip"});
       })
       ->default_str("stop");
+}
+
+void add_background(CLI::App& verb, Rgb& chosen, const std::string& help) {
+  verb.add_option_function<std::string>(
+          "--background",
+          [&chosen](const std::string& text) {
+            try {
+              chosen = colour_named(text);
+            } catch (const Refused& refused) {
+              throw Refused("--background: " + std::string(refused.what()));
+            }
+          },
+          help + ": black, white or #rrggbb")
+      ->default_str(text_of(chosen));
 }
 
 void print_skipped(const std::vector<SkippedSample>& skipped) {

@@ -17,7 +17,7 @@ namespace slipstream {
 namespace {
 
 struct ConvertVerb {
-  std::string from, out, to = "shards", apply;
+  std::string from, out, to = "shards", apply, classes_from;
   std::int64_t resize = 0;
   bool given_quality = false;
   ConvertOptions options;
@@ -60,7 +60,10 @@ int convert(const ConvertVerb& verb, const Cli& cli) {
   const std::vector<NamedOp> rest = split_chain(verb, options.transforms);
   options.stop = cli.interrupted;
   const std::string parts = is_npy ? "blocks" : "shards";
-  const auto dataset = open_dataset(verb.from);
+  const auto dataset = verb.classes_from.empty()
+                           ? open_dataset(verb.from)
+                           : open_dataset(verb.from, class_names_from(verb.classes_from));
+  print_remarks(*dataset);
   const Converted done = [&] {
     PartsLine line(parts);
     options.progress = [&](std::size_t part, std::size_t all) { line.update(part, all); };
@@ -98,6 +101,9 @@ void add_convert(CLI::App& app, Cli& cli, Verb& chosen) {
   command->add_option("--out", verb->out, "Folder to write to")->required();
   command->add_option("--to", verb->to, "shards, or npy: one array a field, images of one size")
       ->capture_default_str();
+  command->add_option("--classes-from", verb->classes_from, kClassesFromHelp);
+  add_background(*command, verb->options.background,
+                 "Color behind transparent pixels of images that are decoded");
   command->add_option("--resize", verb->resize, "Stretches to this height and width")
       ->check(at_least(1));
   command->add_option("--apply", verb->apply,

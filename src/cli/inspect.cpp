@@ -14,8 +14,9 @@ namespace slipstream {
 namespace {
 
 struct InspectVerb {
-  std::string path, contact_sheet, json;
+  std::string path, contact_sheet, json, classes_from;
   unsigned workers = 0;
+  ContactSheetOptions sheet;
 };
 
 void print_changed(const std::vector<std::string>& changed) {
@@ -29,7 +30,9 @@ int inspect_path(const InspectVerb& verb, const Cli& cli) {
   refuse_same_files({{"--contact-sheet", verb.contact_sheet}, {"--json", verb.json}});
   refuse_picture_in_data({"--contact-sheet", verb.contact_sheet}, verb.path);
   OutputFile sheet(verb.contact_sheet), json(verb.json);
-  const auto dataset = open_dataset(verb.path);
+  const auto dataset = verb.classes_from.empty()
+                           ? open_dataset(verb.path)
+                           : open_dataset(verb.path, class_names_from(verb.classes_from));
   if (dataset->size() == 0)
     throw Error("the data set '" + verb.path + "' holds no samples: nothing can be trained on it");
   InspectOptions options{.threads = verb.workers, .stop = cli.interrupted};
@@ -48,7 +51,7 @@ int inspect_path(const InspectVerb& verb, const Cli& cli) {
   json.write(inspect_report_json(report));
   if (found.inspected < found.samples) return kInterrupted;
   if (!verb.contact_sheet.empty()) {
-    const std::vector<std::byte> png = contact_sheet(*dataset);
+    const std::vector<std::byte> png = contact_sheet(*dataset, found, verb.sheet);
     sheet.write({reinterpret_cast<const char*>(png.data()), png.size()});
   }
   return found.damaged.empty() && report.changed.empty() ? kDone : kNo;
@@ -59,12 +62,16 @@ int inspect_path(const InspectVerb& verb, const Cli& cli) {
 void add_inspect(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<InspectVerb>();
   CLI::App* command = app.add_subcommand(
-      "inspect", "Reads all of a data set; says what it holds and what is damaged (exit code 3)");
+      "inspect",
+      "Reads all of a data set; says what it holds and which samples are bad (exit code 3)");
   command->add_option("path", verb->path, "Folder, list, .tar shard or .npy file")->required();
   command->add_option("--contact-sheet", verb->contact_sheet,
-                      "Writes a PNG of the first 64 images to this file");
+                      "Writes a PNG of 64 images, spread over the classes, to this file");
   command->add_option("--json", verb->json,
-                      "Writes all of it, with every damaged sample, to this file");
+                      "Writes all of it, with every bad sample, to this file");
+  command->add_option("--classes-from", verb->classes_from, kClassesFromHelp);
+  add_background(*command, verb->sheet.background,
+                 "Color of the contact sheet, also behind transparent pixels");
   command->add_option("--workers", verb->workers, "Threads (default: one a core)")
       ->check(at_least(1));
   command->callback(

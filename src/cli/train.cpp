@@ -95,6 +95,7 @@ int train(const TrainOptions& options, const Cli& cli) {
   if (options.plan != "auto" && !is_mode(options.plan))
     file = options.common.plan_file(options.plan, {"auto", "serial", "pipelined"}, context);
   auto [pipeline, workload] = options.common.declare();
+  print_remarks(*pipeline.dataset());
   LoaderPlan loader;
   if (file) {
     options.common.fit(*file, pipeline, context);
@@ -129,6 +130,7 @@ int train(const TrainOptions& options, const Cli& cli) {
 
   RunReport report{std::move(environment), std::move(workload), std::move(result.run),
                    use_of(meter.get()), std::nullopt};
+  report.class_names = trainer.pipeline().dataset()->class_names();
   if (options.plan == "auto") report.auto_choice = std::move(result.choice);
   print_summary(report, options.steps);
   if (watch) std::cout << watch->summary() << "\n";

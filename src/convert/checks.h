@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,11 @@ namespace slipstream {
 
 /// What is wrong with a conversion to any form. Throws Error for an empty data set.
 std::vector<std::string> problems_of(const Dataset& dataset, const ConvertOptions& options);
+
+/// Adds what the settings of any form hold only where it is given: a background that is not black,
+/// names of classes as printable() gives them, for JSON takes no bytes that are no UTF-8.
+void add_more_settings(const Dataset& dataset, const ConvertOptions& options,
+                       nlohmann::ordered_json& settings);
 
 /// Throws Refused with all `problems`, unless there are none.
 void refuse_conversion(const std::vector<std::string>& problems);

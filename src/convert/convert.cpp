@@ -1,6 +1,7 @@
 #include "slipstream/convert.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "convert/checks.h"
@@ -22,6 +23,13 @@ std::vector<std::string> problems_of(const Dataset& dataset, const ConvertOption
                          "' is done to whole batches: it belongs into training");
   }
   return problems;
+}
+
+void add_more_settings(const Dataset& dataset, const ConvertOptions& options,
+                       nlohmann::ordered_json& settings) {
+  if (options.background != Rgb{0, 0, 0}) settings["background"] = options.background;
+  for (const std::string& name : dataset.class_names())
+    settings["class_names"].push_back(printable(name));
 }
 
 void refuse_conversion(const std::vector<std::string>& problems) {

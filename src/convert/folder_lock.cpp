@@ -8,6 +8,7 @@
 #include <string>
 #include <system_error>
 
+#include "data/npy_manifest.h"
 #include "slipstream/error.h"
 
 namespace slipstream {
@@ -18,7 +19,7 @@ FolderLock::FolderLock(const std::filesystem::path& dir) {
   if (failed)
     throw Refused("cannot make the folder '" + dir.string() + "': " + failed.message() +
                   "; give another one");
-  const std::filesystem::path path = dir / ".convert.lock";
+  const std::filesystem::path path = lock_path(dir);
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd_ < 0)
     throw Refused("cannot write '" + path.string() +

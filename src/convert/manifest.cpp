@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "data/class_names.h"
 #include "data/npy_manifest.h"
 #include "data/skipped_json.h"
 #include "slipstream/error.h"
@@ -41,6 +42,44 @@ Manifest parsed(const std::string& text) {
   return manifest;
 }
 
+std::string shown(const Json& value) {
+  constexpr std::size_t kMost = 400;
+  std::string text = value.is_null() ? "not said" : value.dump();
+  if (text.size() > kMost) text = text.substr(0, kMost) + " ...";
+  return text;
+}
+
+std::string names_differ(const Json& there, const Json& wanted) {
+  using Names = std::vector<std::string>;
+  if (!there.is_array()) return "its manifest names no classes";
+  if (!wanted.is_array()) return "its classes have names, those of this data have none";
+  return "its classes are numbered otherwise: " +
+         difference_of_names(there.get<Names>(), wanted.get<Names>()) + " as wanted";
+}
+
+/// What differs between two settings, a line each; "" for equal ones.
+std::string difference(const Json& there, const Json& wanted) {
+  const auto value_of = [](const Json& of, const std::string& key) {
+    return of.is_object() && of.contains(key) ? of.at(key) : Json();
+  };
+  Json keys = wanted;
+  if (there.is_object()) keys.update(there);
+  std::string lines;
+  for (const auto& item : keys.items()) {
+    const std::string& key = item.key();
+    const Json old = value_of(there, key), other = value_of(wanted, key);
+    if (old == other) continue;
+    if (key == "source")
+      lines += "\n  it was made from other data: other files, names or labels";
+    else if (key == "class_names")
+      lines += "\n  " + names_differ(old, other);
+    else
+      lines += "\n  its " + (key == "chain" ? "transforms" : key) + ": " + shown(old) +
+               ", wanted: " + shown(other);
+  }
+  return lines;
+}
+
 }  // namespace
 
 const Manifest::Shard* Manifest::find(const std::string& file) const {
@@ -69,11 +108,10 @@ bool require_settings(const fs::path& dir, const std::string& settings) {
   const Json json = Json::parse(read_text(path), nullptr, false);
   if (!json.is_object() || !json.contains("settings"))
     throw Error("'" + path.string() + "' is no manifest of a conversion; give another folder");
-  const std::string there = json.at("settings").dump();
-  if (there != settings)
-    throw Refused("'" + dir.string() + "' holds another conversion, by " + there + ", not " +
-                  settings + "; give another folder, or remove this one");
-  return true;
+  const std::string differs = difference(json.at("settings"), Json::parse(settings));
+  if (differs.empty()) return true;
+  throw Refused("'" + dir.string() + "' holds another conversion:" + differs +
+                "\ngive another folder, or remove this one");
 }
 
 Manifest read_manifest(const fs::path& dir) {

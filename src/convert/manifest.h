@@ -29,8 +29,8 @@ struct Manifest {
 /// Whether DIR has a manifest, of any form, or one that is damaged; not that of somebody else.
 bool has_manifest(const std::filesystem::path& dir);
 
-/// Whether DIR has a manifest, of any form. Throws Refused where that is of other settings, and
-/// Error for one that cannot be read.
+/// Whether DIR has a manifest, of any form. Throws Refused, saying what differs, where that is of
+/// other settings, and Error for one that cannot be read.
 bool require_settings(const std::filesystem::path& dir, const std::string& settings);
 
 /// Throws Error naming the file.

@@ -9,12 +9,8 @@
 namespace slipstream {
 
 SampleMaker::SampleMaker(const Dataset& dataset, const std::vector<FieldSpec>& specs,
-                         const std::vector<NamedOp>& transforms, Decode decode)
-    : dataset_(dataset),
-      specs_(specs),
-      transforms_(transforms),
-      decode_(decode),
-      spare_(specs.size()) {
+                         const ConvertOptions& options, Decode decode)
+    : dataset_(dataset), specs_(specs), options_(options), decode_(decode), spare_(specs.size()) {
   sample_.fields.resize(specs.size());
 }
 
@@ -29,11 +25,12 @@ const Sample& SampleMaker::make(std::size_t index) {
       const bool is_copied = decode_ == Decode::what_changes && !is_changed(specs_[i]);
       if (is_copied) tried_.array.assign(field.array.view());
       tried_.encoded = true;
-      dataset_.decode(specs_[i], {}, is_copied ? tried_ : field, spare_[i]);
+      dataset_.decode(specs_[i], {.background = options_.background}, is_copied ? tried_ : field,
+                      spare_[i]);
       field.encoded = is_copied;
     }
     is_transform = true;
-    for (const NamedOp& each : transforms_)
+    for (const NamedOp& each : options_.transforms)
       each.op.apply({.seed = 0, .epoch = 0, .sample = index}, specs_, sample_, spare_, scratch_);
   } catch (const Error& error) {
     const std::string message = at_sample(dataset_, index, error.what());
@@ -44,7 +41,7 @@ const Sample& SampleMaker::make(std::size_t index) {
 }
 
 bool SampleMaker::is_changed(const FieldSpec& spec) const {
-  return std::any_of(transforms_.begin(), transforms_.end(),
+  return std::any_of(options_.transforms.begin(), options_.transforms.end(),
                      [&](const NamedOp& each) { return each.op.touches(spec.kind); });
 }
 

@@ -2,8 +2,7 @@
 
 #include <vector>
 
-#include "slipstream/dataset.h"
-#include "slipstream/loader.h"
+#include "slipstream/convert.h"
 
 namespace slipstream {
 
@@ -13,9 +12,9 @@ class SampleMaker {
   /// What make() leaves decoded. All is decoded once: damage shows in files that are copied, too.
   enum class Decode { all, what_changes };
 
-  /// All of these must outlive the maker; `specs` are the data set's.
+  /// The first three must outlive the maker; `specs` are the data set's.
   SampleMaker(const Dataset& dataset, const std::vector<FieldSpec>& specs,
-              const std::vector<NamedOp>& transforms, Decode decode);
+              const ConvertOptions& options, Decode decode);
 
   /// Valid until the next call. Throws BadSample where that is to blame, else Error, naming it.
   const Sample& make(std::size_t index);
@@ -25,7 +24,7 @@ class SampleMaker {
 
   const Dataset& dataset_;
   const std::vector<FieldSpec>& specs_;
-  const std::vector<NamedOp>& transforms_;
+  const ConvertOptions& options_;
   Decode decode_;
   Sample sample_;
   std::vector<HostArray> spare_;

@@ -57,10 +57,11 @@ class NpyConversion {
     manifest_.fields = std::move(fields);
     manifest_.skipped = std::move(skipped);
     manifest_.blocks.resize((dataset.size() - 1) / options.samples_per_shard + 1);
-    const nlohmann::ordered_json chain = {
+    nlohmann::ordered_json more = {
         {"source", to_hex(dataset.identity())},
         {"chain", nlohmann::ordered_json::parse(to_json(options.transforms))}};
-    manifest_.settings = npy_settings(manifest_, chain.dump());
+    add_more_settings(dataset, options, more);
+    manifest_.settings = npy_settings(manifest_, more.dump());
   }
 
   Converted run() {
@@ -102,8 +103,8 @@ class NpyConversion {
     for (std::size_t block = 0; block < manifest_.blocks.size(); ++block)
       if (manifest_.blocks[block].empty()) missing.push_back(block);
     parallel_for(missing.size(), options_.threads, [&]() -> ItemWork {
-      const auto maker = std::make_shared<SampleMaker>(dataset_, specs_, options_.transforms,
-                                                       SampleMaker::Decode::all);
+      const auto maker =
+          std::make_shared<SampleMaker>(dataset_, specs_, options_, SampleMaker::Decode::all);
       return [&, maker](std::size_t item) { return write(missing[item], *maker); };
     });
   }
@@ -147,8 +148,8 @@ class BadSampleSearch {
 
   std::vector<SkippedSample> run() {
     parallel_for(dataset_.size(), options_.threads, [this]() -> ItemWork {
-      const auto maker = std::make_shared<SampleMaker>(dataset_, specs_, options_.transforms,
-                                                       SampleMaker::Decode::all);
+      const auto maker =
+          std::make_shared<SampleMaker>(dataset_, specs_, options_, SampleMaker::Decode::all);
       return [this, maker](std::size_t index) {
         check(index, *maker);
         return !(options_.stop && options_.stop());

@@ -72,7 +72,7 @@ class Conversion {
 
   Converted run() {
     parallel_for(shards_, options_.threads, [this]() -> ItemWork {
-      const auto maker = std::make_shared<SampleMaker>(dataset_, specs_, options_.transforms,
+      const auto maker = std::make_shared<SampleMaker>(dataset_, specs_, options_,
                                                        SampleMaker::Decode::what_changes);
       return [this, maker](std::size_t shard) { return is_there(shard) || write(shard, *maker); };
     });
@@ -84,13 +84,14 @@ class Conversion {
 
  private:
   std::string settings() const {
-    return Json{{"form", "shards"},
-                {"source", to_hex(dataset_.identity())},
-                {"samples", dataset_.size()},
-                {"samples_per_shard", options_.samples_per_shard},
-                {"quality", options_.quality},
-                {"chain", Json::parse(to_json(options_.transforms))}}
-        .dump();
+    Json settings = {{"form", "shards"},
+                     {"source", to_hex(dataset_.identity())},
+                     {"samples", dataset_.size()},
+                     {"samples_per_shard", options_.samples_per_shard},
+                     {"quality", options_.quality},
+                     {"chain", Json::parse(to_json(options_.transforms))}};
+    add_more_settings(dataset_, options_, settings);
+    return settings.dump();
   }
 
   bool is_there(std::size_t shard) {

@@ -21,7 +21,7 @@ constexpr std::int64_t kBorder = 4;
 constexpr std::int64_t kLeastCell = 16;
 constexpr std::int64_t kMostCell = 4096;
 // What chains fill with is mostly black.
-constexpr std::byte kWhite{255};
+constexpr Rgb kWhite = {255, 255, 255};
 
 bool can_be_shown(DType dtype, const Shape& shape) {
   const auto dims = shape.dims.begin();
@@ -79,7 +79,8 @@ class SheetMaker {
              SlabLayout layout, const AugmentSheetOptions& options)
       : options_(options),
         order_(dataset->size(), true, options.seed),
-        steps_(std::move(dataset), chain, std::move(layout), options.seed, {.partial = false}),
+        steps_(std::move(dataset), chain, std::move(layout), options.seed,
+               {.background = options.background, .partial = false}),
         image_(find_image(steps_.stored(), steps_.layout())),
         buffers_(steps_.stored().size()),
         meter_(steps_.names().size()),
@@ -100,7 +101,7 @@ class SheetMaker {
     if (tiles_.empty())
       throw Error("all " + std::to_string(sheet_.skipped.size()) +
                   " samples are bad; the first: " + sheet_.skipped.front().message);
-    sheet_.png = png_of_tiles(tiles_, options_.versions + 1, options_.cell, kWhite);
+    sheet_.png = png_of_tiles(tiles_, {options_.versions + 1, options_.cell, kWhite});
     return std::move(sheet_);
   }
 
@@ -108,17 +109,17 @@ class SheetMaker {
   void add_row(SamplePlace place) {
     const std::size_t decoded = steps_.step_behind("decode");
     const std::size_t collate = steps_.collate_step();
-    std::vector<HostArray> row;
+    std::vector<Tile> row;
     steps_.run(0, decoded, place, buffers_, meter_, true);
     copy_sample(buffers_.sample, original_);
     check_image(place.sample);
-    row.push_back(tile(original_, {}));
+    row.push_back({tile(original_, {}), ""});
     for (std::size_t i = 0; i < options_.versions; ++i, ++place.epoch) {
       if (i > 0) copy_sample(original_, buffers_.sample);
       steps_.run(decoded, collate, place, buffers_, meter_);
       // For its checks: what cannot be put into a batch is a bad sample too.
       steps_.collate(place, buffers_, slab_.data(), meter_);
-      row.push_back(tile(buffers_.sample, levels_));
+      row.push_back({tile(buffers_.sample, levels_), ""});
     }
     std::move(row.begin(), row.end(), std::back_inserter(tiles_));
     sheet_.samples.push_back(place.sample);
@@ -153,7 +154,7 @@ class SheetMaker {
   std::vector<std::byte> slab_;
   const Levels levels_;
   Sample original_;
-  std::vector<HostArray> tiles_;
+  std::vector<Tile> tiles_;
   AugmentSheet sheet_;
 };
 

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "data/class_names.h"
 #include "data/field_values.h"
 #include "data/folders.h"
 #include "slipstream/datasets.h"
@@ -21,15 +22,27 @@ struct LabelledFile {
   std::int64_t label = 0;
 };
 
+struct Found {
+  std::vector<LabelledFile> files;
+  UnreadFormats unread;
+};
+
 class ClassFolder final : public LabelledDataset {
  public:
-  ClassFolder(fs::path dir, std::vector<std::string> classes, std::vector<LabelledFile> files)
-      : dir_(std::move(dir)), classes_(std::move(classes)), files_(std::move(files)) {}
+  ClassFolder(fs::path dir, std::vector<std::string> classes, Found found)
+      : dir_(std::move(dir)),
+        classes_(std::move(classes)),
+        files_(std::move(found.files)),
+        remarks_(found.unread.remarks(dir_)) {
+    if (files_.front().label == files_.back().label)
+      remarks_.push_back(one_class_remark(classes_.at(static_cast<std::size_t>(label(0)))));
+  }
 
   std::size_t size() const override { return files_.size(); }
   bool decodes_by_default() const override { return true; }
   std::string name(std::size_t index) const override { return path(index).string(); }
   const std::vector<std::string>& class_names() const override { return classes_; }
+  std::vector<std::string> remarks() const override { return remarks_; }
   std::int64_t label(std::size_t index) const override { return files_.at(index).label; }
 
   std::vector<FieldSpec> fields() const override {
@@ -49,15 +62,16 @@ class ClassFolder final : public LabelledDataset {
   fs::path dir_;
   std::vector<std::string> classes_;
   std::vector<LabelledFile> files_;
+  std::vector<std::string> remarks_;
 };
 
 /// The images of one class, however deep.
 class Walk {
  public:
-  Walk(const fs::path& dir, std::int64_t label, std::vector<LabelledFile>& files)
+  Walk(const fs::path& dir, std::int64_t label, Found& found)
       : prefix_(dir.native().size() + (dir.native().ends_with('/') ? 0 : 1)),
         label_(label),
-        files_(files) {}
+        found_(found) {}
 
   void run(const fs::path& top) {
     std::vector<fs::path> folders = {top};
@@ -82,14 +96,16 @@ class Walk {
       if (fs::is_directory(*path, ignored)) {
         folders.push_back(*path);
       } else if (is_image_name(*path)) {
-        files_.push_back({path->native().substr(prefix_), label_});
+        found_.files.push_back({path->native().substr(prefix_), label_});
+      } else {
+        found_.unread.add(*path);
       }
     }
   }
 
   std::size_t prefix_;
   std::int64_t label_;
-  std::vector<LabelledFile>& files_;
+  Found& found_;
   std::set<std::pair<::dev_t, ::ino_t>> visited_;
 };
 
@@ -102,6 +118,17 @@ std::vector<std::string> folders_in(const fs::path& dir) {
   return names;
 }
 
+/// Where images lie in DIR itself, how many; "" for none.
+std::string files_beside(const fs::path& dir) {
+  UnreadFormats unread;
+  std::size_t images = 0;
+  for (const fs::path& path : list_folder(dir)) images += is_image_name(path) || unread.add(path);
+  if (images == 0) return "";
+  const std::string text = unread.text();
+  return ", but " + std::to_string(images) + (images == 1 ? " image" : " images") +
+         (text.empty() ? "" : "; " + text);
+}
+
 void check_classes(const fs::path& dir, const std::vector<std::string>& classes,
                    const std::vector<std::string>& folders) {
   const std::set<std::string> known(classes.begin(), classes.end());
@@ -109,31 +136,34 @@ void check_classes(const fs::path& dir, const std::vector<std::string>& classes,
     throw Refused("the classes given for '" + dir.string() +
                   "' must be different names, none of them empty");
   }
-  Complaint unknown("folders that are none of the " + std::to_string(classes.size()) +
-                    " classes given");
+  const std::string given = " none of the " + std::to_string(classes.size()) + " classes given";
+  Complaint unknown("folder that is" + given, "folders that are" + given);
   for (const std::string& folder : folders) {
     if (!known.contains(folder)) unknown.add(folder);
   }
   if (unknown.text().empty()) return;
-  throw Error("'" + dir.string() + "' has" + unknown.text() +
-              "\nname them among the classes, or move them away");
+  throw Refused("'" + dir.string() + "' has" + unknown.text() +
+                "\nname them among the classes, or move them away");
 }
 
-std::vector<LabelledFile> find_files(const fs::path& dir, const std::vector<std::string>& classes,
-                                     const std::vector<std::string>& folders, bool may_be_empty) {
-  std::vector<LabelledFile> files;
-  Complaint empty("classes without .jpg, .jpeg or .png");
+Found find_files(const fs::path& dir, const std::vector<std::string>& classes,
+                 const std::vector<std::string>& folders, bool may_be_empty) {
+  Found found;
+  std::vector<LabelledFile>& files = found.files;
+  Complaint empty("class without .jpg, .jpeg or .png", "classes without .jpg, .jpeg or .png");
   for (std::size_t k = 0; k < classes.size(); ++k) {
     const auto first = static_cast<std::ptrdiff_t>(files.size());
     if (std::find(folders.begin(), folders.end(), classes[k]) != folders.end()) {
-      Walk(dir, static_cast<std::int64_t>(k), files).run(dir / classes[k]);
+      Walk(dir, static_cast<std::int64_t>(k), found).run(dir / classes[k]);
     }
     std::sort(files.begin() + first, files.end(),
               [](const LabelledFile& a, const LabelledFile& b) { return a.path < b.path; });
     if (static_cast<std::ptrdiff_t>(files.size()) == first) empty.add(classes[k]);
   }
-  if (empty.text().empty() || (may_be_empty && !files.empty())) return files;
-  throw Error("'" + dir.string() + "' has" + empty.text() + "\nadd images, or remove the folders");
+  if (empty.text().empty() || (may_be_empty && !files.empty())) return found;
+  const std::string unread = found.unread.text();
+  throw Error("'" + dir.string() + "' has" + empty.text() + "\n" +
+              (unread.empty() ? "add images, or remove the folders" : unread));
 }
 
 }  // namespace
@@ -143,13 +173,14 @@ std::shared_ptr<const LabelledDataset> class_folder(const fs::path& dir,
   require_folder(dir, kRemedy);
   const std::vector<std::string> folders = folders_in(dir);
   if (folders.empty()) {
-    throw Error("no class in '" + dir.string() + "': it holds no folder; " + kRemedy);
+    throw Error("no class in '" + dir.string() + "': it holds no folder" + files_beside(dir) +
+                "; " + kRemedy);
   }
   const bool given = !options.classes.empty();
   std::vector<std::string> classes = given ? options.classes : folders;
   if (given) check_classes(dir, classes, folders);
-  std::vector<LabelledFile> files = find_files(dir, classes, folders, given);
-  return std::make_shared<ClassFolder>(dir, std::move(classes), std::move(files));
+  Found found = find_files(dir, classes, folders, given);
+  return std::make_shared<ClassFolder>(dir, std::move(classes), std::move(found));
 }
 
 }  // namespace slipstream

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "data/class_names.h"
 #include "data/identity.h"
 #include "slipstream/datasets.h"
 #include "slipstream/error.h"
@@ -14,7 +15,10 @@ class Concatenated final : public Dataset {
  public:
   Concatenated(Parts parts, std::vector<FieldSpec> specs)
       : parts_(std::move(parts)), specs_(std::move(specs)) {
-    for (const auto& part : parts_) ends_.push_back(size() + part->size());
+    for (const auto& part : parts_) {
+      ends_.push_back(size() + part->size());
+      if (names_.empty()) names_ = part->class_names();
+    }
   }
 
   std::size_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
@@ -28,6 +32,13 @@ class Concatenated final : public Dataset {
     parts_.front()->decode(spec, options, field, spare);
   }
   bool decodes_by_default() const override { return parts_.front()->decodes_by_default(); }
+  const std::vector<std::string>& class_names() const override { return names_; }
+  std::vector<std::string> remarks() const override {
+    std::vector<std::string> all;
+    for (const auto& part : parts_)
+      for (std::string& remark : part->remarks()) all.push_back(std::move(remark));
+    return all;
+  }
   std::uint64_t identity() const override {
     Identity identity;
     for (const auto& part : parts_) identity.add(part->identity());
@@ -49,6 +60,7 @@ class Concatenated final : public Dataset {
 
   Parts parts_;
   std::vector<FieldSpec> specs_;
+  std::vector<std::string> names_;
   std::vector<std::size_t> ends_;
 };
 
@@ -76,6 +88,20 @@ std::string merge(std::vector<FieldSpec>& known, const std::vector<FieldSpec>& o
   return "";
 }
 
+/// Against the first part whose names are known.
+void check_names(const Parts& parts, std::vector<std::string>& problems) {
+  const std::vector<std::string>* known = nullptr;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::vector<std::string>& names = parts[i]->class_names();
+    if (names.empty()) continue;
+    if (known == nullptr) known = &names;
+    const std::string problem = difference_of_names(names, *known);
+    if (!problem.empty())
+      problems.push_back("data set " + std::to_string(i) +
+                         " of those to concatenate numbers its classes otherwise: " + problem);
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const Dataset> concatenated(Parts parts) {
@@ -91,6 +117,7 @@ std::shared_ptr<const Dataset> concatenated(Parts parts) {
     problems.push_back("data set " + std::to_string(i) + " of those to concatenate " + problem +
                        " as data set 0: all need the same");
   }
+  check_names(parts, problems);
   refuse(problems);
   return std::make_shared<Concatenated>(std::move(parts), std::move(specs));
 }

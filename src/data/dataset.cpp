@@ -24,6 +24,11 @@ std::vector<FieldSpec> Dataset::fields() const {
   return specs;
 }
 
+const std::vector<std::string>& Dataset::class_names() const {
+  static const std::vector<std::string> none;
+  return none;
+}
+
 std::uint64_t Dataset::identity() const {
   Identity identity;
   identity.add(size());

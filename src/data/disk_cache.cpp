@@ -59,6 +59,8 @@ class DiskCached : public Base, public HasDiskStore {
     dataset_->decode(spec, options, field, spare);
   }
   bool decodes_by_default() const override { return dataset_->decodes_by_default(); }
+  const std::vector<std::string>& class_names() const override { return dataset_->class_names(); }
+  std::vector<std::string> remarks() const override { return dataset_->remarks(); }
   std::string name(std::size_t index) const override { return dataset_->name(index); }
   std::uint64_t identity() const override { return dataset_->identity(); }
   DiskCacheState state() const override { return store_.state(); }
@@ -75,7 +77,6 @@ class DiskCached : public Base, public HasDiskStore {
 class LabelledDiskCached final : public DiskCached<LabelledDataset> {
  public:
   using DiskCached::DiskCached;
-  const std::vector<std::string>& class_names() const override { return dataset().class_names(); }
   std::int64_t label(std::size_t index) const override { return dataset().label(index); }
 };
 

@@ -1,6 +1,7 @@
 #include "data/folders.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <system_error>
 
@@ -45,6 +46,35 @@ bool is_image_name(const fs::path& path) {
   return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
 }
 
+bool UnreadFormats::add(const fs::path& path) {
+  constexpr std::array kFormats = {".webp", ".gif",  ".bmp",  ".tif", ".tiff",
+                                   ".heic", ".heif", ".avif", ".jxl", ".jp2"};
+  const std::string extension = lower_extension(path);
+  if (std::find(kFormats.begin(), kFormats.end(), extension) == kFormats.end()) return false;
+  ++files_[extension];
+  return true;
+}
+
+std::string UnreadFormats::text() const {
+  std::size_t all = 0;
+  std::string each;
+  for (const auto& [extension, count] : files_) {
+    all += count;
+    each += (each.empty() ? "" : ", ") + std::to_string(count) + " " + extension;
+  }
+  if (all == 0) return "";
+  const bool is_one = all == 1;
+  return std::to_string(all) +
+         (is_one ? " file is of a format that is not read ("
+                 : " files are of formats that are not read (") +
+         each + "): convert " + (is_one ? "it" : "them") + " to JPEG or PNG";
+}
+
+std::vector<std::string> UnreadFormats::remarks(const fs::path& dir) const {
+  if (files_.empty()) return {};
+  return {"'" + dir.string() + "': " + text()};
+}
+
 void Complaint::add(const std::string& name) {
   constexpr std::size_t kExamples = 3;
   if (count_ < kExamples) examples_ += (count_ > 0 ? ", '" : "'") + name + "'";
@@ -53,7 +83,9 @@ void Complaint::add(const std::string& name) {
 }
 
 std::string Complaint::text() const {
-  return count_ == 0 ? "" : "\n  " + std::to_string(count_) + " " + what_ + ": " + examples_;
+  return count_ == 0 ? ""
+                     : "\n  " + std::to_string(count_) + " " + (count_ == 1 ? one_ : many_) + ": " +
+                           examples_;
 }
 
 }  // namespace slipstream

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,16 +19,33 @@ std::string lower_extension(const std::filesystem::path& path);
 /// Whether the name says JPEG or PNG, in either case.
 bool is_image_name(const std::filesystem::path& path);
 
+/// Counts files of image formats that are not read.
+class UnreadFormats {
+ public:
+  /// Whether the name says such a format, and the file was counted.
+  bool add(const std::filesystem::path& path);
+  /// "2 files are of formats that are not read (.webp: 2): convert them to JPEG or PNG"; "" for
+  /// none.
+  std::string text() const;
+  /// text() as an entry of Dataset::remarks(), with the folder; none for none.
+  std::vector<std::string> remarks(const std::filesystem::path& dir) const;
+
+ private:
+  std::map<std::string, std::size_t> files_;  ///< by extension
+};
+
 /// "2 images without a mask: 'a', 'b'": counts all, names the first few.
 class Complaint {
  public:
-  explicit Complaint(std::string what) : what_(std::move(what)) {}
+  /// What is said of one, and of more where that differs.
+  explicit Complaint(const std::string& one) : Complaint(one, one) {}
+  Complaint(std::string one, std::string many) : one_(std::move(one)), many_(std::move(many)) {}
   void add(const std::string& name);
   /// On a line of its own; "" for none.
   std::string text() const;
 
  private:
-  std::string what_;
+  std::string one_, many_;
   std::string examples_;
   std::size_t count_ = 0;
 };

@@ -67,6 +67,18 @@ void require_pixels(const ConstArray& pixels) {
 
 }  // namespace
 
+Rgb colour_named(const std::string& text) {
+  if (text == "black") return {0, 0, 0};
+  if (text == "white") return {255, 255, 255};
+  const bool is_hex = text.size() == 7 && text[0] == '#' &&
+                      text.find_first_not_of("0123456789abcdefABCDEF", 1) == std::string::npos;
+  if (!is_hex) throw Refused("'" + text + "' is no color: give black, white or #rrggbb");
+  const auto level = [&](std::size_t at) {
+    return static_cast<std::uint8_t>(std::stoul(text.substr(at, 2), nullptr, 16));
+  };
+  return {level(1), level(3), level(5)};
+}
+
 ImageFormat image_format(std::span<const std::byte> file) {
   if (starts_with(file, kJpegStart)) return ImageFormat::jpeg;
   if (starts_with(file, kPngStart)) return ImageFormat::png;

@@ -1,11 +1,13 @@
 #include "slipstream/inspect.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <sstream>
 
-#include "data/tiles.h"
+#include "data/class_names.h"
+#include "data/png.h"
 #include "slipstream/error.h"
 #include "slipstream/parallel_for.h"
 #include "slipstream/sync.h"
@@ -63,21 +65,48 @@ void check_classes(const FieldSpec& spec, const std::set<std::int64_t>& classes)
     throw Error(what + std::to_string(highest) + ", but there are " + std::to_string(spec.classes));
 }
 
+std::string name_of(const FieldSummary& field, std::int64_t number) {
+  const auto index = static_cast<std::size_t>(number);
+  return index < field.class_names.size() ? field.class_names[index] : std::to_string(number);
+}
+
 /// What one good sample adds to the summaries.
 struct Part {
   std::string stored;
   std::uint64_t bytes = 0;
+  bool is_transparent = false;
   Shape shape;
   std::set<std::int64_t> classes;
 };
+
+/// The file of an image that might be seen through; empty for any other.
+std::vector<std::byte> translucent_file(const Dataset& dataset, const FieldSpec& spec,
+                                        const Field& field) {
+  if (!field.encoded || spec.kind != FieldKind::image || !dataset.decodes_by_default()) return {};
+  const std::span<const std::byte> file = bytes_of(field.array.view());
+  if (image_format(file) != ImageFormat::png || !png::has_alpha(file)) return {};
+  return {file.begin(), file.end()};
+}
+
+/// Whether another background makes other pixels of `file` than `decoded`.
+bool is_seen_through(std::span<const std::byte> file, DecodeOptions decode,
+                     const ConstArray& decoded) {
+  for (std::uint8_t& level : decode.background) level = static_cast<std::uint8_t>(~level);
+  HostArray other;
+  decode_rgb(file, decode, other);
+  return !std::equal(decoded.data, decoded.data + decoded.bytes(), other.view().data);
+}
 
 Part part_of(const Dataset& dataset, const FieldSpec& spec, const DecodeOptions& decode,
              Field& field, HostArray& spare) {
   Part part;
   part.stored = stored_as(field);
   part.bytes = field.array.view().bytes();
+  const std::vector<std::byte> translucent = translucent_file(dataset, spec, field);
   if (field.encoded) dataset.decode(spec, decode, field, spare);
   field.encoded = false;
+  if (!translucent.empty())
+    part.is_transparent = is_seen_through(translucent, decode, field.array.view());
   part.shape = field.array.view().shape;
   part.classes = classes_in(spec, field.array.view());
   check_classes(spec, part.classes);
@@ -108,6 +137,7 @@ void add(const Part& part, FieldSummary& summary) {
   const bool is_first = summary.stored.empty();
   ++summary.stored[part.stored];
   summary.stored_bytes += part.bytes;
+  summary.transparent += part.is_transparent;
   for (std::int64_t number : part.classes) ++summary.classes[number];
   if (is_first) summary.smallest = summary.largest = part.shape;
   for (std::size_t i = 0; i < std::min(part.shape.rank, summary.largest.rank); ++i) {
@@ -116,12 +146,40 @@ void add(const Part& part, FieldSummary& summary) {
   }
 }
 
+/// Unless the data set itself says so.
+void add_one_class_remark(const FieldSummary& field, Inspection& found) {
+  const bool is_label = field.spec.kind == FieldKind::label && field.spec.name == "label";
+  if (!is_label || field.classes.size() != 1 ||
+      found.inspected < std::max<std::size_t>(2, found.samples))
+    return;
+  const std::string remark = one_class_remark(name_of(field, field.classes.begin()->first));
+  std::vector<std::string>& remarks = found.remarks;
+  if (std::find(remarks.begin(), remarks.end(), remark) == remarks.end()) remarks.push_back(remark);
+}
+
+void add_transparency_remark(const FieldSummary& field, Inspection& found) {
+  if (field.transparent == 0) return;
+  const bool is_one = field.transparent == 1;
+  found.remarks.push_back(
+      std::to_string(field.transparent) + (is_one ? " image of '" : " images of '") +
+      field.spec.name + (is_one ? "' has" : "' have") +
+      " transparent pixels, which training puts over black: where that hides what is drawn, train "
+      "or convert with --background white");
+}
+
 class Inspector {
  public:
   Inspector(const Dataset& dataset, const InspectOptions& options)
       : dataset_(dataset), options_(options), specs_(dataset.fields()) {
     result_.samples = dataset.size();
-    for (const FieldSpec& spec : specs_) result_.fields.emplace_back().spec = spec;
+    for (const FieldSpec& spec : specs_) {
+      FieldSummary& field = result_.fields.emplace_back();
+      field.spec = spec;
+      if (spec.name != "label") continue;
+      field.class_names = dataset.class_names();
+      if (spec.kind == FieldKind::label) result_.labels.assign(dataset.size(), -1);
+    }
+    result_.remarks = dataset.remarks();
   }
 
   Inspection run() {
@@ -135,6 +193,10 @@ class Inspector {
     const Lock lock(mutex_);
     std::sort(result_.damaged.begin(), result_.damaged.end(),
               [](const auto& a, const auto& b) { return a.sample < b.sample; });
+    for (const FieldSummary& field : result_.fields) {
+      add_one_class_remark(field, result_);
+      add_transparency_remark(field, result_);
+    }
     return std::move(result_);
   }
 
@@ -160,9 +222,18 @@ class Inspector {
       if (damage)
         result_.damaged.push_back(*damage);
       else
-        for (std::size_t k = 0; k < parts.size(); ++k) add(parts[k], result_.fields[k]);
+        add_good(index, parts);
     }
     if (options_.progress) options_.progress(done);
+  }
+
+  void add_good(std::size_t index, const std::vector<Part>& parts) SLIPSTREAM_REQUIRES(mutex_) {
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      add(parts[k], result_.fields[k]);
+      const bool is_label = specs_[k].name == "label" && specs_[k].kind == FieldKind::label;
+      if (is_label && parts[k].classes.size() == 1)
+        result_.labels[index] = *parts[k].classes.begin();
+    }
   }
 
   const Dataset& dataset_;
@@ -193,14 +264,20 @@ void print(const FieldSummary& field, std::ostream& out) {
     out << "shapes " << to_string(field.smallest) << " to " << to_string(field.largest);
   out << "\n";
   if (field.classes.empty()) return;
+  // Of classes with names, also those that no sample has.
+  std::map<std::int64_t, std::uint64_t> classes = field.classes;
+  for (std::size_t k = 0; k < field.class_names.size(); ++k)
+    classes.emplace(static_cast<std::int64_t>(k), 0);
   out << "  samples of each class:";
   std::size_t listed = 0;
-  for (const auto& [number, count] : field.classes) {
+  for (const auto& [number, count] : classes) {
     if (++listed > kListedClasses) break;
-    out << " " << number << ": " << count;
+    out << " " << number;
+    if (!field.class_names.empty()) out << " '" << name_of(field, number) << "'";
+    out << ": " << count;
   }
-  if (field.classes.size() > kListedClasses)
-    out << " and " << field.classes.size() - kListedClasses << " more classes";
+  if (classes.size() > kListedClasses)
+    out << " and " << classes.size() - kListedClasses << " more classes";
   out << "\n";
 }
 
@@ -212,47 +289,20 @@ Inspection inspect(const Dataset& dataset, const InspectOptions& options) {
 
 std::string to_text(const Inspection& inspection) {
   std::ostringstream out;
-  out << inspection.samples << " samples";
+  out << inspection.samples << (inspection.samples == 1 ? " sample" : " samples");
   if (inspection.inspected < inspection.samples)
     out << ", " << inspection.inspected << " inspected";
-  out << ", " << inspection.damaged.size() << " damaged\n";
+  out << ", " << inspection.damaged.size() << " bad\n";
   for (const FieldSummary& field : inspection.fields)
     if (!field.stored.empty()) print(field, out);
   const std::size_t listed = std::min(kListedSamples, inspection.damaged.size());
   for (std::size_t i = 0; i < listed; ++i)
-    out << "damaged: sample " << inspection.damaged[i].sample << " (" << inspection.damaged[i].name
+    out << "bad: sample " << inspection.damaged[i].sample << " (" << inspection.damaged[i].name
         << "): " << inspection.damaged[i].message << "\n";
   if (inspection.damaged.size() > listed)
-    out << "and " << inspection.damaged.size() - listed << " more damaged samples\n";
+    out << "and " << inspection.damaged.size() - listed << " more bad samples\n";
+  for (const std::string& remark : inspection.remarks) out << "note: " << remark << "\n";
   return printable(out.str());
-}
-
-std::vector<std::byte> contact_sheet(const Dataset& dataset, std::size_t images,
-                                     std::int64_t cell) {
-  const std::vector<FieldSpec> specs = dataset.fields();
-  const auto is_image = [](const FieldSpec& spec) { return spec.kind == FieldKind::image; };
-  const auto image = std::find_if(specs.begin(), specs.end(), is_image);
-  std::vector<HostArray> tiles;
-  Buffers buffers;
-  buffers.sample.fields.resize(specs.size());
-  for (std::size_t i = 0; image != specs.end() && i < dataset.size() && tiles.size() < images;
-       ++i) {
-    try {
-      for (Field& field : buffers.sample.fields) field.encoded = false;
-      dataset.read(i, buffers.sample);
-      Field& field = buffers.sample.fields[static_cast<std::size_t>(image - specs.begin())];
-      if (field.encoded) dataset.decode(*image, {}, field, buffers.spare);
-      const ConstArray pixels = field.array.view();
-      if (pixels.dtype != DType::u8 || pixels.shape.rank != 3 || pixels.shape[2] != 3) continue;
-      tiles.push_back(tile_of(pixels, cell));
-    } catch (const Error&) {
-      continue;  // inspect() lists it
-    }
-  }
-  if (tiles.empty()) throw Error("there is no image of 8-bit RGB to put on a contact sheet");
-  std::size_t columns = 1;
-  while (columns * columns < tiles.size()) ++columns;
-  return png_of_tiles(tiles, columns, cell, std::byte{0});
 }
 
 }  // namespace slipstream

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "data/class_names.h"
 #include "data/field_values.h"
 #include "data/identity.h"
 #include "data/list_rows.h"
@@ -40,6 +42,12 @@ class ListedLabels final : public LabelledDataset {
   std::string name(std::size_t index) const override { return path(index).string(); }
   const std::vector<std::string>& class_names() const override { return names_; }
   std::int64_t label(std::size_t index) const override { return labels_.at(index); }
+  std::vector<std::string> remarks() const override {
+    if (std::adjacent_find(labels_.begin(), labels_.end(), std::not_equal_to<>()) != labels_.end())
+      return {};
+    return {one_class_remark(names_.empty() ? std::to_string(labels_.front())
+                                            : names_.at(static_cast<std::size_t>(label(0))))};
+  }
   std::vector<FieldSpec> fields() const override { return {image_field(), label_field(classes_)}; }
 
   void read(std::size_t index, Sample& out) const override {
@@ -137,7 +145,9 @@ std::int64_t label_of(const fs::path& list, const ListRow& row,
   if (text.empty()) fail_at_line(list, row.line, "the label is empty");
   if (const auto found = names.find(text); found != names.end()) return found->second;
   const auto number = decimal_number(text);
-  if (!number) fail_at_line(list, row.line, "the class '" + text + "' is none of those given");
+  if (!number)
+    throw Refused("'" + list.string() + "', line " + std::to_string(row.line) + ": the class '" +
+                  text + "' is none of those given");
   const auto limit =
       names.empty() ? kMostUndeclaredClasses : static_cast<std::int64_t>(names.size());
   if (static_cast<std::int64_t>(*number) >= limit) {

@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "data/folders.h"
 #include "slipstream/error.h"
@@ -34,7 +35,7 @@ void find_duplicates(const FilesByName& files, Complaint& complaint) {
 }
 
 std::vector<NamedPair> pair_up(const fs::path& dir, const FilesByName& images,
-                               const FilesByName& masks) {
+                               const FilesByName& masks, const std::string& unread) {
   Complaint no_mask("without masks/NAME.png");
   Complaint no_image("without images/NAME.jpg, .jpeg or .png");
   Complaint twice("with more than one image or mask");
@@ -54,26 +55,31 @@ std::vector<NamedPair> pair_up(const fs::path& dir, const FilesByName& images,
   }
   const std::string problems = no_mask.text() + no_image.text() + twice.text();
   if (problems.empty()) return pairs;
-  throw Error("the data set '" + dir.string() + "' needs one image and one mask for each NAME:" +
-              problems + "\nadd what is missing, or remove what is left over");
+  throw Error(
+      "the data set '" + dir.string() + "' needs one image and one mask for each NAME:" + problems +
+      "\nadd what is missing, or remove what is left over" + (unread.empty() ? "" : "\n" + unread));
 }
 
 }  // namespace
 
-std::vector<NamedPair> find_named_pairs(const fs::path& dir) {
+NamedPairs find_named_pairs(const fs::path& dir) {
   const std::string remedy =
       "a data set is a folder with images/ and masks/ (make-data writes one)";
   for (const fs::path& needed : {dir, dir / "images", dir / "masks"}) {
     require_folder(needed, remedy);
   }
+  UnreadFormats unread;
+  for (const fs::path& path : list_folder(dir / "images")) unread.add(path);
+  const std::string text = unread.text();
   std::vector<NamedPair> pairs =
-      pair_up(dir, list(dir / "images", is_image_name), list(dir / "masks", is_png_name));
+      pair_up(dir, list(dir / "images", is_image_name), list(dir / "masks", is_png_name), text);
   if (pairs.empty()) {
     throw Error("no images in '" + (dir / "images").string() +
                 "'; it needs NAME.jpg, .jpeg or "
-                ".png, and masks/NAME.png for each");
+                ".png, and masks/NAME.png for each" +
+                (text.empty() ? "" : "; " + text));
   }
-  return pairs;
+  return {std::move(pairs), unread.remarks(dir / "images")};
 }
 
 }  // namespace slipstream

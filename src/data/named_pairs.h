@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 namespace slipstream {
@@ -10,9 +11,14 @@ struct NamedPair {
   std::filesystem::path mask;
 };
 
+struct NamedPairs {
+  std::vector<NamedPair> pairs;
+  std::vector<std::string> remarks;  ///< files of formats that are not read
+};
+
 /// The images/NAME.jpg|jpeg|png of `dir` with their masks/NAME.png, sorted by NAME; extensions in
 /// either case; files of other names and hidden ones are passed over. Throws as
 /// segmentation_folder() does.
-std::vector<NamedPair> find_named_pairs(const std::filesystem::path& dir);
+NamedPairs find_named_pairs(const std::filesystem::path& dir);
 
 }  // namespace slipstream

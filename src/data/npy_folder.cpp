@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "data/class_names.h"
 #include "data/npy_header.h"
 #include "data/stamped_file.h"
 #include "slipstream/datasets.h"
@@ -59,7 +60,7 @@ std::shared_ptr<const Dataset> open_npy_folder(const fs::path& dir, const NpyMan
     throw Error("'" + fields[i].file.string() + "' is not the file that '" +
                 manifest_path(dir).string() + "' describes; convert the data again");
   }
-  return maps;
+  return with_class_names(std::move(maps), manifest_class_names(dir), dir);
 }
 
 std::shared_ptr<const Dataset> open_npy_files(const std::vector<fs::path>& files,

@@ -108,6 +108,8 @@ std::size_t NpyManifest::end_of(std::size_t block) const {
 
 fs::path manifest_path(const fs::path& dir) { return dir / "manifest.json"; }
 
+fs::path lock_path(const fs::path& dir) { return dir / ".convert.lock"; }
+
 fs::path npy_path(const fs::path& dir, const std::string& field) { return dir / (field + ".npy"); }
 
 bool is_npy_name(const std::string& field) {
@@ -158,9 +160,9 @@ void require_whole_shards(const fs::path& dir) {
   if (samples == 0 || a_shard == 0 || !json.contains("shards")) return;
   const std::size_t shards = (samples - 1) / a_shard + 1;
   if (json.at("shards").size() >= shards) return;
-  throw Error("'" + dir.string() +
-              "' is not finished: " + std::to_string(json.at("shards").size()) + " of " +
-              std::to_string(shards) + " shards; run the same convert again");
+  throw Refused("the conversion in '" + dir.string() +
+                "' is not finished: " + std::to_string(json.at("shards").size()) + " of " +
+                std::to_string(shards) + " shards; run the same convert again");
 }
 
 void write_npy_manifest(const fs::path& dir, const NpyManifest& manifest) {

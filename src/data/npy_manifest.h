@@ -39,8 +39,11 @@ std::filesystem::path npy_path(const std::filesystem::path& dir, const std::stri
 /// does not begin with.
 bool is_npy_name(const std::string& field);
 
-/// Throws Error where DIR has the manifest of a conversion to shards that is not finished.
+/// Throws Refused where DIR has the manifest of a conversion to shards that is not finished.
 void require_whole_shards(const std::filesystem::path& dir);
+
+/// A file that every conversion leaves in its folder, from its beginning on.
+std::filesystem::path lock_path(const std::filesystem::path& dir);
 
 /// `settings` as JSON, for the manifest of such data; `more` is an object of other settings.
 std::string npy_settings(const NpyManifest& manifest, const std::string& more);

@@ -1,3 +1,4 @@
+#include "data/class_names.h"
 #include "data/folders.h"
 #include "data/npy_folder.h"
 #include "slipstream/datasets.h"
@@ -7,6 +8,7 @@ namespace slipstream {
 namespace {
 
 namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
 
 constexpr std::int64_t kAnyClass = 256;
 
@@ -56,9 +58,10 @@ std::shared_ptr<const Dataset> open_shards(const fs::path& path, std::int64_t cl
 }
 
 /// Arrays may lie beside class folders, but not beside others.
-std::shared_ptr<const Dataset> open_classes(const fs::path& dir, const Held& held) {
+std::shared_ptr<const Dataset> open_classes(const fs::path& dir, const Held& held,
+                                            const Names& names) {
   try {
-    return class_folder(dir);
+    return class_folder(dir, {.classes = names});
   } catch (const Error& error) {
     if (held.npy.empty()) throw;
     throw Refused("'" + dir.string() +
@@ -68,31 +71,55 @@ std::shared_ptr<const Dataset> open_classes(const fs::path& dir, const Held& hel
   }
 }
 
-std::shared_ptr<const Dataset> open_folder(const fs::path& dir, std::int64_t classes) {
+std::shared_ptr<const Dataset> open_masks(const fs::path& dir, const Names& names) {
+  const auto classes = names.empty() ? kAnyClass : static_cast<std::int64_t>(names.size());
+  return with_class_names(segmentation_folder(dir, classes), names, dir);
+}
+
+std::shared_ptr<const Dataset> open_folder(const fs::path& dir, std::int64_t classes,
+                                           const Names& names) {
   std::error_code failed;
-  if (const auto manifest = find_npy_manifest(dir)) return open_npy_folder(dir, *manifest, classes);
+  if (const auto manifest = find_npy_manifest(dir))
+    return with_class_names(open_npy_folder(dir, *manifest, classes), names, dir);
   if (fs::is_directory(dir / "images", failed) && fs::is_directory(dir / "masks", failed))
-    return segmentation_folder(dir, kAnyClass);
+    return open_masks(dir, names);
   const Held held = held_by(dir);
-  if (held.shards) return open_shards(dir, classes);
-  if (!held.npy.empty() && !held.folders) return open_npy_files(held.npy, classes);
-  return open_classes(dir, held);
+  if (!held.folders && held.npy.empty()) {
+    require_whole_shards(dir);
+    if (!held.shards && fs::exists(lock_path(dir), failed))
+      throw Refused("the conversion in '" + dir.string() +
+                    "' is not finished: nothing is written yet; run the same convert again");
+  }
+  if (held.shards) return with_class_names(open_shards(dir, classes), names, dir);
+  if (!held.npy.empty() && !held.folders)
+    return with_class_names(open_npy_files(held.npy, classes), names, dir);
+  return open_classes(dir, held, names);
+}
+
+std::shared_ptr<const Dataset> open(const fs::path& path, std::int64_t classes,
+                                    const Names& names) {
+  std::error_code failed;
+  if (!fs::exists(path, failed))
+    throw Refused("there is no file or folder '" + path.string() + "'");
+  if (fs::is_directory(path, failed)) return open_folder(path, classes, names);
+  if (is_shard(path)) return with_class_names(open_shards(path, classes), names, path);
+  if (is_list(path)) return listed(path, {.classes = names});
+  if (is_npy(path)) return with_class_names(open_npy_files({path}, classes), names, path);
+  throw Refused("'" + path.string() +
+                "' is no data set: give a folder of images/ and masks/, a folder of class folders, "
+                "a .csv or .jsonl list, a .tar shard, a .npy file, or a folder of such shards or "
+                "files");
 }
 
 }  // namespace
 
 std::shared_ptr<const Dataset> open_dataset(const fs::path& path, std::int64_t classes) {
-  std::error_code failed;
-  if (!fs::exists(path, failed))
-    throw Refused("there is no file or folder '" + path.string() + "'");
-  if (fs::is_directory(path, failed)) return open_folder(path, classes);
-  if (is_shard(path)) return open_shards(path, classes);
-  if (is_list(path)) return listed(path);
-  if (is_npy(path)) return open_npy_files({path}, classes);
-  throw Refused("'" + path.string() +
-                "' is no data set: give a folder of images/ and masks/, a folder of class folders, "
-                "a .csv or .jsonl list, a .tar shard, a .npy file, or a folder of such shards or "
-                "files");
+  return open(path, classes, {});
+}
+
+std::shared_ptr<const Dataset> open_dataset(const fs::path& path,
+                                            const std::vector<std::string>& class_names) {
+  return open(path, 0, class_names);
 }
 
 }  // namespace slipstream

@@ -129,6 +129,20 @@ Shape shape(std::span<const std::byte> file) {
   return {u32_at(file, 20), u32_at(file, 16), channels};
 }
 
+bool has_alpha(std::span<const std::byte> file) {
+  constexpr std::uint32_t kTransparency = 0x74524e53, kPixels = 0x49444154;
+  constexpr std::size_t kFirstChunk = 8, kAroundData = 12;
+  if (file.size() < kHeaderBytes) return false;
+  if ((u8_at(file, 25) & PNG_COLOR_MASK_ALPHA) != 0) return true;
+  for (std::size_t at = kFirstChunk; at + kAroundData <= file.size();) {
+    const std::uint32_t type = u32_at(file, at + 4);
+    if (type == kTransparency) return true;
+    if (type == kPixels) return false;
+    at += kAroundData + u32_at(file, at);
+  }
+  return false;
+}
+
 void decode_rgb(std::span<const std::byte> file, const Rgb& background, const MutableArray& out) {
   Reader reader;
   reader.background.red = background[0];

@@ -16,11 +16,12 @@ constexpr std::int64_t kMaxClasses = 256;
 
 class SegmentationFolder final : public Dataset {
  public:
-  SegmentationFolder(std::vector<NamedPair> pairs, std::int64_t classes)
-      : pairs_(std::move(pairs)), classes_(classes) {}
+  SegmentationFolder(NamedPairs found, std::int64_t classes)
+      : pairs_(std::move(found.pairs)), remarks_(std::move(found.remarks)), classes_(classes) {}
 
   std::size_t size() const override { return pairs_.size(); }
   bool decodes_by_default() const override { return true; }
+  std::vector<std::string> remarks() const override { return remarks_; }
   std::string name(std::size_t index) const override { return pairs_[index].image.string(); }
 
   std::vector<FieldSpec> fields() const override {
@@ -41,6 +42,7 @@ class SegmentationFolder final : public Dataset {
 
  private:
   std::vector<NamedPair> pairs_;
+  std::vector<std::string> remarks_;
   std::int64_t classes_;
 };
 

@@ -31,6 +31,8 @@ class Subset : public Base {
     dataset_->decode(spec, options, field, spare);
   }
   bool decodes_by_default() const override { return dataset_->decodes_by_default(); }
+  const std::vector<std::string>& class_names() const override { return dataset_->class_names(); }
+  std::vector<std::string> remarks() const override { return dataset_->remarks(); }
   std::string name(std::size_t index) const override { return dataset_->name(indices_.at(index)); }
   std::uint64_t identity() const override {
     Identity identity;
@@ -51,7 +53,6 @@ class Subset : public Base {
 class LabelledSubset final : public Subset<LabelledDataset> {
  public:
   using Subset::Subset;
-  const std::vector<std::string>& class_names() const override { return dataset().class_names(); }
   std::int64_t label(std::size_t index) const override { return dataset().label(index_of(index)); }
 };
 

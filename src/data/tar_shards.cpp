@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "data/archive.h"
+#include "data/class_names.h"
 #include "data/field_values.h"
 #include "data/folders.h"
 #include "data/npy_manifest.h"
@@ -61,8 +62,10 @@ std::int64_t parse_label(const ConstArray& file) {
 
 class TarShards final : public Dataset {
  public:
-  explicit TarShards(TarShardOptions options)
-      : options_(std::move(options)), files_(options_.max_open_shards) {}
+  TarShards(TarShardOptions options, std::vector<std::string> names)
+      : options_(std::move(options)), names_(std::move(names)), files_(options_.max_open_shards) {
+    if (!names_.empty()) options_.classes = static_cast<std::int64_t>(names_.size());
+  }
 
   void add(const fs::path& path) {
     const StampedFile file(path);
@@ -90,7 +93,9 @@ class TarShards final : public Dataset {
     const bool has_label = field_set_.has(ShardField::label);
     if (has_label) specs.push_back(label_field(options_.classes));
     if (field_set_.has(ShardField::mask)) {
-      specs.push_back(mask_field(has_label ? "mask" : "label", options_.mask_classes));
+      const bool is_named = !has_label && !names_.empty();
+      specs.push_back(mask_field(has_label ? "mask" : "label",
+                                 is_named ? options_.classes : options_.mask_classes));
     }
     return specs;
   }
@@ -117,6 +122,7 @@ class TarShards final : public Dataset {
   }
 
   bool decodes_by_default() const override { return true; }
+  const std::vector<std::string>& class_names() const override { return names_; }
   std::uint64_t identity() const override { return files_.identity(); }
   std::string name(std::size_t index) const override {
     const auto [shard, sample] = find(index);
@@ -164,6 +170,7 @@ class TarShards final : public Dataset {
   }
 
   TarShardOptions options_;
+  std::vector<std::string> names_;
   ShardFiles files_;
   DecompressorPool pool_;
   std::vector<StoredShardIndex> indexes_;
@@ -214,12 +221,32 @@ std::vector<fs::path> files_of(const std::vector<fs::path>& shards) {
   return files;
 }
 
+/// Of the manifests in folders of shards, as far as there are any.
+std::vector<std::string> names_of(const std::vector<fs::path>& shards) {
+  const fs::path* first = nullptr;
+  std::vector<std::string> known;
+  for (const fs::path& shard : shards) {
+    std::error_code ignored;
+    const bool is_folder = fs::is_directory(shard, ignored);
+    const std::vector<std::string> names =
+        manifest_class_names(is_folder ? shard : shard.parent_path());
+    if (names.empty()) continue;
+    const std::string problem = first == nullptr ? "" : difference_of_names(names, known);
+    if (!problem.empty())
+      throw Refused("the shards '" + shard.string() + "' and '" + first->string() +
+                    "' number their classes differently: " + problem);
+    first = &shard;
+    known = names;
+  }
+  return known;
+}
+
 }  // namespace
 
 std::shared_ptr<const Dataset> tar_shards(const std::vector<fs::path>& shards,
                                           const TarShardOptions& options) {
   check(shards, options);
-  auto dataset = std::make_shared<TarShards>(options);
+  auto dataset = std::make_shared<TarShards>(options, names_of(shards));
   for (const fs::path& path : files_of(shards)) dataset->add(path);
   return dataset;
 }

@@ -4,18 +4,31 @@
 #include <cmath>
 #include <utility>
 
+#include "data/drawn_text.h"
 #include "slipstream/error.h"
-#include "slipstream/image.h"
 #include "slipstream/resize.h"
 
 namespace slipstream {
 namespace {
+
+constexpr std::int64_t kUnderText = 3;
 
 void place(const ConstArray& tile, std::int64_t top, std::int64_t left, const MutableArray& sheet) {
   const std::int64_t row_bytes = tile.shape[1] * 3;
   for (std::int64_t y = 0; y < tile.shape[0]; ++y)
     std::copy_n(tile.data + y * row_bytes, row_bytes,
                 sheet.data + ((top + y) * sheet.shape[1] + left) * 3);
+}
+
+void fill(const Rgb& colour, const MutableArray& sheet) {
+  for (std::size_t i = 0; i < sheet.bytes(); ++i) sheet.data[i] = std::byte{colour[i % 3]};
+}
+
+/// Black or white, whichever is seen better.
+Rgb ink_on(const Rgb& background) {
+  constexpr int kRed = 299, kGreen = 587, kBlue = 114, kMiddle = 128 * 1000;
+  const int level = kRed * background[0] + kGreen * background[1] + kBlue * background[2];
+  return level < kMiddle ? Rgb{255, 255, 255} : Rgb{0, 0, 0};
 }
 
 void colour_red(const MutableArray& tile, std::int64_t y, std::int64_t x) {
@@ -69,19 +82,21 @@ HostArray tile_of(const ConstArray& image, std::int64_t side) {
   return tile;
 }
 
-std::vector<std::byte> png_of_tiles(const std::vector<HostArray>& tiles, std::size_t columns,
-                                    std::int64_t cell, std::byte background) {
-  const std::size_t rows = (tiles.size() + columns - 1) / columns;
+std::vector<std::byte> png_of_tiles(const std::vector<Tile>& tiles, const SheetForm& form) {
+  const bool has_captions = std::any_of(tiles.begin(), tiles.end(),
+                                        [](const Tile& tile) { return !tile.caption.empty(); });
+  const auto columns = static_cast<std::int64_t>(form.columns);
+  const auto rows = (static_cast<std::int64_t>(tiles.size()) + columns - 1) / columns;
+  const std::int64_t row_height = form.cell + (has_captions ? kTextHeight + kUnderText : 0);
   HostArray sheet;
-  const MutableArray to = sheet.reset(DType::u8, {static_cast<std::int64_t>(rows) * cell,
-                                                  static_cast<std::int64_t>(columns) * cell, 3});
-  std::fill_n(to.data, to.bytes(), background);
+  const MutableArray to = sheet.reset(DType::u8, {rows * row_height, columns * form.cell, 3});
+  fill(form.background, to);
   for (std::size_t i = 0; i < tiles.size(); ++i) {
-    const ConstArray tile = tiles[i].view();
-    const auto row = static_cast<std::int64_t>(i / columns);
-    const auto column = static_cast<std::int64_t>(i % columns);
-    place(tile, row * cell + (cell - tile.shape[0]) / 2, column * cell + (cell - tile.shape[1]) / 2,
-          to);
+    const ConstArray tile = tiles[i].pixels.view();
+    const std::int64_t top = static_cast<std::int64_t>(i) / columns * row_height;
+    const std::int64_t left = static_cast<std::int64_t>(i) % columns * form.cell;
+    place(tile, top + (form.cell - tile.shape[0]) / 2, left + (form.cell - tile.shape[1]) / 2, to);
+    draw_text(tiles[i].caption, {top + form.cell, left, form.cell}, ink_on(form.background), to);
   }
   return encode_png(sheet.view());
 }

@@ -2,9 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
-#include "slipstream/array.h"
+#include "slipstream/image.h"
 
 namespace slipstream {
 
@@ -17,9 +18,19 @@ HostArray tile_of(const ConstArray& image, std::int64_t side);
 void outline_boxes(const ConstArray& boxes, std::int64_t height, std::int64_t width,
                    HostArray& tile);
 
-/// A PNG of `tiles`, left to right in rows of `columns`, each in the middle of a square of `cell`
-/// pixels of level `background`. REQUIRES: at least one tile, none larger than a cell
-std::vector<std::byte> png_of_tiles(const std::vector<HostArray>& tiles, std::size_t columns,
-                                    std::int64_t cell, std::byte background);
+struct Tile {
+  HostArray pixels;
+  std::string caption;
+};
+
+struct SheetForm {
+  std::size_t columns = 1;
+  std::int64_t cell = 1;  ///< height and width of the square around each tile, pixels
+  Rgb background = {255, 255, 255};
+};
+
+/// A PNG of `tiles`, left to right in rows, each in the middle of its cell; where any tile has a
+/// caption, a line of text is under each cell. REQUIRES: at least one tile, none larger than a cell
+std::vector<std::byte> png_of_tiles(const std::vector<Tile>& tiles, const SheetForm& form);
 
 }  // namespace slipstream

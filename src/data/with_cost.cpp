@@ -25,6 +25,8 @@ class WithCost final : public Dataset {
   bool decodes_by_default() const override {
     return costs_.decode.is_free() && dataset_->decodes_by_default();
   }
+  const std::vector<std::string>& class_names() const override { return dataset_->class_names(); }
+  std::vector<std::string> remarks() const override { return dataset_->remarks(); }
   std::uint64_t identity() const override {
     Identity identity;
     identity.add(dataset_->identity());

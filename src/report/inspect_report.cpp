@@ -1,5 +1,7 @@
 #include "slipstream/inspect_report.h"
 
+#include <map>
+
 #include "report/json.h"
 
 namespace slipstream {
@@ -15,13 +17,21 @@ Json json_of(const FieldSummary& field) {
   Json stored = Json::object();
   for (const auto& [form, count] : field.stored) stored[form] = count;
   Json classes = Json::array();
-  for (const auto& [number, count] : field.classes)
-    classes.push_back({{"class", number}, {"samples", count}});
+  std::map<std::int64_t, std::uint64_t> counts = field.classes;
+  for (std::size_t k = 0; k < field.class_names.size(); ++k)
+    counts.emplace(static_cast<std::int64_t>(k), 0);
+  for (const auto& [number, count] : counts) {
+    Json& item = classes.emplace_back(Json{{"class", number}});
+    const auto index = static_cast<std::size_t>(number);
+    if (index < field.class_names.size()) item["name"] = field.class_names[index];
+    item["samples"] = count;
+  }
   const bool is_seen = !field.stored.empty();
   return {{"name", field.spec.name},
           {"kind", name_of(field.spec.kind)},
           {"stored", std::move(stored)},
           {"stored_bytes", field.stored_bytes},
+          {"transparent", field.transparent},
           {"smallest", is_seen ? json_of(field.smallest) : Json(nullptr)},
           {"largest", is_seen ? json_of(field.largest) : Json(nullptr)},
           {"classes", std::move(classes)}};
@@ -41,7 +51,8 @@ std::string inspect_report_json(const InspectReport& report) {
                   {"inspected", report.found.inspected},
                   {"fields", std::move(fields)},
                   {"damaged", std::move(damaged)},
-                  {"changed", report.changed}});
+                  {"changed", report.changed},
+                  {"remarks", report.found.remarks}});
 }
 
 }  // namespace slipstream

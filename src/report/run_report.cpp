@@ -211,6 +211,7 @@ std::string run_report_json(const RunReport& report) {
                {"version", kVersion},
                {"environment", json_of(report.environment)},
                {"workload", json_of(report.workload)}};
+  if (!report.class_names.empty()) json["class_names"] = report.class_names;
   json.update(result_json(report.result));
   json["gpu"] = json_of(report.gpu);
   json["auto"] = json_of(report.auto_choice);

@@ -18,16 +18,17 @@ class ConvertTest(DataFolders):
                    "--apply", chain)
         self.expect(DONE, *command, says=["12 samples in 3 shards", "chain.json"])
         self.expect(DONE, *command, says=["3 of which were there"])
-        self.expect(DONE, "inspect", out, says=["12 samples, 0 damaged", "16 x 16 x 3"])
+        self.expect(DONE, "inspect", out, says=["12 samples, 0 bad", "16 x 16 x 3"])
         report = self.classify("shards", out, "--chain", out / "chain.json")
         self.assertEqual(report["steps"], 8)
-        self.expect(FAILED, "train", "classification", *TINY, "--data", out, "--chain",
-                    out / "chain.json", "--classes", "1", says=["holds class 1"])
+        self.expect(REFUSED, "train", "classification", *TINY, "--data", out, "--chain",
+                    out / "chain.json", "--classes", "1", says=["it has 2 classes"])
         shard = out / "shard-000001.tar"
         shard.write_bytes(shard.read_bytes().replace(b"ustar", b"ustaR", 1))
         changed = self.expect(FAILED, "inspect", out)
         self.assertIn("shard-000001.tar", changed.stderr)
-        self.expect(REFUSED, *command, "--quality", "80", says=["holds another conversion"])
+        self.expect(REFUSED, *command, "--quality", "80",
+                    says=["holds another conversion", "its quality: 90, wanted: 80"])
         self.expect(REFUSED, *command, "--resize", "8", says=["not both"])
         self.expect(REFUSED, *command, "--to", "npz", says=["known: shards, npy"])
         self.expect(REFUSED, "convert", "--from", self.classes, "--out", self.classes / "shards",
@@ -41,7 +42,7 @@ class ConvertTest(DataFolders):
             shutil.rmtree(out)
             self.expect(DONE, *command, "--on-bad-sample", "skip",
                         says=["12 samples in 1 ", "skipped 1 bad sample: ", "a.jpg"])
-            self.expect(DONE, "inspect", out, says=["12 samples, 0 damaged"])
+            self.expect(DONE, "inspect", out, says=["12 samples, 0 bad"])
             self.expect(DONE, *command, "--on-bad-sample", "skip",
                         says=["1 of which was there", "skipped 1 bad sample: "])
 
@@ -53,8 +54,9 @@ class ConvertTest(DataFolders):
         self.expect(REFUSED, *command, "--resize", "16", "--quality", "80", says=["--quality"])
         self.expect(DONE, *command, "--resize", "16", says=["12 samples in 3 blocks", "3/3 blocks"])
         self.expect(DONE, *command, "--resize", "16", says=["3 of which were there"])
-        self.expect(DONE, "inspect", out, says=["12 samples, 0 damaged", "16 x 16 x 3", "0: 6 1: 6"])
-        self.expect(DONE, "inspect", out / "image.npy", says=["12 samples, 0 damaged", "12 u8"])
+        self.expect(DONE, "inspect", out,
+                    says=["12 samples, 0 bad", "16 x 16 x 3", "0 'cat': 6 1 'd\u00f6g': 6"])
+        self.expect(DONE, "inspect", out / "image.npy", says=["12 samples, 0 bad", "12 u8"])
         # One class more than there is would be another head, and so another digest.
         digests = [self.classify(name, data)["digest"]
                    for name, data in (("npy", out), ("files", self.classes))]

@@ -12,10 +12,10 @@ class DataTest(DataFolders):
     def test_inspect(self):
         sheet = self.folder / "sheet.png"
         self.expect(DONE, "inspect", self.scenes, "--contact-sheet", sheet,
-                    says=["12 samples, 0 damaged", "12 JPEG", "12 PNG"])
+                    says=["12 samples, 0 bad", "12 JPEG", "12 PNG"])
         self.assertTrue(sheet.read_bytes().startswith(b"\x89PNG"))
-        self.expect(DONE, "inspect", self.classes, says=["0: 6 1: 6"])
-        self.expect(NO, "inspect", self.damaged, says=["1 damaged", "a.jpg"])
+        self.expect(DONE, "inspect", self.classes, says=["0 'cat': 6 1 'd\u00f6g': 6"])
+        self.expect(NO, "inspect", self.damaged, says=["1 bad", "a.jpg"])
         self.expect(REFUSED, "inspect", self.folder / "none", says=["no file or folder"])
         self.expect(REFUSED, "inspect", sheet, says=["is no data set"])
         empty = write_npy(self.folder / "empty.npy", "u1", (0, 4, 4, 3))
@@ -29,7 +29,7 @@ class DataTest(DataFolders):
             (data / "cat" / f"{index:02}.jpg").write_bytes(good.read_bytes()[:200 - index])
         shutil.copy(good, data / "cat" / "good.jpg")
         self.expect(NO, "inspect", data,
-                    says=["15 samples, 14 damaged", "09.jpg", "and 4 more", "--json FILE"])
+                    says=["15 samples, 14 bad", "09.jpg", "and 4 more", "--json FILE"])
         told = self.expect(NO, "inspect", data, "--json", report, says=["and 4 more"])
         self.assertNotIn("--json", told.stdout)
         self.assertNotIn("10.jpg", told.stdout)
@@ -40,7 +40,7 @@ class DataTest(DataFolders):
         self.assertTrue(found["damaged"][13]["name"].endswith("13.jpg"))
         self.assertIn("Premature end", found["damaged"][13]["message"])
         self.assertEqual(found["fields"][0]["stored"], {"JPEG": 1})
-        self.assertEqual(found["fields"][1]["classes"], [{"class": 0, "samples": 1}])
+        self.assertEqual(found["fields"][1]["classes"], [{"class": 0, "name": "cat", "samples": 1}])
         self.expect(REFUSED, "inspect", data, "--json", self.folder / "no" / "x.json",
                     says=["there is no folder"])
         self.expect(REFUSED, "inspect", data, "--json", report, "--contact-sheet", report,
@@ -264,7 +264,7 @@ class DataTest(DataFolders):
                 for index, image in enumerate(images)]
         table = self.scenes / "list.csv"
         table.write_text("image,label\n" + "\n".join(rows) + "\n")
-        self.expect(DONE, "inspect", table, says=["12 samples, 0 damaged", "0: 6 1: 6"])
+        self.expect(DONE, "inspect", table, says=["12 samples, 0 bad", "0 'even': 6 1 'odd': 6"])
         self.assertEqual(self.classify("list", table)["steps"], 8)
         self.assertEqual(self.classify("list-2", table, "--classes", "2")["steps"], 8)
         for data in (table, self.classes):

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "convert/scenes_test.h"
+#include "data/image_records.h"
 #include "slipstream/datasets.h"
 #include "slipstream/error.h"
 #include "slipstream/files.h"
@@ -21,8 +22,11 @@ namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::ElementsAre;
+using testing::ElementsAreArray;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
 
 class ConvertTest : public ScenesTest {
  protected:
@@ -144,7 +148,67 @@ TEST_F(ConvertTest, AChangedByteIsFound) {
 
 TEST_F(ConvertTest, OtherSettingsAreRefused) {
   convert_to_shards(*source(), out(), options_for(6));
-  EXPECT_THAT(refusal(*source(), options_for(7)), HasSubstr("holds another conversion"));
+  ConvertOptions other = options_for(7);
+  other.transforms = {{"small", Resize{16, 12}}};
+  other.background = {255, 255, 255};
+  EXPECT_THAT(refusal(*source(), other),
+              AllOf(HasSubstr("holds another conversion:\n"),
+                    HasSubstr("its samples_per_shard: 6, wanted: 7\n"),
+                    HasSubstr("its transforms: {\"version\":1,\"transforms\":[]}, wanted: {"),
+                    HasSubstr("its background: not said, wanted: [255,255,255]\n"),
+                    HasSubstr("give another folder"), Not(HasSubstr("quality"))));
+}
+
+TEST_F(ConvertTest, NamesOfClassesAreInTheManifest) {
+  const auto opened = [&](const fs::path& dir, const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      fs::create_directories(dir / name);
+      fs::copy_file(scenes() / "images" / "000000.jpg", dir / name / "1.jpg");
+    }
+    return class_folder(dir);
+  };
+  const auto animals = opened(folder_.path() / "animals", {"cat", "dog"});
+  convert_to_shards(*animals, out(), options_for(1));
+  EXPECT_THAT(open_dataset(out())->class_names(), ElementsAre("cat", "dog"));
+  EXPECT_THAT(class_names_from(out()), ElementsAre("cat", "dog"));
+  EXPECT_THAT(refusal(*opened(folder_.path() / "birds", {"hen", "owl"}), options_for(1)),
+              AllOf(HasSubstr("it was made from other data"),
+                    HasSubstr("class 0 is 'cat', not 'hen' as wanted")));
+  const std::string no_utf8 = "d\xffg";
+  const fs::path odd = folder_.path() / "odd";
+  convert_to_shards(*opened(folder_.path() / "odd animals", {no_utf8}), odd, options_for(1));
+  EXPECT_THAT(open_dataset(odd)->class_names(), ElementsAre("d\\xffg"));
+  EXPECT_NO_THROW(open_dataset(odd, {no_utf8, "hen"}));
+  const fs::path npy = folder_.path() / "npy";
+  ConvertOptions options = options_for(1);
+  options.transforms = {{"small", Resize{8, 8}}};
+  convert_to_npy(*animals, npy, options);
+  EXPECT_THAT(open_dataset(npy)->class_names(), ElementsAre("cat", "dog"));
+  EXPECT_THAT(thrown_by([&] {
+                open_dataset(npy, {"dog", "cat"});
+              }),
+              AllOf(StartsWith("Refused: "), HasSubstr("class 0 is 'cat', not 'dog'")));
+}
+
+TEST_F(ConvertTest, TheBackgroundIsBehindTransparentPixels) {
+  const ImageRecord drawn = image_record("rgba.png");
+  fs::create_directories(folder_.path() / "drawn" / "a");
+  write_file_atomically(folder_.path() / "drawn" / "a" / "1.png", drawn.file);
+  const auto drawings = class_folder(folder_.path() / "drawn");
+  std::vector<Levels> made;
+  for (const Rgb& background : {Rgb{0, 0, 0}, Rgb{255, 255, 255}}) {
+    ConvertOptions options = options_for(1);
+    options.transforms = {{"as it is", Resize{drawn.shape[0], drawn.shape[1]}}};
+    options.background = background;
+    const fs::path npy = folder_.path() / ("npy" + std::to_string(background[0]));
+    convert_to_npy(*drawings, npy, options);
+    HostArray expected;
+    decode_rgb(drawn.file, {.background = background}, expected);
+    const std::vector<std::byte> image = stored(*open_dataset(npy), 0, 0);
+    EXPECT_THAT(image, ElementsAreArray(bytes_of(expected.view())));
+    made.push_back(levels_of(expected));
+  }
+  EXPECT_NE(made[0], made[1]);
 }
 
 TEST_F(ConvertTest, AnotherSourceIsRefused) {
@@ -169,6 +233,15 @@ TEST_F(ConvertTest, AnUnfinishedConversionIsNoDataSet) {
   EXPECT_THAT(check_converted(out()), ElementsAre(HasSubstr(told)));
   convert_to_shards(*source(), out(), options_for(4));
   EXPECT_EQ(open_dataset(out())->size(), kSamples);
+}
+
+TEST_F(ConvertTest, AConversionThatFailedAtOnceIsAnUnfinishedOne) {
+  fs::resize_file(scenes() / "images" / "000000.jpg", 100);
+  ConvertOptions options = options_for(30);
+  EXPECT_THROW(convert_to_shards(*source(), out(), options), Error);
+  EXPECT_THAT(thrown_by([&] { open_dataset(out()); }),
+              AllOf(StartsWith("Refused: the conversion in '"),
+                    HasSubstr("is not finished: nothing is written yet")));
 }
 
 TEST_F(ConvertTest, ANegativeLabelIsNamed) {

@@ -149,7 +149,9 @@ TEST_F(ClassFolderTest, RefusesAFolderThatCannotBeListed) {
 
 TEST_F(ClassFolderTest, WithoutAClassIsAnError) {
   add("1.jpg");
-  EXPECT_THAT(error(), StartsWith("Error: no class in '"));
+  EXPECT_THAT(error(), AllOf(StartsWith("Error: no class in '"), HasSubstr("but 1 image;")));
+  add("2.bmp");
+  EXPECT_THAT(error(), AllOf(HasSubstr("but 2 images;"), HasSubstr("(1 .bmp)")));
 }
 
 TEST_F(ClassFolderTest, NamesClassesWithoutImages) {
@@ -158,6 +160,27 @@ TEST_F(ClassFolderTest, NamesClassesWithoutImages) {
   EXPECT_THAT(error(),
               AllOf(StartsWith("Error: "),
                     HasSubstr("4 classes without .jpg, .jpeg or .png: 'b', 'c', 'd', ...")));
+}
+
+TEST_F(ClassFolderTest, CountsAndNamesFormatsThatAreNotRead) {
+  for (const char* path : {"a/1.jpg", "a/2.webp", "a/3.WEBP", "b/1.jpg", "b/x/2.gif", "b/3.txt"})
+    add(path);
+  EXPECT_THAT(class_folder(dir())->remarks(),
+              ElementsAre(AllOf(HasSubstr("data': 3 files are of formats that are not read"),
+                                HasSubstr("(1 .gif, 2 .webp)"), HasSubstr("to JPEG or PNG"))));
+  fs::remove(dir() / "b/1.jpg");
+  EXPECT_THAT(error(), AllOf(HasSubstr("1 class without .jpg, .jpeg or .png: 'b'"),
+                             HasSubstr("3 files are of formats that are not read")));
+}
+
+TEST_F(ClassFolderTest, RemarksThatThereIsOneClass) {
+  add("a/1.jpg");
+  EXPECT_THAT(class_folder(dir())->remarks(),
+              ElementsAre(HasSubstr("all samples are of one class, 'a'")));
+  EXPECT_THAT(class_folder(dir(), {.classes = {"b", "a"}})->remarks(),
+              ElementsAre(HasSubstr("one class, 'a'")));
+  add("b/1.jpg");
+  EXPECT_THAT(class_folder(dir())->remarks(), ElementsAre());
 }
 
 TEST_F(ClassFolderTest, NumbersTheClassesAsGiven) {
@@ -172,7 +195,8 @@ TEST_F(ClassFolderTest, RefusesClassesThatDoNotFit) {
   add("a/1.jpg");
   add("new/1.jpg");
   EXPECT_THAT(error({.classes = {"a", "b"}}),
-              AllOf(StartsWith("Error: "), HasSubstr("none of the 2 classes given: 'new'")));
+              AllOf(StartsWith("Refused: "),
+                    HasSubstr("1 folder that is none of the 2 classes given: 'new'")));
   EXPECT_THAT(error({.classes = {"a", "a"}}), StartsWith("Refused: the classes given"));
   fs::remove(dir() / "a/1.jpg");
   fs::remove(dir() / "new/1.jpg");

@@ -69,6 +69,15 @@ TEST(DecodeMask, RefusesFilesThatHoldNoClassNumbers) {
   EXPECT_THAT(refusal("grey.jpg"), HasSubstr("a mask must be PNG"));
 }
 
+TEST(ColourNamed, TakesTwoNamesAndHexadecimalDigits) {
+  EXPECT_EQ(colour_named("black"), (Rgb{0, 0, 0}));
+  EXPECT_EQ(colour_named("white"), (Rgb{255, 255, 255}));
+  EXPECT_EQ(colour_named("#0aFF10"), (Rgb{10, 255, 16}));
+  for (const char* text : {"", "#", "#fff", "#0aff1", "#0aff1g", "#0aff100", "0aff10", "-0aff10"})
+    EXPECT_THAT(thrown_by([&] { colour_named(text); }),
+                HasSubstr("Refused: '" + std::string(text) + "' is no color: give black, white"));
+}
+
 TEST(ImageFormat, IsToldByContent) {
   EXPECT_EQ(image_format(image_record("grey.jpg").file), ImageFormat::jpeg);
   EXPECT_EQ(image_format(image_record("grey_1.png").file), ImageFormat::png);

@@ -5,8 +5,10 @@
 
 #include <atomic>
 
+#include "data/image_records.h"
 #include "slipstream/datasets.h"
 #include "slipstream/error.h"
+#include "slipstream/files.h"
 #include "slipstream/make_data.h"
 #include "support/temporary_folder.h"
 
@@ -70,9 +72,9 @@ TEST_F(InspectTest, NamesWhatIsDamagedAndLeavesItOutOfTheSums) {
   EXPECT_THAT(found.damaged[0].name, HasSubstr("000003.jpg"));
   EXPECT_EQ(found.damaged[1].sample, 7U);
   EXPECT_THAT(found.fields[0].stored, UnorderedElementsAre(Pair("JPEG", 7)));
-  EXPECT_THAT(to_text(found), AllOf(HasSubstr("9 samples, 2 damaged"), HasSubstr("7 JPEG"),
-                                    HasSubstr("shapes 24 x 24 x 3 to 40 x 40 x 3"),
-                                    HasSubstr("damaged: sample 3 (")));
+  EXPECT_THAT(to_text(found),
+              AllOf(HasSubstr("9 samples, 2 bad"), HasSubstr("7 JPEG"),
+                    HasSubstr("shapes 24 x 24 x 3 to 40 x 40 x 3"), HasSubstr("bad: sample 3 (")));
 }
 
 TEST_F(InspectTest, NamesDoNotCommandTheTerminal) {
@@ -89,9 +91,8 @@ TEST_F(InspectTest, OneSampleAndNone) {
     std::fill_n(out.data, out.bytes(), std::byte{1});
     return in_memory({{"label", FieldKind::label, values, 2}});
   };
-  EXPECT_THAT(to_text(inspect(*labels(1))),
-              AllOf(HasSubstr("1 samples, 0 damaged"), HasSubstr("1: 1")));
-  EXPECT_EQ(to_text(inspect(*labels(0))), "0 samples, 0 damaged\n");
+  EXPECT_THAT(to_text(inspect(*labels(1))), AllOf(HasSubstr("1 sample, 0 bad"), HasSubstr("1: 1")));
+  EXPECT_EQ(to_text(inspect(*labels(0))), "0 samples, 0 bad\n");
 }
 
 TEST_F(InspectTest, AClassOutOfRangeIsDamage) {
@@ -145,32 +146,47 @@ TEST_F(InspectTest, AStopLeavesTheRestOut) {
   EXPECT_THAT(to_text(found), HasSubstr("9 samples, 4 inspected"));
 }
 
-TEST_F(InspectTest, TheContactSheetHoldsTheGoodImagesInTheirProportions) {
-  damage("000000.jpg", 0);
-  const auto dataset = segmentation_folder(folder_.path(), 10);
-  const auto sheet = contact_sheet(*dataset, 5, 32);
-  EXPECT_EQ(image_shape(sheet), (Shape{64, 96, 3}));  // three columns, two rows
-  HostArray pixels;
-  decode_rgb(sheet, {}, pixels);
-  const auto column_is_black = [&](std::int64_t x, std::int64_t y0, std::int64_t y1) {
-    for (std::int64_t y = y0; y < y1; ++y)
-      for (std::int64_t c = 0; c < 3; ++c)
-        if (pixels.view().data[(y * 96 + x) * 3 + c] != std::byte{0}) return false;
-    return true;
+TEST_F(InspectTest, NamesClassesAlsoThoseWithoutSamples) {
+  const fs::path data = folder_.path() / "classes";
+  for (const char* name : {"cat", "dog"}) {
+    fs::create_directories(data / name);
+    fs::copy_file(folder_.path() / "images" / "000000.jpg", data / name / "1.jpg");
+  }
+  fs::copy_file(folder_.path() / "images" / "000001.jpg", data / "dog" / "2.jpg");
+  const Inspection found = inspect(*open_dataset(data, {"dog", "hen", "cat"}));
+  EXPECT_THAT(found.fields[1].class_names, ElementsAre("dog", "hen", "cat"));
+  EXPECT_THAT(found.labels, ElementsAre(0, 0, 2));
+  EXPECT_THAT(to_text(found),
+              HasSubstr("samples of each class: 0 'dog': 2 1 'hen': 0 2 'cat': 1\n"));
+}
+
+TEST_F(InspectTest, RemarksThatThereIsOneClass) {
+  const auto remarks = [](std::vector<std::uint8_t> labels) {
+    HostArray values;
+    const MutableArray out = values.reset(DType::u8, {static_cast<std::int64_t>(labels.size())});
+    std::copy(labels.begin(), labels.end(), out.as<std::uint8_t>());
+    return inspect(*in_memory({{"label", FieldKind::label, values, 0}})).remarks;
   };
-  EXPECT_FALSE(column_is_black(48, 32, 64));  // the fifth image
-  EXPECT_TRUE(column_is_black(80, 32, 64));   // there is no sixth
+  EXPECT_THAT(remarks({3, 3}), ElementsAre(HasSubstr("all samples are of one class, '3'")));
+  EXPECT_THAT(remarks({3, 4}), ElementsAre());
+  EXPECT_THAT(remarks({3}), ElementsAre());
 }
 
-TEST_F(InspectTest, AContactSheetNeedsAnImage) {
-  for (int i = 0; i < 9; ++i) damage(("00000" + std::to_string(i) + ".jpg").c_str(), 0);
-  EXPECT_THROW(contact_sheet(*segmentation_folder(folder_.path(), 10)), Error);
-}
-
-TEST_F(InspectTest, AContactSheetPassesOverImagesWithoutPixels) {
-  HostArray none;
-  none.reset(DType::u8, {2, 0, 0, 3});
-  EXPECT_THROW(contact_sheet(*in_memory({{"image", FieldKind::image, none, 0}})), Error);
+TEST_F(InspectTest, CountsImagesThatAreSeenThrough) {
+  const auto put = [&](const char* to, const char* record) {
+    fs::create_directories(folder_.path() / "drawn" / "a");
+    write_file_atomically(folder_.path() / "drawn" / "a" / to, image_record(record).file);
+  };
+  put("1.png", "rgba.png");
+  put("2.png", "grey_alpha.png");
+  put("3.png", "rgb.png");
+  put("4.jpg", "rgb_420.jpg");
+  const Inspection found = inspect(*class_folder(folder_.path() / "drawn"));
+  EXPECT_EQ(found.fields[0].transparent, 2U);
+  EXPECT_THAT(found.remarks,
+              testing::Contains(AllOf(HasSubstr("2 images of 'image' have transparent pixels"),
+                                      HasSubstr("puts over black"), HasSubstr("--background"))));
+  EXPECT_EQ(inspection().fields[0].transparent, 0U);
 }
 
 }  // namespace

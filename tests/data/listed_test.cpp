@@ -68,13 +68,21 @@ TEST_F(ListedTest, TakesClassNumbers) {
   EXPECT_EQ(dataset->fields()[1].classes, 5);
 }
 
+TEST_F(ListedTest, RemarksThatThereIsOneClass) {
+  EXPECT_THAT(labelled("a.csv", "image,label\na,cat\nb,cat\n")->remarks(),
+              ElementsAre(HasSubstr("all samples are of one class, 'cat'")));
+  EXPECT_THAT(labelled("a.csv", "image,label\na,4\nb,4\n")->remarks(),
+              ElementsAre(HasSubstr("one class, '4'")));
+  EXPECT_THAT(labelled("a.csv", "image,label\na,cat\nb,dog\n")->remarks(), IsEmpty());
+}
+
 TEST_F(ListedTest, TakesTheClassesGiven) {
   const ListOptions options{.classes = {"dog", "cat", "cow"}};
   const auto dataset = labelled("a.csv", "image,label\na,cat\nb,2\n", options);
   EXPECT_THAT(labels(*dataset), ElementsAre(1, 2));
   EXPECT_EQ(dataset->fields()[1].classes, 3);
   EXPECT_THAT(error("a.csv", "image,label\na,cat\nb,hen\n", options),
-              AllOf(StartsWith("Error: '"), HasSubstr("a.csv', line 3: the class 'hen'")));
+              AllOf(StartsWith("Refused: '"), HasSubstr("a.csv', line 3: the class 'hen'")));
   EXPECT_THAT(error("a.csv", "image,label\na,3\n", options),
               HasSubstr("line 2: the class 3 is too"));
 }

@@ -195,6 +195,20 @@ TEST_F(SegmentationFolderTest, NamesTheFileThatIsNoImage) {
   EXPECT_THAT(read_error(), AllOf(HasSubstr("images/a.jpg"), HasSubstr("is empty")));
 }
 
+TEST_F(SegmentationFolderTest, CountsAndNamesFormatsThatAreNotRead) {
+  add_pair("a");
+  EXPECT_TRUE(segmentation_folder(dir(), 10)->remarks().empty());
+  add_image("b.TIFF");
+  EXPECT_THAT(segmentation_folder(dir(), 10)->remarks(),
+              testing::ElementsAre(HasSubstr("images': 1 file is of a format that is not read (1 "
+                                             ".tiff): convert it to JPEG or PNG")));
+  add_mask("b.png");
+  EXPECT_THAT(error(), AllOf(HasSubstr("1 without images/"), HasSubstr("(1 .tiff)")));
+  for (const char* name : {"a", "b"}) fs::remove(masks() / (std::string(name) + ".png"));
+  fs::remove(images() / "a.jpg");
+  EXPECT_THAT(error(), AllOf(HasSubstr("no images in"), HasSubstr("(1 .tiff)")));
+}
+
 TEST_F(SegmentationFolderTest, NamesABrokenLink) {
   add_pair("a");
   fs::create_symlink("nowhere.jpg", images() / "0.jpg");

@@ -305,5 +305,12 @@ TEST(Comparison, RefusesOtherFilesSayingWhatTheyAre) {
   }
 }
 
+TEST(RunReport, NamesTheClassesWhereTheyAreKnown) {
+  RunReport report = sample_run();
+  EXPECT_FALSE(parsed(report).contains("class_names"));
+  report.class_names = {"cat", "dog"};
+  EXPECT_EQ(parsed(report).at("class_names"), Json({"cat", "dog"}));
+}
+
 }  // namespace
 }  // namespace slipstream
