@@ -89,7 +89,8 @@ class Options {
 };
 
 /// "synthetic" or where the data are (`data`), how many `classes` they have where they do not say,
-/// and what pipeline() reads: `sampling`, `on-bad-sample`, `disk-cache`.
+/// how those are numbered (`classes-from`, as class_names_from() reads it), and what pipeline()
+/// reads: `background`, `sampling`, `on-bad-sample`, `disk-cache`.
 OptionList data_options();
 /// `image-size`, height and width, and `chain`, a file of transforms that end at that size.
 OptionList image_options();

@@ -29,8 +29,8 @@ struct Workload {
 };
 
 /// A pipeline over `dataset` in batches of Options::batch_size and with Options::seed. Of what
-/// data_options() lists it does what `sampling`, `on-bad-sample` and `disk-cache` say, where they
-/// are declared. Throws Refused for a sampling that the data set cannot have.
+/// data_options() lists it does what `background`, `sampling`, `on-bad-sample` and `disk-cache`
+/// say, where they are declared. Throws Refused for a sampling that the data set cannot have.
 Pipeline pipeline(std::shared_ptr<const Dataset> dataset, const Options& options,
                   const StepCosts& costs = {});
 

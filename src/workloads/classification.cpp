@@ -7,8 +7,7 @@ namespace slipstream {
 namespace {
 
 std::shared_ptr<const Dataset> data_of(const Options& options) {
-  const std::string data = options.text("data");
-  if (data != "synthetic") return open_dataset(data, options.integer("classes"));
+  if (!is_synthetic(options)) return open_data(options);
   return synthetic_classification(synthetic_of(options));
 }
 

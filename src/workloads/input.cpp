@@ -64,6 +64,16 @@ Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& op
   return declared;
 }
 
+bool is_synthetic(const Options& options) {
+  return options.has("data") && options.text("data") == "synthetic";
+}
+
+std::shared_ptr<const Dataset> open_data(const Options& options) {
+  const std::string data = options.text("data"), names = options.text("classes-from");
+  if (names.empty()) return open_dataset(data, options.integer("classes"));
+  return open_dataset(data, class_names_from(names));
+}
+
 std::int64_t classes_of(const Dataset& dataset, Options& options, const std::string& workload) {
   for (const FieldSpec& field : dataset.fields()) {
     if (field.name != "label" || field.kind != FieldKind::label) continue;

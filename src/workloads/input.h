@@ -16,6 +16,12 @@ Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& op
 Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options,
                        const std::vector<NamedOp>& transforms, const StepCosts& costs);
 
+/// Whether `data` is declared and asks for synthetic samples.
+bool is_synthetic(const Options& options);
+
+/// The data set at `data`, its classes numbered as `classes-from` says.
+std::shared_ptr<const Dataset> open_data(const Options& options);
+
 /// What the data set says, or else what the options say, and sets it; labels beyond them are then
 /// refused. Throws Refused, naming `workload`, where samples have no class; and where a number was
 /// given that is another than the data set's.

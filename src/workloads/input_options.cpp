@@ -3,6 +3,7 @@
 #include "slipstream/datasets.h"
 #include "slipstream/disk_cache.h"
 #include "slipstream/files.h"
+#include "slipstream/image.h"
 #include "slipstream/workload.h"
 #include "workloads/input.h"
 #include "workloads/option_text.h"
@@ -61,6 +62,8 @@ std::string name_of_data(const Options& options) {
 Pipeline pipeline(std::shared_ptr<const Dataset> dataset, const Options& options,
                   const StepCosts& costs) {
   PipelineOptions declared{.batch_size = options.batch_size, .seed = options.seed, .costs = costs};
+  if (options.has("background") && !is_synthetic(options))
+    declared.decode.background = colour_named(options.text("background"));
   if (options.has("on-bad-sample") && options.text("on-bad-sample") == "skip")
     declared.on_bad_sample = OnBadSample::skip;
   if (options.has("sampling")) declared.sampling = sampling_of(dataset, options);

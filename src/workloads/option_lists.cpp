@@ -1,6 +1,7 @@
 #include "workloads/option_lists.h"
 
 #include "slipstream/error.h"
+#include "slipstream/image.h"
 #include "workloads/option_text.h"
 
 namespace slipstream {
@@ -12,6 +13,15 @@ std::string problem_of_size(const OptionValue& value) {
     return "";
   } catch (const Refused& refused) {
     return std::get<std::string>(value) + ": give a folder and a size, for example NAME=8G";
+  }
+}
+
+std::string problem_of_color(const OptionValue& value) {
+  try {
+    static_cast<void>(colour_named(std::get<std::string>(value)));
+    return "";
+  } catch (const Refused& refused) {
+    return refused.what();
   }
 }
 
@@ -43,6 +53,11 @@ OptionList data_options() {
       "Data",
       {{"data", "A data set (docs/datasets.md), or \"synthetic\"", "synthetic"},
        classes_option(),
+       {"classes-from",
+        "Numbers classes as this data set (that of training) or file of names, one a line, does",
+        ""},
+       {"background", "Color behind transparent pixels of images: black, white or #rrggbb", "black",
+        problem_of_color},
        {"sampling",
         "each (sample once an epoch), balanced (classes), or a file of weights, one a line",
         "each"},

@@ -33,26 +33,43 @@ struct DecoderImpl : torch::nn::Module {
 TORCH_MODULE(Decoder);
 
 std::shared_ptr<const Dataset> data_of(const Options& options) {
-  if (options.text("data") == "synthetic") return synthetic_segmentation(synthetic_of(options));
+  if (is_synthetic(options)) return synthetic_segmentation(synthetic_of(options));
+  if (!options.text("classes-from").empty()) return open_data(options);
   const std::filesystem::path path = options.text("data");
-  const std::int64_t classes = options.integer("classes");
   std::error_code failed;
   if (std::filesystem::exists(path / "manifest.json", failed))
-    return open_dataset(path, classes);  // what `convert` wrote
-  return segmentation_folder(path, classes);
+    return open_data(options);  // what `convert` wrote
+  return segmentation_folder(path, options.integer("classes"));
+}
+
+void require_class_count(std::int64_t classes) {
+  if (classes < 2 || classes > 256)
+    throw Refused("segmentation takes 2 to 256 classes, not " + std::to_string(classes));
+}
+
+/// As many as have names, which is then in force, or else as the options say.
+std::int64_t class_count(const Dataset& data, Options& options) {
+  const std::int64_t asked = options.integer("classes");
+  const auto named = static_cast<std::int64_t>(data.class_names().size());
+  if (named == 0) return asked;
+  require_class_count(named);
+  if (options.is_given("classes") && asked != named)
+    throw Refused("--classes " + std::to_string(asked) + ": " + std::to_string(named) +
+                  " classes have names; leave --classes out");
+  options.set("classes", named);
+  return named;
 }
 
 }  // namespace
 
 Pipeline segmentation(Options& options) {
-  const std::int64_t classes = options.integer("classes");
-  if (classes < 2 || classes > 256)
-    throw Refused("segmentation takes 2 to 256 classes, not " + std::to_string(classes));
+  require_class_count(options.integer("classes"));
   const std::int64_t levels = levels_of(options.integer("image-size"), "segmentation");
+  const auto data = data_of(options);
   Encoder encoder(levels);
-  Decoder decoder(levels, classes);
+  Decoder decoder(levels, class_count(*data, options));
   freeze(*encoder);
-  return declare_input(data_of(options), options)
+  return declare_input(data, options)
       .stage("encoder", frozen(encoder, "image", "features"))
       .train("decoder", decoder, make_optimizer(options), cross_entropy("features", "label"));
 }

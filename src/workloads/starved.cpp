@@ -30,8 +30,6 @@ constexpr TransformCosts kOptimisedCosts = {0.5, 1.9, 1.3};
 
 bool is_article(const Options& options) { return options.text("costs") == "article"; }
 bool is_optimised(const Options& options) { return options.text("transforms") == "optimised"; }
-bool is_synthetic(const Options& options) { return options.text("data") == "synthetic"; }
-
 /// Says what stands for a size that is not given.
 void set_sizes(Options& options) {
   if (is_article(options) && !options.is_given("image-size")) options.set("image-size", kLeastSize);
@@ -70,7 +68,7 @@ void check(const Options& options) {
 }
 
 std::shared_ptr<const Dataset> data_of(const Options& options) {
-  if (!is_synthetic(options)) return open_dataset(options.text("data"), options.integer("classes"));
+  if (!is_synthetic(options)) return open_data(options);
   SyntheticOptions synthetic = synthetic_of(options);
   synthetic.size = options.integer("raw-size");
   auto images = raw_images(synthetic);

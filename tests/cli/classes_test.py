@@ -1,0 +1,128 @@
+"""Names of classes on the command line, and what inspect shows and remarks."""
+
+import shutil
+import struct
+import unittest
+import zlib
+
+from data_folders import DataFolders
+from program import DONE, FAILED, REFUSED, TINY, read_json
+
+
+def transparent_png(side):
+    """Black lines that are drawn on nothing."""
+
+    def chunk(kind, data):
+        body = kind + data
+        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+    row = b"\0" + b"".join(bytes((0, 0, 0, 255 * (x % 4 == 0))) for x in range(side))
+    header = struct.pack(">IIBBBBB", side, side, 8, 6, 0, 0, 0)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) +
+            chunk(b"IDAT", zlib.compress(row * side)) + chunk(b"IEND", b""))
+
+
+class ClassesTest(DataFolders):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.validation = cls.folder / "validation"
+        shutil.copytree(cls.classes / "d\u00f6g", cls.validation / "d\u00f6g")
+
+    def counts(self, data, *arguments):
+        path = self.folder / "inspected.json"
+        self.expect(DONE, "inspect", data, *arguments, "--json", path)
+        return [(each["name"], each["samples"])
+                for each in read_json(path)["fields"][1]["classes"]]
+
+    def test_validation_data_are_numbered_as_training_data(self):
+        same = ("--classes-from", self.classes)
+        self.assertEqual(self.counts(self.validation), [("d\u00f6g", 6)])
+        self.assertEqual(self.counts(self.validation, *same), [("cat", 0), ("d\u00f6g", 6)])
+        for form, resize in (("shards", ()), ("npy", ("--resize", "16"))):
+            out = self.folder / f"validation-{form}"
+            command = ("convert", "--from", self.validation, "--out", out, "--to", form, *resize)
+            self.expect(DONE, *command, *same)
+            self.assertEqual(self.counts(out), [("cat", 0), ("d\u00f6g", 6)])
+            self.expect(REFUSED, *command, says=["holds another conversion", "class 0 is 'cat'"])
+            self.assertEqual(self.classify(form, out, *same)["class_names"], ["cat", "d\u00f6g"])
+            names = self.folder / "names.txt"
+            names.write_text("d\u00f6g\ncat\n")
+            self.expect(REFUSED, "inspect", out, "--classes-from", names,
+                        says=[f"{out.name}' numbers its classes otherwise", "class 0 is 'cat'"])
+        report = self.classify("validated", self.validation, *same)
+        self.assertEqual(report["class_names"], ["cat", "d\u00f6g"])
+        self.assertEqual(report["workload"]["options"]["classes_from"], str(self.classes))
+
+    def test_classes_that_do_not_fit_are_refused(self):
+        names = self.folder / "cats.txt"
+        names.write_text("cat\n")
+        for command in (("inspect", self.classes),
+                        ("convert", "--from", self.classes, "--out", self.folder / "none"),
+                        ("train", "classification", *TINY, "--data", self.classes)):
+            self.expect(REFUSED, *command, "--classes-from", names,
+                        says=["1 folder that is none of the 1 classes given: 'd\u00f6g'"])
+        self.expect(REFUSED, "train", "classification", *TINY, "--classes-from", names,
+                    says=["--classes-from has no effect on classification"])
+        self.expect(REFUSED, "train", "classification", *TINY, "--data", self.classes,
+                    "--classes-from", self.folder / "no.txt", says=["no class list"])
+
+    def test_masks_have_as_many_classes_as_names(self):
+        names = self.folder / "ten.txt"
+        names.write_text("".join(f"class {number}\n" for number in range(12)))
+        report = self.train("masks", *TINY, "--data", self.scenes, "--batch-size", "4", "--steps",
+                            "2", "--classes-from", names)
+        self.assertEqual(len(report["class_names"]), 12)
+        self.expect(REFUSED, "train", "segmentation", *TINY, "--data", self.scenes, "--classes",
+                    "9", "--classes-from", names, says=["--classes 9", "12 classes have names"])
+
+    def test_one_class_and_formats_that_are_not_read_are_told(self):
+        data = self.folder / "odd"
+        shutil.copytree(self.validation, data)
+        (data / "d\u00f6g" / "a.webp").write_bytes(b"RIFF")
+        says = ["all samples are of one class, 'd\u00f6g'", "1 file is of a format", "(1 .webp)"]
+        self.expect(DONE, "inspect", data, says=says)
+        self.expect(DONE, "convert", "--from", data, "--out", self.folder / "odd-out", says=says)
+        self.expect(DONE, "train", "classification", *TINY, "--data", data, "--batch-size", "4",
+                    "--steps", "1", says=says)
+
+    def test_a_failed_conversion_is_told_as_such(self):
+        out = self.folder / "failed"
+        convert = ("convert", "--from", self.damaged, "--out", out)
+        self.expect(FAILED, *convert, says=["a.jpg"])
+        for command in (("inspect", out), ("train", "classification", *TINY, "--data", out)):
+            self.expect(REFUSED, *command,
+                        says=[f"the conversion in '{out}' is not finished", "the same convert"])
+
+    def test_drawings_with_transparency(self):
+        data = self.folder / "drawings"
+        for name in ("a", "b"):
+            (data / name).mkdir(parents=True)
+            (data / name / "1.png").write_bytes(transparent_png(16))
+        sheets = [self.folder / f"{name}.png" for name in ("default", "white", "black")]
+        for sheet, more in zip(sheets, ((), ("--background", "white"), ("--background", "#000000"))):
+            self.expect(DONE, "inspect", data, "--contact-sheet", sheet, *more,
+                        says=["2 images of 'image' have transparent pixels", "over black"])
+        default, white, black = (sheet.read_bytes() for sheet in sheets)
+        self.assertEqual(default, white)
+        self.assertNotEqual(default, black)
+        self.expect(REFUSED, "inspect", data, "--background", "pink",
+                    says=["--background: 'pink' is no color"])
+        train = ("--data", data, "--batch-size", "2", "--steps", "2")
+        reports = [self.train(f"drawn-{len(more)}", *TINY, *train, *more,
+                              workload="classification")
+                   for more in ((), ("--background", "white"))]
+        self.assertNotEqual(reports[0]["losses"], reports[1]["losses"])
+        self.assertEqual(reports[1]["workload"]["options"]["background"], "white")
+        for color in ("black", "white"):
+            out = self.folder / f"drawn on {color}"
+            self.expect(DONE, "convert", "--from", data, "--out", out, "--to", "npy", "--resize",
+                        "16", "--background", color)
+        pixels = (self.folder / "drawn on white" / "image.npy").read_bytes()[-3:]
+        self.assertEqual(pixels, b"\xff\xff\xff")
+        self.expect(REFUSED, "train", "classification", *TINY, "--background", "white",
+                    says=["--background has no effect on classification"])
+
+
+if __name__ == "__main__":
+    unittest.main()
