@@ -126,9 +126,11 @@ struct Diagnosis {
   Measured rate;                  ///< steps/s with nothing cached
   Measured share;                 ///< rate / ceiling
   std::vector<CostRow> costs;
-  std::vector<Change> changes;         ///< most gain first
-  double model_error = 0;              ///< relative, of the simulated rungs against the measured
-  std::optional<double> cores_needed;  ///< to keep the device busy
+  std::vector<Change> changes;  ///< most gain first
+  double model_error = 0;       ///< relative, of the simulated rungs against the measured
+  /// To keep the device busy: the loader's, and training's own where it would take them from
+  /// workers.
+  std::optional<double> cores_needed;
 };
 
 /// The model that explains what was measured: also where workers wait for each other.

@@ -6,7 +6,8 @@
 namespace slipstream {
 
 std::string count_of(std::uint64_t count, std::string_view thing) {
-  return std::to_string(count) + " " + std::string(thing) + (count == 1 ? "" : "s");
+  const std::string_view ending = thing.ends_with("ch") ? "es" : "s";
+  return std::to_string(count) + " " + std::string(thing) + std::string(count == 1 ? "" : ending);
 }
 
 std::string number_text(double value) {

@@ -6,7 +6,7 @@
 
 namespace slipstream {
 
-/// "1 step", "2 steps".
+/// "1 step", "2 steps", "3 batches".
 std::string count_of(std::uint64_t count, std::string_view thing);
 
 /// The fewest digits that read back as `value`: "0.1", "1e-30", "inf", "nan".

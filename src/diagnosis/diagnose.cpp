@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <tuple>
 
 #include "diagnosis/model_parts.h"
 #include "diagnosis/wording.h"
@@ -29,6 +30,11 @@ void take_out(Culprit culprit, const Observations& observed, PipelineModel& mode
 struct Suspect {
   Culprit culprit;
   double gain = 1;
+  double cost_s = 0;  ///< of a sample in one worker
+
+  bool operator<(const Suspect& other) const {
+    return std::tie(other.gain, other.cost_s) < std::tie(gain, cost_s);
+  }
 };
 
 /// What holds the input up, most gain first. Where workers wait for each other, the steps' own
@@ -48,11 +54,10 @@ class Search {
     }
     const double base = mean_step_s(base_);
     for (const Culprit group : kGroups) {
-      const double gain = base * gain_without(group, base_) / now_;
-      if (gain >= 1 + kWorthNaming) found.push_back({group, gain});
+      const double gain = base * gain_of(group) / now_;
+      if (gain >= 1 + kWorthNaming) found.push_back({group, gain, cost_of(group)});
     }
-    std::stable_sort(found.begin(), found.end(),
-                     [](const Suspect& a, const Suspect& b) { return a.gain > b.gain; });
+    std::stable_sort(found.begin(), found.end());
     return found.empty() ? together() : found;
   }
 
@@ -66,6 +71,24 @@ class Search {
     return then > 0 ? now_ / then : 1;
   }
 
+  /// As gain_without(). All that leave the line as the limit gain the same: what more a simulation
+  /// tells them apart by is chance.
+  double gain_of(Culprit group) const {
+    PipelineModel model = base_;
+    take_out(group, observed_, model);
+    const double line_s = model.line_waiting_s + model.line_working_s;
+    const double then = mean_step_s(model);
+    const double limit = is_fed(model, then) ? line_s : then;
+    return limit > 0 ? now_ / limit : 1;
+  }
+
+  double cost_of(Culprit group) const {
+    double cost_s = 0;
+    for (const PipelineModel::Step& step : base_.steps)
+      if (step.group == group) cost_s += mean_of(step.waiting_s) + mean_of(step.working_s);
+    return cost_s;
+  }
+
   /// Where no single one gains, several are as slow as each other: the pair that gains most.
   std::vector<Suspect> together() const {
     std::vector<Suspect> best;
@@ -76,8 +99,9 @@ class Search {
         take_out(first, observed_, model);
         const double gain = gain_without(second, model);
         if (gain >= 1 + kWorthNaming && (best.empty() || gain > best.front().gain))
-          best = {{first, gain}, {second, gain}};
+          best = {{first, gain, cost_of(first)}, {second, gain, cost_of(second)}};
       }
+    std::stable_sort(best.begin(), best.end());
     return best;
   }
 
@@ -167,6 +191,27 @@ std::string lacking(const Diagnosis& diagnosis) {
   return {};
 }
 
+/// Whether a machine that was so much slower for a while may be all that the verdict comes from.
+bool may_come_from(const Contradiction& found, const Diagnosis& diagnosis) {
+  const Culprit verdict = diagnosis.verdict;
+  if (verdict == Culprit::lock || verdict == Culprit::memory_bandwidth) return true;
+  return diagnosis.culprits.empty() || diagnosis.share.high * (1 + found.by) >= kStarved;
+}
+
+/// Takes a verdict back where the rungs contradict each other by enough to explain it.
+void doubt(const Observations& observed, Diagnosis& diagnosis) {
+  const std::optional<Contradiction> found = contradiction_of(observed);
+  if (!found) return;
+  const std::string changed = reason_for(*found);
+  if (may_come_from(*found, diagnosis)) {
+    diagnosis.verdict = Culprit::not_enough_evidence;
+    diagnosis.culprits.clear();
+    diagnosis.reason = changed + "; end what else runs there, or give it more time (--budget)";
+  } else {
+    diagnosis.reason += "; but " + changed;
+  }
+}
+
 void judge(const Observations& observed, const PipelineModel& model, Diagnosis& diagnosis) {
   diagnosis.reason = lacking(diagnosis);
   if (!diagnosis.reason.empty()) return;
@@ -182,6 +227,7 @@ void judge(const Observations& observed, const PipelineModel& model, Diagnosis& 
     diagnosis.verdict = diagnosis.culprits.front();
   }
   diagnosis.reason = reason_for(diagnosis);
+  doubt(observed, diagnosis);
 }
 
 /// Relative, of what a prediction rests on where the loader does not keep up: of its costs and of
@@ -251,7 +297,7 @@ Diagnosis diagnose(const Observations& observed) {
   diagnosis.rate = rung_rate(observed, kWholeRung).value_or(Measured{0, 0, 0, "steps/s", 0});
   diagnosis.share = ratio(diagnosis.rate, diagnosis.ceiling);
   if (diagnosis.ceiling.n > 0 && !model.steps.empty())
-    diagnosis.cores_needed = cores_needed(model, diagnosis.ceiling.value);
+    diagnosis.cores_needed = cores_needed(model, diagnosis.ceiling.value, observed.situation.cores);
   judge(observed, model, diagnosis);
   diagnosis.costs = cost_rows(observed, model, diagnosis.model_error);
   diagnosis.changes = changes_for(observed, model, diagnosis.model_error);

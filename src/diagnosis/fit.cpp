@@ -56,32 +56,38 @@ double matched(double low, double high, double measured, const Rate& rate_at) {
 struct Growth {
   std::size_t step = 0;
   double working_s = 0;  ///< CPU time, beyond what the other steps' grew by as well
-  double waiting_s = 0;
+  double waiting_s = 0;  ///< beyond what the other steps wait longer too, for each s of CPU time
 };
 
-/// Of each step, and of all the whole. Where all steps take more CPU time alike, cores are shared
-/// or slower: no step is to blame.
+double longer_wait_s(const HostStepCost& cost) {
+  const double alone_s = mean_of(cost.wall_s) - mean_of(cost.cpu_s);
+  return std::max(0.0, cost.wall_of_all_s - cost.cpu_of_all_s - alone_s);
+}
+
+/// Of each step, and of all the whole. Where all steps take more CPU time alike, or wait longer in
+/// proportion to it, cores are shared or slower: no step is to blame.
 std::pair<std::vector<Growth>, double> growth_of(const Observations& observed,
                                                  const PipelineModel& model) {
   const double running = std::min(model.workers, observed.situation.cores);
   const double sharing = std::max(1.0, running / model.capacity.cores);
-  double alone_s = 0, together_s = 0;
+  double alone_s = 0, together_s = 0, waits_s = 0;
   for (const HostStepCost& cost : observed.host) {
     alone_s += mean_of(cost.cpu_s);
     together_s += cost.cpu_of_all_s;
+    waits_s += longer_wait_s(cost);
   }
   std::pair<std::vector<Growth>, double> growth;
   for (std::size_t i = 0; i < observed.host.size(); ++i) {
     const HostStepCost& cost = observed.host[i];
     const double cpu = mean_of(cost.cpu_s);
     const double others = alone_s - cpu;
-    const double common = others > kEnoughToTell * alone_s
-                              ? std::max(sharing, (together_s - cost.cpu_of_all_s) / others)
-                              : sharing;
-    const double waited = mean_of(cost.wall_s) - cpu;
+    const bool tells = others > kEnoughToTell * alone_s;
+    const double common =
+        tells ? std::max(sharing, (together_s - cost.cpu_of_all_s) / others) : sharing;
+    const double for_cores = tells ? (waits_s - longer_wait_s(cost)) / others * cpu : 0;
     const double working =
         cost.cpu_of_all_s > kMemoryGrowth * common * cpu ? cost.cpu_of_all_s - common * cpu : 0;
-    const double waiting = std::max(0.0, cost.wall_of_all_s - cost.cpu_of_all_s - waited);
+    const double waiting = std::max(0.0, longer_wait_s(cost) - for_cores);
     growth.first.push_back({i, working, waiting});
     growth.second += std::max(0.0, cost.wall_of_all_s - mean_of(cost.wall_s));
   }
@@ -91,7 +97,9 @@ std::pair<std::vector<Growth>, double> growth_of(const Observations& observed,
 /// Finds what all workers together wait for, where costs alone do not explain their rate.
 void fit_contention(const Observations& observed, PipelineModel& model) {
   const double measured = observed.drained_of_all.value;
-  const double surely = std::max(measured, observed.drained_of_all.high);
+  const auto whole = rung_rate(observed, kWholeRung);
+  const double trained = whole ? whole->low * static_cast<double>(model.batch_size) : 0;
+  const double surely = std::max({measured, observed.drained_of_all.high, trained});
   if (measured <= 0 || drained_rate(model, model.workers) * kContended <= surely) return;
   const auto [steps, whole_s] = growth_of(observed, model);
   const auto by_working = [](const Growth& a, const Growth& b) {
@@ -188,10 +196,12 @@ double half_width(const Measured& measured) {
   return measured.value > 0 ? (measured.high - measured.low) / 2 / measured.value : 1;
 }
 
-double cores_needed(const PipelineModel& model, double ceiling) {
+double cores_needed(const PipelineModel& model, double ceiling, unsigned cores) {
   double a_sample = 0;
   for (const PipelineModel::Step& step : model.steps) a_sample += mean_of(step.working_s);
-  return (a_sample * static_cast<double>(model.batch_size) + model.line_working_s) * ceiling;
+  const double of_loader = a_sample * static_cast<double>(model.batch_size) * ceiling;
+  const double of_line = model.line_working_s * ceiling;
+  return of_loader + of_line <= cores ? of_loader : of_loader + of_line;
 }
 
 std::vector<double> simulated_steps_s(const PipelineModel& model) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/number_text.h"
 #include "diagnosis/changes.h"
 
 namespace slipstream {
@@ -52,7 +53,7 @@ bool Changes::fewer_workers() {
     return false;
   Change change;
   change.id = "workers";
-  change.what = "use " + std::to_string(n) + " workers: more get in each other's way";
+  change.what = "use " + count_of(n, "worker") + ": more get in each other's way";
   change.how = "--workers " + std::to_string(n);
   change.apply = [n](Plan& plan) { plan.schedule.loader.workers = n; };
   change.model = [n, by = drained_rate(now_, n) / half.value](PipelineModel& model) {
@@ -69,7 +70,7 @@ void Changes::workers() {
   if (n == now_.workers) return;
   Change change;
   change.id = "workers";
-  change.what = "use " + std::to_string(n) + " workers";
+  change.what = "use " + count_of(n, "worker");
   change.how = "--workers " + std::to_string(n);
   change.apply = [n](Plan& plan) { plan.schedule.loader.workers = n; };
   change.model = [n](PipelineModel& model) { model.workers = n; };
@@ -88,8 +89,7 @@ void Changes::prefetch() {
   const std::size_t n = situation_.plan.schedule.loader.prefetch + more;
   Change change;
   change.id = "prefetch";
-  change.what =
-      "prefetch " + std::to_string(n) + " batches: some samples take much longer than others";
+  change.what = "prefetch " + count_of(n, "batch") + ": some samples take much longer than others";
   change.how = "\"prefetch\": " + std::to_string(n) + " in the plan";
   change.apply = [n](Plan& plan) { plan.schedule.loader.prefetch = n; };
   change.model = [more](PipelineModel& model) { model.slabs += more; };
@@ -132,7 +132,7 @@ void Changes::read_ahead() {
   const unsigned n = fewest(now_, kMostThreads, set);
   Change change;
   change.id = "read_ahead";
-  change.what = "keep " + std::to_string(n) + " reads in flight: storage makes each one wait";
+  change.what = "keep " + count_of(n, "read") + " in flight: storage makes each one wait";
   change.how = "--read-ahead " + std::to_string(n);
   change.against = Culprit::raw_reading;
   change.apply = [n](Plan& plan) { plan.schedule.loader.read_ahead.reads = n; };
@@ -221,7 +221,8 @@ void Changes::costliest_transform() {
 void Changes::cores() {
   const auto ceiling = rung_rate(observed_, kDeviceRung);
   if (!ceiling || ceiling->value <= 0) return;
-  const auto needed = static_cast<unsigned>(std::ceil(cores_needed(now_, ceiling->value)));
+  const auto needed =
+      static_cast<unsigned>(std::ceil(cores_needed(now_, ceiling->value, situation_.cores)));
   if (needed <= situation_.cores) return;
   Change change;
   change.id = "cores";

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,9 @@ inline constexpr std::string_view kWholeRung = "nothing cached";
 std::optional<Measured> rung_rate(const Observations& observed, std::string_view name);
 /// The rung of host batches that are in memory as the plan's are.
 std::string_view host_rung(const Observations& observed);
+/// Whether the rung is of batches in another kind of memory than the plan's: not on the way of the
+/// others.
+bool is_aside(const Observations& observed, const Rung& rung);
 
 /// `model` with its first `steps` steps cached.
 PipelineModel cut_behind(PipelineModel model, std::size_t steps);
@@ -36,9 +40,22 @@ double variation_of(const std::vector<double>& values);
 /// Half of the interval over the value; 1 for nothing measured.
 double half_width(const Measured& measured);
 
-/// Cores that keep a device busy which could make `ceiling` steps/s: all that a batch costs, also
-/// on its line.
-double cores_needed(const PipelineModel& model, double ceiling);
+/// By how much, relative, the rate `longer` of a pipeline that does more is surely above `shorter`;
+/// 0 where it need not be, or by next to nothing.
+double contradiction(const Measured& shorter, const Measured& longer);
+
+/// Two rungs that contradict each other, by the most.
+struct Contradiction {
+  std::string shorter;  ///< the rung that has more cached, and was slower
+  std::string longer;
+  double by = 0;
+};
+std::optional<Contradiction> contradiction_of(const Observations& observed);
+
+/// Cores that the loader needs to keep a device busy which could make `ceiling` steps/s: the CPU
+/// time of a batch's host steps. That of its line counts only where the process's `cores` do not
+/// hold both, for there it takes them from workers.
+double cores_needed(const PipelineModel& model, double ceiling, unsigned cores);
 
 /// Of several simulations.
 std::vector<double> simulated_steps_s(const PipelineModel& model);

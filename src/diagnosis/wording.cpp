@@ -32,6 +32,12 @@ std::string whole_percent(double share) {
   return text;
 }
 
+std::string reason_for(const Contradiction& found) {
+  return "the machine's speed changed by " + whole_percent(found.by) +
+         " during the measurement: the rung '" + found.shorter + "' was slower than '" +
+         found.longer + "', which does more";
+}
+
 std::string reason_for(const Diagnosis& diagnosis) {
   const std::string share = whole_percent(diagnosis.share.value);
   const std::string fed =

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "diagnosis/model_parts.h"
 #include "slipstream/diagnosis.h"
 
 namespace slipstream {
@@ -14,5 +15,7 @@ std::string whole_percent(double share);
 
 /// The verdict as a sentence.
 std::string reason_for(const Diagnosis& diagnosis);
+/// That the machine's speed changed, and what shows it.
+std::string reason_for(const Contradiction& found);
 
 }  // namespace slipstream

@@ -47,13 +47,14 @@ std::string verdict(const DoctorReport& report) {
   const Diagnosis& diagnosis = report.diagnosis;
   std::string culprits;
   for (const Culprit culprit : diagnosis.culprits)
-    culprits += (culprits.empty() ? "" : ", ") + std::string(name_of(culprit));
+    culprits += (culprits.empty() ? "" : ", ") + spoken(culprit);
+  const std::string_view headline = headline_of(diagnosis.verdict);
   const std::string word =
-      "Verdict: " + element("span", "word", escaped(name_of(diagnosis.verdict)));
+      "Verdict: " + element("span", "word", escaped(spoken(diagnosis.verdict)));
   return element(
              "section", "verdict " + std::string(tone_of(diagnosis.verdict)),
              element("p", "soft", word) +
-                 element("h2", "", escaped(headline_of(diagnosis.verdict))) +
+                 (headline.empty() ? "" : element("h2", "", escaped(headline))) +
                  paragraph(diagnosis.reason) +
                  (diagnosis.culprits.size() > 1 ? paragraph("Most gain first: " + culprits + ".")
                                                 : "") +
@@ -140,7 +141,7 @@ std::string change_markup(const Change& change, const DoctorReport& report, cons
     gain = (change.is_bound ? "at most " : "") + figure_markup(change.predicted) + " steps/s";
     if (is_there(change.gain)) gain += ", " + figure_markup(change.gain) + " times as fast";
   }
-  if (change.against != Culprit::none) gain += badge("against " + escaped(name_of(change.against)));
+  if (change.against != Culprit::none) gain += badge("against " + escaped(spoken(change.against)));
   if (change.apply) gain += badge("<code>--apply</code> does it");
   text += element("p", "num", gain);
   if (is_there(change.predicted))

@@ -76,7 +76,7 @@ std::string costs_table(const DoctorReport& report) {
   std::vector<std::vector<Column>> rows;
   for (const CostRow& row : report.diagnosis.costs)
     rows.push_back({{"step", name_cell(row, most_ms)},
-                    {"kind", escaped(slipstream::name_of(row.group)), "kind"},
+                    {"kind", escaped(spoken(row.group)), "kind"},
                     {"wall, ms", figure_markup(row.wall_ms)},
                     {"CPU, ms", figure_markup(row.cpu_ms)},
                     {"cores in use", compact(cores_used(row, report), 1)},

@@ -43,13 +43,13 @@ std::string bar(const std::optional<Measured>& rate, double fastest) {
 std::string verdict(const DoctorReport& report) {
   const Diagnosis& diagnosis = report.diagnosis;
   const Culprit verdict = diagnosis.verdict;
-  std::string text =
-      "\nVerdict: " + std::string(name_of(verdict)) + ". " + std::string(headline_of(verdict));
+  std::string text = "\nVerdict: " + spoken(verdict) + ".";
+  if (!headline_of(verdict).empty()) text += " " + std::string(headline_of(verdict));
   if (!diagnosis.reason.empty()) text += "\n  " + printable(diagnosis.reason);
   if (diagnosis.culprits.size() > 1) {
     text += "\n  Most gain first: ";
     for (const Culprit culprit : diagnosis.culprits)
-      text += (culprit == diagnosis.culprits.front() ? "" : ", ") + std::string(name_of(culprit));
+      text += (culprit == diagnosis.culprits.front() ? "" : ", ") + spoken(culprit);
   }
   if (is_there(diagnosis.share))
     text += "\n  The input delivers " + percent(diagnosis.share) +
@@ -80,10 +80,10 @@ std::string costs(const DoctorReport& report) {
   if (report.diagnosis.costs.empty()) return "";
   Rows rows = {{"step", "kind", "wall", "CPU", "cores", "CV", "p99", "makes", "free: steps/s", ""}};
   for (const CostRow& row : report.diagnosis.costs)
-    rows.push_back({row.name, std::string(name_of(row.group)), figure(row.wall_ms),
-                    figure(row.cpu_ms), compact(cores_used(row, report), 1),
-                    compact(row.variation, 2), figure(row.p99_ms), bytes_text(row.bytes),
-                    figure(row.without), remarks_on(row)});
+    rows.push_back({row.name, spoken(row.group), figure(row.wall_ms), figure(row.cpu_ms),
+                    compact(cores_used(row, report), 1), compact(row.variation, 2),
+                    figure(row.p99_ms), bytes_text(row.bytes), figure(row.without),
+                    remarks_on(row)});
   return table(rows, {4, 5, 6, 7});
 }
 

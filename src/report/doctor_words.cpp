@@ -7,6 +7,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "core/number_text.h"
 #include "report/text.h"
 
 namespace slipstream {
@@ -14,18 +15,6 @@ namespace {
 
 constexpr int kDigits = 3;
 constexpr double kLong = 1e7;
-
-std::string count_of(std::size_t count, const std::string& thing) {
-  return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
-}
-
-std::string number_text(bool value) { return value ? "true" : "false"; }
-std::string number_text(std::int64_t value) { return std::to_string(value); }
-std::string number_text(double value) {
-  std::array<char, 32> buffer;
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-  return {buffer.data(), end.ptr};
-}
 
 }  // namespace
 
@@ -52,7 +41,13 @@ std::string_view headline_of(Culprit verdict) {
     case Culprit::not_enough_evidence:
       break;
   }
-  return "There is not enough evidence to say.";
+  return "";
+}
+
+std::string spoken(Culprit culprit) {
+  std::string name(name_of(culprit));
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
 }
 
 bool is_there(const Measured& measured) { return measured.n > 0 && std::isfinite(measured.value); }
@@ -198,8 +193,12 @@ std::string option_text(const OptionValue& value) {
         using T = std::decay_t<decltype(option)>;
         if constexpr (std::is_same_v<T, std::string>)
           return option;
-        else
+        else if constexpr (std::is_same_v<T, bool>)
+          return option ? "true" : "false";
+        else if constexpr (std::is_same_v<T, double>)
           return number_text(option);
+        else
+          return std::to_string(option);
       },
       value);
 }

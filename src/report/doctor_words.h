@@ -14,7 +14,9 @@ namespace slipstream {
 inline constexpr std::string_view kDoctorSchema = "slipstream.doctor";
 inline constexpr int kDoctorVersion = 1;
 
-/// What a verdict means, as a headline.
+/// "raw reading": its name as people read it.
+std::string spoken(Culprit culprit);
+/// What a verdict means, as a headline; "" where its name says that already.
 std::string_view headline_of(Culprit verdict);
 
 /// Whether the figure was observed and is a number.

@@ -179,6 +179,19 @@ TEST(Changes, fewer_workers_where_half_of_them_make_more) {
   EXPECT_GT(plan.schedule.loader.workers, 4U);
 }
 
+TEST(Changes, one_worker_is_not_several) {
+  PipelineModel model = usual_model();
+  model.workers = 2;
+  model.steps[1] = step_of("decode", Culprit::decode, 0, 60e-3);
+  Observations observed = observed_of(model);
+  const double all = observed.drained_of_all.value;
+  observed.drained_of_half = {1.4 * all, 1.39 * all, 1.41 * all, "samples/s", 9};
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change* const change = find(diagnosis, "workers");
+  ASSERT_NE(change, nullptr);
+  EXPECT_THAT(change->what, testing::StartsWith("use 1 worker: "));
+}
+
 TEST(WhatIf, a_step_that_costs_less_gives_what_it_then_takes) {
   PipelineModel model = usual_model();
   model.steps[1] = step_of("decode", Culprit::decode, 30e-3, 30e-3);

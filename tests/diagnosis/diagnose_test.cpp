@@ -220,6 +220,83 @@ TEST(Diagnose, the_cores_it_needs_are_those_that_a_change_gives_it) {
   EXPECT_THAT(change->what, HasSubstr("give this device " + std::to_string(given)));
 }
 
+TEST(Diagnose, of_kinds_that_tie_at_the_ceiling_the_costliest_comes_first) {
+  PipelineModel model = usual_model();
+  model.workers = 1;
+  model.steps[0].working_s = {0.1e-3F};
+  model.steps[1].working_s = {3e-3F};
+  model.steps[2].working_s = {1e-3F};
+  model.steps[3].working_s = {0.3e-3F};
+  // 140.8 ms of a sample's costs against a line of 110: without decoding or without the transforms
+  // the line is the limit.
+  model.line_waiting_s = 0.11;
+  Observations observed = observed_of(model);
+  for (const double by : {0.99, 1.0, 1.01}) {
+    Measured& drained = observed.drained_of_all;
+    drained = {by * drained.value, by * drained.low, by * drained.high, drained.unit, drained.n};
+    const Diagnosis diagnosis = diagnose(observed);
+    EXPECT_THAT(diagnosis.culprits, ElementsAre(Culprit::decode, Culprit::transforms));
+  }
+}
+
+TEST(Diagnose, training_needs_cores_only_where_it_takes_them_from_workers) {
+  PipelineModel model = usual_model();
+  model.line_waiting_s = 0;
+  model.line_working_s = 0.14;
+  // 32 samples of 4.01 ms: 0.917 cores' worth at the ceiling, and training one more.
+  EXPECT_NEAR(cores_needed(model, 1 / 0.14, 2), 0.917, 1e-3);
+  EXPECT_NEAR(cores_needed(model, 1 / 0.14, 1), 1.917, 1e-3);
+  model.batch_size = 64;
+  EXPECT_NEAR(cores_needed(model, 1 / 0.14, 2), 2.833, 1e-3);
+  EXPECT_NEAR(cores_needed(model, 1 / 0.14, 3), 1.833, 1e-3);
+}
+
+void scale(Measured& rate, double by) {
+  rate = {by * rate.value, by * rate.low, by * rate.high, rate.unit, rate.n};
+}
+
+TEST(Diagnose, a_ceiling_below_what_does_more_is_no_evidence) {
+  Observations observed = observed_of(usual_model());
+  scale(*observed.rungs.front().with_training, 0.85);
+  const Diagnosis diagnosis = diagnose(observed);
+  EXPECT_EQ(diagnosis.verdict, Culprit::not_enough_evidence);
+  EXPECT_THAT(diagnosis.reason, HasSubstr("the machine's speed changed by 18 %"));
+  EXPECT_THAT(diagnosis.reason, HasSubstr("'device batch' was slower than 'host batch'"));
+  EXPECT_TRUE(diagnosis.culprits.empty());
+}
+
+TEST(Diagnose, a_machine_that_changes_its_speed_shows_no_lock) {
+  PipelineModel model = usual_model();
+  model.workers = 8;
+  model.steps[1] = step_of("decode", Culprit::decode, 8e-3, 0);
+  model.steps[1].locked = 1;
+  Observations observed = observed_of(model);
+  scale(*observed.rungs.front().with_training, 0.8);
+  EXPECT_EQ(diagnose(observed).verdict, Culprit::not_enough_evidence);
+}
+
+TEST(Diagnose, a_device_that_waits_by_more_than_the_speed_changed_is_named) {
+  Observations observed = observed_of(article(), 0.01);
+  scale(*observed.rungs.front().with_training, 0.8);
+  const Diagnosis diagnosis = diagnose(observed);
+  EXPECT_EQ(diagnosis.verdict, Culprit::transforms);
+  EXPECT_THAT(diagnosis.reason, HasSubstr("speed changed by"));
+}
+
+TEST(Diagnose, workers_that_wait_for_cores_wait_for_no_lock) {
+  PipelineModel model = usual_model();
+  model.line_waiting_s = 0.001;
+  model.steps[1].working_s = {6e-3F};
+  Observations observed = observed_of(model);
+  for (HostStepCost& cost : observed.host) cost.wall_of_all_s *= 1.5;
+  scale(observed.drained_of_all, 1 / 1.5);
+  for (std::size_t i = 2; i < observed.rungs.size(); ++i)
+    scale(*observed.rungs[i].with_training, 1 / 1.5);
+  const Diagnosis diagnosis = diagnose(observed);
+  EXPECT_EQ(diagnosis.verdict, Culprit::decode) << diagnosis.reason;
+  for (const CostRow& row : diagnosis.costs) EXPECT_EQ(row.locked, 0) << row.name;
+}
+
 TEST(ShareGate, IsJudgedByTheShareAlone) {
   Diagnosis diagnosis;
   diagnosis.verdict = Culprit::transforms;

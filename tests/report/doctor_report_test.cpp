@@ -137,7 +137,7 @@ TEST(DoctorText, ShowsTheLadder) {
 TEST(DoctorText, ShowsVerdictChangesAndOutcome) {
   const std::string text = doctor_text(starved_report());
   EXPECT_THAT(text, HasSubstr("Verdict: transforms. The device waits for the transforms.\n"));
-  EXPECT_THAT(text, HasSubstr("Most gain first: transforms, raw_reading\n"));
+  EXPECT_THAT(text, HasSubstr("Most gain first: transforms, raw reading\n"));
   EXPECT_THAT(text, HasSubstr("delivers 26 % [25 %, 26 %] of the ceiling; the device waits 74 %"));
   EXPECT_THAT(text, HasSubstr("needs 16 cores; this process may use 4."));
   EXPECT_THAT(text, HasSubstr("  1. Move the transforms from random_crop on to the device\n"
@@ -169,6 +169,12 @@ TEST(DoctorText, SaysWhatFailedAndLeavesOutWhatIsNotThere) {
   EXPECT_THAT(full, HasSubstr("Verdict: gpu. The device is busy: its input keeps up."));
   EXPECT_THAT(full, Not(HasSubstr("What to change")));
   EXPECT_THAT(full, Not(HasSubstr("Warnings")));
+}
+
+TEST(DoctorText, SaysOnceThatThereIsNotEnoughEvidence) {
+  const std::string text = doctor_text(empty_report());
+  EXPECT_THAT(text, HasSubstr("Verdict: not enough evidence.\n"));
+  EXPECT_THAT(text, Not(HasSubstr("There is not enough evidence")));
 }
 
 TEST(DoctorText, TakesWhateverANameHolds) {

@@ -127,7 +127,7 @@ class InABrowser(PageTest):
             with self.subTest(look=look):
                 self.browser.open(self.page("starved"), width, scheme, media)
                 seen = self.seen()
-                for words in ("Verdict: transforms", "Most gain first: transforms, raw_reading",
+                for words in ("Verdict: transforms", "Most gain first: transforms, raw reading",
                               "0.890", "[0.872, 0.908]", "3.45", "74 %", "after random_crop",
                               "1.98", "drained 55.0 [52.8, 57.2]", "Move the transforms from",
                               "1.63", "[1.55, 1.71]", "1.83", "--apply", "convert --data DIR",
