@@ -44,6 +44,17 @@ struct DeviceCost {
   std::size_t bytes = 0;  ///< that it moves or makes
 };
 
+/// Another way for a field to travel to the device, smaller than its own.
+struct WireChoice {
+  std::string field;
+  Wire wire = Wire::plain;
+  double less = 0;  ///< share of the bytes copied for a batch that it spares; not of Wire::jpeg
+  std::optional<Measured> decode_s = {};  ///< Wire::jpeg: a batch, by the device's engines, alone
+  /// Wire::jpeg: the first transform that the device then has to do, where the plan has it done on
+  /// the host; "" for none.
+  std::string on_device_from = {};
+};
+
 /// What of the surroundings decides which changes can be made, and what they would cost. Measured
 /// values are absent where they were not measured.
 struct Situation {
@@ -60,6 +71,7 @@ struct Situation {
   bool has_frozen_stage = false;
   bool frozen_input_is_fixed = false;      ///< nothing random ahead of it
   std::vector<std::string> unused_fields;  ///< copied, and no stage reads them
+  std::vector<WireChoice> wires;           ///< that the plan does not use, on a GPU
 };
 
 /// How busy the device and the cores were in a measurement of the whole pipeline.

@@ -28,6 +28,7 @@ std::vector<Change> Changes::all() {
   pinning();
   pipelining();
   unused_fields();
+  wires();
   feature_cache();
   std::erase_if(found_, [](const Change& change) { return change.gain.value < kWorthSaying; });
   std::stable_sort(found_.begin(), found_.end(),

@@ -38,6 +38,9 @@ class Changes {
   void pinning();
   void pipelining();
   void unused_fields();
+  void wires();
+  void pack(const WireChoice& choice);
+  void send_files(const WireChoice& choice);
   void feature_cache();
 
   const Observations& observed_;

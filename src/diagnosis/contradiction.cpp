@@ -1,12 +1,42 @@
 #include <algorithm>
+#include <cmath>
 
 #include "diagnosis/model_parts.h"
 
 namespace slipstream {
 namespace {
 
-/// Cached samples may cost this much more or less than all do.
-constexpr double kAlike = 0.1;
+constexpr double kAlike = 0.1;  ///< rates of what costs the same, at most
+constexpr double kSure = 1.96;  ///< standard errors
+
+/// Standard deviation over mean of what a sample costs in all host steps together.
+double variation_of_samples(const Observations& observed) {
+  std::size_t samples = 0;
+  for (const HostStepCost& cost : observed.host) samples = std::max(samples, cost.wall_s.size());
+  std::vector<double> totals(samples);
+  for (const HostStepCost& cost : observed.host)
+    for (std::size_t i = 0; i < samples && !cost.wall_s.empty(); ++i)
+      totals[i] += cost.wall_s[i % cost.wall_s.size()];
+  return variation_of(totals);
+}
+
+/// By how much, relative, cached samples may cost more or less than all do.
+double chance_of(const Rung& rung, double variation) {
+  const bool is_of_samples = !rung.after.empty() && rung.after != "copy" && rung.after != "collate";
+  if (!is_of_samples || rung.items == 0) return 0;
+  return kSure * variation / std::sqrt(static_cast<double>(rung.items));
+}
+
+/// By how much, relative, a rung that does more is surely faster than `shorter`; 0 where it need
+/// not be, or by next to nothing.
+double contradiction(const Rung& shorter, const Rung& longer, double variation) {
+  const Measured &less = *shorter.with_training, &more = *longer.with_training;
+  if (less.n == 0 || more.n == 0 || !(less.value > 0)) return 0;
+  const double alike =
+      std::max({kAlike, chance_of(shorter, variation), chance_of(longer, variation)});
+  const double by = more.value / less.value - 1;
+  return less.high < more.low && by > alike ? by : 0;
+}
 
 }  // namespace
 
@@ -15,19 +45,14 @@ bool is_aside(const Observations& observed, const Rung& rung) {
   return is_host_batch && rung.name != host_rung(observed);
 }
 
-double contradiction(const Measured& shorter, const Measured& longer) {
-  if (shorter.n == 0 || longer.n == 0 || !(shorter.value > 0)) return 0;
-  const double by = longer.value / shorter.value - 1;
-  return shorter.high < longer.low && by > kAlike ? by : 0;
-}
-
 std::optional<Contradiction> contradiction_of(const Observations& observed) {
   std::optional<Contradiction> worst;
+  const double variation = variation_of_samples(observed);
   const Rung* shorter = nullptr;  // the slowest so far: with it what follows disagrees most
   for (const Rung& rung : observed.rungs) {
     if (!rung.with_training || is_aside(observed, rung)) continue;
     if (shorter != nullptr) {
-      const double by = contradiction(*shorter->with_training, *rung.with_training);
+      const double by = contradiction(*shorter, rung, variation);
       if (by > (worst ? worst->by : 0)) worst = {shorter->name, rung.name, by};
     }
     if (shorter == nullptr || rung.with_training->high < shorter->with_training->high)

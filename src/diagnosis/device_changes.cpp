@@ -1,13 +1,18 @@
 #include <algorithm>
 
 #include "diagnosis/changes.h"
+#include "diagnosis/wording.h"
 
 namespace slipstream {
+namespace {
+
+constexpr double kShown = 0.5;  ///< of the transforms on a lane of their own
+
+}  // namespace
 
 /// The model's stage then shares the device with them. On a lane of their own they overlap, but
 /// as kernels of both fill the device, only in part (docs/doctor.md).
 void Changes::device_transforms() {
-  constexpr double kShown = 0.5;
   const PipelineModel::Step* from = now_.find(situation_.on_device_from);
   if (!situation_.on_gpu || from == nullptr) return;
   if (situation_.plan.schedule.loader.on_device == situation_.on_device_from) return;
@@ -100,6 +105,59 @@ void Changes::unused_fields() {
   take_copy_out(observed_, without);
   change.model = [waiting_s = without.line_waiting_s](PipelineModel& model) {
     model.line_waiting_s = std::min(model.line_waiting_s, waiting_s);
+  };
+  add(std::move(change));
+}
+
+void Changes::wires() {
+  for (const WireChoice& choice : situation_.wires)
+    choice.wire == Wire::jpeg ? send_files(choice) : pack(choice);
+}
+
+/// What the copy takes of a step shrinks with its bytes; expanding them again is not counted.
+void Changes::pack(const WireChoice& choice) {
+  const std::string format(name_of(choice.wire));
+  Change change;
+  change.id = "wire_" + choice.field;
+  change.what = "send '" + choice.field + "' as " + format + ": " + whole_percent(choice.less) +
+                " fewer bytes to copy" + (is_exact(choice.wire) ? "" : ", with rounded values");
+  change.how = "--wire " + choice.field + "=" + format;
+  change.against = Culprit::copy;
+  change.is_bound = true;
+  if (is_exact(choice.wire))  // a trainer's numerics stay what they are
+    change.apply = [choice](Plan& plan) { plan.schedule.loader.wire[choice.field] = choice.wire; };
+  PipelineModel without = now_;
+  take_copy_out(observed_, without);
+  const double less_s = choice.less * (now_.line_waiting_s - without.line_waiting_s);
+  change.model = [less_s](PipelineModel& model) {
+    model.line_waiting_s = std::max(0.0, model.line_waiting_s - less_s);
+  };
+  add(std::move(change));
+}
+
+/// The engines share nothing with kernels: a lane ahead of training hides what they take.
+void Changes::send_files(const WireChoice& choice) {
+  if (!choice.decode_s || now_.steps.size() < 3) return;
+  const bool is_serial = situation_.plan.schedule.lanes.size() == 1;
+  const bool is_moved = !choice.on_device_from.empty();
+  const double decode_s = choice.decode_s->value;
+  const double augment_s = is_moved && situation_.augment_s ? situation_.augment_s->value : 0;
+  Change change;
+  change.id = "wire_" + choice.field;
+  change.what = "send '" + choice.field + "' as JPEG files, which the device's engines decode";
+  if (is_moved)
+    change.what += ", and do the transforms from '" + choice.on_device_from + "' on there";
+  change.what += "; levels differ a little";
+  change.how = "--wire " + choice.field + "=jpeg";
+  if (is_moved) change.how += std::string(" --augment ") + (is_serial ? "gpu" : "pipelined");
+  change.against = Culprit::decode;
+  change.is_bound = is_moved && !situation_.augment_s;
+  change.model = [=](PipelineModel& model) {
+    for (std::size_t i = 1; i + 1 < model.steps.size(); ++i) make_free(model.steps[i]);
+    const double line = model.line_waiting_s + model.line_working_s;
+    const double shown =
+        is_serial ? decode_s + augment_s : std::max(decode_s - line, kShown * augment_s);
+    model.line_waiting_s += std::max(0.0, shown);
   };
   add(std::move(change));
 }

@@ -40,10 +40,6 @@ double variation_of(const std::vector<double>& values);
 /// Half of the interval over the value; 1 for nothing measured.
 double half_width(const Measured& measured);
 
-/// By how much, relative, the rate `longer` of a pipeline that does more is surely above `shorter`;
-/// 0 where it need not be, or by next to nothing.
-double contradiction(const Measured& shorter, const Measured& longer);
-
 /// Two rungs that contradict each other, by the most.
 struct Contradiction {
   std::string shorter;  ///< the rung that has more cached, and was slower

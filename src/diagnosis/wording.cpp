@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "diagnosis/model_parts.h"
+
 namespace slipstream {
 namespace {
 

@@ -2,10 +2,11 @@
 
 #include <string>
 
-#include "diagnosis/model_parts.h"
 #include "slipstream/diagnosis.h"
 
 namespace slipstream {
+
+struct Contradiction;
 
 /// Of the ceiling: below it input is worth looking at.
 inline constexpr double kStarved = 0.95;

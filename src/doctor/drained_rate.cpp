@@ -55,7 +55,7 @@ void keep_last(StepLaps& laps, std::uint64_t calls, std::uint64_t samples) {
 DrainedRate::DrainedRate(Plan plan, std::optional<HostCut> cut)
     : plan_(std::move(plan)), cut_(std::move(cut)) {}
 
-void DrainedRate::measure(const Trainer& trainer, double seconds, double fill_s,
+void DrainedRate::measure(const Trainer& trainer, const TurnTime& time, double fill_s,
                           const std::function<bool()>& stop) {
   const auto stopped = [&] { return stop && stop(); };
   const auto loader = trainer.make_loader(plan_, cut_);
@@ -70,10 +70,11 @@ void DrainedRate::measure(const Trainer& trainer, double seconds, double fill_s,
     const double passed = seconds_since(start);
     const std::vector<StepCounter> now = loader->counters();
     const std::uint64_t samples = now.back().calls;
-    if (samples == 0 || (before.empty() && passed < kWarmUp * seconds)) continue;
+    if (samples == 0 || (before.empty() && passed < kWarmUp * time.wanted_s)) continue;
     if (before.empty()) before = now;
     if (points.empty() || points.back().samples != samples) points.push_back({passed, samples});
-    if (passed >= seconds && samples >= before.back().calls + fewest) break;
+    if (passed >= time.wanted_s && samples >= before.back().calls + fewest) break;
+    if (passed >= time.most_s && points.size() >= 2) break;
   }
   if (points.size() < 2) return;
   keep(points);

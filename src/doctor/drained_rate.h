@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "doctor/turn_time.h"
 #include "slipstream/trainer.h"
 
 namespace slipstream {
@@ -14,9 +15,10 @@ class DrainedRate {
  public:
   DrainedRate(Plan plan, std::optional<HostCut> cut);
 
-  /// For about `seconds`; with a cache in the plan, `fill_s` more at most until it holds what it
-  /// can.
-  void measure(const Trainer& trainer, double seconds, double fill_s,
+  /// For about `time.wanted_s`, and at least some samples of each worker; where these take longer
+  /// than `time.most_s`, one that counts. With a cache in the plan, `fill_s` more at most until it
+  /// holds what it can.
+  void measure(const Trainer& trainer, const TurnTime& time, double fill_s,
                const std::function<bool()>& stop);
 
   bool is_measured() const { return !block_rates_.empty(); }

@@ -88,6 +88,8 @@ Measured figure_of(const DrainedRate& rate) {
   return rate.is_measured() ? rate.samples_per_second() : kNone;
 }
 
+Measured figure_of(const JpegAlone& rate) { return rate.is_measured() ? rate.rate() : kNone; }
+
 Rung rung_of(const MeasuredRung& measured, const DrainedRate& of_all, std::size_t batch_size) {
   Rung rung;
   rung.name = measured.plan.name;

@@ -7,6 +7,7 @@
 
 #include "doctor/drained_rate.h"
 #include "doctor/training_rate.h"
+#include "doctor/wires.h"
 #include "slipstream/diagnosis.h"
 
 namespace slipstream {
@@ -46,6 +47,7 @@ struct MeasuredStep {
 /// n = 0 where nothing is measured.
 Measured figure_of(const TrainingRate& rate);
 Measured figure_of(const DrainedRate& rate);
+Measured figure_of(const JpegAlone& rate);
 
 /// Every device step of `plan`, each with what comes before it cached.
 std::deque<MeasuredStep> steps_alone(const Pipeline& pipeline, const Plan& plan, DeviceKind device,

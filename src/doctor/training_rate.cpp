@@ -13,6 +13,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 40;
 constexpr int kTries = 3;
+constexpr std::size_t kFewestCached = 2;  ///< the first warms up, and its batch is there at once
 
 void add_to(std::vector<StepCounter>& totals, const std::vector<StepCounter>& more) {
   if (totals.empty()) totals.resize(more.size());
@@ -22,42 +23,73 @@ void add_to(std::vector<StepCounter>& totals, const std::vector<StepCounter>& mo
   }
 }
 
+/// Of a run's first steps, steps/s. `is_cached`: their batches lay ready, all of them.
+Measured of_few(const std::vector<double>& ends_s, bool is_cached) {
+  std::vector<double> durations_s;
+  for (std::size_t i = 1; i < ends_s.size(); ++i) durations_s.push_back(ends_s[i] - ends_s[i - 1]);
+  if (durations_s.empty()) durations_s = ends_s;
+  Measured rate = rate_from_durations(durations_s, "steps/s");
+  if (is_cached) return rate;
+  rate.n = 1;
+  rate.low = 0;
+  rate.value = static_cast<double>(ends_s.size()) / ends_s.back();
+  rate.high = std::max(rate.high, rate.value);
+  return rate;
+}
+
 }  // namespace
 
 TrainingRate::TrainingRate(Plan plan, std::optional<Cut> cut, std::string last_step)
     : plan_(std::move(plan)), cut_(std::move(cut)), last_step_(std::move(last_step)), rate_(cut_) {}
 
-void TrainingRate::measure(Trainer& trainer, double seconds, const std::function<bool()>& stop) {
-  const auto stopped = [&] { return stop && stop(); };
+void TrainingRate::measure(Trainer& trainer, const TurnTime& time,
+                           const std::function<bool()>& stop) {
   if (plan_.schedule.loader.cache && !cut_) fill_cache(trainer, stop);
   bool is_kept = false;
-  const std::size_t filled = plan_.schedule.lanes.size() + 1;
-  std::size_t least = filled + kFewestSteadySteps;
-  for (int i = 0; i < kTries && !is_kept && !stopped(); ++i) {
-    std::size_t entered = 0;
-    std::optional<Clock::time_point> start;
-    RunOptions options;
-    options.steps = kMostSteps;
-    options.cut = cut_;
-    options.last_step = last_step_;
-    options.digest = false;
-    options.check_loss = false;
-    options.first_counted = filled;
-    options.check_cache = cut_ && cut_->after == "copy";
-    std::size_t done = 0;
-    options.progress = [&](const Progress& progress) { done = progress.step; };
-    options.stop = [&] {
-      if (!start) start = Clock::now();
-      const double passed = seconds_since(*start);
-      const double on_the_way = static_cast<double>(entered - done) * passed /
-                                static_cast<double>(std::max<std::size_t>(1, done));
-      return stopped() || (entered++ >= least && passed + on_the_way >= seconds);
-    };
-    last_ = trainer.run(plan_, options);
+  std::size_t least = plan_.schedule.lanes.size() + 1 + kFewestSteadySteps;
+  const auto start = Clock::now();
+  for (int i = 0; i < kTries && !is_kept && !(stop && stop()); ++i) {
+    if (i > 0 && seconds_since(start) >= time.most_s) break;
+    last_ = run(trainer, time, least, stop);
     add_to(counters_, last_.counters);
     is_kept = rate_.add(last_, trainer.pipeline().options().batch_size);
     least += 2 * plan_.schedule.loader.prefetch + 2;
   }
+  if (last_.step_end_s.empty() || (stop && stop())) return;
+  scarce_ = of_few(last_.step_end_s, cut_ && (cut_->after == "copy" || cut_->after == "collate"));
+}
+
+Measured TrainingRate::rate() const {
+  if (!rate_.is_measured()) return scarce_;
+  const Measured steady = rate_.rate();
+  return steady.n < std::min(scarce_.n, kFewestSteadySteps) ? scarce_ : steady;
+}
+
+RunResult TrainingRate::run(Trainer& trainer, const TurnTime& time, std::size_t least,
+                            const std::function<bool()>& stop) const {
+  const std::size_t fewest = cut_ ? kFewestCached : 1;
+  std::size_t entered = 0, done = 0;
+  std::optional<Clock::time_point> start;
+  RunOptions options;
+  options.steps = kMostSteps;
+  options.cut = cut_;
+  options.last_step = last_step_;
+  options.digest = false;
+  options.check_loss = false;
+  options.first_counted = plan_.schedule.lanes.size() + 1;
+  options.check_cache = cut_ && cut_->after == "copy";
+  options.progress = [&](const Progress& progress) { done = progress.step; };
+  options.stop = [&] {
+    if (!start) start = Clock::now();
+    const double passed = seconds_since(*start);
+    const double on_the_way = static_cast<double>(entered - done) * passed /
+                              static_cast<double>(std::max<std::size_t>(1, done));
+    const double known_s = time.step_s * static_cast<double>(entered);
+    const bool is_over = entered >= fewest && std::max(passed + on_the_way, known_s) >= time.most_s;
+    return (stop && stop()) || is_over ||
+           (entered++ >= least && passed + on_the_way >= time.wanted_s);
+  };
+  return trainer.run(plan_, options);
 }
 
 /// The loader of this run is the next one's.

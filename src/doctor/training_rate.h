@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "doctor/turn_time.h"
 #include "run/steady_rate.h"
 
 namespace slipstream {
@@ -14,8 +15,9 @@ class TrainingRate {
  public:
   TrainingRate(Plan plan, std::optional<Cut> cut, std::string last_step = {});
 
-  /// Runs for about `seconds`, and at least a few steps. The trainer's state is not put back.
-  void measure(Trainer& trainer, double seconds, const std::function<bool()>& stop);
+  /// Runs for about `time.wanted_s`, and at least a few steps; where these take longer than
+  /// `time.most_s`, one that counts. The trainer's state is not put back.
+  void measure(Trainer& trainer, const TurnTime& time, const std::function<bool()>& stop);
 
   const Plan& plan() const { return plan_; }
   /// With a cache in the plan and no cut, each measure() first trains for up to this long, until an
@@ -23,10 +25,13 @@ class TrainingRate {
   void fill_cache_for(double seconds) { fill_s_ = seconds; }
   /// Whether the cache was not full when measuring began.
   bool is_cold() const { return is_cold_; }
-  bool is_measured() const { return rate_.is_measured(); }
+  bool is_measured() const { return rate_.is_measured() || scarce_.n > 0; }
   /// The interval reaches down to what batches that were filled or taken ahead may have hidden.
+  /// Where there was no time for steady steps it is of those there were, from the run's beginning,
+  /// so that none was filled ahead, and the interval reaches down to 0; but of cached batches every
+  /// step behind the first is steady.
   /// REQUIRES: is_measured()
-  Measured rate() const { return rate_.rate(); }
+  Measured rate() const;
   /// Of all runs: one a step of the device.
   const std::vector<StepCounter>& counters() const { return counters_; }
   /// Seconds of steady steps, by the cached item that they took; empty without a cut.
@@ -36,11 +41,14 @@ class TrainingRate {
 
  private:
   void fill_cache(Trainer& trainer, const std::function<bool()>& stop);
+  RunResult run(Trainer& trainer, const TurnTime& time, std::size_t least,
+                const std::function<bool()>& stop) const;
 
   Plan plan_;
   std::optional<Cut> cut_;
   std::string last_step_;
   SteadyRate rate_;
+  Measured scarce_ = {};  ///< of the last run, where there was no time for steady steps
   std::vector<StepCounter> counters_;
   RunResult last_;
   double fill_s_ = 0;

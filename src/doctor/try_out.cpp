@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <chrono>
 
 #include "core/number_text.h"
+#include "core/seconds_since.h"
 #include "doctor/training_rate.h"
 #include "doctor/untouched.h"
 #include "slipstream/doctor.h"
@@ -8,7 +10,8 @@
 namespace slipstream {
 namespace {
 
-constexpr unsigned kRounds = 3;
+constexpr double kRounds = 3;       ///< at most
+constexpr double kTelling = 16;     ///< steps of a round, of each plan
 constexpr double kFillShare = 0.6;  ///< of the budget at most, to fill a plan's cache
 
 std::vector<std::string> words_of(const Remedy& remedy, const Diagnosis& diagnosis) {
@@ -34,11 +37,16 @@ Outcome try_out(Trainer& trainer, const Plan& examined, const Remedy& remedy,
   TrainingRate before(examined, std::nullopt), after(remedy.plan, std::nullopt);
   const bool has_cache = examined.schedule.loader.cache || remedy.plan.schedule.loader.cache;
   for (TrainingRate* rate : {&before, &after}) rate->fill_cache_for(kFillShare * options.budget_s);
-  const unsigned rounds = has_cache ? 1 : kRounds;
+  const double turn_s = kTelling * (diagnosis.rate.value > 0 ? 1 / diagnosis.rate.value : 0);
+  const double fitting = turn_s > 0 ? options.budget_s / 2 / turn_s : kRounds;
+  const auto rounds = has_cache ? 1U : static_cast<unsigned>(std::clamp(fitting, 1.0, kRounds));
+  const auto start = std::chrono::steady_clock::now();
+  double turns_left = 2 * rounds;
   const auto measure = [&](TrainingRate& rate, const std::string& what) {
-    if (options.stop && options.stop()) return;
+    const double left_s = std::max(0.0, options.budget_s - seconds_since(start));
+    if ((options.stop && options.stop()) || (rate.is_measured() && left_s <= 0)) return;
     if (options.say) options.say(what);
-    rate.measure(trainer, options.budget_s / 2 / rounds, options.stop);
+    rate.measure(trainer, {options.budget_s / 2 / rounds, left_s / turns_left--}, options.stop);
   };
   for (unsigned round = 0; round < rounds; ++round) {
     measure(before, "the plan as it was");

@@ -23,15 +23,20 @@ class InTurns {
   }
 
   void run() {
-    for (Task& task : tasks_)
-      if (task.is_essential && !turns_.stopped()) turns_.attempt(task, task.weight * first_s_);
+    auto essentials = std::count_if(tasks_.begin(), tasks_.end(),
+                                    [](const Task& task) { return task.is_essential; });
+    for (Task& task : tasks_) {
+      if (!task.is_essential || turns_.stopped()) continue;
+      const double part_s = std::max(0.0, turns_.left()) / static_cast<double>(essentials--);
+      turns_.attempt(task, {task.weight * first_s_, part_s});
+    }
     while (!turns_.stopped()) {
       Task* const next = pick();
       if (next == nullptr) break;
       const double before_s = turns_.left();
       const bool is_first = !next->is_attempted();
       turn_s_ = is_first ? next->weight * first_s_ : turn_s(*next);
-      turns_.attempt(*next, turn_s_);
+      turns_.attempt(*next, {turn_s_, before_s});
       (is_first ? on_first_s_ : on_others_s_) += before_s - turns_.left();
       last_ = next;
     }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "doctor/turn_time.h"
 #include "slipstream/statistics.h"
 
 namespace slipstream {
@@ -11,7 +12,7 @@ namespace slipstream {
 /// One figure that is measured in turns.
 struct Task {
   std::string what;
-  std::function<void(double seconds)> measure;
+  std::function<void(const TurnTime& time)> measure;
   std::string* error;  ///< takes the reason where it cannot be measured
   bool is_essential;
   double weight;  ///< of the time
@@ -25,11 +26,12 @@ struct Turns {
   double budget_s = 0;
   std::function<double()> left;  ///< seconds
   std::function<bool()> stopped;
-  std::function<void(Task& task, double seconds)> attempt;
+  std::function<void(Task& task, const TurnTime& time)> attempt;
 };
 
 /// Measures what all else rests on, and then what is least sure, again and again, until all is sure
-/// or the time is used up. What there was no time for has that as its error.
+/// or the time is used up. Each of the first gets an equal part of what is left at most, however
+/// long the fewest steps that tell take. What there was no time for has that as its error.
 void measure_in_turns(std::deque<Task>& tasks, const Turns& turns);
 
 }  // namespace slipstream

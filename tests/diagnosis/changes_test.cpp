@@ -192,6 +192,83 @@ TEST(Changes, one_worker_is_not_several) {
   EXPECT_THAT(change->what, testing::StartsWith("use 1 worker: "));
 }
 
+class JpegFiles : public testing::Test {
+ protected:
+  JpegFiles() {
+    PipelineModel model = usual_model();
+    model.steps[1] = step_of("decode", Culprit::decode, 0, 50e-3);
+    observed_ = observed_of(model);
+    observed_.situation.on_gpu = true;
+    observed_.situation.wires = {{"image", Wire::jpeg, 0, Measured{0.02, 0.02, 0.02, "s", 9}, ""}};
+  }
+  void put_on(const std::vector<LanePlan>& lanes) {
+    observed_.situation.plan.schedule.lanes = lanes;
+  }
+  WireChoice& choice() { return observed_.situation.wires.front(); }
+  Change change() const {
+    const Diagnosis diagnosis = diagnose(observed_);
+    const Change* const found = find(diagnosis, "wire_image");
+    return found == nullptr ? Change{} : *found;
+  }
+
+  const std::vector<LanePlan> serial_ = {{{"copy", "train"}, 0}};
+  const std::vector<LanePlan> apart_ = {{{"copy"}, 0}, {{"train"}, 2}};
+  Observations observed_;
+};
+
+TEST_F(JpegFiles, cost_a_serial_step_what_the_engines_take) {
+  put_on(serial_);
+  EXPECT_NEAR(1 / change().predicted.value, 0.12, 0.002);
+  EXPECT_EQ(change().how, "--wire image=jpeg");
+  EXPECT_EQ(change().against, Culprit::decode);
+  EXPECT_FALSE(change().is_bound) << "what the engines take was measured";
+  EXPECT_FALSE(change().apply) << "levels differ: a trainer's numerics stay what they are";
+}
+
+TEST_F(JpegFiles, are_decoded_beside_training_on_a_lane_of_their_own) {
+  put_on(apart_);
+  EXPECT_NEAR(1 / change().predicted.value, 0.1, 0.002);
+  choice().decode_s = Measured{0.15, 0.15, 0.15, "s", 9};
+  EXPECT_NEAR(1 / change().predicted.value, 0.15, 0.003) << "the engines are the limit";
+}
+
+TEST_F(JpegFiles, take_transforms_that_files_cannot_have_with_them) {
+  put_on(apart_);
+  choice().on_device_from = "blur";
+  EXPECT_TRUE(change().is_bound) << "what these take there was not measured";
+  EXPECT_EQ(change().how, "--wire image=jpeg --augment pipelined");
+  EXPECT_THAT(change().what, testing::HasSubstr("the transforms from 'blur' on"));
+  observed_.situation.augment_s = {{0.04, 0.04, 0.04, "s", 9}};
+  EXPECT_FALSE(change().is_bound);
+  EXPECT_NEAR(1 / change().predicted.value, 0.12, 0.002);
+}
+
+TEST_F(JpegFiles, are_not_proposed_where_no_engine_was_measured) {
+  choice().decode_s.reset();
+  EXPECT_EQ(change().id, "");
+}
+
+TEST(Changes, smaller_formats_take_their_share_of_the_copy) {
+  Observations observed = observed_of(usual_model(), 0.04);  // of a line of 100 ms
+  observed.rungs[1].name = kPinnedRung;
+  observed.situation.on_gpu = true;
+  observed.situation.wires = {{"mask", Wire::bits, 0.5, std::nullopt, ""},
+                              {"image", Wire::f16, 0.5, std::nullopt, ""}};
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change* const mask = find(diagnosis, "wire_mask");
+  ASSERT_NE(mask, nullptr);
+  EXPECT_NEAR(1 / mask->predicted.value, 0.08, 0.002);
+  EXPECT_EQ(mask->how, "--wire mask=bits");
+  EXPECT_THAT(mask->what, testing::HasSubstr("50 % fewer bytes"));
+  Plan plan;
+  mask->apply(plan);
+  EXPECT_EQ(plan.schedule.loader.wire.at("mask"), Wire::bits);
+  const Change* const image = find(diagnosis, "wire_image");
+  ASSERT_NE(image, nullptr);
+  EXPECT_THAT(image->what, testing::HasSubstr("rounded"));
+  EXPECT_FALSE(image->apply);
+}
+
 TEST(WhatIf, a_step_that_costs_less_gives_what_it_then_takes) {
   PipelineModel model = usual_model();
   model.steps[1] = step_of("decode", Culprit::decode, 30e-3, 30e-3);

@@ -261,8 +261,24 @@ TEST(Diagnose, a_ceiling_below_what_does_more_is_no_evidence) {
   const Diagnosis diagnosis = diagnose(observed);
   EXPECT_EQ(diagnosis.verdict, Culprit::not_enough_evidence);
   EXPECT_THAT(diagnosis.reason, HasSubstr("the machine's speed changed by 18 %"));
-  EXPECT_THAT(diagnosis.reason, HasSubstr("'device batch' was slower than 'host batch'"));
+  EXPECT_THAT(diagnosis.reason, HasSubstr("the rung 'device batch' was slower than"));
   EXPECT_TRUE(diagnosis.culprits.empty());
+}
+
+TEST(Diagnose, cached_samples_that_cost_more_than_others_are_no_change_of_speed) {
+  PipelineModel model = usual_model();
+  model.workers = 1;
+  model.steps[3].waiting_s = {0, 0, 0, 0};
+  model.steps[3].working_s = {1e-3F, 1e-3F, 1e-3F, 21e-3F};
+  Observations observed = observed_of(model);
+  const auto rung = std::find_if(observed.rungs.begin(), observed.rungs.end(),
+                                 [](const Rung& each) { return each.name == "after read"; });
+  ASSERT_NE(rung, observed.rungs.end());
+  rung->items = 8;
+  scale(*rung->with_training, 0.6);
+  EXPECT_THAT(diagnose(observed).reason, Not(HasSubstr("speed changed")));
+  rung->items = 8000;
+  EXPECT_THAT(diagnose(observed).reason, HasSubstr("speed changed"));
 }
 
 TEST(Diagnose, a_machine_that_changes_its_speed_shows_no_lock) {

@@ -117,6 +117,41 @@ TEST_F(DoctorTest, AShortTurnDoesNotHideWhatTheLoaderLacks) {
   EXPECT_LT(rate.rate().value, 1.2 * most);
 }
 
+TEST_F(DoctorTest, TheBudgetBindsWhereStepsTakeLonger) {
+  const auto one = trainer({});
+  TrainingRate whole(plan(), std::nullopt), cached(serial_plan(), Cut{"copy", 1});
+  whole.measure(*one, {1, 0}, {});
+  EXPECT_EQ(whole.last().steps, 1U);
+  ASSERT_TRUE(whole.is_measured());
+  EXPECT_EQ(whole.rate().low, 0) << "of a step that may have waited for its batch or not";
+  cached.measure(*one, {1, 0}, {});
+  EXPECT_EQ(cached.last().steps, 2U) << "the first warms up";
+  EXPECT_EQ(cached.rate().n, 1U);
+  EXPECT_EQ(cached.rate().low, 0) << "one step alone tells no spread";
+  cached.measure(*one, 0.1, {});
+  EXPECT_GT(cached.rate().low, 0) << "nothing is kept of the two where there are steady ones";
+}
+
+TEST_F(DoctorTest, TellsBeforehandThatTheLeastTakesLongerThanTheBudget) {
+  Tiny tiny = with_transform({.sleep_s = 0.1});
+  const auto one = trainer(tiny);
+  std::vector<std::string> told;
+  DoctorOptions options = within(0.2);
+  options.say = [&told](const std::string& line) { told.push_back(line); };
+  const Observations observed = examine(*one, plan(1), options).observed;
+  const auto is_told = [](const std::string& line) {
+    return line.find("beyond the budget of 0.2 s") != std::string::npos;
+  };
+  const auto telling = std::find_if(told.begin(), told.end(), is_told);
+  ASSERT_NE(telling, told.end());
+  const auto first_rung = std::find(told.begin(), told.end(), "device batch, with training");
+  EXPECT_LT(telling - told.begin(), first_rung - told.begin());
+  EXPECT_EQ(std::count_if(told.begin(), told.end(), is_told), 1);
+  EXPECT_TRUE(observed.rungs.front().with_training) << observed.rungs.front().error;
+  EXPECT_TRUE(observed.rungs.back().with_training) << observed.rungs.back().error;
+  EXPECT_EQ(diagnose(observed).verdict, Culprit::not_enough_evidence);
+}
+
 TEST_F(DoctorTest, NamesALock) {
   Tiny tiny = with_transform({.sleep_s = 0.01, .lock = true});
   tiny.costs = {.train_s = 0.02};  // without the lock, 4 workers need 10 ms a batch
@@ -148,6 +183,21 @@ TEST_F(DoctorTest, EveryRungAndStepIsThere) {
   EXPECT_EQ(device, (std::vector<std::string>{"copy", "encode", "train"}));
   EXPECT_EQ(found.lanes.size(), 3U);
   EXPECT_FALSE(found.interrupted);
+}
+
+TEST_F(DoctorTest, ProposesSmallerFormatsOnAGpu) {
+  const auto one = trainer({});
+  const std::vector<WireChoice> wires = examine(*one, plan(), within(1)).observed.situation.wires;
+  const auto mask = std::find_if(wires.begin(), wires.end(),
+                                 [](const WireChoice& choice) { return choice.field == "mask"; });
+  if (!on_gpu()) {
+    EXPECT_TRUE(wires.empty()) << "a copy on the host costs next to nothing";
+    return;
+  }
+  ASSERT_NE(mask, wires.end());
+  EXPECT_EQ(mask->wire, Wire::bits) << "of 5 classes";
+  EXPECT_GT(mask->less, 0);
+  EXPECT_LT(mask->less, 0.5);
 }
 
 TEST_F(DoctorTest, TrainingGoesOnToTheSameBits) {

@@ -22,7 +22,9 @@ class TurnsTest : public testing::Test {
 
   void measure(double budget_s) {
     measure_in_turns(tasks_, {budget_s, [&] { return budget_s - passed_s_; }, [] { return false; },
-                              [this](Task& task, double seconds) {
+                              [this](Task& task, const TurnTime& time) {
+                                const double seconds = time.wanted_s;
+                                most_s_.push_back(time.most_s);
                                 const double took_s = seconds + kOverheadS;
                                 task.turn_s = took_s;
                                 passed_s_ += took_s;
@@ -38,6 +40,7 @@ class TurnsTest : public testing::Test {
   std::deque<Task> tasks_;
   std::vector<std::string> order_;
   std::vector<double> turns_s_;
+  std::vector<double> most_s_;
   double passed_s_ = 0;
 };
 
@@ -102,6 +105,17 @@ TEST_F(TurnsTest, WhatThereWasNoTimeForSaysSo) {
   measure(0.1);
   EXPECT_THAT(order_, testing::ElementsAre("ceiling", "whole")) << "essential, whatever they take";
   EXPECT_THAT(errors_["a rung"], HasSubstr("raise the budget"));
+}
+
+TEST_F(TurnsTest, WhatAllElseRestsOnSharesTheBudget) {
+  add("ceiling", true, 1, 0.01);
+  add("whole", true, 4, 0.01);
+  add("a rung", false, 1, 0.01);
+  measure(10);
+  ASSERT_GE(most_s_.size(), 3U);
+  EXPECT_DOUBLE_EQ(most_s_[0], 5) << "of 10 s for two";
+  EXPECT_DOUBLE_EQ(most_s_[1], 10 - (turns_s_[0] + kOverheadS));
+  EXPECT_DOUBLE_EQ(most_s_[2], most_s_[1] - (turns_s_[1] + kOverheadS));
 }
 
 }  // namespace

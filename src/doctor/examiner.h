@@ -1,0 +1,81 @@
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "doctor/drained_rate.h"
+#include "doctor/ladder.h"
+#include "doctor/training_rate.h"
+#include "doctor/turns.h"
+#include "doctor/untouched.h"
+#include "doctor/usage.h"
+#include "doctor/wires.h"
+#include "slipstream/doctor.h"
+
+namespace slipstream {
+
+/// Does what examine() says.
+class Examiner {
+ public:
+  Examiner(Trainer& trainer, const Plan& plan, const DoctorOptions& options)
+      : trainer_(trainer),
+        plan_(plan),
+        options_(options),
+        untouched_(trainer),
+        usage_(trainer.context()) {}
+
+  Examination run();
+
+ private:
+  bool stopped() const { return options_.stop && options_.stop(); }
+  double left() const;
+  void say(const std::string& what) const {
+    if (options_.say) options_.say(what);
+  }
+  void measure_one_worker();
+  void measure_pool();
+  double pool_rate() const;
+  void declare_rungs();
+  void declare_device();
+  void declare_tasks();
+  void attempt(Task& task, TurnTime time);
+  double batch_s() const;
+  double known_step_s() const;
+  void tell_least(double seconds, const std::string& why);
+  void measure_beside_workers(const TurnTime& time);
+  void train(TrainingRate& rate, const TurnTime& time);
+  std::size_t samples_to_cache(double bytes) const;
+  std::size_t batches_to_cache() const;
+
+  std::vector<HostStepCost> host_costs() const;
+  std::vector<DeviceCost> device_costs() const;
+  void note_findings(Observations& observed) const;
+  Observations declared() const;
+  Observations observations();
+
+  Trainer& trainer_;
+  const Plan& plan_;
+  const DoctorOptions& options_;
+  Untouched untouched_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+
+  std::optional<DrainedRate> one_;
+  std::optional<DrainedRate> all_, half_;
+  double pool_turn_s_ = 0;  ///< that measure_pool() took; 0: it could not
+  std::string all_error_, half_error_;
+  std::deque<MeasuredRung> rungs_;
+  std::deque<MeasuredStep> device_;
+  std::optional<MeasuredStep> augment_;
+  std::optional<JpegAlone> jpeg_;
+  std::string jpeg_error_;  ///< why files are nothing for this device: no warning
+  std::optional<TrainingRate> beside_;
+  std::string beside_error_;
+  std::deque<Task> tasks_;
+  bool is_over_told_ = false;
+  Usage usage_;  ///< with nothing cached
+};
+
+}  // namespace slipstream

@@ -1,0 +1,111 @@
+#include "doctor/examiner.h"
+#include "doctor/findings.h"
+#include "doctor/situation.h"
+
+namespace slipstream {
+
+std::vector<HostStepCost> Examiner::host_costs() const {
+  std::vector<HostStepCost> costs;
+  const std::vector<StepCounter>& alone = one_->counters();
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    HostStepCost& cost = costs.emplace_back();
+    cost.name = alone[i].name;
+    cost.group = i == 0 ? Culprit::raw_reading : i == 1 ? Culprit::decode : Culprit::transforms;
+    cost.wall_s = one_->laps()[i].wall_s;
+    cost.cpu_s = one_->laps()[i].cpu_s;
+    cost.bytes = bytes_of(alone)[i];
+    for (const NamedOp& transform : trainer_.pipeline().transforms())
+      if (transform.name == cost.name) cost.is_random = transform.op.is_random();
+    if (!all_->is_measured()) continue;
+    const auto samples = static_cast<double>(all_->counters().back().calls);
+    cost.wall_of_all_s = all_->counters()[i].wall_s / samples;
+    cost.cpu_of_all_s = all_->counters()[i].cpu_s / samples;
+  }
+  return costs;
+}
+
+std::vector<DeviceCost> Examiner::device_costs() const {
+  std::vector<DeviceCost> costs;
+  for (const MeasuredStep& step : device_)
+    if (step.rate.is_measured()) costs.push_back(cost_of(step));
+  return costs;
+}
+
+void Examiner::note_findings(Observations& observed) const {
+  const auto add = [&](std::optional<std::string> finding) {
+    if (finding) observed.warnings.push_back(std::move(*finding));
+  };
+  const TrainingRate& device = rungs_.front().training;
+  if (device.is_measured()) {
+    add(depends_on_data(device.by_item()));
+    add(writes_into_input(device.last()));
+    if (beside_) add(slower_beside_workers(device, *beside_));
+  }
+  if (rungs_.back().training.is_measured()) {
+    add(diverges(rungs_.back().training.last()));
+    add(skips(rungs_.back().training.last()));
+  }
+  add(shares_gpu(usage_.gpu_processes()));
+  if (one_->is_cold() || all_->is_cold() || rungs_.back().training.is_cold())
+    observed.warnings.emplace_back(
+        "the cache was not full yet when its loader was measured: later epochs are faster; raise "
+        "the budget");
+  const auto missing = [&](const std::string& what, const std::string& error) {
+    if (!error.empty()) observed.warnings.push_back("not measured: " + what + ": " + error);
+  };
+  if (!all_->is_measured()) missing("nothing cached, drained", all_error_);
+  missing("half of the workers, drained", half_error_);
+  missing("the step beside busy workers", beside_error_);
+  for (const MeasuredStep& step : device_) missing(step.name + " alone", step.error);
+  if (augment_) missing("transforms on the device", augment_->error);
+}
+
+/// What is known without a measurement.
+Observations Examiner::declared() const {
+  Observations observed;
+  const Plan::Schedule& schedule = plan_.schedule;
+  observed.batch_size = trainer_.pipeline().options().batch_size;
+  observed.workers = schedule.loader.workers;
+  observed.slabs = schedule.loader.prefetch + 1 + schedule.run_ahead;
+  observed.situation = situation_of(trainer_, plan_, bytes_of(one_->counters()));
+  return observed;
+}
+
+Observations Examiner::observations() {
+  Observations observed = declared();
+  observed.capacity = measure_capacity(observed.situation.cores);
+  std::string first_error;
+  for (MeasuredRung& rung : rungs_) {
+    if (!rung.training.is_measured() && rung.error.empty())
+      rung.error = stopped() ? "interrupted" : "no steady step was seen; raise the budget";
+    if (rung.plan.is_essential && !rung.training.is_measured() && first_error.empty())
+      first_error = rung.error;
+    observed.rungs.push_back(rung_of(rung, *all_, observed.batch_size));
+  }
+  const auto is_there = [&](std::size_t i) { return rungs_[i].training.is_measured(); };
+  if (!stopped() && !is_there(0) && !is_there(rungs_.size() - 1)) throw Error(first_error);
+  observed.host = host_costs();
+  if (all_->is_measured()) observed.drained_of_all = all_->samples_per_second();
+  observed.drained_of_one = one_->samples_per_second();
+  if (half_ && half_->is_measured()) observed.drained_of_half = half_->samples_per_second();
+  observed.device = device_costs();
+  observed.line_cpu_s = line_cpu_s(rungs_.front().training);
+  if (augment_ && augment_->rate.is_measured())
+    observed.situation.augment_s = cost_of(*augment_).seconds;
+  if (observed.situation.on_gpu && !stopped()) {
+    observed.situation.unused_fields = unused_fields(trainer_, plan_);
+    observed.situation.wires = smaller_wires(trainer_, plan_);
+    untouched_.put_back();
+  }
+  if (jpeg_ && jpeg_->is_measured()) {
+    observed.situation.wires.push_back(jpeg_->choice(plan_));
+  }
+  const TrainingRate& whole = rungs_.back().training;
+  observed.utilisation = usage_.utilisation(
+      observed.situation.cores,
+      whole.is_measured() ? static_cast<double>(whole.counters().front().bytes) : 0);
+  note_findings(observed);
+  return observed;
+}
+
+}  // namespace slipstream

@@ -1,0 +1,160 @@
+#include "doctor/wires.h"
+
+#include <c10/core/DeviceGuard.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "core/seconds_since.h"
+#include "run/device_memory.h"
+#include "run/device_slab.h"
+#include "run/jpeg_unpacker.h"
+#include "slipstream/cuda.h"
+#include "slipstream/placement.h"
+
+namespace slipstream {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kMostOfThem = 0.9;  ///< fewer files leave workers too much to decode
+constexpr std::size_t kPages = 2;    ///< batches that are decoded at once
+constexpr std::size_t kFewestBatches = 4;
+
+std::optional<SlabLayout> layout_of(const Pipeline& pipeline, const Plan& plan) {
+  const std::string& first = plan.schedule.loader.on_device;
+  try {
+    return Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(),
+                               pipeline.options().batch_size, wire_formats(plan), kJpegBytes,
+                               pipeline.transforms_from(first), pipeline.batch_ops());
+  } catch (const Refused&) {
+    return std::nullopt;
+  }
+}
+
+Plan with_wire(Plan plan, const std::string& field, Wire wire) {
+  (is_exact(wire) ? plan.schedule.loader.wire : plan.numerics.wire)[field] = wire;
+  return plan;
+}
+
+bool trains(Trainer& trainer, const Plan& plan) {
+  const auto steps = trainer.pipeline().host_steps(plan.schedule.loader.on_device);
+  RunOptions options;
+  options.steps = 1;
+  options.digest = false;
+  options.cut = Cut{steps.at(steps.size() - 2), 1};
+  try {
+    trainer.run(plan, options);
+    return true;
+  } catch (const DeviceLost&) {
+    throw;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// The smallest of the exact ones, or else the rounding one.
+std::optional<WireChoice> smaller_wire(Trainer& trainer, const Plan& plan, const SlabLayout& now,
+                                       const FieldSpec& field) {
+  const Wire rounding = plan.numerics.precision == Precision::bf16 ? Wire::bf16 : Wire::f16;
+  for (const Wire wire : {Wire::one_hot, Wire::bits, Wire::smallest, rounding}) {
+    if (wire == Wire::one_hot && field.kind == FieldKind::image) continue;
+    const Plan changed = with_wire(plan, field.name, wire);
+    const auto then = layout_of(trainer.pipeline(), changed);
+    if (!then || then->copied_bytes >= now.copied_bytes) continue;
+    if (wire == Wire::one_hot && !trains(trainer, changed)) continue;
+    const auto before = static_cast<double>(now.copied_bytes);
+    WireChoice choice;
+    choice.field = field.name;
+    choice.wire = wire;
+    choice.less = (before - static_cast<double>(then->copied_bytes)) / before;
+    return choice;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<WireChoice> smaller_wires(Trainer& trainer, const Plan& plan) {
+  std::vector<WireChoice> choices;
+  const auto now = layout_of(trainer.pipeline(), plan);
+  const WireFormats wire = wire_formats(plan);
+  if (!now || now->copied_bytes == 0) return choices;
+  for (const SlabField& field : now->fields) {
+    const std::string& name = field.spec.name;
+    if (wire.contains(name) || name == kDrawnField || name == kMixField) continue;
+    if (auto choice = smaller_wire(trainer, plan, *now, field.spec)) choices.push_back(*choice);
+  }
+  return choices;
+}
+
+std::optional<Plan> with_jpeg_files(const Pipeline& pipeline, const Plan& plan) {
+  const std::vector<FieldSpec> fields = pipeline.dataset()->fields();
+  const auto image = std::find_if(fields.begin(), fields.end(), [](const FieldSpec& field) {
+    return field.kind == FieldKind::image;
+  });
+  const LoaderPlan& loader = plan.schedule.loader;
+  if (image == fields.end() || wire_formats(plan).contains(image->name)) return std::nullopt;
+  if (loader.cache && loader.cache->after != "read") return std::nullopt;
+  Plan files = with_wire(plan, image->name, Wire::jpeg);
+  if (layout_of(pipeline, files)) return files;
+  const std::string first = first_worth_doing_on_device(pipeline, wire_formats(files));
+  if (first.empty()) return std::nullopt;
+  files.schedule.loader.on_device = first;
+  return files;
+}
+
+void JpegAlone::measure(const Trainer& trainer, const TurnTime& time,
+                        const std::function<bool()>& stop) {
+  const c10::Device device = trainer.context().device();
+  const c10::DeviceGuard guard(device);
+  const auto loader = trainer.make_loader(plan_, std::nullopt);
+  const SlabLayout& layout = loader->layout();
+  DeviceMemory memory;
+  const cuda::Stream stream(device.index());
+  JpegUnpacker::Options options;
+  options.device = device.index();
+  options.memory = &memory;
+  options.decode = trainer.pipeline().options().decode;
+  options.name = [&](std::uint64_t sample) { return trainer.pipeline().dataset()->name(sample); };
+  JpegUnpacker jpeg(layout, options);
+  if (!jpeg.uses_engines()) throw Refused("the device has no JPEG engines");
+  const HostBatch batch = loader->next();
+  std::size_t files = 0;
+  for (std::size_t i = 0; i < layout.batch_size; ++i)
+    files += jpeg_slot(jpeg.field(), batch.data, i).holds == JpegSlot::Holds::file ? 1 : 0;
+  if (static_cast<double>(files) < kMostOfThem * static_cast<double>(layout.batch_size))
+    throw Refused("the device's JPEG engines do not take most of the images");
+  const DeviceSlab slab = DeviceSlab::make(layout, device);
+  auto* block = static_cast<std::byte*>(slab.fields.front().second.storage().mutable_data());
+  const auto start = Clock::now();
+  std::vector<double> ends_s;
+  while (!(stop && stop())) {
+    jpeg.unpack_async(batch.data, block, stream);
+    ends_s.push_back(seconds_since(start));
+    if (ends_s.size() <= kPages) continue;
+    durations_s_.push_back(ends_s.back() - ends_s[ends_s.size() - 2]);
+    const bool is_enough =
+        ends_s.size() > kPages + kFewestBatches && ends_s.back() >= time.wanted_s;
+    if (is_enough || ends_s.back() >= time.most_s) break;
+  }
+  stream.synchronize();
+}
+
+Measured JpegAlone::rate() const { return rate_from_durations(durations_s_, "batches/s"); }
+
+WireChoice JpegAlone::choice(const Plan& examined) const {
+  const Measured each = rate();
+  const bool is_moved = plan_.schedule.loader.on_device != examined.schedule.loader.on_device;
+  WireChoice choice;
+  for (const auto& [field, wire] : plan_.numerics.wire)
+    if (wire == Wire::jpeg) choice.field = field;
+  choice.wire = Wire::jpeg;
+  choice.decode_s = {1 / each.value, 1 / each.high, each.low > 0 ? 1 / each.low : INFINITY, "s",
+                     each.n};
+  if (is_moved) choice.on_device_from = plan_.schedule.loader.on_device;
+  return choice;
+}
+
+}  // namespace slipstream
