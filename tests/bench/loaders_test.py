@@ -51,9 +51,9 @@ class LoadersTest(ScriptTest):
         said = self.folder / "said"
         program = self.program(f'echo "$@" >> "{said}"; exec {BINARY} "$@"')
         report = self.measure("--workers", "1", "--rows", "slipstream_with",
-                              "--slipstream", program, "--slipstream-with", "--image-size 9")
+                              "--slipstream", program, "--slipstream-with", "--read-ahead 2")
         self.assertEqual(report["results"][0]["status"], "ok", report["results"][0]["message"])
-        self.assertTrue(said.read_text().split("\n")[0].endswith("--image-size 9"))
+        self.assertTrue(said.read_text().split("\n")[0].endswith("--read-ahead 2"))
 
     def test_a_row_that_dies_is_a_result(self):
         report = self.measure("--rows", "slipstream,floor", "--workers", "1",

@@ -54,10 +54,10 @@ class DoctorTest(ProgramTest):
         self.assertIn("ceiling", done.stdout)
         better = json.loads(first.read_text())
         for bound in ("value", "low", "high"):
-            better["ceiling"][bound] *= 2
+            better["ceiling"][bound] *= 5
         baseline = self.folder / "better.json"
         baseline.write_text(json.dumps(better))
-        self.expect(NO, "doctor", *FED, "--budget", "5", "--baseline", baseline)
+        self.expect(NO, "doctor", *FED, "--budget", "15", "--baseline", baseline)
 
     def test_an_interrupt_leaves_a_report(self):
         path = self.folder / "interrupted.json"
