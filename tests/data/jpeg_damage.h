@@ -25,6 +25,11 @@ inline void put_bytes(JpegFile& file, std::size_t at, std::initializer_list<unsi
   for (const unsigned byte : bytes) file.at(at++) = static_cast<std::byte>(byte);
 }
 
+/// Keeps the first `size` bytes of a file that has no fewer.
+inline void keep_first(JpegFile& file, std::size_t size) {
+  file.erase(file.begin() + static_cast<std::ptrdiff_t>(size), file.end());
+}
+
 /// Offset within the first scan's data, `part` of `of` on.
 inline std::size_t in_scan(const JpegFile& file, std::size_t part, std::size_t of) {
   const std::size_t scan = find_marker(file, 0xda) + 11;
@@ -47,13 +52,13 @@ struct JpegDamage {
 /// Damage that the CPU's decoder finds in baseline files of some KB.
 inline std::vector<JpegDamage> jpeg_damages() {
   const auto cut = [](std::size_t part) {
-    return [part](JpegFile& file) { file.resize(in_scan(file, part, 10)); };
+    return [part](JpegFile& file) { keep_first(file, in_scan(file, part, 10)); };
   };
   const auto end_at = [](JpegFile& file) {
     put_bytes(file, in_scan(file, 1, 2), {0xff, 0xd9, 0x11, 0x22});
   };
   const auto cut_with_end = [](JpegFile& file) {
-    file.resize(in_scan(file, 7, 10));
+    keep_first(file, in_scan(file, 7, 10));
     file.insert(file.end(), {std::byte{0x5a}, std::byte{0xff}, std::byte{0xd9}});
   };
   const auto bad_codes = [](JpegFile& file) {
@@ -68,8 +73,8 @@ inline std::vector<JpegDamage> jpeg_damages() {
       {"cut at 1/10", cut(1)},
       {"cut at 1/2", cut(5)},
       {"cut at 9/10", cut(9)},
-      {"no end marker", [](JpegFile& file) { file.resize(file.size() - 2); }},
-      {"cut in the header", [](JpegFile& file) { file.resize(find_marker(file, 0xc0) + 4); }},
+      {"no end marker", [](JpegFile& file) { keep_first(file, file.size() - 2); }},
+      {"cut in the header", [](JpegFile& file) { keep_first(file, find_marker(file, 0xc0) + 4); }},
       {"end marker in the middle", end_at, true},
       {"another marker in the middle",
        [](JpegFile& file) {
