@@ -62,8 +62,11 @@ struct Situation {
   bool on_gpu = false;
   unsigned cores = 1;  ///< that this process may use
   std::uint64_t free_memory_bytes = 0;
-  std::uint64_t samples = 0;          ///< of the data set
-  std::string last_fixed_step;        ///< the last host step before the first random one
+  std::uint64_t samples = 0;    ///< of the data set
+  std::string last_fixed_step;  ///< the last host step before the first random one
+  /// Whether decoding makes no more of an image than the first transform reads; cached behind it,
+  /// images are whole.
+  bool decodes_parts = false;
   std::string on_device_from;         ///< the first transform that the device could do; "": none
   std::optional<Measured> augment_s;  ///< a batch of these on the device, alone
   bool crops_late = false;            ///< a crop behind transforms that need no whole image

@@ -10,8 +10,8 @@
 namespace slipstream {
 
 struct DoctorOptions {
-  /// How long measuring takes, about, s; what does not fit is left out, and named. The first
-  /// figures of each kind are taken even if it is longer.
+  /// How long measuring takes, about, s; what does not fit is left out, and named. What all else
+  /// rests on is taken with the fewest steps even if it is longer, which is said beforehand.
   double budget_s = 60;
   std::function<bool()> stop = {};  ///< asked often; true ends measuring with what there is
   std::function<void(const std::string& line)> say = {};  ///< told what is measured

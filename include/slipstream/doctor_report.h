@@ -48,7 +48,7 @@ struct BaselineComparison {
   /// Of machine, options and plan, which may explain the rows.
   std::vector<std::string> differences;
 };
-/// `report` against what doctor_report_json wrote before. Throws Error for anything else, for
+/// `report` against what doctor_report_json wrote before. Throws Refused for anything else, for
 /// another workload and for another batch size, which is known before anything is measured.
 BaselineComparison against_baseline(const DoctorReport& report, std::string_view baseline);
 bool is_worse(const BaselineComparison& comparison);  ///< any row

@@ -181,9 +181,11 @@ int doctor(const DoctorVerb& verb, const Cli& cli) {
   report.environment = environment_of(context);
   report.budget_s = verb.budget_s;
   auto [pipeline, workload] = verb.common.declare();
+  print_remarks(*pipeline.dataset());
   report.workload = std::move(workload);
   report.workload.options.emplace_back("plan", verb.plan);
-  report.workload.options.emplace_back("augment", verb.augment);
+  const bool is_named = verb.plan == "serial" || verb.plan == "pipelined";
+  if (is_named) report.workload.options.emplace_back("augment", verb.augment);
   const Plan plan = verb.common.plan_of(verb.plan, verb.augment, pipeline, context);
   const auto steps = pipeline.host_steps(plan.schedule.loader.on_device);
   for (const Supposition& each : supposed)

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "core/seconds_since.h"
+#include "core/start_thread.h"
 #include "slipstream/pipeline_model.h"
 
 namespace slipstream {
@@ -32,7 +33,8 @@ double pieces_per_second(unsigned threads, const Piece& piece) {
   };
   std::vector<std::jthread> all;
   try {
-    while (all.size() < threads) all.emplace_back(work, static_cast<unsigned>(all.size()));
+    for (unsigned thread = 0; thread < threads; ++thread)
+      all.push_back(start_thread([&work, thread] { work(thread); }));
   } catch (...) {
     ready.count_down(threads - static_cast<std::ptrdiff_t>(all.size()));
     throw;

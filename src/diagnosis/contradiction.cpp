@@ -38,11 +38,31 @@ double contradiction(const Rung& shorter, const Rung& longer, double variation) 
   return less.high < more.low && by > alike ? by : 0;
 }
 
+/// The host steps up to and with `step`; 0 where it is none of them.
+std::size_t steps_to(const Observations& observed, const std::string& step) {
+  for (std::size_t i = 0; i < observed.host.size(); ++i)
+    if (observed.host[i].name == step) return i + 1;
+  return 0;
+}
+
+bool is_ahead_of_cache(const Observations& observed, const Rung& rung) {
+  const auto& cache = observed.situation.plan.schedule.loader.cache;
+  const std::size_t cut = steps_to(observed, rung.after);
+  return cache && cut > 0 && cut < steps_to(observed, cache->after);
+}
+
+bool is_of_whole_images(const Observations& observed, const Rung& rung) {
+  const std::size_t cut = steps_to(observed, rung.after);
+  return observed.situation.decodes_parts && cut > 0 &&
+         observed.host[cut - 1].group == Culprit::decode;
+}
+
 }  // namespace
 
 bool is_aside(const Observations& observed, const Rung& rung) {
   const bool is_host_batch = rung.name == kPinnedRung || rung.name == kPageableRung;
-  return is_host_batch && rung.name != host_rung(observed);
+  if (is_host_batch) return rung.name != host_rung(observed);
+  return is_ahead_of_cache(observed, rung) || is_of_whole_images(observed, rung);
 }
 
 std::optional<Contradiction> contradiction_of(const Observations& observed) {

@@ -280,6 +280,7 @@ double model_error_of(const Observations& observed, const PipelineModel& model) 
   double squares = 0, count = 0;
   for (const Rung& rung : observed.rungs) {
     if (!rung.with_training || rung.with_training->value <= 0) continue;
+    if (is_aside(observed, rung)) continue;
     std::size_t behind = 0;
     if (!rung.after.empty()) {
       const PipelineModel::Step* step = model.find(rung.after);

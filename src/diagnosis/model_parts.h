@@ -20,8 +20,9 @@ inline constexpr std::string_view kWholeRung = "nothing cached";
 std::optional<Measured> rung_rate(const Observations& observed, std::string_view name);
 /// The rung of host batches that are in memory as the plan's are.
 std::string_view host_rung(const Observations& observed);
-/// Whether the rung is of batches in another kind of memory than the plan's: not on the way of the
-/// others.
+/// Whether the rung does other work than a part of what comes behind it on the ladder: batches in
+/// another kind of memory than the plan's, samples cut ahead of the plan's cache, which the cut
+/// switches off, or whole images where decoding makes parts.
 bool is_aside(const Observations& observed, const Rung& rung);
 
 /// `model` with its first `steps` steps cached.

@@ -26,6 +26,13 @@ const char* words_for(Culprit culprit) {
   }
 }
 
+/// Where what does more is surely faster; but for what rounds to nothing.
+std::string low_ceiling(const Measured& share) {
+  constexpr double kShown = 0.005;
+  if (share.low <= 1 || share.value < 1 + kShown) return "";
+  return "; the ceiling was measured too low, by " + whole_percent(share.value - 1);
+}
+
 }  // namespace
 
 std::string whole_percent(double share) {
@@ -45,7 +52,7 @@ std::string reason_for(const Diagnosis& diagnosis) {
   const std::string fed =
       (diagnosis.share.value >= kStarved ? "input keeps up ("
                                          : "input keeps up within the noise (") +
-      share + " of the ceiling)";
+      share + " of the ceiling" + low_ceiling(diagnosis.share) + ")";
   switch (diagnosis.verdict) {
     case Culprit::gpu:
       return fed + ": the device is the limit";

@@ -4,10 +4,13 @@
 
 #include "core/number_text.h"
 #include "core/seconds_since.h"
+#include "core/start_thread.h"
 #include "diagnosis/model_parts.h"
 #include "doctor/examiner.h"
 #include "doctor/free_memory.h"
 #include "doctor/situation.h"
+#include "report/text.h"
+#include "run/message.h"
 
 namespace slipstream {
 namespace {
@@ -22,6 +25,8 @@ constexpr double kDrainedWeight = 2;
 constexpr unsigned kManyWorkers = 4;  ///< that may get in each other's way
 
 TurnTime first_turn(double seconds) { return {seconds, 2 * seconds}; }
+
+std::string about(double seconds) { return fixed(seconds, decimals_for(seconds, 2)) + " s"; }
 
 }  // namespace
 
@@ -125,7 +130,7 @@ void Examiner::tell_least(double seconds, const std::string& why) {
   if (is_over_told_ || seconds <= left()) return;
   is_over_told_ = true;
   say(why + ": the fewest steps that a verdict rests on end after about " +
-      number_text(std::round(seconds_since(start_) + seconds)) + " s, beyond the budget of " +
+      about(seconds_since(start_) + seconds) + ", beyond the budget of " +
       number_text(options_.budget_s) + " s");
 }
 
@@ -136,7 +141,7 @@ void Examiner::train(TrainingRate& rate, const TurnTime& time) {
 
 void Examiner::measure_beside_workers(const TurnTime& time) {
   const auto loader = trainer_.make_loader(plan_, std::nullopt);
-  std::jthread draining([&loader](const std::stop_token& stop) {
+  std::jthread draining = start_thread([&loader](const std::stop_token& stop) {
     try {
       while (!stop.stop_requested())
         if (loader->ready())
@@ -216,21 +221,33 @@ void Examiner::attempt(Task& task, TurnTime time) {
   say(task.what);
   const auto start = Clock::now();
   time.step_s = known_step_s();
+  if (&task == &tasks_.front())
+    time.learnt = [this](double step_s) {
+      tell_least(3 * step_s + (static_cast<double>(batches_to_cache()) + 1) * batch_s(),
+                 "a step takes about " + about(step_s));
+    };
   try {
     task.measure(time);
     const double passed = seconds_since(start);
-    if (&task == &tasks_.front()) {
-      const double step_s = known_step_s();
-      tell_least(3 * step_s + (static_cast<double>(batches_to_cache()) + 1) * batch_s(),
-                 "a step takes about " + number_text(std::round(step_s)) + " s");
-    }
     task.turn_s = task.turn_s > 0 ? std::min(task.turn_s, passed) : passed;
   } catch (const DeviceLost&) {
     throw;
   } catch (const std::exception& error) {
-    *task.error = error.what();
+    *task.error = message_of(error);
     untouched_.put_back();
   }
+}
+
+/// The ceiling and the whole pipeline, where that is surely faster: the machine was slower while
+/// one of both was measured.
+std::vector<Task*> Examiner::doubtful() {
+  const MeasuredRung &ceiling = rungs_.front(), &whole = rungs_.back();
+  if (!ceiling.training.is_measured() || !whole.training.is_measured()) return {};
+  if (ratio(whole.training.rate(), ceiling.training.rate()).low <= 1) return {};
+  std::vector<Task*> both;
+  for (Task& task : tasks_)
+    if (task.error == &ceiling.error || task.error == &whole.error) both.push_back(&task);
+  return both;
 }
 
 Examination Examiner::run() {
@@ -241,15 +258,16 @@ Examination Examiner::run() {
   } else {
     measure_pool();
     tell_least((2 * static_cast<double>(batches_to_cache()) + 1) * batch_s(),
-               "the loader takes about " + number_text(std::round(batch_s())) + " s for a batch");
+               "the loader takes about " + about(batch_s()) + " for a batch");
     declare_rungs();
     declare_device();
     declare_tasks();
-    measure_in_turns(
-        tasks_, {.budget_s = options_.budget_s,
-                 .left = [this] { return left(); },
-                 .stopped = [this] { return stopped(); },
-                 .attempt = [this](Task& task, const TurnTime& time) { attempt(task, time); }});
+    measure_in_turns(tasks_,
+                     {.budget_s = options_.budget_s,
+                      .left = [this] { return left(); },
+                      .stopped = [this] { return stopped(); },
+                      .attempt = [this](Task& task, const TurnTime& time) { attempt(task, time); },
+                      .doubtful = [this] { return doubtful(); }});
     examination.observed = observations();
     for (const MeasuredRung& rung : rungs_)
       if (!rung.plan.cut && rung.training.is_measured())

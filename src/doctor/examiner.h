@@ -42,6 +42,7 @@ class Examiner {
   void declare_device();
   void declare_tasks();
   void attempt(Task& task, TurnTime time);
+  std::vector<Task*> doubtful();
   double batch_s() const;
   double known_step_s() const;
   void tell_least(double seconds, const std::string& why);
@@ -54,6 +55,7 @@ class Examiner {
   std::vector<DeviceCost> device_costs() const;
   void note_findings(Observations& observed) const;
   Observations declared() const;
+  void try_formats(Observations& observed);
   Observations observations();
 
   Trainer& trainer_;

@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "core/seconds_since.h"
 #include "doctor/examiner.h"
 #include "doctor/findings.h"
 #include "doctor/situation.h"
@@ -71,6 +74,25 @@ Observations Examiner::declared() const {
   return observed;
 }
 
+/// A step that takes next to nothing of the budget is tried although the turns used all of it.
+void Examiner::try_formats(Observations& observed) {
+  constexpr double kNextToNothing = 0.01;  // of the budget
+  const auto has_time = [this] {
+    const double left_s = options_.budget_s - seconds_since(start_);
+    if (known_step_s() <= 0) return left_s > 0;
+    return known_step_s() <= std::max(left_s, kNextToNothing * options_.budget_s);
+  };
+  Trials trials(trainer_, has_time, options_.stop);
+  observed.situation.unused_fields = unused_fields(trials, plan_);
+  observed.situation.wires = smaller_wires(trials, plan_);
+  untouched_.put_back();
+  std::string left_out;
+  for (const std::string& what : trials.left_out())
+    left_out += (left_out.empty() ? "" : ", ") + what;
+  if (!left_out.empty())
+    observed.warnings.push_back("not tried: " + left_out + ": raise the budget");
+}
+
 Observations Examiner::observations() {
   Observations observed = declared();
   observed.capacity = measure_capacity(observed.situation.cores);
@@ -92,11 +114,7 @@ Observations Examiner::observations() {
   observed.line_cpu_s = line_cpu_s(rungs_.front().training);
   if (augment_ && augment_->rate.is_measured())
     observed.situation.augment_s = cost_of(*augment_).seconds;
-  if (observed.situation.on_gpu && !stopped()) {
-    observed.situation.unused_fields = unused_fields(trainer_, plan_);
-    observed.situation.wires = smaller_wires(trainer_, plan_);
-    untouched_.put_back();
-  }
+  if (observed.situation.on_gpu && !stopped()) try_formats(observed);
   if (jpeg_ && jpeg_->is_measured()) {
     observed.situation.wires.push_back(jpeg_->choice(plan_));
   }

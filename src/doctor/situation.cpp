@@ -12,21 +12,39 @@ namespace {
 
 constexpr double kShrinks = 0.5;  ///< of the bytes before it
 
+std::size_t transforms_on_host(const Pipeline& pipeline, const Plan& plan) {
+  return pipeline.transforms().size() - pipeline.transforms_from(plan.schedule.loader.on_device);
+}
+
+bool scales(const Pipeline& pipeline, const Plan& plan) {
+  return plan.numerics.scaled_decoding || pipeline.options().decode.scaled;
+}
+
+/// Whether decoding may make no more of an image than its first transform reads.
+bool first_reads_parts(const Pipeline& pipeline, const Plan& plan) {
+  const std::vector<NamedOp>& transforms = pipeline.transforms();
+  const std::vector<FieldSpec> fields = pipeline.dataset()->fields();
+  const auto differs_in_size = [](const FieldSpec& field) { return !field.shape.is_fixed(); };
+  const bool is_on_host = transforms_on_host(pipeline, plan) > 0 ||
+                          std::any_of(fields.begin(), fields.end(), differs_in_size);
+  return is_on_host && !transforms.empty() && transforms.front().op.reads_region();
+}
+
+bool decodes_parts(const Pipeline& pipeline, const Plan& plan) {
+  const PipelineOptions& options = pipeline.options();
+  const bool is_partial = options.decode.partial && options.on_bad_sample == OnBadSample::stop;
+  return (is_partial || scales(pipeline, plan)) && pipeline.dataset()->decodes_by_default() &&
+         first_reads_parts(pipeline, plan);
+}
+
 /// Decoding that depends on the first transform cannot be cached: what is before it can.
 std::string last_fixed_step(const Pipeline& pipeline, const Plan& plan) {
   if (travels_as_files(plan)) return "read";
   const std::vector<NamedOp>& transforms = pipeline.transforms();
-  const std::size_t on_host =
-      transforms.size() - pipeline.transforms_from(plan.schedule.loader.on_device);
-  const bool scales = plan.numerics.scaled_decoding || pipeline.options().decode.scaled;
-  const std::vector<FieldSpec> fields = pipeline.dataset()->fields();
-  const bool has_canvas =
-      on_host == 0 && std::any_of(fields.begin(), fields.end(),
-                                  [](auto& field) { return !field.shape.is_fixed(); });
-  const bool reads_parts = (on_host > 0 || has_canvas) && !transforms.empty() &&
-                           transforms.front().op.reads_region() &&
-                           transforms.front().op.is_random() && pipeline.options().decode.partial;
-  std::string last = reads_parts || scales ? "read" : "decode";
+  const std::size_t on_host = transforms_on_host(pipeline, plan);
+  const bool reads_parts = first_reads_parts(pipeline, plan) && transforms.front().op.is_random() &&
+                           pipeline.options().decode.partial;
+  std::string last = reads_parts || scales(pipeline, plan) ? "read" : "decode";
   for (std::size_t i = 0; i < on_host; ++i) {
     if (transforms[i].op.is_random()) break;
     last = transforms[i].name;
@@ -58,6 +76,7 @@ Situation situation_of(const Trainer& trainer, const Plan& plan, const std::vect
   situation.free_memory_bytes = free_memory_bytes();
   situation.samples = pipeline.dataset()->size();
   situation.last_fixed_step = last_fixed_step(pipeline, plan);
+  situation.decodes_parts = decodes_parts(pipeline, plan);
   if (situation.on_gpu && plan.schedule.loader.on_device.empty())
     situation.on_device_from = first_worth_doing_on_device(pipeline, wire_formats(plan));
   find_late_crop(pipeline, bytes, situation);
@@ -72,29 +91,17 @@ Situation situation_of(const Trainer& trainer, const Plan& plan, const std::vect
   return situation;
 }
 
-std::vector<std::string> unused_fields(Trainer& trainer, const Plan& plan) {
+std::vector<std::string> unused_fields(Trials& trials, const Plan& plan) {
   std::vector<std::string> unused;
-  const std::vector<std::string> steps =
-      trainer.pipeline().host_steps(plan.schedule.loader.on_device);
-  const SlabLayout layout = trainer.make_loader(plan, std::nullopt)->layout();
+  const SlabLayout layout = trials.trainer().make_loader(plan, std::nullopt)->layout();
   for (const SlabField& field : layout.fields) {
     const WireFormats wire = wire_formats(plan);
     const bool travels_plain = field.wire == Wire::plain && !wire.contains(field.spec.name);
     if (!travels_plain || field.spec.name == kDrawnField || field.spec.name == kMixField) continue;
     Plan without = plan;
     without.schedule.loader.wire[field.spec.name] = Wire::host;
-    RunOptions options;
-    options.steps = 1;
-    options.digest = false;
-    options.cut = Cut{steps.at(steps.size() - 2), 1};
-    try {
-      trainer.run(without, options);
+    if (trials.trains(without, "training without '" + field.spec.name + "'"))
       unused.push_back(field.spec.name);
-    } catch (const DeviceLost&) {
-      throw;
-    } catch (const Error&) {
-      continue;  // a stage asked for it
-    }
   }
   return unused;
 }

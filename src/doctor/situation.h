@@ -1,5 +1,6 @@
 #pragma once
 
+#include "doctor/trials.h"
 #include "slipstream/diagnosis.h"
 #include "slipstream/trainer.h"
 
@@ -11,7 +12,7 @@ Situation situation_of(const Trainer& trainer, const Plan& plan, const std::vect
 
 /// Fields that travel to the device although training runs without them: each is left on the host
 /// for one step. Changes the trainer's state.
-std::vector<std::string> unused_fields(Trainer& trainer, const Plan& plan);
+std::vector<std::string> unused_fields(Trials& trials, const Plan& plan);
 
 /// `plan` with the transforms from `first` on in the device's hands, on a lane of their own.
 Plan with_device_transforms(const Trainer& trainer, const Plan& plan, const std::string& first);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "core/seconds_since.h"
@@ -14,6 +15,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 40;
 constexpr int kTries = 3;
 constexpr std::size_t kFewestCached = 2;  ///< the first warms up, and its batch is there at once
+constexpr double kSoonest = 1e-6;         ///< s: of a step that is too short for its clock
 
 void add_to(std::vector<StepCounter>& totals, const std::vector<StepCounter>& more) {
   if (totals.empty()) totals.resize(more.size());
@@ -37,20 +39,31 @@ Measured of_few(const std::vector<double>& ends_s, bool is_cached) {
   return rate;
 }
 
+/// What the longest lane took for the last step: overlapped with others, a step takes no less.
+double last_step_s(const RunResult& result) {
+  double longest_s = kSoonest;
+  for (const LaneResult& lane : result.lanes)
+    if (!lane.last_intervals.empty())
+      longest_s = std::max(longest_s,
+                           lane.last_intervals.back().end_s - lane.last_intervals.back().begin_s);
+  return longest_s;
+}
+
 }  // namespace
 
 TrainingRate::TrainingRate(Plan plan, std::optional<Cut> cut, std::string last_step)
     : plan_(std::move(plan)), cut_(std::move(cut)), last_step_(std::move(last_step)), rate_(cut_) {}
 
-void TrainingRate::measure(Trainer& trainer, const TurnTime& time,
-                           const std::function<bool()>& stop) {
+void TrainingRate::measure(Trainer& trainer, const TurnTime& time, const Stop& stop) {
   if (plan_.schedule.loader.cache && !cut_) fill_cache(trainer, stop);
-  bool is_kept = false;
+  const bool is_bound = time.step_s <= 0 && std::isfinite(time.most_s);
+  const TurnTime left = is_bound ? after_fewest(trainer, time, stop) : time;
+  bool is_kept = is_bound && !allows_more(left);
   std::size_t least = plan_.schedule.lanes.size() + 1 + kFewestSteadySteps;
   const auto start = Clock::now();
   for (int i = 0; i < kTries && !is_kept && !(stop && stop()); ++i) {
-    if (i > 0 && seconds_since(start) >= time.most_s) break;
-    last_ = run(trainer, time, least, stop);
+    if (i > 0 && seconds_since(start) >= left.most_s) break;
+    last_ = run(trainer, left, least, stop);
     add_to(counters_, last_.counters);
     is_kept = rate_.add(last_, trainer.pipeline().options().batch_size);
     least += 2 * plan_.schedule.loader.prefetch + 2;
@@ -65,11 +78,31 @@ Measured TrainingRate::rate() const {
   return steady.n < std::min(scarce_.n, kFewestSteadySteps) ? scarce_ : steady;
 }
 
-RunResult TrainingRate::run(Trainer& trainer, const TurnTime& time, std::size_t least,
-                            const std::function<bool()>& stop) const {
-  const std::size_t fewest = cut_ ? kFewestCached : 1;
-  std::size_t entered = 0, done = 0;
-  std::optional<Clock::time_point> start;
+std::size_t TrainingRate::fewest() const { return cut_ ? kFewestCached : 1; }
+
+/// Until no step has ended nobody knows how many of those that lanes take ahead there is time for:
+/// so few are run that none is ahead. What is left of `time` then, with what a step takes.
+TurnTime TrainingRate::after_fewest(Trainer& trainer, const TurnTime& time, const Stop& stop) {
+  RunOptions options = run_options();
+  options.steps = fewest();
+  if (options.cut) options.cut->items = 1;
+  options.stop = stop;
+  last_ = trainer.run(plan_, options);
+  add_to(counters_, last_.counters);
+  TurnTime left = time;
+  if (last_.step_end_s.empty()) return left;
+  left.step_s = last_step_s(last_);
+  left.most_s = std::max(0.0, time.most_s - last_.step_end_s.back());
+  if (time.learnt && !last_.interrupted) time.learnt(left.step_s);
+  return left;
+}
+
+/// Whether there is time for more steps than the fewest.
+bool TrainingRate::allows_more(const TurnTime& time) const {
+  return time.most_s > static_cast<double>(fewest()) * time.step_s;
+}
+
+RunOptions TrainingRate::run_options() const {
   RunOptions options;
   options.steps = kMostSteps;
   options.cut = cut_;
@@ -78,6 +111,14 @@ RunResult TrainingRate::run(Trainer& trainer, const TurnTime& time, std::size_t 
   options.check_loss = false;
   options.first_counted = plan_.schedule.lanes.size() + 1;
   options.check_cache = cut_ && cut_->after == "copy";
+  return options;
+}
+
+RunResult TrainingRate::run(Trainer& trainer, const TurnTime& time, std::size_t least,
+                            const Stop& stop) const {
+  std::size_t entered = 0, done = 0;
+  std::optional<Clock::time_point> start;
+  RunOptions options = run_options();
   options.progress = [&](const Progress& progress) { done = progress.step; };
   options.stop = [&] {
     if (!start) start = Clock::now();
@@ -85,7 +126,8 @@ RunResult TrainingRate::run(Trainer& trainer, const TurnTime& time, std::size_t 
     const double on_the_way = static_cast<double>(entered - done) * passed /
                               static_cast<double>(std::max<std::size_t>(1, done));
     const double known_s = time.step_s * static_cast<double>(entered);
-    const bool is_over = entered >= fewest && std::max(passed + on_the_way, known_s) >= time.most_s;
+    const bool is_over =
+        entered >= fewest() && std::max(passed + on_the_way, known_s) >= time.most_s;
     return (stop && stop()) || is_over ||
            (entered++ >= least && passed + on_the_way >= time.wanted_s);
   };
@@ -93,7 +135,7 @@ RunResult TrainingRate::run(Trainer& trainer, const TurnTime& time, std::size_t 
 }
 
 /// The loader of this run is the next one's.
-void TrainingRate::fill_cache(Trainer& trainer, const std::function<bool()>& stop) {
+void TrainingRate::fill_cache(Trainer& trainer, const Stop& stop) {
   is_cold_ = true;
   if (fill_s_ <= 0) return;
   const auto start = Clock::now();

@@ -16,7 +16,8 @@ class TrainingRate {
   TrainingRate(Plan plan, std::optional<Cut> cut, std::string last_step = {});
 
   /// Runs for about `time.wanted_s`, and at least a few steps; where these take longer than
-  /// `time.most_s`, one that counts. The trainer's state is not put back.
+  /// `time.most_s`, one that counts. Where no step's time is known, the fewest that tell it come
+  /// first, in a run of their own. The trainer's state is not put back.
   void measure(Trainer& trainer, const TurnTime& time, const std::function<bool()>& stop);
 
   const Plan& plan() const { return plan_; }
@@ -40,9 +41,14 @@ class TrainingRate {
   const RunResult& last() const { return last_; }
 
  private:
-  void fill_cache(Trainer& trainer, const std::function<bool()>& stop);
-  RunResult run(Trainer& trainer, const TurnTime& time, std::size_t least,
-                const std::function<bool()>& stop) const;
+  using Stop = std::function<bool()>;
+
+  void fill_cache(Trainer& trainer, const Stop& stop);
+  std::size_t fewest() const;
+  RunOptions run_options() const;
+  RunResult run(Trainer& trainer, const TurnTime& time, std::size_t least, const Stop& stop) const;
+  TurnTime after_fewest(Trainer& trainer, const TurnTime& time, const Stop& stop);
+  bool allows_more(const TurnTime& time) const;
 
   Plan plan_;
   std::optional<Cut> cut_;

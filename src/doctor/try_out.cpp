@@ -40,13 +40,15 @@ Outcome try_out(Trainer& trainer, const Plan& examined, const Remedy& remedy,
   const double turn_s = kTelling * (diagnosis.rate.value > 0 ? 1 / diagnosis.rate.value : 0);
   const double fitting = turn_s > 0 ? options.budget_s / 2 / turn_s : kRounds;
   const auto rounds = has_cache ? 1U : static_cast<unsigned>(std::clamp(fitting, 1.0, kRounds));
+  const double step_s = diagnosis.ceiling.value > 0 ? 1 / diagnosis.ceiling.value : 0;
   const auto start = std::chrono::steady_clock::now();
   double turns_left = 2 * rounds;
   const auto measure = [&](TrainingRate& rate, const std::string& what) {
     const double left_s = std::max(0.0, options.budget_s - seconds_since(start));
     if ((options.stop && options.stop()) || (rate.is_measured() && left_s <= 0)) return;
     if (options.say) options.say(what);
-    rate.measure(trainer, {options.budget_s / 2 / rounds, left_s / turns_left--}, options.stop);
+    rate.measure(trainer, {options.budget_s / 2 / rounds, left_s / turns_left--, step_s},
+                 options.stop);
   };
   for (unsigned round = 0; round < rounds; ++round) {
     measure(before, "the plan as it was");

@@ -31,18 +31,32 @@ class InTurns {
       turns_.attempt(task, {task.weight * first_s_, part_s});
     }
     while (!turns_.stopped()) {
+      check_doubtful();
       Task* const next = pick();
       if (next == nullptr) break;
-      const double before_s = turns_.left();
-      const bool is_first = !next->is_attempted();
-      turn_s_ = is_first ? next->weight * first_s_ : turn_s(*next);
-      turns_.attempt(*next, {turn_s_, before_s});
-      (is_first ? on_first_s_ : on_others_s_) += before_s - turns_.left();
-      last_ = next;
+      take(*next);
     }
   }
 
  private:
+  void take(Task& task) {
+    const double before_s = turns_.left();
+    const bool is_first = !task.is_attempted();
+    turn_s_ = is_first ? task.weight * first_s_ : turn_s(task);
+    turns_.attempt(task, {turn_s_, before_s});
+    (is_first ? on_first_s_ : on_others_s_) += before_s - turns_.left();
+    last_ = &task;
+  }
+
+  void check_doubtful() {
+    const auto is_tried = [](const Task& task) { return task.is_attempted(); };
+    if (is_checked_ || !std::all_of(tasks_.begin(), tasks_.end(), is_tried)) return;
+    is_checked_ = true;
+    if (!turns_.doubtful) return;
+    for (Task* task : turns_.doubtful())
+      if (task->error->empty() && task->turn_s < turns_.left() && !turns_.stopped()) take(*task);
+  }
+
   /// Null where all is sure or the time is used up. What is worse than not known, though it was
   /// measured, gets half of the time until all were.
   Task* pick() const {
@@ -75,6 +89,7 @@ class InTurns {
   double on_others_s_ = 0;
   double turn_s_ = 0;  ///< that the last was given
   const Task* last_ = nullptr;
+  bool is_checked_ = false;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <deque>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "doctor/turn_time.h"
 #include "slipstream/statistics.h"
@@ -27,11 +28,14 @@ struct Turns {
   std::function<double()> left;  ///< seconds
   std::function<bool()> stopped;
   std::function<void(Task& task, const TurnTime& time)> attempt;
+  /// Asked once, when all were tried: tasks whose figures cannot all be right.
+  std::function<std::vector<Task*>()> doubtful = {};
 };
 
 /// Measures what all else rests on, and then what is least sure, again and again, until all is sure
-/// or the time is used up. Each of the first gets an equal part of what is left at most, however
-/// long the fewest steps that tell take. What there was no time for has that as its error.
+/// or the time is used up; what is doubtful once more. Each of the first gets an equal part of what
+/// is left at most, however long the fewest steps that tell take. What there was no time for has
+/// that as its error.
 void measure_in_turns(std::deque<Task>& tasks, const Turns& turns);
 
 }  // namespace slipstream

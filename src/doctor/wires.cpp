@@ -38,32 +38,17 @@ Plan with_wire(Plan plan, const std::string& field, Wire wire) {
   return plan;
 }
 
-bool trains(Trainer& trainer, const Plan& plan) {
-  const auto steps = trainer.pipeline().host_steps(plan.schedule.loader.on_device);
-  RunOptions options;
-  options.steps = 1;
-  options.digest = false;
-  options.cut = Cut{steps.at(steps.size() - 2), 1};
-  try {
-    trainer.run(plan, options);
-    return true;
-  } catch (const DeviceLost&) {
-    throw;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 /// The smallest of the exact ones, or else the rounding one.
-std::optional<WireChoice> smaller_wire(Trainer& trainer, const Plan& plan, const SlabLayout& now,
+std::optional<WireChoice> smaller_wire(Trials& trials, const Plan& plan, const SlabLayout& now,
                                        const FieldSpec& field) {
   const Wire rounding = plan.numerics.precision == Precision::bf16 ? Wire::bf16 : Wire::f16;
   for (const Wire wire : {Wire::one_hot, Wire::bits, Wire::smallest, rounding}) {
     if (wire == Wire::one_hot && field.kind == FieldKind::image) continue;
     const Plan changed = with_wire(plan, field.name, wire);
-    const auto then = layout_of(trainer.pipeline(), changed);
+    const auto then = layout_of(trials.trainer().pipeline(), changed);
     if (!then || then->copied_bytes >= now.copied_bytes) continue;
-    if (wire == Wire::one_hot && !trains(trainer, changed)) continue;
+    const std::string what = "sending '" + field.name + "' as " + std::string(name_of(wire));
+    if (wire == Wire::one_hot && !trials.trains(changed, what)) continue;
     const auto before = static_cast<double>(now.copied_bytes);
     WireChoice choice;
     choice.field = field.name;
@@ -76,15 +61,15 @@ std::optional<WireChoice> smaller_wire(Trainer& trainer, const Plan& plan, const
 
 }  // namespace
 
-std::vector<WireChoice> smaller_wires(Trainer& trainer, const Plan& plan) {
+std::vector<WireChoice> smaller_wires(Trials& trials, const Plan& plan) {
   std::vector<WireChoice> choices;
-  const auto now = layout_of(trainer.pipeline(), plan);
+  const auto now = layout_of(trials.trainer().pipeline(), plan);
   const WireFormats wire = wire_formats(plan);
   if (!now || now->copied_bytes == 0) return choices;
   for (const SlabField& field : now->fields) {
     const std::string& name = field.spec.name;
     if (wire.contains(name) || name == kDrawnField || name == kMixField) continue;
-    if (auto choice = smaller_wire(trainer, plan, *now, field.spec)) choices.push_back(*choice);
+    if (auto choice = smaller_wire(trials, plan, *now, field.spec)) choices.push_back(*choice);
   }
   return choices;
 }
@@ -113,6 +98,9 @@ void JpegAlone::measure(const Trainer& trainer, const TurnTime& time,
   const SlabLayout& layout = loader->layout();
   DeviceMemory memory;
   const cuda::Stream stream(device.index());
+  // Made ahead of the unpacker, which waits for the device when it goes: nothing may still be
+  // writing into it then, whatever ends this.
+  const DeviceSlab slab = DeviceSlab::make(layout, device);
   JpegUnpacker::Options options;
   options.device = device.index();
   options.memory = &memory;
@@ -126,7 +114,6 @@ void JpegAlone::measure(const Trainer& trainer, const TurnTime& time,
     files += jpeg_slot(jpeg.field(), batch.data, i).holds == JpegSlot::Holds::file ? 1 : 0;
   if (static_cast<double>(files) < kMostOfThem * static_cast<double>(layout.batch_size))
     throw Refused("the device's JPEG engines do not take most of the images");
-  const DeviceSlab slab = DeviceSlab::make(layout, device);
   auto* block = static_cast<std::byte*>(slab.fields.front().second.storage().mutable_data());
   const auto start = Clock::now();
   std::vector<double> ends_s;

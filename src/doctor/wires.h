@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "doctor/trials.h"
 #include "doctor/turn_time.h"
 #include "slipstream/diagnosis.h"
 #include "slipstream/trainer.h"
@@ -14,7 +15,7 @@ namespace slipstream {
 /// Formats in which fields would travel in fewer bytes than they do, the smallest that keeps every
 /// bit; where none does, one that rounds. Formats that depend on the values are tried for one step.
 /// Changes the trainer's state.
-std::vector<WireChoice> smaller_wires(Trainer& trainer, const Plan& plan);
+std::vector<WireChoice> smaller_wires(Trials& trials, const Plan& plan);
 
 /// `plan` with its images as JPEG files, and as many transforms on the device as then must be
 /// there; nothing where the samples, the chain or the cache do not allow it.

@@ -89,7 +89,7 @@ std::vector<BaselineRow> rows_of(const Figures& before, const Figures& now) {
 }
 
 [[noreturn]] void refuse(const std::string& what) {
-  throw Error("the baseline is not a report of the doctor: " + what);
+  throw Refused("the baseline is not a report of the doctor: " + what);
 }
 
 void check(const Json& json) {
@@ -104,8 +104,8 @@ void check(const Json& json) {
 void check_same_work(const Json& before, const Json& now) {
   const auto check = [](const std::string& what, const Json& old, const Json& current) {
     if (old == current) return;
-    throw Error("the baseline is of another " + what + ": " + old.dump() + ", this report of " +
-                current.dump() + "; examine that one, or make a new baseline");
+    throw Refused("the baseline is of another " + what + ": " + old.dump() + ", this report of " +
+                  current.dump() + "; examine that one, or make a new baseline");
   };
   check("workload", before.at("workload").at("name"), now.at("workload").at("name"));
   check("batch size", before.at("loader").at("batch_size"), now.at("loader").at("batch_size"));

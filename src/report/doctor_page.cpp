@@ -49,8 +49,7 @@ std::string verdict(const DoctorReport& report) {
   for (const Culprit culprit : diagnosis.culprits)
     culprits += (culprits.empty() ? "" : ", ") + spoken(culprit);
   const std::string_view headline = headline_of(diagnosis.verdict);
-  const std::string word =
-      "Verdict: " + element("span", "word", escaped(spoken(diagnosis.verdict)));
+  const std::string word = "Verdict: " + element("span", "word", escaped(spoken_verdict(report)));
   return element(
              "section", "verdict " + std::string(tone_of(diagnosis.verdict)),
              element("p", "soft", word) +

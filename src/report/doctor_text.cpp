@@ -43,7 +43,7 @@ std::string bar(const std::optional<Measured>& rate, double fastest) {
 std::string verdict(const DoctorReport& report) {
   const Diagnosis& diagnosis = report.diagnosis;
   const Culprit verdict = diagnosis.verdict;
-  std::string text = "\nVerdict: " + spoken(verdict) + ".";
+  std::string text = "\nVerdict: " + spoken_verdict(report) + ".";
   if (!headline_of(verdict).empty()) text += " " + std::string(headline_of(verdict));
   if (!diagnosis.reason.empty()) text += "\n  " + printable(diagnosis.reason);
   if (diagnosis.culprits.size() > 1) {

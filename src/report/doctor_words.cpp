@@ -50,6 +50,18 @@ std::string spoken(Culprit culprit) {
   return name;
 }
 
+std::string spoken_verdict(const DoctorReport& report) {
+  switch (report.diagnosis.verdict) {
+    case Culprit::gpu:
+      return report.observed.situation.on_gpu ? "the device is the limit"
+                                              : "the device (here: the CPU) is the limit";
+    case Culprit::none:
+      return "nothing of the input holds training up";
+    default:
+      return spoken(report.diagnosis.verdict);
+  }
+}
+
 bool is_there(const Measured& measured) { return measured.n > 0 && std::isfinite(measured.value); }
 bool is_there(const std::optional<Measured>& measured) { return measured && is_there(*measured); }
 

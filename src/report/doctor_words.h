@@ -16,6 +16,8 @@ inline constexpr int kDoctorVersion = 1;
 
 /// "raw reading": its name as people read it.
 std::string spoken(Culprit culprit);
+/// "Verdict: transforms": its name; of those that name nothing to change, in words.
+std::string spoken_verdict(const DoctorReport& report);
 /// What a verdict means, as a headline; "" where its name says that already.
 std::string_view headline_of(Culprit verdict);
 

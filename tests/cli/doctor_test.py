@@ -86,17 +86,26 @@ class DoctorTest(ProgramTest):
                     says=["none.json"])
         other = self.folder / "other.json"
         other.write_text("{}")
-        self.expect(FAILED, "doctor", *STARVED, "--budget", "1e9", "--baseline", other,
+        self.expect(REFUSED, "doctor", *STARVED, "--budget", "1e9", "--baseline", other,
                     says=["is not a report of the doctor"])
+
+    def test_a_plan_file_says_itself_where_transforms_are_done(self):
+        plan = self.folder / "written.json"
+        self.expect(DONE, "train", *FED, "--plan", "serial", "--steps", "1", "--plan-out", plan)
+        named = self.doctor(DONE, "named", *FED, "--budget", "1", "--plan", "serial")
+        self.assertEqual(named["workload"]["options"]["augment"], "cpu")
+        file = self.doctor(DONE, "file", *FED, "--budget", "1", "--plan", plan)
+        self.assertNotIn("augment", file["workload"]["options"])
 
     def test_an_output_that_fails_leaves_the_others(self):
         page, baseline = self.folder / "page.html", self.folder / "four.json"
-        self.expect(FAILED, "doctor", *FED, "--budget", "2", "--json", "/dev/full", "--html", page,
-                    says=["/dev/full"])
+        done = self.expect(FAILED, "doctor", *FED, "--budget", "2", "--json", "/dev/full",
+                           "--html", page, says=["/dev/full"])
+        self.assertIn("Verdict: ", done.stdout)
         self.assertIn("</html>", page.read_text())
         self.doctor(DONE, "four", *FED, "--budget", "2")
         eight = [each.replace("4", "8") for each in FED]
-        self.expect(FAILED, "doctor", *eight, "--budget", "1e9", "--baseline", baseline,
+        self.expect(REFUSED, "doctor", *eight, "--budget", "1e9", "--baseline", baseline,
                     says=["of another batch size: 4, this report of 8"])
 
 

@@ -1,10 +1,13 @@
 #include <ATen/Context.h>
 #include <ATen/ops/randn.h>
+#include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <sstream>
+#include <utility>
 
 #include "doctor/training_rate.h"
 #include "run/engine.h"
@@ -132,6 +135,70 @@ TEST_F(DoctorTest, TheBudgetBindsWhereStepsTakeLonger) {
   EXPECT_GT(cached.rate().low, 0) << "nothing is kept of the two where there are steady ones";
 }
 
+TEST_F(DoctorTest, LanesRunNoStepsAheadUntilOneIsKnownToFit) {
+  Tiny tiny;
+  tiny.costs = {.train_s = 0.5};
+  const auto one = trainer(tiny);
+  TrainingRate cached(plan(), Cut{"copy", 4}), whole(plan(), std::nullopt);
+  double step_s = 0;
+  TurnTime time(1, 0.1);
+  time.learnt = [&step_s](double learnt_s) { step_s = learnt_s; };
+  cached.measure(*one, time, {});
+  EXPECT_EQ(cached.last().steps, 2U);
+  EXPECT_TRUE(cached.is_measured());
+  EXPECT_GT(step_s, 0.4);
+  whole.measure(*one, {1, 0.1}, {});
+  EXPECT_EQ(whole.last().steps, 1U);
+}
+
+TEST_F(DoctorTest, AStepsTimeIsLearntBeforeItIsMeasured) {
+  const auto one = trainer({});
+  TrainingRate cached(plan(), Cut{"copy", 2});
+  int learnt = 0;
+  TurnTime time(0, 1000);
+  time.learnt = [&](double step_s) {
+    ++learnt;
+    EXPECT_GT(step_s, 0);
+    EXPECT_FALSE(cached.is_measured());
+  };
+  cached.measure(*one, time, {});
+  EXPECT_EQ(learnt, 1);
+  EXPECT_GE(cached.last().steps, 8U) << "the fewest are not all where there is time";
+  time.step_s = 1e-3;
+  cached.measure(*one, time, {});
+  EXPECT_EQ(learnt, 1) << "what is known need not be learnt";
+}
+
+TEST_F(DoctorTest, TellsThatStepsTakeLongerThanTheBudgetWithTheFirstRung) {
+  Tiny tiny;
+  tiny.costs = {.train_s = 0.5};
+  const auto one = trainer(tiny);
+  std::vector<std::string> told;
+  DoctorOptions options = within(1.3);
+  options.say = [&told](const std::string& line) { told.push_back(line); };
+  examine(*one, plan(), options);
+  const auto first_rung = std::find(told.begin(), told.end(), "device batch, with training");
+  ASSERT_LT(first_rung - told.begin() + 1, std::ssize(told));
+  EXPECT_THAT(*(first_rung + 1),
+              AllOf(StartsWith("a step takes about "), HasSubstr("beyond the budget of 1.3 s")));
+}
+
+TEST_F(DoctorTest, ErrorsOfPyTorchAreToldWithoutTheirBacktrace) {
+  const auto one = trainer({});
+  DoctorOptions options = within(16);
+  bool is_reached = false, has_thrown = false;
+  options.say = [&](const std::string& line) { is_reached |= line == "file bytes, drained"; };
+  options.stop = [&] {
+    TORCH_CHECK(!is_reached || std::exchange(has_thrown, true), "asked in vain");
+    return has_thrown;
+  };
+  std::string error;
+  for (const Rung& rung : examine(*one, plan(), options).observed.rungs)
+    if (rung.name == "file bytes") error = rung.drained_error;
+  ASSERT_TRUE(has_thrown);
+  EXPECT_EQ(error, "asked in vain");
+}
+
 TEST_F(DoctorTest, TellsBeforehandThatTheLeastTakesLongerThanTheBudget) {
   Tiny tiny = with_transform({.sleep_s = 0.1});
   const auto one = trainer(tiny);
@@ -191,7 +258,7 @@ TEST_F(DoctorTest, ProposesSmallerFormatsOnAGpu) {
   const auto one = trainer(tiny);
   const std::vector<WireChoice> wires = examine(*one, plan(), within(1)).observed.situation.wires;
   const auto mask = std::find_if(wires.begin(), wires.end(),
-                                 [](const WireChoice& choice) { return choice.field == "mask"; });
+                                 [](const WireChoice& choice) { return choice.field == "label"; });
   if (!on_gpu()) {
     EXPECT_TRUE(wires.empty()) << "a copy on the host costs next to nothing";
     return;

@@ -31,13 +31,15 @@ class TurnsTest : public testing::Test {
                                 given_s_[task.what] += seconds;
                                 order_.push_back(task.what);
                                 turns_s_.push_back(seconds);
-                              }});
+                              },
+                              doubtful_});
   }
 
   static constexpr double kOverheadS = 0.3;
   std::map<std::string, std::string> errors_;
   std::map<std::string, double> given_s_;
   std::deque<Task> tasks_;
+  std::function<std::vector<Task*>()> doubtful_;
   std::vector<std::string> order_;
   std::vector<double> turns_s_;
   std::vector<double> most_s_;
@@ -96,6 +98,28 @@ TEST_F(TurnsTest, EndsWhereAllIsSure) {
   add("whole", true, 4, 0.001);
   measure(1000);
   EXPECT_LT(passed_s_, 500);
+}
+
+TEST_F(TurnsTest, WhatIsDoubtfulIsMeasuredOnceMore) {
+  add("ceiling", true, 1, 0.001);
+  add("whole", true, 4, 0.001);
+  add("a rung", false, 1, 0.001);
+  int asked = 0;
+  doubtful_ = [&] {
+    ++asked;
+    return std::vector<Task*>{&tasks_[0], &tasks_[1]};
+  };
+  measure(1000);
+  EXPECT_THAT(order_, testing::ElementsAre("ceiling", "whole", "a rung", "ceiling", "whole"));
+  EXPECT_EQ(asked, 1);
+}
+
+TEST_F(TurnsTest, WhatIsDoubtfulStaysSoWhereNoTimeIsLeft) {
+  add("ceiling", true, 1, 0.001);
+  add("whole", true, 4, 0.001);
+  doubtful_ = [&] { return std::vector<Task*>{&tasks_[0], &tasks_[1]}; };
+  measure(0.1);
+  EXPECT_THAT(order_, testing::ElementsAre("ceiling", "whole"));
 }
 
 TEST_F(TurnsTest, WhatThereWasNoTimeForSaysSo) {

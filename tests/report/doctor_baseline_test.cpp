@@ -147,7 +147,7 @@ TEST(Baseline, IsRefusedBeforeAnythingIsMeasured) {
   EXPECT_FALSE(is_worse(against_baseline(unmeasured, baseline)));
   unmeasured.observed.batch_size = 8;
   EXPECT_THAT(thrown_by([&] { (void)against_baseline(unmeasured, baseline); }),
-              HasSubstr("of another batch size"));
+              testing::AllOf(testing::StartsWith("Refused"), HasSubstr("of another batch size")));
 }
 
 TEST(Baseline, TakesOnlyItsOwnKind) {
@@ -155,7 +155,8 @@ TEST(Baseline, TakesOnlyItsOwnKind) {
   const auto refusal = [&report](const std::string& baseline) {
     return thrown_by([&] { (void)against_baseline(report, baseline); });
   };
-  EXPECT_THAT(refusal(""), HasSubstr("it is not JSON"));
+  EXPECT_THAT(refusal(""),
+              testing::AllOf(testing::StartsWith("Refused"), HasSubstr("it is not JSON")));
   EXPECT_THAT(refusal("[1]"), HasSubstr("it is other JSON"));
   EXPECT_THAT(refusal(run_report_json(sample_run())), HasSubstr("it is a slipstream.run"));
   EXPECT_THAT(refusal(R"({"schema": "slipstream.doctor", "version": 2})"),

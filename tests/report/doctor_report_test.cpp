@@ -166,9 +166,20 @@ TEST(DoctorText, SaysWhatFailedAndLeavesOutWhatIsNotThere) {
   EXPECT_THAT(failed, Not(HasSubstr("SM activity")));
   EXPECT_THAT(failed, Not(HasSubstr("Outcome")));
   const std::string full = doctor_text(full_speed_report());
-  EXPECT_THAT(full, HasSubstr("Verdict: gpu. The device is busy: its input keeps up."));
+  EXPECT_THAT(full,
+              HasSubstr("Verdict: the device is the limit. The device is busy: its input keeps"));
   EXPECT_THAT(full, Not(HasSubstr("What to change")));
   EXPECT_THAT(full, Not(HasSubstr("Warnings")));
+}
+
+TEST(DoctorText, SaysInWordsThatNothingIsToBeChanged) {
+  DoctorReport report = full_speed_report();
+  report.observed.situation.on_gpu = false;
+  for (const std::string& shown : {doctor_text(report), doctor_html(report)})
+    EXPECT_THAT(shown, HasSubstr("the device (here: the CPU) is the limit"));
+  report.diagnosis.verdict = Culprit::none;
+  EXPECT_THAT(doctor_text(report), HasSubstr("Verdict: nothing of the input holds training up. "));
+  EXPECT_EQ(parsed(report).at("verdict"), "none");
 }
 
 TEST(DoctorText, SaysOnceThatThereIsNotEnoughEvidence) {

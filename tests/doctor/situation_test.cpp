@@ -1,0 +1,85 @@
+#include "doctor/situation.h"
+
+#include <gmock/gmock.h>
+
+#include "doctor/trials.h"
+#include "run/engine.h"
+#include "slipstream/datasets.h"
+#include "slipstream/resize.h"
+#include "slipstream/transforms.h"
+
+namespace slipstream::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class SituationTest : public EngineTest {
+ protected:
+  static Plan plan() { return plan_of(kThreeLanes, Driver::threaded, 3); }
+};
+
+/// Synthetic samples that say of themselves that parts of them may be decoded.
+class Decodable final : public Dataset {
+ public:
+  Decodable() : samples_(synthetic_segmentation({.samples = 16, .size = 16, .classes = 5})) {}
+  std::size_t size() const override { return samples_->size(); }
+  void read(std::size_t index, Sample& out) const override { samples_->read(index, out); }
+  std::vector<FieldSpec> fields() const override { return samples_->fields(); }
+  bool decodes_by_default() const override { return true; }
+
+ private:
+  std::shared_ptr<const Dataset> samples_;
+};
+
+TEST_F(SituationTest, PartsAreDecodedWhereTheFirstTransformReadsSome) {
+  const auto decodes_parts = [this](const Tiny& tiny) {
+    return situation_of(*trainer(tiny), plan(), {}).decodes_parts;
+  };
+  Tiny tiny;
+  tiny.dataset = std::make_shared<Decodable>();
+  tiny.transforms = {{"crop", RandomCrop{8, 8}}};
+  EXPECT_TRUE(decodes_parts(tiny));
+  tiny.on_bad_sample = OnBadSample::skip;
+  EXPECT_FALSE(decodes_parts(tiny)) << "bad samples are found in whole files";
+  tiny.on_bad_sample = OnBadSample::stop;
+  tiny.transforms = {{"flip", HorizontalFlip{}}, {"crop", RandomCrop{8, 8}}};
+  EXPECT_FALSE(decodes_parts(tiny));
+  tiny.dataset = nullptr;
+  tiny.transforms = {{"crop", RandomCrop{8, 8}}};
+  EXPECT_FALSE(decodes_parts(tiny)) << "of images that are not decoded by content";
+}
+
+TEST_F(SituationTest, FieldsThatAreReadAreNotUnused) {
+  const auto one = trainer({});
+  Trials trials(*one, [] { return true; }, {});
+  EXPECT_TRUE(trials.trains(plan(), "the plan as it is"));
+  EXPECT_THAT(unused_fields(trials, plan()), IsEmpty());
+  EXPECT_THAT(trials.left_out(), IsEmpty());
+}
+
+TEST_F(SituationTest, WhatThereIsNoTimeForIsNamedAndNotTried) {
+  const auto one = trainer({});
+  const std::uint64_t digest = one->digest();
+  Trials trials(*one, [] { return false; }, {});
+  EXPECT_THAT(unused_fields(trials, plan()), IsEmpty());
+  EXPECT_THAT(trials.left_out(),
+              ElementsAre("training without 'image'", "training without 'label'"));
+  EXPECT_EQ(one->digest(), digest);
+}
+
+TEST_F(SituationTest, AnInterruptEndsTrials) {
+  const auto one = trainer({});
+  const std::uint64_t digest = one->digest();
+  int asked = 0;
+  Trials trials(
+      *one, [] { return true; }, [&asked] { return ++asked > 1; });
+  EXPECT_FALSE(trials.trains(plan(), "the plan as it is")) << "of which no step was run";
+  EXPECT_FALSE(trials.trains(plan(), "the plan as it is"));
+  EXPECT_EQ(asked, 3) << "ahead of the first, in it, and ahead of the second";
+  EXPECT_THAT(trials.left_out(), IsEmpty());
+  EXPECT_EQ(one->digest(), digest);
+}
+
+}  // namespace
+}  // namespace slipstream::test
