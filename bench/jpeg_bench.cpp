@@ -183,8 +183,7 @@ void unpack(benchmark::State& state, const Setting& setting) {
   for ([[maybe_unused]] auto iteration : state) step();
   fixture.lane.synchronize();
   finish(state, setting, cores, jpeg.uses_engines());
-  state.counters["on_cpu"] =
-      static_cast<double>(fixture.loader.decoded_images() + jpeg.decoded_by_host());
+  state.counters["on_cpu"] = static_cast<double>(jpeg.decoded_by_cpu());
 }
 
 /// Two batches' pixels in turn, for the decoder waits until the batch before the last is decoded.

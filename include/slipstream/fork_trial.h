@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "slipstream/lane.h"
@@ -15,8 +16,9 @@ namespace slipstream {
 /// Never waits for the device: it decides once all marks are reached.
 class ForkTrial {
  public:
-  static constexpr std::size_t kWarmUpCalls = 2;    ///< of each form, not measured
-  static constexpr std::size_t kMeasuredCalls = 3;  ///< of each form
+  static constexpr std::size_t kWarmUpCalls = 2;  ///< of each form, not measured
+  static constexpr std::size_t kMeasuredCalls =
+      6;  ///< of each form: all on one side of 1 by chance in 3 % of cases
 
   /// One way through the branches, forward or backward.
   class Pass {
@@ -43,6 +45,9 @@ class ForkTrial {
 
   bool is_decided() const { return measured_.n > 0; }
   bool keeps_streams() const { return measured_.value > 1; }
+  /// Why that form is kept: it is faster, or both are as fast within the interval of measured().
+  /// REQUIRES: is_decided()
+  std::string_view reason() const;
   /// How many times as fast as one after the other branches could be at most: the sum of their
   /// times alone over the longest. n = 0 until decided.
   const Measured& predicted() const { return predicted_; }

@@ -46,8 +46,9 @@ struct RunReport {
 /// null.
 std::string run_report_json(const RunReport& report);
 
-/// "loading: beside steps 1.71 times as fast as one after the other, predicted at most 1.80", with
-/// an end of line.
+/// "loading batches beside the steps makes the run 1.71 times as fast as loading each before its
+/// step would (predicted at most 1.80)", or what was kept of a ForkJoin and why; with an end of
+/// line. REQUIRES: the gain of loading was measured
 std::string gain_line(const Gain& gain);
 
 /// Rates over fewer steps than this say more about chance than about a plan: they are not shown.
@@ -63,11 +64,14 @@ struct LossTrend {
   std::size_t steps;  ///< in each mean
 };
 LossTrend loss_trend(std::span<const float> losses);
-/// "loss 2.301 -> 0.984 (means of the first and last 20 steps)"; "" for no losses.
+/// "loss 2.301 -> 0.0984 (means of the first and last 20 steps)"; "" for no losses.
 std::string loss_text(std::span<const float> losses);
 
 /// "warning: TEXT" for each of the environment's, a line each.
 std::string warning_lines(const Environment& environment);
+
+/// The error of a row that there was no time for.
+inline constexpr const char* kInterruptedRow = "interrupted";
 
 /// One measurement of a benchmark. What does not apply, or could not be measured, is absent.
 struct BenchRow {
@@ -106,8 +110,8 @@ struct BenchReport {
 
 /// JSON, schema "slipstream.bench" version 1 (docs/run-report.md).
 std::string bench_report_json(const BenchReport& report);
-/// Aligned plain text, one line a row, for a console; then what failed, and the environment's
-/// warnings.
+/// Aligned plain text, one line a row, for a console; then what failed and why, and the
+/// environment's warnings.
 std::string bench_table(const BenchReport& report);
 /// A self-contained SVG, readable on light and dark pages: steps/s as grouped bars and the gains as
 /// lines, by batch size, with 95 % intervals, and the environment's warnings below. Of the lanes
@@ -126,6 +130,7 @@ struct ComparisonRow {
   double first_loss = 0;  ///< as LossTrend
   double final_loss = 0;
   std::uint64_t digest = 0;
+  std::vector<std::string> warnings = {};  ///< of the environment
 };
 
 ComparisonRow comparison_row(std::string name, const RunResult& result);
@@ -134,7 +139,7 @@ ComparisonRow comparison_row(std::string name, std::string_view run_report_json)
 /// Aligned plain text, one line a row. Gain and digest are held against the first row; a gain whose
 /// rates' intervals overlap is said to be within the noise; digests are compared only between plans
 /// of equal numerics. Then a line for each run that did other work than the first, with what
-/// differs.
+/// differs, and one for each whose environment warned.
 std::string comparison_table(const std::vector<ComparisonRow>& rows);
 
 }  // namespace slipstream

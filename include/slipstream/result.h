@@ -66,10 +66,8 @@ struct Gain {
 /// Where images travelled as JPEG files (Wire::jpeg).
 struct JpegResult {
   std::uint64_t images = 0;  ///< that came to the device
-  /// Decoded by the CPU instead, for the GPU's decoder does not take such files; those of batches
-  /// that are filled ahead included.
-  std::uint64_t on_cpu = 0;
-  bool engines = false;  ///< whether the GPU's JPEG engines decode, or CUDA kernels
+  std::uint64_t on_cpu = 0;  ///< of these, decoded by the CPU: the GPU takes no such files
+  bool engines = false;      ///< whether the GPU's JPEG engines decode, or CUDA kernels
 };
 
 /// What a run did. Filled by Trainer::run.
@@ -79,7 +77,7 @@ struct RunResult {
   std::uint64_t steps = 0;
   bool interrupted = false;
   double wall_s = 0;
-  Measured steps_per_second;       ///< without the warm-up steps
+  Measured steps_per_second;       ///< without warm-up, and steps that batches filled ahead fed
   std::vector<float> losses;       ///< one a step
   std::vector<float> accuracies;   ///< one a step, share of labels predicted
   std::vector<double> step_end_s;  ///< end of each step, seconds since the run began
@@ -94,9 +92,9 @@ struct RunResult {
   /// Where the data set is disk_cached() itself, not one made of such: what all readers of it did.
   std::optional<DiskCacheState> disk_cache;
   std::optional<Overlap> overlap;
-  /// Of the ForkJoins of the pipeline's modules; and of loading beside the longest lane, both of the
-  /// same last 16 to 32 steps, where the run had 32, with the times of this run, which are longer
-  /// than alone where both need the same cores.
+  /// Of the ForkJoins of the pipeline's modules; and of loading beside the longest lane, both of
+  /// the same 16 to 32 steps, the last that tell, where the run had 32, with the times of this run,
+  /// which are longer than alone where both need the same cores.
   std::vector<Gain> gains;
   std::optional<JpegResult> jpeg;  ///< where images travelled as JPEG files
   /// Fields of batches cached on the device that steps wrote into (RunOptions::check_cache).

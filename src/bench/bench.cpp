@@ -6,6 +6,7 @@
 
 #include "bench/input.h"
 #include "run/message.h"
+#include "run/steady_rate.h"
 #include "slipstream/placement.h"
 #include "slipstream/trainer.h"
 
@@ -23,8 +24,9 @@ struct Variant {
 struct Measurement {
   Variant variant;
   Plan how;
-  RunOptions run;
-  std::vector<double> durations_s;
+  RunOptions run = {};
+  SteadyRate steady = SteadyRate();      ///< where a loader feeds it
+  std::vector<double> durations_s = {};  ///< of steps behind the first ones of each round
 };
 
 void refuse_repeated(const std::string& what, const std::vector<std::string>& names) {
@@ -54,7 +56,7 @@ std::vector<Measurement> measurements_of(const Trainer& trainer, const BenchOpti
   };
   std::vector<Measurement> all;
   for (const Variant& variant : variants_of(options)) {
-    all.push_back({variant, plan_of(variant), {}, {}});
+    all.push_back({variant, plan_of(variant)});
     all.back().run.cut = cut_of(options.input);
   }
   for (const std::string& placement : options.placements) {
@@ -62,7 +64,7 @@ std::vector<Measurement> measurements_of(const Trainer& trainer, const BenchOpti
     std::string after = "collate";
     for (const LanePlan& lane : lanes.schedule.lanes) {
       const std::string& last = lane.steps.back();
-      all.push_back({{"alone:" + last, placement}, lanes, {}, {}});
+      all.push_back({{"alone:" + last, placement}, lanes});
       all.back().run.cut = Cut{after, after == "collate" ? kCachedBatches : 1};
       all.back().run.last_step = last;
       after = last;
@@ -70,25 +72,46 @@ std::vector<Measurement> measurements_of(const Trainer& trainer, const BenchOpti
   }
   for (Measurement& m : all) {
     m.run.digest = false;
+    m.run.check_loss = false;
     m.run.stop = options.stop;
   }
   return all;
+}
+
+/// More where batches filled ahead may have fed `run`: some steps are left when they are used up.
+std::uint64_t fewest_steps(const Measurement& m, const RunResult& run, std::size_t batch_size) {
+  SteadyRate rate(m.run.cut);
+  if (m.run.cut || (rate.add(run, batch_size) && rate.is_telling())) return kFewestSteps;
+  const Plan::Schedule& schedule = m.how.schedule;
+  return schedule.loader.prefetch + schedule.depth + schedule.run_ahead + schedule.lanes.size() +
+         kFewestSteadySteps;
 }
 
 /// As many steps as fit into the time, by a short run that also warms everything up.
 std::uint64_t steps_for(Trainer& trainer, Measurement& m, const BenchOptions& options) {
   m.run.steps = std::min(options.steps, kFewestSteps);
   trainer.run(m.how, m.run);
-  const double rate = trainer.run(m.how, m.run).steps_per_second.value;
-  const auto fitting = static_cast<std::uint64_t>(std::max(0.0, rate * options.seconds));
-  return std::min(options.steps, std::max(fitting, m.run.steps));
+  const RunResult run = trainer.run(m.how, m.run);
+  const double fitting = std::clamp(run.steps_per_second.value * options.seconds, 0.0,
+                                    static_cast<double>(options.steps));
+  const std::uint64_t fewest = fewest_steps(m, run, trainer.pipeline().options().batch_size);
+  return std::min(options.steps, std::max(static_cast<std::uint64_t>(fitting), fewest));
 }
 
 void measure(Trainer& trainer, Measurement& m) {
   const RunResult result = trainer.run(m.how, m.run);
+  if (!m.run.cut) m.steady.add(result, trainer.pipeline().options().batch_size);
   const std::size_t first = std::max<std::size_t>(1, result.step_end_s.size() / 5);
   for (std::size_t i = first; i < result.step_end_s.size(); ++i)
     m.durations_s.push_back(result.step_end_s[i] - result.step_end_s[i - 1]);
+}
+
+/// Where batches filled ahead may have fed nearly all steps, the interval reaches down to 0.
+Measured measured_rate(const Measurement& m) {
+  if (m.steady.steps() >= kFewestSteadySteps) return m.steady.rate();
+  Measured rate = rate_from_durations(m.durations_s, "steps/s");
+  if (!m.run.cut) rate.low = 0;
+  return rate;
 }
 
 bool is_alone(const BenchRow& row) { return row.plan.starts_with("alone:"); }
@@ -159,9 +182,9 @@ std::vector<BenchRow> bench_batch_size(Trainer& trainer, std::size_t batch_size,
     row.augment = m.variant.augment;
     row.input = m.run.cut ? (m.run.cut->after == "collate" ? "host" : "device") : "loader";
     if (m.durations_s.empty())
-      row.error = "interrupted";
+      row.error = kInterruptedRow;
     else
-      row.steps_per_second = rate_from_durations(m.durations_s, "steps/s");
+      row.steps_per_second = measured_rate(m);
   }
   add_comparisons(rows);
   return rows;
@@ -184,8 +207,6 @@ std::vector<BenchRow> run_bench(Context& context, const std::function<Pipeline(s
       Trainer trainer(make(batch_size), context, options.numerics);
       for (BenchRow& row : bench_batch_size(trainer, batch_size, options))
         rows.push_back(std::move(row));
-    } catch (const DeviceLost&) {
-      throw;
     } catch (const std::exception& e) {
       if (rows.empty() && dynamic_cast<const Refused*>(&e) != nullptr) throw;
       BenchRow& row = rows.emplace_back();
@@ -193,6 +214,7 @@ std::vector<BenchRow> run_bench(Context& context, const std::function<Pipeline(s
       row.augment.clear();
       row.input = options.input;
       row.error = message_of(e);
+      if (dynamic_cast<const DeviceLost*>(&e) != nullptr) break;
     }
   }
   return rows;

@@ -1,4 +1,5 @@
 #include "bench/input.h"
+#include "core/number_text.h"
 #include "run/kernel_trace.h"
 #include "slipstream/trace_run.h"
 
@@ -20,7 +21,7 @@ TraceFacts facts_of(const Trace& trace, const TraceOptions& options) {
   if (!trace.no_kernels.empty()) facts.emplace_back("kernels", trace.no_kernels);
   for (const TraceRow* row : trace.recorder->rows())
     if (row->dropped() > 0)
-      facts.emplace_back("missing in " + row->name(), std::to_string(row->dropped()) + " events");
+      facts.emplace_back("missing in " + row->name(), count_of(row->dropped(), "event"));
   return facts;
 }
 
@@ -32,6 +33,7 @@ Trace run_trace(Trainer& trainer, const Plan& plan, const TraceOptions& options)
   run.cut = cut_of(options.input);
   run.stop = options.stop;
   run.digest = false;
+  run.check_loss = false;
 
   Trace trace;
   TraceRecorder::Options recorded;

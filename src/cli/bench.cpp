@@ -51,6 +51,7 @@ int bench(const BenchVerb& verb, const Cli& cli) {
   BenchReport report = report_of(verb, options, context);
   const auto make = [&](std::size_t batch_size) {
     Declared declared = verb.common.declare(batch_size);
+    if (report.workload.options.empty()) print_remarks(*declared.pipeline.dataset());
     report.workload = std::move(declared.info);
     return std::move(declared.pipeline);
   };
@@ -103,7 +104,9 @@ void add_bench(CLI::App& app, Cli& cli, Verb& chosen) {
   command->add_option("--steps", verb->options.steps, "Steps of each measurement, at most")
       ->check(at_least(2))
       ->capture_default_str();
-  command->add_option("--seconds", verb->options.seconds, "Time of each measurement, at most")
+  command
+      ->add_option("--seconds", verb->options.seconds,
+                   "Time of each measurement, at most, but for the fewest steps that tell")
       ->check(above_zero)
       ->capture_default_str();
   command->add_option("--repeats", verb->options.repeats, "Rounds in which all take turns")

@@ -31,7 +31,8 @@ std::string bytes_of(const Trace& trace, const TraceVerb& verb, const WorkloadIn
   return verb.out.ends_with(".gz") ? gzipped(json) : json;
 }
 
-void print(const Trace& trace, const TraceVerb& verb, const Plan& plan) {
+void print(const Trace& trace, const TraceVerb& verb, const Plan& plan,
+           const Environment& environment) {
   if (trace.run.interrupted) std::cout << "interrupted after ";
   std::cout << count_of(trace.run.steps, "step");
   if (const Measured rate = told_rate(trace.run.steps_per_second); rate.n > 0)
@@ -39,6 +40,7 @@ void print(const Trace& trace, const TraceVerb& verb, const Plan& plan) {
   std::cout << ", plan " << plan.schedule.mode << ", input " << verb.options.input << "\n"
             << trace_text(summary_of(*trace.recorder));
   if (!trace.no_kernels.empty()) std::cout << trace.no_kernels << "\n";
+  std::cout << warning_lines(environment);
 }
 
 int trace(const TraceVerb& verb, const Cli& cli) {
@@ -46,7 +48,9 @@ int trace(const TraceVerb& verb, const Cli& cli) {
   OutputFile out(verb.out);
   Context context(verb.common.device);
   cli.check_interrupt();
+  const Environment environment = environment_of(context);  // as it is before the run is part of it
   auto [pipeline, workload] = verb.common.declare();
+  print_remarks(*pipeline.dataset());
   const Plan plan = verb.common.plan_of(verb.plan, verb.augment, pipeline, context);
   Trainer trainer(std::move(pipeline), context, plan.numerics);
   ProgressLine line(std::cerr, {[] { return terminal_columns(2); }});
@@ -55,7 +59,7 @@ int trace(const TraceVerb& verb, const Cli& cli) {
   options.progress = [&](const Progress& progress) { line.update(progress); };
   const Trace traced = run_trace(trainer, plan, options);
   line.finish();
-  print(traced, verb, plan);
+  print(traced, verb, plan, environment);
   write_all({{&out, bytes_of(traced, verb, workload)}});
   std::cout << "wrote " << verb.out << "; Perfetto (ui.perfetto.dev) opens it\n";
   return traced.run.interrupted ? kInterrupted : kDone;

@@ -49,7 +49,14 @@ AutoResult run_plan(Trainer& trainer, const TrainOptions& options, const LoaderP
 template <typename Counters>
 std::string share_of(const Counters& cache) {
   return std::to_string(cache.hits) + " of " + count_of(cache.hits + cache.misses, "sample") +
-         " came from it";
+         " came from it (batches filled ahead included)";
+}
+
+std::string jpeg_line(const JpegResult& jpeg) {
+  const std::string device = jpeg.engines ? "the GPU's JPEG engines" : "CUDA kernels";
+  const std::string but =
+      jpeg.on_cpu > 0 ? ", but for " + std::to_string(jpeg.on_cpu) + " by the CPU" : "";
+  return count_of(jpeg.images, "image") + " decoded by " + device + but + "\n";
 }
 
 void print_summary(const RunReport& report, std::uint64_t steps) {
@@ -64,10 +71,7 @@ void print_summary(const RunReport& report, std::uint64_t steps) {
     std::cout << "kept " << report.auto_choice->kept << ": " << report.auto_choice->reason << "\n";
   for (const Gain& gain : result.gains) std::cout << gain_line(gain);
   print_skipped(result.skipped.samples);
-  if (result.jpeg)
-    std::cout << count_of(result.jpeg->images, "image") << " decoded by "
-              << (result.jpeg->engines ? "the GPU's JPEG engines" : "CUDA kernels") << ", but for "
-              << result.jpeg->on_cpu << " by the CPU\n";
+  if (result.jpeg) std::cout << jpeg_line(*result.jpeg);
   if (result.cache)
     std::cout << "cache: " << share_of(*result.cache) << "; it holds " << result.cache->samples
               << " in " << count_of(result.cache->bytes, "byte") << "\n";

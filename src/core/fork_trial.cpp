@@ -29,6 +29,11 @@ std::shared_ptr<ForkTrial::Call> ForkTrial::next() {
   return call;
 }
 
+std::string_view ForkTrial::reason() const {
+  const bool is_beyond_noise = measured_.n > 1 && (measured_.low > 1 || measured_.high < 1);
+  return is_beyond_noise ? "faster" : "neither is faster beyond noise";
+}
+
 bool ForkTrial::all_reached() const {
   const auto reached = [](const Pass& pass) { return pass.marks_.back()->reached(); };
   return std::all_of(kept_.begin(), kept_.end(), [&](const auto& call) {

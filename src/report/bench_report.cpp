@@ -30,6 +30,13 @@ std::string cell(const std::optional<Measured>& measured) {
   return measured ? with_interval(*measured) : "";
 }
 
+bool has_failed(const BenchRow& row) { return !row.error.empty() && row.error != kInterruptedRow; }
+
+std::string rate_cell(const BenchRow& row) {
+  if (has_failed(row)) return "failed";
+  return row.error.empty() ? cell(row.steps_per_second) : row.error;
+}
+
 /// Without the columns that have nothing but a head.
 std::vector<std::vector<std::string>> filled_columns(std::vector<std::vector<std::string>> cells) {
   for (std::size_t column = cells.front().size(); column-- > 0;) {
@@ -61,12 +68,12 @@ std::string bench_table(const BenchReport& report) {
                                                   "of slowest lane", "overlap"}};
   for (const BenchRow& row : report.rows)
     cells.push_back({std::to_string(row.batch_size), row.plan, tells ? row.augment : "", row.input,
-                     row.error.empty() ? cell(row.steps_per_second) : "failed", cell(row.gain),
-                     cell(row.offloading_gain), cell(row.pipelining_gain),
-                     cell(row.share_of_slowest_lane), cell(row.overlap_efficiency)});
+                     rate_cell(row), cell(row.gain), cell(row.offloading_gain),
+                     cell(row.pipelining_gain), cell(row.share_of_slowest_lane),
+                     cell(row.overlap_efficiency)});
   std::string table = aligned_table(filled_columns(std::move(cells)), {0});
   for (const BenchRow& row : report.rows)
-    if (!row.error.empty())
+    if (has_failed(row))
       table += "failed: " + (row.plan.empty() ? "" : row.plan + ", ") +
                (tells && !row.plan.empty() ? "augment " + row.augment + ", " : "") + "batch " +
                std::to_string(row.batch_size) + ", input " + row.input + ": " + row.error + "\n";

@@ -32,6 +32,14 @@ std::string difference(const ComparisonRow& row, const ComparisonRow& first) {
   return text;
 }
 
+/// "" where there is none.
+std::string warning_line(const ComparisonRow& row) {
+  std::string line;
+  for (const std::string& warning : row.warnings)
+    line += (line.empty() ? "" : "; ") + printable(warning);
+  return line.empty() ? "" : "warning: " + row.name + ": " + line + "\n";
+}
+
 }  // namespace
 
 std::string comparison_table(const std::vector<ComparisonRow>& rows) {
@@ -43,7 +51,7 @@ std::string comparison_table(const std::vector<ComparisonRow>& rows) {
     cells.push_back({row.name, row.plan.schedule.mode + (row.is_auto ? " (auto)" : ""),
                      with_interval(row.steps_per_second), first ? "" : gain(row, rows.front()),
                      waited == "-" ? waited : waited + " %",
-                     fixed(row.first_loss, 3) + " -> " + fixed(row.final_loss, 3),
+                     loss_figure(row.first_loss) + " -> " + loss_figure(row.final_loss),
                      first ? "the reference" : digest_against(row, rows.front())});
   }
   std::string table = aligned_table(cells, {3, 4});
@@ -52,6 +60,7 @@ std::string comparison_table(const std::vector<ComparisonRow>& rows) {
     if (!other.empty())
       table += "not the same run: " + other + " (" + rows.front().name + ", " + row.name + ")\n";
   }
+  for (const ComparisonRow& row : rows) table += warning_line(row);
   return table;
 }
 

@@ -1,6 +1,5 @@
 #include "slipstream/environment.h"
 
-#include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -12,9 +11,11 @@
 #include <fstream>
 #include <utility>
 
+#include "core/number_text.h"
 #include "report/load.h"
 #include "report/revision.h"
 #include "report/text.h"
+#include "slipstream/cpu.h"
 
 namespace slipstream {
 namespace {
@@ -58,19 +59,6 @@ double group_limit(const std::string& line) {
   char* end = nullptr;
   const double limit = std::strtod(line.c_str(), &end);
   return end == line.c_str() || limit <= 0 ? HUGE_VAL : limit;
-}
-
-unsigned usable_cores() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
-  const double cores = known ? CPU_COUNT(&allowed)
-                             : static_cast<double>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-  const std::string quota = first_line("/sys/fs/cgroup/cpu.max");
-  const std::size_t blank = quota.find(' ');
-  if (blank == std::string::npos) return static_cast<unsigned>(cores);
-  const double period = group_limit(quota.substr(blank + 1));
-  return static_cast<unsigned>(std::min(cores, std::ceil(group_limit(quota) / period)));
 }
 
 std::uint64_t usable_memory_bytes() {
@@ -128,8 +116,8 @@ std::vector<std::string> warnings(unsigned cores) {
 
 std::string busy_warning(double load, unsigned cores) {
   if (load <= cores) return "";
-  return "the machine was busy (load " + fixed(load, 1) + " on " + std::to_string(cores) +
-         " cores): times are noisy";
+  return "the machine was busy (load " + fixed(load, 1) + " on " + count_of(cores, "core") +
+         "): times are noisy";
 }
 
 Environment probe_environment(std::string libtorch, std::optional<GpuInfo> gpu) {

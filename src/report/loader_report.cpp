@@ -48,7 +48,8 @@ std::string enough_workers(const std::vector<LoaderRate>& rates) {
     return "the most workers that were measured, " + most +
            ", gave the highest rate: more may give more (--workers)\n";
   return std::to_string(*enough) + (*enough == 1 ? " worker is" : " workers are") +
-         " enough: of up to " + most + " that were measured, none gave 3 % more\n";
+         " enough: the rate is at least 97 % of the highest of up to " + most +
+         " that were measured\n";
 }
 
 /// The share of samples that came from it.

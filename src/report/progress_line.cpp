@@ -10,6 +10,7 @@
 #include <ostream>
 #include <utility>
 
+#include "core/number_text.h"
 #include "report/text.h"
 
 namespace slipstream {
@@ -104,7 +105,7 @@ std::string ProgressLine::text(std::size_t columns) const {
   parts[steps] = "step " + std::to_string(last_.step);
   if (last_.steps > 0) parts[steps] += "/" + std::to_string(last_.steps);
   parts[rate] = fixed(per_second, decimals_for(per_second, 3)) + " steps/s";
-  parts[loss] = "loss " + (std::isnan(last_.loss) ? "nan" : fixed(last_.loss, 4));
+  parts[loss] = "loss " + rounded_text(last_.loss, 4);
   parts[input_wait] = "input wait " + fixed(100 * last_.input_wait_share, 0) + " %";
   if (last_.steps > last_.step && std::isfinite(per_second))
     parts[time_left] =

@@ -165,6 +165,7 @@ ComparisonRow parsed_row(std::string name, const Json& report) {
     losses.push_back(static_cast<float>(number_of(loss)));
   take_losses(row, losses);
   row.digest = std::stoull(report.at("digest").get<std::string>(), nullptr, 16);
+  row.warnings = report.at("environment").at("warnings").get<std::vector<std::string>>();
   return row;
 }
 
@@ -197,7 +198,7 @@ std::string loss_text(std::span<const float> losses) {
   const std::string of =
       trend.steps == 1 ? "the first and the last step"
                        : "means of the first and last " + std::to_string(trend.steps) + " steps";
-  return "loss " + fixed(trend.first, 4) + " -> " + fixed(trend.last, 4) + " (" + of + ")";
+  return "loss " + loss_figure(trend.first) + " -> " + loss_figure(trend.last) + " (" + of + ")";
 }
 
 std::string warning_lines(const Environment& environment) {
@@ -242,14 +243,13 @@ ComparisonRow comparison_row(std::string name, std::string_view run_report_json)
 }
 
 std::string gain_line(const Gain& gain) {
-  std::string line = gain.of + ": ";
-  if (!gain.kept.empty()) line += "kept " + gain.kept + ", " + gain.reason;
-  if (gain.measured.n > 0) {
-    line += (gain.kept.empty() ? "beside steps " : "; streams are ") +
-            fixed(gain.measured.value, 2) +
-            " times as fast as one after the other, predicted at most " +
-            fixed(gain.predicted.value, 2);
-  }
+  const std::string at_most = "predicted at most " + fixed(gain.predicted.value, 2);
+  const std::string times = fixed(gain.measured.value, 2) + " times as fast as ";
+  if (gain.kept.empty())
+    return "loading batches beside the steps makes the run " + times +
+           "loading each before its step would (" + at_most + ")\n";
+  std::string line = gain.of + ": kept " + gain.kept + ", " + gain.reason;
+  if (gain.measured.n > 0) line += "; streams are " + times + "one after the other, " + at_most;
   return line + "\n";
 }
 

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/number_text.h"
+
 namespace slipstream {
 
 std::string fixed(double value, int decimals) {
@@ -20,6 +22,8 @@ int decimals_for(double value, int digits) {
   const int before_point = static_cast<int>(std::floor(std::log10(std::abs(value)))) + 1;
   return std::clamp(digits - before_point, 0, 12);
 }
+
+std::string loss_figure(double loss) { return std::isnan(loss) ? "-" : rounded_text(loss, 4); }
 
 std::string with_interval(const Measured& measured) {
   if (measured.n == 0) return "-";

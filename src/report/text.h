@@ -12,6 +12,8 @@ namespace slipstream {
 std::string fixed(double value, int decimals);
 /// Decimals that show `value` with this many significant digits (at least none).
 int decimals_for(double value, int digits);
+/// Of a loss, with four significant digits at most; "-" when it is not known.
+std::string loss_figure(double loss);
 /// "472.1 [470.0, 474.2]": four significant digits; the bounds only where they are known; "-" where
 /// nothing was observed.
 std::string with_interval(const Measured& measured);

@@ -131,8 +131,8 @@ TraceSummary summary_of(const TraceRecorder& trace) {
   summary.path = critical_path(trace, window.end_ns);
   for (const TraceRow* row : trace.rows())
     if (row->dropped() > 0)
-      summary.full.push_back(row->name() + ": " + std::to_string(row->dropped()) +
-                             " events found no room");
+      summary.full.push_back(row->name() + ": " + count_of(row->dropped(), "event") +
+                             " found no room");
   return summary;
 }
 

@@ -46,12 +46,12 @@ struct ForkJoinImpl::Impl {
                                        : mode == ForkMode::streams;
   }
 
-  const char* reason() const {
+  std::string_view reason() const {
     if (shares_state) return "branches share a parameter or a buffer";
     if (mode != ForkMode::automatic) return "asked for";
     if (is_on_cpu) return "on a CPU branches run in turn";
     if (!trial.is_decided()) return "too few calls to measure both";
-    return trial.keeps_streams() ? "faster" : "no slower";
+    return trial.reason();
   }
 
   Route route() {
@@ -92,7 +92,7 @@ at::Tensor ForkJoinImpl::forward(const at::Tensor& input) {
 
 Gain ForkJoinImpl::gain() const {
   return {"", impl_->trial.predicted(), impl_->trial.measured(),
-          impl_->keeps_streams() ? "streams" : "one stream", impl_->reason()};
+          impl_->keeps_streams() ? "streams" : "one stream", std::string(impl_->reason())};
 }
 
 }  // namespace slipstream

@@ -84,7 +84,7 @@ void JpegUnpacker::unpack_async(const std::byte* slab, std::byte* block, cuda::S
   cuda::check_cuda(cudaEventRecord(page.done, stream.get()));
   for (const std::size_t position : failed_) decode_on_host(slab, position, to, stream);
   images_ += batch_size_;
-  by_host_ += failed_.size();
+  by_cpu_ += batch_size_ - files_.size() + failed_.size();
 }
 
 void JpegUnpacker::sort_out(const std::byte* slab, std::byte* to, Page& page,

@@ -42,9 +42,10 @@ class JpegUnpacker {
 
   bool uses_engines() const { return decoder_.uses_engines(); }
   const SlabField& field() const { return field_; }
-  /// Images since construction, and those of them whose files nvJPEG could not decode.
+  /// Images since construction, and those of them that the CPU decoded: a worker, or unpack_async()
+  /// where nvJPEG refused the file.
   std::uint64_t images() const { return images_; }
-  std::uint64_t decoded_by_host() const { return by_host_; }
+  std::uint64_t decoded_by_cpu() const { return by_cpu_; }
 
  private:
   /// Device memory that only grows.
@@ -75,7 +76,7 @@ class JpegUnpacker {
   std::array<Page, 2> pages_;
   std::size_t turn_ = 0;
   std::uint64_t images_ = 0;
-  std::uint64_t by_host_ = 0;
+  std::uint64_t by_cpu_ = 0;
 
   std::vector<cuda::JpegImage> files_;
   std::vector<cuda::ImageSource> sources_;  ///< of files_, one each

@@ -6,15 +6,20 @@
 namespace slipstream {
 namespace {
 
-constexpr std::size_t kKept = 3;
+constexpr std::size_t kParts = 2;  ///< that a gain is of, at most
+constexpr std::size_t kKept = kParts + 2;
 constexpr double kFilledUp = 0.97;  ///< share of the samples taken that were loaded meanwhile
 constexpr double kNoise = 1.02;     ///< host and device read their clocks at other moments
 
 }  // namespace
 
 void LoadingGain::look(std::uint64_t batch, std::span<const StepCounter> loaded,
-                       std::span<const LaneResult> lanes, Clock::time_point now) {
-  Look look{batch, now, 0, loaded.empty() ? 0 : loaded.back().calls, {}};
+                       std::span<const LaneResult> lanes) {
+  Look look{batch,
+            lanes.back().last_intervals.back().end_s,
+            0,
+            loaded.empty() ? 0 : loaded.back().calls,
+            {}};
   for (const StepCounter& step : loaded) look.loading_s += step.wall_s;
   for (const LaneResult& lane : lanes) look.busy_s.push_back(lane.busy_s);
   if (looks_.size() == kKept) looks_.erase(looks_.begin());
@@ -22,9 +27,16 @@ void LoadingGain::look(std::uint64_t batch, std::span<const StepCounter> loaded,
 }
 
 std::optional<Gain> LoadingGain::gain(std::size_t batch_size, unsigned workers) const {
-  if (looks_.size() < 2) return std::nullopt;
-  const Look& from = looks_.front();
-  const Look& to = looks_.back();
+  for (std::size_t last = looks_.size(); last-- > 1;) {
+    const auto gain =
+        between(looks_[last - std::min(last, kParts)], looks_[last], batch_size, workers);
+    if (gain) return gain;
+  }
+  return std::nullopt;
+}
+
+std::optional<Gain> LoadingGain::between(const Look& from, const Look& to, std::size_t batch_size,
+                                         unsigned workers) {
   const auto steps = static_cast<double>(to.batch - from.batch);
   const auto samples = static_cast<double>(to.samples - from.samples);
   const double taken = steps * static_cast<double>(batch_size);
@@ -34,7 +46,7 @@ std::optional<Gain> LoadingGain::gain(std::size_t batch_size, unsigned workers) 
   double step = 0;
   for (std::size_t lane = 0; lane < to.busy_s.size(); ++lane)
     step = std::max(step, (to.busy_s[lane] - from.busy_s[lane]) / steps);
-  const double took = std::chrono::duration<double>(to.time - from.time).count() / steps;
+  const double took = (to.end_s - from.end_s) / steps;
   if (load <= 0 || step <= 0 || took <= 0) return std::nullopt;
   const double predicted = (load + step) / std::max(load, step);
   const double measured = (load + step) / took;

@@ -9,6 +9,7 @@
 #include <map>
 #include <vector>
 
+#include "run/steady_rate.h"
 #include "slipstream/cuda.h"
 #include "slipstream/fingerprint.h"
 
@@ -16,6 +17,7 @@ namespace slipstream {
 namespace {
 
 constexpr std::uint64_t kMostWarmUpSteps = 20;
+constexpr double kFewSpared = 0.05;  ///< share of steps that batches filled ahead may feed
 
 at::Tensor dense(const at::Tensor& tensor) {
   return tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
@@ -55,17 +57,29 @@ struct OnDevice {
   std::vector<std::size_t> places;
 };
 
+/// The first step that counts for the rate.
+std::size_t first_rated(const RunResult& result, const std::optional<Cut>& cut,
+                        std::size_t batch_size) {
+  const std::size_t steps = result.step_end_s.size();
+  const auto warm = std::max<std::size_t>(1, warm_up_steps(steps));
+  if (!fills_batches(result, cut)) return warm;
+  const double spared =
+      spared_steps(result.inputs, result.step_end_s, warm, half_made(result, batch_size));
+  if (spared <= kFewSpared * static_cast<double>(steps - warm)) return warm;
+  const std::size_t steady =
+      first_steady_step(result.inputs, result.step_end_s, result.lanes.size());
+  return steady <= warm + (steps - warm) / 2 ? std::max(warm, steady) : warm;
+}
+
 }  // namespace
 
 std::uint64_t warm_up_steps(std::uint64_t steps) { return std::min(kMostWarmUpSteps, steps / 4); }
 
-Measured step_rate(std::span<const double> step_end_s) {
-  if (step_end_s.size() < 2) return {0, 0, 0, "steps/s", 0};
-  const auto first = std::max<std::size_t>(1, warm_up_steps(step_end_s.size()));
-  std::vector<double> durations;
-  for (std::size_t i = first; i < step_end_s.size(); ++i)
-    durations.push_back(step_end_s[i] - step_end_s[i - 1]);
-  return rate_from_durations(durations, "steps/s");
+Measured step_rate(const RunResult& result, const std::optional<Cut>& cut, std::size_t batch_size) {
+  if (result.step_end_s.size() < 2) return {0, 0, 0, "steps/s", 0};
+  SteadyRate rate(cut);
+  rate.add_from(first_rated(result, cut, batch_size), result, batch_size);
+  return rate.rate();
 }
 
 double input_wait_share(double blocked_s, double busy_s, double elapsed_s) {

@@ -3,19 +3,22 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include <ATen/core/Tensor.h>
 
-#include "slipstream/statistics.h"
+#include "slipstream/trainer.h"
 
 namespace slipstream {
 
 /// Steps at the beginning of a run that do not count for its rate.
 std::uint64_t warm_up_steps(std::uint64_t steps);
 
-/// Steps per second from the ends of steps (s), without the warm-up.
-Measured step_rate(std::span<const double> step_end_s);
+/// Steps per second of a run with this cut, without the warm-up, and without the steps behind it
+/// that batches filled ahead fed, where they are many and others are left. Where such steps count,
+/// they count for as long as the loader took, and the interval reaches down to what they may hide.
+Measured step_rate(const RunResult& result, const std::optional<Cut>& cut, std::size_t batch_size);
 
 /// Share of `elapsed_s` that the device waited for input: no more than the host was blocked on the
 /// loader, and no more than the last lane was idle.

@@ -99,16 +99,20 @@ double draining_factor(const std::vector<StepInput>& inputs, std::size_t first) 
   return fallen >= 1 && fallen < steps ? steps / (steps - fallen) : 1;
 }
 
+bool fills_batches(const RunResult& result, const std::optional<Cut>& cut) {
+  return !result.inputs.empty() && !(cut && cut->after == "collate");
+}
+
+std::size_t half_made(const RunResult& result, std::size_t batch_size) {
+  return 1 + (result.plan.schedule.loader.workers - 1) / batch_size;
+}
+
 SteadyRate::SteadyRate(std::optional<Cut> cut) : cut_(std::move(cut)) {
   if (cut_) by_item_.resize(cut_->items);
 }
 
-bool SteadyRate::fills_batches(const RunResult& result) const {
-  return !result.inputs.empty() && !(cut_ && cut_->after == "collate");
-}
-
 bool SteadyRate::tells(const RunResult& result, std::size_t first) const {
-  if (!fills_batches(result)) return true;
+  if (!fills_batches(result, cut_)) return true;
   if (is_used_up(result.inputs, first) && taken_ahead(result.inputs, result.step_end_s, first) == 0)
     return true;
   const Plan::Schedule& schedule = result.plan.schedule;
@@ -121,28 +125,33 @@ bool SteadyRate::add(const RunResult& result, std::size_t batch_size) {
   const std::size_t first =
       first_steady_step(result.inputs, result.step_end_s, result.lanes.size());
   if (first >= result.step_end_s.size()) return false;
+  add_from(first, result, batch_size);
+  return true;
+}
+
+void SteadyRate::add_from(std::size_t first, const RunResult& result, std::size_t batch_size) {
   const bool tells_more = tells(result, first);
-  if (is_telling_ && !tells_more) return true;
+  if (is_telling_ && !tells_more) return;
   if (tells_more && !is_telling_) {
     durations_s_.clear();
     by_item_.assign(by_item_.size(), {});
     spared_steps_ = 0;
   }
   is_telling_ = tells_more;
-  const double factor = draining_factor(result.inputs, first);
-  if (fills_batches(result)) {
-    const std::size_t half_made = 1 + (result.plan.schedule.loader.workers - 1) / batch_size;
+  double factor = 1;
+  if (fills_batches(result, cut_)) {
+    factor = draining_factor(result.inputs, first);
+    const std::size_t begun = half_made(result, batch_size);
     const bool drains = factor > 1;  // which the factor makes up for
     spared_steps_ += drains && !is_used_up(result.inputs, first)
-                         ? static_cast<double>(half_made)
-                         : spared_steps(result.inputs, result.step_end_s, first, half_made);
+                         ? static_cast<double>(begun)
+                         : spared_steps(result.inputs, result.step_end_s, first, begun);
   }
   for (std::size_t i = first; i < result.step_end_s.size(); ++i) {
     const double passed = factor * (result.step_end_s[i] - result.step_end_s[i - 1]);
     durations_s_.push_back(passed);
     if (cut_) by_item_[i % by_item_.size()].push_back(passed);
   }
-  return true;
 }
 
 Measured SteadyRate::rate() const {

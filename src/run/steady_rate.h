@@ -20,6 +20,9 @@ class SteadyRate {
   /// Takes the steady steps of a run; false where it had none. Where some runs are telling, only
   /// those count.
   bool add(const RunResult& result, std::size_t batch_size);
+  /// The same from step `first` on, which is not the run's first, whether it is steady or not.
+  /// REQUIRES: the run has that step
+  void add_from(std::size_t first, const RunResult& result, std::size_t batch_size);
 
   bool is_measured() const { return !durations_s_.empty(); }
   /// Whether it is known that batches filled ahead are not what fed the steps.
@@ -32,7 +35,6 @@ class SteadyRate {
   const std::vector<std::vector<double>>& by_item() const { return by_item_; }
 
  private:
-  bool fills_batches(const RunResult& result) const;
   bool tells(const RunResult& result, std::size_t first) const;
 
   std::optional<Cut> cut_;
@@ -41,6 +43,12 @@ class SteadyRate {
   bool is_telling_ = false;
   std::vector<std::vector<double>> by_item_;
 };
+
+/// Whether batches were filled while this run with this cut went on, not cached whole.
+bool fills_batches(const RunResult& result, const std::optional<Cut>& cut);
+
+/// How many batches workers may have begun, but not filled, when one was asked for.
+std::size_t half_made(const RunResult& result, std::size_t batch_size);
 
 /// The first step of a run after which it is in its steady state: batches that were filled ahead
 /// are used up, also those that had been taken and waited for the device, or the queue of them

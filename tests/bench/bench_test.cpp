@@ -34,6 +34,7 @@ class BenchTest : public testing::Test {
         context_,
         [this](std::size_t batch_size) {
           if (batch_size == kBroken) throw std::bad_alloc();
+          if (batch_size == kLosing) throw DeviceLost("the device is lost");
           Options options = options_of(built_in_workloads(), workload_);
           options.give("image-size", 8);
           options.give("classes", 5);
@@ -62,6 +63,7 @@ class BenchTest : public testing::Test {
   }
 
   static constexpr std::size_t kBroken = 7;
+  static constexpr std::size_t kLosing = 9;
   std::string workload_ = "segmentation";
   Context context_{"cpu"};
   BenchOptions options_;
@@ -190,8 +192,25 @@ TEST_F(BenchTest, WhatIsNoErrorOfOursCostsNoRowsEither) {
   options_.batch_sizes = {kBroken, 2};
   const auto rows = bench();
   ASSERT_EQ(rows.size(), 6U);
-  EXPECT_THAT(rows[0].error, HasSubstr("bad_alloc"));
+  EXPECT_THAT(rows[0].error, HasSubstr("out of memory; use a smaller batch size"));
   EXPECT_THAT(rows[1].error, IsEmpty());
+}
+
+TEST_F(BenchTest, RowsOutliveTheDevice) {
+  options_.batch_sizes = {2, kLosing, 3};
+  const auto rows = bench();
+  ASSERT_EQ(rows.size(), 6U) << "of no batch size behind the one that lost it";
+  EXPECT_TRUE(rows[0].steps_per_second.has_value());
+  EXPECT_EQ(rows[5].batch_size, kLosing);
+  EXPECT_EQ(rows[5].error, "the device is lost");
+}
+
+TEST_F(BenchTest, NothingIsKnownOfStepsThatBatchesFilledAheadMayHaveFed) {
+  options_.steps = 3;
+  options_.repeats = 8;
+  const auto rows = bench();
+  EXPECT_GT(rows[1].steps_per_second->value, 0);
+  EXPECT_EQ(rows[1].steps_per_second->low, 0) << "none of 3 steps on 3 lanes is steady";
 }
 
 TEST_F(BenchTest, WhatIsRefusedAtTheFirstIsThrown) {

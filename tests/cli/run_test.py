@@ -68,6 +68,8 @@ class TrainTest(ProgramTest):
         done = self.expect(DONE, "train", "segmentation", *TINY, "--steps", "3")
         self.assertNotIn("steps/s (after warm-up)", done.stdout)
         self.assertIn("(the first and the last step)", done.stdout)
+        done = self.expect(DONE, "train", "segmentation", *TINY, "--steps", "1")
+        self.assertRegex(done.stdout, r"(?m)^1 step, loss ")
 
     def test_the_report_is_whole(self):
         report = self.train("report", *self.options, "--plan", "pipelined")
@@ -151,7 +153,8 @@ class LoaderTest(ProgramTest):
         self.assertEqual(again["disk_cache"]["misses"], 0)
         self.expect(DONE, "train", "segmentation", *self.options, "--cache", "read=1M",
                     "--disk-cache", f"{self.folder / 'disk'}=10M",
-                    says=["disk cache: ", "samples came from it; it holds 16 in "])
+                    says=["disk cache: ", "samples came from it (batches filled ahead included); "
+                          "it holds 16 in "])
 
     def test_sampling_by_weight(self):
         weights = self.folder / "weights.txt"
@@ -178,6 +181,14 @@ class DivergenceTest(ProgramTest):
                         says=["stage 'decoder' at step ", ": the loss is ",
                               "use a smaller learning rate"])
             self.assertFalse(report.exists(), plan)
+
+    def test_measurements_go_on_whatever_the_loss(self):
+        options = ["segmentation", *TINY, "--batch-size", "2", "--steps", "8", "--lr", "1e300"]
+        self.expect(DONE, "trace", *options, "--out", self.folder / "trace.json",
+                    says=["8 steps"])
+        options[options.index("--batch-size")] = "--batch-sizes"
+        self.expect(DONE, "bench", *options, "--repeats", "1", "--seconds", "0.2",
+                    says=["serial", "pipelined", "alone:decoder"])
 
 
 class AutoTest(ProgramTest):
@@ -231,6 +242,9 @@ class BranchesTest(ProgramTest):
             if mode != "load":
                 self.assertEqual(report["gains"][0]["kept"], "one stream")
                 self.assertIn("on a CPU", report["gains"][0]["reason"])
+
+    def test_short_runs_tell_no_gain_of_loading(self):
+        self.assertEqual(self.branches("load", "--steps", "31")["gains"], [])
 
     def test_where_branches_run_changes_no_bit(self):
         for mode in ("branches", "ensemble"):

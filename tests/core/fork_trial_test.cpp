@@ -51,18 +51,20 @@ class ForkTrialTest : public testing::Test {
     call.passes.push_back(std::move(timed));
   }
 
-  /// Forward 1 s and 3 s, backward 4 s and 2 s a branch; on streams `streams_s` each way. What
-  /// warms up takes a hundred times as long.
-  void run_trial(double streams_s) {
+  /// Forward 1 s and 3 s, backward 4 s and 2 s a branch; on streams `streams_s` each way, in the
+  /// last call `last_s`. What warms up takes a hundred times as long.
+  void run_trial(double streams_s, double last_s) {
     for (std::size_t i = 0; i < kTrialCalls; ++i) {
       const auto call = trial_.next();
       ASSERT_NE(call, nullptr);
       EXPECT_EQ(call->on_streams, i % 2 == 1);
       const double slow = i < 2 * ForkTrial::kWarmUpCalls ? 100 : 1;
-      pass(*call, {slow * 1, slow * 3}, slow * slow * streams_s);
-      pass(*call, {slow * 4, slow * 2}, slow * slow * streams_s);
+      const double took_s = i + 1 == kTrialCalls ? last_s : slow * slow * streams_s;
+      pass(*call, {slow * 1, slow * 3}, took_s);
+      pass(*call, {slow * 4, slow * 2}, took_s);
     }
   }
+  void run_trial(double streams_s) { run_trial(streams_s, streams_s); }
 
   ClockLane home_{"home"};
   ForkTrial trial_;
@@ -74,6 +76,7 @@ TEST_F(ForkTrialTest, KeepsStreamsWhereTheyAreFaster) {
   EXPECT_EQ(trial_.next(), nullptr);
   ASSERT_TRUE(trial_.is_decided());
   EXPECT_TRUE(trial_.keeps_streams());
+  EXPECT_EQ(trial_.reason(), "faster");
   EXPECT_DOUBLE_EQ(trial_.measured().value, 10.0 / 8);
   EXPECT_DOUBLE_EQ(trial_.predicted().value, 10.0 / 7);
   EXPECT_EQ(trial_.measured().n, ForkTrial::kMeasuredCalls);
@@ -86,6 +89,21 @@ TEST_F(ForkTrialTest, KeepsOneStreamWhereStreamsAreNoFaster) {
   ASSERT_TRUE(trial_.is_decided());
   EXPECT_DOUBLE_EQ(trial_.measured().value, 1);
   EXPECT_FALSE(trial_.keeps_streams());
+  EXPECT_EQ(trial_.reason(), "neither is faster beyond noise");
+}
+
+TEST_F(ForkTrialTest, OneStreamMayBeTheFasterBeyondNoise) {
+  run_trial(6);
+  trial_.next();
+  EXPECT_FALSE(trial_.keeps_streams());
+  EXPECT_EQ(trial_.reason(), "faster");
+}
+
+TEST_F(ForkTrialTest, CallsThatDisagreeAreNoise) {
+  run_trial(4, 6);
+  trial_.next();
+  EXPECT_TRUE(trial_.keeps_streams()) << "of two calls in three";
+  EXPECT_EQ(trial_.reason(), "neither is faster beyond noise");
 }
 
 TEST_F(ForkTrialTest, DoesNotWaitForTheDevice) {

@@ -61,6 +61,14 @@ warning: the machine was busy
 )");
 }
 
+TEST(BenchTable, WhatWasInterruptedHasNotFailed) {
+  BenchReport report = sample_bench();
+  report.rows[5].error = kInterruptedRow;
+  const std::string table = bench_table(report);
+  EXPECT_THAT(table, HasSubstr("\n  128  pipelined     loader  interrupted\n"));
+  EXPECT_THAT(table, Not(HasSubstr("failed")));
+}
+
 /// Every plan with its transforms at every placement, at two batch sizes.
 BenchReport placed_bench() {
   BenchReport report = sample_bench();

@@ -42,6 +42,7 @@ TEST(Environment, KeepsTheGpuItWasTold) {
 TEST(Environment, WarnsOfALoadAboveTheNumberOfCores) {
   EXPECT_EQ(busy_warning(1.3, 2), "");
   EXPECT_EQ(busy_warning(2, 2), "");
+  EXPECT_EQ(busy_warning(1.5, 1), "the machine was busy (load 1.5 on 1 core): times are noisy");
   EXPECT_EQ(busy_warning(2.5, 2), "the machine was busy (load 2.5 on 2 cores): times are noisy");
 }
 

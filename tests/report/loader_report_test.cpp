@@ -39,8 +39,8 @@ TEST(LoaderReport, SaysWhatIsEnoughOnlyWhereMoreWasMeasured) {
   LoaderReport report = sample_report();
   EXPECT_TRUE(Json::parse(loader_report_json(report)).at("enough_workers").is_null());
   report.rates.push_back({4, {200, 190, 210, "samples/s", 5}, report.rates[0].steps});
-  EXPECT_THAT(loader_table(report), HasSubstr("\n2 workers are enough: of up to 4 that were "
-                                              "measured, none gave 3 % more\n"));
+  EXPECT_THAT(loader_table(report), HasSubstr("\n2 workers are enough: the rate is at least 97 % "
+                                              "of the highest of up to 4 that were measured\n"));
   EXPECT_EQ(Json::parse(loader_report_json(report)).at("enough_workers"), 2);
   report.rates.resize(1);
   EXPECT_THAT(loader_table(report), HasSubstr("\nno other number of workers was measured"));

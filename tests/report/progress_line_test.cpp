@@ -43,17 +43,17 @@ class ProgressLineTest : public testing::Test {
 TEST_F(ProgressLineTest, OnATerminalOneLineIsDrawnOverAndCleared) {
   ProgressLine line(out_, terminal());
   line.update(at(0, 0));
-  EXPECT_EQ(written(), "\rstep 0/100  - steps/s  loss 2.5000  input wait 12 %");
+  EXPECT_EQ(written(), "\rstep 0/100  - steps/s  loss 2.5  input wait 12 %");
   line.update(at(10, 1));
-  EXPECT_EQ(written(), "\rstep 10/100  10.0 steps/s  loss 2.5000  input wait 12 %  left 0:09");
+  EXPECT_EQ(written(), "\rstep 10/100  10.0 steps/s  loss 2.5  input wait 12 %  left 0:09");
   line.update({.step = 20, .elapsed_s = 2});
   const std::string text = written();
   EXPECT_EQ(
       text.size(),
-      std::string("\rstep 10/100  10.0 steps/s  loss 2.5000  input wait 12 %  left 0:09").size());
-  EXPECT_THAT(text, testing::StartsWith("\rstep 20  10.0 steps/s  loss 0.0000  input wait 0 %   "));
+      std::string("\rstep 10/100  10.0 steps/s  loss 2.5  input wait 12 %  left 0:09").size());
+  EXPECT_THAT(text, testing::StartsWith("\rstep 20  10.0 steps/s  loss 0  input wait 0 %   "));
   line.finish();
-  const std::string blanks(std::string("step 20  10.0 steps/s  loss 0.0000  input wait 0 %").size(),
+  const std::string blanks(std::string("step 20  10.0 steps/s  loss 0  input wait 0 %").size(),
                            ' ');
   EXPECT_EQ(written(), "\r" + blanks + "\r");
 }
@@ -131,7 +131,7 @@ TEST_F(ProgressLineTest, ElsewhereALineIsLoggedEveryFewSeconds) {
   line.update(at(10, 1));
   EXPECT_THAT(written(), IsEmpty());
   line.update(at(50, 5));
-  EXPECT_EQ(written(), "step 50/100  10.0 steps/s  loss 2.5000  input wait 12 %  left 0:05\n");
+  EXPECT_EQ(written(), "step 50/100  10.0 steps/s  loss 2.5  input wait 12 %  left 0:05\n");
   line.update(at(90, 9));
   EXPECT_THAT(written(), IsEmpty());
   line.update(at(99, 9.95));

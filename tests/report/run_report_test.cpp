@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "report/samples.h"
@@ -199,17 +200,19 @@ TEST(GainLine, ShowsWhatWasMeasuredBesideWhatWasPredicted) {
   Gain gain;
   gain.of = "loading";
   gain.predicted = {1.8, NAN, NAN, "1", 1};
-  EXPECT_EQ(gain_line(gain), "loading: \n");
   gain.measured = {1.714, 1, 2, "1", 9};
   EXPECT_EQ(gain_line(gain),
-            "loading: beside steps 1.71 times as fast as one after the other, predicted at most "
-            "1.80\n");
+            "loading batches beside the steps makes the run 1.71 times as fast as loading each "
+            "before its step would (predicted at most 1.80)\n");
+  gain.of = "members";
   gain.measured.value = 1.9;
   gain.kept = "streams";
-  gain.reason = "they are faster";
+  gain.reason = "faster";
   EXPECT_EQ(gain_line(gain),
-            "loading: kept streams, they are faster; streams are 1.90 times as fast as one after "
-            "the other, predicted at most 1.80\n");
+            "members: kept streams, faster; streams are 1.90 times as fast as one after the other, "
+            "predicted at most 1.80\n");
+  gain.measured.n = 0;
+  EXPECT_EQ(gain_line(gain), "members: kept streams, faster\n");
 }
 
 TEST(Comparison, HoldsRowsAgainstTheFirst) {
@@ -228,11 +231,11 @@ TEST(Comparison, HoldsRowsAgainstTheFirst) {
   EXPECT_EQ(
       comparison_table({comparison_row("first", serial), comparison_row("second", pipelined),
                         comparison_row("wrong", wrong), comparison_row("bf16", bf16)}),
-      R"(report  plan       steps/s                gain  input wait  loss            weights and losses
-first   serial     2.000 [1.500, 2.500]             12.5 %  2.250 -> 1.000  the reference
-second  pipelined  3.000 [2.625, 3.500]  1.50x       0.0 %  2.250 -> 1.000  equal, bit for bit
-wrong   pipelined  3.000 [2.625, 3.500]  1.50x       0.0 %  2.250 -> 1.000  DIFFERENT
-bf16    pipelined  -                         -       0.0 %  - -> -          not comparable: other numerics
+      R"(report  plan       steps/s                gain  input wait  loss       weights and losses
+first   serial     2.000 [1.500, 2.500]             12.5 %  2.25 -> 1  the reference
+second  pipelined  3.000 [2.625, 3.500]  1.50x       0.0 %  2.25 -> 1  equal, bit for bit
+wrong   pipelined  3.000 [2.625, 3.500]  1.50x       0.0 %  2.25 -> 1  DIFFERENT
+bf16    pipelined  -                         -       0.0 %  - -> -     not comparable: other numerics
 )");
 }
 
@@ -254,10 +257,14 @@ TEST(LossTrend, IsOfTheFirstAndLastTenth) {
   losses[0] = 4;
   losses[1] = 2;
   losses[24] = 0.5f;
-  EXPECT_EQ(loss_text(losses), "loss 3.0000 -> 0.7500 (means of the first and last 2 steps)");
-  EXPECT_EQ(loss_text(std::span(losses).last(3)),
-            "loss 1.0000 -> 0.5000 (the first and the last step)");
+  EXPECT_EQ(loss_text(losses), "loss 3 -> 0.75 (means of the first and last 2 steps)");
+  EXPECT_EQ(loss_text(std::span(losses).last(3)), "loss 1 -> 0.5 (the first and the last step)");
   EXPECT_EQ(loss_text({}), "");
+}
+
+TEST(LossText, IsShortAndTellsOfAnySize) {
+  EXPECT_THAT(loss_text(std::array{1.23456e-5f, 3e38f}), HasSubstr("loss 1.235e-05 -> 3e+38 ("));
+  EXPECT_THAT(loss_text(std::array{2.30149f, INFINITY}), HasSubstr("loss 2.301 -> inf ("));
 }
 
 TEST(Comparison, ReadsReportsBack) {
@@ -267,7 +274,20 @@ TEST(Comparison, ReadsReportsBack) {
   EXPECT_EQ(row.digest, report.result.digest);
   EXPECT_EQ(row.input_wait_share, report.result.input_wait_share);
   EXPECT_EQ(row.steps_per_second.high, 2.5);
-  EXPECT_EQ(comparison_table({row}), comparison_table({comparison_row("serial", report.result)}));
+  ComparisonRow same = comparison_row("serial", report.result);
+  same.warnings = report.environment.warnings;
+  EXPECT_EQ(comparison_table({row}), comparison_table({same}));
+}
+
+TEST(Comparison, TellsWhatEachEnvironmentWarnedOf) {
+  RunReport report = sample_run();
+  report.environment.warnings = {"the machine was busy", "the clock is scaled"};
+  const ComparisonRow warned = comparison_row("a", run_report_json(report));
+  report.environment.warnings.clear();
+  const ComparisonRow calm = comparison_row("b", run_report_json(report));
+  EXPECT_THAT(comparison_table({warned, calm}),
+              testing::EndsWith("\nwarning: a: the machine was busy; the clock is scaled\n"));
+  EXPECT_THAT(comparison_table({calm, calm}), testing::Not(HasSubstr("warning")));
 }
 
 TEST(Comparison, SaysWhatWasNotTheSameRun) {
@@ -278,8 +298,7 @@ TEST(Comparison, SaysWhatWasNotTheSameRun) {
   report.auto_choice = AutoChoice{"serial", "it was faster", {}, {}};
   const std::string table = comparison_table({first, comparison_row("b", run_report_json(report))});
   EXPECT_THAT(table, HasSubstr("\nb       serial (auto)  2.000"));
-  EXPECT_THAT(
-      table, testing::EndsWith("\nnot the same run: batch-size 8 and 4, steps 3 and 150 (a, b)\n"));
+  EXPECT_THAT(table, HasSubstr("\nnot the same run: batch-size 8 and 4, steps 3 and 150 (a, b)\n"));
   EXPECT_THAT(comparison_table({first, first}), testing::Not(HasSubstr("not the same")));
 }
 

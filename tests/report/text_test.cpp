@@ -27,6 +27,15 @@ TEST(Text, FixedTakesEveryNumber) {
   EXPECT_EQ(fixed(1e308, 12).size(), 309u + 13u);
 }
 
+TEST(Text, LossesAreShort) {
+  EXPECT_EQ(loss_figure(2.30149), "2.301");
+  EXPECT_EQ(loss_figure(1.23456e-5), "1.235e-05");
+  EXPECT_EQ(loss_figure(1e30), "1e+30");
+  EXPECT_EQ(loss_figure(0), "0");
+  EXPECT_EQ(loss_figure(INFINITY), "inf");
+  EXPECT_EQ(loss_figure(NAN), "-");
+}
+
 TEST(Ticks, AreRoundAndHoldTheRange) {
   EXPECT_THAT(nice_ticks(0, 610, 6), ElementsAre(0, 200, 400, 600, 800));
   EXPECT_THAT(nice_ticks(0, 10, 5), ElementsAre(0, 2, 4, 6, 8, 10));

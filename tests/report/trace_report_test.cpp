@@ -314,5 +314,13 @@ TEST_F(TraceReport, AFullRowEndsWhatIsLookedAtAndIsSaid) {
   EXPECT_THAT(trace_text(summary), HasSubstr("full: worker 0"));
 }
 
+TEST_F(TraceReport, OneEventIsOne) {
+  TraceRecorder small({.events_per_row = 1});
+  TraceRow& train = small.row(Kind::lane, "train", {"train"});
+  for (std::int64_t n = 0; n < 2; ++n)
+    train.add({.begin_ns = kStart + n * kMs, .end_ns = kStart + (n + 1) * kMs});
+  EXPECT_THAT(summary_of(small).full, ElementsAre("train: 1 event found no room"));
+}
+
 }  // namespace
 }  // namespace slipstream

@@ -1,0 +1,78 @@
+#include <gtest/gtest.h>
+#include <torch/nn/modules/conv.h>
+
+#include <chrono>
+#include <thread>
+
+#include "core/patience.h"
+#include "slipstream/bench.h"
+
+namespace slipstream::test {
+namespace {
+
+constexpr std::size_t kBatchSize = 2;
+constexpr double kBatchSeconds = 0.02;
+constexpr std::size_t kPrefetch = 36;
+constexpr std::uint64_t kSteps = 60;
+
+/// Every sample takes a while: one worker never makes a batch in less than kBatchSeconds.
+class SlowData final : public Dataset {
+ public:
+  std::size_t size() const override { return good_->size(); }
+  std::vector<FieldSpec> fields() const override { return good_->fields(); }
+  void read(std::size_t index, Sample& out) const override {
+    good_->read(index, out);
+    std::this_thread::sleep_for(std::chrono::duration<double>(kBatchSeconds / kBatchSize));
+    read_.add();
+  }
+  Counter& samples_read() const { return read_; }
+
+ private:
+  std::shared_ptr<const Dataset> good_ =
+      synthetic_segmentation({.samples = 64, .size = 8, .classes = 5, .seed = 1});
+  mutable Counter read_;
+};
+
+struct PlainImpl : torch::nn::Module {
+  at::Tensor forward(const at::Tensor& images) { return conv(images.to(at::kFloat)); }
+  torch::nn::Conv2d conv = register_module("conv", torch::nn::Conv2d(3, 5, 1));
+};
+TORCH_MODULE(Plain);
+
+/// The second plan takes over the loader of the first with all batches filled. No steady rate can
+/// be above that of the worker, on any machine; where steps are so slow that none is steady, that
+/// much is said.
+TEST(BenchFedAhead, BatchesThatWereFilledAheadAreNoPlansSpeed) {
+  const auto data = std::make_shared<SlowData>();
+  Context context("cpu");
+  BenchOptions options;
+  options.batch_sizes = {kBatchSize};
+  options.steps = kSteps;
+  options.repeats = 1;
+  options.seconds = 600;
+  options.loader.workers = 1;
+  options.loader.prefetch = kPrefetch;
+  options.numerics =
+      make_plan("serial", {"copy", "train"}, DeviceKind::cpu, options.loader, {}).numerics;
+  std::uint64_t before = 0;
+  options.say = [&](const std::string& line) {
+    if (line.ends_with(": serial")) before = data->samples_read().value();
+    if (line.ends_with(": pipelined"))
+      data->samples_read().await(before + kBatchSize * (kSteps + kPrefetch), "a full queue");
+  };
+  const auto make = [&](std::size_t batch_size) {
+    return pipeline(data, {.batch_size = batch_size})
+        .train("train", Plain(), sgd({.lr = 0.01}), cross_entropy("image", "label"));
+  };
+  const auto rows = run_bench(context, make, options);
+  ASSERT_EQ(rows[1].plan, "pipelined");
+  for (const BenchRow& row : {rows[0], rows[1]}) {
+    EXPECT_EQ(row.error, "");
+    const Measured& rate = row.steps_per_second.value();
+    EXPECT_TRUE(rate.value < 1.3 / kBatchSeconds || rate.low == 0)
+        << row.plan << ", " << rate.value << " from " << rate.low;
+  }
+}
+
+}  // namespace
+}  // namespace slipstream::test
