@@ -55,6 +55,10 @@ struct State {
   std::vector<at::Tensor> tensors;
   std::uint64_t position = 0;
   std::uint64_t loss_digest = 0;
+  /// Why these are not the weights of any step; "": they are. A state taken after a run that failed
+  /// in the middle of a step says so, and its trainer goes on refusing to train when it is put
+  /// back.
+  std::string spoilt_by;
 };
 
 /// Binds a declaration to a device and trains it, run after run. Position (the next batch) and
@@ -80,7 +84,8 @@ class Trainer {
   ///
   /// After an Error the trainer stays usable. Where the failed step, or steps behind it, had
   /// changed the state already (a loss that is not finite; an optimiser that threw; a training
-  /// stage with buffers that threw), the next run is Refused until restore() has put a state back.
+  /// stage with buffers that threw), the next run is Refused until restore() has put a state back
+  /// that was taken before.
   RunResult run(const Plan& plan, const RunOptions& options);
 
   /// A loader as a run of `plan` from here on makes one, for measuring it alone. Its slabs are from

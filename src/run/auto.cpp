@@ -13,16 +13,21 @@ constexpr int kTurns = 2;
 
 double seconds(const Measured& rate) { return rate.value > 0 ? 1 / rate.value : 0; }
 
-/// Puts a trainer's state back when it goes out of scope.
+/// Puts a trainer's state back when it goes out of scope by an exception, or earlier by now().
 class PutBack {
  public:
   explicit PutBack(Trainer& trainer) : trainer_(trainer), state_(trainer.state()) {}
   ~PutBack() {
+    if (is_back_) return;
     try {
       trainer_.restore(state_);
     } catch (const std::exception&) {
-      // Only where the device is lost, which whoever uses it next is told.
+      // The exception under way tells what is wrong.
     }
+  }
+  void now() {
+    is_back_ = true;
+    trainer_.restore(state_);
   }
   PutBack(const PutBack&) = delete;
   PutBack& operator=(const PutBack&) = delete;
@@ -30,6 +35,7 @@ class PutBack {
  private:
   Trainer& trainer_;
   State state_;
+  bool is_back_ = false;
 };
 
 using LaneRates = std::vector<std::pair<std::string, Measured>>;
@@ -167,7 +173,7 @@ Measured overlap_efficiency(const Measured& serial, const Measured& pipelined,
 LaneRates measure_lanes_alone(Trainer& trainer, const Plan& plan, std::uint64_t steps,
                               const std::function<bool()>& stop,
                               const std::function<void(const Progress&)>& progress) {
-  const PutBack put_back(trainer);
+  PutBack put_back(trainer);
   LaneRates alone;
   std::string after = "collate";
   for (const LanePlan& lane : plan.schedule.lanes) {
@@ -187,6 +193,7 @@ LaneRates measure_lanes_alone(Trainer& trainer, const Plan& plan, std::uint64_t 
     alone.emplace_back(lane.steps.back(), result.steps_per_second);
     after = lane.steps.back();
   }
+  put_back.now();
   return alone;
 }
 

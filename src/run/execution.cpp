@@ -291,16 +291,16 @@ void Execution::take_metrics(std::uint64_t batch) {
                                                     static_cast<double>(metrics.labels)));
 }
 
-/// A cut, or a last step, measures: what it trains, again and again on the same batches, is put
-/// back by whoever measures, and takes as long whatever the loss. With a probe that leaves waits
-/// out, anything may be the loss.
+/// A cut, or a last step, measures: it trains again and again on the same batches, and takes as
+/// long whatever the loss. With a probe that leaves waits out, anything may be the loss.
 void Execution::check_loss(std::uint64_t batch, float loss) {
   const RunOptions& options = setup_.options;
   const bool measures =
       !options.check_loss || options.cut || !options.last_step.empty() || options.probe != nullptr;
   if (measures || std::isfinite(loss)) return;
   has_diverged_ = true;
-  failed_retiring_.emplace(batch, "stage '" + setup_.lanes.back().steps.back().name + "'");
+  if (!failed_retiring_)
+    failed_retiring_.emplace(batch, "stage '" + setup_.lanes.back().steps.back().name + "'");
   std::string message = std::isnan(loss) ? "the loss is NaN" : "the loss is infinite";
   message +=
       ". Remedy: use a smaller learning rate; look for values in the data that are not finite, or "
@@ -331,7 +331,7 @@ void Execution::time_lanes(std::uint64_t batch, std::span<const Mark* const> beg
 }
 
 void Execution::report_progress(std::uint64_t batch) {
-  if (!setup_.options.progress) return;
+  if (!setup_.options.progress || failed_retiring_) return;
   Progress progress;
   progress.step = batch + 1;
   progress.steps = setup_.options.steps;

@@ -64,9 +64,10 @@ class Execution final : public Work {
   /// What failed with `batch` on `lane`: "stage 'NAME'", "input" or "progress"; "" where nothing
   /// had run.
   const std::string& failed(std::size_t lane, std::uint64_t batch) const;
-  /// Whether the state is not that of any step: the last one changed it in part, or a loss was not
-  /// finite.
-  bool has_spoilt_state() const { return is_midway_ || has_diverged_; }
+  /// Whether the last step changed the state in part.
+  bool is_midway() const { return is_midway_; }
+  /// Whether a loss was not finite.
+  bool has_diverged() const { return has_diverged_; }
 
  private:
   struct Slot {

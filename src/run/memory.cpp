@@ -1,5 +1,6 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -131,7 +132,6 @@ std::size_t Trainer::Impl::peak_of_batch(const Plan& plan, std::size_t batch_siz
   const at::Tensor output = train.forward(batch.at(train.loss.input));
   const LossValue value = train.loss.compute(output, batch);
   value.gradient.defined() ? output.backward(value.gradient) : value.loss.backward();
-  synchronize();
   return peak_bytes(context.device());
 }
 
@@ -139,8 +139,11 @@ std::string Trainer::Impl::memory_advice(const Plan& plan) {
   const std::size_t batch_size = pipeline.options().batch_size;
   if (!context.device().is_cuda()) return plain_remedy();
   const LanePlan& training = plan.schedule.lanes.back();
-  const Context::CurrentLane current(context,
-                                     context.lane(training.steps.back(), training.priority));
+  // The stream alone: without a current lane, branches take no part of their trial's measurements.
+  const auto& lane =
+      dynamic_cast<const cuda::CudaLane&>(context.lane(training.steps.back(), training.priority));
+  const c10::cuda::CUDAStreamGuard current(
+      c10::cuda::getStreamFromExternal(lane.stream().get(), context.device().index()));
   try {
     c10::cuda::CUDACachingAllocator::emptyCache();
     std::size_t free = 0, total = 0;

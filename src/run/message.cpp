@@ -2,11 +2,14 @@
 
 #include <c10/util/Exception.h>
 
+#include "core/plain_message.h"
+
 namespace slipstream {
 
 std::string message_of(const std::exception& error) {
   const auto* torch = dynamic_cast<const c10::Error*>(&error);
-  return torch != nullptr ? torch->what_without_backtrace() : error.what();
+  const bool has_backtrace = torch != nullptr && !is_out_of_memory(error);
+  return has_backtrace ? torch->what_without_backtrace() : plain_message(error);
 }
 
 }  // namespace slipstream

@@ -5,7 +5,7 @@
 
 namespace slipstream {
 
-/// what(), of PyTorch's errors without the backtrace.
+/// what(), of PyTorch's errors without the backtrace; plain_message() where memory ran out.
 std::string message_of(const std::exception& error);
 
 }  // namespace slipstream

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/number_text.h"
+
 namespace slipstream {
 
 constexpr double kMostCostS = 10;
@@ -14,7 +16,7 @@ Pipeline::Pipeline(std::shared_ptr<const Dataset> dataset, PipelineOptions optio
   for (const double cost_s : {costs.train_s, costs.copy_s, costs.hand_over_s})
     if (!(cost_s >= 0 && cost_s <= kMostCostS))
       throw Refused("pipeline: a step's costs are 0 to 10 seconds each, not " +
-                    std::to_string(cost_s));
+                    number_text(cost_s));
 }
 
 void Pipeline::claim(const std::string& name, bool trains) const {

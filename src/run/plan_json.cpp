@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/plain_message.h"
 #include "run/plan_limits.h"
 #include "slipstream/plan.h"
 
@@ -331,8 +332,7 @@ Plan parse_plan(std::string_view text) {
   try {
     plan = plan_of(Json::parse(text), problems);
   } catch (const Json::exception& error) {
-    const std::string_view what = error.what();
-    throw Refused("a plan must be JSON: " + std::string(what.substr(what.find("] ") + 2)));
+    throw Refused("a plan must be JSON: " + json_problem(error));
   }
   std::string message;
   for (const std::string& problem : problems) message += "\n  " + problem;

@@ -9,8 +9,8 @@
 #include <array>
 #include <bit>
 #include <chrono>
-#include <new>
 
+#include "core/plain_message.h"
 #include "core/seconds_since.h"
 #include "run/delays.h"
 #include "run/measures.h"
@@ -116,7 +116,7 @@ std::pair<Loader*, Trainer::Impl::InputSoFar> Trainer::Impl::loader_for(
   for (auto& mark : slab_marks_) mark = first.lane->make_mark();
   // Its workers may have counted already, for this run.
   none.counters.resize(loader_->counters().size());
-  if (jpeg_ != nullptr) none.jpeg = {jpeg_->images(), jpeg_->decoded_by_host(), false};
+  if (jpeg_ != nullptr) none.jpeg = {jpeg_->images(), jpeg_->decoded_by_cpu(), false};
   return {loader_.get(), std::move(none)};
 }
 
@@ -180,8 +180,7 @@ Trainer::Impl::InputSoFar Trainer::Impl::input_so_far() const {
                       .disk_cache = disk_cache_state(*pipeline.dataset())};
   if (loader_options_.cache && !loader_options_.cut) input.cache = loader_->cache();
   if (jpeg_ != nullptr)
-    input.jpeg = {jpeg_->images(), loader_->decoded_images() + jpeg_->decoded_by_host(),
-                  jpeg_->uses_engines()};
+    input.jpeg = {jpeg_->images(), jpeg_->decoded_by_cpu(), jpeg_->uses_engines()};
   return input;
 }
 
@@ -208,6 +207,7 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
   std::vector<Fields> cached;
   std::optional<Execution> execution;
   std::optional<Schedule> schedule;
+  bool has_run = false;
   preparing_.clear();
   try {
     wait_for_caller(plan);
@@ -227,6 +227,7 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
         schedule->run(options.steps, plan.schedule.driver, context.threads(), options.stop);
     const double wall_s = seconds_since(start);
     tuned.insert(key_of(plan, lanes));
+    has_run = true;
     RunResult result = collect(plan, options, *execution, steps, wall_s, before);
     result.memory.predicted_extra_bytes = extra_bytes;
     if (options.check_cache) result.changed_fields = changed_fields(cached, digests);
@@ -234,8 +235,8 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
     return result;
   } catch (...) {
     loader_.reset();
-    std::string where = preparing_ + "before the first step: ";
-    if (schedule) where = settle(options, *execution, *schedule);
+    std::string where = has_run ? "after the last step: " : preparing_ + "before the first step: ";
+    if (schedule && !has_run) where = settle(options, *execution, *schedule);
     // What the failed run held is free again when memory_advice() looks for what would fit.
     schedule.reset();
     execution.reset();
@@ -250,14 +251,16 @@ std::string Trainer::Impl::settle(const RunOptions& options, Execution& executio
   const std::string step = "step " + std::to_string(position + schedule.failed_batch());
   absorb(options, execution.record());
   const bool counts = !options.cut && options.last_step.empty();
-  if (counts && execution.has_spoilt_state())
-    spoilt_by_ = "step " + std::to_string(position) + " and those behind it are half trained";
+  const std::string first = "step " + std::to_string(position);
+  if (counts && execution.has_diverged())
+    spoilt_by_ = first + " and those behind it trained on a loss that is not finite";
+  else if (counts && execution.is_midway())
+    spoilt_by_ = first + " and those behind it are half trained";
   return (what.empty() ? "before " : what + " at ") + step + ": ";
 }
 
 void Trainer::Impl::fail(const Plan& plan, const std::string& where, std::exception_ptr error) {
   drop_gradients(parameters);
-  const std::string host_is_full = "out of memory. " + plain_remedy();
   std::string what;
   bool is_full = false;
   try {
@@ -266,12 +269,8 @@ void Trainer::Impl::fail(const Plan& plan, const std::string& where, std::except
     throw DeviceLost(where + e.what());
   } catch (const c10::OutOfMemoryError&) {
     is_full = true;
-  } catch (const std::bad_alloc&) {
-    what = host_is_full;
   } catch (const std::exception& e) {
-    what = message_of(e);
-    // PyTorch's allocator of host memory has no exception of its own.
-    if (what.find("can't allocate memory") != std::string::npos) what = host_is_full;
+    what = is_out_of_memory(e) ? "out of memory. " + plain_remedy() : message_of(e);
   } catch (...) {
     what = "an exception that is no std::exception";
   }
@@ -301,12 +300,12 @@ RunResult Trainer::Impl::collect(const Plan& plan, const RunOptions& options, Ex
   result.interrupted = steps < options.steps;
   result.wall_s = wall_s;
   absorb(options, record);
-  result.steps_per_second = step_rate(record.step_end_s);
   result.losses = std::move(record.losses);
   result.accuracies = std::move(record.accuracies);
   result.step_end_s = std::move(record.step_end_s);
   result.inputs = std::move(record.inputs);
   result.lanes = std::move(record.lanes);
+  result.steps_per_second = step_rate(result, options.cut, pipeline.options().batch_size);
   for (LaneResult& lane : result.lanes) lane.waiting_s = std::max(0.0, wall_s - lane.busy_s);
   const InputSoFar now = input.counters.empty() ? InputSoFar{} : input_so_far();
   result.input_wait_share =
@@ -355,6 +354,7 @@ State Trainer::Impl::state() const {
     state.tensors.push_back(tensor.clone());
   state.position = position;
   state.loss_digest = loss_digest;
+  state.spoilt_by = spoilt_by_;
   synchronize();
   return state;
 }
@@ -371,7 +371,7 @@ void Trainer::Impl::restore(const State& state) {
   for (std::size_t i = 0; i < targets.size(); ++i) targets[i].detach().copy_(state.tensors[i]);
   position = state.position;
   loss_digest = state.loss_digest;
-  spoilt_by_.clear();
+  spoilt_by_ = state.spoilt_by;
   synchronize();
   loader_.reset();
 }

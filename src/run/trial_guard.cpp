@@ -1,8 +1,12 @@
 #include "run/trial_guard.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/DeviceGuard.h>
+#include <cuda_runtime_api.h>
 
 #include <exception>
+
+#include "cuda/teardown.h"
 
 namespace slipstream {
 
@@ -24,6 +28,10 @@ TrialGuard::~TrialGuard() {
   } catch (const std::exception&) {
     // Only where the device is lost, which whoever uses it next is told.
   }
+  // Nothing orders the caller's stream behind the one of the trial.
+  if (parameters_.empty() || !parameters_.front().is_cuda()) return;
+  const c10::DeviceGuard device(parameters_.front().device());
+  cuda::ignore_failure(cudaDeviceSynchronize());
 }
 
 }  // namespace slipstream

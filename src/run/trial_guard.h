@@ -12,7 +12,8 @@ namespace slipstream {
 void drop_gradients(std::span<const at::Tensor> parameters);
 
 /// Batches on trial, which train nothing: when this goes out of scope, for whatever reason, the
-/// buffers of `module` are as they were when it was made, and `parameters` have no gradients.
+/// device has finished, the buffers of `module` are as they were when it was made, and `parameters`
+/// have no gradients.
 class TrialGuard {
  public:
   TrialGuard(const torch::nn::Module& module, std::span<const at::Tensor> parameters);

@@ -66,11 +66,12 @@ TEST_F(CostsTest, ChangeNoBit) {
 }
 
 TEST_F(CostsTest, AreRefusedWhereTheyMakeNoSense) {
-  for (const double bad : {-0.1, 10.1}) {
+  for (const auto& [bad, text] : {std::pair(-0.1, "-0.1"), {-1e-9, "-1e-09"}, {10.1, "10.1"}}) {
     Tiny tiny;
     tiny.costs.hand_over_s = bad;
     EXPECT_THAT(thrown_by([&] { tiny_pipeline(tiny); }),
-                AllOf(StartsWith("Refused: "), HasSubstr("0 to 10 seconds")));
+                AllOf(StartsWith("Refused: "), HasSubstr("0 to 10 seconds"),
+                      HasSubstr(std::string("each, not ") + text)));
   }
 }
 

@@ -79,6 +79,26 @@ TEST_F(StateTest, ATrialLeavesBuffersAsTheyWereAndNoGradients) {
   for (const at::Tensor& parameter : parameters) EXPECT_FALSE(parameter.grad().defined());
 }
 
+TEST_F(StateTest, ATrialIsOverForEveryStreamWhenItsGuardIsGone) {
+  torch::nn::BatchNorm2d norm(3);
+  norm->to(context().device());
+  const std::vector<at::Tensor> parameters = norm->parameters();
+  const at::Tensor before = norm->running_mean.clone();
+  Lane& lane = context().lane("trial", 0);
+  const auto trial = [&] {
+    const Context::CurrentLane current(context(), lane);
+    const TrialGuard guard(*norm, parameters);
+    context().delay(lane, 50e3);
+    norm->running_mean.fill_(7);
+    throw std::bad_alloc();
+  };
+  EXPECT_THROW(trial(), std::bad_alloc);
+  EXPECT_TRUE(same_bits(norm->running_mean, before));
+  norm->running_mean.fill_(3);
+  lane.synchronize();
+  EXPECT_TRUE(same_bits(norm->running_mean, at::full({3}, 3.0F)));
+}
+
 TEST_F(StateTest, GradientsThatWereThereBeforeAreNotTrainedOn) {
   const std::uint64_t digest = fresh_run({}, serial_plan(), steps(kSteps)).digest;
   for (const Plan& plan : plans()) {
@@ -140,6 +160,38 @@ TEST_F(StateTest, AStepThatFailsBehindWhatItChangedAsksForAState) {
     EXPECT_THAT(thrown_by([&] { one->run(plan, steps(kSteps)); }), HasSubstr("no luck"));
     EXPECT_EQ(one->position(), 6U);
     expect_usable_after(*one, plan, state, digest);
+  }
+}
+
+TEST_F(StateTest, AStateOfNoStepIsStillOfNoneWhenItIsPutBack) {
+  const Tiny tiny = failing(false, std::numeric_limits<float>::quiet_NaN());
+  const std::uint64_t digest = undisturbed(tiny);
+  const Plan plan = plan_of(kThreeLanes, Driver::threaded, 3);
+  const auto one = trainer(tiny);
+  const State good = one->state();
+  failing_ = 6;
+  EXPECT_THAT(thrown_by([&] { one->run(plan, steps(kSteps)); }), HasSubstr("the loss is NaN"));
+  EXPECT_THAT(thrown_by([&] { measure_lanes_alone(*one, plan, 2); }), StartsWith("Refused: "));
+  one->restore(one->state());
+  EXPECT_THAT(thrown_by([&] { one->run(plan, steps(1)); }),
+              HasSubstr("step 6 and those behind it trained on a loss that is not finite"));
+  expect_usable_after(*one, plan, good, digest);
+}
+
+TEST_F(StateTest, TheFirstThingThatFailedIsToldAndProgressNotCalledAgain) {
+  const Tiny tiny = failing(false, std::numeric_limits<float>::quiet_NaN());
+  for (const Plan& plan : plans()) {
+    SCOPED_TRACE(describe(plan));
+    const auto one = trainer(tiny);
+    failing_ = 3;
+    std::uint64_t told = 0;
+    RunOptions options = steps(kSteps);
+    options.progress = [&](const Progress& progress) {
+      told = progress.step;
+      if (progress.step == 3) throw std::runtime_error("enough");
+    };
+    EXPECT_EQ(thrown_by([&] { one->run(plan, options); }), "Error: progress at step 2: enough");
+    EXPECT_EQ(told, 3U);
   }
 }
 
