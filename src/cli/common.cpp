@@ -9,7 +9,6 @@
 #include <iomanip>
 #include <iostream>
 #include <sstream>
-#include <thread>
 
 #include "cli/verbs.h"
 #include "core/number_text.h"
@@ -26,7 +25,7 @@ namespace {
 constexpr unsigned kMostDefaultWorkers = 8;
 constexpr double kSecondsOfATry = 0.2;
 
-unsigned cores() { return std::max(1U, std::thread::hardware_concurrency()); }
+unsigned cores() { return usable_cores(); }
 
 /// Of what the parser has checked.
 unsigned number_of(const std::string& workers) {
@@ -121,7 +120,8 @@ void add_background(CLI::App& verb, Rgb& chosen, const std::string& help) {
 void print_skipped(const std::vector<SkippedSample>& skipped) {
   if (skipped.empty()) return;
   std::cout << "skipped " << count_of(skipped.size(), "bad sample")
-            << (skipped.size() == 1 ? ": " : ", the first: ") << skipped.front().message << "\n";
+            << (skipped.size() == 1 ? ": " : ", the first: ") << printable(skipped.front().message)
+            << "\n";
 }
 
 std::string placement_problem(const std::string& name) {
@@ -275,7 +275,9 @@ Plan::Numerics CommonOptions::numerics(DeviceKind kind) const {
   numerics.deterministic = deterministic;
   numerics.scaled_decoding = scaled_decoding;
   numerics.autotune = !deterministic;
-  if (kind == DeviceKind::cpu) numerics.intra_op_threads = {{"*", std::max(1U, cores() / 2)}};
+  if (kind == DeviceKind::cpu)
+    numerics.intra_op_threads = {
+        {"*", std::min(static_cast<unsigned>(kMostIntraOpThreads), cores())}};
   return make_plan("serial", {"copy", "train"}, kind, {}, numerics).numerics;
 }
 
