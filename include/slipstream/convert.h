@@ -21,6 +21,8 @@ struct ConvertOptions {
   std::function<bool()> stop = {};  ///< asked before each sample; true ends after those at hand
   /// Of parts; from threads, but one call at a time.
   std::function<void(std::size_t done, std::size_t all)> progress = {};
+  /// Of samples, while they are all read to find the bad ones; from the threads that read.
+  std::function<void(std::size_t done, std::size_t all)> searched = {};
 };
 
 struct Converted {
@@ -66,11 +68,18 @@ Converted convert_to_shards(const Dataset& dataset, const std::filesystem::path&
 Converted convert_to_npy(const Dataset& dataset, const std::filesystem::path& dir,
                          const ConvertOptions& options = {});
 
+struct CheckOptions {
+  unsigned threads = 0;             ///< 0: one a core
+  std::function<bool()> stop = {};  ///< asked ahead of each part; true: no more of them are read
+  /// Of parts; from the threads that read.
+  std::function<void(std::size_t done, std::size_t all)> progress = {};
+};
+
 /// What differs from DIR/manifest.json, of either form: files that are missing, of another size, or
-/// changed, and parts that are not written. Reads all of them, by `threads` threads (0: one a
-/// core). Nothing where there is no manifest, or somebody else's. Throws Error for one that is
-/// damaged.
-std::vector<std::string> check_converted(const std::filesystem::path& dir, unsigned threads = 0);
+/// changed, and parts that are not written. Reads all of them. Nothing where there is no manifest,
+/// or somebody else's. Throws Error for one that is damaged.
+std::vector<std::string> check_converted(const std::filesystem::path& dir,
+                                         const CheckOptions& options = {});
 
 /// Takes the transforms off the front of `chain` that are not random nor done to whole batches, and
 /// returns them.

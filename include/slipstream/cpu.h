@@ -26,6 +26,10 @@ std::string format_cpu_list(std::span<const unsigned> cpus);
 /// CpuBinding allows it.
 CpuList allowed_cpus();
 
+/// How many of them this process may keep busy: fewer where its control group has a quota. At least
+/// 1. `cgroup`: another root in tests.
+unsigned usable_cores(const std::filesystem::path& cgroup = "/sys/fs/cgroup");
+
 /// Adds a problem that names those of `cpus` that are not among allowed_cpus(), and these.
 void check_cpus(std::span<const unsigned> cpus, std::vector<std::string>& problems);
 

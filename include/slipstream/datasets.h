@@ -27,12 +27,13 @@ struct ClassFolderOptions {
 
 /// DIR/CLASS/**/*.jpg|jpeg|png (extensions in either case): fields "image" (encoded, height x width
 /// x 3) and "label" (i64). Sorted by class and then by path, both byte by byte. Hidden files and
-/// folders (.NAME), other files, and images outside of a class are passed over. Links are
-/// followed; a folder that a class reaches twice, through a link or a loop of links, counts once.
-/// Files of image formats that are not read (WebP, GIF, BMP, TIFF, ...) are passed over and counted
-/// in remarks(), and so is a single class. Throws Refused for a folder that is not there or cannot
-/// be listed, and with `classes` for folders that are none of them (a class without a folder or
-/// images is allowed then); Error where there is no class, and for classes without images.
+/// folders (.NAME) and other files are passed over. Links are followed; a folder that a class
+/// reaches twice, through a link or a loop of links, counts once. Files of image formats that are
+/// not read (WebP, GIF, BMP, TIFF, ...) and images outside of a class are passed over and counted
+/// in remarks(), which tells of a single class, too. Throws Refused for a folder that is not there
+/// or cannot be listed, and with `classes` for folders that are none of them (a class without a
+/// folder or images is allowed then); Error where there is no class, and for classes without
+/// images.
 std::shared_ptr<const LabelledDataset> class_folder(const std::filesystem::path& dir,
                                                     const ClassFolderOptions& options = {});
 
@@ -82,7 +83,8 @@ struct TarShardOptions {
 ///   seg.png, mask.png    mask of class numbers (encoded), of its image's size: "label", or "mask"
 ///                        where there is a cls too
 /// each of them plain or with .zst or .lz4 behind. All samples have the same fields. Members with
-/// other extensions, hidden ones (.NAME), folders and devices are passed over.
+/// other extensions, hidden ones (.NAME), folders and devices are passed over; those of image
+/// formats that are not read (WebP, GIF, BMP, TIFF, ...) are counted in remarks().
 ///
 /// Samples are read at random through an index of each shard, made when the data set is, kept in a
 /// file NAME.tar.slipstream-index, and made anew when the shard's size, inode or one of its times

@@ -20,7 +20,8 @@ bool is_same_file(const std::filesystem::path& a, const std::filesystem::path& b
 
 /// Makes or replaces the file `path`. A new name or a regular file gets all of `bytes` or stays
 /// as it was, whenever the process ends: they are written beside it and then renamed. (Not synced:
-/// a power cut may lose them.) Links, devices (/dev/stdout) and pipes are written through.
+/// a power cut may lose them.) A link stays, and what it names is replaced; devices, pipes and what
+/// is open (/dev/stdout) are written through.
 /// Throws Error with the path and the reason, such as a full disk or a pipe that nobody reads.
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);

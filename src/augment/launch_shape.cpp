@@ -3,6 +3,7 @@
 #include <string>
 
 #include "augment/kernels.h"
+#include "core/number_text.h"
 #include "slipstream/cuda.h"
 #include "slipstream/error.h"
 #include "slipstream/mask_math.h"
@@ -186,7 +187,7 @@ LaunchShape launch_shape(const PassProgram& pass, std::int32_t channels, std::ui
   while (needed_bytes() > most && height > kRows) (width > 32 ? width : height) /= 2;
   if (needed_bytes() > most)
     throw Refused("gaussian_blur: with a size of " + std::to_string(2 * radius + 1) + " and " +
-                  std::to_string(channels) + " channels it needs " +
+                  count_of(static_cast<std::uint64_t>(channels), "channel") + " it needs " +
                   std::to_string(needed_bytes()) +
                   " bytes of shared memory a block, and this GPU has " + std::to_string(most) +
                   "; blur on the loader's threads (--augment cpu), or with a smaller size");

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "chain/reader.h"
+#include "core/plain_message.h"
 #include "ops/units.h"
 #include "slipstream/error.h"
 #include "slipstream/files.h"
@@ -146,8 +147,7 @@ std::vector<NamedOp> parse_chain(std::string_view text) {
   try {
     chain = read_chain(parsed(text), problems);
   } catch (const Json::exception& error) {
-    const std::string_view what = error.what();
-    throw Refused("a chain must be JSON: " + std::string(what.substr(what.find("] ") + 2)));
+    throw Refused("a chain must be JSON: " + json_problem(error));
   }
   std::string message;
   for (const std::string& problem : problems) message += "\n  " + problem;

@@ -25,8 +25,13 @@ int augment(const AugmentVerb& verb, const Cli& cli) {
   options.stop = cli.interrupted;
   std::vector<NamedOp> chain = load_chain(verb.chain);
   const BatchOps left_out = take_batch_ops(chain);
-  const AugmentSheet sheet = augment_sheet(open_dataset(verb.data), chain, options);
-  if (sheet.png.empty()) return kInterrupted;
+  const auto dataset = open_dataset(verb.data);
+  print_remarks(*dataset);
+  const AugmentSheet sheet = augment_sheet(dataset, chain, options);
+  if (sheet.png.empty()) {
+    std::cout << "interrupted before the picture was whole: " << verb.out << " is not written\n";
+    return kInterrupted;
+  }
   out.write({reinterpret_cast<const char*>(sheet.png.data()), sheet.png.size()});
   std::cout << count_of(sheet.samples.size(), "sample") << " with "
             << count_of(options.versions, "version") << " each in " << verb.out << "\n";

@@ -38,6 +38,7 @@ LoaderOptions loader_of(const LoaderVerb& verb) {
 }
 
 int bench_loader(const LoaderVerb& verb, const Cli& cli) {
+  refuse_same_files({{"--json", verb.json}}, {{"--chain", verb.chain}, {"--data", verb.data}});
   OutputFile json(verb.json);
   LoaderReport report{probe_environment("", std::nullopt),
                       verb.data,
@@ -50,11 +51,14 @@ int bench_loader(const LoaderVerb& verb, const Cli& cli) {
   LoaderOptions loader = loader_of(verb);
   std::vector<NamedOp> chain = load_chain_or_resize(verb.chain, verb.image_size);
   loader.batch_ops = take_batch_ops(chain);
+  const auto dataset = dataset_of(verb);
+  print_remarks(*dataset);
   {
     PartsLine line("measurements");
     options.progress = [&](std::size_t done, std::size_t all) { line.update(done, all); };
-    report.rates = measure_loader(dataset_of(verb), chain, loader, options);
+    report.rates = measure_loader(dataset, chain, loader, options);
   }
+  if (cli.interrupted()) std::cout << "interrupted: these are the figures up to then\n";
   std::cout << loader_table(report);
   SkippedSamples skipped;
   for (const LoaderRate& rate : report.rates) skipped.add(rate.skipped);

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
-#include <new>
 
 #include "cli/signals.h"
 #include "cli/verbs.h"
@@ -36,14 +35,28 @@ std::vector<std::string> names_of(const CLI::App& app, bool options) {
   return names;
 }
 
+/// The parser's words behind the name of an option, and ours.
+struct Reworded {
+  std::string_view theirs, ours;
+};
+constexpr Reworded kReworded[] = {
+    {": At Most 1 required but received ", " is given more than once: give it one time"},
+    {": 1 required ", " needs a value behind it"},
+    {"A subcommand is required", "no verb is given"},
+};
+
 /// The parser's words, but for those that only its authors understand.
 std::string plain(const CLI::ParseError& error) {
   const std::string text = error.what();
   const std::string unread = "Could not convert: ";
   const std::size_t equals = text.find(" = ");
-  if (!text.starts_with(unread) || equals == std::string::npos) return text;
-  return text.substr(unread.size(), equals - unread.size()) + ": '" + text.substr(equals + 3) +
-         "' is no number that it takes";
+  if (text.starts_with(unread) && equals != std::string::npos)
+    return text.substr(unread.size(), equals - unread.size()) + ": '" + text.substr(equals + 3) +
+           "' is no number that it takes";
+  for (const auto& [theirs, ours] : kReworded)
+    if (const std::size_t at = text.find(theirs); at != std::string::npos)
+      return text.substr(0, at) + std::string(ours);
+  return text;
 }
 
 /// What the parser's exception means, with the nearest known name where one is unknown.
@@ -87,11 +100,6 @@ int guarded(const Cli& cli, const std::function<int()>& call) {
     return say(cli, e.what(), kInterrupted);
   } catch (const Refused& e) {
     return say(cli, e.what(), kRefused);
-  } catch (const std::bad_alloc&) {
-    return say(cli,
-               "out of memory; use a smaller batch size or image size, fewer workers, or a smaller "
-               "cache",
-               kFailed);
   } catch (const std::exception& e) {
     return say(cli, message_of(e), kFailed);
   }

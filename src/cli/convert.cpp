@@ -1,8 +1,10 @@
 #include "slipstream/convert.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "cli/parts_line.h"
@@ -19,7 +21,7 @@ namespace {
 struct ConvertVerb {
   std::string from, out, to = "shards", apply, classes_from;
   std::int64_t resize = 0;
-  bool given_quality = false;
+  bool given_quality = false, given_background = false;
   ConvertOptions options;
 };
 
@@ -38,6 +40,11 @@ std::vector<NamedOp> split_chain(const ConvertVerb& verb, std::vector<NamedOp>& 
   return chain;
 }
 
+bool changes_images(const std::vector<NamedOp>& transforms) {
+  return std::any_of(transforms.begin(), transforms.end(),
+                     [](const NamedOp& each) { return each.op.touches(FieldKind::image); });
+}
+
 /// Shards or arrays among the source's files would be taken for data, or for a class.
 void require_outside(const std::filesystem::path& out, const std::filesystem::path& from) {
   std::error_code failed;
@@ -49,26 +56,39 @@ void require_outside(const std::filesystem::path& out, const std::filesystem::pa
                   "': it would be taken for data there; give another folder");
 }
 
+Converted run_conversion(const Dataset& dataset, const ConvertVerb& verb, ConvertOptions options) {
+  const bool is_npy = verb.to == "npy";
+  PartsLine line(is_npy ? "blocks" : "shards");
+  std::optional<PartsLine> search(std::in_place, "samples read to find bad ones");
+  options.searched = [&](std::size_t done, std::size_t all) { search->update(done, all); };
+  options.progress = [&](std::size_t part, std::size_t all) {
+    search.reset();
+    line.update(part, all);
+  };
+  return (is_npy ? convert_to_npy : convert_to_shards)(dataset, verb.out, options);
+}
+
 int convert(const ConvertVerb& verb, const Cli& cli) {
   if (verb.to != "shards" && verb.to != "npy")
     throw Refused(unknown_name("form", verb.to, {"shards", "npy"}));
   require_outside(verb.out, verb.from);
+  const auto rest_path = std::filesystem::path(verb.out) / "chain.json";
+  refuse_same_files({{"--out's chain.json", rest_path.string()}}, {{"--apply", verb.apply}});
   const bool is_npy = verb.to == "npy";
   if (is_npy && verb.given_quality)
     throw Refused("--quality is of JPEG files in shards; .npy files hold pixels: leave it out");
   ConvertOptions options = verb.options;
   const std::vector<NamedOp> rest = split_chain(verb, options.transforms);
+  if (!is_npy && verb.given_background && !changes_images(options.transforms))
+    throw Refused(
+        "--background has no effect on shards whose images no transform changes: their files are "
+        "copied, and stay transparent; leave it out and train with it, or give --to npy");
   options.stop = cli.interrupted;
-  const std::string parts = is_npy ? "blocks" : "shards";
   const auto dataset = verb.classes_from.empty()
                            ? open_dataset(verb.from)
                            : open_dataset(verb.from, class_names_from(verb.classes_from));
   print_remarks(*dataset);
-  const Converted done = [&] {
-    PartsLine line(parts);
-    options.progress = [&](std::size_t part, std::size_t all) { line.update(part, all); };
-    return (is_npy ? convert_to_npy : convert_to_shards)(*dataset, verb.out, options);
-  }();
+  const Converted done = run_conversion(*dataset, verb, options);
   if (!done.is_whole) {
     std::cout << "interrupted; the same command goes on where it stopped\n";
     return kInterrupted;
@@ -83,11 +103,10 @@ int convert(const ConvertVerb& verb, const Cli& cli) {
   if (done.skipped.size() > 1)
     std::cout << (std::filesystem::path(verb.out) / "manifest.json").string() << " lists them\n";
   if (rest.empty()) return kDone;
-  const auto path = std::filesystem::path(verb.out) / "chain.json";
-  write_file_atomically(path, to_json(rest));
+  write_file_atomically(rest_path, to_json(rest));
   std::cout
       << "what is random or of whole batches, or behind that, was left out: train with --chain "
-      << path.string() << "\n";
+      << rest_path.string() << "\n";
   return kDone;
 }
 
@@ -122,6 +141,7 @@ void add_convert(CLI::App& app, Cli& cli, Verb& chosen) {
       ->check(at_least(1));
   command->callback([=, &cli, &chosen] {
     verb->given_quality = command->count("--quality") > 0;
+    verb->given_background = command->count("--background") > 0;
     chosen = [verb, &cli] { return convert(*verb, cli); };
   });
 }

@@ -5,6 +5,7 @@
 
 #include "cli/parts_line.h"
 #include "cli/verbs.h"
+#include "core/number_text.h"
 #include "slipstream/convert.h"
 #include "slipstream/datasets.h"
 #include "slipstream/files.h"
@@ -23,11 +24,26 @@ void print_changed(const std::vector<std::string>& changed) {
   const std::size_t listed = std::min(kListedSamples, changed.size());
   for (std::size_t i = 0; i < listed; ++i)
     std::cout << "changed: " << printable(changed[i]) << "\n";
-  if (changed.size() > listed) std::cout << "and " << changed.size() - listed << " more changes\n";
+  if (changed.size() > listed)
+    std::cout << "and " << count_of(changed.size() - listed, "more change") << "\n";
+}
+
+std::vector<std::string> changed_in(const InspectVerb& verb, const Cli& cli) {
+  PartsLine line("parts compared with the manifest");
+  CheckOptions options{.threads = verb.workers, .stop = cli.interrupted};
+  options.progress = [&](std::size_t done, std::size_t all) { line.update(done, all); };
+  return check_converted(verb.path, options);
+}
+
+std::string sheet_of(const Dataset& dataset, const Inspection& found, const InspectVerb& verb) {
+  if (verb.contact_sheet.empty()) return "";
+  const std::vector<std::byte> png = contact_sheet(dataset, found, verb.sheet);
+  return {reinterpret_cast<const char*>(png.data()), png.size()};
 }
 
 int inspect_path(const InspectVerb& verb, const Cli& cli) {
-  refuse_same_files({{"--contact-sheet", verb.contact_sheet}, {"--json", verb.json}});
+  refuse_same_files({{"--contact-sheet", verb.contact_sheet}, {"--json", verb.json}},
+                    {{"the data", verb.path}, {"--classes-from", verb.classes_from}});
   refuse_picture_in_data({"--contact-sheet", verb.contact_sheet}, verb.path);
   OutputFile sheet(verb.contact_sheet), json(verb.json);
   const auto dataset = verb.classes_from.empty()
@@ -44,16 +60,24 @@ int inspect_path(const InspectVerb& verb, const Cli& cli) {
   }
   const Inspection& found = report.found;
   std::cout << to_text(found);
-  report.changed = check_converted(verb.path, verb.workers);
+  if (found.inspected == found.samples) report.changed = changed_in(verb, cli);
   print_changed(report.changed);
   if (verb.json.empty() && std::max(found.damaged.size(), report.changed.size()) > kListedSamples)
     std::cout << "--json FILE lists all of them\n";
-  json.write(inspect_report_json(report));
-  if (found.inspected < found.samples) return kInterrupted;
-  if (!verb.contact_sheet.empty()) {
-    const std::vector<std::byte> png = contact_sheet(*dataset, found, verb.sheet);
-    sheet.write({reinterpret_cast<const char*>(png.data()), png.size()});
+  const std::string text = inspect_report_json(report);
+  if (cli.interrupted()) {
+    std::cout << "interrupted: nothing is told of what was not read by then\n";
+    write_all({{&json, text}});
+    return kInterrupted;
   }
+  std::string picture;
+  try {
+    picture = sheet_of(*dataset, found, verb);
+  } catch (const Error&) {
+    write_all({{&json, text}});
+    throw;
+  }
+  write_all({{&json, text}, {&sheet, picture}});
   return found.damaged.empty() && report.changed.empty() ? kDone : kNo;
 }
 
@@ -74,8 +98,11 @@ void add_inspect(CLI::App& app, Cli& cli, Verb& chosen) {
                  "Color of the contact sheet, also behind transparent pixels");
   command->add_option("--workers", verb->workers, "Threads (default: one a core)")
       ->check(at_least(1));
-  command->callback(
-      [=, &cli, &chosen] { chosen = [verb, &cli] { return inspect_path(*verb, cli); }; });
+  command->callback([=, &cli, &chosen] {
+    if (verb->contact_sheet.empty() && command->count("--background") > 0)
+      throw Refused("--background is of the contact sheet: give --contact-sheet, or leave it out");
+    chosen = [verb, &cli] { return inspect_path(*verb, cli); };
+  });
 }
 
 }  // namespace slipstream

@@ -25,8 +25,13 @@ void refuse_conversion(const std::vector<std::string>& problems);
 [[noreturn]] void fail_without_samples(const std::vector<SkippedSample>& skipped);
 
 /// check_converted() of each form.
-std::vector<std::string> check_shards(const std::filesystem::path& dir, unsigned threads);
+std::vector<std::string> check_shards(const std::filesystem::path& dir,
+                                      const CheckOptions& options);
 std::vector<std::string> check_npy(const std::filesystem::path& dir, const NpyManifest& manifest,
-                                   unsigned threads);
+                                   const CheckOptions& options);
+
+/// Calls `check` for each part, until it is told to stop, and tells of progress.
+void check_parts(std::size_t parts, const CheckOptions& options,
+                 const std::function<void(std::size_t part)>& check);
 
 }  // namespace slipstream

@@ -1,13 +1,16 @@
 #include "slipstream/convert.h"
 
 #include <algorithm>
+#include <atomic>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "convert/checks.h"
 #include "convert/manifest.h"
+#include "data/bad_samples.h"
 #include "data/npy_manifest.h"
 #include "slipstream/error.h"
+#include "slipstream/parallel_for.h"
 
 namespace slipstream {
 
@@ -40,15 +43,29 @@ void refuse_conversion(const std::vector<std::string>& problems) {
 }
 
 void fail_without_samples(const std::vector<SkippedSample>& skipped) {
-  throw Error(
-      "all " + std::to_string(skipped.size()) +
-      " samples are bad, so there is nothing to convert; the first: " + skipped.front().message);
+  throw Error(all_are_bad(skipped.size()) +
+              ", so there is nothing to convert; the first: " + skipped.front().message);
 }
 
-std::vector<std::string> check_converted(const std::filesystem::path& dir, unsigned threads) {
+std::vector<std::string> check_converted(const std::filesystem::path& dir,
+                                         const CheckOptions& options) {
   if (!has_manifest(dir)) return {};
-  if (const auto manifest = find_npy_manifest(dir)) return check_npy(dir, *manifest, threads);
-  return check_shards(dir, threads);
+  if (const auto manifest = find_npy_manifest(dir)) return check_npy(dir, *manifest, options);
+  return check_shards(dir, options);
+}
+
+void check_parts(std::size_t parts, const CheckOptions& options,
+                 const std::function<void(std::size_t part)>& check) {
+  std::atomic<std::size_t> done = 0;
+  parallel_for(parts, options.threads, [&]() -> ItemWork {
+    return [&](std::size_t part) {
+      if (options.stop && options.stop()) return false;
+      check(part);
+      const std::size_t so_far = ++done;
+      if (options.progress) options.progress(so_far, parts);
+      return true;
+    };
+  });
 }
 
 std::vector<NamedOp> take_fixed_transforms(std::vector<NamedOp>& chain) {

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/plain_message.h"
 #include "data/class_names.h"
 #include "data/npy_manifest.h"
 #include "data/skipped_json.h"
@@ -18,7 +19,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kBlock = std::size_t{1} << 20;
-constexpr int kVersion = 1;
 
 Json json_of(const Manifest::Shard& shard) {
   Json json = {{"file", shard.file},
@@ -29,9 +29,8 @@ Json json_of(const Manifest::Shard& shard) {
   return json;
 }
 
-Manifest parsed(const std::string& text) {
-  const Json json = Json::parse(text);
-  if (json.at("version") != kVersion) throw Error("its version is not 1");
+Manifest parsed(const Json& json) {
+  static_cast<void>(json.at("version"));
   Manifest manifest;
   manifest.settings = json.at("settings").dump();
   for (const Json& shard : json.at("shards"))
@@ -44,26 +43,69 @@ Manifest parsed(const std::string& text) {
 
 std::string shown(const Json& value) {
   constexpr std::size_t kMost = 400;
-  std::string text = value.is_null() ? "not said" : value.dump();
+  std::string text = value.is_null() ? "the default" : value.dump();
   if (text.size() > kMost) text = text.substr(0, kMost) + " ...";
   return text;
+}
+
+Json value_of(const Json& of, const std::string& key) {
+  return of.is_object() && of.contains(key) ? of.at(key) : Json();
+}
+
+/// Keys of either.
+Json all_keys(const Json& there, const Json& wanted) {
+  Json keys = wanted.is_object() ? wanted : Json::object();
+  if (there.is_object()) keys.update(there);
+  return keys;
+}
+
+/// The first of `what`, objects with names, that differs between two lists; "" where those do
+/// otherwise.
+std::string first_difference(const std::string& what, const Json& there, const Json& wanted) {
+  if (!there.is_array() || !wanted.is_array()) return "";
+  for (std::size_t i = 0; i < std::max(there.size(), wanted.size()); ++i) {
+    const bool is_more = i >= wanted.size();
+    const std::string name = shown(value_of((is_more ? there : wanted)[i], "name"));
+    const std::string place = "its " + what + " " + std::to_string(i + 1);
+    if (is_more || i >= there.size())
+      return place + ", " + name + ", is " + (is_more ? "one too many" : "missing");
+    const std::string old = shown(value_of(there[i], "name"));
+    if (old != name) return place + " is " + old + ", wanted: " + name;
+    const Json keys = all_keys(there[i], wanted[i]);
+    for (const auto& item : keys.items()) {
+      const Json a = value_of(there[i], item.key()), b = value_of(wanted[i], item.key());
+      if (a != b)
+        return place + ", " + name + ", has the " + item.key() + " " + shown(a) +
+               ", wanted: " + shown(b);
+    }
+  }
+  return "";
+}
+
+/// What differs in the setting `key`.
+std::string setting_differs(const std::string& key, const Json& there, const Json& wanted) {
+  std::string found;
+  if (key == "chain")
+    found = first_difference("transform", value_of(there, "transforms"),
+                             value_of(wanted, "transforms"));
+  if (key == "fields") found = first_difference("field", there, wanted);
+  if (!found.empty()) return found;
+  return "its " + (key == "chain" ? "transforms" : key) + ": " + shown(there) +
+         ", wanted: " + shown(wanted);
 }
 
 std::string names_differ(const Json& there, const Json& wanted) {
   using Names = std::vector<std::string>;
   if (!there.is_array()) return "its manifest names no classes";
   if (!wanted.is_array()) return "its classes have names, those of this data have none";
-  return "its classes are numbered otherwise: " +
-         difference_of_names(there.get<Names>(), wanted.get<Names>()) + " as wanted";
+  const std::string found = difference_of_names(there.get<Names>(), wanted.get<Names>());
+  return "its classes are numbered otherwise: " + found +
+         (found.ends_with('\'') ? " as wanted" : "");
 }
 
 /// What differs between two settings, a line each; "" for equal ones.
 std::string difference(const Json& there, const Json& wanted) {
-  const auto value_of = [](const Json& of, const std::string& key) {
-    return of.is_object() && of.contains(key) ? of.at(key) : Json();
-  };
-  Json keys = wanted;
-  if (there.is_object()) keys.update(there);
+  const Json keys = all_keys(there, wanted);
   std::string lines;
   for (const auto& item : keys.items()) {
     const std::string& key = item.key();
@@ -74,8 +116,7 @@ std::string difference(const Json& there, const Json& wanted) {
     else if (key == "class_names")
       lines += "\n  " + names_differ(old, other);
     else
-      lines += "\n  its " + (key == "chain" ? "transforms" : key) + ": " + shown(old) +
-               ", wanted: " + shown(other);
+      lines += "\n  " + setting_differs(key, old, other);
   }
   return lines;
 }
@@ -104,7 +145,8 @@ bool has_manifest(const fs::path& dir) {
 
 bool require_settings(const fs::path& dir, const std::string& settings) {
   const fs::path path = manifest_path(dir);
-  if (!fs::exists(path)) return false;
+  std::error_code failed;
+  if (!fs::exists(path, failed)) return false;
   const Json json = Json::parse(read_text(path), nullptr, false);
   if (!json.is_object() || !json.contains("settings"))
     throw Error("'" + path.string() + "' is no manifest of a conversion; give another folder");
@@ -116,12 +158,13 @@ bool require_settings(const fs::path& dir, const std::string& settings) {
 
 Manifest read_manifest(const fs::path& dir) {
   const fs::path path = manifest_path(dir);
+  const std::string text = read_text(path);
   try {
-    return parsed(read_text(path));
+    const Json json = Json::parse(text);
+    require_manifest_version(path, json);
+    return parsed(json);
   } catch (const Json::exception& error) {
-    throw Error("'" + path.string() + "' is no manifest of a conversion: " + error.what());
-  } catch (const Error& error) {
-    throw Error("'" + path.string() + "' is no manifest of a conversion: " + error.what());
+    throw Error("'" + path.string() + "' is no manifest of a conversion: " + json_problem(error));
   }
 }
 
@@ -131,7 +174,7 @@ void write_manifest(const fs::path& dir, const Manifest& manifest) {
             [](const auto& a, const auto& b) { return a.file < b.file; });
   Json shards = Json::array();
   for (const Manifest::Shard& shard : sorted) shards.push_back(json_of(shard));
-  const Json json = {{"version", kVersion},
+  const Json json = {{"version", kManifestVersion},
                      {"settings", Json::parse(manifest.settings)},
                      {"shards", std::move(shards)}};
   write_file_atomically(manifest_path(dir), json.dump(2) + "\n");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "data/field_values.h"
 #include "data/npy_manifest.h"
 #include "ops/box_form.h"
 #include "slipstream/error.h"
@@ -42,8 +43,7 @@ void check_classes(const FieldSpec& field, const T* values, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     const auto value = static_cast<std::int64_t>(values[i]);
     if (value >= 0 && value < field.classes) continue;
-    throw Error("field '" + field.name + "' holds class " + std::to_string(value) +
-                ", but there are " + std::to_string(field.classes));
+    throw Error(class_problem(field, value));
   }
 }
 

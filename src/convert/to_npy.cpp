@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -152,6 +153,8 @@ class BadSampleSearch {
           std::make_shared<SampleMaker>(dataset_, specs_, options_, SampleMaker::Decode::all);
       return [this, maker](std::size_t index) {
         check(index, *maker);
+        const std::size_t so_far = ++done_;
+        if (options_.searched) options_.searched(so_far, dataset_.size());
         return !(options_.stop && options_.stop());
       };
     });
@@ -176,6 +179,7 @@ class BadSampleSearch {
   const std::vector<FieldSpec>& fields_;
   const ConvertOptions& options_;
   const std::vector<FieldSpec> specs_;
+  std::atomic<std::size_t> done_ = 0;
   Mutex mutex_;
   SkippedSamples bad_ SLIPSTREAM_GUARDED_BY(mutex_);
 };
@@ -224,7 +228,7 @@ Converted convert_to_npy(const Dataset& dataset, const fs::path& dir,
 }
 
 std::vector<std::string> check_npy(const fs::path& dir, const NpyManifest& manifest,
-                                   unsigned threads) {
+                                   const CheckOptions& options) {
   std::vector<std::string> problems;
   if (!manifest.is_whole())
     problems.push_back("'" + dir.string() +
@@ -233,13 +237,10 @@ std::vector<std::string> check_npy(const fs::path& dir, const NpyManifest& manif
   const Files files = files_of(dir, manifest);
   const std::size_t fields = files.size();
   std::vector<char> is_bad(manifest.blocks.size() * fields);
-  parallel_for(is_bad.size(), threads, [&]() -> ItemWork {
-    return [&](std::size_t item) {
-      const std::size_t block = item / fields, field = item % fields;
-      is_bad[item] =
-          !manifest.blocks[block].empty() && !is_good(*files[field], manifest, block, field);
-      return true;
-    };
+  check_parts(is_bad.size(), options, [&](std::size_t part) {
+    const std::size_t block = part / fields, field = part % fields;
+    is_bad[part] =
+        !manifest.blocks[block].empty() && !is_good(*files[field], manifest, block, field);
   });
   for (std::size_t field = 0; field < fields; ++field) {
     const std::string path = "'" + npy_path(dir, manifest.fields[field].name).string() + "' ";

@@ -125,12 +125,16 @@ class Conversion {
       }
       if (made.samples > 0) writer.finish();
     }
+    std::error_code failed;
     if (made.samples > 0) {
-      made.bytes = fs::file_size(path);
-      made.digest = file_digest(path);
+      made.bytes = fs::file_size(path, failed);
+      if (!failed) made.digest = file_digest(path);
     } else {
-      fs::remove(path);
+      fs::remove(path, failed);
     }
+    if (failed)
+      throw Error("cannot " + std::string(made.samples > 0 ? "read '" : "remove '") +
+                  path.string() + "': " + failed.message());
     const Lock lock(mutex_);
     manifest_.shards.push_back(std::move(made));
     write_manifest(dir_, manifest_);
@@ -221,14 +225,11 @@ Converted convert_to_shards(const Dataset& dataset, const fs::path& dir,
   return Conversion(dataset, dir, options).run();
 }
 
-std::vector<std::string> check_shards(const fs::path& dir, unsigned threads) {
+std::vector<std::string> check_shards(const fs::path& dir, const CheckOptions& options) {
   const Manifest manifest = read_manifest(dir);
   std::vector<std::string> problems(manifest.shards.size());
-  parallel_for(problems.size(), threads, [&]() -> ItemWork {
-    return [&](std::size_t item) {
-      problems[item] = problem_of(dir, manifest.shards[item]);
-      return true;
-    };
+  check_parts(problems.size(), options, [&](std::size_t shard) {
+    problems[shard] = problem_of(dir, manifest.shards[shard]);
   });
   std::erase(problems, "");
   try {

@@ -1,8 +1,11 @@
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
+#include <fstream>
 #include <string>
 #include <system_error>
 
@@ -41,6 +44,17 @@ CpuList allowed_cpus() {
     if (set.has(cpu)) cpus.push_back(cpu);
   }
   return cpus;
+}
+
+unsigned usable_cores(const std::filesystem::path& cgroup) {
+  const std::size_t allowed = allowed_cpus().size();
+  const double cores = static_cast<double>(
+      allowed > 0 ? allowed
+                  : static_cast<std::size_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))));
+  std::ifstream file(cgroup / "cpu.max");
+  double quota = 0, period = 0;  // in the same unit of time; "max" is no number
+  if (!(file >> quota >> period) || quota <= 0 || period <= 0) return static_cast<unsigned>(cores);
+  return static_cast<unsigned>(std::min(cores, std::ceil(quota / period)));
 }
 
 void check_cpus(std::span<const unsigned> cpus, std::vector<std::string>& problems) {

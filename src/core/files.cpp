@@ -17,6 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int kMostLinks = 40;  ///< that the kernel follows, too
+
 std::string reason(int error) { return std::generic_category().message(error); }
 
 std::string cannot_write(const fs::path& path, const std::string& why) {
@@ -34,6 +36,25 @@ fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
+/// Whether `link` stands for what a process has open, as /proc/self/fd/1 does.
+bool is_of_open_file(const fs::path& link) {
+  std::error_code failed;
+  const fs::path folder = fs::canonical(folder_of(link), failed);
+  return !failed && folder.string().starts_with("/proc/");
+}
+
+/// What `path` leads to through links that name it.
+fs::path place_of(const fs::path& path) {
+  std::error_code failed;
+  fs::path place = path;
+  for (int links = 0; links < kMostLinks; ++links) {
+    if (!fs::is_symlink(place, failed) || is_of_open_file(place)) return place;
+    place = folder_of(place) / fs::read_symlink(place, failed);
+  }
+  return path;  // a loop, which opening it tells
+}
+
+/// Of what place_of() gave.
 bool is_written_through(const fs::path& path) {
   std::error_code ignored;
   const fs::file_status status = fs::symlink_status(path, ignored);
@@ -152,6 +173,10 @@ int write_through(const fs::path& path, std::span<const std::byte> bytes) {
 std::string hindrance(const fs::path& path) {
   std::error_code failed;
   if (path.empty()) return "the name is empty";
+  if (const fs::path place = place_of(path); place != path) {
+    const std::string why = hindrance(place);
+    return why.empty() ? "" : "it is a link to " + place.string() + ", and " + why;
+  }
   const fs::path folder = folder_of(path);
   if (fs::is_directory(path, failed)) return "it is a folder; name a file in it";
   if (!fs::is_directory(folder, failed))
@@ -160,13 +185,18 @@ std::string hindrance(const fs::path& path) {
     if (is_written_through(path)) return "";
   } else if (errno != ENOENT) {
     return reason(errno);
-  } else if (fs::is_symlink(path, failed)) {
-    const fs::path target = folder / fs::read_symlink(path, failed);
-    const std::string why = hindrance(target);
-    return why.empty() ? "" : "it is a link to " + target.string() + ", and " + why;
   }
   const TemporaryFile probe(folder);
   return probe.error() == 0 ? "" : reason(probe.error());
+}
+
+/// One for all names of a place; empty where the system does not tell.
+fs::path true_place_of(const fs::path& path) {
+  std::error_code failed;
+  const fs::path whole = fs::absolute(place_of(path), failed);
+  if (failed) return {};
+  const fs::path place = fs::weakly_canonical(whole, failed);
+  return failed ? fs::path() : place;
 }
 
 /// What `open` makes of a pipe; -1 for anything else. Throws Refused for what cannot be written.
@@ -189,8 +219,8 @@ void check_writable(const fs::path& path) {
 
 bool is_same_file(const fs::path& a, const fs::path& b) {
   std::error_code failed;
-  const fs::path place = fs::weakly_canonical(fs::absolute(a), failed);
-  if (failed || place != fs::weakly_canonical(fs::absolute(b), failed)) return false;
+  const fs::path place = true_place_of(a);
+  if (place.empty() || place != true_place_of(b)) return false;
   const fs::file_status status = fs::status(place, failed);
   return !fs::exists(status) || fs::is_regular_file(status);
 }
@@ -231,8 +261,9 @@ void LineFile::write(std::string_view line) {
 }
 
 void write_file_atomically(const fs::path& path, std::span<const std::byte> bytes) {
+  const fs::path place = place_of(path);
   const int error =
-      is_written_through(path) ? write_through(path, bytes) : replace_file(path, bytes);
+      is_written_through(place) ? write_through(place, bytes) : replace_file(place, bytes);
   if (error != 0) throw Error(cannot_write(path, error));
 }
 

@@ -2,7 +2,8 @@
 
 #include <latch>
 #include <semaphore>
-#include <thread>
+
+#include "core/start_thread.h"
 
 namespace slipstream {
 
@@ -31,7 +32,7 @@ struct LaneThreads::Thread {
 
   Job job{};
   std::binary_semaphore wake{0};
-  std::jthread thread{[this] { work(); }};
+  std::jthread thread = start_thread([this] { work(); });
 };
 
 LaneThreads::LaneThreads() = default;

@@ -2,15 +2,36 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 
 namespace slipstream {
 
 std::string count_of(std::uint64_t count, std::string_view thing) {
-  const std::string_view ending = thing.ends_with("ch") ? "es" : "s";
+  const std::string_view ending = thing.ends_with("ch") || thing.ends_with("s") ? "es" : "s";
   return std::to_string(count) + " " + std::string(thing) + std::string(count == 1 ? "" : ending);
 }
 
+std::string rounded_text(double value, int digits) {
+  if (std::isnan(value)) return "nan";
+  std::array<char, 64> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value,
+                                 std::chars_format::general, digits);
+  return {text.data(), end.ptr};
+}
+
+std::string size_text(std::uint64_t bytes) {
+  constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB"};
+  constexpr std::uint64_t kUnit = 1024;
+  constexpr int kDigits = 3;
+  if (bytes < kUnit) return count_of(bytes, "byte");
+  double size = static_cast<double>(bytes) / kUnit;
+  std::size_t unit = 0;
+  for (; size >= 999.5 && unit + 1 < kUnits.size(); ++unit) size /= kUnit;
+  return rounded_text(size, kDigits) + " " + kUnits[unit];
+}
+
 std::string number_text(double value) {
+  if (std::isnan(value)) return "nan";
   std::array<char, 32> text;
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value);
   return {text.data(), end.ptr};

@@ -6,8 +6,14 @@
 
 namespace slipstream {
 
-/// "1 step", "2 steps", "3 batches".
+/// "1 step", "2 steps", "3 batches", "4 classes".
 std::string count_of(std::uint64_t count, std::string_view thing);
+
+/// With at most so many significant digits: "0.1235", "1.2e-30", "inf", "nan".
+std::string rounded_text(double value, int digits);
+
+/// "1 byte", "1.5 KiB", "256 MiB".
+std::string size_text(std::uint64_t bytes);
 
 /// The fewest digits that read back as `value`: "0.1", "1e-30", "inf", "nan".
 std::string number_text(double value);

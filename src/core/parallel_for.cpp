@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "core/start_thread.h"
+#include "slipstream/cpu.h"
 #include "slipstream/sync.h"
 
 namespace slipstream {
@@ -53,14 +54,14 @@ class Handout {
 
 void parallel_for(std::size_t items, unsigned threads, const std::function<ItemWork()>& make_work) {
   if (items == 0) return;
-  const unsigned wanted = threads > 0 ? threads : std::thread::hardware_concurrency();
+  const unsigned wanted = threads > 0 ? threads : usable_cores();
   const std::size_t others = std::clamp<std::size_t>(wanted, 1, items) - 1;
   Handout handout(items);
   {
     std::vector<std::jthread> helpers;
     try {
       for (std::size_t i = 0; i < others; ++i)
-        helpers.emplace_back([&] { handout.work(make_work); });
+        helpers.push_back(start_thread([&] { handout.work(make_work); }));
     } catch (...) {
       handout.fail(items, std::current_exception());
     }

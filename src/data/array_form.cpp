@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "core/number_text.h"
+
 namespace slipstream {
 namespace {
 
@@ -56,7 +58,8 @@ std::vector<FieldSpec> sample_specs(const std::vector<ArrayForm>& forms,
       problems.push_back(std::move(problem));
     }
     if (form.shape[0] != forms[0].shape[0]) {
-      problems.push_back(form.source + " has " + std::to_string(form.shape[0]) + " samples, but " +
+      const auto samples = static_cast<std::uint64_t>(form.shape[0]);
+      problems.push_back(form.source + " has " + count_of(samples, "sample") + ", but " +
                          forms[0].source + " has " + std::to_string(forms[0].shape[0]) +
                          ": all fields need the same number");
     }

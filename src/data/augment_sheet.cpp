@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "core/number_text.h"
 #include "data/bad_samples.h"
 #include "data/levels.h"
 #include "data/sample_steps.h"
@@ -60,8 +61,8 @@ SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& ch
     const auto most = static_cast<std::size_t>(kDefaultPixelLimit / (options.cell * options.cell));
     const std::size_t rows = std::min(options.samples, dataset.size());
     if (options.versions >= most || rows > most / (options.versions + 1))
-      problems.push_back(std::to_string(rows) + " samples of " + std::to_string(options.versions) +
-                         " versions make a sheet of more than " + std::to_string(most) +
+      problems.push_back(count_of(rows, "sample") + " of " + count_of(options.versions, "version") +
+                         " make a sheet of more than " + std::to_string(most) +
                          " tiles: give fewer");
   }
   constexpr std::uint32_t kLastEpoch = std::numeric_limits<std::uint32_t>::max();
@@ -99,8 +100,8 @@ class SheetMaker {
       }
     }
     if (tiles_.empty())
-      throw Error("all " + std::to_string(sheet_.skipped.size()) +
-                  " samples are bad; the first: " + sheet_.skipped.front().message);
+      throw Error(all_are_bad(sheet_.skipped.size()) +
+                  "; the first: " + sheet_.skipped.front().message);
     sheet_.png = png_of_tiles(tiles_, {options_.versions + 1, options_.cell, kWhite});
     return std::move(sheet_);
   }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/number_text.h"
 #include "data/storage_error.h"
 #include "slipstream/unfit_sample.h"
 
@@ -21,6 +22,11 @@ bool current_exception_is_the_samples(bool is_transform) {
   } catch (...) {
     return false;
   }
+}
+
+std::string all_are_bad(std::size_t samples) {
+  return samples == 1 ? "the only sample is bad"
+                      : "all " + count_of(samples, "sample") + " are bad";
 }
 
 BadSamples::BadSamples(OnBadSample what, const RunningOrder& order) : what_(what), order_(order) {}
@@ -52,8 +58,11 @@ void BadSamples::check_distance(const SamplePlace& place, std::uint16_t distance
   std::string first = "unknown";
   const SkippedSamples all = skipped();
   if (!all.samples.empty()) first = all.samples.front().message;
-  throw Error("batch " + std::to_string(place.batch) + ": " + std::to_string(farthest) +
-              " samples in a row are bad, so nothing can stand in for them; the first: " + first);
+  const std::string what =
+      farthest == 1 ? "the only sample is bad, so nothing can stand in for it: "
+                    : count_of(farthest, "sample") +
+                          " in a row are bad, so nothing can stand in for them; the first: ";
+  throw Error("batch " + std::to_string(place.batch) + ": " + what + first);
 }
 
 }  // namespace slipstream

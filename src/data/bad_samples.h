@@ -21,6 +21,9 @@ class BadSample : public Error {
 /// REQUIRES: called while an exception is handled
 bool current_exception_is_the_samples(bool is_transform);
 
+/// "all 3 samples are bad", or "the only sample is bad".
+std::string all_are_bad(std::size_t samples);
+
 /// What to do about bad samples, and which were met. Workers share it.
 class BadSamples {
  public:

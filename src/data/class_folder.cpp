@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "core/number_text.h"
 #include "data/class_names.h"
 #include "data/field_values.h"
 #include "data/folders.h"
@@ -25,6 +26,7 @@ struct LabelledFile {
 struct Found {
   std::vector<LabelledFile> files;
   UnreadFormats unread;
+  std::uint64_t outside = 0;  ///< images of any format that are in no class
 };
 
 class ClassFolder final : public LabelledDataset {
@@ -34,6 +36,12 @@ class ClassFolder final : public LabelledDataset {
         classes_(std::move(classes)),
         files_(std::move(found.files)),
         remarks_(found.unread.remarks(dir_)) {
+    if (found.outside > 0)
+      remarks_.push_back(
+          "'" + dir_.string() + "': " + count_of(found.outside, "image") +
+          " outside of the class folders " +
+          (found.outside == 1 ? "is passed over: move it" : "are passed over: move them") +
+          " into one of these");
     if (files_.front().label == files_.back().label)
       remarks_.push_back(one_class_remark(classes_.at(static_cast<std::size_t>(label(0)))));
   }
@@ -109,24 +117,30 @@ class Walk {
   std::set<std::pair<::dev_t, ::ino_t>> visited_;
 };
 
-std::vector<std::string> folders_in(const fs::path& dir) {
-  std::vector<std::string> names;
+/// What is in DIR itself.
+struct Top {
+  std::vector<std::string> folders;
+  std::uint64_t images = 0;  ///< of any format
+  UnreadFormats unread;
+};
+
+Top top_of(const fs::path& dir) {
+  Top top;
   std::error_code ignored;
   for (const fs::path& path : list_folder(dir)) {
-    if (fs::is_directory(path, ignored)) names.push_back(path.filename().string());
+    if (fs::is_directory(path, ignored))
+      top.folders.push_back(path.filename().string());
+    else
+      top.images += is_image_name(path) || top.unread.add(path);
   }
-  return names;
+  return top;
 }
 
 /// Where images lie in DIR itself, how many; "" for none.
-std::string files_beside(const fs::path& dir) {
-  UnreadFormats unread;
-  std::size_t images = 0;
-  for (const fs::path& path : list_folder(dir)) images += is_image_name(path) || unread.add(path);
-  if (images == 0) return "";
-  const std::string text = unread.text();
-  return ", but " + std::to_string(images) + (images == 1 ? " image" : " images") +
-         (text.empty() ? "" : "; " + text);
+std::string images_beside(const Top& top) {
+  if (top.images == 0) return "";
+  const std::string text = top.unread.text();
+  return ", but " + count_of(top.images, "image") + (text.empty() ? "" : "; " + text);
 }
 
 void check_classes(const fs::path& dir, const std::vector<std::string>& classes,
@@ -136,7 +150,9 @@ void check_classes(const fs::path& dir, const std::vector<std::string>& classes,
     throw Refused("the classes given for '" + dir.string() +
                   "' must be different names, none of them empty");
   }
-  const std::string given = " none of the " + std::to_string(classes.size()) + " classes given";
+  const std::string given =
+      classes.size() == 1 ? " not the class given"
+                          : " none of the " + std::to_string(classes.size()) + " classes given";
   Complaint unknown("folder that is" + given, "folders that are" + given);
   for (const std::string& folder : folders) {
     if (!known.contains(folder)) unknown.add(folder);
@@ -171,15 +187,16 @@ Found find_files(const fs::path& dir, const std::vector<std::string>& classes,
 std::shared_ptr<const LabelledDataset> class_folder(const fs::path& dir,
                                                     const ClassFolderOptions& options) {
   require_folder(dir, kRemedy);
-  const std::vector<std::string> folders = folders_in(dir);
-  if (folders.empty()) {
-    throw Error("no class in '" + dir.string() + "': it holds no folder" + files_beside(dir) +
+  const Top top = top_of(dir);
+  if (top.folders.empty()) {
+    throw Error("no class in '" + dir.string() + "': it holds no folder" + images_beside(top) +
                 "; " + kRemedy);
   }
   const bool given = !options.classes.empty();
-  std::vector<std::string> classes = given ? options.classes : folders;
-  if (given) check_classes(dir, classes, folders);
-  Found found = find_files(dir, classes, folders, given);
+  std::vector<std::string> classes = given ? options.classes : top.folders;
+  if (given) check_classes(dir, classes, top.folders);
+  Found found = find_files(dir, classes, top.folders, given);
+  found.outside = top.images;
   return std::make_shared<ClassFolder>(dir, std::move(classes), std::move(found));
 }
 

@@ -36,7 +36,13 @@ class Renamed final : public Dataset {
   bool decodes_by_default() const override { return dataset_->decodes_by_default(); }
   std::uint64_t identity() const override { return dataset_->identity(); }
   const std::vector<std::string>& class_names() const override { return names_; }
-  std::vector<std::string> remarks() const override { return dataset_->remarks(); }
+  std::vector<std::string> remarks() const override {
+    std::vector<std::string> remarks = dataset_->remarks();
+    for (std::string& remark : remarks)
+      for (std::size_t k = 0; k < names_.size(); ++k)
+        if (remark == one_class_remark(std::to_string(k))) remark = one_class_remark(names_[k]);
+    return remarks;
+  }
   std::string name(std::size_t index) const override { return dataset_->name(index); }
 
  private:

@@ -5,6 +5,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "data/field_values.h"
 #include "data/pack.h"
 #include "data/wire_layout.h"
 #include "slipstream/error.h"
@@ -30,9 +31,7 @@ void check_classes(const FieldSpec& spec, const T* values, std::size_t count) {
     high = std::max(high, values[i]);
   }
   if (low == 0 && static_cast<std::int64_t>(high) < spec.classes) return;
-  throw Error("field '" + spec.name + "' holds class " + std::to_string(low < 0 ? low : high) +
-              ", but there are " + std::to_string(spec.classes) + " classes, 0 to " +
-              std::to_string(spec.classes - 1));
+  throw Error(class_problem(spec, low < 0 ? low : high));
 }
 
 template <typename To, typename T>

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/number_text.h"
 #include "data/class_names.h"
 #include "data/identity.h"
 #include "slipstream/datasets.h"
@@ -66,13 +67,14 @@ class Concatenated final : public Dataset {
 
 std::string text_of(const FieldSpec& spec) {
   return "'" + spec.name + "' (" + std::string(name_of(spec.dtype)) + " of " +
-         to_string(spec.shape) + ", " + std::to_string(spec.classes) + " classes)";
+         to_string(spec.shape) + ", " +
+         count_of(static_cast<std::uint64_t>(spec.classes), "class") + ")";
 }
 
 /// Widens `known` by `other`, or says why not.
 std::string merge(std::vector<FieldSpec>& known, const std::vector<FieldSpec>& other) {
   if (other.size() != known.size()) {
-    return "has " + std::to_string(other.size()) + " fields, not " + std::to_string(known.size());
+    return "has " + count_of(other.size(), "field") + ", not " + std::to_string(known.size());
   }
   for (std::size_t i = 0; i < known.size(); ++i) {
     FieldSpec& a = known[i];

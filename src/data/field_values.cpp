@@ -1,5 +1,6 @@
 #include "data/field_values.h"
 
+#include "core/number_text.h"
 #include "slipstream/error.h"
 #include "slipstream/image.h"
 
@@ -31,6 +32,13 @@ FieldSpec label_field(std::int64_t classes) {
 
 FieldSpec mask_field(const std::string& name, std::int64_t classes) {
   return {name, FieldKind::mask, DType::u8, {-1, -1}, classes};
+}
+
+std::string class_problem(const FieldSpec& field, std::int64_t value) {
+  const bool is_one = field.classes == 1;
+  return "field '" + field.name + "' holds class " + std::to_string(value) + ", but there " +
+         (is_one ? "is " : "are ") + count_of(static_cast<std::uint64_t>(field.classes), "class") +
+         ", 0" + (is_one ? "" : " to " + std::to_string(field.classes - 1));
 }
 
 void set_label(Field& field, std::int64_t label) {

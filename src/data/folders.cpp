@@ -1,10 +1,11 @@
 #include "data/folders.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
+#include <numeric>
 #include <system_error>
 
+#include "core/number_text.h"
 #include "slipstream/error.h"
 
 namespace slipstream {
@@ -47,31 +48,35 @@ bool is_image_name(const fs::path& path) {
 }
 
 bool UnreadFormats::add(const fs::path& path) {
-  constexpr std::array kFormats = {".webp", ".gif",  ".bmp",  ".tif", ".tiff",
-                                   ".heic", ".heif", ".avif", ".jxl", ".jp2"};
-  const std::string extension = lower_extension(path);
-  if (std::find(kFormats.begin(), kFormats.end(), extension) == kFormats.end()) return false;
-  ++files_[extension];
+  const auto found = std::find(kExtensions.begin(), kExtensions.end(), lower_extension(path));
+  if (found == kExtensions.end()) return false;
+  ++counts_[static_cast<std::size_t>(found - kExtensions.begin())];
   return true;
 }
 
-std::string UnreadFormats::text() const {
-  std::size_t all = 0;
-  std::string each;
-  for (const auto& [extension, count] : files_) {
-    all += count;
-    each += (each.empty() ? "" : ", ") + std::to_string(count) + " " + extension;
-  }
+void UnreadFormats::add(const Counts& counts) {
+  for (std::size_t i = 0; i < counts.size(); ++i) counts_[i] += counts[i];
+}
+
+std::uint64_t UnreadFormats::total() const {
+  return std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0});
+}
+
+std::string UnreadFormats::text(std::string_view thing) const {
+  const std::uint64_t all = total();
   if (all == 0) return "";
+  std::string each;
+  for (std::size_t i = 0; i < counts_.size(); ++i)
+    if (counts_[i] > 0)
+      each += (each.empty() ? "" : ", ") + std::to_string(counts_[i]) + " " + kExtensions[i];
   const bool is_one = all == 1;
-  return std::to_string(all) +
-         (is_one ? " file is of a format that is not read ("
-                 : " files are of formats that are not read (") +
+  return count_of(all, thing) +
+         (is_one ? " is of a format that is not read (" : " are of formats that are not read (") +
          each + "): convert " + (is_one ? "it" : "them") + " to JPEG or PNG";
 }
 
 std::vector<std::string> UnreadFormats::remarks(const fs::path& dir) const {
-  if (files_.empty()) return {};
+  if (total() == 0) return {};
   return {"'" + dir.string() + "': " + text()};
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <filesystem>
-#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace slipstream {
@@ -19,19 +21,26 @@ std::string lower_extension(const std::filesystem::path& path);
 /// Whether the name says JPEG or PNG, in either case.
 bool is_image_name(const std::filesystem::path& path);
 
-/// Counts files of image formats that are not read.
+/// Counts files, or members of an archive, of image formats that are not read.
 class UnreadFormats {
  public:
+  static constexpr std::array kExtensions = {".avif", ".bmp", ".gif", ".heic", ".heif",
+                                             ".jp2",  ".jxl", ".tif", ".tiff", ".webp"};
+  using Counts = std::array<std::uint64_t, kExtensions.size()>;
+
   /// Whether the name says such a format, and the file was counted.
   bool add(const std::filesystem::path& path);
-  /// "2 files are of formats that are not read (.webp: 2): convert them to JPEG or PNG"; "" for
+  void add(const Counts& counts);
+  const Counts& counts() const { return counts_; }
+  std::uint64_t total() const;
+  /// "2 files are of formats that are not read (2 .webp): convert them to JPEG or PNG"; "" for
   /// none.
-  std::string text() const;
+  std::string text(std::string_view thing = "file") const;
   /// text() as an entry of Dataset::remarks(), with the folder; none for none.
   std::vector<std::string> remarks(const std::filesystem::path& dir) const;
 
  private:
-  std::map<std::string, std::size_t> files_;  ///< by extension
+  Counts counts_{};
 };
 
 /// "2 images without a mask: 'a', 'b'": counts all, names the first few.

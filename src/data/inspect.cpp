@@ -6,7 +6,9 @@
 #include <set>
 #include <sstream>
 
+#include "core/number_text.h"
 #include "data/class_names.h"
+#include "data/field_values.h"
 #include "data/png.h"
 #include "slipstream/error.h"
 #include "slipstream/parallel_for.h"
@@ -59,10 +61,10 @@ std::set<std::int64_t> classes_in(const FieldSpec& spec, const ConstArray& value
 void check_classes(const FieldSpec& spec, const std::set<std::int64_t>& classes) {
   if (classes.empty()) return;
   const std::int64_t lowest = *classes.begin(), highest = *classes.rbegin();
-  const std::string what = "field '" + spec.name + "' holds class ";
-  if (lowest < 0) throw Error(what + std::to_string(lowest) + "; classes are numbered from 0 on");
-  if (spec.classes > 0 && highest >= spec.classes)
-    throw Error(what + std::to_string(highest) + ", but there are " + std::to_string(spec.classes));
+  if (lowest < 0)
+    throw Error("field '" + spec.name + "' holds class " + std::to_string(lowest) +
+                "; classes are numbered from 0 on");
+  if (spec.classes > 0 && highest >= spec.classes) throw Error(class_problem(spec, highest));
 }
 
 std::string name_of(const FieldSummary& field, std::int64_t number) {
@@ -159,12 +161,12 @@ void add_one_class_remark(const FieldSummary& field, Inspection& found) {
 
 void add_transparency_remark(const FieldSummary& field, Inspection& found) {
   if (field.transparent == 0) return;
-  const bool is_one = field.transparent == 1;
   found.remarks.push_back(
-      std::to_string(field.transparent) + (is_one ? " image of '" : " images of '") +
-      field.spec.name + (is_one ? "' has" : "' have") +
+      count_of(field.transparent, "image") + " of '" + field.spec.name +
+      (field.transparent == 1 ? "' has" : "' have") +
       " transparent pixels, which training puts over black: where that hides what is drawn, train "
-      "or convert with --background white");
+      "with --background white, or convert so to arrays (shards hold such files as they are, "
+      "unless a transform changes them)");
 }
 
 class Inspector {
@@ -272,12 +274,12 @@ void print(const FieldSummary& field, std::ostream& out) {
   std::size_t listed = 0;
   for (const auto& [number, count] : classes) {
     if (++listed > kListedClasses) break;
-    out << " " << number;
+    out << (listed > 1 ? ", " : " ") << number;
     if (!field.class_names.empty()) out << " '" << name_of(field, number) << "'";
     out << ": " << count;
   }
   if (classes.size() > kListedClasses)
-    out << " and " << classes.size() - kListedClasses << " more classes";
+    out << " and " << count_of(classes.size() - kListedClasses, "more class");
   out << "\n";
 }
 
@@ -289,7 +291,7 @@ Inspection inspect(const Dataset& dataset, const InspectOptions& options) {
 
 std::string to_text(const Inspection& inspection) {
   std::ostringstream out;
-  out << inspection.samples << (inspection.samples == 1 ? " sample" : " samples");
+  out << count_of(inspection.samples, "sample");
   if (inspection.inspected < inspection.samples)
     out << ", " << inspection.inspected << " inspected";
   out << ", " << inspection.damaged.size() << " bad\n";
@@ -300,7 +302,7 @@ std::string to_text(const Inspection& inspection) {
     out << "bad: sample " << inspection.damaged[i].sample << " (" << inspection.damaged[i].name
         << "): " << inspection.damaged[i].message << "\n";
   if (inspection.damaged.size() > listed)
-    out << "and " << inspection.damaged.size() - listed << " more bad samples\n";
+    out << "and " << count_of(inspection.damaged.size() - listed, "more bad sample") << "\n";
   for (const std::string& remark : inspection.remarks) out << "note: " << remark << "\n";
   return printable(out.str());
 }

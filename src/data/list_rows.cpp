@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "core/number_text.h"
 #include "data/csv.h"
 #include "data/folders.h"
 #include "slipstream/error.h"
@@ -49,7 +50,7 @@ Rows read_csv(const fs::path& list, std::string_view text, const Names& columns)
     const std::vector<std::size_t> positions = positions_of(list, columns, header);
     while (reader.next(fields)) {
       if (fields.size() != header.size()) {
-        throw Error("it has " + std::to_string(fields.size()) + " fields, the first row has " +
+        throw Error("it has " + count_of(fields.size(), "field") + ", the first row has " +
                     std::to_string(header.size()) + "; quote fields that hold commas");
       }
       ListRow row{reader.line(), {}};

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/start_thread.h"
 #include "data/bad_samples.h"
 #include "data/cached_steps.h"
 #include "data/host_cache.h"
@@ -188,7 +189,7 @@ class Loader::Impl {
     }
     threads_.reserve(options_.workers);
     for (unsigned i = 0; i < options_.workers; ++i) {
-      threads_.emplace_back([this, i](std::stop_token stop) { work(stop, i); });
+      threads_.push_back(start_thread([this, i](std::stop_token stop) { work(stop, i); }));
     }
   }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/plain_message.h"
 #include "data/skipped_json.h"
 #include "slipstream/error.h"
 #include "slipstream/files.h"
@@ -16,7 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
 constexpr std::size_t kHexDigits = 16;
 
 [[noreturn]] void fail(const std::string& what) { throw Error(what); }
@@ -78,7 +78,7 @@ std::vector<std::uint64_t> block_of(const Json& json, std::size_t fields) {
 }
 
 NpyManifest parsed(const Json& json) {
-  if (json.at("version") != kVersion) fail("its version is not 1");
+  if (!json.contains("version")) fail("it says no version");
   NpyManifest manifest;
   const Json& settings = json.at("settings");
   manifest.settings = settings.dump();
@@ -136,14 +136,23 @@ std::optional<NpyManifest> find_npy_manifest(const fs::path& dir) {
   const Json json = Json::parse(read_text(path), nullptr, false);
   const Json::json_pointer form("/settings/form");
   if (!json.contains(form) || json.at(form) != "npy") return std::nullopt;
+  require_manifest_version(path, json);
   const std::string what = "'" + path.string() + "' is damaged: ";
   try {
     return parsed(json);
   } catch (const Json::exception& error) {
-    throw Error(what + error.what());
+    throw Error(what + json_problem(error));
   } catch (const Error& error) {
     throw Error(what + error.what());
   }
+}
+
+void require_manifest_version(const fs::path& path, const Json& manifest) {
+  const Json version = manifest.value("version", Json(kManifestVersion));
+  if (version == kManifestVersion) return;
+  throw Error("'" + path.string() + "' is of version " + version.dump() +
+              ", but this program reads version " + std::to_string(kManifestVersion) +
+              ": use the program that wrote it, or convert the data anew");
 }
 
 void require_whole_shards(const fs::path& dir) {
@@ -171,7 +180,7 @@ void write_npy_manifest(const fs::path& dir, const NpyManifest& manifest) {
     Json& block = blocks.emplace_back();
     for (const std::uint64_t digest : digests) block.push_back(to_hex(digest));
   }
-  Json json = {{"version", kVersion},
+  Json json = {{"version", kManifestVersion},
                {"settings", Json::parse(manifest.settings)},
                {"blocks", std::move(blocks)}};
   if (!manifest.skipped.empty()) json["skipped"] = json_of(manifest.skipped);

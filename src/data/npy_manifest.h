@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +39,12 @@ std::filesystem::path npy_path(const std::filesystem::path& dir, const std::stri
 /// Whether a field of this name can be a file: ASCII letters, digits, '_', '-' and '.', which it
 /// does not begin with.
 bool is_npy_name(const std::string& field);
+
+/// What the manifests of all forms have as their version.
+inline constexpr int kManifestVersion = 1;
+/// Throws Error, naming the file, for a manifest that says it is of another version.
+void require_manifest_version(const std::filesystem::path& path,
+                              const nlohmann::ordered_json& manifest);
 
 /// Throws Refused where DIR has the manifest of a conversion to shards that is not finished.
 void require_whole_shards(const std::filesystem::path& dir);

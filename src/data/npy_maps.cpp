@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <cstring>
+#include <optional>
 #include <utility>
 
 #include "data/array_form.h"
+#include "data/class_names.h"
 #include "data/identity.h"
 #include "data/npy_header.h"
 #include "data/stamped_file.h"
@@ -12,6 +15,8 @@ namespace slipstream {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kLabelsAtOnce = 4096;
 
 /// Read rather than mapped: a mapped file that is shortened ends the process, and the values are
 /// copied either way.
@@ -31,6 +36,13 @@ class NpyMaps final : public Dataset {
 
   std::size_t size() const override { return size_; }
   std::vector<FieldSpec> fields() const override { return specs_; }
+  std::vector<std::string> remarks() const override {
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (specs_[i].name != "label" || specs_[i].kind != FieldKind::label) continue;
+      if (const auto only = only_label(i)) return {one_class_remark(std::to_string(*only))};
+    }
+    return {};
+  }
   std::string name(std::size_t index) const override {
     return columns_.front().path.string() + "[" + std::to_string(index) + "]";
   }
@@ -51,6 +63,26 @@ class NpyMaps final : public Dataset {
   }
 
  private:
+  /// The class of all samples, where these are several and have one.
+  std::optional<std::int64_t> only_label(std::size_t field) const {
+    if (size_ < 2) return std::nullopt;
+    const std::size_t bytes = size_bytes(specs_[field].dtype);
+    const auto read_part = [&](std::size_t begin, std::size_t count) {
+      std::vector<std::byte> part(count * bytes);
+      columns_[field].file->read(columns_[field].data_at + begin * bytes, part);
+      return part;
+    };
+    const std::vector<std::byte> first = read_part(0, 1);
+    for (std::size_t begin = 1; begin < size_; begin += kLabelsAtOnce) {
+      const std::vector<std::byte> part = read_part(begin, std::min(kLabelsAtOnce, size_ - begin));
+      for (auto at = part.begin(); at != part.end(); at += static_cast<std::ptrdiff_t>(bytes))
+        if (!std::equal(first.begin(), first.end(), at)) return std::nullopt;
+    }
+    std::int64_t label = 0;
+    std::memcpy(&label, first.data(), bytes);  // classes are numbered from 0 on
+    return label;
+  }
+
   std::vector<Column> columns_;
   std::vector<FieldSpec> specs_;
   std::size_t size_;

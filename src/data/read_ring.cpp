@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/start_thread.h"
 #include "data/read_chunk.h"
 #include "slipstream/error.h"
 
@@ -58,7 +59,8 @@ ReadRing::ReadRing(const SampleSteps& steps, const RunningOrder& order, const Ba
   }
   readers_.reserve(reads);
   for (unsigned i = 0; i < reads; ++i) {
-    readers_.emplace_back([this, i](std::stop_token stop) { read_on(stop, meters_[i]); });
+    readers_.push_back(
+        start_thread([this, i](std::stop_token stop) { read_on(stop, meters_[i]); }));
   }
 }
 

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/number_text.h"
+#include "core/plain_message.h"
 #include "data/bad_samples.h"
 #include "data/collate.h"
 #include "data/slab_layout.h"
@@ -21,7 +23,7 @@ std::string message_of_current_exception() {
   try {
     throw;
   } catch (const std::exception& error) {
-    return error.what();
+    return plain_message(error);
   } catch (...) {
     return "unknown exception";
   }
@@ -215,7 +217,7 @@ std::size_t SampleSteps::read_fields(const SamplePlace& place, Sample& out) cons
   for (Field& field : fields) field.encoded = false;
   dataset_->read(place.sample, out);
   if (fields.size() != stored_.size()) {
-    throw Error("the data set gave " + std::to_string(fields.size()) + " fields, not the " +
+    throw Error("the data set gave " + count_of(fields.size(), "field") + ", not the " +
                 std::to_string(stored_.size()) + " it declares");
   }
   std::size_t bytes = 0;

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "core/number_text.h"
 #include "data/draw_table.h"
 #include "slipstream/datasets.h"
 #include "slipstream/error.h"
@@ -20,16 +21,20 @@ void check_count(std::uint64_t count, const std::string& what) {
   }
 }
 
+std::string text_of(std::int64_t label) { return std::to_string(label); }
+std::string text_of(double weight) { return number_text(weight); }
+
 template <typename Value, typename IsBad>
 void refuse_bad(const std::vector<Value>& values, const std::string& what, const IsBad& is_bad,
                 const std::string& remedy) {
   const auto first = std::find_if(values.begin(), values.end(), is_bad);
   if (first == values.end()) return;
-  const auto count = std::count_if(first, values.end(), is_bad);
+  const auto more = std::count_if(first + 1, values.end(), is_bad);
+  const std::string no_better = more == 1  ? ", and 1 more is no better"
+                                : more > 1 ? ", and " + std::to_string(more) + " more are no better"
+                                           : "";
   throw Refused("the " + what + " of sample " + std::to_string(first - values.begin()) + " is " +
-                std::to_string(*first) +
-                (count > 1 ? ", and " + std::to_string(count - 1) + " more are no better" : "") +
-                ": " + remedy);
+                text_of(*first) + no_better + ": " + remedy);
 }
 
 }  // namespace
@@ -57,8 +62,9 @@ Sampling Sampling::weighted(const std::vector<double>& weights) {
       weights, "weight", [](double weight) { return !std::isfinite(weight) || weight < 0; },
       "weights are finite and at least 0");
   if (std::all_of(weights.begin(), weights.end(), [](double weight) { return weight == 0; })) {
-    throw Refused("all " + std::to_string(weights.size()) +
-                  " weights are 0: give those that are to be drawn more");
+    throw Refused((weights.size() == 1 ? "the only weight is"
+                                       : "all " + count_of(weights.size(), "weight") + " are") +
+                  " 0: give those that are to be drawn more");
   }
   return Sampling(std::make_shared<WeightTable>(weights));
 }

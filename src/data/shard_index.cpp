@@ -11,7 +11,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "an index holds little-endian numbers");
 
-constexpr std::uint64_t kMagic = 0x3230'5844'4950'494c;  // "LIPIDX02"
+constexpr std::uint64_t kMagic = 0x3330'5844'4950'494c;  // "LIPIDX03"
 constexpr std::uint64_t kSizeMask = (std::uint64_t{1} << 62) - 1;
 
 struct Header {
@@ -28,6 +28,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == 8 * sizeof(std::uint64_t));
 constexpr std::size_t kDigested = 2 * sizeof(std::uint64_t);
+constexpr std::size_t kUnreadBytes = sizeof(UnreadFormats::Counts);
 
 std::size_t record_words(ShardFieldSet fields) { return 1 + 2 * fields.count(); }
 
@@ -82,6 +83,7 @@ std::vector<std::byte> build_shard_index(const ByteSource& shard, const FileStam
       append(index, member.size | std::uint64_t{static_cast<unsigned>(member.compression)} << 62);
     }
   }
+  for (const std::uint64_t count : samples.unread().counts()) append(index, count);
   Header header;
   header.shard_bytes = stamp.size;
   header.mtime_ns = stamp.mtime_ns;
@@ -98,7 +100,7 @@ std::vector<std::byte> build_shard_index(const ByteSource& shard, const FileStam
 std::optional<ShardIndex> ShardIndex::parse(std::span<const std::byte> bytes,
                                             const FileStamp& stamp) {
   Header header;
-  if (bytes.size() < sizeof(header)) return std::nullopt;
+  if (bytes.size() < sizeof(header) + kUnreadBytes) return std::nullopt;
   std::memcpy(&header, bytes.data(), sizeof(header));
   if (header.magic != kMagic || header.stamp() != stamp || header.digest != digest_of(bytes)) {
     return std::nullopt;
@@ -108,7 +110,8 @@ std::optional<ShardIndex> ShardIndex::parse(std::span<const std::byte> bytes,
   const bool has_image = index.fields_.has(ShardField::image);
   if (header.fields >> kShardFields != 0 || has_image != (header.samples > 0)) return std::nullopt;
   const std::size_t record_bytes = record_words(index.fields_) * sizeof(std::uint64_t);
-  index.records_ = bytes.subspan(sizeof(header));
+  index.unread_ = bytes.last(kUnreadBytes);
+  index.records_ = bytes.subspan(sizeof(header), bytes.size() - sizeof(header) - kUnreadBytes);
   index.samples_ = index.records_.size() / record_bytes;
   if (index.samples_ != header.samples || index.records_.size() % record_bytes != 0) {
     return std::nullopt;
@@ -117,6 +120,15 @@ std::optional<ShardIndex> ShardIndex::parse(std::span<const std::byte> bytes,
     if (!lies_within(index.sample(i), index.fields_, stamp.size)) return std::nullopt;
   }
   return index;
+}
+
+UnreadFormats ShardIndex::unread() const {
+  UnreadFormats::Counts counts{};
+  for (std::size_t i = 0; i < counts.size() && !unread_.empty(); ++i)
+    counts[i] = word_at(unread_, i);
+  UnreadFormats unread;
+  unread.add(counts);
+  return unread;
 }
 
 ShardSample ShardIndex::sample(std::size_t index) const {

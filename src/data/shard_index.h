@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/decompressor.h"
+#include "data/folders.h"
 #include "data/stamped_file.h"
 
 namespace slipstream {
@@ -56,7 +57,7 @@ std::optional<ShardName> parse_shard_name(std::string_view name);
 /// tar_shards() does, without the shard's name.
 std::vector<std::byte> build_shard_index(const ByteSource& shard, const FileStamp& stamp);
 
-/// A view of an index: a header, then records of fixed size.
+/// A view of an index: a header, then records of fixed size, then UnreadFormats::Counts.
 class ShardIndex {
  public:
   ShardIndex() = default;
@@ -67,9 +68,11 @@ class ShardIndex {
   std::size_t size() const { return samples_; }
   ShardFieldSet fields() const { return fields_; }
   ShardSample sample(std::size_t index) const;
+  /// Members of image formats that are not read.
+  UnreadFormats unread() const;
 
  private:
-  std::span<const std::byte> records_;
+  std::span<const std::byte> records_, unread_;
   std::size_t samples_ = 0;
   ShardFieldSet fields_;
 };

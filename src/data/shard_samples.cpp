@@ -97,12 +97,20 @@ bool ShardSamples::advance() {
   while (std::optional<ArchiveMember> member = reader_->next()) {
     if (member->kind == ArchiveMember::Kind::other) continue;
     name_ = parse_shard_name(member->name);
-    if (!name_) continue;
+    if (!name_) {
+      count_unread(member->name);
+      continue;
+    }
     member_ = std::move(*member);
     check_member(member_);
     return true;
   }
   return false;
+}
+
+void ShardSamples::count_unread(std::string_view name) {
+  const std::string_view last = name.substr(name.rfind('/') + 1);  // npos + 1 is 0
+  if (!last.starts_with('.')) unread_.add(last);
 }
 
 void ShardSamples::take(ShardSample& sample, ShardFieldSet& fields) {
@@ -120,8 +128,10 @@ void ShardSamples::take(ShardSample& sample, ShardFieldSet& fields) {
 
 void ShardSamples::check_fields(ShardFieldSet fields, const std::string& key) {
   if (!fields.has(ShardField::image)) {
+    const std::string unread = unread_.text("member");
     throw Error("sample '" + key + "' has " + fields.text() +
-                ", but no image (jpg, jpeg or png); add it, or remove the sample");
+                ", but no image (jpg, jpeg or png); add it, or remove the sample" +
+                (unread.empty() ? "" : "; up to there, " + unread));
   }
   if (keys_.empty()) {
     fields_ = fields;

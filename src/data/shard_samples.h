@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,11 +21,13 @@ class ShardSamples {
   std::optional<ShardSample> next();
 
   std::size_t count() const { return keys_.size(); }
-  ShardFieldSet fields() const { return fields_; }  ///< of every sample so far
+  ShardFieldSet fields() const { return fields_; }         ///< of every sample so far
+  const UnreadFormats& unread() const { return unread_; }  ///< so far
 
  private:
   /// The next member that is a field.
   bool advance();
+  void count_unread(std::string_view name);
   void take(ShardSample& sample, ShardFieldSet& fields);
   void check_fields(ShardFieldSet fields, const std::string& key);
   /// Whether two samples apart from each other have one key.
@@ -36,6 +39,7 @@ class ShardSamples {
   std::optional<ShardName> name_;  ///< of member_, which belongs to no sample yet
   bool is_started_ = false;
   ShardFieldSet fields_;
+  UnreadFormats unread_;
   std::string first_key_;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> keys_;  ///< hash of the key, header
 };

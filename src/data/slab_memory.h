@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/number_text.h"
 #include "data/slab_layout.h"
 #include "slipstream/error.h"
 
@@ -24,8 +25,8 @@ class SlabMemory {
     } catch (const std::bad_alloc&) {
       release();
       throw Error("out of memory for batches that are filled ahead: " + std::to_string(count) +
-                  " of " + std::to_string(bytes) +
-                  " bytes each; use a smaller batch size or image size, or a smaller prefetch");
+                  " of " + size_text(bytes) +
+                  " each; use a smaller batch size or image size, or a smaller prefetch");
     } catch (...) {
       release();
       throw;

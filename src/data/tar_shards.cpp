@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "core/number_text.h"
 #include "data/archive.h"
 #include "data/class_names.h"
 #include "data/field_values.h"
@@ -70,9 +71,12 @@ class TarShards final : public Dataset {
   void add(const fs::path& path) {
     const StampedFile file(path);
     StoredShardIndex index = load_shard_index(path, file, index_paths(path, options_.index_dir));
+    const UnreadFormats unread = index->unread();
     if (index->size() == 0) {
+      const std::string passed_over = unread.text("member");
       throw Error("shard '" + path.string() +
-                  "' has no sample: it needs members KEY.jpg, .jpeg or .png, KEY without a dot");
+                  "' has no sample: it needs members KEY.jpg, .jpeg or .png, KEY without a dot" +
+                  (passed_over.empty() ? "" : "; " + passed_over));
     }
     if (indexes_.empty()) field_set_ = index->fields();
     if (index->fields() != field_set_) {
@@ -81,6 +85,9 @@ class TarShards final : public Dataset {
                   "; all need the same");
     }
     files_.add(path, file.stamp());
+    if (unread.total() > 0 && unread_.total() == 0) first_unread_ = path;
+    shards_unread_ += unread.total() > 0;
+    unread_.add(unread.counts());
     firsts_.push_back(size_);
     size_ += index->size();
     indexes_.push_back(std::move(index));
@@ -123,6 +130,12 @@ class TarShards final : public Dataset {
 
   bool decodes_by_default() const override { return true; }
   const std::vector<std::string>& class_names() const override { return names_; }
+  std::vector<std::string> remarks() const override {
+    if (unread_.total() == 0) return {};
+    const std::string others =
+        shards_unread_ == 1 ? "" : " and " + count_of(shards_unread_ - 1, "other shard");
+    return {"'" + first_unread_.string() + "'" + others + ": " + unread_.text("member")};
+  }
   std::uint64_t identity() const override { return files_.identity(); }
   std::string name(std::size_t index) const override {
     const auto [shard, sample] = find(index);
@@ -177,6 +190,9 @@ class TarShards final : public Dataset {
   std::vector<std::size_t> firsts_;  ///< first sample of each shard
   std::size_t size_ = 0;
   ShardFieldSet field_set_;
+  UnreadFormats unread_;
+  fs::path first_unread_;          ///< the first shard with any
+  std::size_t shards_unread_ = 0;  ///< how many have any
 };
 
 void check(const std::vector<fs::path>& shards, const TarShardOptions& options) {

@@ -3,39 +3,77 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/number_text.h"
 #include "slipstream/colour.h"
 #include "slipstream/transforms.h"
 
 namespace slipstream {
 namespace {
 
-/// Images of 0 to 1 do not need an offset beyond that.
-bool is_for_levels(const ConvertColour& convert) {
-  return std::any_of(convert.offset.begin(), convert.offset.end(),
-                     [](double value) { return std::abs(value) > 1; });
+constexpr double kLevels = 255;
+/// Images whose values are no larger are not levels any more.
+constexpr double kMostOfUnits = 16;
+
+/// How large the values of images are on their way through a chain.
+struct Extent {
+  double most = kLevels;
+  bool are_bytes = true;
+  std::string maker;  ///< the transform that made them so small; "" while they are levels
+};
+
+/// Bytes are divided by 255 first.
+double most_after(const Normalise& normalise, const Extent& extent) {
+  const double most = extent.are_bytes ? extent.most / kLevels : extent.most;
+  double after = 0;
+  for (std::size_t i = 0; i < std::min(normalise.mean.size(), normalise.std.size()); ++i) {
+    const double mean = normalise.mean[i], spread = std::abs(normalise.std[i]);
+    after = std::max(after, std::max(std::abs(mean), std::abs(most - mean)) / spread);
+  }
+  return after;
 }
 
-/// What says itself which units it makes.
-bool sets_units(const AnyOp& op) {
-  return op.get_if<Scale>() != nullptr || op.get_if<Normalise>() != nullptr ||
-         op.get_if<ConvertColour>() != nullptr;
+void change(Extent& extent, const NamedOp& each) {
+  const auto* scale = each.op.get_if<Scale>();
+  const auto* normalise = each.op.get_if<Normalise>();
+  if (each.op.get_if<ToFloat>() != nullptr)
+    extent.most = 1;
+  else if (scale != nullptr)
+    extent.most /= std::abs(scale->divisor);
+  else if (normalise != nullptr)
+    extent.most = most_after(*normalise, extent);
+  else if (each.op.get_if<ConvertColour>() != nullptr)
+    extent.most = kLevels;  // whose offset says which units it makes
+  else
+    return;
+  extent.are_bytes = false;
+  const bool is_small = extent.most <= kMostOfUnits;
+  extent.maker = is_small ? each.name : "";
+}
+
+/// Images that small do not need an offset beyond that.
+bool is_for_levels(const ConvertColour& convert, const Extent& extent) {
+  const double most = extent.most == 1 ? 1 : kMostOfUnits;
+  return std::any_of(convert.offset.begin(), convert.offset.end(),
+                     [&](double value) { return std::abs(value) > most; });
 }
 
 }  // namespace
 
 std::optional<std::string> problem_of_units(const std::vector<NamedOp>& chain) {
-  std::string to_float;
+  Extent extent;
   for (const NamedOp& each : chain) {
     const auto* convert = each.op.get_if<ConvertColour>();
-    if (convert != nullptr && !to_float.empty() && is_for_levels(*convert))
+    if (convert != nullptr && !extent.maker.empty() && is_for_levels(*convert, extent)) {
+      const bool is_unit = extent.most == 1;
       return "transform '" + each.name +
-             "' (convert_colour): its offset is for levels of 0 to 255, but '" + to_float +
-             "' has made the images 0 to 1; put it ahead of that, or divide the offset by 255 (0, "
-             "0.501961, 0.501961 for YCbCr)";
-    if (each.op.get_if<ToFloat>() != nullptr)
-      to_float = each.name;
-    else if (sets_units(each.op))
-      to_float.clear();
+             "' (convert_colour): its offset is for levels of 0 to 255, but '" + extent.maker +
+             "' has made the images " +
+             (is_unit ? "0 to 1" : "at most " + rounded_text(extent.most, 3)) +
+             "; put it ahead of that, or " +
+             (is_unit ? "divide the offset by 255 (0, 0.501961, 0.501961 for YCbCr)"
+                      : "give an offset in the same unit");
+    }
+    change(extent, each);
   }
   return std::nullopt;
 }

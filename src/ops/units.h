@@ -9,7 +9,8 @@
 namespace slipstream {
 
 /// What is wrong with the units of images on their way through `chain`: convert_colour with an
-/// offset for levels (0 to 255) where to_float has made them 0 to 1. Nothing where all is well.
+/// offset for levels (0 to 255) where to_float, scale or normalise has made them small. Nothing
+/// where all is well.
 std::optional<std::string> problem_of_units(const std::vector<NamedOp>& chain);
 
 }  // namespace slipstream

@@ -1,5 +1,6 @@
 #include "workloads/input.h"
 
+#include "core/number_text.h"
 #include "slipstream/chain.h"
 #include "slipstream/datasets.h"
 
@@ -25,7 +26,7 @@ void require_rgb(const Dataset& dataset, const Options& options) {
     const std::int64_t channels = field.shape[2];
     if (channels == 3 || channels < 0) continue;
     throw Refused(name_of_data(options) + ": the images of '" + field.name + "' have " +
-                  std::to_string(channels) + (channels == 1 ? " channel" : " channels") +
+                  count_of(static_cast<std::uint64_t>(channels), "channel") +
                   ", but models take 3 (RGB); save them again with " +
                   (channels < 3 ? "numpy.repeat(images[..., :1], 3, axis=3)" : "images[..., :3]"));
   }
@@ -81,8 +82,9 @@ std::int64_t classes_of(const Dataset& dataset, Options& options, const std::str
     if (field.classes == 0) return asked;
     if (options.is_given("classes") && field.classes != asked)
       throw Refused("--classes " + std::to_string(asked) + ": " + name_of_data(options) +
-                    " says that it has " + std::to_string(field.classes) +
-                    " classes; leave --classes out");
+                    " says that it has " +
+                    count_of(static_cast<std::uint64_t>(field.classes), "class") +
+                    "; leave --classes out");
     options.set("classes", field.classes);
     return field.classes;
   }

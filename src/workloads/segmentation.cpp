@@ -2,8 +2,11 @@
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 
+#include <algorithm>
 #include <filesystem>
 
+#include "data/folders.h"
+#include "data/npy_manifest.h"
 #include "slipstream/datasets.h"
 #include "slipstream/workload.h"
 #include "workloads/encoder.h"
@@ -32,14 +35,35 @@ struct DecoderImpl : torch::nn::Module {
 };
 TORCH_MODULE(Decoder);
 
+/// Whether a data set at `path` is a file, shards, arrays, or what `convert` wrote or has begun.
+bool is_of_another_form(const std::filesystem::path& path) {
+  std::error_code failed;
+  if (!std::filesystem::is_directory(path, failed)) return std::filesystem::exists(path, failed);
+  const auto is_folder = [&](const char* name) {
+    return std::filesystem::is_directory(path / name, failed);
+  };
+  if (is_folder("images") && is_folder("masks")) return false;
+  if (std::filesystem::exists(lock_path(path), failed)) return true;
+  const std::vector<std::filesystem::path> held = list_folder(path);
+  return std::any_of(held.begin(), held.end(), [](const std::filesystem::path& each) {
+    const std::string extension = lower_extension(each);
+    return extension == ".tar" || extension == ".npy" || each.filename() == "manifest.json";
+  });
+}
+
 std::shared_ptr<const Dataset> data_of(const Options& options) {
   if (is_synthetic(options)) return synthetic_segmentation(synthetic_of(options));
-  if (!options.text("classes-from").empty()) return open_data(options);
   const std::filesystem::path path = options.text("data");
-  std::error_code failed;
-  if (std::filesystem::exists(path / "manifest.json", failed))
-    return open_data(options);  // what `convert` wrote
+  if (!options.text("classes-from").empty() || is_of_another_form(path)) return open_data(options);
   return segmentation_folder(path, options.integer("classes"));
+}
+
+void require_masks(const Dataset& data, const Options& options) {
+  for (const FieldSpec& field : data.fields())
+    if (field.name == "label" && field.kind == FieldKind::mask) return;
+  throw Refused("segmentation needs masks, a class number a pixel, as its field 'label'; " +
+                name_of_data(options) +
+                " has none: train classification where it has one class an image");
 }
 
 void require_class_count(std::int64_t classes) {
@@ -66,6 +90,7 @@ Pipeline segmentation(Options& options) {
   require_class_count(options.integer("classes"));
   const std::int64_t levels = levels_of(options.integer("image-size"), "segmentation");
   const auto data = data_of(options);
+  require_masks(*data, options);
   Encoder encoder(levels);
   Decoder decoder(levels, class_count(*data, options));
   freeze(*encoder);

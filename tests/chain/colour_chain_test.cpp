@@ -82,6 +82,18 @@ TEST(ColourChain, TellsWhatIsWrong) {
                          {"op": "convert_colour", "name": "ycbcr"})"),
               HasSubstr("transform 'ycbcr' (convert_colour): its offset is for levels of 0 to 255, "
                         "but 'to_float' has made the images 0 to 1"));
+  EXPECT_THAT(refusal(R"({"op": "scale"}, {"op": "convert_colour"})"),
+              HasSubstr("'scale' has made the images 0 to 1; put it ahead of that, or divide"));
+  EXPECT_THAT(refusal(R"({"op": "normalise", "mean": [127.5], "std": [51]},
+                         {"op": "convert_colour"})"),
+              HasSubstr("'normalise' has made the images at most 2.5; put it ahead of that, or "
+                        "give an offset in the same unit"));
+  EXPECT_THAT(refusal(R"({"op": "normalise", "mean": [0.485, 0.456, 0.406],
+                          "std": [0.229, 0.224, 0.225]}, {"op": "convert_colour"})"),
+              HasSubstr("'normalise' has made the images at most 2.64"));
+  EXPECT_NO_THROW(parse_chain(with(R"({"op": "scale", "divisor": 2}, {"op": "convert_colour"})")));
+  EXPECT_NO_THROW(parse_chain(with(R"({"op": "normalise", "mean": [127.5], "std": [1]},
+                                      {"op": "convert_colour"})")));
   EXPECT_NO_THROW(parse_chain(with(R"({"op": "to_float"}, {"op": "scale", "divisor": 0.00392},
                                       {"op": "convert_colour"})")));
   EXPECT_NO_THROW(parse_chain(with(R"({"op": "to_float"},

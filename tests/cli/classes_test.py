@@ -61,7 +61,7 @@ class ClassesTest(DataFolders):
                         ("convert", "--from", self.classes, "--out", self.folder / "none"),
                         ("train", "classification", *TINY, "--data", self.classes)):
             self.expect(REFUSED, *command, "--classes-from", names,
-                        says=["1 folder that is none of the 1 classes given: 'd\u00f6g'"])
+                        says=["1 folder that is not the class given: 'd\u00f6g'"])
         self.expect(REFUSED, "train", "classification", *TINY, "--classes-from", names,
                     says=["--classes-from has no effect on classification"])
         self.expect(REFUSED, "train", "classification", *TINY, "--data", self.classes,
@@ -83,14 +83,27 @@ class ClassesTest(DataFolders):
         says = ["all samples are of one class, 'd\u00f6g'", "1 file is of a format", "(1 .webp)"]
         self.expect(DONE, "inspect", data, says=says)
         self.expect(DONE, "convert", "--from", data, "--out", self.folder / "odd-out", says=says)
-        self.expect(DONE, "train", "classification", *TINY, "--data", data, "--batch-size", "4",
-                    "--steps", "1", says=says)
+        batches = ("classification", *TINY, "--data", data, "--batch-size", "4", "--steps")
+        self.expect(DONE, "train", *batches, "1", says=says)
+        self.expect(DONE, "trace", *batches, "2", "--out", self.folder / "trace", says=says)
+        self.expect(DONE, "doctor", *batches[:-1], "--budget", "0.1", says=says)
+        self.expect(DONE, "bench", "loader", "--data", data, "--batch-size", "4", "--workers", "1",
+                    "--seconds", "0.01", says=says)
+        chain = self.folder / "resize.json"
+        chain.write_text('{"version": 1, "transforms": [{"op": "resize", "height": 8, "width": 8}]}')
+        self.expect(DONE, "augment", "--data", data, "--chain", chain, "--out",
+                    self.folder / "odd.png", says=says)
+        bench = self.expect(DONE, "bench", "classification", *TINY, "--data", data,
+                            "--batch-sizes", "2,4", "--plans", "serial", "--steps", "2",
+                            "--repeats", "1", "--workers", "1", says=says)
+        self.assertEqual(bench.stderr.count(says[0]), 1)
 
     def test_a_failed_conversion_is_told_as_such(self):
         out = self.folder / "failed"
         convert = ("convert", "--from", self.damaged, "--out", out)
         self.expect(FAILED, *convert, says=["a.jpg"])
-        for command in (("inspect", out), ("train", "classification", *TINY, "--data", out)):
+        for command in (("inspect", out), ("train", "classification", *TINY, "--data", out),
+                        ("train", "segmentation", *TINY, "--data", out)):
             self.expect(REFUSED, *command,
                         says=[f"the conversion in '{out}' is not finished", "the same convert"])
 
@@ -108,12 +121,18 @@ class ClassesTest(DataFolders):
         self.assertNotEqual(default, black)
         self.expect(REFUSED, "inspect", data, "--background", "pink",
                     says=["--background: 'pink' is no color"])
+        self.expect(REFUSED, "inspect", data, "--background", "white",
+                    says=["--background is of the contact sheet"])
         train = ("--data", data, "--batch-size", "2", "--steps", "2")
         reports = [self.train(f"drawn-{len(more)}", *TINY, *train, *more,
                               workload="classification")
                    for more in ((), ("--background", "white"))]
         self.assertNotEqual(reports[0]["losses"], reports[1]["losses"])
         self.assertEqual(reports[1]["workload"]["options"]["background"], "white")
+        shards = ("convert", "--from", data, "--out", self.folder / "drawn shards", "--background",
+                  "white")
+        self.expect(REFUSED, *shards, says=["--background has no effect on shards", "--to npy"])
+        self.expect(DONE, *shards, "--resize", "16")
         for color in ("black", "white"):
             out = self.folder / f"drawn on {color}"
             self.expect(DONE, "convert", "--from", data, "--out", out, "--to", "npy", "--resize",

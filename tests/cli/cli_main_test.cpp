@@ -1,14 +1,24 @@
 #include "slipstream/cli.h"
 
+#include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "slipstream/datasets.h"
 #include "slipstream/files.h"
 #include "support/temporary_folder.h"
 #include "workloads/classifier.h"
+
+/// Of a busy machine, instead of the C library's.
+extern "C" int getloadavg(double* loads, int count) noexcept {
+  std::fill_n(loads, count, 1000.0);
+  return count;
+}
 
 namespace slipstream {
 namespace {
@@ -75,6 +85,37 @@ TEST(CliMain, ErrorsOfPyTorchAreToldWithoutTheirBacktrace) {
   EXPECT_EQ(told.code, 1);
   EXPECT_THAT(told.err, StartsWith("own: sizes do not match"));
   EXPECT_THAT(told.err, Not(HasSubstr("Exception raised from")));
+}
+
+TEST(CliMain, MemoryThatRanOutIsToldInWords) {
+  const Workload small{"small", [](const Options&) -> Pipeline { throw std::bad_alloc(); }};
+  const Workload large{"large", [](const Options&) -> Pipeline {
+                         static_cast<void>(at::empty({std::int64_t{1} << 50}, at::kByte));
+                         throw Error("so much memory is there");
+                       }};
+  for (const Workload& each : {small, large}) {
+    const Told told = call({each}, {"train", each.name, "--device", "cpu"});
+    EXPECT_EQ(told.code, 1);
+    EXPECT_EQ(told.err.find("own: out of memory; use a smaller batch size"), 0U) << told.err;
+  }
+}
+
+TEST(CliMain, VerbsThatTellRatesWarnOfABusyMachine) {
+  const TemporaryFolder folder;
+  const std::string report = (folder.path() / "report.json").string();
+  const std::string trace = (folder.path() / "trace.json").string();
+  const std::vector<std::string> common = {"mine", "--device", "cpu", "--steps", "2"};
+  for (std::vector<std::string> words : {std::vector<std::string>{"train", "--json", report},
+                                         {"bench", "--batch-sizes", "4", "--repeats", "1"},
+                                         {"trace", "--out", trace}}) {
+    const std::string verb = words.front();
+    words.insert(words.begin() + 1, common.begin(), common.end());
+    const Told told = call(own(), words);
+    EXPECT_EQ(told.code, 0) << told.err;
+    EXPECT_THAT(told.out, HasSubstr("\nwarning: the machine was busy (load 1000.0 on ")) << verb;
+  }
+  EXPECT_THAT(call(own(), {"compare", report}).out,
+              HasSubstr("\nwarning: report: the machine was busy (load 1000.0 on "));
 }
 
 TEST(CliMain, ReportsListWhatIsInForceAndNothingElse) {

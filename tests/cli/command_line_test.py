@@ -40,7 +40,7 @@ class UnknownNameTest(ProgramTest):
         self.expect(REFUSED, *arguments, says=["slipstream: ", *says])
 
     def test_nothing_at_all(self):
-        self.refuse(says=["--help"])
+        self.refuse(says=["no verb is given", "--help"])
 
     def test_verb(self):
         self.refuse("trian", "segmentation", says=["unknown verb 'trian'", "did you mean 'train'?"])
@@ -166,7 +166,10 @@ class BadValueTest(ProgramTest):
             self.refuse(option, "18446744073709551616", says=[option, "is too large"])
 
     def test_an_option_given_twice(self):
-        self.refuse("--seed", "1", "--seed", "2", says=["--seed"])
+        self.refuse("--seed", "1", "--seed", "2", says=["--seed is given more than once"])
+
+    def test_an_option_without_its_value(self):
+        self.refuse("--steps", says=["--steps needs a value behind it"])
 
     def test_batch_larger_than_the_data_set(self):
         self.refuse("--image-size", "16", "--batch-size", "5000",

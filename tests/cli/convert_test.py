@@ -55,7 +55,7 @@ class ConvertTest(DataFolders):
         self.expect(DONE, *command, "--resize", "16", says=["12 samples in 3 blocks", "3/3 blocks"])
         self.expect(DONE, *command, "--resize", "16", says=["3 of which were there"])
         self.expect(DONE, "inspect", out,
-                    says=["12 samples, 0 bad", "16 x 16 x 3", "0 'cat': 6 1 'd\u00f6g': 6"])
+                    says=["12 samples, 0 bad", "16 x 16 x 3", "0 'cat': 6, 1 'd\u00f6g': 6"])
         self.expect(DONE, "inspect", out / "image.npy", says=["12 samples, 0 bad", "12 u8"])
         # One class more than there is would be another head, and so another digest.
         digests = [self.classify(name, data)["digest"]
@@ -76,9 +76,26 @@ class ConvertTest(DataFolders):
                             *resize)
                 self.expect(FAILED, "train", "segmentation", *TINY, "--data", data, "--classes",
                             "2", says=["but there are 2 classes"])
-            digests.add(self.train(f"segmentation-{name}", *TINY, "--data", data, "--batch-size",
-                                   "4", "--steps", "4")["digest"])
+            digests.add(self.segment(name, data))
+        plain = self.folder / "plain arrays"
+        plain.mkdir()
+        for array in (self.folder / "masks as npy").glob("*.npy"):
+            shutil.copy(array, plain)
+        shard = shutil.copy(self.folder / "masks as shards" / "shard-000000.tar",
+                            self.folder / "plain.tar")
+        digests.update((self.segment("arrays", plain), self.segment("shard", shard)))
         self.assertEqual(len(digests), 1)
+
+    def segment(self, name, data):
+        return self.train(f"segmentation-{name}", *TINY, "--data", data, "--batch-size", "4",
+                          "--steps", "4")["digest"]
+
+    def test_segmentation_needs_masks(self):
+        table = self.folder / "labels.csv"
+        image = next((self.classes / "cat").iterdir())
+        table.write_text(f"image,label\n{image},0\n")
+        self.expect(REFUSED, "train", "segmentation", *TINY, "--data", table,
+                    says=["needs masks", "labels.csv", "train classification"])
 
 
 if __name__ == "__main__":

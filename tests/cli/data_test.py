@@ -14,7 +14,7 @@ class DataTest(DataFolders):
         self.expect(DONE, "inspect", self.scenes, "--contact-sheet", sheet,
                     says=["12 samples, 0 bad", "12 JPEG", "12 PNG"])
         self.assertTrue(sheet.read_bytes().startswith(b"\x89PNG"))
-        self.expect(DONE, "inspect", self.classes, says=["0 'cat': 6 1 'd\u00f6g': 6"])
+        self.expect(DONE, "inspect", self.classes, says=["0 'cat': 6, 1 'd\u00f6g': 6"])
         self.expect(NO, "inspect", self.damaged, says=["1 bad", "a.jpg"])
         self.expect(REFUSED, "inspect", self.folder / "none", says=["no file or folder"])
         self.expect(REFUSED, "inspect", sheet, says=["is no data set"])
@@ -264,7 +264,7 @@ class DataTest(DataFolders):
                 for index, image in enumerate(images)]
         table = self.scenes / "list.csv"
         table.write_text("image,label\n" + "\n".join(rows) + "\n")
-        self.expect(DONE, "inspect", table, says=["12 samples, 0 bad", "0 'even': 6 1 'odd': 6"])
+        self.expect(DONE, "inspect", table, says=["12 samples, 0 bad", "0 'even': 6, 1 'odd': 6"])
         self.assertEqual(self.classify("list", table)["steps"], 8)
         self.assertEqual(self.classify("list-2", table, "--classes", "2")["steps"], 8)
         for data in (table, self.classes):

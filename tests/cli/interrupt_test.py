@@ -11,6 +11,12 @@ from program import INTERRUPTED, TINY, ProgramTest, Running, read_json, run
 FOR_EVER = ["--steps", "100000000"]
 
 
+def takes_interrupts(process):
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
+    caught = int(re.search(r"^SigCgt:\s*([0-9a-f]+)", status, re.MULTILINE)[1], 16)
+    return caught >> (signal.SIGINT - 1) & 1 == 1
+
+
 class InterruptTest(ProgramTest):
     def train(self, signal_number, name, plan):
         path = self.folder / name
@@ -79,7 +85,29 @@ class InterruptedDataTest(ProgramTest):
                           making.said)
 
 
+    def test_augment_says_that_there_is_no_picture(self):
+        data, chain, out = (self.folder / name for name in ("data", "chain.json", "sheet.png"))
+        run("make-data", "segmentation", "--out", data, "--samples", "100", "--size", "16")
+        (data / "images" / "not-read.webp").write_bytes(b"RIFF")  # which it warns of, then begins
+        chain.write_text('{"version": 1, "transforms": [{"op": "horizontal_flip"}]}')
+        augment = Running("augment", "--data", data, "--chain", chain, "--out", out, "--samples",
+                          "100", "--versions", "90")
+        self.assertEqual(augment.signal_once_under_way(signal.SIGINT), INTERRUPTED)
+        self.assertIn("interrupted before the picture was whole", augment.said)
+        self.assertFalse(out.exists())
+
+
 class InterruptedBenchTest(ProgramTest):
+    def test_bench_loader_says_that_it_was_interrupted(self):
+        data, report = self.folder / "data", self.folder / "loader.json"
+        run("make-data", "segmentation", "--out", data, "--samples", "8", "--size", "16")
+        bench = Running("bench", "loader", "--data", data, "--batch-size", "4", "--workers", "1",
+                        "--image-size", "16", "--seconds", "0.01", "--repeats", "1000000",
+                        "--json", report)
+        self.assertEqual(bench.signal_once_under_way(signal.SIGINT), INTERRUPTED)
+        self.assertIn("interrupted", bench.said)
+        self.assertEqual(len(read_json(report)["rates"]), 1)
+
     def test_bench_ends_with_the_rows_it_has(self):
         path = self.folder / "bench.json"
         bench = Running("bench", "segmentation", "--device", "cpu", "--image-size", "16",
@@ -99,17 +127,11 @@ class EarlyInterruptTest(ProgramTest):
              "doctor": [*TINY, "--budget", "1000", "--json"],
              "trace": [*TINY, "--steps", "100000", "--out"]}
 
-    @staticmethod
-    def takes_interrupts(process):
-        status = pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
-        caught = int(re.search(r"^SigCgt:\s*([0-9a-f]+)", status, re.MULTILINE)[1], 16)
-        return caught >> (signal.SIGINT - 1) & 1 == 1
-
     def interrupt(self, verb, out, moment_s):
         run = Running(verb, "segmentation", *self.VERBS[verb], out, both=True)
 
         def is_time():
-            if not self.takes_interrupts(run.process):
+            if not takes_interrupts(run.process):
                 return False
             time.sleep(moment_s)
             return True

@@ -154,8 +154,8 @@ TEST_F(ConvertTest, OtherSettingsAreRefused) {
   EXPECT_THAT(refusal(*source(), other),
               AllOf(HasSubstr("holds another conversion:\n"),
                     HasSubstr("its samples_per_shard: 6, wanted: 7\n"),
-                    HasSubstr("its transforms: {\"version\":1,\"transforms\":[]}, wanted: {"),
-                    HasSubstr("its background: not said, wanted: [255,255,255]\n"),
+                    HasSubstr("its transform 1, \"small\", is missing\n"),
+                    HasSubstr("its background: the default, wanted: [255,255,255]\n"),
                     HasSubstr("give another folder"), Not(HasSubstr("quality"))));
 }
 
@@ -174,6 +174,8 @@ TEST_F(ConvertTest, NamesOfClassesAreInTheManifest) {
   EXPECT_THAT(refusal(*opened(folder_.path() / "birds", {"hen", "owl"}), options_for(1)),
               AllOf(HasSubstr("it was made from other data"),
                     HasSubstr("class 0 is 'cat', not 'hen' as wanted")));
+  EXPECT_THAT(refusal(*opened(folder_.path() / "more", {"cat", "dog", "elk"}), options_for(1)),
+              HasSubstr("class 2, 'elk', is missing\n"));
   const std::string no_utf8 = "d\xffg";
   const fs::path odd = folder_.path() / "odd";
   convert_to_shards(*opened(folder_.path() / "odd animals", {no_utf8}), odd, options_for(1));

@@ -351,7 +351,8 @@ TEST_F(ToNpyTest, AClassOutOfRangeIsAnError) {
   const auto data =
       in_memory({{"label", FieldKind::label, labels_of(DType::i64, {0, 1, 3, 2}), 3}});
   EXPECT_THAT(thrown_by([&] { convert_to_npy(*data, out(), options_for(2)); }),
-              AllOf(StartsWith("Error: sample 2 ("), HasSubstr("holds class 3, but there are 3")));
+              AllOf(StartsWith("Error: sample 2 ("),
+                    HasSubstr("holds class 3, but there are 3 classes, 0 to 2")));
 }
 
 TEST_F(ToNpyTest, NamesThatAreNoFilesAreRefused) {
@@ -392,8 +393,7 @@ TEST_F(ToNpyTest, ADamagedManifestIsNamed) {
   expect("\"kind\": \"mask\"", "\"kind\": \"musk\"", "no kind 'musk'");
   expect("\"samples\": 23", "\"samples\": 29", "do not fit together");
   expect("\"samples_per_block\": 6", "\"samples_per_block\": 0", "do not fit together");
-  expect("\"version\": 1", "\"version\": 2", "version is not 1");
-  expect("\"blocks\"", "\"blokcs\"", "blocks");
+  expect("\"blocks\"", "\"blokcs\"", "damaged: key 'blocks' not found");
 }
 
 }  // namespace

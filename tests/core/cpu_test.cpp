@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <latch>
 #include <thread>
@@ -14,6 +15,20 @@ namespace slipstream {
 namespace {
 
 using testing::HasSubstr;
+
+TEST(UsableCores, AreNoMoreThanTheGroupsQuota) {
+  const TemporaryFolder folder;
+  const auto cores = static_cast<unsigned>(allowed_cpus().size());
+  EXPECT_EQ(usable_cores(folder.path()), cores);
+  for (const auto& [limit, expected] : {std::pair("max 100000", cores),
+                                        {"50000 100000", 1U},
+                                        {"100000 100000", 1U},
+                                        {"150000 100000", std::min(cores, 2U)},
+                                        {"100000000 100000", cores}}) {
+    std::ofstream(folder.path() / "cpu.max") << limit << "\n";
+    EXPECT_EQ(usable_cores(folder.path()), expected) << limit;
+  }
+}
 
 TEST(CpuListText, IsReadInAnyOrderEachOnce) {
   EXPECT_EQ(parse_cpu_list("0-3,8,10-11"), CpuList({0, 1, 2, 3, 8, 10, 11}));

@@ -95,6 +95,38 @@ TEST_F(FilesTest, ALinkStaysALink) {
   EXPECT_EQ(content(target), "new");
 }
 
+TEST_F(FilesTest, WhatALinkNamesStaysWholeWhereTheDiskIsFull) {
+  fs::create_directory(folder_ / "far");
+  const fs::path target = folder_ / "far" / "target", link = folder_ / "link";
+  std::ofstream(target) << "old text";
+  fs::create_symlink("far/target", folder_ / "between");
+  fs::create_symlink("between", link);
+  {
+    const WriteLimit limit(4);
+    EXPECT_THAT(thrown_by([&] { write_file_atomically(link, "a new text"); }),
+                "Error: cannot write " + link.string() + ": File too large");
+  }
+  EXPECT_EQ(content(target), "old text");
+  write_file_atomically(link, "a new text");
+  EXPECT_EQ(content(target), "a new text");
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_TRUE(fs::is_symlink(folder_ / "between"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "far"), fs::directory_iterator()), 1);
+}
+
+TEST_F(FilesTest, WhatIsOpenIsWrittenThrough) {
+  const int file = ::open((folder_ / "open").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_GE(file, 0);
+  const fs::path link = folder_ / "link";
+  fs::create_symlink("/proc/self/fd/" + std::to_string(file), link);
+  check_writable(link);
+  write_file_atomically(link, "text");
+  char read[4] = {};
+  EXPECT_EQ(::pread(file, read, sizeof read, 0), 4);
+  EXPECT_EQ(std::string(read, sizeof read), "text");
+  ::close(file);
+}
+
 TEST_F(FilesTest, WhatCannotBeWrittenIsRefusedWithTheReason) {
   std::ofstream(folder_ / "file") << "old";
   EXPECT_THAT(refusal(""), HasSubstr("the name is empty"));
@@ -112,8 +144,12 @@ TEST_F(FilesTest, ALinkIsAsGoodAsWhatItLeadsTo) {
   fs::create_symlink(folder_ / "missing" / "x", folder_ / "lost");
   EXPECT_THAT(refusal(folder_ / "lost"), testing::AllOf(HasSubstr("lost: it is a link to "),
                                                         HasSubstr("there is no folder ")));
-  fs::create_symlink("itself", folder_ / "itself");
-  EXPECT_THAT(refusal(folder_ / "itself"), HasSubstr("symbolic links"));
+  for (const auto& [link, target] : {std::pair("itself", "itself"), {"a", "b"}, {"b", "a"}})
+    fs::create_symlink(target, folder_ / link);
+  for (const char* loop : {"itself", "a"}) {
+    EXPECT_THAT(refusal(folder_ / loop), HasSubstr("symbolic links"));
+    EXPECT_THAT(failure(folder_ / loop), HasSubstr("symbolic links"));
+  }
   fs::create_symlink("new", folder_ / "relative");
   EXPECT_EQ(refusal(folder_ / "relative"), "not refused");
   write_file_atomically(folder_ / "relative", "text");
@@ -208,6 +244,8 @@ TEST_F(FilesTest, TheSameFileHasManyNamesAndDevicesAreNone) {
   std::ofstream(folder_ / "file") << "old";
   fs::create_symlink("file", folder_ / "link");
   EXPECT_TRUE(is_same_file(folder_ / "link", folder_ / "file"));
+  fs::create_symlink("new", folder_ / "link to nothing");
+  EXPECT_TRUE(is_same_file(folder_ / "link to nothing", folder_ / "new"));
   EXPECT_FALSE(is_same_file("/dev/null", "/dev/null"));
 }
 

@@ -301,7 +301,7 @@ TEST_F(AugmentSheetTest, OptionsThatMakeNoSenseAreRefusedTogether) {
                     HasSubstr("cells of 15 pixels: give 16 to 4096")));
   EXPECT_THAT(refusal({.cell = 4097}), StartsWith("Refused: cells of 4097"));
   EXPECT_THAT(refusal({.samples = 9, .versions = 1, .cell = 4096}),
-              StartsWith("Refused: 9 samples of 1 versions make a sheet of more than 10 tiles"));
+              StartsWith("Refused: 9 samples of 1 version make a sheet of more than 10 tiles"));
   const auto at_once = [] { return true; };
   EXPECT_EQ(refusal({.samples = 5, .versions = 1, .cell = 4096, .stop = at_once}), "nothing");
   EXPECT_THAT(refusal({.versions = std::numeric_limits<std::size_t>::max()}),

@@ -173,6 +173,15 @@ TEST_F(ClassFolderTest, CountsAndNamesFormatsThatAreNotRead) {
                              HasSubstr("3 files are of formats that are not read")));
 }
 
+TEST_F(ClassFolderTest, CountsImagesOutsideOfTheClasses) {
+  for (const char* path : {"a/1.jpg", "b/1.jpg", "3.txt", "4.jpg"}) add(path);
+  EXPECT_THAT(class_folder(dir())->remarks(),
+              ElementsAre(HasSubstr("data': 1 image outside of the class folders is passed over")));
+  add("5.webp");
+  EXPECT_THAT(class_folder(dir())->remarks(),
+              ElementsAre(HasSubstr("2 images outside of the class folders are passed over")));
+}
+
 TEST_F(ClassFolderTest, RemarksThatThereIsOneClass) {
   add("a/1.jpg");
   EXPECT_THAT(class_folder(dir())->remarks(),
@@ -197,6 +206,7 @@ TEST_F(ClassFolderTest, RefusesClassesThatDoNotFit) {
   EXPECT_THAT(error({.classes = {"a", "b"}}),
               AllOf(StartsWith("Refused: "),
                     HasSubstr("1 folder that is none of the 2 classes given: 'new'")));
+  EXPECT_THAT(error({.classes = {"a"}}), HasSubstr("1 folder that is not the class given: 'new'"));
   EXPECT_THAT(error({.classes = {"a", "a"}}), StartsWith("Refused: the classes given"));
   fs::remove(dir() / "a/1.jpg");
   fs::remove(dir() / "new/1.jpg");

@@ -98,7 +98,7 @@ TEST_F(InspectTest, OneSampleAndNone) {
 TEST_F(InspectTest, AClassOutOfRangeIsDamage) {
   const Inspection found = inspect(*segmentation_folder(folder_.path(), 2), {});
   ASSERT_FALSE(found.damaged.empty());
-  EXPECT_THAT(found.damaged.front().message, HasSubstr("but there are 2"));
+  EXPECT_THAT(found.damaged.front().message, HasSubstr("but there are 2 classes, 0 to 1"));
 }
 
 HostArray zeros(DType dtype, const Shape& shape) {
@@ -157,7 +157,7 @@ TEST_F(InspectTest, NamesClassesAlsoThoseWithoutSamples) {
   EXPECT_THAT(found.fields[1].class_names, ElementsAre("dog", "hen", "cat"));
   EXPECT_THAT(found.labels, ElementsAre(0, 0, 2));
   EXPECT_THAT(to_text(found),
-              HasSubstr("samples of each class: 0 'dog': 2 1 'hen': 0 2 'cat': 1\n"));
+              HasSubstr("samples of each class: 0 'dog': 2, 1 'hen': 0, 2 'cat': 1\n"));
 }
 
 TEST_F(InspectTest, RemarksThatThereIsOneClass) {
@@ -183,9 +183,10 @@ TEST_F(InspectTest, CountsImagesThatAreSeenThrough) {
   put("4.jpg", "rgb_420.jpg");
   const Inspection found = inspect(*class_folder(folder_.path() / "drawn"));
   EXPECT_EQ(found.fields[0].transparent, 2U);
-  EXPECT_THAT(found.remarks,
-              testing::Contains(AllOf(HasSubstr("2 images of 'image' have transparent pixels"),
-                                      HasSubstr("puts over black"), HasSubstr("--background"))));
+  EXPECT_THAT(
+      found.remarks,
+      testing::Contains(AllOf(HasSubstr("2 images of 'image' have transparent pixels"),
+                              HasSubstr("puts over black"), HasSubstr("train with --background"))));
   EXPECT_EQ(inspection().fields[0].transparent, 0U);
 }
 

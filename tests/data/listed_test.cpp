@@ -155,7 +155,7 @@ TEST_F(ListedTest, RefusesAListThatCannotBeTaken) {
 
 TEST_F(ListedTest, NamesTheLineThatIsWrong) {
   EXPECT_THAT(error("a.csv", "image,label\na,1\nb\n"),
-              HasSubstr("a.csv', line 3: it has 1 fields"));
+              HasSubstr("a.csv', line 3: it has 1 field,"));
   EXPECT_THAT(error("a.csv", "image,label\n\"a,1\n"), HasSubstr("line 2: a quote is not closed"));
   EXPECT_THAT(error("a.csv", "image,label\n,1\n"), HasSubstr("line 2: the image's path is empty"));
   EXPECT_THAT(error("a.csv", "image,label\na,\n"), HasSubstr("line 2: the label is empty"));

@@ -110,7 +110,7 @@ TEST(LoaderSkip, ASampleWithoutAllFieldsLeavesTheNextOneWhole) {
   Loader short_of_fields(dataset, no_transforms(), options_with(OnBadSample::skip, 1));
   Loader unread(set_with({2}), no_transforms(), options_with(OnBadSample::skip, 1));
   EXPECT_EQ(take(short_of_fields, kBatches), take(unread, kBatches));
-  EXPECT_THAT(short_of_fields.skipped().samples[0].message, HasSubstr("gave 1 fields"));
+  EXPECT_THAT(short_of_fields.skipped().samples[0].message, HasSubstr("gave 1 field,"));
 }
 
 TEST(LoaderSkip, CutsSkipTheSame) {
@@ -132,6 +132,12 @@ TEST(LoaderSkip, WhenAllAreBadItSaysSoAndStops) {
   const std::string message = message_of_next(loader);
   EXPECT_THAT(message, HasSubstr("batch 0: 23 samples in a row are bad"));
   EXPECT_THAT(message, HasSubstr("gone"));
+  const auto one = std::make_shared<TestSet>(1);
+  one->on_read = dataset->on_read;
+  LoaderOptions options = options_with(OnBadSample::skip);
+  options.batch_size = 1;
+  Loader alone(one, no_transforms(), options);
+  EXPECT_THAT(message_of_next(alone), HasSubstr("batch 0: the only sample is bad, so nothing"));
 }
 
 TEST(LoaderSkip, FaultsOfTransformsAndOfTheMachineStop) {

@@ -51,6 +51,24 @@ class NpyMapsTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
+TEST_F(NpyMapsTest, RemarksThatThereIsOneClass) {
+  const auto remarks = [&](const std::vector<std::int32_t>& labels) {
+    const std::string values(reinterpret_cast<const char*>(labels.data()), 4 * labels.size());
+    const std::string shape = "(" + std::to_string(labels.size()) + ",)";
+    write("label.npy", npy(dictionary("<i4", shape), values));
+    return open_dataset(folder_.path())->remarks();
+  };
+  EXPECT_THAT(remarks({3, 3, 3}), ElementsAre(HasSubstr("all samples are of one class, '3'")));
+  EXPECT_THAT(open_dataset(folder_.path(), {"cat", "dog", "elk", "fox"})->remarks(),
+              ElementsAre(HasSubstr("all samples are of one class, 'fox'")));
+  EXPECT_THAT(remarks({3, 3, 2}), ElementsAre());
+  EXPECT_THAT(remarks({3}), ElementsAre());
+  std::vector<std::int32_t> many(10'000, 1);
+  EXPECT_THAT(remarks(many), ElementsAre(HasSubstr("'1'")));
+  many.back() = 0;
+  EXPECT_THAT(remarks(many), ElementsAre());
+}
+
 TEST_F(NpyMapsTest, ReadsEachSampleOfEveryFile) {
   const auto images = write("images.npy", npy(dictionary("|u1", "(2, 1, 2, 3)"),
                                               bytes_of(counting<std::uint8_t>(DType::u8, {12}))));

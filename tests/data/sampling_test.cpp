@@ -326,13 +326,19 @@ TEST(WeightedSampling, RefusesWeightsThatAreNone) {
                 Sampling::weighted({0, 0, 0});
               }),
               StartsWith("Refused: all 3 weights are 0"));
-  for (const double bad : {-1.0, nan, infinity, -infinity}) {
-    EXPECT_THAT(thrown_by([&] {
-                  Sampling::weighted({1, 2, bad, 1});
-                }),
-                AllOf(StartsWith("Refused: the weight of sample 2 is " + std::to_string(bad) + ":"),
+  EXPECT_THAT(thrown_by([] { Sampling::weighted(Weights{0}); }),
+              StartsWith("Refused: the only weight is 0"));
+  for (const auto& [bad, text] :
+       {std::pair(-1.0, "-1"), {-1e-9, "-1e-09"}, {nan, "nan"}, {-infinity, "-inf"}}) {
+    const Weights weights = {1, 2, bad, 1};
+    EXPECT_THAT(thrown_by([&] { Sampling::weighted(weights); }),
+                AllOf(StartsWith("Refused: the weight of sample 2 is " + std::string(text) + ":"),
                       HasSubstr("finite and at least 0")));
   }
+  EXPECT_THAT(thrown_by([] {
+                Sampling::weighted(Weights{-1, -2, 1});
+              }),
+              HasSubstr("is -1, and 1 more is no better: "));
 }
 
 TEST(Sampling, SaysForHowManySamplesItIs) {

@@ -185,6 +185,25 @@ TEST_F(TarShardsTest, RefusesMembersOfBadNamesAndKinds) {
   }
 }
 
+TEST_F(TarShardsTest, CountsAndNamesFormatsThatAreNotRead) {
+  write({{"1.jpg", "x"}, {".2.webp", "x"}, {"3.txt", "x"}}, "a.tar");
+  write({{"1.jpg", "x"}, {"x.y/2.webp", "x"}, {"3.WEBP", "x"}, {"4.gif", "x"}}, "b.tar");
+  write({{"1.jpg", "x"}, {"2.webp", "x"}}, "c.tar");
+  for (int i = 0; i < 2; ++i) {  // from the archives, and from the indexes
+    EXPECT_THAT(tar_shards({path("a.tar")})->remarks(), ElementsAre());
+    EXPECT_THAT(tar_shards({path("a.tar"), path("b.tar")})->remarks(),
+                ElementsAre(AllOf(HasSubstr("b.tar': 3 members are of formats that are not read"),
+                                  HasSubstr("(1 .gif, 2 .webp): convert them"))));
+    EXPECT_THAT(tar_shards({folder_.path()})->remarks(),
+                ElementsAre(HasSubstr("b.tar' and 1 other shard: 4 members are of formats")));
+  }
+  EXPECT_THAT(error({{"1.webp", "x"}}),
+              AllOf(HasSubstr("has no sample"),
+                    HasSubstr("; 1 member is of a format that is not read (1 .webp): convert it")));
+  EXPECT_THAT(error({{"1.cls", "0"}, {"1.webp", "x"}}),
+              AllOf(HasSubstr("has label, but no image"), HasSubstr("(1 .webp)")));
+}
+
 TEST_F(TarShardsTest, RefusesSamplesThatDoNotFitTogether) {
   EXPECT_THAT(error({{"a.jpg", ""}, {"a.png", ""}}),
               HasSubstr("member 'a.png' is a second image of sample 'a'"));

@@ -1,0 +1,27 @@
+#include "core/number_text.h"
+
+#include <gtest/gtest.h>
+
+namespace slipstream {
+namespace {
+
+TEST(NumberText, CountsThings) {
+  EXPECT_EQ(count_of(1, "step"), "1 step");
+  EXPECT_EQ(count_of(0, "step"), "0 steps");
+  EXPECT_EQ(count_of(3, "batch"), "3 batches");
+  EXPECT_EQ(count_of(1, "class"), "1 class");
+  EXPECT_EQ(count_of(2, "class"), "2 classes");
+}
+
+TEST(NumberText, SizesHaveAUnitThatFits) {
+  EXPECT_EQ(size_text(1), "1 byte");
+  EXPECT_EQ(size_text(1023), "1023 bytes");
+  EXPECT_EQ(size_text(1536), "1.5 KiB");
+  EXPECT_EQ(size_text(std::uint64_t{1023} * 1000), "0.976 MiB");
+  EXPECT_EQ(size_text(std::uint64_t{1000} << 10), "0.977 MiB");
+  EXPECT_EQ(size_text(std::uint64_t{256} << 20), "256 MiB");
+  EXPECT_EQ(size_text(std::uint64_t{1} << 30), "1 GiB");
+}
+
+}  // namespace
+}  // namespace slipstream

@@ -1,0 +1,33 @@
+#include "core/plain_message.h"
+
+#include <gmock/gmock.h>
+
+#include <new>
+#include <stdexcept>
+
+#include "slipstream/error.h"
+
+namespace slipstream {
+namespace {
+
+TEST(PlainMessage, SaysThatMemoryRanOut) {
+  const auto is_told = testing::StartsWith("out of memory; use a smaller ");
+  EXPECT_THAT(plain_message(std::bad_alloc()), is_told);
+  EXPECT_THAT(plain_message(std::bad_array_new_length()), is_told);
+  const char* const of_torch = "[enforce fail] DefaultCPUAllocator: can't allocate memory: you ...";
+  EXPECT_THAT(plain_message(std::runtime_error(of_torch)), is_told);
+}
+
+TEST(PlainMessage, IsElseWhatTheErrorSays) {
+  EXPECT_EQ(plain_message(std::runtime_error("sizes do not match")), "sizes do not match");
+  EXPECT_FALSE(is_out_of_memory(Error("'can't allocate memory.jpg' is damaged")));
+}
+
+TEST(PlainMessage, OfJsonHasNoNumberOfTheLibrary) {
+  EXPECT_EQ(json_problem(std::runtime_error("[json.exception.out_of_range.403] key 'a' not found")),
+            "key 'a' not found");
+  EXPECT_EQ(json_problem(std::runtime_error("[a] b")), "[a] b");
+}
+
+}  // namespace
+}  // namespace slipstream
