@@ -1,5 +1,6 @@
 """Runs that are ended early leave a whole report, or what was there before."""
 
+import json
 import pathlib
 import re
 import signal
@@ -89,9 +90,11 @@ class InterruptedDataTest(ProgramTest):
         data, chain, out = (self.folder / name for name in ("data", "chain.json", "sheet.png"))
         run("make-data", "segmentation", "--out", data, "--samples", "100", "--size", "16")
         (data / "images" / "not-read.webp").write_bytes(b"RIFF")  # which it warns of, then begins
-        chain.write_text('{"version": 1, "transforms": [{"op": "horizontal_flip"}]}')
+        blur = {"op": "gaussian_blur", "size": 63, "sigma_min": 9, "sigma_max": 9}  # for seconds
+        resize = {"op": "resize", "height": 512, "width": 512}
+        chain.write_text(json.dumps({"version": 1, "transforms": [resize, blur]}))
         augment = Running("augment", "--data", data, "--chain", chain, "--out", out, "--samples",
-                          "100", "--versions", "90")
+                          "100", "--versions", "60")
         self.assertEqual(augment.signal_once_under_way(signal.SIGINT), INTERRUPTED)
         self.assertIn("interrupted before the picture was whole", augment.said)
         self.assertFalse(out.exists())

@@ -17,7 +17,7 @@ TEST(NumberText, SizesHaveAUnitThatFits) {
   EXPECT_EQ(size_text(1), "1 byte");
   EXPECT_EQ(size_text(1023), "1023 bytes");
   EXPECT_EQ(size_text(1536), "1.5 KiB");
-  EXPECT_EQ(size_text(std::uint64_t{1023} * 1000), "0.976 MiB");
+  EXPECT_EQ(size_text(1023700), "0.976 MiB");
   EXPECT_EQ(size_text(std::uint64_t{1000} << 10), "0.977 MiB");
   EXPECT_EQ(size_text(std::uint64_t{256} << 20), "256 MiB");
   EXPECT_EQ(size_text(std::uint64_t{1} << 30), "1 GiB");
