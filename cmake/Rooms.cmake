@@ -1,5 +1,7 @@
 include(GoogleTest OPTIONAL)
 
+execute_process(COMMAND nvidia-smi -L OUTPUT_QUIET ERROR_QUIET RESULT_VARIABLE no_gpu)
+
 # slipstream_room(NAME SOURCES ... LIBS ...): the static library slipstream_NAME, also known as
 # slipstream::NAME. LIBS are public.
 function(slipstream_room name)
@@ -17,7 +19,8 @@ endfunction()
 
 # slipstream_test(NAME LABELS cpu|gpu|slow... SOURCES ... LIBS ... [TIMEOUT seconds]
 # [PREFIX text] [ALONE]): a GoogleTest binary whose tests CTest knows one by one, by their names after
-# the prefix; names must differ between binaries. ALONE: no other test runs meanwhile.
+# the prefix; names must differ between binaries. ALONE: no other test runs meanwhile. Where there is
+# no GPU, a binary of label gpu is one test, which skips them all at once.
 function(slipstream_test name)
   cmake_parse_arguments(PARSE_ARGV 1 test "ALONE" "TIMEOUT;PREFIX" "LABELS;SOURCES;LIBS")
   if(NOT test_TIMEOUT)
@@ -33,6 +36,12 @@ function(slipstream_test name)
   set(prefix "")
   if(test_PREFIX)
     set(prefix TEST_PREFIX ${test_PREFIX})
+  endif()
+  if(no_gpu AND "gpu" IN_LIST test_LABELS)
+    add_test(NAME ${test_PREFIX}${name} COMMAND sh -c "'$<TARGET_FILE:${name}>' && exit 77")
+    set_tests_properties(${test_PREFIX}${name} PROPERTIES LABELS "${test_LABELS}"
+      TIMEOUT ${test_TIMEOUT} SKIP_RETURN_CODE 77)
+    return()
   endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 ${prefix}
     PROPERTIES LABELS "${labels}" TIMEOUT ${test_TIMEOUT} RUN_SERIAL "${test_ALONE}")

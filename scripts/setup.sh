@@ -44,7 +44,7 @@ required() {
 
 optional() {
   have ccache || echo ccache
-  printf '%s\n' 'libbenchmark-dev benchmark/benchmark.h' 'libarchive-dev archive.h' | missing_headers
+  echo 'libbenchmark-dev benchmark/benchmark.h' | missing_headers
   [[ $lint ]] || return 0
   have clang++ || echo clang
   ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a >/dev/null 2>&1 ||

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "slipstream/context.h"
+#include "slipstream/pipeline.h"
 #include "slipstream/report.h"
-#include "slipstream/workload.h"
 
 namespace slipstream {
 

@@ -73,8 +73,7 @@ struct TarShardOptions {
   std::filesystem::path index_dir = {};
 };
 
-/// Uncompressed .tar files, or folders of them (*.tar, sorted), one after the other (and where the
-/// program was built with libarchive, files of cpio and zip whose members are stored), in the
+/// Uncompressed .tar files, or folders of them (*.tar, sorted), one after the other, in the
 /// convention of WebDataset: adjacent members with the same name up to the first dot of the last
 /// part (the key) are one sample, and what follows the dot (the extension, in either case) names
 /// the field:
@@ -96,7 +95,7 @@ struct TarShardOptions {
 ///
 /// Throws Refused for options and paths that make no sense; Error, naming shard and member, for a
 /// damaged or truncated archive, samples of different fields, two members of one field, a key that
-/// comes again, and fields that are links, sparse, compressed by the archive, or have names that
+/// comes again, and fields that are links, sparse, or have names that
 /// are absolute or hold "..". read() throws for a shard that was replaced, changed or shortened
 /// since: it never returns other bytes than were indexed.
 std::shared_ptr<const Dataset> tar_shards(const std::vector<std::filesystem::path>& shards,
@@ -159,7 +158,7 @@ std::shared_ptr<const Dataset> with_cost(std::shared_ptr<const Dataset> dataset,
                                          const SyntheticCosts& costs);
 
 /// The data set that `path` looks like: a folder that convert_to_npy() wrote, or one of images/ and
-/// masks/ (of up to 256 classes), a .tar shard (or .cpio or .zip) or a folder of .tar shards, a
+/// masks/ (of up to 256 classes), a .tar shard or a folder of .tar shards, a
 /// .csv or .jsonl list of columns "image" and "label", a .npy file or a folder of them without
 /// folders (fields by the files' names, kinds by their forms: u8 of four dimensions are images,
 /// integers of three masks and of one labels), else a folder of class folders. `classes`: of the

@@ -52,7 +52,7 @@ class Renamed final : public Dataset {
 };
 
 bool is_text(const fs::path& path) {
-  constexpr std::array kDataSets = {".csv", ".jsonl", ".tar", ".cpio", ".zip", ".npy"};
+  constexpr std::array kDataSets = {".csv", ".jsonl", ".tar", ".npy"};
   std::error_code failed;
   return !fs::is_directory(path, failed) &&
          std::find(kDataSets.begin(), kDataSets.end(), lower_extension(path)) == kDataSets.end();

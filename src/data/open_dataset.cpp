@@ -12,10 +12,7 @@ using Names = std::vector<std::string>;
 
 constexpr std::int64_t kAnyClass = 256;
 
-bool is_shard(const fs::path& path) {
-  const std::string extension = lower_extension(path);
-  return extension == ".tar" || extension == ".cpio" || extension == ".zip";
-}
+bool is_shard(const fs::path& path) { return lower_extension(path) == ".tar"; }
 
 bool is_list(const fs::path& path) {
   return lower_extension(path) == ".csv" || lower_extension(path) == ".jsonl";

@@ -27,9 +27,9 @@ bool has_parent_part(const std::string& name) {
   return ("/" + name + "/").find("/../") != std::string::npos;
 }
 
-void check_member(const ArchiveMember& member) {
+void check_member(const TarMember& member) {
   const std::string what = "member '" + member.name + "' ";
-  if (member.kind == ArchiveMember::Kind::link) {
+  if (member.kind == TarMember::Kind::link) {
     throw Error(what +
                 "is a link; write the archive with its files (--dereference "
                 "--hard-dereference)");
@@ -39,11 +39,6 @@ void check_member(const ArchiveMember& member) {
   }
   if (has_parent_part(member.name)) {
     throw Error(what + "has a name with '..'; write the archive with names below one folder");
-  }
-  if (!member.is_plain) {
-    throw Error(what +
-                "does not stand in the archive as it is, but compressed or in parts: samples "
-                "cannot be read at random; store it (zip -0), or pack the files as .tar");
   }
 }
 
@@ -94,8 +89,8 @@ std::optional<ShardSample> ShardSamples::next() {
 
 bool ShardSamples::advance() {
   name_.reset();
-  while (std::optional<ArchiveMember> member = reader_->next()) {
-    if (member->kind == ArchiveMember::Kind::other) continue;
+  while (std::optional<TarMember> member = reader_.next()) {
+    if (member->kind == TarMember::Kind::other) continue;
     name_ = parse_shard_name(member->name);
     if (!name_) {
       count_unread(member->name);
@@ -147,8 +142,8 @@ void ShardSamples::check_keys() {
   std::sort(keys_.begin(), keys_.end());
   for (std::size_t i = 1; i < keys_.size(); ++i) {
     if (keys_[i - 1].first != keys_[i].first) continue;
-    const std::string first = archive_member_name(shard_, keys_[i - 1].second);
-    const std::string second = archive_member_name(shard_, keys_[i].second);
+    const std::string first = tar_member_name(shard_, keys_[i - 1].second);
+    const std::string second = tar_member_name(shard_, keys_[i].second);
     const auto first_name = parse_shard_name(first);
     const auto second_name = parse_shard_name(second);
     if (!first_name || !second_name || first_name->key != second_name->key) continue;

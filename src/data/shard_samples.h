@@ -1,21 +1,20 @@
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "data/archive.h"
 #include "data/shard_index.h"
+#include "data/tar.h"
 
 namespace slipstream {
 
 /// Groups the members of an archive into samples, in order, keeping 16 bytes a sample.
 class ShardSamples {
  public:
-  explicit ShardSamples(const ByteSource& shard) : shard_(shard), reader_(read_archive(shard)) {}
+  explicit ShardSamples(const ByteSource& shard) : shard_(shard), reader_(shard) {}
 
   /// Nothing at the end. Throws Error as tar_shards() does, naming the member.
   std::optional<ShardSample> next();
@@ -34,8 +33,8 @@ class ShardSamples {
   void check_keys();
 
   const ByteSource& shard_;
-  std::unique_ptr<ArchiveReader> reader_;
-  ArchiveMember member_;
+  TarReader reader_;
+  TarMember member_;
   std::optional<ShardName> name_;  ///< of member_, which belongs to no sample yet
   bool is_started_ = false;
   ShardFieldSet fields_;

@@ -58,10 +58,10 @@ std::string stored_name(Block header) {
   return prefix.empty() ? name : prefix + "/" + name;
 }
 
-ArchiveMember::Kind kind_of(char type, const std::string& name) {
-  if (type == '1' || type == '2') return ArchiveMember::Kind::link;
+TarMember::Kind kind_of(char type, const std::string& name) {
+  if (type == '1' || type == '2') return TarMember::Kind::link;
   const bool is_file = type == '0' || type == '7' || (type == '\0' && !name.ends_with('/'));
-  return is_file ? ArchiveMember::Kind::file : ArchiveMember::Kind::other;
+  return is_file ? TarMember::Kind::file : TarMember::Kind::other;
 }
 
 /// Links, devices, folders and pipes have no bytes, whatever their size says.
@@ -69,14 +69,7 @@ bool has_bytes(char type) { return type < '1' || type > '6'; }
 
 }  // namespace
 
-bool begins_with_tar_header(const ByteSource& source) {
-  std::array<std::byte, kBlock> block{};
-  if (source.size() < kBlock) return false;
-  source.read(0, block);
-  return !is_zero(block) && has_good_checksum(block);
-}
-
-std::optional<ArchiveMember> TarReader::next() {
+std::optional<TarMember> TarReader::next() {
   Extended extended;
   bool is_extended = false;
   std::uint64_t first = at_;
@@ -89,9 +82,7 @@ std::optional<ArchiveMember> TarReader::next() {
       ended_ = true;
       continue;
     }
-    if (!has_good_checksum(header)) {
-      fail("there is no tar header (is it an uncompressed .tar, and whole?)");
-    }
+    if (!has_good_checksum(header)) fail_without_header();
     ended_ = false;
     const char type = static_cast<char>(header[kTypeAt]);
     const bool is_pax = type == 'x' || type == 'X' || type == 'g';
@@ -156,11 +147,11 @@ void TarReader::read_pax(std::uint64_t size, bool is_global, Extended& extended)
   }
 }
 
-ArchiveMember TarReader::member(Block header, std::uint64_t first, const Extended& extended) {
+TarMember TarReader::member(Block header, std::uint64_t first, const Extended& extended) {
   const char type = static_cast<char>(header[kTypeAt]);
   if (type == 'S') fail("a member is sparse; write the archive without --sparse");
   if (type == 'M') fail("a member continues another volume; write the archive in one");
-  ArchiveMember member;
+  TarMember member;
   member.name = extended.path ? *extended.path : stored_name(header);
   if (member.name.empty() || member.name.find('\0') != std::string::npos) {
     fail("a member has no valid name");
@@ -169,7 +160,7 @@ ArchiveMember TarReader::member(Block header, std::uint64_t first, const Extende
   member.header = first;
   member.offset = at_ + kBlock;
   const std::uint64_t stored_size = has_bytes(type) ? size_of(header, extended) : 0;
-  if (member.kind == ArchiveMember::Kind::file) member.size = stored_size;
+  if (member.kind == TarMember::Kind::file) member.size = stored_size;
   at_ += kBlock;
   if (stored_size > source_.size() - at_) {
     fail("it ends within '" + member.name + "', which has " + std::to_string(stored_size) +
@@ -187,8 +178,24 @@ void TarReader::skip(std::uint64_t size) {
   at_ += std::min(padding, source_.size() - at_);
 }
 
+void TarReader::fail_without_header() const {
+  // Old and new ASCII cpio, zip with members and without.
+  constexpr std::array<std::string_view, 5> kOthers = {"070707", "070701", "070702", "PK\3\4",
+                                                       "PK\5\6"};
+  const std::string_view start = text_at(window_, 0, kNameBytes);
+  const bool is_other = at_ == 0 && std::any_of(kOthers.begin(), kOthers.end(), [&](auto magic) {
+                          return start.starts_with(magic);
+                        });
+  if (is_other) fail("it is a zip or cpio archive; pack the files as .tar");
+  fail("there is no tar header (is it an uncompressed .tar, and whole?)");
+}
+
 void TarReader::fail(const std::string& what) const {
   throw Error("broken archive at byte " + std::to_string(at_) + ": " + what);
+}
+
+std::string tar_member_name(const ByteSource& source, std::uint64_t header) {
+  return TarReader(source, header).next().value().name;
 }
 
 }  // namespace slipstream

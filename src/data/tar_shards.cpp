@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "core/number_text.h"
-#include "data/archive.h"
 #include "data/class_names.h"
 #include "data/field_values.h"
 #include "data/folders.h"
@@ -11,6 +10,7 @@
 #include "data/pax.h"
 #include "data/shard_files.h"
 #include "data/shard_index_cache.h"
+#include "data/tar.h"
 #include "data/storage_error.h"
 #include "slipstream/datasets.h"
 #include "slipstream/error.h"
@@ -142,7 +142,7 @@ class TarShards final : public Dataset {
     const std::string path = files_.path(shard).string();
     try {
       const auto file = files_.open(shard);
-      return path + ":" + archive_member_name(*file, sample.header);
+      return path + ":" + tar_member_name(*file, sample.header);
     } catch (const Error&) {
     }
     return path + ": sample " + std::to_string(index - firsts_[shard]);

@@ -6,6 +6,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "slipstream/workload.h"
 #include "support/thrown.h"
 
 namespace slipstream {

@@ -37,8 +37,8 @@ std::vector<std::string> members(const std::string& archive) {
   std::vector<std::string> all;
   const std::string thrown = thrown_by([&] {
     while (const auto member = reader.next()) {
-      const bool is_file = member->kind == ArchiveMember::Kind::file;
-      const char* mark = member->kind == ArchiveMember::Kind::link ? ">" : "?";
+      const bool is_file = member->kind == TarMember::Kind::file;
+      const char* mark = member->kind == TarMember::Kind::link ? ">" : "?";
       const std::string bytes = archive.substr(member->offset, member->size);
       all.push_back(member->name + (is_file ? "=" + bytes : mark));
       EXPECT_EQ(TarReader(source, member->header).next()->offset, member->offset);
@@ -188,6 +188,16 @@ TEST(Tar, RefusesWhatItCannotReadRight) {
                 tar.raw(block);
               }),
               HasSubstr("no number"));
+}
+
+TEST(Tar, OtherArchivesAreNamedAndATarWhoseFirstNameLooksLikeOneIsRead) {
+  for (const std::string start : {"PK\3\4", "070701", "070707"})
+    EXPECT_THAT(members(start + std::string(2000, '0')),
+                ElementsAre(HasSubstr("it is a zip or cpio archive; pack the files as .tar")));
+  EXPECT_THAT(members("PL" + std::string(2000, '0')), ElementsAre(HasSubstr("no tar header")));
+  TarWriter tar;
+  tar.add("070701.jpg", "image");
+  EXPECT_THAT(members(tar), ElementsAre("070701.jpg=image"));
 }
 
 TEST(Tar, PassesOverHeadersForAllMembers) {
