@@ -41,7 +41,8 @@ std::optional<AnyOp> read_parameters(Op op, Reader& reader, const std::string& p
     op.validate();
   } catch (const Refused& refused) {
     std::istringstream lines(refused.what());
-    for (std::string line; std::getline(lines, line);) problems.push_back(path + ": " + line);
+    for (std::string line; std::getline(lines, line);)
+      problems.push_back(std::string(path).append(": ").append(line));
     return std::nullopt;
   }
   return AnyOp(op);

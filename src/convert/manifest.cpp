@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <fstream>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "core/plain_message.h"
 #include "data/class_names.h"
@@ -59,6 +61,12 @@ Json all_keys(const Json& there, const Json& wanted) {
   return keys;
 }
 
+std::string joined(std::initializer_list<std::string_view> parts) {
+  std::string text;
+  for (const std::string_view part : parts) text += part;
+  return text;
+}
+
 /// The first of `what`, objects with names, that differs between two lists; "" where those do
 /// otherwise.
 std::string first_difference(const std::string& what, const Json& there, const Json& wanted) {
@@ -66,17 +74,17 @@ std::string first_difference(const std::string& what, const Json& there, const J
   for (std::size_t i = 0; i < std::max(there.size(), wanted.size()); ++i) {
     const bool is_more = i >= wanted.size();
     const std::string name = shown(value_of((is_more ? there : wanted)[i], "name"));
-    const std::string place = "its " + what + " " + std::to_string(i + 1);
+    const std::string place = joined({"its ", what, " ", std::to_string(i + 1)});
     if (is_more || i >= there.size())
-      return place + ", " + name + ", is " + (is_more ? "one too many" : "missing");
+      return joined({place, ", ", name, ", is ", is_more ? "one too many" : "missing"});
     const std::string old = shown(value_of(there[i], "name"));
-    if (old != name) return place + " is " + old + ", wanted: " + name;
+    if (old != name) return joined({place, " is ", old, ", wanted: ", name});
     const Json keys = all_keys(there[i], wanted[i]);
     for (const auto& item : keys.items()) {
       const Json a = value_of(there[i], item.key()), b = value_of(wanted[i], item.key());
       if (a != b)
-        return place + ", " + name + ", has the " + item.key() + " " + shown(a) +
-               ", wanted: " + shown(b);
+        return joined(
+            {place, ", ", name, ", has the ", item.key(), " ", shown(a), ", wanted: ", shown(b)});
     }
   }
   return "";

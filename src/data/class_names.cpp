@@ -79,14 +79,15 @@ std::vector<std::string> lines_of(const fs::path& path) {
 
 void check_names(const fs::path& path, const std::vector<std::string>& names) {
   const std::string what = "the class list '" + path.string() + "' ";
+  const auto refuse = [&](const std::string& why, std::size_t k) {
+    throw Refused(what + why + " in line " + std::to_string(k + 1));
+  };
   std::set<std::string> known;
   for (std::size_t k = 0; k < names.size(); ++k) {
-    const std::string line = "line " + std::to_string(k + 1);
-    if (names[k].empty()) throw Refused(what + "has no name in " + line);
-    if (names[k].find('\0') != std::string::npos)
-      throw Refused(what + "is no text: it has a character NUL in " + line);
+    if (names[k].empty()) refuse("has no name", k);
+    if (names[k].find('\0') != std::string::npos) refuse("is no text: it has a character NUL", k);
     if (!known.insert(names[k]).second)
-      throw Refused(what + "has '" + names[k] + "' twice, again in " + line);
+      refuse(std::string("has '").append(names[k]).append("' twice, again"), k);
   }
   if (names.empty()) throw Refused(what + "is empty: write a name a line");
 }

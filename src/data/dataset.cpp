@@ -25,8 +25,8 @@ std::vector<FieldSpec> Dataset::fields() const {
 }
 
 const std::vector<std::string>& Dataset::class_names() const {
-  static const std::vector<std::string> none;
-  return none;
+  static const std::vector<std::string> kNone;
+  return kNone;
 }
 
 std::uint64_t Dataset::identity() const {

@@ -10,8 +10,8 @@
 #include "data/pax.h"
 #include "data/shard_files.h"
 #include "data/shard_index_cache.h"
-#include "data/tar.h"
 #include "data/storage_error.h"
+#include "data/tar.h"
 #include "slipstream/datasets.h"
 #include "slipstream/error.h"
 
@@ -239,7 +239,7 @@ std::vector<fs::path> files_of(const std::vector<fs::path>& shards) {
 
 /// Of the manifests in folders of shards, as far as there are any.
 std::vector<std::string> names_of(const std::vector<fs::path>& shards) {
-  const fs::path* first = nullptr;
+  std::string first;
   std::vector<std::string> known;
   for (const fs::path& shard : shards) {
     std::error_code ignored;
@@ -247,11 +247,15 @@ std::vector<std::string> names_of(const std::vector<fs::path>& shards) {
     const std::vector<std::string> names =
         manifest_class_names(is_folder ? shard : shard.parent_path());
     if (names.empty()) continue;
-    const std::string problem = first == nullptr ? "" : difference_of_names(names, known);
+    const std::string problem = known.empty() ? "" : difference_of_names(names, known);
     if (!problem.empty())
-      throw Refused("the shards '" + shard.string() + "' and '" + first->string() +
-                    "' number their classes differently: " + problem);
-    first = &shard;
+      throw Refused(std::string("the shards '")
+                        .append(shard.string())
+                        .append("' and '")
+                        .append(first)
+                        .append("' number their classes differently: ")
+                        .append(problem));
+    first = shard.string();
     known = names;
   }
   return known;
