@@ -21,10 +21,10 @@ struct ProgressLineOptions {
   double log_every_s = 5;     ///< elsewhere
 };
 
-/// Shows how a run goes on: on a terminal one live line (step, steps/s of the last seconds without the first step, loss,
-/// share of time that the device waited for input, time left), elsewhere a line every few seconds.
-/// Cheap enough to be called each step: time is what Progress::elapsed_s says, and most calls only
-/// compare it. Not thread-safe. A stream that fails is ignored.
+/// Shows how a run goes on: on a terminal one live line (step, steps/s of the last seconds without
+/// the first step, loss, share of time that the device waited for input, time left), elsewhere a
+/// line every few seconds. Cheap enough to be called each step: time is what Progress::elapsed_s
+/// says, and most calls only compare it. Not thread-safe. A stream that fails is ignored.
 class ProgressLine {
  public:
   /// `out` must outlive this.
