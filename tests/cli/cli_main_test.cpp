@@ -93,7 +93,11 @@ TEST(CliMain, MemoryThatRanOutIsToldInWords) {
                          static_cast<void>(at::empty({std::int64_t{1} << 50}, at::kByte));
                          throw Error("so much memory is there");
                        }};
-  for (const Workload& each : {small, large}) {
+  std::vector<Workload> all = {small};
+#ifndef __SANITIZE_ADDRESS__  // whose allocator ends the process instead
+  all.push_back(large);
+#endif
+  for (const Workload& each : all) {
     const Told told = call({each}, {"train", each.name, "--device", "cpu"});
     EXPECT_EQ(told.code, 1);
     EXPECT_EQ(told.err.find("own: out of memory; use a smaller batch size"), 0U) << told.err;
@@ -114,8 +118,9 @@ TEST(CliMain, VerbsThatTellRatesWarnOfABusyMachine) {
     EXPECT_EQ(told.code, 0) << told.err;
     EXPECT_THAT(told.out, HasSubstr("\nwarning: the machine was busy (load 1000.0 on ")) << verb;
   }
-  EXPECT_THAT(call(own(), {"compare", report}).out,
-              HasSubstr("\nwarning: report: the machine was busy (load 1000.0 on "));
+  EXPECT_THAT(
+      call(own(), {"compare", report}).out,
+      AllOf(HasSubstr("\nwarning: report: "), HasSubstr("the machine was busy (load 1000.0 on ")));
 }
 
 TEST(CliMain, ReportsListWhatIsInForceAndNothingElse) {
