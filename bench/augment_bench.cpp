@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "augment/augment.h"
 #include "chains.h"
 #include "device_bench.h"
-#include "slipstream/augment.h"
-#include "slipstream/colour.h"
-#include "slipstream/masking.h"
-#include "slipstream/pixel_op.h"
+#include "slipstream/ops/color.h"
+#include "slipstream/ops/masking.h"
+#include "slipstream/ops/pixel_op.h"
 
 namespace slipstream::bench {
 namespace {
@@ -27,7 +27,7 @@ std::vector<NamedOp> without_blur() {
 }
 
 std::vector<NamedOp> pointwise_chain() {
-  return {{"flip", HorizontalFlip{0.5}}, {"normalise", normalise()}};
+  return {{"flip", HorizontalFlip{0.5}}, {"normalize", normalize()}};
 }
 
 SLIPSTREAM_PIXEL_FUNCTION(Solarise, {
@@ -42,15 +42,15 @@ std::vector<NamedOp> own_chain() {
   return chain;
 }
 
-std::vector<NamedOp> colour_chain() {
-  return {{"crop", RandomResizedCrop{224, 224}}, {"jitter", jitter()}, {"normalise", normalise()}};
+std::vector<NamedOp> color_chain() {
+  return {{"crop", RandomResizedCrop{224, 224}}, {"jitter", jitter()}, {"normalize", normalize()}};
 }
 
 /// Workload W3's, from 1024 x 1024.
 std::vector<NamedOp> starved_chain() {
   return {{"crop", RandomCrop{256, 256}},
           {"mask", RandomMask{0.25, true}},
-          {"colour", ConvertColour{}},
+          {"color", ConvertColor{}},
           {"scale", Scale{}}};
 }
 
@@ -80,7 +80,7 @@ void augment(benchmark::State& state, const Work& work) {
   const FieldSpec image{"image", FieldKind::image, DType::u8, {work.side, work.side, 3}, 0};
   const DeviceChain chain(work.chain, 0, {image});
   AugmentPlan plan(chain, 0, work.output);
-  plan.specialise();
+  plan.specialize();
   const std::size_t in = work.batch_size * image.shape.elements();
   const std::size_t out = work.batch_size * chain.outputs()[0].shape.elements() *
                           (work.output.bf16 ? 2 : sizeof(float));
@@ -127,7 +127,7 @@ void register_all(const cuda::DeviceInfo&) {
     add("usual/cold" + size, {usual_chain(), batch, {}, true});
     add("pointwise/cold" + size, {pointwise_chain(), batch, {}, true});
     add("own/cold" + size, {own_chain(), batch, {}, true});
-    add("colour/cold" + size, {colour_chain(), batch, {}, true});
+    add("color/cold" + size, {color_chain(), batch, {}, true});
   }
   add("starved/cold/256", {starved_chain(), 256, {}, true, 1024});
   for (const ImageLayout layout : {ImageLayout::channels_last, ImageLayout::channels_first}) {

@@ -32,13 +32,13 @@ ROOT = Path(__file__).resolve().parent.parent
 def torchvision_chain(name, _):
     from torchvision.transforms import v2
 
-    normalise = [v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]
+    normalize = [v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]
     return v2.Compose({
         "classification": [v2.ToDtype(torch.float32, scale=True), v2.RandomCrop(128),
                            v2.Resize(256, antialias=False), v2.RandomRotation(45),
                            v2.GaussianBlur(7, (0.1, 2.0)), v2.Normalize(MEAN, STD)],
-        "usual": [v2.RandomResizedCrop(224), v2.RandomHorizontalFlip(), *normalise],
-        "pointwise": [v2.RandomHorizontalFlip(), *normalise],
+        "usual": [v2.RandomResizedCrop(224), v2.RandomHorizontalFlip(), *normalize],
+        "pointwise": [v2.RandomHorizontalFlip(), *normalize],
     }[name])
 
 

@@ -2,18 +2,18 @@
 
 #include <vector>
 
-#include "slipstream/blur.h"
-#include "slipstream/colour.h"
-#include "slipstream/resize.h"
-#include "slipstream/transforms.h"
-#include "slipstream/warp.h"
+#include "slipstream/ops/blur.h"
+#include "slipstream/ops/color.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
+#include "slipstream/ops/warp.h"
 
 // What benchmarks of transforms have in common.
 namespace slipstream::bench {
 
-inline Normalise normalise() { return {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}}; }
+inline Normalize normalize() { return {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}}; }
 
-inline ColourJitter jitter() {
+inline ColorJitter jitter() {
   return {.brightness_min = 0.6,
           .brightness_max = 1.4,
           .contrast_min = 0.6,
@@ -31,13 +31,13 @@ inline std::vector<NamedOp> classification_chain() {
           {"resize", Resize{256, 256, false}},
           {"rotate", Rotate{-45, 45}},
           {"blur", GaussianBlur{7, 0.1, 2.0}},
-          {"normalise", normalise()}};
+          {"normalize", normalize()}};
 }
 
 inline std::vector<NamedOp> usual_chain() {
   return {{"crop", RandomResizedCrop{224, 224}},
           {"flip", HorizontalFlip{0.5}},
-          {"normalise", normalise()}};
+          {"normalize", normalize()}};
 }
 
 }  // namespace slipstream::bench

@@ -1,6 +1,6 @@
 // Throughput of our own kernels beside a device-to-device copy of as many bytes. All run over
 // buffers that together exceed the L2 several times, unless a name says "warm".
-#include "slipstream/cross_entropy_kernel.h"
+#include "cuda/cross_entropy_kernel.h"
 
 #include <algorithm>
 #include <functional>

@@ -2,8 +2,8 @@
 // 224 x 224, decoded whole and in part; and to 112 x 112, in part and at a fraction of its size.
 #include <benchmark/benchmark.h>
 
-#include "slipstream/image.h"
-#include "slipstream/transforms.h"
+#include "slipstream/codecs/image.h"
+#include "slipstream/ops/transforms.h"
 
 namespace slipstream {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "slipstream/cuda.h"
+#include "cuda/cuda.h"
 
 namespace slipstream::bench {
 

@@ -16,12 +16,12 @@
 #include <iostream>
 
 #include "cli/verbs.h"
+#include "core/files.h"
 #include "doctor/drained_rate.h"
 #include "doctor/training_rate.h"
 #include "doctor_cases.h"
 #include "report/json.h"
-#include "slipstream/doctor.h"
-#include "slipstream/files.h"
+#include "slipstream/doctor/doctor.h"
 
 namespace {
 
@@ -57,7 +57,7 @@ class Bench {
  public:
   Bench(const std::string& device, double budget_s) : context_(device), budget_s_(budget_s) {
     numerics_.deterministic = true;
-    numerics_.autotune = false;
+    numerics_.cudnn_benchmark = false;
   }
 
   bool on_gpu() const { return context_.kind() == DeviceKind::cuda; }
@@ -91,7 +91,7 @@ class Bench {
   Plan plan_of(const Pipeline& declared, unsigned workers, const Made& made) const {
     LoaderPlan loader;
     loader.workers = workers;
-    loader.pinned = made.is_pinned;
+    loader.pin_memory = made.is_pinned;
     return make_plan("serial", declared.device_steps(), context_.kind(), loader, numerics_);
   }
 

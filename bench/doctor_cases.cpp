@@ -6,14 +6,15 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "slipstream/blur.h"
-#include "slipstream/colour.h"
-#include "slipstream/convert.h"
-#include "slipstream/datasets.h"
-#include "slipstream/make_data.h"
-#include "slipstream/resize.h"
-#include "slipstream/transforms.h"
-#include "slipstream/warp.h"
+#include "convert/convert.h"
+#include "datasets/with_cost.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/ops/blur.h"
+#include "slipstream/ops/color.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
+#include "slipstream/ops/warp.h"
+#include "tools/make_data.h"
 
 namespace slipstream {
 namespace {
@@ -64,7 +65,7 @@ std::shared_ptr<const Dataset> data_of(const Made& made) {
 
 AnyOp op_of(std::string_view work) {
   if (work == "blur") return GaussianBlur{23, 2, 2};
-  if (work == "jitter") return ColourJitter{0.5, 1.5, 0.5, 1.5, 0.5, 1.5, -0.1, 0.1};
+  if (work == "jitter") return ColorJitter{0.5, 1.5, 0.5, 1.5, 0.5, 1.5, -0.1, 0.1};
   return Rotate{-30, 30, Interpolation::bilinear};
 }
 

@@ -4,9 +4,9 @@
 #include <string_view>
 #include <vector>
 
-#include "slipstream/pipeline.h"
-#include "slipstream/pipeline_model.h"
-#include "slipstream/synthetic_cost.h"
+#include "diagnosis/pipeline_model.h"
+#include "ops/synthetic_cost.h"
+#include "slipstream/run/pipeline.h"
 
 namespace slipstream {
 

@@ -8,8 +8,8 @@
 
 #include "device_bench.h"
 #include "run/jpeg_unpacker.h"
-#include "slipstream/image.h"
-#include "slipstream/transforms.h"
+#include "slipstream/codecs/image.h"
+#include "slipstream/ops/transforms.h"
 
 namespace slipstream::bench {
 namespace {
@@ -135,8 +135,8 @@ struct Fixture {
   }
   ~Fixture() { static_cast<void>(cudaFree(block)); }
 
-  static LoaderOptions options_of(const Setting& setting, std::pmr::memory_resource& memory) {
-    LoaderOptions options;
+  static DataLoaderOptions options_of(const Setting& setting, std::pmr::memory_resource& memory) {
+    DataLoaderOptions options;
     options.batch_size = setting.batch_size;
     options.prefetch = 4;
     options.lent = 3;
@@ -150,7 +150,7 @@ struct Fixture {
   cuda::PinnedMemory pinned;
   cuda::CudaLane lane{"copy", 0, 0};
   std::vector<std::unique_ptr<Mark>> marks;
-  Loader loader;
+  DataLoader loader;
   std::byte* block = nullptr;
 };
 

@@ -137,8 +137,8 @@ def make_photos(folder, number):
     textures *= numpy.array([40, 8, 8, 8])[:, None, None] / textures.std(axis=(1, 2), keepdims=True)
     for index in range(number):
         top, left = rng.integers(0, (side - HEIGHT, side - WIDTH))
-        light, *colours = textures[:, top:top + HEIGHT, left:left + WIDTH]
-        levels = numpy.stack([light + colour for colour in colours], axis=2)
+        light, *colors = textures[:, top:top + HEIGHT, left:left + WIDTH]
+        levels = numpy.stack([light + color for color in colors], axis=2)
         levels = levels * rng.uniform(0.1, 1) + rng.uniform(70, 170, 3)
         image = Image.fromarray(numpy.clip(levels, 0, 255).astype(numpy.uint8))
         draw = ImageDraw.Draw(image)

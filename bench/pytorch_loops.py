@@ -31,7 +31,7 @@ WARMUP_STEPS = 10
 
 
 class Model:
-    """W1: encoder (frozen, eval), decoder (trained), optimiser; tuned: channels-last, fused."""
+    """W1: encoder (frozen, eval), decoder (trained), optimizer; tuned: channels-last, fused."""
 
     def __init__(self, image_size, device, tuned):
         levels = list(pairwise(16 << level for level in range(image_size.bit_length())))

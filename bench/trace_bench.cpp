@@ -5,12 +5,12 @@
 #include <iostream>
 
 #include "bench/input.h"
+#include "bench/trace_run.h"
 #include "cli/verbs.h"
+#include "core/files.h"
 #include "report/json.h"
-#include "slipstream/files.h"
-#include "slipstream/statistics.h"
-#include "slipstream/trace_run.h"
-#include "slipstream/workload.h"
+#include "slipstream/core/statistics.h"
+#include "slipstream/workloads/workload.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "chains.h"
-#include "slipstream/masking.h"
+#include "slipstream/ops/masking.h"
 
 namespace slipstream {
 namespace {
@@ -37,7 +37,7 @@ std::vector<AnyOp> ops_of(const std::vector<NamedOp>& chain) {
 std::vector<Row> rows() {
   const std::vector<DType> u8 = {DType::u8};
   return {
-      {"centre_crop", {CentreCrop{224, 224}}},
+      {"center_crop", {CenterCrop{224, 224}}},
       {"random_crop", {RandomCrop{224, 224}}},
       {"horizontal_flip", {HorizontalFlip{1}}},
       {"vertical_flip", {VerticalFlip{1}}},
@@ -47,18 +47,18 @@ std::vector<Row> rows() {
       {"rotate", {Rotate{-45, 45}}},
       {"rotate_bilinear", {Rotate{-45, 45, Interpolation::bilinear}}},
       {"affine", {affine()}},
-      {"colour_jitter", {bench::jitter()}},
-      {"greyscale", {Greyscale{}}},
+      {"color_jitter", {bench::jitter()}},
+      {"grayscale", {Grayscale{}}},
       {"gaussian_blur", {GaussianBlur{7, 0.1, 2.0}}},
       {"random_erasing", {RandomErasing{1}}},
       {"to_float", {ToFloat{}}, u8},
-      {"normalise", {bench::normalise()}, {DType::f32}},
+      {"normalize", {bench::normalize()}, {DType::f32}},
       {"classification", ops_of(bench::classification_chain()), u8},
       {"usual",
-       {RandomResizedCrop{224, 224}, HorizontalFlip{0.5}, ToFloat{}, bench::normalise()},
+       {RandomResizedCrop{224, 224}, HorizontalFlip{0.5}, ToFloat{}, bench::normalize()},
        u8},
       {"usual_in_one", ops_of(bench::usual_chain()), u8},
-      {"colour", {RandomResizedCrop{224, 224}, bench::jitter(), ToFloat{}, bench::normalise()}, u8},
+      {"color", {RandomResizedCrop{224, 224}, bench::jitter(), ToFloat{}, bench::normalize()}, u8},
   };
 }
 

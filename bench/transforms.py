@@ -30,11 +30,11 @@ ROOT = Path(__file__).resolve().parent.parent
 def torchvision_rows():
     from torchvision.transforms import InterpolationMode, v2
 
-    to_float, normalise = v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)
+    to_float, normalize = v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)
     jitter = v2.ColorJitter(0.4, 0.4, 0.4, 0.1)
-    ours_in_one = [v2.RandomResizedCrop(224), v2.RandomHorizontalFlip(), to_float, normalise]
+    ours_in_one = [v2.RandomResizedCrop(224), v2.RandomHorizontalFlip(), to_float, normalize]
     return {
-        "centre_crop": v2.CenterCrop(224),
+        "center_crop": v2.CenterCrop(224),
         "random_crop": v2.RandomCrop(224),
         "horizontal_flip": v2.RandomHorizontalFlip(1),
         "vertical_flip": v2.RandomVerticalFlip(1),
@@ -44,18 +44,18 @@ def torchvision_rows():
         "rotate": v2.RandomRotation(45),
         "rotate_bilinear": v2.RandomRotation(45, interpolation=InterpolationMode.BILINEAR),
         "affine": v2.RandomAffine(30, translate=(0.1, 0.1), scale=(0.9, 1.1)),
-        "colour_jitter": jitter,
-        "greyscale": v2.Grayscale(3),
+        "color_jitter": jitter,
+        "grayscale": v2.Grayscale(3),
         "gaussian_blur": v2.GaussianBlur(7, (0.1, 2.0)),
         "random_erasing": v2.RandomErasing(1),
         "to_float": to_float,
-        "normalise": normalise,
+        "normalize": normalize,
         "classification": v2.Compose([to_float, v2.RandomCrop(128), v2.Resize(256, antialias=False),
                                       v2.RandomRotation(45), v2.GaussianBlur(7, (0.1, 2.0)),
-                                      normalise]),
+                                      normalize]),
         "usual": v2.Compose(ours_in_one),
         "usual_in_one": v2.Compose(ours_in_one),
-        "colour": v2.Compose([v2.RandomResizedCrop(224), jitter, to_float, normalise]),
+        "color": v2.Compose([v2.RandomResizedCrop(224), jitter, to_float, normalize]),
     }
 
 

@@ -2,7 +2,7 @@
 // 1000 steps a second, with the counters of 8 host steps.
 #include <benchmark/benchmark.h>
 
-#include "slipstream/watch_report.h"
+#include "report/watch_report.h"
 
 namespace slipstream {
 namespace {

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <string>
 
+#include "core/packed_field.h"
 #include "device_bench.h"
-#include "slipstream/packed_field.h"
 
 namespace slipstream::bench {
 namespace {

@@ -11,9 +11,7 @@ function(slipstream_room name)
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:slipstream_flags>)
   add_library(slipstream::${name} ALIAS ${target})
   target_compile_features(${target} PUBLIC cxx_std_20)
-  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include)
-  # Headers between rooms: #include "room/header.h".
-  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
   target_link_libraries(${target} PUBLIC ${room_LIBS})
 endfunction()
 
@@ -28,6 +26,8 @@ function(slipstream_test name)
   endif()
   add_executable(${name} ${test_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_definitions(${name}
+    PRIVATE SLIPSTREAM_GOLDEN_DIR="${PROJECT_SOURCE_DIR}/tests/golden")
   # g++ 12 at -O3 warns falsely about strings in temporaries that are never made.
   target_compile_options(${name} PRIVATE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)

@@ -48,7 +48,7 @@ function(slipstream_torch_room name)
     "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds;-Wno-maybe-uninitialized;-Wno-stringop-overflow;-Wno-stringop-overread>")
 endfunction()
 
-# slipstream_torch_bodies(TARGET...): the same for tests, without optimisation: half the time to
+# slipstream_torch_bodies(TARGET...): the same for tests, without optimization: half the time to
 # build, for tests that are as quick.
 function(slipstream_torch_bodies)
   if(NOT TARGET slipstream_test_headers)

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "data/stamped_file.h"
+#include "datasets/stamped_file.h"
 
 namespace slipstream {
 

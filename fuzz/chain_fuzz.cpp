@@ -1,8 +1,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "slipstream/chain.h"
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
+#include "slipstream/ops/chain.h"
 
 /// parse_chain refuses or returns, whatever the bytes, and what it returns survives to_json.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "slipstream/cpu.h"
-#include "slipstream/error.h"
+#include "slipstream/core/cpu.h"
+#include "slipstream/core/error.h"
 
 /// Text is refused, or names CPUs that grow, stay below the limit, and are written and read again.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

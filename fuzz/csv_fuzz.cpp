@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "data/csv.h"
-#include "slipstream/error.h"
+#include "datasets/csv.h"
+#include "slipstream/core/error.h"
 
 /// Text is refused, or its rows have no more bytes than it has, at lines that only grow.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

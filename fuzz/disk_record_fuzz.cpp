@@ -3,7 +3,7 @@
 #include <cstring>
 #include <vector>
 
-#include "data/disk_record.h"
+#include "datasets/disk_record.h"
 
 /// Whatever stands in a record's head, the fields that are accepted fill the record, no more. The
 /// input: a byte that counts further fields, then the head, then values.

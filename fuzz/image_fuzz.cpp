@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "slipstream/error.h"
-#include "slipstream/image.h"
+#include "slipstream/codecs/image.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

@@ -1,7 +1,7 @@
 #include <cstdlib>
 
-#include "data/npy_header.h"
-#include "slipstream/error.h"
+#include "datasets/npy_header.h"
+#include "slipstream/core/error.h"
 
 /// A header is refused, or says where in the file values begin and how many bytes they have.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,8 +1,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "data/shard_index.h"
-#include "slipstream/fingerprint.h"
+#include "core/fingerprint.h"
+#include "datasets/shard_index.h"
 
 /// Whatever stands in an index file, what is accepted lies within the shard. The digest is made
 /// good, for the fuzzer to get behind it; the stamp is taken from the input.

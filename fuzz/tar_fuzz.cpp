@@ -1,6 +1,6 @@
 #include "byte_source.h"
-#include "data/shard_index.h"
-#include "slipstream/error.h"
+#include "datasets/shard_index.h"
+#include "slipstream/core/error.h"
 
 /// An archive is refused, or its index is one that may be read.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

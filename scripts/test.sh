@@ -35,7 +35,7 @@ release() {
 
 tsan() {
   build tsan build/tsan
-  # ThreadSanitizer cannot map its shadow under strong address randomisation.
+  # ThreadSanitizer cannot map its shadow under strong address randomization.
   local run_under=()
   setarch -R true 2>/dev/null && run_under=(setarch -R)
   TSAN_OPTIONS=second_deadlock_stack=1 run_ctest build/tsan -LE slow

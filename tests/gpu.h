@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "slipstream/cuda.h"
+#include "cuda/cuda.h"
 
 namespace slipstream::test {
 

@@ -8,8 +8,8 @@
 
 #include <algorithm>
 
-#include "slipstream/cli.h"
-#include "slipstream/pixel_op.h"
+#include "slipstream/cli/cli.h"
+#include "slipstream/ops/pixel_op.h"
 
 namespace {
 
@@ -38,8 +38,8 @@ class Quadrants final : public Dataset {
     for (std::int64_t y = 0; y < side_; ++y)
       for (std::int64_t x = 0; x < side_; ++x) {
         const bool bright = quadrant == 2 * (2 * y / side_) + 2 * x / side_;
-        const auto grey = static_cast<std::uint8_t>(random.below(160) + (bright ? 60 : 0));
-        pixel = std::fill_n(pixel, 3, grey);
+        const auto gray = static_cast<std::uint8_t>(random.below(160) + (bright ? 60 : 0));
+        pixel = std::fill_n(pixel, 3, gray);
       }
     *out.fields[1].array.reset(DType::i64, {}).as<std::int64_t>() = quadrant;
   }
@@ -71,7 +71,7 @@ struct Brightness : DrawnPixelOp<Brighten> {
 };
 
 /// A stage ahead of training: numbers around 0.
-void centre(Batch& batch) { batch.set("input", batch.at("image").mul(2).sub(1)); }
+void center(Batch& batch) { batch.set("input", batch.at("image").mul(2).sub(1)); }
 
 struct ClassifierImpl : torch::nn::Module {
   explicit ClassifierImpl(std::int64_t side)
@@ -95,7 +95,7 @@ Pipeline quadrants(const Options& options) {
   const auto data = std::make_shared<Quadrants>(side, options.seed);
   return pipeline(data, options)
       .transform("brighten", Brightness(0.08F))
-      .stage("centre", frozen(centre))
+      .stage("center", frozen(center))
       .train("classify", Classifier(side), make_optimizer(options),
              cross_entropy("input", "label"));
 }

@@ -5,7 +5,7 @@
 #endif
 
 #include "augment/moves.h"
-#include "slipstream/triangle_filter.h"
+#include "ops/triangle_filter.h"
 
 // What becomes of a pixel of a pass: the arithmetic of the operations' CPU forms, in their order,
 // so that the bits are the same.
@@ -76,14 +76,14 @@ SLIPSTREAM_INLINED void divide(int c, const Divisor& by, Pixel<C> (&run)[N]) {
 template <int C, int N>
 SLIPSTREAM_INLINED void advance_values(const ProgramStep& step, Pixel<C> (&run)[N]) {
   const bool is_to_float = step.kind == StepKind::to_float ||
-                           (step.kind == StepKind::normalise && step.range == Range::levels);
+                           (step.kind == StepKind::normalize && step.range == Range::levels);
   for (int c = 0; c < C; ++c) {
     if (is_to_float) {
       for (Pixel<C>& pixel : run) pixel.value[c] = from_level(pixel.value[c]);
     }
     if (step.kind == StepKind::to_float) continue;
     const float less = step.subtracted[c];
-    if (step.kind == StepKind::normalise) {
+    if (step.kind == StepKind::normalize) {
       for (Pixel<C>& pixel : run) pixel.value[c] -= less;
     }
     divide<C, N>(c, step.divisor[c], run);
@@ -97,14 +97,14 @@ SLIPSTREAM_CALLED Pixel<C> jittered_pixel(Pixel<C> pixel, const DrawnJitter& dra
 }
 
 template <int C, int N>
-SLIPSTREAM_INLINED void advance_colours(const Image& image, const ProgramStep& step,
-                                        Pixel<C> (&run)[N]) {
+SLIPSTREAM_INLINED void advance_colors(const Image& image, const ProgramStep& step,
+                                       Pixel<C> (&run)[N]) {
   if constexpr (C == 3) {
-    if (step.kind == StepKind::convert_colour) {
+    if (step.kind == StepKind::convert_color) {
       for (Pixel<C>& pixel : run) pixel = converted(pixel, step.matrix);
     }
-    if (step.kind == StepKind::greyscale && drawn_at<DrawnGreyscale>(step, image.drawn).is_grey) {
-      for (Pixel<C>& pixel : run) pixel = greyed(pixel, step.range);
+    if (step.kind == StepKind::grayscale && drawn_at<DrawnGrayscale>(step, image.drawn).is_gray) {
+      for (Pixel<C>& pixel : run) pixel = grayed(pixel, step.range);
     }
   }
   if constexpr (C == 1 || C == 3) {
@@ -135,8 +135,8 @@ SLIPSTREAM_INLINED void advance(const Image& image, const ProgramStep& step, Pix
 #ifdef SLIPSTREAM_FUNCTIONS
   if (step.kind == StepKind::function) return advance_function<C, N>(image, step, run);
 #endif
-  if (step.kind >= StepKind::convert_colour) {
-    advance_colours<C, N>(image, step, run);
+  if (step.kind >= StepKind::convert_color) {
+    advance_colors<C, N>(image, step, run);
   } else if (step.kind >= StepKind::to_float) {
     advance_values<C, N>(step, run);
   }
@@ -237,7 +237,7 @@ SLIPSTREAM_INLINED Pixel<C> resized_floats(const Before<C>& before, const Progra
   const auto row_value = [&](std::int32_t row) {
     row += region.top;
     if (!step.antialias || region.width <= step.out_width) {
-      const Neighbours of = resized_axis(x, region.width, before.image.prepared.scale_x);
+      const Neighbors of = resized_axis(x, region.width, before.image.prepared.scale_x);
       return between<C>(before.at(row, region.left + of.first),
                         before.at(row, region.left + of.second), of.weight);
     }
@@ -256,7 +256,7 @@ SLIPSTREAM_INLINED Pixel<C> resized_floats(const Before<C>& before, const Progra
     return sum;
   };
   if (!step.antialias || region.height <= step.out_height) {
-    const Neighbours of = resized_axis(y, region.height, before.image.prepared.scale_y);
+    const Neighbors of = resized_axis(y, region.height, before.image.prepared.scale_y);
     return between<C>(row_value(of.first), row_value(of.second), of.weight);
   }
   const TriangleFilter filter(region.height, step.out_height);
@@ -342,7 +342,7 @@ SLIPSTREAM_INLINED std::int32_t contrast_term(const Image& image, const ProgramS
                                               const Pixel<C>& pixel) {
   if constexpr (C == 1 || C == 3) {
     const DrawnJitter& drawn = drawn_at<DrawnJitter>(step, image.drawn);
-    return grey_sum_term(jittered(pixel, drawn, 0.0F, step.range, 0, drawn.contrast_place()),
+    return gray_sum_term(jittered(pixel, drawn, 0.0F, step.range, 0, drawn.contrast_place()),
                          step.range);
   }
   return 0;

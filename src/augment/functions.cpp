@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "augment/special_kernel.h"
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream::augment {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "augment/program.h"
-#include "slipstream/op.h"
+#include "slipstream/ops/op.h"
 
 namespace slipstream::augment {
 

@@ -4,7 +4,7 @@
 #include "augment/kernels.h"
 #include "augment/plain_kernel.h"
 #include "augment/sum_kernel.h"
-#include "slipstream/cuda.h"
+#include "cuda/cuda.h"
 
 // The kernels that take any pass over images of C channels: a source file each, for they take long
 // to compile.

@@ -4,10 +4,10 @@
 
 #include "augment/kernels.h"
 #include "core/number_text.h"
-#include "slipstream/cuda.h"
-#include "slipstream/error.h"
-#include "slipstream/mask_math.h"
-#include "slipstream/round_up.h"
+#include "core/round_up.h"
+#include "cuda/cuda.h"
+#include "ops/mask_math.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream::augment {
 namespace {

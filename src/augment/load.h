@@ -2,7 +2,7 @@
 
 #include "augment/evaluate.h"
 
-// Device code: neighbouring pixels of a source, in as few instructions as their place allows.
+// Device code: neighboring pixels of a source, in as few instructions as their place allows.
 namespace slipstream::augment {
 
 /// 4 C bytes from anywhere.

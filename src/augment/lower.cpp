@@ -1,19 +1,20 @@
 #include "augment/lower.h"
 
 #include "augment/divisor.h"
+#include "ops/color_math.h"
 #include "ops/geometry.h"
-#include "slipstream/blur.h"
-#include "slipstream/colour.h"
-#include "slipstream/error.h"
-#include "slipstream/masking.h"
-#include "slipstream/resize.h"
-#include "slipstream/transforms.h"
-#include "slipstream/warp.h"
+#include "slipstream/core/error.h"
+#include "slipstream/ops/blur.h"
+#include "slipstream/ops/color.h"
+#include "slipstream/ops/masking.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
+#include "slipstream/ops/warp.h"
 
 namespace slipstream::augment {
 namespace {
 
-void lower(const CentreCrop&, ProgramStep& step) { step.kind = StepKind::crop; }
+void lower(const CenterCrop&, ProgramStep& step) { step.kind = StepKind::crop; }
 void lower(const RandomCrop& op, ProgramStep& step) {
   step.kind = StepKind::crop;
   step.pads = op.padding > 0;
@@ -57,14 +58,14 @@ void lower(const Scale& op, ProgramStep& step) {
   for (Divisor& divisor : step.divisor) divisor = divisor_of(static_cast<float>(op.divisor));
 }
 
-void lower(const ConvertColour& op, ProgramStep& step) {
-  step.kind = StepKind::convert_colour;
+void lower(const ConvertColor& op, ProgramStep& step) {
+  step.kind = StepKind::convert_color;
   step.matrix = op.in_float32();
 }
 
-void lower(const Greyscale&, ProgramStep& step) { step.kind = StepKind::greyscale; }
+void lower(const Grayscale&, ProgramStep& step) { step.kind = StepKind::grayscale; }
 
-void lower(const ColourJitter& op, ProgramStep& step) {
+void lower(const ColorJitter& op, ProgramStep& step) {
   step.kind = StepKind::jitter;
   step.contrast = static_cast<std::int8_t>(op.changes_contrast() ? 0 : -1);
 }
@@ -80,8 +81,8 @@ void lower(const RandomMask& op, ProgramStep& step) {
   step.dilates = op.dilate;
 }
 
-void lower(const Normalise& op, ProgramStep& step) {
-  step.kind = StepKind::normalise;
+void lower(const Normalize& op, ProgramStep& step) {
+  step.kind = StepKind::normalize;
   const ChannelStatistics statistics = op.in_float32();
   for (std::size_t c = 0; c < 4; ++c) {
     step.subtracted[c] = statistics.mean[c];
@@ -116,9 +117,9 @@ ProgramStep lowered(const DeviceChain::Step& step, const FieldSpec& before,
   const AnyOp& op = step.named.op;
   if (op.device_function()) {
     result.kind = StepKind::function;
-  } else if (!lower_as_one_of<CentreCrop, RandomCrop, RandomResizedCrop, Resize, HorizontalFlip,
-                              VerticalFlip, Rotate, Affine, GaussianBlur, ToFloat, Normalise, Scale,
-                              ConvertColour, Greyscale, ColourJitter, RandomErasing, RandomMask>(
+  } else if (!lower_as_one_of<CenterCrop, RandomCrop, RandomResizedCrop, Resize, HorizontalFlip,
+                              VerticalFlip, Rotate, Affine, GaussianBlur, ToFloat, Normalize, Scale,
+                              ConvertColor, Grayscale, ColorJitter, RandomErasing, RandomMask>(
                  op, result)) {
     throw Refused("transform '" + step.named.name + "': '" + std::string(op.name()) +
                   "' has no form for the device; run it on the loader's threads");

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "augment/program.h"
-#include "slipstream/device_chain.h"
+#include "ops/device_chain.h"
 
 namespace slipstream::augment {
 

@@ -1,6 +1,6 @@
 #include "augment/evaluate.h"
 #include "augment/kernels.h"
-#include "slipstream/cuda.h"
+#include "cuda/cuda.h"
 
 namespace slipstream::augment {
 namespace {

@@ -1,6 +1,6 @@
-#include "slipstream/error.h"
-#include "slipstream/half.h"
-#include "slipstream/mix_kernel.h"
+#include "augment/mix_kernel.h"
+#include "core/half.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream::cuda {
 namespace {

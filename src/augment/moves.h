@@ -1,11 +1,11 @@
 #pragma once
 
 #include "augment/program.h"
-#include "slipstream/drawn.h"
-#include "slipstream/interpolation.h"
-#include "slipstream/mask_math.h"
-#include "slipstream/region.h"
-#include "slipstream/triangle_filter.h"
+#include "ops/interpolation.h"
+#include "ops/mask_math.h"
+#include "ops/triangle_filter.h"
+#include "slipstream/core/region.h"
+#include "slipstream/ops/drawn.h"
 
 // Where a pixel of a pass comes from: back from its coordinate to the source. What
 // most chains do is inlined, for a call in a kernel costs more than it does; the rest is called.
@@ -17,7 +17,7 @@
 #define SLIPSTREAM_CALLED inline
 #endif
 #if defined(__CUDA_ARCH__)
-#ifdef SLIPSTREAM_SPECIALISED
+#ifdef SLIPSTREAM_SPECIALIZED
 #define SLIPSTREAM_ROLLED _Pragma("unroll")
 #else
 #define SLIPSTREAM_ROLLED _Pragma("unroll 1")
@@ -28,7 +28,7 @@
 
 namespace slipstream::augment {
 
-#ifdef SLIPSTREAM_SPECIALISED
+#ifdef SLIPSTREAM_SPECIALIZED
 // Kernels for one pass know its steps, and have no loops over them.
 template <std::int32_t kStep = 0, typename WithStep>
 SLIPSTREAM_INLINED void each_step(const PassProgram& pass, std::int32_t first, std::int32_t last,
@@ -227,10 +227,10 @@ struct Prepared {
   ResizedRegion region;
   float scale_y;
   float scale_x;
-  float mean[kMostContrasts];  ///< grey, before each contrast
+  float mean[kMostContrasts];  ///< gray, before each contrast
 };
 
-/// The first step that interpolates or takes neighbours.
+/// The first step that interpolates or takes neighbors.
 SLIPSTREAM_INLINED std::int32_t plain_end(const PassProgram& pass) {
   return pass.interpolation >= 0 ? pass.interpolation : pass.stencil;
 }

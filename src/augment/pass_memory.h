@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "slipstream/pixel.h"
+#include "slipstream/ops/pixel.h"
 
 namespace slipstream::augment {
 

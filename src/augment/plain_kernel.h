@@ -19,7 +19,7 @@ struct Four {
   }
 };
 
-/// Calls make_and_use(four) for a tile: a thread makes neighbours in a row. By all threads.
+/// Calls make_and_use(four) for a tile: a thread makes neighbors in a row. By all threads.
 template <typename MakeAndUse>
 __device__ __forceinline__ void each_run(const Grid& grid, const Tile& tile,
                                          const MakeAndUse& make_and_use) {

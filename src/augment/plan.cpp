@@ -5,8 +5,8 @@
 
 #include "augment/lower.h"
 #include "augment/values.h"
-#include "slipstream/error.h"
-#include "slipstream/round_up.h"
+#include "core/round_up.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace augment {
@@ -225,7 +225,7 @@ AugmentPlan::AugmentPlan(const DeviceChain& chain, std::size_t field, AugmentOut
   program_ = std::move(program);
 }
 
-void AugmentPlan::specialise() {
+void AugmentPlan::specialize() {
   if (program_->kind == FieldKind::mask) return;
   auto program = std::make_shared<Program>(*program_);
   program->special.clear();

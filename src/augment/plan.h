@@ -2,11 +2,11 @@
 
 #include <vector>
 
+#include "augment/augment.h"
 #include "augment/functions.h"
 #include "augment/pass_memory.h"
 #include "augment/program.h"
 #include "augment/special_pass.h"
-#include "slipstream/augment.h"
 
 namespace slipstream {
 

@@ -3,8 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "slipstream/colour_math.h"
-#include "slipstream/pixel.h"
+#include "ops/color_math.h"
+#include "slipstream/ops/drawn.h"
+#include "slipstream/ops/pixel.h"
 
 namespace slipstream::augment {
 
@@ -21,13 +22,13 @@ enum class StepKind : std::uint8_t {
   mask,   ///< DrawnMask
   // What becomes of it.
   to_float,
-  normalise,
+  normalize,
   scale,
-  convert_colour,
-  greyscale,  ///< DrawnGreyscale
+  convert_color,
+  grayscale,  ///< DrawnGrayscale
   jitter,     ///< DrawnJitter
   function,   ///< a user's, or that drawn of it; in float32
-  // From its neighbours.
+  // From its neighbors.
   blur,  ///< DrawnBlur
 };
 
@@ -61,9 +62,9 @@ struct ProgramStep {
   bool dilates;             ///< of mask
   std::int8_t contrast;   ///< of jitter: its place among those of the pass that need a mean, or -1
   std::int32_t function;  ///< its place among AugmentPlan::Program::functions
-  float subtracted[4];    ///< of normalise, before the division
-  Divisor divisor[4];     ///< of normalise and scale
-  ColourMatrix matrix;
+  float subtracted[4];    ///< of normalize, before the division
+  Divisor divisor[4];     ///< of normalize and scale
+  ColorMatrix matrix;
 };
 
 inline constexpr int kMostSteps = 24;

@@ -1,6 +1,6 @@
 #include "augment/kernels.h"
 #include "augment/passes.h"
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream::cuda {
 namespace {
@@ -51,7 +51,7 @@ void augment_async(const AugmentPlan& plan, std::size_t batch_size, const std::b
   if (!program.functions.empty() && program.special.empty()) {
     throw Error("transform '" + program.functions[0].named.name +
                 "' is a pixel function of your own, which no kernel of the library holds: call "
-                "AugmentPlan::specialise() before augment_async()");
+                "AugmentPlan::specialize() before augment_async()");
   }
   if (batch_size == 0) return;
   augment::each_pass(program, batch_size, images, drawn, scratch, to,

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "augment/device_headers.h"
-#include "slipstream/cuda.h"
-#include "slipstream/error.h"
+#include "cuda/cuda.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream::augment {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <vector>
 
+#include "augment/augment.h"
 #include "augment/special_kernel.h"
-#include "slipstream/augment.h"
 
 namespace slipstream::augment {
 

@@ -8,28 +8,28 @@
 namespace slipstream::augment {
 namespace {
 
-/// An initialiser list, in the order of the members.
-class Initialiser {
+/// An initializer list, in the order of the members.
+class Initializer {
  public:
-  Initialiser& add(std::int32_t value) { return put(std::to_string(value)); }
-  Initialiser& add(std::uint32_t value) { return put(std::to_string(value) + "U"); }
-  Initialiser& add(std::int8_t value) { return add(std::int32_t{value}); }
-  Initialiser& add(bool value) { return put(value ? "true" : "false"); }
-  Initialiser& add(float value) {
+  Initializer& add(std::int32_t value) { return put(std::to_string(value)); }
+  Initializer& add(std::uint32_t value) { return put(std::to_string(value) + "U"); }
+  Initializer& add(std::int8_t value) { return add(std::int32_t{value}); }
+  Initializer& add(bool value) { return put(value ? "true" : "false"); }
+  Initializer& add(float value) {
     std::array<char, 48> text{};
     std::snprintf(text.data(), text.size(), "%aF", static_cast<double>(value));
     return put(text.data());
   }
-  Initialiser& add(StepKind value) { return put(cast("StepKind", static_cast<int>(value))); }
-  Initialiser& add(Range value) { return put(cast("Range", static_cast<int>(value))); }
+  Initializer& add(StepKind value) { return put(cast("StepKind", static_cast<int>(value))); }
+  Initializer& add(Range value) { return put(cast("Range", static_cast<int>(value))); }
   template <typename T, std::size_t N>
-  Initialiser& add(const T (&values)[N], std::size_t count = N) {
-    Initialiser list;
+  Initializer& add(const T (&values)[N], std::size_t count = N) {
+    Initializer list;
     for (std::size_t i = 0; i < count; ++i) list.add(values[i]);
     return put(list.text());
   }
-  Initialiser& add(const Divisor& by) {
-    return put(Initialiser()
+  Initializer& add(const Divisor& by) {
+    return put(Initializer()
                    .add(by.value)
                    .add(by.inverse)
                    .add(by.rest)
@@ -38,15 +38,15 @@ class Initialiser {
                    .add(by.is_signed)
                    .text());
   }
-  Initialiser& add(const ColourMatrix& matrix) {
-    return put(Initialiser().add(matrix.row).add(matrix.offset).text());
+  Initializer& add(const ColorMatrix& matrix) {
+    return put(Initializer().add(matrix.row).add(matrix.offset).text());
   }
-  Initialiser& add(const ProgramStep& step);
+  Initializer& add(const ProgramStep& step);
 
   std::string text() const { return "{" + text_ + "}"; }
 
  private:
-  Initialiser& put(const std::string& value) {
+  Initializer& put(const std::string& value) {
     text_ += (text_.empty() ? "" : ", ") + value;
     return *this;
   }
@@ -57,8 +57,8 @@ class Initialiser {
   std::string text_;
 };
 
-Initialiser& Initialiser::add(const ProgramStep& step) {
-  Initialiser list;
+Initializer& Initializer::add(const ProgramStep& step) {
+  Initializer list;
   list.add(step.kind).add(step.range).add(step.is_rigid).add(step.interpolates);
   list.add(step.antialias).add(step.pads).add(step.radius).add(step.drawn);
   list.add(step.in_height).add(step.in_width).add(step.out_height).add(step.out_width);
@@ -68,7 +68,7 @@ Initialiser& Initialiser::add(const ProgramStep& step) {
 }
 
 std::string text_of(const PassProgram& pass) {
-  Initialiser list;
+  Initializer list;
   list.add(pass.steps, static_cast<std::size_t>(pass.count));
   list.add(pass.count).add(pass.interpolation).add(pass.stencil).add(pass.contrasts);
   list.add(pass.mask)
@@ -87,16 +87,16 @@ std::string text_of(const PassProgram& pass) {
 }
 
 std::string text_of(const ProgramStep& step) {
-  const std::string list = Initialiser().add(step).text();
+  const std::string list = Initializer().add(step).text();
   return list.substr(1, list.size() - 2);
 }
 
 std::string text_of(const LaunchShape& shape) {
-  Initialiser grid;
+  Initializer grid;
   grid.add(shape.grid.across).add(shape.grid.tiles).add(shape.grid.width).add(shape.grid.height);
-  Initialiser room;
+  Initializer room;
   room.add(shape.room.floats).add(shape.room.pitch).add(shape.room.entries).add(shape.room.taps);
-  Initialiser rest;
+  Initializer rest;
   rest.add(shape.always_fits).add(shape.stores_at).add(shape.planes_at).add(shape.shared_bytes);
   return "{" + grid.text() + ", " + room.text() + ", " + rest.text().substr(1);
 }
@@ -130,7 +130,7 @@ std::string special_source(const SpecialPurpose& purpose) {
   const bool is_plain = pass.stencil == pass.count;
   const std::string kind = purpose.contrast ? "sum" : (is_plain ? "plain" : "blur");
   std::ostringstream text;
-  text << "#define SLIPSTREAM_SPECIALISED\n#include \"augment/launch_shape.h\"\n"
+  text << "#define SLIPSTREAM_SPECIALIZED\n#include \"augment/launch_shape.h\"\n"
        << "#include \"augment/program.h\"\n"
        << purpose.functions << "namespace slipstream::augment {\n"
        << "__device__ constexpr PassProgram kPass = " << text_of(pass) << ";\n";

@@ -157,7 +157,7 @@ __device__ __forceinline__ void fill_entry(const ProgramStep& step, const Axis& 
   const std::int32_t output = axis.first + i;
   AxisEntry entry;
   if (kWay != Way::filter || !is_filtered(step, axis.in, axis.out)) {
-    const Neighbours of = resized_axis(output, axis.in, axis.scale);
+    const Neighbors of = resized_axis(output, axis.in, axis.scale);
     entry.offset = (of.first - axis.first_texel) * axis.apart;
     entry.weight = of.weight;
   } else {
@@ -198,7 +198,7 @@ __device__ __forceinline__ void fill_axes(const Image& image, const Stage& stage
   }
 }
 
-/// Stores neighbours in a row, of kTexels in words of 16 bytes.
+/// Stores neighbors in a row, of kTexels in words of 16 bytes.
 template <int C, Way kWay, int N>
 __device__ __forceinline__ void store_texels(const Image& image, const Pixel<C> (&run)[N],
                                              float* to) {
@@ -220,7 +220,7 @@ __device__ __forceinline__ void store_texels(const Image& image, const Pixel<C> 
   }
 }
 
-/// kTexels neighbours at a time, but for the last ones of a row. Returns how many columns that are.
+/// kTexels neighbors at a time, but for the last ones of a row. Returns how many columns that are.
 /// REQUIRES: moves_alone() and has_whole_words()
 template <int C, Way kWay>
 __device__ __forceinline__ std::int32_t fill_runs(const Image& image, const Stage& stage,

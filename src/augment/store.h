@@ -3,8 +3,8 @@
 #include "augment/launch_shape.h"
 #include "augment/pass_memory.h"
 #include "augment/program.h"
-#include "slipstream/half.h"
-#include "slipstream/pixel.h"
+#include "core/half.h"
+#include "slipstream/ops/pixel.h"
 
 // Device code: pixels of a pass to memory, several values in one instruction where they lie next to
 // each other.

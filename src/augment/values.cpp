@@ -8,7 +8,7 @@ namespace slipstream::augment {
 namespace {
 
 /// Whether no weight or offset is tiny.
-bool has_few_bits(const ColourMatrix& matrix, std::size_t c) {
+bool has_few_bits(const ColorMatrix& matrix, std::size_t c) {
   const auto is_fine = [](float value) { return value == 0 || std::abs(value) > 0x1p-30F; };
   return is_fine(matrix.offset[c]) && std::all_of(matrix.row[c], matrix.row[c] + 3, is_fine);
 }
@@ -21,7 +21,7 @@ Values values_of(Range range) {
 }
 
 void set_divisors(const Values& values, ProgramStep& step) {
-  const bool subtracts = step.kind == StepKind::normalise;
+  const bool subtracts = step.kind == StepKind::normalize;
   for (std::size_t c = 0; c < 4; ++c) {
     const double less = subtracts ? std::abs(step.subtracted[c]) : 0;
     // What is left of a float less another is 0 or no smaller than a bit of the other.
@@ -43,7 +43,7 @@ void advance(const ProgramStep& step, Values& values) {
     case StepKind::function:
       values = values_of(Range::unit);
       break;
-    case StepKind::convert_colour:
+    case StepKind::convert_color:
       values.are_coarse = step.range == Range::levels;
       break;
     case StepKind::warp:
@@ -53,11 +53,11 @@ void advance(const ProgramStep& step, Values& values) {
       values.are_coarse &= !step.interpolates && (step.fill == 0 || std::abs(step.fill) > 0x1p-30F);
       break;
     default:
-      values.are_coarse = step.range == Range::levels && step.kind != StepKind::normalise &&
+      values.are_coarse = step.range == Range::levels && step.kind != StepKind::normalize &&
                           step.kind != StepKind::scale;
   }
   double factor = 2;  // what rounding adds, and more
-  if (step.kind == StepKind::convert_colour) {
+  if (step.kind == StepKind::convert_color) {
     double offset = 0;
     for (std::size_t c = 0; c < 3; ++c) {
       for (const float weight : step.matrix.row[c]) factor += std::abs(weight);
@@ -66,7 +66,7 @@ void advance(const ProgramStep& step, Values& values) {
     }
     values.most += offset;
   }
-  if (step.kind == StepKind::normalise || step.kind == StepKind::scale) {
+  if (step.kind == StepKind::normalize || step.kind == StepKind::scale) {
     for (std::size_t c = 0; c < 4; ++c) {
       values.most += std::abs(step.subtracted[c]);
       factor += 1 / std::abs(static_cast<double>(step.divisor[c].value));

@@ -1,4 +1,4 @@
-#include "slipstream/bench.h"
+#include "bench/bench.h"
 
 #include <algorithm>
 #include <map>
@@ -7,8 +7,8 @@
 #include "bench/input.h"
 #include "run/message.h"
 #include "run/steady_rate.h"
-#include "slipstream/placement.h"
-#include "slipstream/trainer.h"
+#include "slipstream/run/placement.h"
+#include "slipstream/run/trainer.h"
 
 namespace slipstream {
 namespace {

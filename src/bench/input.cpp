@@ -1,6 +1,6 @@
 #include "bench/input.h"
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "slipstream/trainer.h"
+#include "slipstream/run/trainer.h"
 
 namespace slipstream {
 

@@ -1,7 +1,8 @@
+#include "core/trace.h"
 #include "bench/input.h"
+#include "bench/trace_run.h"
 #include "core/number_text.h"
 #include "run/kernel_trace.h"
-#include "slipstream/trace_run.h"
 
 namespace slipstream {
 namespace {

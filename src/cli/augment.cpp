@@ -3,11 +3,11 @@
 #include <memory>
 
 #include "cli/verbs.h"
+#include "core/files.h"
 #include "core/number_text.h"
-#include "slipstream/augment_sheet.h"
-#include "slipstream/chain.h"
-#include "slipstream/datasets.h"
-#include "slipstream/files.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/ops/chain.h"
+#include "tools/augment_sheet.h"
 
 namespace slipstream {
 namespace {

@@ -1,4 +1,4 @@
-#include "slipstream/bench.h"
+#include "bench/bench.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "cli/verbs.h"
-#include "slipstream/files.h"
+#include "core/files.h"
 
 namespace slipstream {
 namespace {

@@ -4,11 +4,11 @@
 
 #include "cli/parts_line.h"
 #include "cli/verbs.h"
-#include "slipstream/chain.h"
-#include "slipstream/datasets.h"
-#include "slipstream/disk_cache.h"
-#include "slipstream/files.h"
-#include "slipstream/loader_report.h"
+#include "core/files.h"
+#include "report/loader_report.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/datasets/disk_cache.h"
+#include "slipstream/ops/chain.h"
 #include "workloads/option_text.h"
 
 namespace slipstream {
@@ -18,7 +18,7 @@ struct LoaderVerb {
   std::string data, chain, json;
   std::string cache, disk_cache;  ///< "", STEP=SIZE and FOLDER=SIZE
   std::int64_t image_size = 256;
-  LoaderOptions loader{.batch_size = 32};
+  DataLoaderOptions loader{.batch_size = 32};
   LoaderBenchOptions options;
 };
 
@@ -29,8 +29,8 @@ std::shared_ptr<const Dataset> dataset_of(const LoaderVerb& verb) {
   return disk_cached(std::move(dataset), {.dir = dir, .max_bytes = bytes});
 }
 
-LoaderOptions loader_of(const LoaderVerb& verb) {
-  LoaderOptions loader = verb.loader;
+DataLoaderOptions loader_of(const LoaderVerb& verb) {
+  DataLoaderOptions loader = verb.loader;
   if (verb.cache.empty()) return loader;
   const auto [step, bytes] = named_size("--cache", verb.cache);
   loader.cache = CacheOptions{.after = step, .bytes = bytes};
@@ -48,7 +48,7 @@ int bench_loader(const LoaderVerb& verb, const Cli& cli) {
                       {}};
   LoaderBenchOptions options = verb.options;
   options.stop = cli.interrupted;
-  LoaderOptions loader = loader_of(verb);
+  DataLoaderOptions loader = loader_of(verb);
   std::vector<NamedOp> chain = load_chain_or_resize(verb.chain, verb.image_size);
   loader.batch_ops = take_batch_ops(chain);
   const auto dataset = dataset_of(verb);

@@ -1,4 +1,4 @@
-#include "slipstream/cli.h"
+#include "slipstream/cli/cli.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

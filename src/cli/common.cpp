@@ -11,12 +11,12 @@
 #include <sstream>
 
 #include "cli/verbs.h"
+#include "core/files.h"
 #include "core/number_text.h"
-#include "run/plan_limits.h"
-#include "slipstream/cuda.h"
-#include "slipstream/files.h"
-#include "slipstream/loader_bench.h"
-#include "slipstream/placement.h"
+#include "cuda/cuda.h"
+#include "loader/loader_bench.h"
+#include "plan/plan_limits.h"
+#include "slipstream/run/placement.h"
 #include "workloads/option_text.h"
 
 namespace slipstream {
@@ -39,12 +39,12 @@ bool is_too_large(const std::string& text) {
   return errno == ERANGE;
 }
 
-std::string text_of(const Rgb& colour) {
-  if (colour == Rgb{0, 0, 0}) return "black";
-  if (colour == Rgb{255, 255, 255}) return "white";
+std::string text_of(const Rgb& color) {
+  if (color == Rgb{0, 0, 0}) return "black";
+  if (color == Rgb{255, 255, 255}) return "white";
   std::ostringstream text;
   text << '#' << std::hex << std::setfill('0');
-  for (const unsigned level : colour) text << std::setw(2) << level;
+  for (const unsigned level : color) text << std::setw(2) << level;
   return text.str();
 }
 
@@ -108,7 +108,7 @@ void add_background(CLI::App& verb, Rgb& chosen, const std::string& help) {
           "--background",
           [&chosen](const std::string& text) {
             try {
-              chosen = colour_named(text);
+              chosen = color_named(text);
             } catch (const Refused& refused) {
               throw Refused("--background: " + std::string(refused.what()));
             }
@@ -249,7 +249,7 @@ Plan CommonOptions::plan_file(const std::string& path, const std::vector<std::st
   change(plan, context);
   if (deterministic || context.kind() == DeviceKind::cpu) {
     plan.numerics.deterministic = true;
-    plan.numerics.autotune = false;
+    plan.numerics.cudnn_benchmark = false;
   }
   return plan;
 }
@@ -274,7 +274,7 @@ Plan::Numerics CommonOptions::numerics(DeviceKind kind) const {
   numerics.precision = precision_named(precision);
   numerics.deterministic = deterministic;
   numerics.scaled_decoding = scaled_decoding;
-  numerics.autotune = !deterministic;
+  numerics.cudnn_benchmark = !deterministic;
   if (kind == DeviceKind::cpu)
     numerics.intra_op_threads = {
         {"*", std::min(static_cast<unsigned>(kMostIntraOpThreads), cores())}};

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "cli/verbs.h"
-#include "slipstream/files.h"
-#include "slipstream/report.h"
+#include "core/files.h"
+#include "report/report.h"
 
 namespace slipstream {
 namespace {

@@ -1,4 +1,4 @@
-#include "slipstream/convert.h"
+#include "convert/convert.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -9,11 +9,11 @@
 
 #include "cli/parts_line.h"
 #include "cli/verbs.h"
+#include "core/files.h"
 #include "core/number_text.h"
-#include "slipstream/chain.h"
-#include "slipstream/datasets.h"
-#include "slipstream/files.h"
-#include "slipstream/resize.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/ops/chain.h"
+#include "slipstream/ops/resize.h"
 
 namespace slipstream {
 namespace {

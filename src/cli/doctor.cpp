@@ -6,11 +6,11 @@
 #include <memory>
 
 #include "cli/verbs.h"
+#include "core/files.h"
 #include "core/seconds_since.h"
-#include "slipstream/doctor.h"
-#include "slipstream/doctor_report.h"
-#include "slipstream/files.h"
-#include "slipstream/progress_line.h"
+#include "report/doctor_report.h"
+#include "report/progress_line.h"
+#include "slipstream/doctor/doctor.h"
 #include "workloads/option_text.h"
 
 namespace slipstream {

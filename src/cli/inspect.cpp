@@ -5,11 +5,11 @@
 
 #include "cli/parts_line.h"
 #include "cli/verbs.h"
+#include "convert/convert.h"
+#include "core/files.h"
 #include "core/number_text.h"
-#include "slipstream/convert.h"
-#include "slipstream/datasets.h"
-#include "slipstream/files.h"
-#include "slipstream/inspect_report.h"
+#include "report/inspect_report.h"
+#include "slipstream/datasets/datasets.h"
 
 namespace slipstream {
 namespace {

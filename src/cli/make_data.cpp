@@ -1,4 +1,4 @@
-#include "slipstream/make_data.h"
+#include "tools/make_data.h"
 
 #include <CLI/CLI.hpp>
 #include <iostream>
@@ -56,7 +56,7 @@ void add_make_data(CLI::App& app, Cli& cli, Verb& chosen) {
       ->delimiter(',')
       ->capture_default_str();
   command->add_option("--classes", verb->options.classes, "2 to 10")->capture_default_str();
-  command->add_option("--grey", verb->options.grey_share, "Share of grey images, 0 to 1")
+  command->add_option("--gray", verb->options.gray_share, "Share of gray images, 0 to 1")
       ->capture_default_str();
   command->add_option("--png", verb->options.png_share, "Share of PNG images, 0 to 1")
       ->capture_default_str();

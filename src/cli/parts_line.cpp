@@ -3,7 +3,7 @@
 #include <iostream>
 #include <utility>
 
-#include "slipstream/progress_line.h"
+#include "report/progress_line.h"
 
 namespace slipstream {
 namespace {

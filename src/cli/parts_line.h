@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "slipstream/sync.h"
+#include "core/sync.h"
 
 namespace slipstream {
 

@@ -2,11 +2,11 @@
 #include <iostream>
 #include <memory>
 
+#include "bench/trace_run.h"
 #include "cli/verbs.h"
+#include "core/files.h"
 #include "core/number_text.h"
-#include "slipstream/files.h"
-#include "slipstream/progress_line.h"
-#include "slipstream/trace_run.h"
+#include "report/progress_line.h"
 #include "workloads/option_text.h"
 
 namespace slipstream {

@@ -4,12 +4,12 @@
 
 #include "cli/verbs.h"
 #include "cli/watch.h"
+#include "core/files.h"
 #include "core/number_text.h"
-#include "slipstream/files.h"
-#include "slipstream/gpu_meter.h"
-#include "slipstream/placement.h"
-#include "slipstream/progress_line.h"
-#include "slipstream/trainer.h"
+#include "cuda/gpu_meter.h"
+#include "report/progress_line.h"
+#include "slipstream/run/placement.h"
+#include "slipstream/run/trainer.h"
 
 namespace slipstream {
 namespace {

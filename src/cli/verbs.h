@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "slipstream/context.h"
-#include "slipstream/environment.h"
-#include "slipstream/files.h"
-#include "slipstream/report.h"
-#include "slipstream/skipped_samples.h"
-#include "slipstream/workload.h"
+#include "core/files.h"
+#include "report/environment.h"
+#include "report/report.h"
+#include "slipstream/datasets/skipped_samples.h"
+#include "slipstream/run/context.h"
+#include "slipstream/workloads/workload.h"
 
 namespace CLI {
 class App;

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "slipstream/progress_line.h"
-#include "slipstream/watch_report.h"
+#include "report/progress_line.h"
+#include "report/watch_report.h"
 
 namespace CLI {
 class App;

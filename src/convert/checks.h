@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "data/npy_manifest.h"
-#include "slipstream/convert.h"
+#include "convert/convert.h"
+#include "datasets/npy_manifest.h"
 
 namespace slipstream {
 

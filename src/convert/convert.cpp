@@ -1,4 +1,4 @@
-#include "slipstream/convert.h"
+#include "convert/convert.h"
 
 #include <algorithm>
 #include <atomic>
@@ -7,10 +7,10 @@
 
 #include "convert/checks.h"
 #include "convert/manifest.h"
-#include "data/bad_samples.h"
-#include "data/npy_manifest.h"
-#include "slipstream/error.h"
-#include "slipstream/parallel_for.h"
+#include "core/parallel_for.h"
+#include "datasets/npy_manifest.h"
+#include "loader/bad_samples.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 

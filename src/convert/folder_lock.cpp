@@ -8,8 +8,8 @@
 #include <string>
 #include <system_error>
 
-#include "data/npy_manifest.h"
-#include "slipstream/error.h"
+#include "datasets/npy_manifest.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 

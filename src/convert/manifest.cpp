@@ -6,13 +6,13 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "core/files.h"
+#include "core/fingerprint.h"
 #include "core/plain_message.h"
-#include "data/class_names.h"
-#include "data/npy_manifest.h"
-#include "data/skipped_json.h"
-#include "slipstream/error.h"
-#include "slipstream/files.h"
-#include "slipstream/fingerprint.h"
+#include "datasets/class_names.h"
+#include "datasets/npy_manifest.h"
+#include "datasets/skipped_json.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "slipstream/skipped_samples.h"
+#include "slipstream/datasets/skipped_samples.h"
 
 namespace slipstream {
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "core/file_bytes.h"
-#include "data/npy_header.h"
-#include "slipstream/error.h"
-#include "slipstream/fingerprint.h"
+#include "core/fingerprint.h"
+#include "datasets/npy_header.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "slipstream/array.h"
+#include "slipstream/core/array.h"
 
 namespace slipstream {
 

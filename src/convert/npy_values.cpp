@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <set>
 
-#include "data/field_values.h"
-#include "data/npy_manifest.h"
+#include "datasets/field_values.h"
+#include "datasets/npy_manifest.h"
 #include "ops/box_form.h"
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

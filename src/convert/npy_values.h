@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "slipstream/array.h"
-#include "slipstream/loader.h"
+#include "slipstream/core/array.h"
+#include "slipstream/loader/data_loader.h"
 
 namespace slipstream {
 

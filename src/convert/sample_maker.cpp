@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "data/bad_samples.h"
-#include "slipstream/error.h"
+#include "loader/bad_samples.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "slipstream/convert.h"
+#include "convert/convert.h"
 
 namespace slipstream {
 

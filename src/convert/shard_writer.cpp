@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <system_error>
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

@@ -9,13 +9,13 @@
 #include "convert/npy_file.h"
 #include "convert/npy_values.h"
 #include "convert/sample_maker.h"
-#include "data/bad_samples.h"
-#include "slipstream/chain.h"
-#include "slipstream/datasets.h"
-#include "slipstream/error.h"
-#include "slipstream/fingerprint.h"
-#include "slipstream/parallel_for.h"
-#include "slipstream/sync.h"
+#include "core/fingerprint.h"
+#include "core/parallel_for.h"
+#include "core/sync.h"
+#include "loader/bad_samples.h"
+#include "slipstream/core/error.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/ops/chain.h"
 
 namespace slipstream {
 namespace {

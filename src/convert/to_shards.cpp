@@ -8,13 +8,13 @@
 #include "convert/manifest.h"
 #include "convert/sample_maker.h"
 #include "convert/shard_writer.h"
-#include "data/bad_samples.h"
-#include "slipstream/chain.h"
-#include "slipstream/error.h"
-#include "slipstream/fingerprint.h"
-#include "slipstream/image.h"
-#include "slipstream/parallel_for.h"
-#include "slipstream/sync.h"
+#include "core/fingerprint.h"
+#include "core/parallel_for.h"
+#include "core/sync.h"
+#include "loader/bad_samples.h"
+#include "slipstream/codecs/image.h"
+#include "slipstream/core/error.h"
+#include "slipstream/ops/chain.h"
 
 namespace slipstream {
 namespace {

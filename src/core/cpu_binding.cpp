@@ -9,8 +9,8 @@
 #include <string>
 #include <system_error>
 
-#include "slipstream/cpu.h"
-#include "slipstream/error.h"
+#include "slipstream/core/cpu.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "slipstream/cpu.h"
-#include "slipstream/error.h"
+#include "slipstream/core/cpu.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

@@ -2,8 +2,8 @@
 #include <charconv>
 #include <fstream>
 
-#include "slipstream/cpu.h"
-#include "slipstream/error.h"
+#include "slipstream/core/cpu.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

@@ -1,4 +1,4 @@
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 #include <algorithm>
 #include <cctype>
@@ -13,7 +13,7 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-/// Letters replaced, added, left out or swapped with their neighbour.
+/// Letters replaced, added, left out or swapped with their neighbor.
 std::size_t edit_distance(std::string_view from, std::string_view to) {
   std::vector<std::vector<std::size_t>> cost(from.size() + 1,
                                              std::vector<std::size_t>(to.size() + 1));

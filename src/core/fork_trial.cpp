@@ -1,4 +1,4 @@
-#include "slipstream/fork_trial.h"
+#include "core/fork_trial.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,8 +1,8 @@
-#include "slipstream/lane.h"
+#include "slipstream/core/lane.h"
 
 #include <chrono>
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

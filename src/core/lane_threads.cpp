@@ -1,4 +1,4 @@
-#include "slipstream/lane_threads.h"
+#include "core/lane_threads.h"
 
 #include <latch>
 #include <semaphore>

@@ -1,4 +1,4 @@
-#include "slipstream/parallel_for.h"
+#include "core/parallel_for.h"
 
 #include <algorithm>
 #include <atomic>
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/start_thread.h"
-#include "slipstream/cpu.h"
-#include "slipstream/sync.h"
+#include "core/sync.h"
+#include "slipstream/core/cpu.h"
 
 namespace slipstream {
 namespace {

@@ -1,6 +1,6 @@
-#include "slipstream/philox.h"
+#include "slipstream/core/philox.h"
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

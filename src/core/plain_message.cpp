@@ -3,7 +3,7 @@
 #include <new>
 #include <string_view>
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 

@@ -1,4 +1,4 @@
-#include "slipstream/recycling_memory.h"
+#include "core/recycling_memory.h"
 
 namespace slipstream {
 

@@ -1,6 +1,6 @@
 #include "core/start_thread.h"
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 

@@ -1,4 +1,4 @@
-#include "slipstream/statistics.h"
+#include "slipstream/core/statistics.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

@@ -1,10 +1,10 @@
-#include "slipstream/trace.h"
+#include "core/trace.h"
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 

@@ -1,7 +1,7 @@
 #include <cstring>
 
-#include "slipstream/error.h"
-#include "slipstream/packed_field.h"
+#include "core/packed_field.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

@@ -1,11 +1,11 @@
-#include "slipstream/wire.h"
+#include "slipstream/core/wire.h"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
+#include "cuda/cross_entropy_kernel.h"
 #include "cuda/warp.h"
-#include "slipstream/cross_entropy_kernel.h"
 
 // Device code shared by the kernels of cross_entropy.cu.
 namespace slipstream::cuda {

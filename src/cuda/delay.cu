@@ -1,6 +1,6 @@
 #include <cstdint>
 
-#include "slipstream/cuda.h"
+#include "cuda/cuda.h"
 
 namespace slipstream::cuda {
 namespace {

@@ -2,9 +2,9 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "cuda/cuda.h"
 #include "cuda/nvml.h"
 #include "cuda/teardown.h"
-#include "slipstream/cuda.h"
 
 namespace slipstream::cuda {
 namespace {

@@ -1,10 +1,10 @@
-#include "slipstream/fingerprint.h"
+#include "core/fingerprint.h"
 
 #include <algorithm>
 #include <cstdint>
 
+#include "cuda/cuda.h"
 #include "cuda/warp.h"
-#include "slipstream/cuda.h"
 
 namespace slipstream::cuda {
 namespace {

@@ -1,12 +1,12 @@
-#include "slipstream/gpu_meter.h"
+#include "cuda/gpu_meter.h"
 
 #include <array>
 #include <chrono>
 #include <vector>
 
+#include "cuda/cuda.h"
 #include "cuda/nvml.h"
 #include "cuda/teardown.h"
-#include "slipstream/cuda.h"
 
 namespace slipstream::cuda {
 namespace {
@@ -36,7 +36,7 @@ struct GpuMeter::Impl {
   std::optional<unsigned> processes();
 
   nvml::Library library;
-  bool is_initialised = false;
+  bool is_initialized = false;
   nvml::Device device = nullptr;
   std::array<nvml::GpmSample, 2> gpm{};
   std::string note;      ///< why nothing can be read
@@ -49,14 +49,14 @@ GpuMeter::Impl::~Impl() {
   for (nvml::GpmSample sample : gpm) {
     if (sample != nullptr) library.gpm_free(sample);
   }
-  if (is_initialised) library.shutdown();
+  if (is_initialized) library.shutdown();
 }
 
 std::string GpuMeter::Impl::open(const std::string& pci_address) {
   if (!library.is_complete()) return "NVML (libnvidia-ml.so.1) is not installed";
   nvml::Return result = library.init();
   if (result != nvml::kSuccess) return "nvmlInit failed: " + text_of(result);
-  is_initialised = true;
+  is_initialized = true;
   result = library.find(pci_address.c_str(), &device);
   if (result == nvml::kSuccess) gpm_note = open_gpm();
   if (result == nvml::kSuccess) return "";
@@ -111,7 +111,7 @@ void GpuMeter::Impl::read_coarse(GpuUse& use) {
     result = library.samples(device, kWhat, start_us, &type, &count, samples.data());
   }
   if (result != nvml::kSuccess || count == 0) {
-    use.note += std::string(use.note.empty() ? "" : "; ") + "no utilisation samples since start()";
+    use.note += std::string(use.note.empty() ? "" : "; ") + "no utilization samples since start()";
     return;
   }
   double sum = 0;

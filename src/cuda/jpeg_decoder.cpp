@@ -1,4 +1,4 @@
-#include "slipstream/jpeg_decoder.h"
+#include "cuda/jpeg_decoder.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 
 #include "cuda/nvjpeg.h"
 #include "cuda/teardown.h"
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream::cuda {
 namespace {

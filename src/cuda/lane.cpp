@@ -1,7 +1,7 @@
 #include <atomic>
 
+#include "cuda/cuda.h"
 #include "cuda/teardown.h"
-#include "slipstream/cuda.h"
 
 namespace slipstream::cuda {
 namespace {

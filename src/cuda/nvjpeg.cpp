@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream::cuda::nvjpeg {
 namespace {

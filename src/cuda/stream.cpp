@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "cuda/cuda.h"
 #include "cuda/teardown.h"
-#include "slipstream/cuda.h"
 
 namespace slipstream::cuda {
 

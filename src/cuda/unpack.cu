@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "slipstream/cuda.h"
+#include "cuda/cuda.h"
 
 namespace slipstream::cuda {
 namespace {

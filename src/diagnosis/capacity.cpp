@@ -6,7 +6,7 @@
 
 #include "core/seconds_since.h"
 #include "core/start_thread.h"
-#include "slipstream/pipeline_model.h"
+#include "diagnosis/pipeline_model.h"
 
 namespace slipstream {
 namespace {
@@ -72,7 +72,7 @@ MachineCapacity measure_capacity(unsigned threads) {
   MachineCapacity capacity;
   capacity.copy_bytes_per_second = copy_rate();
   if (threads <= 1) return capacity;
-  std::atomic<std::uint64_t> kept = 0;  // so that nothing is optimised away
+  std::atomic<std::uint64_t> kept = 0;  // so that nothing is optimized away
   capacity.cores = capacity_of(threads, [&](unsigned thread, std::uint64_t turn) {
     std::uint64_t x = thread + turn;
     for (int i = 0; i < 20000; ++i) x = x * 6364136223846793005U + 1442695040888963407U;

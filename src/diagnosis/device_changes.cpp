@@ -42,7 +42,7 @@ bool Changes::is_all_measured() const {
 }
 
 void Changes::pinning() {
-  if (!situation_.on_gpu || situation_.plan.schedule.loader.pinned) return;
+  if (!situation_.on_gpu || situation_.plan.schedule.loader.pin_memory) return;
   const auto pinned = rung_rate(observed_, kPinnedRung);
   const auto pageable = rung_rate(observed_, kPageableRung);
   if (!pinned || !pageable || pinned->value <= pageable->value) return;
@@ -52,7 +52,7 @@ void Changes::pinning() {
   change.what = "keep batches in page-locked memory";
   change.how = "\"pinned\": true in the plan";
   change.against = Culprit::copy;
-  change.apply = [](Plan& plan) { plan.schedule.loader.pinned = true; };
+  change.apply = [](Plan& plan) { plan.schedule.loader.pin_memory = true; };
   change.model = [less](PipelineModel& model) {
     model.line_waiting_s = std::max(0.0, model.line_waiting_s - less);
   };

@@ -1,4 +1,4 @@
-#include "slipstream/diagnosis.h"
+#include "slipstream/diagnosis/diagnosis.h"
 
 #include <algorithm>
 #include <array>
@@ -166,7 +166,7 @@ double longest_enqueue_s(const Observations& observed) {
 void judge_device(const Observations& observed, Diagnosis& diagnosis) {
   const double step = 1 / diagnosis.ceiling.value;
   const double enqueue_s = longest_enqueue_s(observed);
-  const auto& use = observed.utilisation;
+  const auto& use = observed.utilization;
   if (observed.situation.on_gpu && enqueue_s > 0.9 * step) {
     diagnosis.verdict = Culprit::launch;
   } else if (observed.situation.on_gpu && use.sm_activity && *use.sm_activity < 0.5) {
@@ -290,8 +290,8 @@ ShareGate judge_share(const Diagnosis& diagnosis, double least) {
 
 Diagnosis diagnose(const Observations& observed) {
   Diagnosis diagnosis;
-  diagnosis.model = fitted_model(observed);
-  const PipelineModel& model = diagnosis.model;
+  diagnosis.model = std::make_shared<const PipelineModel>(fitted_model(observed));
+  const PipelineModel& model = *diagnosis.model;
   diagnosis.model_error = model_error_of(observed, model);
   diagnosis.ceiling = rung_rate(observed, kDeviceRung).value_or(Measured{0, 0, 0, "steps/s", 0});
   diagnosis.rate = rung_rate(observed, kWholeRung).value_or(Measured{0, 0, 0, "steps/s", 0});

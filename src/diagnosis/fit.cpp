@@ -273,7 +273,7 @@ std::optional<Measured> rung_rate(const Observations& observed, std::string_view
 
 std::string_view host_rung(const Observations& observed) {
   if (!observed.situation.on_gpu) return kHostRung;
-  return observed.situation.plan.schedule.loader.pinned ? kPinnedRung : kPageableRung;
+  return observed.situation.plan.schedule.loader.pin_memory ? kPinnedRung : kPageableRung;
 }
 
 double model_error_of(const Observations& observed, const PipelineModel& model) {

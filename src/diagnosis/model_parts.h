@@ -5,7 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "slipstream/diagnosis.h"
+#include "diagnosis/pipeline_model.h"
+#include "slipstream/diagnosis/diagnosis.h"
 
 namespace slipstream {
 

@@ -65,7 +65,7 @@ bool has_possible_cache(const Plan& plan, const Observations& observed) {
 }
 
 Remedy remedy_of(const Observations& observed, const Diagnosis& diagnosis) {
-  const PipelineModel& now = diagnosis.model;
+  const PipelineModel& now = *diagnosis.model;
   PipelineModel then = now;
   Remedy remedy{observed.situation.plan, {}, diagnosis.rate};
   std::vector<const Change*> left;

@@ -5,8 +5,8 @@
 #include <tuple>
 #include <utility>
 
-#include "slipstream/error.h"
-#include "slipstream/pipeline_model.h"
+#include "diagnosis/pipeline_model.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

@@ -1,7 +1,7 @@
 #include <cstdio>
 
 #include "diagnosis/model_parts.h"
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {
@@ -45,7 +45,7 @@ void check(const std::vector<Supposition>& supposed, const PipelineModel& model)
 
 Change what_if(const Observations& observed, const Diagnosis& diagnosis,
                const std::vector<Supposition>& supposed) {
-  const PipelineModel& now = diagnosis.model;
+  const PipelineModel& now = *diagnosis.model;
   check(supposed, now);
   Change change;
   change.id = "what_if";

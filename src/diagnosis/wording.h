@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "slipstream/diagnosis.h"
+#include "slipstream/diagnosis/diagnosis.h"
 
 namespace slipstream {
 

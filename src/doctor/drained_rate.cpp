@@ -21,7 +21,7 @@ constexpr double kSoon = 0.005;  ///< s between batches, below which the next is
 /// Takes batches of a loader as they come.
 class Taker {
  public:
-  explicit Taker(Loader& loader) : loader_(loader) {}
+  explicit Taker(DataLoader& loader) : loader_(loader) {}
 
   /// Those that lie ready; where they come fast, or none does, waits a little.
   void take() {
@@ -34,7 +34,7 @@ class Taker {
   }
 
  private:
-  Loader& loader_;
+  DataLoader& loader_;
   std::size_t in_a_row_ = 0;
   Clock::time_point last_ = {};
 };
@@ -89,7 +89,7 @@ void DrainedRate::measure(const Trainer& trainer, const TurnTime& time, double f
   }
 }
 
-void DrainedRate::fill_cache(Loader& loader, double fill_s, const std::function<bool()>& stop) {
+void DrainedRate::fill_cache(DataLoader& loader, double fill_s, const std::function<bool()>& stop) {
   Taker taker(loader);
   const auto start = Clock::now();
   CacheCounters before = loader.cache();

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "doctor/turn_time.h"
-#include "slipstream/trainer.h"
+#include "slipstream/run/trainer.h"
 
 namespace slipstream {
 
@@ -36,7 +36,7 @@ class DrainedRate {
     double at_s;
     std::uint64_t samples;
   };
-  void fill_cache(Loader& loader, double fill_s, const std::function<bool()>& stop);
+  void fill_cache(DataLoader& loader, double fill_s, const std::function<bool()>& stop);
   void keep(const std::vector<Point>& points);
 
   Plan plan_;

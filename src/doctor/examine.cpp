@@ -222,7 +222,7 @@ void Examiner::attempt(Task& task, TurnTime time) {
   const auto start = Clock::now();
   time.step_s = known_step_s();
   if (&task == &tasks_.front())
-    time.learnt = [this](double step_s) {
+    time.learned = [this](double step_s) {
       tell_least(3 * step_s + (static_cast<double>(batches_to_cache()) + 1) * batch_s(),
                  "a step takes about " + about(step_s));
     };

@@ -13,7 +13,7 @@
 #include "doctor/untouched.h"
 #include "doctor/usage.h"
 #include "doctor/wires.h"
-#include "slipstream/doctor.h"
+#include "slipstream/doctor/doctor.h"
 
 namespace slipstream {
 

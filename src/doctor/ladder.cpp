@@ -12,7 +12,7 @@ namespace {
 const Measured kNone = {0, 0, 0, "1/s", 0};
 
 Plan with_pinned(Plan plan, bool pinned) {
-  plan.schedule.loader.pinned = pinned;
+  plan.schedule.loader.pin_memory = pinned;
   return plan;
 }
 
@@ -47,7 +47,7 @@ std::vector<RungPlan> ladder_of(const Pipeline& pipeline, const Plan& plan, bool
   std::vector<RungPlan> rungs;
   rungs.push_back({std::string(kDeviceRung), plan, cut("copy"), steps.size(), true});
   if (on_gpu) {
-    const bool pinned = plan.schedule.loader.pinned;
+    const bool pinned = plan.schedule.loader.pin_memory;
     rungs.push_back(
         {std::string(kPinnedRung), with_pinned(plan, true), cut("collate"), collate, pinned});
     rungs.push_back(
@@ -72,7 +72,7 @@ std::deque<MeasuredStep> steps_alone(const Pipeline& pipeline, const Plan& plan,
   const auto& loader = plan.schedule.loader;
   const std::vector<std::string> names = pipeline.device_steps(loader.on_device);
   Plan apart = make_plan("pipelined", names, device, loader, plan.numerics);
-  apart.schedule.loader.pinned = loader.pinned;
+  apart.schedule.loader.pin_memory = loader.pin_memory;
   std::deque<MeasuredStep> steps;
   std::string after = "collate";
   for (const std::string& name : names) {

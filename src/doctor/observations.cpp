@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/seconds_since.h"
+#include "diagnosis/pipeline_model.h"
 #include "doctor/examiner.h"
 #include "doctor/findings.h"
 #include "doctor/situation.h"
@@ -119,7 +120,7 @@ Observations Examiner::observations() {
     observed.situation.wires.push_back(jpeg_->choice(plan_));
   }
   const TrainingRate& whole = rungs_.back().training;
-  observed.utilisation = usage_.utilisation(
+  observed.utilization = usage_.utilization(
       observed.situation.cores,
       whole.is_measured() ? static_cast<double>(whole.counters().front().bytes) : 0);
   note_findings(observed);

@@ -4,8 +4,8 @@
 
 #include "doctor/free_memory.h"
 #include "doctor/ladder.h"
-#include "slipstream/environment.h"
-#include "slipstream/placement.h"
+#include "report/environment.h"
+#include "slipstream/run/placement.h"
 
 namespace slipstream {
 namespace {

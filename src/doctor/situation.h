@@ -1,8 +1,8 @@
 #pragma once
 
 #include "doctor/trials.h"
-#include "slipstream/diagnosis.h"
-#include "slipstream/trainer.h"
+#include "slipstream/diagnosis/diagnosis.h"
+#include "slipstream/run/trainer.h"
 
 namespace slipstream {
 

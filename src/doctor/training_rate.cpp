@@ -93,7 +93,7 @@ TurnTime TrainingRate::after_fewest(Trainer& trainer, const TurnTime& time, cons
   if (last_.step_end_s.empty()) return left;
   left.step_s = last_step_s(last_);
   left.most_s = std::max(0.0, time.most_s - last_.step_end_s.back());
-  if (time.learnt && !last_.interrupted) time.learnt(left.step_s);
+  if (time.learned && !last_.interrupted) time.learned(left.step_s);
   return left;
 }
 

@@ -5,7 +5,7 @@
 #include "core/seconds_since.h"
 #include "doctor/training_rate.h"
 #include "doctor/untouched.h"
-#include "slipstream/doctor.h"
+#include "slipstream/doctor/doctor.h"
 
 namespace slipstream {
 namespace {

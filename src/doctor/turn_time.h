@@ -14,7 +14,7 @@ struct TurnTime {
   double most_s;    ///< but not longer than this, but for what one figure takes
   double step_s;    ///< that a step is known to take at least; 0: nothing is known
   /// Told what a step takes at least where nothing was known, before more than the fewest are run.
-  std::function<void(double step_s)> learnt = {};
+  std::function<void(double step_s)> learned = {};
 };
 
 }  // namespace slipstream

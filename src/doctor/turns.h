@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "doctor/turn_time.h"
-#include "slipstream/statistics.h"
+#include "slipstream/core/statistics.h"
 
 namespace slipstream {
 

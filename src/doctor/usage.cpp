@@ -61,9 +61,9 @@ void Usage::during(const std::function<void()>& run) {
   if (meter) gpu_.add(meter->use(), passed_s);
 }
 
-Utilisation Usage::utilisation(unsigned cores, double bytes) const {
+Utilization Usage::utilization(unsigned cores, double bytes) const {
   const cuda::GpuUse gpu = gpu_.value();
-  Utilisation use{gpu.sm_activity, gpu.dram_use, gpu.coarse, gpu.note, 0, 0};
+  Utilization use{gpu.sm_activity, gpu.dram_use, gpu.coarse, gpu.note, 0, 0};
   if (wall_s_ <= 0) return use;
   use.cpu_share = std::min(1.0, cpu_s_ / wall_s_ / cores);
   use.read_bytes_per_second = bytes / wall_s_;

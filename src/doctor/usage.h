@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "slipstream/context.h"
-#include "slipstream/diagnosis.h"
-#include "slipstream/gpu_meter.h"
+#include "cuda/gpu_meter.h"
+#include "slipstream/diagnosis/diagnosis.h"
+#include "slipstream/run/context.h"
 
 namespace slipstream {
 
@@ -36,7 +36,7 @@ class Usage {
 
   void during(const std::function<void()>& run);
   /// `cores`: that the process may use; `bytes`: read meanwhile.
-  Utilisation utilisation(unsigned cores, double bytes) const;
+  Utilization utilization(unsigned cores, double bytes) const;
   /// That hold a context on the device, this one included; nothing where nobody tells.
   std::optional<unsigned> gpu_processes() const { return gpu_.value().processes; }
 

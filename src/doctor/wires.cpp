@@ -7,11 +7,11 @@
 #include <cmath>
 
 #include "core/seconds_since.h"
+#include "cuda/cuda.h"
 #include "run/device_memory.h"
 #include "run/device_slab.h"
 #include "run/jpeg_unpacker.h"
-#include "slipstream/cuda.h"
-#include "slipstream/placement.h"
+#include "slipstream/run/placement.h"
 
 namespace slipstream {
 namespace {
@@ -25,9 +25,9 @@ constexpr std::size_t kFewestBatches = 4;
 std::optional<SlabLayout> layout_of(const Pipeline& pipeline, const Plan& plan) {
   const std::string& first = plan.schedule.loader.on_device;
   try {
-    return Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(),
-                               pipeline.options().batch_size, wire_formats(plan), kJpegBytes,
-                               pipeline.transforms_from(first), pipeline.batch_ops());
+    return DataLoader::plan_layout(*pipeline.dataset(), pipeline.transforms(),
+                                   pipeline.options().batch_size, wire_formats(plan), kJpegBytes,
+                                   pipeline.transforms_from(first), pipeline.batch_ops());
   } catch (const Refused&) {
     return std::nullopt;
   }

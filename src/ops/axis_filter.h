@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "slipstream/triangle_filter.h"
+#include "ops/triangle_filter.h"
 
 namespace slipstream {
 

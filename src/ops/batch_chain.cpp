@@ -1,4 +1,4 @@
-#include "slipstream/batch_chain.h"
+#include "ops/batch_chain.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "ops/beta.h"
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {
@@ -47,7 +47,7 @@ void check_image(const BatchOps& ops, const FieldSpec& image) {
                   to_string(shape));
   if (ops.mixup && image.dtype == DType::u8)
     throw Refused("mixup needs f32 images, and " + quoted(image.name) +
-                  " is u8; put to_float or normalise before it");
+                  " is u8; put to_float or normalize before it");
   if (static_cast<std::int64_t>(shape.elements()) > kMostElements)
     throw Refused(name + " takes images of at most 2^30 values, and " + quoted(image.name) +
                   " is " + to_string(shape) + "; resize it before");
@@ -62,11 +62,11 @@ void check_places(std::string_view op, const std::vector<FieldSpec>& fields) {
                     "; leave " + std::string(op) + " out");
 }
 
-/// Both ends of a box's side around `centre`, within the image's `side`.
-std::pair<std::int32_t, std::int32_t> around(std::int64_t centre, double share, std::int64_t side) {
+/// Both ends of a box's side around `center`, within the image's `side`.
+std::pair<std::int32_t, std::int32_t> around(std::int64_t center, double share, std::int64_t side) {
   const auto half = static_cast<std::int64_t>(share / 2 * static_cast<double>(side));
-  return {static_cast<std::int32_t>(std::max<std::int64_t>(centre - half, 0)),
-          static_cast<std::int32_t>(std::min(centre + half, side))};
+  return {static_cast<std::int32_t>(std::max<std::int64_t>(center - half, 0)),
+          static_cast<std::int32_t>(std::min(center + half, side))};
 }
 
 }  // namespace

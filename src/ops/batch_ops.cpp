@@ -1,10 +1,10 @@
-#include "slipstream/batch_ops.h"
+#include "slipstream/ops/batch_ops.h"
 
 #include <algorithm>
 #include <string>
 
 #include "core/number_text.h"
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

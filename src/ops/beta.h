@@ -1,6 +1,6 @@
 #pragma once
 
-#include "slipstream/philox.h"
+#include "slipstream/core/philox.h"
 
 namespace slipstream {
 

@@ -1,4 +1,4 @@
-#include "slipstream/blur.h"
+#include "slipstream/ops/blur.h"
 
 #include <algorithm>
 #include <string>
@@ -7,10 +7,10 @@
 #include "ops/best_code.h"
 #include "ops/elementary.h"
 #include "ops/geometry.h"
+#include "ops/interpolation.h"
 #include "ops/pixel_field.h"
-#include "slipstream/error.h"
-#include "slipstream/interpolation.h"
-#include "slipstream/unfit_sample.h"
+#include "slipstream/core/error.h"
+#include "slipstream/ops/unfit_sample.h"
 
 namespace slipstream {
 namespace {

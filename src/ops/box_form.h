@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "slipstream/array.h"
+#include "slipstream/core/array.h"
 
 namespace slipstream {
 

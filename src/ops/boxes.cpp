@@ -1,4 +1,4 @@
-#include "slipstream/boxes.h"
+#include "slipstream/ops/boxes.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "ops/box_form.h"
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

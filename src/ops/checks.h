@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 

@@ -1,5 +1,4 @@
 #include "ops/cost_payer.h"
-#include "core/number_text.h"
 
 #include <algorithm>
 #include <chrono>
@@ -8,7 +7,9 @@
 #include <map>
 #include <thread>
 
+#include "core/number_text.h"
 #include "core/seconds_since.h"
+#include "ops/synthetic_cost.h"
 
 namespace slipstream {
 namespace {
@@ -80,7 +81,7 @@ class CostPayer::Stream {
       words -= run;
       at = 0;
     }
-    sum_.fetch_add(sum, std::memory_order_relaxed);  // so that the reads are not optimised away
+    sum_.fetch_add(sum, std::memory_order_relaxed);  // so that the reads are not optimized away
   }
 
  private:

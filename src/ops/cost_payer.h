@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "slipstream/sync.h"
-#include "slipstream/synthetic_cost.h"
+#include "core/sync.h"
+#include "ops/synthetic_cost.h"
 
 namespace slipstream {
 

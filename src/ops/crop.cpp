@@ -3,9 +3,9 @@
 
 #include "ops/checks.h"
 #include "ops/geometry.h"
-#include "slipstream/error.h"
-#include "slipstream/transforms.h"
-#include "slipstream/unfit_sample.h"
+#include "slipstream/core/error.h"
+#include "slipstream/ops/transforms.h"
+#include "slipstream/ops/unfit_sample.h"
 
 namespace slipstream {
 namespace {
@@ -30,20 +30,20 @@ void crop(std::string_view op, const DrawnCrop& drawn, const ConstArray& in,
 
 }  // namespace
 
-void CentreCrop::validate() const { require_sides(kName, height, width); }
+void CenterCrop::validate() const { require_sides(kName, height, width); }
 
-FieldSpec CentreCrop::output(const FieldSpec& in) const {
+FieldSpec CenterCrop::output(const FieldSpec& in) const {
   FieldSpec out = resided(kName, in, height, width);
   require_room(kName, in, height, width);
   return out;
 }
 
-CentreCrop::Drawn CentreCrop::draw(const RandomKey&, const Shape& shape) const {
+CenterCrop::Drawn CenterCrop::draw(const RandomKey&, const Shape& shape) const {
   require_at_least(kName, shape, height, width);
   return {{(shape[0] - height) / 2, (shape[1] - width) / 2, height, width}, shape[0], shape[1]};
 }
 
-void CentreCrop::apply(const Drawn& drawn, FieldKind, ConstArray in, MutableArray out,
+void CenterCrop::apply(const Drawn& drawn, FieldKind, ConstArray in, MutableArray out,
                        Scratch&) const {
   crop(kName, drawn, in, out);
 }

@@ -1,15 +1,15 @@
-#include "slipstream/device_chain.h"
+#include "ops/device_chain.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
+#include "core/round_up.h"
 #include "ops/geometry.h"
-#include "slipstream/error.h"
-#include "slipstream/resize.h"
-#include "slipstream/round_up.h"
-#include "slipstream/transforms.h"
-#include "slipstream/unfit_sample.h"
+#include "slipstream/core/error.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
+#include "slipstream/ops/unfit_sample.h"
 
 namespace slipstream {
 namespace {
@@ -25,7 +25,7 @@ std::int64_t canvas_side(std::int64_t side) {
 }  // namespace
 
 std::optional<OnCanvas> on_canvas(const AnyOp& op) {
-  if (const auto* crop = op.get_if<CentreCrop>()) return OnCanvas{*crop, crop->height, crop->width};
+  if (const auto* crop = op.get_if<CenterCrop>()) return OnCanvas{*crop, crop->height, crop->width};
   if (const auto* crop = op.get_if<RandomCrop>(); crop != nullptr && crop->padding == 0)
     return OnCanvas{*crop, crop->height, crop->width};
   const auto* crop = op.get_if<RandomResizedCrop>();

@@ -3,7 +3,7 @@
 
 #include "ops/best_code.h"
 #include "ops/geometry.h"
-#include "slipstream/transforms.h"
+#include "slipstream/ops/transforms.h"
 
 namespace slipstream {
 namespace {

@@ -6,10 +6,9 @@
 #include <string>
 
 #include "core/number_text.h"
-#include "slipstream/boxes.h"
-#include "slipstream/error.h"
-#include "slipstream/image.h"
-#include "slipstream/unfit_sample.h"
+#include "slipstream/core/error.h"
+#include "slipstream/ops/boxes.h"
+#include "slipstream/ops/unfit_sample.h"
 
 namespace slipstream {
 namespace {

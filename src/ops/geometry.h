@@ -3,8 +3,8 @@
 #include <string_view>
 #include <vector>
 
-#include "slipstream/op.h"
-#include "slipstream/region.h"
+#include "slipstream/ops/drawn.h"
+#include "slipstream/ops/op.h"
 
 namespace slipstream {
 

@@ -1,9 +1,9 @@
-#include "slipstream/mix.h"
+#include "ops/mix.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "slipstream/half.h"
+#include "core/half.h"
 
 namespace slipstream {
 namespace {

@@ -1,13 +1,13 @@
-#include "slipstream/op.h"
+#include "slipstream/ops/op.h"
 
 #include <algorithm>
 
 #include "ops/box_form.h"
 #include "ops/geometry.h"
-#include "slipstream/error.h"
-#include "slipstream/masking.h"
-#include "slipstream/transforms.h"
-#include "slipstream/warp.h"
+#include "slipstream/core/error.h"
+#include "slipstream/ops/masking.h"
+#include "slipstream/ops/transforms.h"
+#include "slipstream/ops/warp.h"
 
 namespace slipstream {
 namespace {
@@ -54,7 +54,7 @@ std::string size_of(const FieldSpec& field) {
 
 /// Of those whose places are drawn for one size.
 void check_sizes(const AnyOp& op, const std::vector<FieldSpec>& fields) {
-  if (!is_one_of<CentreCrop, RandomCrop, RandomResizedCrop, Rotate, Affine, RandomErasing>(op)) {
+  if (!is_one_of<CenterCrop, RandomCrop, RandomResizedCrop, Rotate, Affine, RandomErasing>(op)) {
     return;
   }
   const FieldSpec* first = drawn_for(op, fields);

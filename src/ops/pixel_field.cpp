@@ -7,8 +7,8 @@
 #include <string>
 
 #include "core/number_text.h"
-#include "slipstream/error.h"
-#include "slipstream/pixel.h"
+#include "slipstream/core/error.h"
+#include "slipstream/ops/pixel.h"
 
 namespace slipstream {
 

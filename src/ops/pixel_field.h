@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "slipstream/op.h"
+#include "slipstream/ops/op.h"
 
 namespace slipstream {
 

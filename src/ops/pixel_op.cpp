@@ -1,7 +1,7 @@
-#include "slipstream/pixel_op.h"
+#include "slipstream/ops/pixel_op.h"
 
 #include "ops/pixel_field.h"
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 

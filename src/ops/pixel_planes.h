@@ -4,13 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "slipstream/pixel.h"
+#include "slipstream/ops/pixel.h"
 
 namespace slipstream {
 
 constexpr std::size_t kPlaneLength = 512;
 
-/// Some pixels, channel by channel: loops over them are vectorised.
+/// Some pixels, channel by channel: loops over them are vectorized.
 template <int C>
 struct Planes {
   alignas(64) float value[C][kPlaneLength];

@@ -5,10 +5,11 @@
 
 #include "core/number_text.h"
 #include "ops/best_code.h"
+#include "ops/color_math.h"
 #include "ops/geometry.h"
 #include "ops/pixel_field.h"
-#include "slipstream/error.h"
-#include "slipstream/transforms.h"
+#include "slipstream/core/error.h"
+#include "slipstream/ops/transforms.h"
 
 namespace slipstream {
 namespace {
@@ -40,7 +41,7 @@ Run run_of(const ChannelStatistics& statistics, std::size_t channels) {
 
 /// unit(value) is that from 0 to 1.
 template <typename T, typename Unit>
-void normalise(const ConstArray& in, const MutableArray& out, const Run& run, const Unit& unit) {
+void normalize(const ConstArray& in, const MutableArray& out, const Run& run, const Unit& unit) {
   const std::size_t count = in.shape.elements();
   with_best_code([&] {
     for (std::size_t at = 0; at < count; at += kRun) {
@@ -48,7 +49,7 @@ void normalise(const ConstArray& in, const MutableArray& out, const Run& run, co
       float* __restrict to = out.as<float>() + at;
       const std::size_t length = std::min(kRun, count - at);
       for (std::size_t i = 0; i < length; ++i) {
-        to[i] = normalised(unit(static_cast<float>(from[i])), run.mean[i], run.std[i]);
+        to[i] = normalized(unit(static_cast<float>(from[i])), run.mean[i], run.std[i]);
       }
     }
   });
@@ -71,7 +72,7 @@ void ToFloat::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&)
   });
 }
 
-void Normalise::validate() const {
+void Normalize::validate() const {
   const bool is_whole = mean.size() == std.size() && !mean.empty() && mean.size() <= kMostChannels;
   const auto is_number = [](double value) { return std::isfinite(static_cast<float>(value)); };
   const auto is_scale = [&](double value) {
@@ -81,17 +82,17 @@ void Normalise::validate() const {
       std::all_of(std.begin(), std.end(), is_scale)) {
     return;
   }
-  throw Refused("normalise: mean is " + text_of(mean) + ", std is " + text_of(std) +
+  throw Refused("normalize: mean is " + text_of(mean) + ", std is " + text_of(std) +
                 "; they must be as many, one to four, all numbers, and std above 0");
 }
 
-FieldSpec Normalise::output(const FieldSpec& in) const {
+FieldSpec Normalize::output(const FieldSpec& in) const {
   const auto channels = static_cast<std::int64_t>(mean.size());
   require_pixels(kName, in, channels, channels);
   return as_f32(in);
 }
 
-ChannelStatistics Normalise::in_float32() const {
+ChannelStatistics Normalize::in_float32() const {
   ChannelStatistics out{};
   for (std::size_t c = 0; c < std::min(mean.size(), kMostChannels); ++c) {
     out.mean[c] = static_cast<float>(mean[c]);
@@ -100,11 +101,11 @@ ChannelStatistics Normalise::in_float32() const {
   return out;
 }
 
-void Normalise::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
+void Normalize::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
   const Run run = run_of(in_float32(), mean.size());
   if (in.dtype == DType::u8)
-    return normalise<std::uint8_t>(in, out, run, [](float value) { return from_level(value); });
-  normalise<float>(in, out, run, [](float value) { return value; });
+    return normalize<std::uint8_t>(in, out, run, [](float value) { return from_level(value); });
+  normalize<float>(in, out, run, [](float value) { return value; });
 }
 
 }  // namespace slipstream

@@ -5,9 +5,10 @@
 #include "core/number_text.h"
 #include "ops/checks.h"
 #include "ops/geometry.h"
+#include "ops/mask_math.h"
 #include "ops/random_region.h"
-#include "slipstream/error.h"
-#include "slipstream/masking.h"
+#include "slipstream/core/error.h"
+#include "slipstream/ops/masking.h"
 
 namespace slipstream {
 namespace {

@@ -7,9 +7,10 @@
 
 #include "ops/best_code.h"
 #include "ops/geometry.h"
-#include "slipstream/error.h"
-#include "slipstream/masking.h"
-#include "slipstream/unfit_sample.h"
+#include "ops/mask_math.h"
+#include "slipstream/core/error.h"
+#include "slipstream/ops/masking.h"
+#include "slipstream/ops/unfit_sample.h"
 
 namespace slipstream {
 namespace {

@@ -1,11 +1,11 @@
 #include "ops/random_region.h"
-#include "core/number_text.h"
 
 #include <cmath>
 #include <string>
 
+#include "core/number_text.h"
 #include "ops/elementary.h"
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

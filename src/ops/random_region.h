@@ -3,9 +3,9 @@
 #include <optional>
 #include <string_view>
 
-#include "slipstream/array.h"
-#include "slipstream/philox.h"
-#include "slipstream/region.h"
+#include "slipstream/core/array.h"
+#include "slipstream/core/philox.h"
+#include "slipstream/core/region.h"
 
 namespace slipstream {
 

@@ -4,9 +4,9 @@
 #include "ops/geometry.h"
 #include "ops/random_region.h"
 #include "ops/resampling.h"
-#include "slipstream/error.h"
-#include "slipstream/transforms.h"
-#include "slipstream/unfit_sample.h"
+#include "slipstream/core/error.h"
+#include "slipstream/ops/transforms.h"
+#include "slipstream/ops/unfit_sample.h"
 
 namespace slipstream {
 namespace {
@@ -15,7 +15,7 @@ RegionBounds bounds_of(const RandomResizedCrop& op) {
   return {op.scale_min, op.scale_max, op.ratio_min, op.ratio_max};
 }
 
-Region centred(const RandomResizedCrop& op, const Shape& shape) {
+Region centerd(const RandomResizedCrop& op, const Shape& shape) {
   const auto height = static_cast<double>(shape[0]);
   const auto width = static_cast<double>(shape[1]);
   Region region = {0, 0, shape[0], shape[1]};
@@ -45,7 +45,7 @@ RandomResizedCrop::Drawn RandomResizedCrop::draw(const RandomKey& key, const Sha
     throw UnfitSample("random_resized_crop: the image has no pixels");
   RandomStream stream(key);
   const auto region = draw_region(bounds_of(*this), stream, shape);
-  return {region ? *region : centred(*this, shape), shape[0], shape[1]};
+  return {region ? *region : centerd(*this, shape), shape[0], shape[1]};
 }
 
 void RandomResizedCrop::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "slipstream/op.h"
-#include "slipstream/region.h"
+#include "slipstream/ops/drawn.h"
+#include "slipstream/ops/op.h"
 
 namespace slipstream {
 

@@ -2,11 +2,11 @@
 #include <span>
 
 #include "ops/best_code.h"
+#include "ops/interpolation.h"
 #include "ops/pixel_field.h"
 #include "ops/resampling.h"
 #include "ops/resize_kernels.h"
-#include "slipstream/interpolation.h"
-#include "slipstream/triangle_filter.h"
+#include "ops/triangle_filter.h"
 
 namespace slipstream {
 namespace {
@@ -20,33 +20,33 @@ class Axis {
         scale_(static_cast<float>(in) / static_cast<float>(out)),
         most_inputs_(antialias && in > out ? TriangleFilter(in, out).most_inputs() : 0) {}
 
-  /// Otherwise every output has two neighbours.
+  /// Otherwise every output has two neighbors.
   bool is_filtered() const { return most_inputs_ > 0; }
   /// REQUIRES: place()
-  const Neighbours& neighbours(std::int64_t i) const { return neighbours_[i]; }
-  std::span<const Neighbours> all_neighbours() const {
-    return {neighbours_, static_cast<std::size_t>(out_)};
+  const Neighbors& neighbors(std::int64_t i) const { return neighbors_[i]; }
+  std::span<const Neighbors> all_neighbors() const {
+    return {neighbors_, static_cast<std::size_t>(out_)};
   }
 
-  /// So many outputs but the last have neighbours before the last input. REQUIRES: place(), and
+  /// So many outputs but the last have neighbors before the last input. REQUIRES: place(), and
   /// is_filtered() is false
   std::int64_t inner() const {
     std::int64_t i = 0;
-    while (i + 1 < out_ && neighbours_[i].second + 1 < in_) ++i;
+    while (i + 1 < out_ && neighbors_[i].second + 1 < in_) ++i;
     return i;
   }
 
   /// Of what place() fills in.
   std::int64_t bytes() const {
     const auto each =
-        is_filtered() ? static_cast<std::size_t>(most_inputs_) * sizeof(float) : sizeof(Neighbours);
+        is_filtered() ? static_cast<std::size_t>(most_inputs_) * sizeof(float) : sizeof(Neighbors);
     return out_ * static_cast<std::int64_t>(each);
   }
   void place(std::byte* memory) {
     weights_ = reinterpret_cast<float*>(memory);
-    neighbours_ = reinterpret_cast<Neighbours*>(memory);
+    neighbors_ = reinterpret_cast<Neighbors*>(memory);
     for (std::int64_t i = 0; !is_filtered() && i < out_; ++i) {
-      neighbours_[i] = resized_axis(static_cast<std::int32_t>(i), in_, scale_);
+      neighbors_[i] = resized_axis(static_cast<std::int32_t>(i), in_, scale_);
     }
     if (!is_filtered()) return;
     const TriangleFilter filter(in_, out_);
@@ -74,7 +74,7 @@ class Axis {
   float scale_;
   std::int64_t most_inputs_;
   float* weights_ = nullptr;
-  Neighbours* neighbours_ = nullptr;
+  Neighbors* neighbors_ = nullptr;
 };
 
 template <int C>
@@ -98,19 +98,19 @@ template <int N>
   for (int i = 0; i < N; ++i) out[i] = values[i];
 }
 
-/// The first `inner` pixels have two neighbours with another behind them: they are made four values
+/// The first `inner` pixels have two neighbors with another behind them: they are made four values
 /// at a time, the last of which the next pixel replaces.
 template <int C>
 void narrow_row(const Axis& across, std::int64_t inner, std::int64_t width, const float* in,
                 float* out) {
   constexpr int kAtOnce = C + (C == 3 ? 1 : 0);
   for (std::int64_t x = 0; x < inner; ++x) {
-    const Neighbours& of = across.neighbours(x);
+    const Neighbors& of = across.neighbors(x);
     const float* first = in + std::ptrdiff_t{of.first} * C;
     put_between<kAtOnce>(first, first + C, of.weight, out + x * C);
   }
   for (std::int64_t x = inner; x < width; ++x) {
-    const Neighbours& of = across.neighbours(x);
+    const Neighbors& of = across.neighbors(x);
     put_between<C>(in + std::ptrdiff_t{of.first} * C, in + std::ptrdiff_t{of.second} * C, of.weight,
                    out + x * C);
   }
@@ -119,7 +119,7 @@ void narrow_row(const Axis& across, std::int64_t inner, std::int64_t width, cons
 void shorten(const Axis& down, std::int64_t y, const float* in, std::int64_t count,
              float* __restrict out) {
   if (!down.is_filtered()) {
-    const Neighbours of = down.neighbours(y);
+    const Neighbors of = down.neighbors(y);
     const float* first = in + of.first * count;
     const float* second = in + of.second * count;
     const float weight = of.weight;
@@ -152,7 +152,7 @@ std::int64_t narrowed_at_once(const Axis& across, const Region& region, const st
                               std::int64_t stride, float* out) {
 #if defined(__x86_64__)
   if (has_avx512() && !across.is_filtered()) {
-    return avx512::between_rows(across.all_neighbours(), region.width, in, stride, region.height,
+    return avx512::between_rows(across.all_neighbors(), region.width, in, stride, region.height,
                                 out);
   }
 #endif

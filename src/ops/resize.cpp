@@ -1,8 +1,8 @@
-#include "slipstream/resize.h"
+#include "slipstream/ops/resize.h"
 
 #include "ops/geometry.h"
 #include "ops/resampling.h"
-#include "slipstream/unfit_sample.h"
+#include "slipstream/ops/unfit_sample.h"
 
 namespace slipstream {
 

@@ -82,7 +82,7 @@ std::int64_t base_of(const Rows& rows, std::int64_t first) {
 
 constexpr std::uint32_t kEach = 0x01010101U;  // of the bytes of a lane
 
-/// Of 16 neighbouring output bytes, where kSteps times four taps of each lie, and their weights.
+/// Of 16 neighboring output bytes, where kSteps times four taps of each lie, and their weights.
 template <int kSteps>
 struct Filtered {
   using Axis = AxisFilter;
@@ -144,20 +144,20 @@ struct Filtered {
   }
 };
 
-/// Of 16 neighbouring values, where the two bytes that each lies between are, and how far.
+/// Of 16 neighboring values, where the two bytes that each lies between are, and how far.
 struct alignas(kVector) Between {
-  using Axis = Neighbours;
+  using Axis = Neighbors;
   using Value = float;
 
   std::array<std::uint32_t, kValues> places[2];
   std::array<float, kValues> weights;
   std::int64_t base;
 
-  bool set(const Rows& rows, const Neighbours& first_pixel, std::int64_t at) {
-    const Neighbours* across = &first_pixel;
+  bool set(const Rows& rows, const Neighbors& first_pixel, std::int64_t at) {
+    const Neighbors* across = &first_pixel;
     base = base_of(rows, across[at / 3].first);
     for (std::int64_t i = at; i < at + kValues; ++i) {
-      const Neighbours& of = across[i / 3];
+      const Neighbors& of = across[i / 3];
       const std::int64_t second = 3 * std::int64_t{of.second} + i % 3 - base;
       if (second >= kVector) return false;
       const auto lane = static_cast<std::size_t>(i - at);
@@ -271,7 +271,7 @@ std::int64_t filter_rows(const AxisFilter& across, const std::uint8_t* in, std::
   return most <= 2 * kTaps ? make_rows<Filtered<2>>(all, across, out) : 0;
 }
 
-std::int64_t between_rows(std::span<const Neighbours> across, std::int64_t pixels,
+std::int64_t between_rows(std::span<const Neighbors> across, std::int64_t pixels,
                           const std::uint8_t* in, std::int64_t stride, std::int64_t rows,
                           float* out) {
   const Rows all = {in, stride, rows, 3 * pixels, 3 * static_cast<std::int64_t>(across.size())};

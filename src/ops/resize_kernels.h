@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "ops/axis_filter.h"
-#include "slipstream/interpolation.h"
+#include "ops/interpolation.h"
 
 namespace slipstream {
 
@@ -60,9 +60,9 @@ void filter_columns(const AxisFilter& down, std::int64_t y, const std::uint8_t* 
 // REQUIRES: has_avx512()
 namespace avx512 {
 /// `rows` rows of RGB bytes, `stride` bytes apart and `pixels` wide, to what lies between the
-/// neighbours of each pixel of `across`, of which there are some. Returns how many rows it has
-/// done: none where neighbours of neighbours lie too far apart.
-std::int64_t between_rows(std::span<const Neighbours> across, std::int64_t pixels,
+/// neighbors of each pixel of `across`, of which there are some. Returns how many rows it has
+/// done: none where neighbors of neighbors lie too far apart.
+std::int64_t between_rows(std::span<const Neighbors> across, std::int64_t pixels,
                           const std::uint8_t* in, std::int64_t stride, std::int64_t rows,
                           float* out);
 std::int64_t filter_rows(const AxisFilter& across, const std::uint8_t* in, std::int64_t stride,

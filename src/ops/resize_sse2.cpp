@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-// pmaddwd multiplies two neighbouring taps at once and adds the products, in 16 bits a factor: so
+// pmaddwd multiplies two neighboring taps at once and adds the products, in 16 bits a factor: so
 // the high and low halves of the weights are summed apart and put together at the end.
 namespace slipstream::sse2 {
 namespace {

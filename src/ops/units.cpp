@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/number_text.h"
-#include "slipstream/colour.h"
-#include "slipstream/transforms.h"
+#include "slipstream/ops/color.h"
+#include "slipstream/ops/transforms.h"
 
 namespace slipstream {
 namespace {
@@ -22,11 +22,11 @@ struct Extent {
 };
 
 /// Bytes are divided by 255 first.
-double most_after(const Normalise& normalise, const Extent& extent) {
+double most_after(const Normalize& normalize, const Extent& extent) {
   const double most = extent.are_bytes ? extent.most / kLevels : extent.most;
   double after = 0;
-  for (std::size_t i = 0; i < std::min(normalise.mean.size(), normalise.std.size()); ++i) {
-    const double mean = normalise.mean[i], spread = std::abs(normalise.std[i]);
+  for (std::size_t i = 0; i < std::min(normalize.mean.size(), normalize.std.size()); ++i) {
+    const double mean = normalize.mean[i], spread = std::abs(normalize.std[i]);
     after = std::max(after, std::max(std::abs(mean), std::abs(most - mean)) / spread);
   }
   return after;
@@ -34,14 +34,14 @@ double most_after(const Normalise& normalise, const Extent& extent) {
 
 void change(Extent& extent, const NamedOp& each) {
   const auto* scale = each.op.get_if<Scale>();
-  const auto* normalise = each.op.get_if<Normalise>();
+  const auto* normalize = each.op.get_if<Normalize>();
   if (each.op.get_if<ToFloat>() != nullptr)
     extent.most = 1;
   else if (scale != nullptr)
     extent.most /= std::abs(scale->divisor);
-  else if (normalise != nullptr)
-    extent.most = most_after(*normalise, extent);
-  else if (each.op.get_if<ConvertColour>() != nullptr)
+  else if (normalize != nullptr)
+    extent.most = most_after(*normalize, extent);
+  else if (each.op.get_if<ConvertColor>() != nullptr)
     extent.most = kLevels;  // whose offset says which units it makes
   else
     return;
@@ -51,7 +51,7 @@ void change(Extent& extent, const NamedOp& each) {
 }
 
 /// Images that small do not need an offset beyond that.
-bool is_for_levels(const ConvertColour& convert, const Extent& extent) {
+bool is_for_levels(const ConvertColor& convert, const Extent& extent) {
   const double most = extent.most == 1 ? 1 : kMostOfUnits;
   return std::any_of(convert.offset.begin(), convert.offset.end(),
                      [&](double value) { return std::abs(value) > most; });
@@ -62,11 +62,11 @@ bool is_for_levels(const ConvertColour& convert, const Extent& extent) {
 std::optional<std::string> problem_of_units(const std::vector<NamedOp>& chain) {
   Extent extent;
   for (const NamedOp& each : chain) {
-    const auto* convert = each.op.get_if<ConvertColour>();
+    const auto* convert = each.op.get_if<ConvertColor>();
     if (convert != nullptr && !extent.maker.empty() && is_for_levels(*convert, extent)) {
       const bool is_unit = extent.most == 1;
       return "transform '" + each.name +
-             "' (convert_colour): its offset is for levels of 0 to 255, but '" + extent.maker +
+             "' (convert_color): its offset is for levels of 0 to 255, but '" + extent.maker +
              "' has made the images " +
              (is_unit ? "0 to 1" : "at most " + rounded_text(extent.most, 3)) +
              "; put it ahead of that, or " +

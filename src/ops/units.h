@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "slipstream/op.h"
+#include "slipstream/ops/op.h"
 
 namespace slipstream {
 
-/// What is wrong with the units of images on their way through `chain`: convert_colour with an
-/// offset for levels (0 to 255) where to_float, scale or normalise has made them small. Nothing
+/// What is wrong with the units of images on their way through `chain`: convert_color with an
+/// offset for levels (0 to 255) where to_float, scale or normalize has made them small. Nothing
 /// where all is well.
 std::optional<std::string> problem_of_units(const std::vector<NamedOp>& chain);
 

@@ -1,4 +1,4 @@
-#include "slipstream/warp.h"
+#include "slipstream/ops/warp.h"
 
 #include <cmath>
 #include <limits>
@@ -8,10 +8,11 @@
 #include "ops/checks.h"
 #include "ops/elementary.h"
 #include "ops/geometry.h"
+#include "ops/interpolation.h"
 #include "ops/pixel_field.h"
 #include "ops/warp_pixels.h"
-#include "slipstream/error.h"
-#include "slipstream/unfit_sample.h"
+#include "slipstream/core/error.h"
+#include "slipstream/ops/unfit_sample.h"
 
 namespace slipstream {
 namespace {
@@ -88,12 +89,12 @@ FieldSpec warped(std::string_view op, const FieldSpec& in, double fill) {
 
 AffineMap forward(const DrawnWarp& drawn) {
   const Matrix m = inverse({drawn.m[0], drawn.m[1], drawn.m[3], drawn.m[4]});
-  // Centres of pixels are whole numbers there, and halves here.
-  constexpr double kCentre = 0.5;
-  const double from_x = drawn.m[2] + kCentre;
-  const double from_y = drawn.m[5] + kCentre;
-  return {m.a,          m.b,        kCentre - m.a * from_x - m.b * from_y,
-          m.c,          m.d,        kCentre - m.c * from_x - m.d * from_y,
+  // Centers of pixels are whole numbers there, and halves here.
+  constexpr double kCenter = 0.5;
+  const double from_x = drawn.m[2] + kCenter;
+  const double from_y = drawn.m[5] + kCenter;
+  return {m.a,          m.b,        kCenter - m.a * from_x - m.b * from_y,
+          m.c,          m.d,        kCenter - m.c * from_x - m.d * from_y,
           drawn.height, drawn.width};
 }
 

@@ -5,6 +5,7 @@
 
 #include "ops/best_code.h"
 #include "ops/geometry.h"
+#include "ops/interpolation.h"
 #include "ops/pixel_field.h"
 
 namespace slipstream {

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "slipstream/array.h"
-#include "slipstream/interpolation.h"
-#include "slipstream/op.h"
+#include "ops/interpolation.h"
+#include "slipstream/core/array.h"
+#include "slipstream/ops/op.h"
 
 namespace slipstream {
 

@@ -1,5 +1,6 @@
 #include "ops/cost_payer.h"
-#include "slipstream/error.h"
+#include "ops/synthetic_cost.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 

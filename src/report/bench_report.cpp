@@ -1,7 +1,7 @@
 #include "report/bench_rows.h"
 #include "report/json.h"
+#include "report/report.h"
 #include "report/text.h"
-#include "slipstream/report.h"
 
 namespace slipstream {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "slipstream/report.h"
+#include "report/report.h"
 
 namespace slipstream {
 

@@ -4,9 +4,9 @@
 #include <set>
 
 #include "report/bench_rows.h"
+#include "report/report.h"
 #include "report/svg.h"
 #include "report/text.h"
-#include "slipstream/report.h"
 
 namespace slipstream {
 namespace {
@@ -21,7 +21,7 @@ constexpr double kGainHeight = 180;
 constexpr double kGainGap = 84;       ///< above each plot of gains
 constexpr double kGroupShare = 0.84;  ///< of a group's width that its bars fill
 constexpr double kLetter = 6.6;       ///< width of a letter of the labels, about
-constexpr std::size_t kColours = 6;
+constexpr std::size_t kColors = 6;
 
 constexpr const char* kStyle = R"(
 text { font: 13px system-ui, sans-serif; fill: #24292f; }
@@ -159,12 +159,12 @@ class BenchPlot {
     return text + ". Whiskers: 95 % intervals.";
   }
 
-  static std::string colour(char kind, std::size_t series) {
-    return kind + std::to_string(series % kColours);
+  static std::string color(char kind, std::size_t series) {
+    return kind + std::to_string(series % kColors);
   }
 
   double group_width() const { return (kRight - kLeft) / static_cast<double>(sizes_.size()); }
-  double group_centre(std::size_t group) const {
+  double group_center(std::size_t group) const {
     return kLeft + (static_cast<double>(group) + 0.5) * group_width();
   }
 
@@ -172,8 +172,8 @@ class BenchPlot {
     return group_width() * kGroupShare / static_cast<double>(series_.size());
   }
   /// Where a series is within a group, in every plot.
-  double slot_centre(std::size_t group, std::size_t series) const {
-    return group_centre(group) - group_width() * kGroupShare / 2 +
+  double slot_center(std::size_t group, std::size_t series) const {
+    return group_center(group) - group_width() * kGroupShare / 2 +
            (static_cast<double>(series) + 0.5) * slot_width();
   }
 
@@ -206,7 +206,7 @@ class BenchPlot {
 
   void draw_legend() {
     lay_out_legend([this](std::size_t series, double x, double y) {
-      svg_.rect(x, y - 10, 12, 12, colour('f', series));
+      svg_.rect(x, y - 10, 12, 12, color('f', series));
       svg_.text(x + 18, y, series_[series], "label");
     });
   }
@@ -234,7 +234,7 @@ class BenchPlot {
     }
     svg_.line(kLeft, axis.bottom, kRight, axis.bottom, "axis");
     for (std::size_t i = 0; i < sizes_.size(); ++i)
-      svg_.text(group_centre(i), axis.bottom + 18, std::to_string(sizes_[i]), "tick", "middle");
+      svg_.text(group_center(i), axis.bottom + 18, std::to_string(sizes_[i]), "tick", "middle");
     svg_.text((kLeft + kRight) / 2, axis.bottom + 36, "batch size", "note", "middle");
   }
 
@@ -263,10 +263,10 @@ class BenchPlot {
     const std::optional<Measured> rate = row ? finite(row->steps_per_second) : std::nullopt;
     if (!rate) return;
     const double y = axis.y(rate->value);
-    const double x = slot_centre(group, series);
+    const double x = slot_center(group, series);
     const double slot = slot_width();
     const double gap = std::min(4.0, slot * 0.1);
-    svg_.rect(x - (slot - gap) / 2, y, slot - gap, axis.bottom - y, colour('f', series),
+    svg_.rect(x - (slot - gap) / 2, y, slot - gap, axis.bottom - y, color('f', series),
               tooltip(*row, *rate));
     draw_whisker(axis, x, *rate);
     const std::string label = fixed(rate->value, decimals_for(rate->value, 3));
@@ -299,9 +299,9 @@ class BenchPlot {
       for (std::size_t group = 0; group < sizes_.size(); ++group) {
         const BenchRow* row = row_of(group, series);
         if (const auto gain = row ? finite(plot.gain(*row)) : std::nullopt)
-          points.emplace_back(slot_centre(group, series), axis.y(gain->value));
+          points.emplace_back(slot_center(group, series), axis.y(gain->value));
       }
-      if (points.size() > 1) svg_.polyline(points, colour('l', series));
+      if (points.size() > 1) svg_.polyline(points, color('l', series));
     }
     for (std::size_t group = 0; group < sizes_.size(); ++group)
       for (std::size_t series = 0; series < series_.size(); ++series)
@@ -312,9 +312,9 @@ class BenchPlot {
     const BenchRow* row = row_of(group, series);
     const std::optional<Measured> gain = row ? finite(value(*row)) : std::nullopt;
     if (!gain) return;
-    const double x = slot_centre(group, series);
+    const double x = slot_center(group, series);
     draw_whisker(axis, x, *gain);
-    svg_.circle(x, axis.y(gain->value), 4, colour('f', series), tooltip(*row, *gain));
+    svg_.circle(x, axis.y(gain->value), 4, color('f', series), tooltip(*row, *gain));
     svg_.text(x + 10, axis.y(gain->value) - 6, fixed(gain->value, 2) + "\u00d7", "value");
   }
 

@@ -1,5 +1,5 @@
+#include "report/report.h"
 #include "report/text.h"
-#include "slipstream/report.h"
 
 namespace slipstream {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "slipstream/doctor_report.h"
+#include "report/doctor_report.h"
 
 namespace slipstream {
 

@@ -4,7 +4,7 @@
 #include "report/doctor_words.h"
 #include "report/json.h"
 #include "report/text.h"
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

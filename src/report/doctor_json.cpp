@@ -1,7 +1,7 @@
+#include "report/doctor_report.h"
 #include "report/doctor_words.h"
 #include "report/json.h"
-#include "slipstream/doctor_report.h"
-#include "slipstream/report.h"
+#include "report/report.h"
 
 namespace slipstream {
 namespace {
@@ -62,10 +62,10 @@ Json json_of(const Change& change) {
           {"is_bound", change.is_bound}};
 }
 
-Json json_of(const Utilisation& use, unsigned cores) {
+Json json_of(const Utilization& use, unsigned cores) {
   return {{"sm_activity", share(use.sm_activity)},
           {"dram_use", share(use.dram_use)},
-          {"coarse_utilisation", share(use.coarse)},
+          {"coarse_utilization", share(use.coarse)},
           {"note", use.note},
           {"cpu_share", number(use.cpu_share)},
           {"cores", cores},
@@ -139,7 +139,7 @@ std::string doctor_report_json(const DoctorReport& report) {
       {"device", list_of(observed.device)},
       {"changes", list_of(diagnosis.changes)},
       {"outcome", report.outcome ? json_of(*report.outcome) : Json()},
-      {"utilisation", json_of(observed.utilisation, observed.situation.cores)},
+      {"utilization", json_of(observed.utilization, observed.situation.cores)},
       {"loader", loader_json(observed)},
       {"lanes", lanes_json(report.lanes)},
       {"warnings", observed.warnings}};

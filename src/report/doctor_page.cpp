@@ -186,7 +186,7 @@ std::string outcome(const DoctorReport& report) {
          (applied.empty() ? "" : "<p>Applied:</p>" + element("ul", "", applied));
 }
 
-std::string utilisation(const DoctorReport& report) {
+std::string utilization(const DoctorReport& report) {
   std::string rows;
   for (const Reading& reading : readings_of(report)) {
     const std::string width =
@@ -226,7 +226,7 @@ std::string doctor_html(const DoctorReport& report) {
       section("A few steps, lane by lane",
               "With nothing cached. Boxes are batches; the gaps between them are waiting.",
               lanes_timeline(report.lanes)) +
-      section("How busy", escaped(report.observed.utilisation.note), utilisation(report)) +
+      section("How busy", escaped(report.observed.utilization.note), utilization(report)) +
       section("Where and how this was measured", "", environment_list(report));
   return "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n" +
          std::string(kHead) + element("title", "", title) + "\n<style>" + kDoctorStyle +

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "slipstream/doctor_report.h"
+#include "report/doctor_report.h"
 
 namespace slipstream {
 

@@ -3,7 +3,7 @@
 
 #include "report/doctor_words.h"
 #include "report/text.h"
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {
@@ -124,10 +124,10 @@ std::string outcome(const DoctorReport& report) {
          (applied.empty() ? "" : "  applied: " + printable(applied) + "\n");
 }
 
-std::string utilisation(const DoctorReport& report) {
+std::string utilization(const DoctorReport& report) {
   Rows rows;
   for (const Reading& reading : readings_of(report)) rows.push_back({reading.name, reading.text});
-  const std::string& note = report.observed.utilisation.note;
+  const std::string& note = report.observed.utilization.note;
   return table(rows, {1}) + (note.empty() ? "" : "  " + printable(note) + "\n");
 }
 
@@ -148,7 +148,7 @@ std::string doctor_text(const DoctorReport& report) {
          section("Outcome, steps/s", outcome(report)) +
          section("What a sample costs in one worker, ms", costs(report)) +
          section("What a batch costs on the device, alone, ms", device(report)) +
-         section("How busy, with nothing cached", utilisation(report));
+         section("How busy, with nothing cached", utilization(report));
 }
 
 }  // namespace slipstream

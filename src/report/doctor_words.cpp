@@ -230,7 +230,7 @@ std::string outcome_sentence(const Outcome& outcome) {
 }
 
 std::vector<Reading> readings_of(const DoctorReport& report) {
-  const Utilisation& use = report.observed.utilisation;
+  const Utilization& use = report.observed.utilization;
   std::vector<Reading> readings;
   const auto add = [&readings](const std::string& name, const std::optional<double>& share,
                                bool is_coarse = false) {

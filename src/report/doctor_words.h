@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "slipstream/doctor_report.h"
+#include "report/doctor_report.h"
 
 namespace slipstream {
 

@@ -1,4 +1,4 @@
-#include "slipstream/environment.h"
+#include "report/environment.h"
 
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 #include "report/load.h"
 #include "report/revision.h"
 #include "report/text.h"
-#include "slipstream/cpu.h"
+#include "slipstream/core/cpu.h"
 
 namespace slipstream {
 namespace {
@@ -78,7 +78,7 @@ std::string compiler() {
 #endif
 }
 
-constexpr bool kOptimised =
+constexpr bool kOptimized =
 #if defined(__OPTIMIZE__)
     true;
 #else
@@ -100,7 +100,7 @@ constexpr bool kSanitized =
 
 std::vector<std::string> warnings(unsigned cores) {
   std::vector<std::string> found;
-  if (!kOptimised) found.emplace_back("built without optimisation: times mean little");
+  if (!kOptimized) found.emplace_back("built without optimization: times mean little");
   if (kSanitized) found.emplace_back("built with a sanitizer: times mean little");
   const std::string governor = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   if (!governor.empty() && governor != "performance")

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <new>
 
-#include "slipstream/trace_report.h"
+#include "report/trace_report.h"
 
 namespace slipstream {
 namespace {

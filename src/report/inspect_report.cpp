@@ -1,4 +1,4 @@
-#include "slipstream/inspect_report.h"
+#include "report/inspect_report.h"
 
 #include <map>
 

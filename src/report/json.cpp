@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "data/skipped_json.h"
+#include "datasets/skipped_json.h"
 
 namespace slipstream {
 namespace {

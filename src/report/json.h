@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "slipstream/report.h"
+#include "report/report.h"
 
 namespace slipstream {
 

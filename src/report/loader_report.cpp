@@ -1,12 +1,12 @@
-#include "slipstream/loader_report.h"
+#include "report/loader_report.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <optional>
 
 #include "report/json.h"
+#include "report/report.h"
 #include "report/text.h"
-#include "slipstream/report.h"
 
 namespace slipstream {
 namespace {

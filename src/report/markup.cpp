@@ -1,6 +1,6 @@
 #include "report/markup.h"
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 

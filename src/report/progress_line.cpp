@@ -1,4 +1,4 @@
-#include "slipstream/progress_line.h"
+#include "report/progress_line.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>

@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "report/json.h"
+#include "report/report.h"
 #include "report/text.h"
-#include "slipstream/report.h"
 
 namespace slipstream {
 namespace {
@@ -31,7 +31,7 @@ Json json_of(const std::optional<GpuUseInfo>& use) {
   if (!use) return nullptr;
   return {{"sm_activity", json_of(use->sm_activity)},
           {"dram_use", json_of(use->dram_use)},
-          {"coarse_utilisation", json_of(use->coarse_utilisation)},
+          {"coarse_utilization", json_of(use->coarse_utilization)},
           {"note", use->note}};
 }
 

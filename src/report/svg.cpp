@@ -4,7 +4,7 @@
 
 #include "report/markup.h"
 #include "report/text.h"
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

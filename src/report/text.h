@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "slipstream/statistics.h"
+#include "slipstream/core/statistics.h"
 
 namespace slipstream {
 

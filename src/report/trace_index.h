@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "slipstream/trace.h"
+#include "core/trace.h"
 
 namespace slipstream {
 

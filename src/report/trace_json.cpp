@@ -5,7 +5,7 @@
 
 #include "report/json.h"
 #include "report/trace_index.h"
-#include "slipstream/trace_report.h"
+#include "report/trace_report.h"
 
 namespace slipstream {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "slipstream/trace_report.h"
+#include "report/trace_report.h"
 
 namespace slipstream {
 

@@ -4,7 +4,7 @@
 #include "report/text.h"
 #include "report/trace_index.h"
 #include "report/trace_path.h"
-#include "slipstream/trace_report.h"
+#include "report/trace_report.h"
 
 namespace slipstream {
 namespace {

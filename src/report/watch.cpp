@@ -1,4 +1,4 @@
-#include "slipstream/watch.h"
+#include "report/watch.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,7 +6,7 @@
 #include "core/number_text.h"
 #include "report/text.h"
 #include "report/watch_cause.h"
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "slipstream/watch.h"
+#include "report/watch.h"
 
 namespace slipstream {
 

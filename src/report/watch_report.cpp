@@ -1,4 +1,4 @@
-#include "slipstream/watch_report.h"
+#include "report/watch_report.h"
 
 #include <array>
 #include <charconv>
@@ -6,7 +6,7 @@
 
 #include "report/json.h"
 #include "report/watch_cause.h"
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

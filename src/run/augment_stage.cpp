@@ -7,10 +7,10 @@
 #include <cstring>
 #include <mutex>
 
+#include "augment/augment.h"
 #include "run/scalar_type.h"
-#include "slipstream/augment.h"
-#include "slipstream/pipeline.h"
-#include "slipstream/transforms.h"
+#include "slipstream/ops/transforms.h"
+#include "slipstream/run/pipeline.h"
 
 namespace slipstream {
 namespace {
@@ -24,12 +24,12 @@ struct Part {
 
 struct Stage {
   std::vector<Part> parts;
-  std::once_flag is_specialised;  ///< by the first batch, on its device
+  std::once_flag is_specialized;  ///< by the first batch, on its device
 };
 
-void specialise(std::vector<Part>& parts) {
+void specialize(std::vector<Part>& parts) {
   for (Part& part : parts) {
-    if (part.plan) part.plan->specialise();
+    if (part.plan) part.plan->specialize();
   }
 }
 
@@ -101,7 +101,7 @@ FrozenStage augment_stage(const SlabLayout& layout, bool on_gpu) {
   stage->parts = parts_of(layout, on_gpu);
   const auto run = [chain, stage](Batch& batch) {
     const at::Tensor& drawn = batch.at(kDrawnField);
-    std::call_once(stage->is_specialised, [&] { specialise(stage->parts); });
+    std::call_once(stage->is_specialized, [&] { specialize(stage->parts); });
     for (const Part& part : stage->parts) {
       const at::Tensor from = batch.at(part.output.name);
       const at::Tensor to = empty_for(part.output, from.size(0), from.device());
@@ -127,8 +127,8 @@ FirstOnDevice find_first(const Pipeline& pipeline, const WireFormats& wire) {
   for (std::size_t i = 0; i < transforms.size(); ++i) {
     try {
       const SlabLayout layout =
-          Loader::plan_layout(*pipeline.dataset(), transforms, pipeline.options().batch_size, wire,
-                              kJpegBytes, transforms.size() - i);
+          DataLoader::plan_layout(*pipeline.dataset(), transforms, pipeline.options().batch_size,
+                                  wire, kJpegBytes, transforms.size() - i);
       parts_of(layout, true);
       // A crop is a copy anywhere, and what a resize makes is smaller to cache and to copy.
       const bool has_canvas = layout.device_chain->before_canvas() != nullptr;

@@ -2,7 +2,7 @@
 #include <exception>
 
 #include "run/auto_choice.h"
-#include "slipstream/trainer.h"
+#include "slipstream/run/trainer.h"
 
 namespace slipstream {
 namespace {

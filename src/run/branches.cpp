@@ -11,6 +11,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/fork.h"
+
 namespace slipstream {
 namespace {
 

@@ -3,9 +3,10 @@
 #include <memory>
 #include <vector>
 
-#include "slipstream/context.h"
-#include "slipstream/fork_trial.h"
-#include "slipstream/stage.h"
+#include "core/fork.h"
+#include "core/fork_trial.h"
+#include "slipstream/run/context.h"
+#include "slipstream/train/stage.h"
 
 namespace slipstream {
 

@@ -1,4 +1,4 @@
-#include "slipstream/context.h"
+#include "slipstream/run/context.h"
 
 #include <ATen/Context.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -11,10 +11,12 @@
 #include <optional>
 #include <thread>
 
+#include "core/fork.h"
+#include "core/lane_threads.h"
+#include "core/recycling_memory.h"
+#include "cuda/cuda.h"
 #include "run/autograd_thread.h"
-#include "slipstream/cuda.h"
-#include "slipstream/error.h"
-#include "slipstream/recycling_memory.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {
@@ -48,6 +50,7 @@ thread_local const Context::CurrentLane* innermost_lane = nullptr;
 }  // namespace
 
 struct Context::Impl {
+  LaneThreads threads;
   std::map<std::pair<std::string, int>, std::unique_ptr<Lane>> lanes;
   std::mutex forking;
   std::map<const Lane*, std::unique_ptr<Fork>> forks;  ///< guarded by `forking`
@@ -76,6 +79,8 @@ Lane& Context::lane(const std::string& name, int priority) {
   if (lane == nullptr) lane = make_lane(name, device_, priority);
   return *lane;
 }
+
+LaneThreads& Context::threads() { return impl_->threads; }
 
 Fork& Context::fork(Lane& home) {
   const std::lock_guard lock(impl_->forking);

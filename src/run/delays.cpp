@@ -3,8 +3,9 @@
 #include <atomic>
 #include <memory>
 
+#include "core/fingerprint.h"
+#include "core/fork.h"
 #include "run/trainer_impl.h"
-#include "slipstream/fingerprint.h"
 
 namespace slipstream {
 

@@ -1,6 +1,8 @@
 #pragma once
 
-#include "slipstream/context.h"
+#include "core/fork.h"
+#include "core/schedule.h"
+#include "slipstream/run/context.h"
 
 namespace slipstream {
 

@@ -3,8 +3,8 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include "slipstream/cuda.h"
-#include "slipstream/error.h"
+#include "cuda/cuda.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 

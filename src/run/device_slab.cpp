@@ -6,8 +6,9 @@
 
 #include <cstring>
 
+#include "core/packed_field.h"
+#include "cuda/cuda.h"
 #include "run/scalar_type.h"
-#include "slipstream/cuda.h"
 
 namespace slipstream {
 namespace {
@@ -83,11 +84,11 @@ void copy_slab(const DeviceSlab& slab, const HostBatch& from, const SlabLayout& 
   if (auto* stream = dynamic_cast<cuda::CudaLane*>(&lane)) {
     if (layout.copied_bytes > 0)
       cuda::copy_async(to, from.data, layout.copied_bytes, stream->stream());
-    cuda::unpack_async(layout.packed, to, stream->stream());
+    cuda::unpack_async(*layout.packed, to, stream->stream());
     if (jpeg != nullptr) jpeg->unpack_async(from.data, to, stream->stream());
   } else {
     std::memcpy(to, from.data, layout.copied_bytes);
-    unpack(layout.packed, to);
+    unpack(*layout.packed, to);
   }
 }
 

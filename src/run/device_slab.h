@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "run/jpeg_unpacker.h"
-#include "slipstream/lane.h"
-#include "slipstream/loader.h"
+#include "slipstream/core/lane.h"
+#include "slipstream/loader/data_loader.h"
 
 namespace slipstream {
 
@@ -33,7 +33,7 @@ struct DeviceSlab {
   bool has(const at::Tensor& tensor) const;
 };
 
-/// Copies a host batch into `slab` and expands what travelled packed or, by `jpeg`, as files
+/// Copies a host batch into `slab` and expands what traveled packed or, by `jpeg`, as files
 /// (nullptr where nothing does), enqueued on `lane` (done at once on a host lane).
 void copy_slab(const DeviceSlab& slab, const HostBatch& from, const SlabLayout& layout, Lane& lane,
                JpegUnpacker* jpeg);

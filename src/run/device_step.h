@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "slipstream/lane.h"
-#include "slipstream/stage.h"
+#include "slipstream/core/lane.h"
+#include "slipstream/train/stage.h"
 
 namespace slipstream {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 

@@ -9,13 +9,13 @@
 #include <cstring>
 #include <ctime>
 
+#include "core/fingerprint.h"
 #include "core/seconds_since.h"
+#include "cuda/cuda.h"
 #include "run/draw_check.h"
 #include "run/measures.h"
 #include "run/numerics_scope.h"
 #include "run/trial_guard.h"
-#include "slipstream/cuda.h"
-#include "slipstream/fingerprint.h"
 
 namespace slipstream {
 namespace {
@@ -200,7 +200,7 @@ void Execution::run_step(const DeviceStep& step, Lane& lane, std::uint64_t batch
 }
 
 void Execution::copy(Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields) {
-  Loader& loader = *setup_.loader;
+  DataLoader& loader = *setup_.loader;
   const HostBatch host = staged_ ? *staged_ : take_input();
   staged_.reset();
   if (batch == 0) first_taken_ = std::chrono::steady_clock::now();

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "core/schedule.h"
 #include "run/device_slab.h"
 #include "run/lane_trace.h"
 #include "run/loading_gain.h"
-#include "slipstream/context.h"
-#include "slipstream/pipeline.h"
-#include "slipstream/schedule.h"
-#include "slipstream/trainer.h"
+#include "slipstream/run/context.h"
+#include "slipstream/run/pipeline.h"
+#include "slipstream/run/trainer.h"
 
 namespace slipstream {
 
@@ -37,7 +37,7 @@ class Execution final : public Work {
     const Plan& plan;
     const RunOptions& options;
     std::vector<LaneBinding> lanes;
-    Loader* loader = nullptr;                     ///< where the copy step takes batches
+    DataLoader* loader = nullptr;                 ///< where the copy step takes batches
     std::span<const StepCounter> counted_before;  ///< by the loader, in earlier runs
     JpegUnpacker* jpeg = nullptr;                 ///< where its images travel as files
     /// One a slab of the loader; they live as long as it does, for its workers wait for them.

@@ -1,4 +1,4 @@
-#include "slipstream/fork_join.h"
+#include "slipstream/run/fork_join.h"
 
 #include <ATen/ops/cat.h>
 

@@ -1,5 +1,5 @@
 #include "run/trainer_impl.h"
-#include "slipstream/fork_join.h"
+#include "slipstream/run/fork_join.h"
 
 namespace slipstream {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/round_up.h"
 #include "cuda/teardown.h"
-#include "slipstream/error.h"
-#include "slipstream/round_up.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "slipstream/jpeg_decoder.h"
-#include "slipstream/jpeg_slot.h"
-#include "slipstream/resample.h"
+#include "augment/resample.h"
+#include "cuda/jpeg_decoder.h"
+#include "loader/jpeg_slot.h"
 
 namespace slipstream {
 

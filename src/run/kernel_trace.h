@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string>
 
-#include "slipstream/context.h"
-#include "slipstream/trace.h"
+#include "core/trace.h"
+#include "slipstream/run/context.h"
 
 namespace slipstream {
 

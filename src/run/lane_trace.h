@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "core/trace.h"
 #include "run/device_step.h"
-#include "slipstream/context.h"
-#include "slipstream/trace.h"
+#include "slipstream/run/context.h"
 
 namespace slipstream {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "slipstream/result.h"
+#include "slipstream/results/result.h"
 
 namespace slipstream {
 

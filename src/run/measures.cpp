@@ -9,9 +9,9 @@
 #include <map>
 #include <vector>
 
+#include "core/fingerprint.h"
+#include "cuda/cuda.h"
 #include "run/steady_rate.h"
-#include "slipstream/cuda.h"
-#include "slipstream/fingerprint.h"
 
 namespace slipstream {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "slipstream/trainer.h"
+#include "slipstream/run/trainer.h"
 
 namespace slipstream {
 

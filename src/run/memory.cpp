@@ -8,11 +8,11 @@
 #include <cstdio>
 #include <deque>
 
+#include "cuda/cuda.h"
 #include "run/measures.h"
 #include "run/numerics_scope.h"
 #include "run/trainer_impl.h"
 #include "run/trial_guard.h"
-#include "slipstream/cuda.h"
 
 namespace slipstream {
 namespace {
@@ -63,7 +63,7 @@ std::size_t Trainer::Impl::warm_lanes(const Plan& plan, const std::vector<LaneBi
   const auto known = warmed_.find(key_of(plan, lanes));
   if (known != warmed_.end()) return known->second;
 
-  if (numerics.autotune) fill_lanes(plan, lanes);  // cuDNN's trials are not part of the need
+  if (numerics.cudnn_benchmark) fill_lanes(plan, lanes);  // cuDNN's trials are not part of the need
   c10::cuda::CUDACachingAllocator::emptyCache();
   const std::size_t before = reserved_bytes(context.device());
   const std::size_t slot_bytes = fill_lanes(plan, lanes);
@@ -97,7 +97,7 @@ std::size_t Trainer::Impl::fill_lanes(const Plan& plan, const std::vector<LaneBi
 }
 
 SlabLayout Trainer::Impl::layout_of(const Plan& plan, std::size_t batch_size) const {
-  return Loader::plan_layout(
+  return DataLoader::plan_layout(
       *pipeline.dataset(), pipeline.transforms(), batch_size, wire_formats(plan), kJpegBytes,
       pipeline.transforms_from(plan.schedule.loader.on_device), pipeline.batch_ops());
 }

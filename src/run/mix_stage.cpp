@@ -3,7 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include "slipstream/mix_kernel.h"
+#include "augment/mix_kernel.h"
 
 namespace slipstream {
 namespace {

@@ -1,7 +1,8 @@
 #pragma once
 
-#include "slipstream/loader.h"
-#include "slipstream/stage.h"
+#include "ops/batch_chain.h"
+#include "slipstream/loader/data_loader.h"
+#include "slipstream/train/stage.h"
 
 namespace slipstream {
 

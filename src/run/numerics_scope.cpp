@@ -17,7 +17,7 @@ NumericsScope::NumericsScope(const Plan::Numerics& numerics) {
   fill_ = torch.deterministicFillUninitializedMemory();
   torch.setAllowTF32CuDNN(numerics.precision == Precision::tf32);
   torch.setAllowTF32CuBLAS(false);
-  torch.setBenchmarkCuDNN(numerics.autotune);
+  torch.setBenchmarkCuDNN(numerics.cudnn_benchmark);
   torch.setDeterministicCuDNN(numerics.deterministic);
   torch.setDeterministicAlgorithms(numerics.deterministic, false);
   // Filling fresh memory would hide or change what a missing wait shows.

@@ -3,7 +3,7 @@
 #include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
 
-#include "slipstream/plan.h"
+#include "slipstream/plan/plan.h"
 
 namespace slipstream {
 

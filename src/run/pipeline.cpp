@@ -1,4 +1,4 @@
-#include "slipstream/pipeline.h"
+#include "slipstream/run/pipeline.h"
 
 #include <algorithm>
 
@@ -57,7 +57,7 @@ Pipeline Pipeline::train(std::string name, ModuleRef module, std::shared_ptr<Opt
   if (std::none_of(parameters.begin(), parameters.end(),
                    [](const at::Tensor& p) { return p.requires_grad(); }))
     problems.push_back("stage '" + name + "': no parameter requires gradients, so nothing trains");
-  if (train_.optimizer == nullptr) problems.push_back("stage '" + name + "': no optimiser");
+  if (train_.optimizer == nullptr) problems.push_back("stage '" + name + "': no optimizer");
   for (const NamedStage& stage : stages_)
     for (std::string& problem : problems_of(stage.name, stage.stage, train_))
       problems.push_back(std::move(problem));
@@ -68,8 +68,8 @@ Pipeline Pipeline::train(std::string name, ModuleRef module, std::shared_ptr<Opt
   return std::move(*this);
 }
 
-LoaderOptions Pipeline::loader_options(const Plan& plan) const {
-  LoaderOptions loader;
+DataLoaderOptions Pipeline::loader_options(const Plan& plan) const {
+  DataLoaderOptions loader;
   loader.batch_size = options_.batch_size;
   loader.seed = options_.seed;
   loader.shuffle = options_.shuffle;

@@ -1,4 +1,4 @@
-#include "slipstream/placement.h"
+#include "slipstream/run/placement.h"
 
 #include <algorithm>
 

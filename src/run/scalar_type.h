@@ -2,8 +2,8 @@
 
 #include <c10/core/ScalarType.h>
 
-#include "slipstream/array.h"
-#include "slipstream/error.h"
+#include "slipstream/core/array.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 

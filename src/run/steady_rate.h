@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "slipstream/trainer.h"
+#include "slipstream/run/trainer.h"
 
 namespace slipstream {
 

@@ -1,4 +1,4 @@
-#include "slipstream/trainer.h"
+#include "slipstream/run/trainer.h"
 
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DeviceGuard.h>
@@ -10,8 +10,12 @@
 #include <bit>
 #include <chrono>
 
+#include "core/fingerprint.h"
+#include "core/lane_threads.h"
 #include "core/plain_message.h"
+#include "core/schedule.h"
 #include "core/seconds_since.h"
+#include "cuda/cuda.h"
 #include "run/delays.h"
 #include "run/measures.h"
 #include "run/message.h"
@@ -19,8 +23,6 @@
 #include "run/numerics_scope.h"
 #include "run/trainer_impl.h"
 #include "run/trial_guard.h"
-#include "slipstream/cuda.h"
-#include "slipstream/fingerprint.h"
 
 namespace slipstream {
 
@@ -54,9 +56,9 @@ Trainer::Impl::Impl(Pipeline declared, Context& where, const Plan::Numerics& how
     : pipeline(std::move(declared)), context(where), numerics(how) {
   if (pipeline.train_name().empty())
     throw Refused("pipeline: it has no training stage; end it with .train(...)");
-  const SlabLayout layout =
-      Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(), pipeline.options().batch_size,
-                          {}, kJpegBytes, 0, pipeline.batch_ops());
+  const SlabLayout layout = DataLoader::plan_layout(*pipeline.dataset(), pipeline.transforms(),
+                                                    pipeline.options().batch_size, {}, kJpegBytes,
+                                                    0, pipeline.batch_ops());
   if (layout.batch_chain != nullptr) mix_ = mix_stage(layout);
   place_modules();
 }
@@ -83,26 +85,26 @@ void Trainer::Impl::place(torch::nn::Module& module) {
     if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(format));
 }
 
-LoaderOptions Trainer::Impl::loader_options(const Plan& plan,
-                                            const std::optional<HostCut>& cut) const {
-  LoaderOptions options = pipeline.loader_options(plan);
+DataLoaderOptions Trainer::Impl::loader_options(const Plan& plan,
+                                                const std::optional<HostCut>& cut) const {
+  DataLoaderOptions options = pipeline.loader_options(plan);
   options.cut = cut;
-  options.memory = &context.host_memory(plan.schedule.loader.pinned);
+  options.memory = &context.host_memory(plan.schedule.loader.pin_memory);
   return options;
 }
 
-std::unique_ptr<Loader> Trainer::Impl::make_loader(LoaderOptions options) const {
+std::unique_ptr<DataLoader> Trainer::Impl::make_loader(DataLoaderOptions options) const {
   options.first_batch = position;
-  return std::make_unique<Loader>(pipeline.dataset(), pipeline.transforms(), options);
+  return std::make_unique<DataLoader>(pipeline.dataset(), pipeline.transforms(), options);
 }
 
-std::pair<Loader*, Trainer::Impl::InputSoFar> Trainer::Impl::loader_for(
+std::pair<DataLoader*, Trainer::Impl::InputSoFar> Trainer::Impl::loader_for(
     const Plan& plan, const RunOptions& options, const std::vector<LaneBinding>& lanes) {
   const LaneBinding& first = lanes.front();
   if (first.steps.front().kind != DeviceStep::Kind::copy) return {};
   std::optional<HostCut> cut;
   if (options.cut) cut = HostCut{options.cut->after, options.cut->items};
-  LoaderOptions wanted = loader_options(plan, cut);
+  DataLoaderOptions wanted = loader_options(plan, cut);
   if (!cut) wanted.trace = options.trace;
   if (loader_ != nullptr && wanted == loader_options_ && loader_position_ == position)
     return {loader_.get(), input_so_far()};
@@ -188,9 +190,9 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
   validate(plan, pipeline.device_steps(plan.schedule.loader.on_device), context.kind());
   if (!(plan.numerics == numerics))
     throw Refused("the plan's numerics differ from the trainer's: make another trainer for them");
-  if (!spoilt_by_.empty())
+  if (!spoiled_by_.empty())
     throw Refused("the weights are not those of any step, since an earlier run failed (" +
-                  spoilt_by_ + "): restore() a state first, or make another trainer");
+                  spoiled_by_ + "): restore() a state first, or make another trainer");
   if (options.cut && options.cut->items == 0) throw Refused("a cut needs at least one cached item");
   const c10::DeviceGuard device(context.device());
   const NumericsScope scope(numerics);
@@ -219,7 +221,7 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options) {
     execution.emplace(Execution::Setup{
         pipeline, context, plan, options, lanes, loader, before.counters, jpeg, slab_marks_,
         parameters, !pipeline.train_stage().module->buffers().empty(), cached, position,
-        numerics.autotune && !tuned.contains(key_of(plan, lanes))});
+        numerics.cudnn_benchmark && !tuned.contains(key_of(plan, lanes))});
     schedule.emplace(lane_pointers, plan.schedule.depth, plan.schedule.run_ahead, *execution,
                      &probe);
     const auto start = Clock::now();
@@ -253,9 +255,9 @@ std::string Trainer::Impl::settle(const RunOptions& options, Execution& executio
   const bool counts = !options.cut && options.last_step.empty();
   const std::string first = "step " + std::to_string(position);
   if (counts && execution.has_diverged())
-    spoilt_by_ = first + " and those behind it trained on a loss that is not finite";
+    spoiled_by_ = first + " and those behind it trained on a loss that is not finite";
   else if (counts && execution.is_midway())
-    spoilt_by_ = first + " and those behind it are half trained";
+    spoiled_by_ = first + " and those behind it are half trained";
   return (what.empty() ? "before " : what + " at ") + step + ": ";
 }
 
@@ -354,7 +356,7 @@ State Trainer::Impl::state() const {
     state.tensors.push_back(tensor.clone());
   state.position = position;
   state.loss_digest = loss_digest;
-  state.spoilt_by = spoilt_by_;
+  state.spoiled_by = spoiled_by_;
   synchronize();
   return state;
 }
@@ -371,7 +373,7 @@ void Trainer::Impl::restore(const State& state) {
   for (std::size_t i = 0; i < targets.size(); ++i) targets[i].detach().copy_(state.tensors[i]);
   position = state.position;
   loss_digest = state.loss_digest;
-  spoilt_by_ = state.spoilt_by;
+  spoiled_by_ = state.spoiled_by;
   synchronize();
   loader_.reset();
 }
@@ -383,8 +385,8 @@ Trainer::~Trainer() = default;
 RunResult Trainer::run(const Plan& plan, const RunOptions& options) {
   return impl_->run(plan, options);
 }
-std::unique_ptr<Loader> Trainer::make_loader(const Plan& plan,
-                                             const std::optional<HostCut>& cut) const {
+std::unique_ptr<DataLoader> Trainer::make_loader(const Plan& plan,
+                                                 const std::optional<HostCut>& cut) const {
   return impl_->make_loader(impl_->loader_options(plan, cut));
 }
 State Trainer::state() { return impl_->state(); }

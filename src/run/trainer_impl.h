@@ -9,7 +9,7 @@
 
 #include "run/device_memory.h"
 #include "run/execution.h"
-#include "slipstream/trainer.h"
+#include "slipstream/run/trainer.h"
 
 namespace slipstream {
 
@@ -36,8 +36,8 @@ struct Trainer::Impl {
   void restore(const State& state);
   std::uint64_t digest() const;
   /// For a loader that begins with the first batch.
-  LoaderOptions loader_options(const Plan& plan, const std::optional<HostCut>& cut) const;
-  std::unique_ptr<Loader> make_loader(LoaderOptions options) const;
+  DataLoaderOptions loader_options(const Plan& plan, const std::optional<HostCut>& cut) const;
+  std::unique_ptr<DataLoader> make_loader(DataLoaderOptions options) const;
 
  private:
   void place_modules();
@@ -56,8 +56,8 @@ struct Trainer::Impl {
     std::optional<DiskCacheState> disk_cache = std::nullopt;
   };
   /// The loader of a run, nullptr where it needs none, and what it counted for earlier runs.
-  std::pair<Loader*, InputSoFar> loader_for(const Plan& plan, const RunOptions& options,
-                                            const std::vector<LaneBinding>& lanes);
+  std::pair<DataLoader*, InputSoFar> loader_for(const Plan& plan, const RunOptions& options,
+                                                const std::vector<LaneBinding>& lanes);
   /// What makes images of files on the device; nullptr where none travel so.
   JpegUnpacker* jpeg_for(const Plan& plan);
   std::vector<Fields> fill_cache(const Plan& plan, const Cut& cut);
@@ -96,11 +96,11 @@ struct Trainer::Impl {
   std::optional<FrozenStage> augment_;
   std::optional<FrozenStage> mix_;  ///< of the operations over batches, where there are any
   std::string preparing_;           ///< which stage runs ahead of a run, for messages
-  std::unique_ptr<Loader> loader_;
-  LoaderOptions loader_options_;               ///< what loader_ was made for
+  std::unique_ptr<DataLoader> loader_;
+  DataLoaderOptions loader_options_;           ///< what loader_ was made for
   std::map<std::string, std::size_t> warmed_;  ///< bytes that warm_lanes took, by plan
   std::uint64_t loader_position_ = 0;
-  std::string spoilt_by_;  ///< why the state is of no step; "": it is
+  std::string spoiled_by_;  ///< why the state is of no step; "": it is
 };
 
 }  // namespace slipstream

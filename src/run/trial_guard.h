@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "slipstream/stage.h"
+#include "slipstream/train/stage.h"
 
 namespace slipstream {
 

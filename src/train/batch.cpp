@@ -1,6 +1,6 @@
-#include "slipstream/batch.h"
+#include "slipstream/train/batch.h"
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 

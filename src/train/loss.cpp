@@ -1,4 +1,4 @@
-#include "slipstream/loss.h"
+#include "slipstream/train/loss.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
@@ -10,8 +10,8 @@
 #include <limits>
 #include <optional>
 
-#include "slipstream/cross_entropy_kernel.h"
-#include "slipstream/error.h"
+#include "cuda/cross_entropy_kernel.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

@@ -1,4 +1,4 @@
-#include "slipstream/optimizer.h"
+#include "slipstream/train/optimizer.h"
 
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_fused_adamw.h>
@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

@@ -1,4 +1,4 @@
-#include "slipstream/stage.h"
+#include "slipstream/train/stage.h"
 
 #include <unordered_set>
 

@@ -1,8 +1,9 @@
 #include <ATen/ops/stack.h>
 #include <torch/nn/modules/conv.h>
 
-#include "slipstream/datasets.h"
-#include "slipstream/fork_join.h"
+#include "datasets/with_cost.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/run/fork_join.h"
 #include "workloads/classifier.h"
 #include "workloads/input.h"
 #include "workloads/option_lists.h"

@@ -1,4 +1,4 @@
-#include "slipstream/datasets.h"
+#include "slipstream/datasets/datasets.h"
 #include "workloads/classifier.h"
 #include "workloads/input.h"
 #include "workloads/workloads.h"

@@ -6,7 +6,7 @@
 #include <ATen/ops/cudnn_convolution_relu.h>
 #include <ATen/ops/relu.h>
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

@@ -1,8 +1,8 @@
 #include "workloads/input.h"
 
 #include "core/number_text.h"
-#include "slipstream/chain.h"
-#include "slipstream/datasets.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/ops/chain.h"
 
 namespace slipstream {
 namespace {

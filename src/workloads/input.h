@@ -1,6 +1,6 @@
 #pragma once
 
-#include "slipstream/workload.h"
+#include "slipstream/workloads/workload.h"
 
 namespace slipstream {
 

@@ -1,10 +1,10 @@
 #include <sstream>
 
-#include "slipstream/datasets.h"
-#include "slipstream/disk_cache.h"
-#include "slipstream/files.h"
-#include "slipstream/image.h"
-#include "slipstream/workload.h"
+#include "core/files.h"
+#include "slipstream/codecs/image.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/datasets/disk_cache.h"
+#include "slipstream/workloads/workload.h"
 #include "workloads/input.h"
 #include "workloads/option_text.h"
 
@@ -37,13 +37,13 @@ Sampling sampling_of(const std::shared_ptr<const Dataset>& dataset, const Option
   const std::string sampling = options.text("sampling");
   if (sampling == "each") return {};
   if (sampling != "balanced") return Sampling::weighted(weights_in(sampling));
-  const auto labelled = std::dynamic_pointer_cast<const LabelledDataset>(dataset);
-  if (labelled == nullptr)
+  const auto labeled = std::dynamic_pointer_cast<const LabeledDataset>(dataset);
+  if (labeled == nullptr)
     throw Refused(
         "balanced sampling needs data that tell their classes without being read, folders "
         "of classes or a list; " +
         name_of_data(options) + " do not: give a file of weights, one a line");
-  return Sampling::balanced(*labelled);
+  return Sampling::balanced(*labeled);
 }
 
 std::shared_ptr<const Dataset> with_disk_cache(std::shared_ptr<const Dataset> dataset,
@@ -63,7 +63,7 @@ Pipeline pipeline(std::shared_ptr<const Dataset> dataset, const Options& options
                   const StepCosts& costs) {
   PipelineOptions declared{.batch_size = options.batch_size, .seed = options.seed, .costs = costs};
   if (options.has("background") && !is_synthetic(options))
-    declared.decode.background = colour_named(options.text("background"));
+    declared.decode.background = color_named(options.text("background"));
   if (options.has("on-bad-sample") && options.text("on-bad-sample") == "skip")
     declared.on_bad_sample = OnBadSample::skip;
   if (options.has("sampling")) declared.sampling = sampling_of(dataset, options);

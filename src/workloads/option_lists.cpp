@@ -1,7 +1,7 @@
 #include "workloads/option_lists.h"
 
-#include "slipstream/error.h"
-#include "slipstream/image.h"
+#include "slipstream/codecs/image.h"
+#include "slipstream/core/error.h"
 #include "workloads/option_text.h"
 
 namespace slipstream {
@@ -18,7 +18,7 @@ std::string problem_of_size(const OptionValue& value) {
 
 std::string problem_of_color(const OptionValue& value) {
   try {
-    static_cast<void>(colour_named(std::get<std::string>(value)));
+    static_cast<void>(color_named(std::get<std::string>(value)));
     return "";
   } catch (const Refused& refused) {
     return refused.what();

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "slipstream/options.h"
+#include "slipstream/workloads/options.h"
 
 namespace slipstream {
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "core/number_text.h"
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

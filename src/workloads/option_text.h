@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "slipstream/options.h"
+#include "slipstream/workloads/options.h"
 
 namespace slipstream {
 

@@ -1,9 +1,9 @@
-#include "slipstream/options.h"
+#include "slipstream/workloads/options.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 #include "workloads/option_text.h"
 
 namespace slipstream {

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "ops/best_code.h"
-#include "slipstream/error.h"
+#include "ops/color_math.h"
+#include "ops/mask_math.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {
@@ -103,15 +105,15 @@ void PlainMask::apply(const Drawn& drawn, FieldKind, ConstArray in, MutableArray
   }
 }
 
-FieldSpec PlainColour::output(const FieldSpec& in) const {
+FieldSpec PlainColor::output(const FieldSpec& in) const {
   require_levels(kName, in);
-  return colour.output(in);
+  return color.output(in);
 }
 
-void PlainColour::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
+void PlainColor::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
   const auto* levels = in.as<std::uint8_t>();
   const std::vector<float> pixels(levels, levels + in.shape.elements());
-  const ColourMatrix by = colour.in_float32();
+  const ColorMatrix by = color.in_float32();
   auto* to = out.as<float>();
   // For an fma that is an instruction, not a call.
   with_best_code([&] {

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "slipstream/colour.h"
-#include "slipstream/masking.h"
-#include "slipstream/transforms.h"
+#include "slipstream/ops/color.h"
+#include "slipstream/ops/masking.h"
+#include "slipstream/ops/transforms.h"
 
 namespace slipstream {
 
@@ -60,15 +60,15 @@ struct PlainMask {
              Scratch& scratch) const;
 };
 
-/// ConvertColour: to floats, then one channel after the other.
-struct PlainColour {
-  static constexpr std::string_view kName = "plain_colour";
-  ConvertColour colour;
+/// ConvertColor: to floats, then one channel after the other.
+struct PlainColor {
+  static constexpr std::string_view kName = "plain_color";
+  ConvertColor color;
 
   struct Drawn {};
 
-  void validate() const { colour.validate(); }
-  bool touches(FieldKind kind) const { return colour.touches(kind); }
+  void validate() const { color.validate(); }
+  bool touches(FieldKind kind) const { return color.touches(kind); }
   FieldSpec output(const FieldSpec& in) const;
   bool is_random() const { return false; }
   Drawn draw(const RandomKey&, const Shape&) const { return {}; }

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "slipstream/dataset.h"
+#include "slipstream/datasets/dataset.h"
 
 namespace slipstream {
 

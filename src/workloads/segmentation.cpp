@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "data/folders.h"
-#include "data/npy_manifest.h"
-#include "slipstream/datasets.h"
-#include "slipstream/workload.h"
+#include "datasets/folders.h"
+#include "datasets/npy_manifest.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/workloads/workload.h"
 #include "workloads/encoder.h"
 #include "workloads/input.h"
 #include "workloads/workloads.h"

@@ -1,5 +1,6 @@
-#include "slipstream/datasets.h"
-#include "slipstream/synthetic_cost.h"
+#include "datasets/with_cost.h"
+#include "ops/synthetic_cost.h"
+#include "slipstream/datasets/datasets.h"
 #include "workloads/input.h"
 #include "workloads/option_lists.h"
 #include "workloads/plain_transforms.h"
@@ -19,17 +20,17 @@ constexpr double kReadMs = 8.5;
 constexpr double kReadSmallMs = 0.5;
 constexpr StepCosts kArticleSteps = {.train_s = 0.290, .copy_s = 0.010, .hand_over_s = 0.010};
 
-/// Of one image: up to the crop, the mask, the colours.
+/// Of one image: up to the crop, the mask, the colors.
 struct TransformCosts {
   double crop_ms;
   double mask_ms;
-  double colour_ms;
+  double color_ms;
 };
 constexpr TransformCosts kPlainCosts = {2.4, 4.2, 2.5};
-constexpr TransformCosts kOptimisedCosts = {0.5, 1.9, 1.3};
+constexpr TransformCosts kOptimizedCosts = {0.5, 1.9, 1.3};
 
 bool is_article(const Options& options) { return options.text("costs") == "article"; }
-bool is_optimised(const Options& options) { return options.text("transforms") == "optimised"; }
+bool is_optimized(const Options& options) { return options.text("transforms") == "optimized"; }
 /// Says what stands for a size that is not given.
 void set_sizes(Options& options) {
   if (is_article(options) && !options.is_given("image-size")) options.set("image-size", kLeastSize);
@@ -62,7 +63,7 @@ void check(const Options& options) {
                                 ": raise --raw-size or lower --image-size");
   require(synthetic || !is_article(options), "--costs are of synthetic images; leave --data out");
   require(options.batch_size >= 2 || is_article(options),
-          "starved normalises over each batch: its size must be at least 2");
+          "starved normalizes over each batch: its size must be at least 2");
   require(!synthetic || options.integer("classes") >= 2, "starved needs at least 2 classes");
   refuse(problems);
 }
@@ -79,25 +80,24 @@ std::shared_ptr<const Dataset> data_of(const Options& options) {
 std::vector<NamedOp> transforms_of(const Options& options) {
   const std::int64_t size = options.integer("image-size");
   const RandomCrop crop{size, size};
-  if (is_optimised(options))
-    return {
-        {"crop", crop}, {"mask", RandomMask{}}, {"colour", ConvertColour{}}, {"scale", Scale{}}};
+  if (is_optimized(options))
+    return {{"crop", crop}, {"mask", RandomMask{}}, {"color", ConvertColor{}}, {"scale", Scale{}}};
   return {{"to_tensor", PlainToTensor{}},
           {"crop", PlainCrop{crop}},
           {"mask", PlainMask{}},
-          {"colour", PlainColour{}},
+          {"color", PlainColor{}},
           {"scale", Scale{}}};
 }
 
 std::vector<NamedOp> with_article_costs(std::vector<NamedOp> transforms, const Options& options) {
-  const TransformCosts& costs = is_optimised(options) ? kOptimisedCosts : kPlainCosts;
+  const TransformCosts& costs = is_optimized(options) ? kOptimizedCosts : kPlainCosts;
   const auto wait = [](NamedOp& transform, double ms) {
     transform.op = with_cost(transform.op, {.sleep_s = ms * 1e-3});
   };
   wait(transforms.front(), costs.crop_ms);
   for (NamedOp& each : transforms) {
     if (each.name == "mask") wait(each, costs.mask_ms);
-    if (each.name == "colour") wait(each, costs.colour_ms);
+    if (each.name == "color") wait(each, costs.color_ms);
   }
   return transforms;
 }
@@ -117,8 +117,8 @@ TORCH_MODULE(ChannelMeans);
 
 OptionList options_of_starved() {
   const OptionList own = {
-      {"transforms", "plain, as first written down, or optimised", "plain",
-       one_of({"plain", "optimised"})},
+      {"transforms", "plain, as first written down, or optimized", "plain",
+       one_of({"plain", "optimized"})},
       {"costs", "article: waits as long as its article's stages", "", one_of({"article"})},
       {"raw-size", "Height and width of synthetic raw images (default: 4 times the crop's)", 0,
        no_less_than(1)}};

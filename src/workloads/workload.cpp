@@ -1,4 +1,4 @@
-#include "slipstream/workload.h"
+#include "slipstream/workloads/workload.h"
 
 #include <ATen/Context.h>
 

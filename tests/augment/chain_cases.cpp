@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstring>
 
-#include "slipstream/half.h"
+#include "core/half.h"
 
 namespace slipstream::test {
 namespace {

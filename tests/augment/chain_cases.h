@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "augment/executor.h"
-#include "slipstream/device_chain.h"
+#include "ops/device_chain.h"
 
 namespace slipstream::test {
 

@@ -4,13 +4,13 @@
 #include <cmath>
 
 #include "augment/chain_cases.h"
-#include "slipstream/blur.h"
-#include "slipstream/colour.h"
-#include "slipstream/error.h"
-#include "slipstream/masking.h"
-#include "slipstream/resize.h"
-#include "slipstream/transforms.h"
-#include "slipstream/warp.h"
+#include "slipstream/core/error.h"
+#include "slipstream/ops/blur.h"
+#include "slipstream/ops/color.h"
+#include "slipstream/ops/masking.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
+#include "slipstream/ops/warp.h"
 #include "support/thrown.h"
 
 // Each of these runs twice, in two programs: with the kernels' arithmetic on the host, and with the
@@ -42,7 +42,7 @@ Chain classification_chain(std::int64_t crop, std::int64_t size) {
           {"resize", Resize{size, size, false}},
           {"rotate", Rotate{-45, 45}},
           {"blur", GaussianBlur{7, 0.1, 2.0}},
-          {"normalise", Normalise{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}}}};
+          {"normalize", Normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}}}};
 }
 
 const Affine kAffine{.degrees_min = -20,
@@ -65,7 +65,7 @@ TEST_F(AugmentTest, MovesOfPixelsAreComposed) {
                        {"flip", HorizontalFlip{0.5}},
                        {"turn", Rotate{-90, 90, Interpolation::nearest, 7}},
                        {"down", VerticalFlip{0.5}},
-                       {"centre", CentreCrop{15, 17}}};
+                       {"center", CenterCrop{15, 17}}};
   for (const DType dtype : {DType::u8, DType::f32}) {
     const ChainCase moves(chain, image(22, 30, 3, dtype), 9);
     EXPECT_EQ(moves.plan.launches(), 1U);
@@ -74,11 +74,11 @@ TEST_F(AugmentTest, MovesOfPixelsAreComposed) {
 }
 
 TEST_F(AugmentTest, AFillStaysWhatTheStepsBehindItMakeOfIt) {
-  const Normalise normalise{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.4}};
-  ChainCase({{"normalise", normalise}, {"turn", Rotate{30, 40, Interpolation::nearest, 0.25}}},
+  const Normalize normalize{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.4}};
+  ChainCase({{"normalize", normalize}, {"turn", Rotate{30, 40, Interpolation::nearest, 0.25}}},
             image(16, 16), 2)
       .check();
-  ChainCase({{"turn", Rotate{30, 40, Interpolation::nearest, 200}}, {"normalise", normalise}},
+  ChainCase({{"turn", Rotate{30, 40, Interpolation::nearest, 200}}, {"normalize", normalize}},
             image(16, 16), 2)
       .check();
 }
@@ -162,28 +162,27 @@ TEST_F(AugmentTest, SecondInterpolationsAndStencilsAreLaunchesOfTheirOwn) {
   chain.check();
 }
 
-const ColourJitter kJitter{.brightness_min = 0.6,
-                           .brightness_max = 1.4,
-                           .contrast_min = 0.5,
-                           .contrast_max = 1.5,
-                           .saturation_min = 0.2,
-                           .saturation_max = 1.8,
-                           .hue_min = -0.3,
-                           .hue_max = 0.4};
+const ColorJitter kJitter{.brightness_min = 0.6,
+                          .brightness_max = 1.4,
+                          .contrast_min = 0.5,
+                          .contrast_max = 1.5,
+                          .saturation_min = 0.2,
+                          .saturation_max = 1.8,
+                          .hue_min = -0.3,
+                          .hue_max = 0.4};
 
-TEST_F(AugmentTest, ColoursHaveTheHostsBits) {
+TEST_F(AugmentTest, ColorsHaveTheHostsBits) {
   for (const DType dtype : {DType::u8, DType::f32}) {
-    const ChainCase grey(
-        {{"grey", Greyscale{0.5}}, {"colour", ConvertColour{}}, {"scale", Scale{}}},
-        image(19, 23, 3, dtype), 6);
-    EXPECT_EQ(grey.plan.launches(), 1U);
-    grey.check();
+    const ChainCase gray({{"gray", Grayscale{0.5}}, {"color", ConvertColor{}}, {"scale", Scale{}}},
+                         image(19, 23, 3, dtype), 6);
+    EXPECT_EQ(gray.plan.launches(), 1U);
+    gray.check();
     const ChainCase jitter({{"jitter", kJitter}}, image(37, 41, 3, dtype), 12);
     EXPECT_EQ(jitter.plan.launches(), 2U);
     jitter.check();
-    ColourJitter of_grey;
-    of_grey.contrast_max = of_grey.brightness_max = 2;
-    ChainCase({{"jitter", of_grey}}, image(37, 41, 1, dtype), 4).check();
+    ColorJitter of_gray;
+    of_gray.contrast_max = of_gray.brightness_max = 2;
+    ChainCase({{"jitter", of_gray}}, image(37, 41, 1, dtype), 4).check();
   }
 }
 
@@ -208,14 +207,14 @@ TEST_F(AugmentTest, DivisionsOfAllFloatsAreRoundedOnce) {
   for (const double divisor : {0.229, 3.0, 255.0, 1e-12, -7.0, 1e20}) {
     const std::vector<Chain> chains = {
         {{"scale", Scale{divisor}}},
-        {{"normalise", Normalise{{0, 0.5, 1e-20}, {std::abs(divisor), 0.3, std::abs(divisor)}}}}};
+        {{"normalize", Normalize{{0, 0.5, 1e-20}, {std::abs(divisor), 0.3, std::abs(divisor)}}}}};
     for (const Chain& chain : chains) {
       ChainCase(chain, image(64, 48, 3, DType::f32), 2, {}, 3, test::extreme_floats).check();
       ChainCase(chain, image(16, 16), 2).check();
     }
   }
   // Black less that is tinier than what a quotient in few steps is right for.
-  ChainCase({{"normalise", Normalise{{1e-37}, {7}}}}, image(64, 64, 1), 1).check();
+  ChainCase({{"normalize", Normalize{{1e-37}, {7}}}}, image(64, 64, 1), 1).check();
 }
 
 TEST_F(AugmentTest, AFlipBeforeACropAtTheEdge) {
@@ -252,7 +251,7 @@ TEST_F(AugmentTest, TheChainOfTheStarvedPipelineIsOneLaunch) {
   for (const std::int64_t width : {33, 64, 135, 136}) {  // within one tile and in two of them
     const ChainCase chain({{"crop", RandomCrop{64, width}},
                            {"mask", RandomMask{0.25, true}},
-                           {"colour", ConvertColour{}},
+                           {"color", ConvertColor{}},
                            {"scale", Scale{}}},
                           image(128, 140), 4);
     EXPECT_EQ(chain.plan.launches(), 1U);
@@ -328,8 +327,8 @@ TEST_F(AugmentTest, RefusesWhatTheDeviceCannotDo) {
               testing::HasSubstr("transform 'mine': 'invert' has no form for the device"));
   EXPECT_THAT(refusal({{"wide", Resize{4, 20'000}}}, image(4, 4)),
               testing::HasSubstr("transform 'wide'"));
-  EXPECT_THAT(refusal({{"crop", CentreCrop{9, 4}}}, image(4, 4)),
-              testing::HasSubstr("transform 'crop': centre_crop"));
+  EXPECT_THAT(refusal({{"crop", CenterCrop{9, 4}}}, image(4, 4)),
+              testing::HasSubstr("transform 'crop': center_crop"));
 }
 
 }  // namespace

@@ -8,10 +8,10 @@
 namespace slipstream::test {
 namespace {
 
-#ifdef SPECIALISED
-constexpr bool kIsSpecialised = true;
+#ifdef SPECIALIZED
+constexpr bool kIsSpecialized = true;
 #else
-constexpr bool kIsSpecialised = false;
+constexpr bool kIsSpecialized = false;
 #endif
 
 constexpr std::size_t kGuard = 512;  // bytes behind the batch that must not be written
@@ -21,7 +21,7 @@ constexpr std::size_t kGuard = 512;  // bytes behind the batch that must not be 
 Bytes executed(const AugmentPlan& given, std::size_t batch_size, const Bytes& images,
                const Bytes& drawn, std::size_t out_bytes) {
   AugmentPlan plan = given;
-  if (kIsSpecialised || !plan.program().functions.empty()) plan.specialise();
+  if (kIsSpecialized || !plan.program().functions.empty()) plan.specialize();
   const DeviceBuffer<std::byte> in(images);
   const DeviceBuffer<std::byte> parameters(drawn);
   const DeviceBuffer<std::byte> scratch(plan.scratch_bytes(batch_size), 0x5a);

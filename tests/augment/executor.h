@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "slipstream/augment.h"
+#include "augment/augment.h"
 
 namespace slipstream::test {
 

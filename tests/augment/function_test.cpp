@@ -2,12 +2,12 @@
 #include <gtest/gtest.h>
 
 #include "augment/chain_cases.h"
-#include "slipstream/blur.h"
-#include "slipstream/colour.h"
-#include "slipstream/masking.h"
-#include "slipstream/resize.h"
-#include "slipstream/transforms.h"
-#include "slipstream/warp.h"
+#include "slipstream/ops/blur.h"
+#include "slipstream/ops/color.h"
+#include "slipstream/ops/masking.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
+#include "slipstream/ops/warp.h"
 #include "support/pixel_functions.h"
 #include "support/thrown.h"
 
@@ -28,7 +28,7 @@ FieldSpec image(std::int64_t height, std::int64_t width, std::int64_t channels =
   return {"image", FieldKind::image, dtype, {height, width, channels}, 0};
 }
 
-const Normalise kNormalise{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.4}};
+const Normalize kNormalize{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.4}};
 const PixelOp kSolarise{test::Solarise{0.4F}};
 const PixelOp kLooked{test::kTable};
 
@@ -66,13 +66,13 @@ TEST_F(FunctionTest, WhereverItStandsInAChain) {
       {mine, {"resize", Resize{17, 40}}},
       {{"resize", Resize{17, 40}}, mine},
       {{"resize", Resize{40, 17, false}}, mine, {"turn", Rotate{-45, 45}}},
-      {{"crop", RandomResizedCrop{16, 20}}, mine, {"normalise", kNormalise}},
+      {{"crop", RandomResizedCrop{16, 20}}, mine, {"normalize", kNormalize}},
       {{"affine", Affine{.degrees_max = 40, .interpolation = Interpolation::bilinear}}, mine},
       {mine, {"turn", Rotate{-45, 45, Interpolation::nearest, 7}}},
       {{"turn", Rotate{-45, 45, Interpolation::nearest, 1}}, mine},
       {mine, {"blur", GaussianBlur{7, 0.5, 2}}},
-      {{"blur", GaussianBlur{5, 0.5, 2}}, mine, {"normalise", kNormalise}},
-      {{"normalise", kNormalise}, mine, {"scale", Scale{3}}},
+      {{"blur", GaussianBlur{5, 0.5, 2}}, mine, {"normalize", kNormalize}},
+      {{"normalize", kNormalize}, mine, {"scale", Scale{3}}},
       {{"erase", RandomErasing{.probability = 0.8}}, mine, {"mask", RandomMask{}}, {"by", kLooked}},
       {{"resize", Resize{30, 28}}, mine, {"again", Resize{9, 8}}, {"last", kSolarise}}};
   for (const DType dtype : {DType::u8, DType::f32}) {
@@ -81,7 +81,7 @@ TEST_F(FunctionTest, WhereverItStandsInAChain) {
 }
 
 TEST_F(FunctionTest, TheMeanOfAContrastIsOfWhatAFunctionMakes) {
-  const ColourJitter jitter{.contrast_min = 0.4, .contrast_max = 0.6, .saturation_max = 1.5};
+  const ColorJitter jitter{.contrast_min = 0.4, .contrast_max = 0.6, .saturation_max = 1.5};
   ChainCase({{"mine", test::RandomCurve{}}, {"jitter", jitter}}, image(37, 41), 4).check();
   const ChainCase both({{"resize", Resize{40, 36}},
                         {"mine", kSolarise},

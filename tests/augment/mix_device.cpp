@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
 #include "augment/mix_executor.h"
+#include "augment/mix_kernel.h"
 #include "cuda/device_buffer.h"
 #include "gpu.h"
-#include "slipstream/mix_kernel.h"
 
 namespace slipstream::test {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "slipstream/mix.h"
+#include "ops/mix.h"
 
 namespace slipstream::test {
 

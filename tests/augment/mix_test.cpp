@@ -1,4 +1,4 @@
-#include "slipstream/mix.h"
+#include "ops/mix.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "augment/mix_executor.h"
-#include "slipstream/batch_chain.h"
-#include "slipstream/half.h"
+#include "core/half.h"
+#include "ops/batch_chain.h"
 
 // Each of these runs twice, in two programs: on the host, and with the kernel on a GPU. What counts
 // as right is written here, value by value.

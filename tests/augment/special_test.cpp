@@ -3,13 +3,13 @@
 
 #include "augment/kernels.h"
 #include "augment/plan.h"
-#include "slipstream/blur.h"
-#include "slipstream/colour.h"
-#include "slipstream/error.h"
-#include "slipstream/masking.h"
-#include "slipstream/resize.h"
-#include "slipstream/transforms.h"
-#include "slipstream/warp.h"
+#include "slipstream/core/error.h"
+#include "slipstream/ops/blur.h"
+#include "slipstream/ops/color.h"
+#include "slipstream/ops/masking.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
+#include "slipstream/ops/warp.h"
 #include "support/pixel_functions.h"
 #include "support/thrown.h"
 
@@ -38,18 +38,18 @@ std::string code_of_sums(const AugmentPlan& plan, std::int32_t at) {
 }
 
 TEST(SpecialKernelTest, EveryWayToReadAnImageCompiles) {
-  const Normalise normalise{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.4}};
+  const Normalize normalize{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.4}};
   const std::vector<Chain> chains = {
       {{"float", ToFloat{}},
        {"resize", Resize{64, 64, false}},
        {"turn", Rotate{-45, 45}},
        {"blur", GaussianBlur{7, 0.1, 2}},
-       {"normalise", normalise}},
-      {{"crop", RandomResizedCrop{48, 40}}, {"flip", HorizontalFlip{}}, {"normalise", normalise}},
+       {"normalize", normalize}},
+      {{"crop", RandomResizedCrop{48, 40}}, {"flip", HorizontalFlip{}}, {"normalize", normalize}},
       {{"affine", Affine{.interpolation = Interpolation::bilinear}},
        {"blur", GaussianBlur{31, 1, 2}}},
-      {{"crop", RandomCrop{64, 64, 4}}, {"mask", RandomMask{}}, {"grey", Greyscale{0.5}}},
-      {{"jitter", ColourJitter{.saturation_min = 0.5, .hue_max = 0.1}}, {"scale", Scale{}}}};
+      {{"crop", RandomCrop{64, 64, 4}}, {"mask", RandomMask{}}, {"gray", Grayscale{0.5}}},
+      {{"jitter", ColorJitter{.saturation_min = 0.5, .hue_max = 0.1}}, {"scale", Scale{}}}};
   for (const Chain& chain : chains) {
     const AugmentPlan plan = plan_of(chain, {ImageLayout::channels_first, true});
     EXPECT_EQ(code_of(plan).substr(1, 3), "ELF");
@@ -80,7 +80,7 @@ TEST(LaunchShapeTest, BlursFitEveryDeviceOrAreRefused) {
 }
 
 TEST(SpecialKernelTest, TheSumsOfEveryContrastCompile) {
-  const ColourJitter jitter{.contrast_min = 0.5, .hue_max = 0.1};
+  const ColorJitter jitter{.contrast_min = 0.5, .hue_max = 0.1};
   const AugmentPlan plan = plan_of({{"first", jitter},
                                     {"crop", RandomResizedCrop{48, 40}},
                                     {"second", jitter},
@@ -148,7 +148,7 @@ TEST(SpecialKernelTest, FunctionsAreLaunchedOnlyWhereTheyAreCompiled) {
   EXPECT_THAT(
       thrown_by([&] { cuda::augment_async(plan, 1, nullptr, nullptr, nullptr, nullptr, stream); }),
       testing::AllOf(testing::HasSubstr("Error: transform 'mine'"),
-                     testing::HasSubstr("specialise()")));
+                     testing::HasSubstr("specialize()")));
 }
 
 TEST(SpecialKernelTest, TheCompilersWordsAreInTheError) {

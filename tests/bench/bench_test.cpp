@@ -1,4 +1,4 @@
-#include "slipstream/bench.h"
+#include "bench/bench.h"
 
 #include <gmock/gmock.h>
 
@@ -6,7 +6,7 @@
 #include <new>
 #include <stdexcept>
 
-#include "slipstream/workload.h"
+#include "slipstream/workloads/workload.h"
 #include "support/thrown.h"
 
 namespace slipstream {

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <thread>
 
+#include "bench/bench.h"
 #include "core/patience.h"
-#include "slipstream/bench.h"
 
 namespace slipstream::test {
 namespace {

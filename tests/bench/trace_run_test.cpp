@@ -1,12 +1,12 @@
-#include "slipstream/trace_run.h"
+#include "bench/trace_run.h"
 
 #include <gmock/gmock.h>
 
 #include <map>
 #include <set>
 
-#include "slipstream/placement.h"
-#include "slipstream/workload.h"
+#include "slipstream/run/placement.h"
+#include "slipstream/workloads/workload.h"
 #include "support/thrown.h"
 
 namespace slipstream {

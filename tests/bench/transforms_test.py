@@ -5,7 +5,7 @@ import unittest
 
 from script import ScriptTest
 
-LISTED = "resize/u8\\nnormalise/f32"
+LISTED = "resize/u8\\nnormalize/f32"
 FOUND = '{"benchmarks": [{"cpu_time": 12.5}]}'
 
 
@@ -19,12 +19,12 @@ class TransformsTest(ScriptTest):
                                  f"*) echo '{FOUND}'; echo \"$1\" >> {self.folder}/asked;; esac")
 
     def test_ours_is_what_its_program_says(self):
-        rows = self.measure("--rows", "normalise/f32", "--program", self.ours)["rows"]
-        self.assertEqual([row["row"] for row in rows], ["normalise/f32"])
+        rows = self.measure("--rows", "normalize/f32", "--program", self.ours)["rows"]
+        self.assertEqual([row["row"] for row in rows], ["normalize/f32"])
         self.assertEqual(rows[0]["slipstream"],
                          {"value": 12.5, "low": 12.5, "high": 12.5, "unit": "us", "n": 2})
         self.assertEqual((self.folder / "asked").read_text(),
-                         "--benchmark_filter=^normalise/f32$\n" * 2)
+                         "--benchmark_filter=^normalize/f32$\n" * 2)
 
     def test_torchvision_runs_or_is_absent(self):
         for row in self.measure("--program", self.ours)["rows"]:
@@ -37,7 +37,7 @@ class TransformsTest(ScriptTest):
     def test_unknown_names_are_refused(self):
         done = self.run_script("--rows", "resize/f16", "--program", self.ours)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("unknown: resize/f16; known: resize/u8, normalise/f32", done.stderr)
+        self.assertIn("unknown: resize/f16; known: resize/u8, normalize/f32", done.stderr)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from program import FAILED, REFUSED, TINY, ProgramTest, make_data
 
 
 def png(width, height, pixels=None):
-    """A grey PNG; without pixels only its header tells a size."""
+    """A gray PNG; without pixels only its header tells a size."""
 
     def chunk(kind, data):
         body = kind + data

@@ -1,4 +1,4 @@
-#include "slipstream/cli.h"
+#include "slipstream/cli/cli.h"
 
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
@@ -9,8 +9,8 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
-#include "slipstream/datasets.h"
-#include "slipstream/files.h"
+#include "core/files.h"
+#include "slipstream/datasets/datasets.h"
 #include "support/temporary_folder.h"
 #include "workloads/classifier.h"
 

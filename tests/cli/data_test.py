@@ -230,7 +230,7 @@ class DataTest(DataFolders):
             {"op": "to_float"},
             {"op": "rotate", "degrees_min": -45, "degrees_max": 45},
             {"op": "gaussian_blur", "size": 7, "sigma_min": 0.1, "sigma_max": 2},
-            {"op": "normalise", "mean": [0.4, 0.5, 0.6], "std": [0.2, 0.3, 0.4]}]}''')
+            {"op": "normalize", "mean": [0.4, 0.5, 0.6], "std": [0.2, 0.3, 0.4]}]}''')
         reports = {where: self.classify(f"augment-{where}", self.classes, "--chain", chain,
                                         "--augment", where, "--plan", "pipelined")
                    for where in ("cpu", "gpu", "pipelined")}

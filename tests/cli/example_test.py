@@ -19,7 +19,7 @@ class ExampleTest(ProgramTest):
         pipelined = self.run_example("pipelined", *options, "--plan", "pipelined")
         self.assertEqual(serial["digest"], pipelined["digest"])
         self.assertEqual([lane["name"] for lane in pipelined["lanes"]],
-                         ["copy", "centre", "classify"])
+                         ["copy", "center", "classify"])
         self.assertIn("brighten", [counter["name"] for counter in serial["counters"]])
         self.assertLess(statistics.mean(serial["losses"][-20:]), 0.7 * serial["losses"][0])
         self.assertGreater(statistics.mean(serial["accuracies"][-20:]), 0.6)

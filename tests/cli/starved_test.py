@@ -1,4 +1,4 @@
-"""The workload starved: raw images, plain and optimised transforms, the article's costs."""
+"""The workload starved: raw images, plain and optimized transforms, the article's costs."""
 
 import unittest
 
@@ -7,7 +7,7 @@ from program import DONE, REFUSED, ProgramTest, read_json
 SMALL = ["--device", "cpu", "--image-size", "16", "--batch-size", "4", "--workers", "2",
          "--steps", "4"]
 ARTICLE = ["--device", "cpu", "--costs", "article"]
-HOST_STEPS = ["read", "decode", "to_tensor", "crop", "mask", "colour", "scale", "collate"]
+HOST_STEPS = ["read", "decode", "to_tensor", "crop", "mask", "color", "scale", "collate"]
 
 
 class StarvedTest(ProgramTest):
@@ -19,9 +19,9 @@ class StarvedTest(ProgramTest):
 
     def test_forms_plans_and_places_give_the_same_bits(self):
         runs = {"plain": [], "serial": ["--plan", "serial"],
-                "optimised": ["--transforms", "optimised"],
-                "gpu": ["--transforms", "optimised", "--augment", "gpu"],
-                "pipelined": ["--transforms", "optimised", "--augment", "pipelined"]}
+                "optimized": ["--transforms", "optimized"],
+                "gpu": ["--transforms", "optimized", "--augment", "gpu"],
+                "pipelined": ["--transforms", "optimized", "--augment", "pipelined"]}
         reports = {name: self.starved(name, *SMALL, "--plan", "pipelined", *arguments)
                    for name, arguments in runs.items() if name != "serial"}
         reports["serial"] = self.starved("serial", *SMALL, *runs["serial"])
@@ -30,9 +30,9 @@ class StarvedTest(ProgramTest):
         for name in ("gpu", "pipelined"):
             self.assertIn("augment", self.calls(reports[name]))
             self.assertNotIn("mask", self.calls(reports[name]))
-        options = reports["optimised"]["workload"]["options"]
+        options = reports["optimized"]["workload"]["options"]
         self.assertEqual((options["transforms"], options["costs"], options["momentum"]),
-                         ("optimised", "", 0.9))
+                         ("optimized", "", 0.9))
         self.assertEqual((options["image_size"], options["raw_size"]), (16, 64))
 
     def test_files_that_make_data_wrote(self):
@@ -40,9 +40,9 @@ class StarvedTest(ProgramTest):
         self.expect(DONE, "make-data", "classification", "--out", data, "--samples", "8",
                     "--size", "64", "--classes", "4", "--png", "0.5", says=["8 images in "])
         plain = self.starved("files", *SMALL, "--data", data, "--plan", "serial")
-        optimised = self.starved("crop-first", *SMALL, "--data", data, "--plan", "pipelined",
-                                 "--transforms", "optimised")
-        self.assertEqual(plain["digest"], optimised["digest"])
+        optimized = self.starved("crop-first", *SMALL, "--data", data, "--plan", "pipelined",
+                                 "--transforms", "optimized")
+        self.assertEqual(plain["digest"], optimized["digest"])
         options = plain["workload"]["options"]
         self.assertEqual(options["classes"], 4)
         self.assertNotIn("raw_size", options)
@@ -58,7 +58,7 @@ class StarvedTest(ProgramTest):
                          (256, 8, "article"))
         counters = self.calls(report)
         for step, least_s in (("read", 0.0085), ("to_tensor", 0.0024), ("mask", 0.0042),
-                              ("colour", 0.0025)):
+                              ("color", 0.0025)):
             self.assertGreaterEqual(counters[step]["wall_s"],
                                     0.99 * least_s * (counters[step]["calls"] - 4), step)
         self.assertGreaterEqual(counters["model"]["wall_s"], 2 * 0.310)
@@ -76,7 +76,7 @@ class StarvedTest(ProgramTest):
         self.assertEqual({row["batch_size"] for row in read_json(json)["rows"]}, {256})
 
     def test_what_makes_no_sense(self):
-        for arguments, says in ((["--transforms", "optimized"], "did you mean 'optimised'?"),
+        for arguments, says in ((["--transforms", "optimized"], "did you mean 'optimized'?"),
                                 (["--costs", "articel"], "did you mean 'article'?"),
                                 (["--raw-size", "8"], "raise --raw-size"),
                                 (["--data", "x", "--raw-size", "64"], "make-data --size"),

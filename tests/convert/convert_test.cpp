@@ -1,4 +1,4 @@
-#include "slipstream/convert.h"
+#include "convert/convert.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,12 +8,12 @@
 #include <map>
 
 #include "convert/scenes_test.h"
-#include "data/image_records.h"
-#include "slipstream/datasets.h"
-#include "slipstream/error.h"
-#include "slipstream/files.h"
-#include "slipstream/resize.h"
-#include "slipstream/transforms.h"
+#include "core/files.h"
+#include "slipstream/core/error.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
+#include "support/image_records.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -97,14 +97,14 @@ TEST_F(ConvertTest, TransformsAreAppliedToImagesAndMasksAlike) {
 }
 
 TEST_F(ConvertTest, ClassLabelsAreKept) {
-  const auto labelled = synthetic_classification({.samples = 7, .size = 8, .classes = 300 / 2});
-  convert_to_shards(*labelled, out(), options_for(3));
+  const auto labeled = synthetic_classification({.samples = 7, .size = 8, .classes = 300 / 2});
+  convert_to_shards(*labeled, out(), options_for(3));
   const auto shards = tar_shards({out()});
   for (std::size_t i = 0; i < 7; ++i) {
     std::int64_t label = 0;
     const auto bytes = stored(*shards, i, 1);
     std::memcpy(&label, bytes.data(), sizeof label);
-    EXPECT_EQ(label, std::to_integer<std::int64_t>(stored(*labelled, i, 1)[0]));
+    EXPECT_EQ(label, std::to_integer<std::int64_t>(stored(*labeled, i, 1)[0]));
   }
 }
 
@@ -165,7 +165,7 @@ TEST_F(ConvertTest, NamesOfClassesAreInTheManifest) {
       fs::create_directories(dir / name);
       fs::copy_file(scenes() / "images" / "000000.jpg", dir / name / "1.jpg");
     }
-    return class_folder(dir);
+    return image_folder(dir);
   };
   const auto animals = opened(folder_.path() / "animals", {"cat", "dog"});
   convert_to_shards(*animals, out(), options_for(1));
@@ -196,7 +196,7 @@ TEST_F(ConvertTest, TheBackgroundIsBehindTransparentPixels) {
   const ImageRecord drawn = image_record("rgba.png");
   fs::create_directories(folder_.path() / "drawn" / "a");
   write_file_atomically(folder_.path() / "drawn" / "a" / "1.png", drawn.file);
-  const auto drawings = class_folder(folder_.path() / "drawn");
+  const auto drawings = image_folder(folder_.path() / "drawn");
   std::vector<Levels> made;
   for (const Rgb& background : {Rgb{0, 0, 0}, Rgb{255, 255, 255}}) {
     ConvertOptions options = options_for(1);
@@ -254,7 +254,7 @@ TEST_F(ConvertTest, ANegativeLabelIsNamed) {
   std::memcpy(labels.reset(DType::i64, {3}).data, numbers, sizeof(numbers));
   fields[0] = {"image", FieldKind::image, std::move(images), 0};
   fields[1] = {"label", FieldKind::label, std::move(labels), 0};
-  const auto data = in_memory(std::move(fields));
+  const auto data = tensor_dataset(std::move(fields));
   EXPECT_THAT(thrown_by([&] { convert_to_shards(*data, out(), options_for(2)); }),
               AllOf(HasSubstr("sample 2 ("), HasSubstr("label is -1")));
 }

@@ -4,11 +4,11 @@
 #include <atomic>
 #include <mutex>
 
+#include "convert/convert.h"
 #include "convert/scenes_test.h"
-#include "slipstream/convert.h"
-#include "slipstream/datasets.h"
-#include "slipstream/files.h"
-#include "slipstream/resize.h"
+#include "core/files.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/ops/resize.h"
 #include "support/thrown.h"
 
 namespace slipstream {

@@ -4,9 +4,9 @@
 
 #include <memory>
 
-#include "slipstream/datasets.h"
-#include "slipstream/make_data.h"
+#include "slipstream/datasets/datasets.h"
 #include "support/temporary_folder.h"
+#include "tools/make_data.h"
 
 namespace slipstream {
 

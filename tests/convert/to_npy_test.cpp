@@ -7,13 +7,13 @@
 #include <fstream>
 #include <map>
 
+#include "convert/convert.h"
 #include "convert/scenes_test.h"
-#include "slipstream/convert.h"
-#include "slipstream/datasets.h"
-#include "slipstream/error.h"
-#include "slipstream/files.h"
-#include "slipstream/resize.h"
-#include "slipstream/transforms.h"
+#include "core/files.h"
+#include "slipstream/core/error.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
 #include "support/thrown.h"
 #include "support/write_limit.h"
 
@@ -331,10 +331,10 @@ TEST_F(ToNpyTest, WithoutBadSamplesSkippingChangesNothing) {
 }
 
 TEST_F(ToNpyTest, LabelsTakeTheSmallestTypeThatTheirClassesAllow) {
-  const auto data =
-      in_memory({{"few", FieldKind::label, labels_of(DType::i64, {0, 255}), 256},
-                 {"many", FieldKind::label, labels_of(DType::i32, {0, 256}), 257},
-                 {"any", FieldKind::label, labels_of(DType::i64, {-1, std::int64_t{1} << 40}), 0}});
+  const auto data = tensor_dataset(
+      {{"few", FieldKind::label, labels_of(DType::i64, {0, 255}), 256},
+       {"many", FieldKind::label, labels_of(DType::i32, {0, 256}), 257},
+       {"any", FieldKind::label, labels_of(DType::i64, {-1, std::int64_t{1} << 40}), 0}});
   convert_to_npy(*data, out(), options_for(100));
   const auto maps = open_dataset(out());
   const auto fields = maps->fields();
@@ -349,21 +349,21 @@ TEST_F(ToNpyTest, LabelsTakeTheSmallestTypeThatTheirClassesAllow) {
 
 TEST_F(ToNpyTest, AClassOutOfRangeIsAnError) {
   const auto data =
-      in_memory({{"label", FieldKind::label, labels_of(DType::i64, {0, 1, 3, 2}), 3}});
+      tensor_dataset({{"label", FieldKind::label, labels_of(DType::i64, {0, 1, 3, 2}), 3}});
   EXPECT_THAT(thrown_by([&] { convert_to_npy(*data, out(), options_for(2)); }),
               AllOf(StartsWith("Error: sample 2 ("),
                     HasSubstr("holds class 3, but there are 3 classes, 0 to 2")));
 }
 
 TEST_F(ToNpyTest, NamesThatAreNoFilesAreRefused) {
-  const auto data = in_memory({{"../x", FieldKind::label, labels_of(DType::i64, {0}), 0}});
+  const auto data = tensor_dataset({{"../x", FieldKind::label, labels_of(DType::i64, {0}), 0}});
   EXPECT_THAT(thrown_by([&] { convert_to_npy(*data, out(), options_for(2)); }),
               AllOf(StartsWith("Refused: "), HasSubstr("'../x' cannot be a file's name")));
 }
 
 TEST_F(ToNpyTest, OneSampleIsAConversionAndNoneIsAnError) {
   const auto one = synthetic_classification({.samples = 1, .size = 8, .classes = 3});
-  const auto none = in_memory({{"label", FieldKind::label, labels_of(DType::i64, {}), 3}});
+  const auto none = tensor_dataset({{"label", FieldKind::label, labels_of(DType::i64, {}), 3}});
   ConvertOptions options;
   EXPECT_EQ(convert_to_npy(*one, out(), options).parts, 1U);
   EXPECT_EQ(open_dataset(out())->size(), 1U);

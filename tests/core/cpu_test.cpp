@@ -1,4 +1,4 @@
-#include "slipstream/cpu.h"
+#include "slipstream/core/cpu.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

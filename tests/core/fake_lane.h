@@ -7,17 +7,17 @@
 #include <string>
 #include <thread>
 
+#include "core/bounded_queue.h"
 #include "core/patience.h"
-#include "slipstream/bounded_queue.h"
-#include "slipstream/error.h"
-#include "slipstream/lane.h"
+#include "slipstream/core/error.h"
+#include "slipstream/core/lane.h"
 
 namespace slipstream::test {
 
 /// A CUDA stream without a GPU: one thread executes what is enqueued, in order, after the call that
 /// enqueued it has returned. A wait binds to the mark's last recording at the time of the call.
 /// Work that throws loses the lane, as a device-side assertion does: later work is skipped, marks
-/// are still reached, and whoever synchronises gets DeviceLost.
+/// are still reached, and whoever synchronizes gets DeviceLost.
 class FakeLane final : public Lane {
  public:
   explicit FakeLane(std::string name) : Lane(std::move(name)) {}

@@ -1,4 +1,4 @@
-#include "slipstream/files.h"
+#include "core/files.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 #include "support/thrown.h"
 #include "support/write_limit.h"
 

@@ -1,4 +1,4 @@
-#include "slipstream/fork.h"
+#include "core/fork.h"
 
 #include <gtest/gtest.h>
 

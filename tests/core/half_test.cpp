@@ -1,4 +1,4 @@
-#include "slipstream/half.h"
+#include "core/half.h"
 
 #include <gtest/gtest.h>
 

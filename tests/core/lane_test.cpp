@@ -1,4 +1,4 @@
-#include "slipstream/lane.h"
+#include "slipstream/core/lane.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "core/failing_memory.h"
-#include "slipstream/lane_threads.h"
+#include "core/lane_threads.h"
 
 namespace slipstream::test {
 namespace {

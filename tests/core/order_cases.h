@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "core/order_check.h"
 #include "core/payload.h"
-#include "slipstream/order_check.h"
 
 // What must hold on every kind of lane. Each wait is left out in turn: one that guards something
 // must be missed by the check of the order, whatever happened, and by the digest, when lanes are

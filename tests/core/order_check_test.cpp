@@ -1,4 +1,4 @@
-#include "slipstream/order_check.h"
+#include "core/order_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "slipstream/parallel_for.h"
+#include "core/parallel_for.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "slipstream/sync.h"
+#include "core/sync.h"
 #include "support/thrown.h"
 
 namespace slipstream {

@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "slipstream/sync.h"
+#include "core/sync.h"
 
 namespace slipstream::test {
 

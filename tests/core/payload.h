@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "core/schedule.h"
 #include "core/test_lanes.h"
-#include "slipstream/schedule.h"
 
 namespace slipstream::test {
 
@@ -38,7 +38,7 @@ class Rig {
   virtual std::uint64_t digest() = 0;
 };
 
-/// SplitMix64's finaliser (Steele, Lea, Flood 2014).
+/// SplitMix64's finalizer (Steele, Lea, Flood 2014).
 constexpr std::uint64_t scramble(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -1,4 +1,4 @@
-#include "slipstream/philox.h"
+#include "slipstream/core/philox.h"
 
 #include <gtest/gtest.h>
 

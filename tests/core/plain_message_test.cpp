@@ -5,7 +5,7 @@
 #include <new>
 #include <stdexcept>
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

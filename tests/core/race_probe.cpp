@@ -11,8 +11,8 @@
 #include <optional>
 #include <string>
 
+#include "core/order_check.h"
 #include "core/payload.h"
-#include "slipstream/order_check.h"
 
 namespace slipstream::test {
 namespace {

@@ -4,8 +4,8 @@
 #include <atomic>
 
 #include "core/patience.h"
+#include "core/schedule.h"
 #include "core/test_lanes.h"
-#include "slipstream/schedule.h"
 
 namespace slipstream::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "slipstream/schedule.h"
+#include "core/schedule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "slipstream/slot_ring.h"
+#include "core/slot_ring.h"
 
 #include <gtest/gtest.h>
 

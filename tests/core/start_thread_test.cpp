@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include "slipstream/lane_threads.h"
-#include "slipstream/parallel_for.h"
+#include "core/lane_threads.h"
+#include "core/parallel_for.h"
 #include "support/no_threads.h"
 #include "support/thrown.h"
 

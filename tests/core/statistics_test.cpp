@@ -1,4 +1,4 @@
-#include "slipstream/statistics.h"
+#include "slipstream/core/statistics.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-#include "slipstream/philox.h"
+#include "slipstream/core/philox.h"
 
 namespace slipstream {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/fake_lane.h"
-#include "slipstream/driver.h"
-#include "slipstream/schedule.h"
+#include "core/schedule.h"
+#include "slipstream/core/lane.h"
 
 namespace slipstream::test {
 

@@ -1,4 +1,4 @@
-#include "slipstream/trace.h"
+#include "core/trace.h"
 
 #include <gmock/gmock.h>
 

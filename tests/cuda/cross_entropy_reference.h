@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "slipstream/cross_entropy_kernel.h"
+#include "cuda/cross_entropy_kernel.h"
 
 namespace slipstream::test {
 

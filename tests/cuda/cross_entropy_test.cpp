@@ -1,4 +1,4 @@
-#include "slipstream/cross_entropy_kernel.h"
+#include "cuda/cross_entropy_kernel.h"
 
 #include <cmath>
 #include <cstring>

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "slipstream/cuda.h"
+#include "cuda/cuda.h"
 
 namespace slipstream::test {
 

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "slipstream/cuda.h"
+#include "cuda/cuda.h"
 
 namespace slipstream::cuda {
 namespace {

@@ -3,13 +3,13 @@
 #include "cuda/nvml.h"
 
 // As much of NVML as is used, where nobody may read the GPM counters of the one GPU, which two
-// processes keep busy half of the time. It answers only while it is initialised.
+// processes keep busy half of the time. It answers only while it is initialized.
 
 namespace {
 
 using namespace slipstream::cuda::nvml;
 
-constexpr Return kUninitialised = 1;
+constexpr Return kUninitialized = 1;
 int users = 0;
 int the_device = 0;
 int the_sample = 0;
@@ -27,14 +27,14 @@ extern "C" int nvmlShutdown() {
 }
 
 extern "C" int nvmlSystemGetDriverVersion(char* version, unsigned length) {
-  if (users == 0) return kUninitialised;
+  if (users == 0) return kUninitialized;
   std::snprintf(version, length, "580.65.06");
   return kSuccess;
 }
 
 extern "C" int nvmlDeviceGetHandleByPciBusId_v2(const char*, void** device) {
   *device = &the_device;
-  return users == 0 ? kUninitialised : kSuccess;
+  return users == 0 ? kUninitialized : kSuccess;
 }
 
 extern "C" int nvmlDeviceGetSamples(void*, int, unsigned long long, int*, unsigned* count,

@@ -1,4 +1,4 @@
-#include "slipstream/fingerprint.h"
+#include "core/fingerprint.h"
 
 #include <random>
 

@@ -1,4 +1,4 @@
-#include "slipstream/gpu_meter.h"
+#include "cuda/gpu_meter.h"
 
 #include <cstddef>
 #include <type_traits>

@@ -1,4 +1,4 @@
-#include "slipstream/jpeg_decoder.h"
+#include "cuda/jpeg_decoder.h"
 
 #include <gmock/gmock.h>
 
@@ -7,10 +7,10 @@
 
 #include "cuda/device_buffer.h"
 #include "cuda/nvjpeg.h"
-#include "data/jpeg_set.h"
 #include "gpu.h"
-#include "slipstream/image.h"
+#include "slipstream/codecs/image.h"
 #include "support/difference.h"
+#include "support/jpeg_set.h"
 
 #if __has_include(<nvjpeg.h>)
 #include <nvjpeg.h>
@@ -23,7 +23,7 @@ using test::DeviceBuffer;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using Bytes = std::vector<std::byte>;
-using Colours = JpegKind::Colours;
+using Colors = JpegKind::Colors;
 
 #if __has_include(<nvjpeg.h>)
 static_assert(nvjpeg::kSuccess == NVJPEG_STATUS_SUCCESS);
@@ -57,13 +57,13 @@ Decoded decoded(std::string what, Bytes file) {
 Decoded picture(const JpegKind& kind, std::int64_t height, std::int64_t width,
                 std::uint32_t seed = 1) {
   auto levels = photo_levels(seed, height, width);
-  const bool is_grey = kind.colours == Colours::grey;
-  if (is_grey) {
+  const bool is_gray = kind.colors == Colors::gray;
+  if (is_gray) {
     for (std::size_t i = 0; i < levels.size() / 3; ++i) levels[i] = levels[3 * i];
     levels.resize(levels.size() / 3);
   }
   return decoded(
-      (is_grey ? "grey"
+      (is_gray ? "gray"
                : "luma " + std::to_string(kind.across) + " x " + std::to_string(kind.down)) +
           ", " + std::to_string(height) + " x " + std::to_string(width) + ", quality " +
           std::to_string(kind.quality) + (kind.restart_rows > 0 ? ", restarts" : ""),
@@ -143,7 +143,7 @@ TEST_P(JpegDecoderGpuTest, levels_differ_from_libjpeg_turbos_by_little) {
         files.push_back(picture(kind, 64, 48));
       }
     }
-    files.push_back(picture({.colours = Colours::grey, .quality = quality}, 375, 501));
+    files.push_back(picture({.colors = Colors::gray, .quality = quality}, 375, 501));
   }
   files.push_back(picture({.across = 2, .down = 2, .restart_rows = 1}, 200, 300));
   const auto pixels = decode(files);
@@ -256,7 +256,7 @@ TEST_P(JpegDecoderGpuTest, other_kinds_of_a_size_that_it_takes_are_right_or_refu
       picture({.across = 2, .down = 2, .is_progressive = true}, 100, 120),
       picture({.across = 2, .down = 2, .is_arithmetic = true}, 100, 120),
       picture({.across = 2, .down = 2, .has_scan_each = true}, 100, 120),
-      picture({.colours = Colours::grey}, 100, 120)};
+      picture({.colors = Colors::gray}, 100, 120)};
   for (const Decoded& other : others) {
     const auto pixels = decode({good, other, good});
     EXPECT_EQ(pixels[0], expected) << other.what;

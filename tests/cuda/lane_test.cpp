@@ -67,7 +67,7 @@ TEST_F(LaneTest, a_wait_orders_a_consumer_behind_a_late_producer) {
   EXPECT_TRUE(handoff.saw(kNew));
 }
 
-// Shows that the test above can fail. Tools that serialise streams break this one.
+// Shows that the test above can fail. Tools that serialize streams break this one.
 TEST_F(LaneTest, without_the_wait_the_consumer_is_too_early) {
   ASSERT_TRUE(overlap_hindrances().empty()) << overlap_hindrances().front();
   Handoff handoff;

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <functional>
 
-#include "slipstream/cuda.h"
-#include "slipstream/gpu_meter.h"
+#include "cuda/cuda.h"
+#include "cuda/gpu_meter.h"
 
 namespace slipstream::cuda {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "slipstream/jpeg_decoder.h"
+#include "cuda/jpeg_decoder.h"
 #include "support/thrown.h"
 
 namespace slipstream::cuda {

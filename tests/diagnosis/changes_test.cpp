@@ -150,11 +150,11 @@ TEST(Changes, pipelining_is_predicted_only_from_all_of_the_devices_steps) {
   EXPECT_NEAR(change->gain.value, 1 / 0.6, 0.05);
   Plan plan = observed.situation.plan;
   plan.schedule.run_ahead = 7;
-  plan.schedule.loader.pinned = false;
+  plan.schedule.loader.pin_memory = false;
   change->apply(plan);
   EXPECT_EQ(plan.schedule.lanes.size(), 2U);
   EXPECT_EQ(plan.schedule.run_ahead, 7U);
-  EXPECT_FALSE(plan.schedule.loader.pinned) << "nobody asked for that";
+  EXPECT_FALSE(plan.schedule.loader.pin_memory) << "nobody asked for that";
   observed.situation.plan.schedule.lanes = {{{"copy", "encode", "train"}, 0}};
   EXPECT_EQ(find(diagnose(observed), "pipelining"), nullptr) << "'encode' may take longest";
 }

@@ -5,7 +5,7 @@
 
 #include "diagnosis/model_parts.h"
 #include "diagnosis/observed.h"
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

@@ -193,13 +193,13 @@ TEST(Diagnose, a_busy_host_is_told_from_a_busy_device) {
   Observations observed = observed_of(usual_model());
   observed.situation.on_gpu = true;
   observed.rungs[1].name = kPageableRung;
-  observed.situation.plan.schedule.loader.pinned = false;
+  observed.situation.plan.schedule.loader.pin_memory = false;
   observed.device = {{"train", {0.1, 0.1, 0.1, "s", 9}, 0.095, 0}};
   EXPECT_EQ(diagnose(observed).verdict, Culprit::launch);
   observed.device[0].enqueue_s = 0.01;
-  observed.utilisation.sm_activity = 0.2;
+  observed.utilization.sm_activity = 0.2;
   EXPECT_EQ(diagnose(observed).verdict, Culprit::none);
-  observed.utilisation.sm_activity = 0.9;
+  observed.utilization.sm_activity = 0.9;
   EXPECT_EQ(diagnose(observed).verdict, Culprit::gpu);
 }
 

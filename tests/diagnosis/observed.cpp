@@ -77,7 +77,7 @@ PipelineModel article() {
                  step_of("decode", Culprit::decode, 0, 0),
                  step_of("crop", Culprit::transforms, 2.4e-3, 0),
                  step_of("mask", Culprit::transforms, 4.2e-3, 0),
-                 step_of("colour", Culprit::transforms, 2.5e-3, 0),
+                 step_of("color", Culprit::transforms, 2.5e-3, 0),
                  step_of("collate", Culprit::transforms, 0, 1e-6)};
   model.workers = 4;
   model.batch_size = 256;

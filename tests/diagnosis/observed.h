@@ -1,6 +1,7 @@
 #pragma once
 
-#include "slipstream/diagnosis.h"
+#include "diagnosis/pipeline_model.h"
+#include "slipstream/diagnosis/diagnosis.h"
 
 namespace slipstream {
 

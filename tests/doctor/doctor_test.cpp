@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "doctor/training_rate.h"
+#include "ops/synthetic_cost.h"
 #include "run/engine.h"
-#include "slipstream/datasets.h"
-#include "slipstream/doctor.h"
-#include "slipstream/synthetic_cost.h"
-#include "slipstream/transforms.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/doctor/doctor.h"
+#include "slipstream/ops/transforms.h"
 #include "support/thrown.h"
 
 namespace slipstream::test {
@@ -142,7 +142,7 @@ TEST_F(DoctorTest, LanesRunNoStepsAheadUntilOneIsKnownToFit) {
   TrainingRate cached(plan(), Cut{"copy", 4}), whole(plan(), std::nullopt);
   double step_s = 0;
   TurnTime time(1, 0.1);
-  time.learnt = [&step_s](double learnt_s) { step_s = learnt_s; };
+  time.learned = [&step_s](double learned_s) { step_s = learned_s; };
   cached.measure(*one, time, {});
   EXPECT_EQ(cached.last().steps, 2U);
   EXPECT_TRUE(cached.is_measured());
@@ -151,22 +151,22 @@ TEST_F(DoctorTest, LanesRunNoStepsAheadUntilOneIsKnownToFit) {
   EXPECT_EQ(whole.last().steps, 1U);
 }
 
-TEST_F(DoctorTest, AStepsTimeIsLearntBeforeItIsMeasured) {
+TEST_F(DoctorTest, AStepsTimeIsLearnedBeforeItIsMeasured) {
   const auto one = trainer({});
   TrainingRate cached(plan(), Cut{"copy", 2});
-  int learnt = 0;
+  int learned = 0;
   TurnTime time(0, 1000);
-  time.learnt = [&](double step_s) {
-    ++learnt;
+  time.learned = [&](double step_s) {
+    ++learned;
     EXPECT_GT(step_s, 0);
     EXPECT_FALSE(cached.is_measured());
   };
   cached.measure(*one, time, {});
-  EXPECT_EQ(learnt, 1);
+  EXPECT_EQ(learned, 1);
   EXPECT_GE(cached.last().steps, 8U) << "the fewest are not all where there is time";
   time.step_s = 1e-3;
   cached.measure(*one, time, {});
-  EXPECT_EQ(learnt, 1) << "what is known need not be learnt";
+  EXPECT_EQ(learned, 1) << "what is known need not be learned";
 }
 
 TEST_F(DoctorTest, TellsThatStepsTakeLongerThanTheBudgetWithTheFirstRung) {

@@ -4,9 +4,9 @@
 
 #include "doctor/trials.h"
 #include "run/engine.h"
-#include "slipstream/datasets.h"
-#include "slipstream/resize.h"
-#include "slipstream/transforms.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
 
 namespace slipstream::test {
 namespace {

@@ -1,10 +1,10 @@
-#include "slipstream/batch_ops.h"
+#include "slipstream/ops/batch_ops.h"
 
 #include <gmock/gmock.h>
 
 #include <limits>
 
-#include "slipstream/transforms.h"
+#include "slipstream/ops/transforms.h"
 #include "support/thrown.h"
 
 namespace slipstream {

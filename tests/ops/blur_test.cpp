@@ -1,5 +1,4 @@
-#include "slipstream/blur.h"
-#include "slipstream/unfit_sample.h"
+#include "slipstream/ops/blur.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +7,7 @@
 #include <limits>
 
 #include "ops/float_images.h"
+#include "slipstream/ops/unfit_sample.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -101,14 +101,14 @@ TEST(GaussianBlur, SpreadsAPointByTheProductOfItsWeights) {
   }
 }
 
-TEST(GaussianBlur, KeepsEvenColoursEven) {
+TEST(GaussianBlur, KeepsEvenColorsEven) {
   for (const std::int64_t size : {3, 11, 63}) {
     const GaussianBlur op{size, 2, 2};
     const DrawnBlur drawn = op.draw({}, {40, 35, 3});
-    for (const float colour : {0.0F, 0.3F, 1.0F}) {
-      const Pixels<float> in{DType::f32, {40, 35, 3}, std::vector<float>(40 * 35 * 3, colour)};
+    for (const float color : {0.0F, 0.3F, 1.0F}) {
+      const Pixels<float> in{DType::f32, {40, 35, 3}, std::vector<float>(40 * 35 * 3, color)};
       for (const float value : applied<float>(op, drawn, kImage, in).values) {
-        ASSERT_NEAR(value, colour, 4e-7 * colour);
+        ASSERT_NEAR(value, color, 4e-7 * color);
       }
     }
     const Pixels<std::uint8_t> levels{DType::u8, {40, 35, 3}, Levels(40 * 35 * 3, 255)};

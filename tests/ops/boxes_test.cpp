@@ -1,17 +1,17 @@
-#include "slipstream/boxes.h"
+#include "slipstream/ops/boxes.h"
 
 #include <gmock/gmock.h>
 
 #include <cmath>
 #include <limits>
 
+#include "ops/device_chain.h"
 #include "ops/op_runner.h"
-#include "slipstream/blur.h"
-#include "slipstream/device_chain.h"
-#include "slipstream/resize.h"
-#include "slipstream/synthetic_cost.h"
-#include "slipstream/transforms.h"
-#include "slipstream/warp.h"
+#include "ops/synthetic_cost.h"
+#include "slipstream/ops/blur.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
+#include "slipstream/ops/warp.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -104,7 +104,7 @@ Affine any_affine() {
 }
 
 std::vector<AnyOp> movers() {
-  return {CentreCrop{70, 90},        RandomCrop{64, 80}, RandomCrop{130, 170, 20},
+  return {CenterCrop{70, 90},        RandomCrop{64, 80}, RandomCrop{130, 170, 20},
           RandomResizedCrop{96, 64}, HorizontalFlip{},   VerticalFlip{},
           Resize{77, 203},           Rotate{-180, 180},  any_affine()};
 }
@@ -141,7 +141,7 @@ TEST(Boxes, FollowThePixels) {
 
 TEST(Boxes, WholePixelMovesAreExact) {
   for (const AnyOp& op :
-       {AnyOp(CentreCrop{70, 90}), AnyOp(RandomCrop{64, 80}), AnyOp(RandomCrop{130, 170, 20}),
+       {AnyOp(CenterCrop{70, 90}), AnyOp(RandomCrop{64, 80}), AnyOp(RandomCrop{130, 170, 20}),
         AnyOp(HorizontalFlip{}), AnyOp(VerticalFlip{}), AnyOp(Resize{2 * kHeight, 3 * kWidth})}) {
     for (std::uint64_t k = 0; k < 40; ++k) {
       BoxedMask both({20, 30, 60, 90});

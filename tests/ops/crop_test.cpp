@@ -3,12 +3,12 @@
 
 #include <set>
 
+#include "ops/device_chain.h"
 #include "ops/op_runner.h"
-#include "slipstream/device_chain.h"
-#include "slipstream/masking.h"
-#include "slipstream/resize.h"
-#include "slipstream/transforms.h"
-#include "slipstream/warp.h"
+#include "slipstream/ops/masking.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
+#include "slipstream/ops/warp.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -35,8 +35,8 @@ void expect_crop(const Pixels<T>& out, const Pixels<T>& in, const Region& region
   }
 }
 
-TEST(CentreCrop, TakesTheMiddle) {
-  const CentreCrop op{4, 3};
+TEST(CenterCrop, TakesTheMiddle) {
+  const CenterCrop op{4, 3};
   const auto image = counted_image(9, 8);
   const DrawnCrop drawn = op.draw({}, image.shape);
   EXPECT_EQ(drawn.region, (Region{2, 2, 4, 3}));
@@ -45,7 +45,7 @@ TEST(CentreCrop, TakesTheMiddle) {
 }
 
 TEST(Crops, TakeImagesAndMasksOfEveryDType) {
-  const CentreCrop op{2, 5};
+  const CenterCrop op{2, 5};
   const DrawnCrop drawn = op.draw({}, {5, 7, 3});
   const auto wide = counted<std::int64_t>(DType::i64, {5, 7});
   expect_crop(applied<std::int64_t>(op, drawn, FieldKind::mask, wide), wide, drawn.region);
@@ -129,7 +129,7 @@ void expect_same_from_a_part(const Op& op, const Pixels<std::uint8_t>& image) {
 
 TEST(Crops, NeedNoPixelOutsideOfTheirRegion) {
   const auto image = counted_image(40, 50);
-  expect_same_from_a_part(CentreCrop{13, 20}, image);
+  expect_same_from_a_part(CenterCrop{13, 20}, image);
   expect_same_from_a_part(RandomCrop{13, 20}, image);
   expect_same_from_a_part(RandomCrop{35, 48, 9}, image);
   expect_same_from_a_part(RandomResizedCrop{16, 16}, image);
@@ -146,8 +146,8 @@ TEST(Crops, SmallerImagesAreRefusedOrAnError) {
   const auto message = [](const auto& op, const Shape& shape) {
     return thrown_by([&] { op.draw({}, shape); });
   };
-  EXPECT_EQ(message(CentreCrop{4, 4}, {3, 9, 3}),
-            "Error: centre_crop: the image is 3 x 9 pixels, smaller than 4 x 4; add a Resize "
+  EXPECT_EQ(message(CenterCrop{4, 4}, {3, 9, 3}),
+            "Error: center_crop: the image is 3 x 9 pixels, smaller than 4 x 4; add a Resize "
             "before it");
   EXPECT_THAT(message(RandomCrop{4, 4}, {9, 3, 3}), HasSubstr("Error: random_crop: the image"));
   EXPECT_EQ(message(RandomCrop{4, 4, 1}, {2, 2, 3}), "nothing");
@@ -156,20 +156,20 @@ TEST(Crops, SmallerImagesAreRefusedOrAnError) {
   const auto declared = [](const auto& op, const Shape& shape) {
     return thrown_by([&] { op.output(spec_of(FieldKind::image, DType::u8, shape)); });
   };
-  EXPECT_THAT(declared(CentreCrop{4, 4}, {3, 9, 3}),
-              HasSubstr("Refused: centre_crop: image 'photo' is 3 x 9 x 3, smaller than the crop"));
+  EXPECT_THAT(declared(CenterCrop{4, 4}, {3, 9, 3}),
+              HasSubstr("Refused: center_crop: image 'photo' is 3 x 9 x 3, smaller than the crop"));
   EXPECT_THAT(declared(RandomCrop{4, 4}, {-1, 3, 3}), HasSubstr("? x 3 x 3, smaller"));
   EXPECT_EQ(declared(RandomCrop{4, 4, 1}, {2, -1, 3}), "nothing");
-  EXPECT_THAT(declared(CentreCrop{4, 4}, {-1, -1}), HasSubstr("it must be height x width x chan"));
+  EXPECT_THAT(declared(CenterCrop{4, 4}, {-1, -1}), HasSubstr("it must be height x width x chan"));
 }
 
 TEST(Crops, FieldsOfAnotherSizeAreAnError) {
-  const DrawnCrop drawn = CentreCrop{2, 2}.draw({}, {6, 6, 3});
+  const DrawnCrop drawn = CenterCrop{2, 2}.draw({}, {6, 6, 3});
   const auto mask = counted<std::uint8_t>(DType::u8, {5, 6});
   EXPECT_EQ(thrown_by([&] {
-              applied<std::uint8_t>(CentreCrop{2, 2}, drawn, FieldKind::mask, mask);
+              applied<std::uint8_t>(CenterCrop{2, 2}, drawn, FieldKind::mask, mask);
             }),
-            "Error: centre_crop: a field is 5 x 6 pixels, but the sample's first image is 6 x 6; "
+            "Error: center_crop: a field is 5 x 6 pixels, but the sample's first image is 6 x 6; "
             "make them the same size");
   EXPECT_THAT(thrown_by([&] {
                 applied<std::uint8_t>(RandomResizedCrop{2, 2}, drawn, FieldKind::mask, mask);
@@ -179,8 +179,8 @@ TEST(Crops, FieldsOfAnotherSizeAreAnError) {
 
 TEST(Crops, RefuseParametersThatMakeNoSense) {
   const auto refused = [](const auto& op) { return thrown_by([&] { op.validate(); }); };
-  EXPECT_EQ(refused(CentreCrop{1, 65'536}), "nothing");
-  EXPECT_THAT(refused(CentreCrop{0, 3}), HasSubstr("Refused: centre_crop to 0 x 3"));
+  EXPECT_EQ(refused(CenterCrop{1, 65'536}), "nothing");
+  EXPECT_THAT(refused(CenterCrop{0, 3}), HasSubstr("Refused: center_crop to 0 x 3"));
   EXPECT_THAT(refused(RandomCrop{3, 65'537}), HasSubstr("must be 1 to 65536"));
   EXPECT_EQ(refused(RandomCrop{4, 8, 3}), "nothing");
   EXPECT_THAT(refused(RandomCrop{4, 8, 4}), HasSubstr("the padding is 4"));
@@ -193,7 +193,7 @@ TEST(Crops, FieldsOfDifferentSizesAreRefusedWhereTheyAreDeclared) {
     const std::vector<FieldSpec> fields = {photo, {"mask", FieldKind::mask, DType::u8, of_mask, 9}};
     return thrown_by([&] { fields_after(op, fields); });
   };
-  const std::vector<AnyOp> drawn = {CentreCrop{2, 2}, RandomCrop{2, 2}, RandomResizedCrop{2, 2},
+  const std::vector<AnyOp> drawn = {CenterCrop{2, 2}, RandomCrop{2, 2}, RandomResizedCrop{2, 2},
                                     Rotate{0, 45}, Affine{}};
   for (const AnyOp& op : drawn) {
     EXPECT_EQ(refusal(op, {5, 6}), "Refused: " + std::string(op.name()) +

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/op_runner.h"
-#include "slipstream/transforms.h"
+#include "slipstream/ops/transforms.h"
 #include "support/thrown.h"
 
 namespace slipstream {

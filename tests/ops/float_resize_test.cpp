@@ -8,8 +8,8 @@
 
 #include "ops/float_images.h"
 #include "ops/pixel_field.h"
-#include "slipstream/resize.h"
-#include "slipstream/transforms.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -36,8 +36,8 @@ std::string text_of(const Case& size) {
 template <typename ValueAt>
 float between_two(std::int64_t i, std::int64_t in, std::int64_t out, ValueAt value_at) {
   const float scale = static_cast<float>(in) / static_cast<float>(out);
-  const float centre = (static_cast<float>(i) + 0.5F) * scale;
-  const float at = std::max(centre - 0.5F, 0.0F);
+  const float center = (static_cast<float>(i) + 0.5F) * scale;
+  const float at = std::max(center - 0.5F, 0.0F);
   const auto first = static_cast<std::int64_t>(at);
   if (first >= in - 1) return value_at(in - 1);
   const float weight = at - static_cast<float>(first);
@@ -91,7 +91,7 @@ Pixels<T> expected_resize(const Resize& op, const Pixels<T>& in) {
   return out;
 }
 
-TEST(FloatResize, WithoutAntialiasingIsBetweenTwoNeighboursBitForBit) {
+TEST(FloatResize, WithoutAntialiasingIsBetweenTwoNeighborsBitForBit) {
   for_each_image_kind([](auto kind, std::int64_t channels) {
     using T = decltype(kind);
     for (const auto& cases : {std::span<const Case>(kGrown), {kShrunk}, {kMixed}}) {
@@ -174,7 +174,7 @@ TEST(FloatResize, OfACropIsThatOfItsPixels) {
       const RandomResizedCrop op{12, 16, 0.05, 0.9, 0.5, 2, antialias};
       for (std::uint64_t sample = 0; sample < 30; ++sample) {
         const DrawnCrop drawn = op.draw(key_of(sample), in.shape);
-        const CentreCrop crop{drawn.region.height, drawn.region.width};
+        const CenterCrop crop{drawn.region.height, drawn.region.width};
         const auto part = applied<T>(crop, drawn, kImage, in);
         ASSERT_EQ(applied<T>(op, drawn, kImage, in),
                   applied<T>(Resize{12, 16, antialias}, {}, kImage, part));

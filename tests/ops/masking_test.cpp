@@ -1,5 +1,4 @@
-#include "slipstream/masking.h"
-#include "slipstream/unfit_sample.h"
+#include "slipstream/ops/masking.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +8,8 @@
 #include <limits>
 
 #include "ops/image_shapes.h"
+#include "ops/mask_math.h"
+#include "slipstream/ops/unfit_sample.h"
 #include "support/thrown.h"
 
 namespace slipstream {

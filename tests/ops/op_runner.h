@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "slipstream/op.h"
+#include "slipstream/ops/op.h"
 
 namespace slipstream {
 

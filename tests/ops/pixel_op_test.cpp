@@ -1,4 +1,4 @@
-#include "slipstream/pixel_op.h"
+#include "slipstream/ops/pixel_op.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <bit>
 
 #include "ops/image_shapes.h"
-#include "slipstream/transforms.h"
+#include "slipstream/ops/transforms.h"
 #include "support/pixel_functions.h"
 #include "support/thrown.h"
 

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "ops/image_shapes.h"
-#include "slipstream/transforms.h"
+#include "slipstream/ops/transforms.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const Normalise kUsual{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+const Normalize kUsual{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
 
 Pixels<std::uint8_t> all_levels() {
   Pixels<std::uint8_t> pixels{DType::u8, {16, 16, 3}, {}};
@@ -30,7 +30,7 @@ TEST(ToFloat, DividesEveryLevelBy255) {
 }
 
 // numpy: (np.float32(level) / np.float32(255) - np.float32(mean)) / np.float32(std)
-TEST(Normalise, GivesTheGoldenValues) {
+TEST(Normalize, GivesTheGoldenValues) {
   const auto out = applied<float>(kUsual, {}, FieldKind::image, all_levels());
   EXPECT_EQ(out.at(0, 0, 0), -2.117904f);
   EXPECT_EQ(out.at(0, 0, 2), -1.8044444f);
@@ -39,14 +39,14 @@ TEST(Normalise, GivesTheGoldenValues) {
   EXPECT_EQ(out.at(15, 15, 2), 2.64f);
 }
 
-TEST(Normalise, OfLevelsIsThatOfTheirFloats) {
+TEST(Normalize, OfLevelsIsThatOfTheirFloats) {
   const auto floats = applied<float>(ToFloat{}, {}, FieldKind::image, all_levels());
   EXPECT_EQ(applied<float>(kUsual, {}, FieldKind::image, all_levels()),
             applied<float>(kUsual, {}, FieldKind::image, floats));
 }
 
 template <typename T>
-void expect_normalised(const Normalise& op, const Pixels<T>& image) {
+void expect_normalized(const Normalize& op, const Pixels<T>& image) {
   const auto out = applied<float>(op, {}, FieldKind::image, image);
   const std::size_t channels = op.mean.size();
   for (std::size_t i = 0; i < out.values.size(); ++i) {
@@ -58,16 +58,16 @@ void expect_normalised(const Normalise& op, const Pixels<T>& image) {
   }
 }
 
-TEST(Normalise, TakesOneToFourChannels) {
+TEST(Normalize, TakesOneToFourChannels) {
   const std::vector<double> mean = {0.485, 0.456, 0.406, -3};
   const std::vector<double> std = {0.229, 0.224, 0.225, 0.7};
   for (std::int64_t channels = 1; channels <= 4; ++channels) {
-    const Normalise op{{mean.begin(), mean.begin() + channels},
+    const Normalize op{{mean.begin(), mean.begin() + channels},
                        {std.begin(), std.begin() + channels}};
     EXPECT_EQ(thrown_by([&] { op.validate(); }), "nothing");
     for (const Shape& shape : shapes_of(channels)) {
-      expect_normalised(op, level_image(shape));
-      expect_normalised(op, unit_image(shape));
+      expect_normalized(op, level_image(shape));
+      expect_normalized(op, unit_image(shape));
     }
   }
 }
@@ -107,8 +107,8 @@ TEST(Pointwise, RefusesFieldsItCannotTake) {
   EXPECT_THAT(refused(kUsual, DType::i32, {-1, -1, 3}), HasSubstr("image 'photo' is i32"));
 }
 
-TEST(Normalise, RefusesParametersThatMakeNoSense) {
-  const auto refused = [](const Normalise& op) { return thrown_by([&] { op.validate(); }); };
+TEST(Normalize, RefusesParametersThatMakeNoSense) {
+  const auto refused = [](const Normalize& op) { return thrown_by([&] { op.validate(); }); };
   EXPECT_EQ(refused(kUsual), "nothing");
   EXPECT_THAT(refused({{0, 0, 0}, {1, 0, 1}}), HasSubstr("std is 1, 0, 1"));
   EXPECT_THAT(refused({{0, 0, 0}, {1, 1e-60, 1}}), HasSubstr("std above 0"));

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "ops/op_runner.h"
-#include "slipstream/resize.h"
-#include "slipstream/transforms.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -71,7 +71,7 @@ TEST(RandomResizedCrop, IsAResizeOfTheCrop) {
   for (std::uint64_t sample = 0; sample < 100; ++sample) {
     const DrawnCrop drawn = op.draw(key_of(sample), image.shape);
     const Region region = drawn.region;
-    const CentreCrop crop{region.height, region.width};
+    const CenterCrop crop{region.height, region.width};
     const auto part = applied<std::uint8_t>(crop, drawn, FieldKind::image, image);
     ASSERT_EQ(applied<std::uint8_t>(op, drawn, FieldKind::image, image),
               applied<std::uint8_t>(Resize{24, 24}, {}, FieldKind::image, part));
@@ -85,7 +85,7 @@ TEST(RandomResizedCrop, OfTheOutputsSizeIsACopy) {
   const auto image = counted_image(9, 9);
   const DrawnCrop drawn{{2, 3, 4, 5}, 9, 9};
   EXPECT_EQ(applied<std::uint8_t>(RandomResizedCrop{4, 5}, drawn, FieldKind::image, image),
-            applied<std::uint8_t>(CentreCrop{4, 5}, drawn, FieldKind::image, image));
+            applied<std::uint8_t>(CenterCrop{4, 5}, drawn, FieldKind::image, image));
 }
 
 TEST(RandomResizedCrop, RefusesParametersThatMakeNoSense) {

@@ -5,8 +5,8 @@
 #include <cstdlib>
 
 #include "ops/op_runner.h"
-#include "slipstream/resize.h"
-#include "slipstream/transforms.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 
 static_assert(Shrinks<RandomResizedCrop> && Shrinks<Resize>);
-static_assert(!Shrinks<CentreCrop> && !Shrinks<RandomCrop>);
+static_assert(!Shrinks<CenterCrop> && !Shrinks<RandomCrop>);
 
 TEST(Reduced, ByNoMoreThanLeavesTheOutputItsPixels) {
   const auto reduction = [](const Region& region) {
@@ -28,7 +28,7 @@ TEST(Reduced, ByNoMoreThanLeavesTheOutputItsPixels) {
   EXPECT_EQ(reduction({0, 0, 5, 5}), 1);
   const AnyOp resize = Resize{10, 20};
   EXPECT_EQ(resize.window({}, {41, 900, 3}), (Window{{0, 0, 41, 900}, 4}));
-  const AnyOp crop = CentreCrop{10, 20};
+  const AnyOp crop = CenterCrop{10, 20};
   EXPECT_EQ(crop.window({}, {410, 900, 3}), (Window{{200, 440, 10, 20}, 1}));
 }
 
@@ -106,7 +106,7 @@ TEST(Reduced, ToTheOutputsPixelsIsACopy) {
   const auto half = counted_image(6, 8);
   const DrawnCrop drawn = DrawnCrop{{4, 2, 8, 10}, 12, 16}.within({{0, 0, 12, 16}, 2});
   EXPECT_EQ(applied<std::uint8_t>(RandomResizedCrop{4, 5}, drawn, FieldKind::image, half),
-            applied<std::uint8_t>(CentreCrop{4, 5}, DrawnCrop{{2, 1, 4, 5}, 6, 8}, FieldKind::image,
+            applied<std::uint8_t>(CenterCrop{4, 5}, DrawnCrop{{2, 1, 4, 5}, 6, 8}, FieldKind::image,
                                   half));
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/best_code.h"
+#include "ops/interpolation.h"
 
 namespace slipstream {
 namespace {
@@ -42,7 +43,7 @@ class PlacedFilter {
   std::vector<std::int32_t> memory_;
 };
 
-/// Rows of a vector or more, and taps of neighbours that lie in one.
+/// Rows of a vector or more, and taps of neighbors that lie in one.
 bool is_made_for_vectors(const Case& size) {
   return size.in >= 22 && size.out >= 6 && 2 * size.in <= 5 * size.out;
 }
@@ -101,14 +102,14 @@ TEST(ResizeKernels, WhatLiesBetweenBytesIsTheSameForManyAtOnce) {
                    std::to_string(rows) + " rows");
       const std::int64_t stride = 3 * size.in;
       const auto in = noise(rows * stride);
-      std::vector<Neighbours> across;
+      std::vector<Neighbors> across;
       for (std::int32_t x = 0; x < size.out; ++x) {
         across.push_back(resized_axis(x, static_cast<std::int32_t>(size.in),
                                       static_cast<float>(size.in) / static_cast<float>(size.out)));
       }
       std::vector<float> expected;
       for (std::int64_t i = 0; i < rows * size.out * 3; ++i) {
-        const Neighbours& of = across[static_cast<std::size_t>(i / 3 % size.out)];
+        const Neighbors& of = across[static_cast<std::size_t>(i / 3 % size.out)];
         const std::uint8_t* row = in.get() + i / (3 * size.out) * stride + i % 3;
         expected.push_back(between(row[3 * of.first], row[3 * of.second], of.weight));
       }

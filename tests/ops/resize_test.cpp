@@ -1,4 +1,4 @@
-#include "slipstream/resize.h"
+#include "slipstream/ops/resize.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <iterator>
 #include <vector>
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {
@@ -92,7 +92,7 @@ TEST(Resize, KeepsAnImageOfThatSize) {
   EXPECT_EQ(resized_noise(9, 11, {9, 11}), noise(9 * 11 * 3));
 }
 
-TEST(Resize, KeepsEvenColoursEven) {
+TEST(Resize, KeepsEvenColorsEven) {
   for (const int level : {0, 1, 128, 254, 255}) {
     const Levels in(37 * 23 * 3, static_cast<std::uint8_t>(level));
     for (const Resize op : {Resize{5, 3}, Resize{64, 64}, Resize{37, 22}, Resize{1, 1}}) {
@@ -167,7 +167,7 @@ Levels thrice(const Levels& image, std::size_t channels, std::size_t channel) {
   return out;
 }
 
-TEST(Resize, EveryChannelIsResizedAsThoseOfAColourImageAre) {
+TEST(Resize, EveryChannelIsResizedAsThoseOfAColorImageAre) {
   for (const std::int64_t channels : {1, 2, 4}) {
     const auto step = static_cast<std::size_t>(channels);
     const Levels in = noise(static_cast<std::size_t>(23 * 31 * channels));
@@ -175,9 +175,9 @@ TEST(Resize, EveryChannelIsResizedAsThoseOfAColourImageAre) {
       const Levels out =
           resized<std::uint8_t>(op, FieldKind::image, view(in, DType::u8, {23, 31, channels}));
       for (std::size_t c = 0; c < step; ++c) {
-        const Levels colour = thrice(in, step, c);
+        const Levels color = thrice(in, step, c);
         EXPECT_EQ(thrice(out, step, c),
-                  resized<std::uint8_t>(op, FieldKind::image, view(colour, DType::u8, {23, 31, 3})))
+                  resized<std::uint8_t>(op, FieldKind::image, view(color, DType::u8, {23, 31, 3})))
             << channels << " channels, channel " << c << ", " << op.height << " x " << op.width;
       }
     }

@@ -6,11 +6,11 @@
 #include <string>
 
 #include "op_runner.h"
-#include "slipstream/blur.h"
-#include "slipstream/colour.h"
-#include "slipstream/resize.h"
-#include "slipstream/transforms.h"
-#include "slipstream/warp.h"
+#include "slipstream/ops/blur.h"
+#include "slipstream/ops/color.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
+#include "slipstream/ops/warp.h"
 
 // Beside torchvision, where both mean the same; docs/transforms.md tells where they do not.
 namespace slipstream {
@@ -86,7 +86,7 @@ TEST(Torchvision, MovesOfPixelsAreTheSame) {
   EXPECT_LE(difference(floats(), "to_float"), kLastBit);
   EXPECT_LE(difference_of(HorizontalFlip{1}, "horizontal_flip"), kLastBit);
   EXPECT_LE(difference_of(VerticalFlip{1}, "vertical_flip"), kLastBit);
-  EXPECT_LE(difference_of(CentreCrop{10, 13}, "centre_crop"), kLastBit);
+  EXPECT_LE(difference_of(CenterCrop{10, 13}, "center_crop"), kLastBit);
   EXPECT_LE(difference_of(Rotate{33.3, 33.3, Interpolation::nearest, 0.25}, "rotate"), kLastBit);
   const Affine affine{.degrees_min = 20.5,
                       .degrees_max = 20.5,
@@ -117,28 +117,28 @@ TEST(Torchvision, InterpolationDiffersInTheLastBits) {
   EXPECT_LE(difference_of(GaussianBlur{5, 1.3, 1.3}, "gaussian_blur"), 4e-7F);
 }
 
-TEST(Torchvision, ColoursOfFloatsDifferInTheLastBits) {
-  const Normalise normalise{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
-  EXPECT_LE(difference_of(normalise, "normalise"), 1e-6F);
-  EXPECT_LE(difference_of(ColourJitter{.brightness_min = 1.3, .brightness_max = 1.3}, "brightness"),
+TEST(Torchvision, ColorsOfFloatsDifferInTheLastBits) {
+  const Normalize normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+  EXPECT_LE(difference_of(normalize, "normalize"), 1e-6F);
+  EXPECT_LE(difference_of(ColorJitter{.brightness_min = 1.3, .brightness_max = 1.3}, "brightness"),
             2e-7F);
-  EXPECT_LE(difference_of(ColourJitter{.contrast_min = 0.7, .contrast_max = 0.7}, "contrast"),
+  EXPECT_LE(difference_of(ColorJitter{.contrast_min = 0.7, .contrast_max = 0.7}, "contrast"),
             1e-6F);
-  EXPECT_LE(difference_of(ColourJitter{.saturation_min = 1.6, .saturation_max = 1.6}, "saturation"),
+  EXPECT_LE(difference_of(ColorJitter{.saturation_min = 1.6, .saturation_max = 1.6}, "saturation"),
             4e-7F);
-  EXPECT_LE(difference_of(ColourJitter{.hue_min = 0.2, .hue_max = 0.2}, "hue"), 1e-5F);
-  EXPECT_LE(difference_of(Greyscale{}, "greyscale"), 2e-7F);
+  EXPECT_LE(difference_of(ColorJitter{.hue_min = 0.2, .hue_max = 0.2}, "hue"), 1e-5F);
+  EXPECT_LE(difference_of(Grayscale{}, "grayscale"), 2e-7F);
 }
 
-TEST(Torchvision, ColoursOfLevelsAreAtMostTwoApart) {
+TEST(Torchvision, ColorsOfLevelsAreAtMostTwoApart) {
   EXPECT_LE(levels_apart(GaussianBlur{5, 1.3, 1.3}, "gaussian_blur u8"), 1);
   EXPECT_LE(
-      levels_apart(ColourJitter{.brightness_min = 1.3, .brightness_max = 1.3}, "brightness u8"), 1);
-  EXPECT_LE(levels_apart(ColourJitter{.contrast_min = 0.7, .contrast_max = 0.7}, "contrast u8"), 1);
+      levels_apart(ColorJitter{.brightness_min = 1.3, .brightness_max = 1.3}, "brightness u8"), 1);
+  EXPECT_LE(levels_apart(ColorJitter{.contrast_min = 0.7, .contrast_max = 0.7}, "contrast u8"), 1);
   EXPECT_LE(
-      levels_apart(ColourJitter{.saturation_min = 1.6, .saturation_max = 1.6}, "saturation u8"), 2);
-  EXPECT_LE(levels_apart(ColourJitter{.hue_min = 0.2, .hue_max = 0.2}, "hue u8"), 2);
-  EXPECT_LE(levels_apart(Greyscale{}, "greyscale u8"), 1);
+      levels_apart(ColorJitter{.saturation_min = 1.6, .saturation_max = 1.6}, "saturation u8"), 2);
+  EXPECT_LE(levels_apart(ColorJitter{.hue_min = 0.2, .hue_max = 0.2}, "hue u8"), 2);
+  EXPECT_LE(levels_apart(Grayscale{}, "grayscale u8"), 1);
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 
 #include "ops/float_images.h"
 #include "ops/warps.h"
-#include "slipstream/unfit_sample.h"
-#include "slipstream/warp.h"
+#include "slipstream/ops/unfit_sample.h"
+#include "slipstream/ops/warp.h"
 #include "support/thrown.h"
 
 namespace slipstream {

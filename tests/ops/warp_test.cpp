@@ -1,4 +1,4 @@
-#include "slipstream/warp.h"
+#include "slipstream/ops/warp.h"
 
 #include <gtest/gtest.h>
 
@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "ops/float_images.h"
+#include "ops/interpolation.h"
 #include "ops/warps.h"
 
 namespace slipstream {
@@ -112,7 +113,7 @@ std::array<double, 2> source_in_double(double degrees, const Shape& shape, std::
 
 constexpr double kAngles[] = {45, -45, 30, 123.4, -77.7, 359.9, 0.01};
 
-TEST(Rotate, TakesThePixelWhoseCentreIsNearest) {
+TEST(Rotate, TakesThePixelWhoseCenterIsNearest) {
   const auto in = picture<float>(90, 121, 1);
   for (const double degrees : kAngles) {
     const auto out = turned(degrees, kImage, in, kNearest, -1);

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ops/float_images.h"
-#include "slipstream/warp.h"
+#include "slipstream/ops/warp.h"
 
 namespace slipstream {
 

@@ -9,8 +9,9 @@
 #include "core/seconds_since.h"
 #include "ops/cost_payer.h"
 #include "ops/op_runner.h"
-#include "slipstream/masking.h"
-#include "slipstream/transforms.h"
+#include "ops/synthetic_cost.h"
+#include "slipstream/ops/masking.h"
+#include "slipstream/ops/transforms.h"
 #include "support/thrown.h"
 
 namespace slipstream {

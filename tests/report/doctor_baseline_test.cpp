@@ -72,7 +72,7 @@ TEST(Baseline, ACostIsWorseWhenItGrows) {
   now.diagnosis.costs[1].wall_ms = {0.1, 0.09, 0.11, "ms", 64};
   now.observed.rungs[4].drained = Measured{2.2, 2.1, 2.3, "steps/s", 12};
   EXPECT_THAT(worse(against_baseline(now, doctor_report_json(before))),
-              testing::ElementsAre("after convert_colour, drained", "read, ms a sample"));
+              testing::ElementsAre("after convert_color, drained", "read, ms a sample"));
 }
 
 TEST(Baseline, ACostOfNextToNothingIsNeverWorse) {

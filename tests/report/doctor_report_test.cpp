@@ -1,4 +1,4 @@
-#include "slipstream/doctor_report.h"
+#include "report/doctor_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(DoctorJson, HasTheseKeys) {
               ElementsAre("schema", "version", "environment", "workload", "plan", "budget",
                           "interrupted", "verdict", "reason", "culprits", "ceiling", "rate",
                           "share", "cores_needed", "model_error", "rungs", "costs", "device",
-                          "changes", "outcome", "utilisation", "loader", "lanes", "warnings"));
+                          "changes", "outcome", "utilization", "loader", "lanes", "warnings"));
   EXPECT_THAT(
       keys_of(json.at("rungs").at(0)),
       ElementsAre("name", "after", "items", "with_training", "drained", "error", "drained_error"));
@@ -62,8 +62,8 @@ TEST(DoctorJson, HasTheseKeys) {
       ElementsAre("id", "what", "how", "can_apply", "against", "predicted", "gain", "is_bound"));
   EXPECT_THAT(keys_of(json.at("outcome")),
               ElementsAre("changes", "before", "predicted", "measured", "plan", "note"));
-  EXPECT_THAT(keys_of(json.at("utilisation")),
-              ElementsAre("sm_activity", "dram_use", "coarse_utilisation", "note", "cpu_share",
+  EXPECT_THAT(keys_of(json.at("utilization")),
+              ElementsAre("sm_activity", "dram_use", "coarse_utilization", "note", "cpu_share",
                           "cores", "read_bytes_per_second"));
 }
 
@@ -89,7 +89,7 @@ TEST(DoctorJson, SaysWhatWasFound) {
   EXPECT_FALSE(json.at("changes").at(1).at("can_apply"));
   EXPECT_EQ(json.at("outcome").at("measured").at("value"), 1.58);
   EXPECT_EQ(json.at("plan").at("schedule").at("loader").at("workers"), 4);
-  EXPECT_EQ(json.at("utilisation").at("sm_activity").at("value"), 0.22);
+  EXPECT_EQ(json.at("utilization").at("sm_activity").at("value"), 0.22);
 }
 
 TEST(DoctorJson, LeavesOutWhatWasMeasuredOfSingleSamples) {
@@ -106,13 +106,13 @@ TEST(DoctorJson, WhatIsNotANumberIsNull) {
     EXPECT_EQ(json.at("rungs").at(3).at("with_training").at("low"), nullptr);
     EXPECT_EQ(json.at("costs").at(0).at("p99_ms"), nullptr);
     EXPECT_EQ(json.at("cores_needed"), nullptr);
-    EXPECT_EQ(json.at("utilisation").at("coarse_utilisation").at("value"), nullptr);
+    EXPECT_EQ(json.at("utilization").at("coarse_utilization").at("value"), nullptr);
   }
   const Json nothing = parsed(empty_report());
   EXPECT_EQ(nothing.at("verdict"), "not_enough_evidence");
   EXPECT_EQ(nothing.at("ceiling").at("value"), nullptr);
   EXPECT_EQ(nothing.at("outcome"), nullptr);
-  EXPECT_EQ(nothing.at("utilisation").at("sm_activity"), nullptr);
+  EXPECT_EQ(nothing.at("utilization").at("sm_activity"), nullptr);
   EXPECT_TRUE(nothing.at("rungs").empty());
 }
 

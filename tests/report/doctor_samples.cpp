@@ -64,7 +64,7 @@ Observations starved_observations() {
                     rung("host batch, pinned", "pin", 4, 3.33, 55),
                     rung("host batch, pageable", "collate", 4, 3.32, 24),
                     rung("processed sample", "scale", 512, 3.23, 14.5),
-                    rung("after convert_colour", "convert_colour", 512, 2.94, 3.02),
+                    rung("after convert_color", "convert_color", 512, 2.94, 3.02),
                     rung("after random_mask", "random_mask", 512, 2.61, 2.66),
                     rung("after random_crop", "random_crop", 512, 1.98, 2.01),
                     rung("decoded sample", "decode", 128, 1.72, 1.74),
@@ -74,7 +74,7 @@ Observations starved_observations() {
   observed.drained_of_one = {58, 56, 60, "samples/s", 12};
   observed.device = {{"copy", {0.0104, 0.0102, 0.0106, "s", 12}, 0.00004, 201326592},
                      {"train", {0.2795, 0.279, 0.28, "s", 12}, 0.0081, 0}};
-  observed.utilisation = {0.22, 0.07, 0.94, "", 0.97, 1.9e8};
+  observed.utilization = {0.22, 0.07, 0.94, "", 0.97, 1.9e8};
   observed.situation.plan =
       make_plan("pipelined", {"copy", "train"}, DeviceKind::cuda, {.workers = 4}, {});
   observed.situation.on_gpu = true;
@@ -96,7 +96,7 @@ Diagnosis starved_diagnosis() {
                      cost("decode", Culprit::decode, 0.3, 0.3, 0.91),
                      cost("random_crop", Culprit::transforms, 2.1, 2.1, 1.01),
                      cost("random_mask", Culprit::transforms, 5.2, 5.1, 1.26),
-                     cost("convert_colour", Culprit::transforms, 1.8, 1.8, 0.99)};
+                     cost("convert_color", Culprit::transforms, 1.8, 1.8, 0.99)};
   diagnosis.costs[3].locked = 0.12;
   diagnosis.costs[4].is_memory_bound = true;
   diagnosis.changes = {
@@ -167,7 +167,7 @@ DoctorReport failed_rung_report() {
   report.diagnosis.reason = "The intervals of copy and transforms overlap; give it more time.";
   report.diagnosis.culprits.clear();
   report.diagnosis.cores_needed.reset();
-  report.observed.utilisation = {{}, {}, {}, "no GPU", 0.5, 0};
+  report.observed.utilization = {{}, {}, {}, "no GPU", 0.5, 0};
   Rung& failed = report.observed.rungs[5];
   failed.with_training.reset();
   failed.drained.reset();
@@ -186,7 +186,7 @@ DoctorReport report_of_words(const std::string& words) {
        {&environment.time, &environment.slipstream, &environment.revision, &environment.compiler,
         &environment.libtorch, &environment.os, &environment.cpu, &environment.gpu->name,
         &environment.gpu->driver, &report.workload.name, &report.diagnosis.reason,
-        &report.observed.utilisation.note})
+        &report.observed.utilization.note})
     *place = words;
   environment.warnings = report.observed.warnings = report.outcome->changes = {words};
   report.workload.options = {{words, words}};
@@ -229,7 +229,7 @@ DoctorReport report_of_numbers(double value) {
     set(*measured);
   diagnosis.model_error = report.seconds = report.budget_s = value;
   diagnosis.cores_needed = value;
-  report.observed.utilisation = {value, value, value, "", value, value};
+  report.observed.utilization = {value, value, value, "", value, value};
   report.observed.capacity = {value, value};
   report.workload.options = {{"lr", value}};
   for (LaneResult& lane : report.lanes) {

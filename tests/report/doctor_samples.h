@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "slipstream/doctor_report.h"
+#include "report/doctor_report.h"
 
 namespace slipstream {
 

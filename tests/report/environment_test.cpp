@@ -1,4 +1,4 @@
-#include "slipstream/environment.h"
+#include "report/environment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

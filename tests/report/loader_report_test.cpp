@@ -1,4 +1,4 @@
-#include "slipstream/loader_report.h"
+#include "report/loader_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -25,11 +25,11 @@ FAINT = """
   const luminance = ([r, g, b]) => [r, g, b].map(v => v / 255)
     .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
     .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const parts = colour => (colour.match(/[0-9.]+/g) || []).map(Number);
+  const parts = color => (color.match(/[0-9.]+/g) || []).map(Number);
   const behind = element => {
     for (; element; element = element.parentElement) {
-      const colour = parts(getComputedStyle(element).backgroundColor);
-      if (colour.length === 3 || colour[3] > 0) return colour;
+      const color = parts(getComputedStyle(element).backgroundColor);
+      if (color.length === 3 || color[3] > 0) return color;
     }
     return [255, 255, 255];
   };
@@ -169,11 +169,11 @@ class InABrowser(PageTest):
             with self.subTest(look=look):
                 self.browser.open(self.page("starved"), width, scheme, media)
                 self.assertEqual(self.browser.evaluate(FAINT), [])
-                colour = self.browser.evaluate("getComputedStyle(document.body).backgroundColor")
-                grounds[look] = sum(map(int, re.findall(r"\d+", colour)[:3])) / 3
+                color = self.browser.evaluate("getComputedStyle(document.body).backgroundColor")
+                grounds[look] = sum(map(int, re.findall(r"\d+", color)[:3])) / 3
         self.browser.open(self.page("starved"), 720, "dark", "print")
-        colour = self.browser.evaluate("getComputedStyle(document.body).backgroundColor")
-        self.assertEqual(colour, "rgb(255, 255, 255)")
+        color = self.browser.evaluate("getComputedStyle(document.body).backgroundColor")
+        self.assertEqual(color, "rgb(255, 255, 255)")
         self.assertGreater(grounds["light"], 200)
         self.assertLess(grounds["dark"], 60)
 

@@ -56,7 +56,7 @@ TEST(RunReport, IsThisText) {
       "loader": {
         "workers": 2,
         "prefetch": 4,
-        "pinned": true,
+        "pin_memory": true,
         "wire": {},
         "read_ahead": {"reads": 0, "chunk_bytes": 0},
         "cpus": "",
@@ -68,7 +68,7 @@ TEST(RunReport, IsThisText) {
       "precision": "tf32",
       "channels_last": true,
       "deterministic": false,
-      "autotune": true,
+      "cudnn_benchmark": true,
       "intra_op_threads": {"*": 1},
       "wire": {},
       "scaled_decoding": false
@@ -127,7 +127,7 @@ TEST(RunReport, IsThisText) {
   "gpu": {
     "sm_activity": {"value": 0.5, "low": null, "high": null, "unit": "share", "n": 1},
     "dram_use": null,
-    "coarse_utilisation": null,
+    "coarse_utilization": null,
     "note": "no DRAM counter"
   },
   "auto": null

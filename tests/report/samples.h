@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "slipstream/report.h"
+#include "report/report.h"
 
 namespace slipstream {
 

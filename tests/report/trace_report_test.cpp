@@ -1,4 +1,4 @@
-#include "slipstream/trace_report.h"
+#include "report/trace_report.h"
 
 #include <gmock/gmock.h>
 #include <zlib.h>

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "slipstream/watch.h"
+#include "report/watch.h"
 
 namespace slipstream {
 

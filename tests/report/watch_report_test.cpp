@@ -1,4 +1,4 @@
-#include "slipstream/watch_report.h"
+#include "report/watch_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

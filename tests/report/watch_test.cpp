@@ -1,11 +1,11 @@
-#include "slipstream/watch.h"
+#include "report/watch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "data/allocation_counter.h"
+#include "loader/allocation_counter.h"
 #include "report/watch_feed.h"
 
 namespace slipstream {

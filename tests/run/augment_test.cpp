@@ -1,11 +1,11 @@
 #include <gmock/gmock.h>
 
 #include "run/engine.h"
-#include "slipstream/blur.h"
-#include "slipstream/datasets.h"
-#include "slipstream/resize.h"
-#include "slipstream/transforms.h"
-#include "slipstream/warp.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/ops/blur.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
+#include "slipstream/ops/warp.h"
 #include "support/thrown.h"
 
 namespace slipstream::test {
@@ -25,7 +25,7 @@ class AugmentRunTest : public EngineTest {
                        {"float", ToFloat{}},
                        {"turn", Rotate{-30, 30}},
                        {"blur", GaussianBlur{3, 0.1, 2}},
-                       {"normalise", Normalise{{0.4, 0.5, 0.6}, {0.2, 0.3, 0.4}}}};
+                       {"normalize", Normalize{{0.4, 0.5, 0.6}, {0.2, 0.3, 0.4}}}};
     return tiny;
   }
 
@@ -48,7 +48,7 @@ class AugmentRunTest : public EngineTest {
 TEST_F(AugmentRunTest, WhereTransformsAreDoneChangesNoBit) {
   const std::uint64_t on_the_loader = fresh_run(augmented(), serial_plan(), steps(kSteps)).digest;
   EXPECT_NE(fresh_run({}, serial_plan(), steps(kSteps)).digest, on_the_loader);
-  for (const std::string from : {"flip", "float", "normalise"})
+  for (const std::string from : {"flip", "float", "normalize"})
     for (const Lanes& lanes : {kOnItsOwn, Lanes{{"copy"}, {"augment", "encode"}, {"train"}},
                                Lanes{{"copy", "augment", "encode", "train"}}})
       for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
@@ -95,7 +95,7 @@ TEST_F(AugmentRunTest, BoxesFollowWhereverTransformsAreDone) {
     return output.to(at::kFloat).mean() * batch.at("boxes").sum();
   };
   const std::uint64_t on_the_loader = fresh_run(tiny, serial_plan(), steps(kSteps)).digest;
-  for (const std::string from : {"flip", "turn", "normalise"})
+  for (const std::string from : {"flip", "turn", "normalize"})
     EXPECT_EQ(fresh_run(tiny, plan_with(kOnItsOwn, from), delayed()).digest, on_the_loader) << from;
   tiny.transforms.erase(tiny.transforms.begin());
   EXPECT_NE(fresh_run(tiny, serial_plan(), steps(kSteps)).digest, on_the_loader);
@@ -192,7 +192,7 @@ TEST_F(AugmentRunTest, ALoadersOptionsAreThoseOfThePlan) {
   loader.cache = CacheOptions{"decode", 1 << 20};
   loader.wire = {{"label", Wire::bits}};
   plan.numerics.scaled_decoding = true;
-  const LoaderOptions options = pipeline.loader_options(plan);
+  const DataLoaderOptions options = pipeline.loader_options(plan);
   EXPECT_EQ(options.workers, 2U);
   EXPECT_EQ(options.prefetch, 7U);
   EXPECT_EQ(options.read_ahead.reads, 3U);

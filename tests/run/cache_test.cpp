@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 
 #include "run/engine.h"
-#include "slipstream/datasets.h"
-#include "slipstream/disk_cache.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/datasets/disk_cache.h"
 #include "support/temporary_folder.h"
 
 namespace slipstream::test {

@@ -5,9 +5,9 @@
 #include <array>
 #include <stdexcept>
 
+#include "core/fingerprint.h"
 #include "run/engine.h"
 #include "run/measures.h"
-#include "slipstream/fingerprint.h"
 #include "support/thrown.h"
 
 namespace slipstream::test {

@@ -10,9 +10,9 @@
 #include <cstring>
 #include <string_view>
 
+#include "cuda/cuda.h"
 #include "gpu.h"
-#include "slipstream/cuda.h"
-#include "slipstream/resize.h"
+#include "slipstream/ops/resize.h"
 
 namespace slipstream::test {
 namespace {
@@ -100,7 +100,7 @@ Plan::Numerics exact(Precision precision) {
   Plan::Numerics numerics;
   numerics.precision = precision;
   numerics.deterministic = true;
-  numerics.autotune = false;
+  numerics.cudnn_benchmark = false;
   return numerics;
 }
 
@@ -111,7 +111,7 @@ Plan plan_of(const Lanes& lanes, Driver driver, std::size_t depth, const Plan::N
   plan.schedule.lanes.back().priority = 2;
   plan.schedule.depth = depth;
   plan.schedule.driver = driver;
-  plan.schedule.loader.pinned = std::string_view(kDevice) == "cuda";
+  plan.schedule.loader.pin_memory = std::string_view(kDevice) == "cuda";
   plan.numerics = numerics;
   return plan;
 }

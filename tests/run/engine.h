@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "slipstream/trainer.h"
+#include "slipstream/run/trainer.h"
 
 namespace slipstream::test {
 
@@ -27,7 +27,7 @@ struct Tiny {
   std::uint64_t seed = 1;
   std::string optimizer = "momentum";  ///< or "sgd", "adamw"
   double lr = 0.05;
-  bool noisy = false;  ///< dropout and batch normalisation in the trained module
+  bool noisy = false;  ///< dropout and batch normalization in the trained module
   std::shared_ptr<const Dataset> dataset = nullptr;  ///< instead of synthetic samples
   std::vector<NamedOp> transforms = {};              ///< before "resize"
   std::vector<std::pair<std::string, std::function<void(Batch&)>>> extra = {};

@@ -285,7 +285,7 @@ TEST_F(RefusalTest, ATrainingStageTrainsSomething) {
   freeze(*fixed);
   EXPECT_THAT(thrown_by([&] { bare().train("t", fixed, nullptr, loss()); }),
               AllOf(HasSubstr("stage 't': no parameter requires gradients"),
-                    HasSubstr("stage 't': no optimiser")));
+                    HasSubstr("stage 't': no optimizer")));
 }
 
 TEST_F(RefusalTest, DevicesThatAreNotThere) {

@@ -4,6 +4,8 @@
 #include <ATen/ops/rand.h>
 #include <gmock/gmock.h>
 
+#include "core/lane_threads.h"
+#include "core/schedule.h"
 #include "run/engine.h"
 #include "support/thrown.h"
 
@@ -170,7 +172,7 @@ TEST_F(ExactnessTest, AStateOfAnotherPipelineIsRefused) {
   EXPECT_THROW(other->restore(momentum->state()), Error);
 }
 
-TEST_F(ExactnessTest, DropoutAndBatchNormalisationAgreeInEveryPlan) {
+TEST_F(ExactnessTest, DropoutAndBatchNormalizationAgreeInEveryPlan) {
   const Tiny tiny{.noisy = true};
   const RunResult serial = fresh_run(tiny, serial_plan(), steps(kSteps));
   EXPECT_NE(serial.digest, fresh_run({}, serial_plan(), steps(kSteps)).digest);

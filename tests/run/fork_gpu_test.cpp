@@ -7,9 +7,10 @@
 
 #include <chrono>
 
+#include "core/fork.h"
+#include "cuda/cuda.h"
 #include "run/forked.h"
 #include "run/gpu_flag.h"
-#include "slipstream/cuda.h"
 #include "support/thrown.h"
 
 namespace slipstream::test {

@@ -10,7 +10,7 @@
 
 #include "run/engine.h"
 #include "run/numerics_scope.h"
-#include "slipstream/fork_join.h"
+#include "slipstream/run/fork_join.h"
 #include "support/thrown.h"
 
 namespace slipstream::test {

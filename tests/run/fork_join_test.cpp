@@ -1,5 +1,3 @@
-#include "slipstream/fork_join.h"
-
 #include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -8,8 +6,10 @@
 
 #include <set>
 
+#include "core/fork.h"
+#include "core/fork_trial.h"
 #include "run/forked.h"
-#include "slipstream/fork_trial.h"
+#include "slipstream/run/fork_join.h"
 #include "support/thrown.h"
 
 namespace slipstream::test {

@@ -1,7 +1,8 @@
 #pragma once
 
+#include "core/fork.h"
 #include "run/engine.h"
-#include "slipstream/fork_join.h"
+#include "slipstream/run/fork_join.h"
 
 namespace slipstream::test {
 

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "slipstream/cuda.h"
+#include "cuda/cuda.h"
 
 namespace slipstream::test {
 

@@ -10,9 +10,9 @@
 #include <cstdlib>
 #include <regex>
 
+#include "cuda/cuda.h"
 #include "run/engine.h"
 #include "run/gpu_flag.h"
-#include "slipstream/cuda.h"
 #include "support/thrown.h"
 
 namespace slipstream::test {

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "core/patience.h"
+#include "core/trace.h"
 #include "run/engine.h"
 #include "support/thrown.h"
 

@@ -6,16 +6,16 @@
 
 #include "cuda/device_buffer.h"
 #include "cuda/nvjpeg.h"
-#include "data/jpeg_damage.h"
-#include "data/jpeg_set.h"
 #include "gpu.h"
+#include "loader/sampler.h"
 #include "run/device_memory.h"
 #include "run/engine.h"
 #include "run/jpeg_unpacker.h"
-#include "slipstream/resize.h"
-#include "slipstream/sampler.h"
-#include "slipstream/transforms.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
 #include "support/difference.h"
+#include "support/jpeg_damage.h"
+#include "support/jpeg_set.h"
 #include "support/thrown.h"
 
 namespace slipstream::test {
@@ -66,7 +66,7 @@ class JpegUnpackerTest : public JpegRunTest {
     return std::make_unique<JpegUnpacker>(layout, std::move(options));
   }
 
-  static LoaderOptions options(const WireFormats& wire, OnBadSample what = OnBadSample::stop) {
+  static DataLoaderOptions options(const WireFormats& wire, OnBadSample what = OnBadSample::stop) {
     return {.batch_size = kBatchSize,
             .on_bad_sample = what,
             .wire = wire,
@@ -94,7 +94,7 @@ class JpegUnpackerTest : public JpegRunTest {
     return images;
   }
 
-  static Bytes plain_image(const Loader& loader, const HostBatch& batch, std::size_t position) {
+  static Bytes plain_image(const DataLoader& loader, const HostBatch& batch, std::size_t position) {
     const SlabField& field = loader.layout().field("image");
     const std::byte* from = batch.data + field.offset_bytes + position * field.sample_bytes;
     return {from, from + field.sample_bytes};
@@ -104,8 +104,8 @@ class JpegUnpackerTest : public JpegRunTest {
   std::size_t compare(const std::shared_ptr<const Dataset>& dataset, const Chain& chain,
                       std::size_t batches, bool may_use_engines,
                       OnBadSample what = OnBadSample::stop) {
-    Loader files(dataset, chain, options({{"image", Wire::jpeg}}, what));
-    Loader pixels(dataset, chain, options({}, what));
+    DataLoader files(dataset, chain, options({{"image", Wire::jpeg}}, what));
+    DataLoader pixels(dataset, chain, options({}, what));
     const auto jpeg = unpacker(files.layout(), may_use_engines);
     std::size_t made = 0;
     for (std::size_t b = 0; b < batches; ++b) {
@@ -135,7 +135,7 @@ TEST_F(JpegUnpackerTest, BatchesAreThoseOfTheCpuWithinTheBounds) {
   const auto set = jpeg_set(30, {}, 150);
   const Chain chains[] = {
       {{"resize", Resize{64, 96}}},
-      {{"crop", CentreCrop{100, 90}}, {"flip", HorizontalFlip{}}},
+      {{"crop", CenterCrop{100, 90}}, {"flip", HorizontalFlip{}}},
       {{"crop", RandomResizedCrop{64, 64}}, {"flip", HorizontalFlip{}}, {"down", VerticalFlip{}}}};
   for (const Chain& chain : chains) {
     for (const bool may_use_engines : {true, false}) {
@@ -165,8 +165,8 @@ TEST_F(JpegUnpackerTest, WhereFilesAreDamagedTheDeviceMakesTheStandIns) {
 TEST_F(JpegUnpackerTest, AFileThatNvjpegRefusesIsMadeByTheCpuInItsPlace) {
   const auto set = jpeg_set(kBatchSize, {}, 60);
   const Chain chain = {{"crop", RandomResizedCrop{24, 32}}, {"flip", HorizontalFlip{}}};
-  Loader files(set, chain, options({{"image", Wire::jpeg}}));
-  Loader pixels(set, chain, options({}));
+  DataLoader files(set, chain, options({{"image", Wire::jpeg}}));
+  DataLoader pixels(set, chain, options({}));
   const auto jpeg = unpacker(files.layout());
   const HostBatch batch = files.next();
   const auto expected = unpack(*jpeg, files.layout(), batch.data);
@@ -186,7 +186,7 @@ TEST_F(JpegUnpackerTest, AFileThatNvjpegRefusesIsMadeByTheCpuInItsPlace) {
 TEST_F(JpegUnpackerTest, AFileThatNothingDecodesIsAnErrorThatNamesIt) {
   const auto set = jpeg_set(kBatchSize, {}, 60);
   spoil(set->files[3]);
-  Loader files(set, {{"resize", Resize{24, 32}}}, options({{"image", Wire::jpeg}}));
+  DataLoader files(set, {{"resize", Resize{24, 32}}}, options({{"image", Wire::jpeg}}));
   const auto jpeg = unpacker(files.layout());
   const HostBatch batch = files.next();
   EXPECT_THAT(thrown_by([&] { unpack(*jpeg, files.layout(), batch.data); }),
@@ -197,14 +197,14 @@ TEST_F(JpegUnpackerTest, AFileThatNothingDecodesIsAnErrorThatNamesIt) {
 TEST_F(JpegUnpackerTest, SlabsAreReadUntilTheirMarkAndNoLonger) {
   const auto set = jpeg_set(24, {}, 150);
   const Chain chain = {{"crop", RandomResizedCrop{48, 64}}};
-  LoaderOptions wanted = options({{"image", Wire::jpeg}});
+  DataLoaderOptions wanted = options({{"image", Wire::jpeg}});
   wanted.prefetch = 1;
   wanted.lent = 1;
   wanted.workers = 3;
   wanted.shuffle = false;
   std::vector<std::vector<Bytes>> expected;
   {
-    Loader files(set, chain, wanted);
+    DataLoader files(set, chain, wanted);
     const auto jpeg = unpacker(files.layout());
     for (int b = 0; b < 16; ++b) {
       const HostBatch batch = files.next();
@@ -214,7 +214,7 @@ TEST_F(JpegUnpackerTest, SlabsAreReadUntilTheirMarkAndNoLonger) {
   }
   cuda::CudaLane lane("copy", 0, 0);
   std::vector<std::unique_ptr<Mark>> marks;
-  Loader files(set, chain, wanted);  // after the marks: it goes first
+  DataLoader files(set, chain, wanted);  // after the marks: it goes first
   const auto jpeg = unpacker(files.layout());
   const SlabLayout& layout = files.layout();
   const DeviceBuffer<std::byte> blocks(16 * layout.device_bytes);

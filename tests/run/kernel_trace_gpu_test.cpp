@@ -1,10 +1,10 @@
-#include "run/kernel_trace.h"
-
 #include <gmock/gmock.h>
 
 #include <algorithm>
 
+#include "core/trace.h"
 #include "run/engine.h"
+#include "run/kernel_trace.h"
 
 namespace slipstream::test {
 namespace {

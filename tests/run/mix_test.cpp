@@ -9,8 +9,8 @@
 #include <set>
 
 #include "run/engine.h"
-#include "slipstream/placement.h"
-#include "slipstream/transforms.h"
+#include "slipstream/ops/transforms.h"
+#include "slipstream/run/placement.h"
 #include "support/thrown.h"
 
 namespace slipstream::test {

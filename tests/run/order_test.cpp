@@ -5,6 +5,7 @@
 #include <mutex>
 #include <set>
 
+#include "core/schedule.h"
 #include "run/engine.h"
 #include "support/thrown.h"
 

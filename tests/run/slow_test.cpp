@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "run/engine.h"
-#include "slipstream/workload.h"
+#include "slipstream/workloads/workload.h"
 
 namespace slipstream::test {
 namespace {

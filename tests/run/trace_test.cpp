@@ -5,6 +5,7 @@
 #include <mutex>
 #include <set>
 
+#include "core/trace.h"
 #include "run/engine.h"
 
 namespace slipstream::test {

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "run/engine.h"
-#include "slipstream/datasets.h"
+#include "slipstream/datasets/datasets.h"
 #include "support/thrown.h"
 
 namespace slipstream::test {
@@ -40,7 +40,7 @@ class WireRunTest : public EngineTest {
 
   /// Images, masks, and a one-hot vector and a float32 vector beside them.
   static std::shared_ptr<const Dataset> four_fields() {
-    return in_memory(
+    return tensor_dataset(
         {field<std::uint8_t>("image", FieldKind::image, DType::u8, {16, 8, 8, 3}, 0,
                              [](std::size_t i) { return i * 37 % 256; }),
          field<std::uint8_t>("label", FieldKind::mask, DType::u8, {16, 8, 8}, 5,

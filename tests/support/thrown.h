@@ -3,7 +3,7 @@
 #include <exception>
 #include <string>
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 

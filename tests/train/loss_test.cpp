@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "slipstream/error.h"
-#include "slipstream/loss.h"
+#include "slipstream/core/error.h"
+#include "slipstream/train/loss.h"
 #include "support/thrown.h"
 
 namespace slipstream {

@@ -1,11 +1,11 @@
-#include "slipstream/optimizer.h"
+#include "slipstream/train/optimizer.h"
 
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
-#include "slipstream/error.h"
+#include "slipstream/core/error.h"
 #include "support/thrown.h"
 
 namespace slipstream {

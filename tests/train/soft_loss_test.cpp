@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "slipstream/loss.h"
+#include "slipstream/train/loss.h"
 #include "support/thrown.h"
 
 namespace slipstream {

@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "slipstream/fork_join.h"
-#include "slipstream/trainer.h"
-#include "slipstream/workload.h"
+#include "slipstream/run/fork_join.h"
+#include "slipstream/run/trainer.h"
+#include "slipstream/workloads/workload.h"
 #include "support/thrown.h"
 
 namespace slipstream {

@@ -1,11 +1,11 @@
-#include "slipstream/options.h"
+#include "slipstream/workloads/options.h"
 
 #include <gmock/gmock.h>
 
-#include "slipstream/make_data.h"
-#include "slipstream/workload.h"
+#include "slipstream/workloads/workload.h"
 #include "support/temporary_folder.h"
 #include "support/thrown.h"
+#include "tools/make_data.h"
 
 namespace slipstream {
 namespace {

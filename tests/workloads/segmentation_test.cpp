@@ -2,11 +2,11 @@
 
 #include <numeric>
 
-#include "slipstream/make_data.h"
-#include "slipstream/trainer.h"
-#include "slipstream/workload.h"
+#include "slipstream/run/trainer.h"
+#include "slipstream/workloads/workload.h"
 #include "support/temporary_folder.h"
 #include "support/thrown.h"
+#include "tools/make_data.h"
 
 namespace slipstream {
 namespace {

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
 #include "gpu.h"
-#include "slipstream/placement.h"
-#include "slipstream/trainer.h"
-#include "slipstream/workload.h"
+#include "slipstream/run/placement.h"
+#include "slipstream/run/trainer.h"
+#include "slipstream/workloads/workload.h"
 
 namespace slipstream::test {
 
@@ -29,7 +29,7 @@ class StarvedBitsTest : public testing::Test {
     Pipeline pipeline = make_pipeline(built_in_workloads(), "starved", options);
     Plan::Numerics numerics;
     numerics.deterministic = true;
-    numerics.autotune = false;
+    numerics.cudnn_benchmark = false;
     const Plan plan =
         placed_plan(pipeline, mode, augment, context.kind(), {.workers = 3}, numerics);
     Trainer trainer(std::move(pipeline), context, plan.numerics);
@@ -44,7 +44,7 @@ TEST_F(StarvedBitsTest, EveryPlanPlaceAndFormTrainsTheSame) {
   EXPECT_EQ(digest("plain", "pipelined", "cpu"), plain);
   for (const char* mode : {"serial", "pipelined"})
     for (const char* augment : {"cpu", "gpu", "pipelined"})
-      EXPECT_EQ(digest("optimised", mode, augment), plain) << mode << ", " << augment;
+      EXPECT_EQ(digest("optimized", mode, augment), plain) << mode << ", " << augment;
   EXPECT_NE(digest("plain", "serial", "cpu", 0.5), plain);
 }
 

@@ -5,12 +5,12 @@
 #include <cstring>
 
 #include "core/seconds_since.h"
-#include "slipstream/make_data.h"
-#include "slipstream/masking.h"
-#include "slipstream/trainer.h"
-#include "slipstream/workload.h"
+#include "slipstream/ops/masking.h"
+#include "slipstream/run/trainer.h"
+#include "slipstream/workloads/workload.h"
 #include "support/temporary_folder.h"
 #include "support/thrown.h"
+#include "tools/make_data.h"
 #include "workloads/resnet.h"
 
 namespace slipstream {
@@ -44,9 +44,9 @@ Pipeline declared(Options options) {
 /// What the loader makes of the first batches.
 std::vector<std::byte> batches(const Options& options, std::size_t count = 5) {
   const Pipeline pipeline = declared(options);
-  LoaderOptions loading = pipeline.loader_options({});
+  DataLoaderOptions loading = pipeline.loader_options({});
   loading.workers = 2;
-  Loader loader(pipeline.dataset(), pipeline.transforms(), loading);
+  DataLoader loader(pipeline.dataset(), pipeline.transforms(), loading);
   std::vector<std::byte> all;
   for (std::size_t i = 0; i < count; ++i) {
     const HostBatch batch = loader.next();
@@ -76,10 +76,10 @@ double wall_s(const RunResult& result, const std::string& step) {
 TEST(StarvedTest, HasTheStepsOfW3) {
   const Pipeline plain = declared(small());
   EXPECT_THAT(plain.host_steps(), ElementsAre("read", "decode", "to_tensor", "crop", "mask",
-                                              "colour", "scale", "collate"));
+                                              "color", "scale", "collate"));
   EXPECT_THAT(plain.device_steps(), ElementsAre("copy", "model"));
-  EXPECT_THAT(declared(small("optimised")).host_steps(),
-              ElementsAre("read", "decode", "crop", "mask", "colour", "scale", "collate"));
+  EXPECT_THAT(declared(small("optimized")).host_steps(),
+              ElementsAre("read", "decode", "crop", "mask", "color", "scale", "collate"));
 }
 
 TEST(StarvedTest, BeginsAsItsArticleDoes) {
@@ -117,20 +117,20 @@ TEST(StarvedTest, RawImagesAreFourTimesAsLargeUnlessToldOtherwise) {
   EXPECT_EQ(declared(options).dataset()->fields()[0].shape, (Shape{-1, -1, 3}));
 }
 
-TEST(StarvedTest, PlainTransformsGiveTheBitsOfTheOptimisedOnes) {
+TEST(StarvedTest, PlainTransformsGiveTheBitsOfTheOptimizedOnes) {
   for (const std::int64_t size : {8, 12, 32, 41}) {
     Options plain = small("plain");
     plain.give("image-size", size);
-    Options optimised = plain;
-    optimised.give("transforms", "optimised");
+    Options optimized = plain;
+    optimized.give("transforms", "optimized");
     const auto bytes = batches(plain);
-    EXPECT_EQ(bytes, batches(optimised)) << size;
+    EXPECT_EQ(bytes, batches(optimized)) << size;
     plain.seed = 2;
     EXPECT_NE(bytes, batches(plain)) << size;
   }
 }
 
-TEST(StarvedTest, PlainTransformsGiveTheBitsOfTheOptimisedOnesOfFiles) {
+TEST(StarvedTest, PlainTransformsGiveTheBitsOfTheOptimizedOnesOfFiles) {
   const TemporaryFolder folder;
   MakeDataOptions data;
   data.samples = 12;
@@ -141,10 +141,10 @@ TEST(StarvedTest, PlainTransformsGiveTheBitsOfTheOptimisedOnesOfFiles) {
   Options plain = small("plain");
   plain.give("data", folder.path().string());
   plain.give("image-size", 16);
-  Options optimised = plain;
-  optimised.give("transforms", "optimised");
-  EXPECT_EQ(batches(plain), batches(optimised));
-  EXPECT_EQ(train(plain, "serial").digest, train(optimised, "pipelined").digest);
+  Options optimized = plain;
+  optimized.give("transforms", "optimized");
+  EXPECT_EQ(batches(plain), batches(optimized));
+  EXPECT_EQ(train(plain, "serial").digest, train(optimized, "pipelined").digest);
 }
 
 TEST(StarvedTest, MasksAboutWhatItsProbabilitySays) {
@@ -152,7 +152,7 @@ TEST(StarvedTest, MasksAboutWhatItsProbabilitySays) {
   options.give("image-size", 64);
   const Pipeline pipeline = declared(options);
   const auto layout =
-      Loader::plan_layout(*pipeline.dataset(), pipeline.transforms(), options.batch_size);
+      DataLoader::plan_layout(*pipeline.dataset(), pipeline.transforms(), options.batch_size);
   const std::vector<std::byte> bytes = batches(options, 1);
   const SlabField& field = layout.field("image");
   std::vector<float> image(options.batch_size * field.sample_bytes / sizeof(float));
@@ -167,8 +167,8 @@ TEST(StarvedTest, MasksAboutWhatItsProbabilitySays) {
 }
 
 TEST(StarvedTest, TheDeviceTakesWhatComesBehindTheCrop) {
-  EXPECT_EQ(first_on_device(declared(small("optimised"))), "mask");
-  EXPECT_EQ(first_on_device(declared(article("optimised"))), "mask");
+  EXPECT_EQ(first_on_device(declared(small("optimized"))), "mask");
+  EXPECT_EQ(first_on_device(declared(article("optimized"))), "mask");
   EXPECT_EQ(first_on_device(declared(small("plain"))), "scale");
 }
 
@@ -177,13 +177,13 @@ TEST(StarvedTest, StagesTakeWhatThoseOfTheArticleDo) {
   EXPECT_GE(wall_s(plain, "read"), 0.0085);
   EXPECT_GE(wall_s(plain, "to_tensor"), 0.0024);
   EXPECT_GE(wall_s(plain, "mask"), 0.0042);
-  EXPECT_GE(wall_s(plain, "colour"), 0.0025);
+  EXPECT_GE(wall_s(plain, "color"), 0.0025);
   EXPECT_GE(plain.lanes.back().busy_s, 2 * 0.310);
-  const RunResult optimised = train(article("optimised"), "serial");
-  EXPECT_GE(wall_s(optimised, "crop"), 0.0005);
-  EXPECT_GE(wall_s(optimised, "mask"), 0.0019);
-  EXPECT_GE(wall_s(optimised, "colour"), 0.0013);
-  EXPECT_EQ(optimised.digest, plain.digest);
+  const RunResult optimized = train(article("optimized"), "serial");
+  EXPECT_GE(wall_s(optimized, "crop"), 0.0005);
+  EXPECT_GE(wall_s(optimized, "mask"), 0.0019);
+  EXPECT_GE(wall_s(optimized, "color"), 0.0013);
+  EXPECT_EQ(optimized.digest, plain.digest);
 }
 
 TEST(StarvedTest, SmallerRawImagesAreReadSooner) {
@@ -218,7 +218,7 @@ TEST(StarvedTest, BadOptionsAreRefused) {
     return refusal([&](Options& options) { options.give(option, value); });
   };
   EXPECT_THAT(given("transforms", "optimized"),
-              AllOf(StartsWith("Refused: "), HasSubstr("did you mean 'optimised'?")));
+              AllOf(StartsWith("Refused: "), HasSubstr("did you mean 'optimized'?")));
   EXPECT_THAT(given("costs", "articel"),
               AllOf(StartsWith("Refused: "), HasSubstr("did you mean 'article'?")));
   EXPECT_THAT(given("raw-size", 11), AllOf(StartsWith("Refused: "), HasSubstr("raise --raw-size")));

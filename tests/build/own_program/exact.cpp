@@ -1,4 +1,4 @@
-#include "slipstream/pixel_op.h"
+#include "slipstream/ops/pixel_op.h"
 
 namespace {
 

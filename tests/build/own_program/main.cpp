@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "slipstream/op.h"
+#include "slipstream/ops/op.h"
 
 namespace {
 

@@ -1,0 +1,175 @@
+#pragma once
+
+#include <concepts>
+#include <cstring>
+#include <type_traits>
+
+#include "slipstream/ops/op.h"
+#include "slipstream/ops/pixel_function.h"
+
+namespace slipstream {
+
+/// Defines `struct NAME BODY`, a pixel function: what a user's own operation does to one pixel. The
+/// compiler of the program makes its CPU form, and a GPU compiles the same text into the chain's
+/// kernels, while the program runs. At namespace scope:
+///
+///   SLIPSTREAM_PIXEL_FUNCTION(Solarise, {
+///     float threshold;
+///     float operator()(float value) const { return value < threshold ? value : 1.0F - value; }
+///   });
+///
+/// Members are its parameters: trivially copyable, 1,024 bytes at most, aligned to 16 at most. One
+/// of these says what becomes of a pixel (Pixel<C>: pixel.h):
+///   float operator()(float value) const                          each channel alone
+///   template <int C> Pixel<C> operator()(Pixel<C> pixel) const   or of one C alone: all channels
+/// Values are float32; of uint8 images level / 255.
+///
+/// The text stands alone: on a GPU it sees its own members, <cstdint>'s types, what is in pixel.h
+/// (which it may name without `slipstream::`), and of the standard library std::abs, ceil, clamp,
+/// copysign, floor, fma, isnan, max, min, round, sqrt and trunc. It has no preprocessor directives,
+/// and the program's macros are not expanded for the GPU. It keeps no state, and can do with
+/// parameters whose bits are all 0.
+///
+/// With these, + - * / and casts of what fits, both forms have the same bits, but for those of
+/// NaNs. Neither side fuses a * b + c unless it says std::fma (programs that link this library are
+/// compiled with -ffp-contract=off; -ffast-math breaks it). expf, powf, sinf and their like can be
+/// called by these names, without std::, and differ in their last bits.
+#define SLIPSTREAM_PIXEL_FUNCTION(name, ...)                                                  \
+  struct name __VA_ARGS__;                                                                    \
+  [[maybe_unused]] constexpr slipstream::PixelFunctionText pixel_function_text(const name*) { \
+    return {#name, "struct " #name " " #__VA_ARGS__ ";"};                                     \
+  }                                                                                           \
+  static_assert(slipstream::PixelFunction<name>,                                              \
+                "a pixel function has trivially copyable parameters, at most 1,024 bytes of " \
+                "them, and float operator()(float) const or Pixel<C> operator()(Pixel<C>) const")
+
+struct PixelFunctionText {
+  std::string_view name;
+  std::string_view definition;
+};
+
+/// Whether it takes pixels of C channels.
+template <typename T, int C>
+inline constexpr bool kTakesPixels = requires(const T& function, Pixel<C> pixel) {
+  { function(pixel) } -> std::same_as<Pixel<C>>;
+}
+|| requires(const T& function, float value) {
+  { function(value) } -> std::same_as<float>;
+};
+
+template <typename T>
+concept PixelFunction = std::is_trivially_copyable_v<T> && sizeof(T) <= 1024 && alignof(T) <= 16 &&
+                        (kTakesPixels<T, 1> || kTakesPixels<T, 2> || kTakesPixels<T, 3> ||
+                         kTakesPixels<T, 4>)&&requires(const T* function) {
+  { pixel_function_text(function) } -> std::same_as<PixelFunctionText>;
+};
+
+/// `in` as float32. `takes`: whether images of 1 to 4 channels are taken; throws Refused for others
+/// and for what is neither u8 nor f32.
+FieldSpec changed_field(std::string_view name, const FieldSpec& in, const bool (&takes)[4]);
+
+/// `function` for all pixels of an image, u8 or f32, into float32.
+template <int C, typename T, typename Function>
+void change_pixels(const Function& function, const T* from, float* to, std::size_t pixels) {
+  for (std::size_t i = 0; i < pixels * C; i += C) {
+    Pixel<C> pixel;
+    for (int c = 0; c < C; ++c) {
+      const auto value = static_cast<float>(from[i + static_cast<std::size_t>(c)]);
+      pixel.value[c] = std::is_same_v<T, std::uint8_t> ? from_level(value) : value;
+    }
+    pixel = changed(function, pixel);
+    for (int c = 0; c < C; ++c) to[i + static_cast<std::size_t>(c)] = pixel.value[c];
+  }
+}
+
+template <PixelFunction Function, int C>
+void change_channels(const Function& function, const ConstArray& in, float* to) {
+  if constexpr (kTakesPixels<Function, C>) {
+    const auto pixels = static_cast<std::size_t>(in.shape[0] * in.shape[1]);
+    if (in.dtype == DType::u8) {
+      change_pixels<C>(function, in.as<std::uint8_t>(), to, pixels);
+    } else {
+      change_pixels<C>(function, in.as<float>(), to, pixels);
+    }
+  }
+}
+
+/// What an operation with a pixel function has in common.
+template <PixelFunction Function>
+struct ChangesPixels {
+  bool touches(FieldKind kind) const { return kind == FieldKind::image; }
+  FieldSpec output(const FieldSpec& in) const {
+    return changed_field(text().name, in,
+                         {kTakesPixels<Function, 1>, kTakesPixels<Function, 2>,
+                          kTakesPixels<Function, 3>, kTakesPixels<Function, 4>});
+  }
+
+ protected:
+  static constexpr PixelFunctionText text() {
+    return pixel_function_text(static_cast<const Function*>(nullptr));
+  }
+  static DeviceFunction on_device() {
+    return {text().name, text().definition, sizeof(Function), alignof(Function), {}};
+  }
+  static void change(const Function& function, ConstArray in, MutableArray out) {
+    auto* to = out.as<float>();
+    switch (in.shape[2]) {
+      case 1:
+        return change_channels<Function, 1>(function, in, to);
+      case 2:
+        return change_channels<Function, 2>(function, in, to);
+      case 3:
+        return change_channels<Function, 3>(function, in, to);
+      default:
+        return change_channels<Function, 4>(function, in, to);
+    }
+  }
+};
+
+/// An operation (op.h) that is one pixel function with the same parameters for all samples:
+/// .transform("solarise", PixelOp{Solarise{0.5F}}). They are constants in the GPU's kernels.
+template <PixelFunction Function>
+struct PixelOp : ChangesPixels<Function> {
+  static constexpr std::string_view kName = ChangesPixels<Function>::text().name;
+  struct Drawn {};
+
+  explicit PixelOp(const Function& with) : function(with) {}
+
+  Function function;
+
+  void validate() const {}
+  bool is_random() const { return false; }
+  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
+  void apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
+    this->change(function, in, out);
+  }
+  DeviceFunction device_function() const {
+    DeviceFunction result = this->on_device();
+    result.fixed.resize(sizeof(Function));
+    std::memcpy(result.fixed.data(), &function, sizeof(Function));
+    return result;
+  }
+};
+
+/// The base of an operation whose draw() returns a pixel function for each sample: it adds kName,
+/// validate(), is_random() and draw() to what is here.
+///
+///   struct RandomSolarise : DrawnPixelOp<Solarise> {
+///     static constexpr std::string_view kName = "random_solarise";
+///     void validate() const {}
+///     bool is_random() const { return true; }
+///     Solarise draw(const RandomKey& key, const Shape&) const {
+///       return {RandomStream(key).uniform()};
+///     }
+///   };
+template <PixelFunction Function>
+struct DrawnPixelOp : ChangesPixels<Function> {
+  using Drawn = Function;
+
+  void apply(const Function& drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
+    this->change(drawn, in, out);
+  }
+  DeviceFunction device_function() const { return this->on_device(); }
+};
+
+}  // namespace slipstream

@@ -1,0 +1,166 @@
+#pragma once
+
+#include <vector>
+
+#include "slipstream/core/region.h"
+#include "slipstream/ops/drawn.h"
+#include "slipstream/ops/op.h"
+
+namespace slipstream {
+
+struct ChannelStatistics;
+
+// Operations (op.h) on the host. Geometry moves images (height x width x channels) and masks
+// (height x width) alike, drawn for the sample's first image; a field of another size than that is
+// an Error. Pointwise operations touch images alone. What a random operation draws is named below,
+// in order, in the words of docs/random.md.
+
+/// The middle height x width pixels: top = floor((H - height) / 2), left likewise. Any dtype.
+/// An image smaller than that is an Error.
+struct CenterCrop {
+  static constexpr std::string_view kName = "center_crop";
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+
+  using Drawn = DrawnCrop;
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return false; }
+  Drawn draw(const RandomKey& key, const Shape& shape) const;
+  void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
+             Scratch& scratch) const;
+  bool only_resizes() const { return true; }
+  AffineMap map(const Drawn& drawn, const Shape&) const { return drawn.resized_to(height, width); }
+  Region region(const Drawn& drawn) const { return drawn.inside(); }
+  Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
+};
+
+/// height x width pixels from anywhere in the image, which is first given `padding` black pixels
+/// (class 0 in masks) on each side. Any dtype. Draws top = below(H + 2 padding - height + 1), then
+/// left likewise. An image smaller than the crop, padded, is an Error.
+struct RandomCrop {
+  static constexpr std::string_view kName = "random_crop";
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  std::int64_t padding = 0;  ///< less than height and width
+
+  using Drawn = DrawnCrop;
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return true; }
+  Drawn draw(const RandomKey& key, const Shape& shape) const;
+  void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
+             Scratch& scratch) const;
+  bool only_resizes() const { return true; }
+  AffineMap map(const Drawn& drawn, const Shape&) const { return drawn.resized_to(height, width); }
+  Region region(const Drawn& drawn) const { return drawn.inside(); }
+  Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
+};
+
+/// A crop of random area and aspect ratio, resized to height x width as Resize does it. Source:
+/// torchvision's documentation and the paper that it names (Szegedy et al., "Going deeper with
+/// convolutions", CVPR 2015). Up to ten times: area = H W (scale_min + uniform() (scale_max -
+/// scale_min)), ratio = exp(log ratio_min + uniform() (log ratio_max - log ratio_min)), w =
+/// round(sqrt(area ratio)), h = round(sqrt(area / ratio)), halves up. The first that fits is taken,
+/// at top = below(H - h + 1), left = below(W - w + 1). Otherwise the largest centerd crop whose
+/// ratio is within the bounds. Computed in double precision by basic IEEE operations alone: the
+/// same pixels on every machine.
+struct RandomResizedCrop {
+  static constexpr std::string_view kName = "random_resized_crop";
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  double scale_min = 0.08;       ///< of the image's area; above 0
+  double scale_max = 1.0;        ///< at most 1
+  double ratio_min = 3.0 / 4.0;  ///< width / height; 0.001 to 1000
+  double ratio_max = 4.0 / 3.0;
+  bool antialias = true;
+
+  using Drawn = DrawnCrop;
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return true; }
+  Drawn draw(const RandomKey& key, const Shape& shape) const;
+  void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
+             Scratch& scratch) const;
+  bool only_resizes() const { return antialias; }
+  AffineMap map(const Drawn& drawn, const Shape&) const { return drawn.resized_to(height, width); }
+  Region region(const Drawn& drawn) const { return drawn.inside(); }
+  std::int64_t reduction(const Drawn& drawn) const {
+    return antialias ? drawn.reduction_to(height, width) : 1;
+  }
+  Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
+};
+
+/// Mirrors left and right where uniform() < probability. Any dtype.
+struct HorizontalFlip {
+  static constexpr std::string_view kName = "horizontal_flip";
+  double probability = 0.5;
+
+  using Drawn = DrawnFlip;
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return probability > 0 && probability < 1; }
+  Drawn draw(const RandomKey& key, const Shape& shape) const;
+  void apply(Drawn drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
+  AffineMap map(Drawn drawn, const Shape& shape) const;
+};
+
+/// Mirrors top and bottom where uniform() < probability. Any dtype.
+struct VerticalFlip {
+  static constexpr std::string_view kName = "vertical_flip";
+  double probability = 0.5;
+
+  using Drawn = DrawnFlip;
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return probability > 0 && probability < 1; }
+  Drawn draw(const RandomKey& key, const Shape& shape) const;
+  void apply(Drawn drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
+  AffineMap map(Drawn drawn, const Shape& shape) const;
+};
+
+/// Images: u8 to f32 from 0 to 1, level / 255, rounded once.
+struct ToFloat {
+  static constexpr std::string_view kName = "to_float";
+
+  struct Drawn {};
+
+  void validate() const {}
+  bool touches(FieldKind kind) const { return kind == FieldKind::image; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return false; }
+  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
+  void apply(Drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
+};
+
+/// Images of as many channels as there are means, one to four: f32, (value - mean) / std by
+/// channel; u8 are first divided by 255. In float32, each operation rounded; mean and std are
+/// rounded to float32 first.
+struct Normalize {
+  static constexpr std::string_view kName = "normalize";
+  std::vector<double> mean = {0, 0, 0};
+  std::vector<double> std = {1, 1, 1};  ///< above 0; as many
+
+  struct Drawn {};
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return false; }
+  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
+  void apply(Drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
+  /// The parameters as the arithmetic takes them.
+  ChannelStatistics in_float32() const;
+};
+
+}  // namespace slipstream

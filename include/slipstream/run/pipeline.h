@@ -1,0 +1,110 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "slipstream/datasets/dataset.h"
+#include "slipstream/loader/data_loader.h"
+#include "slipstream/plan/plan.h"
+#include "slipstream/train/stage.h"
+
+namespace slipstream {
+
+/// The device step of the transforms that a plan gives to the device; no stage may then have its
+/// name.
+inline constexpr const char* kAugmentStep = "augment";
+/// That of the operations over batches (batch_ops.h), where there are any.
+inline constexpr const char* kMixStep = "mix";
+
+/// Time that a step of training costs on top of what it does, to find out whether a diagnosis finds
+/// it. All of it is spent ahead of the training stage, on its lane, whatever the plan: as a wait, 0
+/// to 10 s each.
+struct StepCosts {
+  double train_s = 0;      ///< of every step
+  double copy_s = 0;       ///< of a step whose batch was copied, not cached on the device
+  double hand_over_s = 0;  ///< of a step whose batch the loader put together, not one cached whole
+};
+
+struct PipelineOptions {
+  std::size_t batch_size = 8;
+  std::uint64_t seed = 1;  ///< sample order and every random draw
+  bool shuffle = true;
+  DecodeOptions decode = {};
+  OnBadSample on_bad_sample = OnBadSample::stop;
+  Sampling sampling = {};  ///< how often each sample comes
+  Rank rank = {};          ///< of the processes that train together
+  Uneven uneven = Uneven::drop;
+  StepCosts costs = {};
+};
+
+/// A training pipeline, declared once: data set -> per-sample transforms -> batch -> copy -> device
+/// stages -> training stage. Everything else (plans, measurements) is derived from it. Only the
+/// last stage trains; running the earlier ones ahead then changes nothing.
+class Pipeline {
+ public:
+  Pipeline(std::shared_ptr<const Dataset> dataset, PipelineOptions options);
+
+  /// Per sample, on loader threads; or one of the operations over batches, which come last and are
+  /// the device's (batch_ops.h). Throws Refused for a name already taken or bad parameters, or as
+  /// BatchOps::take() does.
+  Pipeline transform(std::string name, AnyOp op) &&;
+  /// A stage ahead of training. Throws Refused as above.
+  Pipeline stage(std::string name, FrozenStage stage) &&;
+  /// The last stage; it may have a host step's name ("decode"), for no Cut can mean it. Throws
+  /// Refused with everything that is wrong with the stages (problems_of), or when the trained
+  /// module has no parameter to train.
+  Pipeline train(std::string name, ModuleRef module, std::shared_ptr<Optimizer> optimizer,
+                 Loss loss) &&;
+
+  struct NamedStage {
+    std::string name;
+    FrozenStage stage;
+  };
+  const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
+  const PipelineOptions& options() const { return options_; }
+  /// Those of samples.
+  const std::vector<NamedOp>& transforms() const { return transforms_; }
+  const BatchOps& batch_ops() const { return batch_ops_; }
+  const std::vector<NamedStage>& stages() const { return stages_; }
+  const std::string& train_name() const { return train_name_; }
+  const TrainStage& train_stage() const { return train_; }
+  /// Of a loader for it under `plan`; where batches begin and lie is its user's. Throws Refused for
+  /// a transform that is not there.
+  DataLoaderOptions loader_options(const Plan& plan) const;
+
+  /// Names of all steps in order: read, decode, the transforms, collate | copy, "augment" where the
+  /// device does the transforms from `on_device` on (LoaderPlan::on_device), "mix" where there are
+  /// operations over batches, the stages, the training stage. Throws Refused for a transform that
+  /// is not there.
+  std::vector<std::string> host_steps(const std::string& on_device = "") const;
+  std::vector<std::string> device_steps(const std::string& on_device = "") const;
+  /// How many transforms those are. Throws the same.
+  std::size_t transforms_from(const std::string& on_device) const;
+
+ private:
+  void claim(const std::string& name, bool trains) const;
+
+  std::shared_ptr<const Dataset> dataset_;
+  PipelineOptions options_;
+  std::vector<NamedOp> transforms_;
+  BatchOps batch_ops_;
+  std::vector<NamedStage> stages_;
+  std::string train_name_;
+  TrainStage train_;
+};
+
+/// The first transform from which on the device can do all, where fields travel in `wire`; of
+/// images that differ in size rather a random resized crop or what stands behind such a transform,
+/// for others make samples that are smaller to copy and to cache. For LoaderPlan::on_device. Throws
+/// Refused, saying why, where the device cannot do even the last.
+std::string first_on_device(const Pipeline& pipeline, const WireFormats& wire = {});
+/// The same, but "" where nothing is gained by it.
+std::string first_worth_doing_on_device(const Pipeline& pipeline, const WireFormats& wire = {});
+
+inline Pipeline pipeline(std::shared_ptr<const Dataset> dataset, PipelineOptions options) {
+  return Pipeline(std::move(dataset), options);
+}
+
+}  // namespace slipstream

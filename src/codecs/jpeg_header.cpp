@@ -1,0 +1,110 @@
+#include "codecs/jpeg_header.h"
+
+#include <string>
+
+#include "core/bytes.h"
+#include "slipstream/core/error.h"
+
+namespace slipstream::jpeg {
+namespace {
+
+constexpr std::uint32_t kExifSegment = 0xe1;
+constexpr std::uint32_t kHuffmanTables = 0xc4;
+constexpr std::uint32_t kReserved = 0xc8;
+constexpr std::uint32_t kArithmeticTables = 0xcc;
+constexpr std::uint32_t kEndOfImage = 0xd9;
+constexpr std::uint32_t kStartOfScan = 0xda;
+
+bool is_frame(std::uint32_t marker) {
+  return marker >= 0xc0 && marker <= 0xcf && marker != kHuffmanTables && marker != kReserved &&
+         marker != kArithmeticTables;
+}
+
+bool has_no_length(std::uint32_t marker) {
+  return marker == 0x01 || (marker >= 0xd0 && marker <= 0xd7);
+}
+
+[[noreturn]] void refuse(const char* what) {
+  throw Error(std::string("broken JPEG: ") + what + "; replace or remove the file");
+}
+
+[[noreturn]] void refuse_kind(const std::string& kind) {
+  throw Error("this JPEG is " + kind +
+              ", which libjpeg-turbo cannot decode; convert it to 8 bits, " +
+              "baseline or progressive");
+}
+
+}  // namespace
+
+Shape Header::shape() const {
+  if (!swaps_sides(orientation)) return stored;
+  return {stored[1], stored[0], stored[2]};
+}
+
+Header read_header(std::span<const std::byte> file) {
+  constexpr std::size_t kFrameBytes = 8;
+  Header header;
+  bool has_exif = false;
+  std::size_t at = 2;
+  const auto need = [&](std::size_t bytes) {
+    if (file.size() - at < bytes) refuse("it ends within its header");
+  };
+  while (true) {
+    need(2);
+    if (u8_at(file, at) != 0xff) refuse("there is no marker where one should be");
+    const std::uint32_t marker = u8_at(file, at + 1);
+    if (marker == 0xff) {
+      ++at;
+      continue;
+    }
+    at += 2;
+    if (has_no_length(marker)) continue;
+    if (marker == kStartOfScan || marker == kEndOfImage) refuse("it has no frame header");
+    need(2);
+    const std::size_t length = u16_at(file, at);
+    need(length);
+    if (!is_frame(marker)) {
+      if (length < 2) refuse("a marker has an impossible length");
+      if (marker == kExifSegment && !has_exif) {
+        const auto segment = file.subspan(at + 2, length - 2);
+        has_exif = is_exif(segment);
+        header.orientation = exif_orientation(segment);
+      }
+      at += length;
+      continue;
+    }
+    if (length < kFrameBytes) refuse("its frame header is too short");
+    header.stored = {u16_at(file, at + 3), u16_at(file, at + 5), u8_at(file, at + 7)};
+    header.bits = u8_at(file, at + 2);
+    header.process = marker;
+    header.components = at + kFrameBytes;
+    header.end = at + length;
+    return header;
+  }
+}
+
+void require_decodable(const Header& header) {
+  switch (header.process) {
+    case 0xc0:
+    case 0xc1:
+    case 0xc2:
+    case 0xc9:
+    case 0xca:
+      break;
+    case 0xc3:
+    case 0xcb:
+      refuse_kind("lossless");
+    default:
+      refuse_kind("hierarchical");
+  }
+  if (header.bits != 8) refuse_kind("of " + std::to_string(header.bits) + " bits a channel");
+}
+
+bool has_end(std::span<const std::byte> file, const Header& header) {
+  for (std::size_t at = file.size(); at >= header.end + 2; --at) {
+    if (file[at - 1] == std::byte{0xd9} && file[at - 2] == std::byte{0xff}) return true;
+  }
+  return false;
+}
+
+}  // namespace slipstream::jpeg

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "codecs/exif.h"
+#include "slipstream/core/array.h"
+
+namespace slipstream::jpeg {
+
+/// What a JPEG file says ahead of its pixels.
+struct Header {
+  Shape stored;  ///< height, width and components, before it is turned
+  std::uint32_t bits = 0;
+  std::uint32_t process = 0;  ///< the low byte of the frame's marker, 0xc0 to 0xcf
+  Orientation orientation = kAsStored;
+  std::size_t components = 0;  ///< offset of the frame header's list of components
+  std::size_t end = 0;         ///< offset of what comes after the frame header
+
+  /// Height, width and components as the image is shown.
+  Shape shape() const;
+};
+
+/// Throws Error for what has no header, whatever kind of JPEG it is.
+Header read_header(std::span<const std::byte> file);
+
+/// Throws Error naming the kind of JPEG that the codec cannot decode: 12 bits, lossless,
+/// hierarchical.
+void require_decodable(const Header& header);
+
+/// Whether an end marker follows the header: a file cut short has none. (The thumbnail's, if any,
+/// lies ahead of the frame.)
+bool has_end(std::span<const std::byte> file, const Header& header);
+
+}  // namespace slipstream::jpeg

@@ -1,0 +1,62 @@
+#include "codecs/jpeg_reader.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace slipstream::jpeg {
+namespace {
+
+constexpr int kLeastMaxScans = 20;
+
+void on_progress(j_common_ptr common_info) {
+  const auto* info = reinterpret_cast<j_decompress_ptr>(common_info);
+  if (info->input_scan_number <= kLeastMaxScans) return;
+  const int most = max_scans(std::int64_t{info->image_height} * info->image_width);
+  if (info->input_scan_number <= most) return;
+  char message[JMSG_LENGTH_MAX];
+  std::snprintf(message, sizeof(message), "it has more than %d scans, too many for its size", most);
+  fail(common_info, message);
+}
+
+}  // namespace
+
+int max_scans(std::int64_t pixels) {
+  constexpr std::int64_t kMaxPixelsOfAllScans = std::int64_t{1} << 31;
+  return static_cast<int>(
+      std::clamp<std::int64_t>(kMaxPixelsOfAllScans / pixels, kLeastMaxScans, 100));
+}
+
+Reader::Reader() {
+  set_up(errors);
+  info.err = &errors.manager;
+  progress.progress_monitor = on_progress;
+}
+
+j_common_ptr common(jpeg_decompress_struct& info) { return reinterpret_cast<j_common_ptr>(&info); }
+
+JSAMPARRAY row_memory(jpeg_decompress_struct& info, JDIMENSION bytes, JDIMENSION rows) {
+  return info.mem->alloc_sarray(common(info), JPOOL_IMAGE, bytes, rows);
+}
+
+void read_rows(jpeg_decompress_struct& info, JDIMENSION end, JSAMPLE* out) {
+  const auto components = static_cast<std::size_t>(info.output_components);
+  while (info.output_scanline < end) {
+    JSAMPROW row = out;
+    out += components * info.output_width * jpeg_read_scanlines(&info, &row, 1);
+  }
+}
+
+void open(Reader& reader, std::span<const std::byte> file, const Header& header) {
+  jpeg_decompress_struct& info = reader.info;
+  jpeg_create_decompress(&info);
+  info.progress = &reader.progress;
+  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()), file.size());
+  jpeg_read_header(&info, TRUE);
+  if (info.image_height != header.stored[0] || info.image_width != header.stored[1]) {
+    fail(common(info), "it has two headers that differ");
+  }
+  const bool is_cmyk = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
+  info.out_color_space = is_cmyk ? JCS_CMYK : JCS_RGB;
+}
+
+}  // namespace slipstream::jpeg

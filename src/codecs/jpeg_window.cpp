@@ -1,0 +1,88 @@
+#include <algorithm>
+
+#include "codecs/jpeg.h"
+#include "codecs/jpeg_reader.h"
+
+namespace slipstream::jpeg {
+namespace {
+
+// The kinds whose parts were compared with the whole, by tests.
+bool is_usual(const jpeg_decompress_struct& info) {
+  if (info.out_color_space != JCS_RGB) return false;
+  for (int i = 0; i < info.num_components; ++i) {
+    const int most = i == 0 && info.num_components > 1 ? 2 : 1;
+    const jpeg_component_info& component = info.comp_info[i];
+    if (component.h_samp_factor > most || component.v_samp_factor > most) return false;
+  }
+  return true;
+}
+
+// Those between them, such as 1/3 or 3/4, take longer than all pixels do.
+JDIMENSION usual_reduction(std::int64_t at_most) {
+  JDIMENSION reduction = 8;
+  while (reduction > 1 && reduction > at_most) reduction /= 2;
+  return reduction;
+}
+
+/// The pixels, of the reduced image, from `from` until before `end`.
+struct Stretch {
+  JDIMENSION from;
+  JDIMENSION end;
+};
+
+Stretch reduced(std::int64_t from, std::int64_t length, JDIMENSION reduction) {
+  return {static_cast<JDIMENSION>(from) / reduction,
+          static_cast<JDIMENSION>(from + length + reduction - 1) / reduction};
+}
+
+// Upsampling looks at a pixel's neighbors, so one more is asked for on each side. Of fewer than
+// two columns of color the codec would make another upsampler than for the whole image.
+Stretch columns_for(const Stretch& wanted, JDIMENSION image_width) {
+  constexpr JDIMENSION kLeast = 16;
+  const JDIMENSION from = wanted.from > 0 ? wanted.from - 1 : 0;
+  const JDIMENSION end = std::min(std::max(wanted.end + 1, from + kLeast), image_width);
+  return {std::min(from, end > kLeast ? end - kLeast : 0), end};
+}
+
+Window read_window(jpeg_decompress_struct& info, const Window& wanted, HostArray& out) {
+  const Region& region = wanted.region;
+  const JDIMENSION reduction = usual_reduction(wanted.reduction);
+  info.scale_num = 1;
+  info.scale_denom = reduction;
+  jpeg_start_decompress(&info);
+  const Stretch rows = reduced(region.top, region.height, reduction);
+  const Stretch columns =
+      columns_for(reduced(region.left, region.width, reduction), info.output_width);
+  JDIMENSION left = columns.from;
+  JDIMENSION width = columns.end - columns.from;
+  jpeg_crop_scanline(&info, &left, &width);
+  const JDIMENSION top = rows.from > 0 ? rows.from - 1 : 0;
+  if (top > 0) jpeg_skip_scanlines(&info, top);
+  const MutableArray pixels = out.reset(DType::u8, {rows.end - top, width, 3});
+  read_rows(info, rows.end, pixels.as<JSAMPLE>());
+  if (info.output_scanline == info.output_height) jpeg_finish_decompress(&info);
+  const auto part = [&](std::int64_t from, std::int64_t end, std::int64_t side) {
+    return std::min(end * reduction, side) - from * reduction;
+  };
+  return {{std::int64_t{top} * reduction, std::int64_t{left} * reduction,
+           part(top, rows.end, info.image_height), part(left, left + width, info.image_width)},
+          reduction};
+}
+
+}  // namespace
+
+std::optional<Window> decode_window(std::span<const std::byte> file, const Window& wanted,
+                                    HostArray& out) {
+  const Header header = read_header(file);
+  require_decodable(header);
+  if (header.orientation != kAsStored || !has_end(file, header)) return std::nullopt;
+  std::optional<Window> window;
+  Reader reader;
+  guard(reader.errors, kBroken, kRemedy, [&] {
+    open(reader, file, header);
+    if (is_usual(reader.info)) window = read_window(reader.info, wanted, out);
+  });
+  return window;
+}
+
+}  // namespace slipstream::jpeg

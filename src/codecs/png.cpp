@@ -1,0 +1,182 @@
+#include "codecs/png.h"
+
+#include <csetjmp>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include <png.h>
+
+#include "core/bytes.h"
+#include "slipstream/core/error.h"
+
+// As in jpeg.cpp: libpng's error callback jumps to guard(), which throws; no function that is
+// jumped over owns anything.
+namespace slipstream::png {
+namespace {
+
+constexpr std::size_t kHeaderBytes = 26;
+
+struct Reader {
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+  png_color_16 background{};
+  std::span<const std::byte> rest;
+  std::jmp_buf jump;
+  char message[256] = {};
+
+  ~Reader() { png_destroy_read_struct(&png, &info, nullptr); }
+};
+
+[[noreturn]] void fail(Reader& reader, const char* message) {
+  std::snprintf(reader.message, sizeof(reader.message), "%s", message);
+  std::longjmp(reader.jump, 1);
+}
+
+[[noreturn]] void on_error(png_structp png, png_const_charp message) {
+  fail(*static_cast<Reader*>(png_get_error_ptr(png)), message);
+}
+
+// libpng goes on after damage in these chunks that it can read past.
+void on_warning(png_structp png, png_const_charp message) {
+  for (const char* chunk : {"IHDR", "PLTE", "tRNS", "IDAT"}) {
+    if (std::strncmp(message, chunk, 4) == 0) on_error(png, message);
+  }
+}
+
+void on_read(png_structp png, png_bytep to, std::size_t bytes) {
+  auto& rest = static_cast<Reader*>(png_get_io_ptr(png))->rest;
+  if (rest.size() < bytes) png_error(png, "the data ends early");
+  std::memcpy(to, rest.data(), bytes);
+  rest = rest.subspan(bytes);
+}
+
+void open(Reader& reader) {
+  reader.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reader, on_error, on_warning);
+  if (reader.png == nullptr) fail(reader, "libpng has no memory, or is not the one built for");
+  reader.info = png_create_info_struct(reader.png);
+  if (reader.info == nullptr) png_error(reader.png, "out of memory");
+  png_set_read_fn(reader.png, &reader, on_read);
+  png_set_keep_unknown_chunks(reader.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+  png_read_info(reader.png, reader.info);
+}
+
+void ask_for_rgb(Reader& reader) {
+  png_structp png = reader.png;
+  const int color = png_get_color_type(png, reader.info);
+  const bool has_alpha =
+      (color & PNG_COLOR_MASK_ALPHA) != 0 || png_get_valid(png, reader.info, PNG_INFO_tRNS) != 0;
+  png_set_expand(png);
+  png_set_scale_16(png);
+  if ((color & PNG_COLOR_MASK_COLOR) == 0) png_set_gray_to_rgb(png);
+  if (!has_alpha) return;
+  png_set_background(png, &reader.background, PNG_BACKGROUND_GAMMA_SCREEN, 0, 1.0);
+}
+
+void ask_for_classes(Reader& reader) { png_set_packing(reader.png); }
+
+void read_rows(Reader& reader, const MutableArray& out) {
+  const int passes = png_set_interlace_handling(reader.png);
+  png_read_update_info(reader.png, reader.info);
+  const auto height = static_cast<std::size_t>(out.shape[0]);
+  const std::size_t row_bytes = out.bytes() / height;
+  if (png_get_image_height(reader.png, reader.info) != height ||
+      png_get_rowbytes(reader.png, reader.info) != row_bytes) {
+    png_error(reader.png, "its rows are not as long as its header says");
+  }
+  for (int pass = 0; pass < passes; ++pass) {
+    png_bytep row = out.as<png_byte>();
+    for (std::size_t y = 0; y < height; ++y, row += row_bytes)
+      png_read_row(reader.png, row, nullptr);
+  }
+  png_read_end(reader.png, nullptr);
+}
+
+template <typename Body>
+void guard(Reader& reader, Body body) {
+  if (setjmp(reader.jump) != 0) {
+    throw Error(std::string("broken PNG: ") + reader.message + "; replace or remove the file");
+  }
+  body();
+}
+
+void decode(Reader& reader, std::span<const std::byte> file, void (*ask)(Reader&),
+            const MutableArray& out) {
+  reader.rest = file;
+  guard(reader, [&] {
+    open(reader);
+    ask(reader);
+    read_rows(reader, out);
+  });
+}
+
+std::string describe(std::uint32_t bits, std::uint32_t color) {
+  if ((color & PNG_COLOR_MASK_ALPHA) != 0) return "an alpha channel";
+  if ((color & PNG_COLOR_MASK_COLOR) != 0) return "colors";
+  return std::to_string(bits) + " bits a pixel";
+}
+
+}  // namespace
+
+Shape shape(std::span<const std::byte> file) {
+  if (file.size() < kHeaderBytes || u32_at(file, 12) != 0x49484452) {
+    throw Error("broken PNG: it ends within its header; replace or remove the file");
+  }
+  const std::uint32_t color = u8_at(file, 25);
+  const bool is_colored = color == PNG_COLOR_TYPE_RGB || color == PNG_COLOR_TYPE_RGB_ALPHA;
+  const std::int64_t channels =
+      (is_colored ? 3 : 1) + ((color & PNG_COLOR_MASK_ALPHA) != 0 ? 1 : 0);
+  return {u32_at(file, 20), u32_at(file, 16), channels};
+}
+
+bool has_alpha(std::span<const std::byte> file) {
+  constexpr std::uint32_t kTransparency = 0x74524e53, kPixels = 0x49444154;
+  constexpr std::size_t kFirstChunk = 8, kAroundData = 12;
+  if (file.size() < kHeaderBytes) return false;
+  if ((u8_at(file, 25) & PNG_COLOR_MASK_ALPHA) != 0) return true;
+  for (std::size_t at = kFirstChunk; at + kAroundData <= file.size();) {
+    const std::uint32_t type = u32_at(file, at + 4);
+    if (type == kTransparency) return true;
+    if (type == kPixels) return false;
+    at += kAroundData + u32_at(file, at);
+  }
+  return false;
+}
+
+void decode_rgb(std::span<const std::byte> file, const Rgb& background, const MutableArray& out) {
+  Reader reader;
+  reader.background.red = background[0];
+  reader.background.green = background[1];
+  reader.background.blue = background[2];
+  decode(reader, file, ask_for_rgb, out);
+}
+
+void decode_mask(std::span<const std::byte> file, const MutableArray& out) {
+  const std::uint32_t bits = u8_at(file, 24);
+  const std::uint32_t color = u8_at(file, 25);
+  if ((color != PNG_COLOR_TYPE_GRAY && color != PNG_COLOR_TYPE_PALETTE) || bits > 8) {
+    throw Error("this PNG is no mask: it has " + describe(bits, color) +
+                "; a mask holds class numbers, so save it as 8-bit gray or with a palette");
+  }
+  Reader reader;
+  decode(reader, file, ask_for_classes, out);
+}
+
+std::vector<std::byte> encode(const ConstArray& pixels) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.height = static_cast<png_uint_32>(pixels.shape[0]);
+  image.width = static_cast<png_uint_32>(pixels.shape[1]);
+  image.format = pixels.shape.rank == 2 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+  // Filters only slow down the reading of class numbers.
+  if (pixels.shape.rank == 2) image.flags = PNG_IMAGE_FLAG_FAST;
+  png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
+  std::vector<std::byte> file(bytes);
+  if (!png_image_write_to_memory(&image, file.data(), &bytes, 0, pixels.data, 0, nullptr)) {
+    throw Error(std::string("cannot write a PNG: ") + image.message);
+  }
+  file.resize(bytes);
+  return file;
+}
+
+}  // namespace slipstream::png

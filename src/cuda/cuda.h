@@ -1,0 +1,144 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <string>
+#include <vector>
+
+#include "core/packed_field.h"
+#include "slipstream/core/error.h"
+#include "slipstream/core/lane.h"
+
+namespace slipstream::cuda {
+
+/// Throws Error (DeviceLost for errors after which the context is unusable) with the call's place,
+/// the error's name and text; clears the last error.
+void check_cuda(cudaError_t status, Where where = Where::here());
+
+/// What a GPU of this machine is.
+struct DeviceInfo {
+  int index = 0;
+  std::string name;
+  int major = 0, minor = 0;  ///< compute capability
+  int multiprocessors = 0;
+  std::size_t memory_bytes = 0;
+  std::size_t l2_bytes = 0;
+  std::string pci_address;  ///< domain:bus:device.function
+};
+
+/// The GPUs that can be used; empty where there is none (cudaErrorNoDevice or
+/// cudaErrorInsufficientDriver). Throws Error for a driver that is there but fails.
+std::vector<DeviceInfo> devices();
+/// The driver's own version, "580.65.06", as NVML tells it; "" where there is no NVML.
+std::string driver_version();
+/// Of the CUDA runtime, "13.0".
+std::string runtime_version();
+/// What in the environment keeps streams from overlapping (CUDA_DEVICE_MAX_CONNECTIONS=1,
+/// CUDA_LAUNCH_BLOCKING=1), as sentences with the remedy; empty when nothing does.
+std::vector<std::string> overlap_hindrances();
+
+/// Sets the calling thread's device for a scope.
+class DeviceGuard {
+ public:
+  explicit DeviceGuard(int device);
+  ~DeviceGuard();
+  DeviceGuard(const DeviceGuard&) = delete;
+  DeviceGuard& operator=(const DeviceGuard&) = delete;
+
+ private:
+  int previous_;
+};
+
+/// Borrowed stream. Never the default stream: it cannot be made from 0 or nullptr.
+class StreamView {
+ public:
+  explicit StreamView(cudaStream_t stream);  ///< throws std::logic_error for the default stream
+  StreamView(int) = delete;
+  StreamView(std::nullptr_t) = delete;
+  cudaStream_t get() const { return stream_; }
+
+ private:
+  cudaStream_t stream_;
+};
+
+/// Owns a non-blocking stream of its own: neither the default stream nor one of PyTorch's pool.
+class Stream {
+ public:
+  /// priority: 0 is the lowest, larger values go first; clamped to what the device has.
+  explicit Stream(int device, int priority = 0);
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  operator StreamView() const { return StreamView(stream_); }
+  cudaStream_t get() const { return stream_; }
+  int device() const { return device_; }
+  /// Blocks the host.
+  void synchronize() const;
+
+ private:
+  cudaStream_t stream_ = nullptr;
+  int device_;
+};
+
+/// A lane on a stream of its own. Marks are CUDA events with timing that block (not spin) the host
+/// in synchronize(). wait() on another CudaLane's mark is a stream wait and never blocks the host.
+class CudaLane final : public Lane {
+ public:
+  CudaLane(std::string name, int device, int priority);
+  ~CudaLane() override;
+  StreamView stream() const;
+  int device() const;
+  int priority() const { return priority_; }
+
+  std::unique_ptr<Mark> make_mark() override;
+  void record(Mark& mark) override;
+  void wait(const Mark& mark) override;
+  void synchronize() override;
+
+ private:
+  Stream stream_;
+  int priority_;
+};
+
+/// Page-locked host memory (cudaHostAlloc, portable) as a memory resource. A failed allocation is
+/// an Error that says how much was asked for and what to lower.
+class PinnedMemory final : public std::pmr::memory_resource {
+ public:
+  /// Bytes handed out and not yet given back.
+  std::size_t bytes_in_use() const { return in_use_bytes_.load(); }
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override;
+  void do_deallocate(void* pointer, std::size_t bytes, std::size_t alignment) override;
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override;
+
+  std::atomic<std::size_t> in_use_bytes_{0};
+};
+
+/// Copies pinned host memory to the device, or back; asynchronous on `stream`. The source must stay
+/// unchanged, and both must stay allocated, until work enqueued after this has run.
+void copy_async(void* to, const void* from, std::size_t bytes, StreamView stream);
+
+/// Keeps `stream` busy for about `microseconds` (0 to 10 s) without touching memory: a kernel of
+/// one thread that watches the device's nanosecond clock. Asynchronous. For tests of ordering.
+/// REQUIRES, like all kernels here: the calling thread's device is the stream's.
+void delay_async(double microseconds, StreamView stream);
+
+/// Adds the 64-bit digest of `bytes` bytes of device memory at `data` (aligned in any way, fastest
+/// to 16 bytes; anything when `bytes` is 0) to `*digest` (device memory, 8-byte aligned, set to 0
+/// by the caller): one pass, asynchronous on `stream`; the same bits as slipstream::fingerprint on
+/// the host.
+void fingerprint_async(const void* data, std::size_t bytes, std::uint64_t* digest,
+                       StreamView stream);
+
+/// What unpack() does, in device memory (`block` aligned to 256 bytes): one kernel for every
+/// sixteen fields, asynchronous on `stream`. Memory up to the next multiple of 256 bytes behind
+/// each field is read and written too.
+void unpack_async(std::span<const PackedField> fields, std::byte* block, StreamView stream);
+
+}  // namespace slipstream::cuda

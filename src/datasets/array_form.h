@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "slipstream/core/array.h"
+
+namespace slipstream {
+
+/// A field of all samples as somebody declared it.
+struct ArrayForm {
+  std::string name;
+  FieldKind kind = FieldKind::other;
+  std::int64_t classes = 0;
+  DType dtype = DType::u8;
+  Shape shape;         ///< samples outermost
+  std::string source;  ///< in messages: "field 'x'" or a file
+};
+
+/// The fields of one sample. Adds to `problems` what tensor_dataset() refuses.
+std::vector<FieldSpec> sample_specs(const std::vector<ArrayForm>& forms,
+                                    std::vector<std::string>& problems);
+
+}  // namespace slipstream

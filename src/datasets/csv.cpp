@@ -1,0 +1,56 @@
+#include "datasets/csv.h"
+
+#include <algorithm>
+
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+
+CsvReader::CsvReader(std::string_view text) : text_(text) { take(kUtf8Mark); }
+
+bool CsvReader::take(std::string_view token) {
+  if (!text_.starts_with(token)) return false;
+  text_.remove_prefix(token.size());
+  return true;
+}
+
+bool CsvReader::next(std::vector<std::string>& fields) {
+  fields.clear();
+  while (take("\n") || take("\r\n")) ++line_;
+  row_line_ = line_;
+  if (text_.empty()) return false;
+  do {
+    fields.push_back(take("\"") ? quoted_field() : field());
+  } while (take(","));
+  ++line_;
+  if (text_.empty() || take("\n") || take("\r\n")) return true;
+  throw Error("something follows a closing quote; double quotes within a quoted field");
+}
+
+std::string CsvReader::field() {
+  std::size_t end = std::min(text_.find_first_of(",\n\""), text_.size());
+  if (end < text_.size() && text_[end] == '"') {
+    throw Error("a quote is within a field; quote the whole field and double quotes in it");
+  }
+  const bool is_line_end = end < text_.size() && text_[end] == '\n';
+  if (is_line_end && end > 0 && text_[end - 1] == '\r') --end;
+  std::string value(text_.substr(0, end));
+  text_.remove_prefix(end);
+  return value;
+}
+
+std::string CsvReader::quoted_field() {
+  std::string value;
+  while (true) {
+    const std::size_t end = text_.find('"');
+    if (end == std::string_view::npos) throw Error("a quote is not closed");
+    value += text_.substr(0, end);
+    text_.remove_prefix(end + 1);
+    if (!take("\"")) break;
+    value += '"';
+  }
+  line_ += static_cast<std::size_t>(std::count(value.begin(), value.end(), '\n'));
+  return value;
+}
+
+}  // namespace slipstream

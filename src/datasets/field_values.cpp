@@ -1,0 +1,58 @@
+#include "datasets/field_values.h"
+
+#include "core/number_text.h"
+#include "slipstream/codecs/image.h"
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+namespace {
+
+using NameOf = std::function<std::string(FieldKind)>;
+
+Shape encoded_shape(const Field& field, FieldKind kind, const NameOf& name_of) {
+  const ConstArray file = field.array.view();
+  try {
+    return image_shape(bytes_of(file));
+  } catch (const Error& error) {
+    throw Error("'" + name_of(kind) + "': " + error.what());
+  }
+}
+
+std::string size_text(const Shape& shape) {
+  return std::to_string(shape[1]) + " x " + std::to_string(shape[0]);
+}
+
+}  // namespace
+
+FieldSpec image_field() { return {"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0}; }
+
+FieldSpec label_field(std::int64_t classes) {
+  return {"label", FieldKind::label, DType::i64, {}, classes};
+}
+
+FieldSpec mask_field(const std::string& name, std::int64_t classes) {
+  return {name, FieldKind::mask, DType::u8, {-1, -1}, classes};
+}
+
+std::string class_problem(const FieldSpec& field, std::int64_t value) {
+  const bool is_one = field.classes == 1;
+  return "field '" + field.name + "' holds class " + std::to_string(value) + ", but there " +
+         (is_one ? "is " : "are ") + count_of(static_cast<std::uint64_t>(field.classes), "class") +
+         ", 0" + (is_one ? "" : " to " + std::to_string(field.classes - 1));
+}
+
+void set_label(Field& field, std::int64_t label) {
+  field.array.reset(DType::i64, {}).as<std::int64_t>()[0] = label;
+  field.encoded = false;
+}
+
+void check_same_size(const Field& image, const Field& mask, const NameOf& name_of) {
+  const Shape pixels = encoded_shape(image, FieldKind::image, name_of);
+  const Shape classes = encoded_shape(mask, FieldKind::mask, name_of);
+  if (pixels[0] == classes[0] && pixels[1] == classes[1]) return;
+  throw Error("'" + name_of(FieldKind::mask) + "' is " + size_text(classes) +
+              " pixels, but its image '" + name_of(FieldKind::image) + "' is " + size_text(pixels) +
+              "; make them the same size (masks without interpolation)");
+}
+
+}  // namespace slipstream

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "slipstream/core/array.h"
+
+namespace slipstream {
+
+// Fields that data sets have in common.
+
+FieldSpec image_field();
+FieldSpec label_field(std::int64_t classes);
+/// `name`: "label", as in segmentation_folder(), or another where there is a class label too.
+FieldSpec mask_field(const std::string& name, std::int64_t classes);
+
+/// What is wrong with a value of a field of so many classes: "field 'label' holds class 7, but
+/// there are 3 classes, 0 to 2".
+std::string class_problem(const FieldSpec& field, std::int64_t value);
+
+void set_label(Field& field, std::int64_t label);
+
+/// Throws Error unless the two encoded fields have one height and width, by their headers.
+/// `name_of(kind)` names the image or the mask; it is called only then.
+void check_same_size(const Field& image, const Field& mask,
+                     const std::function<std::string(FieldKind)>& name_of);
+
+}  // namespace slipstream

@@ -1,0 +1,96 @@
+#include "datasets/folders.h"
+
+#include <algorithm>
+#include <cctype>
+#include <numeric>
+#include <system_error>
+
+#include "core/number_text.h"
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+
+namespace fs = std::filesystem;
+
+void require_folder(const fs::path& dir, const std::string& remedy) {
+  std::error_code error;
+  const fs::file_status status = fs::status(dir, error);
+  if (fs::is_directory(status)) return;
+  if (fs::exists(status)) throw Refused("'" + dir.string() + "' is no folder; " + remedy);
+  if (status.type() == fs::file_type::not_found) {
+    throw Refused("no folder '" + dir.string() + "'; " + remedy);
+  }
+  throw Refused("cannot open folder '" + dir.string() + "': " + error.message() + "; " + remedy);
+}
+
+std::vector<fs::path> list_folder(const fs::path& dir) {
+  std::vector<fs::path> paths;
+  std::error_code error;
+  fs::directory_iterator it(dir, error);
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    if (it->path().filename().native().front() != '.') paths.push_back(it->path());
+  }
+  if (error) throw Refused("cannot list '" + dir.string() + "': " + error.message());
+  std::sort(paths.begin(), paths.end(),
+            [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
+  return paths;
+}
+
+std::string lower_extension(const fs::path& path) {
+  std::string text = path.extension().string();
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+bool is_image_name(const fs::path& path) {
+  const std::string extension = lower_extension(path);
+  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
+}
+
+bool UnreadFormats::add(const fs::path& path) {
+  const auto found = std::find(kExtensions.begin(), kExtensions.end(), lower_extension(path));
+  if (found == kExtensions.end()) return false;
+  ++counts_[static_cast<std::size_t>(found - kExtensions.begin())];
+  return true;
+}
+
+void UnreadFormats::add(const Counts& counts) {
+  for (std::size_t i = 0; i < counts.size(); ++i) counts_[i] += counts[i];
+}
+
+std::uint64_t UnreadFormats::total() const {
+  return std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0});
+}
+
+std::string UnreadFormats::text(std::string_view thing) const {
+  const std::uint64_t all = total();
+  if (all == 0) return "";
+  std::string each;
+  for (std::size_t i = 0; i < counts_.size(); ++i)
+    if (counts_[i] > 0)
+      each += (each.empty() ? "" : ", ") + std::to_string(counts_[i]) + " " + kExtensions[i];
+  const bool is_one = all == 1;
+  return count_of(all, thing) +
+         (is_one ? " is of a format that is not read (" : " are of formats that are not read (") +
+         each + "): convert " + (is_one ? "it" : "them") + " to JPEG or PNG";
+}
+
+std::vector<std::string> UnreadFormats::remarks(const fs::path& dir) const {
+  if (total() == 0) return {};
+  return {"'" + dir.string() + "': " + text()};
+}
+
+void Complaint::add(const std::string& name) {
+  constexpr std::size_t kExamples = 3;
+  if (count_ < kExamples) examples_ += (count_ > 0 ? ", '" : "'") + name + "'";
+  if (count_ == kExamples) examples_ += ", ...";
+  ++count_;
+}
+
+std::string Complaint::text() const {
+  return count_ == 0 ? ""
+                     : "\n  " + std::to_string(count_) + " " + (count_ == 1 ? one_ : many_) + ": " +
+                           examples_;
+}
+
+}  // namespace slipstream

@@ -1,0 +1,203 @@
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "core/number_text.h"
+#include "datasets/class_names.h"
+#include "datasets/field_values.h"
+#include "datasets/folders.h"
+#include "slipstream/core/error.h"
+#include "slipstream/datasets/datasets.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* const kRemedy = "a data set is a folder with one folder of images for each class";
+
+struct LabeledFile {
+  std::string path;  ///< below DIR
+  std::int64_t label = 0;
+};
+
+struct Found {
+  std::vector<LabeledFile> files;
+  UnreadFormats unread;
+  std::uint64_t outside = 0;  ///< images of any format that are in no class
+};
+
+class ImageFolder final : public LabeledDataset {
+ public:
+  ImageFolder(fs::path dir, std::vector<std::string> classes, Found found)
+      : dir_(std::move(dir)),
+        classes_(std::move(classes)),
+        files_(std::move(found.files)),
+        remarks_(found.unread.remarks(dir_)) {
+    if (found.outside > 0)
+      remarks_.push_back(
+          "'" + dir_.string() + "': " + count_of(found.outside, "image") +
+          " outside of the class folders " +
+          (found.outside == 1 ? "is passed over: move it" : "are passed over: move them") +
+          " into one of these");
+    if (files_.front().label == files_.back().label)
+      remarks_.push_back(one_class_remark(classes_.at(static_cast<std::size_t>(label(0)))));
+  }
+
+  std::size_t size() const override { return files_.size(); }
+  bool decodes_by_default() const override { return true; }
+  std::string name(std::size_t index) const override { return path(index).string(); }
+  const std::vector<std::string>& class_names() const override { return classes_; }
+  std::vector<std::string> remarks() const override { return remarks_; }
+  std::int64_t label(std::size_t index) const override { return files_.at(index).label; }
+
+  std::vector<FieldSpec> fields() const override {
+    return {image_field(), label_field(static_cast<std::int64_t>(classes_.size()))};
+  }
+
+  void read(std::size_t index, Sample& out) const override {
+    out.fields.resize(2);
+    read_file(path(index), out.fields[0].array);
+    out.fields[0].encoded = true;
+    set_label(out.fields[1], label(index));
+  }
+
+ private:
+  fs::path path(std::size_t index) const { return dir_ / files_.at(index).path; }
+
+  fs::path dir_;
+  std::vector<std::string> classes_;
+  std::vector<LabeledFile> files_;
+  std::vector<std::string> remarks_;
+};
+
+/// The images of one class, however deep.
+class Walk {
+ public:
+  Walk(const fs::path& dir, std::int64_t label, Found& found)
+      : prefix_(dir.native().size() + (dir.native().ends_with('/') ? 0 : 1)),
+        label_(label),
+        found_(found) {}
+
+  void run(const fs::path& top) {
+    std::vector<fs::path> folders = {top};
+    while (!folders.empty()) {
+      const fs::path folder = std::move(folders.back());
+      folders.pop_back();
+      if (is_new(folder)) list(folder, folders);
+    }
+  }
+
+ private:
+  bool is_new(const fs::path& folder) {
+    struct ::stat status {};
+    if (::stat(folder.c_str(), &status) != 0) return true;  // list_folder says why
+    return visited_.emplace(status.st_dev, status.st_ino).second;
+  }
+
+  void list(const fs::path& folder, std::vector<fs::path>& folders) {
+    const std::vector<fs::path> paths = list_folder(folder);
+    for (auto path = paths.rbegin(); path != paths.rend(); ++path) {
+      std::error_code ignored;
+      if (fs::is_directory(*path, ignored)) {
+        folders.push_back(*path);
+      } else if (is_image_name(*path)) {
+        found_.files.push_back({path->native().substr(prefix_), label_});
+      } else {
+        found_.unread.add(*path);
+      }
+    }
+  }
+
+  std::size_t prefix_;
+  std::int64_t label_;
+  Found& found_;
+  std::set<std::pair<::dev_t, ::ino_t>> visited_;
+};
+
+/// What is in DIR itself.
+struct Top {
+  std::vector<std::string> folders;
+  std::uint64_t images = 0;  ///< of any format
+  UnreadFormats unread;
+};
+
+Top top_of(const fs::path& dir) {
+  Top top;
+  std::error_code ignored;
+  for (const fs::path& path : list_folder(dir)) {
+    if (fs::is_directory(path, ignored))
+      top.folders.push_back(path.filename().string());
+    else
+      top.images += is_image_name(path) || top.unread.add(path);
+  }
+  return top;
+}
+
+/// Where images lie in DIR itself, how many; "" for none.
+std::string images_beside(const Top& top) {
+  if (top.images == 0) return "";
+  const std::string text = top.unread.text();
+  return ", but " + count_of(top.images, "image") + (text.empty() ? "" : "; " + text);
+}
+
+void check_classes(const fs::path& dir, const std::vector<std::string>& classes,
+                   const std::vector<std::string>& folders) {
+  const std::set<std::string> known(classes.begin(), classes.end());
+  if (known.size() != classes.size() || known.contains("")) {
+    throw Refused("the classes given for '" + dir.string() +
+                  "' must be different names, none of them empty");
+  }
+  const std::string given =
+      classes.size() == 1 ? " not the class given"
+                          : " none of the " + std::to_string(classes.size()) + " classes given";
+  Complaint unknown("folder that is" + given, "folders that are" + given);
+  for (const std::string& folder : folders) {
+    if (!known.contains(folder)) unknown.add(folder);
+  }
+  if (unknown.text().empty()) return;
+  throw Refused("'" + dir.string() + "' has" + unknown.text() +
+                "\nname them among the classes, or move them away");
+}
+
+Found find_files(const fs::path& dir, const std::vector<std::string>& classes,
+                 const std::vector<std::string>& folders, bool may_be_empty) {
+  Found found;
+  std::vector<LabeledFile>& files = found.files;
+  Complaint empty("class without .jpg, .jpeg or .png", "classes without .jpg, .jpeg or .png");
+  for (std::size_t k = 0; k < classes.size(); ++k) {
+    const auto first = static_cast<std::ptrdiff_t>(files.size());
+    if (std::find(folders.begin(), folders.end(), classes[k]) != folders.end()) {
+      Walk(dir, static_cast<std::int64_t>(k), found).run(dir / classes[k]);
+    }
+    std::sort(files.begin() + first, files.end(),
+              [](const LabeledFile& a, const LabeledFile& b) { return a.path < b.path; });
+    if (static_cast<std::ptrdiff_t>(files.size()) == first) empty.add(classes[k]);
+  }
+  if (empty.text().empty() || (may_be_empty && !files.empty())) return found;
+  const std::string unread = found.unread.text();
+  throw Error("'" + dir.string() + "' has" + empty.text() + "\n" +
+              (unread.empty() ? "add images, or remove the folders" : unread));
+}
+
+}  // namespace
+
+std::shared_ptr<const LabeledDataset> image_folder(const fs::path& dir,
+                                                   const ImageFolderOptions& options) {
+  require_folder(dir, kRemedy);
+  const Top top = top_of(dir);
+  if (top.folders.empty()) {
+    throw Error("no class in '" + dir.string() + "': it holds no folder" + images_beside(top) +
+                "; " + kRemedy);
+  }
+  const bool given = !options.classes.empty();
+  std::vector<std::string> classes = given ? options.classes : top.folders;
+  if (given) check_classes(dir, classes, top.folders);
+  Found found = find_files(dir, classes, top.folders, given);
+  found.outside = top.images;
+  return std::make_shared<ImageFolder>(dir, std::move(classes), std::move(found));
+}
+
+}  // namespace slipstream

@@ -1,0 +1,85 @@
+#include "datasets/named_pairs.h"
+
+#include <map>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "datasets/folders.h"
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+
+using FilesByName = std::multimap<std::string, fs::path>;
+
+FilesByName list(const fs::path& dir, bool (*is_wanted)(const fs::path&)) {
+  FilesByName files;
+  std::error_code ignored;
+  for (const fs::path& path : list_folder(dir)) {
+    if (is_wanted(path) && !fs::is_directory(path, ignored)) {
+      files.emplace(path.stem().string(), path);
+    }
+  }
+  return files;
+}
+
+bool is_png_name(const fs::path& path) { return lower_extension(path) == ".png"; }
+
+void find_duplicates(const FilesByName& files, Complaint& complaint) {
+  for (auto it = files.begin(); it != files.end(); it = files.upper_bound(it->first)) {
+    if (files.count(it->first) > 1) complaint.add(it->first);
+  }
+}
+
+std::vector<NamedPair> pair_up(const fs::path& dir, const FilesByName& images,
+                               const FilesByName& masks, const std::string& unread) {
+  Complaint no_mask("without masks/NAME.png");
+  Complaint no_image("without images/NAME.jpg, .jpeg or .png");
+  Complaint twice("with more than one image or mask");
+  find_duplicates(images, twice);
+  find_duplicates(masks, twice);
+  std::vector<NamedPair> pairs;
+  for (const auto& [name, image] : images) {
+    const auto mask = masks.find(name);
+    if (mask == masks.end()) {
+      no_mask.add(name);
+    } else {
+      pairs.push_back({image, mask->second});
+    }
+  }
+  for (const auto& [name, mask] : masks) {
+    if (!images.contains(name)) no_image.add(name);
+  }
+  const std::string problems = no_mask.text() + no_image.text() + twice.text();
+  if (problems.empty()) return pairs;
+  throw Error(
+      "the data set '" + dir.string() + "' needs one image and one mask for each NAME:" + problems +
+      "\nadd what is missing, or remove what is left over" + (unread.empty() ? "" : "\n" + unread));
+}
+
+}  // namespace
+
+NamedPairs find_named_pairs(const fs::path& dir) {
+  const std::string remedy =
+      "a data set is a folder with images/ and masks/ (make-data writes one)";
+  for (const fs::path& needed : {dir, dir / "images", dir / "masks"}) {
+    require_folder(needed, remedy);
+  }
+  UnreadFormats unread;
+  for (const fs::path& path : list_folder(dir / "images")) unread.add(path);
+  const std::string text = unread.text();
+  std::vector<NamedPair> pairs =
+      pair_up(dir, list(dir / "images", is_image_name), list(dir / "masks", is_png_name), text);
+  if (pairs.empty()) {
+    throw Error("no images in '" + (dir / "images").string() +
+                "'; it needs NAME.jpg, .jpeg or "
+                ".png, and masks/NAME.png for each" +
+                (text.empty() ? "" : "; " + text));
+  }
+  return {std::move(pairs), unread.remarks(dir / "images")};
+}
+
+}  // namespace slipstream

@@ -1,0 +1,190 @@
+#include "datasets/npy_manifest.h"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/files.h"
+#include "core/fingerprint.h"
+#include "core/plain_message.h"
+#include "datasets/skipped_json.h"
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kHexDigits = 16;
+
+[[noreturn]] void fail(const std::string& what) { throw Error(what); }
+
+FieldKind kind_of(const std::string& text) {
+  for (const FieldKind kind :
+       {FieldKind::image, FieldKind::mask, FieldKind::label, FieldKind::other, FieldKind::boxes}) {
+    if (name_of(kind) == text) return kind;
+  }
+  fail("there is no kind '" + text + "'");
+}
+
+DType dtype_of(const std::string& text) {
+  for (const DType dtype : {DType::u8, DType::i32, DType::i64, DType::f32}) {
+    if (name_of(dtype) == text) return dtype;
+  }
+  fail("there is no type '" + text + "'");
+}
+
+Json json_of(const FieldSpec& field) {
+  Json shape = Json::array();
+  for (std::size_t i = 0; i < field.shape.rank; ++i) shape.push_back(field.shape[i]);
+  return {{"name", field.name},
+          {"kind", name_of(field.kind)},
+          {"dtype", name_of(field.dtype)},
+          {"shape", std::move(shape)},
+          {"classes", field.classes}};
+}
+
+FieldSpec field_of(const Json& json) {
+  FieldSpec field;
+  field.name = json.at("name").get<std::string>();
+  if (!is_npy_name(field.name)) fail("a field's name, '" + field.name + "', is no file's");
+  field.kind = kind_of(json.at("kind").get<std::string>());
+  field.dtype = dtype_of(json.at("dtype").get<std::string>());
+  field.classes = json.at("classes").get<std::int64_t>();
+  for (const Json& dim : json.at("shape")) {
+    if (field.shape.rank + 1 == Shape::kMaxRank) fail("a field has too many dimensions");
+    field.shape.dims[field.shape.rank++] = dim.get<std::int64_t>();
+  }
+  return field;
+}
+
+std::uint64_t digest_of(const std::string& text) {
+  std::uint64_t digest = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, digest, 16);
+  if (error != std::errc() || stop != end || text.size() != kHexDigits)
+    fail("'" + text + "' is no digest");
+  return digest;
+}
+
+std::vector<std::uint64_t> block_of(const Json& json, std::size_t fields) {
+  std::vector<std::uint64_t> digests;
+  if (json.is_null()) return digests;
+  for (const Json& digest : json) digests.push_back(digest_of(digest.get<std::string>()));
+  if (digests.size() != fields) fail("a block has not one digest for each field");
+  return digests;
+}
+
+NpyManifest parsed(const Json& json) {
+  if (!json.contains("version")) fail("it says no version");
+  NpyManifest manifest;
+  const Json& settings = json.at("settings");
+  manifest.settings = settings.dump();
+  manifest.samples = settings.at("samples").get<std::size_t>();
+  manifest.samples_per_block = settings.at("samples_per_block").get<std::size_t>();
+  for (const Json& field : settings.at("fields")) manifest.fields.push_back(field_of(field));
+  for (const Json& block : json.at("blocks"))
+    manifest.blocks.push_back(block_of(block, manifest.fields.size()));
+  manifest.skipped = skipped_in(json);
+  const std::size_t block = manifest.samples_per_block;
+  if (manifest.fields.empty() || manifest.samples == 0 || block == 0 ||
+      manifest.blocks.size() != (manifest.samples - 1) / block + 1)
+    fail("its numbers of samples, blocks and fields do not fit together");
+  return manifest;
+}
+
+}  // namespace
+
+std::size_t NpyManifest::written() const {
+  return static_cast<std::size_t>(std::count_if(
+      blocks.begin(), blocks.end(), [](const auto& digests) { return !digests.empty(); }));
+}
+
+std::size_t NpyManifest::end_of(std::size_t block) const {
+  return std::min(samples, first_of(block) + samples_per_block);
+}
+
+fs::path manifest_path(const fs::path& dir) { return dir / "manifest.json"; }
+
+fs::path lock_path(const fs::path& dir) { return dir / ".convert.lock"; }
+
+fs::path npy_path(const fs::path& dir, const std::string& field) { return dir / (field + ".npy"); }
+
+bool is_npy_name(const std::string& field) {
+  constexpr const char* kTaken =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+  return !field.empty() && field[0] != '.' && field.find_first_not_of(kTaken) == std::string::npos;
+}
+
+std::string npy_settings(const NpyManifest& manifest, const std::string& more) {
+  Json fields = Json::array();
+  for (const FieldSpec& field : manifest.fields) fields.push_back(json_of(field));
+  Json settings = {{"form", "npy"},
+                   {"samples", manifest.samples},
+                   {"samples_per_block", manifest.samples_per_block},
+                   {"fields", std::move(fields)}};
+  settings.update(Json::parse(more));
+  return settings.dump();
+}
+
+std::optional<NpyManifest> find_npy_manifest(const fs::path& dir) {
+  const fs::path path = manifest_path(dir);
+  std::error_code failed;
+  if (!fs::exists(path, failed)) return std::nullopt;
+  const Json json = Json::parse(read_text(path), nullptr, false);
+  const Json::json_pointer form("/settings/form");
+  if (!json.contains(form) || json.at(form) != "npy") return std::nullopt;
+  require_manifest_version(path, json);
+  const std::string what = "'" + path.string() + "' is damaged: ";
+  try {
+    return parsed(json);
+  } catch (const Json::exception& error) {
+    throw Error(what + json_problem(error));
+  } catch (const Error& error) {
+    throw Error(what + error.what());
+  }
+}
+
+void require_manifest_version(const fs::path& path, const Json& manifest) {
+  const Json version = manifest.value("version", Json(kManifestVersion));
+  if (version == kManifestVersion) return;
+  throw Error("'" + path.string() + "' is of version " + version.dump() +
+              ", but this program reads version " + std::to_string(kManifestVersion) +
+              ": use the program that wrote it, or convert the data anew");
+}
+
+void require_whole_shards(const fs::path& dir) {
+  std::error_code failed;
+  if (!fs::exists(manifest_path(dir), failed)) return;
+  const Json json = Json::parse(read_text(manifest_path(dir)), nullptr, false);
+  const auto number = [&](const char* at) {
+    const Json::json_pointer pointer(at);
+    const bool is_there = json.contains(pointer) && json.at(pointer).is_number_unsigned();
+    return is_there ? json.at(pointer).get<std::size_t>() : 0;
+  };
+  const std::size_t samples = number("/settings/samples");
+  const std::size_t a_shard = number("/settings/samples_per_shard");
+  if (samples == 0 || a_shard == 0 || !json.contains("shards")) return;
+  const std::size_t shards = (samples - 1) / a_shard + 1;
+  if (json.at("shards").size() >= shards) return;
+  throw Refused("the conversion in '" + dir.string() +
+                "' is not finished: " + std::to_string(json.at("shards").size()) + " of " +
+                std::to_string(shards) + " shards; run the same convert again");
+}
+
+void write_npy_manifest(const fs::path& dir, const NpyManifest& manifest) {
+  Json blocks = Json::array();
+  for (const std::vector<std::uint64_t>& digests : manifest.blocks) {
+    Json& block = blocks.emplace_back();
+    for (const std::uint64_t digest : digests) block.push_back(to_hex(digest));
+  }
+  Json json = {{"version", kManifestVersion},
+               {"settings", Json::parse(manifest.settings)},
+               {"blocks", std::move(blocks)}};
+  if (!manifest.skipped.empty()) json["skipped"] = json_of(manifest.skipped);
+  write_file_atomically(manifest_path(dir), json.dump(1) + "\n");
+}
+
+}  // namespace slipstream

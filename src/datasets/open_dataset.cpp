@@ -1,0 +1,122 @@
+#include "datasets/class_names.h"
+#include "datasets/folders.h"
+#include "datasets/npy_folder.h"
+#include "slipstream/core/error.h"
+#include "slipstream/datasets/datasets.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+constexpr std::int64_t kAnyClass = 256;
+
+bool is_shard(const fs::path& path) { return lower_extension(path) == ".tar"; }
+
+bool is_list(const fs::path& path) {
+  return lower_extension(path) == ".csv" || lower_extension(path) == ".jsonl";
+}
+
+bool is_npy(const fs::path& path) { return lower_extension(path) == ".npy"; }
+
+struct Held {
+  bool shards = false, folders = false;
+  std::vector<fs::path> npy;
+};
+
+/// Throws Refused where it cannot be told which are the data.
+Held held_by(const fs::path& dir) {
+  Held held;
+  std::error_code failed;
+  for (const fs::path& entry : list_folder(dir)) {
+    const bool is_folder = fs::is_directory(entry, failed);
+    held.folders |= is_folder;
+    held.shards |= !is_folder && lower_extension(entry) == ".tar";
+    if (!is_folder && is_npy(entry)) held.npy.push_back(entry);
+  }
+  if (held.shards && held.folders)
+    throw Refused("'" + dir.string() +
+                  "' holds both .tar shards and folders: it is not clear which are the data; "
+                  "give them folders of their own");
+  return held;
+}
+
+/// `classes` are of the label; only the shards tell whether that is a mask.
+std::shared_ptr<const Dataset> open_shards(const fs::path& path, std::int64_t classes) {
+  TarShardOptions options;
+  options.classes = classes;
+  auto shards = tar_shards({path}, options);
+  const FieldSpec last = shards->fields().back();
+  const bool is_mask = last.kind == FieldKind::mask && last.name == "label";
+  if (!is_mask || classes == 0 || classes > kAnyClass) return shards;
+  options.mask_classes = classes;
+  return tar_shards({path}, options);
+}
+
+/// Arrays may lie beside class folders, but not beside others.
+std::shared_ptr<const Dataset> open_classes(const fs::path& dir, const Held& held,
+                                            const Names& names) {
+  try {
+    return image_folder(dir, {.classes = names});
+  } catch (const Error& error) {
+    if (held.npy.empty()) throw;
+    throw Refused("'" + dir.string() +
+                  "' holds .npy files beside folders: move the folders away if the arrays are the "
+                  "data; as class folders they cannot be taken: " +
+                  error.what());
+  }
+}
+
+std::shared_ptr<const Dataset> open_masks(const fs::path& dir, const Names& names) {
+  const auto classes = names.empty() ? kAnyClass : static_cast<std::int64_t>(names.size());
+  return with_class_names(segmentation_folder(dir, classes), names, dir);
+}
+
+std::shared_ptr<const Dataset> open_folder(const fs::path& dir, std::int64_t classes,
+                                           const Names& names) {
+  std::error_code failed;
+  if (const auto manifest = find_npy_manifest(dir))
+    return with_class_names(open_npy_folder(dir, *manifest, classes), names, dir);
+  if (fs::is_directory(dir / "images", failed) && fs::is_directory(dir / "masks", failed))
+    return open_masks(dir, names);
+  const Held held = held_by(dir);
+  if (!held.folders && held.npy.empty()) {
+    require_whole_shards(dir);
+    if (!held.shards && fs::exists(lock_path(dir), failed))
+      throw Refused("the conversion in '" + dir.string() +
+                    "' is not finished: nothing is written yet; run the same convert again");
+  }
+  if (held.shards) return with_class_names(open_shards(dir, classes), names, dir);
+  if (!held.npy.empty() && !held.folders)
+    return with_class_names(open_npy_files(held.npy, classes), names, dir);
+  return open_classes(dir, held, names);
+}
+
+std::shared_ptr<const Dataset> open(const fs::path& path, std::int64_t classes,
+                                    const Names& names) {
+  std::error_code failed;
+  if (!fs::exists(path, failed))
+    throw Refused("there is no file or folder '" + path.string() + "'");
+  if (fs::is_directory(path, failed)) return open_folder(path, classes, names);
+  if (is_shard(path)) return with_class_names(open_shards(path, classes), names, path);
+  if (is_list(path)) return listed(path, {.classes = names});
+  if (is_npy(path)) return with_class_names(open_npy_files({path}, classes), names, path);
+  throw Refused("'" + path.string() +
+                "' is no data set: give a folder of images/ and masks/, a folder of class folders, "
+                "a .csv or .jsonl list, a .tar shard, a .npy file, or a folder of such shards or "
+                "files");
+}
+
+}  // namespace
+
+std::shared_ptr<const Dataset> open_dataset(const fs::path& path, std::int64_t classes) {
+  return open(path, classes, {});
+}
+
+std::shared_ptr<const Dataset> open_dataset(const fs::path& path,
+                                            const std::vector<std::string>& class_names) {
+  return open(path, 0, class_names);
+}
+
+}  // namespace slipstream

@@ -1,0 +1,65 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <string>
+
+#include "datasets/read_chunk.h"
+#include "datasets/storage_error.h"
+#include "slipstream/codecs/image.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
+
+[[noreturn]] void fail(const char* what, const fs::path& path, int error) {
+  throw_errno(std::string(what) + " '" + path.string() + "'", error);
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(const fs::path& path)
+      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int get() const { return fd_; }
+  bool is_open() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+void read_file(const fs::path& path, HostArray& out) {
+  const Descriptor file(path);
+  if (!file.is_open()) fail("cannot open", path, errno);
+  struct ::stat status {};
+  if (::fstat(file.get(), &status) != 0) fail("cannot read", path, errno);
+  if (S_ISDIR(status.st_mode)) fail("cannot read", path, EISDIR);
+  if (!S_ISREG(status.st_mode)) throw Error("cannot read '" + path.string() + "': no regular file");
+
+  if (status.st_size > kMostBytes)
+    throw Error("'" + path.string() + "' has " + std::to_string(status.st_size) +
+                " bytes; files of up to " + std::to_string(kMostBytes) + " bytes (1 GiB) are read");
+
+  const MutableArray to = out.reset(DType::u8, {status.st_size});
+  std::size_t done = 0;
+  while (done < to.bytes()) {
+    const ::ssize_t got = ::read(file.get(), to.data + done, ReadChunk::of(to.bytes() - done));
+    if (got < 0 && errno != EINTR) fail("cannot read", path, errno);
+    if (got == 0) throw StorageError("'" + path.string() + "' became shorter while it was read");
+    if (got > 0) done += static_cast<std::size_t>(got);
+  }
+}
+
+}  // namespace slipstream

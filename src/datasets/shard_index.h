@@ -1,0 +1,80 @@
+#pragma once
+
+#include <array>
+#include <bit>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "datasets/decompressor.h"
+#include "datasets/folders.h"
+#include "datasets/stamped_file.h"
+
+namespace slipstream {
+
+enum class ShardField : std::uint8_t { image, label, mask };
+inline constexpr std::array kAllShardFields = {ShardField::image, ShardField::label,
+                                               ShardField::mask};
+inline constexpr std::size_t kShardFields = kAllShardFields.size();
+
+/// A set of ShardFields.
+class ShardFieldSet {
+ public:
+  ShardFieldSet() = default;
+  explicit ShardFieldSet(std::uint32_t bits) : bits_(bits) {}
+  bool has(ShardField field) const { return (bits_ >> static_cast<unsigned>(field) & 1) != 0; }
+  void add(ShardField field) { bits_ |= 1U << static_cast<unsigned>(field); }
+  std::uint32_t bits() const { return bits_; }
+  std::size_t count() const { return static_cast<std::size_t>(std::popcount(bits_)); }
+  std::string text() const;  ///< "image, label"
+  bool operator==(const ShardFieldSet&) const = default;
+
+ private:
+  std::uint32_t bits_ = 0;
+};
+
+struct ShardMember {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  Compression compression = Compression::none;
+};
+
+struct ShardSample {
+  std::uint64_t header = 0;  ///< of the image: for its name
+  std::array<ShardMember, kShardFields> members{};
+};
+
+/// What a member's name says.
+struct ShardName {
+  std::string key;
+  ShardField field = ShardField::image;
+  Compression compression = Compression::none;
+};
+std::optional<ShardName> parse_shard_name(std::string_view name);
+
+/// Reads a shard's headers and gives its index as bytes, for a shard of this stamp. Throws Error as
+/// tar_shards() does, without the shard's name.
+std::vector<std::byte> build_shard_index(const ByteSource& shard, const FileStamp& stamp);
+
+/// A view of an index: a header, then records of fixed size, then UnreadFormats::Counts.
+class ShardIndex {
+ public:
+  ShardIndex() = default;
+  /// Nothing unless `bytes`, which must outlive the result, are a whole and undamaged index of the
+  /// shard of this stamp; all members lie within it then.
+  static std::optional<ShardIndex> parse(std::span<const std::byte> bytes, const FileStamp& stamp);
+
+  std::size_t size() const { return samples_; }
+  ShardFieldSet fields() const { return fields_; }
+  ShardSample sample(std::size_t index) const;
+  /// Members of image formats that are not read.
+  UnreadFormats unread() const;
+
+ private:
+  std::span<const std::byte> records_, unread_;
+  std::size_t samples_ = 0;
+  ShardFieldSet fields_;
+};
+
+}  // namespace slipstream

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "datasets/shard_index.h"
+#include "datasets/tar.h"
+
+namespace slipstream {
+
+/// Groups the members of an archive into samples, in order, keeping 16 bytes a sample.
+class ShardSamples {
+ public:
+  explicit ShardSamples(const ByteSource& shard) : shard_(shard), reader_(shard) {}
+
+  /// Nothing at the end. Throws Error as tar_shards() does, naming the member.
+  std::optional<ShardSample> next();
+
+  std::size_t count() const { return keys_.size(); }
+  ShardFieldSet fields() const { return fields_; }         ///< of every sample so far
+  const UnreadFormats& unread() const { return unread_; }  ///< so far
+
+ private:
+  /// The next member that is a field.
+  bool advance();
+  void count_unread(std::string_view name);
+  void take(ShardSample& sample, ShardFieldSet& fields);
+  void check_fields(ShardFieldSet fields, const std::string& key);
+  /// Whether two samples apart from each other have one key.
+  void check_keys();
+
+  const ByteSource& shard_;
+  TarReader reader_;
+  TarMember member_;
+  std::optional<ShardName> name_;  ///< of member_, which belongs to no sample yet
+  bool is_started_ = false;
+  ShardFieldSet fields_;
+  UnreadFormats unread_;
+  std::string first_key_;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> keys_;  ///< hash of the key, header
+};
+
+}  // namespace slipstream

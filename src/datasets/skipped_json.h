@@ -1,0 +1,15 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "slipstream/datasets/skipped_samples.h"
+
+namespace slipstream {
+
+/// As manifests of conversions and reports list them.
+nlohmann::ordered_json json_of(const std::vector<SkippedSample>& skipped);
+/// Those of the key "skipped" of `json`; none without it. Throws Json::exception.
+std::vector<SkippedSample> skipped_in(const nlohmann::ordered_json& json);
+
+}  // namespace slipstream

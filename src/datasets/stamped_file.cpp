@@ -1,0 +1,67 @@
+#include "datasets/stamped_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "core/file_bytes.h"
+#include "datasets/read_chunk.h"
+#include "datasets/storage_error.h"
+
+namespace slipstream {
+namespace {
+
+[[noreturn]] void fail(const char* what, const std::filesystem::path& path, int error) {
+  throw_errno(std::string(what) + " '" + path.string() + "'", error);
+}
+
+FileStamp stamp_of(const struct ::stat& status) {
+  constexpr std::int64_t kNsPerS = 1'000'000'000;
+  return {static_cast<std::uint64_t>(status.st_size),
+          status.st_mtim.tv_sec * kNsPerS + status.st_mtim.tv_nsec, status.st_ino,
+          status.st_ctim.tv_sec * kNsPerS + status.st_ctim.tv_nsec};
+}
+
+}  // namespace
+
+StampedFile::StampedFile(std::filesystem::path path)
+    : path_(std::move(path)), fd_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  if (fd_ < 0) fail("cannot open", path_, errno);
+  struct ::stat status {};
+  const int error = ::fstat(fd_, &status) != 0 ? errno : S_ISDIR(status.st_mode) ? EISDIR : 0;
+  if (error != 0 || !S_ISREG(status.st_mode)) {
+    ::close(fd_);
+    if (error != 0) fail("cannot read", path_, error);
+    throw Error("cannot read '" + path_.string() + "': no regular file");
+  }
+  stamp_ = stamp_of(status);
+}
+
+StampedFile::StampedFile(std::filesystem::path path, const FileStamp& expected)
+    : StampedFile(std::move(path)) {
+  if (!stamp_.has_contents_of(expected))
+    throw_changed("is not the file it was when the data set was opened");
+}
+
+StampedFile::~StampedFile() { ::close(fd_); }
+
+void StampedFile::read(std::uint64_t offset, std::span<std::byte> to) const {
+  const auto got = read_at(fd_, offset, to, ReadChunk::of(to.size()));
+  if (!got) fail("cannot read", path_, errno);
+  if (*got < to.size()) throw_changed("became shorter while it was in use");
+  struct ::stat status {};
+  if (::fstat(fd_, &status) != 0) fail("cannot read", path_, errno);
+  if (status.st_nlink == 0) throw_changed("was replaced or removed while it was in use");
+  if (!stamp_of(status).has_contents_of(stamp_)) throw_changed("was changed while it was in use");
+}
+
+void StampedFile::throw_changed(const char* how) const {
+  throw StorageError("'" + path_.string() + "' " + how +
+                     "; leave data in place while it is read, and start again");
+}
+
+}  // namespace slipstream

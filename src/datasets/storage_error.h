@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+
+/// The storage changed or failed under a run: no fault of one sample, so it is never skipped.
+class StorageError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Throws what the errno of a file operation means: std::system_error where descriptors or memory
+/// ran out, StorageError where the storage failed, Error for a file that cannot be had.
+[[noreturn]] inline void throw_errno(const std::string& what, int error) {
+  const std::string message = what + ": " + std::generic_category().message(error);
+  if (error == EMFILE || error == ENFILE)
+    throw std::system_error(error, std::generic_category(),
+                            what + " (raise the limit of open files, ulimit -n)");
+  if (error == ENOMEM) throw std::system_error(error, std::generic_category(), what);
+  if (error == EIO || error == ESTALE || error == ETIMEDOUT) throw StorageError(message);
+  throw Error(message);
+}
+
+}  // namespace slipstream

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "datasets/stamped_file.h"
+
+namespace slipstream {
+
+struct TarMember {
+  enum class Kind { file, link, other };
+
+  std::string name;  ///< as stored
+  Kind kind = Kind::file;
+  std::uint64_t header = 0;  ///< where the member's headers begin
+  std::uint64_t offset = 0;  ///< where its bytes begin
+  std::uint64_t size = 0;    ///< 0 unless a file
+};
+
+/// Walks through an uncompressed archive of the forms v7, ustar, pax and GNU (long names, numbers
+/// in base 256), reading headers alone, in bounded memory. Archives one after the other count as
+/// one.
+class TarReader {
+ public:
+  /// Starts at `at`, where a member's headers must begin. `source` must outlive the reader.
+  explicit TarReader(const ByteSource& source, std::uint64_t at = 0) : source_(source), at_(at) {}
+
+  /// Nothing at the end. Throws Error, naming the byte, for a damaged header, one that is longer
+  /// than a name can be, a sparse member, a part of a volume, and an archive that ends within a
+  /// member or without its end mark.
+  std::optional<TarMember> next();
+
+ private:
+  /// What extended headers say of the member behind them.
+  struct Extended {
+    std::optional<std::string> path;
+    std::optional<std::uint64_t> size;
+  };
+
+  std::span<const std::byte> block();
+  std::uint64_t size_of(std::span<const std::byte> header, const Extended& extended) const;
+  std::string text_of(std::uint64_t size);
+  void read_pax(std::uint64_t size, bool is_global, Extended& extended);
+  TarMember member(std::span<const std::byte> header, std::uint64_t first,
+                   const Extended& extended);
+  void skip(std::uint64_t size);
+  [[noreturn]] void fail(const std::string& what) const;
+
+  [[noreturn]] void fail_without_header() const;
+
+  const ByteSource& source_;
+  std::uint64_t at_;
+  bool ended_ = false;  ///< nothing but zeros since the last member
+  std::vector<std::byte> window_;
+  std::uint64_t window_at_ = 0;
+};
+
+/// The name of the member whose headers begin there.
+std::string tar_member_name(const ByteSource& source, std::uint64_t header);
+
+}  // namespace slipstream

@@ -1,0 +1,83 @@
+#include "loader/cached_steps.h"
+
+#include <algorithm>
+
+#include "loader/slab_layout.h"
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+namespace {
+
+using Problems = std::vector<std::string>;
+
+void check_random(const std::string& after, const std::vector<NamedOp>& transforms,
+                  Problems& problems) {
+  std::string last = "decode";
+  for (const NamedOp& transform : transforms) {
+    if (transform.op.is_random()) {
+      std::string problem = "cannot cache after '" + after + "': transform '" + transform.name;
+      problem += "' is random, and what it gives differs from epoch to epoch; cache after '";
+      problems.push_back(problem.append(last).append("' or before"));
+      return;
+    }
+    last = transform.name;
+    if (last == after) return;
+  }
+}
+
+void copy(std::span<const CachedField> from, Sample& to) {
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    to.fields[i].array.assign(from[i].value);
+    to.fields[i].encoded = from[i].encoded;
+  }
+}
+
+}  // namespace
+
+void check_cache(const CacheOptions& options, const std::vector<NamedOp>& transforms,
+                 std::size_t samples, Problems& problems) {
+  Problems steps = step_names(transforms);
+  steps.pop_back();  // batches are not cached
+  const auto step = std::find(steps.begin(), steps.end(), options.after);
+  if (step == steps.end()) {
+    problems.push_back(unknown_name("step to cache after", options.after, steps));
+  } else if (step - steps.begin() > 1) {
+    check_random(options.after, transforms, problems);
+  }
+  if (options.bytes < SampleCache::index_bytes(samples)) {
+    problems.push_back("a cache of " + std::to_string(options.bytes) +
+                       " bytes does not even hold its index of " +
+                       std::to_string(SampleCache::index_bytes(samples)) +
+                       ", 8 bytes a sample: give it more, or none");
+  }
+}
+
+CachedSteps::CachedSteps(const SampleSteps& steps, std::size_t samples,
+                         const std::optional<CacheOptions>& options)
+    : steps_(steps) {
+  if (!options) return;
+  cache_.emplace(samples, steps.stored().size(), *options);
+  behind_ = steps.step_behind(options->after);
+}
+
+void CachedSteps::make(const SamplePlace& place, std::size_t first, SampleBuffers& buffers,
+                       std::byte* slab, StepMeter& meter) {
+  const std::size_t collate = steps_.collate_step();
+  std::span<const CachedField> cached;
+  if (cache_) cached = cache_->find(place.sample);
+  if (!cached.empty() && behind_ == collate)
+    return steps_.collate(place, cached, buffers.canvas, slab, meter);
+  if (!cached.empty()) {
+    copy(cached, buffers.sample);
+    steps_.run(behind_, collate, place, buffers, meter);
+  } else if (cache_ && cache_->is_filling()) {
+    steps_.run(first, behind_, place, buffers, meter, true);
+    cache_->put(place.sample, buffers.sample);
+    steps_.run(behind_, collate, place, buffers, meter);
+  } else {
+    steps_.run(first, collate, place, buffers, meter);
+  }
+  steps_.collate(place, buffers, slab, meter);
+}
+
+}  // namespace slipstream

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "loader/sample_cache.h"
+#include "loader/sample_steps.h"
+
+namespace slipstream {
+
+/// Adds to `problems` what is wrong with a cache for `samples` samples.
+void check_cache(const CacheOptions& options, const std::vector<NamedOp>& transforms,
+                 std::size_t samples, std::vector<std::string>& problems);
+
+/// The host steps with the cache that stands in for the first of them, if there is one.
+class CachedSteps {
+ public:
+  /// `steps` must outlive it. REQUIRES: check_cache() finds no problem
+  CachedSteps(const SampleSteps& steps, std::size_t samples,
+              const std::optional<CacheOptions>& options);
+
+  /// Makes the sample of `place` and puts it there, from step `first` on where it is not cached: 0,
+  /// or 1 with what was read in `buffers`. Throws what SampleSteps throws; a sample for which a
+  /// step up to the cached one throws is not cached.
+  void make(const SamplePlace& place, std::size_t first, SampleBuffers& buffers, std::byte* slab,
+            StepMeter& meter);
+  bool has(std::uint64_t sample) const { return cache_ && cache_->has(sample); }
+  CacheCounters counters() const { return cache_ ? cache_->counters() : CacheCounters(); }
+
+ private:
+  const SampleSteps& steps_;
+  std::optional<SampleCache> cache_;
+  std::size_t behind_ = 0;  ///< the first step that the cache does not stand in for
+};
+
+}  // namespace slipstream

@@ -1,0 +1,110 @@
+#include "loader/jpeg_route.h"
+
+#include <algorithm>
+
+#include "codecs/jpeg_engine.h"
+#include "core/round_up.h"
+#include "slipstream/core/error.h"
+#include "slipstream/ops/transforms.h"
+
+namespace slipstream {
+namespace {
+
+constexpr std::size_t kSlotAlignment = 64;
+
+bool is_flip(const AnyOp& op) {
+  return op.get_if<HorizontalFlip>() != nullptr || op.get_if<VerticalFlip>() != nullptr;
+}
+
+bool pads(const AnyOp& op) {
+  const auto* crop = op.get_if<RandomCrop>();
+  return crop != nullptr && crop->padding > 0;
+}
+
+template <typename Flip>
+bool flips(const AnyOp& op, const RandomKey& key) {
+  const auto* flip = op.get_if<Flip>();
+  return flip != nullptr && flip->draw(key, {}).flips;
+}
+
+bool lies_in(const Region& region, const Shape& image) {
+  return region.top >= 0 && region.left >= 0 && region.height >= 1 && region.width >= 1 &&
+         region.top + region.height <= image[0] && region.left + region.width <= image[1];
+}
+
+}  // namespace
+
+std::vector<std::string> problems_of_jpeg(const Dataset& dataset,
+                                          const std::vector<NamedOp>& transforms) {
+  std::vector<std::string> problems;
+  if (!dataset.decodes_by_default()) {
+    problems.emplace_back("the data set decodes its images itself; let them travel plain");
+  }
+  const std::vector<FieldSpec> fields = dataset.fields();
+  const auto is_image = [](const FieldSpec& spec) { return spec.kind == FieldKind::image; };
+  if (std::count_if(fields.begin(), fields.end(), is_image) > 1) {
+    problems.emplace_back("samples have several images; let them travel plain");
+  }
+  bool is_resized = false;
+  for (const auto& [name, op] : transforms) {
+    if (!op.touches(FieldKind::image)) continue;
+    if (!is_resized && op.only_resizes() && !pads(op)) {
+      is_resized = true;
+    } else if (!is_resized || !is_flip(op)) {
+      problems.push_back(
+          "transform '" + name +
+          (pads(op) ? "' pads" : "' cannot be done to the decoded image on the device") +
+          "; the chain is one crop or resize without padding, then flips: do the rest in a device "
+          "stage, or let the images travel plain");
+    }
+  }
+  if (!is_resized && problems.empty()) {
+    problems.emplace_back("no transform resizes them; add a crop or a Resize");
+  }
+  return problems;
+}
+
+std::size_t jpeg_slot_bytes(const FieldSpec& image, std::size_t most_bytes) {
+  const std::size_t payload = std::max(most_bytes, image.shape.elements());
+  return round_up(JpegSlot::kBytes + payload, kSlotAlignment);
+}
+
+JpegRoute::JpegRoute(const std::vector<NamedOp>& transforms, const SlabLayout& layout)
+    : transforms_(transforms) {
+  for (std::size_t i = 0; i < layout.fields.size(); ++i) {
+    const SlabField& field = layout.fields[i];
+    if (field.wire != Wire::jpeg) continue;
+    field_ = i;
+    most_bytes_ = field.sample_bytes - JpegSlot::kBytes;
+  }
+  while (resize_ < transforms.size() && !transforms[resize_].op.touches(FieldKind::image)) {
+    ++resize_;
+  }
+}
+
+std::optional<JpegSlot> JpegRoute::slot_for(std::span<const std::byte> file, RandomKey key) const {
+  if (file.size() > most_bytes_) return std::nullopt;
+  const auto shape = jpeg::shape_for_engines(file);
+  if (!shape) return std::nullopt;
+  JpegSlot slot;
+  slot.holds = JpegSlot::Holds::file;
+  slot.bytes = static_cast<std::uint32_t>(file.size());
+  slot.height = static_cast<std::int32_t>((*shape)[0]);
+  slot.width = static_cast<std::int32_t>((*shape)[1]);
+  slot.sample = key.sample;
+  try {
+    key.operation = static_cast<std::uint32_t>(resize_);
+    slot.region = transforms_[resize_].op.window(key, {(*shape)[0], (*shape)[1], 3}).region;
+  } catch (const Error&) {  // thrown again by the transform's own step
+    return std::nullopt;
+  }
+  if (!lies_in(slot.region, *shape)) return std::nullopt;
+  for (std::size_t i = resize_ + 1; i < transforms_.size(); ++i) {
+    key.operation = static_cast<std::uint32_t>(i);
+    slot.flips_across ^= flips<HorizontalFlip>(transforms_[i].op, key);
+    slot.flips_down ^= flips<VerticalFlip>(transforms_[i].op, key);
+  }
+  return slot;
+}
+
+}  // namespace slipstream

@@ -1,0 +1,69 @@
+#include "loader/running_order.h"
+
+#include <algorithm>
+
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+
+RunningOrder::RunningOrder(std::uint64_t samples, const DataLoaderOptions& options)
+    : sampler_(samples, options.shuffle, options.seed, options.sampling),
+      batch_size_(options.batch_size),
+      step_(batch_size_ * options.rank.count),
+      offset_(batch_size_ * options.rank.index),
+      batches_(samples / step_),
+      places_(batches_ * batch_size_),
+      occurrences_(sampler_.occurrences()) {
+  const std::uint64_t rest = samples % step_;
+  if (options.uneven == Uneven::drop) {
+    places_ += std::min<std::uint64_t>(rest - std::min(rest, offset_), batch_size_);
+  } else if (rest > 0) {
+    ++batches_;
+    places_ += batch_size_;
+    occurrences_ *= 2;
+  }
+}
+
+SamplePlace RunningOrder::at(std::uint64_t batch, std::size_t position,
+                             std::uint16_t distance) const {
+  const std::uint32_t epoch = epoch_of(batch);
+  const std::uint64_t place = (batch % batches_ * batch_size_ + position + distance) % places_;
+  const std::uint64_t of_all = place / batch_size_ * step_ + offset_ + place % batch_size_;
+  const bool again = of_all >= sampler_.size();
+  const TakenSample taken = sampler_.take(epoch, again ? of_all - sampler_.size() : of_all);
+  const std::uint64_t occurrence =
+      taken.occurrence + (again ? sampler_.occurrences() : 0) + distance * occurrences_;
+  return {batch,
+          position,
+          epoch,
+          taken.sample,
+          static_cast<std::uint16_t>(occurrence),
+          static_cast<std::uint32_t>(offset_ + position)};
+}
+
+void check_order(std::uint64_t samples, const DataLoaderOptions& options,
+                 std::vector<std::string>& problems) {
+  const auto& [index, count] = options.rank;
+  if (count == 0) {
+    problems.emplace_back("0 ranks: give at least 1");
+  } else if (index >= count) {
+    problems.push_back("rank " + std::to_string(index) + " of " + std::to_string(count) +
+                       ": ranks are counted from 0");
+  }
+  // A batch that is too large for one rank is refused with the layout.
+  const bool fits_one = options.batch_size > 0 && options.batch_size <= samples;
+  if (fits_one && count > samples / options.batch_size) {
+    problems.push_back(
+        std::to_string(count) + " ranks with batch size " + std::to_string(options.batch_size) +
+        " need more than the " + std::to_string(samples) +
+        " samples of the data set for one step: give smaller batches or fewer ranks");
+  }
+  const std::uint64_t given = options.sampling.size().value_or(samples);
+  if (given != samples) {
+    problems.push_back("the sampling has labels or weights of " + std::to_string(given) +
+                       " samples, but the data set has " + std::to_string(samples) +
+                       ": give one for each");
+  }
+}
+
+}  // namespace slipstream

@@ -1,0 +1,340 @@
+#include "loader/sample_steps.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/number_text.h"
+#include "core/plain_message.h"
+#include "loader/bad_samples.h"
+#include "loader/collate.h"
+#include "loader/slab_layout.h"
+#include "ops/batch_chain.h"
+#include "ops/device_chain.h"
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+namespace {
+
+constexpr std::size_t kRead = 0;
+constexpr std::size_t kDecode = 1;
+constexpr std::size_t kFirstTransform = 2;
+
+/// REQUIRES: called while an exception is handled
+std::string message_of_current_exception() {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    return plain_message(error);
+  } catch (...) {
+    return "unknown exception";
+  }
+}
+
+std::span<const std::byte> file_of(const Field& field) { return bytes_of(field.array.view()); }
+
+std::string name_in(const Dataset& dataset, std::uint64_t sample) {
+  try {
+    return dataset.name(sample);
+  } catch (...) {
+    return "name unknown";
+  }
+}
+
+std::optional<AnyOp> first_of(const std::vector<NamedOp>& transforms, const SlabLayout& layout) {
+  if (!transforms.empty()) return transforms.front().op;
+  const DeviceChain* const chain = layout.device_chain.get();
+  if (chain != nullptr && chain->before_canvas() != nullptr) return chain->before_canvas()->op;
+  return std::nullopt;
+}
+
+}  // namespace
+
+void copy_sample(const Sample& from, Sample& to) {
+  to.fields.resize(from.fields.size());
+  for (std::size_t i = 0; i < from.fields.size(); ++i) {
+    to.fields[i].array.assign(from.fields[i].array.view());
+    to.fields[i].encoded = from.fields[i].encoded;
+  }
+}
+
+SampleSteps::SampleSteps(std::shared_ptr<const Dataset> dataset, std::vector<NamedOp> transforms,
+                         SlabLayout layout, std::uint64_t seed, const DecodeOptions& decode,
+                         OnBadSample on_bad_sample)
+    : dataset_(std::move(dataset)),
+      transforms_(std::move(transforms)),
+      layout_(std::move(layout)),
+      route_(transforms_, layout_),
+      check_(route_.is_taken() && on_bad_sample == OnBadSample::skip
+                 ? std::make_unique<JpegCheck>(dataset_->size())
+                 : nullptr),
+      seed_(seed),
+      decode_(decode),
+      names_(step_names(transforms_)),
+      first_(first_of(transforms_, layout_)),
+      decodes_parts_((decode_.partial || decode_.scaled) && dataset_->decodes_by_default() &&
+                     first_ && first_->reads_region()),
+      stored_(dataset_->fields()) {}
+
+std::size_t SampleSteps::step_behind(const std::string& name) const {
+  const auto step = std::find(names_.begin(), names_.end(), name);
+  return static_cast<std::size_t>(step - names_.begin()) + 1;
+}
+
+TraceWriter SampleSteps::traced(TraceRecorder* recorder, TraceRow::Kind kind,
+                                unsigned index) const {
+  if (recorder == nullptr) return {};
+  const std::string what = kind == TraceRow::Kind::reader ? "reader " : "worker ";
+  return {*recorder, recorder->row(kind, what + std::to_string(index), names_)};
+}
+
+void SampleSteps::read(const SamplePlace& place, Sample& out, StepMeter& meter) const {
+  StepClock clock;
+  try {
+    const std::size_t bytes = read_fields(place, out);
+    meter.add(kRead, place, clock.lap(), bytes);
+  } catch (...) {
+    throw_named(kRead, place);
+  }
+}
+
+void SampleSteps::run(std::size_t first, std::size_t last, const SamplePlace& place,
+                      SampleBuffers& buffers, StepMeter& meter, bool is_kept) const {
+  StepClock clock;
+  const bool must_be_whole = !decodes_parts_ || (is_kept && last <= kFirstTransform);
+  buffers.has_part = false;
+  buffers.file.reset();
+  for (std::size_t step = first; step < last; ++step) {
+    try {
+      const std::size_t bytes = run_step(step, must_be_whole, place, buffers);
+      meter.add(step, place, clock.lap(), bytes);
+    } catch (...) {
+      throw_named(step, place);
+    }
+  }
+}
+
+void SampleSteps::collate(const SamplePlace& place, SampleBuffers& buffers, std::byte* slab,
+                          StepMeter& meter) const {
+  const auto value_of = [&](std::size_t i) { return buffers.sample.fields[i].array.view(); };
+  const bool is_part = buffers.has_part && transforms_.empty();
+  collate_values(place, value_of, buffers.file, is_part ? &buffers.part : nullptr, buffers.canvas,
+                 slab, meter);
+}
+
+void SampleSteps::collate(const SamplePlace& place, const Sample& sample, CanvasMemory& memory,
+                          std::byte* slab, StepMeter& meter) const {
+  const auto value_of = [&](std::size_t i) { return sample.fields[i].array.view(); };
+  collate_values(place, value_of, std::nullopt, nullptr, memory, slab, meter);
+}
+
+void SampleSteps::collate(const SamplePlace& place, std::span<const CachedField> sample,
+                          CanvasMemory& memory, std::byte* slab, StepMeter& meter) const {
+  const auto value_of = [&](std::size_t i) { return sample[i].value; };
+  collate_values(place, value_of, std::nullopt, nullptr, memory, slab, meter);
+}
+
+template <typename ValueOf>
+std::optional<CanvasPlace> SampleSteps::canvas_place(const SamplePlace& place,
+                                                     const ValueOf& value_of,
+                                                     const DecodedPart* part) const {
+  const DeviceChain* const chain = layout_.device_chain.get();
+  if (chain == nullptr || chain->before_canvas() == nullptr) return std::nullopt;
+  std::optional<Shape> image;
+  if (part) image = part->whole;
+  for (const FieldKind kind : {FieldKind::image, FieldKind::mask})
+    for (std::size_t i = 0; i < stored_.size() && !image; ++i)
+      if (stored_[i].kind == kind && holds_canvases(chain, layout_.fields[i]))
+        image = value_of(i).shape;
+  bool is_odd = false;
+  for (std::size_t i = 0; i < stored_.size(); ++i) {
+    if (!holds_canvases(chain, layout_.fields[i])) continue;
+    const Shape shape = value_of(i).shape;
+    is_odd |= part && part->fields[i] ? part->fields[i]->reduction > 1
+                                      : shape[0] != (*image)[0] || shape[1] != (*image)[1];
+  }
+  return place_on_canvas(*chain, key_of(0, place), *image, is_odd);
+}
+
+template <typename ValueOf>
+void SampleSteps::collate_values(const SamplePlace& place, const ValueOf& value_of,
+                                 const std::optional<JpegSlot>& file, const DecodedPart* part,
+                                 CanvasMemory& memory, std::byte* slab, StepMeter& meter) const {
+  StepClock clock;
+  try {
+    const DeviceChain* const chain = layout_.device_chain.get();
+    const std::optional<CanvasPlace> canvas = canvas_place(place, value_of, part);
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < stored_.size(); ++i) {
+      const SlabField& field = layout_.fields[i];
+      if (field.wire == Wire::jpeg) {
+        bytes += collate_jpeg(field, file, value_of(i), place, slab);
+        continue;
+      }
+      if (holds_canvases(chain, field)) {
+        const Window* const held = part && part->fields[i] ? &*part->fields[i] : nullptr;
+        collate_on_canvas(*chain, field, value_of(i), held, *canvas, place.position, memory, slab);
+      } else {
+        slipstream::collate(field, value_of(i), place.position, slab);
+      }
+      bytes += field.sample_bytes;
+    }
+    draw_for_device(place, canvas ? &*canvas : nullptr, slab);
+    if (route_.is_taken() && !file) meter.add_decoded_image();
+    meter.add(collate_step(), place, clock.lap(), bytes);
+  } catch (...) {
+    throw_named(collate_step(), place);
+  }
+}
+
+void SampleSteps::draw_for_device(const SamplePlace& place, const CanvasPlace* canvas,
+                                  std::byte* slab) const {
+  const auto at = [&](const SlabField& field) {
+    return slab + field.offset_bytes + place.position * field.sample_bytes;
+  };
+  if (const DeviceChain* const chain = layout_.device_chain.get()) {
+    std::byte* const drawn = at(layout_.fields[stored_.size()]);
+    chain->draw(key_of(0, place), drawn, canvas ? &canvas->there : nullptr);
+    for (const SlabField& field : layout_.fields) {
+      if (field.spec.kind == FieldKind::boxes)
+        chain->move_boxes(drawn, {at(field), field.spec.dtype, field.spec.shape},
+                          canvas ? &canvas->crop : nullptr);
+    }
+  }
+  if (layout_.batch_chain == nullptr || !layout_.batch_chain->ops().mixes()) return;
+  const DrawnMix drawn = layout_.batch_chain->draw(seed_, place.batch, place.in_step);
+  std::memcpy(at(layout_.fields.back()), &drawn, sizeof(drawn));
+}
+
+std::size_t SampleSteps::run_step(std::size_t step, bool must_be_whole, const SamplePlace& place,
+                                  SampleBuffers& buffers) const {
+  if (step == kRead) return read_fields(place, buffers.sample);
+  if (step == kDecode) return decode(place, buffers, must_be_whole);
+  return transform(step - kFirstTransform, place, buffers);
+}
+
+std::size_t SampleSteps::read_fields(const SamplePlace& place, Sample& out) const {
+  std::vector<Field>& fields = out.fields;
+  fields.resize(stored_.size());
+  for (Field& field : fields) field.encoded = false;
+  dataset_->read(place.sample, out);
+  if (fields.size() != stored_.size()) {
+    throw Error("the data set gave " + count_of(fields.size(), "field") + ", not the " +
+                std::to_string(stored_.size()) + " it declares");
+  }
+  std::size_t bytes = 0;
+  for (const Field& field : fields) bytes += field.array.view().bytes();
+  return bytes;
+}
+
+void SampleSteps::find_part(const SamplePlace& place, SampleBuffers& buffers) const {
+  const AnyOp& op = *first_;
+  const auto is_image = [&](const FieldSpec& spec) {
+    return spec.kind == FieldKind::image && op.touches(spec.kind);
+  };
+  const auto found = std::find_if(stored_.begin(), stored_.end(), is_image);
+  if (found == stored_.end()) return;
+  const Field& field = buffers.sample.fields[static_cast<std::size_t>(found - stored_.begin())];
+  if (!field.encoded) return;
+  try {
+    const Shape stored = image_shape(file_of(field));
+    const Window whole{{0, 0, stored[0], stored[1]}};
+    buffers.part.whole = {stored[0], stored[1], 3};
+    Window wanted = op.window(key_of(0, place), buffers.part.whole);
+    if (!decode_.partial) wanted.region = whole.region;
+    if (!decode_.scaled) wanted.reduction = 1;
+    if (wanted == whole) return;
+    buffers.part.wanted = wanted;
+  } catch (...) {
+    return;  // thrown again by the step that it belongs to
+  }
+  buffers.part.fields.assign(stored_.size(), std::nullopt);
+  buffers.part.elsewhere.clear();
+  buffers.has_part = true;
+}
+
+void SampleSteps::find_file(const SamplePlace& place, SampleBuffers& buffers) const {
+  if (!route_.is_taken()) return;
+  const Field& field = buffers.sample.fields[route_.field()];
+  if (!field.encoded) return;
+  buffers.file = route_.slot_for(file_of(field), key_of(0, place));
+  if (!buffers.file) return;
+  if (buffers.file->height > decode_.pixel_limit / buffers.file->width) {
+    return buffers.file.reset();  // the decode step refuses it
+  }
+  buffers.part.whole = {buffers.file->height, buffers.file->width, 3};
+  buffers.part.fields.assign(stored_.size(), std::nullopt);
+  buffers.part.elsewhere.assign(stored_.size(), false);
+  buffers.part.elsewhere[route_.field()] = true;
+}
+
+bool SampleSteps::decode_part(std::size_t field, SampleBuffers& buffers) const {
+  const FieldKind kind = stored_[field].kind;
+  if (kind != FieldKind::image || !first_->touches(kind)) return false;
+  Field& image = buffers.sample.fields[field];
+  const Shape& whole = buffers.part.whole;
+  const Shape shape = image_shape(file_of(image));
+  if (shape[0] != whole[0] || shape[1] != whole[1]) return false;
+  std::optional<Window>& held = buffers.part.fields[field];
+  held = decode_rgb_window(file_of(image), decode_, buffers.part.wanted, buffers.spare[field]);
+  if (held) std::swap(image.array, buffers.spare[field]);
+  return held.has_value();
+}
+
+std::size_t SampleSteps::decode(const SamplePlace& place, SampleBuffers& buffers,
+                                bool all_of_it) const {
+  find_file(place, buffers);
+  if (!all_of_it && !buffers.file) find_part(place, buffers);
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < stored_.size(); ++i) {
+    Field& field = buffers.sample.fields[i];
+    if (!field.encoded) continue;
+    if (buffers.file && i == route_.field()) {
+      if (check_) check_->check(place.sample, file_of(field));
+      continue;
+    }
+    if (!buffers.has_part || !decode_part(i, buffers)) {
+      dataset_->decode(stored_[i], decode_, field, buffers.spare[i]);
+    }
+    field.encoded = false;
+    bytes += field.array.view().bytes();
+  }
+  return bytes;
+}
+
+RandomKey SampleSteps::key_of(std::size_t transform, const SamplePlace& place) const {
+  return {.seed = seed_,
+          .epoch = place.epoch,
+          .sample = place.sample,
+          .occurrence = place.occurrence,
+          .operation = static_cast<std::uint32_t>(transform)};
+}
+
+std::size_t SampleSteps::transform(std::size_t index, const SamplePlace& place,
+                                   SampleBuffers& buffers) const {
+  const AnyOp& op = transforms_[index].op;
+  const bool is_part = buffers.file ? op.touches(FieldKind::image) : index == 0 && buffers.has_part;
+  op.apply(key_of(index, place), stored_, buffers.sample, buffers.spare, buffers.scratch,
+           is_part ? &buffers.part : nullptr);
+  if (buffers.file && is_part)
+    buffers.part.whole = op.output({{}, FieldKind::image, DType::u8, buffers.part.whole, 0}).shape;
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < stored_.size(); ++i) {
+    const bool is_file = buffers.file && i == route_.field();
+    if (is_file || !op.touches(stored_[i].kind)) continue;
+    bytes += buffers.sample.fields[i].array.view().bytes();
+  }
+  return bytes;
+}
+
+void SampleSteps::throw_named(std::size_t step, const SamplePlace& place) const {
+  const std::string message =
+      "step '" + names_[step] + "' of sample " + std::to_string(place.sample) + " (" +
+      name_in(*dataset_, place.sample) + ", epoch " + std::to_string(place.epoch) + ", batch " +
+      std::to_string(place.batch) + "): " + message_of_current_exception();
+  const bool is_transform = step >= kFirstTransform && step < collate_step();
+  if (!current_exception_is_the_samples(is_transform)) throw Error(message);
+  throw BadSample(message);
+}
+
+}  // namespace slipstream

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codecs/jpeg_check.h"
+#include "core/trace.h"
+#include "loader/canvas.h"
+#include "loader/jpeg_route.h"
+#include "loader/running_order.h"
+#include "loader/sample_cache.h"
+#include "loader/step_meter.h"
+#include "slipstream/loader/data_loader.h"
+
+namespace slipstream {
+
+/// One worker's memory, reused from sample to sample.
+struct SampleBuffers {
+  explicit SampleBuffers(std::size_t fields) : spare(fields) {
+    sample.fields.resize(fields);
+    part.fields.resize(fields);
+  }
+
+  Sample sample;
+  std::vector<HostArray> spare;
+  Scratch scratch;
+  CanvasMemory canvas;
+  DecodedPart part;  ///< of the sample, where has_part
+  bool has_part = false;
+  std::optional<JpegSlot> file;  ///< of the image that travels as a file: field.encoded stays set
+};
+
+/// Copies what `from` holds, reusing the memory of `to`.
+void copy_sample(const Sample& from, Sample& to);
+
+/// The host steps, by index: read, decode, each transform, collate. Not to be moved: workers
+/// share it.
+/// What a step throws leaves as an Error that names step, sample, file, epoch and batch.
+class SampleSteps {
+ public:
+  SampleSteps(std::shared_ptr<const Dataset> dataset, std::vector<NamedOp> transforms,
+              SlabLayout layout, std::uint64_t seed, const DecodeOptions& decode,
+              OnBadSample on_bad_sample = OnBadSample::stop);
+  SampleSteps(const SampleSteps&) = delete;
+  SampleSteps& operator=(const SampleSteps&) = delete;
+
+  const std::vector<std::string>& names() const { return names_; }
+  std::size_t collate_step() const { return names_.size() - 1; }
+  /// The step behind the one of this name. REQUIRES: there is one
+  std::size_t step_behind(const std::string& name) const;
+  const std::vector<FieldSpec>& stored() const { return stored_; }
+  const SlabLayout& layout() const { return layout_; }
+  /// For the row of thread `index`, its events called as the steps; where there is no recorder, for
+  /// none.
+  TraceWriter traced(TraceRecorder* recorder, TraceRow::Kind kind, unsigned index) const;
+
+  /// The first step alone: what the data set holds at `place`, into `out`.
+  void read(const SamplePlace& place, Sample& out, StepMeter& meter) const;
+  /// Runs the steps from `first` until before `last` (at most collate_step()) on buffers.sample.
+  /// `is_kept`: for other epochs, so what this one's crop does not read is needed too.
+  void run(std::size_t first, std::size_t last, const SamplePlace& place, SampleBuffers& buffers,
+           StepMeter& meter, bool is_kept = false) const;
+  /// The last step: copies buffers.sample, as run() left it, to its position in the slab.
+  void collate(const SamplePlace& place, SampleBuffers& buffers, std::byte* slab,
+               StepMeter& meter) const;
+  /// The same for a whole sample that is somewhere else; `memory` is that alone.
+  void collate(const SamplePlace& place, const Sample& sample, CanvasMemory& memory,
+               std::byte* slab, StepMeter& meter) const;
+  void collate(const SamplePlace& place, std::span<const CachedField> sample, CanvasMemory& memory,
+               std::byte* slab, StepMeter& meter) const;
+
+ private:
+  template <typename ValueOf>
+  void collate_values(const SamplePlace& place, const ValueOf& value_of,
+                      const std::optional<JpegSlot>& file, const DecodedPart* part,
+                      CanvasMemory& memory, std::byte* slab, StepMeter& meter) const;
+  template <typename ValueOf>
+  std::optional<CanvasPlace> canvas_place(const SamplePlace& place, const ValueOf& value_of,
+                                          const DecodedPart* part) const;
+  /// The parameters of what is done on the device, into their fields.
+  void draw_for_device(const SamplePlace& place, const CanvasPlace* canvas, std::byte* slab) const;
+  std::size_t run_step(std::size_t step, bool must_be_whole, const SamplePlace& place,
+                       SampleBuffers& buffers) const;
+  std::size_t read_fields(const SamplePlace& place, Sample& out) const;
+  std::size_t decode(const SamplePlace& place, SampleBuffers& buffers, bool all_of_it) const;
+  bool decode_part(std::size_t field, SampleBuffers& buffers) const;
+  void find_part(const SamplePlace& place, SampleBuffers& buffers) const;
+  void find_file(const SamplePlace& place, SampleBuffers& buffers) const;
+  RandomKey key_of(std::size_t transform, const SamplePlace& place) const;
+  std::size_t transform(std::size_t index, const SamplePlace& place, SampleBuffers& buffers) const;
+  [[noreturn]] void throw_named(std::size_t step, const SamplePlace& place) const;
+
+  std::shared_ptr<const Dataset> dataset_;
+  std::vector<NamedOp> transforms_;
+  SlabLayout layout_;
+  JpegRoute route_;
+  const std::unique_ptr<JpegCheck> check_;  ///< where bad files must not reach the device
+  std::uint64_t seed_;
+  DecodeOptions decode_;
+  std::vector<std::string> names_;
+  std::optional<AnyOp> first_;     ///< of the transforms, here or on canvases, where there is one
+  bool decodes_parts_;             ///< where the options, that transform and the data set allow it
+  std::vector<FieldSpec> stored_;  ///< as the data set declares its fields
+};
+
+}  // namespace slipstream

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <memory_resource>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "core/number_text.h"
+#include "loader/slab_layout.h"
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+
+/// `count` zeroed blocks of `bytes`, each aligned to kSlabAlignment. Throws Error where there is no
+/// memory for them.
+class SlabMemory {
+ public:
+  SlabMemory(std::size_t count, std::size_t bytes, std::pmr::memory_resource* memory)
+      : bytes_(bytes), memory_(memory != nullptr ? memory : std::pmr::get_default_resource()) {
+    slabs_.reserve(count);
+    try {
+      while (slabs_.size() < count) slabs_.push_back(allocate());
+    } catch (const std::bad_alloc&) {
+      release();
+      throw Error("out of memory for batches that are filled ahead: " + std::to_string(count) +
+                  " of " + size_text(bytes) +
+                  " each; use a smaller batch size or image size, or a smaller prefetch");
+    } catch (...) {
+      release();
+      throw;
+    }
+  }
+  ~SlabMemory() { release(); }
+  SlabMemory(const SlabMemory&) = delete;
+  SlabMemory& operator=(const SlabMemory&) = delete;
+
+  std::size_t size() const { return slabs_.size(); }
+  std::byte* operator[](std::size_t slab) const { return slabs_[slab]; }
+
+ private:
+  std::byte* allocate() {
+    void* block = memory_->allocate(bytes_, kSlabAlignment);
+    return static_cast<std::byte*>(std::memset(block, 0, bytes_));
+  }
+  void release() {
+    for (std::byte* slab : slabs_) memory_->deallocate(slab, bytes_, kSlabAlignment);
+  }
+
+  std::size_t bytes_;
+  std::pmr::memory_resource* memory_;
+  std::vector<std::byte*> slabs_;
+};
+
+}  // namespace slipstream

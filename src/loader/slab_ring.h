@@ -1,0 +1,124 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <vector>
+
+#include "core/sync.h"
+#include "core/trace.h"
+#include "loader/slab_memory.h"
+#include "slipstream/core/lane.h"
+
+namespace slipstream {
+
+/// Slabs on their way round: free -> filled by workers, position by position -> lent to the
+/// caller -> free again when the caller's last use of them is over.
+///
+/// Positions are handed out in order, so all positions before one that fails have been handed out
+/// when it does, and are finished: the first failure in that order does not depend on timing.
+class SlabRing {
+ public:
+  struct Options {
+    std::size_t batch_size = 1;
+    std::size_t lent = 1;
+    std::uint64_t first_batch = 0;
+    TraceRecorder* trace = nullptr;  ///< takes each slab's filling
+  };
+
+  /// One position of one batch, to be filled by the worker that took it.
+  struct Ticket {
+    std::uint64_t batch = 0;
+    std::size_t position = 0;
+    std::byte* slab = nullptr;
+  };
+
+  struct Lent {
+    std::uint64_t batch = 0;
+    std::size_t slab = 0;
+    std::size_t filled = 0;  ///< as in HostBatch
+    double blocked_s = 0;    ///< as in HostBatch
+  };
+
+  /// `memory` must outlive the ring.
+  SlabRing(const SlabMemory& memory, const Options& options);
+
+  /// One for each thread that takes. Of those without work one is woken at a time, the last to have
+  /// fallen idle first, and it wakes the next if there is more: as few threads run, and as warm
+  /// ones, as the work needs.
+  class Worker {
+    friend SlabRing;
+    ConditionVariable changed_;
+    bool is_woken_ = false;
+    Worker* next_ = nullptr;  ///< idle for longer
+  };
+
+  /// The next position, as soon as there is a slab for it; nothing once the ring is stopped or a
+  /// position failed.
+  std::optional<Ticket> take(Worker& worker) SLIPSTREAM_EXCLUDES(mutex_);
+  /// `error`: what went wrong with it; nullptr if it is filled.
+  void finish(const Ticket& ticket, std::exception_ptr error) SLIPSTREAM_EXCLUDES(mutex_);
+  /// Wakes all workers that wait in take().
+  void stop() SLIPSTREAM_EXCLUDES(mutex_);
+
+  bool ready() SLIPSTREAM_EXCLUDES(mutex_);
+  Lent next() SLIPSTREAM_EXCLUDES(mutex_);
+  void release(const Lent& lent, const Mark* last_use) SLIPSTREAM_EXCLUDES(mutex_);
+  double blocked_s() const SLIPSTREAM_EXCLUDES(mutex_);
+
+ private:
+  struct Filling {
+    std::size_t slab = 0;
+    std::size_t taken = 0;
+    std::size_t finished = 0;
+    std::int64_t begin_ns = 0;  ///< of its first position; 0: not traced
+  };
+  struct Freed {
+    std::size_t slab = 0;
+    const Mark* last_use = nullptr;
+  };
+  struct Failure {
+    std::uint64_t batch = 0;
+    std::size_t position = 0;
+    std::exception_ptr error;
+  };
+
+  void sleep(Worker& worker, Lock& lock) SLIPSTREAM_REQUIRES(mutex_);
+  void wake_one() SLIPSTREAM_REQUIRES(mutex_);
+  bool has_work() const SLIPSTREAM_REQUIRES(mutex_) { return is_open_ || can_open(); }
+  Filling& filling(std::uint64_t batch) SLIPSTREAM_REQUIRES(mutex_);
+  void trace_filled(std::uint64_t batch) SLIPSTREAM_REQUIRES(mutex_);
+  bool is_over() const SLIPSTREAM_REQUIRES(mutex_) { return stopped_ || failure_.has_value(); }
+  bool can_open() const SLIPSTREAM_REQUIRES(mutex_);
+  bool is_settled(std::uint64_t batch) SLIPSTREAM_REQUIRES(mutex_);
+  std::size_t count_settled() SLIPSTREAM_REQUIRES(mutex_);
+  Freed pop_freed() SLIPSTREAM_REQUIRES(mutex_);
+  void push_freed(const Freed& freed) SLIPSTREAM_REQUIRES(mutex_);
+  Ticket issue() SLIPSTREAM_REQUIRES(mutex_);
+  void open(const Freed& freed) SLIPSTREAM_EXCLUDES(mutex_);
+  void fail(std::uint64_t batch, std::size_t position, std::exception_ptr error)
+      SLIPSTREAM_REQUIRES(mutex_);
+
+  const SlabMemory& memory_;
+  const Options options_;
+
+  mutable Mutex mutex_;
+  Worker* idle_ SLIPSTREAM_GUARDED_BY(mutex_) = nullptr;  ///< the last to have fallen idle
+  ConditionVariable settled_;
+  std::vector<Filling> filling_ SLIPSTREAM_GUARDED_BY(mutex_);
+  std::vector<Freed> freed_ SLIPSTREAM_GUARDED_BY(mutex_);  ///< a ring, oldest first
+  std::size_t freed_first_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;
+  std::size_t freed_count_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;
+  std::vector<std::optional<std::uint64_t>> lent_ SLIPSTREAM_GUARDED_BY(mutex_);  ///< by slab
+  std::size_t lent_count_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;
+  std::uint64_t taking_ SLIPSTREAM_GUARDED_BY(mutex_);  ///< the batch that tickets are taken from
+  bool is_open_ SLIPSTREAM_GUARDED_BY(mutex_) = false;  ///< it has a slab
+  bool is_opening_ SLIPSTREAM_GUARDED_BY(mutex_) = false;  ///< a worker waits for its slab
+  std::uint64_t next_ SLIPSTREAM_GUARDED_BY(mutex_);
+  std::optional<Failure> failure_ SLIPSTREAM_GUARDED_BY(mutex_);
+  bool stopped_ SLIPSTREAM_GUARDED_BY(mutex_) = false;
+  double blocked_s_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;
+  std::vector<TraceWriter> traces_ SLIPSTREAM_GUARDED_BY(mutex_);  ///< by slab, where traced
+};
+
+}  // namespace slipstream

@@ -1,0 +1,170 @@
+#include "tools/augment_sheet.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "core/number_text.h"
+#include "loader/bad_samples.h"
+#include "loader/sample_steps.h"
+#include "loader/sampler.h"
+#include "loader/slab_layout.h"
+#include "tools/levels.h"
+#include "tools/tiles.h"
+
+namespace slipstream {
+namespace {
+
+constexpr std::int64_t kBorder = 4;
+constexpr std::int64_t kLeastCell = 16;
+constexpr std::int64_t kMostCell = 4096;
+// What chains fill with is mostly black.
+constexpr Rgb kWhite = {255, 255, 255};
+
+bool can_be_shown(DType dtype, const Shape& shape) {
+  const auto dims = shape.dims.begin();
+  return (dtype == DType::u8 || dtype == DType::f32) && shape.rank == 3 &&
+         std::find(dims, dims + 3, 0) == dims + 3;
+}
+
+[[noreturn]] void refuse_image(const FieldSpec& spec, const char* when) {
+  throw Refused("images cannot be shown: field '" + spec.name + "' is " +
+                std::string(name_of(spec.dtype)) + " of " + to_string(spec.shape) + when +
+                ", not u8 or f32 of height x width x channels");
+}
+
+/// The first image field's index. Throws Refused unless it can be shown before and after the chain.
+std::size_t find_image(const std::vector<FieldSpec>& stored, const SlabLayout& layout) {
+  const auto image = std::find_if(stored.begin(), stored.end(), [](const FieldSpec& spec) {
+    return spec.kind == FieldKind::image;
+  });
+  if (image == stored.end())
+    throw Refused("the data set has no images: none of its fields holds any");
+  if (!can_be_shown(image->dtype, image->shape)) refuse_image(*image, "");
+  const FieldSpec& after = layout.field(image->name).spec;
+  if (!can_be_shown(after.dtype, after.shape)) refuse_image(after, " after the chain");
+  return static_cast<std::size_t>(image - stored.begin());
+}
+
+SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& chain,
+                          const AugmentSheetOptions& options) {
+  std::vector<std::string> problems;
+  if (options.samples == 0) problems.emplace_back("0 samples: give at least 1");
+  if (options.versions == 0) problems.emplace_back("0 versions: give at least 1");
+  if (options.cell < kLeastCell || options.cell > kMostCell) {
+    problems.push_back("cells of " + std::to_string(options.cell) + " pixels: give " +
+                       std::to_string(kLeastCell) + " to " + std::to_string(kMostCell));
+  } else {
+    const auto most = static_cast<std::size_t>(kDefaultPixelLimit / (options.cell * options.cell));
+    const std::size_t rows = std::min(options.samples, dataset.size());
+    if (options.versions >= most || rows > most / (options.versions + 1))
+      problems.push_back(count_of(rows, "sample") + " of " + count_of(options.versions, "version") +
+                         " make a sheet of more than " + std::to_string(most) +
+                         " tiles: give fewer");
+  }
+  constexpr std::uint32_t kLastEpoch = std::numeric_limits<std::uint32_t>::max();
+  if (options.versions > 0 && options.versions - 1 > kLastEpoch - options.epoch)
+    problems.push_back("the last version would be that of an epoch above " +
+                       std::to_string(kLastEpoch) + ": give an earlier epoch or fewer versions");
+  SlabLayout layout = plan_slab(dataset, chain, {.batch_size = 1}, problems);
+  refuse(problems);
+  return layout;
+}
+
+class SheetMaker {
+ public:
+  SheetMaker(std::shared_ptr<const Dataset> dataset, const std::vector<NamedOp>& chain,
+             SlabLayout layout, const AugmentSheetOptions& options)
+      : options_(options),
+        order_(dataset->size(), true, options.seed),
+        steps_(std::move(dataset), chain, std::move(layout), options.seed,
+               {.background = options.background, .partial = false}),
+        image_(find_image(steps_.stored(), steps_.layout())),
+        buffers_(steps_.stored().size()),
+        meter_(steps_.names().size()),
+        slab_(steps_.layout().bytes),
+        levels_(levels_after(chain, steps_.stored()[image_])) {}
+
+  AugmentSheet run() {
+    for (std::uint64_t i = 0; i < order_.size() && sheet_.samples.size() < options_.samples; ++i) {
+      if (options_.stop && options_.stop()) return std::move(sheet_);
+      const std::uint64_t sample = order_.at(options_.epoch, i);
+      try {
+        add_row({.position = 0, .epoch = options_.epoch, .sample = sample});
+      } catch (const BadSample& bad) {
+        if (options_.on_bad_sample == OnBadSample::stop) throw;
+        sheet_.skipped.push_back({sample, bad.what()});
+      }
+    }
+    if (tiles_.empty())
+      throw Error(all_are_bad(sheet_.skipped.size()) +
+                  "; the first: " + sheet_.skipped.front().message);
+    sheet_.png = png_of_tiles(tiles_, {options_.versions + 1, options_.cell, kWhite});
+    return std::move(sheet_);
+  }
+
+ private:
+  void add_row(SamplePlace place) {
+    const std::size_t decoded = steps_.step_behind("decode");
+    const std::size_t collate = steps_.collate_step();
+    std::vector<Tile> row;
+    steps_.run(0, decoded, place, buffers_, meter_, true);
+    copy_sample(buffers_.sample, original_);
+    check_image(place.sample);
+    row.push_back({tile(original_, {}), ""});
+    for (std::size_t i = 0; i < options_.versions; ++i, ++place.epoch) {
+      if (i > 0) copy_sample(original_, buffers_.sample);
+      steps_.run(decoded, collate, place, buffers_, meter_);
+      // For its checks: what cannot be put into a batch is a bad sample too.
+      steps_.collate(place, buffers_, slab_.data(), meter_);
+      row.push_back({tile(buffers_.sample, levels_), ""});
+    }
+    std::move(row.begin(), row.end(), std::back_inserter(tiles_));
+    sheet_.samples.push_back(place.sample);
+  }
+
+  /// What a version holds was checked with its shape.
+  void check_image(std::uint64_t sample) const {
+    const ConstArray image = original_.fields[image_].array.view();
+    if (can_be_shown(image.dtype, image.shape)) return;
+    throw BadSample("sample " + std::to_string(sample) + ": its image is " +
+                    std::string(name_of(image.dtype)) + " of " + to_string(image.shape) +
+                    ", which cannot be shown");
+  }
+
+  HostArray tile(const Sample& sample, const Levels& levels) const {
+    const HostArray rgb = rgb_of(sample.fields[image_].array.view(), levels);
+    const Shape shape = rgb.view().shape;
+    HostArray tile = tile_of(rgb.view(), options_.cell - 2 * kBorder);
+    for (std::size_t i = 0; i < sample.fields.size(); ++i) {
+      if (steps_.stored()[i].kind == FieldKind::boxes)
+        outline_boxes(sample.fields[i].array.view(), shape[0], shape[1], tile);
+    }
+    return tile;
+  }
+
+  const AugmentSheetOptions& options_;
+  const Sampler order_;
+  const SampleSteps steps_;
+  const std::size_t image_;
+  SampleBuffers buffers_;
+  StepMeter meter_;
+  std::vector<std::byte> slab_;
+  const Levels levels_;
+  Sample original_;
+  std::vector<Tile> tiles_;
+  AugmentSheet sheet_;
+};
+
+}  // namespace
+
+AugmentSheet augment_sheet(std::shared_ptr<const Dataset> dataset,
+                           const std::vector<NamedOp>& chain, const AugmentSheetOptions& options) {
+  SlabLayout layout = checked_layout(*dataset, chain, options);
+  return SheetMaker(std::move(dataset), chain, std::move(layout), options).run();
+}
+
+}  // namespace slipstream

@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "slipstream/core/error.h"
+#include "tools/inspect.h"
+#include "tools/tiles.h"
+
+namespace slipstream {
+namespace {
+
+constexpr std::int64_t kBorder = 2;
+
+using Samples = std::vector<std::size_t>;
+
+struct Group {
+  std::string caption;
+  Samples samples;
+};
+
+std::string caption_of(std::int64_t number, const std::vector<std::string>& names) {
+  const auto index = static_cast<std::size_t>(number);
+  return index < names.size() ? names[index] : std::to_string(number);
+}
+
+/// The good samples of each class, or all of them.
+std::vector<Group> groups_in(const Dataset& dataset, const Inspection& found) {
+  std::set<std::size_t> bad;
+  for (const DamagedSample& each : found.damaged) bad.insert(each.sample);
+  std::map<std::int64_t, Samples> by_class;
+  for (std::size_t i = 0; i < dataset.size(); ++i) {
+    const std::int64_t label = found.labels.empty() ? 0 : found.labels[i];
+    if (label >= 0 && !bad.contains(i)) by_class[label].push_back(i);
+  }
+  std::vector<Group> groups;
+  for (auto& [number, samples] : by_class) {
+    const bool is_class = !found.labels.empty();
+    groups.push_back(
+        {is_class ? caption_of(number, dataset.class_names()) : "", std::move(samples)});
+  }
+  return groups;
+}
+
+/// REQUIRES: `count` is at most as many as there are
+template <typename T>
+std::vector<T> spread(const std::vector<T>& all, std::size_t count) {
+  std::vector<T> some;
+  for (std::size_t i = 0; i < count; ++i) some.push_back(all[i * all.size() / count]);
+  return some;
+}
+
+/// `count` samples in equal shares, as far as all groups have so many.
+std::vector<Group> shared_out(std::vector<Group> groups, std::size_t count) {
+  if (groups.size() > count) groups = spread(groups, count);
+  std::vector<std::size_t> shares(groups.size());
+  bool has_more = true;
+  while (count > 0 && has_more) {
+    has_more = false;
+    for (std::size_t k = 0; k < groups.size() && count > 0; ++k) {
+      if (shares[k] == groups[k].samples.size()) continue;
+      ++shares[k];
+      --count;
+      has_more = true;
+    }
+  }
+  for (std::size_t k = 0; k < groups.size(); ++k)
+    groups[k].samples = spread(groups[k].samples, shares[k]);
+  return groups;
+}
+
+class TileMaker {
+ public:
+  TileMaker(const Dataset& dataset, const ContactSheetOptions& options)
+      : dataset_(dataset), options_(options), specs_(dataset.fields()) {
+    image_ = std::find_if(specs_.begin(), specs_.end(),
+                          [](const FieldSpec& spec) { return spec.kind == FieldKind::image; });
+    sample_.fields.resize(specs_.size());
+  }
+
+  /// Nothing for what cannot be shown.
+  std::optional<HostArray> tile(std::size_t sample) {
+    if (image_ == specs_.end()) return std::nullopt;
+    for (Field& field : sample_.fields) field.encoded = false;
+    dataset_.read(sample, sample_);
+    Field& field = sample_.fields[static_cast<std::size_t>(image_ - specs_.begin())];
+    if (field.encoded) dataset_.decode(*image_, {.background = options_.background}, field, spare_);
+    const ConstArray pixels = field.array.view();
+    if (pixels.dtype != DType::u8 || pixels.shape.rank != 3 || pixels.shape[2] != 3)
+      return std::nullopt;
+    return tile_of(pixels, options_.cell - 2 * kBorder);
+  }
+
+ private:
+  const Dataset& dataset_;
+  const ContactSheetOptions& options_;
+  const std::vector<FieldSpec> specs_;
+  std::vector<FieldSpec>::const_iterator image_;
+  Sample sample_;
+  HostArray spare_;
+};
+
+}  // namespace
+
+std::vector<std::byte> contact_sheet(const Dataset& dataset, const Inspection& found,
+                                     const ContactSheetOptions& options) {
+  if (options.cell <= 2 * kBorder)
+    throw Refused("cells of " + std::to_string(options.cell) + " pixels have no room for an image");
+  TileMaker maker(dataset, options);
+  std::vector<Tile> tiles;
+  for (const Group& group : shared_out(groups_in(dataset, found), options.images)) {
+    for (const std::size_t sample : group.samples)
+      if (auto pixels = maker.tile(sample)) tiles.push_back({std::move(*pixels), group.caption});
+  }
+  if (tiles.empty()) throw Error("there is no image of 8-bit RGB to put on a contact sheet");
+  std::size_t columns = 1;
+  while (columns * columns < tiles.size()) ++columns;
+  return png_of_tiles(tiles, {columns, options.cell, options.background});
+}
+
+}  // namespace slipstream

@@ -1,0 +1,65 @@
+#include "tools/levels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "slipstream/ops/color.h"
+#include "slipstream/ops/transforms.h"
+
+namespace slipstream {
+namespace {
+
+std::byte level_of(double unit) {
+  if (!(unit > 0)) return std::byte{0};
+  return static_cast<std::byte>(std::lround(std::min(unit, 1.0) * 255));
+}
+
+std::optional<Levels::Undo> undo_of(const AnyOp& op) {
+  Levels::Undo undo;
+  if (const auto* normalize = op.get_if<Normalize>()) {
+    std::copy(normalize->std.begin(), normalize->std.end(), undo.factor.begin());
+    std::copy(normalize->mean.begin(), normalize->mean.end(), undo.offset.begin());
+    return undo;
+  }
+  const auto* scale = op.get_if<Scale>();
+  if (scale == nullptr) return std::nullopt;
+  undo.factor.fill(scale->divisor);
+  return undo;
+}
+
+}  // namespace
+
+Levels levels_after(const std::vector<NamedOp>& chain, FieldSpec image) {
+  Levels levels;
+  for (const auto& [name, op] : chain) {
+    if (!op.touches(image.kind)) continue;
+    if (const auto undo = undo_of(op)) levels.undone.insert(levels.undone.begin(), *undo);
+    const bool keeps_levels = op.get_if<Scale>() || op.get_if<ConvertColor>();
+    if (image.dtype == DType::u8) levels.white = keeps_levels ? 255 : 1;
+    image = op.output(image);
+  }
+  return levels;
+}
+
+HostArray rgb_of(const ConstArray& image, const Levels& levels) {
+  HostArray rgb;
+  const MutableArray out = rgb.reset(DType::u8, {image.shape[0], image.shape[1], 3});
+  const auto channels = static_cast<std::size_t>(image.shape[2]);
+  const std::size_t values = image.shape.elements() / channels * 3;
+  for (std::size_t i = 0; i < values; ++i) {
+    const std::size_t channel = channels < 3 ? 0 : i % 3;
+    const std::size_t from = i / 3 * channels + channel;
+    if (image.dtype == DType::u8) {
+      out.data[i] = image.data[from];
+      continue;
+    }
+    double value = image.as<float>()[from];
+    for (const Levels::Undo& undo : levels.undone)
+      value = value * undo.factor[channel] + undo.offset[channel];
+    out.data[i] = level_of(value / levels.white);
+  }
+  return rgb;
+}
+
+}  // namespace slipstream

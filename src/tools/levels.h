@@ -1,0 +1,31 @@
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "slipstream/core/array.h"
+#include "slipstream/ops/op.h"
+
+namespace slipstream {
+
+/// How float images become levels, 0 to 255, so that they can be looked at.
+struct Levels {
+  /// value * factor + offset, by channel.
+  struct Undo {
+    std::array<double, 4> factor = {1, 1, 1, 1};
+    std::array<double, 4> offset = {};
+  };
+
+  std::vector<Undo> undone = {};  ///< in this order
+  double white = 1;               ///< what becomes 255 after that
+};
+
+/// For what `chain` makes of `image`: each Normalize and Scale is undone, last first; white is 255
+/// where ConvertColor or Scale took u8, else 1. REQUIRES: operations that take such images
+Levels levels_after(const std::vector<NamedOp>& chain, FieldSpec image);
+
+/// `image` (u8 or f32, height x width x channels) as u8 of three channels: of one or two the first
+/// in gray, of more the first three. Floats are rounded and clamped; what is no number is black.
+HostArray rgb_of(const ConstArray& image, const Levels& levels);
+
+}  // namespace slipstream

@@ -1,0 +1,158 @@
+#include "tools/make_data.h"
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <system_error>
+
+#include "core/files.h"
+#include "core/parallel_for.h"
+#include "slipstream/codecs/image.h"
+#include "slipstream/core/error.h"
+#include "tools/scene.h"
+#include "tools/scene_classes.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxSamples = 1'000'000;  // six digits keep names in order
+constexpr std::int64_t kMinSize = 8;
+constexpr std::int64_t kMaxSize = 8192;
+
+constexpr std::uint32_t kFileOperation = 0;
+constexpr std::uint32_t kSceneOperation = 1;
+
+template <typename T>
+bool all_within(const std::vector<T>& values, T low, T high) {
+  return !values.empty() && std::all_of(values.begin(), values.end(),
+                                        [&](T value) { return value >= low && value <= high; });
+}
+
+void validate(const MakeDataOptions& options) {
+  std::string problems;
+  const auto require = [&](bool ok, const char* text) {
+    if (!ok) problems += std::string("\n  ") + text;
+  };
+  require(options.samples >= 1 && options.samples <= kMaxSamples, "samples must be 1 to 1000000");
+  require(all_within(options.sizes, kMinSize, kMaxSize), "every size must be 8 to 8192");
+  require(all_within(options.qualities, 1, 100), "every JPEG quality must be 1 to 100");
+  require(options.classes >= 2 && options.classes <= kSceneClasses, "classes must be 2 to 10");
+  require(options.gray_share >= 0 && options.gray_share <= 1, "the gray share must be 0 to 1");
+  require(options.png_share >= 0 && options.png_share <= 1, "the PNG share must be 0 to 1");
+  if (!problems.empty()) throw Refused("make-data: these options make no sense:" + problems);
+}
+
+fs::path made_folder(fs::path folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) {
+    throw Refused("cannot make the folder '" + folder.string() + "': " + error.message());
+  }
+  check_writable(folder / "000000");
+  return folder;
+}
+
+struct Buffers {
+  HostArray image;
+  HostArray mask;
+  HostArray gray;
+};
+
+template <typename T>
+T pick(RandomStream& random, const std::vector<T>& values) {
+  return values[random.below(static_cast<std::uint32_t>(values.size()))];
+}
+
+std::string six_digits(std::size_t number) {
+  const std::string digits = std::to_string(number);
+  return std::string(6 - std::min<std::size_t>(6, digits.size()), '0') + digits;
+}
+
+/// What the file of an image is like.
+struct ImageForm {
+  std::int64_t size;
+  int quality;
+  bool is_gray;
+  bool is_png;
+};
+
+ImageForm draw_form(RandomKey key, const MakeDataOptions& options) {
+  key.operation = kFileOperation;
+  RandomStream random(key);
+  ImageForm form{};
+  form.size = pick(random, options.sizes);
+  form.quality = pick(random, options.qualities);
+  form.is_gray = random.uniform() < options.gray_share;
+  form.is_png = random.uniform() < options.png_share;
+  return form;
+}
+
+/// In the place of what a run with other options may have left there.
+void write_image(const fs::path& name, const ImageForm& form, Buffers& buffers) {
+  if (form.is_gray) to_gray(buffers.image.view(), buffers.gray);
+  const ConstArray pixels = (form.is_gray ? buffers.gray : buffers.image).view();
+  const auto file = [&](const char* extension) { return fs::path(name).concat(extension); };
+  write_file_atomically(file(form.is_png ? ".png" : ".jpg"),
+                        form.is_png ? encode_png(pixels) : encode_jpeg(pixels, form.quality));
+  std::error_code ignored;
+  fs::remove(file(form.is_png ? ".jpg" : ".png"), ignored);
+}
+
+/// write(number, key, buffers) makes a sample; the key is its own.
+template <typename Write>
+std::size_t make_all(const MakeDataOptions& options, const Write& write,
+                     const std::function<void(std::size_t done)>& progress) {
+  std::atomic<std::size_t> done = 0;
+  parallel_for(options.samples, options.threads, [&]() -> ItemWork {
+    return [&, buffers = Buffers()](std::size_t number) mutable {
+      if (options.stop && options.stop()) return false;
+      RandomKey key;
+      key.seed = options.seed;
+      key.sample = number;
+      write(number, key, buffers);
+      const std::size_t now_done = ++done;
+      if (progress) progress(now_done);
+      return true;
+    };
+  });
+  return done;
+}
+
+}  // namespace
+
+std::size_t make_segmentation_data(const fs::path& dir, const MakeDataOptions& options,
+                                   const std::function<void(std::size_t done)>& progress) {
+  validate(options);
+  const fs::path images = made_folder(dir / "images");
+  const fs::path masks = made_folder(dir / "masks");
+  const auto write = [&](std::size_t number, RandomKey key, Buffers& buffers) {
+    const ImageForm form = draw_form(key, options);
+    key.operation = kSceneOperation;
+    draw_scene(key, form.size, options.classes, buffers.image, buffers.mask);
+    const std::string name = six_digits(number);
+    write_image(images / name, form, buffers);
+    write_file_atomically(masks / (name + ".png"), encode_png(buffers.mask.view()));
+  };
+  return make_all(options, write, progress);
+}
+
+std::size_t make_classification_data(const fs::path& dir, const MakeDataOptions& options,
+                                     const std::function<void(std::size_t done)>& progress) {
+  validate(options);
+  std::vector<fs::path> folders;
+  const auto classes = static_cast<std::size_t>(options.classes);
+  for (std::size_t k = 0; k < std::min(classes, options.samples); ++k)
+    folders.push_back(made_folder(dir / ("class" + std::to_string(k))));
+  const auto write = [&](std::size_t number, RandomKey key, Buffers& buffers) {
+    const ImageForm form = draw_form(key, options);
+    const std::size_t of_class = number % classes;
+    key.operation = kSceneOperation;
+    draw_object(key, form.size, static_cast<std::uint8_t>(of_class), buffers.image, buffers.mask);
+    write_image(folders[of_class] / six_digits(number), form, buffers);
+  };
+  return make_all(options, write, progress);
+}
+
+}  // namespace slipstream

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+
+#include "slipstream/core/array.h"
+#include "slipstream/core/philox.h"
+
+namespace slipstream {
+
+/// A scene: a textured background with one to three objects of random classes, under light that
+/// changes across the image, with noise. A pure function of its arguments. Draws with the
+/// operations key.operation and key.operation + 1.
+/// `image` becomes size x size x 3, `mask` size x size (both u8).
+void draw_scene(const RandomKey& key, std::int64_t size, std::int64_t classes, HostArray& image,
+                HostArray& mask);
+
+/// The same with one object alone, of class `number`, or with none where that is 0.
+void draw_object(const RandomKey& key, std::int64_t size, std::uint8_t number, HostArray& image,
+                 HostArray& mask);
+
+/// Luma (BT.601) of an RGB image, height x width.
+void to_gray(const ConstArray& rgb, HostArray& gray);
+
+}  // namespace slipstream

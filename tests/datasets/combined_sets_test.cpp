@@ -1,0 +1,89 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/files.h"
+#include "slipstream/datasets/datasets.h"
+#include "support/array_values.h"
+#include "support/image_records.h"
+#include "support/temporary_folder.h"
+#include "support/thrown.h"
+
+namespace slipstream {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::shared_ptr<const Dataset> numbers(std::int64_t samples, std::int64_t width = 1) {
+  std::vector<ArrayField> fields;
+  fields.push_back({"x", FieldKind::other, counting<std::int32_t>(DType::i32, {samples, width})});
+  return tensor_dataset(std::move(fields));
+}
+
+std::vector<std::int32_t> firsts(const Dataset& dataset) {
+  std::vector<std::int32_t> all;
+  Sample sample;
+  for (std::size_t i = 0; i < dataset.size(); ++i) {
+    dataset.read(i, sample);
+    all.push_back(values_of<std::int32_t>(sample.fields[0])[0]);
+  }
+  return all;
+}
+
+TEST(Concatenated, HasTheSamplesOfAllParts) {
+  const auto dataset = concat_dataset({numbers(2), numbers(0), numbers(3), numbers(0)});
+  EXPECT_THAT(firsts(*dataset), ElementsAre(0, 1, 0, 1, 2));
+  EXPECT_EQ(dataset->name(3), "sample 1");
+}
+
+TEST(Concatenated, WidensShapesThatDiffer) {
+  EXPECT_EQ(concat_dataset({numbers(1, 2), numbers(1, 2)})->fields()[0].shape, Shape({2}));
+  EXPECT_EQ(concat_dataset({numbers(1, 2), numbers(1, 3)})->fields()[0].shape, Shape({-1}));
+}
+
+TEST(Concatenated, RefusesPartsOfOtherFields) {
+  std::vector<ArrayField> other;
+  other.push_back({"y", FieldKind::other, counting<std::int32_t>(DType::i32, {1, 1})});
+  EXPECT_THAT(
+      thrown_by([&] {
+        concat_dataset({numbers(1), tensor_dataset(std::move(other))});
+      }),
+      AllOf(StartsWith("Refused: data set 1 "), HasSubstr("has field 'y'"), HasSubstr("not 'x'")));
+  EXPECT_THAT(thrown_by([&] {
+                concat_dataset({numbers(1), synthetic_segmentation({})});
+              }),
+              HasSubstr("has 2 fields, not 1"));
+  EXPECT_THAT(thrown_by([] { concat_dataset({}); }), StartsWith("Refused: nothing"));
+  EXPECT_THAT(thrown_by([] { concat_dataset({nullptr}); }), StartsWith("Refused: "));
+}
+
+TEST(Subset, HasTheSamplesGivenInTheirOrder) {
+  EXPECT_THAT(firsts(*subset(numbers(5), {4, 0, 4})), ElementsAre(4, 0, 4));
+  EXPECT_EQ(subset(numbers(5), {3})->name(0), "sample 3");
+  EXPECT_EQ(subset(numbers(5), {})->size(), 0u);
+  EXPECT_THAT(thrown_by([] {
+                subset(numbers(5), {1, 5});
+              }),
+              AllOf(StartsWith("Refused: "), HasSubstr("sample 5"), HasSubstr("has 5")));
+}
+
+TEST(Subset, KeepsLabelsAndDecoding) {
+  const TemporaryFolder folder;
+  for (const char* name : {"a", "b"}) {
+    std::filesystem::create_directories(folder.path() / name);
+    write_file_atomically(folder.path() / name / "1.png", image_record("rgb.png").file);
+  }
+  const auto part = subset(image_folder(folder.path()), {1});
+  EXPECT_EQ(part->label(0), 1);
+  EXPECT_THAT(part->class_names(), ElementsAre("a", "b"));
+  Sample sample;
+  HostArray spare;
+  part->read(0, sample);
+  part->decode(part->fields()[0], {}, sample.fields[0], spare);
+  EXPECT_EQ(levels_of(sample.fields[0].array), image_record("rgb.png").rgb);
+}
+
+}  // namespace
+}  // namespace slipstream

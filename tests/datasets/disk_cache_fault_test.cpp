@@ -1,0 +1,253 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <fstream>
+#include <set>
+
+#include "core/files.h"
+#include "datasets/disk_cache_fixture.h"
+#include "slipstream/core/philox.h"
+#include "support/write_limit.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class DiskCacheFault : public DiskCacheTest {
+ protected:
+  void fill() const { wrong_samples(*open(), plain_); }
+
+  void damage(const char* file, std::uint64_t at, std::string_view bytes) const {
+    std::fstream stream(dir() / file, std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekp(static_cast<std::streamoff>(at));
+    stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    ASSERT_TRUE(stream.good());
+  }
+  char byte_at(const char* file, std::uint64_t at) const { return read_text(dir() / file).at(at); }
+};
+
+TEST_F(DiskCacheFault, ADamagedSampleIsReadFromTheSourceAndStoredAnew) {
+  struct Place {
+    const char* file;
+    std::uint64_t at;
+  };
+  // Sample 3 was the fourth to be stored: its head's dtype, rank and dimension, its last byte; and
+  // its slot.
+  const std::uint64_t record = 3 * kRecordBytes;
+  const std::uint64_t slot = 3 * 32;
+  for (const auto& [file, at] :
+       {Place{"cache.samples", record}, Place{"cache.samples", record + 6},
+        Place{"cache.samples", record + 8}, Place{"cache.samples", record + kRecordBytes - 1},
+        Place{"cache.index", slot}, Place{"cache.index", slot + 8}, Place{"cache.index", slot + 16},
+        Place{"cache.index", slot + 31}}) {
+    if (fs::exists(dir())) fs::remove_all(dir());
+    fill();
+    const char other = static_cast<char>(byte_at(file, at) ^ 0x41);
+    damage(file, at, {&other, 1});
+    const auto cached = open();
+    EXPECT_EQ(wrong_samples(*cached, plain_), 0U) << file << at;
+    EXPECT_EQ(state_of(cached).stored, 1U) << file << at;
+    EXPECT_EQ(wrong_samples(*cached, plain_), 0U) << file << at;
+    EXPECT_EQ(state_of(cached).hits, 2 * kSamples - 1) << file << at;
+  }
+}
+
+TEST_F(DiskCacheFault, WhateverIsDamagedSamplesAreNeverWrong) {
+  fill();
+  RandomStream random({.seed = 7});
+  for (int round = 0; round < 60; ++round) {
+    const char* const file = round % 2 == 0 ? "cache.index" : "cache.samples";
+    const auto size = static_cast<std::uint32_t>(fs::file_size(dir() / file));
+    std::string garbage(1 + random.below(100), '\0');
+    for (char& byte : garbage) byte = static_cast<char>(random.below(256));
+    damage(file, random.below(size), garbage);
+    EXPECT_EQ(wrong_samples(*open(), plain_), 0U) << round;
+  }
+}
+
+TEST_F(DiskCacheFault, ShortenedOrMissingFilesAreFilledAgain) {
+  for (const char* file : {"cache.index", "cache.samples"}) {
+    for (const std::uint64_t left : {0, 100, 333}) {
+      fill();
+      fs::resize_file(dir() / file, left);
+      EXPECT_EQ(wrong_samples(*open(), plain_), 0U);
+      const auto again = open();
+      EXPECT_EQ(wrong_samples(*again, plain_), 0U);
+      EXPECT_EQ(state_of(again).hits, kSamples);
+    }
+    fs::remove(dir() / file);
+    EXPECT_EQ(wrong_samples(*open(), plain_), 0U);
+  }
+}
+
+TEST_F(DiskCacheFault, RecordsOfAnotherDataSetAreNotBelievedWithoutTheirManifest) {
+  fill();
+  fs::remove(dir() / "cache.json");
+  const auto other = std::make_shared<TestSet>(kSamples);
+  other->change = [](std::size_t, Sample& sample) {
+    sample.fields[0].array.span().data[1] = std::byte{1};
+  };
+  DiskCacheOptions second = options();
+  second.identity = "another";
+  const auto cached = disk_cached(other, second);
+  EXPECT_EQ(wrong_samples(*cached, *other), 0U);
+  EXPECT_EQ(state_of(cached).hits, 0U);
+}
+
+TEST_F(DiskCacheFault, AKilledRunLeavesNothingThatIsBelieved) {
+  // The child is killed while it reads and stores; the parent waits for the first 50 samples.
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  const auto large = std::make_shared<TestSet>(300);
+  large->change = [](std::size_t index, Sample& out) {
+    const MutableArray image = out.fields[0].array.reset(DType::u8, {20'000});
+    std::memset(image.data, static_cast<int>(index % 251), image.bytes());
+  };
+  const ::pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto cached = disk_cached(large, options(std::uint64_t{1} << 30));
+    Sample sample = empty_sample();
+    for (std::size_t i = 0; i < large->size(); ++i) {
+      cached->read(i, sample);
+      if (::write(pipe[1], "x", 1) != 1) break;
+    }
+    ::pause();
+    ::_exit(0);
+  }
+  ::close(pipe[1]);
+  char byte = 0;
+  for (int i = 0; i < 50; ++i) ASSERT_EQ(::read(pipe[0], &byte, 1), 1);
+  ::kill(child, SIGKILL);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  ::close(pipe[0]);
+
+  const auto cached = disk_cached(large, options(std::uint64_t{1} << 30));
+  EXPECT_EQ(wrong_samples(*cached, *large), 0U);
+  EXPECT_GE(state_of(cached).hits, 50U);
+  EXPECT_EQ(state_of(cached).hits + state_of(cached).stored, large->size());
+}
+
+TEST_F(DiskCacheFault, WhatWasCutShortBeforeItsManifestIsTakenUp) {
+  fs::create_directories(dir());
+  write_file_atomically(dir() / "cache.samples", "");
+  fill();
+  const auto cached = open();
+  EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
+  EXPECT_EQ(state_of(cached).hits, kSamples);
+}
+
+TEST_F(DiskCacheFault, OnAFullDiskStoringStopsAndReadingGoesOn) {
+  const auto cached = open();
+  {
+    const WriteLimit limit(8 * kRecordBytes + 50);
+    EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
+    EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
+  }
+  const DiskCacheState state = state_of(cached);
+  EXPECT_EQ(state.stored, 8U);
+  EXPECT_EQ(state.hits, 8U);
+  EXPECT_THAT(state.stopped, StartsWith("cannot write to '" + dir().string() + "'"));
+  EXPECT_EQ(fs::file_size(dir() / "cache.samples"), 8 * kRecordBytes);
+
+  const auto later = open();
+  EXPECT_EQ(wrong_samples(*later, plain_), 0U);
+  EXPECT_EQ(state_of(later).stored, kSamples - 8);
+}
+
+TEST_F(DiskCacheFault, ARecordWithoutRoomForItsSlotIsTakenBack) {
+  const auto many = std::make_shared<TestSet>(1000);
+  const auto cached = disk_cached(many, options());
+  {
+    const WriteLimit limit(999 * 32);
+    EXPECT_TRUE(gives(*cached, 0, *many));
+    EXPECT_TRUE(gives(*cached, 999, *many));
+  }
+  EXPECT_EQ(state_of(cached).stored, 1U);
+  EXPECT_THAT(state_of(cached).stopped, HasSubstr("File too large"));
+  EXPECT_EQ(fs::file_size(dir() / "cache.samples"), kRecordBytes);
+}
+
+TEST_F(DiskCacheFault, WhereNoFileCanBeMadeTheSourceIsRead) {
+  write_file_atomically(folder_.path() / "file", "x");
+  const auto below_a_file = disk_cached(source_, {folder_.path() / "file" / "cache", kAmpleDisk});
+  EXPECT_EQ(wrong_samples(*below_a_file, plain_), 0U);
+  EXPECT_THAT(state_of(below_a_file).stopped, StartsWith("cannot make '"));
+
+  for (const char* file : {"cache.samples", "cache.index"}) {
+    if (fs::exists(dir())) fs::remove_all(dir());
+    fs::create_directories(dir() / file);
+    const auto cached = open();
+    for (int round = 0; round < 2; ++round) EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
+    EXPECT_THAT(state_of(cached).stopped, HasSubstr(file));
+    EXPECT_EQ(state_of(cached).hits, 0U);
+  }
+}
+
+TEST_F(DiskCacheFault, WhereTheDiskIsFullFromTheStartTheSourceIsRead) {
+  for (const ::rlim_t bytes : {0, 500}) {  // not even the manifest, or not the index
+    const WriteLimit limit(bytes);
+    const auto cached = open();
+    EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
+    EXPECT_THAT(state_of(cached).stopped, StartsWith("cannot write"));
+  }
+}
+
+/// Another user for whom permissions count, at least while it lives.
+class Unprivileged {
+ public:
+  Unprivileged() : user_(::geteuid()) {
+    constexpr ::uid_t kNobody = 65534;
+    if (user_ == 0 && ::seteuid(kNobody) != 0) throw std::runtime_error("seteuid");
+  }
+  ~Unprivileged() {
+    if (user_ == 0 && ::seteuid(user_) != 0) std::abort();
+  }
+  Unprivileged(const Unprivileged&) = delete;
+  Unprivileged& operator=(const Unprivileged&) = delete;
+
+ private:
+  ::uid_t user_;
+};
+
+TEST_F(DiskCacheFault, OneThatMayOnlyBeReadIsUsed) {
+  {
+    const auto cached = open();
+    for (std::size_t i = 0; i < 5; ++i) EXPECT_TRUE(gives(*cached, i, plain_));
+  }
+  for (const char* file : {"cache.json", "cache.index", "cache.samples"}) {
+    fs::permissions(dir() / file, fs::perms(0444));
+  }
+  fs::permissions(folder_.path(), fs::perms::all);
+  const Unprivileged user;
+  const auto cached = open();
+  EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
+  EXPECT_EQ(state_of(cached).hits, 5U);
+  EXPECT_EQ(state_of(cached).stored, 0U);
+  EXPECT_THAT(state_of(cached).stopped, HasSubstr("cache.samples': Permission denied"));
+  EXPECT_THROW(disk_cached(std::make_shared<TestSet>(3), options()), Refused);
+}
+
+TEST_F(DiskCacheFault, OneWhoseManifestCannotBeReadIsNot) {
+  fill();
+  fs::permissions(dir() / "cache.json", fs::perms::none);
+  fs::permissions(dir() / "cache.samples", fs::perms(0666));
+  fs::permissions(folder_.path(), fs::perms::all);
+  const Unprivileged user;
+  const auto cached = open();
+  EXPECT_EQ(wrong_samples(*cached, plain_), 0U);
+  EXPECT_EQ(state_of(cached).hits, 0U);
+  EXPECT_THAT(state_of(cached).stopped, StartsWith("cannot read"));
+}
+
+}  // namespace
+}  // namespace slipstream

@@ -1,0 +1,143 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/files.h"
+#include "datasets/npy_header.h"
+#include "slipstream/core/error.h"
+#include "slipstream/datasets/datasets.h"
+#include "support/tar_writer.h"
+#include "support/temporary_folder.h"
+#include "tools/make_data.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class OpenDatasetTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    MakeDataOptions options;
+    options.samples = 3;
+    options.sizes = {8};
+    make_segmentation_data(folder_.path(), options);
+  }
+
+  std::string refusal(const fs::path& path) const {
+    try {
+      open_dataset(path);
+    } catch (const Refused& refused) {
+      return refused.what();
+    }
+    return "";
+  }
+
+  static void touch(const fs::path& path) { std::ofstream(path).put('x'); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(OpenDatasetTest, TellsFoldersByWhatTheyHold) {
+  EXPECT_EQ(open_dataset(folder_.path())->fields()[1].kind, FieldKind::mask);
+  fs::remove(folder_.path() / "masks" / "000000.png");
+  fs::rename(folder_.path() / "masks", folder_.path() / "more");
+  const auto classes = open_dataset(folder_.path());
+  EXPECT_EQ(classes->size(), 5U);
+  EXPECT_EQ(classes->fields()[1].classes, 2);
+}
+
+TEST_F(OpenDatasetTest, ShardsBesideFoldersAreRefusedUnlessTheyAreHidden) {
+  fs::rename(folder_.path() / "masks", folder_.path() / "more");
+  touch(folder_.path() / "._x.tar");
+  EXPECT_EQ(open_dataset(folder_.path())->size(), 6U);
+  touch(folder_.path() / "x.TAR");
+  EXPECT_THAT(refusal(folder_.path()), HasSubstr("not clear which are the data"));
+}
+
+/// Values are zeros.
+void write_npy(const fs::path& path, DType dtype, const Shape& shape) {
+  const std::string values(shape.elements() * size_bytes(dtype), '\0');
+  write_file_atomically(path, std::string_view(npy_header({dtype, shape}) + values));
+}
+
+TEST_F(OpenDatasetTest, TellsArraysByTheirForm) {
+  const fs::path dir = folder_.path() / "a folder of arr\u00e4ys";
+  fs::create_directory(dir);
+  write_npy(dir / "boxes.npy", DType::f32, {5, 2, 4});
+  write_npy(dir / "corners.npy", DType::f32, {5, 2, 4});
+  write_npy(dir / "image.npy", DType::u8, {5, 2, 3, 3});
+  write_npy(dir / "label.npy", DType::i64, {5});
+  write_npy(dir / "mask.npy", DType::i32, {5, 2, 3});
+  write_npy(dir / "weight.npy", DType::f32, {5});
+  write_npy(dir / "whole.npy", DType::u8, {5, 2});
+  const auto dataset = open_dataset(dir, 7);
+  EXPECT_EQ(dataset->size(), 5U);
+  std::string found;
+  for (const FieldSpec& field : dataset->fields())
+    found += field.name + std::to_string(static_cast<int>(field.kind)) + ":" +
+             std::to_string(field.classes) + " ";
+  EXPECT_EQ(found, "boxes4:0 corners3:0 image0:0 label2:7 mask1:0 weight3:0 whole3:0 ");
+  write_npy(dir / "boxes.npy", DType::i32, {5, 2, 4});
+  EXPECT_THAT(refusal(dir), HasSubstr("boxes are f32, N x boxes x 4"));
+  const auto one = open_dataset(dir / "image.npy");
+  ASSERT_EQ(one->fields().size(), 1U);
+  EXPECT_EQ(one->fields()[0].kind, FieldKind::image);
+}
+
+TEST_F(OpenDatasetTest, ClassesAreOfTheLabel) {
+  const auto classes_of = [&](const std::vector<const char*>& members) {
+    TarWriter tar;
+    for (const char* name : members) tar.add(name, "1");
+    tar.write(folder_.path() / "a.tar");
+    std::string found;
+    for (const FieldSpec& field : open_dataset(folder_.path() / "a.tar", 7)->fields())
+      found += field.name + ":" + std::to_string(field.classes) + " ";
+    return found;
+  };
+  EXPECT_EQ(classes_of({"1.jpg"}), "image:0 ");
+  EXPECT_EQ(classes_of({"1.jpg", "1.cls"}), "image:0 label:7 ");
+  EXPECT_EQ(classes_of({"1.jpg", "1.seg.png"}), "image:0 label:7 ");
+  EXPECT_EQ(classes_of({"1.jpg", "1.cls", "1.seg.png"}), "image:0 label:7 mask:0 ");
+}
+
+TEST_F(OpenDatasetTest, ArraysThatCannotBeTakenAreRefusedByName) {
+  const fs::path dir = folder_.path() / "arrays";
+  fs::create_directory(dir);
+  write_npy(dir / "image.npy", DType::u8, {5, 2, 3, 3});
+  touch(dir / "label.npy");
+  EXPECT_THAT(refusal(dir), HasSubstr("label.npy': it is no .npy file"));
+  fs::remove(dir / "label.npy");
+  fs::create_symlink("label.npy", dir / "label.npy");  // to itself
+  EXPECT_THAT(refusal(dir), HasSubstr("label.npy"));
+}
+
+TEST_F(OpenDatasetTest, ArraysAndManifestsOfOthersBesideFoldersArePassedOver) {
+  fs::rename(folder_.path() / "masks", folder_.path() / "more");
+  write_npy(folder_.path() / "embedding.npy", DType::f32, {6, 4});
+  for (const char* text : {"{\"settings\": {\"form\": \"else\"}}", "[]", "no JSON", ""}) {
+    write_file_atomically(folder_.path() / "manifest.json", std::string_view(text));
+    EXPECT_EQ(open_dataset(folder_.path())->size(), 6U) << text;
+  }
+}
+
+TEST_F(OpenDatasetTest, ArraysBesideFoldersThatAreNoClassesAreRefusedByName) {
+  const fs::path dir = folder_.path() / "arrays";
+  fs::create_directories(dir / "notes");
+  touch(dir / "image.npy");
+  touch(dir / "notes" / "a.txt");
+  EXPECT_THAT(refusal(dir), AllOf(HasSubstr("arrays' holds .npy files beside folders"),
+                                  HasSubstr("move the folders away"), HasSubstr("notes")));
+}
+
+TEST_F(OpenDatasetTest, RefusesWhatIsNoDataSet) {
+  touch(folder_.path() / "file.txt");
+  EXPECT_THAT(refusal(folder_.path() / "file.txt"), HasSubstr("is no data set"));
+  EXPECT_THAT(refusal(folder_.path() / "none"), HasSubstr("no file or folder"));
+}
+
+}  // namespace
+}  // namespace slipstream

@@ -1,0 +1,91 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "slipstream/datasets/dataset.h"
+#include "support/image_records.h"
+#include "support/thrown.h"
+
+namespace slipstream {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Drawn {
+  Levels image;
+  Levels label;
+};
+
+Drawn draw(const SyntheticOptions& options, std::size_t index) {
+  Sample sample;
+  synthetic_segmentation(options)->read(index, sample);
+  return {levels_of(sample.fields.at(0).array), levels_of(sample.fields.at(1).array)};
+}
+
+TEST(Synthetic, HasTheFieldsOfAFolder) {
+  const auto dataset = synthetic_segmentation({.samples = 5, .size = 32, .classes = 4, .seed = 1});
+  EXPECT_EQ(dataset->size(), 5u);
+  const auto fields = dataset->fields();
+  ASSERT_EQ(fields.size(), 2u);
+  EXPECT_EQ(fields[0].name, "image");
+  EXPECT_EQ(fields[0].kind, FieldKind::image);
+  EXPECT_EQ(fields[0].shape, Shape({32, 32, 3}));
+  EXPECT_EQ(fields[1].name, "label");
+  EXPECT_EQ(fields[1].kind, FieldKind::mask);
+  EXPECT_EQ(fields[1].shape, Shape({32, 32}));
+  EXPECT_EQ(fields[1].classes, 4);
+}
+
+TEST(Synthetic, ReadsWhatItsFieldsSay) {
+  const auto dataset = synthetic_segmentation({.samples = 1, .size = 5, .classes = 3, .seed = 1});
+  Sample sample;
+  dataset->read(0, sample);
+  const auto fields = dataset->fields();
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(sample.fields[i].array.view().shape, fields[i].shape);
+    EXPECT_EQ(sample.fields[i].array.view().dtype, fields[i].dtype);
+    EXPECT_FALSE(sample.fields[i].encoded);
+  }
+}
+
+TEST(Synthetic, IsAFunctionOfSeedAndSample) {
+  const SyntheticOptions options{.samples = 10, .size = 16, .classes = 10, .seed = 3};
+  SyntheticOptions other = options;
+  other.seed = 4;
+  EXPECT_EQ(draw(options, 7).image, draw(options, 7).image);
+  EXPECT_EQ(draw(options, 7).label, draw(options, 7).label);
+  EXPECT_NE(draw(options, 7).image, draw(options, 8).image);
+  EXPECT_NE(draw(options, 7).label, draw(options, 8).label);
+  EXPECT_NE(draw(options, 7).image, draw(other, 7).image);
+  EXPECT_NE(draw(options, 7).label, draw(other, 7).label);
+}
+
+TEST(Synthetic, DrawsAllLevelsAndAllClassesAlike) {
+  const Drawn drawn = draw({.samples = 1, .size = 256, .classes = 10, .seed = 1}, 0);
+  std::vector<int> levels(256), classes(10);
+  for (const std::uint8_t level : drawn.image) ++levels[level];
+  for (const std::uint8_t number : drawn.label) ++classes.at(number);
+  // Six standard deviations of the counts: 768 a level, 6554 a class.
+  EXPECT_THAT(levels, testing::Each(AllOf(testing::Gt(768 - 166), testing::Lt(768 + 166))));
+  EXPECT_THAT(classes, testing::Each(AllOf(testing::Gt(6554 - 461), testing::Lt(6554 + 461))));
+}
+
+TEST(Synthetic, HasNoClassOutsideTheClasses) {
+  for (const std::int64_t classes : {1, 2, 255, 256}) {
+    const Drawn drawn = draw({.samples = 1, .size = 64, .classes = classes, .seed = 1}, 0);
+    EXPECT_THAT(drawn.label, testing::Each(testing::Lt(classes)));
+  }
+}
+
+TEST(Synthetic, ReportsEveryOptionThatMakesNoSense) {
+  const SyntheticOptions wrong{.samples = 0, .size = 0, .classes = 257, .seed = 1};
+  EXPECT_THAT(thrown_by([&] { synthetic_segmentation(wrong); }),
+              AllOf(StartsWith("Refused: "), HasSubstr("samples is 0"), HasSubstr("size is 0"),
+                    HasSubstr("classes is 257")));
+}
+
+}  // namespace
+}  // namespace slipstream

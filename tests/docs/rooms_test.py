@@ -1,0 +1,41 @@
+"""Holds every #include to the table of rooms in docs/architecture.md."""
+
+import pathlib
+import re
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+
+
+def rooms():
+    text = (SOURCE / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([a-z]+) \| [^|]+ \| ([a-z, ]*)\|$", text, re.MULTILINE)
+    return {room: re.findall("[a-z]+", knows) for room, knows in rows if room != "room"}
+
+
+def reach(room, table):
+    return {room}.union(*(reach(known, table) for known in table[room]))
+
+
+def offenses(table):
+    for top in ("src", "include/slipstream"):
+        for file in sorted((SOURCE / top).rglob("*.*")):
+            names = re.findall(r'^ *# *include "(.+)"', file.read_text(encoding="utf-8"), re.MULTILINE)
+            room = file.relative_to(SOURCE / top).parts[0]
+            for name in names if room in table else []:
+                is_public = name.startswith("slipstream/")
+                if top != "src" and not is_public:
+                    yield f"{file}: {name} is inside the library"
+                if name.removeprefix("slipstream/").split("/")[0] not in reach(room, table):
+                    yield f"{file}: room {room} does not know {name}"
+
+
+class Rooms(unittest.TestCase):
+    def test_the_table_names_every_room(self):
+        self.assertEqual(set(rooms()), {path.name for path in (SOURCE / "src").iterdir()})
+
+    def test_includes_follow_the_table(self):
+        self.assertEqual(list(offenses(rooms())), [])
+
+
+unittest.main()

@@ -1,0 +1,225 @@
+#include <gmock/gmock.h>
+
+#include <random>
+#include <thread>
+
+#include "codecs/jpeg.h"
+#include "codecs/jpeg_check.h"
+#include "codecs/jpeg_engine.h"
+#include "loader/jpeg_wire_fixture.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
+#include "support/jpeg_damage.h"
+#include "support/thrown.h"
+
+namespace slipstream {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+using Numbers = std::vector<std::uint64_t>;
+
+constexpr std::size_t kBatches = 6;  // two epochs of 15 samples
+
+Chain crop() { return {{"crop", RandomResizedCrop{16, 24}}, {"flip", HorizontalFlip{}}}; }
+
+Numbers numbers_of(const SkippedSamples& skipped) {
+  Numbers numbers;
+  for (const SkippedSample& each : skipped.samples) numbers.push_back(each.sample);
+  return numbers;
+}
+
+/// With all slabs filled, so that counts do not depend on how far workers were ahead.
+class Taken {
+ public:
+  Taken(const std::shared_ptr<const Dataset>& dataset, const Chain& chain,
+        DataLoaderOptions options)
+      : loader(dataset, chain, with_room(options)) {
+    for (std::size_t i = 0; i < kBatches; ++i) batches.push_back(loader.next());
+    while (!loader.ready()) std::this_thread::yield();
+  }
+
+  DataLoader loader;
+  std::vector<HostBatch> batches;
+
+ private:
+  static DataLoaderOptions& with_room(DataLoaderOptions& options) {
+    options.on_bad_sample = OnBadSample::skip;
+    options.prefetch = 1;
+    options.lent = kBatches;
+    return options;
+  }
+};
+
+/// Compares with images that travel plain; returns how many files traveled.
+std::size_t expect_the_same(const std::shared_ptr<const Dataset>& dataset, const Chain& chain,
+                            const DataLoaderOptions& options,
+                            const std::optional<Numbers>& skipped = std::nullopt) {
+  const Taken packed(dataset, chain, options);
+  DataLoaderOptions usual = options;
+  usual.wire.clear();
+  const Taken expected(dataset, chain, usual);
+  std::size_t traveled = 0;
+  for (std::size_t i = 0; i < kBatches; ++i) {
+    traveled +=
+        compare(packed.loader, packed.batches[i], expected.loader, expected.batches[i]).size();
+  }
+  const SkippedSamples bad = packed.loader.skipped();
+  EXPECT_EQ(numbers_of(bad), skipped.value_or(numbers_of(bad)));
+  EXPECT_EQ(numbers_of(bad), numbers_of(expected.loader.skipped()));
+  EXPECT_EQ(bad.places, expected.loader.skipped().places);
+  if (options.workers > 1) return traveled;
+  for (std::size_t i = 0; i < bad.samples.size(); ++i)
+    EXPECT_EQ(bad.samples[i].message, expected.loader.skipped().samples[i].message);
+  return traveled;
+}
+
+TEST(JpegSkip, DamagedFilesAreSkippedAsWhereImagesTravelPlain) {
+  for (const JpegDamage& damage : jpeg_damages()) {
+    const auto set = jpeg_set(15, {}, 60);
+    damage.spoil(set->files[4]);
+    for (const unsigned workers : {1U, 4U}) {
+      SCOPED_TRACE(damage.name + ", " + std::to_string(workers) + " workers");
+      EXPECT_EQ(expect_the_same(set, crop(), as_files(workers), Numbers{4}), kBatches * kBatchSize);
+    }
+  }
+}
+
+TEST(JpegSkip, AllDamageAtOnceLeavesOthersTheirPlacesFromAnyBatchOn) {
+  const auto damages = jpeg_damages();
+  const auto set = jpeg_set(2 * damages.size(), {1, 7}, 60);
+  for (std::size_t i = 0; i < damages.size(); ++i) damages[i].spoil(set->files[2 * i]);
+  for (const unsigned workers : {1U, 4U}) {
+    DataLoaderOptions options = as_files(workers);
+    for (const std::uint64_t first : {0U, 5U, 10U}) {
+      options.first_batch = first;
+      EXPECT_GT(expect_the_same(set, crop(), options), 0U);
+    }
+  }
+}
+
+TEST(JpegSkip, FilesWithARestBehindTheirEndTravel) {
+  for (const JpegDamage& oddity : jpeg_oddities()) {
+    SCOPED_TRACE(oddity.name);
+    const auto set = jpeg_set(15, {}, 60);
+    oddity.spoil(set->files[4]);
+    EXPECT_EQ(expect_the_same(set, crop(), as_files(), Numbers{}), kBatches * kBatchSize);
+  }
+}
+
+TEST(JpegSkip, WhatDoesNotFitAndDamageOfMasksAndOtherFilesIsSkippedToo) {
+  const auto set = jpeg_set(15, {6}, 60);
+  set->files[6].resize(set->files[6].size() / 2);  // progressive: for workers
+  set->masks[5].resize(set->masks[5].size() / 2);
+  set->masks[7] = set->masks[8];  // of another size than the image: no crop fits
+  for (const unsigned workers : {1U, 4U}) {
+    expect_the_same(set, {{"resize", Resize{16, 24}}}, as_files(workers), Numbers{5, 6});
+    expect_the_same(set, {{"crop", RandomCrop{80, 100}}}, as_files(workers),
+                    Numbers{0, 1, 2, 5, 6, 7, 9, 10, 11});
+  }
+}
+
+TEST(JpegSkip, CachesAndCutsSkipTheSame) {
+  const auto set = jpeg_set(15, {}, 60);
+  jpeg_damages()[9].spoil(set->files[4]);
+  for (const bool is_cut : {false, true}) {
+    DataLoaderOptions options = as_files(4);
+    options.cache = CacheOptions{"read", 1 << 20};
+    if (is_cut) options.cut = HostCut{"read", 15};
+    expect_the_same(set, crop(), options, Numbers{4});
+  }
+  DataLoaderOptions whole = as_files(4);
+  whole.cut = HostCut{"collate", kBatches};
+  expect_the_same(set, crop(), whole, Numbers{4});
+}
+
+TEST(JpegSkip, WhereTheRunStopsMarkersAreCheckedAndTheDeviceFindsTheRest) {
+  for (const JpegDamage& damage : jpeg_damages()) {
+    const auto set = jpeg_set(10, {}, 60);
+    damage.spoil(set->files[4]);
+    for (const unsigned workers : {1U, 4U}) {
+      SCOPED_TRACE(damage.name);
+      DataLoaderOptions options = as_files(workers);
+      options.shuffle = false;
+      DataLoader loader(set, {{"resize", Resize{16, 24}}}, options);
+      if (!damage.is_in_codes) {
+        EXPECT_THAT(message_of_next(loader),
+                    AllOf(HasSubstr("step 'decode' of sample 4 (picture 4.jpg"),
+                          HasSubstr("broken JPEG: ")));
+        continue;
+      }
+      const HostBatch batch = loader.next();
+      const SlabField& field = loader.layout().field("image");
+      EXPECT_THAT(thrown_by([&] { image_of(field, batch, 4); }), HasSubstr("broken JPEG: "));
+    }
+  }
+}
+
+TEST(JpegCheck, LooksAtEachFileUntilItWasWhole) {
+  const JpegFile good = jpeg_set(1)->files[0];
+  JpegFile bad = good;
+  jpeg_damages()[0].spoil(bad);
+  JpegCheck check(130);
+  for (const std::uint64_t sample : {0, 1, 63, 64, 129}) {
+    for (int i = 0; i < 2; ++i) EXPECT_THROW(check.check(sample, bad), Error) << sample;
+    check.check(sample, good);
+    check.check(sample, bad);
+  }
+  EXPECT_THROW(check.check(65, bad), Error);
+}
+
+std::vector<JpegFile> pictures_of_each_kind() {
+  std::vector<JpegFile> files;
+  for (const int across : {1, 2})
+    for (const int down : {1, 2})
+      for (const int restart_rows : {0, 1}) {
+        const JpegKind kind = {.across = across, .down = down, .restart_rows = restart_rows};
+        files.push_back(write_jpeg(kind, 61, 83, photo_levels(1, 61, 83)));
+        files.push_back(write_jpeg(kind, 161, 203, photo_levels(2, 161, 203)));
+      }
+  files.push_back(write_jpeg({.colors = JpegKind::Colors::gray}, 40, 50, noisy_levels(40, 50, 1)));
+  return files;
+}
+
+/// Changes, takes out or doubles some bytes anywhere.
+void spoil_anywhere(JpegFile& file, std::mt19937& random) {
+  const std::size_t at = 2 + random() % (file.size() - 2);
+  const auto from = file.begin() + static_cast<std::ptrdiff_t>(at);
+  const std::size_t count = std::min<std::size_t>(1 + random() % 12, file.size() - at);
+  switch (random() % 4) {
+    case 0:
+      for (std::size_t i = at; i < at + count; ++i) file[i] = static_cast<std::byte>(random());
+      break;
+    case 1:
+      file.erase(from, from + static_cast<std::ptrdiff_t>(count));
+      break;
+    case 2:
+      file.insert(from, count, static_cast<std::byte>(random()));
+      break;
+    default:
+      file[at] ^= static_cast<std::byte>(1U << random() % 8);
+  }
+}
+
+TEST(JpegCheck, FindsWhatDecodingFindsInFilesForEngines) {
+  std::mt19937 random(7);
+  std::size_t good = 0;
+  std::size_t bad = 0;
+  for (const JpegFile& whole : pictures_of_each_kind()) {
+    for (int i = 0; i < 400; ++i) {
+      JpegFile file = whole;
+      spoil_anywhere(file, random);
+      if (!jpeg::shape_for_engines(file)) continue;
+      HostArray out;
+      const std::string expected = thrown_by([&] { decode_rgb(file, {}, out); });
+      EXPECT_EQ(thrown_by([&] { jpeg::check(file); }), expected);
+      ++(expected == "nothing" ? good : bad);
+    }
+  }
+  EXPECT_GT(good, 500U);
+  EXPECT_GT(bad, 500U);
+}
+
+}  // namespace
+}  // namespace slipstream

@@ -1,0 +1,125 @@
+#include <gtest/gtest.h>
+
+#include <barrier>
+
+#include "core/trace.h"
+#include "loader/allocation_counter.h"
+#include "loader/loader_fixture.h"
+#include "slipstream/ops/transforms.h"
+#include "support/jpeg_writer.h"
+
+namespace slipstream {
+namespace {
+
+constexpr unsigned kWorkers = 3;
+
+// Each worker handles this many samples before the count begins: its arrays take turns, and all
+// must have grown.
+constexpr int kWarmUp = 8;
+
+/// Allocations of 500 batches, when the workers have read enough.
+std::size_t allocations_of(DataLoaderOptions options) {
+  std::barrier together(kWorkers);
+  const auto dataset = std::make_shared<TestSet>(64);
+  dataset->on_read = [&](std::size_t) {
+    thread_local int reads = 0;
+    if (reads++ < kWarmUp) together.arrive_and_wait();
+  };
+  options.batch_size = 4;
+  options.workers = kWorkers;
+  DataLoader loader(dataset, two_transforms(), options);
+  const auto walk = [&](int batches) {
+    for (int i = 0; i < batches; ++i) loader.release(loader.next(), nullptr);
+  };
+  walk(32);
+  const std::size_t before = allocations();
+  walk(500);
+  return allocations() - before;
+}
+
+TEST(LoaderAllocation, NoneInTheSteadyState) { EXPECT_EQ(allocations_of({}), 0U); }
+
+TEST(LoaderAllocation, NoneWhereItIsTracedEvenWithAFullRow) {
+  for (const std::size_t events : {1 << 16, 10})
+    EXPECT_EQ(allocations_of({.trace = std::make_shared<TraceRecorder>(
+                                  TraceRecorder::Options{.events_per_row = events})}),
+              0U);
+}
+
+TEST(LoaderAllocation, NoneWithACacheThatIsWarmOrFull) {
+  for (const std::size_t bytes : {1 << 20, 2000}) {
+    EXPECT_EQ(allocations_of({.cache = CacheOptions{"read", bytes}}), 0U);
+    EXPECT_EQ(allocations_of({.cache = CacheOptions{"decode", bytes}}), 0U);
+  }
+}
+
+TEST(LoaderAllocation, NoneInTheSteadyStateAfterACut) {
+  DataLoader loader(std::make_shared<TestSet>(64), two_transforms(),
+                    {.batch_size = 4, .workers = 1, .cut = HostCut{"decode", 16}});
+  const auto walk = [&](int batches) {
+    for (int i = 0; i < batches; ++i) loader.release(loader.next(), nullptr);
+  };
+  walk(32);
+  const std::size_t before = allocations();
+  walk(500);
+  EXPECT_EQ(allocations() - before, 0u);
+}
+
+TEST(LoaderAllocation, NoneInTheSteadyStateWithReadAhead) {
+  std::barrier together(kWorkers);
+  const auto dataset = std::make_shared<TestSet>(64);
+  dataset->on_decode = [&](std::size_t) {
+    thread_local int decoded = 0;
+    if (decoded++ < kWarmUp) together.arrive_and_wait();
+  };
+  DataLoader loader(dataset, two_transforms(),
+                    {.batch_size = 4, .workers = kWorkers, .read_ahead = {.reads = 5}});
+  const auto walk = [&](int batches) {
+    for (int i = 0; i < batches; ++i) loader.release(loader.next(), nullptr);
+  };
+  walk(32);
+  const std::size_t before = allocations();
+  walk(500);
+  EXPECT_EQ(allocations() - before, 0u);
+}
+
+/// One JPEG file as every image.
+class OneFile final : public Dataset {
+ public:
+  std::size_t size() const override { return 64; }
+  std::vector<FieldSpec> fields() const override {
+    return {{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0}};
+  }
+  void read(std::size_t, Sample& out) const override {
+    const Shape shape = {static_cast<std::int64_t>(file_.size())};
+    out.fields[0].array.assign({file_.data(), DType::u8, shape});
+    out.fields[0].encoded = true;
+  }
+  bool decodes_by_default() const override { return true; }
+
+ private:
+  Bytes file_ = write_jpeg({}, 40, 60, noisy_levels(40, 60, 3));
+};
+
+TEST(LoaderAllocation, NoneInTheSteadyStateWhereFilesTravel) {
+  DataLoader loader(std::make_shared<OneFile>(),
+                    {{"crop", RandomResizedCrop{16, 16}}, {"flip", HorizontalFlip{}}},
+                    {.batch_size = 4, .workers = 1, .wire = {{"image", Wire::jpeg}}});
+  const auto walk = [&](int batches) {
+    for (int i = 0; i < batches; ++i) loader.release(loader.next(), nullptr);
+  };
+  walk(32);
+  const std::size_t before = allocations();
+  walk(500);
+  EXPECT_EQ(allocations() - before, 0u);
+  EXPECT_EQ(loader.decoded_images(), 0u);
+}
+
+TEST(LoaderAllocation, TheCounterCounts) {
+  const std::size_t before = allocations();
+  const auto block = std::make_unique<Bytes>(100);
+  EXPECT_GE(allocations() - before, 2u);
+}
+
+}  // namespace
+}  // namespace slipstream

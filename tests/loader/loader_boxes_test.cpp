@@ -1,0 +1,123 @@
+#include <gmock/gmock.h>
+
+#include "loader/loader_fixture.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
+#include "slipstream/ops/warp.h"
+#include "support/array_values.h"
+#include "support/jpeg_set.h"
+#include "support/thrown.h"
+
+namespace slipstream {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::size_t kBatch = 5;
+constexpr std::size_t kBatches = 6;  // three epochs
+
+const std::vector<NamedOp> kMoves = {{"crop", RandomResizedCrop{24, 32}},
+                                     {"flip", HorizontalFlip{}},
+                                     {"turn", Rotate{-30, 30}},
+                                     {"again", RandomCrop{24, 24, 2}}};
+
+/// The boxes of all samples of some batches, as they travel.
+std::vector<Bytes> boxes_of(const DataLoaderOptions& options,
+                            const std::vector<NamedOp>& chain = kMoves) {
+  DataLoader loader(jpeg_set(10), chain, options);
+  const SlabField& field = loader.layout().field("boxes");
+  std::vector<Bytes> all;
+  for (const Bytes& slab : take(loader, kBatches)) {
+    const std::byte* const from = slab.data() + field.offset_bytes;
+    all.emplace_back(from, from + kBatch * field.sample_bytes);
+  }
+  return all;
+}
+
+TEST(LoaderBoxes, AreTheSameWhereverTheImagesAreMoved) {
+  const std::vector<Bytes> on_the_host = boxes_of({.batch_size = kBatch, .seed = 3});
+  EXPECT_NE(on_the_host[0], on_the_host[2]) << "another epoch";
+  for (const unsigned workers : {1U, 3U})
+    for (std::size_t on_device = 1; on_device < kMoves.size(); ++on_device) {
+      DataLoaderOptions options{.batch_size = kBatch, .seed = 3, .workers = workers};
+      options.on_device = on_device;
+      EXPECT_EQ(boxes_of(options), on_the_host) << on_device << " on the device";
+      options.cache = CacheOptions{"decode", 10 << 20};
+      EXPECT_EQ(boxes_of(options), on_the_host) << on_device << " on the device, from a cache";
+    }
+}
+
+TEST(LoaderBoxes, AreMovedAnewWhenTheSampleComesFromACacheBehindAllHostSteps) {
+  const std::vector<NamedOp> chain = {{"resize", Resize{24, 32}}, {"turn", Rotate{-30, 30}}};
+  DataLoaderOptions options{.batch_size = kBatch, .seed = 3};
+  options.on_device = 1;
+  const std::vector<Bytes> plain = boxes_of(options, chain);
+  options.cache = CacheOptions{"resize", 10 << 20};
+  EXPECT_EQ(boxes_of(options, chain), plain);
+}
+
+TEST(LoaderBoxes, DoNotDependOnHowMuchOfTheImageIsDecoded) {
+  DataLoaderOptions options{.batch_size = kBatch, .seed = 3};
+  options.decode.partial = false;
+  const std::vector<Bytes> whole = boxes_of(options);
+  options.decode.partial = options.decode.scaled = true;
+  EXPECT_EQ(boxes_of(options), whole);
+}
+
+TEST(LoaderBoxes, TravelPlain) {
+  for (const Wire wire : {Wire::bf16, Wire::f16, Wire::one_hot}) {
+    const DataLoaderOptions options{.batch_size = kBatch, .wire = {{"boxes", wire}}};
+    EXPECT_THAT(refusal(jpeg_set(10), kMoves, options), HasSubstr("let it travel plain"));
+  }
+  EXPECT_EQ(boxes_of({.batch_size = kBatch, .seed = 3, .wire = {{"boxes", Wire::host}}}),
+            boxes_of({.batch_size = kBatch, .seed = 3}));
+}
+
+TEST(LoaderBoxes, AreNotMixed) {
+  DataLoaderOptions options{.batch_size = kBatch};
+  options.batch_ops = BatchOps{.mixup = Mixup{}};
+  std::vector<ArrayField> fields(2);
+  fields[0] = {"image", FieldKind::image, counting<std::uint8_t>(DType::u8, {5, 4, 4, 3}), 0};
+  fields[1] = {"boxes", FieldKind::boxes, counting<float>(DType::f32, {5, 2, 4}), 0};
+  EXPECT_THAT(refusal(tensor_dataset(std::move(fields)), {{"float", ToFloat{}}}, options),
+              HasSubstr("holds the boxes of each image"));
+}
+
+TEST(LoaderBoxes, InMemoryAreOfFourNumbers) {
+  const auto set = [](HostArray values) {
+    std::vector<ArrayField> fields(1);
+    fields[0] = {"boxes", FieldKind::boxes, std::move(values), 0};
+    return tensor_dataset(std::move(fields));
+  };
+  EXPECT_EQ(set(counting<float>(DType::f32, {3, 2, 4}))->fields()[0].shape, (Shape{2, 4}));
+  for (const Shape& shape : {Shape{3, 4}, Shape{3, 2, 5}})
+    EXPECT_THAT(thrown_by([&] { set(counting<float>(DType::f32, shape)); }),
+                HasSubstr("boxes are f32, N x boxes x 4"));
+  EXPECT_THAT(thrown_by([&] {
+                set(counting<std::int64_t>(DType::i64, {3, 2, 4}));
+              }),
+              HasSubstr("boxes are f32, N x boxes x 4"));
+}
+
+TEST(LoaderBoxes, OfAnotherFormAreRefusedWithAllElseThatIsWrong) {
+  class Odd final : public Dataset {
+   public:
+    std::size_t size() const override { return 8; }
+    std::vector<FieldSpec> fields() const override {
+      return {{"image", FieldKind::image, DType::u8, {4, 4, 3}, 0},
+              {"boxes", FieldKind::boxes, DType::f32, {2, 5}, 0}};
+    }
+    void read(std::size_t, Sample&) const override {}
+  };
+  const DataLoaderOptions options{.batch_size = kBatch, .wire = {{"image", Wire::plain}}};
+  EXPECT_THAT(refusal(std::make_shared<Odd>(), {}, options), HasSubstr("they must be f32, N x 4"));
+  const std::string told = refusal(
+      std::make_shared<Odd>(), {{"flip", HorizontalFlip{2}}, {"down", VerticalFlip{}}}, options);
+  EXPECT_THAT(told, HasSubstr("transform 'flip': horizontal_flip: the probability"));
+  EXPECT_THAT(told, HasSubstr("transform 'down': boxes 'boxes' are f32, 2 x 5"));
+  EXPECT_THAT(told, testing::Not(HasSubstr("unknown field")));
+}
+
+}  // namespace
+}  // namespace slipstream

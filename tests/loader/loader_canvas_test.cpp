@@ -1,0 +1,178 @@
+#include <gmock/gmock.h>
+
+#include "loader/loader_fixture.h"
+#include "ops/device_chain.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
+#include "slipstream/ops/warp.h"
+#include "support/jpeg_set.h"
+#include "support/picture_set.h"
+
+namespace slipstream {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr std::size_t kBatch = 5;
+constexpr std::size_t kBatches = 6;
+
+DataLoaderOptions options_with(std::size_t on_device, unsigned workers = 2) {
+  DataLoaderOptions options{.batch_size = kBatch, .seed = 3, .workers = workers};
+  options.on_device = on_device;
+  return options;
+}
+
+/// Images and masks smaller, larger and wider than what is made of them.
+std::vector<std::vector<NamedOp>> chains() {
+  const auto with = [](AnyOp first) -> std::vector<NamedOp> {
+    return {{"first", std::move(first)}, {"flip", HorizontalFlip{}}, {"turn", Rotate{-30, 30}}};
+  };
+  return {with(RandomResizedCrop{16, 24}),
+          with(RandomResizedCrop{.height = 40, .width = 30, .antialias = false}),
+          with(RandomResizedCrop{80, 96}),
+          with(RandomResizedCrop{6, 5}),
+          with(Resize{30, 20}),
+          with(Resize{70, 90, false}),
+          with(CenterCrop{13, 11}),
+          with(RandomCrop{12, 10})};
+}
+
+/// Values of all fields of all samples of some batches, as they are behind the whole chain.
+std::vector<Bytes> values_of(const std::shared_ptr<const Dataset>& set,
+                             const std::vector<NamedOp>& chain, const DataLoaderOptions& options) {
+  DataLoader loader(set, chain, options);
+  const SlabLayout& layout = loader.layout();
+  std::vector<Bytes> all;
+  for (const Bytes& slab : take(loader, kBatches))
+    for (std::size_t i = 0; i < set->fields().size(); ++i)
+      for (std::size_t s = 0; s < kBatch; ++s) {
+        const SlabField& field = layout.fields[i];
+        const std::byte* const at = slab.data() + field.offset_bytes + s * field.sample_bytes;
+        HostArray values, spare;
+        Scratch scratch;
+        values.assign({at, field.spec.dtype, field.spec.shape});
+        if (layout.device_chain && field.spec.kind != FieldKind::boxes) {
+          const SlabField& drawn = layout.field(kDrawnField);
+          layout.device_chain->apply(slab.data() + drawn.offset_bytes + s * drawn.sample_bytes, i,
+                                     values, spare, scratch);
+        }
+        const ConstArray view = values.view();
+        all.emplace_back(view.data, view.data + view.bytes());
+      }
+  return all;
+}
+
+TEST(LoaderCanvas, ImagesOfAnySizeBecomeTheSameOnTheDevice) {
+  for (const auto& chain : chains())
+    for (const bool are_boxed : {false, true}) {
+      const std::shared_ptr<const Dataset> set =
+          are_boxed ? std::shared_ptr<const Dataset>(jpeg_set(10)) : std::make_shared<PictureSet>();
+      SCOPED_TRACE(std::string(chain[0].op.name()) + (are_boxed ? ", boxed" : ""));
+      const std::vector<Bytes> on_the_host = values_of(set, chain, options_with(0));
+      EXPECT_EQ(values_of(set, chain, options_with(3)), on_the_host);
+      DataLoaderOptions options = options_with(3, 1);
+      options.decode.partial = false;
+      EXPECT_EQ(values_of(set, chain, options), on_the_host) << "decoded whole";
+      for (const std::string after : {"read", "decode"}) {
+        options = options_with(3);
+        options.cache = CacheOptions{after, 10 << 20};
+        EXPECT_EQ(values_of(set, chain, options), on_the_host) << "cached after " << after;
+      }
+    }
+}
+
+TEST(LoaderCanvas, ScaledDecodingIsTheSameOnTheDevice) {
+  for (const auto& chain : {chains()[0], chains()[3], chains()[4]}) {
+    const auto set = std::make_shared<PictureSet>();
+    DataLoaderOptions options = options_with(0);
+    options.decode.scaled = true;
+    const std::vector<Bytes> on_the_host = values_of(set, chain, options);
+    options.on_device = 3;
+    EXPECT_EQ(values_of(set, chain, options), on_the_host);
+  }
+}
+
+TEST(LoaderCanvas, TransformsBeforeItRunOnTheHost) {
+  std::vector<NamedOp> chain = chains()[0];
+  chain.insert(chain.begin(), {"down", VerticalFlip{}});
+  const auto set = std::make_shared<PictureSet>();
+  const std::vector<Bytes> on_the_host = values_of(set, chain, options_with(0));
+  EXPECT_EQ(values_of(set, chain, options_with(3)), on_the_host);
+  DataLoaderOptions cut = options_with(0);
+  cut.cut = HostCut{"down", 7};
+  const std::vector<Bytes> cut_on_the_host = values_of(set, chain, cut);
+  cut.on_device = 3;
+  EXPECT_EQ(values_of(set, chain, cut), cut_on_the_host);
+}
+
+TEST(LoaderCanvas, OnlyWhatTheCropReadsIsDecoded) {
+  const auto decoded_bytes = [](bool is_partial) {
+    DataLoaderOptions options = options_with(1);
+    options.decode.partial = is_partial;
+    DataLoader loader(std::make_shared<PictureSet>(), {{"crop", RandomCrop{12, 10}}}, options);
+    const auto slabs = take(loader, 20);
+    const StepCounter step = loader.counters()[1];
+    return std::pair(static_cast<double>(step.bytes) / static_cast<double>(step.calls), slabs);
+  };
+  const auto [part, of_parts] = decoded_bytes(true);
+  const auto [whole, of_whole] = decoded_bytes(false);
+  EXPECT_LT(part, whole * 3 / 4);
+  EXPECT_EQ(of_parts, of_whole) << "what is not read is 0";
+}
+
+TEST(LoaderCanvas, CanvasesHaveOneSize) {
+  DataLoader crops(std::make_shared<PictureSet>(), chains()[6], options_with(3));
+  EXPECT_EQ(crops.layout().field("image").spec.shape, (Shape{13, 11, 3}));
+  DataLoader resizes(std::make_shared<PictureSet>(), chains()[4], options_with(3));
+  EXPECT_EQ(resizes.layout().field("image").spec.shape, (Shape{60, 40, 3}));
+  EXPECT_EQ(resizes.layout().field("mask").spec.shape, (Shape{60, 40}));
+}
+
+TEST(LoaderCanvas, OtherFirstTransformsNeedImagesOfOneSize) {
+  for (const AnyOp& first : {AnyOp(HorizontalFlip{}), AnyOp(RandomCrop{12, 10, 2})})
+    EXPECT_THAT(refusal(std::make_shared<PictureSet>(), {{"first", first}}, options_with(1)),
+                HasSubstr("differs from sample to sample: add a Resize"));
+  const std::vector<NamedOp> wrong = {{"first", RandomResizedCrop{-1, 8}}};
+  EXPECT_THAT(refusal(std::make_shared<PictureSet>(), wrong, options_with(1)),
+              HasSubstr("transform 'first': random_resized_crop to -1 x 8"));
+}
+
+TEST(LoaderCanvas, AnImageSmallerThanTheCropIsNamedOrSkipped) {
+  const std::vector<NamedOp> chain = {{"crop", RandomCrop{45, 10}}};
+  DataLoaderOptions options = options_with(1);
+  options.shuffle = false;
+  DataLoader loader(std::make_shared<PictureSet>(), chain, options);
+  EXPECT_THAT(message_of_next(loader), AllOf(HasSubstr("sample 0"), HasSubstr("transform 'crop'"),
+                                             HasSubstr("smaller than 45 x 10")));
+  options.on_bad_sample = OnBadSample::skip;
+  DataLoader skips(std::make_shared<PictureSet>(), chain, options);
+  take(skips, 2);
+  EXPECT_THAT(skips.skipped().samples, testing::Not(testing::IsEmpty()));
+}
+
+class OddMasks final : public Dataset {
+ public:
+  std::size_t size() const override { return 8; }
+  std::vector<FieldSpec> fields() const override {
+    return {{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0},
+            {"mask", FieldKind::mask, DType::u8, {-1, -1}, 0}};
+  }
+  void read(std::size_t index, Sample& out) const override {
+    const MutableArray image = out.fields[0].array.reset(DType::u8, {9, 8, 3});
+    const MutableArray mask = out.fields[1].array.reset(DType::u8, {8, 8});
+    for (std::size_t i = 0; i < image.bytes(); ++i) image.data[i] = pixel_of(index, i);
+    for (std::size_t i = 0; i < mask.bytes(); ++i) mask.data[i] = pixel_of(index, i);
+  }
+};
+
+TEST(LoaderCanvas, MasksOfAnotherSizeAreResizedOrNamed) {
+  const auto set = std::make_shared<OddMasks>();
+  const std::vector<NamedOp> resize = {{"resize", Resize{5, 6}}};
+  EXPECT_EQ(values_of(set, resize, options_with(1)), values_of(set, resize, options_with(0)));
+  DataLoader loader(set, {{"crop", RandomResizedCrop{4, 4}}}, options_with(1));
+  EXPECT_THAT(message_of_next(loader), HasSubstr("make them the same size"));
+}
+
+}  // namespace
+}  // namespace slipstream

@@ -1,0 +1,114 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "loader/loader_fixture.h"
+#include "slipstream/core/cpu.h"
+
+namespace slipstream {
+namespace {
+
+using testing::HasSubstr;
+
+/// Where the threads may run that ask for memory or read.
+class Seen {
+ public:
+  void add() {
+    const std::lock_guard lock(mutex_);
+    lists_.push_back(allowed_cpus());
+  }
+  std::vector<CpuList> lists() const {
+    const std::lock_guard lock(mutex_);
+    return lists_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<CpuList> lists_;
+};
+
+class SeenMemory final : public std::pmr::memory_resource {
+ public:
+  explicit SeenMemory(Seen& seen) : seen_(seen) {}
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    seen_.add();
+    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+  }
+  void do_deallocate(void* pointer, std::size_t bytes, std::size_t alignment) override {
+    std::pmr::new_delete_resource()->deallocate(pointer, bytes, alignment);
+  }
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
+    return this == &other;
+  }
+
+  Seen& seen_;
+};
+
+class LoaderCores : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (all_.size() < 2) GTEST_SKIP() << "this process may use one CPU alone";
+    options_.cores = {all_.back()};
+    dataset_->on_read = [this](std::size_t) { reading_.add(); };
+    dataset_->on_decode = [this](std::size_t) { decoding_.add(); };
+  }
+
+  const CpuList all_ = allowed_cpus();
+  const std::shared_ptr<TestSet> dataset_ = std::make_shared<TestSet>(16);
+  Seen reading_;
+  Seen decoding_;
+  DataLoaderOptions options_ = {.batch_size = 2, .workers = 3};
+};
+
+TEST_F(LoaderCores, HoldForWorkersAndReaders) {
+  for (const unsigned reads : {0u, 2u}) {
+    options_.read_ahead.reads = reads;
+    DataLoader loader(dataset_, no_transforms(), options_);
+    EXPECT_EQ(allowed_cpus(), all_);
+    take(loader, 4);
+  }
+  EXPECT_THAT(reading_.lists(), testing::Each(options_.cores));
+  EXPECT_THAT(decoding_.lists(), testing::Each(options_.cores));
+}
+
+TEST_F(LoaderCores, HoldForTheMakersOfACut) {
+  options_.cut = HostCut{"decode", 4};
+  const DataLoader loader(dataset_, no_transforms(), options_);
+  EXPECT_EQ(reading_.lists().size(), 4u);
+  EXPECT_THAT(reading_.lists(), testing::Each(options_.cores));
+}
+
+TEST_F(LoaderCores, SlabsAreMadeThere) {
+  Seen making;
+  SeenMemory memory(making);
+  options_.memory = &memory;
+  const DataLoader loader(dataset_, no_transforms(), options_);
+  EXPECT_EQ(making.lists().size(), loader.slabs());
+  EXPECT_THAT(making.lists(), testing::Each(options_.cores));
+}
+
+TEST_F(LoaderCores, TheCallerIsFreeAgainWhereTheLoaderCannotBeMade) {
+  dataset_->on_read = [](std::size_t) { throw Error("gone"); };
+  options_.cut = HostCut{"read", 4};
+  EXPECT_THROW(DataLoader(dataset_, no_transforms(), options_), Error);
+  EXPECT_EQ(allowed_cpus(), all_);
+}
+
+TEST_F(LoaderCores, AreAnywhereByDefault) {
+  options_.cores = {};
+  DataLoader loader(dataset_, no_transforms(), options_);
+  take(loader, 4);
+  EXPECT_THAT(reading_.lists(), testing::Each(all_));
+}
+
+TEST_F(LoaderCores, AreRefusedWhereTheProcessMayNotRun) {
+  options_.cores = {all_.front(), 65000};
+  options_.workers = 0;
+  EXPECT_THAT(refusal(dataset_, no_transforms(), options_),
+              testing::AllOf(HasSubstr("CPUs 65000 may not be used by this process"),
+                             HasSubstr(format_cpu_list(all_)), HasSubstr("0 workers")));
+}
+
+}  // namespace
+}  // namespace slipstream

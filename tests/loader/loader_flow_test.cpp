@@ -1,0 +1,240 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "loader/loader_fixture.h"
+
+namespace slipstream {
+namespace {
+
+/// A mark that the test reaches.
+class TestMark final : public Mark {
+ public:
+  bool reached() const override { return gate.is_open(); }
+  void synchronize() const override {
+    waits.raise();
+    gate.wait();
+    if (lost) throw DeviceLost("the device is gone");
+  }
+  double seconds_after(const Mark&) const override { return 0; }
+
+  Gate gate;
+  mutable Tally waits;
+  bool lost = false;
+};
+
+/// Time for a broken loader to go wrong in; a right one passes however long this takes.
+void give_time() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
+
+TEST(LoaderFlow, WorkersNeverFillMoreThanTheirSlabs) {
+  constexpr std::size_t kBatch = 3;
+  constexpr std::size_t kSlabs = 4;
+  const auto dataset = std::make_shared<TestSet>(12);
+  std::atomic<std::size_t> given_back{0};
+  std::atomic<bool> exceeded{false};
+  dataset->on_read = [&](std::size_t) {
+    const std::size_t reads = dataset->reads.count();
+    if (reads > (kSlabs + given_back.load()) * kBatch) exceeded = true;
+  };
+  DataLoader loader(dataset, no_transforms(),
+                    {.batch_size = kBatch, .workers = 4, .prefetch = 2, .lent = 2});
+  EXPECT_EQ(loader.slabs(), kSlabs);
+  for (std::size_t i = 0; i < 30; ++i) {
+    dataset->reads.wait_for((kSlabs + i) * kBatch);
+    if (i % 10 == 0) give_time();
+    const HostBatch batch = loader.next();
+    EXPECT_EQ(dataset->reads.count(), (kSlabs + i) * kBatch);
+    ++given_back;
+    loader.release(batch, nullptr);
+  }
+  EXPECT_FALSE(exceeded);
+}
+
+TEST(LoaderFlow, ABatchTellsHowManyLayFilledAndHowLongItWasWaitedFor) {
+  const auto dataset = std::make_shared<TestSet>(12);
+  Gate gate;
+  dataset->on_read = [&](std::size_t) { gate.wait(); };
+  DataLoader loader(dataset, no_transforms(),
+                    {.batch_size = 2, .workers = 2, .prefetch = 3, .lent = 1});
+  std::jthread opener([&] {
+    give_time();
+    gate.open();
+  });
+  const HostBatch first = loader.next();
+  EXPECT_EQ(first.filled, 0U);
+  EXPECT_GT(first.blocked_s, 0);
+  EXPECT_DOUBLE_EQ(loader.blocked_s(), first.blocked_s);
+  while (loader.counters().back().calls < 8) give_time();  // three more slabs and no free one
+  give_time();
+  loader.release(first, nullptr);
+  const HostBatch second = loader.next();
+  EXPECT_GE(second.filled, 2U) << "the last of them may be on its way still";
+  EXPECT_LE(second.filled, 4U);
+  EXPECT_EQ(second.blocked_s, 0);
+}
+
+TEST(LoaderFlow, LapsAreThoseOfTheLastSamples) {
+  const auto dataset = std::make_shared<TestSet>(4096);
+  std::atomic<std::size_t> reads{0};
+  dataset->on_read = [&](std::size_t) {
+    if (++reads == 2000) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  };
+  DataLoader loader(dataset, no_transforms(), {.batch_size = 2, .workers = 1, .prefetch = 1});
+  take(loader, 200);
+  const auto early = loader.laps();
+  EXPECT_EQ(early.front().name, "read");
+  EXPECT_GE(early.front().wall_s.size(), 400U);
+  EXPECT_LT(early.front().wall_s.size(), kKeptLaps);
+  take(loader, 900);
+  const auto laps = loader.laps();
+  ASSERT_EQ(laps.size(), loader.counters().size());
+  for (const StepLaps& step : laps) {
+    EXPECT_EQ(step.wall_s.size(), kKeptLaps) << step.name;
+    EXPECT_EQ(step.cpu_s.size(), kKeptLaps) << step.name;
+  }
+  const auto slow = [](float lap) { return lap > 0.029F && lap < 60; };
+  EXPECT_EQ(std::ranges::count_if(laps.front().wall_s, slow), 1);
+  EXPECT_EQ(std::ranges::count_if(laps.front().cpu_s, slow), 0) << "sleeping takes no CPU time";
+}
+
+TEST(LoaderFlow, ALentSlabStaysAsItIs) {
+  const auto dataset = std::make_shared<TestSet>(12);
+  DataLoader loader(dataset, no_transforms(),
+                    {.batch_size = 2, .workers = 4, .prefetch = 1, .lent = 2});
+  const HostBatch kept = loader.next();
+  const Bytes before = bytes_of(loader, kept);
+  take(loader, 20);
+  EXPECT_EQ(bytes_of(loader, kept), before);
+  loader.release(kept, nullptr);
+  take(loader, 4);
+}
+
+TEST(LoaderFlow, ASlabIsNotRefilledBeforeItsLastUseIsOver) {
+  const auto dataset = std::make_shared<TestSet>(12);
+  TestMark mark;
+  std::atomic<bool> too_early{false};
+  dataset->on_read = [&](std::size_t) {
+    if (dataset->reads.count() > 4 && !mark.reached()) too_early = true;
+  };
+  DataLoader loader(dataset, no_transforms(),
+                    {.batch_size = 2, .workers = 4, .prefetch = 1, .lent = 1});
+  const HostBatch first = loader.next();
+  const Bytes before = bytes_of(loader, first);
+  loader.release(first, &mark);
+  mark.waits.wait_for(1);
+  loader.release(loader.next(), nullptr);
+  give_time();
+  EXPECT_FALSE(loader.ready());
+  EXPECT_EQ(dataset->reads.count(), 4u);
+  EXPECT_EQ(bytes_of(loader, first), before);
+  mark.gate.open();
+  const HostBatch third = loader.next();
+  EXPECT_EQ(third.number, 2u);
+  EXPECT_EQ(third.slab, first.slab);
+  EXPECT_NE(bytes_of(loader, third), before);
+  EXPECT_EQ(mark.waits.count(), 1u);
+  EXPECT_FALSE(too_early);
+}
+
+TEST(LoaderFlow, AReachedMarkLetsTheSlabGoRound) {
+  TestMark mark;
+  mark.gate.open();
+  DataLoader loader(std::make_shared<TestSet>(12), no_transforms(),
+                    {.batch_size = 2, .workers = 2, .prefetch = 1, .lent = 1});
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    const HostBatch batch = loader.next();
+    EXPECT_EQ(batch.number, i);
+    loader.release(batch, &mark);
+  }
+}
+
+TEST(LoaderFlow, ALostDeviceReachesTheCallerOfTheBatchThatNeedsTheSlab) {
+  TestMark mark;
+  mark.lost = true;
+  mark.gate.open();
+  DataLoader loader(std::make_shared<TestSet>(12), no_transforms(),
+                    {.batch_size = 2, .workers = 2, .prefetch = 1, .lent = 1});
+  loader.release(loader.next(), &mark);
+  loader.release(loader.next(), nullptr);
+  EXPECT_THROW(loader.next(), DeviceLost);
+  EXPECT_THROW(loader.next(), DeviceLost);
+}
+
+TEST(LoaderFlow, SlabsMayComeBackInAnyOrder) {
+  const auto run = [](bool reversed) {
+    DataLoader loader(std::make_shared<TestSet>(12), two_transforms(),
+                      {.batch_size = 2, .workers = 3, .prefetch = 1, .lent = 3});
+    std::vector<Bytes> taken;
+    for (int round = 0; round < 8; ++round) {
+      std::vector<HostBatch> held = {loader.next(), loader.next(), loader.next()};
+      for (const HostBatch& batch : held) taken.push_back(bytes_of(loader, batch));
+      if (reversed) std::swap(held.front(), held.back());
+      for (const HostBatch& batch : held) loader.release(batch, nullptr);
+    }
+    return taken;
+  };
+  EXPECT_EQ(run(false), run(true));
+}
+
+TEST(LoaderFlow, ReadySaysWhetherNextWouldReturnAtOnce) {
+  const auto dataset = std::make_shared<TestSet>(4);
+  Gate gate;
+  dataset->on_read = [&](std::size_t) { gate.wait(); };
+  DataLoader loader(dataset, no_transforms(), {.batch_size = 2, .workers = 2});
+  EXPECT_FALSE(loader.ready());
+  gate.open();
+  while (!loader.ready()) std::this_thread::yield();
+  EXPECT_EQ(loader.next().number, 0u);
+}
+
+TEST(LoaderFlow, TheTimeNextWasBlockedIsCounted) {
+  const auto dataset = std::make_shared<TestSet>(4);
+  dataset->on_read = [](std::size_t) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); };
+  DataLoader loader(dataset, no_transforms(), {.batch_size = 4, .prefetch = 1, .lent = 1});
+  take(loader, 4);
+  EXPECT_GT(loader.blocked_s(), 0);
+}
+
+TEST(LoaderFlow, HoldingMoreThanLentIsABrokenPromise) {
+  DataLoader loader(std::make_shared<TestSet>(8), no_transforms(), {.batch_size = 2, .lent = 1});
+  const HostBatch held = loader.next();
+  EXPECT_THROW(loader.next(), std::logic_error);
+  loader.release(held, nullptr);
+  EXPECT_THROW(loader.release(held, nullptr), std::logic_error);
+  EXPECT_EQ(loader.next().number, 1u);
+}
+
+TEST(LoaderFlow, StopsWithFullQueues) {
+  for (int i = 0; i < 20; ++i) {
+    const auto dataset = std::make_shared<TestSet>(12);
+    DataLoader loader(dataset, no_transforms(), {.batch_size = 2, .workers = 4});
+    dataset->reads.wait_for(8);
+    if (i % 2 == 0) loader.next();
+  }
+}
+
+TEST(LoaderFlow, StopsAtAnyMoment) {
+  for (std::size_t i = 0; i < 100; ++i) {
+    const auto dataset = std::make_shared<TestSet>(12);
+    DataLoader loader(dataset, two_transforms(), {.batch_size = 2, .workers = 4});
+    take(loader, i % 5);
+  }
+}
+
+TEST(LoaderFlow, StopWaitsForTheCallInFlightAlone) {
+  const auto dataset = std::make_shared<TestSet>(1000);
+  Gate gate;
+  dataset->on_read = [&](std::size_t) { gate.wait(); };
+  auto loader =
+      std::make_unique<DataLoader>(dataset, no_transforms(), DataLoaderOptions{.batch_size = 500});
+  dataset->reads.wait_for(1);
+  std::jthread stop([&] { loader.reset(); });
+  gate.open();
+}
+
+}  // namespace
+}  // namespace slipstream

@@ -1,0 +1,103 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "loader/loader_fixture.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
+#include "support/picture_set.h"
+
+namespace slipstream {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr DecodeOptions kWhole = {.partial = false};
+constexpr DecodeOptions kPart = {};
+
+struct Taken {
+  std::vector<Bytes> slabs;
+  double decoded_bytes = 0;  ///< a sample
+};
+
+Taken run(std::shared_ptr<const Dataset> dataset, const std::vector<NamedOp>& chain,
+          const DecodeOptions& decode, std::optional<HostCut> cut = std::nullopt) {
+  const DataLoaderOptions options = {
+      .batch_size = 3, .workers = 2, .cut = std::move(cut), .decode = decode};
+  DataLoader loader(std::move(dataset), chain, options);
+  Taken result;
+  result.slabs = take(loader, 20);
+  const StepCounter step = loader.counters()[1];
+  if (step.calls > 0) {
+    result.decoded_bytes = static_cast<double>(step.bytes) / static_cast<double>(step.calls);
+  }
+  return result;
+}
+
+std::vector<std::vector<NamedOp>> chains() {
+  return {{{"crop", CenterCrop{13, 11}}},
+          {{"crop", RandomCrop{12, 10}}, {"flip", HorizontalFlip{}}},
+          {{"crop", RandomCrop{30, 40, 20}}},
+          {{"crop", RandomResizedCrop{16, 24}}, {"scale", Normalize{}}},
+          {{"crop", RandomResizedCrop{64, 64}}, {"crop again", RandomCrop{32, 32}}}};
+}
+
+TEST(LoaderPart, BatchesAreTheSameWithPartialDecodingAndWithout) {
+  for (const auto& chain : chains()) {
+    const Taken whole = run(std::make_shared<PictureSet>(), chain, kWhole);
+    const Taken part = run(std::make_shared<PictureSet>(), chain, kPart);
+    EXPECT_EQ(part.slabs, whole.slabs);
+    EXPECT_LT(part.decoded_bytes, whole.decoded_bytes);
+  }
+}
+
+TEST(LoaderPart, BatchesAreTheSameAfterACut) {
+  for (const std::string after : {"read", "decode", "crop"}) {
+    for (const auto& chain : chains()) {
+      const HostCut cut{after, 14};
+      EXPECT_EQ(run(std::make_shared<PictureSet>(), chain, kPart, cut).slabs,
+                run(std::make_shared<PictureSet>(), chain, kWhole, cut).slabs)
+          << after;
+    }
+  }
+}
+
+TEST(LoaderPart, OnlyAFirstCropOfPlainlyDecodedImagesDecodesParts) {
+  const auto decoded = [](bool is_default, const std::vector<NamedOp>& chain,
+                          const DecodeOptions& options) {
+    const auto dataset = std::make_shared<PictureSet>();
+    dataset->decodes_default = is_default;
+    return run(dataset, chain, options).decoded_bytes;
+  };
+  const std::vector<NamedOp> crop = {{"crop", RandomCrop{12, 10}}};
+  const std::vector<NamedOp> late = {{"small", Resize{30, 30}}, {"crop", RandomCrop{12, 10}}};
+  // Workers decode ahead of what is taken: the averages differ a little from run to run.
+  const double whole = decoded(true, crop, kWhole);
+  EXPECT_NEAR(decoded(false, crop, kPart), whole, whole / 4);
+  EXPECT_NEAR(decoded(true, late, kPart), whole, whole / 4);
+  EXPECT_LT(decoded(true, crop, kPart), whole * 3 / 4);
+}
+
+std::string first_error(const std::shared_ptr<const Dataset>& dataset,
+                        const std::vector<NamedOp>& chain, bool is_partial) {
+  DataLoader loader(dataset, chain,
+                    {.batch_size = 14, .shuffle = false, .decode = {.partial = is_partial}});
+  return message_of_next(loader);
+}
+
+TEST(LoaderPart, ErrorsNameTheSameStep) {
+  const auto dataset = std::make_shared<PictureSet>();
+  const std::vector<NamedOp> too_large = {{"crop", RandomCrop{45, 10}}};
+  EXPECT_THAT(first_error(dataset, too_large, true), HasSubstr("step 'crop' of sample 0"));
+  EXPECT_EQ(first_error(dataset, too_large, true), first_error(dataset, too_large, false));
+
+  std::vector<std::byte>& file = dataset->image(2);
+  file.resize(file.size() - 9);
+  const std::vector<NamedOp> crop = {{"crop", CenterCrop{5, 5}}};
+  EXPECT_THAT(first_error(dataset, crop, true), HasSubstr("step 'decode' of sample 2"));
+  EXPECT_EQ(first_error(dataset, crop, true), first_error(dataset, crop, false));
+  file.clear();
+  EXPECT_THAT(first_error(dataset, crop, true), HasSubstr("step 'decode' of sample 2"));
+}
+
+}  // namespace
+}  // namespace slipstream

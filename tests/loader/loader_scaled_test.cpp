@@ -1,0 +1,142 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+#include <thread>
+
+#include "loader/loader_fixture.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
+#include "support/picture_set.h"
+#include "tools/scene.h"
+
+namespace slipstream {
+namespace {
+
+constexpr DecodeOptions kExact = {};
+constexpr DecodeOptions kScaled = {.scaled = true};
+constexpr DecodeOptions kScaledWhole = {.partial = false, .scaled = true};
+
+struct Taken {
+  Bytes slab;
+  SlabLayout layout;
+  double decoded_bytes = 0;
+
+  Bytes part(const std::string& name, std::size_t sample) const {
+    const SlabField& field = layout.field(name);
+    const auto* begin = slab.data() + field.offset_bytes + sample * field.sample_bytes;
+    return {begin, begin + field.sample_bytes};
+  }
+};
+
+/// One batch of all samples, in their order. What was decoded is counted when the next one is ready
+/// and no slab is left, so that no worker goes on.
+Taken run(const std::shared_ptr<const Dataset>& dataset, const NamedOp& first,
+          const DecodeOptions& decode, OnBadSample on_bad_sample = OnBadSample::stop) {
+  DataLoader loader(dataset, {first},
+                    {.batch_size = dataset->size(),
+                     .shuffle = false,
+                     .prefetch = 1,
+                     .lent = 1,
+                     .decode = decode,
+                     .on_bad_sample = on_bad_sample});
+  const HostBatch batch = loader.next();
+  while (!loader.ready()) std::this_thread::yield();
+  Taken taken{bytes_of(loader, batch), loader.layout(), 0};
+  const StepCounter step = loader.counters()[1];
+  taken.decoded_bytes = static_cast<double>(step.bytes);
+  return taken;
+}
+
+TEST(LoaderScaled, ChangesTheImagesOfJpegsAlone) {
+  const auto dataset = std::make_shared<PictureSet>();
+  const std::set<std::size_t> whole = {7, 12, 13};  // PNG, turned, CMYK
+  for (const NamedOp& first :
+       {NamedOp{"crop", RandomResizedCrop{6, 5, 0.5}}, NamedOp{"small", Resize{9, 10}}}) {
+    const Taken exact = run(dataset, first, kExact);
+    const Taken scaled = run(dataset, first, kScaled);
+    EXPECT_LT(scaled.decoded_bytes, exact.decoded_bytes * 0.8);
+    for (std::size_t i = 0; i < dataset->size(); ++i) {
+      const bool is_equal = scaled.part("image", i) == exact.part("image", i);
+      EXPECT_EQ(is_equal, whole.contains(i)) << first.name << i;
+      EXPECT_EQ(scaled.part("mask", i), exact.part("mask", i)) << first.name << i;
+      EXPECT_EQ(scaled.part("again", i), exact.part("again", i)) << first.name << i;
+    }
+  }
+}
+
+TEST(LoaderScaled, PartialDecodingChangesNoBit) {
+  const auto dataset = std::make_shared<PictureSet>();
+  for (const NamedOp& first :
+       {NamedOp{"crop", RandomResizedCrop{6, 5}},
+        NamedOp{"crop", RandomResizedCrop{14, 18, 0.4, 0.7}}, NamedOp{"small", Resize{9, 10}}}) {
+    const Taken part = run(dataset, first, kScaled);
+    const Taken whole = run(dataset, first, kScaledWhole);
+    EXPECT_EQ(part.slab, whole.slab);
+    EXPECT_EQ(part.decoded_bytes < whole.decoded_bytes, first.name == "crop");
+    EXPECT_EQ(part.slab, run(dataset, first, kScaled, OnBadSample::skip).slab);
+  }
+}
+
+TEST(LoaderScaled, WhatDoesNotShrinkByTwoIsExact) {
+  const auto dataset = std::make_shared<PictureSet>();
+  for (const NamedOp& first :
+       {NamedOp{"crop", RandomResizedCrop{60, 20}}, NamedOp{"crop", CenterCrop{5, 5}},
+        NamedOp{"crop", RandomCrop{4, 6, 1}}, NamedOp{"large", Resize{20, 50}}}) {
+    EXPECT_EQ(run(dataset, first, kScaled).slab, run(dataset, first, kExact).slab) << first.name;
+  }
+}
+
+/// Photo-like: textured objects with sharp edges under uneven light, with noise.
+class SceneSet final : public Dataset {
+ public:
+  explicit SceneSet(std::size_t count) {
+    HostArray image;
+    HostArray mask;
+    for (std::size_t i = 0; i < count; ++i) {
+      draw_scene({.seed = 3, .sample = i}, 400, 10, image, mask);
+      files_.push_back(encode_jpeg(image.view(), 90));
+    }
+  }
+  std::size_t size() const override { return files_.size(); }
+  std::vector<FieldSpec> fields() const override {
+    return {{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0}};
+  }
+  void read(std::size_t index, Sample& out) const override {
+    const std::vector<std::byte>& file = files_[index];
+    out.fields[0].array.assign({file.data(), DType::u8, {static_cast<std::int64_t>(file.size())}});
+    out.fields[0].encoded = true;
+  }
+  bool decodes_by_default() const override { return true; }
+
+ private:
+  std::vector<std::vector<std::byte>> files_;
+};
+
+double mean_difference(const Bytes& a, const Bytes& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    sum += std::abs(std::to_integer<int>(a[i]) - std::to_integer<int>(b[i]));
+  }
+  return sum / static_cast<double>(a.size());
+}
+
+// The tolerance that docs/transforms.md states.
+TEST(LoaderScaled, IsWithinThreeLevelsOfExactInTheMeanOfAnImage) {
+  const auto dataset = std::make_shared<SceneSet>(12);
+  for (const std::int64_t side : {180, 100, 50, 25}) {
+    for (const NamedOp& first : {NamedOp{"crop", RandomResizedCrop{side, side, 0.9}},
+                                 NamedOp{"small", Resize{side, side}}}) {
+      const Taken exact = run(dataset, first, kExact);
+      const Taken scaled = run(dataset, first, kScaled);
+      for (std::size_t i = 0; i < dataset->size(); ++i) {
+        const double mean = mean_difference(scaled.part("image", i), exact.part("image", i));
+        EXPECT_LE(mean, 3) << first.name << " to " << side;
+        EXPECT_GT(mean, 0) << first.name << " to " << side;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace slipstream

@@ -1,0 +1,328 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "core/patience.h"
+#include "datasets/read_chunk.h"
+#include "loader/loader_fixture.h"
+
+namespace slipstream {
+namespace {
+
+using test::eventually;
+using testing::HasSubstr;
+
+constexpr std::size_t kSamples = 23;
+constexpr std::size_t kBatch = 4;
+constexpr std::uint64_t kBatches = 17;  // more than three epochs of five
+
+/// Another time for each call, up to 0.25 ms: many are not worth a sleep.
+void dawdle(std::size_t index) {
+  const std::size_t mixed = (index + 1) * 0x9E3779B97F4A7C15u >> 40;
+  if (mixed % 3 > 0) std::this_thread::sleep_for(std::chrono::microseconds(mixed % 250));
+}
+
+std::shared_ptr<TestSet> dawdling_set() {
+  const auto dataset = std::make_shared<TestSet>(kSamples);
+  dataset->on_read = [](std::size_t index) { dawdle(index); };
+  dataset->on_decode = [](std::size_t index) { dawdle(7 * index); };
+  return dataset;
+}
+
+/// Time for a broken loader to go wrong in; a right one passes however long this takes.
+void give_time() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
+
+template <typename Check>
+void for_all_threads(const Check& check) {
+  for (const unsigned workers : {1u, 2u, 7u}) {
+    for (const unsigned reads : {1u, 2u, 5u, 16u}) {
+      SCOPED_TRACE(std::to_string(workers) + " workers, " + std::to_string(reads) + " reads");
+      DataLoaderOptions options = {.batch_size = kBatch, .workers = workers};
+      options.read_ahead.reads = reads;
+      check(options);
+    }
+  }
+}
+
+TEST(ReadAhead, SameBitsForAnyNumberOfReadsAndWorkers) {
+  DataLoader alone(std::make_shared<TestSet>(kSamples), two_transforms(), {.batch_size = kBatch});
+  const std::vector<Bytes> expected = take(alone, kBatches);
+  for_all_threads([&](DataLoaderOptions options) {
+    DataLoader loader(dawdling_set(), two_transforms(), options);
+    EXPECT_EQ(take(loader, kBatches), expected);
+
+    options.first_batch = 7;
+    DataLoader later(dawdling_set(), two_transforms(), options);
+    EXPECT_EQ(take(later, kBatches - 7), std::vector<Bytes>(expected.begin() + 7, expected.end()));
+  });
+}
+
+TEST(ReadAhead, SoManyReadsAreInFlightAndNoMore) {
+  const auto dataset = std::make_shared<TestSet>(64);
+  Gate gate;
+  dataset->on_read = [&](std::size_t) { gate.wait(); };
+  DataLoader loader(dataset, no_transforms(), {.batch_size = kBatch, .read_ahead = {.reads = 9}});
+  dataset->reads.wait_for(9);
+  give_time();
+  EXPECT_EQ(dataset->reads.count(), 9u);
+  gate.open();
+  take(loader, 20);
+}
+
+TEST(ReadAhead, ASlowSampleHoldsUpNoneOfTheSlotsBehindIt) {
+  const auto dataset = std::make_shared<TestSet>(64);
+  Gate gate;
+  dataset->on_read = [&](std::size_t index) {
+    if (index == 0) gate.wait();
+  };
+  DataLoader loader(dataset, no_transforms(),
+                    {.batch_size = kBatch, .shuffle = false, .read_ahead = {.reads = 4}});
+  dataset->reads.wait_for(8);
+  give_time();
+  EXPECT_EQ(dataset->reads.count(), 8u);
+  gate.open();
+}
+
+TEST(ReadAhead, AllReadersGoOnWhenASlowSampleHasCome) {
+  const auto dataset = std::make_shared<TestSet>(64);
+  Gate first;
+  Gate later;
+  Tally decoded;
+  dataset->on_read = [&](std::size_t index) {
+    if (index == 0) first.wait();
+    if (index >= 8) later.wait();
+  };
+  dataset->on_decode = [&](std::size_t) { decoded.raise(); };
+  DataLoader loader(
+      dataset, no_transforms(),
+      {.batch_size = kBatch, .shuffle = false, .workers = 2, .read_ahead = {.reads = 4}});
+  decoded.wait_for(7);  // all but the first: their slots are free, and out of reach
+  give_time();
+  first.open();
+  dataset->reads.wait_for(8 + 4);
+  later.open();
+}
+
+TEST(ReadAhead, ReadsInOrderAndNoFurtherThanTwiceItsReads) {
+  std::mutex mutex;
+  std::vector<std::size_t> begun;
+  const auto dataset = std::make_shared<TestSet>(64);
+  dataset->on_read = [&](std::size_t index) {
+    const std::lock_guard lock(mutex);
+    begun.push_back(index);
+  };
+  const DataLoader loader(
+      dataset, no_transforms(),
+      {.batch_size = kBatch, .shuffle = false, .workers = 3, .read_ahead = {.reads = 1}});
+  const std::size_t farthest = loader.slabs() * kBatch + 2;
+  dataset->reads.wait_for(farthest);
+  give_time();
+  const std::lock_guard lock(mutex);
+  ASSERT_EQ(begun.size(), farthest);
+  for (std::size_t i = 0; i < begun.size(); ++i) EXPECT_EQ(begun[i], i);
+}
+
+TEST(ReadAhead, EveryReadIsCountedOnceWithWhatItCost) {
+  const auto dataset = std::make_shared<TestSet>(64);
+  dataset->on_read = [](std::size_t) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
+  const DataLoader loader(dataset, no_transforms(),
+                          {.batch_size = kBatch, .workers = 2, .read_ahead = {.reads = 3}});
+  const std::size_t reads = loader.slabs() * kBatch + 6;
+  eventually("all reads are counted", [&] { return loader.counters()[0].calls >= reads; });
+  give_time();
+  const StepCounter read = loader.counters()[0];
+  EXPECT_EQ(read.name, "read");
+  EXPECT_EQ(read.calls, reads);
+  EXPECT_EQ(read.bytes, reads * 16);
+  EXPECT_GE(read.wall_s, 0.001 * static_cast<double>(reads));
+  EXPECT_LT(read.cpu_s, read.wall_s);
+}
+
+TEST(ReadAhead, AFailureIsThatOfItsSampleAndEarlierBatchesCome) {
+  for_all_threads([](DataLoaderOptions options) {
+    options.shuffle = false;
+    const auto dataset = dawdling_set();
+    dataset->on_read = [](std::size_t index) {
+      dawdle(index);
+      if (index >= 13) throw Error("no such file");
+    };
+    DataLoader loader(dataset, no_transforms(), options);
+    take(loader, 3);
+    const std::string expected =
+        "step 'read' of sample 13 (images/13.jpg, epoch 0, batch 3): no such file";
+    EXPECT_EQ(message_of_next(loader), expected);
+    EXPECT_EQ(message_of_next(loader), expected);
+  });
+}
+
+TEST(ReadAhead, LaterStepsFailAsTheyDoWithout) {
+  for_all_threads([](DataLoaderOptions options) {
+    options.shuffle = false;
+    const auto dataset = dawdling_set();
+    dataset->on_decode = [](std::size_t index) {
+      dawdle(index);
+      if (index == 5) throw Error("corrupt");
+    };
+    DataLoader loader(dataset, no_transforms(), options);
+    take(loader, 1);
+    EXPECT_EQ(message_of_next(loader),
+              "step 'decode' of sample 5 (images/5.jpg, epoch 0, batch 1): corrupt");
+  });
+}
+
+TEST(ReadAhead, WhatIsNoExceptionOfTheStandardLibraryArrivesToo) {
+  const auto dataset = std::make_shared<TestSet>(8);
+  dataset->on_read = [](std::size_t) { throw 5; };
+  DataLoader loader(dataset, no_transforms(), {.batch_size = kBatch, .read_ahead = {.reads = 2}});
+  EXPECT_THAT(message_of_next(loader), HasSubstr("unknown exception"));
+}
+
+TEST(ReadAhead, BadSamplesAreSkippedAsWithout) {
+  const auto bad_set = [] {
+    const auto dataset = dawdling_set();
+    dataset->on_read = [](std::size_t index) {
+      dawdle(index);
+      if (index == 2 || index == 3 || index == 20) throw Error("gone");
+    };
+    dataset->on_decode = [](std::size_t index) {
+      if (index == 9) throw Error("corrupt");
+    };
+    return dataset;
+  };
+  DataLoaderOptions without = {.batch_size = kBatch, .on_bad_sample = OnBadSample::skip};
+  DataLoader alone(bad_set(), two_transforms(), without);
+  const std::vector<Bytes> expected = take(alone, kBatches);
+  for_all_threads([&](DataLoaderOptions options) {
+    options.on_bad_sample = OnBadSample::skip;
+    DataLoader loader(bad_set(), two_transforms(), options);
+    EXPECT_EQ(take(loader, kBatches), expected);
+    std::vector<std::uint64_t> skipped;
+    for (const SkippedSample& each : loader.skipped().samples) skipped.push_back(each.sample);
+    EXPECT_THAT(skipped, testing::ElementsAre(2, 3, 9, 20));
+  });
+}
+
+TEST(ReadAhead, AKnownBadSampleIsNotReadAgain) {
+  std::map<std::size_t, int> reads;
+  const auto dataset = std::make_shared<TestSet>(kSamples);
+  std::mutex mutex;
+  dataset->on_read = [&](std::size_t index) {
+    const std::lock_guard lock(mutex);
+    ++reads[index];
+    if (index == 2) throw Error("gone");
+  };
+  {
+    DataLoaderOptions options = {.batch_size = kBatch, .on_bad_sample = OnBadSample::skip};
+    options.shuffle = false;
+    options.read_ahead.reads = 1;
+    DataLoader loader(dataset, no_transforms(), options);
+    take(loader, kBatches);
+  }
+  EXPECT_EQ(reads[2], 1);
+  EXPECT_GE(reads[1], 3);
+}
+
+TEST(ReadAhead, ASlotMayMeetNothingButBadSamples) {
+  DataLoaderOptions options = {.batch_size = kBatch, .on_bad_sample = OnBadSample::skip};
+  options.shuffle = false;
+  const auto dataset = std::make_shared<TestSet>(kSamples);
+  dataset->on_read = [](std::size_t index) {
+    if (index % 2 == 0) throw Error("gone");
+  };
+  DataLoader alone(dataset, no_transforms(), options);
+  options.read_ahead.reads = 1;  // two slots, one of them for even samples
+  DataLoader loader(dataset, no_transforms(), options);
+  EXPECT_EQ(take(loader, kBatches), take(alone, kBatches));
+}
+
+TEST(ReadAhead, CutsAreMadeAndTakenAsWithout) {
+  for (const char* after : {"read", "decode", "collate"}) {
+    DataLoaderOptions options = {.batch_size = kBatch, .cut = HostCut{after, 8}};
+    DataLoader alone(std::make_shared<TestSet>(kSamples), two_transforms(), options);
+    options.read_ahead.reads = 3;
+    DataLoader loader(std::make_shared<TestSet>(kSamples), two_transforms(), options);
+    EXPECT_EQ(take(loader, 10), take(alone, 10)) << after;
+  }
+}
+
+TEST(ReadAhead, StopsAtAnyMoment) {
+  for_all_threads([](const DataLoaderOptions& options) {
+    for (std::size_t i = 0; i < 10; ++i) {
+      const auto dataset = dawdling_set();
+      DataLoader loader(dataset, two_transforms(), options);
+      take(loader, i % 5);
+      dawdle(i);
+    }
+  });
+}
+
+TEST(ReadAhead, StopsWhileAFailureIsUnread) {
+  for_all_threads([](const DataLoaderOptions& options) {
+    for (std::size_t i = 0; i < 10; ++i) {
+      const auto dataset = dawdling_set();
+      dataset->on_read = [](std::size_t index) {
+        dawdle(index);
+        if (index % 5 == 3) throw Error("bad");
+      };
+      const DataLoader loader(dataset, no_transforms(), options);
+      dawdle(i);
+    }
+  });
+}
+
+TEST(ReadAhead, StopWakesWorkersWhoseSampleNobodyBegan) {
+  const auto dataset = std::make_shared<TestSet>(64);
+  Gate gate;
+  dataset->on_read = [&](std::size_t) { gate.wait(); };
+  auto loader = std::make_unique<DataLoader>(
+      dataset, no_transforms(),
+      DataLoaderOptions{.batch_size = 32, .workers = 8, .read_ahead = {.reads = 1}});
+  dataset->reads.wait_for(1);
+  give_time();
+  std::jthread stop([&] { loader.reset(); });
+  give_time();
+  gate.open();
+}
+
+TEST(ReadAhead, BadOptionsAreRefusedTogether) {
+  const std::string message =
+      refusal(std::make_shared<TestSet>(8), no_transforms(),
+              {.workers = 0, .read_ahead = {.reads = 1025, .chunk_bytes = 4095}});
+  for (const char* problem :
+       {"0 workers", "1025 reads ahead: give at most 1024",
+        "read requests of 4095 bytes: give at least 4096, or 0 for no limit"}) {
+    EXPECT_THAT(message, HasSubstr(problem));
+  }
+  EXPECT_EQ(refusal(std::make_shared<TestSet>(8), no_transforms(),
+                    {.read_ahead = {.reads = 1, .chunk_bytes = 4096}}),
+            "");
+}
+
+TEST(ReadAhead, TheRequestSizeHoldsInEveryThreadThatReads) {
+  for (const unsigned reads : {0u, 2u}) {
+    std::mutex mutex;
+    std::vector<std::size_t> requests;
+    const auto dataset = std::make_shared<TestSet>(8);
+    dataset->on_read = [&](std::size_t index) {
+      const std::lock_guard lock(mutex);
+      requests.push_back(ReadChunk::of(std::size_t{1} << 30));
+      if (index == 2) throw Error("gone");  // a worker reads what stands in for it
+    };
+    {
+      DataLoader loader(dataset, no_transforms(),
+                        {.batch_size = kBatch,
+                         .workers = 2,
+                         .on_bad_sample = OnBadSample::skip,
+                         .read_ahead = {.reads = reads, .chunk_bytes = 8192}});
+      take(loader, 4);
+    }
+    EXPECT_THAT(requests, testing::Each(8192u));
+    EXPECT_GE(requests.size(), 16u);
+  }
+}
+
+}  // namespace
+}  // namespace slipstream

@@ -1,0 +1,199 @@
+#include "loader/running_order.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+namespace slipstream {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+using Taken = std::pair<std::uint64_t, std::uint16_t>;
+
+struct Case {
+  std::uint64_t samples;
+  std::size_t batch_size;  ///< of one rank
+  std::size_t ranks;
+};
+
+constexpr Case kCases[] = {{24, 2, 3},  {23, 2, 3}, {25, 2, 3}, {7, 1, 7},  {100, 7, 1},
+                           {101, 3, 4}, {64, 4, 4}, {1, 1, 1},  {11, 3, 2}, {65, 16, 4}};
+
+Sampling sampling_of(std::uint64_t samples, int kind) {
+  if (kind == 0) return {};
+  std::vector<std::int64_t> labels;
+  std::vector<double> weights;
+  for (std::uint64_t i = 0; i < samples; ++i) {
+    labels.push_back(i % 5 == 0 ? 1 : 3);
+    weights.push_back(i % 5 == 0 ? 4 : 0.5);
+  }
+  return kind == 1 ? Sampling::balanced(labels) : Sampling::weighted(weights);
+}
+
+DataLoaderOptions options_of(const Case& c, std::size_t rank, Uneven uneven, int kind = 0) {
+  return {.batch_size = c.batch_size,
+          .sampling = sampling_of(c.samples, kind),
+          .rank = {rank, c.ranks},
+          .uneven = uneven};
+}
+
+std::vector<RunningOrder> orders_of(const Case& c, Uneven uneven, int kind = 0) {
+  std::vector<RunningOrder> orders;
+  for (std::size_t rank = 0; rank < c.ranks; ++rank)
+    orders.emplace_back(c.samples, options_of(c, rank, uneven, kind));
+  return orders;
+}
+
+std::vector<Taken> batch_of(const RunningOrder& order, std::uint64_t batch, std::size_t size) {
+  std::vector<Taken> taken;
+  for (std::size_t i = 0; i < size; ++i) {
+    const SamplePlace place = order.at(batch, i);
+    taken.emplace_back(place.sample, place.occurrence);
+  }
+  return taken;
+}
+
+TEST(RunningOrder, OneRankTakesTheSamplersOrderAndWalksOnRound) {
+  const RunningOrder order(23, {.batch_size = 4, .seed = 9});
+  const Sampler sampler(23, true, 9);
+  ASSERT_EQ(order.batches_per_epoch(), 5u);
+  ASSERT_EQ(order.places(), 23u);
+  for (std::uint64_t batch = 0; batch < 15; ++batch)
+    for (std::size_t i = 0; i < 4; ++i)
+      for (std::uint16_t distance = 0; distance < 23; ++distance) {
+        const SamplePlace place = order.at(batch, i, distance);
+        EXPECT_EQ(place.epoch, batch / 5);
+        EXPECT_EQ(place.sample, sampler.at(place.epoch, (batch % 5 * 4 + i + distance) % 23));
+        EXPECT_EQ(place.occurrence, distance);
+      }
+}
+
+TEST(RunningOrder, RanksTogetherTakeWhatOneRankTakesInEveryStep) {
+  for (const Case& c : kCases)
+    for (const Uneven uneven : {Uneven::drop, Uneven::pad})
+      for (const int kind : {0, 1, 2}) {
+        const Case whole = {c.samples, c.batch_size * c.ranks, 1};
+        const RunningOrder one = orders_of(whole, uneven, kind)[0];
+        const auto ranks = orders_of(c, uneven, kind);
+        for (std::uint64_t batch = 0; batch < 3 * one.batches_per_epoch(); ++batch) {
+          std::vector<Taken> together;
+          for (const RunningOrder& rank : ranks) {
+            ASSERT_EQ(rank.batches_per_epoch(), one.batches_per_epoch());
+            const auto part = batch_of(rank, batch, c.batch_size);
+            together.insert(together.end(), part.begin(), part.end());
+          }
+          EXPECT_EQ(together, batch_of(one, batch, whole.batch_size))
+              << c.samples << " samples, batch " << batch << ", sampling " << kind;
+        }
+      }
+}
+
+/// All that the ranks take in an epoch.
+std::vector<Taken> epoch_of(const Case& c, Uneven uneven, std::uint64_t epoch) {
+  std::vector<Taken> all;
+  for (const RunningOrder& order : orders_of(c, uneven)) {
+    for (std::uint64_t batch = 0; batch < order.batches_per_epoch(); ++batch) {
+      const auto part = batch_of(order, epoch * order.batches_per_epoch() + batch, c.batch_size);
+      all.insert(all.end(), part.begin(), part.end());
+    }
+  }
+  return all;
+}
+
+TEST(RunningOrder, DropLeavesTheRestOutAndTakesNothingTwice) {
+  for (const Case& c : kCases) {
+    const auto all = epoch_of(c, Uneven::drop, 4);
+    const std::uint64_t step = c.batch_size * c.ranks;
+    EXPECT_EQ(all.size(), c.samples / step * step);
+    std::set<std::uint64_t> samples;
+    for (const auto& [sample, occurrence] : all) {
+      samples.insert(sample);
+      EXPECT_EQ(occurrence, 0);
+    }
+    EXPECT_EQ(samples.size(), all.size());
+  }
+}
+
+TEST(RunningOrder, PadTakesEverySampleAndTheFirstOnesAgain) {
+  for (const Case& c : kCases) {
+    const auto all = epoch_of(c, Uneven::pad, 4);
+    const std::uint64_t step = c.batch_size * c.ranks;
+    EXPECT_EQ(all.size(), (c.samples + step - 1) / step * step);
+    std::set<Taken> expected;
+    const Sampler sampler(c.samples, true, 1);
+    for (std::uint64_t i = 0; i < all.size(); ++i)
+      expected.emplace(sampler.at(4, i % c.samples), i / c.samples);
+    EXPECT_EQ(std::set(all.begin(), all.end()), expected) << c.samples << " samples";
+  }
+}
+
+TEST(RunningOrder, EveryPlaceAndDistanceHasAnOccurrenceOfItsOwn) {
+  for (const Case& c : kCases)
+    for (const Uneven uneven : {Uneven::drop, Uneven::pad})
+      for (const int kind : {0, 1, 2}) {
+        std::set<std::tuple<std::uint64_t, std::uint16_t>> seen;
+        std::size_t count = 0;
+        for (const RunningOrder& order : orders_of(c, uneven, kind))
+          for (std::uint64_t batch = 0; batch < order.batches_per_epoch(); ++batch)
+            for (std::size_t i = 0; i < c.batch_size; ++i)
+              for (std::uint16_t distance = 0; distance < order.places(); ++distance, ++count) {
+                const SamplePlace place = order.at(batch, i, distance);
+                seen.emplace(place.sample, place.occurrence);
+              }
+        EXPECT_EQ(seen.size(), count) << c.samples << " samples, sampling " << kind;
+      }
+}
+
+TEST(RunningOrder, StandInsComeFromTheRanksOwnOrder) {
+  for (const Case& c : kCases)
+    for (const Uneven uneven : {Uneven::drop, Uneven::pad}) {
+      std::set<Taken> of_all;
+      std::uint64_t places = 0;
+      for (const RunningOrder& order : orders_of(c, uneven)) {
+        std::set<std::uint64_t> samples;
+        for (std::uint16_t distance = 0; distance < order.places(); ++distance)
+          samples.insert(order.at(0, 0, distance).sample);
+        places += order.places();
+        for (const std::uint64_t sample : samples) of_all.emplace(sample, 0);
+        if (uneven == Uneven::drop) {
+          EXPECT_EQ(samples.size(), order.places());
+        }
+      }
+      EXPECT_EQ(of_all.size(), c.samples);
+      if (uneven == Uneven::drop) {
+        EXPECT_EQ(places, c.samples);
+      }
+    }
+}
+
+std::vector<std::string> problems_of(std::uint64_t samples, const DataLoaderOptions& options) {
+  std::vector<std::string> problems;
+  check_order(samples, options, problems);
+  return problems;
+}
+
+TEST(RunningOrder, ProblemsAreNamedWithTheirRemedies) {
+  EXPECT_THAT(problems_of(12, {.batch_size = 4, .rank = {2, 3}}), IsEmpty());
+  EXPECT_THAT(problems_of(12, {.rank = {0, 0}}), ElementsAre("0 ranks: give at least 1"));
+  EXPECT_THAT(problems_of(12, {.rank = {3, 3}}),
+              ElementsAre("rank 3 of 3: ranks are counted from 0"));
+  const std::string too_few =
+      "3 ranks with batch size 4 need more than the 11 samples of the data set for one step: give "
+      "smaller batches or fewer ranks";
+  EXPECT_THAT(problems_of(11, {.batch_size = 4, .rank = {2, 3}}), ElementsAre(too_few));
+  EXPECT_THAT(problems_of(11, {.batch_size = 4, .rank = {2, 3}, .uneven = Uneven::pad}),
+              ElementsAre(too_few));
+  constexpr std::size_t kMost = ~std::size_t{0};
+  EXPECT_EQ(problems_of(12, {.batch_size = 4, .rank = {0, kMost}}).size(), 1u);
+  EXPECT_THAT(problems_of(3, {.sampling = Sampling::weighted({1, 2}), .rank = {5, 4}}),
+              ElementsAre(testing::HasSubstr("rank 5 of 4"), testing::HasSubstr("4 ranks"),
+                          testing::HasSubstr("of 2 samples, but the data set has 3: give one")));
+}
+
+}  // namespace
+}  // namespace slipstream

@@ -1,0 +1,147 @@
+#include "loader/sample_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+
+#include "loader/counting_memory.h"
+#include "support/array_values.h"
+
+namespace slipstream {
+namespace {
+
+constexpr std::size_t kSamples = 40;
+constexpr std::size_t kEntry = 2 * 64 + 64 + 128;  // two fields: 12 and 100 bytes
+
+Sample sample_of(std::uint64_t number) {
+  Sample sample;
+  sample.fields.resize(2);
+  sample.fields[0].array.reset(DType::f32, {1, 3});
+  std::memset(sample.fields[0].array.span().data, static_cast<int>(number), 12);
+  sample.fields[1].array.reset(DType::u8, {100});
+  std::memset(sample.fields[1].array.span().data, static_cast<int>(number + 100), 100);
+  sample.fields[1].encoded = true;
+  return sample;
+}
+
+void expect_is(std::span<const CachedField> cached, std::uint64_t number) {
+  const Sample expected = sample_of(number);
+  ASSERT_EQ(cached.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const ConstArray value = expected.fields[i].array.view();
+    EXPECT_EQ(cached[i].encoded, expected.fields[i].encoded);
+    EXPECT_EQ(cached[i].value.dtype, value.dtype);
+    EXPECT_EQ(cached[i].value.shape, value.shape);
+    EXPECT_EQ(std::memcmp(cached[i].value.data, value.data, value.bytes()), 0);
+  }
+}
+
+TEST(SampleCache, GivesBackWhatWasPut) {
+  SampleCache cache(kSamples, 2, {.bytes = 1 << 20});
+  EXPECT_TRUE(cache.find(7).empty());
+  cache.put(7, sample_of(7));
+  cache.put(0, sample_of(0));
+  cache.put(7, sample_of(8));
+  expect_is(cache.find(7), 7);
+  expect_is(cache.find(0), 0);
+  EXPECT_TRUE(cache.find(1).empty());
+  const CacheCounters counters = cache.counters();
+  EXPECT_EQ(counters.samples, 2U);
+  EXPECT_EQ(counters.hits, 2U);
+  EXPECT_EQ(counters.misses, 2U);
+  EXPECT_TRUE(counters.is_filling);
+}
+
+TEST(SampleCache, HoldsFieldsWithoutValues) {
+  SampleCache cache(1, 1, {.bytes = 1000});
+  Sample sample;
+  sample.fields.resize(1);
+  sample.fields[0].array.reset(DType::i64, {0, 5});
+  cache.put(0, sample);
+  ASSERT_EQ(cache.find(0).size(), 1U);
+  EXPECT_EQ(cache.find(0)[0].value.shape, Shape({0, 5}));
+}
+
+TEST(SampleCache, TakesWhatFitsInItsBudgetAndNoMore) {
+  CountingMemory memory;
+  const std::size_t budget = 8 * kSamples + 3 * kEntry + kEntry - 1;
+  {
+    SampleCache cache(kSamples, 2, {.bytes = budget, .memory = &memory});
+    for (std::uint64_t i = 0; i < kSamples; ++i) cache.put(i, sample_of(i));
+    for (std::uint64_t i = 0; i < 3; ++i) expect_is(cache.find(i), i);
+    for (std::uint64_t i = 3; i < kSamples; ++i) EXPECT_TRUE(cache.find(i).empty());
+    const CacheCounters counters = cache.counters();
+    EXPECT_EQ(counters.samples, 3U);
+    EXPECT_EQ(counters.bytes, memory.bytes());
+    EXPECT_FALSE(counters.is_filling);
+    EXPECT_LE(memory.peak_bytes(), budget);
+  }
+  EXPECT_EQ(memory.bytes(), 0U);
+}
+
+TEST(SampleCache, LargeSamplesHaveBlocksOfTheirOwn) {
+  CountingMemory memory;
+  constexpr std::size_t kLarge = std::size_t{9} << 20;
+  const std::size_t budget = 8 * kSamples + 3 * (kLarge + 64);
+  SampleCache cache(kSamples, 1, {.bytes = budget, .memory = &memory});
+  Sample sample;
+  sample.fields.resize(1);
+  sample.fields[0].array.reset(DType::u8, {static_cast<std::int64_t>(kLarge)});
+  for (std::uint64_t i = 0; i < 4; ++i) cache.put(i, sample);
+  EXPECT_EQ(cache.counters().samples, 3U);
+  EXPECT_EQ(memory.peak_bytes(), budget);
+}
+
+TEST(SampleCache, OneThatDoesNotFitEndsTheFilling) {
+  SampleCache cache(kSamples, 2, {.bytes = 8 * kSamples + 4 * kEntry});
+  Sample large = sample_of(1);
+  large.fields[1].array.reset(DType::u8, {10000});
+  cache.put(0, sample_of(0));
+  cache.put(1, large);
+  EXPECT_FALSE(cache.is_filling());
+  cache.put(2, sample_of(2));
+  EXPECT_TRUE(cache.find(1).empty());
+  EXPECT_TRUE(cache.find(2).empty());
+  expect_is(cache.find(0), 0);
+}
+
+TEST(SampleCache, WithoutMemoryNothingIsAdded) {
+  for (const std::size_t allocations : {0U, 1U}) {
+    CountingMemory memory(allocations);
+    SampleCache cache(kSamples, 2, {.bytes = 1 << 20, .memory = &memory});
+    EXPECT_EQ(cache.is_filling(), allocations == 1);
+    cache.put(0, sample_of(0));
+    EXPECT_TRUE(cache.find(0).empty());
+    EXPECT_FALSE(cache.counters().is_filling);
+    EXPECT_EQ(cache.counters().bytes, memory.bytes());
+  }
+}
+
+TEST(SampleCache, ThreadsSeeWholeSamplesOrNone) {
+  for (const std::size_t budget : {std::size_t{1} << 20, 8 * kSamples + 10 * kEntry}) {
+    SampleCache cache(kSamples, 2, {.bytes = budget});
+    {
+      std::vector<std::jthread> threads;
+      for (int t = 0; t < 4; ++t) {
+        threads.emplace_back([&, t] {
+          for (std::uint64_t i = 0; i < 20 * kSamples; ++i) {
+            const std::uint64_t sample = i * (t % 2 == 0 ? 1 : 7) % kSamples;
+            if (const auto cached = cache.find(sample); !cached.empty()) {
+              expect_is(cached, sample);
+            } else {
+              cache.put(sample, sample_of(sample));
+            }
+          }
+        });
+      }
+    }
+    std::size_t found = 0;
+    for (std::uint64_t i = 0; i < kSamples; ++i) found += cache.find(i).empty() ? 0 : 1;
+    EXPECT_EQ(found, budget == 1 << 20 ? kSamples : 10U);
+    EXPECT_EQ(cache.counters().samples, found);
+  }
+}
+
+}  // namespace
+}  // namespace slipstream

@@ -1,0 +1,56 @@
+#include <gmock/gmock.h>
+
+#include "slipstream/ops/batch_ops.h"
+#include "slipstream/ops/chain.h"
+#include "support/thrown.h"
+
+namespace slipstream {
+namespace {
+
+using testing::HasSubstr;
+
+std::string with(const std::string& transforms) {
+  return R"({"version": 1, "transforms": [)" + transforms + "]}";
+}
+
+std::string refusal(const std::string& transforms) {
+  return thrown_by([&] { parse_chain(with(transforms)); });
+}
+
+TEST(BatchChainFile, ReadsTheOperationsOverBatches) {
+  const auto chain = parse_chain(with(R"({"op": "to_float"}, {"op": "one_hot", "smoothing": 0.1},
+                                         {"name": "blend", "op": "mixup", "alpha": 0.2})"));
+  ASSERT_EQ(chain.size(), 3U);
+  EXPECT_EQ(chain[1].op.get_if<OneHot>()->smoothing, 0.1);
+  EXPECT_EQ(chain[2].name, "blend");
+  EXPECT_EQ(chain[2].op.get_if<Mixup>()->alpha, 0.2);
+  const auto plain = parse_chain(with(R"({"op": "cutmix"}, {"op": "one_hot"})"));
+  EXPECT_EQ(plain[0].op.get_if<CutMix>()->alpha, 1);
+  EXPECT_EQ(plain[1].op.get_if<OneHot>()->smoothing, 0);
+}
+
+TEST(BatchChainFile, GivesBackWhatIsWritten) {
+  const std::vector<NamedOp> chain = {{"box", CutMix{0.25}}, {"soft", OneHot{0.125}}};
+  const auto again = parse_chain(to_json(chain));
+  ASSERT_EQ(again.size(), 2U);
+  EXPECT_EQ(again[0].name, "box");
+  EXPECT_EQ(*again[0].op.get_if<CutMix>(), CutMix{0.25});
+  EXPECT_EQ(*again[1].op.get_if<OneHot>(), OneHot{0.125});
+}
+
+TEST(BatchChainFile, RefusesWhatMakesNoSense) {
+  EXPECT_EQ(refusal(R"({"op": "mixup"}, {"op": "to_float"}, {"op": "horizontal_flip"})"),
+            "Refused: this chain cannot be read:\n"
+            "  transform 'to_float' comes behind mixup, which is done to whole batches; put mixup, "
+            "cutmix and one_hot last");
+  EXPECT_THAT(refusal(R"({"op": "mixup"}, {"op": "cutmix"})"), HasSubstr("not both"));
+  EXPECT_THAT(refusal(R"({"op": "mixup", "alpha": 0})"),
+              HasSubstr("transforms[0]: mixup: alpha is 0; it must be above 0"));
+  EXPECT_THAT(refusal(R"({"op": "cutmix", "alpha": 1e30})"), HasSubstr("at most 1000"));
+  EXPECT_THAT(refusal(R"({"op": "one_hot", "smoothing": 2})"), HasSubstr("the smoothing is 2"));
+  EXPECT_THAT(refusal(R"({"op": "mixup", "aplha": 1})"), HasSubstr("did you mean 'alpha'?"));
+  EXPECT_THAT(refusal(R"({"op": "mix_up"})"), HasSubstr("did you mean 'mixup'?"));
+}
+
+}  // namespace
+}  // namespace slipstream

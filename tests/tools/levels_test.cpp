@@ -1,0 +1,116 @@
+#include "tools/levels.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "slipstream/ops/color.h"
+#include "slipstream/ops/transforms.h"
+#include "support/array_values.h"
+
+namespace slipstream {
+namespace {
+
+/// With three channels, every level is in each.
+HostArray image_of(std::int64_t channels) {
+  return counting<std::uint8_t>(DType::u8, {16, 16, channels});
+}
+
+/// A user's operation that makes floats of levels as ToFloat does.
+struct OwnFloats : ToFloat {
+  static constexpr std::string_view kName = "own_floats";
+};
+
+std::vector<std::byte> bytes_of_rgb(const ConstArray& image, const Levels& levels) {
+  const HostArray rgb = rgb_of(image, levels);
+  const auto bytes = bytes_of(rgb.view());
+  return {bytes.begin(), bytes.end()};
+}
+
+/// What is shown of `image` after `chain`, of operations that draw nothing.
+std::vector<std::byte> shown_after(const std::vector<NamedOp>& chain, const HostArray& image) {
+  FieldSpec spec = {"image", FieldKind::image, DType::u8, image.view().shape, 0};
+  const Levels levels = levels_after(chain, spec);
+  Sample sample;
+  sample.fields.resize(1);
+  sample.fields[0].array.assign(image.view());
+  std::vector<HostArray> spare(1);
+  Scratch scratch;
+  for (const auto& [name, op] : chain) op.apply({}, {&spec, 1}, sample, spare, scratch);
+  return bytes_of_rgb(sample.fields[0].array.view(), levels);
+}
+
+void expect_undone(const std::vector<NamedOp>& chain) {
+  const HostArray image = image_of(3);
+  EXPECT_EQ(shown_after(chain, image), shown_after({}, image));
+}
+
+const NamedOp kNormalize = {"once", Normalize{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.1}}};
+const NamedOp kAgain = {"again", Normalize{{0.1, 0.2, 0.6}, {3, 4, 5}}};
+const NamedOp kScale = {"scale", Scale{100}};
+const NamedOp kSame = {"same", ConvertColor{{1, 0, 0, 0, 1, 0, 0, 0, 1}, {0, 0, 0}}};
+const NamedOp kFloats = {"floats", ToFloat{}};
+
+TEST(LevelsTest, FloatsFrom0To1AreLevels) {
+  expect_undone({kFloats});
+  expect_undone({{"own", OwnFloats{}}});
+}
+
+TEST(LevelsTest, NormalizeIsUndone) {
+  expect_undone({kNormalize});
+  expect_undone({kNormalize, kAgain});
+  expect_undone({kFloats, kNormalize});
+}
+
+TEST(LevelsTest, ScaleIsUndone) {
+  expect_undone({kScale});
+  expect_undone({kScale, kNormalize});
+  expect_undone({kFloats, kNormalize, kScale});
+}
+
+TEST(LevelsTest, ConvertedColorsStayInTheirUnits) {
+  expect_undone({kSame});
+  expect_undone({kSame, kScale, kNormalize});
+  expect_undone({kFloats, kSame, kNormalize});
+}
+
+TEST(LevelsTest, ChannelsAreUndoneEachByItsOwn) {
+  const Normalize four = {{0.5, 0.4, 0.3, 0.2}, {0.2, 0.3, 0.1, 4}};
+  const Normalize one = {{0.5}, {0.2}};
+  EXPECT_EQ(shown_after({{"four", four}}, image_of(4)), shown_after({}, image_of(4)));
+  EXPECT_EQ(shown_after({{"one", one}}, image_of(1)), shown_after({}, image_of(1)));
+}
+
+TEST(LevelsTest, FloatsAreRoundedAndClamped) {
+  const auto level = [](float value) {
+    HostArray image;
+    *image.reset(DType::f32, {1, 1, 1}).as<float>() = value;
+    return std::to_integer<int>(bytes_of_rgb(image.view(), {}).front());
+  };
+  EXPECT_EQ(level(-0.5F), 0);
+  EXPECT_EQ(level(0.4F / 255), 0);
+  EXPECT_EQ(level(0.6F / 255), 1);
+  EXPECT_EQ(level(0.5F), 128);
+  EXPECT_EQ(level(1.5F), 255);
+  EXPECT_EQ(level(std::numeric_limits<float>::infinity()), 255);
+  EXPECT_EQ(level(-std::numeric_limits<float>::infinity()), 0);
+  EXPECT_EQ(level(std::nanf("")), 0);
+}
+
+TEST(LevelsTest, OneAndTwoChannelsAreGrayAndOfFourThreeAreShown) {
+  const auto two_pixels = [](std::int64_t channels) {
+    const HostArray image = counting<std::uint8_t>(DType::u8, {1, 2, channels});
+    std::vector<int> shown;
+    for (const std::byte level : bytes_of_rgb(image.view(), {}))
+      shown.push_back(std::to_integer<int>(level));
+    return shown;
+  };
+  EXPECT_EQ(two_pixels(1), (std::vector{0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(two_pixels(2), (std::vector{0, 0, 0, 2, 2, 2}));
+  EXPECT_EQ(two_pixels(3), (std::vector{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(two_pixels(4), (std::vector{0, 1, 2, 4, 5, 6}));
+}
+
+}  // namespace
+}  // namespace slipstream
