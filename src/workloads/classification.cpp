@@ -1,22 +1,60 @@
 #include "slipstream/datasets/datasets.h"
 #include "workloads/classifier.h"
 #include "workloads/input.h"
+#include "workloads/option_lists.h"
+#include "workloads/torchvision_resnet.h"
 #include "workloads/workloads.h"
 
 namespace slipstream {
 namespace {
+
+constexpr std::int64_t kLeastSize = 32;
+
+bool is_encoder(const Options& options) { return options.text("model") == "encoder"; }
 
 std::shared_ptr<const Dataset> data_of(const Options& options) {
   if (!is_synthetic(options)) return open_data(options);
   return synthetic_classification(synthetic_of(options));
 }
 
+void check_sizes(const Options& options) {
+  const std::int64_t size = options.integer("image-size");
+  if (is_encoder(options)) {
+    static_cast<void>(levels_of(size, "classification with --model encoder"));
+    return;
+  }
+  const std::string model = options.text("model");
+  if (size < kLeastSize)
+    throw Refused("image size " + std::to_string(size) + ": " + model + " takes " +
+                  std::to_string(kLeastSize) + " or more; raise --image-size");
+  if (size == kLeastSize && options.batch_size == 1)
+    throw Refused("batch size 1: " + model + " normalizes over each batch, whose images of " +
+                  std::to_string(size) + " pixels have become one pixel each; give a batch of 2" +
+                  " or more, or raise --image-size");
+}
+
+ModuleRef model_of(const Options& options, std::int64_t classes) {
+  if (is_encoder(options))
+    return Classifier(levels_of(options.integer("image-size"), "classification"), classes);
+  return TorchvisionResNet(options.text("model") == "resnet50" ? kResNet50 : kResNet18, classes);
+}
+
 }  // namespace
 
+OptionList options_of_classification() {
+  const OptionList own = {{"model", "resnet18, resnet50 or encoder, that of segmentation",
+                           "resnet18", one_of({"resnet18", "resnet50", "encoder"})}};
+  return own + data_options() +
+         OptionList{image_size_option("Height and width of the images: 32 or more, or a power of "
+                                      "two with --model encoder"),
+                    chain_option()} +
+         optimizer_options();
+}
+
 Pipeline classification(Options& options) {
-  const std::int64_t levels = levels_of(options.integer("image-size"), "classification");
+  check_sizes(options);
   const auto data = data_of(options);
-  Classifier model(levels, classes_of(*data, options, "classification"));
+  const ModuleRef model = model_of(options, classes_of(*data, options, "classification"));
   return declare_input(data, options)
       .train("model", model, make_optimizer(options), cross_entropy("image", "label"));
 }

@@ -8,7 +8,7 @@
 namespace slipstream {
 namespace {
 
-OptionList options_of_files() {
+OptionList options_of_segmentation() {
   return data_options() +
          OptionList{image_size_option("Height and width of the images, a power of two"),
                     chain_option()} +
@@ -59,8 +59,8 @@ Pipeline make_pipeline(const std::vector<Workload>& workloads, const std::string
 }
 
 std::vector<Workload> built_in_workloads() {
-  return {{"segmentation", segmentation, options_of_files()},
-          {"classification", classification, options_of_files()},
+  return {{"segmentation", segmentation, options_of_segmentation()},
+          {"classification", classification, options_of_classification()},
           {"branches", branches, options_of_branches()},
           {"starved", starved, options_of_starved(), {.batch_size = 256, .workers = 4}}};
 }

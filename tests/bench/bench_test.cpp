@@ -38,6 +38,7 @@ class BenchTest : public testing::Test {
           if (batch_size == kLosing) throw DeviceLost("the device is lost");
           Options options = options_of(built_in_workloads(), workload_);
           options.give("image-size", 8);
+          if (workload_ == "classification") options.give("model", "encoder");
           options.give("classes", 5);
           options.batch_size = batch_size;
           return make_pipeline(built_in_workloads(), workload_, options);

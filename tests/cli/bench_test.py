@@ -7,7 +7,7 @@ from program import DONE, REFUSED, ProgramTest, read_json
 
 TINY = ["segmentation", "--device", "cpu", "--image-size", "16", "--steps", "8",
         "--repeats", "1", "--seconds", "0.2", "--workers", "1"]
-PLACED = ["classification", *TINY[1:]]
+PLACED = ["classification", "--model", "encoder", *TINY[1:]]
 
 
 class BenchTest(ProgramTest):

@@ -6,7 +6,7 @@ import unittest
 import zlib
 
 from data_folders import DataFolders
-from program import DONE, FAILED, REFUSED, TINY, read_json
+from program import DONE, FAILED, REFUSED, TINY, TINY_CLASSIFIER, read_json
 
 
 def transparent_png(side):
@@ -59,12 +59,12 @@ class ClassesTest(DataFolders):
         names.write_text("cat\n")
         for command in (("inspect", self.classes),
                         ("convert", "--from", self.classes, "--out", self.folder / "none"),
-                        ("train", "classification", *TINY, "--data", self.classes)):
+                        ("train", *TINY_CLASSIFIER, "--data", self.classes)):
             self.expect(REFUSED, *command, "--classes-from", names,
                         says=["1 folder that is not the class given: 'd\u00f6g'"])
-        self.expect(REFUSED, "train", "classification", *TINY, "--classes-from", names,
+        self.expect(REFUSED, "train", *TINY_CLASSIFIER, "--classes-from", names,
                     says=["--classes-from has no effect on classification"])
-        self.expect(REFUSED, "train", "classification", *TINY, "--data", self.classes,
+        self.expect(REFUSED, "train", *TINY_CLASSIFIER, "--data", self.classes,
                     "--classes-from", self.folder / "no.txt", says=["no class list"])
 
     def test_masks_have_as_many_classes_as_names(self):
@@ -83,7 +83,7 @@ class ClassesTest(DataFolders):
         says = ["all samples are of one class, 'd\u00f6g'", "1 file is of a format", "(1 .webp)"]
         self.expect(DONE, "inspect", data, says=says)
         self.expect(DONE, "convert", "--from", data, "--out", self.folder / "odd-out", says=says)
-        batches = ("classification", *TINY, "--data", data, "--batch-size", "4", "--steps")
+        batches = (*TINY_CLASSIFIER, "--data", data, "--batch-size", "4", "--steps")
         self.expect(DONE, "train", *batches, "1", says=says)
         self.expect(DONE, "trace", *batches, "2", "--out", self.folder / "trace", says=says)
         self.expect(DONE, "doctor", *batches[:-1], "--budget", "0.1", says=says)
@@ -93,7 +93,7 @@ class ClassesTest(DataFolders):
         chain.write_text('{"version": 1, "transforms": [{"op": "resize", "height": 8, "width": 8}]}')
         self.expect(DONE, "augment", "--data", data, "--chain", chain, "--out",
                     self.folder / "odd.png", says=says)
-        bench = self.expect(DONE, "bench", "classification", *TINY, "--data", data,
+        bench = self.expect(DONE, "bench", *TINY_CLASSIFIER, "--data", data,
                             "--batch-sizes", "2,4", "--plans", "serial", "--steps", "2",
                             "--repeats", "1", "--workers", "1", says=says)
         self.assertEqual(bench.stderr.count(says[0]), 1)
@@ -102,7 +102,7 @@ class ClassesTest(DataFolders):
         out = self.folder / "failed"
         convert = ("convert", "--from", self.damaged, "--out", out)
         self.expect(FAILED, *convert, says=["a.jpg"])
-        for command in (("inspect", out), ("train", "classification", *TINY, "--data", out),
+        for command in (("inspect", out), ("train", *TINY_CLASSIFIER, "--data", out),
                         ("train", "segmentation", *TINY, "--data", out)):
             self.expect(REFUSED, *command,
                         says=[f"the conversion in '{out}' is not finished", "the same convert"])
@@ -124,7 +124,7 @@ class ClassesTest(DataFolders):
         self.expect(REFUSED, "inspect", data, "--background", "white",
                     says=["--background is of the contact sheet"])
         train = ("--data", data, "--batch-size", "2", "--steps", "2")
-        reports = [self.train(f"drawn-{len(more)}", *TINY, *train, *more,
+        reports = [self.train(f"drawn-{len(more)}", *TINY, "--model", "encoder", *train, *more,
                               workload="classification")
                    for more in ((), ("--background", "white"))]
         self.assertNotEqual(reports[0]["losses"], reports[1]["losses"])
@@ -139,7 +139,7 @@ class ClassesTest(DataFolders):
                         "16", "--background", color)
         pixels = (self.folder / "drawn on white" / "image.npy").read_bytes()[-3:]
         self.assertEqual(pixels, b"\xff\xff\xff")
-        self.expect(REFUSED, "train", "classification", *TINY, "--background", "white",
+        self.expect(REFUSED, "train", *TINY_CLASSIFIER, "--background", "white",
                     says=["--background has no effect on classification"])
 
 

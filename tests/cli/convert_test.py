@@ -4,7 +4,7 @@ import shutil
 import unittest
 
 from data_folders import DataFolders
-from program import DONE, FAILED, NO, REFUSED, TINY
+from program import DONE, FAILED, NO, REFUSED, TINY, TINY_CLASSIFIER
 
 
 class ConvertTest(DataFolders):
@@ -21,7 +21,7 @@ class ConvertTest(DataFolders):
         self.expect(DONE, "inspect", out, says=["12 samples, 0 bad", "16 x 16 x 3"])
         report = self.classify("shards", out, "--chain", out / "chain.json")
         self.assertEqual(report["steps"], 8)
-        self.expect(REFUSED, "train", "classification", *TINY, "--data", out, "--chain",
+        self.expect(REFUSED, "train", *TINY_CLASSIFIER, "--data", out, "--chain",
                     out / "chain.json", "--classes", "1", says=["it has 2 classes"])
         shard = out / "shard-000001.tar"
         shard.write_bytes(shard.read_bytes().replace(b"ustar", b"ustaR", 1))

@@ -32,4 +32,4 @@ class DataFolders(ProgramTest):
 
     def classify(self, name, data, *arguments):
         return self.train(name, *TINY, "--data", data, "--batch-size", "4", "--steps", "8",
-                          *arguments, workload="classification")
+                          "--model", "encoder", *arguments, workload="classification")

@@ -5,7 +5,7 @@ import struct
 import unittest
 
 from data_folders import DataFolders, write_npy
-from program import DONE, FAILED, NO, REFUSED, TINY, read_json
+from program import DONE, FAILED, NO, REFUSED, TINY, TINY_CLASSIFIER, read_json
 
 
 class DataTest(DataFolders):
@@ -151,11 +151,13 @@ class DataTest(DataFolders):
                    for plan in ("serial", "pipelined")]
         self.assertEqual(reports[0]["digest"], reports[1]["digest"])
         self.assertEqual(len(reports[0]["accuracies"]), 8)
-        synthetic = self.train("synthetic", *TINY, "--steps", "2", workload="classification")
+        synthetic = self.train("synthetic", "--device", "cpu", "--image-size", "48", "--batch-size",
+                               "2", "--steps", "2", workload="classification")
         self.assertEqual(synthetic["steps"], 2)
+        self.assertEqual(synthetic["workload"]["options"]["model"], "resnet18")
 
     def test_bad_samples_stop_or_are_skipped(self):
-        self.expect(FAILED, "train", "classification", *TINY, "--data", self.damaged,
+        self.expect(FAILED, "train", *TINY_CLASSIFIER, "--data", self.damaged,
                     "--batch-size", "4", "--steps", "8", says=["a.jpg"])
         reports = [self.classify(f"skip-{workers}", self.damaged, "--on-bad-sample", "skip",
                                  "--workers", workers) for workers in ("1", "3")]
@@ -200,7 +202,7 @@ class DataTest(DataFolders):
         self.assertEqual(lanes, {"cpu": [["copy"], ["mix"], ["model"]],
                                  "gpu": [["copy"], ["augment", "mix", "model"]],
                                  "pipelined": [["copy"], ["augment", "mix"], ["model"]]})
-        self.train("mixed-synthetic", *TINY, "--steps", "3", "--chain", chain,
+        self.train("mixed-synthetic", *TINY, "--model", "encoder", "--steps", "3", "--chain", chain,
                    workload="classification")
 
         self.expect(REFUSED, "train", "segmentation", *TINY, "--chain", chain,
@@ -219,7 +221,7 @@ class DataTest(DataFolders):
         self.classify("mixed-shards", out, "--chain", out / "chain.json")
         chain.write_text('''{"version": 1, "transforms": [
             {"op": "mixup"}, {"op": "resize", "height": 16, "width": 16}]}''')
-        self.expect(REFUSED, "train", "classification", *TINY, "--chain", chain,
+        self.expect(REFUSED, "train", *TINY_CLASSIFIER, "--chain", chain,
                     says=["'resize' comes behind mixup"])
 
     def test_where_transforms_are_done_changes_no_bit(self):
@@ -268,7 +270,7 @@ class DataTest(DataFolders):
         self.assertEqual(self.classify("list", table)["steps"], 8)
         self.assertEqual(self.classify("list-2", table, "--classes", "2")["steps"], 8)
         for data in (table, self.classes):
-            self.expect(REFUSED, "train", "classification", *TINY, "--data", data, "--classes", "3",
+            self.expect(REFUSED, "train", *TINY_CLASSIFIER, "--data", data, "--classes", "3",
                         says=["--classes 3", str(data), "has 2 classes", "leave --classes out"])
 
     def test_names_do_not_command_the_terminal(self):
@@ -276,7 +278,7 @@ class DataTest(DataFolders):
         (data / "cat").mkdir(parents=True)
         (data / "cat" / "\x1b[31m.jpg").write_bytes(b"no image")
         inspected = self.expect(NO, "inspect", data, says=["\\x1b[31m.jpg"])
-        failed = self.expect(FAILED, "train", "classification", *TINY, "--data", data,
+        failed = self.expect(FAILED, "train", *TINY_CLASSIFIER, "--data", data,
                              "--batch-size", "1", says=["\\x1b[31m.jpg"])
         for told in (inspected.stdout, inspected.stderr, failed.stderr):
             self.assertNotIn("\x1b", told)
@@ -288,8 +290,8 @@ class DataTest(DataFolders):
             arrays.mkdir()
             write_npy(arrays / "image.npy", "u1", (8, 16, 16, channels), bytes(2048 * channels))
             write_npy(arrays / "label.npy", "i8", (8,), bytes(64))
-            for workload in ("classification", "starved"):
-                self.expect(REFUSED, "train", workload, *TINY, "--data", arrays, "--batch-size", "4",
+            for workload in (TINY_CLASSIFIER, ("starved", *TINY)):
+                self.expect(REFUSED, "train", *workload, "--data", arrays, "--batch-size", "4",
                             says=[str(arrays), f"'image' have {channels} channel", remedy])
 
     def test_arrays_of_other_names(self):
@@ -297,8 +299,8 @@ class DataTest(DataFolders):
         arrays.mkdir()
         write_npy(arrays / "images.npy", "u1", (8, 16, 16, 3), bytes(6144))
         write_npy(arrays / "label.npy", "i8", (8,), bytes(64))
-        for workload in ("classification", "starved"):
-            self.expect(REFUSED, "train", workload, *TINY, "--data", arrays, "--batch-size", "4",
+        for workload in (TINY_CLASSIFIER, ("starved", *TINY)):
+            self.expect(REFUSED, "train", *workload, "--data", arrays, "--batch-size", "4",
                         says=["no images called 'image'", "it has 'images', 'label'"])
 
     def test_workers(self):

@@ -12,6 +12,7 @@ import unittest
 BINARY = os.environ["SLIPSTREAM_BINARY"]
 HAS_GPU = os.path.exists("/dev/nvidiactl")
 TINY = ["--device", "cpu", "--image-size", "16"]
+TINY_CLASSIFIER = ["classification", *TINY, "--model", "encoder"]
 
 DONE, FAILED, REFUSED, NO, INTERRUPTED = 0, 1, 2, 3, 130
 

@@ -127,9 +127,10 @@ TEST(WorkloadOptionsTest, ClassesInForceAreThoseOfTheData) {
   data.classes = 6;
   make_classification_data(folder.path(), data);
   const auto options =
-      in_force("classification", {{"data", folder.path().string()}, {"image-size", 16}});
+      in_force("classification", {{"data", folder.path().string()}, {"image-size", 48}});
   EXPECT_THAT(options, Contains(Pair("classes", Value(6))));
-  EXPECT_THAT(options, Contains(Pair("image-size", Value(16))));
+  EXPECT_THAT(options, Contains(Pair("image-size", Value(48))));
+  EXPECT_THAT(options, Contains(Pair("model", Value(std::string("resnet18")))));
 }
 
 TEST(WorkloadOptionsTest, AdamwHasNoMomentum) {
