@@ -48,17 +48,19 @@ function(slipstream_torch_room name)
     "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds;-Wno-maybe-uninitialized;-Wno-stringop-overflow;-Wno-stringop-overread>")
 endfunction()
 
-# slipstream_torch_bodies(TARGET...): the same for tests, without optimization: half the time to
-# build, for tests that are as quick.
+# slipstream_torch_bodies(TARGET...): slipstream_test_bodies() of sources that include Torch's headers.
 function(slipstream_torch_bodies)
-  if(NOT TARGET slipstream_test_headers)
-    add_library(slipstream_test_headers OBJECT ${PROJECT_BINARY_DIR}/torch_headers.cpp)
-    target_link_libraries(slipstream_test_headers PRIVATE slipstream_flags torch GTest::gmock)
-    target_compile_options(slipstream_test_headers PRIVATE -O0 -fPIC)
-    target_precompile_headers(slipstream_test_headers PRIVATE ${torch_headers} <gmock/gmock.h>)
+  if(NOT TARGET slipstream_torch_test_headers)
+    add_library(slipstream_torch_test_headers OBJECT ${PROJECT_BINARY_DIR}/torch_headers.cpp)
+    target_link_libraries(slipstream_torch_test_headers PRIVATE slipstream_flags torch GTest::gmock)
+    target_compile_options(slipstream_torch_test_headers PRIVATE -O0 -fPIC)
+    target_precompile_headers(slipstream_torch_test_headers PRIVATE ${torch_headers} <gmock/gmock.h>)
   endif()
   foreach(target ${ARGN})
-    target_compile_options(${target} PRIVATE -O0 -fPIC)  # as the headers: not -fPIE
-    target_precompile_headers(${target} REUSE_FROM slipstream_test_headers)
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+    target_link_libraries(${target} PRIVATE slipstream_flags GTest::gmock)
+    target_compile_options(${target} PRIVATE -O0 -fPIC
+      $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
+    target_precompile_headers(${target} REUSE_FROM slipstream_torch_test_headers)
   endforeach()
 endfunction()

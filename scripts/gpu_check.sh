@@ -52,9 +52,6 @@ phase_sanitize() {
     pids+=($!)
     sanitize "$tool" build/tests/augment/mix_gpu_test &
     pids+=($!)
-    sanitize "$tool" build/tests/augment/augment_special_gpu_test \
-      '--gtest_filter=*Classification*:*Starved*:*EveryWay*:*Layout*:*Blurs*' &
-    pids+=($!)
   done
   PYTORCH_NO_CUDA_MEMORY_CACHING=1 sanitize memcheck build/tests/run/run_gpu_test \
     '--gtest_filter=*OddSizesAndPartEpochs:*DropoutAndBatch*:*AView*:*PartsOfARun*' &

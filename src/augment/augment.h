@@ -28,10 +28,9 @@ class AugmentPlan {
   /// function (pixel_op.h) does not compile for the device.
   AugmentPlan(const DeviceChain& chain, std::size_t field, AugmentOutput output = {});
 
-  /// Compiles kernels for this plan and the current device, which takes seconds (NVRTC), and runs
-  /// them from then on: the same bits, about twice as fast. For a plan for images; for masks it
-  /// does nothing. A plan with pixel functions must be specialized before it runs. Throws Error
-  /// with the compiler's words.
+  /// Compiles kernels for this plan and the current device, which takes seconds (NVRTC). A plan for
+  /// images must be specialized before it runs; for masks this does nothing. Throws Error with the
+  /// compiler's words.
   void specialize();
 
   std::size_t launches() const;
@@ -51,8 +50,8 @@ namespace cuda {
 /// (height x width x channels each, or masks, without gaps), `drawn` (DeviceChain::drawn_bytes() a
 /// sample, as draw() wrote them), `scratch` (AugmentPlan::scratch_bytes()), `to`. Asynchronous on
 /// `stream`. A block of zeros in `drawn` gives some image of `images`' pixels. The bits are those
-/// of DeviceChain::apply(); with bf16, of that, rounded. Throws Error for a plan with pixel
-/// functions that is not specialized.
+/// of DeviceChain::apply(); with bf16, of that, rounded. Throws Error for a plan for images that
+/// is not specialized.
 void augment_async(const AugmentPlan& plan, std::size_t batch_size, const std::byte* images,
                    const std::byte* drawn, std::byte* scratch, std::byte* to, StreamView stream);
 

@@ -348,12 +348,4 @@ SLIPSTREAM_INLINED std::int32_t contrast_term(const Image& image, const ProgramS
   return 0;
 }
 
-/// The same for pixel (y, x) and step `at`.
-template <int C, bool kInterpolates>
-SLIPSTREAM_INLINED std::int32_t contrast_term_at(const Image& image, std::int32_t at,
-                                                 std::int32_t y, std::int32_t x) {
-  return contrast_term<C>(image, image.pass.steps[at],
-                          pixel_before<C, kInterpolates>(image, at, y, x));
-}
-
 }  // namespace slipstream::augment

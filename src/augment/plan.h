@@ -20,7 +20,7 @@ struct AugmentPlan::Program {
   std::size_t drawn_bytes = 0;
   AugmentOutput output;
   std::vector<augment::UserFunction> functions;  ///< that steps name by their place
-  std::vector<augment::SpecialPass> special;     ///< one a pass; empty: kernels for any pass do
+  std::vector<augment::SpecialPass> special;     ///< one a pass, once specialized; of images
 };
 
 namespace augment {

@@ -8,12 +8,6 @@
 namespace slipstream::test {
 namespace {
 
-#ifdef SPECIALIZED
-constexpr bool kIsSpecialized = true;
-#else
-constexpr bool kIsSpecialized = false;
-#endif
-
 constexpr std::size_t kGuard = 512;  // bytes behind the batch that must not be written
 
 }  // namespace
@@ -21,7 +15,7 @@ constexpr std::size_t kGuard = 512;  // bytes behind the batch that must not be 
 Bytes executed(const AugmentPlan& given, std::size_t batch_size, const Bytes& images,
                const Bytes& drawn, std::size_t out_bytes) {
   AugmentPlan plan = given;
-  if (kIsSpecialized || !plan.program().functions.empty()) plan.specialize();
+  plan.specialize();
   const DeviceBuffer<std::byte> in(images);
   const DeviceBuffer<std::byte> parameters(drawn);
   const DeviceBuffer<std::byte> scratch(plan.scratch_bytes(batch_size), 0x5a);

@@ -79,9 +79,10 @@ void set_means_of(const augment::Image& image, augment::Prepared& prepared) {
     if (step.kind != augment::StepKind::jitter || step.contrast < 0) continue;
     for (std::int32_t y = 0; y < step.in_height; ++y) {
       for (std::int32_t x = 0; x < step.in_width; ++x) {
-        sums[step.contrast] += pass.interpolation >= 0
-                                   ? augment::contrast_term_at<C, true>(image, at, y, x)
-                                   : augment::contrast_term_at<C, false>(image, at, y, x);
+        const Pixel<C> pixel = pass.interpolation >= 0
+                                   ? augment::pixel_before<C, true>(image, at, y, x)
+                                   : augment::pixel_before<C, false>(image, at, y, x);
+        sums[step.contrast] += augment::contrast_term<C>(image, step, pixel);
       }
     }
     EXPECT_EQ(sums[step.contrast], sum_before<C>(image, prepared, at));

@@ -1,8 +1,0 @@
-#include "augment/images.h"
-
-namespace slipstream::augment {
-
-template void launch_images<2>(const PassProgram&, const PassMemory&, const LaunchShape&,
-                               cudaStream_t);
-
-}  // namespace slipstream::augment
