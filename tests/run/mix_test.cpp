@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 
+#include "ops/batch_chain.h"
 #include "run/engine.h"
 #include "slipstream/ops/transforms.h"
 #include "slipstream/run/placement.h"
