@@ -99,11 +99,11 @@ void copy_slab(const DeviceSlab& slab, const HostBatch& from, const SlabLayout& 
   if (auto* stream = dynamic_cast<cuda::CudaLane*>(&lane)) {
     if (layout.copied_bytes > 0)
       cuda::copy_async(to, from.data, layout.copied_bytes, stream->stream());
-    cuda::unpack_async(*layout.packed, to, stream->stream());
+    if (layout.packed != nullptr) cuda::unpack_async(*layout.packed, to, stream->stream());
     if (jpeg != nullptr) jpeg->unpack_async(from.data, to, stream->stream());
   } else {
     std::memcpy(to, from.data, layout.copied_bytes);
-    unpack(*layout.packed, to);
+    if (layout.packed != nullptr) unpack(*layout.packed, to);
   }
 }
 
