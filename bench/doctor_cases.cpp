@@ -8,6 +8,7 @@
 
 #include "convert/convert.h"
 #include "datasets/with_cost.h"
+#include "run/step_costs.h"
 #include "slipstream/datasets/datasets.h"
 #include "slipstream/ops/blur.h"
 #include "slipstream/ops/color.h"
@@ -253,10 +254,8 @@ Pipeline pipeline_of(const Made& made) {
   std::shared_ptr<const Dataset> data = data_of(made);
   if (!made.read.is_free() || !made.decode.is_free())
     data = with_cost(std::move(data), {.read = made.read, .decode = made.decode});
-  Pipeline declared =
-      pipeline(std::move(data), {.batch_size = kCaseBatch,
-                                 .seed = 1,
-                                 .costs = {.train_s = made.train_s, .copy_s = made.copy_s}});
+  Pipeline declared = with_costs(pipeline(std::move(data), {.batch_size = kCaseBatch, .seed = 1}),
+                                 {.train_s = made.train_s, .copy_s = made.copy_s});
   const auto add = [&](const std::string& name, const AnyOp& op, const SyntheticCost& cost) {
     declared = std::move(declared).transform(name, cost.is_free() ? op : with_cost(op, cost));
   };

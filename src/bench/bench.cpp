@@ -82,9 +82,7 @@ std::vector<Measurement> measurements_of(const Trainer& trainer, const BenchOpti
 std::uint64_t fewest_steps(const Measurement& m, const RunResult& run, std::size_t batch_size) {
   SteadyRate rate(m.run.cut);
   if (m.run.cut || (rate.add(run, batch_size) && rate.is_telling())) return kFewestSteps;
-  const Plan::Schedule& schedule = m.how.schedule;
-  return schedule.loader.prefetch + schedule.depth + schedule.run_ahead + schedule.lanes.size() +
-         kFewestSteadySteps;
+  return batches_ahead(m.how.schedule) + m.how.schedule.lanes.size() + kFewestSteadySteps;
 }
 
 /// As many steps as fit into the time, by a short run that also warms everything up.

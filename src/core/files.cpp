@@ -44,7 +44,7 @@ bool is_of_open_file(const fs::path& link) {
 }
 
 /// What `path` leads to through links that name it.
-fs::path place_of(const fs::path& path) {
+fs::path target_of(const fs::path& path) {
   std::error_code failed;
   fs::path place = path;
   for (int links = 0; links < kMostLinks; ++links) {
@@ -54,7 +54,7 @@ fs::path place_of(const fs::path& path) {
   return path;  // a loop, which opening it tells
 }
 
-/// Of what place_of() gave.
+/// Of what target_of() gave.
 bool is_written_through(const fs::path& path) {
   std::error_code ignored;
   const fs::file_status status = fs::symlink_status(path, ignored);
@@ -173,7 +173,7 @@ int write_through(const fs::path& path, std::span<const std::byte> bytes) {
 std::string hindrance(const fs::path& path) {
   std::error_code failed;
   if (path.empty()) return "the name is empty";
-  if (const fs::path place = place_of(path); place != path) {
+  if (const fs::path place = target_of(path); place != path) {
     const std::string why = hindrance(place);
     return why.empty() ? "" : "it is a link to " + place.string() + ", and " + why;
   }
@@ -188,15 +188,6 @@ std::string hindrance(const fs::path& path) {
   }
   const TemporaryFile probe(folder);
   return probe.error() == 0 ? "" : reason(probe.error());
-}
-
-/// One for all names of a place; empty where the system does not tell.
-fs::path true_place_of(const fs::path& path) {
-  std::error_code failed;
-  const fs::path whole = fs::absolute(place_of(path), failed);
-  if (failed) return {};
-  const fs::path place = fs::weakly_canonical(whole, failed);
-  return failed ? fs::path() : place;
 }
 
 /// What `open` makes of a pipe; -1 for anything else. Throws Refused for what cannot be written.
@@ -217,10 +208,18 @@ void check_writable(const fs::path& path) {
   if (!why.empty()) throw Refused(cannot_write(path, why));
 }
 
+fs::path place_of(const fs::path& path) {
+  std::error_code failed;
+  const fs::path whole = fs::absolute(target_of(path), failed);
+  if (failed) return {};
+  const fs::path place = fs::weakly_canonical(whole, failed);
+  return failed ? fs::path() : place;
+}
+
 bool is_same_file(const fs::path& a, const fs::path& b) {
   std::error_code failed;
-  const fs::path place = true_place_of(a);
-  if (place.empty() || place != true_place_of(b)) return false;
+  const fs::path place = place_of(a);
+  if (place.empty() || place != place_of(b)) return false;
   const fs::file_status status = fs::status(place, failed);
   return !fs::exists(status) || fs::is_regular_file(status);
 }
@@ -261,7 +260,7 @@ void LineFile::write(std::string_view line) {
 }
 
 void write_file_atomically(const fs::path& path, std::span<const std::byte> bytes) {
-  const fs::path place = place_of(path);
+  const fs::path place = target_of(path);
   const int error =
       is_written_through(place) ? write_through(place, bytes) : replace_file(place, bytes);
   if (error != 0) throw Error(cannot_write(path, error));

@@ -14,6 +14,10 @@ namespace slipstream {
 /// A pipe is not opened: its reader would take the end of that for the end of the output.
 void check_writable(const std::filesystem::path& path);
 
+/// Where what is written at `path` comes to lie, links followed: one path for all its names, whole;
+/// empty where the system does not tell.
+std::filesystem::path place_of(const std::filesystem::path& path);
+
 /// Whether what is written at `a` would be lost to what is written at `b`: they are one place,
 /// which is neither a device nor a pipe.
 bool is_same_file(const std::filesystem::path& a, const std::filesystem::path& b);

@@ -10,9 +10,9 @@
 #include "doctor/ladder.h"
 #include "doctor/training_rate.h"
 #include "doctor/turns.h"
-#include "doctor/untouched.h"
 #include "doctor/usage.h"
 #include "doctor/wires.h"
+#include "run/untouched.h"
 #include "slipstream/doctor/doctor.h"
 
 namespace slipstream {

@@ -4,6 +4,8 @@
 
 #include "doctor/free_memory.h"
 #include "doctor/ladder.h"
+#include "loader/partial_decoding.h"
+#include "loader/slab_layout.h"
 #include "report/environment.h"
 #include "slipstream/run/placement.h"
 
@@ -20,21 +22,14 @@ bool scales(const Pipeline& pipeline, const Plan& plan) {
   return plan.numerics.scaled_decoding || pipeline.options().decode.scaled;
 }
 
-/// Whether decoding may make no more of an image than its first transform reads.
-bool first_reads_parts(const Pipeline& pipeline, const Plan& plan) {
+/// What reads an image once the loader of `plan` has decoded it.
+std::optional<AnyOp> first_reader(const Pipeline& pipeline, const Plan& plan) {
+  const DataLoaderOptions options = pipeline.loader_options(plan);
   const std::vector<NamedOp>& transforms = pipeline.transforms();
-  const std::vector<FieldSpec> fields = pipeline.dataset()->fields();
-  const auto differs_in_size = [](const FieldSpec& field) { return !field.shape.is_fixed(); };
-  const bool is_on_host = transforms_on_host(pipeline, plan) > 0 ||
-                          std::any_of(fields.begin(), fields.end(), differs_in_size);
-  return is_on_host && !transforms.empty() && transforms.front().op.reads_region();
-}
-
-bool decodes_parts(const Pipeline& pipeline, const Plan& plan) {
-  const PipelineOptions& options = pipeline.options();
-  const bool is_partial = options.decode.partial && options.on_bad_sample == OnBadSample::stop;
-  return (is_partial || scales(pipeline, plan)) && pipeline.dataset()->decodes_by_default() &&
-         first_reads_parts(pipeline, plan);
+  const SlabLayout layout =
+      DataLoader::plan_layout(*pipeline.dataset(), transforms, options.batch_size, options.wire,
+                              options.jpeg_bytes, options.on_device, options.batch_ops);
+  return first_reader(on_host(transforms, options.on_device), layout);
 }
 
 /// Decoding that depends on the first transform cannot be cached: what is before it can.
@@ -42,8 +37,9 @@ std::string last_fixed_step(const Pipeline& pipeline, const Plan& plan) {
   if (travels_as_files(plan)) return "read";
   const std::vector<NamedOp>& transforms = pipeline.transforms();
   const std::size_t on_host = transforms_on_host(pipeline, plan);
-  const bool reads_parts = first_reads_parts(pipeline, plan) && transforms.front().op.is_random() &&
-                           pipeline.options().decode.partial;
+  const auto first = first_reader(pipeline, plan);
+  const bool reads_parts =
+      first && first->reads_region() && first->is_random() && pipeline.options().decode.partial;
   std::string last = reads_parts || scales(pipeline, plan) ? "read" : "decode";
   for (std::size_t i = 0; i < on_host; ++i) {
     if (transforms[i].op.is_random()) break;
@@ -76,7 +72,8 @@ Situation situation_of(const Trainer& trainer, const Plan& plan, const std::vect
   situation.free_memory_bytes = free_memory_bytes();
   situation.samples = pipeline.dataset()->size();
   situation.last_fixed_step = last_fixed_step(pipeline, plan);
-  situation.decodes_parts = decodes_parts(pipeline, plan);
+  situation.decodes_parts = decodes_parts(*pipeline.dataset(), first_reader(pipeline, plan),
+                                          decode_options(pipeline.loader_options(plan)));
   if (situation.on_gpu && plan.schedule.loader.on_device.empty())
     situation.on_device_from = first_worth_doing_on_device(pipeline, wire_formats(plan));
   find_late_crop(pipeline, bytes, situation);

@@ -1,7 +1,5 @@
 #include "slipstream/loader/data_loader.h"
 
-#include <algorithm>
-#include <limits>
 #include <thread>
 #include <utility>
 
@@ -9,7 +7,9 @@
 #include "datasets/read_chunk.h"
 #include "loader/bad_samples.h"
 #include "loader/cached_steps.h"
+#include "loader/checked_layout.h"
 #include "loader/host_cache.h"
+#include "loader/partial_decoding.h"
 #include "loader/read_ring.h"
 #include "loader/running_order.h"
 #include "loader/sample_steps.h"
@@ -19,81 +19,6 @@
 #include "slipstream/core/error.h"
 
 namespace slipstream {
-namespace {
-
-constexpr std::size_t kMostJpegBytes = std::size_t{1} << 30;
-
-void check_cut(const HostCut& cut, const std::vector<NamedOp>& transforms,
-               std::vector<std::string>& problems) {
-  const std::vector<std::string> steps = step_names(transforms);
-  if (std::find(steps.begin(), steps.end(), cut.after) == steps.end()) {
-    problems.push_back(unknown_name("step to cut after", cut.after, steps));
-  }
-  if (cut.items == 0) problems.push_back("a cut needs at least 1 cached item");
-}
-
-/// What else cannot be done where images travel as files.
-void check_jpeg(const DataLoaderOptions& options, std::vector<std::string>& problems) {
-  if (!has_format(options.wire, Wire::jpeg)) return;
-  if (options.decode.scaled) {
-    problems.emplace_back(
-        "images that travel as jpeg are decoded at their full size; turn scaled decoding off, "
-        "or let them travel plain");
-  }
-  if (options.jpeg_bytes > kMostJpegBytes) {
-    problems.push_back("jpeg_bytes is " + std::to_string(options.jpeg_bytes) + "; use at most " +
-                       std::to_string(kMostJpegBytes));
-  }
-  if (options.cache && options.cache->after != "read") {
-    problems.push_back("a cache after '" + options.cache->after +
-                       "' holds pixels, but the images travel as jpeg; cache after 'read', or let "
-                       "them travel plain");
-  }
-  if (options.cut && options.cut->after != "read" && options.cut->after != "collate") {
-    problems.push_back("a cut after '" + options.cut->after +
-                       "' caches pixels, but the images travel as jpeg; cut after 'read' or "
-                       "'collate', or let them travel plain");
-  }
-}
-
-SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,
-                          const DataLoaderOptions& options) {
-  std::vector<std::string> problems;
-  SlabLayout layout = plan_slab(dataset, transforms, options, problems);
-  if (options.workers == 0) problems.push_back("0 workers: give at least 1");
-  if (options.prefetch == 0) problems.push_back("prefetch 0: give at least 1 batch");
-  if (options.lent == 0) problems.push_back("lent 0: the caller holds at least 1 batch");
-  const std::vector<NamedOp> host = on_host(transforms, options.on_device);
-  if (options.cut) check_cut(*options.cut, host, problems);
-  check_order(dataset.size(), options, problems);
-  check_read_ahead(options.read_ahead, problems);
-  check_cpus(options.cores, problems);
-  if (options.cache && options.cache->after == "decode" && options.decode.scaled) {
-    problems.push_back(
-        "cannot cache after 'decode': whole images are cached, and scaled decoding would give "
-        "other pixels for samples that found no room; cache after 'read', or turn scaled decoding "
-        "off");
-  }
-  if (options.cache) check_cache(*options.cache, host, dataset.size(), problems);
-  check_jpeg(options, problems);
-  refuse(problems);
-  const RunningOrder order(dataset.size(), options);
-  if (options.first_batch / order.batches_per_epoch() > std::numeric_limits<std::uint32_t>::max()) {
-    throw Refused("first batch " + std::to_string(options.first_batch) +
-                  " lies behind the last epoch, 2^32 - 1");
-  }
-  return layout;
-}
-
-/// Where bad samples are skipped, files are decoded whole: a file that is damaged outside of what
-/// the crop of one epoch reads would be bad in some epochs alone, and known in later ones.
-DecodeOptions decode_options(const DataLoaderOptions& options) {
-  DecodeOptions decode = options.decode;
-  decode.partial &= options.on_bad_sample == OnBadSample::stop;
-  return decode;
-}
-
-}  // namespace
 
 class DataLoader::Impl {
  public:
@@ -153,12 +78,6 @@ class DataLoader::Impl {
   }
 
   CacheCounters cache() const { return cached_steps_.counters(); }
-  std::uint64_t decoded_images() const {
-    std::uint64_t total = 0;
-    for (const StepMeter& meter : meters_) total += meter.decoded_images();
-    return total;
-  }
-
   SkippedSamples skipped() const { return bad_.skipped(); }
   double blocked_s() const { return ring_ ? ring_->blocked_s() : 0; }
 
@@ -274,7 +193,6 @@ std::vector<StepCounter> DataLoader::counters() const { return impl_->counters()
 std::vector<StepLaps> DataLoader::laps() const { return impl_->laps(); }
 CacheCounters DataLoader::cache() const { return impl_->cache(); }
 double DataLoader::blocked_s() const { return impl_->blocked_s(); }
-std::uint64_t DataLoader::decoded_images() const { return impl_->decoded_images(); }
 SkippedSamples DataLoader::skipped() const { return impl_->skipped(); }
 
 }  // namespace slipstream

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "loader/sampler.h"
+#include "slipstream/core/philox.h"
 #include "slipstream/loader/data_loader.h"
 
 namespace slipstream {
@@ -18,6 +19,15 @@ struct SamplePlace {
   std::uint16_t occurrence = 0;  ///< as RandomKey's
   std::uint32_t in_step = 0;     ///< position among those of all ranks' batches
 };
+
+/// Of operation `operation` on that sample, in a run with this seed.
+inline RandomKey key_of(std::uint64_t seed, std::size_t operation, const SamplePlace& place) {
+  return {.seed = seed,
+          .epoch = place.epoch,
+          .sample = place.sample,
+          .occurrence = place.occurrence,
+          .operation = static_cast<std::uint32_t>(operation)};
+}
 
 /// Which sample stands at which position of which batch of one rank: full batches, epoch after
 /// epoch. Immutable: workers share it.

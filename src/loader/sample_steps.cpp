@@ -1,16 +1,13 @@
 #include "loader/sample_steps.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "core/number_text.h"
 #include "core/plain_message.h"
 #include "loader/bad_samples.h"
-#include "loader/collate.h"
+#include "loader/partial_decoding.h"
 #include "loader/slab_layout.h"
-#include "ops/batch_chain.h"
-#include "ops/device_chain.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -41,13 +38,6 @@ std::string name_in(const Dataset& dataset, std::uint64_t sample) {
   }
 }
 
-std::optional<AnyOp> first_of(const std::vector<NamedOp>& transforms, const SlabLayout& layout) {
-  if (!transforms.empty()) return transforms.front().op;
-  const DeviceChain* const chain = layout.device_chain.get();
-  if (chain != nullptr && chain->before_canvas() != nullptr) return chain->before_canvas()->op;
-  return std::nullopt;
-}
-
 }  // namespace
 
 void copy_sample(const Sample& from, Sample& to) {
@@ -71,10 +61,10 @@ SampleSteps::SampleSteps(std::shared_ptr<const Dataset> dataset, std::vector<Nam
       seed_(seed),
       decode_(decode),
       names_(step_names(transforms_)),
-      first_(first_of(transforms_, layout_)),
-      decodes_parts_((decode_.partial || decode_.scaled) && dataset_->decodes_by_default() &&
-                     first_ && first_->reads_region()),
-      stored_(dataset_->fields()) {}
+      first_(first_reader(transforms_, layout_)),
+      decodes_parts_(decodes_parts(*dataset_, first_, decode_)),
+      stored_(dataset_->fields()),
+      writer_(layout_, stored_, seed_) {}
 
 std::size_t SampleSteps::step_behind(const std::string& name) const {
   const auto step = std::find(names_.begin(), names_.end(), name);
@@ -116,94 +106,33 @@ void SampleSteps::run(std::size_t first, std::size_t last, const SamplePlace& pl
 
 void SampleSteps::collate(const SamplePlace& place, SampleBuffers& buffers, std::byte* slab,
                           StepMeter& meter) const {
-  const auto value_of = [&](std::size_t i) { return buffers.sample.fields[i].array.view(); };
   const bool is_part = buffers.has_part && transforms_.empty();
-  collate_values(place, value_of, buffers.file, is_part ? &buffers.part : nullptr, buffers.canvas,
-                 slab, meter);
+  const DecodedPart* const part = is_part ? &buffers.part : nullptr;
+  collate_by(place, meter, [&] {
+    return writer_.write(place, buffers.sample, buffers.file, part, buffers.canvas, slab);
+  });
 }
 
 void SampleSteps::collate(const SamplePlace& place, const Sample& sample, CanvasMemory& memory,
                           std::byte* slab, StepMeter& meter) const {
-  const auto value_of = [&](std::size_t i) { return sample.fields[i].array.view(); };
-  collate_values(place, value_of, std::nullopt, nullptr, memory, slab, meter);
+  collate_by(place, meter,
+             [&] { return writer_.write(place, sample, std::nullopt, nullptr, memory, slab); });
 }
 
 void SampleSteps::collate(const SamplePlace& place, std::span<const CachedField> sample,
                           CanvasMemory& memory, std::byte* slab, StepMeter& meter) const {
-  const auto value_of = [&](std::size_t i) { return sample[i].value; };
-  collate_values(place, value_of, std::nullopt, nullptr, memory, slab, meter);
+  collate_by(place, meter, [&] { return writer_.write(place, sample, memory, slab); });
 }
 
-template <typename ValueOf>
-std::optional<CanvasPlace> SampleSteps::canvas_place(const SamplePlace& place,
-                                                     const ValueOf& value_of,
-                                                     const DecodedPart* part) const {
-  const DeviceChain* const chain = layout_.device_chain.get();
-  if (chain == nullptr || chain->before_canvas() == nullptr) return std::nullopt;
-  std::optional<Shape> image;
-  if (part) image = part->whole;
-  for (const FieldKind kind : {FieldKind::image, FieldKind::mask})
-    for (std::size_t i = 0; i < stored_.size() && !image; ++i)
-      if (stored_[i].kind == kind && holds_canvases(chain, layout_.fields[i]))
-        image = value_of(i).shape;
-  bool is_odd = false;
-  for (std::size_t i = 0; i < stored_.size(); ++i) {
-    if (!holds_canvases(chain, layout_.fields[i])) continue;
-    const Shape shape = value_of(i).shape;
-    is_odd |= part && part->fields[i] ? part->fields[i]->reduction > 1
-                                      : shape[0] != (*image)[0] || shape[1] != (*image)[1];
-  }
-  return place_on_canvas(*chain, key_of(0, place), *image, is_odd);
-}
-
-template <typename ValueOf>
-void SampleSteps::collate_values(const SamplePlace& place, const ValueOf& value_of,
-                                 const std::optional<JpegSlot>& file, const DecodedPart* part,
-                                 CanvasMemory& memory, std::byte* slab, StepMeter& meter) const {
+template <typename Write>
+void SampleSteps::collate_by(const SamplePlace& place, StepMeter& meter, const Write& write) const {
   StepClock clock;
   try {
-    const DeviceChain* const chain = layout_.device_chain.get();
-    const std::optional<CanvasPlace> canvas = canvas_place(place, value_of, part);
-    std::size_t bytes = 0;
-    for (std::size_t i = 0; i < stored_.size(); ++i) {
-      const SlabField& field = layout_.fields[i];
-      if (field.wire == Wire::jpeg) {
-        bytes += collate_jpeg(field, file, value_of(i), place, slab);
-        continue;
-      }
-      if (holds_canvases(chain, field)) {
-        const Window* const held = part && part->fields[i] ? &*part->fields[i] : nullptr;
-        collate_on_canvas(*chain, field, value_of(i), held, *canvas, place.position, memory, slab);
-      } else {
-        slipstream::collate(field, value_of(i), place.position, slab);
-      }
-      bytes += field.sample_bytes;
-    }
-    draw_for_device(place, canvas ? &*canvas : nullptr, slab);
-    if (route_.is_taken() && !file) meter.add_decoded_image();
+    const std::size_t bytes = write();
     meter.add(collate_step(), place, clock.lap(), bytes);
   } catch (...) {
     throw_named(collate_step(), place);
   }
-}
-
-void SampleSteps::draw_for_device(const SamplePlace& place, const CanvasPlace* canvas,
-                                  std::byte* slab) const {
-  const auto at = [&](const SlabField& field) {
-    return slab + field.offset_bytes + place.position * field.sample_bytes;
-  };
-  if (const DeviceChain* const chain = layout_.device_chain.get()) {
-    std::byte* const drawn = at(layout_.fields[stored_.size()]);
-    chain->draw(key_of(0, place), drawn, canvas ? &canvas->there : nullptr);
-    for (const SlabField& field : layout_.fields) {
-      if (field.spec.kind == FieldKind::boxes)
-        chain->move_boxes(drawn, {at(field), field.spec.dtype, field.spec.shape},
-                          canvas ? &canvas->crop : nullptr);
-    }
-  }
-  if (layout_.batch_chain == nullptr || !layout_.batch_chain->ops().mixes()) return;
-  const DrawnMix drawn = layout_.batch_chain->draw(seed_, place.batch, place.in_step);
-  std::memcpy(at(layout_.fields.back()), &drawn, sizeof(drawn));
 }
 
 std::size_t SampleSteps::run_step(std::size_t step, bool must_be_whole, const SamplePlace& place,
@@ -240,7 +169,7 @@ void SampleSteps::find_part(const SamplePlace& place, SampleBuffers& buffers) co
     const Shape stored = image_shape(file_of(field));
     const Window whole{{0, 0, stored[0], stored[1]}};
     buffers.part.whole = {stored[0], stored[1], 3};
-    Window wanted = op.window(key_of(0, place), buffers.part.whole);
+    Window wanted = op.window(key_of(seed_, 0, place), buffers.part.whole);
     if (!decode_.partial) wanted.region = whole.region;
     if (!decode_.scaled) wanted.reduction = 1;
     if (wanted == whole) return;
@@ -257,7 +186,7 @@ void SampleSteps::find_file(const SamplePlace& place, SampleBuffers& buffers) co
   if (!route_.is_taken()) return;
   const Field& field = buffers.sample.fields[route_.field()];
   if (!field.encoded) return;
-  buffers.file = route_.slot_for(file_of(field), key_of(0, place));
+  buffers.file = route_.slot_for(file_of(field), key_of(seed_, 0, place));
   if (!buffers.file) return;
   if (buffers.file->height > decode_.pixel_limit / buffers.file->width) {
     return buffers.file.reset();  // the decode step refuses it
@@ -302,19 +231,11 @@ std::size_t SampleSteps::decode(const SamplePlace& place, SampleBuffers& buffers
   return bytes;
 }
 
-RandomKey SampleSteps::key_of(std::size_t transform, const SamplePlace& place) const {
-  return {.seed = seed_,
-          .epoch = place.epoch,
-          .sample = place.sample,
-          .occurrence = place.occurrence,
-          .operation = static_cast<std::uint32_t>(transform)};
-}
-
 std::size_t SampleSteps::transform(std::size_t index, const SamplePlace& place,
                                    SampleBuffers& buffers) const {
   const AnyOp& op = transforms_[index].op;
   const bool is_part = buffers.file ? op.touches(FieldKind::image) : index == 0 && buffers.has_part;
-  op.apply(key_of(index, place), stored_, buffers.sample, buffers.spare, buffers.scratch,
+  op.apply(key_of(seed_, index, place), stored_, buffers.sample, buffers.spare, buffers.scratch,
            is_part ? &buffers.part : nullptr);
   if (buffers.file && is_part)
     buffers.part.whole = op.output({{}, FieldKind::image, DType::u8, buffers.part.whole, 0}).shape;

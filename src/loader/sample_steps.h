@@ -11,6 +11,7 @@
 #include "loader/jpeg_route.h"
 #include "loader/running_order.h"
 #include "loader/sample_cache.h"
+#include "loader/slab_writer.h"
 #include "loader/step_meter.h"
 #include "slipstream/loader/data_loader.h"
 
@@ -72,15 +73,9 @@ class SampleSteps {
                std::byte* slab, StepMeter& meter) const;
 
  private:
-  template <typename ValueOf>
-  void collate_values(const SamplePlace& place, const ValueOf& value_of,
-                      const std::optional<JpegSlot>& file, const DecodedPart* part,
-                      CanvasMemory& memory, std::byte* slab, StepMeter& meter) const;
-  template <typename ValueOf>
-  std::optional<CanvasPlace> canvas_place(const SamplePlace& place, const ValueOf& value_of,
-                                          const DecodedPart* part) const;
-  /// The parameters of what is done on the device, into their fields.
-  void draw_for_device(const SamplePlace& place, const CanvasPlace* canvas, std::byte* slab) const;
+  /// `write`: gives the bytes it wrote.
+  template <typename Write>
+  void collate_by(const SamplePlace& place, StepMeter& meter, const Write& write) const;
   std::size_t run_step(std::size_t step, bool must_be_whole, const SamplePlace& place,
                        SampleBuffers& buffers) const;
   std::size_t read_fields(const SamplePlace& place, Sample& out) const;
@@ -88,7 +83,6 @@ class SampleSteps {
   bool decode_part(std::size_t field, SampleBuffers& buffers) const;
   void find_part(const SamplePlace& place, SampleBuffers& buffers) const;
   void find_file(const SamplePlace& place, SampleBuffers& buffers) const;
-  RandomKey key_of(std::size_t transform, const SamplePlace& place) const;
   std::size_t transform(std::size_t index, const SamplePlace& place, SampleBuffers& buffers) const;
   [[noreturn]] void throw_named(std::size_t step, const SamplePlace& place) const;
 
@@ -103,6 +97,7 @@ class SampleSteps {
   std::optional<AnyOp> first_;     ///< of the transforms, here or on canvases, where there is one
   bool decodes_parts_;             ///< where the options, that transform and the data set allow it
   std::vector<FieldSpec> stored_;  ///< as the data set declares its fields
+  SlabWriter writer_;
 };
 
 }  // namespace slipstream

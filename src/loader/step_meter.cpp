@@ -46,8 +46,7 @@ StepClock::Lap StepClock::lap() {
 }
 
 StepMeter::StepMeter(std::size_t steps, TraceWriter trace)
-    : steps_(steps),
-      cells_(std::make_unique<Cell[]>(steps + 1)),
+    : cells_(std::make_unique<Cell[]>(steps)),
       laps_(std::make_unique<std::atomic<std::uint64_t>[]>(steps * kKeptLaps)),
       trace_(trace) {}
 
@@ -65,12 +64,6 @@ void StepMeter::add(std::size_t step, const SamplePlace& place, const StepClock:
               .sample = place.sample,
               .begin_ns = static_cast<std::int64_t>(lap.end_ns - lap.wall_ns),
               .end_ns = static_cast<std::int64_t>(lap.end_ns)});
-}
-
-void StepMeter::add_decoded_image() { increase(cells_[steps_].calls, 1); }
-
-std::uint64_t StepMeter::decoded_images() const {
-  return cells_[steps_].calls.load(std::memory_order_relaxed);
 }
 
 void StepMeter::add_to(std::span<StepCounter> totals) const {

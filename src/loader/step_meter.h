@@ -36,8 +36,6 @@ class StepMeter {
 
   void add(std::size_t step, const SamplePlace& place, const StepClock::Lap& lap,
            std::size_t bytes);
-  void add_decoded_image();
-  std::uint64_t decoded_images() const;
   /// Adds this worker's counts to `totals`, one per step.
   void add_to(std::span<StepCounter> totals) const;
   /// Adds this worker's last samples, in their order, at most kKeptLaps a step.
@@ -54,8 +52,7 @@ class StepMeter {
   std::atomic<std::uint64_t>& lap_of(std::size_t step, std::uint64_t call) const {
     return laps_[step * kKeptLaps + call % kKeptLaps];
   }
-  std::size_t steps_;
-  std::unique_ptr<Cell[]> cells_;  ///< one a step, and one that counts decoded images
+  std::unique_ptr<Cell[]> cells_;  ///< one a step
   std::unique_ptr<std::atomic<std::uint64_t>[]> laps_;
   TraceWriter trace_;
 };

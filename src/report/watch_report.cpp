@@ -77,15 +77,13 @@ class Metrics {
   std::string labels_, name_, text_;
 };
 
-/// What `file` leads to, which renaming can replace.
-fs::path place_of(const fs::path& file) {
+/// Throws Refused for what renaming cannot replace.
+void check_replaceable(const fs::path& file) {
   std::error_code failed;
   const fs::file_status status = fs::status(file, failed);
   if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status))
     throw Refused("cannot replace " + file.string() +
                   ": it is no file; name one that Prometheus' collector reads");
-  fs::path place = fs::weakly_canonical(fs::absolute(file), failed);
-  return failed ? file : place;
 }
 
 }  // namespace
@@ -143,11 +141,14 @@ std::string watch_prometheus(const WatchTotals& totals, const WatchWindow* windo
 
 WatchFiles::WatchFiles(const fs::path& json, const fs::path& prometheus)
     : json_(json),
-      prometheus_(prometheus.empty() ? prometheus : place_of(prometheus)),
+      prometheus_(prometheus),
       run_(prometheus.stem().string()),
       writes_json_(!json.empty()),
       writes_prometheus_(!prometheus.empty()) {
-  if (writes_prometheus_) check_writable(prometheus);
+  if (!writes_prometheus_) return;
+  check_replaceable(prometheus);
+  check_writable(prometheus);
+  if (fs::path place = place_of(prometheus); !place.empty()) prometheus_ = std::move(place);
 }
 
 std::string WatchFiles::attempt(bool& writes, const std::function<void()>& write) {

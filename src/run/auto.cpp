@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <exception>
 
 #include "run/auto_choice.h"
+#include "run/untouched.h"
 #include "slipstream/run/trainer.h"
 
 namespace slipstream {
@@ -12,31 +12,6 @@ constexpr std::uint64_t kMostSteps = 30;
 constexpr int kTurns = 2;
 
 double seconds(const Measured& rate) { return rate.value > 0 ? 1 / rate.value : 0; }
-
-/// Puts a trainer's state back when it goes out of scope by an exception, or earlier by now().
-class PutBack {
- public:
-  explicit PutBack(Trainer& trainer) : trainer_(trainer), state_(trainer.state()) {}
-  ~PutBack() {
-    if (is_back_) return;
-    try {
-      trainer_.restore(state_);
-    } catch (const std::exception&) {
-      // The exception under way tells what is wrong.
-    }
-  }
-  void now() {
-    is_back_ = true;
-    trainer_.restore(state_);
-  }
-  PutBack(const PutBack&) = delete;
-  PutBack& operator=(const PutBack&) = delete;
-
- private:
-  Trainer& trainer_;
-  State state_;
-  bool is_back_ = false;
-};
 
 using LaneRates = std::vector<std::pair<std::string, Measured>>;
 
@@ -173,7 +148,7 @@ Measured overlap_efficiency(const Measured& serial, const Measured& pipelined,
 LaneRates measure_lanes_alone(Trainer& trainer, const Plan& plan, std::uint64_t steps,
                               const std::function<bool()>& stop,
                               const std::function<void(const Progress&)>& progress) {
-  PutBack put_back(trainer);
+  Untouched untouched(trainer);
   LaneRates alone;
   std::string after = "collate";
   for (const LanePlan& lane : plan.schedule.lanes) {
@@ -193,7 +168,7 @@ LaneRates measure_lanes_alone(Trainer& trainer, const Plan& plan, std::uint64_t 
     alone.emplace_back(lane.steps.back(), result.steps_per_second);
     after = lane.steps.back();
   }
-  put_back.now();
+  untouched.put_back_for_good();
   return alone;
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/fork.h"
+#include "run/context_parts.h"
 
 namespace slipstream {
 namespace {
@@ -129,8 +130,7 @@ std::vector<at::Tensor> joined_to(const at::Tensor& input, Route route,
 
 }  // namespace
 
-Route::Route(const Context::CurrentLane& lane, bool on_streams,
-             std::shared_ptr<ForkTrial::Call> call)
+Route::Route(const CurrentLane& lane, bool on_streams, std::shared_ptr<ForkTrial::Call> call)
     : context_(&lane.context()),
       home_(&lane.lane()),
       on_streams_(on_streams),
@@ -142,10 +142,10 @@ void Route::run(std::size_t branches, ForkPass pass, const std::function<void(st
   if (call_ != nullptr) timed.emplace(*home_);
   if (on_streams_) {
     const auto on_lane = [&](std::size_t k, Lane& lane) {
-      const Context::CurrentLane current(*context_, lane);
+      const CurrentLane current(*context_, lane);
       work(k);
     };
-    context_->fork(*home_).run(branches, pass, context_->fork_probe(), on_lane);
+    fork_of(*context_, *home_).run(branches, pass, fork_probe_of(*context_), on_lane);
     if (timed) timed->mark();
   }
   for (std::size_t k = 0; !on_streams_ && k < branches; ++k) {

@@ -5,7 +5,7 @@
 
 #include "core/fork.h"
 #include "core/fork_trial.h"
-#include "slipstream/run/context.h"
+#include "run/current_lane.h"
 #include "slipstream/train/stage.h"
 
 namespace slipstream {
@@ -16,7 +16,7 @@ class Route {
   /// On the current stream alone.
   Route() = default;
   /// From `lane`, on its branches' lanes or on itself. `call` may be nullptr.
-  Route(const Context::CurrentLane& lane, bool on_streams, std::shared_ptr<ForkTrial::Call> call);
+  Route(const CurrentLane& lane, bool on_streams, std::shared_ptr<ForkTrial::Call> call);
 
   /// work(k) for each branch, in turn.
   void run(std::size_t branches, ForkPass pass, const std::function<void(std::size_t)>& work);

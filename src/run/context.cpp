@@ -1,21 +1,18 @@
 #include "slipstream/run/context.h"
 
 #include <ATen/Context.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <mutex>
-#include <optional>
-#include <thread>
 
 #include "core/fork.h"
 #include "core/lane_threads.h"
 #include "core/recycling_memory.h"
 #include "cuda/cuda.h"
 #include "run/autograd_thread.h"
+#include "run/context_parts.h"
+#include "run/inside.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -45,8 +42,6 @@ c10::Device device_named(const std::string& name) {
   return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index));
 }
 
-thread_local const Context::CurrentLane* innermost_lane = nullptr;
-
 }  // namespace
 
 struct Context::Impl {
@@ -54,6 +49,7 @@ struct Context::Impl {
   std::map<std::pair<std::string, int>, std::unique_ptr<Lane>> lanes;
   std::mutex forking;
   std::map<const Lane*, std::unique_ptr<Fork>> forks;  ///< guarded by `forking`
+  const ForkProbe* fork_probe = nullptr;
   cuda::PinnedMemory pinned;
   RecyclingMemory recycled_pinned{pinned};
   RecyclingMemory recycled{*std::pmr::get_default_resource()};
@@ -80,56 +76,30 @@ Lane& Context::lane(const std::string& name, int priority) {
   return *lane;
 }
 
-LaneThreads& Context::threads() { return impl_->threads; }
-
-Fork& Context::fork(Lane& home) {
-  const std::lock_guard lock(impl_->forking);
-  std::unique_ptr<Fork>& fork = impl_->forks[&home];
-  if (fork != nullptr) return *fork;
-  const auto* stream = dynamic_cast<const cuda::CudaLane*>(&home);
-  const int priority = stream == nullptr ? 0 : stream->priority();
-  fork = std::make_unique<Fork>(home, [&home, device = device_, priority](std::size_t branch) {
-    return make_lane(home.name() + " branch " + std::to_string(branch), device, priority);
-  });
-  return *fork;
-}
-
 std::pmr::memory_resource& Context::host_memory(bool pinned) {
   return pinned && device_.is_cuda() ? impl_->recycled_pinned : impl_->recycled;
 }
 
-void Context::delay(Lane& lane, double microseconds) {
-  auto* stream = dynamic_cast<cuda::CudaLane*>(&lane);
-  if (stream == nullptr) {
-    std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(microseconds));
-    return;
-  }
-  const cuda::DeviceGuard device(stream->device());
-  cuda::delay_async(microseconds, stream->stream());
+LaneThreads& threads_of(Context& context) { return Inside::of(context).threads; }
+
+Fork& fork_of(Context& context, Lane& home) {
+  auto& parts = Inside::of(context);
+  const std::lock_guard lock(parts.forking);
+  std::unique_ptr<Fork>& fork = parts.forks[&home];
+  if (fork != nullptr) return *fork;
+  const auto* stream = dynamic_cast<const cuda::CudaLane*>(&home);
+  const int priority = stream == nullptr ? 0 : stream->priority();
+  fork = std::make_unique<Fork>(
+      home, [&home, device = context.device(), priority](std::size_t branch) {
+        return make_lane(home.name() + " branch " + std::to_string(branch), device, priority);
+      });
+  return *fork;
 }
 
-struct Context::CurrentLane::Impl {
-  std::optional<c10::cuda::CUDAStreamGuard> guard;
-};
-
-Context::CurrentLane::CurrentLane(Context& context, Lane& lane)
-    : context_(context), lane_(lane), outer_(innermost_lane), impl_(std::make_unique<Impl>()) {
-  if (const auto* stream = dynamic_cast<const cuda::CudaLane*>(&lane)) {
-    impl_->guard.emplace(
-        c10::cuda::getStreamFromExternal(stream->stream().get(), context.device().index()));
-    bind_this_thread(context.device());
-  }
-  innermost_lane = this;
+void set_fork_probe(Context& context, const ForkProbe* probe) {
+  Inside::of(context).fork_probe = probe;
 }
 
-Context::CurrentLane::~CurrentLane() { innermost_lane = outer_; }
-
-bool Context::CurrentLane::is_current() const {
-  if (!impl_->guard) return true;
-  const c10::cuda::CUDAStream own = impl_->guard->current_stream();
-  return c10::cuda::getCurrentCUDAStream(own.device_index()) == own;
-}
-
-const Context::CurrentLane* Context::CurrentLane::innermost() { return innermost_lane; }
+const ForkProbe* fork_probe_of(Context& context) { return Inside::of(context).fork_probe; }
 
 }  // namespace slipstream

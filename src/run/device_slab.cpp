@@ -28,6 +28,12 @@ at::Tensor view_of(const at::Tensor& memory, const SlabField& field, std::int64_
 
 }  // namespace
 
+std::size_t bytes_of(const Fields& fields) {
+  std::size_t bytes = 0;
+  for (const auto& field : fields) bytes += field.second.nbytes();
+  return bytes;
+}
+
 bool is_held_outside(const at::Tensor& tensor, std::span<const Fields* const> own) {
   struct Counted {
     const at::Tensor* tensor;
@@ -76,6 +82,15 @@ DeviceSlab DeviceSlab::make(const SlabLayout& layout, c10::Device device) {
 
 bool DeviceSlab::has(const at::Tensor& tensor) const {
   return !fields.empty() && tensor.storage().is_alias_of(fields.front().second.storage());
+}
+
+Batch zero_batch(const DeviceSlab& slab) {
+  Batch batch;
+  for (const auto& [name, tensor] : slab.fields) {
+    tensor.zero_();
+    batch.set(name, tensor);
+  }
+  return batch;
 }
 
 void copy_slab(const DeviceSlab& slab, const HostBatch& from, const SlabLayout& layout, Lane& lane,

@@ -10,10 +10,13 @@
 #include "run/jpeg_unpacker.h"
 #include "slipstream/core/lane.h"
 #include "slipstream/loader/data_loader.h"
+#include "slipstream/train/batch.h"
 
 namespace slipstream {
 
 using Fields = std::vector<std::pair<std::string, at::Tensor>>;
+
+std::size_t bytes_of(const Fields& fields);
 
 /// Whether anybody but `own`, which `tensor` is part of, holds its memory.
 bool is_held_outside(const at::Tensor& tensor, std::span<const Fields* const> own);
@@ -32,6 +35,9 @@ struct DeviceSlab {
   static DeviceSlab make(const SlabLayout& layout, c10::Device device);
   bool has(const at::Tensor& tensor) const;
 };
+
+/// A batch of the slab's fields, all zeros, enqueued on the current stream.
+Batch zero_batch(const DeviceSlab& slab);
 
 /// Copies a host batch into `slab` and expands what traveled packed or, by `jpeg`, as files
 /// (nullptr where nothing does), enqueued on `lane` (done at once on a host lane).

@@ -55,7 +55,7 @@ struct ForkJoinImpl::Impl {
   }
 
   Route route() {
-    const auto* lane = Context::CurrentLane::innermost();
+    const auto* lane = CurrentLane::innermost();
     if (lane == nullptr) return {};
     if (!lane->is_current())
       throw Error(

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "run/current_lane.h"
+
 namespace slipstream {
 namespace {
 
@@ -30,7 +32,7 @@ LaneTrace::LaneTrace(TraceRecorder& recorder, Context& context, std::span<const 
       for (std::size_t step = 1; step < lane.steps.size(); ++step)
         marks.push_back(binding.lane->make_mark());
   }
-  const Context::CurrentLane current(context, *lanes_.front().lane);
+  const CurrentLane current(context, *lanes_.front().lane);
   join_clocks(recorder);
 }
 

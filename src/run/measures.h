@@ -4,9 +4,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
-
-#include <ATen/core/Tensor.h>
 
 #include "slipstream/run/trainer.h"
 
@@ -29,9 +26,5 @@ std::size_t reserved_bytes(c10::Device device);
 /// Most bytes in use at once since reset_peak: of PyTorch's allocator, or the process on a CPU.
 std::size_t peak_bytes(c10::Device device);
 void reset_peak(c10::Device device);
-
-/// Digest of tensors' values, in order: each one's bytes as they lie in memory, the same on the
-/// host and on any GPU, also where they are on several. Waits for their devices.
-std::uint64_t digest_of(std::span<const at::Tensor> tensors);
 
 }  // namespace slipstream

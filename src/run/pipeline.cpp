@@ -2,21 +2,12 @@
 
 #include <algorithm>
 
-#include "core/number_text.h"
-
 namespace slipstream {
-
-constexpr double kMostCostS = 10;
 
 Pipeline::Pipeline(std::shared_ptr<const Dataset> dataset, PipelineOptions options)
     : dataset_(std::move(dataset)), options_(options) {
   if (dataset_ == nullptr) throw Refused("pipeline: no data set was given");
   if (options_.batch_size == 0) throw Refused("pipeline: the batch size must be at least 1");
-  const StepCosts& costs = options_.costs;
-  for (const double cost_s : {costs.train_s, costs.copy_s, costs.hand_over_s})
-    if (!(cost_s >= 0 && cost_s <= kMostCostS))
-      throw Refused("pipeline: a step's costs are 0 to 10 seconds each, not " +
-                    number_text(cost_s));
 }
 
 void Pipeline::claim(const std::string& name, bool trains) const {

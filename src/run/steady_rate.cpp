@@ -103,6 +103,10 @@ bool fills_batches(const RunResult& result, const std::optional<Cut>& cut) {
   return !result.inputs.empty() && !(cut && cut->after == "collate");
 }
 
+std::size_t batches_ahead(const Plan::Schedule& schedule) {
+  return schedule.loader.prefetch + schedule.depth + schedule.run_ahead;
+}
+
 std::size_t half_made(const RunResult& result, std::size_t batch_size) {
   return 1 + (result.plan.schedule.loader.workers - 1) / batch_size;
 }
@@ -115,8 +119,7 @@ bool SteadyRate::tells(const RunResult& result, std::size_t first) const {
   if (!fills_batches(result, cut_)) return true;
   if (is_used_up(result.inputs, first) && taken_ahead(result.inputs, result.step_end_s, first) == 0)
     return true;
-  const Plan::Schedule& schedule = result.plan.schedule;
-  const std::size_t ahead = schedule.loader.prefetch + 1 + schedule.depth + schedule.run_ahead;
+  const std::size_t ahead = 1 + batches_ahead(result.plan.schedule);
   return spared_steps(result.inputs, result.step_end_s, first, 0) <= 0 ||
          result.step_end_s.size() >= first + kTelling * ahead;
 }

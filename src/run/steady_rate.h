@@ -47,6 +47,9 @@ class SteadyRate {
 /// Whether batches were filled while this run with this cut went on, not cached whole.
 bool fills_batches(const RunResult& result, const std::optional<Cut>& cut);
 
+/// How many batches may have been filled, or taken, ahead of the one that the last lane is at.
+std::size_t batches_ahead(const Plan::Schedule& schedule);
+
 /// How many batches workers may have begun, but not filled, when one was asked for.
 std::size_t half_made(const RunResult& result, std::size_t batch_size);
 

@@ -43,21 +43,20 @@ SyntheticOptions synthetic_of(const Options& options) {
 }
 
 Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options,
-                       const std::vector<NamedOp>& transforms, const StepCosts& costs) {
+                       const std::vector<NamedOp>& transforms) {
   require_image(*dataset, options);
   require_rgb(*dataset, options);
-  Pipeline declared = pipeline(std::move(dataset), options, costs);
+  Pipeline declared = pipeline(std::move(dataset), options);
   for (const NamedOp& each : transforms)
     declared = std::move(declared).transform(each.name, each.op);
   return declared;
 }
 
-Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options,
-                       const StepCosts& costs) {
+Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options) {
   const std::int64_t size = options.integer("image-size");
   const std::string file = options.has("chain") ? options.text("chain") : "";
   const std::vector<NamedOp> chain = load_chain_or_resize(file, size);
-  Pipeline declared = declare_input(std::move(dataset), options, chain, costs);
+  Pipeline declared = declare_input(std::move(dataset), options, chain);
   const Shape shape = image_after(chain).shape;
   if (!(shape == Shape{size, size, 3}))
     throw Refused("chain '" + file + "' ends with images of " + to_string(shape) +

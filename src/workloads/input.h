@@ -10,11 +10,10 @@ SyntheticOptions synthetic_of(const Options& options);
 /// A pipeline() over `dataset` with the transforms of `chain` or, without one, a Resize to
 /// `image-size`. Throws Refused for options that do not fit the data set, images of other channels
 /// than RGB, and a chain that does not end with images of that size.
-Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options,
-                       const StepCosts& costs = {});
+Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options);
 /// The same with other transforms.
 Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options,
-                       const std::vector<NamedOp>& transforms, const StepCosts& costs);
+                       const std::vector<NamedOp>& transforms);
 
 /// Whether `data` is declared and asks for synthetic samples.
 bool is_synthetic(const Options& options);

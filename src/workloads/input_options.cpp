@@ -59,9 +59,8 @@ std::string name_of_data(const Options& options) {
   return options.has("data") ? "'" + options.text("data") + "'" : "the data";
 }
 
-Pipeline pipeline(std::shared_ptr<const Dataset> dataset, const Options& options,
-                  const StepCosts& costs) {
-  PipelineOptions declared{.batch_size = options.batch_size, .seed = options.seed, .costs = costs};
+Pipeline pipeline(std::shared_ptr<const Dataset> dataset, const Options& options) {
+  PipelineOptions declared{.batch_size = options.batch_size, .seed = options.seed};
   if (options.has("background") && !is_synthetic(options))
     declared.decode.background = color_named(options.text("background"));
   if (options.has("on-bad-sample") && options.text("on-bad-sample") == "skip")

@@ -1,5 +1,6 @@
 #include "datasets/with_cost.h"
 #include "ops/synthetic_cost.h"
+#include "run/step_costs.h"
 #include "slipstream/datasets/datasets.h"
 #include "workloads/input.h"
 #include "workloads/option_lists.h"
@@ -135,10 +136,11 @@ Pipeline starved(Options& options) {
   const std::int64_t classes = classes_of(*data, options, "starved");
   const std::vector<NamedOp> transforms = transforms_of(options);
   if (is_article(options))
-    return declare_input(data, options, with_article_costs(transforms, options), kArticleSteps)
+    return with_costs(declare_input(data, options, with_article_costs(transforms, options)),
+                      kArticleSteps)
         .train("model", ChannelMeans(classes), make_optimizer(options),
                cross_entropy("image", "label"));
-  return declare_input(data, options, transforms, {})
+  return declare_input(data, options, transforms)
       .train("model", ResNet18(classes), make_optimizer(options), cross_entropy("image", "label"));
 }
 

@@ -61,7 +61,7 @@ std::vector<Bytes> arrived(const std::shared_ptr<const Dataset>& dataset, std::s
   const HostBatch batch = loader.next();
   Bytes block(layout.device_bytes, std::byte{0xa5});
   std::memcpy(block.data(), batch.data, layout.copied_bytes);
-  unpack(*layout.packed, block.data());
+  if (layout.packed != nullptr) unpack(*layout.packed, block.data());
   std::vector<Bytes> fields;
   for (const SlabField& each : layout.fields) {
     if (each.wire == Wire::host) continue;

@@ -36,13 +36,6 @@ class AugmentRunTest : public EngineTest {
     plan.schedule.loader.workers = 2;
     return plan;
   }
-
-  static RunOptions delayed() {
-    RunOptions options = steps(kSteps);
-    options.lane_delay_us = 400;
-    options.delay_seed = 5;
-    return options;
-  }
 };
 
 TEST_F(AugmentRunTest, WhereTransformsAreDoneChangesNoBit) {
@@ -53,7 +46,8 @@ TEST_F(AugmentRunTest, WhereTransformsAreDoneChangesNoBit) {
                                Lanes{{"copy", "augment", "encode", "train"}}})
       for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
         const Plan plan = plan_with(lanes, from, driver);
-        EXPECT_EQ(fresh_run(augmented(), plan, delayed()).digest, on_the_loader)
+        EXPECT_EQ(fresh_run(augmented(), plan, steps(kSteps), delayed(400, 5)).digest,
+                  on_the_loader)
             << describe(plan) << ", from " << from;
       }
 }
@@ -96,7 +90,9 @@ TEST_F(AugmentRunTest, BoxesFollowWhereverTransformsAreDone) {
   };
   const std::uint64_t on_the_loader = fresh_run(tiny, serial_plan(), steps(kSteps)).digest;
   for (const std::string from : {"flip", "turn", "normalize"})
-    EXPECT_EQ(fresh_run(tiny, plan_with(kOnItsOwn, from), delayed()).digest, on_the_loader) << from;
+    EXPECT_EQ(fresh_run(tiny, plan_with(kOnItsOwn, from), steps(kSteps), delayed(400, 5)).digest,
+              on_the_loader)
+        << from;
   tiny.transforms.erase(tiny.transforms.begin());
   EXPECT_NE(fresh_run(tiny, serial_plan(), steps(kSteps)).digest, on_the_loader);
 }
@@ -132,9 +128,11 @@ TEST_F(AugmentRunTest, ImagesOfAnySizeBecomeTheSameWhereverTransformsAreDone) {
     const std::uint64_t on_the_loader = fresh_run(tiny, serial_plan(), steps(kSteps)).digest;
     for (const std::string from : {"first", "large"}) {
       Plan plan = plan_with(kOnItsOwn, from);
-      EXPECT_EQ(fresh_run(tiny, plan, delayed()).digest, on_the_loader) << first.name();
+      EXPECT_EQ(fresh_run(tiny, plan, steps(kSteps), delayed(400, 5)).digest, on_the_loader)
+          << first.name();
       plan.schedule.loader.wire = {{"label", Wire::bits}};
-      EXPECT_EQ(fresh_run(tiny, plan, delayed()).digest, on_the_loader) << first.name();
+      EXPECT_EQ(fresh_run(tiny, plan, steps(kSteps), delayed(400, 5)).digest, on_the_loader)
+          << first.name();
     }
   }
 }

@@ -6,8 +6,8 @@
 #include <stdexcept>
 
 #include "core/fingerprint.h"
+#include "run/digest.h"
 #include "run/engine.h"
-#include "run/measures.h"
 #include "support/thrown.h"
 
 namespace slipstream::test {

@@ -80,10 +80,10 @@ Pipeline tiny_pipeline(const Tiny& tiny) {
     synthetic.seed = tiny.seed;
     dataset = synthetic_segmentation(synthetic);
   }
-  Pipeline declared = pipeline(dataset, {.batch_size = tiny.batch_size,
-                                         .seed = tiny.seed,
-                                         .on_bad_sample = tiny.on_bad_sample,
-                                         .costs = tiny.costs});
+  Pipeline declared = pipeline(
+      dataset,
+      {.batch_size = tiny.batch_size, .seed = tiny.seed, .on_bad_sample = tiny.on_bad_sample});
+  declared = with_costs(std::move(declared), tiny.costs);
   for (const NamedOp& each : tiny.transforms)
     declared = std::move(declared).transform(each.name, each.op);
   if (tiny.stored_size > 0)
@@ -141,6 +141,13 @@ RunOptions steps(std::uint64_t n) {
   return options;
 }
 
+RunHooks delayed(double microseconds, std::uint64_t seed) {
+  RunHooks hooks;
+  hooks.lane_delay_us = microseconds;
+  hooks.delay_seed = seed;
+  return hooks;
+}
+
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
   const at::Tensor left = a.detach().cpu().contiguous();
@@ -165,8 +172,9 @@ std::unique_ptr<Trainer> EngineTest::trainer(const Tiny& tiny, const Plan::Numer
   return std::make_unique<Trainer>(tiny_pipeline(tiny), context(), numerics);
 }
 
-RunResult EngineTest::fresh_run(const Tiny& tiny, const Plan& plan, const RunOptions& options) {
-  return trainer(tiny, plan.numerics)->run(plan, options);
+RunResult EngineTest::fresh_run(const Tiny& tiny, const Plan& plan, const RunOptions& options,
+                                const RunHooks& hooks) {
+  return run_with(*trainer(tiny, plan.numerics), plan, options, hooks);
 }
 
 }  // namespace slipstream::test

@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "slipstream/run/trainer.h"
+#include "run/run_hooks.h"
+#include "run/step_costs.h"
 
 namespace slipstream::test {
 
@@ -51,6 +52,8 @@ Plan serial_plan(const std::vector<std::string>& extra = {});
 std::string describe(const Plan& plan);
 
 RunOptions steps(std::uint64_t n);
+/// Every lane and every branch is late, at random by up to `microseconds`.
+RunHooks delayed(double microseconds, std::uint64_t seed);
 
 /// Every address in a tensor's memory is the same value bit for bit.
 bool same_bits(const at::Tensor& a, const at::Tensor& b);
@@ -66,7 +69,8 @@ class EngineTest : public ::testing::Test {
   static Context& context();
   std::unique_ptr<Trainer> trainer(const Tiny& tiny, const Plan::Numerics& numerics = exact());
   /// Of a fresh trainer after one run.
-  RunResult fresh_run(const Tiny& tiny, const Plan& plan, const RunOptions& options);
+  RunResult fresh_run(const Tiny& tiny, const Plan& plan, const RunOptions& options,
+                      const RunHooks& hooks = {});
 };
 
 }  // namespace slipstream::test

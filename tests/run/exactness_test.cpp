@@ -6,6 +6,7 @@
 
 #include "core/lane_threads.h"
 #include "core/schedule.h"
+#include "run/context_parts.h"
 #include "run/engine.h"
 #include "support/thrown.h"
 
@@ -17,13 +18,6 @@ using testing::ElementsAreArray;
 class ExactnessTest : public EngineTest {};
 
 constexpr std::uint64_t kSteps = 24;
-
-RunOptions delayed(std::uint64_t n, std::uint64_t seed) {
-  RunOptions options = steps(n);
-  options.lane_delay_us = 400;
-  options.delay_seed = seed;
-  return options;
-}
 
 /// Every grouping of the three device steps, every driver, three depths.
 std::vector<Plan> all_plans(const Plan::Numerics& numerics) {
@@ -53,7 +47,7 @@ TEST_F(ExactnessTest, EveryPlanGivesTheSerialDigestUnderRandomDelays) {
     for (const Plan& plan : all_plans(exact())) {
       SCOPED_TRACE(std::string(optimizer) + ", " + describe(plan) + ", delay seed " +
                    std::to_string(++seed));
-      const RunResult result = fresh_run(tiny, plan, delayed(kSteps, seed));
+      const RunResult result = fresh_run(tiny, plan, steps(kSteps), delayed(400, seed));
       EXPECT_THAT(result.losses, ElementsAreArray(serial.losses));
       EXPECT_EQ(result.accuracies, serial.accuracies);
       EXPECT_EQ(result.digest, serial.digest);
@@ -66,7 +60,7 @@ TEST_F(ExactnessTest, OnePlanUnderManyDelaySeeds) {
   for (std::uint64_t seed = 100; seed < 112; ++seed) {
     SCOPED_TRACE("delay seed " + std::to_string(seed));
     const Plan plan = plan_of(kThreeLanes, Driver::threaded, 4);
-    EXPECT_EQ(fresh_run({}, plan, delayed(kSteps, seed)).digest, serial);
+    EXPECT_EQ(fresh_run({}, plan, steps(kSteps), delayed(400, seed)).digest, serial);
   }
 }
 
@@ -78,7 +72,7 @@ TEST_F(ExactnessTest, Bf16GivesItsOwnDigestInEveryPlan) {
   EXPECT_NE(expected.digest, fresh_run({}, serial_plan(), steps(kSteps)).digest);
   for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
     const Plan plan = plan_of(kThreeLanes, driver, 4, bf16);
-    const RunResult result = fresh_run({}, plan, delayed(kSteps, 7));
+    const RunResult result = fresh_run({}, plan, steps(kSteps), delayed(400, 7));
     EXPECT_EQ(result.losses, expected.losses) << describe(plan);
     EXPECT_EQ(result.digest, expected.digest) << describe(plan);
   }
@@ -91,7 +85,7 @@ TEST_F(ExactnessTest, LayoutOfWeightsIsNoPartOfTheSchedule) {
   serial.numerics = contiguous;
   const std::uint64_t expected = fresh_run({}, serial, steps(kSteps)).digest;
   const Plan plan = plan_of(kThreeLanes, Driver::threaded, 3, contiguous);
-  EXPECT_EQ(fresh_run({}, plan, delayed(kSteps, 3)).digest, expected);
+  EXPECT_EQ(fresh_run({}, plan, steps(kSteps), delayed(400, 3)).digest, expected);
 }
 
 TEST_F(ExactnessTest, OddSizesAndPartEpochs) {
@@ -100,7 +94,8 @@ TEST_F(ExactnessTest, OddSizesAndPartEpochs) {
   for (unsigned workers : {1U, 2U, 8U}) {
     Plan plan = plan_of(kThreeLanes, Driver::threaded, 4);
     plan.schedule.loader.workers = workers;
-    EXPECT_EQ(fresh_run(tiny, plan, delayed(kSteps, workers)).digest, serial) << workers;
+    EXPECT_EQ(fresh_run(tiny, plan, steps(kSteps), delayed(400, workers)).digest, serial)
+        << workers;
   }
 }
 
@@ -116,7 +111,7 @@ TEST_F(ExactnessTest, PartsOfARunUnderSwitchedPlansAddUp) {
   const std::uint64_t whole = fresh_run({}, serial_plan(), steps(30)).digest;
   const Plan pipelined = plan_of(kThreeLanes, Driver::threaded, 4);
   const auto parts = trainer({});
-  parts->run(pipelined, delayed(10, 1));
+  run_with(*parts, pipelined, steps(10), delayed(400, 1));
   EXPECT_EQ(parts->position(), 10U);
   const RunResult rest = parts->run(serial_plan(), steps(20));
   EXPECT_EQ(rest.first_step, 10U);
@@ -126,7 +121,7 @@ TEST_F(ExactnessTest, PartsOfARunUnderSwitchedPlansAddUp) {
   std::uint64_t seed = 40;
   for (const Plan& plan : all_plans(exact())) {
     if (switched->position() == 30) break;
-    switched->run(plan, delayed(2, ++seed));
+    run_with(*switched, plan, steps(2), delayed(400, ++seed));
   }
   EXPECT_EQ(switched->position(), 30U);
   EXPECT_EQ(switched->digest(), whole);
@@ -135,7 +130,7 @@ TEST_F(ExactnessTest, PartsOfARunUnderSwitchedPlansAddUp) {
 TEST_F(ExactnessTest, TheSamePlanGoesOnWithTheSameLoader) {
   const Plan plan = plan_of(kThreeLanes, Driver::threaded, 3);
   const auto parts = trainer({});
-  for (int part = 0; part < 6; ++part) parts->run(plan, delayed(5, 9));
+  for (int part = 0; part < 6; ++part) run_with(*parts, plan, steps(5), delayed(400, 9));
   EXPECT_EQ(parts->digest(), fresh_run({}, serial_plan(), steps(30)).digest);
 }
 
@@ -149,7 +144,7 @@ TEST_F(ExactnessTest, ARestoredStateGoesOnAsIfNothingHadBeen) {
     first->run(plan, steps(12));
     const State at_12 = first->state();
     const std::uint64_t digest_at_12 = first->digest();
-    first->run(plan, delayed(8, 5));
+    run_with(*first, plan, steps(8), delayed(400, 5));
     EXPECT_EQ(first->digest(), whole);
 
     first->restore(at_12);
@@ -178,7 +173,8 @@ TEST_F(ExactnessTest, DropoutAndBatchNormalizationAgreeInEveryPlan) {
   EXPECT_NE(serial.digest, fresh_run({}, serial_plan(), steps(kSteps)).digest);
   for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
     const Plan plan = plan_of(kThreeLanes, driver, 4);
-    EXPECT_EQ(fresh_run(tiny, plan, delayed(kSteps, 11)).digest, serial.digest) << describe(plan);
+    EXPECT_EQ(fresh_run(tiny, plan, steps(kSteps), delayed(400, 11)).digest, serial.digest)
+        << describe(plan);
   }
 }
 
@@ -207,10 +203,10 @@ TEST_F(ExactnessTest, TrainersOfOneContextDoNotDisturbEachOther) {
 TEST_F(ExactnessTest, ASecondRunMakesNoThreads) {
   const Plan plan = plan_of(kThreeLanes, Driver::threaded, 4);
   fresh_run({}, plan, steps(3));
-  const std::size_t threads = context().threads().size();
+  const std::size_t threads = threads_of(context()).size();
   EXPECT_GE(threads, 3U);
   fresh_run({}, plan, steps(3));
-  EXPECT_EQ(context().threads().size(), threads);
+  EXPECT_EQ(threads_of(context()).size(), threads);
 }
 
 /// PyTorch's process-wide and per-thread switches that a run sets.

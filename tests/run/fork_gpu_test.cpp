@@ -9,6 +9,8 @@
 
 #include "core/fork.h"
 #include "cuda/cuda.h"
+#include "run/current_lane.h"
+#include "run/delays.h"
 #include "run/forked.h"
 #include "run/gpu_flag.h"
 #include "support/thrown.h"
@@ -52,22 +54,22 @@ TEST_F(ForkGpuTest, EveryBranchIsIdleWhenARunReturnsOrThrows) {
   ForkProbe probe;
   probe.delay = [&](Lane& branch, bool) {
     streams.push_back(dynamic_cast<cuda::CudaLane&>(branch).stream().get());
-    context().delay(branch, 3000);
+    delay_lane(branch, 3000);
   };
-  RunOptions options = steps(8);
-  options.fork_probe = &probe;
+  RunHooks hooks;
+  hooks.fork_probe = &probe;
   Trainer one(forked_pipeline(forked), context(), exact());
   const Plan serial = plan_of({{"copy", "encode", "train"}}, Driver::interleaved, 1);
-  EXPECT_EQ(thrown_by([&] { one.run(serial, options); }),
+  EXPECT_EQ(thrown_by([&] { run_with(one, serial, steps(8), hooks); }),
             "Error: stage 'train' at step 5: no luck");
   for (cudaStream_t stream : streams) EXPECT_EQ(cudaStreamQuery(stream), cudaSuccess);
-  one.run(serial, options);
+  run_with(one, serial, steps(8), hooks);
   EXPECT_FALSE(streams.empty());
   for (cudaStream_t stream : streams) EXPECT_EQ(cudaStreamQuery(stream), cudaSuccess);
 }
 
 TEST_F(ForkGpuTest, AnotherStreamThanTheStagesIsRefused) {
-  const Context::CurrentLane current(context(), context().lane("train", 2));
+  const CurrentLane current(context(), context().lane("train", 2));
   ForkJoin fork(std::vector<ModuleRef>{torch::nn::Linear(3, 2)}, ForkMode::streams);
   fork->to(c10::Device(kDevice));
   const at::Tensor x = at::ones({2, 3}, at::TensorOptions(c10::Device(kDevice)));
@@ -79,7 +81,7 @@ TEST_F(ForkGpuTest, AnotherStreamThanTheStagesIsRefused) {
 
 TEST_F(ForkGpuTest, AGraphCapturesBranchesWithTheirWaits) {
   const at::NoGradGuard no_gradients;
-  const Context::CurrentLane current(context(), context().lane("train", 2));
+  const CurrentLane current(context(), context().lane("train", 2));
   ForkJoin fork(std::vector<ModuleRef>{torch::nn::Linear(64, 64), torch::nn::Linear(64, 64)},
                 ForkMode::streams);
   fork->to(c10::Device(kDevice));

@@ -8,6 +8,8 @@
 
 #include "core/fork.h"
 #include "core/fork_trial.h"
+#include "run/current_lane.h"
+#include "run/delays.h"
 #include "run/forked.h"
 #include "slipstream/run/fork_join.h"
 #include "support/thrown.h"
@@ -24,21 +26,15 @@ constexpr double kDelayUs = 5000;
 const Lanes kOneLane = {{"copy", "encode", "train"}};
 constexpr ForkMode kModes[] = {ForkMode::streams, ForkMode::one_stream, ForkMode::automatic};
 
-RunOptions delayed(std::uint64_t n, std::uint64_t seed) {
-  RunOptions options = steps(n);
-  options.lane_delay_us = 300;
-  options.delay_seed = seed;
-  return options;
-}
-
 class ForkJoinTest : public EngineTest {
  protected:
   static std::unique_ptr<Trainer> make(const Forked& forked,
                                        const Plan::Numerics& numerics = exact()) {
     return std::make_unique<Trainer>(forked_pipeline(forked), context(), numerics);
   }
-  static RunResult train(const Forked& forked, const Plan& plan, const RunOptions& options) {
-    return make(forked, plan.numerics)->run(plan, options);
+  static RunResult train(const Forked& forked, const Plan& plan, const RunOptions& options,
+                         const RunHooks& hooks = {}) {
+    return run_with(*make(forked, plan.numerics), plan, options, hooks);
   }
   static std::uint64_t on_one_stream(const Forked& forked, std::uint64_t n = kSteps) {
     Forked one = forked;
@@ -58,7 +54,7 @@ TEST_F(ForkJoinTest, EveryModeAndPlanGivesTheBitsOfOneStreamUnderRandomDelays) {
         for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
           forked.mode = mode;
           const Plan plan = plan_of(lanes, driver, lanes.size() + 1);
-          EXPECT_EQ(train(forked, plan, delayed(24, ++seed)).digest, expected)
+          EXPECT_EQ(train(forked, plan, steps(24), delayed(300, ++seed)).digest, expected)
               << describe(plan) << ", mode " << static_cast<int>(mode) << ", delay seed " << seed;
         }
   }
@@ -76,8 +72,9 @@ TEST_F(ForkJoinTest, Bf16GivesTheSameBitsToo) {
   for (const ForkMode mode : kModes) {
     Forked forked;
     forked.mode = mode;
-    digests.insert(
-        train(forked, plan_of(kThreeLanes, Driver::threaded, 4, bf16), delayed(kSteps, 5)).digest);
+    digests.insert(train(forked, plan_of(kThreeLanes, Driver::threaded, 4, bf16), steps(kSteps),
+                         delayed(300, 5))
+                       .digest);
   }
   EXPECT_EQ(digests.size(), 1U);
   EXPECT_NE(*digests.begin(), on_one_stream({}));
@@ -90,20 +87,20 @@ class ForkWaitTest : public ForkJoinTest {
   std::uint64_t run_without(ForkPass pass, ForkWait wait) {
     Lane& lane = context().lane("train", 2);
     Forked forked;
-    forked.before_loss = [&] { context().delay(lane, kDelayUs); };
+    forked.before_loss = [&] { delay_lane(lane, kDelayUs); };
     ScheduleProbe late;
     late.delay = [&](std::size_t, std::uint64_t, bool first) {
-      if (first) context().delay(lane, kDelayUs);
+      if (first) delay_lane(lane, kDelayUs);
     };
     ForkProbe probe;
     probe.skip = [&](ForkPass p, ForkWait w) { return p == pass && w == wait; };
     probe.delay = [&](Lane& branch, bool first) {
-      if (first && wait == ForkWait::join) context().delay(branch, kDelayUs);
+      if (first && wait == ForkWait::join) delay_lane(branch, kDelayUs);
     };
-    RunOptions options = steps(kSteps);
-    options.probe = &late;
-    options.fork_probe = &probe;
-    return train(forked, plan_of(kOneLane, Driver::interleaved, 1), options).digest;
+    RunHooks hooks;
+    hooks.probe = &late;
+    hooks.fork_probe = &probe;
+    return train(forked, plan_of(kOneLane, Driver::interleaved, 1), steps(kSteps), hooks).digest;
   }
 };
 
@@ -125,12 +122,12 @@ TEST_F(ForkWaitTest, WithAllWaitsALateBranchChangesNothing) {
     probe.delay = [&](Lane& branch, bool) {
       if (branch.name().find(late) == std::string::npos) return;
       ++delays;
-      context().delay(branch, kDelayUs);
+      delay_lane(branch, kDelayUs);
     };
-    RunOptions options = steps(kSteps);
-    options.fork_probe = &probe;
-    EXPECT_EQ(train({}, plan_of(kThreeLanes, Driver::interleaved, 3), options).digest, expected)
-        << late;
+    RunHooks hooks;
+    hooks.fork_probe = &probe;
+    const Plan plan = plan_of(kThreeLanes, Driver::interleaved, 3);
+    EXPECT_EQ(train({}, plan, steps(kSteps), hooks).digest, expected) << late;
     EXPECT_GE(delays, 4 * kSteps);  // before and after, forward and backward
   }
 }
@@ -162,11 +159,11 @@ TEST_F(ForkErrorTest, ComesOutWithTheStageAndTheTrainerGoesOn) {
       };
       const auto one = make(forked);
       const Plan plan = plan_of(kThreeLanes, Driver::threaded, 4);
-      EXPECT_THAT(thrown_by([&] { one->run(plan, delayed(kSteps, 3)); }),
+      EXPECT_THAT(thrown_by([&] { run_with(*one, plan, steps(kSteps), delayed(300, 3)); }),
                   AllOf(StartsWith("Error: stage 'train' at step 5: "),
                         HasSubstr(on_the_way_back ? "no way back" : "no luck")));
       EXPECT_EQ(one->position(), 5U);
-      EXPECT_EQ(one->run(plan, delayed(kSteps - 5, 4)).digest, expected);
+      EXPECT_EQ(run_with(*one, plan, steps(kSteps - 5), delayed(300, 4)).digest, expected);
     }
 }
 
@@ -203,11 +200,11 @@ TEST_F(ForkMemoryTest, LanesBelongToTheContextAndAreMadeOnce) {
   for (int turn = 0; turn < 2; ++turn) {
     Trainer one(forked_pipeline({}), own, plan.numerics);
     one.run(plan, steps(4));
-    EXPECT_EQ(own.fork(own.lane("encode", 0)).lanes(), 2U);
-    EXPECT_EQ(own.fork(own.lane("train", 2)).lanes(), 4U);
+    EXPECT_EQ(fork_of(own, own.lane("encode", 0)).lanes(), 2U);
+    EXPECT_EQ(fork_of(own, own.lane("train", 2)).lanes(), 4U);
   }
-  EXPECT_EQ(&own.fork(own.lane("train", 2)), &own.fork(own.lane("train", 2)));
-  EXPECT_NE(&own.fork(own.lane("train", 2)), &own.fork(own.lane("encode", 0)));
+  EXPECT_EQ(&fork_of(own, own.lane("train", 2)), &fork_of(own, own.lane("train", 2)));
+  EXPECT_NE(&fork_of(own, own.lane("train", 2)), &fork_of(own, own.lane("encode", 0)));
 }
 
 class ForkChoiceTest : public ForkJoinTest {
@@ -270,7 +267,7 @@ TEST_F(ForkChoiceTest, BranchesThatShareAParameterOrABufferStayOnOneStream) {
   const torch::nn::Linear linear(4, 4);
   torch::nn::Linear tied(4, 4);
   tied->bias = tied->register_parameter("tied", linear->bias);
-  const Context::CurrentLane current(context(), context().lane("train", 2));
+  const CurrentLane current(context(), context().lane("train", 2));
   for (const ForkMode mode : {ForkMode::streams, ForkMode::automatic})
     for (const auto& [a, b] : std::vector<std::pair<ModuleRef, ModuleRef>>{
              {norm, norm}, {linear, linear}, {linear, tied}}) {
@@ -278,10 +275,10 @@ TEST_F(ForkChoiceTest, BranchesThatShareAParameterOrABufferStayOnOneStream) {
       shared->to(c10::Device(kDevice));
       ForkProbe probe;
       probe.delay = [](Lane& branch, bool) { ADD_FAILURE() << branch.name(); };
-      context().set_fork_probe(&probe);
+      set_fork_probe(context(), &probe);
       for (int turn = 0; turn < 20; ++turn)
         shared->forward(at::ones({2, 4}, at::TensorOptions(c10::Device(kDevice))));
-      context().set_fork_probe(nullptr);
+      set_fork_probe(context(), nullptr);
       EXPECT_EQ(shared->gain().kept, "one stream");
       EXPECT_EQ(shared->gain().reason, "branches share a parameter or a buffer");
       EXPECT_EQ(shared->gain().measured.n, 0U);

@@ -75,12 +75,10 @@ TEST_F(BorderTest, EveryLaneIsIdleWhenARunReturnsOrThrows) {
                    if (batch.number() == 5) throw std::runtime_error("no luck");
                  }}};
   const Plan plan = plan_of({{"copy"}, {"encode"}, {"check"}, {"train"}}, Driver::interleaved, 5);
-  RunOptions options = steps(8);
-  options.lane_delay_us = 3000;
   const auto one = trainer(tiny);
   for (const char* expected :
        {"Error: stage 'check' at step 5: no luck", "Error: stage 'check' at step 5: no luck"}) {
-    EXPECT_EQ(thrown_by([&] { one->run(plan, options); }), expected);
+    EXPECT_EQ(thrown_by([&] { run_with(*one, plan, steps(8), delayed(3000, 0)); }), expected);
     for (const LanePlan& lane : plan.schedule.lanes) {
       auto* stream =
           dynamic_cast<cuda::CudaLane*>(&context().lane(lane.steps.back(), lane.priority));

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 
+#include "ops/batch_chain.h"
 #include "run/engine.h"
 #include "slipstream/ops/transforms.h"
 #include "slipstream/run/placement.h"
@@ -79,16 +80,10 @@ class MixRunTest : public EngineTest {
   static Plan serial() { return plan_with({{"copy", "mix", "see", "train"}}); }
   static Plan pipelined() { return plan_with({{"copy"}, {"mix"}, {"see"}, {"train"}}); }
 
-  static RunOptions delayed(std::uint64_t n) {
-    RunOptions options = steps(n);
-    options.lane_delay_us = 400;
-    options.delay_seed = 5;
-    return options;
-  }
-
-  RunResult run(const Chain& chain, const Plan& plan, const RunOptions& options) {
+  RunResult run(const Chain& chain, const Plan& plan, const RunOptions& options,
+                const RunHooks& hooks = {}) {
     Trainer one(declared(chain), context(), exact());
-    return one.run(plan, options);
+    return run_with(one, plan, options, hooks);
   }
 
   /// The batches as the stage behind "mix" sees them.
@@ -163,7 +158,7 @@ TEST_F(MixRunTest, EveryPlanGivesTheSerialDigest) {
            {Lanes{{"copy"}, {"mix"}, {"see"}, {"train"}}, Lanes{{"copy", "mix"}, {"see", "train"}},
             Lanes{{"copy"}, {"mix", "see", "train"}}}) {
         const Plan plan = plan_with(lanes, "", driver);
-        const RunResult result = run(chain, plan, delayed(kSteps));
+        const RunResult result = run(chain, plan, steps(kSteps), delayed(400, 5));
         EXPECT_EQ(result.losses, expected.losses) << describe(plan);
         EXPECT_EQ(result.accuracies, expected.accuracies) << describe(plan);
         EXPECT_EQ(result.digest, expected.digest) << describe(plan);
@@ -173,7 +168,7 @@ TEST_F(MixRunTest, EveryPlanGivesTheSerialDigest) {
                                  Lanes{{"copy"}, {"augment", "mix"}, {"see", "train"}},
                                  Lanes{{"copy", "augment", "mix", "see", "train"}}}) {
         const Plan plan = plan_with(lanes, from);
-        EXPECT_EQ(run(chain, plan, delayed(kSteps)).digest, expected.digest)
+        EXPECT_EQ(run(chain, plan, steps(kSteps), delayed(400, 5)).digest, expected.digest)
             << describe(plan) << ", from " << from;
       }
   }
@@ -215,7 +210,7 @@ TEST_F(MixRunTest, ARunGoesOnWhereItStopped) {
   EXPECT_EQ(first.run(serial(), steps(kSteps - 6)).digest, whole);
   Trainer second(declared(kMixup), context(), exact());
   second.restore(at_6);
-  EXPECT_EQ(second.run(pipelined(), delayed(kSteps - 6)).digest, whole);
+  EXPECT_EQ(run_with(second, pipelined(), steps(kSteps - 6), delayed(400, 5)).digest, whole);
 }
 
 TEST_F(MixRunTest, CachedBatchesAreMixedWithWhatWasDrawnForThem) {

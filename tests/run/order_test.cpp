@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/schedule.h"
+#include "run/delays.h"
 #include "run/engine.h"
 #include "support/thrown.h"
 
@@ -38,11 +39,11 @@ class OrderTest : public EngineTest {
     probe.delay = [&](std::size_t lane, std::uint64_t, bool first) {
       if (!first || std::find(slow.begin(), slow.end(), lane) == slow.end()) return;
       const LanePlan& planned = schedule.lanes[lane];
-      context().delay(context().lane(planned.steps.back(), planned.priority), kDelayUs);
+      delay_lane(context().lane(planned.steps.back(), planned.priority), kDelayUs);
     };
-    RunOptions options = steps(kSteps);
-    options.probe = &probe;
-    const std::uint64_t digest = fresh_run({}, plan, options).digest;
+    RunHooks hooks;
+    hooks.probe = &probe;
+    const std::uint64_t digest = fresh_run({}, plan, steps(kSteps), hooks).digest;
     return {digest, check.violations()};
   }
 

@@ -23,10 +23,7 @@ class WorkloadRun {
     Plan plan = make_plan(mode, declared.device_steps(), context.kind(), {.workers = 8}, exact());
     plan.schedule.driver = driver;
     Trainer trainer(std::move(declared), context, plan.numerics);
-    RunOptions options = steps(kLong);
-    options.lane_delay_us = lane_delay_us;
-    options.delay_seed = options_.batch_size;
-    return trainer.run(plan, options);
+    return run_with(trainer, plan, steps(kLong), delayed(lane_delay_us, options_.batch_size));
   }
 
  private:

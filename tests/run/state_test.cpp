@@ -5,6 +5,8 @@
 #include <limits>
 #include <new>
 
+#include "run/current_lane.h"
+#include "run/delays.h"
 #include "run/engine.h"
 #include "run/trial_guard.h"
 #include "support/thrown.h"
@@ -86,9 +88,9 @@ TEST_F(StateTest, ATrialIsOverForEveryStreamWhenItsGuardIsGone) {
   const at::Tensor before = norm->running_mean.clone();
   Lane& lane = context().lane("trial", 0);
   const auto trial = [&] {
-    const Context::CurrentLane current(context(), lane);
+    const CurrentLane current(context(), lane);
     const TrialGuard guard(*norm, parameters);
-    context().delay(lane, 50e3);
+    delay_lane(lane, 50e3);
     norm->running_mean.fill_(7);
     throw std::bad_alloc();
   };

@@ -22,13 +22,6 @@ class WireRunTest : public EngineTest {
     return plan;
   }
 
-  static RunOptions delayed() {
-    RunOptions options = steps(kSteps);
-    options.lane_delay_us = 400;
-    options.delay_seed = 3;
-    return options;
-  }
-
   template <typename T>
   static ArrayField field(const std::string& name, FieldKind kind, DType dtype, const Shape& shape,
                           std::int64_t classes, const std::function<double(std::size_t)>& make) {
@@ -70,7 +63,7 @@ TEST_F(WireRunTest, ExactFormatsChangeNoBitInAnyPlan) {
     for (const Driver driver : {Driver::interleaved, Driver::threaded})
       for (const Wire wire : {Wire::bits, Wire::smallest}) {
         const Plan plan = plan_with(lanes, driver, {{"label", wire}});
-        EXPECT_EQ(fresh_run({}, plan, delayed()).digest, plain)
+        EXPECT_EQ(fresh_run({}, plan, steps(kSteps), delayed(400, 3)).digest, plain)
             << describe(plan) << ", " << name_of(wire);
       }
 }
@@ -81,7 +74,7 @@ TEST_F(WireRunTest, FieldsThatStagesReadArriveWhole) {
   const std::uint64_t plain = fresh_run(tiny, serial_plan({"shift"}), steps(kSteps)).digest;
   const Plan packed =
       plan_with(lanes, Driver::threaded, {{"one", Wire::one_hot}, {"label", Wire::bits}});
-  EXPECT_EQ(fresh_run(tiny, packed, delayed()).digest, plain);
+  EXPECT_EQ(fresh_run(tiny, packed, steps(kSteps), delayed(400, 3)).digest, plain);
 }
 
 TEST_F(WireRunTest, RoundingFormatsAreNumericsOfTheirOwn) {
@@ -94,7 +87,8 @@ TEST_F(WireRunTest, RoundingFormatsAreNumericsOfTheirOwn) {
     const std::uint64_t rounded = fresh_run(tiny, serial, steps(kSteps)).digest;
     EXPECT_NE(rounded, plain) << name_of(wire);
     const Plan pipelined = plan_with(lanes, Driver::threaded, {}, {{"x", wire}});
-    EXPECT_EQ(fresh_run(tiny, pipelined, delayed()).digest, rounded) << name_of(wire);
+    EXPECT_EQ(fresh_run(tiny, pipelined, steps(kSteps), delayed(400, 3)).digest, rounded)
+        << name_of(wire);
   }
 }
 
@@ -103,9 +97,10 @@ TEST_F(WireRunTest, FieldsLeftOnTheHostAreNotSeen) {
   const std::uint64_t plain =
       fresh_run(shifted_by({"one"}), serial_plan({"shift"}), steps(kSteps)).digest;
   const Plan plan = plan_with(lanes, Driver::threaded, {{"x", Wire::host}});
-  EXPECT_EQ(fresh_run(shifted_by({"one"}), plan, delayed()).digest, plain);
-  EXPECT_THAT(thrown_by([&] { fresh_run(shifted_by({"x"}), plan, delayed()); }),
-              HasSubstr("unknown batch field 'x'"));
+  EXPECT_EQ(fresh_run(shifted_by({"one"}), plan, steps(kSteps), delayed(400, 3)).digest, plain);
+  EXPECT_THAT(
+      thrown_by([&] { fresh_run(shifted_by({"x"}), plan, steps(kSteps), delayed(400, 3)); }),
+      HasSubstr("unknown batch field 'x'"));
 }
 
 TEST_F(WireRunTest, AFormatThatAFieldCannotTakeIsRefused) {

@@ -181,9 +181,6 @@ class DataLoader {
   CacheCounters cache() const;
   /// Time that next() was blocked, s.
   double blocked_s() const;
-  /// Images of Wire::jpeg that workers decoded, for the device's decoder does not take such files.
-  /// May be called from any thread.
-  std::uint64_t decoded_images() const;
   /// Where bad samples are skipped: those met so far. May be called from any thread.
   SkippedSamples skipped() const;
 

@@ -23,7 +23,7 @@ ForkMode fork_mode_named(const std::string& name);
 /// branches may hold further ones.
 ///
 /// A branch begins after what its stage has done so far, and the stage goes on after all branches,
-/// forward and backward, and also when one throws. Streams are the Context's (Context::fork),
+/// forward and backward, and also when one throws. Streams are the Context's,
 /// memory needs no record_stream: each branch's graph is a graph of its own, which backward() runs
 /// as a whole on the branch's stream, between the same two waits.
 ///

@@ -18,14 +18,7 @@ inline constexpr const char* kAugmentStep = "augment";
 /// That of the operations over batches (batch_ops.h), where there are any.
 inline constexpr const char* kMixStep = "mix";
 
-/// Time that a step of training costs on top of what it does, to find out whether a diagnosis finds
-/// it. All of it is spent ahead of the training stage, on its lane, whatever the plan: as a wait, 0
-/// to 10 s each.
-struct StepCosts {
-  double train_s = 0;      ///< of every step
-  double copy_s = 0;       ///< of a step whose batch was copied, not cached on the device
-  double hand_over_s = 0;  ///< of a step whose batch the loader put together, not one cached whole
-};
+struct StepCosts;
 
 struct PipelineOptions {
   std::size_t batch_size = 8;
@@ -36,7 +29,6 @@ struct PipelineOptions {
   Sampling sampling = {};  ///< how often each sample comes
   Rank rank = {};          ///< of the processes that train together
   Uneven uneven = Uneven::drop;
-  StepCosts costs = {};
 };
 
 /// A training pipeline, declared once: data set -> per-sample transforms -> batch -> copy -> device
@@ -84,6 +76,7 @@ class Pipeline {
   std::size_t transforms_from(const std::string& on_device) const;
 
  private:
+  friend struct Inside;
   void claim(const std::string& name, bool trains) const;
 
   std::shared_ptr<const Dataset> dataset_;
@@ -93,6 +86,7 @@ class Pipeline {
   std::vector<NamedStage> stages_;
   std::string train_name_;
   TrainStage train_;
+  std::shared_ptr<const StepCosts> costs_;  ///< nullptr: none
 };
 
 /// The first transform from which on the device can do all, where fields travel in `wire`; of

@@ -13,8 +13,6 @@
 namespace slipstream {
 
 class TraceRecorder;
-struct ForkProbe;
-struct ScheduleProbe;
 
 /// A run that starts after `after`, any host or device step, from `items` cached items (samples
 /// before "collate", batches from there on) taken in turn, instead of everything up to that step.
@@ -31,7 +29,7 @@ struct RunOptions {
   std::function<bool()> stop;  ///< asked before each batch enters; true ends the run cleanly
   bool digest = true;          ///< whether the weights are digested at the end
   /// Whether a loss that is not finite ends the run, with an Error. false: for measurements, which
-  /// take as long whatever the loss. Not asked with a cut, a `last_step` or a `probe`.
+  /// take as long whatever the loss. Not asked with a cut or a `last_step`.
   bool check_loss = true;
   /// Of the run: RunResult::counters of device steps leave out the batches before, which choose
   /// algorithms and load code.
@@ -43,13 +41,6 @@ struct RunOptions {
   /// "STEP #BATCH". A GPU's times are put on the host's clock (TraceRecorder::clock_error_ns).
   /// Changes no bit. nullptr: nothing is recorded.
   std::shared_ptr<TraceRecorder> trace = nullptr;
-  /// Tests only. The probes must outlive the run; `lane_delay_us`: every lane is delayed before and
-  /// after each batch, and every branch before and after its work, at random by up to this much,
-  /// drawn from `delay_seed`.
-  const ScheduleProbe* probe = nullptr;
-  const ForkProbe* fork_probe = nullptr;
-  double lane_delay_us = 0;
-  std::uint64_t delay_seed = 0;
 };
 
 /// Weights, optimizer state, buffers and position at a batch border: copies on the same device.
@@ -108,6 +99,7 @@ class Trainer {
   std::uint64_t digest() const;
 
  private:
+  friend struct Inside;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

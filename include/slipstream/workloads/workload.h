@@ -31,8 +31,7 @@ struct Workload {
 /// A pipeline over `dataset` in batches of Options::batch_size and with Options::seed. Of what
 /// data_options() lists it does what `background`, `sampling`, `on-bad-sample` and `disk-cache`
 /// say, where they are declared. Throws Refused for a sampling that the data set cannot have.
-Pipeline pipeline(std::shared_ptr<const Dataset> dataset, const Options& options,
-                  const StepCosts& costs = {});
+Pipeline pipeline(std::shared_ptr<const Dataset> dataset, const Options& options);
 
 /// The optimizer that optimizer_options() name. Throws Refused for a momentum of one that has none.
 std::shared_ptr<Optimizer> make_optimizer(const Options& options);

@@ -8,8 +8,8 @@
 
 namespace slipstream {
 
-/// A trainer and PyTorch's default generators as they were when this was made: put back on demand
-/// and at the end.
+/// A trainer and PyTorch's default generators as they were when this was made: put back on demand,
+/// and at the end if it was not for good before.
 class Untouched {
  public:
   explicit Untouched(Trainer& trainer);
@@ -18,12 +18,14 @@ class Untouched {
   Untouched& operator=(const Untouched&) = delete;
 
   void put_back();
+  void put_back_for_good();
 
  private:
   Trainer& trainer_;
   State state_;
   std::vector<at::Generator> generators_;
   std::vector<at::Tensor> generator_states_;
+  bool is_over_ = false;
 };
 
 }  // namespace slipstream

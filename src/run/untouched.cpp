@@ -1,4 +1,4 @@
-#include "doctor/untouched.h"
+#include "run/untouched.h"
 
 #include <ATen/Context.h>
 
@@ -18,10 +18,11 @@ Untouched::Untouched(Trainer& trainer) : trainer_(trainer), state_(trainer.state
 }
 
 Untouched::~Untouched() {
+  if (is_over_) return;
   try {
     put_back();
   } catch (const std::exception&) {
-    // Only where the device is lost, which whoever uses it next is told.
+    // Only where the device is lost, which the exception under way or the next use tells.
   }
 }
 
@@ -31,6 +32,11 @@ void Untouched::put_back() {
     const std::lock_guard lock(generators_[i].mutex());
     generators_[i].set_state(generator_states_[i]);
   }
+}
+
+void Untouched::put_back_for_good() {
+  is_over_ = true;
+  put_back();
 }
 
 }  // namespace slipstream

@@ -1,4 +1,5 @@
-#include "run/trainer_impl.h"
+#include "run/fork_gains.h"
+
 #include "slipstream/run/fork_join.h"
 
 namespace slipstream {
@@ -18,12 +19,11 @@ void add_forks(const std::string& stage, const torch::nn::Module* module,
 
 }  // namespace
 
-std::vector<Gain> Trainer::Impl::gains(const std::optional<Gain>& loading) const {
+std::vector<Gain> fork_gains(const Pipeline& pipeline) {
   std::vector<Gain> gains;
   for (const auto& stage : pipeline.stages())
     add_forks(stage.name, stage.stage.module.get(), gains);
   add_forks(pipeline.train_name(), pipeline.train_stage().module.get(), gains);
-  if (loading) gains.push_back(*loading);
   return gains;
 }
 

@@ -1,0 +1,90 @@
+#include "loader/slab_writer.h"
+
+#include <cstring>
+
+#include "loader/collate.h"
+#include "ops/batch_chain.h"
+#include "ops/device_chain.h"
+
+namespace slipstream {
+
+std::size_t SlabWriter::write(const SamplePlace& place, const Sample& sample,
+                              const std::optional<JpegSlot>& file, const DecodedPart* part,
+                              CanvasMemory& memory, std::byte* slab) const {
+  const auto value_of = [&](std::size_t i) { return sample.fields[i].array.view(); };
+  return write_values(place, value_of, file, part, memory, slab);
+}
+
+std::size_t SlabWriter::write(const SamplePlace& place, std::span<const CachedField> sample,
+                              CanvasMemory& memory, std::byte* slab) const {
+  const auto value_of = [&](std::size_t i) { return sample[i].value; };
+  return write_values(place, value_of, std::nullopt, nullptr, memory, slab);
+}
+
+template <typename ValueOf>
+std::optional<CanvasPlace> SlabWriter::canvas_place(const SamplePlace& place,
+                                                    const ValueOf& value_of,
+                                                    const DecodedPart* part) const {
+  const DeviceChain* const chain = layout_.device_chain.get();
+  if (chain == nullptr || chain->before_canvas() == nullptr) return std::nullopt;
+  std::optional<Shape> image;
+  if (part) image = part->whole;
+  for (const FieldKind kind : {FieldKind::image, FieldKind::mask})
+    for (std::size_t i = 0; i < stored_.size() && !image; ++i)
+      if (stored_[i].kind == kind && holds_canvases(chain, layout_.fields[i]))
+        image = value_of(i).shape;
+  bool is_odd = false;
+  for (std::size_t i = 0; i < stored_.size(); ++i) {
+    if (!holds_canvases(chain, layout_.fields[i])) continue;
+    const Shape shape = value_of(i).shape;
+    is_odd |= part && part->fields[i] ? part->fields[i]->reduction > 1
+                                      : shape[0] != (*image)[0] || shape[1] != (*image)[1];
+  }
+  return place_on_canvas(*chain, key_of(seed_, 0, place), *image, is_odd);
+}
+
+template <typename ValueOf>
+std::size_t SlabWriter::write_values(const SamplePlace& place, const ValueOf& value_of,
+                                     const std::optional<JpegSlot>& file, const DecodedPart* part,
+                                     CanvasMemory& memory, std::byte* slab) const {
+  const DeviceChain* const chain = layout_.device_chain.get();
+  const std::optional<CanvasPlace> canvas = canvas_place(place, value_of, part);
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < stored_.size(); ++i) {
+    const SlabField& field = layout_.fields[i];
+    if (field.wire == Wire::jpeg) {
+      bytes += collate_jpeg(field, file, value_of(i), place, slab);
+      continue;
+    }
+    if (holds_canvases(chain, field)) {
+      const Window* const held = part && part->fields[i] ? &*part->fields[i] : nullptr;
+      collate_on_canvas(*chain, field, value_of(i), held, *canvas, place.position, memory, slab);
+    } else {
+      collate(field, value_of(i), place.position, slab);
+    }
+    bytes += field.sample_bytes;
+  }
+  draw_for_device(place, canvas ? &*canvas : nullptr, slab);
+  return bytes;
+}
+
+void SlabWriter::draw_for_device(const SamplePlace& place, const CanvasPlace* canvas,
+                                 std::byte* slab) const {
+  const auto at = [&](const SlabField& field) {
+    return slab + field.offset_bytes + place.position * field.sample_bytes;
+  };
+  if (const DeviceChain* const chain = layout_.device_chain.get()) {
+    std::byte* const drawn = at(layout_.fields[stored_.size()]);
+    chain->draw(key_of(seed_, 0, place), drawn, canvas ? &canvas->there : nullptr);
+    for (const SlabField& field : layout_.fields) {
+      if (field.spec.kind == FieldKind::boxes)
+        chain->move_boxes(drawn, {at(field), field.spec.dtype, field.spec.shape},
+                          canvas ? &canvas->crop : nullptr);
+    }
+  }
+  if (layout_.batch_chain == nullptr || !layout_.batch_chain->ops().mixes()) return;
+  const DrawnMix drawn = layout_.batch_chain->draw(seed_, place.batch, place.in_step);
+  std::memcpy(at(layout_.fields.back()), &drawn, sizeof(drawn));
+}
+
+}  // namespace slipstream

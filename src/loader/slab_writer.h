@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "loader/canvas.h"
+#include "loader/jpeg_slot.h"
+#include "loader/running_order.h"
+#include "loader/sample_cache.h"
+#include "slipstream/loader/data_loader.h"
+
+namespace slipstream {
+
+/// Writes finished samples into their places in slabs, with the parameters of what the device does
+/// to them. Workers share it. Everything that it is made of must outlive it.
+class SlabWriter {
+ public:
+  /// `stored`: as the data set declares its fields.
+  SlabWriter(const SlabLayout& layout, const std::vector<FieldSpec>& stored, std::uint64_t seed)
+      : layout_(layout), stored_(stored), seed_(seed) {}
+
+  /// `file`: the head of the slot of the image that travels as a file; `part`: which parts of its
+  /// fields `sample` holds, nullptr where it is whole. Returns the bytes written. Throws what
+  /// collate() and collate_on_canvas() throw.
+  std::size_t write(const SamplePlace& place, const Sample& sample,
+                    const std::optional<JpegSlot>& file, const DecodedPart* part,
+                    CanvasMemory& memory, std::byte* slab) const;
+  /// The same for a whole sample of a cache.
+  std::size_t write(const SamplePlace& place, std::span<const CachedField> sample,
+                    CanvasMemory& memory, std::byte* slab) const;
+
+ private:
+  template <typename ValueOf>
+  std::size_t write_values(const SamplePlace& place, const ValueOf& value_of,
+                           const std::optional<JpegSlot>& file, const DecodedPart* part,
+                           CanvasMemory& memory, std::byte* slab) const;
+  template <typename ValueOf>
+  std::optional<CanvasPlace> canvas_place(const SamplePlace& place, const ValueOf& value_of,
+                                          const DecodedPart* part) const;
+  /// The parameters of what is done on the device, into their fields.
+  void draw_for_device(const SamplePlace& place, const CanvasPlace* canvas, std::byte* slab) const;
+
+  const SlabLayout& layout_;
+  const std::vector<FieldSpec>& stored_;
+  std::uint64_t seed_;
+};
+
+}  // namespace slipstream

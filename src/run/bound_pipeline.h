@@ -1,0 +1,39 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "slipstream/run/context.h"
+#include "slipstream/run/pipeline.h"
+
+namespace slipstream {
+
+/// A declaration with its modules on a context's device, its optimizer bound to them.
+struct BoundPipeline {
+  /// Throws Refused for what cannot be trained.
+  BoundPipeline(Pipeline declared, Context& where, const Plan::Numerics& how);
+
+  /// Of a batch under `plan`.
+  SlabLayout layout(const Plan& plan, std::size_t batch_size) const;
+  /// For a loader that begins with the first batch.
+  DataLoaderOptions loader_options(const Plan& plan, const std::optional<HostCut>& cut) const;
+  std::unique_ptr<DataLoader> make_loader(DataLoaderOptions options,
+                                          std::uint64_t first_batch) const;
+  /// Waits for the device.
+  void synchronize() const;
+
+  Pipeline pipeline;
+  Context& context;
+  Plan::Numerics numerics;
+  std::vector<at::Tensor> parameters;  ///< of the training stage, those that train
+  std::vector<at::Tensor> persistent;  ///< parameters and buffers of the training stage
+
+ private:
+  void place_modules();
+  void place(torch::nn::Module& module) const;
+};
+
+}  // namespace slipstream

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "slipstream/core/step_counter.h"
+
+namespace slipstream {
+
+/// Adds one call to a counter of the thread that makes it, unless it is nullptr.
+class Counting {
+ public:
+  explicit Counting(StepCounter* counter);
+  ~Counting();
+  Counting(const Counting&) = delete;
+  Counting& operator=(const Counting&) = delete;
+
+  void made(std::uint64_t bytes);
+
+ private:
+  StepCounter* counter_;
+  std::chrono::steady_clock::time_point wall_ = std::chrono::steady_clock::now();
+  double cpu_s_;
+};
+
+}  // namespace slipstream

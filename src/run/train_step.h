@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory_resource>
+#include <optional>
+#include <vector>
+
+#include "run/bound_pipeline.h"
+
+namespace slipstream {
+
+/// The training stage, batch by batch, and what it tells of each.
+class TrainStep {
+ public:
+  struct Told {
+    float loss = 0;
+    std::optional<float> accuracy = std::nullopt;  ///< where the loss counts correct labels
+  };
+
+  /// Batches are counted from `first_step` on; of `window` of them metrics are kept at once.
+  /// `bound` must outlive this.
+  TrainStep(const BoundPipeline& bound, std::uint64_t first_step, std::size_t window);
+
+  /// Trains on the current lane. Metrics leave the device behind it, without a wait.
+  void run(std::uint64_t batch, const Batch& fields);
+  /// REQUIRES: the lane has finished `batch`
+  Told told_of(std::uint64_t batch) const;
+  /// Whether the last step changed the state in part: it threw.
+  bool is_midway() const { return is_midway_; }
+
+ private:
+  struct Metrics {
+    float loss;
+    std::int64_t correct;
+    std::int64_t labels;
+  };
+  void key_generator(std::uint64_t batch) const;
+  void keep_metrics(std::uint64_t batch, const LossValue& value);
+
+  const BoundPipeline& bound_;
+  std::uint64_t first_step_;
+  bool has_buffers_;  ///< the training stage, which forward may change
+  std::pmr::vector<Metrics> metrics_;
+  bool is_midway_ = false;
+};
+
+}  // namespace slipstream

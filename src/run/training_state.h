@@ -1,0 +1,43 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "run/bound_pipeline.h"
+#include "slipstream/run/trainer.h"
+
+namespace slipstream {
+
+/// What steps of training change: weights, buffers, the optimizer's state, the position and the
+/// digest of all losses.
+class TrainingState {
+ public:
+  /// `bound` must outlive this.
+  explicit TrainingState(const BoundPipeline& bound) : bound_(bound) {}
+
+  /// Of the next batch.
+  std::uint64_t position() const { return position_; }
+  /// Counts steps that were trained.
+  void add_steps(std::span<const float> losses);
+  /// Says why these are the weights of no step.
+  void spoil(std::string why) { spoiled_by_ = std::move(why); }
+  /// Throws Refused where these are the weights of no step.
+  void check_sound() const;
+
+  /// Waits for the device.
+  std::uint64_t digest() const;
+  State copy() const;
+  /// Throws Error for a state of another pipeline.
+  void restore(const State& state);
+
+ private:
+  std::vector<at::Tensor> tensors() const;
+
+  const BoundPipeline& bound_;
+  std::uint64_t position_ = 0;
+  std::uint64_t loss_digest_ = 0;
+  std::string spoiled_by_;  ///< why the state is of no step; "": it is
+};
+
+}  // namespace slipstream
