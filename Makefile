@@ -1,4 +1,4 @@
-.PHONY: build release test demo format clean setup
+.PHONY: build release test check demo format clean setup
 
 build: setup  ## build/slipstream and the example, for the GPU at hand
 	. build/env.sh && cmake --preset release >build/configure.log && \
@@ -9,6 +9,9 @@ release: setup  ## build/dist/slipstream, for all GPUs from sm_75 to sm_120
 
 test:
 	scripts/test.sh
+
+check: setup  ## the tests without Torch alone
+	scripts/test.sh check
 
 demo: build
 	scripts/demo.sh

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # All tests:  scripts/test.sh        or some:  scripts/test.sh [release|tsan|asan|clang|tidy|style|fuzz]...
+# scripts/test.sh check: the tests of the rooms without Torch alone, for a quick answer.
 # scripts/test.sh format rewrites the sources by .clang-format.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -31,6 +32,11 @@ have_tool() {
 release() {
   build release build
   run_ctest build
+}
+
+check() {
+  build check build/check
+  run_ctest build/check -LE slow
 }
 
 tsan() {
