@@ -19,7 +19,7 @@ namespace {
 struct DoctorVerb {
   CommonOptions common;
   std::string plan = "pipelined";
-  std::string augment = "cpu";
+  std::string transforms_device = "cpu";
   double budget_s = 60;
   bool apply = false;
   double min_share = 0;              ///< 0: no gate
@@ -185,8 +185,8 @@ int doctor(const DoctorVerb& verb, const Cli& cli) {
   report.workload = std::move(workload);
   report.workload.options.emplace_back("plan", verb.plan);
   const bool is_named = verb.plan == "serial" || verb.plan == "pipelined";
-  if (is_named) report.workload.options.emplace_back("augment", verb.augment);
-  const Plan plan = verb.common.plan_of(verb.plan, verb.augment, pipeline, context);
+  if (is_named) report.workload.options.emplace_back("transforms_device", verb.transforms_device);
+  const Plan plan = verb.common.plan_of(verb.plan, verb.transforms_device, pipeline, context);
   const auto steps = pipeline.host_steps(plan.schedule.loader.on_device);
   for (const Supposition& each : supposed)
     if (std::find(steps.begin(), steps.end(), each.step) == steps.end())
@@ -215,7 +215,7 @@ void add_doctor(CLI::App& app, Cli& cli, Verb& chosen) {
   verb->common.add_to(*command, cli);
   command->add_option("--plan", verb->plan, "serial, pipelined, or a JSON file")
       ->capture_default_str();
-  verb->common.add_batch_to(*command, verb->augment);
+  verb->common.add_batch_to(*command, verb->transforms_device);
   command->add_option("--budget", verb->budget_s, "Seconds to measure for, about")
       ->check(above_zero)
       ->capture_default_str();

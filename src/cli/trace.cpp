@@ -16,7 +16,7 @@ struct TraceVerb {
   CommonOptions common;
   TraceOptions options;
   std::string plan = "pipelined";
-  std::string augment = "cpu";
+  std::string transforms_device = "cpu";
   std::string out;
 };
 
@@ -51,7 +51,7 @@ int trace(const TraceVerb& verb, const Cli& cli) {
   const Environment environment = environment_of(context);  // as it is before the run is part of it
   auto [pipeline, workload] = verb.common.declare();
   print_remarks(*pipeline.dataset());
-  const Plan plan = verb.common.plan_of(verb.plan, verb.augment, pipeline, context);
+  const Plan plan = verb.common.plan_of(verb.plan, verb.transforms_device, pipeline, context);
   Trainer trainer(std::move(pipeline), context, plan.numerics);
   ProgressLine line(std::cerr, {[] { return terminal_columns(2); }});
   TraceOptions options = verb.options;
@@ -74,7 +74,7 @@ void add_trace(CLI::App& app, Cli& cli, Verb& chosen) {
   verb->common.add_to(*command, cli);
   command->add_option("--plan", verb->plan, "serial, pipelined, or a JSON file")
       ->capture_default_str();
-  verb->common.add_batch_to(*command, verb->augment);
+  verb->common.add_batch_to(*command, verb->transforms_device);
   command->add_option("--steps", verb->options.steps, "Steps to trace")
       ->check(at_least(1))
       ->capture_default_str();

@@ -60,9 +60,9 @@ SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& tr
                           const DataLoaderOptions& options) {
   std::vector<std::string> problems;
   SlabLayout layout = plan_slab(dataset, transforms, options, problems);
-  if (options.workers == 0) problems.push_back("0 workers: give at least 1");
-  if (options.prefetch == 0) problems.push_back("prefetch 0: give at least 1 batch");
-  if (options.lent == 0) problems.push_back("lent 0: the caller holds at least 1 batch");
+  if (options.num_workers == 0) problems.push_back("num_workers 0: give at least 1");
+  if (options.prefetch_batches == 0) problems.push_back("prefetch_batches 0: give at least 1");
+  if (options.held_batches == 0) problems.push_back("held_batches 0: the caller holds at least 1");
   const std::vector<NamedOp> host = on_host(transforms, options.on_device);
   if (options.cut) check_cut(*options.cut, host, problems);
   check_order(dataset.size(), options, problems);
@@ -108,7 +108,7 @@ class DataLoader::Impl {
         bad_(options.on_bad_sample, order_),
         cached_steps_(steps_, dataset->size(), options.cut ? std::nullopt : options.cache),
         first_step_(options_.cut ? steps_.step_behind(options_.cut->after) : 0),
-        slabs_(is_whole() ? options.cut->items : options.prefetch + options.lent,
+        slabs_(is_whole() ? options.cut->items : options.prefetch_batches + options.held_batches,
                steps_.layout().bytes, options.memory),
         next_whole_(options.first_batch) {
     start();
@@ -167,11 +167,11 @@ class DataLoader::Impl {
   bool is_whole() const { return first_step_ > steps_.collate_step(); }
 
   void start() {
-    if (is_whole()) return fill_slabs(steps_, bad_, slabs_, options_.workers);
+    if (is_whole()) return fill_slabs(steps_, bad_, slabs_, options_.num_workers);
     if (options_.cut) {
-      cached_ = cache_samples(steps_, bad_, options_.cut->items, first_step_, options_.workers);
+      cached_ = cache_samples(steps_, bad_, options_.cut->items, first_step_, options_.num_workers);
     }
-    ring_.emplace(slabs_, SlabRing::Options{options_.batch_size, options_.lent,
+    ring_.emplace(slabs_, SlabRing::Options{options_.batch_size, options_.held_batches,
                                             options_.first_batch, options_.trace.get()});
     if (options_.read_ahead.reads > 0 && !options_.cut) {
       read_ring_.emplace(steps_, order_, bad_, cached_steps_,
@@ -182,13 +182,13 @@ class DataLoader::Impl {
   }
 
   void start_workers() {
-    for (unsigned i = 0; i < options_.workers; ++i) {
+    for (unsigned i = 0; i < options_.num_workers; ++i) {
       meters_.emplace_back(steps_.names().size(),
                            steps_.traced(options_.trace.get(), TraceRow::Kind::worker, i));
       buffers_.emplace_back(steps_.stored().size());
     }
-    threads_.reserve(options_.workers);
-    for (unsigned i = 0; i < options_.workers; ++i) {
+    threads_.reserve(options_.num_workers);
+    for (unsigned i = 0; i < options_.num_workers; ++i) {
       threads_.push_back(start_thread([this, i](std::stop_token stop) { work(stop, i); }));
     }
   }

@@ -104,7 +104,7 @@ bool fills_batches(const RunResult& result, const std::optional<Cut>& cut) {
 }
 
 std::size_t half_made(const RunResult& result, std::size_t batch_size) {
-  return 1 + (result.plan.schedule.loader.workers - 1) / batch_size;
+  return 1 + (result.plan.schedule.loader.num_workers - 1) / batch_size;
 }
 
 SteadyRate::SteadyRate(std::optional<Cut> cut) : cut_(std::move(cut)) {
@@ -116,7 +116,8 @@ bool SteadyRate::tells(const RunResult& result, std::size_t first) const {
   if (is_used_up(result.inputs, first) && taken_ahead(result.inputs, result.step_end_s, first) == 0)
     return true;
   const Plan::Schedule& schedule = result.plan.schedule;
-  const std::size_t ahead = schedule.loader.prefetch + 1 + schedule.depth + schedule.run_ahead;
+  const std::size_t ahead =
+      schedule.loader.prefetch_batches + 1 + schedule.depth + schedule.run_ahead;
   return spared_steps(result.inputs, result.step_end_s, first, 0) <= 0 ||
          result.step_end_s.size() >= first + kTelling * ahead;
 }

@@ -117,8 +117,8 @@ TEST(JpegWire, FilesThatDoNotFitAreDecodedByWorkers) {
 
 TEST(JpegWire, WorkersAreTheOnlyOnesWhoCountWhatTheyDecode) {
   DataLoaderOptions options = as_files();
-  options.prefetch = 1;
-  options.lent = 1;
+  options.prefetch_batches = 1;
+  options.held_batches = 1;
   DataLoader all_files(jpeg_set(10), {{"resize", Resize{8, 8}}}, options);
   all_files.release(all_files.next(), nullptr);
   EXPECT_EQ(all_files.decoded_images(), 0U);
