@@ -36,7 +36,7 @@ class Slipstream:
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             report = json.loads(path.read_text())
         self.row["repeats"].append(report["steps_per_second"]["value"])
-        self.row["workers"].append(report["plan"]["schedule"]["loader"]["workers"])
+        self.row["workers"].append(report["plan"]["schedule"]["loader"]["num_workers"])
         self.row["intra_op_threads"].append(report["plan"]["numerics"]["intra_op_threads"])
 
     def stop(self):
@@ -75,7 +75,7 @@ def parse_arguments():
     add("--steps", type=int, default=200, help="of each run of slipstream train")
     add("--seconds", type=float, default=8, help="length of a measurement of PyTorch, about")
     add("--repeats", type=int, default=5)
-    add("--workers", type=lambda text: [int(item) for item in text.split(",")], default=[1, 2],
+    add("--num-workers", type=lambda text: [int(item) for item in text.split(",")], default=[1, 2],
         help="DataLoader workers of the PyTorch loop")
     add("--plan-files", nargs="*", default=[], help="plans, each a row of its own")
     add("--json", default=os.devnull, help="write all figures here")
@@ -86,7 +86,7 @@ def main():
     options = parse_arguments()
     rows = [Slipstream("slipstream train", options, [])]
     rows += [Slipstream(Path(path).stem, options, ["--plan", path]) for path in options.plan_files]
-    rows += [PyTorch(options, workers) for workers in options.workers]
+    rows += [PyTorch(options, workers) for workers in options.num_workers]
     try:
         for row in [row for _ in range(options.repeats) for row in rows]:
             row.measure()

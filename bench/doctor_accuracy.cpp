@@ -90,7 +90,7 @@ class Bench {
  private:
   Plan plan_of(const Pipeline& declared, unsigned workers, const Made& made) const {
     LoaderPlan loader;
-    loader.workers = workers;
+    loader.num_workers = workers;
     loader.pin_memory = made.is_pinned;
     return make_plan("serial", declared.device_steps(), context_.kind(), loader, numerics_);
   }
@@ -131,7 +131,7 @@ class Bench {
   /// What needs nothing but the loader's numbers.
   void try_numbers(Trainer& trainer, const Plan& plan, Found& found) {
     for (const Change& change : found.diagnosis.changes) {
-      if (change.id != "workers" && change.id != "prefetch") continue;
+      if (change.id != "num_workers" && change.id != "prefetch_batches") continue;
       Plan changed = plan;
       change.apply(changed);
       const Measured measured = rate_of(trainer, changed);

@@ -138,9 +138,9 @@ struct Fixture {
   static DataLoaderOptions options_of(const Setting& setting, std::pmr::memory_resource& memory) {
     DataLoaderOptions options;
     options.batch_size = setting.batch_size;
-    options.prefetch = 4;
-    options.lent = 3;
-    options.workers = std::max(1U, setting.workers);
+    options.prefetch_batches = 4;
+    options.held_batches = 3;
+    options.num_workers = std::max(1U, setting.workers);
     options.wire = {{"image", Wire::jpeg}};
     options.memory = &memory;
     if (setting.workers == 0) options.cut = HostCut{"collate", 4};

@@ -205,10 +205,11 @@ def slipstream(task, options=""):
     chain = {"version": 1, "transforms": [
         {"op": "random_resized_crop", "height": SIDE, "width": SIDE}]}
     with tempfile.TemporaryDirectory() as folder:
-        chain_file, report_file = Path(folder, "chain.json"), Path(folder, "report.json")
-        chain_file.write_text(json.dumps(chain))
-        command = [task.slipstream, "bench", "loader", "--data", task.data, "--chain", chain_file,
-                   "--workers", task.workers, "--batch-size", task.batch_size,
+        transforms_file, report_file = (Path(folder, name)
+                                        for name in ("transforms.json", "report.json"))
+        transforms_file.write_text(json.dumps(chain))
+        command = [task.slipstream, "bench", "loader", "--data", task.data,
+                   "--transforms", transforms_file, "--num-workers", task.workers, "--batch-size", task.batch_size,
                    "--seconds", task.seconds, "--repeats", 1, "--json", report_file,
                    *shlex.split(options)]
         done = subprocess.run([*map(str, command)], capture_output=True, text=True)

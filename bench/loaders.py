@@ -103,7 +103,7 @@ def measure(options, files):
     """All rows in turns; starts nothing after the time budget."""
     until = time.monotonic() + options.budget_seconds
     rows = []
-    for workers in options.workers:
+    for workers in options.num_workers:
         for name in options.rows:
             why = why_absent(name, options)
             rows.append({"row": name, "workers": workers, "status": ABSENT if why else SPENT,
@@ -184,7 +184,7 @@ def parse_arguments():
     add("--data", help="a folder of class folders of JPEG files, instead of made ones")
     add("--count", type=int, default=2000, help="files to make")
     add("--rows", type=lambda text: text.split(","), default=list(ROWS), help=",".join(ROWS))
-    add("--workers", type=lambda text: [int(item) for item in text.split(",")],
+    add("--num-workers", type=lambda text: [int(item) for item in text.split(",")],
         default=[*powers, cores], help="processes or threads, comma-separated")
     add("--batch-size", type=int, default=256)
     add("--seconds", type=float, default=2, help="length of a measurement, about")
@@ -198,7 +198,7 @@ def parse_arguments():
     options = parser.parse_args()
     if unknown := set(options.rows) - set(ROWS):
         parser.error(f"unknown row: {', '.join(unknown)}; known: {', '.join(ROWS)}")
-    if min(options.workers) < 1 or options.count < options.batch_size and not options.data:
+    if min(options.num_workers) < 1 or options.count < options.batch_size and not options.data:
         parser.error("workers are at least 1, and files at least a batch")
     if not options.data and not (has("numpy") and has("PIL")):
         parser.error("making files needs numpy and Pillow: install them or give --data")

@@ -314,7 +314,7 @@ def cells_of(batch_size, options):
         for source in LOOPS[loop][1]:
             counts = [0]
             if source in ("loader", "files"):
-                counts = options.workers if loop == "tuned_serial" else [8]
+                counts = options.num_workers if loop == "tuned_serial" else [8]
             for workers in counts if source != "files" or options.data else ():
                 chosen = {"loop": loop, "input": source, "batch_size": batch_size,
                           "workers": workers, "tuned": not loop.startswith("article")}
@@ -357,7 +357,7 @@ def parse_arguments():
     add("--batch-sizes", type=numbers, default=[8, 32, 128])
     add("--loops", type=lambda text: text.split(","), default=list(LOOPS))
     add("--data", help="folder with images/NAME.jpg and masks/NAME.png: adds the input 'files'")
-    add("--workers", type=numbers, default=[8, 16], help="loader workers of tuned_serial")
+    add("--num-workers", type=numbers, default=[8, 16], help="loader workers of tuned_serial")
     add("--steps", type=int, default=0, help="steps of a measurement, instead of --seconds")
     add("--seconds", type=float, default=1.0, help="length of a measurement, about")
     add("--repeats", type=int, default=3)

@@ -62,7 +62,7 @@ phase_sanitize() {
 
 phase_bench() {
   local data=build/bench-data workers=$((jobs > 1 ? jobs / 2 : 1)) batch plan
-  local common=(segmentation --data "$data" --device cuda --workers "$workers")
+  local common=(segmentation --data "$data" --device cuda --num-workers "$workers")
   [[ -d $data ]] ||
     build/slipstream make-data segmentation --out "$data" --samples 2048 --size 256 --seed 1
   build/bench/handoff_bench --benchmark_repetitions=5 --benchmark_out="$raw/handoff.json"
@@ -70,9 +70,9 @@ phase_bench() {
   build/bench/augment_bench --benchmark_out="$raw/augment.json"
   build/bench/wire_bench --benchmark_repetitions=5 --benchmark_out="$raw/wire.json"
   build/bench/trace_bench --device cuda --image-size 256 --batch-size 32 --json "$raw/trace.json"
-  build/slipstream bench "${common[@]}" --batch-sizes 8,16,32,64,128 --input loader --steps 600 \
+  build/slipstream bench "${common[@]}" --batch-size 8,16,32,64,128 --input loader --steps 600 \
     --seconds 1 --json "$raw/bench_loader.json" --svg "$raw/bench_loader.svg"
-  build/slipstream bench "${common[@]}" --batch-sizes 8,32,128 --input device --steps 600 \
+  build/slipstream bench "${common[@]}" --batch-size 8,32,128 --input device --steps 600 \
     --seconds 1 --json "$raw/bench_device.json"
   for batch in 8 32 128; do
     build/slipstream train "${common[@]}" --plan auto --batch-size "$batch" \
@@ -84,7 +84,7 @@ phase_bench() {
         --json "$raw/memory_${plan}_$batch.json"
     done
   done
-  python3 bench/pytorch_loops.py --data "$data" --workers 8,16 --budget-seconds 200 \
+  python3 bench/pytorch_loops.py --data "$data" --num-workers 8,16 --budget-seconds 200 \
     --json "$raw/pytorch_loops.json"
 }
 

@@ -1,7 +1,7 @@
 // A training program of your own: a data set, an operation, a stage, a model, and all the verbs.
 //   custom_pipeline train quadrants --image-size 32 --steps 200 --optimizer adamw
-//   custom_pipeline train quadrants --image-size 32 --augment pipelined
-//   custom_pipeline bench quadrants --image-size 32 --batch-sizes 8,32
+//   custom_pipeline train quadrants --image-size 32 --transforms-device pipelined
+//   custom_pipeline bench quadrants --image-size 32 --batch-size 8,32
 
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>

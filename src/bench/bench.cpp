@@ -17,7 +17,7 @@ constexpr std::uint64_t kFewestSteps = 8;
 
 /// A plan with the transforms at a placement, named as in BenchRow.
 struct Variant {
-  std::string plan, augment;
+  std::string plan, transforms_device;
   bool operator==(const Variant&) const = default;
 };
 
@@ -51,8 +51,8 @@ std::vector<Variant> variants_of(const BenchOptions& options) {
 
 std::vector<Measurement> measurements_of(const Trainer& trainer, const BenchOptions& options) {
   const auto plan_of = [&](const Variant& variant) {
-    return placed_plan(trainer.pipeline(), variant.plan, variant.augment, trainer.context().kind(),
-                       options.loader, options.numerics);
+    return placed_plan(trainer.pipeline(), variant.plan, variant.transforms_device,
+                       trainer.context().kind(), options.loader, options.numerics);
   };
   std::vector<Measurement> all;
   for (const Variant& variant : variants_of(options)) {
@@ -113,13 +113,13 @@ Measured measured_rate(const Measurement& m) {
 }
 
 bool is_alone(const BenchRow& row) { return row.plan.starts_with("alone:"); }
-bool on_device(const BenchRow& row) { return row.augment != "cpu"; }
+bool on_device(const BenchRow& row) { return row.transforms_device != "cpu"; }
 
 std::optional<Measured> slowest_lane(const std::vector<BenchRow>& rows, const BenchRow& of) {
   std::optional<Measured> slowest;
   for (const BenchRow& row : rows) {
-    const bool same =
-        of.plan == "serial" ? on_device(row) == on_device(of) : row.augment == of.augment;
+    const bool same = of.plan == "serial" ? on_device(row) == on_device(of)
+                                          : row.transforms_device == of.transforms_device;
     if (is_alone(row) && same && row.steps_per_second &&
         (!slowest || row.steps_per_second->value < slowest->value))
       slowest = row.steps_per_second;
@@ -129,7 +129,7 @@ std::optional<Measured> slowest_lane(const std::vector<BenchRow>& rows, const Be
 
 std::optional<Measured> rate_of(const std::vector<BenchRow>& rows, const Variant& variant) {
   for (const BenchRow& row : rows)
-    if (Variant{row.plan, row.augment} == variant) return row.steps_per_second;
+    if (Variant{row.plan, row.transforms_device} == variant) return row.steps_per_second;
   return std::nullopt;
 }
 
@@ -144,8 +144,10 @@ void add_comparisons(std::vector<BenchRow>& rows) {
     const auto serial = rate_of(rows, {"serial", on_device(row) ? "gpu" : "cpu"});
     row.share_of_slowest_lane = over(slowest);
     row.gain = over(serial);
-    if (row.augment == "gpu") row.offloading_gain = over(rate_of(rows, {row.plan, "cpu"}));
-    if (row.augment == "pipelined") row.pipelining_gain = over(rate_of(rows, {row.plan, "gpu"}));
+    if (row.transforms_device == "gpu")
+      row.offloading_gain = over(rate_of(rows, {row.plan, "cpu"}));
+    if (row.transforms_device == "pipelined")
+      row.pipelining_gain = over(rate_of(rows, {row.plan, "gpu"}));
     if (slowest && serial && row.plan != "serial")
       row.overlap_efficiency = overlap_efficiency(*serial, *row.steps_per_second, *slowest);
   }
@@ -154,7 +156,7 @@ void add_comparisons(std::vector<BenchRow>& rows) {
 /// What is told of a measurement.
 std::string name_of(const Variant& variant, const BenchOptions& options) {
   const bool one = options.placements.size() == 1;
-  return one ? variant.plan : variant.plan + ", augment " + variant.augment;
+  return one ? variant.plan : variant.plan + ", transforms " + variant.transforms_device;
 }
 
 std::vector<BenchRow> bench_batch_size(Trainer& trainer, std::size_t batch_size,
@@ -177,7 +179,7 @@ std::vector<BenchRow> bench_batch_size(Trainer& trainer, std::size_t batch_size,
     BenchRow& row = rows.emplace_back();
     row.batch_size = batch_size;
     row.plan = m.variant.plan;
-    row.augment = m.variant.augment;
+    row.transforms_device = m.variant.transforms_device;
     row.input = m.run.cut ? (m.run.cut->after == "collate" ? "host" : "device") : "loader";
     if (m.durations_s.empty())
       row.error = kInterruptedRow;
@@ -209,7 +211,7 @@ std::vector<BenchRow> run_bench(Context& context, const std::function<Pipeline(s
       if (rows.empty() && dynamic_cast<const Refused*>(&e) != nullptr) throw;
       BenchRow& row = rows.emplace_back();
       row.batch_size = batch_size;
-      row.augment.clear();
+      row.transforms_device.clear();
       row.input = options.input;
       row.error = message_of(e);
       if (dynamic_cast<const DeviceLost*>(&e) != nullptr) break;

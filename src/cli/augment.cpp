@@ -13,17 +13,17 @@ namespace slipstream {
 namespace {
 
 struct AugmentVerb {
-  std::string data, chain, out;
+  std::string data, transforms, out;
   AugmentSheetOptions options;
 };
 
 int augment(const AugmentVerb& verb, const Cli& cli) {
-  refuse_same_files({{"--out", verb.out}}, {{"--chain", verb.chain}});
+  refuse_same_files({{"--out", verb.out}}, {{"--transforms", verb.transforms}});
   refuse_picture_in_data({"--out", verb.out}, verb.data);
   OutputFile out(verb.out);
   AugmentSheetOptions options = verb.options;
   options.stop = cli.interrupted;
-  std::vector<NamedOp> chain = load_chain(verb.chain);
+  std::vector<NamedOp> chain = load_chain(verb.transforms);
   const BatchOps left_out = take_batch_ops(chain);
   const auto dataset = open_dataset(verb.data);
   print_remarks(*dataset);
@@ -47,22 +47,30 @@ void add_augment(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<AugmentVerb>();
   AugmentSheetOptions& options = verb->options;
   CLI::App* command = app.add_subcommand(
-      "augment", "Shows what a chain does: images beside their augmented versions, as a PNG");
-  command->add_option("--data", verb->data, "Folder, list, .tar shard or .npy file")->required();
-  command->add_option("--chain", verb->chain, "The chain file")->required();
-  command->add_option("--out", verb->out, "The PNG to write")->required();
+      "augment", "Shows what transforms do: images beside their augmented versions, as a PNG");
+  command->add_option("--data", verb->data, "Folder, list, .tar shard or .npy file")
+      ->required()
+      ->group(kDataGroup);
+  command->add_option("--transforms", verb->transforms, "A file of transforms")
+      ->required()
+      ->group(kTransformsGroup);
+  command->add_option("--out", verb->out, "The PNG to write")->required()->group(kOutputGroup);
   command->add_option("--samples", options.samples, "Images, the first of the epoch's order")
       ->check(at_least(1))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kOutputGroup);
   command->add_option("--versions", options.versions, "Of each image: from this epoch on")
       ->check(at_least(1))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kOutputGroup);
   command->add_option("--seed", options.seed, "Order and random draws, as of a training")
       ->check(at_least(0))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kTransformsGroup);
   command->add_option("--epoch", options.epoch, "The order's epoch, and the first version's")
       ->check(at_least(0))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kTransformsGroup);
   add_background(*command, options.background, "Color behind transparent pixels, as in training");
   add_on_bad_sample(*command, options.on_bad_sample, "bad samples are left out");
   command->callback([=, &cli, &chosen] { chosen = [verb, &cli] { return augment(*verb, cli); }; });

@@ -28,7 +28,7 @@ BenchReport report_of(const BenchVerb& verb, const BenchOptions& options, const 
   return {environment_of(context),
           {.name = verb.common.workload, .options = {}},
           {std::string(name_of(options.numerics.precision)), options.numerics.deterministic,
-           options.loader.workers, options.steps, options.seconds, options.repeats},
+           options.loader.num_workers, options.steps, options.seconds, options.repeats},
           {}};
 }
 
@@ -42,8 +42,9 @@ int bench(const BenchVerb& verb, const Cli& cli) {
   const auto& places = options.placements;
   const bool has_cpu =
       places.empty() || std::find(places.begin(), places.end(), "cpu") != places.end();
-  options.loader = verb.common.loader(context, has_cpu ? "cpu" : places.front(),
-                                      [&] { return verb.common.declare().pipeline; });
+  options.loader = verb.common.loader(context, has_cpu ? "cpu" : places.front(), [&] {
+    return verb.common.declare(options.batch_sizes.front()).pipeline;
+  });
   options.numerics = verb.common.numerics(context.kind());
   options.stop = cli.interrupted;
   options.say = [](const std::string& line) { std::cerr << line << "\n"; };
@@ -82,44 +83,51 @@ void add_bench(CLI::App& app, Cli& cli, Verb& chosen) {
   verb->common.add_to(*command, cli);
   command->get_option("workload")->required(false);
   add_bench_loader(*command, cli, chosen);
-  command->add_option("--batch-sizes", verb->options.batch_sizes, "Comma-separated")
+  command->add_option("--batch-size", verb->options.batch_sizes, "Samples a step, comma-separated")
       ->delimiter(',')
       ->check(at_least(1))
-      ->capture_default_str();
-  command->add_option("--plans", verb->options.plans, "Comma-separated: serial, pipelined")
+      ->capture_default_str()
+      ->group(kTrainingGroup);
+  command->add_option("--plan", verb->options.plans, "Comma-separated: serial, pipelined")
       ->delimiter(',')
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kScheduleGroup);
   command
-      ->add_option("--augment", verb->options.placements,
+      ->add_option("--transforms-device", verb->options.placements,
                    "Where transforms are done, comma-separated: cpu (loader threads), gpu (on the "
                    "model's lane), pipelined (on a lane of their own)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(placement_problem)
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kScheduleGroup);
   command
       ->add_option("--input", verb->options.input,
                    "loader, host (cached pinned batches) or device (cached device batches)")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kMeasuringGroup);
   command->add_option("--steps", verb->options.steps, "Steps of each measurement, at most")
       ->check(at_least(2))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kMeasuringGroup);
   command
       ->add_option("--seconds", verb->options.seconds,
                    "Time of each measurement, at most, but for the fewest steps that tell")
       ->check(above_zero)
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kMeasuringGroup);
   command->add_option("--repeats", verb->options.repeats, "Rounds in which all take turns")
       ->check(at_least(1))
-      ->capture_default_str();
-  command->add_option("--json", verb->json, "Writes the report to this file");
-  command->add_option("--svg", verb->svg, "Writes plots to this file");
+      ->capture_default_str()
+      ->group(kMeasuringGroup);
+  command->add_option("--json", verb->json, "Writes the report to this file")->group(kOutputGroup);
+  command->add_option("--svg", verb->svg, "Writes plots to this file")->group(kOutputGroup);
   verb->common.add_workloads_own_to(*command);
   command->callback([=, &cli, &chosen] {
     if (command->got_subcommand("loader")) return refuse_given(*command);
     if (verb->common.workload.empty()) throw CLI::RequiredError("workload (or loader)");
     const auto own_size = verb->common.defaults.batch_size;
-    if (own_size && command->count("--batch-sizes") == 0) verb->options.batch_sizes = {*own_size};
+    if (own_size && command->count("--batch-size") == 0) verb->options.batch_sizes = {*own_size};
     chosen = [verb, &cli] { return bench(*verb, cli); };
   });
 }

@@ -15,8 +15,9 @@ namespace slipstream {
 namespace {
 
 struct LoaderVerb {
-  std::string data, chain, json;
+  std::string data, transforms, json;
   std::string cache, disk_cache;  ///< "", STEP=SIZE and FOLDER=SIZE
+  std::optional<unsigned> read_ahead;
   std::int64_t image_size = 256;
   DataLoaderOptions loader{.batch_size = 32};
   LoaderBenchOptions options;
@@ -31,6 +32,7 @@ std::shared_ptr<const Dataset> dataset_of(const LoaderVerb& verb) {
 
 DataLoaderOptions loader_of(const LoaderVerb& verb) {
   DataLoaderOptions loader = verb.loader;
+  loader.read_ahead.reads = verb.read_ahead.value_or(0);
   if (verb.cache.empty()) return loader;
   const auto [step, bytes] = named_size("--cache", verb.cache);
   loader.cache = CacheOptions{.after = step, .bytes = bytes};
@@ -38,18 +40,19 @@ DataLoaderOptions loader_of(const LoaderVerb& verb) {
 }
 
 int bench_loader(const LoaderVerb& verb, const Cli& cli) {
-  refuse_same_files({{"--json", verb.json}}, {{"--chain", verb.chain}, {"--data", verb.data}});
+  refuse_same_files({{"--json", verb.json}},
+                    {{"--transforms", verb.transforms}, {"--data", verb.data}});
   OutputFile json(verb.json);
   LoaderReport report{probe_environment("", std::nullopt),
                       verb.data,
-                      verb.chain,
+                      verb.transforms,
                       verb.loader.batch_size,
                       verb.image_size,
                       {}};
   LoaderBenchOptions options = verb.options;
   options.stop = cli.interrupted;
   DataLoaderOptions loader = loader_of(verb);
-  std::vector<NamedOp> chain = load_chain_or_resize(verb.chain, verb.image_size);
+  std::vector<NamedOp> chain = load_chain_or_resize(verb.transforms, verb.image_size);
   loader.batch_ops = take_batch_ops(chain);
   const auto dataset = dataset_of(verb);
   print_remarks(*dataset);
@@ -73,44 +76,56 @@ void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<LoaderVerb>();
   CLI::App* command = bench.add_subcommand(
       "loader", "Measures the loader alone: its rate by number of workers, and each host step");
-  command->add_option("--data", verb->data, "Folder or .tar shard")->required();
-  command->add_option("--workers", verb->options.workers, "Comma-separated")
+  command->add_option("--data", verb->data, "Folder or .tar shard")->required()->group(kDataGroup);
+  command->add_option("--num-workers", verb->options.workers, "Loader threads, comma-separated")
       ->delimiter(',')
       ->check(workers_problem)
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kLoaderGroup);
   command->add_option("--batch-size", verb->loader.batch_size, "Samples a batch")
       ->check(at_least(1))
-      ->capture_default_str();
-  command->add_option("--chain", verb->chain, "Transforms from a chain file, instead of a resize");
+      ->capture_default_str()
+      ->group(kLoaderGroup);
+  command->add_option("--transforms", verb->transforms, "A file of transforms, instead of a resize")
+      ->group(kTransformsGroup);
   command->add_option("--image-size", verb->image_size, "Height and width after the resize")
       ->check(at_least(1))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kTransformsGroup);
   add_on_bad_sample(*command, verb->loader.on_bad_sample,
                     "another sample takes the place of one that cannot be read");
-  command->add_flag(
-      "--scaled-decoding", verb->loader.decode.scaled,
-      "JPEGs that the first transform shrinks are decoded at a fraction of their size");
-  command->add_flag("!--whole-decoding", verb->loader.decode.partial,
-                    "JPEGs are decoded whole, not the part alone that the first transform reads");
   command
-      ->add_option("--read-ahead", verb->loader.read_ahead.reads,
-                   "Reads in flight ahead of the workers (slow storage); 0: each reads for itself")
-      ->check(at_least(0));
-  command->add_option("--cache", verb->cache,
-                      "Samples kept in memory as a step leaves them: STEP=SIZE");
-  command->add_option("--disk-cache", verb->disk_cache,
-                      "Samples of slow storage kept in a folder: DIR=SIZE");
+      ->add_flag("--scaled-decoding", verb->loader.decode.scaled,
+                 "JPEGs that the first transform shrinks are decoded at a fraction of their size")
+      ->group(kLoaderGroup);
+  command
+      ->add_flag("!--whole-decoding", verb->loader.decode.partial,
+                 "JPEGs are decoded whole, not the part alone that the first transform reads")
+      ->group(kLoaderGroup);
+  add_prefetch_factor(*command, verb->options.prefetch_factor);
+  add_read_ahead(*command, verb->read_ahead);
+  command
+      ->add_option("--cache", verb->cache,
+                   "Samples kept in memory as a step leaves them: STEP=SIZE")
+      ->group(kLoaderGroup);
+  command
+      ->add_option("--disk-cache", verb->disk_cache,
+                   "Samples of slow storage kept in a folder: DIR=SIZE")
+      ->group(kDataGroup);
   command->add_option("--seconds", verb->options.seconds, "Time of each measurement, at most")
       ->check(above_zero)
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kMeasuringGroup);
   command->add_option("--repeats", verb->options.repeats, "Rounds in which all take turns")
       ->check(at_least(1))
-      ->capture_default_str();
-  command->add_option("--json", verb->json, "Writes the report to this file");
+      ->capture_default_str()
+      ->group(kMeasuringGroup);
+  command->add_option("--json", verb->json, "Writes the report to this file")->group(kOutputGroup);
   command->callback([=, &cli, &chosen] {
-    if (!verb->chain.empty() && command->count("--image-size") > 0)
-      throw Refused("--image-size has no effect beside --chain, whose transforms say the size: " +
-                    std::string("leave one of them out"));
+    if (!verb->transforms.empty() && command->count("--image-size") > 0)
+      throw Refused(
+          "--image-size has no effect beside --transforms, whose transforms say the size: " +
+          std::string("leave one of them out"));
     chosen = [verb, &cli] { return bench_loader(*verb, cli); };
   });
 }

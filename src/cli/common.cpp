@@ -28,8 +28,8 @@ constexpr double kSecondsOfATry = 0.2;
 unsigned cores() { return usable_cores(); }
 
 /// Of what the parser has checked.
-unsigned number_of(const std::string& workers) {
-  return static_cast<unsigned>(number_in(workers).value());
+unsigned number_of(const std::string& num_workers) {
+  return static_cast<unsigned>(number_in(num_workers).value());
 }
 
 /// Whether `text` begins with a whole number that no type holds; the parser takes the largest.
@@ -100,7 +100,8 @@ void add_on_bad_sample(CLI::App& verb, OnBadSample& chosen, const std::string& s
         return what == "stop" || what == "skip" ? ""
                                                 : unknown_name("choice", what, {"stop", "skip"});
       })
-      ->default_str("stop");
+      ->default_str("stop")
+      ->group(kDataGroup);
 }
 
 void add_background(CLI::App& verb, Rgb& chosen, const std::string& help) {
@@ -114,7 +115,8 @@ void add_background(CLI::App& verb, Rgb& chosen, const std::string& help) {
             }
           },
           help + ": black, white or #rrggbb")
-      ->default_str(text_of(chosen));
+      ->default_str(text_of(chosen))
+      ->group(kDataGroup);
 }
 
 void print_skipped(const std::vector<SkippedSample>& skipped) {
@@ -172,6 +174,7 @@ void refuse_picture_in_data(const std::pair<std::string, std::string>& picture,
 unsigned CommonOptions::enough_workers(const Pipeline& pipeline, const Plan& plan) const {
   LoaderBenchOptions tries;
   tries.workers = workers_to_try(cores());
+  tries.prefetch_factor = prefetch_factor;
   tries.seconds = kSecondsOfATry;
   tries.stop = cli_->interrupted;
   const auto rates = measure_loader(pipeline.dataset(), pipeline.transforms(),
@@ -180,28 +183,37 @@ unsigned CommonOptions::enough_workers(const Pipeline& pipeline, const Plan& pla
   return fewest_workers(rates);
 }
 
-LoaderPlan CommonOptions::loader(const Context& context, const std::string& augment,
+void CommonOptions::set_prefetch(LoaderPlan& loader) const {
+  if (prefetch_factor)
+    loader.prefetch_batches = prefetched_by(*prefetch_factor, loader.num_workers);
+}
+
+LoaderPlan CommonOptions::loader(const Context& context, const std::string& transforms_device,
                                  const std::function<Pipeline()>& make) const {
   Plan plan;
   change(plan, context);
   LoaderPlan& loader = plan.schedule.loader;
-  if (workers == "auto") {
+  if (num_workers == "auto") {
     const Pipeline pipeline = make();
-    loader.workers = enough_workers(
-        pipeline, placed_plan(pipeline, "serial", augment, context.kind(), loader, plan.numerics));
-  } else if (workers.empty()) {
-    loader.workers = defaults.workers.value_or(std::min(kMostDefaultWorkers, cores()));
+    loader.num_workers = enough_workers(
+        pipeline,
+        placed_plan(pipeline, "serial", transforms_device, context.kind(), loader, plan.numerics));
+  } else if (num_workers.empty()) {
+    loader.num_workers = defaults.num_workers.value_or(std::min(kMostDefaultWorkers, cores()));
   } else {
-    loader.workers = number_of(workers);
+    loader.num_workers = number_of(num_workers);
   }
+  set_prefetch(loader);
   return loader;
 }
 
 void CommonOptions::fit(Plan& plan, const Pipeline& pipeline, const Context& context) const {
   validate(plan, pipeline.device_steps(plan.schedule.loader.on_device), context.kind());
-  if (workers.empty()) return;
-  plan.schedule.loader.workers =
-      workers == "auto" ? enough_workers(pipeline, plan) : number_of(workers);
+  LoaderPlan& loader = plan.schedule.loader;
+  if (!num_workers.empty())
+    loader.num_workers =
+        num_workers == "auto" ? enough_workers(pipeline, plan) : number_of(num_workers);
+  set_prefetch(loader);
 }
 
 void CommonOptions::change(Plan& plan, const Context& context) const {
@@ -219,11 +231,12 @@ void CommonOptions::change(Plan& plan, const Context& context) const {
   loader.cache = CacheOptions{.after = step, .bytes = bytes};
 }
 
-Plan CommonOptions::plan_of(const std::string& plan, const std::string& augment,
+Plan CommonOptions::plan_of(const std::string& plan, const std::string& transforms_device,
                             const Pipeline& pipeline, const Context& context) const {
   if (plan == "serial" || plan == "pipelined") {
-    const LoaderPlan used = loader(context, augment, [&] { return pipeline; });
-    return placed_plan(pipeline, plan, augment, context.kind(), used, numerics(context.kind()));
+    const LoaderPlan used = loader(context, transforms_device, [&] { return pipeline; });
+    return placed_plan(pipeline, plan, transforms_device, context.kind(), used,
+                       numerics(context.kind()));
   }
   Plan file = plan_file(plan, {"serial", "pipelined"}, context);
   fit(file, pipeline, context);
@@ -236,8 +249,8 @@ Plan CommonOptions::plan_file(const std::string& path, const std::vector<std::st
   if (!std::filesystem::exists(path, failed))
     throw Refused(unknown_name("plan", path, others) +
                   ", or a file that --plan-out wrote, but no such file is there");
-  if (given_augment_)
-    throw Refused("--augment has no effect on the plan in " + path +
+  if (given_transforms_device_)
+    throw Refused("--transforms-device has no effect on the plan in " + path +
                   ", which says where transforms are done: leave it out");
   Plan plan;
   try {

@@ -17,44 +17,70 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
         const bool is_known = std::find(known.begin(), known.end(), name) != known.end();
         return is_known ? "" : unknown_name("workload", name, known);
       });
-  verb.add_option("--device", device, "auto, cpu, cuda or cuda:N")->capture_default_str();
-  verb.add_option("--precision", precision, "tf32, fp32 or bf16")->capture_default_str();
-  verb.add_flag("--deterministic", deterministic, "Same bits in every run and plan");
+  verb.add_option("--device", device, "auto, cpu, cuda or cuda:N")
+      ->capture_default_str()
+      ->group(kTrainingGroup);
+  verb.add_option("--precision", precision, "tf32, fp32 or bf16")
+      ->capture_default_str()
+      ->group(kTrainingGroup);
+  verb.add_flag("--deterministic", deterministic, "Same bits in every run and plan")
+      ->group(kTrainingGroup);
   verb.add_option("--seed", options.seed, "Order, random draws and initial weights")
       ->check(at_least(0))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kTrainingGroup);
   add_loader_to(verb);
 }
 
+void add_read_ahead(CLI::App& verb, std::optional<unsigned>& reads) {
+  verb.add_option("--read-ahead", reads,
+                  "Reads in flight ahead of the workers (slow storage); 0: each reads for itself")
+      ->check(at_least(0))
+      ->group(kLoaderGroup);
+}
+
+void add_prefetch_factor(CLI::App& verb, std::optional<unsigned>& factor) {
+  verb.add_option("--prefetch-factor", factor,
+                  "Batches filled ahead, of each worker (default: a total of the plan's)")
+      ->check(workers_problem)
+      ->group(kLoaderGroup);
+}
+
 void CommonOptions::add_loader_to(CLI::App& verb) {
-  verb.add_option("--workers", workers,
+  verb.add_option("--num-workers", num_workers,
                   "Loader threads, or auto: as many as help (default: the cores, at most 8)")
       ->check([](const std::string& text) {
         const bool is_known = text == "auto" || workers_problem(text).empty();
         return is_known ? "" : text + " is neither auto nor a number from 1 to 4096";
-      });
-  verb.add_option("--read-ahead", read_ahead,
-                  "Reads in flight ahead of the workers (slow storage); 0: each reads for itself")
-      ->check(at_least(0));
-  verb.add_option("--cpus", cpus, "Where the loader's threads run: a list such as 0-7, or gpu");
-  verb.add_option("--cache", cache, "Samples kept in memory as a step leaves them: STEP=SIZE");
+      })
+      ->group(kLoaderGroup);
+  add_prefetch_factor(verb, prefetch_factor);
+  add_read_ahead(verb, read_ahead);
+  verb.add_option("--cpus", cpus, "Where the loader's threads run: a list such as 0-7, or gpu")
+      ->group(kLoaderGroup);
+  verb.add_option("--cache", cache, "Samples kept in memory as a step leaves them: STEP=SIZE")
+      ->group(kLoaderGroup);
   verb.add_flag("--scaled-decoding", scaled_decoding,
-                "JPEGs that the first transform shrinks are decoded at a fraction of their size");
+                "JPEGs that the first transform shrinks are decoded at a fraction of their size")
+      ->group(kLoaderGroup);
   verb.add_option("--wire", wire,
                   "How fields travel to the device, FIELD=FORMAT: plain, smallest, bits, one_hot, "
                   "bf16, f16, jpeg, host")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->group(kLoaderGroup);
 }
 
-void CommonOptions::add_batch_to(CLI::App& verb, std::string& augment) {
-  verb.add_option("--augment", augment,
+void CommonOptions::add_batch_to(CLI::App& verb, std::string& transforms_device) {
+  verb.add_option("--transforms-device", transforms_device,
                   "Where transforms are done: cpu (loader threads), gpu (on the model's lane), or "
                   "pipelined (on a lane of their own)")
       ->check(placement_problem)
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kScheduleGroup);
   verb.add_option("--batch-size", options.batch_size, "Samples a step")
       ->check(at_least(1))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kTrainingGroup);
 }
 
 }  // namespace slipstream

@@ -19,19 +19,19 @@ namespace slipstream {
 namespace {
 
 struct ConvertVerb {
-  std::string from, out, to = "shards", apply, classes_from;
+  std::string data, out, to = "shards", transforms, classes_from;
   std::int64_t resize = 0;
   bool given_quality = false, given_background = false;
   ConvertOptions options;
 };
 
-/// What is left of the chain for training. A shard does not say that all images have one size, so
-/// where the rest needs that, a resize to that very size goes ahead of it.
+/// What is left of the transforms for training. A shard does not say that all images have one size,
+/// so where the rest needs that, a resize to that very size goes ahead of it.
 std::vector<NamedOp> split_chain(const ConvertVerb& verb, std::vector<NamedOp>& fixed) {
   if (verb.resize > 0) fixed = {{"resize", Resize{verb.resize, verb.resize}}};
-  if (verb.apply.empty()) return {};
-  if (verb.resize > 0) throw Refused("give --resize or --apply, not both");
-  std::vector<NamedOp> chain = load_chain(verb.apply);
+  if (verb.transforms.empty()) return {};
+  if (verb.resize > 0) throw Refused("give --resize or --transforms, not both");
+  std::vector<NamedOp> chain = load_chain(verb.transforms);
   fixed = take_fixed_transforms(chain);
   const Shape size = image_after(fixed).shape;
   const bool is_shard = verb.to == "shards";
@@ -71,9 +71,10 @@ Converted run_conversion(const Dataset& dataset, const ConvertVerb& verb, Conver
 int convert(const ConvertVerb& verb, const Cli& cli) {
   if (verb.to != "shards" && verb.to != "npy")
     throw Refused(unknown_name("form", verb.to, {"shards", "npy"}));
-  require_outside(verb.out, verb.from);
-  const auto rest_path = std::filesystem::path(verb.out) / "chain.json";
-  refuse_same_files({{"--out's chain.json", rest_path.string()}}, {{"--apply", verb.apply}});
+  require_outside(verb.out, verb.data);
+  const auto rest_path = std::filesystem::path(verb.out) / "transforms.json";
+  refuse_same_files({{"--out's transforms.json", rest_path.string()}},
+                    {{"--transforms", verb.transforms}});
   const bool is_npy = verb.to == "npy";
   if (is_npy && verb.given_quality)
     throw Refused("--quality is of JPEG files in shards; .npy files hold pixels: leave it out");
@@ -85,8 +86,8 @@ int convert(const ConvertVerb& verb, const Cli& cli) {
         "copied, and stay transparent; leave it out and train with it, or give --to npy");
   options.stop = cli.interrupted;
   const auto dataset = verb.classes_from.empty()
-                           ? open_dataset(verb.from)
-                           : open_dataset(verb.from, class_names_from(verb.classes_from));
+                           ? open_dataset(verb.data)
+                           : open_dataset(verb.data, class_names_from(verb.classes_from));
   print_remarks(*dataset);
   const Converted done = run_conversion(*dataset, verb, options);
   if (!done.is_whole) {
@@ -104,9 +105,9 @@ int convert(const ConvertVerb& verb, const Cli& cli) {
     std::cout << (std::filesystem::path(verb.out) / "manifest.json").string() << " lists them\n";
   if (rest.empty()) return kDone;
   write_file_atomically(rest_path, to_json(rest));
-  std::cout
-      << "what is random or of whole batches, or behind that, was left out: train with --chain "
-      << rest_path.string() << "\n";
+  std::cout << "what is random or of whole batches, or behind that, was left out: train with "
+               "--transforms "
+            << rest_path.string() << "\n";
   return kDone;
 }
 
@@ -116,29 +117,38 @@ void add_convert(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<ConvertVerb>();
   CLI::App* command = app.add_subcommand(
       "convert", "Writes a data set as shards or arrays, once, with its fixed transforms applied");
-  command->add_option("--from", verb->from, "Folder, list, .tar shard or .npy file")->required();
-  command->add_option("--out", verb->out, "Folder to write to")->required();
+  command->add_option("--data", verb->data, "Folder, list, .tar shard or .npy file")
+      ->required()
+      ->group(kDataGroup);
+  command->add_option("--out", verb->out, "Folder to write to")->required()->group(kOutputGroup);
   command->add_option("--to", verb->to, "shards, or npy: one array a field, images of one size")
-      ->capture_default_str();
-  command->add_option("--classes-from", verb->classes_from, kClassesFromHelp);
+      ->capture_default_str()
+      ->group(kOutputGroup);
+  command->add_option("--classes-from", verb->classes_from, kClassesFromHelp)->group(kDataGroup);
   add_background(*command, verb->options.background,
                  "Color behind transparent pixels of images that are decoded");
   command->add_option("--resize", verb->resize, "Stretches to this height and width")
-      ->check(at_least(1));
-  command->add_option("--apply", verb->apply,
-                      "A chain file, whose transforms ahead of the first random one are applied");
+      ->check(at_least(1))
+      ->group(kTransformsGroup);
+  command
+      ->add_option("--transforms", verb->transforms,
+                   "A file of transforms: those ahead of the first random one are applied")
+      ->group(kTransformsGroup);
   command
       ->add_option("--quality", verb->options.quality, "JPEG quality of changed images in shards")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kOutputGroup);
   command
       ->add_option("--samples-per-shard", verb->options.samples_per_shard,
                    "Of npy: between two entries of the manifest")
       ->check(at_least(1))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kOutputGroup);
   add_on_bad_sample(*command, verb->options.on_bad_sample,
                     "a sample that cannot be read or converted is left out");
-  command->add_option("--workers", verb->options.threads, "Threads (default: one a core)")
-      ->check(at_least(1));
+  command->add_option("--num-workers", verb->options.threads, "Threads (default: one a core)")
+      ->check(at_least(1))
+      ->group(kLoaderGroup);
   command->callback([=, &cli, &chosen] {
     verb->given_quality = command->count("--quality") > 0;
     verb->given_background = command->count("--background") > 0;

@@ -5,7 +5,7 @@
 #include <iostream>
 #include <memory>
 
-#include "cli/verbs.h"
+#include "cli/measured.h"
 #include "core/files.h"
 #include "core/seconds_since.h"
 #include "report/doctor_report.h"
@@ -17,9 +17,7 @@ namespace slipstream {
 namespace {
 
 struct DoctorVerb {
-  CommonOptions common;
-  std::string plan = "pipelined";
-  std::string augment = "cpu";
+  MeasuredOptions measured;
   double budget_s = 60;
   bool apply = false;
   double min_share = 0;              ///< 0: no gate
@@ -36,7 +34,7 @@ void check(const DoctorVerb& verb) {
     problems.emplace_back("--plan-out writes the plan that --apply makes: give --apply too");
   refuse(problems);
   refuse_same_files({{"--html", verb.html}, {"--json", verb.json}, {"--plan-out", verb.plan_out}},
-                    verb.common.inputs(verb.plan));
+                    verb.measured.common.inputs(verb.measured.plan));
 }
 
 /// Returns whether there was anything to apply.
@@ -175,25 +173,22 @@ int doctor(const DoctorVerb& verb, const Cli& cli) {
   const std::vector<Supposition> supposed = suppositions(verb.what_if);
   const std::string baseline = baseline_json(verb.baseline);
   OutputFile html(verb.html), json(verb.json), plan_out(verb.plan_out);
-  Context context(verb.common.device);
-  cli.check_interrupt();
+  MeasuredRun run(verb.measured);
+  const Plan& plan = run.plan();
   DoctorReport report;
-  report.environment = environment_of(context);
+  report.environment = run.environment();
   report.budget_s = verb.budget_s;
-  auto [pipeline, workload] = verb.common.declare();
-  print_remarks(*pipeline.dataset());
-  report.workload = std::move(workload);
-  report.workload.options.emplace_back("plan", verb.plan);
-  const bool is_named = verb.plan == "serial" || verb.plan == "pipelined";
-  if (is_named) report.workload.options.emplace_back("augment", verb.augment);
-  const Plan plan = verb.common.plan_of(verb.plan, verb.augment, pipeline, context);
-  const auto steps = pipeline.host_steps(plan.schedule.loader.on_device);
+  report.workload = run.workload();
+  report.workload.options.emplace_back("plan", verb.measured.plan);
+  if (verb.measured.names_mode())
+    report.workload.options.emplace_back("transforms_device", verb.measured.transforms_device);
+  const auto steps = run.pipeline().host_steps(plan.schedule.loader.on_device);
   for (const Supposition& each : supposed)
     if (std::find(steps.begin(), steps.end(), each.step) == steps.end())
       throw Refused("--what-if: " + unknown_name("host step", each.step, steps));
-  report.observed.batch_size = pipeline.options().batch_size;
+  report.observed.batch_size = run.pipeline().options().batch_size;
   if (!verb.baseline.empty()) (void)against_baseline(report, baseline);
-  Trainer trainer(std::move(pipeline), context, plan.numerics);
+  Trainer trainer = run.trainer();
 
   const bool is_idle = fill_in(report, trainer, plan, verb, supposed, cli);
   std::cout << doctor_text(report);
@@ -212,31 +207,38 @@ void add_doctor(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<DoctorVerb>();
   CLI::App* command = app.add_subcommand(
       "doctor", "Finds what holds training up, what to change, and what that would gain");
-  verb->common.add_to(*command, cli);
-  command->add_option("--plan", verb->plan, "serial, pipelined, or a JSON file")
-      ->capture_default_str();
-  verb->common.add_batch_to(*command, verb->augment);
+  verb->measured.add_to(*command, cli);
   command->add_option("--budget", verb->budget_s, "Seconds to measure for, about")
       ->check(above_zero)
-      ->capture_default_str();
-  command->add_flag("--apply", verb->apply,
-                    "Applies the changes that a plan can express and measures what they give");
-  command->add_option("--plan-out", verb->plan_out, "Writes the changed plan to this file");
-  command->add_option("--html", verb->html, "Writes the report as one page to this file");
-  command->add_option("--json", verb->json, "Writes the report to this file");
+      ->capture_default_str()
+      ->group(kMeasuringGroup);
+  command
+      ->add_flag("--apply", verb->apply,
+                 "Applies the changes that a plan can express and measures what they give")
+      ->group(kMeasuringGroup);
+  command->add_option("--plan-out", verb->plan_out, "Writes the changed plan to this file")
+      ->group(kOutputGroup);
+  command->add_option("--html", verb->html, "Writes the report as one page to this file")
+      ->group(kOutputGroup);
+  command->add_option("--json", verb->json, "Writes the report to this file")->group(kOutputGroup);
   command
       ->add_option("--min-share", verb->min_share,
                    "Exits with 3 where less than this share of the ceiling is delivered")
       ->check([](const std::string& text) {
         const double share = number_in(text).value_or(0);
         return share >= 0 && share <= 1 ? "" : text + " is not from 0 to 1";
-      });
-  command->add_option("--what-if", verb->what_if,
-                      "STEP=MS: predicts the rate were this host step to take so long a sample; "
-                      "may be repeated");
-  command->add_option("--baseline", verb->baseline,
-                      "A report of --json: exits with 3 where a figure is worse than there");
-  verb->common.add_workloads_own_to(*command);
+      })
+      ->group(kMeasuringGroup);
+  command
+      ->add_option("--what-if", verb->what_if,
+                   "STEP=MS: predicts the rate were this host step to take so long a sample; "
+                   "may be repeated")
+      ->group(kMeasuringGroup);
+  command
+      ->add_option("--baseline", verb->baseline,
+                   "A report of --json: exits with 3 where a figure is worse than there")
+      ->group(kMeasuringGroup);
+  verb->measured.common.add_workloads_own_to(*command);
   command->callback(
       [verb, &cli, &chosen] { chosen = [verb, &cli] { return doctor(*verb, cli); }; });
 }

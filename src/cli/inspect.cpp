@@ -16,7 +16,7 @@ namespace {
 
 struct InspectVerb {
   std::string path, contact_sheet, json, classes_from;
-  unsigned workers = 0;
+  unsigned num_workers = 0;
   ContactSheetOptions sheet;
 };
 
@@ -30,7 +30,7 @@ void print_changed(const std::vector<std::string>& changed) {
 
 std::vector<std::string> changed_in(const InspectVerb& verb, const Cli& cli) {
   PartsLine line("parts compared with the manifest");
-  CheckOptions options{.threads = verb.workers, .stop = cli.interrupted};
+  CheckOptions options{.threads = verb.num_workers, .stop = cli.interrupted};
   options.progress = [&](std::size_t done, std::size_t all) { line.update(done, all); };
   return check_converted(verb.path, options);
 }
@@ -51,7 +51,7 @@ int inspect_path(const InspectVerb& verb, const Cli& cli) {
                            : open_dataset(verb.path, class_names_from(verb.classes_from));
   if (dataset->size() == 0)
     throw Error("the data set '" + verb.path + "' holds no samples: nothing can be trained on it");
-  InspectOptions options{.threads = verb.workers, .stop = cli.interrupted};
+  InspectOptions options{.threads = verb.num_workers, .stop = cli.interrupted};
   InspectReport report{verb.path, {}, {}};
   {
     PartsLine line("samples");
@@ -89,15 +89,18 @@ void add_inspect(CLI::App& app, Cli& cli, Verb& chosen) {
       "inspect",
       "Reads all of a data set; says what it holds and which samples are bad (exit code 3)");
   command->add_option("path", verb->path, "Folder, list, .tar shard or .npy file")->required();
-  command->add_option("--contact-sheet", verb->contact_sheet,
-                      "Writes a PNG of 64 images, spread over the classes, to this file");
-  command->add_option("--json", verb->json,
-                      "Writes all of it, with every bad sample, to this file");
-  command->add_option("--classes-from", verb->classes_from, kClassesFromHelp);
+  command
+      ->add_option("--contact-sheet", verb->contact_sheet,
+                   "Writes a PNG of 64 images, spread over the classes, to this file")
+      ->group(kOutputGroup);
+  command->add_option("--json", verb->json, "Writes all of it, with every bad sample, to this file")
+      ->group(kOutputGroup);
+  command->add_option("--classes-from", verb->classes_from, kClassesFromHelp)->group(kDataGroup);
   add_background(*command, verb->sheet.background,
                  "Color of the contact sheet, also behind transparent pixels");
-  command->add_option("--workers", verb->workers, "Threads (default: one a core)")
-      ->check(at_least(1));
+  command->add_option("--num-workers", verb->num_workers, "Threads (default: one a core)")
+      ->check(at_least(1))
+      ->group(kLoaderGroup);
   command->callback([=, &cli, &chosen] {
     if (verb->contact_sheet.empty() && command->count("--background") > 0)
       throw Refused("--background is of the contact sheet: give --contact-sheet, or leave it out");

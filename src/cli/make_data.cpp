@@ -43,26 +43,34 @@ void add_make_data(CLI::App& app, Cli& cli, Verb& chosen) {
       ->add_option("kind", verb->kind,
                    "segmentation: images and masks; classification: a folder a class")
       ->required();
-  command->add_option("--out", verb->out, "Folder to write to")->required();
+  command->add_option("--out", verb->out, "Folder to write to")->required()->group(kOutputGroup);
   command->add_option("--samples", verb->options.samples, "Number of images")
       ->check(at_least(1))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kDataGroup);
   command->add_option("--size", verb->options.sizes, "Height and width; several: drawn per image")
       ->delimiter(',')
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kDataGroup);
   command
       ->add_option("--quality", verb->options.qualities,
                    "JPEG quality, 1 to 100; several: drawn per image")
       ->delimiter(',')
-      ->capture_default_str();
-  command->add_option("--classes", verb->options.classes, "2 to 10")->capture_default_str();
+      ->capture_default_str()
+      ->group(kDataGroup);
+  command->add_option("--classes", verb->options.classes, "2 to 10")
+      ->capture_default_str()
+      ->group(kDataGroup);
   command->add_option("--gray", verb->options.gray_share, "Share of gray images, 0 to 1")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kDataGroup);
   command->add_option("--png", verb->options.png_share, "Share of PNG images, 0 to 1")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kDataGroup);
   command->add_option("--seed", verb->options.seed, "What is drawn")
       ->check(at_least(0))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kDataGroup);
   command->callback(
       [=, &cli, &chosen] { chosen = [verb, &cli] { return make_data(*verb, cli); }; });
 }

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "bench/trace_run.h"
-#include "cli/verbs.h"
+#include "cli/measured.h"
 #include "core/files.h"
 #include "core/number_text.h"
 #include "report/progress_line.h"
@@ -13,10 +13,8 @@ namespace slipstream {
 namespace {
 
 struct TraceVerb {
-  CommonOptions common;
+  MeasuredOptions measured;
   TraceOptions options;
-  std::string plan = "pipelined";
-  std::string augment = "cpu";
   std::string out;
 };
 
@@ -26,7 +24,7 @@ std::string bytes_of(const Trace& trace, const TraceVerb& verb, const WorkloadIn
   facts.emplace_back("workload", workload.name);
   for (const auto& [name, value] : workload.options)
     facts.emplace_back("workload." + name, text_of(value));
-  facts.emplace_back("device", verb.common.device);
+  facts.emplace_back("device", verb.measured.common.device);
   std::string json = trace_json(*trace.recorder, facts);
   return verb.out.ends_with(".gz") ? gzipped(json) : json;
 }
@@ -44,23 +42,18 @@ void print(const Trace& trace, const TraceVerb& verb, const Plan& plan,
 }
 
 int trace(const TraceVerb& verb, const Cli& cli) {
-  refuse_same_files({{"--out", verb.out}}, verb.common.inputs(verb.plan));
+  refuse_same_files({{"--out", verb.out}}, verb.measured.common.inputs(verb.measured.plan));
   OutputFile out(verb.out);
-  Context context(verb.common.device);
-  cli.check_interrupt();
-  const Environment environment = environment_of(context);  // as it is before the run is part of it
-  auto [pipeline, workload] = verb.common.declare();
-  print_remarks(*pipeline.dataset());
-  const Plan plan = verb.common.plan_of(verb.plan, verb.augment, pipeline, context);
-  Trainer trainer(std::move(pipeline), context, plan.numerics);
+  MeasuredRun run(verb.measured);
+  Trainer trainer = run.trainer();
   ProgressLine line(std::cerr, {[] { return terminal_columns(2); }});
   TraceOptions options = verb.options;
   options.stop = cli.interrupted;
   options.progress = [&](const Progress& progress) { line.update(progress); };
-  const Trace traced = run_trace(trainer, plan, options);
+  const Trace traced = run_trace(trainer, run.plan(), options);
   line.finish();
-  print(traced, verb, plan, environment);
-  write_all({{&out, bytes_of(traced, verb, workload)}});
+  print(traced, verb, run.plan(), run.environment());
+  write_all({{&out, bytes_of(traced, verb, run.workload())}});
   std::cout << "wrote " << verb.out << "; Perfetto (ui.perfetto.dev) opens it\n";
   return traced.run.interrupted ? kInterrupted : kDone;
 }
@@ -71,13 +64,11 @@ void add_trace(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<TraceVerb>();
   CLI::App* command = app.add_subcommand(
       "trace", "Records what loader, lanes and GPU do, step by step, for Perfetto");
-  verb->common.add_to(*command, cli);
-  command->add_option("--plan", verb->plan, "serial, pipelined, or a JSON file")
-      ->capture_default_str();
-  verb->common.add_batch_to(*command, verb->augment);
+  verb->measured.add_to(*command, cli);
   command->add_option("--steps", verb->options.steps, "Steps to trace")
       ->check(at_least(1))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kMeasuringGroup);
   command
       ->add_option("--input", verb->options.input,
                    "loader, host (cached pinned batches) or device (cached device batches)")
@@ -86,12 +77,14 @@ void add_trace(CLI::App& app, Cli& cli, Verb& chosen) {
                    ? ""
                    : unknown_name("input", input, {"loader", "host", "device"});
       })
-      ->capture_default_str();
+      ->capture_default_str()
+      ->group(kMeasuringGroup);
   command
       ->add_option("--out", verb->out,
                    "The file to write: Chrome trace JSON, compressed where it ends in .gz")
-      ->required();
-  verb->common.add_workloads_own_to(*command);
+      ->required()
+      ->group(kOutputGroup);
+  verb->measured.common.add_workloads_own_to(*command);
   command->callback([=, &cli, &chosen] { chosen = [verb, &cli] { return trace(*verb, cli); }; });
 }
 

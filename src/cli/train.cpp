@@ -17,7 +17,7 @@ namespace {
 struct TrainOptions {
   CommonOptions common;
   std::string plan = "auto";
-  std::string augment = "cpu";
+  std::string transforms_device = "cpu";
   std::uint64_t steps = 100;
   std::string json, plan_out;
   WatchVerb watch;
@@ -38,8 +38,8 @@ std::optional<GpuUseInfo> use_of(cuda::GpuMeter* meter) {
 AutoResult run_plan(Trainer& trainer, const TrainOptions& options, const LoaderPlan& loader,
                     const std::optional<Plan>& file, const RunOptions& run) {
   const auto plan = [&](const std::string& mode) {
-    return placed_plan(trainer.pipeline(), mode, options.augment, trainer.context().kind(), loader,
-                       trainer.numerics());
+    return placed_plan(trainer.pipeline(), mode, options.transforms_device,
+                       trainer.context().kind(), loader, trainer.numerics());
   };
   if (file) return {{}, trainer.run(*file, run)};
   if (is_mode(options.plan)) return {{}, trainer.run(plan(options.plan), run)};
@@ -105,7 +105,7 @@ int train(const TrainOptions& options, const Cli& cli) {
     options.common.fit(*file, pipeline, context);
   } else {
     const Pipeline& measured = pipeline;
-    loader = options.common.loader(context, options.augment, [&] { return measured; });
+    loader = options.common.loader(context, options.transforms_device, [&] { return measured; });
   }
   Trainer trainer(std::move(pipeline), context,
                   file ? file->numerics : options.common.numerics(context.kind()));
@@ -117,7 +117,7 @@ int train(const TrainOptions& options, const Cli& cli) {
   std::optional<RunWatch> watch;
   if (options.watch.is_on()) {
     const LoaderPlan& used = file ? file->schedule.loader : loader;
-    watch.emplace(WatchOptions{used.workers, used.read_ahead.reads}, watch_files, line);
+    watch.emplace(WatchOptions{used.num_workers, used.read_ahead.reads}, watch_files, line);
   }
   run.progress = [&](const Progress& progress) {
     line.update(progress);
@@ -150,13 +150,17 @@ void add_train(CLI::App& app, Cli& cli, Verb& chosen) {
   options->common.add_to(*verb, cli);
   verb->add_option("--plan", options->plan,
                    "auto (measures, keeps the faster), serial, pipelined, or a JSON file")
-      ->capture_default_str();
-  options->common.add_batch_to(*verb, options->augment);
+      ->capture_default_str()
+      ->group(kScheduleGroup);
+  options->common.add_batch_to(*verb, options->transforms_device);
   verb->add_option("--steps", options->steps, "Steps to train")
       ->check(at_least(1))
-      ->capture_default_str();
-  verb->add_option("--json", options->json, "Writes the run's report to this file");
-  verb->add_option("--plan-out", options->plan_out, "Writes the plan that was used to this file");
+      ->capture_default_str()
+      ->group(kTrainingGroup);
+  verb->add_option("--json", options->json, "Writes the run's report to this file")
+      ->group(kOutputGroup);
+  verb->add_option("--plan-out", options->plan_out, "Writes the plan that was used to this file")
+      ->group(kOutputGroup);
   options->watch.add_to(*verb);
   options->common.add_workloads_own_to(*verb);
   verb->callback([=, &cli, &chosen] { chosen = [options, &cli] { return train(*options, cli); }; });

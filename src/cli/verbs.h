@@ -71,6 +71,19 @@ std::string above_zero(const std::string& text);
 /// A Check of a number of loader threads.
 std::string workers_problem(const std::string& text);
 
+/// Headings of options in the help of a verb.
+inline constexpr const char* kDataGroup = "Data";
+inline constexpr const char* kTransformsGroup = "Transforms";
+inline constexpr const char* kLoaderGroup = "Loader";
+inline constexpr const char* kTrainingGroup = "Training";
+inline constexpr const char* kScheduleGroup = "Schedule";
+inline constexpr const char* kMeasuringGroup = "Measuring";
+inline constexpr const char* kOutputGroup = "Output";
+
+/// The options --read-ahead and --prefetch-factor. `reads` and `factor` must outlive the parser.
+void add_read_ahead(CLI::App& verb, std::optional<unsigned>& reads);
+void add_prefetch_factor(CLI::App& verb, std::optional<unsigned>& factor);
+
 /// The option --on-bad-sample, "stop" or "skip"; `skip` says what that does. `chosen` must outlive
 /// the parser.
 void add_on_bad_sample(CLI::App& verb, OnBadSample& chosen, const std::string& skip);
@@ -119,8 +132,9 @@ struct CommonOptions {
   std::string device = "auto";
   std::string precision = "tf32";
   bool deterministic = false;
-  std::string workers;            ///< "", a number or "auto"
-  std::vector<std::string> wire;  ///< FIELD=FORMAT
+  std::string num_workers;                  ///< "", a number or "auto"
+  std::vector<std::string> wire;            ///< FIELD=FORMAT
+  std::optional<unsigned> prefetch_factor;  ///< batches ahead, of each worker
   std::optional<unsigned> read_ahead;
   std::string cpus;   ///< "", a list, or "gpu"
   std::string cache;  ///< STEP=SIZE
@@ -131,8 +145,8 @@ struct CommonOptions {
 
   /// `cli` must outlive this.
   void add_to(CLI::App& verb, const Cli& cli);
-  /// The options --augment and --batch-size. `augment` must outlive the parser.
-  void add_batch_to(CLI::App& verb, std::string& augment);
+  /// The options --transforms-device and --batch-size. `transforms_device` must outlive the parser.
+  void add_batch_to(CLI::App& verb, std::string& transforms_device);
   /// Those of the workload that the command line names; behind all others of `verb`. Throws Refused
   /// where a workload declares an option that the verb has.
   void add_workloads_own_to(CLI::App& verb);
@@ -145,17 +159,17 @@ struct CommonOptions {
 
   /// With what the device makes of them.
   Plan::Numerics numerics(DeviceKind device) const;
-  /// For workers "auto", the loader of make() with transforms placed by `augment` is measured alone
-  /// and gets as few as are enough.
-  LoaderPlan loader(const Context& context, const std::string& augment,
+  /// For num_workers "auto", the loader of make() with its transforms on `transforms_device` is
+  /// measured alone and gets as few as are enough.
+  LoaderPlan loader(const Context& context, const std::string& transforms_device,
                     const std::function<Pipeline()>& make) const;
   /// For what plan_file() gave: refuses a plan that the pipeline cannot run, and takes the workers
   /// that were given, if any; "auto" measures the loader under the plan. Throws Refused.
   void fit(Plan& plan, const Pipeline& pipeline, const Context& context) const;
-  /// "serial" or "pipelined" with transforms placed by `augment`, or the plan in a file. Throws
+  /// "serial" or "pipelined" with transforms on `transforms_device`, or the plan in a file. Throws
   /// Refused.
-  Plan plan_of(const std::string& plan, const std::string& augment, const Pipeline& pipeline,
-               const Context& context) const;
+  Plan plan_of(const std::string& plan, const std::string& transforms_device,
+               const Pipeline& pipeline, const Context& context) const;
   /// The plan in the file `path`, with what was given on the command line but for the workers.
   /// `others`: what the option takes instead of a file, for messages. Throws Refused.
   Plan plan_file(const std::string& path, const std::vector<std::string>& others,
@@ -167,11 +181,12 @@ struct CommonOptions {
   void add_loader_to(CLI::App& verb);
   void add_own(CLI::App& verb, const Option& option);
   void set_wire(Plan& plan) const;
+  void set_prefetch(LoaderPlan& loader) const;
   unsigned enough_workers(const Pipeline& pipeline, const Plan& plan) const;
 
   const Cli* cli_ = nullptr;
   bool given_batch_size_ = false;
-  bool given_augment_ = false;
+  bool given_transforms_device_ = false;
   NamedPaths given_texts_;  ///< of the workload's own options
 };
 

@@ -4,13 +4,18 @@
 #include <iostream>
 #include <sstream>
 
+#include "cli/verbs.h"
+
 namespace slipstream {
 
 void WatchVerb::add_to(CLI::App& verb) {
-  verb.add_flag("--watch", watch, "Says when the run starts to starve, why, and when it recovers");
-  verb.add_option("--watch-json", json, "Watches, and adds a line to this file every second or so");
+  verb.add_flag("--watch", watch, "Says when the run starts to starve, why, and when it recovers")
+      ->group(kOutputGroup);
+  verb.add_option("--watch-json", json, "Watches, and adds a line to this file every second or so")
+      ->group(kOutputGroup);
   verb.add_option("--watch-prom", prometheus,
-                  "Watches, and keeps counters in this file for Prometheus");
+                  "Watches, and keeps counters in this file for Prometheus")
+      ->group(kOutputGroup);
 }
 
 RunWatch::RunWatch(const WatchOptions& options, WatchFiles& files, ProgressLine& line)

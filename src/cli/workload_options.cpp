@@ -104,7 +104,7 @@ void CommonOptions::add_workloads_own_to(CLI::App& verb) {
       return option != nullptr && option->count() > 0;
     };
     given_batch_size_ = is_given("--batch-size");
-    given_augment_ = is_given("--augment");
+    given_transforms_device_ = is_given("--transforms-device");
     if (!workload.empty() && workload != name)
       throw Refused("name the workload first: " + verb.get_name() + " " + workload + " ...");
   });
@@ -116,15 +116,15 @@ void CommonOptions::add_workloads_own_to(CLI::App& verb) {
   }
   options = options_of(cli_->workloads, name);
   defaults = own->defaults;
-  for (const char* each : {"--batch-size", "--batch-sizes"})
-    if (CLI::Option* option = verb.get_option_no_throw(each); option && defaults.batch_size)
-      option->default_str(std::to_string(*defaults.batch_size));
+  if (CLI::Option* option = verb.get_option_no_throw("--batch-size"); option && defaults.batch_size)
+    option->default_str(std::to_string(*defaults.batch_size));
   for (const Option& option : own->options) add_own(verb, option);
 }
 
 void CommonOptions::add_own(CLI::App& verb, const Option& option) {
   const std::string name = "--" + option.name;
-  const std::string group = option.group.empty() ? "Of " + name_in(verb, *cli_) : option.group;
+  const std::string group =
+      option.group.empty() ? "Of the workload " + name_in(verb, *cli_) : option.group;
   if (is_flag(option)) {
     verb.add_flag_callback(
             name, [this, option] { options.give(option.name, true); }, option.help)

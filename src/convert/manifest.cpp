@@ -93,13 +93,12 @@ std::string first_difference(const std::string& what, const Json& there, const J
 /// What differs in the setting `key`.
 std::string setting_differs(const std::string& key, const Json& there, const Json& wanted) {
   std::string found;
-  if (key == "chain")
+  if (key == "transforms")
     found = first_difference("transform", value_of(there, "transforms"),
                              value_of(wanted, "transforms"));
   if (key == "fields") found = first_difference("field", there, wanted);
   if (!found.empty()) return found;
-  return "its " + (key == "chain" ? "transforms" : key) + ": " + shown(there) +
-         ", wanted: " + shown(wanted);
+  return "its " + key + ": " + shown(there) + ", wanted: " + shown(wanted);
 }
 
 std::string names_differ(const Json& there, const Json& wanted) {

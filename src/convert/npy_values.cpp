@@ -23,7 +23,7 @@ std::string problem_of(const FieldSpec& field) {
     return what + "cannot be a file's name: call it by letters, digits, '_' and '-'";
   if (!field.shape.is_fixed())
     return what + "has shape " + to_string(field.shape) +
-           ", which differs from sample to sample: give --resize SIZE, or --apply a chain whose "
+           ", which differs from sample to sample: give --resize SIZE, or --transforms whose "
            "transforms ahead of the first random one end with one size";
   if (field.kind == FieldKind::image && (field.dtype != DType::u8 || field.shape.rank != 3))
     return what + "is " + std::string(name_of(field.dtype)) + " of shape " +

@@ -60,7 +60,7 @@ class NpyConversion {
     manifest_.blocks.resize((dataset.size() - 1) / options.samples_per_shard + 1);
     nlohmann::ordered_json more = {
         {"source", to_hex(dataset.identity())},
-        {"chain", nlohmann::ordered_json::parse(to_json(options.transforms))}};
+        {"transforms", nlohmann::ordered_json::parse(to_json(options.transforms))}};
     add_more_settings(dataset, options, more);
     manifest_.settings = npy_settings(manifest_, more.dump());
   }

@@ -89,7 +89,7 @@ class Conversion {
                      {"samples", dataset_.size()},
                      {"samples_per_shard", options_.samples_per_shard},
                      {"quality", options_.quality},
-                     {"chain", Json::parse(to_json(options_.transforms))}};
+                     {"transforms", Json::parse(to_json(options_.transforms))}};
     add_more_settings(dataset_, options_, settings);
     return settings.dump();
   }

@@ -5,9 +5,10 @@
 namespace slipstream {
 
 void fail_to_start_a_thread(const std::system_error& why) {
-  throw Error("cannot start a thread: " + why.code().message() +
-              "; use fewer workers (--workers), or raise the limits of this process (ulimit -u, "
-              "ulimit -v)");
+  throw Error(
+      "cannot start a thread: " + why.code().message() +
+      "; use fewer workers (--num-workers), or raise the limits of this process (ulimit -u, "
+      "ulimit -v)");
 }
 
 }  // namespace slipstream

@@ -16,9 +16,10 @@ constexpr std::size_t kPinnedAlignment = 256;
   if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver) {
     throw Error(what + "page-locked memory needs a usable GPU: run on the CPU without pinning");
   }
-  throw Error(what +
-              "lower the batch size, the depth or the prefetch, raise the limit on locked memory "
-              "(ulimit -l), or turn pinning off");
+  throw Error(
+      what +
+      "lower the batch size, the depth or the batches filled ahead (--prefetch-factor), raise "
+      "the limit on locked memory (ulimit -l), or turn pinning off");
 }
 
 void check_allocation(cudaError_t status, std::size_t bytes) {

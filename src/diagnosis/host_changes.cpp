@@ -52,10 +52,10 @@ bool Changes::fewer_workers() {
   if (n == 0 || half.n == 0 || half.low < kWorthSaying * observed_.drained_of_all.high)
     return false;
   Change change;
-  change.id = "workers";
+  change.id = "num_workers";
   change.what = "use " + count_of(n, "worker") + ": more get in each other's way";
-  change.how = "--workers " + std::to_string(n);
-  change.apply = [n](Plan& plan) { plan.schedule.loader.workers = n; };
+  change.how = "--num-workers " + std::to_string(n);
+  change.apply = [n](Plan& plan) { plan.schedule.loader.num_workers = n; };
   change.model = [n, by = drained_rate(now_, n) / half.value](PipelineModel& model) {
     model.workers = n;
     scale_costs(model, by);
@@ -69,10 +69,10 @@ void Changes::workers() {
   const unsigned n = enough_workers(now_);
   if (n == now_.workers) return;
   Change change;
-  change.id = "workers";
+  change.id = "num_workers";
   change.what = "use " + count_of(n, "worker");
-  change.how = "--workers " + std::to_string(n);
-  change.apply = [n](Plan& plan) { plan.schedule.loader.workers = n; };
+  change.how = "--num-workers " + std::to_string(n);
+  change.apply = [n](Plan& plan) { plan.schedule.loader.num_workers = n; };
   change.model = [n](PipelineModel& model) { model.workers = n; };
   add(std::move(change));
 }
@@ -86,12 +86,13 @@ void Changes::prefetch() {
   if (most == 0) return;
   const unsigned more =
       fewest(now_, most, [](PipelineModel& model, unsigned n) { model.slabs += n; });
-  const std::size_t n = situation_.plan.schedule.loader.prefetch + more;
+  const std::size_t n = situation_.plan.schedule.loader.prefetch_batches + more;
   Change change;
-  change.id = "prefetch";
-  change.what = "prefetch " + count_of(n, "batch") + ": some samples take much longer than others";
-  change.how = "\"prefetch\": " + std::to_string(n) + " in the plan";
-  change.apply = [n](Plan& plan) { plan.schedule.loader.prefetch = n; };
+  change.id = "prefetch_batches";
+  change.what =
+      "fill " + count_of(n, "batch") + " ahead: some samples take much longer than others";
+  change.how = "\"prefetch_batches\": " + std::to_string(n) + " in the plan";
+  change.apply = [n](Plan& plan) { plan.schedule.loader.prefetch_batches = n; };
   change.model = [more](PipelineModel& model) { model.slabs += more; };
   add(std::move(change));
 }
@@ -153,7 +154,7 @@ void Changes::smaller_samples() {
   Change change = without(0);
   change.id = "smaller_samples";
   change.what = "read less: store the samples smaller, in shards that are read from end to end";
-  change.how = "slipstream convert --from DIR --to shards --resize N --out NEW";
+  change.how = "slipstream convert --data DIR --to shards --resize N --out NEW";
   add(std::move(change));
 }
 
@@ -166,7 +167,7 @@ void Changes::crop_first() {
   change.id = "crop_first";
   change.what =
       "move '" + situation_.crop + "' ahead of the transforms that do not need more than it";
-  change.how = "in the chain file, or the order of .transform(...)";
+  change.how = "in the file of transforms, or the order of .transform(...)";
   change.against = Culprit::transforms;
   change.is_bound = true;
   change.model = [at](PipelineModel& model) {
@@ -180,7 +181,7 @@ void Changes::convert() {
   Change change = without(1);
   change.id = "convert";
   change.what = "decode once: store the samples as arrays, or smaller ones";
-  change.how = "slipstream convert --from DIR --to npy --resize N --out NEW";
+  change.how = "slipstream convert --data DIR --to npy --resize N --out NEW";
   add(std::move(change));
 }
 
@@ -213,7 +214,7 @@ void Changes::costliest_transform() {
   change.id = "cheaper_transform";
   change.what =
       "make '" + now_.steps[costliest].name + "' cheaper: a native or fused form, or less of it";
-  change.how = "in the chain file, or in its code";
+  change.how = "in the file of transforms, or in its code";
   add(std::move(change));
 }
 
@@ -228,7 +229,7 @@ void Changes::cores() {
   change.id = "cores";
   change.what = "give this device " + std::to_string(needed) + " CPU cores, not " +
                 std::to_string(situation_.cores) + ": its samples cost that much work";
-  change.how = "another machine, or fewer processes on this one; then --workers auto";
+  change.how = "another machine, or fewer processes on this one; then --num-workers auto";
   change.against = Culprit::transforms;
   change.is_bound = true;
   change.model = [needed](PipelineModel& model) {

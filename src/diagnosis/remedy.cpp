@@ -20,10 +20,10 @@ void add_workers(const Observations& observed, PipelineModel& then, Remedy& reme
   if (remedy.changes.empty() || more.workers <= then.workers) return;
   if (simulated_step_s(then) < kWorthSaying * simulated_step_s(more)) return;
   then = more;
-  remedy.plan.schedule.loader.workers = more.workers;
+  remedy.plan.schedule.loader.num_workers = more.workers;
   const auto& ids = remedy.changes;
-  if (std::find(ids.begin(), ids.end(), "workers") == ids.end())
-    remedy.changes.emplace_back("workers");
+  if (std::find(ids.begin(), ids.end(), "num_workers") == ids.end())
+    remedy.changes.emplace_back("num_workers");
 }
 
 }  // namespace

@@ -43,8 +43,8 @@ std::string whole_percent(double share) {
 
 std::string reason_for(const Contradiction& found) {
   return "the machine's speed changed by " + whole_percent(found.by) +
-         " during the measurement: the rung '" + found.shorter + "' was slower than '" +
-         found.longer + "', which does more";
+         " during the measurement: '" + found.shorter + "' was slower than '" + found.longer +
+         "', which does more";
 }
 
 std::string reason_for(const Diagnosis& diagnosis) {

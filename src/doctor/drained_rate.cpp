@@ -62,7 +62,7 @@ void DrainedRate::measure(const Trainer& trainer, const TurnTime& time, double f
   if (plan_.schedule.loader.cache && !cut_) fill_cache(*loader, fill_s, stop);
   Taker taker(*loader);
   const auto start = Clock::now();
-  const std::uint64_t fewest = kFewestSamples * plan_.schedule.loader.workers;
+  const std::uint64_t fewest = kFewestSamples * plan_.schedule.loader.num_workers;
   std::vector<StepCounter> before;
   std::vector<Point> points;
   while (!stopped()) {

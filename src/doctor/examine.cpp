@@ -38,7 +38,7 @@ double Examiner::left() const {
 void Examiner::measure_one_worker() {
   say("one worker alone");
   Plan alone = plan_;
-  alone.schedule.loader.workers = 1;
+  alone.schedule.loader.num_workers = 1;
   alone.schedule.loader.read_ahead.reads = 0;
   one_.emplace(alone, std::nullopt);
   one_->measure(trainer_, first_turn(kFirstShare * options_.budget_s),
@@ -64,7 +64,7 @@ void Examiner::measure_pool() {
 /// Samples/s.
 double Examiner::pool_rate() const {
   if (all_->is_measured()) return all_->samples_per_second().value;
-  return one_->samples_per_second().value * plan_.schedule.loader.workers;
+  return one_->samples_per_second().value * plan_.schedule.loader.num_workers;
 }
 
 /// Enough that their mean cost is within 5 % of all samples', and more than the CPU's caches hold;
@@ -166,9 +166,9 @@ void Examiner::declare_tasks() {
                       &rung.error, is_essential, is_whole ? kWholeWeight : 1,
                       [&rung] { return figure_of(rung.training); }});
   };
-  if (plan_.schedule.loader.workers >= kManyWorkers) {
+  if (plan_.schedule.loader.num_workers >= kManyWorkers) {
     Plan half = plan_;
-    half.schedule.loader.workers /= 2;
+    half.schedule.loader.num_workers /= 2;
     half_.emplace(half, std::nullopt);
   }
   rungs_.back().training.fill_cache_for(kFillShare * options_.budget_s);

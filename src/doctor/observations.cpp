@@ -69,8 +69,8 @@ Observations Examiner::declared() const {
   Observations observed;
   const Plan::Schedule& schedule = plan_.schedule;
   observed.batch_size = trainer_.pipeline().options().batch_size;
-  observed.workers = schedule.loader.workers;
-  observed.slabs = schedule.loader.prefetch + 1 + schedule.run_ahead;
+  observed.workers = schedule.loader.num_workers;
+  observed.slabs = schedule.loader.prefetch_batches + 1 + schedule.run_ahead;
   observed.situation = situation_of(trainer_, plan_, bytes_of(one_->counters()));
   return observed;
 }

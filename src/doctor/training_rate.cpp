@@ -66,7 +66,7 @@ void TrainingRate::measure(Trainer& trainer, const TurnTime& time, const Stop& s
     last_ = run(trainer, left, least, stop);
     add_to(counters_, last_.counters);
     is_kept = rate_.add(last_, trainer.pipeline().options().batch_size);
-    least += 2 * plan_.schedule.loader.prefetch + 2;
+    least += 2 * plan_.schedule.loader.prefetch_batches + 2;
   }
   if (last_.step_end_s.empty() || (stop && stop())) return;
   scarce_ = of_few(last_.step_end_s, cut_ && (cut_->after == "copy" || cut_->after == "collate"));

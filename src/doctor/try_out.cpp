@@ -18,9 +18,10 @@ std::vector<std::string> words_of(const Remedy& remedy, const Diagnosis& diagnos
   std::vector<std::string> words;
   for (const std::string& id : remedy.changes)
     for (const Change& change : diagnosis.changes)
-      if (change.id == id && id != "workers") words.push_back(change.what);
-  const unsigned workers = remedy.plan.schedule.loader.workers;
-  if (std::find(remedy.changes.begin(), remedy.changes.end(), "workers") != remedy.changes.end())
+      if (change.id == id && id != "num_workers") words.push_back(change.what);
+  const unsigned workers = remedy.plan.schedule.loader.num_workers;
+  if (std::find(remedy.changes.begin(), remedy.changes.end(), "num_workers") !=
+      remedy.changes.end())
     words.push_back("use " + count_of(workers, "worker"));
   return words;
 }

@@ -53,9 +53,9 @@ SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& tr
                           const DataLoaderOptions& options) {
   std::vector<std::string> problems;
   SlabLayout layout = plan_slab(dataset, transforms, options, problems);
-  if (options.workers == 0) problems.push_back("0 workers: give at least 1");
-  if (options.prefetch == 0) problems.push_back("prefetch 0: give at least 1 batch");
-  if (options.lent == 0) problems.push_back("lent 0: the caller holds at least 1 batch");
+  if (options.num_workers == 0) problems.push_back("num_workers 0: give at least 1");
+  if (options.prefetch_batches == 0) problems.push_back("prefetch_batches 0: give at least 1");
+  if (options.held_batches == 0) problems.push_back("held_batches 0: the caller holds at least 1");
   const std::vector<NamedOp> host = on_host(transforms, options.on_device);
   if (options.cut) check_cut(*options.cut, host, problems);
   check_order(dataset.size(), options, problems);

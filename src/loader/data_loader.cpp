@@ -33,7 +33,7 @@ class DataLoader::Impl {
         bad_(options.on_bad_sample, order_),
         cached_steps_(steps_, dataset->size(), options.cut ? std::nullopt : options.cache),
         first_step_(options_.cut ? steps_.step_behind(options_.cut->after) : 0),
-        slabs_(is_whole() ? options.cut->items : options.prefetch + options.lent,
+        slabs_(is_whole() ? options.cut->items : options.prefetch_batches + options.held_batches,
                steps_.layout().bytes, options.memory),
         next_whole_(options.first_batch) {
     start();
@@ -86,11 +86,11 @@ class DataLoader::Impl {
   bool is_whole() const { return first_step_ > steps_.collate_step(); }
 
   void start() {
-    if (is_whole()) return fill_slabs(steps_, bad_, slabs_, options_.workers);
+    if (is_whole()) return fill_slabs(steps_, bad_, slabs_, options_.num_workers);
     if (options_.cut) {
-      cached_ = cache_samples(steps_, bad_, options_.cut->items, first_step_, options_.workers);
+      cached_ = cache_samples(steps_, bad_, options_.cut->items, first_step_, options_.num_workers);
     }
-    ring_.emplace(slabs_, SlabRing::Options{options_.batch_size, options_.lent,
+    ring_.emplace(slabs_, SlabRing::Options{options_.batch_size, options_.held_batches,
                                             options_.first_batch, options_.trace.get()});
     if (options_.read_ahead.reads > 0 && !options_.cut) {
       read_ring_.emplace(steps_, order_, bad_, cached_steps_,
@@ -101,13 +101,13 @@ class DataLoader::Impl {
   }
 
   void start_workers() {
-    for (unsigned i = 0; i < options_.workers; ++i) {
+    for (unsigned i = 0; i < options_.num_workers; ++i) {
       meters_.emplace_back(steps_.names().size(),
                            steps_.traced(options_.trace.get(), TraceRow::Kind::worker, i));
       buffers_.emplace_back(steps_.stored().size());
     }
-    threads_.reserve(options_.workers);
-    for (unsigned i = 0; i < options_.workers; ++i) {
+    threads_.reserve(options_.num_workers);
+    for (unsigned i = 0; i < options_.num_workers; ++i) {
       threads_.push_back(start_thread([this, i](std::stop_token stop) { work(stop, i); }));
     }
   }

@@ -54,7 +54,8 @@ std::vector<std::string> problems_of_jpeg(const Dataset& dataset,
       problems.push_back(
           "transform '" + name +
           (pads(op) ? "' pads" : "' cannot be done to the decoded image on the device") +
-          "; the chain is one crop or resize without padding, then flips: do the rest in a device "
+          "; the transforms are one crop or resize without padding, then flips: do the rest in a "
+          "device "
           "stage, or let the images travel plain");
     }
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/number_text.h"
+#include "plan/plan_limits.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -77,6 +79,16 @@ void measure_round(const std::shared_ptr<const Dataset>& dataset,
 
 }  // namespace
 
+std::size_t prefetched_by(unsigned prefetch_factor, unsigned num_workers) {
+  const std::size_t batches = std::size_t{prefetch_factor} * num_workers;
+  if (batches > kMostOfAnything)
+    throw Refused("--prefetch-factor " + std::to_string(prefetch_factor) + " with " +
+                  count_of(num_workers, "worker") + " fills " + count_of(batches, "batch") +
+                  " ahead, and at most " + std::to_string(kMostOfAnything) +
+                  " can be; lower one of them");
+  return batches;
+}
+
 std::vector<LoaderRate> measure_loader(const std::shared_ptr<const Dataset>& dataset,
                                        const std::vector<NamedOp>& transforms,
                                        const DataLoaderOptions& loader,
@@ -88,7 +100,9 @@ std::vector<LoaderRate> measure_loader(const std::shared_ptr<const Dataset>& dat
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (options.stop && options.stop()) break;
       DataLoaderOptions each = loader;
-      each.workers = options.workers[i];
+      each.num_workers = options.workers[i];
+      if (options.prefetch_factor)
+        each.prefetch_batches = prefetched_by(*options.prefetch_factor, each.num_workers);
       measure_round(dataset, transforms, each, options, all[i]);
       if (options.progress)
         options.progress(round * all.size() + i + 1, all.size() * options.repeats);

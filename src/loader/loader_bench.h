@@ -12,10 +12,16 @@
 
 namespace slipstream {
 
+/// Batches ahead of all workers together, from PyTorch's prefetch_factor, those of one worker.
+/// Throws Refused for more than a plan may say.
+std::size_t prefetched_by(unsigned prefetch_factor, unsigned num_workers);
+
 struct LoaderBenchOptions {
   std::vector<unsigned> workers = {1, 2, 4, 8};
-  double seconds = 1;               ///< of each measurement, at most
-  unsigned repeats = 3;             ///< rounds in which all numbers of workers take turns
+  double seconds = 1;    ///< of each measurement, at most
+  unsigned repeats = 3;  ///< rounds in which all numbers of workers take turns
+  /// Batches that are filled ahead, of each worker; nothing: the loader's number of batches in all.
+  std::optional<unsigned> prefetch_factor = std::nullopt;
   std::function<bool()> stop = {};  ///< asked between batches; true ends the measurement
   /// Told after each of repeats x workers measurements, on the calling thread.
   std::function<void(std::size_t done, std::size_t all)> progress = {};
@@ -34,9 +40,9 @@ struct LoaderRate {
   SkippedSamples skipped = {};
 };
 
-/// Measures the loader with each number of workers. The numbers of batches and workers in
-/// `loader` are not used. Rows that a stop left without a figure are left out. Throws what
-/// DataLoader throws.
+/// Measures the loader with each number of workers; that in `loader` is not used. Rows
+/// that a stop left without a figure are left out. Throws what DataLoader and prefetched_by()
+/// throw.
 std::vector<LoaderRate> measure_loader(const std::shared_ptr<const Dataset>& dataset,
                                        const std::vector<NamedOp>& transforms,
                                        const DataLoaderOptions& loader,
@@ -46,7 +52,7 @@ std::vector<LoaderRate> measure_loader(const std::shared_ptr<const Dataset>& dat
 /// the memory's bandwidth in the way more can be slower. REQUIRES: `rates` is not empty
 unsigned fewest_workers(std::span<const LoaderRate> rates);
 
-/// 1, 2, 4, ... up to `most`, which is the last: what --workers auto tries.
+/// 1, 2, 4, ... up to `most`, which is the last: what --num-workers auto tries.
 std::vector<unsigned> workers_to_try(unsigned most);
 
 }  // namespace slipstream

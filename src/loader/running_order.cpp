@@ -7,7 +7,7 @@
 namespace slipstream {
 
 RunningOrder::RunningOrder(std::uint64_t samples, const DataLoaderOptions& options)
-    : sampler_(samples, options.shuffle, options.seed, options.sampling),
+    : sampler_(samples, options.shuffle, options.seed, options.sampler),
       batch_size_(options.batch_size),
       step_(batch_size_ * options.rank.count),
       offset_(batch_size_ * options.rank.index),
@@ -15,7 +15,7 @@ RunningOrder::RunningOrder(std::uint64_t samples, const DataLoaderOptions& optio
       places_(batches_ * batch_size_),
       occurrences_(sampler_.occurrences()) {
   const std::uint64_t rest = samples % step_;
-  if (options.uneven == Uneven::drop) {
+  if (options.drop_last) {
     places_ += std::min<std::uint64_t>(rest - std::min(rest, offset_), batch_size_);
   } else if (rest > 0) {
     ++batches_;
@@ -58,7 +58,7 @@ void check_order(std::uint64_t samples, const DataLoaderOptions& options,
         " need more than the " + std::to_string(samples) +
         " samples of the data set for one step: give smaller batches or fewer ranks");
   }
-  const std::uint64_t given = options.sampling.size().value_or(samples);
+  const std::uint64_t given = options.sampler.size().value_or(samples);
   if (given != samples) {
     problems.push_back("the sampling has labels or weights of " + std::to_string(given) +
                        " samples, but the data set has " + std::to_string(samples) +

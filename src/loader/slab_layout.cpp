@@ -22,7 +22,7 @@ void check_names(const std::vector<NamedOp>& transforms, const BatchOps& batch_o
   if (transforms.size() + (batch_ops.mixes() ? 1 : 0) > kMaxTransforms) {
     problems.push_back(std::to_string(transforms.size()) + " transforms" +
                        (batch_ops.mixes() ? " before " + std::string(batch_ops.name()) : "") +
-                       ": a chain has at most " + std::to_string(kMaxTransforms) + " in all");
+                       ": there can be at most " + std::to_string(kMaxTransforms) + " in all");
   }
   const Problems steps = step_names(transforms);
   for (std::size_t i = 2; i + 1 < steps.size(); ++i) {

@@ -26,7 +26,8 @@ class SlabMemory {
       release();
       throw Error("out of memory for batches that are filled ahead: " + std::to_string(count) +
                   " of " + size_text(bytes) +
-                  " each; use a smaller batch size or image size, or a smaller prefetch");
+                  " each; use a smaller batch size or image size, or fill fewer "
+                  "ahead (--prefetch-factor)");
     } catch (...) {
       release();
       throw;

@@ -20,7 +20,7 @@ SlabRing::SlabRing(const SlabMemory& memory, const Options& options)
   for (std::size_t slab = 0; slab < memory.size(); ++slab) push_freed({slab, nullptr});
   if (options_.trace == nullptr) return;
   for (std::size_t slab = 0; slab < memory.size(); ++slab) {
-    const std::string name = "slab " + std::to_string(slab);
+    const std::string name = "batch buffer " + std::to_string(slab);
     traces_.emplace_back(*options_.trace,
                          options_.trace->row(TraceRow::Kind::slab, name, {"fill"}));
   }
@@ -66,7 +66,8 @@ bool SlabRing::ready() {
 
 SlabRing::Lent SlabRing::next() {
   Lock lock(mutex_);
-  ensure(lent_count_ < options_.lent, "the caller holds at most DataLoaderOptions::lent batches");
+  ensure(lent_count_ < options_.held_batches,
+         "the caller holds at most DataLoaderOptions::held_batches batches");
   const std::size_t filled = count_settled();
   double blocked_s = 0;
   if (filled == 0) {
@@ -86,7 +87,7 @@ SlabRing::Lent SlabRing::next() {
 void SlabRing::release(const Lent& lent, const Mark* last_use) {
   Lock lock(mutex_);
   ensure(lent.slab < lent_.size() && lent_[lent.slab] == lent.batch,
-         "only a batch that is lent is released, and once");
+         "only a batch that is held is released, and once");
   lent_[lent.slab].reset();
   --lent_count_;
   push_freed({lent.slab, last_use});

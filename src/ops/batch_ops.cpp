@@ -23,7 +23,7 @@ bool take_as(const NamedOp& next, std::optional<Op>& slot) {
   if (op == nullptr) return false;
   if (slot)
     throw Refused("transform '" + next.name + "' is a second " + std::string(Op::kName) +
-                  "; a chain has at most one");
+                  "; give one at most");
   op->validate();
   slot = *op;
   return true;
@@ -58,7 +58,7 @@ bool BatchOps::take(const NamedOp& next) {
                   "', which is none of the operations over batches: mixup, cutmix and one_hot");
   if (more.mixup && more.cutmix)
     throw Refused("transform '" + next.name +
-                  "': a chain has mixup or cutmix, not both; leave one of them out");
+                  "': give mixup or cutmix, not both; leave one of them out");
   *this = more;
   return true;
 }

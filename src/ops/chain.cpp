@@ -123,8 +123,9 @@ Json written(const NamedOp& transform) {
     return true;
   });
   if (is_known) return json;
-  throw Refused("transform '" + transform.name + "' is '" + std::string(transform.op.name()) +
-                "', which a chain file cannot hold: it knows the library's own operations alone");
+  throw Refused(
+      "transform '" + transform.name + "' is '" + std::string(transform.op.name()) +
+      "', which a file of transforms cannot hold: it knows the library's own operations alone");
 }
 
 /// As Json::parse, but a key that an object has twice is Refused.
@@ -134,7 +135,7 @@ Json parsed(std::string_view text) {
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
     if (event == Json::parse_event_t::object_end) keys.pop_back();
     if (event == Json::parse_event_t::key && !keys.back().insert(what.get<std::string>()).second)
-      throw Refused("this chain cannot be read: the key '" + what.get<std::string>() +
+      throw Refused("these transforms cannot be read: the key '" + what.get<std::string>() +
                     "' stands in one object twice");
     return true;
   });
@@ -148,11 +149,11 @@ std::vector<NamedOp> parse_chain(std::string_view text) {
   try {
     chain = read_chain(parsed(text), problems);
   } catch (const Json::exception& error) {
-    throw Refused("a chain must be JSON: " + json_problem(error));
+    throw Refused("transforms must be JSON: " + json_problem(error));
   }
   std::string message;
   for (const std::string& problem : problems) message += "\n  " + problem;
-  if (!message.empty()) throw Refused("this chain cannot be read:" + message);
+  if (!message.empty()) throw Refused("these transforms cannot be read:" + message);
   return chain;
 }
 
@@ -160,7 +161,7 @@ std::vector<NamedOp> load_chain(const std::filesystem::path& path) {
   try {
     return parse_chain(read_text(path, kMostWrittenBytes));
   } catch (const Error& error) {
-    throw Refused("chain '" + path.string() + "': " + error.what());
+    throw Refused("'" + path.string() + "': " + error.what());
   }
 }
 

@@ -31,8 +31,8 @@ std::string shown(const Json& value) {
 Reader::Reader(const Json& value, std::string path, Problems& problems)
     : value_(value), path_(std::move(path)), problems_(problems) {
   if (value.is_object()) return;
-  problems.push_back((path_.empty() ? "a chain" : path_) + " must be an object, not " +
-                     shown(value));
+  problems.push_back((path_.empty() ? "the file of transforms" : path_) +
+                     " must be an object, not " + shown(value));
 }
 
 std::string Reader::path_of(const std::string& key) const {

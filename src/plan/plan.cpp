@@ -197,8 +197,8 @@ std::vector<std::string> problems_of(const Plan& plan, const std::vector<std::st
   check_lanes(schedule, steps, problems);
   check_depth(schedule, problems);
   check_count("schedule.run_ahead", schedule.run_ahead, problems);
-  check_count("schedule.loader.workers", schedule.loader.workers, problems);
-  check_count("schedule.loader.prefetch", schedule.loader.prefetch, problems);
+  check_count("schedule.loader.num_workers", schedule.loader.num_workers, problems);
+  check_count("schedule.loader.prefetch_batches", schedule.loader.prefetch_batches, problems);
   check_numerics(plan, device, problems);
   check_intra_op_threads(plan.numerics, steps, device, problems);
   check_wire(plan, device, problems);

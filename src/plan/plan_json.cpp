@@ -225,8 +225,8 @@ void take(const Json& value, const std::string& path, std::optional<CacheOptions
 
 void take(const Json& value, const std::string& path, LoaderPlan& out, Problems& problems) {
   Fields fields(value, path, problems);
-  fields.read("workers", out.workers)
-      .read("prefetch", out.prefetch)
+  fields.read("num_workers", out.num_workers)
+      .read("prefetch_batches", out.prefetch_batches)
       .read("pin_memory", out.pin_memory)
       .read("wire", out.wire)
       .read("read_ahead", out.read_ahead)
@@ -291,8 +291,8 @@ Json wire_json(const WireFormats& formats) {
 Json loader_json(const LoaderPlan& loader) {
   const CacheOptions kept = loader.cache.value_or(CacheOptions());
   const Json cache = {{"after", kept.after}, {"bytes", kept.bytes}};
-  return {{"workers", loader.workers},
-          {"prefetch", loader.prefetch},
+  return {{"num_workers", loader.num_workers},
+          {"prefetch_batches", loader.prefetch_batches},
           {"pin_memory", loader.pin_memory},
           {"wire", wire_json(loader.wire)},
           {"read_ahead",

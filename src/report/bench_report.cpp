@@ -9,7 +9,7 @@ namespace {
 Json json_of(const BenchRow& row) {
   return {{"batch_size", row.batch_size},
           {"plan", row.plan},
-          {"augment", row.augment},
+          {"transforms_device", row.transforms_device},
           {"input", row.input},
           {"steps_per_second", json_of(row.steps_per_second)},
           {"gain", json_of(row.gain)},
@@ -21,9 +21,9 @@ Json json_of(const BenchRow& row) {
 }
 
 Json json_of(const BenchSettings& settings) {
-  return {{"precision", settings.precision}, {"deterministic", settings.deterministic},
-          {"workers", settings.workers},     {"steps", settings.steps},
-          {"seconds", settings.seconds},     {"repeats", settings.repeats}};
+  return {{"precision", settings.precision},     {"deterministic", settings.deterministic},
+          {"num_workers", settings.num_workers}, {"steps", settings.steps},
+          {"seconds", settings.seconds},         {"repeats", settings.repeats}};
 }
 
 std::string cell(const std::optional<Measured>& measured) {
@@ -63,20 +63,21 @@ std::string bench_report_json(const BenchReport& report) {
 
 std::string bench_table(const BenchReport& report) {
   const bool tells = tells_placement(report.rows);
-  std::vector<std::vector<std::string>> cells = {{"batch", "plan", "augment", "input", "steps/s",
+  std::vector<std::vector<std::string>> cells = {{"batch", "plan", "transforms", "input", "steps/s",
                                                   "gain", "offloading", "pipelining",
                                                   "of slowest lane", "overlap"}};
   for (const BenchRow& row : report.rows)
-    cells.push_back({std::to_string(row.batch_size), row.plan, tells ? row.augment : "", row.input,
-                     rate_cell(row), cell(row.gain), cell(row.offloading_gain),
+    cells.push_back({std::to_string(row.batch_size), row.plan, tells ? row.transforms_device : "",
+                     row.input, rate_cell(row), cell(row.gain), cell(row.offloading_gain),
                      cell(row.pipelining_gain), cell(row.share_of_slowest_lane),
                      cell(row.overlap_efficiency)});
   std::string table = aligned_table(filled_columns(std::move(cells)), {0});
   for (const BenchRow& row : report.rows)
     if (has_failed(row))
       table += "failed: " + (row.plan.empty() ? "" : row.plan + ", ") +
-               (tells && !row.plan.empty() ? "augment " + row.augment + ", " : "") + "batch " +
-               std::to_string(row.batch_size) + ", input " + row.input + ": " + row.error + "\n";
+               (tells && !row.plan.empty() ? "transforms " + row.transforms_device + ", " : "") +
+               "batch " + std::to_string(row.batch_size) + ", input " + row.input + ": " +
+               row.error + "\n";
   return table + warning_lines(report.environment);
 }
 

@@ -84,10 +84,10 @@ std::vector<BenchRow> drawn_rows(const std::vector<BenchRow>& rows) {
   std::vector<BenchRow> drawn;
   const auto last = std::find_if(rows.rbegin(), rows.rend(), is_alone);
   for (const BenchRow& row : rows) {
-    if (is_alone(row) && row.augment != last->augment) continue;
+    if (is_alone(row) && row.transforms_device != last->transforms_device) continue;
     const auto slower = [&row](const BenchRow& other) {
       return is_alone(other) && other.batch_size == row.batch_size &&
-             other.augment == row.augment && finite(other.steps_per_second) &&
+             other.transforms_device == row.transforms_device && finite(other.steps_per_second) &&
              finite(row.steps_per_second) &&
              other.steps_per_second->value < row.steps_per_second->value;
     };
@@ -146,7 +146,10 @@ class BenchPlot {
 
  private:
   std::string series_of(const BenchRow& row) const {
-    return row.plan + (tells_placement_ && !row.augment.empty() ? ", augment " + row.augment : "") +
+    return row.plan +
+           (tells_placement_ && !row.transforms_device.empty()
+                ? ", transforms " + row.transforms_device
+                : "") +
            (one_input_ ? "" : ", " + row.input);
   }
 
@@ -279,7 +282,7 @@ class BenchPlot {
   std::vector<GainPlot> gain_plots() const {
     std::vector<GainPlot> plots = {
         {"gain over serial", [](const BenchRow& row) { return row.gain; }},
-        {"offloading gain (augment gpu over cpu) and pipelining gain (pipelined over gpu)",
+        {"offloading gain (transforms gpu over cpu) and pipelining gain (pipelined over gpu)",
          [](const BenchRow& row) {
            return row.offloading_gain ? row.offloading_gain : row.pipelining_gain;
          }}};

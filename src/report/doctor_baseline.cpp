@@ -40,7 +40,7 @@ Figures figures_of(const Json& report) {
   Figures figures;
   add(figures, "ceiling", report.at("ceiling"), Better::higher);
   add(figures, "rate", report.at("rate"), Better::higher);
-  for (const Json& rung : report.at("rungs")) {
+  for (const Json& rung : report.at("levels")) {
     const std::string name = rung.at("name").get<std::string>();
     if (name != "device batch" && name != "nothing cached")
       add(figures, name, rung.at("with_training"), Better::higher);

@@ -83,8 +83,8 @@ Json json_of(const Outcome& outcome) {
 
 Json loader_json(const Observations& observed) {
   return {{"batch_size", observed.batch_size},
-          {"workers", observed.workers},
-          {"slabs", observed.slabs},
+          {"num_workers", observed.workers},
+          {"batch_buffers", observed.slabs},
           {"drained_of_all", slipstream::json_of(observed.drained_of_all)},
           {"drained_of_one", slipstream::json_of(observed.drained_of_one)},
           {"drained_of_half",
@@ -134,7 +134,7 @@ std::string doctor_report_json(const DoctorReport& report) {
       {"share", slipstream::json_of(diagnosis.share)},
       {"cores_needed", cores_needed ? number(*cores_needed) : Json()},
       {"model_error", number(diagnosis.model_error)},
-      {"rungs", list_of(observed.rungs)},
+      {"levels", list_of(observed.rungs)},
       {"costs", costs_json(report)},
       {"device", list_of(observed.device)},
       {"changes", list_of(diagnosis.changes)},

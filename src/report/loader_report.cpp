@@ -43,10 +43,10 @@ std::optional<unsigned> enough_of(const std::vector<LoaderRate>& rates) {
 std::string enough_workers(const std::vector<LoaderRate>& rates) {
   const std::string most = std::to_string(most_workers(rates));
   const auto enough = enough_of(rates);
-  if (rates.size() == 1) return "no other number of workers was measured (--workers 1,2,4)\n";
+  if (rates.size() == 1) return "no other number of workers was measured (--num-workers 1,2,4)\n";
   if (!enough)
     return "the most workers that were measured, " + most +
-           ", gave the highest rate: more may give more (--workers)\n";
+           ", gave the highest rate: more may give more (--num-workers)\n";
   return std::to_string(*enough) + (*enough == 1 ? " worker is" : " workers are") +
          " enough: the rate is at least 97 % of the highest of up to " + most +
          " that were measured\n";
@@ -68,7 +68,7 @@ Json json_of(const LoaderRate& rate) {
                      {"wall_s", number(step.wall_s)},
                      {"cpu_s", number(step.cpu_s)},
                      {"bytes", step.bytes}});
-  return {{"workers", rate.workers},
+  return {{"num_workers", rate.workers},
           {"samples_per_second", json_of(rate.samples_per_second)},
           {"steps", std::move(steps)},
           {"cache", json_of(rate.cache)},
@@ -82,15 +82,16 @@ std::string loader_report_json(const LoaderReport& report) {
   Json rates = Json::array();
   for (const LoaderRate& rate : report.rates) rates.push_back(json_of(rate));
   const auto enough = enough_of(report.rates);
-  return printed({{"schema", "slipstream.loader_bench"},
-                  {"version", 1},
-                  {"environment", json_of(report.environment)},
-                  {"data", report.data},
-                  {"batch_size", report.batch_size},
-                  {"chain", report.chain},
-                  {"image_size", report.chain.empty() ? Json(report.image_size) : Json(nullptr)},
-                  {"enough_workers", enough ? Json(*enough) : Json(nullptr)},
-                  {"rates", std::move(rates)}});
+  return printed(
+      {{"schema", "slipstream.loader_bench"},
+       {"version", 1},
+       {"environment", json_of(report.environment)},
+       {"data", report.data},
+       {"batch_size", report.batch_size},
+       {"transforms", report.transforms},
+       {"image_size", report.transforms.empty() ? Json(report.image_size) : Json(nullptr)},
+       {"enough_workers", enough ? Json(*enough) : Json(nullptr)},
+       {"rates", std::move(rates)}});
 }
 
 std::string loader_table(const LoaderReport& report) {

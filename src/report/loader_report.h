@@ -12,7 +12,7 @@ namespace slipstream {
 struct LoaderReport {
   Environment environment;
   std::string data;
-  std::string chain;  ///< a file; "": a resize to image_size
+  std::string transforms;  ///< a file; "": a resize to image_size
   std::size_t batch_size = 0;
   std::int64_t image_size = 0;
   std::vector<LoaderRate> rates;

@@ -76,9 +76,9 @@ inline constexpr const char* kInterruptedRow = "interrupted";
 /// One measurement of a benchmark. What does not apply, or could not be measured, is absent.
 struct BenchRow {
   std::size_t batch_size = 0;
-  std::string plan;             ///< "serial", "pipelined", "alone:LANE"
-  std::string augment = "cpu";  ///< where transforms were done: "cpu", "gpu", "pipelined"
-  std::string input;            ///< "loader", "host", "device"
+  std::string plan;                       ///< "serial", "pipelined", "alone:LANE"
+  std::string transforms_device = "cpu";  ///< where transforms were done: "cpu", "gpu", "pipelined"
+  std::string input;                      ///< "loader", "host", "device"
   std::optional<Measured> steps_per_second;
   /// Steps/s over those of serial with transforms on the same device: 1 is no gain.
   std::optional<Measured> gain;
@@ -95,7 +95,7 @@ struct BenchRow {
 struct BenchSettings {
   std::string precision;
   bool deterministic = false;
-  unsigned workers = 1;
+  unsigned num_workers = 1;
   std::uint64_t steps = 0;  ///< of each measurement, at most
   double seconds = 0;       ///< of each measurement, at most
   unsigned repeats = 1;     ///< rounds in which all took turns
@@ -115,7 +115,7 @@ std::string bench_report_json(const BenchReport& report);
 std::string bench_table(const BenchReport& report);
 /// A self-contained SVG, readable on light and dark pages: steps/s as grouped bars and the gains as
 /// lines, by batch size, with 95 % intervals, and the environment's warnings below. Of the lanes
-/// alone the slowest is drawn, of the last row's `augment`.
+/// alone the slowest is drawn, of the last row's `transforms_device`.
 std::string bench_svg(const BenchReport& report);
 
 /// One run of a comparison.

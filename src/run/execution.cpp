@@ -256,7 +256,7 @@ const std::string& Execution::failed(std::size_t lane, std::uint64_t batch) cons
 
 std::optional<Gain> Execution::loading_gain() const {
   return loading_.gain(setup_.bound.pipeline.options().batch_size,
-                       setup_.plan.schedule.loader.workers);
+                       setup_.plan.schedule.loader.num_workers);
 }
 
 std::vector<StepCounter> Execution::host_counters() const {

@@ -104,11 +104,11 @@ bool fills_batches(const RunResult& result, const std::optional<Cut>& cut) {
 }
 
 std::size_t batches_ahead(const Plan::Schedule& schedule) {
-  return schedule.loader.prefetch + schedule.depth + schedule.run_ahead;
+  return schedule.loader.prefetch_batches + schedule.depth + schedule.run_ahead;
 }
 
 std::size_t half_made(const RunResult& result, std::size_t batch_size) {
-  return 1 + (result.plan.schedule.loader.workers - 1) / batch_size;
+  return 1 + (result.plan.schedule.loader.num_workers - 1) / batch_size;
 }
 
 SteadyRate::SteadyRate(std::optional<Cut> cut) : cut_(std::move(cut)) {

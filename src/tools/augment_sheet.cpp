@@ -36,7 +36,8 @@ bool can_be_shown(DType dtype, const Shape& shape) {
                 ", not u8 or f32 of height x width x channels");
 }
 
-/// The first image field's index. Throws Refused unless it can be shown before and after the chain.
+/// The first image field's index. Throws Refused unless it can be shown before and after the
+/// transforms.
 std::size_t find_image(const std::vector<FieldSpec>& stored, const SlabLayout& layout) {
   const auto image = std::find_if(stored.begin(), stored.end(), [](const FieldSpec& spec) {
     return spec.kind == FieldKind::image;
@@ -45,7 +46,7 @@ std::size_t find_image(const std::vector<FieldSpec>& stored, const SlabLayout& l
     throw Refused("the data set has no images: none of its fields holds any");
   if (!can_be_shown(image->dtype, image->shape)) refuse_image(*image, "");
   const FieldSpec& after = layout.field(image->name).spec;
-  if (!can_be_shown(after.dtype, after.shape)) refuse_image(after, " after the chain");
+  if (!can_be_shown(after.dtype, after.shape)) refuse_image(after, " after the transforms");
   return static_cast<std::size_t>(image - stored.begin());
 }
 

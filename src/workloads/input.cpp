@@ -54,12 +54,12 @@ Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& op
 
 Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options) {
   const std::int64_t size = options.integer("image-size");
-  const std::string file = options.has("chain") ? options.text("chain") : "";
+  const std::string file = options.has("transforms") ? options.text("transforms") : "";
   const std::vector<NamedOp> chain = load_chain_or_resize(file, size);
   Pipeline declared = declare_input(std::move(dataset), options, chain);
   const Shape shape = image_after(chain).shape;
   if (!(shape == Shape{size, size, 3}))
-    throw Refused("chain '" + file + "' ends with images of " + to_string(shape) +
+    throw Refused("the transforms in '" + file + "' end with images of " + to_string(shape) +
                   ", but --image-size asks for " + to_string(Shape{size, size, 3}));
   return declared;
 }

@@ -7,9 +7,9 @@ namespace slipstream {
 /// What `--data synthetic` draws: `classes` of them.
 SyntheticOptions synthetic_of(const Options& options);
 
-/// A pipeline() over `dataset` with the transforms of `chain` or, without one, a Resize to
+/// A pipeline() over `dataset` with the `transforms` or, without them, a Resize to
 /// `image-size`. Throws Refused for options that do not fit the data set, images of other channels
-/// than RGB, and a chain that does not end with images of that size.
+/// than RGB, and transforms that do not end with images of that size.
 Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options);
 /// The same with other transforms.
 Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options,

@@ -14,7 +14,7 @@ namespace {
 std::string read_weights(const std::string& path) try {
   return read_text(path);
 } catch (const Error& error) {
-  throw Refused("--sampling: " + std::string(error.what()));
+  throw Refused("--sampler: " + std::string(error.what()));
 }
 
 std::vector<double> weights_in(const std::string& path) {
@@ -34,13 +34,13 @@ std::vector<double> weights_in(const std::string& path) {
 }
 
 Sampling sampling_of(const std::shared_ptr<const Dataset>& dataset, const Options& options) {
-  const std::string sampling = options.text("sampling");
-  if (sampling == "each") return {};
-  if (sampling != "balanced") return Sampling::weighted(weights_in(sampling));
+  const std::string sampler = options.text("sampler");
+  if (sampler == "random") return {};
+  if (sampler != "balanced") return Sampling::weighted(weights_in(sampler));
   const auto labeled = std::dynamic_pointer_cast<const LabeledDataset>(dataset);
   if (labeled == nullptr)
     throw Refused(
-        "balanced sampling needs data that tell their classes without being read, folders "
+        "a balanced sampler needs data that tell their classes without being read, folders "
         "of classes or a list; " +
         name_of_data(options) + " do not: give a file of weights, one a line");
   return Sampling::balanced(*labeled);
@@ -65,7 +65,7 @@ Pipeline pipeline(std::shared_ptr<const Dataset> dataset, const Options& options
     declared.decode.background = color_named(options.text("background"));
   if (options.has("on-bad-sample") && options.text("on-bad-sample") == "skip")
     declared.on_bad_sample = OnBadSample::skip;
-  if (options.has("sampling")) declared.sampling = sampling_of(dataset, options);
+  if (options.has("sampler")) declared.sampler = sampling_of(dataset, options);
   if (options.has("disk-cache"))
     dataset = with_disk_cache(std::move(dataset), options.text("disk-cache"));
   return Pipeline(std::move(dataset), std::move(declared));

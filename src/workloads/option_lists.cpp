@@ -40,9 +40,9 @@ Option image_size_option(const std::string& help) {
   return {"image-size", help, 256, no_less_than(1), "Images"};
 }
 
-Option chain_option() {
-  return {"chain",
-          "Transforms from a chain file, ending at that size (default: a resize)",
+Option transforms_option() {
+  return {"transforms",
+          "A file of transforms that end at that size (default: a resize)",
           "",
           {},
           "Images"};
@@ -58,16 +58,16 @@ OptionList data_options() {
         ""},
        {"background", "Color behind transparent pixels of images: black, white or #rrggbb", "black",
         problem_of_color},
-       {"sampling",
-        "each (sample once an epoch), balanced (classes), or a file of weights, one a line",
-        "each"},
+       {"sampler",
+        "random (each sample once an epoch), balanced (classes), or a file of weights, one a line",
+        "random"},
        {"on-bad-sample", "stop, or skip: another sample takes the place of one that cannot be read",
         "stop", one_of({"stop", "skip"})},
        {"disk-cache", "Samples of slow storage kept in a folder: DIR=SIZE", "", problem_of_size}});
 }
 
 OptionList image_options() {
-  return {image_size_option("Height and width of the images"), chain_option()};
+  return {image_size_option("Height and width of the images"), transforms_option()};
 }
 
 OptionList optimizer_options() {

@@ -7,6 +7,6 @@ namespace slipstream {
 // Of the ready lists, for workloads that take some of them alone.
 Option classes_option();
 Option image_size_option(const std::string& help);
-Option chain_option();
+Option transforms_option();
 
 }  // namespace slipstream

@@ -31,7 +31,7 @@ constexpr TransformCosts kPlainCosts = {2.4, 4.2, 2.5};
 constexpr TransformCosts kOptimizedCosts = {0.5, 1.9, 1.3};
 
 bool is_article(const Options& options) { return options.text("costs") == "article"; }
-bool is_optimized(const Options& options) { return options.text("transforms") == "optimized"; }
+bool is_optimized(const Options& options) { return options.flag("optimized-transforms"); }
 /// Says what stands for a size that is not given.
 void set_sizes(Options& options) {
   if (is_article(options) && !options.is_given("image-size")) options.set("image-size", kLeastSize);
@@ -118,8 +118,8 @@ TORCH_MODULE(ChannelMeans);
 
 OptionList options_of_starved() {
   const OptionList own = {
-      {"transforms", "plain, as first written down, or optimized", "plain",
-       one_of({"plain", "optimized"})},
+      {"optimized-transforms",
+       "Crops first, and the library's operations, instead of transforms as first written down"},
       {"costs", "article: waits as long as its article's stages", "", one_of({"article"})},
       {"raw-size", "Height and width of synthetic raw images (default: 4 times the crop's)", 0,
        no_less_than(1)}};

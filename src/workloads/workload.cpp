@@ -11,7 +11,7 @@ namespace {
 OptionList options_of_segmentation() {
   return data_options() +
          OptionList{image_size_option("Height and width of the images, a power of two"),
-                    chain_option()} +
+                    transforms_option()} +
          optimizer_options();
 }
 
@@ -62,7 +62,7 @@ std::vector<Workload> built_in_workloads() {
   return {{"segmentation", segmentation, options_of_segmentation()},
           {"classification", classification, options_of_classification()},
           {"branches", branches, options_of_branches()},
-          {"starved", starved, options_of_starved(), {.batch_size = 256, .workers = 4}}};
+          {"starved", starved, options_of_starved(), {.batch_size = 256, .num_workers = 4}}};
 }
 
 }  // namespace slipstream

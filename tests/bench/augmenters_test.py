@@ -10,7 +10,7 @@ FOUND = '{"benchmarks": [{"real_time": 12.5}]}'
 
 class AugmentersTest(ScriptTest):
     script = "augmenters.py"
-    tiny = ("--device", "cpu", "--batch-sizes", "2", "--seconds", "0.01", "--repeats", "2")
+    tiny = ("--device", "cpu", "--batch-size", "2", "--seconds", "0.01", "--repeats", "2")
 
     def rows(self, *arguments):
         return self.measure(*arguments)["rows"]

@@ -27,7 +27,7 @@ class BenchTest : public testing::Test {
     options_.repeats = 2;
     options_.seconds = 0.2;
     options_.numerics =
-        make_plan("serial", {"copy", "train"}, DeviceKind::cpu, {.workers = 1}, {}).numerics;
+        make_plan("serial", {"copy", "train"}, DeviceKind::cpu, {.num_workers = 1}, {}).numerics;
   }
 
   std::vector<BenchRow> bench() {
@@ -54,13 +54,13 @@ class BenchTest : public testing::Test {
 
   static std::vector<Names> variants_of(const std::vector<BenchRow>& rows) {
     std::vector<Names> variants;
-    for (const BenchRow& row : rows) variants.emplace_back(row.plan, row.augment);
+    for (const BenchRow& row : rows) variants.emplace_back(row.plan, row.transforms_device);
     return variants;
   }
 
   static const Measured& rate_of(const std::vector<BenchRow>& rows, const Names& variant) {
     for (const BenchRow& row : rows)
-      if (Names{row.plan, row.augment} == variant) return row.steps_per_second.value();
+      if (Names{row.plan, row.transforms_device} == variant) return row.steps_per_second.value();
     throw std::out_of_range(variant.first + ", " + variant.second);
   }
 
@@ -126,7 +126,7 @@ TEST_F(BenchTest, MeasuresEveryPlanAtEveryPlacement) {
     for (const BenchRow& row : rows)
       if (row.batch_size == batch_size) of_size.push_back(row);
     for (const BenchRow& row : of_size) {
-      SCOPED_TRACE(row.plan + ", " + row.augment);
+      SCOPED_TRACE(row.plan + ", " + row.transforms_device);
       ASSERT_THAT(row.error, IsEmpty());
       const bool alone = row.plan.rfind("alone:", 0) == 0;
       const auto is_ratio_to = [&](const std::optional<Measured>& gain, const Names& base) {
@@ -137,12 +137,12 @@ TEST_F(BenchTest, MeasuresEveryPlanAtEveryPlacement) {
         EXPECT_GE(gain->high, gain->value);
       };
       EXPECT_EQ(row.gain.has_value(), !alone);
-      if (!alone) is_ratio_to(row.gain, {"serial", row.augment == "cpu" ? "cpu" : "gpu"});
+      if (!alone) is_ratio_to(row.gain, {"serial", row.transforms_device == "cpu" ? "cpu" : "gpu"});
       EXPECT_EQ(row.share_of_slowest_lane.has_value(), !alone);
       EXPECT_EQ(row.overlap_efficiency.has_value(), row.plan == "pipelined");
-      EXPECT_EQ(row.offloading_gain.has_value(), !alone && row.augment == "gpu");
+      EXPECT_EQ(row.offloading_gain.has_value(), !alone && row.transforms_device == "gpu");
       if (row.offloading_gain) is_ratio_to(row.offloading_gain, {row.plan, "cpu"});
-      EXPECT_EQ(row.pipelining_gain.has_value(), !alone && row.augment == "pipelined");
+      EXPECT_EQ(row.pipelining_gain.has_value(), !alone && row.transforms_device == "pipelined");
       if (row.pipelining_gain) is_ratio_to(row.pipelining_gain, {"pipelined", "gpu"});
     }
   }
@@ -155,14 +155,14 @@ TEST_F(BenchTest, SharesAreOfTheLanesOfTheSamePlacement) {
   const auto rows = bench();
   for (const BenchRow& row : rows) {
     if (!row.share_of_slowest_lane) continue;
-    const std::string placement = row.augment == "cpu" ? "cpu" : "pipelined";
+    const std::string placement = row.transforms_device == "cpu" ? "cpu" : "pipelined";
     double slowest = std::numeric_limits<double>::infinity();
     for (const BenchRow& lane : rows)
-      if (lane.plan.rfind("alone:", 0) == 0 && lane.augment == placement)
+      if (lane.plan.rfind("alone:", 0) == 0 && lane.transforms_device == placement)
         slowest = std::min(slowest, lane.steps_per_second.value().value);
     EXPECT_DOUBLE_EQ(row.share_of_slowest_lane->value, row.steps_per_second->value / slowest)
-        << row.plan << ", " << row.augment;
-    EXPECT_FALSE(row.offloading_gain && row.augment != "gpu");
+        << row.plan << ", " << row.transforms_device;
+    EXPECT_FALSE(row.offloading_gain && row.transforms_device != "gpu");
     EXPECT_FALSE(row.pipelining_gain) << "of what was not measured";
   }
 }
@@ -258,9 +258,9 @@ TEST_F(BenchTest, TellsWhatItMeasures) {
   bench();
   // Two plans and two lanes at each placement, in turns.
   ASSERT_EQ(lines.size(), 16U);
-  EXPECT_EQ(lines[0], "batch size 2, round 1/2: serial, augment cpu");
-  EXPECT_EQ(lines[1], "batch size 2, round 1/2: serial, augment gpu");
-  EXPECT_EQ(lines[8], "batch size 2, round 2/2: serial, augment cpu");
+  EXPECT_EQ(lines[0], "batch size 2, round 1/2: serial, transforms cpu");
+  EXPECT_EQ(lines[1], "batch size 2, round 1/2: serial, transforms gpu");
+  EXPECT_EQ(lines[8], "batch size 2, round 2/2: serial, transforms cpu");
 }
 
 }  // namespace

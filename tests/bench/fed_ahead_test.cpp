@@ -50,8 +50,8 @@ TEST(BenchFedAhead, BatchesThatWereFilledAheadAreNoPlansSpeed) {
   options.steps = kSteps;
   options.repeats = 1;
   options.seconds = 600;
-  options.loader.workers = 1;
-  options.loader.prefetch = kPrefetch;
+  options.loader.num_workers = 1;
+  options.loader.prefetch_batches = kPrefetch;
   options.numerics =
       make_plan("serial", {"copy", "train"}, DeviceKind::cpu, options.loader, {}).numerics;
   std::uint64_t before = 0;

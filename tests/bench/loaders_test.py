@@ -17,7 +17,7 @@ class LoadersTest(ScriptTest):
     tiny = ("--count", "8", "--batch-size", "4", "--seconds", "0.1", "--repeats", "2")
 
     def test_rows_take_turns(self):
-        report = self.measure("--rows", "floor,slipstream", "--workers", "1,2",
+        report = self.measure("--rows", "floor,slipstream", "--num-workers", "1,2",
                               "--slipstream", BINARY)
         self.assertEqual([(row["row"], row["workers"]) for row in report["results"]],
                          [("floor", 1), ("slipstream", 1), ("floor", 2), ("slipstream", 2)])
@@ -37,7 +37,7 @@ class LoadersTest(ScriptTest):
         self.assertGreater(report["file_bytes"], 10_000)
 
     def test_what_is_not_there_is_absent(self):
-        report = self.measure("--workers", "1", "--slipstream", self.folder / "none",
+        report = self.measure("--num-workers", "1", "--slipstream", self.folder / "none",
                               "--rows", "slipstream,slipstream_with,dali_mixed_gpu,spdl")
         rows = {row["row"]: row for row in report["results"]}
         self.assertEqual(rows["slipstream"]["status"], "absent")
@@ -50,13 +50,13 @@ class LoadersTest(ScriptTest):
     def test_options_of_the_program(self):
         said = self.folder / "said"
         program = self.program(f'echo "$@" >> "{said}"; exec {BINARY} "$@"')
-        report = self.measure("--workers", "1", "--rows", "slipstream_with",
+        report = self.measure("--num-workers", "1", "--rows", "slipstream_with",
                               "--slipstream", program, "--slipstream-with", "--read-ahead 2")
         self.assertEqual(report["results"][0]["status"], "ok", report["results"][0]["message"])
         self.assertTrue(said.read_text().split("\n")[0].endswith("--read-ahead 2"))
 
     def test_a_row_that_dies_is_a_result(self):
-        report = self.measure("--rows", "slipstream,floor", "--workers", "1",
+        report = self.measure("--rows", "slipstream,floor", "--num-workers", "1",
                               "--slipstream", self.program("echo oh no >&2; exit 3"))
         dead, alive = report["results"]
         self.assertEqual((dead["status"], dead["images_per_second"]), ("died", None))
@@ -66,7 +66,7 @@ class LoadersTest(ScriptTest):
     def test_a_row_that_hangs_is_ended_with_all_it_started(self):
         started = self.folder / "started"
         program = self.program(f'echo $$ > "{started}"; exec sleep 1000')
-        report = self.measure("--rows", "slipstream", "--workers", "1", "--timeout", "2",
+        report = self.measure("--rows", "slipstream", "--num-workers", "1", "--timeout", "2",
                               "--slipstream", program)
         row = report["results"][0]
         self.assertEqual((row["status"], row["message"]), ("died", "no answer within 2 s"))
@@ -75,13 +75,13 @@ class LoadersTest(ScriptTest):
             self.assertTrue(not stat.exists() or ") Z " in stat.read_text())
 
     def test_nothing_starts_after_the_time_budget(self):
-        report = self.measure("--rows", "floor", "--workers", "1,2", "--budget-seconds", "0")
+        report = self.measure("--rows", "floor", "--num-workers", "1,2", "--budget-seconds", "0")
         self.assertEqual([row["status"] for row in report["results"]],
                          ["skipped: time budget spent"] * 2)
 
     def test_refusals(self):
         for arguments, says in ((["--rows", "floor,fast"], "unknown row: fast; known: floor"),
-                                (["--workers", "0"], "workers are at least 1"),
+                                (["--num-workers", "0"], "workers are at least 1"),
                                 (["--count", "3"], "files at least a batch")):
             done = self.run_script(*arguments)
             self.assertEqual(done.returncode, 2)

@@ -6,20 +6,20 @@ import xml.etree.ElementTree as xml
 from program import DONE, REFUSED, ProgramTest, read_json
 
 TINY = ["segmentation", "--device", "cpu", "--image-size", "16", "--steps", "8",
-        "--repeats", "1", "--seconds", "0.2", "--workers", "1"]
+        "--repeats", "1", "--seconds", "0.2", "--num-workers", "1"]
 PLACED = ["classification", "--model", "encoder", *TINY[1:]]
 
 
 class BenchTest(ProgramTest):
     def test_rows_for_each_plan_and_lane(self):
         json, svg = self.folder / "bench.json", self.folder / "bench.svg"
-        self.expect(DONE, "bench", *TINY, "--batch-sizes", "2,4", "--json", json, "--svg", svg,
+        self.expect(DONE, "bench", *TINY, "--batch-size", "2,4", "--json", json, "--svg", svg,
                     says=["serial", "pipelined", "alone:copy"])
         report = read_json(json)
         self.assertEqual((report["schema"], report["version"]), ("slipstream.bench", 1))
         self.assertNotIn("batch_size", report["workload"]["options"])
         self.assertEqual(report["settings"], {"precision": "tf32", "deterministic": True,
-                                              "workers": 1, "steps": 8, "seconds": 0.2,
+                                              "num_workers": 1, "steps": 8, "seconds": 0.2,
                                               "repeats": 1})
         rows = {(row["batch_size"], row["plan"]): row for row in report["rows"]}
         plans = [plan for size, plan in rows if size == 2]
@@ -36,17 +36,17 @@ class BenchTest(ProgramTest):
     def test_cached_input(self):
         for source in ("host", "device"):
             json = self.folder / f"{source}.json"
-            self.expect(DONE, "bench", *TINY, "--batch-sizes", "2", "--input", source,
-                        "--plans", "pipelined", "--json", json)
+            self.expect(DONE, "bench", *TINY, "--batch-size", "2", "--input", source,
+                        "--plan", "pipelined", "--json", json)
             row = read_json(json)["rows"][0]
             self.assertEqual((row["plan"], row["input"]), ("pipelined", source))
             self.assertIsNone(row["gain"])
 
     def test_placements_side_by_side(self):
         json, svg = self.folder / "placed.json", self.folder / "placed.svg"
-        self.expect(DONE, "bench", "--augment", "cpu,gpu,pipelined", *PLACED, "--batch-sizes",
-                    "2,4", "--json", json, "--svg", svg, says=["offloading", "pipelining"])
-        rows = {(row["batch_size"], row["plan"], row["augment"]): row
+        self.expect(DONE, "bench", "--transforms-device", "cpu,gpu,pipelined", *PLACED,
+                    "--batch-size", "2,4", "--json", json, "--svg", svg, says=["offloading", "pipelining"])
+        rows = {(row["batch_size"], row["plan"], row["transforms_device"]): row
                 for row in read_json(json)["rows"]}
         for size in (2, 4):
             cpu, gpu, pipelined = (rows[size, "pipelined", where]
@@ -59,12 +59,12 @@ class BenchTest(ProgramTest):
             self.assertIn((size, "alone:model", "pipelined"), rows)
         drawn = xml.parse(svg).getroot()
         texts = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
-        for series in ("serial, augment gpu", "pipelined, augment pipelined"):
+        for series in ("serial, transforms gpu", "pipelined, transforms pipelined"):
             self.assertIn(series, texts)
 
     def test_bad_placements(self):
         for given, says in (("cpu,gup", "did you mean 'gpu'?"), ("gpu,gpu", "'gpu' is named twice")):
-            self.expect(REFUSED, "bench", *PLACED, "--augment", given, says=[says])
+            self.expect(REFUSED, "bench", *PLACED, "--transforms-device", given, says=[says])
 
 
 if __name__ == "__main__":

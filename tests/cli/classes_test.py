@@ -41,7 +41,7 @@ class ClassesTest(DataFolders):
         self.assertEqual(self.counts(self.validation, *same), [("cat", 0), ("d\u00f6g", 6)])
         for form, resize in (("shards", ()), ("npy", ("--resize", "16"))):
             out = self.folder / f"validation-{form}"
-            command = ("convert", "--from", self.validation, "--out", out, "--to", form, *resize)
+            command = ("convert", "--data", self.validation, "--out", out, "--to", form, *resize)
             self.expect(DONE, *command, *same)
             self.assertEqual(self.counts(out), [("cat", 0), ("d\u00f6g", 6)])
             self.expect(REFUSED, *command, says=["holds another conversion", "class 0 is 'cat'"])
@@ -58,7 +58,7 @@ class ClassesTest(DataFolders):
         names = self.folder / "cats.txt"
         names.write_text("cat\n")
         for command in (("inspect", self.classes),
-                        ("convert", "--from", self.classes, "--out", self.folder / "none"),
+                        ("convert", "--data", self.classes, "--out", self.folder / "none"),
                         ("train", *TINY_CLASSIFIER, "--data", self.classes)):
             self.expect(REFUSED, *command, "--classes-from", names,
                         says=["1 folder that is not the class given: 'd\u00f6g'"])
@@ -82,25 +82,25 @@ class ClassesTest(DataFolders):
         (data / "d\u00f6g" / "a.webp").write_bytes(b"RIFF")
         says = ["all samples are of one class, 'd\u00f6g'", "1 file is of a format", "(1 .webp)"]
         self.expect(DONE, "inspect", data, says=says)
-        self.expect(DONE, "convert", "--from", data, "--out", self.folder / "odd-out", says=says)
+        self.expect(DONE, "convert", "--data", data, "--out", self.folder / "odd-out", says=says)
         batches = (*TINY_CLASSIFIER, "--data", data, "--batch-size", "4", "--steps")
         self.expect(DONE, "train", *batches, "1", says=says)
         self.expect(DONE, "trace", *batches, "2", "--out", self.folder / "trace", says=says)
         self.expect(DONE, "doctor", *batches[:-1], "--budget", "0.1", says=says)
-        self.expect(DONE, "bench", "loader", "--data", data, "--batch-size", "4", "--workers", "1",
-                    "--seconds", "0.01", says=says)
+        self.expect(DONE, "bench", "loader", "--data", data, "--batch-size", "4",
+                    "--num-workers", "1", "--seconds", "0.01", says=says)
         chain = self.folder / "resize.json"
         chain.write_text('{"version": 1, "transforms": [{"op": "resize", "height": 8, "width": 8}]}')
-        self.expect(DONE, "augment", "--data", data, "--chain", chain, "--out",
+        self.expect(DONE, "augment", "--data", data, "--transforms", chain, "--out",
                     self.folder / "odd.png", says=says)
         bench = self.expect(DONE, "bench", *TINY_CLASSIFIER, "--data", data,
-                            "--batch-sizes", "2,4", "--plans", "serial", "--steps", "2",
-                            "--repeats", "1", "--workers", "1", says=says)
+                            "--batch-size", "2,4", "--plan", "serial", "--steps", "2",
+                            "--repeats", "1", "--num-workers", "1", says=says)
         self.assertEqual(bench.stderr.count(says[0]), 1)
 
     def test_a_failed_conversion_is_told_as_such(self):
         out = self.folder / "failed"
-        convert = ("convert", "--from", self.damaged, "--out", out)
+        convert = ("convert", "--data", self.damaged, "--out", out)
         self.expect(FAILED, *convert, says=["a.jpg"])
         for command in (("inspect", out), ("train", *TINY_CLASSIFIER, "--data", out),
                         ("train", "segmentation", *TINY, "--data", out)):
@@ -129,13 +129,13 @@ class ClassesTest(DataFolders):
                    for more in ((), ("--background", "white"))]
         self.assertNotEqual(reports[0]["losses"], reports[1]["losses"])
         self.assertEqual(reports[1]["workload"]["options"]["background"], "white")
-        shards = ("convert", "--from", data, "--out", self.folder / "drawn shards", "--background",
+        shards = ("convert", "--data", data, "--out", self.folder / "drawn shards", "--background",
                   "white")
         self.expect(REFUSED, *shards, says=["--background has no effect on shards", "--to npy"])
         self.expect(DONE, *shards, "--resize", "16")
         for color in ("black", "white"):
             out = self.folder / f"drawn on {color}"
-            self.expect(DONE, "convert", "--from", data, "--out", out, "--to", "npy", "--resize",
+            self.expect(DONE, "convert", "--data", data, "--out", out, "--to", "npy", "--resize",
                         "16", "--background", color)
         pixels = (self.folder / "drawn on white" / "image.npy").read_bytes()[-3:]
         self.assertEqual(pixels, b"\xff\xff\xff")

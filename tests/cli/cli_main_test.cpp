@@ -110,7 +110,7 @@ TEST(CliMain, VerbsThatTellRatesWarnOfABusyMachine) {
   const std::string trace = (folder.path() / "trace.json").string();
   const std::vector<std::string> common = {"mine", "--device", "cpu", "--steps", "2"};
   for (std::vector<std::string> words : {std::vector<std::string>{"train", "--json", report},
-                                         {"bench", "--batch-sizes", "4", "--repeats", "1"},
+                                         {"bench", "--batch-size", "4", "--repeats", "1"},
                                          {"trace", "--out", trace}}) {
     const std::string verb = words.front();
     words.insert(words.begin() + 1, common.begin(), common.end());
@@ -125,7 +125,7 @@ TEST(CliMain, VerbsThatTellRatesWarnOfABusyMachine) {
 
 TEST(CliMain, ReportsListWhatIsInForceAndNothingElse) {
   using Json = nlohmann::json;
-  const std::vector<std::string> few = {"--steps", "2", "--plan", "serial", "--workers", "1"};
+  const std::vector<std::string> few = {"--steps", "2", "--plan", "serial", "--num-workers", "1"};
   EXPECT_EQ(report_of("train", "mine", few).at("workload"),
             Json::parse(R"({"name": "mine", "options": {"batch_size": 4, "seed": 1,
                             "image_size": 8, "optimizer": "adamw"}})"));
@@ -134,7 +134,7 @@ TEST(CliMain, ReportsListWhatIsInForceAndNothingElse) {
   EXPECT_EQ(report_of("train", "other", given).at("workload").at("options"),
             Json::parse(R"({"batch_size": 5, "seed": 9, "members": 2})"));
   EXPECT_EQ(report_of("bench", "other",
-                      {"--batch-sizes", "4", "--steps", "2", "--repeats", "1", "--workers", "1"})
+                      {"--batch-size", "4", "--steps", "2", "--repeats", "1", "--num-workers", "1"})
                 .at("workload"),
             Json::parse(R"({"name": "other", "options": {"seed": 1, "members": 3}})"));
 }
@@ -162,7 +162,7 @@ TEST(CliMain, ABatchSizeThatTheFactoryDoesNotTakeIsRefused) {
   const Told told = call(own(), words);
   EXPECT_EQ(told.code, 2);
   EXPECT_THAT(told.err, HasSubstr("batch size 5: mine trains on batches of 4"));
-  EXPECT_EQ(call(own(), {"bench", "mine", "--device", "cpu", "--batch-sizes", "5"}).code, 2);
+  EXPECT_EQ(call(own(), {"bench", "mine", "--device", "cpu", "--batch-size", "5"}).code, 2);
 }
 
 TEST(CliMain, ValuesOfDeclaredOptionsAreChecked) {

@@ -22,6 +22,37 @@ class HelpTest(ProgramTest):
             with self.subTest(verb):
                 self.expect(DONE, verb, "--help", says=["--help"])
 
+    def test_options_are_shown_in_groups(self):
+        own = {"train": ("Training", "Loader", "Schedule", "Output"),
+               "bench": ("Training", "Loader", "Schedule", "Measuring", "Output"),
+               "doctor": ("Training", "Loader", "Schedule", "Measuring", "Output"),
+               "trace": ("Training", "Loader", "Schedule", "Measuring", "Output"),
+               "bench loader": ("Data", "Transforms", "Loader", "Measuring", "Output"),
+               "convert": ("Data", "Transforms", "Loader", "Output"),
+               "augment": ("Data", "Transforms", "Output"),
+               "inspect": ("Data", "Loader", "Output"),
+               "make-data": ("Data", "Output")}
+        for verb, headings in own.items():
+            with self.subTest(verb):
+                groups = self.groups_of(*verb.split())
+                self.assertLessEqual(set(headings), set(groups))
+                self.assertEqual(groups.get("OPTIONS"), ["-h"])
+        workload = self.groups_of("train", "starved")
+        self.assertEqual(workload["Of the workload starved"],
+                         ["--optimized-transforms", "--costs", "--raw-size"])
+        self.assertIn("--sampler", workload["Data"])
+        self.assertIn("--lr", workload["Optimizer"])
+
+    def groups_of(self, *verb):
+        """The first name of each option, by its heading."""
+        groups, heading = {}, ""
+        for line in self.expect(DONE, *verb, "--help").stdout.splitlines():
+            if line.endswith(":") and not line.startswith(" "):
+                heading = line[:-1]
+            elif line.startswith("  -"):
+                groups.setdefault(heading, []).append(line.split()[0].rstrip(","))
+        return groups
+
     def test_the_options_of_a_workload_are_shown_with_it(self):
         for verb in ("train", "bench", "doctor", "trace"):
             with self.subTest(verb):
@@ -50,30 +81,39 @@ class UnknownNameTest(ProgramTest):
                     says=["unknown option '--bacth-size'", "did you mean '--batch-size'?"])
 
     def test_option_with_its_value_attached(self):
-        self.refuse("bench", "segmentation", "--plan=serial", says=["did you mean '--plans'?"])
+        self.refuse("bench", "segmentation", "--plns=serial", says=["did you mean '--plan'?"])
 
     def test_option_of_a_verb_below_another(self):
         data = ("bench", "loader", "--data", self.folder)
         self.refuse(*data, "--batch-size", "4", "--worker", "2",
-                    says=["unknown option '--worker'", "did you mean '--workers'?"])
+                    says=["unknown option '--worker'", "did you mean '--num-workers'?"])
         self.refuse(*data, "--batch-size", "x", says=["--batch-size", "x", "bench loader --help"])
         self.refuse(*data, "--batch-size", "4", "--repeats", "0", says=["--repeats", "0 is less"])
         for wrong in ("0", "4097", "1.5", "auto", "1,4097"):
-            self.refuse(*data, "--batch-size", "4", "--workers", wrong,
-                        says=["--workers", "is no number from 1 to 4096"])
+            self.refuse(*data, "--batch-size", "4", "--num-workers", wrong,
+                        says=["--num-workers", "is no number from 1 to 4096"])
         self.refuse(*data, "--read-ahead", "-1", says=["--read-ahead", "-1"])
         self.refuse("bench", "--wire", "image=jpeg", "loader", "--data", self.folder,
                     says=["--wire of bench has no effect on bench loader"])
+
+    def test_more_batches_ahead_than_a_plan_may_say(self):
+        for command in (("train", "segmentation", *TINY),
+                        ("bench", "loader", "--data", make_data(self.folder / "data", samples=2))):
+            self.refuse(*command, "--num-workers", "2", "--prefetch-factor", "2049",
+                        says=["--prefetch-factor 2049 with 2 workers fills 4098 batches ahead",
+                              "lower one of them"])
+            self.refuse(*command, "--prefetch-factor", "0", says=["no number from 1 to 4096"])
 
     def test_missing_workload(self):
         self.refuse("train", says=["workload", "train --help"])
 
     def test_values_that_are_empty(self):
-        for option in ("--json", "--plan-out", "--chain", "--data"):
+        for option in ("--json", "--plan-out", "--transforms", "--data"):
             self.refuse("train", "segmentation", option, "", says=[option, "the value is empty"])
         self.refuse("bench", "segmentation", "--svg", "", says=["--svg", "the value is empty"])
         self.refuse("bench", "loader", "--data", "", says=["--data", "the value is empty"])
-        self.refuse("augment", "--data", "x", "--chain", "y", "--out", "", says=["--out", "is empty"])
+        self.refuse("augment", "--data", "x", "--transforms", "y", "--out", "",
+                    says=["--out", "is empty"])
         self.refuse("make-data", "classification", "--out", "", says=["--out", "is empty"])
 
     def test_options_of_other_workloads(self):
@@ -82,8 +122,8 @@ class UnknownNameTest(ProgramTest):
                 self.refuse("train", workload, *option,
                             says=[f"{option[0]} is of the workload branches; {workload} has none"])
         for verb in ("train", "bench", "doctor", "trace"):
-            self.refuse(verb, "branches", "--chain", "x.json",
-                        says=["--chain is of the workloads segmentation and classification; "
+            self.refuse(verb, "branches", "--transforms", "x.json",
+                        says=["--transforms is of the workloads segmentation and classification; "
                               "branches has none"])
         self.refuse("train", "--raw-size", "64", "segmentation", says=["of the workload starved"])
         self.refuse("train", "--raw-size=64", says=["of the workload starved: say which to train"])
@@ -104,7 +144,7 @@ class UnknownNameTest(ProgramTest):
                     says=["unknown workload 'segmentatoin'", "did you mean 'segmentation'?"])
 
     def test_workload_of_bench(self):
-        self.refuse("bench", "segmentatoin", "--device", "cpu", "--batch-sizes", "2",
+        self.refuse("bench", "segmentatoin", "--device", "cpu", "--batch-size", "2",
                     says=["did you mean 'segmentation'?"])
 
     def test_plan(self):
@@ -115,7 +155,7 @@ class UnknownNameTest(ProgramTest):
         self.refuse("train", "segmentation", *TINY, "--plan", "x" * 300, says=["unknown plan 'x"])
 
     def test_plan_of_bench(self):
-        self.refuse("bench", "segmentation", "--plans", "serail",
+        self.refuse("bench", "segmentation", "--plan", "serail",
                     says=["unknown plan 'serail'", "did you mean 'serial'?"])
 
     def test_input_of_bench(self):
@@ -150,7 +190,7 @@ class BadValueTest(ProgramTest):
         self.refuse("--image-size", "16", "--classes", "0", says=["classes", "2 to 256"])
 
     def test_counts_below_one(self):
-        for option in ("--steps", "--batch-size", "--workers", "--image-size", "--lr"):
+        for option in ("--steps", "--batch-size", "--num-workers", "--image-size", "--lr"):
             for value in ("0", "-4"):
                 self.refuse(option, value, says=[option, value])
 
@@ -250,8 +290,8 @@ class SameCauseTest(ProgramTest):
         workload = ["segmentation", *TINY, "--data", missing]
         self.refuse_all([["train", *workload], ["bench", *workload], ["doctor", *workload],
                          ["trace", *workload, "--out", out], ["inspect", missing],
-                         ["convert", "--from", missing, "--out", out],
-                         ["augment", "--data", missing, "--chain", self.chain(), "--out", out],
+                         ["convert", "--data", missing, "--out", out],
+                         ["augment", "--data", missing, "--transforms", self.chain(), "--out", out],
                          ["bench", "loader", "--data", missing]], says=[str(missing)])
 
     def test_inputs_that_cannot_be_read(self):
@@ -260,17 +300,17 @@ class SameCauseTest(ProgramTest):
         for path, why in ((self.folder / "missing.json", "missing.json"),
                           (self.folder, "folder"), (pipe, "pipe or a device"),
                           ("/dev/zero", "pipe or a device")):
-            chain = ["segmentation", *TINY, "--chain", path]
+            chain = ["segmentation", *TINY, "--transforms", path]
             self.refuse_all([["train", *chain], ["bench", *chain], ["doctor", *chain],
                              ["trace", *chain, "--out", self.folder / "out"],
-                             ["convert", "--from", self.data(), "--out", self.folder / "out",
-                              "--apply", path],
-                             ["augment", "--data", self.data(), "--chain", path, "--out",
+                             ["convert", "--data", self.data(), "--out", self.folder / "out",
+                              "--transforms", path],
+                             ["augment", "--data", self.data(), "--transforms", path, "--out",
                               self.folder / "sheet"],
-                             ["bench", "loader", "--data", self.data(), "--chain", path],
+                             ["bench", "loader", "--data", self.data(), "--transforms", path],
                              ["train", "segmentation", *TINY, "--plan", path],
                              ["doctor", "segmentation", *TINY, "--baseline", path],
-                             ["train", "segmentation", *TINY, "--sampling", path],
+                             ["train", "segmentation", *TINY, "--sampler", path],
                              ["compare", path]], says=[why])
 
     def test_folders_that_cannot_be_made(self):
@@ -278,7 +318,7 @@ class SameCauseTest(ProgramTest):
         file.write_text("")
         below = file / "below"
         self.refuse_all([["make-data", "segmentation", "--out", below, "--samples", "1"],
-                         ["convert", "--from", self.data(), "--out", below]],
+                         ["convert", "--data", self.data(), "--out", below]],
                         says=["cannot make", str(below), "Not a directory"])
 
     def test_values_that_are_no_numbers(self):
@@ -288,7 +328,7 @@ class SameCauseTest(ProgramTest):
                         says=["--lr: 'abc' is no number that it takes"])
 
     def chain(self):
-        path = self.folder / "chain.json"
+        path = self.folder / "transforms.json"
         path.write_text('{"version": 1, "transforms": [{"op": "to_float"}]}')
         return path
 
@@ -353,8 +393,8 @@ class PlanFileTest(ProgramTest):
 
     def test_a_place_for_transforms_beside_a_plan_that_has_one(self):
         for verb, more in (("train", []), ("trace", ["--out", self.folder / "trace.json"])):
-            self.expect(REFUSED, verb, "segmentation", *TINY, "--plan", self.plan, "--augment",
-                        "gpu", *more, says=["--augment has no effect on the plan in"])
+            self.expect(REFUSED, verb, "segmentation", *TINY, "--plan", self.plan,
+                        "--transforms-device", "gpu", *more, says=["--transforms-device has no effect on the plan in"])
 
 
 class CompareTest(ProgramTest):

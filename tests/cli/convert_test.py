@@ -14,15 +14,15 @@ class ConvertTest(DataFolders):
         chain.write_text('''{"version": 1, "transforms": [
             {"op": "resize", "height": 16, "width": 16},
             {"op": "horizontal_flip", "probability": 0.5}]}''')
-        command = ("convert", "--from", self.classes, "--out", out, "--samples-per-shard", "5",
-                   "--apply", chain)
-        self.expect(DONE, *command, says=["12 samples in 3 shards", "chain.json"])
+        command = ("convert", "--data", self.classes, "--out", out, "--samples-per-shard", "5",
+                   "--transforms", chain)
+        self.expect(DONE, *command, says=["12 samples in 3 shards", "transforms.json"])
         self.expect(DONE, *command, says=["3 of which were there"])
         self.expect(DONE, "inspect", out, says=["12 samples, 0 bad", "16 x 16 x 3"])
-        report = self.classify("shards", out, "--chain", out / "chain.json")
+        report = self.classify("shards", out, "--transforms", out / "transforms.json")
         self.assertEqual(report["steps"], 8)
-        self.expect(REFUSED, "train", *TINY_CLASSIFIER, "--data", out, "--chain",
-                    out / "chain.json", "--classes", "1", says=["it has 2 classes"])
+        self.expect(REFUSED, "train", *TINY_CLASSIFIER, "--data", out, "--transforms",
+                    out / "transforms.json", "--classes", "1", says=["it has 2 classes"])
         shard = out / "shard-000001.tar"
         shard.write_bytes(shard.read_bytes().replace(b"ustar", b"ustaR", 1))
         changed = self.expect(FAILED, "inspect", out)
@@ -31,13 +31,13 @@ class ConvertTest(DataFolders):
                     says=["holds another conversion", "its quality: 90, wanted: 80"])
         self.expect(REFUSED, *command, "--resize", "8", says=["not both"])
         self.expect(REFUSED, *command, "--to", "npz", says=["known: shards, npy"])
-        self.expect(REFUSED, "convert", "--from", self.classes, "--out", self.classes / "shards",
+        self.expect(REFUSED, "convert", "--data", self.classes, "--out", self.classes / "shards",
                     says=["it would be taken for data there"])
 
     def test_convert_leaves_bad_samples_out(self):
         for form, resize in (("shards", ()), ("npy", ("--resize", "16"))):
             out = self.folder / f"skipped as {form}"
-            command = ("convert", "--from", self.damaged, "--out", out, "--to", form, *resize)
+            command = ("convert", "--data", self.damaged, "--out", out, "--to", form, *resize)
             self.expect(FAILED, *command, says=["a.jpg"])
             shutil.rmtree(out)
             self.expect(DONE, *command, "--on-bad-sample", "skip",
@@ -48,7 +48,7 @@ class ConvertTest(DataFolders):
 
     def test_convert_to_npy(self):
         out = self.folder / "a folder of arr\u00e4ys"
-        command = ("convert", "--from", self.classes, "--out", out, "--to", "npy",
+        command = ("convert", "--data", self.classes, "--out", out, "--to", "npy",
                    "--samples-per-shard", "5")
         self.expect(REFUSED, *command, says=["differs from sample to sample", "--resize"])
         self.expect(REFUSED, *command, "--resize", "16", "--quality", "80", says=["--quality"])
@@ -72,7 +72,7 @@ class ConvertTest(DataFolders):
             data = self.scenes if name == "pairs" else self.folder / f"masks as {name}"
             if name != "pairs":
                 resize = ("--resize", "16") if name == "npy" else ()
-                self.expect(DONE, "convert", "--from", self.scenes, "--out", data, "--to", name,
+                self.expect(DONE, "convert", "--data", self.scenes, "--out", data, "--to", name,
                             *resize)
                 self.expect(FAILED, "train", "segmentation", *TINY, "--data", data, "--classes",
                             "2", says=["but there are 2 classes"])

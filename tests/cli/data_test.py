@@ -54,7 +54,7 @@ class DataTest(DataFolders):
         sheet = self.folder / "augmented.png"
 
         def command(data=self.scenes, chain=chain, out=sheet):
-            return ("augment", "--data", data, "--chain", chain, "--out", out)
+            return ("augment", "--data", data, "--transforms", chain, "--out", out)
 
         self.expect(DONE, *command(), says=["8 samples with 3 versions each in "])
         width, height = struct.unpack(">II", sheet.read_bytes()[16:24])
@@ -76,19 +76,20 @@ class DataTest(DataFolders):
         empty = self.folder / "empty"
         empty.mkdir()
         self.expect(FAILED, *command(empty), says=["no class in", str(empty)])
-        self.expect(REFUSED, *command(chain=none), says=[f"chain '{none}'"])
+        self.expect(REFUSED, *command(chain=none), says=[f"'{none}'"])
         self.expect(REFUSED, *command(out=none / "sheet.png"), says=[str(none)])
         self.expect(FAILED, *command(out="/dev/full"), says=["/dev/full"])
         kept = chain.read_text()
-        self.expect(REFUSED, *command(out=chain), says=["--out and --chain name the same file"])
+        self.expect(REFUSED, *command(out=chain),
+                    says=["--out and --transforms name the same file"])
         self.assertEqual(chain.read_text(), kept)
         for within in (self.scenes / "images" / "sheet.png", self.scenes / "new.png"):
             self.expect(REFUSED, *command(out=within), says=["lies in the data"])
             self.expect(REFUSED, "inspect", self.scenes, "--contact-sheet", within,
                         says=["lies in the data"])
             self.assertFalse(within.exists())
-        self.expect(REFUSED, "train", "classification", "--data", self.classes, "--chain", chain,
-                    "--image-size", "16", "--json", chain, says=["name the same file"])
+        self.expect(REFUSED, "train", "classification", "--data", self.classes, "--transforms",
+                    chain, "--image-size", "16", "--json", chain, says=["name the same file"])
         self.expect(REFUSED, *command(), "--epoch", "4294967295", says=["an earlier epoch"])
         self.expect(REFUSED, *command(), "--samples", "0", says=["less than 1"])
         self.expect(REFUSED, *command(), "--on-bad-sample", "skp", says=["did you mean 'skip'?"])
@@ -102,16 +103,16 @@ class DataTest(DataFolders):
 
     def test_bench_loader(self):
         report = self.folder / "loader.json"
-        self.expect(DONE, "bench", "loader", "--data", self.classes, "--workers", "1,2",
+        self.expect(DONE, "bench", "loader", "--data", self.classes, "--num-workers", "1,2",
                     "--batch-size", "4", "--image-size", "16", "--seconds", "0.01", "--repeats",
                     "2", "--json", report, says=["samples/s", "workers"])
         told = read_json(report)
         self.assertEqual(told["schema"], "slipstream.loader_bench")
-        self.assertEqual([rate["workers"] for rate in told["rates"]], [1, 2])
+        self.assertEqual([rate["num_workers"] for rate in told["rates"]], [1, 2])
         self.assertIn(told["enough_workers"], (None, 1))
         steps = [step["name"] for step in told["rates"][0]["steps"]]
         self.assertEqual(steps, ["read", "decode", "resize", "collate"])
-        self.expect(DONE, "bench", "loader", "--data", self.classes, "--workers", "1",
+        self.expect(DONE, "bench", "loader", "--data", self.classes, "--num-workers", "1",
                     "--batch-size", "4", "--image-size", "16", "--seconds", "0.01", "--cache",
                     "resize=1M", "--disk-cache", f"{self.folder / 'disk'}=1M", "--json", report,
                     says=["from cache  from disk cache"])
@@ -123,7 +124,7 @@ class DataTest(DataFolders):
         self.expect(FAILED, "bench", "loader", "--data", self.damaged, "--batch-size", "13",
                     says=["a.jpg"])
         self.expect(DONE, "bench", "loader", "--data", self.damaged, "--batch-size", "13",
-                    "--workers", "1,2", "--image-size", "16", "--seconds", "0.01",
+                    "--num-workers", "1,2", "--image-size", "16", "--seconds", "0.01",
                     "--on-bad-sample", "skip", "--json", report,
                     says=["skipped 1 bad sample: ", "a.jpg"])
         for rate in read_json(report)["rates"]:
@@ -133,8 +134,8 @@ class DataTest(DataFolders):
                     says=["--on-bad-sample", "did you mean 'skip'?"])
         self.expect(REFUSED, "bench", "loader", "--data", self.classes, "--batch-size", "13",
                     says=["13"])
-        self.expect(REFUSED, "bench", "loader", "--data", self.classes, "--chain", "x.json",
-                    "--image-size", "16", says=["--image-size has no effect beside --chain"])
+        self.expect(REFUSED, "bench", "loader", "--data", self.classes, "--transforms", "x.json",
+                    "--image-size", "16", says=["--image-size has no effect beside --transforms"])
         self.expect(REFUSED, "bench", says=["workload (or loader)"])
 
     def test_no_read_ahead_is_a_choice(self):
@@ -160,7 +161,7 @@ class DataTest(DataFolders):
         self.expect(FAILED, "train", *TINY_CLASSIFIER, "--data", self.damaged,
                     "--batch-size", "4", "--steps", "8", says=["a.jpg"])
         reports = [self.classify(f"skip-{workers}", self.damaged, "--on-bad-sample", "skip",
-                                 "--workers", workers) for workers in ("1", "3")]
+                                 "--num-workers", workers) for workers in ("1", "3")]
         self.assertEqual(reports[0]["digest"], reports[1]["digest"])
         samples = reports[0]["skipped"]["samples"]
         self.assertEqual(len(samples), 1)
@@ -169,31 +170,33 @@ class DataTest(DataFolders):
                     says=["did you mean 'skip'?"])
 
     def test_a_chain_replaces_the_resize(self):
-        chain = self.folder / "chain.json"
+        chain = self.folder / "transforms.json"
         chain.write_text('''{"version": 1, "transforms": [
             {"op": "random_resized_crop", "height": 16, "width": 16},
             {"op": "horizontal_flip", "probability": 0.5}]}''')
-        reports = [self.classify(f"chain-{plan}", self.classes, "--chain", chain, "--plan", plan,
-                                 "--workers", workers)
+        reports = [self.classify(f"chain-{plan}", self.classes, "--transforms", chain, "--plan",
+                                 plan, "--num-workers", workers)
                    for plan, workers in (("serial", "1"), ("pipelined", "3"))]
         self.assertEqual(reports[0]["digest"], reports[1]["digest"])
         steps = [counter["name"] for counter in reports[0]["counters"]]
         self.assertEqual(steps[:5], ["read", "decode", "random_resized_crop", "horizontal_flip",
                                      "collate"])
-        self.expect(REFUSED, "train", "classification", "--image-size", "32", "--chain", chain,
+        self.expect(REFUSED, "train", "classification", "--image-size", "32", "--transforms", chain,
                     says=["16 x 16 x 3", "32 x 32 x 3"])
-        self.expect(DONE, "bench", "loader", "--data", self.classes, "--chain", chain, "--workers",
-                    "1", "--batch-size", "4", "--seconds", "0.01", says=["horizontal_flip ms"])
+        self.expect(DONE, "bench", "loader", "--data", self.classes, "--transforms", chain,
+                    "--num-workers", "1", "--batch-size", "4", "--seconds", "0.01", says=["horizontal_flip ms"])
         chain.write_text("{}")
-        self.expect(REFUSED, "train", "classification", "--chain", chain, says=["chain.json"])
+        self.expect(REFUSED, "train", "classification", "--transforms", chain,
+                    says=["transforms.json"])
 
     def test_operations_over_the_batch(self):
         chain = self.folder / "mixed.json"
         chain.write_text('''{"version": 1, "transforms": [
             {"op": "resize", "height": 16, "width": 16}, {"op": "to_float"},
             {"op": "mixup", "alpha": 0.2}, {"op": "one_hot", "smoothing": 0.1}]}''')
-        reports = {(plan, where): self.classify(f"mixed-{plan}-{where}", self.classes, "--chain",
-                                                chain, "--plan", plan, "--augment", where)
+        reports = {(plan, where): self.classify(f"mixed-{plan}-{where}", self.classes,
+                                                "--transforms", chain, "--plan", plan,
+                                                "--transforms-device", where)
                    for plan, where in (("serial", "cpu"), ("pipelined", "cpu"),
                                        ("pipelined", "gpu"), ("pipelined", "pipelined"))}
         self.assertEqual(len({report["digest"] for report in reports.values()}), 1)
@@ -202,26 +205,26 @@ class DataTest(DataFolders):
         self.assertEqual(lanes, {"cpu": [["copy"], ["mix"], ["model"]],
                                  "gpu": [["copy"], ["augment", "mix", "model"]],
                                  "pipelined": [["copy"], ["augment", "mix"], ["model"]]})
-        self.train("mixed-synthetic", *TINY, "--model", "encoder", "--steps", "3", "--chain", chain,
+        self.train("mixed-synthetic", *TINY, "--model", "encoder", "--steps", "3", "--transforms", chain,
                    workload="classification")
 
-        self.expect(REFUSED, "train", "segmentation", *TINY, "--chain", chain,
+        self.expect(REFUSED, "train", "segmentation", *TINY, "--transforms", chain,
                     says=["'label' is a mask"])
-        self.expect(DONE, "augment", "--data", self.classes, "--chain", chain, "--out",
+        self.expect(DONE, "augment", "--data", self.classes, "--transforms", chain, "--out",
                     self.folder / "mixed.png", says=["mixup is not shown: it is done to whole"])
-        self.expect(DONE, "bench", "loader", "--data", self.classes, "--chain", chain, "--workers",
-                    "1", "--batch-size", "4", "--seconds", "0.01", says=["to_float ms"])
+        self.expect(DONE, "bench", "loader", "--data", self.classes, "--transforms", chain,
+                    "--num-workers", "1", "--batch-size", "4", "--seconds", "0.01", says=["to_float ms"])
         out = self.folder / "mixed-shards"
         chain.write_text('''{"version": 1, "transforms": [
             {"op": "resize", "height": 16, "width": 16}, {"op": "one_hot"}, {"op": "cutmix"}]}''')
-        self.expect(DONE, "convert", "--from", self.classes, "--out", out, "--apply", chain,
-                    says=["chain.json"])
-        rest = read_json(out / "chain.json")["transforms"]
+        self.expect(DONE, "convert", "--data", self.classes, "--out", out, "--transforms", chain,
+                    says=["transforms.json"])
+        rest = read_json(out / "transforms.json")["transforms"]
         self.assertEqual([each["op"] for each in rest], ["resize", "one_hot", "cutmix"])
-        self.classify("mixed-shards", out, "--chain", out / "chain.json")
+        self.classify("mixed-shards", out, "--transforms", out / "transforms.json")
         chain.write_text('''{"version": 1, "transforms": [
             {"op": "mixup"}, {"op": "resize", "height": 16, "width": 16}]}''')
-        self.expect(REFUSED, "train", *TINY_CLASSIFIER, "--chain", chain,
+        self.expect(REFUSED, "train", *TINY_CLASSIFIER, "--transforms", chain,
                     says=["'resize' comes behind mixup"])
 
     def test_where_transforms_are_done_changes_no_bit(self):
@@ -233,8 +236,8 @@ class DataTest(DataFolders):
             {"op": "rotate", "degrees_min": -45, "degrees_max": 45},
             {"op": "gaussian_blur", "size": 7, "sigma_min": 0.1, "sigma_max": 2},
             {"op": "normalize", "mean": [0.4, 0.5, 0.6], "std": [0.2, 0.3, 0.4]}]}''')
-        reports = {where: self.classify(f"augment-{where}", self.classes, "--chain", chain,
-                                        "--augment", where, "--plan", "pipelined")
+        reports = {where: self.classify(f"augment-{where}", self.classes, "--transforms", chain,
+                                        "--transforms-device", where, "--plan", "pipelined")
                    for where in ("cpu", "gpu", "pipelined")}
         self.assertEqual(len({report["digest"] for report in reports.values()}), 1)
         lanes = {where: [lane["steps"] for lane in report["plan"]["schedule"]["lanes"]]
@@ -246,7 +249,7 @@ class DataTest(DataFolders):
         self.assertEqual(loader["on_device"], "random_resized_crop")
         counters = [counter["name"] for counter in reports["pipelined"]["counters"]]
         self.assertEqual(counters, ["read", "decode", "collate", "copy", "augment", "model"])
-        self.expect(REFUSED, "train", "classification", "--augment", "gpuu",
+        self.expect(REFUSED, "train", "classification", "--transforms-device", "gpuu",
                     says=["did you mean 'gpu'?"])
 
     def test_a_resize_alone_is_done_where_it_is_asked_for(self):
@@ -254,8 +257,8 @@ class DataTest(DataFolders):
         for more in ("", ', {"op": "one_hot"}, {"op": "cutmix"}'):
             chain.write_text('{"version": 1, "transforms": [{"op": "resize", "height": 16, '
                              '"width": 16}' + more + "]}")
-            reports = [self.classify(f"resize-{where}", self.classes, "--chain", chain,
-                                     "--augment", where, "--plan", "pipelined")
+            reports = [self.classify(f"resize-{where}", self.classes, "--transforms", chain,
+                                     "--transforms-device", where, "--plan", "pipelined")
                        for where in ("cpu", "gpu", "pipelined")]
             self.assertEqual(len({report["digest"] for report in reports}), 1)
             self.assertEqual(reports[1]["plan"]["schedule"]["loader"]["on_device"], "resize")
@@ -304,10 +307,10 @@ class DataTest(DataFolders):
                         says=["no images called 'image'", "it has 'images', 'label'"])
 
     def test_workers(self):
-        report = self.classify("auto", self.classes, "--workers", "auto", "--plan", "serial")
-        self.assertGreaterEqual(report["plan"]["schedule"]["loader"]["workers"], 1)
+        report = self.classify("auto", self.classes, "--num-workers", "auto", "--plan", "serial")
+        self.assertGreaterEqual(report["plan"]["schedule"]["loader"]["num_workers"], 1)
         for wrong in ("0", "x", "1.5", "-1", "4097"):
-            self.expect(REFUSED, "train", "classification", f"--workers={wrong}",
+            self.expect(REFUSED, "train", "classification", f"--num-workers={wrong}",
                         says=["neither auto nor a number"])
 
 

@@ -8,9 +8,10 @@ from program import DONE, FAILED, INTERRUPTED, NO, REFUSED, ProgramTest, Running
 
 # Waits, not work: 64 samples of 17.6 ms for 2 workers, against a step of 310 ms.
 STARVED = ["starved", "--device", "cpu", "--costs", "article", "--batch-size", "64",
-           "--workers", "2"]
+           "--num-workers", "2"]
 # The copy and the hand-over are all that the step waits for: 20 of 310 ms.
-FED = ["starved", "--device", "cpu", "--costs", "article", "--batch-size", "4", "--workers", "4"]
+FED = ["starved", "--device", "cpu", "--costs", "article", "--batch-size", "4", "--num-workers",
+       "4"]
 
 
 def widened(figure, by):
@@ -93,9 +94,9 @@ class DoctorTest(ProgramTest):
         plan = self.folder / "written.json"
         self.expect(DONE, "train", *FED, "--plan", "serial", "--steps", "1", "--plan-out", plan)
         named = self.doctor(DONE, "named", *FED, "--budget", "1", "--plan", "serial")
-        self.assertEqual(named["workload"]["options"]["augment"], "cpu")
+        self.assertEqual(named["workload"]["options"]["transforms_device"], "cpu")
         file = self.doctor(DONE, "file", *FED, "--budget", "1", "--plan", plan)
-        self.assertNotIn("augment", file["workload"]["options"])
+        self.assertNotIn("transforms_device", file["workload"]["options"])
 
     def test_an_output_that_fails_leaves_the_others(self):
         page, baseline = self.folder / "page.html", self.folder / "four.json"

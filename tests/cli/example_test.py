@@ -27,12 +27,12 @@ class ExampleTest(ProgramTest):
                     binary=EXAMPLE)
 
     def test_random_draws_do_not_depend_on_workers(self):
-        one = self.run_example("one", "--steps", "20", "--plan", "serial", "--workers", "1")
-        many = self.run_example("many", "--steps", "20", "--plan", "serial", "--workers", "5")
+        one = self.run_example("one", "--steps", "20", "--plan", "serial", "--num-workers", "1")
+        many = self.run_example("many", "--steps", "20", "--plan", "serial", "--num-workers", "5")
         self.assertEqual(one["digest"], many["digest"])
 
     def test_its_operation_runs_where_it_is_put(self):
-        options = ["--steps", "20", "--plan", "pipelined", "--augment"]
+        options = ["--steps", "20", "--plan", "pipelined", "--transforms-device"]
         runs = {place: self.run_example(place, *options, place)
                 for place in ("cpu", "gpu", "pipelined")}
         self.assertEqual(len({run["digest"] for run in runs.values()}), 1)
@@ -43,7 +43,7 @@ class ExampleTest(ProgramTest):
 
     def test_bench(self):
         self.expect(DONE, "bench", "quadrants", "--device", "cpu", "--image-size", "16",
-                    "--batch-sizes", "4", "--steps", "8", "--repeats", "1", "--workers", "1",
+                    "--batch-size", "4", "--steps", "8", "--repeats", "1", "--num-workers", "1",
                     binary=EXAMPLE, says=["alone:classify"])
 
     def test_only_its_own_workloads_are_known(self):

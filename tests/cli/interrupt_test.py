@@ -87,14 +87,14 @@ class InterruptedDataTest(ProgramTest):
 
 
     def test_augment_says_that_there_is_no_picture(self):
-        data, chain, out = (self.folder / name for name in ("data", "chain.json", "sheet.png"))
+        data, chain, out = (self.folder / name for name in ("data", "transforms.json", "sheet.png"))
         run("make-data", "segmentation", "--out", data, "--samples", "100", "--size", "16")
         (data / "images" / "not-read.webp").write_bytes(b"RIFF")  # which it warns of, then begins
         blur = {"op": "gaussian_blur", "size": 63, "sigma_min": 9, "sigma_max": 9}  # for seconds
         resize = {"op": "resize", "height": 512, "width": 512}
         chain.write_text(json.dumps({"version": 1, "transforms": [resize, blur]}))
-        augment = Running("augment", "--data", data, "--chain", chain, "--out", out, "--samples",
-                          "100", "--versions", "60")
+        augment = Running("augment", "--data", data, "--transforms", chain, "--out", out,
+                          "--samples", "100", "--versions", "60")
         self.assertEqual(augment.signal_once_under_way(signal.SIGINT), INTERRUPTED)
         self.assertIn("interrupted before the picture was whole", augment.said)
         self.assertFalse(out.exists())
@@ -104,8 +104,8 @@ class InterruptedBenchTest(ProgramTest):
     def test_bench_loader_says_that_it_was_interrupted(self):
         data, report = self.folder / "data", self.folder / "loader.json"
         run("make-data", "segmentation", "--out", data, "--samples", "8", "--size", "16")
-        bench = Running("bench", "loader", "--data", data, "--batch-size", "4", "--workers", "1",
-                        "--image-size", "16", "--seconds", "0.01", "--repeats", "1000000",
+        bench = Running("bench", "loader", "--data", data, "--batch-size", "4",
+                        "--num-workers", "1", "--image-size", "16", "--seconds", "0.01", "--repeats", "1000000",
                         "--json", report)
         self.assertEqual(bench.signal_once_under_way(signal.SIGINT), INTERRUPTED)
         self.assertIn("interrupted", bench.said)
@@ -114,8 +114,8 @@ class InterruptedBenchTest(ProgramTest):
     def test_bench_ends_with_the_rows_it_has(self):
         path = self.folder / "bench.json"
         bench = Running("bench", "segmentation", "--device", "cpu", "--image-size", "16",
-                        "--batch-sizes", "2", "--steps", "1000000", "--seconds", "1000",
-                        "--workers", "1", "--json", path)
+                        "--batch-size", "2", "--steps", "1000000", "--seconds", "1000",
+                        "--num-workers", "1", "--json", path)
         self.assertEqual(bench.signal_once_under_way(signal.SIGINT), INTERRUPTED)
         self.assertEqual(read_json(path)["schema"], "slipstream.bench")
 
@@ -124,8 +124,8 @@ class EarlyInterruptTest(ProgramTest):
     """While a verb prepares, from the moment that the program takes interrupts on."""
 
     MOMENTS_S = (0, 0.03, 0.1, 0.3)
-    VERBS = {"train": [*TINY, *FOR_EVER, "--workers", "auto", "--json"],
-             "bench": ["--device", "cpu", "--image-size", "16", "--batch-sizes", "2,4", "--steps",
+    VERBS = {"train": [*TINY, *FOR_EVER, "--num-workers", "auto", "--json"],
+             "bench": ["--device", "cpu", "--image-size", "16", "--batch-size", "2,4", "--steps",
                        "1000000", "--seconds", "1000", "--json"],
              "doctor": [*TINY, "--budget", "1000", "--json"],
              "trace": [*TINY, "--steps", "100000", "--out"]}

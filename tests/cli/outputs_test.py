@@ -6,7 +6,7 @@ import unittest
 from data_folders import DataFolders
 from program import DONE, FAILED, REFUSED
 
-FAST = ["--workers", "1", "--batch-size", "4", "--image-size", "16", "--seconds", "0.01"]
+FAST = ["--num-workers", "1", "--batch-size", "4", "--image-size", "16", "--seconds", "0.01"]
 
 
 class FullDiskTest(DataFolders):
@@ -45,21 +45,21 @@ class InputsTest(DataFolders):
         self.refuse(table, "inspect", table, "--json", link, says=["--json and the data"])
 
     def test_bench_loader(self):
-        chain, table = self.folder / "chain.json", self.folder / "table.csv"
+        chain, table = self.folder / "transforms.json", self.folder / "table.csv"
         chain.write_text('{"version": 1, "transforms": []}')
         table.write_text("image,label\na.jpg,0\n")
-        self.refuse(chain, "bench", "loader", "--data", self.classes, "--chain", chain, "--json",
-                    chain, says=["--json and --chain"])
+        self.refuse(chain, "bench", "loader", "--data", self.classes, "--transforms", chain,
+                    "--json", chain, says=["--json and --transforms"])
         self.refuse(table, "bench", "loader", "--data", table, "--json", table,
                     says=["--json and --data"])
 
     def test_convert(self):
         out = self.folder / "out"
         out.mkdir()
-        chain = out / "chain.json"
+        chain = out / "transforms.json"
         chain.write_text('{"version": 1, "transforms": [{"op": "horizontal_flip"}]}')
-        self.refuse(chain, "convert", "--from", self.classes, "--out", out, "--apply", chain,
-                    says=["chain.json and --apply"])
+        self.refuse(chain, "convert", "--data", self.classes, "--out", out, "--transforms", chain,
+                    says=["transforms.json and --apply"])
 
 
 class SkippedTest(DataFolders):
@@ -69,7 +69,7 @@ class SkippedTest(DataFolders):
         image = next((self.classes / "cat").iterdir())
         (data / "cat" / "good.jpg").write_bytes(image.read_bytes())
         (data / "cat" / "\x1b[31m.jpg").write_bytes(b"no image")
-        command = ("convert", "--from", data, "--out", out, "--on-bad-sample", "skip")
+        command = ("convert", "--data", data, "--out", out, "--on-bad-sample", "skip")
         says = ["skipped 1 bad sample: ", "\\x1b[31m.jpg"]
         done = [self.expect(DONE, *command, says=says)]
         manifest = out / "manifest.json"

@@ -17,10 +17,10 @@ class ProgressTest(ProgramTest):
         return ((["inspect", self.data], "] 8/8 samples"),
                 (["make-data", "classification", "--out", out / "made", "--samples", "5",
                   "--size", "16"], "] 5/5 images"),
-                (["convert", "--from", self.data, "--out", out / "shards",
+                (["convert", "--data", self.data, "--out", out / "shards",
                   "--samples-per-shard", "4"], "] 2/2 shards"),
                 (["bench", "loader", "--data", self.data, "--image-size", "16", "--batch-size",
-                  "4", "--workers", "1,2", "--repeats", "2", "--seconds", "0.01"],
+                  "4", "--num-workers", "1,2", "--repeats", "2", "--seconds", "0.01"],
                  "] 4/4 measurements"))
 
     def test_a_live_line_on_a_terminal(self):

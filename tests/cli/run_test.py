@@ -27,7 +27,7 @@ class TrainTest(ProgramTest):
     def test_plans_and_workers_give_the_same_bits(self):
         runs = [("serial", 1), ("pipelined", 1), ("pipelined", 2), ("pipelined", 8)]
         reports = [self.train(f"{plan}-{workers}", *self.options, "--plan", plan,
-                              "--workers", workers) for plan, workers in runs]
+                              "--num-workers", workers) for plan, workers in runs]
         self.assertEqual(len({report["digest"] for report in reports}), 1)
         self.assertEqual(reports[0]["losses"], reports[1]["losses"])
         self.assertEqual([len(report["lanes"]) for report in reports], [1, 3, 3, 3])
@@ -56,8 +56,8 @@ class TrainTest(ProgramTest):
         self.assertIn("10 steps", done.stdout)
         self.assertIn("loss ", done.stdout)
         self.assertTrue(plan.exists())
-        done = self.expect(FAILED, "bench", "segmentation", *TINY, "--batch-sizes", "2", "--steps",
-                           "4", "--repeats", "1", "--plans", "serial", "--json", "/dev/full",
+        done = self.expect(FAILED, "bench", "segmentation", *TINY, "--batch-size", "2", "--steps",
+                           "4", "--repeats", "1", "--plan", "serial", "--json", "/dev/full",
                            says=["cannot write /dev/full"])
         self.assertIn("serial", done.stdout)
         done = self.expect(FAILED, "trace", "segmentation", *TINY, "--steps", "4", "--out",
@@ -159,7 +159,7 @@ class LoaderTest(ProgramTest):
     def test_sampling_by_weight(self):
         weights = self.folder / "weights.txt"
         weights.write_text("0\n" * 15 + "1\n")
-        report = self.train("weighted", *self.options, "--sampling", weights, "--lr", "1e-9")
+        report = self.train("weighted", *self.options, "--sampler", weights, "--lr", "1e-9")
         self.assertLess(max(report["losses"]) - min(report["losses"]), 1e-4)
 
     def test_what_makes_no_sense(self):
@@ -168,7 +168,7 @@ class LoaderTest(ProgramTest):
                                 (["--disk-cache", "=1G"], "NAME=8G"),
                                 (["--cpus", "4095"], "4095"),
                                 (["--cpus", "gpu"], "the run is on the CPU"),
-                                (["--sampling", "balanced"], "give a file of weights")):
+                                (["--sampler", "balanced"], "give a file of weights")):
             self.expect(REFUSED, "train", "segmentation", *self.options, *arguments, says=[says])
 
 
@@ -186,9 +186,25 @@ class DivergenceTest(ProgramTest):
         options = ["segmentation", *TINY, "--batch-size", "2", "--steps", "8", "--lr", "1e300"]
         self.expect(DONE, "trace", *options, "--out", self.folder / "trace.json",
                     says=["8 steps"])
-        options[options.index("--batch-size")] = "--batch-sizes"
         self.expect(DONE, "bench", *options, "--repeats", "1", "--seconds", "0.2",
                     says=["serial", "pipelined", "alone:decoder"])
+
+
+class PrefetchTest(ProgramTest):
+    def ahead(self, *arguments):
+        report = self.train("ahead", *TINY, "--batch-size", "4", "--steps", "2", *arguments)
+        loader = report["plan"]["schedule"]["loader"]
+        return loader["num_workers"], loader["prefetch_batches"]
+
+    def test_the_factor_is_of_each_worker(self):
+        serial = ("--plan", "serial", "--num-workers", "3")
+        self.assertEqual(self.ahead(*serial), (3, 4))
+        plan = self.folder / "plan.json"
+        self.assertEqual(self.ahead(*serial, "--prefetch-factor", "2", "--plan-out", plan), (3, 6))
+        self.assertEqual(self.ahead("--plan", plan), (3, 6))
+        self.assertEqual(self.ahead("--plan", plan, "--prefetch-factor", "5"), (3, 15))
+        self.assertEqual(self.ahead("--plan", plan, "--num-workers", "2", "--prefetch-factor", "4"),
+                         (2, 8))
 
 
 class AutoTest(ProgramTest):
@@ -216,7 +232,7 @@ class AutoTest(ProgramTest):
 
 class BranchesTest(ProgramTest):
     GAIN = {"of", "predicted", "measured", "kept", "reason"}
-    OPTIONS = [*TINY, "--batch-size", "4", "--workers", "1"]
+    OPTIONS = [*TINY, "--batch-size", "4", "--num-workers", "1"]
     COSTS = {"load": ["--load-ms", "4", "--step-ms", "8"]}
 
     def branches(self, mode, *arguments):

@@ -4,7 +4,7 @@ import unittest
 
 from program import DONE, REFUSED, ProgramTest, read_json
 
-SMALL = ["--device", "cpu", "--image-size", "16", "--batch-size", "4", "--workers", "2",
+SMALL = ["--device", "cpu", "--image-size", "16", "--batch-size", "4", "--num-workers", "2",
          "--steps", "4"]
 ARTICLE = ["--device", "cpu", "--costs", "article"]
 HOST_STEPS = ["read", "decode", "to_tensor", "crop", "mask", "color", "scale", "collate"]
@@ -19,9 +19,9 @@ class StarvedTest(ProgramTest):
 
     def test_forms_plans_and_places_give_the_same_bits(self):
         runs = {"plain": [], "serial": ["--plan", "serial"],
-                "optimized": ["--transforms", "optimized"],
-                "gpu": ["--transforms", "optimized", "--augment", "gpu"],
-                "pipelined": ["--transforms", "optimized", "--augment", "pipelined"]}
+                "optimized": ["--optimized-transforms"],
+                "gpu": ["--optimized-transforms", "--transforms-device", "gpu"],
+                "pipelined": ["--optimized-transforms", "--transforms-device", "pipelined"]}
         reports = {name: self.starved(name, *SMALL, "--plan", "pipelined", *arguments)
                    for name, arguments in runs.items() if name != "serial"}
         reports["serial"] = self.starved("serial", *SMALL, *runs["serial"])
@@ -31,8 +31,8 @@ class StarvedTest(ProgramTest):
             self.assertIn("augment", self.calls(reports[name]))
             self.assertNotIn("mask", self.calls(reports[name]))
         options = reports["optimized"]["workload"]["options"]
-        self.assertEqual((options["transforms"], options["costs"], options["momentum"]),
-                         ("optimized", "", 0.9))
+        self.assertEqual((options["optimized_transforms"], options["costs"], options["momentum"]),
+                         (True, "", 0.9))
         self.assertEqual((options["image_size"], options["raw_size"]), (16, 64))
 
     def test_files_that_make_data_wrote(self):
@@ -41,18 +41,18 @@ class StarvedTest(ProgramTest):
                     "--size", "64", "--classes", "4", "--png", "0.5", says=["8 images in "])
         plain = self.starved("files", *SMALL, "--data", data, "--plan", "serial")
         optimized = self.starved("crop-first", *SMALL, "--data", data, "--plan", "pipelined",
-                                 "--transforms", "optimized")
+                                 "--optimized-transforms")
         self.assertEqual(plain["digest"], optimized["digest"])
         options = plain["workload"]["options"]
         self.assertEqual(options["classes"], 4)
         self.assertNotIn("raw_size", options)
         small = self.folder / "small"
-        self.expect(DONE, "convert", "--from", data, "--out", small, "--resize", "16")
+        self.expect(DONE, "convert", "--data", data, "--out", small, "--resize", "16")
         self.starved("shrunk", *SMALL, "--data", small, "--plan", "serial")
 
     def test_the_defaults_are_those_of_the_article(self):
         report = self.starved("article", *ARTICLE, "--plan", "serial", "--steps", "2")
-        self.assertEqual(report["plan"]["schedule"]["loader"]["workers"], 4)
+        self.assertEqual(report["plan"]["schedule"]["loader"]["num_workers"], 4)
         options = report["workload"]["options"]
         self.assertEqual((options["batch_size"], options["image_size"], options["costs"]),
                          (256, 8, "article"))
@@ -63,25 +63,26 @@ class StarvedTest(ProgramTest):
                                     0.99 * least_s * (counters[step]["calls"] - 4), step)
         self.assertGreaterEqual(counters["model"]["wall_s"], 2 * 0.310)
         given = self.starved("given", *ARTICLE, "--plan", "serial", "--steps", "1", "--batch-size",
-                             "8", "--workers", "1", "--momentum", "0", "--image-size", "12")
-        self.assertEqual(given["plan"]["schedule"]["loader"]["workers"], 1)
+                             "8", "--num-workers", "1", "--momentum", "0", "--image-size", "12")
+        self.assertEqual(given["plan"]["schedule"]["loader"]["num_workers"], 1)
         options = given["workload"]["options"]
         self.assertEqual((options["batch_size"], options["image_size"]), (8, 12))
         self.assertEqual(options["momentum"], 0)
 
     def test_bench_measures_the_batch_size_of_the_article(self):
         json = self.folder / "bench.json"
-        self.expect(DONE, "bench", "starved", *ARTICLE, "--plans", "serial", "--input", "host",
+        self.expect(DONE, "bench", "starved", *ARTICLE, "--plan", "serial", "--input", "host",
                     "--steps", "2", "--seconds", "0.1", "--repeats", "1", "--json", json)
         self.assertEqual({row["batch_size"] for row in read_json(json)["rows"]}, {256})
 
     def test_what_makes_no_sense(self):
-        for arguments, says in ((["--transforms", "optimized"], "did you mean 'optimized'?"),
+        for arguments, says in ((["--optimised-transforms"],
+                                 "did you mean '--optimized-transforms'?"),
                                 (["--costs", "articel"], "did you mean 'article'?"),
                                 (["--raw-size", "8"], "raise --raw-size"),
                                 (["--data", "x", "--raw-size", "64"], "make-data --size"),
                                 (["--data", "x", "--costs", "article"], "leave --data out"),
-                                (["--chain", "x"], "starved has none"),
+                                (["--transforms", "x"], "starved has none"),
                                 (["--momentum", "0.9", "--optimizer", "adamw"], "no momentum")):
             self.expect(REFUSED, "train", "starved", *SMALL, *arguments, says=[says])
         self.expect(REFUSED, "train", "segmentation", "--costs", "article", says=["--costs"])

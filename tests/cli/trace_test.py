@@ -10,7 +10,7 @@ import unittest
 
 from program import BINARY, DONE, FAILED, HAS_GPU, REFUSED, TINY, ProgramTest
 
-TRACE = ["trace", "segmentation", *TINY, "--batch-size", "2", "--steps", "6", "--workers", "2"]
+TRACE = ["trace", "segmentation", *TINY, "--batch-size", "2", "--steps", "6", "--num-workers", "2"]
 
 
 def limit_files():
@@ -40,7 +40,7 @@ class TraceTest(ProgramTest):
         trace = self.trace("trace.json.gz", says=["lane", "busy", "waiting", "overlapped",
                                                   "2 workers", "critical path of step"])
         rows = rows_of(trace)
-        for name in ("worker 0", "worker 1", "slab 0", "copy", "encoder", "decoder"):
+        for name in ("worker 0", "worker 1", "batch buffer 0", "copy", "encoder", "decoder"):
             self.assertIn(name, rows.values())
         slices = of_phase(trace, "X")
         names = {each["name"] for each in slices}
@@ -62,7 +62,7 @@ class TraceTest(ProgramTest):
         for source in ("host", "device"):
             trace = self.trace(f"{source}.json", "--input", source)
             rows = set(rows_of(trace).values())
-            self.assertFalse([row for row in rows if row.startswith(("worker", "slab"))])
+            self.assertFalse([row for row in rows if row.startswith(("worker", "batch buffer"))])
             self.assertEqual("copy" in rows, source == "host")
             self.assertIn("decoder", rows)
 

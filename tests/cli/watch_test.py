@@ -15,7 +15,8 @@ LINE = ["schema", "version", "step", "elapsed_s", "steps", "window_s", "steps_pe
         "input_wait_share", "batches_ready", "workers_busy", "state", "event", "message", "cause",
         "host_steps"]
 HOST_STEP = ["name", "group", "samples", "samples_per_second", "wall_ms", "cpu_ms"]
-LOADING = ["train", "branches", *TINY, "--mode", "load", "--workers", "1", "--plan", "pipelined"]
+LOADING = ["train", "branches", *TINY, "--mode", "load", "--num-workers", "1", "--plan",
+           "pipelined"]
 HUNGRY = [*LOADING, "--batch-size", "4", "--load-ms", "200", "--step-ms", "0"]
 
 
@@ -106,7 +107,7 @@ class WatchTest(ProgramTest):
     def test_the_articles_transforms_are_named(self):
         _, lines, _ = self.watch(
             "article", "train", "starved", "--device", "cpu", "--costs", "article", "--raw-size",
-            "8", "--batch-size", "64", "--workers", "1", "--steps", "16", "--plan", "serial",
+            "8", "--batch-size", "64", "--num-workers", "1", "--steps", "16", "--plan", "serial",
             says=["transforms, most of all 'mask', take "])
         self.assertEqual(lines[-1]["cause"]["group"], "transforms")
 

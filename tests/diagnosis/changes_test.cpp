@@ -13,8 +13,8 @@ TEST(Changes, storage_that_waits_asks_for_reads_in_flight_and_more_workers) {
   const Diagnosis diagnosis = diagnose(observed_of(model));
   EXPECT_EQ(diagnosis.verdict, Culprit::raw_reading);
   ASSERT_NE(find(diagnosis, "read_ahead"), nullptr);
-  ASSERT_NE(find(diagnosis, "workers"), nullptr);
-  EXPECT_GT(find(diagnosis, "workers")->gain.value, 3);
+  ASSERT_NE(find(diagnosis, "num_workers"), nullptr);
+  EXPECT_GT(find(diagnosis, "num_workers")->gain.value, 3);
 }
 
 TEST(Changes, samples_that_now_and_then_take_long_ask_for_more_batches_ahead) {
@@ -26,18 +26,19 @@ TEST(Changes, samples_that_now_and_then_take_long_ask_for_more_batches_ahead) {
   for (std::size_t i = 0; i < 960; i += 240) model.steps[1].waiting_s[i] = 0.3F;
   const Observations observed = observed_of(model);
   const Diagnosis diagnosis = diagnose(observed);
-  const Change* change = find(diagnosis, "prefetch");
+  const Change* change = find(diagnosis, "prefetch_batches");
   ASSERT_NE(change, nullptr);
   Plan plan = observed.situation.plan;
   change->apply(plan);
   PipelineModel deeper = model;
-  deeper.slabs += plan.schedule.loader.prefetch - observed.situation.plan.schedule.loader.prefetch;
+  deeper.slabs += plan.schedule.loader.prefetch_batches -
+                  observed.situation.plan.schedule.loader.prefetch_batches;
   ASSERT_GT(deeper.slabs, model.slabs);
   const double truth = 1 / simulated_step_s(deeper);
   EXPECT_LE(change->predicted.low, truth);
   EXPECT_GE(change->predicted.high, truth);
   model.steps[1].waiting_s.assign(960, 0.0F);
-  EXPECT_EQ(find(diagnose(observed_of(model)), "prefetch"), nullptr) << "samples are alike";
+  EXPECT_EQ(find(diagnose(observed_of(model)), "prefetch_batches"), nullptr) << "samples are alike";
 }
 
 TEST(Changes, reading_that_works_asks_for_smaller_samples) {
@@ -133,9 +134,9 @@ TEST(Changes, of_two_that_gain_alike_the_one_without_memory_is_taken) {
   const Observations observed = observed_of(model);
   const Diagnosis diagnosis = diagnose(observed);
   ASSERT_NE(find(diagnosis, "cache"), nullptr);
-  ASSERT_NE(find(diagnosis, "workers"), nullptr);
+  ASSERT_NE(find(diagnosis, "num_workers"), nullptr);
   const Remedy remedy = remedy_of(observed, diagnosis);
-  EXPECT_EQ(remedy.changes, std::vector<std::string>{"workers"});
+  EXPECT_EQ(remedy.changes, std::vector<std::string>{"num_workers"});
   EXPECT_FALSE(remedy.plan.schedule.loader.cache);
 }
 
@@ -166,17 +167,17 @@ TEST(Changes, fewer_workers_where_half_of_them_make_more) {
   const double all = observed.drained_of_all.value;
   observed.drained_of_half = {1.4 * all, 1.39 * all, 1.41 * all, "samples/s", 9};
   const Diagnosis diagnosis = diagnose(observed);
-  const Change* const change = find(diagnosis, "workers");
+  const Change* const change = find(diagnosis, "num_workers");
   ASSERT_NE(change, nullptr);
   EXPECT_NEAR(change->gain.value, 1.4, 0.03);
   Plan plan;
   change->apply(plan);
-  EXPECT_EQ(plan.schedule.loader.workers, 2U);
+  EXPECT_EQ(plan.schedule.loader.num_workers, 2U);
   observed.drained_of_half = {0.5 * all, 0.49 * all, 0.51 * all, "samples/s", 9};
   const Diagnosis usual = diagnose(observed);
-  ASSERT_NE(find(usual, "workers"), nullptr);
-  find(usual, "workers")->apply(plan);
-  EXPECT_GT(plan.schedule.loader.workers, 4U);
+  ASSERT_NE(find(usual, "num_workers"), nullptr);
+  find(usual, "num_workers")->apply(plan);
+  EXPECT_GT(plan.schedule.loader.num_workers, 4U);
 }
 
 TEST(Changes, one_worker_is_not_several) {
@@ -187,7 +188,7 @@ TEST(Changes, one_worker_is_not_several) {
   const double all = observed.drained_of_all.value;
   observed.drained_of_half = {1.4 * all, 1.39 * all, 1.41 * all, "samples/s", 9};
   const Diagnosis diagnosis = diagnose(observed);
-  const Change* const change = find(diagnosis, "workers");
+  const Change* const change = find(diagnosis, "num_workers");
   ASSERT_NE(change, nullptr);
   EXPECT_THAT(change->what, testing::StartsWith("use 1 worker: "));
 }
@@ -236,7 +237,7 @@ TEST_F(JpegFiles, take_transforms_that_files_cannot_have_with_them) {
   put_on(apart_);
   choice().on_device_from = "blur";
   EXPECT_TRUE(change().is_bound) << "what these take there was not measured";
-  EXPECT_EQ(change().how, "--wire image=jpeg --augment pipelined");
+  EXPECT_EQ(change().how, "--wire image=jpeg --transforms-device pipelined");
   EXPECT_THAT(change().what, testing::HasSubstr("the transforms from 'blur' on"));
   observed_.situation.augment_s = {{0.04, 0.04, 0.04, "s", 9}};
   EXPECT_FALSE(change().is_bound);
@@ -297,7 +298,7 @@ TEST(Changes, a_remedy_is_predicted_together) {
   const Diagnosis diagnosis = diagnose(observed);
   const Remedy remedy = remedy_of(observed, diagnosis);
   ASSERT_FALSE(remedy.changes.empty());
-  EXPECT_GT(remedy.plan.schedule.loader.workers, 4U);
+  EXPECT_GT(remedy.plan.schedule.loader.num_workers, 4U);
   EXPECT_NEAR(remedy.predicted.value, 1 / 0.31, 0.15);
 }
 

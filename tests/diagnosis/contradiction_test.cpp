@@ -66,7 +66,7 @@ TEST(Contradiction, RungsBehindTheCacheDoLessThanThePipeline) {
 TEST(Contradiction, WholeImagesMayCostMoreThanDecodingParts) {
   Observations observed = observed_of(usual_model());
   scale(*rung_after(observed, "decode").with_training, 0.5);
-  EXPECT_THAT(diagnose(observed).reason, HasSubstr("the rung 'after decode' was slower"));
+  EXPECT_THAT(diagnose(observed).reason, HasSubstr("'after decode' was slower"));
   observed.situation.decodes_parts = true;
   EXPECT_FALSE(contradiction_of(observed));
   EXPECT_EQ(diagnose(observed).verdict, Culprit::gpu) << diagnose(observed).reason;

@@ -261,7 +261,7 @@ TEST(Diagnose, a_ceiling_below_what_does_more_is_no_evidence) {
   const Diagnosis diagnosis = diagnose(observed);
   EXPECT_EQ(diagnosis.verdict, Culprit::not_enough_evidence);
   EXPECT_THAT(diagnosis.reason, HasSubstr("the machine's speed changed by 18 %"));
-  EXPECT_THAT(diagnosis.reason, HasSubstr("the rung 'device batch' was slower than"));
+  EXPECT_THAT(diagnosis.reason, HasSubstr("'device batch' was slower than"));
   EXPECT_TRUE(diagnosis.culprits.empty());
 }
 

@@ -99,7 +99,7 @@ Observations observed_of(const PipelineModel& model, double copy_s) {
   observed.situation.free_memory_bytes = std::uint64_t{1} << 33;
   observed.situation.last_fixed_step = "decode";
   observed.situation.plan.schedule.lanes = {{{"copy", "train"}, 0}};
-  observed.situation.plan.schedule.loader.workers = model.workers;
+  observed.situation.plan.schedule.loader.num_workers = model.workers;
   for (const auto& step : model.steps) observed.host.push_back(cost_of(model, step));
   observed.drained_of_one = exactly(drained(model, 1), "samples/s");
   observed.drained_of_all = exactly(drained(model, model.workers), "samples/s");

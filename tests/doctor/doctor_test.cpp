@@ -47,7 +47,7 @@ class DoctorTest : public EngineTest {
  protected:
   static Plan plan(unsigned workers = 2) {
     Plan plan = plan_of(kThreeLanes, Driver::threaded, 3);
-    plan.schedule.loader.workers = workers;
+    plan.schedule.loader.num_workers = workers;
     return plan;
   }
 

@@ -46,8 +46,8 @@ class Taken {
  private:
   static DataLoaderOptions& with_room(DataLoaderOptions& options) {
     options.on_bad_sample = OnBadSample::skip;
-    options.prefetch = 1;
-    options.lent = kBatches;
+    options.prefetch_batches = 1;
+    options.held_batches = kBatches;
     return options;
   }
 };
@@ -69,7 +69,7 @@ std::size_t expect_the_same(const std::shared_ptr<const Dataset>& dataset, const
   EXPECT_EQ(numbers_of(bad), skipped.value_or(numbers_of(bad)));
   EXPECT_EQ(numbers_of(bad), numbers_of(expected.loader.skipped()));
   EXPECT_EQ(bad.places, expected.loader.skipped().places);
-  if (options.workers > 1) return traveled;
+  if (options.num_workers > 1) return traveled;
   for (std::size_t i = 0; i < bad.samples.size(); ++i)
     EXPECT_EQ(bad.samples[i].message, expected.loader.skipped().samples[i].message);
   return traveled;

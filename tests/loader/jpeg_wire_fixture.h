@@ -13,7 +13,7 @@ using Chain = std::vector<NamedOp>;
 inline constexpr std::size_t kBatchSize = 5;
 
 inline DataLoaderOptions as_files(unsigned workers = 1) {
-  return {.batch_size = kBatchSize, .workers = workers, .wire = {{"image", Wire::jpeg}}};
+  return {.batch_size = kBatchSize, .num_workers = workers, .wire = {{"image", Wire::jpeg}}};
 }
 
 inline DataLoaderOptions plain() { return {.batch_size = kBatchSize}; }

@@ -27,7 +27,7 @@ std::size_t allocations_of(DataLoaderOptions options) {
     if (reads++ < kWarmUp) together.arrive_and_wait();
   };
   options.batch_size = 4;
-  options.workers = kWorkers;
+  options.num_workers = kWorkers;
   DataLoader loader(dataset, two_transforms(), options);
   const auto walk = [&](int batches) {
     for (int i = 0; i < batches; ++i) loader.release(loader.next(), nullptr);
@@ -56,7 +56,7 @@ TEST(LoaderAllocation, NoneWithACacheThatIsWarmOrFull) {
 
 TEST(LoaderAllocation, NoneInTheSteadyStateAfterACut) {
   DataLoader loader(std::make_shared<TestSet>(64), two_transforms(),
-                    {.batch_size = 4, .workers = 1, .cut = HostCut{"decode", 16}});
+                    {.batch_size = 4, .num_workers = 1, .cut = HostCut{"decode", 16}});
   const auto walk = [&](int batches) {
     for (int i = 0; i < batches; ++i) loader.release(loader.next(), nullptr);
   };
@@ -74,7 +74,7 @@ TEST(LoaderAllocation, NoneInTheSteadyStateWithReadAhead) {
     if (decoded++ < kWarmUp) together.arrive_and_wait();
   };
   DataLoader loader(dataset, two_transforms(),
-                    {.batch_size = 4, .workers = kWorkers, .read_ahead = {.reads = 5}});
+                    {.batch_size = 4, .num_workers = kWorkers, .read_ahead = {.reads = 5}});
   const auto walk = [&](int batches) {
     for (int i = 0; i < batches; ++i) loader.release(loader.next(), nullptr);
   };
@@ -105,7 +105,7 @@ class OneFile final : public Dataset {
 TEST(LoaderAllocation, NoneInTheSteadyStateWhereFilesTravel) {
   DataLoader loader(std::make_shared<OneFile>(),
                     {{"crop", RandomResizedCrop{16, 16}}, {"flip", HorizontalFlip{}}},
-                    {.batch_size = 4, .workers = 1, .wire = {{"image", Wire::jpeg}}});
+                    {.batch_size = 4, .num_workers = 1, .wire = {{"image", Wire::jpeg}}});
   const auto walk = [&](int batches) {
     for (int i = 0; i < batches; ++i) loader.release(loader.next(), nullptr);
   };

@@ -5,6 +5,7 @@
 
 #include "loader/loader_fixture.h"
 #include "support/temporary_folder.h"
+#include "support/thrown.h"
 
 namespace slipstream {
 namespace {
@@ -107,6 +108,14 @@ TEST(WorkersToTry, DoubleUpToTheMost) {
   EXPECT_THAT(workers_to_try(6), ElementsAre(1, 2, 4, 6));
   EXPECT_THAT(workers_to_try(8), ElementsAre(1, 2, 4, 8));
   EXPECT_THAT(workers_to_try(0), ElementsAre(1));
+}
+
+TEST(PrefetchFactor, IsOfEachWorker) {
+  EXPECT_EQ(prefetched_by(2, 8), 16U);
+  EXPECT_EQ(prefetched_by(1024, 4), 4096U);
+  EXPECT_THAT(thrown_by([] { prefetched_by(1025, 4); }),
+              testing::AllOf(testing::StartsWith("Refused: --prefetch-factor 1025 with 4 workers"),
+                             testing::HasSubstr("4100 batches ahead, and at most 4096")));
 }
 
 }  // namespace

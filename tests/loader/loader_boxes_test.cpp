@@ -40,7 +40,7 @@ TEST(LoaderBoxes, AreTheSameWhereverTheImagesAreMoved) {
   EXPECT_NE(on_the_host[0], on_the_host[2]) << "another epoch";
   for (const unsigned workers : {1U, 3U})
     for (std::size_t on_device = 1; on_device < kMoves.size(); ++on_device) {
-      DataLoaderOptions options{.batch_size = kBatch, .seed = 3, .workers = workers};
+      DataLoaderOptions options{.batch_size = kBatch, .seed = 3, .num_workers = workers};
       options.on_device = on_device;
       EXPECT_EQ(boxes_of(options), on_the_host) << on_device << " on the device";
       options.cache = CacheOptions{"decode", 10 << 20};

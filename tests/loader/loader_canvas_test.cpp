@@ -18,7 +18,7 @@ constexpr std::size_t kBatch = 5;
 constexpr std::size_t kBatches = 6;
 
 DataLoaderOptions options_with(std::size_t on_device, unsigned workers = 2) {
-  DataLoaderOptions options{.batch_size = kBatch, .seed = 3, .workers = workers};
+  DataLoaderOptions options{.batch_size = kBatch, .seed = 3, .num_workers = workers};
   options.on_device = on_device;
   return options;
 }

@@ -58,7 +58,7 @@ class LoaderCores : public testing::Test {
   const std::shared_ptr<TestSet> dataset_ = std::make_shared<TestSet>(16);
   Seen reading_;
   Seen decoding_;
-  DataLoaderOptions options_ = {.batch_size = 2, .workers = 3};
+  DataLoaderOptions options_ = {.batch_size = 2, .num_workers = 3};
 };
 
 TEST_F(LoaderCores, HoldForWorkersAndReaders) {
@@ -104,10 +104,10 @@ TEST_F(LoaderCores, AreAnywhereByDefault) {
 
 TEST_F(LoaderCores, AreRefusedWhereTheProcessMayNotRun) {
   options_.cores = {all_.front(), 65000};
-  options_.workers = 0;
+  options_.num_workers = 0;
   EXPECT_THAT(refusal(dataset_, no_transforms(), options_),
               testing::AllOf(HasSubstr("CPUs 65000 may not be used by this process"),
-                             HasSubstr(format_cpu_list(all_)), HasSubstr("0 workers")));
+                             HasSubstr(format_cpu_list(all_)), HasSubstr("num_workers 0")));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace {
 using testing::HasSubstr;
 
 DataLoaderOptions cut_after(const std::string& step, std::size_t items) {
-  return {.batch_size = 4, .workers = 3, .cut = HostCut{step, items}};
+  return {.batch_size = 4, .num_workers = 3, .cut = HostCut{step, items}};
 }
 
 class LoaderCut : public testing::TestWithParam<std::size_t> {
@@ -67,7 +67,7 @@ TEST_P(LoaderCut, ItemsAreTakenInTurnFromAnyFirstBatch) {
 TEST_P(LoaderCut, SameBytesForAnyNumberOfWorkers) {
   const auto run = [&](unsigned workers) {
     DataLoaderOptions options = cut_after(steps_[GetParam()], 5);
-    options.workers = workers;
+    options.num_workers = workers;
     DataLoader loader(std::make_shared<TestSet>(12), two_transforms(), options);
     return take(loader, 12);
   };

@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const DataLoaderOptions kInOrder = {.batch_size = 4, .shuffle = false, .workers = 4};
+const DataLoaderOptions kInOrder = {.batch_size = 4, .shuffle = false, .num_workers = 4};
 
 TEST(LoaderFault, BatchesBeforeTheFailingOneAreDelivered) {
   for (const unsigned workers : {1u, 2u, 8u}) {
@@ -27,7 +27,7 @@ TEST(LoaderFault, BatchesBeforeTheFailingOneAreDelivered) {
       if (index == 13) throw Error("no such file");
     };
     DataLoaderOptions options = kInOrder;
-    options.workers = workers;
+    options.num_workers = workers;
     DataLoader loader(dataset, no_transforms(), options);
     for (std::uint64_t number = 0; number < 3; ++number) {
       const HostBatch batch = loader.next();
@@ -143,7 +143,7 @@ TEST(LoaderFault, SameErrorForAnyNumberOfWorkers) {
         if (index >= 5) throw Error("bad");
       };
       DataLoaderOptions options = kInOrder;
-      options.workers = workers;
+      options.num_workers = workers;
       DataLoader loader(dataset, no_transforms(), options);
       loader.release(loader.next(), nullptr);
       EXPECT_THAT(message_of_next(loader), HasSubstr("sample 5 "));
@@ -158,7 +158,7 @@ TEST(LoaderFault, NamesEpochAndBatchOfALaterEpoch) {
     if (++reads == 10) throw Error("worn out");
   };
   DataLoaderOptions options = kInOrder;
-  options.workers = 1;
+  options.num_workers = 1;
   options.batch_size = 2;
   DataLoader loader(dataset, no_transforms(), options);
   take(loader, 4);
@@ -286,7 +286,7 @@ TEST(LoaderRefuses, MoreTransformsThanAKeyCanName) {
   EXPECT_EQ(refusal(dataset, transforms, kInOrder), "");
   transforms.push_back({"last", Brighten{}});
   EXPECT_THAT(refusal(dataset, transforms, kInOrder),
-              HasSubstr("65 transforms: a chain has at most 64"));
+              HasSubstr("65 transforms: there can be at most 64"));
 }
 
 TEST(LoaderRefuses, ClassesThatAreNotIntegers) {
@@ -304,13 +304,16 @@ TEST(LoaderRefuses, ClassesThatAreNotIntegers) {
 }
 
 TEST(LoaderRefuses, AllProblemsAtOnce) {
-  const DataLoaderOptions options = {
-      .batch_size = 9, .workers = 0, .prefetch = 0, .lent = 0, .cut = HostCut{"decoed", 0}};
+  const DataLoaderOptions options = {.batch_size = 9,
+                                     .num_workers = 0,
+                                     .prefetch_batches = 0,
+                                     .held_batches = 0,
+                                     .cut = HostCut{"decoed", 0}};
   const std::string message =
       refusal(std::make_shared<TestSet>(8), {{"to side", ToSide{false}}}, options);
   for (const char* problem :
-       {"batch size 9", "0 workers", "prefetch 0", "lent 0", "at least 1 cached item",
-        "transform 'to side': side 0: give at least 1",
+       {"batch size 9", "num_workers 0", "prefetch_batches 0", "held_batches 0",
+        "at least 1 cached item", "transform 'to side': side 0: give at least 1",
         "unknown step to cut after 'decoed'; did you mean 'decode'? known: read, decode, to side, "
         "collate"}) {
     EXPECT_THAT(message, HasSubstr(problem));

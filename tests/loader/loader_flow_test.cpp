@@ -40,8 +40,9 @@ TEST(LoaderFlow, WorkersNeverFillMoreThanTheirSlabs) {
     const std::size_t reads = dataset->reads.count();
     if (reads > (kSlabs + given_back.load()) * kBatch) exceeded = true;
   };
-  DataLoader loader(dataset, no_transforms(),
-                    {.batch_size = kBatch, .workers = 4, .prefetch = 2, .lent = 2});
+  DataLoader loader(
+      dataset, no_transforms(),
+      {.batch_size = kBatch, .num_workers = 4, .prefetch_batches = 2, .held_batches = 2});
   EXPECT_EQ(loader.slabs(), kSlabs);
   for (std::size_t i = 0; i < 30; ++i) {
     dataset->reads.wait_for((kSlabs + i) * kBatch);
@@ -59,7 +60,7 @@ TEST(LoaderFlow, ABatchTellsHowManyLayFilledAndHowLongItWasWaitedFor) {
   Gate gate;
   dataset->on_read = [&](std::size_t) { gate.wait(); };
   DataLoader loader(dataset, no_transforms(),
-                    {.batch_size = 2, .workers = 2, .prefetch = 3, .lent = 1});
+                    {.batch_size = 2, .num_workers = 2, .prefetch_batches = 3, .held_batches = 1});
   std::jthread opener([&] {
     give_time();
     gate.open();
@@ -83,7 +84,8 @@ TEST(LoaderFlow, LapsAreThoseOfTheLastSamples) {
   dataset->on_read = [&](std::size_t) {
     if (++reads == 2000) std::this_thread::sleep_for(std::chrono::milliseconds(30));
   };
-  DataLoader loader(dataset, no_transforms(), {.batch_size = 2, .workers = 1, .prefetch = 1});
+  DataLoader loader(dataset, no_transforms(),
+                    {.batch_size = 2, .num_workers = 1, .prefetch_batches = 1});
   take(loader, 200);
   const auto early = loader.laps();
   EXPECT_EQ(early.front().name, "read");
@@ -104,7 +106,7 @@ TEST(LoaderFlow, LapsAreThoseOfTheLastSamples) {
 TEST(LoaderFlow, ALentSlabStaysAsItIs) {
   const auto dataset = std::make_shared<TestSet>(12);
   DataLoader loader(dataset, no_transforms(),
-                    {.batch_size = 2, .workers = 4, .prefetch = 1, .lent = 2});
+                    {.batch_size = 2, .num_workers = 4, .prefetch_batches = 1, .held_batches = 2});
   const HostBatch kept = loader.next();
   const Bytes before = bytes_of(loader, kept);
   take(loader, 20);
@@ -121,7 +123,7 @@ TEST(LoaderFlow, ASlabIsNotRefilledBeforeItsLastUseIsOver) {
     if (dataset->reads.count() > 4 && !mark.reached()) too_early = true;
   };
   DataLoader loader(dataset, no_transforms(),
-                    {.batch_size = 2, .workers = 4, .prefetch = 1, .lent = 1});
+                    {.batch_size = 2, .num_workers = 4, .prefetch_batches = 1, .held_batches = 1});
   const HostBatch first = loader.next();
   const Bytes before = bytes_of(loader, first);
   loader.release(first, &mark);
@@ -144,7 +146,7 @@ TEST(LoaderFlow, AReachedMarkLetsTheSlabGoRound) {
   TestMark mark;
   mark.gate.open();
   DataLoader loader(std::make_shared<TestSet>(12), no_transforms(),
-                    {.batch_size = 2, .workers = 2, .prefetch = 1, .lent = 1});
+                    {.batch_size = 2, .num_workers = 2, .prefetch_batches = 1, .held_batches = 1});
   for (std::uint64_t i = 0; i < 40; ++i) {
     const HostBatch batch = loader.next();
     EXPECT_EQ(batch.number, i);
@@ -157,7 +159,7 @@ TEST(LoaderFlow, ALostDeviceReachesTheCallerOfTheBatchThatNeedsTheSlab) {
   mark.lost = true;
   mark.gate.open();
   DataLoader loader(std::make_shared<TestSet>(12), no_transforms(),
-                    {.batch_size = 2, .workers = 2, .prefetch = 1, .lent = 1});
+                    {.batch_size = 2, .num_workers = 2, .prefetch_batches = 1, .held_batches = 1});
   loader.release(loader.next(), &mark);
   loader.release(loader.next(), nullptr);
   EXPECT_THROW(loader.next(), DeviceLost);
@@ -166,8 +168,9 @@ TEST(LoaderFlow, ALostDeviceReachesTheCallerOfTheBatchThatNeedsTheSlab) {
 
 TEST(LoaderFlow, SlabsMayComeBackInAnyOrder) {
   const auto run = [](bool reversed) {
-    DataLoader loader(std::make_shared<TestSet>(12), two_transforms(),
-                      {.batch_size = 2, .workers = 3, .prefetch = 1, .lent = 3});
+    DataLoader loader(
+        std::make_shared<TestSet>(12), two_transforms(),
+        {.batch_size = 2, .num_workers = 3, .prefetch_batches = 1, .held_batches = 3});
     std::vector<Bytes> taken;
     for (int round = 0; round < 8; ++round) {
       std::vector<HostBatch> held = {loader.next(), loader.next(), loader.next()};
@@ -184,7 +187,7 @@ TEST(LoaderFlow, ReadySaysWhetherNextWouldReturnAtOnce) {
   const auto dataset = std::make_shared<TestSet>(4);
   Gate gate;
   dataset->on_read = [&](std::size_t) { gate.wait(); };
-  DataLoader loader(dataset, no_transforms(), {.batch_size = 2, .workers = 2});
+  DataLoader loader(dataset, no_transforms(), {.batch_size = 2, .num_workers = 2});
   EXPECT_FALSE(loader.ready());
   gate.open();
   while (!loader.ready()) std::this_thread::yield();
@@ -194,13 +197,15 @@ TEST(LoaderFlow, ReadySaysWhetherNextWouldReturnAtOnce) {
 TEST(LoaderFlow, TheTimeNextWasBlockedIsCounted) {
   const auto dataset = std::make_shared<TestSet>(4);
   dataset->on_read = [](std::size_t) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); };
-  DataLoader loader(dataset, no_transforms(), {.batch_size = 4, .prefetch = 1, .lent = 1});
+  DataLoader loader(dataset, no_transforms(),
+                    {.batch_size = 4, .prefetch_batches = 1, .held_batches = 1});
   take(loader, 4);
   EXPECT_GT(loader.blocked_s(), 0);
 }
 
 TEST(LoaderFlow, HoldingMoreThanLentIsABrokenPromise) {
-  DataLoader loader(std::make_shared<TestSet>(8), no_transforms(), {.batch_size = 2, .lent = 1});
+  DataLoader loader(std::make_shared<TestSet>(8), no_transforms(),
+                    {.batch_size = 2, .held_batches = 1});
   const HostBatch held = loader.next();
   EXPECT_THROW(loader.next(), std::logic_error);
   loader.release(held, nullptr);
@@ -211,7 +216,7 @@ TEST(LoaderFlow, HoldingMoreThanLentIsABrokenPromise) {
 TEST(LoaderFlow, StopsWithFullQueues) {
   for (int i = 0; i < 20; ++i) {
     const auto dataset = std::make_shared<TestSet>(12);
-    DataLoader loader(dataset, no_transforms(), {.batch_size = 2, .workers = 4});
+    DataLoader loader(dataset, no_transforms(), {.batch_size = 2, .num_workers = 4});
     dataset->reads.wait_for(8);
     if (i % 2 == 0) loader.next();
   }
@@ -220,7 +225,7 @@ TEST(LoaderFlow, StopsWithFullQueues) {
 TEST(LoaderFlow, StopsAtAnyMoment) {
   for (std::size_t i = 0; i < 100; ++i) {
     const auto dataset = std::make_shared<TestSet>(12);
-    DataLoader loader(dataset, two_transforms(), {.batch_size = 2, .workers = 4});
+    DataLoader loader(dataset, two_transforms(), {.batch_size = 2, .num_workers = 4});
     take(loader, i % 5);
   }
 }

@@ -19,7 +19,7 @@ constexpr BatchOps kMixup{.mixup = Mixup{0.5}};
 const std::vector<NamedOp> kFloats = {{"flip", HorizontalFlip{}}, {"float", ToFloat{}}};
 
 DataLoaderOptions options_of(const BatchOps& ops, unsigned workers = 2) {
-  DataLoaderOptions options{.batch_size = kBatch, .seed = kSeed, .workers = workers};
+  DataLoaderOptions options{.batch_size = kBatch, .seed = kSeed, .num_workers = workers};
   options.batch_ops = ops;
   return options;
 }

@@ -22,7 +22,7 @@ struct Taken {
 Taken run(std::shared_ptr<const Dataset> dataset, const std::vector<NamedOp>& chain,
           const DecodeOptions& decode, std::optional<HostCut> cut = std::nullopt) {
   const DataLoaderOptions options = {
-      .batch_size = 3, .workers = 2, .cut = std::move(cut), .decode = decode};
+      .batch_size = 3, .num_workers = 2, .cut = std::move(cut), .decode = decode};
   DataLoader loader(std::move(dataset), chain, options);
   Taken result;
   result.slabs = take(loader, 20);

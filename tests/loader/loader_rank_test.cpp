@@ -31,16 +31,17 @@ const Sampling kWeighted = Sampling::weighted([] {
 }());
 
 DataLoaderOptions options_of(std::size_t rank, const Sampling& sampling = {},
-                             Uneven uneven = Uneven::drop) {
+                             bool drop_last = true) {
   return {.batch_size = kBatch,
-          .sampling = sampling,
+          .sampler = sampling,
           .rank = {rank, kRanks},
-          .uneven = uneven,
-          .workers = 1 + static_cast<unsigned>(rank)};
+          .drop_last = drop_last,
+          .num_workers = 1 + static_cast<unsigned>(rank)};
 }
 
-DataLoaderOptions one_rank(const Sampling& sampling = {}, Uneven uneven = Uneven::drop) {
-  return {.batch_size = kBatch * kRanks, .sampling = sampling, .uneven = uneven, .workers = 3};
+DataLoaderOptions one_rank(const Sampling& sampling = {}, bool drop_last = true) {
+  return {
+      .batch_size = kBatch * kRanks, .sampler = sampling, .drop_last = drop_last, .num_workers = 3};
 }
 
 /// The fields of every sample, step after step.
@@ -62,11 +63,11 @@ std::vector<Bytes> samples_of(const std::shared_ptr<const Dataset>& dataset,
 std::shared_ptr<TestSet> test_set() { return std::make_shared<TestSet>(kSamples); }
 
 TEST(LoaderRank, RanksTogetherLoadWhatOneRankLoads) {
-  for (const Uneven uneven : {Uneven::drop, Uneven::pad})
+  for (const bool drop_last : {true, false})
     for (const Sampling& sampling : {Sampling(), kBalanced, kWeighted}) {
-      const auto expected = samples_of(test_set(), one_rank(sampling, uneven));
+      const auto expected = samples_of(test_set(), one_rank(sampling, drop_last));
       for (std::size_t rank = 0; rank < kRanks; ++rank) {
-        const auto part = samples_of(test_set(), options_of(rank, sampling, uneven));
+        const auto part = samples_of(test_set(), options_of(rank, sampling, drop_last));
         for (std::size_t i = 0; i < part.size(); ++i) {
           const std::size_t batch = i / kBatch;
           ASSERT_EQ(part[i], expected[(batch * kRanks + rank) * kBatch + i % kBatch])
@@ -79,18 +80,18 @@ TEST(LoaderRank, RanksTogetherLoadWhatOneRankLoads) {
 TEST(LoaderRank, BatchesOfAnEpochDependOnAllRanksTogether) {
   const DataLoader dropping(test_set(), no_transforms(), options_of(1));
   EXPECT_EQ(dropping.batches_per_epoch(), 3u);
-  const DataLoader padding(test_set(), no_transforms(), options_of(3, {}, Uneven::pad));
+  const DataLoader padding(test_set(), no_transforms(), options_of(3, {}, false));
   EXPECT_EQ(padding.batches_per_epoch(), 4u);
 }
 
 TEST(LoaderRank, StartsAtAnyBatchWithTheBitsOfHavingWalkedThere) {
-  for (const Uneven uneven : {Uneven::drop, Uneven::pad})
+  for (const bool drop_last : {true, false})
     for (const Sampling& sampling : {Sampling(), kBalanced, kWeighted}) {
-      DataLoaderOptions options = options_of(2, sampling, uneven);
+      DataLoaderOptions options = options_of(2, sampling, drop_last);
       const auto walked = samples_of(test_set(), options);
       for (std::size_t first = 1; first < kBatches; ++first) {
         options.first_batch = first;
-        options.workers = first % 2 == 0 ? 1 : 3;
+        options.num_workers = first % 2 == 0 ? 1 : 3;
         const auto resumed = samples_of(test_set(), options, kBatches - first);
         EXPECT_TRUE(std::equal(resumed.begin(), resumed.end(),
                                walked.begin() + static_cast<std::ptrdiff_t>(first * kBatch)))
@@ -107,17 +108,17 @@ TEST(LoaderRank, ALateStepIsFoundWithoutReadingTheOnesBefore) {
   const HostBatch batch = loader.next();
   EXPECT_EQ(batch.number, 3'000'000'000u);
   EXPECT_EQ(batch.epoch, 1'000'000'000u);
-  EXPECT_LE(dataset->reads.count(), (options.prefetch + options.lent) * kBatch);
+  EXPECT_LE(dataset->reads.count(), (options.prefetch_batches + options.held_batches) * kBatch);
   options.first_batch = 3 * (std::uint64_t{1} << 32);
   EXPECT_THAT(refusal(dataset, no_transforms(), options), HasSubstr("behind the last epoch"));
 }
 
 TEST(LoaderRank, WhatIsTakenAgainIsDrawnAnew) {
-  for (const auto& [samples, uneven, sampling] :
-       {std::tuple{3U, Uneven::pad, Sampling()},
-        std::tuple{4U, Uneven::drop, Sampling::balanced({0, 1, 1, 1})},
-        std::tuple{4U, Uneven::drop, Sampling::weighted({1, 0, 0, 0})}}) {
-    const DataLoaderOptions options = {.batch_size = 2, .sampling = sampling, .uneven = uneven};
+  for (const auto& [samples, drop_last, sampling] :
+       {std::tuple{3U, false, Sampling()}, std::tuple{4U, true, Sampling::balanced({0, 1, 1, 1})},
+        std::tuple{4U, true, Sampling::weighted({1, 0, 0, 0})}}) {
+    const DataLoaderOptions options = {
+        .batch_size = 2, .sampler = sampling, .drop_last = drop_last};
     const auto taken = samples_of(std::make_shared<TestSet>(samples), options, 2);
     for (std::size_t i = 0; i < taken.size(); ++i)
       EXPECT_EQ(std::count(taken.begin(), taken.end(), taken[i]), 1) << samples << " samples";
@@ -191,7 +192,7 @@ TEST(LoaderRank, OneSampleIsEnoughForOneRank) {
   const auto dataset = std::make_shared<TestSet>(1);
   for (const Sampling& sampling :
        {Sampling(), Sampling::balanced({3}), Sampling::weighted({0.5})}) {
-    const auto taken = samples_of(dataset, {.sampling = sampling, .uneven = Uneven::pad}, 3);
+    const auto taken = samples_of(dataset, {.sampler = sampling, .drop_last = false}, 3);
     EXPECT_EQ(taken, samples_of(dataset, {}, 3));
   }
   EXPECT_THAT(refusal(dataset, no_transforms(), {.rank = {1, 2}}),
@@ -200,9 +201,9 @@ TEST(LoaderRank, OneSampleIsEnoughForOneRank) {
 
 TEST(LoaderRank, RefusesAllThatIsWrongAtOnce) {
   const DataLoaderOptions options = {
-      .batch_size = 16, .sampling = Sampling::weighted({1, 2}), .rank = {3, 3}, .workers = 0};
+      .batch_size = 16, .sampler = Sampling::weighted({1, 2}), .rank = {3, 3}, .num_workers = 0};
   EXPECT_THAT(refusal(test_set(), no_transforms(), options),
-              AllOf(HasSubstr("0 workers"), HasSubstr("rank 3 of 3"),
+              AllOf(HasSubstr("num_workers 0"), HasSubstr("rank 3 of 3"),
                     HasSubstr("give smaller batches or fewer ranks"), HasSubstr("of 2 samples")));
   EXPECT_THAT(refusal(std::make_shared<TestSet>(0), no_transforms(), {.rank = {0, 2}}),
               HasSubstr("the data set is empty"));

@@ -36,8 +36,8 @@ Taken run(const std::shared_ptr<const Dataset>& dataset, const NamedOp& first,
   DataLoader loader(dataset, {first},
                     {.batch_size = dataset->size(),
                      .shuffle = false,
-                     .prefetch = 1,
-                     .lent = 1,
+                     .prefetch_batches = 1,
+                     .held_batches = 1,
                      .decode = decode,
                      .on_bad_sample = on_bad_sample});
   const HostBatch batch = loader.next();

@@ -34,7 +34,7 @@ std::shared_ptr<TestSet> set_with(const std::set<std::size_t>& bad) {
 }
 
 DataLoaderOptions options_with(OnBadSample what, unsigned workers = 3) {
-  return {.batch_size = kBatch, .workers = workers, .on_bad_sample = what};
+  return {.batch_size = kBatch, .num_workers = workers, .on_bad_sample = what};
 }
 
 Bytes part(const DataLoader& loader, const Bytes& slab, std::size_t position) {

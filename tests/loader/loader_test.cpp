@@ -26,7 +26,7 @@ Bytes sample_of(const SlabLayout& layout, const Bytes& slab, std::size_t positio
 }
 
 TEST(DataLoader, BatchesHoldTheSamplersOrder) {
-  const DataLoaderOptions options = {.batch_size = 4, .seed = 3, .workers = 3};
+  const DataLoaderOptions options = {.batch_size = 4, .seed = 3, .num_workers = 3};
   DataLoader loader(std::make_shared<TestSet>(20), no_transforms(), options);
   const Sampler sampler(20, true, 3);
   for (std::uint64_t number = 0; number < 12; ++number) {
@@ -46,7 +46,8 @@ TEST(DataLoader, BatchesHoldTheSamplersOrder) {
 
 TEST(DataLoader, SameBytesForAnyNumberOfWorkers) {
   const auto run = [](unsigned workers, std::size_t prefetch) {
-    const DataLoaderOptions options = {.batch_size = 3, .workers = workers, .prefetch = prefetch};
+    const DataLoaderOptions options = {
+        .batch_size = 3, .num_workers = workers, .prefetch_batches = prefetch};
     DataLoader loader(std::make_shared<TestSet>(20), two_transforms(), options);
     return take(loader, 25);
   };
@@ -56,7 +57,7 @@ TEST(DataLoader, SameBytesForAnyNumberOfWorkers) {
 }
 
 TEST(DataLoader, LastBatchOfAnEpochIsDroppedUnlessFull) {
-  const DataLoaderOptions options = {.batch_size = 4, .workers = 2};
+  const DataLoaderOptions options = {.batch_size = 4, .num_workers = 2};
   DataLoader loader(std::make_shared<TestSet>(10), no_transforms(), options);
   EXPECT_EQ(loader.batches_per_epoch(), 2u);
   for (std::uint32_t epoch = 0; epoch < 5; ++epoch) {
@@ -73,7 +74,7 @@ TEST(DataLoader, LastBatchOfAnEpochIsDroppedUnlessFull) {
 }
 
 TEST(DataLoader, UnshuffledIsInOrder) {
-  const DataLoaderOptions options = {.batch_size = 2, .shuffle = false, .workers = 2};
+  const DataLoaderOptions options = {.batch_size = 2, .shuffle = false, .num_workers = 2};
   DataLoader loader(std::make_shared<TestSet>(6), no_transforms(), options);
   const std::size_t offset = loader.layout().field("label").offset_bytes;
   std::vector<int> labels;
@@ -85,7 +86,7 @@ TEST(DataLoader, UnshuffledIsInOrder) {
 
 TEST(DataLoader, StartsAtAnyBatchWithTheBitsOfHavingWalkedThere) {
   const auto run = [](std::uint64_t first, std::size_t batches) {
-    const DataLoaderOptions options = {.batch_size = 3, .workers = 2, .first_batch = first};
+    const DataLoaderOptions options = {.batch_size = 3, .num_workers = 2, .first_batch = first};
     DataLoader loader(std::make_shared<TestSet>(10), two_transforms(), options);
     return take(loader, batches);
   };
@@ -104,7 +105,7 @@ TEST(DataLoader, StartsAtAnyBatchWithTheBitsOfHavingWalkedThere) {
 
 TEST(DataLoader, DrawsDoNotDependOnBatchSizeOrWorkers) {
   const auto run = [](std::size_t batch_size, unsigned workers) {
-    const DataLoaderOptions options = {.batch_size = batch_size, .workers = workers};
+    const DataLoaderOptions options = {.batch_size = batch_size, .num_workers = workers};
     DataLoader loader(std::make_shared<TestSet>(12), two_transforms(), options);
     std::vector<Bytes> samples;
     for (const Bytes& slab : take(loader, 36 / batch_size)) {
@@ -119,7 +120,8 @@ TEST(DataLoader, DrawsDoNotDependOnBatchSizeOrWorkers) {
 }
 
 TEST(DataLoader, DrawsAreKeyedBySeedEpochSampleAndOperation) {
-  const DataLoaderOptions options = {.batch_size = 1, .seed = 11, .shuffle = false, .workers = 2};
+  const DataLoaderOptions options = {
+      .batch_size = 1, .seed = 11, .shuffle = false, .num_workers = 2};
   DataLoader loader(std::make_shared<TestSet>(3), two_transforms(), options);
   for (std::uint64_t number = 0; number < 9; ++number) {
     const HostBatch batch = loader.next();
@@ -136,7 +138,8 @@ TEST(DataLoader, DrawsAreKeyedBySeedEpochSampleAndOperation) {
 }
 
 TEST(DataLoader, StepsAreCounted) {
-  const DataLoaderOptions options = {.batch_size = 4, .workers = 2, .prefetch = 1, .lent = 1};
+  const DataLoaderOptions options = {
+      .batch_size = 4, .num_workers = 2, .prefetch_batches = 1, .held_batches = 1};
   const auto dataset = std::make_shared<TestSet>(8);
   DataLoader loader(dataset, two_transforms(), options);
   take(loader, 4);
@@ -229,8 +232,11 @@ class CountingMemory final : public std::pmr::memory_resource {
 TEST(DataLoader, TakesSlabsFromTheGivenMemoryAndGivesThemBack) {
   CountingMemory memory;
   {
-    const DataLoaderOptions options = {
-        .batch_size = 4, .workers = 2, .prefetch = 3, .lent = 2, .memory = &memory};
+    const DataLoaderOptions options = {.batch_size = 4,
+                                       .num_workers = 2,
+                                       .prefetch_batches = 3,
+                                       .held_batches = 2,
+                                       .memory = &memory};
     DataLoader loader(std::make_shared<TestSet>(8), no_transforms(), options);
     EXPECT_EQ(loader.slabs(), 5u);
     take(loader, 50);

@@ -61,7 +61,7 @@ class LoaderTrace : public testing::Test {
 
 TEST_F(LoaderTrace, HasEveryStepOfEverySampleOnce) {
   using Done = std::tuple<std::uint64_t, std::uint64_t, std::size_t>;
-  const auto rows = traced(Kind::worker, {.workers = 3});
+  const auto rows = traced(Kind::worker, {.num_workers = 3});
   ASSERT_EQ(rows.size(), 3U);
   std::set<Done> done;
   std::map<std::uint64_t, std::size_t> events_of_batch;
@@ -86,7 +86,8 @@ TEST_F(LoaderTrace, HasEveryStepOfEverySampleOnce) {
 }
 
 TEST_F(LoaderTrace, HasEverySlabFromItsFirstSampleToItsLast) {
-  const auto slabs = traced(Kind::slab, {.workers = 3, .prefetch = 2, .lent = 1});
+  const auto slabs =
+      traced(Kind::slab, {.num_workers = 3, .prefetch_batches = 2, .held_batches = 1});
   ASSERT_EQ(slabs.size(), 3U);
   std::map<std::uint64_t, const TraceEvent*> fills;
   for (const TraceRow* slab : slabs) {
@@ -125,7 +126,7 @@ TEST_F(LoaderTrace, AStepTakesFromItsBeginToItsEnd) {
 }
 
 TEST_F(LoaderTrace, ReadersHaveRowsOfTheirOwn) {
-  const auto readers = traced(Kind::reader, {.workers = 2, .read_ahead = {.reads = 3}});
+  const auto readers = traced(Kind::reader, {.num_workers = 2, .read_ahead = {.reads = 3}});
   ASSERT_EQ(readers.size(), 3U);
   std::set<std::pair<std::uint64_t, std::uint64_t>> read;
   for (const TraceRow* row : readers) {
@@ -146,7 +147,7 @@ TEST_F(LoaderTrace, ReadersHaveRowsOfTheirOwn) {
 TEST_F(LoaderTrace, BatchesBeforeTheFirstThatIsWantedAreLeftOut) {
   recorder_ = std::make_shared<TraceRecorder>(TraceRecorder::Options{.first_batch = kFirst + 10});
   std::uint64_t first = kNoBatch;
-  traced(Kind::worker, {.workers = 2});
+  traced(Kind::worker, {.num_workers = 2});
   for (const TraceRow* row : recorder_->rows())
     for (const TraceEvent& event : row->events()) first = std::min(first, event.batch);
   EXPECT_EQ(first, kFirst + 10);
@@ -155,7 +156,7 @@ TEST_F(LoaderTrace, BatchesBeforeTheFirstThatIsWantedAreLeftOut) {
 TEST_F(LoaderTrace, SlabsAreTheSameWithIt) {
   const auto slabs = [](std::shared_ptr<TraceRecorder> trace) {
     DataLoader loader(std::make_shared<TestSet>(64), two_transforms(),
-                      {.batch_size = kBatch, .workers = 2, .trace = std::move(trace)});
+                      {.batch_size = kBatch, .num_workers = 2, .trace = std::move(trace)});
     return take(loader, 20);
   };
   EXPECT_EQ(slabs(recorder_), slabs(nullptr));
@@ -163,7 +164,7 @@ TEST_F(LoaderTrace, SlabsAreTheSameWithIt) {
 
 TEST_F(LoaderTrace, AFullRowSaysWhatIsMissing) {
   recorder_ = std::make_shared<TraceRecorder>(TraceRecorder::Options{.events_per_row = 7});
-  for (const TraceRow* row : traced(Kind::worker, {.workers = 1})) {
+  for (const TraceRow* row : traced(Kind::worker, {.num_workers = 1})) {
     EXPECT_EQ(row->events().size(), 7U);
     EXPECT_GE(row->dropped(), 5 * kBatch * kBatches - 7);
     EXPECT_GE(row->dropped_from_ns(), row->events().back().end_ns);
@@ -171,7 +172,7 @@ TEST_F(LoaderTrace, AFullRowSaysWhatIsMissing) {
 }
 
 TEST_F(LoaderTrace, CachedSlabsHaveNoRows) {
-  EXPECT_THAT(traced(Kind::worker, {.workers = 2, .cut = HostCut{"collate", 3}}), IsEmpty());
+  EXPECT_THAT(traced(Kind::worker, {.num_workers = 2, .cut = HostCut{"collate", 3}}), IsEmpty());
   EXPECT_THAT(recorder_->rows(), IsEmpty());
 }
 

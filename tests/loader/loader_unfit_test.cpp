@@ -19,7 +19,7 @@ using Chain = std::vector<NamedOp>;
 constexpr std::size_t kBatches = 9;  // three epochs
 
 DataLoaderOptions skipping(unsigned workers = 2) {
-  return {.batch_size = 4, .workers = workers, .on_bad_sample = OnBadSample::skip};
+  return {.batch_size = 4, .num_workers = workers, .on_bad_sample = OnBadSample::skip};
 }
 
 std::vector<std::uint64_t> numbers(const SkippedSamples& skipped) {

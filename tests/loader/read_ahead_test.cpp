@@ -40,7 +40,7 @@ void for_all_threads(const Check& check) {
   for (const unsigned workers : {1u, 2u, 7u}) {
     for (const unsigned reads : {1u, 2u, 5u, 16u}) {
       SCOPED_TRACE(std::to_string(workers) + " workers, " + std::to_string(reads) + " reads");
-      DataLoaderOptions options = {.batch_size = kBatch, .workers = workers};
+      DataLoaderOptions options = {.batch_size = kBatch, .num_workers = workers};
       options.read_ahead.reads = reads;
       check(options);
     }
@@ -98,7 +98,7 @@ TEST(ReadAhead, AllReadersGoOnWhenASlowSampleHasCome) {
   dataset->on_decode = [&](std::size_t) { decoded.raise(); };
   DataLoader loader(
       dataset, no_transforms(),
-      {.batch_size = kBatch, .shuffle = false, .workers = 2, .read_ahead = {.reads = 4}});
+      {.batch_size = kBatch, .shuffle = false, .num_workers = 2, .read_ahead = {.reads = 4}});
   decoded.wait_for(7);  // all but the first: their slots are free, and out of reach
   give_time();
   first.open();
@@ -116,7 +116,7 @@ TEST(ReadAhead, ReadsInOrderAndNoFurtherThanTwiceItsReads) {
   };
   const DataLoader loader(
       dataset, no_transforms(),
-      {.batch_size = kBatch, .shuffle = false, .workers = 3, .read_ahead = {.reads = 1}});
+      {.batch_size = kBatch, .shuffle = false, .num_workers = 3, .read_ahead = {.reads = 1}});
   const std::size_t farthest = loader.slabs() * kBatch + 2;
   dataset->reads.wait_for(farthest);
   give_time();
@@ -129,7 +129,7 @@ TEST(ReadAhead, EveryReadIsCountedOnceWithWhatItCost) {
   const auto dataset = std::make_shared<TestSet>(64);
   dataset->on_read = [](std::size_t) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
   const DataLoader loader(dataset, no_transforms(),
-                          {.batch_size = kBatch, .workers = 2, .read_ahead = {.reads = 3}});
+                          {.batch_size = kBatch, .num_workers = 2, .read_ahead = {.reads = 3}});
   const std::size_t reads = loader.slabs() * kBatch + 6;
   eventually("all reads are counted", [&] { return loader.counters()[0].calls >= reads; });
   give_time();
@@ -279,7 +279,7 @@ TEST(ReadAhead, StopWakesWorkersWhoseSampleNobodyBegan) {
   dataset->on_read = [&](std::size_t) { gate.wait(); };
   auto loader = std::make_unique<DataLoader>(
       dataset, no_transforms(),
-      DataLoaderOptions{.batch_size = 32, .workers = 8, .read_ahead = {.reads = 1}});
+      DataLoaderOptions{.batch_size = 32, .num_workers = 8, .read_ahead = {.reads = 1}});
   dataset->reads.wait_for(1);
   give_time();
   std::jthread stop([&] { loader.reset(); });
@@ -290,9 +290,9 @@ TEST(ReadAhead, StopWakesWorkersWhoseSampleNobodyBegan) {
 TEST(ReadAhead, BadOptionsAreRefusedTogether) {
   const std::string message =
       refusal(std::make_shared<TestSet>(8), no_transforms(),
-              {.workers = 0, .read_ahead = {.reads = 1025, .chunk_bytes = 4095}});
+              {.num_workers = 0, .read_ahead = {.reads = 1025, .chunk_bytes = 4095}});
   for (const char* problem :
-       {"0 workers", "1025 reads ahead: give at most 1024",
+       {"num_workers 0", "1025 reads ahead: give at most 1024",
         "read requests of 4095 bytes: give at least 4096, or 0 for no limit"}) {
     EXPECT_THAT(message, HasSubstr(problem));
   }
@@ -314,7 +314,7 @@ TEST(ReadAhead, TheRequestSizeHoldsInEveryThreadThatReads) {
     {
       DataLoader loader(dataset, no_transforms(),
                         {.batch_size = kBatch,
-                         .workers = 2,
+                         .num_workers = 2,
                          .on_bad_sample = OnBadSample::skip,
                          .read_ahead = {.reads = reads, .chunk_bytes = 8192}});
       take(loader, 4);

@@ -35,17 +35,17 @@ Sampling sampling_of(std::uint64_t samples, int kind) {
   return kind == 1 ? Sampling::balanced(labels) : Sampling::weighted(weights);
 }
 
-DataLoaderOptions options_of(const Case& c, std::size_t rank, Uneven uneven, int kind = 0) {
+DataLoaderOptions options_of(const Case& c, std::size_t rank, bool drop_last, int kind = 0) {
   return {.batch_size = c.batch_size,
-          .sampling = sampling_of(c.samples, kind),
+          .sampler = sampling_of(c.samples, kind),
           .rank = {rank, c.ranks},
-          .uneven = uneven};
+          .drop_last = drop_last};
 }
 
-std::vector<RunningOrder> orders_of(const Case& c, Uneven uneven, int kind = 0) {
+std::vector<RunningOrder> orders_of(const Case& c, bool drop_last, int kind = 0) {
   std::vector<RunningOrder> orders;
   for (std::size_t rank = 0; rank < c.ranks; ++rank)
-    orders.emplace_back(c.samples, options_of(c, rank, uneven, kind));
+    orders.emplace_back(c.samples, options_of(c, rank, drop_last, kind));
   return orders;
 }
 
@@ -75,11 +75,11 @@ TEST(RunningOrder, OneRankTakesTheSamplersOrderAndWalksOnRound) {
 
 TEST(RunningOrder, RanksTogetherTakeWhatOneRankTakesInEveryStep) {
   for (const Case& c : kCases)
-    for (const Uneven uneven : {Uneven::drop, Uneven::pad})
+    for (const bool drop_last : {true, false})
       for (const int kind : {0, 1, 2}) {
         const Case whole = {c.samples, c.batch_size * c.ranks, 1};
-        const RunningOrder one = orders_of(whole, uneven, kind)[0];
-        const auto ranks = orders_of(c, uneven, kind);
+        const RunningOrder one = orders_of(whole, drop_last, kind)[0];
+        const auto ranks = orders_of(c, drop_last, kind);
         for (std::uint64_t batch = 0; batch < 3 * one.batches_per_epoch(); ++batch) {
           std::vector<Taken> together;
           for (const RunningOrder& rank : ranks) {
@@ -94,9 +94,9 @@ TEST(RunningOrder, RanksTogetherTakeWhatOneRankTakesInEveryStep) {
 }
 
 /// All that the ranks take in an epoch.
-std::vector<Taken> epoch_of(const Case& c, Uneven uneven, std::uint64_t epoch) {
+std::vector<Taken> epoch_of(const Case& c, bool drop_last, std::uint64_t epoch) {
   std::vector<Taken> all;
-  for (const RunningOrder& order : orders_of(c, uneven)) {
+  for (const RunningOrder& order : orders_of(c, drop_last)) {
     for (std::uint64_t batch = 0; batch < order.batches_per_epoch(); ++batch) {
       const auto part = batch_of(order, epoch * order.batches_per_epoch() + batch, c.batch_size);
       all.insert(all.end(), part.begin(), part.end());
@@ -107,7 +107,7 @@ std::vector<Taken> epoch_of(const Case& c, Uneven uneven, std::uint64_t epoch) {
 
 TEST(RunningOrder, DropLeavesTheRestOutAndTakesNothingTwice) {
   for (const Case& c : kCases) {
-    const auto all = epoch_of(c, Uneven::drop, 4);
+    const auto all = epoch_of(c, true, 4);
     const std::uint64_t step = c.batch_size * c.ranks;
     EXPECT_EQ(all.size(), c.samples / step * step);
     std::set<std::uint64_t> samples;
@@ -121,7 +121,7 @@ TEST(RunningOrder, DropLeavesTheRestOutAndTakesNothingTwice) {
 
 TEST(RunningOrder, PadTakesEverySampleAndTheFirstOnesAgain) {
   for (const Case& c : kCases) {
-    const auto all = epoch_of(c, Uneven::pad, 4);
+    const auto all = epoch_of(c, false, 4);
     const std::uint64_t step = c.batch_size * c.ranks;
     EXPECT_EQ(all.size(), (c.samples + step - 1) / step * step);
     std::set<Taken> expected;
@@ -134,11 +134,11 @@ TEST(RunningOrder, PadTakesEverySampleAndTheFirstOnesAgain) {
 
 TEST(RunningOrder, EveryPlaceAndDistanceHasAnOccurrenceOfItsOwn) {
   for (const Case& c : kCases)
-    for (const Uneven uneven : {Uneven::drop, Uneven::pad})
+    for (const bool drop_last : {true, false})
       for (const int kind : {0, 1, 2}) {
         std::set<std::tuple<std::uint64_t, std::uint16_t>> seen;
         std::size_t count = 0;
-        for (const RunningOrder& order : orders_of(c, uneven, kind))
+        for (const RunningOrder& order : orders_of(c, drop_last, kind))
           for (std::uint64_t batch = 0; batch < order.batches_per_epoch(); ++batch)
             for (std::size_t i = 0; i < c.batch_size; ++i)
               for (std::uint16_t distance = 0; distance < order.places(); ++distance, ++count) {
@@ -151,21 +151,21 @@ TEST(RunningOrder, EveryPlaceAndDistanceHasAnOccurrenceOfItsOwn) {
 
 TEST(RunningOrder, StandInsComeFromTheRanksOwnOrder) {
   for (const Case& c : kCases)
-    for (const Uneven uneven : {Uneven::drop, Uneven::pad}) {
+    for (const bool drop_last : {true, false}) {
       std::set<Taken> of_all;
       std::uint64_t places = 0;
-      for (const RunningOrder& order : orders_of(c, uneven)) {
+      for (const RunningOrder& order : orders_of(c, drop_last)) {
         std::set<std::uint64_t> samples;
         for (std::uint16_t distance = 0; distance < order.places(); ++distance)
           samples.insert(order.at(0, 0, distance).sample);
         places += order.places();
         for (const std::uint64_t sample : samples) of_all.emplace(sample, 0);
-        if (uneven == Uneven::drop) {
+        if (drop_last) {
           EXPECT_EQ(samples.size(), order.places());
         }
       }
       EXPECT_EQ(of_all.size(), c.samples);
-      if (uneven == Uneven::drop) {
+      if (drop_last) {
         EXPECT_EQ(places, c.samples);
       }
     }
@@ -186,11 +186,11 @@ TEST(RunningOrder, ProblemsAreNamedWithTheirRemedies) {
       "3 ranks with batch size 4 need more than the 11 samples of the data set for one step: give "
       "smaller batches or fewer ranks";
   EXPECT_THAT(problems_of(11, {.batch_size = 4, .rank = {2, 3}}), ElementsAre(too_few));
-  EXPECT_THAT(problems_of(11, {.batch_size = 4, .rank = {2, 3}, .uneven = Uneven::pad}),
+  EXPECT_THAT(problems_of(11, {.batch_size = 4, .rank = {2, 3}, .drop_last = false}),
               ElementsAre(too_few));
   constexpr std::size_t kMost = ~std::size_t{0};
   EXPECT_EQ(problems_of(12, {.batch_size = 4, .rank = {0, kMost}}).size(), 1u);
-  EXPECT_THAT(problems_of(3, {.sampling = Sampling::weighted({1, 2}), .rank = {5, 4}}),
+  EXPECT_THAT(problems_of(3, {.sampler = Sampling::weighted({1, 2}), .rank = {5, 4}}),
               ElementsAre(testing::HasSubstr("rank 5 of 4"), testing::HasSubstr("4 ranks"),
                           testing::HasSubstr("of 2 samples, but the data set has 3: give one")));
 }

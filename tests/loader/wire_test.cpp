@@ -56,7 +56,7 @@ ArrayField numbers(const std::string& name, const Shape& shape) {
 /// One batch as stages see it, field by field.
 std::vector<Bytes> arrived(const std::shared_ptr<const Dataset>& dataset, std::size_t batch_size,
                            const WireFormats& wire) {
-  DataLoader loader(dataset, {}, {.batch_size = batch_size, .workers = 2, .wire = wire});
+  DataLoader loader(dataset, {}, {.batch_size = batch_size, .num_workers = 2, .wire = wire});
   const SlabLayout& layout = loader.layout();
   const HostBatch batch = loader.next();
   Bytes block(layout.device_bytes, std::byte{0xa5});

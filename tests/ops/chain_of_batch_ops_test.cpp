@@ -40,7 +40,7 @@ TEST(BatchChainFile, GivesBackWhatIsWritten) {
 
 TEST(BatchChainFile, RefusesWhatMakesNoSense) {
   EXPECT_EQ(refusal(R"({"op": "mixup"}, {"op": "to_float"}, {"op": "horizontal_flip"})"),
-            "Refused: this chain cannot be read:\n"
+            "Refused: these transforms cannot be read:\n"
             "  transform 'to_float' comes behind mixup, which is done to whole batches; put mixup, "
             "cutmix and one_hot last");
   EXPECT_THAT(refusal(R"({"op": "mixup"}, {"op": "cutmix"})"), HasSubstr("not both"));

@@ -198,7 +198,7 @@ TEST(Chain, TellsProblemsOfGeometry) {
                 {"op": "gaussian_blur", "name": "c", "size": 4, "sigma_min": 1, "sigma_max": 1},
                 {"op": "resize", "height": 4, "width": 4, "antialias": 1},
                 {"op": "random_resized_crop", "height": 4, "width": 4, "antialias": "no"})")),
-            R"(Refused: this chain cannot be read:
+            R"(Refused: these transforms cannot be read:
   transforms[0].degrees_min is missing
   transforms[0].degrees_max is missing
   transforms[0].interpolation must be nearest or bilinear, not "bicubic\n"
@@ -234,7 +234,7 @@ TEST(Chain, TellsAllProblemsWithTheirPaths) {
                 {"op": "normalize", "mean": [], "std": [1, 2, "3"]},
                 {"op": "horizontal_flip", "probability": "often", "name": 4},
                 {"op": "center_crop", "height": 18446744073709551615, "width": {}}]})"),
-            R"(Refused: this chain cannot be read:
+            R"(Refused: these transforms cannot be read:
   version is 2; this program reads version 1
   transforms[0].op: unknown operation 'rezise'; did you mean 'resize'? known: resize, center_crop, random_crop, random_resized_crop, horizontal_flip, vertical_flip, rotate, affine, gaussian_blur, color_jitter, grayscale, random_erasing, random_mask, convert_color, scale, to_float, normalize, mixup, cutmix, one_hot
   transforms[1] must be an object, not 3
@@ -255,16 +255,17 @@ TEST(Chain, TellsAllProblemsWithTheirPaths) {
 
 TEST(Chain, NeedsItsVersionAndItsTransforms) {
   EXPECT_EQ(refusal("{}"),
-            "Refused: this chain cannot be read:\n  version is missing\n"
+            "Refused: these transforms cannot be read:\n  version is missing\n"
             "  transforms is missing: list the operations");
   EXPECT_THAT(refusal(R"({"version": 1, "transforms": {}})"),
               HasSubstr("transforms must be a list, not an object"));
-  EXPECT_THAT(refusal("[]"), HasSubstr("a chain must be an object, not a list of 0"));
+  EXPECT_THAT(refusal("[]"),
+              HasSubstr("the file of transforms must be an object, not a list of 0"));
 }
 
 TEST(Chain, RefusesWhatIsNoJson) {
   for (const char* text : {"", "{", "chain", "1e999", "\xff\xfe"}) {
-    EXPECT_THAT(refusal(text), HasSubstr("Refused: a chain must be JSON: ")) << text;
+    EXPECT_THAT(refusal(text), HasSubstr("Refused: transforms must be JSON: ")) << text;
   }
   const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
   EXPECT_THAT(refusal(with(deep)), HasSubstr("transforms[0] must be an object, not a list of 1"));
@@ -292,11 +293,12 @@ struct Keep {
 };
 
 TEST(Chain, CannotHoldAUsersOwnOperation) {
-  EXPECT_EQ(thrown_by([] {
-              to_json(std::vector<NamedOp>{{"mine", Keep{}}});
-            }),
-            "Refused: transform 'mine' is 'keep', which a chain file cannot hold: it knows the "
-            "library's own operations alone");
+  EXPECT_EQ(
+      thrown_by([] {
+        to_json(std::vector<NamedOp>{{"mine", Keep{}}});
+      }),
+      "Refused: transform 'mine' is 'keep', which a file of transforms cannot hold: it knows the "
+      "library's own operations alone");
 }
 
 }  // namespace

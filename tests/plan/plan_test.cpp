@@ -14,7 +14,7 @@ using testing::UnorderedElementsAre;
 const std::vector<std::string> kSteps = {"copy", "encode", "decode"};
 
 Plan plan_for(const std::string& mode, DeviceKind device) {
-  return make_plan(mode, kSteps, device, {.workers = 8}, {});
+  return make_plan(mode, kSteps, device, {.num_workers = 8}, {});
 }
 
 std::vector<std::string> cuda_problems(const Plan& plan) {
@@ -48,7 +48,7 @@ TEST(MakePlan, PipelinedHasALaneForEachStepAndTheTrainingLaneFirst) {
     EXPECT_THAT(plan.schedule.lanes[i].steps, ElementsAre(kSteps[i]));
   EXPECT_GT(plan.schedule.lanes[2].priority, plan.schedule.lanes[0].priority);
   EXPECT_EQ(plan.schedule.depth, 4u);
-  EXPECT_EQ(plan.schedule.loader.workers, 8u);
+  EXPECT_EQ(plan.schedule.loader.num_workers, 8u);
   EXPECT_EQ(plan.schedule.driver, Driver::threaded);
 }
 
@@ -65,7 +65,7 @@ TEST(MakePlan, CpuLanesAreThreadsAndDeterministic) {
 TEST(MakePlan, DeterministicTurnsAutotuningOff) {
   Plan::Numerics numerics;
   numerics.deterministic = true;
-  EXPECT_FALSE(make_plan("serial", kSteps, DeviceKind::cuda, {.workers = 1}, numerics)
+  EXPECT_FALSE(make_plan("serial", kSteps, DeviceKind::cuda, {.num_workers = 1}, numerics)
                    .numerics.cudnn_benchmark);
   EXPECT_TRUE(plan_for("serial", DeviceKind::cuda).numerics.cudnn_benchmark);
 }
@@ -127,13 +127,13 @@ TEST(ProblemsOf, CountsAreAtLeastOneAndNotAbsurd) {
   Plan plan = plan_for("serial", DeviceKind::cuda);
   plan.schedule.depth = 0;
   plan.schedule.run_ahead = 0;
-  plan.schedule.loader.workers = 5000;
-  plan.schedule.loader.prefetch = SIZE_MAX;
+  plan.schedule.loader.num_workers = 5000;
+  plan.schedule.loader.prefetch_batches = SIZE_MAX;
   EXPECT_THAT(
       cuda_problems(plan),
       ElementsAre("schedule.depth is 0; use 1 to 4096", "schedule.run_ahead is 0; use 1 to 4096",
-                  "schedule.loader.workers is 5000; use 1 to 4096",
-                  "schedule.loader.prefetch is 18446744073709551615; use 1 to 4096"));
+                  "schedule.loader.num_workers is 5000; use 1 to 4096",
+                  "schedule.loader.prefetch_batches is 18446744073709551615; use 1 to 4096"));
 }
 
 TEST(ProblemsOf, ModeAgreesWithTheLanes) {
@@ -213,13 +213,13 @@ TEST(Validate, TellsAllProblemsAtOnce) {
   Plan plan = plan_for("pipelined", DeviceKind::cuda);
   EXPECT_NO_THROW(validate(plan, kSteps, DeviceKind::cuda));
   plan.schedule.depth = 1;
-  plan.schedule.loader.workers = 0;
+  plan.schedule.loader.num_workers = 0;
   try {
     validate(plan, kSteps, DeviceKind::cuda);
     FAIL();
   } catch (const Refused& refused) {
     EXPECT_THAT(refused.what(), HasSubstr("\n  schedule.depth is 1"));
-    EXPECT_THAT(refused.what(), HasSubstr("\n  schedule.loader.workers is 0"));
+    EXPECT_THAT(refused.what(), HasSubstr("\n  schedule.loader.num_workers is 0"));
   }
 }
 
@@ -258,8 +258,8 @@ TEST(PlanJson, HasOneLayout) {
     "run_ahead": 2,
     "driver": "threaded",
     "loader": {
-      "workers": 8,
-      "prefetch": 4,
+      "num_workers": 8,
+      "prefetch_batches": 4,
       "pin_memory": true,
       "wire": {
         "label": "smallest"
@@ -329,8 +329,8 @@ TEST(PlanJson, ReadsVersionOneOnly) {
 
 TEST(PlanJson, TellsAllProblemsWithTheirPaths) {
   EXPECT_EQ(refusal(R"({"verson": 1, "schedule": {"lanes": [{"step": [], "priority": 0.5},
-                {"steps": "copy"}, 3], "depth": -1, "driver": "threadd", "workers": 1,
-                "loader": {"workers": 4294967296, "pin_memory": 1, "wire": {"mask": "bit"},
+                {"steps": "copy"}, 3], "depth": -1, "driver": "threadd", "num_workers": 1,
+                "loader": {"num_workers": 4294967296, "pin_memory": 1, "wire": {"mask": "bit"},
                 "read_ahead": {"reads": -1}, "cpus": "3-", "cache": {"bytes": 0.5}}},
                 "numerics": {"precision": "fp64", "intra_op_threads": {"*": true}, "cudnn_benchmark": {}}})"),
             R"(this plan cannot be read:
@@ -340,13 +340,13 @@ TEST(PlanJson, TellsAllProblemsWithTheirPaths) {
   schedule.lanes[2] must be an object, not 3
   schedule.depth must be a whole number from 1 to 4096, not -1
   schedule.driver: unknown driver 'threadd'; did you mean 'threaded'? known: interleaved, threaded
-  schedule.loader.workers must be a whole number from 1 to 4096, not 4294967296
+  schedule.loader.num_workers must be a whole number from 1 to 4096, not 4294967296
   schedule.loader.pin_memory must be true or false, not 1
   schedule.loader.wire.mask: unknown wire format 'bit'; did you mean 'bits'? known: plain, smallest, bits, one_hot, bf16, f16, jpeg, host
   schedule.loader.read_ahead.reads must be a whole number from 0 on, not -1
   schedule.loader.cpus: '3-' is no list of CPUs: '' is no number; write numbers and ranges, such as 0-3,8
   schedule.loader.cache.bytes must be a whole number from 0 on, not 0.5
-  schedule.workers: unknown key 'workers'; known: mode, lanes, depth, run_ahead, driver, loader
+  schedule.num_workers: unknown key 'num_workers'; known: mode, lanes, depth, run_ahead, driver, loader
   numerics.precision: unknown precision 'fp64'; known: tf32, fp32, bf16
   numerics.cudnn_benchmark must be true or false, not an object
   numerics.intra_op_threads.* must be a whole number from 1 to 256, not true

@@ -74,9 +74,9 @@ BenchReport placed_bench() {
   BenchReport report = sample_bench();
   report.rows.clear();
   for (const std::size_t size : {8, 16}) {
-    const auto add = [&](const std::string& plan, const std::string& augment, double rate) {
+    const auto add = [&](const std::string& plan, const std::string& device, double rate) {
       report.rows.push_back(row_of(size, plan, rate));
-      report.rows.back().augment = augment;
+      report.rows.back().transforms_device = device;
       return &report.rows.back();
     };
     add("serial", "cpu", 100);
@@ -96,17 +96,17 @@ TEST(BenchTable, TellsPlacementsWhereThereAreSeveral) {
   report.rows.resize(5);
   EXPECT_EQ(
       bench_table(report),
-      R"(batch  plan       augment    input   steps/s               offloading            pipelining
-    8  serial     cpu        loader  100.0 [75.0, 125.0]
-    8  serial     gpu        loader  200.0 [150.0, 250.0]  2.000 [1.500, 2.500]
-    8  pipelined  cpu        loader  125.0 [93.8, 156.2]
-    8  pipelined  gpu        loader  250.0 [187.5, 312.5]  2.125 [1.594, 2.656]
-    8  pipelined  pipelined  loader  400.0 [300.0, 500.0]                        1.625 [1.219, 2.031]
+      R"(batch  plan       transforms  input   steps/s               offloading            pipelining
+    8  serial     cpu         loader  100.0 [75.0, 125.0]
+    8  serial     gpu         loader  200.0 [150.0, 250.0]  2.000 [1.500, 2.500]
+    8  pipelined  cpu         loader  125.0 [93.8, 156.2]
+    8  pipelined  gpu         loader  250.0 [187.5, 312.5]  2.125 [1.594, 2.656]
+    8  pipelined  pipelined   loader  400.0 [300.0, 500.0]                        1.625 [1.219, 2.031]
 warning: the machine was busy
 )");
   report.rows[1].error = "no memory";
   EXPECT_THAT(bench_table(report),
-              HasSubstr("\nfailed: serial, augment gpu, batch 8, input loader: no memory\n"));
+              HasSubstr("\nfailed: serial, transforms gpu, batch 8, input loader: no memory\n"));
 }
 
 TEST(BenchTable, SaysWhichBatchSizeHadNoPlanAtAll) {
@@ -125,18 +125,19 @@ TEST(BenchJson, HasAllRowsInOneShape) {
   EXPECT_EQ(json.at("version"), 1);
   EXPECT_EQ(json.at("environment").at("cpu").at("model"), "A CPU");
   EXPECT_EQ(json.at("workload").at("name"), "segmentation");
-  EXPECT_EQ(json.at("settings"), nlohmann::json::parse(
-                                     R"({"precision": "bf16", "deterministic": true, "workers": 3,
+  EXPECT_EQ(json.at("settings"),
+            nlohmann::json::parse(
+                R"({"precision": "bf16", "deterministic": true, "num_workers": 3,
                                          "steps": 100, "seconds": 2.5, "repeats": 4})"));
   ASSERT_EQ(json.at("rows").size(), 7u);
   for (const auto& row : json.at("rows")) EXPECT_EQ(row.size(), 11u);
   const auto& pipelined = json.at("rows").at(1);
   EXPECT_EQ(pipelined.at("gain").at("value"), 1.25);
   EXPECT_EQ(pipelined.at("gain").at("n"), 5);
-  EXPECT_EQ(pipelined.at("augment"), "cpu");
+  EXPECT_EQ(pipelined.at("transforms_device"), "cpu");
   EXPECT_TRUE(pipelined.at("offloading_gain").is_null());
   const auto placed = nlohmann::json::parse(bench_report_json(placed_bench())).at("rows");
-  EXPECT_EQ(placed.at(3).at("augment"), "gpu");
+  EXPECT_EQ(placed.at(3).at("transforms_device"), "gpu");
   EXPECT_EQ(placed.at(3).at("offloading_gain").at("value"), 2.125);
   EXPECT_EQ(placed.at(4).at("pipelining_gain").at("low"), 0.75 * 1.625);
   EXPECT_TRUE(pipelined.at("overlap_efficiency").at("low").is_null());
@@ -170,16 +171,17 @@ TEST(BenchSvg, LeavesOutLanesThatAreNotTheSlowest) {
 TEST(BenchSvg, DrawsGainsOfPlacements) {
   const std::string svg = bench_svg(placed_bench());
   for (const char* series :
-       {"serial, augment cpu", "serial, augment gpu", "pipelined, augment cpu",
-        "pipelined, augment gpu", "pipelined, augment pipelined", "alone:model, augment pipelined"})
+       {"serial, transforms cpu", "serial, transforms gpu", "pipelined, transforms cpu",
+        "pipelined, transforms gpu", "pipelined, transforms pipelined",
+        "alone:model, transforms pipelined"})
     EXPECT_EQ(count(svg, ">" + std::string(series) + "</text>"), 1u) << series;
-  EXPECT_THAT(svg, Not(HasSubstr("alone:model, augment gpu")));
+  EXPECT_THAT(svg, Not(HasSubstr("alone:model, transforms gpu")));
   EXPECT_THAT(svg, Not(HasSubstr("gain over serial")));
   EXPECT_EQ(count(svg, ">offloading gain"), 1u);
   EXPECT_EQ(count(svg, "<circle"), 6u);    // three gains at each batch size
   EXPECT_EQ(count(svg, "<polyline"), 3u);  // each over batch sizes
-  EXPECT_THAT(svg, HasSubstr("<title>pipelined, augment gpu, batch 8: 2.125 [1.594, 2.656] 1<"));
-  EXPECT_THAT(svg, HasSubstr("<title>pipelined, augment pipelined, batch 16: 1.625 ["));
+  EXPECT_THAT(svg, HasSubstr("<title>pipelined, transforms gpu, batch 8: 2.125 [1.594, 2.656] 1<"));
+  EXPECT_THAT(svg, HasSubstr("<title>pipelined, transforms pipelined, batch 16: 1.625 ["));
 }
 
 TEST(BenchSvg, DrawsAPlotForEachKindOfGain) {

@@ -131,11 +131,11 @@ TEST(Baseline, IsShownAsATable) {
 
 TEST(Baseline, SaysWhereThePlansDiffer) {
   DoctorReport now = starved_report();
-  now.observed.situation.plan.schedule.loader.workers += 3;
+  now.observed.situation.plan.schedule.loader.num_workers += 3;
   now.observed.situation.plan.schedule.loader.cache = CacheOptions{"decode", 1 << 20};
   const BaselineComparison comparison = against_baseline(now, doctor_report_json(starved_report()));
   EXPECT_THAT(comparison.differences,
-              testing::IsSupersetOf({HasSubstr("plan/schedule/loader/workers: "),
+              testing::IsSupersetOf({HasSubstr("plan/schedule/loader/num_workers: "),
                                      HasSubstr("plan/schedule/loader/cache")}));
 }
 

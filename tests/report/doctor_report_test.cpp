@@ -47,10 +47,10 @@ TEST(DoctorJson, HasTheseKeys) {
   EXPECT_THAT(keys_of(json),
               ElementsAre("schema", "version", "environment", "workload", "plan", "budget",
                           "interrupted", "verdict", "reason", "culprits", "ceiling", "rate",
-                          "share", "cores_needed", "model_error", "rungs", "costs", "device",
+                          "share", "cores_needed", "model_error", "levels", "costs", "device",
                           "changes", "outcome", "utilization", "loader", "lanes", "warnings"));
   EXPECT_THAT(
-      keys_of(json.at("rungs").at(0)),
+      keys_of(json.at("levels").at(0)),
       ElementsAre("name", "after", "items", "with_training", "drained", "error", "drained_error"));
   EXPECT_THAT(keys_of(json.at("costs").at(0)),
               ElementsAre("name", "group", "wall_ms", "cpu_ms", "cores", "bytes", "variation",
@@ -76,7 +76,7 @@ TEST(DoctorJson, SaysWhatWasFound) {
   EXPECT_EQ(json.at("rate").at("n"), 12);
   EXPECT_EQ(json.at("share").at("high"), 0.265);
   EXPECT_EQ(json.at("budget").at("given_s"), 60);
-  const Json& rungs = json.at("rungs");
+  const Json& rungs = json.at("levels");
   ASSERT_EQ(rungs.size(), 10u);
   EXPECT_EQ(rungs.at(0).at("drained"), nullptr);
   EXPECT_EQ(rungs.at(7).at("drained").at("value"), 1.74);
@@ -88,7 +88,7 @@ TEST(DoctorJson, SaysWhatWasFound) {
   EXPECT_EQ(json.at("changes").at(0).at("how"), nullptr);
   EXPECT_FALSE(json.at("changes").at(1).at("can_apply"));
   EXPECT_EQ(json.at("outcome").at("measured").at("value"), 1.58);
-  EXPECT_EQ(json.at("plan").at("schedule").at("loader").at("workers"), 4);
+  EXPECT_EQ(json.at("plan").at("schedule").at("loader").at("num_workers"), 4);
   EXPECT_EQ(json.at("utilization").at("sm_activity").at("value"), 0.22);
 }
 
@@ -103,7 +103,7 @@ TEST(DoctorJson, WhatIsNotANumberIsNull) {
   for (const double value : {double{NAN}, double{INFINITY}}) {
     const Json json = parsed(report_of_numbers(value));
     EXPECT_EQ(json.at("rate").at("value"), nullptr);
-    EXPECT_EQ(json.at("rungs").at(3).at("with_training").at("low"), nullptr);
+    EXPECT_EQ(json.at("levels").at(3).at("with_training").at("low"), nullptr);
     EXPECT_EQ(json.at("costs").at(0).at("p99_ms"), nullptr);
     EXPECT_EQ(json.at("cores_needed"), nullptr);
     EXPECT_EQ(json.at("utilization").at("coarse_utilization").at("value"), nullptr);
@@ -113,12 +113,12 @@ TEST(DoctorJson, WhatIsNotANumberIsNull) {
   EXPECT_EQ(nothing.at("ceiling").at("value"), nullptr);
   EXPECT_EQ(nothing.at("outcome"), nullptr);
   EXPECT_EQ(nothing.at("utilization").at("sm_activity"), nullptr);
-  EXPECT_TRUE(nothing.at("rungs").empty());
+  EXPECT_TRUE(nothing.at("levels").empty());
 }
 
 TEST(DoctorJson, KeepsNames) {
   const Json json = parsed(report_of_words("a\"b<\x01\n"));
-  EXPECT_EQ(json.at("rungs").at(0).at("name"), "a\"b<\x01\n");
+  EXPECT_EQ(json.at("levels").at(0).at("name"), "a\"b<\x01\n");
   EXPECT_EQ(parsed(report_of_words("\xff")).at("reason"), "\xef\xbf\xbd");
 }
 

@@ -76,7 +76,7 @@ Observations starved_observations() {
                      {"train", {0.2795, 0.279, 0.28, "s", 12}, 0.0081, 0}};
   observed.utilization = {0.22, 0.07, 0.94, "", 0.97, 1.9e8};
   observed.situation.plan =
-      make_plan("pipelined", {"copy", "train"}, DeviceKind::cuda, {.workers = 4}, {});
+      make_plan("pipelined", {"copy", "train"}, DeviceKind::cuda, {.num_workers = 4}, {});
   observed.situation.on_gpu = true;
   observed.situation.cores = 4;
   return observed;
@@ -105,7 +105,7 @@ Diagnosis starved_diagnosis() {
       change("shards", "Convert the files to shards, and shrink the images to 256 x 256", 1.71,
              .89),
       change("reorder", "Crop first: PILToTensor touches the whole image", 1.12, .89),
-      change("workers", "Use 6 workers instead of 4", 1.02, .89)};
+      change("num_workers", "Use 6 workers instead of 4", 1.02, .89)};
   diagnosis.changes[0].apply = [](Plan& plan) { plan.schedule.loader.on_device = "random_crop"; };
   diagnosis.changes[1].how =
       "build/slipstream convert --data DIR --out SHARDS --to shards --resize 256x256\n"
@@ -113,7 +113,7 @@ Diagnosis starved_diagnosis() {
   diagnosis.changes[1].against = Culprit::raw_reading;
   diagnosis.changes[1].is_bound = true;
   diagnosis.changes[2].how = "pipeline.transforms({random_crop(256), to_tensor(), random_mask()})";
-  diagnosis.changes[3].apply = [](Plan& plan) { plan.schedule.loader.workers = 6; };
+  diagnosis.changes[3].apply = [](Plan& plan) { plan.schedule.loader.num_workers = 6; };
   diagnosis.model_error = 0.03;
   diagnosis.cores_needed = 15.6;
   return diagnosis;

@@ -31,7 +31,7 @@ TEST(LoaderReport, TheTableComparesWithTheFewestWorkers) {
             "      1  100.0 [90.0, 110.0]   1.00      1.00        2.500\n"
             "      2  198.0 [190.0, 205.0]  1.98      0.99        2.500\n"
             "the most workers that were measured, 2, gave the highest rate: more may give more "
-            "(--workers)\n"
+            "(--num-workers)\n"
             "warning: the machine was busy\n");
 }
 

@@ -54,8 +54,8 @@ TEST(RunReport, IsThisText) {
       "run_ahead": 2,
       "driver": "threaded",
       "loader": {
-        "workers": 2,
-        "prefetch": 4,
+        "num_workers": 2,
+        "prefetch_batches": 4,
         "pin_memory": true,
         "wire": {},
         "read_ahead": {"reads": 0, "chunk_bytes": 0},
@@ -219,7 +219,8 @@ TEST(Comparison, HoldsRowsAgainstTheFirst) {
   RunResult serial = sample_run().result;
   serial.losses = {2.25f, 1.0f};
   RunResult pipelined = serial;
-  pipelined.plan = make_plan("pipelined", {"copy", "decode"}, DeviceKind::cuda, {.workers = 2}, {});
+  pipelined.plan =
+      make_plan("pipelined", {"copy", "decode"}, DeviceKind::cuda, {.num_workers = 2}, {});
   pipelined.steps_per_second = {3, 2.625, 3.5, "steps/s", 9};
   pipelined.input_wait_share = 0;
   RunResult wrong = pipelined;

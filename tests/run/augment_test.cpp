@@ -33,7 +33,7 @@ class AugmentRunTest : public EngineTest {
                         Driver driver = Driver::threaded) {
     Plan plan = plan_of(lanes, driver, lanes.size() + 1, exact());
     plan.schedule.loader.on_device = on_device;
-    plan.schedule.loader.workers = 2;
+    plan.schedule.loader.num_workers = 2;
     return plan;
   }
 };
@@ -185,14 +185,14 @@ TEST_F(AugmentRunTest, ALoadersOptionsAreThoseOfThePlan) {
   const Pipeline pipeline = tiny_pipeline(augmented());
   Plan plan = plan_with(kOnItsOwn, "float");
   LoaderPlan& loader = plan.schedule.loader;
-  loader.prefetch = 7;
+  loader.prefetch_batches = 7;
   loader.read_ahead.reads = 3;
   loader.cache = CacheOptions{"decode", 1 << 20};
   loader.wire = {{"label", Wire::bits}};
   plan.numerics.scaled_decoding = true;
   const DataLoaderOptions options = pipeline.loader_options(plan);
-  EXPECT_EQ(options.workers, 2U);
-  EXPECT_EQ(options.prefetch, 7U);
+  EXPECT_EQ(options.num_workers, 2U);
+  EXPECT_EQ(options.prefetch_batches, 7U);
   EXPECT_EQ(options.read_ahead.reads, 3U);
   EXPECT_EQ(options.cache, loader.cache);
   EXPECT_EQ(options.wire, loader.wire);

@@ -145,8 +145,8 @@ TEST_F(AutoTest, BatchesThatWereFilledAheadAreNoPlansSpeed) {
   tiny.extra = {{"wait", [&](Batch&) { data->await_quick(); }}};
   const auto one = trainer(tiny);
   const auto fed_ahead = [](Plan plan) {
-    plan.schedule.loader.workers = 1;
-    plan.schedule.loader.prefetch = 24;
+    plan.schedule.loader.num_workers = 1;
+    plan.schedule.loader.prefetch_batches = 24;
     return plan;
   };
   const Lanes lanes = {{"copy"}, {"encode", "wait"}, {"train"}};

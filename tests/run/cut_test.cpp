@@ -276,7 +276,7 @@ TEST_F(ResultTest, CountersAreThoseOfThisRun) {
     const bool is_host =
         counter.name != "copy" && counter.name != "encode" && counter.name != "train";
     // The loader may be ahead, by what it prefetches.
-    EXPECT_LE(counter.calls, is_host ? 4U * (10 + plan.schedule.loader.prefetch) : 10U)
+    EXPECT_LE(counter.calls, is_host ? 4U * (10 + plan.schedule.loader.prefetch_batches) : 10U)
         << counter.name;
     EXPECT_GE(counter.wall_s, 0) << counter.name;
     EXPECT_GE(counter.cpu_s, 0) << counter.name;

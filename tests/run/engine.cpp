@@ -126,7 +126,7 @@ Plan serial_plan(const std::vector<std::string>& extra) {
 std::string describe(const Plan& plan) {
   std::string text = plan.schedule.driver == Driver::threaded ? "threaded" : "interleaved";
   text += ", depth " + std::to_string(plan.schedule.depth) + ", workers " +
-          std::to_string(plan.schedule.loader.workers) + ", lanes";
+          std::to_string(plan.schedule.loader.num_workers) + ", lanes";
   for (const LanePlan& lane : plan.schedule.lanes) {
     text += " [";
     for (const std::string& step : lane.steps) text += (text.back() == '[' ? "" : " ") + step;

@@ -29,7 +29,7 @@ std::vector<Plan> all_plans(const Plan::Numerics& numerics) {
     for (const Driver driver : {Driver::interleaved, Driver::threaded})
       for (std::size_t more : {0, 1, 2}) {
         Plan plan = plan_of(lanes, driver, lanes.size() + more, numerics);
-        plan.schedule.loader.workers = workers;
+        plan.schedule.loader.num_workers = workers;
         plan.schedule.run_ahead = 1 + more;
         workers = workers == 1 ? 2 : workers == 2 ? 8 : 1;
         plans.push_back(plan);
@@ -93,7 +93,7 @@ TEST_F(ExactnessTest, OddSizesAndPartEpochs) {
   const std::uint64_t serial = fresh_run(tiny, serial_plan(), steps(kSteps)).digest;
   for (unsigned workers : {1U, 2U, 8U}) {
     Plan plan = plan_of(kThreeLanes, Driver::threaded, 4);
-    plan.schedule.loader.workers = workers;
+    plan.schedule.loader.num_workers = workers;
     EXPECT_EQ(fresh_run(tiny, plan, steps(kSteps), delayed(400, workers)).digest, serial)
         << workers;
   }

@@ -198,9 +198,9 @@ TEST_F(JpegUnpackerTest, SlabsAreReadUntilTheirMarkAndNoLonger) {
   const auto set = jpeg_set(24, {}, 150);
   const Chain chain = {{"crop", RandomResizedCrop{48, 64}}};
   DataLoaderOptions wanted = options({{"image", Wire::jpeg}});
-  wanted.prefetch = 1;
-  wanted.lent = 1;
-  wanted.workers = 3;
+  wanted.prefetch_batches = 1;
+  wanted.held_batches = 1;
+  wanted.num_workers = 3;
   wanted.shuffle = false;
   std::vector<std::vector<Bytes>> expected;
   {
@@ -250,7 +250,7 @@ class JpegTrainingTest : public JpegRunTest {
   }
   static Plan with_files(Plan plan) {
     plan.numerics.wire = {{"image", Wire::jpeg}};
-    plan.schedule.loader.workers = 2;
+    plan.schedule.loader.num_workers = 2;
     return plan;
   }
 };

@@ -74,7 +74,7 @@ class MixRunTest : public EngineTest {
                         Driver driver = Driver::threaded) {
     Plan plan = plan_of(lanes, driver, lanes.size() + 1);
     plan.schedule.loader.on_device = on_device;
-    plan.schedule.loader.workers = 2;
+    plan.schedule.loader.num_workers = 2;
     return plan;
   }
   static Plan serial() { return plan_with({{"copy", "mix", "see", "train"}}); }

@@ -108,7 +108,7 @@ TEST_F(TraceTest, ABatchGoesFromItsSlabAlongTheLanes) {
 TEST_F(TraceTest, WorkersAreThereWithTheirBatches) {
   const auto one = trainer({});
   Plan plan = pipelined();
-  plan.schedule.loader.workers = 2;
+  plan.schedule.loader.num_workers = 2;
   one->run(plan, steps(3));
   traced(*one, plan);
   ASSERT_EQ(rows(Kind::worker).size(), 2U);

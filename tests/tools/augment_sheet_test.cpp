@@ -329,7 +329,7 @@ TEST_F(AugmentSheetTest, AnImageIsNeededThatCanBeShown) {
                               small());
               }),
               StartsWith("Refused: images cannot be shown: field 'image' is i64 of 32 x 32 x 3 "
-                         "after the chain"));
+                         "after the transforms"));
 }
 
 /// A gray image with the box x 4 to 12, y 8 to 24, and a row that is none.

@@ -29,7 +29,7 @@ Pipeline declared(Options options) {
 }
 
 Plan plan_for(const Pipeline& pipeline, const std::string& mode) {
-  return make_plan(mode, pipeline.device_steps(), DeviceKind::cpu, {.workers = 1}, {});
+  return make_plan(mode, pipeline.device_steps(), DeviceKind::cpu, {.num_workers = 1}, {});
 }
 
 RunResult train(const Options& options, const std::string& mode, std::uint64_t steps,

@@ -21,17 +21,17 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-Options small(const std::string& transforms = "plain") {
+Options small(bool is_optimized = false) {
   Options options = options_of(built_in_workloads(), "starved");
   options.batch_size = 4;
   options.give("image-size", 12);
   options.give("classes", 5);
-  options.give("transforms", transforms);
+  if (is_optimized) options.give("optimized-transforms", true);
   return options;
 }
 
-Options article(const std::string& transforms = "plain") {
-  Options options = small(transforms);
+Options article(bool is_optimized = false) {
+  Options options = small(is_optimized);
   options.give("costs", "article");
   options.give("image-size", 8);
   return options;
@@ -45,7 +45,7 @@ Pipeline declared(Options options) {
 std::vector<std::byte> batches(const Options& options, std::size_t count = 5) {
   const Pipeline pipeline = declared(options);
   DataLoaderOptions loading = pipeline.loader_options({});
-  loading.workers = 2;
+  loading.num_workers = 2;
   DataLoader loader(pipeline.dataset(), pipeline.transforms(), loading);
   std::vector<std::byte> all;
   for (std::size_t i = 0; i < count; ++i) {
@@ -59,7 +59,8 @@ std::vector<std::byte> batches(const Options& options, std::size_t count = 5) {
 RunResult train(const Options& options, const std::string& mode) {
   Context context("cpu");
   Pipeline pipeline = declared(options);
-  const Plan plan = make_plan(mode, pipeline.device_steps(), DeviceKind::cpu, {.workers = 4}, {});
+  const Plan plan =
+      make_plan(mode, pipeline.device_steps(), DeviceKind::cpu, {.num_workers = 4}, {});
   Trainer trainer(std::move(pipeline), context, plan.numerics);
   RunOptions run;
   run.steps = 2;
@@ -78,12 +79,12 @@ TEST(StarvedTest, HasTheStepsOfW3) {
   EXPECT_THAT(plain.host_steps(), ElementsAre("read", "decode", "to_tensor", "crop", "mask",
                                               "color", "scale", "collate"));
   EXPECT_THAT(plain.device_steps(), ElementsAre("copy", "model"));
-  EXPECT_THAT(declared(small("optimized")).host_steps(),
+  EXPECT_THAT(declared(small(true)).host_steps(),
               ElementsAre("read", "decode", "crop", "mask", "color", "scale", "collate"));
 }
 
 TEST(StarvedTest, BeginsAsItsArticleDoes) {
-  EXPECT_EQ(built_in_workloads().back().defaults.workers, 4U);
+  EXPECT_EQ(built_in_workloads().back().defaults.num_workers, 4U);
   Options options = options_of(built_in_workloads(), "starved");
   EXPECT_EQ(options.batch_size, 256U);
   EXPECT_EQ(options.integer("image-size"), 256);
@@ -119,10 +120,10 @@ TEST(StarvedTest, RawImagesAreFourTimesAsLargeUnlessToldOtherwise) {
 
 TEST(StarvedTest, PlainTransformsGiveTheBitsOfTheOptimizedOnes) {
   for (const std::int64_t size : {8, 12, 32, 41}) {
-    Options plain = small("plain");
+    Options plain = small();
     plain.give("image-size", size);
     Options optimized = plain;
-    optimized.give("transforms", "optimized");
+    optimized.give("optimized-transforms", true);
     const auto bytes = batches(plain);
     EXPECT_EQ(bytes, batches(optimized)) << size;
     plain.seed = 2;
@@ -138,11 +139,11 @@ TEST(StarvedTest, PlainTransformsGiveTheBitsOfTheOptimizedOnesOfFiles) {
   data.classes = 5;
   data.png_share = 0.5;
   make_classification_data(folder.path(), data);
-  Options plain = small("plain");
+  Options plain = small();
   plain.give("data", folder.path().string());
   plain.give("image-size", 16);
   Options optimized = plain;
-  optimized.give("transforms", "optimized");
+  optimized.give("optimized-transforms", true);
   EXPECT_EQ(batches(plain), batches(optimized));
   EXPECT_EQ(train(plain, "serial").digest, train(optimized, "pipelined").digest);
 }
@@ -167,9 +168,9 @@ TEST(StarvedTest, MasksAboutWhatItsProbabilitySays) {
 }
 
 TEST(StarvedTest, TheDeviceTakesWhatComesBehindTheCrop) {
-  EXPECT_EQ(first_on_device(declared(small("optimized"))), "mask");
-  EXPECT_EQ(first_on_device(declared(article("optimized"))), "mask");
-  EXPECT_EQ(first_on_device(declared(small("plain"))), "scale");
+  EXPECT_EQ(first_on_device(declared(small(true))), "mask");
+  EXPECT_EQ(first_on_device(declared(article(true))), "mask");
+  EXPECT_EQ(first_on_device(declared(small())), "scale");
 }
 
 TEST(StarvedTest, StagesTakeWhatThoseOfTheArticleDo) {
@@ -179,7 +180,7 @@ TEST(StarvedTest, StagesTakeWhatThoseOfTheArticleDo) {
   EXPECT_GE(wall_s(plain, "mask"), 0.0042);
   EXPECT_GE(wall_s(plain, "color"), 0.0025);
   EXPECT_GE(plain.lanes.back().busy_s, 2 * 0.310);
-  const RunResult optimized = train(article("optimized"), "serial");
+  const RunResult optimized = train(article(true), "serial");
   EXPECT_GE(wall_s(optimized, "crop"), 0.0005);
   EXPECT_GE(wall_s(optimized, "mask"), 0.0019);
   EXPECT_GE(wall_s(optimized, "color"), 0.0013);
@@ -226,7 +227,7 @@ TEST(StarvedTest, BadOptionsAreRefused) {
   EXPECT_THAT(given("image-size", 1025), HasSubstr("1025 is not from 8 to 1024"));
   EXPECT_THAT(refusal([](Options& o) { o.batch_size = 1; }), HasSubstr("at least 2"));
   EXPECT_THAT(given("classes", 1), HasSubstr("at least 2 classes"));
-  for (const char* other : {"mode", "chain"})
+  for (const char* other : {"mode", "transforms"})
     EXPECT_THAT(given(other, "x"), StartsWith("Refused: unknown option"));
   EXPECT_THAT(refusal([](Options& o) {
                 o.give("data", "photos");

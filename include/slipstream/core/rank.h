@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 namespace slipstream {
 
@@ -14,10 +13,5 @@ struct Rank {
   std::size_t count = 1;
   bool operator==(const Rank&) const = default;
 };
-
-/// What becomes of the last samples of an epoch's order, too few for a batch of every rank. `drop`:
-/// left out. `pad`: the batches are filled up from the beginning of that epoch's order, whose
-/// samples are taken a second time (another occurrence, so they are drawn anew).
-enum class Uneven : std::uint8_t { drop, pad };
 
 }  // namespace slipstream

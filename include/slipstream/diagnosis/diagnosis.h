@@ -134,7 +134,7 @@ struct Observations {
 
 /// A thing to change, with what it is predicted to give.
 struct Change {
-  std::string id;    ///< "workers", "cache", "device_transforms", ...
+  std::string id;    ///< "num_workers", "cache", "device_transforms", ...
   std::string what;  ///< a sentence
   std::string how;   ///< a command or a change of code; "" where `apply` does it
   Culprit against = Culprit::none;

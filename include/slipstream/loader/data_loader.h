@@ -83,12 +83,18 @@ struct DataLoaderOptions {
   std::size_t batch_size = 1;
   std::uint64_t seed = 1;
   bool shuffle = true;
-  Sampling sampling = {};         ///< how often each sample comes in an epoch; once
-  Rank rank = {};                 ///< whose part of every step; batch_size is that of one rank
-  Uneven uneven = Uneven::drop;   ///< what becomes of an epoch's last samples
-  unsigned workers = 1;           ///< threads, at least 1
-  std::size_t prefetch = 2;       ///< batches that are filled ahead, at least 1
-  std::size_t lent = 2;           ///< batches the caller holds at once (next() without release())
+  Sampling sampler = {};  ///< how often each sample comes in an epoch; once
+  Rank rank = {};         ///< whose part of every step; batch_size is that of one rank
+  /// Leaves out the last samples of an epoch's order, too few for a batch of every rank. Without,
+  /// the batches are filled up from the beginning of that epoch's order, as PyTorch's
+  /// DistributedSampler does: those samples are taken a second time (another occurrence, so they
+  /// are drawn anew). Every batch has batch_size samples either way.
+  bool drop_last = true;
+  unsigned num_workers = 1;  ///< threads, at least 1
+  /// Batches that are filled ahead by all workers together, at least 1. PyTorch's prefetch_factor
+  /// is that of one worker.
+  std::size_t prefetch_batches = 2;
+  std::size_t held_batches = 2;   ///< that the caller holds at once (next() without release())
   std::uint64_t first_batch = 0;  ///< batches are numbered through all epochs
   std::optional<HostCut> cut = std::nullopt;
   /// Not used with a cut, whose items stand in already. Belongs to this loader: a new one begins
@@ -118,7 +124,7 @@ struct DataLoaderOptions {
   bool operator==(const DataLoaderOptions&) const = default;
 };
 
-/// A filled slab, lent to the caller until release().
+/// A filled slab, the caller's until release().
 struct HostBatch {
   std::uint64_t number = 0;  ///< through all epochs
   std::uint32_t epoch = 0;
@@ -133,14 +139,14 @@ inline constexpr std::size_t kKeptLaps = 1024;
 
 /// Worker threads that read, decode and transform samples and write them straight into slabs, in
 /// an order that does not depend on the number of workers. The last batch of an epoch that would
-/// not be full is dropped (or DataLoaderOptions::uneven); the next epoch follows without a gap, for
+/// not be full is dropped (DataLoaderOptions::drop_last); the next epoch follows without a gap, for
 /// ever. Batch k of all ranks is step k's: resume them with the same first_batch.
 ///
-/// Memory: prefetch + lent slabs (K after a cut behind "collate"), allocated at construction, plus
-/// each worker's buffers, 2 x ReadAhead::reads raw samples and the cache. Slabs start zeroed: the
-/// bytes between fields are always 0. One thread takes batches (ready, next, release); counters()
-/// and laps() may be called from any. Where images travel as JPEG files, cuts and the cache must be
-/// after "read" (or a cut after "collate").
+/// Memory: prefetch_batches + held_batches slabs (K after a cut behind "collate"), allocated at
+/// construction, plus each worker's buffers, 2 x ReadAhead::reads raw samples and the cache. Slabs
+/// start zeroed: the bytes between fields are always 0. One thread takes batches (ready, next,
+/// release); counters() and laps() may be called from any. Where images travel as JPEG files, cuts
+/// and the cache must be after "read" (or a cut after "collate").
 class DataLoader {
  public:
   /// Throws Refused: no transform makes a field's shape fixed ("add a Resize"), a batch larger than
@@ -163,11 +169,11 @@ class DataLoader {
   bool ready();
   /// The next batch in order; blocks until it is filled. Throws what went wrong with the first
   /// sample of this batch that failed, naming the step, the sample and its file; every later call
-  /// throws the same. REQUIRES: fewer than DataLoaderOptions::lent batches are held
+  /// throws the same. REQUIRES: fewer than DataLoaderOptions::held_batches batches are held
   HostBatch next();
   /// Gives the slab back. It is refilled only after `last_use` (recorded; nullptr: at once), for
-  /// which a worker waits. `last_use` must live until the loader is gone or the slab lent again.
-  /// After a cut behind "collate" this does nothing. REQUIRES: `batch` is lent
+  /// which a worker waits. `last_use` must live until the loader is gone or next() returns the slab
+  /// again. After a cut behind "collate" this does nothing. REQUIRES: `batch` is held
   void release(const HostBatch& batch, const Mark* last_use);
 
   /// Host steps in order: read, decode, each transform, collate. For samples from the cache, the

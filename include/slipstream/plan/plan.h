@@ -30,10 +30,12 @@ struct LanePlan {
 
 /// How the loader works. These fields never change a bit of any result.
 struct LoaderPlan {
-  unsigned workers = 1;      ///< threads, at least 1
-  std::size_t prefetch = 4;  ///< batches that are filled ahead, at least 1
-  bool pin_memory = true;    ///< page-locked slabs; without, copies block the host
-  WireFormats wire = {};     ///< of the fields that do not travel plain: those that are exact
+  unsigned num_workers = 1;  ///< threads, at least 1
+  /// Batches that are filled ahead by all workers together, at least 1. PyTorch's prefetch_factor
+  /// is that of one worker.
+  std::size_t prefetch_batches = 4;
+  bool pin_memory = true;  ///< page-locked batches; without, copies block the host
+  WireFormats wire = {};   ///< of the fields that do not travel plain: those that are exact
   ReadAhead read_ahead = {};
   CpuList cpus = {};  ///< where its threads may run; empty: anywhere
   std::optional<CacheOptions> cache = std::nullopt;

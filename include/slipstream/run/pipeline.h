@@ -26,9 +26,9 @@ struct PipelineOptions {
   bool shuffle = true;
   DecodeOptions decode = {};
   OnBadSample on_bad_sample = OnBadSample::stop;
-  Sampling sampling = {};  ///< how often each sample comes
-  Rank rank = {};          ///< of the processes that train together
-  Uneven uneven = Uneven::drop;
+  Sampling sampler = {};  ///< how often each sample comes
+  Rank rank = {};         ///< of the processes that train together
+  bool drop_last = true;  ///< DataLoaderOptions::drop_last
 };
 
 /// A training pipeline, declared once: data set -> per-sample transforms -> batch -> copy -> device

@@ -90,9 +90,9 @@ class Options {
 
 /// "synthetic" or where the data are (`data`), how many `classes` they have where they do not say,
 /// how those are numbered (`classes-from`, as class_names_from() reads it), and what pipeline()
-/// reads: `background`, `sampling`, `on-bad-sample`, `disk-cache`.
+/// reads: `background`, `sampler`, `on-bad-sample`, `disk-cache`.
 OptionList data_options();
-/// `image-size`, height and width, and `chain`, a file of transforms that end at that size.
+/// `image-size`, height and width, and `transforms`, a file of transforms that end at that size.
 OptionList image_options();
 /// What make_optimizer() reads: `optimizer`, `lr`, `momentum`.
 OptionList optimizer_options();

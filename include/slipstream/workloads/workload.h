@@ -14,7 +14,7 @@ namespace slipstream {
 /// What the command line takes where it is not told.
 struct WorkloadDefaults {
   std::optional<std::size_t> batch_size = {};  ///< the only one that `bench` then measures
-  std::optional<unsigned> workers = {};        ///< loader threads
+  std::optional<unsigned> num_workers = {};    ///< loader threads
 };
 
 /// A name on the command line and the declaration behind it.
@@ -29,8 +29,8 @@ struct Workload {
 };
 
 /// A pipeline over `dataset` in batches of Options::batch_size and with Options::seed. Of what
-/// data_options() lists it does what `background`, `sampling`, `on-bad-sample` and `disk-cache`
-/// say, where they are declared. Throws Refused for a sampling that the data set cannot have.
+/// data_options() lists it does what `background`, `sampler`, `on-bad-sample` and `disk-cache`
+/// say, where they are declared. Throws Refused for a sampler that the data set cannot have.
 Pipeline pipeline(std::shared_ptr<const Dataset> dataset, const Options& options);
 
 /// The optimizer that optimizer_options() name. Throws Refused for a momentum of one that has none.
