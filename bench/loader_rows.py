@@ -203,7 +203,7 @@ def spdl(task):
 
 def slipstream(task, options=""):
     chain = {"version": 1, "transforms": [
-        {"op": "random_resized_crop", "height": SIDE, "width": SIDE}]}
+        {"op": "random_resized_crop", "size": SIDE}]}
     with tempfile.TemporaryDirectory() as folder:
         chain_file, report_file = Path(folder, "chain.json"), Path(folder, "report.json")
         chain_file.write_text(json.dumps(chain))

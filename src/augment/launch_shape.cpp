@@ -186,9 +186,9 @@ LaunchShape launch_shape(const PassProgram& pass, std::int32_t channels, std::ui
   const std::size_t most = radius <= 7 ? share : most_shared_bytes(limits, 1);
   while (needed_bytes() > most && height > kRows) (width > 32 ? width : height) /= 2;
   if (needed_bytes() > most)
-    throw Refused("gaussian_blur: with a size of " + std::to_string(2 * radius + 1) + " and " +
-                  count_of(static_cast<std::uint64_t>(channels), "channel") + " it needs " +
-                  std::to_string(needed_bytes()) +
+    throw Refused("gaussian_blur: with a kernel_size of " + std::to_string(2 * radius + 1) +
+                  " and " + count_of(static_cast<std::uint64_t>(channels), "channel") +
+                  " it needs " + std::to_string(needed_bytes()) +
                   " bytes of shared memory a block, and this GPU has " + std::to_string(most) +
                   "; blur on the loader's threads (--augment cpu), or with a smaller size");
   shape.grid = grid_for(pass, width, height);

@@ -109,6 +109,17 @@ struct Writer {
     json[key] = value;
   }
   void operator()(const char* key, Interpolation value, Need) { json[key] = chain::name_of(value); }
+  void operator()(const char* key, DType, Need) { json[key] = "float32"; }
+  void operator()(const char* key, const Size& value, Need) {
+    json[key] = {value.height, value.width};
+  }
+  void operator()(const char* key, const ResizedSize& value, Need need) {
+    if (value.keeps_ratio()) return (*this)(key, value.shorter_side, need);
+    (*this)(key, Size{value.height, value.width}, need);
+  }
+  void operator()(const char* key, const chain::Pair& pair, Need) { json[key] = pair.values; }
+  void operator()(const char* key, const chain::Shear& shear, Need) { json[key] = shear.values; }
+  void operator()(const char* key, const chain::KernelSize& size, Need) { json[key] = size.side; }
 };
 
 Json written(const NamedOp& transform) {
@@ -165,7 +176,7 @@ std::vector<NamedOp> load_chain(const std::filesystem::path& path) {
 }
 
 std::vector<NamedOp> load_chain_or_resize(const std::filesystem::path& path, std::int64_t size) {
-  if (path.empty()) return {{"resize", Resize{size, size}}};
+  if (path.empty()) return {{"resize", Resize{{size, size}}}};
   return load_chain(path);
 }
 

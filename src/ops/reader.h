@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,12 @@ class Reader {
   void operator()(const std::string& key, std::string& out, Need need);
   void operator()(const std::string& key, bool& out, Need need);
   void operator()(const std::string& key, Interpolation& out, Need need);
+  void operator()(const std::string& key, DType& out, Need need);
+  void operator()(const std::string& key, Size& out, Need need);
+  void operator()(const std::string& key, ResizedSize& out, Need need);
+  void operator()(const std::string& key, const Pair& out, Need need);
+  void operator()(const std::string& key, const Shear& out, Need need);
+  void operator()(const std::string& key, const KernelSize& out, Need need);
   /// Every key that was not asked for is a problem.
   void refuse_others();
   std::string path_of(const std::string& key) const;
@@ -44,6 +51,16 @@ class Reader {
   const Json* find(const std::string& key, Need need);
   /// A list of `least` to `most` numbers, or nullptr.
   const Json* find_numbers(const std::string& key, Need need, std::size_t least, std::size_t most);
+  /// What is none in `list` goes to the problems.
+  bool are_numbers(const std::string& key, const Json& list);
+  /// Of a number.
+  void read_one(const std::string& key, const Json& value, const Pair& out);
+  struct OneOrTwo {
+    bool is_one;  ///< then they are equal
+    std::int64_t first, second;
+  };
+  /// One whole number or a list of two; nothing where the value is neither.
+  std::optional<OneOrTwo> find_sides(const std::string& key, Need need, const char* what);
   void must_be(const std::string& key, const char* what, const Json& value);
 
   const Json& value_;

@@ -289,7 +289,8 @@ class SameCauseTest(ProgramTest):
 
     def chain(self):
         path = self.folder / "chain.json"
-        path.write_text('{"version": 1, "transforms": [{"op": "to_float"}]}')
+        path.write_text('{"version": 1, "transforms": '
+                        '[{"op": "to_dtype", "dtype": "float32", "scale": true}]}')
         return path
 
     def data(self):

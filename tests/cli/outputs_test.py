@@ -57,7 +57,7 @@ class InputsTest(DataFolders):
         out = self.folder / "out"
         out.mkdir()
         chain = out / "chain.json"
-        chain.write_text('{"version": 1, "transforms": [{"op": "horizontal_flip"}]}')
+        chain.write_text('{"version": 1, "transforms": [{"op": "random_horizontal_flip"}]}')
         self.refuse(chain, "convert", "--from", self.classes, "--out", out, "--apply", chain,
                     says=["chain.json and --apply"])
 
