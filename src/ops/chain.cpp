@@ -1,12 +1,10 @@
 #include "slipstream/ops/chain.h"
 
 #include <optional>
-#include <set>
 #include <sstream>
 #include <utility>
 
 #include "core/files.h"
-#include "core/plain_message.h"
 #include "ops/reader.h"
 #include "ops/units.h"
 #include "slipstream/core/error.h"
@@ -76,20 +74,15 @@ void check_batch_ops(const std::vector<NamedOp>& chain, Problems& problems) {
   }
 }
 
-std::vector<NamedOp> read_chain(const Json& json, Problems& problems) {
+std::vector<NamedOp> read_chain(const Json& document, Problems& problems) {
   std::vector<NamedOp> chain;
-  std::int64_t version = kVersion;
-  Reader reader(json, "", problems);
-  reader("version", version, Need::required);
-  if (version != kVersion) {
-    problems.push_back("version is " + std::to_string(version) + "; this program reads version " +
-                       std::to_string(kVersion));
-  }
+  Reader reader(document, "", problems);
+  reader.check_version(reader.find_required("version"), kVersion);
   const Json* transforms = reader.find("transforms");
   if (transforms == nullptr) {
-    if (json.is_object()) problems.emplace_back("transforms is missing: list the operations");
+    if (reader.is_object()) problems.emplace_back("transforms is missing: list the operations");
   } else if (!transforms->is_array()) {
-    problems.push_back("transforms must be a list, not " + chain::shown(*transforms));
+    reader.must_be("transforms", "a list", *transforms);
   } else {
     for (std::size_t i = 0; i < transforms->size(); ++i) {
       read_transform((*transforms)[i], "transforms[" + std::to_string(i) + "]", chain, problems);
@@ -138,32 +131,12 @@ Json written(const NamedOp& transform) {
                 "', which a chain file cannot hold: it knows the library's own operations alone");
 }
 
-/// As Json::parse, but a key that an object has twice is Refused.
-Json parsed(std::string_view text) {
-  std::vector<std::set<std::string>> keys;
-  return Json::parse(text, [&keys](int, Json::parse_event_t event, const Json& what) {
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(what.get<std::string>()).second)
-      throw Refused("this chain cannot be read: the key '" + what.get<std::string>() +
-                    "' stands in one object twice");
-    return true;
-  });
-}
-
 }  // namespace
 
 std::vector<NamedOp> parse_chain(std::string_view text) {
   Problems problems;
-  std::vector<NamedOp> chain;
-  try {
-    chain = read_chain(parsed(text), problems);
-  } catch (const Json::exception& error) {
-    throw Refused("a chain must be JSON: " + json_problem(error));
-  }
-  std::string message;
-  for (const std::string& problem : problems) message += "\n  " + problem;
-  if (!message.empty()) throw Refused("this chain cannot be read:" + message);
+  std::vector<NamedOp> chain = read_chain(json::parsed(text, "chain"), problems);
+  json::refuse_document("chain", problems);
   return chain;
 }
 

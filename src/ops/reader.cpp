@@ -1,75 +1,8 @@
 #include "ops/reader.h"
 
 #include <algorithm>
-#include <limits>
-#include <utility>
-
-#include "slipstream/core/error.h"
 
 namespace slipstream::chain {
-namespace {
-
-constexpr std::size_t kLongestShown = 60;
-
-bool fits(const Json& value) {
-  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  if (!value.is_number_integer()) return false;
-  return !value.is_number_unsigned() || value.get<std::uint64_t>() <= kMost;
-}
-
-}  // namespace
-
-std::string shown(const Json& value) {
-  // Printing a container recurses: a deeply nested one would take the stack.
-  if (value.is_array()) return "a list of " + std::to_string(value.size());
-  if (value.is_structured()) return std::string("an ") + value.type_name();
-  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (text.size() > kLongestShown) text.resize(kLongestShown);
-  return text;
-}
-
-Reader::Reader(const Json& value, std::string path, Problems& problems)
-    : value_(value), path_(std::move(path)), problems_(problems) {
-  if (value.is_object()) return;
-  problems.push_back((path_.empty() ? "a chain" : path_) + " must be an object, not " +
-                     shown(value));
-}
-
-std::string Reader::path_of(const std::string& key) const {
-  return path_.empty() ? key : path_ + "." + key;
-}
-
-const Json* Reader::find(const std::string& key) {
-  known_.push_back(key);
-  const auto found = value_.is_object() ? value_.find(key) : value_.end();
-  return found == value_.end() ? nullptr : &*found;
-}
-
-const Json* Reader::find(const std::string& key, Need need) {
-  const Json* value = find(key);
-  if (value == nullptr && need == Need::required && value_.is_object()) {
-    problems_.push_back(path_of(key) + " is missing");
-  }
-  return value;
-}
-
-void Reader::must_be(const std::string& key, const char* what, const Json& value) {
-  problems_.push_back(path_of(key) + " must be " + what + ", not " + shown(value));
-}
-
-void Reader::operator()(const std::string& key, std::int64_t& out, Need need) {
-  const Json* value = find(key, need);
-  if (value == nullptr) return;
-  if (!fits(*value)) return must_be(key, "a whole number", *value);
-  out = value->get<std::int64_t>();
-}
-
-void Reader::operator()(const std::string& key, double& out, Need need) {
-  const Json* value = find(key, need);
-  if (value == nullptr) return;
-  if (!value->is_number()) return must_be(key, "a number", *value);
-  out = value->get<double>();
-}
 
 void Reader::operator()(const std::string& key, std::vector<double>& out, Need need) {
   if (const Json* value = find_numbers(key, need, 1, 4)) out = value->get<std::vector<double>>();
@@ -82,7 +15,7 @@ const Json* Reader::find_numbers(const std::string& key, Need need, std::size_t 
   if (!value->is_array() || value->size() < least || value->size() > most) {
     const std::string lengths =
         (least == most ? "" : std::to_string(least) + " to ") + std::to_string(most);
-    must_be(key, ("a list of " + lengths + " numbers").c_str(), *value);
+    must_be(key, "a list of " + lengths + " numbers", *value);
     return nullptr;
   }
   return are_numbers(key, *value) ? value : nullptr;
@@ -96,20 +29,6 @@ bool Reader::are_numbers(const std::string& key, const Json& list) {
     are_numbers = false;
   }
   return are_numbers;
-}
-
-void Reader::operator()(const std::string& key, std::string& out, Need need) {
-  const Json* value = find(key, need);
-  if (value == nullptr) return;
-  if (!value->is_string()) return must_be(key, "a string", *value);
-  out = value->get<std::string>();
-}
-
-void Reader::operator()(const std::string& key, bool& out, Need need) {
-  const Json* value = find(key, need);
-  if (value == nullptr) return;
-  if (!value->is_boolean()) return must_be(key, "true or false", *value);
-  out = value->get<bool>();
 }
 
 void Reader::operator()(const std::string& key, Interpolation& out, Need need) {
@@ -134,14 +53,15 @@ std::optional<Reader::OneOrTwo> Reader::find_sides(const std::string& key, Need 
                                                    const char* what) {
   const Json* value = find(key, need);
   if (value == nullptr) return std::nullopt;
-  if (fits(*value)) return OneOrTwo{true, value->get<std::int64_t>(), value->get<std::int64_t>()};
+  if (json::is_whole(*value))
+    return OneOrTwo{true, value->get<std::int64_t>(), value->get<std::int64_t>()};
   if (!value->is_array() || value->size() != 2) {
     must_be(key, what, *value);
     return std::nullopt;
   }
   bool are_whole = true;
   for (std::size_t i = 0; i < 2; ++i) {
-    if (fits((*value)[i])) continue;
+    if (json::is_whole((*value)[i])) continue;
     must_be(key + "[" + std::to_string(i) + "]", "a whole number", (*value)[i]);
     are_whole = false;
   }
@@ -166,8 +86,8 @@ void Reader::operator()(const std::string& key, const KernelSize& out, Need need
   if (!sides) return;
   out.side = sides->first;
   if (sides->first == sides->second) return;
-  problems_.push_back(path_of(key) + " is " + std::to_string(sides->first) + " and " +
-                      std::to_string(sides->second) + "; the two must be equal");
+  problems().push_back(path_of(key) + " is " + std::to_string(sides->first) + " and " +
+                       std::to_string(sides->second) + "; the two must be equal");
 }
 
 void Reader::operator()(const std::string& key, const Pair& out, Need need) {
@@ -211,14 +131,6 @@ void Reader::operator()(const std::string& key, const Shear& out, Need need) {
     along_x = value->get<std::array<double, 2>>();
   }
   out.values = {along_x[0], along_x[1], 0, 0};
-}
-
-void Reader::refuse_others() {
-  if (!value_.is_object()) return;
-  for (const auto& item : value_.items()) {
-    if (std::find(known_.begin(), known_.end(), item.key()) != known_.end()) continue;
-    problems_.push_back(path_of(item.key()) + ": " + unknown_name("key", item.key(), known_));
-  }
 }
 
 }  // namespace slipstream::chain
