@@ -27,7 +27,7 @@ std::vector<NamedOp> without_blur() {
 }
 
 std::vector<NamedOp> pointwise_chain() {
-  return {{"flip", HorizontalFlip{0.5}}, {"normalize", normalize()}};
+  return {{"flip", RandomHorizontalFlip{0.5}}, {"normalize", normalize()}};
 }
 
 SLIPSTREAM_PIXEL_FUNCTION(Solarise, {
@@ -43,12 +43,12 @@ std::vector<NamedOp> own_chain() {
 }
 
 std::vector<NamedOp> color_chain() {
-  return {{"crop", RandomResizedCrop{224, 224}}, {"jitter", jitter()}, {"normalize", normalize()}};
+  return {{"crop", RandomResizedCrop{224}}, {"jitter", jitter()}, {"normalize", normalize()}};
 }
 
 /// Workload W3's, from 1024 x 1024.
 std::vector<NamedOp> starved_chain() {
-  return {{"crop", RandomCrop{256, 256}},
+  return {{"crop", RandomCrop{256}},
           {"mask", RandomMask{0.25, true}},
           {"color", ConvertColor{}},
           {"scale", Scale{}}};

@@ -28,7 +28,7 @@ std::vector<std::byte> photo() {
 void decode_and_crop(benchmark::State& state, const DecodeOptions& options, std::int64_t side,
                      bool has_resize) {
   const std::vector<std::byte> file = photo();
-  const RandomResizedCrop op{side, side};
+  const RandomResizedCrop op{side};
   const Shape shape = {kHeight, kWidth, 3};
   HostArray image;
   HostArray out;
@@ -50,7 +50,7 @@ void decode_and_crop(benchmark::State& state, const DecodeOptions& options, std:
 }
 
 void resize(benchmark::State& state) {
-  const RandomResizedCrop op{224, 224};
+  const RandomResizedCrop op{224};
   HostArray image;
   decode_rgb(photo(), {}, image);
   HostArray out;

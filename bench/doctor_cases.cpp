@@ -48,7 +48,7 @@ std::shared_ptr<const Dataset> maps_of(std::int64_t size) {
   const auto folder = folder_of("npy-" + std::to_string(size));
   if (!std::filesystem::exists(folder)) {
     ConvertOptions options;
-    options.transforms = {{"resize", Resize{size, size}}};
+    options.transforms = {{"resize", Resize{{size, size}}}};
     convert_to_npy(*files_of(size, 0), folder, options);
   }
   return open_dataset(folder, 10);
@@ -65,9 +65,9 @@ std::shared_ptr<const Dataset> data_of(const Made& made) {
 }
 
 AnyOp op_of(std::string_view work) {
-  if (work == "blur") return GaussianBlur{23, 2, 2};
-  if (work == "jitter") return ColorJitter{0.5, 1.5, 0.5, 1.5, 0.5, 1.5, -0.1, 0.1};
-  return Rotate{-30, 30, Interpolation::bilinear};
+  if (work == "blur") return GaussianBlur{23, {2, 2}};
+  if (work == "jitter") return ColorJitter{{0.5, 1.5}, {0.5, 1.5}, {0.5, 1.5}, {-0.1, 0.1}};
+  return RandomRotation{{-30, 30}, Interpolation::bilinear};
 }
 
 struct Place {
@@ -259,11 +259,11 @@ Pipeline pipeline_of(const Made& made) {
   const auto add = [&](const std::string& name, const AnyOp& op, const SyntheticCost& cost) {
     declared = std::move(declared).transform(name, cost.is_free() ? op : with_cost(op, cost));
   };
-  if (made.shrinks) add("shrink", Resize{256, 256, false}, {});
+  if (made.shrinks) add("shrink", Resize{{256, 256}, false}, {});
   if (!made.work.empty()) add(std::string(made.work), op_of(made.work), {});
-  add("resize", Resize{made.size, made.size, false}, {});
-  add("first", HorizontalFlip{}, made.first);
-  add("second", VerticalFlip{}, made.second);
+  add("resize", Resize{{made.size, made.size}, false}, {});
+  add("first", RandomHorizontalFlip{}, made.first);
+  add("second", RandomVerticalFlip{}, made.second);
   return std::move(declared).train("train", Means(), sgd({.lr = 1e-3}),
                                    cross_entropy("image", "label"));
 }

@@ -126,7 +126,7 @@ struct Setting {
 struct Fixture {
   explicit Fixture(const Setting& setting)
       : loader(setting.pictures,
-               {{"crop", RandomResizedCrop{kSide, kSide}}, {"flip", HorizontalFlip{}}},
+               {{"crop", RandomResizedCrop{kSide}}, {"flip", RandomHorizontalFlip{}}},
                options_of(setting, pinned)) {
     for (std::size_t i = 0; i < loader.slabs(); ++i) marks.push_back(lane.make_mark());
     void* memory = nullptr;

@@ -203,7 +203,7 @@ def spdl(task):
 
 def slipstream(task, options=""):
     chain = {"version": 1, "transforms": [
-        {"op": "random_resized_crop", "height": SIDE, "width": SIDE}]}
+        {"op": "random_resized_crop", "size": SIDE}]}
     with tempfile.TemporaryDirectory() as folder:
         transforms_file, report_file = (Path(folder, name)
                                         for name in ("transforms.json", "report.json"))

@@ -19,13 +19,8 @@ struct Row {
   std::vector<DType> dtypes = {DType::u8, DType::f32};
 };
 
-Affine affine() {
-  return {.degrees_min = -30,
-          .degrees_max = 30,
-          .translate_x = 0.1,
-          .translate_y = 0.1,
-          .scale_min = 0.9,
-          .scale_max = 1.1};
+RandomAffine affine() {
+  return {.degrees = {-30, 30}, .translate = {0.1, 0.1}, .scale = {0.9, 1.1}};
 }
 
 std::vector<AnyOp> ops_of(const std::vector<NamedOp>& chain) {
@@ -37,28 +32,31 @@ std::vector<AnyOp> ops_of(const std::vector<NamedOp>& chain) {
 std::vector<Row> rows() {
   const std::vector<DType> u8 = {DType::u8};
   return {
-      {"center_crop", {CenterCrop{224, 224}}},
-      {"random_crop", {RandomCrop{224, 224}}},
-      {"horizontal_flip", {HorizontalFlip{1}}},
-      {"vertical_flip", {VerticalFlip{1}}},
-      {"resize", {Resize{224, 224}}},
-      {"resize_without_filter", {Resize{224, 224, false}}},
-      {"random_resized_crop", {RandomResizedCrop{224, 224}}},
-      {"rotate", {Rotate{-45, 45}}},
-      {"rotate_bilinear", {Rotate{-45, 45, Interpolation::bilinear}}},
+      {"center_crop", {CenterCrop{224}}},
+      {"random_crop", {RandomCrop{224}}},
+      {"horizontal_flip", {RandomHorizontalFlip{1}}},
+      {"vertical_flip", {RandomVerticalFlip{1}}},
+      {"resize", {Resize{{224, 224}}}},
+      {"resize_without_filter", {Resize{{224, 224}, false}}},
+      {"random_resized_crop", {RandomResizedCrop{224}}},
+      {"rotate", {RandomRotation{{-45, 45}}}},
+      {"rotate_bilinear", {RandomRotation{{-45, 45}, Interpolation::bilinear}}},
       {"affine", {affine()}},
       {"color_jitter", {bench::jitter()}},
-      {"grayscale", {Grayscale{}}},
-      {"gaussian_blur", {GaussianBlur{7, 0.1, 2.0}}},
+      {"grayscale", {Grayscale{3}}},
+      {"gaussian_blur", {GaussianBlur{7, {0.1, 2.0}}}},
       {"random_erasing", {RandomErasing{1}}},
-      {"to_float", {ToFloat{}}, u8},
+      {"to_float", {ToDtype{.scale = true}}, u8},
       {"normalize", {bench::normalize()}, {DType::f32}},
       {"classification", ops_of(bench::classification_chain()), u8},
       {"usual",
-       {RandomResizedCrop{224, 224}, HorizontalFlip{0.5}, ToFloat{}, bench::normalize()},
+       {RandomResizedCrop{224}, RandomHorizontalFlip{0.5}, ToDtype{.scale = true},
+        bench::normalize()},
        u8},
       {"usual_in_one", ops_of(bench::usual_chain()), u8},
-      {"color", {RandomResizedCrop{224, 224}, bench::jitter(), ToFloat{}, bench::normalize()}, u8},
+      {"color",
+       {RandomResizedCrop{224}, bench::jitter(), ToDtype{.scale = true}, bench::normalize()},
+       u8},
   };
 }
 

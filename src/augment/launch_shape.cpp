@@ -187,7 +187,7 @@ LaunchShape launch_shape(const PassProgram& pass, std::int32_t channels, std::ui
   while (needed_bytes() > most && height > kRows) (width > 32 ? width : height) /= 2;
   if (needed_bytes() > most)
     throw Refused(
-        "gaussian_blur: with a size of " + std::to_string(2 * radius + 1) + " and " +
+        "gaussian_blur: with a kernel_size of " + std::to_string(2 * radius + 1) + " and " +
         count_of(static_cast<std::uint64_t>(channels), "channel") + " it needs " +
         std::to_string(needed_bytes()) + " bytes of shared memory a block, and this GPU has " +
         std::to_string(most) +

@@ -19,9 +19,8 @@ void lower(const RandomCrop& op, ProgramStep& step) {
   step.kind = StepKind::crop;
   step.pads = op.padding > 0;
 }
-void lower(const HorizontalFlip&, ProgramStep& step) { step.kind = StepKind::flip_across; }
-void lower(const VerticalFlip&, ProgramStep& step) { step.kind = StepKind::flip_down; }
-void lower(const ToFloat&, ProgramStep& step) { step.kind = StepKind::to_float; }
+void lower(const RandomHorizontalFlip&, ProgramStep& step) { step.kind = StepKind::flip_across; }
+void lower(const RandomVerticalFlip&, ProgramStep& step) { step.kind = StepKind::flip_down; }
 
 void lower(const Resize& op, ProgramStep& step) {
   step.kind = StepKind::resize;
@@ -42,20 +41,25 @@ void lower_warp(const Op& op, ProgramStep& step) {
   step.fill = filling(op.fill);
 }
 
-void lower(const Rotate& op, ProgramStep& step) {
+void lower(const RandomRotation& op, ProgramStep& step) {
   lower_warp(op, step);
   step.is_rigid = true;
 }
-void lower(const Affine& op, ProgramStep& step) { lower_warp(op, step); }
+void lower(const RandomAffine& op, ProgramStep& step) { lower_warp(op, step); }
 
 void lower(const GaussianBlur& op, ProgramStep& step) {
   step.kind = StepKind::blur;
-  step.radius = static_cast<std::int32_t>(op.size / 2);
+  step.radius = static_cast<std::int32_t>(op.kernel_size / 2);
 }
 
 void lower(const Scale& op, ProgramStep& step) {
   step.kind = StepKind::scale;
   for (Divisor& divisor : step.divisor) divisor = divisor_of(static_cast<float>(op.divisor));
+}
+
+void lower(const ToDtype& op, ProgramStep& step) {
+  if (!op.scale) return lower(Scale{.divisor = 1}, step);
+  step.kind = StepKind::to_float;
 }
 
 void lower(const ConvertColor& op, ProgramStep& step) {
@@ -64,6 +68,7 @@ void lower(const ConvertColor& op, ProgramStep& step) {
 }
 
 void lower(const Grayscale&, ProgramStep& step) { step.kind = StepKind::grayscale; }
+void lower(const RandomGrayscale&, ProgramStep& step) { step.kind = StepKind::grayscale; }
 
 void lower(const ColorJitter& op, ProgramStep& step) {
   step.kind = StepKind::jitter;
@@ -117,9 +122,10 @@ ProgramStep lowered(const DeviceChain::Step& step, const FieldSpec& before,
   const AnyOp& op = step.named.op;
   if (op.device_function()) {
     result.kind = StepKind::function;
-  } else if (!lower_as_one_of<CenterCrop, RandomCrop, RandomResizedCrop, Resize, HorizontalFlip,
-                              VerticalFlip, Rotate, Affine, GaussianBlur, ToFloat, Normalize, Scale,
-                              ConvertColor, Grayscale, ColorJitter, RandomErasing, RandomMask>(
+  } else if (!lower_as_one_of<CenterCrop, RandomCrop, RandomResizedCrop, Resize,
+                              RandomHorizontalFlip, RandomVerticalFlip, RandomRotation,
+                              RandomAffine, GaussianBlur, ToDtype, Normalize, Scale, ConvertColor,
+                              Grayscale, RandomGrayscale, ColorJitter, RandomErasing, RandomMask>(
                  op, result)) {
     throw Refused("transform '" + step.named.name + "': '" + std::string(op.name()) +
                   "' has no form for the device; run it on the loader's threads");

@@ -28,7 +28,7 @@ struct ConvertVerb {
 /// What is left of the transforms for training. A shard does not say that all images have one size,
 /// so where the rest needs that, a resize to that very size goes ahead of it.
 std::vector<NamedOp> split_chain(const ConvertVerb& verb, std::vector<NamedOp>& fixed) {
-  if (verb.resize > 0) fixed = {{"resize", Resize{verb.resize, verb.resize}}};
+  if (verb.resize > 0) fixed = {{"resize", Resize{{verb.resize, verb.resize}}}};
   if (verb.transforms.empty()) return {};
   if (verb.resize > 0) throw Refused("give --resize or --transforms, not both");
   std::vector<NamedOp> chain = load_chain(verb.transforms);
@@ -36,7 +36,7 @@ std::vector<NamedOp> split_chain(const ConvertVerb& verb, std::vector<NamedOp>& 
   const Shape size = image_after(fixed).shape;
   const bool is_shard = verb.to == "shards";
   if (is_shard && !chain.empty() && size.is_fixed() && !image_after(chain).shape.is_fixed())
-    chain.insert(chain.begin(), {"resize", Resize{size[0], size[1]}});
+    chain.insert(chain.begin(), {"resize", Resize{{size[0], size[1]}}});
   return chain;
 }
 

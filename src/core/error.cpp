@@ -106,7 +106,13 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
     nearest = candidate;
     nearest_distance = distance;
   }
-  return nearest;
+  constexpr std::size_t kLeastOfPart = 4;
+  if (!nearest.empty() || name.size() < kLeastOfPart) return nearest;
+  const auto has_it = [part = lower(name)](const std::string& candidate) {
+    return lower(candidate).find(part) != std::string::npos;
+  };
+  const auto found = std::find_if(candidates.begin(), candidates.end(), has_it);
+  return found == candidates.end() ? nearest : *found;
 }
 
 std::string unknown_name(std::string_view kind, std::string_view name,

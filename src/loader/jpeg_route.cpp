@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kSlotAlignment = 64;
 
 bool is_flip(const AnyOp& op) {
-  return op.get_if<HorizontalFlip>() != nullptr || op.get_if<VerticalFlip>() != nullptr;
+  return op.get_if<RandomHorizontalFlip>() != nullptr || op.get_if<RandomVerticalFlip>() != nullptr;
 }
 
 bool pads(const AnyOp& op) {
@@ -102,8 +102,8 @@ std::optional<JpegSlot> JpegRoute::slot_for(std::span<const std::byte> file, Ran
   if (!lies_in(slot.region, *shape)) return std::nullopt;
   for (std::size_t i = resize_ + 1; i < transforms_.size(); ++i) {
     key.operation = static_cast<std::uint32_t>(i);
-    slot.flips_across ^= flips<HorizontalFlip>(transforms_[i].op, key);
-    slot.flips_down ^= flips<VerticalFlip>(transforms_[i].op, key);
+    slot.flips_across ^= flips<RandomHorizontalFlip>(transforms_[i].op, key);
+    slot.flips_down ^= flips<RandomVerticalFlip>(transforms_[i].op, key);
   }
   return slot;
 }

@@ -50,8 +50,8 @@ void unpack_jpeg(const JpegSlot& slot, std::span<const std::byte> file,
     decode_rgb(file, options, image);
   }
   resample(FieldKind::image, true, image.view(), crop, out, scratch);
-  if (slot.flips_across) mirror<HorizontalFlip>(out, image, scratch);
-  if (slot.flips_down) mirror<VerticalFlip>(out, image, scratch);
+  if (slot.flips_across) mirror<RandomHorizontalFlip>(out, image, scratch);
+  if (slot.flips_down) mirror<RandomVerticalFlip>(out, image, scratch);
 }
 
 }  // namespace slipstream

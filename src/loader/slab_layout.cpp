@@ -9,6 +9,7 @@
 #include "ops/device_chain.h"
 #include "ops/units.h"
 #include "slipstream/core/error.h"
+#include "slipstream/ops/resize.h"
 
 namespace slipstream {
 namespace {
@@ -108,6 +109,11 @@ bool put_on_canvases(const std::vector<NamedOp>& transforms, std::size_t first,
   const bool differ = std::any_of(specs.begin(), specs.end(), [&](const FieldSpec& spec) {
     return is_moved(spec) && (spec.shape[0] < 0 || spec.shape[1] < 0);
   });
+  const auto* resize = op.get_if<Resize>();
+  if (differ && resize != nullptr && resize->size.keeps_ratio())
+    problems.push_back("transform '" + name +
+                       "': images keep different sizes, which the device cannot take: give its "
+                       "size as [height, width], or leave it to the loader's threads");
   if (!canvas || !differ) return false;
   for (FieldSpec& spec : specs) {
     if (!is_moved(spec)) continue;
@@ -197,8 +203,10 @@ SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transfo
                           put_on_canvases(transforms, host.size(), specs, problems);
   for (FieldSpec& spec : specs) {
     if (!spec.shape.is_fixed()) {
-      problems.push_back("field '" + spec.name + "' has shape " + to_string(spec.shape) +
-                         ", which differs from sample to sample: add a Resize to the transforms");
+      problems.push_back(
+          "field '" + spec.name + "' has shape " + to_string(spec.shape) +
+          ", which differs from sample to sample: add a Resize to [height, width] or a "
+          "crop to the transforms");
       continue;
     }
     if (std::string problem = problem_of_boxes(spec); !problem.empty() && host.empty())

@@ -91,7 +91,7 @@ BatchChain::BatchChain(const BatchOps& ops, std::uint32_t operation,
   check_label(name, label);
   form_.label = label.dtype;
   form_.classes = label.classes;
-  const double smoothing = ops.one_hot ? ops.one_hot->smoothing : 0;
+  const double smoothing = ops.one_hot ? ops.one_hot->label_smoothing : 0;
   const double off = smoothing / static_cast<double>(label.classes);
   form_.on = static_cast<float>(1 - smoothing + off);
   form_.off = static_cast<float>(off);

@@ -35,8 +35,9 @@ void Mixup::validate() const { require_alpha(kName, alpha); }
 void CutMix::validate() const { require_alpha(kName, alpha); }
 
 void OneHot::validate() const {
-  if (smoothing >= 0 && smoothing <= 1) return;
-  throw Refused("one_hot: the smoothing is " + number_text(smoothing) + "; it must be 0 to 1");
+  if (label_smoothing >= 0 && label_smoothing <= 1) return;
+  throw Refused("one_hot: label_smoothing is " + number_text(label_smoothing) +
+                "; it must be 0 to 1");
 }
 
 std::string_view BatchOps::name() const {

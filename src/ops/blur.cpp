@@ -17,6 +17,11 @@ namespace {
 
 constexpr double kLeastSigma = 0.01;
 
+std::string needed_for(std::int64_t kernel_size) {
+  return "; a kernel_size of " + std::to_string(kernel_size) + " needs more than " +
+         std::to_string(kernel_size / 2) + " pixels a side";
+}
+
 /// The values of one row, `radius` mirrored pixels on each side.
 template <typename T>
 void widen(const T* in, std::int32_t width, std::int32_t channels, std::int32_t radius,
@@ -95,41 +100,37 @@ void blur_image(const DrawnBlur& blur, std::int32_t radius, const ConstArray& in
 
 void GaussianBlur::validate() const {
   std::vector<std::string> problems;
-  if (size < 1 || size > 2 * DrawnBlur::kMaxRadius + 1 || size % 2 == 0)
-    problems.push_back("gaussian_blur: the size is " + std::to_string(size) +
+  if (kernel_size < 1 || kernel_size > 2 * DrawnBlur::kMaxRadius + 1 || kernel_size % 2 == 0)
+    problems.push_back("gaussian_blur: kernel_size is " + std::to_string(kernel_size) +
                        "; it must be odd, 1 to 63");
-  if (!(sigma_min >= kLeastSigma && sigma_min <= sigma_max && sigma_max <= 1000))
-    problems.push_back("gaussian_blur: sigma is " + number_text(sigma_min) + " to " +
-                       number_text(sigma_max) +
-                       "; it must be 0.01 to 1000, sigma_min at most sigma_max");
+  if (!(sigma[0] >= kLeastSigma && sigma[0] <= sigma[1] && sigma[1] <= 1000))
+    problems.push_back("gaussian_blur: sigma is " + number_text(sigma[0]) + " to " +
+                       number_text(sigma[1]) +
+                       "; it must be 0.01 to 1000, the first at most the second");
   refuse(problems);
 }
 
 FieldSpec GaussianBlur::output(const FieldSpec& in) const {
   require_channels(kName, in);
   for (std::size_t side = 0; side < 2; ++side) {
-    if (in.shape[side] < 0 || in.shape[side] > size / 2) continue;
+    if (in.shape[side] < 0 || in.shape[side] > kernel_size / 2) continue;
     throw Refused("gaussian_blur: image '" + in.name + "' is " + to_string(in.shape) +
-                  "; a size of " + std::to_string(size) + " needs more than " +
-                  std::to_string(size / 2) + " pixels a side");
+                  needed_for(kernel_size));
   }
   return in;
 }
 
 GaussianBlur::Drawn GaussianBlur::draw(const RandomKey& key, const Shape& shape) const {
-  if (shape[0] <= size / 2 || shape[1] <= size / 2) {
-    throw UnfitSample("gaussian_blur: the image is " + to_string(shape) + "; a size of " +
-                      std::to_string(size) + " needs more than " + std::to_string(size / 2) +
-                      " pixels a side");
-  }
+  if (shape[0] <= kernel_size / 2 || shape[1] <= kernel_size / 2)
+    throw UnfitSample("gaussian_blur: the image is " + to_string(shape) + needed_for(kernel_size));
   const double uniform = is_random() ? static_cast<double>(RandomStream(key).uniform()) : 0;
-  const double sigma = sigma_min + uniform * (sigma_max - sigma_min);
-  const auto radius = static_cast<std::size_t>(size / 2);
+  const double deviation = sigma[0] + uniform * (sigma[1] - sigma[0]);
+  const auto radius = static_cast<std::size_t>(kernel_size / 2);
   double weights[DrawnBlur::kMaxRadius + 1] = {};
   double sum = 0;
   for (std::size_t d = 0; d <= radius; ++d) {
     const auto distance = static_cast<double>(d);
-    weights[d] = exact_exp(-distance * distance / (2 * sigma * sigma));
+    weights[d] = exact_exp(-distance * distance / (2 * deviation * deviation));
     sum += d == 0 ? weights[d] : 2 * weights[d];
   }
   Drawn drawn = {};
@@ -139,7 +140,7 @@ GaussianBlur::Drawn GaussianBlur::draw(const RandomKey& key, const Shape& shape)
 
 void GaussianBlur::apply(const Drawn& drawn, FieldKind, ConstArray in, MutableArray out,
                          Scratch& scratch) const {
-  const auto radius = static_cast<std::int32_t>(size / 2);
+  const auto radius = static_cast<std::int32_t>(kernel_size / 2);
   in.dtype == DType::u8 ? blur_image<std::uint8_t>(drawn, radius, in, out, scratch)
                         : blur_image<float>(drawn, radius, in, out, scratch);
 }

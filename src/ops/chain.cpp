@@ -1,12 +1,10 @@
 #include "slipstream/ops/chain.h"
 
 #include <optional>
-#include <set>
 #include <sstream>
 #include <utility>
 
 #include "core/files.h"
-#include "core/plain_message.h"
 #include "ops/reader.h"
 #include "ops/units.h"
 #include "slipstream/core/error.h"
@@ -76,20 +74,15 @@ void check_batch_ops(const std::vector<NamedOp>& chain, Problems& problems) {
   }
 }
 
-std::vector<NamedOp> read_chain(const Json& json, Problems& problems) {
+std::vector<NamedOp> read_chain(const Json& document, Problems& problems) {
   std::vector<NamedOp> chain;
-  std::int64_t version = kVersion;
-  Reader reader(json, "", problems);
-  reader("version", version, Need::required);
-  if (version != kVersion) {
-    problems.push_back("version is " + std::to_string(version) + "; this program reads version " +
-                       std::to_string(kVersion));
-  }
+  Reader reader(document, "", problems);
+  reader.check_version(reader.find_required("version"), kVersion);
   const Json* transforms = reader.find("transforms");
   if (transforms == nullptr) {
-    if (json.is_object()) problems.emplace_back("transforms is missing: list the operations");
+    if (reader.is_object()) problems.emplace_back("transforms is missing: list the operations");
   } else if (!transforms->is_array()) {
-    problems.push_back("transforms must be a list, not " + chain::shown(*transforms));
+    reader.must_be("transforms", "a list", *transforms);
   } else {
     for (std::size_t i = 0; i < transforms->size(); ++i) {
       read_transform((*transforms)[i], "transforms[" + std::to_string(i) + "]", chain, problems);
@@ -109,6 +102,17 @@ struct Writer {
     json[key] = value;
   }
   void operator()(const char* key, Interpolation value, Need) { json[key] = chain::name_of(value); }
+  void operator()(const char* key, DType, Need) { json[key] = "float32"; }
+  void operator()(const char* key, const Size& value, Need) {
+    json[key] = {value.height, value.width};
+  }
+  void operator()(const char* key, const ResizedSize& value, Need need) {
+    if (value.keeps_ratio()) return (*this)(key, value.shorter_side, need);
+    (*this)(key, Size{value.height, value.width}, need);
+  }
+  void operator()(const char* key, const chain::Pair& pair, Need) { json[key] = pair.values; }
+  void operator()(const char* key, const chain::Shear& shear, Need) { json[key] = shear.values; }
+  void operator()(const char* key, const chain::KernelSize& size, Need) { json[key] = size.side; }
 };
 
 Json written(const NamedOp& transform) {
@@ -128,32 +132,12 @@ Json written(const NamedOp& transform) {
       "', which a file of transforms cannot hold: it knows the library's own operations alone");
 }
 
-/// As Json::parse, but a key that an object has twice is Refused.
-Json parsed(std::string_view text) {
-  std::vector<std::set<std::string>> keys;
-  return Json::parse(text, [&keys](int, Json::parse_event_t event, const Json& what) {
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(what.get<std::string>()).second)
-      throw Refused("these transforms cannot be read: the key '" + what.get<std::string>() +
-                    "' stands in one object twice");
-    return true;
-  });
-}
-
 }  // namespace
 
 std::vector<NamedOp> parse_chain(std::string_view text) {
   Problems problems;
-  std::vector<NamedOp> chain;
-  try {
-    chain = read_chain(parsed(text), problems);
-  } catch (const Json::exception& error) {
-    throw Refused("transforms must be JSON: " + json_problem(error));
-  }
-  std::string message;
-  for (const std::string& problem : problems) message += "\n  " + problem;
-  if (!message.empty()) throw Refused("these transforms cannot be read:" + message);
+  std::vector<NamedOp> chain = read_chain(json::parsed(text, "these transforms"), problems);
+  json::refuse_document("these transforms", problems);
   return chain;
 }
 
@@ -166,7 +150,7 @@ std::vector<NamedOp> load_chain(const std::filesystem::path& path) {
 }
 
 std::vector<NamedOp> load_chain_or_resize(const std::filesystem::path& path, std::int64_t size) {
-  if (path.empty()) return {{"resize", Resize{size, size}}};
+  if (path.empty()) return {{"resize", Resize{{size, size}}}};
   return load_chain(path);
 }
 

@@ -28,6 +28,15 @@ void make_gray(const ConstArray& in, const MutableArray& out) {
   });
 }
 
+void make_gray_where(DrawnGrayscale drawn, const ConstArray& in, const MutableArray& out) {
+  if (!drawn.is_gray) {
+    if (in.bytes() > 0) std::memcpy(out.data, in.data, in.bytes());
+    return;
+  }
+  if (in.dtype == DType::u8) return make_gray<std::uint8_t>(in, out);
+  make_gray<float>(in, out);
+}
+
 template <typename T>
 void convert(const ConstArray& in, const MutableArray& out, const ColorMatrix& matrix) {
   const T* from = in.as<T>();
@@ -52,24 +61,36 @@ void divide(const ConstArray& in, const MutableArray& out, float divisor) {
 
 }  // namespace
 
-void Grayscale::validate() const { require_probability(kName, probability); }
+void Grayscale::validate() const {
+  if (num_output_channels == 3) return;
+  throw Refused("grayscale: num_output_channels is " + std::to_string(num_output_channels) +
+                "; it must be 3, for images keep their channels: say 3, and all become the gray "
+                "one");
+}
 
 FieldSpec Grayscale::output(const FieldSpec& in) const {
   require_pixels(kName, in, 3, 3);
   return in;
 }
 
-Grayscale::Drawn Grayscale::draw(const RandomKey& key, const Shape&) const {
-  return {RandomStream(key).uniform() < probability};
+void Grayscale::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
+  make_gray_where(drawn, in, out);
 }
 
-void Grayscale::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
-  if (!drawn.is_gray) {
-    if (in.bytes() > 0) std::memcpy(out.data, in.data, in.bytes());
-    return;
-  }
-  if (in.dtype == DType::u8) return make_gray<std::uint8_t>(in, out);
-  make_gray<float>(in, out);
+void RandomGrayscale::validate() const { require_probability(kName, p); }
+
+FieldSpec RandomGrayscale::output(const FieldSpec& in) const {
+  require_pixels(kName, in, 3, 3);
+  return in;
+}
+
+RandomGrayscale::Drawn RandomGrayscale::draw(const RandomKey& key, const Shape&) const {
+  return {RandomStream(key).uniform() < p};
+}
+
+void RandomGrayscale::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out,
+                            Scratch&) const {
+  make_gray_where(drawn, in, out);
 }
 
 void ConvertColor::validate() const {

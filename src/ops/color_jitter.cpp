@@ -25,10 +25,10 @@ struct Bounds {
 };
 
 std::array<Bounds, DrawnJitter::kSteps> bounds_of(const ColorJitter& op) {
-  return {{{op.brightness_min, op.brightness_max, 1},
-           {op.contrast_min, op.contrast_max, 1},
-           {op.saturation_min, op.saturation_max, 1},
-           {op.hue_min, op.hue_max, 0}}};
+  return {{{op.brightness[0], op.brightness[1], 1},
+           {op.contrast[0], op.contrast[1], 1},
+           {op.saturation[0], op.saturation[1], 1},
+           {op.hue[0], op.hue[1], 0}}};
 }
 
 bool changes(const Bounds& bounds) {
@@ -138,13 +138,14 @@ void jitter_image(const ConstArray& in, const MutableArray& out, const DrawnJitt
 }  // namespace
 
 void ColorJitter::validate() const {
-  const auto within = [](const char* what, double low, double high, double least, double most) {
-    return [=] { require_range(kName, what, low, high, least, most); };
+  const auto within = [](const char* what, const std::array<double, 2>& range, double least,
+                         double most) {
+    return [=] { require_range(kName, what, range[0], range[1], least, most); };
   };
-  require_all(within("the brightness", brightness_min, brightness_max, 0, kMostFactor),
-              within("the contrast", contrast_min, contrast_max, 0, kMostFactor),
-              within("the saturation", saturation_min, saturation_max, 0, kMostFactor),
-              within("the hue", hue_min, hue_max, -kMostHue, kMostHue));
+  require_all(within("the brightness", brightness, 0, kMostFactor),
+              within("the contrast", contrast, 0, kMostFactor),
+              within("the saturation", saturation, 0, kMostFactor),
+              within("the hue", hue, -kMostHue, kMostHue));
 }
 
 FieldSpec ColorJitter::output(const FieldSpec& in) const {

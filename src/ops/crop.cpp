@@ -30,17 +30,19 @@ void crop(std::string_view op, const DrawnCrop& drawn, const ConstArray& in,
 
 }  // namespace
 
-void CenterCrop::validate() const { require_sides(kName, height, width); }
+void CenterCrop::validate() const { require_sides(kName, size); }
 
 FieldSpec CenterCrop::output(const FieldSpec& in) const {
-  FieldSpec out = resided(kName, in, height, width);
-  require_room(kName, in, height, width);
+  FieldSpec out = resided(kName, in, size.height, size.width);
+  require_room(kName, in, size.height, size.width);
   return out;
 }
 
 CenterCrop::Drawn CenterCrop::draw(const RandomKey&, const Shape& shape) const {
-  require_at_least(kName, shape, height, width);
-  return {{(shape[0] - height) / 2, (shape[1] - width) / 2, height, width}, shape[0], shape[1]};
+  require_at_least(kName, shape, size.height, size.width);
+  return {{(shape[0] - size.height) / 2, (shape[1] - size.width) / 2, size.height, size.width},
+          shape[0],
+          shape[1]};
 }
 
 void CenterCrop::apply(const Drawn& drawn, FieldKind, ConstArray in, MutableArray out,
@@ -50,28 +52,28 @@ void CenterCrop::apply(const Drawn& drawn, FieldKind, ConstArray in, MutableArra
 
 void RandomCrop::validate() const {
   const auto require_padding = [&] {
-    if (padding >= 0 && (padding == 0 || padding < std::min(height, width))) return;
+    if (padding >= 0 && (padding == 0 || padding < std::min(size.height, size.width))) return;
     throw Refused("random_crop: the padding is " + std::to_string(padding) +
                   "; it must be 0 or more, and less than height and width");
   };
-  require_all([&] { require_sides(kName, height, width); }, require_padding);
+  require_all([&] { require_sides(kName, size); }, require_padding);
 }
 
 FieldSpec RandomCrop::output(const FieldSpec& in) const {
-  FieldSpec out = resided(kName, in, height, width);
-  require_room(kName, in, height - 2 * padding, width - 2 * padding);
+  FieldSpec out = resided(kName, in, size.height, size.width);
+  require_room(kName, in, size.height - 2 * padding, size.width - 2 * padding);
   return out;
 }
 
 RandomCrop::Drawn RandomCrop::draw(const RandomKey& key, const Shape& shape) const {
-  const std::int64_t rows = height - 2 * padding;
-  const std::int64_t columns = width - 2 * padding;
+  const std::int64_t rows = size.height - 2 * padding;
+  const std::int64_t columns = size.width - 2 * padding;
   require_at_least(kName, shape, std::max<std::int64_t>(rows, 1),
                    std::max<std::int64_t>(columns, 1));
   RandomStream stream(key);
   const std::int64_t top = below(stream, shape[0] - rows + 1) - padding;
   const std::int64_t left = below(stream, shape[1] - columns + 1) - padding;
-  return {{top, left, height, width}, shape[0], shape[1]};
+  return {{top, left, size.height, size.width}, shape[0], shape[1]};
 }
 
 void RandomCrop::apply(const Drawn& drawn, FieldKind, ConstArray in, MutableArray out,

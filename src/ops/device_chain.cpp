@@ -25,17 +25,17 @@ std::int64_t canvas_side(std::int64_t side) {
 }  // namespace
 
 std::optional<OnCanvas> on_canvas(const AnyOp& op) {
-  if (const auto* crop = op.get_if<CenterCrop>()) return OnCanvas{*crop, crop->height, crop->width};
+  if (const auto* crop = op.get_if<CenterCrop>())
+    return OnCanvas{*crop, crop->size.height, crop->size.width};
   if (const auto* crop = op.get_if<RandomCrop>(); crop != nullptr && crop->padding == 0)
-    return OnCanvas{*crop, crop->height, crop->width};
+    return OnCanvas{*crop, crop->size.height, crop->size.width};
   const auto* crop = op.get_if<RandomResizedCrop>();
   const auto* resize = op.get_if<Resize>();
-  if (crop == nullptr && resize == nullptr) return std::nullopt;
+  if (crop == nullptr && (resize == nullptr || resize->size.keeps_ratio())) return std::nullopt;
   RandomResizedCrop part;
   if (crop != nullptr) part = *crop;
-  if (resize != nullptr)
-    part = {.height = resize->height, .width = resize->width, .antialias = resize->antialias};
-  return OnCanvas{part, canvas_side(part.height), canvas_side(part.width)};
+  if (resize != nullptr) part = {.size = resize->size.of({}), .antialias = resize->antialias};
+  return OnCanvas{part, canvas_side(part.size.height), canvas_side(part.size.width)};
 }
 
 DeviceChain::DeviceChain(std::vector<NamedOp> operations, std::uint32_t first,

@@ -8,9 +8,7 @@
 namespace slipstream {
 namespace {
 
-bool flips(const RandomKey& key, double probability) {
-  return RandomStream(key).uniform() < probability;
-}
+bool flips(const RandomKey& key, double p) { return RandomStream(key).uniform() < p; }
 
 // As many whole pixels as fit.
 using Block = unsigned char __attribute__((vector_size(16)));
@@ -86,18 +84,18 @@ void copy(const ConstArray& in, const MutableArray& out) {
 
 }  // namespace
 
-void HorizontalFlip::validate() const { require_probability(kName, probability); }
+void RandomHorizontalFlip::validate() const { require_probability(kName, p); }
 
-FieldSpec HorizontalFlip::output(const FieldSpec& in) const {
+FieldSpec RandomHorizontalFlip::output(const FieldSpec& in) const {
   return resided(kName, in, in.shape[0], in.shape[1]);
 }
 
-HorizontalFlip::Drawn HorizontalFlip::draw(const RandomKey& key, const Shape&) const {
-  return {flips(key, probability)};
+RandomHorizontalFlip::Drawn RandomHorizontalFlip::draw(const RandomKey& key, const Shape&) const {
+  return {flips(key, p)};
 }
 
-void HorizontalFlip::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out,
-                           Scratch&) const {
+void RandomHorizontalFlip::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out,
+                                 Scratch&) const {
   if (!drawn.flips) return copy(in, out);
   const std::size_t bytes = pixel_bytes(in);
   const auto width = static_cast<std::size_t>(in.shape[1]);
@@ -105,7 +103,7 @@ void HorizontalFlip::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray o
   mirror_for(bytes)(in.data, out.data, height, width, bytes);
 }
 
-AffineMap HorizontalFlip::map(Drawn drawn, const Shape& shape) const {
+AffineMap RandomHorizontalFlip::map(Drawn drawn, const Shape& shape) const {
   AffineMap map{.height = shape[0], .width = shape[1]};
   if (!drawn.flips) return map;
   map.xx = -1;
@@ -113,17 +111,18 @@ AffineMap HorizontalFlip::map(Drawn drawn, const Shape& shape) const {
   return map;
 }
 
-void VerticalFlip::validate() const { require_probability(kName, probability); }
+void RandomVerticalFlip::validate() const { require_probability(kName, p); }
 
-FieldSpec VerticalFlip::output(const FieldSpec& in) const {
+FieldSpec RandomVerticalFlip::output(const FieldSpec& in) const {
   return resided(kName, in, in.shape[0], in.shape[1]);
 }
 
-VerticalFlip::Drawn VerticalFlip::draw(const RandomKey& key, const Shape&) const {
-  return {flips(key, probability)};
+RandomVerticalFlip::Drawn RandomVerticalFlip::draw(const RandomKey& key, const Shape&) const {
+  return {flips(key, p)};
 }
 
-void VerticalFlip::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
+void RandomVerticalFlip::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out,
+                               Scratch&) const {
   if (!drawn.flips) return copy(in, out);
   const std::size_t row_bytes = pixel_bytes(in) * static_cast<std::size_t>(in.shape[1]);
   if (row_bytes == 0) return;
@@ -134,7 +133,7 @@ void VerticalFlip::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out
   }
 }
 
-AffineMap VerticalFlip::map(Drawn drawn, const Shape& shape) const {
+AffineMap RandomVerticalFlip::map(Drawn drawn, const Shape& shape) const {
   AffineMap map{.height = shape[0], .width = shape[1]};
   if (!drawn.flips) return map;
   map.yy = -1;

@@ -33,8 +33,9 @@ Region DrawnCrop::inside() const {
           std::min(region.left + region.width, width) - left};
 }
 
-std::int64_t DrawnCrop::reduction_to(std::int64_t to_height, std::int64_t to_width) const {
-  return std::max<std::int64_t>(std::min(region.height / to_height, region.width / to_width), 1);
+std::int64_t DrawnCrop::reduction_to(const Size& size) const {
+  return std::max<std::int64_t>(std::min(region.height / size.height, region.width / size.width),
+                                1);
 }
 
 DrawnCrop DrawnCrop::within(const Window& window) const {
@@ -45,28 +46,27 @@ DrawnCrop DrawnCrop::within(const Window& window) const {
           window.reduction};
 }
 
-AffineMap DrawnCrop::resized_to(std::int64_t to_height, std::int64_t to_width) const {
+AffineMap DrawnCrop::resized_to(const Size& size) const {
   AffineMap map;
-  map.xx = static_cast<double>(to_width) / static_cast<double>(region.width);
-  map.yy = static_cast<double>(to_height) / static_cast<double>(region.height);
+  map.xx = static_cast<double>(size.width) / static_cast<double>(region.width);
+  map.yy = static_cast<double>(size.height) / static_cast<double>(region.height);
   map.dx = -map.xx * static_cast<double>(region.left);
   map.dy = -map.yy * static_cast<double>(region.top);
-  map.height = to_height;
-  map.width = to_width;
+  map.height = size.height;
+  map.width = size.width;
   return map;
 }
 
-void require_sides(std::string_view op, std::int64_t height, std::int64_t width) {
+void require_sides(std::string_view op, const Size& size) {
   const auto sensible = [](std::int64_t side) { return side >= 1 && side <= kMaxSide; };
-  if (sensible(height) && sensible(width)) return;
-  throw Refused(std::string(op) + " to " + text_of(height, width) +
+  if (sensible(size.height) && sensible(size.width)) return;
+  throw Refused(std::string(op) + " to " + text_of(size.height, size.width) +
                 ": height and width must be 1 to " + std::to_string(kMaxSide));
 }
 
-void require_probability(std::string_view op, double probability) {
-  if (probability >= 0 && probability <= 1) return;
-  throw Refused(std::string(op) + ": the probability is " + number_text(probability) +
-                "; it must be 0 to 1");
+void require_probability(std::string_view op, double p) {
+  if (p >= 0 && p <= 1) return;
+  throw Refused(std::string(op) + ": p is " + number_text(p) + "; it must be 0 to 1");
 }
 
 void require_number(std::string_view op, const char* what, double value) {

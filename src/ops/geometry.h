@@ -5,15 +5,16 @@
 
 #include "slipstream/ops/drawn.h"
 #include "slipstream/ops/op.h"
+#include "slipstream/ops/size.h"
 
 namespace slipstream {
 
 /// What the operations that move pixels have in common; `op` is the operation's name in messages.
 
 /// Throws Refused unless both are 1 to 65,536.
-void require_sides(std::string_view op, std::int64_t height, std::int64_t width);
+void require_sides(std::string_view op, const Size& size);
 /// Throws Refused unless it is 0 to 1.
-void require_probability(std::string_view op, double probability);
+void require_probability(std::string_view op, double p);
 
 /// Throws Refused unless it is a number.
 void require_number(std::string_view op, const char* what, double value);

@@ -54,7 +54,8 @@ std::string size_of(const FieldSpec& field) {
 
 /// Of those whose places are drawn for one size.
 void check_sizes(const AnyOp& op, const std::vector<FieldSpec>& fields) {
-  if (!is_one_of<CenterCrop, RandomCrop, RandomResizedCrop, Rotate, Affine, RandomErasing>(op)) {
+  if (!is_one_of<CenterCrop, RandomCrop, RandomResizedCrop, RandomRotation, RandomAffine,
+                 RandomErasing>(op)) {
     return;
   }
   const FieldSpec* first = drawn_for(op, fields);

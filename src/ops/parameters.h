@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+
 #include "slipstream/ops/batch_ops.h"
 #include "slipstream/ops/blur.h"
 #include "slipstream/ops/color.h"
@@ -18,110 +20,117 @@ constexpr std::string_view name_of(Interpolation interpolation) {
   return interpolation == Interpolation::nearest ? "nearest" : "bilinear";
 }
 
-template <typename Visit, typename Op>
-void visit_sides(Visit& visit, Op& op) {
-  visit("height", op.height, Need::required);
-  visit("width", op.width, Need::required);
-}
+/// What one number means where a parameter has a least and a most value.
+enum class OneNumber : std::uint8_t {
+  nothing,      ///< both must be there
+  itself,       ///< x, x
+  around_zero,  ///< -x, x
+  around_one,   ///< max(0, 1 - x), 1 + x
+};
+
+/// A parameter of two numbers.
+struct Pair {
+  std::array<double, 2>& values;
+  OneNumber one = OneNumber::nothing;
+};
+
+/// Four numbers; the first two alone are those along x, and one number is -x, x along x.
+struct Shear {
+  std::array<double, 4>& values;
+};
+
+/// The side of a square of pixels; as two numbers they must be equal.
+struct KernelSize {
+  std::int64_t& side;
+};
 
 template <typename Visit>
 void visit_parameters(Visit& visit, Resize& op) {
-  visit_sides(visit, op);
+  visit("size", op.size, Need::required);
   visit("antialias", op.antialias, Need::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, CenterCrop& op) {
-  visit_sides(visit, op);
+  visit("size", op.size, Need::required);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, RandomCrop& op) {
-  visit_sides(visit, op);
+  visit("size", op.size, Need::required);
   visit("padding", op.padding, Need::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, RandomResizedCrop& op) {
-  visit_sides(visit, op);
-  visit("scale_min", op.scale_min, Need::optional);
-  visit("scale_max", op.scale_max, Need::optional);
-  visit("ratio_min", op.ratio_min, Need::optional);
-  visit("ratio_max", op.ratio_max, Need::optional);
+  visit("size", op.size, Need::required);
+  visit("scale", Pair{op.scale}, Need::optional);
+  visit("ratio", Pair{op.ratio}, Need::optional);
   visit("antialias", op.antialias, Need::optional);
 }
 
 template <typename Visit>
-void visit_parameters(Visit& visit, HorizontalFlip& op) {
-  visit("probability", op.probability, Need::optional);
+void visit_parameters(Visit& visit, RandomHorizontalFlip& op) {
+  visit("p", op.p, Need::optional);
 }
 
 template <typename Visit>
-void visit_parameters(Visit& visit, VerticalFlip& op) {
-  visit("probability", op.probability, Need::optional);
+void visit_parameters(Visit& visit, RandomVerticalFlip& op) {
+  visit("p", op.p, Need::optional);
 }
 
 template <typename Visit>
-void visit_parameters(Visit& visit, Rotate& op) {
-  visit("degrees_min", op.degrees_min, Need::required);
-  visit("degrees_max", op.degrees_max, Need::required);
+void visit_parameters(Visit& visit, RandomRotation& op) {
+  visit("degrees", Pair{op.degrees, OneNumber::around_zero}, Need::required);
   visit("interpolation", op.interpolation, Need::optional);
   visit("fill", op.fill, Need::optional);
 }
 
 template <typename Visit>
-void visit_parameters(Visit& visit, Affine& op) {
-  visit("degrees_min", op.degrees_min, Need::optional);
-  visit("degrees_max", op.degrees_max, Need::optional);
-  visit("translate_x", op.translate_x, Need::optional);
-  visit("translate_y", op.translate_y, Need::optional);
-  visit("scale_min", op.scale_min, Need::optional);
-  visit("scale_max", op.scale_max, Need::optional);
-  visit("shear_x_min", op.shear_x_min, Need::optional);
-  visit("shear_x_max", op.shear_x_max, Need::optional);
-  visit("shear_y_min", op.shear_y_min, Need::optional);
-  visit("shear_y_max", op.shear_y_max, Need::optional);
+void visit_parameters(Visit& visit, RandomAffine& op) {
+  visit("degrees", Pair{op.degrees, OneNumber::around_zero}, Need::required);
+  visit("translate", Pair{op.translate}, Need::optional);
+  visit("scale", Pair{op.scale}, Need::optional);
+  visit("shear", Shear{op.shear}, Need::optional);
   visit("interpolation", op.interpolation, Need::optional);
   visit("fill", op.fill, Need::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, GaussianBlur& op) {
-  visit("size", op.size, Need::required);
-  visit("sigma_min", op.sigma_min, Need::required);
-  visit("sigma_max", op.sigma_max, Need::required);
+  visit("kernel_size", KernelSize{op.kernel_size}, Need::required);
+  visit("sigma", Pair{op.sigma, OneNumber::itself}, Need::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, ColorJitter& op) {
-  visit("brightness_min", op.brightness_min, Need::optional);
-  visit("brightness_max", op.brightness_max, Need::optional);
-  visit("contrast_min", op.contrast_min, Need::optional);
-  visit("contrast_max", op.contrast_max, Need::optional);
-  visit("saturation_min", op.saturation_min, Need::optional);
-  visit("saturation_max", op.saturation_max, Need::optional);
-  visit("hue_min", op.hue_min, Need::optional);
-  visit("hue_max", op.hue_max, Need::optional);
+  visit("brightness", Pair{op.brightness, OneNumber::around_one}, Need::optional);
+  visit("contrast", Pair{op.contrast, OneNumber::around_one}, Need::optional);
+  visit("saturation", Pair{op.saturation, OneNumber::around_one}, Need::optional);
+  visit("hue", Pair{op.hue, OneNumber::around_zero}, Need::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, Grayscale& op) {
-  visit("probability", op.probability, Need::optional);
+  visit("num_output_channels", op.num_output_channels, Need::required);
+}
+
+template <typename Visit>
+void visit_parameters(Visit& visit, RandomGrayscale& op) {
+  visit("p", op.p, Need::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, RandomErasing& op) {
-  visit("probability", op.probability, Need::optional);
-  visit("scale_min", op.scale_min, Need::optional);
-  visit("scale_max", op.scale_max, Need::optional);
-  visit("ratio_min", op.ratio_min, Need::optional);
-  visit("ratio_max", op.ratio_max, Need::optional);
+  visit("p", op.p, Need::optional);
+  visit("scale", Pair{op.scale}, Need::optional);
+  visit("ratio", Pair{op.ratio}, Need::optional);
   visit("value", op.value, Need::optional);
 }
 
 template <typename Visit>
 void visit_parameters(Visit& visit, RandomMask& op) {
-  visit("probability", op.probability, Need::optional);
+  visit("p", op.p, Need::optional);
   visit("dilate", op.dilate, Need::optional);
 }
 
@@ -137,7 +146,10 @@ void visit_parameters(Visit& visit, Scale& op) {
 }
 
 template <typename Visit>
-void visit_parameters(Visit&, ToFloat&) {}
+void visit_parameters(Visit& visit, ToDtype& op) {
+  visit("dtype", op.dtype, Need::required);
+  visit("scale", op.scale, Need::optional);
+}
 
 template <typename Visit>
 void visit_parameters(Visit& visit, Normalize& op) {
@@ -157,17 +169,18 @@ void visit_parameters(Visit& visit, CutMix& op) {
 
 template <typename Visit>
 void visit_parameters(Visit& visit, OneHot& op) {
-  visit("smoothing", op.smoothing, Need::optional);
+  visit("label_smoothing", op.label_smoothing, Need::optional);
 }
 
 /// call(Op{}) for every operation that a chain file may name, until one returns true.
 template <typename Call>
 bool any_operation(Call call) {
   return call(Resize{}) || call(CenterCrop{}) || call(RandomCrop{}) || call(RandomResizedCrop{}) ||
-         call(HorizontalFlip{}) || call(VerticalFlip{}) || call(Rotate{}) || call(Affine{}) ||
-         call(GaussianBlur{}) || call(ColorJitter{}) || call(Grayscale{}) ||
-         call(RandomErasing{}) || call(RandomMask{}) || call(ConvertColor{}) || call(Scale{}) ||
-         call(ToFloat{}) || call(Normalize{}) || call(Mixup{}) || call(CutMix{}) || call(OneHot{});
+         call(RandomHorizontalFlip{}) || call(RandomVerticalFlip{}) || call(RandomRotation{}) ||
+         call(RandomAffine{}) || call(GaussianBlur{}) || call(ColorJitter{}) || call(Grayscale{}) ||
+         call(RandomGrayscale{}) || call(RandomErasing{}) || call(RandomMask{}) ||
+         call(ConvertColor{}) || call(Scale{}) || call(ToDtype{}) || call(Normalize{}) ||
+         call(Mixup{}) || call(CutMix{}) || call(OneHot{});
 }
 
 }  // namespace slipstream::chain

@@ -57,16 +57,26 @@ void normalize(const ConstArray& in, const MutableArray& out, const Run& run, co
 
 }  // namespace
 
-FieldSpec ToFloat::output(const FieldSpec& in) const {
+void ToDtype::validate() const {
+  if (dtype == DType::f32) return;
+  throw Refused("to_dtype: the dtype is " + std::string(name_of(dtype)) +
+                "; it must be float32 (f32)");
+}
+
+FieldSpec ToDtype::output(const FieldSpec& in) const {
   if (in.dtype == DType::u8) return as_f32(in);
-  throw Refused("to_float: image '" + in.name + "' is " + std::string(name_of(in.dtype)) + ", " +
+  throw Refused("to_dtype: image '" + in.name + "' is " + std::string(name_of(in.dtype)) + ", " +
                 to_string(in.shape) + "; it must be u8");
 }
 
-void ToFloat::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
+void ToDtype::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
   const std::size_t count = in.shape.elements();
   const auto* levels = in.as<std::uint8_t>();
   auto* to = out.as<float>();
+  if (!scale) {
+    std::copy_n(levels, count, to);
+    return;
+  }
   with_best_code([=] {
     for (std::size_t i = 0; i < count; ++i) to[i] = from_level(static_cast<float>(levels[i]));
   });

@@ -14,7 +14,7 @@ namespace slipstream {
 namespace {
 
 RegionBounds bounds_of(const RandomErasing& op) {
-  return {op.scale_min, op.scale_max, op.ratio_min, op.ratio_max};
+  return {op.scale, op.ratio, Ratio::height_to_width};
 }
 
 template <typename T>
@@ -29,7 +29,7 @@ void fill(const DrawnErasing& drawn, const MutableArray& out, T value) {
 }  // namespace
 
 void RandomErasing::validate() const {
-  require_all([&] { require_probability(kName, probability); },
+  require_all([&] { require_probability(kName, p); },
               [&] { require_bounds(kName, bounds_of(*this)); },
               [&] { require_number(kName, "the value", value); });
 }
@@ -47,7 +47,7 @@ RandomErasing::Drawn RandomErasing::draw(const RandomKey& key, const Shape& shap
   drawn.image_height = static_cast<std::int32_t>(shape[0]);
   drawn.image_width = static_cast<std::int32_t>(shape[1]);
   RandomStream stream(key);
-  if (!(stream.uniform() < probability)) return drawn;
+  if (!(stream.uniform() < p)) return drawn;
   const auto region = draw_region(bounds_of(*this), stream, shape);
   if (!region) return drawn;
   drawn.top = static_cast<std::int32_t>(region->top);

@@ -150,10 +150,10 @@ void mask_image(MaskRows& rows, const ConstArray& in, const MutableArray& out) {
 }  // namespace
 
 std::uint32_t RandomMask::threshold() const {
-  return static_cast<std::uint32_t>(std::floor(probability * 65'536 + 0.5));
+  return static_cast<std::uint32_t>(std::floor(p * 65'536 + 0.5));
 }
 
-void RandomMask::validate() const { require_probability(kName, probability); }
+void RandomMask::validate() const { require_probability(kName, p); }
 
 FieldSpec RandomMask::output(const FieldSpec& in) const {
   require_channels(kName, in);

@@ -23,19 +23,22 @@ std::optional<Region> try_once(const RegionBounds& bounds, RandomStream& stream,
   const double uniform_ratio = stream.uniform();
   const double whole = static_cast<double>(shape[0]) * static_cast<double>(shape[1]);
   const double area =
-      whole * (bounds.scale_min + uniform_scale * (bounds.scale_max - bounds.scale_min));
-  const double low = exact_log(bounds.ratio_min);
-  const double ratio = exact_exp(low + uniform_ratio * (exact_log(bounds.ratio_max) - low));
-  const std::int64_t width = rounded_side(std::sqrt(area * ratio));
-  const std::int64_t height = rounded_side(std::sqrt(area / ratio));
+      whole * (bounds.scale[0] + uniform_scale * (bounds.scale[1] - bounds.scale[0]));
+  const double low = exact_log(bounds.ratio[0]);
+  const double ratio = exact_exp(low + uniform_ratio * (exact_log(bounds.ratio[1]) - low));
+  const std::int64_t first = rounded_side(std::sqrt(area * ratio));
+  const std::int64_t second = rounded_side(std::sqrt(area / ratio));
+  const bool is_width_first = bounds.is_of == Ratio::width_to_height;
+  const std::int64_t width = is_width_first ? first : second;
+  const std::int64_t height = is_width_first ? second : first;
   if (width < 1 || width > shape[1] || height < 1 || height > shape[0]) return std::nullopt;
   const std::int64_t top = place(stream, shape[0], height);
   const std::int64_t left = place(stream, shape[1], width);
   return Region{top, left, height, width};
 }
 
-std::string text_of(double low, double high) {
-  return number_text(low) + " to " + number_text(high);
+std::string text_of(const std::array<double, 2>& range) {
+  return number_text(range[0]) + " to " + number_text(range[1]);
 }
 
 }  // namespace
@@ -44,15 +47,13 @@ std::int64_t rounded_side(double x) { return static_cast<std::int64_t>(std::floo
 
 void require_bounds(std::string_view op, const RegionBounds& bounds) {
   std::vector<std::string> problems;
-  if (!(bounds.scale_min > 0 && bounds.scale_min <= bounds.scale_max && bounds.scale_max <= 1))
-    problems.push_back(std::string(op) + ": the scale is " +
-                       text_of(bounds.scale_min, bounds.scale_max) +
-                       "; it must be above 0 and at most 1, scale_min at most scale_max");
-  if (!(bounds.ratio_min >= 1 / kMaxRatio && bounds.ratio_min <= bounds.ratio_max &&
-        bounds.ratio_max <= kMaxRatio))
-    problems.push_back(std::string(op) + ": the ratio is " +
-                       text_of(bounds.ratio_min, bounds.ratio_max) +
-                       "; it must be 0.001 to 1000, ratio_min at most ratio_max");
+  const auto& [scale, ratio, is_of] = bounds;
+  if (!(scale[0] > 0 && scale[0] <= scale[1] && scale[1] <= 1))
+    problems.push_back(std::string(op) + ": the scale is " + text_of(scale) +
+                       "; it must be above 0 and at most 1, the first at most the second");
+  if (!(ratio[0] >= 1 / kMaxRatio && ratio[0] <= ratio[1] && ratio[1] <= kMaxRatio))
+    problems.push_back(std::string(op) + ": the ratio is " + text_of(ratio) +
+                       "; it must be 0.001 to 1000, the first at most the second");
   refuse(problems);
 }
 

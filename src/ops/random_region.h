@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string_view>
 
@@ -9,12 +10,14 @@
 
 namespace slipstream {
 
-/// What regions of random area and ratio may be, as RandomResizedCrop documents them.
+enum class Ratio : std::uint8_t { width_to_height, height_to_width };
+
+/// What regions of random area and ratio may be, as RandomResizedCrop and RandomErasing document
+/// them.
 struct RegionBounds {
-  double scale_min;
-  double scale_max;
-  double ratio_min;
-  double ratio_max;
+  std::array<double, 2> scale;
+  std::array<double, 2> ratio;
+  Ratio is_of;
 };
 
 /// Throws Refused for bounds that make no sense; `op` is the operation's name in messages.

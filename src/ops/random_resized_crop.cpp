@@ -12,17 +12,17 @@ namespace slipstream {
 namespace {
 
 RegionBounds bounds_of(const RandomResizedCrop& op) {
-  return {op.scale_min, op.scale_max, op.ratio_min, op.ratio_max};
+  return {op.scale, op.ratio, Ratio::width_to_height};
 }
 
-Region centerd(const RandomResizedCrop& op, const Shape& shape) {
+Region centered(const RandomResizedCrop& op, const Shape& shape) {
   const auto height = static_cast<double>(shape[0]);
   const auto width = static_cast<double>(shape[1]);
   Region region = {0, 0, shape[0], shape[1]};
-  if (width / height < op.ratio_min) {
-    region.height = std::clamp<std::int64_t>(rounded_side(width / op.ratio_min), 1, shape[0]);
-  } else if (width / height > op.ratio_max) {
-    region.width = std::clamp<std::int64_t>(rounded_side(height * op.ratio_max), 1, shape[1]);
+  if (width / height < op.ratio[0]) {
+    region.height = std::clamp<std::int64_t>(rounded_side(width / op.ratio[0]), 1, shape[0]);
+  } else if (width / height > op.ratio[1]) {
+    region.width = std::clamp<std::int64_t>(rounded_side(height * op.ratio[1]), 1, shape[1]);
   }
   region.top = (shape[0] - region.height) / 2;
   region.left = (shape[1] - region.width) / 2;
@@ -32,12 +32,12 @@ Region centerd(const RandomResizedCrop& op, const Shape& shape) {
 }  // namespace
 
 void RandomResizedCrop::validate() const {
-  require_all([&] { require_sides(kName, height, width); },
+  require_all([&] { require_sides(kName, size); },
               [&] { require_bounds(kName, bounds_of(*this)); });
 }
 
 FieldSpec RandomResizedCrop::output(const FieldSpec& in) const {
-  return resampled(kName, in, height, width);
+  return resampled(kName, in, size.height, size.width);
 }
 
 RandomResizedCrop::Drawn RandomResizedCrop::draw(const RandomKey& key, const Shape& shape) const {
@@ -45,7 +45,7 @@ RandomResizedCrop::Drawn RandomResizedCrop::draw(const RandomKey& key, const Sha
     throw UnfitSample("random_resized_crop: the image has no pixels");
   RandomStream stream(key);
   const auto region = draw_region(bounds_of(*this), stream, shape);
-  return {region ? *region : centerd(*this, shape), shape[0], shape[1]};
+  return {region ? *region : centered(*this, shape), shape[0], shape[1]};
 }
 
 void RandomResizedCrop::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,

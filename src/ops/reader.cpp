@@ -1,75 +1,8 @@
 #include "ops/reader.h"
 
 #include <algorithm>
-#include <limits>
-#include <utility>
-
-#include "slipstream/core/error.h"
 
 namespace slipstream::chain {
-namespace {
-
-constexpr std::size_t kLongestShown = 60;
-
-bool fits(const Json& value) {
-  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  if (!value.is_number_integer()) return false;
-  return !value.is_number_unsigned() || value.get<std::uint64_t>() <= kMost;
-}
-
-}  // namespace
-
-std::string shown(const Json& value) {
-  // Printing a container recurses: a deeply nested one would take the stack.
-  if (value.is_array()) return "a list of " + std::to_string(value.size());
-  if (value.is_structured()) return std::string("an ") + value.type_name();
-  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (text.size() > kLongestShown) text.resize(kLongestShown);
-  return text;
-}
-
-Reader::Reader(const Json& value, std::string path, Problems& problems)
-    : value_(value), path_(std::move(path)), problems_(problems) {
-  if (value.is_object()) return;
-  problems.push_back((path_.empty() ? "the file of transforms" : path_) +
-                     " must be an object, not " + shown(value));
-}
-
-std::string Reader::path_of(const std::string& key) const {
-  return path_.empty() ? key : path_ + "." + key;
-}
-
-const Json* Reader::find(const std::string& key) {
-  known_.push_back(key);
-  const auto found = value_.is_object() ? value_.find(key) : value_.end();
-  return found == value_.end() ? nullptr : &*found;
-}
-
-const Json* Reader::find(const std::string& key, Need need) {
-  const Json* value = find(key);
-  if (value == nullptr && need == Need::required && value_.is_object()) {
-    problems_.push_back(path_of(key) + " is missing");
-  }
-  return value;
-}
-
-void Reader::must_be(const std::string& key, const char* what, const Json& value) {
-  problems_.push_back(path_of(key) + " must be " + what + ", not " + shown(value));
-}
-
-void Reader::operator()(const std::string& key, std::int64_t& out, Need need) {
-  const Json* value = find(key, need);
-  if (value == nullptr) return;
-  if (!fits(*value)) return must_be(key, "a whole number", *value);
-  out = value->get<std::int64_t>();
-}
-
-void Reader::operator()(const std::string& key, double& out, Need need) {
-  const Json* value = find(key, need);
-  if (value == nullptr) return;
-  if (!value->is_number()) return must_be(key, "a number", *value);
-  out = value->get<double>();
-}
 
 void Reader::operator()(const std::string& key, std::vector<double>& out, Need need) {
   if (const Json* value = find_numbers(key, need, 1, 4)) out = value->get<std::vector<double>>();
@@ -82,30 +15,20 @@ const Json* Reader::find_numbers(const std::string& key, Need need, std::size_t 
   if (!value->is_array() || value->size() < least || value->size() > most) {
     const std::string lengths =
         (least == most ? "" : std::to_string(least) + " to ") + std::to_string(most);
-    must_be(key, ("a list of " + lengths + " numbers").c_str(), *value);
+    must_be(key, "a list of " + lengths + " numbers", *value);
     return nullptr;
   }
+  return are_numbers(key, *value) ? value : nullptr;
+}
+
+bool Reader::are_numbers(const std::string& key, const Json& list) {
   bool are_numbers = true;
-  for (std::size_t i = 0; i < value->size(); ++i) {
-    if ((*value)[i].is_number()) continue;
-    must_be(key + "[" + std::to_string(i) + "]", "a number", (*value)[i]);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i].is_number()) continue;
+    must_be(key + "[" + std::to_string(i) + "]", "a number", list[i]);
     are_numbers = false;
   }
-  return are_numbers ? value : nullptr;
-}
-
-void Reader::operator()(const std::string& key, std::string& out, Need need) {
-  const Json* value = find(key, need);
-  if (value == nullptr) return;
-  if (!value->is_string()) return must_be(key, "a string", *value);
-  out = value->get<std::string>();
-}
-
-void Reader::operator()(const std::string& key, bool& out, Need need) {
-  const Json* value = find(key, need);
-  if (value == nullptr) return;
-  if (!value->is_boolean()) return must_be(key, "true or false", *value);
-  out = value->get<bool>();
+  return are_numbers;
 }
 
 void Reader::operator()(const std::string& key, Interpolation& out, Need need) {
@@ -119,12 +42,95 @@ void Reader::operator()(const std::string& key, Interpolation& out, Need need) {
   must_be(key, "nearest or bilinear", *value);
 }
 
-void Reader::refuse_others() {
-  if (!value_.is_object()) return;
-  for (const auto& item : value_.items()) {
-    if (std::find(known_.begin(), known_.end(), item.key()) != known_.end()) continue;
-    problems_.push_back(path_of(item.key()) + ": " + unknown_name("key", item.key(), known_));
+void Reader::operator()(const std::string& key, DType& out, Need need) {
+  const Json* value = find(key, need);
+  if (value == nullptr) return;
+  if (*value != "float32") return must_be(key, "\"float32\"", *value);
+  out = DType::f32;
+}
+
+std::optional<Reader::OneOrTwo> Reader::find_sides(const std::string& key, Need need,
+                                                   const char* what) {
+  const Json* value = find(key, need);
+  if (value == nullptr) return std::nullopt;
+  if (json::is_whole(*value))
+    return OneOrTwo{true, value->get<std::int64_t>(), value->get<std::int64_t>()};
+  if (!value->is_array() || value->size() != 2) {
+    must_be(key, what, *value);
+    return std::nullopt;
   }
+  bool are_whole = true;
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (json::is_whole((*value)[i])) continue;
+    must_be(key + "[" + std::to_string(i) + "]", "a whole number", (*value)[i]);
+    are_whole = false;
+  }
+  if (!are_whole) return std::nullopt;
+  return OneOrTwo{false, (*value)[0].get<std::int64_t>(), (*value)[1].get<std::int64_t>()};
+}
+
+void Reader::operator()(const std::string& key, Size& out, Need need) {
+  const auto sides = find_sides(key, need, "a whole number or [height, width]");
+  if (sides) out = {sides->first, sides->second};
+}
+
+void Reader::operator()(const std::string& key, ResizedSize& out, Need need) {
+  const auto sides =
+      find_sides(key, need, "[height, width] or a whole number, that of the shorter side");
+  if (!sides) return;
+  out = sides->is_one ? ResizedSize(sides->first) : ResizedSize(sides->first, sides->second);
+}
+
+void Reader::operator()(const std::string& key, const KernelSize& out, Need need) {
+  const auto sides = find_sides(key, need, "a whole number");
+  if (!sides) return;
+  out.side = sides->first;
+  if (sides->first == sides->second) return;
+  problems().push_back(path_of(key) + " is " + std::to_string(sides->first) + " and " +
+                       std::to_string(sides->second) + "; the two must be equal");
+}
+
+void Reader::operator()(const std::string& key, const Pair& out, Need need) {
+  const Json* value = find(key, need);
+  if (value == nullptr) return;
+  if (value->is_number() && out.one != OneNumber::nothing) return read_one(key, *value, out);
+  const char* what =
+      out.one == OneNumber::nothing ? "a list of 2 numbers" : "a number or a list of 2 numbers";
+  if (!value->is_array() || value->size() != 2) return must_be(key, what, *value);
+  if (are_numbers(key, *value)) out.values = value->get<std::array<double, 2>>();
+}
+
+void Reader::read_one(const std::string& key, const Json& value, const Pair& out) {
+  const auto number = value.get<double>();
+  if (out.one == OneNumber::itself) {
+    out.values = {number, number};
+  } else if (number < 0) {
+    must_be(key, "0 or more as one number, or a list of 2 numbers", value);
+  } else if (out.one == OneNumber::around_zero) {
+    out.values = {-number, number};
+  } else {
+    out.values = {std::max(0.0, 1 - number), 1 + number};
+  }
+}
+
+void Reader::operator()(const std::string& key, const Shear& out, Need need) {
+  const Json* value = find(key, need);
+  if (value == nullptr) return;
+  std::array<double, 2> along_x = {0, 0};
+  const bool is_list = value->is_array() && (value->size() == 2 || value->size() == 4);
+  if (!is_list && !value->is_number())
+    return must_be(key, "a number or a list of 2 or 4 numbers", *value);
+  if (!is_list) {
+    read_one(key, *value, {along_x, OneNumber::around_zero});
+  } else if (!are_numbers(key, *value)) {
+    return;
+  } else if (value->size() == 4) {
+    out.values = value->get<std::array<double, 4>>();
+    return;
+  } else {
+    along_x = value->get<std::array<double, 2>>();
+  }
+  out.values = {along_x[0], along_x[1], 0, 0};
 }
 
 }  // namespace slipstream::chain

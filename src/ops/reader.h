@@ -2,30 +2,31 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json_fields.h"
 #include "ops/parameters.h"
 
 namespace slipstream::chain {
 
-using Json = nlohmann::ordered_json;
-using Problems = std::vector<std::string>;
+using json::Json;
+using json::Problems;
 
-/// A value as messages show it.
-std::string shown(const Json& value);
-
-/// Takes the keys of one object; what is wrong with them goes to `problems`, with its path.
-class Reader {
+/// The keys of one object, as visit_parameters() asks for them.
+class Reader : public json::Fields {
  public:
-  Reader(const Json& value, std::string path, Problems& problems);
+  Reader(const Json& value, std::string path, Problems& problems)
+      : Fields(value, std::move(path), "chain", problems) {}
 
-  /// The value of `key`, or nullptr where it is not there.
-  const Json* find(const std::string& key);
-  void operator()(const std::string& key, std::int64_t& out, Need need);
-  void operator()(const std::string& key, double& out, Need need);
+  using Fields::find;
+  /// What json::take() takes.
+  template <typename T>
+  void operator()(const std::string& key, T& out, Need need) {
+    if (const Json* value = find(key, need)) json::take(*value, path_of(key), out, problems());
+  }
   /// One to four numbers.
   void operator()(const std::string& key, std::vector<double>& out, Need need);
   template <std::size_t N>
@@ -33,23 +34,30 @@ class Reader {
     if (const Json* value = find_numbers(key, need, N, N))
       out = value->get<std::array<double, N>>();
   }
-  void operator()(const std::string& key, std::string& out, Need need);
-  void operator()(const std::string& key, bool& out, Need need);
   void operator()(const std::string& key, Interpolation& out, Need need);
-  /// Every key that was not asked for is a problem.
-  void refuse_others();
-  std::string path_of(const std::string& key) const;
+  void operator()(const std::string& key, DType& out, Need need);
+  void operator()(const std::string& key, Size& out, Need need);
+  void operator()(const std::string& key, ResizedSize& out, Need need);
+  void operator()(const std::string& key, const Pair& out, Need need);
+  void operator()(const std::string& key, const Shear& out, Need need);
+  void operator()(const std::string& key, const KernelSize& out, Need need);
 
  private:
-  const Json* find(const std::string& key, Need need);
+  const Json* find(const std::string& key, Need need) {
+    return need == Need::required ? find_required(key) : Fields::find(key);
+  }
   /// A list of `least` to `most` numbers, or nullptr.
   const Json* find_numbers(const std::string& key, Need need, std::size_t least, std::size_t most);
-  void must_be(const std::string& key, const char* what, const Json& value);
-
-  const Json& value_;
-  std::string path_;
-  Problems& problems_;
-  std::vector<std::string> known_;
+  /// What is none in `list` goes to the problems.
+  bool are_numbers(const std::string& key, const Json& list);
+  /// Of a number.
+  void read_one(const std::string& key, const Json& value, const Pair& out);
+  struct OneOrTwo {
+    bool is_one;  ///< then they are equal
+    std::int64_t first, second;
+  };
+  /// One whole number or a list of two; nothing where the value is neither.
+  std::optional<OneOrTwo> find_sides(const std::string& key, Need need, const char* what);
 };
 
 }  // namespace slipstream::chain

@@ -35,8 +35,8 @@ double most_after(const Normalize& normalize, const Extent& extent) {
 void change(Extent& extent, const NamedOp& each) {
   const auto* scale = each.op.get_if<Scale>();
   const auto* normalize = each.op.get_if<Normalize>();
-  if (each.op.get_if<ToFloat>() != nullptr)
-    extent.most = 1;
+  if (const auto* to_dtype = each.op.get_if<ToDtype>())
+    extent.most = to_dtype->scale ? 1 : kLevels;
   else if (scale != nullptr)
     extent.most /= std::abs(scale->divisor);
   else if (normalize != nullptr)

@@ -70,6 +70,7 @@ DrawnWarp backward(const Matrix& forward, double right, double down, const Shape
           static_cast<std::int32_t>(shape[1])};
 }
 
+/// Counter-clockwise.
 Matrix turned(double degrees) {
   const SineCosine of = exact_sine_cosine(degrees);
   return {of.cosine, of.sine, -of.sine, of.cosine};
@@ -98,66 +99,70 @@ AffineMap forward(const DrawnWarp& drawn) {
           drawn.height, drawn.width};
 }
 
-void Rotate::validate() const {
+void RandomRotation::validate() const {
   require_all(
-      [&] {
-        require_range(kName, "the angle", degrees_min, degrees_max, -kMaxDegrees, kMaxDegrees);
-      },
+      [&] { require_range(kName, "the angle", degrees[0], degrees[1], -kMaxDegrees, kMaxDegrees); },
       [&] { require_number(kName, "fill", fill); });
 }
 
-FieldSpec Rotate::output(const FieldSpec& in) const { return warped(kName, in, fill); }
+FieldSpec RandomRotation::output(const FieldSpec& in) const { return warped(kName, in, fill); }
 
-Rotate::Drawn Rotate::draw(const RandomKey& key, const Shape& shape) const {
+RandomRotation::Drawn RandomRotation::draw(const RandomKey& key, const Shape& shape) const {
   require_countable(kName, shape);
   RandomStream stream(key);
-  return backward(turned(drawn_between(stream, degrees_min, degrees_max)), 0, 0, shape);
+  return backward(turned(drawn_between(stream, degrees[0], degrees[1])), 0, 0, shape);
 }
 
-void Rotate::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
-                   Scratch& scratch) const {
+void RandomRotation::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
+                           Scratch& scratch) const {
   require_drawn_for(kName, {{}, drawn.height, drawn.width}, in);
   warp_pixels(drawn, kind, interpolation, filling(fill), in, out, scratch);
 }
 
-void Affine::validate() const {
+void RandomAffine::validate() const {
   const auto within = [](const char* what, double low, double high, double least, double most) {
     return [=] { require_range(kName, what, low, high, least, most); };
   };
-  require_all(within("the angle", degrees_min, degrees_max, -kMaxDegrees, kMaxDegrees),
-              within("translate_x", 0, translate_x, 0, 1),
-              within("translate_y", 0, translate_y, 0, 1),
-              within("the scale", scale_min, scale_max, 1 / kMaxScale, kMaxScale),
-              within("shear_x", shear_x_min, shear_x_max, -kMaxShear, kMaxShear),
-              within("shear_y", shear_y_min, shear_y_max, -kMaxShear, kMaxShear),
+  const auto share = [](const char* what, double value) {
+    return [=] {
+      if (value >= 0 && value <= 1) return;
+      throw Refused(std::string(kName) + ": " + what + " is " + number_text(value) +
+                    "; it must be 0 to 1, a share of the image's side");
+    };
+  };
+  require_all(within("the angle", degrees[0], degrees[1], -kMaxDegrees, kMaxDegrees),
+              share("translate[0]", translate[0]), share("translate[1]", translate[1]),
+              within("the scale", scale[0], scale[1], 1 / kMaxScale, kMaxScale),
+              within("the shear along x", shear[0], shear[1], -kMaxShear, kMaxShear),
+              within("the shear along y", shear[2], shear[3], -kMaxShear, kMaxShear),
               [&] { require_number(kName, "fill", fill); });
 }
 
-FieldSpec Affine::output(const FieldSpec& in) const { return warped(kName, in, fill); }
+FieldSpec RandomAffine::output(const FieldSpec& in) const { return warped(kName, in, fill); }
 
-bool Affine::is_random() const {
-  return degrees_min != degrees_max || translate_x > 0 || translate_y > 0 ||
-         scale_min != scale_max || shear_x_min != shear_x_max || shear_y_min != shear_y_max;
+bool RandomAffine::is_random() const {
+  return degrees[0] != degrees[1] || translate[0] > 0 || translate[1] > 0 || scale[0] != scale[1] ||
+         shear[0] != shear[1] || shear[2] != shear[3];
 }
 
-Affine::Drawn Affine::draw(const RandomKey& key, const Shape& shape) const {
+RandomAffine::Drawn RandomAffine::draw(const RandomKey& key, const Shape& shape) const {
   require_countable(kName, shape);
   RandomStream stream(key);
-  const Matrix turn = turned(drawn_between(stream, degrees_min, degrees_max));
-  const double reach_x = translate_x * static_cast<double>(shape[1]);
-  const double reach_y = translate_y * static_cast<double>(shape[0]);
+  const Matrix turn = turned(-drawn_between(stream, degrees[0], degrees[1]));
+  const double reach_x = translate[0] * static_cast<double>(shape[1]);
+  const double reach_y = translate[1] * static_cast<double>(shape[0]);
   const double right = std::floor(drawn_between(stream, -reach_x, reach_x) + 0.5);
   const double down = std::floor(drawn_between(stream, -reach_y, reach_y) + 0.5);
-  const double scale = drawn_between(stream, scale_min, scale_max);
-  const double tangent_x = tangent(drawn_between(stream, shear_x_min, shear_x_max));
-  const double tangent_y = tangent(drawn_between(stream, shear_y_min, shear_y_max));
+  const double factor = drawn_between(stream, scale[0], scale[1]);
+  const double tangent_x = tangent(drawn_between(stream, shear[0], shear[1]));
+  const double tangent_y = tangent(drawn_between(stream, shear[2], shear[3]));
   const Matrix sheared = product({1, 0, -tangent_y, 1}, {1, -tangent_x, 0, 1});
-  const Matrix scaled = product({scale, 0, 0, scale}, sheared);
+  const Matrix scaled = product({factor, 0, 0, factor}, sheared);
   return backward(product(turn, scaled), right, down, shape);
 }
 
-void Affine::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
-                   Scratch& scratch) const {
+void RandomAffine::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
+                         Scratch& scratch) const {
   require_drawn_for(kName, {{}, drawn.height, drawn.width}, in);
   warp_pixels(drawn, kind, interpolation, filling(fill), in, out, scratch);
 }

@@ -3,20 +3,18 @@
 #include <limits>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
-#include "core/plain_message.h"
+#include "core/json_fields.h"
 #include "plan/plan_limits.h"
 #include "slipstream/plan/plan.h"
 
 namespace slipstream {
 namespace {
 
-using Json = nlohmann::ordered_json;
-using Problems = std::vector<std::string>;
+using json::Json;
+using json::Problems;
+using json::take;
 
 constexpr int kVersion = 1;
-constexpr std::size_t kLongestShown = 60;
 
 std::string name_of(Driver driver) {
   return driver == Driver::threaded ? "threaded" : "interleaved";
@@ -32,37 +30,13 @@ void take(const Json& value, const std::string& path, std::optional<CacheOptions
 void take(const Json& value, const std::string& path, Plan::Schedule& out, Problems& problems);
 void take(const Json& value, const std::string& path, Plan::Numerics& out, Problems& problems);
 
-std::string shown(const Json& value) {
-  // Printing a container recurses: a deeply nested one would take the stack.
-  if (value.is_structured()) return std::string("an ") + value.type_name();
-  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (text.size() > kLongestShown) text.resize(kLongestShown);
-  return text;
-}
-
-void take(const Json& value, const std::string& path, bool& out, Problems& problems) {
-  if (value.is_boolean()) {
-    out = value.get<bool>();
-  } else {
-    problems.push_back(path + " must be true or false, not " + shown(value));
-  }
-}
-
-void take(const Json& value, const std::string& path, std::string& out, Problems& problems) {
-  if (value.is_string()) {
-    out = value.get<std::string>();
-  } else {
-    problems.push_back(path + " must be a string, not " + shown(value));
-  }
-}
-
 template <std::unsigned_integral T>
 void take_whole(const Json& value, const std::string& path, const std::string& range, T& out,
                 Problems& problems) {
   if (value.is_number_unsigned() && value.get<std::uint64_t>() <= std::numeric_limits<T>::max()) {
     out = value.get<T>();
   } else {
-    problems.push_back(path + " must be a whole number " + range + ", not " + shown(value));
+    json::must_be(path, "a whole number " + range, value, problems);
   }
 }
 
@@ -81,7 +55,7 @@ void take(const Json& value, const std::string& path, int& out, Problems& proble
                : value.is_number_unsigned() && value.get<std::uint64_t>() <= kMost) {
     out = value.get<int>();
   } else {
-    problems.push_back(path + " must be a small whole number, not " + shown(value));
+    json::must_be(path, "a small whole number", value, problems);
   }
 }
 
@@ -125,7 +99,7 @@ void take(const Json& value, const std::string& path, Wire& out, Problems& probl
 template <typename T>
 void take(const Json& value, const std::string& path, std::vector<T>& out, Problems& problems) {
   if (!value.is_array()) {
-    problems.push_back(path + " must be a list, not " + shown(value));
+    json::must_be(path, "a list", value, problems);
     return;
   }
   out.resize(value.size());
@@ -137,7 +111,7 @@ template <typename T>
 void take(const Json& value, const std::string& path, std::map<std::string, T>& out,
           Problems& problems) {
   if (!value.is_object()) {
-    problems.push_back(path + " must be an object, not " + shown(value));
+    json::must_be(path, "an object", value, problems);
     return;
   }
   out.clear();
@@ -145,45 +119,16 @@ void take(const Json& value, const std::string& path, std::map<std::string, T>& 
   for (const auto& [key, item] : value.items()) take(item, prefix + key, out[key], problems);
 }
 
-/// Reads the keys of one object; at the end every other key is a problem.
-class Fields {
+class Fields : public json::Fields {
  public:
-  Fields(const Json& value, std::string path, Problems& problems)
-      : value_(value), path_(std::move(path)), problems_(problems) {
-    if (!value.is_object())
-      problems.push_back((path_.empty() ? "a plan" : path_) + " must be an object, not " +
-                         shown(value));
-  }
-
-  std::string path_of(const std::string& key) const {
-    return path_.empty() ? key : path_ + "." + key;
-  }
-
-  const Json* find(const std::string& key) {
-    known_.push_back(key);
-    const auto found = value_.is_object() ? value_.find(key) : value_.end();
-    return found == value_.end() ? nullptr : &*found;
-  }
+  Fields(const Json& value, const std::string& path, Problems& problems)
+      : json::Fields(value, path, "plan", problems) {}
 
   template <typename T>
   Fields& read(const std::string& key, T& out) {
-    if (const Json* value = find(key)) take(*value, path_of(key), out, problems_);
+    if (const Json* value = find(key)) take(*value, path_of(key), out, problems());
     return *this;
   }
-
-  void refuse_others() {
-    if (!value_.is_object()) return;
-    for (const auto& item : value_.items()) {
-      if (std::find(known_.begin(), known_.end(), item.key()) != known_.end()) continue;
-      problems_.push_back(path_of(item.key()) + ": " + unknown_name("key", item.key(), known_));
-    }
-  }
-
- private:
-  const Json& value_;
-  std::string path_;
-  Problems& problems_;
-  std::vector<std::string> known_;
 };
 
 /// A whole number that may be 0.
@@ -261,15 +206,11 @@ void take(const Json& value, const std::string& path, Plan::Numerics& out, Probl
       .refuse_others();
 }
 
-Plan plan_of(const Json& json, Problems& problems) {
+Plan plan_of(const Json& document, Problems& problems) {
   Plan plan;
-  int version = kVersion;
-  Fields fields(json, "", problems);
-  fields.read("version", version);
-  if (version != kVersion)
-    problems.push_back("version is " + std::to_string(version) + "; this program reads version " +
-                       std::to_string(kVersion));
-  if (json.is_object() && !json.contains("schedule"))
+  Fields fields(document, "", problems);
+  fields.check_version(fields.find("version"), kVersion);
+  if (document.is_object() && !document.contains("schedule"))
     problems.emplace_back("schedule.lanes is missing: say which steps share a lane");
   fields.read("schedule", plan.schedule).read("numerics", plan.numerics).refuse_others();
   return plan;
@@ -328,15 +269,8 @@ std::string to_json(const Plan& plan) {
 
 Plan parse_plan(std::string_view text) {
   Problems problems;
-  Plan plan;
-  try {
-    plan = plan_of(Json::parse(text), problems);
-  } catch (const Json::exception& error) {
-    throw Refused("a plan must be JSON: " + json_problem(error));
-  }
-  std::string message;
-  for (const std::string& problem : problems) message += "\n  " + problem;
-  if (!message.empty()) throw Refused("this plan cannot be read:" + message);
+  Plan plan = plan_of(json::parsed(text, "this plan"), problems);
+  json::refuse_document("this plan", problems);
   return plan;
 }
 

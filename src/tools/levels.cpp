@@ -35,7 +35,9 @@ Levels levels_after(const std::vector<NamedOp>& chain, FieldSpec image) {
   for (const auto& [name, op] : chain) {
     if (!op.touches(image.kind)) continue;
     if (const auto undo = undo_of(op)) levels.undone.insert(levels.undone.begin(), *undo);
-    const bool keeps_levels = op.get_if<Scale>() || op.get_if<ConvertColor>();
+    const auto* to_dtype = op.get_if<ToDtype>();
+    const bool keeps_levels = op.get_if<Scale>() || op.get_if<ConvertColor>() ||
+                              (to_dtype != nullptr && !to_dtype->scale);
     if (image.dtype == DType::u8) levels.white = keeps_levels ? 255 : 1;
     image = op.output(image);
   }

@@ -73,12 +73,12 @@ HostArray tile_of(const ConstArray& image, std::int64_t side) {
   if (image.shape.elements() == 0)
     throw Error("an image of " + to_string(image.shape) + " has no pixels");
   const std::int64_t longest = std::max(image.shape[0], image.shape[1]);
-  const Resize resize{std::max<std::int64_t>(1, image.shape[0] * side / longest),
-                      std::max<std::int64_t>(1, image.shape[1] * side / longest)};
+  const Resize resize{{std::max<std::int64_t>(1, image.shape[0] * side / longest),
+                       std::max<std::int64_t>(1, image.shape[1] * side / longest)}};
   HostArray tile;
   Scratch scratch;
-  resize.apply({}, FieldKind::image, image, tile.reset(DType::u8, {resize.height, resize.width, 3}),
-               scratch);
+  resize.apply({}, FieldKind::image, image,
+               tile.reset(DType::u8, {resize.size.height, resize.size.width, 3}), scratch);
   return tile;
 }
 

@@ -80,7 +80,7 @@ std::shared_ptr<const Dataset> data_of(const Options& options) {
 
 std::vector<NamedOp> transforms_of(const Options& options) {
   const std::int64_t size = options.integer("image-size");
-  const RandomCrop crop{size, size};
+  const RandomCrop crop{size};
   if (is_optimized(options))
     return {{"crop", crop}, {"mask", RandomMask{}}, {"color", ConvertColor{}}, {"scale", Scale{}}};
   return {{"to_tensor", PlainToTensor{}},

@@ -61,32 +61,33 @@ TEST_F(FunctionTest, EverySampleHasWhatWasDrawnForIt) {
 TEST_F(FunctionTest, WhereverItStandsInAChain) {
   const NamedOp mine = {"mine", test::RandomCurve{}};
   const std::vector<Chain> chains = {
-      {{"crop", RandomCrop{20, 24, 4}}, {"flip", HorizontalFlip{0.5}}, mine},
-      {mine, {"crop", RandomCrop{20, 24}}, {"flip", HorizontalFlip{0.5}}},
-      {mine, {"resize", Resize{17, 40}}},
-      {{"resize", Resize{17, 40}}, mine},
-      {{"resize", Resize{40, 17, false}}, mine, {"turn", Rotate{-45, 45}}},
-      {{"crop", RandomResizedCrop{16, 20}}, mine, {"normalize", kNormalize}},
-      {{"affine", Affine{.degrees_max = 40, .interpolation = Interpolation::bilinear}}, mine},
-      {mine, {"turn", Rotate{-45, 45, Interpolation::nearest, 7}}},
-      {{"turn", Rotate{-45, 45, Interpolation::nearest, 1}}, mine},
-      {mine, {"blur", GaussianBlur{7, 0.5, 2}}},
-      {{"blur", GaussianBlur{5, 0.5, 2}}, mine, {"normalize", kNormalize}},
+      {{"crop", RandomCrop{{20, 24}, 4}}, {"flip", RandomHorizontalFlip{0.5}}, mine},
+      {mine, {"crop", RandomCrop{{20, 24}}}, {"flip", RandomHorizontalFlip{0.5}}},
+      {mine, {"resize", Resize{{17, 40}}}},
+      {{"resize", Resize{{17, 40}}}, mine},
+      {{"resize", Resize{{40, 17}, false}}, mine, {"turn", RandomRotation{{-45, 45}}}},
+      {{"crop", RandomResizedCrop{{16, 20}}}, mine, {"normalize", kNormalize}},
+      {{"affine", RandomAffine{.degrees = {0, 40}, .interpolation = Interpolation::bilinear}},
+       mine},
+      {mine, {"turn", RandomRotation{{-45, 45}, Interpolation::nearest, 7}}},
+      {{"turn", RandomRotation{{-45, 45}, Interpolation::nearest, 1}}, mine},
+      {mine, {"blur", GaussianBlur{7, {0.5, 2}}}},
+      {{"blur", GaussianBlur{5, {0.5, 2}}}, mine, {"normalize", kNormalize}},
       {{"normalize", kNormalize}, mine, {"scale", Scale{3}}},
-      {{"erase", RandomErasing{.probability = 0.8}}, mine, {"mask", RandomMask{}}, {"by", kLooked}},
-      {{"resize", Resize{30, 28}}, mine, {"again", Resize{9, 8}}, {"last", kSolarise}}};
+      {{"erase", RandomErasing{.p = 0.8}}, mine, {"mask", RandomMask{}}, {"by", kLooked}},
+      {{"resize", Resize{{30, 28}}}, mine, {"again", Resize{{9, 8}}}, {"last", kSolarise}}};
   for (const DType dtype : {DType::u8, DType::f32}) {
     for (const Chain& chain : chains) ChainCase(chain, image(31, 28, 3, dtype), 3).check();
   }
 }
 
 TEST_F(FunctionTest, TheMeanOfAContrastIsOfWhatAFunctionMakes) {
-  const ColorJitter jitter{.contrast_min = 0.4, .contrast_max = 0.6, .saturation_max = 1.5};
+  const ColorJitter jitter{.contrast = {0.4, 0.6}, .saturation = {1, 1.5}};
   ChainCase({{"mine", test::RandomCurve{}}, {"jitter", jitter}}, image(37, 41), 4).check();
-  const ChainCase both({{"resize", Resize{40, 36}},
+  const ChainCase both({{"resize", Resize{{40, 36}}},
                         {"mine", kSolarise},
                         {"jitter", jitter},
-                        {"flip", HorizontalFlip{}},
+                        {"flip", RandomHorizontalFlip{}},
                         {"swap", test::RandomSwap{}},
                         {"again", jitter}},
                        image(31, 70), 4);

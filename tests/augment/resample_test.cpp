@@ -49,8 +49,8 @@ Bytes on_the_host(const Picture& picture, std::int64_t height, std::int64_t widt
            {picture.pixels.data(), DType::u8, {picture.height, picture.width, 3}},
            {picture.region, picture.height, picture.width}, {out.data(), DType::u8, shape},
            scratch);
-  if (picture.flips_across) mirror<HorizontalFlip>(out, shape);
-  if (picture.flips_down) mirror<VerticalFlip>(out, shape);
+  if (picture.flips_across) mirror<RandomHorizontalFlip>(out, shape);
+  if (picture.flips_down) mirror<RandomVerticalFlip>(out, shape);
   return out;
 }
 

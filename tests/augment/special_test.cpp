@@ -40,16 +40,18 @@ std::string code_of_sums(const AugmentPlan& plan, std::int32_t at) {
 TEST(SpecialKernelTest, EveryWayToReadAnImageCompiles) {
   const Normalize normalize{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.4}};
   const std::vector<Chain> chains = {
-      {{"float", ToFloat{}},
-       {"resize", Resize{64, 64, false}},
-       {"turn", Rotate{-45, 45}},
-       {"blur", GaussianBlur{7, 0.1, 2}},
+      {{"float", ToDtype{.scale = true}},
+       {"resize", Resize{{64, 64}, false}},
+       {"turn", RandomRotation{{-45, 45}}},
+       {"blur", GaussianBlur{7, {0.1, 2}}},
        {"normalize", normalize}},
-      {{"crop", RandomResizedCrop{48, 40}}, {"flip", HorizontalFlip{}}, {"normalize", normalize}},
-      {{"affine", Affine{.interpolation = Interpolation::bilinear}},
-       {"blur", GaussianBlur{31, 1, 2}}},
-      {{"crop", RandomCrop{64, 64, 4}}, {"mask", RandomMask{}}, {"gray", Grayscale{0.5}}},
-      {{"jitter", ColorJitter{.saturation_min = 0.5, .hue_max = 0.1}}, {"scale", Scale{}}}};
+      {{"crop", RandomResizedCrop{{48, 40}}},
+       {"flip", RandomHorizontalFlip{}},
+       {"normalize", normalize}},
+      {{"affine", RandomAffine{.interpolation = Interpolation::bilinear}},
+       {"blur", GaussianBlur{31, {1, 2}}}},
+      {{"crop", RandomCrop{64, 4}}, {"mask", RandomMask{}}, {"gray", RandomGrayscale{0.5}}},
+      {{"jitter", ColorJitter{.saturation = {0.5, 1}, .hue = {0, 0.1}}}, {"scale", Scale{}}}};
   for (const Chain& chain : chains) {
     const AugmentPlan plan = plan_of(chain, {ImageLayout::channels_first, true});
     EXPECT_EQ(code_of(plan).substr(1, 3), "ELF");
@@ -61,7 +63,7 @@ TEST(LaunchShapeTest, BlursFitEveryDeviceOrAreRefused) {
        {kLimits, augment::DeviceLimits{101'376, 102'400}, augment::DeviceLimits{65'536, 65'536}}) {
     for (std::int64_t size = 1; size <= 63; size += 2) {
       for (std::int64_t channels = 1; channels <= 4; ++channels) {
-        const AugmentPlan plan = plan_of({{"blur", GaussianBlur{size, 1, 2}}}, {}, channels);
+        const AugmentPlan plan = plan_of({{"blur", GaussianBlur{size, {1, 2}}}}, {}, channels);
         std::string error;
         try {
           const auto shape = augment::purpose_of_images(plan.program(), 0, limits).shape;
@@ -80,23 +82,23 @@ TEST(LaunchShapeTest, BlursFitEveryDeviceOrAreRefused) {
 }
 
 TEST(SpecialKernelTest, TheSumsOfEveryContrastCompile) {
-  const ColorJitter jitter{.contrast_min = 0.5, .hue_max = 0.1};
+  const ColorJitter jitter{.contrast = {0.5, 1}, .hue = {0, 0.1}};
   const AugmentPlan plan = plan_of({{"first", jitter},
-                                    {"crop", RandomResizedCrop{48, 40}},
+                                    {"crop", RandomResizedCrop{{48, 40}}},
                                     {"second", jitter},
-                                    {"turn", Rotate{-45, 45}},
+                                    {"turn", RandomRotation{{-45, 45}}},
                                     {"mine", PixelOp{test::Solarise{0.5F}}},
                                     {"third", jitter},
-                                    {"blur", GaussianBlur{7, 0.1, 2}}});
+                                    {"blur", GaussianBlur{7, {0.1, 2}}}});
   for (const std::int32_t at : {0, 2, 5}) EXPECT_EQ(code_of_sums(plan, at).substr(1, 3), "ELF");
 }
 
 TEST(SpecialKernelTest, FunctionsOfUsersCompile) {
   const AugmentPlan plan = plan_of({{"solarise", PixelOp{test::Solarise{0.5F}}},
-                                    {"resize", Resize{64, 64}},
+                                    {"resize", Resize{{64, 64}}},
                                     {"curve", test::RandomCurve{}},
                                     {"looked", PixelOp{test::kTable}},
-                                    {"blur", GaussianBlur{7, 0.1, 2}},
+                                    {"blur", GaussianBlur{7, {0.1, 2}}},
                                     {"swap", test::RandomSwap{}},
                                     {"soft", PixelOp{test::Softened{}}}});
   EXPECT_EQ(code_of(plan).substr(1, 3), "ELF");

@@ -90,7 +90,7 @@ class ClassesTest(DataFolders):
         self.expect(DONE, "bench", "loader", "--data", data, "--batch-size", "4",
                     "--num-workers", "1", "--seconds", "0.01", says=says)
         chain = self.folder / "resize.json"
-        chain.write_text('{"version": 1, "transforms": [{"op": "resize", "height": 8, "width": 8}]}')
+        chain.write_text('{"version": 1, "transforms": [{"op": "resize", "size": [8, 8]}]}')
         self.expect(DONE, "augment", "--data", data, "--transforms", chain, "--out",
                     self.folder / "odd.png", says=says)
         bench = self.expect(DONE, "bench", *TINY_CLASSIFIER, "--data", data,

@@ -329,7 +329,8 @@ class SameCauseTest(ProgramTest):
 
     def chain(self):
         path = self.folder / "transforms.json"
-        path.write_text('{"version": 1, "transforms": [{"op": "to_float"}]}')
+        path.write_text('{"version": 1, "transforms": '
+                        '[{"op": "to_dtype", "dtype": "float32", "scale": true}]}')
         return path
 
     def data(self):
@@ -370,10 +371,10 @@ class PlanFileTest(ProgramTest):
                     says=says)
 
     def test_what_is_not_json(self):
-        self.refuse("mode = serial", says=["a plan must be JSON"])
+        self.refuse("mode = serial", says=["this plan must be JSON"])
 
     def test_an_empty_file(self):
-        self.refuse("", says=["a plan must be JSON"])
+        self.refuse("", says=["this plan must be JSON"])
 
     def test_an_unknown_key(self):
         plan = read_json(self.plan)

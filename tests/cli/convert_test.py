@@ -12,8 +12,8 @@ class ConvertTest(DataFolders):
         out = self.folder / "shards"
         chain = self.folder / "convert.json"
         chain.write_text('''{"version": 1, "transforms": [
-            {"op": "resize", "height": 16, "width": 16},
-            {"op": "horizontal_flip", "probability": 0.5}]}''')
+            {"op": "resize", "size": [16, 16]},
+            {"op": "random_horizontal_flip", "p": 0.5}]}''')
         command = ("convert", "--data", self.classes, "--out", out, "--samples-per-shard", "5",
                    "--transforms", chain)
         self.expect(DONE, *command, says=["12 samples in 3 shards", "transforms.json"])

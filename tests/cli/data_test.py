@@ -49,8 +49,8 @@ class DataTest(DataFolders):
     def test_augment(self):
         chain = self.folder / "augment.json"
         chain.write_text('''{"version": 1, "transforms": [
-            {"op": "random_resized_crop", "height": 16, "width": 16},
-            {"op": "horizontal_flip"}]}''')
+            {"op": "random_resized_crop", "size": 16},
+            {"op": "random_horizontal_flip"}]}''')
         sheet = self.folder / "augmented.png"
 
         def command(data=self.scenes, chain=chain, out=sheet):
@@ -93,10 +93,10 @@ class DataTest(DataFolders):
         self.expect(REFUSED, *command(), "--epoch", "4294967295", says=["an earlier epoch"])
         self.expect(REFUSED, *command(), "--samples", "0", says=["less than 1"])
         self.expect(REFUSED, *command(), "--on-bad-sample", "skp", says=["did you mean 'skip'?"])
-        chain.write_text('{"version": 1, "transforms": [{"op": "horizontal_flp"}]}')
-        self.expect(REFUSED, *command(), says=["did you mean 'horizontal_flip'?"])
+        chain.write_text('{"version": 1, "transforms": [{"op": "random_horizontal_flp"}]}')
+        self.expect(REFUSED, *command(), says=["did you mean 'random_horizontal_flip'?"])
         self.assertFalse(sheet.exists())
-        chain.write_text('{"version": 1, "transforms": [{"op": "resize", "height": 8, "width": 8}]}')
+        chain.write_text('{"version": 1, "transforms": [{"op": "resize", "size": [8, 8]}]}')
         self.expect(DONE, *command(self.damaged), *every, "--on-bad-sample", "skip",
                     says=["12 samples", "skipped 1 bad sample: ", "a.jpg"])
         self.assertTrue(sheet.exists())
@@ -172,19 +172,20 @@ class DataTest(DataFolders):
     def test_a_chain_replaces_the_resize(self):
         chain = self.folder / "transforms.json"
         chain.write_text('''{"version": 1, "transforms": [
-            {"op": "random_resized_crop", "height": 16, "width": 16},
-            {"op": "horizontal_flip", "probability": 0.5}]}''')
-        reports = [self.classify(f"chain-{plan}", self.classes, "--transforms", chain, "--plan",
-                                 plan, "--num-workers", workers)
+            {"op": "random_resized_crop", "size": 16},
+            {"op": "random_horizontal_flip", "p": 0.5}]}''')
+        reports = [self.classify(f"chain-{plan}", self.classes, "--transforms", chain, "--plan", plan,
+                                 "--num-workers", workers)
                    for plan, workers in (("serial", "1"), ("pipelined", "3"))]
         self.assertEqual(reports[0]["digest"], reports[1]["digest"])
         steps = [counter["name"] for counter in reports[0]["counters"]]
-        self.assertEqual(steps[:5], ["read", "decode", "random_resized_crop", "horizontal_flip",
-                                     "collate"])
+        self.assertEqual(steps[:5], ["read", "decode", "random_resized_crop",
+                                     "random_horizontal_flip", "collate"])
         self.expect(REFUSED, "train", "classification", "--image-size", "32", "--transforms", chain,
                     says=["16 x 16 x 3", "32 x 32 x 3"])
-        self.expect(DONE, "bench", "loader", "--data", self.classes, "--transforms", chain,
-                    "--num-workers", "1", "--batch-size", "4", "--seconds", "0.01", says=["horizontal_flip ms"])
+        self.expect(DONE, "bench", "loader", "--data", self.classes, "--transforms", chain, "--num-workers",
+                    "1", "--batch-size", "4", "--seconds", "0.01",
+                    says=["random_horizontal_flip ms"])
         chain.write_text("{}")
         self.expect(REFUSED, "train", "classification", "--transforms", chain,
                     says=["transforms.json"])
@@ -192,11 +193,11 @@ class DataTest(DataFolders):
     def test_operations_over_the_batch(self):
         chain = self.folder / "mixed.json"
         chain.write_text('''{"version": 1, "transforms": [
-            {"op": "resize", "height": 16, "width": 16}, {"op": "to_float"},
-            {"op": "mixup", "alpha": 0.2}, {"op": "one_hot", "smoothing": 0.1}]}''')
-        reports = {(plan, where): self.classify(f"mixed-{plan}-{where}", self.classes,
-                                                "--transforms", chain, "--plan", plan,
-                                                "--transforms-device", where)
+            {"op": "resize", "size": [16, 16]},
+            {"op": "to_dtype", "dtype": "float32", "scale": true},
+            {"op": "mixup", "alpha": 0.2}, {"op": "one_hot", "label_smoothing": 0.1}]}''')
+        reports = {(plan, where): self.classify(f"mixed-{plan}-{where}", self.classes, "--transforms",
+                                                chain, "--plan", plan, "--transforms-device", where)
                    for plan, where in (("serial", "cpu"), ("pipelined", "cpu"),
                                        ("pipelined", "gpu"), ("pipelined", "pipelined"))}
         self.assertEqual(len({report["digest"] for report in reports.values()}), 1)
@@ -212,29 +213,29 @@ class DataTest(DataFolders):
                     says=["'label' is a mask"])
         self.expect(DONE, "augment", "--data", self.classes, "--transforms", chain, "--out",
                     self.folder / "mixed.png", says=["mixup is not shown: it is done to whole"])
-        self.expect(DONE, "bench", "loader", "--data", self.classes, "--transforms", chain,
-                    "--num-workers", "1", "--batch-size", "4", "--seconds", "0.01", says=["to_float ms"])
+        self.expect(DONE, "bench", "loader", "--data", self.classes, "--transforms", chain, "--num-workers",
+                    "1", "--batch-size", "4", "--seconds", "0.01", says=["to_dtype ms"])
         out = self.folder / "mixed-shards"
         chain.write_text('''{"version": 1, "transforms": [
-            {"op": "resize", "height": 16, "width": 16}, {"op": "one_hot"}, {"op": "cutmix"}]}''')
+            {"op": "resize", "size": [16, 16]}, {"op": "one_hot"}, {"op": "cutmix"}]}''')
         self.expect(DONE, "convert", "--data", self.classes, "--out", out, "--transforms", chain,
                     says=["transforms.json"])
         rest = read_json(out / "transforms.json")["transforms"]
         self.assertEqual([each["op"] for each in rest], ["resize", "one_hot", "cutmix"])
         self.classify("mixed-shards", out, "--transforms", out / "transforms.json")
         chain.write_text('''{"version": 1, "transforms": [
-            {"op": "mixup"}, {"op": "resize", "height": 16, "width": 16}]}''')
+            {"op": "mixup"}, {"op": "resize", "size": [16, 16]}]}''')
         self.expect(REFUSED, "train", *TINY_CLASSIFIER, "--transforms", chain,
                     says=["'resize' comes behind mixup"])
 
     def test_where_transforms_are_done_changes_no_bit(self):
         chain = self.folder / "augment.json"
         chain.write_text('''{"version": 1, "transforms": [
-            {"op": "random_resized_crop", "height": 16, "width": 16},
-            {"op": "horizontal_flip"},
-            {"op": "to_float"},
-            {"op": "rotate", "degrees_min": -45, "degrees_max": 45},
-            {"op": "gaussian_blur", "size": 7, "sigma_min": 0.1, "sigma_max": 2},
+            {"op": "random_resized_crop", "size": 16},
+            {"op": "random_horizontal_flip"},
+            {"op": "to_dtype", "dtype": "float32", "scale": true},
+            {"op": "random_rotation", "degrees": 45},
+            {"op": "gaussian_blur", "kernel_size": 7, "sigma": [0.1, 2]},
             {"op": "normalize", "mean": [0.4, 0.5, 0.6], "std": [0.2, 0.3, 0.4]}]}''')
         reports = {where: self.classify(f"augment-{where}", self.classes, "--transforms", chain,
                                         "--transforms-device", where, "--plan", "pipelined")
@@ -255,8 +256,8 @@ class DataTest(DataFolders):
     def test_a_resize_alone_is_done_where_it_is_asked_for(self):
         chain = self.folder / "resize.json"
         for more in ("", ', {"op": "one_hot"}, {"op": "cutmix"}'):
-            chain.write_text('{"version": 1, "transforms": [{"op": "resize", "height": 16, '
-                             '"width": 16}' + more + "]}")
+            chain.write_text('{"version": 1, "transforms": [{"op": "resize", "size": [16, 16]}'
+                             + more + "]}")
             reports = [self.classify(f"resize-{where}", self.classes, "--transforms", chain,
                                      "--transforms-device", where, "--plan", "pipelined")
                        for where in ("cpu", "gpu", "pipelined")]

@@ -90,8 +90,8 @@ class InterruptedDataTest(ProgramTest):
         data, chain, out = (self.folder / name for name in ("data", "transforms.json", "sheet.png"))
         run("make-data", "segmentation", "--out", data, "--samples", "100", "--size", "16")
         (data / "images" / "not-read.webp").write_bytes(b"RIFF")  # which it warns of, then begins
-        blur = {"op": "gaussian_blur", "size": 63, "sigma_min": 9, "sigma_max": 9}  # for seconds
-        resize = {"op": "resize", "height": 512, "width": 512}
+        blur = {"op": "gaussian_blur", "kernel_size": 63, "sigma": 9}  # for seconds
+        resize = {"op": "resize", "size": [512, 512]}
         chain.write_text(json.dumps({"version": 1, "transforms": [resize, blur]}))
         augment = Running("augment", "--data", data, "--transforms", chain, "--out", out,
                           "--samples", "100", "--versions", "60")

@@ -57,9 +57,9 @@ class InputsTest(DataFolders):
         out = self.folder / "out"
         out.mkdir()
         chain = out / "transforms.json"
-        chain.write_text('{"version": 1, "transforms": [{"op": "horizontal_flip"}]}')
+        chain.write_text('{"version": 1, "transforms": [{"op": "random_horizontal_flip"}]}')
         self.refuse(chain, "convert", "--data", self.classes, "--out", out, "--transforms", chain,
-                    says=["transforms.json and --apply"])
+                    says=["transforms.json and --transforms"])
 
 
 class SkippedTest(DataFolders):

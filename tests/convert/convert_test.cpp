@@ -80,7 +80,7 @@ TEST_F(ConvertTest, FilesThatNothingChangesAreCopiedAsTheyAre) {
 
 TEST_F(ConvertTest, TransformsAreAppliedToImagesAndMasksAlike) {
   ConvertOptions options = options_for(100);
-  options.transforms = {{"small", Resize{16, 12}}};
+  options.transforms = {{"small", Resize{{16, 12}}}};
   options.quality = 100;
   convert_to_shards(*source(), out(), options);
   const auto shards = tar_shards({out()});
@@ -91,8 +91,8 @@ TEST_F(ConvertTest, TransformsAreAppliedToImagesAndMasksAlike) {
   decode_mask(stored(*source(), 3, 1), {}, whole);
   Scratch scratch;
   options.transforms = {};
-  Resize{16, 12}.apply({}, FieldKind::mask, whole.view(), spare.reset(DType::u8, {16, 12}),
-                       scratch);
+  Resize{{16, 12}}.apply({}, FieldKind::mask, whole.view(), spare.reset(DType::u8, {16, 12}),
+                         scratch);
   EXPECT_TRUE(std::equal(mask.view().data, mask.view().data + 16 * 12, spare.view().data));
 }
 
@@ -149,7 +149,7 @@ TEST_F(ConvertTest, AChangedByteIsFound) {
 TEST_F(ConvertTest, OtherSettingsAreRefused) {
   convert_to_shards(*source(), out(), options_for(6));
   ConvertOptions other = options_for(7);
-  other.transforms = {{"small", Resize{16, 12}}};
+  other.transforms = {{"small", Resize{{16, 12}}}};
   other.background = {255, 255, 255};
   EXPECT_THAT(refusal(*source(), other),
               AllOf(HasSubstr("holds another conversion:\n"),
@@ -183,7 +183,7 @@ TEST_F(ConvertTest, NamesOfClassesAreInTheManifest) {
   EXPECT_NO_THROW(open_dataset(odd, {no_utf8, "hen"}));
   const fs::path npy = folder_.path() / "npy";
   ConvertOptions options = options_for(1);
-  options.transforms = {{"small", Resize{8, 8}}};
+  options.transforms = {{"small", Resize{{8, 8}}}};
   convert_to_npy(*animals, npy, options);
   EXPECT_THAT(open_dataset(npy)->class_names(), ElementsAre("cat", "dog"));
   EXPECT_THAT(thrown_by([&] {
@@ -200,7 +200,7 @@ TEST_F(ConvertTest, TheBackgroundIsBehindTransparentPixels) {
   std::vector<Levels> made;
   for (const Rgb& background : {Rgb{0, 0, 0}, Rgb{255, 255, 255}}) {
     ConvertOptions options = options_for(1);
-    options.transforms = {{"as it is", Resize{drawn.shape[0], drawn.shape[1]}}};
+    options.transforms = {{"as it is", Resize{{drawn.shape[0], drawn.shape[1]}}}};
     options.background = background;
     const fs::path npy = folder_.path() / ("npy" + std::to_string(background[0]));
     convert_to_npy(*drawings, npy, options);
@@ -262,7 +262,7 @@ TEST_F(ConvertTest, ANegativeLabelIsNamed) {
 TEST_F(ConvertTest, WhatMakesNoSenseIsRefusedAllAtOnce) {
   ConvertOptions options = options_for(0);
   options.quality = 0;
-  options.transforms = {{"flip", HorizontalFlip{0.5}}, {"scale", ToFloat{}}};
+  options.transforms = {{"flip", RandomHorizontalFlip{0.5}}, {"scale", ToDtype{.scale = true}}};
   const std::string message = refusal(*source(), options);
   for (const char* words : {"quality is 0", "at least 1 sample", "'flip' is random", "not uint8"})
     EXPECT_THAT(message, HasSubstr(words));
@@ -272,7 +272,7 @@ TEST_F(ConvertTest, ABadSampleIsNamedAndTheWholeShardsStay) {
   fs::resize_file(scenes() / "images" / "000020.jpg", 100);
   ConvertOptions options = options_for(6);
   options.threads = 1;
-  options.transforms = {{"small", Resize{8, 8}}};
+  options.transforms = {{"small", Resize{{8, 8}}}};
   try {
     convert_to_shards(*source(), out(), options);
     FAIL() << "nothing thrown";
@@ -292,7 +292,7 @@ TEST_F(ConvertTest, TwoAtOnceIntoOneFolderAreRefused) {
     if (!shards.empty()) return;
     shards = thrown_by([&] { convert_to_shards(*source(), out(), options_for(6)); });
     ConvertOptions small = options_for(6);
-    small.transforms = {{"small", Resize{8, 8}}};
+    small.transforms = {{"small", Resize{{8, 8}}}};
     npy = thrown_by([&] { convert_to_npy(*source(), out(), small); });
   };
   EXPECT_TRUE(convert_to_shards(*source(), out(), options).is_whole);
@@ -371,8 +371,9 @@ TEST_F(ConvertTest, AFullDiskSaysWhatToDo) {
 }
 
 TEST(TakeFixedTransforms, EndsAtTheFirstRandomOne) {
-  std::vector<NamedOp> chain = {
-      {"small", Resize{8, 8}}, {"flip", HorizontalFlip{0.5}}, {"scale", ToFloat{}}};
+  std::vector<NamedOp> chain = {{"small", Resize{{8, 8}}},
+                                {"flip", RandomHorizontalFlip{0.5}},
+                                {"scale", ToDtype{.scale = true}}};
   const auto fixed = take_fixed_transforms(chain);
   ASSERT_EQ(fixed.size(), 1U);
   EXPECT_EQ(fixed[0].name, "small");

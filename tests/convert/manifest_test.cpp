@@ -33,7 +33,7 @@ class ManifestTest : public ScenesTest {
     ConvertOptions options;
     options.samples_per_shard = part;
     options.threads = 3;
-    options.transforms = {{"first", Resize{16, 12}}, {"second", Resize{8, 8}}};
+    options.transforms = {{"first", Resize{{16, 12}}}, {"second", Resize{{8, 8}}}};
     return options;
   }
 
@@ -56,17 +56,17 @@ class ManifestTest : public ScenesTest {
 TEST_F(ManifestTest, TheFirstTransformThatDiffersIsNamed) {
   convert_to_shards(*source(), out(), options_for(30));
   ConvertOptions other = options_for(30);
-  other.transforms[1].op = Resize{8, 9};
+  other.transforms[1].op = Resize{{8, 9}};
   EXPECT_THAT(refusal(convert_to_shards, other),
-              HasSubstr("\n  its transform 2, \"second\", has the width 8, wanted: 9\n"));
+              HasSubstr("\n  its transform 2, \"second\", has the size [8,8], wanted: [8,9]\n"));
   other.transforms[0].name = "other";
   EXPECT_THAT(refusal(convert_to_shards, other),
               HasSubstr("\n  its transform 1 is \"first\", wanted: \"other\"\n"));
-  other.transforms = {{"first", Resize{16, 12}}};
+  other.transforms = {{"first", Resize{{16, 12}}}};
   EXPECT_THAT(refusal(convert_to_shards, other),
               HasSubstr("\n  its transform 2, \"second\", is one too many\n"));
   other.transforms = options_for(30).transforms;
-  other.transforms.push_back({"third", Resize{8, 8}});
+  other.transforms.push_back({"third", Resize{{8, 8}}});
   EXPECT_THAT(refusal(convert_to_shards, other),
               HasSubstr("\n  its transform 3, \"third\", is missing\n"));
 }
@@ -74,11 +74,11 @@ TEST_F(ManifestTest, TheFirstTransformThatDiffersIsNamed) {
 TEST_F(ManifestTest, TheFirstFieldThatDiffersIsNamed) {
   convert_to_npy(*source(), out(), options_for(30));
   ConvertOptions other = options_for(30);
-  other.transforms[1].op = Resize{8, 9};
+  other.transforms[1].op = Resize{{8, 9}};
   EXPECT_THAT(
       refusal(convert_to_npy, other),
       AllOf(HasSubstr("\n  its field 1, \"image\", has the shape [8,8,3], wanted: [8,9,3]\n"),
-            HasSubstr("\n  its transform 2, \"second\", has the width 8, wanted: 9\n")));
+            HasSubstr("\n  its transform 2, \"second\", has the size [8,8], wanted: [8,9]\n")));
 }
 
 TEST_F(ManifestTest, WhatCannotBeReadIsToldInWords) {

@@ -40,7 +40,7 @@ class ToNpyTest : public ScenesTest {
     ConvertOptions options;
     options.samples_per_shard = block;
     options.threads = threads;
-    options.transforms = {{"small", Resize{kHeight, kWidth}}};
+    options.transforms = {{"small", Resize{{kHeight, kWidth}}}};
     return options;
   }
 
@@ -98,7 +98,7 @@ TEST_F(ToNpyTest, HoldsWhatTheTransformsGive) {
   Sample sample;
   HostArray decoded, expected;
   Scratch scratch;
-  const Resize resize{kHeight, kWidth};
+  const Resize resize{{kHeight, kWidth}};
   for (std::size_t i = 0; i < kSamples; ++i) {
     source()->read(i, sample);
     for (std::size_t k = 0; k < 2; ++k) {
@@ -223,7 +223,7 @@ TEST_F(ToNpyTest, AFileOfAnotherConversionIsAnError) {
   convert(options_for(6));
   const auto whole = files();
   ConvertOptions other = options_for(6);
-  other.transforms = {{"small", Resize{kWidth, kHeight}}};
+  other.transforms = {{"small", Resize{{kWidth, kHeight}}}};
   fs::remove_all(out());
   convert(other);
   write_file_atomically(out() / "image.npy", whole.at("image.npy"));
@@ -251,7 +251,7 @@ TEST_F(ToNpyTest, OtherSettingsAndFormsAreRefused) {
 
 TEST_F(ToNpyTest, ImagesOfManySizesAreRefusedWithTheRemedy) {
   ConvertOptions options = options_for(0);
-  options.transforms = {{"flip", HorizontalFlip{0.5}}};
+  options.transforms = {{"flip", RandomHorizontalFlip{0.5}}};
   const std::string message = thrown_by([&] { convert(options); });
   EXPECT_THAT(message, AllOf(StartsWith("Refused: "), HasSubstr("field 'image' has shape ? x ?"),
                              HasSubstr("--resize"), HasSubstr("'flip' is random"),
@@ -261,7 +261,7 @@ TEST_F(ToNpyTest, ImagesOfManySizesAreRefusedWithTheRemedy) {
 
 TEST_F(ToNpyTest, FloatsAreNoImages) {
   ConvertOptions options = options_for(4);
-  options.transforms.push_back({"scale", ToFloat{}});
+  options.transforms.push_back({"scale", ToDtype{.scale = true}});
   EXPECT_THAT(thrown_by([&] { convert(options); }),
               HasSubstr("is f32 of shape 16 x 12 x 3: images are stored as u8"));
 }

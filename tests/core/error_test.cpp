@@ -42,6 +42,13 @@ TEST(NearestName, FindsWhatWasMeant) {
   EXPECT_EQ(nearest_name("serial", {}), "");
 }
 
+TEST(NearestName, MayBeAPartOfTheName) {
+  const std::vector<std::string> names = {"random_crop", "random_horizontal_flip"};
+  EXPECT_EQ(nearest_name("horizontal_flip", names), "random_horizontal_flip");
+  EXPECT_EQ(nearest_name("Flip", names), "random_horizontal_flip");
+  EXPECT_EQ(nearest_name("rop", names), "");
+}
+
 TEST(NearestName, ReplacingEveryLetterIsNotNear) { EXPECT_EQ(nearest_name("x", {"y"}), ""); }
 
 TEST(NearestName, TheFirstOfEquallyNearNamesWins) {

@@ -53,7 +53,7 @@ class DoctorTest : public EngineTest {
 
   static Tiny with_transform(const SyntheticCost& cost) {
     Tiny tiny;
-    tiny.transforms = {{"slow", with_cost(HorizontalFlip{}, cost)}};
+    tiny.transforms = {{"slow", with_cost(RandomHorizontalFlip{}, cost)}};
     return tiny;
   }
 

@@ -38,15 +38,15 @@ TEST_F(SituationTest, PartsAreDecodedWhereTheFirstTransformReadsSome) {
   };
   Tiny tiny;
   tiny.dataset = std::make_shared<Decodable>();
-  tiny.transforms = {{"crop", RandomCrop{8, 8}}};
+  tiny.transforms = {{"crop", RandomCrop{8}}};
   EXPECT_TRUE(decodes_parts(tiny));
   tiny.on_bad_sample = OnBadSample::skip;
   EXPECT_FALSE(decodes_parts(tiny)) << "bad samples are found in whole files";
   tiny.on_bad_sample = OnBadSample::stop;
-  tiny.transforms = {{"flip", HorizontalFlip{}}, {"crop", RandomCrop{8, 8}}};
+  tiny.transforms = {{"flip", RandomHorizontalFlip{}}, {"crop", RandomCrop{8}}};
   EXPECT_FALSE(decodes_parts(tiny));
   tiny.dataset = nullptr;
-  tiny.transforms = {{"crop", RandomCrop{8, 8}}};
+  tiny.transforms = {{"crop", RandomCrop{8}}};
   EXPECT_FALSE(decodes_parts(tiny)) << "of images that are not decoded by content";
 }
 

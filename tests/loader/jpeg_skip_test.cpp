@@ -22,7 +22,7 @@ using Numbers = std::vector<std::uint64_t>;
 
 constexpr std::size_t kBatches = 6;  // two epochs of 15 samples
 
-Chain crop() { return {{"crop", RandomResizedCrop{16, 24}}, {"flip", HorizontalFlip{}}}; }
+Chain crop() { return {{"crop", RandomResizedCrop{{16, 24}}}, {"flip", RandomHorizontalFlip{}}}; }
 
 Numbers numbers_of(const SkippedSamples& skipped) {
   Numbers numbers;
@@ -114,8 +114,8 @@ TEST(JpegSkip, WhatDoesNotFitAndDamageOfMasksAndOtherFilesIsSkippedToo) {
   set->masks[5].resize(set->masks[5].size() / 2);
   set->masks[7] = set->masks[8];  // of another size than the image: no crop fits
   for (const unsigned workers : {1U, 4U}) {
-    expect_the_same(set, {{"resize", Resize{16, 24}}}, as_files(workers), Numbers{5, 6});
-    expect_the_same(set, {{"crop", RandomCrop{80, 100}}}, as_files(workers),
+    expect_the_same(set, {{"resize", Resize{{16, 24}}}}, as_files(workers), Numbers{5, 6});
+    expect_the_same(set, {{"crop", RandomCrop{{80, 100}}}}, as_files(workers),
                     Numbers{0, 1, 2, 5, 6, 7, 9, 10, 11});
   }
 }
@@ -142,7 +142,7 @@ TEST(JpegSkip, WhereTheRunStopsMarkersAreCheckedAndTheDeviceFindsTheRest) {
       SCOPED_TRACE(damage.name);
       DataLoaderOptions options = as_files(workers);
       options.shuffle = false;
-      DataLoader loader(set, {{"resize", Resize{16, 24}}}, options);
+      DataLoader loader(set, {{"resize", Resize{{16, 24}}}}, options);
       if (!damage.is_in_codes) {
         EXPECT_THAT(message_of_next(loader),
                     AllOf(HasSubstr("step 'decode' of sample 4 (picture 4.jpg"),

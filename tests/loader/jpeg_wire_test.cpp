@@ -37,13 +37,13 @@ std::vector<std::uint64_t> compare(const std::shared_ptr<const Dataset>& dataset
 
 std::vector<Chain> chains() {
   return {
-      {{"resize", Resize{24, 32}}},
-      {{"crop", CenterCrop{20, 18}}, {"flip", HorizontalFlip{}}},
-      {{"crop", RandomCrop{31, 20}}, {"down", VerticalFlip{}}},
-      {{"crop", RandomResizedCrop{16, 24}},
-       {"flip", HorizontalFlip{}},
-       {"again", HorizontalFlip{}},
-       {"down", VerticalFlip{}}},
+      {{"resize", Resize{{24, 32}}}},
+      {{"crop", CenterCrop{{20, 18}}}, {"flip", RandomHorizontalFlip{}}},
+      {{"crop", RandomCrop{{31, 20}}}, {"down", RandomVerticalFlip{}}},
+      {{"crop", RandomResizedCrop{{16, 24}}},
+       {"flip", RandomHorizontalFlip{}},
+       {"again", RandomHorizontalFlip{}},
+       {"down", RandomVerticalFlip{}}},
   };
 }
 
@@ -61,7 +61,7 @@ TEST(JpegWire, OtherFilesAreDecodedByWorkersInTheirPlaces) {
   set->add(image_record("exif_6.jpg").file);
   set->add(image_record("cmyk.jpg").file);
   set->add(jpeg_set(1)->files[0]);
-  const Chain chain = {{"crop", RandomResizedCrop{16, 24}}};
+  const Chain chain = {{"crop", RandomResizedCrop{{16, 24}}}};
   EXPECT_THAT(compare(set, chain, as_files(2), 2), testing::UnorderedElementsAre(0, 1, 3, 4, 6, 9));
 }
 
@@ -87,9 +87,9 @@ struct Shift {
 
 TEST(JpegWire, OperationsThatLeaveImagesAloneMayStandAnywhere) {
   const Chain chain = {{"first", Shift{}},
-                       {"crop", RandomResizedCrop{16, 24}},
+                       {"crop", RandomResizedCrop{{16, 24}}},
                        {"then", Shift{}},
-                       {"flip", HorizontalFlip{}},
+                       {"flip", RandomHorizontalFlip{}},
                        {"last", Shift{}}};
   EXPECT_EQ(compare(jpeg_set(10), chain, as_files(), 6).size(), 30U);
 }
@@ -103,7 +103,7 @@ TEST(JpegWire, FilesThatDoNotFitAreDecodedByWorkers) {
   ASSERT_GT(fitting, 1U);
   ASSERT_LT(fitting, 10U);
   // The slot holds the finished image too, so that must be smaller here.
-  const Chain chain = {{"crop", RandomResizedCrop{8, 8}}};
+  const Chain chain = {{"crop", RandomResizedCrop{8}}};
   const SlabLayout layout =
       DataLoader::plan_layout(*set, chain, kBatchSize, options.wire, options.jpeg_bytes);
   const std::size_t room = layout.field("image").sample_bytes - JpegSlot::kBytes;
@@ -123,7 +123,7 @@ TEST(JpegWire, WhereNoFileFitsWorkersDecodeAll) {
 TEST(JpegWire, TheDeviceHasRoomForFinishedImagesAndTheCopyNoneForFiles) {
   const auto set = jpeg_set(10);
   const SlabLayout layout =
-      DataLoader::plan_layout(*set, {{"resize", Resize{8, 12}}}, 4,
+      DataLoader::plan_layout(*set, {{"resize", Resize{{8, 12}}}}, 4,
                               {{"image", Wire::jpeg}, {"number", Wire::smallest}}, 1000);
   const SlabField& image = layout.field("image");
   EXPECT_EQ(image.sample_bytes, 1088U);  // 64 + 1000, up to the next multiple of 64
@@ -137,13 +137,13 @@ TEST(JpegWire, TheDeviceHasRoomForFinishedImagesAndTheCopyNoneForFiles) {
   const WireFormats images_travel = {
       {"image", Wire::jpeg}, {"number", Wire::host}, {"label", Wire::host}, {"boxes", Wire::host}};
   const SlabLayout images_alone =
-      DataLoader::plan_layout(*set, {{"resize", Resize{8, 12}}}, 4, images_travel);
+      DataLoader::plan_layout(*set, {{"resize", Resize{{8, 12}}}}, 4, images_travel);
   EXPECT_EQ(images_alone.copied_bytes, 0U);
   EXPECT_EQ(images_alone.device_bytes, 1280U);
 }
 
 TEST(JpegWire, CutsKeepWhatTravels) {
-  const Chain chain = {{"crop", RandomResizedCrop{16, 24}}, {"flip", HorizontalFlip{}}};
+  const Chain chain = {{"crop", RandomResizedCrop{{16, 24}}}, {"flip", RandomHorizontalFlip{}}};
   DataLoaderOptions options = as_files(2);
   options.shuffle = false;
   options.cut = HostCut{"read", 10};
@@ -170,20 +170,21 @@ TEST(JpegWire, WhatCannotTravelAsFilesIsRefusedWithTheRemedy) {
     EXPECT_THAT(refusal(set, chain, as_files()),
                 AllOf(HasSubstr("field 'image' cannot travel as jpeg: "), HasSubstr(says)));
   };
-  refused({{"crop", RandomCrop{8, 8, 2}}}, "transform 'crop' pads");
-  refused({{"first", HorizontalFlip{}}, {"resize", Resize{8, 8}}},
+  refused({{"crop", RandomCrop{8, 2}}}, "transform 'crop' pads");
+  refused({{"first", RandomHorizontalFlip{}}, {"resize", Resize{{8, 8}}}},
           "transform 'first' cannot be done to the decoded image on the device");
-  refused({{"resize", Resize{8, 8}}, {"second", CenterCrop{4, 4}}},
+  refused({{"resize", Resize{{8, 8}}}, {"second", CenterCrop{4}}},
           "transform 'second' cannot be done");
-  refused({{"resize", Resize{8, 8}}, {"float", ToFloat{}}}, "it needs images of u8");
-  refused({{"resize", Resize{8, 8}}, {"bright", Brighten{}}}, "transform 'bright' cannot be done");
+  refused({{"resize", Resize{{8, 8}}}, {"float", ToDtype{.scale = true}}}, "it needs images of u8");
+  refused({{"resize", Resize{{8, 8}}}, {"bright", Brighten{}}},
+          "transform 'bright' cannot be done");
   const auto own = jpeg_set(10);
   own->decodes_default = false;
-  refused({{"resize", Resize{8, 8}}}, "the data set decodes its images itself", own);
+  refused({{"resize", Resize{{8, 8}}}}, "the data set decodes its images itself", own);
 }
 
 TEST(JpegWire, OptionsThatNeedPixelsAreRefused) {
-  const Chain chain = {{"resize", Resize{8, 8}}};
+  const Chain chain = {{"resize", Resize{{8, 8}}}};
   DataLoaderOptions options = as_files();
   for (const char* after : {"decode", "resize"}) {
     options.cut = HostCut{after, 4};
@@ -206,7 +207,7 @@ TEST(JpegWire, ThePixelLimitHoldsForFilesToo) {
   DataLoaderOptions options = as_files();
   options.shuffle = false;
   options.decode.pixel_limit = 40 * 80;  // the first picture's size
-  DataLoader loader(jpeg_set(10), {{"resize", Resize{8, 8}}}, options);
+  DataLoader loader(jpeg_set(10), {{"resize", Resize{{8, 8}}}}, options);
   EXPECT_THAT(message_of_next(loader),
               AllOf(HasSubstr("of sample 1 "), HasSubstr("over the limit of 3200")));
 }
@@ -217,7 +218,7 @@ TEST(JpegWire, ABrokenFileIsNamedByTheStepThatFindsIt) {
   set->files[6][3] = std::byte{0};
   DataLoaderOptions options = as_files();
   options.shuffle = false;
-  DataLoader loader(set, {{"crop", RandomResizedCrop{16, 24}}}, options);
+  DataLoader loader(set, {{"crop", RandomResizedCrop{{16, 24}}}}, options);
   EXPECT_THAT(message_of_next(loader),
               AllOf(HasSubstr("step 'decode' of sample 4"), HasSubstr("picture 4.jpg")));
 }

@@ -104,7 +104,7 @@ class OneFile final : public Dataset {
 
 TEST(LoaderAllocation, NoneInTheSteadyStateWhereFilesTravel) {
   DataLoader loader(std::make_shared<OneFile>(),
-                    {{"crop", RandomResizedCrop{16, 16}}, {"flip", HorizontalFlip{}}},
+                    {{"crop", RandomResizedCrop{16}}, {"flip", RandomHorizontalFlip{}}},
                     {.batch_size = 4, .num_workers = 1, .wire = {{"image", Wire::jpeg}}});
   const auto walk = [&](int batches) {
     for (int i = 0; i < batches; ++i) loader.release(loader.next(), nullptr);

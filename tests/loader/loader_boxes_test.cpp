@@ -17,10 +17,10 @@ using testing::HasSubstr;
 constexpr std::size_t kBatch = 5;
 constexpr std::size_t kBatches = 6;  // three epochs
 
-const std::vector<NamedOp> kMoves = {{"crop", RandomResizedCrop{24, 32}},
-                                     {"flip", HorizontalFlip{}},
-                                     {"turn", Rotate{-30, 30}},
-                                     {"again", RandomCrop{24, 24, 2}}};
+const std::vector<NamedOp> kMoves = {{"crop", RandomResizedCrop{{24, 32}}},
+                                     {"flip", RandomHorizontalFlip{}},
+                                     {"turn", RandomRotation{{-30, 30}}},
+                                     {"again", RandomCrop{24, 2}}};
 
 /// The boxes of all samples of some batches, as they travel.
 std::vector<Bytes> boxes_of(const DataLoaderOptions& options,
@@ -49,7 +49,8 @@ TEST(LoaderBoxes, AreTheSameWhereverTheImagesAreMoved) {
 }
 
 TEST(LoaderBoxes, AreMovedAnewWhenTheSampleComesFromACacheBehindAllHostSteps) {
-  const std::vector<NamedOp> chain = {{"resize", Resize{24, 32}}, {"turn", Rotate{-30, 30}}};
+  const std::vector<NamedOp> chain = {{"resize", Resize{{24, 32}}},
+                                      {"turn", RandomRotation{{-30, 30}}}};
   DataLoaderOptions options{.batch_size = kBatch, .seed = 3};
   options.on_device = 1;
   const std::vector<Bytes> plain = boxes_of(options, chain);
@@ -80,8 +81,9 @@ TEST(LoaderBoxes, AreNotMixed) {
   std::vector<ArrayField> fields(2);
   fields[0] = {"image", FieldKind::image, counting<std::uint8_t>(DType::u8, {5, 4, 4, 3}), 0};
   fields[1] = {"boxes", FieldKind::boxes, counting<float>(DType::f32, {5, 2, 4}), 0};
-  EXPECT_THAT(refusal(tensor_dataset(std::move(fields)), {{"float", ToFloat{}}}, options),
-              HasSubstr("holds the boxes of each image"));
+  EXPECT_THAT(
+      refusal(tensor_dataset(std::move(fields)), {{"float", ToDtype{.scale = true}}}, options),
+      HasSubstr("holds the boxes of each image"));
 }
 
 TEST(LoaderBoxes, InMemoryAreOfFourNumbers) {
@@ -112,9 +114,10 @@ TEST(LoaderBoxes, OfAnotherFormAreRefusedWithAllElseThatIsWrong) {
   };
   const DataLoaderOptions options{.batch_size = kBatch, .wire = {{"image", Wire::plain}}};
   EXPECT_THAT(refusal(std::make_shared<Odd>(), {}, options), HasSubstr("they must be f32, N x 4"));
-  const std::string told = refusal(
-      std::make_shared<Odd>(), {{"flip", HorizontalFlip{2}}, {"down", VerticalFlip{}}}, options);
-  EXPECT_THAT(told, HasSubstr("transform 'flip': horizontal_flip: the probability"));
+  const std::string told =
+      refusal(std::make_shared<Odd>(),
+              {{"flip", RandomHorizontalFlip{2}}, {"down", RandomVerticalFlip{}}}, options);
+  EXPECT_THAT(told, HasSubstr("transform 'flip': random_horizontal_flip: p is"));
   EXPECT_THAT(told, HasSubstr("transform 'down': boxes 'boxes' are f32, 2 x 5"));
   EXPECT_THAT(told, testing::Not(HasSubstr("unknown field")));
 }

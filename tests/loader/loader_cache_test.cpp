@@ -230,7 +230,7 @@ double decoded_bytes(const DataLoader& loader) {
 TEST(LoaderCacheOfCroppedImages, HoldsWholeImagesWhereACropFollows) {
   constexpr double kCropBytes = 24 * 20 * 3;
   const auto dataset = std::make_shared<JpegSet>();
-  const std::vector<NamedOp> chain = {{"crop", RandomCrop{24, 20}}};
+  const std::vector<NamedOp> chain = {{"crop", RandomCrop{{24, 20}}}};
   DataLoader plain(dataset, chain, options_with(std::nullopt));
   const std::vector<Bytes> expected = take(plain, kBatches);
   EXPECT_LT(decoded_bytes(plain), 2 * kCropBytes);
@@ -253,7 +253,8 @@ TEST(LoaderCacheOfCroppedImages, HoldsWholeImagesWhereACropFollows) {
 
 TEST(LoaderCacheOfCroppedImages, BehindAFixedCropHoldsThePartAlone) {
   const auto dataset = std::make_shared<JpegSet>();
-  const std::vector<NamedOp> chain = {{"crop", CenterCrop{24, 20}}, {"flip", HorizontalFlip{0.5}}};
+  const std::vector<NamedOp> chain = {{"crop", CenterCrop{{24, 20}}},
+                                      {"flip", RandomHorizontalFlip{0.5}}};
   DataLoader plain(dataset, chain, options_with(std::nullopt));
   DataLoader cached(dataset, chain, options_with(CacheOptions{"crop", kAmple}));
   EXPECT_EQ(take(cached, kBatches), take(plain, kBatches));

@@ -26,16 +26,18 @@ DataLoaderOptions options_with(std::size_t on_device, unsigned workers = 2) {
 /// Images and masks smaller, larger and wider than what is made of them.
 std::vector<std::vector<NamedOp>> chains() {
   const auto with = [](AnyOp first) -> std::vector<NamedOp> {
-    return {{"first", std::move(first)}, {"flip", HorizontalFlip{}}, {"turn", Rotate{-30, 30}}};
+    return {{"first", std::move(first)},
+            {"flip", RandomHorizontalFlip{}},
+            {"turn", RandomRotation{{-30, 30}}}};
   };
-  return {with(RandomResizedCrop{16, 24}),
-          with(RandomResizedCrop{.height = 40, .width = 30, .antialias = false}),
-          with(RandomResizedCrop{80, 96}),
-          with(RandomResizedCrop{6, 5}),
-          with(Resize{30, 20}),
-          with(Resize{70, 90, false}),
-          with(CenterCrop{13, 11}),
-          with(RandomCrop{12, 10})};
+  return {with(RandomResizedCrop{{16, 24}}),
+          with(RandomResizedCrop{.size = {40, 30}, .antialias = false}),
+          with(RandomResizedCrop{{80, 96}}),
+          with(RandomResizedCrop{{6, 5}}),
+          with(Resize{{30, 20}}),
+          with(Resize{{70, 90}, false}),
+          with(CenterCrop{{13, 11}}),
+          with(RandomCrop{{12, 10}})};
 }
 
 /// Values of all fields of all samples of some batches, as they are behind the whole chain.
@@ -95,7 +97,7 @@ TEST(LoaderCanvas, ScaledDecodingIsTheSameOnTheDevice) {
 
 TEST(LoaderCanvas, TransformsBeforeItRunOnTheHost) {
   std::vector<NamedOp> chain = chains()[0];
-  chain.insert(chain.begin(), {"down", VerticalFlip{}});
+  chain.insert(chain.begin(), {"down", RandomVerticalFlip{}});
   const auto set = std::make_shared<PictureSet>();
   const std::vector<Bytes> on_the_host = values_of(set, chain, options_with(0));
   EXPECT_EQ(values_of(set, chain, options_with(3)), on_the_host);
@@ -110,7 +112,7 @@ TEST(LoaderCanvas, OnlyWhatTheCropReadsIsDecoded) {
   const auto decoded_bytes = [](bool is_partial) {
     DataLoaderOptions options = options_with(1);
     options.decode.partial = is_partial;
-    DataLoader loader(std::make_shared<PictureSet>(), {{"crop", RandomCrop{12, 10}}}, options);
+    DataLoader loader(std::make_shared<PictureSet>(), {{"crop", RandomCrop{{12, 10}}}}, options);
     const auto slabs = take(loader, 20);
     const StepCounter step = loader.counters()[1];
     return std::pair(static_cast<double>(step.bytes) / static_cast<double>(step.calls), slabs);
@@ -130,16 +132,25 @@ TEST(LoaderCanvas, CanvasesHaveOneSize) {
 }
 
 TEST(LoaderCanvas, OtherFirstTransformsNeedImagesOfOneSize) {
-  for (const AnyOp& first : {AnyOp(HorizontalFlip{}), AnyOp(RandomCrop{12, 10, 2})})
+  for (const AnyOp& first : {AnyOp(RandomHorizontalFlip{}), AnyOp(RandomCrop{{12, 10}, 2})})
     EXPECT_THAT(refusal(std::make_shared<PictureSet>(), {{"first", first}}, options_with(1)),
                 HasSubstr("differs from sample to sample: add a Resize"));
-  const std::vector<NamedOp> wrong = {{"first", RandomResizedCrop{-1, 8}}};
+  const std::vector<NamedOp> wrong = {{"first", RandomResizedCrop{{-1, 8}}}};
   EXPECT_THAT(refusal(std::make_shared<PictureSet>(), wrong, options_with(1)),
               HasSubstr("transform 'first': random_resized_crop to -1 x 8"));
 }
 
+TEST(LoaderCanvas, AResizeThatKeepsProportionsIsRefusedOnTheDevice) {
+  const std::vector<NamedOp> chain = {{"small", Resize{8}}, {"crop", CenterCrop{8}}};
+  EXPECT_THAT(refusal(std::make_shared<PictureSet>(), chain, options_with(2)),
+              HasSubstr("transform 'small': images keep different sizes, which the device cannot "
+                        "take: give its size as [height, width], or leave it to the loader's"));
+  EXPECT_EQ(values_of(std::make_shared<PictureSet>(), chain, options_with(1)),
+            values_of(std::make_shared<PictureSet>(), chain, options_with(0)));
+}
+
 TEST(LoaderCanvas, AnImageSmallerThanTheCropIsNamedOrSkipped) {
-  const std::vector<NamedOp> chain = {{"crop", RandomCrop{45, 10}}};
+  const std::vector<NamedOp> chain = {{"crop", RandomCrop{{45, 10}}}};
   DataLoaderOptions options = options_with(1);
   options.shuffle = false;
   DataLoader loader(std::make_shared<PictureSet>(), chain, options);
@@ -168,9 +179,9 @@ class OddMasks final : public Dataset {
 
 TEST(LoaderCanvas, MasksOfAnotherSizeAreResizedOrNamed) {
   const auto set = std::make_shared<OddMasks>();
-  const std::vector<NamedOp> resize = {{"resize", Resize{5, 6}}};
+  const std::vector<NamedOp> resize = {{"resize", Resize{{5, 6}}}};
   EXPECT_EQ(values_of(set, resize, options_with(1)), values_of(set, resize, options_with(0)));
-  DataLoader loader(set, {{"crop", RandomResizedCrop{4, 4}}}, options_with(1));
+  DataLoader loader(set, {{"crop", RandomResizedCrop{4}}}, options_with(1));
   EXPECT_THAT(message_of_next(loader), HasSubstr("make them the same size"));
 }
 

@@ -76,8 +76,8 @@ TEST(LoaderMemory, IsFlatWithACacheAtItsBudget) {
 }
 
 TEST(LoaderMemory, IsFlatWhereFilesAreDecodedInPartOrTravel) {
-  const std::vector<NamedOp> chain = {{"crop", RandomResizedCrop{8, 8}},
-                                      {"flip", HorizontalFlip{}}};
+  const std::vector<NamedOp> chain = {{"crop", RandomResizedCrop{8}},
+                                      {"flip", RandomHorizontalFlip{}}};
   for (const Wire wire : {Wire::plain, Wire::jpeg}) {
     DataLoaderOptions options = two_workers();
     options.wire = {{"image", wire}};

@@ -16,7 +16,8 @@ constexpr std::size_t kBatch = 4;
 constexpr std::uint64_t kSeed = 9;
 constexpr BatchOps kMixup{.mixup = Mixup{0.5}};
 
-const std::vector<NamedOp> kFloats = {{"flip", HorizontalFlip{}}, {"float", ToFloat{}}};
+const std::vector<NamedOp> kFloats = {{"flip", RandomHorizontalFlip{}},
+                                      {"float", ToDtype{.scale = true}}};
 
 DataLoaderOptions options_of(const BatchOps& ops, unsigned workers = 2) {
   DataLoaderOptions options{.batch_size = kBatch, .seed = kSeed, .num_workers = workers};
@@ -106,21 +107,22 @@ TEST(LoaderMix, WhatCannotBeMixedIsRefused) {
               HasSubstr("field 'label' stays on the host, but mixup is done on the device"));
   EXPECT_THAT(refusal(kFloats, kMixup, {{"image", Wire::host}}), HasSubstr("'image' stays"));
   EXPECT_EQ(refusal({}, {.one_hot = OneHot{}}, {{"image", Wire::host}}), "nothing");
-  std::vector<NamedOp> many(63, {"", ToFloat{}});
+  std::vector<NamedOp> many(63, {"", ToDtype{.scale = true}});
   for (std::size_t i = 0; i < many.size(); ++i) {
     many[i].name = "t";
     many[i].name += std::to_string(i);
-    many[i].op = i == 0 ? AnyOp(ToFloat{}) : AnyOp(HorizontalFlip{});
+    many[i].op = i == 0 ? AnyOp(ToDtype{.scale = true}) : AnyOp(RandomHorizontalFlip{});
   }
   EXPECT_EQ(refusal(many, kMixup), "nothing");
-  many.push_back({"last", HorizontalFlip{}});
+  many.push_back({"last", RandomHorizontalFlip{}});
   EXPECT_EQ(refusal(many, {}), "nothing");
   EXPECT_THAT(refusal(many, kMixup), HasSubstr("64 transforms before mixup"));
 }
 
 TEST(LoaderMix, IsNoTransformOfSamples) {
   EXPECT_THAT(thrown_by([] {
-                DataLoader::plan_layout(TestSet(8), {{"float", ToFloat{}}, {"blend", Mixup{}}}, 2);
+                DataLoader::plan_layout(TestSet(8),
+                                        {{"float", ToDtype{.scale = true}}, {"blend", Mixup{}}}, 2);
               }),
               StartsWith("Refused: transform 'blend': mixup is done to whole batches"));
 }

@@ -5,6 +5,7 @@
 #include "slipstream/ops/resize.h"
 #include "slipstream/ops/transforms.h"
 #include "support/picture_set.h"
+#include "support/thrown.h"
 
 namespace slipstream {
 namespace {
@@ -34,11 +35,11 @@ Taken run(std::shared_ptr<const Dataset> dataset, const std::vector<NamedOp>& ch
 }
 
 std::vector<std::vector<NamedOp>> chains() {
-  return {{{"crop", CenterCrop{13, 11}}},
-          {{"crop", RandomCrop{12, 10}}, {"flip", HorizontalFlip{}}},
-          {{"crop", RandomCrop{30, 40, 20}}},
-          {{"crop", RandomResizedCrop{16, 24}}, {"scale", Normalize{}}},
-          {{"crop", RandomResizedCrop{64, 64}}, {"crop again", RandomCrop{32, 32}}}};
+  return {{{"crop", CenterCrop{{13, 11}}}},
+          {{"crop", RandomCrop{{12, 10}}}, {"flip", RandomHorizontalFlip{}}},
+          {{"crop", RandomCrop{{30, 40}, 20}}},
+          {{"crop", RandomResizedCrop{{16, 24}}}, {"scale", Normalize{}}},
+          {{"crop", RandomResizedCrop{64}}, {"crop again", RandomCrop{32}}}};
 }
 
 TEST(LoaderPart, BatchesAreTheSameWithPartialDecodingAndWithout) {
@@ -61,6 +62,18 @@ TEST(LoaderPart, BatchesAreTheSameAfterACut) {
   }
 }
 
+TEST(LoaderPart, AResizeOfTheShorterSideTakesImagesOfAnySize) {
+  const std::vector<NamedOp> chain = {{"small", Resize{11}}, {"crop", CenterCrop{11}}};
+  const Taken plain = run(std::make_shared<PictureSet>(), chain, kPart);
+  EXPECT_EQ(plain.slabs.size(), 20U);
+  EXPECT_EQ(run(std::make_shared<PictureSet>(), chain, {.scaled = true}).slabs, plain.slabs);
+  EXPECT_THAT(
+      thrown_by([] {
+        DataLoader(std::make_shared<PictureSet>(), {{"small", Resize{11}}}, {});
+      }),
+      HasSubstr("differs from sample to sample: add a Resize to [height, width] or a crop"));
+}
+
 TEST(LoaderPart, OnlyAFirstCropOfPlainlyDecodedImagesDecodesParts) {
   const auto decoded = [](bool is_default, const std::vector<NamedOp>& chain,
                           const DecodeOptions& options) {
@@ -68,8 +81,8 @@ TEST(LoaderPart, OnlyAFirstCropOfPlainlyDecodedImagesDecodesParts) {
     dataset->decodes_default = is_default;
     return run(dataset, chain, options).decoded_bytes;
   };
-  const std::vector<NamedOp> crop = {{"crop", RandomCrop{12, 10}}};
-  const std::vector<NamedOp> late = {{"small", Resize{30, 30}}, {"crop", RandomCrop{12, 10}}};
+  const std::vector<NamedOp> crop = {{"crop", RandomCrop{{12, 10}}}};
+  const std::vector<NamedOp> late = {{"small", Resize{{30, 30}}}, {"crop", RandomCrop{{12, 10}}}};
   // Workers decode ahead of what is taken: the averages differ a little from run to run.
   const double whole = decoded(true, crop, kWhole);
   EXPECT_NEAR(decoded(false, crop, kPart), whole, whole / 4);
@@ -86,13 +99,13 @@ std::string first_error(const std::shared_ptr<const Dataset>& dataset,
 
 TEST(LoaderPart, ErrorsNameTheSameStep) {
   const auto dataset = std::make_shared<PictureSet>();
-  const std::vector<NamedOp> too_large = {{"crop", RandomCrop{45, 10}}};
+  const std::vector<NamedOp> too_large = {{"crop", RandomCrop{{45, 10}}}};
   EXPECT_THAT(first_error(dataset, too_large, true), HasSubstr("step 'crop' of sample 0"));
   EXPECT_EQ(first_error(dataset, too_large, true), first_error(dataset, too_large, false));
 
   std::vector<std::byte>& file = dataset->image(2);
   file.resize(file.size() - 9);
-  const std::vector<NamedOp> crop = {{"crop", CenterCrop{5, 5}}};
+  const std::vector<NamedOp> crop = {{"crop", CenterCrop{5}}};
   EXPECT_THAT(first_error(dataset, crop, true), HasSubstr("step 'decode' of sample 2"));
   EXPECT_EQ(first_error(dataset, crop, true), first_error(dataset, crop, false));
   file.clear();

@@ -52,7 +52,7 @@ TEST(LoaderScaled, ChangesTheImagesOfJpegsAlone) {
   const auto dataset = std::make_shared<PictureSet>();
   const std::set<std::size_t> whole = {7, 12, 13};  // PNG, turned, CMYK
   for (const NamedOp& first :
-       {NamedOp{"crop", RandomResizedCrop{6, 5, 0.5}}, NamedOp{"small", Resize{9, 10}}}) {
+       {NamedOp{"crop", RandomResizedCrop{{6, 5}, {0.5, 1}}}, NamedOp{"small", Resize{{9, 10}}}}) {
     const Taken exact = run(dataset, first, kExact);
     const Taken scaled = run(dataset, first, kScaled);
     EXPECT_LT(scaled.decoded_bytes, exact.decoded_bytes * 0.8);
@@ -67,9 +67,9 @@ TEST(LoaderScaled, ChangesTheImagesOfJpegsAlone) {
 
 TEST(LoaderScaled, PartialDecodingChangesNoBit) {
   const auto dataset = std::make_shared<PictureSet>();
-  for (const NamedOp& first :
-       {NamedOp{"crop", RandomResizedCrop{6, 5}},
-        NamedOp{"crop", RandomResizedCrop{14, 18, 0.4, 0.7}}, NamedOp{"small", Resize{9, 10}}}) {
+  for (const NamedOp& first : {NamedOp{"crop", RandomResizedCrop{{6, 5}}},
+                               NamedOp{"crop", RandomResizedCrop{{14, 18}, {0.4, 0.7}}},
+                               NamedOp{"small", Resize{{9, 10}}}}) {
     const Taken part = run(dataset, first, kScaled);
     const Taken whole = run(dataset, first, kScaledWhole);
     EXPECT_EQ(part.slab, whole.slab);
@@ -81,8 +81,8 @@ TEST(LoaderScaled, PartialDecodingChangesNoBit) {
 TEST(LoaderScaled, WhatDoesNotShrinkByTwoIsExact) {
   const auto dataset = std::make_shared<PictureSet>();
   for (const NamedOp& first :
-       {NamedOp{"crop", RandomResizedCrop{60, 20}}, NamedOp{"crop", CenterCrop{5, 5}},
-        NamedOp{"crop", RandomCrop{4, 6, 1}}, NamedOp{"large", Resize{20, 50}}}) {
+       {NamedOp{"crop", RandomResizedCrop{{60, 20}}}, NamedOp{"crop", CenterCrop{5}},
+        NamedOp{"crop", RandomCrop{{4, 6}, 1}}, NamedOp{"large", Resize{{20, 50}}}}) {
     EXPECT_EQ(run(dataset, first, kScaled).slab, run(dataset, first, kExact).slab) << first.name;
   }
 }
@@ -125,8 +125,8 @@ double mean_difference(const Bytes& a, const Bytes& b) {
 TEST(LoaderScaled, IsWithinThreeLevelsOfExactInTheMeanOfAnImage) {
   const auto dataset = std::make_shared<SceneSet>(12);
   for (const std::int64_t side : {180, 100, 50, 25}) {
-    for (const NamedOp& first : {NamedOp{"crop", RandomResizedCrop{side, side, 0.9}},
-                                 NamedOp{"small", Resize{side, side}}}) {
+    for (const NamedOp& first : {NamedOp{"crop", RandomResizedCrop{side, {0.9, 1}}},
+                                 NamedOp{"small", Resize{{side, side}}}}) {
       const Taken exact = run(dataset, first, kExact);
       const Taken scaled = run(dataset, first, kScaled);
       for (std::size_t i = 0; i < dataset->size(); ++i) {

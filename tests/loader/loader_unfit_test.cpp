@@ -50,16 +50,16 @@ void expect_as_damaged(const Chain& chain, const DataLoaderOptions& options, con
 
 TEST(LoaderUnfit, ImagesSmallerThanTheCropAreSkippedAsDamagedFilesAre) {
   for (const unsigned workers : {1U, 3U}) {
-    expect_as_damaged({{"crop", CenterCrop{45, 30}}}, skipping(workers), "center");
-    expect_as_damaged({{"crop", RandomCrop{45, 30}}}, skipping(workers), "random");
-    expect_as_damaged({{"crop", RandomCrop{47, 34, 2}}}, skipping(workers), "padded");
-    expect_as_damaged({{"flip", HorizontalFlip{}}, {"crop", RandomCrop{45, 30}}}, skipping(workers),
-                      "later");
+    expect_as_damaged({{"crop", CenterCrop{{45, 30}}}}, skipping(workers), "center");
+    expect_as_damaged({{"crop", RandomCrop{{45, 30}}}}, skipping(workers), "random");
+    expect_as_damaged({{"crop", RandomCrop{{47, 34}, 2}}}, skipping(workers), "padded");
+    expect_as_damaged({{"flip", RandomHorizontalFlip{}}, {"crop", RandomCrop{{45, 30}}}},
+                      skipping(workers), "later");
   }
 }
 
 TEST(LoaderUnfit, HoweverSamplesAreReadDecodedAndCached) {
-  const Chain chain = {{"crop", RandomCrop{45, 30}}};
+  const Chain chain = {{"crop", RandomCrop{{45, 30}}}};
   const auto expect = [&](const char* what, const auto& change, const Chain& of) {
     DataLoaderOptions options = skipping();
     change(options);
@@ -79,7 +79,7 @@ TEST(LoaderUnfit, HoweverSamplesAreReadDecodedAndCached) {
         },
         chain);
   }
-  const Chain fixed = {{"crop", CenterCrop{45, 30}}};
+  const Chain fixed = {{"crop", CenterCrop{{45, 30}}}};
   expect(
       "crop",
       [](auto& options) {
@@ -104,7 +104,7 @@ TEST(LoaderUnfit, HoweverSamplesAreReadDecodedAndCached) {
 
 TEST(LoaderUnfit, StoppingNamesFileAndSampleHoweverItIsDecoded) {
   const auto message = [](const DecodeOptions& decode, const WireFormats& wire) {
-    DataLoader loader(two_are_small(), {{"crop", RandomCrop{45, 30}}},
+    DataLoader loader(two_are_small(), {{"crop", RandomCrop{{45, 30}}}},
                       {.batch_size = 4, .shuffle = false, .decode = decode, .wire = wire});
     return message_of_next(loader);
   };
@@ -149,10 +149,10 @@ TEST(LoaderUnfit, ImagesWithoutPixelsAndMasksOfAnotherSizeAreSkipped) {
     EXPECT_THAT(numbers(skipped), ElementsAre(5));
     return skipped.samples.empty() ? "" : skipped.samples[0].message;
   };
-  EXPECT_THAT(message({0, 8, 3}, {0, 8}, RandomResizedCrop{4, 4}),
+  EXPECT_THAT(message({0, 8, 3}, {0, 8}, RandomResizedCrop{4}),
               HasSubstr("the image has no pixels"));
-  EXPECT_THAT(message({0, 8, 3}, {0, 8}, Resize{4, 4}), HasSubstr("the field has no pixels"));
-  EXPECT_THAT(message({6, 8, 3}, {6, 7}, RandomCrop{4, 4}),
+  EXPECT_THAT(message({0, 8, 3}, {0, 8}, Resize{{4, 4}}), HasSubstr("the field has no pixels"));
+  EXPECT_THAT(message({6, 8, 3}, {6, 7}, RandomCrop{4}),
               HasSubstr("a field is 6 x 7 pixels, but the sample's first image is 6 x 8"));
 }
 

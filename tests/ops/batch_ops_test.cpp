@@ -19,8 +19,8 @@ std::string refusal(std::vector<NamedOp> chain) {
 }
 
 TEST(BatchOps, AreTakenOffTheEndOfAChain) {
-  std::vector<NamedOp> chain = {{"flip", HorizontalFlip{}},
-                                {"float", ToFloat{}},
+  std::vector<NamedOp> chain = {{"flip", RandomHorizontalFlip{}},
+                                {"float", ToDtype{.scale = true}},
                                 {"soft", OneHot{0.1}},
                                 {"box", CutMix{0.5}}};
   const BatchOps ops = take_batch_ops(chain);
@@ -38,17 +38,17 @@ TEST(BatchOps, AreTakenOffTheEndOfAChain) {
 TEST(BatchOps, SamplesPassThemUnchanged) {
   const AnyOp op = Mixup{0.2};
   EXPECT_TRUE(op.is_over_batch());
-  EXPECT_FALSE(AnyOp(ToFloat{}).is_over_batch());
+  EXPECT_FALSE(AnyOp(ToDtype{.scale = true}).is_over_batch());
   EXPECT_EQ(op.name(), "mixup");
   EXPECT_EQ(op.get_if<Mixup>()->alpha, 0.2);
   EXPECT_EQ(op.get_if<CutMix>(), nullptr);
-  EXPECT_EQ(op.get_if<ToFloat>(), nullptr);
+  EXPECT_EQ(op.get_if<ToDtype>(), nullptr);
   for (const FieldKind kind : {FieldKind::image, FieldKind::mask, FieldKind::label})
     EXPECT_FALSE(op.touches(kind));
 }
 
 TEST(BatchOps, ComeLast) {
-  EXPECT_EQ(refusal({{"blend", Mixup{}}, {"soft", OneHot{}}, {"flip", HorizontalFlip{}}}),
+  EXPECT_EQ(refusal({{"blend", Mixup{}}, {"soft", OneHot{}}, {"flip", RandomHorizontalFlip{}}}),
             "Refused: transform 'flip' comes behind mixup, which is done to whole batches; put "
             "mixup, cutmix and one_hot last");
 }
@@ -71,7 +71,7 @@ TEST(BatchOps, ParametersOutOfRangeAreRefused) {
   }
   for (const double smoothing : {-0.1, 1.01, kInfinity, kNan})
     EXPECT_THAT(thrown_by([&] { OneHot{smoothing}.validate(); }),
-                StartsWith("Refused: one_hot: the smoothing is"));
+                StartsWith("Refused: one_hot: label_smoothing is"));
   EXPECT_THAT(refusal({{"blend", Mixup{0}}}), StartsWith("Refused: mixup: alpha is 0"));
   Mixup{1000}.validate();
   Mixup{1e-300}.validate();

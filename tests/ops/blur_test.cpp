@@ -58,12 +58,12 @@ TEST(GaussianBlur, IsWhatItsHeaderSaysBitForBit) {
   for (const auto& [size, height, width] :
        {std::array{3, 2, 2}, {5, 3, 40}, {23, 30, 12}, {7, 9, 33}, {63, 40, 32}}) {
     SCOPED_TRACE(std::to_string(size) + " of " + to_string(Shape{height, width}));
-    const GaussianBlur op{size, 0.3 + 0.1 * size, 0.3 + 0.1 * size};
+    const GaussianBlur op{size, {0.3 + 0.1 * size, 0.3 + 0.1 * size}};
     for_each_image_kind([&, height = height, width = width](auto kind, std::int64_t channels) {
       using T = decltype(kind);
       const auto in = picture<T>(height, width, channels);
       const DrawnBlur drawn = op.draw({}, in.shape);
-      EXPECT_EQ(applied<T>(op, drawn, kImage, in), expected_blur(drawn, op.size, in));
+      EXPECT_EQ(applied<T>(op, drawn, kImage, in), expected_blur(drawn, op.kernel_size, in));
     });
   }
 }
@@ -71,7 +71,7 @@ TEST(GaussianBlur, IsWhatItsHeaderSaysBitForBit) {
 TEST(GaussianBlur, WeighsByTheGaussian) {
   for (const double sigma : {0.01, 0.3, 1.0, 2.5, 40.0, 1000.0}) {
     for (const std::int64_t size : {1, 3, 9, 63}) {
-      const GaussianBlur op{size, sigma, sigma};
+      const GaussianBlur op{size, {sigma, sigma}};
       const DrawnBlur drawn = op.draw({}, {64, 64, 3});
       const auto gaussian = [&](std::int64_t d) {
         return std::exp(-static_cast<double>(d * d) / (2 * sigma * sigma));
@@ -86,7 +86,7 @@ TEST(GaussianBlur, WeighsByTheGaussian) {
 }
 
 TEST(GaussianBlur, SpreadsAPointByTheProductOfItsWeights) {
-  const GaussianBlur op{9, 1.7, 1.7};
+  const GaussianBlur op{9, {1.7, 1.7}};
   Pixels<float> in{DType::f32, {15, 13, 1}, std::vector<float>(15 * 13)};
   in.values[7 * 13 + 6] = 1;
   const DrawnBlur drawn = op.draw({}, in.shape);
@@ -103,7 +103,7 @@ TEST(GaussianBlur, SpreadsAPointByTheProductOfItsWeights) {
 
 TEST(GaussianBlur, KeepsEvenColorsEven) {
   for (const std::int64_t size : {3, 11, 63}) {
-    const GaussianBlur op{size, 2, 2};
+    const GaussianBlur op{size, {2, 2}};
     const DrawnBlur drawn = op.draw({}, {40, 35, 3});
     for (const float color : {0.0F, 0.3F, 1.0F}) {
       const Pixels<float> in{DType::f32, {40, 35, 3}, std::vector<float>(40 * 35 * 3, color)};
@@ -120,7 +120,7 @@ TEST(GaussianBlur, KeepsEvenColorsEven) {
 TEST(GaussianBlur, MirrorsAboutTheLastPixels) {
   const DrawnBlur drawn{{0, 0, 0.5F}};
   const Pixels<std::uint8_t> in{DType::u8, {3, 3, 1}, {1, 2, 3, 4, 5, 6, 7, 8, 9}};
-  EXPECT_EQ(applied<std::uint8_t>(GaussianBlur{5, 1, 1}, drawn, kImage, in).values,
+  EXPECT_EQ(applied<std::uint8_t>(GaussianBlur{5, {1, 1}}, drawn, kImage, in).values,
             (Levels{9, 8, 7, 6, 5, 4, 3, 2, 1}));
 }
 
@@ -130,13 +130,13 @@ TEST(GaussianBlur, RoundsHalvesToEven) {
                                 {2, 8, 1},
                                 {0, 0, 2, 0, 0, 6, 0, 0,  //
                                  0, 0, 2, 0, 0, 6, 0, 0}};
-  EXPECT_EQ(applied<std::uint8_t>(GaussianBlur{3, 1, 1}, drawn, kImage, in).values,
+  EXPECT_EQ(applied<std::uint8_t>(GaussianBlur{3, {1, 1}}, drawn, kImage, in).values,
             (Levels{0, 0, 1, 0, 2, 3, 2, 0,  // halves: 0.5 and 1.5
                     0, 0, 1, 0, 2, 3, 2, 0}));
 }
 
 TEST(GaussianBlur, OfOnePixelKeepsTheImage) {
-  const GaussianBlur op{1, 0.5, 9};
+  const GaussianBlur op{1, {0.5, 9}};
   for_each_image_kind([&](auto kind, std::int64_t channels) {
     using T = decltype(kind);
     const auto in = picture<T>(1, 9, channels);
@@ -149,7 +149,7 @@ double sigma_of(const DrawnBlur& drawn) {
 }
 
 TEST(GaussianBlur, DrawsItsSigma) {
-  const GaussianBlur op{9, 0.5, 2.5};
+  const GaussianBlur op{9, {0.5, 2.5}};
   EXPECT_TRUE(op.is_random());
   double least = 100;
   double most = 0;
@@ -165,18 +165,18 @@ TEST(GaussianBlur, DrawsItsSigma) {
 }
 
 TEST(GaussianBlur, IsTheSameForTheSameKeyAlone) {
-  const GaussianBlur op{9, 0.5, 2.5};
+  const GaussianBlur op{9, {0.5, 2.5}};
   const auto in = picture<float>(12, 12, 3);
   const auto blurred = [&](std::uint64_t sample) {
     return applied<float>(op, op.draw(key_of(sample), in.shape), kImage, in);
   };
   EXPECT_EQ(blurred(1), blurred(1));
   EXPECT_NE(blurred(1), blurred(2));
-  EXPECT_FALSE((GaussianBlur{9, 2, 2}.is_random()));
+  EXPECT_FALSE((GaussianBlur{9, {2, 2}}.is_random()));
 }
 
 TEST(GaussianBlur, TouchesImagesAlone) {
-  const GaussianBlur op{3, 1, 1};
+  const GaussianBlur op{3, {1, 1}};
   EXPECT_TRUE(op.touches(FieldKind::image));
   EXPECT_FALSE(op.touches(FieldKind::mask));
   EXPECT_FALSE(op.touches(FieldKind::label));
@@ -186,21 +186,21 @@ TEST(GaussianBlur, TouchesImagesAlone) {
 TEST(GaussianBlur, RefusesParametersThatMakeNoSense) {
   const auto refused = [](const GaussianBlur& op) { return thrown_by([&] { op.validate(); }); };
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_EQ(refused({1, 0.01, 0.01}), "nothing");
-  EXPECT_EQ(refused({63, 0.1, 1000}), "nothing");
+  EXPECT_EQ(refused({1, {0.01, 0.01}}), "nothing");
+  EXPECT_EQ(refused({63, {0.1, 1000}}), "nothing");
   for (const std::int64_t size : {-1, 0, 2, 64, 65}) {
-    EXPECT_EQ(refused({size, 1, 1}), "Refused: gaussian_blur: the size is " + std::to_string(size) +
-                                         "; it must be odd, 1 to 63");
+    EXPECT_EQ(refused({size, {1, 1}}), "Refused: gaussian_blur: kernel_size is " +
+                                           std::to_string(size) + "; it must be odd, 1 to 63");
   }
-  EXPECT_THAT(refused({3, 2, 1}), HasSubstr("sigma is 2 to 1"));
+  EXPECT_THAT(refused({3, {2, 1}}), HasSubstr("sigma is 2 to 1"));
   for (const double sigma : {0.0, -1.0, 0.009, 1000.1, nan}) {
-    EXPECT_THAT(refused({3, sigma, sigma}), HasSubstr("it must be 0.01 to 1000"));
+    EXPECT_THAT(refused({3, {sigma, sigma}}), HasSubstr("it must be 0.01 to 1000"));
   }
-  EXPECT_THAT(refused({3, 1, nan}), HasSubstr("Refused: gaussian_blur: sigma is"));
+  EXPECT_THAT(refused({3, {1, nan}}), HasSubstr("Refused: gaussian_blur: sigma is"));
 }
 
 TEST(GaussianBlur, RefusesFieldsItCannotTake) {
-  const GaussianBlur op{5, 1, 1};
+  const GaussianBlur op{5, {1, 1}};
   const auto refused = [&](DType dtype, const Shape& shape) {
     return thrown_by([&] { op.output(spec_of(kImage, dtype, shape)); });
   };
@@ -211,10 +211,11 @@ TEST(GaussianBlur, RefusesFieldsItCannotTake) {
   EXPECT_THAT(refused(DType::u8, {-1, -1}), HasSubstr("1 to 4 channels"));
   EXPECT_THAT(refused(DType::u8, {2, 9, 3}), HasSubstr("needs more than 2 pixels a side"));
   EXPECT_THAT(refused(DType::u8, {-1, 2, 3}), HasSubstr("needs more than 2 pixels a side"));
-  EXPECT_THAT(thrown_by([&] {
-                op.draw({}, {2, 9, 3});
-              }),
-              HasSubstr("Error: gaussian_blur: the image is 2 x 9 x 3; a size of 5 needs more"));
+  EXPECT_THAT(
+      thrown_by([&] {
+        op.draw({}, {2, 9, 3});
+      }),
+      HasSubstr("Error: gaussian_blur: the image is 2 x 9 x 3; a kernel_size of 5 needs more"));
   EXPECT_THROW(op.draw({}, {2, 9, 3}), UnfitSample);
 }
 

@@ -91,22 +91,22 @@ class BoxedMask {
   Sample sample_;
 };
 
-Affine any_affine() {
-  Affine op;
-  op.degrees_min = -180;
-  op.degrees_max = 180;
-  op.translate_x = op.translate_y = 0.2;
-  op.scale_min = 0.6;
-  op.scale_max = 1.8;
-  op.shear_x_min = op.shear_y_min = -15;
-  op.shear_x_max = op.shear_y_max = 15;
+RandomAffine any_affine() {
+  RandomAffine op;
+  op.degrees[0] = -180;
+  op.degrees[1] = 180;
+  op.translate[0] = op.translate[1] = 0.2;
+  op.scale[0] = 0.6;
+  op.scale[1] = 1.8;
+  op.shear[0] = op.shear[2] = -15;
+  op.shear[1] = op.shear[3] = 15;
   return op;
 }
 
 std::vector<AnyOp> movers() {
-  return {CenterCrop{70, 90},        RandomCrop{64, 80}, RandomCrop{130, 170, 20},
-          RandomResizedCrop{96, 64}, HorizontalFlip{},   VerticalFlip{},
-          Resize{77, 203},           Rotate{-180, 180},  any_affine()};
+  return {CenterCrop{{70, 90}},        RandomCrop{{64, 80}},        RandomCrop{{130, 170}, 20},
+          RandomResizedCrop{{96, 64}}, RandomHorizontalFlip{},      RandomVerticalFlip{},
+          Resize{{77, 203}},           RandomRotation{{-180, 180}}, any_affine()};
 }
 
 /// Pixels are whole, and turned corners are pointed: so much may a box reach beyond its pixels.
@@ -140,9 +140,9 @@ TEST(Boxes, FollowThePixels) {
 }
 
 TEST(Boxes, WholePixelMovesAreExact) {
-  for (const AnyOp& op :
-       {AnyOp(CenterCrop{70, 90}), AnyOp(RandomCrop{64, 80}), AnyOp(RandomCrop{130, 170, 20}),
-        AnyOp(HorizontalFlip{}), AnyOp(VerticalFlip{}), AnyOp(Resize{2 * kHeight, 3 * kWidth})}) {
+  for (const AnyOp& op : {AnyOp(CenterCrop{{70, 90}}), AnyOp(RandomCrop{{64, 80}}),
+                          AnyOp(RandomCrop{{130, 170}, 20}), AnyOp(RandomHorizontalFlip{}),
+                          AnyOp(RandomVerticalFlip{}), AnyOp(Resize{{2 * kHeight, 3 * kWidth}})}) {
     for (std::uint64_t k = 0; k < 40; ++k) {
       BoxedMask both({20, 30, 60, 90});
       both.apply(op, key_of(k));
@@ -153,7 +153,7 @@ TEST(Boxes, WholePixelMovesAreExact) {
 
 TEST(Boxes, OfARightAngleAreThoseOfTheTurnedImage) {
   BoxedMask both({20, 30, 60, 90});
-  both.apply(Rotate{180, 180}, key_of(1));
+  both.apply(RandomRotation{{180, 180}}, key_of(1));
   const Floats box = both.box();
   const Floats expected = {kWidth - 60, kHeight - 90, kWidth - 20, kHeight - 30};
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(box[i], expected[i], 1e-3) << i;
@@ -197,11 +197,11 @@ TEST(Boxes, OfAnotherFormAreRefused) {
   const auto refused = [](const AnyOp& op, const std::vector<FieldSpec>& fields) {
     return thrown_by([&] { fields_after(op, fields); });
   };
-  EXPECT_THAT(refused(HorizontalFlip{}, {mask_spec(), boxes_spec({2, 5})}),
+  EXPECT_THAT(refused(RandomHorizontalFlip{}, {mask_spec(), boxes_spec({2, 5})}),
               HasSubstr("they must be f32, N x 4"));
-  EXPECT_THAT(refused(HorizontalFlip{}, {mask_spec(), boxes_spec({4})}),
+  EXPECT_THAT(refused(RandomHorizontalFlip{}, {mask_spec(), boxes_spec({4})}),
               HasSubstr("they must be f32, N x 4"));
-  EXPECT_THAT(refused(HorizontalFlip{}, {boxes_spec()}), HasSubstr("are of no image"));
+  EXPECT_THAT(refused(RandomHorizontalFlip{}, {boxes_spec()}), HasSubstr("are of no image"));
 }
 
 /// Makes images half as high, and does not say so.
@@ -234,21 +234,21 @@ TEST(Boxes, KeepTheirFormAndAreLeftAloneByWhatMovesNothing) {
   const std::vector<FieldSpec> fields = {mask_spec({-1, -1}), boxes_spec({7, 4})};
   for (const AnyOp& op : movers())
     EXPECT_EQ(fields_after(op, fields)[1].shape, (Shape{7, 4})) << op.name();
-  EXPECT_FALSE(AnyOp(GaussianBlur{3, 1, 1}).touches(FieldKind::boxes));
-  EXPECT_FALSE(AnyOp(ToFloat{}).touches(FieldKind::boxes));
+  EXPECT_FALSE(AnyOp(GaussianBlur{3, {1, 1}}).touches(FieldKind::boxes));
+  EXPECT_FALSE(AnyOp(ToDtype{.scale = true}).touches(FieldKind::boxes));
 }
 
 TEST(Boxes, FollowAnOperationThatCostsSomething) {
   BoxedMask both({20, 30, 60, 90});
-  both.apply(with_cost(HorizontalFlip{1}, {}), key_of(0));
+  both.apply(with_cost(RandomHorizontalFlip{1}, {}), key_of(0));
   EXPECT_THAT(both.box(), ElementsAre(100, 30, 140, 90));
 }
 
 TEST(Boxes, OfADeviceChainAreThoseOfItsOperations) {
-  const std::vector<NamedOp> chain = {{"crop", RandomResizedCrop{96, 64}},
-                                      {"flip", HorizontalFlip{}},
-                                      {"turn", Rotate{-40, 40}},
-                                      {"again", RandomCrop{64, 64, 4}}};
+  const std::vector<NamedOp> chain = {{"crop", RandomResizedCrop{{96, 64}}},
+                                      {"flip", RandomHorizontalFlip{}},
+                                      {"turn", RandomRotation{{-40, 40}}},
+                                      {"again", RandomCrop{64, 4}}};
   const DeviceChain device(chain, 3, {mask_spec(), boxes_spec()});
   std::vector<std::byte> drawn(device.drawn_bytes() + 16);
   auto* at = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(drawn.data()) + 15) &

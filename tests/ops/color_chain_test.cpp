@@ -22,13 +22,12 @@ std::string refusal(const std::string& transforms) {
 
 TEST(ColorChain, ReadsEveryParameter) {
   const auto chain = parse_chain(with(R"(
-      {"op": "color_jitter", "brightness_min": 0.6, "brightness_max": 1.4, "contrast_min": 0.7,
-       "contrast_max": 1.3, "saturation_min": 0.8, "saturation_max": 1.2, "hue_min": -0.1,
-       "hue_max": 0.2},
-      {"op": "grayscale", "probability": 0.25},
-      {"op": "random_erasing", "probability": 0.75, "scale_min": 0.1, "scale_max": 0.2,
-       "ratio_min": 0.5, "ratio_max": 2, "value": 7},
-      {"op": "random_mask", "probability": 0.125, "dilate": false},
+      {"op": "color_jitter", "brightness": [0.6, 1.4], "contrast": [0.7, 1.3],
+       "saturation": [0.8, 1.2], "hue": [-0.1, 0.2]},
+      {"op": "random_grayscale", "p": 0.25},
+      {"op": "random_erasing", "p": 0.75, "scale": [0.1, 0.2],
+       "ratio": [0.5, 2], "value": 7},
+      {"op": "random_mask", "p": 0.125, "dilate": false},
       {"op": "convert_color", "matrix": [1, 2, 3, 4, 5, 6, 7, 8, 9], "offset": [10, 11, 12]},
       {"op": "scale", "divisor": 2},
       {"op": "normalize", "mean": [0.5], "std": [0.25]},
@@ -36,23 +35,23 @@ TEST(ColorChain, ReadsEveryParameter) {
   ASSERT_EQ(chain.size(), 8u);
   const auto* jitter = chain[0].op.get_if<ColorJitter>();
   ASSERT_NE(jitter, nullptr);
-  EXPECT_EQ(jitter->brightness_min, 0.6);
-  EXPECT_EQ(jitter->brightness_max, 1.4);
-  EXPECT_EQ(jitter->contrast_min, 0.7);
-  EXPECT_EQ(jitter->contrast_max, 1.3);
-  EXPECT_EQ(jitter->saturation_min, 0.8);
-  EXPECT_EQ(jitter->saturation_max, 1.2);
-  EXPECT_EQ(jitter->hue_min, -0.1);
-  EXPECT_EQ(jitter->hue_max, 0.2);
-  EXPECT_EQ(chain[1].op.get_if<Grayscale>()->probability, 0.25);
+  EXPECT_EQ(jitter->brightness[0], 0.6);
+  EXPECT_EQ(jitter->brightness[1], 1.4);
+  EXPECT_EQ(jitter->contrast[0], 0.7);
+  EXPECT_EQ(jitter->contrast[1], 1.3);
+  EXPECT_EQ(jitter->saturation[0], 0.8);
+  EXPECT_EQ(jitter->saturation[1], 1.2);
+  EXPECT_EQ(jitter->hue[0], -0.1);
+  EXPECT_EQ(jitter->hue[1], 0.2);
+  EXPECT_EQ(chain[1].op.get_if<RandomGrayscale>()->p, 0.25);
   const auto* erasing = chain[2].op.get_if<RandomErasing>();
-  EXPECT_EQ(erasing->probability, 0.75);
-  EXPECT_EQ(erasing->scale_min, 0.1);
-  EXPECT_EQ(erasing->scale_max, 0.2);
-  EXPECT_EQ(erasing->ratio_min, 0.5);
-  EXPECT_EQ(erasing->ratio_max, 2);
+  EXPECT_EQ(erasing->p, 0.75);
+  EXPECT_EQ(erasing->scale[0], 0.1);
+  EXPECT_EQ(erasing->scale[1], 0.2);
+  EXPECT_EQ(erasing->ratio[0], 0.5);
+  EXPECT_EQ(erasing->ratio[1], 2);
   EXPECT_EQ(erasing->value, 7);
-  EXPECT_EQ(chain[3].op.get_if<RandomMask>()->probability, 0.125);
+  EXPECT_EQ(chain[3].op.get_if<RandomMask>()->p, 0.125);
   EXPECT_FALSE(chain[3].op.get_if<RandomMask>()->dilate);
   const auto* convert = chain[4].op.get_if<ConvertColor>();
   EXPECT_EQ(convert->matrix, (std::array<double, 9>{1, 2, 3, 4, 5, 6, 7, 8, 9}));
@@ -64,24 +63,39 @@ TEST(ColorChain, ReadsEveryParameter) {
 }
 
 TEST(ColorChain, LeavesOutWhatHasADefault) {
-  const auto chain = parse_chain(with(R"({"op": "color_jitter"}, {"op": "grayscale"},
+  const auto chain = parse_chain(with(R"({"op": "color_jitter"}, {"op": "random_grayscale"},
       {"op": "random_erasing"}, {"op": "random_mask"}, {"op": "convert_color"}, {"op": "scale"})"));
   const std::vector<NamedOp> defaults = {
-      {"color_jitter", ColorJitter{}},     {"grayscale", Grayscale{}},
+      {"color_jitter", ColorJitter{}},     {"random_grayscale", RandomGrayscale{}},
       {"random_erasing", RandomErasing{}}, {"random_mask", RandomMask{}},
       {"convert_color", ConvertColor{}},   {"scale", Scale{}}};
   EXPECT_EQ(to_json(chain), to_json(defaults));
 }
 
+TEST(ColorChain, OneNumberMeansWhatItMeansInTorchvision) {
+  const auto chain = parse_chain(with(R"({"op": "color_jitter", "brightness": 0.5,
+      "contrast": 1.5, "saturation": [0.5, 1], "hue": 0.25})"));
+  const auto* jitter = chain[0].op.get_if<ColorJitter>();
+  EXPECT_EQ(jitter->brightness, (std::array{0.5, 1.5}));
+  EXPECT_EQ(jitter->contrast, (std::array{0.0, 2.5}));
+  EXPECT_EQ(jitter->saturation, (std::array{0.5, 1.0}));
+  EXPECT_EQ(jitter->hue, (std::array{-0.25, 0.25}));
+}
+
 TEST(ColorChain, TellsWhatIsWrong) {
-  EXPECT_THAT(refusal(R"({"op": "color_jitter", "hue_max": 0.7})"),
+  EXPECT_THAT(refusal(R"({"op": "color_jitter", "brightness": -1})"),
+              HasSubstr("transforms[0].brightness must be 0 or more as one number, or a list of 2 "
+                        "numbers, not -1"));
+  EXPECT_THAT(refusal(R"({"op": "color_jitter", "hue": [0, 0.7]})"),
               HasSubstr("transforms[0]: color_jitter: the hue is 0 to 0.7"));
   EXPECT_THAT(refusal(R"({"op": "random_mask", "dilate": 1})"),
               HasSubstr("transforms[0].dilate must be true or false, not 1"));
-  EXPECT_THAT(refusal(R"({"op": "to_float"}, {"op": "horizontal_flip"},
+  EXPECT_THAT(
+      refusal(
+          R"({"op": "to_dtype", "dtype": "float32", "scale": true}, {"op": "random_horizontal_flip"},
                          {"op": "convert_color", "name": "ycbcr"})"),
-              HasSubstr("transform 'ycbcr' (convert_color): its offset is for levels of 0 to 255, "
-                        "but 'to_float' has made the images 0 to 1"));
+      HasSubstr("transform 'ycbcr' (convert_color): its offset is for levels of 0 to 255, "
+                "but 'to_dtype' has made the images 0 to 1"));
   EXPECT_THAT(refusal(R"({"op": "scale"}, {"op": "convert_color"})"),
               HasSubstr("'scale' has made the images 0 to 1; put it ahead of that, or divide"));
   EXPECT_THAT(refusal(R"({"op": "normalize", "mean": [127.5], "std": [51]},
@@ -91,14 +105,17 @@ TEST(ColorChain, TellsWhatIsWrong) {
   EXPECT_THAT(refusal(R"({"op": "normalize", "mean": [0.485, 0.456, 0.406],
                           "std": [0.229, 0.224, 0.225]}, {"op": "convert_color"})"),
               HasSubstr("'normalize' has made the images at most 2.64"));
+  EXPECT_NO_THROW(
+      parse_chain(with(R"({"op": "to_dtype", "dtype": "float32"}, {"op": "convert_color"})")));
   EXPECT_NO_THROW(parse_chain(with(R"({"op": "scale", "divisor": 2}, {"op": "convert_color"})")));
   EXPECT_NO_THROW(parse_chain(with(R"({"op": "normalize", "mean": [127.5], "std": [1]},
                                       {"op": "convert_color"})")));
-  EXPECT_NO_THROW(parse_chain(with(R"({"op": "to_float"}, {"op": "scale", "divisor": 0.00392},
+  EXPECT_NO_THROW(parse_chain(with(
+      R"({"op": "to_dtype", "dtype": "float32", "scale": true}, {"op": "scale", "divisor": 0.00392},
                                       {"op": "convert_color"})")));
-  EXPECT_NO_THROW(parse_chain(with(R"({"op": "to_float"},
+  EXPECT_NO_THROW(parse_chain(with(R"({"op": "to_dtype", "dtype": "float32", "scale": true},
                                       {"op": "convert_color", "offset": [0, 0.5, 0.5]})")));
-  EXPECT_THAT(refusal(R"({"op": "color_jitter", "brightness_min": 2, "hue_max": 0.7})"),
+  EXPECT_THAT(refusal(R"({"op": "color_jitter", "brightness": [2, 1], "hue": [0, 0.7]})"),
               testing::AllOf(HasSubstr("transforms[0]: color_jitter: the brightness is 2 to 1"),
                              HasSubstr("\n  transforms[0]: color_jitter: the hue is 0 to 0.7")));
   EXPECT_THAT(refusal(R"({"op": "convert_color", "matrix": [1, 0, 0], "offset": [0, 0]})"),

@@ -150,7 +150,7 @@ void expect_two_passes(const DrawnJitter& drawn, const Pixels<T>& image) {
 }
 
 TEST(ColorJitter, IsTheSameInTwoPasses) {
-  const ColorJitter op{0.6, 1.4, 0.6, 1.4, 0.6, 1.4, -0.5, 0.5};
+  const ColorJitter op{{0.6, 1.4}, {0.6, 1.4}, {0.6, 1.4}, {-0.5, 0.5}};
   for (std::uint64_t sample = 0; sample < 40; ++sample) {
     expect_two_passes(op.draw(key_of(sample), {}), level_image({17, 33, 3}));
     expect_two_passes(op.draw(key_of(sample), {}), unit_image({17, 33, 3}));
@@ -268,7 +268,7 @@ TEST(ColorJitter, MeansAreOfIntegers) {
 }
 
 TEST(ColorJitter, DrawsTheOrderThenTheFactors) {
-  const ColorJitter op{0.5, 1.5, 0.25, 0.75, 2, 4, -0.5, 0.25};
+  const ColorJitter op{{0.5, 1.5}, {0.25, 0.75}, {2, 4}, {-0.5, 0.25}};
   for (std::uint64_t sample = 0; sample < 50; ++sample) {
     const DrawnJitter drawn = op.draw(key_of(sample), {});
     RandomStream stream(key_of(sample));
@@ -284,7 +284,7 @@ TEST(ColorJitter, DrawsTheOrderThenTheFactors) {
 }
 
 TEST(ColorJitter, DrawsAllOrdersAlikeAndAllOfItsRanges) {
-  const ColorJitter op{0.5, 1.5, 1, 1, 1, 1, -0.1, 0.3};
+  const ColorJitter op{{0.5, 1.5}, {1, 1}, {1, 1}, {-0.1, 0.3}};
   std::map<std::vector<Jitter>, int> orders;
   float least = 9;
   float most = 0;
@@ -309,11 +309,11 @@ TEST(ColorJitter, DrawsAllOrdersAlikeAndAllOfItsRanges) {
 
 TEST(ColorJitter, IsRandomWhereADrawMatters) {
   EXPECT_FALSE(ColorJitter{}.is_random());
-  EXPECT_FALSE((ColorJitter{1.5, 1.5}).is_random());
-  EXPECT_TRUE((ColorJitter{1.5, 1.5, 0.5, 0.5}).is_random());
-  EXPECT_TRUE((ColorJitter{1, 1, 1, 1, 1, 1, 0, 0.1}).is_random());
-  EXPECT_FALSE((ColorJitter{0.5, 1.5}).changes_contrast());
-  EXPECT_TRUE((ColorJitter{1, 1, 0.5, 1}).changes_contrast());
+  EXPECT_FALSE((ColorJitter{{1.5, 1.5}}).is_random());
+  EXPECT_TRUE((ColorJitter{{1.5, 1.5}, {0.5, 0.5}}).is_random());
+  EXPECT_TRUE((ColorJitter{{1, 1}, {1, 1}, {1, 1}, {0, 0.1}}).is_random());
+  EXPECT_FALSE((ColorJitter{{0.5, 1.5}}).changes_contrast());
+  EXPECT_TRUE((ColorJitter{{1, 1}, {0.5, 1}}).changes_contrast());
 }
 
 TEST(ColorJitter, TakesAnImageWithoutPixels) {
@@ -324,22 +324,22 @@ TEST(ColorJitter, TakesAnImageWithoutPixels) {
 
 TEST(ColorJitter, RefusesRangesThatMakeNoSense) {
   const auto refused = [](const ColorJitter& op) { return thrown_by([&] { op.validate(); }); };
-  EXPECT_EQ(refused({0, 1000, 0, 0, 1, 1, -0.5, 0.5}), "nothing");
-  EXPECT_EQ(refused({1.5, 0.5}),
+  EXPECT_EQ(refused({{0, 1000}, {0, 0}, {1, 1}, {-0.5, 0.5}}), "nothing");
+  EXPECT_EQ(refused({{1.5, 0.5}}),
             "Refused: color_jitter: the brightness is 1.5 to 0.5; it must be 0 to 1000, the first "
             "at most the second");
-  EXPECT_THAT(refused({1, 1, -0.1, 1}), HasSubstr("the contrast is"));
-  EXPECT_THAT(refused({1, 1, 1, 1, 1, 1001}), HasSubstr("the saturation is"));
-  EXPECT_THAT(refused({1, 1, 1, 1, 1, 1, -0.6, 0}), HasSubstr("the hue is"));
-  EXPECT_THAT(refused({1, 1, 1, 1, 1, 1, 0, kNaN}), HasSubstr("the hue is"));
+  EXPECT_THAT(refused({{1, 1}, {-0.1, 1}}), HasSubstr("the contrast is"));
+  EXPECT_THAT(refused({{1, 1}, {1, 1}, {1, 1001}}), HasSubstr("the saturation is"));
+  EXPECT_THAT(refused({{1, 1}, {1, 1}, {1, 1}, {-0.6, 0}}), HasSubstr("the hue is"));
+  EXPECT_THAT(refused({{1, 1}, {1, 1}, {1, 1}, {0, kNaN}}), HasSubstr("the hue is"));
 }
 
 TEST(ColorJitter, RefusesFieldsItCannotTake) {
   const auto refused = [](const ColorJitter& op, DType dtype, const Shape& shape) {
     return thrown_by([&] { op.output(spec_of(FieldKind::image, dtype, shape)); });
   };
-  const ColorJitter light{0.5, 1.5, 0.5, 1.5};
-  const ColorJitter color{1, 1, 1, 1, 0.5, 1};
+  const ColorJitter light{{0.5, 1.5}, {0.5, 1.5}};
+  const ColorJitter color{{1, 1}, {1, 1}, {0.5, 1}};
   EXPECT_EQ(refused(light, DType::u8, {-1, -1, 1}), "nothing");
   EXPECT_EQ(refused(light, DType::f32, {-1, -1, 3}), "nothing");
   EXPECT_EQ(refused(color, DType::u8, {-1, -1, 3}), "nothing");

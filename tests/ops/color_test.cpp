@@ -21,7 +21,7 @@ std::string refused_field(const Op& op, DType dtype, const Shape& shape) {
 
 template <typename T>
 void expect_gray(const Pixels<T>& image) {
-  const auto out = applied<T>(Grayscale{}, {true}, FieldKind::image, image);
+  const auto out = applied<T>(Grayscale{3}, {true}, FieldKind::image, image);
   for (std::size_t i = 0; i < image.values.size(); i += 3) {
     const auto* p = &image.values[i];
     float y = 0.2989F * static_cast<float>(p[0]);
@@ -30,7 +30,8 @@ void expect_gray(const Pixels<T>& image) {
     if (image.dtype == DType::u8) y = std::nearbyint(y);
     for (std::size_t c = 0; c < 3; ++c) ASSERT_EQ(static_cast<float>(out.values[i + c]), y);
   }
-  EXPECT_EQ(applied<T>(Grayscale{}, {false}, FieldKind::image, image), image);
+  EXPECT_EQ(applied<T>(RandomGrayscale{}, {true}, FieldKind::image, image), out);
+  EXPECT_EQ(applied<T>(RandomGrayscale{}, {false}, FieldKind::image, image), image);
 }
 
 TEST(Grayscale, MakesAllChannelsTheGrayOne) {
@@ -40,26 +41,33 @@ TEST(Grayscale, MakesAllChannelsTheGrayOne) {
   }
 }
 
-TEST(Grayscale, IsDrawnWithItsProbability) {
+TEST(RandomGrayscale, IsDrawnWithItsProbability) {
   int gray = 0;
   for (std::uint64_t sample = 0; sample < 10'000; ++sample) {
-    const bool is_gray = Grayscale{0.2}.draw(key_of(sample), {}).is_gray;
+    const bool is_gray = RandomGrayscale{0.2}.draw(key_of(sample), {}).is_gray;
     EXPECT_EQ(RandomStream(key_of(sample)).uniform() < 0.2, is_gray);
-    EXPECT_TRUE(Grayscale{}.draw(key_of(sample), {}).is_gray);
+    EXPECT_TRUE(Grayscale{3}.draw(key_of(sample), {}).is_gray);
     gray += is_gray ? 1 : 0;
   }
   EXPECT_NEAR(gray, 2000, 200);
-  EXPECT_TRUE(Grayscale{0.2}.is_random());
-  EXPECT_FALSE(Grayscale{}.is_random());
+  EXPECT_TRUE(RandomGrayscale{0.2}.is_random());
+  EXPECT_FALSE(Grayscale{3}.is_random());
 }
 
 TEST(Grayscale, Refuses) {
-  EXPECT_THAT(thrown_by([] { Grayscale{-0.5}.validate(); }),
-              HasSubstr("Refused: grayscale: the probability is -0.5"));
-  EXPECT_EQ(refused_field(Grayscale{}, DType::f32, {-1, -1, 3}), "nothing");
-  EXPECT_THAT(refused_field(Grayscale{}, DType::u8, {2, 2, 1}),
+  EXPECT_THAT(thrown_by([] { RandomGrayscale{-0.5}.validate(); }),
+              HasSubstr("Refused: random_grayscale: p is -0.5"));
+  EXPECT_EQ(thrown_by([] { Grayscale{3}.validate(); }), "nothing");
+  for (const std::int64_t channels : {0, 1, 4})
+    EXPECT_THAT(thrown_by([&] { Grayscale{channels}.validate(); }),
+                HasSubstr("Refused: grayscale: num_output_channels is " + std::to_string(channels) +
+                          "; it must be 3"));
+  EXPECT_EQ(refused_field(Grayscale{3}, DType::f32, {-1, -1, 3}), "nothing");
+  EXPECT_THAT(refused_field(RandomGrayscale{}, DType::u8, {2, 2, 1}),
+              HasSubstr("random_grayscale: image"));
+  EXPECT_THAT(refused_field(Grayscale{3}, DType::u8, {2, 2, 1}),
               HasSubstr("2 x 2 x 1; it must be u8 or f32, height x width x 3"));
-  EXPECT_THAT(refused_field(Grayscale{}, DType::i64, {2, 2, 3}), HasSubstr("i64"));
+  EXPECT_THAT(refused_field(Grayscale{3}, DType::i64, {2, 2, 3}), HasSubstr("i64"));
 }
 
 template <typename T>
@@ -142,11 +150,11 @@ TEST(Scale, Refuses) {
 
 TEST(Color, TouchesImagesAlone) {
   for (const FieldKind kind : {FieldKind::mask, FieldKind::label, FieldKind::other}) {
-    EXPECT_FALSE(Grayscale{}.touches(kind));
+    EXPECT_FALSE(Grayscale{3}.touches(kind));
     EXPECT_FALSE(ConvertColor{}.touches(kind));
     EXPECT_FALSE(Scale{}.touches(kind));
   }
-  EXPECT_TRUE(Grayscale{}.touches(FieldKind::image));
+  EXPECT_TRUE(Grayscale{3}.touches(FieldKind::image));
   EXPECT_TRUE(ConvertColor{}.touches(FieldKind::image));
   EXPECT_TRUE(Scale{}.touches(FieldKind::image));
   EXPECT_FALSE(ConvertColor{}.is_random());

@@ -36,7 +36,7 @@ void expect_crop(const Pixels<T>& out, const Pixels<T>& in, const Region& region
 }
 
 TEST(CenterCrop, TakesTheMiddle) {
-  const CenterCrop op{4, 3};
+  const CenterCrop op{{4, 3}};
   const auto image = counted_image(9, 8);
   const DrawnCrop drawn = op.draw({}, image.shape);
   EXPECT_EQ(drawn.region, (Region{2, 2, 4, 3}));
@@ -45,7 +45,7 @@ TEST(CenterCrop, TakesTheMiddle) {
 }
 
 TEST(Crops, TakeImagesAndMasksOfEveryDType) {
-  const CenterCrop op{2, 5};
+  const CenterCrop op{{2, 5}};
   const DrawnCrop drawn = op.draw({}, {5, 7, 3});
   const auto wide = counted<std::int64_t>(DType::i64, {5, 7});
   expect_crop(applied<std::int64_t>(op, drawn, FieldKind::mask, wide), wide, drawn.region);
@@ -54,7 +54,7 @@ TEST(Crops, TakeImagesAndMasksOfEveryDType) {
 }
 
 TEST(RandomCrop, MovesImagesAndMasksAlike) {
-  const RandomCrop op{6, 4, 3};
+  const RandomCrop op{{6, 4}, 3};
   const auto image = counted_image(8, 9);
   const auto mask = counted<std::uint8_t>(DType::u8, {8, 9});
   for (std::uint64_t sample = 0; sample < 200; ++sample) {
@@ -65,7 +65,7 @@ TEST(RandomCrop, MovesImagesAndMasksAlike) {
 }
 
 TEST(RandomCrop, DrawsEveryPlaceAndNoOther) {
-  const RandomCrop op{6, 4, 1};
+  const RandomCrop op{{6, 4}, 1};
   std::set<std::pair<std::int64_t, std::int64_t>> places;
   for (std::uint64_t sample = 0; sample < 2000; ++sample) {
     const Region region = op.draw(key_of(sample), {7, 5, 3}).region;
@@ -83,11 +83,11 @@ TEST(RandomCrop, DrawsTopThenLeft) {
   RandomStream stream(key);
   const std::int64_t top = stream.below(100 - 30 + 1);
   const std::int64_t left = stream.below(200 - 20 + 1);
-  EXPECT_EQ(RandomCrop({30, 20}).draw(key, {100, 200, 3}).region, (Region{top, left, 30, 20}));
+  EXPECT_EQ(RandomCrop({{30, 20}}).draw(key, {100, 200, 3}).region, (Region{top, left, 30, 20}));
 }
 
 TEST(RandomCrop, MayBeLargerThanTheImageWhenPadded) {
-  const RandomCrop op{8, 8, 2};
+  const RandomCrop op{8, 2};
   const auto image = counted_image(4, 5);
   for (std::uint64_t sample = 0; sample < 20; ++sample) {
     const DrawnCrop drawn = op.draw(key_of(sample), image.shape);
@@ -129,14 +129,14 @@ void expect_same_from_a_part(const Op& op, const Pixels<std::uint8_t>& image) {
 
 TEST(Crops, NeedNoPixelOutsideOfTheirRegion) {
   const auto image = counted_image(40, 50);
-  expect_same_from_a_part(CenterCrop{13, 20}, image);
-  expect_same_from_a_part(RandomCrop{13, 20}, image);
-  expect_same_from_a_part(RandomCrop{35, 48, 9}, image);
-  expect_same_from_a_part(RandomResizedCrop{16, 16}, image);
+  expect_same_from_a_part(CenterCrop{{13, 20}}, image);
+  expect_same_from_a_part(RandomCrop{{13, 20}}, image);
+  expect_same_from_a_part(RandomCrop{{35, 48}, 9}, image);
+  expect_same_from_a_part(RandomResizedCrop{16}, image);
 }
 
 TEST(Crops, ReachOverRowsAndColumns) {
-  const RandomCrop op{2, 2, 1};
+  const RandomCrop op{2, 1};
   const DrawnCrop drawn{{-1, 3, 2, 2}, 4, 4};
   EXPECT_EQ(op.region(drawn), (Region{0, 3, 1, 1}));
   EXPECT_EQ(op.within(drawn, {op.region(drawn)}).region, (Region{-1, 0, 2, 2}));
@@ -146,45 +146,42 @@ TEST(Crops, SmallerImagesAreRefusedOrAnError) {
   const auto message = [](const auto& op, const Shape& shape) {
     return thrown_by([&] { op.draw({}, shape); });
   };
-  EXPECT_EQ(message(CenterCrop{4, 4}, {3, 9, 3}),
+  EXPECT_EQ(message(CenterCrop{4}, {3, 9, 3}),
             "Error: center_crop: the image is 3 x 9 pixels, smaller than 4 x 4; add a Resize "
             "before it");
-  EXPECT_THAT(message(RandomCrop{4, 4}, {9, 3, 3}), HasSubstr("Error: random_crop: the image"));
-  EXPECT_EQ(message(RandomCrop{4, 4, 1}, {2, 2, 3}), "nothing");
-  EXPECT_THAT(message(RandomCrop{4, 4, 1}, {1, 9, 3}), HasSubstr("smaller than 2 x 2"));
-  EXPECT_THAT(message(RandomCrop{4, 4, 3}, {0, 9, 3}), HasSubstr("smaller than 1 x 1"));
+  EXPECT_THAT(message(RandomCrop{4}, {9, 3, 3}), HasSubstr("Error: random_crop: the image"));
+  EXPECT_EQ(message(RandomCrop{4, 1}, {2, 2, 3}), "nothing");
+  EXPECT_THAT(message(RandomCrop{4, 1}, {1, 9, 3}), HasSubstr("smaller than 2 x 2"));
+  EXPECT_THAT(message(RandomCrop{4, 3}, {0, 9, 3}), HasSubstr("smaller than 1 x 1"));
   const auto declared = [](const auto& op, const Shape& shape) {
     return thrown_by([&] { op.output(spec_of(FieldKind::image, DType::u8, shape)); });
   };
-  EXPECT_THAT(declared(CenterCrop{4, 4}, {3, 9, 3}),
+  EXPECT_THAT(declared(CenterCrop{4}, {3, 9, 3}),
               HasSubstr("Refused: center_crop: image 'photo' is 3 x 9 x 3, smaller than the crop"));
-  EXPECT_THAT(declared(RandomCrop{4, 4}, {-1, 3, 3}), HasSubstr("? x 3 x 3, smaller"));
-  EXPECT_EQ(declared(RandomCrop{4, 4, 1}, {2, -1, 3}), "nothing");
-  EXPECT_THAT(declared(CenterCrop{4, 4}, {-1, -1}), HasSubstr("it must be height x width x chan"));
+  EXPECT_THAT(declared(RandomCrop{4}, {-1, 3, 3}), HasSubstr("? x 3 x 3, smaller"));
+  EXPECT_EQ(declared(RandomCrop{4, 1}, {2, -1, 3}), "nothing");
+  EXPECT_THAT(declared(CenterCrop{4}, {-1, -1}), HasSubstr("it must be height x width x chan"));
 }
 
 TEST(Crops, FieldsOfAnotherSizeAreAnError) {
-  const DrawnCrop drawn = CenterCrop{2, 2}.draw({}, {6, 6, 3});
+  const DrawnCrop drawn = CenterCrop{2}.draw({}, {6, 6, 3});
   const auto mask = counted<std::uint8_t>(DType::u8, {5, 6});
-  EXPECT_EQ(thrown_by([&] {
-              applied<std::uint8_t>(CenterCrop{2, 2}, drawn, FieldKind::mask, mask);
-            }),
+  EXPECT_EQ(thrown_by([&] { applied<std::uint8_t>(CenterCrop{2}, drawn, FieldKind::mask, mask); }),
             "Error: center_crop: a field is 5 x 6 pixels, but the sample's first image is 6 x 6; "
             "make them the same size");
-  EXPECT_THAT(thrown_by([&] {
-                applied<std::uint8_t>(RandomResizedCrop{2, 2}, drawn, FieldKind::mask, mask);
-              }),
-              HasSubstr("Error: random_resized_crop: a field is 5 x 6"));
+  EXPECT_THAT(
+      thrown_by([&] { applied<std::uint8_t>(RandomResizedCrop{2}, drawn, FieldKind::mask, mask); }),
+      HasSubstr("Error: random_resized_crop: a field is 5 x 6"));
 }
 
 TEST(Crops, RefuseParametersThatMakeNoSense) {
   const auto refused = [](const auto& op) { return thrown_by([&] { op.validate(); }); };
-  EXPECT_EQ(refused(CenterCrop{1, 65'536}), "nothing");
-  EXPECT_THAT(refused(CenterCrop{0, 3}), HasSubstr("Refused: center_crop to 0 x 3"));
-  EXPECT_THAT(refused(RandomCrop{3, 65'537}), HasSubstr("must be 1 to 65536"));
-  EXPECT_EQ(refused(RandomCrop{4, 8, 3}), "nothing");
-  EXPECT_THAT(refused(RandomCrop{4, 8, 4}), HasSubstr("the padding is 4"));
-  EXPECT_THAT(refused(RandomCrop{4, 8, -1}), HasSubstr("the padding is -1"));
+  EXPECT_EQ(refused(CenterCrop{{1, 65'536}}), "nothing");
+  EXPECT_THAT(refused(CenterCrop{{0, 3}}), HasSubstr("Refused: center_crop to 0 x 3"));
+  EXPECT_THAT(refused(RandomCrop{{3, 65'537}}), HasSubstr("must be 1 to 65536"));
+  EXPECT_EQ(refused(RandomCrop{{4, 8}, 3}), "nothing");
+  EXPECT_THAT(refused(RandomCrop{{4, 8}, 4}), HasSubstr("the padding is 4"));
+  EXPECT_THAT(refused(RandomCrop{{4, 8}, -1}), HasSubstr("the padding is -1"));
 }
 
 TEST(Crops, FieldsOfDifferentSizesAreRefusedWhereTheyAreDeclared) {
@@ -193,8 +190,8 @@ TEST(Crops, FieldsOfDifferentSizesAreRefusedWhereTheyAreDeclared) {
     const std::vector<FieldSpec> fields = {photo, {"mask", FieldKind::mask, DType::u8, of_mask, 9}};
     return thrown_by([&] { fields_after(op, fields); });
   };
-  const std::vector<AnyOp> drawn = {CenterCrop{2, 2}, RandomCrop{2, 2}, RandomResizedCrop{2, 2},
-                                    Rotate{0, 45}, Affine{}};
+  const std::vector<AnyOp> drawn = {CenterCrop{2}, RandomCrop{2}, RandomResizedCrop{2},
+                                    RandomRotation{{0, 45}}, RandomAffine{}};
   for (const AnyOp& op : drawn) {
     EXPECT_EQ(refusal(op, {5, 6}), "Refused: " + std::string(op.name()) +
                                        ": field 'mask' is 5 x 6 pixels, but 'photo' is 6 x 6; make "
@@ -202,7 +199,7 @@ TEST(Crops, FieldsOfDifferentSizesAreRefusedWhereTheyAreDeclared) {
     EXPECT_EQ(refusal(op, {6, 6}), "nothing");
     EXPECT_EQ(refusal(op, {-1, -1}), "nothing") << "known only when they are read";
   }
-  for (const AnyOp& op : {AnyOp(HorizontalFlip{}), AnyOp(Resize{2, 2})}) {
+  for (const AnyOp& op : {AnyOp(RandomHorizontalFlip{}), AnyOp(Resize{{2, 2}})}) {
     EXPECT_EQ(refusal(op, {5, 6}), "nothing");
   }
   FieldSpec small = photo;
@@ -212,7 +209,7 @@ TEST(Crops, FieldsOfDifferentSizesAreRefusedWhereTheyAreDeclared) {
               }),
               HasSubstr("is 4 x 6 pixels, but 'photo' is 6 x 6"));
   EXPECT_THAT(thrown_by([&] {
-                DeviceChain({{"part", RandomCrop{2, 2}}}, 0, {photo, small});
+                DeviceChain({{"part", RandomCrop{2}}}, 0, {photo, small});
               }),
               HasSubstr("transform 'part': random_crop: field 'photo' is 4 x 6 pixels"));
 }

@@ -13,8 +13,8 @@ using testing::HasSubstr;
 template <typename T>
 void expect_mirrored(DType dtype, const Shape& shape, FieldKind kind) {
   const auto in = counted<T>(dtype, shape);
-  const auto across = applied<T>(HorizontalFlip{}, {true}, kind, in);
-  const auto down = applied<T>(VerticalFlip{}, {true}, kind, in);
+  const auto across = applied<T>(RandomHorizontalFlip{}, {true}, kind, in);
+  const auto down = applied<T>(RandomVerticalFlip{}, {true}, kind, in);
   const std::int64_t channels = shape.rank == 3 ? shape[2] : 1;
   for (std::int64_t y = 0; y < shape[0]; ++y) {
     for (std::int64_t x = 0; x < shape[1]; ++x) {
@@ -24,8 +24,8 @@ void expect_mirrored(DType dtype, const Shape& shape, FieldKind kind) {
       }
     }
   }
-  EXPECT_EQ(applied<T>(HorizontalFlip{}, {false}, kind, in), in);
-  EXPECT_EQ(applied<T>(VerticalFlip{}, {false}, kind, in), in);
+  EXPECT_EQ(applied<T>(RandomHorizontalFlip{}, {false}, kind, in), in);
+  EXPECT_EQ(applied<T>(RandomVerticalFlip{}, {false}, kind, in), in);
 }
 
 TEST(Flips, MirrorImagesAndMasksOfEveryDType) {
@@ -51,8 +51,8 @@ TEST(Flips, AreDrawnWithTheirProbability) {
   for (const double probability : {0.0, 0.1, 0.5, 1.0}) {
     int flips = 0;
     for (std::uint64_t sample = 0; sample < 10'000; ++sample) {
-      const bool flipped = HorizontalFlip{probability}.draw(key_of(sample), {}).flips;
-      EXPECT_EQ(VerticalFlip{probability}.draw(key_of(sample), {}).flips, flipped);
+      const bool flipped = RandomHorizontalFlip{probability}.draw(key_of(sample), {}).flips;
+      EXPECT_EQ(RandomVerticalFlip{probability}.draw(key_of(sample), {}).flips, flipped);
       EXPECT_EQ(RandomStream(key_of(sample)).uniform() < probability, flipped);
       flips += flipped ? 1 : 0;
     }
@@ -61,25 +61,27 @@ TEST(Flips, AreDrawnWithTheirProbability) {
 }
 
 TEST(Flips, AreRandomUnlessCertain) {
-  EXPECT_TRUE(HorizontalFlip{}.is_random());
-  EXPECT_FALSE(HorizontalFlip{0}.is_random());
-  EXPECT_FALSE(VerticalFlip{1}.is_random());
-  EXPECT_TRUE(VerticalFlip{0.5}.is_random());
+  EXPECT_TRUE(RandomHorizontalFlip{}.is_random());
+  EXPECT_FALSE(RandomHorizontalFlip{0}.is_random());
+  EXPECT_FALSE(RandomVerticalFlip{1}.is_random());
+  EXPECT_TRUE(RandomVerticalFlip{0.5}.is_random());
 }
 
 TEST(Flips, KeepTheShape) {
   const FieldSpec spec = spec_of(FieldKind::image, DType::f32, {-1, 7, 5});
-  EXPECT_EQ(HorizontalFlip{}.output(spec).shape, spec.shape);
-  EXPECT_EQ(VerticalFlip{}.output(spec).dtype, DType::f32);
-  EXPECT_THAT(thrown_by([] { VerticalFlip{}.output(spec_of(FieldKind::mask, DType::u8, {4})); }),
-              HasSubstr("Refused: vertical_flip: mask 'photo' is 4; it must be height x width"));
+  EXPECT_EQ(RandomHorizontalFlip{}.output(spec).shape, spec.shape);
+  EXPECT_EQ(RandomVerticalFlip{}.output(spec).dtype, DType::f32);
+  EXPECT_THAT(
+      thrown_by([] { RandomVerticalFlip{}.output(spec_of(FieldKind::mask, DType::u8, {4})); }),
+      HasSubstr("Refused: random_vertical_flip: mask 'photo' is 4; it must be height x width"));
 }
 
 TEST(Flips, RefuseWhatIsNoProbability) {
-  EXPECT_EQ(thrown_by([] { HorizontalFlip{1}.validate(); }), "nothing");
-  EXPECT_THAT(thrown_by([] { HorizontalFlip{1.5}.validate(); }),
-              HasSubstr("Refused: horizontal_flip: the probability is 1.5"));
-  EXPECT_THAT(thrown_by([] { VerticalFlip{-0.1}.validate(); }), HasSubstr("it must be 0 to 1"));
+  EXPECT_EQ(thrown_by([] { RandomHorizontalFlip{1}.validate(); }), "nothing");
+  EXPECT_THAT(thrown_by([] { RandomHorizontalFlip{1.5}.validate(); }),
+              HasSubstr("Refused: random_horizontal_flip: p is 1.5"));
+  EXPECT_THAT(thrown_by([] { RandomVerticalFlip{-0.1}.validate(); }),
+              HasSubstr("it must be 0 to 1"));
 }
 
 }  // namespace

@@ -69,22 +69,22 @@ Pixels<T> expected_resize(const Resize& op, const Pixels<T>& in) {
     return op.antialias && from > to ? filtered(i, from, to, value_at)
                                      : between_two(i, from, to, value_at);
   };
-  Pixels<float> across{DType::f32, {in.shape[0], op.width, in.shape[2]}, {}};
+  Pixels<float> across{DType::f32, {in.shape[0], op.size.width, in.shape[2]}, {}};
   for (std::int64_t y = 0; y < in.shape[0]; ++y) {
-    for (std::int64_t x = 0; x < op.width; ++x) {
+    for (std::int64_t x = 0; x < op.size.width; ++x) {
       for (std::int64_t c = 0; c < in.shape[2]; ++c) {
-        across.values.push_back(axis(x, in.shape[1], op.width, [&](std::int64_t at) {
+        across.values.push_back(axis(x, in.shape[1], op.size.width, [&](std::int64_t at) {
           return static_cast<float>(in.at(y, at, c));
         }));
       }
     }
   }
-  Pixels<T> out{in.dtype, {op.height, op.width, in.shape[2]}, {}};
-  for (std::int64_t y = 0; y < op.height; ++y) {
-    for (std::int64_t x = 0; x < op.width; ++x) {
+  Pixels<T> out{in.dtype, {op.size.height, op.size.width, in.shape[2]}, {}};
+  for (std::int64_t y = 0; y < op.size.height; ++y) {
+    for (std::int64_t x = 0; x < op.size.width; ++x) {
       for (std::int64_t c = 0; c < in.shape[2]; ++c) {
-        out.values.push_back(held<T>(
-            axis(y, in.shape[0], op.height, [&](std::int64_t at) { return across.at(at, x, c); })));
+        out.values.push_back(held<T>(axis(y, in.shape[0], op.size.height,
+                                          [&](std::int64_t at) { return across.at(at, x, c); })));
       }
     }
   }
@@ -96,7 +96,7 @@ TEST(FloatResize, WithoutAntialiasingIsBetweenTwoNeighborsBitForBit) {
     using T = decltype(kind);
     for (const auto& cases : {std::span<const Case>(kGrown), {kShrunk}, {kMixed}}) {
       for (const Case& size : cases) {
-        const Resize op{size.to_height, size.to_width, false};
+        const Resize op{{size.to_height, size.to_width}, false};
         const auto in = picture<T>(size.height, size.width, channels);
         EXPECT_EQ(applied<T>(op, {}, kImage, in), expected_resize(op, in)) << text_of(size);
       }
@@ -108,8 +108,8 @@ TEST(FloatResize, GrowsAlikeWithAndWithoutAntialiasing) {
   for (const Case& size : kGrown) {
     const auto in = picture<float>(size.height, size.width, 3);
     const auto [height, width] = std::array{size.to_height, size.to_width};
-    EXPECT_EQ(applied<float>(Resize{height, width, true}, {}, kImage, in),
-              applied<float>(Resize{height, width, false}, {}, kImage, in))
+    EXPECT_EQ(applied<float>(Resize{{height, width}, true}, {}, kImage, in),
+              applied<float>(Resize{{height, width}, false}, {}, kImage, in))
         << text_of(size);
   }
 }
@@ -118,7 +118,7 @@ TEST(FloatResize, WithAntialiasingIsTheFilterBitForBit) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
     for (const auto& cases : {std::span<const Case>(kShrunk), {kMixed}}) {
       for (const Case& size : cases) {
-        const Resize op{size.to_height, size.to_width};
+        const Resize op{{size.to_height, size.to_width}};
         const auto in = picture<float>(size.height, size.width, channels);
         EXPECT_EQ(applied<float>(op, {}, kImage, in), expected_resize(op, in))
             << text_of(size) << ", " << channels << " channels";
@@ -130,7 +130,7 @@ TEST(FloatResize, WithAntialiasingIsTheFilterBitForBit) {
 TEST(FloatResize, WithAntialiasingIsTheConvolutionInDoublePrecision) {
   for (const Case& size : kShrunk) {
     const auto in = picture<float>(size.height, size.width, 1);
-    const auto out = applied<float>(Resize{size.to_height, size.to_width}, {}, kImage, in);
+    const auto out = applied<float>(Resize{{size.to_height, size.to_width}}, {}, kImage, in);
     const double down = static_cast<double>(size.height) / static_cast<double>(size.to_height);
     const double across = static_cast<double>(size.width) / static_cast<double>(size.to_width);
     for (std::int64_t y = 0; y < size.to_height; ++y) {
@@ -152,17 +152,17 @@ TEST(FloatResize, WithAntialiasingIsTheConvolutionInDoublePrecision) {
 
 TEST(FloatResize, RoundsHalvesOfLevelsToEven) {
   const Pixels<std::uint8_t> in{DType::u8, {1, 4, 1}, {0, 1, 2, 3}};
-  EXPECT_EQ(applied<std::uint8_t>(Resize{1, 2, false}, {}, kImage, in).values, (Levels{0, 2}));
+  EXPECT_EQ(applied<std::uint8_t>(Resize{{1, 2}, false}, {}, kImage, in).values, (Levels{0, 2}));
 }
 
 TEST(FloatResize, KeepsAnImageOfThatSize) {
   for_each_image_kind([](auto kind, std::int64_t channels) {
     using T = decltype(kind);
     const auto in = picture<T>(9, 70, channels);
-    EXPECT_EQ(applied<T>(Resize{9, 70, false}, {}, kImage, in), in);
+    EXPECT_EQ(applied<T>(Resize{{9, 70}, false}, {}, kImage, in), in);
   });
   const auto in = picture<float>(9, 70, 4);
-  EXPECT_EQ(applied<float>(Resize{9, 70, true}, {}, kImage, in), in);
+  EXPECT_EQ(applied<float>(Resize{{9, 70}, true}, {}, kImage, in), in);
 }
 
 // So that no pixel outside of the crop has a part in the result.
@@ -171,24 +171,24 @@ TEST(FloatResize, OfACropIsThatOfItsPixels) {
     using T = decltype(kind);
     const auto in = picture<T>(40, 50, channels);
     for (const bool antialias : {false, true}) {
-      const RandomResizedCrop op{12, 16, 0.05, 0.9, 0.5, 2, antialias};
+      const RandomResizedCrop op{{12, 16}, {0.05, 0.9}, {0.5, 2}, antialias};
       for (std::uint64_t sample = 0; sample < 30; ++sample) {
         const DrawnCrop drawn = op.draw(key_of(sample), in.shape);
-        const CenterCrop crop{drawn.region.height, drawn.region.width};
+        const CenterCrop crop{{drawn.region.height, drawn.region.width}};
         const auto part = applied<T>(crop, drawn, kImage, in);
         ASSERT_EQ(applied<T>(op, drawn, kImage, in),
-                  applied<T>(Resize{12, 16, antialias}, {}, kImage, part));
+                  applied<T>(Resize{{12, 16}, antialias}, {}, kImage, part));
       }
       const DrawnCrop whole{{0, 0, 40, 50}, 40, 50};
       EXPECT_EQ(applied<T>(op, whole, kImage, in),
-                applied<T>(Resize{12, 16, antialias}, {}, kImage, in));
+                applied<T>(Resize{{12, 16}, antialias}, {}, kImage, in));
     }
   });
 }
 
 TEST(FloatResize, DrawsTheSameCropsWithAndWithoutAntialiasing) {
   for (std::uint64_t sample = 0; sample < 100; ++sample) {
-    RandomResizedCrop op{8, 8};
+    RandomResizedCrop op{8};
     const Region with = op.draw(key_of(sample), {60, 80, 3}).region;
     op.antialias = false;
     EXPECT_EQ(op.draw(key_of(sample), {60, 80, 3}).region, with);
@@ -197,11 +197,11 @@ TEST(FloatResize, DrawsTheSameCropsWithAndWithoutAntialiasing) {
 
 TEST(FloatResize, WithoutAntialiasingIsDecodedAndResizedAsItIs) {
   const DrawnCrop drawn{{0, 0, 80, 80}, 80, 80};
-  EXPECT_TRUE((Resize{8, 8, true}.only_resizes()));
-  EXPECT_FALSE((Resize{8, 8, false}.only_resizes()));
-  EXPECT_EQ((Resize{8, 8, true}.reduction(drawn)), 10);
-  EXPECT_EQ((Resize{8, 8, false}.reduction(drawn)), 1);
-  RandomResizedCrop crop{8, 8};
+  EXPECT_TRUE((Resize{{8, 8}, true}.only_resizes()));
+  EXPECT_FALSE((Resize{{8, 8}, false}.only_resizes()));
+  EXPECT_EQ((Resize{{8, 8}, true}.reduction(drawn)), 10);
+  EXPECT_EQ((Resize{{8, 8}, false}.reduction(drawn)), 1);
+  RandomResizedCrop crop{8};
   EXPECT_TRUE(crop.only_resizes());
   EXPECT_EQ(crop.reduction(drawn), 10);
   crop.antialias = false;
@@ -211,21 +211,21 @@ TEST(FloatResize, WithoutAntialiasingIsDecodedAndResizedAsItIs) {
 
 TEST(FloatResize, TakesMasksAsEver) {
   const auto mask = counted<std::int32_t>(DType::i32, {9, 7});
-  EXPECT_EQ(applied<std::int32_t>(Resize{4, 5, false}, {}, FieldKind::mask, mask),
-            applied<std::int32_t>(Resize{4, 5, true}, {}, FieldKind::mask, mask));
+  EXPECT_EQ(applied<std::int32_t>(Resize{{4, 5}, false}, {}, FieldKind::mask, mask),
+            applied<std::int32_t>(Resize{{4, 5}, true}, {}, FieldKind::mask, mask));
 }
 
 TEST(FloatResize, TakesAnyImageWithoutAntialiasing) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
     for (const DType dtype : {DType::u8, DType::f32}) {
       const FieldSpec after =
-          Resize{4, 6, false}.output(spec_of(kImage, dtype, {-1, -1, channels}));
+          Resize{{4, 6}, false}.output(spec_of(kImage, dtype, {-1, -1, channels}));
       EXPECT_EQ(after.shape, Shape({4, 6, channels}));
       EXPECT_EQ(after.dtype, dtype);
     }
   }
   const auto refused = [](DType dtype, const Shape& shape) {
-    return thrown_by([&] { Resize{4, 6, false}.output(spec_of(kImage, dtype, shape)); });
+    return thrown_by([&] { Resize{{4, 6}, false}.output(spec_of(kImage, dtype, shape)); });
   };
   EXPECT_THAT(refused(DType::i64, {-1, -1, 3}), HasSubstr("Refused: resize: image 'photo' is i64"));
   EXPECT_THAT(refused(DType::u8, {-1, -1, 5}), HasSubstr("1 to 4 channels"));
@@ -233,12 +233,12 @@ TEST(FloatResize, TakesAnyImageWithoutAntialiasing) {
 }
 
 TEST(FloatResize, RefusesSidesThatMakeNoSense) {
-  for (const Resize op : {Resize{0, 4, false}, Resize{4, 0, false}, Resize{4, -1, false}}) {
+  for (const Resize op : {Resize{{0, 4}, false}, Resize{{4, 0}, false}, Resize{{4, -1}, false}}) {
     EXPECT_THAT(thrown_by([&] { op.validate(); }), HasSubstr("must be 1 to 65536"));
   }
   const Pixels<float> none{DType::f32, {0, 5, 1}, {}};
   EXPECT_THAT(thrown_by([&] {
-                applied<float>(Resize{4, 4}, {}, kImage, none);
+                applied<float>(Resize{{4, 4}}, {}, kImage, none);
               }),
               HasSubstr("Error: resize: the field has no pixels"));
 }

@@ -53,7 +53,7 @@ TEST(RandomErasing, FillsTheRectangleAlone) {
 }
 
 TEST(RandomErasing, DrawsARectangleWithinItsBounds) {
-  const RandomErasing op{0.75, 0.1, 0.4, 0.5, 2};
+  const RandomErasing op{0.75, {0.1, 0.4}, {0.5, 1.5}};
   int erased = 0;
   double least = 1;
   double most = 0;
@@ -68,8 +68,8 @@ TEST(RandomErasing, DrawsARectangleWithinItsBounds) {
     ASSERT_GE(drawn.left, 0);
     ASSERT_LE(drawn.top + drawn.height, 90);
     ASSERT_LE(drawn.left + drawn.width, 120);
-    const double ratio = double(drawn.width) / drawn.height;
-    ASSERT_NEAR(ratio, std::clamp(ratio, 0.5, 2.0), 0.06);
+    const double ratio = double(drawn.height) / drawn.width;
+    ASSERT_NEAR(ratio, std::clamp(ratio, 0.5, 1.5), 0.06);
     const double share = double(drawn.height) * drawn.width / (90 * 120);
     least = std::min(least, share);
     most = std::max(most, share);
@@ -85,12 +85,12 @@ TEST(RandomErasing, DrawsARectangleWithinItsBounds) {
 DrawnErasing tried(const RandomErasing& op, RandomStream& stream, std::int32_t height,
                    std::int32_t width) {
   for (int i = 0; i < 10; ++i) {
-    const double share = op.scale_min + stream.uniform() * (op.scale_max - op.scale_min);
+    const double share = op.scale[0] + stream.uniform() * (op.scale[1] - op.scale[0]);
     const double area = double(height) * width * share;
-    const double low = std::log(op.ratio_min);
-    const double ratio = std::exp(low + stream.uniform() * (std::log(op.ratio_max) - low));
-    const auto w = static_cast<std::int32_t>(std::floor(std::sqrt(area * ratio) + 0.5));
-    const auto h = static_cast<std::int32_t>(std::floor(std::sqrt(area / ratio) + 0.5));
+    const double low = std::log(op.ratio[0]);
+    const double ratio = std::exp(low + stream.uniform() * (std::log(op.ratio[1]) - low));
+    const auto h = static_cast<std::int32_t>(std::floor(std::sqrt(area * ratio) + 0.5));
+    const auto w = static_cast<std::int32_t>(std::floor(std::sqrt(area / ratio) + 0.5));
     if (w < 1 || w > width || h < 1 || h > height) continue;
     const auto top = stream.below(static_cast<std::uint32_t>(height - h + 1));
     const auto left = stream.below(static_cast<std::uint32_t>(width - w + 1));
@@ -100,7 +100,7 @@ DrawnErasing tried(const RandomErasing& op, RandomStream& stream, std::int32_t h
 }
 
 TEST(RandomErasing, DrawsInTheOrderNamed) {
-  const RandomErasing op{0.5, 0.01, 1, 0.5, 2};
+  const RandomErasing op{0.5, {0.01, 1}, {0.5, 2}};
   int without = 0;
   for (std::uint64_t sample = 0; sample < 10'000; ++sample) {
     RandomStream stream(key_of(sample));
@@ -119,8 +119,8 @@ TEST(RandomErasing, DrawsInTheOrderNamed) {
 }
 
 TEST(RandomErasing, ErasesNothingWhereNothingFits) {
-  const RandomErasing wide{1, 0.9, 1, 1000, 1000};
-  const RandomErasing always{1, 1, 1, 1, 1};
+  const RandomErasing wide{1, {0.9, 1}, {1000, 1000}};
+  const RandomErasing always{1, {1, 1}, {1, 1}};
   for (std::uint64_t sample = 0; sample < 20; ++sample) {
     EXPECT_EQ(wide.draw(key_of(sample), {20, 20, 3}).height, 0);
     EXPECT_EQ(always.draw(key_of(sample), {0, 20, 3}).height, 0);
@@ -134,11 +134,11 @@ TEST(RandomErasing, ErasesNothingWhereNothingFits) {
 TEST(RandomErasing, Refuses) {
   const auto refused = [](const RandomErasing& op) { return thrown_by([&] { op.validate(); }); };
   EXPECT_EQ(refused({}), "nothing");
-  EXPECT_THAT(refused({1.5}), HasSubstr("Refused: random_erasing: the probability is 1.5"));
-  EXPECT_EQ(refused({0.5, 0.4, 0.3}),
+  EXPECT_THAT(refused({1.5}), HasSubstr("Refused: random_erasing: p is 1.5"));
+  EXPECT_EQ(refused({0.5, {0.4, 0.3}}),
             "Refused: random_erasing: the scale is 0.4 to 0.3; it must be above 0 and at "
-            "most 1, scale_min at most scale_max");
-  EXPECT_THAT(refused({0.5, 0.1, 0.3, 3, 0.3}), HasSubstr("the ratio is 3 to 0.3"));
+            "most 1, the first at most the second");
+  EXPECT_THAT(refused({0.5, {0.1, 0.3}, {3, 0.3}}), HasSubstr("the ratio is 3 to 0.3"));
   EXPECT_THAT(refused({.value = std::nan("")}), HasSubstr("the value is nan"));
   EXPECT_EQ(refused_field(RandomErasing{.value = 0.5}, DType::f32, {2, 2, 4}), "nothing");
   for (const double value : {0.5, -1.0, 256.0, 1e30}) {
@@ -167,7 +167,7 @@ bool is_masked(const RandomMask& op, const RandomKey& key, const Shape& shape, s
   const auto place = static_cast<std::size_t>(x % 8);
   const std::uint32_t word = block.at(place / 2);
   const std::uint32_t bits = place % 2 == 0 ? word & 0xFFFF : word >> 16;
-  return bits < std::floor(op.probability * 65'536 + 0.5);
+  return bits < std::floor(op.p * 65'536 + 0.5);
 }
 
 template <typename T>
@@ -258,7 +258,7 @@ TEST(RandomMask, RoundsItsProbability) {
 TEST(RandomMask, Refuses) {
   EXPECT_EQ(thrown_by([] { RandomMask{1}.validate(); }), "nothing");
   EXPECT_THAT(thrown_by([] { RandomMask{-1}.validate(); }),
-              HasSubstr("Refused: random_mask: the probability is -1"));
+              HasSubstr("Refused: random_mask: p is -1"));
   EXPECT_EQ(refused_field(RandomMask{}, DType::f32, {-1, -1, 4}), "nothing");
   EXPECT_THAT(refused_field(RandomMask{}, DType::u8, {2, 2}), HasSubstr("1 to 4 channels"));
   EXPECT_THAT(refused_field(RandomMask{}, DType::i32, {2, 2, 1}), HasSubstr("i32"));

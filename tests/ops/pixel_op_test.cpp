@@ -48,7 +48,7 @@ TEST(PixelOpTest, TakesLevelsAsUnitsAndFloatsAsTheyAre) {
   const PixelOp op{Solarise{0.5F}};
   for (const Shape& shape : shapes_of(3)) {
     const auto levels = level_image(shape);
-    const auto floats = applied<float>(ToFloat{}, {}, FieldKind::image, levels);
+    const auto floats = applied<float>(ToDtype{.scale = true}, {}, FieldKind::image, levels);
     const auto out = applied<float>(op, {}, FieldKind::image, levels);
     EXPECT_EQ(out, applied<float>(op, {}, FieldKind::image, floats));
     for (std::size_t i = 0; i < out.values.size(); ++i) {
@@ -97,7 +97,7 @@ TEST(PixelOpTest, IsAnOperationWithAFormForTheDevice) {
   const AnyOp drawn{test::RandomSolarise{}};
   EXPECT_EQ(drawn.drawn_bytes(), sizeof(Solarise));
   EXPECT_TRUE(drawn.device_function()->fixed.empty());
-  EXPECT_FALSE(AnyOp{ToFloat{}}.device_function());
+  EXPECT_FALSE(AnyOp{ToDtype{.scale = true}}.device_function());
 }
 
 TEST(PixelOpTest, RefusesImagesThatTheFunctionDoesNotTake) {

@@ -20,8 +20,8 @@ Pixels<std::uint8_t> all_levels() {
   return pixels;
 }
 
-TEST(ToFloat, DividesEveryLevelBy255) {
-  const auto out = applied<float>(ToFloat{}, {}, FieldKind::image, all_levels());
+TEST(ToDtype, DividesEveryLevelBy255) {
+  const auto out = applied<float>(ToDtype{.scale = true}, {}, FieldKind::image, all_levels());
   EXPECT_EQ(out.dtype, DType::f32);
   for (int level = 0; level < 256; ++level) {
     EXPECT_EQ(out.at(level / 16, level % 16), static_cast<float>(level / 255.0));
@@ -40,7 +40,7 @@ TEST(Normalize, GivesTheGoldenValues) {
 }
 
 TEST(Normalize, OfLevelsIsThatOfTheirFloats) {
-  const auto floats = applied<float>(ToFloat{}, {}, FieldKind::image, all_levels());
+  const auto floats = applied<float>(ToDtype{.scale = true}, {}, FieldKind::image, all_levels());
   EXPECT_EQ(applied<float>(kUsual, {}, FieldKind::image, all_levels()),
             applied<float>(kUsual, {}, FieldKind::image, floats));
 }
@@ -72,11 +72,11 @@ TEST(Normalize, TakesOneToFourChannels) {
   }
 }
 
-TEST(ToFloat, TakesImagesOfAnySize) {
+TEST(ToDtype, TakesImagesOfAnySize) {
   for (std::int64_t channels = 1; channels <= 4; ++channels) {
     for (const Shape& shape : shapes_of(channels)) {
       const auto image = level_image(shape);
-      const auto out = applied<float>(ToFloat{}, {}, FieldKind::image, image);
+      const auto out = applied<float>(ToDtype{.scale = true}, {}, FieldKind::image, image);
       for (std::size_t i = 0; i < out.values.size(); ++i) {
         ASSERT_EQ(out.values[i], static_cast<float>(image.values[i] / 255.0));
       }
@@ -84,14 +84,27 @@ TEST(ToFloat, TakesImagesOfAnySize) {
   }
 }
 
+TEST(ToDtype, KeepsLevelsWithoutScale) {
+  const auto image = all_levels();
+  const auto out = applied<float>(ToDtype{}, {}, FieldKind::image, image);
+  for (std::size_t i = 0; i < out.values.size(); ++i)
+    ASSERT_EQ(out.values[i], static_cast<float>(image.values[i]));
+}
+
+TEST(ToDtype, MakesFloat32Alone) {
+  EXPECT_EQ(thrown_by([] { ToDtype{}.validate(); }), "nothing");
+  EXPECT_EQ(thrown_by([] { ToDtype{DType::i64}.validate(); }),
+            "Refused: to_dtype: the dtype is i64; it must be float32 (f32)");
+}
+
 TEST(Pointwise, TouchesImagesAlone) {
   for (const FieldKind kind : {FieldKind::mask, FieldKind::label, FieldKind::other}) {
-    EXPECT_FALSE(ToFloat{}.touches(kind));
+    EXPECT_FALSE(ToDtype{.scale = true}.touches(kind));
     EXPECT_FALSE(kUsual.touches(kind));
   }
-  EXPECT_TRUE(ToFloat{}.touches(FieldKind::image));
+  EXPECT_TRUE(ToDtype{.scale = true}.touches(FieldKind::image));
   EXPECT_TRUE(kUsual.touches(FieldKind::image));
-  EXPECT_FALSE(ToFloat{}.is_random());
+  EXPECT_FALSE(ToDtype{.scale = true}.is_random());
   EXPECT_FALSE(kUsual.is_random());
 }
 
@@ -99,9 +112,9 @@ TEST(Pointwise, RefusesFieldsItCannotTake) {
   const auto refused = [](const auto& op, DType dtype, const Shape& shape) {
     return thrown_by([&] { op.output(spec_of(FieldKind::image, dtype, shape)); });
   };
-  EXPECT_EQ(refused(ToFloat{}, DType::u8, {-1, -1, 4}), "nothing");
-  EXPECT_EQ(refused(ToFloat{}, DType::f32, {2, 2, 3}),
-            "Refused: to_float: image 'photo' is f32, 2 x 2 x 3; it must be u8");
+  EXPECT_EQ(refused(ToDtype{.scale = true}, DType::u8, {-1, -1, 4}), "nothing");
+  EXPECT_EQ(refused(ToDtype{.scale = true}, DType::f32, {2, 2, 3}),
+            "Refused: to_dtype: image 'photo' is f32, 2 x 2 x 3; it must be u8");
   EXPECT_EQ(refused(kUsual, DType::f32, {-1, -1, 3}), "nothing");
   EXPECT_THAT(refused(kUsual, DType::u8, {-1, -1, 1}), HasSubstr("u8 or f32, height x width x 3"));
   EXPECT_THAT(refused(kUsual, DType::i32, {-1, -1, 3}), HasSubstr("image 'photo' is i32"));

@@ -30,7 +30,7 @@ TEST(RandomResizedCrop, DrawsTheGoldenCrops) {
   int count = 0;
   for (; file.read(reinterpret_cast<char*>(&golden), sizeof golden); ++count) {
     const auto& bounds = golden.bounds;
-    const RandomResizedCrop op{8, 8, bounds[0], bounds[1], bounds[2], bounds[3]};
+    const RandomResizedCrop op{8, {bounds[0], bounds[1]}, {bounds[2], bounds[3]}};
     const RandomKey key = {.seed = golden.seed,
                            .epoch = golden.epoch,
                            .sample = golden.sample,
@@ -43,7 +43,7 @@ TEST(RandomResizedCrop, DrawsTheGoldenCrops) {
 }
 
 TEST(RandomResizedCrop, StaysWithinItsBounds) {
-  const RandomResizedCrop op{8, 8, 0.1, 0.6, 0.5, 2.0};
+  const RandomResizedCrop op{8, {0.1, 0.6}, {0.5, 2.0}};
   const double area = 90.0 * 120.0;
   double least = 1;
   double most = 0;
@@ -67,46 +67,46 @@ TEST(RandomResizedCrop, StaysWithinItsBounds) {
 TEST(RandomResizedCrop, IsAResizeOfTheCrop) {
   const auto image = counted_image(60, 80);
   const auto mask = counted<std::int64_t>(DType::i64, {60, 80});
-  const RandomResizedCrop op{24, 24};
+  const RandomResizedCrop op{24};
   for (std::uint64_t sample = 0; sample < 100; ++sample) {
     const DrawnCrop drawn = op.draw(key_of(sample), image.shape);
     const Region region = drawn.region;
-    const CenterCrop crop{region.height, region.width};
+    const CenterCrop crop{{region.height, region.width}};
     const auto part = applied<std::uint8_t>(crop, drawn, FieldKind::image, image);
     ASSERT_EQ(applied<std::uint8_t>(op, drawn, FieldKind::image, image),
-              applied<std::uint8_t>(Resize{24, 24}, {}, FieldKind::image, part));
+              applied<std::uint8_t>(Resize{{24, 24}}, {}, FieldKind::image, part));
     const auto classes = applied<std::int64_t>(crop, drawn, FieldKind::mask, mask);
     ASSERT_EQ(applied<std::int64_t>(op, drawn, FieldKind::mask, mask),
-              applied<std::int64_t>(Resize{24, 24}, {}, FieldKind::mask, classes));
+              applied<std::int64_t>(Resize{{24, 24}}, {}, FieldKind::mask, classes));
   }
 }
 
 TEST(RandomResizedCrop, OfTheOutputsSizeIsACopy) {
   const auto image = counted_image(9, 9);
   const DrawnCrop drawn{{2, 3, 4, 5}, 9, 9};
-  EXPECT_EQ(applied<std::uint8_t>(RandomResizedCrop{4, 5}, drawn, FieldKind::image, image),
-            applied<std::uint8_t>(CenterCrop{4, 5}, drawn, FieldKind::image, image));
+  EXPECT_EQ(applied<std::uint8_t>(RandomResizedCrop{{4, 5}}, drawn, FieldKind::image, image),
+            applied<std::uint8_t>(CenterCrop{{4, 5}}, drawn, FieldKind::image, image));
 }
 
 TEST(RandomResizedCrop, RefusesParametersThatMakeNoSense) {
   const auto refused = [](const RandomResizedCrop& op) {
     return thrown_by([&] { op.validate(); });
   };
-  EXPECT_EQ(refused({224, 224}), "nothing");
-  EXPECT_EQ(refused({1, 1, 1, 1, 1, 1}), "nothing");
-  EXPECT_THAT(refused({0, 4}), HasSubstr("Refused: random_resized_crop to 0 x 4"));
+  EXPECT_EQ(refused({224}), "nothing");
+  EXPECT_EQ(refused({1, {1, 1}, {1, 1}}), "nothing");
+  EXPECT_THAT(refused({{0, 4}}), HasSubstr("Refused: random_resized_crop to 0 x 4"));
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_THAT(refused({4, 4, 0, 1}), HasSubstr("the scale is 0 to 1"));
-  EXPECT_THAT(refused({4, 4, 0.5, 0.4}), HasSubstr("the scale is"));
-  EXPECT_THAT(refused({4, 4, 0.5, 1.1}), HasSubstr("the scale is"));
-  EXPECT_THAT(refused({4, 4, nan, 1}), HasSubstr("the scale is"));
-  EXPECT_THAT(refused({4, 4, 0.5, 1, 2, 1}), HasSubstr("the ratio is"));
-  EXPECT_THAT(refused({4, 4, 0.5, 1, 0, 1}), HasSubstr("the ratio is"));
-  EXPECT_THAT(refused({4, 4, 0.5, 1, 1, nan}), HasSubstr("the ratio is"));
+  EXPECT_THAT(refused({4, {0, 1}}), HasSubstr("the scale is 0 to 1"));
+  EXPECT_THAT(refused({4, {0.5, 0.4}}), HasSubstr("the scale is"));
+  EXPECT_THAT(refused({4, {0.5, 1.1}}), HasSubstr("the scale is"));
+  EXPECT_THAT(refused({4, {nan, 1}}), HasSubstr("the scale is"));
+  EXPECT_THAT(refused({4, {0.5, 1}, {2, 1}}), HasSubstr("the ratio is"));
+  EXPECT_THAT(refused({4, {0.5, 1}, {0, 1}}), HasSubstr("the ratio is"));
+  EXPECT_THAT(refused({4, {0.5, 1}, {1, nan}}), HasSubstr("the ratio is"));
 }
 
 TEST(RandomResizedCrop, TakesWhatResizeTakes) {
-  const RandomResizedCrop op{4, 6};
+  const RandomResizedCrop op{{4, 6}};
   const auto refused = [&](FieldKind kind, DType dtype, const Shape& shape) {
     return thrown_by([&] { op.output(spec_of(kind, dtype, shape)); });
   };

@@ -19,16 +19,16 @@ static_assert(!Shrinks<CenterCrop> && !Shrinks<RandomCrop>);
 
 TEST(Reduced, ByNoMoreThanLeavesTheOutputItsPixels) {
   const auto reduction = [](const Region& region) {
-    return RandomResizedCrop{10, 20}.reduction({region, 900, 900});
+    return RandomResizedCrop{{10, 20}}.reduction({region, 900, 900});
   };
   EXPECT_EQ(reduction({0, 0, 20, 40}), 2);
   EXPECT_EQ(reduction({0, 0, 19, 40}), 1);
   EXPECT_EQ(reduction({0, 0, 20, 39}), 1);
   EXPECT_EQ(reduction({5, 6, 80, 900}), 8);
   EXPECT_EQ(reduction({0, 0, 5, 5}), 1);
-  const AnyOp resize = Resize{10, 20};
+  const AnyOp resize = Resize{{10, 20}};
   EXPECT_EQ(resize.window({}, {41, 900, 3}), (Window{{0, 0, 41, 900}, 4}));
-  const AnyOp crop = CenterCrop{10, 20};
+  const AnyOp crop = CenterCrop{{10, 20}};
   EXPECT_EQ(crop.window({}, {410, 900, 3}), (Window{{200, 440, 10, 20}, 1}));
 }
 
@@ -69,7 +69,7 @@ int largest_difference_inside(const Pixels<std::uint8_t>& a, const Pixels<std::u
 TEST(Reduced, CropsTakeTheSamePlaceToAFractionOfAPixel) {
   const Window all{{0, 0, kHeight, kWidth}};
   const auto whole = slope(all);
-  const RandomResizedCrop op{9, 11, 0.3};
+  const RandomResizedCrop op{{9, 11}, {0.3, 1}};
   for (std::uint64_t sample = 0; sample < 100; ++sample) {
     const DrawnCrop drawn = op.draw(key_of(sample), whole.shape);
     const auto exact = applied<std::uint8_t>(op, drawn, FieldKind::image, whole);
@@ -91,7 +91,7 @@ TEST(Reduced, CropsTakeTheSamePlaceToAFractionOfAPixel) {
 TEST(Reduced, ResizeTakesTheWholeImageAlsoWhereItsLastPixelsAreCut) {
   const Window all{{0, 0, kHeight, kWidth}};
   const auto whole = slope(all);
-  const Resize op{13, 12};
+  const Resize op{{13, 12}};
   const auto drawn = op.draw({}, whole.shape);
   const auto exact = applied<std::uint8_t>(op, drawn, FieldKind::image, whole);
   for (const std::int64_t n : {2, 4, 8}) {
@@ -105,16 +105,16 @@ TEST(Reduced, ResizeTakesTheWholeImageAlsoWhereItsLastPixelsAreCut) {
 TEST(Reduced, ToTheOutputsPixelsIsACopy) {
   const auto half = counted_image(6, 8);
   const DrawnCrop drawn = DrawnCrop{{4, 2, 8, 10}, 12, 16}.within({{0, 0, 12, 16}, 2});
-  EXPECT_EQ(applied<std::uint8_t>(RandomResizedCrop{4, 5}, drawn, FieldKind::image, half),
-            applied<std::uint8_t>(CenterCrop{4, 5}, DrawnCrop{{2, 1, 4, 5}, 6, 8}, FieldKind::image,
-                                  half));
+  EXPECT_EQ(applied<std::uint8_t>(RandomResizedCrop{{4, 5}}, drawn, FieldKind::image, half),
+            applied<std::uint8_t>(CenterCrop{{4, 5}}, DrawnCrop{{2, 1, 4, 5}, 6, 8},
+                                  FieldKind::image, half));
 }
 
 TEST(Reduced, AFieldOfAnotherSizeIsAnError) {
   const DrawnCrop drawn = DrawnCrop{{4, 2, 8, 10}, 13, 15}.within({{0, 0, 13, 15}, 2});
   const auto error = [&](std::int64_t height, std::int64_t width) {
     return thrown_by([&] {
-      applied<std::uint8_t>(RandomResizedCrop{4, 5}, drawn, FieldKind::image,
+      applied<std::uint8_t>(RandomResizedCrop{{4, 5}}, drawn, FieldKind::image,
                             counted_image(height, width));
     });
   };

@@ -50,7 +50,9 @@ Pixels<std::uint8_t> levels() {
   return image;
 }
 
-Pixels<float> floats() { return applied<float>(ToFloat{}, {}, FieldKind::image, levels()); }
+Pixels<float> floats() {
+  return applied<float>(ToDtype{.scale = true}, {}, FieldKind::image, levels());
+}
 
 /// The largest difference; of other shapes infinite.
 template <typename T>
@@ -84,61 +86,46 @@ constexpr float kLastBit = 0x1p-24F;
 
 TEST(Torchvision, MovesOfPixelsAreTheSame) {
   EXPECT_LE(difference(floats(), "to_float"), kLastBit);
-  EXPECT_LE(difference_of(HorizontalFlip{1}, "horizontal_flip"), kLastBit);
-  EXPECT_LE(difference_of(VerticalFlip{1}, "vertical_flip"), kLastBit);
-  EXPECT_LE(difference_of(CenterCrop{10, 13}, "center_crop"), kLastBit);
-  EXPECT_LE(difference_of(Rotate{33.3, 33.3, Interpolation::nearest, 0.25}, "rotate"), kLastBit);
-  const Affine affine{.degrees_min = 20.5,
-                      .degrees_max = 20.5,
-                      .scale_min = 0.8,
-                      .scale_max = 0.8,
-                      .shear_x_min = 7,
-                      .shear_x_max = 7,
-                      .shear_y_min = -4,
-                      .shear_y_max = -4,
-                      .fill = 0.25};
+  EXPECT_LE(difference_of(RandomHorizontalFlip{1}, "horizontal_flip"), kLastBit);
+  EXPECT_LE(difference_of(RandomVerticalFlip{1}, "vertical_flip"), kLastBit);
+  EXPECT_LE(difference_of(CenterCrop{{10, 13}}, "center_crop"), kLastBit);
+  EXPECT_LE(difference_of(RandomRotation{{33.3, 33.3}, Interpolation::nearest, 0.25}, "rotate"),
+            kLastBit);
+  const RandomAffine affine{
+      .degrees = {-20.5, -20.5}, .scale = {0.8, 0.8}, .shear = {7, 7, -4, -4}, .fill = 0.25};
   EXPECT_LE(difference_of(affine, "affine"), kLastBit);
 }
 
 TEST(Torchvision, InterpolationDiffersInTheLastBits) {
-  EXPECT_LE(difference_of(Resize{37, 11, false}, "resize"), 4e-7F);
-  EXPECT_LE(difference_of(Resize{9, 40}, "resize antialias"), 1e-6F);
-  EXPECT_LE(difference_of(Rotate{33.3, 33.3, Interpolation::bilinear}, "rotate bilinear"), 1e-5F);
-  const Affine affine{.degrees_min = 20.5,
-                      .degrees_max = 20.5,
-                      .scale_min = 1.3,
-                      .scale_max = 1.3,
-                      .shear_x_min = 7,
-                      .shear_x_max = 7,
-                      .shear_y_min = -4,
-                      .shear_y_max = -4,
-                      .interpolation = Interpolation::bilinear};
+  EXPECT_LE(difference_of(Resize{{37, 11}, false}, "resize"), 4e-7F);
+  EXPECT_LE(difference_of(Resize{{9, 40}}, "resize antialias"), 1e-6F);
+  EXPECT_LE(difference_of(RandomRotation{{33.3, 33.3}, Interpolation::bilinear}, "rotate bilinear"),
+            1e-5F);
+  const RandomAffine affine{.degrees = {-20.5, -20.5},
+                            .scale = {1.3, 1.3},
+                            .shear = {7, 7, -4, -4},
+                            .interpolation = Interpolation::bilinear};
   EXPECT_LE(difference_of(affine, "affine bilinear"), 1e-5F);
-  EXPECT_LE(difference_of(GaussianBlur{5, 1.3, 1.3}, "gaussian_blur"), 4e-7F);
+  EXPECT_LE(difference_of(GaussianBlur{5, {1.3, 1.3}}, "gaussian_blur"), 4e-7F);
 }
 
 TEST(Torchvision, ColorsOfFloatsDifferInTheLastBits) {
   const Normalize normalize{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
   EXPECT_LE(difference_of(normalize, "normalize"), 1e-6F);
-  EXPECT_LE(difference_of(ColorJitter{.brightness_min = 1.3, .brightness_max = 1.3}, "brightness"),
-            2e-7F);
-  EXPECT_LE(difference_of(ColorJitter{.contrast_min = 0.7, .contrast_max = 0.7}, "contrast"),
-            1e-6F);
-  EXPECT_LE(difference_of(ColorJitter{.saturation_min = 1.6, .saturation_max = 1.6}, "saturation"),
-            4e-7F);
-  EXPECT_LE(difference_of(ColorJitter{.hue_min = 0.2, .hue_max = 0.2}, "hue"), 1e-5F);
-  EXPECT_LE(difference_of(Grayscale{}, "grayscale"), 2e-7F);
+  EXPECT_LE(difference_of(ColorJitter{.brightness = {1.3, 1.3}}, "brightness"), 2e-7F);
+  EXPECT_LE(difference_of(ColorJitter{.contrast = {0.7, 0.7}}, "contrast"), 1e-6F);
+  EXPECT_LE(difference_of(ColorJitter{.saturation = {1.6, 1.6}}, "saturation"), 4e-7F);
+  EXPECT_LE(difference_of(ColorJitter{.hue = {0.2, 0.2}}, "hue"), 1e-5F);
+  EXPECT_LE(difference_of(Grayscale{3}, "grayscale"), 2e-7F);
 }
 
 TEST(Torchvision, ColorsOfLevelsAreAtMostTwoApart) {
-  EXPECT_LE(levels_apart(GaussianBlur{5, 1.3, 1.3}, "gaussian_blur u8"), 1);
-  EXPECT_LE(
-      levels_apart(ColorJitter{.brightness_min = 1.3, .brightness_max = 1.3}, "brightness u8"), 1);
-  EXPECT_LE(levels_apart(ColorJitter{.contrast_min = 0.7, .contrast_max = 0.7}, "contrast u8"), 1);
-  EXPECT_LE(
-      levels_apart(ColorJitter{.saturation_min = 1.6, .saturation_max = 1.6}, "saturation u8"), 2);
-  EXPECT_LE(levels_apart(ColorJitter{.hue_min = 0.2, .hue_max = 0.2}, "hue u8"), 2);
-  EXPECT_LE(levels_apart(Grayscale{}, "grayscale u8"), 1);
+  EXPECT_LE(levels_apart(GaussianBlur{5, {1.3, 1.3}}, "gaussian_blur u8"), 1);
+  EXPECT_LE(levels_apart(ColorJitter{.brightness = {1.3, 1.3}}, "brightness u8"), 1);
+  EXPECT_LE(levels_apart(ColorJitter{.contrast = {0.7, 0.7}}, "contrast u8"), 1);
+  EXPECT_LE(levels_apart(ColorJitter{.saturation = {1.6, 1.6}}, "saturation u8"), 2);
+  EXPECT_LE(levels_apart(ColorJitter{.hue = {0.2, 0.2}}, "hue u8"), 2);
+  EXPECT_LE(levels_apart(Grayscale{3}, "grayscale u8"), 1);
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ double degrees_of(const DrawnWarp& warp) {
   return std::atan2(warp.m[3], warp.m[0]) * 180 / std::numbers::pi;
 }
 
-TEST(Rotate, DrawsItsAngle) {
-  const Rotate op{-30, 60};
+TEST(RandomRotation, DrawsItsAngle) {
+  const RandomRotation op{{-30, 60}};
   double least = 360;
   double most = -360;
   for (std::uint64_t sample = 0; sample < 1000; ++sample) {
@@ -35,8 +35,8 @@ TEST(Rotate, DrawsItsAngle) {
   EXPECT_NEAR(most, 60, 1);
 }
 
-TEST(Rotate, IsTheSameForTheSameKeyAlone) {
-  const Rotate op{-90, 90, kBilinear};
+TEST(RandomRotation, IsTheSameForTheSameKeyAlone) {
+  const RandomRotation op{{-90, 90}, kBilinear};
   const auto in = picture<float>(12, 12, 3);
   const auto result = [&](std::uint64_t sample) {
     return applied<float>(op, op.draw(key_of(sample), in.shape), kImage, in);
@@ -45,24 +45,24 @@ TEST(Rotate, IsTheSameForTheSameKeyAlone) {
   EXPECT_NE(result(1), result(2));
 }
 
-TEST(Affine, IsTheSameForTheSameKeyAlone) {
-  const Affine op{-90, 90, 0.1, 0.1, 0.5, 2, -9, 9, -9, 9, kBilinear};
+TEST(RandomAffine, IsTheSameForTheSameKeyAlone) {
+  const RandomAffine op{{-90, 90}, {0.1, 0.1}, {0.5, 2}, {-9, 9, -9, 9}, kBilinear};
   const auto in = picture<float>(12, 12, 3);
   EXPECT_EQ(transformed(op, kImage, in, key_of(1)), transformed(op, kImage, in, key_of(1)));
   EXPECT_NE(transformed(op, kImage, in, key_of(1)), transformed(op, kImage, in, key_of(2)));
 }
 
-TEST(Affine, IsRandomWhereAnyRangeIsOpen) {
+TEST(RandomAffine, IsRandomWhereAnyRangeIsOpen) {
   EXPECT_FALSE(affine().is_random());
-  EXPECT_FALSE((Affine{5, 5, 0, 0, 2, 2, 3, 3, 4, 4}.is_random()));
-  EXPECT_TRUE((Affine{5, 6}.is_random()));
-  EXPECT_TRUE((Affine{5, 5, 0.1}.is_random()));
-  EXPECT_TRUE((Affine{5, 5, 0, 0.1}.is_random()));
-  EXPECT_TRUE((Affine{5, 5, 0, 0, 1, 2}.is_random()));
-  EXPECT_TRUE((Affine{5, 5, 0, 0, 1, 1, 3, 4}.is_random()));
-  EXPECT_TRUE((Affine{5, 5, 0, 0, 1, 1, 3, 3, 4, 5}.is_random()));
-  EXPECT_FALSE((Rotate{5, 5}.is_random()));
-  EXPECT_TRUE((Rotate{5, 6}.is_random()));
+  EXPECT_FALSE((RandomAffine{{5, 5}, {0, 0}, {2, 2}, {3, 3, 4, 4}}.is_random()));
+  EXPECT_TRUE((RandomAffine{{5, 6}}.is_random()));
+  EXPECT_TRUE((RandomAffine{{5, 5}, {0.1, 0}}.is_random()));
+  EXPECT_TRUE((RandomAffine{{5, 5}, {0, 0.1}}.is_random()));
+  EXPECT_TRUE((RandomAffine{{5, 5}, {0, 0}, {1, 2}}.is_random()));
+  EXPECT_TRUE((RandomAffine{{5, 5}, {0, 0}, {1, 1}, {3, 4, 0, 0}}.is_random()));
+  EXPECT_TRUE((RandomAffine{{5, 5}, {0, 0}, {1, 1}, {3, 3, 4, 5}}.is_random()));
+  EXPECT_FALSE((RandomRotation{{5, 5}}.is_random()));
+  EXPECT_TRUE((RandomRotation{{5, 6}}.is_random()));
 }
 
 template <typename Op>
@@ -73,38 +73,46 @@ std::string refused(const Op& op) {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-TEST(Rotate, RefusesParametersThatMakeNoSense) {
-  EXPECT_EQ(refused(Rotate{-360, 360, kBilinear, -5}), "nothing");
-  EXPECT_THAT(refused(Rotate{2, 1}), HasSubstr("Refused: rotate: the angle is 2"));
-  for (const Rotate& op : {Rotate{-361, 0}, Rotate{0, 361}, Rotate{kNan, 0}, Rotate{0, kNan}}) {
-    EXPECT_THAT(refused(op), HasSubstr("Refused: rotate: the angle is"));
+TEST(RandomRotation, RefusesParametersThatMakeNoSense) {
+  EXPECT_EQ(refused(RandomRotation{{-360, 360}, kBilinear, -5}), "nothing");
+  EXPECT_THAT(refused(RandomRotation{{2, 1}}),
+              HasSubstr("Refused: random_rotation: the angle is 2"));
+  for (const RandomRotation& op : {RandomRotation{{-361, 0}}, RandomRotation{{0, 361}},
+                                   RandomRotation{{kNan, 0}}, RandomRotation{{0, kNan}}}) {
+    EXPECT_THAT(refused(op), HasSubstr("Refused: random_rotation: the angle is"));
   }
   for (const double fill : {kNan, kInfinity, -kInfinity}) {
-    EXPECT_THAT(refused(Rotate{0, 1, kNearest, fill}), HasSubstr("Refused: rotate: fill is"));
+    EXPECT_THAT(refused(RandomRotation{{0, 1}, kNearest, fill}),
+                HasSubstr("Refused: random_rotation: fill is"));
   }
 }
 
-TEST(Affine, RefusesParametersThatMakeNoSense) {
+TEST(RandomAffine, RefusesParametersThatMakeNoSense) {
   EXPECT_EQ(refused(affine()), "nothing");
-  EXPECT_EQ(refused(Affine{-360, 360, 1, 1, 0.01, 100, -80, 80, -80, 80}), "nothing");
-  for (const Affine& op : {Affine{2, 1}, Affine{-361, 0}, Affine{0, kNan}}) {
-    EXPECT_THAT(refused(op), HasSubstr("Refused: affine: the angle is"));
+  EXPECT_EQ(refused(RandomAffine{{-360, 360}, {1, 1}, {0.01, 100}, {-80, 80, -80, 80}}), "nothing");
+  for (const RandomAffine& op :
+       {RandomAffine{{2, 1}}, RandomAffine{{-361, 0}}, RandomAffine{{0, kNan}}}) {
+    EXPECT_THAT(refused(op), HasSubstr("Refused: random_affine: the angle is"));
   }
   for (const double share : {-0.1, 1.1, kNan}) {
-    EXPECT_THAT(refused(Affine{0, 0, share}), HasSubstr("Refused: affine: translate_x is"));
-    EXPECT_THAT(refused(Affine{0, 0, 0, share}), HasSubstr("Refused: affine: translate_y is"));
+    EXPECT_THAT(refused(RandomAffine{{0, 0}, {share, 0}}),
+                HasSubstr("Refused: random_affine: translate[0] is"));
+    EXPECT_THAT(refused(RandomAffine{{0, 0}, {0, share}}),
+                HasSubstr("Refused: random_affine: translate[1] is"));
   }
   for (const auto& [low, high] :
        {std::array{2.0, 1.0}, {0.0, 1.0}, {-1.0, 1.0}, {1.0, 100.5}, {kNan, 1.0}, {1.0, kNan}}) {
-    EXPECT_THAT(refused(Affine{0, 0, 0, 0, low, high}), HasSubstr("affine: the scale is"));
+    EXPECT_THAT(refused(RandomAffine{{0, 0}, {0, 0}, {low, high}}),
+                HasSubstr("random_affine: the scale is"));
   }
   for (const auto& [low, high] :
        {std::array{2.0, 1.0}, {-81.0, 1.0}, {1.0, 81.0}, {kNan, 1.0}, {1.0, kNan}}) {
-    EXPECT_THAT(refused(Affine{0, 0, 0, 0, 1, 1, low, high}), HasSubstr("affine: shear_x is"));
-    EXPECT_THAT(refused(Affine{0, 0, 0, 0, 1, 1, 0, 0, low, high}),
-                HasSubstr("affine: shear_y is"));
+    EXPECT_THAT(refused(RandomAffine{{0, 0}, {0, 0}, {1, 1}, {low, high, 0, 0}}),
+                HasSubstr("random_affine: the shear along x is"));
+    EXPECT_THAT(refused(RandomAffine{{0, 0}, {0, 0}, {1, 1}, {0, 0, low, high}}),
+                HasSubstr("random_affine: the shear along y is"));
   }
-  EXPECT_THAT(refused(affine(kNearest, kNan)), HasSubstr("Refused: affine: fill is"));
+  EXPECT_THAT(refused(affine(kNearest, kNan)), HasSubstr("Refused: random_affine: fill is"));
 }
 
 template <typename Op>
@@ -127,14 +135,14 @@ void expect_that_it_says_what_it_takes(const Op& op) {
   EXPECT_FALSE(op.touches(FieldKind::other));
 }
 
-TEST(Rotate, SaysWhatItTakes) { expect_that_it_says_what_it_takes(Rotate{0, 1}); }
-TEST(Affine, SaysWhatItTakes) { expect_that_it_says_what_it_takes(affine()); }
+TEST(RandomRotation, SaysWhatItTakes) { expect_that_it_says_what_it_takes(RandomRotation{{0, 1}}); }
+TEST(RandomAffine, SaysWhatItTakes) { expect_that_it_says_what_it_takes(affine()); }
 
-TEST(Affine, FillsLevelsByLevelsAlone) {
+TEST(RandomAffine, FillsLevelsByLevelsAlone) {
   const auto output = [](double fill, FieldKind kind, DType dtype, const Shape& shape) {
     const FieldSpec spec = spec_of(kind, dtype, shape);
     const auto warped = [&](const auto& op) { return thrown_by([&] { op.output(spec); }); };
-    const std::string of_rotate = warped(Rotate{0, 1, kNearest, fill});
+    const std::string of_rotate = warped(RandomRotation{{0, 1}, kNearest, fill});
     EXPECT_EQ(of_rotate == "nothing", warped(affine(kNearest, fill)) == "nothing");
     return of_rotate;
   };
@@ -143,37 +151,41 @@ TEST(Affine, FillsLevelsByLevelsAlone) {
   EXPECT_EQ(output(255, kImage, DType::u8, shape), "nothing");
   for (const double fill : {-1.0, 256.0, 0.5}) {
     EXPECT_THAT(output(fill, kImage, DType::u8, shape),
-                HasSubstr("Refused: rotate: the fill of image 'photo', u8, is"));
+                HasSubstr("Refused: random_rotation: the fill of image 'photo', u8, is"));
     EXPECT_EQ(output(fill, kImage, DType::f32, shape), "nothing");
     EXPECT_EQ(output(fill, kMask, DType::u8, {-1, -1}), "nothing");
   }
 }
 
-TEST(Rotate, RefusesFieldsOfAnotherSizeThanTheFirstImage) {
-  const Rotate rotate{0, 90};
+TEST(RandomRotation, RefusesFieldsOfAnotherSizeThanTheFirstImage) {
+  const RandomRotation rotate{{0, 90}};
   const DrawnWarp drawn = rotate.draw({}, {6, 8, 3});
   const auto mask = counted<std::uint8_t>(DType::u8, {8, 6});
   const auto image = picture<float>(6, 9, 3);
   EXPECT_EQ(thrown_by([&] { applied<std::uint8_t>(rotate, drawn, kMask, mask); }),
-            "Error: rotate: a field is 8 x 6 pixels, but the sample's first image is 6 x 8; make "
+            "Error: random_rotation: a field is 8 x 6 pixels, but the sample's first image is 6 x "
+            "8; make "
             "them the same size");
   EXPECT_THAT(thrown_by([&] { applied<float>(affine(), drawn, kImage, image); }),
-              HasSubstr("Error: affine: a field is 6 x 9 pixels"));
+              HasSubstr("Error: random_affine: a field is 6 x 9 pixels"));
 }
 
-TEST(Rotate, RefusesImagesWithMorePixelsThanItCanCount) {
+TEST(RandomRotation, RefusesImagesWithMorePixelsThanItCanCount) {
   const auto drawn = [](const Shape& shape) {
-    const std::string of_rotate = thrown_by([&] { Rotate{0, 1}.draw({}, shape); });
+    const std::string of_rotate = thrown_by([&] { RandomRotation{{0, 1}}.draw({}, shape); });
     EXPECT_EQ(of_rotate == "nothing", thrown_by([&] { affine().draw({}, shape); }) == "nothing");
     return of_rotate;
   };
   EXPECT_EQ(drawn({32'767, 65'536, 3}), "nothing");
-  EXPECT_EQ(drawn({32'768, 65'536, 3}),
-            "Error: rotate: the image is 32768 x 65536 x 3; it must have at most 65536 pixels a "
-            "side and fewer than 2^31 altogether");
-  EXPECT_THROW((Rotate{0, 1}.draw({}, {1, 65'537, 3})), UnfitSample);
-  EXPECT_THAT(drawn({1, 65'537, 3}), HasSubstr("Error: rotate: the image is 1 x 65537 x 3"));
-  EXPECT_THAT(drawn({65'537, 1, 3}), HasSubstr("Error: rotate: the image is 65537 x 1 x 3"));
+  EXPECT_EQ(
+      drawn({32'768, 65'536, 3}),
+      "Error: random_rotation: the image is 32768 x 65536 x 3; it must have at most 65536 pixels a "
+      "side and fewer than 2^31 altogether");
+  EXPECT_THROW((RandomRotation{{0, 1}}.draw({}, {1, 65'537, 3})), UnfitSample);
+  EXPECT_THAT(drawn({1, 65'537, 3}),
+              HasSubstr("Error: random_rotation: the image is 1 x 65537 x 3"));
+  EXPECT_THAT(drawn({65'537, 1, 3}),
+              HasSubstr("Error: random_rotation: the image is 65537 x 1 x 3"));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 template <typename T>
 Pixels<T> turned(double degrees, FieldKind kind, const Pixels<T>& in,
                  Interpolation interpolation = kNearest, double fill = 0) {
-  const Rotate op{degrees, degrees, interpolation, fill};
+  const RandomRotation op{{degrees, degrees}, interpolation, fill};
   return applied<T>(op, op.draw({}, in.shape), kind, in);
 }
 
@@ -49,7 +49,7 @@ Pixels<T> quarter_turned(int quarters, const Pixels<T>& in, T fill) {
 
 constexpr std::int64_t kSizes[][2] = {{4, 4}, {5, 5}, {4, 7}, {7, 4}, {6, 10}, {3, 9}, {1, 5}};
 
-TEST(Rotate, ByQuarterTurnsMovesPixelsExactly) {
+TEST(RandomRotation, ByQuarterTurnsMovesPixelsExactly) {
   for (const auto& [height, width] : kSizes) {
     for (int quarters = -4; quarters <= 4; ++quarters) {
       SCOPED_TRACE(to_string(Shape{height, width}) + " by " + std::to_string(90 * quarters));
@@ -68,13 +68,13 @@ TEST(Rotate, ByQuarterTurnsMovesPixelsExactly) {
   }
 }
 
-TEST(Rotate, TurnsMasksOfAnyDTypeWithTheImage) {
+TEST(RandomRotation, TurnsMasksOfAnyDTypeWithTheImage) {
   const auto test = [](auto value, DType dtype) {
     using T = decltype(value);
     for (const auto& [height, width] : kSizes) {
       auto in = counted<T>(dtype, {height, width});
       for (T& each : in.values) ++each;
-      const Rotate op{90, 90, kBilinear, 9};
+      const RandomRotation op{{90, 90}, kBilinear, 9};
       EXPECT_EQ(applied<T>(op, op.draw({}, {height, width, 3}), kMask, in),
                 quarter_turned(1, in, T{0}));
     }
@@ -85,7 +85,7 @@ TEST(Rotate, TurnsMasksOfAnyDTypeWithTheImage) {
   test(float{}, DType::f32);
 }
 
-TEST(Rotate, TurnsCounterClockwise) {
+TEST(RandomRotation, TurnsCounterClockwise) {
   const Pixels<std::uint8_t> in{DType::u8,
                                 {3, 3},
                                 {7, 0, 0,  //
@@ -96,7 +96,12 @@ TEST(Rotate, TurnsCounterClockwise) {
                                                   7, 0, 0}));
   EXPECT_EQ(turned(45, kMask, in).at(1, 0), 7);
   EXPECT_EQ(turned(-90, kMask, in).at(0, 2), 7);
-  EXPECT_EQ(transformed(Affine{90, 90}, kMask, in).at(2, 0), 7);
+}
+
+TEST(RandomAffine, TurnsClockwise) {
+  const Pixels<std::uint8_t> in{DType::u8, {3, 3}, {7, 0, 0, 0, 0, 0, 0, 0, 0}};
+  EXPECT_EQ(transformed(RandomAffine{{90, 90}}, kMask, in).at(0, 2), 7);
+  EXPECT_EQ(transformed(RandomAffine{{-90, -90}}, kMask, in).at(2, 0), 7);
 }
 
 /// Where output (x, y) of a turn comes from, in double precision.
@@ -113,7 +118,7 @@ std::array<double, 2> source_in_double(double degrees, const Shape& shape, std::
 
 constexpr double kAngles[] = {45, -45, 30, 123.4, -77.7, 359.9, 0.01};
 
-TEST(Rotate, TakesThePixelWhoseCenterIsNearest) {
+TEST(RandomRotation, TakesThePixelWhoseCenterIsNearest) {
   const auto in = picture<float>(90, 121, 1);
   for (const double degrees : kAngles) {
     const auto out = turned(degrees, kImage, in, kNearest, -1);
@@ -136,7 +141,7 @@ TEST(Rotate, TakesThePixelWhoseCenterIsNearest) {
   }
 }
 
-TEST(Rotate, BilinearIsBetweenFourPixels) {
+TEST(RandomRotation, BilinearIsBetweenFourPixels) {
   const auto in = picture<float>(60, 83, 1);
   constexpr double kFill = 0.5;
   const auto value = [&](std::int64_t x, std::int64_t y) {
@@ -195,8 +200,8 @@ Pixels<T> expected_warp(const float (&m)[6], Interpolation interpolation, float 
   return out;
 }
 
-TEST(Affine, IsWhatItsHeaderSaysBitForBit) {
-  const Affine ranges{-180, 180, 0.3, 0.3, 0.2, 3, -40, 40, -40, 40};
+TEST(RandomAffine, IsWhatItsHeaderSaysBitForBit) {
+  const RandomAffine ranges{{-180, 180}, {0.3, 0.3}, {0.2, 3}, {-40, 40, -40, 40}};
   for (const auto& [height, width] : {std::array{1, 1}, {9, 33}, {40, 21}}) {
     for (std::uint64_t sample = 0; sample < 20; ++sample) {
       for_each_image_kind([&, height = height, width = width](auto kind, std::int64_t channels) {
@@ -214,12 +219,12 @@ TEST(Affine, IsWhatItsHeaderSaysBitForBit) {
 
 // A turn of 2 x 3 pixels by a quarter puts every coordinate halfway between two. The means of four,
 // of which some lie outside: 0.5, 2, 1.5; 2.5, 6, 3.5.
-TEST(Rotate, BilinearRoundsHalvesOfLevelsToEven) {
+TEST(RandomRotation, BilinearRoundsHalvesOfLevelsToEven) {
   const Pixels<std::uint8_t> in{DType::u8, {2, 3, 1}, {9, 1, 1, 10, 4, 2}};
   EXPECT_EQ(turned(90, kImage, in, kBilinear, 0).values, (Levels{0, 2, 2, 2, 6, 4}));
 }
 
-TEST(Rotate, FillsWhatLiesOutside) {
+TEST(RandomRotation, FillsWhatLiesOutside) {
   const Pixels<std::uint8_t> levels{DType::u8, {1, 9, 3}, Levels(27, 200)};
   const Pixels<float> floats{DType::f32, {1, 9, 4}, std::vector<float>(36, 0.5F)};
   for (const Interpolation interpolation : {kNearest, kBilinear}) {
@@ -234,7 +239,7 @@ TEST(Rotate, FillsWhatLiesOutside) {
   }
 }
 
-TEST(Affine, WithoutRangesKeepsImagesAndMasks) {
+TEST(RandomAffine, WithoutRangesKeepsImagesAndMasks) {
   for_each_image_kind([](auto kind, std::int64_t channels) {
     using T = decltype(kind);
     const auto in = picture<T>(6, 37, channels);
@@ -245,19 +250,19 @@ TEST(Affine, WithoutRangesKeepsImagesAndMasks) {
   EXPECT_EQ(transformed(affine(), kMask, mask), mask);
 }
 
-TEST(Affine, TurnsAsRotateDoes) {
+TEST(RandomAffine, TurnsTheOtherWayThanRandomRotation) {
   const auto in = picture<std::uint8_t>(21, 34, 3);
   for (const double degrees : kAngles) {
-    Affine op = affine(kBilinear, 7);
-    op.degrees_min = op.degrees_max = degrees;
-    EXPECT_EQ(transformed(op, kImage, in), turned(degrees, kImage, in, kBilinear, 7));
+    RandomAffine op = affine(kBilinear, 7);
+    op.degrees[0] = op.degrees[1] = degrees;
+    EXPECT_EQ(transformed(op, kImage, in), turned(-degrees, kImage, in, kBilinear, 7));
   }
 }
 
-TEST(Affine, MovesByWholePixelsToTheRightAndDown) {
-  Affine op = affine(kBilinear, 5);
-  op.translate_x = 0.5;
-  op.translate_y = 1;
+TEST(RandomAffine, MovesByWholePixelsToTheRightAndDown) {
+  RandomAffine op = affine(kBilinear, 5);
+  op.translate[0] = 0.5;
+  op.translate[1] = 1;
   const auto in = picture<std::uint8_t>(4, 8, 1);
   for (std::uint64_t sample = 0; sample < 100; ++sample) {
     RandomStream stream(key_of(sample));
@@ -274,20 +279,20 @@ TEST(Affine, MovesByWholePixelsToTheRightAndDown) {
   }
 }
 
-TEST(Affine, ScalesAboutTheMiddle) {
+TEST(RandomAffine, ScalesAboutTheMiddle) {
   const Pixels<std::uint8_t> in{
       DType::u8, {4, 4}, {1, 2, 3, 4, 5, 6, 7, 8, 1, 3, 5, 7, 2, 4, 6, 8}};
-  Affine op = affine();
-  op.scale_min = op.scale_max = 2;
+  RandomAffine op = affine();
+  op.scale[0] = op.scale[1] = 2;
   EXPECT_EQ(transformed(op, kMask, in).values, (Levels{6, 6, 7, 7,  //
                                                        6, 6, 7, 7,  //
                                                        3, 3, 5, 5,  //
                                                        3, 3, 5, 5}));
 }
 
-TEST(Affine, ShearsRowsAndColumns) {
-  Affine across = affine();
-  across.shear_x_min = across.shear_x_max = 45;
+TEST(RandomAffine, ShearsRowsAndColumns) {
+  RandomAffine across = affine();
+  across.shear[0] = across.shear[1] = 45;
   const Pixels<std::uint8_t> column{DType::u8,
                                     {3, 5},
                                     {0, 0, 7, 0, 0,  //
@@ -296,14 +301,14 @@ TEST(Affine, ShearsRowsAndColumns) {
   EXPECT_EQ(transformed(across, kMask, column).values, (Levels{0, 0, 0, 7, 0,  //
                                                                0, 0, 8, 0, 0,  //
                                                                0, 9, 0, 0, 0}));
-  Affine down = affine();
-  down.shear_y_min = down.shear_y_max = 45;
+  RandomAffine down = affine();
+  down.shear[2] = down.shear[3] = 45;
   const Pixels<std::uint8_t> row{DType::u8, {3, 3}, {0, 0, 0, 7, 8, 9, 0, 0, 0}};
   EXPECT_EQ(transformed(down, kMask, row).values, (Levels{0, 0, 9,  //
                                                           0, 8, 0,  //
                                                           7, 0, 0}));
-  Affine both = across;
-  both.shear_y_min = both.shear_y_max = 45;
+  RandomAffine both = across;
+  both.shear[2] = both.shear[3] = 45;
   // (1, 1) below and right of the middle goes to (0, 1), then stays in its column; done the other
   // way round it would leave for (1, 0).
   const Pixels<std::uint8_t> point{DType::u8, {3, 3}, {0, 0, 0, 0, 0, 0, 0, 0, 5}};
@@ -323,13 +328,13 @@ std::array<double, 2> taken(const double (&drawn)[6], std::array<double, 2> at,
   y -= std::tan(radians(shear_y)) * x;
   x *= scale;
   y *= scale;
-  const double turned_x = std::cos(radians(degrees)) * x + std::sin(radians(degrees)) * y;
-  const double turned_y = std::cos(radians(degrees)) * y - std::sin(radians(degrees)) * x;
+  const double turned_x = std::cos(radians(degrees)) * x - std::sin(radians(degrees)) * y;
+  const double turned_y = std::cos(radians(degrees)) * y + std::sin(radians(degrees)) * x;
   return {turned_x + middle_x + right, turned_y + middle_y + down};
 }
 
-TEST(Affine, DrawsInTheOrderOfItsHeader) {
-  const Affine op{-20, 70, 0.25, 0.1, 0.5, 2.5, -10, 30, -25, 5};
+TEST(RandomAffine, DrawsInTheOrderOfItsHeader) {
+  const RandomAffine op{{-20, 70}, {0.25, 0.1}, {0.5, 2.5}, {-10, 30, -25, 5}};
   EXPECT_TRUE(op.is_random());
   const Shape shape = {48, 80, 3};
   for (std::uint64_t sample = 0; sample < 500; ++sample) {

@@ -10,15 +10,16 @@ inline constexpr auto kMask = FieldKind::mask;
 inline constexpr auto kNearest = Interpolation::nearest;
 inline constexpr auto kBilinear = Interpolation::bilinear;
 
-inline Affine affine(Interpolation interpolation = kNearest, double fill = 0) {
-  Affine op;
+inline RandomAffine affine(Interpolation interpolation = kNearest, double fill = 0) {
+  RandomAffine op;
   op.interpolation = interpolation;
   op.fill = fill;
   return op;
 }
 
 template <typename T>
-Pixels<T> transformed(const Affine& op, FieldKind kind, const Pixels<T>& in, RandomKey key = {}) {
+Pixels<T> transformed(const RandomAffine& op, FieldKind kind, const Pixels<T>& in,
+                      RandomKey key = {}) {
   return applied<T>(op, op.draw(key, in.shape), kind, in);
 }
 

@@ -71,9 +71,9 @@ TEST(CostOfAnOperation, LeavesItTheSame) {
   EXPECT_TRUE(costly.is_random());
   EXPECT_EQ(costly.drawn_bytes(), bare.drawn_bytes());
   ASSERT_NE(costly.get_if<RandomMask>(), nullptr);
-  EXPECT_EQ(costly.get_if<RandomMask>()->probability, 0.25);
+  EXPECT_EQ(costly.get_if<RandomMask>()->p, 0.25);
   EXPECT_EQ(costly.get_if<RandomCrop>(), nullptr);
-  const AnyOp crop = RandomCrop{8, 8};
+  const AnyOp crop = RandomCrop{8};
   const AnyOp costly_crop = with_cost(crop, {.sleep_s = 1e-5});
   EXPECT_TRUE(costly_crop.reads_region());
   EXPECT_TRUE(costly_crop.only_resizes());

@@ -355,11 +355,16 @@ TEST(PlanJson, TellsAllProblemsWithTheirPaths) {
 
 TEST(PlanJson, RefusesWhatIsNoJson) {
   for (const char* text : {"", "{", "plan", "1e999", "{\"schedule\": nope}", "\xff\xfe"})
-    EXPECT_THAT(refusal(text), HasSubstr("a plan must be JSON: ")) << text;
-  EXPECT_THAT(refusal("[]"), HasSubstr("a plan must be an object, not an array"));
+    EXPECT_THAT(refusal(text), HasSubstr("this plan must be JSON: ")) << text;
+  EXPECT_THAT(refusal("[]"), HasSubstr("a plan must be an object, not a list of 0"));
   const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
   EXPECT_THAT(refusal("{\"schedule\": " + deep + "}"),
-              HasSubstr("schedule must be an object, not an array"));
+              HasSubstr("schedule must be an object, not a list of 1"));
+}
+
+TEST(PlanJson, RefusesAKeyThatStandsTwice) {
+  EXPECT_THAT(refusal(R"({"schedule": {"lanes": [], "depth": 1, "depth": 2}})"),
+              HasSubstr("this plan cannot be read: the key 'depth' stands in one object twice"));
 }
 
 TEST(Names, PrecisionsGoBothWays) {

@@ -20,11 +20,11 @@ class AugmentRunTest : public EngineTest {
 
   static Tiny augmented() {
     Tiny tiny;
-    tiny.transforms = {{"flip", HorizontalFlip{0.5}},
-                       {"crop", RandomCrop{8, 8, 2}},
-                       {"float", ToFloat{}},
-                       {"turn", Rotate{-30, 30}},
-                       {"blur", GaussianBlur{3, 0.1, 2}},
+    tiny.transforms = {{"flip", RandomHorizontalFlip{0.5}},
+                       {"crop", RandomCrop{8, 2}},
+                       {"float", ToDtype{.scale = true}},
+                       {"turn", RandomRotation{{-30, 30}}},
+                       {"blur", GaussianBlur{3, {0.1, 2}}},
                        {"normalize", Normalize{{0.4, 0.5, 0.6}, {0.2, 0.3, 0.4}}}};
     return tiny;
   }
@@ -118,13 +118,13 @@ class Ragged : public Dataset {
 };
 
 TEST_F(AugmentRunTest, ImagesOfAnySizeBecomeTheSameWhereverTransformsAreDone) {
-  for (const AnyOp& first : {AnyOp(RandomResizedCrop{8, 8}), AnyOp(Resize{8, 8}),
-                             AnyOp(RandomResizedCrop{.height = 8, .width = 8, .antialias = false}),
-                             AnyOp(RandomCrop{4, 4})}) {
+  for (const AnyOp& first :
+       {AnyOp(RandomResizedCrop{8}), AnyOp(Resize{{8, 8}}),
+        AnyOp(RandomResizedCrop{.size = 8, .antialias = false}), AnyOp(RandomCrop{4})}) {
     Tiny tiny = augmented();
     tiny.dataset = std::make_shared<Ragged>();
     tiny.transforms[0] = {"first", first};
-    tiny.transforms[1] = {"large", Resize{8, 8}};
+    tiny.transforms[1] = {"large", Resize{{8, 8}}};
     const std::uint64_t on_the_loader = fresh_run(tiny, serial_plan(), steps(kSteps)).digest;
     for (const std::string from : {"first", "large"}) {
       Plan plan = plan_with(kOnItsOwn, from);
@@ -140,14 +140,14 @@ TEST_F(AugmentRunTest, ImagesOfAnySizeBecomeTheSameWhereverTransformsAreDone) {
 TEST_F(AugmentRunTest, OnlyARandomResizedCropOfImagesOfAnySizeMovesToTheDeviceByItself) {
   Tiny tiny = augmented();
   tiny.dataset = std::make_shared<Ragged>();
-  tiny.transforms[0] = {"first", RandomResizedCrop{8, 8}};
+  tiny.transforms[0] = {"first", RandomResizedCrop{8}};
   EXPECT_EQ(first_on_device(tiny_pipeline(tiny)), "first");
-  for (const AnyOp& left : {AnyOp(Resize{8, 8}), AnyOp(RandomCrop{4, 4})}) {
+  for (const AnyOp& left : {AnyOp(Resize{{8, 8}}), AnyOp(RandomCrop{4})}) {
     tiny.transforms[0] = {"first", left};
     EXPECT_EQ(first_on_device(tiny_pipeline(tiny)), "crop") << left.name();
     EXPECT_EQ(first_worth_doing_on_device(tiny_pipeline(tiny)), "crop") << left.name();
   }
-  tiny.transforms = {{"first", Resize{8, 8}}};
+  tiny.transforms = {{"first", Resize{{8, 8}}}};
   EXPECT_EQ(first_on_device(tiny_pipeline(tiny)), "first") << "it is all that there is";
   EXPECT_EQ(first_worth_doing_on_device(tiny_pipeline(tiny)), "");
 }
@@ -158,7 +158,7 @@ TEST_F(AugmentRunTest, ImagesThatTravelAsFilesAreCroppedWhereTheyAreDecoded) {
   };
   Tiny tiny = augmented();
   tiny.dataset = std::make_shared<Files>();
-  tiny.transforms = {{"first", RandomResizedCrop{8, 8}}, {"float", ToFloat{}}};
+  tiny.transforms = {{"first", RandomResizedCrop{8}}, {"float", ToDtype{.scale = true}}};
   EXPECT_EQ(first_on_device(tiny_pipeline(tiny), {{"image", Wire::jpeg}}), "float");
 }
 

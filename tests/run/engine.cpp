@@ -87,7 +87,7 @@ Pipeline tiny_pipeline(const Tiny& tiny) {
   for (const NamedOp& each : tiny.transforms)
     declared = std::move(declared).transform(each.name, each.op);
   if (tiny.stored_size > 0)
-    declared = std::move(declared).transform("resize", Resize{tiny.size, tiny.size});
+    declared = std::move(declared).transform("resize", Resize{{tiny.size, tiny.size}});
   declared = std::move(declared).stage("encode", frozen(encoder, "image", "features"));
   for (const auto& [name, function] : tiny.extra)
     declared = std::move(declared).stage(name, frozen(function));

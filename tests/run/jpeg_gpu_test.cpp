@@ -133,10 +133,11 @@ class JpegUnpackerTest : public JpegRunTest {
 
 TEST_F(JpegUnpackerTest, BatchesAreThoseOfTheCpuWithinTheBounds) {
   const auto set = jpeg_set(30, {}, 150);
-  const Chain chains[] = {
-      {{"resize", Resize{64, 96}}},
-      {{"crop", CenterCrop{100, 90}}, {"flip", HorizontalFlip{}}},
-      {{"crop", RandomResizedCrop{64, 64}}, {"flip", HorizontalFlip{}}, {"down", VerticalFlip{}}}};
+  const Chain chains[] = {{{"resize", Resize{{64, 96}}}},
+                          {{"crop", CenterCrop{{100, 90}}}, {"flip", RandomHorizontalFlip{}}},
+                          {{"crop", RandomResizedCrop{64}},
+                           {"flip", RandomHorizontalFlip{}},
+                           {"down", RandomVerticalFlip{}}}};
   for (const Chain& chain : chains) {
     for (const bool may_use_engines : {true, false}) {
       SCOPED_TRACE(chain.front().name + (may_use_engines ? ", engines" : ", kernels"));
@@ -147,7 +148,7 @@ TEST_F(JpegUnpackerTest, BatchesAreThoseOfTheCpuWithinTheBounds) {
 
 TEST_F(JpegUnpackerTest, FilesForTheCpuGiveItsPixelsInTheirPlaces) {
   const auto set = jpeg_set(12, {1, 4, 5, 11}, 150);
-  const Chain chain = {{"crop", RandomResizedCrop{48, 64}}, {"flip", HorizontalFlip{}}};
+  const Chain chain = {{"crop", RandomResizedCrop{{48, 64}}}, {"flip", RandomHorizontalFlip{}}};
   EXPECT_EQ(compare(set, chain, 2, true), 8U);
   EXPECT_EQ(compare(jpeg_set(6, {0, 1, 2, 3, 4, 5}, 60), chain, 1, true), 0U);
 }
@@ -156,7 +157,7 @@ TEST_F(JpegUnpackerTest, WhereFilesAreDamagedTheDeviceMakesTheStandIns) {
   const auto damages = jpeg_damages();
   const auto set = jpeg_set(2 * damages.size(), {}, 150);
   for (std::size_t i = 0; i < damages.size(); ++i) damages[i].spoil(set->files[i]);
-  const Chain chain = {{"crop", RandomResizedCrop{64, 64}}, {"flip", HorizontalFlip{}}};
+  const Chain chain = {{"crop", RandomResizedCrop{64}}, {"flip", RandomHorizontalFlip{}}};
   for (const bool may_use_engines : {true, false})
     EXPECT_EQ(compare(set, chain, 6, may_use_engines, OnBadSample::skip), 6 * kBatchSize);
 }
@@ -164,7 +165,7 @@ TEST_F(JpegUnpackerTest, WhereFilesAreDamagedTheDeviceMakesTheStandIns) {
 /// What nvJPEG refuses but the CPU can decode: the slot says another size than the file.
 TEST_F(JpegUnpackerTest, AFileThatNvjpegRefusesIsMadeByTheCpuInItsPlace) {
   const auto set = jpeg_set(kBatchSize, {}, 60);
-  const Chain chain = {{"crop", RandomResizedCrop{24, 32}}, {"flip", HorizontalFlip{}}};
+  const Chain chain = {{"crop", RandomResizedCrop{{24, 32}}}, {"flip", RandomHorizontalFlip{}}};
   DataLoader files(set, chain, options({{"image", Wire::jpeg}}));
   DataLoader pixels(set, chain, options({}));
   const auto jpeg = unpacker(files.layout());
@@ -186,7 +187,7 @@ TEST_F(JpegUnpackerTest, AFileThatNvjpegRefusesIsMadeByTheCpuInItsPlace) {
 TEST_F(JpegUnpackerTest, AFileThatNothingDecodesIsAnErrorThatNamesIt) {
   const auto set = jpeg_set(kBatchSize, {}, 60);
   spoil(set->files[3]);
-  DataLoader files(set, {{"resize", Resize{24, 32}}}, options({{"image", Wire::jpeg}}));
+  DataLoader files(set, {{"resize", Resize{{24, 32}}}}, options({{"image", Wire::jpeg}}));
   const auto jpeg = unpacker(files.layout());
   const HostBatch batch = files.next();
   EXPECT_THAT(thrown_by([&] { unpack(*jpeg, files.layout(), batch.data); }),
@@ -196,7 +197,7 @@ TEST_F(JpegUnpackerTest, AFileThatNothingDecodesIsAnErrorThatNamesIt) {
 
 TEST_F(JpegUnpackerTest, SlabsAreReadUntilTheirMarkAndNoLonger) {
   const auto set = jpeg_set(24, {}, 150);
-  const Chain chain = {{"crop", RandomResizedCrop{48, 64}}};
+  const Chain chain = {{"crop", RandomResizedCrop{{48, 64}}}};
   DataLoaderOptions wanted = options({{"image", Wire::jpeg}});
   wanted.prefetch_batches = 1;
   wanted.held_batches = 1;

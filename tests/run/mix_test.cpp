@@ -29,7 +29,7 @@ constexpr std::uint64_t kSeed = 3;
 using Chain = std::vector<NamedOp>;
 using Seen = std::map<std::uint64_t, std::pair<at::Tensor, at::Tensor>>;
 
-const Chain kSampleOps = {{"flip", HorizontalFlip{0.5}}, {"float", ToFloat{}}};
+const Chain kSampleOps = {{"flip", RandomHorizontalFlip{0.5}}, {"float", ToDtype{.scale = true}}};
 
 Chain behind_samples(const Chain& batch_ops) {
   Chain chain = kSampleOps;
@@ -124,7 +124,7 @@ struct Reference {
     const auto numbers = labels.accessor<std::uint8_t, 1>();
     auto to = image.accessor<float, 4>();
     auto probability = label.accessor<float, 2>();
-    const double smoothing = ops.one_hot ? ops.one_hot->smoothing : 0;
+    const double smoothing = ops.one_hot ? ops.one_hot->label_smoothing : 0;
     const auto on = static_cast<float>(1 - smoothing + smoothing / kClasses);
     const auto off = static_cast<float>(smoothing / kClasses);
     const std::int64_t size = images.size(0);
@@ -247,15 +247,16 @@ TEST_F(MixRunTest, WhatMakesNoSenseIsRefusedBeforeTheFirstStep) {
   const auto refusal = [&](const Chain& chain) {
     return thrown_by([&] { Trainer(declared(chain), context(), exact()); });
   };
-  EXPECT_THAT(refusal({{"mixup", Mixup{}}, {"float", ToFloat{}}}),
+  EXPECT_THAT(refusal({{"mixup", Mixup{}}, {"float", ToDtype{.scale = true}}}),
               StartsWith("Refused: transform 'float' comes behind mixup"));
   EXPECT_THAT(refusal({{"mixup", Mixup{}}}), StartsWith("Refused: mixup needs f32 images"));
-  EXPECT_THAT(refusal({{"float", ToFloat{}}, {"mixup", Mixup{-1}}}), HasSubstr("alpha is -1"));
+  EXPECT_THAT(refusal({{"float", ToDtype{.scale = true}}, {"mixup", Mixup{-1}}}),
+              HasSubstr("alpha is -1"));
   EXPECT_THAT(thrown_by([&] { run(kMixup, plan_with(kThreeLanes), steps(1)); }),
               HasSubstr("step 'mix' is missing"));
-  const Chain named = {{"mix", ToFloat{}}, {"mixup", Mixup{}}};
+  const Chain named = {{"mix", ToDtype{.scale = true}}, {"mixup", Mixup{}}};
   EXPECT_THAT(refusal(named), HasSubstr("the step name 'mix' is taken"));
-  EXPECT_EQ(refusal({{"float", ToFloat{}}, {"mix", Mixup{}}}), "nothing");
+  EXPECT_EQ(refusal({{"float", ToDtype{.scale = true}}, {"mix", Mixup{}}}), "nothing");
   Tiny masks;
   masks.transforms = kMixup;
   EXPECT_THAT(thrown_by([&] { trainer(masks); }),

@@ -74,9 +74,9 @@ class FloatImages : public Dataset {
 };
 
 std::vector<NamedOp> random_chain() {
-  return {{"crop", RandomResizedCrop{kSide, kSide}},
-          {"flip", HorizontalFlip{}},
-          {"turn", Rotate{.degrees_min = -30, .degrees_max = 30}}};
+  return {{"crop", RandomResizedCrop{kSide}},
+          {"flip", RandomHorizontalFlip{}},
+          {"turn", RandomRotation{.degrees = {-30, 30}}}};
 }
 
 class AugmentSheetTest : public testing::Test {
@@ -162,8 +162,8 @@ TEST_F(AugmentSheetTest, OriginalsAreInTheFirstColumnScaledToTheirTiles) {
     const std::string name = "00000" + std::to_string(sheet.samples[i]) + ".jpg";
     read_file(folder_.path() / "images" / name, file);
     decode_rgb(bytes_of(file.view()), {}, image);
-    Resize{kSide, kSide}.apply({}, FieldKind::image, image.view(),
-                               tile.reset(DType::u8, {kSide, kSide, 3}), scratch);
+    Resize{{kSide, kSide}}.apply({}, FieldKind::image, image.view(),
+                                 tile.reset(DType::u8, {kSide, kSide, 3}), scratch);
     const auto wanted = bytes_of(tile.view());
     EXPECT_EQ(cell(pixels.view(), static_cast<std::int64_t>(i), 0),
               Bytes(wanted.begin(), wanted.end()));
@@ -194,7 +194,7 @@ TEST_F(AugmentSheetTest, BytesDependOnTheSeedAndTheEpochAlone) {
 
 TEST_F(AugmentSheetTest, BordersAreWhiteAndProportionsKept) {
   const AugmentSheet sheet =
-      augment_sheet(scenes(), {{"narrow", Resize{kSide, 8}}, {"black", SetTo{0}}}, small());
+      augment_sheet(scenes(), {{"narrow", Resize{{kSide, 8}}}, {"black", SetTo{0}}}, small());
   const HostArray pixels = pixels_of(sheet);
   EXPECT_THAT(middle(pixels.view(), 1, 2, kSide, 8), Each(std::byte{0}));
   const Bytes whole = middle(pixels.view(), 1, 2, kCell, kCell);
@@ -204,7 +204,7 @@ TEST_F(AugmentSheetTest, BordersAreWhiteAndProportionsKept) {
 }
 
 TEST_F(AugmentSheetTest, FloatVersionsAreShownAsLevels) {
-  const NamedOp resize = {"resize", Resize{kSide, kSide}};
+  const NamedOp resize = {"resize", Resize{{kSide, kSide}}};
   const NamedOp normalize = {"normalize", Normalize{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.1}}};
   EXPECT_EQ(augment_sheet(scenes(), {resize, normalize}, small()).png,
             augment_sheet(scenes(), {resize}, small()).png);
@@ -213,7 +213,7 @@ TEST_F(AugmentSheetTest, FloatVersionsAreShownAsLevels) {
 TEST_F(AugmentSheetTest, FloatOriginalsAreShownFrom0To1WhateverTheChain) {
   AugmentSheetOptions options = small();
   options.on_bad_sample = OnBadSample::skip;
-  const std::vector<NamedOp> chain = {{"resize", Resize{kSide, kSide}}, {"scale", Scale{5}}};
+  const std::vector<NamedOp> chain = {{"resize", Resize{{kSide, kSide}}}, {"scale", Scale{5}}};
   const HostArray pixels =
       pixels_of(augment_sheet(std::make_shared<const FloatImages>(), chain, options));
   EXPECT_THAT(cell(pixels.view(), 0, 0), Each(std::byte{128}));
@@ -241,8 +241,7 @@ TEST_F(AugmentSheetTest, WhatDoesNotFitTheChainOrABatchIsBadToo) {
   AugmentSheetOptions options = small();
   options.samples = kSamples;
   options.on_bad_sample = OnBadSample::skip;
-  const AugmentSheet sheet =
-      augment_sheet(scenes(), {{"crop", CenterCrop{2 * kSide, 2 * kSide}}}, options);
+  const AugmentSheet sheet = augment_sheet(scenes(), {{"crop", CenterCrop{2 * kSide}}}, options);
   EXPECT_FALSE(sheet.samples.empty());
   EXPECT_EQ(sheet.samples.size() + sheet.skipped.size(), kSamples);
   ASSERT_FALSE(sheet.skipped.empty());
@@ -281,11 +280,12 @@ TEST_F(AugmentSheetTest, WhatALoaderRefusesIsRefused) {
   const auto refusal = [&](const std::vector<NamedOp>& chain) {
     return thrown_by([&] { augment_sheet(scenes(), chain, small()); });
   };
-  EXPECT_THAT(refusal({{"flip", HorizontalFlip{}}}),
+  EXPECT_THAT(refusal({{"flip", RandomHorizontalFlip{}}}),
               AllOf(StartsWith("Refused: "), HasSubstr("add a Resize")));
-  EXPECT_THAT(
-      refusal({{"resize", Resize{kSide, kSide}}, {"floats", ToFloat{}}, {"more", ToFloat{}}}),
-      StartsWith("Refused: transform 'more': "));
+  EXPECT_THAT(refusal({{"resize", Resize{{kSide, kSide}}},
+                       {"floats", ToDtype{.scale = true}},
+                       {"more", ToDtype{.scale = true}}}),
+              StartsWith("Refused: transform 'more': "));
   const auto empty = tensor_dataset(
       {{"image", FieldKind::image, counting<std::uint8_t>(DType::u8, {0, kSide, kSide, 3}), 0}});
   EXPECT_EQ(thrown_by([&] { augment_sheet(empty, {}, small()); }),
@@ -325,7 +325,7 @@ TEST_F(AugmentSheetTest, AnImageIsNeededThatCanBeShown) {
               StartsWith("Refused: images cannot be shown: field 'values' is u8 of 4 x 0 x 3"));
   EXPECT_THAT(thrown_by([&] {
                 augment_sheet(scenes(),
-                              {{"resize", Resize{kSide, kSide}}, {"classes", ToClasses{}}},
+                              {{"resize", Resize{{kSide, kSide}}}, {"classes", ToClasses{}}},
                               small());
               }),
               StartsWith("Refused: images cannot be shown: field 'image' is i64 of 32 x 32 x 3 "
@@ -351,7 +351,7 @@ class BoxedImages : public Dataset {
 TEST(AugmentSheet, OutlinesBoxes) {
   AugmentSheetOptions options{.samples = 1, .versions = 1, .cell = kCell};
   const AugmentSheet sheet =
-      augment_sheet(std::make_shared<BoxedImages>(), {{"flip", HorizontalFlip{1}}}, options);
+      augment_sheet(std::make_shared<BoxedImages>(), {{"flip", RandomHorizontalFlip{1}}}, options);
   const HostArray pixels = pixels_of(sheet);
   const auto is_red = [&](std::int64_t column, std::int64_t y, std::int64_t x) {
     const Bytes image = cell(pixels.view(), 0, column);

@@ -17,8 +17,8 @@ HostArray image_of(std::int64_t channels) {
   return counting<std::uint8_t>(DType::u8, {16, 16, channels});
 }
 
-/// A user's operation that makes floats of levels as ToFloat does.
-struct OwnFloats : ToFloat {
+/// A user's operation that makes floats of levels as ToDtype does.
+struct OwnFloats : ToDtype {
   static constexpr std::string_view kName = "own_floats";
 };
 
@@ -50,11 +50,16 @@ const NamedOp kNormalize = {"once", Normalize{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.1}}}
 const NamedOp kAgain = {"again", Normalize{{0.1, 0.2, 0.6}, {3, 4, 5}}};
 const NamedOp kScale = {"scale", Scale{100}};
 const NamedOp kSame = {"same", ConvertColor{{1, 0, 0, 0, 1, 0, 0, 0, 1}, {0, 0, 0}}};
-const NamedOp kFloats = {"floats", ToFloat{}};
+const NamedOp kFloats = {"floats", ToDtype{.scale = true}};
 
 TEST(LevelsTest, FloatsFrom0To1AreLevels) {
   expect_undone({kFloats});
-  expect_undone({{"own", OwnFloats{}}});
+  expect_undone({{"own", OwnFloats{{.scale = true}}}});
+}
+
+TEST(LevelsTest, FloatsFrom0To255AreLevels) {
+  expect_undone({{"levels", ToDtype{}}});
+  expect_undone({{"levels", ToDtype{}}, kScale, kNormalize});
 }
 
 TEST(LevelsTest, NormalizeIsUndone) {

@@ -51,8 +51,8 @@ void refuse(const std::vector<std::string>& problems);
 /// in every build.
 void ensure(bool ok, std::string_view promise, Where where = Where::here());
 
-/// The member of `candidates` nearest to `name` by edit distance, or "" when none is near enough
-/// to be what was meant.
+/// The member of `candidates` nearest to `name` by edit distance; when none is near enough to be
+/// what was meant, the first that has `name`, of at least 4 letters, in it, or "".
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 /// "unknown KIND 'NAME'; did you mean 'X'? known: a, b, c"

@@ -38,12 +38,13 @@ struct CutMix {
   bool operator==(const CutMix&) const = default;
 };
 
-/// The label's class gets 1 - smoothing + smoothing / classes, every other smoothing / classes.
-/// Mixup and CutMix do this by themselves, without smoothing, where the chain does not name it.
+/// The label's class gets 1 - label_smoothing + label_smoothing / classes, every other
+/// label_smoothing / classes. Mixup and CutMix do this by themselves, without smoothing, where the
+/// chain does not name it.
 struct OneHot {
   static constexpr std::string_view kName = "one_hot";
   static constexpr bool kIsOverBatch = true;
-  double smoothing = 0;  ///< 0 to 1
+  double label_smoothing = 0;  ///< 0 to 1
 
   void validate() const;
   bool operator==(const OneHot&) const = default;

@@ -10,7 +10,7 @@
 namespace slipstream {
 
 /// A chain of transforms as JSON with "version": 1 (docs/transforms.md holds the schema):
-///   {"version": 1, "transforms": [{"name": "small", "op": "resize", "height": 64, "width": 64}]}
+///   {"version": 1, "transforms": [{"name": "small", "op": "resize", "size": [64, 48]}]}
 /// "name" may be left out: the step is then called as its operation is.
 
 /// Throws Refused for what is not JSON, another version, an unknown operation or key (with the

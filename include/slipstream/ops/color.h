@@ -21,18 +21,14 @@ struct ColorMatrix;
 ///   hue         the hue of HSV, turned by that part of the circle
 /// Source: torchvision's documentation of ColorJitter. Unlike there, u8 are rounded, not cut off.
 /// Draws the order (for i = 3, 2, 1: place i and place below(i + 1) of brightness, contrast,
-/// saturation, hue change places), then four factors in the order named, each min + uniform() (max
-/// - min), rounded to float32. A factor of 1, or a hue of 0, changes nothing.
+/// saturation, hue change places), then four factors in the order named, each low + uniform()
+/// (high - low), rounded to float32. A factor of 1, or a hue of 0, changes nothing.
 struct ColorJitter {
   static constexpr std::string_view kName = "color_jitter";
-  double brightness_min = 1;  ///< factors: 0 to 1000
-  double brightness_max = 1;
-  double contrast_min = 1;
-  double contrast_max = 1;
-  double saturation_min = 1;
-  double saturation_max = 1;
-  double hue_min = 0;  ///< of the circle: -0.5 to 0.5
-  double hue_max = 0;
+  std::array<double, 2> brightness = {1, 1};  ///< factors: 0 to 1000
+  std::array<double, 2> contrast = {1, 1};
+  std::array<double, 2> saturation = {1, 1};
+  std::array<double, 2> hue = {0, 0};  ///< of the circle: -0.5 to 0.5
 
   using Drawn = DrawnJitter;
 
@@ -41,23 +37,38 @@ struct ColorJitter {
   FieldSpec output(const FieldSpec& in) const;
   bool is_random() const;
   /// Whether any sample's contrast may change: its mean must then be known before the result.
-  bool changes_contrast() const { return contrast_min != 1 || contrast_max != 1; }
+  bool changes_contrast() const { return contrast[0] != 1 || contrast[1] != 1; }
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
 };
 
-/// Where uniform() < probability, all three channels become 0.2989 R + 0.587 G + 0.114 B.
+/// All three channels become 0.2989 R + 0.587 G + 0.114 B.
 struct Grayscale {
   static constexpr std::string_view kName = "grayscale";
-  double probability = 1;
+  std::int64_t num_output_channels = 0;  ///< must be said, as 3: images keep their channels
 
   using Drawn = DrawnGrayscale;
 
   void validate() const;
   bool touches(FieldKind kind) const { return kind == FieldKind::image; }
   FieldSpec output(const FieldSpec& in) const;
-  bool is_random() const { return probability > 0 && probability < 1; }
+  bool is_random() const { return false; }
+  Drawn draw(const RandomKey&, const Shape&) const { return {true}; }
+  void apply(Drawn drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
+};
+
+/// Where uniform() < p, all three channels become what Grayscale makes of them.
+struct RandomGrayscale {
+  static constexpr std::string_view kName = "random_grayscale";
+  double p = 0.1;  ///< 0 to 1
+
+  using Drawn = DrawnGrayscale;
+
+  void validate() const;
+  bool touches(FieldKind kind) const { return kind == FieldKind::image; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return p > 0 && p < 1; }
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(Drawn drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
 };

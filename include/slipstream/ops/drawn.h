@@ -9,6 +9,7 @@
 namespace slipstream {
 
 struct AffineMap;  // boxes.h
+struct Size;       // size.h
 
 enum class Interpolation : std::uint8_t { nearest, bilinear };
 
@@ -24,19 +25,19 @@ struct DrawnCrop {
   Region inside() const;
   /// By how much `region` may be shrunk, in whole numbers, and still have that many pixels a side;
   /// at least 1.
-  std::int64_t reduction_to(std::int64_t to_height, std::int64_t to_width) const;
+  std::int64_t reduction_to(const Size& size) const;
   /// The same crop of what is left of the image when only `window` is there.
   DrawnCrop within(const Window& window) const;
   /// Where pixels of the image lie when `region` is resized.
-  AffineMap resized_to(std::int64_t to_height, std::int64_t to_width) const;
+  AffineMap resized_to(const Size& size) const;
 };
 
-/// Of HorizontalFlip and VerticalFlip.
+/// Of RandomHorizontalFlip and RandomVerticalFlip.
 struct DrawnFlip {
   bool flips = false;
 };
 
-/// Of Grayscale.
+/// Of Grayscale and RandomGrayscale.
 struct DrawnGrayscale {
   bool is_gray = false;
 };

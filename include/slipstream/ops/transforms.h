@@ -1,10 +1,12 @@
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "slipstream/core/region.h"
 #include "slipstream/ops/drawn.h"
 #include "slipstream/ops/op.h"
+#include "slipstream/ops/size.h"
 
 namespace slipstream {
 
@@ -15,12 +17,11 @@ struct ChannelStatistics;
 // an Error. Pointwise operations touch images alone. What a random operation draws is named below,
 // in order, in the words of docs/random.md.
 
-/// The middle height x width pixels: top = floor((H - height) / 2), left likewise. Any dtype.
-/// An image smaller than that is an Error.
+/// The middle size.height x size.width pixels: top = floor((H - size.height) / 2), left likewise.
+/// Any dtype. An image smaller than that is an Error.
 struct CenterCrop {
   static constexpr std::string_view kName = "center_crop";
-  std::int64_t height = 0;
-  std::int64_t width = 0;
+  Size size;
 
   using Drawn = DrawnCrop;
 
@@ -32,18 +33,17 @@ struct CenterCrop {
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
   bool only_resizes() const { return true; }
-  AffineMap map(const Drawn& drawn, const Shape&) const { return drawn.resized_to(height, width); }
+  AffineMap map(const Drawn& drawn, const Shape&) const { return drawn.resized_to(size); }
   Region region(const Drawn& drawn) const { return drawn.inside(); }
   Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
 };
 
-/// height x width pixels from anywhere in the image, which is first given `padding` black pixels
-/// (class 0 in masks) on each side. Any dtype. Draws top = below(H + 2 padding - height + 1), then
-/// left likewise. An image smaller than the crop, padded, is an Error.
+/// size.height x size.width pixels from anywhere in the image, which is first given `padding` black
+/// pixels (class 0 in masks) on each side. Any dtype. Draws top = below(H + 2 padding - size.height
+/// + 1), then left likewise. An image smaller than the crop, padded, is an Error.
 struct RandomCrop {
   static constexpr std::string_view kName = "random_crop";
-  std::int64_t height = 0;
-  std::int64_t width = 0;
+  Size size;
   std::int64_t padding = 0;  ///< less than height and width
 
   using Drawn = DrawnCrop;
@@ -56,27 +56,24 @@ struct RandomCrop {
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
   bool only_resizes() const { return true; }
-  AffineMap map(const Drawn& drawn, const Shape&) const { return drawn.resized_to(height, width); }
+  AffineMap map(const Drawn& drawn, const Shape&) const { return drawn.resized_to(size); }
   Region region(const Drawn& drawn) const { return drawn.inside(); }
   Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
 };
 
-/// A crop of random area and aspect ratio, resized to height x width as Resize does it. Source:
+/// A crop of random area and aspect ratio, resized to `size` as Resize does it. Source:
 /// torchvision's documentation and the paper that it names (Szegedy et al., "Going deeper with
-/// convolutions", CVPR 2015). Up to ten times: area = H W (scale_min + uniform() (scale_max -
-/// scale_min)), ratio = exp(log ratio_min + uniform() (log ratio_max - log ratio_min)), w =
+/// convolutions", CVPR 2015). Up to ten times: area = H W (scale[0] + uniform() (scale[1] -
+/// scale[0])), ratio = exp(log ratio[0] + uniform() (log ratio[1] - log ratio[0])), w =
 /// round(sqrt(area ratio)), h = round(sqrt(area / ratio)), halves up. The first that fits is taken,
-/// at top = below(H - h + 1), left = below(W - w + 1). Otherwise the largest centerd crop whose
+/// at top = below(H - h + 1), left = below(W - w + 1). Otherwise the largest centered crop whose
 /// ratio is within the bounds. Computed in double precision by basic IEEE operations alone: the
 /// same pixels on every machine.
 struct RandomResizedCrop {
   static constexpr std::string_view kName = "random_resized_crop";
-  std::int64_t height = 0;
-  std::int64_t width = 0;
-  double scale_min = 0.08;       ///< of the image's area; above 0
-  double scale_max = 1.0;        ///< at most 1
-  double ratio_min = 3.0 / 4.0;  ///< width / height; 0.001 to 1000
-  double ratio_max = 4.0 / 3.0;
+  Size size;
+  std::array<double, 2> scale = {0.08, 1.0};  ///< of the image's area; above 0, at most 1
+  std::array<double, 2> ratio = {3.0 / 4.0, 4.0 / 3.0};  ///< width / height; 0.001 to 1000
   bool antialias = true;
 
   using Drawn = DrawnCrop;
@@ -89,53 +86,56 @@ struct RandomResizedCrop {
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
   bool only_resizes() const { return antialias; }
-  AffineMap map(const Drawn& drawn, const Shape&) const { return drawn.resized_to(height, width); }
+  AffineMap map(const Drawn& drawn, const Shape&) const { return drawn.resized_to(size); }
   Region region(const Drawn& drawn) const { return drawn.inside(); }
   std::int64_t reduction(const Drawn& drawn) const {
-    return antialias ? drawn.reduction_to(height, width) : 1;
+    return antialias ? drawn.reduction_to(size) : 1;
   }
   Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
 };
 
-/// Mirrors left and right where uniform() < probability. Any dtype.
-struct HorizontalFlip {
-  static constexpr std::string_view kName = "horizontal_flip";
-  double probability = 0.5;
+/// Mirrors left and right where uniform() < p. Any dtype.
+struct RandomHorizontalFlip {
+  static constexpr std::string_view kName = "random_horizontal_flip";
+  double p = 0.5;  ///< 0 to 1
 
   using Drawn = DrawnFlip;
 
   void validate() const;
   bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
   FieldSpec output(const FieldSpec& in) const;
-  bool is_random() const { return probability > 0 && probability < 1; }
+  bool is_random() const { return p > 0 && p < 1; }
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(Drawn drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
   AffineMap map(Drawn drawn, const Shape& shape) const;
 };
 
-/// Mirrors top and bottom where uniform() < probability. Any dtype.
-struct VerticalFlip {
-  static constexpr std::string_view kName = "vertical_flip";
-  double probability = 0.5;
+/// Mirrors top and bottom where uniform() < p. Any dtype.
+struct RandomVerticalFlip {
+  static constexpr std::string_view kName = "random_vertical_flip";
+  double p = 0.5;  ///< 0 to 1
 
   using Drawn = DrawnFlip;
 
   void validate() const;
   bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
   FieldSpec output(const FieldSpec& in) const;
-  bool is_random() const { return probability > 0 && probability < 1; }
+  bool is_random() const { return p > 0 && p < 1; }
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(Drawn drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
   AffineMap map(Drawn drawn, const Shape& shape) const;
 };
 
-/// Images: u8 to f32 from 0 to 1, level / 255, rounded once.
-struct ToFloat {
-  static constexpr std::string_view kName = "to_float";
+/// Images: u8 to f32. With `scale` from 0 to 1, level / 255, rounded once; without it the levels
+/// themselves.
+struct ToDtype {
+  static constexpr std::string_view kName = "to_dtype";
+  DType dtype = DType::f32;  ///< f32 alone
+  bool scale = false;
 
   struct Drawn {};
 
-  void validate() const {}
+  void validate() const;
   bool touches(FieldKind kind) const { return kind == FieldKind::image; }
   FieldSpec output(const FieldSpec& in) const;
   bool is_random() const { return false; }

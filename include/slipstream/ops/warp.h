@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+
 #include "slipstream/ops/drawn.h"
 #include "slipstream/ops/op.h"
 
@@ -19,11 +21,11 @@ namespace slipstream {
 /// The inverse of what was drawn.
 AffineMap forward(const DrawnWarp& drawn);
 
-/// Turns counter-clockwise by degrees_min + uniform() (degrees_max - degrees_min).
-struct Rotate {
-  static constexpr std::string_view kName = "rotate";
-  double degrees_min = 0;  ///< within 360 of 0
-  double degrees_max = 0;
+/// Turns counter-clockwise by degrees[0] + uniform() (degrees[1] - degrees[0]), as torchvision's
+/// RandomRotation does.
+struct RandomRotation {
+  static constexpr std::string_view kName = "random_rotation";
+  std::array<double, 2> degrees = {0, 0};  ///< within 360 of 0
   Interpolation interpolation = Interpolation::nearest;
   double fill = 0;  ///< of what lies outside, all channels; for u8 whole, 0 to 255
 
@@ -32,31 +34,26 @@ struct Rotate {
   void validate() const;
   bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
   FieldSpec output(const FieldSpec& in) const;
-  bool is_random() const { return degrees_min != degrees_max; }
+  bool is_random() const { return degrees[0] != degrees[1]; }
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
   AffineMap map(const Drawn& drawn, const Shape&) const { return forward(drawn); }
 };
 
-/// Shears along x by shear_x degrees, then along y by shear_y (a shear moves each row to the right
-/// by -tan(shear_x) times its distance below the middle; columns likewise), scales, turns
-/// counter-clockwise, and moves by whole pixels. Draws, in order, each low + uniform() (high -
-/// low): degrees, the moves (from -translate_x width to translate_x width, and down likewise;
-/// rounded, halves up), scale, shear_x, shear_y. The order of the steps is that of torchvision's
-/// RandomAffine, whose angles count clockwise.
-struct Affine {
-  static constexpr std::string_view kName = "affine";
-  double degrees_min = 0;
-  double degrees_max = 0;
-  double translate_x = 0;  ///< at most, as a share of the width; 0 to 1
-  double translate_y = 0;
-  double scale_min = 1;  ///< 0.01 to 100
-  double scale_max = 1;
-  double shear_x_min = 0;  ///< degrees, within 80 of 0
-  double shear_x_max = 0;
-  double shear_y_min = 0;
-  double shear_y_max = 0;
+/// Shears along x, then along y (a shear by some degrees along x moves each row to the right by
+/// -tan(degrees) times its distance below the middle; columns likewise), scales, turns clockwise
+/// (RandomRotation turns counter-clockwise), and moves by whole pixels: the steps, their order and
+/// senses are those of torchvision's RandomAffine. Draws, in order, each low + uniform() (high -
+/// low): degrees, the moves (from -translate[0] width to translate[0] width, and down likewise;
+/// rounded, halves up), scale, the shear along x, the shear along y.
+struct RandomAffine {
+  static constexpr std::string_view kName = "random_affine";
+  std::array<double, 2> degrees = {0, 0};    ///< within 360 of 0
+  std::array<double, 2> translate = {0, 0};  ///< at most, as shares of width and height; 0 to 1
+  std::array<double, 2> scale = {1, 1};      ///< 0.01 to 100
+  /// Degrees, within 80 of 0: two along x, then two along y.
+  std::array<double, 4> shear = {0, 0, 0, 0};
   Interpolation interpolation = Interpolation::nearest;
   double fill = 0;
 

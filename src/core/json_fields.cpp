@@ -1,0 +1,123 @@
+#include "core/json_fields.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "core/plain_message.h"
+#include "slipstream/core/error.h"
+
+namespace slipstream::json {
+namespace {
+
+constexpr std::size_t kLongestShown = 60;
+
+}  // namespace
+
+Json parsed(std::string_view text, const std::string& what) {
+  std::vector<std::set<std::string>> keys;
+  const auto check_keys = [&](int, Json::parse_event_t event, const Json& value) {
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
+      throw Refused(what + " cannot be read: the key '" + value.get<std::string>() +
+                    "' stands in one object twice");
+    return true;
+  };
+  try {
+    return Json::parse(text, check_keys);
+  } catch (const Json::exception& error) {
+    throw Refused(what + " must be JSON: " + json_problem(error));
+  }
+}
+
+void refuse_document(const std::string& what, const Problems& problems) {
+  std::string message;
+  for (const std::string& problem : problems) message += "\n  " + problem;
+  if (!message.empty()) throw Refused(what + " cannot be read:" + message);
+}
+
+std::string shown(const Json& value) {
+  // Printing a container recurses: a deeply nested one would take the stack.
+  if (value.is_array()) return "a list of " + std::to_string(value.size());
+  if (value.is_structured()) return std::string("an ") + value.type_name();
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text.size() > kLongestShown) text.resize(kLongestShown);
+  return text;
+}
+
+bool is_whole(const Json& value) {
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (!value.is_number_integer()) return false;
+  return !value.is_number_unsigned() || value.get<std::uint64_t>() <= kMost;
+}
+
+void must_be(const std::string& path, const std::string& what, const Json& value,
+             Problems& problems) {
+  problems.push_back(path + " must be " + what + ", not " + shown(value));
+}
+
+void take(const Json& value, const std::string& path, bool& out, Problems& problems) {
+  if (!value.is_boolean()) return must_be(path, "true or false", value, problems);
+  out = value.get<bool>();
+}
+
+void take(const Json& value, const std::string& path, std::string& out, Problems& problems) {
+  if (!value.is_string()) return must_be(path, "a string", value, problems);
+  out = value.get<std::string>();
+}
+
+void take(const Json& value, const std::string& path, double& out, Problems& problems) {
+  if (!value.is_number()) return must_be(path, "a number", value, problems);
+  out = value.get<double>();
+}
+
+void take(const Json& value, const std::string& path, std::int64_t& out, Problems& problems) {
+  if (!is_whole(value)) return must_be(path, "a whole number", value, problems);
+  out = value.get<std::int64_t>();
+}
+
+Fields::Fields(const Json& value, std::string path, const std::string& what, Problems& problems)
+    : value_(value), path_(std::move(path)), problems_(problems) {
+  if (value.is_object()) return;
+  json::must_be(path_.empty() ? "a " + what : path_, "an object", value, problems);
+}
+
+std::string Fields::path_of(const std::string& key) const {
+  return path_.empty() ? key : path_ + "." + key;
+}
+
+const Json* Fields::find(const std::string& key) {
+  known_.push_back(key);
+  const auto found = value_.is_object() ? value_.find(key) : value_.end();
+  return found == value_.end() ? nullptr : &*found;
+}
+
+const Json* Fields::find_required(const std::string& key) {
+  const Json* value = find(key);
+  if (value == nullptr && value_.is_object()) problems_.push_back(path_of(key) + " is missing");
+  return value;
+}
+
+void Fields::must_be(const std::string& key, const std::string& what, const Json& value) {
+  json::must_be(path_of(key), what, value, problems_);
+}
+
+void Fields::check_version(const Json* value, std::int64_t version) {
+  std::int64_t read = version;
+  if (value != nullptr) take(*value, path_of("version"), read, problems_);
+  if (read == version) return;
+  problems_.push_back(path_of("version") + " is " + std::to_string(read) +
+                      "; this program reads version " + std::to_string(version));
+}
+
+void Fields::refuse_others() {
+  if (!value_.is_object()) return;
+  for (const auto& item : value_.items()) {
+    if (std::find(known_.begin(), known_.end(), item.key()) != known_.end()) continue;
+    problems_.push_back(path_of(item.key()) + ": " + unknown_name("key", item.key(), known_));
+  }
+}
+
+}  // namespace slipstream::json
