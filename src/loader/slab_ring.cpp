@@ -66,7 +66,7 @@ bool SlabRing::ready() {
 
 SlabRing::Lent SlabRing::next() {
   Lock lock(mutex_);
-  ensure(lent_count_ < options_.held_batches,
+  ensure(lent_count_ < options_.lent,
          "the caller holds at most DataLoaderOptions::held_batches batches");
   const std::size_t filled = count_settled();
   double blocked_s = 0;
