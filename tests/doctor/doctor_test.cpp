@@ -9,6 +9,7 @@
 #include <sstream>
 #include <utility>
 
+#include "datasets/with_cost.h"
 #include "doctor/training_rate.h"
 #include "ops/synthetic_cost.h"
 #include "run/engine.h"
