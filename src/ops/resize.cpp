@@ -2,7 +2,7 @@
 
 #include "ops/geometry.h"
 #include "ops/resampling.h"
-#include "slipstream/ops/unfit_sample.h"
+#include "slipstream/ops/op.h"
 
 namespace slipstream {
 
