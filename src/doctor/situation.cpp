@@ -5,7 +5,7 @@
 #include "doctor/free_memory.h"
 #include "doctor/ladder.h"
 #include "report/environment.h"
-#include "slipstream/run/placement.h"
+#include "slipstream/run/pipeline.h"
 
 namespace slipstream {
 namespace {

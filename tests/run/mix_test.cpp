@@ -10,7 +10,7 @@
 
 #include "run/engine.h"
 #include "slipstream/ops/transforms.h"
-#include "slipstream/run/placement.h"
+#include "slipstream/run/pipeline.h"
 #include "support/thrown.h"
 
 namespace slipstream::test {
