@@ -8,8 +8,7 @@
 
 #include <algorithm>
 
-#include "slipstream/cli/cli.h"
-#include "slipstream/ops/pixel_op.h"
+#include "slipstream/slipstream.h"
 
 namespace {
 

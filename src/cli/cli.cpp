@@ -1,5 +1,3 @@
-#include "slipstream/cli/cli.h"
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
@@ -148,7 +146,7 @@ int parse_and_run(int argc, char** argv, Cli& cli) {
 
 }  // namespace
 
-int cli_main(int argc, char** argv, std::vector<Workload> workloads) {
+int run_command_line(int argc, char** argv, std::vector<Workload> workloads) {
   handle_signals();
   Cli cli{name_of_program(argc, argv),
           std::vector<std::string>(argv + std::min(argc, 1), argv + argc), std::move(workloads),

@@ -7,4 +7,8 @@ namespace slipstream {
 void handle_signals();
 bool was_interrupted();
 
+/// handle_signals() for early_signals.cpp, a part of each program, which calls it ahead of main
+/// where it is there: in programs that call cli_main.
+void handle_early_signals();
+
 }  // namespace slipstream

@@ -52,6 +52,9 @@ struct Cli {
   }
 };
 
+/// What cli_main does.
+int run_command_line(int argc, char** argv, std::vector<Workload> workloads);
+
 void add_augment(CLI::App& app, Cli& cli, Verb& chosen);
 void add_train(CLI::App& app, Cli& cli, Verb& chosen);
 void add_bench(CLI::App& app, Cli& cli, Verb& chosen);

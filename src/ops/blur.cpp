@@ -10,7 +10,7 @@
 #include "ops/interpolation.h"
 #include "ops/pixel_field.h"
 #include "slipstream/core/error.h"
-#include "slipstream/ops/unfit_sample.h"
+#include "slipstream/ops/op.h"
 
 namespace slipstream {
 namespace {

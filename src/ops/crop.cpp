@@ -4,8 +4,8 @@
 #include "ops/checks.h"
 #include "ops/geometry.h"
 #include "slipstream/core/error.h"
+#include "slipstream/ops/op.h"
 #include "slipstream/ops/transforms.h"
-#include "slipstream/ops/unfit_sample.h"
 
 namespace slipstream {
 namespace {

@@ -7,9 +7,9 @@
 #include "core/round_up.h"
 #include "ops/geometry.h"
 #include "slipstream/core/error.h"
+#include "slipstream/ops/op.h"
 #include "slipstream/ops/resize.h"
 #include "slipstream/ops/transforms.h"
-#include "slipstream/ops/unfit_sample.h"
 
 namespace slipstream {
 namespace {

@@ -8,7 +8,7 @@
 #include "core/number_text.h"
 #include "slipstream/core/error.h"
 #include "slipstream/ops/boxes.h"
-#include "slipstream/ops/unfit_sample.h"
+#include "slipstream/ops/op.h"
 
 namespace slipstream {
 namespace {

@@ -10,7 +10,7 @@
 #include "ops/mask_math.h"
 #include "slipstream/core/error.h"
 #include "slipstream/ops/masking.h"
-#include "slipstream/ops/unfit_sample.h"
+#include "slipstream/ops/op.h"
 
 namespace slipstream {
 namespace {

@@ -5,8 +5,8 @@
 #include "ops/random_region.h"
 #include "ops/resampling.h"
 #include "slipstream/core/error.h"
+#include "slipstream/ops/op.h"
 #include "slipstream/ops/transforms.h"
-#include "slipstream/ops/unfit_sample.h"
 
 namespace slipstream {
 namespace {

@@ -6,7 +6,7 @@
 #include "ops/geometry.h"
 #include "ops/resampling.h"
 #include "slipstream/core/error.h"
-#include "slipstream/ops/unfit_sample.h"
+#include "slipstream/ops/op.h"
 
 namespace slipstream {
 namespace {

@@ -12,7 +12,7 @@
 #include "ops/pixel_field.h"
 #include "ops/warp_pixels.h"
 #include "slipstream/core/error.h"
-#include "slipstream/ops/unfit_sample.h"
+#include "slipstream/ops/op.h"
 
 namespace slipstream {
 namespace {

@@ -1,4 +1,4 @@
-#include "slipstream/run/placement.h"
+#include "slipstream/run/pipeline.h"
 
 #include <algorithm>
 

@@ -1,6 +1,7 @@
 #include <csignal>
 
 #include "cli/signals.h"
+#include "slipstream/cli/cli.h"
 
 namespace {
 
@@ -9,4 +10,6 @@ namespace {
 
 }  // namespace
 
-int main() { return slipstream::was_interrupted() ? 0 : 1; }
+int main(int argc, char** argv) {
+  return slipstream::was_interrupted() ? 0 : slipstream::cli_main(argc, argv, {});
+}

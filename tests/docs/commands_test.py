@@ -23,7 +23,8 @@ NOT_RUN = [
     "make build", "make demo", "make release", "make test", "make check", "scripts/test.sh tsan",
     "scripts/test.sh format", ". build/env.sh", "cmake --preset release", "cmake --build build",
     "ctest --test-dir build -L cpu", "slipstream/scripts/setup.sh", ". slipstream/build/env.sh",
-    "cmake -G Ninja -B build",
+    "cmake -G Ninja -B build", "make install PREFIX=$HOME/.local",
+    "cmake --build build --target slipstream_package", "cmake --install build --prefix $HOME/.local",
 ]
 
 

@@ -37,5 +37,10 @@ class Rooms(unittest.TestCase):
     def test_includes_follow_the_table(self):
         self.assertEqual(list(offenses(rooms())), [])
 
+    def test_there_are_few_public_headers(self):
+        headers = list((SOURCE / "include").rglob("*.h"))
+        self.assertLessEqual(len(headers), 50, "put what belongs together into one header, and "
+                             "what users do not need into src")
+
 
 unittest.main()

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "loader/loader_fixture.h"
+#include "slipstream/ops/op.h"
 #include "slipstream/ops/resize.h"
 #include "slipstream/ops/transforms.h"
-#include "slipstream/ops/unfit_sample.h"
 #include "support/jpeg_set.h"
 
 namespace slipstream {

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "ops/float_images.h"
-#include "slipstream/ops/unfit_sample.h"
+#include "slipstream/ops/op.h"
 #include "support/thrown.h"
 
 namespace slipstream {

@@ -9,7 +9,7 @@
 
 #include "ops/image_shapes.h"
 #include "ops/mask_math.h"
-#include "slipstream/ops/unfit_sample.h"
+#include "slipstream/ops/op.h"
 #include "support/thrown.h"
 
 namespace slipstream {

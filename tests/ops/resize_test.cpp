@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "slipstream/core/error.h"
-#include "slipstream/ops/unfit_sample.h"
+#include "slipstream/ops/op.h"
 #include "support/thrown.h"
 
 namespace slipstream {

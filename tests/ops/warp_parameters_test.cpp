@@ -7,7 +7,7 @@
 
 #include "ops/float_images.h"
 #include "ops/warps.h"
-#include "slipstream/ops/unfit_sample.h"
+#include "slipstream/ops/op.h"
 #include "slipstream/ops/warp.h"
 #include "support/thrown.h"
 

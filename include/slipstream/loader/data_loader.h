@@ -10,7 +10,6 @@
 #include "slipstream/codecs/image.h"
 #include "slipstream/core/cpu.h"
 #include "slipstream/core/lane.h"
-#include "slipstream/core/rank.h"
 #include "slipstream/core/step_counter.h"
 #include "slipstream/core/wire.h"
 #include "slipstream/datasets/dataset.h"

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -46,6 +47,16 @@ class Sampling {
   explicit Sampling(std::shared_ptr<const DrawTable> table);
 
   std::shared_ptr<const DrawTable> table_;  // shared: it is as large as the data set
+};
+
+/// One of the processes that train together, each of which loads a part of every step's batch.
+/// Step k takes batch_size x count samples of the epoch's order, rank 0 the first batch_size of
+/// them, rank 1 the next, and so on: so what is trained at step k depends on that product alone,
+/// ranks are disjoint, and all have equally many batches.
+struct Rank {
+  std::size_t index = 0;  ///< below count
+  std::size_t count = 1;
+  bool operator==(const Rank&) const = default;
 };
 
 }  // namespace slipstream

@@ -50,4 +50,15 @@ SLIPSTREAM_HOST_DEVICE inline float from_level(float level) {
   return fused(level, kInverse, level * kRest);
 }
 
+/// What a pixel function (pixel_op.h) makes of a pixel.
+template <int C, typename Function>
+SLIPSTREAM_HOST_DEVICE inline Pixel<C> changed(const Function& function, Pixel<C> pixel) {
+  if constexpr (requires { function(pixel); }) {
+    return function(pixel);
+  } else {
+    for (int c = 0; c < C; ++c) pixel.value[c] = function(pixel.value[c]);
+    return pixel;
+  }
+}
+
 }  // namespace slipstream

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "slipstream/ops/op.h"
-#include "slipstream/ops/pixel_function.h"
+#include "slipstream/ops/pixel.h"
 
 namespace slipstream {
 

@@ -1,0 +1,7 @@
+#include <csignal>
+
+namespace {
+
+[[maybe_unused]] const int raised = std::raise(SIGINT);
+
+}  // namespace

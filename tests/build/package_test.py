@@ -1,0 +1,117 @@
+"""Installs the package, moves it, and builds and runs a project of a user's against it.
+
+    package_test.py BUILD_DIR WORK_DIR [-DNAME=VALUE]...     the user's own options for CMake
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+SOURCE = HERE.parents[1]
+BUILD, WORK, OPTIONS = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:]
+PREFIX, PROJECT = WORK / "moved", WORK / "project"
+TINY = ["train", "quadrants", "--device", "cpu", "--image-size", "32", "--steps", "3"]
+
+
+def run(*command, cwd=WORK, env=None):
+    return subprocess.run([str(word) for word in command], cwd=cwd, env=env, text=True, timeout=500,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def must(*command):
+    done = run(*command)
+    if done.returncode != 0:
+        raise AssertionError(f"{command}: {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+def configure(folder, *options, env=None):
+    return run("cmake", "-G", "Ninja", "-S", PROJECT, "-B", WORK / folder,
+               f"-DCMAKE_PREFIX_PATH={PREFIX}", *options, env=env)
+
+
+def forget_folders(library):
+    """What a library of another account's is like: where its own libraries lie is not known."""
+    script = WORK / "forget.cmake"
+    script.write_text(f'file(RPATH_REMOVE FILE "{library}")\n', encoding="utf-8")
+    must("cmake", "-P", script)
+
+
+class PackageTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        shutil.rmtree(WORK, ignore_errors=True)
+        WORK.mkdir(parents=True)
+        must("cmake", "--build", BUILD, "--target", "slipstream_package")
+        must("cmake", "--install", BUILD, "--prefix", WORK / "installed")
+        (WORK / "installed").rename(PREFIX)
+        shutil.copytree(HERE / "package", PROJECT)
+        shutil.copy(SOURCE / "examples" / "custom_pipeline" / "main.cpp", PROJECT)
+        shutil.copy(SOURCE / "tests" / "cli" / "own_signals.cpp", PROJECT)
+
+    def test_a_program_is_built_and_trains(self):
+        done = configure("build", "-DCMAKE_BUILD_TYPE=Release", *OPTIONS)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        forget_folders((PREFIX / "lib" / "libslipstream.so").resolve())
+        must("cmake", "--build", WORK / "build")
+        own = WORK / "build" / "own"
+        self.assertIn("train", must(own, "--help"))
+        must(own, *TINY, "--json", "run.json")
+        result = json.loads((WORK / "run.json").read_text(encoding="utf-8"))
+        self.assertEqual(len(result["losses"]), 3)
+        self.assertEqual(run(WORK / "build" / "interrupted", *TINY).returncode, 130)
+        must(WORK / "build" / "own_signals")
+
+    def test_the_program_is_installed(self):
+        self.assertIn("slipstream", must(PREFIX / "bin" / "slipstream", "--version"))
+
+    def test_cmake_files_name_no_folder_of_the_builder(self):
+        files = list(PREFIX.rglob("*.cmake"))
+        self.assertEqual({file.name for file in files},
+                         {"slipstreamConfig.cmake", "slipstreamConfigVersion.cmake"})
+        torch = next(option for option in OPTIONS if option.startswith("-DTorch_DIR=")).split("=")[1]
+        folders = [str(BUILD), str(SOURCE), str(WORK), torch, str(pathlib.Path.home())]
+        for file in files:
+            text = file.read_text(encoding="utf-8")
+            self.assertEqual([folder for folder in folders if folder in text], [], file)
+
+    def test_headers_of_the_inside_are_not_installed(self):
+        installed = {file.relative_to(PREFIX) for file in PREFIX.rglob("*.h")}
+        public = {file.relative_to(SOURCE) for file in (SOURCE / "include").rglob("*.h")}
+        self.assertEqual(installed, public)
+
+    def test_torch_that_is_not_there_is_said(self):
+        (WORK / "tools").mkdir()
+        (WORK / "tools" / "python3").symlink_to("/bin/false")
+        env = {"PATH": f"{WORK / 'tools'}:{os.environ['PATH']}"}
+        cuda = [option for option in OPTIONS if not option.startswith("-DTorch_DIR=")]
+        done = configure("no_torch", *cuda, env=env)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stdout, r"install\s+PyTorch")
+
+    def test_torch_of_another_version_is_refused(self):
+        other = WORK / "other"
+        other.mkdir()
+        (other / "TorchConfig.cmake").write_text("set(Torch_FOUND TRUE)\n", encoding="utf-8")
+        (other / "TorchConfigVersion.cmake").write_text(
+            "set(PACKAGE_VERSION 1.13.1)\nset(PACKAGE_VERSION_COMPATIBLE TRUE)\n", encoding="utf-8")
+        done = configure("other_torch", *OPTIONS, f"-DTorch_DIR={other}")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("1.13.1", done.stdout)
+
+    def test_what_was_not_built_is_not_installed(self):
+        script = (BUILD / "cmake_install.cmake").read_text(encoding="utf-8")
+        unbuilt = WORK / "unbuilt.cmake"
+        unbuilt.write_text(script.replace("/package/libslipstream.so", "/package/no.so"),
+                           encoding="utf-8")
+        done = run("cmake", f"-DCMAKE_INSTALL_PREFIX={WORK / 'nothing'}", "-P", unbuilt)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("--target slipstream_package", done.stdout)
+
+
+unittest.main(argv=sys.argv[:1])
