@@ -14,7 +14,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
 BUILD, WORK, OPTIONS = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:]
-PREFIX, PROJECT = WORK / "moved", WORK / "project"
+PREFIX, ELSEWHERE, PROJECT = WORK / "moved", WORK / "elsewhere", WORK / "project"
 TINY = ["train", "quadrants", "--device", "cpu", "--image-size", "32", "--steps", "3"]
 
 
@@ -32,11 +32,13 @@ def must(*command):
 
 def configure(folder, *options, env=None):
     return run("cmake", "-G", "Ninja", "-S", PROJECT, "-B", WORK / folder,
-               f"-DCMAKE_PREFIX_PATH={PREFIX}", *options, env=env)
+               f"-DCMAKE_PREFIX_PATH={ELSEWHERE}", *options, env=env)
 
 
-def forget_folders(library):
-    """What a library of another account's is like: where its own libraries lie is not known."""
+def copy_to_another_account():
+    """The package where the folders that it was built with are not there."""
+    shutil.copytree(PREFIX, ELSEWHERE, symlinks=True)
+    library = (ELSEWHERE / "lib" / "libslipstream.so").resolve()
     script = WORK / "forget.cmake"
     script.write_text(f'file(RPATH_REMOVE FILE "{library}")\n', encoding="utf-8")
     must("cmake", "-P", script)
@@ -50,6 +52,7 @@ class PackageTest(unittest.TestCase):
         must("cmake", "--build", BUILD, "--target", "slipstream_package")
         must("cmake", "--install", BUILD, "--prefix", WORK / "installed")
         (WORK / "installed").rename(PREFIX)
+        copy_to_another_account()
         shutil.copytree(HERE / "package", PROJECT)
         shutil.copy(SOURCE / "examples" / "custom_pipeline" / "main.cpp", PROJECT)
         shutil.copy(SOURCE / "tests" / "cli" / "own_signals.cpp", PROJECT)
@@ -57,7 +60,6 @@ class PackageTest(unittest.TestCase):
     def test_a_program_is_built_and_trains(self):
         done = configure("build", "-DCMAKE_BUILD_TYPE=Release", *OPTIONS)
         self.assertEqual(done.returncode, 0, done.stdout)
-        forget_folders((PREFIX / "lib" / "libslipstream.so").resolve())
         must("cmake", "--build", WORK / "build")
         own = WORK / "build" / "own"
         self.assertIn("train", must(own, "--help"))
