@@ -80,7 +80,7 @@ DataLoaderOptions Pipeline::loader_options(const Plan& plan) const {
   loader.drop_last = options_.drop_last;
   loader.batch_ops = batch_ops_;
   const LoaderPlan& planned = plan.schedule.loader;
-  loader.num_workers = planned.workers;
+  loader.num_workers = planned.num_workers;
   loader.prefetch_batches = planned.prefetch_batches;
   loader.held_batches = 1 + plan.schedule.run_ahead;
   loader.wire = wire_formats(plan);
