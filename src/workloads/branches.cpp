@@ -2,6 +2,7 @@
 #include <torch/nn/modules/conv.h>
 
 #include "datasets/with_cost.h"
+#include "run/step_costs.h"
 #include "slipstream/datasets/datasets.h"
 #include "slipstream/run/fork_join.h"
 #include "workloads/classifier.h"
@@ -68,10 +69,11 @@ Loss ensemble_loss() {
 Pipeline loading(const Options& options) {
   SyntheticCosts costs;
   costs.read.sleep_s = options.number("load-ms") * 1e-3 / static_cast<double>(options.batch_size);
-  return declare_input(with_cost(synthetic_classification(synthetic_of(options)), costs), options,
-                       {.train_s = options.number("step-ms") * 1e-3})
-      .train("model", classifier(options), make_optimizer(options),
-             cross_entropy("image", "label"));
+  const auto data = with_cost(synthetic_classification(synthetic_of(options)), costs);
+  return with_costs(declare_input(data, options)
+                        .train("model", classifier(options), make_optimizer(options),
+                               cross_entropy("image", "label")),
+                    {.train_s = options.number("step-ms") * 1e-3});
 }
 
 OptionList own_options() {

@@ -47,7 +47,7 @@ OptionList options_of_classification() {
   return own + data_options() +
          OptionList{image_size_option("Height and width of the images: 32 or more, or a power of "
                                       "two with --model encoder"),
-                    chain_option()} +
+                    transforms_option()} +
          optimizer_options();
 }
 

@@ -21,7 +21,7 @@ TEST(PublicHeader, HasAllThatATrainingProgramNeeds) {
   options.batch_size = 4;
   Pipeline declared =
       pipeline(synthetic_classification({.samples = 16, .size = 12, .classes = 4}), options)
-          .transform("resize", Resize{8, 8})
+          .transform("resize", Resize{{8, 8}})
           .stage("scale", frozen(scale))
           .train("classify", Flat(), sgd({.lr = 1e-3}), cross_entropy("input", "label"));
   Context context("cpu");

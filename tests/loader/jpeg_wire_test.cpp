@@ -113,7 +113,7 @@ TEST(JpegWire, FilesThatDoNotFitAreDecodedByWorkers) {
 }
 
 TEST(JpegWire, WhereNoFileFitsWorkersDecodeAll) {
-  const Chain chain = {{"resize", Resize{8, 8}}};
+  const Chain chain = {{"resize", Resize{{8, 8}}}};
   DataLoaderOptions options = as_files();
   EXPECT_EQ(compare(jpeg_set(10), chain, options, 2).size(), 2 * kBatchSize);
   options.jpeg_bytes = 1;
