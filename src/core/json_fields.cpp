@@ -81,7 +81,7 @@ void take(const Json& value, const std::string& path, std::int64_t& out, Problem
 Fields::Fields(const Json& value, std::string path, const std::string& what, Problems& problems)
     : value_(value), path_(std::move(path)), problems_(problems) {
   if (value.is_object()) return;
-  json::must_be(path_.empty() ? "a " + what : path_, "an object", value, problems);
+  json::must_be(path_.empty() ? what : path_, "an object", value, problems);
 }
 
 std::string Fields::path_of(const std::string& key) const {

@@ -36,7 +36,7 @@ void take(const Json& value, const std::string& path, std::int64_t& out, Problem
 /// The keys of one object.
 class Fields {
  public:
-  /// `path`: of the object; empty for the document, which is then called "a " + `what`. What is no
+  /// `path`: of the object; empty for the document, which is then called `what`. What is no
   /// object is a problem, and has no keys.
   Fields(const Json& value, std::string path, const std::string& what, Problems& problems);
 

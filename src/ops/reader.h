@@ -19,7 +19,7 @@ using json::Problems;
 class Reader : public json::Fields {
  public:
   Reader(const Json& value, std::string path, Problems& problems)
-      : Fields(value, std::move(path), "chain", problems) {}
+      : Fields(value, std::move(path), "the file of transforms", problems) {}
 
   using Fields::find;
   /// What json::take() takes.

@@ -122,7 +122,7 @@ void take(const Json& value, const std::string& path, std::map<std::string, T>& 
 class Fields : public json::Fields {
  public:
   Fields(const Json& value, const std::string& path, Problems& problems)
-      : json::Fields(value, path, "plan", problems) {}
+      : json::Fields(value, path, "this plan", problems) {}
 
   template <typename T>
   Fields& read(const std::string& key, T& out) {

@@ -356,7 +356,7 @@ TEST(PlanJson, TellsAllProblemsWithTheirPaths) {
 TEST(PlanJson, RefusesWhatIsNoJson) {
   for (const char* text : {"", "{", "plan", "1e999", "{\"schedule\": nope}", "\xff\xfe"})
     EXPECT_THAT(refusal(text), HasSubstr("this plan must be JSON: ")) << text;
-  EXPECT_THAT(refusal("[]"), HasSubstr("a plan must be an object, not a list of 0"));
+  EXPECT_THAT(refusal("[]"), HasSubstr("this plan must be an object, not a list of 0"));
   const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
   EXPECT_THAT(refusal("{\"schedule\": " + deep + "}"),
               HasSubstr("schedule must be an object, not a list of 1"));
