@@ -107,8 +107,10 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
     nearest_distance = distance;
   }
   constexpr std::size_t kLeastOfPart = 4;
-  if (!nearest.empty() || name.size() < kLeastOfPart) return nearest;
-  const auto has_it = [part = lower(name)](const std::string& candidate) {
+  std::string part = lower(name);
+  part.erase(0, part.find_first_not_of('-'));  // of an option of the command line
+  if (!nearest.empty() || part.size() < kLeastOfPart) return nearest;
+  const auto has_it = [&part](const std::string& candidate) {
     return lower(candidate).find(part) != std::string::npos;
   };
   const auto found = std::find_if(candidates.begin(), candidates.end(), has_it);

@@ -47,6 +47,7 @@ TEST(NearestName, MayBeAPartOfTheName) {
   EXPECT_EQ(nearest_name("horizontal_flip", names), "random_horizontal_flip");
   EXPECT_EQ(nearest_name("Flip", names), "random_horizontal_flip");
   EXPECT_EQ(nearest_name("rop", names), "");
+  EXPECT_EQ(nearest_name("--worker", {"--seed", "--num-workers"}), "--num-workers");
 }
 
 TEST(NearestName, ReplacingEveryLetterIsNotNear) { EXPECT_EQ(nearest_name("x", {"y"}), ""); }
