@@ -15,6 +15,13 @@ function(slipstream_room name)
   target_link_libraries(${target} PUBLIC ${room_LIBS})
 endfunction()
 
+# slipstream_optimize_little(TARGET): for what spends no time that a user would notice, but much in the compiler.
+function(slipstream_optimize_little target)
+  if(CMAKE_CXX_FLAGS_RELEASE MATCHES "-O3")
+    target_compile_options(${target} PRIVATE -O1)
+  endif()
+endfunction()
+
 # slipstream_test_bodies(TARGET...): builds test sources with GoogleTest's headers at hand and little
 # optimization: half the time to build, for tests that are as quick.
 function(slipstream_test_bodies)
@@ -25,9 +32,7 @@ function(slipstream_test_bodies)
     target_link_libraries(${target} PRIVATE slipstream_flags GTest::gmock)
     # g++ 12 warns falsely about strings in temporaries that are never made, and in precompiled headers.
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized;-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>")
-    if(CMAKE_CXX_FLAGS_RELEASE MATCHES "-O3")
-      target_compile_options(${target} PRIVATE -O1)
-    endif()
+    slipstream_optimize_little(${target})
   endforeach()
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     return()
@@ -39,9 +44,7 @@ function(slipstream_test_bodies)
       <functional> <map> <memory> <random> <string> <thread> <vector>)
     target_compile_options(slipstream_test_headers PRIVATE -fPIC)
     target_link_libraries(slipstream_test_headers PRIVATE slipstream_flags GTest::gmock)
-    if(CMAKE_CXX_FLAGS_RELEASE MATCHES "-O3")
-      target_compile_options(slipstream_test_headers PRIVATE -O1)
-    endif()
+    slipstream_optimize_little(slipstream_test_headers)
   endif()
   foreach(target ${ARGN})
     target_compile_options(${target} PRIVATE -fPIC)  # as the headers: not -fPIE

@@ -4,6 +4,9 @@
 #include <string>
 #include <vector>
 
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
 #include "slipstream/results/result.h"
 #include "slipstream/train/stage.h"
 

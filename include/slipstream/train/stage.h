@@ -1,16 +1,21 @@
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include <torch/nn/module.h>
-#include <torch/nn/pimpl.h>
-
-#include "slipstream/core/error.h"
 #include "slipstream/train/batch.h"
 #include "slipstream/train/loss.h"
 #include "slipstream/train/optimizer.h"
+
+// Declared ahead: <torch/nn/module.h> takes five times as long to read as all that is here.
+namespace torch::nn {
+class Module;
+template <typename Contained>
+class ModuleHolder;
+}  // namespace torch::nn
 
 namespace slipstream {
 
