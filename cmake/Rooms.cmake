@@ -53,14 +53,18 @@ function(slipstream_test_bodies)
 endfunction()
 
 # slipstream_test(NAME LABELS cpu|gpu|slow... SOURCES ... LIBS ... [TIMEOUT seconds]
-# [PREFIX text] [ALONE] [TORCH]): a GoogleTest binary whose tests CTest knows one by one, by their
-# names after the prefix; names must differ between binaries. ALONE: no other test runs meanwhile.
-# TORCH: its sources include Torch's headers. Where there is no GPU, a binary of label gpu is one
-# test, which skips them all at once.
+# [PREFIX text] [ALONE] [TORCH] [SHARDS number]): a GoogleTest binary whose tests CTest knows one by
+# one, by their names after the prefix; names must differ between binaries. ALONE: no other test runs
+# meanwhile. TORCH: its sources include Torch's headers; CTest knows it as SHARDS processes (1),
+# each with a part of the tests, for loading Torch takes longer than most tests. Where there is no
+# GPU, a binary of label gpu is one test, which skips them all at once.
 function(slipstream_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 test "ALONE;TORCH" "TIMEOUT;PREFIX" "LABELS;SOURCES;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 test "ALONE;TORCH" "TIMEOUT;PREFIX;SHARDS" "LABELS;SOURCES;LIBS")
   if(NOT test_TIMEOUT)
     set(test_TIMEOUT 120)
+  endif()
+  if(NOT test_SHARDS)
+    set(test_SHARDS 1)
   endif()
   add_executable(${name} ${test_SOURCES})
   if(test_TORCH)
@@ -69,17 +73,24 @@ function(slipstream_test name)
     slipstream_test_bodies(${name})
   endif()
   target_link_libraries(${name} PRIVATE ${test_LIBS} GTest::gtest_main)
-  string(REPLACE ";" "\\;" labels "${test_LABELS}")
-  set(prefix "")
-  if(test_PREFIX)
-    set(prefix TEST_PREFIX ${test_PREFIX})
-  endif()
+  set(properties LABELS "${test_LABELS}" TIMEOUT ${test_TIMEOUT} RUN_SERIAL "${test_ALONE}")
   if(no_gpu AND "gpu" IN_LIST test_LABELS)
     add_test(NAME ${test_PREFIX}${name} COMMAND sh -c "'$<TARGET_FILE:${name}>' && exit 77")
-    set_tests_properties(${test_PREFIX}${name} PROPERTIES LABELS "${test_LABELS}"
-      TIMEOUT ${test_TIMEOUT} SKIP_RETURN_CODE 77)
-    return()
+    set_tests_properties(${test_PREFIX}${name} PROPERTIES ${properties} SKIP_RETURN_CODE 77)
+  elseif(test_TORCH)
+    math(EXPR last "${test_SHARDS} - 1")
+    foreach(shard RANGE ${last})
+      add_test(NAME ${test_PREFIX}${name}.${shard} COMMAND ${name})
+      set_tests_properties(${test_PREFIX}${name}.${shard} PROPERTIES ${properties}
+        ENVIRONMENT "GTEST_TOTAL_SHARDS=${test_SHARDS};GTEST_SHARD_INDEX=${shard}")
+    endforeach()
+  else()
+    set(prefix "")
+    if(test_PREFIX)
+      set(prefix TEST_PREFIX ${test_PREFIX})
+    endif()
+    string(REPLACE ";" "\\;" labels "${test_LABELS}")
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 ${prefix}
+      PROPERTIES LABELS "${labels}" TIMEOUT ${test_TIMEOUT} RUN_SERIAL "${test_ALONE}")
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 ${prefix}
-    PROPERTIES LABELS "${labels}" TIMEOUT ${test_TIMEOUT} RUN_SERIAL "${test_ALONE}")
 endfunction()
