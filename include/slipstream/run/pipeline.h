@@ -65,6 +65,10 @@ class Pipeline {
   /// Of a loader for it under `plan`; where batches begin and lie is its user's. Throws Refused for
   /// a transform that is not there.
   DataLoaderOptions loader_options(const Plan& plan) const;
+  /// How many steps an epoch has, whatever the plan: samples / (batch_size * rank.count), rounded
+  /// down or, without drop_last, up. Throws Refused for a batch of all ranks that is larger than
+  /// the data set.
+  std::uint64_t batches_per_epoch() const;
 
   /// Names of all steps in order: read, decode, the transforms, collate | copy, "augment" where the
   /// device does the transforms from `on_device` on (LoaderPlan::on_device), "mix" where there are
