@@ -9,7 +9,7 @@
 #include "core/number_text.h"
 #include "cuda/gpu_meter.h"
 #include "report/progress_line.h"
-#include "slipstream/run/pipeline.h"
+#include "slipstream/run/placement.h"
 #include "slipstream/run/trainer.h"
 
 namespace slipstream {
