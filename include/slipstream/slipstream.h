@@ -16,5 +16,6 @@
 #include "slipstream/ops/transforms.h"
 #include "slipstream/ops/warp.h"
 #include "slipstream/run/fork_join.h"
+#include "slipstream/run/placement.h"
 #include "slipstream/run/trainer.h"
 #include "slipstream/workloads/workload.h"

@@ -3,6 +3,7 @@
 #include "bench/trace_run.h"
 #include "core/number_text.h"
 #include "run/kernel_trace.h"
+#include "run/run_hooks.h"
 
 namespace slipstream {
 namespace {
@@ -44,15 +45,16 @@ Trace run_trace(Trainer& trainer, const Plan& plan, const TraceOptions& options)
 
   KernelTrace kernels(trainer.context());
   // The loader of both runs is one only if it records for both. Batches of a cut are numbered anew.
-  if (!run.cut) run.trace = trace.recorder;
+  RunHooks warm_up, traced;
+  if (!run.cut) warm_up.trace = trace.recorder;
   run.steps = options.warm_up;
-  if (options.warm_up > 0) trainer.run(plan, run);
+  if (options.warm_up > 0) run_with(trainer, plan, run, warm_up);
 
-  run.trace = trace.recorder;
+  traced.trace = trace.recorder;
   run.steps = options.steps;
   run.progress = options.progress;
   kernels.start();
-  trace.run = trainer.run(plan, run);
+  trace.run = run_with(trainer, plan, run, traced);
   trace.recorder->stop();
   kernels.stop(*trace.recorder);
   trace.no_kernels = kernels.problem();

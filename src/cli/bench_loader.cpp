@@ -103,6 +103,7 @@ void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen) {
                  "JPEGs are decoded whole, not the part alone that the first transform reads")
       ->group(kLoaderGroup);
   add_prefetch_factor(*command, verb->options.prefetch_factor);
+  add_order(*command, verb->loader.shuffle, verb->loader.drop_last);
   add_read_ahead(*command, verb->read_ahead);
   command
       ->add_option("--cache", verb->cache,

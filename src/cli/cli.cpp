@@ -114,12 +114,25 @@ void refuse_empty_values(CLI::App& app) {
     refuse_empty_values(*verb);
 }
 
+/// Shows the names of flags alone: the parser's own adds "{false}" to those that turn one off.
+class Help : public CLI::Formatter {
+ public:
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    constexpr std::string_view kOff = "{false}";
+    std::string name = CLI::Formatter::make_option_name(option, is_positional);
+    if (const std::size_t at = name.find(kOff); at != std::string::npos)
+      name.erase(at, kOff.size());
+    return name;
+  }
+};
+
 int parse_and_run(int argc, char** argv, Cli& cli) {
   CLI::App app("Trains on GPUs that do not wait: pipelined over streams, bit for bit as serial.",
                cli.program);
   app.set_version_flag("--version", "slipstream " + std::string(slipstream_version()) + " (" +
                                         std::string(slipstream_revision()) + ")");
   app.require_subcommand(1);
+  app.formatter(std::make_shared<Help>());
   Verb chosen;
   add_train(app, cli, chosen);
   add_bench(app, cli, chosen);

@@ -16,7 +16,7 @@
 #include "cuda/cuda.h"
 #include "loader/loader_bench.h"
 #include "plan/plan_limits.h"
-#include "slipstream/run/pipeline.h"
+#include "slipstream/run/placement.h"
 #include "workloads/option_text.h"
 
 namespace slipstream {

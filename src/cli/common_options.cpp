@@ -46,6 +46,17 @@ void add_prefetch_factor(CLI::App& verb, std::optional<unsigned>& factor) {
       ->group(kLoaderGroup);
 }
 
+void add_order(CLI::App& verb, bool& shuffle, bool& drop_last) {
+  verb.add_flag("--shuffle,!--no-shuffle", shuffle,
+                "Each epoch takes samples in another order (the default), or in that of the data")
+      ->group(kLoaderGroup);
+  verb.add_flag(
+          "--drop-last,!--no-drop-last", drop_last,
+          "Samples too few for the last batch of an epoch are left out (the default), or it is "
+          "filled up from the epoch's beginning")
+      ->group(kLoaderGroup);
+}
+
 void CommonOptions::add_loader_to(CLI::App& verb) {
   verb.add_option("--num-workers", num_workers,
                   "Loader threads, or auto: as many as help (default: the cores, at most 8)")
@@ -55,6 +66,7 @@ void CommonOptions::add_loader_to(CLI::App& verb) {
       })
       ->group(kLoaderGroup);
   add_prefetch_factor(verb, prefetch_factor);
+  add_order(verb, options.shuffle, options.drop_last);
   add_read_ahead(verb, read_ahead);
   verb.add_option("--cpus", cpus, "Where the loader's threads run: a list such as 0-7, or gpu")
       ->group(kLoaderGroup);

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <limits>
 #include <memory>
 
 #include "cli/verbs.h"
@@ -8,7 +9,7 @@
 #include "core/number_text.h"
 #include "cuda/gpu_meter.h"
 #include "report/progress_line.h"
-#include "slipstream/run/pipeline.h"
+#include "slipstream/run/placement.h"
 #include "slipstream/run/trainer.h"
 
 namespace slipstream {
@@ -19,11 +20,21 @@ struct TrainOptions {
   std::string plan = "auto";
   std::string transforms_device = "cpu";
   std::uint64_t steps = 100;
+  std::optional<std::uint64_t> epochs;  ///< instead of `steps`
   std::string json, plan_out;
   WatchVerb watch;
 };
 
 bool is_mode(const std::string& plan) { return plan == "serial" || plan == "pipelined"; }
+
+std::uint64_t steps_of(const TrainOptions& options, const Pipeline& pipeline) {
+  if (!options.epochs) return options.steps;
+  const std::uint64_t batches = pipeline.batches_per_epoch();
+  if (*options.epochs > std::numeric_limits<std::uint64_t>::max() / batches)
+    throw Refused("--epochs " + std::to_string(*options.epochs) + " is too large: an epoch has " +
+                  count_of(batches, "step"));
+  return *options.epochs * batches;
+}
 
 std::optional<GpuUseInfo> use_of(cuda::GpuMeter* meter) {
   if (meter == nullptr) return std::nullopt;
@@ -112,7 +123,7 @@ int train(const TrainOptions& options, const Cli& cli) {
 
   ProgressLine line(std::cerr, {[] { return terminal_columns(2); }});
   RunOptions run;
-  run.steps = options.steps;
+  run.steps = steps_of(options, trainer.pipeline());
   run.stop = cli.interrupted;
   std::optional<RunWatch> watch;
   if (options.watch.is_on()) {
@@ -136,7 +147,7 @@ int train(const TrainOptions& options, const Cli& cli) {
                    use_of(meter.get()), std::nullopt};
   report.class_names = trainer.pipeline().dataset()->class_names();
   if (options.plan == "auto") report.auto_choice = std::move(result.choice);
-  print_summary(report, options.steps);
+  print_summary(report, run.steps);
   if (watch) std::cout << watch->summary() << "\n";
   write_all({{&json, run_report_json(report)}, {&plan_out, to_json(report.result.plan)}});
   return report.result.interrupted ? kInterrupted : kDone;
@@ -157,13 +168,21 @@ void add_train(CLI::App& app, Cli& cli, Verb& chosen) {
       ->check(at_least(1))
       ->capture_default_str()
       ->group(kTrainingGroup);
+  verb->add_option("--epochs", options->epochs,
+                   "Instead of --steps: how often to train on the whole data set")
+      ->check(at_least(1))
+      ->group(kTrainingGroup);
   verb->add_option("--json", options->json, "Writes the run's report to this file")
       ->group(kOutputGroup);
   verb->add_option("--plan-out", options->plan_out, "Writes the plan that was used to this file")
       ->group(kOutputGroup);
   options->watch.add_to(*verb);
   options->common.add_workloads_own_to(*verb);
-  verb->callback([=, &cli, &chosen] { chosen = [options, &cli] { return train(*options, cli); }; });
+  verb->callback([=, &cli, &chosen] {
+    if (options->epochs && verb->count("--steps") > 0)
+      throw Refused("--epochs and --steps both say how long to train: leave one of them out");
+    chosen = [options, &cli] { return train(*options, cli); };
+  });
 }
 
 }  // namespace slipstream

@@ -87,6 +87,9 @@ inline constexpr const char* kOutputGroup = "Output";
 void add_read_ahead(CLI::App& verb, std::optional<unsigned>& reads);
 void add_prefetch_factor(CLI::App& verb, std::optional<unsigned>& factor);
 
+/// The options --shuffle and --drop-last, each with its --no- form. Both must outlive the parser.
+void add_order(CLI::App& verb, bool& shuffle, bool& drop_last);
+
 /// The option --on-bad-sample, "stop" or "skip"; `skip` says what that does. `chosen` must outlive
 /// the parser.
 void add_on_bad_sample(CLI::App& verb, OnBadSample& chosen, const std::string& skip);
@@ -156,8 +159,8 @@ struct CommonOptions {
 
   /// Files that are read, with their options; `plan`: of the option --plan, or "".
   NamedPaths inputs(const std::string& plan = "") const;
-  /// Throws Refused as make_pipeline() does, and where batches are not of the size that was asked
-  /// for: `batch_size` or, without it, --batch-size.
+  /// Throws Refused as make_pipeline() does, and where the pipeline is not what was asked for:
+  /// batches of `batch_size` or, without it, --batch-size, the order of samples, the last batch.
   Declared declare(std::optional<std::size_t> batch_size = {}) const;
 
   /// With what the device makes of them.
@@ -182,6 +185,7 @@ struct CommonOptions {
 
  private:
   void add_loader_to(CLI::App& verb);
+  void check_made(const Pipeline& made, const Options& asked, bool asked_for_size) const;
   void add_own(CLI::App& verb, const Option& option);
   void set_wire(Plan& plan) const;
   void set_prefetch(LoaderPlan& loader) const;
@@ -189,6 +193,8 @@ struct CommonOptions {
 
   const Cli* cli_ = nullptr;
   bool given_batch_size_ = false;
+  bool given_shuffle_ = false;
+  bool given_drop_last_ = false;
   bool given_transforms_device_ = false;
   NamedPaths given_texts_;  ///< of the workload's own options
 };

@@ -105,6 +105,8 @@ void CommonOptions::add_workloads_own_to(CLI::App& verb) {
     };
     given_batch_size_ = is_given("--batch-size");
     given_transforms_device_ = is_given("--transforms-device");
+    given_shuffle_ = is_given("--shuffle");
+    given_drop_last_ = is_given("--drop-last");
     if (!workload.empty() && workload != name)
       throw Refused("name the workload first: " + verb.get_name() + " " + workload + " ...");
   });
@@ -161,18 +163,35 @@ NamedPaths CommonOptions::inputs(const std::string& plan) const {
   return paths;
 }
 
+void CommonOptions::check_made(const Pipeline& made, const Options& asked,
+                               bool asked_for_size) const {
+  const PipelineOptions& in_force = made.options();
+  std::vector<std::string> problems;
+  if (asked_for_size && in_force.batch_size != asked.batch_size)
+    problems.push_back("batch size " + std::to_string(asked.batch_size) + ": " + workload +
+                       " trains on batches of " + std::to_string(in_force.batch_size));
+  const auto check = [&](const char* name, bool given, bool is_asked, bool is_in_force) {
+    if (given && is_asked != is_in_force)
+      problems.push_back((is_asked ? "--" : "--no-") + std::string(name) + " has no effect on " +
+                         workload + ", which sets this itself; leave it out");
+  };
+  check("shuffle", given_shuffle_, asked.shuffle, in_force.shuffle);
+  check("drop-last", given_drop_last_, asked.drop_last, in_force.drop_last);
+  refuse(problems);
+}
+
 Declared CommonOptions::declare(std::optional<std::size_t> batch_size) const {
   cli_->check_interrupt();
   Options asked = options;
   asked.batch_size = batch_size.value_or(options.batch_size);
   Pipeline made = make_pipeline(cli_->workloads, workload, asked);
-  const std::size_t size = made.options().batch_size;
-  if ((batch_size || given_batch_size_) && size != asked.batch_size)
-    throw Refused("batch size " + std::to_string(asked.batch_size) + ": " + workload +
-                  " trains on batches of " + std::to_string(size));
+  check_made(made, asked, batch_size || given_batch_size_);
+  const PipelineOptions& in_force = made.options();
   WorkloadInfo info{workload,
-                    {{"batch_size", static_cast<std::int64_t>(size)},
-                     {"seed", static_cast<std::int64_t>(asked.seed)}}};
+                    {{"batch_size", static_cast<std::int64_t>(in_force.batch_size)},
+                     {"seed", static_cast<std::int64_t>(asked.seed)},
+                     {"shuffle", in_force.shuffle},
+                     {"drop_last", in_force.drop_last}}};
   for (auto& [name, value] : asked.in_force())
     info.options.emplace_back(key_of(name), std::move(value));
   cli_->check_interrupt();

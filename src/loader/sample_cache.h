@@ -7,7 +7,7 @@
 
 #include "core/sync.h"
 #include "slipstream/core/array.h"
-#include "slipstream/plan/sample_cache.h"
+#include "slipstream/plan/loading.h"
 
 namespace slipstream {
 

@@ -9,8 +9,6 @@
 
 #include "augment/augment.h"
 #include "run/scalar_type.h"
-#include "slipstream/ops/transforms.h"
-#include "slipstream/run/pipeline.h"
 
 namespace slipstream {
 namespace {
@@ -111,49 +109,6 @@ FrozenStage augment_stage(const SlabLayout& layout, bool on_gpu) {
     }
   };
   return {nullptr, run};
-}
-
-namespace {
-
-struct FirstOnDevice {
-  std::string worthwhile, possible;  ///< transforms; "" for none
-  std::string reason;                ///< why there is none
-};
-
-FirstOnDevice find_first(const Pipeline& pipeline, const WireFormats& wire) {
-  const std::vector<NamedOp>& transforms = pipeline.transforms();
-  FirstOnDevice first;
-  first.reason = "the pipeline has no transforms";
-  for (std::size_t i = 0; i < transforms.size(); ++i) {
-    try {
-      const SlabLayout layout =
-          DataLoader::plan_layout(*pipeline.dataset(), transforms, pipeline.options().batch_size,
-                                  wire, kJpegBytes, transforms.size() - i);
-      parts_of(layout, true);
-      // A crop is a copy anywhere, and what a resize makes is smaller to cache and to copy.
-      const bool has_canvas = layout.device_chain->before_canvas() != nullptr;
-      if (first.possible.empty()) first.possible = transforms[i].name;
-      if (has_canvas && transforms[i].op.get_if<RandomResizedCrop>() == nullptr) continue;
-      first.worthwhile = transforms[i].name;
-      break;
-    } catch (const Refused& refused) {
-      first.reason = refused.what();
-    }
-  }
-  return first;
-}
-
-}  // namespace
-
-std::string first_on_device(const Pipeline& pipeline, const WireFormats& wire) {
-  const FirstOnDevice first = find_first(pipeline, wire);
-  if (!first.worthwhile.empty()) return first.worthwhile;
-  if (!first.possible.empty()) return first.possible;
-  throw Refused("the device can do none of the transforms: " + first.reason);
-}
-
-std::string first_worth_doing_on_device(const Pipeline& pipeline, const WireFormats& wire) {
-  return find_first(pipeline, wire).worthwhile;
 }
 
 }  // namespace slipstream

@@ -4,6 +4,7 @@
 #include <c10/core/DeviceGuard.h>
 
 #include "cuda/cuda.h"
+#include "run/context_parts.h"
 
 namespace slipstream {
 
@@ -47,7 +48,7 @@ DataLoaderOptions BoundPipeline::loader_options(const Plan& plan,
                                                 const std::optional<HostCut>& cut) const {
   DataLoaderOptions options = pipeline.loader_options(plan);
   options.cut = cut;
-  options.memory = &context.host_memory(plan.schedule.loader.pin_memory);
+  options.memory = &host_memory_of(context, plan.schedule.loader.pin_memory);
   return options;
 }
 

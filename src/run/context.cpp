@@ -70,14 +70,16 @@ Context::~Context() = default;
 
 DeviceKind Context::kind() const { return device_.is_cuda() ? DeviceKind::cuda : DeviceKind::cpu; }
 
-Lane& Context::lane(const std::string& name, int priority) {
-  std::unique_ptr<Lane>& lane = impl_->lanes[{name, device_.is_cuda() ? priority : 0}];
-  if (lane == nullptr) lane = make_lane(name, device_, priority);
+Lane& lane_of(Context& context, const std::string& name, int priority) {
+  const c10::Device device = context.device();
+  std::unique_ptr<Lane>& lane = Inside::of(context).lanes[{name, device.is_cuda() ? priority : 0}];
+  if (lane == nullptr) lane = make_lane(name, device, priority);
   return *lane;
 }
 
-std::pmr::memory_resource& Context::host_memory(bool pinned) {
-  return pinned && device_.is_cuda() ? impl_->recycled_pinned : impl_->recycled;
+std::pmr::memory_resource& host_memory_of(Context& context, bool pinned) {
+  auto& parts = Inside::of(context);
+  return pinned && context.device().is_cuda() ? parts.recycled_pinned : parts.recycled;
 }
 
 LaneThreads& threads_of(Context& context) { return Inside::of(context).threads; }

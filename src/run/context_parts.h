@@ -1,5 +1,9 @@
 #pragma once
 
+#include <memory_resource>
+#include <string>
+
+#include "slipstream/core/lane.h"
 #include "slipstream/run/context.h"
 
 namespace slipstream {
@@ -7,6 +11,12 @@ namespace slipstream {
 class Fork;
 class LaneThreads;
 struct ForkProbe;
+
+/// The lane called `name` with this priority; made when first asked for, on its own stream.
+Lane& lane_of(Context& context, const std::string& name, int priority);
+
+/// Page-locked on a GPU (kept for the next run), ordinary memory otherwise or if not `pinned`.
+std::pmr::memory_resource& host_memory_of(Context& context, bool pinned);
 
 /// The host threads of a context's lanes, which survive a run.
 LaneThreads& threads_of(Context& context);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "run/augment_stage.h"
+#include "run/context_parts.h"
 #include "run/mix_stage.h"
 #include "run/numerics_scope.h"
 
@@ -61,7 +62,7 @@ std::vector<LaneBinding> DeviceSteps::on_lanes(const Plan& plan, const RunOption
       for (const DeviceStep& step : steps)
         if (step.name == name) lane.steps.push_back(step);
     if (lane.steps.empty()) continue;
-    lane.lane = &bound_.context.lane(planned.steps.back(), planned.priority);
+    lane.lane = &lane_of(bound_.context, planned.steps.back(), planned.priority);
     lanes.push_back(std::move(lane));
   }
   return lanes;

@@ -55,8 +55,8 @@ Execution::Execution(Setup setup)
     const auto stream = c10::cuda::getCurrentCUDAStream(context_.device().index());
     callers_stream_ = stream.stream();
   }
-  if (setup_.options.trace != nullptr)
-    trace_.emplace(*setup_.options.trace, context_, setup_.lanes, window_, setup_.first_step);
+  if (setup_.hooks.trace != nullptr)
+    trace_.emplace(*setup_.hooks.trace, context_, setup_.lanes, window_, setup_.first_step);
   if (loader_ == nullptr) return;
   blocked_before_s_ = loader_->blocked_s();
   CurrentLane current(context_, *setup_.lanes.front().lane);

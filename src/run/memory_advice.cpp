@@ -10,6 +10,7 @@
 #include <cstdio>
 
 #include "cuda/cuda.h"
+#include "run/context_parts.h"
 #include "run/device_slab.h"
 #include "run/measures.h"
 #include "run/numerics_scope.h"
@@ -89,8 +90,8 @@ std::string memory_advice(const BoundPipeline& bound, DeviceSteps& steps, const 
   if (!context.device().is_cuda()) return plain_remedy();
   const LanePlan& training = plan.schedule.lanes.back();
   // The stream alone: without a current lane, branches take no part of their trial's measurements.
-  const auto& lane =
-      dynamic_cast<const cuda::CudaLane&>(context.lane(training.steps.back(), training.priority));
+  const auto& lane = dynamic_cast<const cuda::CudaLane&>(
+      lane_of(context, training.steps.back(), training.priority));
   const c10::cuda::CUDAStreamGuard current(
       c10::cuda::getStreamFromExternal(lane.stream().get(), context.device().index()));
   try {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "loader/running_order.h"
+
 namespace slipstream {
 
 Pipeline::Pipeline(std::shared_ptr<const Dataset> dataset, PipelineOptions options)
@@ -81,6 +83,18 @@ DataLoaderOptions Pipeline::loader_options(const Plan& plan) const {
   loader.on_device = transforms_from(planned.on_device);
   loader.decode.scaled |= plan.numerics.scaled_decoding;
   return loader;
+}
+
+std::uint64_t Pipeline::batches_per_epoch() const {
+  const std::uint64_t samples = dataset_->size();
+  const DataLoaderOptions loader = loader_options({});
+  std::vector<std::string> problems;
+  if (options_.batch_size > samples)
+    problems.push_back("batch size " + std::to_string(options_.batch_size) +
+                       " is larger than the data set: give at most " + std::to_string(samples));
+  check_order(samples, loader, problems);
+  refuse(problems);
+  return RunningOrder(samples, loader).batches_per_epoch();
 }
 
 std::size_t Pipeline::transforms_from(const std::string& on_device) const {

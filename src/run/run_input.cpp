@@ -16,14 +16,14 @@ std::optional<T> since(std::optional<T> counted, const std::optional<T>& before)
 }  // namespace
 
 RunInput::Source RunInput::source_for(const Plan& plan, const RunOptions& options,
-                                      const std::vector<LaneBinding>& lanes,
+                                      const RunHooks& hooks, const std::vector<LaneBinding>& lanes,
                                       std::uint64_t position) {
   const LaneBinding& first = lanes.front();
   if (first.steps.front().kind != DeviceStep::Kind::copy) return {};
   std::optional<HostCut> cut;
   if (options.cut) cut = HostCut{options.cut->after, options.cut->items};
   DataLoaderOptions wanted = bound_.loader_options(plan, cut);
-  if (!cut) wanted.trace = options.trace;
+  if (!cut) wanted.trace = hooks.trace;
   if (loader_ != nullptr && wanted == options_ && position_ == position)
     return {loader_.get(), so_far()};
   loader_.reset();

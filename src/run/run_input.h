@@ -8,6 +8,7 @@
 #include "run/bound_pipeline.h"
 #include "run/device_step.h"
 #include "run/jpeg_unpacking.h"
+#include "run/run_hooks.h"
 #include "slipstream/run/trainer.h"
 
 namespace slipstream {
@@ -35,7 +36,7 @@ class RunInput {
   RunInput(const BoundPipeline& bound, const JpegUnpacking& jpeg) : bound_(bound), jpeg_(jpeg) {}
 
   /// For a run of `lanes` from batch `position` on.
-  Source source_for(const Plan& plan, const RunOptions& options,
+  Source source_for(const Plan& plan, const RunOptions& options, const RunHooks& hooks,
                     const std::vector<LaneBinding>& lanes, std::uint64_t position);
   /// One a slab of the loader, for the copies of its batches.
   std::span<const std::unique_ptr<Mark>> slab_marks() const { return slab_marks_; }

@@ -9,6 +9,7 @@
 
 #include "core/fingerprint.h"
 #include "cuda/cuda.h"
+#include "run/context_parts.h"
 #include "run/trial_guard.h"
 
 namespace slipstream {
@@ -17,7 +18,7 @@ TrainStep::TrainStep(const BoundPipeline& bound, std::uint64_t first_step, std::
     : bound_(bound),
       first_step_(first_step),
       has_buffers_(!bound.pipeline.train_stage().module->buffers().empty()),
-      metrics_(window, Metrics{}, &bound.context.host_memory(true)) {}
+      metrics_(window, Metrics{}, &host_memory_of(bound.context, true)) {}
 
 void TrainStep::run(std::uint64_t batch, const Batch& fields) {
   const TrainStage& stage = bound_.pipeline.train_stage();

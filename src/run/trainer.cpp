@@ -60,7 +60,7 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options, const 
   const NumericsScope scope(bound.numerics);
   const std::vector<LaneBinding> lanes = steps_.on_lanes(plan, options);
   JpegUnpacker* const jpeg = jpeg_.unpacker_for(plan);
-  const RunInput::Source source = input_.source_for(plan, options, lanes, state.position());
+  const RunInput::Source source = input_.source_for(plan, options, hooks, lanes, state.position());
   ScheduleProbe probe;
   ForkProbe forks;
   apply_hooks(hooks, lanes, probe, forks);

@@ -128,15 +128,19 @@ TEST(CliMain, ReportsListWhatIsInForceAndNothingElse) {
   const std::vector<std::string> few = {"--steps", "2", "--plan", "serial", "--num-workers", "1"};
   EXPECT_EQ(report_of("train", "mine", few).at("workload"),
             Json::parse(R"({"name": "mine", "options": {"batch_size": 4, "seed": 1,
-                            "image_size": 8, "optimizer": "adamw"}})"));
+                            "shuffle": true, "drop_last": true, "image_size": 8,
+                            "optimizer": "adamw"}})"));
   auto given = few;
-  given.insert(given.end(), {"--members", "2", "--batch-size", "5", "--seed", "9"});
+  given.insert(given.end(), {"--members", "2", "--batch-size", "5", "--seed", "9", "--no-shuffle",
+                             "--no-drop-last"});
   EXPECT_EQ(report_of("train", "other", given).at("workload").at("options"),
-            Json::parse(R"({"batch_size": 5, "seed": 9, "members": 2})"));
+            Json::parse(R"({"batch_size": 5, "seed": 9, "shuffle": false, "drop_last": false,
+                            "members": 2})"));
   EXPECT_EQ(report_of("bench", "other",
                       {"--batch-size", "4", "--steps", "2", "--repeats", "1", "--num-workers", "1"})
                 .at("workload"),
-            Json::parse(R"({"name": "other", "options": {"seed": 1, "members": 3}})"));
+            Json::parse(R"({"name": "other", "options": {"seed": 1, "shuffle": true,
+                            "drop_last": true, "members": 3}})"));
 }
 
 TEST(CliMain, OptionsThatTheWorkloadDoesNotDeclareAreRefused) {
@@ -163,6 +167,16 @@ TEST(CliMain, ABatchSizeThatTheFactoryDoesNotTakeIsRefused) {
   EXPECT_EQ(told.code, 2);
   EXPECT_THAT(told.err, HasSubstr("batch size 5: mine trains on batches of 4"));
   EXPECT_EQ(call(own(), {"bench", "mine", "--device", "cpu", "--batch-size", "5"}).code, 2);
+}
+
+TEST(CliMain, AnOrderThatTheFactoryDoesNotTakeIsRefused) {
+  for (const std::string option : {"shuffle", "drop-last"})
+    for (const char* verb : {"train", "bench"}) {
+      const Told told = call(own(), {verb, "mine", "--device", "cpu", "--no-" + option});
+      EXPECT_EQ(told.code, 2) << verb;
+      EXPECT_THAT(told.err, HasSubstr("--no-" + option + " has no effect on mine"));
+    }
+  EXPECT_EQ(call(own(), {"train", "mine", "--device", "cpu", "--steps", "1", "--shuffle"}).code, 0);
 }
 
 TEST(CliMain, ValuesOfDeclaredOptionsAreChecked) {

@@ -43,6 +43,12 @@ class HelpTest(ProgramTest):
         self.assertIn("--sampler", workload["Data"])
         self.assertIn("--lr", workload["Optimizer"])
 
+    def test_flags_that_turn_something_off_are_shown_by_name(self):
+        for verb in (["train"], ["bench", "loader"]):
+            told = self.expect(DONE, *verb, "--help", says=["--shuffle,--no-shuffle ",
+                                                            "--drop-last,--no-drop-last "])
+            self.assertNotIn("{false}", told.stdout)
+
     def groups_of(self, *verb):
         """The names of each option, by its heading."""
         groups, heading = {}, ""
@@ -190,7 +196,7 @@ class BadValueTest(ProgramTest):
         self.refuse("--image-size", "16", "--classes", "0", says=["classes", "2 to 256"])
 
     def test_counts_below_one(self):
-        for option in ("--steps", "--batch-size", "--num-workers", "--image-size", "--lr"):
+        for option in ("--steps", "--epochs", "--batch-size", "--num-workers", "--image-size", "--lr"):
             for value in ("0", "-4"):
                 self.refuse(option, value, says=[option, value])
 
@@ -202,8 +208,14 @@ class BadValueTest(ProgramTest):
             self.refuse("--lr", value, says=["--lr", value])
 
     def test_whole_numbers_that_no_type_holds(self):
-        for option in ("--seed", "--steps"):
+        for option in ("--seed", "--steps", "--epochs"):
             self.refuse(option, "18446744073709551616", says=[option, "is too large"])
+        self.refuse("--image-size", "16", "--epochs", "18446744073709551615",
+                    says=["--epochs 18446744073709551615 is too large: an epoch has 128 steps"])
+
+    def test_two_lengths_of_a_run(self):
+        self.refuse("--epochs", "1", "--steps", "2",
+                    says=["--epochs and --steps both say how long to train: leave one of them out"])
 
     def test_an_option_given_twice(self):
         self.refuse("--seed", "1", "--seed", "2", says=["--seed is given more than once"])

@@ -138,6 +138,15 @@ class DataTest(DataFolders):
                     "--image-size", "16", says=["--image-size has no effect beside --transforms"])
         self.expect(REFUSED, "bench", says=["workload (or loader)"])
 
+    def test_bench_loader_fills_the_last_batch_up_where_it_is_told_to(self):
+        data = self.folder / "bad at the end"
+        shutil.copytree(self.classes, data)
+        (data / "d\u00f6g" / "zz.jpg").write_bytes(b"no image")
+        command = ("bench", "loader", "--data", data, "--batch-size", "12", "--num-workers", "1",
+                   "--image-size", "16", "--seconds", "0.01", "--repeats", "1", "--no-shuffle")
+        self.expect(DONE, *command)
+        self.expect(FAILED, *command, "--no-drop-last", says=["zz.jpg"])
+
     def test_no_read_ahead_is_a_choice(self):
         plan = self.folder / "ahead-plan.json"
         ahead = self.classify("ahead", self.classes, "--read-ahead", "3", "--plan", "serial",

@@ -67,8 +67,8 @@ class ExampleTest(ProgramTest):
     def test_its_report_lists_what_it_declares(self):
         report = self.run_example("options", "--steps", "2", "--optimizer", "adamw")
         self.assertEqual(report["workload"]["options"],
-                         {"batch_size": 8, "seed": 1, "image_size": 16, "optimizer": "adamw",
-                          "lr": 0.001})
+                         {"batch_size": 8, "seed": 1, "shuffle": True, "drop_last": True,
+                          "image_size": 16, "optimizer": "adamw", "lr": 0.001})
 
 
 if __name__ == "__main__":

@@ -172,6 +172,36 @@ class LoaderTest(ProgramTest):
             self.expect(REFUSED, "train", "segmentation", *self.options, *arguments, says=[says])
 
 
+class EpochTest(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.options = [*TINY, "--data", make_data(cls.folder / "data", samples=10)]
+
+    def test_an_epoch_ends_with_a_full_batch(self):
+        digests, four = set(), (*self.options, "--batch-size", "4")
+        for last, steps in (([], 6), (["--drop-last"], 6), (["--no-drop-last"], 9)):
+            for plan in ("serial", "pipelined"):
+                report = self.train(plan, *four, "--epochs", "3", "--plan", plan, *last)
+                self.assertEqual((report["steps"], len(report["losses"])), (steps, steps), last)
+                self.assertEqual(report["workload"]["options"]["drop_last"], steps == 6)
+                digests.add((steps, report["digest"]))
+        self.assertEqual(len(digests), 2, "the plan changes no bit")
+        self.expect(DONE, "train", "segmentation", *four, "--epochs", "2", "--no-drop-last",
+                    says=["6 steps"])
+
+    def test_without_shuffling_every_epoch_is_alike(self):
+        epochs = {}
+        for order in ("--shuffle", "--no-shuffle"):
+            losses = self.train(order, *self.options, "--batch-size", "1", "--lr", "1e-30",
+                                "--epochs", "3", order)["losses"]
+            epochs[order] = [losses[at:at + 10] for at in range(0, 30, 10)]
+        same, mixed = epochs["--no-shuffle"], epochs["--shuffle"]
+        self.assertEqual((same[1], same[2]), (same[0], same[0]))
+        self.assertTrue(all(sorted(each) == sorted(same[0]) for each in mixed))
+        self.assertNotEqual(mixed[0], mixed[1])
+
+
 class DivergenceTest(ProgramTest):
     def test_a_loss_that_is_not_finite_ends_the_run(self):
         report = self.folder / "diverged.json"

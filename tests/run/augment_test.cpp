@@ -6,6 +6,7 @@
 #include "slipstream/ops/resize.h"
 #include "slipstream/ops/transforms.h"
 #include "slipstream/ops/warp.h"
+#include "slipstream/run/placement.h"
 #include "support/thrown.h"
 
 namespace slipstream::test {

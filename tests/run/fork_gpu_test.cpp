@@ -9,6 +9,7 @@
 
 #include "core/fork.h"
 #include "cuda/cuda.h"
+#include "run/context_parts.h"
 #include "run/current_lane.h"
 #include "run/delays.h"
 #include "run/forked.h"
@@ -69,7 +70,7 @@ TEST_F(ForkGpuTest, EveryBranchIsIdleWhenARunReturnsOrThrows) {
 }
 
 TEST_F(ForkGpuTest, AnotherStreamThanTheStagesIsRefused) {
-  const CurrentLane current(context(), context().lane("train", 2));
+  const CurrentLane current(context(), lane_of(context(), "train", 2));
   ForkJoin fork(std::vector<ModuleRef>{torch::nn::Linear(3, 2)}, ForkMode::streams);
   fork->to(c10::Device(kDevice));
   const at::Tensor x = at::ones({2, 3}, at::TensorOptions(c10::Device(kDevice)));
@@ -81,7 +82,7 @@ TEST_F(ForkGpuTest, AnotherStreamThanTheStagesIsRefused) {
 
 TEST_F(ForkGpuTest, AGraphCapturesBranchesWithTheirWaits) {
   const at::NoGradGuard no_gradients;
-  const CurrentLane current(context(), context().lane("train", 2));
+  const CurrentLane current(context(), lane_of(context(), "train", 2));
   ForkJoin fork(std::vector<ModuleRef>{torch::nn::Linear(64, 64), torch::nn::Linear(64, 64)},
                 ForkMode::streams);
   fork->to(c10::Device(kDevice));

@@ -8,6 +8,7 @@
 
 #include "core/fork.h"
 #include "core/fork_trial.h"
+#include "run/context_parts.h"
 #include "run/current_lane.h"
 #include "run/delays.h"
 #include "run/forked.h"
@@ -85,7 +86,7 @@ class ForkWaitTest : public ForkJoinTest {
  protected:
   /// Runs without one wait; the stage is late before its branches, its loss, and every branch.
   std::uint64_t run_without(ForkPass pass, ForkWait wait) {
-    Lane& lane = context().lane("train", 2);
+    Lane& lane = lane_of(context(), "train", 2);
     Forked forked;
     forked.before_loss = [&] { delay_lane(lane, kDelayUs); };
     ScheduleProbe late;
@@ -200,11 +201,11 @@ TEST_F(ForkMemoryTest, LanesBelongToTheContextAndAreMadeOnce) {
   for (int turn = 0; turn < 2; ++turn) {
     Trainer one(forked_pipeline({}), own, plan.numerics);
     one.run(plan, steps(4));
-    EXPECT_EQ(fork_of(own, own.lane("encode", 0)).lanes(), 2U);
-    EXPECT_EQ(fork_of(own, own.lane("train", 2)).lanes(), 4U);
+    EXPECT_EQ(fork_of(own, lane_of(own, "encode", 0)).lanes(), 2U);
+    EXPECT_EQ(fork_of(own, lane_of(own, "train", 2)).lanes(), 4U);
   }
-  EXPECT_EQ(&fork_of(own, own.lane("train", 2)), &fork_of(own, own.lane("train", 2)));
-  EXPECT_NE(&fork_of(own, own.lane("train", 2)), &fork_of(own, own.lane("encode", 0)));
+  EXPECT_EQ(&fork_of(own, lane_of(own, "train", 2)), &fork_of(own, lane_of(own, "train", 2)));
+  EXPECT_NE(&fork_of(own, lane_of(own, "train", 2)), &fork_of(own, lane_of(own, "encode", 0)));
 }
 
 class ForkChoiceTest : public ForkJoinTest {
@@ -267,7 +268,7 @@ TEST_F(ForkChoiceTest, BranchesThatShareAParameterOrABufferStayOnOneStream) {
   const torch::nn::Linear linear(4, 4);
   torch::nn::Linear tied(4, 4);
   tied->bias = tied->register_parameter("tied", linear->bias);
-  const CurrentLane current(context(), context().lane("train", 2));
+  const CurrentLane current(context(), lane_of(context(), "train", 2));
   for (const ForkMode mode : {ForkMode::streams, ForkMode::automatic})
     for (const auto& [a, b] : std::vector<std::pair<ModuleRef, ModuleRef>>{
              {norm, norm}, {linear, linear}, {linear, tied}}) {

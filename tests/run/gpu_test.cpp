@@ -11,6 +11,7 @@
 #include <regex>
 
 #include "cuda/cuda.h"
+#include "run/context_parts.h"
 #include "run/engine.h"
 #include "run/gpu_flag.h"
 #include "support/thrown.h"
@@ -81,7 +82,7 @@ TEST_F(BorderTest, EveryLaneIsIdleWhenARunReturnsOrThrows) {
     EXPECT_EQ(thrown_by([&] { run_with(*one, plan, steps(8), delayed(3000, 0)); }), expected);
     for (const LanePlan& lane : plan.schedule.lanes) {
       auto* stream =
-          dynamic_cast<cuda::CudaLane*>(&context().lane(lane.steps.back(), lane.priority));
+          dynamic_cast<cuda::CudaLane*>(&lane_of(context(), lane.steps.back(), lane.priority));
       ASSERT_NE(stream, nullptr);
       EXPECT_EQ(cudaStreamQuery(stream->stream().get()), cudaSuccess) << lane.steps.back();
     }

@@ -52,12 +52,12 @@ TEST_F(HostLaneTest, ATraceTellsTheStepsOfALaneApart) {
   Tiny tiny;
   tiny.extra = {{"sleep", [&](Batch&) { std::this_thread::sleep_for(kLong); }},
                 {"wake", [](Batch&) {}}};
-  RunOptions options = steps(kSteps);
-  options.trace = std::make_shared<TraceRecorder>(TraceRecorder::Options{});
+  RunHooks hooks;
+  hooks.trace = std::make_shared<TraceRecorder>(TraceRecorder::Options{});
   std::int64_t slept_ns = 0;
   const Plan plan = serial_plan({"sleep", "wake"});
-  fresh_run(tiny, plan, options);
-  for (const TraceRow* row : options.trace->rows()) {
+  fresh_run(tiny, plan, steps(kSteps), hooks);
+  for (const TraceRow* row : hooks.trace->rows()) {
     if (row->kind() != TraceRow::Kind::lane) continue;
     EXPECT_EQ(row->names(), plan.schedule.lanes.front().steps);
     for (const TraceEvent& event : row->events())

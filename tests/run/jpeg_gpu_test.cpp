@@ -8,6 +8,7 @@
 #include "cuda/nvjpeg.h"
 #include "gpu.h"
 #include "loader/sampler.h"
+#include "run/context_parts.h"
 #include "run/device_memory.h"
 #include "run/engine.h"
 #include "run/jpeg_unpacker.h"
@@ -70,7 +71,7 @@ class JpegUnpackerTest : public JpegRunTest {
     return {.batch_size = kBatchSize,
             .on_bad_sample = what,
             .wire = wire,
-            .memory = &context().host_memory(true)};
+            .memory = &host_memory_of(context(), true)};
   }
 
   /// The images that the device makes of a slab.

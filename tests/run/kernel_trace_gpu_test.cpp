@@ -25,13 +25,14 @@ TEST_F(KernelTraceTest, KernelsLieBelowTheLanesThatLaunchedThem) {
   const auto one = trainer({});
   const Plan plan = plan_of(kThreeLanes, Driver::threaded, 3);
   auto recorder = std::make_shared<TraceRecorder>(TraceRecorder::Options{});
+  RunHooks hooks;
+  hooks.trace = recorder;
   RunOptions options = steps(20);
-  options.trace = recorder;
   options.digest = false;
   KernelTrace kernels(context());
   one->run(plan, steps(10));
   kernels.start();
-  one->run(plan, options);
+  run_with(*one, plan, options, hooks);
   recorder->stop();
   kernels.stop(*recorder);
   ASSERT_THAT(kernels.problem(), IsEmpty());
@@ -63,10 +64,10 @@ TEST_F(KernelTraceTest, KernelsLieBelowTheLanesThatLaunchedThem) {
 
 TEST_F(KernelTraceTest, StepsOfLanesEndAfterTheHostBeganToEnqueueThem) {
   const auto one = trainer({});
-  RunOptions options = steps(20);
-  options.trace = std::make_shared<TraceRecorder>(TraceRecorder::Options{});
-  one->run(plan_of(kThreeLanes, Driver::threaded, 3), options);
-  const auto lanes = rows(*options.trace, Kind::lane), host = rows(*options.trace, Kind::host);
+  RunHooks hooks;
+  hooks.trace = std::make_shared<TraceRecorder>(TraceRecorder::Options{});
+  run_with(*one, plan_of(kThreeLanes, Driver::threaded, 3), steps(20), hooks);
+  const auto lanes = rows(*hooks.trace, Kind::lane), host = rows(*hooks.trace, Kind::host);
   ASSERT_EQ(lanes.size(), host.size());
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
     ASSERT_EQ(lanes[lane]->events().size(), 20U);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/schedule.h"
+#include "run/context_parts.h"
 #include "run/delays.h"
 #include "run/engine.h"
 #include "support/thrown.h"
@@ -39,7 +40,7 @@ class OrderTest : public EngineTest {
     probe.delay = [&](std::size_t lane, std::uint64_t, bool first) {
       if (!first || std::find(slow.begin(), slow.end(), lane) == slow.end()) return;
       const LanePlan& planned = schedule.lanes[lane];
-      delay_lane(context().lane(planned.steps.back(), planned.priority), kDelayUs);
+      delay_lane(lane_of(context(), planned.steps.back(), planned.priority), kDelayUs);
     };
     RunHooks hooks;
     hooks.probe = &probe;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <new>
 
+#include "run/context_parts.h"
 #include "run/current_lane.h"
 #include "run/delays.h"
 #include "run/engine.h"
@@ -86,7 +87,7 @@ TEST_F(StateTest, ATrialIsOverForEveryStreamWhenItsGuardIsGone) {
   norm->to(context().device());
   const std::vector<at::Tensor> parameters = norm->parameters();
   const at::Tensor before = norm->running_mean.clone();
-  Lane& lane = context().lane("trial", 0);
+  Lane& lane = lane_of(context(), "trial", 0);
   const auto trial = [&] {
     const CurrentLane current(context(), lane);
     const TrialGuard guard(*norm, parameters);

@@ -23,10 +23,11 @@ class TraceTest : public EngineTest {
  protected:
   RunResult traced(Trainer& one, const Plan& plan, std::optional<Cut> cut = {}) {
     RunOptions options = steps(kSteps);
-    options.trace = recorder_;
     options.cut = std::move(cut);
+    RunHooks hooks;
+    hooks.trace = recorder_;
     begin_ns_ = trace_now_ns();
-    RunResult result = one.run(plan, options);
+    RunResult result = run_with(one, plan, options, hooks);
     end_ns_ = trace_now_ns();
     recorder_->stop();
     return result;

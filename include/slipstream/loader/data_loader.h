@@ -17,8 +17,7 @@
 #include "slipstream/loader/sampling.h"
 #include "slipstream/ops/batch_ops.h"
 #include "slipstream/ops/op.h"
-#include "slipstream/plan/read_ahead.h"
-#include "slipstream/plan/sample_cache.h"
+#include "slipstream/plan/loading.h"
 
 namespace slipstream {
 

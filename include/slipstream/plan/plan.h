@@ -12,8 +12,7 @@
 #include "slipstream/core/error.h"
 #include "slipstream/core/lane.h"
 #include "slipstream/core/wire.h"
-#include "slipstream/plan/read_ahead.h"
-#include "slipstream/plan/sample_cache.h"
+#include "slipstream/plan/loading.h"
 
 namespace slipstream {
 

@@ -10,8 +10,8 @@
 #include "slipstream/core/step_counter.h"
 #include "slipstream/datasets/disk_cache.h"
 #include "slipstream/datasets/skipped_samples.h"
+#include "slipstream/plan/loading.h"
 #include "slipstream/plan/plan.h"
-#include "slipstream/plan/sample_cache.h"
 
 namespace slipstream {
 

@@ -3,10 +3,8 @@
 #include <c10/core/Device.h>
 
 #include <memory>
-#include <memory_resource>
 #include <string>
 
-#include "slipstream/core/lane.h"
 #include "slipstream/plan/plan.h"
 
 namespace slipstream {
@@ -27,11 +25,6 @@ class Context {
 
   c10::Device device() const { return device_; }
   DeviceKind kind() const;
-
-  /// The lane called `name` with this priority; made when first asked for, on its own stream.
-  Lane& lane(const std::string& name, int priority);
-  /// Page-locked on a GPU (kept for the next run), ordinary memory otherwise or if not `pinned`.
-  std::pmr::memory_resource& host_memory(bool pinned);
 
  private:
   friend struct Inside;

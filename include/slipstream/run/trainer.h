@@ -12,8 +12,6 @@
 
 namespace slipstream {
 
-class TraceRecorder;
-
 /// A run that starts after `after`, any host or device step, from `items` cached items (samples
 /// before "collate", batches from there on) taken in turn, instead of everything up to that step.
 struct Cut {
@@ -36,11 +34,6 @@ struct RunOptions {
   std::uint64_t first_counted = 0;
   /// Whether batches cached on the device are digested before and after: RunResult::changed_fields.
   bool check_cache = false;
-  /// Takes a row a lane, with every step of every batch, for a GPU's lane also one of the host that
-  /// enqueues it, and without a cut the loader's rows; each step of the host is an NVTX range,
-  /// "STEP #BATCH". A GPU's times are put on the host's clock (TraceRecorder::clock_error_ns).
-  /// Changes no bit. nullptr: nothing is recorded.
-  std::shared_ptr<TraceRecorder> trace = nullptr;
 };
 
 /// Weights, optimizer state, buffers and position at a batch border: copies on the same device.

@@ -45,6 +45,8 @@ class Options {
  public:
   std::size_t batch_size = 8;
   std::uint64_t seed = 1;  ///< order, random draws and initial weights
+  bool shuffle = true;     ///< PipelineOptions::shuffle
+  bool drop_last = true;   ///< PipelineOptions::drop_last
 
   /// Those that a workload declares, none of them given. Throws Refused for names that are not as
   /// Option wants them, or there twice.

@@ -28,9 +28,9 @@ struct Workload {
   WorkloadDefaults defaults = {};
 };
 
-/// A pipeline over `dataset` in batches of Options::batch_size and with Options::seed. Of what
-/// data_options() lists it does what `background`, `sampler`, `on-bad-sample` and `disk-cache`
-/// say, where they are declared. Throws Refused for a sampler that the data set cannot have.
+/// A pipeline over `dataset` with the members of Options. Of what data_options() lists it does what
+/// `background`, `sampler`, `on-bad-sample` and `disk-cache` say, where they are declared. Throws
+/// Refused for a sampler that the data set cannot have.
 Pipeline pipeline(std::shared_ptr<const Dataset> dataset, const Options& options);
 
 /// The optimizer that optimizer_options() name. Throws Refused for a momentum of one that has none.
