@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All tests:  scripts/test.sh        or some:  scripts/test.sh [release|tsan|asan|clang|tidy|style|fuzz]...
+# All tests:  scripts/test.sh        or some:  scripts/test.sh [release|tsan|asan|fuzz|tidy|style]...
 # scripts/test.sh check: the tests of the rooms without Torch alone, for a quick answer.
 # scripts/test.sh format rewrites the sources by .clang-format.
 set -euo pipefail
@@ -54,17 +54,12 @@ asan() {
     run_ctest build/asan -LE 'slow|gpu'
 }
 
-# The rooms without Torch: clang's thread-safety analysis and another compiler's warnings.
-clang() {
-  have_tool clang++ || return 0
-  build clang build/clang
-}
-
+# Of the rooms without Torch.
 tidy() {
   have_tool run-clang-tidy || return 0
-  build clang build/clang
-  run-clang-tidy -quiet -p build/clang -j "$jobs" "$PWD/src/" >build/clang/tidy.log 2>&1 ||
-    { grep -A6 -E 'error:|warning:' build/clang/tidy.log; return 1; }
+  build fuzz build/fuzz
+  run-clang-tidy -quiet -p build/fuzz -j "$jobs" "$PWD/src/" >build/fuzz/tidy.log 2>&1 ||
+    { grep -A6 -E 'error:|warning:' build/fuzz/tidy.log; return 1; }
 }
 
 sources() {
@@ -83,7 +78,8 @@ style() {
 
 format() { sources | xargs -r "$clang_format" -i; }
 
-# Each target for 20 seconds, from the seeds in fuzz/corpus/NAME.
+# The rooms without Torch by clang: another compiler's warnings, its thread-safety analysis, and each
+# fuzz target for 20 seconds, from the seeds in fuzz/corpus/NAME.
 fuzz() {
   have_tool clang++ || return 0
   build fuzz build/fuzz
@@ -104,7 +100,7 @@ fuzz() {
 
 if [[ ${1:-} == format ]]; then format; exit; fi
 phases=("$@")
-[[ $# -gt 0 ]] || phases=(release tsan asan clang tidy style fuzz)
+[[ $# -gt 0 ]] || phases=(release tsan asan fuzz tidy style)
 scripts/setup.sh --lint
 . build/env.sh
 for phase in "${phases[@]}"; do

@@ -6,6 +6,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -71,6 +72,36 @@ class PackageTest(unittest.TestCase):
 
     def test_the_program_is_installed(self):
         self.assertIn("slipstream", must(PREFIX / "bin" / "slipstream", "--version"))
+
+    def test_the_library_looks_where_torch_and_cuda_are_and_nowhere_else(self):
+        dynamic = must("readelf", "-d", PREFIX / "lib" / "libslipstream.so")
+        origin, *folders = re.search(r"R(?:UN)?PATH.*\[(.+)\]", dynamic)[1].split(":")
+        self.assertEqual(origin, "$ORIGIN")
+        for folder in folders:
+            self.assertTrue(list(pathlib.Path(folder).glob("lib[ctn]*.so*")), folder)
+
+    def test_the_program_runs_on_another_account_that_says_where_torch_is(self):
+        dynamic = must("readelf", "-d", PREFIX / "lib" / "libslipstream.so")
+        folders = re.search(r"R(?:UN)?PATH.*\[\$ORIGIN:(.+)\]", dynamic)[1]
+        done = run(ELSEWHERE / "bin" / "slipstream", "--version",
+                   env={**os.environ, "LD_LIBRARY_PATH": folders})
+        self.assertIn("slipstream", done.stdout)
+        self.assertEqual(done.returncode, 0)
+
+    def test_a_project_may_add_the_sources_instead(self):
+        added = WORK / "added"
+        added.mkdir()
+        shutil.copy(SOURCE / "examples" / "custom_pipeline" / "main.cpp", added)
+        (added / "CMakeLists.txt").write_text(f"""cmake_minimum_required(VERSION 3.28)
+project(own LANGUAGES CXX)
+add_subdirectory({SOURCE} slipstream)
+add_executable(own main.cpp)
+target_link_libraries(own PRIVATE slipstream::slipstream)
+""", encoding="utf-8")
+        must("cmake", "-G", "Ninja", "-S", added, "-B", added / "build", *OPTIONS)
+        steps = must("cmake", "--build", added / "build", "--target", "own", "--", "-n")
+        self.assertIn("early_signals.cpp.o", steps)
+        self.assertIn("Linking CXX executable own", steps)
 
     def test_cmake_files_name_no_folder_of_the_builder(self):
         files = list(PREFIX.rglob("*.cmake"))
