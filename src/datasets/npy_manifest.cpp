@@ -78,7 +78,6 @@ std::vector<std::uint64_t> block_of(const Json& json, std::size_t fields) {
 }
 
 NpyManifest parsed(const Json& json) {
-  if (!json.contains("version")) fail("it says no version");
   NpyManifest manifest;
   const Json& settings = json.at("settings");
   manifest.settings = settings.dump();
@@ -148,9 +147,10 @@ std::optional<NpyManifest> find_npy_manifest(const fs::path& dir) {
 }
 
 void require_manifest_version(const fs::path& path, const Json& manifest) {
-  const Json version = manifest.value("version", Json(kManifestVersion));
+  const Json version = manifest.value("version", Json());
   if (version == kManifestVersion) return;
-  throw Error("'" + path.string() + "' is of version " + version.dump() +
+  throw Error("'" + path.string() + "' " +
+              (version.is_null() ? "says no version" : "is of version " + version.dump()) +
               ", but this program reads version " + std::to_string(kManifestVersion) +
               ": use the program that wrote it, or convert the data anew");
 }

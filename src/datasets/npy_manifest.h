@@ -42,7 +42,7 @@ bool is_npy_name(const std::string& field);
 
 /// What the manifests of all forms have as their version.
 inline constexpr int kManifestVersion = 1;
-/// Throws Error, naming the file, for a manifest that says it is of another version.
+/// Throws Error, naming the file, for a manifest that says no version or another.
 void require_manifest_version(const std::filesystem::path& path,
                               const nlohmann::ordered_json& manifest);
 
