@@ -7,6 +7,7 @@
 #include "loader/loader_fixture.h"
 #include "slipstream/codecs/image.h"
 #include "slipstream/ops/transforms.h"
+#include "support/made_set.h"
 
 namespace slipstream {
 namespace {
@@ -196,30 +197,16 @@ TEST(LoaderCache, WithoutOneCountsNothing) {
 }
 
 /// JPEG files of noise, of different sizes.
-class JpegSet final : public Dataset {
- public:
-  JpegSet() {
-    for (std::int64_t i = 0; i < static_cast<std::int64_t>(kSamples); ++i) {
-      HostArray pixels;
-      const MutableArray out = pixels.reset(DType::u8, {60 + i, 90 - i, 3});
-      for (std::size_t k = 0; k < out.bytes(); ++k) out.data[k] = pixel_of(k * k, k % 97);
-      files_.push_back(encode_jpeg(out, 90));
-    }
+std::shared_ptr<const Dataset> noise_files() {
+  std::vector<Bytes> files;
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(kSamples); ++i) {
+    HostArray pixels;
+    const MutableArray out = pixels.reset(DType::u8, {60 + i, 90 - i, 3});
+    for (std::size_t k = 0; k < out.bytes(); ++k) out.data[k] = pixel_of(k * k, k % 97);
+    files.push_back(encode_jpeg(out, 90));
   }
-  std::size_t size() const override { return kSamples; }
-  bool decodes_by_default() const override { return true; }
-  std::vector<FieldSpec> fields() const override {
-    return {{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0}};
-  }
-  void read(std::size_t index, Sample& out) const override {
-    const auto& file = files_[index];
-    out.fields[0].array.assign({file.data(), DType::u8, {static_cast<std::int64_t>(file.size())}});
-    out.fields[0].encoded = true;
-  }
-
- private:
-  std::vector<Bytes> files_;
-};
+  return set_of_files(std::move(files));
+}
 
 /// Bytes that "decode" gave for each of the samples it was called for.
 double decoded_bytes(const DataLoader& loader) {
@@ -229,7 +216,7 @@ double decoded_bytes(const DataLoader& loader) {
 
 TEST(LoaderCacheOfCroppedImages, HoldsWholeImagesWhereACropFollows) {
   constexpr double kCropBytes = 24 * 20 * 3;
-  const auto dataset = std::make_shared<JpegSet>();
+  const auto dataset = noise_files();
   const std::vector<NamedOp> chain = {{"crop", RandomCrop{{24, 20}}}};
   DataLoader plain(dataset, chain, options_with(std::nullopt));
   const std::vector<Bytes> expected = take(plain, kBatches);
@@ -252,7 +239,7 @@ TEST(LoaderCacheOfCroppedImages, HoldsWholeImagesWhereACropFollows) {
 }
 
 TEST(LoaderCacheOfCroppedImages, BehindAFixedCropHoldsThePartAlone) {
-  const auto dataset = std::make_shared<JpegSet>();
+  const auto dataset = noise_files();
   const std::vector<NamedOp> chain = {{"crop", CenterCrop{{24, 20}}},
                                       {"flip", RandomHorizontalFlip{0.5}}};
   DataLoader plain(dataset, chain, options_with(std::nullopt));

@@ -10,6 +10,7 @@
 #include "loader/loader_fixture.h"
 #include "slipstream/datasets/datasets.h"
 #include "slipstream/ops/color.h"
+#include "support/made_set.h"
 #include "support/no_threads.h"
 #include "support/thrown.h"
 
@@ -190,29 +191,19 @@ TEST(LoaderFault, LabelOutsideTheClassesIsNamed) {
   }
 }
 
-/// Masks of one class number, but for one pixel of one sample.
-class MaskSet final : public Dataset {
- public:
-  std::size_t size() const override { return 4; }
-  void read(std::size_t index, Sample& out) const override {
-    const MutableArray mask = out.fields[0].array.reset(DType::u8, {33, 17});
-    for (std::size_t i = 0; i < mask.bytes(); ++i) mask.data[i] = std::byte{4};
-    if (index == 1) mask.data[32 * 17 + 16] = std::byte{200};
-  }
-  std::vector<FieldSpec> fields() const override {
-    return {{"mask", FieldKind::mask, DType::u8, {33, 17}, classes}};
-  }
-  std::int64_t classes = 5;
-};
-
 TEST(LoaderFault, EveryPixelOfAMaskIsChecked) {
-  const auto dataset = std::make_shared<MaskSet>();
+  const auto dataset = made_set(
+      4, {{"mask", FieldKind::mask, DType::u8, {33, 17}, 5}}, [](std::size_t index, Sample& out) {
+        const MutableArray mask = out.fields[0].array.reset(DType::u8, {33, 17});
+        std::fill_n(mask.data, mask.bytes(), std::byte{4});
+        if (index == 1) mask.data[32 * 17 + 16] = std::byte{200};
+      });
   DataLoader loader(dataset, no_transforms(), kInOrder);
   EXPECT_THAT(message_of_next(loader), HasSubstr("holds class 200, but there are 5 classes"));
-  dataset->classes = 201;
+  dataset->declared[0].classes = 201;
   DataLoader enough(dataset, no_transforms(), kInOrder);
   EXPECT_NO_THROW(enough.next());
-  dataset->classes = 0;
+  dataset->declared[0].classes = 0;
   DataLoader unchecked(dataset, no_transforms(), kInOrder);
   EXPECT_NO_THROW(unchecked.next());
 }
@@ -290,16 +281,10 @@ TEST(LoaderRefuses, MoreTransformsThanAKeyCanName) {
 }
 
 TEST(LoaderRefuses, ClassesThatAreNotIntegers) {
-  class Floats final : public Dataset {
-    std::size_t size() const override { return 8; }
-    void read(std::size_t, Sample& out) const override {
-      out.fields[0].array.reset(DType::f32, {});
-    }
-    std::vector<FieldSpec> fields() const override {
-      return {{"score", FieldKind::label, DType::f32, {}, 3}};
-    }
-  };
-  EXPECT_THAT(refusal(std::make_shared<Floats>(), no_transforms(), kInOrder),
+  const auto dataset =
+      made_set(8, {{"score", FieldKind::label, DType::f32, {}, 3}},
+               [](std::size_t, Sample& out) { out.fields[0].array.reset(DType::f32, {}); });
+  EXPECT_THAT(refusal(dataset, no_transforms(), kInOrder),
               HasSubstr("field 'score' declares 3 classes of f32"));
 }
 
