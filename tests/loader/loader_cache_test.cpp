@@ -8,6 +8,7 @@
 #include "slipstream/codecs/image.h"
 #include "slipstream/ops/transforms.h"
 #include "support/made_set.h"
+#include "support/own_op.h"
 
 namespace slipstream {
 namespace {
@@ -20,15 +21,9 @@ constexpr std::size_t kBatches = 20;  // more than three epochs
 constexpr std::size_t kAmple = 1 << 20;
 constexpr std::size_t kScarce = 8 * kSamples + 2000;
 
-struct Invert {
+struct Invert : OwnOp {
   static constexpr std::string_view kName = "invert";
-  struct Drawn {};
 
-  void validate() const {}
-  bool touches(FieldKind kind) const { return kind == FieldKind::image; }
-  FieldSpec output(const FieldSpec& in) const { return in; }
-  bool is_random() const { return false; }
-  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
   void apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
     for (std::size_t i = 0; i < in.bytes(); ++i) out.data[i] = ~in.data[i];
   }

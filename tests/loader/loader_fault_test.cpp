@@ -12,6 +12,7 @@
 #include "slipstream/ops/color.h"
 #include "support/made_set.h"
 #include "support/no_threads.h"
+#include "support/own_op.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -233,19 +234,15 @@ TEST(LoaderRefuses, ABatchLargerThanTheDataset) {
 }
 
 /// Gives images of any size the size that TestSet's have.
-struct ToSide {
+struct ToSide : OwnOp {
   static constexpr std::string_view kName = "to_side";
-  struct Drawn {};
   void validate() const {
     if (!valid) throw Refused("side 0: give at least 1");
   }
-  bool touches(FieldKind kind) const { return kind == FieldKind::image; }
   FieldSpec output(FieldSpec in) const {
     in.shape = {kSide, kSide, 3};
     return in;
   }
-  bool is_random() const { return false; }
-  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
   void apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
     std::memcpy(out.data, in.data, out.bytes());
   }
@@ -295,7 +292,7 @@ TEST(LoaderRefuses, AllProblemsAtOnce) {
                                      .held_batches = 0,
                                      .cut = HostCut{"decoed", 0}};
   const std::string message =
-      refusal(std::make_shared<TestSet>(8), {{"to side", ToSide{false}}}, options);
+      refusal(std::make_shared<TestSet>(8), {{"to side", ToSide{{}, false}}}, options);
   for (const char* problem :
        {"batch size 9", "num_workers 0", "prefetch_batches 0", "held_batches 0",
         "at least 1 cached item", "transform 'to side': side 0: give at least 1",

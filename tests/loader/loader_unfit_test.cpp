@@ -9,6 +9,7 @@
 #include "slipstream/ops/transforms.h"
 #include "support/jpeg_set.h"
 #include "support/made_set.h"
+#include "support/own_op.h"
 
 namespace slipstream {
 namespace {
@@ -147,14 +148,8 @@ TEST(LoaderUnfit, ImagesWithoutPixelsAndMasksOfAnotherSizeAreSkipped) {
 
 /// Throws E for the image of sample 3.
 template <typename E>
-struct Picky {
+struct Picky : OwnOp {
   static constexpr std::string_view kName = "picky";
-  struct Drawn {};
-  void validate() const {}
-  bool touches(FieldKind kind) const { return kind == FieldKind::image; }
-  FieldSpec output(const FieldSpec& in) const { return in; }
-  bool is_random() const { return false; }
-  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
   void apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
     if (in.data[0] == pixel_of(3, 0)) throw E("not this one");
     std::copy_n(in.data, in.bytes(), out.data);

@@ -15,6 +15,7 @@
 #include "slipstream/ops/warp.h"
 #include "support/array_values.h"
 #include "support/made_set.h"
+#include "support/own_op.h"
 #include "support/temporary_folder.h"
 #include "support/thrown.h"
 #include "tools/make_data.h"
@@ -35,18 +36,13 @@ constexpr std::int64_t kSide = 32;
 constexpr std::int64_t kCell = kSide + 8;  // so that images of kSide are shown as they are
 
 /// Sets every value of an image to one, as floats.
-struct SetTo {
+struct SetTo : OwnOp {
   static constexpr std::string_view kName = "set_to";
   float value = 0;
-  struct Drawn {};
 
-  void validate() const {}
-  bool touches(FieldKind kind) const { return kind == FieldKind::image; }
   FieldSpec output(const FieldSpec& in) const {
     return {in.name, in.kind, DType::f32, in.shape, 0};
   }
-  bool is_random() const { return false; }
-  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
   void apply(Drawn, FieldKind, ConstArray, MutableArray out, Scratch&) const {
     std::fill_n(out.as<float>(), out.shape.elements(), value);
   }
@@ -191,7 +187,7 @@ TEST_F(AugmentSheetTest, BytesDependOnTheSeedAndTheEpochAlone) {
 
 TEST_F(AugmentSheetTest, BordersAreWhiteAndProportionsKept) {
   const AugmentSheet sheet =
-      augment_sheet(scenes(), {{"narrow", Resize{{kSide, 8}}}, {"black", SetTo{0}}}, small());
+      augment_sheet(scenes(), {{"narrow", Resize{{kSide, 8}}}, {"black", SetTo{}}}, small());
   const HostArray pixels = pixels_of(sheet);
   EXPECT_THAT(middle(pixels.view(), 1, 2, kSide, 8), Each(std::byte{0}));
   const Bytes whole = middle(pixels.view(), 1, 2, kCell, kCell);
