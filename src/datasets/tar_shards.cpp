@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/number_text.h"
+#include "core/text.h"
 #include "datasets/class_names.h"
 #include "datasets/field_values.h"
 #include "datasets/folders.h"
@@ -51,10 +52,8 @@ std::string text_of(ShardField field) {
 std::span<std::byte> bytes_of(const MutableArray& array) { return {array.data, array.bytes()}; }
 
 std::int64_t parse_label(const ConstArray& file) {
-  constexpr const char* kBlanks = " \t\r\n";
-  std::string_view text(reinterpret_cast<const char*>(file.data), file.bytes());
-  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-  text = text.substr(0, text.find_last_not_of(kBlanks) + 1);
+  const std::string_view text =
+      without_blanks({reinterpret_cast<const char*>(file.data), file.bytes()});
   if (const auto label = decimal_number(text)) return static_cast<std::int64_t>(*label);
   constexpr std::size_t kShown = 20;
   throw Error("'" + std::string(text.substr(0, kShown)) +
