@@ -34,6 +34,13 @@ FieldSpec mask_field(const std::string& name, std::int64_t classes) {
   return {name, FieldKind::mask, DType::u8, {-1, -1}, classes};
 }
 
+void check_mask_classes(const std::string& option, std::int64_t classes,
+                        std::vector<std::string>& problems) {
+  if (classes >= 0 && classes <= kMostMaskClasses) return;
+  problems.push_back(option + " is " + std::to_string(classes) +
+                     ": a mask holds 1 to 256, or 0 for any");
+}
+
 std::string class_problem(const FieldSpec& field, std::int64_t value) {
   const bool is_one = field.classes == 1;
   return "field '" + field.name + "' holds class " + std::to_string(value) + ", but there " +

@@ -1,6 +1,7 @@
 #include "datasets/open_dataset.h"
 
 #include "datasets/class_names.h"
+#include "datasets/field_values.h"
 #include "datasets/folders.h"
 #include "datasets/npy_folder.h"
 #include "slipstream/core/error.h"
@@ -11,8 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
-
-constexpr std::int64_t kAnyClass = 256;
 
 struct Wanted {
   std::int64_t classes = 0;  ///< of the label; 0: any
@@ -57,13 +56,13 @@ std::shared_ptr<const Dataset> open_shards(const fs::path& path, std::int64_t cl
   auto shards = tar_shards({path}, options);
   const FieldSpec last = shards->fields().back();
   const bool is_mask = last.kind == FieldKind::mask && last.name == "label";
-  if (!is_mask || classes == 0 || classes > kAnyClass) return shards;
+  if (!is_mask || classes == 0 || classes > kMostMaskClasses) return shards;
   options.mask_classes = classes;
   return tar_shards({path}, options);
 }
 
 std::shared_ptr<const Dataset> open_masks(const fs::path& dir, const Wanted& wanted) {
-  const std::int64_t most = wanted.needs_masks ? wanted.classes : kAnyClass;
+  const std::int64_t most = wanted.needs_masks ? wanted.classes : kMostMaskClasses;
   const auto named = static_cast<std::int64_t>(wanted.names.size());
   return with_class_names(segmentation_folder(dir, named == 0 ? most : named), wanted.names, dir);
 }

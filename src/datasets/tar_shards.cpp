@@ -195,14 +195,10 @@ class TarShards final : public Dataset {
 };
 
 void check(const std::vector<fs::path>& shards, const TarShardOptions& options) {
-  constexpr std::int64_t kMaskClasses = 256;
   std::vector<std::string> problems;
   if (shards.empty()) problems.push_back("no shards: name .tar files, or folders of them");
   if (options.classes < 0) problems.push_back("classes is negative: give their number, or 0");
-  if (options.mask_classes < 0 || options.mask_classes > kMaskClasses) {
-    problems.push_back("mask_classes is " + std::to_string(options.mask_classes) +
-                       ": a mask holds 1 to 256, or 0 for any");
-  }
+  check_mask_classes("mask_classes", options.mask_classes, problems);
   if (options.max_member_bytes < 1 || options.max_member_bytes > kMaxMemberBytes) {
     problems.push_back("max_member_bytes is " + std::to_string(options.max_member_bytes) +
                        ": give 1 to 2^40");
