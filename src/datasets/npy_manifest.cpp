@@ -128,11 +128,15 @@ std::string npy_settings(const NpyManifest& manifest, const std::string& more) {
   return settings.dump();
 }
 
+std::optional<Json> find_manifest(const fs::path& dir) {
+  std::error_code failed;
+  if (!fs::exists(manifest_path(dir), failed)) return std::nullopt;
+  return Json::parse(read_text(manifest_path(dir)), nullptr, false);
+}
+
 std::optional<NpyManifest> find_npy_manifest(const fs::path& dir) {
   const fs::path path = manifest_path(dir);
-  std::error_code failed;
-  if (!fs::exists(path, failed)) return std::nullopt;
-  const Json json = Json::parse(read_text(path), nullptr, false);
+  const Json json = find_manifest(dir).value_or(Json());
   const Json::json_pointer form("/settings/form");
   if (!json.contains(form) || json.at(form) != "npy") return std::nullopt;
   require_manifest_version(path, json);
@@ -156,9 +160,7 @@ void require_manifest_version(const fs::path& path, const Json& manifest) {
 }
 
 void require_whole_shards(const fs::path& dir) {
-  std::error_code failed;
-  if (!fs::exists(manifest_path(dir), failed)) return;
-  const Json json = Json::parse(read_text(manifest_path(dir)), nullptr, false);
+  const Json json = find_manifest(dir).value_or(Json());
   const auto number = [&](const char* at) {
     const Json::json_pointer pointer(at);
     const bool is_there = json.contains(pointer) && json.at(pointer).is_number_unsigned();
