@@ -1,12 +1,12 @@
 #include "workloads/plain_transforms.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <vector>
 
 #include "ops/best_code.h"
 #include "ops/color_math.h"
+#include "ops/geometry.h"
 #include "ops/mask_math.h"
 #include "slipstream/core/error.h"
 
@@ -74,7 +74,7 @@ FieldSpec PlainToTensor::output(const FieldSpec& in) const {
 }
 
 void PlainToTensor::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
-  if (in.bytes() > 0) std::memcpy(out.data, in.data, in.bytes());
+  copy_all(in, out);
 }
 
 PlainCrop::Drawn PlainCrop::draw(const RandomKey& key, const Shape& shape) const {
