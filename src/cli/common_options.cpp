@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cli/verbs.h"
+#include "core/text.h"
 
 namespace slipstream {
 
@@ -9,9 +10,7 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
   cli_ = &cli;
   std::vector<std::string> known;
   for (const Workload& each : cli.workloads) known.push_back(each.name);
-  std::string listed;
-  for (const std::string& name : known) listed += (listed.empty() ? "" : ", ") + name;
-  verb.add_option("workload", workload, "Which workload: " + listed)
+  verb.add_option("workload", workload, "Which workload: " + joined(known))
       ->required()
       ->check([known](const std::string& name) {
         const bool is_known = std::find(known.begin(), known.end(), name) != known.end();

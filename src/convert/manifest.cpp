@@ -32,7 +32,6 @@ Json json_of(const Manifest::Shard& shard) {
 }
 
 Manifest parsed(const Json& json) {
-  static_cast<void>(json.at("version"));
   Manifest manifest;
   manifest.settings = json.at("settings").dump();
   for (const Json& shard : json.at("shards"))
@@ -143,21 +142,17 @@ std::vector<SkippedSample> Manifest::skipped() const {
 }
 
 bool has_manifest(const fs::path& dir) {
-  std::error_code failed;
-  const fs::path path = manifest_path(dir);
-  if (!fs::exists(path, failed)) return false;
-  const Json json = Json::parse(read_text(path), nullptr, false);
-  return json.is_discarded() || (json.is_object() && json.contains("settings"));
+  const std::optional<Json> json = find_manifest(dir);
+  return json && (json->is_discarded() || json->contains("settings"));
 }
 
 bool require_settings(const fs::path& dir, const std::string& settings) {
-  const fs::path path = manifest_path(dir);
-  std::error_code failed;
-  if (!fs::exists(path, failed)) return false;
-  const Json json = Json::parse(read_text(path), nullptr, false);
-  if (!json.is_object() || !json.contains("settings"))
-    throw Error("'" + path.string() + "' is no manifest of a conversion; give another folder");
-  const std::string differs = difference(json.at("settings"), Json::parse(settings));
+  const std::optional<Json> json = find_manifest(dir);
+  if (!json) return false;
+  if (!json->contains("settings"))
+    throw Error("'" + manifest_path(dir).string() +
+                "' is no manifest of a conversion; give another folder");
+  const std::string differs = difference(json->at("settings"), Json::parse(settings));
   if (differs.empty()) return true;
   throw Refused("'" + dir.string() + "' holds another conversion:" + differs +
                 "\ngive another folder, or remove this one");

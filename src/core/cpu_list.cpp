@@ -1,17 +1,11 @@
-#include <algorithm>
 #include <charconv>
 
+#include "core/text.h"
 #include "slipstream/core/cpu.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {
-
-std::string_view without_blanks(std::string_view text) {
-  constexpr const char* kBlanks = " \t\r\n";
-  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
-}
 
 [[noreturn]] void refuse_text(std::string_view text, const std::string& why) {
   throw Refused("'" + std::string(text) + "' is no list of CPUs: " + why +

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "core/text.h"
+
 namespace slipstream {
 namespace {
 
@@ -28,12 +30,6 @@ std::size_t edit_distance(std::string_view from, std::string_view to) {
     }
   }
   return cost.back().back();
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string result;
-  for (const std::string& name : names) result += (result.empty() ? "" : ", ") + name;
-  return result;
 }
 
 /// How many bytes of UTF-8 `text` begins with, of one character; 0 where it begins with none.

@@ -19,12 +19,14 @@ std::string rounded_text(double value, int digits) {
   return {text.data(), end.ptr};
 }
 
-std::string size_text(std::uint64_t bytes) {
+std::string size_text(double bytes) {
   constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB"};
-  constexpr std::uint64_t kUnit = 1024;
+  constexpr double kUnit = 1024;
   constexpr int kDigits = 3;
-  if (bytes < kUnit) return count_of(bytes, "byte");
-  double size = static_cast<double>(bytes) / kUnit;
+  if (!std::isfinite(bytes)) return "-";
+  const double whole = std::round(bytes);
+  if (whole < kUnit) return count_of(static_cast<std::uint64_t>(whole), "byte");
+  double size = whole / kUnit;
   std::size_t unit = 0;
   for (; size >= 999.5 && unit + 1 < kUnits.size(); ++unit) size /= kUnit;
   return rounded_text(size, kDigits) + " " + kUnits[unit];

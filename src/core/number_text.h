@@ -12,8 +12,9 @@ std::string count_of(std::uint64_t count, std::string_view thing);
 /// With at most so many significant digits: "0.1235", "1.2e-30", "inf", "nan".
 std::string rounded_text(double value, int digits);
 
-/// "1 byte", "1.5 KiB", "256 MiB".
-std::string size_text(std::uint64_t bytes);
+/// "1 byte", "1.5 KiB", "256 MiB": three significant digits; "-" unless finite. `bytes` is no less
+/// than 0.
+std::string size_text(double bytes);
 
 /// The fewest digits that read back as `value`: "0.1", "1e-30", "inf", "nan".
 std::string number_text(double value);

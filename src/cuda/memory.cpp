@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/number_text.h"
 #include "cuda/cuda.h"
 #include "cuda/teardown.h"
 
@@ -10,8 +11,8 @@ constexpr std::size_t kPinnedAlignment = 256;
 
 [[noreturn]] void refuse(std::size_t bytes, cudaError_t status) {
   const std::string what = "cannot page-lock " + std::to_string(bytes) + " bytes (" +
-                           std::to_string(bytes >> 20) +
-                           " MiB) of host memory: " + cudaGetErrorName(status) + ": " +
+                           size_text(static_cast<double>(bytes)) +
+                           ") of host memory: " + cudaGetErrorName(status) + ": " +
                            cudaGetErrorString(status) + "; ";
   if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver) {
     throw Error(what + "page-locked memory needs a usable GPU: run on the CPU without pinning");

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/files.h"
+#include "datasets/dataset_around.h"
 #include "datasets/folders.h"
 #include "datasets/npy_manifest.h"
 #include "slipstream/core/error.h"
@@ -20,21 +21,13 @@ namespace fs = std::filesystem;
 
 constexpr std::uintmax_t kMostBytesOfNames = std::uintmax_t{16} << 20;
 
-class Renamed final : public Dataset {
+class Renamed final : public DatasetAround<> {
  public:
   Renamed(std::shared_ptr<const Dataset> dataset, std::vector<FieldSpec> fields,
           std::vector<std::string> names)
-      : dataset_(std::move(dataset)), fields_(std::move(fields)), names_(std::move(names)) {}
+      : DatasetAround(std::move(dataset)), fields_(std::move(fields)), names_(std::move(names)) {}
 
-  std::size_t size() const override { return dataset_->size(); }
   std::vector<FieldSpec> fields() const override { return fields_; }
-  void read(std::size_t index, Sample& out) const override { dataset_->read(index, out); }
-  void decode(const FieldSpec& spec, const DecodeOptions& options, Field& field,
-              HostArray& spare) const override {
-    dataset_->decode(spec, options, field, spare);
-  }
-  bool decodes_by_default() const override { return dataset_->decodes_by_default(); }
-  std::uint64_t identity() const override { return dataset_->identity(); }
   const std::vector<std::string>& class_names() const override { return names_; }
   std::vector<std::string> remarks() const override {
     std::vector<std::string> remarks = dataset_->remarks();
@@ -43,10 +36,8 @@ class Renamed final : public Dataset {
         if (remark == one_class_remark(std::to_string(k))) remark = one_class_remark(names_[k]);
     return remarks;
   }
-  std::string name(std::size_t index) const override { return dataset_->name(index); }
 
  private:
-  std::shared_ptr<const Dataset> dataset_;
   std::vector<FieldSpec> fields_;
   std::vector<std::string> names_;
 };

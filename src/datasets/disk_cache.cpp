@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/fingerprint.h"
+#include "datasets/dataset_around.h"
 #include "datasets/disk_manifest.h"
 #include "datasets/disk_store.h"
 #include "slipstream/core/error.h"
@@ -37,39 +38,27 @@ DiskStore make_store(const Dataset& dataset, const std::vector<FieldSpec>& field
                    fields.size());
 }
 
-/// Base: Dataset or LabeledDataset.
 template <typename Base>
-class DiskCached : public Base, public HasDiskStore {
+class DiskCached : public DatasetAround<Base>, public HasDiskStore {
  public:
   DiskCached(std::shared_ptr<const Base> dataset, const DiskCacheOptions& options)
-      : dataset_(std::move(dataset)),
+      : DatasetAround<Base>(std::move(dataset)),
         fields_(checked(dataset_.get(), options).fields()),
         store_(make_store(*dataset_, fields_, options)) {}
 
-  std::size_t size() const override { return dataset_->size(); }
   std::vector<FieldSpec> fields() const override { return fields_; }
   void read(std::size_t index, Sample& out) const override {
-    ensure(index < size(), "a sample's index is below the size of its data set");
+    ensure(index < dataset_->size(), "a sample's index is below the size of its data set");
     if (store_.read(index, out)) return;
     dataset_->read(index, out);
     store_.write(index, out);
   }
-  void decode(const FieldSpec& spec, const DecodeOptions& options, Field& field,
-              HostArray& spare) const override {
-    dataset_->decode(spec, options, field, spare);
-  }
-  bool decodes_by_default() const override { return dataset_->decodes_by_default(); }
-  const std::vector<std::string>& class_names() const override { return dataset_->class_names(); }
-  std::vector<std::string> remarks() const override { return dataset_->remarks(); }
-  std::string name(std::size_t index) const override { return dataset_->name(index); }
-  std::uint64_t identity() const override { return dataset_->identity(); }
   DiskCacheState state() const override { return store_.state(); }
 
  protected:
-  const Base& dataset() const { return *dataset_; }
+  using DatasetAround<Base>::dataset_;
 
  private:
-  std::shared_ptr<const Base> dataset_;
   std::vector<FieldSpec> fields_;
   mutable DiskStore store_;
 };
@@ -77,7 +66,7 @@ class DiskCached : public Base, public HasDiskStore {
 class LabeledDiskCached final : public DiskCached<LabeledDataset> {
  public:
   using DiskCached::DiskCached;
-  std::int64_t label(std::size_t index) const override { return dataset().label(index); }
+  std::int64_t label(std::size_t index) const override { return dataset_->label(index); }
 };
 
 }  // namespace

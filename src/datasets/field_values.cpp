@@ -18,7 +18,7 @@ Shape encoded_shape(const Field& field, FieldKind kind, const NameOf& name_of) {
   }
 }
 
-std::string size_text(const Shape& shape) {
+std::string width_and_height(const Shape& shape) {
   return std::to_string(shape[1]) + " x " + std::to_string(shape[0]);
 }
 
@@ -32,6 +32,13 @@ FieldSpec label_field(std::int64_t classes) {
 
 FieldSpec mask_field(const std::string& name, std::int64_t classes) {
   return {name, FieldKind::mask, DType::u8, {-1, -1}, classes};
+}
+
+void check_mask_classes(const std::string& option, std::int64_t classes,
+                        std::vector<std::string>& problems) {
+  if (classes >= 0 && classes <= kMostMaskClasses) return;
+  problems.push_back(option + " is " + std::to_string(classes) +
+                     ": a mask holds 1 to 256, or 0 for any");
 }
 
 std::string class_problem(const FieldSpec& field, std::int64_t value) {
@@ -50,9 +57,9 @@ void check_same_size(const Field& image, const Field& mask, const NameOf& name_o
   const Shape pixels = encoded_shape(image, FieldKind::image, name_of);
   const Shape classes = encoded_shape(mask, FieldKind::mask, name_of);
   if (pixels[0] == classes[0] && pixels[1] == classes[1]) return;
-  throw Error("'" + name_of(FieldKind::mask) + "' is " + size_text(classes) +
-              " pixels, but its image '" + name_of(FieldKind::image) + "' is " + size_text(pixels) +
-              "; make them the same size (masks without interpolation)");
+  throw Error("'" + name_of(FieldKind::mask) + "' is " + width_and_height(classes) +
+              " pixels, but its image '" + name_of(FieldKind::image) + "' is " +
+              width_and_height(pixels) + "; make them the same size (masks without interpolation)");
 }
 
 }  // namespace slipstream

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "slipstream/core/array.h"
 
@@ -14,6 +15,12 @@ FieldSpec image_field();
 FieldSpec label_field(std::int64_t classes);
 /// `name`: "label", as in segmentation_folder(), or another where there is a class label too.
 FieldSpec mask_field(const std::string& name, std::int64_t classes);
+
+/// A mask's pixels are bytes.
+inline constexpr std::int64_t kMostMaskClasses = 256;
+/// Adds a problem unless `classes` is 1 to 256, or 0 for any. `option` names it.
+void check_mask_classes(const std::string& option, std::int64_t classes,
+                        std::vector<std::string>& problems);
 
 /// What is wrong with a value of a field of so many classes: "field 'label' holds class 7, but
 /// there are 3 classes, 0 to 2".

@@ -191,7 +191,6 @@ void check_path(const fs::path& list, const ListRow& row, std::size_t value,
 }
 
 void check(const ListOptions& options) {
-  constexpr std::int64_t kMaskClasses = 256;
   const std::string& second = options.mask.empty() ? options.label : options.mask;
   std::vector<std::string> problems;
   if (options.image.empty() || second.empty()) {
@@ -199,10 +198,7 @@ void check(const ListOptions& options) {
   } else if (options.image == second) {
     problems.push_back("one column, '" + second + "', cannot be both image and label or mask");
   }
-  if (options.mask_classes < 0 || options.mask_classes > kMaskClasses) {
-    problems.push_back("mask_classes is " + std::to_string(options.mask_classes) +
-                       ": a mask holds 1 to 256, or 0 for any");
-  }
+  check_mask_classes("mask_classes", options.mask_classes, problems);
   if (std::set<std::string>(options.classes.begin(), options.classes.end()).size() !=
       options.classes.size()) {
     problems.emplace_back("two classes have one name");

@@ -78,7 +78,6 @@ std::vector<std::uint64_t> block_of(const Json& json, std::size_t fields) {
 }
 
 NpyManifest parsed(const Json& json) {
-  if (!json.contains("version")) fail("it says no version");
   NpyManifest manifest;
   const Json& settings = json.at("settings");
   manifest.settings = settings.dump();
@@ -129,11 +128,15 @@ std::string npy_settings(const NpyManifest& manifest, const std::string& more) {
   return settings.dump();
 }
 
+std::optional<Json> find_manifest(const fs::path& dir) {
+  std::error_code failed;
+  if (!fs::exists(manifest_path(dir), failed)) return std::nullopt;
+  return Json::parse(read_text(manifest_path(dir)), nullptr, false);
+}
+
 std::optional<NpyManifest> find_npy_manifest(const fs::path& dir) {
   const fs::path path = manifest_path(dir);
-  std::error_code failed;
-  if (!fs::exists(path, failed)) return std::nullopt;
-  const Json json = Json::parse(read_text(path), nullptr, false);
+  const Json json = find_manifest(dir).value_or(Json());
   const Json::json_pointer form("/settings/form");
   if (!json.contains(form) || json.at(form) != "npy") return std::nullopt;
   require_manifest_version(path, json);
@@ -148,17 +151,16 @@ std::optional<NpyManifest> find_npy_manifest(const fs::path& dir) {
 }
 
 void require_manifest_version(const fs::path& path, const Json& manifest) {
-  const Json version = manifest.value("version", Json(kManifestVersion));
+  const Json version = manifest.value("version", Json());
   if (version == kManifestVersion) return;
-  throw Error("'" + path.string() + "' is of version " + version.dump() +
+  throw Error("'" + path.string() + "' " +
+              (version.is_null() ? "says no version" : "is of version " + version.dump()) +
               ", but this program reads version " + std::to_string(kManifestVersion) +
               ": use the program that wrote it, or convert the data anew");
 }
 
 void require_whole_shards(const fs::path& dir) {
-  std::error_code failed;
-  if (!fs::exists(manifest_path(dir), failed)) return;
-  const Json json = Json::parse(read_text(manifest_path(dir)), nullptr, false);
+  const Json json = find_manifest(dir).value_or(Json());
   const auto number = [&](const char* at) {
     const Json::json_pointer pointer(at);
     const bool is_there = json.contains(pointer) && json.at(pointer).is_number_unsigned();

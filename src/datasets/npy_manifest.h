@@ -40,9 +40,12 @@ std::filesystem::path npy_path(const std::filesystem::path& dir, const std::stri
 /// does not begin with.
 bool is_npy_name(const std::string& field);
 
+/// The manifest of any form; nothing where there is none, discarded where it is no JSON.
+std::optional<nlohmann::ordered_json> find_manifest(const std::filesystem::path& dir);
+
 /// What the manifests of all forms have as their version.
 inline constexpr int kManifestVersion = 1;
-/// Throws Error, naming the file, for a manifest that says it is of another version.
+/// Throws Error, naming the file, for a manifest that says no version or another.
 void require_manifest_version(const std::filesystem::path& path,
                               const nlohmann::ordered_json& manifest);
 

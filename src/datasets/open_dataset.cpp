@@ -1,4 +1,7 @@
+#include "datasets/open_dataset.h"
+
 #include "datasets/class_names.h"
+#include "datasets/field_values.h"
 #include "datasets/folders.h"
 #include "datasets/npy_folder.h"
 #include "slipstream/core/error.h"
@@ -10,7 +13,11 @@ namespace {
 namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
 
-constexpr std::int64_t kAnyClass = 256;
+struct Wanted {
+  std::int64_t classes = 0;  ///< of the label; 0: any
+  Names names = {};
+  bool needs_masks = false;
+};
 
 bool is_shard(const fs::path& path) { return lower_extension(path) == ".tar"; }
 
@@ -49,37 +56,39 @@ std::shared_ptr<const Dataset> open_shards(const fs::path& path, std::int64_t cl
   auto shards = tar_shards({path}, options);
   const FieldSpec last = shards->fields().back();
   const bool is_mask = last.kind == FieldKind::mask && last.name == "label";
-  if (!is_mask || classes == 0 || classes > kAnyClass) return shards;
+  if (!is_mask || classes == 0 || classes > kMostMaskClasses) return shards;
   options.mask_classes = classes;
   return tar_shards({path}, options);
 }
 
+std::shared_ptr<const Dataset> open_masks(const fs::path& dir, const Wanted& wanted) {
+  const std::int64_t most = wanted.needs_masks ? wanted.classes : kMostMaskClasses;
+  const auto named = static_cast<std::int64_t>(wanted.names.size());
+  return with_class_names(segmentation_folder(dir, named == 0 ? most : named), wanted.names, dir);
+}
+
 /// Arrays may lie beside class folders, but not beside others.
 std::shared_ptr<const Dataset> open_classes(const fs::path& dir, const Held& held,
-                                            const Names& names) {
+                                            const Wanted& wanted) {
   try {
-    return image_folder(dir, {.classes = names});
+    if (wanted.needs_masks) return open_masks(dir, wanted);
+    return image_folder(dir, {.classes = wanted.names});
   } catch (const Error& error) {
     if (held.npy.empty()) throw;
     throw Refused("'" + dir.string() +
                   "' holds .npy files beside folders: move the folders away if the arrays are the "
-                  "data; as class folders they cannot be taken: " +
+                  "data; as a data set they cannot be taken: " +
                   error.what());
   }
 }
 
-std::shared_ptr<const Dataset> open_masks(const fs::path& dir, const Names& names) {
-  const auto classes = names.empty() ? kAnyClass : static_cast<std::int64_t>(names.size());
-  return with_class_names(segmentation_folder(dir, classes), names, dir);
-}
-
-std::shared_ptr<const Dataset> open_folder(const fs::path& dir, std::int64_t classes,
-                                           const Names& names) {
+std::shared_ptr<const Dataset> open_folder(const fs::path& dir, const Wanted& wanted) {
+  const auto& [classes, names, needs_masks] = wanted;
   std::error_code failed;
   if (const auto manifest = find_npy_manifest(dir))
     return with_class_names(open_npy_folder(dir, *manifest, classes), names, dir);
   if (fs::is_directory(dir / "images", failed) && fs::is_directory(dir / "masks", failed))
-    return open_masks(dir, names);
+    return open_masks(dir, wanted);
   const Held held = held_by(dir);
   if (!held.folders && held.npy.empty()) {
     require_whole_shards(dir);
@@ -90,15 +99,17 @@ std::shared_ptr<const Dataset> open_folder(const fs::path& dir, std::int64_t cla
   if (held.shards) return with_class_names(open_shards(dir, classes), names, dir);
   if (!held.npy.empty() && !held.folders)
     return with_class_names(open_npy_files(held.npy, classes), names, dir);
-  return open_classes(dir, held, names);
+  return open_classes(dir, held, wanted);
 }
 
-std::shared_ptr<const Dataset> open(const fs::path& path, std::int64_t classes,
-                                    const Names& names) {
+std::shared_ptr<const Dataset> open(const fs::path& path, const Wanted& wanted) {
+  const auto& [classes, names, needs_masks] = wanted;
   std::error_code failed;
-  if (!fs::exists(path, failed))
+  if (!fs::exists(path, failed)) {
+    if (needs_masks) return open_masks(path, wanted);
     throw Refused("there is no file or folder '" + path.string() + "'");
-  if (fs::is_directory(path, failed)) return open_folder(path, classes, names);
+  }
+  if (fs::is_directory(path, failed)) return open_folder(path, wanted);
   if (is_shard(path)) return with_class_names(open_shards(path, classes), names, path);
   if (is_list(path)) return listed(path, {.classes = names});
   if (is_npy(path)) return with_class_names(open_npy_files({path}, classes), names, path);
@@ -111,12 +122,19 @@ std::shared_ptr<const Dataset> open(const fs::path& path, std::int64_t classes,
 }  // namespace
 
 std::shared_ptr<const Dataset> open_dataset(const fs::path& path, std::int64_t classes) {
-  return open(path, classes, {});
+  return open(path, {.classes = classes});
 }
 
 std::shared_ptr<const Dataset> open_dataset(const fs::path& path,
                                             const std::vector<std::string>& class_names) {
-  return open(path, 0, class_names);
+  return open(path, {.names = class_names});
+}
+
+std::shared_ptr<const Dataset> open_dataset_of_masks(const fs::path& path, std::int64_t classes,
+                                                     const std::vector<std::string>& class_names) {
+  return open(
+      path,
+      {.classes = class_names.empty() ? classes : 0, .names = class_names, .needs_masks = true});
 }
 
 }  // namespace slipstream

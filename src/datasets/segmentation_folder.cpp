@@ -12,8 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMaxClasses = 256;
-
 class SegmentationFolder final : public Dataset {
  public:
   SegmentationFolder(NamedPairs found, std::int64_t classes)
@@ -49,10 +47,9 @@ class SegmentationFolder final : public Dataset {
 }  // namespace
 
 std::shared_ptr<const Dataset> segmentation_folder(const fs::path& dir, std::int64_t classes) {
-  if (classes < 0 || classes > kMaxClasses) {
-    throw Refused("classes is " + std::to_string(classes) +
-                  "; a mask holds 1 to 256, or 0 for any");
-  }
+  std::vector<std::string> problems;
+  check_mask_classes("classes", classes, problems);
+  refuse(problems);
   return std::make_shared<SegmentationFolder>(find_named_pairs(dir), classes);
 }
 

@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "datasets/dataset_around.h"
 #include "datasets/identity.h"
 #include "slipstream/core/error.h"
 #include "slipstream/datasets/datasets.h"
@@ -7,12 +8,11 @@
 namespace slipstream {
 namespace {
 
-/// Base: Dataset or LabeledDataset.
 template <typename Base>
-class Subset : public Base {
+class Subset : public DatasetAround<Base> {
  public:
   Subset(std::shared_ptr<const Base> dataset, std::vector<std::size_t> indices)
-      : dataset_(std::move(dataset)), indices_(std::move(indices)) {
+      : DatasetAround<Base>(std::move(dataset)), indices_(std::move(indices)) {
     if (dataset_ == nullptr) throw Refused("the data set to take a subset of is null");
     for (const std::size_t index : indices_) {
       if (index < dataset_->size()) continue;
@@ -22,17 +22,9 @@ class Subset : public Base {
   }
 
   std::size_t size() const override { return indices_.size(); }
-  std::vector<FieldSpec> fields() const override { return dataset_->fields(); }
   void read(std::size_t index, Sample& out) const override {
     dataset_->read(indices_.at(index), out);
   }
-  void decode(const FieldSpec& spec, const DecodeOptions& options, Field& field,
-              HostArray& spare) const override {
-    dataset_->decode(spec, options, field, spare);
-  }
-  bool decodes_by_default() const override { return dataset_->decodes_by_default(); }
-  const std::vector<std::string>& class_names() const override { return dataset_->class_names(); }
-  std::vector<std::string> remarks() const override { return dataset_->remarks(); }
   std::string name(std::size_t index) const override { return dataset_->name(indices_.at(index)); }
   std::uint64_t identity() const override {
     Identity identity;
@@ -42,18 +34,17 @@ class Subset : public Base {
   }
 
  protected:
-  const Base& dataset() const { return *dataset_; }
+  using DatasetAround<Base>::dataset_;
   std::size_t index_of(std::size_t index) const { return indices_.at(index); }
 
  private:
-  std::shared_ptr<const Base> dataset_;
   std::vector<std::size_t> indices_;
 };
 
 class LabeledSubset final : public Subset<LabeledDataset> {
  public:
   using Subset::Subset;
-  std::int64_t label(std::size_t index) const override { return dataset().label(index_of(index)); }
+  std::int64_t label(std::size_t index) const override { return dataset_->label(index_of(index)); }
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/number_text.h"
+#include "core/text.h"
 #include "datasets/class_names.h"
 #include "datasets/field_values.h"
 #include "datasets/folders.h"
@@ -51,10 +52,8 @@ std::string text_of(ShardField field) {
 std::span<std::byte> bytes_of(const MutableArray& array) { return {array.data, array.bytes()}; }
 
 std::int64_t parse_label(const ConstArray& file) {
-  constexpr const char* kBlanks = " \t\r\n";
-  std::string_view text(reinterpret_cast<const char*>(file.data), file.bytes());
-  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-  text = text.substr(0, text.find_last_not_of(kBlanks) + 1);
+  const std::string_view text =
+      without_blanks({reinterpret_cast<const char*>(file.data), file.bytes()});
   if (const auto label = decimal_number(text)) return static_cast<std::int64_t>(*label);
   constexpr std::size_t kShown = 20;
   throw Error("'" + std::string(text.substr(0, kShown)) +
@@ -196,14 +195,10 @@ class TarShards final : public Dataset {
 };
 
 void check(const std::vector<fs::path>& shards, const TarShardOptions& options) {
-  constexpr std::int64_t kMaskClasses = 256;
   std::vector<std::string> problems;
   if (shards.empty()) problems.push_back("no shards: name .tar files, or folders of them");
   if (options.classes < 0) problems.push_back("classes is negative: give their number, or 0");
-  if (options.mask_classes < 0 || options.mask_classes > kMaskClasses) {
-    problems.push_back("mask_classes is " + std::to_string(options.mask_classes) +
-                       ": a mask holds 1 to 256, or 0 for any");
-  }
+  check_mask_classes("mask_classes", options.mask_classes, problems);
   if (options.max_member_bytes < 1 || options.max_member_bytes > kMaxMemberBytes) {
     problems.push_back("max_member_bytes is " + std::to_string(options.max_member_bytes) +
                        ": give 1 to 2^40");

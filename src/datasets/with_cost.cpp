@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "datasets/dataset_around.h"
 #include "datasets/identity.h"
 #include "datasets/with_cost.h"
 #include "ops/cost_payer.h"
@@ -12,22 +13,17 @@ namespace {
 constexpr std::size_t kRead = 0;
 constexpr std::size_t kDecode = 1;
 
-class WithCost final : public Dataset {
+class WithCost final : public DatasetAround<> {
  public:
   WithCost(std::shared_ptr<const Dataset> dataset, const SyntheticCosts& costs)
-      : dataset_(std::move(dataset)),
+      : DatasetAround(std::move(dataset)),
         costs_(costs),
         first_(dataset_->fields().front()),
         payer_({costs.read, costs.decode}) {}
 
-  std::size_t size() const override { return dataset_->size(); }
-  std::vector<FieldSpec> fields() const override { return dataset_->fields(); }
-  std::string name(std::size_t index) const override { return dataset_->name(index); }
   bool decodes_by_default() const override {
     return costs_.decode.is_free() && dataset_->decodes_by_default();
   }
-  const std::vector<std::string>& class_names() const override { return dataset_->class_names(); }
-  std::vector<std::string> remarks() const override { return dataset_->remarks(); }
   std::uint64_t identity() const override {
     Identity identity;
     identity.add(dataset_->identity());
@@ -57,7 +53,6 @@ class WithCost final : public Dataset {
     return value.dtype == first_.dtype && value.shape.rank == first_.shape.rank;
   }
 
-  std::shared_ptr<const Dataset> dataset_;
   SyntheticCosts costs_;
   FieldSpec first_;
   CostPayer payer_;

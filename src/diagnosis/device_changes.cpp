@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/text.h"
 #include "diagnosis/changes.h"
 #include "diagnosis/wording.h"
 
@@ -86,15 +87,12 @@ void Changes::pipelining() {
 
 void Changes::unused_fields() {
   if (situation_.unused_fields.empty()) return;
-  std::string names;
   std::string how;
-  for (const std::string& field : situation_.unused_fields) {
-    names += (names.empty() ? "" : ", ") + field;
+  for (const std::string& field : situation_.unused_fields)
     how += (how.empty() ? "--wire " : " --wire ") + field + "=host";
-  }
   Change change;
   change.id = "unused_fields";
-  change.what = "leave on the host what no stage reads: " + names;
+  change.what = "leave on the host what no stage reads: " + joined(situation_.unused_fields);
   change.how = how;
   change.against = Culprit::copy;
   change.is_bound = true;

@@ -111,7 +111,7 @@ void Changes::cache() {
     Change change;
     change.id = "cache";
     change.what = "keep samples in memory as '" + after + "' leaves them (" +
-                  std::to_string(size >> 20) + " MiB); the first epoch fills it";
+                  size_text(static_cast<double>(size)) + "); the first epoch fills it";
     change.how = "--cache " + after + "=" + std::to_string((size >> 20) + 1) + "M";
     change.against = now_.steps[i].group;
     change.apply = [after, size](Plan& plan) {

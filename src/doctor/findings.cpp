@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/text.h"
 #include "diagnosis/wording.h"
 
 namespace slipstream {
@@ -65,9 +66,7 @@ std::optional<std::string> shares_gpu(std::optional<unsigned> processes) {
 
 std::optional<std::string> writes_into_input(const RunResult& result) {
   if (result.changed_fields.empty()) return std::nullopt;
-  std::string names;
-  for (const std::string& name : result.changed_fields) names += (names.empty() ? "" : ", ") + name;
-  return "a stage writes into its input (" + names +
+  return "a stage writes into its input (" + joined(result.changed_fields) +
          "): what runs ahead of it may see the change; let it work on a copy";
 }
 

@@ -78,14 +78,20 @@ TraceWriter SampleSteps::traced(TraceRecorder* recorder, TraceRow::Kind kind,
   return {*recorder, recorder->row(kind, what + std::to_string(index), names_)};
 }
 
+template <typename Work>
+void SampleSteps::metered(std::size_t step, const SamplePlace& place, StepClock& clock,
+                          StepMeter& meter, const Work& work) const {
+  try {
+    const std::size_t bytes = work();
+    meter.add(step, place, clock.lap(), bytes);
+  } catch (...) {
+    throw_named(step, place);
+  }
+}
+
 void SampleSteps::read(const SamplePlace& place, Sample& out, StepMeter& meter) const {
   StepClock clock;
-  try {
-    const std::size_t bytes = read_fields(place, out);
-    meter.add(kRead, place, clock.lap(), bytes);
-  } catch (...) {
-    throw_named(kRead, place);
-  }
+  metered(kRead, place, clock, meter, [&] { return read_fields(place, out); });
 }
 
 void SampleSteps::run(std::size_t first, std::size_t last, const SamplePlace& place,
@@ -95,12 +101,8 @@ void SampleSteps::run(std::size_t first, std::size_t last, const SamplePlace& pl
   buffers.has_part = false;
   buffers.file.reset();
   for (std::size_t step = first; step < last; ++step) {
-    try {
-      const std::size_t bytes = run_step(step, must_be_whole, place, buffers);
-      meter.add(step, place, clock.lap(), bytes);
-    } catch (...) {
-      throw_named(step, place);
-    }
+    metered(step, place, clock, meter,
+            [&] { return run_step(step, must_be_whole, place, buffers); });
   }
 }
 
@@ -127,12 +129,7 @@ void SampleSteps::collate(const SamplePlace& place, std::span<const CachedField>
 template <typename Write>
 void SampleSteps::collate_by(const SamplePlace& place, StepMeter& meter, const Write& write) const {
   StepClock clock;
-  try {
-    const std::size_t bytes = write();
-    meter.add(collate_step(), place, clock.lap(), bytes);
-  } catch (...) {
-    throw_named(collate_step(), place);
-  }
+  metered(collate_step(), place, clock, meter, write);
 }
 
 std::size_t SampleSteps::run_step(std::size_t step, bool must_be_whole, const SamplePlace& place,

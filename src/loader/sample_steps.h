@@ -73,7 +73,10 @@ class SampleSteps {
                std::byte* slab, StepMeter& meter) const;
 
  private:
-  /// `write`: gives the bytes it wrote.
+  /// `work`: gives the bytes it made.
+  template <typename Work>
+  void metered(std::size_t step, const SamplePlace& place, StepClock& clock, StepMeter& meter,
+               const Work& work) const;
   template <typename Write>
   void collate_by(const SamplePlace& place, StepMeter& meter, const Write& write) const;
   std::size_t run_step(std::size_t step, bool must_be_whole, const SamplePlace& place,

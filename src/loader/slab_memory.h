@@ -25,7 +25,7 @@ class SlabMemory {
     } catch (const std::bad_alloc&) {
       release();
       throw Error("out of memory for batches that are filled ahead: " + std::to_string(count) +
-                  " of " + size_text(bytes) +
+                  " of " + size_text(static_cast<double>(bytes)) +
                   " each; use a smaller batch size or image size, or fill fewer "
                   "ahead (--prefetch-factor)");
     } catch (...) {

@@ -1,6 +1,5 @@
 #include "slipstream/ops/color.h"
 
-#include <cstring>
 #include <string>
 
 #include "core/number_text.h"
@@ -29,10 +28,7 @@ void make_gray(const ConstArray& in, const MutableArray& out) {
 }
 
 void make_gray_where(DrawnGrayscale drawn, const ConstArray& in, const MutableArray& out) {
-  if (!drawn.is_gray) {
-    if (in.bytes() > 0) std::memcpy(out.data, in.data, in.bytes());
-    return;
-  }
+  if (!drawn.is_gray) return copy_all(in, out);
   if (in.dtype == DType::u8) return make_gray<std::uint8_t>(in, out);
   make_gray<float>(in, out);
 }

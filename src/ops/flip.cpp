@@ -78,10 +78,6 @@ auto mirror_for(std::size_t bytes) {
   }
 }
 
-void copy(const ConstArray& in, const MutableArray& out) {
-  if (in.bytes() > 0) std::memcpy(out.data, in.data, in.bytes());
-}
-
 }  // namespace
 
 void RandomHorizontalFlip::validate() const { require_probability(kName, p); }
@@ -96,7 +92,7 @@ RandomHorizontalFlip::Drawn RandomHorizontalFlip::draw(const RandomKey& key, con
 
 void RandomHorizontalFlip::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out,
                                  Scratch&) const {
-  if (!drawn.flips) return copy(in, out);
+  if (!drawn.flips) return copy_all(in, out);
   const std::size_t bytes = pixel_bytes(in);
   const auto width = static_cast<std::size_t>(in.shape[1]);
   const auto height = static_cast<std::size_t>(in.shape[0]);
@@ -123,7 +119,7 @@ RandomVerticalFlip::Drawn RandomVerticalFlip::draw(const RandomKey& key, const S
 
 void RandomVerticalFlip::apply(Drawn drawn, FieldKind, ConstArray in, MutableArray out,
                                Scratch&) const {
-  if (!drawn.flips) return copy(in, out);
+  if (!drawn.flips) return copy_all(in, out);
   const std::size_t row_bytes = pixel_bytes(in) * static_cast<std::size_t>(in.shape[1]);
   if (row_bytes == 0) return;
   for (std::int64_t y = 0; y < in.shape[0]; ++y) {

@@ -131,6 +131,10 @@ std::size_t pixel_bytes(const ConstArray& array) {
   return size_bytes(array.dtype) * static_cast<std::size_t>(channels);
 }
 
+void copy_all(const ConstArray& in, const MutableArray& out) {
+  if (in.bytes() > 0) std::memcpy(out.data, in.data, in.bytes());
+}
+
 void copy_region(const ConstArray& in, const Region& region, const MutableArray& out) {
   const Region part = DrawnCrop{region, in.shape[0], in.shape[1]}.inside();
   const auto pixel = static_cast<std::int64_t>(pixel_bytes(in));

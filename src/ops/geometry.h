@@ -41,6 +41,8 @@ void require_drawn_for(std::string_view op, const DrawnCrop& drawn, const ConstA
 
 /// Bytes of one pixel of an image or mask.
 std::size_t pixel_bytes(const ConstArray& array);
+/// All of `in`, as it is. REQUIRES: `out` is as large
+void copy_all(const ConstArray& in, const MutableArray& out);
 /// The pixels of `region`, which may reach beyond `in` and be smaller than `out`, to its upper left
 /// corner; the rest becomes 0.
 void copy_region(const ConstArray& in, const Region& region, const MutableArray& out);

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "core/number_text.h"
@@ -60,7 +59,7 @@ RandomErasing::Drawn RandomErasing::draw(const RandomKey& key, const Shape& shap
 void RandomErasing::apply(const Drawn& drawn, FieldKind, ConstArray in, MutableArray out,
                           Scratch&) const {
   require_drawn_for(kName, {{}, drawn.image_height, drawn.image_width}, in);
-  if (in.bytes() > 0) std::memcpy(out.data, in.data, in.bytes());
+  copy_all(in, out);
   if (in.dtype == DType::u8) return fill(drawn, out, static_cast<std::uint8_t>(value));
   fill(drawn, out, filling(value));
 }

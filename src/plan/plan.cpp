@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "core/text.h"
 #include "plan/plan_limits.h"
 
 namespace slipstream {
@@ -21,12 +22,6 @@ constexpr std::array<std::pair<Precision, std::string_view>, 3> kPrecisions = {{
 }};
 
 std::string quoted(const std::string& name) { return "'" + name + "'"; }
-
-std::string joined(const Names& names) {
-  std::string result;
-  for (const std::string& name : names) result += (result.empty() ? "" : ", ") + name;
-  return result;
-}
 
 bool has(const Names& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();

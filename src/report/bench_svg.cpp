@@ -4,6 +4,7 @@
 #include <set>
 
 #include "report/bench_rows.h"
+#include "report/doctor_words.h"
 #include "report/report.h"
 #include "report/svg.h"
 #include "report/text.h"
@@ -72,8 +73,7 @@ struct GainPlot {
 };
 
 std::optional<Measured> finite(const std::optional<Measured>& measured) {
-  const bool there = measured && measured->n > 0 && std::isfinite(measured->value);
-  return there ? measured : std::nullopt;
+  return is_there(measured) ? measured : std::nullopt;
 }
 
 bool is_alone(const BenchRow& row) { return row.plan.starts_with("alone:"); }

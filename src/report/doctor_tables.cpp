@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/number_text.h"
 #include "report/doctor_words.h"
 #include "report/markup.h"
 #include "report/text.h"
@@ -82,7 +83,7 @@ std::string costs_table(const DoctorReport& report) {
                     {"cores in use", compact(cores_used(row, report), 1)},
                     {"variation", compact(row.variation, 2)},
                     {"p99, ms", figure(row.p99_ms)},
-                    {"makes", bytes_text(row.bytes)},
+                    {"makes", size_text(row.bytes)},
                     {"were it free, steps/s", figure_markup(row.without)}});
   return table("costs", rows);
 }
@@ -94,7 +95,7 @@ std::string device_table(const DoctorReport& report) {
         {{"what", escaped(cost.name)},
          {"alone, ms a batch", figure_markup(in_ms(cost.seconds))},
          {"to enqueue, ms", compact(1e3 * cost.enqueue_s, 2)},
-         {"moves or makes", cost.bytes == 0 ? "-" : bytes_text(static_cast<double>(cost.bytes))}});
+         {"moves or makes", cost.bytes == 0 ? "-" : size_text(static_cast<double>(cost.bytes))}});
   return table("device", rows);
 }
 
@@ -105,7 +106,7 @@ std::string environment_list(const DoctorReport& report) {
       {"Slipstream", of.slipstream + ", revision " + of.revision},
       {"GPU", of.gpu ? of.gpu->name + ", driver " + of.gpu->driver : "none"},
       {"CPU", of.cpu + ", " + std::to_string(of.logical_cores) + " logical cores"},
-      {"memory", bytes_text(static_cast<double>(of.memory_bytes))},
+      {"memory", size_text(static_cast<double>(of.memory_bytes))},
       {"system", of.os},
       {"built by", of.compiler + ", LibTorch " + of.libtorch}};
   for (const auto& [name, option] : report.workload.options)

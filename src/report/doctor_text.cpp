@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/number_text.h"
 #include "report/doctor_words.h"
 #include "report/text.h"
 #include "slipstream/core/error.h"
@@ -82,7 +83,7 @@ std::string costs(const DoctorReport& report) {
   for (const CostRow& row : report.diagnosis.costs)
     rows.push_back({row.name, spoken(row.group), figure(row.wall_ms), figure(row.cpu_ms),
                     compact(cores_used(row, report), 1), compact(row.variation, 2),
-                    figure(row.p99_ms), bytes_text(row.bytes), figure(row.without),
+                    figure(row.p99_ms), size_text(row.bytes), figure(row.without),
                     remarks_on(row)});
   return table(rows, {4, 5, 6, 7});
 }
@@ -92,7 +93,7 @@ std::string device(const DoctorReport& report) {
   Rows rows = {{"what", "ms", "to enqueue", "moves or makes"}};
   for (const DeviceCost& cost : report.observed.device)
     rows.push_back({cost.name, figure(in_ms(cost.seconds)), compact(1e3 * cost.enqueue_s, 2),
-                    cost.bytes == 0 ? "-" : bytes_text(static_cast<double>(cost.bytes))});
+                    cost.bytes == 0 ? "-" : size_text(static_cast<double>(cost.bytes))});
   return table(rows, {2, 3});
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/text.h"
 #include "report/doctor_bars.h"
 #include "report/doctor_words.h"
 #include "report/markup.h"
@@ -56,7 +57,7 @@ std::string box(const Span& span, const Interval& interval) {
 
 std::string row(const Span& span, const LaneResult& lane) {
   std::string boxes;
-  std::string steps;
+  const std::string steps = joined(lane.steps);
   double busy = 0;
   for (const Interval& interval : lane.last_intervals) {
     if (!is_drawable(interval) || interval.end_s <= span.begin_s || interval.begin_s >= span.end_s)
@@ -64,7 +65,6 @@ std::string row(const Span& span, const LaneResult& lane) {
     boxes += box(span, interval);
     busy += span.place(interval.end_s) - span.place(interval.begin_s);
   }
-  for (const std::string& step : lane.steps) steps += (steps.empty() ? "" : ", ") + step;
   const std::string share = percent(std::min(busy, 1.0));
   std::string name = escaped(lane.name);
   if (steps != lane.name) name += element("small", "", escaped(steps));

@@ -99,15 +99,6 @@ std::string percent(const Measured& share) {
   return percent(share.value) + " [" + percent(share.low) + ", " + percent(share.high) + "]";
 }
 
-std::string bytes_text(double bytes) {
-  constexpr std::array<std::string_view, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
-  if (!std::isfinite(bytes)) return "-";
-  std::size_t unit = 0;
-  for (; unit + 1 < kUnits.size() && std::abs(bytes) >= 999.5; ++unit) bytes /= 1024;
-  const int decimals = unit == 0 ? 0 : decimals_for(bytes, kDigits);
-  return compact(bytes, decimals) + " " + std::string(kUnits.at(unit));
-}
-
 Measured in_ms(const Measured& seconds) {
   return {1e3 * seconds.value, 1e3 * seconds.low, 1e3 * seconds.high, "ms", seconds.n};
 }
@@ -241,8 +232,7 @@ std::vector<Reading> readings_of(const DoctorReport& report) {
   add("DRAM bandwidth", use.dram_use);
   add("any kernel at all (coarse: misleads)", use.coarse, true);
   add("CPU, of " + count_of(report.observed.situation.cores, "core"), use.cpu_share);
-  readings.push_back(
-      {"reading", std::nullopt, bytes_text(use.read_bytes_per_second) + "/s", false});
+  readings.push_back({"reading", std::nullopt, size_text(use.read_bytes_per_second) + "/s", false});
   return readings;
 }
 

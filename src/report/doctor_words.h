@@ -35,8 +35,6 @@ std::string figure(const std::optional<Measured>& measured);
 /// "26 % [25 %, 27 %]".
 std::string percent(const Measured& share);
 std::string percent(double share);
-/// "1.2 MiB"; "-" unless finite.
-std::string bytes_text(double bytes);
 
 /// Seconds as ms.
 Measured in_ms(const Measured& seconds);

@@ -245,13 +245,6 @@ class Inspector {
   Inspection result_ SLIPSTREAM_GUARDED_BY(mutex_);
 };
 
-std::string megabytes(std::uint64_t bytes) {
-  std::ostringstream text;
-  text.precision(3);
-  text << static_cast<double>(bytes) / 1e6 << " MB";
-  return text.str();
-}
-
 void print(const FieldSummary& field, std::ostream& out) {
   out << "field '" << field.spec.name << "':";
   const char* separator = " ";
@@ -259,7 +252,7 @@ void print(const FieldSummary& field, std::ostream& out) {
     out << separator << count << " " << form;
     separator = ", ";
   }
-  out << "; " << megabytes(field.stored_bytes) << "; ";
+  out << "; " << size_text(static_cast<double>(field.stored_bytes)) << "; ";
   if (field.smallest == field.largest)
     out << "shape " << to_string(field.largest);
   else

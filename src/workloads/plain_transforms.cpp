@@ -1,12 +1,12 @@
 #include "workloads/plain_transforms.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <vector>
 
 #include "ops/best_code.h"
 #include "ops/color_math.h"
+#include "ops/geometry.h"
 #include "ops/mask_math.h"
 #include "slipstream/core/error.h"
 
@@ -74,7 +74,7 @@ FieldSpec PlainToTensor::output(const FieldSpec& in) const {
 }
 
 void PlainToTensor::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
-  if (in.bytes() > 0) std::memcpy(out.data, in.data, in.bytes());
+  copy_all(in, out);
 }
 
 PlainCrop::Drawn PlainCrop::draw(const RandomKey& key, const Shape& shape) const {
@@ -87,14 +87,14 @@ FieldSpec PlainMask::output(const FieldSpec& in) const {
 }
 
 PlainMask::Drawn PlainMask::draw(const RandomKey& key, const Shape& shape) const {
-  return mask.draw(one_place_before(key), shape);
+  return RandomMask::draw(one_place_before(key), shape);
 }
 
 void PlainMask::apply(const Drawn& drawn, FieldKind, ConstArray in, MutableArray out,
                       Scratch&) const {
   const std::int64_t height = in.shape[0];
   const std::int64_t width = in.shape[1];
-  const auto probability = static_cast<float>(mask.threshold()) * 0x1p-16F;
+  const auto probability = static_cast<float>(threshold()) * 0x1p-16F;
   const auto masked = grown(below(chances(drawn.key, height, width), probability), height, width);
   const auto* from = in.as<std::uint8_t>();
   auto* to = out.as<std::uint8_t>();
@@ -107,13 +107,13 @@ void PlainMask::apply(const Drawn& drawn, FieldKind, ConstArray in, MutableArray
 
 FieldSpec PlainColor::output(const FieldSpec& in) const {
   require_levels(kName, in);
-  return color.output(in);
+  return ConvertColor::output(in);
 }
 
 void PlainColor::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
   const auto* levels = in.as<std::uint8_t>();
   const std::vector<float> pixels(levels, levels + in.shape.elements());
-  const ColorMatrix by = color.in_float32();
+  const ColorMatrix by = in_float32();
   auto* to = out.as<float>();
   // For an fma that is an instruction, not a call.
   with_best_code([&] {

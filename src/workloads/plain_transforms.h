@@ -25,7 +25,7 @@ struct PlainToTensor {
   void apply(Drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
 };
 
-/// RandomCrop.
+/// RandomCrop, without what spares it the rest of the image.
 struct PlainCrop {
   static constexpr std::string_view kName = "plain_crop";
   RandomCrop crop;
@@ -45,33 +45,20 @@ struct PlainCrop {
 
 /// RandomMask with `dilate`: a number from 0 to 1 for each pixel, those below the probability, the
 /// pixels beside these, and then the image without them.
-struct PlainMask {
+struct PlainMask : RandomMask {
   static constexpr std::string_view kName = "plain_mask";
-  RandomMask mask;
 
-  using Drawn = RandomMask::Drawn;
-
-  void validate() const { mask.validate(); }
-  bool touches(FieldKind kind) const { return mask.touches(kind); }
   FieldSpec output(const FieldSpec& in) const;
-  bool is_random() const { return mask.is_random(); }
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
 };
 
 /// ConvertColor: to floats, then one channel after the other.
-struct PlainColor {
+struct PlainColor : ConvertColor {
   static constexpr std::string_view kName = "plain_color";
-  ConvertColor color;
 
-  struct Drawn {};
-
-  void validate() const { color.validate(); }
-  bool touches(FieldKind kind) const { return color.touches(kind); }
   FieldSpec output(const FieldSpec& in) const;
-  bool is_random() const { return false; }
-  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
   void apply(Drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
 };
 

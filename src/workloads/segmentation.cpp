@@ -2,11 +2,7 @@
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 
-#include <algorithm>
-#include <filesystem>
-
-#include "datasets/folders.h"
-#include "datasets/npy_manifest.h"
+#include "datasets/open_dataset.h"
 #include "slipstream/datasets/datasets.h"
 #include "slipstream/workloads/workload.h"
 #include "workloads/encoder.h"
@@ -35,27 +31,12 @@ struct DecoderImpl : torch::nn::Module {
 };
 TORCH_MODULE(Decoder);
 
-/// Whether a data set at `path` is a file, shards, arrays, or what `convert` wrote or has begun.
-bool is_of_another_form(const std::filesystem::path& path) {
-  std::error_code failed;
-  if (!std::filesystem::is_directory(path, failed)) return std::filesystem::exists(path, failed);
-  const auto is_folder = [&](const char* name) {
-    return std::filesystem::is_directory(path / name, failed);
-  };
-  if (is_folder("images") && is_folder("masks")) return false;
-  if (std::filesystem::exists(lock_path(path), failed)) return true;
-  const std::vector<std::filesystem::path> held = list_folder(path);
-  return std::any_of(held.begin(), held.end(), [](const std::filesystem::path& each) {
-    const std::string extension = lower_extension(each);
-    return extension == ".tar" || extension == ".npy" || each.filename() == "manifest.json";
-  });
-}
-
 std::shared_ptr<const Dataset> data_of(const Options& options) {
   if (is_synthetic(options)) return synthetic_segmentation(synthetic_of(options));
-  const std::filesystem::path path = options.text("data");
-  if (!options.text("classes-from").empty() || is_of_another_form(path)) return open_data(options);
-  return segmentation_folder(path, options.integer("classes"));
+  const std::string names = options.text("classes-from");
+  return open_dataset_of_masks(
+      options.text("data"), options.integer("classes"),
+      names.empty() ? std::vector<std::string>() : class_names_from(names));
 }
 
 void require_masks(const Dataset& data, const Options& options) {

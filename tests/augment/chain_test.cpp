@@ -11,6 +11,7 @@
 #include "slipstream/ops/resize.h"
 #include "slipstream/ops/transforms.h"
 #include "slipstream/ops/warp.h"
+#include "support/own_op.h"
 #include "support/thrown.h"
 
 // Each of these runs twice, in two programs: with the kernels' arithmetic on the host, and with the
@@ -317,16 +318,8 @@ TEST_F(AugmentTest, MasksFollowTheirImages) {
   }
 }
 
-/// An operation of a user's own.
-struct Invert {
+struct Invert : OwnOp {
   static constexpr std::string_view kName = "invert";
-  struct Drawn {};
-  void validate() const {}
-  bool touches(FieldKind kind) const { return kind == FieldKind::image; }
-  FieldSpec output(const FieldSpec& in) const { return in; }
-  bool is_random() const { return false; }
-  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
-  void apply(Drawn, FieldKind, ConstArray, MutableArray, Scratch&) const {}
 };
 
 TEST_F(AugmentTest, RefusesWhatTheDeviceCannotDo) {

@@ -1,37 +1,16 @@
 #include <gtest/gtest.h>
 #include <torch/nn/modules/conv.h>
 
-#include <chrono>
-#include <thread>
-
 #include "bench/bench.h"
-#include "core/patience.h"
+#include "support/slow_set.h"
 
 namespace slipstream::test {
 namespace {
 
 constexpr std::size_t kBatchSize = 2;
-constexpr double kBatchSeconds = 0.02;
+constexpr double kBatchSeconds = 0.02;  // one worker never makes a batch in less
 constexpr std::size_t kPrefetch = 36;
 constexpr std::uint64_t kSteps = 60;
-
-/// Every sample takes a while: one worker never makes a batch in less than kBatchSeconds.
-class SlowData final : public Dataset {
- public:
-  std::size_t size() const override { return good_->size(); }
-  std::vector<FieldSpec> fields() const override { return good_->fields(); }
-  void read(std::size_t index, Sample& out) const override {
-    good_->read(index, out);
-    std::this_thread::sleep_for(std::chrono::duration<double>(kBatchSeconds / kBatchSize));
-    read_.add();
-  }
-  Counter& samples_read() const { return read_; }
-
- private:
-  std::shared_ptr<const Dataset> good_ =
-      synthetic_segmentation({.samples = 64, .size = 8, .classes = 5, .seed = 1});
-  mutable Counter read_;
-};
 
 struct PlainImpl : torch::nn::Module {
   at::Tensor forward(const at::Tensor& images) { return conv(images.to(at::kFloat)); }
@@ -43,7 +22,9 @@ TORCH_MODULE(Plain);
 /// be above that of the worker, on any machine; where steps are so slow that none is steady, that
 /// much is said.
 TEST(BenchFedAhead, BatchesThatWereFilledAheadAreNoPlansSpeed) {
-  const auto data = std::make_shared<SlowData>();
+  const auto data = std::make_shared<SlowSet>(
+      synthetic_segmentation({.samples = 64, .size = 8, .classes = 5, .seed = 1}),
+      kBatchSeconds / kBatchSize);
   Context context("cpu");
   BenchOptions options;
   options.batch_sizes = {kBatchSize};

@@ -91,12 +91,15 @@ TEST_F(ManifestTest, WhatCannotBeReadIsToldInWords) {
   EXPECT_THAT(told_with("\"blocks\"", "\"blokcs\""), HasSubstr("' is damaged: key 'blocks' not"));
 }
 
-TEST_F(ManifestTest, AnotherVersionIsNoDamage) {
+TEST_F(ManifestTest, AnotherVersionOrNoneIsNoDamage) {
   for (const Convert convert : kForms) {
     fs::remove_all(out());
     convert(*source(), out(), options_for(30));
     EXPECT_THAT(told_with("\"version\": 1", "\"version\": 2"),
                 AllOf(StartsWith("Error: '"), HasSubstr("manifest.json' is of version 2, but this "
+                                                        "program reads version 1: ")));
+    EXPECT_THAT(told_with("\"version\": 1,", ""),
+                AllOf(StartsWith("Error: '"), HasSubstr("manifest.json' says no version, but this "
                                                         "program reads version 1: ")));
   }
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace slipstream {
 namespace {
 
@@ -18,9 +20,17 @@ TEST(NumberText, SizesHaveAUnitThatFits) {
   EXPECT_EQ(size_text(1023), "1023 bytes");
   EXPECT_EQ(size_text(1536), "1.5 KiB");
   EXPECT_EQ(size_text(1023700), "0.976 MiB");
-  EXPECT_EQ(size_text(std::uint64_t{1000} << 10), "0.977 MiB");
-  EXPECT_EQ(size_text(std::uint64_t{256} << 20), "256 MiB");
-  EXPECT_EQ(size_text(std::uint64_t{1} << 30), "1 GiB");
+  EXPECT_EQ(size_text(1000 << 10), "0.977 MiB");
+  EXPECT_EQ(size_text(256 << 20), "256 MiB");
+  EXPECT_EQ(size_text(1 << 30), "1 GiB");
+}
+
+TEST(NumberText, SizesMayBeRatesAndUnknown) {
+  EXPECT_EQ(size_text(0), "0 bytes");
+  EXPECT_EQ(size_text(1.4), "1 byte");
+  EXPECT_EQ(size_text(1023.6), "1 KiB");
+  EXPECT_EQ(size_text(NAN), "-");
+  EXPECT_EQ(size_text(INFINITY), "-");
 }
 
 }  // namespace

@@ -2,13 +2,11 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "core/files.h"
 #include "datasets/npy_header.h"
 #include "datasets/with_cost.h"
 #include "slipstream/datasets/datasets.h"
-#include "support/image_records.h"
+#include "support/folder_fixture.h"
 #include "support/tar_writer.h"
-#include "support/temporary_folder.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -23,19 +21,10 @@ using testing::StartsWith;
 
 using Names = std::vector<std::string>;
 
-class ClassNamesTest : public testing::Test {
+class ClassNamesTest : public FolderTest {
  protected:
-  fs::path path(const std::string& name) const { return folder_.path() / name; }
-  fs::path write(const std::string& name, std::string_view text) const {
-    fs::create_directories(path(name).parent_path());
-    write_file_atomically(path(name), text);
-    return path(name);
-  }
   fs::path add_images(const std::string& folder, const Names& classes) const {
-    for (const std::string& name : classes) {
-      fs::create_directories(path(folder) / name);
-      write_file_atomically(path(folder) / name / "1.jpg", image_record("rgb_420.jpg").file);
-    }
+    for (const std::string& name : classes) write_image(fs::path(folder) / name / "1.jpg");
     return path(folder);
   }
   /// A folder of one shard of the labels 0 and 1, and its manifest.
@@ -58,8 +47,6 @@ class ClassNamesTest : public testing::Test {
   static std::string refusal(const fs::path& data, const Names& names) {
     return thrown_by([&] { open_dataset(data, names); });
   }
-
-  TemporaryFolder folder_;
 };
 
 TEST_F(ClassNamesTest, AreThoseOfADataSet) {
@@ -98,17 +85,14 @@ TEST_F(ClassNamesTest, ReadsNoPipeAndNothingHuge) {
 
 TEST_F(ClassNamesTest, NumberTheClassesOfValidationDataThatLackOne) {
   const Names names = class_names_from(add_images("train", {"ant", "bee", "cow"}));
-  const auto labels = [&](const fs::path& data) {
+  const auto labels_of = [&](const fs::path& data) {
     const auto dataset = open_dataset(data, names);
     EXPECT_EQ(dataset->class_names(), names);
     EXPECT_EQ(dataset->fields()[1].classes, 3);
-    const auto& labeled = dynamic_cast<const LabeledDataset&>(*dataset);
-    std::vector<std::int64_t> all;
-    for (std::size_t i = 0; i < labeled.size(); ++i) all.push_back(labeled.label(i));
-    return all;
+    return labels(dynamic_cast<const LabeledDataset&>(*dataset));
   };
-  EXPECT_THAT(labels(add_images("val", {"cow", "ant"})), ElementsAre(0, 2));
-  EXPECT_THAT(labels(write("val.csv", "image,label\nx,cow\ny,ant\n")), ElementsAre(2, 0));
+  EXPECT_THAT(labels_of(add_images("val", {"cow", "ant"})), ElementsAre(0, 2));
+  EXPECT_THAT(labels_of(write("val.csv", "image,label\nx,cow\ny,ant\n")), ElementsAre(2, 0));
   EXPECT_THAT(refusal(add_images("more", {"ant", "yak"}), names),
               AllOf(StartsWith("Refused: "), HasSubstr("none of the 3 classes given: 'yak'")));
   EXPECT_THAT(refusal(write("more.csv", "image,label\nx,yak\n"), names),
@@ -143,8 +127,8 @@ TEST_F(ClassNamesTest, ThatNumberOtherwiseAreRefused) {
 }
 
 TEST_F(ClassNamesTest, AreNotOfDataWithoutClasses) {
-  const fs::path file = path("image.npy");
-  write_file_atomically(file, npy_header({DType::u8, {1, 2, 2, 3}}) + std::string(12, '\0'));
+  const fs::path file =
+      write("image.npy", npy_header({DType::u8, {1, 2, 2, 3}}) + std::string(12, '\0'));
   EXPECT_THAT(refusal(file, {"a"}), HasSubstr("has no field 'label' of classes to be named"));
 }
 

@@ -8,6 +8,7 @@
 #include "datasets/cache_file.h"
 #include "datasets/disk_cache_fixture.h"
 #include "support/array_values.h"
+#include "support/made_set.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -38,11 +39,8 @@ TEST_F(DiskCacheTest, ReadsEachSampleOnceFromTheSourceAlsoAcrossRestarts) {
 }
 
 /// Every type, number of dimensions and flag, and fields that hold nothing.
-class ManyForms final : public Dataset {
- public:
-  std::size_t size() const override { return 3; }
-  std::vector<FieldSpec> fields() const override { return std::vector<FieldSpec>(6); }
-  void read(std::size_t index, Sample& out) const override {
+std::shared_ptr<const Dataset> many_forms() {
+  return made_set(3, std::vector<FieldSpec>(6), [](std::size_t index, Sample& out) {
     const auto n = static_cast<std::int64_t>(index);
     out.fields.resize(6);
     out.fields[0].array = counting<std::uint8_t>(DType::u8, {n, 2, 3, 2});
@@ -52,13 +50,13 @@ class ManyForms final : public Dataset {
     out.fields[4].array = counting<std::uint8_t>(DType::u8, {7 + n});
     out.fields[5].array = counting<std::int32_t>(DType::i32, {0});
     for (std::size_t i = 0; i < 6; ++i) out.fields[i].encoded = (i + index) % 2 == 0;
-  }
-};
+  });
+}
 
 TEST_F(DiskCacheTest, KeepsEveryForm) {
-  const auto cached = disk_cached(std::make_shared<ManyForms>(), options());
-  const ManyForms expected;
-  for (int round = 0; round < 2; ++round) EXPECT_EQ(wrong_samples(*cached, expected), 0U);
+  const auto cached = disk_cached(many_forms(), options());
+  const auto expected = many_forms();
+  for (int round = 0; round < 2; ++round) EXPECT_EQ(wrong_samples(*cached, *expected), 0U);
   EXPECT_EQ(state_of(cached).hits, 3U);
 }
 
@@ -180,25 +178,15 @@ TEST_F(DiskCacheTest, ThreadsOfSeveralUsersReadAndStoreAtOnce) {
   }
 }
 
-/// One sample of 16 MB; reads wait for each other.
-class OneLarge final : public Dataset {
- public:
-  explicit OneLarge(std::ptrdiff_t readers) : together_(readers) {}
-  std::size_t size() const override { return 1; }
-  std::vector<FieldSpec> fields() const override { return std::vector<FieldSpec>(1); }
-  void read(std::size_t, Sample& out) const override {
-    const MutableArray bytes = out.fields[0].array.reset(DType::u8, {16 << 20});
-    std::memset(bytes.data, 7, bytes.bytes());
-    together_.arrive_and_wait();
-  }
-
- private:
-  mutable std::barrier<> together_;
-};
-
 TEST_F(DiskCacheTest, OfThreadsThatMissASampleAtOnceOneStoresIt) {
   constexpr int kThreads = 4;
-  const auto cached = disk_cached(std::make_shared<OneLarge>(kThreads), options(100 << 20));
+  std::barrier together(kThreads);
+  const auto large = made_set(1, std::vector<FieldSpec>(1), [&](std::size_t, Sample& out) {
+    const MutableArray bytes = out.fields[0].array.reset(DType::u8, {16 << 20});
+    std::memset(bytes.data, 7, bytes.bytes());
+    together.arrive_and_wait();
+  });
+  const auto cached = disk_cached(large, options(100 << 20));
   {
     std::vector<std::jthread> threads;
     for (int t = 0; t < kThreads; ++t) {
@@ -313,12 +301,8 @@ TEST_F(DiskCacheTest, OptionsThatMakeNoSenseAreRefused) {
               }),
               AllOf(StartsWith("Refused: "), HasSubstr("is no folder")));
 
-  class Wide final : public Dataset {
-    std::size_t size() const override { return 1; }
-    void read(std::size_t, Sample&) const override {}
-    std::vector<FieldSpec> fields() const override { return std::vector<FieldSpec>(33); }
-  };
-  EXPECT_THAT(thrown_by([&] { disk_cached(std::make_shared<Wide>(), options()); }),
+  const auto wide = made_set(1, std::vector<FieldSpec>(33), [](std::size_t, Sample&) {});
+  EXPECT_THAT(thrown_by([&] { disk_cached(wide, options()); }),
               HasSubstr("33 fields; a disk cache takes at most 32"));
 }
 

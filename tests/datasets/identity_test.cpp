@@ -2,12 +2,11 @@
 
 #include <functional>
 
-#include "core/files.h"
 #include "datasets/with_cost.h"
 #include "slipstream/datasets/datasets.h"
 #include "support/array_values.h"
+#include "support/folder_fixture.h"
 #include "support/tar_writer.h"
-#include "support/temporary_folder.h"
 
 namespace slipstream {
 namespace {
@@ -15,13 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 using Made = std::shared_ptr<const Dataset>;
 
-class IdentityTest : public testing::Test {
+class IdentityTest : public FolderTest {
  protected:
-  fs::path write(const fs::path& name, std::string_view text = "x") const {
-    fs::create_directories((folder_.path() / name).parent_path());
-    write_file_atomically(folder_.path() / name, text);
-    return folder_.path() / name;
-  }
   static void age(const fs::path& path) {
     fs::last_write_time(path, fs::last_write_time(path) - std::chrono::hours(1));
   }
@@ -31,8 +25,6 @@ class IdentityTest : public testing::Test {
   static void expect_other(const Made& a, const Made& b) {
     EXPECT_NE(a->identity(), b->identity());
   }
-
-  const TemporaryFolder folder_;
 };
 
 Made numbers(std::int32_t add = 0, const char* name = "x") {

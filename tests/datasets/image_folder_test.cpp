@@ -4,10 +4,8 @@
 
 #include <fstream>
 
-#include "core/files.h"
 #include "slipstream/datasets/datasets.h"
-#include "support/image_records.h"
-#include "support/temporary_folder.h"
+#include "support/folder_fixture.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -19,13 +17,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-class ClassFolderTest : public testing::Test {
+class ClassFolderTest : public FolderTest {
  protected:
   fs::path dir() const { return folder_.path() / "data"; }
 
-  void add(const fs::path& path, const char* record = "rgb_420.jpg") {
-    fs::create_directories((dir() / path).parent_path());
-    write_file_atomically(dir() / path, image_record(record).file);
+  void add(const fs::path& name, const std::string& record = "rgb_420.jpg") {
+    write_image("data" / name, record);
   }
   /// "LABEL PATH" of all samples.
   std::vector<std::string> samples(const ImageFolderOptions& options = {}) const {
@@ -40,8 +37,6 @@ class ClassFolderTest : public testing::Test {
   std::string error(const ImageFolderOptions& options = {}) const {
     return thrown_by([&] { image_folder(dir(), options); });
   }
-
-  TemporaryFolder folder_;
 };
 
 TEST_F(ClassFolderTest, HasImageAndLabelAndTheNamesOfClasses) {

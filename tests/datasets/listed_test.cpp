@@ -1,28 +1,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/files.h"
 #include "slipstream/datasets/datasets.h"
-#include "support/image_records.h"
-#include "support/temporary_folder.h"
+#include "support/folder_fixture.h"
 #include "support/thrown.h"
 
 namespace slipstream {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-class ListedTest : public testing::Test {
+class ListedTest : public FolderTest {
  protected:
-  fs::path write(const std::string& name, std::string_view text) const {
-    write_file_atomically(folder_.path() / name, text);
-    return folder_.path() / name;
-  }
   std::string error(const std::string& name, std::string_view text,
                     const ListOptions& options = {}) const {
     return thrown_by([&] { listed(write(name, text), options); });
@@ -31,13 +24,6 @@ class ListedTest : public testing::Test {
                                                 const ListOptions& options = {}) const {
     return std::dynamic_pointer_cast<const LabeledDataset>(listed(write(name, text), options));
   }
-  static std::vector<std::int64_t> labels(const LabeledDataset& dataset) {
-    std::vector<std::int64_t> all;
-    for (std::size_t i = 0; i < dataset.size(); ++i) all.push_back(dataset.label(i));
-    return all;
-  }
-
-  TemporaryFolder folder_;
 };
 
 TEST_F(ListedTest, NumbersClassNamesInTheirOrder) {
@@ -46,7 +32,7 @@ TEST_F(ListedTest, NumbersClassNamesInTheirOrder) {
   EXPECT_THAT(dataset->class_names(), ElementsAre("cat", "dog"));
   EXPECT_THAT(labels(*dataset), ElementsAre(1, 0, 1));
   EXPECT_EQ(dataset->fields()[1].classes, 2);
-  EXPECT_EQ(dataset->name(1), (folder_.path() / "b,c.jpg").string());
+  EXPECT_EQ(dataset->name(1), path("b,c.jpg").string());
 }
 
 TEST_F(ListedTest, TakesNamesThatBeginLikeNumbers) {
@@ -92,7 +78,7 @@ TEST_F(ListedTest, TakesJsonLines) {
       "{\"file\": \"a.jpg\", \"y\": 3}\n\n{\"y\": 1, \"file\": \"\\u00e4.jpg\"}\r\n";
   const auto dataset = labeled("a.jsonl", text, {.image = "file", .label = "y"});
   EXPECT_THAT(labels(*dataset), ElementsAre(3, 1));
-  EXPECT_EQ(dataset->name(1), (folder_.path() / "\xc3\xa4.jpg").string());
+  EXPECT_EQ(dataset->name(1), path("\xc3\xa4.jpg").string());
 }
 
 TEST_F(ListedTest, PassesOverAMarkOfUtf8) {
@@ -109,9 +95,8 @@ TEST_F(ListedTest, BoundsTheClassesThatNobodyDeclared) {
 }
 
 TEST_F(ListedTest, ReadsImageAndLabel) {
-  fs::create_directory(folder_.path() / "sub dir");
-  write_file_atomically(folder_.path() / "sub dir/1.jpg", image_record("rgb_420.jpg").file);
-  const std::string absolute = (folder_.path() / "sub dir/1.jpg").string();
+  write_image("sub dir/1.jpg");
+  const std::string absolute = path("sub dir/1.jpg").string();
   const auto dataset = labeled("a.csv", "image,label\nsub dir/1.jpg,7\n" + absolute + ",1\n");
   Sample sample;
   for (std::size_t i = 0; i < 2; ++i) {
@@ -123,10 +108,10 @@ TEST_F(ListedTest, ReadsImageAndLabel) {
 }
 
 TEST_F(ListedTest, ReadsImageAndMaskOfOneSize) {
-  write_file_atomically(folder_.path() / "1.jpg", image_record("rgb_420.jpg").file);
-  write_file_atomically(folder_.path() / "1.png", image_record("gray_8.png").file);
+  write_image("1.jpg");
+  write_image("1.png", "gray_8.png");
   const Levels gray(4 * 6);
-  write_file_atomically(folder_.path() / "2.png", encode_png(pixels_of(gray, {4, 6})));
+  write_file_atomically(path("2.png"), encode_png(pixels_of(gray, {4, 6})));
   const auto dataset = listed(write("a.csv", "image,mask\n1.jpg,1.png\n1.jpg,2.png\n"),
                               {.mask = "mask", .mask_classes = 9});
   EXPECT_EQ(dataset->fields()[1].kind, FieldKind::mask);
@@ -139,7 +124,7 @@ TEST_F(ListedTest, ReadsImageAndMaskOfOneSize) {
 }
 
 TEST_F(ListedTest, RefusesAListThatCannotBeTaken) {
-  EXPECT_THAT(thrown_by([&] { listed(folder_.path() / "none.csv"); }),
+  EXPECT_THAT(thrown_by([&] { listed(path("none.csv")); }),
               AllOf(StartsWith("Refused: "), HasSubstr("none.csv"), HasSubstr("No such file")));
   EXPECT_THAT(error("a.txt", "x"),
               AllOf(StartsWith("Refused: "), HasSubstr("a.txt"), HasSubstr(".csv")));

@@ -1,11 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/files.h"
 #include "datasets/npy_header.h"
 #include "slipstream/datasets/datasets.h"
 #include "support/array_values.h"
-#include "support/temporary_folder.h"
+#include "support/folder_fixture.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -39,16 +38,11 @@ std::string bytes_of(const HostArray& array) {
   return {view.as<char>(), view.as<char>() + view.bytes()};
 }
 
-class NpyMapsTest : public testing::Test {
+class NpyMapsTest : public FolderTest {
  protected:
-  fs::path write(const std::string& name, const std::string& bytes) const {
-    write_file_atomically(folder_.path() / name, std::string_view(bytes));
-    return folder_.path() / name;
-  }
   std::string error(const std::string& bytes, FieldKind kind = FieldKind::other) const {
     return thrown_by([&] { npy_maps({{"x", kind, write("x.npy", bytes)}}); });
   }
-  TemporaryFolder folder_;
 };
 
 TEST_F(NpyMapsTest, RemarksThatThereIsOneClass) {

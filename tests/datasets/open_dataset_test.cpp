@@ -5,10 +5,12 @@
 
 #include "core/files.h"
 #include "datasets/npy_header.h"
+#include "datasets/open_dataset.h"
 #include "slipstream/core/error.h"
 #include "slipstream/datasets/datasets.h"
 #include "support/tar_writer.h"
 #include "support/temporary_folder.h"
+#include "support/thrown.h"
 #include "tools/make_data.h"
 
 namespace slipstream {
@@ -131,6 +133,34 @@ TEST_F(OpenDatasetTest, ArraysBesideFoldersThatAreNoClassesAreRefusedByName) {
   touch(dir / "notes" / "a.txt");
   EXPECT_THAT(refusal(dir), AllOf(HasSubstr("arrays' holds .npy files beside folders"),
                                   HasSubstr("move the folders away"), HasSubstr("notes")));
+}
+
+TEST_F(OpenDatasetTest, WhereMasksAreNeededTheyHaveTheClassesAskedFor) {
+  const auto classes_of = [&](const fs::path& path, const std::vector<std::string>& names) {
+    return open_dataset_of_masks(path, 5, names)->fields()[1].classes;
+  };
+  EXPECT_EQ(open_dataset(folder_.path(), 5)->fields()[1].classes, 256);
+  EXPECT_EQ(classes_of(folder_.path(), {}), 5);
+  EXPECT_EQ(classes_of(folder_.path(), {"a", "b", "c"}), 3);
+  const fs::path arrays = folder_.path() / "arrays";
+  fs::create_directory(arrays);
+  write_npy(arrays / "image.npy", DType::u8, {5, 2, 3, 3});
+  write_npy(arrays / "label.npy", DType::u8, {5, 2, 3});
+  EXPECT_EQ(classes_of(arrays, {}), 5);
+}
+
+TEST_F(OpenDatasetTest, WhereMasksAreNeededOtherFoldersAreRefusedForTheirLack) {
+  const auto told = [](const fs::path& path) {
+    return thrown_by([&] { open_dataset_of_masks(path, 5, {}); });
+  };
+  EXPECT_THAT(told(folder_.path() / "none"),
+              AllOf(HasSubstr("Refused: no folder '"), HasSubstr("make-data")));
+  fs::rename(folder_.path() / "masks", folder_.path() / "more");
+  EXPECT_EQ(open_dataset(folder_.path())->size(), 6U);
+  EXPECT_THAT(told(folder_.path()), AllOf(HasSubstr("Refused: no folder '"), HasSubstr("/masks'")));
+  touch(folder_.path() / "x.npy");
+  EXPECT_THAT(told(folder_.path()), AllOf(HasSubstr("Refused: '"), HasSubstr("/masks'"),
+                                          HasSubstr("move the folders away")));
 }
 
 TEST_F(OpenDatasetTest, RefusesWhatIsNoDataSet) {

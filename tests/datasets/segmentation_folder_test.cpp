@@ -3,10 +3,8 @@
 
 #include <fstream>
 
-#include "core/files.h"
 #include "slipstream/datasets/dataset.h"
-#include "support/image_records.h"
-#include "support/temporary_folder.h"
+#include "support/folder_fixture.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -17,7 +15,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-class SegmentationFolderTest : public testing::Test {
+class SegmentationFolderTest : public FolderTest {
  protected:
   SegmentationFolderTest() {
     fs::create_directories(images());
@@ -27,11 +25,11 @@ class SegmentationFolderTest : public testing::Test {
   fs::path images() const { return dir() / "images"; }
   fs::path masks() const { return dir() / "masks"; }
 
-  void add_image(const std::string& file, const char* record = "rgb_420.jpg") {
-    write_file_atomically(images() / file, image_record(record).file);
+  void add_image(const std::string& file, const std::string& record = "rgb_420.jpg") {
+    write_image("data/images/" + file, record);
   }
-  void add_mask(const std::string& file, const char* record = "gray_8.png") {
-    write_file_atomically(masks() / file, image_record(record).file);
+  void add_mask(const std::string& file, const std::string& record = "gray_8.png") {
+    write_image("data/masks/" + file, record);
   }
   void add_pair(const std::string& name) {
     add_image(name + ".jpg");
@@ -53,8 +51,6 @@ class SegmentationFolderTest : public testing::Test {
     }
     return all;
   }
-
-  TemporaryFolder folder_;
 };
 
 TEST_F(SegmentationFolderTest, HasImageAndLabel) {

@@ -7,6 +7,7 @@
 #include "slipstream/datasets/datasets.h"
 #include "slipstream/ops/resize.h"
 #include "slipstream/ops/transforms.h"
+#include "support/made_set.h"
 
 namespace slipstream::test {
 namespace {
@@ -20,24 +21,19 @@ class SituationTest : public EngineTest {
 };
 
 /// Synthetic samples that say of themselves that parts of them may be decoded.
-class Decodable final : public Dataset {
- public:
-  Decodable() : samples_(synthetic_segmentation({.samples = 16, .size = 16, .classes = 5})) {}
-  std::size_t size() const override { return samples_->size(); }
-  void read(std::size_t index, Sample& out) const override { samples_->read(index, out); }
-  std::vector<FieldSpec> fields() const override { return samples_->fields(); }
-  bool decodes_by_default() const override { return true; }
-
- private:
-  std::shared_ptr<const Dataset> samples_;
-};
+std::shared_ptr<const Dataset> decodable() {
+  const auto set = set_around(synthetic_segmentation({.samples = 16, .size = 16, .classes = 5}),
+                              [](std::size_t) {});
+  set->decodes_default = true;
+  return set;
+}
 
 TEST_F(SituationTest, PartsAreDecodedWhereTheFirstTransformReadsSome) {
   const auto decodes_parts = [this](const Tiny& tiny) {
     return situation_of(*trainer(tiny), plan(), {}).decodes_parts;
   };
   Tiny tiny;
-  tiny.dataset = std::make_shared<Decodable>();
+  tiny.dataset = decodable();
   tiny.transforms = {{"crop", RandomCrop{8}}};
   EXPECT_TRUE(decodes_parts(tiny));
   tiny.on_bad_sample = OnBadSample::skip;

@@ -8,6 +8,7 @@
 #include "loader/loader_fixture.h"
 #include "slipstream/ops/transforms.h"
 #include "support/jpeg_writer.h"
+#include "support/made_set.h"
 
 namespace slipstream {
 namespace {
@@ -84,26 +85,9 @@ TEST(LoaderAllocation, NoneInTheSteadyStateWithReadAhead) {
   EXPECT_EQ(allocations() - before, 0u);
 }
 
-/// One JPEG file as every image.
-class OneFile final : public Dataset {
- public:
-  std::size_t size() const override { return 64; }
-  std::vector<FieldSpec> fields() const override {
-    return {{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0}};
-  }
-  void read(std::size_t, Sample& out) const override {
-    const Shape shape = {static_cast<std::int64_t>(file_.size())};
-    out.fields[0].array.assign({file_.data(), DType::u8, shape});
-    out.fields[0].encoded = true;
-  }
-  bool decodes_by_default() const override { return true; }
-
- private:
-  Bytes file_ = write_jpeg({}, 40, 60, noisy_levels(40, 60, 3));
-};
-
 TEST(LoaderAllocation, NoneInTheSteadyStateWhereFilesTravel) {
-  DataLoader loader(std::make_shared<OneFile>(),
+  const std::vector<Bytes> files(64, write_jpeg({}, 40, 60, noisy_levels(40, 60, 3)));
+  DataLoader loader(set_of_files(files),
                     {{"crop", RandomResizedCrop{16}}, {"flip", RandomHorizontalFlip{}}},
                     {.batch_size = 4, .num_workers = 1, .wire = {{"image", Wire::jpeg}}});
   const auto walk = [&](int batches) {

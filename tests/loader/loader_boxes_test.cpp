@@ -7,6 +7,7 @@
 #include "slipstream/ops/warp.h"
 #include "support/array_values.h"
 #include "support/jpeg_set.h"
+#include "support/made_set.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -103,20 +104,14 @@ TEST(LoaderBoxes, InMemoryAreOfFourNumbers) {
 }
 
 TEST(LoaderBoxes, OfAnotherFormAreRefusedWithAllElseThatIsWrong) {
-  class Odd final : public Dataset {
-   public:
-    std::size_t size() const override { return 8; }
-    std::vector<FieldSpec> fields() const override {
-      return {{"image", FieldKind::image, DType::u8, {4, 4, 3}, 0},
-              {"boxes", FieldKind::boxes, DType::f32, {2, 5}, 0}};
-    }
-    void read(std::size_t, Sample&) const override {}
-  };
+  const auto odd = made_set(8,
+                            {{"image", FieldKind::image, DType::u8, {4, 4, 3}, 0},
+                             {"boxes", FieldKind::boxes, DType::f32, {2, 5}, 0}},
+                            [](std::size_t, Sample&) {});
   const DataLoaderOptions options{.batch_size = kBatch, .wire = {{"image", Wire::plain}}};
-  EXPECT_THAT(refusal(std::make_shared<Odd>(), {}, options), HasSubstr("they must be f32, N x 4"));
+  EXPECT_THAT(refusal(odd, {}, options), HasSubstr("they must be f32, N x 4"));
   const std::string told =
-      refusal(std::make_shared<Odd>(),
-              {{"flip", RandomHorizontalFlip{2}}, {"down", RandomVerticalFlip{}}}, options);
+      refusal(odd, {{"flip", RandomHorizontalFlip{2}}, {"down", RandomVerticalFlip{}}}, options);
   EXPECT_THAT(told, HasSubstr("transform 'flip': random_horizontal_flip: p is"));
   EXPECT_THAT(told, HasSubstr("transform 'down': boxes 'boxes' are f32, 2 x 5"));
   EXPECT_THAT(told, testing::Not(HasSubstr("unknown field")));

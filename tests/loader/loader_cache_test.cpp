@@ -7,6 +7,8 @@
 #include "loader/loader_fixture.h"
 #include "slipstream/codecs/image.h"
 #include "slipstream/ops/transforms.h"
+#include "support/made_set.h"
+#include "support/own_op.h"
 
 namespace slipstream {
 namespace {
@@ -19,15 +21,9 @@ constexpr std::size_t kBatches = 20;  // more than three epochs
 constexpr std::size_t kAmple = 1 << 20;
 constexpr std::size_t kScarce = 8 * kSamples + 2000;
 
-struct Invert {
+struct Invert : OwnOp {
   static constexpr std::string_view kName = "invert";
-  struct Drawn {};
 
-  void validate() const {}
-  bool touches(FieldKind kind) const { return kind == FieldKind::image; }
-  FieldSpec output(const FieldSpec& in) const { return in; }
-  bool is_random() const { return false; }
-  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
   void apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
     for (std::size_t i = 0; i < in.bytes(); ++i) out.data[i] = ~in.data[i];
   }
@@ -196,30 +192,16 @@ TEST(LoaderCache, WithoutOneCountsNothing) {
 }
 
 /// JPEG files of noise, of different sizes.
-class JpegSet final : public Dataset {
- public:
-  JpegSet() {
-    for (std::int64_t i = 0; i < static_cast<std::int64_t>(kSamples); ++i) {
-      HostArray pixels;
-      const MutableArray out = pixels.reset(DType::u8, {60 + i, 90 - i, 3});
-      for (std::size_t k = 0; k < out.bytes(); ++k) out.data[k] = pixel_of(k * k, k % 97);
-      files_.push_back(encode_jpeg(out, 90));
-    }
+std::shared_ptr<const Dataset> noise_files() {
+  std::vector<Bytes> files;
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(kSamples); ++i) {
+    HostArray pixels;
+    const MutableArray out = pixels.reset(DType::u8, {60 + i, 90 - i, 3});
+    for (std::size_t k = 0; k < out.bytes(); ++k) out.data[k] = pixel_of(k * k, k % 97);
+    files.push_back(encode_jpeg(out, 90));
   }
-  std::size_t size() const override { return kSamples; }
-  bool decodes_by_default() const override { return true; }
-  std::vector<FieldSpec> fields() const override {
-    return {{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0}};
-  }
-  void read(std::size_t index, Sample& out) const override {
-    const auto& file = files_[index];
-    out.fields[0].array.assign({file.data(), DType::u8, {static_cast<std::int64_t>(file.size())}});
-    out.fields[0].encoded = true;
-  }
-
- private:
-  std::vector<Bytes> files_;
-};
+  return set_of_files(std::move(files));
+}
 
 /// Bytes that "decode" gave for each of the samples it was called for.
 double decoded_bytes(const DataLoader& loader) {
@@ -229,7 +211,7 @@ double decoded_bytes(const DataLoader& loader) {
 
 TEST(LoaderCacheOfCroppedImages, HoldsWholeImagesWhereACropFollows) {
   constexpr double kCropBytes = 24 * 20 * 3;
-  const auto dataset = std::make_shared<JpegSet>();
+  const auto dataset = noise_files();
   const std::vector<NamedOp> chain = {{"crop", RandomCrop{{24, 20}}}};
   DataLoader plain(dataset, chain, options_with(std::nullopt));
   const std::vector<Bytes> expected = take(plain, kBatches);
@@ -252,7 +234,7 @@ TEST(LoaderCacheOfCroppedImages, HoldsWholeImagesWhereACropFollows) {
 }
 
 TEST(LoaderCacheOfCroppedImages, BehindAFixedCropHoldsThePartAlone) {
-  const auto dataset = std::make_shared<JpegSet>();
+  const auto dataset = noise_files();
   const std::vector<NamedOp> chain = {{"crop", CenterCrop{{24, 20}}},
                                       {"flip", RandomHorizontalFlip{0.5}}};
   DataLoader plain(dataset, chain, options_with(std::nullopt));

@@ -6,6 +6,7 @@
 #include "slipstream/ops/transforms.h"
 #include "slipstream/ops/warp.h"
 #include "support/jpeg_set.h"
+#include "support/made_set.h"
 #include "support/picture_set.h"
 
 namespace slipstream {
@@ -162,23 +163,14 @@ TEST(LoaderCanvas, AnImageSmallerThanTheCropIsNamedOrSkipped) {
   EXPECT_THAT(skips.skipped().samples, testing::Not(testing::IsEmpty()));
 }
 
-class OddMasks final : public Dataset {
- public:
-  std::size_t size() const override { return 8; }
-  std::vector<FieldSpec> fields() const override {
-    return {{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0},
-            {"mask", FieldKind::mask, DType::u8, {-1, -1}, 0}};
-  }
-  void read(std::size_t index, Sample& out) const override {
-    const MutableArray image = out.fields[0].array.reset(DType::u8, {9, 8, 3});
-    const MutableArray mask = out.fields[1].array.reset(DType::u8, {8, 8});
-    for (std::size_t i = 0; i < image.bytes(); ++i) image.data[i] = pixel_of(index, i);
-    for (std::size_t i = 0; i < mask.bytes(); ++i) mask.data[i] = pixel_of(index, i);
-  }
-};
-
 TEST(LoaderCanvas, MasksOfAnotherSizeAreResizedOrNamed) {
-  const auto set = std::make_shared<OddMasks>();
+  const auto set =
+      made_set(8, {image_field(), mask_field("mask", 0)}, [](std::size_t index, Sample& out) {
+        const MutableArray image = out.fields[0].array.reset(DType::u8, {9, 8, 3});
+        const MutableArray mask = out.fields[1].array.reset(DType::u8, {8, 8});
+        for (std::size_t i = 0; i < image.bytes(); ++i) image.data[i] = pixel_of(index, i);
+        for (std::size_t i = 0; i < mask.bytes(); ++i) mask.data[i] = pixel_of(index, i);
+      });
   const std::vector<NamedOp> resize = {{"resize", Resize{{5, 6}}}};
   EXPECT_EQ(values_of(set, resize, options_with(1)), values_of(set, resize, options_with(0)));
   DataLoader loader(set, {{"crop", RandomResizedCrop{4}}}, options_with(1));

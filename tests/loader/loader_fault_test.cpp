@@ -10,7 +10,9 @@
 #include "loader/loader_fixture.h"
 #include "slipstream/datasets/datasets.h"
 #include "slipstream/ops/color.h"
+#include "support/made_set.h"
 #include "support/no_threads.h"
+#include "support/own_op.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -190,29 +192,19 @@ TEST(LoaderFault, LabelOutsideTheClassesIsNamed) {
   }
 }
 
-/// Masks of one class number, but for one pixel of one sample.
-class MaskSet final : public Dataset {
- public:
-  std::size_t size() const override { return 4; }
-  void read(std::size_t index, Sample& out) const override {
-    const MutableArray mask = out.fields[0].array.reset(DType::u8, {33, 17});
-    for (std::size_t i = 0; i < mask.bytes(); ++i) mask.data[i] = std::byte{4};
-    if (index == 1) mask.data[32 * 17 + 16] = std::byte{200};
-  }
-  std::vector<FieldSpec> fields() const override {
-    return {{"mask", FieldKind::mask, DType::u8, {33, 17}, classes}};
-  }
-  std::int64_t classes = 5;
-};
-
 TEST(LoaderFault, EveryPixelOfAMaskIsChecked) {
-  const auto dataset = std::make_shared<MaskSet>();
+  const auto dataset = made_set(
+      4, {{"mask", FieldKind::mask, DType::u8, {33, 17}, 5}}, [](std::size_t index, Sample& out) {
+        const MutableArray mask = out.fields[0].array.reset(DType::u8, {33, 17});
+        std::fill_n(mask.data, mask.bytes(), std::byte{4});
+        if (index == 1) mask.data[32 * 17 + 16] = std::byte{200};
+      });
   DataLoader loader(dataset, no_transforms(), kInOrder);
   EXPECT_THAT(message_of_next(loader), HasSubstr("holds class 200, but there are 5 classes"));
-  dataset->classes = 201;
+  dataset->declared[0].classes = 201;
   DataLoader enough(dataset, no_transforms(), kInOrder);
   EXPECT_NO_THROW(enough.next());
-  dataset->classes = 0;
+  dataset->declared[0].classes = 0;
   DataLoader unchecked(dataset, no_transforms(), kInOrder);
   EXPECT_NO_THROW(unchecked.next());
 }
@@ -242,19 +234,15 @@ TEST(LoaderRefuses, ABatchLargerThanTheDataset) {
 }
 
 /// Gives images of any size the size that TestSet's have.
-struct ToSide {
+struct ToSide : OwnOp {
   static constexpr std::string_view kName = "to_side";
-  struct Drawn {};
   void validate() const {
     if (!valid) throw Refused("side 0: give at least 1");
   }
-  bool touches(FieldKind kind) const { return kind == FieldKind::image; }
   FieldSpec output(FieldSpec in) const {
     in.shape = {kSide, kSide, 3};
     return in;
   }
-  bool is_random() const { return false; }
-  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
   void apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
     std::memcpy(out.data, in.data, out.bytes());
   }
@@ -290,16 +278,10 @@ TEST(LoaderRefuses, MoreTransformsThanAKeyCanName) {
 }
 
 TEST(LoaderRefuses, ClassesThatAreNotIntegers) {
-  class Floats final : public Dataset {
-    std::size_t size() const override { return 8; }
-    void read(std::size_t, Sample& out) const override {
-      out.fields[0].array.reset(DType::f32, {});
-    }
-    std::vector<FieldSpec> fields() const override {
-      return {{"score", FieldKind::label, DType::f32, {}, 3}};
-    }
-  };
-  EXPECT_THAT(refusal(std::make_shared<Floats>(), no_transforms(), kInOrder),
+  const auto dataset =
+      made_set(8, {{"score", FieldKind::label, DType::f32, {}, 3}},
+               [](std::size_t, Sample& out) { out.fields[0].array.reset(DType::f32, {}); });
+  EXPECT_THAT(refusal(dataset, no_transforms(), kInOrder),
               HasSubstr("field 'score' declares 3 classes of f32"));
 }
 
@@ -310,7 +292,7 @@ TEST(LoaderRefuses, AllProblemsAtOnce) {
                                      .held_batches = 0,
                                      .cut = HostCut{"decoed", 0}};
   const std::string message =
-      refusal(std::make_shared<TestSet>(8), {{"to side", ToSide{false}}}, options);
+      refusal(std::make_shared<TestSet>(8), {{"to side", ToSide{{}, false}}}, options);
   for (const char* problem :
        {"batch size 9", "num_workers 0", "prefetch_batches 0", "held_batches 0",
         "at least 1 cached item", "transform 'to side': side 0: give at least 1",

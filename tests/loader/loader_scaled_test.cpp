@@ -7,6 +7,7 @@
 #include "loader/loader_fixture.h"
 #include "slipstream/ops/resize.h"
 #include "slipstream/ops/transforms.h"
+#include "support/made_set.h"
 #include "support/picture_set.h"
 #include "tools/scene.h"
 
@@ -88,30 +89,16 @@ TEST(LoaderScaled, WhatDoesNotShrinkByTwoIsExact) {
 }
 
 /// Photo-like: textured objects with sharp edges under uneven light, with noise.
-class SceneSet final : public Dataset {
- public:
-  explicit SceneSet(std::size_t count) {
-    HostArray image;
-    HostArray mask;
-    for (std::size_t i = 0; i < count; ++i) {
-      draw_scene({.seed = 3, .sample = i}, 400, 10, image, mask);
-      files_.push_back(encode_jpeg(image.view(), 90));
-    }
+std::shared_ptr<const Dataset> scene_files(std::size_t count) {
+  HostArray image;
+  HostArray mask;
+  std::vector<Bytes> files;
+  for (std::size_t i = 0; i < count; ++i) {
+    draw_scene({.seed = 3, .sample = i}, 400, 10, image, mask);
+    files.push_back(encode_jpeg(image.view(), 90));
   }
-  std::size_t size() const override { return files_.size(); }
-  std::vector<FieldSpec> fields() const override {
-    return {{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0}};
-  }
-  void read(std::size_t index, Sample& out) const override {
-    const std::vector<std::byte>& file = files_[index];
-    out.fields[0].array.assign({file.data(), DType::u8, {static_cast<std::int64_t>(file.size())}});
-    out.fields[0].encoded = true;
-  }
-  bool decodes_by_default() const override { return true; }
-
- private:
-  std::vector<std::vector<std::byte>> files_;
-};
+  return set_of_files(std::move(files));
+}
 
 double mean_difference(const Bytes& a, const Bytes& b) {
   double sum = 0;
@@ -123,7 +110,7 @@ double mean_difference(const Bytes& a, const Bytes& b) {
 
 // The tolerance that docs/transforms.md states.
 TEST(LoaderScaled, IsWithinThreeLevelsOfExactInTheMeanOfAnImage) {
-  const auto dataset = std::make_shared<SceneSet>(12);
+  const auto dataset = scene_files(12);
   for (const std::int64_t side : {180, 100, 50, 25}) {
     for (const NamedOp& first : {NamedOp{"crop", RandomResizedCrop{side, {0.9, 1}}},
                                  NamedOp{"small", Resize{{side, side}}}}) {

@@ -8,6 +8,8 @@
 #include "slipstream/ops/resize.h"
 #include "slipstream/ops/transforms.h"
 #include "support/jpeg_set.h"
+#include "support/made_set.h"
+#include "support/own_op.h"
 
 namespace slipstream {
 namespace {
@@ -118,32 +120,20 @@ TEST(LoaderUnfit, StoppingNamesFileAndSampleHoweverItIsDecoded) {
 }
 
 /// Images of 6 x 8 pixels with masks, but one sample of other sizes.
-class OneOdd final : public Dataset {
- public:
-  OneOdd(Shape image, Shape mask) : image_(image), mask_(mask) {}
-
-  std::size_t size() const override { return 8; }
-  std::vector<FieldSpec> fields() const override {
-    return {{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0},
-            {"mask", FieldKind::mask, DType::u8, {-1, -1}, 5}};
-  }
-  void read(std::size_t index, Sample& out) const override {
+std::shared_ptr<const Dataset> one_odd(const Shape& image, const Shape& mask) {
+  return made_set(8, {image_field(), mask_field("mask", 5)}, [=](std::size_t index, Sample& out) {
     const auto put = [](Field& field, const Shape& shape) {
       const MutableArray array = field.array.reset(DType::u8, shape);
       std::fill_n(array.data, array.bytes(), std::byte{1});
     };
-    put(out.fields[0], index == 5 ? image_ : Shape{6, 8, 3});
-    put(out.fields[1], index == 5 ? mask_ : Shape{6, 8});
-  }
-
- private:
-  Shape image_;
-  Shape mask_;
-};
+    put(out.fields[0], index == 5 ? image : Shape{6, 8, 3});
+    put(out.fields[1], index == 5 ? mask : Shape{6, 8});
+  });
+}
 
 TEST(LoaderUnfit, ImagesWithoutPixelsAndMasksOfAnotherSizeAreSkipped) {
   const auto message = [](const Shape& image, const Shape& mask, const AnyOp& op) {
-    DataLoader loader(std::make_shared<OneOdd>(image, mask), {{"op", op}}, skipping());
+    DataLoader loader(one_odd(image, mask), {{"op", op}}, skipping());
     take(loader, 4);
     const SkippedSamples skipped = loader.skipped();
     EXPECT_THAT(numbers(skipped), ElementsAre(5));
@@ -158,14 +148,8 @@ TEST(LoaderUnfit, ImagesWithoutPixelsAndMasksOfAnotherSizeAreSkipped) {
 
 /// Throws E for the image of sample 3.
 template <typename E>
-struct Picky {
+struct Picky : OwnOp {
   static constexpr std::string_view kName = "picky";
-  struct Drawn {};
-  void validate() const {}
-  bool touches(FieldKind kind) const { return kind == FieldKind::image; }
-  FieldSpec output(const FieldSpec& in) const { return in; }
-  bool is_random() const { return false; }
-  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
   void apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
     if (in.data[0] == pixel_of(3, 0)) throw E("not this one");
     std::copy_n(in.data, in.bytes(), out.data);

@@ -12,6 +12,7 @@
 #include "slipstream/ops/resize.h"
 #include "slipstream/ops/transforms.h"
 #include "slipstream/ops/warp.h"
+#include "support/own_op.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -205,19 +206,14 @@ TEST(Boxes, OfAnotherFormAreRefused) {
 }
 
 /// Makes images half as high, and does not say so.
-struct Halve {
+struct Halve : OwnOp {
   static constexpr std::string_view kName = "halve";
-  struct Drawn {};
-  void validate() const {}
   bool touches(FieldKind) const { return true; }
   FieldSpec output(const FieldSpec& in) const {
     FieldSpec out = in;
     out.shape.dims[0] /= 2;
     return out;
   }
-  bool is_random() const { return false; }
-  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
-  void apply(Drawn, FieldKind, ConstArray, MutableArray, Scratch&) const {}
 };
 
 TEST(Boxes, AnOperationThatDoesNotSayWhereItMovesPixelsIsRefusedBesideThem) {

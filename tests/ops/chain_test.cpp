@@ -9,6 +9,7 @@
 #include "slipstream/ops/resize.h"
 #include "slipstream/ops/transforms.h"
 #include "slipstream/ops/warp.h"
+#include "support/own_op.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -362,16 +363,8 @@ TEST(Chain, RefusesAKeyThatStandsTwice) {
               HasSubstr("the key 'transforms' stands in one object twice"));
 }
 
-/// An operation of a user's own.
-struct Keep {
+struct Keep : OwnOp {
   static constexpr std::string_view kName = "keep";
-  struct Drawn {};
-  void validate() const {}
-  bool touches(FieldKind) const { return false; }
-  FieldSpec output(const FieldSpec& in) const { return in; }
-  bool is_random() const { return false; }
-  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
-  void apply(Drawn, FieldKind, ConstArray, MutableArray, Scratch&) const {}
 };
 
 TEST(Chain, CannotHoldAUsersOwnOperation) {

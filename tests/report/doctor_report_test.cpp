@@ -246,8 +246,6 @@ TEST(DoctorWords, ShowNumbersShortly) {
   EXPECT_EQ(figure(Measured{2, 1, INFINITY, "1", 2}), "2.00");
   EXPECT_EQ(percent(0.0712), "7.1 %");
   EXPECT_EQ(percent(Measured{0.9, NAN, NAN, "1", 1}), "90 %");
-  EXPECT_EQ(bytes_text(1536), "1.50 KiB");
-  EXPECT_EQ(bytes_text(512), "512 B");
   Diagnosis diagnosis;
   diagnosis.share = {0.7, 0.6, 1.1, "1", 5};
   EXPECT_EQ(percent(waiting_share(diagnosis)), "30 % [0 %, 40 %]");

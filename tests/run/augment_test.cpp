@@ -7,6 +7,7 @@
 #include "slipstream/ops/transforms.h"
 #include "slipstream/ops/warp.h"
 #include "slipstream/run/placement.h"
+#include "support/made_set.h"
 #include "support/thrown.h"
 
 namespace slipstream::test {
@@ -54,38 +55,24 @@ TEST_F(AugmentRunTest, WhereTransformsAreDoneChangesNoBit) {
 }
 
 /// Scenes with a box each.
-class Boxed final : public Dataset {
- public:
-  std::size_t size() const override { return scenes_->size(); }
-  std::vector<FieldSpec> fields() const override {
-    std::vector<FieldSpec> fields = scenes_->fields();
-    fields.push_back({"boxes", FieldKind::boxes, DType::f32, {1, 4}, 0});
-    return fields;
-  }
-  void read(std::size_t index, Sample& out) const override {
+std::shared_ptr<const Dataset> boxed_scenes() {
+  const auto scenes = synthetic_segmentation({.samples = 64, .size = 8, .classes = 5});
+  std::vector<FieldSpec> fields = scenes->fields();
+  fields.push_back({"boxes", FieldKind::boxes, DType::f32, {1, 4}, 0});
+  return made_set(scenes->size(), fields, [scenes](std::size_t index, Sample& out) {
     Sample scene;
     scene.fields.resize(out.fields.size() - 1);
-    scenes_->read(index, scene);
+    scenes->read(index, scene);
     std::copy(scene.fields.begin(), scene.fields.end(), out.fields.begin());
     const float at = static_cast<float>(index % 3);
     const float box[] = {at, 1, 4 + at, 6};
     std::copy_n(box, 4, out.fields.back().array.reset(DType::f32, {1, 4}).as<float>());
-  }
-
- private:
-  static SyntheticOptions small() {
-    SyntheticOptions options;
-    options.samples = 64;
-    options.size = 8;
-    options.classes = 5;
-    return options;
-  }
-  std::shared_ptr<const Dataset> scenes_ = synthetic_segmentation(small());
-};
+  });
+}
 
 TEST_F(AugmentRunTest, BoxesFollowWhereverTransformsAreDone) {
   Tiny tiny = augmented();
-  tiny.dataset = std::make_shared<Boxed>();
+  tiny.dataset = boxed_scenes();
   tiny.loss = [](const at::Tensor& output, const Batch& batch) {
     return output.to(at::kFloat).mean() * batch.at("boxes").sum();
   };
@@ -99,14 +86,8 @@ TEST_F(AugmentRunTest, BoxesFollowWhereverTransformsAreDone) {
 }
 
 /// Pictures from 5 x 20 to 20 x 5 pixels, with masks.
-class Ragged : public Dataset {
- public:
-  std::size_t size() const override { return 48; }
-  std::vector<FieldSpec> fields() const override {
-    return {{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0},
-            {"label", FieldKind::mask, DType::u8, {-1, -1}, 5}};
-  }
-  void read(std::size_t index, Sample& out) const override {
+std::shared_ptr<MadeSet> ragged() {
+  return made_set(48, {image_field(), mask_field("label", 5)}, [](std::size_t index, Sample& out) {
     const auto height = static_cast<std::int64_t>(5 + index % 16);
     const std::int64_t width = 25 - height;
     const MutableArray image = out.fields[0].array.reset(DType::u8, {height, width, 3});
@@ -115,15 +96,15 @@ class Ragged : public Dataset {
       image.data[i] = static_cast<std::byte>((i * (7 + index)) % 251);
     for (std::size_t i = 0; i < mask.bytes(); ++i)
       mask.data[i] = static_cast<std::byte>((i / 3 + index) % 5);
-  }
-};
+  });
+}
 
 TEST_F(AugmentRunTest, ImagesOfAnySizeBecomeTheSameWhereverTransformsAreDone) {
   for (const AnyOp& first :
        {AnyOp(RandomResizedCrop{8}), AnyOp(Resize{{8, 8}}),
         AnyOp(RandomResizedCrop{.size = 8, .antialias = false}), AnyOp(RandomCrop{4})}) {
     Tiny tiny = augmented();
-    tiny.dataset = std::make_shared<Ragged>();
+    tiny.dataset = ragged();
     tiny.transforms[0] = {"first", first};
     tiny.transforms[1] = {"large", Resize{{8, 8}}};
     const std::uint64_t on_the_loader = fresh_run(tiny, serial_plan(), steps(kSteps)).digest;
@@ -140,7 +121,7 @@ TEST_F(AugmentRunTest, ImagesOfAnySizeBecomeTheSameWhereverTransformsAreDone) {
 
 TEST_F(AugmentRunTest, OnlyARandomResizedCropOfImagesOfAnySizeMovesToTheDeviceByItself) {
   Tiny tiny = augmented();
-  tiny.dataset = std::make_shared<Ragged>();
+  tiny.dataset = ragged();
   tiny.transforms[0] = {"first", RandomResizedCrop{8}};
   EXPECT_EQ(first_on_device(tiny_pipeline(tiny)), "first");
   for (const AnyOp& left : {AnyOp(Resize{{8, 8}}), AnyOp(RandomCrop{4})}) {
@@ -154,11 +135,10 @@ TEST_F(AugmentRunTest, OnlyARandomResizedCropOfImagesOfAnySizeMovesToTheDeviceBy
 }
 
 TEST_F(AugmentRunTest, ImagesThatTravelAsFilesAreCroppedWhereTheyAreDecoded) {
-  class Files final : public Ragged {
-    bool decodes_by_default() const override { return true; }
-  };
+  const auto files = ragged();
+  files->decodes_default = true;
   Tiny tiny = augmented();
-  tiny.dataset = std::make_shared<Files>();
+  tiny.dataset = files;
   tiny.transforms = {{"first", RandomResizedCrop{8}}, {"float", ToDtype{.scale = true}}};
   EXPECT_EQ(first_on_device(tiny_pipeline(tiny), {{"image", Wire::jpeg}}), "float");
 }

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <set>
-#include <thread>
 
-#include "core/patience.h"
 #include "run/engine.h"
+#include "support/slow_set.h"
 
 namespace slipstream::test {
 namespace {
@@ -116,33 +115,17 @@ TEST_F(AutoTest, StopsWhileLanesAreMeasuredAlone) {
   EXPECT_EQ(result.choice.kept, result.run.plan.schedule.mode);
 }
 
-/// Takes a while for each sample, but for the first ones.
-class SlowData final : public Dataset {
- public:
-  static constexpr std::uint64_t kQuick = 4 * 24;
-  static constexpr double kBatchSeconds = 0.02;
-  std::size_t size() const override { return good_->size(); }
-  std::vector<FieldSpec> fields() const override { return good_->fields(); }
-  void read(std::size_t index, Sample& out) const override {
-    good_->read(index, out);
-    if (read_.value() >= kQuick)
-      std::this_thread::sleep_for(std::chrono::duration<double>(kBatchSeconds / 4));
-    read_.add();
-  }
-  void await_quick() const { read_.await(kQuick, "the batches filled ahead"); }
-
- private:
-  std::shared_ptr<const Dataset> good_ = synthetic_segmentation({256, 8, 5, 1});
-  mutable Counter read_;
-};
-
 /// One worker never makes a batch in less than its samples sleep, so no steady rate can be above
 /// that on any machine.
 TEST_F(AutoTest, BatchesThatWereFilledAheadAreNoPlansSpeed) {
-  const auto data = std::make_shared<SlowData>();
+  constexpr std::uint64_t kQuick = 4 * 24;
+  constexpr double kBatchSeconds = 0.02;
+  const auto data =
+      std::make_shared<SlowSet>(synthetic_segmentation({256, 8, 5, 1}), kBatchSeconds / 4, kQuick);
   Tiny tiny;
   tiny.dataset = data;
-  tiny.extra = {{"wait", [&](Batch&) { data->await_quick(); }}};
+  tiny.extra = {
+      {"wait", [&](Batch&) { data->samples_read().await(kQuick, "the batches filled ahead"); }}};
   const auto one = trainer(tiny);
   const auto fed_ahead = [](Plan plan) {
     plan.schedule.loader.num_workers = 1;
@@ -152,8 +135,8 @@ TEST_F(AutoTest, BatchesThatWereFilledAheadAreNoPlansSpeed) {
   const Lanes lanes = {{"copy"}, {"encode", "wait"}, {"train"}};
   const AutoResult result = run_auto(*one, fed_ahead(serial_plan({"wait"})),
                                      fed_ahead(plan_of(lanes, Driver::threaded, 3)), steps(240));
-  EXPECT_LT(result.choice.serial.value, 1.3 / SlowData::kBatchSeconds);
-  EXPECT_LT(result.choice.pipelined.value, 1.3 / SlowData::kBatchSeconds);
+  EXPECT_LT(result.choice.serial.value, 1.3 / kBatchSeconds);
+  EXPECT_LT(result.choice.pipelined.value, 1.3 / kBatchSeconds);
 }
 
 TEST_F(AutoTest, EfficiencyIsTheShareOfThePossibleGain) {

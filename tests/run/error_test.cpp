@@ -4,6 +4,7 @@
 #include <torch/nn/modules/conv.h>
 
 #include "run/engine.h"
+#include "support/made_set.h"
 #include "support/thrown.h"
 
 namespace slipstream::test {
@@ -141,25 +142,17 @@ TEST_F(StageErrorTest, ProgressThatThrowsEndsTheRun) {
 }
 
 /// Sample `bad` cannot be read.
-class FaultyData final : public Dataset {
- public:
-  explicit FaultyData(std::size_t bad) : bad_(bad), good_(synthetic_segmentation({32, 8, 5, 1})) {}
-  std::size_t size() const override { return good_->size(); }
-  std::vector<FieldSpec> fields() const override { return good_->fields(); }
-  void read(std::size_t index, Sample& out) const override {
-    if (index == bad_) throw Error("the disk is gone");
-    good_->read(index, out);
-  }
-  std::string name(std::size_t index) const override { return "item " + std::to_string(index); }
-
- private:
-  std::size_t bad_;
-  std::shared_ptr<const Dataset> good_;
-};
+std::shared_ptr<const Dataset> faulty_data(std::size_t bad) {
+  const auto set = set_around(synthetic_segmentation({32, 8, 5, 1}), [bad](std::size_t index) {
+    if (index == bad) throw Error("the disk is gone");
+  });
+  set->noun = "item";
+  return set;
+}
 
 TEST_F(StageErrorTest, ASampleThatCannotBeReadIsNoFaultOfAStage) {
   Tiny tiny;
-  tiny.dataset = std::make_shared<FaultyData>(13);
+  tiny.dataset = faulty_data(13);
   for (const Plan& plan : {serial_plan(), plan_of(kThreeLanes, Driver::interleaved, 4),
                            plan_of(kThreeLanes, Driver::threaded, 3)}) {
     const auto one = trainer(tiny);

@@ -14,6 +14,8 @@
 #include "slipstream/ops/transforms.h"
 #include "slipstream/ops/warp.h"
 #include "support/array_values.h"
+#include "support/made_set.h"
+#include "support/own_op.h"
 #include "support/temporary_folder.h"
 #include "support/thrown.h"
 #include "tools/make_data.h"
@@ -34,18 +36,13 @@ constexpr std::int64_t kSide = 32;
 constexpr std::int64_t kCell = kSide + 8;  // so that images of kSide are shown as they are
 
 /// Sets every value of an image to one, as floats.
-struct SetTo {
+struct SetTo : OwnOp {
   static constexpr std::string_view kName = "set_to";
   float value = 0;
-  struct Drawn {};
 
-  void validate() const {}
-  bool touches(FieldKind kind) const { return kind == FieldKind::image; }
   FieldSpec output(const FieldSpec& in) const {
     return {in.name, in.kind, DType::f32, in.shape, 0};
   }
-  bool is_random() const { return false; }
-  Drawn draw(const RandomKey&, const Shape&) const { return {}; }
   void apply(Drawn, FieldKind, ConstArray, MutableArray out, Scratch&) const {
     std::fill_n(out.as<float>(), out.shape.elements(), value);
   }
@@ -60,18 +57,14 @@ struct ToClasses : SetTo {
 };
 
 /// Float images of 0.5, of three channels as declared; that of sample 1 has no such dimension.
-class FloatImages : public Dataset {
- public:
-  std::size_t size() const override { return 2; }
-  std::vector<FieldSpec> fields() const override {
-    return {{"image", FieldKind::image, DType::f32, {-1, -1, 3}, 0}};
-  }
-  void read(std::size_t index, Sample& out) const override {
-    const Shape shape = index == 1 ? Shape{kSide, kSide} : Shape{kSide, kSide, 3};
-    const MutableArray image = out.fields[0].array.reset(DType::f32, shape);
-    std::fill_n(image.as<float>(), shape.elements(), 0.5F);
-  }
-};
+std::shared_ptr<const Dataset> float_images() {
+  return made_set(2, {{"image", FieldKind::image, DType::f32, {-1, -1, 3}, 0}},
+                  [](std::size_t index, Sample& out) {
+                    const Shape shape = index == 1 ? Shape{kSide, kSide} : Shape{kSide, kSide, 3};
+                    const MutableArray image = out.fields[0].array.reset(DType::f32, shape);
+                    std::fill_n(image.as<float>(), shape.elements(), 0.5F);
+                  });
+}
 
 std::vector<NamedOp> random_chain() {
   return {{"crop", RandomResizedCrop{kSide}},
@@ -194,7 +187,7 @@ TEST_F(AugmentSheetTest, BytesDependOnTheSeedAndTheEpochAlone) {
 
 TEST_F(AugmentSheetTest, BordersAreWhiteAndProportionsKept) {
   const AugmentSheet sheet =
-      augment_sheet(scenes(), {{"narrow", Resize{{kSide, 8}}}, {"black", SetTo{0}}}, small());
+      augment_sheet(scenes(), {{"narrow", Resize{{kSide, 8}}}, {"black", SetTo{}}}, small());
   const HostArray pixels = pixels_of(sheet);
   EXPECT_THAT(middle(pixels.view(), 1, 2, kSide, 8), Each(std::byte{0}));
   const Bytes whole = middle(pixels.view(), 1, 2, kCell, kCell);
@@ -214,8 +207,7 @@ TEST_F(AugmentSheetTest, FloatOriginalsAreShownFrom0To1WhateverTheChain) {
   AugmentSheetOptions options = small();
   options.on_bad_sample = OnBadSample::skip;
   const std::vector<NamedOp> chain = {{"resize", Resize{{kSide, kSide}}}, {"scale", Scale{5}}};
-  const HostArray pixels =
-      pixels_of(augment_sheet(std::make_shared<const FloatImages>(), chain, options));
+  const HostArray pixels = pixels_of(augment_sheet(float_images(), chain, options));
   EXPECT_THAT(cell(pixels.view(), 0, 0), Each(std::byte{128}));
   EXPECT_THAT(cell(pixels.view(), 0, 1), Each(std::byte{128}));
 }
@@ -253,7 +245,7 @@ TEST_F(AugmentSheetTest, WhatDoesNotFitTheChainOrABatchIsBadToo) {
 }
 
 TEST_F(AugmentSheetTest, AnImageOfAnotherFormThanDeclaredIsBad) {
-  const auto dataset = std::make_shared<const FloatImages>();
+  const auto dataset = float_images();
   EXPECT_THAT(thrown_by([&] { augment_sheet(dataset, random_chain(), small()); }),
               StartsWith("Error: sample 1: its image is f32 of 32 x 32, which cannot be shown"));
   AugmentSheetOptions options = small();
@@ -333,25 +325,23 @@ TEST_F(AugmentSheetTest, AnImageIsNeededThatCanBeShown) {
 }
 
 /// A gray image with the box x 4 to 12, y 8 to 24, and a row that is none.
-class BoxedImages : public Dataset {
- public:
-  std::size_t size() const override { return 1; }
-  std::vector<FieldSpec> fields() const override {
-    return {{"image", FieldKind::image, DType::u8, {kSide, kSide, 3}, 0},
-            {"boxes", FieldKind::boxes, DType::f32, {2, 4}, 0}};
-  }
-  void read(std::size_t, Sample& out) const override {
-    const MutableArray image = out.fields[0].array.reset(DType::u8, {kSide, kSide, 3});
-    std::fill_n(image.data, image.bytes(), std::byte{128});
-    const float boxes[] = {4, 8, 12, 24, 0, 0, 0, 0};
-    std::copy_n(boxes, 8, out.fields[1].array.reset(DType::f32, {2, 4}).as<float>());
-  }
-};
+std::shared_ptr<const Dataset> boxed_image() {
+  return made_set(
+      1,
+      {{"image", FieldKind::image, DType::u8, {kSide, kSide, 3}, 0},
+       {"boxes", FieldKind::boxes, DType::f32, {2, 4}, 0}},
+      [](std::size_t, Sample& out) {
+        const MutableArray image = out.fields[0].array.reset(DType::u8, {kSide, kSide, 3});
+        std::fill_n(image.data, image.bytes(), std::byte{128});
+        const float boxes[] = {4, 8, 12, 24, 0, 0, 0, 0};
+        std::copy_n(boxes, 8, out.fields[1].array.reset(DType::f32, {2, 4}).as<float>());
+      });
+}
 
 TEST(AugmentSheet, OutlinesBoxes) {
   AugmentSheetOptions options{.samples = 1, .versions = 1, .cell = kCell};
   const AugmentSheet sheet =
-      augment_sheet(std::make_shared<BoxedImages>(), {{"flip", RandomHorizontalFlip{1}}}, options);
+      augment_sheet(boxed_image(), {{"flip", RandomHorizontalFlip{1}}}, options);
   const HostArray pixels = pixels_of(sheet);
   const auto is_red = [&](std::int64_t column, std::int64_t y, std::int64_t x) {
     const Bytes image = cell(pixels.view(), 0, column);

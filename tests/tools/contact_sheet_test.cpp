@@ -3,10 +3,8 @@
 
 #include <algorithm>
 
-#include "core/files.h"
 #include "slipstream/datasets/datasets.h"
-#include "support/image_records.h"
-#include "support/temporary_folder.h"
+#include "support/folder_fixture.h"
 #include "support/thrown.h"
 #include "tools/drawn_text.h"
 #include "tools/inspect.h"
@@ -113,17 +111,10 @@ TEST(ContactSheet, NamesTheClassUnderEachImage) {
   }
 }
 
-class FilesTest : public testing::Test {
- protected:
-  void add(const std::string& path, const std::string& record) const {
-    std::filesystem::create_directories((folder_.path() / path).parent_path());
-    write_file_atomically(folder_.path() / path, image_record(record).file);
-  }
-  TemporaryFolder folder_;
-};
+using FilesTest = FolderTest;
 
 TEST_F(FilesTest, TransparentPixelsShowTheBackground) {
-  add("a/1.png", "rgba.png");
+  write_image("a/1.png", "rgba.png");
   const auto dataset = image_folder(folder_.path());
   EXPECT_NE(contact_sheet(*dataset, inspect(*dataset)),
             contact_sheet(*dataset, inspect(*dataset), {.background = kBlack}));
@@ -134,9 +125,9 @@ TEST_F(FilesTest, TransparentPixelsShowTheBackground) {
 }
 
 TEST_F(FilesTest, BadSamplesAreLeftOut) {
-  add("a/1.jpg", "rgb_420.jpg");
-  add("a/2.jpg", "rgb_420.jpg");
-  add("b/1.jpg", "rgb_420.jpg");
+  write_image("a/1.jpg");
+  write_image("a/2.jpg");
+  write_image("b/1.jpg");
   std::filesystem::resize_file(folder_.path() / "a/1.jpg", 100);
   const auto dataset = image_folder(folder_.path());
   EXPECT_EQ(sheet_of(*dataset, {}).shape()[1], 2 * kCell);

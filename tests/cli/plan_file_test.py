@@ -1,0 +1,53 @@
+"""Files of plans that are refused, each with what is wrong in it."""
+
+import json
+import unittest
+
+from program import DONE, REFUSED, TINY, ProgramTest, read_json
+
+
+class PlanFileTest(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.plan = cls.folder / "plan.json"
+        ProgramTest.expect(cls(), DONE, "train", "segmentation", *TINY, "--plan", "pipelined",
+                           "--steps", "1", "--plan-out", cls.plan)
+
+    def refuse(self, text, says):
+        path = self.folder / "other.json"
+        path.write_text(text)
+        self.expect(REFUSED, "train", "segmentation", *TINY, "--steps", "1", "--plan", path,
+                    says=says)
+
+    def test_what_is_not_json(self):
+        self.refuse("mode = serial", says=["this plan must be JSON"])
+
+    def test_an_empty_file(self):
+        self.refuse("", says=["this plan must be JSON"])
+
+    def test_an_unknown_key(self):
+        plan = read_json(self.plan)
+        plan["schedule"]["dept"] = plan["schedule"].pop("depth")
+        self.refuse(json.dumps(plan), says=["unknown key 'dept'", "did you mean 'depth'?"])
+
+    def test_all_problems_at_once(self):
+        plan = read_json(self.plan)
+        plan["schedule"]["depth"] = 1
+        step = plan["schedule"]["lanes"][1]["steps"].pop()
+        plan["schedule"]["lanes"][1]["steps"] = [step + "s"]
+        self.refuse(json.dumps(plan), says=["schedule.depth is 1", f"did you mean '{step}'?"])
+
+    def test_a_file_that_does_not_exist(self):
+        self.expect(REFUSED, "train", "segmentation", *TINY, "--plan", self.folder / "no.json",
+                    says=["no.json", "no such file"])
+
+    def test_a_place_for_transforms_beside_a_plan_that_has_one(self):
+        for verb, more in (("train", []), ("trace", ["--out", self.folder / "trace.json"])):
+            self.expect(REFUSED, verb, "segmentation", *TINY, "--plan", self.plan,
+                        "--transforms-device", "gpu", *more,
+                        says=["--transforms-device has no effect on the plan in"])
+
+
+if __name__ == "__main__":
+    unittest.main()
