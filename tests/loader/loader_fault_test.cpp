@@ -266,7 +266,7 @@ TEST(LoaderRefuses, FieldsWhoseShapeIsNotFixed) {
   dataset->image_side = -1;
   const std::string message = refusal(dataset, two_transforms(), kInOrder);
   EXPECT_THAT(message, HasSubstr("field 'image' has shape"));
-  EXPECT_THAT(message, HasSubstr("add a Resize"));
+  EXPECT_THAT(message, HasSubstr("add resize"));
   EXPECT_EQ(refusal(dataset, {{"to side", ToSide{}}}, kInOrder), "");
 }
 

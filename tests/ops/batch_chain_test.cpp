@@ -164,7 +164,7 @@ TEST(BatchChain, FieldsThatCannotBeMixedAreRefused) {
   EXPECT_THAT(refusal(soft, {image(), mask}),
               StartsWith("Refused: one_hot needs one label a sample"));
   EXPECT_THAT(refusal(blend, {image(DType::u8), label()}),
-              AllOf(HasSubstr("'photo' is u8"), HasSubstr("put to_float or normalize before it")));
+              AllOf(HasSubstr("'photo' is u8"), HasSubstr("put to_dtype or normalize before it")));
   EXPECT_THAT(refusal(blend, {image(), mask, label()}),
               AllOf(StartsWith("Refused: mixup"), HasSubstr("'mask' is a mask")));
   EXPECT_THAT(refusal(box, {image(), mask}), HasSubstr("'mask' is a mask"));

@@ -281,7 +281,7 @@ TEST_F(AugmentSheetTest, WhatALoaderRefusesIsRefused) {
     return thrown_by([&] { augment_sheet(scenes(), chain, small()); });
   };
   EXPECT_THAT(refusal({{"flip", RandomHorizontalFlip{}}}),
-              AllOf(StartsWith("Refused: "), HasSubstr("add a Resize")));
+              AllOf(StartsWith("Refused: "), HasSubstr("add resize")));
   EXPECT_THAT(refusal({{"resize", Resize{{kSide, kSide}}},
                        {"floats", ToDtype{.scale = true}},
                        {"more", ToDtype{.scale = true}}}),
