@@ -25,8 +25,8 @@ struct Extent {
 double most_after(const Normalize& normalize, const Extent& extent) {
   const double most = extent.are_bytes ? extent.most / kLevels : extent.most;
   double after = 0;
-  for (std::size_t i = 0; i < std::min(normalize.mean.size(), normalize.std.size()); ++i) {
-    const double mean = normalize.mean[i], spread = std::abs(normalize.std[i]);
+  for (std::size_t c = 0; c < normalize.channels(); ++c) {
+    const double mean = normalize.mean_of(c), spread = std::abs(normalize.std_of(c));
     after = std::max(after, std::max(std::abs(mean), std::abs(most - mean)) / spread);
   }
   return after;

@@ -219,6 +219,8 @@ TEST_F(AugmentTest, DivisionsOfAllFloatsAreRoundedOnce) {
       ChainCase(chain, image(16, 16), 2).check();
     }
   }
+  for (const std::int64_t channels : {1, 2, 3, 4})
+    ChainCase({{"normalize", Normalize{{0.5}, {0.229}}}}, image(16, 16, channels), 2).check();
   // Black less that is tinier than what a quotient in few steps is right for.
   ChainCase({{"normalize", Normalize{{1e-37}, {7}}}}, image(64, 64, 1), 1).check();
 }

@@ -126,8 +126,8 @@ TEST(ColorChain, TellsWhatIsWrong) {
                         "  transforms[0].std must be a list of 1 to 4 numbers, not a list of 5"));
   EXPECT_THAT(refusal(R"({"op": "normalize", "mean": [0, null], "std": [1, 2]})"),
               HasSubstr("transforms[0].mean[1] must be a number, not null"));
-  EXPECT_THAT(refusal(R"({"op": "normalize", "mean": [1, 2], "std": [1]})"),
-              HasSubstr("transforms[0]: normalize: mean is 1, 2, std is 1; "
+  EXPECT_THAT(refusal(R"({"op": "normalize", "mean": [1, 2], "std": [1, 2, 3]})"),
+              HasSubstr("transforms[0]: normalize: mean is 1, 2, std is 1, 2, 3; "
                         "they must be as many"));
 }
 

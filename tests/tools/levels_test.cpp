@@ -85,6 +85,7 @@ TEST(LevelsTest, ChannelsAreUndoneEachByItsOwn) {
   const Normalize one = {{0.5}, {0.2}};
   EXPECT_EQ(shown_after({{"four", four}}, image_of(4)), shown_after({}, image_of(4)));
   EXPECT_EQ(shown_after({{"one", one}}, image_of(1)), shown_after({}, image_of(1)));
+  EXPECT_EQ(shown_after({{"one", one}}, image_of(3)), shown_after({}, image_of(3)));
 }
 
 TEST(LevelsTest, FloatsAreRoundedAndClamped) {
