@@ -237,6 +237,21 @@ TEST(Chain, OneNumberMeansWhatItMeansInTorchvision) {
   EXPECT_THAT(to_json(chain), HasSubstr("\"size\": 256,"));
 }
 
+TEST(Chain, AListOfOneNumberIsThatNumber) {
+  const auto chain = parse_chain(with(R"({"op": "resize", "size": [256]},
+      {"op": "center_crop", "size": [32]}, {"op": "random_crop", "size": [33]},
+      {"op": "random_resized_crop", "size": [34]}, {"op": "gaussian_blur", "kernel_size": [5]})"));
+  EXPECT_EQ(chain[0].op.get_if<Resize>()->size, ResizedSize(256));
+  EXPECT_EQ(chain[1].op.get_if<CenterCrop>()->size, Size(32, 32));
+  EXPECT_EQ(chain[2].op.get_if<RandomCrop>()->size, Size(33, 33));
+  EXPECT_EQ(chain[3].op.get_if<RandomResizedCrop>()->size, Size(34, 34));
+  EXPECT_EQ(chain[4].op.get_if<GaussianBlur>()->kernel_size, 5);
+  EXPECT_EQ(refusal(with(R"({"op": "resize", "size": []}, {"op": "center_crop", "size": ["4"]})")),
+            R"(Refused: these transforms cannot be read:
+  transforms[0].size must be [height, width] or a whole number, that of the shorter side, not a list of 0
+  transforms[1].size[0] must be a whole number, not "4")");
+}
+
 TEST(Chain, TellsWhatIsWrongWithPairsAndSizes) {
   EXPECT_EQ(refusal(with(R"({"op": "random_rotation", "degrees": -30},
                 {"op": "random_rotation", "degrees": [0, "9"]},
@@ -245,7 +260,7 @@ TEST(Chain, TellsWhatIsWrongWithPairsAndSizes) {
                 {"op": "random_affine", "degrees": 1, "shear": [1, 2, null, 4]},
                 {"op": "random_affine", "degrees": 1, "shear": -1},
                 {"op": "gaussian_blur", "kernel_size": [3, 5]},
-                {"op": "center_crop", "size": [4]}, {"op": "center_crop", "size": [4, 5.5]},
+                {"op": "center_crop", "size": [4, 5, 6]}, {"op": "center_crop", "size": [4, 5.5]},
                 {"op": "resize", "size": "224"}, {"op": "resize", "size": 0},
                 {"op": "to_dtype", "dtype": "uint8"},
                 {"op": "grayscale"}, {"op": "grayscale", "num_output_channels": 1},
@@ -260,7 +275,7 @@ TEST(Chain, TellsWhatIsWrongWithPairsAndSizes) {
   transforms[4].shear[2] must be a number, not null
   transforms[5].shear must be 0 or more as one number, or a list of 2 numbers, not -1
   transforms[6].kernel_size is 3 and 5; the two must be equal
-  transforms[7].size must be a whole number or [height, width], not a list of 1
+  transforms[7].size must be a whole number or [height, width], not a list of 3
   transforms[8].size[1] must be a whole number, not 5.5
   transforms[9].size must be [height, width] or a whole number, that of the shorter side, not "224"
   transforms[10]: resize to 0 x 0: height and width must be 1 to 65536
