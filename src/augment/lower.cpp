@@ -58,7 +58,7 @@ void lower(const Scale& op, ProgramStep& step) {
 }
 
 void lower(const ToDtype& op, ProgramStep& step) {
-  if (!op.scale) return lower(Scale{.divisor = 1}, step);
+  if (!op.scale || step.range == Range::unit) return lower(Scale{.divisor = 1}, step);
   step.kind = StepKind::to_float;
 }
 
@@ -119,6 +119,7 @@ ProgramStep lowered(const DeviceChain::Step& step, const FieldSpec& before,
                     const FieldSpec& after) {
   ProgramStep result = {};
   result.contrast = -1;
+  result.range = range_of(before.dtype);
   const AnyOp& op = step.named.op;
   if (op.device_function()) {
     result.kind = StepKind::function;
@@ -131,7 +132,6 @@ ProgramStep lowered(const DeviceChain::Step& step, const FieldSpec& before,
                   "' has no form for the device; run it on the loader's threads");
   }
   if (before.kind == FieldKind::mask) result.interpolates = false;
-  result.range = range_of(before.dtype);
   result.drawn = static_cast<std::uint32_t>(step.drawn_offset_bytes);
   result.in_height = side(before.shape, 0);
   result.in_width = side(before.shape, 1);

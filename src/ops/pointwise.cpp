@@ -64,13 +64,17 @@ void ToDtype::validate() const {
 }
 
 FieldSpec ToDtype::output(const FieldSpec& in) const {
-  if (in.dtype == DType::u8) return as_f32(in);
+  if (in.dtype == DType::u8 || in.dtype == DType::f32) return as_f32(in);
   throw Refused("to_dtype: image '" + in.name + "' is " + std::string(name_of(in.dtype)) + ", " +
-                to_string(in.shape) + "; it must be u8");
+                to_string(in.shape) + "; it must be u8 or f32");
 }
 
 void ToDtype::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
   const std::size_t count = in.shape.elements();
+  if (in.dtype == DType::f32) {
+    std::copy_n(in.as<float>(), count, out.as<float>());
+    return;
+  }
   const auto* levels = in.as<std::uint8_t>();
   auto* to = out.as<float>();
   if (!scale) {

@@ -35,7 +35,9 @@ double most_after(const Normalize& normalize, const Extent& extent) {
 void change(Extent& extent, const NamedOp& each) {
   const auto* scale = each.op.get_if<Scale>();
   const auto* normalize = each.op.get_if<Normalize>();
-  if (const auto* to_dtype = each.op.get_if<ToDtype>())
+  const auto* to_dtype = each.op.get_if<ToDtype>();
+  if (to_dtype != nullptr && !extent.are_bytes) return;
+  if (to_dtype != nullptr)
     extent.most = to_dtype->scale ? 1 : kLevels;
   else if (scale != nullptr)
     extent.most /= std::abs(scale->divisor);

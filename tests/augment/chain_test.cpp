@@ -123,6 +123,16 @@ TEST_F(AugmentTest, LevelsAsFloatsHaveTheHostsBits) {
         .check();
 }
 
+TEST_F(AugmentTest, FloatsStayAsTheyAreWhereTheyAreMadeFloats) {
+  for (const bool scale : {false, true}) {
+    const NamedOp again = {"again", ToDtype{.scale = scale}};
+    ChainCase({again}, image(23, 31, 3, DType::f32), 2, {}, 3, test::extreme_floats).check();
+    ChainCase({{"float", ToDtype{.scale = true}}, again, {"turn", RandomRotation{{-45, 45}}}},
+              image(23, 31), 2)
+        .check();
+  }
+}
+
 TEST_F(AugmentTest, BilinearWarpsHaveTheHostsBits) {
   for (const DType dtype : {DType::u8, DType::f32}) {
     const ChainCase turned({{"affine", kAffine}}, image(33, 21, 3, dtype), 6);

@@ -107,6 +107,9 @@ TEST(ColorChain, TellsWhatIsWrong) {
               HasSubstr("'normalize' has made the images at most 2.64"));
   EXPECT_NO_THROW(
       parse_chain(with(R"({"op": "to_dtype", "dtype": "float32"}, {"op": "convert_color"})")));
+  EXPECT_THAT(refusal(R"({"op": "scale"}, {"op": "to_dtype", "dtype": "float32"},
+                         {"op": "convert_color"})"),
+              HasSubstr("'scale' has made the images 0 to 1"));
   EXPECT_NO_THROW(parse_chain(with(R"({"op": "scale", "divisor": 2}, {"op": "convert_color"})")));
   EXPECT_NO_THROW(parse_chain(with(R"({"op": "normalize", "mean": [127.5], "std": [1]},
                                       {"op": "convert_color"})")));

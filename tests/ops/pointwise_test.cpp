@@ -104,6 +104,12 @@ TEST(ToDtype, KeepsLevelsWithoutScale) {
     ASSERT_EQ(out.values[i], static_cast<float>(image.values[i]));
 }
 
+TEST(ToDtype, LeavesFloatsAsTheyAre) {
+  const auto image = unit_image({5, 7, 3});
+  EXPECT_EQ(applied<float>(ToDtype{.scale = true}, {}, FieldKind::image, image), image);
+  EXPECT_EQ(applied<float>(ToDtype{}, {}, FieldKind::image, image), image);
+}
+
 TEST(ToDtype, MakesFloat32Alone) {
   EXPECT_EQ(thrown_by([] { ToDtype{}.validate(); }), "nothing");
   EXPECT_EQ(thrown_by([] { ToDtype{DType::i64}.validate(); }),
@@ -126,8 +132,9 @@ TEST(Pointwise, RefusesFieldsItCannotTake) {
     return thrown_by([&] { op.output(spec_of(FieldKind::image, dtype, shape)); });
   };
   EXPECT_EQ(refused(ToDtype{.scale = true}, DType::u8, {-1, -1, 4}), "nothing");
-  EXPECT_EQ(refused(ToDtype{.scale = true}, DType::f32, {2, 2, 3}),
-            "Refused: to_dtype: image 'photo' is f32, 2 x 2 x 3; it must be u8");
+  EXPECT_EQ(refused(ToDtype{.scale = true}, DType::f32, {2, 2, 3}), "nothing");
+  EXPECT_EQ(refused(ToDtype{.scale = true}, DType::i32, {2, 2, 3}),
+            "Refused: to_dtype: image 'photo' is i32, 2 x 2 x 3; it must be u8 or f32");
   EXPECT_EQ(refused(kUsual, DType::f32, {-1, -1, 3}), "nothing");
   EXPECT_THAT(refused(kUsual, DType::u8, {-1, -1, 1}), HasSubstr("u8 or f32, height x width x 3"));
   EXPECT_THAT(refused(kUsual, DType::i32, {-1, -1, 3}), HasSubstr("image 'photo' is i32"));

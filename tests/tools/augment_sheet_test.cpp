@@ -284,7 +284,7 @@ TEST_F(AugmentSheetTest, WhatALoaderRefusesIsRefused) {
               AllOf(StartsWith("Refused: "), HasSubstr("add resize")));
   EXPECT_THAT(refusal({{"resize", Resize{{kSide, kSide}}},
                        {"floats", ToDtype{.scale = true}},
-                       {"more", ToDtype{.scale = true}}}),
+                       {"more", ToDtype{DType::i64}}}),
               StartsWith("Refused: transform 'more': "));
   const auto empty = tensor_dataset(
       {{"image", FieldKind::image, counting<std::uint8_t>(DType::u8, {0, kSide, kSide, 3}), 0}});

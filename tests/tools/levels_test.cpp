@@ -54,6 +54,7 @@ const NamedOp kFloats = {"floats", ToDtype{.scale = true}};
 
 TEST(LevelsTest, FloatsFrom0To1AreLevels) {
   expect_undone({kFloats});
+  expect_undone({kFloats, {"again", ToDtype{}}});
   expect_undone({{"own", OwnFloats{{.scale = true}}}});
 }
 

@@ -129,7 +129,7 @@ struct RandomVerticalFlip {
 };
 
 /// Images: u8 to f32. With `scale` from 0 to 1, level / 255, rounded once; without it the levels
-/// themselves.
+/// themselves. f32 stay as they are.
 struct ToDtype {
   static constexpr std::string_view kName = "to_dtype";
   DType dtype = DType::f32;  ///< f32 alone
