@@ -287,6 +287,47 @@ TEST(Chain, TellsWhatIsWrongWithPairsAndSizes) {
   transforms[15].height: unknown key 'height'; known: op, name, size, scale, ratio, antialias)");
 }
 
+TEST(Chain, TakesKeysOfTorchvisionAtValuesThatChangeNothing) {
+  const std::string plain = to_json(parse_chain(with(R"({"op": "resize", "size": 40},
+      {"op": "random_crop", "size": 32}, {"op": "random_resized_crop", "size": 24},
+      {"op": "random_rotation", "degrees": 9}, {"op": "random_affine", "degrees": 9},
+      {"op": "color_jitter"}, {"op": "random_erasing"},
+      {"op": "normalize", "mean": [0.5], "std": [0.5]}, {"op": "mixup"}, {"op": "one_hot"})")));
+  EXPECT_EQ(to_json(parse_chain(with(
+                R"({"op": "resize", "size": 40, "interpolation": "bilinear", "max_size": null,
+       "antialias": true},
+      {"op": "random_crop", "size": 32, "padding": null, "pad_if_needed": false, "fill": 0,
+       "padding_mode": "constant"},
+      {"op": "random_resized_crop", "size": 24, "interpolation": "bilinear", "antialias": true},
+      {"op": "random_rotation", "degrees": 9, "interpolation": "nearest", "expand": false,
+       "center": null, "fill": 0},
+      {"op": "random_affine", "degrees": 9, "translate": null, "scale": null, "shear": null,
+       "interpolation": "nearest", "fill": 0, "center": null},
+      {"op": "color_jitter", "brightness": null, "contrast": null, "saturation": null,
+       "hue": null},
+      {"op": "random_erasing", "inplace": false},
+      {"op": "normalize", "mean": [0.5], "std": [0.5], "inplace": false},
+      {"op": "mixup", "num_classes": null, "labels_getter": "default"}, {"op": "one_hot"})"))),
+            plain);
+}
+
+TEST(Chain, TellsWhichValuesOfTorchvisionsKeysItLacks) {
+  EXPECT_EQ(
+      refusal(with(R"({"op": "resize", "size": 40, "interpolation": "bicubic", "max_size": 60},
+                {"op": "random_crop", "size": 4, "padding": 1, "fill": [1, 2, 3]},
+                {"op": "random_rotation", "degrees": 9, "expand": true},
+                {"op": "color_jitter", "hue": "much"}, {"op": "center_crop", "size": 3, "fill": 0},
+                {"op": "normalize", "mean": [0.5], "std": null})")),
+      R"(Refused: these transforms cannot be read:
+  transforms[0]: resize: "interpolation" is "bicubic"; torchvision has it, this program only does "bilinear"
+  transforms[0]: resize: "max_size" is 60; torchvision has it, this program only does null
+  transforms[1]: random_crop: "fill" is a list of 3; torchvision has it, this program only does 0
+  transforms[2]: random_rotation: "expand" is true; torchvision has it, this program only does false
+  transforms[3].hue must be a number or a list of 2 numbers, not "much"
+  transforms[4].fill: unknown key 'fill'; known: op, name, size
+  transforms[5].std must be a list of 1 to 4 numbers, not null)");
+}
+
 TEST(Chain, TellsProblemsOfGeometry) {
   EXPECT_EQ(refusal(with(R"({"op": "random_rotation", "interpolation": "bicubic\n", "fill": "red"},
                 {"op": "random_affine", "degrees": 0, "interpolation": 1, "scale": [2, 1]},
