@@ -158,7 +158,7 @@ void visit_parameters(Visit& visit, Normalize& op) {
 }
 
 template <typename Visit>
-void visit_parameters(Visit& visit, Mixup& op) {
+void visit_parameters(Visit& visit, MixUp& op) {
   visit("alpha", op.alpha, Need::optional);
 }
 
@@ -180,7 +180,7 @@ bool any_operation(Call call) {
          call(RandomAffine{}) || call(GaussianBlur{}) || call(ColorJitter{}) || call(Grayscale{}) ||
          call(RandomGrayscale{}) || call(RandomErasing{}) || call(RandomMask{}) ||
          call(ConvertColor{}) || call(Scale{}) || call(ToDtype{}) || call(Normalize{}) ||
-         call(Mixup{}) || call(CutMix{}) || call(OneHot{});
+         call(MixUp{}) || call(CutMix{}) || call(OneHot{});
 }
 
 }  // namespace slipstream::chain

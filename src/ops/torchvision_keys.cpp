@@ -39,8 +39,8 @@ constexpr std::array kKeys = {
     TorchvisionKey{ColorJitter::kName, "hue", "null", true},
     TorchvisionKey{RandomErasing::kName, "inplace", "false"},
     TorchvisionKey{Normalize::kName, "inplace", "false"},
-    TorchvisionKey{Mixup::kName, "num_classes", "null"},
-    TorchvisionKey{Mixup::kName, "labels_getter", R"("default")"},
+    TorchvisionKey{MixUp::kName, "num_classes", "null"},
+    TorchvisionKey{MixUp::kName, "labels_getter", R"("default")"},
     TorchvisionKey{CutMix::kName, "num_classes", "null"},
     TorchvisionKey{CutMix::kName, "labels_getter", R"("default")"},
 };
