@@ -51,7 +51,7 @@ std::vector<NamedOp> starved_chain() {
   return {{"crop", RandomCrop{256}},
           {"mask", RandomMask{0.25, true}},
           {"color", ConvertColor{}},
-          {"scale", Scale{}}};
+          {"scale", Divide{}}};
 }
 
 struct DeviceMemory {

@@ -33,14 +33,14 @@ double most_after(const Normalize& normalize, const Extent& extent) {
 }
 
 void change(Extent& extent, const NamedOp& each) {
-  const auto* scale = each.op.get_if<Scale>();
+  const auto* divide = each.op.get_if<Divide>();
   const auto* normalize = each.op.get_if<Normalize>();
   const auto* to_dtype = each.op.get_if<ToDtype>();
   if (to_dtype != nullptr && !extent.are_bytes) return;
   if (to_dtype != nullptr)
     extent.most = to_dtype->scale ? 1 : kLevels;
-  else if (scale != nullptr)
-    extent.most /= std::abs(scale->divisor);
+  else if (divide != nullptr)
+    extent.most /= std::abs(divide->divisor);
   else if (normalize != nullptr)
     extent.most = most_after(*normalize, extent);
   else if (each.op.get_if<ConvertColor>() != nullptr)

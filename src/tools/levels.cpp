@@ -24,9 +24,9 @@ std::optional<Levels::Undo> undo_of(const AnyOp& op, std::size_t channels) {
     }
     return undo;
   }
-  const auto* scale = op.get_if<Scale>();
-  if (scale == nullptr) return std::nullopt;
-  undo.factor.fill(scale->divisor);
+  const auto* divide = op.get_if<Divide>();
+  if (divide == nullptr) return std::nullopt;
+  undo.factor.fill(divide->divisor);
   return undo;
 }
 
@@ -39,7 +39,7 @@ Levels levels_after(const std::vector<NamedOp>& chain, FieldSpec image) {
     const auto channels = static_cast<std::size_t>(image.shape[2]);
     if (const auto undo = undo_of(op, channels)) levels.undone.insert(levels.undone.begin(), *undo);
     const auto* to_dtype = op.get_if<ToDtype>();
-    const bool keeps_levels = op.get_if<Scale>() || op.get_if<ConvertColor>() ||
+    const bool keeps_levels = op.get_if<Divide>() || op.get_if<ConvertColor>() ||
                               (to_dtype != nullptr && !to_dtype->scale);
     if (image.dtype == DType::u8) levels.white = keeps_levels ? 255 : 1;
     image = op.output(image);

@@ -73,7 +73,7 @@ TEST_F(FunctionTest, WhereverItStandsInAChain) {
       {{"turn", RandomRotation{{-45, 45}, Interpolation::nearest, 1}}, mine},
       {mine, {"blur", GaussianBlur{7, {0.5, 2}}}},
       {{"blur", GaussianBlur{5, {0.5, 2}}}, mine, {"normalize", kNormalize}},
-      {{"normalize", kNormalize}, mine, {"scale", Scale{3}}},
+      {{"normalize", kNormalize}, mine, {"divide", Divide{3}}},
       {{"erase", RandomErasing{.p = 0.8}}, mine, {"mask", RandomMask{}}, {"by", kLooked}},
       {{"resize", Resize{{30, 28}}}, mine, {"again", Resize{{9, 8}}}, {"last", kSolarise}}};
   for (const DType dtype : {DType::u8, DType::f32}) {
@@ -105,7 +105,8 @@ TEST_F(FunctionTest, MayCallWhatHasTheSameBitsEverywhere) {
 
 TEST_F(FunctionTest, DivisionsBehindItAreRoundedOnce) {
   for (const float by : {1e-43F, 1e38F}) {
-    ChainCase({{"mine", PixelOp{test::Multiplied{by}}}, {"scale", Scale{0.229}}}, image(32, 40), 2)
+    ChainCase({{"mine", PixelOp{test::Multiplied{by}}}, {"divide", Divide{0.229}}}, image(32, 40),
+              2)
         .check();
   }
 }

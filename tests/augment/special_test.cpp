@@ -51,7 +51,7 @@ TEST(SpecialKernelTest, EveryWayToReadAnImageCompiles) {
       {{"affine", RandomAffine{.interpolation = Interpolation::bilinear}},
        {"blur", GaussianBlur{31, {1, 2}}}},
       {{"crop", RandomCrop{64, 4}}, {"mask", RandomMask{}}, {"gray", RandomGrayscale{0.5}}},
-      {{"jitter", ColorJitter{.saturation = {0.5, 1}, .hue = {0, 0.1}}}, {"scale", Scale{}}}};
+      {{"jitter", ColorJitter{.saturation = {0.5, 1}, .hue = {0, 0.1}}}, {"divide", Divide{}}}};
   for (const Chain& chain : chains) {
     const AugmentPlan plan = plan_of(chain, {ImageLayout::channels_first, true});
     EXPECT_EQ(code_of(plan).substr(1, 3), "ELF");

@@ -67,7 +67,7 @@ TEST(LoaderFault, AnOffsetForLevelsBehindWhatMakesThemSmallIsRefused) {
   const MutableArray levels = pixels.reset(DType::u8, {2, 1, 1, 3});
   std::fill_n(levels.data, levels.bytes(), std::byte{1});
   const auto images = tensor_dataset({{"image", FieldKind::image, std::move(pixels), 0}});
-  const std::vector<NamedOp> wrong = {{"small", Scale{}}, {"ycc", ConvertColor{}}};
+  const std::vector<NamedOp> wrong = {{"small", Divide{}}, {"ycc", ConvertColor{}}};
   EXPECT_THAT(
       thrown_by([&] { DataLoader::plan_layout(*images, wrong, 2); }),
       HasSubstr("'ycc' (convert_color): its offset is for levels of 0 to 255, but 'small'"));

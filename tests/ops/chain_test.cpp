@@ -282,7 +282,7 @@ TEST(Chain, TellsWhatIsWrongWithPairsAndSizes) {
   transforms[11].dtype must be "float32", not "uint8"
   transforms[12].num_output_channels is missing
   transforms[13]: grayscale: num_output_channels is 1; it must be 3, for images keep their channels: say 3, and all become the gray one
-  transforms[14].op: unknown operation 'horizontal_flip'; did you mean 'random_horizontal_flip'? known: resize, center_crop, random_crop, random_resized_crop, random_horizontal_flip, random_vertical_flip, random_rotation, random_affine, gaussian_blur, color_jitter, grayscale, random_grayscale, random_erasing, random_mask, convert_color, scale, to_dtype, normalize, mixup, cutmix, one_hot
+  transforms[14].op: unknown operation 'horizontal_flip'; did you mean 'random_horizontal_flip'? known: resize, center_crop, random_crop, random_resized_crop, random_horizontal_flip, random_vertical_flip, random_rotation, random_affine, gaussian_blur, color_jitter, grayscale, random_grayscale, random_erasing, random_mask, convert_color, divide, to_dtype, normalize, mixup, cutmix, one_hot
   transforms[15].size is missing
   transforms[15].height: unknown key 'height'; known: op, name, size, scale, ratio, antialias)");
 }
@@ -374,7 +374,7 @@ TEST(Chain, TellsAllProblemsWithTheirPaths) {
                 {"op": "center_crop", "size": [18446744073709551615, {}]}]})"),
             R"(Refused: these transforms cannot be read:
   version is 2; this program reads version 1
-  transforms[0].op: unknown operation 'rezise'; did you mean 'resize'? known: resize, center_crop, random_crop, random_resized_crop, random_horizontal_flip, random_vertical_flip, random_rotation, random_affine, gaussian_blur, color_jitter, grayscale, random_grayscale, random_erasing, random_mask, convert_color, scale, to_dtype, normalize, mixup, cutmix, one_hot
+  transforms[0].op: unknown operation 'rezise'; did you mean 'resize'? known: resize, center_crop, random_crop, random_resized_crop, random_horizontal_flip, random_vertical_flip, random_rotation, random_affine, gaussian_blur, color_jitter, grayscale, random_grayscale, random_erasing, random_mask, convert_color, divide, to_dtype, normalize, mixup, cutmix, one_hot
   transforms[1] must be an object, not 3
   transforms[2].op is missing
   transforms[3].op must be a string, not 5

@@ -213,7 +213,7 @@ TEST_F(AugmentSheetTest, FloatVersionsAreShownAsLevels) {
 TEST_F(AugmentSheetTest, FloatOriginalsAreShownFrom0To1WhateverTheChain) {
   AugmentSheetOptions options = small();
   options.on_bad_sample = OnBadSample::skip;
-  const std::vector<NamedOp> chain = {{"resize", Resize{{kSide, kSide}}}, {"scale", Scale{5}}};
+  const std::vector<NamedOp> chain = {{"resize", Resize{{kSide, kSide}}}, {"divide", Divide{5}}};
   const HostArray pixels =
       pixels_of(augment_sheet(std::make_shared<const FloatImages>(), chain, options));
   EXPECT_THAT(cell(pixels.view(), 0, 0), Each(std::byte{128}));
