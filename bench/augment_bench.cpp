@@ -30,7 +30,7 @@ std::vector<NamedOp> pointwise_chain() {
   return {{"flip", RandomHorizontalFlip{0.5}}, {"normalize", normalize()}};
 }
 
-SLIPSTREAM_PIXEL_FUNCTION(Solarise, {
+SLIPSTREAM_PIXEL_FUNCTION(Solarize, {
   float threshold;
   float operator()(float value) const { return value < threshold ? value : 1.0F - value; }
 });
@@ -38,7 +38,7 @@ SLIPSTREAM_PIXEL_FUNCTION(Solarise, {
 /// With an operation of a user's own between.
 std::vector<NamedOp> own_chain() {
   std::vector<NamedOp> chain = pointwise_chain();
-  chain.insert(chain.begin() + 1, {"solarise", PixelOp{Solarise{0.5F}}});
+  chain.insert(chain.begin() + 1, {"solarize", PixelOp{Solarize{0.5F}}});
   return chain;
 }
 
@@ -51,7 +51,7 @@ std::vector<NamedOp> starved_chain() {
   return {{"crop", RandomCrop{256}},
           {"mask", RandomMask{0.25, true}},
           {"color", ConvertColor{}},
-          {"scale", Scale{}}};
+          {"scale", Divide{}}};
 }
 
 struct DeviceMemory {

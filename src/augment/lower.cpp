@@ -52,13 +52,13 @@ void lower(const GaussianBlur& op, ProgramStep& step) {
   step.radius = static_cast<std::int32_t>(op.kernel_size / 2);
 }
 
-void lower(const Scale& op, ProgramStep& step) {
+void lower(const Divide& op, ProgramStep& step) {
   step.kind = StepKind::scale;
   for (Divisor& divisor : step.divisor) divisor = divisor_of(static_cast<float>(op.divisor));
 }
 
 void lower(const ToDtype& op, ProgramStep& step) {
-  if (!op.scale) return lower(Scale{.divisor = 1}, step);
+  if (!op.scale || step.range == Range::unit) return lower(Divide{.divisor = 1}, step);
   step.kind = StepKind::to_float;
 }
 
@@ -119,19 +119,19 @@ ProgramStep lowered(const DeviceChain::Step& step, const FieldSpec& before,
                     const FieldSpec& after) {
   ProgramStep result = {};
   result.contrast = -1;
+  result.range = range_of(before.dtype);
   const AnyOp& op = step.named.op;
   if (op.device_function()) {
     result.kind = StepKind::function;
   } else if (!lower_as_one_of<CenterCrop, RandomCrop, RandomResizedCrop, Resize,
                               RandomHorizontalFlip, RandomVerticalFlip, RandomRotation,
-                              RandomAffine, GaussianBlur, ToDtype, Normalize, Scale, ConvertColor,
+                              RandomAffine, GaussianBlur, ToDtype, Normalize, Divide, ConvertColor,
                               Grayscale, RandomGrayscale, ColorJitter, RandomErasing, RandomMask>(
                  op, result)) {
     throw Refused("transform '" + step.named.name + "': '" + std::string(op.name()) +
                   "' has no form for the device; run it on the loader's threads");
   }
   if (before.kind == FieldKind::mask) result.interpolates = false;
-  result.range = range_of(before.dtype);
   result.drawn = static_cast<std::uint32_t>(step.drawn_offset_bytes);
   result.in_height = side(before.shape, 0);
   result.in_width = side(before.shape, 1);

@@ -60,7 +60,7 @@ std::vector<std::string> problems_of_jpeg(const Dataset& dataset,
     }
   }
   if (!is_resized && problems.empty()) {
-    problems.emplace_back("no transform resizes them; add a crop or a Resize");
+    problems.emplace_back("no transform resizes them; add a crop or resize");
   }
   return problems;
 }

@@ -205,7 +205,7 @@ SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transfo
     if (!spec.shape.is_fixed()) {
       problems.push_back(
           "field '" + spec.name + "' has shape " + to_string(spec.shape) +
-          ", which differs from sample to sample: add a Resize to [height, width] or a "
+          ", which differs from sample to sample: add resize to [height, width] or a "
           "crop to the transforms");
       continue;
     }

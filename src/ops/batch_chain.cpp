@@ -47,7 +47,7 @@ void check_image(const BatchOps& ops, const FieldSpec& image) {
                   to_string(shape));
   if (ops.mixup && image.dtype == DType::u8)
     throw Refused("mixup needs f32 images, and " + quoted(image.name) +
-                  " is u8; put to_float or normalize before it");
+                  " is u8; put to_dtype or normalize before it");
   if (static_cast<std::int64_t>(shape.elements()) > kMostElements)
     throw Refused(name + " takes images of at most 2^30 values, and " + quoted(image.name) +
                   " is " + to_string(shape) + "; resize it before");

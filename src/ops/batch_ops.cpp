@@ -31,7 +31,7 @@ bool take_as(const NamedOp& next, std::optional<Op>& slot) {
 
 }  // namespace
 
-void Mixup::validate() const { require_alpha(kName, alpha); }
+void MixUp::validate() const { require_alpha(kName, alpha); }
 void CutMix::validate() const { require_alpha(kName, alpha); }
 
 void OneHot::validate() const {
@@ -41,7 +41,7 @@ void OneHot::validate() const {
 }
 
 std::string_view BatchOps::name() const {
-  if (mixup) return Mixup::kName;
+  if (mixup) return MixUp::kName;
   return cutmix ? CutMix::kName : OneHot::kName;
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/files.h"
 #include "ops/reader.h"
+#include "ops/torchvision_keys.h"
 #include "ops/units.h"
 #include "slipstream/core/error.h"
 
@@ -136,7 +137,9 @@ Json written(const NamedOp& transform) {
 
 std::vector<NamedOp> parse_chain(std::string_view text) {
   Problems problems;
-  std::vector<NamedOp> chain = read_chain(json::parsed(text, "these transforms"), problems);
+  Json document = json::parsed(text, "these transforms");
+  chain::leave_out_torchvision_keys(document, problems);
+  std::vector<NamedOp> chain = read_chain(document, problems);
   json::refuse_document("these transforms", problems);
   return chain;
 }

@@ -118,18 +118,18 @@ void ConvertColor::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scra
   convert<float>(in, out, in_float32());
 }
 
-void Scale::validate() const {
+void Divide::validate() const {
   require_number(kName, "the divisor", divisor);
   if (static_cast<float>(divisor) != 0) return;
-  throw Refused("scale: the divisor is " + number_text(divisor) + "; it must not be 0");
+  throw Refused("divide: the divisor is " + number_text(divisor) + "; it must not be 0");
 }
 
-FieldSpec Scale::output(const FieldSpec& in) const {
+FieldSpec Divide::output(const FieldSpec& in) const {
   require_channels(kName, in);
   return as_f32(in);
 }
 
-void Scale::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
+void Divide::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
   const auto by = static_cast<float>(divisor);
   if (in.dtype == DType::u8) return divide<std::uint8_t>(in, out, by);
   divide<float>(in, out, by);

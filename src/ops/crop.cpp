@@ -15,7 +15,7 @@ void require_at_least(std::string_view op, const Shape& shape, std::int64_t heig
   if (shape[0] >= height && shape[1] >= width) return;
   throw UnfitSample(std::string(op) + ": the image is " + std::to_string(shape[0]) + " x " +
                     std::to_string(shape[1]) + " pixels, smaller than " + std::to_string(height) +
-                    " x " + std::to_string(width) + "; add a Resize before it");
+                    " x " + std::to_string(width) + "; put resize before it");
 }
 
 std::int64_t below(RandomStream& stream, std::int64_t bound) {

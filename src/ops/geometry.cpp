@@ -113,7 +113,7 @@ void require_room(std::string_view op, const FieldSpec& in, std::int64_t height,
   if (!is_small(in.shape[0], height) && !is_small(in.shape[1], width)) return;
   throw Refused(std::string(op) + ": " + described(in) + to_string(in.shape) +
                 ", smaller than the crop of " + text_of(height, width) +
-                ": add a Resize before it");
+                "; put resize before it");
 }
 
 void require_drawn_for(std::string_view op, const DrawnCrop& drawn, const ConstArray& in) {

@@ -11,7 +11,7 @@ namespace slipstream {
 
 /// What one sample draws. The box is empty where there is none; right and bottom are behind it.
 struct DrawnMix {
-  float own = 1;    ///< the sample's share of its label; of Mixup, of its pixels too
+  float own = 1;    ///< the sample's share of its label; of MixUp, of its pixels too
   float other = 0;  ///< 1 - own: the partner's
   std::int32_t top = 0, left = 0, bottom = 0, right = 0;  ///< of CutMix
 };

@@ -141,7 +141,7 @@ void visit_parameters(Visit& visit, ConvertColor& op) {
 }
 
 template <typename Visit>
-void visit_parameters(Visit& visit, Scale& op) {
+void visit_parameters(Visit& visit, Divide& op) {
   visit("divisor", op.divisor, Need::optional);
 }
 
@@ -158,7 +158,7 @@ void visit_parameters(Visit& visit, Normalize& op) {
 }
 
 template <typename Visit>
-void visit_parameters(Visit& visit, Mixup& op) {
+void visit_parameters(Visit& visit, MixUp& op) {
   visit("alpha", op.alpha, Need::optional);
 }
 
@@ -179,8 +179,8 @@ bool any_operation(Call call) {
          call(RandomHorizontalFlip{}) || call(RandomVerticalFlip{}) || call(RandomRotation{}) ||
          call(RandomAffine{}) || call(GaussianBlur{}) || call(ColorJitter{}) || call(Grayscale{}) ||
          call(RandomGrayscale{}) || call(RandomErasing{}) || call(RandomMask{}) ||
-         call(ConvertColor{}) || call(Scale{}) || call(ToDtype{}) || call(Normalize{}) ||
-         call(Mixup{}) || call(CutMix{}) || call(OneHot{});
+         call(ConvertColor{}) || call(Divide{}) || call(ToDtype{}) || call(Normalize{}) ||
+         call(MixUp{}) || call(CutMix{}) || call(OneHot{});
 }
 
 }  // namespace slipstream::chain

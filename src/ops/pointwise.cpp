@@ -64,13 +64,17 @@ void ToDtype::validate() const {
 }
 
 FieldSpec ToDtype::output(const FieldSpec& in) const {
-  if (in.dtype == DType::u8) return as_f32(in);
+  if (in.dtype == DType::u8 || in.dtype == DType::f32) return as_f32(in);
   throw Refused("to_dtype: image '" + in.name + "' is " + std::string(name_of(in.dtype)) + ", " +
-                to_string(in.shape) + "; it must be u8");
+                to_string(in.shape) + "; it must be u8 or f32");
 }
 
 void ToDtype::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
   const std::size_t count = in.shape.elements();
+  if (in.dtype == DType::f32) {
+    std::copy_n(in.as<float>(), count, out.as<float>());
+    return;
+  }
   const auto* levels = in.as<std::uint8_t>();
   auto* to = out.as<float>();
   if (!scale) {
@@ -83,7 +87,11 @@ void ToDtype::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&)
 }
 
 void Normalize::validate() const {
-  const bool is_whole = mean.size() == std.size() && !mean.empty() && mean.size() <= kMostChannels;
+  const auto is_for_all = [&](const std::vector<double>& values) {
+    return values.size() == 1 || values.size() == channels();
+  };
+  const bool is_whole =
+      channels() >= 1 && channels() <= kMostChannels && is_for_all(mean) && is_for_all(std);
   const auto is_number = [](double value) { return std::isfinite(static_cast<float>(value)); };
   const auto is_scale = [&](double value) {
     return is_number(value) && static_cast<float>(value) > 0;
@@ -93,26 +101,27 @@ void Normalize::validate() const {
     return;
   }
   throw Refused("normalize: mean is " + text_of(mean) + ", std is " + text_of(std) +
-                "; they must be as many, one to four, all numbers, and std above 0");
+                "; they must be as many, one to four, or one for all channels, all numbers, and "
+                "std above 0");
 }
 
 FieldSpec Normalize::output(const FieldSpec& in) const {
-  const auto channels = static_cast<std::int64_t>(mean.size());
-  require_pixels(kName, in, channels, channels);
+  const std::size_t most = channels() == 1 ? kMostChannels : channels();
+  require_pixels(kName, in, static_cast<std::int64_t>(channels()), static_cast<std::int64_t>(most));
   return as_f32(in);
 }
 
 ChannelStatistics Normalize::in_float32() const {
   ChannelStatistics out{};
-  for (std::size_t c = 0; c < std::min(mean.size(), kMostChannels); ++c) {
-    out.mean[c] = static_cast<float>(mean[c]);
-    out.std[c] = static_cast<float>(std[c]);
+  for (std::size_t c = 0; c < (channels() == 1 ? kMostChannels : channels()); ++c) {
+    out.mean[c] = static_cast<float>(mean_of(c));
+    out.std[c] = static_cast<float>(std_of(c));
   }
   return out;
 }
 
 void Normalize::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
-  const Run run = run_of(in_float32(), mean.size());
+  const Run run = run_of(in_float32(), static_cast<std::size_t>(in.shape[2]));
   if (in.dtype == DType::u8)
     return normalize<std::uint8_t>(in, out, run, [](float value) { return from_level(value); });
   normalize<float>(in, out, run, [](float value) { return value; });

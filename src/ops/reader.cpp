@@ -55,18 +55,19 @@ std::optional<Reader::OneOrTwo> Reader::find_sides(const std::string& key, Need 
   if (value == nullptr) return std::nullopt;
   if (json::is_whole(*value))
     return OneOrTwo{true, value->get<std::int64_t>(), value->get<std::int64_t>()};
-  if (!value->is_array() || value->size() != 2) {
+  if (!value->is_array() || value->empty() || value->size() > 2) {
     must_be(key, what, *value);
     return std::nullopt;
   }
   bool are_whole = true;
-  for (std::size_t i = 0; i < 2; ++i) {
+  for (std::size_t i = 0; i < value->size(); ++i) {
     if (json::is_whole((*value)[i])) continue;
     must_be(key + "[" + std::to_string(i) + "]", "a whole number", (*value)[i]);
     are_whole = false;
   }
   if (!are_whole) return std::nullopt;
-  return OneOrTwo{false, (*value)[0].get<std::int64_t>(), (*value)[1].get<std::int64_t>()};
+  const auto first = value->front().get<std::int64_t>();
+  return OneOrTwo{value->size() == 1, first, value->back().get<std::int64_t>()};
 }
 
 void Reader::operator()(const std::string& key, Size& out, Need need) {

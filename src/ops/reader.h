@@ -56,7 +56,7 @@ class Reader : public json::Fields {
     bool is_one;  ///< then they are equal
     std::int64_t first, second;
   };
-  /// One whole number or a list of two; nothing where the value is neither.
+  /// One whole number, alone or in a list, or a list of two; nothing where the value is neither.
   std::optional<OneOrTwo> find_sides(const std::string& key, Need need, const char* what);
 };
 

@@ -25,20 +25,22 @@ struct Extent {
 double most_after(const Normalize& normalize, const Extent& extent) {
   const double most = extent.are_bytes ? extent.most / kLevels : extent.most;
   double after = 0;
-  for (std::size_t i = 0; i < std::min(normalize.mean.size(), normalize.std.size()); ++i) {
-    const double mean = normalize.mean[i], spread = std::abs(normalize.std[i]);
+  for (std::size_t c = 0; c < normalize.channels(); ++c) {
+    const double mean = normalize.mean_of(c), spread = std::abs(normalize.std_of(c));
     after = std::max(after, std::max(std::abs(mean), std::abs(most - mean)) / spread);
   }
   return after;
 }
 
 void change(Extent& extent, const NamedOp& each) {
-  const auto* scale = each.op.get_if<Scale>();
+  const auto* divide = each.op.get_if<Divide>();
   const auto* normalize = each.op.get_if<Normalize>();
-  if (const auto* to_dtype = each.op.get_if<ToDtype>())
+  const auto* to_dtype = each.op.get_if<ToDtype>();
+  if (to_dtype != nullptr && !extent.are_bytes) return;
+  if (to_dtype != nullptr)
     extent.most = to_dtype->scale ? 1 : kLevels;
-  else if (scale != nullptr)
-    extent.most /= std::abs(scale->divisor);
+  else if (divide != nullptr)
+    extent.most /= std::abs(divide->divisor);
   else if (normalize != nullptr)
     extent.most = most_after(*normalize, extent);
   else if (each.op.get_if<ConvertColor>() != nullptr)

@@ -35,8 +35,8 @@ struct AugmentSheet {
 /// versions have its bits: those of the sample in this epoch, the next, and so on. With
 /// OnBadSample::skip a bad sample has no row; none stands in for it.
 ///
-/// Float images are brought back to levels: each Normalize and Scale is undone, last first; then
-/// white (255 where ConvertColor or Scale took u8, else 1) becomes 255, clamped and rounded. Of
+/// Float images are brought back to levels: each Normalize and Divide is undone, last first; then
+/// white (255 where ConvertColor or Divide took u8, else 1) becomes 255, clamped and rounded. Of
 /// one or two channels the first is shown in gray, of more the first three as RGB. Bytes are a pure
 /// function of data set, chain and options.
 ///

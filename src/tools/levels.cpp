@@ -15,16 +15,18 @@ std::byte level_of(double unit) {
   return static_cast<std::byte>(std::lround(std::min(unit, 1.0) * 255));
 }
 
-std::optional<Levels::Undo> undo_of(const AnyOp& op) {
+std::optional<Levels::Undo> undo_of(const AnyOp& op, std::size_t channels) {
   Levels::Undo undo;
   if (const auto* normalize = op.get_if<Normalize>()) {
-    std::copy(normalize->std.begin(), normalize->std.end(), undo.factor.begin());
-    std::copy(normalize->mean.begin(), normalize->mean.end(), undo.offset.begin());
+    for (std::size_t c = 0; c < channels; ++c) {
+      undo.factor[c] = normalize->std_of(c);
+      undo.offset[c] = normalize->mean_of(c);
+    }
     return undo;
   }
-  const auto* scale = op.get_if<Scale>();
-  if (scale == nullptr) return std::nullopt;
-  undo.factor.fill(scale->divisor);
+  const auto* divide = op.get_if<Divide>();
+  if (divide == nullptr) return std::nullopt;
+  undo.factor.fill(divide->divisor);
   return undo;
 }
 
@@ -34,9 +36,10 @@ Levels levels_after(const std::vector<NamedOp>& chain, FieldSpec image) {
   Levels levels;
   for (const auto& [name, op] : chain) {
     if (!op.touches(image.kind)) continue;
-    if (const auto undo = undo_of(op)) levels.undone.insert(levels.undone.begin(), *undo);
+    const auto channels = static_cast<std::size_t>(image.shape[2]);
+    if (const auto undo = undo_of(op, channels)) levels.undone.insert(levels.undone.begin(), *undo);
     const auto* to_dtype = op.get_if<ToDtype>();
-    const bool keeps_levels = op.get_if<Scale>() || op.get_if<ConvertColor>() ||
+    const bool keeps_levels = op.get_if<Divide>() || op.get_if<ConvertColor>() ||
                               (to_dtype != nullptr && !to_dtype->scale);
     if (image.dtype == DType::u8) levels.white = keeps_levels ? 255 : 1;
     image = op.output(image);

@@ -20,8 +20,8 @@ struct Levels {
   double white = 1;               ///< what becomes 255 after that
 };
 
-/// For what `chain` makes of `image`: each Normalize and Scale is undone, last first; white is 255
-/// where ConvertColor or Scale took u8, else 1. REQUIRES: operations that take such images
+/// For what `chain` makes of `image`: each Normalize and Divide is undone, last first; white is 255
+/// where ConvertColor or Divide took u8, else 1. REQUIRES: operations that take such images
 Levels levels_after(const std::vector<NamedOp>& chain, FieldSpec image);
 
 /// `image` (u8 or f32, height x width x channels) as u8 of three channels: of one or two the first

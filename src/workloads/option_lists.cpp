@@ -66,10 +66,6 @@ OptionList data_options() {
        {"disk-cache", "Samples of slow storage kept in a folder: DIR=SIZE", "", problem_of_size}});
 }
 
-OptionList image_options() {
-  return {image_size_option("Height and width of the images"), transforms_option()};
-}
-
 OptionList optimizer_options() {
   return in_group("Optimizer", {{"optimizer", "sgd or adamw", "sgd", one_of({"sgd", "adamw"})},
                                 {"lr", "Learning rate", 1e-3, positive()},

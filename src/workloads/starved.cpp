@@ -82,12 +82,12 @@ std::vector<NamedOp> transforms_of(const Options& options) {
   const std::int64_t size = options.integer("image-size");
   const RandomCrop crop{size};
   if (is_optimized(options))
-    return {{"crop", crop}, {"mask", RandomMask{}}, {"color", ConvertColor{}}, {"scale", Scale{}}};
+    return {{"crop", crop}, {"mask", RandomMask{}}, {"color", ConvertColor{}}, {"scale", Divide{}}};
   return {{"to_tensor", PlainToTensor{}},
           {"crop", PlainCrop{crop}},
           {"mask", PlainMask{}},
           {"color", PlainColor{}},
-          {"scale", Scale{}}};
+          {"scale", Divide{}}};
 }
 
 std::vector<NamedOp> with_article_costs(std::vector<NamedOp> transforms, const Options& options) {

@@ -83,11 +83,11 @@ TEST_F(AugmentTest, AFillStaysWhatTheStepsBehindItMakeOfIt) {
 TEST_F(AugmentTest, AFillIsNoNegativeZero) {
   for (const DType dtype : {DType::u8, DType::f32}) {
     for (const auto way : {Interpolation::nearest, Interpolation::bilinear}) {
-      ChainCase({{"turn", RandomRotation{{45, 45}, way, -0.0}}, {"scale", Scale{0.5}}},
+      ChainCase({{"turn", RandomRotation{{45, 45}, way, -0.0}}, {"divide", Divide{0.5}}},
                 image(16, 12, 3, dtype), 2)
           .check();
     }
-    ChainCase({{"erase", RandomErasing{.p = 1, .value = -0.0}}, {"scale", Scale{0.5}}},
+    ChainCase({{"erase", RandomErasing{.p = 1, .value = -0.0}}, {"divide", Divide{0.5}}},
               image(16, 12, 3, dtype), 2)
         .check();
   }
@@ -122,6 +122,16 @@ TEST_F(AugmentTest, LevelsAsFloatsHaveTheHostsBits) {
     ChainCase({{"float", ToDtype{.scale = scale}}, {"turn", RandomRotation{{-45, 45}}}},
               image(23, 31), 2)
         .check();
+}
+
+TEST_F(AugmentTest, FloatsStayAsTheyAreWhereTheyAreMadeFloats) {
+  for (const bool scale : {false, true}) {
+    const NamedOp again = {"again", ToDtype{.scale = scale}};
+    ChainCase({again}, image(23, 31, 3, DType::f32), 2, {}, 3, test::extreme_floats).check();
+    ChainCase({{"float", ToDtype{.scale = true}}, again, {"turn", RandomRotation{{-45, 45}}}},
+              image(23, 31), 2)
+        .check();
+  }
 }
 
 TEST_F(AugmentTest, BilinearWarpsHaveTheHostsBits) {
@@ -180,7 +190,7 @@ TEST_F(AugmentTest, ColorsHaveTheHostsBits) {
   for (const DType dtype : {DType::u8, DType::f32}) {
     ChainCase({{"gray", Grayscale{3}}}, image(9, 12, 3, dtype), 2).check();
     const ChainCase gray(
-        {{"gray", RandomGrayscale{0.5}}, {"color", ConvertColor{}}, {"scale", Scale{}}},
+        {{"gray", RandomGrayscale{0.5}}, {"color", ConvertColor{}}, {"divide", Divide{}}},
         image(19, 23, 3, dtype), 6);
     EXPECT_EQ(gray.plan.launches(), 1U);
     gray.check();
@@ -213,13 +223,15 @@ TEST_F(AugmentTest, EveryContrastTakesTheMeanOfWhatIsBeforeIt) {
 TEST_F(AugmentTest, DivisionsOfAllFloatsAreRoundedOnce) {
   for (const double divisor : {0.229, 3.0, 255.0, 1e-12, -7.0, 1e20}) {
     const std::vector<Chain> chains = {
-        {{"scale", Scale{divisor}}},
+        {{"divide", Divide{divisor}}},
         {{"normalize", Normalize{{0, 0.5, 1e-20}, {std::abs(divisor), 0.3, std::abs(divisor)}}}}};
     for (const Chain& chain : chains) {
       ChainCase(chain, image(64, 48, 3, DType::f32), 2, {}, 3, test::extreme_floats).check();
       ChainCase(chain, image(16, 16), 2).check();
     }
   }
+  for (const std::int64_t channels : {1, 2, 3, 4})
+    ChainCase({{"normalize", Normalize{{0.5}, {0.229}}}}, image(16, 16, channels), 2).check();
   // Black less that is tinier than what a quotient in few steps is right for.
   ChainCase({{"normalize", Normalize{{1e-37}, {7}}}}, image(64, 64, 1), 1).check();
 }
@@ -262,7 +274,7 @@ TEST_F(AugmentTest, TheChainOfTheStarvedPipelineIsOneLaunch) {
     const ChainCase chain({{"crop", RandomCrop{{64, width}}},
                            {"mask", RandomMask{0.25, true}},
                            {"color", ConvertColor{}},
-                           {"scale", Scale{}}},
+                           {"divide", Divide{}}},
                           image(128, 140), 4);
     EXPECT_EQ(chain.plan.launches(), 1U);
     chain.check();

@@ -29,13 +29,13 @@ FieldSpec image(std::int64_t height, std::int64_t width, std::int64_t channels =
 }
 
 const Normalize kNormalize{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.4}};
-const PixelOp kSolarise{test::Solarise{0.4F}};
+const PixelOp kSolarize{test::Solarize{0.4F}};
 const PixelOp kLooked{test::kTable};
 
 TEST_F(FunctionTest, AloneOnImagesOfAnyKind) {
   for (const DType dtype : {DType::u8, DType::f32}) {
     for (const std::int64_t channels : {1, 2, 3, 4}) {
-      const ChainCase alone({{"mine", kSolarise}}, image(21, 70, channels, dtype), 3);
+      const ChainCase alone({{"mine", kSolarize}}, image(21, 70, channels, dtype), 3);
       EXPECT_EQ(alone.plan.launches(), 1U);
       alone.check();
       ChainCase({{"mine", PixelOp{test::Softened{}}}}, image(9, 16, channels, dtype), 2).check();
@@ -44,14 +44,14 @@ TEST_F(FunctionTest, AloneOnImagesOfAnyKind) {
     }
     ChainCase({{"mine", test::RandomSwap{}}}, image(18, 33, 3, dtype), 6).check();
   }
-  ChainCase({{"mine", kSolarise}}, image(64, 48, 3, DType::f32), 2, {}, 3, test::extreme_floats)
+  ChainCase({{"mine", kSolarize}}, image(64, 48, 3, DType::f32), 2, {}, 3, test::extreme_floats)
       .check();
 }
 
 TEST_F(FunctionTest, EverySampleHasWhatWasDrawnForIt) {
-  const Chain chain = {{"first", test::RandomSolarise{}},
+  const Chain chain = {{"first", test::RandomSolarize{}},
                        {"curve", test::RandomCurve{}},
-                       {"fixed", kSolarise},
+                       {"fixed", kSolarize},
                        {"swap", test::RandomSwap{}}};
   const ChainCase drawn(chain, image(20, 24), 9);
   EXPECT_EQ(drawn.plan.launches(), 1U);
@@ -73,9 +73,9 @@ TEST_F(FunctionTest, WhereverItStandsInAChain) {
       {{"turn", RandomRotation{{-45, 45}, Interpolation::nearest, 1}}, mine},
       {mine, {"blur", GaussianBlur{7, {0.5, 2}}}},
       {{"blur", GaussianBlur{5, {0.5, 2}}}, mine, {"normalize", kNormalize}},
-      {{"normalize", kNormalize}, mine, {"scale", Scale{3}}},
+      {{"normalize", kNormalize}, mine, {"divide", Divide{3}}},
       {{"erase", RandomErasing{.p = 0.8}}, mine, {"mask", RandomMask{}}, {"by", kLooked}},
-      {{"resize", Resize{{30, 28}}}, mine, {"again", Resize{{9, 8}}}, {"last", kSolarise}}};
+      {{"resize", Resize{{30, 28}}}, mine, {"again", Resize{{9, 8}}}, {"last", kSolarize}}};
   for (const DType dtype : {DType::u8, DType::f32}) {
     for (const Chain& chain : chains) ChainCase(chain, image(31, 28, 3, dtype), 3).check();
   }
@@ -85,7 +85,7 @@ TEST_F(FunctionTest, TheMeanOfAContrastIsOfWhatAFunctionMakes) {
   const ColorJitter jitter{.contrast = {0.4, 0.6}, .saturation = {1, 1.5}};
   ChainCase({{"mine", test::RandomCurve{}}, {"jitter", jitter}}, image(37, 41), 4).check();
   const ChainCase both({{"resize", Resize{{40, 36}}},
-                        {"mine", kSolarise},
+                        {"mine", kSolarize},
                         {"jitter", jitter},
                         {"flip", RandomHorizontalFlip{}},
                         {"swap", test::RandomSwap{}},
@@ -105,14 +105,15 @@ TEST_F(FunctionTest, MayCallWhatHasTheSameBitsEverywhere) {
 
 TEST_F(FunctionTest, DivisionsBehindItAreRoundedOnce) {
   for (const float by : {1e-43F, 1e38F}) {
-    ChainCase({{"mine", PixelOp{test::Multiplied{by}}}, {"scale", Scale{0.229}}}, image(32, 40), 2)
+    ChainCase({{"mine", PixelOp{test::Multiplied{by}}}, {"divide", Divide{0.229}}}, image(32, 40),
+              2)
         .check();
   }
 }
 
 TEST_F(FunctionTest, OutputsInEveryLayoutAndPrecision) {
   for (const ImageLayout layout : {ImageLayout::channels_first, ImageLayout::channels_last}) {
-    ChainCase({{"mine", kSolarise}}, image(13, 36), 2, {layout, true}).check();
+    ChainCase({{"mine", kSolarize}}, image(13, 36), 2, {layout, true}).check();
   }
 }
 

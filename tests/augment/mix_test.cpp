@@ -176,7 +176,7 @@ void expect_right_for_every_size(Images images, DType dtype, const BatchOps& ops
 }
 
 TEST_F(MixTest, BlendsEveryImageWithItsPartnersByItsOwnShare) {
-  expect_right_for_every_size<float>(Images::blended, DType::f32, {.mixup = Mixup{0.8}});
+  expect_right_for_every_size<float>(Images::blended, DType::f32, {.mixup = MixUp{0.8}});
 }
 
 TEST_F(MixTest, PutsABoxOfThePartnersIntoFloatImages) {
@@ -191,7 +191,7 @@ TEST_F(MixTest, PutsABoxOfThePartnersIntoLevels) {
 TEST_F(MixTest, SharesAndBoxesDifferFromSampleToSample) {
   for (const Images images : {Images::blended, Images::boxed}) {
     Case<float> one(form_of(images, DType::f32, 16, 16, 3), 8);
-    one.draw(images == Images::blended ? BatchOps{.mixup = Mixup{}} : BatchOps{.cutmix = CutMix{}});
+    one.draw(images == Images::blended ? BatchOps{.mixup = MixUp{}} : BatchOps{.cutmix = CutMix{}});
     EXPECT_NE(one.at(0).own, one.at(1).own);
     one.expect_right();
   }
@@ -201,7 +201,7 @@ TEST_F(MixTest, RoundsToBf16InTheEnd) {
   for (const Images images : {Images::blended, Images::boxed})
     for (const std::int64_t width : {16, 5}) {
       Case<float> one(form_of(images, DType::f32, 9, width, 3), 4);
-      one.draw({.mixup = Mixup{}});
+      one.draw({.mixup = MixUp{}});
       for (DrawnMix& drawn : one.drawn) {
         drawn.bottom = 6;
         drawn.right = 4;
@@ -227,14 +227,14 @@ TEST_F(MixTest, LabelsOfEveryTypeAloneAndMixed) {
       one.form.images = Images::blended;
       one.form.height = one.form.width = one.form.channels = 1;
       one.images.resize(19, 1.5F);
-      one.draw({.mixup = Mixup{0.4}});
+      one.draw({.mixup = MixUp{0.4}});
       one.expect_right();
     }
 }
 
 TEST_F(MixTest, SumsOfProbabilitiesAreOne) {
   Case<float> one(form_of(Images::blended, DType::f32, 2, 2, 3), 64);
-  one.draw({.mixup = Mixup{0.4}, .one_hot = OneHot{0.1}});
+  one.draw({.mixup = MixUp{0.4}, .one_hot = OneHot{0.1}});
   const std::vector<float> targets = one.result<float>().second;
   for (std::size_t i = 0; i < 64; ++i) {
     double sum = 0;

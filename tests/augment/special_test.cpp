@@ -51,7 +51,7 @@ TEST(SpecialKernelTest, EveryWayToReadAnImageCompiles) {
       {{"affine", RandomAffine{.interpolation = Interpolation::bilinear}},
        {"blur", GaussianBlur{31, {1, 2}}}},
       {{"crop", RandomCrop{64, 4}}, {"mask", RandomMask{}}, {"gray", RandomGrayscale{0.5}}},
-      {{"jitter", ColorJitter{.saturation = {0.5, 1}, .hue = {0, 0.1}}}, {"scale", Scale{}}}};
+      {{"jitter", ColorJitter{.saturation = {0.5, 1}, .hue = {0, 0.1}}}, {"divide", Divide{}}}};
   for (const Chain& chain : chains) {
     const AugmentPlan plan = plan_of(chain, {ImageLayout::channels_first, true});
     EXPECT_EQ(code_of(plan).substr(1, 3), "ELF");
@@ -87,14 +87,14 @@ TEST(SpecialKernelTest, TheSumsOfEveryContrastCompile) {
                                     {"crop", RandomResizedCrop{{48, 40}}},
                                     {"second", jitter},
                                     {"turn", RandomRotation{{-45, 45}}},
-                                    {"mine", PixelOp{test::Solarise{0.5F}}},
+                                    {"mine", PixelOp{test::Solarize{0.5F}}},
                                     {"third", jitter},
                                     {"blur", GaussianBlur{7, {0.1, 2}}}});
   for (const std::int32_t at : {0, 2, 5}) EXPECT_EQ(code_of_sums(plan, at).substr(1, 3), "ELF");
 }
 
 TEST(SpecialKernelTest, FunctionsOfUsersCompile) {
-  const AugmentPlan plan = plan_of({{"solarise", PixelOp{test::Solarise{0.5F}}},
+  const AugmentPlan plan = plan_of({{"solarize", PixelOp{test::Solarize{0.5F}}},
                                     {"resize", Resize{{64, 64}}},
                                     {"curve", test::RandomCurve{}},
                                     {"looked", PixelOp{test::kTable}},
@@ -144,7 +144,7 @@ TEST(SpecialKernelTest, AFunctionOfAnotherLayoutIsRefused) {
 }
 
 TEST(SpecialKernelTest, APlanRunsOnlyOnceItIsSpecialized) {
-  const AugmentPlan plan = plan_of({{"mine", PixelOp{test::Solarise{0.5F}}}});
+  const AugmentPlan plan = plan_of({{"mine", PixelOp{test::Solarize{0.5F}}}});
   int nothing = 0;
   const cuda::StreamView stream(reinterpret_cast<cudaStream_t>(&nothing));
   EXPECT_THAT(

@@ -78,7 +78,7 @@ TEST(LoaderBoxes, TravelPlain) {
 
 TEST(LoaderBoxes, AreNotMixed) {
   DataLoaderOptions options{.batch_size = kBatch};
-  options.batch_ops = BatchOps{.mixup = Mixup{}};
+  options.batch_ops = BatchOps{.mixup = MixUp{}};
   std::vector<ArrayField> fields(2);
   fields[0] = {"image", FieldKind::image, counting<std::uint8_t>(DType::u8, {5, 4, 4, 3}), 0};
   fields[1] = {"boxes", FieldKind::boxes, counting<float>(DType::f32, {5, 2, 4}), 0};

@@ -135,7 +135,7 @@ TEST(LoaderCanvas, CanvasesHaveOneSize) {
 TEST(LoaderCanvas, OtherFirstTransformsNeedImagesOfOneSize) {
   for (const AnyOp& first : {AnyOp(RandomHorizontalFlip{}), AnyOp(RandomCrop{{12, 10}, 2})})
     EXPECT_THAT(refusal(std::make_shared<PictureSet>(), {{"first", first}}, options_with(1)),
-                HasSubstr("differs from sample to sample: add a Resize"));
+                HasSubstr("differs from sample to sample: add resize"));
   const std::vector<NamedOp> wrong = {{"first", RandomResizedCrop{{-1, 8}}}};
   EXPECT_THAT(refusal(std::make_shared<PictureSet>(), wrong, options_with(1)),
               HasSubstr("transform 'first': random_resized_crop to -1 x 8"));

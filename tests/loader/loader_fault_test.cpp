@@ -69,7 +69,7 @@ TEST(LoaderFault, AnOffsetForLevelsBehindWhatMakesThemSmallIsRefused) {
   const MutableArray levels = pixels.reset(DType::u8, {2, 1, 1, 3});
   std::fill_n(levels.data, levels.bytes(), std::byte{1});
   const auto images = tensor_dataset({{"image", FieldKind::image, std::move(pixels), 0}});
-  const std::vector<NamedOp> wrong = {{"small", Scale{}}, {"ycc", ConvertColor{}}};
+  const std::vector<NamedOp> wrong = {{"small", Divide{}}, {"ycc", ConvertColor{}}};
   EXPECT_THAT(
       thrown_by([&] { DataLoader::plan_layout(*images, wrong, 2); }),
       HasSubstr("'ycc' (convert_color): its offset is for levels of 0 to 255, but 'small'"));
@@ -254,7 +254,7 @@ TEST(LoaderRefuses, FieldsWhoseShapeIsNotFixed) {
   dataset->image_side = -1;
   const std::string message = refusal(dataset, two_transforms(), kInOrder);
   EXPECT_THAT(message, HasSubstr("field 'image' has shape"));
-  EXPECT_THAT(message, HasSubstr("add a Resize"));
+  EXPECT_THAT(message, HasSubstr("add resize"));
   EXPECT_EQ(refusal(dataset, {{"to side", ToSide{}}}, kInOrder), "");
 }
 

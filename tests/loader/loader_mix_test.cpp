@@ -14,7 +14,7 @@ using testing::StartsWith;
 
 constexpr std::size_t kBatch = 4;
 constexpr std::uint64_t kSeed = 9;
-constexpr BatchOps kMixup{.mixup = Mixup{0.5}};
+constexpr BatchOps kMixup{.mixup = MixUp{0.5}};
 
 const std::vector<NamedOp> kFloats = {{"flip", RandomHorizontalFlip{}},
                                       {"float", ToDtype{.scale = true}}};
@@ -47,7 +47,7 @@ std::vector<std::vector<float>> shares(const DataLoaderOptions& options, std::si
   return all;
 }
 
-/// Mixup comes behind so many transforms.
+/// MixUp comes behind so many transforms.
 float drawn(std::uint64_t batch, std::size_t place, std::uint32_t transforms = 2) {
   const BatchChain chain(kMixup, transforms,
                          {{"image", FieldKind::image, DType::f32, {kSide, kSide, 3}, 0},
@@ -122,7 +122,7 @@ TEST(LoaderMix, WhatCannotBeMixedIsRefused) {
 TEST(LoaderMix, IsNoTransformOfSamples) {
   EXPECT_THAT(thrown_by([] {
                 DataLoader::plan_layout(TestSet(8),
-                                        {{"float", ToDtype{.scale = true}}, {"blend", Mixup{}}}, 2);
+                                        {{"float", ToDtype{.scale = true}}, {"blend", MixUp{}}}, 2);
               }),
               StartsWith("Refused: transform 'blend': mixup is done to whole batches"));
 }

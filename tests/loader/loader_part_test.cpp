@@ -71,7 +71,7 @@ TEST(LoaderPart, AResizeOfTheShorterSideTakesImagesOfAnySize) {
       thrown_by([] {
         DataLoader(std::make_shared<PictureSet>(), {{"small", Resize{11}}}, {});
       }),
-      HasSubstr("differs from sample to sample: add a Resize to [height, width] or a crop"));
+      HasSubstr("differs from sample to sample: add resize to [height, width] or a crop"));
 }
 
 TEST(LoaderPart, OnlyAFirstCropOfPlainlyDecodedImagesDecodesParts) {

@@ -112,7 +112,7 @@ TEST(LoaderUnfit, StoppingNamesFileAndSampleHoweverItIsDecoded) {
   };
   const std::string expected =
       "step 'crop' of sample 0 (picture 0.jpg, epoch 0, batch 0): random_crop: the image is 40 x "
-      "80 pixels, smaller than 45 x 30; add a Resize before it";
+      "80 pixels, smaller than 45 x 30; put resize before it";
   EXPECT_EQ(message({.partial = false}, {}), expected);
   EXPECT_EQ(message({.partial = true}, {}), expected);
   EXPECT_EQ(message({.scaled = true}, {}), expected);

@@ -27,7 +27,7 @@ FieldSpec label(std::int64_t classes = 10) {
 }
 
 BatchChain mixup(double alpha, std::uint32_t operation = 0) {
-  return {{.mixup = Mixup{alpha}}, operation, {image(), label()}};
+  return {{.mixup = MixUp{alpha}}, operation, {image(), label()}};
 }
 
 BatchChain cutmix(double alpha, std::uint32_t operation = 0, std::int64_t height = 32,
@@ -152,7 +152,7 @@ TEST(BatchChain, FieldsThatCannotBeMixedAreRefused) {
   const auto refusal = [](const BatchOps& ops, const Fields& fields) {
     return thrown_by([&] { BatchChain(ops, 0, fields); });
   };
-  const BatchOps blend{.mixup = Mixup{}};
+  const BatchOps blend{.mixup = MixUp{}};
   const BatchOps box{.cutmix = CutMix{}};
   const BatchOps soft{.one_hot = OneHot{}};
   const FieldSpec mask{"mask", FieldKind::mask, DType::u8, {32, 48}, 10};
@@ -164,7 +164,7 @@ TEST(BatchChain, FieldsThatCannotBeMixedAreRefused) {
   EXPECT_THAT(refusal(soft, {image(), mask}),
               StartsWith("Refused: one_hot needs one label a sample"));
   EXPECT_THAT(refusal(blend, {image(DType::u8), label()}),
-              AllOf(HasSubstr("'photo' is u8"), HasSubstr("put to_float or normalize before it")));
+              AllOf(HasSubstr("'photo' is u8"), HasSubstr("put to_dtype or normalize before it")));
   EXPECT_THAT(refusal(blend, {image(), mask, label()}),
               AllOf(StartsWith("Refused: mixup"), HasSubstr("'mask' is a mask")));
   EXPECT_THAT(refusal(box, {image(), mask}), HasSubstr("'mask' is a mask"));

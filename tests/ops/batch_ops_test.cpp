@@ -36,11 +36,11 @@ TEST(BatchOps, AreTakenOffTheEndOfAChain) {
 }
 
 TEST(BatchOps, SamplesPassThemUnchanged) {
-  const AnyOp op = Mixup{0.2};
+  const AnyOp op = MixUp{0.2};
   EXPECT_TRUE(op.is_over_batch());
   EXPECT_FALSE(AnyOp(ToDtype{.scale = true}).is_over_batch());
   EXPECT_EQ(op.name(), "mixup");
-  EXPECT_EQ(op.get_if<Mixup>()->alpha, 0.2);
+  EXPECT_EQ(op.get_if<MixUp>()->alpha, 0.2);
   EXPECT_EQ(op.get_if<CutMix>(), nullptr);
   EXPECT_EQ(op.get_if<ToDtype>(), nullptr);
   for (const FieldKind kind : {FieldKind::image, FieldKind::mask, FieldKind::label})
@@ -48,16 +48,16 @@ TEST(BatchOps, SamplesPassThemUnchanged) {
 }
 
 TEST(BatchOps, ComeLast) {
-  EXPECT_EQ(refusal({{"blend", Mixup{}}, {"soft", OneHot{}}, {"flip", RandomHorizontalFlip{}}}),
+  EXPECT_EQ(refusal({{"blend", MixUp{}}, {"soft", OneHot{}}, {"flip", RandomHorizontalFlip{}}}),
             "Refused: transform 'flip' comes behind mixup, which is done to whole batches; put "
             "mixup, cutmix and one_hot last");
 }
 
 TEST(BatchOps, ThereIsOneOfAKindAndOneThatMixes) {
-  EXPECT_THAT(refusal({{"a", Mixup{}}, {"b", Mixup{}}}),
+  EXPECT_THAT(refusal({{"a", MixUp{}}, {"b", MixUp{}}}),
               StartsWith("Refused: transform 'b' is a second mixup"));
   EXPECT_THAT(refusal({{"a", OneHot{}}, {"b", OneHot{}}}), HasSubstr("'b' is a second one_hot"));
-  EXPECT_THAT(refusal({{"a", CutMix{}}, {"s", OneHot{}}, {"b", Mixup{}}}),
+  EXPECT_THAT(refusal({{"a", CutMix{}}, {"s", OneHot{}}, {"b", MixUp{}}}),
               AllOf(StartsWith("Refused: transform 'b'"), HasSubstr("mixup or cutmix, not both")));
 }
 
@@ -65,16 +65,16 @@ TEST(BatchOps, ParametersOutOfRangeAreRefused) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   for (const double alpha : {0.0, -1.0, 1000.5, kInfinity, -kInfinity, kNan}) {
-    EXPECT_THAT(thrown_by([&] { Mixup{alpha}.validate(); }),
+    EXPECT_THAT(thrown_by([&] { MixUp{alpha}.validate(); }),
                 AllOf(StartsWith("Refused: mixup: alpha is"), HasSubstr("above 0")));
     EXPECT_THAT(thrown_by([&] { CutMix{alpha}.validate(); }), StartsWith("Refused: cutmix: alpha"));
   }
   for (const double smoothing : {-0.1, 1.01, kInfinity, kNan})
     EXPECT_THAT(thrown_by([&] { OneHot{smoothing}.validate(); }),
                 StartsWith("Refused: one_hot: label_smoothing is"));
-  EXPECT_THAT(refusal({{"blend", Mixup{0}}}), StartsWith("Refused: mixup: alpha is 0"));
-  Mixup{1000}.validate();
-  Mixup{1e-300}.validate();
+  EXPECT_THAT(refusal({{"blend", MixUp{0}}}), StartsWith("Refused: mixup: alpha is 0"));
+  MixUp{1000}.validate();
+  MixUp{1e-300}.validate();
   OneHot{1}.validate();
 }
 

@@ -24,7 +24,7 @@ TEST(BatchChainFile, ReadsTheOperationsOverBatches) {
   ASSERT_EQ(chain.size(), 3U);
   EXPECT_EQ(chain[1].op.get_if<OneHot>()->label_smoothing, 0.1);
   EXPECT_EQ(chain[2].name, "blend");
-  EXPECT_EQ(chain[2].op.get_if<Mixup>()->alpha, 0.2);
+  EXPECT_EQ(chain[2].op.get_if<MixUp>()->alpha, 0.2);
   const auto plain = parse_chain(with(R"({"op": "cutmix"}, {"op": "one_hot"})"));
   EXPECT_EQ(plain[0].op.get_if<CutMix>()->alpha, 1);
   EXPECT_EQ(plain[1].op.get_if<OneHot>()->label_smoothing, 0);

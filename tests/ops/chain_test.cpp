@@ -238,6 +238,21 @@ TEST(Chain, OneNumberMeansWhatItMeansInTorchvision) {
   EXPECT_THAT(to_json(chain), HasSubstr("\"size\": 256,"));
 }
 
+TEST(Chain, AListOfOneNumberIsThatNumber) {
+  const auto chain = parse_chain(with(R"({"op": "resize", "size": [256]},
+      {"op": "center_crop", "size": [32]}, {"op": "random_crop", "size": [33]},
+      {"op": "random_resized_crop", "size": [34]}, {"op": "gaussian_blur", "kernel_size": [5]})"));
+  EXPECT_EQ(chain[0].op.get_if<Resize>()->size, ResizedSize(256));
+  EXPECT_EQ(chain[1].op.get_if<CenterCrop>()->size, Size(32, 32));
+  EXPECT_EQ(chain[2].op.get_if<RandomCrop>()->size, Size(33, 33));
+  EXPECT_EQ(chain[3].op.get_if<RandomResizedCrop>()->size, Size(34, 34));
+  EXPECT_EQ(chain[4].op.get_if<GaussianBlur>()->kernel_size, 5);
+  EXPECT_EQ(refusal(with(R"({"op": "resize", "size": []}, {"op": "center_crop", "size": ["4"]})")),
+            R"(Refused: these transforms cannot be read:
+  transforms[0].size must be [height, width] or a whole number, that of the shorter side, not a list of 0
+  transforms[1].size[0] must be a whole number, not "4")");
+}
+
 TEST(Chain, TellsWhatIsWrongWithPairsAndSizes) {
   EXPECT_EQ(refusal(with(R"({"op": "random_rotation", "degrees": -30},
                 {"op": "random_rotation", "degrees": [0, "9"]},
@@ -246,7 +261,7 @@ TEST(Chain, TellsWhatIsWrongWithPairsAndSizes) {
                 {"op": "random_affine", "degrees": 1, "shear": [1, 2, null, 4]},
                 {"op": "random_affine", "degrees": 1, "shear": -1},
                 {"op": "gaussian_blur", "kernel_size": [3, 5]},
-                {"op": "center_crop", "size": [4]}, {"op": "center_crop", "size": [4, 5.5]},
+                {"op": "center_crop", "size": [4, 5, 6]}, {"op": "center_crop", "size": [4, 5.5]},
                 {"op": "resize", "size": "224"}, {"op": "resize", "size": 0},
                 {"op": "to_dtype", "dtype": "uint8"},
                 {"op": "grayscale"}, {"op": "grayscale", "num_output_channels": 1},
@@ -261,16 +276,57 @@ TEST(Chain, TellsWhatIsWrongWithPairsAndSizes) {
   transforms[4].shear[2] must be a number, not null
   transforms[5].shear must be 0 or more as one number, or a list of 2 numbers, not -1
   transforms[6].kernel_size is 3 and 5; the two must be equal
-  transforms[7].size must be a whole number or [height, width], not a list of 1
+  transforms[7].size must be a whole number or [height, width], not a list of 3
   transforms[8].size[1] must be a whole number, not 5.5
   transforms[9].size must be [height, width] or a whole number, that of the shorter side, not "224"
   transforms[10]: resize to 0 x 0: height and width must be 1 to 65536
   transforms[11].dtype must be "float32", not "uint8"
   transforms[12].num_output_channels is missing
   transforms[13]: grayscale: num_output_channels is 1; it must be 3, for images keep their channels: say 3, and all become the gray one
-  transforms[14].op: unknown operation 'horizontal_flip'; did you mean 'random_horizontal_flip'? known: resize, center_crop, random_crop, random_resized_crop, random_horizontal_flip, random_vertical_flip, random_rotation, random_affine, gaussian_blur, color_jitter, grayscale, random_grayscale, random_erasing, random_mask, convert_color, scale, to_dtype, normalize, mixup, cutmix, one_hot
+  transforms[14].op: unknown operation 'horizontal_flip'; did you mean 'random_horizontal_flip'? known: resize, center_crop, random_crop, random_resized_crop, random_horizontal_flip, random_vertical_flip, random_rotation, random_affine, gaussian_blur, color_jitter, grayscale, random_grayscale, random_erasing, random_mask, convert_color, divide, to_dtype, normalize, mixup, cutmix, one_hot
   transforms[15].size is missing
   transforms[15].height: unknown key 'height'; known: op, name, size, scale, ratio, antialias)");
+}
+
+TEST(Chain, TakesKeysOfTorchvisionAtValuesThatChangeNothing) {
+  const std::string plain = to_json(parse_chain(with(R"({"op": "resize", "size": 40},
+      {"op": "random_crop", "size": 32}, {"op": "random_resized_crop", "size": 24},
+      {"op": "random_rotation", "degrees": 9}, {"op": "random_affine", "degrees": 9},
+      {"op": "color_jitter"}, {"op": "random_erasing"},
+      {"op": "normalize", "mean": [0.5], "std": [0.5]}, {"op": "mixup"}, {"op": "one_hot"})")));
+  EXPECT_EQ(to_json(parse_chain(with(
+                R"({"op": "resize", "size": 40, "interpolation": "bilinear", "max_size": null,
+       "antialias": true},
+      {"op": "random_crop", "size": 32, "padding": null, "pad_if_needed": false, "fill": 0,
+       "padding_mode": "constant"},
+      {"op": "random_resized_crop", "size": 24, "interpolation": "bilinear", "antialias": true},
+      {"op": "random_rotation", "degrees": 9, "interpolation": "nearest", "expand": false,
+       "center": null, "fill": 0},
+      {"op": "random_affine", "degrees": 9, "translate": null, "scale": null, "shear": null,
+       "interpolation": "nearest", "fill": 0, "center": null},
+      {"op": "color_jitter", "brightness": null, "contrast": null, "saturation": null,
+       "hue": null},
+      {"op": "random_erasing", "inplace": false},
+      {"op": "normalize", "mean": [0.5], "std": [0.5], "inplace": false},
+      {"op": "mixup", "num_classes": null, "labels_getter": "default"}, {"op": "one_hot"})"))),
+            plain);
+}
+
+TEST(Chain, TellsWhichValuesOfTorchvisionsKeysItLacks) {
+  EXPECT_EQ(
+      refusal(with(R"({"op": "resize", "size": 40, "interpolation": "bicubic", "max_size": 60},
+                {"op": "random_crop", "size": 4, "padding": 1, "fill": [1, 2, 3]},
+                {"op": "random_rotation", "degrees": 9, "expand": true},
+                {"op": "color_jitter", "hue": "much"}, {"op": "center_crop", "size": 3, "fill": 0},
+                {"op": "normalize", "mean": [0.5], "std": null})")),
+      R"(Refused: these transforms cannot be read:
+  transforms[0]: resize: "interpolation" is "bicubic"; torchvision has it, this program only does "bilinear"
+  transforms[0]: resize: "max_size" is 60; torchvision has it, this program only does null
+  transforms[1]: random_crop: "fill" is a list of 3; torchvision has it, this program only does 0
+  transforms[2]: random_rotation: "expand" is true; torchvision has it, this program only does false
+  transforms[3].hue must be a number or a list of 2 numbers, not "much"
+  transforms[4].fill: unknown key 'fill'; known: op, name, size
+  transforms[5].std must be a list of 1 to 4 numbers, not null)");
 }
 
 TEST(Chain, TellsProblemsOfGeometry) {
@@ -319,7 +375,7 @@ TEST(Chain, TellsAllProblemsWithTheirPaths) {
                 {"op": "center_crop", "size": [18446744073709551615, {}]}]})"),
             R"(Refused: these transforms cannot be read:
   version is 2; this program reads version 1
-  transforms[0].op: unknown operation 'rezise'; did you mean 'resize'? known: resize, center_crop, random_crop, random_resized_crop, random_horizontal_flip, random_vertical_flip, random_rotation, random_affine, gaussian_blur, color_jitter, grayscale, random_grayscale, random_erasing, random_mask, convert_color, scale, to_dtype, normalize, mixup, cutmix, one_hot
+  transforms[0].op: unknown operation 'rezise'; did you mean 'resize'? known: resize, center_crop, random_crop, random_resized_crop, random_horizontal_flip, random_vertical_flip, random_rotation, random_affine, gaussian_blur, color_jitter, grayscale, random_grayscale, random_erasing, random_mask, convert_color, divide, to_dtype, normalize, mixup, cutmix, one_hot
   transforms[1] must be an object, not 3
   transforms[2].op is missing
   transforms[3].op must be a string, not 5

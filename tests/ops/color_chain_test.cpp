@@ -29,7 +29,7 @@ TEST(ColorChain, ReadsEveryParameter) {
        "ratio": [0.5, 2], "value": 7},
       {"op": "random_mask", "p": 0.125, "dilate": false},
       {"op": "convert_color", "matrix": [1, 2, 3, 4, 5, 6, 7, 8, 9], "offset": [10, 11, 12]},
-      {"op": "scale", "divisor": 2},
+      {"op": "divide", "divisor": 2},
       {"op": "normalize", "mean": [0.5], "std": [0.25]},
       {"name": "four", "op": "normalize", "mean": [1, 2, 3, 4], "std": [5, 6, 7, 8]})"));
   ASSERT_EQ(chain.size(), 8u);
@@ -56,7 +56,7 @@ TEST(ColorChain, ReadsEveryParameter) {
   const auto* convert = chain[4].op.get_if<ConvertColor>();
   EXPECT_EQ(convert->matrix, (std::array<double, 9>{1, 2, 3, 4, 5, 6, 7, 8, 9}));
   EXPECT_EQ(convert->offset, (std::array<double, 3>{10, 11, 12}));
-  EXPECT_EQ(chain[5].op.get_if<Scale>()->divisor, 2);
+  EXPECT_EQ(chain[5].op.get_if<Divide>()->divisor, 2);
   EXPECT_EQ(chain[6].op.get_if<Normalize>()->mean, std::vector<double>{0.5});
   EXPECT_EQ(chain[7].op.get_if<Normalize>()->std, (std::vector<double>{5, 6, 7, 8}));
   EXPECT_EQ(to_json(parse_chain(to_json(chain))), to_json(chain));
@@ -64,11 +64,11 @@ TEST(ColorChain, ReadsEveryParameter) {
 
 TEST(ColorChain, LeavesOutWhatHasADefault) {
   const auto chain = parse_chain(with(R"({"op": "color_jitter"}, {"op": "random_grayscale"},
-      {"op": "random_erasing"}, {"op": "random_mask"}, {"op": "convert_color"}, {"op": "scale"})"));
+      {"op": "random_erasing"}, {"op": "random_mask"}, {"op": "convert_color"}, {"op": "divide"})"));
   const std::vector<NamedOp> defaults = {
       {"color_jitter", ColorJitter{}},     {"random_grayscale", RandomGrayscale{}},
       {"random_erasing", RandomErasing{}}, {"random_mask", RandomMask{}},
-      {"convert_color", ConvertColor{}},   {"scale", Scale{}}};
+      {"convert_color", ConvertColor{}},   {"divide", Divide{}}};
   EXPECT_EQ(to_json(chain), to_json(defaults));
 }
 
@@ -96,8 +96,8 @@ TEST(ColorChain, TellsWhatIsWrong) {
                          {"op": "convert_color", "name": "ycbcr"})"),
       HasSubstr("transform 'ycbcr' (convert_color): its offset is for levels of 0 to 255, "
                 "but 'to_dtype' has made the images 0 to 1"));
-  EXPECT_THAT(refusal(R"({"op": "scale"}, {"op": "convert_color"})"),
-              HasSubstr("'scale' has made the images 0 to 1; put it ahead of that, or divide"));
+  EXPECT_THAT(refusal(R"({"op": "divide"}, {"op": "convert_color"})"),
+              HasSubstr("'divide' has made the images 0 to 1; put it ahead of that, or divide"));
   EXPECT_THAT(refusal(R"({"op": "normalize", "mean": [127.5], "std": [51]},
                          {"op": "convert_color"})"),
               HasSubstr("'normalize' has made the images at most 2.5; put it ahead of that, or "
@@ -107,11 +107,14 @@ TEST(ColorChain, TellsWhatIsWrong) {
               HasSubstr("'normalize' has made the images at most 2.64"));
   EXPECT_NO_THROW(
       parse_chain(with(R"({"op": "to_dtype", "dtype": "float32"}, {"op": "convert_color"})")));
-  EXPECT_NO_THROW(parse_chain(with(R"({"op": "scale", "divisor": 2}, {"op": "convert_color"})")));
+  EXPECT_THAT(refusal(R"({"op": "divide"}, {"op": "to_dtype", "dtype": "float32"},
+                         {"op": "convert_color"})"),
+              HasSubstr("'divide' has made the images 0 to 1"));
+  EXPECT_NO_THROW(parse_chain(with(R"({"op": "divide", "divisor": 2}, {"op": "convert_color"})")));
   EXPECT_NO_THROW(parse_chain(with(R"({"op": "normalize", "mean": [127.5], "std": [1]},
                                       {"op": "convert_color"})")));
   EXPECT_NO_THROW(parse_chain(with(
-      R"({"op": "to_dtype", "dtype": "float32", "scale": true}, {"op": "scale", "divisor": 0.00392},
+      R"({"op": "to_dtype", "dtype": "float32", "scale": true}, {"op": "divide", "divisor": 0.00392},
                                       {"op": "convert_color"})")));
   EXPECT_NO_THROW(parse_chain(with(R"({"op": "to_dtype", "dtype": "float32", "scale": true},
                                       {"op": "convert_color", "offset": [0, 0.5, 0.5]})")));
@@ -126,8 +129,8 @@ TEST(ColorChain, TellsWhatIsWrong) {
                         "  transforms[0].std must be a list of 1 to 4 numbers, not a list of 5"));
   EXPECT_THAT(refusal(R"({"op": "normalize", "mean": [0, null], "std": [1, 2]})"),
               HasSubstr("transforms[0].mean[1] must be a number, not null"));
-  EXPECT_THAT(refusal(R"({"op": "normalize", "mean": [1, 2], "std": [1]})"),
-              HasSubstr("transforms[0]: normalize: mean is 1, 2, std is 1; "
+  EXPECT_THAT(refusal(R"({"op": "normalize", "mean": [1, 2], "std": [1, 2, 3]})"),
+              HasSubstr("transforms[0]: normalize: mean is 1, 2, std is 1, 2, 3; "
                         "they must be as many"));
 }
 

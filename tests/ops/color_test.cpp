@@ -120,45 +120,45 @@ TEST(ConvertColor, Refuses) {
 }
 
 template <typename T>
-void expect_scaled(double divisor, const Pixels<T>& image) {
-  const auto out = applied<float>(Scale{divisor}, {}, FieldKind::image, image);
+void expect_divided(double divisor, const Pixels<T>& image) {
+  const auto out = applied<float>(Divide{divisor}, {}, FieldKind::image, image);
   EXPECT_EQ(out.dtype, DType::f32);
   for (std::size_t i = 0; i < image.values.size(); ++i) {
     ASSERT_EQ(out.values[i], static_cast<float>(image.values[i]) / static_cast<float>(divisor));
   }
 }
 
-TEST(Scale, Divides) {
+TEST(Divide, Divides) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
     for (const Shape& shape : shapes_of(channels)) {
-      expect_scaled(255, level_image(shape));
-      expect_scaled(0.3, level_image(shape));
-      expect_scaled(-7, unit_image(shape));
+      expect_divided(255, level_image(shape));
+      expect_divided(0.3, level_image(shape));
+      expect_divided(-7, unit_image(shape));
     }
   }
 }
 
-TEST(Scale, Refuses) {
-  EXPECT_EQ(thrown_by([] { Scale{-2}.validate(); }), "nothing");
-  EXPECT_EQ(thrown_by([] { Scale{0}.validate(); }),
-            "Refused: scale: the divisor is 0; it must not be 0");
-  EXPECT_THAT(thrown_by([] { Scale{1e-60}.validate(); }), HasSubstr("it must not be 0"));
-  EXPECT_THAT(thrown_by([] { Scale{1e60}.validate(); }), HasSubstr("it must be a number"));
-  EXPECT_THAT(refused_field(Scale{}, DType::u8, {2, 2, 5}), HasSubstr("1 to 4 channels"));
-  EXPECT_THAT(refused_field(Scale{}, DType::i32, {2, 2, 3}), HasSubstr("i32"));
+TEST(Divide, Refuses) {
+  EXPECT_EQ(thrown_by([] { Divide{-2}.validate(); }), "nothing");
+  EXPECT_EQ(thrown_by([] { Divide{0}.validate(); }),
+            "Refused: divide: the divisor is 0; it must not be 0");
+  EXPECT_THAT(thrown_by([] { Divide{1e-60}.validate(); }), HasSubstr("it must not be 0"));
+  EXPECT_THAT(thrown_by([] { Divide{1e60}.validate(); }), HasSubstr("it must be a number"));
+  EXPECT_THAT(refused_field(Divide{}, DType::u8, {2, 2, 5}), HasSubstr("1 to 4 channels"));
+  EXPECT_THAT(refused_field(Divide{}, DType::i32, {2, 2, 3}), HasSubstr("i32"));
 }
 
 TEST(Color, TouchesImagesAlone) {
   for (const FieldKind kind : {FieldKind::mask, FieldKind::label, FieldKind::other}) {
     EXPECT_FALSE(Grayscale{3}.touches(kind));
     EXPECT_FALSE(ConvertColor{}.touches(kind));
-    EXPECT_FALSE(Scale{}.touches(kind));
+    EXPECT_FALSE(Divide{}.touches(kind));
   }
   EXPECT_TRUE(Grayscale{3}.touches(FieldKind::image));
   EXPECT_TRUE(ConvertColor{}.touches(FieldKind::image));
-  EXPECT_TRUE(Scale{}.touches(FieldKind::image));
+  EXPECT_TRUE(Divide{}.touches(FieldKind::image));
   EXPECT_FALSE(ConvertColor{}.is_random());
-  EXPECT_FALSE(Scale{}.is_random());
+  EXPECT_FALSE(Divide{}.is_random());
 }
 
 }  // namespace

@@ -147,7 +147,7 @@ TEST(Crops, SmallerImagesAreRefusedOrAnError) {
     return thrown_by([&] { op.draw({}, shape); });
   };
   EXPECT_EQ(message(CenterCrop{4}, {3, 9, 3}),
-            "Error: center_crop: the image is 3 x 9 pixels, smaller than 4 x 4; add a Resize "
+            "Error: center_crop: the image is 3 x 9 pixels, smaller than 4 x 4; put resize "
             "before it");
   EXPECT_THAT(message(RandomCrop{4}, {9, 3, 3}), HasSubstr("Error: random_crop: the image"));
   EXPECT_EQ(message(RandomCrop{4, 1}, {2, 2, 3}), "nothing");
@@ -156,8 +156,10 @@ TEST(Crops, SmallerImagesAreRefusedOrAnError) {
   const auto declared = [](const auto& op, const Shape& shape) {
     return thrown_by([&] { op.output(spec_of(FieldKind::image, DType::u8, shape)); });
   };
-  EXPECT_THAT(declared(CenterCrop{4}, {3, 9, 3}),
-              HasSubstr("Refused: center_crop: image 'photo' is 3 x 9 x 3, smaller than the crop"));
+  EXPECT_THAT(
+      declared(CenterCrop{4}, {3, 9, 3}),
+      HasSubstr("Refused: center_crop: image 'photo' is 3 x 9 x 3, smaller than the crop of "
+                "4 x 4; put resize before it"));
   EXPECT_THAT(declared(RandomCrop{4}, {-1, 3, 3}), HasSubstr("? x 3 x 3, smaller"));
   EXPECT_EQ(declared(RandomCrop{4, 1}, {2, -1, 3}), "nothing");
   EXPECT_THAT(declared(CenterCrop{4}, {-1, -1}), HasSubstr("it must be height x width x chan"));

@@ -13,7 +13,7 @@
 namespace slipstream {
 namespace {
 
-using test::Solarise;
+using test::Solarize;
 using testing::HasSubstr;
 
 // What the macro refuses, defined without it.
@@ -39,13 +39,13 @@ struct WithoutText {
 [[maybe_unused]] constexpr PixelFunctionText pixel_function_text(const InDouble*) { return {}; }
 [[maybe_unused]] constexpr PixelFunctionText pixel_function_text(const Changing*) { return {}; }
 
-static_assert(PixelFunction<Solarise> && PixelFunction<test::Swapped>);
+static_assert(PixelFunction<Solarize> && PixelFunction<test::Swapped>);
 static_assert(!PixelFunction<Counted> && !PixelFunction<Large> && !PixelFunction<InDouble> &&
               !PixelFunction<Changing> && !PixelFunction<WithoutText>);
 static_assert(kTakesPixels<test::Swapped, 3> && !kTakesPixels<test::Swapped, 1>);
 
 TEST(PixelOpTest, TakesLevelsAsUnitsAndFloatsAsTheyAre) {
-  const PixelOp op{Solarise{0.5F}};
+  const PixelOp op{Solarize{0.5F}};
   for (const Shape& shape : shapes_of(3)) {
     const auto levels = level_image(shape);
     const auto floats = applied<float>(ToDtype{.scale = true}, {}, FieldKind::image, levels);
@@ -80,22 +80,22 @@ TEST(PixelOpTest, GivesAFunctionAllChannelsOfAPixel) {
 }
 
 TEST(PixelOpTest, IsAnOperationWithAFormForTheDevice) {
-  const AnyOp fixed{PixelOp{Solarise{0.5F}}};
-  EXPECT_EQ(fixed.name(), "Solarise");
+  const AnyOp fixed{PixelOp{Solarize{0.5F}}};
+  EXPECT_EQ(fixed.name(), "Solarize");
   EXPECT_EQ(fixed.drawn_bytes(), 0U);
   EXPECT_FALSE(fixed.is_random());
   EXPECT_FALSE(fixed.touches(FieldKind::mask));
   const auto function = fixed.device_function();
   ASSERT_TRUE(function);
-  EXPECT_EQ(function->name, "Solarise");
-  EXPECT_THAT(std::string(function->definition), HasSubstr("struct Solarise { float threshold;"));
+  EXPECT_EQ(function->name, "Solarize");
+  EXPECT_THAT(std::string(function->definition), HasSubstr("struct Solarize { float threshold;"));
   ASSERT_EQ(function->fixed.size(), sizeof(float));
   float threshold = 0;
   std::memcpy(&threshold, function->fixed.data(), sizeof(threshold));
   EXPECT_EQ(threshold, 0.5F);
 
-  const AnyOp drawn{test::RandomSolarise{}};
-  EXPECT_EQ(drawn.drawn_bytes(), sizeof(Solarise));
+  const AnyOp drawn{test::RandomSolarize{}};
+  EXPECT_EQ(drawn.drawn_bytes(), sizeof(Solarize));
   EXPECT_TRUE(drawn.device_function()->fixed.empty());
   EXPECT_FALSE(AnyOp{ToDtype{.scale = true}}.device_function());
 }
@@ -106,8 +106,8 @@ TEST(PixelOpTest, RefusesImagesThatTheFunctionDoesNotTake) {
   };
   EXPECT_THAT(refusal(test::RandomSwap{}, DType::u8, {4, 5, 4}),
               HasSubstr("Refused: Swapped: image 'photo' is 4 x 5 x 4; the function takes 3"));
-  EXPECT_THAT(refusal(PixelOp{Solarise{}}, DType::i32, {4, 5, 3}), HasSubstr("Refused: Solarise"));
-  EXPECT_THAT(refusal(PixelOp{Solarise{}}, DType::u8, {4, 5, 5}), HasSubstr("1 to 4"));
+  EXPECT_THAT(refusal(PixelOp{Solarize{}}, DType::i32, {4, 5, 3}), HasSubstr("Refused: Solarize"));
+  EXPECT_THAT(refusal(PixelOp{Solarize{}}, DType::u8, {4, 5, 5}), HasSubstr("1 to 4"));
 }
 
 }  // namespace

@@ -48,12 +48,12 @@ TEST(Normalize, OfLevelsIsThatOfTheirFloats) {
 template <typename T>
 void expect_normalized(const Normalize& op, const Pixels<T>& image) {
   const auto out = applied<float>(op, {}, FieldKind::image, image);
-  const std::size_t channels = op.mean.size();
+  const auto channels = static_cast<std::size_t>(image.shape[2]);
   for (std::size_t i = 0; i < out.values.size(); ++i) {
     auto value = static_cast<float>(image.values[i]);
     if (image.dtype == DType::u8) value = value / 255.0F;
-    const auto mean = static_cast<float>(op.mean[i % channels]);
-    const auto std = static_cast<float>(op.std[i % channels]);
+    const auto mean = static_cast<float>(op.mean_of(i % channels));
+    const auto std = static_cast<float>(op.std_of(i % channels));
     ASSERT_EQ(out.values[i], (value - mean) / std) << i << " of " << to_string(image.shape);
   }
 }
@@ -70,6 +70,19 @@ TEST(Normalize, TakesOneToFourChannels) {
       expect_normalized(op, unit_image(shape));
     }
   }
+}
+
+TEST(Normalize, SpreadsOneNumberOverAllChannels) {
+  for (std::int64_t channels = 1; channels <= 4; ++channels) {
+    const Shape shape = {5, 7, channels};
+    expect_normalized(Normalize{{0.5}, {0.25}}, level_image(shape));
+    expect_normalized(Normalize{{0.5}, {0.25}}, unit_image(shape));
+  }
+  expect_normalized(Normalize{{0.5}, {0.1, 0.2, 0.3}}, level_image({5, 7, 3}));
+  expect_normalized(Normalize{{0.1, 0.2, 0.3}, {0.5}}, unit_image({5, 7, 3}));
+  const std::vector<double> half = {0.5, 0.5, 0.5};
+  EXPECT_EQ(applied<float>(Normalize{{0.5}, {0.5}}, {}, FieldKind::image, all_levels()),
+            applied<float>(Normalize{half, half}, {}, FieldKind::image, all_levels()));
 }
 
 TEST(ToDtype, TakesImagesOfAnySize) {
@@ -89,6 +102,12 @@ TEST(ToDtype, KeepsLevelsWithoutScale) {
   const auto out = applied<float>(ToDtype{}, {}, FieldKind::image, image);
   for (std::size_t i = 0; i < out.values.size(); ++i)
     ASSERT_EQ(out.values[i], static_cast<float>(image.values[i]));
+}
+
+TEST(ToDtype, LeavesFloatsAsTheyAre) {
+  const auto image = unit_image({5, 7, 3});
+  EXPECT_EQ(applied<float>(ToDtype{.scale = true}, {}, FieldKind::image, image), image);
+  EXPECT_EQ(applied<float>(ToDtype{}, {}, FieldKind::image, image), image);
 }
 
 TEST(ToDtype, MakesFloat32Alone) {
@@ -113,11 +132,17 @@ TEST(Pointwise, RefusesFieldsItCannotTake) {
     return thrown_by([&] { op.output(spec_of(FieldKind::image, dtype, shape)); });
   };
   EXPECT_EQ(refused(ToDtype{.scale = true}, DType::u8, {-1, -1, 4}), "nothing");
-  EXPECT_EQ(refused(ToDtype{.scale = true}, DType::f32, {2, 2, 3}),
-            "Refused: to_dtype: image 'photo' is f32, 2 x 2 x 3; it must be u8");
+  EXPECT_EQ(refused(ToDtype{.scale = true}, DType::f32, {2, 2, 3}), "nothing");
+  EXPECT_EQ(refused(ToDtype{.scale = true}, DType::i32, {2, 2, 3}),
+            "Refused: to_dtype: image 'photo' is i32, 2 x 2 x 3; it must be u8 or f32");
   EXPECT_EQ(refused(kUsual, DType::f32, {-1, -1, 3}), "nothing");
   EXPECT_THAT(refused(kUsual, DType::u8, {-1, -1, 1}), HasSubstr("u8 or f32, height x width x 3"));
   EXPECT_THAT(refused(kUsual, DType::i32, {-1, -1, 3}), HasSubstr("image 'photo' is i32"));
+  const Normalize one = {{0.5}, {0.5}};
+  EXPECT_EQ(refused(one, DType::u8, {-1, -1, 3}), "nothing");
+  EXPECT_THAT(refused(one, DType::u8, {-1, -1, 5}), HasSubstr("height x width x 1 to 4"));
+  EXPECT_THAT(refused(Normalize{{0.5}, {1, 2, 3}}, DType::u8, {-1, -1, 4}),
+              HasSubstr("height x width x 3"));
 }
 
 TEST(Normalize, RefusesParametersThatMakeNoSense) {
@@ -125,7 +150,12 @@ TEST(Normalize, RefusesParametersThatMakeNoSense) {
   EXPECT_EQ(refused(kUsual), "nothing");
   EXPECT_THAT(refused({{0, 0, 0}, {1, 0, 1}}), HasSubstr("std is 1, 0, 1"));
   EXPECT_THAT(refused({{0, 0, 0}, {1, 1e-60, 1}}), HasSubstr("std above 0"));
-  EXPECT_THAT(refused({{0, 0}, {1}}), HasSubstr("they must be as many, one to four"));
+  EXPECT_EQ(refused({{0, 0}, {1}}), "nothing");
+  EXPECT_EQ(refused({{0}, {1, 2, 3, 4}}), "nothing");
+  EXPECT_EQ(refused({{0, 0}, {1, 2, 3}}),
+            "Refused: normalize: mean is 0, 0, std is 1, 2, 3; they must be as many, one to four, "
+            "or one for all channels, all numbers, and std above 0");
+  EXPECT_THAT(refused({{}, {1}}), HasSubstr("as many"));
   EXPECT_THAT(refused({{0, 0, 0, 0, 0}, {1, 1, 1, 1, 1}}), HasSubstr("one to four"));
   EXPECT_THAT(refused({{}, {}}), HasSubstr("one to four"));
   const double nan = std::numeric_limits<double>::quiet_NaN();

@@ -37,7 +37,7 @@ Chain behind_samples(const Chain& batch_ops) {
   return chain;
 }
 
-const Chain kMixup = behind_samples({{"mixup", Mixup{0.4}}, {"soft", OneHot{0.1}}});
+const Chain kMixup = behind_samples({{"mixup", MixUp{0.4}}, {"soft", OneHot{0.1}}});
 const Chain kCutMix = behind_samples({{"cutmix", CutMix{1}}});
 const Chain kOneHot = behind_samples({{"one_hot", OneHot{0.2}}});
 
@@ -247,16 +247,16 @@ TEST_F(MixRunTest, WhatMakesNoSenseIsRefusedBeforeTheFirstStep) {
   const auto refusal = [&](const Chain& chain) {
     return thrown_by([&] { Trainer(declared(chain), context(), exact()); });
   };
-  EXPECT_THAT(refusal({{"mixup", Mixup{}}, {"float", ToDtype{.scale = true}}}),
+  EXPECT_THAT(refusal({{"mixup", MixUp{}}, {"float", ToDtype{.scale = true}}}),
               StartsWith("Refused: transform 'float' comes behind mixup"));
-  EXPECT_THAT(refusal({{"mixup", Mixup{}}}), StartsWith("Refused: mixup needs f32 images"));
-  EXPECT_THAT(refusal({{"float", ToDtype{.scale = true}}, {"mixup", Mixup{-1}}}),
+  EXPECT_THAT(refusal({{"mixup", MixUp{}}}), StartsWith("Refused: mixup needs f32 images"));
+  EXPECT_THAT(refusal({{"float", ToDtype{.scale = true}}, {"mixup", MixUp{-1}}}),
               HasSubstr("alpha is -1"));
   EXPECT_THAT(thrown_by([&] { run(kMixup, plan_with(kThreeLanes), steps(1)); }),
               HasSubstr("step 'mix' is missing"));
-  const Chain named = {{"mix", ToDtype{.scale = true}}, {"mixup", Mixup{}}};
+  const Chain named = {{"mix", ToDtype{.scale = true}}, {"mixup", MixUp{}}};
   EXPECT_THAT(refusal(named), HasSubstr("the step name 'mix' is taken"));
-  EXPECT_EQ(refusal({{"float", ToDtype{.scale = true}}, {"mix", Mixup{}}}), "nothing");
+  EXPECT_EQ(refusal({{"float", ToDtype{.scale = true}}, {"mix", MixUp{}}}), "nothing");
   Tiny masks;
   masks.transforms = kMixup;
   EXPECT_THAT(thrown_by([&] { trainer(masks); }),

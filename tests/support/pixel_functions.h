@@ -9,7 +9,7 @@
 namespace slipstream::test {
 
 // clang-format off
-SLIPSTREAM_PIXEL_FUNCTION(Solarise, {
+SLIPSTREAM_PIXEL_FUNCTION(Solarize, {
   float threshold;
   float operator()(float value) const { return value < threshold ? value : 1.0F - value; }
 });
@@ -96,11 +96,11 @@ inline std::vector<NamedOp> clashing_chain() {
 
 constexpr Looked kTable{{0.9F, 0.1F, 0.5F, 0.3F, 0.7F, 0.2F, 0.6F, 0.4F, 0.8F}};
 
-struct RandomSolarise : DrawnPixelOp<Solarise> {
-  static constexpr std::string_view kName = "random_solarise";
+struct RandomSolarize : DrawnPixelOp<Solarize> {
+  static constexpr std::string_view kName = "random_solarize";
   void validate() const {}
   bool is_random() const { return true; }
-  Solarise draw(const RandomKey& key, const Shape&) const { return {RandomStream(key).uniform()}; }
+  Solarize draw(const RandomKey& key, const Shape&) const { return {RandomStream(key).uniform()}; }
 };
 
 struct RandomCurve : DrawnPixelOp<Curve> {

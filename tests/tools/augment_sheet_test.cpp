@@ -206,7 +206,7 @@ TEST_F(AugmentSheetTest, FloatVersionsAreShownAsLevels) {
 TEST_F(AugmentSheetTest, FloatOriginalsAreShownFrom0To1WhateverTheChain) {
   AugmentSheetOptions options = small();
   options.on_bad_sample = OnBadSample::skip;
-  const std::vector<NamedOp> chain = {{"resize", Resize{{kSide, kSide}}}, {"scale", Scale{5}}};
+  const std::vector<NamedOp> chain = {{"resize", Resize{{kSide, kSide}}}, {"divide", Divide{5}}};
   const HostArray pixels = pixels_of(augment_sheet(float_images(), chain, options));
   EXPECT_THAT(cell(pixels.view(), 0, 0), Each(std::byte{128}));
   EXPECT_THAT(cell(pixels.view(), 0, 1), Each(std::byte{128}));
@@ -273,10 +273,10 @@ TEST_F(AugmentSheetTest, WhatALoaderRefusesIsRefused) {
     return thrown_by([&] { augment_sheet(scenes(), chain, small()); });
   };
   EXPECT_THAT(refusal({{"flip", RandomHorizontalFlip{}}}),
-              AllOf(StartsWith("Refused: "), HasSubstr("add a Resize")));
+              AllOf(StartsWith("Refused: "), HasSubstr("add resize")));
   EXPECT_THAT(refusal({{"resize", Resize{{kSide, kSide}}},
                        {"floats", ToDtype{.scale = true}},
-                       {"more", ToDtype{.scale = true}}}),
+                       {"more", ToDtype{DType::i64}}}),
               StartsWith("Refused: transform 'more': "));
   const auto empty = tensor_dataset(
       {{"image", FieldKind::image, counting<std::uint8_t>(DType::u8, {0, kSide, kSide, 3}), 0}});

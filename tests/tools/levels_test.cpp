@@ -48,18 +48,19 @@ void expect_undone(const std::vector<NamedOp>& chain) {
 
 const NamedOp kNormalize = {"once", Normalize{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.1}}};
 const NamedOp kAgain = {"again", Normalize{{0.1, 0.2, 0.6}, {3, 4, 5}}};
-const NamedOp kScale = {"scale", Scale{100}};
+const NamedOp kDivide = {"divide", Divide{100}};
 const NamedOp kSame = {"same", ConvertColor{{1, 0, 0, 0, 1, 0, 0, 0, 1}, {0, 0, 0}}};
 const NamedOp kFloats = {"floats", ToDtype{.scale = true}};
 
 TEST(LevelsTest, FloatsFrom0To1AreLevels) {
   expect_undone({kFloats});
+  expect_undone({kFloats, {"again", ToDtype{}}});
   expect_undone({{"own", OwnFloats{{.scale = true}}}});
 }
 
 TEST(LevelsTest, FloatsFrom0To255AreLevels) {
   expect_undone({{"levels", ToDtype{}}});
-  expect_undone({{"levels", ToDtype{}}, kScale, kNormalize});
+  expect_undone({{"levels", ToDtype{}}, kDivide, kNormalize});
 }
 
 TEST(LevelsTest, NormalizeIsUndone) {
@@ -68,15 +69,15 @@ TEST(LevelsTest, NormalizeIsUndone) {
   expect_undone({kFloats, kNormalize});
 }
 
-TEST(LevelsTest, ScaleIsUndone) {
-  expect_undone({kScale});
-  expect_undone({kScale, kNormalize});
-  expect_undone({kFloats, kNormalize, kScale});
+TEST(LevelsTest, DivideIsUndone) {
+  expect_undone({kDivide});
+  expect_undone({kDivide, kNormalize});
+  expect_undone({kFloats, kNormalize, kDivide});
 }
 
 TEST(LevelsTest, ConvertedColorsStayInTheirUnits) {
   expect_undone({kSame});
-  expect_undone({kSame, kScale, kNormalize});
+  expect_undone({kSame, kDivide, kNormalize});
   expect_undone({kFloats, kSame, kNormalize});
 }
 
@@ -85,6 +86,7 @@ TEST(LevelsTest, ChannelsAreUndoneEachByItsOwn) {
   const Normalize one = {{0.5}, {0.2}};
   EXPECT_EQ(shown_after({{"four", four}}, image_of(4)), shown_after({}, image_of(4)));
   EXPECT_EQ(shown_after({{"one", one}}, image_of(1)), shown_after({}, image_of(1)));
+  EXPECT_EQ(shown_after({{"one", one}}, image_of(3)), shown_after({}, image_of(3)));
 }
 
 TEST(LevelsTest, FloatsAreRoundedAndClamped) {

@@ -147,7 +147,7 @@ inline constexpr std::size_t kKeptLaps = 1024;
 /// and the cache must be after "read" (or a cut after "collate").
 class DataLoader {
  public:
-  /// Throws Refused: no transform makes a field's shape fixed ("add a Resize"), a batch larger than
+  /// Throws Refused: no transform makes a field's shape fixed ("add resize"), a batch larger than
   /// the data set, or that of all ranks together, labels or weights of another number of samples,
   /// an unknown cut, a cache behind a random transform, a wire format that a field cannot take,
   /// CPUs that the process may not use, a bad option: all problems at once, one a line. With a cut,

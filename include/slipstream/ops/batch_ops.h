@@ -16,13 +16,13 @@ namespace slipstream {
 /// Images (float32) and labels become lambda x their own + (1 - lambda) x the partner's, lambda
 /// drawn from Beta(alpha, alpha). Source: Zhang et al., "mixup: Beyond empirical risk
 /// minimization", ICLR 2018.
-struct Mixup {
+struct MixUp {
   static constexpr std::string_view kName = "mixup";
   static constexpr bool kIsOverBatch = true;
   double alpha = 1;  ///< above 0, at most 1000
 
   void validate() const;
-  bool operator==(const Mixup&) const = default;
+  bool operator==(const MixUp&) const = default;
 };
 
 /// A box of the image (u8 or float32) is the partner's. With lambda from Beta(alpha, alpha), its
@@ -39,7 +39,7 @@ struct CutMix {
 };
 
 /// The label's class gets 1 - label_smoothing + label_smoothing / classes, every other
-/// label_smoothing / classes. Mixup and CutMix do this by themselves, without smoothing, where the
+/// label_smoothing / classes. MixUp and CutMix do this by themselves, without smoothing, where the
 /// chain does not name it.
 struct OneHot {
   static constexpr std::string_view kName = "one_hot";
@@ -52,7 +52,7 @@ struct OneHot {
 
 /// The operations over batches of one chain.
 struct BatchOps {
-  std::optional<Mixup> mixup = std::nullopt;
+  std::optional<MixUp> mixup = std::nullopt;
   std::optional<CutMix> cutmix = std::nullopt;
   std::optional<OneHot> one_hot = std::nullopt;
 

@@ -95,8 +95,8 @@ struct ConvertColor {
 };
 
 /// f32, value / divisor, of one to four channels; the divisor is rounded to float32 first.
-struct Scale {
-  static constexpr std::string_view kName = "scale";
+struct Divide {
+  static constexpr std::string_view kName = "divide";
   double divisor = 255;  ///< not 0
 
   struct Drawn {};

@@ -13,7 +13,7 @@ namespace slipstream {
 /// compiler of the program makes its CPU form, and a GPU compiles the same text into the chain's
 /// kernels, while the program runs. At namespace scope:
 ///
-///   SLIPSTREAM_PIXEL_FUNCTION(Solarise, {
+///   SLIPSTREAM_PIXEL_FUNCTION(Solarize, {
 ///     float threshold;
 ///     float operator()(float value) const { return value < threshold ? value : 1.0F - value; }
 ///   });
@@ -127,7 +127,7 @@ struct ChangesPixels {
 };
 
 /// An operation (op.h) that is one pixel function with the same parameters for all samples:
-/// .transform("solarise", PixelOp{Solarise{0.5F}}). They are constants in the GPU's kernels.
+/// .transform("solarize", PixelOp{Solarize{0.5F}}). They are constants in the GPU's kernels.
 template <PixelFunction Function>
 struct PixelOp : ChangesPixels<Function> {
   static constexpr std::string_view kName = ChangesPixels<Function>::text().name;
@@ -154,11 +154,11 @@ struct PixelOp : ChangesPixels<Function> {
 /// The base of an operation whose draw() returns a pixel function for each sample: it adds kName,
 /// validate(), is_random() and draw() to what is here.
 ///
-///   struct RandomSolarise : DrawnPixelOp<Solarise> {
-///     static constexpr std::string_view kName = "random_solarise";
+///   struct RandomSolarize : DrawnPixelOp<Solarize> {
+///     static constexpr std::string_view kName = "random_solarize";
 ///     void validate() const {}
 ///     bool is_random() const { return true; }
-///     Solarise draw(const RandomKey& key, const Shape&) const {
+///     Solarize draw(const RandomKey& key, const Shape&) const {
 ///       return {RandomStream(key).uniform()};
 ///     }
 ///   };

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <vector>
 
 #include "slipstream/core/region.h"
@@ -127,7 +129,7 @@ struct RandomVerticalFlip {
 };
 
 /// Images: u8 to f32. With `scale` from 0 to 1, level / 255, rounded once; without it the levels
-/// themselves.
+/// themselves. f32 stay as they are.
 struct ToDtype {
   static constexpr std::string_view kName = "to_dtype";
   DType dtype = DType::f32;  ///< f32 alone
@@ -143,13 +145,13 @@ struct ToDtype {
   void apply(Drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
 };
 
-/// Images of as many channels as there are means, one to four: f32, (value - mean) / std by
-/// channel; u8 are first divided by 255. In float32, each operation rounded; mean and std are
-/// rounded to float32 first.
+/// Images of one to four channels: f32, (value - mean) / std by channel; u8 are first divided by
+/// 255. In float32, each operation rounded; mean and std are rounded to float32 first. Each of the
+/// two has as many numbers as the image has channels, or one for all of them.
 struct Normalize {
   static constexpr std::string_view kName = "normalize";
   std::vector<double> mean = {0, 0, 0};
-  std::vector<double> std = {1, 1, 1};  ///< above 0; as many
+  std::vector<double> std = {1, 1, 1};  ///< above 0
 
   struct Drawn {};
 
@@ -159,6 +161,14 @@ struct Normalize {
   bool is_random() const { return false; }
   Drawn draw(const RandomKey&, const Shape&) const { return {}; }
   void apply(Drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
+  /// How many channels `mean` and `std` are for; 1: for any number.
+  std::size_t channels() const {
+    if (mean.size() == 1) return std.size();
+    return std.size() == 1 ? mean.size() : std::min(mean.size(), std.size());
+  }
+  /// Of channel `c` of an image. REQUIRES: c < channels() or channels() == 1
+  double mean_of(std::size_t c) const { return mean.size() == 1 ? mean[0] : mean[c]; }
+  double std_of(std::size_t c) const { return std.size() == 1 ? std[0] : std[c]; }
   /// The parameters as the arithmetic takes them.
   ChannelStatistics in_float32() const;
 };

@@ -94,8 +94,6 @@ class Options {
 /// how those are numbered (`classes-from`, as class_names_from() reads it), and what pipeline()
 /// reads: `background`, `sampler`, `on-bad-sample`, `disk-cache`.
 OptionList data_options();
-/// `image-size`, height and width, and `transforms`, a file of transforms that end at that size.
-OptionList image_options();
 /// What make_optimizer() reads: `optimizer`, `lr`, `momentum`.
 OptionList optimizer_options();
 

@@ -88,6 +88,12 @@ class OpModel {
   const OpTraits traits;
 };
 
+/// A PassedBySamples.
+template <typename T>
+concept PassedBySample = requires {
+  T::kIsPassed;
+};
+
 template <Operation T>
 class OpOf final : public OpModel {
  public:
@@ -96,100 +102,97 @@ class OpOf final : public OpModel {
   static constexpr std::size_t kDrawnBytes = std::is_empty_v<Drawn> ? 0 : sizeof(Drawn);
 
   explicit OpOf(T value)
-      : OpModel({T::kName, kDrawnBytes, requires { T::kIsPassed;
-}, ReadsRegion<T>
-}  // namespace detail
-),
-        op(std::move(value)) {}
+      : OpModel({T::kName, kDrawnBytes, PassedBySample<T>, ReadsRegion<T>}), op(std::move(value)) {}
 
-void validate() const override { op.validate(); }
-bool touches(FieldKind kind) const override {
-  return kind == FieldKind::boxes ? MovesPixels<T> : op.touches(kind);
-}
-FieldSpec output(const FieldSpec& in) const override { return op.output(in); }
-bool is_random() const override { return op.is_random(); }
-
-OpOnDevice on_device() const override {
-  OpOnDevice result;
-  if constexpr (MayOnlyResize<T>) result.only_resizes = op.only_resizes();
-  if constexpr (HasDeviceFunction<T>) result.function = op.device_function();
-  return result;
-}
-Window window(const RandomKey& key, const Shape& shape) const override {
-  Window window{{0, 0, shape[0], shape[1]}};
-  if constexpr (ReadsRegion<T>) {
-    const auto drawn = op.draw(key, shape);
-    window.region = op.region(drawn);
-    if constexpr (Shrinks<T>) window.reduction = op.reduction(drawn);
+  void validate() const override { op.validate(); }
+  bool touches(FieldKind kind) const override {
+    return kind == FieldKind::boxes ? MovesPixels<T> : op.touches(kind);
   }
-  return window;
-}
+  FieldSpec output(const FieldSpec& in) const override { return op.output(in); }
+  bool is_random() const override { return op.is_random(); }
 
-void draw(const RandomKey& key, const Shape& shape, std::byte* to) const override {
-  const Drawn drawn = op.draw(key, shape);
-  std::memcpy(to, &drawn, kDrawnBytes);
-}
-std::optional<AffineMap> map(const std::byte* drawn, const Shape& shape) const override {
-  if constexpr (MovesPixels<T>) return op.map(drawn_at(drawn), shape);
-  return std::nullopt;
-}
-void apply(const std::byte* drawn, FieldKind kind, ConstArray in, MutableArray out,
-           Scratch& scratch) const override {
-  op.apply(drawn_at(drawn), kind, in, out, scratch);
-}
-
-void apply(const RandomKey& key, std::span<const FieldSpec> specs, Sample& sample,
-           std::vector<HostArray>& spare, Scratch& scratch,
-           const DecodedPart* part) const override {
-  const auto shape = part ? std::optional(part->whole) : reference_shape(specs, sample);
-  if (!shape) return;
-  const auto drawn = op.draw(key, *shape);
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    const bool is_elsewhere = part && !part->elsewhere.empty() && part->elsewhere[i];
-    if (is_elsewhere || !touches(specs[i].kind)) continue;
-    HostArray& array = sample.fields[i].array;
-    const ConstArray in = array.view();
-    if constexpr (MovesPixels<T>) {
-      if (specs[i].kind == FieldKind::boxes) {
-        move_boxes(op.map(drawn, *shape), in, array.span());
-        continue;
-      }
+  OpOnDevice on_device() const override {
+    OpOnDevice result;
+    if constexpr (MayOnlyResize<T>) result.only_resizes = op.only_resizes();
+    if constexpr (HasDeviceFunction<T>) result.function = op.device_function();
+    return result;
+  }
+  Window window(const RandomKey& key, const Shape& shape) const override {
+    Window window{{0, 0, shape[0], shape[1]}};
+    if constexpr (ReadsRegion<T>) {
+      const auto drawn = op.draw(key, shape);
+      window.region = op.region(drawn);
+      if constexpr (Shrinks<T>) window.reduction = op.reduction(drawn);
     }
-    // Without the name: copying it could allocate for every sample.
-    const FieldSpec now{{}, specs[i].kind, in.dtype, in.shape, specs[i].classes};
-    const FieldSpec after = op.output(now);
-    const bool is_part = part && part->fields[i];
-    op.apply(is_part ? within(drawn, *part->fields[i]) : drawn, specs[i].kind, in,
-             spare[i].reset(after.dtype, after.shape), scratch);
-    std::swap(array, spare[i]);
+    return window;
   }
-}
 
-const T op;
-
-private:
-Drawn drawn_at(const std::byte* at) const {
-  std::array<std::byte, sizeof(Drawn)> bytes{};
-  std::memcpy(bytes.data(), at, kDrawnBytes);
-  return std::bit_cast<Drawn>(bytes);
-}
-
-Drawn within(const Drawn& drawn, const Window& window) const {
-  if constexpr (ReadsRegion<T>) return op.within(drawn, window);
-  return drawn;
-}
-
-/// Of the first image that it touches, else of the first field; none where it touches none.
-std::optional<Shape> reference_shape(std::span<const FieldSpec> specs, const Sample& sample) const {
-  std::optional<Shape> shape;
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    if (specs[i].kind == FieldKind::boxes || !op.touches(specs[i].kind)) continue;
-    if (!shape) shape = sample.fields[i].array.view().shape;
-    if (specs[i].kind == FieldKind::image) return sample.fields[i].array.view().shape;
+  void draw(const RandomKey& key, const Shape& shape, std::byte* to) const override {
+    const Drawn drawn = op.draw(key, shape);
+    std::memcpy(to, &drawn, kDrawnBytes);
   }
-  return shape;
-}
-};  // namespace slipstream
+  std::optional<AffineMap> map(const std::byte* drawn, const Shape& shape) const override {
+    if constexpr (MovesPixels<T>) return op.map(drawn_at(drawn), shape);
+    return std::nullopt;
+  }
+  void apply(const std::byte* drawn, FieldKind kind, ConstArray in, MutableArray out,
+             Scratch& scratch) const override {
+    op.apply(drawn_at(drawn), kind, in, out, scratch);
+  }
+
+  void apply(const RandomKey& key, std::span<const FieldSpec> specs, Sample& sample,
+             std::vector<HostArray>& spare, Scratch& scratch,
+             const DecodedPart* part) const override {
+    const auto shape = part ? std::optional(part->whole) : reference_shape(specs, sample);
+    if (!shape) return;
+    const auto drawn = op.draw(key, *shape);
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      const bool is_elsewhere = part && !part->elsewhere.empty() && part->elsewhere[i];
+      if (is_elsewhere || !touches(specs[i].kind)) continue;
+      HostArray& array = sample.fields[i].array;
+      const ConstArray in = array.view();
+      if constexpr (MovesPixels<T>) {
+        if (specs[i].kind == FieldKind::boxes) {
+          move_boxes(op.map(drawn, *shape), in, array.span());
+          continue;
+        }
+      }
+      // Without the name: copying it could allocate for every sample.
+      const FieldSpec now{{}, specs[i].kind, in.dtype, in.shape, specs[i].classes};
+      const FieldSpec after = op.output(now);
+      const bool is_part = part && part->fields[i];
+      op.apply(is_part ? within(drawn, *part->fields[i]) : drawn, specs[i].kind, in,
+               spare[i].reset(after.dtype, after.shape), scratch);
+      std::swap(array, spare[i]);
+    }
+  }
+
+  const T op;
+
+ private:
+  Drawn drawn_at(const std::byte* at) const {
+    std::array<std::byte, sizeof(Drawn)> bytes{};
+    std::memcpy(bytes.data(), at, kDrawnBytes);
+    return std::bit_cast<Drawn>(bytes);
+  }
+
+  Drawn within(const Drawn& drawn, const Window& window) const {
+    if constexpr (ReadsRegion<T>) return op.within(drawn, window);
+    return drawn;
+  }
+
+  /// Of the first image that it touches, else of the first field; none where it touches none.
+  std::optional<Shape> reference_shape(std::span<const FieldSpec> specs,
+                                       const Sample& sample) const {
+    std::optional<Shape> shape;
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      if (specs[i].kind == FieldKind::boxes || !op.touches(specs[i].kind)) continue;
+      if (!shape) shape = sample.fields[i].array.view().shape;
+      if (specs[i].kind == FieldKind::image) return sample.fields[i].array.view().shape;
+    }
+    return shape;
+  }
+};
 
 /// A BatchOperation as samples pass it.
 template <BatchOperation T>
