@@ -50,6 +50,9 @@ struct Cli {
   void check_interrupt() const {
     if (interrupted()) throw Interrupted();
   }
+
+  const Workload* workload_called(const std::string& name) const;  ///< nullptr: none is
+  std::vector<std::string> workload_names() const;
 };
 
 /// What cli_main does.
@@ -124,6 +127,15 @@ struct Declared {
   Pipeline pipeline;
   WorkloadInfo info;
 };
+
+/// Throws Refused for the first word of the command line that is no verb, workload or option where
+/// one must be. What stands behind --help, and options of a workload that is not named, are taken.
+void refuse_unknown_words(const CLI::App& app, const Cli& cli);
+
+/// Whether the option `name`, such as "--steps", takes a value; nothing where neither `verb` nor,
+/// for a verb over workloads, any workload has it.
+std::optional<bool> option_takes_value(const CLI::App& verb, const Cli& cli,
+                                       const std::string& name);
 
 /// What is wrong with an option of the command line that `verb` does not know, where a workload is
 /// the reason: it is another workload's, or it is not said which workload's it is; else "".

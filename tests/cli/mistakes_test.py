@@ -1,0 +1,77 @@
+"""Commands that are a little wrong: what is said of them names what is wrong, and what to write."""
+
+import unittest
+
+from program import DONE, REFUSED, ProgramTest
+
+
+class UnknownWordTest(ProgramTest):
+    def refuse(self, *arguments, says):
+        done = self.expect(REFUSED, *arguments, says=["slipstream: ", *says])
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+    def test_options_of_the_program(self):
+        self.refuse("--verison", says=["unknown option '--verison'", "did you mean '--version'?"])
+        self.refuse("-v", says=["unknown option '-v'", "did you mean '--version'?"])
+        self.refuse("--foo", says=["unknown option '--foo'; slipstream --help shows"])
+        self.refuse("--bogus", "train", "segmentation", says=["unknown option '--bogus'"])
+
+    def test_options_ahead_of_the_workload(self):
+        for verb in ("train", "bench", "doctor", "trace"):
+            for bogus in (("--bogus",), ("--bogus", "1"), ("--bogus=1",), ("-b", "1")):
+                name = bogus[0].split("=")[0]
+                self.refuse(verb, *bogus, "segmentation", "--steps", "1",
+                            says=[f"unknown option '{name}'; slipstream {verb} --help shows"])
+        self.refuse("bench", "--bogus", "1", "loader", says=["unknown option '--bogus'"])
+        self.refuse("train", "--optimiser", "sgd", "segmentation", says=["did you mean '--optimizer'?"])
+
+    def test_options_of_verbs_without_a_workload(self):
+        self.refuse("compare", "--jsn", "a.json", says=["unknown option '--jsn'", "compare --help"])
+        self.refuse("bench", "loader", "--lr", "1",
+                    says=["unknown option '--lr'; slipstream bench loader --help shows"])
+
+    def test_words_ahead_of_the_verb(self):
+        self.refuse("foo", "train", "segmentation", says=["unknown verb 'foo'", "known: train, bench"])
+        self.refuse("trian", "--help", says=["did you mean 'train'?"])
+
+    def test_words_in_the_place_of_the_workload(self):
+        self.refuse("bench", "laoder", "--data", "x", says=["did you mean 'loader'?"])
+        self.refuse("train", "segmentatoin", "--bogus", says=["did you mean 'segmentation'?"])
+
+    def test_values_that_look_like_options_are_values(self):
+        self.refuse("train", "segmentation", "--plan", "--bogus", says=["unknown plan '--bogus'"])
+
+    def test_help_as_a_verb(self):
+        for verb in (["train"], ["train", "starved"], ["bench", "loader"], []):
+            self.assertEqual(self.expect(DONE, "help", *verb).stdout,
+                             self.expect(DONE, *verb, "--help").stdout)
+        self.refuse("help", "trian", says=["unknown verb 'trian'", "did you mean 'train'?"])
+
+
+class NamesOfPyTorchTest(ProgramTest):
+    def refuse(self, option, *says):
+        self.expect(REFUSED, "train", "segmentation", option, "1",
+                    says=[f"unknown option '{option}'; ", *says])
+
+    def test_options(self):
+        for theirs, ours in (("--learning-rate", "--lr"), ("--batch", "--batch-size"),
+                             ("--bs", "--batch-size"), ("--workers", "--num-workers"),
+                             ("--amp", "--precision bf16"), ("--bf16", "--precision bf16")):
+            self.refuse(theirs, f"did you mean '{ours}'?")
+        self.refuse("--fp16", "did you mean '--precision bf16'? there is no float16")
+
+    def test_keys_of_plans(self):
+        for option, key in (("--pin-memory", "schedule.loader.pin_memory"),
+                            ("--cudnn-benchmark", "numerics.cudnn_benchmark"),
+                            ("--channels-last", "numerics.channels_last")):
+            self.refuse(option, f"it is a key of the plan, {key} ", "train --plan-out FILE",
+                        "train --plan FILE")
+
+    def test_a_list_of_all_options_helps_nobody(self):
+        for option in ("--bacth-size", "--bogus"):
+            done = self.expect(REFUSED, "train", "segmentation", option, "1")
+            self.assertNotIn("--on-bad-sample", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
