@@ -12,7 +12,7 @@ std::string problem_of_size(const OptionValue& value) {
     static_cast<void>(named_size("", std::get<std::string>(value)));
     return "";
   } catch (const Refused& refused) {
-    return std::get<std::string>(value) + ": give a folder and a size, for example NAME=8G";
+    return refused.what();
   }
 }
 
