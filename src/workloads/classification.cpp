@@ -52,6 +52,7 @@ OptionList options_of_classification() {
 }
 
 Pipeline classification(Options& options) {
+  take_size_of_transforms(options);
   check_sizes(options);
   const auto data = data_of(options);
   const ModuleRef model = model_of(options, classes_of(*data, options, "classification"));

@@ -41,11 +41,12 @@ Option image_size_option(const std::string& help) {
 }
 
 Option transforms_option() {
-  return {"transforms",
-          "A file of transforms that end at that size (default: a resize)",
-          "",
-          {},
-          "Images"};
+  return {
+      "transforms",
+      "A file of transforms, instead of a resize; the size is theirs unless --image-size is given",
+      "",
+      {},
+      "Images"};
 }
 
 OptionList data_options() {

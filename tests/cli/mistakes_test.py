@@ -48,6 +48,28 @@ class UnknownWordTest(ProgramTest):
         self.refuse("help", "trian", says=["unknown verb 'trian'", "did you mean 'train'?"])
 
 
+class SizeOfTransformsTest(ProgramTest):
+    def chain(self, size):
+        path = self.folder / "transforms.json"
+        path.write_text('{"version": 1, "transforms": [{"op": "random_horizontal_flip"}'
+                        + (f', {{"op": "resize", "size": {size}}}' if size else "") + "]}")
+        return path
+
+    def test_it_is_the_images_size_unless_that_is_given(self):
+        own = ("--device", "cpu", "--transforms", self.chain([16, 16]), "--steps", "1")
+        for workload in (["segmentation"], ["classification", "--model", "encoder"]):
+            report = self.train("sized", *workload[1:], *own, workload=workload[0])
+            self.assertEqual(report["workload"]["options"]["image_size"], 16)
+            self.expect(REFUSED, "train", *workload, *own, "--image-size", "32",
+                        says=["end with images of 16 x 16 x 3, but --image-size asks for 32 x 32"])
+
+    def test_it_is_one_and_square(self):
+        for size, told in (([16, 8], "16 x 8 x 3"), ("", "? x ? x 3")):
+            self.expect(REFUSED, "train", "classification", "--device", "cpu", "--transforms",
+                        self.chain(size), says=[f"end with images of {told}: models take images "
+                                                "of one size, as high as wide; let a resize"])
+
+
 class NamesOfPyTorchTest(ProgramTest):
     def refuse(self, option, *says):
         self.expect(REFUSED, "train", "segmentation", option, "1",
