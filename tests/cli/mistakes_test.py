@@ -70,6 +70,17 @@ class SizeOfTransformsTest(ProgramTest):
                                                 "of one size, as high as wide; let a resize"])
 
 
+class SmallImagesTest(ProgramTest):
+    def test_resnets_take_those_of_mnist(self):
+        self.train("small", "--device", "cpu", "--image-size", "28", "--batch-size", "2", "--steps",
+                   "2", workload="classification")
+
+    def test_the_encoder_names_the_model_that_takes_any(self):
+        self.expect(REFUSED, "train", "classification", "--model", "encoder", "--device", "cpu",
+                    "--image-size", "224", says=["power of two from 2 to 1024; --model resnet18 "
+                                                 "takes any"])
+
+
 class NamesOfPyTorchTest(ProgramTest):
     def refuse(self, option, *says):
         self.expect(REFUSED, "train", "segmentation", option, "1",
