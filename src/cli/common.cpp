@@ -14,6 +14,7 @@
 #include "core/files.h"
 #include "core/number_text.h"
 #include "cuda/cuda.h"
+#include "datasets/folders.h"
 #include "loader/loader_bench.h"
 #include "plan/plan_limits.h"
 #include "slipstream/run/pipeline.h"
@@ -155,6 +156,13 @@ void refuse_same_files(const NamedPaths& outputs, const NamedPaths& inputs) {
                       ": one would replace the other");
     others.push_back(*one);
   }
+}
+
+void require_name_of_png(const std::pair<std::string, std::string>& picture) {
+  const std::string extension = lower_extension(picture.second);
+  if (extension.empty() || extension == ".png") return;
+  throw Refused(picture.first + " " + picture.second +
+                ": the picture is a PNG; give a name that ends in .png");
 }
 
 void refuse_picture_in_data(const std::pair<std::string, std::string>& picture,

@@ -118,6 +118,8 @@ void write_all(std::initializer_list<std::pair<OutputFile*, std::string>> output
 using NamedPaths = std::vector<std::pair<std::string, std::string>>;
 /// Throws Refused when two of the outputs, or one of them and one of what is read, are one file.
 void refuse_same_files(const NamedPaths& outputs, const NamedPaths& inputs = {});
+/// Throws Refused when the picture, a PNG, would have the name of another format.
+void require_name_of_png(const std::pair<std::string, std::string>& picture);
 /// Throws Refused when the picture would become part of the data set at `data`, or replace it.
 void refuse_picture_in_data(const std::pair<std::string, std::string>& picture,
                             const std::string& data);

@@ -2,6 +2,7 @@
 
 import unittest
 
+from data_folders import DataFolders
 from program import DONE, REFUSED, ProgramTest
 
 
@@ -79,6 +80,29 @@ class SmallImagesTest(ProgramTest):
         self.expect(REFUSED, "train", "classification", "--model", "encoder", "--device", "cpu",
                     "--image-size", "224", says=["power of two from 2 to 1024; --model resnet18 "
                                                  "takes any"])
+
+
+class OutputsTest(DataFolders):
+    def test_data_of_another_kind_are_not_mixed(self):
+        self.expect(REFUSED, "make-data", "classification", "--out", self.scenes, "--samples", "2",
+                    says=[f"'{self.scenes}' holds '", "give a new or empty folder"])
+        self.assertEqual(sorted(path.name for path in self.scenes.iterdir()), ["images", "masks"])
+        self.expect(REFUSED, "make-data", "segmentation", "--out", self.classes, "--samples", "2",
+                    says=["no part of data for segmentation"])
+        self.expect(DONE, "make-data", "segmentation", "--out", self.scenes, "--samples", "2")
+
+    def test_pictures_are_pngs(self):
+        chain = self.folder / "flip.json"
+        chain.write_text('{"version": 1, "transforms": [{"op": "random_horizontal_flip"}]}')
+        augment = ("augment", "--data", self.classes, "--transforms", chain, "--samples", "1", "--out")
+        inspect = ("inspect", self.classes, "--contact-sheet")
+        for command, option in ((augment, "--out"), (inspect, "--contact-sheet")):
+            path = self.folder / "picture.jpg"
+            self.expect(REFUSED, *command, path,
+                        says=[f"{option} {path}: the picture is a PNG; give a name that ends in .png"])
+            self.assertFalse(path.exists())
+            for name in ("picture", "picture.PNG"):
+                self.expect(DONE, *command, self.folder / name)
 
 
 class NamesOfPyTorchTest(ProgramTest):
