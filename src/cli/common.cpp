@@ -260,9 +260,10 @@ Plan CommonOptions::plan_file(const std::string& path, const std::vector<std::st
   if (given_transforms_device_)
     throw Refused("--transforms-device has no effect on the plan in " + path +
                   ", which says where transforms are done: leave it out");
+  const std::string text = read_given_text(path, kMostWrittenBytes);
   Plan plan;
   try {
-    plan = parse_plan(read_text(path, kMostWrittenBytes));
+    plan = parse_plan(text);
   } catch (const Error& error) {
     throw Refused("'" + path + "': " + error.what());
   }

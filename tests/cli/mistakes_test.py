@@ -105,6 +105,17 @@ class OutputsTest(DataFolders):
                 self.expect(DONE, *command, self.folder / name)
 
 
+class MissingFileTest(ProgramTest):
+    def test_a_file_that_cannot_be_read_is_named_once(self):
+        for command in (["train", "segmentation", "--device", "cpu", "--plan", self.folder],
+                        ["train", "segmentation", "--device", "cpu", "--transforms"],
+                        ["compare"]):
+            path = self.folder if self.folder in command else self.folder / "missing.json"
+            command += [] if self.folder in command else [path]
+            done = self.expect(REFUSED, *command, says=[f"slipstream: cannot read {path}: "])
+            self.assertEqual(done.stderr.count(str(path)), 1)
+
+
 class NamesOfPyTorchTest(ProgramTest):
     def refuse(self, option, *says):
         self.expect(REFUSED, "train", "segmentation", option, "1",
