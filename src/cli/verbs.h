@@ -87,8 +87,9 @@ inline constexpr const char* kMeasuringGroup = "Measuring";
 inline constexpr const char* kOutputGroup = "Output";
 
 /// The options --read-ahead and --prefetch-factor. `reads` and `factor` must outlive the parser.
+/// `batches`: how many are filled ahead in all without the latter.
 void add_read_ahead(CLI::App& verb, std::optional<unsigned>& reads);
-void add_prefetch_factor(CLI::App& verb, std::optional<unsigned>& factor);
+void add_prefetch_factor(CLI::App& verb, std::optional<unsigned>& factor, std::size_t batches);
 
 /// The option --on-bad-sample, "stop" or "skip"; `skip` says what that does. `chosen` must outlive
 /// the parser.

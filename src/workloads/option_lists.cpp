@@ -74,7 +74,7 @@ OptionList image_options() {
 OptionList optimizer_options() {
   return in_group("Optimizer", {{"optimizer", "sgd or adamw", "sgd", one_of({"sgd", "adamw"})},
                                 {"lr", "Learning rate", 1e-3, positive()},
-                                {"momentum", "Of sgd", 0.0}});
+                                {"momentum", "Momentum of sgd", 0.0}});
 }
 
 }  // namespace slipstream

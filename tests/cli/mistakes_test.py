@@ -3,7 +3,7 @@
 import unittest
 
 from data_folders import DataFolders
-from program import DONE, REFUSED, ProgramTest
+from program import DONE, FAILED, REFUSED, TINY, ProgramTest, make_data
 
 
 class UnknownWordTest(ProgramTest):
@@ -114,6 +114,34 @@ class MissingFileTest(ProgramTest):
             command += [] if self.folder in command else [path]
             done = self.expect(REFUSED, *command, says=[f"slipstream: cannot read {path}: "])
             self.assertEqual(done.stderr.count(str(path)), 1)
+
+
+class HelpTest(ProgramTest):
+    def test_it_explains_itself(self):
+        for command, says, hides in (
+                (["train", "starved"], ["(default: 4 batches in all)", "Momentum of sgd"], ["Of sgd"]),
+                (["bench", "loader"], ["(default: 2 batches in all)", "--whole-decoding ",
+                                       "Folder, list, .tar shard or .npy file"], ["{false}"])):
+            shown = " ".join(self.expect(DONE, *command, "--help").stdout.split())
+            for words in says:
+                self.assertIn(words, shown)
+            for words in hides:
+                self.assertNotIn(words, shown)
+
+    def test_whole_decoding_still_does_what_it_says(self):
+        data, chain = make_data(self.folder / "scenes", samples=1, size=256), self.folder / "crop.json"
+        image = next((data / "images").iterdir())
+        image.write_bytes(image.read_bytes()[:-image.stat().st_size // 4])
+        chain.write_text('{"version": 1, "transforms": [{"op": "center_crop", "size": [16, 16]}]}')
+        bench = ("bench", "loader", "--data", data, "--transforms", chain, "--batch-size", "1",
+                 "--num-workers", "1", "--seconds", "0.01", "--repeats", "1")
+        self.expect(DONE, *bench)
+        self.expect(FAILED, *bench, "--whole-decoding", says=[image.name])
+
+    def test_a_sampler_that_is_neither_a_name_nor_a_file(self):
+        self.expect(REFUSED, "train", "segmentation", *TINY, "--sampler", "weighted",
+                    says=["unknown sampler 'weighted'", "known: random, balanced",
+                          "or a file of weights, one a line, but no such file is there"])
 
 
 class NamesOfPyTorchTest(ProgramTest):
