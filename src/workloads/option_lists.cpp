@@ -1,7 +1,9 @@
 #include "workloads/option_lists.h"
 
+#include "core/number_text.h"
 #include "slipstream/codecs/image.h"
 #include "slipstream/core/error.h"
+#include "slipstream/train/optimizer.h"
 #include "workloads/option_text.h"
 
 namespace slipstream {
@@ -72,9 +74,14 @@ OptionList image_options() {
 }
 
 OptionList optimizer_options() {
-  return in_group("Optimizer", {{"optimizer", "sgd or adamw", "sgd", one_of({"sgd", "adamw"})},
-                                {"lr", "Learning rate", 1e-3, positive()},
-                                {"momentum", "Momentum of sgd", 0.0}});
+  return in_group("Optimizer",
+                  {{"optimizer", "sgd or adamw", "sgd", one_of({"sgd", "adamw"})},
+                   {"lr", "Learning rate", 1e-3, positive()},
+                   {"momentum", "Momentum of sgd", 0.0},
+                   {"weight-decay",
+                    "Weight decay (default: " + number_text(SgdOptions().weight_decay) +
+                        " of sgd, " + number_text(AdamWOptions().weight_decay) + " of adamw)",
+                    -1.0, no_less_than(0)}});
 }
 
 }  // namespace slipstream

@@ -144,6 +144,21 @@ class HelpTest(ProgramTest):
                           "or a file of weights, one a line, but no such file is there"])
 
 
+class WeightDecayTest(ProgramTest):
+    def test_it_is_taken_by_both_optimizers(self):
+        tiny = (*TINY, "--steps", "2", "--lr", "0.01")
+        for optimizer, otherwise in (("sgd", "0"), ("adamw", "0.01")):
+            plain, same, more = (
+                self.train("decay", *tiny, "--optimizer", optimizer, *decay)
+                for decay in ([], ["--weight-decay", otherwise], ["--weight-decay", "0.5"]))
+            self.assertEqual(plain["digest"], same["digest"])
+            self.assertNotEqual(plain["digest"], more["digest"])
+            self.assertEqual(more["workload"]["options"]["weight_decay"], 0.5)
+            self.assertNotIn("weight_decay", plain["workload"]["options"])
+        self.expect(DONE, "train", "segmentation", "--help",
+                    says=["--weight-decay FLOAT", "0 of sgd, 0.01 of adamw"])
+
+
 class NamesOfPyTorchTest(ProgramTest):
     def refuse(self, option, *says):
         self.expect(REFUSED, "train", "segmentation", option, "1",
@@ -152,7 +167,7 @@ class NamesOfPyTorchTest(ProgramTest):
     def test_options(self):
         for theirs, ours in (("--learning-rate", "--lr"), ("--batch", "--batch-size"),
                              ("--bs", "--batch-size"), ("--workers", "--num-workers"),
-                             ("--amp", "--precision bf16"), ("--bf16", "--precision bf16")):
+                             ("--wd", "--weight-decay"), ("--amp", "--precision bf16"), ("--bf16", "--precision bf16")):
             self.refuse(theirs, f"did you mean '{ours}'?")
         self.refuse("--fp16", "did you mean '--precision bf16'? there is no float16")
 
