@@ -76,7 +76,9 @@ void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<LoaderVerb>();
   CLI::App* command = bench.add_subcommand(
       "loader", "Measures the loader alone: its rate by number of workers, and each host step");
-  command->add_option("--data", verb->data, "Folder or .tar shard")->required()->group(kDataGroup);
+  command->add_option("--data", verb->data, "Folder, list, .tar shard or .npy file")
+      ->required()
+      ->group(kDataGroup);
   command->add_option("--num-workers", verb->options.workers, "Loader threads, comma-separated")
       ->delimiter(',')
       ->check(workers_problem)
@@ -99,10 +101,11 @@ void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen) {
                  "JPEGs that the first transform shrinks are decoded at a fraction of their size")
       ->group(kLoaderGroup);
   command
-      ->add_flag("!--whole-decoding", verb->loader.decode.partial,
-                 "JPEGs are decoded whole, not the part alone that the first transform reads")
+      ->add_flag_callback(
+          "--whole-decoding", [verb] { verb->loader.decode.partial = false; },
+          "JPEGs are decoded whole, not the part alone that the first transform reads")
       ->group(kLoaderGroup);
-  add_prefetch_factor(*command, verb->options.prefetch_factor);
+  add_prefetch_factor(*command, verb->options.prefetch_factor, verb->loader.prefetch_batches);
   add_order(*command, verb->loader.shuffle, verb->loader.drop_last);
   add_read_ahead(*command, verb->read_ahead);
   command

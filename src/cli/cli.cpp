@@ -22,15 +22,13 @@ bool offers_data(const std::vector<Workload>& workloads) {
                      [&](const Workload& workload) { return workload.name == name; });
 }
 
-std::vector<std::string> names_of(const CLI::App& app, bool options) {
-  std::vector<std::string> names;
-  if (options)
-    for (const CLI::Option* option : app.get_options())
-      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  else
-    for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
-      names.push_back(verb->get_name());
-  return names;
+/// "help VERB" asks what "VERB --help" does.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (words.empty() || words.front() != "help") return words;
+  words.erase(words.begin());
+  words.emplace_back("--help");
+  return words;
 }
 
 /// The parser's words behind the name of an option, and ours.
@@ -57,33 +55,16 @@ std::string plain(const CLI::ParseError& error) {
   return text;
 }
 
-/// What the parser's exception means, with the nearest known name where one is unknown.
-std::string explain(const CLI::App& app, const CLI::ParseError& error, const Cli& cli, int argc,
-                    char** argv) {
-  const auto verbs = app.get_subcommands();
-  if (verbs.empty()) {
-    for (int i = 1; i < argc; ++i)
-      if (argv[i][0] != '-') return unknown_name("verb", argv[i], names_of(app, false));
-    return plain(error) + "; see " + app.get_name() + " --help";
-  }
-  const CLI::App* verb = verbs.front();
-  std::string path = app.get_name() + " " + verb->get_name();
-  int first = 1;
+/// What the parser's exception means, of words that are all known.
+std::string explain(const CLI::App& app, const CLI::ParseError& error, const Cli& cli) {
+  const CLI::App* verb = &app;
+  std::string path = app.get_name();
   for (auto below = verb->get_subcommands(); !below.empty(); below = verb->get_subcommands()) {
     verb = below.front();
     path += " " + verb->get_name();
-    while (first < argc && argv[first++] != verb->get_name()) continue;
   }
   const std::string of_workload = workload_problem(*verb, cli);
-  if (!of_workload.empty()) return of_workload;
-  const auto known = names_of(*verb, true);
-  for (int i = first; i < argc; ++i) {
-    const std::string argument = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
-    if (argument.rfind("--", 0) == 0 &&
-        std::find(known.begin(), known.end(), argument) == known.end())
-      return unknown_name("option", argument, known);
-  }
-  return plain(error) + "; see " + path + " --help";
+  return of_workload.empty() ? plain(error) + "; see " + path + " --help" : of_workload;
 }
 
 int say(const Cli& cli, const std::string& message, ExitCode code) {
@@ -126,7 +107,7 @@ class Help : public CLI::Formatter {
   }
 };
 
-int parse_and_run(int argc, char** argv, Cli& cli) {
+int parse_and_run(Cli& cli) {
   CLI::App app("Trains on GPUs that do not wait: pipelined over streams, bit for bit as serial.",
                cli.program);
   app.set_version_flag("--version", "slipstream " + std::string(slipstream_version()) + " (" +
@@ -144,12 +125,13 @@ int parse_and_run(int argc, char** argv, Cli& cli) {
   add_inspect(app, cli, chosen);
   add_compare(app, cli, chosen);
   refuse_empty_values(app);
+  refuse_unknown_words(app, cli);
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(cli.words.rbegin(), cli.words.rend()));
   } catch (const CLI::Success& e) {
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    return say(cli, explain(app, e, cli, argc, argv), kRefused);
+    return say(cli, explain(app, e, cli), kRefused);
   }
   return guarded(cli, [&] {
     cli.check_interrupt();
@@ -161,10 +143,8 @@ int parse_and_run(int argc, char** argv, Cli& cli) {
 
 int run_command_line(int argc, char** argv, std::vector<Workload> workloads) {
   handle_signals();
-  Cli cli{name_of_program(argc, argv),
-          std::vector<std::string>(argv + std::min(argc, 1), argv + argc), std::move(workloads),
-          was_interrupted};
-  const int code = guarded(cli, [&] { return parse_and_run(argc, argv, cli); });
+  Cli cli{name_of_program(argc, argv), words_of(argc, argv), std::move(workloads), was_interrupted};
+  const int code = guarded(cli, [&] { return parse_and_run(cli); });
   if (std::cout.flush()) return code;
   const int failed = say(cli, "standard output cannot be written", kFailed);
   return code == kDone ? failed : code;

@@ -14,6 +14,7 @@
 #include "core/files.h"
 #include "core/number_text.h"
 #include "cuda/cuda.h"
+#include "datasets/folders.h"
 #include "loader/loader_bench.h"
 #include "plan/plan_limits.h"
 #include "slipstream/run/placement.h"
@@ -157,6 +158,13 @@ void refuse_same_files(const NamedPaths& outputs, const NamedPaths& inputs) {
   }
 }
 
+void require_name_of_png(const std::pair<std::string, std::string>& picture) {
+  const std::string extension = lower_extension(picture.second);
+  if (extension.empty() || extension == ".png") return;
+  throw Refused(picture.first + " " + picture.second +
+                ": the picture is a PNG; give a name that ends in .png");
+}
+
 void refuse_picture_in_data(const std::pair<std::string, std::string>& picture,
                             const std::string& data) {
   if (picture.second.empty()) return;
@@ -252,9 +260,10 @@ Plan CommonOptions::plan_file(const std::string& path, const std::vector<std::st
   if (given_transforms_device_)
     throw Refused("--transforms-device has no effect on the plan in " + path +
                   ", which says where transforms are done: leave it out");
+  const std::string text = read_given_text(path, kMostWrittenBytes);
   Plan plan;
   try {
-    plan = parse_plan(read_text(path, kMostWrittenBytes));
+    plan = parse_plan(text);
   } catch (const Error& error) {
     throw Refused("'" + path + "': " + error.what());
   }

@@ -38,9 +38,10 @@ void add_read_ahead(CLI::App& verb, std::optional<unsigned>& reads) {
       ->group(kLoaderGroup);
 }
 
-void add_prefetch_factor(CLI::App& verb, std::optional<unsigned>& factor) {
+void add_prefetch_factor(CLI::App& verb, std::optional<unsigned>& factor, std::size_t batches) {
   verb.add_option("--prefetch-factor", factor,
-                  "Batches filled ahead, of each worker (default: a total of the plan's)")
+                  "Batches filled ahead, of each worker (default: " + std::to_string(batches) +
+                      " batches in all)")
       ->check(workers_problem)
       ->group(kLoaderGroup);
 }
@@ -64,7 +65,7 @@ void CommonOptions::add_loader_to(CLI::App& verb) {
         return is_known ? "" : text + " is neither auto nor a number from 1 to 4096";
       })
       ->group(kLoaderGroup);
-  add_prefetch_factor(verb, prefetch_factor);
+  add_prefetch_factor(verb, prefetch_factor, LoaderPlan().prefetch_batches);
   add_order(verb, options.shuffle, options.drop_last);
   add_read_ahead(verb, read_ahead);
   verb.add_option("--cpus", cpus, "Where the loader's threads run: a list such as 0-7, or gpu")

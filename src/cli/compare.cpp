@@ -22,8 +22,9 @@ std::vector<std::string> names_of(const std::vector<std::string>& paths) {
 }
 
 ComparisonRow row_of(const std::string& name, const std::string& path) {
+  const std::string text = read_given_text(path);
   try {
-    return comparison_row(name, read_text(path));
+    return comparison_row(name, text);
   } catch (const Error& error) {
     throw Refused("'" + path + "': " + error.what() + " (give reports that train --json wrote)");
   }

@@ -44,6 +44,7 @@ std::string sheet_of(const Dataset& dataset, const Inspection& found, const Insp
 int inspect_path(const InspectVerb& verb, const Cli& cli) {
   refuse_same_files({{"--contact-sheet", verb.contact_sheet}, {"--json", verb.json}},
                     {{"the data", verb.path}, {"--classes-from", verb.classes_from}});
+  require_name_of_png({"--contact-sheet", verb.contact_sheet});
   refuse_picture_in_data({"--contact-sheet", verb.contact_sheet}, verb.path);
   OutputFile sheet(verb.contact_sheet), json(verb.json);
   const auto dataset = verb.classes_from.empty()

@@ -50,6 +50,9 @@ struct Cli {
   void check_interrupt() const {
     if (interrupted()) throw Interrupted();
   }
+
+  const Workload* workload_called(const std::string& name) const;  ///< nullptr: none is
+  std::vector<std::string> workload_names() const;
 };
 
 /// What cli_main does.
@@ -84,8 +87,9 @@ inline constexpr const char* kMeasuringGroup = "Measuring";
 inline constexpr const char* kOutputGroup = "Output";
 
 /// The options --read-ahead and --prefetch-factor. `reads` and `factor` must outlive the parser.
+/// `batches`: how many are filled ahead in all without the latter.
 void add_read_ahead(CLI::App& verb, std::optional<unsigned>& reads);
-void add_prefetch_factor(CLI::App& verb, std::optional<unsigned>& factor);
+void add_prefetch_factor(CLI::App& verb, std::optional<unsigned>& factor, std::size_t batches);
 
 /// The options --shuffle and --drop-last, each with its --no- form. Both must outlive the parser.
 void add_order(CLI::App& verb, bool& shuffle, bool& drop_last);
@@ -118,6 +122,8 @@ void write_all(std::initializer_list<std::pair<OutputFile*, std::string>> output
 using NamedPaths = std::vector<std::pair<std::string, std::string>>;
 /// Throws Refused when two of the outputs, or one of them and one of what is read, are one file.
 void refuse_same_files(const NamedPaths& outputs, const NamedPaths& inputs = {});
+/// Throws Refused when the picture, a PNG, would have the name of another format.
+void require_name_of_png(const std::pair<std::string, std::string>& picture);
 /// Throws Refused when the picture would become part of the data set at `data`, or replace it.
 void refuse_picture_in_data(const std::pair<std::string, std::string>& picture,
                             const std::string& data);
@@ -127,6 +133,15 @@ struct Declared {
   Pipeline pipeline;
   WorkloadInfo info;
 };
+
+/// Throws Refused for the first word of the command line that is no verb, workload or option where
+/// one must be. What stands behind --help, and options of a workload that is not named, are taken.
+void refuse_unknown_words(const CLI::App& app, const Cli& cli);
+
+/// Whether the option `name`, such as "--steps", takes a value; nothing where neither `verb` nor,
+/// for a verb over workloads, any workload has it.
+std::optional<bool> option_takes_value(const CLI::App& verb, const Cli& cli,
+                                       const std::string& name);
 
 /// What is wrong with an option of the command line that `verb` does not know, where a workload is
 /// the reason: it is another workload's, or it is not said which workload's it is; else "".

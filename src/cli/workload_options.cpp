@@ -16,37 +16,17 @@ const Option* declared(const Workload& workload, const std::string& name) {
   return nullptr;
 }
 
-bool takes_value(const CLI::App& verb, const Cli& cli, const std::string& word) {
-  if (const CLI::Option* option = verb.get_option_no_throw(word))
-    return option->get_items_expected_max() > 0;
-  for (const Workload& workload : cli.workloads)
-    if (const Option* option = declared(workload, word)) return !is_flag(*option);
-  return true;
-}
-
 /// What stands in the workload's place on the command line, "" for nothing; before it is parsed,
-/// for what may stand there depends on it.
+/// for what may stand there depends on it. Options that nobody has are refused elsewhere.
 std::string name_in(const CLI::App& verb, const Cli& cli) {
   const std::vector<std::string>& words = cli.words;
   if (words.empty() || words.front() != verb.get_name()) return "";
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::string& word = words[i];
     if (word.rfind('-', 0) != 0) return word;
-    if (word.find('=') == std::string::npos && takes_value(verb, cli, word)) ++i;
+    if (option_takes_value(verb, cli, word).value_or(false)) ++i;
   }
   return "";
-}
-
-const Workload* named(const std::string& name, const Cli& cli) {
-  for (const Workload& workload : cli.workloads)
-    if (workload.name == name) return &workload;
-  return nullptr;
-}
-
-std::vector<std::string> names_of(const Cli& cli) {
-  std::vector<std::string> names;
-  for (const Workload& workload : cli.workloads) names.push_back(workload.name);
-  return names;
 }
 
 std::string listed(const std::vector<std::string>& names, const char* last) {
@@ -75,11 +55,21 @@ void refuse_clashes(const CLI::App& verb, const Cli& cli) {
 
 }  // namespace
 
+const Workload* Cli::workload_called(const std::string& name) const {
+  for (const Workload& workload : workloads)
+    if (workload.name == name) return &workload;
+  return nullptr;
+}
+
+std::vector<std::string> Cli::workload_names() const {
+  std::vector<std::string> names;
+  for (const Workload& workload : workloads) names.push_back(workload.name);
+  return names;
+}
+
 std::string workload_problem(const CLI::App& verb, const Cli& cli) {
   if (verb.get_option_no_throw("workload") == nullptr) return "";
   const std::string name = name_in(verb, cli);
-  if (!name.empty() && named(name, cli) == nullptr)
-    return unknown_name("workload", name, names_of(cli));
   for (std::string word : cli.words) {
     word = word.substr(0, word.find('='));
     if (word.rfind("--", 0) != 0 || verb.get_option_no_throw(word) != nullptr) continue;
@@ -110,10 +100,11 @@ void CommonOptions::add_workloads_own_to(CLI::App& verb) {
     if (!workload.empty() && workload != name)
       throw Refused("name the workload first: " + verb.get_name() + " " + workload + " ...");
   });
-  const Workload* own = named(name, *cli_);
+  const Workload* own = cli_->workload_called(name);
   if (own == nullptr) {
-    verb.footer("Each workload has options of its own, too: '" + verb.get_name() +
-                " WORKLOAD --help' shows them.\nWorkloads: " + listed(names_of(*cli_), ", "));
+    verb.footer(
+        "Each workload has options of its own, too: '" + verb.get_name() +
+        " WORKLOAD --help' shows them.\nWorkloads: " + listed(cli_->workload_names(), ", "));
     return;
   }
   options = options_of(cli_->workloads, name);

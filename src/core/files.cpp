@@ -294,4 +294,10 @@ std::string read_text(const fs::path& path, std::size_t most_bytes) {
   return text;
 }
 
+std::string read_given_text(const fs::path& path, std::size_t most_bytes) try {
+  return read_text(path, most_bytes);
+} catch (const Error& error) {
+  throw Refused(error.what());
+}
+
 }  // namespace slipstream

@@ -75,5 +75,8 @@ inline constexpr std::size_t kMostWrittenBytes = std::size_t{16} << 20;
 /// a device, which may never end, and for more than `most_bytes`, too.
 std::string read_text(const std::filesystem::path& path,
                       std::size_t most_bytes = std::size_t{1} << 30);
+/// The same of a file that a command line or a declaration names: throws Refused.
+std::string read_given_text(const std::filesystem::path& path,
+                            std::size_t most_bytes = std::size_t{1} << 30);
 
 }  // namespace slipstream

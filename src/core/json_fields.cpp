@@ -112,11 +112,13 @@ void Fields::check_version(const Json* value, std::int64_t version) {
                       "; this program reads version " + std::to_string(version));
 }
 
-void Fields::refuse_others() {
+void Fields::refuse_others(const std::map<std::string, std::string>& notes) {
   if (!value_.is_object()) return;
   for (const auto& item : value_.items()) {
     if (std::find(known_.begin(), known_.end(), item.key()) != known_.end()) continue;
-    problems_.push_back(path_of(item.key()) + ": " + unknown_name("key", item.key(), known_));
+    const auto note = notes.find(item.key());
+    problems_.push_back(path_of(item.key()) + ": " + unknown_name("key", item.key(), known_) +
+                        (note == notes.end() ? "" : "; " + note->second));
   }
 }
 

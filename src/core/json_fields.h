@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,8 +50,8 @@ class Fields {
   void must_be(const std::string& key, const std::string& what, const Json& value);
   /// Adds a problem unless the value of the key "version" is `version`, or it is not there.
   void check_version(const Json* value, std::int64_t version);
-  /// Every key that was not asked for is a problem.
-  void refuse_others();
+  /// Every key that was not asked for is a problem. `notes`: what else to say of some of them.
+  void refuse_others(const std::map<std::string, std::string>& notes = {});
   Problems& problems() { return problems_; }
 
  private:

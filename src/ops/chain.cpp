@@ -145,8 +145,9 @@ std::vector<NamedOp> parse_chain(std::string_view text) {
 }
 
 std::vector<NamedOp> load_chain(const std::filesystem::path& path) {
+  const std::string text = read_given_text(path, kMostWrittenBytes);
   try {
-    return parse_chain(read_text(path, kMostWrittenBytes));
+    return parse_chain(text);
   } catch (const Error& error) {
     throw Refused("'" + path.string() + "': " + error.what());
   }

@@ -178,7 +178,9 @@ void take(const Json& value, const std::string& path, LoaderPlan& out, Problems&
       .read("cpus", out.cpus)
       .read("cache", out.cache)
       .read("on_device", out.on_device)
-      .refuse_others();
+      .refuse_others({{"prefetch_factor",
+                       "prefetch_batches counts those of all workers together: PyTorch's "
+                       "prefetch_factor times num_workers"}});
 }
 
 void take(const Json& value, const std::string& path, Plan::Schedule& out, Problems& problems) {

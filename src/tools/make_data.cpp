@@ -54,6 +54,22 @@ fs::path made_folder(fs::path folder) {
   return folder;
 }
 
+/// Throws Refused where `dir` holds what is neither hidden nor of the data set to be made.
+void require_own(const fs::path& dir, const char* kind,
+                 const std::function<bool(const std::string& name)>& is_own) {
+  std::error_code failed;
+  for (const fs::directory_entry& each : fs::directory_iterator(dir, failed)) {
+    const std::string name = each.path().filename().string();
+    if (name.starts_with('.') || is_own(name)) continue;
+    throw Refused("'" + dir.string() + "' holds '" + name + "', which is no part of data for " +
+                  kind + ": give a new or empty folder, or remove what is in this one");
+  }
+}
+
+bool is_class_folder(const std::string& name) {
+  return name.starts_with("class") && name.size() == 6 && name[5] >= '0' && name[5] <= '9';
+}
+
 struct Buffers {
   HostArray image;
   HostArray mask;
@@ -125,6 +141,8 @@ std::size_t make_all(const MakeDataOptions& options, const Write& write,
 std::size_t make_segmentation_data(const fs::path& dir, const MakeDataOptions& options,
                                    const std::function<void(std::size_t done)>& progress) {
   validate(options);
+  require_own(dir, "segmentation",
+              [](const std::string& name) { return name == "images" || name == "masks"; });
   const fs::path images = made_folder(dir / "images");
   const fs::path masks = made_folder(dir / "masks");
   const auto write = [&](std::size_t number, RandomKey key, Buffers& buffers) {
@@ -141,6 +159,7 @@ std::size_t make_segmentation_data(const fs::path& dir, const MakeDataOptions& o
 std::size_t make_classification_data(const fs::path& dir, const MakeDataOptions& options,
                                      const std::function<void(std::size_t done)>& progress) {
   validate(options);
+  require_own(dir, "classification", is_class_folder);
   std::vector<fs::path> folders;
   const auto classes = static_cast<std::size_t>(options.classes);
   for (std::size_t k = 0; k < std::min(classes, options.samples); ++k)

@@ -25,8 +25,9 @@ struct MakeDataOptions {
 /// pure function of (options without threads, sample number): files are equal for any number of
 /// threads. `progress(done)` is called from worker threads. Files that exist already are replaced.
 /// Returns how many samples were written: all, or the first ones where `stop` ended it. Throws
-/// Refused for options out of range and for a folder that cannot be made or written; Error for a
-/// failed write (a full disk), naming the file.
+/// Refused for options out of range, for a folder that cannot be made or written, and for one that
+/// holds other things, such as the other kind of data; Error for a failed write (a full disk),
+/// naming the file.
 std::size_t make_segmentation_data(const std::filesystem::path& dir, const MakeDataOptions& options,
                                    const std::function<void(std::size_t done)>& progress = {});
 

@@ -8,7 +8,8 @@
 namespace slipstream {
 namespace {
 
-constexpr std::int64_t kLeastSize = 32;
+/// By which ResNets shrink a side of an image, down to one pixel.
+constexpr std::int64_t kFactorOfResNets = 32;
 
 bool is_encoder(const Options& options) { return options.text("model") == "encoder"; }
 
@@ -20,17 +21,18 @@ std::shared_ptr<const Dataset> data_of(const Options& options) {
 void check_sizes(const Options& options) {
   const std::int64_t size = options.integer("image-size");
   if (is_encoder(options)) {
-    static_cast<void>(levels_of(size, "classification with --model encoder"));
+    try {
+      static_cast<void>(levels_of(size, "classification with --model encoder"));
+    } catch (const Refused& refused) {
+      throw Refused(std::string(refused.what()) + "; --model resnet18 takes any");
+    }
     return;
   }
   const std::string model = options.text("model");
-  if (size < kLeastSize)
-    throw Refused("image size " + std::to_string(size) + ": " + model + " takes " +
-                  std::to_string(kLeastSize) + " or more; raise --image-size");
-  if (size == kLeastSize && options.batch_size == 1)
+  if (size <= kFactorOfResNets && options.batch_size == 1)
     throw Refused("batch size 1: " + model + " normalizes over each batch, whose images of " +
                   std::to_string(size) + " pixels have become one pixel each; give a batch of 2" +
-                  " or more, or raise --image-size");
+                  " or more, or --image-size " + std::to_string(kFactorOfResNets + 1) + " or more");
 }
 
 ModuleRef model_of(const Options& options, std::int64_t classes) {
@@ -45,13 +47,14 @@ OptionList options_of_classification() {
   const OptionList own = {{"model", "resnet18, resnet50 or encoder, that of segmentation",
                            "resnet18", one_of({"resnet18", "resnet50", "encoder"})}};
   return own + data_options() +
-         OptionList{image_size_option("Height and width of the images: 32 or more, or a power of "
-                                      "two with --model encoder"),
+         OptionList{image_size_option("Height and width of the images; a power of two with "
+                                      "--model encoder"),
                     transforms_option()} +
          optimizer_options();
 }
 
 Pipeline classification(Options& options) {
+  take_size_of_transforms(options);
   check_sizes(options);
   const auto data = data_of(options);
   const ModuleRef model = model_of(options, classes_of(*data, options, "classification"));

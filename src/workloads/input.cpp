@@ -58,10 +58,18 @@ Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& op
   const std::vector<NamedOp> chain = load_chain_or_resize(file, size);
   Pipeline declared = declare_input(std::move(dataset), options, chain);
   const Shape shape = image_after(chain).shape;
-  if (!(shape == Shape{size, size, 3}))
-    throw Refused("the transforms in '" + file + "' end with images of " + to_string(shape) +
-                  ", but --image-size asks for " + to_string(Shape{size, size, 3}));
-  return declared;
+  if (shape == Shape{size, size, 3}) return declared;
+  const std::string end = "the transforms in '" + file + "' end with images of " + to_string(shape);
+  if (options.is_given("image-size"))
+    throw Refused(end + ", but --image-size asks for " + to_string(Shape{size, size, 3}));
+  throw Refused(end + ": models take images of one size, as high as wide; let a resize to such a " +
+                "size be the last that changes it");
+}
+
+void take_size_of_transforms(Options& options) {
+  if (!options.is_given("transforms") || options.is_given("image-size")) return;
+  const Shape shape = image_after(load_chain(options.text("transforms"))).shape;
+  if (shape.rank == 3 && shape[0] > 0) options.set("image-size", shape[0]);
 }
 
 bool is_synthetic(const Options& options) {

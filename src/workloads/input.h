@@ -9,11 +9,15 @@ SyntheticOptions synthetic_of(const Options& options);
 
 /// A pipeline() over `dataset` with the `transforms` or, without them, a Resize to
 /// `image-size`. Throws Refused for options that do not fit the data set, images of other channels
-/// than RGB, and transforms that do not end with images of that size.
+/// than RGB, and transforms that do not end with square images of that size.
 Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options);
 /// The same with other transforms.
 Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options,
                        const std::vector<NamedOp>& transforms);
+
+/// Where `transforms` are given and `image-size` is not, sets that to the height of the images that
+/// they end with, unless it depends on the sample. For before anything reads it.
+void take_size_of_transforms(Options& options);
 
 /// Whether `data` is declared and asks for synthetic samples.
 bool is_synthetic(const Options& options);

@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <sstream>
 
 #include "core/files.h"
@@ -36,6 +37,10 @@ std::vector<double> weights_in(const std::string& path) {
 Sampling sampling_of(const std::shared_ptr<const Dataset>& dataset, const Options& options) {
   const std::string sampler = options.text("sampler");
   if (sampler == "random") return {};
+  std::error_code failed;
+  if (sampler != "balanced" && !std::filesystem::exists(sampler, failed))
+    throw Refused("--sampler: " + unknown_name("sampler", sampler, {"random", "balanced"}) +
+                  ", or a file of weights, one a line, but no such file is there");
   if (sampler != "balanced") return Sampling::weighted(weights_in(sampler));
   const auto labeled = std::dynamic_pointer_cast<const LabeledDataset>(dataset);
   if (labeled == nullptr)

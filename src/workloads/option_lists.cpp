@@ -1,7 +1,9 @@
 #include "workloads/option_lists.h"
 
+#include "core/number_text.h"
 #include "slipstream/codecs/image.h"
 #include "slipstream/core/error.h"
+#include "slipstream/train/optimizer.h"
 #include "workloads/option_text.h"
 
 namespace slipstream {
@@ -12,7 +14,7 @@ std::string problem_of_size(const OptionValue& value) {
     static_cast<void>(named_size("", std::get<std::string>(value)));
     return "";
   } catch (const Refused& refused) {
-    return std::get<std::string>(value) + ": give a folder and a size, for example NAME=8G";
+    return refused.what();
   }
 }
 
@@ -41,11 +43,12 @@ Option image_size_option(const std::string& help) {
 }
 
 Option transforms_option() {
-  return {"transforms",
-          "A file of transforms that end at that size (default: a resize)",
-          "",
-          {},
-          "Images"};
+  return {
+      "transforms",
+      "A file of transforms, instead of a resize; the size is theirs unless --image-size is given",
+      "",
+      {},
+      "Images"};
 }
 
 OptionList data_options() {
@@ -67,9 +70,14 @@ OptionList data_options() {
 }
 
 OptionList optimizer_options() {
-  return in_group("Optimizer", {{"optimizer", "sgd or adamw", "sgd", one_of({"sgd", "adamw"})},
-                                {"lr", "Learning rate", 1e-3, positive()},
-                                {"momentum", "Of sgd", 0.0}});
+  return in_group("Optimizer",
+                  {{"optimizer", "sgd or adamw", "sgd", one_of({"sgd", "adamw"})},
+                   {"lr", "Learning rate", 1e-3, positive()},
+                   {"momentum", "Momentum of sgd", 0.0},
+                   {"weight-decay",
+                    "Weight decay (default: " + number_text(SgdOptions().weight_decay) +
+                        " of sgd, " + number_text(AdamWOptions().weight_decay) + " of adamw)",
+                    -1.0, no_less_than(0)}});
 }
 
 }  // namespace slipstream

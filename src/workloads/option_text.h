@@ -11,8 +11,8 @@ namespace slipstream {
 /// The number that is all of `text`; nothing for anything else.
 std::optional<double> number_in(const std::string& text);
 
-/// What "NAME=SIZE" says, a size being bytes or a number of K, M, G or T (powers of 1024). Throws
-/// Refused for anything else.
+/// What "NAME=SIZE" says, a size being bytes or a number of K, M, G or T (powers of 1024), with or
+/// without B or iB behind that. Throws Refused for anything else, beginning with `option`, if any.
 std::pair<std::string, std::size_t> named_size(const std::string& option, const std::string& text);
 
 /// `text` as a value of the option. Throws Refused for what is none, and for what its check

@@ -106,6 +106,13 @@ bool Options::is_given(const std::string& name) const {
   return entry != nullptr && entry->is_given;
 }
 
+bool Options::has_value(const std::string& name) const {
+  const Entry* entry = find(name);
+  if (entry == nullptr) return false;
+  const Option& option = entry->option;
+  return !option.check || option.check(option.value).empty();
+}
+
 template <typename T>
 T Options::read(const std::string& name) const {
   const Entry* entry = find(name);

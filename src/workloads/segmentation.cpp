@@ -69,6 +69,7 @@ std::int64_t class_count(const Dataset& data, Options& options) {
 
 Pipeline segmentation(Options& options) {
   require_class_count(options.integer("classes"));
+  take_size_of_transforms(options);
   const std::int64_t levels = levels_of(options.integer("image-size"), "segmentation");
   const auto data = data_of(options);
   require_masks(*data, options);

@@ -41,8 +41,9 @@ inline constexpr ResNetLayout kResNet50{BlockKind::bottleneck, {3, 4, 6, 3}};
 /// A residual network (He et al., "Deep residual learning for image recognition", CVPR 2016) with
 /// the layers, the names and shapes of parameters and buffers, and the initial weights of
 /// torchvision's resnet18 and resnet50 (v1.5: a bottleneck's stride is in its 3 x 3 convolution).
-/// Takes images, N x 3 x H x W, of any size from 32 x 32 and in any memory format, as bytes, which
-/// it divides by 255, or as floats. Gives N x classes floats. It does not synchronize.
+/// Takes images, N x 3 x H x W, of any size and in any memory format, as bytes, which it divides by
+/// 255, or as floats. Gives N x classes floats. It does not synchronize. BatchNorm in training
+/// needs more than one value a channel: two images or more where both sides are at most 32.
 struct TorchvisionResNetImpl : torch::nn::Module {
   TorchvisionResNetImpl(const ResNetLayout& layout, std::int64_t classes);
 

@@ -27,10 +27,15 @@ void refuse_unread(const Options& options, const std::string& workload) {
 
 std::shared_ptr<Optimizer> make_optimizer(const Options& options) {
   const double lr = options.number("lr");
+  const auto decay_or = [&options](double otherwise) {
+    return options.has_value("weight-decay") ? options.number("weight-decay") : otherwise;
+  };
   if (options.text("optimizer") == "sgd")
-    return sgd({.lr = lr, .momentum = options.number("momentum")});
+    return sgd({.lr = lr,
+                .momentum = options.number("momentum"),
+                .weight_decay = decay_or(SgdOptions().weight_decay)});
   if (options.is_given("momentum")) throw Refused("adamw has no momentum; leave --momentum out");
-  return adamw({.lr = lr});
+  return adamw({.lr = lr, .weight_decay = decay_or(AdamWOptions().weight_decay)});
 }
 
 const Workload& workload_named(const std::vector<Workload>& workloads, const std::string& name) {

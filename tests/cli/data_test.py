@@ -76,7 +76,7 @@ class DataTest(DataFolders):
         empty = self.folder / "empty"
         empty.mkdir()
         self.expect(FAILED, *command(empty), says=["no class in", str(empty)])
-        self.expect(REFUSED, *command(chain=none), says=[f"'{none}'"])
+        self.expect(REFUSED, *command(chain=none), says=[f"cannot read {none}: "])
         self.expect(REFUSED, *command(out=none / "sheet.png"), says=[str(none)])
         self.expect(FAILED, *command(out="/dev/full"), says=["/dev/full"])
         kept = chain.read_text()

@@ -353,6 +353,14 @@ TEST(PlanJson, TellsAllProblemsWithTheirPaths) {
   verson: unknown key 'verson'; did you mean 'version'? known: version, schedule, numerics)");
 }
 
+TEST(PlanJson, SaysThatPyTorchsPrefetchFactorIsOfOneWorker) {
+  EXPECT_THAT(
+      refusal(R"({"schedule": {"lanes": [], "loader": {"prefetch_factor": 2}}})"),
+      testing::AllOf(HasSubstr("unknown key 'prefetch_factor'; did you mean 'prefetch_batches'?"),
+                     HasSubstr("counts those of all workers together: PyTorch's prefetch_factor "
+                               "times num_workers")));
+}
+
 TEST(PlanJson, RefusesWhatIsNoJson) {
   for (const char* text : {"", "{", "plan", "1e999", "{\"schedule\": nope}", "\xff\xfe"})
     EXPECT_THAT(refusal(text), HasSubstr("this plan must be JSON: ")) << text;

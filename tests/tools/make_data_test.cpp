@@ -288,6 +288,25 @@ TEST_F(MakeData, ThrowsWhatProgressThrows) {
             "Error: enough");
 }
 
+TEST_F(MakeData, MixesWithNothingElse) {
+  const fs::path scenes = folder_.path() / "scenes", classes = folder_.path() / "classes";
+  for (int i = 0; i < 2; ++i) {  // over its own, too
+    make_segmentation_data(scenes, small(2));
+    make_classification_data(classes, small(2));
+    std::ofstream(classes / ".hidden") << "x";
+  }
+  EXPECT_THAT(thrown_by([&] { make_classification_data(scenes, small(2)); }),
+              AllOf(StartsWith("Refused: '" + scenes.string() + "' holds '"),
+                    HasSubstr("which is no part of data for classification: give a new or empty")));
+  EXPECT_THAT(thrown_by([&] { make_segmentation_data(classes, small(2)); }),
+              HasSubstr("no part of data for segmentation"));
+  EXPECT_FALSE(fs::exists(scenes / "class0"));
+  EXPECT_FALSE(fs::exists(classes / "images"));
+  std::ofstream(classes / "class10") << "x";
+  EXPECT_THAT(thrown_by([&] { make_classification_data(classes, small(2)); }),
+              HasSubstr("holds 'class10'"));
+}
+
 TEST_F(MakeData, ReportsEveryOptionThatMakesNoSense) {
   MakeDataOptions options;
   options.samples = 0;

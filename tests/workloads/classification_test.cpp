@@ -1,5 +1,6 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/rand.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -53,7 +54,7 @@ std::int64_t count_of_parameters(const torch::nn::Module& module) {
 
 TEST(ClassificationTest, TrainsResNet18OnImagesOfAnySize) {
   EXPECT_EQ(options_of(built_in_workloads(), "classification").text("model"), "resnet18");
-  for (const std::int64_t size : {32, 65, 224}) {
+  for (const std::int64_t size : {1, 28, 32, 65, 224}) {
     const Pipeline pipeline = declared(options_with(size));
     EXPECT_THAT(pipeline.device_steps(), ElementsAre("copy", "model"));
     EXPECT_EQ(output_of(pipeline, size).sizes(), at::IntArrayRef({2, 10})) << size;
@@ -119,23 +120,34 @@ TEST(ClassificationTest, BytesAreDividedBy255) {
   EXPECT_FALSE(at::allclose(model->forward(bytes), model->forward(bytes.to(at::kFloat))));
 }
 
+TEST(ClassificationTest, ResNetsTakeImagesOfAnySize) {
+  for (const ResNetLayout& layout : {kResNet18, kResNet50}) {
+    TorchvisionResNet model(layout, 4);
+    for (const std::int64_t size : {1, 2, 3, 28, 31, 33}) {
+      const std::int64_t batch = size > 32 ? 1 : 2;
+      const at::Tensor scores = model->forward(at::rand({batch, 3, size, size}));
+      EXPECT_EQ(scores.sizes().vec(), (Sizes{batch, 4})) << size;
+      EXPECT_TRUE(scores.isfinite().all().item<bool>());
+    }
+  }
+}
+
 TEST(ClassificationTest, RefusesWhatItCannotBuild) {
   const auto refusal = [](const auto& make) { return thrown_by([&] { declared(make()); }); };
   EXPECT_THAT(refusal([] { return options_with(64, "resnet19"); }),
               AllOf(StartsWith("Refused: --model: "), HasSubstr("did you mean 'resnet18'?"),
                     EndsWith("known: resnet18, resnet50, encoder")));
-  EXPECT_EQ(refusal([] { return options_with(31); }),
-            "Refused: image size 31: resnet18 takes 32 or more; raise --image-size");
   EXPECT_THAT(refusal([] { return options_with(224, "encoder"); }),
               AllOf(StartsWith("Refused: "), HasSubstr("--model encoder"),
-                    HasSubstr("power of two from 2 to 1024")));
+                    HasSubstr("power of two from 2 to 1024; --model resnet18 takes any")));
   const auto of_one = [](std::int64_t size) {
     Options options = options_with(size);
     options.batch_size = 1;
     return options;
   };
-  EXPECT_THAT(refusal([&] { return of_one(32); }),
-              AllOf(StartsWith("Refused: batch size 1: "), HasSubstr("raise --image-size")));
+  for (const std::int64_t size : {1, 28, 32})
+    EXPECT_THAT(refusal([&] { return of_one(size); }),
+                AllOf(StartsWith("Refused: batch size 1: "), HasSubstr("--image-size 33 or more")));
   EXPECT_EQ(refusal([&] { return of_one(33); }), "nothing");
 }
 

@@ -1,11 +1,14 @@
 #include "slipstream/workloads/options.h"
 
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 
 #include "slipstream/workloads/workload.h"
 #include "support/temporary_folder.h"
 #include "support/thrown.h"
 #include "tools/make_data.h"
+#include "workloads/option_text.h"
 
 namespace slipstream {
 namespace {
@@ -37,6 +40,37 @@ TEST(OptionsTest, EachBeginsAtItsDefault) {
   EXPECT_FALSE(options.is_given("members"));
   EXPECT_TRUE(options.has("kind"));
   EXPECT_FALSE(options.has("size"));
+}
+
+TEST(OptionsTest, SizesAreBytesOrPowersOf1024) {
+  constexpr std::size_t kKilo = 1024;
+  for (const auto& [text, bytes] :
+       std::vector<std::pair<std::string, std::size_t>>{{"512", 512},
+                                                        {"512B", 512},
+                                                        {"8K", 8 * kKilo},
+                                                        {"1.5KB", 1536},
+                                                        {"2MiB", 2 * kKilo * kKilo},
+                                                        {"1GB", kKilo * kKilo * kKilo},
+                                                        {"1GiB", kKilo * kKilo * kKilo},
+                                                        {"1T", kKilo * kKilo * kKilo * kKilo}})
+    EXPECT_THAT(named_size("--cache", "a=b=" + text), Pair("a=b", bytes)) << text;
+  for (const std::string text : {"", "B", "iB", "8iB", "G", "8X", "8BG", "-1", "0", "nan", "1e9T"})
+    EXPECT_EQ(thrown_by([&] { named_size("--cache", "decode=" + text); }),
+              "Refused: --cache decode=" + text + ": '" + text + "' is no size: give bytes, or a " +
+                  "number of K, M, G or T (powers of 1024), for example decode=8G");
+  for (const std::string text : {"8G", "=8G"})
+    EXPECT_EQ(thrown_by([&] { named_size("", text); }),
+              "Refused: " + text + ": give a name and a size, for example NAME=8G");
+}
+
+TEST(OptionsTest, AValueIsWhatTheCheckTakes) {
+  Options options(list());
+  EXPECT_TRUE(options.has_value("rate"));
+  EXPECT_FALSE(options.has_value("kind"));
+  EXPECT_FALSE(options.has_value("size"));
+  options.give("kind", "round");
+  EXPECT_TRUE(options.has_value("kind"));
+  EXPECT_THAT(options.unread(), ElementsAre("kind"));
 }
 
 TEST(OptionsTest, WhatIsGivenIsRead) {
@@ -117,6 +151,36 @@ std::vector<std::pair<std::string, OptionValue>> in_force(
   for (const auto& [name, value] : given) options.give(name, value);
   make_pipeline(built_in_workloads(), workload, options);
   return options.in_force();
+}
+
+/// Of a weight 1 without a gradient, after a step with a learning rate of 0.1.
+double weight_after_step(const Options& options) {
+  const auto optimizer = make_optimizer(options);
+  at::Tensor weight = at::ones({1});
+  weight.mutable_grad() = at::zeros({1});
+  optimizer->bind({weight});
+  optimizer->step();
+  return weight.item<double>();
+}
+
+TEST(WorkloadOptionsTest, WeightDecayIsThatOfTheOptimizerUnlessItIsGiven) {
+  for (const auto& [optimizer, otherwise] : {std::pair("sgd", 1.0), {"adamw", 1 - 0.1 * 0.01}}) {
+    Options options(optimizer_options());
+    options.give("optimizer", std::string(optimizer));
+    options.give("lr", 0.1);
+    EXPECT_NEAR(weight_after_step(options), otherwise, 1e-6) << optimizer;
+    EXPECT_THAT(options.in_force(), Not(Contains(Key("weight-decay"))));
+    Options declared(with_default(optimizer_options(), "weight-decay", 0.5));
+    declared.give("optimizer", std::string(optimizer));
+    declared.give("lr", 0.1);
+    options.give("weight-decay", 0.5);
+    for (const Options& each : {options, declared}) {
+      EXPECT_NEAR(weight_after_step(each), 1 - 0.1 * 0.5, 1e-6) << optimizer;
+      EXPECT_THAT(each.in_force(), Contains(Pair("weight-decay", Value(0.5))));
+    }
+  }
+  EXPECT_EQ(thrown_by([] { Options(optimizer_options()).give("weight-decay", -0.5); }),
+            "Refused: --weight-decay: -0.5 is less than 0");
 }
 
 TEST(WorkloadOptionsTest, ClassesInForceAreThoseOfTheData) {

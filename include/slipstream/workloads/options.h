@@ -55,6 +55,9 @@ class Options {
   bool has(const std::string& name) const;
   /// Whether the user gave a value; false for an option that is not declared.
   bool is_given(const std::string& name) const;
+  /// Whether there is a value, given or not: one that the option's check takes. False for an option
+  /// that is not declared. The option does not count as read.
+  bool has_value(const std::string& name) const;
   /// The value of an option of that type, given or not. They throw Refused for an option that is
   /// not declared, or is of another type.
   bool flag(const std::string& name) const;
@@ -94,7 +97,7 @@ class Options {
 /// how those are numbered (`classes-from`, as class_names_from() reads it), and what pipeline()
 /// reads: `background`, `sampler`, `on-bad-sample`, `disk-cache`.
 OptionList data_options();
-/// What make_optimizer() reads: `optimizer`, `lr`, `momentum`.
+/// What make_optimizer() reads: `optimizer`, `lr`, `momentum`, `weight-decay`.
 OptionList optimizer_options();
 
 }  // namespace slipstream

@@ -33,7 +33,8 @@ struct Workload {
 /// Refused for a sampler that the data set cannot have.
 Pipeline pipeline(std::shared_ptr<const Dataset> dataset, const Options& options);
 
-/// The optimizer that optimizer_options() name. Throws Refused for a momentum of one that has none.
+/// The optimizer that optimizer_options() name, with its own weight decay where `weight-decay` has
+/// no value. Throws Refused for a momentum of one that has none.
 std::shared_ptr<Optimizer> make_optimizer(const Options& options);
 
 /// The workload of that name. Throws Refused for an unknown one, with the nearest.

@@ -1,0 +1,90 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "cli/option_hints.h"
+#include "cli/verbs.h"
+
+namespace slipstream {
+namespace {
+
+std::vector<const CLI::App*> verbs_below(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+bool takes_workload(const CLI::App& verb) {
+  return verb.get_option_no_throw("workload") != nullptr;
+}
+
+/// Those of all workloads count where the command line names none yet.
+std::vector<std::string> known_options(const CLI::App& verb, const Cli& cli,
+                                       bool is_workload_named) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : verb.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  if (is_workload_named || !takes_workload(verb)) return names;
+  for (const Workload& workload : cli.workloads)
+    for (const Option& option : workload.options)
+      if (const std::string name = "--" + option.name;
+          std::find(names.begin(), names.end(), name) == names.end())
+        names.push_back(name);
+  return names;
+}
+
+/// Where the words have come to.
+struct Place {
+  const CLI::App* verb;
+  std::string path;        ///< the program and the verbs up to here
+  bool is_program = true;  ///< no verb was there yet
+  bool is_workload_named = false;
+};
+
+void take_plain_word(Place& place, const std::string& word, const Cli& cli) {
+  for (const CLI::App* below : verbs_below(*place.verb)) {
+    if (below->get_name() != word) continue;
+    place = {below, place.path + " " + word, false, false};
+    return;
+  }
+  const bool is_workload = takes_workload(*place.verb) && !place.is_workload_named;
+  if (!place.is_program && !is_workload) return;
+  if (place.is_program || cli.workload_called(word) == nullptr) {
+    std::vector<std::string> names =
+        is_workload ? cli.workload_names() : std::vector<std::string>();
+    for (const CLI::App* below : verbs_below(*place.verb)) names.push_back(below->get_name());
+    throw Refused(unknown_name(is_workload ? "workload" : "verb", word, names));
+  }
+  place.is_workload_named = true;
+  place.path += " " + word;
+}
+
+}  // namespace
+
+std::optional<bool> option_takes_value(const CLI::App& verb, const Cli& cli,
+                                       const std::string& name) {
+  if (const CLI::Option* option = verb.get_option_no_throw(name))
+    return option->get_items_expected_max() > 0;
+  if (!takes_workload(verb)) return std::nullopt;
+  for (const Workload& workload : cli.workloads)
+    for (const Option& option : workload.options)
+      if ("--" + option.name == name) return !std::holds_alternative<bool>(option.value);
+  return std::nullopt;
+}
+
+void refuse_unknown_words(const CLI::App& app, const Cli& cli) {
+  Place place{&app, app.get_name()};
+  for (std::size_t i = 0; i < cli.words.size(); ++i) {
+    const std::string& word = cli.words[i];
+    if (word == "--" || word == "-h" || word == "--help") return;
+    if (word.rfind('-', 0) != 0 || word.size() == 1) {
+      take_plain_word(place, word, cli);
+      continue;
+    }
+    const std::string name = word.substr(0, word.find('='));
+    const std::optional<bool> takes_value = option_takes_value(*place.verb, cli, name);
+    if (!takes_value)
+      throw Refused(unknown_option(name, known_options(*place.verb, cli, place.is_workload_named),
+                                   place.path + " --help"));
+    if (*takes_value && name.size() == word.size()) ++i;
+  }
+}
+
+}  // namespace slipstream

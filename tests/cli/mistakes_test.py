@@ -1,0 +1,188 @@
+"""Commands that are a little wrong: what is said of them names what is wrong, and what to write."""
+
+import unittest
+
+from data_folders import DataFolders
+from program import DONE, FAILED, REFUSED, TINY, ProgramTest, make_data
+
+
+class UnknownWordTest(ProgramTest):
+    def refuse(self, *arguments, says):
+        done = self.expect(REFUSED, *arguments, says=["slipstream: ", *says])
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+    def test_options_of_the_program(self):
+        self.refuse("--verison", says=["unknown option '--verison'", "did you mean '--version'?"])
+        self.refuse("-v", says=["unknown option '-v'", "did you mean '--version'?"])
+        self.refuse("--foo", says=["unknown option '--foo'; slipstream --help shows"])
+        self.refuse("--bogus", "train", "segmentation", says=["unknown option '--bogus'"])
+
+    def test_options_ahead_of_the_workload(self):
+        for verb in ("train", "bench", "doctor", "trace"):
+            for bogus in (("--bogus",), ("--bogus", "1"), ("--bogus=1",), ("-b", "1")):
+                name = bogus[0].split("=")[0]
+                self.refuse(verb, *bogus, "segmentation", "--steps", "1",
+                            says=[f"unknown option '{name}'; slipstream {verb} --help shows"])
+        self.refuse("bench", "--bogus", "1", "loader", says=["unknown option '--bogus'"])
+        self.refuse("train", "--optimiser", "sgd", "segmentation", says=["did you mean '--optimizer'?"])
+
+    def test_options_of_verbs_without_a_workload(self):
+        self.refuse("compare", "--jsn", "a.json", says=["unknown option '--jsn'", "compare --help"])
+        self.refuse("bench", "loader", "--lr", "1",
+                    says=["unknown option '--lr'; slipstream bench loader --help shows"])
+
+    def test_words_ahead_of_the_verb(self):
+        self.refuse("foo", "train", "segmentation", says=["unknown verb 'foo'", "known: train, bench"])
+        self.refuse("trian", "--help", says=["did you mean 'train'?"])
+
+    def test_words_in_the_place_of_the_workload(self):
+        self.refuse("bench", "laoder", "--data", "x", says=["did you mean 'loader'?"])
+        self.refuse("train", "segmentatoin", "--bogus", says=["did you mean 'segmentation'?"])
+
+    def test_values_that_look_like_options_are_values(self):
+        self.refuse("train", "segmentation", "--plan", "--bogus", says=["unknown plan '--bogus'"])
+
+    def test_help_as_a_verb(self):
+        for verb in (["train"], ["train", "starved"], ["bench", "loader"], []):
+            self.assertEqual(self.expect(DONE, "help", *verb).stdout,
+                             self.expect(DONE, *verb, "--help").stdout)
+        self.refuse("help", "trian", says=["unknown verb 'trian'", "did you mean 'train'?"])
+
+
+class SizeOfTransformsTest(ProgramTest):
+    def chain(self, size):
+        path = self.folder / "transforms.json"
+        path.write_text('{"version": 1, "transforms": [{"op": "random_horizontal_flip"}'
+                        + (f', {{"op": "resize", "size": {size}}}' if size else "") + "]}")
+        return path
+
+    def test_it_is_the_images_size_unless_that_is_given(self):
+        own = ("--device", "cpu", "--transforms", self.chain([16, 16]), "--steps", "1")
+        for workload in (["segmentation"], ["classification", "--model", "encoder"]):
+            report = self.train("sized", *workload[1:], *own, workload=workload[0])
+            self.assertEqual(report["workload"]["options"]["image_size"], 16)
+            self.expect(REFUSED, "train", *workload, *own, "--image-size", "32",
+                        says=["end with images of 16 x 16 x 3, but --image-size asks for 32 x 32"])
+
+    def test_it_is_one_and_square(self):
+        for size, told in (([16, 8], "16 x 8 x 3"), ("", "? x ? x 3")):
+            self.expect(REFUSED, "train", "classification", "--device", "cpu", "--transforms",
+                        self.chain(size), says=[f"end with images of {told}: models take images "
+                                                "of one size, as high as wide; let a resize"])
+
+
+class SmallImagesTest(ProgramTest):
+    def test_resnets_take_those_of_mnist(self):
+        self.train("small", "--device", "cpu", "--image-size", "28", "--batch-size", "2", "--steps",
+                   "2", workload="classification")
+
+    def test_the_encoder_names_the_model_that_takes_any(self):
+        self.expect(REFUSED, "train", "classification", "--model", "encoder", "--device", "cpu",
+                    "--image-size", "224", says=["power of two from 2 to 1024; --model resnet18 "
+                                                 "takes any"])
+
+
+class OutputsTest(DataFolders):
+    def test_data_of_another_kind_are_not_mixed(self):
+        self.expect(REFUSED, "make-data", "classification", "--out", self.scenes, "--samples", "2",
+                    says=[f"'{self.scenes}' holds '", "give a new or empty folder"])
+        self.assertEqual(sorted(path.name for path in self.scenes.iterdir()), ["images", "masks"])
+        self.expect(REFUSED, "make-data", "segmentation", "--out", self.classes, "--samples", "2",
+                    says=["no part of data for segmentation"])
+        self.expect(DONE, "make-data", "segmentation", "--out", self.scenes, "--samples", "2")
+
+    def test_pictures_are_pngs(self):
+        chain = self.folder / "flip.json"
+        chain.write_text('{"version": 1, "transforms": [{"op": "random_horizontal_flip"}]}')
+        augment = ("augment", "--data", self.classes, "--transforms", chain, "--samples", "1", "--out")
+        inspect = ("inspect", self.classes, "--contact-sheet")
+        for command, option in ((augment, "--out"), (inspect, "--contact-sheet")):
+            path = self.folder / "picture.jpg"
+            self.expect(REFUSED, *command, path,
+                        says=[f"{option} {path}: the picture is a PNG; give a name that ends in .png"])
+            self.assertFalse(path.exists())
+            for name in ("picture", "picture.PNG"):
+                self.expect(DONE, *command, self.folder / name)
+
+
+class MissingFileTest(ProgramTest):
+    def test_a_file_that_cannot_be_read_is_named_once(self):
+        for command in (["train", "segmentation", "--device", "cpu", "--plan", self.folder],
+                        ["train", "segmentation", "--device", "cpu", "--transforms"],
+                        ["compare"]):
+            path = self.folder if self.folder in command else self.folder / "missing.json"
+            command += [] if self.folder in command else [path]
+            done = self.expect(REFUSED, *command, says=[f"slipstream: cannot read {path}: "])
+            self.assertEqual(done.stderr.count(str(path)), 1)
+
+
+class HelpTest(ProgramTest):
+    def test_it_explains_itself(self):
+        for command, says, hides in (
+                (["train", "starved"], ["(default: 4 batches in all)", "Momentum of sgd"], ["Of sgd"]),
+                (["bench", "loader"], ["(default: 2 batches in all)", "--whole-decoding ",
+                                       "Folder, list, .tar shard or .npy file"], ["{false}"])):
+            shown = " ".join(self.expect(DONE, *command, "--help").stdout.split())
+            for words in says:
+                self.assertIn(words, shown)
+            for words in hides:
+                self.assertNotIn(words, shown)
+
+    def test_whole_decoding_still_does_what_it_says(self):
+        data, chain = make_data(self.folder / "scenes", samples=1, size=256), self.folder / "crop.json"
+        image = next((data / "images").iterdir())
+        image.write_bytes(image.read_bytes()[:-image.stat().st_size // 4])
+        chain.write_text('{"version": 1, "transforms": [{"op": "center_crop", "size": [16, 16]}]}')
+        bench = ("bench", "loader", "--data", data, "--transforms", chain, "--batch-size", "1",
+                 "--num-workers", "1", "--seconds", "0.01", "--repeats", "1")
+        self.expect(DONE, *bench)
+        self.expect(FAILED, *bench, "--whole-decoding", says=[image.name])
+
+    def test_a_sampler_that_is_neither_a_name_nor_a_file(self):
+        self.expect(REFUSED, "train", "segmentation", *TINY, "--sampler", "weighted",
+                    says=["unknown sampler 'weighted'", "known: random, balanced",
+                          "or a file of weights, one a line, but no such file is there"])
+
+
+class WeightDecayTest(ProgramTest):
+    def test_it_is_taken_by_both_optimizers(self):
+        tiny = (*TINY, "--steps", "2", "--lr", "0.01")
+        for optimizer, otherwise in (("sgd", "0"), ("adamw", "0.01")):
+            plain, same, more = (
+                self.train("decay", *tiny, "--optimizer", optimizer, *decay)
+                for decay in ([], ["--weight-decay", otherwise], ["--weight-decay", "0.5"]))
+            self.assertEqual(plain["digest"], same["digest"])
+            self.assertNotEqual(plain["digest"], more["digest"])
+            self.assertEqual(more["workload"]["options"]["weight_decay"], 0.5)
+            self.assertNotIn("weight_decay", plain["workload"]["options"])
+        self.expect(DONE, "train", "segmentation", "--help",
+                    says=["--weight-decay FLOAT", "0 of sgd, 0.01 of adamw"])
+
+
+class NamesOfPyTorchTest(ProgramTest):
+    def refuse(self, option, *says):
+        self.expect(REFUSED, "train", "segmentation", option, "1",
+                    says=[f"unknown option '{option}'; ", *says])
+
+    def test_options(self):
+        for theirs, ours in (("--learning-rate", "--lr"), ("--batch", "--batch-size"),
+                             ("--bs", "--batch-size"), ("--workers", "--num-workers"),
+                             ("--wd", "--weight-decay"), ("--amp", "--precision bf16"), ("--bf16", "--precision bf16")):
+            self.refuse(theirs, f"did you mean '{ours}'?")
+        self.refuse("--fp16", "did you mean '--precision bf16'? there is no float16")
+
+    def test_keys_of_plans(self):
+        for option, key in (("--pin-memory", "schedule.loader.pin_memory"),
+                            ("--cudnn-benchmark", "numerics.cudnn_benchmark"),
+                            ("--channels-last", "numerics.channels_last")):
+            self.refuse(option, f"it is a key of the plan, {key} ", "train --plan-out FILE",
+                        "train --plan FILE")
+
+    def test_a_list_of_all_options_helps_nobody(self):
+        for option in ("--bacth-size", "--bogus"):
+            done = self.expect(REFUSED, "train", "segmentation", option, "1")
+            self.assertNotIn("--on-bad-sample", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
