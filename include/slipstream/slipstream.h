@@ -1,7 +1,8 @@
 #pragma once
 
-// All that a training program needs: data sets, operations, the pipeline, what runs it, and the
-// command line. What a program measures and diagnoses itself is in slipstream/doctor/doctor.h.
+// Includes what a training program needs: data sets, operations, the pipeline, the trainer and the
+// command line. Programs that measure and diagnose a pipeline include slipstream/doctor/doctor.h
+// too.
 
 #include "slipstream/cli/cli.h"
 #include "slipstream/core/error.h"

@@ -37,7 +37,7 @@ int augment(const AugmentVerb& verb, const Cli& cli) {
   std::cout << count_of(sheet.samples.size(), "sample") << " with "
             << count_of(options.versions, "version") << " each in " << verb.out << "\n";
   if (!left_out.empty())
-    std::cout << left_out.name() << " is not shown: it is done to whole batches, in training\n";
+    std::cout << left_out.name() << " is not shown: it is done to whole batches in training\n";
   print_skipped(sheet.skipped);
   return kDone;
 }
@@ -48,32 +48,36 @@ void add_augment(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<AugmentVerb>();
   AugmentSheetOptions& options = verb->options;
   CLI::App* command = app.add_subcommand(
-      "augment", "Shows what transforms do: images beside their augmented versions, as a PNG");
-  command->add_option("--data", verb->data, "Folder, list, .tar shard or .npy file")
+      "augment", "Shows what transforms do, in a PNG of images beside their augmented versions");
+  command->add_option("--data", verb->data, "The data set: a folder, list, .tar shard or .npy file")
       ->required()
       ->group(kDataGroup);
   command->add_option("--transforms", verb->transforms, "A file of transforms")
       ->required()
       ->group(kTransformsGroup);
   command->add_option("--out", verb->out, "The PNG to write")->required()->group(kOutputGroup);
-  command->add_option("--samples", options.samples, "Images, the first of the epoch's order")
+  command
+      ->add_option("--samples", options.samples, "Number of images, the first of the epoch's order")
       ->check(at_least(1))
       ->capture_default_str()
       ->group(kOutputGroup);
-  command->add_option("--versions", options.versions, "Of each image: from this epoch on")
+  command
+      ->add_option("--versions", options.versions,
+                   "Versions of each image, one for each epoch from --epoch on")
       ->check(at_least(1))
       ->capture_default_str()
       ->group(kOutputGroup);
-  command->add_option("--seed", options.seed, "Order and random draws, as of a training")
+  command->add_option("--seed", options.seed, "Seed of the order and random draws, as in training")
       ->check(at_least(0))
       ->capture_default_str()
       ->group(kTransformsGroup);
-  command->add_option("--epoch", options.epoch, "The order's epoch, and the first version's")
+  command
+      ->add_option("--epoch", options.epoch, "Epoch of the order and of the first version, from 0")
       ->check(at_least(0))
       ->capture_default_str()
       ->group(kTransformsGroup);
   add_background(*command, options.background, "Color behind transparent pixels, as in training");
-  add_on_bad_sample(*command, options.on_bad_sample, "bad samples are left out");
+  add_on_bad_sample(*command, options.on_bad_sample, "leaves bad samples out");
   command->callback([=, &cli, &chosen] { chosen = [verb, &cli] { return augment(*verb, cli); }; });
 }
 

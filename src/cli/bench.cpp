@@ -70,32 +70,34 @@ int bench(const BenchVerb& verb, const Cli& cli) {
 void refuse_given(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options())
     if (option->count() > 0)
-      throw Refused(option->get_name() + " of bench has no effect on bench loader; give bench " +
-                    "loader options behind 'loader' (see bench loader --help)");
+      throw Refused(option->get_name() + " of bench has no effect on bench loader; give the " +
+                    "options of bench loader behind 'loader' (see bench loader --help)");
 }
 
 }  // namespace
 
 void add_bench(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<BenchVerb>();
-  CLI::App* command =
-      app.add_subcommand("bench", "Measures plans and each lane alone, over batch sizes");
+  CLI::App* command = app.add_subcommand(
+      "bench",
+      "Measures plans, and each of their lanes (streams or threads) alone, over batch sizes");
   verb->common.add_to(*command, cli);
   command->get_option("workload")->required(false);
   add_bench_loader(*command, cli, chosen);
-  command->add_option("--batch-size", verb->options.batch_sizes, "Samples a step, comma-separated")
+  command->add_option("--batch-size", verb->options.batch_sizes, "Batch sizes, comma-separated")
       ->delimiter(',')
       ->check(at_least(1))
       ->capture_default_str()
       ->group(kTrainingGroup);
-  command->add_option("--plan", verb->options.plans, "Comma-separated: serial, pipelined")
+  command->add_option("--plan", verb->options.plans, "Plans, comma-separated: serial, pipelined")
       ->delimiter(',')
       ->capture_default_str()
       ->group(kScheduleGroup);
   command
-      ->add_option("--transforms-device", verb->options.placements,
-                   "Where transforms are done, comma-separated: cpu (loader threads), gpu (on the "
-                   "model's lane), pipelined (on a lane of their own)")
+      ->add_option(
+          "--transforms-device", verb->options.placements,
+          "Where transforms are done, comma-separated: cpu (loader threads), gpu (the device, "
+          "in the model's stream), pipelined (the device, in a stream of their own)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(placement_problem)
@@ -103,7 +105,7 @@ void add_bench(CLI::App& app, Cli& cli, Verb& chosen) {
       ->group(kScheduleGroup);
   command
       ->add_option("--input", verb->options.input,
-                   "loader, host (cached pinned batches) or device (cached device batches)")
+                   "Source of batches: loader, host (page-locked cache) or device (device cache)")
       ->capture_default_str()
       ->group(kMeasuringGroup);
   command->add_option("--steps", verb->options.steps, "Steps of each measurement, at most")
@@ -112,11 +114,11 @@ void add_bench(CLI::App& app, Cli& cli, Verb& chosen) {
       ->group(kMeasuringGroup);
   command
       ->add_option("--seconds", verb->options.seconds,
-                   "Time of each measurement, at most, but for the fewest steps that tell")
+                   "Seconds of each measurement, at most; a few steps are measured in any case")
       ->check(above_zero)
       ->capture_default_str()
       ->group(kMeasuringGroup);
-  command->add_option("--repeats", verb->options.repeats, "Rounds in which all take turns")
+  command->add_option("--repeats", verb->options.repeats, "Rounds; each measures everything once")
       ->check(at_least(1))
       ->capture_default_str()
       ->group(kMeasuringGroup);

@@ -76,7 +76,7 @@ void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<LoaderVerb>();
   CLI::App* command = bench.add_subcommand(
       "loader", "Measures the loader alone: its rate by number of workers, and each host step");
-  command->add_option("--data", verb->data, "Folder, list, .tar shard or .npy file")
+  command->add_option("--data", verb->data, "A folder, list, .tar shard or .npy file")
       ->required()
       ->group(kDataGroup);
   command->add_option("--num-workers", verb->options.workers, "Loader threads, comma-separated")
@@ -84,7 +84,7 @@ void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen) {
       ->check(workers_problem)
       ->capture_default_str()
       ->group(kLoaderGroup);
-  command->add_option("--batch-size", verb->loader.batch_size, "Samples a batch")
+  command->add_option("--batch-size", verb->loader.batch_size, "Samples in a batch")
       ->check(at_least(1))
       ->capture_default_str()
       ->group(kLoaderGroup);
@@ -95,32 +95,32 @@ void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen) {
       ->capture_default_str()
       ->group(kTransformsGroup);
   add_on_bad_sample(*command, verb->loader.on_bad_sample,
-                    "another sample takes the place of one that cannot be read");
+                    "puts another sample in the place of a bad one");
   command
       ->add_flag("--scaled-decoding", verb->loader.decode.scaled,
-                 "JPEGs that the first transform shrinks are decoded at a fraction of their size")
+                 "Decodes JPEGs that the first transform shrinks at a fraction of their size")
       ->group(kLoaderGroup);
   command
       ->add_flag_callback(
           "--whole-decoding", [verb] { verb->loader.decode.partial = false; },
-          "JPEGs are decoded whole, not the part alone that the first transform reads")
+          "Decodes JPEGs whole, not only the part that the first transform reads")
       ->group(kLoaderGroup);
   add_prefetch_factor(*command, verb->options.prefetch_factor, verb->loader.prefetch_batches);
   add_order(*command, verb->loader.shuffle, verb->loader.drop_last);
   add_read_ahead(*command, verb->read_ahead);
   command
       ->add_option("--cache", verb->cache,
-                   "Samples kept in memory as a step leaves them: STEP=SIZE")
+                   "Keeps samples in memory as a step leaves them: STEP=SIZE")
       ->group(kLoaderGroup);
   command
       ->add_option("--disk-cache", verb->disk_cache,
-                   "Samples of slow storage kept in a folder: DIR=SIZE")
+                   "Keeps samples of slow storage in a folder: DIR=SIZE")
       ->group(kDataGroup);
-  command->add_option("--seconds", verb->options.seconds, "Time of each measurement, at most")
+  command->add_option("--seconds", verb->options.seconds, "Seconds of each measurement, at most")
       ->check(above_zero)
       ->capture_default_str()
       ->group(kMeasuringGroup);
-  command->add_option("--repeats", verb->options.repeats, "Rounds in which all take turns")
+  command->add_option("--repeats", verb->options.repeats, "Rounds; each measures everything once")
       ->check(at_least(1))
       ->capture_default_str()
       ->group(kMeasuringGroup);

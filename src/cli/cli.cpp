@@ -108,7 +108,7 @@ class Help : public CLI::Formatter {
 };
 
 int parse_and_run(Cli& cli) {
-  CLI::App app("Trains on GPUs that do not wait: pipelined over streams, bit for bit as serial.",
+  CLI::App app("Trains PyTorch models with a pipelined input, bit for bit as serial training does.",
                cli.program);
   app.set_version_flag("--version", "slipstream " + std::string(slipstream_version()) + " (" +
                                         std::string(slipstream_revision()) + ")");

@@ -77,7 +77,8 @@ int convert(const ConvertVerb& verb, const Cli& cli) {
                     {{"--transforms", verb.transforms}});
   const bool is_npy = verb.to == "npy";
   if (is_npy && verb.given_quality)
-    throw Refused("--quality is of JPEG files in shards; .npy files hold pixels: leave it out");
+    throw Refused(
+        "--quality has no effect on .npy files, which hold pixels and no JPEG: leave it out");
   ConvertOptions options = verb.options;
   const std::vector<NamedOp> rest = split_chain(verb, options.transforms);
   if (!is_npy && verb.given_background && !changes_images(options.transforms))
@@ -105,9 +106,10 @@ int convert(const ConvertVerb& verb, const Cli& cli) {
     std::cout << (std::filesystem::path(verb.out) / "manifest.json").string() << " lists them\n";
   if (rest.empty()) return kDone;
   write_file_atomically(rest_path, to_json(rest));
-  std::cout << "what is random or of whole batches, or behind that, was left out: train with "
-               "--transforms "
-            << rest_path.string() << "\n";
+  std::cout
+      << "the first transform that is random or of whole batches, and all behind it, were left "
+         "out: train with --transforms "
+      << rest_path.string() << "\n";
   return kDone;
 }
 
@@ -117,17 +119,19 @@ void add_convert(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<ConvertVerb>();
   CLI::App* command = app.add_subcommand(
       "convert", "Writes a data set as shards or arrays, once, with its fixed transforms applied");
-  command->add_option("--data", verb->data, "Folder, list, .tar shard or .npy file")
+  command->add_option("--data", verb->data, "The data set: a folder, list, .tar shard or .npy file")
       ->required()
       ->group(kDataGroup);
   command->add_option("--out", verb->out, "Folder to write to")->required()->group(kOutputGroup);
-  command->add_option("--to", verb->to, "shards, or npy: one array a field, images of one size")
+  command
+      ->add_option("--to", verb->to,
+                   "What to write: shards, or npy (one array for each field, images of one size)")
       ->capture_default_str()
       ->group(kOutputGroup);
   command->add_option("--classes-from", verb->classes_from, kClassesFromHelp)->group(kDataGroup);
   add_background(*command, verb->options.background,
                  "Color behind transparent pixels of images that are decoded");
-  command->add_option("--resize", verb->resize, "Stretches to this height and width")
+  command->add_option("--resize", verb->resize, "Stretches images to this height and width")
       ->check(at_least(1))
       ->group(kTransformsGroup);
   command
@@ -140,13 +144,14 @@ void add_convert(CLI::App& app, Cli& cli, Verb& chosen) {
       ->group(kOutputGroup);
   command
       ->add_option("--samples-per-shard", verb->options.samples_per_shard,
-                   "Of npy: between two entries of the manifest")
+                   "Samples in each shard; for npy in each block that the manifest lists")
       ->check(at_least(1))
       ->capture_default_str()
       ->group(kOutputGroup);
   add_on_bad_sample(*command, verb->options.on_bad_sample,
-                    "a sample that cannot be read or converted is left out");
-  command->add_option("--num-workers", verb->options.threads, "Threads (default: one a core)")
+                    "leaves out a sample that cannot be read or converted");
+  command
+      ->add_option("--num-workers", verb->options.threads, "Threads (default: one for each core)")
       ->check(at_least(1))
       ->group(kLoaderGroup);
   command->callback([=, &cli, &chosen] {

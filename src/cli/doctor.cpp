@@ -131,7 +131,7 @@ std::vector<Supposition> suppositions(const std::vector<std::string>& texts) {
     supposed.push_back(supposition(text));
     for (std::size_t i = 0; i + 1 < supposed.size(); ++i)
       if (supposed[i].step == supposed.back().step)
-        throw Refused("--what-if: '" + supposed[i].step + "' twice; give each step one time");
+        throw Refused("--what-if names '" + supposed[i].step + "' twice; give each step one time");
   }
   return supposed;
 }
@@ -208,7 +208,7 @@ void add_doctor(CLI::App& app, Cli& cli, Verb& chosen) {
   CLI::App* command = app.add_subcommand(
       "doctor", "Finds what holds training up, what to change, and what that would gain");
   verb->measured.add_to(*command, cli);
-  command->add_option("--budget", verb->budget_s, "Seconds to measure for, about")
+  command->add_option("--budget", verb->budget_s, "Seconds that measuring takes, about")
       ->check(above_zero)
       ->capture_default_str()
       ->group(kMeasuringGroup);
@@ -222,21 +222,24 @@ void add_doctor(CLI::App& app, Cli& cli, Verb& chosen) {
       ->group(kOutputGroup);
   command->add_option("--json", verb->json, "Writes the report to this file")->group(kOutputGroup);
   command
-      ->add_option("--min-share", verb->min_share,
-                   "Exits with 3 where less than this share of the ceiling is delivered")
+      ->add_option(
+          "--min-share", verb->min_share,
+          "Exits with 3 where the pipeline delivers less than this share of the ceiling, with 4 "
+          "where that is unsure")
       ->check([](const std::string& text) {
         const double share = number_in(text).value_or(0);
         return share >= 0 && share <= 1 ? "" : text + " is not from 0 to 1";
       })
       ->group(kMeasuringGroup);
   command
-      ->add_option("--what-if", verb->what_if,
-                   "STEP=MS: predicts the rate were this host step to take so long a sample; "
-                   "may be repeated")
+      ->add_option(
+          "--what-if", verb->what_if,
+          "STEP=MS: predicts the rate if this host step took so many milliseconds for a sample; "
+          "may be repeated")
       ->group(kMeasuringGroup);
   command
       ->add_option("--baseline", verb->baseline,
-                   "A report of --json: exits with 3 where a figure is worse than there")
+                   "A report that --json wrote; exits with 3 where a figure is worse than in it")
       ->group(kMeasuringGroup);
   verb->measured.common.add_workloads_own_to(*command);
   command->callback(

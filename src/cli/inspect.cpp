@@ -67,7 +67,7 @@ int inspect_path(const InspectVerb& verb, const Cli& cli) {
     std::cout << "--json FILE lists all of them\n";
   const std::string text = inspect_report_json(report);
   if (cli.interrupted()) {
-    std::cout << "interrupted: nothing is told of what was not read by then\n";
+    std::cout << "interrupted: samples that were not read by then are not counted\n";
     write_all({{&json, text}});
     return kInterrupted;
   }
@@ -87,24 +87,27 @@ int inspect_path(const InspectVerb& verb, const Cli& cli) {
 void add_inspect(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<InspectVerb>();
   CLI::App* command = app.add_subcommand(
-      "inspect",
-      "Reads all of a data set; says what it holds and which samples are bad (exit code 3)");
-  command->add_option("path", verb->path, "Folder, list, .tar shard or .npy file")->required();
+      "inspect", "Reads a data set and says what it holds and which samples are bad (exit code 3)");
+  command->add_option("path", verb->path, "The data set: a folder, list, .tar shard or .npy file")
+      ->required();
   command
       ->add_option("--contact-sheet", verb->contact_sheet,
                    "Writes a PNG of 64 images, spread over the classes, to this file")
       ->group(kOutputGroup);
-  command->add_option("--json", verb->json, "Writes all of it, with every bad sample, to this file")
+  command
+      ->add_option("--json", verb->json, "Writes the report, with every bad sample, to this file")
       ->group(kOutputGroup);
   command->add_option("--classes-from", verb->classes_from, kClassesFromHelp)->group(kDataGroup);
   add_background(*command, verb->sheet.background,
                  "Color of the contact sheet, also behind transparent pixels");
-  command->add_option("--num-workers", verb->num_workers, "Threads (default: one a core)")
+  command->add_option("--num-workers", verb->num_workers, "Threads (default: one for each core)")
       ->check(at_least(1))
       ->group(kLoaderGroup);
   command->callback([=, &cli, &chosen] {
     if (verb->contact_sheet.empty() && command->count("--background") > 0)
-      throw Refused("--background is of the contact sheet: give --contact-sheet, or leave it out");
+      throw Refused(
+          "--background has no effect without a contact sheet: give --contact-sheet, or leave it "
+          "out");
     chosen = [verb, &cli] { return inspect_path(*verb, cli); };
   });
 }

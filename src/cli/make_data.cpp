@@ -41,24 +41,26 @@ void add_make_data(CLI::App& app, Cli& cli, Verb& chosen) {
   CLI::App* command = app.add_subcommand("make-data", "Writes a small data set of real files");
   command
       ->add_option("kind", verb->kind,
-                   "segmentation: images and masks; classification: a folder a class")
+                   "segmentation: images and masks; classification: a folder for each class")
       ->required();
   command->add_option("--out", verb->out, "Folder to write to")->required()->group(kOutputGroup);
   command->add_option("--samples", verb->options.samples, "Number of images")
       ->check(at_least(1))
       ->capture_default_str()
       ->group(kDataGroup);
-  command->add_option("--size", verb->options.sizes, "Height and width; several: drawn per image")
+  command
+      ->add_option("--size", verb->options.sizes,
+                   "Height and width of the images; of several, one is drawn for each image")
       ->delimiter(',')
       ->capture_default_str()
       ->group(kDataGroup);
   command
       ->add_option("--quality", verb->options.qualities,
-                   "JPEG quality, 1 to 100; several: drawn per image")
+                   "JPEG quality, 1 to 100; of several, one is drawn for each image")
       ->delimiter(',')
       ->capture_default_str()
       ->group(kDataGroup);
-  command->add_option("--classes", verb->options.classes, "2 to 10")
+  command->add_option("--classes", verb->options.classes, "Number of classes, 2 to 10")
       ->capture_default_str()
       ->group(kDataGroup);
   command->add_option("--gray", verb->options.gray_share, "Share of gray images, 0 to 1")
@@ -67,7 +69,7 @@ void add_make_data(CLI::App& app, Cli& cli, Verb& chosen) {
   command->add_option("--png", verb->options.png_share, "Share of PNG images, 0 to 1")
       ->capture_default_str()
       ->group(kDataGroup);
-  command->add_option("--seed", verb->options.seed, "What is drawn")
+  command->add_option("--seed", verb->options.seed, "Seed of all that is drawn")
       ->check(at_least(0))
       ->capture_default_str()
       ->group(kDataGroup);

@@ -63,7 +63,7 @@ int trace(const TraceVerb& verb, const Cli& cli) {
 void add_trace(CLI::App& app, Cli& cli, Verb& chosen) {
   auto verb = std::make_shared<TraceVerb>();
   CLI::App* command = app.add_subcommand(
-      "trace", "Records what loader, lanes and GPU do, step by step, for Perfetto");
+      "trace", "Records what loader threads, lanes (streams or threads) and GPU do, for Perfetto");
   verb->measured.add_to(*command, cli);
   command->add_option("--steps", verb->options.steps, "Steps to trace")
       ->check(at_least(1))
@@ -71,7 +71,7 @@ void add_trace(CLI::App& app, Cli& cli, Verb& chosen) {
       ->group(kMeasuringGroup);
   command
       ->add_option("--input", verb->options.input,
-                   "loader, host (cached pinned batches) or device (cached device batches)")
+                   "Source of batches: loader, host (page-locked cache) or device (device cache)")
       ->check([](const std::string& input) {
         return input == "loader" || input == "host" || input == "device"
                    ? ""

@@ -159,8 +159,9 @@ void add_train(CLI::App& app, Cli& cli, Verb& chosen) {
   auto options = std::make_shared<TrainOptions>();
   CLI::App* verb = app.add_subcommand("train", "Trains a workload under a plan");
   options->common.add_to(*verb, cli);
-  verb->add_option("--plan", options->plan,
-                   "auto (measures, keeps the faster), serial, pipelined, or a JSON file")
+  verb->add_option(
+          "--plan", options->plan,
+          "The plan: auto (measures both and keeps the faster), serial, pipelined, or a JSON file")
       ->capture_default_str()
       ->group(kScheduleGroup);
   options->common.add_batch_to(*verb, options->transforms_device);

@@ -98,17 +98,17 @@ void add_order(CLI::App& verb, bool& shuffle, bool& drop_last);
 /// the parser.
 void add_on_bad_sample(CLI::App& verb, OnBadSample& chosen, const std::string& skip);
 
-/// What --classes-from says in the help.
+/// The help of --classes-from.
 inline constexpr const char* kClassesFromHelp =
-    "Numbers classes as this data set (that of training) or file of names, one a line, does";
+    "A data set, or a text file with a name in each line, that numbers the classes";
 
 /// The option --background. `chosen` must outlive the parser.
 void add_background(CLI::App& verb, Rgb& chosen, const std::string& help);
 
-/// How many were skipped and the first of them, on standard output; nothing for none.
+/// Prints the number of skipped samples and the first of them on standard output; nothing for none.
 void print_skipped(const std::vector<SkippedSample>& skipped);
 
-/// Dataset::remarks() as warnings, on standard error.
+/// Prints Dataset::remarks() as warnings on standard error.
 void print_remarks(const Dataset& dataset);
 
 /// What is wrong with the name of a placement, "" when nothing is.

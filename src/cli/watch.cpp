@@ -9,9 +9,11 @@
 namespace slipstream {
 
 void WatchVerb::add_to(CLI::App& verb) {
-  verb.add_flag("--watch", watch, "Says when the run starts to starve, why, and when it recovers")
+  verb.add_flag("--watch", watch,
+                "Says when the device starts to wait for input, why, and when it recovers")
       ->group(kOutputGroup);
-  verb.add_option("--watch-json", json, "Watches, and adds a line to this file every second or so")
+  verb.add_option("--watch-json", json,
+                  "Watches, and adds a line of JSON to this file about every second")
       ->group(kOutputGroup);
   verb.add_option("--watch-prom", prometheus,
                   "Watches, and keeps counters in this file for Prometheus")

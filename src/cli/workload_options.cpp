@@ -48,7 +48,7 @@ void refuse_clashes(const CLI::App& verb, const Cli& cli) {
     for (const Option& option : workload.options)
       if (verb.get_option_no_throw("--" + option.name) != nullptr)
         problems.push_back("the workload " + workload.name + " declares --" + option.name +
-                           ", which " + verb.get_name() + " has itself: call it otherwise");
+                           ", which " + verb.get_name() + " has itself: give it another name");
   }
   refuse(problems);
 }

@@ -51,7 +51,7 @@ void Changes::pinning() {
   Change change;
   change.id = "pinning";
   change.what = "keep batches in page-locked memory";
-  change.how = "\"pinned\": true in the plan";
+  change.how = "\"pin_memory\": true in the plan";
   change.against = Culprit::copy;
   change.apply = [](Plan& plan) { plan.schedule.loader.pin_memory = true; };
   change.model = [less](PipelineModel& model) {

@@ -174,14 +174,14 @@ void Examiner::declare_tasks() {
   rungs_.back().training.fill_cache_for(kFillShare * options_.budget_s);
   for (MeasuredRung& rung : rungs_)
     if (rung.plan.is_essential) add_rung(rung, true);
-  tasks_.push_back({"nothing cached, drained",
+  tasks_.push_back({"nothing cached, loader alone",
                     [this](const TurnTime& time) {
                       all_->measure(trainer_, time, kFillShare * options_.budget_s, options_.stop);
                     },
                     &all_error_, pool_turn_s_ <= 0, kDrainedWeight,
                     [this] { return figure_of(*all_); }, pool_turn_s_});
   if (half_)
-    tasks_.push_back({"half of the workers, drained",
+    tasks_.push_back({"half of the workers, loader alone",
                       [this](const TurnTime& time) {
                         half_->measure(trainer_, time, kFillShare * options_.budget_s,
                                        options_.stop);
@@ -195,7 +195,7 @@ void Examiner::declare_tasks() {
                       false, 1, [&step] { return figure_of(step.rate); }});
   for (MeasuredRung& rung : rungs_)
     if (rung.drained)
-      tasks_.push_back({rung.plan.name + ", drained",
+      tasks_.push_back({rung.plan.name + ", loader alone",
                         [this, &rung](const TurnTime& time) {
                           rung.drained->measure(trainer_, time, 0, options_.stop);
                         },

@@ -57,8 +57,8 @@ void Examiner::note_findings(Observations& observed) const {
   const auto missing = [&](const std::string& what, const std::string& error) {
     if (!error.empty()) observed.warnings.push_back("not measured: " + what + ": " + error);
   };
-  if (!all_->is_measured()) missing("nothing cached, drained", all_error_);
-  missing("half of the workers, drained", half_error_);
+  if (!all_->is_measured()) missing("nothing cached, loader alone", all_error_);
+  missing("half of the workers, loader alone", half_error_);
   missing("the step beside busy workers", beside_error_);
   for (const MeasuredStep& step : device_) missing(step.name + " alone", step.error);
   if (augment_) missing("transforms on the device", augment_->error);

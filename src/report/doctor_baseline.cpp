@@ -44,7 +44,7 @@ Figures figures_of(const Json& report) {
     const std::string name = rung.at("name").get<std::string>();
     if (name != "device batch" && name != "nothing cached")
       add(figures, name, rung.at("with_training"), Better::higher);
-    add(figures, name + ", drained", rung.at("drained"), Better::higher);
+    add(figures, name + ", loader alone", rung.at("drained"), Better::higher);
   }
   const auto wall_ms = [](const Json& cost) { return measured_of(cost.at("wall_ms")).value; };
   double whole_ms = 0;

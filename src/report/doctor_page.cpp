@@ -90,7 +90,7 @@ std::string rung_figures(const Rung& rung, const Measured& ceiling) {
   std::string text = figure_markup(rung.with_training.value_or(Measured{}));
   if (is_there(rung.with_training) && is_there(ceiling) && ceiling.value > 0)
     text += " \u00b7 " + percent(rung.with_training->value / ceiling.value);
-  if (is_there(rung.drained)) text += element("small", "", "drained " + figure(rung.drained));
+  if (is_there(rung.drained)) text += element("small", "", "loader alone " + figure(rung.drained));
   return text;
 }
 
@@ -104,18 +104,19 @@ std::string ladder(const DoctorReport& report) {
   for (const Rung& rung : report.observed.rungs) {
     const std::string label = label_of(rung);
     const std::string spoken = label + ": " + figure(rung.with_training) +
-                               " steps/s with training, " + figure(rung.drained) + " drained";
+                               " steps/s with training, " + figure(rung.drained) + " loader alone";
     rows += element("li", "",
                     element("span", "name", rung_name(rung)) +
                         element("span", "plot", bars.rung(rung, spoken)) +
                         element("span", "num", rung_figures(rung, report.diagnosis.ceiling)) +
                         failure(rung.error, "not measured: ") +
-                        failure(rung.drained_error, "not measured drained: "));
+                        failure(rung.drained_error, "loader alone not measured: "));
   }
   if (rows.empty()) return "";
   return element("p", "legend soft",
                  key("bar", "with training") + key("starved", "below 95 % of the ceiling") +
-                     key("drained", "drained, nobody training") + key("ceiling", "the ceiling")) +
+                     key("drained", "the loader alone, nobody training") +
+                     key("ceiling", "the ceiling")) +
          element("ul", "rows ladder", rows);
 }
 
@@ -217,16 +218,21 @@ std::string doctor_html(const DoctorReport& report) {
           "Steps per second with everything up to this point taken from a cache, from all cached "
           "to nothing.",
           ladder(report)) +
-      section("What to change", "Most gain first; what each alone is predicted to give.",
+      section("What to change",
+              "Each change with what it alone is predicted to give, most gain first.",
               changes(report)) +
       section("Outcome", "Steps per second, before and after the changes.", outcome(report)) +
-      section("What a sample costs", "In one worker, nothing else running.", costs(report)) +
-      section("What a batch costs on the device", "On a cached batch, alone.",
+      section("What a sample costs", "Measured in one worker while nothing else runs.",
+              costs(report)) +
+      section("What a batch costs on the device", "Each step measured alone, on a cached batch.",
               device_table(report)) +
-      section("A few steps, lane by lane",
-              "With nothing cached. Boxes are batches; the gaps between them are waiting.",
-              lanes_timeline(report.lanes)) +
-      section("How busy", escaped(report.observed.utilization.note), utilization(report)) +
+      section(
+          "A few steps, lane by lane",
+          "Measured with nothing cached. A lane is a CUDA stream, or a host thread where there is "
+          "no GPU. Boxes are batches; the gaps between them are waiting.",
+          lanes_timeline(report.lanes)) +
+      section("How busy device and cores were", escaped(report.observed.utilization.note),
+              utilization(report)) +
       section("Where and how this was measured", "", environment_list(report));
   return "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n" +
          std::string(kHead) + element("title", "", title) + "\n<style>" + kDoctorStyle +

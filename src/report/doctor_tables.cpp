@@ -84,7 +84,7 @@ std::string costs_table(const DoctorReport& report) {
                     {"variation", compact(row.variation, 2)},
                     {"p99, ms", figure(row.p99_ms)},
                     {"makes", size_text(row.bytes)},
-                    {"were it free, steps/s", figure_markup(row.without)}});
+                    {"steps/s if it were free", figure_markup(row.without)}});
   return table("costs", rows);
 }
 

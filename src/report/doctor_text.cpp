@@ -67,7 +67,7 @@ std::string ladder(const DoctorReport& report) {
   for (const Rung& rung : rungs)
     if (is_there(rung.with_training)) fastest = std::max(fastest, rung.with_training->value);
   const Measured& ceiling = report.diagnosis.ceiling;
-  Rows rows = {{"what is cached", "training", "", "of it", "drained"}};
+  Rows rows = {{"what is cached", "training", "", "of ceiling", "loader alone"}};
   for (const Rung& rung : rungs) {
     const bool known = is_there(rung.with_training) && is_there(ceiling) && ceiling.value > 0;
     rows.push_back({label_of(rung), figure(rung.with_training), bar(rung.with_training, fastest),
@@ -79,7 +79,8 @@ std::string ladder(const DoctorReport& report) {
 
 std::string costs(const DoctorReport& report) {
   if (report.diagnosis.costs.empty()) return "";
-  Rows rows = {{"step", "kind", "wall", "CPU", "cores", "CV", "p99", "makes", "free: steps/s", ""}};
+  Rows rows = {
+      {"step", "kind", "wall", "CPU", "cores", "variation", "p99", "makes", "steps/s if free", ""}};
   for (const CostRow& row : report.diagnosis.costs)
     rows.push_back({row.name, spoken(row.group), figure(row.wall_ms), figure(row.cpu_ms),
                     compact(cores_used(row, report), 1), compact(row.variation, 2),

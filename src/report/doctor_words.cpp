@@ -23,7 +23,7 @@ std::string_view headline_of(Culprit verdict) {
     case Culprit::gpu:
       return "The device is busy: its input keeps up.";
     case Culprit::copy:
-      return "The device waits for batches on their way to it.";
+      return "The device waits for batches to be copied to it.";
     case Culprit::transforms:
       return "The device waits for the transforms.";
     case Culprit::decode:
@@ -182,7 +182,7 @@ std::vector<std::string> warnings_of(const DoctorReport& report) {
   if (report.interrupted)
     warnings.emplace_back("The examination was interrupted: this is what there was by then.");
   add_missing(report, "Not measured", &Rung::error, warnings);
-  add_missing(report, "Not measured drained", &Rung::drained_error, warnings);
+  add_missing(report, "Loader alone not measured", &Rung::drained_error, warnings);
   const auto& observed = report.observed.warnings;
   const auto& environment = report.environment.warnings;
   warnings.insert(warnings.end(), observed.begin(), observed.end());

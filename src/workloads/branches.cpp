@@ -78,12 +78,14 @@ Pipeline loading(const Options& options) {
 
 OptionList own_options() {
   const OptionCheck milliseconds = within(0, 10'000);
-  return {{"mode", "load, branches or ensemble", "", one_of({"load", "branches", "ensemble"})},
-          {"fork", "Branches on streams, on one-stream, or where they are faster (auto)", "auto",
-           one_of({"auto", "streams", "one-stream"})},
-          {"members", "Models of the ensemble", 3, within(1, 1024)},
-          {"load-ms", "Loading that a batch costs, with --mode load", 100.0, milliseconds},
-          {"step-ms", "Time that a step costs, with --mode load", 200.0, milliseconds}};
+  return {
+      {"mode", "What to do at the same time: load, branches or ensemble", "",
+       one_of({"load", "branches", "ensemble"})},
+      {"fork", "Where branches run: streams, one-stream, or auto (where they are faster)", "auto",
+       one_of({"auto", "streams", "one-stream"})},
+      {"members", "Number of models, with --mode ensemble", 3, within(1, 1024)},
+      {"load-ms", "Milliseconds that loading a batch takes, with --mode load", 100.0, milliseconds},
+      {"step-ms", "Milliseconds that a step takes longer, with --mode load", 200.0, milliseconds}};
 }
 
 }  // namespace

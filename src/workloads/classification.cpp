@@ -44,7 +44,8 @@ ModuleRef model_of(const Options& options, std::int64_t classes) {
 }  // namespace
 
 OptionList options_of_classification() {
-  const OptionList own = {{"model", "resnet18, resnet50 or encoder, that of segmentation",
+  const OptionList own = {{"model",
+                           "The model: resnet18, resnet50 or encoder (that of segmentation)",
                            "resnet18", one_of({"resnet18", "resnet50", "encoder"})}};
   return own + data_options() +
          OptionList{image_size_option("Height and width of the images; a power of two with "

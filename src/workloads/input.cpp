@@ -95,8 +95,8 @@ std::int64_t classes_of(const Dataset& dataset, Options& options, const std::str
     options.set("classes", field.classes);
     return field.classes;
   }
-  throw Refused(workload + " needs one class an image, a field 'label'; " + name_of_data(options) +
-                " has none");
+  throw Refused(workload + " needs one class for each image, a field 'label'; " +
+                name_of_data(options) + " has none");
 }
 
 }  // namespace slipstream

@@ -45,9 +45,9 @@ Sampling sampling_of(const std::shared_ptr<const Dataset>& dataset, const Option
   const auto labeled = std::dynamic_pointer_cast<const LabeledDataset>(dataset);
   if (labeled == nullptr)
     throw Refused(
-        "a balanced sampler needs data that tell their classes without being read, folders "
-        "of classes or a list; " +
-        name_of_data(options) + " do not: give a file of weights, one a line");
+        "a balanced sampler needs data that tell the class of a sample without reading it: "
+        "folders of classes or a list; " +
+        name_of_data(options) + " do not: give a file with a weight in each line");
   return Sampling::balanced(*labeled);
 }
 

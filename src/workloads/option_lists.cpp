@@ -35,7 +35,7 @@ OptionList in_group(const std::string& group, OptionList list) {
 }  // namespace
 
 Option classes_option() {
-  return {"classes", "Number of classes, where the data do not say", 10, {}, "Data"};
+  return {"classes", "Number of classes, where the data do not say it", 10, {}, "Data"};
 }
 
 Option image_size_option(const std::string& help) {
@@ -43,12 +43,12 @@ Option image_size_option(const std::string& help) {
 }
 
 Option transforms_option() {
-  return {
-      "transforms",
-      "A file of transforms, instead of a resize; the size is theirs unless --image-size is given",
-      "",
-      {},
-      "Images"};
+  return {"transforms",
+          "A file of transforms, instead of a resize. The size of images is theirs unless "
+          "--image-size is given",
+          "",
+          {},
+          "Images"};
 }
 
 OptionList data_options() {
@@ -57,23 +57,23 @@ OptionList data_options() {
       {{"data", "A data set (docs/datasets.md), or \"synthetic\"", "synthetic"},
        classes_option(),
        {"classes-from",
-        "Numbers classes as this data set (that of training) or file of names, one a line, does",
-        ""},
+        "A data set, or a text file with a name in each line, that numbers the classes", ""},
        {"background", "Color behind transparent pixels of images: black, white or #rrggbb", "black",
         problem_of_color},
        {"sampler",
-        "random (each sample once an epoch), balanced (classes), or a file of weights, one a line",
+        "How often samples come: random (each once an epoch), balanced (each class equally "
+        "often), or a file with a weight in each line",
         "random"},
-       {"on-bad-sample", "stop, or skip: another sample takes the place of one that cannot be read",
-        "stop", one_of({"stop", "skip"})},
-       {"disk-cache", "Samples of slow storage kept in a folder: DIR=SIZE", "", problem_of_size}});
+       {"on-bad-sample", "stop, or skip: puts another sample in the place of a bad one", "stop",
+        one_of({"stop", "skip"})},
+       {"disk-cache", "Keeps samples of slow storage in a folder: DIR=SIZE", "", problem_of_size}});
 }
 
 OptionList optimizer_options() {
   return in_group("Optimizer",
-                  {{"optimizer", "sgd or adamw", "sgd", one_of({"sgd", "adamw"})},
+                  {{"optimizer", "The optimizer: sgd or adamw", "sgd", one_of({"sgd", "adamw"})},
                    {"lr", "Learning rate", 1e-3, positive()},
-                   {"momentum", "Momentum of sgd", 0.0},
+                   {"momentum", "Momentum, of sgd alone", 0.0},
                    {"weight-decay",
                     "Weight decay (default: " + number_text(SgdOptions().weight_decay) +
                         " of sgd, " + number_text(AdamWOptions().weight_decay) + " of adamw)",

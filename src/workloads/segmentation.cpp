@@ -42,9 +42,9 @@ std::shared_ptr<const Dataset> data_of(const Options& options) {
 void require_masks(const Dataset& data, const Options& options) {
   for (const FieldSpec& field : data.fields())
     if (field.name == "label" && field.kind == FieldKind::mask) return;
-  throw Refused("segmentation needs masks, a class number a pixel, as its field 'label'; " +
+  throw Refused("segmentation needs masks, a class number for each pixel, as its field 'label'; " +
                 name_of_data(options) +
-                " has none: train classification where it has one class an image");
+                " has none: train classification where each image has one class");
 }
 
 void require_class_count(std::int64_t classes) {

@@ -57,12 +57,12 @@ void check(const Options& options) {
   const bool synthetic = is_synthetic(options);
   const std::int64_t raw_size = synthetic ? options.integer("raw-size") : size;
   require(synthetic || !options.is_given("raw-size"),
-          "--raw-size is of synthetic images; those of '" + options.text("data") +
+          "--raw-size has no effect but on synthetic images; those of '" + options.text("data") +
               "' are as they are: write others with make-data --size or convert --resize");
   require(raw_size >= size, "raw images of " + std::to_string(raw_size) +
                                 " pixels are smaller than a crop of " + std::to_string(size) +
                                 ": raise --raw-size or lower --image-size");
-  require(synthetic || !is_article(options), "--costs are of synthetic images; leave --data out");
+  require(synthetic || !is_article(options), "--costs needs synthetic images; leave --data out");
   require(options.batch_size >= 2 || is_article(options),
           "starved normalizes over each batch: its size must be at least 2");
   require(!synthetic || options.integer("classes") >= 2, "starved needs at least 2 classes");
@@ -119,8 +119,9 @@ TORCH_MODULE(ChannelMeans);
 OptionList options_of_starved() {
   const OptionList own = {
       {"optimized-transforms",
-       "Crops first, and the library's operations, instead of transforms as first written down"},
-      {"costs", "article: waits as long as its article's stages", "", one_of({"article"})},
+       "Crops first and uses the library's operations, instead of plain transforms"},
+      {"costs", "article: makes each stage wait as long as in the published case", "",
+       one_of({"article"})},
       {"raw-size", "Height and width of synthetic raw images (default: 4 times the crop's)", 0,
        no_less_than(1)}};
   Option size = image_size_option("Height and width of the crop, 8 to 1024 (8 with --costs)");

@@ -122,7 +122,7 @@ class ClassesTest(DataFolders):
         self.expect(REFUSED, "inspect", data, "--background", "pink",
                     says=["--background: 'pink' is no color"])
         self.expect(REFUSED, "inspect", data, "--background", "white",
-                    says=["--background is of the contact sheet"])
+                    says=["--background has no effect without a contact sheet"])
         train = ("--data", data, "--batch-size", "2", "--steps", "2")
         reports = [self.train(f"drawn-{len(more)}", *TINY, "--model", "encoder", *train, *more,
                               workload="classification")

@@ -127,10 +127,10 @@ TEST(DoctorText, ShowsTheLadder) {
   EXPECT_THAT(text, HasSubstr("NVIDIA H200, 4 cores; batch 256, 4 workers; 58 s of 60 s allowed"));
   EXPECT_EQ(line_of(text, "device batch"),
             "  device batch (the ceiling)  3.45 [3.38, 3.52]     ##############################"
-            "  100 %                     -");
+            "       100 %                     -");
   EXPECT_EQ(line_of(text, "decoded sample"),
             "  decoded sample              1.72 [1.69, 1.75]     ###############..............."
-            "   50 %     1.74 [1.67, 1.81]");
+            "        50 %     1.74 [1.67, 1.81]");
   EXPECT_LT(text.find("processed sample"), text.find("nothing cached"));
 }
 
@@ -159,8 +159,8 @@ TEST(DoctorText, SaysWhatFailedAndLeavesOutWhatIsNotThere) {
   EXPECT_THAT(failed, HasSubstr("Not measured: after random_mask: transform 'random_mask', "
                                 "sample 17: the image is empty"));
   EXPECT_THAT(failed,
-              HasSubstr("Not measured drained: " + failed_rung_report().observed.rungs[6].name +
-                        ": no time was left"));
+              HasSubstr("Loader alone not measured: " +
+                        failed_rung_report().observed.rungs[6].name + ": no time was left"));
   EXPECT_THAT(line_of(failed, "after random_mask "),
               testing::EndsWith("      -                     -"));
   EXPECT_THAT(failed, Not(HasSubstr("SM activity")));

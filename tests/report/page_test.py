@@ -129,7 +129,7 @@ class InABrowser(PageTest):
                 seen = self.seen()
                 for words in ("Verdict: transforms", "Most gain first: transforms, raw reading",
                               "0.890", "[0.872, 0.908]", "3.45", "74 %", "after random_crop",
-                              "1.98", "drained 55.0 [52.8, 57.2]", "Move the transforms from",
+                              "1.98", "loader alone 55.0 [52.8, 57.2]", "Move the transforms from",
                               "1.63", "[1.55, 1.71]", "1.83", "--apply", "convert --data DIR",
                               "1.58", "within the intervals", "8.50", "1.20", "13.6", "10.4",
                               "SM activity", "22 %", "coarse", "94 %", "busy", "NVIDIA H200",

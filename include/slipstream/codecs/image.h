@@ -13,66 +13,83 @@
 
 namespace slipstream {
 
+/// Levels of red, green and blue, 0 to 255.
 using Rgb = std::array<std::uint8_t, 3>;
 
-/// "black", "white", or "#rrggbb" in hexadecimal digits. Throws Refused for anything else.
+/// The color that a text names: "black", "white", or "#rrggbb" in hexadecimal digits. Throws
+/// Refused for anything else.
 Rgb color_named(const std::string& text);
 
 /// How the decode step turns a file's bytes into pixels.
 struct DecodeOptions {
-  std::int64_t pixel_limit = kDefaultPixelLimit;
-  Rgb background = {0, 0, 0};  ///< what is seen through transparent pixels: black
-  /// Decode only the part of a JPEG that the first transform reads: the same pixels, sooner. Turn
-  /// it off to have every byte of every file checked in every epoch.
+  std::int64_t pixel_limit = kDefaultPixelLimit;  ///< images of more pixels are an Error
+  Rgb background = {0, 0, 0};                     ///< the color behind transparent pixels
+  /// Whether only the part of a JPEG is decoded that the first transform reads. It gives the same
+  /// pixels sooner. Turn it off to have every byte of every file checked in every epoch.
   bool partial = true;
-  /// Decode a JPEG at 1/2, 1/4 or 1/8 of its size where the first transform shrinks what it reads
-  /// of it by as much: sooner, but other pixels (docs/transforms.md says how far off).
+  /// Whether a JPEG is decoded at 1/2, 1/4 or 1/8 of its size where the first transform shrinks
+  /// what it reads of it by as much. It is faster and gives other pixels (docs/transforms.md says
+  /// how far off).
   bool scaled = false;
   bool operator==(const DecodeOptions&) const = default;
 };
 
+/// The format of an image file.
 enum class ImageFormat { jpeg, png, unknown };
 
-/// Told by the first bytes, whatever the file is called.
+/// The format that the first bytes of `file` tell, whatever the file is called.
 ImageFormat image_format(std::span<const std::byte> file);
 
-/// Height and width as decode_rgb gives them (turned as a JPEG's EXIF orientation says) and
-/// channels as stored, from the header alone. Throws Error.
+/// Height x width x channels of a JPEG or PNG file, from its header alone: height and width as
+/// decode_rgb() gives them (turned as a JPEG's EXIF orientation says), channels as the file stores
+/// them. Throws Error for a file that is neither, or whose header is damaged.
 Shape image_shape(std::span<const std::byte> file);
 
-/// Decodes JPEG or PNG into interleaved 8-bit pixels, height x width x 3 (RGB).
-/// JPEG: baseline and progressive, Huffman and (where libjpeg-turbo was built with it) arithmetic
-/// coding; turned as the first EXIF segment ahead of the frame says. Gray becomes RGB. CMYK and
-/// YCCK are read as Adobe and all others write them, 255 for no ink, whether or not the file has
-/// Adobe's marker: level = round(ink * black / 255). 12 bits, lossless and hierarchical are refused
-/// by name. PNG: every kind, interlaced or not; 16 bit are rounded to 8 (level = round(value * 255
-/// / 65535)), and what is transparent (alpha, tRNS) is composited over `background`, before that
-/// rounding; gamma and orientation (eXIf) are left alone. Throws Error for what is not an image, is
-/// truncated or corrupt (a warning of the codec that the data ends early or is damaged counts), has
-/// no pixels, or has more than `pixel_limit`. Never crashes, prints or exits.
+/// Decodes a JPEG or PNG file into `out`: u8, height x width x 3 (RGB interleaved).
+///
+/// JPEG: baseline and progressive, with Huffman coding or, where libjpeg-turbo was built with it,
+/// arithmetic coding. The image is turned as the first EXIF segment ahead of the frame says. Gray
+/// becomes RGB. CMYK and YCCK are read with 255 for no ink, as programs write them with and without
+/// Adobe's marker: level = round(ink * black / 255). An Error names what is not read: 12 bits,
+/// lossless, hierarchical.
+///
+/// PNG: every kind, interlaced or not. 16 bits are rounded to 8: level = round(value * 255 /
+/// 65535). Transparent pixels (alpha, tRNS) are composited over `background` before that rounding.
+/// Gamma and orientation (eXIf) are left alone.
+///
+/// Throws Error for a file that is not an image, is truncated or corrupt (also where the codec only
+/// warns of it), has no pixels, or has more than `pixel_limit`. Never crashes, prints or exits.
 void decode_rgb(std::span<const std::byte> file, const DecodeOptions& options, HostArray& out);
 
-/// Decodes the pixels of `wanted.region`, and as many around them as come with no copy, into `out`.
-/// Returns what `out` then holds, height x width x 3: a region around the wanted one, reduced by
-/// the largest of 1, 2, 4 and 8 that is at most `wanted.reduction`, at least 1. Where it is 1,
-/// wanted pixels have the bits that decode_rgb gives them; else, those that they have when the
-/// whole image is wanted. What the others hold is unspecified. Returns nothing, with `out`
-/// unspecified, for files that have to be decoded whole: PNG, turned by EXIF, CMYK, unusual
-/// sampling factors, without an end marker. Throws Error as decode_rgb does, but need not notice
-/// damage below the region; and for a region that does not lie in the image.
+/// Decodes a part of a JPEG file into `out` (u8, height x width x 3): the pixels of
+/// `wanted.region`, and as many around them as need no copy to leave out. Returns the part that
+/// `out` holds: a region around the wanted one, reduced by the largest of 1, 2, 4 and 8 that is at
+/// most `wanted.reduction`. With a reduction of 1 the wanted pixels have the bits that decode_rgb()
+/// gives them. With another they have the bits that the whole image decoded at that reduction has.
+/// The values of the other pixels are unspecified.
+///
+/// Returns no value, and leaves `out` unspecified, for files that have to be decoded whole: PNG,
+/// and JPEG that is turned by EXIF, is CMYK, has unusual sampling factors or has no end marker.
+/// Throws Error for a region that does not lie in the image and for the files that decode_rgb()
+/// throws for, but damage below the region may go unnoticed.
 std::optional<Window> decode_rgb_window(std::span<const std::byte> file,
                                         const DecodeOptions& options, const Window& wanted,
                                         HostArray& out);
 
-/// Decodes a PNG mask into class numbers, height x width, uint8: the gray level of 8-bit (or
-/// smaller, unscaled) gray files, the palette index of palette files. Other kinds are refused.
+/// Decodes a PNG mask into class numbers (u8, height x width): the gray level of a gray file of at
+/// most 8 bits, not scaled, or the palette index of a palette file. Throws Error for PNG of other
+/// kinds, for JPEG, and for files that decode_rgb() throws for.
 void decode_mask(std::span<const std::byte> file, const DecodeOptions& options, HostArray& out);
 
-/// Encodes height x width x 3 (RGB) or height x width (gray) uint8 pixels. quality: 1 to 100.
+/// Encodes u8 pixels, height x width x 3 (RGB) or height x width (gray), as JPEG. `quality` is 1 to
+/// 100. Throws Error for another array or quality.
 std::vector<std::byte> encode_jpeg(const ConstArray& pixels, int quality);
+/// Encodes u8 pixels, height x width x 3 (RGB) or height x width (gray), as PNG. Throws Error for
+/// another array.
 std::vector<std::byte> encode_png(const ConstArray& pixels);
 
-/// Reads a whole file into `out` (uint8, one dimension). Throws Error naming the path.
+/// Reads a whole file into `out` (u8, one dimension). Throws Error, naming the path, where it
+/// cannot be read.
 void read_file(const std::filesystem::path& path, HostArray& out);
 
 }  // namespace slipstream

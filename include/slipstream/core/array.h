@@ -11,9 +11,12 @@
 
 namespace slipstream {
 
+/// The type of an array's values: unsigned bytes, signed integers of 32 and 64 bits, float32.
 enum class DType : std::uint8_t { u8, i32, i64, f32 };
 
+/// Bytes of one value: 1, 4 or 8.
 std::size_t size_bytes(DType dtype);
+/// "u8", "i32", "i64" or "f32".
 std::string_view name_of(DType dtype);
 
 /// Up to four dimensions, outermost first; rank 0 is a scalar. -1 stands for a dimension that
@@ -26,18 +29,22 @@ struct Shape {
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> list);
   std::int64_t operator[](std::size_t i) const { return dims[i]; }
-  bool is_fixed() const;         ///< no dimension is -1
-  std::size_t elements() const;  ///< REQUIRES: is_fixed()
+  bool is_fixed() const;  ///< whether no dimension is -1
+  /// The product of all dimensions; 1 for a scalar. REQUIRES: is_fixed()
+  std::size_t elements() const;
   bool operator==(const Shape&) const = default;
 };
 
+/// The dimensions, such as "224 x 224 x 3", with "?" for -1; "scalar" for rank 0.
 std::string to_string(const Shape& shape);
 
-/// Images of more pixels are refused before any memory is taken for them (decompression bombs).
+/// Images of more pixels are refused before memory is taken for them: a small file can claim to
+/// hold a huge image (a decompression bomb).
 inline constexpr std::int64_t kDefaultPixelLimit = 178'956'970;
 
-/// Borrowed contiguous array in host memory. Images are height x width x channels, masks height x
-/// width, labels scalars.
+/// A borrowed array in host memory, contiguous, the last dimension innermost. Images are height x
+/// width x channels, masks height x width, labels scalars. as<T>() reads the values as T, which
+/// must be the C++ type of `dtype`.
 struct ConstArray {
   const std::byte* data = nullptr;
   DType dtype = DType::u8;
@@ -50,6 +57,7 @@ struct ConstArray {
   }
 };
 
+/// A borrowed array like ConstArray whose values may be written.
 struct MutableArray {
   std::byte* data = nullptr;
   DType dtype = DType::u8;
@@ -63,16 +71,17 @@ struct MutableArray {
   operator ConstArray() const { return {data, dtype, shape}; }
 };
 
-/// The values as they lie in memory.
+/// The bytes of the values, as they lie in memory.
 inline std::span<const std::byte> bytes_of(const ConstArray& array) {
   return {array.data, array.bytes()};
 }
 
-/// Owning contiguous array that keeps its memory when it is reshaped: a worker's buffers stop
-/// allocating once they have seen the largest sample.
+/// A contiguous array that owns its memory and keeps it when it is reshaped: a worker's buffers
+/// stop allocating once they have seen the largest sample.
 class HostArray {
  public:
-  /// Contents are unspecified afterwards. Never shrinks its memory.
+  /// Makes this an array of that type and shape and returns it to be written. Its values are
+  /// unspecified. The memory never shrinks. REQUIRES: shape.is_fixed()
   MutableArray reset(DType dtype, const Shape& shape);
   /// Copies `from` into this array.
   void assign(const ConstArray& from);
@@ -85,10 +94,12 @@ class HostArray {
   Shape shape_;
 };
 
-/// What a field means to an operation: geometry moves images and masks alike (masks by nearest
-/// neighbor), and boxes (boxes.h) with them; pointwise operations touch images alone.
+/// What a field means to an operation. Operations that move pixels (crops, flips, turns) move
+/// images and masks alike, masks by nearest neighbor, and boxes (boxes.h) with them. Operations on
+/// values touch images alone.
 enum class FieldKind : std::uint8_t { image, mask, label, other, boxes };
 
+/// The enumerator's name: "image", "mask", "label", "other" or "boxes".
 std::string_view name_of(FieldKind kind);
 
 /// One named field of every sample of a data set.
@@ -96,21 +107,21 @@ struct FieldSpec {
   std::string name;
   FieldKind kind = FieldKind::other;
   DType dtype = DType::u8;
-  Shape shape;  ///< of one sample, without the batch dimension; -1 where it differs by sample
-  /// Labels and masks: values are 0 ... classes-1, checked when a batch is put together; 0: not
-  /// checked.
+  Shape shape;  ///< shape of one sample, no batch dimension; -1 where it differs by sample
+  /// For labels and masks: values are 0 ... classes - 1, which is checked when a batch is put
+  /// together. 0 means that the number is unknown and nothing is checked.
   std::int64_t classes = 0;
 };
 
-/// One field's value. While `encoded` is set, `array` holds a file's bytes (JPEG or PNG, told
-/// apart by content) that the decode step replaces by pixels.
+/// One field's value. While `encoded` is true, `array` holds the bytes of a file (JPEG or PNG, told
+/// apart by content), which the decode step replaces by pixels.
 struct Field {
   HostArray array;
   bool encoded = false;
 };
 
 /// One sample on its way through the host steps: its fields, in the order of the data set's
-/// FieldSpecs. Reused by a worker from sample to sample.
+/// FieldSpecs. A worker uses the same object for sample after sample.
 struct Sample {
   std::vector<Field> fields;
 };

@@ -6,8 +6,8 @@
 
 namespace slipstream {
 
-/// A point in a lane's work. Made by a lane, recorded by that lane as often as wanted: each
-/// recording moves it.
+/// A point in a lane's work: a CUDA event, or a time on the host. A lane makes it and records it as
+/// often as wanted. Each recording moves it.
 class Mark {
  public:
   virtual ~Mark() = default;
@@ -17,7 +17,7 @@ class Mark {
   /// Blocks the calling host thread until reached(). REQUIRES: recorded
   virtual void synchronize() const = 0;
   /// Seconds from `earlier` to this point, on the clock of the device that did the work.
-  /// REQUIRES: both reached, both made by lanes of one device
+  /// REQUIRES: both are reached and were made by lanes of one device
   virtual double seconds_after(const Mark& earlier) const = 0;
 };
 
@@ -31,15 +31,18 @@ class Lane {
 
   const std::string& name() const { return name_; }
 
+  /// Makes a mark that this lane can record. It is not recorded yet.
   virtual std::unique_ptr<Mark> make_mark() = 0;
 
-  /// Moves `mark` (made by this lane) behind all work enqueued on this lane so far.
+  /// Moves `mark`, which this lane made, behind all work enqueued on this lane so far. Does not
+  /// block.
   virtual void record(Mark& mark) = 0;
 
-  /// Work enqueued on this lane from now on runs after `mark`'s last recording. A stream waits for
-  /// a stream without blocking the host; where host work waits for a stream, the calling thread
-  /// blocks; host marks need no wait, for what they mark has been done when they were recorded.
-  /// REQUIRES: recorded, and not recorded again before this call returns
+  /// Lets work that is enqueued on this lane after the call run after `mark`'s last recording. A
+  /// stream waits for a stream without blocking the host. Where host work waits for a stream, the
+  /// calling thread blocks. A wait for a host's mark returns at once, for what it marks was done
+  /// when it was recorded.
+  /// REQUIRES: `mark` is recorded, and not recorded again before this call returns
   virtual void wait(const Mark& mark) = 0;
 
   /// Blocks the host until all work enqueued on this lane has finished. Throws DeviceLost when
@@ -50,11 +53,13 @@ class Lane {
   std::string name_;
 };
 
-/// Who calls the lanes. interleaved: one host thread advances whatever is ready, later lanes first.
-/// threaded: one host thread a lane; host lanes overlap only then.
-enum class Driver : std::uint8_t { interleaved, threaded };
+/// Which host threads enqueue the lanes' work.
+enum class Driver : std::uint8_t {
+  interleaved,  ///< one thread for all lanes, which advances whatever is ready, later lanes first
+  threaded      ///< one thread for each lane; only then do lanes on the host overlap
+};
 
-/// A lane whose work is done on the calling host thread: when a function returns, its work is over.
+/// A lane whose work is done by the calling host thread: the work is over when the call returns.
 class HostLane final : public Lane {
  public:
   using Lane::Lane;

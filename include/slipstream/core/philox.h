@@ -7,32 +7,34 @@
 
 namespace slipstream {
 
-/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11): 128 random
-/// bits from a 128-bit counter and a 64-bit key, integers only, equal on every machine.
+/// 128 bits: a counter of Philox, or the random bits that it makes of one.
 using PhiloxBlock = std::array<std::uint32_t, 4>;
+/// 128 random bits made of a 128-bit counter and a 64-bit key by Philox4x32-10, with integers only,
+/// so equal on every machine. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+/// SC'11.
 PhiloxBlock philox(PhiloxBlock counter, std::array<std::uint32_t, 2> key);
 
-/// Names a stream of random numbers. A draw is a pure function of it, so it does not depend on
-/// batch size, worker, lane, plan or number of GPUs.
+/// Names a sequence of random numbers. A draw is a pure function of its key and its place in the
+/// sequence, so it does not depend on batch size, worker, lane, plan or number of GPUs.
 struct RandomKey {
   std::uint64_t seed = 0;
   std::uint32_t epoch = 0;
   std::uint64_t sample = 0;      ///< sample id, below 2^48
-  std::uint16_t occurrence = 0;  ///< tells the times apart that it is taken in the epoch; 0 if once
+  std::uint16_t occurrence = 0;  ///< tells apart the times that an epoch takes the sample; 0: once
   std::uint32_t operation = 0;   ///< index in the chain, below 64
 
-  /// Block `index` (below 2^26) of this stream. Bit layout:
+  /// Block `index` (below 2^26) of this sequence. Bit layout:
   ///   key     = { seed[31:0], seed[63:32] }
   ///   counter = { sample[31:0], sample[47:32] | occurrence << 16, epoch, index | operation << 26 }
   PhiloxBlock block(std::uint32_t index) const;
 };
 
-/// A block as device code holds it.
+/// A PhiloxBlock as device code holds it.
 struct PhiloxWords {
   std::uint32_t word[4];
 };
 
-/// philox() of host and device alike.
+/// The same bits as philox(), for host code and device code.
 SLIPSTREAM_HOST_DEVICE inline PhiloxWords philox_words(PhiloxWords counter, std::uint32_t key0,
                                                        std::uint32_t key1) {
   constexpr std::uint64_t kMultiplier0 = 0xD2511F53;
@@ -51,14 +53,15 @@ SLIPSTREAM_HOST_DEVICE inline PhiloxWords philox_words(PhiloxWords counter, std:
   return counter;
 }
 
-/// A RandomKey as its blocks take it, without padding: what device code draws from.
+/// A RandomKey as words of Philox, without padding: device code draws from it.
 struct RandomWords {
-  std::uint32_t counter[4];  ///< without the index
+  std::uint32_t counter[4];  ///< with index 0
   std::uint32_t key[2];
 };
+/// The words of `key`.
 RandomWords words_of(const RandomKey& key);
 
-/// RandomKey::block() of host and device alike.
+/// The same bits as RandomKey::block(), for host code and device code.
 SLIPSTREAM_HOST_DEVICE inline PhiloxWords random_block(const RandomWords& from,
                                                        std::uint32_t index) {
   const std::uint32_t* counter = from.counter;
@@ -71,9 +74,10 @@ class RandomStream {
  public:
   explicit RandomStream(const RandomKey& key) : key_(key) {}
 
+  /// Uniform over all 32-bit words.
   std::uint32_t next();
-  /// Uniform over [0, bound), without bias (Lemire, "Fast random integer generation in an
-  /// interval", 2019). REQUIRES: bound > 0
+  /// Uniform over the whole numbers from 0 to bound - 1, without bias. Source: Lemire, "Fast random
+  /// integer generation in an interval", 2019. REQUIRES: bound > 0
   std::uint32_t below(std::uint32_t bound);
   /// Uniform over the 2^24 multiples of 2^-24 in [0, 1): exact in float32.
   float uniform();

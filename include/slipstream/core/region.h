@@ -13,11 +13,11 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
-/// What an array holds of an image: the pixels of `region`, shrunk to 1 / reduction of its height
-/// and width, rounded up.
+/// The part of an image that an array holds: the pixels of `region`, shrunk to 1 / reduction of its
+/// height and width, rounded up.
 struct Window {
   Region region;               ///< top and left are multiples of `reduction`
-  std::int64_t reduction = 1;  ///< 1: as they are
+  std::int64_t reduction = 1;  ///< at least 1; 1: not shrunk
   bool operator==(const Window&) const = default;
 };
 

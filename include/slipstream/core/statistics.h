@@ -15,26 +15,28 @@ struct Measured {
   std::size_t n = 0;  ///< independent observations behind the interval
 };
 
-/// Mean of `values` with Student's t interval. One value gives an interval of [0, 2 x value]: not
-/// known. REQUIRES: at least one value.
+/// The mean of `values` with Student's t interval. For a single value, whose spread is unknown, the
+/// interval is as wide to each side as the value. REQUIRES: at least one value
 Measured mean_interval(std::span<const double> values, std::string unit);
 
-/// Median with the distribution-free interval from order statistics (binomial, 95 %). With fewer
-/// than six values the interval is their range.
+/// The median of `values` with the distribution-free interval from order statistics (binomial,
+/// 95 %). With fewer than six values the interval is their range. REQUIRES: at least one value
 Measured median_interval(std::span<const double> values, std::string unit);
 
-/// Events per second from the times (s) between consecutive events: their reciprocal mean, with
-/// the interval of the means of `batches` consecutive blocks (batch means: neighboring steps are
-/// not independent), as wide in relation to the rate as the mean duration's is to that.
-/// REQUIRES: at least one duration, not all 0
+/// Events per second, from the seconds between consecutive events: 1 / their mean. Neighboring
+/// steps are not independent, so the interval comes from the means of `batches` consecutive blocks
+/// (the method of batch means). It is as wide relative to the rate as that of the mean duration is
+/// relative to the mean duration. REQUIRES: at least one duration, not all 0
 Measured rate_from_durations(std::span<const double> durations_s, std::string unit,
                              std::size_t batches = 16);
 
-/// a over b, of two rates: unit "1". The interval holds the ratios of all values in theirs: its
-/// high is infinite where b's reaches 0. Nothing (n 0) where b is not above 0.
+/// The ratio a / b of two rates, with the unit "1". Its interval holds the ratios of all values in
+/// the intervals of a and b: its `high` is infinite where b's interval reaches 0. Where b is not
+/// above 0 the result has n = 0.
 Measured ratio(const Measured& a, const Measured& b);
 
-/// Two-sided 95 % quantile of Student's t with `degrees` degrees of freedom, degrees >= 1.
+/// The two-sided 95 % quantile of Student's t with `degrees` degrees of freedom.
+/// REQUIRES: degrees >= 1
 double student_t_95(std::size_t degrees);
 
 }  // namespace slipstream

@@ -6,15 +6,15 @@
 
 namespace slipstream {
 
-/// What one host step (read, decode, a transform, collate) or device step cost so far.
+/// What one host step (read, decode, a transform, collate) or device step has cost.
 struct StepCounter {
   std::string name;
   std::uint64_t calls = 0;
-  double wall_s = 0;        ///< summed over threads; of device steps: host time to enqueue
-  double cpu_s = 0;         ///< thread CPU time, summed over threads
+  double wall_s = 0;        ///< time, summed over threads; of device steps the time to enqueue them
+  double cpu_s = 0;         ///< CPU time of the threads, summed
   std::uint64_t bytes = 0;  ///< bytes that the step produced
 
-  /// Adds what another part of the run cost.
+  /// Adds the cost of another part of the run.
   void add(const StepCounter& other) {
     calls += other.calls;
     wall_s += other.wall_s;
@@ -22,7 +22,8 @@ struct StepCounter {
     bytes += other.bytes;
   }
 
-  /// Leaves what came after `earlier`.
+  /// Takes the cost of `earlier` away, a reading of the same counter, so that what came after it is
+  /// left.
   void subtract(const StepCounter& earlier) {
     calls -= earlier.calls;
     wall_s -= earlier.wall_s;
@@ -31,11 +32,11 @@ struct StepCounter {
   }
 };
 
-/// What one host step cost for single samples, s, to 16 ns and up to 68 s.
+/// What one host step cost for single samples, in seconds, to within 16 ns and up to 68 s.
 struct StepLaps {
   std::string name;
   std::vector<float> wall_s;
-  std::vector<float> cpu_s;  ///< of the same samples, thread CPU time
+  std::vector<float> cpu_s;  ///< the thread's CPU time for the same samples
 };
 
 }  // namespace slipstream

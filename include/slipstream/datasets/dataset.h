@@ -10,68 +10,77 @@
 
 namespace slipstream {
 
-/// A map-style data set. Its functions may be called from several threads at once. A user's own
-/// data set needs size() and read() alone.
+/// A map-style data set: samples are read by number. Its functions may be called from several
+/// threads at once. A data set of your own needs only size() and read().
 class Dataset {
  public:
   virtual ~Dataset() = default;
 
+  /// The number of samples.
   virtual std::size_t size() const = 0;
 
-  /// Fills `out.fields` (one per FieldSpec of fields(), in their order, reusing their memory) with
-  /// sample `index` as it is stored: encoded fields as file bytes. Throws Error.
+  /// Fills `out.fields` with sample `index` as it is stored: one for each FieldSpec of fields(), in
+  /// their order, encoded ones as the bytes of a file. The memory of `out` is used again. Throws
+  /// Error for a sample that cannot be read. REQUIRES: index < size()
   virtual void read(std::size_t index, Sample& out) const = 0;
 
-  /// What every sample holds. By default sample 0 is read: its fields become "field0", "field1",
-  /// ... of kind `other` with its shapes.
+  /// The fields that every sample has. The default reads sample 0 and names its fields "field0",
+  /// "field1", ... with the kind `other` and the shapes of that sample. It throws Error for an
+  /// empty data set.
   virtual std::vector<FieldSpec> fields() const;
 
-  /// Replaces the file bytes of an encoded field by its values. By default images are decoded to
-  /// RGB and masks to class numbers, by content.
+  /// Replaces the file bytes of an encoded field by its values; `spare` is memory that it may use.
+  /// The default decodes JPEG and PNG, told apart by content: images to u8, height x width x 3, and
+  /// masks to class numbers, u8, height x width. It throws Error for a file that cannot be decoded,
+  /// and for encoded fields of other kinds.
   virtual void decode(const FieldSpec& spec, const DecodeOptions& options, Field& field,
                       HostArray& spare) const;
 
-  /// Whether images may be decoded without decode(): to RGB by content, and no more of them than
-  /// the first transform reads (DecodeOptions::partial). False by default, for an override of
-  /// decode() may do anything: return true where images are decoded as above.
+  /// Whether the loader may decode images without calling decode(): only the part that the first
+  /// transform reads (DecodeOptions::partial). False by default, because an override of decode()
+  /// may do anything. Return true where decode() does to images what its default does.
   virtual bool decodes_by_default() const { return false; }
 
-  /// Tells this data set from others, and from itself once it was changed, without reading samples:
-  /// what a cache of it is bound to. By default a digest of size(), fields() and every name(), so
-  /// that files which change behind their names go unnoticed: override it where names say too
-  /// little, or take long.
+  /// A number that tells this data set from others, and from itself after a change. A cache on disk
+  /// belongs to the data set of one identity. The default is a digest of size(), fields() and every
+  /// name(), without reading more samples than fields() does. It does not notice files that change
+  /// and keep their names. Override it where names say too little, or take long.
   virtual std::uint64_t identity() const;
 
-  /// Names of the label's classes by number; empty where they are unknown. By default empty.
+  /// The names of the label's classes by number; empty where they are unknown, as by default.
   virtual const std::vector<std::string>& class_names() const;
 
-  /// What is odd about the data, though they can be used: files that were passed over, a single
-  /// class. A sentence each, for whoever opens them. By default none.
+  /// What is odd about the data although they can be used, for example files that were skipped or a
+  /// single class. Each remark is a sentence for whoever opens the data set. By default there are
+  /// none.
   virtual std::vector<std::string> remarks() const { return {}; }
 
-  /// Names sample `index` in messages, for example by its file.
+  /// The name of sample `index` in messages, for example its file.
   virtual std::string name(std::size_t index) const { return "sample " + std::to_string(index); }
 };
 
-/// DIR/images/NAME.jpg|jpeg|png with DIR/masks/NAME.png: fields "image" (height x width x 3) and
-/// "label" (mask of class numbers, height x width), sorted by NAME.
-/// Throws Refused for a folder that does not exist; Error for an empty one, an image without a
-/// mask, a mask without an image, or two images of one NAME; reading a sample throws where mask
-/// and image differ in size (both headers are compared).
+/// The images DIR/images/NAME.jpg, .jpeg or .png with the masks DIR/masks/NAME.png, sorted by NAME.
+/// Its fields are "image" (encoded, u8, height x width x 3) and "label" (encoded mask of class
+/// numbers below `classes`, u8, height x width). Throws Refused for a folder that does not exist,
+/// and Error for an empty one, an image without a mask, a mask without an image, or two images of
+/// one NAME. read() throws Error where mask and image differ in size, by their headers.
 std::shared_ptr<const Dataset> segmentation_folder(const std::filesystem::path& dir,
                                                    std::int64_t classes);
 
+/// The form of synthetic data.
 struct SyntheticOptions {
-  std::size_t samples = 1024;
-  std::int64_t size = 256;  ///< height and width, pixels
-  std::int64_t classes = 10;
-  std::uint64_t seed = 1;
+  std::size_t samples = 1024;  ///< number of samples
+  std::int64_t size = 256;     ///< height and width, pixels
+  std::int64_t classes = 10;   ///< number of classes
+  std::uint64_t seed = 1;      ///< of the random values
 };
 
-/// Random uint8 images (size x size x 3) and random label maps below `classes`, drawn from Philox
-/// by sample number: nothing to learn, nothing to decode.
+/// Random images "image" (u8, size x size x 3) with random masks "label" (u8, size x size, class
+/// numbers below `classes`), drawn by Philox from the number of each sample. There is nothing to
+/// decode, and nothing to learn.
 std::shared_ptr<const Dataset> synthetic_segmentation(const SyntheticOptions& options);
-/// The same with one random class an image instead of a map.
+/// Random images "image" (u8, size x size x 3) with one random class "label" (u8, scalar) each,
+/// drawn by Philox from the number of each sample.
 std::shared_ptr<const Dataset> synthetic_classification(const SyntheticOptions& options);
 
 }  // namespace slipstream

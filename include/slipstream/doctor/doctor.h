@@ -9,39 +9,49 @@
 
 namespace slipstream {
 
+/// Options of examine() and try_out().
 struct DoctorOptions {
-  /// How long measuring takes, about, s; what does not fit is left out, and named. What all else
-  /// rests on is taken with the fewest steps even if it is longer, which is said beforehand.
+  /// Seconds that measuring takes, about. What does not fit is left out and named. The measurements
+  /// that all others need are made with the fewest steps even where that takes longer, which `say`
+  /// is told beforehand.
   double budget_s = 60;
   std::function<bool()> stop = {};  ///< asked often; true ends measuring with what there is
-  std::function<void(const std::string& line)> say = {};  ///< told what is measured
+  std::function<void(const std::string& line)> say = {};  ///< told what is being measured
 };
 
+/// What examine() measured.
 struct Examination {
   Observations observed;          ///< for diagnose()
-  std::vector<LaneResult> lanes;  ///< of a run with nothing cached
-  double seconds = 0;             ///< that it took
-  bool interrupted = false;
+  std::vector<LaneResult> lanes;  ///< in a run with nothing cached
+  double seconds = 0;             ///< how long it took
+  bool interrupted = false;       ///< whether DoctorOptions::stop ended it
 };
 
-/// Measures `plan` from the trainer's position on: with everything up to a step cached, for each
-/// step, with training and (host steps) with nobody training; each host step sample by sample in
-/// one worker; the copy and each device step alone; how busy device and cores are. What all else
-/// rests on is measured first, then, in turns, whatever is least sure, until all is known to within
-/// 1 % (the whole pipeline, which counts most, to within a quarter of that). A figure that cannot
-/// be taken names the reason (Rung::error).
+/// Measures `plan` from the trainer's position on, in these ways:
+/// - with everything up to a step from a cache, for each step, with training, and for host steps
+/// also
+///   while nobody trains;
+/// - each host step sample by sample in one worker;
+/// - the copy and each device step alone;
+/// - how busy device and cores are.
+/// The measurements that all others need come first. Then it measures in turns what is least sure,
+/// until all is known to within 1 % (the whole pipeline, which counts most, to within a quarter of
+/// that). A figure that cannot be taken has its reason (Rung::error).
 ///
 /// Weights, buffers, optimizer state, position and PyTorch's default generators are as before when
-/// it returns or throws: training goes on to the same bits. Loaders and caches are of its own. On a
-/// GPU it takes memory for up to 4 batches more than training.
+/// it returns or throws, so training goes on to the same bits. It uses loaders and caches of its
+/// own. On a GPU it takes memory for up to 4 batches more than training. It waits until its work is
+/// done.
 ///
-/// Throws Refused for a plan that cannot be run, Error where not even one worker alone can make
-/// samples, or neither the ceiling nor the whole pipeline can be measured; DeviceLost.
+/// Throws Refused for a plan that cannot be run. Throws Error where one worker alone cannot make
+/// samples, and where neither the ceiling nor the whole pipeline can be measured. Throws DeviceLost
+/// when the device cannot be used any more.
 Examination examine(Trainer& trainer, const Plan& plan, const DoctorOptions& options);
 
-/// Runs `remedy`'s plan beside the one examined, in turns where neither has a cache to fill, and
-/// tells what it gave. Everything is put back as by examine(), and the same is thrown. Where the
-/// plan has a cache, the samples that the budget allows go through it first.
+/// Measures the plan of `remedy` beside the one that was examined, and returns what it gave. The
+/// two take turns where neither has a cache to fill. Where the new plan has a cache, as many
+/// samples as the budget allows go through it first. It puts the trainer back as examine() does.
+/// Throws Refused for a plan that cannot be run, Error where it cannot be measured, and DeviceLost.
 Outcome try_out(Trainer& trainer, const Plan& examined, const Remedy& remedy,
                 const Diagnosis& diagnosis, const DoctorOptions& options);
 

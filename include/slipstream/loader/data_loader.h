@@ -26,169 +26,187 @@ class DeviceChain;
 class TraceRecorder;
 struct PackedField;
 
-/// Where one field of a batch lies: in its slab, batch_size samples one after the other; and in the
-/// device's block, where stages find it.
+/// Where one field of a batch lies. A slab is the block of host memory that holds a batch: each
+/// field has batch_size samples in it, one after the other. The device has a block of its own,
+/// where stages find the field.
 struct SlabField {
-  FieldSpec spec;  ///< of one sample, as the last transform on the host leaves it; or its canvas
+  /// One sample of the field after the last transform on the host. Where images of different sizes
+  /// are cropped or resized on the device, it is the image of one size that holds them on the way.
+  FieldSpec spec;
   Wire wire = Wire::plain;
-  DType dtype = DType::u8;              ///< as stages see it: labels of up to 256 classes as u8
-  std::size_t offset_bytes = 0;         ///< in the slab, a multiple of 256
-  std::size_t sample_bytes = 0;         ///< in the slab
-  std::size_t device_offset_bytes = 0;  ///< in the block, a multiple of 256; not of Wire::host
+  DType dtype = DType::u8;       ///< as stages see it: labels of up to 256 classes are u8
+  std::size_t offset_bytes = 0;  ///< in the slab, a multiple of 256
+  std::size_t sample_bytes = 0;  ///< size of one sample in the slab
+  std::size_t device_offset_bytes =
+      0;  ///< in the device's block, a multiple of 256; unless Wire::host
 };
 
-/// All fields of a batch in one block of memory: one copy a batch. The slab's first `copied_bytes`
-/// go to the start of the device's block; what travels packed or as JPEG files is expanded there,
-/// behind them. The layout depends on the fields, their wire formats and the batch size alone:
-/// fields that travel plain come first, then packed ones, then those that stay on the host or are
-/// JPEG files (jpeg_slot.h), which the device's decoder takes from the slab.
+/// How all fields of a batch lie in one block of memory, so that one copy moves a batch. The first
+/// `copied_bytes` of the slab go to the start of the device's block. Fields that travel packed or
+/// as JPEG files are expanded there, after these bytes. The layout depends only on the fields, the
+/// forms in which they travel and the batch size. Plain fields come first, then packed ones, then
+/// those that stay on the host or are JPEG files, which the device's decoder takes from the slab.
 struct SlabLayout {
   std::vector<SlabField> fields;
   std::size_t batch_size = 0;
-  std::size_t bytes = 0;         ///< of a slab
-  std::size_t copied_bytes = 0;  ///< of it that travel
-  std::size_t device_bytes = 0;  ///< of the block
-  /// What is expanded on the device, nullptr if nothing.
+  std::size_t bytes = 0;         ///< size of a slab
+  std::size_t copied_bytes = 0;  ///< bytes of the slab that are copied to the device
+  std::size_t device_bytes = 0;  ///< size of the device's block
+  /// The fields that are expanded on the device; nullptr: none.
   std::shared_ptr<const std::vector<PackedField>> packed = nullptr;
-  /// What the device does to the fields, nullptr if nothing. Its parameters are then a field behind
-  /// those of the samples, kDrawnField.
+  /// The transforms that the device does; nullptr: none. Their drawn parameters are the field
+  /// kDrawnField, after the fields of the samples.
   std::shared_ptr<const DeviceChain> device_chain = nullptr;
-  /// What it then does to the whole batch, nullptr if nothing. Its parameters, where it mixes, are
-  /// the last of `fields`, kMixField.
+  /// The operations that the device then does to the whole batch; nullptr: none. Where they mix
+  /// samples, their drawn parameters are the field kMixField, the last of `fields`.
   std::shared_ptr<const BatchChain> batch_chain = nullptr;
 
-  /// Throws Error naming the known fields.
+  /// The field of that name. Throws Error, naming the known fields, for another name.
   const SlabField& field(const std::string& name) const;
 };
 
-/// The field that holds DeviceChain::drawn_bytes() bytes a sample.
+/// The name of the field that holds the parameters of SlabLayout::device_chain, for each sample.
 inline constexpr const char* kDrawnField = "augment.parameters";
-/// The field that holds a DrawnMix a sample.
+/// The name of the field that holds the parameters of SlabLayout::batch_chain, for each sample.
 inline constexpr const char* kMixField = "mix.parameters";
 
-/// Cached items stand in for everything up to a step: the first K of the run's order, made when the
-/// loader is constructed (counters() knows nothing of that) and taken in turn. Samples keep their
-/// ids, so later random steps still draw anew each epoch.
+/// Lets cached items stand in for everything up to a step, so that the rest can be measured. The
+/// items are the first ones of the run's order. They are made when the loader is constructed, which
+/// counters() does not count, and are taken in turn. Samples keep their numbers, so random steps
+/// after the cut still draw anew in each epoch.
 struct HostCut {
   std::string after;      ///< "read", "decode", a transform's name, or "collate"
-  std::size_t items = 0;  ///< K: samples, or batches after "collate"
+  std::size_t items = 0;  ///< number of samples, or after "collate" of batches
   bool operator==(const HostCut&) const = default;
 };
 
+/// The default of DataLoaderOptions::jpeg_bytes: 256 KiB.
 inline constexpr std::size_t kJpegBytes = 256 << 10;
 
+/// What a DataLoader does, and how.
 struct DataLoaderOptions {
-  std::size_t batch_size = 1;
-  std::uint64_t seed = 1;
-  bool shuffle = true;
-  Sampling sampler = {};  ///< how often each sample comes in an epoch; once
-  Rank rank = {};         ///< whose part of every step; batch_size is that of one rank
-  /// Leaves out the last samples of an epoch's order, too few for a batch of every rank. Without,
-  /// the batches are filled up from the beginning of that epoch's order, as PyTorch's
-  /// DistributedSampler does: those samples are taken a second time (another occurrence, so they
-  /// are drawn anew). Every batch has batch_size samples either way.
+  std::size_t batch_size = 1;  ///< samples in a batch of one rank, at least 1
+  std::uint64_t seed = 1;      ///< of the order and of all random draws
+  bool shuffle = true;         ///< false: samples come by number
+  Sampling sampler = {};       ///< how often each sample comes in an epoch; by default once
+  Rank rank = {};              ///< which part of every step this process loads
+  /// Whether the last samples of an epoch's order are left out where they are too few for a batch
+  /// of every rank. Otherwise the batches are completed from the beginning of that epoch's order,
+  /// as PyTorch's DistributedSampler does. These samples are taken a second time and drawn anew.
+  /// Every batch has batch_size samples either way.
   bool drop_last = true;
   unsigned num_workers = 1;  ///< threads, at least 1
-  /// Batches that are filled ahead by all workers together, at least 1. PyTorch's prefetch_factor
-  /// is that of one worker.
+  /// Batches that all workers together fill ahead, at least 1. PyTorch's prefetch_factor counts the
+  /// batches of one worker.
   std::size_t prefetch_batches = 2;
-  std::size_t held_batches = 2;   ///< that the caller holds at once (next() without release())
-  std::uint64_t first_batch = 0;  ///< batches are numbered through all epochs
-  std::optional<HostCut> cut = std::nullopt;
-  /// Not used with a cut, whose items stand in already. Belongs to this loader: a new one begins
-  /// with an empty cache.
+  std::size_t held_batches = 2;  ///< batches that the caller holds at once: next() before release()
+  std::uint64_t first_batch = 0;  ///< where to begin; batches are numbered through all epochs
+  std::optional<HostCut> cut = std::nullopt;  ///< no value: all steps are done
+  /// The cache in memory; no value: none. It belongs to this loader and begins empty. It is not
+  /// used together with a cut, whose items stand in for the same steps.
   std::optional<CacheOptions> cache = std::nullopt;
   DecodeOptions decode = {};
   OnBadSample on_bad_sample = OnBadSample::stop;
-  WireFormats wire = {};
-  /// So many of the last transforms are done to the batch on the device: the loader draws their
-  /// parameters alone, as SlabLayout::device_chain says. At most all.
+  WireFormats wire = {};  ///< the forms in which fields travel to the device
+  /// The number of transforms, counted from the last, that the device does to the batch. The loader
+  /// only draws their parameters (SlabLayout::device_chain).
   std::size_t on_device = 0;
-  /// What the device does to the whole batch in the end: the loader draws its parameters alone, as
-  /// SlabLayout::batch_chain says.
+  /// The operations that the device does to the whole batch in the end. The loader only draws their
+  /// parameters (SlabLayout::batch_chain).
   BatchOps batch_ops = {};
-  /// Of Wire::jpeg: workers decode files that are larger, and every slab has room for files of this
-  /// size (or for the finished images, if that is more).
+  /// For images that travel as Wire::jpeg: the size of the largest file that does. Workers decode
+  /// larger ones. Every slab has room for files of this size, or for the finished images if those
+  /// are larger.
   std::size_t jpeg_bytes = kJpegBytes;
   std::pmr::memory_resource* memory = nullptr;  ///< slabs' memory; nullptr: the default resource
   ReadAhead read_ahead = {};
-  /// CPUs that all threads of the loader may run on, each on any of them; empty: where the caller
-  /// may. The slabs are written first from there, so that new memory is of these CPUs' NUMA node.
+  /// The CPUs on which all threads of the loader may run; empty: those of the caller. The slabs are
+  /// first written from there, so that new memory is placed in the NUMA node of these CPUs.
   CpuList cores = {};
-  /// Takes every step of every sample, a row a thread, and every slab's filling, a row a slab. Not
-  /// where slabs are cached (a cut after "collate"). Shared, for workers fill slabs beyond the run
-  /// that is traced. nullptr: nothing is recorded.
+  /// Records every step of every sample, with a row for each thread, and the filling of every slab,
+  /// with a row for each slab. The latter is left out where batches are cached (a cut after
+  /// "collate"). It is shared because workers fill slabs beyond the run that is traced. nullptr:
+  /// nothing is recorded.
   std::shared_ptr<TraceRecorder> trace = nullptr;
   bool operator==(const DataLoaderOptions&) const = default;
 };
 
-/// A filled slab, the caller's until release().
+/// A filled slab. The caller holds it until release().
 struct HostBatch {
-  std::uint64_t number = 0;  ///< through all epochs
-  std::uint32_t epoch = 0;
-  std::size_t slab = 0;  ///< which slab, below DataLoader::slabs()
-  const std::byte* data = nullptr;
-  /// Batches that lay filled when this one was asked for, itself included; 0: it was waited for.
+  std::uint64_t number = 0;         ///< counted through all epochs
+  std::uint32_t epoch = 0;          ///< counted from 0
+  std::size_t slab = 0;             ///< which slab, below DataLoader::slabs()
+  const std::byte* data = nullptr;  ///< the slab, as DataLoader::layout() describes it
+  /// Batches that lay filled when this one was asked for, itself included. 0: next() waited for it.
   std::size_t filled = 0;
-  double blocked_s = 0;  ///< by next() until it was there
+  double blocked_s = 0;  ///< how long next() waited for it
 };
 
+/// The number of samples whose times DataLoader::laps() keeps for each worker and step.
 inline constexpr std::size_t kKeptLaps = 1024;
 
-/// Worker threads that read, decode and transform samples and write them straight into slabs, in
-/// an order that does not depend on the number of workers. The last batch of an epoch that would
-/// not be full is dropped (DataLoaderOptions::drop_last); the next epoch follows without a gap, for
-/// ever. Batch k of all ranks is step k's: resume them with the same first_batch.
+/// Loads batches with worker threads, which read, decode and transform samples and write them
+/// straight into slabs (SlabLayout). What a batch holds does not depend on the number of workers.
+/// Batches that would not be full at the end of an epoch are dropped or completed
+/// (DataLoaderOptions::drop_last). The next epoch follows without a gap, without end. Step k takes
+/// batch k of every rank, so all ranks resume with the same first_batch.
 ///
-/// Memory: prefetch_batches + held_batches slabs (K after a cut behind "collate"), allocated at
-/// construction, plus each worker's buffers, 2 x ReadAhead::reads raw samples and the cache. Slabs
-/// start zeroed: the bytes between fields are always 0. One thread takes batches (ready, next,
-/// release); counters() and laps() may be called from any. Where images travel as JPEG files, cuts
-/// and the cache must be after "read" (or a cut after "collate").
+/// The memory is prefetch_batches + held_batches slabs (with a cut after "collate" its number of
+/// batches), taken at construction, each worker's buffers, 2 x ReadAhead::reads raw samples and the
+/// cache. The bytes between fields of a slab are always 0. ready(), next() and release() are called
+/// by one thread. Where images travel as JPEG files, the cache must be after "read", and
+/// a cut after "read" or "collate".
 class DataLoader {
  public:
-  /// Throws Refused: no transform makes a field's shape fixed ("add resize"), a batch larger than
-  /// the data set, or that of all ranks together, labels or weights of another number of samples,
-  /// an unknown cut, a cache behind a random transform, a wire format that a field cannot take,
-  /// CPUs that the process may not use, a bad option: all problems at once, one a line. With a cut,
-  /// what making the cached items threw, for the first of them that failed.
+  /// Checks the options and starts the threads. Throws Refused with all problems at once, one in
+  /// each line: a field whose shape no transform fixes ("add resize"), a batch of all ranks
+  /// together that is larger than the data set, labels or weights for another number of samples, an
+  /// unknown cut, a cache after a random transform, a form of travel that a field cannot take, CPUs
+  /// that the process may not use, another bad option. With a cut, throws what making its items
+  /// threw, for the first of them that failed.
   DataLoader(std::shared_ptr<const Dataset> dataset, std::vector<NamedOp> transforms,
              DataLoaderOptions options);
-  /// Stops and joins all threads: at most the calls in flight are waited for.
+  /// Stops and joins all threads. It waits for the calls in flight, and for no others.
   ~DataLoader();
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
 
+  /// How batches lie in the slabs.
   const SlabLayout& layout() const;
+  /// The number of slabs.
   std::size_t slabs() const;
+  /// The number of batches of one epoch, for this rank.
   std::uint64_t batches_per_epoch() const;
 
-  /// Whether next() would return (or throw) at once.
+  /// Whether next() would return or throw without waiting.
   bool ready();
-  /// The next batch in order; blocks until it is filled. Throws what went wrong with the first
-  /// sample of this batch that failed, naming the step, the sample and its file; every later call
-  /// throws the same. REQUIRES: fewer than DataLoaderOptions::held_batches batches are held
+  /// Waits for the next batch in order and returns it. Throws the error of the first sample of this
+  /// batch that failed, which names the step, the sample and its file. Every later call throws the
+  /// same. REQUIRES: fewer than DataLoaderOptions::held_batches batches are held
   HostBatch next();
-  /// Gives the slab back. It is refilled only after `last_use` (recorded; nullptr: at once), for
-  /// which a worker waits. `last_use` must live until the loader is gone or next() returns the slab
-  /// again. After a cut behind "collate" this does nothing. REQUIRES: `batch` is held
+  /// Gives the slab back. A worker fills it again only after it has waited for `last_use`, which
+  /// must be recorded; nullptr: at once. `last_use` must live until the loader is destroyed or
+  /// next() returns the slab again. With a cut after "collate" the call does nothing. REQUIRES:
+  /// `batch` is held
   void release(const HostBatch& batch, const Mark* last_use);
 
-  /// Host steps in order: read, decode, each transform, collate. For samples from the cache, the
-  /// steps that it stands in for do not count.
+  /// The cost of each host step in order: read, decode, each transform, collate. Steps that the
+  /// cache stands in for are not counted. May be called from any thread.
   std::vector<StepCounter> counters() const;
-  /// Of the same steps: each worker's last samples, in their order, at most kKeptLaps. A step that
-  /// readers do (ReadAhead) has theirs. May be called from any thread; what a worker changes
-  /// meanwhile may be of a newer sample.
+  /// The times of single samples for the same steps: those of each worker's last samples, at most
+  /// kKeptLaps, in their order. Reads ahead (ReadAhead) have the times of the threads that read.
+  /// May be called from any thread; an entry that a worker overwrites meanwhile is of a newer
+  /// sample.
   std::vector<StepLaps> laps() const;
-  /// May be called from any thread.
+  /// What the cache holds and how often it was used. May be called from any thread.
   CacheCounters cache() const;
-  /// Time that next() was blocked, s.
+  /// The seconds that next() has waited, in all.
   double blocked_s() const;
-  /// Where bad samples are skipped: those met so far. May be called from any thread.
+  /// The bad samples that were skipped so far (OnBadSample::skip). May be called from any thread.
   SkippedSamples skipped() const;
 
-  /// Layout and checks alone, without starting a thread.
+  /// Does the constructor's checks of fields and forms and returns the layout, without starting a
+  /// thread. Throws Refused as the constructor does.
   static SlabLayout plan_layout(const Dataset& dataset, const std::vector<NamedOp>& transforms,
                                 std::size_t batch_size, const WireFormats& wire = {},
                                 std::size_t jpeg_bytes = kJpegBytes, std::size_t on_device = 0,

@@ -8,13 +8,14 @@
 
 namespace slipstream {
 
-// Operations over whole batches, the last of a chain. They are the device's, whatever the plan: the
-// step "mix" of a training pipeline. Each sample i has its partner, sample i - 1 (of the first: the
-// last), and draws for itself, as docs/random.md says. Their label, one class number a sample,
-// becomes float32 probabilities, batch x classes.
+// Operations over whole batches. They stand at the end of a chain. Under every plan the device does
+// them, as the step "mix" of a training pipeline. The partner of sample i is sample i - 1; the
+// partner of the first sample is the last one. Every sample draws for itself, as docs/random.md
+// says. The label, one class number for each sample, becomes probabilities: float32, batch x
+// classes.
 
-/// Images (float32) and labels become lambda x their own + (1 - lambda) x the partner's, lambda
-/// drawn from Beta(alpha, alpha). Source: Zhang et al., "mixup: Beyond empirical risk
+/// Mixes every image (f32) and label with its partner's: lambda x own + (1 - lambda) x partner's,
+/// with lambda drawn from Beta(alpha, alpha). Source: Zhang et al., "mixup: Beyond empirical risk
 /// minimization", ICLR 2018.
 struct MixUp {
   static constexpr std::string_view kName = "mixup";
@@ -25,10 +26,11 @@ struct MixUp {
   bool operator==(const MixUp&) const = default;
 };
 
-/// A box of the image (u8 or float32) is the partner's. With lambda from Beta(alpha, alpha), its
-/// sides are sqrt(1 - lambda) of the image's, its middle is anywhere, and what would lie outside is
-/// cut off; labels are mixed by the area that is left. Source: Yun et al., "CutMix: Regularization
-/// strategy to train strong classifiers with localizable features", ICCV 2019.
+/// Replaces a box of every image (u8 or f32) by the same box of its partner. With lambda drawn from
+/// Beta(alpha, alpha), the sides of the box are sqrt(1 - lambda) of the image's, its middle is
+/// anywhere in the image, and what would lie outside is left off. Labels are mixed by the area of
+/// the box that is left. Source: Yun et al., "CutMix: Regularization strategy to train strong
+/// classifiers with localizable features", ICCV 2019.
 struct CutMix {
   static constexpr std::string_view kName = "cutmix";
   static constexpr bool kIsOverBatch = true;
@@ -38,9 +40,9 @@ struct CutMix {
   bool operator==(const CutMix&) const = default;
 };
 
-/// The label's class gets 1 - label_smoothing + label_smoothing / classes, every other
-/// label_smoothing / classes. MixUp and CutMix do this by themselves, without smoothing, where the
-/// chain does not name it.
+/// Makes probabilities of class numbers: the label's class gets 1 - label_smoothing +
+/// label_smoothing / classes, every other class label_smoothing / classes. MixUp and CutMix do the
+/// same without smoothing where the chain has no OneHot.
 struct OneHot {
   static constexpr std::string_view kName = "one_hot";
   static constexpr bool kIsOverBatch = true;
@@ -56,19 +58,23 @@ struct BatchOps {
   std::optional<CutMix> cutmix = std::nullopt;
   std::optional<OneHot> one_hot = std::nullopt;
 
+  /// Whether there is none.
   bool empty() const { return !mixup && !cutmix && !one_hot; }
-  /// Whether samples get something of their partners.
+  /// Whether samples are mixed with their partners, by Mixup or CutMix.
   bool mixes() const { return mixup || cutmix; }
-  /// "mixup", "cutmix" or "one_hot", for messages. REQUIRES: !empty()
+  /// "mixup", "cutmix" or "one_hot", the first of these that is there, for messages.
+  /// REQUIRES: !empty()
   std::string_view name() const;
-  /// Takes `next`, the next operation of a chain, and returns true if it is one of these. Throws
-  /// Refused for bad parameters, a second one of its kind, mixup beside cutmix, and an operation of
-  /// samples that comes behind one of these.
+  /// Takes `next`, the next operation of a chain, and returns true if it is an operation over
+  /// batches; returns false for an operation on samples. Throws Refused for bad parameters, a
+  /// second one of its kind, mixup beside cutmix, and an operation on samples that comes after one
+  /// over batches.
   bool take(const NamedOp& next);
   bool operator==(const BatchOps&) const = default;
 };
 
-/// Takes those of `chain` off its end. Throws Refused as BatchOps::take() does.
+/// Removes the operations over batches from the end of `chain` and returns them. Throws Refused
+/// where BatchOps::take() does.
 BatchOps take_batch_ops(std::vector<NamedOp>& chain);
 
 }  // namespace slipstream

@@ -8,14 +8,17 @@
 namespace slipstream {
 
 /// Convolves images (u8 or f32, height x width x 1 to 4 channels) with a Gaussian of kernel_size x
-/// kernel_size pixels and a standard deviation s = sigma[0] + uniform() (sigma[1] - sigma[0]):
-/// across, then down, in float32, from the first pixel to the last by fma. Weights exp(-d^2 / (2
-/// s^2)), divided by their sum, in double precision by basic IEEE operations alone, then rounded to
-/// float32. Beyond an edge the image is mirrored about its last pixel, as in torchvision's
-/// gaussian_blur. u8 are rounded at the end, halves to even.
+/// kernel_size pixels. Its standard deviation s = sigma[0] + uniform() (sigma[1] - sigma[0]) is
+/// drawn for each sample.
+///
+/// The convolution goes across, then down, in float32, from the first pixel to the last by fma. The
+/// weight at distance d is exp(-d^2 / (2 s^2)), divided by the sum of all weights; it is computed
+/// in double precision by basic IEEE operations alone and rounded to float32. Beyond an edge the
+/// image is mirrored about its last pixel, as in torchvision's gaussian_blur. u8 results are
+/// rounded at the end, halves to even.
 struct GaussianBlur {
   static constexpr std::string_view kName = "gaussian_blur";
-  std::int64_t kernel_size = 0;  ///< odd, 1 to 63; half of it is less than height and width
+  std::int64_t kernel_size = 0;              ///< odd, 1 to 63, less than 2 x height and 2 x width
   std::array<double, 2> sigma = {0.1, 2.0};  ///< pixels, 0.01 to 1000
 
   using Drawn = DrawnBlur;

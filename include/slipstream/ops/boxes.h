@@ -4,14 +4,14 @@
 
 #include "slipstream/core/array.h"
 
-// Boxes of objects in an image: f32, N x 4, each x1, y1, x2, y2 in pixels from the image's upper
-// left corner (pixel i of a row reaches from i to i + 1, so a box of the whole image is 0, 0,
-// width, height). One without an area (x2 <= x1 or y2 <= y1) is no box: that is how a sample that
-// has fewer than N fills up.
+// Boxes of objects in an image are an array: f32, N x 4. A row is x1, y1, x2, y2 in pixels from the
+// image's upper left corner. Pixel i of a row of pixels reaches from i to i + 1, so the box of the
+// whole image is 0, 0, width, height. A row without an area (x2 <= x1 or y2 <= y1) is no box: a
+// sample with fewer than N boxes has such rows at the end.
 namespace slipstream {
 
-/// Where an operation moves the point x, y of an image: to xx x + xy y + dx, yx x + yy y + dy of an
-/// image of height x width pixels.
+/// How an operation moves the points of an image: from x, y to xx x + xy y + dx, yx x + yy y + dy
+/// of an image of height x width pixels.
 struct AffineMap {
   double xx = 1, xy = 0, dx = 0;
   double yx = 0, yy = 1, dy = 0;
@@ -19,9 +19,10 @@ struct AffineMap {
   std::int64_t width = 0;
 };
 
-/// The boxes around the moved corners, cut to the image: computed in double precision, rounded
-/// once. What is no box, or has no area left, becomes 0, 0, 0, 0. `in` and `out` are boxes of one
-/// shape, and may be the same; each keeps its row. Throws Error where they are not f32, N x 4.
+/// Writes the moved boxes of `in` to `out`. A moved box is the one around the moved corners,
+/// clipped to the image; it is computed in double precision and rounded once. A row that is no box,
+/// or has no area left, becomes 0, 0, 0, 0. Every box keeps its row. `in` and `out` have the same
+/// shape and may be the same array. Throws Error where they are not f32, N x 4.
 void move_boxes(const AffineMap& map, const ConstArray& in, const MutableArray& out);
 
 }  // namespace slipstream

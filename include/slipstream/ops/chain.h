@@ -9,25 +9,29 @@
 
 namespace slipstream {
 
-/// A chain of transforms as JSON with "version": 1 (docs/transforms.md holds the schema):
-///   {"version": 1, "transforms": [{"name": "small", "op": "resize", "size": [64, 48]}]}
-/// "name" may be left out: the step is then called as its operation is.
+// A chain of transforms is written as JSON with "version": 1 (docs/transforms.md holds the schema):
+//   {"version": 1, "transforms": [{"name": "small", "op": "resize", "size": [64, 48]}]}
+// "name" may be left out. The step is then called as its operation is.
 
-/// Throws Refused for what is not JSON, another version, an unknown operation or key (with the
-/// nearest known one), a missing key, a wrong type, or parameters that make no sense, naming the
-/// path; for operations over batches (batch_ops.h) that do not come last, as BatchOps::take() does;
-/// all problems at once, one a line. That names differ is left to the loader.
+/// The chain that JSON text holds. Throws Refused, with all problems at once, one in each line. It
+/// names the place in the JSON and says what is wrong: text that is not JSON, another version, an
+/// unknown operation or key (with the nearest known one), a missing key, a wrong type, parameters
+/// that make no sense, operations over batches (batch_ops.h) that do not come last or exclude each
+/// other. Whether two transforms have one name is checked by the loader.
 std::vector<NamedOp> parse_chain(std::string_view text);
-/// That of a file. Throws Refused, naming it, for one that cannot be read too.
+/// The chain that a file holds, read by parse_chain(). Throws Refused, naming the file, for a file
+/// that cannot be read and for what parse_chain() refuses.
 std::vector<NamedOp> load_chain(const std::filesystem::path& path);
-/// The same; for "" a Resize to `size` x `size`, named "resize".
+/// The chain that a file holds, or for an empty path a single Resize to `size` x `size` pixels,
+/// named "resize". Throws Refused where load_chain() does.
 std::vector<NamedOp> load_chain_or_resize(const std::filesystem::path& path, std::int64_t size);
 
-/// What `chain` makes of RGB images of any size. Throws Refused as the operations do.
+/// The field that `chain` makes of RGB images of any size (u8, height x width x 3); -1 stands for a
+/// size that is not known. Throws Refused where an operation cannot take what it is given.
 FieldSpec image_after(const std::vector<NamedOp>& chain);
 
-/// The chain, every parameter written out; parse_chain() gives it back. Throws Refused naming a
-/// transform that is none of the operations of transforms.h and resize.h.
+/// The chain as JSON with every parameter written out; parse_chain() reads it back. Throws Refused,
+/// naming the transform, for an operation that is not the library's own.
 std::string to_json(const std::vector<NamedOp>& chain);
 
 }  // namespace slipstream

@@ -9,26 +9,30 @@ namespace slipstream {
 
 struct ColorMatrix;
 
-// Operations (op.h) on the colors of images; other fields pass unchanged. Images are u8 (levels, 0
-// to 255, rounded after every step, halves to even) or f32 (white is 1; clamped to 0 to 1 after
-// every step of ColorJitter). color_math.h holds their arithmetic.
+// Operations (op.h) on the colors of images. Other fields pass unchanged. Images are height x width
+// x channels, u8 or f32. For u8, which are levels from 0 to 255, results are rounded after every
+// step, halves to even. For f32, white is 1, and ColorJitter clamps to 0 to 1 after every step.
 
-/// Changes brightness, contrast, saturation and hue by random amounts in a random order. Three
-/// channels; with one, saturation and hue must stay as they are. In float32:
+/// Changes brightness, contrast, saturation and hue by random amounts in a random order. Images
+/// have three channels, or one where saturation and hue do not change. The steps, in float32, make
+/// of a value x with the factor f:
 ///   brightness  f x
-///   contrast    f x + (1 - f) m, m the mean of the image's gray: see mean_of()
-///   saturation  f x + (1 - f) y, y the pixel's gray: 0.2989 R + 0.587 G + 0.114 B
-///   hue         the hue of HSV, turned by that part of the circle
-/// Source: torchvision's documentation of ColorJitter. Unlike there, u8 are rounded, not cut off.
-/// Draws the order (for i = 3, 2, 1: place i and place below(i + 1) of brightness, contrast,
-/// saturation, hue change places), then four factors in the order named, each low + uniform()
-/// (high - low), rounded to float32. A factor of 1, or a hue of 0, changes nothing.
+///   contrast    f x + (1 - f) m, where m is the mean gray of the image
+///   saturation  f x + (1 - f) y, where y is the pixel's gray: 0.2989 R + 0.587 G + 0.114 B
+///   hue         the pixel's hue of HSV, turned by that part of the circle
+/// Source: torchvision's documentation of ColorJitter. u8 results are rounded, which torchvision
+/// cuts off.
+///
+/// Draws the order of the steps first: for i = 3, 2, 1, place i and place below(i + 1) of the list
+/// brightness, contrast, saturation, hue change places. Then it draws four factors in the order of
+/// that list, each low + uniform() (high - low), rounded to float32. A factor of 1, or a hue of 0,
+/// changes nothing.
 struct ColorJitter {
   static constexpr std::string_view kName = "color_jitter";
   std::array<double, 2> brightness = {1, 1};  ///< factors: 0 to 1000
   std::array<double, 2> contrast = {1, 1};
   std::array<double, 2> saturation = {1, 1};
-  std::array<double, 2> hue = {0, 0};  ///< of the circle: -0.5 to 0.5
+  std::array<double, 2> hue = {0, 0};  ///< parts of the circle: -0.5 to 0.5
 
   using Drawn = DrawnJitter;
 
@@ -36,17 +40,17 @@ struct ColorJitter {
   bool touches(FieldKind kind) const { return kind == FieldKind::image; }
   FieldSpec output(const FieldSpec& in) const;
   bool is_random() const;
-  /// Whether any sample's contrast may change: its mean must then be known before the result.
+  /// Whether any sample's contrast may change. The image's mean gray is needed then.
   bool changes_contrast() const { return contrast[0] != 1 || contrast[1] != 1; }
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
 };
 
-/// All three channels become 0.2989 R + 0.587 G + 0.114 B.
+/// Makes images of three channels gray: each channel becomes 0.2989 R + 0.587 G + 0.114 B.
 struct Grayscale {
   static constexpr std::string_view kName = "grayscale";
-  std::int64_t num_output_channels = 0;  ///< must be said, as 3: images keep their channels
+  std::int64_t num_output_channels = 0;  ///< must be given as 3: images keep their channels
 
   using Drawn = DrawnGrayscale;
 
@@ -58,7 +62,7 @@ struct Grayscale {
   void apply(Drawn drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
 };
 
-/// Where uniform() < p, all three channels become what Grayscale makes of them.
+/// Makes images of three channels gray as Grayscale does, with probability p: where uniform() < p.
 struct RandomGrayscale {
   static constexpr std::string_view kName = "random_grayscale";
   double p = 0.1;  ///< 0 to 1
@@ -73,14 +77,15 @@ struct RandomGrayscale {
   void apply(Drawn drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
 };
 
-/// Three channels to three by a matrix: f32, not rounded, in the units of the image. Each is offset
-/// + m0 R, then + m1 G, then + m2 B, by fma in float32; the parameters are rounded to float32
-/// first. The default is RGB to YCbCr of full range (ITU-T T.871) for levels.
+/// Multiplies the colors of three channels by a matrix and adds an offset. The result is f32, three
+/// channels, not rounded, in the units of the image. An output channel is offset + m0 R, then +
+/// m1 G, then + m2 B, each by fma in float32; matrix and offset are rounded to float32 first. The
+/// default turns levels of RGB into YCbCr of full range (ITU-T T.871).
 struct ConvertColor {
   static constexpr std::string_view kName = "convert_color";
   std::array<double, 9> matrix = {0.299, 0.587, 0.114,    -0.16874, -0.33126,
                                   0.5,   0.5,   -0.41869, -0.08131};  ///< row by row
-  std::array<double, 3> offset = {0, 128, 128};
+  std::array<double, 3> offset = {0, 128, 128};                       ///< in the units of the image
 
   struct Drawn {};
 
@@ -90,11 +95,12 @@ struct ConvertColor {
   bool is_random() const { return false; }
   Drawn draw(const RandomKey&, const Shape&) const { return {}; }
   void apply(Drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
-  /// The parameters as the arithmetic takes them.
+  /// Matrix and offset, rounded to float32.
   ColorMatrix in_float32() const;
 };
 
-/// f32, value / divisor, of one to four channels; the divisor is rounded to float32 first.
+/// Divides images of one to four channels by a number. The result is f32: value / divisor, where
+/// the divisor is rounded to float32 first.
 struct Divide {
   static constexpr std::string_view kName = "divide";
   double divisor = 255;  ///< not 0

@@ -5,16 +5,18 @@
 #include "slipstream/core/philox.h"
 #include "slipstream/core/region.h"
 
-// What operations draw for a sample (op.h), as the CPU and the GPU read it: their headers say how.
+// The parameters that operations draw for a sample (op.h), in the form that the CPU and the GPU
+// read. The headers of the operations say how they are drawn.
 namespace slipstream {
 
 struct AffineMap;  // boxes.h
 struct Size;       // size.h
 
+/// Where a value between pixels comes from: the nearest pixel, or the four around it.
 enum class Interpolation : std::uint8_t { nearest, bilinear };
 
-/// A crop that was drawn for an image of height x width, of which an array holds 1 / reduction of
-/// each side, rounded up.
+/// A crop that was drawn for an image of height x width pixels. Where reduction is not 1, the array
+/// holds that image shrunk to 1 / reduction of its height and width, rounded up.
 struct DrawnCrop {
   Region region;
   std::int64_t height = 0;
@@ -23,37 +25,38 @@ struct DrawnCrop {
 
   /// The part of `region` that lies in the image.
   Region inside() const;
-  /// By how much `region` may be shrunk, in whole numbers, and still have that many pixels a side;
-  /// at least 1.
+  /// The largest whole number by which `region` may be shrunk and still have at least `size` pixels
+  /// in height and width; at least 1.
   std::int64_t reduction_to(const Size& size) const;
-  /// The same crop of what is left of the image when only `window` is there.
+  /// The same crop for an array that holds only `window` of the image.
   DrawnCrop within(const Window& window) const;
-  /// Where pixels of the image lie when `region` is resized.
+  /// How points of the image move when `region` is resized to `size`.
   AffineMap resized_to(const Size& size) const;
 };
 
-/// Of RandomHorizontalFlip and RandomVerticalFlip.
+/// The parameters of RandomHorizontalFlip and RandomVerticalFlip.
 struct DrawnFlip {
   bool flips = false;
 };
 
-/// Of Grayscale and RandomGrayscale.
+/// The parameters of Grayscale and RandomGrayscale.
 struct DrawnGrayscale {
   bool is_gray = false;
 };
 
-/// Of RandomMask.
+/// The parameters of RandomMask: the key that its pixels draw from.
 struct DrawnMask {
   RandomWords key;
 };
 
-/// Of GaussianBlur: a kernel that is the same to the left and to the right.
+/// The parameters of GaussianBlur: the weights of a kernel that is symmetric about its middle.
 struct DrawnBlur {
   static constexpr int kMaxRadius = 31;
-  float weight[kMaxRadius + 1];  ///< by distance from the middle
+  float weight[kMaxRadius + 1];  ///< weights by distance from the middle
 };
 
-/// A rectangle drawn for an image of image_height x image_width; empty: nothing.
+/// The rectangle that RandomErasing draws for an image of image_height x image_width pixels. With a
+/// height and width of 0 nothing is erased.
 struct DrawnErasing {
   std::int32_t top = 0;
   std::int32_t left = 0;
@@ -63,17 +66,18 @@ struct DrawnErasing {
   std::int32_t image_width = 0;
 };
 
-/// From an affine map of output coordinates: x = m[0] x' + m[1] y' + m[2], y likewise from m[3] on.
+/// The map that RandomRotation and RandomAffine draw. It leads from the output's coordinates x', y'
+/// to those of the input: x = m[0] x' + m[1] y' + m[2], y = m[3] x' + m[4] y' + m[5].
 struct DrawnWarp {
   float m[6];
-  std::int32_t height;  ///< of the image that it was drawn for
-  std::int32_t width;
+  std::int32_t height;  ///< height of the image that it was drawn for
+  std::int32_t width;   ///< width of that image
 };
 
-/// The four parts of ColorJitter.
+/// The four steps of ColorJitter.
 enum class Jitter : std::int32_t { brightness, contrast, saturation, hue };
 
-/// What ColorJitter draws for a sample.
+/// The parameters of ColorJitter: the order of its steps, and their factors.
 struct DrawnJitter {
   static constexpr int kSteps = 4;
   Jitter order[kSteps] = {Jitter::brightness, Jitter::contrast, Jitter::saturation, Jitter::hue};
@@ -82,13 +86,13 @@ struct DrawnJitter {
   float saturation = 1;
   float hue = 0;
 
-  /// Whether a part changes anything; one that does not is left out.
+  /// Whether `step` changes anything. A step that does not is left out.
   SLIPSTREAM_HOST_DEVICE bool has(Jitter step) const {
     if (step == Jitter::brightness) return brightness != 1.0F;
     if (step == Jitter::contrast) return contrast != 1.0F;
     return step == Jitter::saturation ? saturation != 1.0F : hue != 0.0F;
   }
-  /// The place of contrast in `order`: what comes before it makes the image that the mean is of.
+  /// The place of contrast in `order`. Its mean gray is that of the image after the steps before.
   SLIPSTREAM_HOST_DEVICE int contrast_place() const {
     int place = 0;
     while (place < kSteps && order[place] != Jitter::contrast) ++place;

@@ -18,65 +18,69 @@
 
 namespace slipstream {
 
-/// Scratch memory of one worker, reused from call to call.
+/// Memory of one worker for intermediate values. It is used again in every call.
 using Scratch = HostArray;
 
-/// What an operation throws when one sample does not fit it, such as an image smaller than a crop:
-/// the sample is bad, not the operation, so the loader may skip it (OnBadSample). Whether a sample
-/// fits must not depend on what is drawn: once found bad, it is left out for the rest of the run.
+/// What an operation throws when a sample does not fit it, for example an image smaller than a
+/// crop. The sample is bad, not the operation, so the loader may skip it (OnBadSample). Whether a
+/// sample fits must not depend on what is drawn: a sample once found bad is left out for the rest
+/// of the run.
 class UnfitSample : public Error {
  public:
   using Error::Error;
 };
 
-/// A function of one pixel, as a GPU compiles it into its kernels.
+/// A function of one pixel in the form that a GPU compiles into its kernels: a type in C++, and an
+/// object of it.
 struct DeviceFunction {
-  std::string_view name;        ///< of its type
-  std::string_view definition;  ///< of that type, in C++
-  std::size_t size_bytes = 0;   ///< of an object of it
-  std::size_t alignment = 0;
-  std::vector<std::byte> fixed = {};  ///< the object; empty: what draw() returns is one
+  std::string_view name;              ///< of the type
+  std::string_view definition;        ///< of the type, in C++
+  std::size_t size_bytes = 0;         ///< of the object
+  std::size_t alignment = 0;          ///< of the object, bytes
+  std::vector<std::byte> fixed = {};  ///< the object's bytes; empty: draw() returns the object
 };
 
 // clang-format off
-/// An operation on the fields of one sample: a plain struct of parameters with these members. A
-/// user's own operation is any struct that has them.
+/// An operation on the fields of one sample: a plain struct of parameters with these members. Any
+/// struct of a program of your own that has them is an operation, too.
 ///   static constexpr std::string_view kName     its name in chains, reports and errors
 ///   void validate() const                       throws Refused for parameters that make no sense
 ///   bool touches(FieldKind) const               false: fields of this kind pass unchanged
-///   FieldSpec output(const FieldSpec&) const    dtype and shape after it; throws Refused when it
-///                                               cannot take such a field
+///   FieldSpec output(const FieldSpec&) const    dtype and shape of a field after the operation;
+///                                               throws Refused for a field that it cannot take
 ///   bool is_random() const                      whether draw() depends on its key
 ///   Drawn draw(const RandomKey&, const Shape&) const
-///                                               the parameters of one sample, as trivially copyable
-///                                               data, aligned to 16 at most; Shape is that of the
-///                                               sample's first image (or first touched field);
-///                                               throws UnfitSample
+///                                               the parameters of one sample: trivially copyable
+///                                               data, aligned to 16 bytes at most. Shape is that
+///                                               of the sample's first image that it touches, else
+///                                               of the first field that it touches. Throws
+///                                               UnfitSample
 ///   void apply(const Drawn&, FieldKind, ConstArray in, MutableArray out, Scratch&) const
-///                                               the CPU form; `out` has output()'s shape for `in`;
-///                                               must write all of it; thread-safe
-/// It may have more members, each of which lets more be done with it (the concept in brackets tells
-/// whether it has them):
+///                                               does the operation on the CPU. `out` has the dtype
+///                                               and shape that output() gives for `in`. It must
+///                                               write all of `out`, and be thread-safe
+/// The members below are optional. Each lets more be done with the operation. The concept in
+/// brackets says whether an operation has the member.
 ///   AffineMap map(const Drawn&, const Shape&) const                              [MovesPixels]
-///       where it moves the pixels of an image of that shape: boxes then follow (touches() is not
-///       asked about them). One without it leaves boxes as they are, and is refused beside them
-///       where it changes an image's size.
+///       how it moves the pixels of an image of that shape. Boxes then follow; touches() is not
+///       asked about them. An operation without this member leaves boxes as they are. Beside boxes
+///       it is refused where it changes the size of an image.
 ///   Region region(const Drawn&) const                                            [ReadsRegion]
 ///   Drawn within(const Drawn&, const Window&) const
-///       the part of each image that apply() reads, and what it then takes for that window alone:
-///       as the first of a chain, it is given that part, and little around it, decoded without the
-///       rest.
+///       the part of an image that apply() reads, and the parameters with which apply() takes an
+///       array that holds only that Window of the image. Where the operation is the first of a
+///       chain, no more of the image is decoded than that part and a little around it.
 ///   std::int64_t reduction(const Drawn&) const                                   [Shrinks]
-///       by how much that part may be shrunk before it, at most; at least 1: where
-///       DecodeOptions::scaled allows it, its images are decoded at 1 / 2, 1 / 4 or 1 / 8 of their
-///       size, and within() is told.
+///       the largest whole number, at least 1, by which that part may be shrunk before the
+///       operation. Where DecodeOptions::scaled allows it, images are decoded at 1 / 2, 1 / 4 or
+///       1 / 8 of their size, and within() is told.
 ///   bool only_resizes() const                                                    [MayOnlyResize]
-///       whether it does no more to an image than to resize the region that it reads (all of it,
-///       unless it ReadsRegion) to output()'s size, as an antialiased Resize does: a GPU can then do
-///       the same.
+///       whether it does nothing to an image but resize the region that it reads (all of the image,
+///       unless it ReadsRegion) to the size of output(), as an antialiased Resize does. A GPU can
+///       then do it instead.
 ///   DeviceFunction device_function() const                                       [HasDeviceFunction]
-///       it applies this pixel function to every pixel of images and does nothing else, as PixelOp
-///       and DrawnPixelOp (pixel_op.h) do: a GPU can then do the same.
+///       the pixel function that it applies to every pixel of images, where it does nothing else,
+///       as PixelOp and DrawnPixelOp (pixel_op.h) do. A GPU can then do it instead.
 // clang-format on
 template <typename T>
 concept Operation = std::copyable<T> &&
@@ -91,8 +95,9 @@ concept Operation = std::copyable<T> &&
   requires std::is_trivially_copyable_v<decltype(op.draw(key, shape))>;
 };
 
-/// An operation over whole batches (batch_ops.h). A chain holds it like any other, but a sample
-/// alone passes it unchanged: whoever takes samples alone refuses it or leaves it out.
+/// An operation over whole batches (batch_ops.h). A chain holds it like any other operation, but a
+/// single sample passes it unchanged. Functions that handle single samples refuse it or leave it
+/// out.
 template <typename T>
 concept BatchOperation = requires(const T& op) {
   requires T::kIsOverBatch;
@@ -108,7 +113,8 @@ class OpModel;
 class OpCost;
 }  // namespace detail
 
-/// Any Operation, by value; copies share it (operations are immutable).
+/// An operation of any type. It is a value and cannot be changed; copies share it. Its functions
+/// may be called from several threads at once.
 class AnyOp {
  public:
   template <typename T>
@@ -116,45 +122,54 @@ class AnyOp {
   template <BatchOperation T>
   AnyOp(T op);
 
-  /// The operation itself, without what with_cost() added, or nullptr where it is of another type.
+  /// The operation as an object of its own type, or nullptr where it is of another type.
   template <typename T>
   const T* get_if() const;
 
+  /// The operation's kName.
   std::string_view name() const;
+  /// Throws Refused for parameters that make no sense.
   void validate() const;
+  /// Whether it changes fields of this kind. For boxes: whether it MovesPixels.
   bool touches(FieldKind kind) const;
+  /// The field `in` after the operation. Throws Refused for a field that it cannot take.
   FieldSpec output(const FieldSpec& in) const;
+  /// Whether draw() depends on its key.
   bool is_random() const;
 
   /// Whether it is a BatchOperation.
   bool is_over_batch() const;
   /// Whether it is an operation that ReadsRegion.
   bool reads_region() const;
-  /// Whether it only resizes (MayOnlyResize).
+  /// Whether it is an operation that MayOnlyResize, and only resizes.
   bool only_resizes() const;
-  /// Nothing, unless it HasDeviceFunction.
+  /// Its pixel function; no value unless it HasDeviceFunction.
   std::optional<DeviceFunction> device_function() const;
 
-  /// The part that it reads of an image of `shape` (all of it, unless it reads_region()), and by
-  /// how much that may be shrunk (1 unless it Shrinks). Throws what draw() throws.
+  /// The part that it reads of an image of `shape` (all of it, unless it reads_region()), and the
+  /// number by which that part may be shrunk (1 unless it Shrinks). Throws what the operation's
+  /// draw() throws.
   Window window(const RandomKey& key, const Shape& shape) const;
-  /// Bytes of what draw() writes: the operation's Drawn, nothing where that is empty.
+  /// The number of bytes that draw() writes: the size of the operation's Drawn, 0 where that is
+  /// empty.
   std::size_t drawn_bytes() const;
-  /// One sample's parameters for an image of `shape`, as the operation's draw() gives them, into
-  /// `to` (aligned to 16). Throws what that throws.
+  /// Draws one sample's parameters for an image of `shape` and writes them to `to`, which has room
+  /// for drawn_bytes() and is aligned to 16 bytes. Throws what the operation's draw() throws.
   void draw(const RandomKey& key, const Shape& shape, std::byte* to) const;
-  /// Where it moves the pixels of an image of `shape`, with parameters that draw() wrote for that;
-  /// nothing unless it MovesPixels, that is where it touches boxes.
+  /// How it moves the pixels of an image of `shape`, with parameters that draw() wrote for that
+  /// shape; no value unless it MovesPixels.
   std::optional<AffineMap> map(const std::byte* drawn, const Shape& shape) const;
-  /// The CPU form for one field that is no boxes, with parameters that draw() wrote.
+  /// Does the operation to one field of a kind other than boxes, on the CPU, with parameters that
+  /// draw() wrote. `out` has the dtype and shape of output().
   void apply(const std::byte* drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
 
-  /// Draws this sample's parameters and applies them to every touched field of `sample`, through
-  /// `spare` (one array per field, swapped with the sample's). `specs` describe the fields' kinds.
-  /// `part`: nullptr, or what the fields hold that were decoded for the window() of this key, and
-  /// which are not there.
-  /// Throws Error.
+  /// Draws the parameters of `sample` and applies them to every field that the operation touches.
+  /// `specs` describe the fields. `spare` has one array for each field; results are written there
+  /// and swapped with the sample's arrays. `part` is nullptr where the fields are whole; otherwise
+  /// it says which parts of the images they hold, decoded for the window() of this key, and which
+  /// fields are missing. Throws what the operation throws: UnfitSample where the sample does not
+  /// fit it.
   void apply(const RandomKey& key, std::span<const FieldSpec> specs, Sample& sample,
              std::vector<HostArray>& spare, Scratch& scratch,
              const DecodedPart* part = nullptr) const;
@@ -166,10 +181,12 @@ class AnyOp {
   std::shared_ptr<const detail::OpCost> cost_;  ///< of each sample; nullptr: none
 };
 
-/// What fields are after `op`. Throws Refused as its output() does, and where there are boxes that
-/// are not f32, N x 4, or cannot follow what it does.
+/// The fields after `op`. Throws Refused where its output() does, for fields of different sizes
+/// that must be moved together, and for boxes that are not f32, N x 4, or that cannot follow what
+/// it does.
 std::vector<FieldSpec> fields_after(const AnyOp& op, std::vector<FieldSpec> fields);
 
+/// An operation and the name that its step has in reports and errors.
 struct NamedOp {
   std::string name;
   AnyOp op;

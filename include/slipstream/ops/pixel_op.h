@@ -9,31 +9,33 @@
 
 namespace slipstream {
 
-/// Defines `struct NAME BODY`, a pixel function: what a user's own operation does to one pixel. The
-/// compiler of the program makes its CPU form, and a GPU compiles the same text into the chain's
-/// kernels, while the program runs. At namespace scope:
+/// Defines `struct NAME BODY`, a pixel function: what an operation of your own does to one pixel.
+/// The compiler of the program makes its CPU form. While the program runs, the same text is
+/// compiled into the GPU kernels of the chain. Write it at namespace scope:
 ///
 ///   SLIPSTREAM_PIXEL_FUNCTION(Solarize, {
 ///     float threshold;
 ///     float operator()(float value) const { return value < threshold ? value : 1.0F - value; }
 ///   });
 ///
-/// Members are its parameters: trivially copyable, 1,024 bytes at most, aligned to 16 at most. One
-/// of these says what becomes of a pixel (Pixel<C>: pixel.h):
-///   float operator()(float value) const                          each channel alone
-///   template <int C> Pixel<C> operator()(Pixel<C> pixel) const   or of one C alone: all channels
-/// Values are float32; of uint8 images level / 255.
+/// The members are its parameters: trivially copyable, 1,024 bytes at most, aligned to 16 bytes at
+/// most. One of these functions says what becomes of a pixel (pixel.h has Pixel<C>):
+///   float operator()(float value) const                          for each channel alone
+///   template <int C> Pixel<C> operator()(Pixel<C> pixel) const   for all channels of a pixel
+/// The second one may also be no template and take pixels of one C. Values are float32. For uint8
+/// images they are level / 255.
 ///
-/// The text stands alone: on a GPU it sees its own members, <cstdint>'s types, what is in pixel.h
-/// (which it may name without `slipstream::`), and of the standard library std::abs, ceil, clamp,
+/// The text stands alone. On a GPU it sees its own members, the types of <cstdint>, everything in
+/// pixel.h (also without `slipstream::`), and of the standard library std::abs, ceil, clamp,
 /// copysign, floor, fma, isnan, max, min, round, sqrt and trunc. It has no preprocessor directives,
-/// and the program's macros are not expanded for the GPU. It keeps no state, and can do with
+/// and the program's macros are not expanded for the GPU. It keeps no state, and it must work with
 /// parameters whose bits are all 0.
 ///
-/// With these, + - * / and casts of what fits, both forms have the same bits, but for those of
-/// NaNs. Neither side fuses a * b + c unless it says std::fma (programs that link this library are
-/// compiled with -ffp-contract=off; -ffast-math breaks it). expf, powf, sinf and their like can be
-/// called by these names, without std::, and differ in their last bits.
+/// A text that uses these functions, + - * / and casts of values that fit has the same bits in both
+/// forms, but for the bits of NaNs. Neither form fuses a * b + c unless the text says std::fma:
+/// programs that link this library are compiled with -ffp-contract=off. -ffast-math breaks this.
+/// expf, powf, sinf and similar functions can be called by these names, without std::. They differ
+/// in their last bits.
 #define SLIPSTREAM_PIXEL_FUNCTION(name, ...)                                                  \
   struct name __VA_ARGS__;                                                                    \
   [[maybe_unused]] constexpr slipstream::PixelFunctionText pixel_function_text(const name*) { \
@@ -43,12 +45,13 @@ namespace slipstream {
                 "a pixel function has trivially copyable parameters, at most 1,024 bytes of " \
                 "them, and float operator()(float) const or Pixel<C> operator()(Pixel<C>) const")
 
+/// The name and the text of a pixel function.
 struct PixelFunctionText {
   std::string_view name;
   std::string_view definition;
 };
 
-/// Whether it takes pixels of C channels.
+/// Whether the pixel function T takes pixels of C channels.
 template <typename T, int C>
 inline constexpr bool kTakesPixels = requires(const T& function, Pixel<C> pixel) {
   { function(pixel) } -> std::same_as<Pixel<C>>;
@@ -57,6 +60,7 @@ inline constexpr bool kTakesPixels = requires(const T& function, Pixel<C> pixel)
   { function(value) } -> std::same_as<float>;
 };
 
+/// A type that SLIPSTREAM_PIXEL_FUNCTION defined, with parameters and a call as described there.
 template <typename T>
 concept PixelFunction = std::is_trivially_copyable_v<T> && sizeof(T) <= 1024 && alignof(T) <= 16 &&
                         (kTakesPixels<T, 1> || kTakesPixels<T, 2> || kTakesPixels<T, 3> ||
@@ -64,11 +68,11 @@ concept PixelFunction = std::is_trivially_copyable_v<T> && sizeof(T) <= 1024 && 
   { pixel_function_text(function) } -> std::same_as<PixelFunctionText>;
 };
 
-/// `in` as float32. `takes`: whether images of 1 to 4 channels are taken; throws Refused for others
-/// and for what is neither u8 nor f32.
+/// The image `in` with the dtype f32. `takes` says which of 1 to 4 channels the operation `name`
+/// takes. Throws Refused for another number of channels and for images that are neither u8 nor f32.
 FieldSpec changed_field(std::string_view name, const FieldSpec& in, const bool (&takes)[4]);
 
-/// `function` for all pixels of an image, u8 or f32, into float32.
+/// Applies `function` to `pixels` pixels of C channels, u8 or f32, and writes the results as f32.
 template <int C, typename T, typename Function>
 void change_pixels(const Function& function, const T* from, float* to, std::size_t pixels) {
   for (std::size_t i = 0; i < pixels * C; i += C) {
@@ -82,6 +86,8 @@ void change_pixels(const Function& function, const T* from, float* to, std::size
   }
 }
 
+/// Applies `function` to an image of C channels, u8 or f32, and writes the result as f32. Does
+/// nothing where the function does not take pixels of C channels.
 template <PixelFunction Function, int C>
 void change_channels(const Function& function, const ConstArray& in, float* to) {
   if constexpr (kTakesPixels<Function, C>) {
@@ -94,7 +100,7 @@ void change_channels(const Function& function, const ConstArray& in, float* to) 
   }
 }
 
-/// What an operation with a pixel function has in common.
+/// The members that operations with a pixel function share.
 template <PixelFunction Function>
 struct ChangesPixels {
   bool touches(FieldKind kind) const { return kind == FieldKind::image; }
@@ -126,8 +132,9 @@ struct ChangesPixels {
   }
 };
 
-/// An operation (op.h) that is one pixel function with the same parameters for all samples:
-/// .transform("solarize", PixelOp{Solarize{0.5F}}). They are constants in the GPU's kernels.
+/// An operation (op.h) that applies one pixel function, with the same parameters for all samples,
+/// to images: .transform("solarize", PixelOp{Solarize{0.5F}}). Images are u8 or f32, height x width
+/// x channels; the result is f32. In the GPU's kernels the parameters are constants.
 template <PixelFunction Function>
 struct PixelOp : ChangesPixels<Function> {
   static constexpr std::string_view kName = ChangesPixels<Function>::text().name;
@@ -151,8 +158,9 @@ struct PixelOp : ChangesPixels<Function> {
   }
 };
 
-/// The base of an operation whose draw() returns a pixel function for each sample: it adds kName,
-/// validate(), is_random() and draw() to what is here.
+/// The base of an operation whose draw() returns a pixel function for each sample. The operation
+/// adds kName, validate(), is_random() and draw(). Images are u8 or f32, height x width x channels;
+/// the result is f32.
 ///
 ///   struct RandomSolarize : DrawnPixelOp<Solarize> {
 ///     static constexpr std::string_view kName = "random_solarize";

@@ -6,8 +6,8 @@
 
 namespace slipstream {
 
-/// What Resize makes of an image: height x width pixels, or, of one number, an image of the same
-/// proportions whose shorter side has that many, as in torchvision.
+/// The size that Resize gives an image. Two numbers are its height and width in pixels. One number
+/// is the length of the shorter side, and the proportions stay, as in torchvision.
 struct ResizedSize {
   std::int64_t height = 0;
   std::int64_t width = 0;
@@ -16,45 +16,50 @@ struct ResizedSize {
   constexpr ResizedSize() = default;
   constexpr ResizedSize(std::int64_t shorter) : shorter_side(shorter) {}
   constexpr ResizedSize(std::int64_t rows, std::int64_t columns) : height(rows), width(columns) {}
+  /// Whether the size is that of the shorter side.
   bool keeps_ratio() const { return shorter_side != 0; }
-  /// Height and width for an image of `height` x `width` pixels, both at least 1. With shorter_side
-  /// the longer one becomes floor(shorter_side longer / shorter), computed in integers.
+  /// The size that an image of size `image` gets. With shorter_side the longer side becomes
+  /// floor(shorter_side * longer / shorter), computed in integers. REQUIRES: both sides of `image`
+  /// are at least 1
   Size of(const Size& image) const;
   bool operator==(const ResizedSize&) const = default;
 };
 
-/// Resizes to height x width whatever the shape before (stretched, not cropped), or, where `size`
-/// is one number, until the shorter side has that many pixels, in the same proportions: what comes
-/// behind then sees images of different sizes, unless those before it have one size.
+/// Resizes images and masks. Two numbers in `size` are the new height and width, to which an image
+/// of any shape is stretched, not cropped. With one number, images that differ in proportions still
+/// differ in size afterwards.
 ///
-/// Images, antialiased: the convolution with max(0, 1 - |x| / scale) / scale, scale = max(1, in /
-/// out), across and then down (source: Pillow, "Concepts: Filters").
-/// - u8 of 1 to 4 channels: Pillow's bilinear, in fixed point with 22 fractional bits, each pass
-///   rounded (equal to Pillow's within 1 level; bit for bit unless it goes down first, as it does
-///   since version 13 where that is much cheaper).
-/// - f32 of 1 to 4 channels: an axis that shrinks by the same weights, in float32, first to last by
-///   fma; one that does not as below.
-/// Images, not antialiased (u8 or f32 of 1 to 4 channels): bilinear between two neighbors on each
-/// axis (interpolation.h), across and then down, in float32; u8 are rounded at the end, halves to
-/// even.
-/// Masks: nearest neighbor, source index floor((i + 0.5) * in / out), in integers.
+/// Images with `antialias`: a convolution with max(0, 1 - |x| / scale) / scale, where scale =
+/// max(1, in / out), across and then down. Source: Pillow, "Concepts: Filters".
+/// - u8, 1 to 4 channels: Pillow's bilinear resize, in fixed point with 22 fractional bits, each
+///   pass rounded. It equals Pillow's within 1 level, and bit for bit unless Pillow goes down
+///   first, as it does since version 13 where that is much cheaper.
+/// - f32, 1 to 4 channels: an axis that shrinks uses the same weights, in float32, first to last by
+///   fma. An axis that does not shrink is interpolated as without `antialias`.
+///
+/// Images without `antialias`, u8 or f32, 1 to 4 channels: bilinear between two neighbors on each
+/// axis, across and then down, in float32. u8 results are rounded at the end, halves to even.
+///
+/// Masks: nearest neighbor, with the source index floor((i + 0.5) * in / out) in integers.
 struct Resize {
   static constexpr std::string_view kName = "resize";
   ResizedSize size;
   bool antialias = true;
 
-  using Drawn = DrawnCrop;  ///< all of the image
+  using Drawn = DrawnCrop;  ///< the whole image
 
   void validate() const;
   bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
   FieldSpec output(const FieldSpec& in) const;
   bool is_random() const { return false; }
-  /// Throws UnfitSample where the longer side would be too large.
+  /// Throws UnfitSample where the result would have a side of more than 65,536 pixels or more than
+  /// kDefaultPixelLimit pixels in all.
   Drawn draw(const RandomKey&, const Shape& shape) const;
-  /// A field that is not reduced is taken as it is, whatever size was drawn for.
+  /// Throws UnfitSample for a field without pixels. A field that was not reduced by decoding may
+  /// have another size than the one that was drawn for.
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
-  /// Not where it keeps the ratio: what it makes then has no size that is known before.
+  /// False where it keeps the proportions: the size of the result is then not known beforehand.
   bool only_resizes() const { return antialias && !size.keeps_ratio(); }
   AffineMap map(const Drawn& drawn, const Shape&) const {
     return drawn.resized_to(size.of({drawn.height, drawn.width}));

@@ -4,7 +4,7 @@
 
 namespace slipstream {
 
-/// Height and width in pixels, in this order; one number is those of a square.
+/// Height and width in pixels, in this order. One number is the side of a square.
 struct Size {
   std::int64_t height = 0;
   std::int64_t width = 0;

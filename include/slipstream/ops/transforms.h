@@ -14,13 +14,14 @@ namespace slipstream {
 
 struct ChannelStatistics;
 
-// Operations (op.h) on the host. Geometry moves images (height x width x channels) and masks
-// (height x width) alike, drawn for the sample's first image; a field of another size than that is
-// an Error. Pointwise operations touch images alone. What a random operation draws is named below,
-// in order, in the words of docs/random.md.
+// Operations (op.h) that crop, resize, flip and scale. Crops and flips move images (height x width
+// x channels) and masks (height x width) alike. Their parameters are drawn for the sample's first
+// image; a field of another size throws UnfitSample where the operation crops. The other operations
+// touch images alone. H and W are the height and width of the image. uniform() and below(bound) are
+// the next draws of the sample, in the order in which they are written here (docs/random.md).
 
-/// The middle size.height x size.width pixels: top = floor((H - size.height) / 2), left likewise.
-/// Any dtype. An image smaller than that is an Error.
+/// Takes the middle size.height x size.width pixels: top = floor((H - size.height) / 2), left =
+/// floor((W - size.width) / 2). Takes any dtype. Throws UnfitSample for an image smaller than that.
 struct CenterCrop {
   static constexpr std::string_view kName = "center_crop";
   Size size;
@@ -40,13 +41,14 @@ struct CenterCrop {
   Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
 };
 
-/// size.height x size.width pixels from anywhere in the image, which is first given `padding` black
-/// pixels (class 0 in masks) on each side. Any dtype. Draws top = below(H + 2 padding - size.height
-/// + 1), then left likewise. An image smaller than the crop, padded, is an Error.
+/// Takes size.height x size.width pixels from anywhere in the image, which first gets `padding`
+/// black pixels (class 0 in masks) on each side. Draws top = below(H + 2 padding - size.height +
+/// 1), then left = below(W + 2 padding - size.width + 1). Takes any dtype. Throws UnfitSample for
+/// an image that is smaller than the crop even with its padding.
 struct RandomCrop {
   static constexpr std::string_view kName = "random_crop";
   Size size;
-  std::int64_t padding = 0;  ///< less than height and width
+  std::int64_t padding = 0;  ///< pixels; less than the crop's height and width
 
   using Drawn = DrawnCrop;
 
@@ -63,18 +65,21 @@ struct RandomCrop {
   Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
 };
 
-/// A crop of random area and aspect ratio, resized to `size` as Resize does it. Source:
+/// Takes a crop of random area and aspect ratio and resizes it to `size` as Resize does. Images are
+/// u8 or f32 with 1 to 4 channels. Throws UnfitSample for an image without pixels. Source:
 /// torchvision's documentation and the paper that it names (Szegedy et al., "Going deeper with
-/// convolutions", CVPR 2015). Up to ten times: area = H W (scale[0] + uniform() (scale[1] -
-/// scale[0])), ratio = exp(log ratio[0] + uniform() (log ratio[1] - log ratio[0])), w =
-/// round(sqrt(area ratio)), h = round(sqrt(area / ratio)), halves up. The first that fits is taken,
-/// at top = below(H - h + 1), left = below(W - w + 1). Otherwise the largest centered crop whose
-/// ratio is within the bounds. Computed in double precision by basic IEEE operations alone: the
-/// same pixels on every machine.
+/// convolutions", CVPR 2015).
+///
+/// The crop's height h and width w are drawn in up to ten tries: area = H W (scale[0] + uniform()
+/// (scale[1] - scale[0])), ratio = exp(log ratio[0] + uniform() (log ratio[1] - log ratio[0])), w =
+/// round(sqrt(area ratio)), h = round(sqrt(area / ratio)), halves up. The first crop that fits into
+/// the image is taken, at top = below(H - h + 1), left = below(W - w + 1). Where no try fits, it is
+/// the largest centered crop whose ratio is within the bounds. All is computed in double precision
+/// by basic IEEE operations alone, so every machine gets the same pixels.
 struct RandomResizedCrop {
   static constexpr std::string_view kName = "random_resized_crop";
   Size size;
-  std::array<double, 2> scale = {0.08, 1.0};  ///< of the image's area; above 0, at most 1
+  std::array<double, 2> scale = {0.08, 1.0};  ///< share of the image's area; above 0, at most 1
   std::array<double, 2> ratio = {3.0 / 4.0, 4.0 / 3.0};  ///< width / height; 0.001 to 1000
   bool antialias = true;
 
@@ -96,7 +101,7 @@ struct RandomResizedCrop {
   Drawn within(const Drawn& drawn, const Window& window) const { return drawn.within(window); }
 };
 
-/// Mirrors left and right where uniform() < p. Any dtype.
+/// Mirrors left and right with probability p: where uniform() < p. Takes any dtype.
 struct RandomHorizontalFlip {
   static constexpr std::string_view kName = "random_horizontal_flip";
   double p = 0.5;  ///< 0 to 1
@@ -112,7 +117,7 @@ struct RandomHorizontalFlip {
   AffineMap map(Drawn drawn, const Shape& shape) const;
 };
 
-/// Mirrors top and bottom where uniform() < p. Any dtype.
+/// Mirrors top and bottom with probability p: where uniform() < p. Takes any dtype.
 struct RandomVerticalFlip {
   static constexpr std::string_view kName = "random_vertical_flip";
   double p = 0.5;  ///< 0 to 1
@@ -128,11 +133,11 @@ struct RandomVerticalFlip {
   AffineMap map(Drawn drawn, const Shape& shape) const;
 };
 
-/// Images: u8 to f32. With `scale` from 0 to 1, level / 255, rounded once; without it the levels
-/// themselves. f32 stay as they are.
+/// Converts u8 images to f32. With `scale` the values are level / 255, rounded once, from 0 to 1.
+/// Without it they are the levels themselves. Images of f32 stay as they are.
 struct ToDtype {
   static constexpr std::string_view kName = "to_dtype";
-  DType dtype = DType::f32;  ///< f32 alone
+  DType dtype = DType::f32;  ///< must be f32
   bool scale = false;
 
   struct Drawn {};
@@ -145,9 +150,10 @@ struct ToDtype {
   void apply(Drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
 };
 
-/// Images of one to four channels: f32, (value - mean) / std by channel; u8 are first divided by
-/// 255. In float32, each operation rounded; mean and std are rounded to float32 first. Each of the
-/// two has as many numbers as the image has channels, or one for all of them.
+/// Normalizes images of one to four channels. The result is f32: (value - mean) / std in each
+/// channel. The levels of u8 images are divided by 255 first. Mean and std are rounded to float32
+/// first, and so is the result of each operation. Each of the two has as many numbers as the image
+/// has channels, or one for all of them.
 struct Normalize {
   static constexpr std::string_view kName = "normalize";
   std::vector<double> mean = {0, 0, 0};
@@ -161,15 +167,15 @@ struct Normalize {
   bool is_random() const { return false; }
   Drawn draw(const RandomKey&, const Shape&) const { return {}; }
   void apply(Drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
-  /// How many channels `mean` and `std` are for; 1: for any number.
+  /// The number of channels that `mean` and `std` are for; 1: any number.
   std::size_t channels() const {
     if (mean.size() == 1) return std.size();
     return std.size() == 1 ? mean.size() : std::min(mean.size(), std.size());
   }
-  /// Of channel `c` of an image. REQUIRES: c < channels() or channels() == 1
+  /// The mean and std of channel `c` of an image. REQUIRES: c < channels() or channels() == 1
   double mean_of(std::size_t c) const { return mean.size() == 1 ? mean[0] : mean[c]; }
   double std_of(std::size_t c) const { return std.size() == 1 ? std[0] : std[c]; }
-  /// The parameters as the arithmetic takes them.
+  /// Mean and std, rounded to float32.
   ChannelStatistics in_float32() const;
 };
 

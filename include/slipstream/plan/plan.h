@@ -16,64 +16,70 @@
 
 namespace slipstream {
 
+/// The arithmetic of the device steps. docs/plan.md says what each value means.
 enum class Precision : std::uint8_t { tf32, fp32, bf16 };
+/// The kind of device that trains.
 enum class DeviceKind : std::uint8_t { cpu, cuda };
 
-/// Device steps that share a lane, in order, and the lane's stream priority (0 lowest; clamped to
-/// what the device has; no meaning on a CPU).
+/// The device steps that one lane does. A lane is a place where work is done in order: on a GPU a
+/// CUDA stream, on a CPU a host thread.
 struct LanePlan {
-  std::vector<std::string> steps;
-  int priority = 0;
+  std::vector<std::string> steps;  ///< in the pipeline's order
+  int priority = 0;  ///< the stream's: 0 lowest, clamped to what the device has; unused on a CPU
   bool operator==(const LanePlan&) const = default;
 };
 
-/// How the loader works. These fields never change a bit of any result.
+/// How the loader works. No field changes a bit of any result.
 struct LoaderPlan {
   unsigned num_workers = 1;  ///< threads, at least 1
-  /// Batches that are filled ahead by all workers together, at least 1. PyTorch's prefetch_factor
-  /// is that of one worker.
+  /// Batches that all workers together fill ahead, at least 1. PyTorch's prefetch_factor counts the
+  /// batches of one worker.
   std::size_t prefetch_batches = 4;
-  bool pin_memory = true;  ///< page-locked batches; without, copies block the host
-  WireFormats wire = {};   ///< of the fields that do not travel plain: those that are exact
+  bool pin_memory = true;  ///< whether batches are page-locked; otherwise copies block the host
+  WireFormats wire = {};   ///< the exact forms in which fields travel; other fields travel plain
   ReadAhead read_ahead = {};
-  CpuList cpus = {};  ///< where its threads may run; empty: anywhere
-  std::optional<CacheOptions> cache = std::nullopt;
-  /// The first transform that the device does, as the step "augment", and with it all that follow;
-  /// empty: none.
+  CpuList cpus = {};  ///< where the loader's threads may run; empty: anywhere
+  std::optional<CacheOptions> cache = std::nullopt;  ///< no value: no samples are cached
+  /// The name of the first transform that the device does. It does this one and all that follow, as
+  /// the step "augment". Empty: the loader does all of them.
   std::string on_device = {};
   bool operator==(const LoaderPlan&) const = default;
 };
 
-/// How a pipeline is run. Plain data, JSON in and out (docs/plan.md).
+/// How a pipeline is run. A plan is plain data that can be written as JSON (docs/plan.md).
 struct Plan {
-  /// What makes the order of work: these fields never change a bit of any result.
+  /// The order of work. No field changes a bit of any result.
   struct Schedule {
     std::string mode = "pipelined";  ///< "serial" or "pipelined": how `lanes` was made
-    /// Device steps (copy, then the stages) on lanes, in order. One lane is serial training.
+    /// The lanes, with all device steps (copy, then the stages) in order. With one lane, training
+    /// is serial.
     std::vector<LanePlan> lanes;
-    /// Slots: batches in flight at once, at least the number of lanes. Memory grows with it.
+    /// Batches in flight at once, at least the number of lanes. Memory grows with it.
     std::size_t depth = 1;
     /// Batches that the host enqueues beyond `depth` before it waits for the device, at least 1.
     std::size_t run_ahead = 2;
-    /// Who calls the lanes: one host thread, or one a lane (CPU lanes overlap only then; on a GPU
-    /// the lanes' launches do not wait for each other).
+    /// Which host threads enqueue the lanes' work: one for all, or one for each lane. Lanes on a
+    /// CPU overlap only with one for each. On a GPU the lanes' launches then do not wait for each
+    /// other.
     Driver driver = Driver::threaded;
     LoaderPlan loader;
     bool operator==(const Schedule&) const = default;
   };
-  /// What may change the last bits: plans are compared bit for bit, and `auto` chooses, only among
-  /// plans that are equal in these.
+  /// What may change the last bits of a result. Results can be compared bit for bit only between
+  /// plans that are equal here, and `auto` chooses only among such plans.
   struct Numerics {
     Precision precision = Precision::tf32;
-    bool channels_last = true;
-    /// Deterministic algorithms only; nothing chosen by timing. Always on for CPU lanes.
+    bool channels_last = true;  ///< whether weights are channels-last in memory; images always are
+    /// Whether only deterministic algorithms are used, and none is chosen by timing. Must be true
+    /// on a CPU.
     bool deterministic = false;
-    /// cuDNN measures its algorithms on the first batch. Refused together with `deterministic`.
+    /// Whether cuDNN chooses algorithms by timing them on the first batch. A plan that also asks
+    /// for `deterministic` is refused.
     bool cudnn_benchmark = true;
-    /// Threads inside an operation on CPU lanes, per stage ("*": every other stage).
+    /// Threads inside an operation on CPU lanes, by step; "*" stands for every step not named.
     std::map<std::string, unsigned> intra_op_threads = {{"*", 1}};
-    WireFormats wire;  ///< those that are not exact: bf16, f16 and jpeg
-    /// JPEGs that the first transform shrinks are decoded at a fraction of their size.
+    WireFormats wire;  ///< the forms that change values, in which fields travel: bf16, f16, jpeg
+    /// Whether JPEGs that the first transform shrinks are decoded at a fraction of their size.
     bool scaled_decoding = false;
     bool operator==(const Numerics&) const = default;
   };
@@ -82,35 +88,39 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-/// The plan of `mode` ("serial" or "pipelined") for a pipeline with these device steps ("copy"
-/// first, the training stage last). serial: one lane. pipelined: a lane for each step, the training
-/// lane at the highest priority, one slot more than lanes on a GPU. On a CPU lanes are threads,
-/// nothing is pinned, and the numerics become deterministic; deterministic numerics never let
-/// cuDNN choose by timing. Throws Refused for another mode.
+/// Makes the plan of `mode` for a pipeline with these device steps ("copy" first, the training
+/// stage last). "serial" has one lane. "pipelined" has a lane for each step, the training lane at
+/// the highest priority, and on a GPU one more batch in flight than lanes. For a CPU nothing is
+/// page-locked, and the numerics become deterministic. Deterministic numerics never let cuDNN
+/// choose by timing. Throws Refused for another mode.
 Plan make_plan(const std::string& mode, const std::vector<std::string>& steps, DeviceKind device,
                const LoaderPlan& loader, const Plan::Numerics& numerics);
 
-/// Puts the lane that ends with `step`, if there is one and another follows, onto the next: both
-/// keep the next one's priority, and a slot is saved.
+/// Joins the lane that ends with `step` with the lane that follows it. The joined lane has the
+/// priority of the second one, and `depth` is one less. Does nothing where no lane ends with `step`
+/// or none follows.
 void join_next_lane(Plan& plan, const std::string& step);
 
-/// Everything that is wrong with `plan` for these steps and this device, each with its remedy;
-/// empty when the plan can be run.
+/// All that is wrong with `plan` for these device steps and this device, each with its remedy.
+/// Empty where the plan can be run.
 std::vector<std::string> problems_of(const Plan& plan, const std::vector<std::string>& steps,
                                      DeviceKind device);
-/// Throws Refused with all of problems_of, one a line.
+/// Throws Refused with all of problems_of(), one in each line, where there are any.
 void validate(const Plan& plan, const std::vector<std::string>& steps, DeviceKind device);
 
-/// JSON with "version": 1. parse_plan throws Refused for what is not JSON, a wrong type or value,
-/// another version, a missing "lanes" or an unknown key (with the nearest known one), naming the
-/// key's path; all problems at once. Keys other than "lanes" may be left out.
+/// The plan as JSON with "version": 1.
 std::string to_json(const Plan& plan);
+/// The plan that JSON text holds. Keys other than "lanes" may be left out. Throws Refused, with all
+/// problems at once and the path of each key, for text that is not JSON, a wrong type or value,
+/// another version, a missing "lanes" or an unknown key (with the nearest known one).
 Plan parse_plan(std::string_view json);
 
-/// The wire formats of both parts.
+/// The forms in which fields travel, of schedule and numerics together.
 WireFormats wire_formats(const Plan& plan);
 
+/// The enumerator's name: "tf32", "fp32" or "bf16".
 std::string_view name_of(Precision precision);
-Precision precision_named(const std::string& name);  ///< throws Refused
+/// The precision of that name. Throws Refused for another name.
+Precision precision_named(const std::string& name);
 
 }  // namespace slipstream

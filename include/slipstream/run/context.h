@@ -9,21 +9,24 @@
 
 namespace slipstream {
 
-/// What outlives a run: streams, lane threads and page-locked memory of one device. Made once by
-/// the caller (the command line makes one a process); a second run in it takes no more memory.
-/// One run at a time.
+/// What outlives a run on one device: streams, the threads of lanes and page-locked memory. The
+/// caller makes it once; the command line makes one for the process. A second run in it takes no
+/// more memory. Only one run at a time may use it.
 class Context {
  public:
-  /// "cpu", "cuda", "cuda:N" or "auto" (the first GPU, else the CPU). Throws Refused for a device
-  /// that is not there, with what is. On a GPU it sets CUBLAS_WORKSPACE_CONFIG to ":4096:8" in the
-  /// environment, unless it is set, without which cuBLAS is not deterministic: a program that uses
-  /// cuBLAS before it makes a Context sets it itself.
+  /// Takes the device of that name: "cpu", "cuda", "cuda:N" or "auto" (the first GPU, else the
+  /// CPU). Throws Refused, naming the devices there are, for a device that is not there. On a GPU
+  /// it sets CUBLAS_WORKSPACE_CONFIG to ":4096:8" in the environment where that is not set, because
+  /// cuBLAS is not deterministic without. A program that uses cuBLAS before it makes a Context sets
+  /// it itself.
   explicit Context(const std::string& device);
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
+  /// The device.
   c10::Device device() const { return device_; }
+  /// Whether the device is a CPU or a GPU.
   DeviceKind kind() const;
 
  private:

@@ -12,45 +12,50 @@
 
 namespace slipstream {
 
-/// Where branches run. Never changes a bit.
+/// Where branches run. No mode changes a bit of any result.
 enum class ForkMode : std::uint8_t {
-  automatic,  ///< both in turns for the first few calls, then where they were faster
+  automatic,  ///< tries both in the first few calls, then keeps the faster one
   streams,    ///< each branch on a stream of its own
   one_stream  ///< one after the other, on the stream of the stage
 };
-/// "auto", "streams" or "one-stream". Throws Refused for another name.
+/// The mode of that name: "auto", "streams" or "one-stream". Throws Refused for another name.
 ForkMode fork_mode_named(const std::string& name);
 
-/// Independent branches inside a stage: modules that each make one tensor of one input, and what
-/// joins their results. A module itself, for `frozen`, `.train`, or a part of another module;
-/// branches may hold further ones.
+/// A module of independent branches that can run at the same time. Each branch is a module that
+/// makes one tensor of the input, and a function joins their results. It is used like any other
+/// module: in `frozen`, in `.train`, or as a part of another module. Branches may hold further
+/// ForkJoins.
 ///
-/// A branch begins after what its stage has done so far, and the stage goes on after all branches,
-/// forward and backward, and also when one throws. Streams are the Context's,
-/// memory needs no record_stream: each branch's graph is a graph of its own, which backward() runs
-/// as a whole on the branch's stream, between the same two waits.
+/// A branch begins after what its stage has enqueued so far. The stage goes on after all branches,
+/// in forward and in backward, and also when a branch throws. The host does not wait. Streams are
+/// those of the Context. Tensors need no record_stream: each branch has an autograd graph of its
+/// own, which backward() runs as a whole on the branch's stream, between the same two waits.
 ///
-/// Branches are called in turn by the thread of the stage, so on a CPU, where a thread is the
-/// stage's lane, nothing overlaps, and they may draw from PyTorch's generator where their stage
-/// may. There is one stream where they share a parameter or a buffer, and outside of a run.
+/// The thread of the stage calls the branches one after the other, so they may draw from PyTorch's
+/// generator where their stage may. On a CPU, where a lane is a thread, nothing overlaps. Branches
+/// that share a parameter or a buffer, and branches outside of a run, use one stream.
 ///
-/// An Error: a branch that writes into its input, or reads another tensor whose gradient is wanted
-/// and that is no parameter of its own; a call under another stream than the stage's; gradients
-/// other than by one backward() of all leaves for each forward(), for neither
-/// torch::autograd::grad() nor double backward would see the branches' parameters.
+/// Throws Error for a branch that writes into its input, for one that reads another tensor whose
+/// gradient is wanted and that is not a parameter of its own, and for a call under another stream
+/// than the stage's. It throws Error, too, unless each forward() is followed by one backward() for
+/// all gradients: torch::autograd::grad() and a double backward would not see the branches'
+/// parameters.
 class ForkJoinImpl : public torch::nn::Module {
  public:
-  /// Makes one tensor of the branches' results, in their order, on the stage's stream.
+  /// A function that makes one tensor of the branches' results, in their order, on the stage's
+  /// stream.
   using Join = std::function<at::Tensor(const std::vector<at::Tensor>&)>;
 
-  /// Throws Refused without branches. Without `join`, results are concatenated along dimension 1.
+  /// Makes the module. Without `join`, results are concatenated along dimension 1. Throws Refused
+  /// where there are no branches.
   explicit ForkJoinImpl(std::vector<ModuleRef> branches, ForkMode mode = ForkMode::automatic,
                         Join join = {});
   ~ForkJoinImpl() override;
 
+  /// Runs the branches on `input` and joins their results. It enqueues the work and does not wait.
   at::Tensor forward(const at::Tensor& input);
 
-  /// What was kept and why, and what streams gain; `of` is empty.
+  /// Where the branches run and why, and what streams gain. Gain::of is empty.
   Gain gain() const;
 
  private:

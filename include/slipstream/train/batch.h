@@ -10,20 +10,24 @@
 namespace slipstream {
 
 /// The named tensors of one batch, as a stage sees them: what the steps before it made, on the
-/// stage's device. Reading a tensor here is ordered after its writer; a stage must not keep a
-/// tensor beyond its call unless it owns a reference for good (it then stays as it is: the slot
-/// takes fresh memory), and must not write into what another stage made.
+/// stage's device. Work that a stage enqueues on its current stream runs after the steps that made
+/// the tensors. A stage must not write into a tensor that another stage made. A tensor that it
+/// keeps beyond its call stays as it is, and the next batch takes fresh memory.
 class Batch {
  public:
   explicit Batch(std::uint64_t number = 0) : number_(number) {}
 
-  /// Step of training that this batch is, counted from 0 over all epochs.
+  /// The number of the training step that uses this batch, counted from 0 over all epochs.
   std::uint64_t number() const { return number_; }
-  /// Throws Error naming the fields there are.
+  /// The tensor of that name. Those that come from the loader are batch x the shape of the field,
+  /// but images are batch x channels x height x width, channels-last in memory. Throws Error,
+  /// naming the known fields, where there is none.
   const at::Tensor& at(const std::string& name) const;
+  /// Whether there is a tensor of that name.
   bool contains(const std::string& name) const;
-  /// Adds a field, or replaces it for the stages that follow.
+  /// Adds a tensor, or replaces the one of that name for the stages that follow.
   void set(const std::string& name, at::Tensor tensor);
+  /// All tensors with their names, in the order in which they were added.
   const std::vector<std::pair<std::string, at::Tensor>>& fields() const { return fields_; }
 
  private:

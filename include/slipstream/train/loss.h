@@ -9,32 +9,39 @@
 
 namespace slipstream {
 
-/// A loss of one batch, all on the batch's device; nothing here waits for the device.
+/// The loss of one batch. All tensors are on the batch's device, and nothing waits for the device.
 struct LossValue {
   at::Tensor loss;          ///< float32 scalar
-  at::Tensor gradient;      ///< d loss / d output; undefined: loss.backward() is used
-  at::Tensor correct;       ///< int64 scalar; undefined where there is no accuracy
-  std::int64_t labels = 0;  ///< how many labels `correct` counts among
+  at::Tensor gradient;      ///< d loss / d output, of its shape; undefined: loss.backward() is used
+  at::Tensor correct;       ///< int64 scalar: labels predicted; undefined: there is no accuracy
+  std::int64_t labels = 0;  ///< the number of labels that `correct` is a part of
 };
 
-/// Which field goes into the trained module, and what its output costs.
+/// Which field goes into the trained module, and how its output becomes a loss.
 struct Loss {
-  std::string input;
+  std::string input;  ///< name of the field in the batch
   std::function<LossValue(const at::Tensor& output, const Batch& batch)> compute;
 };
 
-/// Mean softmax cross entropy over all labels. Output: batch x classes (labels: batch) or batch x
-/// classes x height x width (labels: batch x height x width), float32, bf16 or (on a GPU) fp16, in
-/// any dense layout; labels `batch[target]`, uint8 or int64, below the number of classes. Or soft
-/// ones: float32 probabilities, batch x classes, for an output of that shape, which is correct
-/// where its largest class (the first of equals) is the most probable one (likewise).
-/// Deterministic: a fixed order of summation. One pass computes loss, gradient and accuracy.
+/// The mean softmax cross entropy over all labels, for the trained module's output and the labels
+/// batch[target]. The output is float32, bf16 or (on a GPU) fp16, in any dense layout: batch x
+/// classes with labels of shape batch, or batch x classes x height x width with labels of shape
+/// batch x height x width. Labels are uint8 or int64 class numbers below the number of classes. For
+/// an output of batch x classes they may be float32 probabilities, batch x classes.
+///
+/// A label is predicted where its class has the largest output; of equal outputs the first counts.
+/// With probabilities the label's class is the most probable one, of equal ones the first. The
+/// order of summation is fixed, so the result is deterministic. One pass computes loss, gradient
+/// and accuracy.
 Loss cross_entropy(std::string input, std::string target);
 
-/// The kernel behind it, for either device; on a GPU asynchronous on the current stream.
+/// The value of cross_entropy() for `output` and `labels` on one device. On a GPU it is enqueued on
+/// the current stream and does not wait. Throws Error where shapes or types do not fit.
 LossValue cross_entropy_value(const at::Tensor& output, const at::Tensor& labels);
 
-/// A loss of your own, differentiated by autograd.
+/// A loss of your own, differentiated by autograd. `function` returns a float32 scalar. It is
+/// called on the stream of the training stage and should not wait for the device. There is no
+/// accuracy.
 Loss custom_loss(std::string input,
                  std::function<at::Tensor(const at::Tensor& output, const Batch& batch)> function);
 

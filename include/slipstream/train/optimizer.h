@@ -8,27 +8,31 @@
 
 namespace slipstream {
 
-/// Updates parameters from their gradients, all in a few fused kernels; never waits for the device.
+/// Updates parameters from their gradients. It must never wait for the device.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  /// Takes the parameters (on their device) and makes the state for them.
+  /// Takes the parameters, which are on their device, and makes the state for them.
   virtual void bind(std::vector<at::Tensor> parameters) = 0;
-  /// One step on the current stream. Parameters without a gradient are left alone.
+  /// Enqueues one step on the current stream. Parameters without a gradient are left alone.
   virtual void step() = 0;
-  /// The state's tensors, in a fixed order, as they are (not copies).
+  /// The tensors of the state themselves, not copies, in a fixed order.
   virtual std::vector<at::Tensor> state() const = 0;
 };
 
+/// Options of sgd(). Numbers are finite and at least 0.
 struct SgdOptions {
   double lr = 1e-3;
   double momentum = 0;
   double weight_decay = 0;
-  bool nesterov = false;
+  bool nesterov = false;  ///< needs a momentum above 0
 };
-/// v = momentum v + g + weight_decay w; w -= lr v (torch.optim.SGD's form).
+/// Stochastic gradient descent in the form of torch.optim.SGD, in fused kernels: g' = g +
+/// weight_decay w; v = momentum v + g'; w -= lr v, or with nesterov w -= lr (g' + momentum v).
+/// Throws Refused for bad options.
 std::shared_ptr<Optimizer> sgd(const SgdOptions& options);
 
+/// Options of adamw(). Numbers are finite and at least 0, betas below 1.
 struct AdamWOptions {
   double lr = 1e-3;
   double beta1 = 0.9;
@@ -36,7 +40,8 @@ struct AdamWOptions {
   double eps = 1e-8;
   double weight_decay = 0.01;
 };
-/// Loshchilov and Hutter, "Decoupled weight decay regularization", 2019 (torch.optim.AdamW's form).
+/// AdamW in the form of torch.optim.AdamW, in fused kernels. Source: Loshchilov and Hutter,
+/// "Decoupled weight decay regularization", ICLR 2019. Throws Refused for bad options.
 std::shared_ptr<Optimizer> adamw(const AdamWOptions& options);
 
 }  // namespace slipstream

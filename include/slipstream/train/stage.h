@@ -19,10 +19,11 @@ class ModuleHolder;
 
 namespace slipstream {
 
+/// A module's forward function: it makes a tensor of a tensor.
 using Forward = std::function<at::Tensor(const at::Tensor&)>;
 
-/// A module with the forward function that a stage calls. Made from a torch::nn module holder or a
-/// shared_ptr to a module whose forward(Tensor) returns a Tensor.
+/// A module with the forward function that a stage calls. It is made from a torch::nn module
+/// holder, or from a shared_ptr to a module, whose forward(Tensor) returns a Tensor.
 struct ModuleRef {
   std::shared_ptr<torch::nn::Module> module;
   Forward forward;
@@ -34,24 +35,27 @@ struct ModuleRef {
   ModuleRef(const torch::nn::ModuleHolder<M>& holder) : ModuleRef(holder.ptr()) {}
 };
 
-/// A device stage ahead of training: computes without gradients and changes nothing that training
-/// reads, so that running ahead changes nothing.
+/// A device stage ahead of training. It computes without gradients and changes nothing that
+/// training reads, so running it ahead changes no result.
 struct FrozenStage {
   std::shared_ptr<torch::nn::Module> module;  ///< nullptr for a plain function
-  std::function<void(Batch&)> run;
+  std::function<void(Batch&)> run;            ///< called on the stream of the stage's lane
 };
 
-/// batch[output] = module(batch[input]), without gradients.
+/// A stage that sets batch[output] = module(batch[input]), without gradients.
 FrozenStage frozen(ModuleRef module, std::string input, std::string output);
-/// A function on the batch. It must not keep or change state that a later batch sees, nor draw from
-/// PyTorch's default generators (checked at the first batch of each run). On a GPU it may be called
-/// with batches of zeros before a run, to find out how much memory it takes.
+/// A stage that calls a function on the batch, without gradients. The function must not wait for
+/// the device, must not keep or change state that a later batch sees, and must not draw from
+/// PyTorch's default generators, which the first batch of each run checks. On a GPU it may be
+/// called with batches of zeros before a run, to find out how much memory it takes.
 FrozenStage frozen(std::function<void(Batch&)> function);
 
-/// Puts a module into eval mode and stops gradients: what `frozen` asks for.
+/// Puts a module into eval mode and sets requires_grad of its parameters to false, as a stage ahead
+/// of training must be.
 void freeze(torch::nn::Module& module);
 
-/// The last stage: forward, loss, backward, optimizer step, gradients set to none.
+/// The last stage. For each batch it does forward, loss, backward and the optimizer's step, and
+/// sets the gradients to none.
 struct TrainStage {
   std::shared_ptr<torch::nn::Module> module;
   Forward forward;
@@ -59,8 +63,9 @@ struct TrainStage {
   Loss loss;
 };
 
-/// What is wrong with `stage` as a stage ahead of `train`, each with its remedy: a parameter that
-/// requires gradients, training mode, storage shared with the trained module.
+/// All that is wrong with `stage` as a stage ahead of `train`, each with its remedy: a parameter
+/// that requires gradients, training mode, storage shared with the trained module. Empty where
+/// nothing is.
 std::vector<std::string> problems_of(const std::string& name, const FrozenStage& stage,
                                      const TrainStage& train);
 

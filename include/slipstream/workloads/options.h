@@ -9,73 +9,86 @@
 
 namespace slipstream {
 
-/// A flag, a whole number, a number or a text.
+/// The value of an option: a flag, a whole number, a number or a text.
 using OptionValue = std::variant<bool, std::int64_t, double, std::string>;
 
-/// Returns what is wrong with a value, "" when nothing is.
+/// A function that returns what is wrong with a value, "" when nothing is.
 using OptionCheck = std::function<std::string(const OptionValue&)>;
-/// Of numbers, whole or not: finite and above 0; from `least` on; from `least` to `most`.
+/// A check that a number, whole or not, is finite and above 0.
 OptionCheck positive();
+/// A check that a number, whole or not, is at least `least`.
 OptionCheck no_less_than(double least);
+/// A check that a number, whole or not, is from `least` to `most`.
 OptionCheck within(double least, double most);
-/// Of texts.
+/// A check that a text is one of `names`.
 OptionCheck one_of(std::vector<std::string> names);
 
-/// An option that a workload takes: `--name VALUE` on the command line, or `--name` of a flag.
-/// Reports call it as it is called here, with '_' for each '-'.
+/// An option that a workload takes: `--name VALUE` on the command line, or `--name` for a flag.
+/// Reports write its name with '_' for each '-'.
 struct Option {
   std::string name;  ///< small letters, digits and '-', a letter first: "image-size"
-  std::string help;  ///< what --help says
-  /// What holds where the option is not given; of its type the values are. A flag begins as false.
-  /// --help does not show "" and what `check` refuses: they stand for no value.
+  std::string help;  ///< what --help says of it
+  /// The default. Its type is the type of the option. A flag's default is false. A default that is
+  /// "" or that `check` refuses stands for no value, and --help does not show it.
   OptionValue value = false;
-  OptionCheck check = {};  ///< of values that are given
-  std::string group = {};  ///< the heading in --help; "": one that names the workload
+  OptionCheck check = {};  ///< checks values that are given; empty: all values are taken
+  std::string group = {};  ///< its heading in --help; "": a heading that names the workload
 };
+/// The options that a workload declares.
 using OptionList = std::vector<Option>;
 
+/// The options of both lists, in their order.
 OptionList operator+(OptionList some, const OptionList& more);
-/// The list with another value where `name` is not given. REQUIRES: the option is in the list
+/// The list with `value` as the default of the option `name`. REQUIRES: the option is in the list
 OptionList with_default(OptionList list, const std::string& name, OptionValue value);
 
-/// What a workload is asked for: its own options by name, and what every workload is asked for as
-/// members. An option that the workload reads or sets is in force, and reports list it; one that
-/// was given and is not read is refused (make_pipeline). One thread at a time may use it.
+/// The options with which a workload is made: its own options by name, and those of every workload
+/// as members. An option that the workload reads or sets is in force, and reports list it. One that
+/// was given and is not read is refused (make_pipeline()). One thread at a time may use the object.
 class Options {
  public:
-  std::size_t batch_size = 8;
-  std::uint64_t seed = 1;  ///< order, random draws and initial weights
-  bool shuffle = true;     ///< PipelineOptions::shuffle
-  bool drop_last = true;   ///< PipelineOptions::drop_last
+  std::size_t batch_size = 8;  ///< samples in a batch
+  std::uint64_t seed = 1;      ///< seed of order, random draws and initial weights
+  bool shuffle = true;         ///< becomes PipelineOptions::shuffle
+  bool drop_last = true;       ///< becomes PipelineOptions::drop_last
 
-  /// Those that a workload declares, none of them given. Throws Refused for names that are not as
-  /// Option wants them, or there twice.
+  /// The options that a workload declares, with their defaults. Throws Refused for names that
+  /// Option does not allow, names that come twice, and flags whose default is true.
   explicit Options(const OptionList& declared);
 
+  /// Whether there is an option of that name, declared or set.
   bool has(const std::string& name) const;
   /// Whether the user gave a value; false for an option that is not declared.
   bool is_given(const std::string& name) const;
-  /// Whether there is a value, given or not: one that the option's check takes. False for an option
-  /// that is not declared. The option does not count as read.
+  /// Whether the option has a value, given or not, that its check takes. False for an option that
+  /// is not declared. The option does not count as read.
   bool has_value(const std::string& name) const;
-  /// The value of an option of that type, given or not. They throw Refused for an option that is
-  /// not declared, or is of another type.
+  /// The value of a flag, given or not. Throws Refused for an option that is not declared, or that
+  /// is no flag.
   bool flag(const std::string& name) const;
+  /// The value of a whole number, given or not. Throws Refused for an option that is not declared,
+  /// or that is no whole number.
   std::int64_t integer(const std::string& name) const;
+  /// The value of a number, given or not. Throws Refused for an option that is not declared, or
+  /// that is no number.
   double number(const std::string& name) const;
+  /// The value of a text, given or not. Throws Refused for an option that is not declared, or that
+  /// is no text.
   std::string text(const std::string& name) const;
 
-  /// As the user does; a whole number does for a number. Throws Refused for an option that is not
-  /// declared, with the nearest, for another type, and for what the option's check refuses.
+  /// Gives an option a value, as the user does on the command line. A whole number may be given for
+  /// a number. Throws Refused for an option that is not declared (with the nearest name), for a
+  /// value of another type, and for a value that the option's check refuses.
   void give(const std::string& name, OptionValue value);
-  /// Says what is in force where it is not what was asked for: the classes that the data have, a
-  /// size that the workload fixes. That is what reading gives from here on. The option need not be
-  /// declared.
+  /// Sets the value that is in force where it is not the one that was asked for: the classes that
+  /// the data have, a size that the workload fixes. The functions above return it afterwards. The
+  /// option need not be declared.
   void set(const std::string& name, OptionValue value);
 
-  /// What was read or set, in the order of declaration, then of set().
+  /// The options that were read or set, in the order in which they were declared, then that of
+  /// set().
   std::vector<std::pair<std::string, OptionValue>> in_force() const;
-  /// What was given and not read.
+  /// The names of options that were given and not read.
   std::vector<std::string> unread() const;
 
  private:
@@ -93,11 +106,12 @@ class Options {
   std::vector<Entry> entries_;
 };
 
-/// "synthetic" or where the data are (`data`), how many `classes` they have where they do not say,
-/// how those are numbered (`classes-from`, as class_names_from() reads it), and what pipeline()
-/// reads: `background`, `sampler`, `on-bad-sample`, `disk-cache`.
+/// The options of data. `data` is "synthetic" or the path of a data set. `classes` is the number of
+/// classes where the data do not say it. `classes-from` says how classes are numbered, as
+/// class_names_from() reads it. pipeline() reads the others: `background`, `sampler`,
+/// `on-bad-sample`, `disk-cache`.
 OptionList data_options();
-/// What make_optimizer() reads: `optimizer`, `lr`, `momentum`, `weight-decay`.
+/// The options that make_optimizer() reads: `optimizer`, `lr`, `momentum`, `weight-decay`.
 OptionList optimizer_options();
 
 }  // namespace slipstream

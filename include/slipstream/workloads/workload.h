@@ -11,45 +11,49 @@
 
 namespace slipstream {
 
-/// What the command line takes where it is not told.
+/// A workload's own defaults of options that every workload has.
 struct WorkloadDefaults {
-  std::optional<std::size_t> batch_size = {};  ///< the only one that `bench` then measures
+  std::optional<std::size_t> batch_size = {};  ///< `bench` then measures this batch size alone
   std::optional<unsigned> num_workers = {};    ///< loader threads
 };
 
-/// A name on the command line and the declaration behind it.
+/// A workload: a pipeline that the command line can make by its name.
 struct Workload {
   std::string name;
-  /// Called once a run, on the calling thread, after PyTorch's generators were seeded with
-  /// Options::seed.
+  /// Makes the pipeline. It is called once for each run, on the calling thread, after PyTorch's
+  /// generators were seeded with Options::seed.
   std::function<Pipeline(Options&)> make;
-  /// That it takes, beside what every workload does. The command line takes no others with it.
+  /// The options of its own, beside those of every workload. With this workload the command line
+  /// takes no others.
   OptionList options = {};
   WorkloadDefaults defaults = {};
 };
 
-/// A pipeline over `dataset` with the members of Options. Of what data_options() lists it does what
-/// `background`, `sampler`, `on-bad-sample` and `disk-cache` say, where they are declared. Throws
-/// Refused for a sampler that the data set cannot have.
+/// Begins a pipeline over `dataset` with batch_size, seed, shuffle and drop_last of `options`.
+/// Where the options `background`, `sampler`, `on-bad-sample` and `disk-cache` of data_options()
+/// are declared, it does what they say. Throws Refused for a sampler that the data set cannot have.
 Pipeline pipeline(std::shared_ptr<const Dataset> dataset, const Options& options);
 
-/// The optimizer that optimizer_options() name, with its own weight decay where `weight-decay` has
-/// no value. Throws Refused for a momentum of one that has none.
+/// Makes the optimizer that the options of optimizer_options() name. Where `weight-decay` has no
+/// value, the optimizer's own default is taken. Throws Refused where a momentum is given for an
+/// optimizer that has none.
 std::shared_ptr<Optimizer> make_optimizer(const Options& options);
 
-/// The workload of that name. Throws Refused for an unknown one, with the nearest.
+/// The workload of that name. Throws Refused for an unknown name, with the nearest known one.
 const Workload& workload_named(const std::vector<Workload>& workloads, const std::string& name);
 
-/// The workload's options with its defaults, none given. Throws Refused as workload_named() and
-/// Options do.
+/// The options of the workload `name` with its defaults. Throws Refused for an unknown name, and
+/// where the constructor of Options does.
 Options options_of(const std::vector<Workload>& workloads, const std::string& name);
 
-/// Builds the pipeline with PyTorch's generators seeded; `options` then know what is in force.
-/// Throws Refused as workload_named() does, and for options that were given and are of no effect.
+/// Seeds PyTorch's generators with Options::seed and makes the pipeline of the workload `name`.
+/// After that `options` know what is in force. Throws Refused for an unknown name and for options
+/// that were given and have no effect, and throws what the workload throws.
 Pipeline make_pipeline(const std::vector<Workload>& workloads, const std::string& name,
                        Options& options);
 
-/// "segmentation", "classification", "branches" and "starved" (docs/workloads.md).
+/// The built-in workloads: "segmentation", "classification", "branches" and "starved"
+/// (docs/workloads.md).
 std::vector<Workload> built_in_workloads();
 
 }  // namespace slipstream

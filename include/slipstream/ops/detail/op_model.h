@@ -7,8 +7,8 @@
 
 #include "slipstream/ops/op.h"
 
-// How AnyOp (op.h) holds operations of any type. Not for users, but for the concepts that op.h
-// names.
+// How AnyOp (op.h) holds operations of any type. Programs need nothing from here but the concepts
+// that op.h names.
 namespace slipstream {
 
 template <typename T>
@@ -40,18 +40,18 @@ concept HasDeviceFunction = Operation<T> && requires(const T& op) {
   { op.device_function() } -> std::same_as<DeviceFunction>;
 };
 
-/// Images of a sample that hold little more than what the next operation reads of them, or are not
-/// there: the operation is done to them elsewhere.
+/// Says which parts of a sample's images are there, where the images hold little more than the next
+/// operation reads of them, or are missing because the operation is done to them elsewhere.
 struct DecodedPart {
-  Shape whole;                                ///< of the image that the operation is drawn for
-  Window wanted;                              ///< of it
-  std::vector<std::optional<Window>> fields;  ///< what each field holds; nothing: all of its image
-  std::vector<bool> elsewhere = {};           ///< which fields are not there; empty: none
+  Shape whole;                                ///< shape of the image that parameters are drawn for
+  Window wanted;                              ///< the part of that image that was asked for
+  std::vector<std::optional<Window>> fields;  ///< the part that each field holds; no value: all
+  std::vector<bool> elsewhere = {};           ///< which fields are missing; empty: none
 };
 
 namespace detail {
 
-/// What holds for all operations of one type.
+/// Properties that all operations of one type share.
 struct OpTraits {
   std::string_view name;
   std::size_t drawn_bytes = 0;
@@ -65,7 +65,7 @@ struct OpOnDevice {
   std::optional<DeviceFunction> function = {};
 };
 
-/// An operation, whatever its type; AnyOp says what its functions do.
+/// An operation of any type. AnyOp says what its functions do.
 class OpModel {
  public:
   explicit OpModel(const OpTraits& of_type) : traits(of_type) {}
@@ -194,7 +194,7 @@ class OpOf final : public OpModel {
   }
 };
 
-/// A BatchOperation as samples pass it.
+/// Holds a BatchOperation in a chain of operations on samples, which pass it unchanged.
 template <BatchOperation T>
 struct PassedBySamples {
   static constexpr std::string_view kName = T::kName;
