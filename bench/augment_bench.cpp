@@ -77,7 +77,7 @@ struct Work {
 };
 
 void augment(benchmark::State& state, const Work& work) {
-  const FieldSpec image{"image", FieldKind::image, DType::u8, {work.side, work.side, 3}, 0};
+  const FieldSpec image{"image", FieldKind::image, DType::uint8, {work.side, work.side, 3}, 0};
   const DeviceChain chain(work.chain, 0, {image});
   AugmentPlan plan(chain, 0, work.output);
   plan.specialize();

@@ -22,7 +22,7 @@ std::vector<std::byte> photo() {
     const std::int64_t level = x / 4 + y / 5 + (x / 40 + y / 30) % 2 * 30 + (state >> 28);
     levels.push_back(static_cast<std::byte>(level));
   }
-  return encode_jpeg({levels.data(), DType::u8, {kHeight, kWidth, 3}}, 90);
+  return encode_jpeg({levels.data(), DType::uint8, {kHeight, kWidth, 3}}, 90);
 }
 
 void decode_and_crop(benchmark::State& state, const DecodeOptions& options, std::int64_t side,
@@ -44,7 +44,8 @@ void decode_and_crop(benchmark::State& state, const DecodeOptions& options, std:
       decode_rgb(file, options, image);
     }
     if (!has_resize) continue;
-    op.apply(drawn, FieldKind::image, image.view(), out.reset(DType::u8, {side, side, 3}), scratch);
+    op.apply(drawn, FieldKind::image, image.view(), out.reset(DType::uint8, {side, side, 3}),
+             scratch);
   }
   state.counters["file_bytes"] = static_cast<double>(file.size());
 }
@@ -58,7 +59,7 @@ void resize(benchmark::State& state) {
   std::uint64_t sample = 0;
   for (auto _ : state) {
     op.apply(op.draw({.sample = sample++ % 1000}, image.view().shape), FieldKind::image,
-             image.view(), out.reset(DType::u8, {224, 224, 3}), scratch);
+             image.view(), out.reset(DType::uint8, {224, 224, 3}), scratch);
   }
 }
 

@@ -36,7 +36,7 @@ Bytes picture(std::uint32_t seed) {
     const std::int64_t slope = x / (3 + seed % 4) + y / (4 + seed % 3);
     levels.push_back(static_cast<std::byte>((slope + edge + (state >> 28) + 9 * seed) % 256));
   }
-  return encode_jpeg({levels.data(), DType::u8, {kHeight, kWidth, 3}}, 90);
+  return encode_jpeg({levels.data(), DType::uint8, {kHeight, kWidth, 3}}, 90);
 }
 
 /// The files in memory, over and over, with their index as the label.
@@ -60,15 +60,15 @@ class Pictures final : public Dataset {
 
   std::size_t size() const override { return std::max<std::size_t>(files_.size(), kPictures); }
   std::vector<FieldSpec> fields() const override {
-    return {{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0},
-            {"label", FieldKind::label, DType::i64, {}, 0}};
+    return {{"image", FieldKind::image, DType::uint8, {-1, -1, 3}, 0},
+            {"label", FieldKind::label, DType::int64, {}, 0}};
   }
   void read(std::size_t index, Sample& out) const override {
     const Bytes& file = files_[index % files_.size()];
     const Shape shape = {static_cast<std::int64_t>(file.size())};
-    out.fields[0].array.assign({file.data(), DType::u8, shape});
+    out.fields[0].array.assign({file.data(), DType::uint8, shape});
     out.fields[0].encoded = true;
-    *out.fields[1].array.reset(DType::i64, {}).as<std::int64_t>() =
+    *out.fields[1].array.reset(DType::int64, {}).as<std::int64_t>() =
         static_cast<std::int64_t>(index);
   }
   bool decodes_by_default() const override { return true; }

@@ -16,7 +16,7 @@ constexpr std::int64_t kSide = 256;
 struct Row {
   std::string name;
   std::vector<AnyOp> ops;
-  std::vector<DType> dtypes = {DType::u8, DType::f32};
+  std::vector<DType> dtypes = {DType::uint8, DType::float32};
 };
 
 RandomAffine affine() {
@@ -30,7 +30,7 @@ std::vector<AnyOp> ops_of(const std::vector<NamedOp>& chain) {
 }
 
 std::vector<Row> rows() {
-  const std::vector<DType> u8 = {DType::u8};
+  const std::vector<DType> u8 = {DType::uint8};
   return {
       {"center_crop", {CenterCrop{224}}},
       {"random_crop", {RandomCrop{224}}},
@@ -47,7 +47,7 @@ std::vector<Row> rows() {
       {"gaussian_blur", {GaussianBlur{7, {0.1, 2.0}}}},
       {"random_erasing", {RandomErasing{1}}},
       {"to_float", {ToDtype{.scale = true}}, u8},
-      {"normalize", {bench::normalize()}, {DType::f32}},
+      {"normalize", {bench::normalize()}, {DType::float32}},
       {"classification", ops_of(bench::classification_chain()), u8},
       {"usual",
        {RandomResizedCrop{224}, RandomHorizontalFlip{0.5}, ToDtype{.scale = true},
@@ -67,8 +67,8 @@ HostArray noise(DType dtype) {
   for (std::size_t i = 0; i < to.shape.elements(); ++i) {
     state = state * 1664525 + 1013904223;
     const auto level = static_cast<std::uint8_t>(state >> 24);
-    if (dtype == DType::u8) to.as<std::uint8_t>()[i] = level;
-    if (dtype == DType::f32) to.as<float>()[i] = static_cast<float>(level) / 255;
+    if (dtype == DType::uint8) to.as<std::uint8_t>()[i] = level;
+    if (dtype == DType::float32) to.as<float>()[i] = static_cast<float>(level) / 255;
   }
   return image;
 }

@@ -25,22 +25,22 @@ class Quadrants final : public Dataset {
   std::size_t size() const override { return 512; }
 
   std::vector<FieldSpec> fields() const override {
-    return {{"image", FieldKind::image, DType::u8, {side_, side_, 3}},
-            {"label", FieldKind::label, DType::i64, {}, kQuadrants}};
+    return {{"image", FieldKind::image, DType::uint8, {side_, side_, 3}},
+            {"label", FieldKind::label, DType::int64, {}, kQuadrants}};
   }
 
   void read(std::size_t index, Sample& out) const override {
     RandomStream random({.seed = seed_, .sample = index, .operation = 63});
     const auto quadrant = static_cast<std::int64_t>(random.below(kQuadrants));
     out.fields.resize(2);
-    auto* pixel = out.fields[0].array.reset(DType::u8, {side_, side_, 3}).as<std::uint8_t>();
+    auto* pixel = out.fields[0].array.reset(DType::uint8, {side_, side_, 3}).as<std::uint8_t>();
     for (std::int64_t y = 0; y < side_; ++y)
       for (std::int64_t x = 0; x < side_; ++x) {
         const bool bright = quadrant == 2 * (2 * y / side_) + 2 * x / side_;
         const auto gray = static_cast<std::uint8_t>(random.below(160) + (bright ? 60 : 0));
         pixel = std::fill_n(pixel, 3, gray);
       }
-    *out.fields[1].array.reset(DType::i64, {}).as<std::int64_t>() = quadrant;
+    *out.fields[1].array.reset(DType::int64, {}).as<std::int64_t>() = quadrant;
   }
 
  private:

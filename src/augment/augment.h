@@ -13,7 +13,7 @@ enum class ImageLayout : std::uint8_t { channels_last, channels_first };
 /// How the images of a batch leave a chain; within an image there are no gaps.
 struct AugmentOutput {
   ImageLayout layout = ImageLayout::channels_last;
-  bool bf16 = false;  ///< f32 are rounded, halves to even
+  bool bf16 = false;  ///< float32 are rounded, halves to even
 };
 
 /// A DeviceChain for one field, planned into few kernels: moves of pixels (crops, flips, nearest

@@ -111,7 +111,7 @@ bool lower_as_one_of(const AnyOp& op, ProgramStep& step) {
 
 }  // namespace
 
-Range range_of(DType dtype) { return dtype == DType::u8 ? Range::levels : Range::unit; }
+Range range_of(DType dtype) { return dtype == DType::uint8 ? Range::levels : Range::unit; }
 
 std::int32_t side(const Shape& shape, std::size_t i) { return static_cast<std::int32_t>(shape[i]); }
 

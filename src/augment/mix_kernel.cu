@@ -86,9 +86,9 @@ __device__ void mix_values(const Job& job) {
 
 __device__ std::int64_t label_at(const Job& job, std::int64_t sample) {
   switch (job.form.label) {
-    case DType::u8:
+    case DType::uint8:
       return static_cast<const std::uint8_t*>(job.batch.labels)[sample];
-    case DType::i32:
+    case DType::int32:
       return static_cast<const std::int32_t*>(job.batch.labels)[sample];
     default:
       return static_cast<const std::int64_t*>(job.batch.labels)[sample];
@@ -145,7 +145,7 @@ void mix_async(const MixForm& form, const MixBatch& batch, StreamView stream) {
   job.elements = static_cast<std::uint32_t>(form.elements());
   job.inner = form.planar ? 1 : static_cast<std::uint32_t>(form.channels);
   job.row = static_cast<std::uint32_t>(form.width) * job.inner;
-  if (form.dtype == DType::u8) return launch<std::uint8_t, std::uint8_t>(job, stream.get());
+  if (form.dtype == DType::uint8) return launch<std::uint8_t, std::uint8_t>(job, stream.get());
   if (form.bf16) return launch<float, std::uint16_t>(job, stream.get());
   launch<float, float>(job, stream.get());
 }

@@ -66,7 +66,7 @@ SLIPSTREAM_INLINED void each_plain_step(const PassProgram& pass, const WithStep&
 /// One image: channels next to each other, rows without a gap.
 struct Source {
   const std::byte* pixels;
-  Range range;  ///< levels: u8; unit: f32
+  Range range;  ///< levels: uint8; unit: float32
   std::int32_t width;
 
   template <int C>

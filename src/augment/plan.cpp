@@ -135,7 +135,7 @@ class Passes {
   Values values_ = {};
 };
 
-/// Of one image between passes, u8 or f32, channels last, or of one mask.
+/// Of one image between passes, uint8 or float32, channels last, or of one mask.
 std::size_t image_bytes(const AugmentPlan::Program& program, std::size_t before_pass) {
   const PassProgram& pass = program.passes[before_pass];
   const bool is_levels = program.ranges[before_pass] == Range::levels;
@@ -173,7 +173,7 @@ PassMemory formats_of(const AugmentPlan::Program& program, std::size_t pass) {
     if (program.ranges[pass + 1] == Range::unit) memory.stored = Stored::f32;
     return memory;
   }
-  if (program.out != DType::u8) memory.stored = program.output.bf16 ? Stored::bf16 : Stored::f32;
+  if (program.out != DType::uint8) memory.stored = program.output.bf16 ? Stored::bf16 : Stored::f32;
   memory.is_planar = program.output.layout == ImageLayout::channels_first;
   return memory;
 }

@@ -14,8 +14,8 @@ struct AugmentPlan::Program {
   std::vector<augment::PassProgram> passes;
   std::vector<Range> ranges;  ///< what each pass reads
   FieldKind kind = FieldKind::image;
-  DType in = DType::u8;
-  DType out = DType::u8;
+  DType in = DType::uint8;
+  DType out = DType::uint8;
   std::int32_t channels = 3;
   std::size_t drawn_bytes = 0;
   AugmentOutput output;

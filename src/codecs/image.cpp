@@ -60,9 +60,9 @@ void require_inside(const Region& region, const Shape& shape) {
 void require_pixels(const ConstArray& pixels) {
   const Shape& shape = pixels.shape;
   const bool is_image = shape.rank == 2 || (shape.rank == 3 && shape[2] == 3);
-  if (pixels.dtype == DType::u8 && is_image && shape[0] > 0 && shape[1] > 0) return;
+  if (pixels.dtype == DType::uint8 && is_image && shape[0] > 0 && shape[1] > 0) return;
   throw Error("cannot encode " + std::string(name_of(pixels.dtype)) + " of " + to_string(shape) +
-              ": pixels are u8, height x width or height x width x 3");
+              ": pixels are uint8, height x width or height x width x 3");
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ Shape image_shape(std::span<const std::byte> file) {
 
 void decode_rgb(std::span<const std::byte> file, const DecodeOptions& options, HostArray& out) {
   const Shape shape = shape_within(file, options);
-  const MutableArray pixels = out.reset(DType::u8, {shape[0], shape[1], 3});
+  const MutableArray pixels = out.reset(DType::uint8, {shape[0], shape[1], 3});
   if (image_format(file) == ImageFormat::jpeg) {
     jpeg::decode(file, pixels);
   } else {
@@ -121,7 +121,7 @@ void decode_mask(std::span<const std::byte> file, const DecodeOptions& options, 
   if (image_format(file) == ImageFormat::jpeg) {
     throw Error("a mask must be PNG: JPEG changes class numbers; save the mask as 8-bit gray PNG");
   }
-  png::decode_mask(file, out.reset(DType::u8, {shape[0], shape[1]}));
+  png::decode_mask(file, out.reset(DType::uint8, {shape[0], shape[1]}));
 }
 
 std::vector<std::byte> encode_jpeg(const ConstArray& pixels, int quality) {

@@ -14,7 +14,7 @@ namespace slipstream::jpeg {
 /// Error.
 Shape shape(std::span<const std::byte> file);
 
-/// Decodes into `out` (u8, height x width x 3), whose height and width must be those of shape(),
+/// Decodes into `out` (uint8, height x width x 3), whose height and width must be those of shape(),
 /// turned as its EXIF orientation says.
 void decode(std::span<const std::byte> file, const MutableArray& out);
 

@@ -58,7 +58,7 @@ Window read_window(jpeg_decompress_struct& info, const Window& wanted, HostArray
   jpeg_crop_scanline(&info, &left, &width);
   const JDIMENSION top = rows.from > 0 ? rows.from - 1 : 0;
   if (top > 0) jpeg_skip_scanlines(&info, top);
-  const MutableArray pixels = out.reset(DType::u8, {rows.end - top, width, 3});
+  const MutableArray pixels = out.reset(DType::uint8, {rows.end - top, width, 3});
   read_rows(info, rows.end, pixels.as<JSAMPLE>());
   if (info.output_scanline == info.output_height) jpeg_finish_decompress(&info);
   const auto part = [&](std::int64_t from, std::int64_t end, std::int64_t side) {

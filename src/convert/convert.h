@@ -53,10 +53,10 @@ Converted convert_to_shards(const Dataset& dataset, const std::filesystem::path&
                             const ConvertOptions& options = {});
 
 /// The same as one DIR/FIELD.npy for each field, of decoded values, which open_dataset(DIR) reads
-/// (and numpy): images u8, N x height x width x channels; labels and masks u8 where there are up to
-/// 256 classes; all else in its type. Every sample must have one shape then: Refused, with the
-/// remedy, unless the transforms see to that. DIR/manifest.json holds the settings, the fields with
-/// their kinds and classes, and the digests of each block of samples.
+/// (and numpy): images uint8, N x height x width x channels; labels and masks uint8 where there are
+/// up to 256 classes; all else in its type. Every sample must have one shape then: Refused, with
+/// the remedy, unless the transforms see to that. DIR/manifest.json holds the settings, the fields
+/// with their kinds and classes, and the digests of each block of samples.
 ///
 /// Blocks whose values are as the manifest says are kept when it is called again. Files have .part
 /// behind their names until all blocks are written.

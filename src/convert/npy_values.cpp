@@ -25,12 +25,12 @@ std::string problem_of(const FieldSpec& field) {
     return what + "has shape " + to_string(field.shape) +
            ", which differs from sample to sample: give --resize SIZE, or --transforms whose "
            "transforms ahead of the first random one end with one size";
-  if (field.kind == FieldKind::image && (field.dtype != DType::u8 || field.shape.rank != 3))
+  if (field.kind == FieldKind::image && (field.dtype != DType::uint8 || field.shape.rank != 3))
     return what + "is " + std::string(name_of(field.dtype)) + " of shape " +
-           to_string(field.shape) + ": images are stored as u8, height x width x channels";
+           to_string(field.shape) + ": images are stored as uint8, height x width x channels";
   if (std::string problem = problem_of_boxes(field); !problem.empty()) return problem;
   const std::size_t rank = field.kind == FieldKind::mask ? 2 : 0;
-  if (has_classes(field) && (field.dtype == DType::f32 || field.shape.rank != rank))
+  if (has_classes(field) && (field.dtype == DType::float32 || field.shape.rank != rank))
     return what + "is " + std::string(name_of(field.dtype)) + " of shape " +
            to_string(field.shape) +
            ": class labels are one whole number a sample, masks height x width of them";
@@ -53,7 +53,7 @@ ConstArray stored(const FieldSpec& field, const ConstArray& value, HostArray& sp
   const std::size_t count = value.shape.elements();
   if (field.classes > 0) check_classes(field, values, count);
   if (value.dtype == field.dtype) return value;
-  const MutableArray out = spare.reset(DType::u8, value.shape);
+  const MutableArray out = spare.reset(DType::uint8, value.shape);
   std::transform(values, values + count, out.as<std::uint8_t>(),
                  [](T x) { return static_cast<std::uint8_t>(x); });
   return out;
@@ -82,23 +82,23 @@ std::vector<FieldSpec> npy_fields(const std::vector<FieldSpec>& specs,
       problems.push_back(std::move(problem));
     if (!names.insert(field.name).second)
       problems.push_back("two fields are called '" + field.name + "': give one another name");
-    // Any u8 is one of 256 classes: then nobody has said how many there are.
-    const bool is_any = field.kind == FieldKind::mask && field.dtype == DType::u8;
+    // Any uint8 is one of 256 classes: then nobody has said how many there are.
+    const bool is_any = field.kind == FieldKind::mask && field.dtype == DType::uint8;
     if (is_any && field.classes == kU8Classes) field.classes = 0;
-    if (is_narrowed(field)) field.dtype = DType::u8;
+    if (is_narrowed(field)) field.dtype = DType::uint8;
   }
   return fields;
 }
 
 ConstArray npy_value(const FieldSpec& field, const ConstArray& value, HostArray& spare) {
-  const bool may_narrow = is_narrowed(field) && value.dtype != DType::f32;
+  const bool may_narrow = is_narrowed(field) && value.dtype != DType::float32;
   if (value.shape != field.shape || (value.dtype != field.dtype && !may_narrow))
     throw Error("field '" + field.name + "' is " + std::string(name_of(value.dtype)) +
                 " of shape " + to_string(value.shape) + ", not " +
                 std::string(name_of(field.dtype)) + " of shape " + to_string(field.shape));
   if (!has_classes(field)) return value;
-  if (value.dtype == DType::u8) return stored<std::uint8_t>(field, value, spare);
-  if (value.dtype == DType::i32) return stored<std::int32_t>(field, value, spare);
+  if (value.dtype == DType::uint8) return stored<std::uint8_t>(field, value, spare);
+  if (value.dtype == DType::int32) return stored<std::int32_t>(field, value, spare);
   return stored<std::int64_t>(field, value, spare);
 }
 

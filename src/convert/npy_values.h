@@ -10,7 +10,7 @@
 namespace slipstream {
 
 /// The fields that maps of such samples have, after the transforms: labels and masks of up to 256
-/// classes as u8. Adds to `problems` what maps cannot hold, with its remedy.
+/// classes as uint8. Adds to `problems` what maps cannot hold, with its remedy.
 std::vector<FieldSpec> npy_fields(const std::vector<FieldSpec>& specs,
                                   const std::vector<NamedOp>& transforms,
                                   std::vector<std::string>& problems);

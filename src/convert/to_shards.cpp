@@ -36,9 +36,9 @@ std::string key_of(std::size_t sample) {
 
 std::int64_t number_in(const ConstArray& label) {
   switch (label.dtype) {
-    case DType::u8:
+    case DType::uint8:
       return *label.as<std::uint8_t>();
-    case DType::i32:
+    case DType::int32:
       return *label.as<std::int32_t>();
     default:
       return *label.as<std::int64_t>();
@@ -49,8 +49,8 @@ bool fits_shards(const std::vector<FieldSpec>& specs) {
   std::size_t images = 0, labels = 0, masks = 0;
   for (const FieldSpec& spec : specs) {
     images += spec.kind == FieldKind::image;
-    labels += spec.kind == FieldKind::label && spec.dtype != DType::f32 && spec.shape.rank == 0;
-    masks += spec.kind == FieldKind::mask && spec.dtype == DType::u8;
+    labels += spec.kind == FieldKind::label && spec.dtype != DType::float32 && spec.shape.rank == 0;
+    masks += spec.kind == FieldKind::mask && spec.dtype == DType::uint8;
   }
   return images == 1 && labels <= 1 && masks <= 1 && images + labels + masks == specs.size();
 }
@@ -215,7 +215,7 @@ Converted convert_to_shards(const Dataset& dataset, const fs::path& dir,
   std::vector<std::string> problems = problems_of(dataset, options);
   if (options.quality < 1 || options.quality > 100)
     problems.push_back("quality is " + std::to_string(options.quality) + ", not 1 to 100");
-  if (image_after(options.transforms).dtype != DType::u8)
+  if (image_after(options.transforms).dtype != DType::uint8)
     problems.emplace_back("the transforms end with images that are not uint8");
   if (!fits_shards(dataset.fields()))
     problems.emplace_back(

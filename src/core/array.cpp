@@ -9,12 +9,12 @@ namespace slipstream {
 
 std::size_t size_bytes(DType dtype) {
   switch (dtype) {
-    case DType::u8:
+    case DType::uint8:
       return 1;
-    case DType::i32:
-    case DType::f32:
+    case DType::int32:
+    case DType::float32:
       return 4;
-    case DType::i64:
+    case DType::int64:
       return 8;
   }
   throw std::logic_error("not a DType");
@@ -22,14 +22,14 @@ std::size_t size_bytes(DType dtype) {
 
 std::string_view name_of(DType dtype) {
   switch (dtype) {
-    case DType::u8:
-      return "u8";
-    case DType::i32:
-      return "i32";
-    case DType::i64:
-      return "i64";
-    case DType::f32:
-      return "f32";
+    case DType::uint8:
+      return "uint8";
+    case DType::int32:
+      return "int32";
+    case DType::int64:
+      return "int64";
+    case DType::float32:
+      return "float32";
   }
   throw std::logic_error("not a DType");
 }

@@ -16,7 +16,7 @@ struct JpegImage {
   std::span<const std::byte> file;
   std::int64_t height = 0;  ///< as its header says
   std::int64_t width = 0;
-  std::byte* pixels = nullptr;  ///< device memory: interleaved RGB, u8, rows of 3 * width bytes
+  std::byte* pixels = nullptr;  ///< device memory: interleaved RGB, uint8, rows of 3 * width bytes
 };
 
 /// Decodes batches of JPEG files by nvJPEG: on the GPU's JPEG engines where it has them (chips for

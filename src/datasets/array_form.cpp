@@ -13,21 +13,21 @@ std::string form_text(const ArrayForm& form) {
 }
 
 std::string kind_problem(const ArrayForm& form) {
-  const bool is_integer = form.dtype != DType::f32;
+  const bool is_integer = form.dtype != DType::float32;
   const std::size_t rank = form.shape.rank;
   switch (form.kind) {
     case FieldKind::image:
-      if (form.dtype == DType::u8 && rank == 4) return "";
-      return form_text(form) + ": images are u8, N x height x width x channels";
+      if (form.dtype == DType::uint8 && rank == 4) return "";
+      return form_text(form) + ": images are uint8, N x height x width x channels";
     case FieldKind::mask:
       if (is_integer && rank == 3) return "";
-      return form_text(form) + ": masks are u8, i32 or i64, N x height x width";
+      return form_text(form) + ": masks are uint8, int32 or int64, N x height x width";
     case FieldKind::label:
       if (is_integer && rank == 1) return "";
-      return form_text(form) + ": labels are u8, i32 or i64, N";
+      return form_text(form) + ": labels are uint8, int32 or int64, N";
     case FieldKind::boxes:
       if (!is_integer && rank == 3 && form.shape[2] == 4) return "";
-      return form_text(form) + ": boxes are f32, N x boxes x 4";
+      return form_text(form) + ": boxes are float32, N x boxes x 4";
     case FieldKind::other:
       break;
   }

@@ -12,7 +12,7 @@ struct ArrayForm {
   std::string name;
   FieldKind kind = FieldKind::other;
   std::int64_t classes = 0;
-  DType dtype = DType::u8;
+  DType dtype = DType::uint8;
   Shape shape;         ///< samples outermost
   std::string source;  ///< in messages: "field 'x'" or a file
 };

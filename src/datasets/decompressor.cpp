@@ -78,7 +78,7 @@ void Decompressor::run(Compression compression, std::span<const std::byte> from,
   constexpr std::size_t kPartBytes = std::size_t{8} << 20;
   part_.resize(kPartBytes);
   const std::size_t bytes = pass(compression, from, part_, limit);
-  const MutableArray to = out.reset(DType::u8, {static_cast<std::int64_t>(bytes)});
+  const MutableArray to = out.reset(DType::uint8, {static_cast<std::int64_t>(bytes)});
   if (bytes <= part_.size())
     std::copy_n(part_.begin(), bytes, to.data);
   else

@@ -12,7 +12,7 @@ static_assert(std::endian::native == std::endian::little, "records hold little-e
 
 /// The bytes of the values; nothing where they are no array, or more than `limit`.
 std::optional<std::uint64_t> value_bytes(const StoredForm& form, std::uint64_t limit) {
-  if (form.dtype > static_cast<std::uint32_t>(DType::f32) || form.encoded > 1 ||
+  if (form.dtype > static_cast<std::uint32_t>(DType::float32) || form.encoded > 1 ||
       form.rank > Shape::kMaxRank) {
     return std::nullopt;
   }

@@ -35,7 +35,7 @@ static_assert(sizeof(StoredForm) == 40);
 
 struct RecordForm {
   struct FieldForm {
-    DType dtype = DType::u8;
+    DType dtype = DType::uint8;
     bool encoded = false;
     Shape shape;
   };

@@ -24,14 +24,14 @@ std::string width_and_height(const Shape& shape) {
 
 }  // namespace
 
-FieldSpec image_field() { return {"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0}; }
+FieldSpec image_field() { return {"image", FieldKind::image, DType::uint8, {-1, -1, 3}, 0}; }
 
 FieldSpec label_field(std::int64_t classes) {
-  return {"label", FieldKind::label, DType::i64, {}, classes};
+  return {"label", FieldKind::label, DType::int64, {}, classes};
 }
 
 FieldSpec mask_field(const std::string& name, std::int64_t classes) {
-  return {name, FieldKind::mask, DType::u8, {-1, -1}, classes};
+  return {name, FieldKind::mask, DType::uint8, {-1, -1}, classes};
 }
 
 void check_mask_classes(const std::string& option, std::int64_t classes,
@@ -49,7 +49,7 @@ std::string class_problem(const FieldSpec& field, std::int64_t value) {
 }
 
 void set_label(Field& field, std::int64_t label) {
-  field.array.reset(DType::i64, {}).as<std::int64_t>()[0] = label;
+  field.array.reset(DType::int64, {}).as<std::int64_t>()[0] = label;
   field.encoded = false;
 }
 

@@ -24,9 +24,9 @@ FieldKind kind_of(const fs::path& path) {
   } catch (const Error&) {
     return FieldKind::other;
   }
-  const bool is_integer = form.dtype != DType::f32;
+  const bool is_integer = form.dtype != DType::float32;
   if (path.stem() == "boxes" && form.shape.rank == 3) return FieldKind::boxes;
-  if (form.dtype == DType::u8 && form.shape.rank == 4) return FieldKind::image;
+  if (form.dtype == DType::uint8 && form.shape.rank == 4) return FieldKind::image;
   if (is_integer && form.shape.rank == 3) return FieldKind::mask;
   return is_integer && form.shape.rank == 1 ? FieldKind::label : FieldKind::other;
 }

@@ -15,8 +15,8 @@ namespace slipstream {
 std::shared_ptr<const Dataset> open_npy_folder(const std::filesystem::path& dir,
                                                const NpyManifest& manifest, std::int64_t classes);
 
-/// Arrays by their forms, fields by the files' names: u8 of four dimensions are images, integers of
-/// three masks and of one labels; all else has no kind. `classes` of the field "label".
+/// Arrays by their forms, fields by the files' names: uint8 of four dimensions are images, integers
+/// of three masks and of one labels; all else has no kind. `classes` of the field "label".
 std::shared_ptr<const Dataset> open_npy_files(const std::vector<std::filesystem::path>& files,
                                               std::int64_t classes);
 

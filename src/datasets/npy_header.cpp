@@ -117,10 +117,10 @@ NpyHeader parse_dictionary(std::string_view text) {
 }
 
 DType dtype_of(const std::string& type) {
-  if (type == "|u1" || type == "<u1") return DType::u8;
-  if (type == "<i4") return DType::i32;
-  if (type == "<i8") return DType::i64;
-  if (type == "<f4") return DType::f32;
+  if (type == "|u1" || type == "<u1") return DType::uint8;
+  if (type == "<i4") return DType::int32;
+  if (type == "<i8") return DType::int64;
+  if (type == "<f4") return DType::float32;
   if (type.empty()) throw Error("it is a structured array; save each part in a file of its own");
   const std::string known = "u1 (uint8), i4, i8 and f4 are taken";
   if (type.starts_with('>')) {
@@ -177,10 +177,10 @@ NpyForm form_of(const NpyHeader& header) {
 
 std::string npy_header(const NpyForm& form) {
   constexpr std::size_t kBlock = 64;
-  const char* const type = form.dtype == DType::u8    ? "|u1"
-                           : form.dtype == DType::i32 ? "<i4"
-                           : form.dtype == DType::i64 ? "<i8"
-                                                      : "<f4";
+  const char* const type = form.dtype == DType::uint8   ? "|u1"
+                           : form.dtype == DType::int32 ? "<i4"
+                           : form.dtype == DType::int64 ? "<i8"
+                                                        : "<f4";
   std::string shape;
   for (std::size_t i = 0; i < form.shape.rank; ++i)
     shape += (i > 0 ? ", " : "") + std::to_string(form.shape[i]);

@@ -27,7 +27,7 @@ NpyHeader parse_npy_header(std::span<const std::byte> file);
 /// The array as ours. Throws Error saying how to save it anew: of a type, byte order, order or
 /// number of dimensions that is not taken, and of more than 2^62 bytes.
 struct NpyForm {
-  DType dtype = DType::u8;
+  DType dtype = DType::uint8;
   Shape shape;
 };
 NpyForm form_of(const NpyHeader& header);

@@ -30,7 +30,7 @@ FieldKind kind_of(const std::string& text) {
 }
 
 DType dtype_of(const std::string& text) {
-  for (const DType dtype : {DType::u8, DType::i32, DType::i64, DType::f32}) {
+  for (const DType dtype : {DType::uint8, DType::int32, DType::int64, DType::float32}) {
     if (name_of(dtype) == text) return dtype;
   }
   fail("there is no type '" + text + "'");

@@ -15,7 +15,8 @@ namespace slipstream {
 /// DIR/manifest.json of a folder of .npy files, DIR/NAME.npy for each field, which convert_to_npy()
 /// writes block by block:
 ///   {"version": 1, "settings": {"form": "npy", "samples": 9, "samples_per_block": 4, "fields":
-///    [{"name": "image", "kind": "image", "dtype": "u8", "shape": [8, 8, 3], "classes": 0}, ...],
+///    [{"name": "image", "kind": "image", "dtype": "uint8", "shape": [8, 8, 3], "classes": 0},
+///    ...],
 ///    ...}, "blocks": [["0123456789abcdef", ...], null, ...]}
 /// and, where bad samples were skipped, "skipped": [{"sample": 3, "message": "..."}, ...].
 struct NpyManifest {

@@ -52,7 +52,7 @@ void read_file(const fs::path& path, HostArray& out) {
     throw Error("'" + path.string() + "' has " + std::to_string(status.st_size) +
                 " bytes; files of up to " + std::to_string(kMostBytes) + " bytes (1 GiB) are read");
 
-  const MutableArray to = out.reset(DType::u8, {status.st_size});
+  const MutableArray to = out.reset(DType::uint8, {status.st_size});
   std::size_t done = 0;
   while (done < to.bytes()) {
     const ::ssize_t got = ::read(file.get(), to.data + done, ReadChunk::of(to.bytes() - done));

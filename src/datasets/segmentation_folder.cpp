@@ -23,8 +23,8 @@ class SegmentationFolder final : public Dataset {
   std::string name(std::size_t index) const override { return pairs_[index].image.string(); }
 
   std::vector<FieldSpec> fields() const override {
-    return {{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0},
-            {"label", FieldKind::mask, DType::u8, {-1, -1}, classes_}};
+    return {{"image", FieldKind::image, DType::uint8, {-1, -1, 3}, 0},
+            {"label", FieldKind::mask, DType::uint8, {-1, -1}, classes_}};
   }
 
   void read(std::size_t index, Sample& out) const override {

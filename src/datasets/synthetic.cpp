@@ -25,8 +25,8 @@ class Synthetic final : public Dataset {
 
   std::vector<FieldSpec> fields() const override {
     const std::int64_t side = options_.size;
-    return {{"image", FieldKind::image, DType::u8, {side, side, 3}, 0},
-            {"label", labels_, DType::u8, label_shape(), options_.classes}};
+    return {{"image", FieldKind::image, DType::uint8, {side, side, 3}, 0},
+            {"label", labels_, DType::uint8, label_shape(), options_.classes}};
   }
   std::uint64_t identity() const override {
     Identity identity;
@@ -46,9 +46,9 @@ class Synthetic final : public Dataset {
     out.fields.resize(2);
     for (Field& field : out.fields) field.encoded = false;
     key.operation = kImageOperation;
-    fill_bytes(key, out.fields[0].array.reset(DType::u8, {side, side, 3}));
+    fill_bytes(key, out.fields[0].array.reset(DType::uint8, {side, side, 3}));
     key.operation = kLabelOperation;
-    fill_classes(key, out.fields[1].array.reset(DType::u8, label_shape()));
+    fill_classes(key, out.fields[1].array.reset(DType::uint8, label_shape()));
   }
 
  private:

@@ -171,11 +171,11 @@ class TarShards final : public Dataset {
     }
     const Shape shape = {static_cast<std::int64_t>(member.size)};
     if (member.compression == Compression::none) {
-      file.read(member.offset, bytes_of(out.reset(DType::u8, shape)));
+      file.read(member.offset, bytes_of(out.reset(DType::uint8, shape)));
       return;
     }
     std::unique_ptr<Decompressor> decompressor = pool_.take();
-    const MutableArray packed = decompressor->packed.reset(DType::u8, shape);
+    const MutableArray packed = decompressor->packed.reset(DType::uint8, shape);
     file.read(member.offset, bytes_of(packed));
     decompressor->run(member.compression, bytes_of(packed), options_.max_member_bytes, out);
     pool_.give_back(std::move(decompressor));

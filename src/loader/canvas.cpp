@@ -27,7 +27,7 @@ CanvasPlace place_on_canvas(const DeviceChain& chain, const RandomKey& key, cons
   place.is_resized = is_odd || region.height > canvas[0] || region.width > canvas[1];
   if (!place.is_resized) return place;
   const Shape made = chain.before_canvas()
-                         ->op.output({{}, FieldKind::mask, DType::u8, {canvas[0], canvas[1]}, 0})
+                         ->op.output({{}, FieldKind::mask, DType::uint8, {canvas[0], canvas[1]}, 0})
                          .shape;
   region.height = made[0];
   region.width = made[1];

@@ -88,13 +88,13 @@ void collate(const SlabField& field, const ConstArray& value, std::size_t positi
   check_form(field.spec, value);
   std::byte* to = slab + field.offset_bytes + position * field.sample_bytes;
   switch (value.dtype) {
-    case DType::u8:
+    case DType::uint8:
       return write<std::uint8_t>(field, value, to);
-    case DType::i32:
+    case DType::int32:
       return write<std::int32_t>(field, value, to);
-    case DType::i64:
+    case DType::int64:
       return write<std::int64_t>(field, value, to);
-    case DType::f32:
+    case DType::float32:
       return write<float>(field, value, to);
   }
 }

@@ -16,8 +16,8 @@ namespace slipstream {
 struct JpegSlot {
   static constexpr std::size_t kBytes = 64;
 
-  /// pixels: the finished image, u8, as the field's FieldSpec says: a worker has made it. file: a
-  /// JPEG file that is baseline, Huffman coded, of 8 bits, gray or YCbCr in one scan, and not
+  /// pixels: the finished image, uint8, as the field's FieldSpec says: a worker has made it. file:
+  /// a JPEG file that is baseline, Huffman coded, of 8 bits, gray or YCbCr in one scan, and not
   /// turned by EXIF.
   enum class Holds : std::uint8_t { pixels, file };
 

@@ -235,7 +235,8 @@ std::size_t SampleSteps::transform(std::size_t index, const SamplePlace& place,
   op.apply(key_of(seed_, index, place), stored_, buffers.sample, buffers.spare, buffers.scratch,
            is_part ? &buffers.part : nullptr);
   if (buffers.file && is_part)
-    buffers.part.whole = op.output({{}, FieldKind::image, DType::u8, buffers.part.whole, 0}).shape;
+    buffers.part.whole =
+        op.output({{}, FieldKind::image, DType::uint8, buffers.part.whole, 0}).shape;
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < stored_.size(); ++i) {
     const bool is_file = buffers.file && i == route_.field();

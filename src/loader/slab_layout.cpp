@@ -51,14 +51,14 @@ void check_size(const Dataset& dataset, std::size_t batch_size, Problems& proble
 
 DType dtype_on_device(const FieldSpec& spec, Problems& problems) {
   if (spec.classes == 0) return spec.dtype;
-  if (spec.classes < 0 || spec.dtype == DType::f32) {
+  if (spec.classes < 0 || spec.dtype == DType::float32) {
     problems.push_back("field '" + spec.name + "' declares " + std::to_string(spec.classes) +
                        " classes of " + std::string(name_of(spec.dtype)) +
                        ": classes are counted from 0 and held in integers");
     return spec.dtype;
   }
   const bool is_class = spec.kind == FieldKind::label || spec.kind == FieldKind::mask;
-  return is_class && spec.classes <= kU8Classes ? DType::u8 : spec.dtype;
+  return is_class && spec.classes <= kU8Classes ? DType::uint8 : spec.dtype;
 }
 
 std::vector<FieldSpec> transformed(std::vector<FieldSpec> specs,
@@ -144,7 +144,7 @@ void add_chain(const std::vector<NamedOp>& transforms, std::size_t first, bool h
     return;
   }
   const auto bytes = static_cast<std::int64_t>(layout.device_chain->drawn_bytes());
-  layout.fields.push_back({.spec = {kDrawnField, FieldKind::other, DType::u8, {bytes}, 0}});
+  layout.fields.push_back({.spec = {kDrawnField, FieldKind::other, DType::uint8, {bytes}, 0}});
 }
 
 void add_batch_chain(const BatchOps& ops, std::size_t transforms, SlabLayout& layout,
@@ -172,7 +172,7 @@ void add_batch_chain(const BatchOps& ops, std::size_t transforms, SlabLayout& la
   }
   if (ops.mixes())
     layout.fields.push_back(
-        {.spec = {kMixField, FieldKind::other, DType::u8, {sizeof(DrawnMix)}, 0}});
+        {.spec = {kMixField, FieldKind::other, DType::uint8, {sizeof(DrawnMix)}, 0}});
 }
 
 }  // namespace

@@ -14,13 +14,13 @@ constexpr std::int64_t kMostOneHotClasses = 65'536;
 
 Element element_of(DType dtype) {
   switch (dtype) {
-    case DType::u8:
+    case DType::uint8:
       return Element::u8;
-    case DType::i32:
+    case DType::int32:
       return Element::i32;
-    case DType::i64:
+    case DType::int64:
       return Element::i64;
-    case DType::f32:
+    case DType::float32:
       return Element::f32;
   }
   throw Error("unknown dtype");
@@ -55,7 +55,7 @@ std::string problem_of(const SlabField& field) {
       if (spec.classes > 0) return {};
       return "it does not say how many classes it has; declare them, or let it travel plain";
     case Wire::bits:
-      if (field.dtype == DType::u8 && spec.classes > 0 && spec.classes <= kMostBitClasses)
+      if (field.dtype == DType::uint8 && spec.classes > 0 && spec.classes <= kMostBitClasses)
         return {};
       return "it needs labels or a mask of 1 to 16 classes, and this one declares " +
              std::to_string(spec.classes) + " of " + std::string(name_of(field.dtype));
@@ -66,15 +66,15 @@ std::string problem_of(const SlabField& field) {
       }
       return "it needs vectors of 1 to 65536 classes, and this one is " + to_string(shape);
     case Wire::jpeg:
-      if (spec.kind == FieldKind::image && spec.dtype == DType::u8 && shape.rank == 3 &&
+      if (spec.kind == FieldKind::image && spec.dtype == DType::uint8 && shape.rank == 3 &&
           shape[2] == 3) {
         return {};
       }
-      return "it needs images of u8, height x width x 3";
+      return "it needs images of uint8, height x width x 3";
     case Wire::bf16:
     case Wire::f16:
-      if (field.dtype == DType::f32) return {};
-      return "it needs f32, and this one is " + std::string(name_of(field.dtype)) +
+      if (field.dtype == DType::float32) return {};
+      return "it needs float32, and this one is " + std::string(name_of(field.dtype)) +
              "; let it travel plain";
   }
   return "unknown";

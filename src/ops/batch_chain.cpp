@@ -29,7 +29,7 @@ std::size_t only(std::string_view op, FieldKind kind, const std::vector<FieldSpe
 
 void check_label(std::string_view op, const FieldSpec& label) {
   const std::string name(op);
-  if (label.shape.rank != 0 || label.dtype == DType::f32)
+  if (label.shape.rank != 0 || label.dtype == DType::float32)
     throw Refused(name + " needs one class number a sample, and label " + quoted(label.name) +
                   " is " + std::string(name_of(label.dtype)) + " of shape " +
                   to_string(label.shape) + "; leave " + name + " out");
@@ -41,13 +41,13 @@ void check_label(std::string_view op, const FieldSpec& label) {
 void check_image(const BatchOps& ops, const FieldSpec& image) {
   const std::string name(ops.name());
   const Shape& shape = image.shape;
-  if (shape.rank != 3 || (image.dtype != DType::u8 && image.dtype != DType::f32))
-    throw Refused(name + " needs u8 or f32 images, height x width x channels, and " +
+  if (shape.rank != 3 || (image.dtype != DType::uint8 && image.dtype != DType::float32))
+    throw Refused(name + " needs uint8 or float32 images, height x width x channels, and " +
                   quoted(image.name) + " is " + std::string(name_of(image.dtype)) + " of shape " +
                   to_string(shape));
-  if (ops.mixup && image.dtype == DType::u8)
-    throw Refused("mixup needs f32 images, and " + quoted(image.name) +
-                  " is u8; put to_dtype or normalize before it");
+  if (ops.mixup && image.dtype == DType::uint8)
+    throw Refused("mixup needs float32 images, and " + quoted(image.name) +
+                  " is uint8; put to_dtype or normalize before it");
   if (static_cast<std::int64_t>(shape.elements()) > kMostElements)
     throw Refused(name + " takes images of at most 2^30 values, and " + quoted(image.name) +
                   " is " + to_string(shape) + "; resize it before");

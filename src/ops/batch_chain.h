@@ -16,7 +16,7 @@ class BatchChain {
  public:
   /// `operation`: how many transforms come before. `fields`: of a sample, as the last transform
   /// leaves it; their shapes are fixed. Throws Refused: without one label of one class number a
-  /// sample that says how many classes there are; to mix, without one image, with masks, for u8
+  /// sample that says how many classes there are; to mix, without one image, with masks, for uint8
   /// images (MixUp), or for images of more than 2^30 values.
   BatchChain(const BatchOps& ops, std::uint32_t operation, const std::vector<FieldSpec>& fields);
 

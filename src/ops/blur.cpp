@@ -77,7 +77,7 @@ void blur_image(const DrawnBlur& blur, std::int32_t radius, const ConstArray& in
   const std::int64_t taps = 2 * radius + 1;
   const std::int64_t widened = count + (taps - 1) * channels;
   // A row on its way, a sum, and as many rows, filtered across, as one output takes.
-  auto* wide = scratch.reset(DType::f32, {widened + (taps + 1) * count}).as<float>();
+  auto* wide = scratch.reset(DType::float32, {widened + (taps + 1) * count}).as<float>();
   float* const sum = wide + widened;
   float* const ring = sum + count;
   const auto row_of = [&](std::int32_t y) { return ring + (y % taps) * count; };
@@ -141,8 +141,8 @@ GaussianBlur::Drawn GaussianBlur::draw(const RandomKey& key, const Shape& shape)
 void GaussianBlur::apply(const Drawn& drawn, FieldKind, ConstArray in, MutableArray out,
                          Scratch& scratch) const {
   const auto radius = static_cast<std::int32_t>(kernel_size / 2);
-  in.dtype == DType::u8 ? blur_image<std::uint8_t>(drawn, radius, in, out, scratch)
-                        : blur_image<float>(drawn, radius, in, out, scratch);
+  in.dtype == DType::uint8 ? blur_image<std::uint8_t>(drawn, radius, in, out, scratch)
+                           : blur_image<float>(drawn, radius, in, out, scratch);
 }
 
 }  // namespace slipstream

@@ -38,13 +38,13 @@ Box moved_box(const AffineMap& map, const Box& box) {
 
 std::string text_of(DType dtype, const Shape& shape) {
   return "are " + std::string(name_of(dtype)) + ", " + to_string(shape) +
-         "; they must be f32, N x 4";
+         "; they must be float32, N x 4";
 }
 
 }  // namespace
 
 bool has_form_of_boxes(DType dtype, const Shape& shape) {
-  return dtype == DType::f32 && shape.rank == 2 && shape[1] == kSides;
+  return dtype == DType::float32 && shape.rank == 2 && shape[1] == kSides;
 }
 
 std::string problem_of_boxes(const FieldSpec& field) {

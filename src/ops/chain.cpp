@@ -159,7 +159,7 @@ std::vector<NamedOp> load_chain_or_resize(const std::filesystem::path& path, std
 }
 
 FieldSpec image_after(const std::vector<NamedOp>& chain) {
-  FieldSpec image{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0};
+  FieldSpec image{"image", FieldKind::image, DType::uint8, {-1, -1, 3}, 0};
   for (const NamedOp& each : chain)
     if (each.op.touches(image.kind)) image = each.op.output(image);
   return image;

@@ -29,7 +29,7 @@ void make_gray(const ConstArray& in, const MutableArray& out) {
 
 void make_gray_where(DrawnGrayscale drawn, const ConstArray& in, const MutableArray& out) {
   if (!drawn.is_gray) return copy_all(in, out);
-  if (in.dtype == DType::u8) return make_gray<std::uint8_t>(in, out);
+  if (in.dtype == DType::uint8) return make_gray<std::uint8_t>(in, out);
   make_gray<float>(in, out);
 }
 
@@ -114,7 +114,7 @@ ColorMatrix ConvertColor::in_float32() const {
 }
 
 void ConvertColor::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
-  if (in.dtype == DType::u8) return convert<std::uint8_t>(in, out, in_float32());
+  if (in.dtype == DType::uint8) return convert<std::uint8_t>(in, out, in_float32());
   convert<float>(in, out, in_float32());
 }
 
@@ -131,7 +131,7 @@ FieldSpec Divide::output(const FieldSpec& in) const {
 
 void Divide::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
   const auto by = static_cast<float>(divisor);
-  if (in.dtype == DType::u8) return divide<std::uint8_t>(in, out, by);
+  if (in.dtype == DType::uint8) return divide<std::uint8_t>(in, out, by);
   divide<float>(in, out, by);
 }
 

@@ -183,7 +183,7 @@ ColorJitter::Drawn ColorJitter::draw(const RandomKey& key, const Shape&) const {
 
 void ColorJitter::apply(const Drawn& drawn, FieldKind, ConstArray in, MutableArray out,
                         Scratch&) const {
-  if (in.dtype == DType::u8) return jitter_image<std::uint8_t>(in, out, drawn);
+  if (in.dtype == DType::uint8) return jitter_image<std::uint8_t>(in, out, drawn);
   jitter_image<float>(in, out, drawn);
 }
 

@@ -76,10 +76,11 @@ void require_number(std::string_view op, const char* what, double value) {
 }
 
 void require_channels(std::string_view op, const FieldSpec& in) {
-  const bool is_number = in.dtype == DType::u8 || in.dtype == DType::f32;
+  const bool is_number = in.dtype == DType::uint8 || in.dtype == DType::float32;
   if (is_number && in.shape.rank == 3 && in.shape[2] >= 1 && in.shape[2] <= kMaxChannels) return;
   throw Refused(std::string(op) + ": " + described(in) + std::string(name_of(in.dtype)) + ", " +
-                to_string(in.shape) + "; it must be u8 or f32, height x width x 1 to 4 channels");
+                to_string(in.shape) +
+                "; it must be uint8 or float32, height x width x 1 to 4 channels");
 }
 
 FieldSpec resided(std::string_view op, const FieldSpec& in, std::int64_t height,
@@ -112,8 +113,7 @@ void require_room(std::string_view op, const FieldSpec& in, std::int64_t height,
   };
   if (!is_small(in.shape[0], height) && !is_small(in.shape[1], width)) return;
   throw Refused(std::string(op) + ": " + described(in) + to_string(in.shape) +
-                ", smaller than the crop of " + text_of(height, width) +
-                "; put resize before it");
+                ", smaller than the crop of " + text_of(height, width) + "; put resize before it");
 }
 
 void require_drawn_for(std::string_view op, const DrawnCrop& drawn, const ConstArray& in) {

@@ -20,7 +20,7 @@ void require_probability(std::string_view op, double p);
 void require_number(std::string_view op, const char* what, double value);
 /// What fills pixels: no zero is negative, for what is computed from several of it is not either.
 inline float filling(double value) { return static_cast<float>(value) + 0.0F; }
-/// Throws Refused unless an image is u8 or f32 of 1 to 4 channels.
+/// Throws Refused unless an image is uint8 or float32 of 1 to 4 channels.
 void require_channels(std::string_view op, const FieldSpec& in);
 
 /// `in` as an image or mask of height x width. Throws Refused where it is neither.

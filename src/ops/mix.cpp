@@ -56,9 +56,9 @@ void mix_images(const MixForm& form, const MixBatch& batch) {
 
 std::int64_t label_at(const MixForm& form, const void* labels, std::int64_t i) {
   switch (form.label) {
-    case DType::u8:
+    case DType::uint8:
       return static_cast<const std::uint8_t*>(labels)[i];
-    case DType::i32:
+    case DType::int32:
       return static_cast<const std::int32_t*>(labels)[i];
     default:
       return static_cast<const std::int64_t*>(labels)[i];
@@ -80,7 +80,7 @@ void mix_labels(const MixForm& form, const MixBatch& batch) {
 void mix(const MixForm& form, const MixBatch& batch) {
   mix_labels(form, batch);
   if (form.images == MixForm::Images::none) return;
-  if (form.dtype == DType::u8) return mix_images<std::uint8_t, std::uint8_t>(form, batch);
+  if (form.dtype == DType::uint8) return mix_images<std::uint8_t, std::uint8_t>(form, batch);
   if (form.bf16) return mix_images<float, std::uint16_t>(form, batch);
   mix_images<float, float>(form, batch);
 }

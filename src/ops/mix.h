@@ -20,11 +20,11 @@ struct DrawnMix {
 struct MixForm {
   enum class Images : std::uint8_t { none, blended, boxed };
   Images images = Images::none;
-  DType dtype = DType::f32;  ///< of the images: f32, or u8 that are boxed
-  bool bf16 = false;         ///< f32 are rounded in the end, halves to even
-  bool planar = false;       ///< channels first instead of last
+  DType dtype = DType::float32;  ///< of the images: float32, or uint8 that are boxed
+  bool bf16 = false;             ///< float32 are rounded in the end, halves to even
+  bool planar = false;           ///< channels first instead of last
   std::int64_t height = 0, width = 0, channels = 0;
-  DType label = DType::i64;  ///< u8, i32 or i64
+  DType label = DType::int64;  ///< uint8, int32 or int64
   std::int64_t classes = 1;
   float on = 1;   ///< probability of the label's class
   float off = 0;  ///< of every other

@@ -14,12 +14,12 @@ namespace slipstream {
 
 void require_pixels(std::string_view op, const FieldSpec& in, std::int64_t least,
                     std::int64_t most) {
-  const bool is_number = in.dtype == DType::u8 || in.dtype == DType::f32;
+  const bool is_number = in.dtype == DType::uint8 || in.dtype == DType::float32;
   if (is_number && in.shape.rank == 3 && in.shape[2] >= least && in.shape[2] <= most) return;
   std::string channels = std::to_string(least);
   if (most > least) channels += (most == least + 1 ? " or " : " to ") + std::to_string(most);
   throw Refused(std::string(op) + ": image '" + in.name + "' is " + std::string(name_of(in.dtype)) +
-                ", " + to_string(in.shape) + "; it must be u8 or f32, height x width x " +
+                ", " + to_string(in.shape) + "; it must be uint8 or float32, height x width x " +
                 channels);
 }
 
@@ -33,7 +33,7 @@ void require_range(std::string_view op, std::string_view what, double low, doubl
 
 FieldSpec as_f32(const FieldSpec& in) {
   FieldSpec out = in;
-  out.dtype = DType::f32;
+  out.dtype = DType::float32;
   return out;
 }
 

@@ -9,7 +9,7 @@ namespace slipstream {
 /// What operations on the values of images have in common; `op` is the operation's name in
 /// messages.
 
-/// Throws Refused unless `in` is u8 or f32, height x width x `least` to `most` channels.
+/// Throws Refused unless `in` is uint8 or float32, height x width x `least` to `most` channels.
 void require_pixels(std::string_view op, const FieldSpec& in, std::int64_t least,
                     std::int64_t most);
 /// Throws Refused unless low <= high and both are `least` to `most`; `what` names them.

@@ -58,20 +58,19 @@ void normalize(const ConstArray& in, const MutableArray& out, const Run& run, co
 }  // namespace
 
 void ToDtype::validate() const {
-  if (dtype == DType::f32) return;
-  throw Refused("to_dtype: the dtype is " + std::string(name_of(dtype)) +
-                "; it must be float32 (f32)");
+  if (dtype == DType::float32) return;
+  throw Refused("to_dtype: the dtype is " + std::string(name_of(dtype)) + "; it must be float32");
 }
 
 FieldSpec ToDtype::output(const FieldSpec& in) const {
-  if (in.dtype == DType::u8 || in.dtype == DType::f32) return as_f32(in);
+  if (in.dtype == DType::uint8 || in.dtype == DType::float32) return as_f32(in);
   throw Refused("to_dtype: image '" + in.name + "' is " + std::string(name_of(in.dtype)) + ", " +
-                to_string(in.shape) + "; it must be u8 or f32");
+                to_string(in.shape) + "; it must be uint8 or float32");
 }
 
 void ToDtype::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
   const std::size_t count = in.shape.elements();
-  if (in.dtype == DType::f32) {
+  if (in.dtype == DType::float32) {
     std::copy_n(in.as<float>(), count, out.as<float>());
     return;
   }
@@ -122,7 +121,7 @@ ChannelStatistics Normalize::in_float32() const {
 
 void Normalize::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
   const Run run = run_of(in_float32(), static_cast<std::size_t>(in.shape[2]));
-  if (in.dtype == DType::u8)
+  if (in.dtype == DType::uint8)
     return normalize<std::uint8_t>(in, out, run, [](float value) { return from_level(value); });
   normalize<float>(in, out, run, [](float value) { return value; });
 }

@@ -36,9 +36,9 @@ void RandomErasing::validate() const {
 FieldSpec RandomErasing::output(const FieldSpec& in) const {
   require_channels(kName, in);
   const bool is_level = value >= 0 && value <= 255 && value == static_cast<int>(value);
-  if (in.dtype == DType::f32 || is_level) return in;
+  if (in.dtype == DType::float32 || is_level) return in;
   throw Refused("random_erasing: the value is " + number_text(value) + ", but image '" + in.name +
-                "' is u8; it must be a whole number, 0 to 255");
+                "' is uint8; it must be a whole number, 0 to 255");
 }
 
 RandomErasing::Drawn RandomErasing::draw(const RandomKey& key, const Shape& shape) const {
@@ -60,7 +60,7 @@ void RandomErasing::apply(const Drawn& drawn, FieldKind, ConstArray in, MutableA
                           Scratch&) const {
   require_drawn_for(kName, {{}, drawn.image_height, drawn.image_width}, in);
   copy_all(in, out);
-  if (in.dtype == DType::u8) return fill(drawn, out, static_cast<std::uint8_t>(value));
+  if (in.dtype == DType::uint8) return fill(drawn, out, static_cast<std::uint8_t>(value));
   fill(drawn, out, filling(value));
 }
 

@@ -35,7 +35,7 @@ class MaskRows {
         blocks_(blocks_of_row(shape[1])),
         last_(0xFFU >> (blocks_ * kMaskPixels - shape[1])) {
     constexpr std::int64_t kRows = 5;
-    auto* memory = scratch.reset(DType::u8, {kRows, blocks_ + 2}).as<std::uint8_t>();
+    auto* memory = scratch.reset(DType::uint8, {kRows, blocks_ + 2}).as<std::uint8_t>();
     std::fill_n(memory, kRows * (blocks_ + 2), std::uint8_t{0});
     for (auto* row : {&above_, &here_, &below_, &grown_, &nothing_}) {
       *row = memory + 1;
@@ -170,7 +170,7 @@ void RandomMask::apply(const Drawn& drawn, FieldKind, ConstArray in, MutableArra
   require_bits(in.shape);
   if (in.shape.elements() == 0) return;
   MaskRows rows(*this, drawn.key, in.shape, scratch);
-  if (in.dtype == DType::u8) return mask_image<std::uint8_t>(rows, in, out);
+  if (in.dtype == DType::uint8) return mask_image<std::uint8_t>(rows, in, out);
   mask_image<float>(rows, in, out);
 }
 

@@ -46,7 +46,7 @@ void Reader::operator()(const std::string& key, DType& out, Need need) {
   const Json* value = find(key, need);
   if (value == nullptr) return;
   if (*value != "float32") return must_be(key, "\"float32\"", *value);
-  out = DType::f32;
+  out = DType::float32;
 }
 
 std::optional<Reader::OneOrTwo> Reader::find_sides(const std::string& key, Need need,

@@ -77,7 +77,7 @@ void resample_bilinear(const ConstArray& in, const DrawnCrop& crop, const Mutabl
   const Rows rows = {in.as<std::uint8_t>() + start, channels * in.shape[1],
                      static_cast<std::int64_t>(in.bytes()) - start};
   const std::int64_t between = across.keeps_size() ? 0 : height * out.shape[1] * channels;
-  std::byte* memory = scratch.reset(DType::u8, {down.bytes() + across.bytes() + between}).data;
+  std::byte* memory = scratch.reset(DType::uint8, {down.bytes() + across.bytes() + between}).data;
   if (!across.keeps_size()) across.place(memory);
   if (down.keeps_size()) {
     return filter_across(across, channels, rows, height, out.as<std::uint8_t>());
@@ -95,7 +95,7 @@ template <typename T>
 void resample_nearest(const ConstArray& in, const Region& region, const MutableArray& out,
                       Scratch& scratch) {
   const std::int64_t width = out.shape[1];
-  auto* from = scratch.reset(DType::i64, {width}).as<std::int64_t>();
+  auto* from = scratch.reset(DType::int64, {width}).as<std::int64_t>();
   for (std::int64_t x = 0; x < width; ++x) {
     from[x] = region.left + (2 * x + 1) * region.width / (2 * width);
   }
@@ -114,11 +114,11 @@ void resample(FieldKind kind, bool antialias, const ConstArray& in, const DrawnC
   const Region& region = crop.region;
   const bool is_image = kind == FieldKind::image;
   const bool keeps_size = region.height == out.shape[0] && region.width == out.shape[1];
-  if (keeps_size && crop.reduction == 1 && (!is_image || in.dtype == DType::u8)) {
+  if (keeps_size && crop.reduction == 1 && (!is_image || in.dtype == DType::uint8)) {
     return copy_region(in, region, out);
   }
   if (is_image) {
-    const bool is_float = in.dtype == DType::f32 || !antialias;
+    const bool is_float = in.dtype == DType::float32 || !antialias;
     return is_float ? resample_floats(antialias, in, region, out, scratch)
                     : resample_bilinear(in, crop, out, scratch);
   }

@@ -11,7 +11,7 @@ namespace slipstream {
 void resample(FieldKind kind, bool antialias, const ConstArray& in, const DrawnCrop& crop,
               const MutableArray& out, Scratch& scratch);
 
-/// The part of it for images that are computed in float32: f32, or not antialiased.
+/// The part of it for float32 images and for those that are not antialiased.
 void resample_floats(bool antialias, const ConstArray& in, const Region& region,
                      const MutableArray& out, Scratch& scratch);
 

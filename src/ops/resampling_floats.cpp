@@ -168,7 +168,7 @@ void resample_pixels(bool antialias, const ConstArray& in, const Region& region,
   Axis down(region.height, out.shape[0], antialias);
   const std::int64_t floats = (region.height + 1) * count + region.width * C;
   std::byte* const memory =
-      scratch.reset(DType::u8, {across.bytes() + down.bytes() + 4 * floats}).data;
+      scratch.reset(DType::uint8, {across.bytes() + down.bytes() + 4 * floats}).data;
   across.place(memory);
   down.place(memory + across.bytes());
   auto* const narrowed = reinterpret_cast<float*>(memory + across.bytes() + down.bytes());
@@ -210,8 +210,8 @@ void resample_as(bool antialias, const ConstArray& in, const Region& region,
 
 void resample_floats(bool antialias, const ConstArray& in, const Region& region,
                      const MutableArray& out, Scratch& scratch) {
-  in.dtype == DType::u8 ? resample_as<std::uint8_t>(antialias, in, region, out, scratch)
-                        : resample_as<float>(antialias, in, region, out, scratch);
+  in.dtype == DType::uint8 ? resample_as<std::uint8_t>(antialias, in, region, out, scratch)
+                           : resample_as<float>(antialias, in, region, out, scratch);
 }
 
 }  // namespace slipstream

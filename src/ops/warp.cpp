@@ -81,8 +81,8 @@ FieldSpec warped(std::string_view op, const FieldSpec& in, double fill) {
   if (in.kind == FieldKind::mask) return out;
   require_channels(op, in);
   const bool is_level = fill >= 0 && fill <= 255 && fill == std::floor(fill);
-  if (in.dtype == DType::f32 || is_level) return out;
-  throw Refused(std::string(op) + ": the fill of image '" + in.name + "', u8, is " +
+  if (in.dtype == DType::float32 || is_level) return out;
+  throw Refused(std::string(op) + ": the fill of image '" + in.name + "', uint8, is " +
                 number_text(fill) + "; it must be a whole number, 0 to 255");
 }
 

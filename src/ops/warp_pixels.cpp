@@ -59,7 +59,7 @@ void warp_nearest(const DrawnWarp& warp, const std::byte* fill, const ConstArray
   const auto width = static_cast<std::int32_t>(in.shape[1]);
   const std::size_t bytes = pixel_bytes(in);
   const auto gather_row = gather_for(bytes);
-  auto* from = scratch.reset(DType::i32, {width}).as<std::int32_t>();
+  auto* from = scratch.reset(DType::int32, {width}).as<std::int32_t>();
   for (std::int32_t y = 0; y < height; ++y) {
     nearest_in_row(warp, y, height, width, from);
     std::byte* row =
@@ -135,7 +135,7 @@ template <typename T, int C>
 void warp_bilinear(const DrawnWarp& warp, float fill, const ConstArray& in, const MutableArray& out,
                    Scratch& scratch) {
   const std::int64_t count = in.shape[1] * C;
-  auto* const spare = scratch.reset(DType::f32, {count}).as<float>();
+  auto* const spare = scratch.reset(DType::float32, {count}).as<float>();
   const BilinearWarp<T, C> pixels(warp, fill, in);
   for (std::int64_t y = 0; y < in.shape[0]; ++y) {
     store_made(out.as<T>() + y * count, count, spare,
@@ -155,7 +155,7 @@ auto warp_bilinear_for(std::int64_t channels) {
 void warp_pixels(const DrawnWarp& warp, FieldKind kind, Interpolation interpolation, float fill,
                  const ConstArray& in, const MutableArray& out, Scratch& scratch) {
   const bool is_image = kind == FieldKind::image;
-  const bool is_levels = in.dtype == DType::u8;
+  const bool is_levels = in.dtype == DType::uint8;
   if (is_image && interpolation == Interpolation::bilinear) {
     const auto warp_bilinear = is_levels ? warp_bilinear_for<std::uint8_t>(in.shape[2])
                                          : warp_bilinear_for<float>(in.shape[2]);

@@ -140,7 +140,7 @@ void JpegUnpacker::decode_on_host(const std::byte* slab, std::size_t position, s
                                   cuda::StreamView stream) {
   const JpegSlot slot = jpeg_slot(field_, slab, position);
   HostArray image;
-  const MutableArray pixels = image.reset(DType::u8, field_.spec.shape);
+  const MutableArray pixels = image.reset(DType::uint8, field_.spec.shape);
   try {
     unpack_jpeg(slot, jpeg_payload(field_, slab, position), options_.decode, pixels);
   } catch (const Error& error) {

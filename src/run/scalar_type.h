@@ -9,13 +9,13 @@ namespace slipstream {
 
 inline at::ScalarType scalar_type(DType dtype) {
   switch (dtype) {
-    case DType::u8:
+    case DType::uint8:
       return at::kByte;
-    case DType::i32:
+    case DType::int32:
       return at::kInt;
-    case DType::i64:
+    case DType::int64:
       return at::kLong;
-    case DType::f32:
+    case DType::float32:
       return at::kFloat;
   }
   throw Error("unknown dtype");

@@ -26,14 +26,14 @@ constexpr Rgb kWhite = {255, 255, 255};
 
 bool can_be_shown(DType dtype, const Shape& shape) {
   const auto dims = shape.dims.begin();
-  return (dtype == DType::u8 || dtype == DType::f32) && shape.rank == 3 &&
+  return (dtype == DType::uint8 || dtype == DType::float32) && shape.rank == 3 &&
          std::find(dims, dims + 3, 0) == dims + 3;
 }
 
 [[noreturn]] void refuse_image(const FieldSpec& spec, const char* when) {
   throw Refused("images cannot be shown: field '" + spec.name + "' is " +
                 std::string(name_of(spec.dtype)) + " of " + to_string(spec.shape) + when +
-                ", not u8 or f32 of height x width x channels");
+                ", not uint8 or float32 of height x width x channels");
 }
 
 /// The first image field's index. Throws Refused unless it can be shown before and after the

@@ -36,13 +36,14 @@ struct AugmentSheet {
 /// OnBadSample::skip a bad sample has no row; none stands in for it.
 ///
 /// Float images are brought back to levels: each Normalize and Divide is undone, last first; then
-/// white (255 where ConvertColor or Divide took u8, else 1) becomes 255, clamped and rounded. Of
+/// white (255 where ConvertColor or Divide took uint8, else 1) becomes 255, clamped and rounded. Of
 /// one or two channels the first is shown in gray, of more the first three as RGB. Bytes are a pure
 /// function of data set, chain and options.
 ///
 /// Throws Refused for what a DataLoader refuses, options that make no sense, a data set without
-/// images, images that are neither u8 nor f32 of height x width x channels, and a sheet of more
-/// than kDefaultPixelLimit pixels; Error for a bad sample (naming step and file), or when all are.
+/// images, images that are neither uint8 nor float32 of height x width x channels, and a sheet of
+/// more than kDefaultPixelLimit pixels; Error for a bad sample (naming step and file), or when all
+/// are.
 AugmentSheet augment_sheet(std::shared_ptr<const Dataset> dataset,
                            const std::vector<NamedOp>& chain,
                            const AugmentSheetOptions& options = {});

@@ -87,7 +87,7 @@ class TileMaker {
     Field& field = sample_.fields[static_cast<std::size_t>(image_ - specs_.begin())];
     if (field.encoded) dataset_.decode(*image_, {.background = options_.background}, field, spare_);
     const ConstArray pixels = field.array.view();
-    if (pixels.dtype != DType::u8 || pixels.shape.rank != 3 || pixels.shape[2] != 3)
+    if (pixels.dtype != DType::uint8 || pixels.shape.rank != 3 || pixels.shape[2] != 3)
       return std::nullopt;
     return tile_of(pixels, options_.cell - 2 * kBorder);
   }

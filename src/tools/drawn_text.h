@@ -17,9 +17,9 @@ struct TextPlace {
   std::int64_t width = 0;
 };
 
-/// Draws `text` (UTF-8) into `image` (u8, height x width x 3). What does not fit into the width is
-/// cut off, which two dots say; characters other than ASCII are boxes. REQUIRES: the place lies in
-/// the image
+/// Draws `text` (UTF-8) into `image` (uint8, height x width x 3). What does not fit into the width
+/// is cut off, which two dots say; characters other than ASCII are boxes. REQUIRES: the place lies
+/// in the image
 void draw_text(const std::string& text, const TextPlace& place, const Rgb& ink,
                const MutableArray& image);
 

@@ -52,9 +52,9 @@ void add_classes(const ConstArray& value, std::set<std::int64_t>& classes) {
 std::set<std::int64_t> classes_in(const FieldSpec& spec, const ConstArray& value) {
   std::set<std::int64_t> classes;
   if (spec.kind != FieldKind::label && spec.kind != FieldKind::mask) return classes;
-  if (value.dtype == DType::u8) add_classes<std::uint8_t>(value, classes);
-  if (value.dtype == DType::i32) add_classes<std::int32_t>(value, classes);
-  if (value.dtype == DType::i64) add_classes<std::int64_t>(value, classes);
+  if (value.dtype == DType::uint8) add_classes<std::uint8_t>(value, classes);
+  if (value.dtype == DType::int32) add_classes<std::int32_t>(value, classes);
+  if (value.dtype == DType::int64) add_classes<std::int64_t>(value, classes);
   return classes;
 }
 

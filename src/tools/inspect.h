@@ -20,7 +20,7 @@ struct InspectOptions {
 /// One field over all good samples.
 struct FieldSummary {
   FieldSpec spec;                               ///< as the data set declares it
-  std::map<std::string, std::uint64_t> stored;  ///< how often as "JPEG", "PNG", "u8", ...
+  std::map<std::string, std::uint64_t> stored;  ///< how often as "JPEG", "PNG", "uint8", ...
   std::uint64_t stored_bytes = 0;
   /// Images with pixels through which DecodeOptions::background is seen.
   std::uint64_t transparent = 0;

@@ -41,7 +41,7 @@ Levels levels_after(const std::vector<NamedOp>& chain, FieldSpec image) {
     const auto* to_dtype = op.get_if<ToDtype>();
     const bool keeps_levels = op.get_if<Divide>() || op.get_if<ConvertColor>() ||
                               (to_dtype != nullptr && !to_dtype->scale);
-    if (image.dtype == DType::u8) levels.white = keeps_levels ? 255 : 1;
+    if (image.dtype == DType::uint8) levels.white = keeps_levels ? 255 : 1;
     image = op.output(image);
   }
   return levels;
@@ -49,13 +49,13 @@ Levels levels_after(const std::vector<NamedOp>& chain, FieldSpec image) {
 
 HostArray rgb_of(const ConstArray& image, const Levels& levels) {
   HostArray rgb;
-  const MutableArray out = rgb.reset(DType::u8, {image.shape[0], image.shape[1], 3});
+  const MutableArray out = rgb.reset(DType::uint8, {image.shape[0], image.shape[1], 3});
   const auto channels = static_cast<std::size_t>(image.shape[2]);
   const std::size_t values = image.shape.elements() / channels * 3;
   for (std::size_t i = 0; i < values; ++i) {
     const std::size_t channel = channels < 3 ? 0 : i % 3;
     const std::size_t from = i / 3 * channels + channel;
-    if (image.dtype == DType::u8) {
+    if (image.dtype == DType::uint8) {
       out.data[i] = image.data[from];
       continue;
     }

@@ -21,11 +21,12 @@ struct Levels {
 };
 
 /// For what `chain` makes of `image`: each Normalize and Divide is undone, last first; white is 255
-/// where ConvertColor or Divide took u8, else 1. REQUIRES: operations that take such images
+/// where ConvertColor or Divide took uint8, else 1. REQUIRES: operations that take such images
 Levels levels_after(const std::vector<NamedOp>& chain, FieldSpec image);
 
-/// `image` (u8 or f32, height x width x channels) as u8 of three channels: of one or two the first
-/// in gray, of more the first three. Floats are rounded and clamped; what is no number is black.
+/// `image` (uint8 or float32, height x width x channels) as uint8 of three channels: of one or two
+/// the first in gray, of more the first three. Floats are rounded and clamped; what is no number is
+/// black.
 HostArray rgb_of(const ConstArray& image, const Levels& levels);
 
 }  // namespace slipstream

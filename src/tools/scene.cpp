@@ -127,8 +127,8 @@ void paint(const Scene& scene, const RandomKey& key, std::int64_t size, HostArra
   RandomKey noise_key = key;
   ++noise_key.operation;
   Noise noise(noise_key);
-  auto* levels = image.reset(DType::u8, {size, size, 3}).as<std::uint8_t>();
-  auto* numbers = mask.reset(DType::u8, {size, size}).as<std::uint8_t>();
+  auto* levels = image.reset(DType::uint8, {size, size, 3}).as<std::uint8_t>();
+  auto* numbers = mask.reset(DType::uint8, {size, size}).as<std::uint8_t>();
   const float pixel = 1.0f / static_cast<float>(size);
   for (std::int64_t row = 0; row < size; ++row) {
     const float y = (static_cast<float>(row) + 0.5f) * pixel;
@@ -160,7 +160,7 @@ void draw_object(const RandomKey& key, std::int64_t size, std::uint8_t number, H
 }
 
 void to_gray(const ConstArray& rgb, HostArray& gray) {
-  const MutableArray out = gray.reset(DType::u8, {rgb.shape[0], rgb.shape[1]});
+  const MutableArray out = gray.reset(DType::uint8, {rgb.shape[0], rgb.shape[1]});
   const auto* in = rgb.as<std::uint8_t>();
   for (std::size_t i = 0; i < out.bytes(); ++i, in += 3) {
     out.as<std::uint8_t>()[i] =

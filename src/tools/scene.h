@@ -10,7 +10,7 @@ namespace slipstream {
 /// A scene: a textured background with one to three objects of random classes, under light that
 /// changes across the image, with noise. A pure function of its arguments. Draws with the
 /// operations key.operation and key.operation + 1.
-/// `image` becomes size x size x 3, `mask` size x size (both u8).
+/// `image` becomes size x size x 3, `mask` size x size (both uint8).
 void draw_scene(const RandomKey& key, std::int64_t size, std::int64_t classes, HostArray& image,
                 HostArray& mask);
 

@@ -51,7 +51,7 @@ std::pair<std::int64_t, std::int64_t> covered(float low, float high, std::int64_
 
 void outline_boxes(const ConstArray& boxes, std::int64_t height, std::int64_t width,
                    HostArray& tile) {
-  if (boxes.dtype != DType::f32) return;
+  if (boxes.dtype != DType::float32) return;
   const MutableArray to = tile.span();
   for (std::size_t at = 0; at + 4 <= boxes.shape.elements(); at += 4) {
     const float* const box = boxes.as<float>() + at;
@@ -78,7 +78,7 @@ HostArray tile_of(const ConstArray& image, std::int64_t side) {
   HostArray tile;
   Scratch scratch;
   resize.apply({}, FieldKind::image, image,
-               tile.reset(DType::u8, {resize.size.height, resize.size.width, 3}), scratch);
+               tile.reset(DType::uint8, {resize.size.height, resize.size.width, 3}), scratch);
   return tile;
 }
 
@@ -89,7 +89,7 @@ std::vector<std::byte> png_of_tiles(const std::vector<Tile>& tiles, const SheetF
   const auto rows = (static_cast<std::int64_t>(tiles.size()) + columns - 1) / columns;
   const std::int64_t row_height = form.cell + (has_captions ? kTextHeight + kUnderText : 0);
   HostArray sheet;
-  const MutableArray to = sheet.reset(DType::u8, {rows * row_height, columns * form.cell, 3});
+  const MutableArray to = sheet.reset(DType::uint8, {rows * row_height, columns * form.cell, 3});
   fill(form.background, to);
   for (std::size_t i = 0; i < tiles.size(); ++i) {
     const ConstArray tile = tiles[i].pixels.view();

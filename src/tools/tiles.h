@@ -9,12 +9,12 @@
 
 namespace slipstream {
 
-/// `image` (u8, height x width x 3) scaled to the largest size of its proportions in a square of
+/// `image` (uint8, height x width x 3) scaled to the largest size of its proportions in a square of
 /// `side` pixels. Throws Error for an image without pixels.
 HostArray tile_of(const ConstArray& image, std::int64_t side);
 
 /// Draws the outlines of boxes of an image of `height` x `width` pixels into its tile, in red, one
-/// pixel thick; none where they are not f32.
+/// pixel thick; none where they are not float32.
 void outline_boxes(const ConstArray& boxes, std::int64_t height, std::int64_t width,
                    HostArray& tile);
 

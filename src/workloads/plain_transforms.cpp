@@ -19,9 +19,9 @@ RandomKey one_place_before(RandomKey key) {
 }
 
 void require_levels(std::string_view op, const FieldSpec& in) {
-  if (in.dtype == DType::u8 && in.shape.rank == 3 && in.shape[2] == 3) return;
+  if (in.dtype == DType::uint8 && in.shape.rank == 3 && in.shape[2] == 3) return;
   throw Refused(std::string(op) + ": image '" + in.name + "' is " + std::string(name_of(in.dtype)) +
-                ", " + to_string(in.shape) + "; it must be u8 of three channels");
+                ", " + to_string(in.shape) + "; it must be uint8 of three channels");
 }
 
 /// A number from 0 to 1 for each pixel.

@@ -9,7 +9,7 @@ namespace slipstream {
 // The transforms of `starved` as one would write them first: the whole image becomes a tensor
 // before it is cropped, and every thought is a pass over the image. Behind PlainToTensor, each
 // draws what the operation that it stands for draws one place further to the front of a chain
-// without PlainToTensor, and gives the same bits. Images of levels (u8) of three channels.
+// without PlainToTensor, and gives the same bits. Images of levels (uint8) of three channels.
 
 /// A copy of the image.
 struct PlainToTensor {

@@ -31,16 +31,16 @@ Bytes noise(const FieldSpec& spec, std::uint32_t seed) {
   for (std::size_t i = 0; i < spec.shape.elements(); ++i) {
     const auto word = static_cast<std::uint32_t>(random() >> 8);
     switch (spec.dtype) {
-      case DType::u8:
+      case DType::uint8:
         append(bytes, static_cast<std::uint8_t>(classes > 0 ? word % classes : word & 255));
         break;
-      case DType::f32:
+      case DType::float32:
         append(bytes, static_cast<float>(word) * 0x1p-24F);
         break;
-      case DType::i32:
+      case DType::int32:
         append(bytes, static_cast<std::int32_t>(word));
         break;
-      case DType::i64:
+      case DType::int64:
         append(bytes, std::int64_t{word});
     }
   }
@@ -69,17 +69,17 @@ Bytes arranged(const ConstArray& image, const AugmentOutput& output) {
   for (std::size_t i = 0; i < shape.elements(); ++i) {
     const std::size_t from = is_first ? i % pixels * channels + i / pixels : i;
     switch (image.dtype) {
-      case DType::u8:
+      case DType::uint8:
         append(bytes, image.as<std::uint8_t>()[from]);
         break;
-      case DType::f32:
+      case DType::float32:
         output.bf16 ? append(bytes, to_bf16(image.as<float>()[from]))
                     : append(bytes, image.as<float>()[from]);
         break;
-      case DType::i32:
+      case DType::int32:
         append(bytes, image.as<std::int32_t>()[from]);
         break;
-      case DType::i64:
+      case DType::int64:
         append(bytes, image.as<std::int64_t>()[from]);
     }
   }
@@ -96,7 +96,7 @@ ChainCase::ChainCase(const std::vector<NamedOp>& operations, const FieldSpec& fi
     images = joined(std::move(images), image);
     HostArray block;  // its memory is aligned
     const MutableArray memory =
-        block.reset(DType::u8, {static_cast<std::int64_t>(chain.drawn_bytes())});
+        block.reset(DType::uint8, {static_cast<std::int64_t>(chain.drawn_bytes())});
     chain.draw({.seed = seed, .epoch = 1, .sample = i}, memory.data);
     drawn.insert(drawn.end(), memory.data, memory.data + chain.drawn_bytes());
     HostArray values;

@@ -8,10 +8,10 @@
 
 namespace slipstream::test {
 
-/// Values that look like an image of `spec`, the same for the same seed: u8, i64 classes below
-/// spec.classes, or f32 of 0 to 1.
+/// Values that look like an image of `spec`, the same for the same seed: uint8, int64 classes below
+/// spec.classes, or float32 of 0 to 1.
 Bytes noise(const FieldSpec& spec, std::uint32_t seed);
-/// f32 of all sizes that there are, zeros of both signs among them, but for infinities.
+/// float32 of all sizes that there are, zeros of both signs among them, but for infinities.
 Bytes extreme_floats(const FieldSpec& spec, std::uint32_t seed);
 
 /// A finished image or mask as `output` asks for it.

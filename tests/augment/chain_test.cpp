@@ -28,11 +28,11 @@ class AugmentTest : public testing::Test {
 };
 
 FieldSpec image(std::int64_t height, std::int64_t width, std::int64_t channels = 3,
-                DType dtype = DType::u8) {
+                DType dtype = DType::uint8) {
   return {"image", FieldKind::image, dtype, {height, width, channels}, 0};
 }
 
-FieldSpec mask(std::int64_t height, std::int64_t width, DType dtype = DType::u8) {
+FieldSpec mask(std::int64_t height, std::int64_t width, DType dtype = DType::uint8) {
   return {"mask", FieldKind::mask, dtype, {height, width}, 10};
 }
 
@@ -61,7 +61,7 @@ TEST_F(AugmentTest, MovesOfPixelsAreComposed) {
                        {"turn", RandomRotation{{-90, 90}, Interpolation::nearest, 7}},
                        {"down", RandomVerticalFlip{0.5}},
                        {"center", CenterCrop{{15, 17}}}};
-  for (const DType dtype : {DType::u8, DType::f32}) {
+  for (const DType dtype : {DType::uint8, DType::float32}) {
     const ChainCase moves(chain, image(22, 30, 3, dtype), 9);
     EXPECT_EQ(moves.plan.launches(), 1U);
     moves.check();
@@ -81,7 +81,7 @@ TEST_F(AugmentTest, AFillStaysWhatTheStepsBehindItMakeOfIt) {
 }
 
 TEST_F(AugmentTest, AFillIsNoNegativeZero) {
-  for (const DType dtype : {DType::u8, DType::f32}) {
+  for (const DType dtype : {DType::uint8, DType::float32}) {
     for (const auto way : {Interpolation::nearest, Interpolation::bilinear}) {
       ChainCase({{"turn", RandomRotation{{45, 45}, way, -0.0}}, {"divide", Divide{0.5}}},
                 image(16, 12, 3, dtype), 2)
@@ -94,7 +94,7 @@ TEST_F(AugmentTest, AFillIsNoNegativeZero) {
 }
 
 TEST_F(AugmentTest, EveryWayToResizeHasTheHostsBits) {
-  for (const DType dtype : {DType::u8, DType::f32}) {
+  for (const DType dtype : {DType::uint8, DType::float32}) {
     for (const bool antialias : {false, true}) {
       const FieldSpec from = image(23, 31, 3, dtype);
       for (const std::int64_t channels : {1, 2, 4}) {
@@ -127,7 +127,7 @@ TEST_F(AugmentTest, LevelsAsFloatsHaveTheHostsBits) {
 TEST_F(AugmentTest, FloatsStayAsTheyAreWhereTheyAreMadeFloats) {
   for (const bool scale : {false, true}) {
     const NamedOp again = {"again", ToDtype{.scale = scale}};
-    ChainCase({again}, image(23, 31, 3, DType::f32), 2, {}, 3, test::extreme_floats).check();
+    ChainCase({again}, image(23, 31, 3, DType::float32), 2, {}, 3, test::extreme_floats).check();
     ChainCase({{"float", ToDtype{.scale = true}}, again, {"turn", RandomRotation{{-45, 45}}}},
               image(23, 31), 2)
         .check();
@@ -135,7 +135,7 @@ TEST_F(AugmentTest, FloatsStayAsTheyAreWhereTheyAreMadeFloats) {
 }
 
 TEST_F(AugmentTest, BilinearWarpsHaveTheHostsBits) {
-  for (const DType dtype : {DType::u8, DType::f32}) {
+  for (const DType dtype : {DType::uint8, DType::float32}) {
     const ChainCase turned({{"affine", kAffine}}, image(33, 21, 3, dtype), 6);
     EXPECT_EQ(turned.plan.launches(), 1U);
     turned.check();
@@ -143,7 +143,7 @@ TEST_F(AugmentTest, BilinearWarpsHaveTheHostsBits) {
 }
 
 TEST_F(AugmentTest, BlursHaveTheHostsBits) {
-  for (const DType dtype : {DType::u8, DType::f32}) {
+  for (const DType dtype : {DType::uint8, DType::float32}) {
     for (const std::int64_t size : {1, 3, 5, 7, 9, 31}) {
       ChainCase({{"blur", GaussianBlur{size, {0.1, 5}}}}, image(45, 37, 3, dtype), 3).check();
     }
@@ -187,7 +187,7 @@ const ColorJitter kJitter{
     .brightness = {0.6, 1.4}, .contrast = {0.5, 1.5}, .saturation = {0.2, 1.8}, .hue = {-0.3, 0.4}};
 
 TEST_F(AugmentTest, ColorsHaveTheHostsBits) {
-  for (const DType dtype : {DType::u8, DType::f32}) {
+  for (const DType dtype : {DType::uint8, DType::float32}) {
     ChainCase({{"gray", Grayscale{3}}}, image(9, 12, 3, dtype), 2).check();
     const ChainCase gray(
         {{"gray", RandomGrayscale{0.5}}, {"color", ConvertColor{}}, {"divide", Divide{}}},
@@ -226,7 +226,7 @@ TEST_F(AugmentTest, DivisionsOfAllFloatsAreRoundedOnce) {
         {{"divide", Divide{divisor}}},
         {{"normalize", Normalize{{0, 0.5, 1e-20}, {std::abs(divisor), 0.3, std::abs(divisor)}}}}};
     for (const Chain& chain : chains) {
-      ChainCase(chain, image(64, 48, 3, DType::f32), 2, {}, 3, test::extreme_floats).check();
+      ChainCase(chain, image(64, 48, 3, DType::float32), 2, {}, 3, test::extreme_floats).check();
       ChainCase(chain, image(16, 16), 2).check();
     }
   }
@@ -255,7 +255,7 @@ TEST_F(AugmentTest, TheLastPixelsOfABatchThatEndsWithinAWord) {
 
 TEST_F(AugmentTest, ErasedAndMaskedPixelsHaveTheHostsBits) {
   RandomErasing erasing{.p = 0.8, .value = 9};
-  for (const DType dtype : {DType::u8, DType::f32}) {
+  for (const DType dtype : {DType::uint8, DType::float32}) {
     const ChainCase chain({{"mask", RandomMask{0.25, true}},
                            {"erase", erasing},
                            {"turn", RandomRotation{{-45, 45}}},
@@ -288,7 +288,7 @@ TEST_F(AugmentTest, ManyStepsAreSplit) {
   const ChainCase many(chain, image(9, 11), 3);
   EXPECT_EQ(many.plan.launches(), 3U) << "of 24 steps at most";
   many.check();
-  for (const DType dtype : {DType::u8, DType::i32, DType::i64}) {
+  for (const DType dtype : {DType::uint8, DType::int32, DType::int64}) {
     const ChainCase masks(chain, mask(64, 64, dtype), 3);
     EXPECT_EQ(masks.plan.launches(), 3U);
     masks.check();
@@ -323,7 +323,7 @@ TEST_F(AugmentTest, MasksFollowTheirImages) {
                        {"float", ToDtype{.scale = true}},
                        {"blur", GaussianBlur{7, {1, 2}}},
                        {"small", Resize{{20, 50}}}};
-  for (const DType dtype : {DType::u8, DType::i32, DType::i64}) {
+  for (const DType dtype : {DType::uint8, DType::int32, DType::int64}) {
     const ChainCase masks(chain, mask(40, 36, dtype), 7);
     EXPECT_EQ(masks.plan.launches(), 1U);
     masks.check();

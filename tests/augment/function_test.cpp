@@ -24,7 +24,7 @@ class FunctionTest : public testing::Test {
 };
 
 FieldSpec image(std::int64_t height, std::int64_t width, std::int64_t channels = 3,
-                DType dtype = DType::u8) {
+                DType dtype = DType::uint8) {
   return {"image", FieldKind::image, dtype, {height, width, channels}, 0};
 }
 
@@ -33,7 +33,7 @@ const PixelOp kSolarize{test::Solarize{0.4F}};
 const PixelOp kLooked{test::kTable};
 
 TEST_F(FunctionTest, AloneOnImagesOfAnyKind) {
-  for (const DType dtype : {DType::u8, DType::f32}) {
+  for (const DType dtype : {DType::uint8, DType::float32}) {
     for (const std::int64_t channels : {1, 2, 3, 4}) {
       const ChainCase alone({{"mine", kSolarize}}, image(21, 70, channels, dtype), 3);
       EXPECT_EQ(alone.plan.launches(), 1U);
@@ -44,7 +44,7 @@ TEST_F(FunctionTest, AloneOnImagesOfAnyKind) {
     }
     ChainCase({{"mine", test::RandomSwap{}}}, image(18, 33, 3, dtype), 6).check();
   }
-  ChainCase({{"mine", kSolarize}}, image(64, 48, 3, DType::f32), 2, {}, 3, test::extreme_floats)
+  ChainCase({{"mine", kSolarize}}, image(64, 48, 3, DType::float32), 2, {}, 3, test::extreme_floats)
       .check();
 }
 
@@ -76,7 +76,7 @@ TEST_F(FunctionTest, WhereverItStandsInAChain) {
       {{"normalize", kNormalize}, mine, {"divide", Divide{3}}},
       {{"erase", RandomErasing{.p = 0.8}}, mine, {"mask", RandomMask{}}, {"by", kLooked}},
       {{"resize", Resize{{30, 28}}}, mine, {"again", Resize{{9, 8}}}, {"last", kSolarize}}};
-  for (const DType dtype : {DType::u8, DType::f32}) {
+  for (const DType dtype : {DType::uint8, DType::float32}) {
     for (const Chain& chain : chains) ChainCase(chain, image(31, 28, 3, dtype), 3).check();
   }
 }

@@ -138,7 +138,7 @@ Bytes one_image(const AugmentPlan::Program& program, Bytes image, const std::byt
     const Source source{image.data(), program.ranges[i], program.passes[i].in_width};
     const bool is_last = i + 1 == program.passes.size();
     const bool is_levels =
-        is_last ? program.out == DType::u8 : program.ranges[i + 1] == Range::levels;
+        is_last ? program.out == DType::uint8 : program.ranges[i + 1] == Range::levels;
     image = stored<C>(pass_of<C>(program.passes[i], drawn, source), is_levels);
   }
   const PassProgram& last = program.passes.back();

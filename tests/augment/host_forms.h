@@ -28,8 +28,8 @@ Pixel<C> call_function(std::int32_t function, const std::byte* drawn, Pixel<C> p
   HostArray out;
   Scratch scratch;
   user.named.op.apply(drawn, FieldKind::image,
-                      {reinterpret_cast<const std::byte*>(pixel.value), DType::f32, {1, 1, C}},
-                      out.reset(DType::f32, {1, 1, C}), scratch);
+                      {reinterpret_cast<const std::byte*>(pixel.value), DType::float32, {1, 1, C}},
+                      out.reset(DType::float32, {1, 1, C}), scratch);
   std::memcpy(pixel.value, out.view().data, sizeof(pixel.value));
   return pixel;
 }

@@ -98,8 +98,8 @@ struct Case {
   }
 
   std::vector<std::byte> label_bytes() const {
-    if (form.label == DType::i64) return bytes_of_values(labels);
-    if (form.label == DType::i32)
+    if (form.label == DType::int64) return bytes_of_values(labels);
+    if (form.label == DType::int32)
       return bytes_of_values(std::vector<std::int32_t>(labels.begin(), labels.end()));
     return bytes_of_values(std::vector<std::uint8_t>(labels.begin(), labels.end()));
   }
@@ -142,7 +142,7 @@ MixForm form_of(Images images, DType dtype, std::int64_t height, std::int64_t wi
   form.width = width;
   form.channels = channels;
   form.planar = planar;
-  form.label = DType::u8;
+  form.label = DType::uint8;
   form.classes = 10;
   return form;
 }
@@ -176,21 +176,21 @@ void expect_right_for_every_size(Images images, DType dtype, const BatchOps& ops
 }
 
 TEST_F(MixTest, BlendsEveryImageWithItsPartnersByItsOwnShare) {
-  expect_right_for_every_size<float>(Images::blended, DType::f32, {.mixup = MixUp{0.8}});
+  expect_right_for_every_size<float>(Images::blended, DType::float32, {.mixup = MixUp{0.8}});
 }
 
 TEST_F(MixTest, PutsABoxOfThePartnersIntoFloatImages) {
-  expect_right_for_every_size<float>(Images::boxed, DType::f32, {.cutmix = CutMix{1}});
+  expect_right_for_every_size<float>(Images::boxed, DType::float32, {.cutmix = CutMix{1}});
 }
 
 TEST_F(MixTest, PutsABoxOfThePartnersIntoLevels) {
-  expect_right_for_every_size<std::uint8_t>(Images::boxed, DType::u8,
+  expect_right_for_every_size<std::uint8_t>(Images::boxed, DType::uint8,
                                             {.cutmix = CutMix{1}, .one_hot = OneHot{0.1}});
 }
 
 TEST_F(MixTest, SharesAndBoxesDifferFromSampleToSample) {
   for (const Images images : {Images::blended, Images::boxed}) {
-    Case<float> one(form_of(images, DType::f32, 16, 16, 3), 8);
+    Case<float> one(form_of(images, DType::float32, 16, 16, 3), 8);
     one.draw(images == Images::blended ? BatchOps{.mixup = MixUp{}} : BatchOps{.cutmix = CutMix{}});
     EXPECT_NE(one.at(0).own, one.at(1).own);
     one.expect_right();
@@ -200,7 +200,7 @@ TEST_F(MixTest, SharesAndBoxesDifferFromSampleToSample) {
 TEST_F(MixTest, RoundsToBf16InTheEnd) {
   for (const Images images : {Images::blended, Images::boxed})
     for (const std::int64_t width : {16, 5}) {
-      Case<float> one(form_of(images, DType::f32, 9, width, 3), 4);
+      Case<float> one(form_of(images, DType::float32, 9, width, 3), 4);
       one.draw({.mixup = MixUp{}});
       for (DrawnMix& drawn : one.drawn) {
         drawn.bottom = 6;
@@ -214,10 +214,10 @@ TEST_F(MixTest, RoundsToBf16InTheEnd) {
 }
 
 TEST_F(MixTest, LabelsOfEveryTypeAloneAndMixed) {
-  for (const DType label : {DType::u8, DType::i32, DType::i64})
+  for (const DType label : {DType::uint8, DType::int32, DType::int64})
     for (const std::int64_t classes : {1, 3, 10, 256, 1000}) {
-      if (label == DType::u8 && classes > 256) continue;
-      MixForm form = form_of(Images::none, DType::f32, 0, 0, 0);
+      if (label == DType::uint8 && classes > 256) continue;
+      MixForm form = form_of(Images::none, DType::float32, 0, 0, 0);
       form.label = label;
       form.classes = classes;
       form.on = 0.91F;
@@ -233,7 +233,7 @@ TEST_F(MixTest, LabelsOfEveryTypeAloneAndMixed) {
 }
 
 TEST_F(MixTest, SumsOfProbabilitiesAreOne) {
-  Case<float> one(form_of(Images::blended, DType::f32, 2, 2, 3), 64);
+  Case<float> one(form_of(Images::blended, DType::float32, 2, 2, 3), 64);
   one.draw({.mixup = MixUp{0.4}, .one_hot = OneHot{0.1}});
   const std::vector<float> targets = one.result<float>().second;
   for (std::size_t i = 0; i < 64; ++i) {
@@ -244,8 +244,8 @@ TEST_F(MixTest, SumsOfProbabilitiesAreOne) {
 }
 
 TEST_F(MixTest, ALabelThatIsNoClassHasNoProbability) {
-  MixForm form = form_of(Images::none, DType::f32, 0, 0, 0);
-  form.label = DType::i64;
+  MixForm form = form_of(Images::none, DType::float32, 0, 0, 0);
+  form.label = DType::int64;
   Case<float> one(form, 4);
   one.labels = {-1, 10, std::numeric_limits<std::int64_t>::max(), 3};
   const std::vector<float> targets = one.result<float>().second;
@@ -253,7 +253,7 @@ TEST_F(MixTest, ALabelThatIsNoClassHasNoProbability) {
 }
 
 TEST_F(MixTest, WhatIsNotReadMayBeAnything) {
-  Case<float> one(form_of(Images::boxed, DType::f32, 8, 8, 1), 2);
+  Case<float> one(form_of(Images::boxed, DType::float32, 8, 8, 1), 2);
   one.draw({.cutmix = CutMix{}});
   one.drawn[0] = DrawnMix{.own = 1, .other = 0};
   one.drawn[1] = DrawnMix{.own = 0, .other = 1, .top = 0, .left = 0, .bottom = 8, .right = 8};

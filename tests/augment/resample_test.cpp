@@ -37,8 +37,8 @@ template <typename Flip>
 void mirror(Bytes& image, const Shape& shape) {
   const Bytes from = image;
   Scratch scratch;
-  Flip{}.apply({true}, FieldKind::image, {from.data(), DType::u8, shape},
-               {image.data(), DType::u8, shape}, scratch);
+  Flip{}.apply({true}, FieldKind::image, {from.data(), DType::uint8, shape},
+               {image.data(), DType::uint8, shape}, scratch);
 }
 
 Bytes on_the_host(const Picture& picture, std::int64_t height, std::int64_t width) {
@@ -46,8 +46,8 @@ Bytes on_the_host(const Picture& picture, std::int64_t height, std::int64_t widt
   const Shape shape = {height, width, 3};
   Scratch scratch;
   resample(FieldKind::image, true,
-           {picture.pixels.data(), DType::u8, {picture.height, picture.width, 3}},
-           {picture.region, picture.height, picture.width}, {out.data(), DType::u8, shape},
+           {picture.pixels.data(), DType::uint8, {picture.height, picture.width, 3}},
+           {picture.region, picture.height, picture.width}, {out.data(), DType::uint8, shape},
            scratch);
   if (picture.flips_across) mirror<RandomHorizontalFlip>(out, shape);
   if (picture.flips_down) mirror<RandomVerticalFlip>(out, shape);

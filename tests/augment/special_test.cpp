@@ -21,7 +21,7 @@ using Chain = std::vector<NamedOp>;
 constexpr augment::DeviceLimits kLimits = {227 << 10, 228 << 10};
 
 AugmentPlan plan_of(const Chain& operations, AugmentOutput output = {}, std::int64_t channels = 3) {
-  const FieldSpec field{"image", FieldKind::image, DType::u8, {96, 80, channels}, 0};
+  const FieldSpec field{"image", FieldKind::image, DType::uint8, {96, 80, channels}, 0};
   return {DeviceChain(operations, 0, {field}), 0, output};
 }
 

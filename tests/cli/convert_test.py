@@ -56,7 +56,7 @@ class ConvertTest(DataFolders):
         self.expect(DONE, *command, "--resize", "16", says=["3 of which were there"])
         self.expect(DONE, "inspect", out,
                     says=["12 samples, 0 bad", "16 x 16 x 3", "0 'cat': 6, 1 'd\u00f6g': 6"])
-        self.expect(DONE, "inspect", out / "image.npy", says=["12 samples, 0 bad", "12 u8"])
+        self.expect(DONE, "inspect", out / "image.npy", says=["12 samples, 0 bad", "12 uint8"])
         # One class more than there is would be another head, and so another digest.
         digests = [self.classify(name, data)["digest"]
                    for name, data in (("npy", out), ("files", self.classes))]

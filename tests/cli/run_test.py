@@ -115,7 +115,7 @@ class WireTest(ProgramTest):
     def test_formats_that_make_no_sense(self):
         for wire, says in (("label=bit", "did you mean 'bits'?"), ("label", "FIELD=FORMAT"),
                            ("lable=bits", "did you mean 'label'?"),
-                           ("image=bf16", "it needs f32")):
+                           ("image=bf16", "it needs float32")):
             self.expect(REFUSED, "train", "segmentation", *TINY, "--steps", "1", "--wire", wire,
                         says=[says])
 

@@ -19,7 +19,7 @@ TEST(DecodeRgb, GivesThePixelsOfEveryKindOfFile) {
     HostArray out;
     ASSERT_NO_THROW(decode_rgb(record.file, {}, out));
     EXPECT_EQ(out.view().shape, Shape({record.shape[0], record.shape[1], 3}));
-    EXPECT_EQ(out.view().dtype, DType::u8);
+    EXPECT_EQ(out.view().dtype, DType::uint8);
     EXPECT_EQ(levels_of(out), record.rgb);
   }
 }
@@ -152,11 +152,11 @@ TEST(Encode, RefusesWhatItCannotWrite) {
   EXPECT_THAT(thrown_by([&] {
                 encode_png(pixels_of(levels, {2, 2, 4}));
               }),
-              HasSubstr("cannot encode u8 of 2 x 2 x 4"));
+              HasSubstr("cannot encode uint8 of 2 x 2 x 4"));
   EXPECT_THAT(thrown_by([&] { encode_png(pixels_of(levels, {0, 2, 3})); }), HasSubstr("0 x 2 x 3"));
   ConstArray floats = pixels_of(levels, {2, 2});
-  floats.dtype = DType::f32;
-  EXPECT_THAT(thrown_by([&] { encode_png(floats); }), HasSubstr("cannot encode f32"));
+  floats.dtype = DType::float32;
+  EXPECT_THAT(thrown_by([&] { encode_png(floats); }), HasSubstr("cannot encode float32"));
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ TEST_F(ConvertTest, TransformsAreAppliedToImagesAndMasksAlike) {
   decode_mask(stored(*source(), 3, 1), {}, whole);
   Scratch scratch;
   options.transforms = {};
-  Resize{{16, 12}}.apply({}, FieldKind::mask, whole.view(), spare.reset(DType::u8, {16, 12}),
+  Resize{{16, 12}}.apply({}, FieldKind::mask, whole.view(), spare.reset(DType::uint8, {16, 12}),
                          scratch);
   EXPECT_TRUE(std::equal(mask.view().data, mask.view().data + 16 * 12, spare.view().data));
 }
@@ -249,9 +249,9 @@ TEST_F(ConvertTest, AConversionThatFailedAtOnceIsAnUnfinishedOne) {
 TEST_F(ConvertTest, ANegativeLabelIsNamed) {
   std::vector<ArrayField> fields(2);
   HostArray images, labels;
-  images.reset(DType::u8, {3, 4, 4, 3});
+  images.reset(DType::uint8, {3, 4, 4, 3});
   const std::int64_t numbers[] = {0, 1, -1};
-  std::memcpy(labels.reset(DType::i64, {3}).data, numbers, sizeof(numbers));
+  std::memcpy(labels.reset(DType::int64, {3}).data, numbers, sizeof(numbers));
   fields[0] = {"image", FieldKind::image, std::move(images), 0};
   fields[1] = {"label", FieldKind::label, std::move(labels), 0};
   const auto data = tensor_dataset(std::move(fields));

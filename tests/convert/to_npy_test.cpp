@@ -93,7 +93,7 @@ TEST_F(ToNpyTest, HoldsWhatTheTransformsGive) {
   EXPECT_EQ(fields[0].shape, (Shape{kHeight, kWidth, 3}));
   EXPECT_EQ(fields[1].name, "label");
   EXPECT_EQ(fields[1].kind, FieldKind::mask);
-  EXPECT_EQ(fields[1].dtype, DType::u8);
+  EXPECT_EQ(fields[1].dtype, DType::uint8);
   EXPECT_EQ(fields[1].classes, 10);
   Sample sample;
   HostArray decoded, expected;
@@ -105,7 +105,7 @@ TEST_F(ToNpyTest, HoldsWhatTheTransformsGive) {
       source()->decode(source()->fields()[k], {}, sample.fields[k], decoded);
       const Shape shape = fields[k].shape;
       resize.apply({}, fields[k].kind, sample.fields[k].array.view(),
-                   expected.reset(DType::u8, shape), scratch);
+                   expected.reset(DType::uint8, shape), scratch);
       const ConstArray view = expected.view();
       EXPECT_EQ(text_of(*maps, i, k), std::string(view.as<char>(), view.as<char>() + view.bytes()));
     }
@@ -263,7 +263,7 @@ TEST_F(ToNpyTest, FloatsAreNoImages) {
   ConvertOptions options = options_for(4);
   options.transforms.push_back({"scale", ToDtype{.scale = true}});
   EXPECT_THAT(thrown_by([&] { convert(options); }),
-              HasSubstr("is f32 of shape 16 x 12 x 3: images are stored as u8"));
+              HasSubstr("is float32 of shape 16 x 12 x 3: images are stored as uint8"));
 }
 
 TEST_F(ToNpyTest, ABadSampleIsNamedAndTheBlocksStay) {
@@ -281,7 +281,7 @@ HostArray labels_of(DType dtype, const std::vector<std::int64_t>& values) {
   HostArray array;
   const MutableArray out = array.reset(dtype, {static_cast<std::int64_t>(values.size())});
   for (std::size_t i = 0; i < values.size(); ++i)
-    if (dtype == DType::i64)
+    if (dtype == DType::int64)
       out.as<std::int64_t>()[i] = values[i];
     else
       out.as<std::int32_t>()[i] = static_cast<std::int32_t>(values[i]);
@@ -332,16 +332,16 @@ TEST_F(ToNpyTest, WithoutBadSamplesSkippingChangesNothing) {
 
 TEST_F(ToNpyTest, LabelsTakeTheSmallestTypeThatTheirClassesAllow) {
   const auto data = tensor_dataset(
-      {{"few", FieldKind::label, labels_of(DType::i64, {0, 255}), 256},
-       {"many", FieldKind::label, labels_of(DType::i32, {0, 256}), 257},
-       {"any", FieldKind::label, labels_of(DType::i64, {-1, std::int64_t{1} << 40}), 0}});
+      {{"few", FieldKind::label, labels_of(DType::int64, {0, 255}), 256},
+       {"many", FieldKind::label, labels_of(DType::int32, {0, 256}), 257},
+       {"any", FieldKind::label, labels_of(DType::int64, {-1, std::int64_t{1} << 40}), 0}});
   convert_to_npy(*data, out(), options_for(100));
   const auto maps = open_dataset(out());
   const auto fields = maps->fields();
-  EXPECT_EQ(fields[0].dtype, DType::u8);
+  EXPECT_EQ(fields[0].dtype, DType::uint8);
   EXPECT_EQ(fields[0].classes, 256);
-  EXPECT_EQ(fields[1].dtype, DType::i32);
-  EXPECT_EQ(fields[2].dtype, DType::i64);
+  EXPECT_EQ(fields[1].dtype, DType::int32);
+  EXPECT_EQ(fields[2].dtype, DType::int64);
   EXPECT_EQ(text_of(*maps, 1, 0), "\xff");
   EXPECT_EQ(text_of(*maps, 1, 1), std::string("\0\1\0\0", 4));
   EXPECT_EQ(text_of(*maps, 0, 2), std::string(8, '\xff'));
@@ -349,21 +349,21 @@ TEST_F(ToNpyTest, LabelsTakeTheSmallestTypeThatTheirClassesAllow) {
 
 TEST_F(ToNpyTest, AClassOutOfRangeIsAnError) {
   const auto data =
-      tensor_dataset({{"label", FieldKind::label, labels_of(DType::i64, {0, 1, 3, 2}), 3}});
+      tensor_dataset({{"label", FieldKind::label, labels_of(DType::int64, {0, 1, 3, 2}), 3}});
   EXPECT_THAT(thrown_by([&] { convert_to_npy(*data, out(), options_for(2)); }),
               AllOf(StartsWith("Error: sample 2 ("),
                     HasSubstr("holds class 3, but there are 3 classes, 0 to 2")));
 }
 
 TEST_F(ToNpyTest, NamesThatAreNoFilesAreRefused) {
-  const auto data = tensor_dataset({{"../x", FieldKind::label, labels_of(DType::i64, {0}), 0}});
+  const auto data = tensor_dataset({{"../x", FieldKind::label, labels_of(DType::int64, {0}), 0}});
   EXPECT_THAT(thrown_by([&] { convert_to_npy(*data, out(), options_for(2)); }),
               AllOf(StartsWith("Refused: "), HasSubstr("'../x' cannot be a file's name")));
 }
 
 TEST_F(ToNpyTest, OneSampleIsAConversionAndNoneIsAnError) {
   const auto one = synthetic_classification({.samples = 1, .size = 8, .classes = 3});
-  const auto none = tensor_dataset({{"label", FieldKind::label, labels_of(DType::i64, {}), 3}});
+  const auto none = tensor_dataset({{"label", FieldKind::label, labels_of(DType::int64, {}), 3}});
   ConvertOptions options;
   EXPECT_EQ(convert_to_npy(*one, out(), options).parts, 1U);
   EXPECT_EQ(open_dataset(out())->size(), 1U);
@@ -389,7 +389,7 @@ TEST_F(ToNpyTest, ADamagedManifestIsNamed) {
         AllOf(StartsWith("Error: '"), HasSubstr("manifest.json' is damaged"), HasSubstr(says)));
   };
   expect("\"name\": \"image\"", "\"name\": \"../image\"", "is no file's");
-  expect("\"u8\"", "\"u9\"", "no type 'u9'");
+  expect("\"uint8\"", "\"u9\"", "no type 'u9'");
   expect("\"kind\": \"mask\"", "\"kind\": \"musk\"", "no kind 'musk'");
   expect("\"samples\": 23", "\"samples\": 29", "do not fit together");
   expect("\"samples_per_block\": 6", "\"samples_per_block\": 0", "do not fit together");

@@ -9,14 +9,14 @@ namespace slipstream {
 namespace {
 
 TEST(DType, HasSizeAndName) {
-  EXPECT_EQ(size_bytes(DType::u8), 1u);
-  EXPECT_EQ(size_bytes(DType::i32), 4u);
-  EXPECT_EQ(size_bytes(DType::i64), 8u);
-  EXPECT_EQ(size_bytes(DType::f32), 4u);
-  EXPECT_EQ(name_of(DType::u8), "u8");
-  EXPECT_EQ(name_of(DType::i32), "i32");
-  EXPECT_EQ(name_of(DType::i64), "i64");
-  EXPECT_EQ(name_of(DType::f32), "f32");
+  EXPECT_EQ(size_bytes(DType::uint8), 1u);
+  EXPECT_EQ(size_bytes(DType::int32), 4u);
+  EXPECT_EQ(size_bytes(DType::int64), 8u);
+  EXPECT_EQ(size_bytes(DType::float32), 4u);
+  EXPECT_EQ(name_of(DType::uint8), "uint8");
+  EXPECT_EQ(name_of(DType::int32), "int32");
+  EXPECT_EQ(name_of(DType::int64), "int64");
+  EXPECT_EQ(name_of(DType::float32), "float32");
 }
 
 TEST(Shape, CountsElements) {
@@ -49,27 +49,27 @@ TEST(Shape, ReadsWellInMessages) {
 
 TEST(HostArray, KeepsItsMemoryWhenItIsReshaped) {
   HostArray array;
-  const std::byte* memory = array.reset(DType::f32, {10, 10}).data;
-  EXPECT_EQ(array.reset(DType::u8, {7}).data, memory);
+  const std::byte* memory = array.reset(DType::float32, {10, 10}).data;
+  EXPECT_EQ(array.reset(DType::uint8, {7}).data, memory);
   EXPECT_EQ(array.view().shape, Shape({7}));
   EXPECT_EQ(array.view().bytes(), 7u);
-  EXPECT_EQ(array.reset(DType::i64, {50}).data, memory);
+  EXPECT_EQ(array.reset(DType::int64, {50}).data, memory);
 }
 
 TEST(HostArray, AssignCopies) {
   const std::int32_t values[4] = {1, -2, 3, -4};
-  const ConstArray from{reinterpret_cast<const std::byte*>(values), DType::i32, {2, 2}};
+  const ConstArray from{reinterpret_cast<const std::byte*>(values), DType::int32, {2, 2}};
   HostArray array;
   array.assign(from);
   EXPECT_NE(array.view().data, from.data);
-  EXPECT_EQ(array.view().dtype, DType::i32);
+  EXPECT_EQ(array.view().dtype, DType::int32);
   EXPECT_EQ(array.view().shape, from.shape);
   EXPECT_EQ(std::memcmp(array.view().data, values, sizeof(values)), 0);
 }
 
 TEST(HostArray, HoldsNothingAtFirstAndCanHoldNoElements) {
   HostArray array;
-  array.assign({nullptr, DType::u8, {0}});
+  array.assign({nullptr, DType::uint8, {0}});
   EXPECT_EQ(array.view().bytes(), 0u);
 }
 

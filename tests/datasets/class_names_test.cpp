@@ -128,7 +128,7 @@ TEST_F(ClassNamesTest, ThatNumberOtherwiseAreRefused) {
 
 TEST_F(ClassNamesTest, AreNotOfDataWithoutClasses) {
   const fs::path file =
-      write("image.npy", npy_header({DType::u8, {1, 2, 2, 3}}) + std::string(12, '\0'));
+      write("image.npy", npy_header({DType::uint8, {1, 2, 2, 3}}) + std::string(12, '\0'));
   EXPECT_THAT(refusal(file, {"a"}), HasSubstr("has no field 'label' of classes to be named"));
 }
 

@@ -18,7 +18,7 @@ using testing::StartsWith;
 
 std::shared_ptr<const Dataset> numbers(std::int64_t samples, std::int64_t width = 1) {
   std::vector<ArrayField> fields;
-  fields.push_back({"x", FieldKind::other, counting<std::int32_t>(DType::i32, {samples, width})});
+  fields.push_back({"x", FieldKind::other, counting<std::int32_t>(DType::int32, {samples, width})});
   return tensor_dataset(std::move(fields));
 }
 
@@ -45,7 +45,7 @@ TEST(Concatenated, WidensShapesThatDiffer) {
 
 TEST(Concatenated, RefusesPartsOfOtherFields) {
   std::vector<ArrayField> other;
-  other.push_back({"y", FieldKind::other, counting<std::int32_t>(DType::i32, {1, 1})});
+  other.push_back({"y", FieldKind::other, counting<std::int32_t>(DType::int32, {1, 1})});
   EXPECT_THAT(
       thrown_by([&] {
         concat_dataset({numbers(1), tensor_dataset(std::move(other))});

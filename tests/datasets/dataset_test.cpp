@@ -18,8 +18,8 @@ class MinimalSet : public Dataset {
   std::size_t size() const override { return samples_; }
   void read(std::size_t index, Sample& out) const override {
     out.fields.resize(2);
-    out.fields[0].array.reset(DType::f32, {2, 5});
-    out.fields[1].array.reset(DType::i64, {}).as<std::int64_t>()[0] =
+    out.fields[0].array.reset(DType::float32, {2, 5});
+    out.fields[1].array.reset(DType::int64, {}).as<std::int64_t>()[0] =
         static_cast<std::int64_t>(index);
   }
 
@@ -32,10 +32,10 @@ TEST(Dataset, TellsItsFieldsFromTheFirstSample) {
   ASSERT_EQ(fields.size(), 2u);
   EXPECT_EQ(fields[0].name, "field0");
   EXPECT_EQ(fields[0].kind, FieldKind::other);
-  EXPECT_EQ(fields[0].dtype, DType::f32);
+  EXPECT_EQ(fields[0].dtype, DType::float32);
   EXPECT_EQ(fields[0].shape, Shape({2, 5}));
   EXPECT_EQ(fields[1].name, "field1");
-  EXPECT_EQ(fields[1].dtype, DType::i64);
+  EXPECT_EQ(fields[1].dtype, DType::int64);
   EXPECT_EQ(fields[1].shape, Shape());
   EXPECT_EQ(MinimalSet(3).name(2), "sample 2");
 }
@@ -53,9 +53,9 @@ struct Decoding {
 Decoding decode(FieldKind kind, const std::string& record, bool encoded) {
   Decoding result;
   const std::vector<std::byte> file = image_record(record).file;
-  result.field.array.assign({file.data(), DType::u8, {static_cast<std::int64_t>(file.size())}});
+  result.field.array.assign({file.data(), DType::uint8, {static_cast<std::int64_t>(file.size())}});
   result.field.encoded = encoded;
-  const FieldSpec spec{"picture", kind, DType::u8, {-1, -1, 3}, 0};
+  const FieldSpec spec{"picture", kind, DType::uint8, {-1, -1, 3}, 0};
   result.error = thrown_by([&] { MinimalSet(1).decode(spec, {}, result.field, result.spare); });
   return result;
 }

@@ -73,7 +73,7 @@ TEST(Decompressor, ABombWithoutAStatedSizeIsRefusedBeforeItTakesMemory) {
   const std::string bomb = zstd_streamed(std::string(1 << 20, 'a'), 160);
   Decompressor decompressor;
   HostArray out;
-  const std::byte* const before = out.reset(DType::u8, {1000}).data;
+  const std::byte* const before = out.reset(DType::uint8, {1000}).data;
   EXPECT_THAT(thrown_by([&] {
                 decompressor.run(Compression::zstd, std::as_bytes(std::span(bomb)), 128 << 20, out);
               }),

@@ -107,7 +107,7 @@ TEST_F(DiskCacheFault, AKilledRunLeavesNothingThatIsBelieved) {
   ASSERT_EQ(::pipe(pipe.data()), 0);
   const auto large = std::make_shared<TestSet>(300);
   large->change = [](std::size_t index, Sample& out) {
-    const MutableArray image = out.fields[0].array.reset(DType::u8, {20'000});
+    const MutableArray image = out.fields[0].array.reset(DType::uint8, {20'000});
     std::memset(image.data, static_cast<int>(index % 251), image.bytes());
   };
   const ::pid_t child = ::fork();

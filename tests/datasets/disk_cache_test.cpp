@@ -43,12 +43,12 @@ std::shared_ptr<const Dataset> many_forms() {
   return made_set(3, std::vector<FieldSpec>(6), [](std::size_t index, Sample& out) {
     const auto n = static_cast<std::int64_t>(index);
     out.fields.resize(6);
-    out.fields[0].array = counting<std::uint8_t>(DType::u8, {n, 2, 3, 2});
-    out.fields[1].array = counting<std::int32_t>(DType::i32, {2, n + 1, 3});
-    out.fields[2].array = counting<std::int64_t>(DType::i64, {});
-    out.fields[3].array = counting<float>(DType::f32, {5, n});
-    out.fields[4].array = counting<std::uint8_t>(DType::u8, {7 + n});
-    out.fields[5].array = counting<std::int32_t>(DType::i32, {0});
+    out.fields[0].array = counting<std::uint8_t>(DType::uint8, {n, 2, 3, 2});
+    out.fields[1].array = counting<std::int32_t>(DType::int32, {2, n + 1, 3});
+    out.fields[2].array = counting<std::int64_t>(DType::int64, {});
+    out.fields[3].array = counting<float>(DType::float32, {5, n});
+    out.fields[4].array = counting<std::uint8_t>(DType::uint8, {7 + n});
+    out.fields[5].array = counting<std::int32_t>(DType::int32, {0});
     for (std::size_t i = 0; i < 6; ++i) out.fields[i].encoded = (i + index) % 2 == 0;
   });
 }
@@ -80,10 +80,10 @@ class Numbered final : public LabeledDataset {
   explicit Numbered(std::int64_t first) : first_(first) {}
   std::size_t size() const override { return 3; }
   void read(std::size_t index, Sample& out) const override {
-    *out.fields[0].array.reset(DType::i64, {}).as<std::int64_t>() = label(index);
+    *out.fields[0].array.reset(DType::int64, {}).as<std::int64_t>() = label(index);
   }
   std::vector<FieldSpec> fields() const override {
-    return {{"label", FieldKind::label, DType::i64, {}, 0}};
+    return {{"label", FieldKind::label, DType::int64, {}, 0}};
   }
   const std::vector<std::string>& class_names() const override { return names_; }
   std::int64_t label(std::size_t index) const override {
@@ -182,7 +182,7 @@ TEST_F(DiskCacheTest, OfThreadsThatMissASampleAtOnceOneStoresIt) {
   constexpr int kThreads = 4;
   std::barrier together(kThreads);
   const auto large = made_set(1, std::vector<FieldSpec>(1), [&](std::size_t, Sample& out) {
-    const MutableArray bytes = out.fields[0].array.reset(DType::u8, {16 << 20});
+    const MutableArray bytes = out.fields[0].array.reset(DType::uint8, {16 << 20});
     std::memset(bytes.data, 7, bytes.bytes());
     together.arrive_and_wait();
   });
@@ -261,7 +261,8 @@ TEST_F(DiskCacheTest, IsRefusedForAnotherDataSet) {
                     HasSubstr("remove this one"), HasSubstr("samples: 20, not 21")));
   const auto wider = std::make_shared<TestSet>(kSamples);
   wider->image_side = 9;
-  EXPECT_THAT(thrown_by([&] { disk_cached(wider, options()); }), HasSubstr("image, u8, 9 x 9 x 3"));
+  EXPECT_THAT(thrown_by([&] { disk_cached(wider, options()); }),
+              HasSubstr("image, uint8, 9 x 9 x 3"));
 
   DiskCacheOptions versioned = options();
   versioned.identity = "scans, second version";

@@ -14,7 +14,7 @@ std::vector<StoredForm> two_fields() {
   image.rank = 1;
   image.dims = {100};
   StoredForm label;
-  label.dtype = static_cast<std::uint32_t>(DType::i64);
+  label.dtype = static_cast<std::uint32_t>(DType::int64);
   return {image, label};
 }
 constexpr std::uint64_t kBytes = 2 * 40 + 100 + 8;
@@ -24,7 +24,7 @@ TEST(DiskRecord, IsParsedAsItWasStored) {
   ASSERT_TRUE(form.has_value());
   EXPECT_TRUE(form->fields[0].encoded);
   EXPECT_EQ(form->fields[0].shape, Shape({100}));
-  EXPECT_EQ(form->fields[1].dtype, DType::i64);
+  EXPECT_EQ(form->fields[1].dtype, DType::int64);
   EXPECT_EQ(form->fields[1].shape, Shape{});
 }
 

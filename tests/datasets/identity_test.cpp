@@ -29,7 +29,7 @@ class IdentityTest : public FolderTest {
 
 Made numbers(std::int32_t add = 0, const char* name = "x") {
   std::vector<ArrayField> fields;
-  fields.push_back({name, FieldKind::other, counting<std::int32_t>(DType::i32, {4, 2})});
+  fields.push_back({name, FieldKind::other, counting<std::int32_t>(DType::int32, {4, 2})});
   fields.back().values.span().as<std::int32_t>()[7] += add;
   return tensor_dataset(std::move(fields));
 }

@@ -50,7 +50,7 @@ TEST_F(ClassFolderTest, HasImageAndLabelAndTheNamesOfClasses) {
   EXPECT_EQ(fields[0].shape, Shape({-1, -1, 3}));
   EXPECT_EQ(fields[1].name, "label");
   EXPECT_EQ(fields[1].kind, FieldKind::label);
-  EXPECT_EQ(fields[1].dtype, DType::i64);
+  EXPECT_EQ(fields[1].dtype, DType::int64);
   EXPECT_EQ(fields[1].shape, Shape());
   EXPECT_EQ(fields[1].classes, 2);
   EXPECT_THAT(dataset->class_names(), ElementsAre("cat", "dog"));

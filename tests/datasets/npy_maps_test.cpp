@@ -64,15 +64,17 @@ TEST_F(NpyMapsTest, RemarksThatThereIsOneClass) {
 }
 
 TEST_F(NpyMapsTest, ReadsEachSampleOfEveryFile) {
-  const auto images = write("images.npy", npy(dictionary("|u1", "(2, 1, 2, 3)"),
-                                              bytes_of(counting<std::uint8_t>(DType::u8, {12}))));
+  const auto images = write(
+      "images.npy",
+      npy(dictionary("|u1", "(2, 1, 2, 3)"), bytes_of(counting<std::uint8_t>(DType::uint8, {12}))));
   const auto labels =
       write("labels.npy",
-            npy(dictionary("<i8", "(2,)"), bytes_of(counting<std::int64_t>(DType::i64, {2})), 2));
-  const auto masks = write("masks.npy", npy(dictionary("<i4", "(2, 1, 2)"),
-                                            bytes_of(counting<std::int32_t>(DType::i32, {4})), 3));
-  const auto floats = write(
-      "floats.npy", npy(dictionary("<f4", "(2, 2)"), bytes_of(counting<float>(DType::f32, {4}))));
+            npy(dictionary("<i8", "(2,)"), bytes_of(counting<std::int64_t>(DType::int64, {2})), 2));
+  const auto masks = write(
+      "masks.npy",
+      npy(dictionary("<i4", "(2, 1, 2)"), bytes_of(counting<std::int32_t>(DType::int32, {4})), 3));
+  const auto floats = write("floats.npy", npy(dictionary("<f4", "(2, 2)"),
+                                              bytes_of(counting<float>(DType::float32, {4}))));
   const auto dataset = npy_maps({{"image", FieldKind::image, images},
                                  {"label", FieldKind::label, labels, 5},
                                  {"mask", FieldKind::mask, masks},
@@ -103,7 +105,7 @@ TEST_F(NpyMapsTest, RefusesTypesWithTheRemedy) {
       error(npy("{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (1,)}", "1234")),
       HasSubstr("structured"));
   EXPECT_THAT(error(npy(dictionary("<f4", "(1,)"), "1234"), FieldKind::label),
-              HasSubstr("x.npy' is f32 of 1: labels are"));
+              HasSubstr("x.npy' is float32 of 1: labels are"));
 }
 
 TEST_F(NpyMapsTest, RefusesFortranOrder) {
@@ -113,11 +115,11 @@ TEST_F(NpyMapsTest, RefusesFortranOrder) {
 }
 
 TEST(NpyHeader, IsWrittenAsNumpyDoes) {
-  const std::string one = npy_header({DType::u8, {2}});
+  const std::string one = npy_header({DType::uint8, {2}});
   EXPECT_EQ(one, std::string("\x93NUMPY\x01\x00v\x00", 10) +
                      "{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }" +
                      std::string(60, ' ') + "\n");
-  for (const DType dtype : {DType::u8, DType::i32, DType::i64, DType::f32})
+  for (const DType dtype : {DType::uint8, DType::int32, DType::int64, DType::float32})
     for (const Shape& shape : {Shape{}, Shape{1}, Shape{12345678, 4096, 4096, 3}, Shape{3, 4}}) {
       const std::string header = npy_header({dtype, shape});
       EXPECT_EQ(header.size() % 64, 0U);

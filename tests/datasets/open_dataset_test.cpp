@@ -69,13 +69,13 @@ void write_npy(const fs::path& path, DType dtype, const Shape& shape) {
 TEST_F(OpenDatasetTest, TellsArraysByTheirForm) {
   const fs::path dir = folder_.path() / "a folder of arr\u00e4ys";
   fs::create_directory(dir);
-  write_npy(dir / "boxes.npy", DType::f32, {5, 2, 4});
-  write_npy(dir / "corners.npy", DType::f32, {5, 2, 4});
-  write_npy(dir / "image.npy", DType::u8, {5, 2, 3, 3});
-  write_npy(dir / "label.npy", DType::i64, {5});
-  write_npy(dir / "mask.npy", DType::i32, {5, 2, 3});
-  write_npy(dir / "weight.npy", DType::f32, {5});
-  write_npy(dir / "whole.npy", DType::u8, {5, 2});
+  write_npy(dir / "boxes.npy", DType::float32, {5, 2, 4});
+  write_npy(dir / "corners.npy", DType::float32, {5, 2, 4});
+  write_npy(dir / "image.npy", DType::uint8, {5, 2, 3, 3});
+  write_npy(dir / "label.npy", DType::int64, {5});
+  write_npy(dir / "mask.npy", DType::int32, {5, 2, 3});
+  write_npy(dir / "weight.npy", DType::float32, {5});
+  write_npy(dir / "whole.npy", DType::uint8, {5, 2});
   const auto dataset = open_dataset(dir, 7);
   EXPECT_EQ(dataset->size(), 5U);
   std::string found;
@@ -83,8 +83,8 @@ TEST_F(OpenDatasetTest, TellsArraysByTheirForm) {
     found += field.name + std::to_string(static_cast<int>(field.kind)) + ":" +
              std::to_string(field.classes) + " ";
   EXPECT_EQ(found, "boxes4:0 corners3:0 image0:0 label2:7 mask1:0 weight3:0 whole3:0 ");
-  write_npy(dir / "boxes.npy", DType::i32, {5, 2, 4});
-  EXPECT_THAT(refusal(dir), HasSubstr("boxes are f32, N x boxes x 4"));
+  write_npy(dir / "boxes.npy", DType::int32, {5, 2, 4});
+  EXPECT_THAT(refusal(dir), HasSubstr("boxes are float32, N x boxes x 4"));
   const auto one = open_dataset(dir / "image.npy");
   ASSERT_EQ(one->fields().size(), 1U);
   EXPECT_EQ(one->fields()[0].kind, FieldKind::image);
@@ -109,7 +109,7 @@ TEST_F(OpenDatasetTest, ClassesAreOfTheLabel) {
 TEST_F(OpenDatasetTest, ArraysThatCannotBeTakenAreRefusedByName) {
   const fs::path dir = folder_.path() / "arrays";
   fs::create_directory(dir);
-  write_npy(dir / "image.npy", DType::u8, {5, 2, 3, 3});
+  write_npy(dir / "image.npy", DType::uint8, {5, 2, 3, 3});
   touch(dir / "label.npy");
   EXPECT_THAT(refusal(dir), HasSubstr("label.npy': it is no .npy file"));
   fs::remove(dir / "label.npy");
@@ -119,7 +119,7 @@ TEST_F(OpenDatasetTest, ArraysThatCannotBeTakenAreRefusedByName) {
 
 TEST_F(OpenDatasetTest, ArraysAndManifestsOfOthersBesideFoldersArePassedOver) {
   fs::rename(folder_.path() / "masks", folder_.path() / "more");
-  write_npy(folder_.path() / "embedding.npy", DType::f32, {6, 4});
+  write_npy(folder_.path() / "embedding.npy", DType::float32, {6, 4});
   for (const char* text : {"{\"settings\": {\"form\": \"else\"}}", "[]", "no JSON", ""}) {
     write_file_atomically(folder_.path() / "manifest.json", std::string_view(text));
     EXPECT_EQ(open_dataset(folder_.path())->size(), 6U) << text;
@@ -144,8 +144,8 @@ TEST_F(OpenDatasetTest, WhereMasksAreNeededTheyHaveTheClassesAskedFor) {
   EXPECT_EQ(classes_of(folder_.path(), {"a", "b", "c"}), 3);
   const fs::path arrays = folder_.path() / "arrays";
   fs::create_directory(arrays);
-  write_npy(arrays / "image.npy", DType::u8, {5, 2, 3, 3});
-  write_npy(arrays / "label.npy", DType::u8, {5, 2, 3});
+  write_npy(arrays / "image.npy", DType::uint8, {5, 2, 3, 3});
+  write_npy(arrays / "label.npy", DType::uint8, {5, 2, 3});
   EXPECT_EQ(classes_of(arrays, {}), 5);
 }
 

@@ -63,7 +63,7 @@ TEST_F(SegmentationFolderTest, HasImageAndLabel) {
   EXPECT_EQ(fields[1].name, "label");
   EXPECT_EQ(fields[1].kind, FieldKind::mask);
   EXPECT_EQ(fields[1].shape, Shape({-1, -1}));
-  EXPECT_EQ(fields[1].dtype, DType::u8);
+  EXPECT_EQ(fields[1].dtype, DType::uint8);
   EXPECT_EQ(fields[1].classes, 7);
 }
 

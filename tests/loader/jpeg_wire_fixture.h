@@ -29,7 +29,7 @@ inline Bytes image_of(const SlabField& field, const HostBatch& batch, std::size_
   const auto payload = jpeg_payload(field, batch.data, position);
   if (slot.holds == JpegSlot::Holds::pixels) return {payload.begin(), payload.end()};
   HostArray out;
-  unpack_jpeg(slot, payload, {}, out.reset(DType::u8, field.spec.shape));
+  unpack_jpeg(slot, payload, {}, out.reset(DType::uint8, field.spec.shape));
   return {out.view().data, out.view().data + out.view().bytes()};
 }
 

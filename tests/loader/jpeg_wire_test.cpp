@@ -175,7 +175,8 @@ TEST(JpegWire, WhatCannotTravelAsFilesIsRefusedWithTheRemedy) {
           "transform 'first' cannot be done to the decoded image on the device");
   refused({{"resize", Resize{{8, 8}}}, {"second", CenterCrop{4}}},
           "transform 'second' cannot be done");
-  refused({{"resize", Resize{{8, 8}}}, {"float", ToDtype{.scale = true}}}, "it needs images of u8");
+  refused({{"resize", Resize{{8, 8}}}, {"float", ToDtype{.scale = true}}},
+          "it needs images of uint8");
   refused({{"resize", Resize{{8, 8}}}, {"bright", Brighten{}}},
           "transform 'bright' cannot be done");
   const auto own = jpeg_set(10);
@@ -228,7 +229,7 @@ TEST(JpegWire, DamageIsFoundWhenTheCpuUnpacks) {
   JpegSlot slot;
   slot.region = {0, 0, 40, 80};
   HostArray out;
-  const MutableArray to = out.reset(DType::u8, {8, 8, 3});
+  const MutableArray to = out.reset(DType::uint8, {8, 8, 3});
   EXPECT_EQ(thrown_by([&] { unpack_jpeg(slot, file, {}, to); }), "nothing");
   file.resize(file.size() / 2);
   EXPECT_THAT(thrown_by([&] { unpack_jpeg(slot, file, {}, to); }), HasSubstr("Error: "));

@@ -80,8 +80,8 @@ TEST(LoaderBoxes, AreNotMixed) {
   DataLoaderOptions options{.batch_size = kBatch};
   options.batch_ops = BatchOps{.mixup = MixUp{}};
   std::vector<ArrayField> fields(2);
-  fields[0] = {"image", FieldKind::image, counting<std::uint8_t>(DType::u8, {5, 4, 4, 3}), 0};
-  fields[1] = {"boxes", FieldKind::boxes, counting<float>(DType::f32, {5, 2, 4}), 0};
+  fields[0] = {"image", FieldKind::image, counting<std::uint8_t>(DType::uint8, {5, 4, 4, 3}), 0};
+  fields[1] = {"boxes", FieldKind::boxes, counting<float>(DType::float32, {5, 2, 4}), 0};
   EXPECT_THAT(
       refusal(tensor_dataset(std::move(fields)), {{"float", ToDtype{.scale = true}}}, options),
       HasSubstr("holds the boxes of each image"));
@@ -93,27 +93,27 @@ TEST(LoaderBoxes, InMemoryAreOfFourNumbers) {
     fields[0] = {"boxes", FieldKind::boxes, std::move(values), 0};
     return tensor_dataset(std::move(fields));
   };
-  EXPECT_EQ(set(counting<float>(DType::f32, {3, 2, 4}))->fields()[0].shape, (Shape{2, 4}));
+  EXPECT_EQ(set(counting<float>(DType::float32, {3, 2, 4}))->fields()[0].shape, (Shape{2, 4}));
   for (const Shape& shape : {Shape{3, 4}, Shape{3, 2, 5}})
-    EXPECT_THAT(thrown_by([&] { set(counting<float>(DType::f32, shape)); }),
-                HasSubstr("boxes are f32, N x boxes x 4"));
+    EXPECT_THAT(thrown_by([&] { set(counting<float>(DType::float32, shape)); }),
+                HasSubstr("boxes are float32, N x boxes x 4"));
   EXPECT_THAT(thrown_by([&] {
-                set(counting<std::int64_t>(DType::i64, {3, 2, 4}));
+                set(counting<std::int64_t>(DType::int64, {3, 2, 4}));
               }),
-              HasSubstr("boxes are f32, N x boxes x 4"));
+              HasSubstr("boxes are float32, N x boxes x 4"));
 }
 
 TEST(LoaderBoxes, OfAnotherFormAreRefusedWithAllElseThatIsWrong) {
   const auto odd = made_set(8,
-                            {{"image", FieldKind::image, DType::u8, {4, 4, 3}, 0},
-                             {"boxes", FieldKind::boxes, DType::f32, {2, 5}, 0}},
+                            {{"image", FieldKind::image, DType::uint8, {4, 4, 3}, 0},
+                             {"boxes", FieldKind::boxes, DType::float32, {2, 5}, 0}},
                             [](std::size_t, Sample&) {});
   const DataLoaderOptions options{.batch_size = kBatch, .wire = {{"image", Wire::plain}}};
-  EXPECT_THAT(refusal(odd, {}, options), HasSubstr("they must be f32, N x 4"));
+  EXPECT_THAT(refusal(odd, {}, options), HasSubstr("they must be float32, N x 4"));
   const std::string told =
       refusal(odd, {{"flip", RandomHorizontalFlip{2}}, {"down", RandomVerticalFlip{}}}, options);
   EXPECT_THAT(told, HasSubstr("transform 'flip': random_horizontal_flip: p is"));
-  EXPECT_THAT(told, HasSubstr("transform 'down': boxes 'boxes' are f32, 2 x 5"));
+  EXPECT_THAT(told, HasSubstr("transform 'down': boxes 'boxes' are float32, 2 x 5"));
   EXPECT_THAT(told, testing::Not(HasSubstr("unknown field")));
 }
 

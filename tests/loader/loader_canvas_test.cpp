@@ -166,8 +166,8 @@ TEST(LoaderCanvas, AnImageSmallerThanTheCropIsNamedOrSkipped) {
 TEST(LoaderCanvas, MasksOfAnotherSizeAreResizedOrNamed) {
   const auto set =
       made_set(8, {image_field(), mask_field("mask", 0)}, [](std::size_t index, Sample& out) {
-        const MutableArray image = out.fields[0].array.reset(DType::u8, {9, 8, 3});
-        const MutableArray mask = out.fields[1].array.reset(DType::u8, {8, 8});
+        const MutableArray image = out.fields[0].array.reset(DType::uint8, {9, 8, 3});
+        const MutableArray mask = out.fields[1].array.reset(DType::uint8, {8, 8});
         for (std::size_t i = 0; i < image.bytes(); ++i) image.data[i] = pixel_of(index, i);
         for (std::size_t i = 0; i < mask.bytes(); ++i) mask.data[i] = pixel_of(index, i);
       });

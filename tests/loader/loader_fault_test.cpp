@@ -66,7 +66,7 @@ TEST(LoaderFault, EveryStepNamesItself) {
 
 TEST(LoaderFault, AnOffsetForLevelsBehindWhatMakesThemSmallIsRefused) {
   HostArray pixels;
-  const MutableArray levels = pixels.reset(DType::u8, {2, 1, 1, 3});
+  const MutableArray levels = pixels.reset(DType::uint8, {2, 1, 1, 3});
   std::fill_n(levels.data, levels.bytes(), std::byte{1});
   const auto images = tensor_dataset({{"image", FieldKind::image, std::move(pixels), 0}});
   const std::vector<NamedOp> wrong = {{"small", Divide{}}, {"ycc", ConvertColor{}}};
@@ -193,12 +193,13 @@ TEST(LoaderFault, LabelOutsideTheClassesIsNamed) {
 }
 
 TEST(LoaderFault, EveryPixelOfAMaskIsChecked) {
-  const auto dataset = made_set(
-      4, {{"mask", FieldKind::mask, DType::u8, {33, 17}, 5}}, [](std::size_t index, Sample& out) {
-        const MutableArray mask = out.fields[0].array.reset(DType::u8, {33, 17});
-        std::fill_n(mask.data, mask.bytes(), std::byte{4});
-        if (index == 1) mask.data[32 * 17 + 16] = std::byte{200};
-      });
+  const auto dataset =
+      made_set(4, {{"mask", FieldKind::mask, DType::uint8, {33, 17}, 5}},
+               [](std::size_t index, Sample& out) {
+                 const MutableArray mask = out.fields[0].array.reset(DType::uint8, {33, 17});
+                 std::fill_n(mask.data, mask.bytes(), std::byte{4});
+                 if (index == 1) mask.data[32 * 17 + 16] = std::byte{200};
+               });
   DataLoader loader(dataset, no_transforms(), kInOrder);
   EXPECT_THAT(message_of_next(loader), HasSubstr("holds class 200, but there are 5 classes"));
   dataset->declared[0].classes = 201;
@@ -212,11 +213,11 @@ TEST(LoaderFault, EveryPixelOfAMaskIsChecked) {
 TEST(LoaderFault, ASampleOfAnotherShapeIsNamed) {
   const auto dataset = std::make_shared<TestSet>(8);
   dataset->change = [](std::size_t index, Sample& sample) {
-    if (index == 3) sample.fields[1].array.reset(DType::i32, {2});
+    if (index == 3) sample.fields[1].array.reset(DType::int32, {2});
   };
   DataLoader loader(dataset, no_transforms(), kInOrder);
   EXPECT_THAT(message_of_next(loader), HasSubstr("sample 3 (images/3.jpg"));
-  EXPECT_THAT(message_of_next(loader), HasSubstr("field 'label' is i32 of shape 2, not i64"));
+  EXPECT_THAT(message_of_next(loader), HasSubstr("field 'label' is int32 of shape 2, not int64"));
 }
 
 TEST(LoaderFault, ADatasetThatLosesAFieldIsNamed) {
@@ -279,10 +280,10 @@ TEST(LoaderRefuses, MoreTransformsThanAKeyCanName) {
 
 TEST(LoaderRefuses, ClassesThatAreNotIntegers) {
   const auto dataset =
-      made_set(8, {{"score", FieldKind::label, DType::f32, {}, 3}},
-               [](std::size_t, Sample& out) { out.fields[0].array.reset(DType::f32, {}); });
+      made_set(8, {{"score", FieldKind::label, DType::float32, {}, 3}},
+               [](std::size_t, Sample& out) { out.fields[0].array.reset(DType::float32, {}); });
   EXPECT_THAT(refusal(dataset, no_transforms(), kInOrder),
-              HasSubstr("field 'score' declares 3 classes of f32"));
+              HasSubstr("field 'score' declares 3 classes of float32"));
 }
 
 TEST(LoaderRefuses, AllProblemsAtOnce) {

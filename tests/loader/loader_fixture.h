@@ -80,16 +80,16 @@ class TestSet : public Dataset {
     if (on_read) on_read(index);
     const std::uint64_t number = index;
     const std::int64_t label = static_cast<std::int64_t>(index % 10);
-    const MutableArray image = out.fields[0].array.reset(DType::u8, {8});
+    const MutableArray image = out.fields[0].array.reset(DType::uint8, {8});
     std::memcpy(image.data, &number, sizeof number);
     out.fields[0].encoded = true;
-    std::memcpy(out.fields[1].array.reset(DType::i64, {}).data, &label, sizeof label);
+    std::memcpy(out.fields[1].array.reset(DType::int64, {}).data, &label, sizeof label);
     if (change) change(index, out);
   }
 
   std::vector<FieldSpec> fields() const override {
-    return {{"image", FieldKind::image, DType::u8, {image_side, image_side, 3}, 0},
-            {"label", FieldKind::label, DType::i64, {}, classes}};
+    return {{"image", FieldKind::image, DType::uint8, {image_side, image_side, 3}, 0},
+            {"label", FieldKind::label, DType::int64, {}, classes}};
   }
 
   void decode(const FieldSpec&, const DecodeOptions&, Field& field,
@@ -97,7 +97,7 @@ class TestSet : public Dataset {
     std::uint64_t number = 0;
     std::memcpy(&number, field.array.view().data, sizeof number);
     if (on_decode) on_decode(number);
-    const MutableArray pixels = spare.reset(DType::u8, {kSide, kSide, 3});
+    const MutableArray pixels = spare.reset(DType::uint8, {kSide, kSide, 3});
     for (std::size_t i = 0; i < kPixels; ++i) pixels.data[i] = pixel_of(number, i);
     std::swap(field.array, spare);
   }

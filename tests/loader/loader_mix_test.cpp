@@ -50,8 +50,8 @@ std::vector<std::vector<float>> shares(const DataLoaderOptions& options, std::si
 /// MixUp comes behind so many transforms.
 float drawn(std::uint64_t batch, std::size_t place, std::uint32_t transforms = 2) {
   const BatchChain chain(kMixup, transforms,
-                         {{"image", FieldKind::image, DType::f32, {kSide, kSide, 3}, 0},
-                          {"label", FieldKind::label, DType::u8, {}, 10}});
+                         {{"image", FieldKind::image, DType::float32, {kSide, kSide, 3}, 0},
+                          {"label", FieldKind::label, DType::uint8, {}, 10}});
   return chain.draw(kSeed, batch, static_cast<std::uint32_t>(place)).own;
 }
 
@@ -83,7 +83,7 @@ TEST(LoaderMix, TravelsBesideWhatTheDevicesTransformsDraw) {
       DataLoader::plan_layout(TestSet(8), kFloats, kBatch, {}, kJpegBytes, 2, kMixup);
   EXPECT_TRUE(has_field(layout, kDrawnField));
   ASSERT_NE(layout.batch_chain, nullptr);
-  EXPECT_EQ(layout.batch_chain->form().dtype, DType::f32);
+  EXPECT_EQ(layout.batch_chain->form().dtype, DType::float32);
   EXPECT_EQ(shares(options, 2)[1][3], drawn(1, 3));
 }
 
@@ -92,7 +92,7 @@ TEST(LoaderMix, LabelsAloneNeedNoParameters) {
       DataLoader::plan_layout(TestSet(8), {}, kBatch, {}, kJpegBytes, 0, {.one_hot = OneHot{0.1}});
   ASSERT_NE(layout.batch_chain, nullptr);
   EXPECT_FALSE(has_field(layout, kMixField));
-  EXPECT_EQ(layout.batch_chain->form().label, DType::u8);
+  EXPECT_EQ(layout.batch_chain->form().label, DType::uint8);
   EXPECT_EQ(DataLoader::plan_layout(TestSet(8), {}, kBatch).batch_chain, nullptr);
 }
 
@@ -102,7 +102,7 @@ TEST(LoaderMix, WhatCannotBeMixedIsRefused) {
     return thrown_by(
         [&] { DataLoader::plan_layout(TestSet(8), transforms, kBatch, wire, kJpegBytes, 0, ops); });
   };
-  EXPECT_THAT(refusal({}, kMixup), StartsWith("Refused: mixup needs f32 images"));
+  EXPECT_THAT(refusal({}, kMixup), StartsWith("Refused: mixup needs float32 images"));
   EXPECT_THAT(refusal(kFloats, kMixup, {{"label", Wire::host}}),
               HasSubstr("field 'label' stays on the host, but mixup is done on the device"));
   EXPECT_THAT(refusal(kFloats, kMixup, {{"image", Wire::host}}), HasSubstr("'image' stays"));

@@ -162,12 +162,12 @@ TEST(SlabLayout, FieldsAreAlignedAndNarrowed) {
   const SlabLayout layout = DataLoader::plan_layout(TestSet(8), no_transforms(), 6);
   EXPECT_EQ(layout.batch_size, 6u);
   const SlabField& image = layout.field("image");
-  EXPECT_EQ(image.dtype, DType::u8);
+  EXPECT_EQ(image.dtype, DType::uint8);
   EXPECT_EQ(image.offset_bytes, 0u);
   EXPECT_EQ(image.sample_bytes, kPixels);
   const SlabField& label = layout.field("label");
-  EXPECT_EQ(label.spec.dtype, DType::i64);
-  EXPECT_EQ(label.dtype, DType::u8);
+  EXPECT_EQ(label.spec.dtype, DType::int64);
+  EXPECT_EQ(label.dtype, DType::uint8);
   EXPECT_EQ(label.offset_bytes, 512u);
   EXPECT_EQ(label.sample_bytes, 1u);
   EXPECT_EQ(layout.bytes, 768u);
@@ -175,10 +175,10 @@ TEST(SlabLayout, FieldsAreAlignedAndNarrowed) {
 
 TEST(SlabLayout, OnlyFewClassesAreNarrowed) {
   TestSet dataset(8);
-  for (const auto& [classes, dtype] : {std::pair<std::int64_t, DType>{0, DType::i64},
-                                       {1, DType::u8},
-                                       {256, DType::u8},
-                                       {257, DType::i64}}) {
+  for (const auto& [classes, dtype] : {std::pair<std::int64_t, DType>{0, DType::int64},
+                                       {1, DType::uint8},
+                                       {256, DType::uint8},
+                                       {257, DType::int64}}) {
     dataset.classes = classes;
     EXPECT_EQ(DataLoader::plan_layout(dataset, no_transforms(), 1).field("label").dtype, dtype);
   }

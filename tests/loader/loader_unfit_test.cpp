@@ -123,7 +123,7 @@ TEST(LoaderUnfit, StoppingNamesFileAndSampleHoweverItIsDecoded) {
 std::shared_ptr<const Dataset> one_odd(const Shape& image, const Shape& mask) {
   return made_set(8, {image_field(), mask_field("mask", 5)}, [=](std::size_t index, Sample& out) {
     const auto put = [](Field& field, const Shape& shape) {
-      const MutableArray array = field.array.reset(DType::u8, shape);
+      const MutableArray array = field.array.reset(DType::uint8, shape);
       std::fill_n(array.data, array.bytes(), std::byte{1});
     };
     put(out.fields[0], index == 5 ? image : Shape{6, 8, 3});

@@ -17,9 +17,9 @@ constexpr std::size_t kEntry = 2 * 64 + 64 + 128;  // two fields: 12 and 100 byt
 Sample sample_of(std::uint64_t number) {
   Sample sample;
   sample.fields.resize(2);
-  sample.fields[0].array.reset(DType::f32, {1, 3});
+  sample.fields[0].array.reset(DType::float32, {1, 3});
   std::memset(sample.fields[0].array.span().data, static_cast<int>(number), 12);
-  sample.fields[1].array.reset(DType::u8, {100});
+  sample.fields[1].array.reset(DType::uint8, {100});
   std::memset(sample.fields[1].array.span().data, static_cast<int>(number + 100), 100);
   sample.fields[1].encoded = true;
   return sample;
@@ -57,7 +57,7 @@ TEST(SampleCache, HoldsFieldsWithoutValues) {
   SampleCache cache(1, 1, {.bytes = 1000});
   Sample sample;
   sample.fields.resize(1);
-  sample.fields[0].array.reset(DType::i64, {0, 5});
+  sample.fields[0].array.reset(DType::int64, {0, 5});
   cache.put(0, sample);
   ASSERT_EQ(cache.find(0).size(), 1U);
   EXPECT_EQ(cache.find(0)[0].value.shape, Shape({0, 5}));
@@ -87,7 +87,7 @@ TEST(SampleCache, LargeSamplesHaveBlocksOfTheirOwn) {
   SampleCache cache(kSamples, 1, {.bytes = budget, .memory = &memory});
   Sample sample;
   sample.fields.resize(1);
-  sample.fields[0].array.reset(DType::u8, {static_cast<std::int64_t>(kLarge)});
+  sample.fields[0].array.reset(DType::uint8, {static_cast<std::int64_t>(kLarge)});
   for (std::uint64_t i = 0; i < 4; ++i) cache.put(i, sample);
   EXPECT_EQ(cache.counters().samples, 3U);
   EXPECT_EQ(memory.peak_bytes(), budget);
@@ -96,7 +96,7 @@ TEST(SampleCache, LargeSamplesHaveBlocksOfTheirOwn) {
 TEST(SampleCache, OneThatDoesNotFitEndsTheFilling) {
   SampleCache cache(kSamples, 2, {.bytes = 8 * kSamples + 4 * kEntry});
   Sample large = sample_of(1);
-  large.fields[1].array.reset(DType::u8, {10000});
+  large.fields[1].array.reset(DType::uint8, {10000});
   cache.put(0, sample_of(0));
   cache.put(1, large);
   EXPECT_FALSE(cache.is_filling());

@@ -19,9 +19,9 @@ template <typename T, typename Make>
 ArrayField field(const std::string& name, FieldKind kind, const Shape& shape, std::int64_t classes,
                  const Make& make) {
   constexpr bool kIsByte = sizeof(T) == 1;
-  constexpr DType kIntegers = sizeof(T) == 4 ? DType::i32 : DType::i64;
+  constexpr DType kIntegers = sizeof(T) == 4 ? DType::int32 : DType::int64;
   constexpr DType kType =
-      std::is_floating_point_v<T> ? DType::f32 : (kIsByte ? DType::u8 : kIntegers);
+      std::is_floating_point_v<T> ? DType::float32 : (kIsByte ? DType::uint8 : kIntegers);
   ArrayField result{name, kind, {}, classes};
   const MutableArray array = result.values.reset(kType, shape);
   for (std::size_t i = 0; i < array.shape.elements(); ++i) array.as<T>()[i] = make(i);
@@ -212,7 +212,7 @@ TEST(Wire, WhatAFieldCannotTakeIsRefusedAllAtOnce) {
           HasSubstr("field 'label' cannot travel as bits: it needs labels or a mask of 1 to 16"),
           HasSubstr("field 'x' cannot travel as smallest: it does not say how many classes"),
           HasSubstr("field 'scalar' cannot travel as one_hot: it needs vectors"),
-          HasSubstr("field 'any' cannot travel as bf16: it needs f32"),
+          HasSubstr("field 'any' cannot travel as bf16: it needs float32"),
           HasSubstr("unknown field 'lable'; did you mean 'label'?")));
   EXPECT_THAT(thrown_by([&] {
                 DataLoader::plan_layout(*tensor_dataset({numbers("x", {4, 3})}), {}, 4,

@@ -18,12 +18,12 @@ using testing::StartsWith;
 
 using Fields = std::vector<FieldSpec>;
 
-FieldSpec image(DType dtype = DType::f32, std::int64_t height = 32, std::int64_t width = 48) {
+FieldSpec image(DType dtype = DType::float32, std::int64_t height = 32, std::int64_t width = 48) {
   return {"photo", FieldKind::image, dtype, {height, width, 3}, 0};
 }
 
 FieldSpec label(std::int64_t classes = 10) {
-  return {"class", FieldKind::label, DType::u8, {}, classes};
+  return {"class", FieldKind::label, DType::uint8, {}, classes};
 }
 
 BatchChain mixup(double alpha, std::uint32_t operation = 0) {
@@ -32,7 +32,7 @@ BatchChain mixup(double alpha, std::uint32_t operation = 0) {
 
 BatchChain cutmix(double alpha, std::uint32_t operation = 0, std::int64_t height = 32,
                   std::int64_t width = 48) {
-  return {{.cutmix = CutMix{alpha}}, operation, {image(DType::f32, height, width), label()}};
+  return {{.cutmix = CutMix{alpha}}, operation, {image(DType::float32, height, width), label()}};
 }
 
 // Of a program in Python, from docs/random.md.
@@ -131,17 +131,17 @@ TEST(BatchChain, BoxesLieInTheImageAndSharesFollowTheirArea) {
 
 TEST(BatchChain, TellsItsFieldsAndTheirForm) {
   const BatchChain chain({.cutmix = CutMix{}, .one_hot = OneHot{0.1}}, 0,
-                         {label(4), image(DType::u8)});
+                         {label(4), image(DType::uint8)});
   EXPECT_EQ(chain.image(), 1U);
   EXPECT_EQ(chain.label(), 0U);
   EXPECT_EQ(chain.form().images, MixForm::Images::boxed);
-  EXPECT_EQ(chain.form().dtype, DType::u8);
-  EXPECT_EQ(chain.form().label, DType::u8);
+  EXPECT_EQ(chain.form().dtype, DType::uint8);
+  EXPECT_EQ(chain.form().label, DType::uint8);
   EXPECT_EQ(chain.form().classes, 4);
   EXPECT_EQ(chain.form().on, 0.925F);
   EXPECT_EQ(chain.form().off, 0.025F);
 
-  const BatchChain labels({.one_hot = OneHot{}}, 0, {image(DType::u8), image(), label(4)});
+  const BatchChain labels({.one_hot = OneHot{}}, 0, {image(DType::uint8), image(), label(4)});
   EXPECT_FALSE(labels.image());
   EXPECT_EQ(labels.label(), 2U);
   EXPECT_EQ(labels.form().on, 1);
@@ -155,7 +155,7 @@ TEST(BatchChain, FieldsThatCannotBeMixedAreRefused) {
   const BatchOps blend{.mixup = MixUp{}};
   const BatchOps box{.cutmix = CutMix{}};
   const BatchOps soft{.one_hot = OneHot{}};
-  const FieldSpec mask{"mask", FieldKind::mask, DType::u8, {32, 48}, 10};
+  const FieldSpec mask{"mask", FieldKind::mask, DType::uint8, {32, 48}, 10};
   EXPECT_THAT(refusal(blend, {label()}),
               StartsWith("Refused: mixup needs one image a sample, and the data set has none"));
   EXPECT_THAT(refusal(box, {image(), image(), label()}), HasSubstr("the data set has 2"));
@@ -163,19 +163,20 @@ TEST(BatchChain, FieldsThatCannotBeMixedAreRefused) {
               HasSubstr("one label a sample, and the data set has none"));
   EXPECT_THAT(refusal(soft, {image(), mask}),
               StartsWith("Refused: one_hot needs one label a sample"));
-  EXPECT_THAT(refusal(blend, {image(DType::u8), label()}),
-              AllOf(HasSubstr("'photo' is u8"), HasSubstr("put to_dtype or normalize before it")));
+  EXPECT_THAT(
+      refusal(blend, {image(DType::uint8), label()}),
+      AllOf(HasSubstr("'photo' is uint8"), HasSubstr("put to_dtype or normalize before it")));
   EXPECT_THAT(refusal(blend, {image(), mask, label()}),
               AllOf(StartsWith("Refused: mixup"), HasSubstr("'mask' is a mask")));
   EXPECT_THAT(refusal(box, {image(), mask}), HasSubstr("'mask' is a mask"));
   EXPECT_THAT(refusal(soft, {image(), label(0)}), HasSubstr("does not say how many classes"));
-  const FieldSpec vector{"class", FieldKind::label, DType::u8, {3}, 10};
-  EXPECT_THAT(refusal(soft, {image(), vector}), HasSubstr("is u8 of shape"));
-  const FieldSpec number{"class", FieldKind::label, DType::f32, {}, 0};
-  EXPECT_THAT(refusal(soft, {image(), number}), HasSubstr("is f32"));
-  EXPECT_THAT(refusal(box, {image(DType::i32), label()}), HasSubstr("u8 or f32 images"));
-  EXPECT_THAT(refusal(box, {image(DType::u8, 40'000, 40'000), label()}), HasSubstr("2^30"));
-  EXPECT_EQ(refusal(soft, {image(DType::u8), mask, label()}), "nothing");
+  const FieldSpec vector{"class", FieldKind::label, DType::uint8, {3}, 10};
+  EXPECT_THAT(refusal(soft, {image(), vector}), HasSubstr("is uint8 of shape"));
+  const FieldSpec number{"class", FieldKind::label, DType::float32, {}, 0};
+  EXPECT_THAT(refusal(soft, {image(), number}), HasSubstr("is float32"));
+  EXPECT_THAT(refusal(box, {image(DType::int32), label()}), HasSubstr("uint8 or float32 images"));
+  EXPECT_THAT(refusal(box, {image(DType::uint8, 40'000, 40'000), label()}), HasSubstr("2^30"));
+  EXPECT_EQ(refusal(soft, {image(DType::uint8), mask, label()}), "nothing");
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ Pixels<T> expected_blur(const DrawnBlur& blur, std::int64_t size, const Pixels<T
     }
     return sum;
   };
-  Pixels<float> across{DType::f32, in.shape, {}};
+  Pixels<float> across{DType::float32, in.shape, {}};
   Pixels<T> out{in.dtype, in.shape, {}};
   const auto for_each_value = [&](auto call) {
     for (std::int64_t y = 0; y < in.shape[0]; ++y) {
@@ -87,7 +87,7 @@ TEST(GaussianBlur, WeighsByTheGaussian) {
 
 TEST(GaussianBlur, SpreadsAPointByTheProductOfItsWeights) {
   const GaussianBlur op{9, {1.7, 1.7}};
-  Pixels<float> in{DType::f32, {15, 13, 1}, std::vector<float>(15 * 13)};
+  Pixels<float> in{DType::float32, {15, 13, 1}, std::vector<float>(15 * 13)};
   in.values[7 * 13 + 6] = 1;
   const DrawnBlur drawn = op.draw({}, in.shape);
   const auto out = applied<float>(op, drawn, kImage, in);
@@ -106,12 +106,12 @@ TEST(GaussianBlur, KeepsEvenColorsEven) {
     const GaussianBlur op{size, {2, 2}};
     const DrawnBlur drawn = op.draw({}, {40, 35, 3});
     for (const float color : {0.0F, 0.3F, 1.0F}) {
-      const Pixels<float> in{DType::f32, {40, 35, 3}, std::vector<float>(40 * 35 * 3, color)};
+      const Pixels<float> in{DType::float32, {40, 35, 3}, std::vector<float>(40 * 35 * 3, color)};
       for (const float value : applied<float>(op, drawn, kImage, in).values) {
         ASSERT_NEAR(value, color, 4e-7 * color);
       }
     }
-    const Pixels<std::uint8_t> levels{DType::u8, {40, 35, 3}, Levels(40 * 35 * 3, 255)};
+    const Pixels<std::uint8_t> levels{DType::uint8, {40, 35, 3}, Levels(40 * 35 * 3, 255)};
     EXPECT_EQ(applied<std::uint8_t>(op, drawn, kImage, levels), levels);
   }
 }
@@ -119,14 +119,14 @@ TEST(GaussianBlur, KeepsEvenColorsEven) {
 // With weight at distance 2 alone, what lies beyond an edge of three pixels is all that counts.
 TEST(GaussianBlur, MirrorsAboutTheLastPixels) {
   const DrawnBlur drawn{{0, 0, 0.5F}};
-  const Pixels<std::uint8_t> in{DType::u8, {3, 3, 1}, {1, 2, 3, 4, 5, 6, 7, 8, 9}};
+  const Pixels<std::uint8_t> in{DType::uint8, {3, 3, 1}, {1, 2, 3, 4, 5, 6, 7, 8, 9}};
   EXPECT_EQ(applied<std::uint8_t>(GaussianBlur{5, {1, 1}}, drawn, kImage, in).values,
             (Levels{9, 8, 7, 6, 5, 4, 3, 2, 1}));
 }
 
 TEST(GaussianBlur, RoundsHalvesToEven) {
   const DrawnBlur drawn{{0.5F, 0.25F}};
-  const Pixels<std::uint8_t> in{DType::u8,
+  const Pixels<std::uint8_t> in{DType::uint8,
                                 {2, 8, 1},
                                 {0, 0, 2, 0, 0, 6, 0, 0,  //
                                  0, 0, 2, 0, 0, 6, 0, 0}};
@@ -204,13 +204,14 @@ TEST(GaussianBlur, RefusesFieldsItCannotTake) {
   const auto refused = [&](DType dtype, const Shape& shape) {
     return thrown_by([&] { op.output(spec_of(kImage, dtype, shape)); });
   };
-  EXPECT_EQ(refused(DType::u8, {-1, -1, 4}), "nothing");
-  EXPECT_EQ(refused(DType::f32, {3, 3, 1}), "nothing");
-  EXPECT_THAT(refused(DType::i32, {-1, -1, 3}), HasSubstr("gaussian_blur: image 'photo' is i32"));
-  EXPECT_THAT(refused(DType::u8, {-1, -1, 5}), HasSubstr("1 to 4 channels"));
-  EXPECT_THAT(refused(DType::u8, {-1, -1}), HasSubstr("1 to 4 channels"));
-  EXPECT_THAT(refused(DType::u8, {2, 9, 3}), HasSubstr("needs more than 2 pixels a side"));
-  EXPECT_THAT(refused(DType::u8, {-1, 2, 3}), HasSubstr("needs more than 2 pixels a side"));
+  EXPECT_EQ(refused(DType::uint8, {-1, -1, 4}), "nothing");
+  EXPECT_EQ(refused(DType::float32, {3, 3, 1}), "nothing");
+  EXPECT_THAT(refused(DType::int32, {-1, -1, 3}),
+              HasSubstr("gaussian_blur: image 'photo' is int32"));
+  EXPECT_THAT(refused(DType::uint8, {-1, -1, 5}), HasSubstr("1 to 4 channels"));
+  EXPECT_THAT(refused(DType::uint8, {-1, -1}), HasSubstr("1 to 4 channels"));
+  EXPECT_THAT(refused(DType::uint8, {2, 9, 3}), HasSubstr("needs more than 2 pixels a side"));
+  EXPECT_THAT(refused(DType::uint8, {-1, 2, 3}), HasSubstr("needs more than 2 pixels a side"));
   EXPECT_THAT(
       thrown_by([&] {
         op.draw({}, {2, 9, 3});

@@ -27,21 +27,21 @@ constexpr std::int64_t kWidth = 160;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 FieldSpec boxes_spec(const Shape& shape = {1, 4}) {
-  return {"boxes", FieldKind::boxes, DType::f32, shape, 0};
+  return {"boxes", FieldKind::boxes, DType::float32, shape, 0};
 }
 FieldSpec mask_spec(const Shape& shape = {kHeight, kWidth}) {
-  return {"mask", FieldKind::mask, DType::u8, shape, 0};
+  return {"mask", FieldKind::mask, DType::uint8, shape, 0};
 }
 
 Pixels<float> boxes(const Floats& values) {
-  return {DType::f32, {static_cast<std::int64_t>(values.size()) / 4, 4}, values};
+  return {DType::float32, {static_cast<std::int64_t>(values.size()) / 4, 4}, values};
 }
 
 Floats moved(const AffineMap& map, const Floats& values) {
   Floats out(values.size(), -1);
   const Pixels<float> in = boxes(values);
   move_boxes(map, in.view(),
-             {reinterpret_cast<std::byte*>(out.data()), DType::f32, in.view().shape});
+             {reinterpret_cast<std::byte*>(out.data()), DType::float32, in.view().shape});
   return out;
 }
 
@@ -50,7 +50,7 @@ class BoxedMask {
  public:
   explicit BoxedMask(const Floats& box) {
     sample_.fields.resize(2);
-    const MutableArray mask = sample_.fields[0].array.reset(DType::u8, {kHeight, kWidth});
+    const MutableArray mask = sample_.fields[0].array.reset(DType::uint8, {kHeight, kWidth});
     for (std::int64_t y = 0; y < kHeight; ++y)
       for (std::int64_t x = 0; x < kWidth; ++x) {
         const auto fx = static_cast<float>(x);
@@ -180,7 +180,7 @@ TEST(Boxes, AreCutToTheImageAndEmptyOnesAreZeros) {
 
 TEST(Boxes, MayBeMovedInPlaceAndMayBeNone) {
   Floats values = {1, 2, 3, 4};
-  const MutableArray array{reinterpret_cast<std::byte*>(values.data()), DType::f32, {1, 4}};
+  const MutableArray array{reinterpret_cast<std::byte*>(values.data()), DType::float32, {1, 4}};
   AffineMap map;
   map.xx = 2;
   map.height = map.width = 10;
@@ -190,18 +190,18 @@ TEST(Boxes, MayBeMovedInPlaceAndMayBeNone) {
 }
 
 TEST(Boxes, OfAnotherFormAreRefused) {
-  const Pixels<float> three{DType::f32, {2, 3}, Floats(6)};
+  const Pixels<float> three{DType::float32, {2, 3}, Floats(6)};
   Floats out(6);
-  const MutableArray to{reinterpret_cast<std::byte*>(out.data()), DType::f32, {2, 3}};
+  const MutableArray to{reinterpret_cast<std::byte*>(out.data()), DType::float32, {2, 3}};
   EXPECT_THAT(thrown_by([&] { move_boxes({}, three.view(), to); }),
-              HasSubstr("boxes are f32, 2 x 3; they must be f32, N x 4"));
+              HasSubstr("boxes are float32, 2 x 3; they must be float32, N x 4"));
   const auto refused = [](const AnyOp& op, const std::vector<FieldSpec>& fields) {
     return thrown_by([&] { fields_after(op, fields); });
   };
   EXPECT_THAT(refused(RandomHorizontalFlip{}, {mask_spec(), boxes_spec({2, 5})}),
-              HasSubstr("they must be f32, N x 4"));
+              HasSubstr("they must be float32, N x 4"));
   EXPECT_THAT(refused(RandomHorizontalFlip{}, {mask_spec(), boxes_spec({4})}),
-              HasSubstr("they must be f32, N x 4"));
+              HasSubstr("they must be float32, N x 4"));
   EXPECT_THAT(refused(RandomHorizontalFlip{}, {boxes_spec()}), HasSubstr("are of no image"));
 }
 
@@ -254,7 +254,7 @@ TEST(Boxes, OfADeviceChainAreThoseOfItsOperations) {
     RandomKey key = key_of(k);
     device.draw(key, at);
     Floats box = both.box();
-    device.move_boxes(at, {reinterpret_cast<std::byte*>(box.data()), DType::f32, {1, 4}});
+    device.move_boxes(at, {reinterpret_cast<std::byte*>(box.data()), DType::float32, {1, 4}});
     for (std::size_t i = 0; i < chain.size(); ++i) {
       key.operation = static_cast<std::uint32_t>(3 + i);
       both.apply(chain[i].op, key);

@@ -248,7 +248,7 @@ TEST(ColorJitter, FactorsOfOneChangeNothing) {
 }
 
 TEST(ColorJitter, FloatsAreClamped) {
-  const Pixels<float> image{DType::f32, {1, 1, 3}, {1.5F, -0.5F, 0.25F}};
+  const Pixels<float> image{DType::float32, {1, 1, 3}, {1.5F, -0.5F, 0.25F}};
   const auto out = applied<float>(ColorJitter{}, drawn_of(2, 1, 1, 0), FieldKind::image, image);
   EXPECT_EQ(out.values, (std::vector<float>{1, 0, 0.5F}));
 }
@@ -340,15 +340,16 @@ TEST(ColorJitter, RefusesFieldsItCannotTake) {
   };
   const ColorJitter light{{0.5, 1.5}, {0.5, 1.5}};
   const ColorJitter color{{1, 1}, {1, 1}, {0.5, 1}};
-  EXPECT_EQ(refused(light, DType::u8, {-1, -1, 1}), "nothing");
-  EXPECT_EQ(refused(light, DType::f32, {-1, -1, 3}), "nothing");
-  EXPECT_EQ(refused(color, DType::u8, {-1, -1, 3}), "nothing");
-  EXPECT_EQ(refused(color, DType::u8, {2, 2, 1}),
-            "Refused: color_jitter: image 'photo' is u8, 2 x 2 x 1; it must be u8 or f32, height x "
+  EXPECT_EQ(refused(light, DType::uint8, {-1, -1, 1}), "nothing");
+  EXPECT_EQ(refused(light, DType::float32, {-1, -1, 3}), "nothing");
+  EXPECT_EQ(refused(color, DType::uint8, {-1, -1, 3}), "nothing");
+  EXPECT_EQ(refused(color, DType::uint8, {2, 2, 1}),
+            "Refused: color_jitter: image 'photo' is uint8, 2 x 2 x 1; it must be uint8 or "
+            "float32, height x "
             "width x 3");
-  EXPECT_THAT(refused(light, DType::u8, {2, 2, 4}), HasSubstr("2 x 2 x 4; it must be"));
-  EXPECT_THAT(refused(light, DType::i32, {2, 2, 3}), HasSubstr("photo' is i32"));
-  EXPECT_THAT(refused(light, DType::u8, {2, 2}), HasSubstr("photo' is u8, 2 x 2"));
+  EXPECT_THAT(refused(light, DType::uint8, {2, 2, 4}), HasSubstr("2 x 2 x 4; it must be"));
+  EXPECT_THAT(refused(light, DType::int32, {2, 2, 3}), HasSubstr("photo' is int32"));
+  EXPECT_THAT(refused(light, DType::uint8, {2, 2}), HasSubstr("photo' is uint8, 2 x 2"));
   EXPECT_FALSE(light.touches(FieldKind::mask));
   EXPECT_TRUE(light.touches(FieldKind::image));
 }

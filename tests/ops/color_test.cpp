@@ -27,7 +27,7 @@ void expect_gray(const Pixels<T>& image) {
     float y = 0.2989F * static_cast<float>(p[0]);
     y = std::fma(0.587F, static_cast<float>(p[1]), y);
     y = std::fma(0.114F, static_cast<float>(p[2]), y);
-    if (image.dtype == DType::u8) y = std::nearbyint(y);
+    if (image.dtype == DType::uint8) y = std::nearbyint(y);
     for (std::size_t c = 0; c < 3; ++c) ASSERT_EQ(static_cast<float>(out.values[i + c]), y);
   }
   EXPECT_EQ(applied<T>(RandomGrayscale{}, {true}, FieldKind::image, image), out);
@@ -62,18 +62,18 @@ TEST(Grayscale, Refuses) {
     EXPECT_THAT(thrown_by([&] { Grayscale{channels}.validate(); }),
                 HasSubstr("Refused: grayscale: num_output_channels is " + std::to_string(channels) +
                           "; it must be 3"));
-  EXPECT_EQ(refused_field(Grayscale{3}, DType::f32, {-1, -1, 3}), "nothing");
-  EXPECT_THAT(refused_field(RandomGrayscale{}, DType::u8, {2, 2, 1}),
+  EXPECT_EQ(refused_field(Grayscale{3}, DType::float32, {-1, -1, 3}), "nothing");
+  EXPECT_THAT(refused_field(RandomGrayscale{}, DType::uint8, {2, 2, 1}),
               HasSubstr("random_grayscale: image"));
-  EXPECT_THAT(refused_field(Grayscale{3}, DType::u8, {2, 2, 1}),
-              HasSubstr("2 x 2 x 1; it must be u8 or f32, height x width x 3"));
-  EXPECT_THAT(refused_field(Grayscale{3}, DType::i64, {2, 2, 3}), HasSubstr("i64"));
+  EXPECT_THAT(refused_field(Grayscale{3}, DType::uint8, {2, 2, 1}),
+              HasSubstr("2 x 2 x 1; it must be uint8 or float32, height x width x 3"));
+  EXPECT_THAT(refused_field(Grayscale{3}, DType::int64, {2, 2, 3}), HasSubstr("int64"));
 }
 
 template <typename T>
 void expect_converted(const ConvertColor& op, const Pixels<T>& image) {
   const auto out = applied<float>(op, {}, FieldKind::image, image);
-  EXPECT_EQ(out.dtype, DType::f32);
+  EXPECT_EQ(out.dtype, DType::float32);
   for (std::size_t i = 0; i < image.values.size(); ++i) {
     float sum = static_cast<float>(op.offset[i % 3]);
     double exact = op.offset[i % 3];
@@ -100,7 +100,7 @@ TEST(ConvertColor, MultipliesByTheMatrix) {
 // ITU-T T.871: white and black have no color, and pure colors reach the ends of the range.
 TEST(ConvertColor, IsYCbCrOfFullRangeByDefault) {
   const Pixels<std::uint8_t> image{
-      DType::u8, {1, 4, 3}, {255, 255, 255, 0, 0, 0, 255, 0, 0, 0, 0, 255}};
+      DType::uint8, {1, 4, 3}, {255, 255, 255, 0, 0, 0, 255, 0, 0, 0, 0, 255}};
   const auto out = applied<float>(ConvertColor{}, {}, FieldKind::image, image);
   const std::vector<double> expected = {255,    128,     128,   0,     128,   128,
                                         76.245, 84.9713, 255.5, 29.07, 255.5, 107.266};
@@ -115,14 +115,14 @@ TEST(ConvertColor, Refuses) {
             "Refused: convert_color: a number of the offset is inf; it must be a number");
   op.matrix[8] = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THAT(thrown_by([&] { op.validate(); }), HasSubstr("a number of the matrix is nan"));
-  EXPECT_THAT(refused_field(op, DType::u8, {2, 2, 4}), HasSubstr("height x width x 3"));
-  EXPECT_THAT(refused_field(op, DType::i32, {2, 2, 3}), HasSubstr("i32"));
+  EXPECT_THAT(refused_field(op, DType::uint8, {2, 2, 4}), HasSubstr("height x width x 3"));
+  EXPECT_THAT(refused_field(op, DType::int32, {2, 2, 3}), HasSubstr("int32"));
 }
 
 template <typename T>
 void expect_divided(double divisor, const Pixels<T>& image) {
   const auto out = applied<float>(Divide{divisor}, {}, FieldKind::image, image);
-  EXPECT_EQ(out.dtype, DType::f32);
+  EXPECT_EQ(out.dtype, DType::float32);
   for (std::size_t i = 0; i < image.values.size(); ++i) {
     ASSERT_EQ(out.values[i], static_cast<float>(image.values[i]) / static_cast<float>(divisor));
   }
@@ -144,8 +144,8 @@ TEST(Divide, Refuses) {
             "Refused: divide: the divisor is 0; it must not be 0");
   EXPECT_THAT(thrown_by([] { Divide{1e-60}.validate(); }), HasSubstr("it must not be 0"));
   EXPECT_THAT(thrown_by([] { Divide{1e60}.validate(); }), HasSubstr("it must be a number"));
-  EXPECT_THAT(refused_field(Divide{}, DType::u8, {2, 2, 5}), HasSubstr("1 to 4 channels"));
-  EXPECT_THAT(refused_field(Divide{}, DType::i32, {2, 2, 3}), HasSubstr("i32"));
+  EXPECT_THAT(refused_field(Divide{}, DType::uint8, {2, 2, 5}), HasSubstr("1 to 4 channels"));
+  EXPECT_THAT(refused_field(Divide{}, DType::int32, {2, 2, 3}), HasSubstr("int32"));
 }
 
 TEST(Color, TouchesImagesAlone) {

@@ -47,16 +47,16 @@ TEST(CenterCrop, TakesTheMiddle) {
 TEST(Crops, TakeImagesAndMasksOfEveryDType) {
   const CenterCrop op{{2, 5}};
   const DrawnCrop drawn = op.draw({}, {5, 7, 3});
-  const auto wide = counted<std::int64_t>(DType::i64, {5, 7});
+  const auto wide = counted<std::int64_t>(DType::int64, {5, 7});
   expect_crop(applied<std::int64_t>(op, drawn, FieldKind::mask, wide), wide, drawn.region);
-  const auto real = counted<float>(DType::f32, {5, 7, 2});
+  const auto real = counted<float>(DType::float32, {5, 7, 2});
   expect_crop(applied<float>(op, drawn, FieldKind::image, real), real, drawn.region);
 }
 
 TEST(RandomCrop, MovesImagesAndMasksAlike) {
   const RandomCrop op{{6, 4}, 3};
   const auto image = counted_image(8, 9);
-  const auto mask = counted<std::uint8_t>(DType::u8, {8, 9});
+  const auto mask = counted<std::uint8_t>(DType::uint8, {8, 9});
   for (std::uint64_t sample = 0; sample < 200; ++sample) {
     const DrawnCrop drawn = op.draw(key_of(sample), image.shape);
     expect_crop(applied<std::uint8_t>(op, drawn, FieldKind::image, image), image, drawn.region);
@@ -98,7 +98,7 @@ TEST(RandomCrop, MayBeLargerThanTheImageWhenPadded) {
 /// What `window` holds of `image`, of which all that `op` need not read is overwritten.
 Pixels<std::uint8_t> held_by(const Region& window, const Region& read,
                              const Pixels<std::uint8_t>& image) {
-  Pixels<std::uint8_t> held{DType::u8, {window.height, window.width, 3}, {}};
+  Pixels<std::uint8_t> held{DType::uint8, {window.height, window.width, 3}, {}};
   for (std::int64_t i = 0; i < window.height * window.width * 3; ++i) {
     const std::int64_t y = window.top + i / 3 / window.width;
     const std::int64_t x = window.left + i / 3 % window.width;
@@ -154,7 +154,7 @@ TEST(Crops, SmallerImagesAreRefusedOrAnError) {
   EXPECT_THAT(message(RandomCrop{4, 1}, {1, 9, 3}), HasSubstr("smaller than 2 x 2"));
   EXPECT_THAT(message(RandomCrop{4, 3}, {0, 9, 3}), HasSubstr("smaller than 1 x 1"));
   const auto declared = [](const auto& op, const Shape& shape) {
-    return thrown_by([&] { op.output(spec_of(FieldKind::image, DType::u8, shape)); });
+    return thrown_by([&] { op.output(spec_of(FieldKind::image, DType::uint8, shape)); });
   };
   EXPECT_THAT(
       declared(CenterCrop{4}, {3, 9, 3}),
@@ -167,7 +167,7 @@ TEST(Crops, SmallerImagesAreRefusedOrAnError) {
 
 TEST(Crops, FieldsOfAnotherSizeAreAnError) {
   const DrawnCrop drawn = CenterCrop{2}.draw({}, {6, 6, 3});
-  const auto mask = counted<std::uint8_t>(DType::u8, {5, 6});
+  const auto mask = counted<std::uint8_t>(DType::uint8, {5, 6});
   EXPECT_EQ(thrown_by([&] { applied<std::uint8_t>(CenterCrop{2}, drawn, FieldKind::mask, mask); }),
             "Error: center_crop: a field is 5 x 6 pixels, but the sample's first image is 6 x 6; "
             "make them the same size");
@@ -187,9 +187,10 @@ TEST(Crops, RefuseParametersThatMakeNoSense) {
 }
 
 TEST(Crops, FieldsOfDifferentSizesAreRefusedWhereTheyAreDeclared) {
-  const FieldSpec photo = spec_of(FieldKind::image, DType::u8, {6, 6, 3});
+  const FieldSpec photo = spec_of(FieldKind::image, DType::uint8, {6, 6, 3});
   const auto refusal = [&](const AnyOp& op, const Shape& of_mask) {
-    const std::vector<FieldSpec> fields = {photo, {"mask", FieldKind::mask, DType::u8, of_mask, 9}};
+    const std::vector<FieldSpec> fields = {photo,
+                                           {"mask", FieldKind::mask, DType::uint8, of_mask, 9}};
     return thrown_by([&] { fields_after(op, fields); });
   };
   const std::vector<AnyOp> drawn = {CenterCrop{2}, RandomCrop{2}, RandomResizedCrop{2},

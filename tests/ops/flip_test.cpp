@@ -29,21 +29,21 @@ void expect_mirrored(DType dtype, const Shape& shape, FieldKind kind) {
 }
 
 TEST(Flips, MirrorImagesAndMasksOfEveryDType) {
-  expect_mirrored<std::uint8_t>(DType::u8, {5, 4, 3}, FieldKind::image);
-  expect_mirrored<std::uint8_t>(DType::u8, {4, 7, 2}, FieldKind::image);
-  expect_mirrored<float>(DType::f32, {3, 5, 3}, FieldKind::image);
-  expect_mirrored<std::uint8_t>(DType::u8, {5, 6}, FieldKind::mask);
-  expect_mirrored<std::int32_t>(DType::i32, {1, 6}, FieldKind::mask);
-  expect_mirrored<std::int64_t>(DType::i64, {6, 1}, FieldKind::mask);
+  expect_mirrored<std::uint8_t>(DType::uint8, {5, 4, 3}, FieldKind::image);
+  expect_mirrored<std::uint8_t>(DType::uint8, {4, 7, 2}, FieldKind::image);
+  expect_mirrored<float>(DType::float32, {3, 5, 3}, FieldKind::image);
+  expect_mirrored<std::uint8_t>(DType::uint8, {5, 6}, FieldKind::mask);
+  expect_mirrored<std::int32_t>(DType::int32, {1, 6}, FieldKind::mask);
+  expect_mirrored<std::int64_t>(DType::int64, {6, 1}, FieldKind::mask);
 }
 
 TEST(Flips, MirrorRowsOfAnyLength) {
   for (std::int64_t width = 1; width <= 70; ++width) {
     for (const std::int64_t channels : {1, 2, 3, 4}) {
-      expect_mirrored<std::uint8_t>(DType::u8, {2, width, channels}, FieldKind::image);
-      expect_mirrored<float>(DType::f32, {2, width, channels}, FieldKind::image);
+      expect_mirrored<std::uint8_t>(DType::uint8, {2, width, channels}, FieldKind::image);
+      expect_mirrored<float>(DType::float32, {2, width, channels}, FieldKind::image);
     }
-    expect_mirrored<std::int64_t>(DType::i64, {2, width}, FieldKind::mask);
+    expect_mirrored<std::int64_t>(DType::int64, {2, width}, FieldKind::mask);
   }
 }
 
@@ -68,11 +68,11 @@ TEST(Flips, AreRandomUnlessCertain) {
 }
 
 TEST(Flips, KeepTheShape) {
-  const FieldSpec spec = spec_of(FieldKind::image, DType::f32, {-1, 7, 5});
+  const FieldSpec spec = spec_of(FieldKind::image, DType::float32, {-1, 7, 5});
   EXPECT_EQ(RandomHorizontalFlip{}.output(spec).shape, spec.shape);
-  EXPECT_EQ(RandomVerticalFlip{}.output(spec).dtype, DType::f32);
+  EXPECT_EQ(RandomVerticalFlip{}.output(spec).dtype, DType::float32);
   EXPECT_THAT(
-      thrown_by([] { RandomVerticalFlip{}.output(spec_of(FieldKind::mask, DType::u8, {4})); }),
+      thrown_by([] { RandomVerticalFlip{}.output(spec_of(FieldKind::mask, DType::uint8, {4})); }),
       HasSubstr("Refused: random_vertical_flip: mask 'photo' is 4; it must be height x width"));
 }
 

@@ -13,7 +13,7 @@ namespace slipstream {
 
 template <typename T>
 constexpr DType dtype_of() {
-  return sizeof(T) == 1 ? DType::u8 : DType::f32;
+  return sizeof(T) == 1 ? DType::uint8 : DType::float32;
 }
 
 /// Values that differ from pixel to pixel: levels, or floats from 0 to 1.

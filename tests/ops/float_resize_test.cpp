@@ -69,7 +69,7 @@ Pixels<T> expected_resize(const Resize& op, const Pixels<T>& in) {
     return op.antialias && from > to ? filtered(i, from, to, value_at)
                                      : between_two(i, from, to, value_at);
   };
-  Pixels<float> across{DType::f32, {in.shape[0], op.size.width, in.shape[2]}, {}};
+  Pixels<float> across{DType::float32, {in.shape[0], op.size.width, in.shape[2]}, {}};
   for (std::int64_t y = 0; y < in.shape[0]; ++y) {
     for (std::int64_t x = 0; x < op.size.width; ++x) {
       for (std::int64_t c = 0; c < in.shape[2]; ++c) {
@@ -151,7 +151,7 @@ TEST(FloatResize, WithAntialiasingIsTheConvolutionInDoublePrecision) {
 }
 
 TEST(FloatResize, RoundsHalvesOfLevelsToEven) {
-  const Pixels<std::uint8_t> in{DType::u8, {1, 4, 1}, {0, 1, 2, 3}};
+  const Pixels<std::uint8_t> in{DType::uint8, {1, 4, 1}, {0, 1, 2, 3}};
   EXPECT_EQ(applied<std::uint8_t>(Resize{{1, 2}, false}, {}, kImage, in).values, (Levels{0, 2}));
 }
 
@@ -210,14 +210,14 @@ TEST(FloatResize, WithoutAntialiasingIsDecodedAndResizedAsItIs) {
 }
 
 TEST(FloatResize, TakesMasksAsEver) {
-  const auto mask = counted<std::int32_t>(DType::i32, {9, 7});
+  const auto mask = counted<std::int32_t>(DType::int32, {9, 7});
   EXPECT_EQ(applied<std::int32_t>(Resize{{4, 5}, false}, {}, FieldKind::mask, mask),
             applied<std::int32_t>(Resize{{4, 5}, true}, {}, FieldKind::mask, mask));
 }
 
 TEST(FloatResize, TakesAnyImageWithoutAntialiasing) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
-    for (const DType dtype : {DType::u8, DType::f32}) {
+    for (const DType dtype : {DType::uint8, DType::float32}) {
       const FieldSpec after =
           Resize{{4, 6}, false}.output(spec_of(kImage, dtype, {-1, -1, channels}));
       EXPECT_EQ(after.shape, Shape({4, 6, channels}));
@@ -227,16 +227,17 @@ TEST(FloatResize, TakesAnyImageWithoutAntialiasing) {
   const auto refused = [](DType dtype, const Shape& shape) {
     return thrown_by([&] { Resize{{4, 6}, false}.output(spec_of(kImage, dtype, shape)); });
   };
-  EXPECT_THAT(refused(DType::i64, {-1, -1, 3}), HasSubstr("Refused: resize: image 'photo' is i64"));
-  EXPECT_THAT(refused(DType::u8, {-1, -1, 5}), HasSubstr("1 to 4 channels"));
-  EXPECT_THAT(refused(DType::f32, {-1, -1}), HasSubstr("height x width x channels"));
+  EXPECT_THAT(refused(DType::int64, {-1, -1, 3}),
+              HasSubstr("Refused: resize: image 'photo' is int64"));
+  EXPECT_THAT(refused(DType::uint8, {-1, -1, 5}), HasSubstr("1 to 4 channels"));
+  EXPECT_THAT(refused(DType::float32, {-1, -1}), HasSubstr("height x width x channels"));
 }
 
 TEST(FloatResize, RefusesSidesThatMakeNoSense) {
   for (const Resize op : {Resize{{0, 4}, false}, Resize{{4, 0}, false}, Resize{{4, -1}, false}}) {
     EXPECT_THAT(thrown_by([&] { op.validate(); }), HasSubstr("must be 1 to 65536"));
   }
-  const Pixels<float> none{DType::f32, {0, 5, 1}, {}};
+  const Pixels<float> none{DType::float32, {0, 5, 1}, {}};
   EXPECT_THAT(thrown_by([&] {
                 applied<float>(Resize{{4, 4}}, {}, kImage, none);
               }),

@@ -6,7 +6,7 @@ namespace slipstream {
 
 /// Random levels, so that channels do not depend on each other.
 inline Pixels<std::uint8_t> level_image(const Shape& shape) {
-  Pixels<std::uint8_t> image{DType::u8, shape, {}};
+  Pixels<std::uint8_t> image{DType::uint8, shape, {}};
   RandomStream stream({.seed = 11});
   for (std::size_t i = 0; i < shape.elements(); ++i) {
     image.values.push_back(static_cast<std::uint8_t>(stream.below(256)));
@@ -16,7 +16,7 @@ inline Pixels<std::uint8_t> level_image(const Shape& shape) {
 
 /// Random floats from 0 to 1.
 inline Pixels<float> unit_image(const Shape& shape) {
-  Pixels<float> image{DType::f32, shape, {}};
+  Pixels<float> image{DType::float32, shape, {}};
   RandomStream stream({.seed = 12});
   for (std::size_t i = 0; i < shape.elements(); ++i) image.values.push_back(stream.uniform());
   return image;

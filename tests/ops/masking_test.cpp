@@ -140,13 +140,14 @@ TEST(RandomErasing, Refuses) {
             "most 1, the first at most the second");
   EXPECT_THAT(refused({0.5, {0.1, 0.3}, {3, 0.3}}), HasSubstr("the ratio is 3 to 0.3"));
   EXPECT_THAT(refused({.value = std::nan("")}), HasSubstr("the value is nan"));
-  EXPECT_EQ(refused_field(RandomErasing{.value = 0.5}, DType::f32, {2, 2, 4}), "nothing");
+  EXPECT_EQ(refused_field(RandomErasing{.value = 0.5}, DType::float32, {2, 2, 4}), "nothing");
   for (const double value : {0.5, -1.0, 256.0, 1e30}) {
-    EXPECT_THAT(refused_field(RandomErasing{.value = value}, DType::u8, {2, 2, 3}),
-                HasSubstr("image 'photo' is u8; it must be a whole number, 0 to 255"));
+    EXPECT_THAT(refused_field(RandomErasing{.value = value}, DType::uint8, {2, 2, 3}),
+                HasSubstr("image 'photo' is uint8; it must be a whole number, 0 to 255"));
   }
-  EXPECT_THAT(refused_field(RandomErasing{}, DType::u8, {2, 2, 5}), HasSubstr("1 to 4 channels"));
-  EXPECT_THAT(refused_field(RandomErasing{}, DType::i64, {2, 2, 3}), HasSubstr("i64"));
+  EXPECT_THAT(refused_field(RandomErasing{}, DType::uint8, {2, 2, 5}),
+              HasSubstr("1 to 4 channels"));
+  EXPECT_THAT(refused_field(RandomErasing{}, DType::int64, {2, 2, 3}), HasSubstr("int64"));
 }
 
 TEST(RandomErasing, RefusesAnImageOfAnotherSize) {
@@ -220,7 +221,7 @@ TEST(RandomMask, MasksAllOrNothingAtTheEnds) {
 
 TEST(RandomMask, MasksTheShareThatItPromises) {
   const Shape shape = {200, 300, 1};
-  const Pixels<std::uint8_t> white{DType::u8, shape, std::vector<std::uint8_t>(60'000, 255)};
+  const Pixels<std::uint8_t> white{DType::uint8, shape, std::vector<std::uint8_t>(60'000, 255)};
   for (const double probability : {0.01, 0.25, 0.5}) {
     const auto kept = [&](const RandomMask& op, std::uint64_t sample) {
       const auto out =
@@ -259,9 +260,9 @@ TEST(RandomMask, Refuses) {
   EXPECT_EQ(thrown_by([] { RandomMask{1}.validate(); }), "nothing");
   EXPECT_THAT(thrown_by([] { RandomMask{-1}.validate(); }),
               HasSubstr("Refused: random_mask: p is -1"));
-  EXPECT_EQ(refused_field(RandomMask{}, DType::f32, {-1, -1, 4}), "nothing");
-  EXPECT_THAT(refused_field(RandomMask{}, DType::u8, {2, 2}), HasSubstr("1 to 4 channels"));
-  EXPECT_THAT(refused_field(RandomMask{}, DType::i32, {2, 2, 1}), HasSubstr("i32"));
+  EXPECT_EQ(refused_field(RandomMask{}, DType::float32, {-1, -1, 4}), "nothing");
+  EXPECT_THAT(refused_field(RandomMask{}, DType::uint8, {2, 2}), HasSubstr("1 to 4 channels"));
+  EXPECT_THAT(refused_field(RandomMask{}, DType::int32, {2, 2, 1}), HasSubstr("int32"));
   const auto draw = [](std::int64_t height, std::int64_t width) {
     return thrown_by([=] { RandomMask{}.draw({}, {height, width, 3}); });
   };
@@ -270,7 +271,7 @@ TEST(RandomMask, Refuses) {
   EXPECT_THAT(draw(1 << 16, (1 << 13) + 1),
               HasSubstr("Error: random_mask: the image is 65536 x 8193 pixels"));
   EXPECT_THROW((RandomMask{}.draw({}, {1 << 16, (1 << 13) + 1, 3})), UnfitSample);
-  const ConstArray large{nullptr, DType::u8, {1 << 26, 9, 3}};
+  const ConstArray large{nullptr, DType::uint8, {1 << 26, 9, 3}};
   Scratch scratch;
   EXPECT_THAT(thrown_by([&] { RandomMask{}.apply({}, FieldKind::image, large, {}, scratch); }),
               HasSubstr("Error: random_mask: the image is"));

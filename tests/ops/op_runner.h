@@ -38,7 +38,7 @@ Pixels<T> counted(DType dtype, const Shape& shape) {
 }
 
 inline Pixels<std::uint8_t> counted_image(std::int64_t height, std::int64_t width) {
-  return counted<std::uint8_t>(DType::u8, {height, width, 3});
+  return counted<std::uint8_t>(DType::uint8, {height, width, 3});
 }
 
 inline FieldSpec spec_of(FieldKind kind, DType dtype, const Shape& shape) {

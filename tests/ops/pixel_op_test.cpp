@@ -104,10 +104,11 @@ TEST(PixelOpTest, RefusesImagesThatTheFunctionDoesNotTake) {
   const auto refusal = [](const auto& op, DType dtype, const Shape& shape) {
     return thrown_by([&] { op.output(spec_of(FieldKind::image, dtype, shape)); });
   };
-  EXPECT_THAT(refusal(test::RandomSwap{}, DType::u8, {4, 5, 4}),
+  EXPECT_THAT(refusal(test::RandomSwap{}, DType::uint8, {4, 5, 4}),
               HasSubstr("Refused: Swapped: image 'photo' is 4 x 5 x 4; the function takes 3"));
-  EXPECT_THAT(refusal(PixelOp{Solarize{}}, DType::i32, {4, 5, 3}), HasSubstr("Refused: Solarize"));
-  EXPECT_THAT(refusal(PixelOp{Solarize{}}, DType::u8, {4, 5, 5}), HasSubstr("1 to 4"));
+  EXPECT_THAT(refusal(PixelOp{Solarize{}}, DType::int32, {4, 5, 3}),
+              HasSubstr("Refused: Solarize"));
+  EXPECT_THAT(refusal(PixelOp{Solarize{}}, DType::uint8, {4, 5, 5}), HasSubstr("1 to 4"));
 }
 
 }  // namespace

@@ -15,14 +15,14 @@ using testing::HasSubstr;
 const Normalize kUsual{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
 
 Pixels<std::uint8_t> all_levels() {
-  Pixels<std::uint8_t> pixels{DType::u8, {16, 16, 3}, {}};
+  Pixels<std::uint8_t> pixels{DType::uint8, {16, 16, 3}, {}};
   for (int i = 0; i < 768; ++i) pixels.values.push_back(static_cast<std::uint8_t>(i / 3));
   return pixels;
 }
 
 TEST(ToDtype, DividesEveryLevelBy255) {
   const auto out = applied<float>(ToDtype{.scale = true}, {}, FieldKind::image, all_levels());
-  EXPECT_EQ(out.dtype, DType::f32);
+  EXPECT_EQ(out.dtype, DType::float32);
   for (int level = 0; level < 256; ++level) {
     EXPECT_EQ(out.at(level / 16, level % 16), static_cast<float>(level / 255.0));
   }
@@ -51,7 +51,7 @@ void expect_normalized(const Normalize& op, const Pixels<T>& image) {
   const auto channels = static_cast<std::size_t>(image.shape[2]);
   for (std::size_t i = 0; i < out.values.size(); ++i) {
     auto value = static_cast<float>(image.values[i]);
-    if (image.dtype == DType::u8) value = value / 255.0F;
+    if (image.dtype == DType::uint8) value = value / 255.0F;
     const auto mean = static_cast<float>(op.mean_of(i % channels));
     const auto std = static_cast<float>(op.std_of(i % channels));
     ASSERT_EQ(out.values[i], (value - mean) / std) << i << " of " << to_string(image.shape);
@@ -112,8 +112,8 @@ TEST(ToDtype, LeavesFloatsAsTheyAre) {
 
 TEST(ToDtype, MakesFloat32Alone) {
   EXPECT_EQ(thrown_by([] { ToDtype{}.validate(); }), "nothing");
-  EXPECT_EQ(thrown_by([] { ToDtype{DType::i64}.validate(); }),
-            "Refused: to_dtype: the dtype is i64; it must be float32 (f32)");
+  EXPECT_EQ(thrown_by([] { ToDtype{DType::int64}.validate(); }),
+            "Refused: to_dtype: the dtype is int64; it must be float32");
 }
 
 TEST(Pointwise, TouchesImagesAlone) {
@@ -131,17 +131,18 @@ TEST(Pointwise, RefusesFieldsItCannotTake) {
   const auto refused = [](const auto& op, DType dtype, const Shape& shape) {
     return thrown_by([&] { op.output(spec_of(FieldKind::image, dtype, shape)); });
   };
-  EXPECT_EQ(refused(ToDtype{.scale = true}, DType::u8, {-1, -1, 4}), "nothing");
-  EXPECT_EQ(refused(ToDtype{.scale = true}, DType::f32, {2, 2, 3}), "nothing");
-  EXPECT_EQ(refused(ToDtype{.scale = true}, DType::i32, {2, 2, 3}),
-            "Refused: to_dtype: image 'photo' is i32, 2 x 2 x 3; it must be u8 or f32");
-  EXPECT_EQ(refused(kUsual, DType::f32, {-1, -1, 3}), "nothing");
-  EXPECT_THAT(refused(kUsual, DType::u8, {-1, -1, 1}), HasSubstr("u8 or f32, height x width x 3"));
-  EXPECT_THAT(refused(kUsual, DType::i32, {-1, -1, 3}), HasSubstr("image 'photo' is i32"));
+  EXPECT_EQ(refused(ToDtype{.scale = true}, DType::uint8, {-1, -1, 4}), "nothing");
+  EXPECT_EQ(refused(ToDtype{.scale = true}, DType::float32, {2, 2, 3}), "nothing");
+  EXPECT_EQ(refused(ToDtype{.scale = true}, DType::int32, {2, 2, 3}),
+            "Refused: to_dtype: image 'photo' is int32, 2 x 2 x 3; it must be uint8 or float32");
+  EXPECT_EQ(refused(kUsual, DType::float32, {-1, -1, 3}), "nothing");
+  EXPECT_THAT(refused(kUsual, DType::uint8, {-1, -1, 1}),
+              HasSubstr("uint8 or float32, height x width x 3"));
+  EXPECT_THAT(refused(kUsual, DType::int32, {-1, -1, 3}), HasSubstr("image 'photo' is int32"));
   const Normalize one = {{0.5}, {0.5}};
-  EXPECT_EQ(refused(one, DType::u8, {-1, -1, 3}), "nothing");
-  EXPECT_THAT(refused(one, DType::u8, {-1, -1, 5}), HasSubstr("height x width x 1 to 4"));
-  EXPECT_THAT(refused(Normalize{{0.5}, {1, 2, 3}}, DType::u8, {-1, -1, 4}),
+  EXPECT_EQ(refused(one, DType::uint8, {-1, -1, 3}), "nothing");
+  EXPECT_THAT(refused(one, DType::uint8, {-1, -1, 5}), HasSubstr("height x width x 1 to 4"));
+  EXPECT_THAT(refused(Normalize{{0.5}, {1, 2, 3}}, DType::uint8, {-1, -1, 4}),
               HasSubstr("height x width x 3"));
 }
 

@@ -66,7 +66,7 @@ TEST(RandomResizedCrop, StaysWithinItsBounds) {
 // So that no pixel outside of the crop has a part in the result.
 TEST(RandomResizedCrop, IsAResizeOfTheCrop) {
   const auto image = counted_image(60, 80);
-  const auto mask = counted<std::int64_t>(DType::i64, {60, 80});
+  const auto mask = counted<std::int64_t>(DType::int64, {60, 80});
   const RandomResizedCrop op{24};
   for (std::uint64_t sample = 0; sample < 100; ++sample) {
     const DrawnCrop drawn = op.draw(key_of(sample), image.shape);
@@ -110,12 +110,14 @@ TEST(RandomResizedCrop, TakesWhatResizeTakes) {
   const auto refused = [&](FieldKind kind, DType dtype, const Shape& shape) {
     return thrown_by([&] { op.output(spec_of(kind, dtype, shape)); });
   };
-  EXPECT_EQ(op.output(spec_of(FieldKind::image, DType::u8, {-1, -1, 3})).shape, Shape({4, 6, 3}));
-  EXPECT_EQ(op.output(spec_of(FieldKind::mask, DType::i64, {-1, -1})).shape, Shape({4, 6}));
-  EXPECT_EQ(op.output(spec_of(FieldKind::image, DType::f32, {-1, -1, 1})).shape, Shape({4, 6, 1}));
-  EXPECT_THAT(refused(FieldKind::image, DType::i32, {-1, -1, 3}),
-              HasSubstr("Refused: random_resized_crop: image 'photo' is i32"));
-  EXPECT_THAT(refused(FieldKind::mask, DType::u8, {5}), HasSubstr("mask 'photo' is 5"));
+  EXPECT_EQ(op.output(spec_of(FieldKind::image, DType::uint8, {-1, -1, 3})).shape,
+            Shape({4, 6, 3}));
+  EXPECT_EQ(op.output(spec_of(FieldKind::mask, DType::int64, {-1, -1})).shape, Shape({4, 6}));
+  EXPECT_EQ(op.output(spec_of(FieldKind::image, DType::float32, {-1, -1, 1})).shape,
+            Shape({4, 6, 1}));
+  EXPECT_THAT(refused(FieldKind::image, DType::int32, {-1, -1, 3}),
+              HasSubstr("Refused: random_resized_crop: image 'photo' is int32"));
+  EXPECT_THAT(refused(FieldKind::mask, DType::uint8, {5}), HasSubstr("mask 'photo' is 5"));
   EXPECT_THAT(thrown_by([&] {
                 op.draw({}, {0, 5, 3});
               }),

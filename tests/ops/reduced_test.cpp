@@ -40,7 +40,7 @@ Pixels<std::uint8_t> slope(const Window& window) {
   const std::int64_t n = window.reduction;
   const Region& region = window.region;
   Pixels<std::uint8_t> image{
-      DType::u8, {(region.height + n - 1) / n, (region.width + n - 1) / n, 3}, {}};
+      DType::uint8, {(region.height + n - 1) / n, (region.width + n - 1) / n, 3}, {}};
   for (std::int64_t y = 0; y < image.shape[0]; ++y) {
     for (std::int64_t x = 0; x < image.shape[1]; ++x) {
       const double across = 0.5 * static_cast<double>(2 * (region.left + x * n) + n);

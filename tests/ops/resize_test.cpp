@@ -51,7 +51,7 @@ std::vector<T> resized(const Resize& op, FieldKind kind, const ConstArray& in) {
 
 Levels resized_noise(std::int64_t height, std::int64_t width, const Resize& op) {
   const Levels in = noise(static_cast<std::size_t>(height * width * 3));
-  return resized<std::uint8_t>(op, FieldKind::image, view(in, DType::u8, {height, width, 3}));
+  return resized<std::uint8_t>(op, FieldKind::image, view(in, DType::uint8, {height, width, 3}));
 }
 
 struct Golden {
@@ -99,7 +99,7 @@ TEST(Resize, KeepsEvenColorsEven) {
     const Levels in(37 * 23 * 3, static_cast<std::uint8_t>(level));
     for (const Resize op : {Resize{{5, 3}}, Resize{{64, 64}}, Resize{{37, 22}}, Resize{{1, 1}}}) {
       const Levels out =
-          resized<std::uint8_t>(op, FieldKind::image, view(in, DType::u8, {37, 23, 3}));
+          resized<std::uint8_t>(op, FieldKind::image, view(in, DType::uint8, {37, 23, 3}));
       EXPECT_THAT(out, testing::Each(level));
     }
   }
@@ -108,10 +108,10 @@ TEST(Resize, KeepsEvenColorsEven) {
 TEST(Resize, DoesNotOverflowWhereAWholeImageBecomesOnePixel) {
   const Levels white(3 * 65'536, 255);
   EXPECT_THAT(
-      resized<std::uint8_t>({{1, 1}}, FieldKind::image, view(white, DType::u8, {1, 65'536, 3})),
+      resized<std::uint8_t>({{1, 1}}, FieldKind::image, view(white, DType::uint8, {1, 65'536, 3})),
       testing::Each(testing::Ge(254)));
   EXPECT_THAT(
-      resized<std::uint8_t>({{1, 1}}, FieldKind::image, view(white, DType::u8, {65'536, 1, 3})),
+      resized<std::uint8_t>({{1, 1}}, FieldKind::image, view(white, DType::uint8, {65'536, 1, 3})),
       testing::Each(testing::Ge(254)));
 }
 
@@ -119,7 +119,7 @@ TEST(Resize, TakesTheNearestClassOfAMask) {
   const Levels mask = {1, 2, 3,  //
                        4, 5, 6,  //
                        7, 8, 9};
-  const ConstArray in = view(mask, DType::u8, {3, 3});
+  const ConstArray in = view(mask, DType::uint8, {3, 3});
   EXPECT_EQ(resized<std::uint8_t>({{1, 1}}, FieldKind::mask, in), (Levels{5}));
   EXPECT_EQ(resized<std::uint8_t>({{2, 2}}, FieldKind::mask, in), (Levels{1, 3, 7, 9}));
   EXPECT_EQ(resized<std::uint8_t>({{3, 3}}, FieldKind::mask, in), mask);
@@ -128,10 +128,10 @@ TEST(Resize, TakesTheNearestClassOfAMask) {
 
 TEST(Resize, TakesMasksOfAnyDType) {
   const std::vector<std::int64_t> wide = {1, 2, std::int64_t{1} << 40, -4};
-  EXPECT_EQ(resized<std::int64_t>({{1, 4}}, FieldKind::mask, view(wide, DType::i64, {2, 2})),
+  EXPECT_EQ(resized<std::int64_t>({{1, 4}}, FieldKind::mask, view(wide, DType::int64, {2, 2})),
             (std::vector<std::int64_t>{wide[2], wide[2], -4, -4}));
   const std::vector<float> real = {0.5f, 1.5f};
-  EXPECT_EQ(resized<float>({{1, 1}}, FieldKind::mask, view(real, DType::f32, {1, 2})),
+  EXPECT_EQ(resized<float>({{1, 1}}, FieldKind::mask, view(real, DType::float32, {1, 2})),
             (std::vector<float>{1.5f}));
 }
 
@@ -145,11 +145,11 @@ TEST(Resize, MovesImagesAndMasksAlone) {
 }
 
 TEST(Resize, SaysWhatItMakes) {
-  const FieldSpec image{"photo", FieldKind::image, DType::u8, {-1, -1, 3}, 0};
+  const FieldSpec image{"photo", FieldKind::image, DType::uint8, {-1, -1, 3}, 0};
   EXPECT_EQ(Resize({{4, 6}}).output(image).shape, Shape({4, 6, 3}));
-  const FieldSpec mask{"label", FieldKind::mask, DType::i64, {-1, -1}, 10};
+  const FieldSpec mask{"label", FieldKind::mask, DType::int64, {-1, -1}, 10};
   EXPECT_EQ(Resize({{4, 6}}).output(mask).shape, Shape({4, 6}));
-  EXPECT_EQ(Resize({{4, 6}}).output(mask).dtype, DType::i64);
+  EXPECT_EQ(Resize({{4, 6}}).output(mask).dtype, DType::int64);
   EXPECT_EQ(Resize({{4, 6}}).output(mask).classes, 10);
 }
 
@@ -175,11 +175,12 @@ TEST(Resize, EveryChannelIsResizedAsThoseOfAColorImageAre) {
     const Levels in = noise(static_cast<std::size_t>(23 * 31 * channels));
     for (const Resize op : {Resize{{9, 12}}, Resize{{40, 50}}, Resize{{23, 12}}, Resize{{9, 31}}}) {
       const Levels out =
-          resized<std::uint8_t>(op, FieldKind::image, view(in, DType::u8, {23, 31, channels}));
+          resized<std::uint8_t>(op, FieldKind::image, view(in, DType::uint8, {23, 31, channels}));
       for (std::size_t c = 0; c < step; ++c) {
         const Levels color = thrice(in, step, c);
-        EXPECT_EQ(thrice(out, step, c),
-                  resized<std::uint8_t>(op, FieldKind::image, view(color, DType::u8, {23, 31, 3})))
+        EXPECT_EQ(
+            thrice(out, step, c),
+            resized<std::uint8_t>(op, FieldKind::image, view(color, DType::uint8, {23, 31, 3})))
             << channels << " channels, channel " << c << ", " << op.size.height << " x "
             << op.size.width;
       }
@@ -192,12 +193,13 @@ TEST(Resize, RefusesFieldsItCannotTake) {
   const auto output = [&](FieldKind kind, DType dtype, const Shape& shape) {
     return message_of([&] { op.output({"photo", kind, dtype, shape, 0}); });
   };
-  EXPECT_THAT(output(FieldKind::image, DType::i32, {-1, -1, 3}), HasSubstr("image 'photo' is i32"));
-  EXPECT_THAT(output(FieldKind::image, DType::u8, {-1, -1}), HasSubstr("? x ?"));
-  EXPECT_THAT(output(FieldKind::image, DType::f32, {-1, -1, 5}),
-              HasSubstr("must be u8 or f32, height x width x 1 to 4 channels"));
-  EXPECT_THAT(output(FieldKind::image, DType::f32, {-1, -1, 0}), HasSubstr("1 to 4 channels"));
-  EXPECT_THAT(output(FieldKind::mask, DType::u8, {5}), HasSubstr("mask 'photo' is 5"));
+  EXPECT_THAT(output(FieldKind::image, DType::int32, {-1, -1, 3}),
+              HasSubstr("image 'photo' is int32"));
+  EXPECT_THAT(output(FieldKind::image, DType::uint8, {-1, -1}), HasSubstr("? x ?"));
+  EXPECT_THAT(output(FieldKind::image, DType::float32, {-1, -1, 5}),
+              HasSubstr("must be uint8 or float32, height x width x 1 to 4 channels"));
+  EXPECT_THAT(output(FieldKind::image, DType::float32, {-1, -1, 0}), HasSubstr("1 to 4 channels"));
+  EXPECT_THAT(output(FieldKind::mask, DType::uint8, {5}), HasSubstr("mask 'photo' is 5"));
 }
 
 TEST(Resize, RefusesSidesThatMakeNoSense) {
@@ -210,9 +212,9 @@ TEST(Resize, RefusesSidesThatMakeNoSense) {
 TEST(Resize, RefusesAnImageWithoutPixels) {
   Levels out(4 * 4 * 3);
   Scratch scratch;
-  const MutableArray to{reinterpret_cast<std::byte*>(out.data()), DType::u8, {4, 4, 3}};
+  const MutableArray to{reinterpret_cast<std::byte*>(out.data()), DType::uint8, {4, 4, 3}};
   EXPECT_THROW(
-      Resize({{4, 4}}).apply({}, FieldKind::image, {nullptr, DType::u8, {0, 5, 3}}, to, scratch),
+      Resize({{4, 4}}).apply({}, FieldKind::image, {nullptr, DType::uint8, {0, 5, 3}}, to, scratch),
       Error);
 }
 
@@ -220,7 +222,7 @@ TEST(Resize, RefusesAnImageWithoutPixels) {
 TEST(Resize, OfOneNumberGivesItToTheShorterSide) {
   const Resize op{7};
   const auto after = [&](FieldKind kind, const Shape& shape) {
-    return op.output({"photo", kind, DType::u8, shape, 0}).shape;
+    return op.output({"photo", kind, DType::uint8, shape, 0}).shape;
   };
   EXPECT_EQ(after(FieldKind::image, {10, 25, 3}), Shape({7, 17, 3}));
   EXPECT_EQ(after(FieldKind::image, {25, 10, 3}), Shape({17, 7, 3}));
@@ -259,12 +261,12 @@ TEST(Resize, OfOneNumberRefusesWhatBecomesTooLarge) {
 TEST(Resize, IsAnOperationThatTheChainTakes) {
   const AnyOp op = Resize{{2, 2}};
   EXPECT_EQ(op.name(), "resize");
-  const std::vector<FieldSpec> specs = {{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0},
-                                        {"class", FieldKind::label, DType::i64, {}, 10}};
+  const std::vector<FieldSpec> specs = {{"image", FieldKind::image, DType::uint8, {-1, -1, 3}, 0},
+                                        {"class", FieldKind::label, DType::int64, {}, 10}};
   Sample sample;
   sample.fields.resize(2);
-  sample.fields[0].array.assign(view(noise(48), DType::u8, {4, 4, 3}));
-  sample.fields[1].array.reset(DType::i64, {}).as<std::int64_t>()[0] = 7;
+  sample.fields[0].array.assign(view(noise(48), DType::uint8, {4, 4, 3}));
+  sample.fields[1].array.reset(DType::int64, {}).as<std::int64_t>()[0] = 7;
   std::vector<HostArray> spare(2);
   Scratch scratch;
   op.apply({}, specs, sample, spare, scratch);

@@ -121,14 +121,15 @@ void expect_that_it_says_what_it_takes(const Op& op) {
     return thrown_by([&] { EXPECT_EQ(op.output(spec_of(kind, dtype, shape)).shape, shape); });
   };
   const std::string name(op.kName);
-  EXPECT_EQ(output(kImage, DType::u8, {-1, -1, 1}), "nothing");
-  EXPECT_EQ(output(kImage, DType::f32, {5, 6, 4}), "nothing");
-  EXPECT_EQ(output(kMask, DType::i64, {-1, 6}), "nothing");
-  EXPECT_THAT(output(kImage, DType::i32, {-1, -1, 3}),
-              HasSubstr("Refused: " + name + ": image 'photo' is i32"));
-  EXPECT_THAT(output(kImage, DType::u8, {-1, -1, 5}), HasSubstr("1 to 4 channels"));
-  EXPECT_THAT(output(kImage, DType::u8, {-1, -1}), HasSubstr("height x width x channels"));
-  EXPECT_THAT(output(kMask, DType::u8, {4, 4, 1}), HasSubstr(name + ": mask 'photo' is 4 x 4 x 1"));
+  EXPECT_EQ(output(kImage, DType::uint8, {-1, -1, 1}), "nothing");
+  EXPECT_EQ(output(kImage, DType::float32, {5, 6, 4}), "nothing");
+  EXPECT_EQ(output(kMask, DType::int64, {-1, 6}), "nothing");
+  EXPECT_THAT(output(kImage, DType::int32, {-1, -1, 3}),
+              HasSubstr("Refused: " + name + ": image 'photo' is int32"));
+  EXPECT_THAT(output(kImage, DType::uint8, {-1, -1, 5}), HasSubstr("1 to 4 channels"));
+  EXPECT_THAT(output(kImage, DType::uint8, {-1, -1}), HasSubstr("height x width x channels"));
+  EXPECT_THAT(output(kMask, DType::uint8, {4, 4, 1}),
+              HasSubstr(name + ": mask 'photo' is 4 x 4 x 1"));
   EXPECT_TRUE(op.touches(kImage));
   EXPECT_TRUE(op.touches(kMask));
   EXPECT_FALSE(op.touches(FieldKind::label));
@@ -147,20 +148,20 @@ TEST(RandomAffine, FillsLevelsByLevelsAlone) {
     return of_rotate;
   };
   const Shape shape = {-1, -1, 3};
-  EXPECT_EQ(output(0, kImage, DType::u8, shape), "nothing");
-  EXPECT_EQ(output(255, kImage, DType::u8, shape), "nothing");
+  EXPECT_EQ(output(0, kImage, DType::uint8, shape), "nothing");
+  EXPECT_EQ(output(255, kImage, DType::uint8, shape), "nothing");
   for (const double fill : {-1.0, 256.0, 0.5}) {
-    EXPECT_THAT(output(fill, kImage, DType::u8, shape),
-                HasSubstr("Refused: random_rotation: the fill of image 'photo', u8, is"));
-    EXPECT_EQ(output(fill, kImage, DType::f32, shape), "nothing");
-    EXPECT_EQ(output(fill, kMask, DType::u8, {-1, -1}), "nothing");
+    EXPECT_THAT(output(fill, kImage, DType::uint8, shape),
+                HasSubstr("Refused: random_rotation: the fill of image 'photo', uint8, is"));
+    EXPECT_EQ(output(fill, kImage, DType::float32, shape), "nothing");
+    EXPECT_EQ(output(fill, kMask, DType::uint8, {-1, -1}), "nothing");
   }
 }
 
 TEST(RandomRotation, RefusesFieldsOfAnotherSizeThanTheFirstImage) {
   const RandomRotation rotate{{0, 90}};
   const DrawnWarp drawn = rotate.draw({}, {6, 8, 3});
-  const auto mask = counted<std::uint8_t>(DType::u8, {8, 6});
+  const auto mask = counted<std::uint8_t>(DType::uint8, {8, 6});
   const auto image = picture<float>(6, 9, 3);
   EXPECT_EQ(thrown_by([&] { applied<std::uint8_t>(rotate, drawn, kMask, mask); }),
             "Error: random_rotation: a field is 8 x 6 pixels, but the sample's first image is 6 x "

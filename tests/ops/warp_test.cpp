@@ -79,14 +79,14 @@ TEST(RandomRotation, TurnsMasksOfAnyDTypeWithTheImage) {
                 quarter_turned(1, in, T{0}));
     }
   };
-  test(std::uint8_t{}, DType::u8);
-  test(std::int32_t{}, DType::i32);
-  test(std::int64_t{}, DType::i64);
-  test(float{}, DType::f32);
+  test(std::uint8_t{}, DType::uint8);
+  test(std::int32_t{}, DType::int32);
+  test(std::int64_t{}, DType::int64);
+  test(float{}, DType::float32);
 }
 
 TEST(RandomRotation, TurnsCounterClockwise) {
-  const Pixels<std::uint8_t> in{DType::u8,
+  const Pixels<std::uint8_t> in{DType::uint8,
                                 {3, 3},
                                 {7, 0, 0,  //
                                  0, 0, 0,  //
@@ -99,7 +99,7 @@ TEST(RandomRotation, TurnsCounterClockwise) {
 }
 
 TEST(RandomAffine, TurnsClockwise) {
-  const Pixels<std::uint8_t> in{DType::u8, {3, 3}, {7, 0, 0, 0, 0, 0, 0, 0, 0}};
+  const Pixels<std::uint8_t> in{DType::uint8, {3, 3}, {7, 0, 0, 0, 0, 0, 0, 0, 0}};
   EXPECT_EQ(transformed(RandomAffine{{90, 90}}, kMask, in).at(0, 2), 7);
   EXPECT_EQ(transformed(RandomAffine{{-90, -90}}, kMask, in).at(2, 0), 7);
 }
@@ -220,13 +220,13 @@ TEST(RandomAffine, IsWhatItsHeaderSaysBitForBit) {
 // A turn of 2 x 3 pixels by a quarter puts every coordinate halfway between two. The means of four,
 // of which some lie outside: 0.5, 2, 1.5; 2.5, 6, 3.5.
 TEST(RandomRotation, BilinearRoundsHalvesOfLevelsToEven) {
-  const Pixels<std::uint8_t> in{DType::u8, {2, 3, 1}, {9, 1, 1, 10, 4, 2}};
+  const Pixels<std::uint8_t> in{DType::uint8, {2, 3, 1}, {9, 1, 1, 10, 4, 2}};
   EXPECT_EQ(turned(90, kImage, in, kBilinear, 0).values, (Levels{0, 2, 2, 2, 6, 4}));
 }
 
 TEST(RandomRotation, FillsWhatLiesOutside) {
-  const Pixels<std::uint8_t> levels{DType::u8, {1, 9, 3}, Levels(27, 200)};
-  const Pixels<float> floats{DType::f32, {1, 9, 4}, std::vector<float>(36, 0.5F)};
+  const Pixels<std::uint8_t> levels{DType::uint8, {1, 9, 3}, Levels(27, 200)};
+  const Pixels<float> floats{DType::float32, {1, 9, 4}, std::vector<float>(36, 0.5F)};
   for (const Interpolation interpolation : {kNearest, kBilinear}) {
     const auto turned_levels = turned(90, kImage, levels, interpolation, 31);
     const auto turned_floats = turned(90, kImage, floats, interpolation, -2.5);
@@ -246,7 +246,7 @@ TEST(RandomAffine, WithoutRangesKeepsImagesAndMasks) {
     EXPECT_EQ(transformed(affine(kNearest), kImage, in), in);
     EXPECT_EQ(transformed(affine(kBilinear), kImage, in), in);
   });
-  const auto mask = counted<std::int64_t>(DType::i64, {5, 6});
+  const auto mask = counted<std::int64_t>(DType::int64, {5, 6});
   EXPECT_EQ(transformed(affine(), kMask, mask), mask);
 }
 
@@ -281,7 +281,7 @@ TEST(RandomAffine, MovesByWholePixelsToTheRightAndDown) {
 
 TEST(RandomAffine, ScalesAboutTheMiddle) {
   const Pixels<std::uint8_t> in{
-      DType::u8, {4, 4}, {1, 2, 3, 4, 5, 6, 7, 8, 1, 3, 5, 7, 2, 4, 6, 8}};
+      DType::uint8, {4, 4}, {1, 2, 3, 4, 5, 6, 7, 8, 1, 3, 5, 7, 2, 4, 6, 8}};
   RandomAffine op = affine();
   op.scale[0] = op.scale[1] = 2;
   EXPECT_EQ(transformed(op, kMask, in).values, (Levels{6, 6, 7, 7,  //
@@ -293,7 +293,7 @@ TEST(RandomAffine, ScalesAboutTheMiddle) {
 TEST(RandomAffine, ShearsRowsAndColumns) {
   RandomAffine across = affine();
   across.shear[0] = across.shear[1] = 45;
-  const Pixels<std::uint8_t> column{DType::u8,
+  const Pixels<std::uint8_t> column{DType::uint8,
                                     {3, 5},
                                     {0, 0, 7, 0, 0,  //
                                      0, 0, 8, 0, 0,  //
@@ -303,7 +303,7 @@ TEST(RandomAffine, ShearsRowsAndColumns) {
                                                                0, 9, 0, 0, 0}));
   RandomAffine down = affine();
   down.shear[2] = down.shear[3] = 45;
-  const Pixels<std::uint8_t> row{DType::u8, {3, 3}, {0, 0, 0, 7, 8, 9, 0, 0, 0}};
+  const Pixels<std::uint8_t> row{DType::uint8, {3, 3}, {0, 0, 0, 7, 8, 9, 0, 0, 0}};
   EXPECT_EQ(transformed(down, kMask, row).values, (Levels{0, 0, 9,  //
                                                           0, 8, 0,  //
                                                           7, 0, 0}));
@@ -311,7 +311,7 @@ TEST(RandomAffine, ShearsRowsAndColumns) {
   both.shear[2] = both.shear[3] = 45;
   // (1, 1) below and right of the middle goes to (0, 1), then stays in its column; done the other
   // way round it would leave for (1, 0).
-  const Pixels<std::uint8_t> point{DType::u8, {3, 3}, {0, 0, 0, 0, 0, 0, 0, 0, 5}};
+  const Pixels<std::uint8_t> point{DType::uint8, {3, 3}, {0, 0, 0, 0, 0, 0, 0, 0, 5}};
   EXPECT_EQ(transformed(both, kMask, point).at(2, 1), 5);
 }
 

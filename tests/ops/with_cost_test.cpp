@@ -23,7 +23,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 const std::vector<FieldSpec> kSpecs = {
-    {"photo", FieldKind::image, DType::u8, {16, 16, 3}, 0},
+    {"photo", FieldKind::image, DType::uint8, {16, 16, 3}, 0},
 };
 
 Levels run(const AnyOp& op, std::uint64_t number = 1) {
@@ -100,7 +100,7 @@ TEST(CostOfAnOperation, IsNotPaidByWhatAppliesDrawnParameters) {
   EXPECT_LT(seconds_of([&] {
               op.draw(key_of(1), image.shape, drawn.data());
               op.apply(drawn.data(), FieldKind::image, image.view(),
-                       out.reset(DType::u8, image.shape), scratch);
+                       out.reset(DType::uint8, image.shape), scratch);
             }),
             30);
 }

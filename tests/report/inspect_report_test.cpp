@@ -14,12 +14,12 @@ InspectReport sample_report() {
   report.data = "photos";
   report.found.samples = report.found.inspected = 3;
   FieldSummary& image = report.found.fields.emplace_back();
-  image.spec = {"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0};
+  image.spec = {"image", FieldKind::image, DType::uint8, {-1, -1, 3}, 0};
   image.stored = {{"PNG", 3}};
   image.transparent = 2;
   FieldSummary& label = report.found.fields.emplace_back();
-  label.spec = {"label", FieldKind::label, DType::i64, {}, 3};
-  label.stored = {{"i64", 3}};
+  label.spec = {"label", FieldKind::label, DType::int64, {}, 3};
+  label.stored = {{"int64", 3}};
   label.classes = {{0, 1}, {2, 2}};
   label.class_names = {"cat", "d\u00f6g", "hen"};
   report.found.remarks = {"a remark"};

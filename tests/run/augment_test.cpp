@@ -58,7 +58,7 @@ TEST_F(AugmentRunTest, WhereTransformsAreDoneChangesNoBit) {
 std::shared_ptr<const Dataset> boxed_scenes() {
   const auto scenes = synthetic_segmentation({.samples = 64, .size = 8, .classes = 5});
   std::vector<FieldSpec> fields = scenes->fields();
-  fields.push_back({"boxes", FieldKind::boxes, DType::f32, {1, 4}, 0});
+  fields.push_back({"boxes", FieldKind::boxes, DType::float32, {1, 4}, 0});
   return made_set(scenes->size(), fields, [scenes](std::size_t index, Sample& out) {
     Sample scene;
     scene.fields.resize(out.fields.size() - 1);
@@ -66,7 +66,7 @@ std::shared_ptr<const Dataset> boxed_scenes() {
     std::copy(scene.fields.begin(), scene.fields.end(), out.fields.begin());
     const float at = static_cast<float>(index % 3);
     const float box[] = {at, 1, 4 + at, 6};
-    std::copy_n(box, 4, out.fields.back().array.reset(DType::f32, {1, 4}).as<float>());
+    std::copy_n(box, 4, out.fields.back().array.reset(DType::float32, {1, 4}).as<float>());
   });
 }
 
@@ -90,8 +90,8 @@ std::shared_ptr<MadeSet> ragged() {
   return made_set(48, {image_field(), mask_field("label", 5)}, [](std::size_t index, Sample& out) {
     const auto height = static_cast<std::int64_t>(5 + index % 16);
     const std::int64_t width = 25 - height;
-    const MutableArray image = out.fields[0].array.reset(DType::u8, {height, width, 3});
-    const MutableArray mask = out.fields[1].array.reset(DType::u8, {height, width});
+    const MutableArray image = out.fields[0].array.reset(DType::uint8, {height, width, 3});
+    const MutableArray mask = out.fields[1].array.reset(DType::uint8, {height, width});
     for (std::size_t i = 0; i < image.bytes(); ++i)
       image.data[i] = static_cast<std::byte>((i * (7 + index)) % 251);
     for (std::size_t i = 0; i < mask.bytes(); ++i)

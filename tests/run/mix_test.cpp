@@ -118,8 +118,8 @@ struct Reference {
     const BatchOps ops = take_batch_ops(samples);
     const BatchChain drawing(
         ops, static_cast<std::uint32_t>(samples.size()),
-        {{"image", FieldKind::image, DType::f32, {images.size(2), images.size(3), 3}, 0},
-         {"label", FieldKind::label, DType::u8, {}, kClasses}});
+        {{"image", FieldKind::image, DType::float32, {images.size(2), images.size(3), 3}, 0},
+         {"label", FieldKind::label, DType::uint8, {}, kClasses}});
     const auto pixels = images.accessor<float, 4>();
     const auto numbers = labels.accessor<std::uint8_t, 1>();
     auto to = image.accessor<float, 4>();
@@ -249,7 +249,7 @@ TEST_F(MixRunTest, WhatMakesNoSenseIsRefusedBeforeTheFirstStep) {
   };
   EXPECT_THAT(refusal({{"mixup", MixUp{}}, {"float", ToDtype{.scale = true}}}),
               StartsWith("Refused: transform 'float' comes behind mixup"));
-  EXPECT_THAT(refusal({{"mixup", MixUp{}}}), StartsWith("Refused: mixup needs f32 images"));
+  EXPECT_THAT(refusal({{"mixup", MixUp{}}}), StartsWith("Refused: mixup needs float32 images"));
   EXPECT_THAT(refusal({{"float", ToDtype{.scale = true}}, {"mixup", MixUp{-1}}}),
               HasSubstr("alpha is -1"));
   EXPECT_THAT(thrown_by([&] { run(kMixup, plan_with(kThreeLanes), steps(1)); }),

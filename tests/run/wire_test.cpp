@@ -34,13 +34,13 @@ class WireRunTest : public EngineTest {
   /// Images, masks, and a one-hot vector and a float32 vector beside them.
   static std::shared_ptr<const Dataset> four_fields() {
     return tensor_dataset(
-        {field<std::uint8_t>("image", FieldKind::image, DType::u8, {16, 8, 8, 3}, 0,
+        {field<std::uint8_t>("image", FieldKind::image, DType::uint8, {16, 8, 8, 3}, 0,
                              [](std::size_t i) { return i * 37 % 256; }),
-         field<std::uint8_t>("label", FieldKind::mask, DType::u8, {16, 8, 8}, 5,
+         field<std::uint8_t>("label", FieldKind::mask, DType::uint8, {16, 8, 8}, 5,
                              [](std::size_t i) { return i * 7 % 5; }),
-         field<float>("one", FieldKind::other, DType::f32, {16, 9}, 0,
+         field<float>("one", FieldKind::other, DType::float32, {16, 9}, 0,
                       [](std::size_t i) { return i % 9 == i / 9 % 9 ? 1 : 0; }),
-         field<float>("x", FieldKind::other, DType::f32, {16, 7}, 0,
+         field<float>("x", FieldKind::other, DType::float32, {16, 7}, 0,
                       [](std::size_t i) { return 1.0 / static_cast<double>(i + 3); })});
   }
 

@@ -57,7 +57,7 @@ inline Levels levels_of(const HostArray& array) {
 }
 
 inline ConstArray pixels_of(const Levels& levels, const Shape& shape) {
-  return {reinterpret_cast<const std::byte*>(levels.data()), DType::u8, shape};
+  return {reinterpret_cast<const std::byte*>(levels.data()), DType::uint8, shape};
 }
 
 }  // namespace slipstream

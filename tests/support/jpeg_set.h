@@ -48,25 +48,25 @@ class JpegSet final : public Dataset {
     const Shape shape = image_shape(file);
     std::vector<std::byte> mask(static_cast<std::size_t>(shape[0] * shape[1]));
     for (std::size_t i = 0; i < mask.size(); ++i) mask[i] = static_cast<std::byte>(i % 5);
-    masks.push_back(encode_png({mask.data(), DType::u8, {shape[0], shape[1]}}));
+    masks.push_back(encode_png({mask.data(), DType::uint8, {shape[0], shape[1]}}));
     files.push_back(std::move(file));
   }
 
   std::size_t size() const override { return files.size(); }
   std::vector<FieldSpec> fields() const override {
-    return {{"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0},
-            {"label", FieldKind::mask, DType::u8, {-1, -1}, 5},
-            {"number", FieldKind::label, DType::i64, {}, 1000},
-            {"boxes", FieldKind::boxes, DType::f32, {2, 4}, 0}};
+    return {{"image", FieldKind::image, DType::uint8, {-1, -1, 3}, 0},
+            {"label", FieldKind::mask, DType::uint8, {-1, -1}, 5},
+            {"number", FieldKind::label, DType::int64, {}, 1000},
+            {"boxes", FieldKind::boxes, DType::float32, {2, 4}, 0}};
   }
   void read(std::size_t index, Sample& out) const override {
     put(files[index], out.fields[0]);
     put(masks[index], out.fields[1]);
-    *out.fields[2].array.reset(DType::i64, {}).as<std::int64_t>() =
+    *out.fields[2].array.reset(DType::int64, {}).as<std::int64_t>() =
         static_cast<std::int64_t>(index);
     const float at = static_cast<float>(index % 10);
     const float boxes[] = {at, 5, 20 + at, 30, 10, at, 35, 21};
-    std::memcpy(out.fields[3].array.reset(DType::f32, {2, 4}).data, boxes, sizeof(boxes));
+    std::memcpy(out.fields[3].array.reset(DType::float32, {2, 4}).data, boxes, sizeof(boxes));
   }
   bool decodes_by_default() const override { return decodes_default; }
   std::string name(std::size_t index) const override {
@@ -80,7 +80,7 @@ class JpegSet final : public Dataset {
  private:
   static void put(const std::vector<std::byte>& file, Field& field) {
     const Shape shape = {static_cast<std::int64_t>(file.size())};
-    std::memcpy(field.array.reset(DType::u8, shape).data, file.data(), file.size());
+    std::memcpy(field.array.reset(DType::uint8, shape).data, file.data(), file.size());
     field.encoded = true;
   }
 };

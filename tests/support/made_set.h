@@ -46,7 +46,7 @@ inline std::shared_ptr<MadeSet> set_of_files(std::vector<std::vector<std::byte>>
   auto set = made_set(samples, {image_field()},
                       [files = std::move(files)](std::size_t index, Sample& out) {
                         const auto bytes = static_cast<std::int64_t>(files[index].size());
-                        out.fields[0].array.assign({files[index].data(), DType::u8, {bytes}});
+                        out.fields[0].array.assign({files[index].data(), DType::uint8, {bytes}});
                         out.fields[0].encoded = true;
                       });
   set->decodes_default = true;

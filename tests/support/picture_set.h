@@ -30,16 +30,16 @@ class PictureSet final : public Dataset {
 
   std::size_t size() const override { return images_.size(); }
   std::vector<FieldSpec> fields() const override {
-    return {{"mask", FieldKind::mask, DType::u8, {-1, -1}, 0},
-            {"image", FieldKind::image, DType::u8, {-1, -1, 3}, 0},
-            {"again", FieldKind::image, DType::u8, {-1, -1, 3}, 0},
-            {"class", FieldKind::label, DType::i64, {}, 0}};
+    return {{"mask", FieldKind::mask, DType::uint8, {-1, -1}, 0},
+            {"image", FieldKind::image, DType::uint8, {-1, -1, 3}, 0},
+            {"again", FieldKind::image, DType::uint8, {-1, -1, 3}, 0},
+            {"class", FieldKind::label, DType::int64, {}, 0}};
   }
   void read(std::size_t index, Sample& out) const override {
     put(masks_[index], out.fields[0]);
     put(images_[index], out.fields[1]);
     out.fields[2].array.assign(decoded_[index].view());
-    *out.fields[3].array.reset(DType::i64, {}).as<std::int64_t>() = 3;
+    *out.fields[3].array.reset(DType::int64, {}).as<std::int64_t>() = 3;
   }
   bool decodes_by_default() const override { return decodes_default; }
 
@@ -55,7 +55,7 @@ class PictureSet final : public Dataset {
     images_.push_back(std::move(file));
   }
   static void put(const std::vector<std::byte>& file, Field& field) {
-    field.array.assign({file.data(), DType::u8, {static_cast<std::int64_t>(file.size())}});
+    field.array.assign({file.data(), DType::uint8, {static_cast<std::int64_t>(file.size())}});
     field.encoded = true;
   }
 

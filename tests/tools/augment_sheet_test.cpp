@@ -41,7 +41,7 @@ struct SetTo : OwnOp {
   float value = 0;
 
   FieldSpec output(const FieldSpec& in) const {
-    return {in.name, in.kind, DType::f32, in.shape, 0};
+    return {in.name, in.kind, DType::float32, in.shape, 0};
   }
   void apply(Drawn, FieldKind, ConstArray, MutableArray out, Scratch&) const {
     std::fill_n(out.as<float>(), out.shape.elements(), value);
@@ -52,16 +52,16 @@ struct SetTo : OwnOp {
 struct ToClasses : SetTo {
   static constexpr std::string_view kName = "to_classes";
   FieldSpec output(const FieldSpec& in) const {
-    return {in.name, in.kind, DType::i64, in.shape, 0};
+    return {in.name, in.kind, DType::int64, in.shape, 0};
   }
 };
 
 /// Float images of 0.5, of three channels as declared; that of sample 1 has no such dimension.
 std::shared_ptr<const Dataset> float_images() {
-  return made_set(2, {{"image", FieldKind::image, DType::f32, {-1, -1, 3}, 0}},
+  return made_set(2, {{"image", FieldKind::image, DType::float32, {-1, -1, 3}, 0}},
                   [](std::size_t index, Sample& out) {
                     const Shape shape = index == 1 ? Shape{kSide, kSide} : Shape{kSide, kSide, 3};
-                    const MutableArray image = out.fields[0].array.reset(DType::f32, shape);
+                    const MutableArray image = out.fields[0].array.reset(DType::float32, shape);
                     std::fill_n(image.as<float>(), shape.elements(), 0.5F);
                   });
 }
@@ -156,7 +156,7 @@ TEST_F(AugmentSheetTest, OriginalsAreInTheFirstColumnScaledToTheirTiles) {
     read_file(folder_.path() / "images" / name, file);
     decode_rgb(bytes_of(file.view()), {}, image);
     Resize{{kSide, kSide}}.apply({}, FieldKind::image, image.view(),
-                                 tile.reset(DType::u8, {kSide, kSide, 3}), scratch);
+                                 tile.reset(DType::uint8, {kSide, kSide, 3}), scratch);
     const auto wanted = bytes_of(tile.view());
     EXPECT_EQ(cell(pixels.view(), static_cast<std::int64_t>(i), 0),
               Bytes(wanted.begin(), wanted.end()));
@@ -246,8 +246,9 @@ TEST_F(AugmentSheetTest, WhatDoesNotFitTheChainOrABatchIsBadToo) {
 
 TEST_F(AugmentSheetTest, AnImageOfAnotherFormThanDeclaredIsBad) {
   const auto dataset = float_images();
-  EXPECT_THAT(thrown_by([&] { augment_sheet(dataset, random_chain(), small()); }),
-              StartsWith("Error: sample 1: its image is f32 of 32 x 32, which cannot be shown"));
+  EXPECT_THAT(
+      thrown_by([&] { augment_sheet(dataset, random_chain(), small()); }),
+      StartsWith("Error: sample 1: its image is float32 of 32 x 32, which cannot be shown"));
   AugmentSheetOptions options = small();
   options.on_bad_sample = OnBadSample::skip;
   EXPECT_THAT(augment_sheet(dataset, random_chain(), options).samples, ElementsAre(0));
@@ -276,10 +277,10 @@ TEST_F(AugmentSheetTest, WhatALoaderRefusesIsRefused) {
               AllOf(StartsWith("Refused: "), HasSubstr("add resize")));
   EXPECT_THAT(refusal({{"resize", Resize{{kSide, kSide}}},
                        {"floats", ToDtype{.scale = true}},
-                       {"more", ToDtype{DType::i64}}}),
+                       {"more", ToDtype{DType::int64}}}),
               StartsWith("Refused: transform 'more': "));
   const auto empty = tensor_dataset(
-      {{"image", FieldKind::image, counting<std::uint8_t>(DType::u8, {0, kSide, kSide, 3}), 0}});
+      {{"image", FieldKind::image, counting<std::uint8_t>(DType::uint8, {0, kSide, kSide, 3}), 0}});
   EXPECT_EQ(thrown_by([&] { augment_sheet(empty, {}, small()); }),
             "Refused: the data set is empty");
 }
@@ -307,20 +308,20 @@ TEST_F(AugmentSheetTest, OptionsThatMakeNoSenseAreRefusedTogether) {
 TEST_F(AugmentSheetTest, AnImageIsNeededThatCanBeShown) {
   const auto refusal = [&](FieldKind kind, DType dtype, const Shape& shape) {
     const auto dataset =
-        tensor_dataset({{"label", FieldKind::label, counting<std::int64_t>(DType::i64, {1}), 0},
+        tensor_dataset({{"label", FieldKind::label, counting<std::int64_t>(DType::int64, {1}), 0},
                         {"values", kind, counting<std::uint8_t>(dtype, shape), 0}});
     return thrown_by([&] { augment_sheet(dataset, {}, small()); });
   };
-  EXPECT_THAT(refusal(FieldKind::other, DType::u8, {1, 4, 4, 3}),
+  EXPECT_THAT(refusal(FieldKind::other, DType::uint8, {1, 4, 4, 3}),
               StartsWith("Refused: the data set has no images"));
-  EXPECT_THAT(refusal(FieldKind::image, DType::u8, {1, 4, 0, 3}),
-              StartsWith("Refused: images cannot be shown: field 'values' is u8 of 4 x 0 x 3"));
+  EXPECT_THAT(refusal(FieldKind::image, DType::uint8, {1, 4, 0, 3}),
+              StartsWith("Refused: images cannot be shown: field 'values' is uint8 of 4 x 0 x 3"));
   EXPECT_THAT(thrown_by([&] {
                 augment_sheet(scenes(),
                               {{"resize", Resize{{kSide, kSide}}}, {"classes", ToClasses{}}},
                               small());
               }),
-              StartsWith("Refused: images cannot be shown: field 'image' is i64 of 32 x 32 x 3 "
+              StartsWith("Refused: images cannot be shown: field 'image' is int64 of 32 x 32 x 3 "
                          "after the transforms"));
 }
 
@@ -328,13 +329,13 @@ TEST_F(AugmentSheetTest, AnImageIsNeededThatCanBeShown) {
 std::shared_ptr<const Dataset> boxed_image() {
   return made_set(
       1,
-      {{"image", FieldKind::image, DType::u8, {kSide, kSide, 3}, 0},
-       {"boxes", FieldKind::boxes, DType::f32, {2, 4}, 0}},
+      {{"image", FieldKind::image, DType::uint8, {kSide, kSide, 3}, 0},
+       {"boxes", FieldKind::boxes, DType::float32, {2, 4}, 0}},
       [](std::size_t, Sample& out) {
-        const MutableArray image = out.fields[0].array.reset(DType::u8, {kSide, kSide, 3});
+        const MutableArray image = out.fields[0].array.reset(DType::uint8, {kSide, kSide, 3});
         std::fill_n(image.data, image.bytes(), std::byte{128});
         const float boxes[] = {4, 8, 12, 24, 0, 0, 0, 0};
-        std::copy_n(boxes, 8, out.fields[1].array.reset(DType::f32, {2, 4}).as<float>());
+        std::copy_n(boxes, 8, out.fields[1].array.reset(DType::float32, {2, 4}).as<float>());
       });
 }
 

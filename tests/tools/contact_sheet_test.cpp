@@ -45,13 +45,13 @@ class Sheet {
 std::shared_ptr<const Dataset> images_of(std::int64_t count,
                                          const std::vector<std::int64_t>& labels = {}) {
   HostArray images, numbers;
-  const MutableArray pixels = images.reset(DType::u8, {count, 8, 4, 3});
+  const MutableArray pixels = images.reset(DType::uint8, {count, 8, 4, 3});
   const std::size_t bytes = pixels.bytes() / static_cast<std::size_t>(count);
   for (std::size_t i = 0; i < pixels.bytes(); ++i) pixels.data[i] = std::byte(i / bytes);
   std::vector<ArrayField> fields(1);
   fields[0] = {"image", FieldKind::image, std::move(images), 0};
   if (labels.empty()) return tensor_dataset(std::move(fields));
-  std::copy(labels.begin(), labels.end(), numbers.reset(DType::i64, {count}).as<std::int64_t>());
+  std::copy(labels.begin(), labels.end(), numbers.reset(DType::int64, {count}).as<std::int64_t>());
   fields.push_back({"label", FieldKind::label, std::move(numbers), 0});
   return tensor_dataset(std::move(fields));
 }
@@ -139,7 +139,7 @@ TEST_F(FilesTest, BadSamplesAreLeftOut) {
 
 TEST(ContactSheet, PassesOverImagesWithoutPixels) {
   HostArray none;
-  none.reset(DType::u8, {2, 0, 0, 3});
+  none.reset(DType::uint8, {2, 0, 0, 3});
   const auto dataset = tensor_dataset({{"image", FieldKind::image, none, 0}});
   EXPECT_THROW(contact_sheet(*dataset, inspect(*dataset)), Error);
 }
@@ -147,7 +147,7 @@ TEST(ContactSheet, PassesOverImagesWithoutPixels) {
 /// As '#' and '.', a line each, without the rows at the end that are empty.
 std::string drawn(const std::string& text, std::int64_t width) {
   HostArray pixels;
-  const MutableArray image = pixels.reset(DType::u8, {kTextHeight, width, 3});
+  const MutableArray image = pixels.reset(DType::uint8, {kTextHeight, width, 3});
   std::fill_n(image.data, image.bytes(), std::byte{0});
   draw_text(text, {0, 0, width}, kWhite, image);
   std::string lines, line;

@@ -87,7 +87,7 @@ TEST_F(InspectTest, NamesDoNotCommandTheTerminal) {
 TEST_F(InspectTest, OneSampleAndNone) {
   const auto labels = [](std::int64_t samples) {
     HostArray values;
-    const MutableArray out = values.reset(DType::u8, {samples});
+    const MutableArray out = values.reset(DType::uint8, {samples});
     std::fill_n(out.data, out.bytes(), std::byte{1});
     return tensor_dataset({{"label", FieldKind::label, values, 2}});
   };
@@ -116,24 +116,24 @@ std::vector<std::string> damage_of(std::vector<ArrayField> fields) {
 }
 
 TEST_F(InspectTest, ANegativeClassIsDamageWithoutANumberOfClasses) {
-  HostArray labels = zeros(DType::i32, {2});
+  HostArray labels = zeros(DType::int32, {2});
   labels.span().as<std::int32_t>()[1] = -3;
   EXPECT_THAT(damage_of({{"label", FieldKind::label, labels, 0}}),
               ElementsAre(HasSubstr("'label' holds class -3; classes are numbered from 0")));
-  HostArray masks = zeros(DType::i64, {1, 4, 4});
+  HostArray masks = zeros(DType::int64, {1, 4, 4});
   masks.span().as<std::int64_t>()[5] = -1;
   EXPECT_THAT(damage_of({{"label", FieldKind::mask, masks, 0}}),
               ElementsAre(HasSubstr("holds class -1")));
 }
 
 TEST_F(InspectTest, AMaskOfAnotherSizeThanItsImageIsDamage) {
-  EXPECT_THAT(damage_of({{"image", FieldKind::image, zeros(DType::u8, {1, 6, 4, 3}), 0},
-                         {"label", FieldKind::mask, zeros(DType::u8, {1, 4, 6}), 0}}),
+  EXPECT_THAT(damage_of({{"image", FieldKind::image, zeros(DType::uint8, {1, 6, 4, 3}), 0},
+                         {"label", FieldKind::mask, zeros(DType::uint8, {1, 4, 6}), 0}}),
               ElementsAre(AllOf(HasSubstr("mask 'label' is 4 x 6"), HasSubstr("6 x 4 x 3"))));
 }
 
 TEST_F(InspectTest, AnImageWithoutPixelsIsDamage) {
-  EXPECT_THAT(damage_of({{"image", FieldKind::image, zeros(DType::u8, {2, 0, 4, 3}), 0}}),
+  EXPECT_THAT(damage_of({{"image", FieldKind::image, zeros(DType::uint8, {2, 0, 4, 3}), 0}}),
               ElementsAre(HasSubstr("'image' has no pixels"), HasSubstr("0 x 4 x 3")));
 }
 
@@ -163,7 +163,7 @@ TEST_F(InspectTest, NamesClassesAlsoThoseWithoutSamples) {
 TEST_F(InspectTest, RemarksThatThereIsOneClass) {
   const auto remarks = [](std::vector<std::uint8_t> labels) {
     HostArray values;
-    const MutableArray out = values.reset(DType::u8, {static_cast<std::int64_t>(labels.size())});
+    const MutableArray out = values.reset(DType::uint8, {static_cast<std::int64_t>(labels.size())});
     std::copy(labels.begin(), labels.end(), out.as<std::uint8_t>());
     return inspect(*tensor_dataset({{"label", FieldKind::label, values, 0}})).remarks;
   };

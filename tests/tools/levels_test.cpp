@@ -14,7 +14,7 @@ namespace {
 
 /// With three channels, every level is in each.
 HostArray image_of(std::int64_t channels) {
-  return counting<std::uint8_t>(DType::u8, {16, 16, channels});
+  return counting<std::uint8_t>(DType::uint8, {16, 16, channels});
 }
 
 /// A user's operation that makes floats of levels as ToDtype does.
@@ -30,7 +30,7 @@ std::vector<std::byte> bytes_of_rgb(const ConstArray& image, const Levels& level
 
 /// What is shown of `image` after `chain`, of operations that draw nothing.
 std::vector<std::byte> shown_after(const std::vector<NamedOp>& chain, const HostArray& image) {
-  FieldSpec spec = {"image", FieldKind::image, DType::u8, image.view().shape, 0};
+  FieldSpec spec = {"image", FieldKind::image, DType::uint8, image.view().shape, 0};
   const Levels levels = levels_after(chain, spec);
   Sample sample;
   sample.fields.resize(1);
@@ -92,7 +92,7 @@ TEST(LevelsTest, ChannelsAreUndoneEachByItsOwn) {
 TEST(LevelsTest, FloatsAreRoundedAndClamped) {
   const auto level = [](float value) {
     HostArray image;
-    *image.reset(DType::f32, {1, 1, 1}).as<float>() = value;
+    *image.reset(DType::float32, {1, 1, 1}).as<float>() = value;
     return std::to_integer<int>(bytes_of_rgb(image.view(), {}).front());
   };
   EXPECT_EQ(level(-0.5F), 0);
@@ -107,7 +107,7 @@ TEST(LevelsTest, FloatsAreRoundedAndClamped) {
 
 TEST(LevelsTest, OneAndTwoChannelsAreGrayAndOfFourThreeAreShown) {
   const auto two_pixels = [](std::int64_t channels) {
-    const HostArray image = counting<std::uint8_t>(DType::u8, {1, 2, channels});
+    const HostArray image = counting<std::uint8_t>(DType::uint8, {1, 2, channels});
     std::vector<int> shown;
     for (const std::byte level : bytes_of_rgb(image.view(), {}))
       shown.push_back(std::to_integer<int>(level));

@@ -45,7 +45,7 @@ ImageFormat image_format(std::span<const std::byte> file);
 /// them. Throws Error for a file that is neither, or whose header is damaged.
 Shape image_shape(std::span<const std::byte> file);
 
-/// Decodes a JPEG or PNG file into `out`: u8, height x width x 3 (RGB interleaved).
+/// Decodes a JPEG or PNG file into `out`: uint8, height x width x 3 (RGB interleaved).
 ///
 /// JPEG: baseline and progressive, with Huffman coding or, where libjpeg-turbo was built with it,
 /// arithmetic coding. The image is turned as the first EXIF segment ahead of the frame says. Gray
@@ -61,7 +61,7 @@ Shape image_shape(std::span<const std::byte> file);
 /// warns of it), has no pixels, or has more than `pixel_limit`. Never crashes, prints or exits.
 void decode_rgb(std::span<const std::byte> file, const DecodeOptions& options, HostArray& out);
 
-/// Decodes a part of a JPEG file into `out` (u8, height x width x 3): the pixels of
+/// Decodes a part of a JPEG file into `out` (uint8, height x width x 3): the pixels of
 /// `wanted.region`, and as many around them as need no copy to leave out. Returns the part that
 /// `out` holds: a region around the wanted one, reduced by the largest of 1, 2, 4 and 8 that is at
 /// most `wanted.reduction`. With a reduction of 1 the wanted pixels have the bits that decode_rgb()
@@ -76,19 +76,19 @@ std::optional<Window> decode_rgb_window(std::span<const std::byte> file,
                                         const DecodeOptions& options, const Window& wanted,
                                         HostArray& out);
 
-/// Decodes a PNG mask into class numbers (u8, height x width): the gray level of a gray file of at
-/// most 8 bits, not scaled, or the palette index of a palette file. Throws Error for PNG of other
-/// kinds, for JPEG, and for files that decode_rgb() throws for.
+/// Decodes a PNG mask into class numbers (uint8, height x width): the gray level of a gray file of
+/// at most 8 bits, not scaled, or the palette index of a palette file. Throws Error for PNG of
+/// other kinds, for JPEG, and for files that decode_rgb() throws for.
 void decode_mask(std::span<const std::byte> file, const DecodeOptions& options, HostArray& out);
 
-/// Encodes u8 pixels, height x width x 3 (RGB) or height x width (gray), as JPEG. `quality` is 1 to
-/// 100. Throws Error for another array or quality.
+/// Encodes uint8 pixels, height x width x 3 (RGB) or height x width (gray), as JPEG. `quality` is 1
+/// to 100. Throws Error for another array or quality.
 std::vector<std::byte> encode_jpeg(const ConstArray& pixels, int quality);
-/// Encodes u8 pixels, height x width x 3 (RGB) or height x width (gray), as PNG. Throws Error for
-/// another array.
+/// Encodes uint8 pixels, height x width x 3 (RGB) or height x width (gray), as PNG. Throws Error
+/// for another array.
 std::vector<std::byte> encode_png(const ConstArray& pixels);
 
-/// Reads a whole file into `out` (u8, one dimension). Throws Error, naming the path, where it
+/// Reads a whole file into `out` (uint8, one dimension). Throws Error, naming the path, where it
 /// cannot be read.
 void read_file(const std::filesystem::path& path, HostArray& out);
 

@@ -12,11 +12,11 @@
 namespace slipstream {
 
 /// The type of an array's values: unsigned bytes, signed integers of 32 and 64 bits, float32.
-enum class DType : std::uint8_t { u8, i32, i64, f32 };
+enum class DType : std::uint8_t { uint8, int32, int64, float32 };
 
 /// Bytes of one value: 1, 4 or 8.
 std::size_t size_bytes(DType dtype);
-/// "u8", "i32", "i64" or "f32".
+/// "uint8", "int32", "int64" or "float32".
 std::string_view name_of(DType dtype);
 
 /// Up to four dimensions, outermost first; rank 0 is a scalar. -1 stands for a dimension that
@@ -47,7 +47,7 @@ inline constexpr std::int64_t kDefaultPixelLimit = 178'956'970;
 /// must be the C++ type of `dtype`.
 struct ConstArray {
   const std::byte* data = nullptr;
-  DType dtype = DType::u8;
+  DType dtype = DType::uint8;
   Shape shape;
 
   std::size_t bytes() const { return shape.elements() * size_bytes(dtype); }
@@ -60,7 +60,7 @@ struct ConstArray {
 /// A borrowed array like ConstArray whose values may be written.
 struct MutableArray {
   std::byte* data = nullptr;
-  DType dtype = DType::u8;
+  DType dtype = DType::uint8;
   Shape shape;
 
   std::size_t bytes() const { return shape.elements() * size_bytes(dtype); }
@@ -90,7 +90,7 @@ class HostArray {
 
  private:
   std::vector<std::byte> storage_;
-  DType dtype_ = DType::u8;
+  DType dtype_ = DType::uint8;
   Shape shape_;
 };
 
@@ -106,7 +106,7 @@ std::string_view name_of(FieldKind kind);
 struct FieldSpec {
   std::string name;
   FieldKind kind = FieldKind::other;
-  DType dtype = DType::u8;
+  DType dtype = DType::uint8;
   Shape shape;  ///< shape of one sample, no batch dimension; -1 where it differs by sample
   /// For labels and masks: values are 0 ... classes - 1, which is checked when a batch is put
   /// together. 0 means that the number is unknown and nothing is checked.

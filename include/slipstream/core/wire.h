@@ -11,11 +11,11 @@ namespace slipstream {
 /// sees it. Fields in a form that is_exact() arrive bit for bit. docs/plan.md describes the forms.
 enum class Wire : std::uint8_t {
   plain,     ///< as stages see it
-  smallest,  ///< class numbers in the smallest type that holds them: u8, u16 or i32
+  smallest,  ///< class numbers in the smallest type that holds them: uint8, uint16 or int32
   bits,      ///< class numbers of at most 16 classes in 1, 2 or 4 bits each
   one_hot,   ///< a vector of a single 1 and otherwise 0, as the place of the 1
-  bf16,      ///< f32 rounded to bfloat16
-  f16,       ///< f32 rounded to IEEE half precision
+  bf16,      ///< float32 rounded to bfloat16
+  f16,       ///< float32 rounded to IEEE half precision
   jpeg,      ///< images as JPEG files: decoded, cropped and resized on the device (a GPU)
   host,      ///< not at all: stages do not see it
 };

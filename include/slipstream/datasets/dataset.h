@@ -30,9 +30,9 @@ class Dataset {
   virtual std::vector<FieldSpec> fields() const;
 
   /// Replaces the file bytes of an encoded field by its values; `spare` is memory that it may use.
-  /// The default decodes JPEG and PNG, told apart by content: images to u8, height x width x 3, and
-  /// masks to class numbers, u8, height x width. It throws Error for a file that cannot be decoded,
-  /// and for encoded fields of other kinds.
+  /// The default decodes JPEG and PNG, told apart by content: images to uint8, height x width x 3,
+  /// and masks to class numbers, uint8, height x width. It throws Error for a file that cannot be
+  /// decoded, and for encoded fields of other kinds.
   virtual void decode(const FieldSpec& spec, const DecodeOptions& options, Field& field,
                       HostArray& spare) const;
 
@@ -60,10 +60,10 @@ class Dataset {
 };
 
 /// The images DIR/images/NAME.jpg, .jpeg or .png with the masks DIR/masks/NAME.png, sorted by NAME.
-/// Its fields are "image" (encoded, u8, height x width x 3) and "label" (encoded mask of class
-/// numbers below `classes`, u8, height x width). Throws Refused for a folder that does not exist,
-/// and Error for an empty one, an image without a mask, a mask without an image, or two images of
-/// one NAME. read() throws Error where mask and image differ in size, by their headers.
+/// Its fields are "image" (encoded, uint8, height x width x 3) and "label" (encoded mask of class
+/// numbers below `classes`, uint8, height x width). Throws Refused for a folder that does not
+/// exist, and Error for an empty one, an image without a mask, a mask without an image, or two
+/// images of one NAME. read() throws Error where mask and image differ in size, by their headers.
 std::shared_ptr<const Dataset> segmentation_folder(const std::filesystem::path& dir,
                                                    std::int64_t classes);
 
@@ -75,12 +75,12 @@ struct SyntheticOptions {
   std::uint64_t seed = 1;      ///< of the random values
 };
 
-/// Random images "image" (u8, size x size x 3) with random masks "label" (u8, size x size, class
-/// numbers below `classes`), drawn by Philox from the number of each sample. There is nothing to
-/// decode, and nothing to learn.
+/// Random images "image" (uint8, size x size x 3) with random masks "label" (uint8, size x size,
+/// class numbers below `classes`), drawn by Philox from the number of each sample. There is nothing
+/// to decode, and nothing to learn.
 std::shared_ptr<const Dataset> synthetic_segmentation(const SyntheticOptions& options);
-/// Random images "image" (u8, size x size x 3) with one random class "label" (u8, scalar) each,
-/// drawn by Philox from the number of each sample.
+/// Random images "image" (uint8, size x size x 3) with one random class "label" (uint8, scalar)
+/// each, drawn by Philox from the number of each sample.
 std::shared_ptr<const Dataset> synthetic_classification(const SyntheticOptions& options);
 
 }  // namespace slipstream

@@ -27,8 +27,8 @@ struct ImageFolderOptions {
 };
 
 /// The images in a folder of class folders: DIR/CLASS/**/*.jpg, .jpeg or .png, in letters of either
-/// case, sorted by class and then by path, both byte by byte. Its fields are "image" (encoded, u8,
-/// height x width x 3) and "label" (i64, scalar).
+/// case, sorted by class and then by path, both byte by byte. Its fields are "image" (encoded,
+/// uint8, height x width x 3) and "label" (int64, scalar).
 ///
 /// Hidden files and folders (.NAME) and other files are skipped. Links are followed; a folder that
 /// a class reaches twice, through a link or a loop of links, counts once. remarks() counts files of
@@ -54,8 +54,8 @@ struct ListOptions {
 
 /// The samples of a list in UTF-8: CSV (.csv, RFC 4180, with the names of the columns in the first
 /// row) or JSON lines (.jsonl, .ndjson, .json, an object in each line). Paths are absolute or
-/// relative to the list's folder. Its fields are "image" (encoded, u8, height x width x 3) and
-/// "label": the class (i64, scalar), or with ListOptions::mask the mask (encoded, u8, of its
+/// relative to the list's folder. Its fields are "image" (encoded, uint8, height x width x 3) and
+/// "label": the class (int64, scalar), or with ListOptions::mask the mask (encoded, uint8, of its
 /// image's size). With classes, the result is a LabeledDataset.
 ///
 /// Labels are all numbers or all names. For numbers there are as many classes as the largest one
@@ -87,9 +87,9 @@ struct TarShardOptions {
 /// sorted), one file after the other, in the convention of WebDataset. Adjacent members with the
 /// same name up to the first dot of the last part are one sample; that name is its key. The
 /// extension after the dot, in letters of either case, names the field:
-///   jpg, jpeg, png       "image" (encoded, u8, height x width x 3); every sample has one
-///   cls                  "label" (i64, scalar): a class number in decimal digits
-///   seg.png, mask.png    mask of class numbers (encoded, u8, of its image's size): "label", or
+///   jpg, jpeg, png       "image" (encoded, uint8, height x width x 3); every sample has one
+///   cls                  "label" (int64, scalar): a class number in decimal digits
+///   seg.png, mask.png    mask of class numbers (encoded, uint8, of its image's size): "label", or
 ///                        "mask" where the sample has a cls too
 /// An extension may be followed by .zst or .lz4. All samples have the same fields. Members with
 /// other extensions, hidden ones (.NAME), folders and devices are skipped. remarks() counts members
@@ -127,11 +127,11 @@ struct NpyField {
   std::int64_t classes = 0;  ///< FieldSpec::classes
 };
 
-/// A data set of arrays in memory. For N samples they are images (u8, N x height x width x
-/// channels), masks (u8, i32 or i64, N x height x width), labels (u8, i32 or i64, N), boxes (f32, N
-/// x boxes x 4) or others (any dtype, N x up to three dimensions). Throws Refused, with all
-/// problems at once, for other forms, fields with different N, two fields of one name, and where
-/// there is no field.
+/// A data set of arrays in memory. For N samples they are images (uint8, N x height x width x
+/// channels), masks (uint8, int32 or int64, N x height x width), labels (uint8, int32 or int64, N),
+/// boxes (float32, N x boxes x 4) or others (any dtype, N x up to three dimensions). Throws
+/// Refused, with all problems at once, for other forms, fields with different N, two fields of one
+/// name, and where there is no field.
 std::shared_ptr<const Dataset> tensor_dataset(std::vector<ArrayField> fields);
 
 /// A data set of arrays in .npy files (versions 1 to 3; little-endian u1, i4, i8 and f4; C order),
@@ -161,8 +161,8 @@ std::shared_ptr<const LabeledDataset> subset(std::shared_ptr<const LabeledDatase
 /// - a .tar shard or a folder of .tar shards (tar_shards());
 /// - a .csv or .jsonl list with the columns "image" and "label" (listed());
 /// - a .npy file, or a folder of them without folders (npy_maps()): fields are called as the files
-///   are; u8 of four dimensions are images, integers of three are masks and of one labels, and the
-///   f32 of boxes.npy are boxes;
+///   are; uint8 of four dimensions are images, integers of three are masks and of one labels, and
+///   the float32 of boxes.npy are boxes;
 /// - else a folder of class folders (image_folder()).
 /// `classes` is the number of classes of the field "label" for shards and arrays that do not say
 /// it; 0: unknown. Throws Refused for any other path and for a conversion that is not finished, and

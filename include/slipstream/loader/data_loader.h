@@ -34,7 +34,7 @@ struct SlabField {
   /// are cropped or resized on the device, it is the image of one size that holds them on the way.
   FieldSpec spec;
   Wire wire = Wire::plain;
-  DType dtype = DType::u8;       ///< as stages see it: labels of up to 256 classes are u8
+  DType dtype = DType::uint8;    ///< as stages see it: labels of up to 256 classes are uint8
   std::size_t offset_bytes = 0;  ///< in the slab, a multiple of 256
   std::size_t sample_bytes = 0;  ///< size of one sample in the slab
   std::size_t device_offset_bytes =

@@ -14,9 +14,9 @@ namespace slipstream {
 // says. The label, one class number for each sample, becomes probabilities: float32, batch x
 // classes.
 
-/// Mixes every image (f32) and label with its partner's: lambda x own + (1 - lambda) x partner's,
-/// with lambda drawn from Beta(alpha, alpha). Source: Zhang et al., "mixup: Beyond empirical risk
-/// minimization", ICLR 2018.
+/// Mixes every image (float32) and label with its partner's: lambda x own + (1 - lambda) x
+/// partner's, with lambda drawn from Beta(alpha, alpha). Source: Zhang et al., "mixup: Beyond
+/// empirical risk minimization", ICLR 2018.
 struct MixUp {
   static constexpr std::string_view kName = "mixup";
   static constexpr bool kIsOverBatch = true;
@@ -26,11 +26,11 @@ struct MixUp {
   bool operator==(const MixUp&) const = default;
 };
 
-/// Replaces a box of every image (u8 or f32) by the same box of its partner. With lambda drawn from
-/// Beta(alpha, alpha), the sides of the box are sqrt(1 - lambda) of the image's, its middle is
-/// anywhere in the image, and what would lie outside is left off. Labels are mixed by the area of
-/// the box that is left. Source: Yun et al., "CutMix: Regularization strategy to train strong
-/// classifiers with localizable features", ICCV 2019.
+/// Replaces a box of every image (uint8 or float32) by the same box of its partner. With lambda
+/// drawn from Beta(alpha, alpha), the sides of the box are sqrt(1 - lambda) of the image's, its
+/// middle is anywhere in the image, and what would lie outside is left off. Labels are mixed by the
+/// area of the box that is left. Source: Yun et al., "CutMix: Regularization strategy to train
+/// strong classifiers with localizable features", ICCV 2019.
 struct CutMix {
   static constexpr std::string_view kName = "cutmix";
   static constexpr bool kIsOverBatch = true;

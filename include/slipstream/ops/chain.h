@@ -26,8 +26,8 @@ std::vector<NamedOp> load_chain(const std::filesystem::path& path);
 /// named "resize". Throws Refused where load_chain() does.
 std::vector<NamedOp> load_chain_or_resize(const std::filesystem::path& path, std::int64_t size);
 
-/// The field that `chain` makes of RGB images of any size (u8, height x width x 3); -1 stands for a
-/// size that is not known. Throws Refused where an operation cannot take what it is given.
+/// The field that `chain` makes of RGB images of any size (uint8, height x width x 3); -1 stands
+/// for a size that is not known. Throws Refused where an operation cannot take what it is given.
 FieldSpec image_after(const std::vector<NamedOp>& chain);
 
 /// The chain as JSON with every parameter written out; parse_chain() reads it back. Throws Refused,

@@ -10,8 +10,9 @@ namespace slipstream {
 struct ColorMatrix;
 
 // Operations (op.h) on the colors of images. Other fields pass unchanged. Images are height x width
-// x channels, u8 or f32. For u8, which are levels from 0 to 255, results are rounded after every
-// step, halves to even. For f32, white is 1, and ColorJitter clamps to 0 to 1 after every step.
+// x channels, uint8 or float32. For uint8, which are levels from 0 to 255, results are rounded
+// after every step, halves to even. For float32, white is 1, and ColorJitter clamps to 0 to 1 after
+// every step.
 
 /// Changes brightness, contrast, saturation and hue by random amounts in a random order. Images
 /// have three channels, or one where saturation and hue do not change. The steps, in float32, make
@@ -20,7 +21,7 @@ struct ColorMatrix;
 ///   contrast    f x + (1 - f) m, where m is the mean gray of the image
 ///   saturation  f x + (1 - f) y, where y is the pixel's gray: 0.2989 R + 0.587 G + 0.114 B
 ///   hue         the pixel's hue of HSV, turned by that part of the circle
-/// Source: torchvision's documentation of ColorJitter. u8 results are rounded, which torchvision
+/// Source: torchvision's documentation of ColorJitter. uint8 results are rounded, which torchvision
 /// cuts off.
 ///
 /// Draws the order of the steps first: for i = 3, 2, 1, place i and place below(i + 1) of the list
@@ -77,9 +78,9 @@ struct RandomGrayscale {
   void apply(Drawn drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
 };
 
-/// Multiplies the colors of three channels by a matrix and adds an offset. The result is f32, three
-/// channels, not rounded, in the units of the image. An output channel is offset + m0 R, then +
-/// m1 G, then + m2 B, each by fma in float32; matrix and offset are rounded to float32 first. The
+/// Multiplies the colors of three channels by a matrix and adds an offset. The result is float32,
+/// three channels, not rounded, in the units of the image. An output channel is offset + m0 R, then
+/// + m1 G, then + m2 B, each by fma in float32; matrix and offset are rounded to float32 first. The
 /// default turns levels of RGB into YCbCr of full range (ITU-T T.871).
 struct ConvertColor {
   static constexpr std::string_view kName = "convert_color";

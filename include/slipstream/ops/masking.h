@@ -7,8 +7,8 @@
 
 namespace slipstream {
 
-// Operations (op.h) that hide parts of images (u8 or f32, height x width x 1 to 4 channels). Other
-// fields pass unchanged.
+// Operations (op.h) that hide parts of images (uint8 or float32, height x width x 1 to 4 channels).
+// Other fields pass unchanged.
 
 /// Fills a random rectangle with one value, with probability p: where uniform() < p. Area, ratio
 /// and place of the rectangle are drawn as RandomResizedCrop draws those of its part, in up to ten
@@ -21,7 +21,8 @@ struct RandomErasing {
   double p = 0.5;                              ///< 0 to 1
   std::array<double, 2> scale = {0.02, 0.33};  ///< share of the image's area; above 0, at most 1
   std::array<double, 2> ratio = {0.3, 3.3};    ///< height / width; 0.001 to 1000
-  double value = 0;  ///< fills all channels, in the image's units; for u8 a whole number, 0 to 255
+  double value =
+      0;  ///< fills all channels, in the image's units; for uint8 a whole number, 0 to 255
 
   using Drawn = DrawnErasing;
 

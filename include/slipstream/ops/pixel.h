@@ -8,8 +8,8 @@
 // Neither may fuse a multiplication and an addition by itself, so both have the same bits.
 namespace slipstream {
 
-/// One pixel of C channels. Its values are in the units of the image; those of a u8 image are whole
-/// numbers from 0 to 255.
+/// One pixel of C channels. Its values are in the units of the image; those of a uint8 image are
+/// whole numbers from 0 to 255.
 template <int C>
 struct Pixel {
   float value[C];

@@ -68,11 +68,13 @@ concept PixelFunction = std::is_trivially_copyable_v<T> && sizeof(T) <= 1024 && 
   { pixel_function_text(function) } -> std::same_as<PixelFunctionText>;
 };
 
-/// The image `in` with the dtype f32. `takes` says which of 1 to 4 channels the operation `name`
-/// takes. Throws Refused for another number of channels and for images that are neither u8 nor f32.
+/// The image `in` with the dtype float32. `takes` says which of 1 to 4 channels the operation
+/// `name` takes. Throws Refused for another number of channels and for images that are neither
+/// uint8 nor float32.
 FieldSpec changed_field(std::string_view name, const FieldSpec& in, const bool (&takes)[4]);
 
-/// Applies `function` to `pixels` pixels of C channels, u8 or f32, and writes the results as f32.
+/// Applies `function` to `pixels` pixels of C channels, uint8 or float32, and writes the results as
+/// float32.
 template <int C, typename T, typename Function>
 void change_pixels(const Function& function, const T* from, float* to, std::size_t pixels) {
   for (std::size_t i = 0; i < pixels * C; i += C) {
@@ -86,13 +88,13 @@ void change_pixels(const Function& function, const T* from, float* to, std::size
   }
 }
 
-/// Applies `function` to an image of C channels, u8 or f32, and writes the result as f32. Does
-/// nothing where the function does not take pixels of C channels.
+/// Applies `function` to an image of C channels, uint8 or float32, and writes the result as
+/// float32. Does nothing where the function does not take pixels of C channels.
 template <PixelFunction Function, int C>
 void change_channels(const Function& function, const ConstArray& in, float* to) {
   if constexpr (kTakesPixels<Function, C>) {
     const auto pixels = static_cast<std::size_t>(in.shape[0] * in.shape[1]);
-    if (in.dtype == DType::u8) {
+    if (in.dtype == DType::uint8) {
       change_pixels<C>(function, in.as<std::uint8_t>(), to, pixels);
     } else {
       change_pixels<C>(function, in.as<float>(), to, pixels);
@@ -133,8 +135,8 @@ struct ChangesPixels {
 };
 
 /// An operation (op.h) that applies one pixel function, with the same parameters for all samples,
-/// to images: .transform("solarize", PixelOp{Solarize{0.5F}}). Images are u8 or f32, height x width
-/// x channels; the result is f32. In the GPU's kernels the parameters are constants.
+/// to images: .transform("solarize", PixelOp{Solarize{0.5F}}). Images are uint8 or float32, height
+/// x width x channels; the result is float32. In the GPU's kernels the parameters are constants.
 template <PixelFunction Function>
 struct PixelOp : ChangesPixels<Function> {
   static constexpr std::string_view kName = ChangesPixels<Function>::text().name;
@@ -159,8 +161,8 @@ struct PixelOp : ChangesPixels<Function> {
 };
 
 /// The base of an operation whose draw() returns a pixel function for each sample. The operation
-/// adds kName, validate(), is_random() and draw(). Images are u8 or f32, height x width x channels;
-/// the result is f32.
+/// adds kName, validate(), is_random() and draw(). Images are uint8 or float32, height x width x
+/// channels; the result is float32.
 ///
 ///   struct RandomSolarize : DrawnPixelOp<Solarize> {
 ///     static constexpr std::string_view kName = "random_solarize";

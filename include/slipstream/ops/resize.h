@@ -31,14 +31,16 @@ struct ResizedSize {
 ///
 /// Images with `antialias`: a convolution with max(0, 1 - |x| / scale) / scale, where scale =
 /// max(1, in / out), across and then down. Source: Pillow, "Concepts: Filters".
-/// - u8, 1 to 4 channels: Pillow's bilinear resize, in fixed point with 22 fractional bits, each
+/// - uint8, 1 to 4 channels: Pillow's bilinear resize, in fixed point with 22 fractional bits, each
 ///   pass rounded. It equals Pillow's within 1 level, and bit for bit unless Pillow goes down
 ///   first, as it does since version 13 where that is much cheaper.
-/// - f32, 1 to 4 channels: an axis that shrinks uses the same weights, in float32, first to last by
+/// - float32, 1 to 4 channels: an axis that shrinks uses the same weights, in float32, first to
+/// last by
 ///   fma. An axis that does not shrink is interpolated as without `antialias`.
 ///
-/// Images without `antialias`, u8 or f32, 1 to 4 channels: bilinear between two neighbors on each
-/// axis, across and then down, in float32. u8 results are rounded at the end, halves to even.
+/// Images without `antialias`, uint8 or float32, 1 to 4 channels: bilinear between two neighbors on
+/// each axis, across and then down, in float32. uint8 results are rounded at the end, halves to
+/// even.
 ///
 /// Masks: nearest neighbor, with the source index floor((i + 0.5) * in / out) in integers.
 struct Resize {

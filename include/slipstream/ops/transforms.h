@@ -66,7 +66,7 @@ struct RandomCrop {
 };
 
 /// Takes a crop of random area and aspect ratio and resizes it to `size` as Resize does. Images are
-/// u8 or f32 with 1 to 4 channels. Throws UnfitSample for an image without pixels. Source:
+/// uint8 or float32 with 1 to 4 channels. Throws UnfitSample for an image without pixels. Source:
 /// torchvision's documentation and the paper that it names (Szegedy et al., "Going deeper with
 /// convolutions", CVPR 2015).
 ///
@@ -133,11 +133,11 @@ struct RandomVerticalFlip {
   AffineMap map(Drawn drawn, const Shape& shape) const;
 };
 
-/// Converts u8 images to f32. With `scale` the values are level / 255, rounded once, from 0 to 1.
-/// Without it they are the levels themselves. Images of f32 stay as they are.
+/// Converts uint8 images to float32. With `scale` the values are level / 255, rounded once, from 0
+/// to 1. Without it they are the levels themselves. Images of float32 stay as they are.
 struct ToDtype {
   static constexpr std::string_view kName = "to_dtype";
-  DType dtype = DType::f32;  ///< must be f32
+  DType dtype = DType::float32;  ///< must be float32
   bool scale = false;
 
   struct Drawn {};
@@ -151,9 +151,9 @@ struct ToDtype {
 };
 
 /// Normalizes images of one to four channels. The result is f32: (value - mean) / std in each
-/// channel. The levels of u8 images are divided by 255 first. Mean and std are rounded to float32
-/// first, and so is the result of each operation. Each of the two has as many numbers as the image
-/// has channels, or one for all of them.
+/// channel. The levels of uint8 images are divided by 255 first. Mean and std are rounded to
+/// float32 first, and so is the result of each operation. Each of the two has as many numbers as
+/// the image has channels, or one for all of them.
 struct Normalize {
   static constexpr std::string_view kName = "normalize";
   std::vector<double> mean = {0, 0, 0};

@@ -7,17 +7,17 @@
 
 namespace slipstream {
 
-// Operations (op.h) that turn and stretch images (u8 or f32, height x width x 1 to 4 channels) and
-// masks alike, about the middle, and keep their size. Masks take the nearest pixel, and class 0
-// outside of the image. Parameters are drawn for the sample's first image. A field of another size
-// throws UnfitSample, and so does an image of more than 65,536 pixels a side or 2^31 or more in
-// all.
+// Operations (op.h) that turn and stretch images (uint8 or float32, height x width x 1 to 4
+// channels) and masks alike, about the middle, and keep their size. Masks take the nearest pixel,
+// and class 0 outside of the image. Parameters are drawn for the sample's first image. A field of
+// another size throws UnfitSample, and so does an image of more than 65,536 pixels a side or 2^31
+// or more in all.
 //
 // The inverse of the map says where an output pixel comes from. The inverse is made in double
 // precision by basic IEEE operations alone and rounded to float32, in which the places are
 // computed, so every machine gets the same pixels. `nearest` takes the pixel whose center is
 // nearest; halfway between two it takes the one to the right or below. `bilinear` interpolates
-// between four pixels, first across, then down. Pixels outside of the image count as `fill`. u8
+// between four pixels, first across, then down. Pixels outside of the image count as `fill`. uint8
 // results are rounded, halves to even.
 
 /// The map whose inverse was drawn.
@@ -29,7 +29,7 @@ struct RandomRotation {
   static constexpr std::string_view kName = "random_rotation";
   std::array<double, 2> degrees = {0, 0};  ///< within 360 of 0
   Interpolation interpolation = Interpolation::nearest;
-  double fill = 0;  ///< value outside, in all channels; for u8 whole, 0 to 255
+  double fill = 0;  ///< value outside, in all channels; for uint8 whole, 0 to 255
 
   using Drawn = DrawnWarp;
 
@@ -60,7 +60,7 @@ struct RandomAffine {
   /// Degrees, within 80 of 0: the smallest and largest along x, then those along y.
   std::array<double, 4> shear = {0, 0, 0, 0};
   Interpolation interpolation = Interpolation::nearest;
-  double fill = 0;  ///< value outside, in all channels; for u8 whole, 0 to 255
+  double fill = 0;  ///< value outside, in all channels; for uint8 whole, 0 to 255
 
   using Drawn = DrawnWarp;
 

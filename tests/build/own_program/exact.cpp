@@ -19,7 +19,7 @@ bool rounds_twice() {
   HostArray out;
   Scratch scratch;
   const std::byte nothing{};
-  *in.reset(DType::f32, {1, 1, 1}).as<float>() = kValue;
-  op.apply(&nothing, FieldKind::image, in.view(), out.reset(DType::f32, {1, 1, 1}), scratch);
+  *in.reset(DType::float32, {1, 1, 1}).as<float>() = kValue;
+  op.apply(&nothing, FieldKind::image, in.view(), out.reset(DType::float32, {1, 1, 1}), scratch);
   return *out.view().as<float>() == 0.0F;
 }

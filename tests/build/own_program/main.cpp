@@ -38,8 +38,8 @@ int main() {
   if (may_fuse() && !rounds_twice()) return 2;
   Sample sample;
   sample.fields.resize(1);
-  *sample.fields[0].array.reset(DType::u8, {1}).as<std::uint8_t>() = 5;
-  const FieldSpec spec{"image", FieldKind::image, DType::u8, {1}};
+  *sample.fields[0].array.reset(DType::uint8, {1}).as<std::uint8_t>() = 5;
+  const FieldSpec spec{"image", FieldKind::image, DType::uint8, {1}};
   std::vector<HostArray> spare(1);
   Scratch scratch;
   AnyOp(Invert{}).apply({}, {&spec, 1}, sample, spare, scratch);
