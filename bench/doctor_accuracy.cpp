@@ -42,7 +42,7 @@ struct Prediction {
 struct Found {
   double budget_s = 0;
   Diagnosis diagnosis;
-  std::vector<Rung> rungs;
+  std::vector<Level> levels;
   double before = 0;  ///< steps/s of the unchanged pipeline, before it is examined
   double again = 0;   ///< and with the truths: what the machine's own noise is
   std::vector<Culprit> right;
@@ -74,7 +74,7 @@ class Bench {
       options.budget_s = found.budget_s = budget_s;
       examination = examine(trainer, plan, options);
       found.diagnosis = diagnose(examination.observed);
-      found.rungs = examination.observed.rungs;
+      found.levels = examination.observed.levels;
       if (found.diagnosis.verdict != Culprit::not_enough_evidence) break;
     }
     std::vector<Measured> fixed;
@@ -168,10 +168,10 @@ double error_of(const Prediction& each) {
   return std::abs(each.measured.value / each.predicted.value - 1);
 }
 
-Json json_of(const Rung& rung) {
-  return {{"name", rung.name},
-          {"with_training", slipstream::json_of(rung.with_training)},
-          {"drained", slipstream::json_of(rung.drained)}};
+Json json_of(const Level& level) {
+  return {{"name", level.name},
+          {"with_training", slipstream::json_of(level.with_training)},
+          {"drained", slipstream::json_of(level.drained)}};
 }
 
 Json json_of(const Case& one, const Found& found) {
@@ -189,7 +189,7 @@ Json json_of(const Case& one, const Found& found) {
   json["rate_again"] = found.again;
   json["model_error"] = diagnosis.model_error;
   if (!found.is_right()) json["reason"] = diagnosis.reason;
-  for (const Rung& rung : found.rungs) json["rungs"].push_back(json_of(rung));
+  for (const Level& level : found.levels) json["levels"].push_back(json_of(level));
   for (const CostRow& row : diagnosis.costs)
     if (row.locked > 0 || row.is_memory_bound)
       json["contended"].push_back(

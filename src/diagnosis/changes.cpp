@@ -42,7 +42,7 @@ void Changes::add(Change change) {
   if (now_step_s_ < kWorthSaying * mean_step_s(then)) return;
   change.predicted = predicted_rate(observed_, now_, then, error_);
   if (change.predicted.n == 0) return;
-  change.gain = ratio(change.predicted, *rung_rate(observed_, kWholeRung));
+  change.gain = ratio(change.predicted, *level_rate(observed_, kWholeLevel));
   found_.push_back(std::move(change));
 }
 

@@ -21,15 +21,16 @@ double variation_of_samples(const Observations& observed) {
 }
 
 /// By how much, relative, cached samples may cost more or less than all do.
-double chance_of(const Rung& rung, double variation) {
-  const bool is_of_samples = !rung.after.empty() && rung.after != "copy" && rung.after != "collate";
-  if (!is_of_samples || rung.items == 0) return 0;
-  return kSure * variation / std::sqrt(static_cast<double>(rung.items));
+double chance_of(const Level& level, double variation) {
+  const bool is_of_samples =
+      !level.after.empty() && level.after != "copy" && level.after != "collate";
+  if (!is_of_samples || level.items == 0) return 0;
+  return kSure * variation / std::sqrt(static_cast<double>(level.items));
 }
 
-/// By how much, relative, a rung that does more is surely faster than `shorter`; 0 where it need
+/// By how much, relative, a level that does more is surely faster than `shorter`; 0 where it need
 /// not be, or by next to nothing.
-double contradiction(const Rung& shorter, const Rung& longer, double variation) {
+double contradiction(const Level& shorter, const Level& longer, double variation) {
   const Measured &less = *shorter.with_training, &more = *longer.with_training;
   if (less.n == 0 || more.n == 0 || !(less.value > 0)) return 0;
   const double alike =
@@ -45,38 +46,38 @@ std::size_t steps_to(const Observations& observed, const std::string& step) {
   return 0;
 }
 
-bool is_ahead_of_cache(const Observations& observed, const Rung& rung) {
+bool is_ahead_of_cache(const Observations& observed, const Level& level) {
   const auto& cache = observed.situation.plan.schedule.loader.cache;
-  const std::size_t cut = steps_to(observed, rung.after);
+  const std::size_t cut = steps_to(observed, level.after);
   return cache && cut > 0 && cut < steps_to(observed, cache->after);
 }
 
-bool is_of_whole_images(const Observations& observed, const Rung& rung) {
-  const std::size_t cut = steps_to(observed, rung.after);
+bool is_of_whole_images(const Observations& observed, const Level& level) {
+  const std::size_t cut = steps_to(observed, level.after);
   return observed.situation.decodes_parts && cut > 0 &&
          observed.host[cut - 1].group == Culprit::decode;
 }
 
 }  // namespace
 
-bool is_aside(const Observations& observed, const Rung& rung) {
-  const bool is_host_batch = rung.name == kPinnedRung || rung.name == kPageableRung;
-  if (is_host_batch) return rung.name != host_rung(observed);
-  return is_ahead_of_cache(observed, rung) || is_of_whole_images(observed, rung);
+bool is_aside(const Observations& observed, const Level& level) {
+  const bool is_host_batch = level.name == kPinnedLevel || level.name == kPageableLevel;
+  if (is_host_batch) return level.name != host_level(observed);
+  return is_ahead_of_cache(observed, level) || is_of_whole_images(observed, level);
 }
 
 std::optional<Contradiction> contradiction_of(const Observations& observed) {
   std::optional<Contradiction> worst;
   const double variation = variation_of_samples(observed);
-  const Rung* shorter = nullptr;  // the slowest so far: with it what follows disagrees most
-  for (const Rung& rung : observed.rungs) {
-    if (!rung.with_training || is_aside(observed, rung)) continue;
+  const Level* shorter = nullptr;  // the slowest so far: with it what follows disagrees most
+  for (const Level& level : observed.levels) {
+    if (!level.with_training || is_aside(observed, level)) continue;
     if (shorter != nullptr) {
-      const double by = contradiction(*shorter, rung, variation);
-      if (by > (worst ? worst->by : 0)) worst = {shorter->name, rung.name, by};
+      const double by = contradiction(*shorter, level, variation);
+      if (by > (worst ? worst->by : 0)) worst = {shorter->name, level.name, by};
     }
-    if (shorter == nullptr || rung.with_training->high < shorter->with_training->high)
-      shorter = &rung;
+    if (shorter == nullptr || level.with_training->high < shorter->with_training->high)
+      shorter = &level;
   }
   return worst;
 }

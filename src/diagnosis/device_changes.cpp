@@ -44,8 +44,8 @@ bool Changes::is_all_measured() const {
 
 void Changes::pinning() {
   if (!situation_.on_gpu || situation_.plan.schedule.loader.pin_memory) return;
-  const auto pinned = rung_rate(observed_, kPinnedRung);
-  const auto pageable = rung_rate(observed_, kPageableRung);
+  const auto pinned = level_rate(observed_, kPinnedLevel);
+  const auto pageable = level_rate(observed_, kPageableLevel);
   if (!pinned || !pageable || pinned->value <= pageable->value) return;
   const double less = 1 / pageable->value - 1 / pinned->value;
   Change change;

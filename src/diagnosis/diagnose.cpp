@@ -198,7 +198,7 @@ bool may_come_from(const Contradiction& found, const Diagnosis& diagnosis) {
   return diagnosis.culprits.empty() || diagnosis.share.high * (1 + found.by) >= kStarved;
 }
 
-/// Takes a verdict back where the rungs contradict each other by enough to explain it.
+/// Takes a verdict back where the levels contradict each other by enough to explain it.
 void doubt(const Observations& observed, Diagnosis& diagnosis) {
   const std::optional<Contradiction> found = contradiction_of(observed);
   if (!found) return;
@@ -234,14 +234,14 @@ void judge(const Observations& observed, const PipelineModel& model, Diagnosis& 
 /// the line, each by how much of the step, which takes `step_s`, depends on it.
 double noise_of(const Observations& observed, const PipelineModel& then, double step_s) {
   constexpr double kMore = 0.05;
-  const double whole = half_width(*rung_rate(observed, kWholeRung));
+  const double whole = half_width(*level_rate(observed, kWholeLevel));
   PipelineModel slower = then;
   scale_costs(slower, 1 + kMore);
   const double more = mean_step_s(slower) / step_s - 1;
   const double of_loader = std::clamp(more / kMore, 0.0, 1.0);
   const double alone = std::min(1.0, half_width(observed.drained_of_all));
   const double loader = whole * alone / std::max(1e-9, std::hypot(whole, alone));
-  const auto fed = rung_rate(observed, host_rung(observed));
+  const auto fed = level_rate(observed, host_level(observed));
   return std::hypot(of_loader * loader, (1 - of_loader) * (fed ? half_width(*fed) : whole));
 }
 
@@ -249,7 +249,7 @@ double noise_of(const Observations& observed, const PipelineModel& then, double 
 
 Measured predicted_rate(const Observations& observed, const PipelineModel& now,
                         const PipelineModel& then, double model_error) {
-  const auto rate = rung_rate(observed, kWholeRung);
+  const auto rate = level_rate(observed, kWholeLevel);
   Measured predicted{0, 0, 0, "steps/s", 0};
   if (!rate || rate->value <= 0) return predicted;
   const Measured step_s = mean_interval(simulated_steps_s(then), "s");
@@ -272,8 +272,8 @@ Measured predicted_rate(const Observations& observed, const PipelineModel& now,
 }
 
 void take_copy_out(const Observations& observed, PipelineModel& model) {
-  const auto device = rung_rate(observed, kDeviceRung);
-  const auto host = rung_rate(observed, host_rung(observed));
+  const auto device = level_rate(observed, kDeviceLevel);
+  const auto host = level_rate(observed, host_level(observed));
   if (!device || !host || device->value <= 0 || host->value <= 0) return;
   const double less = std::max(0.0, 1 / host->value - 1 / device->value);
   model.line_waiting_s = std::max(0.0, model.line_waiting_s - less);
@@ -293,8 +293,8 @@ Diagnosis diagnose(const Observations& observed) {
   diagnosis.model = std::make_shared<const PipelineModel>(fitted_model(observed));
   const PipelineModel& model = *diagnosis.model;
   diagnosis.model_error = model_error_of(observed, model);
-  diagnosis.ceiling = rung_rate(observed, kDeviceRung).value_or(Measured{0, 0, 0, "steps/s", 0});
-  diagnosis.rate = rung_rate(observed, kWholeRung).value_or(Measured{0, 0, 0, "steps/s", 0});
+  diagnosis.ceiling = level_rate(observed, kDeviceLevel).value_or(Measured{0, 0, 0, "steps/s", 0});
+  diagnosis.rate = level_rate(observed, kWholeLevel).value_or(Measured{0, 0, 0, "steps/s", 0});
   diagnosis.share = ratio(diagnosis.rate, diagnosis.ceiling);
   if (diagnosis.ceiling.n > 0 && !model.steps.empty())
     diagnosis.cores_needed = cores_needed(model, diagnosis.ceiling.value, observed.situation.cores);

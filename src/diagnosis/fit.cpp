@@ -97,7 +97,7 @@ std::pair<std::vector<Growth>, double> growth_of(const Observations& observed,
 /// Finds what all workers together wait for, where costs alone do not explain their rate.
 void fit_contention(const Observations& observed, PipelineModel& model) {
   const double measured = observed.drained_of_all.value;
-  const auto whole = rung_rate(observed, kWholeRung);
+  const auto whole = level_rate(observed, kWholeLevel);
   const double trained = whole ? whole->low * static_cast<double>(model.batch_size) : 0;
   const double surely = std::max({measured, observed.drained_of_all.high, trained});
   if (measured <= 0 || drained_rate(model, model.workers) * kContended <= surely) return;
@@ -141,7 +141,7 @@ void fit_rest(const Observations& observed, PipelineModel& model) {
 /// Costs with which training, too, goes at the rate that was measured, as far as that is surer than
 /// what the loader made alone; where the loader holds training up, for otherwise it tells nothing.
 void fit_whole(const Observations& observed, PipelineModel& model) {
-  const auto whole = rung_rate(observed, kWholeRung);
+  const auto whole = level_rate(observed, kWholeLevel);
   if (!whole || whole->value <= 0 || is_fed(model)) return;
   const double by = matched(0.5, 2, whole->value, [&](double tried) {
     PipelineModel scaled = model;
@@ -161,15 +161,15 @@ double seconds(const std::optional<Measured>& rate) {
 /// What a step costs when its batch is there: from batches of the host, or what more it costs to be
 /// handed batches that workers only collate, where these keep up.
 void fit_line(const Observations& observed, PipelineModel& model) {
-  const double device = seconds(rung_rate(observed, kDeviceRung));
-  double line = seconds(rung_rate(observed, host_rung(observed)));
+  const double device = seconds(level_rate(observed, kDeviceLevel));
+  double line = seconds(level_rate(observed, host_level(observed)));
   if (line <= 0) line = device;
   const auto set = [&](double of) {
     model.line_working_s = std::min(of, observed.line_cpu_s);
     model.line_waiting_s = of - model.line_working_s;
   };
   set(line);
-  const double processed = seconds(rung_rate(observed, kProcessedRung));
+  const double processed = seconds(level_rate(observed, kProcessedLevel));
   if (processed <= line || model.steps.empty()) return;
   const PipelineModel collating = cut_behind(model, model.steps.size() - 1);
   const double simulated = simulated_step_s(collating);
@@ -265,30 +265,30 @@ void make_free(PipelineModel::Step& step) {
   step.is_memory_bound = false;
 }
 
-std::optional<Measured> rung_rate(const Observations& observed, std::string_view name) {
-  for (const Rung& rung : observed.rungs)
-    if (rung.name == name) return rung.with_training;
+std::optional<Measured> level_rate(const Observations& observed, std::string_view name) {
+  for (const Level& level : observed.levels)
+    if (level.name == name) return level.with_training;
   return std::nullopt;
 }
 
-std::string_view host_rung(const Observations& observed) {
-  if (!observed.situation.on_gpu) return kHostRung;
-  return observed.situation.plan.schedule.loader.pin_memory ? kPinnedRung : kPageableRung;
+std::string_view host_level(const Observations& observed) {
+  if (!observed.situation.on_gpu) return kHostLevel;
+  return observed.situation.plan.schedule.loader.pin_memory ? kPinnedLevel : kPageableLevel;
 }
 
 double model_error_of(const Observations& observed, const PipelineModel& model) {
   double squares = 0, count = 0;
-  for (const Rung& rung : observed.rungs) {
-    if (!rung.with_training || rung.with_training->value <= 0) continue;
-    if (is_aside(observed, rung)) continue;
+  for (const Level& level : observed.levels) {
+    if (!level.with_training || level.with_training->value <= 0) continue;
+    if (is_aside(observed, level)) continue;
     std::size_t behind = 0;
-    if (!rung.after.empty()) {
-      const PipelineModel::Step* step = model.find(rung.after);
+    if (!level.after.empty()) {
+      const PipelineModel::Step* step = model.find(level.after);
       if (step == nullptr || step == &model.steps.back()) continue;
       behind = static_cast<std::size_t>(step - model.steps.data()) + 1;
     }
     const double simulated = simulated_step_s(cut_behind(model, behind));
-    const Measured& rate = *rung.with_training;
+    const Measured& rate = *level.with_training;
     const double half = half_width(rate);
     if (half > kUntold) continue;
     const double noise = std::min(kMostNoise, half);

@@ -220,7 +220,7 @@ void Changes::costliest_transform() {
 
 /// With workers for all of them.
 void Changes::cores() {
-  const auto ceiling = rung_rate(observed_, kDeviceRung);
+  const auto ceiling = level_rate(observed_, kDeviceLevel);
   if (!ceiling || ceiling->value <= 0) return;
   const auto needed =
       static_cast<unsigned>(std::ceil(cores_needed(now_, ceiling->value, situation_.cores)));

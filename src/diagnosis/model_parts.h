@@ -10,21 +10,21 @@
 
 namespace slipstream {
 
-inline constexpr std::string_view kDeviceRung = "device batch";
-inline constexpr std::string_view kHostRung = "host batch";  ///< of a CPU; of a GPU one of:
-inline constexpr std::string_view kPinnedRung = "host batch, pinned";
-inline constexpr std::string_view kPageableRung = "host batch, pageable";
-inline constexpr std::string_view kProcessedRung = "processed sample";
-inline constexpr std::string_view kWholeRung = "nothing cached";
+inline constexpr std::string_view kDeviceLevel = "device batch";
+inline constexpr std::string_view kHostLevel = "host batch";  ///< of a CPU; of a GPU one of:
+inline constexpr std::string_view kPinnedLevel = "host batch, pinned";
+inline constexpr std::string_view kPageableLevel = "host batch, pageable";
+inline constexpr std::string_view kProcessedLevel = "processed sample";
+inline constexpr std::string_view kWholeLevel = "nothing cached";
 
-/// Rate with training of the rung called `name`.
-std::optional<Measured> rung_rate(const Observations& observed, std::string_view name);
-/// The rung of host batches that are in memory as the plan's are.
-std::string_view host_rung(const Observations& observed);
-/// Whether the rung does other work than a part of what comes behind it on the ladder: batches in
+/// Rate with training of the level called `name`.
+std::optional<Measured> level_rate(const Observations& observed, std::string_view name);
+/// The level of host batches that are in memory as the plan's are.
+std::string_view host_level(const Observations& observed);
+/// Whether the level does other work than a part of what comes behind it on the ladder: batches in
 /// another kind of memory than the plan's, samples cut ahead of the plan's cache, which the cut
 /// switches off, or whole images where decoding makes parts.
-bool is_aside(const Observations& observed, const Rung& rung);
+bool is_aside(const Observations& observed, const Level& level);
 
 /// `model` with its first `steps` steps cached.
 PipelineModel cut_behind(PipelineModel model, std::size_t steps);
@@ -42,9 +42,9 @@ double variation_of(const std::vector<double>& values);
 /// Half of the interval over the value; 1 for nothing measured.
 double half_width(const Measured& measured);
 
-/// Two rungs that contradict each other, by the most.
+/// Two levels that contradict each other, by the most.
 struct Contradiction {
-  std::string shorter;  ///< the rung that has more cached, and was slower
+  std::string shorter;  ///< the level that has more cached, and was slower
   std::string longer;
   double by = 0;
 };
@@ -66,7 +66,7 @@ bool is_fed(const PipelineModel& model, double step_s);
 /// As if batches were on the device already.
 void take_copy_out(const Observations& observed, PipelineModel& model);
 
-/// Relative, in the mean of squares, of the simulated rungs against the measured.
+/// Relative, in the mean of squares, of the simulated levels against the measured.
 double model_error_of(const Observations& observed, const PipelineModel& model);
 
 inline constexpr double kWorthSaying = 1.02;  ///< of gain

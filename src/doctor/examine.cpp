@@ -92,16 +92,16 @@ std::size_t Examiner::batches_to_cache() const {
   return batch_s() > 0.02 * options_.budget_s ? 2 : 4;
 }
 
-void Examiner::declare_rungs() {
+void Examiner::declare_levels() {
   std::vector<double> bytes = bytes_of(one_->counters());
   const std::size_t batches = batches_to_cache();
-  for (RungPlan& rung :
+  for (LevelPlan& level :
        ladder_of(trainer_.pipeline(), plan_, trainer_.context().kind() == DeviceKind::cuda)) {
-    if (rung.cut) {
-      const bool of_batches = rung.step >= bytes.size() || rung.cut->after == "collate";
-      rung.cut->items = of_batches ? batches : samples_to_cache(bytes[rung.step]);
+    if (level.cut) {
+      const bool of_batches = level.step >= bytes.size() || level.cut->after == "collate";
+      level.cut->items = of_batches ? batches : samples_to_cache(bytes[level.step]);
     }
-    rungs_.emplace_back(std::move(rung));
+    levels_.emplace_back(std::move(level));
   }
 }
 
@@ -121,7 +121,7 @@ void Examiner::declare_device() {
 
 /// The ceiling's, for no step is faster; 0 where that is not known yet.
 double Examiner::known_step_s() const {
-  const TrainingRate& device = rungs_.front().training;
+  const TrainingRate& device = levels_.front().training;
   return device.is_measured() ? 1 / device.rate().value : 0;
 }
 
@@ -156,24 +156,24 @@ void Examiner::measure_beside_workers(const TurnTime& time) {
 }
 
 void Examiner::declare_tasks() {
-  const auto add_rung = [this](MeasuredRung& rung, bool is_essential) {
-    const bool is_whole = !rung.plan.cut;
-    tasks_.push_back({rung.plan.name + ", with training",
-                      [this, &rung, is_whole](const TurnTime& time) {
-                        if (!is_whole) return train(rung.training, time);
-                        usage_.during([&] { train(rung.training, time); });
+  const auto add_level = [this](MeasuredLevel& level, bool is_essential) {
+    const bool is_whole = !level.plan.cut;
+    tasks_.push_back({level.plan.name + ", with training",
+                      [this, &level, is_whole](const TurnTime& time) {
+                        if (!is_whole) return train(level.training, time);
+                        usage_.during([&] { train(level.training, time); });
                       },
-                      &rung.error, is_essential, is_whole ? kWholeWeight : 1,
-                      [&rung] { return figure_of(rung.training); }});
+                      &level.error, is_essential, is_whole ? kWholeWeight : 1,
+                      [&level] { return figure_of(level.training); }});
   };
   if (plan_.schedule.loader.num_workers >= kManyWorkers) {
     Plan half = plan_;
     half.schedule.loader.num_workers /= 2;
     half_.emplace(half, std::nullopt);
   }
-  rungs_.back().training.fill_cache_for(kFillShare * options_.budget_s);
-  for (MeasuredRung& rung : rungs_)
-    if (rung.plan.is_essential) add_rung(rung, true);
+  levels_.back().training.fill_cache_for(kFillShare * options_.budget_s);
+  for (MeasuredLevel& level : levels_)
+    if (level.plan.is_essential) add_level(level, true);
   tasks_.push_back({"nothing cached, loader alone",
                     [this](const TurnTime& time) {
                       all_->measure(trainer_, time, kFillShare * options_.budget_s, options_.stop);
@@ -187,20 +187,20 @@ void Examiner::declare_tasks() {
                                        options_.stop);
                       },
                       &half_error_, false, 1, [this] { return figure_of(*half_); }});
-  for (MeasuredRung& rung : rungs_)
-    if (!rung.plan.is_essential) add_rung(rung, false);
+  for (MeasuredLevel& level : levels_)
+    if (!level.plan.is_essential) add_level(level, false);
   for (MeasuredStep& step : device_)
     tasks_.push_back({step.name + " alone",
                       [this, &step](const TurnTime& time) { train(step.rate, time); }, &step.error,
                       false, 1, [&step] { return figure_of(step.rate); }});
-  for (MeasuredRung& rung : rungs_)
-    if (rung.drained)
-      tasks_.push_back({rung.plan.name + ", loader alone",
-                        [this, &rung](const TurnTime& time) {
-                          rung.drained->measure(trainer_, time, 0, options_.stop);
+  for (MeasuredLevel& level : levels_)
+    if (level.drained)
+      tasks_.push_back({level.plan.name + ", loader alone",
+                        [this, &level](const TurnTime& time) {
+                          level.drained->measure(trainer_, time, 0, options_.stop);
                         },
-                        &rung.drained_error, false, 1,
-                        [&rung] { return figure_of(*rung.drained); }});
+                        &level.drained_error, false, 1,
+                        [&level] { return figure_of(*level.drained); }});
   if (augment_)
     tasks_.push_back({"transforms on the device, alone",
                       [this](const TurnTime& time) { train(augment_->rate, time); },
@@ -211,7 +211,7 @@ void Examiner::declare_tasks() {
          [this](const TurnTime& time) { jpeg_->measure(trainer_, time, options_.stop); },
          &jpeg_error_, false, 1, [this] { return figure_of(*jpeg_); }});
   if (trainer_.context().kind() != DeviceKind::cuda) return;
-  beside_.emplace(rungs_.front().plan.how, rungs_.front().plan.cut);
+  beside_.emplace(levels_.front().plan.how, levels_.front().plan.cut);
   tasks_.push_back({"device batch beside busy workers",
                     [this](const TurnTime& time) { measure_beside_workers(time); }, &beside_error_,
                     false, 1, [this] { return figure_of(*beside_); }});
@@ -241,7 +241,7 @@ void Examiner::attempt(Task& task, TurnTime time) {
 /// The ceiling and the whole pipeline, where that is surely faster: the machine was slower while
 /// one of both was measured.
 std::vector<Task*> Examiner::doubtful() {
-  const MeasuredRung &ceiling = rungs_.front(), &whole = rungs_.back();
+  const MeasuredLevel &ceiling = levels_.front(), &whole = levels_.back();
   if (!ceiling.training.is_measured() || !whole.training.is_measured()) return {};
   if (ratio(whole.training.rate(), ceiling.training.rate()).low <= 1) return {};
   std::vector<Task*> both;
@@ -259,7 +259,7 @@ Examination Examiner::run() {
     measure_pool();
     tell_least((2 * static_cast<double>(batches_to_cache()) + 1) * batch_s(),
                "the loader takes about " + about(batch_s()) + " for a batch");
-    declare_rungs();
+    declare_levels();
     declare_device();
     declare_tasks();
     measure_in_turns(tasks_,
@@ -269,9 +269,9 @@ Examination Examiner::run() {
                       .attempt = [this](Task& task, const TurnTime& time) { attempt(task, time); },
                       .doubtful = [this] { return doubtful(); }});
     examination.observed = observations();
-    for (const MeasuredRung& rung : rungs_)
-      if (!rung.plan.cut && rung.training.is_measured())
-        examination.lanes = rung.training.last().lanes;
+    for (const MeasuredLevel& level : levels_)
+      if (!level.plan.cut && level.training.is_measured())
+        examination.lanes = level.training.last().lanes;
   }
   examination.interrupted = stopped();
   examination.seconds = seconds_since(start_);

@@ -38,7 +38,7 @@ class Examiner {
   void measure_one_worker();
   void measure_pool();
   double pool_rate() const;
-  void declare_rungs();
+  void declare_levels();
   void declare_device();
   void declare_tasks();
   void attempt(Task& task, TurnTime time);
@@ -68,7 +68,7 @@ class Examiner {
   std::optional<DrainedRate> all_, half_;
   double pool_turn_s_ = 0;  ///< that measure_pool() took; 0: it could not
   std::string all_error_, half_error_;
-  std::deque<MeasuredRung> rungs_;
+  std::deque<MeasuredLevel> levels_;
   std::deque<MeasuredStep> device_;
   std::optional<MeasuredStep> augment_;
   std::optional<JpegAlone> jpeg_;

@@ -18,7 +18,7 @@ Plan with_pinned(Plan plan, bool pinned) {
 
 std::string name_behind(const std::vector<std::string>& steps, std::size_t step) {
   constexpr std::size_t kDecode = 1;
-  if (step + 2 == steps.size()) return std::string(kProcessedRung);
+  if (step + 2 == steps.size()) return std::string(kProcessedLevel);
   if (step == 0) return "file bytes";
   return step == kDecode ? "decoded sample" : "after " + steps[step];
 }
@@ -40,29 +40,30 @@ bool travels_as_files(const Plan& plan) {
                      [](const auto& field) { return field.second == Wire::jpeg; });
 }
 
-std::vector<RungPlan> ladder_of(const Pipeline& pipeline, const Plan& plan, bool on_gpu) {
+std::vector<LevelPlan> ladder_of(const Pipeline& pipeline, const Plan& plan, bool on_gpu) {
   const std::vector<std::string> steps = pipeline.host_steps(plan.schedule.loader.on_device);
   const std::size_t collate = steps.size() - 1;
   const auto cut = [](const std::string& after) { return Cut{after, 1}; };
-  std::vector<RungPlan> rungs;
-  rungs.push_back({std::string(kDeviceRung), plan, cut("copy"), steps.size(), true});
+  std::vector<LevelPlan> levels;
+  levels.push_back({std::string(kDeviceLevel), plan, cut("copy"), steps.size(), true});
   if (on_gpu) {
     const bool pinned = plan.schedule.loader.pin_memory;
-    rungs.push_back(
-        {std::string(kPinnedRung), with_pinned(plan, true), cut("collate"), collate, pinned});
-    rungs.push_back(
-        {std::string(kPageableRung), with_pinned(plan, false), cut("collate"), collate, !pinned});
+    levels.push_back(
+        {std::string(kPinnedLevel), with_pinned(plan, true), cut("collate"), collate, pinned});
+    levels.push_back(
+        {std::string(kPageableLevel), with_pinned(plan, false), cut("collate"), collate, !pinned});
   } else {
-    rungs.push_back({std::string(kHostRung), plan, cut("collate"), collate, true});
+    levels.push_back({std::string(kHostLevel), plan, cut("collate"), collate, true});
   }
   for (std::size_t step = collate; step-- > 0;)
     if (!travels_as_files(plan) || step == 0)
-      rungs.push_back({name_behind(steps, step), plan, cut(steps[step]), step, false});
-  rungs.push_back({std::string(kWholeRung), plan, std::nullopt, 0, true});
-  return rungs;
+      levels.push_back({name_behind(steps, step), plan, cut(steps[step]), step, false});
+  levels.push_back({std::string(kWholeLevel), plan, std::nullopt, 0, true});
+  return levels;
 }
 
-MeasuredRung::MeasuredRung(RungPlan rung) : plan(std::move(rung)), training(plan.how, plan.cut) {
+MeasuredLevel::MeasuredLevel(LevelPlan level)
+    : plan(std::move(level)), training(plan.how, plan.cut) {
   const bool of_samples = plan.cut && plan.cut->after != "copy" && plan.cut->after != "collate";
   if (of_samples) drained.emplace(plan.how, HostCut{plan.cut->after, plan.cut->items});
 }
@@ -90,22 +91,22 @@ Measured figure_of(const DrainedRate& rate) {
 
 Measured figure_of(const JpegAlone& rate) { return rate.is_measured() ? rate.rate() : kNone; }
 
-Rung rung_of(const MeasuredRung& measured, const DrainedRate& of_all, std::size_t batch_size) {
-  Rung rung;
-  rung.name = measured.plan.name;
+Level level_of(const MeasuredLevel& measured, const DrainedRate& of_all, std::size_t batch_size) {
+  Level level;
+  level.name = measured.plan.name;
   if (measured.plan.cut) {
-    rung.after = measured.plan.cut->after;
-    rung.items = measured.plan.cut->items;
+    level.after = measured.plan.cut->after;
+    level.items = measured.plan.cut->items;
   }
-  if (measured.training.is_measured()) rung.with_training = measured.training.rate();
+  if (measured.training.is_measured()) level.with_training = measured.training.rate();
   const DrainedRate* const drained = !measured.plan.cut ? &of_all
                                      : measured.drained ? &*measured.drained
                                                         : nullptr;
   if (drained != nullptr && drained->is_measured())
-    rung.drained = per_batch(drained->samples_per_second(), batch_size);
-  rung.error = measured.error;
-  rung.drained_error = measured.drained_error;
-  return rung;
+    level.drained = per_batch(drained->samples_per_second(), batch_size);
+  level.error = measured.error;
+  level.drained_error = measured.drained_error;
+  return level;
 }
 
 DeviceCost cost_of(const MeasuredStep& step) {

@@ -12,8 +12,8 @@
 
 namespace slipstream {
 
-/// A rung of the ladder before it is measured.
-struct RungPlan {
+/// A level of the ladder before it is measured.
+struct LevelPlan {
   std::string name;
   Plan how;
   std::optional<Cut> cut;     ///< nothing: nothing is cached
@@ -25,12 +25,12 @@ struct RungPlan {
 bool travels_as_files(const Plan& plan);
 
 /// From the device batch to nothing cached; `items` of the cuts are not set.
-std::vector<RungPlan> ladder_of(const Pipeline& pipeline, const Plan& plan, bool on_gpu);
+std::vector<LevelPlan> ladder_of(const Pipeline& pipeline, const Plan& plan, bool on_gpu);
 
-struct MeasuredRung {
-  explicit MeasuredRung(RungPlan rung);
+struct MeasuredLevel {
+  explicit MeasuredLevel(LevelPlan level);
 
-  RungPlan plan;
+  LevelPlan plan;
   TrainingRate training;
   std::optional<DrainedRate> drained;  ///< of cached samples
   std::string error;                   ///< why it was not measured with training
@@ -54,7 +54,7 @@ std::deque<MeasuredStep> steps_alone(const Pipeline& pipeline, const Plan& plan,
                                      std::size_t batches);
 
 /// `of_all`: the loader with nothing cached, drained.
-Rung rung_of(const MeasuredRung& rung, const DrainedRate& of_all, std::size_t batch_size);
+Level level_of(const MeasuredLevel& level, const DrainedRate& of_all, std::size_t batch_size);
 /// REQUIRES: it is measured
 DeviceCost cost_of(const MeasuredStep& step);
 

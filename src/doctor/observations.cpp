@@ -39,18 +39,18 @@ void Examiner::note_findings(Observations& observed) const {
   const auto add = [&](std::optional<std::string> finding) {
     if (finding) observed.warnings.push_back(std::move(*finding));
   };
-  const TrainingRate& device = rungs_.front().training;
+  const TrainingRate& device = levels_.front().training;
   if (device.is_measured()) {
     add(depends_on_data(device.by_item()));
     add(writes_into_input(device.last()));
     if (beside_) add(slower_beside_workers(device, *beside_));
   }
-  if (rungs_.back().training.is_measured()) {
-    add(diverges(rungs_.back().training.last()));
-    add(skips(rungs_.back().training.last()));
+  if (levels_.back().training.is_measured()) {
+    add(diverges(levels_.back().training.last()));
+    add(skips(levels_.back().training.last()));
   }
   add(shares_gpu(usage_.gpu_processes()));
-  if (one_->is_cold() || all_->is_cold() || rungs_.back().training.is_cold())
+  if (one_->is_cold() || all_->is_cold() || levels_.back().training.is_cold())
     observed.warnings.emplace_back(
         "the cache was not full yet when its loader was measured: later epochs are faster; raise "
         "the budget");
@@ -98,28 +98,28 @@ Observations Examiner::observations() {
   Observations observed = declared();
   observed.capacity = measure_capacity(observed.situation.cores);
   std::string first_error;
-  for (MeasuredRung& rung : rungs_) {
-    if (!rung.training.is_measured() && rung.error.empty())
-      rung.error = stopped() ? "interrupted" : "no steady step was seen; raise the budget";
-    if (rung.plan.is_essential && !rung.training.is_measured() && first_error.empty())
-      first_error = rung.error;
-    observed.rungs.push_back(rung_of(rung, *all_, observed.batch_size));
+  for (MeasuredLevel& level : levels_) {
+    if (!level.training.is_measured() && level.error.empty())
+      level.error = stopped() ? "interrupted" : "no steady step was seen; raise the budget";
+    if (level.plan.is_essential && !level.training.is_measured() && first_error.empty())
+      first_error = level.error;
+    observed.levels.push_back(level_of(level, *all_, observed.batch_size));
   }
-  const auto is_there = [&](std::size_t i) { return rungs_[i].training.is_measured(); };
-  if (!stopped() && !is_there(0) && !is_there(rungs_.size() - 1)) throw Error(first_error);
+  const auto is_there = [&](std::size_t i) { return levels_[i].training.is_measured(); };
+  if (!stopped() && !is_there(0) && !is_there(levels_.size() - 1)) throw Error(first_error);
   observed.host = host_costs();
   if (all_->is_measured()) observed.drained_of_all = all_->samples_per_second();
   observed.drained_of_one = one_->samples_per_second();
   if (half_ && half_->is_measured()) observed.drained_of_half = half_->samples_per_second();
   observed.device = device_costs();
-  observed.line_cpu_s = line_cpu_s(rungs_.front().training);
+  observed.line_cpu_s = line_cpu_s(levels_.front().training);
   if (augment_ && augment_->rate.is_measured())
     observed.situation.augment_s = cost_of(*augment_).seconds;
   if (observed.situation.on_gpu && !stopped()) try_formats(observed);
   if (jpeg_ && jpeg_->is_measured()) {
     observed.situation.wires.push_back(jpeg_->choice(plan_));
   }
-  const TrainingRate& whole = rungs_.back().training;
+  const TrainingRate& whole = levels_.back().training;
   observed.utilization = usage_.utilization(
       observed.situation.cores,
       whole.is_measured() ? static_cast<double>(whole.counters().front().bytes) : 0);

@@ -10,7 +10,7 @@
 namespace slipstream {
 namespace {
 
-constexpr double kMostBeyond = 1.5;  ///< of the scale with training, for rungs that drain faster
+constexpr double kMostBeyond = 1.5;  ///< of the scale with training, for levels that drain faster
 constexpr double kStarved = 0.95;
 
 double upper_end(const Measured& rate) {
@@ -36,9 +36,9 @@ RateBars::RateBars(const DoctorReport& report) {
   if (is_there(report.diagnosis.ceiling)) ceiling_ = report.diagnosis.ceiling.value;
   hold(training, report.diagnosis.ceiling);
   hold(training, report.diagnosis.rate);
-  for (const Rung& rung : report.observed.rungs) {
-    hold(training, rung.with_training.value_or(Measured{}));
-    hold(drained, rung.drained.value_or(Measured{}));
+  for (const Level& level : report.observed.levels) {
+    hold(training, level.with_training.value_or(Measured{}));
+    hold(drained, level.drained.value_or(Measured{}));
   }
   for (const Change& change : report.diagnosis.changes) hold(training, change.predicted);
   if (report.outcome) {
@@ -49,9 +49,9 @@ RateBars::RateBars(const DoctorReport& report) {
   if (!(top_ > 0)) top_ = 1;
 }
 
-bool RateBars::is_starved(const Rung& rung) const {
-  if (!ceiling_ || !is_there(rung.with_training)) return false;
-  const Measured& rate = *rung.with_training;
+bool RateBars::is_starved(const Level& level) const {
+  if (!ceiling_ || !is_there(level.with_training)) return false;
+  const Measured& rate = *level.with_training;
   const double high = std::isfinite(rate.high) ? rate.high : rate.value;
   return high < kStarved * *ceiling_;
 }
@@ -81,13 +81,13 @@ std::string RateBars::whisker(const Measured& rate, double y) const {
          line(high, high, y - 3, y + 3, "whisker");
 }
 
-std::string RateBars::rung(const Rung& rung, const std::string& label) const {
+std::string RateBars::level(const Level& level, const std::string& label) const {
   std::string svg = opened(28, label);
-  if (is_there(rung.with_training))
-    svg += box(rung.with_training->value, 3, 13, is_starved(rung) ? "starved" : "bar") +
-           whisker(*rung.with_training, 9.5);
-  if (is_there(rung.drained))
-    svg += box(rung.drained->value, 19, 5, "drained") + whisker(*rung.drained, 21.5);
+  if (is_there(level.with_training))
+    svg += box(level.with_training->value, 3, 13, is_starved(level) ? "starved" : "bar") +
+           whisker(*level.with_training, 9.5);
+  if (is_there(level.drained))
+    svg += box(level.drained->value, 19, 5, "drained") + whisker(*level.drained, 21.5);
   if (ceiling_) svg += line(100 * *ceiling_ / top_, 100 * *ceiling_ / top_, 0, 28, "ceiling");
   return svg + "</svg>";
 }

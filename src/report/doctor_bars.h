@@ -11,16 +11,17 @@ namespace slipstream {
 /// Bars that are as wide as the page gives them: places are percentages, so that they fit a phone.
 class RateBars {
  public:
-  /// The scale holds all rungs with training, the ceiling and the changes; a rung that drains much
-  /// faster goes off it.
+  /// The scale holds all levels with training, the ceiling and the changes; a level that drains
+  /// much faster goes off it.
   explicit RateBars(const DoctorReport& report);
 
   /// One bar with training, and a thin one drained. `label` is for screen readers.
-  std::string rung(const Rung& rung, const std::string& label) const;
+  std::string level(const Level& level, const std::string& label) const;
   /// A rate, in the look of `css_class`; of one that replaces `before`, what it adds.
   std::string rate(const Measured& rate, const std::string& css_class, const std::string& label,
                    const std::optional<Measured>& before = {}) const;
-  bool is_starved(const Rung& rung) const;  ///< less than 95 % of the ceiling, beyond its interval
+  bool is_starved(
+      const Level& level) const;  ///< less than 95 % of the ceiling, beyond its interval
 
  private:
   std::string opened(double height, const std::string& label) const;

@@ -40,11 +40,11 @@ Figures figures_of(const Json& report) {
   Figures figures;
   add(figures, "ceiling", report.at("ceiling"), Better::higher);
   add(figures, "rate", report.at("rate"), Better::higher);
-  for (const Json& rung : report.at("levels")) {
-    const std::string name = rung.at("name").get<std::string>();
+  for (const Json& level : report.at("levels")) {
+    const std::string name = level.at("name").get<std::string>();
     if (name != "device batch" && name != "nothing cached")
-      add(figures, name, rung.at("with_training"), Better::higher);
-    add(figures, name + ", loader alone", rung.at("drained"), Better::higher);
+      add(figures, name, level.at("with_training"), Better::higher);
+    add(figures, name + ", loader alone", level.at("drained"), Better::higher);
   }
   const auto wall_ms = [](const Json& cost) { return measured_of(cost.at("wall_ms")).value; };
   double whole_ms = 0;

@@ -20,14 +20,14 @@ Json share(const std::optional<double>& value) {
   return value ? json_of(measured_once(*value, "share")) : Json();
 }
 
-Json json_of(const Rung& rung) {
-  return {{"name", rung.name},
-          {"after", words_or_null(rung.after)},
-          {"items", rung.items},
-          {"with_training", json_of(rung.with_training)},
-          {"drained", json_of(rung.drained)},
-          {"error", words_or_null(rung.error)},
-          {"drained_error", words_or_null(rung.drained_error)}};
+Json json_of(const Level& level) {
+  return {{"name", level.name},
+          {"after", words_or_null(level.after)},
+          {"items", level.items},
+          {"with_training", json_of(level.with_training)},
+          {"drained", json_of(level.drained)},
+          {"error", words_or_null(level.error)},
+          {"drained_error", words_or_null(level.drained_error)}};
 }
 
 Json json_of(const CostRow& row, const DoctorReport& report) {
@@ -134,7 +134,7 @@ std::string doctor_report_json(const DoctorReport& report) {
       {"share", slipstream::json_of(diagnosis.share)},
       {"cores_needed", cores_needed ? number(*cores_needed) : Json()},
       {"model_error", number(diagnosis.model_error)},
-      {"levels", list_of(observed.rungs)},
+      {"levels", list_of(observed.levels)},
       {"costs", costs_json(report)},
       {"device", list_of(observed.device)},
       {"changes", list_of(diagnosis.changes)},

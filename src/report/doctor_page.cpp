@@ -79,18 +79,19 @@ std::string key(const char* css_class, const char* words) {
                  "<svg role=\"presentation\" height=\"14\">" + shape + "</svg>" + words);
 }
 
-std::string rung_name(const Rung& rung) {
-  std::string remarks = is_ceiling(rung) ? "the ceiling" : "";
-  if (rung.items > 0)
-    remarks += (remarks.empty() ? "" : ", ") + std::to_string(rung.items) + " in the cache";
-  return escaped(rung.name) + (remarks.empty() ? "" : element("small", "", remarks));
+std::string level_name(const Level& level) {
+  std::string remarks = is_ceiling(level) ? "the ceiling" : "";
+  if (level.items > 0)
+    remarks += (remarks.empty() ? "" : ", ") + std::to_string(level.items) + " in the cache";
+  return escaped(level.name) + (remarks.empty() ? "" : element("small", "", remarks));
 }
 
-std::string rung_figures(const Rung& rung, const Measured& ceiling) {
-  std::string text = figure_markup(rung.with_training.value_or(Measured{}));
-  if (is_there(rung.with_training) && is_there(ceiling) && ceiling.value > 0)
-    text += " \u00b7 " + percent(rung.with_training->value / ceiling.value);
-  if (is_there(rung.drained)) text += element("small", "", "loader alone " + figure(rung.drained));
+std::string level_figures(const Level& level, const Measured& ceiling) {
+  std::string text = figure_markup(level.with_training.value_or(Measured{}));
+  if (is_there(level.with_training) && is_there(ceiling) && ceiling.value > 0)
+    text += " \u00b7 " + percent(level.with_training->value / ceiling.value);
+  if (is_there(level.drained))
+    text += element("small", "", "loader alone " + figure(level.drained));
   return text;
 }
 
@@ -101,16 +102,16 @@ std::string failure(const std::string& error, const std::string& what) {
 std::string ladder(const DoctorReport& report) {
   const RateBars bars(report);
   std::string rows;
-  for (const Rung& rung : report.observed.rungs) {
-    const std::string label = label_of(rung);
-    const std::string spoken = label + ": " + figure(rung.with_training) +
-                               " steps/s with training, " + figure(rung.drained) + " loader alone";
+  for (const Level& level : report.observed.levels) {
+    const std::string label = label_of(level);
+    const std::string spoken = label + ": " + figure(level.with_training) +
+                               " steps/s with training, " + figure(level.drained) + " loader alone";
     rows += element("li", "",
-                    element("span", "name", rung_name(rung)) +
-                        element("span", "plot", bars.rung(rung, spoken)) +
-                        element("span", "num", rung_figures(rung, report.diagnosis.ceiling)) +
-                        failure(rung.error, "not measured: ") +
-                        failure(rung.drained_error, "loader alone not measured: "));
+                    element("span", "name", level_name(level)) +
+                        element("span", "plot", bars.level(level, spoken)) +
+                        element("span", "num", level_figures(level, report.diagnosis.ceiling)) +
+                        failure(level.error, "not measured: ") +
+                        failure(level.drained_error, "loader alone not measured: "));
   }
   if (rows.empty()) return "";
   return element("p", "legend soft",

@@ -33,7 +33,7 @@ std::string section(const std::string& title, const std::string& body) {
   return body.empty() ? "" : "\n" + title + "\n" + body;
 }
 
-/// "####......": the rate, and what the fastest rung has beyond it.
+/// "####......": the rate, and what the fastest level has beyond it.
 std::string bar(const std::optional<Measured>& rate, double fastest) {
   if (!is_there(rate) || !(fastest > 0)) return "";
   const double share = std::clamp(rate->value / fastest, 0.0, 1.0);
@@ -61,18 +61,18 @@ std::string verdict(const DoctorReport& report) {
 }
 
 std::string ladder(const DoctorReport& report) {
-  const auto& rungs = report.observed.rungs;
-  if (rungs.empty()) return "";
+  const auto& levels = report.observed.levels;
+  if (levels.empty()) return "";
   double fastest = 0;
-  for (const Rung& rung : rungs)
-    if (is_there(rung.with_training)) fastest = std::max(fastest, rung.with_training->value);
+  for (const Level& level : levels)
+    if (is_there(level.with_training)) fastest = std::max(fastest, level.with_training->value);
   const Measured& ceiling = report.diagnosis.ceiling;
   Rows rows = {{"what is cached", "training", "", "of ceiling", "loader alone"}};
-  for (const Rung& rung : rungs) {
-    const bool known = is_there(rung.with_training) && is_there(ceiling) && ceiling.value > 0;
-    rows.push_back({label_of(rung), figure(rung.with_training), bar(rung.with_training, fastest),
-                    known ? percent(rung.with_training->value / ceiling.value) : "-",
-                    figure(rung.drained)});
+  for (const Level& level : levels) {
+    const bool known = is_there(level.with_training) && is_there(ceiling) && ceiling.value > 0;
+    rows.push_back({label_of(level), figure(level.with_training), bar(level.with_training, fastest),
+                    known ? percent(level.with_training->value / ceiling.value) : "-",
+                    figure(level.drained)});
   }
   return table(rows, {3, 4});
 }

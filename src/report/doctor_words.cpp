@@ -117,10 +117,10 @@ double cores_used(const CostRow& row, const DoctorReport& report) {
   return row.cpu_ms.value / 1e3 * rate.value * static_cast<double>(report.observed.batch_size);
 }
 
-bool is_ceiling(const Rung& rung) { return rung.name == "device batch"; }
+bool is_ceiling(const Level& level) { return level.name == "device batch"; }
 
-std::string label_of(const Rung& rung) {
-  return rung.name + (is_ceiling(rung) ? " (the ceiling)" : "");
+std::string label_of(const Level& level) {
+  return level.name + (is_ceiling(level) ? " (the ceiling)" : "");
 }
 
 std::string remarks_on(const CostRow& row) {
@@ -157,22 +157,22 @@ std::string cores_sentence(const DoctorReport& report) {
 
 namespace {
 
-/// "WHAT: the rungs: why", once for each reason.
-void add_missing(const DoctorReport& report, const std::string& what, std::string Rung::*why,
+/// "WHAT: the levels: why", once for each reason.
+void add_missing(const DoctorReport& report, const std::string& what, std::string Level::*why,
                  std::vector<std::string>& warnings) {
-  std::vector<std::pair<std::string, std::string>> missing;  // reason, rungs
-  for (const Rung& rung : report.observed.rungs) {
-    const std::string& reason = rung.*why;
+  std::vector<std::pair<std::string, std::string>> missing;  // reason, levels
+  for (const Level& level : report.observed.levels) {
+    const std::string& reason = level.*why;
     if (reason.empty()) continue;
     const auto same = std::find_if(missing.begin(), missing.end(),
                                    [&](const auto& each) { return each.first == reason; });
     if (same == missing.end())
-      missing.emplace_back(reason, rung.name);
+      missing.emplace_back(reason, level.name);
     else
-      same->second += ", " + rung.name;
+      same->second += ", " + level.name;
   }
-  for (const auto& [reason, rungs] : missing)
-    warnings.emplace_back(what).append(": ").append(rungs).append(": ").append(reason);
+  for (const auto& [reason, levels] : missing)
+    warnings.emplace_back(what).append(": ").append(levels).append(": ").append(reason);
 }
 
 }  // namespace
@@ -181,8 +181,8 @@ std::vector<std::string> warnings_of(const DoctorReport& report) {
   std::vector<std::string> warnings;
   if (report.interrupted)
     warnings.emplace_back("The examination was interrupted: this is what there was by then.");
-  add_missing(report, "Not measured", &Rung::error, warnings);
-  add_missing(report, "Loader alone not measured", &Rung::drained_error, warnings);
+  add_missing(report, "Not measured", &Level::error, warnings);
+  add_missing(report, "Loader alone not measured", &Level::drained_error, warnings);
   const auto& observed = report.observed.warnings;
   const auto& environment = report.environment.warnings;
   warnings.insert(warnings.end(), observed.begin(), observed.end());

@@ -42,9 +42,9 @@ Measured in_ms(const Measured& seconds);
 Measured waiting_share(const Diagnosis& diagnosis);
 /// Cores that the step keeps busy at the rate of nothing cached; NaN where that is not known.
 double cores_used(const CostRow& row, const DoctorReport& report);
-bool is_ceiling(const Rung& rung);
+bool is_ceiling(const Level& level);
 /// "device batch (the ceiling)": its name, and for the ceiling that it is that.
-std::string label_of(const Rung& rung);
+std::string label_of(const Level& level);
 /// "memory-bound, 30 % of it one worker at a time"; "" where there is nothing to say.
 std::string remarks_on(const CostRow& row);
 /// "at most 1.63 [1.55, 1.70] steps/s, 1.83 [1.74, 1.91] times as fast".

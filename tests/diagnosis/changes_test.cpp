@@ -117,7 +117,7 @@ TEST(Changes, a_remedy_caches_nothing_behind_what_the_device_does) {
   model.steps[2] = step_of("crop", Culprit::transforms, 0, 10e-3);
   Observations observed = observed_of(model);
   observed.situation.on_gpu = true;
-  observed.rungs[1].name = kPinnedRung;
+  observed.levels[1].name = kPinnedLevel;
   observed.situation.last_fixed_step = "crop";
   observed.situation.on_device_from = "decode";
   const Remedy remedy = remedy_of(observed, diagnose(observed));
@@ -251,7 +251,7 @@ TEST_F(JpegFiles, are_not_proposed_where_no_engine_was_measured) {
 
 TEST(Changes, smaller_formats_take_their_share_of_the_copy) {
   Observations observed = observed_of(usual_model(), 0.04);  // of a line of 100 ms
-  observed.rungs[1].name = kPinnedRung;
+  observed.levels[1].name = kPinnedLevel;
   observed.situation.on_gpu = true;
   observed.situation.wires = {{"mask", Wire::bits, 0.5, std::nullopt, ""},
                               {"image", Wire::f16, 0.5, std::nullopt, ""}};
@@ -287,7 +287,7 @@ TEST(WhatIf, nothing_is_faster_than_its_own_line) {
   PipelineModel model = usual_model();
   model.steps[1] = step_of("decode", Culprit::decode, 60e-3, 0);
   Observations observed = observed_of(model);
-  Measured& rate = *observed.rungs.back().with_training;
+  Measured& rate = *observed.levels.back().with_training;
   rate = {1.5 * rate.value, rate.value, 2 * rate.value, rate.unit, rate.n};
   const Change change = what_if(observed, diagnose(observed), {{"decode", 0}});
   EXPECT_LE(change.predicted.value, 1 / model.line_waiting_s + 1e-9);

@@ -17,10 +17,10 @@ void scale(Measured& rate, double by) {
   rate = {by * rate.value, by * rate.low, by * rate.high, rate.unit, rate.n};
 }
 
-Rung& rung_after(Observations& observed, const std::string& step) {
-  const auto at = std::find_if(observed.rungs.begin(), observed.rungs.end(),
-                               [&](const Rung& rung) { return rung.after == step; });
-  if (at == observed.rungs.end()) throw Error("no rung after " + step);
+Level& level_after(Observations& observed, const std::string& step) {
+  const auto at = std::find_if(observed.levels.begin(), observed.levels.end(),
+                               [&](const Level& level) { return level.after == step; });
+  if (at == observed.levels.end()) throw Error("no level after " + step);
   return *at;
 }
 
@@ -33,31 +33,31 @@ Observations cached_behind_the_crop(double blur_s) {
   model.steps[3] = step_of("blur", Culprit::transforms, 0, blur_s);
   const Observations cut = observed_of(model);
   Observations observed = observed_of(cut_behind(model, kCached));
-  for (std::size_t i = 0; i < observed.rungs.size(); ++i)
-    if (!observed.rungs[i].after.empty()) observed.rungs[i] = cut.rungs[i];
+  for (std::size_t i = 0; i < observed.levels.size(); ++i)
+    if (!observed.levels[i].after.empty()) observed.levels[i] = cut.levels[i];
   observed.situation.plan.schedule.loader.cache = CacheOptions{.after = "crop", .bytes = 1 << 30};
   return observed;
 }
 
-TEST(Contradiction, RungsAheadOfTheCacheDoMoreThanThePipeline) {
+TEST(Contradiction, LevelsAheadOfTheCacheDoMoreThanThePipeline) {
   Observations observed = cached_behind_the_crop(1e-3);
-  ASSERT_LT(rung_after(observed, "read").with_training->high,
-            observed.rungs.back().with_training->low);
+  ASSERT_LT(level_after(observed, "read").with_training->high,
+            observed.levels.back().with_training->low);
   EXPECT_FALSE(contradiction_of(observed));
   const Diagnosis diagnosis = diagnose(observed);
   EXPECT_EQ(diagnosis.verdict, Culprit::gpu) << diagnosis.reason;
   EXPECT_THAT(diagnosis.reason, Not(HasSubstr("speed changed")));
 }
 
-TEST(Contradiction, RungsAheadOfTheCacheAreNoErrorOfTheModel) {
+TEST(Contradiction, LevelsAheadOfTheCacheAreNoErrorOfTheModel) {
   const Diagnosis diagnosis = diagnose(cached_behind_the_crop(30e-3));
   EXPECT_EQ(diagnosis.verdict, Culprit::transforms) << diagnosis.reason;
   EXPECT_LT(diagnosis.model_error, 0.05);
 }
 
-TEST(Contradiction, RungsBehindTheCacheDoLessThanThePipeline) {
+TEST(Contradiction, LevelsBehindTheCacheDoLessThanThePipeline) {
   Observations observed = cached_behind_the_crop(1e-3);
-  scale(*rung_after(observed, "crop").with_training, 0.5);
+  scale(*level_after(observed, "crop").with_training, 0.5);
   const auto found = contradiction_of(observed);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->shorter, "after crop");
@@ -65,19 +65,19 @@ TEST(Contradiction, RungsBehindTheCacheDoLessThanThePipeline) {
 
 TEST(Contradiction, WholeImagesMayCostMoreThanDecodingParts) {
   Observations observed = observed_of(usual_model());
-  scale(*rung_after(observed, "decode").with_training, 0.5);
+  scale(*level_after(observed, "decode").with_training, 0.5);
   EXPECT_THAT(diagnose(observed).reason, HasSubstr("'after decode' was slower"));
   observed.situation.decodes_parts = true;
   EXPECT_FALSE(contradiction_of(observed));
   EXPECT_EQ(diagnose(observed).verdict, Culprit::gpu) << diagnose(observed).reason;
-  scale(*rung_after(observed, "crop").with_training, 0.5);
+  scale(*level_after(observed, "crop").with_training, 0.5);
   EXPECT_TRUE(contradiction_of(observed)) << "what comes behind the first transform is alike";
 }
 
 TEST(Contradiction, ACeilingThatIsALittleTooLowIsTold) {
   Observations observed = observed_of(usual_model());
   EXPECT_THAT(diagnose(observed).reason, Not(HasSubstr("too low")));
-  scale(*observed.rungs.front().with_training, 1 / 1.08);
+  scale(*observed.levels.front().with_training, 1 / 1.08);
   const Diagnosis diagnosis = diagnose(observed);
   EXPECT_EQ(diagnosis.verdict, Culprit::gpu) << diagnosis.reason;
   EXPECT_THAT(diagnosis.reason, HasSubstr("; the ceiling was measured too low, by 8 %)"));

@@ -40,8 +40,8 @@ TEST(Diagnose, a_fix_is_predicted_before_it_is_made) {
 
 TEST(Diagnose, handing_a_batch_over_is_part_of_the_line) {
   Observations observed = observed_of(article(), 0.01);
-  ASSERT_EQ(observed.rungs[1].name, kHostRung);
-  observed.rungs[1].with_training->value = 1 / 0.30;
+  ASSERT_EQ(observed.levels[1].name, kHostLevel);
+  observed.levels[1].with_training->value = 1 / 0.30;
   const PipelineModel model = fitted_model(observed);
   EXPECT_NEAR(model.line_waiting_s + model.line_working_s, 0.31, 2e-3);
 }
@@ -107,16 +107,16 @@ TEST(Diagnose, a_lock_is_told_from_a_slow_step) {
 }
 
 /// Where one worker gets the lock again and again, many batches are ready at once, and then none.
-TEST(Diagnose, a_rung_that_says_nothing_does_not_contradict) {
+TEST(Diagnose, a_level_that_says_nothing_does_not_contradict) {
   PipelineModel model = usual_model();
   model.workers = 3;
   model.steps[1] = step_of("decode", Culprit::decode, 8e-3, 0);
   model.steps[1].locked = 1;
   Observations observed = observed_of(model);
-  for (Rung& rung : observed.rungs)
-    if (rung.after == "read")
-      rung.with_training = {2.5 * rung.with_training->value, 0, 5 * rung.with_training->value,
-                            "steps/s", 4};
+  for (Level& level : observed.levels)
+    if (level.after == "read")
+      level.with_training = {2.5 * level.with_training->value, 0, 5 * level.with_training->value,
+                             "steps/s", 4};
   const Diagnosis diagnosis = diagnose(observed);
   EXPECT_EQ(diagnosis.verdict, Culprit::lock) << diagnosis.reason;
   EXPECT_LT(diagnosis.model_error, 0.05);
@@ -150,8 +150,8 @@ TEST(Diagnose, cores_that_slow_each_other_down_are_no_lock) {
     cost.wall_of_all_s *= 1.4;
   }
   std::vector<Measured*> slower = {&observed.drained_of_all};
-  for (std::size_t i = 2; i < observed.rungs.size(); ++i)
-    slower.push_back(&*observed.rungs[i].with_training);
+  for (std::size_t i = 2; i < observed.levels.size(); ++i)
+    slower.push_back(&*observed.levels[i].with_training);
   for (Measured* rate : slower)
     *rate = {rate->value / 1.4, rate->low / 1.4, rate->high / 1.4, rate->unit, rate->n};
   const Diagnosis diagnosis = diagnose(observed);
@@ -164,7 +164,7 @@ TEST(Diagnose, cores_that_slow_each_other_down_are_no_lock) {
 
 TEST(Diagnose, wide_intervals_are_no_evidence) {
   Observations observed = observed_of(article(), 0.01);
-  Measured& rate = *observed.rungs.back().with_training;
+  Measured& rate = *observed.levels.back().with_training;
   rate.low = 0.1 * rate.value;
   rate.high = 5 * rate.value;
   const Diagnosis diagnosis = diagnose(observed);
@@ -174,16 +174,16 @@ TEST(Diagnose, wide_intervals_are_no_evidence) {
 
 TEST(Diagnose, a_wide_ceiling_does_not_hide_a_device_that_waits) {
   Observations observed = observed_of(article(), 0.01);
-  Measured& ceiling = *observed.rungs.front().with_training;
+  Measured& ceiling = *observed.levels.front().with_training;
   ceiling.low = 0.7 * ceiling.value;
   ceiling.high = 1.3 * ceiling.value;
   EXPECT_EQ(diagnose(observed).verdict, Culprit::transforms);
 }
 
-TEST(Diagnose, rungs_that_failed_are_no_evidence) {
+TEST(Diagnose, levels_that_failed_are_no_evidence) {
   Observations observed = observed_of(article(), 0.01);
-  observed.rungs.front().with_training.reset();
-  observed.rungs.front().error = "no";
+  observed.levels.front().with_training.reset();
+  observed.levels.front().error = "no";
   const Diagnosis diagnosis = diagnose(observed);
   EXPECT_EQ(diagnosis.verdict, Culprit::not_enough_evidence);
   EXPECT_EQ(diagnosis.costs.size(), 6U);
@@ -192,7 +192,7 @@ TEST(Diagnose, rungs_that_failed_are_no_evidence) {
 TEST(Diagnose, a_busy_host_is_told_from_a_busy_device) {
   Observations observed = observed_of(usual_model());
   observed.situation.on_gpu = true;
-  observed.rungs[1].name = kPageableRung;
+  observed.levels[1].name = kPageableLevel;
   observed.situation.plan.schedule.loader.pin_memory = false;
   observed.device = {{"train", {0.1, 0.1, 0.1, "s", 9}, 0.095, 0}};
   EXPECT_EQ(diagnose(observed).verdict, Culprit::launch);
@@ -257,7 +257,7 @@ void scale(Measured& rate, double by) {
 
 TEST(Diagnose, a_ceiling_below_what_does_more_is_no_evidence) {
   Observations observed = observed_of(usual_model());
-  scale(*observed.rungs.front().with_training, 0.85);
+  scale(*observed.levels.front().with_training, 0.85);
   const Diagnosis diagnosis = diagnose(observed);
   EXPECT_EQ(diagnosis.verdict, Culprit::not_enough_evidence);
   EXPECT_THAT(diagnosis.reason, HasSubstr("the machine's speed changed by 18 %"));
@@ -271,13 +271,13 @@ TEST(Diagnose, cached_samples_that_cost_more_than_others_are_no_change_of_speed)
   model.steps[3].waiting_s = {0, 0, 0, 0};
   model.steps[3].working_s = {1e-3F, 1e-3F, 1e-3F, 21e-3F};
   Observations observed = observed_of(model);
-  const auto rung = std::find_if(observed.rungs.begin(), observed.rungs.end(),
-                                 [](const Rung& each) { return each.name == "after read"; });
-  ASSERT_NE(rung, observed.rungs.end());
-  rung->items = 8;
-  scale(*rung->with_training, 0.6);
+  const auto level = std::find_if(observed.levels.begin(), observed.levels.end(),
+                                  [](const Level& each) { return each.name == "after read"; });
+  ASSERT_NE(level, observed.levels.end());
+  level->items = 8;
+  scale(*level->with_training, 0.6);
   EXPECT_THAT(diagnose(observed).reason, Not(HasSubstr("speed changed")));
-  rung->items = 8000;
+  level->items = 8000;
   EXPECT_THAT(diagnose(observed).reason, HasSubstr("speed changed"));
 }
 
@@ -287,13 +287,13 @@ TEST(Diagnose, a_machine_that_changes_its_speed_shows_no_lock) {
   model.steps[1] = step_of("decode", Culprit::decode, 8e-3, 0);
   model.steps[1].locked = 1;
   Observations observed = observed_of(model);
-  scale(*observed.rungs.front().with_training, 0.8);
+  scale(*observed.levels.front().with_training, 0.8);
   EXPECT_EQ(diagnose(observed).verdict, Culprit::not_enough_evidence);
 }
 
 TEST(Diagnose, a_device_that_waits_by_more_than_the_speed_changed_is_named) {
   Observations observed = observed_of(article(), 0.01);
-  scale(*observed.rungs.front().with_training, 0.8);
+  scale(*observed.levels.front().with_training, 0.8);
   const Diagnosis diagnosis = diagnose(observed);
   EXPECT_EQ(diagnosis.verdict, Culprit::transforms);
   EXPECT_THAT(diagnosis.reason, HasSubstr("speed changed by"));
@@ -306,8 +306,8 @@ TEST(Diagnose, workers_that_wait_for_cores_wait_for_no_lock) {
   Observations observed = observed_of(model);
   for (HostStepCost& cost : observed.host) cost.wall_of_all_s *= 1.5;
   scale(observed.drained_of_all, 1 / 1.5);
-  for (std::size_t i = 2; i < observed.rungs.size(); ++i)
-    scale(*observed.rungs[i].with_training, 1 / 1.5);
+  for (std::size_t i = 2; i < observed.levels.size(); ++i)
+    scale(*observed.levels[i].with_training, 1 / 1.5);
   const Diagnosis diagnosis = diagnose(observed);
   EXPECT_EQ(diagnosis.verdict, Culprit::decode) << diagnosis.reason;
   for (const CostRow& row : diagnosis.costs) EXPECT_EQ(row.locked, 0) << row.name;

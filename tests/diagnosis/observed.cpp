@@ -104,18 +104,18 @@ Observations observed_of(const PipelineModel& model, double copy_s) {
   observed.drained_of_one = exactly(drained(model, 1), "samples/s");
   observed.drained_of_all = exactly(drained(model, model.workers), "samples/s");
   const double line = model.line_waiting_s + model.line_working_s;
-  const auto rung = [&](std::string_view name, const std::string& after, double step_s) {
-    observed.rungs.push_back(
+  const auto level = [&](std::string_view name, const std::string& after, double step_s) {
+    observed.levels.push_back(
         {std::string(name), after, 4, exactly(1 / step_s, "steps/s"), std::nullopt, "", ""});
   };
-  rung(kDeviceRung, "copy", line - copy_s);
-  rung(kHostRung, "collate", line);
+  level(kDeviceLevel, "copy", line - copy_s);
+  level(kHostLevel, "collate", line);
   for (std::size_t i = model.steps.size() - 1; i > 0; --i) {
     const bool is_last = i + 1 == model.steps.size();
-    rung(is_last ? std::string(kProcessedRung) : "after " + model.steps[i - 1].name,
-         model.steps[i - 1].name, simulated_step_s(cut_behind(model, i)));
+    level(is_last ? std::string(kProcessedLevel) : "after " + model.steps[i - 1].name,
+          model.steps[i - 1].name, simulated_step_s(cut_behind(model, i)));
   }
-  rung(kWholeRung, "", simulated_step_s(model));
+  level(kWholeLevel, "", simulated_step_s(model));
   return observed;
 }
 

@@ -170,7 +170,7 @@ TEST_F(DoctorTest, AStepsTimeIsLearnedBeforeItIsMeasured) {
   EXPECT_EQ(learned, 1) << "what is known need not be learned";
 }
 
-TEST_F(DoctorTest, TellsThatStepsTakeLongerThanTheBudgetWithTheFirstRung) {
+TEST_F(DoctorTest, TellsThatStepsTakeLongerThanTheBudgetWithTheFirstLevel) {
   Tiny tiny;
   tiny.costs = {.train_s = 0.5};
   const auto one = trainer(tiny);
@@ -178,9 +178,9 @@ TEST_F(DoctorTest, TellsThatStepsTakeLongerThanTheBudgetWithTheFirstRung) {
   DoctorOptions options = within(1.3);
   options.say = [&told](const std::string& line) { told.push_back(line); };
   examine(*one, plan(), options);
-  const auto first_rung = std::find(told.begin(), told.end(), "device batch, with training");
-  ASSERT_LT(first_rung - told.begin() + 1, std::ssize(told));
-  EXPECT_THAT(*(first_rung + 1),
+  const auto first_level = std::find(told.begin(), told.end(), "device batch, with training");
+  ASSERT_LT(first_level - told.begin() + 1, std::ssize(told));
+  EXPECT_THAT(*(first_level + 1),
               AllOf(StartsWith("a step takes about "), HasSubstr("beyond the budget of 1.3 s")));
 }
 
@@ -194,8 +194,8 @@ TEST_F(DoctorTest, ErrorsOfPyTorchAreToldWithoutTheirBacktrace) {
     return has_thrown;
   };
   std::string error;
-  for (const Rung& rung : examine(*one, plan(), options).observed.rungs)
-    if (rung.name == "file bytes") error = rung.drained_error;
+  for (const Level& level : examine(*one, plan(), options).observed.levels)
+    if (level.name == "file bytes") error = level.drained_error;
   ASSERT_TRUE(has_thrown);
   EXPECT_EQ(error, "asked in vain");
 }
@@ -212,11 +212,11 @@ TEST_F(DoctorTest, TellsBeforehandThatTheLeastTakesLongerThanTheBudget) {
   };
   const auto telling = std::find_if(told.begin(), told.end(), is_told);
   ASSERT_NE(telling, told.end());
-  const auto first_rung = std::find(told.begin(), told.end(), "device batch, with training");
-  EXPECT_LT(telling - told.begin(), first_rung - told.begin());
+  const auto first_level = std::find(told.begin(), told.end(), "device batch, with training");
+  EXPECT_LT(telling - told.begin(), first_level - told.begin());
   EXPECT_EQ(std::count_if(told.begin(), told.end(), is_told), 1);
-  EXPECT_TRUE(observed.rungs.front().with_training) << observed.rungs.front().error;
-  EXPECT_TRUE(observed.rungs.back().with_training) << observed.rungs.back().error;
+  EXPECT_TRUE(observed.levels.front().with_training) << observed.levels.front().error;
+  EXPECT_TRUE(observed.levels.back().with_training) << observed.levels.back().error;
   EXPECT_EQ(diagnose(observed).verdict, Culprit::not_enough_evidence);
 }
 
@@ -226,13 +226,13 @@ TEST_F(DoctorTest, NamesALock) {
   diagnosis(tiny, {Culprit::lock}, 4);
 }
 
-TEST_F(DoctorTest, EveryRungAndStepIsThere) {
+TEST_F(DoctorTest, EveryLevelAndStepIsThere) {
   const auto one = trainer(with_transform({.sleep_s = 0.001}));
   const Examination found = examine(*one, plan(), within(4));
-  std::vector<std::string> rungs, host, device;
-  for (const Rung& rung : found.observed.rungs) {
-    rungs.push_back(rung.name);
-    EXPECT_TRUE(rung.with_training.has_value()) << rung.name << ": " << rung.error;
+  std::vector<std::string> levels, host, device;
+  for (const Level& level : found.observed.levels) {
+    levels.push_back(level.name);
+    EXPECT_TRUE(level.with_training.has_value()) << level.name << ": " << level.error;
   }
   for (const HostStepCost& step : found.observed.host) {
     host.push_back(step.name);
@@ -246,7 +246,7 @@ TEST_F(DoctorTest, EveryRungAndStepIsThere) {
   std::vector<std::string> expected = batches;
   expected.insert(expected.end(),
                   {"processed sample", "decoded sample", "file bytes", "nothing cached"});
-  EXPECT_EQ(rungs, expected);
+  EXPECT_EQ(levels, expected);
   EXPECT_EQ(host, (std::vector<std::string>{"read", "decode", "slow", "collate"}));
   EXPECT_EQ(device, (std::vector<std::string>{"copy", "encode", "train"}));
   EXPECT_EQ(found.lanes.size(), 3U);

@@ -47,17 +47,17 @@ class TurnsTest : public testing::Test {
 };
 
 TEST_F(TurnsTest, WhatAllElseRestsOnComesFirst) {
-  add("a rung", false, 1, 0.001);
+  add("a level", false, 1, 0.001);
   add("ceiling", true, 1, 0.001);
   add("whole", true, 4, 0.001);
   measure(10);
-  EXPECT_THAT(order_, testing::ElementsAre("ceiling", "whole", "a rung"));
+  EXPECT_THAT(order_, testing::ElementsAre("ceiling", "whole", "a level"));
 }
 
 TEST_F(TurnsTest, TheLeastSureGetsMostOfTheTime) {
   add("ceiling", true, 1, 0.001);
   add("whole", true, 4, 0.1);
-  for (const char* rung : {"a", "b", "c"}) add(rung, false, 1, 0.001);
+  for (const char* level : {"a", "b", "c"}) add(level, false, 1, 0.001);
   measure(20);
   for (const auto& [what, seconds] : given_s_) EXPECT_LE(seconds, given_s_["whole"]) << what;
   EXPECT_LT(0.1 / given_s_["whole"], 0.02);
@@ -87,10 +87,10 @@ TEST_F(TurnsTest, TurnsGrowFromTheTasksOwn) {
 
 TEST_F(TurnsTest, WhatFailedIsNotTriedAgain) {
   add("whole", true, 4, 0.1);
-  add("a rung", false, 1, 0.1);
-  errors_["a rung"] = "a corrupt file";
+  add("a level", false, 1, 0.1);
+  errors_["a level"] = "a corrupt file";
   measure(10);
-  EXPECT_EQ(given_s_["a rung"], 0);
+  EXPECT_EQ(given_s_["a level"], 0);
 }
 
 TEST_F(TurnsTest, EndsWhereAllIsSure) {
@@ -103,14 +103,14 @@ TEST_F(TurnsTest, EndsWhereAllIsSure) {
 TEST_F(TurnsTest, WhatIsDoubtfulIsMeasuredOnceMore) {
   add("ceiling", true, 1, 0.001);
   add("whole", true, 4, 0.001);
-  add("a rung", false, 1, 0.001);
+  add("a level", false, 1, 0.001);
   int asked = 0;
   doubtful_ = [&] {
     ++asked;
     return std::vector<Task*>{&tasks_[0], &tasks_[1]};
   };
   measure(1000);
-  EXPECT_THAT(order_, testing::ElementsAre("ceiling", "whole", "a rung", "ceiling", "whole"));
+  EXPECT_THAT(order_, testing::ElementsAre("ceiling", "whole", "a level", "ceiling", "whole"));
   EXPECT_EQ(asked, 1);
 }
 
@@ -125,16 +125,16 @@ TEST_F(TurnsTest, WhatIsDoubtfulStaysSoWhereNoTimeIsLeft) {
 TEST_F(TurnsTest, WhatThereWasNoTimeForSaysSo) {
   add("ceiling", true, 1, 0.01);
   add("whole", true, 4, 0.01);
-  add("a rung", false, 1, 0.01);
+  add("a level", false, 1, 0.01);
   measure(0.1);
   EXPECT_THAT(order_, testing::ElementsAre("ceiling", "whole")) << "essential, whatever they take";
-  EXPECT_THAT(errors_["a rung"], HasSubstr("raise the budget"));
+  EXPECT_THAT(errors_["a level"], HasSubstr("raise the budget"));
 }
 
 TEST_F(TurnsTest, WhatAllElseRestsOnSharesTheBudget) {
   add("ceiling", true, 1, 0.01);
   add("whole", true, 4, 0.01);
-  add("a rung", false, 1, 0.01);
+  add("a level", false, 1, 0.01);
   measure(10);
   ASSERT_GE(most_s_.size(), 3U);
   EXPECT_DOUBLE_EQ(most_s_[0], 5) << "of 10 s for two";

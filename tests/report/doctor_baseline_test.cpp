@@ -70,7 +70,7 @@ TEST(Baseline, ACostIsWorseWhenItGrows) {
   DoctorReport now = before;
   now.diagnosis.costs[0].wall_ms = {9.5, 9.4, 9.6, "ms", 64};
   now.diagnosis.costs[1].wall_ms = {0.1, 0.09, 0.11, "ms", 64};
-  now.observed.rungs[4].drained = Measured{2.2, 2.1, 2.3, "steps/s", 12};
+  now.observed.levels[4].drained = Measured{2.2, 2.1, 2.3, "steps/s", 12};
   EXPECT_THAT(worse(against_baseline(now, doctor_report_json(before))),
               testing::ElementsAre("after convert_color, loader alone", "read, ms a sample"));
 }
@@ -86,12 +86,12 @@ TEST(Baseline, ACostOfNextToNothingIsNeverWorse) {
 
 TEST(Baseline, ShowsWhatOnlyOneOfThemHas) {
   const BaselineComparison comparison =
-      against_baseline(failed_rung_report(), doctor_report_json(starved_report()));
+      against_baseline(failed_level_report(), doctor_report_json(starved_report()));
   EXPECT_EQ(row_of(comparison, "after random_mask").now.n, 0u);
   EXPECT_EQ(row_of(comparison, "after random_mask").before.value, 2.61);
   EXPECT_FALSE(row_of(comparison, "after random_mask").is_worse);
   const BaselineComparison other =
-      against_baseline(starved_report(), doctor_report_json(failed_rung_report()));
+      against_baseline(starved_report(), doctor_report_json(failed_level_report()));
   EXPECT_EQ(row_of(other, "after random_mask").before.n, 0u);
   EXPECT_FALSE(is_worse(other));
 }

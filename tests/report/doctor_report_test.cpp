@@ -76,11 +76,11 @@ TEST(DoctorJson, SaysWhatWasFound) {
   EXPECT_EQ(json.at("rate").at("n"), 12);
   EXPECT_EQ(json.at("share").at("high"), 0.265);
   EXPECT_EQ(json.at("budget").at("given_s"), 60);
-  const Json& rungs = json.at("levels");
-  ASSERT_EQ(rungs.size(), 10u);
-  EXPECT_EQ(rungs.at(0).at("drained"), nullptr);
-  EXPECT_EQ(rungs.at(7).at("drained").at("value"), 1.74);
-  EXPECT_EQ(rungs.at(9).at("after"), nullptr);
+  const Json& levels = json.at("levels");
+  ASSERT_EQ(levels.size(), 10u);
+  EXPECT_EQ(levels.at(0).at("drained"), nullptr);
+  EXPECT_EQ(levels.at(7).at("drained").at("value"), 1.74);
+  EXPECT_EQ(levels.at(9).at("after"), nullptr);
   const Json& read = json.at("costs").at(0);
   EXPECT_EQ(read.at("group"), "raw_reading");
   EXPECT_NEAR(read.at("cores"), 1.2e-3 * 0.89 * 256, 1e-12);
@@ -154,13 +154,13 @@ TEST(DoctorText, ShowsVerdictChangesAndOutcome) {
 }
 
 TEST(DoctorText, SaysWhatFailedAndLeavesOutWhatIsNotThere) {
-  const std::string failed = doctor_text(failed_rung_report());
+  const std::string failed = doctor_text(failed_level_report());
   EXPECT_THAT(failed, HasSubstr("interrupted"));
   EXPECT_THAT(failed, HasSubstr("Not measured: after random_mask: transform 'random_mask', "
                                 "sample 17: the image is empty"));
   EXPECT_THAT(failed,
               HasSubstr("Loader alone not measured: " +
-                        failed_rung_report().observed.rungs[6].name + ": no time was left"));
+                        failed_level_report().observed.levels[6].name + ": no time was left"));
   EXPECT_THAT(line_of(failed, "after random_mask "),
               testing::EndsWith("      -                     -"));
   EXPECT_THAT(failed, Not(HasSubstr("SM activity")));

@@ -13,9 +13,9 @@ Measured rate(double value, double spread = 0.02) {
 
 Measured ms(double value) { return {value, value * 0.97, value * 1.03, "ms", 64}; }
 
-Rung rung(const std::string& name, const std::string& after, std::size_t items, double training,
-          std::optional<double> drained) {
-  Rung made = {name, after, items, rate(training), std::nullopt, "", ""};
+Level level(const std::string& name, const std::string& after, std::size_t items, double training,
+            std::optional<double> drained) {
+  Level made = {name, after, items, rate(training), std::nullopt, "", ""};
   if (drained) made.drained = rate(*drained, 0.04);
   return made;
 }
@@ -60,16 +60,16 @@ Observations starved_observations() {
   observed.batch_size = 256;
   observed.workers = 4;
   observed.capacity = {3.9, 2.5};
-  observed.rungs = {rung("device batch", "train", 4, 3.45, std::nullopt),
-                    rung("host batch, pinned", "pin", 4, 3.33, 55),
-                    rung("host batch, pageable", "collate", 4, 3.32, 24),
-                    rung("processed sample", "scale", 512, 3.23, 14.5),
-                    rung("after convert_color", "convert_color", 512, 2.94, 3.02),
-                    rung("after random_mask", "random_mask", 512, 2.61, 2.66),
-                    rung("after random_crop", "random_crop", 512, 1.98, 2.01),
-                    rung("decoded sample", "decode", 128, 1.72, 1.74),
-                    rung("file bytes", "read", 128, 0.94, 0.95),
-                    rung("nothing cached", "", 0, 0.89, 0.9)};
+  observed.levels = {level("device batch", "train", 4, 3.45, std::nullopt),
+                     level("host batch, pinned", "pin", 4, 3.33, 55),
+                     level("host batch, pageable", "collate", 4, 3.32, 24),
+                     level("processed sample", "scale", 512, 3.23, 14.5),
+                     level("after convert_color", "convert_color", 512, 2.94, 3.02),
+                     level("after random_mask", "random_mask", 512, 2.61, 2.66),
+                     level("after random_crop", "random_crop", 512, 1.98, 2.01),
+                     level("decoded sample", "decode", 128, 1.72, 1.74),
+                     level("file bytes", "read", 128, 0.94, 0.95),
+                     level("nothing cached", "", 0, 0.89, 0.9)};
   observed.drained_of_all = {230, 225, 235, "samples/s", 12};
   observed.drained_of_one = {58, 56, 60, "samples/s", 12};
   observed.device = {{"copy", {0.0104, 0.0102, 0.0106, "s", 12}, 0.00004, 201326592},
@@ -145,7 +145,7 @@ DoctorReport full_speed_report() {
   DoctorReport report = starved_report();
   report.environment.warnings.clear();
   report.observed.warnings.clear();
-  for (Rung& rung : report.observed.rungs) rung.with_training = rate(3.44);
+  for (Level& level : report.observed.levels) level.with_training = rate(3.44);
   report.diagnosis = {};
   report.diagnosis.verdict = Culprit::gpu;
   report.diagnosis.reason = "The input delivers what the device can take.";
@@ -157,7 +157,7 @@ DoctorReport full_speed_report() {
   return report;
 }
 
-DoctorReport failed_rung_report() {
+DoctorReport failed_level_report() {
   DoctorReport report = starved_report();
   report.environment.gpu.reset();
   report.interrupted = true;
@@ -168,12 +168,12 @@ DoctorReport failed_rung_report() {
   report.diagnosis.culprits.clear();
   report.diagnosis.cores_needed.reset();
   report.observed.utilization = {{}, {}, {}, "no GPU", 0.5, 0};
-  Rung& failed = report.observed.rungs[5];
+  Level& failed = report.observed.levels[5];
   failed.with_training.reset();
   failed.drained.reset();
   failed.error = "transform 'random_mask', sample 17: the image is empty";
-  report.observed.rungs[6].drained.reset();
-  report.observed.rungs[6].drained_error = "no time was left";
+  report.observed.levels[6].drained.reset();
+  report.observed.levels[6].drained_error = "no time was left";
   return report;
 }
 
@@ -190,7 +190,7 @@ DoctorReport report_of_words(const std::string& words) {
     *place = words;
   environment.warnings = report.observed.warnings = report.outcome->changes = {words};
   report.workload.options = {{words, words}};
-  for (Rung& rung : report.observed.rungs) rung.name = rung.after = rung.error = words;
+  for (Level& level : report.observed.levels) level.name = level.after = level.error = words;
   for (CostRow& row : report.diagnosis.costs) row.name = words;
   for (DeviceCost& row : report.observed.device) row.name = words;
   for (Change& row : report.diagnosis.changes) row.id = row.what = row.how = words;
@@ -206,9 +206,9 @@ DoctorReport report_of_numbers(double value) {
   const auto set = [value](Measured& measured) {
     measured.value = measured.low = measured.high = value;
   };
-  for (Rung& rung : report.observed.rungs) {
-    set(*rung.with_training);
-    if (rung.drained) set(*rung.drained);
+  for (Level& level : report.observed.levels) {
+    set(*level.with_training);
+    if (level.drained) set(*level.drained);
   }
   for (CostRow& row : report.diagnosis.costs) {
     for (Measured* measured : {&row.wall_ms, &row.cpu_ms, &row.without}) set(*measured);
@@ -242,7 +242,7 @@ DoctorReport report_of_numbers(double value) {
 std::vector<NamedReport> all_doctor_reports() {
   return {{"starved", starved_report()},
           {"full_speed", full_speed_report()},
-          {"failed_rung", failed_rung_report()},
+          {"failed_level", failed_level_report()},
           {"empty", empty_report()},
           {"hostile", report_of_words(kHostile)},
           {"nan", report_of_numbers(NAN)},

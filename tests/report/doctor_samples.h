@@ -11,8 +11,8 @@ namespace slipstream {
 DoctorReport starved_report();
 /// Nothing to complain about.
 DoctorReport full_speed_report();
-/// On a CPU; one rung failed, time ran out, the user ended it.
-DoctorReport failed_rung_report();
+/// On a CPU; one level failed, time ran out, the user ended it.
+DoctorReport failed_level_report();
 /// Nothing at all was measured.
 DoctorReport empty_report();
 /// `words` wherever a report takes words.

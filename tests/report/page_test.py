@@ -188,7 +188,7 @@ class InABrowser(PageTest):
         folder = os.environ.get("SCREENSHOTS")
         if not folder:
             return
-        for name in ("starved", "full_speed", "failed_rung", "empty", "hostile"):
+        for name in ("starved", "full_speed", "failed_level", "empty", "hostile"):
             for look, width, scheme, media in LOOKS:
                 self.browser.open(self.page(name), width, scheme, media)
                 self.browser.save_screenshot(f"{folder}/{name}-{look}.png")

@@ -44,7 +44,7 @@ struct MachineCapacity {
 };
 /// One level of the ladder: a measurement of the pipeline in which everything up to one point comes
 /// from a cache.
-struct Rung {
+struct Level {
   std::string name;       ///< "device batch", "host batch, pinned", ..., "nothing cached"
   std::string after;      ///< the step whose results are cached; "" for nothing cached
   std::size_t items = 0;  ///< samples or batches in the cache
@@ -124,7 +124,7 @@ struct Observations {
   unsigned workers = 1;   ///< loader threads
   std::size_t slabs = 4;  ///< batches for which the loader has memory
   MachineCapacity capacity;
-  std::vector<Rung> rungs;  ///< from the device batch to nothing cached
+  std::vector<Level> levels;  ///< from the device batch to nothing cached
   std::vector<HostStepCost> host;
   Measured drained_of_all;   ///< samples/s of all workers while nobody trains
   Measured drained_of_one;   ///< samples/s of one worker

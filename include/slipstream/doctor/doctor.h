@@ -36,7 +36,7 @@ struct Examination {
 /// - how busy device and cores are.
 /// The measurements that all others need come first. Then it measures in turns what is least sure,
 /// until all is known to within 1 % (the whole pipeline, which counts most, to within a quarter of
-/// that). A figure that cannot be taken has its reason (Rung::error).
+/// that). A figure that cannot be taken has its reason (Level::error).
 ///
 /// Weights, buffers, optimizer state, position and PyTorch's default generators are as before when
 /// it returns or throws, so training goes on to the same bits. It uses loaders and caches of its
