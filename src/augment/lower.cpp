@@ -1,14 +1,12 @@
 #include "augment/lower.h"
 
 #include "augment/divisor.h"
-#include "ops/color_math.h"
 #include "ops/geometry.h"
+#include "ops/pointwise.h"
 #include "slipstream/core/error.h"
 #include "slipstream/ops/blur.h"
-#include "slipstream/ops/color.h"
 #include "slipstream/ops/masking.h"
 #include "slipstream/ops/resize.h"
-#include "slipstream/ops/transforms.h"
 #include "slipstream/ops/warp.h"
 
 namespace slipstream::augment {
@@ -64,7 +62,7 @@ void lower(const ToDtype& op, ProgramStep& step) {
 
 void lower(const ConvertColor& op, ProgramStep& step) {
   step.kind = StepKind::convert_color;
-  step.matrix = op.in_float32();
+  step.matrix = float32_of(op);
 }
 
 void lower(const Grayscale&, ProgramStep& step) { step.kind = StepKind::grayscale; }
@@ -88,7 +86,7 @@ void lower(const RandomMask& op, ProgramStep& step) {
 
 void lower(const Normalize& op, ProgramStep& step) {
   step.kind = StepKind::normalize;
-  const ChannelStatistics statistics = op.in_float32();
+  const ChannelStatistics statistics = float32_of(op);
   for (std::size_t c = 0; c < 4; ++c) {
     step.subtracted[c] = statistics.mean[c];
     step.divisor[c] = divisor_of(statistics.std[c]);

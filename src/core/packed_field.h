@@ -41,8 +41,8 @@ constexpr unsigned bits_of(Element element) {
 /// without a gap). Both offsets are multiples of 256.
 struct PackedField {
   Element from = Element::u8;
-  /// u8 from u1, u2 and u4; i32 and i64 from u16 and i32; f32 from bf16 and f16; with `classes` u8,
-  /// i32, i64 and f32 from u8 and u16.
+  /// Element::u8 from u1, u2 and u4; i32 and i64 from u16 and i32; f32 from bf16 and f16; with
+  /// `classes` u8, i32, i64 and f32 from u8 and u16.
   Element to = Element::u8;
   /// 0, or: each value, below `classes`, becomes that many, 1 at its place and 0 elsewhere.
   std::uint32_t classes = 0;

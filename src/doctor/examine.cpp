@@ -201,6 +201,10 @@ void Examiner::declare_tasks() {
                         },
                         &level.drained_error, false, 1,
                         [&level] { return figure_of(*level.drained); }});
+  declare_tasks_of_device();
+}
+
+void Examiner::declare_tasks_of_device() {
   if (augment_)
     tasks_.push_back({"transforms on the device, alone",
                       [this](const TurnTime& time) { train(augment_->rate, time); },

@@ -41,6 +41,7 @@ class Examiner {
   void declare_levels();
   void declare_device();
   void declare_tasks();
+  void declare_tasks_of_device();
   void attempt(Task& task, TurnTime time);
   std::vector<Task*> doubtful();
   double batch_s() const;

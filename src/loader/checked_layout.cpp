@@ -60,7 +60,7 @@ SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& tr
   if (options.cut) check_cut(*options.cut, host, problems);
   check_order(dataset.size(), options, problems);
   check_read_ahead(options.read_ahead, problems);
-  check_cpus(options.cores, problems);
+  check_cpus(options.cpus, problems);
   if (options.cache && options.cache->after == "decode" && options.decode.scaled) {
     problems.push_back(
         "cannot cache after 'decode': whole images are cached, and scaled decoding would give "

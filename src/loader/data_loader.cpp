@@ -28,7 +28,7 @@ class DataLoader::Impl {
         steps_(dataset, on_host(transforms, options.on_device),
                checked_layout(*dataset, transforms, options), options.seed, decode_options(options),
                options.on_bad_sample),
-        binding_(std::in_place, options_.cores),
+        binding_(std::in_place, options_.cpus),
         order_(dataset->size(), options),
         bad_(options.on_bad_sample, order_),
         cached_steps_(steps_, dataset->size(), options.cut ? std::nullopt : options.cache),

@@ -9,6 +9,7 @@
 #include "ops/geometry.h"
 #include "ops/pixel_field.h"
 #include "ops/pixel_planes.h"
+#include "ops/pointwise.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -104,18 +105,18 @@ FieldSpec ConvertColor::output(const FieldSpec& in) const {
   return as_f32(in);
 }
 
-ColorMatrix ConvertColor::in_float32() const {
+ColorMatrix float32_of(const ConvertColor& op) {
   ColorMatrix out{};
   for (std::size_t c = 0; c < 3; ++c) {
-    for (std::size_t i = 0; i < 3; ++i) out.row[c][i] = static_cast<float>(matrix[3 * c + i]);
-    out.offset[c] = static_cast<float>(offset[c]);
+    for (std::size_t i = 0; i < 3; ++i) out.row[c][i] = static_cast<float>(op.matrix[3 * c + i]);
+    out.offset[c] = static_cast<float>(op.offset[c]);
   }
   return out;
 }
 
 void ConvertColor::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
-  if (in.dtype == DType::uint8) return convert<std::uint8_t>(in, out, in_float32());
-  convert<float>(in, out, in_float32());
+  if (in.dtype == DType::uint8) return convert<std::uint8_t>(in, out, float32_of(*this));
+  convert<float>(in, out, float32_of(*this));
 }
 
 void Divide::validate() const {

@@ -1,3 +1,5 @@
+#include "ops/pointwise.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -5,11 +7,9 @@
 
 #include "core/number_text.h"
 #include "ops/best_code.h"
-#include "ops/color_math.h"
 #include "ops/geometry.h"
 #include "ops/pixel_field.h"
 #include "slipstream/core/error.h"
-#include "slipstream/ops/transforms.h"
 
 namespace slipstream {
 namespace {
@@ -110,17 +110,17 @@ FieldSpec Normalize::output(const FieldSpec& in) const {
   return as_f32(in);
 }
 
-ChannelStatistics Normalize::in_float32() const {
+ChannelStatistics float32_of(const Normalize& op) {
   ChannelStatistics out{};
-  for (std::size_t c = 0; c < (channels() == 1 ? kMostChannels : channels()); ++c) {
-    out.mean[c] = static_cast<float>(mean_of(c));
-    out.std[c] = static_cast<float>(std_of(c));
+  for (std::size_t c = 0; c < (op.channels() == 1 ? kMostChannels : op.channels()); ++c) {
+    out.mean[c] = static_cast<float>(op.mean_of(c));
+    out.std[c] = static_cast<float>(op.std_of(c));
   }
   return out;
 }
 
 void Normalize::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
-  const Run run = run_of(in_float32(), static_cast<std::size_t>(in.shape[2]));
+  const Run run = run_of(float32_of(*this), static_cast<std::size_t>(in.shape[2]));
   if (in.dtype == DType::uint8)
     return normalize<std::uint8_t>(in, out, run, [](float value) { return from_level(value); });
   normalize<float>(in, out, run, [](float value) { return value; });

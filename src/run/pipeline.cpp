@@ -78,7 +78,7 @@ DataLoaderOptions Pipeline::loader_options(const Plan& plan) const {
   loader.held_batches = 1 + plan.schedule.run_ahead;
   loader.wire = wire_formats(plan);
   loader.read_ahead = planned.read_ahead;
-  loader.cores = planned.cpus;
+  loader.cpus = planned.cpus;
   loader.cache = planned.cache;
   loader.on_device = transforms_from(planned.on_device);
   loader.decode.scaled |= plan.numerics.scaled_decoding;

@@ -40,7 +40,7 @@ Sampling sampling_of(const std::shared_ptr<const Dataset>& dataset, const Option
   std::error_code failed;
   if (sampler != "balanced" && !std::filesystem::exists(sampler, failed))
     throw Refused("--sampler: " + unknown_name("sampler", sampler, {"random", "balanced"}) +
-                  ", or a file of weights, one a line, but no such file is there");
+                  ", or a file with a weight in each line, but no such file is there");
   if (sampler != "balanced") return Sampling::weighted(weights_in(sampler));
   const auto labeled = std::dynamic_pointer_cast<const LabeledDataset>(dataset);
   if (labeled == nullptr)

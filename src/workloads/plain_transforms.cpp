@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "ops/best_code.h"
-#include "ops/color_math.h"
 #include "ops/geometry.h"
 #include "ops/mask_math.h"
+#include "ops/pointwise.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -113,7 +113,7 @@ FieldSpec PlainColor::output(const FieldSpec& in) const {
 void PlainColor::apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
   const auto* levels = in.as<std::uint8_t>();
   const std::vector<float> pixels(levels, levels + in.shape.elements());
-  const ColorMatrix by = in_float32();
+  const ColorMatrix by = float32_of(*this);
   auto* to = out.as<float>();
   // For an fma that is an instruction, not a call.
   with_best_code([&] {

@@ -92,8 +92,8 @@ class OutputsTest(DataFolders):
         self.expect(DONE, "make-data", "segmentation", "--out", self.scenes, "--samples", "2")
 
     def test_pictures_are_pngs(self):
-        chain = self.folder / "flip.json"
-        chain.write_text('{"version": 1, "transforms": [{"op": "random_horizontal_flip"}]}')
+        chain = self.folder / "resize.json"
+        chain.write_text('{"version": 1, "transforms": [{"op": "resize", "size": [8, 8]}]}')
         augment = ("augment", "--data", self.classes, "--transforms", chain, "--samples", "1", "--out")
         inspect = ("inspect", self.classes, "--contact-sheet")
         for command, option in ((augment, "--out"), (inspect, "--contact-sheet")):
@@ -119,9 +119,9 @@ class MissingFileTest(ProgramTest):
 class HelpTest(ProgramTest):
     def test_it_explains_itself(self):
         for command, says, hides in (
-                (["train", "starved"], ["(default: 4 batches in all)", "Momentum of sgd"], ["Of sgd"]),
-                (["bench", "loader"], ["(default: 2 batches in all)", "--whole-decoding ",
-                                       "Folder, list, .tar shard or .npy file"], ["{false}"])):
+                (["train", "starved"], ["(default: 4 in all)", "Momentum, of sgd alone"], ["Of sgd"]),
+                (["bench", "loader"], ["(default: 2 in all)", "--whole-decoding ",
+                                       "A folder, list, .tar shard or .npy file"], ["{false}"])):
             shown = " ".join(self.expect(DONE, *command, "--help").stdout.split())
             for words in says:
                 self.assertIn(words, shown)
@@ -141,7 +141,7 @@ class HelpTest(ProgramTest):
     def test_a_sampler_that_is_neither_a_name_nor_a_file(self):
         self.expect(REFUSED, "train", "segmentation", *TINY, "--sampler", "weighted",
                     says=["unknown sampler 'weighted'", "known: random, balanced",
-                          "or a file of weights, one a line, but no such file is there"])
+                          "or a file with a weight in each line, but no such file is there"])
 
 
 class WeightDecayTest(ProgramTest):

@@ -120,12 +120,12 @@ TEST(Torchvision, ColorsOfFloatsDifferInTheLastBits) {
 }
 
 TEST(Torchvision, ColorsOfLevelsAreAtMostTwoApart) {
-  EXPECT_LE(levels_apart(GaussianBlur{5, {1.3, 1.3}}, "gaussian_blur uint8"), 1);
-  EXPECT_LE(levels_apart(ColorJitter{.brightness = {1.3, 1.3}}, "brightness uint8"), 1);
-  EXPECT_LE(levels_apart(ColorJitter{.contrast = {0.7, 0.7}}, "contrast uint8"), 1);
-  EXPECT_LE(levels_apart(ColorJitter{.saturation = {1.6, 1.6}}, "saturation uint8"), 2);
-  EXPECT_LE(levels_apart(ColorJitter{.hue = {0.2, 0.2}}, "hue uint8"), 2);
-  EXPECT_LE(levels_apart(Grayscale{3}, "grayscale uint8"), 1);
+  EXPECT_LE(levels_apart(GaussianBlur{5, {1.3, 1.3}}, "gaussian_blur u8"), 1);
+  EXPECT_LE(levels_apart(ColorJitter{.brightness = {1.3, 1.3}}, "brightness u8"), 1);
+  EXPECT_LE(levels_apart(ColorJitter{.contrast = {0.7, 0.7}}, "contrast u8"), 1);
+  EXPECT_LE(levels_apart(ColorJitter{.saturation = {1.6, 1.6}}, "saturation u8"), 2);
+  EXPECT_LE(levels_apart(ColorJitter{.hue = {0.2, 0.2}}, "hue u8"), 2);
+  EXPECT_LE(levels_apart(Grayscale{3}, "grayscale u8"), 1);
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ struct DataLoaderOptions {
   ReadAhead read_ahead = {};
   /// The CPUs on which all threads of the loader may run; empty: those of the caller. The slabs are
   /// first written from there, so that new memory is placed in the NUMA node of these CPUs.
-  CpuList cores = {};
+  CpuList cpus = {};
   /// Records every step of every sample, with a row for each thread, and the filling of every slab,
   /// with a row for each slab. The latter is left out where batches are cached (a cut after
   /// "collate"). It is shared because workers fill slabs beyond the run that is traced. nullptr:

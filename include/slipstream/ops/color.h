@@ -7,8 +7,6 @@
 
 namespace slipstream {
 
-struct ColorMatrix;
-
 // Operations (op.h) on the colors of images. Other fields pass unchanged. Images are height x width
 // x channels, uint8 or float32. For uint8, which are levels from 0 to 255, results are rounded
 // after every step, halves to even. For float32, white is 1, and ColorJitter clamps to 0 to 1 after
@@ -96,12 +94,10 @@ struct ConvertColor {
   bool is_random() const { return false; }
   Drawn draw(const RandomKey&, const Shape&) const { return {}; }
   void apply(Drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
-  /// Matrix and offset, rounded to float32.
-  ColorMatrix in_float32() const;
 };
 
-/// Divides images of one to four channels by a number. The result is f32: value / divisor, where
-/// the divisor is rounded to float32 first.
+/// Divides images of one to four channels by a number. The result is float32: value / divisor,
+/// where the divisor is rounded to float32 first.
 struct Divide {
   static constexpr std::string_view kName = "divide";
   double divisor = 255;  ///< not 0

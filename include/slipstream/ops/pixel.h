@@ -17,8 +17,8 @@ struct Pixel {
 
 /// What the values of an image mean.
 enum class Range : std::uint8_t {
-  levels,  ///< u8: 0 to 255, rounded after every operation
-  unit,    ///< f32: white is 1
+  levels,  ///< uint8: 0 to 255, rounded after every operation
+  unit,    ///< float32: white is 1
 };
 
 /// The value a b + c, rounded once.

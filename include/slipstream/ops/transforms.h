@@ -12,8 +12,6 @@
 
 namespace slipstream {
 
-struct ChannelStatistics;
-
 // Operations (op.h) that crop, resize, flip and scale. Crops and flips move images (height x width
 // x channels) and masks (height x width) alike. Their parameters are drawn for the sample's first
 // image; a field of another size throws UnfitSample where the operation crops. The other operations
@@ -150,7 +148,7 @@ struct ToDtype {
   void apply(Drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
 };
 
-/// Normalizes images of one to four channels. The result is f32: (value - mean) / std in each
+/// Normalizes images of one to four channels. The result is float32: (value - mean) / std in each
 /// channel. The levels of uint8 images are divided by 255 first. Mean and std are rounded to
 /// float32 first, and so is the result of each operation. Each of the two has as many numbers as
 /// the image has channels, or one for all of them.
@@ -175,8 +173,6 @@ struct Normalize {
   /// The mean and std of channel `c` of an image. REQUIRES: c < channels() or channels() == 1
   double mean_of(std::size_t c) const { return mean.size() == 1 ? mean[0] : mean[c]; }
   double std_of(std::size_t c) const { return std.size() == 1 ? std[0] : std[c]; }
-  /// Mean and std, rounded to float32.
-  ChannelStatistics in_float32() const;
 };
 
 }  // namespace slipstream

@@ -45,11 +45,11 @@ class SeenMemory final : public std::pmr::memory_resource {
   Seen& seen_;
 };
 
-class LoaderCores : public testing::Test {
+class LoaderCpus : public testing::Test {
  protected:
   void SetUp() override {
     if (all_.size() < 2) GTEST_SKIP() << "this process may use one CPU alone";
-    options_.cores = {all_.back()};
+    options_.cpus = {all_.back()};
     dataset_->on_read = [this](std::size_t) { reading_.add(); };
     dataset_->on_decode = [this](std::size_t) { decoding_.add(); };
   }
@@ -61,49 +61,49 @@ class LoaderCores : public testing::Test {
   DataLoaderOptions options_ = {.batch_size = 2, .num_workers = 3};
 };
 
-TEST_F(LoaderCores, HoldForWorkersAndReaders) {
+TEST_F(LoaderCpus, HoldForWorkersAndReaders) {
   for (const unsigned reads : {0u, 2u}) {
     options_.read_ahead.reads = reads;
     DataLoader loader(dataset_, no_transforms(), options_);
     EXPECT_EQ(allowed_cpus(), all_);
     take(loader, 4);
   }
-  EXPECT_THAT(reading_.lists(), testing::Each(options_.cores));
-  EXPECT_THAT(decoding_.lists(), testing::Each(options_.cores));
+  EXPECT_THAT(reading_.lists(), testing::Each(options_.cpus));
+  EXPECT_THAT(decoding_.lists(), testing::Each(options_.cpus));
 }
 
-TEST_F(LoaderCores, HoldForTheMakersOfACut) {
+TEST_F(LoaderCpus, HoldForTheMakersOfACut) {
   options_.cut = HostCut{"decode", 4};
   const DataLoader loader(dataset_, no_transforms(), options_);
   EXPECT_EQ(reading_.lists().size(), 4u);
-  EXPECT_THAT(reading_.lists(), testing::Each(options_.cores));
+  EXPECT_THAT(reading_.lists(), testing::Each(options_.cpus));
 }
 
-TEST_F(LoaderCores, SlabsAreMadeThere) {
+TEST_F(LoaderCpus, SlabsAreMadeThere) {
   Seen making;
   SeenMemory memory(making);
   options_.memory = &memory;
   const DataLoader loader(dataset_, no_transforms(), options_);
   EXPECT_EQ(making.lists().size(), loader.slabs());
-  EXPECT_THAT(making.lists(), testing::Each(options_.cores));
+  EXPECT_THAT(making.lists(), testing::Each(options_.cpus));
 }
 
-TEST_F(LoaderCores, TheCallerIsFreeAgainWhereTheLoaderCannotBeMade) {
+TEST_F(LoaderCpus, TheCallerIsFreeAgainWhereTheLoaderCannotBeMade) {
   dataset_->on_read = [](std::size_t) { throw Error("gone"); };
   options_.cut = HostCut{"read", 4};
   EXPECT_THROW(DataLoader(dataset_, no_transforms(), options_), Error);
   EXPECT_EQ(allowed_cpus(), all_);
 }
 
-TEST_F(LoaderCores, AreAnywhereByDefault) {
-  options_.cores = {};
+TEST_F(LoaderCpus, AreAnywhereByDefault) {
+  options_.cpus = {};
   DataLoader loader(dataset_, no_transforms(), options_);
   take(loader, 4);
   EXPECT_THAT(reading_.lists(), testing::Each(all_));
 }
 
-TEST_F(LoaderCores, AreRefusedWhereTheProcessMayNotRun) {
-  options_.cores = {all_.front(), 65000};
+TEST_F(LoaderCpus, AreRefusedWhereTheProcessMayNotRun) {
+  options_.cpus = {all_.front(), 65000};
   options_.num_workers = 0;
   EXPECT_THAT(refusal(dataset_, no_transforms(), options_),
               testing::AllOf(HasSubstr("CPUs 65000 may not be used by this process"),
