@@ -15,7 +15,7 @@
 #include <cmath>
 #include <iostream>
 
-#include "cli/verbs.h"
+#include "cli/common_options.h"
 #include "core/files.h"
 #include "doctor/drained_rate.h"
 #include "doctor/training_rate.h"
@@ -171,7 +171,7 @@ double error_of(const Prediction& each) {
 Json json_of(const Level& level) {
   return {{"name", level.name},
           {"with_training", slipstream::json_of(level.with_training)},
-          {"drained", slipstream::json_of(level.drained)}};
+          {"loader_alone", slipstream::json_of(level.loader_alone)}};
 }
 
 Json json_of(const Case& one, const Found& found) {

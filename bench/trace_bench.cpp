@@ -6,7 +6,7 @@
 
 #include "bench/input.h"
 #include "bench/trace_run.h"
-#include "cli/verbs.h"
+#include "cli/common_options.h"
 #include "core/files.h"
 #include "report/json.h"
 #include "slipstream/core/statistics.h"

@@ -7,6 +7,7 @@
 import json
 import os
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
@@ -30,14 +31,16 @@ def main():
         clone = pathlib.Path(folder) / "clone"
         subprocess.run(["git", "clone", "--quiet", SOURCE, clone], check=True)
         subprocess.run([clone / "scripts" / "setup.sh"], check=True)
-        begin = time.monotonic()
+        begin, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(["make", "-C", clone, "build"], check=True, env=environment)
         wall_s = time.monotonic() - begin
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
         compile_s, longest_s = compile_seconds(clone / "build" / ".ninja_log")
     revision = subprocess.run(["git", "-C", SOURCE, "rev-parse", "HEAD"], check=True, text=True,
                               stdout=subprocess.PIPE).stdout.strip()
     out.write_text(json.dumps({"revision": revision, "cores": len(os.sched_getaffinity(0)),
                                "load_before": os.getloadavg()[0], "wall_s": round(wall_s, 1),
+                               "cpu_s": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1),
                                "compile_s": round(compile_s, 1), "longest_s": longest_s}, indent=2) + "\n")
 
 

@@ -104,6 +104,10 @@ phases=("$@")
 scripts/setup.sh --lint
 . build/env.sh
 for phase in "${phases[@]}"; do
+  [[ " release check tsan asan fuzz tidy style " == *" $phase "* ]] ||
+    { echo "unknown part: $phase" >&2; exit 2; }
+done
+for phase in "${phases[@]}"; do
   start=$SECONDS
   echo "=== $phase"
   "$phase"

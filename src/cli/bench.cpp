@@ -5,7 +5,7 @@
 #include <iostream>
 #include <memory>
 
-#include "cli/verbs.h"
+#include "cli/common_options.h"
 #include "core/files.h"
 
 namespace slipstream {

@@ -70,6 +70,29 @@ int bench_loader(const LoaderVerb& verb, const Cli& cli) {
   return cli.interrupted() ? kInterrupted : kDone;
 }
 
+void add_loading(CLI::App& command, const std::shared_ptr<LoaderVerb>& verb) {
+  command
+      .add_flag("--scaled-decoding", verb->loader.decode.scaled,
+                "Decodes JPEGs that the first transform shrinks at a fraction of their size")
+      ->group(kLoaderGroup);
+  command
+      .add_flag_callback(
+          "--whole-decoding", [verb] { verb->loader.decode.partial = false; },
+          "Decodes JPEGs whole, not only the part that the first transform reads")
+      ->group(kLoaderGroup);
+  add_prefetch_factor(command, verb->options.prefetch_factor, verb->loader.prefetch_batches);
+  add_order(command, verb->loader.shuffle, verb->loader.drop_last);
+  add_read_ahead(command, verb->read_ahead);
+  command
+      .add_option("--cache", verb->cache,
+                  "Keeps samples in memory as a step leaves them: STEP=SIZE")
+      ->group(kLoaderGroup);
+  command
+      .add_option("--disk-cache", verb->disk_cache,
+                  "Keeps samples of slow storage in a folder: DIR=SIZE")
+      ->group(kDataGroup);
+}
+
 }  // namespace
 
 void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen) {
@@ -96,26 +119,7 @@ void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen) {
       ->group(kTransformsGroup);
   add_on_bad_sample(*command, verb->loader.on_bad_sample,
                     "puts another sample in the place of a bad one");
-  command
-      ->add_flag("--scaled-decoding", verb->loader.decode.scaled,
-                 "Decodes JPEGs that the first transform shrinks at a fraction of their size")
-      ->group(kLoaderGroup);
-  command
-      ->add_flag_callback(
-          "--whole-decoding", [verb] { verb->loader.decode.partial = false; },
-          "Decodes JPEGs whole, not only the part that the first transform reads")
-      ->group(kLoaderGroup);
-  add_prefetch_factor(*command, verb->options.prefetch_factor, verb->loader.prefetch_batches);
-  add_order(*command, verb->loader.shuffle, verb->loader.drop_last);
-  add_read_ahead(*command, verb->read_ahead);
-  command
-      ->add_option("--cache", verb->cache,
-                   "Keeps samples in memory as a step leaves them: STEP=SIZE")
-      ->group(kLoaderGroup);
-  command
-      ->add_option("--disk-cache", verb->disk_cache,
-                   "Keeps samples of slow storage in a folder: DIR=SIZE")
-      ->group(kDataGroup);
+  add_loading(*command, verb);
   command->add_option("--seconds", verb->options.seconds, "Seconds of each measurement, at most")
       ->check(above_zero)
       ->capture_default_str()

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <iostream>
 
+#include "cli/common_options.h"
 #include "cli/signals.h"
-#include "cli/verbs.h"
 #include "run/message.h"
 
 namespace slipstream {
@@ -37,7 +37,7 @@ struct Reworded {
 };
 constexpr Reworded kReworded[] = {
     {": At Most 1 required but received ", " is given more than once: give it one time"},
-    {": 1 required ", " needs a value behind it"},
+    {": 1 required ", " needs a value"},
     {"A subcommand is required", "no verb is given"},
 };
 
@@ -48,7 +48,7 @@ std::string plain(const CLI::ParseError& error) {
   const std::size_t equals = text.find(" = ");
   if (text.starts_with(unread) && equals != std::string::npos)
     return text.substr(unread.size(), equals - unread.size()) + ": '" + text.substr(equals + 3) +
-           "' is no number that it takes";
+           "' is not a number that fits";
   for (const auto& [theirs, ours] : kReworded)
     if (const std::size_t at = text.find(theirs); at != std::string::npos)
       return text.substr(0, at) + std::string(ours);

@@ -1,7 +1,7 @@
 #include <utility>
 
+#include "cli/common_options.h"
 #include "cli/signals.h"
-#include "cli/verbs.h"
 #include "slipstream/cli/cli.h"
 
 // A library of its own, which stays static where the others are installed as a shared one: so only

@@ -10,7 +10,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "cli/verbs.h"
+#include "cli/common_options.h"
 #include "core/files.h"
 #include "core/number_text.h"
 #include "cuda/cuda.h"
@@ -77,7 +77,7 @@ Check at_least(int least) {
 std::string workers_problem(const std::string& text) {
   const double number = number_in(text).value_or(0);
   const bool is_count = number >= 1 && number == std::floor(number) && number <= kMostOfAnything;
-  return is_count ? "" : text + " is no number from 1 to " + std::to_string(kMostOfAnything);
+  return is_count ? "" : text + " is not a number from 1 to " + std::to_string(kMostOfAnything);
 }
 
 std::string above_zero(const std::string& text) {

@@ -1,7 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "cli/verbs.h"
+#include "cli/common_options.h"
 #include "core/text.h"
 
 namespace slipstream {
@@ -80,7 +80,7 @@ void CommonOptions::add_loader_to(CLI::App& verb) {
       ->group(kLoaderGroup);
   verb.add_option("--wire", wire,
                   "How fields travel to the device, FIELD=FORMAT: plain, smallest, bits, one_hot, "
-                  "bf16, f16, jpeg, host")
+                  "bf16, fp16, jpeg, host")
       ->delimiter(',')
       ->group(kLoaderGroup);
 }

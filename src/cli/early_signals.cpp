@@ -11,7 +11,7 @@ void handle_early() {
 }
 
 // PyTorch's libraries take half a second before main to set themselves up. What stands in this
-// section is called ahead of them; only a program has one, so this is no part of the library.
+// section is called ahead of them; only a program has one, so this is not a part of the library.
 [[gnu::section(".preinit_array"), gnu::used]] void (*const early)() = handle_early;
 
 }  // namespace

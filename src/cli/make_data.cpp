@@ -7,6 +7,7 @@
 #include "cli/parts_line.h"
 #include "cli/verbs.h"
 #include "core/number_text.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "cli/verbs.h"
+#include "cli/common_options.h"
 #include "slipstream/run/trainer.h"
 
 namespace slipstream {

@@ -28,7 +28,7 @@ struct PlanKey {
 };
 constexpr PlanKey kPlanKeys[] = {
     {"--pin-memory", "schedule.loader.pin_memory", "true on a GPU"},
-    {"--cudnn-benchmark", "numerics.cudnn_benchmark", "true on a GPU, unless --deterministic"},
+    {"--cudnn-benchmark", "numerics.cudnn_benchmark", "true on a GPU without --deterministic,"},
     {"--channels-last", "numerics.channels_last", "true"}};
 
 /// "" for an option that no key of a plan stands for.

@@ -3,7 +3,7 @@
 #include <limits>
 #include <memory>
 
-#include "cli/verbs.h"
+#include "cli/common_options.h"
 #include "cli/watch.h"
 #include "core/files.h"
 #include "core/number_text.h"

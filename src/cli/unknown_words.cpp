@@ -1,8 +1,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "cli/common_options.h"
 #include "cli/option_hints.h"
-#include "cli/verbs.h"
 
 namespace slipstream {
 namespace {

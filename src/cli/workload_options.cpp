@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "cli/verbs.h"
+#include "cli/common_options.h"
 #include "workloads/option_text.h"
 
 namespace slipstream {

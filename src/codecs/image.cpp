@@ -72,7 +72,7 @@ Rgb color_named(const std::string& text) {
   if (text == "white") return {255, 255, 255};
   const bool is_hex = text.size() == 7 && text[0] == '#' &&
                       text.find_first_not_of("0123456789abcdefABCDEF", 1) == std::string::npos;
-  if (!is_hex) throw Refused("'" + text + "' is no color: give black, white or #rrggbb");
+  if (!is_hex) throw Refused("'" + text + "' is not a color: give black, white or #rrggbb");
   const auto level = [&](std::size_t at) {
     return static_cast<std::uint8_t>(std::stoul(text.substr(at, 2), nullptr, 16));
   };

@@ -155,7 +155,7 @@ void decode_mask(std::span<const std::byte> file, const MutableArray& out) {
   const std::uint32_t bits = u8_at(file, 24);
   const std::uint32_t color = u8_at(file, 25);
   if ((color != PNG_COLOR_TYPE_GRAY && color != PNG_COLOR_TYPE_PALETTE) || bits > 8) {
-    throw Error("this PNG is no mask: it has " + describe(bits, color) +
+    throw Error("this PNG is not a mask: it has " + describe(bits, color) +
                 "; a mask holds class numbers, so save it as 8-bit gray or with a palette");
   }
   Reader reader;

@@ -76,8 +76,8 @@ struct CheckOptions {
 };
 
 /// What differs from DIR/manifest.json, of either form: files that are missing, of another size, or
-/// changed, and parts that are not written. Reads all of them. Nothing where there is no manifest,
-/// or somebody else's. Throws Error for one that is damaged.
+/// changed, and parts that are not written. Reads all of them. Nothing where there is not a
+/// manifest, or somebody else's. Throws Error for one that is damaged.
 std::vector<std::string> check_converted(const std::filesystem::path& dir,
                                          const CheckOptions& options = {});
 

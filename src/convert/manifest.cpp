@@ -151,7 +151,7 @@ bool require_settings(const fs::path& dir, const std::string& settings) {
   if (!json) return false;
   if (!json->contains("settings"))
     throw Error("'" + manifest_path(dir).string() +
-                "' is no manifest of a conversion; give another folder");
+                "' is not a manifest of a conversion; give another folder");
   const std::string differs = difference(json->at("settings"), Json::parse(settings));
   if (differs.empty()) return true;
   throw Refused("'" + dir.string() + "' holds another conversion:" + differs +
@@ -166,7 +166,8 @@ Manifest read_manifest(const fs::path& dir) {
     require_manifest_version(path, json);
     return parsed(json);
   } catch (const Json::exception& error) {
-    throw Error("'" + path.string() + "' is no manifest of a conversion: " + json_problem(error));
+    throw Error("'" + path.string() +
+                "' is not a manifest of a conversion: " + json_problem(error));
   }
 }
 

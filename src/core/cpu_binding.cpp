@@ -52,7 +52,7 @@ unsigned usable_cores(const std::filesystem::path& cgroup) {
       allowed > 0 ? allowed
                   : static_cast<std::size_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))));
   std::ifstream file(cgroup / "cpu.max");
-  double quota = 0, period = 0;  // in the same unit of time; "max" is no number
+  double quota = 0, period = 0;  // in the same unit of time; "max" is not a number
   if (!(file >> quota >> period) || quota <= 0 || period <= 0) return static_cast<unsigned>(cores);
   return static_cast<unsigned>(std::min(cores, std::ceil(quota / period)));
 }

@@ -8,7 +8,7 @@ namespace slipstream {
 namespace {
 
 [[noreturn]] void refuse_text(std::string_view text, const std::string& why) {
-  throw Refused("'" + std::string(text) + "' is no list of CPUs: " + why +
+  throw Refused("'" + std::string(text) + "' is not a list of CPUs: " + why +
                 "; write numbers and ranges, such as 0-3,8");
 }
 
@@ -16,7 +16,7 @@ unsigned number_of(std::string_view part, std::string_view text) {
   unsigned number = 0;
   const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
   if (part.empty() || error == std::errc::invalid_argument || end != part.data() + part.size()) {
-    refuse_text(text, "'" + std::string(part) + "' is no number");
+    refuse_text(text, "'" + std::string(part) + "' is not a number");
   }
   if (error != std::errc() || number >= kMaxCpus) {
     refuse_text(text, std::string(part) + " is over " + std::to_string(kMaxCpus - 1));

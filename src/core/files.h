@@ -9,9 +9,9 @@
 namespace slipstream {
 
 /// Throws Refused, saying why, unless a file can be written at `path`: its folder exists, a file
-/// can be made in it, and what has that name is no folder and may be written. What is there is left
-/// as it is. For outputs named on a command line, before the work whose result they shall take.
-/// A pipe is not opened: its reader would take the end of that for the end of the output.
+/// can be made in it, and what has that name is not a folder and may be written. What is there is
+/// left as it is. For outputs named on a command line, before the work whose result they shall
+/// take. A pipe is not opened: its reader would take the end of that for the end of the output.
 void check_writable(const std::filesystem::path& path);
 
 /// Where what is written at `path` comes to lie, links followed: one path for all its names, whole;

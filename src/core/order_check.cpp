@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "slipstream/core/error.h"
+
 namespace slipstream {
 namespace {
 

@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "slipstream/core/error.h"
-
 namespace slipstream {
 
 /// One wait of the schedule. `handoff`: lane k waits for lane k-1's part of the batch before it

@@ -1,9 +1,6 @@
 #include "core/schedule.h"
 
 #include <algorithm>
-#include <chrono>
-
-#include "core/seconds_since.h"
 
 namespace slipstream {
 
@@ -35,7 +32,6 @@ std::uint64_t Schedule::run(std::uint64_t batches, Driver driver, LaneThreads& t
     error_ = nullptr;
   }
   retired_ = 0;
-  input_blocked_s_ = 0;
   stop_ = stop ? &stop : nullptr;
   if (driver == Driver::interleaved) {
     run_interleaved();
@@ -107,10 +103,7 @@ bool Schedule::admit(std::uint64_t batch) {
 }
 
 void Schedule::await_input(std::uint64_t batch) {
-  if (work_.input_ready(batch)) return;
-  const auto start = std::chrono::steady_clock::now();
-  work_.await_input(batch);
-  input_blocked_s_ += seconds_since(start);
+  if (!work_.input_ready(batch)) work_.await_input(batch);
 }
 
 void Schedule::advance(std::size_t lane, std::uint64_t batch) {

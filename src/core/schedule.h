@@ -84,7 +84,6 @@ class Schedule {
   std::size_t failed_lane() const { return failed_lane_; }
   std::uint64_t failed_batch() const { return failed_batch_; }
   /// Host time that the first lane was blocked on its input, s.
-  double input_blocked_s() const { return input_blocked_s_; }
 
  private:
   struct Marks {
@@ -122,7 +121,6 @@ class Schedule {
   std::size_t failed_lane_ = 0;
   std::uint64_t failed_batch_ = 0;
   std::uint64_t retired_ = 0;  ///< the first lane's thread, or run() when no lane runs
-  double input_blocked_s_ = 0;
   const std::function<bool()>* stop_ = nullptr;
 };
 

@@ -1,7 +1,6 @@
 #include <cstring>
 
 #include "core/packed_field.h"
-#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {

@@ -16,7 +16,7 @@ constexpr std::array<std::pair<Wire, std::string_view>, 8> kNames = {{
     {Wire::bits, "bits"},
     {Wire::one_hot, "one_hot"},
     {Wire::bf16, "bf16"},
-    {Wire::f16, "f16"},
+    {Wire::fp16, "fp16"},
     {Wire::jpeg, "jpeg"},
     {Wire::host, "host"},
 }};

@@ -53,7 +53,7 @@ std::vector<std::string> lines_of(const fs::path& path) {
   std::error_code failed;
   if (!fs::exists(path, failed)) throw Refused("no class list '" + path.string() + "'");
   if (!fs::is_regular_file(path, failed))
-    throw Refused("the class list '" + path.string() + "' is no regular file");
+    throw Refused("the class list '" + path.string() + "' is not a regular file");
   if (fs::file_size(path, failed) > kMostBytesOfNames)
     throw Refused("the class list '" + path.string() +
                   "' has more than 16 MiB: it needs a name a "
@@ -76,7 +76,7 @@ void check_names(const fs::path& path, const std::vector<std::string>& names) {
   std::set<std::string> known;
   for (std::size_t k = 0; k < names.size(); ++k) {
     if (names[k].empty()) refuse("has no name", k);
-    if (names[k].find('\0') != std::string::npos) refuse("is no text: it has a character NUL", k);
+    if (names[k].find('\0') != std::string::npos) refuse("is not text: it has a character NUL", k);
     if (!known.insert(names[k]).second)
       refuse(std::string("has '").append(names[k]).append("' twice, again"), k);
   }
@@ -122,7 +122,7 @@ std::vector<std::string> manifest_class_names(const fs::path& dir) {
   if (!json.contains(at) || !json.at(at).is_array()) return names;
   for (const auto& name : json.at(at)) {
     if (!name.is_string())
-      throw Error("'" + manifest_path(dir).string() + "' is damaged: a class's name is no text");
+      throw Error("'" + manifest_path(dir).string() + "' is damaged: a class's name is not text");
     names.push_back(name.get<std::string>());
   }
   return names;

@@ -16,7 +16,7 @@ void require_folder(const fs::path& dir, const std::string& remedy) {
   std::error_code error;
   const fs::file_status status = fs::status(dir, error);
   if (fs::is_directory(status)) return;
-  if (fs::exists(status)) throw Refused("'" + dir.string() + "' is no folder; " + remedy);
+  if (fs::exists(status)) throw Refused("'" + dir.string() + "' is not a folder; " + remedy);
   if (status.type() == fs::file_type::not_found) {
     throw Refused("no folder '" + dir.string() + "'; " + remedy);
   }

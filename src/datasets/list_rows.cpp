@@ -110,7 +110,7 @@ Rows read_list(const fs::path& list, const Names& columns) {
   const bool is_csv = extension == ".csv";
   if (!is_csv && extension != ".jsonl" && extension != ".ndjson" && extension != ".json") {
     throw Refused("'" + list.string() +
-                  "' is no list by its extension: name it .csv, or .jsonl for JSON lines");
+                  "' is not a list by its extension: name it .csv, or .jsonl for JSON lines");
   }
   HostArray file;
   try {

@@ -133,7 +133,7 @@ std::vector<std::string> names_in(const fs::path& list, const std::vector<ListRo
     if (is_odd_number(text))
       fail_at_line(list, row.line,
                    "the label '" + text +
-                       "' is no class number: write it without blanks, sign and fraction, as 2");
+                       "' is not a class number: write it without blanks, sign and fraction, as 2");
     names.insert(text);
   }
   return {names.begin(), names.end()};

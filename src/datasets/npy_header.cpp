@@ -44,7 +44,7 @@ class HeaderText {
     take("");
     const std::size_t digits = std::min(text_.find_first_not_of("0123456789"), text_.size());
     const auto value = decimal_number(text_.substr(0, digits));
-    if (!value) fail("a dimension is no number");
+    if (!value) fail("a dimension is not a number");
     text_.remove_prefix(digits);
     take("L");
     return static_cast<std::int64_t>(*value);

@@ -49,7 +49,7 @@ Json json_of(const FieldSpec& field) {
 FieldSpec field_of(const Json& json) {
   FieldSpec field;
   field.name = json.at("name").get<std::string>();
-  if (!is_npy_name(field.name)) fail("a field's name, '" + field.name + "', is no file's");
+  if (!is_npy_name(field.name)) fail("a field's name, '" + field.name + "', is not a file's");
   field.kind = kind_of(json.at("kind").get<std::string>());
   field.dtype = dtype_of(json.at("dtype").get<std::string>());
   field.classes = json.at("classes").get<std::int64_t>();
@@ -65,7 +65,7 @@ std::uint64_t digest_of(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, digest, 16);
   if (error != std::errc() || stop != end || text.size() != kHexDigits)
-    fail("'" + text + "' is no digest");
+    fail("'" + text + "' is not a digest");
   return digest;
 }
 

@@ -113,10 +113,11 @@ std::shared_ptr<const Dataset> open(const fs::path& path, const Wanted& wanted) 
   if (is_shard(path)) return with_class_names(open_shards(path, classes), names, path);
   if (is_list(path)) return listed(path, {.classes = names});
   if (is_npy(path)) return with_class_names(open_npy_files({path}, classes), names, path);
-  throw Refused("'" + path.string() +
-                "' is no data set: give a folder of images/ and masks/, a folder of class folders, "
-                "a .csv or .jsonl list, a .tar shard, a .npy file, or a folder of such shards or "
-                "files");
+  throw Refused(
+      "'" + path.string() +
+      "' is not a data set: give a folder of images/ and masks/, a folder of class folders, "
+      "a .csv or .jsonl list, a .tar shard, a .npy file, or a folder of such shards or "
+      "files");
 }
 
 }  // namespace

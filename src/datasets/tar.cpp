@@ -116,7 +116,7 @@ std::span<const std::byte> TarReader::block() {
 
 std::uint64_t TarReader::size_of(Block header, const Extended& extended) const {
   const auto stored = tar_number(header.subspan(kSizeAt, kSizeBytes));
-  if (!stored && !extended.size) fail("a member's size is no number");
+  if (!stored && !extended.size) fail("a member's size is not a number");
   return extended.size ? *extended.size : *stored;
 }
 
@@ -142,7 +142,7 @@ void TarReader::read_pax(std::uint64_t size, bool is_global, Extended& extended)
     if (record->key == "path" && !record->value.empty()) extended.path = record->value;
     if (record->key == "size") {
       extended.size = decimal_number(record->value);
-      if (!extended.size) fail("an extended header's size is no number");
+      if (!extended.size) fail("an extended header's size is not a number");
     }
   }
 }

@@ -239,7 +239,7 @@ double noise_of(const Observations& observed, const PipelineModel& then, double 
   scale_costs(slower, 1 + kMore);
   const double more = mean_step_s(slower) / step_s - 1;
   const double of_loader = std::clamp(more / kMore, 0.0, 1.0);
-  const double alone = std::min(1.0, half_width(observed.drained_of_all));
+  const double alone = std::min(1.0, half_width(observed.rate_of_all_workers));
   const double loader = whole * alone / std::max(1e-9, std::hypot(whole, alone));
   const auto fed = level_rate(observed, host_level(observed));
   return std::hypot(of_loader * loader, (1 - of_loader) * (fed ? half_width(*fed) : whole));

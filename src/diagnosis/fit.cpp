@@ -36,7 +36,7 @@ PipelineModel::Step step_of(const HostStepCost& cost) {
 /// What a worker spends between the steps goes to the last one.
 void add_overhead(const Observations& observed, PipelineModel& model) {
   const double simulated = drained_rate(model, 1);
-  const double measured = observed.drained_of_one.value;
+  const double measured = observed.rate_of_one_worker.value;
   if (simulated <= 0 || measured <= 0 || measured >= simulated) return;
   const auto more = static_cast<float>(1 / measured - 1 / simulated);
   for (float& working : model.steps.back().working_s) working += more;
@@ -96,10 +96,10 @@ std::pair<std::vector<Growth>, double> growth_of(const Observations& observed,
 
 /// Finds what all workers together wait for, where costs alone do not explain their rate.
 void fit_contention(const Observations& observed, PipelineModel& model) {
-  const double measured = observed.drained_of_all.value;
+  const double measured = observed.rate_of_all_workers.value;
   const auto whole = level_rate(observed, kWholeLevel);
   const double trained = whole ? whole->low * static_cast<double>(model.batch_size) : 0;
-  const double surely = std::max({measured, observed.drained_of_all.high, trained});
+  const double surely = std::max({measured, observed.rate_of_all_workers.high, trained});
   if (measured <= 0 || drained_rate(model, model.workers) * kContended <= surely) return;
   const auto [steps, whole_s] = growth_of(observed, model);
   const auto by_working = [](const Growth& a, const Growth& b) {
@@ -132,7 +132,7 @@ void fit_contention(const Observations& observed, PipelineModel& model) {
 
 /// What is left unexplained, every step has its part of.
 void fit_rest(const Observations& observed, PipelineModel& model) {
-  const double measured = observed.drained_of_all.value;
+  const double measured = observed.rate_of_all_workers.value;
   const double simulated = drained_rate(model, model.workers);
   if (measured <= 0 || simulated <= 0) return;
   scale_costs(model, std::clamp(simulated / measured, 0.5, 2.0));
@@ -148,7 +148,7 @@ void fit_whole(const Observations& observed, PipelineModel& model) {
     scale_costs(scaled, tried);
     return 1 / mean_step_s(scaled);
   });
-  const double alone = std::max(kSurest, half_width(observed.drained_of_all));
+  const double alone = std::max(kSurest, half_width(observed.rate_of_all_workers));
   const double together = std::max(kSurest, half_width(*whole));
   const double weight = alone * alone / (alone * alone + together * together);
   scale_costs(model, std::pow(by, weight));

@@ -47,9 +47,9 @@ unsigned enough_workers(const PipelineModel& now) {
 
 /// Half of them make more than all: the simulation does not know what they do to each other.
 bool Changes::fewer_workers() {
-  const Measured& half = observed_.drained_of_half;
+  const Measured& half = observed_.rate_of_half_of_workers;
   const unsigned n = now_.workers / 2;
-  if (n == 0 || half.n == 0 || half.low < kWorthSaying * observed_.drained_of_all.high)
+  if (n == 0 || half.n == 0 || half.low < kWorthSaying * observed_.rate_of_all_workers.high)
     return false;
   Change change;
   change.id = "num_workers";

@@ -194,13 +194,13 @@ void Examiner::declare_tasks() {
                       [this, &step](const TurnTime& time) { train(step.rate, time); }, &step.error,
                       false, 1, [&step] { return figure_of(step.rate); }});
   for (MeasuredLevel& level : levels_)
-    if (level.drained)
+    if (level.loader_alone)
       tasks_.push_back({level.plan.name + ", loader alone",
                         [this, &level](const TurnTime& time) {
-                          level.drained->measure(trainer_, time, 0, options_.stop);
+                          level.loader_alone->measure(trainer_, time, 0, options_.stop);
                         },
-                        &level.drained_error, false, 1,
-                        [&level] { return figure_of(*level.drained); }});
+                        &level.loader_alone_error, false, 1,
+                        [&level] { return figure_of(*level.loader_alone); }});
   declare_tasks_of_device();
 }
 

@@ -65,7 +65,7 @@ std::vector<LevelPlan> ladder_of(const Pipeline& pipeline, const Plan& plan, boo
 MeasuredLevel::MeasuredLevel(LevelPlan level)
     : plan(std::move(level)), training(plan.how, plan.cut) {
   const bool of_samples = plan.cut && plan.cut->after != "copy" && plan.cut->after != "collate";
-  if (of_samples) drained.emplace(plan.how, HostCut{plan.cut->after, plan.cut->items});
+  if (of_samples) loader_alone.emplace(plan.how, HostCut{plan.cut->after, plan.cut->items});
 }
 
 std::deque<MeasuredStep> steps_alone(const Pipeline& pipeline, const Plan& plan, DeviceKind device,
@@ -99,13 +99,13 @@ Level level_of(const MeasuredLevel& measured, const DrainedRate& of_all, std::si
     level.items = measured.plan.cut->items;
   }
   if (measured.training.is_measured()) level.with_training = measured.training.rate();
-  const DrainedRate* const drained = !measured.plan.cut ? &of_all
-                                     : measured.drained ? &*measured.drained
-                                                        : nullptr;
+  const DrainedRate* const drained = !measured.plan.cut      ? &of_all
+                                     : measured.loader_alone ? &*measured.loader_alone
+                                                             : nullptr;
   if (drained != nullptr && drained->is_measured())
-    level.drained = per_batch(drained->samples_per_second(), batch_size);
+    level.loader_alone = per_batch(drained->samples_per_second(), batch_size);
   level.error = measured.error;
-  level.drained_error = measured.drained_error;
+  level.loader_alone_error = measured.loader_alone_error;
   return level;
 }
 

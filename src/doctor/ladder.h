@@ -32,9 +32,9 @@ struct MeasuredLevel {
 
   LevelPlan plan;
   TrainingRate training;
-  std::optional<DrainedRate> drained;  ///< of cached samples
-  std::string error;                   ///< why it was not measured with training
-  std::string drained_error;
+  std::optional<DrainedRate> loader_alone;  ///< of cached samples
+  std::string error;                        ///< why it was not measured with training
+  std::string loader_alone_error;
 };
 
 /// A device step on cached batches, alone.
@@ -53,7 +53,7 @@ Measured figure_of(const JpegAlone& rate);
 std::deque<MeasuredStep> steps_alone(const Pipeline& pipeline, const Plan& plan, DeviceKind device,
                                      std::size_t batches);
 
-/// `of_all`: the loader with nothing cached, drained.
+/// `of_all`: the loader with nothing cached, while nobody trains.
 Level level_of(const MeasuredLevel& level, const DrainedRate& of_all, std::size_t batch_size);
 /// REQUIRES: it is measured
 DeviceCost cost_of(const MeasuredStep& step);

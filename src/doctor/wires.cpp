@@ -41,7 +41,7 @@ Plan with_wire(Plan plan, const std::string& field, Wire wire) {
 /// The smallest of the exact ones, or else the rounding one.
 std::optional<WireChoice> smaller_wire(Trials& trials, const Plan& plan, const SlabLayout& now,
                                        const FieldSpec& field) {
-  const Wire rounding = plan.numerics.precision == Precision::bf16 ? Wire::bf16 : Wire::f16;
+  const Wire rounding = plan.numerics.precision == Precision::bf16 ? Wire::bf16 : Wire::fp16;
   for (const Wire wire : {Wire::one_hot, Wire::bits, Wire::smallest, rounding}) {
     if (wire == Wire::one_hot && field.kind == FieldKind::image) continue;
     const Plan changed = with_wire(plan, field.name, wire);

@@ -16,7 +16,6 @@
 #include "loader/slab_layout.h"
 #include "loader/slab_memory.h"
 #include "loader/slab_ring.h"
-#include "slipstream/core/error.h"
 
 namespace slipstream {
 

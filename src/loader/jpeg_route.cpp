@@ -55,8 +55,7 @@ std::vector<std::string> problems_of_jpeg(const Dataset& dataset,
           "transform '" + name +
           (pads(op) ? "' pads" : "' cannot be done to the decoded image on the device") +
           "; the transforms are one crop or resize without padding, then flips: do the rest in a "
-          "device "
-          "stage, or let the images travel plain");
+          "device stage, or let the images travel plain");
     }
   }
   if (!is_resized && problems.empty()) {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "slipstream/core/error.h"
-
 namespace slipstream {
 
 RunningOrder::RunningOrder(std::uint64_t samples, const DataLoaderOptions& options)

@@ -72,7 +72,7 @@ std::string problem_of(const SlabField& field) {
       }
       return "it needs images of uint8, height x width x 3";
     case Wire::bf16:
-    case Wire::f16:
+    case Wire::fp16:
       if (field.dtype == DType::float32) return {};
       return "it needs float32, and this one is " + std::string(name_of(field.dtype)) +
              "; let it travel plain";
@@ -80,7 +80,7 @@ std::string problem_of(const SlabField& field) {
   return "unknown";
 }
 
-/// Whether the field's slab is no part of the batch's one copy.
+/// Whether the field's slab is not a part of the batch's one copy.
 bool stays(const SlabField& field) { return field.wire == Wire::host || field.wire == Wire::jpeg; }
 
 bool is_packed(const SlabField& field) {
@@ -121,7 +121,7 @@ Element packed_element(const SlabField& field) {
       return one_hot_classes(field) <= 256 ? Element::u8 : Element::u16;
     case Wire::bf16:
       return Element::bf16;
-    case Wire::f16:
+    case Wire::fp16:
       return Element::f16;
     case Wire::plain:
     case Wire::jpeg:

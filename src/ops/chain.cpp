@@ -63,7 +63,14 @@ void read_transform(const Json& value, const std::string& path, std::vector<Name
     return true;
   });
   if (is_known) return;
-  problems.push_back(path + ".op: " + unknown_name("operation", operation, known_operations()));
+  const bool is_of_tensors = operation == "to_tensor" || operation == "to_image";
+  problems.push_back(
+      path + ".op: " +
+      (is_of_tensors
+           ? "there is no '" + operation + "', for batches become tensors by themselves; " +
+                 "for values of 0 to 1 write to_dtype with \"dtype\": \"float32\" and " +
+                 "\"scale\": true"
+           : unknown_name("operation", operation, known_operations())));
 }
 
 void check_batch_ops(const std::vector<NamedOp>& chain, Problems& problems) {

@@ -9,7 +9,6 @@
 #include "ops/color_math.h"
 #include "ops/pixel_field.h"
 #include "ops/pixel_planes.h"
-#include "slipstream/core/error.h"
 #include "slipstream/ops/color.h"
 
 namespace slipstream {

@@ -39,7 +39,7 @@ struct MixBatch {
   const DrawnMix* drawn = nullptr;  ///< one a sample; nullptr: nothing is mixed
   const void* images = nullptr;     ///< as the form says; not read without images
   void* mixed = nullptr;
-  const void* labels = nullptr;  ///< one a sample; one that is no class has no probability
+  const void* labels = nullptr;  ///< one a sample; one that is not a class has no probability
   float* targets = nullptr;      ///< size x classes
 };
 

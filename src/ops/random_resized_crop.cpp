@@ -4,7 +4,6 @@
 #include "ops/geometry.h"
 #include "ops/random_region.h"
 #include "ops/resampling.h"
-#include "slipstream/core/error.h"
 #include "slipstream/ops/op.h"
 #include "slipstream/ops/transforms.h"
 

@@ -17,7 +17,11 @@ struct TorchvisionKey {
   const char* key;
   const char* neutral;   ///< as JSON
   bool is_read = false;  ///< by the operation here, for other values
+  const char* remedy = "";
 };
+
+constexpr const char* kClassesOfData =
+    ": leave it out, for the number of classes is that of the data or of --classes";
 
 constexpr std::array kKeys = {
     TorchvisionKey{Resize::kName, "interpolation", R"("bilinear")"},
@@ -39,9 +43,9 @@ constexpr std::array kKeys = {
     TorchvisionKey{ColorJitter::kName, "hue", "null", true},
     TorchvisionKey{RandomErasing::kName, "inplace", "false"},
     TorchvisionKey{Normalize::kName, "inplace", "false"},
-    TorchvisionKey{MixUp::kName, "num_classes", "null"},
+    TorchvisionKey{MixUp::kName, "num_classes", "null", false, kClassesOfData},
     TorchvisionKey{MixUp::kName, "labels_getter", R"("default")"},
-    TorchvisionKey{CutMix::kName, "num_classes", "null"},
+    TorchvisionKey{CutMix::kName, "num_classes", "null", false, kClassesOfData},
     TorchvisionKey{CutMix::kName, "labels_getter", R"("default")"},
 };
 
@@ -54,7 +58,7 @@ void leave_out(const TorchvisionKey& known, Json& transform, const std::string& 
   if (!is_neutral)
     problems.push_back(path + ": " + std::string(known.op) + ": \"" + known.key + "\" is " +
                        json::shown(*value) + "; torchvision has it, this program only does " +
-                       known.neutral);
+                       known.neutral + known.remedy);
   transform.erase(value);
 }
 

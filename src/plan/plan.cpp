@@ -133,8 +133,7 @@ void check_numerics(const Plan& plan, DeviceKind device, Names& problems) {
   if (plan.numerics.deterministic && plan.numerics.cudnn_benchmark)
     problems.emplace_back(
         "numerics.cudnn_benchmark chooses algorithms by timing, which numerics.deterministic "
-        "forbids; "
-        "turn one of them off");
+        "forbids; turn one of them off");
   if (device != DeviceKind::cpu) return;
   if (!plan.numerics.deterministic)
     problems.emplace_back(

@@ -38,7 +38,7 @@ RateBars::RateBars(const DoctorReport& report) {
   hold(training, report.diagnosis.rate);
   for (const Level& level : report.observed.levels) {
     hold(training, level.with_training.value_or(Measured{}));
-    hold(drained, level.drained.value_or(Measured{}));
+    hold(drained, level.loader_alone.value_or(Measured{}));
   }
   for (const Change& change : report.diagnosis.changes) hold(training, change.predicted);
   if (report.outcome) {
@@ -86,8 +86,8 @@ std::string RateBars::level(const Level& level, const std::string& label) const 
   if (is_there(level.with_training))
     svg += box(level.with_training->value, 3, 13, is_starved(level) ? "starved" : "bar") +
            whisker(*level.with_training, 9.5);
-  if (is_there(level.drained))
-    svg += box(level.drained->value, 19, 5, "drained") + whisker(*level.drained, 21.5);
+  if (is_there(level.loader_alone))
+    svg += box(level.loader_alone->value, 19, 5, "drained") + whisker(*level.loader_alone, 21.5);
   if (ceiling_) svg += line(100 * *ceiling_ / top_, 100 * *ceiling_ / top_, 0, 28, "ceiling");
   return svg + "</svg>";
 }

@@ -15,7 +15,7 @@ class RateBars {
   /// much faster goes off it.
   explicit RateBars(const DoctorReport& report);
 
-  /// One bar with training, and a thin one drained. `label` is for screen readers.
+  /// One bar with training, and a thin one of the loader alone. `label` is for screen readers.
   std::string level(const Level& level, const std::string& label) const;
   /// A rate, in the look of `css_class`; of one that replaces `before`, what it adds.
   std::string rate(const Measured& rate, const std::string& css_class, const std::string& label,

@@ -44,7 +44,7 @@ Figures figures_of(const Json& report) {
     const std::string name = level.at("name").get<std::string>();
     if (name != "device batch" && name != "nothing cached")
       add(figures, name, level.at("with_training"), Better::higher);
-    add(figures, name + ", loader alone", level.at("drained"), Better::higher);
+    add(figures, name + ", loader alone", level.at("loader_alone"), Better::higher);
   }
   const auto wall_ms = [](const Json& cost) { return measured_of(cost.at("wall_ms")).value; };
   double whole_ms = 0;

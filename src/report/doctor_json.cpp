@@ -25,9 +25,9 @@ Json json_of(const Level& level) {
           {"after", words_or_null(level.after)},
           {"items", level.items},
           {"with_training", json_of(level.with_training)},
-          {"drained", json_of(level.drained)},
+          {"loader_alone", json_of(level.loader_alone)},
           {"error", words_or_null(level.error)},
-          {"drained_error", words_or_null(level.drained_error)}};
+          {"loader_alone_error", words_or_null(level.loader_alone_error)}};
 }
 
 Json json_of(const CostRow& row, const DoctorReport& report) {
@@ -85,10 +85,11 @@ Json loader_json(const Observations& observed) {
   return {{"batch_size", observed.batch_size},
           {"num_workers", observed.workers},
           {"batch_buffers", observed.slabs},
-          {"drained_of_all", slipstream::json_of(observed.drained_of_all)},
-          {"drained_of_one", slipstream::json_of(observed.drained_of_one)},
-          {"drained_of_half",
-           observed.drained_of_half.n > 0 ? slipstream::json_of(observed.drained_of_half) : Json()},
+          {"rate_of_all_workers", slipstream::json_of(observed.rate_of_all_workers)},
+          {"rate_of_one_worker", slipstream::json_of(observed.rate_of_one_worker)},
+          {"rate_of_half_of_workers", observed.rate_of_half_of_workers.n > 0
+                                          ? slipstream::json_of(observed.rate_of_half_of_workers)
+                                          : Json()},
           {"cores_at_work", number(observed.capacity.cores)},
           {"memory_streams", number(observed.capacity.memory_streams)}};
 }

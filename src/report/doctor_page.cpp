@@ -90,8 +90,8 @@ std::string level_figures(const Level& level, const Measured& ceiling) {
   std::string text = figure_markup(level.with_training.value_or(Measured{}));
   if (is_there(level.with_training) && is_there(ceiling) && ceiling.value > 0)
     text += " \u00b7 " + percent(level.with_training->value / ceiling.value);
-  if (is_there(level.drained))
-    text += element("small", "", "loader alone " + figure(level.drained));
+  if (is_there(level.loader_alone))
+    text += element("small", "", "loader alone " + figure(level.loader_alone));
   return text;
 }
 
@@ -105,13 +105,14 @@ std::string ladder(const DoctorReport& report) {
   for (const Level& level : report.observed.levels) {
     const std::string label = label_of(level);
     const std::string spoken = label + ": " + figure(level.with_training) +
-                               " steps/s with training, " + figure(level.drained) + " loader alone";
+                               " steps/s with training, " + figure(level.loader_alone) +
+                               " loader alone";
     rows += element("li", "",
                     element("span", "name", level_name(level)) +
                         element("span", "plot", bars.level(level, spoken)) +
                         element("span", "num", level_figures(level, report.diagnosis.ceiling)) +
                         failure(level.error, "not measured: ") +
-                        failure(level.drained_error, "loader alone not measured: "));
+                        failure(level.loader_alone_error, "loader alone not measured: "));
   }
   if (rows.empty()) return "";
   return element("p", "legend soft",

@@ -36,7 +36,7 @@ std::string doctor_html(const DoctorReport& report);
 
 /// One figure of two reports; n is 0 in the one that lacks it.
 struct BaselineRow {
-  std::string name;  ///< "ceiling", "rate", "LEVEL", "LEVEL, drained", "STEP, ms a sample"
+  std::string name;  ///< "ceiling", "rate", "LEVEL", "LEVEL, loader alone", "STEP, ms a sample"
   Measured before;
   Measured now;
   /// The intervals do not touch and the value is worse by more than 2 %. Never where a figure or a

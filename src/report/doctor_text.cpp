@@ -72,7 +72,7 @@ std::string ladder(const DoctorReport& report) {
     const bool known = is_there(level.with_training) && is_there(ceiling) && ceiling.value > 0;
     rows.push_back({label_of(level), figure(level.with_training), bar(level.with_training, fastest),
                     known ? percent(level.with_training->value / ceiling.value) : "-",
-                    figure(level.drained)});
+                    figure(level.loader_alone)});
   }
   return table(rows, {3, 4});
 }

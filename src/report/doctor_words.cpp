@@ -182,7 +182,7 @@ std::vector<std::string> warnings_of(const DoctorReport& report) {
   if (report.interrupted)
     warnings.emplace_back("The examination was interrupted: this is what there was by then.");
   add_missing(report, "Not measured", &Level::error, warnings);
-  add_missing(report, "Loader alone not measured", &Level::drained_error, warnings);
+  add_missing(report, "Loader alone not measured", &Level::loader_alone_error, warnings);
   const auto& observed = report.observed.warnings;
   const auto& environment = report.environment.warnings;
   warnings.insert(warnings.end(), observed.begin(), observed.end());

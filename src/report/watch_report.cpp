@@ -83,7 +83,7 @@ void check_replaceable(const fs::path& file) {
   const fs::file_status status = fs::status(file, failed);
   if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status))
     throw Refused("cannot replace " + file.string() +
-                  ": it is no file; name one that Prometheus' collector reads");
+                  ": it is not a file; name one that Prometheus' collector reads");
 }
 
 }  // namespace

@@ -22,9 +22,9 @@ std::string watch_prometheus(const WatchTotals& totals, const WatchWindow* windo
 /// The files that a watch writes once a window: one gets a line, the other is replaced as a whole.
 class WatchFiles {
  public:
-  /// "" is no file. The name of `prometheus` without its extension is the label `run`. Throws
-  /// Refused for what cannot be written, and for `prometheus` where that is no file but a pipe or a
-  /// device.
+  /// "" is not a file. The name of `prometheus` without its extension is the label `run`. Throws
+  /// Refused for what cannot be written, and for `prometheus` where that is not a file but a pipe
+  /// or a device.
   WatchFiles(const std::filesystem::path& json, const std::filesystem::path& prometheus);
 
   /// A file that cannot be written is given up. Returns what to tell about that, once; "" for

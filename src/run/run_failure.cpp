@@ -23,7 +23,7 @@ void throw_failure(const BoundPipeline& bound, DeviceSteps& steps, const Plan& p
   } catch (const std::exception& e) {
     what = is_out_of_memory(e) ? "out of memory. " + plain_remedy() : message_of(e);
   } catch (...) {
-    what = "an exception that is no std::exception";
+    what = "an exception that is not a std::exception";
   }
   try {
     bound.synchronize();

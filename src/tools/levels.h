@@ -25,8 +25,8 @@ struct Levels {
 Levels levels_after(const std::vector<NamedOp>& chain, FieldSpec image);
 
 /// `image` (uint8 or float32, height x width x channels) as uint8 of three channels: of one or two
-/// the first in gray, of more the first three. Floats are rounded and clamped; what is no number is
-/// black.
+/// the first in gray, of more the first three. Floats are rounded and clamped; what is not a number
+/// is black.
 HostArray rgb_of(const ConstArray& image, const Levels& levels);
 
 }  // namespace slipstream

@@ -61,7 +61,7 @@ void require_own(const fs::path& dir, const char* kind,
   for (const fs::directory_entry& each : fs::directory_iterator(dir, failed)) {
     const std::string name = each.path().filename().string();
     if (name.starts_with('.') || is_own(name)) continue;
-    throw Refused("'" + dir.string() + "' holds '" + name + "', which is no part of data for " +
+    throw Refused("'" + dir.string() + "' holds '" + name + "', which is not a part of data for " +
                   kind + ": give a new or empty folder, or remove what is in this one");
   }
 }

@@ -77,7 +77,8 @@ class AdamW final : public Optimizer {
   explicit AdamW(const AdamWOptions& options) : options_(options) {
     require(is_amount(options.lr) && is_amount(options.weight_decay) && is_amount(options.eps),
             "adamw: lr, weight_decay and eps must be finite and not negative");
-    require(options.beta1 >= 0 && options.beta1 < 1 && options.beta2 >= 0 && options.beta2 < 1,
+    require(options.betas[0] >= 0 && options.betas[0] < 1 && options.betas[1] >= 0 &&
+                options.betas[1] < 1,
             "adamw: betas must be at least 0 and below 1");
   }
 
@@ -99,8 +100,9 @@ class AdamW final : public Optimizer {
     std::vector<at::Tensor> steps = active.pick(steps_);
     at::_foreach_add_(steps, 1);
     at::_fused_adamw_(active.parameters, active.gradients, active.pick(means_),
-                      active.pick(squares_), {}, steps, options_.lr, options_.beta1, options_.beta2,
-                      options_.weight_decay, options_.eps, /*amsgrad=*/false, /*maximize=*/false);
+                      active.pick(squares_), {}, steps, options_.lr, options_.betas[0],
+                      options_.betas[1], options_.weight_decay, options_.eps, /*amsgrad=*/false,
+                      /*maximize=*/false);
   }
 
   std::vector<at::Tensor> state() const override {

@@ -16,11 +16,11 @@ OptionValue whole_number_in(const std::string& text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(first, last, value);
   if (error == std::errc::result_out_of_range && end == last) throw Refused(text + " is too large");
-  if (error != std::errc() || end != last) throw Refused("'" + text + "' is no whole number");
+  if (error != std::errc() || end != last) throw Refused("'" + text + "' is not a whole number");
   return value;
 }
 
-/// The bytes of "512", "8G", "8GB" or "8GiB"; nothing for what is no size.
+/// The bytes of "512", "8G", "8GB" or "8GiB"; nothing for what is not a size.
 std::optional<std::size_t> bytes_in(std::string size) {
   constexpr std::string_view kSuffixes = "KMGT";
   const bool is_binary = size.ends_with("iB");
@@ -52,7 +52,7 @@ std::pair<std::string, std::size_t> named_size(const std::string& option, const 
   const std::string size = text.substr(equals + 1);
   if (const auto bytes = bytes_in(size)) return {text.substr(0, equals), *bytes};
   throw Refused(given + ": '" + size +
-                "' is no size: give bytes, or a number of K, M, G or T (powers of 1024), for "
+                "' is not a size: give bytes, or a number of K, M, G or T (powers of 1024), for "
                 "example " +
                 text.substr(0, equals) + "=8G");
 }
@@ -62,7 +62,7 @@ OptionValue value_in(const Option& option, const std::string& text) {
   if (std::holds_alternative<std::int64_t>(option.value)) value = whole_number_in(text);
   if (std::holds_alternative<double>(option.value)) {
     const auto number = number_in(text);
-    if (!number) throw Refused("'" + text + "' is no number that it takes");
+    if (!number) throw Refused("'" + text + "' is not a number that fits");
     if (!std::isfinite(*number)) throw Refused(text + " is not finite");
     value = *number;
   }

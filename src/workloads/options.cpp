@@ -110,6 +110,7 @@ bool Options::has_value(const std::string& name) const {
   const Entry* entry = find(name);
   if (entry == nullptr) return false;
   const Option& option = entry->option;
+  if (option.value == OptionValue(std::string())) return false;
   return !option.check || option.check(option.value).empty();
 }
 

@@ -17,7 +17,7 @@ namespace slipstream::test {
 namespace {
 
 constexpr unsigned kWarp = 32;
-constexpr std::byte kUnset{0xff};  // a float of these is no number
+constexpr std::byte kUnset{0xff};  // a float of these is not a number
 constexpr std::size_t kStackBytes = std::size_t{1} << 18;
 
 enum class Waits { no, for_warp, for_block, ended };

@@ -33,7 +33,7 @@ class FolderTest(ProgramTest):
     def test_a_file_instead_of_a_folder(self):
         file = self.folder / "file"
         file.write_text("")
-        self.refuse(file, says=["is no data set", "images/ and masks/"])
+        self.refuse(file, says=["is not a data set", "images/ and masks/"])
 
     def test_a_folder_without_images_and_masks(self):
         (self.folder / "bare").mkdir()

@@ -120,7 +120,7 @@ class ClassesTest(DataFolders):
         self.assertEqual(default, white)
         self.assertNotEqual(default, black)
         self.expect(REFUSED, "inspect", data, "--background", "pink",
-                    says=["--background: 'pink' is no color"])
+                    says=["--background: 'pink' is not a color"])
         self.expect(REFUSED, "inspect", data, "--background", "white",
                     says=["--background has no effect without a contact sheet"])
         train = ("--data", data, "--batch-size", "2", "--steps", "2")

@@ -187,7 +187,7 @@ TEST(CliMain, ValuesOfDeclaredOptionsAreChecked) {
     return told.err;
   };
   EXPECT_THAT(refusal("0"), HasSubstr("--members: 0 is less than 1"));
-  EXPECT_THAT(refusal("many"), HasSubstr("--members: 'many' is no whole number"));
+  EXPECT_THAT(refusal("many"), HasSubstr("--members: 'many' is not a whole number"));
   EXPECT_THAT(refusal("99999999999999999999"), HasSubstr("is too large"));
   EXPECT_THAT(refusal("4"), HasSubstr("too many members"));
 }

@@ -98,7 +98,7 @@ class UnknownNameTest(ProgramTest):
         self.refuse(*data, "--batch-size", "4", "--repeats", "0", says=["--repeats", "0 is less"])
         for wrong in ("0", "4097", "1.5", "auto", "1,4097"):
             self.refuse(*data, "--batch-size", "4", "--num-workers", wrong,
-                        says=["--num-workers", "is no number from 1 to 4096"])
+                        says=["--num-workers", "is not a number from 1 to 4096"])
         self.refuse(*data, "--read-ahead", "-1", says=["--read-ahead", "-1"])
         self.refuse("bench", "--wire", "image=jpeg", "loader", "--data", self.folder,
                     says=["--wire of bench has no effect on bench loader"])
@@ -109,7 +109,7 @@ class UnknownNameTest(ProgramTest):
             self.refuse(*command, "--num-workers", "2", "--prefetch-factor", "2049",
                         says=["--prefetch-factor 2049 with 2 workers fills 4098 batches ahead",
                               "lower one of them"])
-            self.refuse(*command, "--prefetch-factor", "0", says=["no number from 1 to 4096"])
+            self.refuse(*command, "--prefetch-factor", "0", says=["not a number from 1 to 4096"])
 
     def test_missing_workload(self):
         self.refuse("train", says=["workload", "train --help"])
@@ -222,7 +222,7 @@ class BadValueTest(ProgramTest):
         self.refuse("--seed", "1", "--seed", "2", says=["--seed is given more than once"])
 
     def test_an_option_without_its_value(self):
-        self.refuse("--steps", says=["--steps needs a value behind it"])
+        self.refuse("--steps", says=["--steps needs a value"])
 
     def test_batch_larger_than_the_data_set(self):
         self.refuse("--image-size", "16", "--batch-size", "5000",
@@ -338,7 +338,7 @@ class SameCauseTest(ProgramTest):
         self.refuse_all([["train", "segmentation", "--lr", "abc"],
                          ["bench", "segmentation", "--lr", "abc"],
                          ["doctor", "segmentation", "--lr", "abc"]],
-                        says=["--lr: 'abc' is no number that it takes"])
+                        says=["--lr: 'abc' is not a number that fits"])
 
     def chain(self):
         path = self.folder / "transforms.json"
@@ -349,24 +349,6 @@ class SameCauseTest(ProgramTest):
     def data(self):
         path = self.folder / "data"
         return path if path.exists() else make_data(path, samples=2)
-
-
-class StandardOutputTest(ProgramTest):
-    def test_output_that_cannot_be_written_is_a_failure(self):
-        with open("/dev/full", "w", encoding="utf-8") as full:
-            done = run("--help", stdout=full)
-        self.assertEqual(done.returncode, FAILED)
-        self.assertIn("standard output cannot be written", done.stderr)
-
-    def test_a_reader_that_went_away_costs_no_report(self):
-        reader, writer = os.pipe()
-        os.close(reader)
-        json_path, plan_path = self.folder / "run.json", self.folder / "plan.json"
-        done = run("train", "segmentation", *TINY, "--steps", "2", "--json", json_path,
-                   "--plan-out", plan_path, stdout=writer)
-        os.close(writer)
-        self.assertEqual(done.returncode, FAILED, done.stderr)
-        self.assertEqual(read_json(json_path)["plan"], read_json(plan_path))
 
 
 class CompareTest(ProgramTest):

@@ -17,7 +17,7 @@ class DataTest(DataFolders):
         self.expect(DONE, "inspect", self.classes, says=["0 'cat': 6, 1 'd\u00f6g': 6"])
         self.expect(NO, "inspect", self.damaged, says=["1 bad", "a.jpg"])
         self.expect(REFUSED, "inspect", self.folder / "none", says=["no file or folder"])
-        self.expect(REFUSED, "inspect", sheet, says=["is no data set"])
+        self.expect(REFUSED, "inspect", sheet, says=["is not a data set"])
         empty = write_npy(self.folder / "empty.npy", "u1", (0, 4, 4, 3))
         self.expect(FAILED, "inspect", empty, says=["empty.npy", "no samples"])
 

@@ -1,10 +1,11 @@
-"""What the verbs over data write: beside a full disk, and never over what they read."""
+"""What the verbs write: beside a full disk, never over what they read, and to standard output."""
 
 import json
+import os
 import unittest
 
 from data_folders import DataFolders
-from program import DONE, FAILED, REFUSED
+from program import DONE, FAILED, REFUSED, TINY, ProgramTest, read_json, run
 
 FAST = ["--num-workers", "1", "--batch-size", "4", "--image-size", "16", "--seconds", "0.01"]
 
@@ -79,6 +80,24 @@ class SkippedTest(DataFolders):
         done.append(self.expect(DONE, *command, says=says))
         for each in done:
             self.assertNotIn("\x1b", each.stdout + each.stderr)
+
+
+class StandardOutputTest(ProgramTest):
+    def test_output_that_cannot_be_written_is_a_failure(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = run("--help", stdout=full)
+        self.assertEqual(done.returncode, FAILED)
+        self.assertIn("standard output cannot be written", done.stderr)
+
+    def test_a_reader_that_went_away_costs_no_report(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        json_path, plan_path = self.folder / "run.json", self.folder / "plan.json"
+        done = run("train", "segmentation", *TINY, "--steps", "2", "--json", json_path,
+                   "--plan-out", plan_path, stdout=writer)
+        os.close(writer)
+        self.assertEqual(done.returncode, FAILED, done.stderr)
+        self.assertEqual(read_json(json_path)["plan"], read_json(plan_path))
 
 
 if __name__ == "__main__":

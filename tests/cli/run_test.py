@@ -165,9 +165,9 @@ class LoaderTest(ProgramTest):
     def test_what_makes_no_sense(self):
         for arguments, says in ((["--cache", "resize"], "NAME=8G"),
                                 (["--cache", "reed=1M"], "did you mean 'read'?"),
-                                (["--cache", "decode=1X"], "'1X' is no size: give bytes, or a"),
+                                (["--cache", "decode=1X"], "'1X' is not a size: give bytes, or a"),
                                 (["--disk-cache", "=1G"], "NAME=8G"),
-                                (["--disk-cache", "a=1X"], "'1X' is no size: give bytes, or a"),
+                                (["--disk-cache", "a=1X"], "'1X' is not a size: give bytes, or a"),
                                 (["--cpus", "4095"], "4095"),
                                 (["--cpus", "gpu"], "the run is on the CPU"),
                                 (["--sampler", "balanced"], "give a file with a weight in each line")):

@@ -145,7 +145,7 @@ class WatchFilesTest(ProgramTest):
         for option in ("--watch-json", "--watch-prom"):
             self.expect(REFUSED, *self.SHORT, option, self.folder / "no" / "file",
                         says=["there is no folder"])
-        self.expect(REFUSED, *self.SHORT, "--watch-prom", "/dev/null", says=["it is no file"])
+        self.expect(REFUSED, *self.SHORT, "--watch-prom", "/dev/null", says=["it is not a file"])
 
     def test_two_outputs_into_one_file(self):
         path = self.folder / "one"

@@ -62,7 +62,7 @@ TEST(DecodeMask, RefusesFilesThatHoldNoClassNumbers) {
     HostArray out;
     return thrown_by([&] { decode_mask(image_record(name).file, {}, out); });
   };
-  EXPECT_THAT(refusal("rgb.png"), HasSubstr("Error: this PNG is no mask: it has colors"));
+  EXPECT_THAT(refusal("rgb.png"), HasSubstr("Error: this PNG is not a mask: it has colors"));
   EXPECT_THAT(refusal("rgba.png"), HasSubstr("an alpha channel"));
   EXPECT_THAT(refusal("gray_alpha.png"), HasSubstr("an alpha channel"));
   EXPECT_THAT(refusal("gray_16.png"), HasSubstr("16 bits a pixel"));
@@ -74,8 +74,9 @@ TEST(ColorNamed, TakesTwoNamesAndHexadecimalDigits) {
   EXPECT_EQ(color_named("white"), (Rgb{255, 255, 255}));
   EXPECT_EQ(color_named("#0aFF10"), (Rgb{10, 255, 16}));
   for (const char* text : {"", "#", "#fff", "#0aff1", "#0aff1g", "#0aff100", "0aff10", "-0aff10"})
-    EXPECT_THAT(thrown_by([&] { color_named(text); }),
-                HasSubstr("Refused: '" + std::string(text) + "' is no color: give black, white"));
+    EXPECT_THAT(
+        thrown_by([&] { color_named(text); }),
+        HasSubstr("Refused: '" + std::string(text) + "' is not a color: give black, white"));
 }
 
 TEST(ImageFormat, IsToldByContent) {

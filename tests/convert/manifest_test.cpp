@@ -84,7 +84,7 @@ TEST_F(ManifestTest, TheFirstFieldThatDiffersIsNamed) {
 TEST_F(ManifestTest, WhatCannotBeReadIsToldInWords) {
   convert_to_shards(*source(), out(), options_for(30));
   EXPECT_THAT(told_with("\"digest\"", "\"digests\""),
-              AllOf(HasSubstr("is no manifest of a conversion: key 'digest' not found"),
+              AllOf(HasSubstr("is not a manifest of a conversion: key 'digest' not found"),
                     Not(HasSubstr("json.exception"))));
   fs::remove_all(out());
   convert_to_npy(*source(), out(), options_for(30));

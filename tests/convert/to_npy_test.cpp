@@ -388,7 +388,7 @@ TEST_F(ToNpyTest, ADamagedManifestIsNamed) {
         thrown_by([&] { open_dataset(out()); }),
         AllOf(StartsWith("Error: '"), HasSubstr("manifest.json' is damaged"), HasSubstr(says)));
   };
-  expect("\"name\": \"image\"", "\"name\": \"../image\"", "is no file's");
+  expect("\"name\": \"image\"", "\"name\": \"../image\"", "is not a file's");
   expect("\"uint8\"", "\"u9\"", "no type 'u9'");
   expect("\"kind\": \"mask\"", "\"kind\": \"musk\"", "no kind 'musk'");
   expect("\"samples\": 23", "\"samples\": 29", "do not fit together");

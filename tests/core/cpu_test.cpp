@@ -60,14 +60,14 @@ TEST(CpuListText, IsRefusedWhereItIsNone) {
                            "99999999999999999999",
                            "0-4294967296"}) {
     EXPECT_THAT(thrown_by([&] { parse_cpu_list(text); }),
-                testing::AllOf(HasSubstr("Refused: '"), HasSubstr("is no list of CPUs: "),
+                testing::AllOf(HasSubstr("Refused: '"), HasSubstr("is not a list of CPUs: "),
                                HasSubstr("such as 0-3,8")))
         << text;
   }
   EXPECT_THAT(thrown_by([] { parse_cpu_list("0,3-1"); }),
-              HasSubstr("'0,3-1' is no list of CPUs: 3-1 runs backwards"));
+              HasSubstr("'0,3-1' is not a list of CPUs: 3-1 runs backwards"));
   EXPECT_THAT(thrown_by([] { parse_cpu_list("0,70000"); }), HasSubstr("70000 is over 65535"));
-  EXPECT_THAT(thrown_by([] { parse_cpu_list("0,x"); }), HasSubstr("'x' is no number"));
+  EXPECT_THAT(thrown_by([] { parse_cpu_list("0,x"); }), HasSubstr("'x' is not a number"));
 }
 
 TEST(CpuListText, IsWrittenAsShortAsItGoes) {

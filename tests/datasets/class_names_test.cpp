@@ -77,7 +77,7 @@ TEST_F(ClassNamesTest, RefusesWhatHasNone) {
 
 TEST_F(ClassNamesTest, ReadsNoPipeAndNothingHuge) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
-  EXPECT_THAT(error(path("pipe")), HasSubstr("is no regular file"));
+  EXPECT_THAT(error(path("pipe")), HasSubstr("is not a regular file"));
   write("huge", "a");
   fs::resize_file(path("huge"), (16 << 20) + 1);
   EXPECT_THAT(error(path("huge")), HasSubstr("more than 16 MiB"));
@@ -107,7 +107,7 @@ TEST_F(ClassNamesTest, OfShardsAreInTheirManifest) {
   EXPECT_THAT(open_dataset(add_shards("others", ""))->class_names(), IsEmpty());
   add_shards("damaged", "[\"cat\", 3]");
   EXPECT_THAT(thrown_by([&] { open_dataset(path("damaged")); }),
-              AllOf(StartsWith("Error: "), HasSubstr("a class's name is no text")));
+              AllOf(StartsWith("Error: "), HasSubstr("a class's name is not text")));
 }
 
 TEST_F(ClassNamesTest, ThatNumberOtherwiseAreRefused) {

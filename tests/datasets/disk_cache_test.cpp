@@ -300,7 +300,7 @@ TEST_F(DiskCacheTest, OptionsThatMakeNoSenseAreRefused) {
   EXPECT_THAT(thrown_by([&] {
                 disk_cached(source_, {folder_.path() / "file", kAmpleDisk});
               }),
-              AllOf(StartsWith("Refused: "), HasSubstr("is no folder")));
+              AllOf(StartsWith("Refused: "), HasSubstr("is not a folder")));
 
   const auto wide = made_set(1, std::vector<FieldSpec>(33), [](std::size_t, Sample&) {});
   EXPECT_THAT(thrown_by([&] { disk_cached(wide, options()); }),

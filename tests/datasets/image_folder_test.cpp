@@ -122,7 +122,7 @@ TEST_F(ClassFolderTest, RefusesWhatIsNoFolder) {
   EXPECT_THAT(error(),
               AllOf(StartsWith("Refused: no folder '"), HasSubstr("one folder of images")));
   std::ofstream(dir()) << "text";
-  EXPECT_THAT(error(), AllOf(StartsWith("Refused: "), HasSubstr("is no folder")));
+  EXPECT_THAT(error(), AllOf(StartsWith("Refused: "), HasSubstr("is not a folder")));
 }
 
 TEST_F(ClassFolderTest, RefusesAFolderThatCannotBeListed) {

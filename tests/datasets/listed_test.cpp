@@ -148,7 +148,7 @@ TEST_F(ListedTest, NamesTheLineThatIsWrong) {
               HasSubstr("line 3: the label is a number"));
   for (const std::string odd : {" 2", "2 ", "2.0", "-1", "+3"})
     EXPECT_THAT(error("a.csv", "image,label\na,0\nb," + odd + "\n"),
-                HasSubstr("line 3: the label '" + odd + "' is no class number"));
+                HasSubstr("line 3: the label '" + odd + "' is not a class number"));
   EXPECT_THAT(error("a.csv", "image,label\na,99999999999\n"),
               HasSubstr("line 2: the class 99999999999"));
   EXPECT_THAT(error("a.csv", "image,mask\na,\n", {.mask = "mask"}),

@@ -165,7 +165,7 @@ TEST_F(OpenDatasetTest, WhereMasksAreNeededOtherFoldersAreRefusedForTheirLack) {
 
 TEST_F(OpenDatasetTest, RefusesWhatIsNoDataSet) {
   touch(folder_.path() / "file.txt");
-  EXPECT_THAT(refusal(folder_.path() / "file.txt"), HasSubstr("is no data set"));
+  EXPECT_THAT(refusal(folder_.path() / "file.txt"), HasSubstr("is not a data set"));
   EXPECT_THAT(refusal(folder_.path() / "none"), HasSubstr("no file or folder"));
 }
 

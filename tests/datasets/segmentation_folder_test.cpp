@@ -129,7 +129,7 @@ TEST_F(SegmentationFolderTest, RefusesAFolderThatIsNotThere) {
   };
   EXPECT_THAT(error(dir() / "none"), AllOf(StartsWith("Refused: no folder '"), HasSubstr("none")));
   std::ofstream(dir() / "file") << "text";
-  EXPECT_THAT(error(dir() / "file"), AllOf(StartsWith("Refused: "), HasSubstr("is no folder")));
+  EXPECT_THAT(error(dir() / "file"), AllOf(StartsWith("Refused: "), HasSubstr("is not a folder")));
   fs::remove(masks());
   EXPECT_THAT(error(dir()), AllOf(StartsWith("Refused: no folder '"), HasSubstr("masks")));
   fs::remove(images());

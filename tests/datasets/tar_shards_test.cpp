@@ -139,8 +139,8 @@ TEST_F(TarShardsTest, NamesTheMemberThatIsDamaged) {
                                              HasSubstr("a.tar:1.jpg.zst"), HasSubstr("damaged")));
   EXPECT_THAT(read_error(*dataset, 1),
               AllOf(StartsWith("Error: the label of '"), HasSubstr("a.tar:2.jpg"),
-                    HasSubstr("'-1' is no class")));
-  EXPECT_THAT(read_error(*dataset, 2), HasSubstr("'' is no class number"));
+                    HasSubstr("'-1' is not a class")));
+  EXPECT_THAT(read_error(*dataset, 2), HasSubstr("'' is not a class number"));
 }
 
 TEST_F(TarShardsTest, TakesAFolderOfShards) {

@@ -173,7 +173,7 @@ TEST(Tar, RefusesWhatItCannotReadRight) {
   EXPECT_THAT(error([](TarWriter& tar) { tar.pax("GNU.sparse.major", "1"); }), HasSubstr("sparse"));
   EXPECT_THAT(error([](TarWriter& tar) { tar.add("a", "", 'M'); }), HasSubstr("volume"));
   EXPECT_THAT(error([](TarWriter& tar) { tar.pax("size", "1", 'g'); }), HasSubstr("global"));
-  EXPECT_THAT(error([](TarWriter& tar) { tar.pax("size", "x"); }), HasSubstr("no number"));
+  EXPECT_THAT(error([](TarWriter& tar) { tar.pax("size", "x"); }), HasSubstr("not a number"));
   EXPECT_THAT(error([](TarWriter& tar) { tar.add("pax", "99 path=a\n", 'x'); }),
               HasSubstr("damaged"));
   EXPECT_THAT(error([](TarWriter& tar) { tar.pax("path", "a"); }), HasSubstr("no member behind"));
@@ -187,7 +187,7 @@ TEST(Tar, RefusesWhatItCannotReadRight) {
                 TarWriter::seal(block);
                 tar.raw(block);
               }),
-              HasSubstr("no number"));
+              HasSubstr("not a number"));
 }
 
 TEST(Tar, OtherArchivesAreNamedAndATarWhoseFirstNameLooksLikeOneIsRead) {

@@ -164,8 +164,8 @@ TEST(Changes, fewer_workers_where_half_of_them_make_more) {
   PipelineModel model = usual_model();
   model.steps[1] = step_of("decode", Culprit::decode, 0, 60e-3);
   Observations observed = observed_of(model);
-  const double all = observed.drained_of_all.value;
-  observed.drained_of_half = {1.4 * all, 1.39 * all, 1.41 * all, "samples/s", 9};
+  const double all = observed.rate_of_all_workers.value;
+  observed.rate_of_half_of_workers = {1.4 * all, 1.39 * all, 1.41 * all, "samples/s", 9};
   const Diagnosis diagnosis = diagnose(observed);
   const Change* const change = find(diagnosis, "num_workers");
   ASSERT_NE(change, nullptr);
@@ -173,7 +173,7 @@ TEST(Changes, fewer_workers_where_half_of_them_make_more) {
   Plan plan;
   change->apply(plan);
   EXPECT_EQ(plan.schedule.loader.num_workers, 2U);
-  observed.drained_of_half = {0.5 * all, 0.49 * all, 0.51 * all, "samples/s", 9};
+  observed.rate_of_half_of_workers = {0.5 * all, 0.49 * all, 0.51 * all, "samples/s", 9};
   const Diagnosis usual = diagnose(observed);
   ASSERT_NE(find(usual, "num_workers"), nullptr);
   find(usual, "num_workers")->apply(plan);
@@ -185,8 +185,8 @@ TEST(Changes, one_worker_is_not_several) {
   model.workers = 2;
   model.steps[1] = step_of("decode", Culprit::decode, 0, 60e-3);
   Observations observed = observed_of(model);
-  const double all = observed.drained_of_all.value;
-  observed.drained_of_half = {1.4 * all, 1.39 * all, 1.41 * all, "samples/s", 9};
+  const double all = observed.rate_of_all_workers.value;
+  observed.rate_of_half_of_workers = {1.4 * all, 1.39 * all, 1.41 * all, "samples/s", 9};
   const Diagnosis diagnosis = diagnose(observed);
   const Change* const change = find(diagnosis, "num_workers");
   ASSERT_NE(change, nullptr);
@@ -254,7 +254,7 @@ TEST(Changes, smaller_formats_take_their_share_of_the_copy) {
   observed.levels[1].name = kPinnedLevel;
   observed.situation.on_gpu = true;
   observed.situation.wires = {{"mask", Wire::bits, 0.5, std::nullopt, ""},
-                              {"image", Wire::f16, 0.5, std::nullopt, ""}};
+                              {"image", Wire::fp16, 0.5, std::nullopt, ""}};
   const Diagnosis diagnosis = diagnose(observed);
   const Change* const mask = find(diagnosis, "wire_mask");
   ASSERT_NE(mask, nullptr);

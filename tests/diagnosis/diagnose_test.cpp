@@ -51,8 +51,8 @@ TEST(Diagnose, what_lies_between_the_steps_counts) {
   Observations observed = observed_of(model);
   model.steps.back().working_s = {1e-3F};
   const Observations slower = observed_of(model);
-  observed.drained_of_one = slower.drained_of_one;
-  observed.drained_of_all = slower.drained_of_all;
+  observed.rate_of_one_worker = slower.rate_of_one_worker;
+  observed.rate_of_all_workers = slower.rate_of_all_workers;
   PipelineModel fitted = fitted_model(observed);
   EXPECT_NEAR(fitted.steps.back().working_s.front(), 1e-3, 2e-5);
   EXPECT_NEAR(fitted.steps.front().working_s.front(), 1e-3, 2e-5);
@@ -149,7 +149,7 @@ TEST(Diagnose, cores_that_slow_each_other_down_are_no_lock) {
     cost.cpu_of_all_s *= 1.4;
     cost.wall_of_all_s *= 1.4;
   }
-  std::vector<Measured*> slower = {&observed.drained_of_all};
+  std::vector<Measured*> slower = {&observed.rate_of_all_workers};
   for (std::size_t i = 2; i < observed.levels.size(); ++i)
     slower.push_back(&*observed.levels[i].with_training);
   for (Measured* rate : slower)
@@ -232,7 +232,7 @@ TEST(Diagnose, of_kinds_that_tie_at_the_ceiling_the_costliest_comes_first) {
   model.line_waiting_s = 0.11;
   Observations observed = observed_of(model);
   for (const double by : {0.99, 1.0, 1.01}) {
-    Measured& drained = observed.drained_of_all;
+    Measured& drained = observed.rate_of_all_workers;
     drained = {by * drained.value, by * drained.low, by * drained.high, drained.unit, drained.n};
     const Diagnosis diagnosis = diagnose(observed);
     EXPECT_THAT(diagnosis.culprits, ElementsAre(Culprit::decode, Culprit::transforms));
@@ -305,7 +305,7 @@ TEST(Diagnose, workers_that_wait_for_cores_wait_for_no_lock) {
   model.steps[1].working_s = {6e-3F};
   Observations observed = observed_of(model);
   for (HostStepCost& cost : observed.host) cost.wall_of_all_s *= 1.5;
-  scale(observed.drained_of_all, 1 / 1.5);
+  scale(observed.rate_of_all_workers, 1 / 1.5);
   for (std::size_t i = 2; i < observed.levels.size(); ++i)
     scale(*observed.levels[i].with_training, 1 / 1.5);
   const Diagnosis diagnosis = diagnose(observed);

@@ -101,8 +101,8 @@ Observations observed_of(const PipelineModel& model, double copy_s) {
   observed.situation.plan.schedule.lanes = {{{"copy", "train"}, 0}};
   observed.situation.plan.schedule.loader.num_workers = model.workers;
   for (const auto& step : model.steps) observed.host.push_back(cost_of(model, step));
-  observed.drained_of_one = exactly(drained(model, 1), "samples/s");
-  observed.drained_of_all = exactly(drained(model, model.workers), "samples/s");
+  observed.rate_of_one_worker = exactly(drained(model, 1), "samples/s");
+  observed.rate_of_all_workers = exactly(drained(model, model.workers), "samples/s");
   const double line = model.line_waiting_s + model.line_working_s;
   const auto level = [&](std::string_view name, const std::string& after, double step_s) {
     observed.levels.push_back(

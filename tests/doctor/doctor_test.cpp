@@ -195,7 +195,7 @@ TEST_F(DoctorTest, ErrorsOfPyTorchAreToldWithoutTheirBacktrace) {
   };
   std::string error;
   for (const Level& level : examine(*one, plan(), options).observed.levels)
-    if (level.name == "file bytes") error = level.drained_error;
+    if (level.name == "file bytes") error = level.loader_alone_error;
   ASSERT_TRUE(has_thrown);
   EXPECT_EQ(error, "asked in vain");
 }

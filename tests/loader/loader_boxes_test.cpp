@@ -68,7 +68,7 @@ TEST(LoaderBoxes, DoNotDependOnHowMuchOfTheImageIsDecoded) {
 }
 
 TEST(LoaderBoxes, TravelPlain) {
-  for (const Wire wire : {Wire::bf16, Wire::f16, Wire::one_hot}) {
+  for (const Wire wire : {Wire::bf16, Wire::fp16, Wire::one_hot}) {
     const DataLoaderOptions options{.batch_size = kBatch, .wire = {{"boxes", wire}}};
     EXPECT_THAT(refusal(jpeg_set(10), kMoves, options), HasSubstr("let it travel plain"));
   }

@@ -67,11 +67,10 @@ TEST(LoaderPart, AResizeOfTheShorterSideTakesImagesOfAnySize) {
   const Taken plain = run(std::make_shared<PictureSet>(), chain, kPart);
   EXPECT_EQ(plain.slabs.size(), 20U);
   EXPECT_EQ(run(std::make_shared<PictureSet>(), chain, {.scaled = true}).slabs, plain.slabs);
-  EXPECT_THAT(
-      thrown_by([] {
-        DataLoader(std::make_shared<PictureSet>(), {{"small", Resize{11}}}, {});
-      }),
-      HasSubstr("differs from sample to sample: add resize to [height, width] or a crop"));
+  EXPECT_THAT(thrown_by([] {
+                DataLoader(std::make_shared<PictureSet>(), {{"small", Resize{11}}}, {});
+              }),
+              HasSubstr("differs from sample to sample: add resize to [height, width] or a crop"));
 }
 
 TEST(LoaderPart, OnlyAFirstCropOfPlainlyDecodedImagesDecodesParts) {

@@ -135,7 +135,7 @@ TEST(Wire, HalvesAreRoundedOnce) {
     const auto dataset = tensor_dataset({numbers("x", shape)});
     const Bytes plain = arrived(dataset, 4, {}).front();
     const Bytes bf16 = arrived(dataset, 4, {{"x", Wire::bf16}}).front();
-    const Bytes f16 = arrived(dataset, 4, {{"x", Wire::f16}}).front();
+    const Bytes f16 = arrived(dataset, 4, {{"x", Wire::fp16}}).front();
     for (std::size_t i = 0; i < plain.size(); i += sizeof(float)) {
       float value = 0, from_b = 0, from_h = 0;
       std::memcpy(&value, &plain[i], sizeof(float));
@@ -144,7 +144,7 @@ TEST(Wire, HalvesAreRoundedOnce) {
       ASSERT_EQ(from_b, from_bf16(to_bf16(value)));
       ASSERT_EQ(from_h, from_f16(to_f16(value)));
     }
-    const SlabLayout layout = DataLoader::plan_layout(*dataset, {}, 4, {{"x", Wire::f16}});
+    const SlabLayout layout = DataLoader::plan_layout(*dataset, {}, 4, {{"x", Wire::fp16}});
     EXPECT_EQ(layout.field("x").sample_bytes, static_cast<std::size_t>(values) * 2);
   }
 }
@@ -159,7 +159,7 @@ TEST(Wire, SpecialValuesAreRoundedAlikeEverywhere) {
   const auto dataset =
       tensor_dataset({field<float>("x", FieldKind::other, {1, count}, 0,
                                    [&](std::size_t i) { return std::bit_cast<float>(bits[i]); })});
-  DataLoader loader(dataset, {}, {.wire = {{"x", Wire::f16}}});
+  DataLoader loader(dataset, {}, {.wire = {{"x", Wire::fp16}}});
   const auto* halves = reinterpret_cast<const std::uint16_t*>(loader.next().data);
   for (std::size_t i = 0; i < bits.size(); ++i) {
     ASSERT_EQ(halves[i], to_f16(std::bit_cast<float>(bits[i]))) << std::hex << bits[i];
@@ -234,7 +234,7 @@ TEST(Wire, AVectorThatIsNotOneHotIsABadSample) {
 
 TEST(Wire, NamesComeBack) {
   for (const Wire wire : {Wire::plain, Wire::smallest, Wire::bits, Wire::one_hot, Wire::bf16,
-                          Wire::f16, Wire::host}) {
+                          Wire::fp16, Wire::host}) {
     EXPECT_EQ(wire_named(std::string(name_of(wire))), wire);
   }
   EXPECT_THAT(thrown_by([] { wire_named("bit"); }), HasSubstr("did you mean 'bits'?"));

@@ -1,21 +1,12 @@
 #include <gmock/gmock.h>
 
+#include "ops/chain_text.h"
 #include "slipstream/ops/batch_ops.h"
-#include "slipstream/ops/chain.h"
-#include "support/thrown.h"
 
 namespace slipstream {
 namespace {
 
 using testing::HasSubstr;
-
-std::string with(const std::string& transforms) {
-  return R"({"version": 1, "transforms": [)" + transforms + "]}";
-}
-
-std::string refusal(const std::string& transforms) {
-  return thrown_by([&] { parse_chain(with(transforms)); });
-}
 
 TEST(BatchChainFile, ReadsTheOperationsOverBatches) {
   const auto chain = parse_chain(with(
@@ -41,19 +32,19 @@ TEST(BatchChainFile, GivesBackWhatIsWritten) {
 
 TEST(BatchChainFile, RefusesWhatMakesNoSense) {
   EXPECT_EQ(
-      refusal(
+      refusal_of(
           R"({"op": "mixup"}, {"op": "to_dtype", "dtype": "float32", "scale": true}, {"op": "random_horizontal_flip"})"),
       "Refused: these transforms cannot be read:\n"
       "  transform 'to_dtype' comes behind mixup, which is done to whole batches; put mixup, "
       "cutmix and one_hot last");
-  EXPECT_THAT(refusal(R"({"op": "mixup"}, {"op": "cutmix"})"), HasSubstr("not both"));
-  EXPECT_THAT(refusal(R"({"op": "mixup", "alpha": 0})"),
+  EXPECT_THAT(refusal_of(R"({"op": "mixup"}, {"op": "cutmix"})"), HasSubstr("not both"));
+  EXPECT_THAT(refusal_of(R"({"op": "mixup", "alpha": 0})"),
               HasSubstr("transforms[0]: mixup: alpha is 0; it must be above 0"));
-  EXPECT_THAT(refusal(R"({"op": "cutmix", "alpha": 1e30})"), HasSubstr("at most 1000"));
-  EXPECT_THAT(refusal(R"({"op": "one_hot", "label_smoothing": 2})"),
+  EXPECT_THAT(refusal_of(R"({"op": "cutmix", "alpha": 1e30})"), HasSubstr("at most 1000"));
+  EXPECT_THAT(refusal_of(R"({"op": "one_hot", "label_smoothing": 2})"),
               HasSubstr("label_smoothing is 2"));
-  EXPECT_THAT(refusal(R"({"op": "mixup", "aplha": 1})"), HasSubstr("did you mean 'alpha'?"));
-  EXPECT_THAT(refusal(R"({"op": "mix_up"})"), HasSubstr("did you mean 'mixup'?"));
+  EXPECT_THAT(refusal_of(R"({"op": "mixup", "aplha": 1})"), HasSubstr("did you mean 'alpha'?"));
+  EXPECT_THAT(refusal_of(R"({"op": "mix_up"})"), HasSubstr("did you mean 'mixup'?"));
 }
 
 }  // namespace

@@ -184,7 +184,7 @@ TEST(ProblemsOf, OneThreadMayDriveSeveralCpuLanes) {
 TEST(ProblemsOf, ExactWireFormatsAreScheduleAndRoundingOnesNumerics) {
   Plan plan = plan_for("serial", DeviceKind::cuda);
   plan.schedule.loader.wire = {{"mask", Wire::bits}, {"image", Wire::bf16}};
-  plan.numerics.wire = {{"x", Wire::f16}, {"label", Wire::smallest}, {"mask", Wire::f16}};
+  plan.numerics.wire = {{"x", Wire::fp16}, {"label", Wire::smallest}, {"mask", Wire::fp16}};
   EXPECT_THAT(
       cuda_problems(plan),
       ElementsAre("schedule.loader.wire.image: bf16 changes values; put it under numerics.wire",
@@ -308,7 +308,7 @@ TEST(PlanJson, EveryFieldRoundTrips) {
                     {9, 1 << 20},
                     {3, 5},
                     CacheOptions{.after = "a", .bytes = SIZE_MAX}}};
-  plan.numerics = {Precision::bf16, false, true, false, {}, {{"image", Wire::f16}}, true};
+  plan.numerics = {Precision::bf16, false, true, false, {}, {{"image", Wire::fp16}}, true};
   EXPECT_EQ(parse_plan(to_json(plan)), plan);
 }
 
@@ -342,9 +342,9 @@ TEST(PlanJson, TellsAllProblemsWithTheirPaths) {
   schedule.driver: unknown driver 'threadd'; did you mean 'threaded'? known: interleaved, threaded
   schedule.loader.num_workers must be a whole number from 1 to 4096, not 4294967296
   schedule.loader.pin_memory must be true or false, not 1
-  schedule.loader.wire.mask: unknown wire format 'bit'; did you mean 'bits'? known: plain, smallest, bits, one_hot, bf16, f16, jpeg, host
+  schedule.loader.wire.mask: unknown wire format 'bit'; did you mean 'bits'? known: plain, smallest, bits, one_hot, bf16, fp16, jpeg, host
   schedule.loader.read_ahead.reads must be a whole number from 0 on, not -1
-  schedule.loader.cpus: '3-' is no list of CPUs: '' is no number; write numbers and ranges, such as 0-3,8
+  schedule.loader.cpus: '3-' is not a list of CPUs: '' is not a number; write numbers and ranges, such as 0-3,8
   schedule.loader.cache.bytes must be a whole number from 0 on, not 0.5
   schedule.num_workers: unknown key 'num_workers'; known: mode, lanes, depth, run_ahead, driver, loader
   numerics.precision: unknown precision 'fp64'; known: tf32, fp32, bf16

@@ -70,7 +70,7 @@ TEST(Baseline, ACostIsWorseWhenItGrows) {
   DoctorReport now = before;
   now.diagnosis.costs[0].wall_ms = {9.5, 9.4, 9.6, "ms", 64};
   now.diagnosis.costs[1].wall_ms = {0.1, 0.09, 0.11, "ms", 64};
-  now.observed.levels[4].drained = Measured{2.2, 2.1, 2.3, "steps/s", 12};
+  now.observed.levels[4].loader_alone = Measured{2.2, 2.1, 2.3, "steps/s", 12};
   EXPECT_THAT(worse(against_baseline(now, doctor_report_json(before))),
               testing::ElementsAre("after convert_color, loader alone", "read, ms a sample"));
 }

@@ -49,9 +49,9 @@ TEST(DoctorJson, HasTheseKeys) {
                           "interrupted", "verdict", "reason", "culprits", "ceiling", "rate",
                           "share", "cores_needed", "model_error", "levels", "costs", "device",
                           "changes", "outcome", "utilization", "loader", "lanes", "warnings"));
-  EXPECT_THAT(
-      keys_of(json.at("levels").at(0)),
-      ElementsAre("name", "after", "items", "with_training", "drained", "error", "drained_error"));
+  EXPECT_THAT(keys_of(json.at("levels").at(0)),
+              ElementsAre("name", "after", "items", "with_training", "loader_alone", "error",
+                          "loader_alone_error"));
   EXPECT_THAT(keys_of(json.at("costs").at(0)),
               ElementsAre("name", "group", "wall_ms", "cpu_ms", "cores", "bytes", "variation",
                           "p99_ms", "locked", "is_memory_bound", "without"));
@@ -78,8 +78,8 @@ TEST(DoctorJson, SaysWhatWasFound) {
   EXPECT_EQ(json.at("budget").at("given_s"), 60);
   const Json& levels = json.at("levels");
   ASSERT_EQ(levels.size(), 10u);
-  EXPECT_EQ(levels.at(0).at("drained"), nullptr);
-  EXPECT_EQ(levels.at(7).at("drained").at("value"), 1.74);
+  EXPECT_EQ(levels.at(0).at("loader_alone"), nullptr);
+  EXPECT_EQ(levels.at(7).at("loader_alone").at("value"), 1.74);
   EXPECT_EQ(levels.at(9).at("after"), nullptr);
   const Json& read = json.at("costs").at(0);
   EXPECT_EQ(read.at("group"), "raw_reading");

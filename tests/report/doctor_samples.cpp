@@ -16,7 +16,7 @@ Measured ms(double value) { return {value, value * 0.97, value * 1.03, "ms", 64}
 Level level(const std::string& name, const std::string& after, std::size_t items, double training,
             std::optional<double> drained) {
   Level made = {name, after, items, rate(training), std::nullopt, "", ""};
-  if (drained) made.drained = rate(*drained, 0.04);
+  if (drained) made.loader_alone = rate(*drained, 0.04);
   return made;
 }
 
@@ -70,8 +70,8 @@ Observations starved_observations() {
                      level("decoded sample", "decode", 128, 1.72, 1.74),
                      level("file bytes", "read", 128, 0.94, 0.95),
                      level("nothing cached", "", 0, 0.89, 0.9)};
-  observed.drained_of_all = {230, 225, 235, "samples/s", 12};
-  observed.drained_of_one = {58, 56, 60, "samples/s", 12};
+  observed.rate_of_all_workers = {230, 225, 235, "samples/s", 12};
+  observed.rate_of_one_worker = {58, 56, 60, "samples/s", 12};
   observed.device = {{"copy", {0.0104, 0.0102, 0.0106, "s", 12}, 0.00004, 201326592},
                      {"train", {0.2795, 0.279, 0.28, "s", 12}, 0.0081, 0}};
   observed.utilization = {0.22, 0.07, 0.94, "", 0.97, 1.9e8};
@@ -170,10 +170,10 @@ DoctorReport failed_level_report() {
   report.observed.utilization = {{}, {}, {}, "no GPU", 0.5, 0};
   Level& failed = report.observed.levels[5];
   failed.with_training.reset();
-  failed.drained.reset();
+  failed.loader_alone.reset();
   failed.error = "transform 'random_mask', sample 17: the image is empty";
-  report.observed.levels[6].drained.reset();
-  report.observed.levels[6].drained_error = "no time was left";
+  report.observed.levels[6].loader_alone.reset();
+  report.observed.levels[6].loader_alone_error = "no time was left";
   return report;
 }
 
@@ -208,7 +208,7 @@ DoctorReport report_of_numbers(double value) {
   };
   for (Level& level : report.observed.levels) {
     set(*level.with_training);
-    if (level.drained) set(*level.drained);
+    if (level.loader_alone) set(*level.loader_alone);
   }
   for (CostRow& row : report.diagnosis.costs) {
     for (Measured* measured : {&row.wall_ms, &row.cpu_ms, &row.without}) set(*measured);

@@ -317,7 +317,7 @@ TEST_F(WatchFilesTest, WhatCannotBeWrittenIsRefused) {
   EXPECT_THAT(refusal(pipe, ""), HasSubstr("nobody reads it"));
   for (const fs::path& no_file : {pipe, fs::path("/dev/null")})
     EXPECT_THAT(refusal("", no_file),
-                HasSubstr("Refused: cannot replace " + no_file.string() + ": it is no file"));
+                HasSubstr("Refused: cannot replace " + no_file.string() + ": it is not a file"));
 }
 
 }  // namespace

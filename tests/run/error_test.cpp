@@ -92,8 +92,9 @@ TEST_F(StageErrorTest, ALossThatThrows) {
 TEST_F(StageErrorTest, WhatIsNoExceptionIsReportedToo) {
   Tiny tiny;
   tiny.loss = [](const at::Tensor&, const Batch&) -> at::Tensor { throw 42; };
-  EXPECT_THAT(thrown_by([&] { fresh_run(tiny, serial_plan(), steps(1)); }),
-              StartsWith("Error: stage 'train' at step 0: an exception that is no std::exception"));
+  EXPECT_THAT(
+      thrown_by([&] { fresh_run(tiny, serial_plan(), steps(1)); }),
+      StartsWith("Error: stage 'train' at step 0: an exception that is not a std::exception"));
 }
 
 TEST_F(StageErrorTest, TooLittleHostMemorySaysWhatToDo) {

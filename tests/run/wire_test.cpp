@@ -82,7 +82,7 @@ TEST_F(WireRunTest, RoundingFormatsAreNumericsOfTheirOwn) {
   const Tiny tiny = shifted_by({"x"});
   Plan serial = serial_plan({"shift"});
   const std::uint64_t plain = fresh_run(tiny, serial, steps(kSteps)).digest;
-  for (const Wire wire : {Wire::bf16, Wire::f16}) {
+  for (const Wire wire : {Wire::bf16, Wire::fp16}) {
     serial.numerics.wire = {{"x", wire}};
     const std::uint64_t rounded = fresh_run(tiny, serial, steps(kSteps)).digest;
     EXPECT_NE(rounded, plain) << name_of(wire);

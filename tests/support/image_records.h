@@ -20,7 +20,7 @@ struct ImageRecord {
   std::vector<std::byte> file;
   Shape shape;  ///< height, width
   Levels rgb;
-  Levels mask;  ///< empty: the file is no mask
+  Levels mask;  ///< empty: the file is not a mask
 
   bool is_jpeg() const { return name.ends_with(".jpg"); }
 };

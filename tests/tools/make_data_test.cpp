@@ -295,11 +295,12 @@ TEST_F(MakeData, MixesWithNothingElse) {
     make_classification_data(classes, small(2));
     std::ofstream(classes / ".hidden") << "x";
   }
-  EXPECT_THAT(thrown_by([&] { make_classification_data(scenes, small(2)); }),
-              AllOf(StartsWith("Refused: '" + scenes.string() + "' holds '"),
-                    HasSubstr("which is no part of data for classification: give a new or empty")));
+  EXPECT_THAT(
+      thrown_by([&] { make_classification_data(scenes, small(2)); }),
+      AllOf(StartsWith("Refused: '" + scenes.string() + "' holds '"),
+            HasSubstr("which is not a part of data for classification: give a new or empty")));
   EXPECT_THAT(thrown_by([&] { make_segmentation_data(classes, small(2)); }),
-              HasSubstr("no part of data for segmentation"));
+              HasSubstr("not a part of data for segmentation"));
   EXPECT_FALSE(fs::exists(scenes / "class0"));
   EXPECT_FALSE(fs::exists(classes / "images"));
   std::ofstream(classes / "class10") << "x";

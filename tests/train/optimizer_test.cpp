@@ -69,7 +69,7 @@ TEST(AdamWTest, FollowsPyTorch) {
     const auto optimizer = adamw(options);
     optimizer->bind(ours);
     torch::optim::AdamW reference(theirs, torch::optim::AdamWOptions(options.lr)
-                                              .betas({options.beta1, options.beta2})
+                                              .betas({options.betas[0], options.betas[1]})
                                               .eps(options.eps)
                                               .weight_decay(options.weight_decay));
     expect_equal_courses(*optimizer, reference, ours, theirs);

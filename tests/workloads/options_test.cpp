@@ -56,7 +56,8 @@ TEST(OptionsTest, SizesAreBytesOrPowersOf1024) {
     EXPECT_THAT(named_size("--cache", "a=b=" + text), Pair("a=b", bytes)) << text;
   for (const std::string text : {"", "B", "iB", "8iB", "G", "8X", "8BG", "-1", "0", "nan", "1e9T"})
     EXPECT_EQ(thrown_by([&] { named_size("--cache", "decode=" + text); }),
-              "Refused: --cache decode=" + text + ": '" + text + "' is no size: give bytes, or a " +
+              "Refused: --cache decode=" + text + ": '" + text +
+                  "' is not a size: give bytes, or a " +
                   "number of K, M, G or T (powers of 1024), for example decode=8G");
   for (const std::string text : {"8G", "=8G"})
     EXPECT_EQ(thrown_by([&] { named_size("", text); }),
@@ -68,6 +69,7 @@ TEST(OptionsTest, AValueIsWhatTheCheckTakes) {
   EXPECT_TRUE(options.has_value("rate"));
   EXPECT_FALSE(options.has_value("kind"));
   EXPECT_FALSE(options.has_value("size"));
+  EXPECT_FALSE(Options(OptionList{{"file", "", ""}}).has_value("file"));
   options.give("kind", "round");
   EXPECT_TRUE(options.has_value("kind"));
   EXPECT_THAT(options.unread(), ElementsAre("kind"));

@@ -15,7 +15,7 @@ enum class Wire : std::uint8_t {
   bits,      ///< class numbers of at most 16 classes in 1, 2 or 4 bits each
   one_hot,   ///< a vector of a single 1 and otherwise 0, as the place of the 1
   bf16,      ///< float32 rounded to bfloat16
-  f16,       ///< float32 rounded to IEEE half precision
+  fp16,      ///< float32 rounded to IEEE half precision
   jpeg,      ///< images as JPEG files: decoded, cropped and resized on the device (a GPU)
   host,      ///< not at all: stages do not see it
 };
@@ -32,7 +32,7 @@ std::string_view name_of(Wire wire);
 Wire wire_named(const std::string& name);
 /// Whether a field that travels so arrives with the same bits as one that travels plain.
 constexpr bool is_exact(Wire wire) {
-  return wire != Wire::bf16 && wire != Wire::f16 && wire != Wire::jpeg;
+  return wire != Wire::bf16 && wire != Wire::fp16 && wire != Wire::jpeg;
 }
 
 }  // namespace slipstream

@@ -49,9 +49,9 @@ struct Level {
   std::string after;      ///< the step whose results are cached; "" for nothing cached
   std::size_t items = 0;  ///< samples or batches in the cache
   std::optional<Measured> with_training;  ///< steps/s
-  std::optional<Measured> drained;        ///< steps/s that the loader makes while nobody trains
+  std::optional<Measured> loader_alone;   ///< steps/s that the loader makes while nobody trains
   std::string error;                      ///< why `with_training` is missing; "" otherwise
-  std::string drained_error;              ///< why `drained` is missing; "" otherwise
+  std::string loader_alone_error;         ///< why `loader_alone` is missing; "" otherwise
 };
 
 /// What one host step costs, sample by sample.
@@ -126,9 +126,9 @@ struct Observations {
   MachineCapacity capacity;
   std::vector<Level> levels;  ///< from the device batch to nothing cached
   std::vector<HostStepCost> host;
-  Measured drained_of_all;   ///< samples/s of all workers while nobody trains
-  Measured drained_of_one;   ///< samples/s of one worker
-  Measured drained_of_half;  ///< samples/s of workers / 2; n = 0: not measured
+  Measured rate_of_all_workers;      ///< samples/s of all workers while nobody trains
+  Measured rate_of_one_worker;       ///< samples/s of one worker
+  Measured rate_of_half_of_workers;  ///< samples/s of workers / 2; n = 0: not measured
   std::vector<DeviceCost> device;
   double line_cpu_s = 0;    ///< CPU time that a step takes on the thread that drives training
   Utilization utilization;  ///< measured with nothing cached
@@ -203,7 +203,7 @@ struct Supposition {
 };
 /// Predicts what the pipeline would give if host steps had these costs, all together. Throws
 /// Refused for a step that is not there, and for a time that is not from 0 to
-/// Supposition::kMostSeconds.
+/// Supposition::kMostSeconds. REQUIRES: diagnose() returned `diagnosis`.
 Change what_if(const Observations& observed, const Diagnosis& diagnosis,
                const std::vector<Supposition>& supposed);
 
@@ -214,7 +214,7 @@ struct Remedy {
   Measured predicted;                ///< steps/s with all of them
 };
 /// Applies the changes that a plan can express to the plan that was examined, one after the other,
-/// as long as one still gains.
+/// as long as one still gains. REQUIRES: diagnose() returned `diagnosis`.
 Remedy remedy_of(const Observations& observed, const Diagnosis& diagnosis);
 
 /// What a changed plan was predicted to give, and what it gave.

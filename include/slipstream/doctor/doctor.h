@@ -29,8 +29,7 @@ struct Examination {
 
 /// Measures `plan` from the trainer's position on, in these ways:
 /// - with everything up to a step from a cache, for each step, with training, and for host steps
-/// also
-///   while nobody trains;
+///   also while nobody trains;
 /// - each host step sample by sample in one worker;
 /// - the copy and each device step alone;
 /// - how busy device and cores are.

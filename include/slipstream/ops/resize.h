@@ -35,8 +35,7 @@ struct ResizedSize {
 ///   pass rounded. It equals Pillow's within 1 level, and bit for bit unless Pillow goes down
 ///   first, as it does since version 13 where that is much cheaper.
 /// - float32, 1 to 4 channels: an axis that shrinks uses the same weights, in float32, first to
-/// last by
-///   fma. An axis that does not shrink is interpolated as without `antialias`.
+///   last by fma. An axis that does not shrink is interpolated as without `antialias`.
 ///
 /// Images without `antialias`, uint8 or float32, 1 to 4 channels: bilinear between two neighbors on
 /// each axis, across and then down, in float32. uint8 results are rounded at the end, halves to

@@ -78,7 +78,7 @@ struct Plan {
     bool cudnn_benchmark = true;
     /// Threads inside an operation on CPU lanes, by step; "*" stands for every step not named.
     std::map<std::string, unsigned> intra_op_threads = {{"*", 1}};
-    WireFormats wire;  ///< the forms that change values, in which fields travel: bf16, f16, jpeg
+    WireFormats wire;  ///< the forms that change values, in which fields travel: bf16, fp16, jpeg
     /// Whether JPEGs that the first transform shrinks are decoded at a fraction of their size.
     bool scaled_decoding = false;
     bool operator==(const Numerics&) const = default;

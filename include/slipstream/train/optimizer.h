@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,8 +36,7 @@ std::shared_ptr<Optimizer> sgd(const SgdOptions& options);
 /// Options of adamw(). Numbers are finite and at least 0, betas below 1.
 struct AdamWOptions {
   double lr = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
+  std::array<double, 2> betas = {0.9, 0.999};
   double eps = 1e-8;
   double weight_decay = 0.01;
 };
