@@ -15,9 +15,12 @@ function(slipstream_room name)
   target_link_libraries(${target} PUBLIC ${room_LIBS})
 endfunction()
 
-# slipstream_optimize_little(TARGET): for what spends no time that a user would notice, but much in the compiler.
+# slipstream_optimize_little(TARGET): for what spends no time that a user would notice, but much in the compiler:
+# most of all where sanitizers instrument it.
 function(slipstream_optimize_little target)
-  if(CMAKE_CXX_FLAGS_RELEASE MATCHES "-O3")
+  if(SLIPSTREAM_SANITIZE)
+    target_compile_options(${target} PRIVATE -O0)
+  elseif(CMAKE_CXX_FLAGS_RELEASE MATCHES "-O3")
     target_compile_options(${target} PRIVATE -O1)
   endif()
 endfunction()

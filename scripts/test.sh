@@ -78,24 +78,26 @@ style() {
 
 format() { sources | xargs -r "$clang_format" -i; }
 
+fuzz_target() { # fuzz_target BINARY
+  local name corpus
+  name=$(basename "$1" _fuzz)
+  corpus=("build/fuzz/corpus/$name")  # what it finds; kept for the next run
+  mkdir -p "${corpus[0]}"
+  [[ ! -d fuzz/corpus/$name ]] || corpus+=("fuzz/corpus/$name")
+  "$1" -max_total_time="${FUZZ_SECONDS:-20}" -seed=1 -timeout=10 -rss_limit_mb=2048 \
+    -artifact_prefix="build/fuzz/$name-" "${corpus[@]}" >"build/fuzz/$name.log" 2>&1 ||
+    { tail -40 "build/fuzz/$name.log"; echo "fuzzing $name failed"; return 1; }
+  echo "$name: $(tail -1 "build/fuzz/$name.log")"
+}
+
 # The rooms without Torch by clang: another compiler's warnings, its thread-safety analysis, and each
 # fuzz target for 20 seconds, from the seeds in fuzz/corpus/NAME.
 fuzz() {
   have_tool clang++ || return 0
   build fuzz build/fuzz
-  local target name corpus
-  for target in build/fuzz/fuzz/*_fuzz; do
-    [[ -x $target ]] || continue
-    name=$(basename "$target" _fuzz)
-    corpus=("build/fuzz/corpus/$name")  # what it finds; kept for the next run
-    mkdir -p "${corpus[0]}"
-    [[ ! -d fuzz/corpus/$name ]] || corpus+=("fuzz/corpus/$name")
-    echo "fuzzing: $name"
-    "$target" -max_total_time="${FUZZ_SECONDS:-20}" -seed=1 -timeout=10 -rss_limit_mb=2048 \
-      -artifact_prefix=build/fuzz/ "${corpus[@]}" >"build/fuzz/$name.log" 2>&1 ||
-      { tail -40 "build/fuzz/$name.log"; return 1; }
-    tail -1 "build/fuzz/$name.log"
-  done
+  export -f fuzz_target
+  find build/fuzz/fuzz -name '*_fuzz' -type f -executable -print0 |
+    xargs -0 -r -n 1 -P "$jobs" bash -c 'fuzz_target "$1"' fuzz
 }
 
 if [[ ${1:-} == format ]]; then format; exit; fi

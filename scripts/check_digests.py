@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Runs again what bench/results/cpu/digests.json recorded of this program, and compares the digests.
+
+    scripts/check_digests.py build/slipstream
+
+They depend on the machine's kind of CPU, as PyTorch's sums do. Exits with 1 where one differs; where none does, the
+file says which revision was compared last.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+RECORD = pathlib.Path(__file__).resolve().parents[1] / "bench" / "results" / "cpu" / "digests.json"
+
+
+def digest_of(program, arguments, folder):
+    subprocess.run([program, *arguments.split(), "--json", "run.json"], cwd=folder, check=True, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
+    report = json.loads((folder / "run.json").read_text())
+    return report["digest"], report["environment"]["revision"]
+
+
+def main():
+    program, record = pathlib.Path(sys.argv[1]).resolve(), json.loads(RECORD.read_text())
+    different = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "after.json").write_text(json.dumps(record["after.json"]))
+        subprocess.run([program, *record["scenes"].split(), "--out", "scenes"], cwd=folder, check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for run in record["runs"]:
+            digest, record["after_revision"] = digest_of(program, run["after"]["arguments"], folder)
+            is_equal = digest == run["before"]["digest"]
+            different += not is_equal
+            print(f"{'equal' if is_equal else 'DIFFERENT'}  {digest}  {run['run']}, {run['plan']}")
+    if different:
+        sys.exit(1)
+    RECORD.write_text(json.dumps(record, indent=1) + "\n")
+
+
+main()
