@@ -51,7 +51,7 @@ asan() {
   build asan build/asan
   # protect_shadow_gap: CUDA maps memory there.
   ASAN_OPTIONS=protect_shadow_gap=0 UBSAN_OPTIONS=print_stacktrace=1 \
-    run_ctest build/asan -LE 'slow|gpu'
+    run_ctest build/asan -LE slow
 }
 
 # Of the rooms without Torch.
