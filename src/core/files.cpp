@@ -114,6 +114,7 @@ class TemporaryFile {
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 
   int error() const { return error_; }
+  int descriptor() const { return descriptor_; }
   int release_descriptor() { return std::exchange(descriptor_, -1); }
 
   int rename_to(const fs::path& path) {
@@ -138,6 +139,25 @@ int replace_file(const fs::path& path, std::span<const std::byte> bytes) {
   File file(temporary.release_descriptor());
   if (const int error = file.write_and_close(bytes); error != 0) return error;
   return temporary.rename_to(path);
+}
+
+/// 0, or the errno of what failed.
+int sync_folder(const fs::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return errno;
+  const int error = ::fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
+  ::close(descriptor);
+  return error;
+}
+
+int replace_durably(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
+  TemporaryFile temporary(folder_of(path));
+  if (temporary.error() != 0) return temporary.error();
+  for (const std::span<const std::byte> part : parts)
+    if (const int error = write_all(temporary.descriptor(), part); error != 0) return error;
+  if (::fsync(temporary.descriptor()) != 0) return errno;
+  if (const int error = temporary.rename_to(path); error != 0) return error;
+  return sync_folder(folder_of(path));
 }
 
 /// A descriptor of a new or emptied file that never blocks, or -1 and errno.
@@ -264,6 +284,13 @@ void write_file_atomically(const fs::path& path, std::span<const std::byte> byte
   const int error =
       is_written_through(place) ? write_through(place, bytes) : replace_file(place, bytes);
   if (error != 0) throw Error(cannot_write(path, error));
+}
+
+void write_file_durably(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
+  const fs::path place = target_of(path);
+  if (is_written_through(place)) throw Error(cannot_write(path, "it is not a regular file"));
+  if (const int error = replace_durably(place, parts); error != 0)
+    throw Error(cannot_write(path, error));
 }
 
 void write_file_atomically(const fs::path& path, std::string_view text) {

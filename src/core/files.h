@@ -30,6 +30,13 @@ bool is_same_file(const std::filesystem::path& a, const std::filesystem::path& b
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
+/// Makes or replaces the file `path` with `parts`, one behind the other: all of them, or the file
+/// stays as it was, even if the machine loses power at any moment, for the new file and its name
+/// are on the disk when this returns. Links are followed as above. Throws Error with the path and
+/// the reason, and for what is there and is not a regular file.
+void write_file_durably(const std::filesystem::path& path,
+                        std::span<const std::span<const std::byte>> parts);
+
 /// Where a result goes, named before the work that makes it.
 class OutputFile {
  public:
