@@ -131,10 +131,9 @@ TEST_F(FilesTest, WhatCannotBeWrittenIsRefusedWithTheReason) {
   std::ofstream(folder_ / "file") << "old";
   EXPECT_THAT(refusal(""), HasSubstr("the name is empty"));
   EXPECT_THAT(refusal(folder_), HasSubstr("it is a folder; name a file in it"));
-  EXPECT_THAT(
-      refusal(folder_ / "missing" / "run.json"),
-      testing::AllOf(HasSubstr("cannot write "), HasSubstr("run.json: there is no folder "),
-                     HasSubstr("missing; make it first")));
+  EXPECT_THAT(refusal(folder_ / "missing" / "run.json"),
+              testing::AllOf(HasSubstr("cannot write "), HasSubstr("run.json: there is no folder "),
+                             HasSubstr("missing; make it first")));
   EXPECT_THAT(refusal(folder_ / "file" / "run.json"), HasSubstr("there is no folder"));
   EXPECT_THAT(refusal(folder_ / std::string(300, 'x')), HasSubstr("File name too long"));
   EXPECT_THAT(refusal("/proc/slipstream.json"), HasSubstr("cannot write /proc/slipstream.json: "));
