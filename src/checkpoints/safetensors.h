@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/file_bytes.h"
+
 namespace slipstream {
 
 /// The types of values that a .safetensors file may hold, as PyTorch calls them.
@@ -66,9 +68,6 @@ class SafetensorsFile {
  public:
   /// Throws Error, naming the path, for what cannot be read and what is not such a file.
   explicit SafetensorsFile(std::filesystem::path path);
-  ~SafetensorsFile();
-  SafetensorsFile(const SafetensorsFile&) = delete;
-  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
   const StoredTensors& header() const { return header_; }
@@ -78,7 +77,7 @@ class SafetensorsFile {
 
  private:
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  ReadableFile file_;
   std::uint64_t values_at_ = 0;
   StoredTensors header_;
 };

@@ -1,11 +1,33 @@
 #pragma once
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 
 namespace slipstream {
+
+/// A file that is open for reading; opening a pipe does not wait for its writer.
+class ReadableFile {
+ public:
+  explicit ReadableFile(const std::filesystem::path& path)
+      : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  ~ReadableFile() {
+    if (is_open()) ::close(descriptor_);
+  }
+  ReadableFile(const ReadableFile&) = delete;
+  ReadableFile& operator=(const ReadableFile&) = delete;
+
+  bool is_open() const { return descriptor_ >= 0; }  ///< else errno says why, at first
+  int descriptor() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
 
 /// Reads until `to` is full or the file ends, asking for at most `most` bytes at once: how many
 /// came. Nothing, and errno, where reading failed.

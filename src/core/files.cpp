@@ -10,12 +10,15 @@
 #include <system_error>
 #include <utility>
 
+#include "core/file_bytes.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {
 
 namespace fs = std::filesystem;
+
+using Parts = std::span<const std::span<const std::byte>>;
 
 constexpr int kMostLinks = 40;  ///< that the kernel follows, too
 
@@ -82,8 +85,10 @@ class File {
   File& operator=(const File&) = delete;
 
   /// 0, or the errno of what failed.
-  int write_and_close(std::span<const std::byte> bytes) {
-    if (const int error = write_all(descriptor_, bytes); error != 0) return error;
+  int write_and_close(Parts parts, bool is_synced = false) {
+    for (const std::span<const std::byte> part : parts)
+      if (const int error = write_all(descriptor_, part); error != 0) return error;
+    if (is_synced && ::fsync(descriptor_) != 0) return errno;
     return ::close(std::exchange(descriptor_, -1)) == 0 || errno == EINTR ? 0 : errno;
   }
 
@@ -114,7 +119,6 @@ class TemporaryFile {
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 
   int error() const { return error_; }
-  int descriptor() const { return descriptor_; }
   int release_descriptor() { return std::exchange(descriptor_, -1); }
 
   int rename_to(const fs::path& path) {
@@ -133,14 +137,6 @@ class TemporaryFile {
   bool made_ = false;
 };
 
-int replace_file(const fs::path& path, std::span<const std::byte> bytes) {
-  TemporaryFile temporary(folder_of(path));
-  if (temporary.error() != 0) return temporary.error();
-  File file(temporary.release_descriptor());
-  if (const int error = file.write_and_close(bytes); error != 0) return error;
-  return temporary.rename_to(path);
-}
-
 /// 0, or the errno of what failed.
 int sync_folder(const fs::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -150,14 +146,14 @@ int sync_folder(const fs::path& folder) {
   return error;
 }
 
-int replace_durably(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
+/// 0, or the errno of what failed. `is_durable`: the file and its name are on the disk then.
+int replace_file(const fs::path& path, Parts parts, bool is_durable) {
   TemporaryFile temporary(folder_of(path));
   if (temporary.error() != 0) return temporary.error();
-  for (const std::span<const std::byte> part : parts)
-    if (const int error = write_all(temporary.descriptor(), part); error != 0) return error;
-  if (::fsync(temporary.descriptor()) != 0) return errno;
+  File file(temporary.release_descriptor());
+  if (const int error = file.write_and_close(parts, is_durable); error != 0) return error;
   if (const int error = temporary.rename_to(path); error != 0) return error;
-  return sync_folder(folder_of(path));
+  return is_durable ? sync_folder(folder_of(path)) : 0;
 }
 
 /// A descriptor of a new or emptied file that never blocks, or -1 and errno.
@@ -183,10 +179,10 @@ bool was_replaced(int descriptor, const fs::path& path) {
          opened.st_ino != there.st_ino;
 }
 
-int write_through(const fs::path& path, std::span<const std::byte> bytes) {
+int write_through(const fs::path& path, Parts parts) {
   const int descriptor = open_through(path);
   if (descriptor < 0) return errno;
-  return File(descriptor).write_and_close(bytes);
+  return File(descriptor).write_and_close(parts);
 }
 
 /// "" where a file can be written.
@@ -255,7 +251,8 @@ void OutputFile::write(std::string_view text) {
   if (path_.empty()) return;
   if (pipe_ < 0) return write_file_atomically(path_, text);
   File file(std::exchange(pipe_, -1));
-  const int error = file.write_and_close(std::as_bytes(std::span(text)));
+  const std::span<const std::byte> part = std::as_bytes(std::span(text));
+  const int error = file.write_and_close({&part, 1});
   if (error != 0) throw Error(cannot_write(path_, error));
 }
 
@@ -281,15 +278,16 @@ void LineFile::write(std::string_view line) {
 
 void write_file_atomically(const fs::path& path, std::span<const std::byte> bytes) {
   const fs::path place = target_of(path);
+  const Parts parts(&bytes, 1);
   const int error =
-      is_written_through(place) ? write_through(place, bytes) : replace_file(place, bytes);
+      is_written_through(place) ? write_through(place, parts) : replace_file(place, parts, false);
   if (error != 0) throw Error(cannot_write(path, error));
 }
 
 void write_file_durably(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
   const fs::path place = target_of(path);
   if (is_written_through(place)) throw Error(cannot_write(path, "it is not a regular file"));
-  if (const int error = replace_durably(place, parts); error != 0)
+  if (const int error = replace_file(place, parts, true); error != 0)
     throw Error(cannot_write(path, error));
 }
 
@@ -301,17 +299,16 @@ std::string read_text(const fs::path& path, std::size_t most_bytes) {
   const auto fail = [&](const std::string& why) {
     throw Error("cannot read " + path.string() + ": " + why);
   };
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) fail(reason(errno));
-  const File file(descriptor);
+  const ReadableFile file(path);
+  if (!file.is_open()) fail(reason(errno));
   struct stat opened {};
-  if (::fstat(descriptor, &opened) != 0) fail(reason(errno));
+  if (::fstat(file.descriptor(), &opened) != 0) fail(reason(errno));
   if (S_ISDIR(opened.st_mode)) fail("it is a folder; name a file");
   if (!S_ISREG(opened.st_mode)) fail("it is a pipe or a device; write it to a file first");
   std::string text;
   std::array<char, 1 << 16> part{};
   while (text.size() <= most_bytes) {
-    const ssize_t got = ::read(descriptor, part.data(), part.size());
+    const ssize_t got = ::read(file.descriptor(), part.data(), part.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail(reason(errno));
     if (got == 0) return text;

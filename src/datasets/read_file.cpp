@@ -1,4 +1,3 @@
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -6,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "core/file_bytes.h"
 #include "datasets/read_chunk.h"
 #include "datasets/storage_error.h"
 #include "slipstream/codecs/image.h"
@@ -21,30 +21,13 @@ constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
   throw_errno(std::string(what) + " '" + path.string() + "'", error);
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(const fs::path& path)
-      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  int get() const { return fd_; }
-  bool is_open() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
-
 }  // namespace
 
 void read_file(const fs::path& path, HostArray& out) {
-  const Descriptor file(path);
+  const ReadableFile file(path);
   if (!file.is_open()) fail("cannot open", path, errno);
   struct ::stat status {};
-  if (::fstat(file.get(), &status) != 0) fail("cannot read", path, errno);
+  if (::fstat(file.descriptor(), &status) != 0) fail("cannot read", path, errno);
   if (S_ISDIR(status.st_mode)) fail("cannot read", path, EISDIR);
   if (!S_ISREG(status.st_mode)) throw Error("cannot read '" + path.string() + "': no regular file");
 
@@ -55,7 +38,8 @@ void read_file(const fs::path& path, HostArray& out) {
   const MutableArray to = out.reset(DType::uint8, {status.st_size});
   std::size_t done = 0;
   while (done < to.bytes()) {
-    const ::ssize_t got = ::read(file.get(), to.data + done, ReadChunk::of(to.bytes() - done));
+    const ::ssize_t got =
+        ::read(file.descriptor(), to.data + done, ReadChunk::of(to.bytes() - done));
     if (got < 0 && errno != EINTR) fail("cannot read", path, errno);
     if (got == 0) throw StorageError("'" + path.string() + "' became shorter while it was read");
     if (got > 0) done += static_cast<std::size_t>(got);
