@@ -14,6 +14,7 @@
 #include "slipstream/datasets/datasets.h"
 #include "slipstream/ops/chain.h"
 #include "slipstream/ops/resize.h"
+#include "workloads/option_text.h"
 
 namespace slipstream {
 namespace {

@@ -10,6 +10,7 @@
 #include "core/number_text.h"
 #include "report/inspect_report.h"
 #include "slipstream/datasets/datasets.h"
+#include "workloads/option_text.h"
 
 namespace slipstream {
 namespace {

@@ -98,10 +98,6 @@ void add_order(CLI::App& verb, bool& shuffle, bool& drop_last);
 /// the parser.
 void add_on_bad_sample(CLI::App& verb, OnBadSample& chosen, const std::string& skip);
 
-/// The help of --classes-from.
-inline constexpr const char* kClassesFromHelp =
-    "A data set, or a text file with a name in each line, that numbers the classes";
-
 /// The option --background. `chosen` must outlive the parser.
 void add_background(CLI::App& verb, Rgb& chosen, const std::string& help);
 
