@@ -103,12 +103,12 @@ fuzz() {
 if [[ ${1:-} == format ]]; then format; exit; fi
 phases=("$@")
 [[ $# -gt 0 ]] || phases=(release tsan asan fuzz tidy style)
-scripts/setup.sh --lint
-. build/env.sh
 for phase in "${phases[@]}"; do
   [[ " release check tsan asan fuzz tidy style " == *" $phase "* ]] ||
     { echo "unknown part: $phase" >&2; exit 2; }
 done
+scripts/setup.sh --lint
+. build/env.sh
 for phase in "${phases[@]}"; do
   start=$SECONDS
   echo "=== $phase"
