@@ -7,7 +7,6 @@
 #include "bench/input.h"
 #include "run/message.h"
 #include "run/steady_rate.h"
-#include "slipstream/run/placement.h"
 #include "slipstream/run/trainer.h"
 
 namespace slipstream {

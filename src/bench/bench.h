@@ -13,7 +13,7 @@ namespace slipstream {
 struct BenchOptions {
   std::vector<std::size_t> batch_sizes = {8, 16, 32, 64, 128};
   std::vector<std::string> plans = {"serial", "pipelined"};
-  /// Where transforms are done: every plan is measured with each (run/placement.h).
+  /// Where transforms are done: every plan is measured with each (run/pipeline.h).
   std::vector<std::string> placements = {"cpu"};
   std::string input = "loader";  ///< "loader", "host" (pinned batches cached) or "device"
   std::uint64_t steps = 100;     ///< of each measurement

@@ -19,7 +19,7 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
   verb.add_option("--device", device, "Where to train: auto, cpu, cuda or cuda:N")
       ->capture_default_str()
       ->group(kTrainingGroup);
-  verb.add_option("--precision", precision, "Arithmetic of the device: tf32, fp32 or bf16")
+  verb.add_option("--precision", precision, "Arithmetic of the device: tf32, fp32, bf16 or fp16")
       ->capture_default_str()
       ->group(kTrainingGroup);
   verb.add_flag("--deterministic", deterministic,
@@ -29,6 +29,7 @@ void CommonOptions::add_to(CLI::App& verb, const Cli& cli) {
       ->check(at_least(0))
       ->capture_default_str()
       ->group(kTrainingGroup);
+  training.add_to(verb);
   add_loader_to(verb);
 }
 

@@ -19,7 +19,7 @@ constexpr Synonym kSynonyms[] = {{"--learning-rate", "--lr", ""},
                                  {"--wd", "--weight-decay", ""},
                                  {"--amp", "--precision", " bf16"},
                                  {"--bf16", "--precision", " bf16"},
-                                 {"--fp16", "--precision", " bf16"},
+                                 {"--fp16", "--precision", " fp16"},
                                  {"-v", "--version", ""},
                                  {"-V", "--version", ""}};
 
@@ -52,8 +52,7 @@ std::string unknown_option(const std::string& option, const std::vector<std::str
   };
   for (const Synonym& each : kSynonyms)
     if (each.theirs == option && is_known(each.ours))
-      return unknown + "did you mean '" + std::string(each.ours) + std::string(each.value) + "'?" +
-             (option == "--fp16" ? " there is no float16" : "");
+      return unknown + "did you mean '" + std::string(each.ours) + std::string(each.value) + "'?";
   if (const std::string hint = plan_key_hint(option); !hint.empty() && is_known("--precision"))
     return unknown + hint;
   if (const std::string nearest = nearest_name(option, known); !nearest.empty())

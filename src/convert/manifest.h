@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "slipstream/datasets/skipped_samples.h"
+#include "slipstream/datasets/dataset.h"
 
 namespace slipstream {
 

@@ -14,6 +14,17 @@ inline std::string joined(const std::vector<std::string>& names) {
   return result;
 }
 
+/// The parts of a text between `separator`; one part, "", for an empty text.
+inline std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t end = 0;
+  for (std::size_t begin = 0; end != std::string_view::npos; begin = end + 1) {
+    end = text.find(separator, begin);
+    parts.emplace_back(text.substr(begin, end == std::string_view::npos ? end : end - begin));
+  }
+  return parts;
+}
+
 /// What is left without blanks and ends of lines before and behind it.
 inline std::string_view without_blanks(std::string_view text) {
   constexpr const char* kBlanks = " \t\r\n";

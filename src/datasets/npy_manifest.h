@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "slipstream/core/array.h"
-#include "slipstream/datasets/skipped_samples.h"
+#include "slipstream/datasets/dataset.h"
 
 namespace slipstream {
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "slipstream/datasets/skipped_samples.h"
+#include "slipstream/datasets/dataset.h"
 
 namespace slipstream {
 

@@ -1,4 +1,4 @@
-#include "slipstream/datasets/skipped_samples.h"
+#include "slipstream/datasets/dataset.h"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@
 #include "loader/partial_decoding.h"
 #include "loader/slab_layout.h"
 #include "report/environment.h"
-#include "slipstream/run/placement.h"
+#include "slipstream/run/pipeline.h"
 
 namespace slipstream {
 namespace {

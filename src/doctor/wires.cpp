@@ -11,7 +11,7 @@
 #include "run/device_memory.h"
 #include "run/device_slab.h"
 #include "run/jpeg_unpacker.h"
-#include "slipstream/run/placement.h"
+#include "slipstream/run/pipeline.h"
 
 namespace slipstream {
 namespace {

@@ -3,9 +3,9 @@
 #include <string_view>
 #include <vector>
 
+#include "slipstream/core/region.h"
 #include "slipstream/ops/drawn.h"
 #include "slipstream/ops/op.h"
-#include "slipstream/ops/size.h"
 
 namespace slipstream {
 

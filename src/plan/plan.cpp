@@ -15,10 +15,11 @@ using Names = std::vector<std::string>;
 constexpr int kTrainingPriority = 2;
 const char* const kAnyStage = "*";
 
-constexpr std::array<std::pair<Precision, std::string_view>, 3> kPrecisions = {{
+constexpr std::array<std::pair<Precision, std::string_view>, 4> kPrecisions = {{
     {Precision::tf32, "tf32"},
     {Precision::fp32, "fp32"},
     {Precision::bf16, "bf16"},
+    {Precision::fp16, "fp16"},
 }};
 
 std::string quoted(const std::string& name) { return "'" + name + "'"; }

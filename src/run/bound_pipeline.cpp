@@ -19,14 +19,20 @@ BoundPipeline::BoundPipeline(Pipeline declared, Context& where, const Plan::Nume
 void BoundPipeline::place_modules() {
   for (const auto& stage : pipeline.stages())
     if (stage.stage.module != nullptr) place(*stage.stage.module);
-  torch::nn::Module& trained = *pipeline.train_stage().module;
-  place(trained);
-  trained.train();
-  for (const at::Tensor& parameter : trained.parameters())
-    if (parameter.requires_grad()) parameters.push_back(parameter);
-  persistent = trained.parameters();
-  for (const at::Tensor& buffer : trained.buffers()) persistent.push_back(buffer);
-  pipeline.train_stage().optimizer->bind(parameters);
+  for (const auto& [name, module] : pipeline.train_step()->modules()) {
+    place(*module);
+    module->train();
+    const std::string prefix = name.empty() ? "" : name + ".";
+    for (const auto& each : module->named_parameters()) {
+      persistent.push_back({prefix + each.key(), each.value()});
+      if (each.value().requires_grad()) parameters.push_back(each.value());
+    }
+    for (const auto& each : module->named_buffers()) {
+      persistent.push_back({prefix + each.key(), each.value()});
+      buffers.push_back(each.value());
+    }
+  }
+  pipeline.train_step()->bind({.fp16 = numerics.precision == Precision::fp16});
 }
 
 void BoundPipeline::place(torch::nn::Module& module) const {

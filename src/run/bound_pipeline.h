@@ -28,8 +28,9 @@ struct BoundPipeline {
   Pipeline pipeline;
   Context& context;
   Plan::Numerics numerics;
-  std::vector<at::Tensor> parameters;  ///< of the training stage, those that train
-  std::vector<at::Tensor> persistent;  ///< parameters and buffers of the training stage
+  std::vector<at::Tensor> parameters;   ///< of the training stage, those that train
+  std::vector<at::Tensor> buffers;      ///< of the training stage
+  std::vector<NamedTensor> persistent;  ///< parameters and buffers of the training stage
 
  private:
   void place_modules();

@@ -23,7 +23,9 @@ std::vector<Gain> fork_gains(const Pipeline& pipeline) {
   std::vector<Gain> gains;
   for (const auto& stage : pipeline.stages())
     add_forks(stage.name, stage.stage.module.get(), gains);
-  add_forks(pipeline.train_name(), pipeline.train_stage().module.get(), gains);
+  for (const NamedModule& each : pipeline.train_step()->modules())
+    add_forks(pipeline.train_name() + (each.name.empty() ? "" : "." + each.name), each.module.get(),
+              gains);
   return gains;
 }
 

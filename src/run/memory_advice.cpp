@@ -15,6 +15,7 @@
 #include "run/measures.h"
 #include "run/numerics_scope.h"
 #include "run/trial_guard.h"
+#include "train/supervised_step.h"
 
 namespace slipstream {
 namespace {
@@ -28,11 +29,10 @@ std::string gib(double bytes) {
   return text;
 }
 
-std::size_t peak_of_batch(const BoundPipeline& bound, DeviceSteps& steps, const Plan& plan,
-                          std::size_t batch_size) {
+std::size_t peak_of_batch(const BoundPipeline& bound, SupervisedStep& train, DeviceSteps& steps,
+                          const Plan& plan, std::size_t batch_size) {
   const c10::Device device = bound.context.device();
-  const TrainStage& train = bound.pipeline.train_stage();
-  const TrialGuard guard(*train.module, bound.parameters);
+  const TrialGuard guard(bound.buffers, bound.parameters);
   const DeviceSlab slab = DeviceSlab::make(bound.layout(plan, batch_size), device);
   reset_peak(device);
   Batch batch = zero_batch(slab);
@@ -43,9 +43,7 @@ std::size_t peak_of_batch(const BoundPipeline& bound, DeviceSteps& steps, const 
       if (step.frozen != nullptr) step.frozen->run(batch);
   }
   const at::AutoGradMode gradients(true);
-  const at::Tensor output = train.forward(batch.at(train.loss.input));
-  const LossValue value = train.loss.compute(output, batch);
-  value.gradient.defined() ? output.backward(value.gradient) : value.loss.backward();
+  train.differentiate(batch);
   return peak_bytes(device);
 }
 
@@ -59,11 +57,12 @@ double available_bytes(c10::Device device) {
   return std::min(static_cast<double>(free) + held, fraction * static_cast<double>(total));
 }
 
-std::string measured_advice(const BoundPipeline& bound, DeviceSteps& steps, const Plan& plan) {
+std::string measured_advice(const BoundPipeline& bound, SupervisedStep& train, DeviceSteps& steps,
+                            const Plan& plan) {
   const std::size_t batch_size = bound.pipeline.options().batch_size;
   const double available = available_bytes(bound.context.device());
-  const auto one = static_cast<double>(peak_of_batch(bound, steps, plan, 1));
-  const auto three = static_cast<double>(peak_of_batch(bound, steps, plan, 3));
+  const auto one = static_cast<double>(peak_of_batch(bound, train, steps, plan, 1));
+  const auto three = static_cast<double>(peak_of_batch(bound, train, steps, plan, 3));
   const double each = std::max(1.0, (three - one) / 2);
   const double base = std::max(0.0, one - each);
   const double slots = static_cast<double>(bound.layout(plan, 1).device_bytes) *
@@ -87,7 +86,8 @@ std::string plain_remedy() { return std::string("Remedy: ") + kRemedy + "."; }
 
 std::string memory_advice(const BoundPipeline& bound, DeviceSteps& steps, const Plan& plan) {
   Context& context = bound.context;
-  if (!context.device().is_cuda()) return plain_remedy();
+  auto* const train = dynamic_cast<SupervisedStep*>(bound.pipeline.train_step().get());
+  if (!context.device().is_cuda() || train == nullptr) return plain_remedy();
   const LanePlan& training = plan.schedule.lanes.back();
   // The stream alone: without a current lane, branches take no part of their trial's measurements.
   const auto& lane = dynamic_cast<const cuda::CudaLane&>(
@@ -95,7 +95,7 @@ std::string memory_advice(const BoundPipeline& bound, DeviceSteps& steps, const 
   const c10::cuda::CUDAStreamGuard current(
       c10::cuda::getStreamFromExternal(lane.stream().get(), context.device().index()));
   try {
-    return measured_advice(bound, steps, plan);
+    return measured_advice(bound, *train, steps, plan);
   } catch (const c10::OutOfMemoryError&) {
     return std::string("Not even a batch of 3 fits in what is free; ") + kRemedy +
            ", or stop what else uses the device.";

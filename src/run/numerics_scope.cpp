@@ -48,8 +48,9 @@ StageScope::StageScope(const Plan::Numerics& numerics, c10::Device device, const
       at::set_num_threads(static_cast<int>(any->second));
   }
   at::autocast::increment_nesting();
-  at::autocast::set_autocast_dtype(device_, at::kBFloat16);
-  at::autocast::set_autocast_enabled(device_, numerics.precision == Precision::bf16);
+  const bool is_fp16 = numerics.precision == Precision::fp16;
+  at::autocast::set_autocast_dtype(device_, is_fp16 ? at::kHalf : at::kBFloat16);
+  at::autocast::set_autocast_enabled(device_, is_fp16 || numerics.precision == Precision::bf16);
 }
 
 StageScope::~StageScope() {

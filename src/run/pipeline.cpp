@@ -1,5 +1,7 @@
 #include "slipstream/run/pipeline.h"
 
+#include <torch/nn/module.h>
+
 #include <algorithm>
 
 #include "loader/running_order.h"
@@ -41,24 +43,58 @@ Pipeline Pipeline::stage(std::string name, FrozenStage stage) && {
 }
 
 Pipeline Pipeline::train(std::string name, ModuleRef module, std::shared_ptr<Optimizer> optimizer,
-                         Loss loss) && {
+                         Loss loss, TrainingOptions options) && {
   claim(name, true);
-  train_ = {std::move(module.module), std::move(module.forward), std::move(optimizer),
-            std::move(loss)};
   std::vector<std::string> problems;
-  const auto parameters = train_.module->parameters();
-  if (std::none_of(parameters.begin(), parameters.end(),
-                   [](const at::Tensor& p) { return p.requires_grad(); }))
-    problems.push_back("stage '" + name + "': no parameter requires gradients, so nothing trains");
-  if (train_.optimizer == nullptr) problems.push_back("stage '" + name + "': no optimizer");
-  for (const NamedStage& stage : stages_)
-    for (std::string& problem : problems_of(stage.name, stage.stage, train_))
-      problems.push_back(std::move(problem));
-  std::string message;
-  for (const std::string& problem : problems) message += (message.empty() ? "" : "\n") + problem;
-  if (!message.empty()) throw Refused(message);
+  if (optimizer == nullptr) problems.push_back("stage '" + name + "': no optimizer");
+  stage_ = {std::move(module.module), std::move(module.forward_batch), std::move(optimizer),
+            std::move(loss)};
+  training_ = options;
+  step_ = slipstream::train_step(stage_, training_);
+  check_trains(name, std::move(problems));
   train_name_ = std::move(name);
   return std::move(*this);
+}
+
+Pipeline Pipeline::train(std::string name, std::shared_ptr<TrainStep> step) && {
+  claim(name, true);
+  if (step == nullptr) throw Refused("stage '" + name + "': no training step");
+  step_ = std::move(step);
+  check_trains(name, {});
+  train_name_ = std::move(name);
+  return std::move(*this);
+}
+
+Pipeline Pipeline::with_training(TrainingOptions options) && {
+  if (stage_.module == nullptr)
+    throw Refused(
+        "pipeline: options of training are those of a module with an optimizer and a "
+        "loss; this pipeline has a training step of its own, or none");
+  training_ = options;
+  step_ = slipstream::train_step(stage_, training_);
+  return std::move(*this);
+}
+
+Pipeline Pipeline::metric(Metric metric) && {
+  bool is_taken = metric.name.empty() || metric.name == "loss" || metric.name == "accuracy";
+  for (const Metric& other : metrics_) is_taken = is_taken || other.name == metric.name;
+  if (is_taken)
+    throw Refused("pipeline: the name '" + metric.name + "' of a metric is empty or taken");
+  metrics_.push_back(std::move(metric));
+  return std::move(*this);
+}
+
+void Pipeline::check_trains(const std::string& name, std::vector<std::string> problems) const {
+  bool trains = false;
+  for (const NamedModule& each : step_->modules())
+    for (const at::Tensor& parameter : each.module->parameters())
+      trains = trains || parameter.requires_grad();
+  if (!trains)
+    problems.push_back("stage '" + name + "': no parameter requires gradients, so nothing trains");
+  for (const NamedStage& stage : stages_)
+    for (std::string& problem : problems_of(stage.name, stage.stage, *step_))
+      problems.push_back(std::move(problem));
+  refuse(problems);
 }
 
 DataLoaderOptions Pipeline::loader_options(const Plan& plan) const {

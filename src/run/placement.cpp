@@ -1,9 +1,8 @@
-#include "slipstream/run/placement.h"
-
 #include <algorithm>
 
 #include "run/augment_stage.h"
 #include "slipstream/ops/transforms.h"
+#include "slipstream/run/pipeline.h"
 
 namespace slipstream {
 namespace {

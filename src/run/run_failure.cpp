@@ -5,7 +5,7 @@
 #include "core/plain_message.h"
 #include "run/memory_advice.h"
 #include "run/message.h"
-#include "run/trial_guard.h"
+#include "train/gradients.h"
 
 namespace slipstream {
 

@@ -7,15 +7,12 @@
 #include <exception>
 
 #include "cuda/teardown.h"
+#include "train/gradients.h"
 
 namespace slipstream {
 
-void drop_gradients(std::span<const at::Tensor> parameters) {
-  for (const at::Tensor& parameter : parameters) parameter.mutable_grad().reset();
-}
-
-TrialGuard::TrialGuard(const torch::nn::Module& module, std::span<const at::Tensor> parameters)
-    : parameters_(parameters), buffers_(module.buffers()) {
+TrialGuard::TrialGuard(std::span<const at::Tensor> buffers, std::span<const at::Tensor> parameters)
+    : parameters_(parameters), buffers_(buffers.begin(), buffers.end()) {
   const at::NoGradGuard no_gradients;
   for (const at::Tensor& buffer : buffers_) kept_.push_back(buffer.clone());
 }

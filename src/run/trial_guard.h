@@ -5,18 +5,14 @@
 #include <span>
 #include <vector>
 
-#include "slipstream/train/stage.h"
-
 namespace slipstream {
 
-void drop_gradients(std::span<const at::Tensor> parameters);
-
 /// Batches on trial, which train nothing: when this goes out of scope, for whatever reason, the
-/// device has finished, the buffers of `module` are as they were when it was made, and `parameters`
-/// have no gradients.
+/// device has finished, `buffers` are as they were when it was made, and `parameters` have no
+/// gradients.
 class TrialGuard {
  public:
-  TrialGuard(const torch::nn::Module& module, std::span<const at::Tensor> parameters);
+  TrialGuard(std::span<const at::Tensor> buffers, std::span<const at::Tensor> parameters);
   ~TrialGuard();
   TrialGuard(const TrialGuard&) = delete;
   TrialGuard& operator=(const TrialGuard&) = delete;

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "slipstream/datasets/dataset.h"
-#include "slipstream/datasets/skipped_samples.h"
 #include "slipstream/ops/op.h"
 
 namespace slipstream {

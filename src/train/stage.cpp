@@ -1,5 +1,7 @@
 #include "slipstream/train/stage.h"
 
+#include <torch/nn/module.h>
+
 #include <unordered_set>
 
 namespace slipstream {
@@ -7,19 +9,17 @@ namespace {
 
 std::string quoted(const std::string& name) { return "'" + name + "'"; }
 
-std::unordered_set<const void*> storages_of(const torch::nn::Module& module) {
-  std::unordered_set<const void*> storages;
+void add_storages(const torch::nn::Module& module, std::unordered_set<const void*>& storages) {
   for (const at::Tensor& tensor : module.parameters()) storages.insert(tensor.storage().data());
   for (const at::Tensor& tensor : module.buffers()) storages.insert(tensor.storage().data());
-  return storages;
 }
 
 }  // namespace
 
 FrozenStage frozen(ModuleRef module, std::string input, std::string output) {
-  auto run = [forward = std::move(module.forward), input = std::move(input),
+  auto run = [forward = std::move(module.forward_batch), input = std::move(input),
               output = std::move(output)](Batch& batch) {
-    batch.set(output, forward(batch.at(input)));
+    batch.set(output, forward(batch, input));
   };
   return {std::move(module.module), std::move(run)};
 }
@@ -32,7 +32,7 @@ void freeze(torch::nn::Module& module) {
 }
 
 std::vector<std::string> problems_of(const std::string& name, const FrozenStage& stage,
-                                     const TrainStage& train) {
+                                     const TrainStep& train) {
   std::vector<std::string> problems;
   if (stage.module == nullptr) return problems;
   const std::string who = "stage " + quoted(name) + ": ";
@@ -50,8 +50,10 @@ std::vector<std::string> problems_of(const std::string& name, const FrozenStage&
                        "call slipstream::freeze(*module)");
     break;
   }
-  const auto trained = storages_of(*train.module);
-  for (const void* storage : storages_of(*stage.module)) {
+  std::unordered_set<const void*> trained, own;
+  for (const NamedModule& each : train.modules()) add_storages(*each.module, trained);
+  add_storages(*stage.module, own);
+  for (const void* storage : own) {
     if (storage == nullptr || !trained.contains(storage)) continue;
     problems.push_back(who +
                        "shares a parameter or buffer with the trained stage, so running it "

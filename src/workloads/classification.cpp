@@ -58,9 +58,13 @@ Pipeline classification(Options& options) {
   take_size_of_transforms(options);
   check_sizes(options);
   const auto data = data_of(options);
-  const ModuleRef model = model_of(options, classes_of(*data, options, "classification"));
+  const std::int64_t classes = classes_of(*data, options, "classification");
+  const ModuleRef model = model_of(options, classes);
   return declare_input(data, options)
-      .train("model", model, make_optimizer(options), cross_entropy("image", "label"));
+      .train("model", model, make_optimizer(options), cross_entropy("image", "label"))
+      .metric(top_k("label", 1))
+      .metric(top_k("label", 5))
+      .metric(class_accuracy("label", classes));
 }
 
 }  // namespace slipstream

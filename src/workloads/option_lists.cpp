@@ -1,6 +1,7 @@
 #include "workloads/option_lists.h"
 
 #include "core/number_text.h"
+#include "core/text.h"
 #include "slipstream/codecs/image.h"
 #include "slipstream/core/error.h"
 #include "slipstream/train/optimizer.h"
@@ -21,6 +22,15 @@ std::string problem_of_size(const OptionValue& value) {
 std::string problem_of_color(const OptionValue& value) {
   try {
     static_cast<void>(color_named(std::get<std::string>(value)));
+    return "";
+  } catch (const Refused& refused) {
+    return refused.what();
+  }
+}
+
+std::string problem_of_kinds(const OptionValue& value) {
+  try {
+    static_cast<void>(no_weight_decay_on(split(std::get<std::string>(value), ',')));
     return "";
   } catch (const Refused& refused) {
     return refused.what();
@@ -73,10 +83,15 @@ OptionList optimizer_options() {
                   {{"optimizer", "The optimizer: sgd or adamw", "sgd", one_of({"sgd", "adamw"})},
                    {"lr", "Learning rate", 1e-3, positive()},
                    {"momentum", "Momentum, of sgd alone", 0.0},
+                   {"nesterov", "Nesterov momentum, of sgd alone", false},
                    {"weight-decay",
                     "Weight decay (default: " + number_text(SgdOptions().weight_decay) +
                         " of sgd, " + number_text(AdamWOptions().weight_decay) + " of adamw)",
-                    -1.0, no_less_than(0)}});
+                    -1.0, no_less_than(0)},
+                   {"no-weight-decay-on",
+                    "Parameters that do not decay: bias, norm (weights of normalizations), or both "
+                    "with a comma",
+                    "", problem_of_kinds}});
 }
 
 }  // namespace slipstream

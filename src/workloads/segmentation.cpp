@@ -74,11 +74,13 @@ Pipeline segmentation(Options& options) {
   const auto data = data_of(options);
   require_masks(*data, options);
   Encoder encoder(levels);
-  Decoder decoder(levels, class_count(*data, options));
+  const std::int64_t classes = class_count(*data, options);
+  Decoder decoder(levels, classes);
   freeze(*encoder);
   return declare_input(data, options)
       .stage("encoder", frozen(encoder, "image", "features"))
-      .train("decoder", decoder, make_optimizer(options), cross_entropy("features", "label"));
+      .train("decoder", decoder, make_optimizer(options), cross_entropy("features", "label"))
+      .metric(mean_iou("label", classes));
 }
 
 }  // namespace slipstream

@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 
+#include "core/text.h"
 #include "workloads/option_lists.h"
 #include "workloads/workloads.h"
 
@@ -30,12 +31,21 @@ std::shared_ptr<Optimizer> make_optimizer(const Options& options) {
   const auto decay_or = [&options](double otherwise) {
     return options.has_value("weight-decay") ? options.number("weight-decay") : otherwise;
   };
+  std::vector<ParameterGroup> groups;
+  if (options.has_value("no-weight-decay-on"))
+    groups.push_back(no_weight_decay_on(split(options.text("no-weight-decay-on"), ',')));
   if (options.text("optimizer") == "sgd")
     return sgd({.lr = lr,
                 .momentum = options.number("momentum"),
-                .weight_decay = decay_or(SgdOptions().weight_decay)});
-  if (options.is_given("momentum")) throw Refused("adamw has no momentum; leave --momentum out");
-  return adamw({.lr = lr, .weight_decay = decay_or(AdamWOptions().weight_decay)});
+                .weight_decay = decay_or(SgdOptions().weight_decay),
+                .nesterov = options.flag("nesterov"),
+                .groups = std::move(groups)});
+  for (const char* of_sgd : {"momentum", "nesterov"})
+    if (options.is_given(of_sgd))
+      throw Refused("adamw has no " + std::string(of_sgd) + "; leave --" + of_sgd + " out");
+  return adamw({.lr = lr,
+                .weight_decay = decay_or(AdamWOptions().weight_decay),
+                .groups = std::move(groups)});
 }
 
 const Workload& workload_named(const std::vector<Workload>& workloads, const std::string& name) {

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "slipstream/run/placement.h"
+#include "slipstream/run/pipeline.h"
 #include "slipstream/workloads/workload.h"
 #include "support/thrown.h"
 

@@ -170,7 +170,7 @@ class NamesOfPyTorchTest(ProgramTest):
                              ("--bs", "--batch-size"), ("--workers", "--num-workers"),
                              ("--wd", "--weight-decay"), ("--amp", "--precision bf16"), ("--bf16", "--precision bf16")):
             self.refuse(theirs, f"did you mean '{ours}'?")
-        self.refuse("--fp16", "did you mean '--precision bf16'? there is no float16")
+        self.refuse("--fp16", "did you mean '--precision fp16'?")
 
     def test_keys_of_plans(self):
         for option, key in (("--pin-memory", "schedule.loader.pin_memory"),

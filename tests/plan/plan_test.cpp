@@ -83,7 +83,8 @@ TEST(MakePlan, RefusesAnotherModeWithTheNearest) {
 TEST(MakePlan, MakesPlansWithoutProblems) {
   for (const char* mode : {"serial", "pipelined"}) {
     for (const DeviceKind device : {DeviceKind::cpu, DeviceKind::cuda}) {
-      for (const Precision precision : {Precision::tf32, Precision::fp32, Precision::bf16}) {
+      for (const Precision precision :
+           {Precision::tf32, Precision::fp32, Precision::bf16, Precision::fp16}) {
         Plan plan = plan_for(mode, device);
         plan.numerics.precision = precision;
         EXPECT_THAT(problems_of(plan, kSteps, device), IsEmpty());
@@ -347,7 +348,7 @@ TEST(PlanJson, TellsAllProblemsWithTheirPaths) {
   schedule.loader.cpus: '3-' is not a list of CPUs: '' is not a number; write numbers and ranges, such as 0-3,8
   schedule.loader.cache.bytes must be a whole number from 0 on, not 0.5
   schedule.num_workers: unknown key 'num_workers'; known: mode, lanes, depth, run_ahead, driver, loader
-  numerics.precision: unknown precision 'fp64'; known: tf32, fp32, bf16
+  numerics.precision: unknown precision 'fp64'; known: tf32, fp32, bf16, fp16
   numerics.cudnn_benchmark must be true or false, not an object
   numerics.intra_op_threads.* must be a whole number from 1 to 256, not true
   verson: unknown key 'verson'; did you mean 'version'? known: version, schedule, numerics)");
@@ -376,7 +377,8 @@ TEST(PlanJson, RefusesAKeyThatStandsTwice) {
 }
 
 TEST(Names, PrecisionsGoBothWays) {
-  for (const Precision precision : {Precision::tf32, Precision::fp32, Precision::bf16})
+  for (const Precision precision :
+       {Precision::tf32, Precision::fp32, Precision::bf16, Precision::fp16})
     EXPECT_EQ(precision_named(std::string(name_of(precision))), precision);
   EXPECT_THROW(precision_named("fp8"), Refused);
 }

@@ -6,7 +6,7 @@
 #include "slipstream/ops/resize.h"
 #include "slipstream/ops/transforms.h"
 #include "slipstream/ops/warp.h"
-#include "slipstream/run/placement.h"
+#include "slipstream/run/pipeline.h"
 #include "support/made_set.h"
 #include "support/thrown.h"
 

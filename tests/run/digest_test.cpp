@@ -57,27 +57,31 @@ TEST_F(DigestTest, OfTensorsOnSeveralDevicesKeepsTheirOrder) {
 /// State of every kind: on the host, on the device, and at an odd offset there.
 class Collecting final : public Optimizer {
  public:
-  void bind(std::vector<at::Tensor> parameters) override {
-    parameters_ = std::move(parameters);
+  void bind(std::vector<NamedTensor> parameters) override {
+    parameters_.clear();
+    for (const NamedTensor& each : parameters) parameters_.push_back(each.tensor);
     steps_ = at::zeros({1});
     sums_.clear();
     for (const at::Tensor& parameter : parameters_)
       sums_.push_back(
           at::zeros({parameter.numel() + 1}, parameter.options()).narrow(0, 1, parameter.numel()));
   }
-  void step() override {
+  void step(const Update&) override {
     steps_.add_(1);
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       sums_[i].add_(parameters_[i].grad().reshape(-1));
       parameters_[i].sub_(sums_[i].view_as(parameters_[i]), 0.01);
     }
   }
-  std::vector<at::Tensor> state() const override {
+  std::vector<NamedTensor> state() const override {
     if (hides_its_state) throw std::runtime_error("no luck");
-    std::vector<at::Tensor> all = sums_;
-    all.push_back(steps_);
+    std::vector<NamedTensor> all;
+    for (const at::Tensor& sum : sums_) all.push_back({"sum." + std::to_string(all.size()), sum});
+    all.push_back({"steps", steps_});
     return all;
   }
+
+  double lr() const override { return 0.01; }
 
   bool hides_its_state = false;
 

@@ -14,6 +14,7 @@ namespace slipstream::test {
 namespace {
 
 using testing::ElementsAreArray;
+using testing::HasSubstr;
 
 class ExactnessTest : public EngineTest {};
 
@@ -164,7 +165,14 @@ TEST_F(ExactnessTest, ARestoredStateGoesOnAsIfNothingHadBeen) {
 TEST_F(ExactnessTest, AStateOfAnotherPipelineIsRefused) {
   const auto momentum = trainer({});
   const auto other = trainer({.optimizer = "adamw"});
-  EXPECT_THROW(other->restore(momentum->state()), Error);
+  EXPECT_THAT(thrown_by([&] { other->restore(momentum->state()); }),
+              HasSubstr("this state belongs to another pipeline: the training step has "));
+  State wider = momentum->state();
+  wider.model.front().name = "fc.weight";
+  EXPECT_THAT(thrown_by([&] { momentum->restore(wider); }), HasSubstr("and 'fc.weight' there"));
+  wider = momentum->state();
+  wider.model.front().tensor = wider.model.front().tensor.flatten();
+  EXPECT_THAT(thrown_by([&] { momentum->restore(wider); }), HasSubstr("has another shape"));
 }
 
 TEST_F(ExactnessTest, DropoutAndBatchNormalizationAgreeInEveryPlan) {

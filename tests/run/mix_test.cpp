@@ -11,7 +11,7 @@
 #include "ops/batch_chain.h"
 #include "run/engine.h"
 #include "slipstream/ops/transforms.h"
-#include "slipstream/run/placement.h"
+#include "slipstream/run/pipeline.h"
 #include "support/thrown.h"
 
 namespace slipstream::test {

@@ -70,7 +70,7 @@ TEST_F(StateTest, ATrialLeavesBuffersAsTheyWereAndNoGradients) {
   std::vector<at::Tensor> before;
   for (const at::Tensor& buffer : norm->buffers()) before.push_back(buffer.clone());
   const auto trial = [&] {
-    const TrialGuard guard(*norm, parameters);
+    const TrialGuard guard(norm->buffers(), parameters);
     norm->forward(at::ones({2, 3, 4, 4}, parameters.front().options())).sum().backward();
     EXPECT_FALSE(same_bits(norm->buffers().front(), before.front()));
     EXPECT_TRUE(parameters.front().grad().defined());
@@ -90,7 +90,7 @@ TEST_F(StateTest, ATrialIsOverForEveryStreamWhenItsGuardIsGone) {
   Lane& lane = lane_of(context(), "trial", 0);
   const auto trial = [&] {
     const CurrentLane current(context(), lane);
-    const TrialGuard guard(*norm, parameters);
+    const TrialGuard guard(norm->buffers(), parameters);
     delay_lane(lane, 50e3);
     norm->running_mean.fill_(7);
     throw std::bad_alloc();

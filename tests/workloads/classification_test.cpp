@@ -35,7 +35,9 @@ Pipeline declared(Options options) {
 
 at::Tensor output_of(const Pipeline& pipeline, std::int64_t size) {
   const at::NoGradGuard no_gradients;
-  return pipeline.train_stage().forward(at::zeros({2, 3, size, size}, at::kByte));
+  Batch batch;
+  batch.set("image", at::zeros({2, 3, size, size}, at::kByte));
+  return pipeline.train_stage().forward(batch, "image");
 }
 
 /// Parameters and buffers: a state_dict of Python.

@@ -160,8 +160,8 @@ double weight_after_step(const Options& options) {
   const auto optimizer = make_optimizer(options);
   at::Tensor weight = at::ones({1});
   weight.mutable_grad() = at::zeros({1});
-  optimizer->bind({weight});
-  optimizer->step();
+  optimizer->bind({{"weight", weight}});
+  optimizer->step({});
   return weight.item<double>();
 }
 

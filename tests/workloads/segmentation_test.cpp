@@ -66,7 +66,9 @@ TEST(SegmentationTest, HasTheLayersOfW1) {
     };
     EXPECT_EQ(count(*pipeline.stages().front().stage.module), encoder) << size;
     EXPECT_EQ(count(*pipeline.train_stage().module), decoder) << size;
-    EXPECT_EQ(pipeline.train_stage().forward(at::zeros({2, 16 << levels, 1, 1})).sizes(),
+    Batch batch;
+    batch.set("features", at::zeros({2, 16 << levels, 1, 1}));
+    EXPECT_EQ(pipeline.train_stage().forward(batch, "features").sizes(),
               at::IntArrayRef({2, 5, size, size}));
   }
 }

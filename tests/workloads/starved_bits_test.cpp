@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include "gpu.h"
-#include "slipstream/run/placement.h"
 #include "slipstream/run/trainer.h"
 #include "slipstream/workloads/workload.h"
 

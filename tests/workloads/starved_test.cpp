@@ -6,7 +6,6 @@
 
 #include "core/seconds_since.h"
 #include "slipstream/ops/masking.h"
-#include "slipstream/run/placement.h"
 #include "slipstream/run/trainer.h"
 #include "slipstream/workloads/workload.h"
 #include "support/temporary_folder.h"

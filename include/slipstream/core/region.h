@@ -4,6 +4,17 @@
 
 namespace slipstream {
 
+/// Height and width in pixels, in this order. One number is the side of a square.
+struct Size {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+
+  constexpr Size() = default;
+  constexpr Size(std::int64_t side) : height(side), width(side) {}
+  constexpr Size(std::int64_t rows, std::int64_t columns) : height(rows), width(columns) {}
+  bool operator==(const Size&) const = default;
+};
+
 /// A rectangle of an image, in pixels from its upper left corner.
 struct Region {
   std::int64_t top = 0;

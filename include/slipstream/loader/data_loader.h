@@ -13,7 +13,6 @@
 #include "slipstream/core/step_counter.h"
 #include "slipstream/core/wire.h"
 #include "slipstream/datasets/dataset.h"
-#include "slipstream/datasets/skipped_samples.h"
 #include "slipstream/loader/sampling.h"
 #include "slipstream/ops/batch_ops.h"
 #include "slipstream/ops/op.h"

@@ -10,7 +10,7 @@
 namespace slipstream {
 
 struct AffineMap;  // boxes.h
-struct Size;       // size.h
+struct Size;       // region.h
 
 /// Where a value between pixels comes from: the nearest pixel, or the four around it.
 enum class Interpolation : std::uint8_t { nearest, bilinear };

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "slipstream/core/region.h"
 #include "slipstream/ops/drawn.h"
 #include "slipstream/ops/op.h"
-#include "slipstream/ops/size.h"
 
 namespace slipstream {
 

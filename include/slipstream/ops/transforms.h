@@ -8,7 +8,6 @@
 #include "slipstream/core/region.h"
 #include "slipstream/ops/drawn.h"
 #include "slipstream/ops/op.h"
-#include "slipstream/ops/size.h"
 
 namespace slipstream {
 

@@ -17,7 +17,7 @@
 namespace slipstream {
 
 /// The arithmetic of the device steps. docs/plan.md says what each value means.
-enum class Precision : std::uint8_t { tf32, fp32, bf16 };
+enum class Precision : std::uint8_t { tf32, fp32, bf16, fp16 };
 /// The kind of device that trains.
 enum class DeviceKind : std::uint8_t { cpu, cuda };
 
@@ -118,7 +118,7 @@ Plan parse_plan(std::string_view json);
 /// The forms in which fields travel, of schedule and numerics together.
 WireFormats wire_formats(const Plan& plan);
 
-/// The enumerator's name: "tf32", "fp32" or "bf16".
+/// The enumerator's name: "tf32", "fp32", "bf16" or "fp16".
 std::string_view name_of(Precision precision);
 /// The precision of that name. Throws Refused for another name.
 Precision precision_named(const std::string& name);

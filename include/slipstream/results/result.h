@@ -8,8 +8,8 @@
 
 #include "slipstream/core/statistics.h"
 #include "slipstream/core/step_counter.h"
+#include "slipstream/datasets/dataset.h"
 #include "slipstream/datasets/disk_cache.h"
-#include "slipstream/datasets/skipped_samples.h"
 #include "slipstream/plan/loading.h"
 #include "slipstream/plan/plan.h"
 

@@ -49,10 +49,18 @@ class Pipeline {
   Pipeline stage(std::string name, FrozenStage stage) &&;
   /// Adds the last stage, which trains `module`. It may have the name of a host step ("decode"),
   /// for no Cut can mean it. Throws Refused with all that is wrong: an empty name or one that is
-  /// taken, no optimizer, a module without a parameter to train, and what problems_of() says of the
-  /// stages.
+  /// taken, no optimizer, a module without a parameter to train, what problems_of() says of the
+  /// stages, and options that are out of range.
   Pipeline train(std::string name, ModuleRef module, std::shared_ptr<Optimizer> optimizer,
-                 Loss loss) &&;
+                 Loss loss, TrainingOptions options = {}) &&;
+  /// Adds a last stage of your own. Throws Refused as above.
+  Pipeline train(std::string name, std::shared_ptr<TrainStep> step) &&;
+  /// Adds a score that is counted where the pipeline is evaluated. Throws Refused for a name that
+  /// is taken; "loss" and "accuracy" are.
+  Pipeline metric(Metric metric) &&;
+  /// Trains with other options than were declared. Throws Refused where the last stage is one of
+  /// your own, or there is none yet, and for options that are out of range.
+  Pipeline with_training(TrainingOptions options) &&;
 
   /// A stage ahead of training and its name.
   struct NamedStage {
@@ -66,7 +74,13 @@ class Pipeline {
   const BatchOps& batch_ops() const { return batch_ops_; }
   const std::vector<NamedStage>& stages() const { return stages_; }
   const std::string& train_name() const { return train_name_; }
-  const TrainStage& train_stage() const { return train_; }
+  const std::vector<Metric>& metrics() const { return metrics_; }
+  /// How the module of the last stage is trained.
+  const TrainingOptions& training() const { return training_; }
+  /// The last stage; nullptr where there is none yet.
+  const std::shared_ptr<TrainStep>& train_step() const { return step_; }
+  /// What the last stage was made of; empty for one of your own.
+  const TrainStage& train_stage() const { return stage_; }
   /// The options of a loader for this pipeline under `plan`. The caller sets where batches begin
   /// (first_batch) and where their memory comes from (memory). Throws Refused where the plan names
   /// a transform that the pipeline does not have.
@@ -92,6 +106,7 @@ class Pipeline {
  private:
   friend struct Inside;
   void claim(const std::string& name, bool trains) const;
+  void check_trains(const std::string& name, std::vector<std::string> problems) const;
 
   std::shared_ptr<const Dataset> dataset_;
   PipelineOptions options_;
@@ -99,7 +114,10 @@ class Pipeline {
   BatchOps batch_ops_;
   std::vector<NamedStage> stages_;
   std::string train_name_;
-  TrainStage train_;
+  TrainStage stage_;
+  TrainingOptions training_;
+  std::shared_ptr<TrainStep> step_;
+  std::vector<Metric> metrics_;
   std::shared_ptr<const StepCosts> costs_;  ///< nullptr: none
 };
 
@@ -108,5 +126,27 @@ class Pipeline {
 inline Pipeline pipeline(std::shared_ptr<const Dataset> dataset, PipelineOptions options) {
   return Pipeline(std::move(dataset), options);
 }
+
+/// The first transform from which on the device can do all, where fields travel in `wire`; of
+/// images that differ in size rather a random resized crop or what stands behind such a transform,
+/// for others make samples that are smaller to copy and to cache. For LoaderPlan::on_device. Throws
+/// Refused, saying why, where the device cannot do even the last.
+std::string first_on_device(const Pipeline& pipeline, const WireFormats& wire = {});
+/// The same, but "" where nothing is gained by it.
+std::string first_worth_doing_on_device(const Pipeline& pipeline, const WireFormats& wire = {});
+
+/// Where a pipeline's transforms are done: "cpu" (on loader threads), "gpu" (on the device, on the
+/// lane of the stage behind them) or "pipelined" (on the device, on a lane of their own). The
+/// operations over batches share the transforms' lane; with "cpu" they have one of their own.
+const std::vector<std::string>& placements();
+/// Throws Refused for any other.
+void check_placement(const std::string& placement);
+
+/// make_plan for `pipeline`, with its transforms at `placement`: on the device from
+/// `loader.on_device` on or, where that is empty, from first_on_device. The steps of a serial plan
+/// share one lane, so there "gpu" and "pipelined" are one. Throws Refused as make_plan and
+/// first_on_device do, and for another placement.
+Plan placed_plan(const Pipeline& pipeline, const std::string& mode, const std::string& placement,
+                 DeviceKind device, LoaderPlan loader, const Plan::Numerics& numerics);
 
 }  // namespace slipstream

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "slipstream/train/batch.h"
 
@@ -15,6 +16,7 @@ struct LossValue {
   at::Tensor gradient;      ///< d loss / d output, of its shape; undefined: loss.backward() is used
   at::Tensor correct;       ///< int64 scalar: labels predicted; undefined: there is no accuracy
   std::int64_t labels = 0;  ///< the number of labels that `correct` is a part of
+  std::vector<at::Tensor> outputs = {};  ///< what RunOptions::on_outputs takes, in host memory
 };
 
 /// Which field goes into the trained module, and how its output becomes a loss.
@@ -38,6 +40,31 @@ Loss cross_entropy(std::string input, std::string target);
 /// The value of cross_entropy() for `output` and `labels` on one device. On a GPU it is enqueued on
 /// the current stream and does not wait. Throws Error where shapes or types do not fit.
 LossValue cross_entropy_value(const at::Tensor& output, const at::Tensor& labels);
+
+/// A score over a whole data set, such as top_k(). What it counts is added up on the device, batch
+/// by batch, in float64, in which counts up to 2^53 are exact.
+struct Metric {
+  std::string name;                 ///< such as "top5"
+  std::vector<std::int64_t> shape;  ///< of the counts, which are zeros at first
+  /// Adds what a batch counts. It is called on the stream of the last stage, without gradients, and
+  /// must not wait for the device. `output` and the fields hold the samples of the batch alone that
+  /// count: those that fill up the last batch of an epoch are not there.
+  std::function<void(at::Tensor& counts, const at::Tensor& output, const Batch& batch)> add;
+  /// The score, of all counts, which are in host memory.
+  std::function<double(const at::Tensor& counts)> value;
+};
+
+/// The share of samples whose label batch[target] is among the `k` classes with the largest
+/// outputs, of equal outputs the first; "top5" for 5. For an output of batch x classes.
+Metric top_k(std::string target, std::int64_t k);
+/// The mean over classes of the share of each class's labels that is predicted: "class_accuracy".
+/// Its counts are those of a confusion matrix: [i, j] labels i for which j is predicted, the class
+/// with the largest output. For outputs of batch x classes, and of batch x classes x height x
+/// width. Classes without a label do not count.
+Metric class_accuracy(std::string target, std::int64_t classes);
+/// The mean over classes of intersection / union of labels and predictions: "mean_iou". Counts as
+/// above; classes with neither labels nor predictions do not count.
+Metric mean_iou(std::string target, std::int64_t classes);
 
 /// A loss of your own, differentiated by autograd. `function` returns a float32 scalar. It is
 /// called on the stream of the training stage and should not wait for the device. There is no

@@ -111,7 +111,8 @@ class Options {
 /// class_names_from() reads it. pipeline() reads the others: `background`, `sampler`,
 /// `on-bad-sample`, `disk-cache`.
 OptionList data_options();
-/// The options that make_optimizer() reads: `optimizer`, `lr`, `momentum`, `weight-decay`.
+/// The options that make_optimizer() reads: `optimizer`, `lr`, `momentum`, `nesterov`,
+/// `weight-decay`, `no-weight-decay-on`.
 OptionList optimizer_options();
 
 }  // namespace slipstream

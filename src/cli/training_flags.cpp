@@ -1,0 +1,149 @@
+#include "cli/training_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+
+#include "cli/verbs.h"
+#include "workloads/option_text.h"
+
+namespace slipstream {
+namespace {
+
+std::string not_negative(const std::string& text) {
+  const double value = number_in(text).value_or(0);
+  return value >= 0 && std::isfinite(value) ? "" : text + " is less than 0 or not finite";
+}
+
+std::string decay_problem(const std::string& text) {
+  const double value = number_in(text).value_or(0);
+  return value >= 0 && value < 1 ? "" : text + " is not at least 0 and below 1";
+}
+
+/// Refuses options that the schedule does not read.
+void refuse_unread(const ScheduleFlags& flags, LrSchedule::Kind kind) {
+  using Kind = LrSchedule::Kind;
+  std::vector<std::string> problems;
+  const auto need = [&](bool given, bool is_read, const std::string& option) {
+    if (given && !is_read)
+      problems.push_back(option + " has no effect with --schedule " + flags.schedule +
+                         "; leave it out");
+  };
+  need(flags.step_size.has_value(), kind == Kind::step, "--lr-step-size");
+  need(flags.gamma.has_value(), kind == Kind::step, "--lr-gamma");
+  need(flags.lr_min.has_value(), kind == Kind::cosine || kind == Kind::linear, "--lr-min");
+  need(flags.warmup_epochs.has_value(), kind != Kind::one_cycle, "--warmup-epochs");
+  need(flags.warmup_steps.has_value(), kind != Kind::one_cycle, "--warmup-steps");
+  if (flags.warmup_epochs && flags.warmup_steps)
+    problems.emplace_back(
+        "--warmup-epochs and --warmup-steps both say how long to warm up: leave one of them out");
+  if (kind == Kind::step && !flags.step_size)
+    problems.emplace_back("--schedule step needs --lr-step-size, in epochs");
+  refuse(problems);
+}
+
+}  // namespace
+
+void TrainingFlags::add_to(CLI::App& verb) {
+  verb.add_option("--accumulate", accumulate,
+                  "Batches whose gradients are averaged for one update of the weights (default: 1)")
+      ->check(at_least(1))
+      ->group(kTrainingGroup);
+  verb.add_option("--clip-grad", clip_grad,
+                  "Scales gradients down to this norm of all together; 0: not (default: 0)")
+      ->check(not_negative)
+      ->group(kTrainingGroup);
+  verb.add_option("--ema", ema,
+                  "Keeps an average of the weights, with this decay an update, such as 0.9999; it "
+                  "is what is evaluated; 0: none (default: 0)")
+      ->check(decay_problem)
+      ->group(kTrainingGroup);
+  verb.add_option("--on-nan", on_nan,
+                  "Where a loss is not finite: stop, or skip (leaves the update out; default: "
+                  "stop)")
+      ->check([](const std::string& text) {
+        return text == "stop" || text == "skip" ? ""
+                                                : unknown_name("choice", text, {"stop", "skip"});
+      })
+      ->group(kTrainingGroup);
+}
+
+Pipeline TrainingFlags::applied(Pipeline pipeline, WorkloadInfo& info) const {
+  if (!accumulate && !clip_grad && !ema && !on_nan) return pipeline;
+  TrainingOptions options = pipeline.training();
+  if (accumulate) options.accumulate = *accumulate;
+  if (clip_grad) options.clip_grad_norm = *clip_grad;
+  if (ema) options.ema_decay = *ema;
+  if (on_nan) options.on_nan = *on_nan == "skip" ? OnNonFinite::skip : OnNonFinite::stop;
+  info.options.emplace_back("accumulate", static_cast<std::int64_t>(options.accumulate));
+  info.options.emplace_back("clip_grad", options.clip_grad_norm);
+  info.options.emplace_back("ema", options.ema_decay);
+  info.options.emplace_back("on_nan", on_nan.value_or("stop"));
+  return std::move(pipeline).with_training(options);
+}
+
+void ScheduleFlags::add_to(CLI::App& verb) {
+  verb.add_option("--schedule", schedule,
+                  "How the learning rate goes over the training: constant, step, cosine, linear or "
+                  "one-cycle")
+      ->check([](const std::string& text) -> std::string {
+        try {
+          static_cast<void>(schedule_named(text));
+          return "";
+        } catch (const Refused& refused) {
+          return refused.what();
+        }
+      })
+      ->capture_default_str()
+      ->group(kTrainingGroup);
+  verb.add_option("--warmup-epochs", warmup_epochs,
+                  "Epochs during which the learning rate rises from a hundredth of --lr to it")
+      ->check(not_negative)
+      ->group(kTrainingGroup);
+  verb.add_option("--warmup-steps", warmup_steps, "The same, in steps")
+      ->check(at_least(0))
+      ->group(kTrainingGroup);
+  verb.add_option("--lr-step-size", step_size,
+                  "With --schedule step: epochs after which the learning rate is multiplied by "
+                  "--lr-gamma, again and again")
+      ->check(above_zero)
+      ->group(kTrainingGroup);
+  verb.add_option("--lr-gamma", gamma, "With --schedule step: the factor (default: 0.1)")
+      ->check(above_zero)
+      ->group(kTrainingGroup);
+  verb.add_option("--lr-min", lr_min,
+                  "With --schedule cosine and linear: the learning rate at the end (default: 0)")
+      ->check(not_negative)
+      ->group(kTrainingGroup);
+}
+
+bool ScheduleFlags::is_given() const {
+  return schedule != "constant" || warmup_epochs || warmup_steps || step_size || gamma || lr_min;
+}
+
+Pipeline ScheduleFlags::applied(Pipeline pipeline, std::uint64_t steps, WorkloadInfo& info) const {
+  if (!is_given()) return pipeline;
+  TrainingOptions options = pipeline.training();
+  LrSchedule& made = options.schedule;
+  made = {.kind = schedule_named(schedule)};
+  refuse_unread(*this, made.kind);
+  const double updates_of_epoch =
+      static_cast<double>(pipeline.batches_per_epoch()) / static_cast<double>(options.accumulate);
+  made.updates = (steps + options.accumulate - 1) / options.accumulate;
+  if (warmup_steps) made.warmup = *warmup_steps / options.accumulate;
+  if (warmup_epochs)
+    made.warmup = static_cast<std::uint64_t>(std::llround(*warmup_epochs * updates_of_epoch));
+  if (step_size)
+    made.step_size =
+        static_cast<std::uint64_t>(std::max(1LL, std::llround(*step_size * updates_of_epoch)));
+  if (gamma) made.gamma = *gamma;
+  const std::shared_ptr<Optimizer>& optimizer = pipeline.train_stage().optimizer;
+  if (lr_min && optimizer != nullptr) {
+    if (*lr_min > optimizer->lr()) throw Refused("--lr-min is above the learning rate");
+    made.end_factor = *lr_min / optimizer->lr();
+  }
+  info.options.emplace_back("schedule", schedule);
+  info.options.emplace_back("warmup_updates", static_cast<std::int64_t>(made.warmup));
+  return std::move(pipeline).with_training(options);
+}
+
+}  // namespace slipstream

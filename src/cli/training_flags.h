@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "report/report.h"
+#include "slipstream/run/pipeline.h"
+
+namespace CLI {
+class App;
+}
+
+namespace slipstream {
+
+/// The options of how the training stage trains, for verbs that train or measure training.
+struct TrainingFlags {
+  std::optional<unsigned> accumulate;
+  std::optional<double> clip_grad, ema;
+  std::optional<std::string> on_nan;
+
+  /// This must outlive the parser.
+  void add_to(CLI::App& verb);
+  /// The pipeline, with what was given; `info` lists it. Throws Refused for a pipeline with a
+  /// training step of its own.
+  Pipeline applied(Pipeline pipeline, WorkloadInfo& info) const;
+};
+
+/// The options of how the learning rate goes over a training.
+struct ScheduleFlags {
+  std::string schedule = "constant";
+  std::optional<double> warmup_epochs, step_size, gamma, lr_min;
+  std::optional<std::uint64_t> warmup_steps;
+
+  /// This must outlive the parser.
+  void add_to(CLI::App& verb);
+  /// The pipeline with the schedule for a training of `steps` steps in all; `info` lists it. Throws
+  /// Refused for what does not fit together.
+  Pipeline applied(Pipeline pipeline, std::uint64_t steps, WorkloadInfo& info) const;
+
+ private:
+  bool is_given() const;
+};
+
+}  // namespace slipstream

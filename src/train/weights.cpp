@@ -1,0 +1,93 @@
+#include "slipstream/train/weights.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <torch/nn/module.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+
+#include "checkpoints/safetensors.h"
+#include "slipstream/core/error.h"
+#include "train/stored_tensors.h"
+
+namespace slipstream {
+namespace {
+
+bool is_of_torch_save(const std::filesystem::path& path) {
+  std::array<char, 2> begin{};
+  std::ifstream(path, std::ios::binary).read(begin.data(), begin.size());
+  return begin == std::array{'P', 'K'} || begin == std::array{'\x80', '\x02'};
+}
+
+/// The file at `path`, or of the checkpoint that is there.
+std::filesystem::path file_at(const std::filesystem::path& path) {
+  std::error_code failed;
+  if (!std::filesystem::is_directory(path, failed)) return path;
+  const std::filesystem::path averages = path / kAveragesFile;
+  return std::filesystem::exists(averages, failed) ? averages : path / kWeightsFile;
+}
+
+SafetensorsFile opened(const std::filesystem::path& given) {
+  const std::filesystem::path path = file_at(given);
+  if (is_of_torch_save(path))
+    throw Refused(
+        "cannot read " + path.string() +
+        ": torch.save() wrote it; make a .safetensors file of it with python3 -c \"import "
+        "torch, safetensors.torch as s; s.save_file({k: v.contiguous() for k, v in "
+        "torch.load('" +
+        path.string() + "', map_location='cpu', weights_only=True).items()}, '" +
+        std::filesystem::path(path).replace_extension(".safetensors").string() + "')\"");
+  try {
+    return SafetensorsFile(path);
+  } catch (const Error& error) {
+    throw Refused(error.what());
+  }
+}
+
+}  // namespace
+
+std::vector<NamedTensor> tensors_of(const torch::nn::Module& module) {
+  std::vector<NamedTensor> all;
+  for (const auto& each : module.named_parameters()) all.push_back({each.key(), each.value()});
+  for (const auto& each : module.named_buffers()) all.push_back({each.key(), each.value()});
+  return all;
+}
+
+void save_weights(const torch::nn::Module& module, const std::filesystem::path& path) {
+  store_tensors(tensors_of(module), path);
+}
+
+LeftOutWeights load_weights(torch::nn::Module& module, const std::filesystem::path& path,
+                            const LoadWeightsOptions& options) {
+  return load_weights(tensors_of(module), path, options);
+}
+
+LeftOutWeights load_weights(const std::vector<NamedTensor>& tensors,
+                            const std::filesystem::path& path, const LoadWeightsOptions& options) {
+  const SafetensorsFile file = opened(path);
+  const LeftOutWeights differences = differences_from(file.header(), tensors);
+  const std::string text = text_of(differences);
+  if (!options.partial && !text.empty())
+    throw Refused("the weights in " + path.string() + " are those of another model:" + text);
+  const at::NoGradGuard no_gradients;
+  std::vector<std::pair<at::Tensor, at::Tensor>> pairs;
+  for (const auto& [name, tensor] : tensors) {
+    const StoredTensor* const stored = file.header().find(name);
+    if (stored != nullptr && tensor.sizes() == at::IntArrayRef(stored->shape))
+      pairs.emplace_back(tensor, stored_tensor(file, *stored));
+  }
+  for (const auto& [tensor, read] : pairs) tensor.detach().copy_(read);
+  return differences;
+}
+
+std::vector<NamedTensor> tensors_of(const TrainStep& step) {
+  std::vector<NamedTensor> all;
+  for (const auto& [name, module] : step.modules())
+    for (NamedTensor& each : tensors_of(*module))
+      all.push_back({(name.empty() ? "" : name + ".") + each.name, std::move(each.tensor)});
+  return all;
+}
+
+}  // namespace slipstream
