@@ -138,7 +138,7 @@ class TemporaryFile {
 };
 
 /// 0, or the errno of what failed.
-int sync_folder(const fs::path& folder) {
+int synced(const fs::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return errno;
   const int error = ::fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
@@ -153,7 +153,7 @@ int replace_file(const fs::path& path, Parts parts, bool is_durable) {
   File file(temporary.release_descriptor());
   if (const int error = file.write_and_close(parts, is_durable); error != 0) return error;
   if (const int error = temporary.rename_to(path); error != 0) return error;
-  return is_durable ? sync_folder(folder_of(path)) : 0;
+  return is_durable ? synced(folder_of(path)) : 0;
 }
 
 /// A descriptor of a new or emptied file that never blocks, or -1 and errno.
@@ -289,6 +289,10 @@ void write_file_durably(const fs::path& path, std::span<const std::span<const st
   if (is_written_through(place)) throw Error(cannot_write(path, "it is not a regular file"));
   if (const int error = replace_file(place, parts, true); error != 0)
     throw Error(cannot_write(path, error));
+}
+
+void sync_folder(const fs::path& folder) {
+  if (const int error = synced(folder); error != 0) throw Error(cannot_write(folder, error));
 }
 
 void write_file_atomically(const fs::path& path, std::string_view text) {

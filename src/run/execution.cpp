@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <c10/cuda/CUDAStream.h>
+#include <c10/util/Exception.h>
 
 #include <cmath>
 
@@ -37,6 +38,8 @@ Execution::Execution(Setup setup)
       slots_(setup_.plan.schedule.depth),
       window_(setup_.plan.schedule.depth + setup_.plan.schedule.run_ahead),
       train_(setup_.bound, setup_.first_step, window_),
+      loss_digest_(setup_.state.loss_digest()),
+      states_(window_),
       inputs_(window_),
       running_(setup_.lanes.size()),
       times_(setup_.lanes.size()),
@@ -155,7 +158,30 @@ void Execution::run_step(const DeviceStep& step, Lane& lane, std::uint64_t batch
     case DeviceStep::Kind::train:
       pay(lane);
       train_.run(batch, fields);
+      take_state(batch);
   }
+}
+
+/// The step is done: where the copy fails, the training goes on.
+void Execution::take_state(std::uint64_t batch) {
+  const RunOptions& options = setup_.options;
+  if (!options.wants_state || options.cut || !options.last_step.empty()) return;
+  if (!options.wants_state(setup_.first_step + batch + 1)) return;
+  try {
+    states_[batch % window_] = setup_.state.copied_tensors();
+  } catch (const c10::OutOfMemoryError&) {
+    states_[batch % window_].emplace().spoiled_by =
+        "the device has no memory for a copy of the state";
+  }
+}
+
+void Execution::hand_state_over(std::uint64_t batch) {
+  std::optional<State>& taken = states_[batch % window_];
+  if (!taken) return;
+  taken->position = setup_.first_step + batch + 1;
+  taken->loss_digest = loss_digest_;
+  tell("state", batch, [&] { setup_.options.on_state(std::move(*taken)); });
+  taken.reset();
 }
 
 void Execution::copy(Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields) {
@@ -182,6 +208,7 @@ void Execution::retired(std::uint64_t batch, std::span<const Mark* const> begin,
                         std::span<const Mark* const> end) {
   if (has_diverged_) return;  // it trained what is none of the training
   if (setup_.lanes.back().steps.back().kind == DeviceStep::Kind::train) take_metrics(batch);
+  hand_state_over(batch);
   time_lanes(batch, begin, end);
   if (loader_ != nullptr) record_.inputs.push_back(inputs_[batch % window_]);
   if (loader_ != nullptr && LoadingGain::looks_at(batch))
@@ -192,9 +219,13 @@ void Execution::retired(std::uint64_t batch, std::span<const Mark* const> begin,
 }
 
 void Execution::take_metrics(std::uint64_t batch) {
-  const TrainStep::Told told = train_.told_of(batch);
+  const TrainingStage::Told told = train_.told_of(batch);
+  if (setup_.options.on_outputs && !told.outputs.empty())
+    tell("output", batch,
+         [&] { setup_.options.on_outputs(setup_.first_step + batch, told.outputs); });
   check_loss(batch, told.loss);
   record_.losses.push_back(told.loss);
+  loss_digest_ = digest_with(loss_digest_, told.loss);
   if (told.accuracy) record_.accuracies.push_back(*told.accuracy);
 }
 
@@ -203,7 +234,8 @@ void Execution::take_metrics(std::uint64_t batch) {
 void Execution::check_loss(std::uint64_t batch, float loss) {
   const RunOptions& options = setup_.options;
   const bool measures = !options.check_loss || options.cut || !options.last_step.empty() ||
-                        setup_.hooks.probe != nullptr;
+                        setup_.hooks.probe != nullptr ||
+                        setup_.bound.pipeline.training().on_nan == OnNonFinite::skip;
   if (measures || std::isfinite(loss)) return;
   has_diverged_ = true;
   if (!failed_retiring_)
@@ -212,7 +244,9 @@ void Execution::check_loss(std::uint64_t batch, float loss) {
   message +=
       ". Remedy: use a smaller learning rate; look for values in the data that are not finite, or "
       "not normalized";
-  if (setup_.plan.numerics.precision == Precision::bf16) message += "; train in precision fp32";
+  const Precision precision = setup_.plan.numerics.precision;
+  if (precision == Precision::bf16 || precision == Precision::fp16)
+    message += "; train in precision fp32";
   throw Error(message + ".");
 }
 
@@ -241,10 +275,14 @@ void Execution::report_progress(std::uint64_t batch) {
     progress.input = record_.inputs.back();
     progress.host_counters = [this] { return host_counters(); };
   }
+  tell("progress", batch, [&] { setup_.options.progress(progress); });
+}
+
+void Execution::tell(const char* what, std::uint64_t batch, const std::function<void()>& call) {
   try {
-    setup_.options.progress(progress);
+    call();
   } catch (...) {
-    if (!failed_retiring_) failed_retiring_.emplace(batch, "progress");
+    if (!failed_retiring_) failed_retiring_.emplace(batch, what);
     throw;
   }
 }

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,7 +18,8 @@
 #include "run/loading_gain.h"
 #include "run/run_hooks.h"
 #include "run/run_input.h"
-#include "run/train_step.h"
+#include "run/training_stage.h"
+#include "run/training_state.h"
 
 namespace slipstream {
 
@@ -44,6 +46,7 @@ class Execution final : public Work {
     /// One a slab of the loader; they live as long as it does, for its workers wait for them.
     std::span<const std::unique_ptr<Mark>> slab_marks;
     std::span<const Fields> cached;  ///< instead of the steps left out; may be empty
+    const TrainingState& state;      ///< as it is before the run
     std::uint64_t first_step = 0;
     bool tune_first_batch = false;  ///< lanes take turns for the first batch
   };
@@ -84,12 +87,16 @@ class Execution final : public Work {
                 Fields& made);
   void copy(Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields);
   void pay(Lane& lane) const;
+  void take_state(std::uint64_t batch);
+  void hand_state_over(std::uint64_t batch);
   void take_metrics(std::uint64_t batch);
   void check_loss(std::uint64_t batch, float loss);
   void time_lanes(std::uint64_t batch, std::span<const Mark* const> begin,
                   std::span<const Mark* const> end);
   HostBatch take_input();
   void report_progress(std::uint64_t batch);
+  /// Calls what was given to the run; where it throws, that is what failed.
+  void tell(const char* what, std::uint64_t batch, const std::function<void()>& call);
   std::vector<StepCounter> host_counters() const;
 
   Setup setup_;
@@ -97,8 +104,10 @@ class Execution final : public Work {
   Context& context_;
   SlotRing<Slot> slots_;
   std::size_t window_;
-  TrainStep train_;
-  std::vector<StepInput> inputs_;  ///< of the batches in the window
+  TrainingStage train_;
+  std::uint64_t loss_digest_;                 ///< up to the last batch that retired
+  std::vector<std::optional<State>> states_;  ///< behind batches in the window
+  std::vector<StepInput> inputs_;             ///< of the batches in the window
   std::vector<std::string> running_;
   /// What threw first in retired(), and with which batch.
   std::optional<std::pair<std::uint64_t, std::string>> failed_retiring_;

@@ -81,7 +81,7 @@ RunResult Trainer::Impl::run(const Plan& plan, const RunOptions& options, const 
     const std::size_t extra_bytes = warm_up_.warm(plan, lanes, preparing);
     reset_peak(device);
     execution.emplace(Execution::Setup{bound, plan, options, hooks, lanes, source, jpeg,
-                                       input_.slab_marks(), cached, state.position(),
+                                       input_.slab_marks(), cached, state, state.position(),
                                        warm_up_.must_tune(plan, lanes)});
     schedule.emplace(lane_pointers, plan.schedule.depth, plan.schedule.run_ahead, *execution,
                      &probe);

@@ -8,11 +8,43 @@
 #include "run/digest.h"
 
 namespace slipstream {
+namespace {
+
+std::vector<NamedTensor> copies(const std::vector<NamedTensor>& tensors) {
+  std::vector<NamedTensor> all;
+  for (const auto& [name, tensor] : tensors) all.push_back({name, tensor.detach().clone()});
+  return all;
+}
+
+/// Throws Error where `given` is not the state of the tensors `own`, in their order.
+void check_same(const std::string& whose, const std::vector<NamedTensor>& given,
+                const std::vector<NamedTensor>& own) {
+  const std::string start = "this state belongs to another pipeline: ";
+  if (given.size() != own.size())
+    throw Error(start + whose + " has " + std::to_string(own.size()) + " tensors here, and " +
+                std::to_string(given.size()) + " there");
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    if (given[i].name != own[i].name)
+      throw Error(start + whose + " has '" + own[i].name + "' here, and '" + given[i].name +
+                  "' there");
+    if (given[i].tensor.sizes() != own[i].tensor.sizes())
+      throw Error(start + "'" + own[i].name + "' of " + whose + " has another shape");
+  }
+}
+
+void put_back(const std::vector<NamedTensor>& given, const std::vector<NamedTensor>& own) {
+  for (std::size_t i = 0; i < own.size(); ++i) own[i].tensor.detach().copy_(given[i].tensor);
+}
+
+}  // namespace
+
+std::uint64_t digest_with(std::uint64_t digest, float loss) {
+  return chain64(digest, std::bit_cast<std::uint32_t>(loss));
+}
 
 void TrainingState::add_steps(std::span<const float> losses) {
   position_ += losses.size();
-  for (const float loss : losses)
-    loss_digest_ = chain64(loss_digest_, std::bit_cast<std::uint32_t>(loss));
+  for (const float loss : losses) loss_digest_ = digest_with(loss_digest_, loss);
 }
 
 void TrainingState::check_sound() const {
@@ -21,19 +53,27 @@ void TrainingState::check_sound() const {
                   spoiled_by_ + "): restore() a state first, or make another trainer");
 }
 
-std::vector<at::Tensor> TrainingState::tensors() const {
-  std::vector<at::Tensor> all = bound_.persistent;
-  for (const at::Tensor& tensor : bound_.pipeline.train_stage().optimizer->state())
-    all.push_back(tensor);
-  return all;
+std::vector<NamedTensor> TrainingState::training_tensors() const {
+  return bound_.pipeline.train_step()->state();
 }
 
-std::uint64_t TrainingState::digest() const { return chain64(loss_digest_, digest_of(tensors())); }
+std::uint64_t TrainingState::digest() const {
+  std::vector<at::Tensor> all;
+  for (const NamedTensor& each : bound_.persistent) all.push_back(each.tensor);
+  for (const NamedTensor& each : training_tensors()) all.push_back(each.tensor);
+  return chain64(loss_digest_, digest_of(all));
+}
 
-State TrainingState::copy() const {
+State TrainingState::copied_tensors() const {
   const at::NoGradGuard no_gradients;
   State state;
-  for (const at::Tensor& tensor : tensors()) state.tensors.push_back(tensor.detach().clone());
+  state.model = copies(bound_.persistent);
+  state.training = copies(training_tensors());
+  return state;
+}
+
+State TrainingState::copy() const {
+  State state = copied_tensors();
   state.position = position_;
   state.loss_digest = loss_digest_;
   state.spoiled_by = spoiled_by_;
@@ -43,12 +83,11 @@ State TrainingState::copy() const {
 
 void TrainingState::restore(const State& state) {
   const at::NoGradGuard no_gradients;
-  const std::vector<at::Tensor> targets = tensors();
-  if (targets.size() != state.tensors.size())
-    throw Error("this state belongs to another pipeline: it has " +
-                std::to_string(state.tensors.size()) + " tensors, not " +
-                std::to_string(targets.size()));
-  for (std::size_t i = 0; i < targets.size(); ++i) targets[i].detach().copy_(state.tensors[i]);
+  const std::vector<NamedTensor> training = training_tensors();
+  check_same("the model", state.model, bound_.persistent);
+  check_same("the training step", state.training, training);
+  put_back(state.model, bound_.persistent);
+  put_back(state.training, training);
   position_ = state.position;
   loss_digest_ = state.loss_digest;
   spoiled_by_ = state.spoiled_by;

@@ -9,8 +9,11 @@
 
 namespace slipstream {
 
-/// What steps of training change: weights, buffers, the optimizer's state, the position and the
-/// digest of all losses.
+/// The digest of losses, with the next one.
+std::uint64_t digest_with(std::uint64_t digest, float loss);
+
+/// What steps of training change: weights, buffers, the tensors of the training step, the position
+/// and the digest of all losses.
 class TrainingState {
  public:
   /// `bound` must outlive this.
@@ -25,14 +28,18 @@ class TrainingState {
   /// Throws Refused where these are the weights of no step.
   void check_sound() const;
 
+  std::uint64_t loss_digest() const { return loss_digest_; }
+
   /// Waits for the device.
   std::uint64_t digest() const;
+  /// Copies of the tensors alone, enqueued on the current stream.
+  State copied_tensors() const;
   State copy() const;
   /// Throws Error for a state of another pipeline.
   void restore(const State& state);
 
  private:
-  std::vector<at::Tensor> tensors() const;
+  std::vector<NamedTensor> training_tensors() const;
 
   const BoundPipeline& bound_;
   std::uint64_t position_ = 0;

@@ -19,6 +19,8 @@ struct Cut {
   std::size_t items = 1;  ///< number of samples; after "collate" and device steps of batches
 };
 
+struct State;
+
 /// Options of Trainer::run().
 struct RunOptions {
   std::uint64_t steps = 1;  ///< steps to train
@@ -31,6 +33,17 @@ struct RunOptions {
   /// Whether a loss that is not finite ends the run with an Error. Measurements set it to false,
   /// for they take as long whatever the loss. It is ignored with a cut or a `last_step`.
   bool check_loss = true;
+  /// Asked behind each step, with the number of the next one, by the thread of the training lane:
+  /// true lets a copy of the state there be taken on the device. Not asked with a cut or a
+  /// `last_step`.
+  std::function<bool(std::uint64_t position)> wants_state;
+  /// Takes the copy, once its step has been seen to be finished, on the thread that calls
+  /// `progress`. It must be quick. Where there was no memory for the copy, it is empty and its
+  /// `spoiled_by` says so.
+  std::function<void(State)> on_state;
+  /// Takes LossValue::outputs of each step, once the step has been seen to be finished, in order,
+  /// on the thread that calls `progress`. The tensors are in host memory and the taker's own.
+  std::function<void(std::uint64_t step, const std::vector<at::Tensor>& outputs)> on_outputs;
   /// The first batch of the run that RunResult::counters of device steps count. The batches before
   /// choose algorithms and load code.
   std::uint64_t first_counted = 0;
@@ -41,9 +54,10 @@ struct RunOptions {
 
 /// A copy of weights, buffers, optimizer state and position between two steps.
 struct State {
-  std::vector<at::Tensor> tensors;  ///< weights, buffers, optimizer state, on the trainer's device
-  std::uint64_t position = 0;       ///< the next step
-  std::uint64_t loss_digest = 0;    ///< digest of all losses so far
+  std::vector<NamedTensor> model;     ///< parameters and buffers, on the trainer's device
+  std::vector<NamedTensor> training;  ///< TrainStep::state(), such as the optimizer's
+  std::uint64_t position = 0;         ///< the next step
+  std::uint64_t loss_digest = 0;      ///< digest of all losses so far
   /// Why these are not the weights of any step; "": they are. A state taken after a run that failed
   /// in the middle of a step says so. A trainer into which it is put back refuses to train.
   std::string spoiled_by;

@@ -1,0 +1,181 @@
+#include "checkpoints/checkpoint_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <optional>
+#include <system_error>
+
+#include "core/files.h"
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kLock = ".lock";
+constexpr const char* kBest = "best";
+constexpr std::string_view kStep = "step-";
+constexpr std::string_view kUnfinished = ".unfinished-";
+constexpr std::size_t kDigits = 8;
+
+std::string name_of(std::uint64_t step) {
+  const std::string digits = std::to_string(step);
+  return std::string(kStep) + std::string(kDigits - std::min(kDigits, digits.size()), '0') + digits;
+}
+
+std::optional<std::uint64_t> step_in(const std::string& name) {
+  if (name.rfind(kStep, 0) != 0) return std::nullopt;
+  std::uint64_t step = 0;
+  const char* const end = name.data() + name.size();
+  const auto [at, error] = std::from_chars(name.data() + kStep.size(), end, step);
+  if (error != std::errc() || at != end || name_of(step) != name) return std::nullopt;
+  return step;
+}
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+void rename(const fs::path& from, const fs::path& to, unsigned flags) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) != 0)
+    throw Error("cannot rename " + from.string() + " to " + to.string() + ": " + reason(errno));
+}
+
+/// Removes a file, or a folder of files. Not by remove_all(): LibTorch exports one of its own, which
+/// calls a function that is not there.
+void remove_files(const fs::path& path) {
+  std::error_code ignored;
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& each : fs::directory_iterator(path, ignored))
+    files.push_back(each.path());
+  for (const fs::path& file : files) fs::remove(file, ignored);
+  fs::remove(path, ignored);
+}
+
+/// Removes a folder so that its name never stands for a part of it.
+void remove_whole(const fs::path& folder) {
+  const fs::path away = folder.parent_path() / (std::string(kUnfinished) + "removed");
+  remove_files(away);
+  rename(folder, away, 0);
+  remove_files(away);
+}
+
+void remove_unfinished(const fs::path& folder) {
+  std::error_code failed;
+  std::vector<fs::path> unfinished;
+  for (const fs::directory_entry& each : fs::directory_iterator(folder, failed))
+    if (each.path().filename().string().rfind(kUnfinished, 0) == 0)
+      unfinished.push_back(each.path());
+  for (const fs::path& path : unfinished) remove_files(path);
+}
+
+/// A folder that is removed at the end of its life unless it was renamed.
+class UnfinishedFolder {
+ public:
+  explicit UnfinishedFolder(fs::path path) : path_(std::move(path)) {
+    remove_files(path_);
+    std::error_code failed;
+    fs::create_directory(path_, failed);
+    if (failed) throw Error("cannot make " + path_.string() + ": " + failed.message());
+  }
+  ~UnfinishedFolder() { remove_files(path_); }
+  UnfinishedFolder(const UnfinishedFolder&) = delete;
+  UnfinishedFolder& operator=(const UnfinishedFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+  /// What has the name already goes in its place, and away.
+  void become(const fs::path& named) {
+    std::error_code failed;
+    const bool is_there = fs::exists(fs::symlink_status(named, failed));
+    rename(path_, named, is_there ? RENAME_EXCHANGE : RENAME_NOREPLACE);
+    sync_folder(named.parent_path());
+  }
+
+ private:
+  fs::path path_;
+};
+
+}  // namespace
+
+std::vector<FoundCheckpoint> checkpoints_in(const fs::path& folder) {
+  std::vector<FoundCheckpoint> found;
+  std::error_code failed;
+  for (const fs::directory_entry& each : fs::directory_iterator(folder, failed))
+    if (const auto step = step_in(each.path().filename().string()))
+      found.push_back({each.path(), *step});
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.step > b.step; });
+  return found;
+}
+
+CheckpointFolder::CheckpointFolder(fs::path folder) : folder_(std::move(folder)) {
+  try {
+    take();
+  } catch (const Refused&) {
+    throw;
+  } catch (const Error& error) {
+    throw Refused(error.what());
+  }
+  remove_unfinished(folder_);
+}
+
+CheckpointFolder::~CheckpointFolder() { let_go(); }
+
+void CheckpointFolder::let_go() {
+  if (lock_ >= 0) ::close(lock_);
+  lock_ = -1;
+}
+
+/// Where the folder was removed and made again, the lock of the old one is worth nothing.
+void CheckpointFolder::take() {
+  let_go();
+  std::error_code failed;
+  fs::create_directories(folder_, failed);
+  if (failed) throw Error("cannot make the folder " + folder_.string() + ": " + failed.message());
+  const fs::path lock = folder_ / kLock;
+  lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (lock_ < 0) throw Error("cannot write into " + folder_.string() + ": " + reason(errno));
+  if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
+  const int error = errno;
+  let_go();
+  if (error == EWOULDBLOCK)
+    throw Refused("another run keeps its checkpoints in " + folder_.string() +
+                  ": give each run a folder of its own");
+  throw Error("cannot lock " + lock.string() + ": " + reason(error));
+}
+
+fs::path CheckpointFolder::add(std::uint64_t step,
+                               const std::function<void(const fs::path&)>& fill) {
+  std::error_code failed;
+  if (!fs::exists(folder_ / kLock, failed)) take();
+  const fs::path named = folder_ / name_of(step);
+  UnfinishedFolder unfinished(folder_ / (std::string(kUnfinished) + name_of(step)));
+  fill(unfinished.path());
+  sync_folder(unfinished.path());
+  unfinished.become(named);
+  return named;
+}
+
+void CheckpointFolder::set_best(std::uint64_t step) {
+  const fs::path link = folder_ / (std::string(kUnfinished) + kBest);
+  std::error_code failed;
+  fs::remove(link, failed);
+  fs::create_directory_symlink(name_of(step), link, failed);
+  if (failed) throw Error("cannot make the link " + link.string() + ": " + failed.message());
+  rename(link, folder_ / kBest, 0);
+  sync_folder(folder_);
+}
+
+void CheckpointFolder::keep(std::size_t count) {
+  std::error_code failed;
+  const std::string best = fs::read_symlink(folder_ / kBest, failed).filename().string();
+  const std::vector<FoundCheckpoint> all = checkpoints_in(folder_);
+  for (std::size_t i = std::max<std::size_t>(1, count); i < all.size(); ++i)
+    if (all[i].path.filename() != best) remove_whole(all[i].path);
+}
+
+}  // namespace slipstream

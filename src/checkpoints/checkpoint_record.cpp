@@ -1,0 +1,126 @@
+#include "checkpoints/checkpoint_record.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "core/fingerprint.h"
+#include "core/json_fields.h"
+
+namespace slipstream {
+namespace {
+
+using json::Json;
+using json::Problems;
+
+constexpr const char* kSchema = "slipstream.checkpoint";
+constexpr std::int64_t kVersion = 1;
+constexpr const char* kWhat = "this checkpoint";
+
+void take_count(json::Fields& fields, const std::string& key, std::uint64_t& out) {
+  const Json* value = fields.find_required(key);
+  if (value == nullptr) return;
+  if (value->is_number_unsigned())
+    out = value->get<std::uint64_t>();
+  else
+    fields.must_be(key, "a whole number from 0 on", *value);
+}
+
+void take_number(json::Fields& fields, const std::string& key, double& out) {
+  if (const Json* value = fields.find_required(key))
+    json::take(*value, fields.path_of(key), out, fields.problems());
+}
+
+void take_text(json::Fields& fields, const std::string& key, std::string& out) {
+  if (const Json* value = fields.find_required(key))
+    json::take(*value, fields.path_of(key), out, fields.problems());
+}
+
+void take_hex(const Json& value, const std::string& path, std::uint64_t& out, Problems& problems) {
+  const std::string text = value.is_string() ? value.get<std::string>() : "";
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, out, 16);
+  if (text.size() != 16 || error != std::errc() || at != end)
+    json::must_be(path, "16 hexadecimal digits", value, problems);
+}
+
+void take_best(const Json& value, std::optional<BestScore>& best, Problems& problems) {
+  json::Fields fields(value, "best", kWhat, problems);
+  BestScore found;
+  take_text(fields, "metric", found.metric);
+  take_number(fields, "value", found.value);
+  take_count(fields, "step", found.step);
+  fields.refuse_others();
+  best = found;
+}
+
+void refuse_foreign(const Json& document) {
+  const auto text = [&](const char* key) {
+    const auto found = document.is_object() ? document.find(key) : document.end();
+    return found != document.end() && found->is_string() ? found->get<std::string>() : "";
+  };
+  if (!document.is_object() || text("schema") != kSchema)
+    throw Refused("this is not the record of a checkpoint (its \"schema\" is not " +
+                  std::string(kSchema) + ")");
+  const auto version = document.find("version");
+  if (version != document.end() && version->is_number_unsigned() &&
+      version->get<std::uint64_t>() > kVersion)
+    throw LaterCheckpoint("a later version of the program wrote this checkpoint (" +
+                          text("program") + ", format " + version->dump() +
+                          "; this one reads format " + std::to_string(kVersion) +
+                          "): update the program");
+}
+
+}  // namespace
+
+std::string to_json(const CheckpointRecord& record) {
+  Json document = {{"schema", kSchema},
+                   {"version", kVersion},
+                   {"program", record.program},
+                   {"step", record.step},
+                   {"epoch", record.epoch},
+                   {"seed", record.seed},
+                   {"batch_size", record.batch_size},
+                   {"samples", record.samples},
+                   {"loss_digest", to_hex(record.loss_digest)}};
+  if (record.best)
+    document["best"] = {{"metric", record.best->metric},
+                        {"value", record.best->value},
+                        {"step", record.best->step}};
+  document["epochs_since_best"] = record.epochs_since_best;
+  for (const auto& [file, fingerprint] : record.fingerprints)
+    document["fingerprints"][file] = to_hex(fingerprint);
+  if (!record.plan.empty()) document["plan"] = Json::parse(record.plan);
+  return document.dump(2) + "\n";
+}
+
+CheckpointRecord parse_checkpoint_record(std::string_view text) {
+  const Json document = json::parsed(text, kWhat);
+  refuse_foreign(document);
+  Problems problems;
+  json::Fields fields(document, "", kWhat, problems);
+  CheckpointRecord record;
+  static_cast<void>(fields.find("schema"));
+  fields.check_version(fields.find_required("version"), kVersion);
+  take_text(fields, "program", record.program);
+  take_count(fields, "step", record.step);
+  take_number(fields, "epoch", record.epoch);
+  take_count(fields, "seed", record.seed);
+  take_count(fields, "batch_size", record.batch_size);
+  take_count(fields, "samples", record.samples);
+  take_count(fields, "epochs_since_best", record.epochs_since_best);
+  if (const Json* digest = fields.find_required("loss_digest"))
+    take_hex(*digest, "loss_digest", record.loss_digest, problems);
+  if (const Json* best = fields.find("best")) take_best(*best, record.best, problems);
+  if (const Json* all = fields.find_required("fingerprints")) {
+    if (!all->is_object()) fields.must_be("fingerprints", "an object", *all);
+    for (const auto& [file, value] : all->items())
+      if (all->is_object())
+        take_hex(value, "fingerprints." + file, record.fingerprints[file], problems);
+  }
+  if (const Json* plan = fields.find("plan")) record.plan = plan->dump();
+  fields.refuse_others();
+  json::refuse_document(kWhat, problems);
+  return record;
+}
+
+}  // namespace slipstream

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+
+/// The best score of a training so far.
+struct BestScore {
+  std::string metric;  ///< its name, such as "top1"
+  double value = 0;
+  std::uint64_t step = 0;  ///< of the checkpoint that had it
+  bool operator==(const BestScore&) const = default;
+};
+
+/// What a checkpoint holds beside its tensors: its file checkpoint.json.
+struct CheckpointRecord {
+  std::uint64_t step = 0;  ///< steps that were trained: the number of the next one
+  double epoch = 0;        ///< the same in epochs
+  std::uint64_t seed = 0;
+  std::uint64_t batch_size = 0;
+  std::uint64_t samples = 0;      ///< of the data set
+  std::uint64_t loss_digest = 0;  ///< State::loss_digest
+  std::optional<BestScore> best = std::nullopt;
+  std::uint64_t epochs_since_best = 0;
+  /// Of the tensors in each file.
+  std::map<std::string, std::uint64_t> fingerprints = {};
+  std::string plan = {};     ///< JSON; "": none
+  std::string program = {};  ///< version of the program that wrote it
+  bool operator==(const CheckpointRecord&) const = default;
+};
+
+/// The name of the file.
+inline constexpr const char* kRecordFile = "checkpoint.json";
+
+/// A checkpoint that a later program wrote.
+class LaterCheckpoint : public Refused {
+ public:
+  using Refused::Refused;
+};
+
+std::string to_json(const CheckpointRecord& record);
+/// Throws Refused with all that is wrong, and LaterCheckpoint.
+CheckpointRecord parse_checkpoint_record(std::string_view json);
+
+}  // namespace slipstream

@@ -1,0 +1,104 @@
+#include "cli/checkpoint_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iostream>
+
+#include "checkpoints/checkpoint_folder.h"
+#include "core/number_text.h"
+#include "report/environment.h"
+#include "slipstream/train/weights.h"
+
+namespace slipstream {
+namespace {
+
+constexpr const char* kLatest = "auto";
+
+void print_left_out(const std::string& what, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  std::cout << "weights: " << count_of(names.size(), "tensor") << " " << what << ", such as "
+            << names.front() << "\n";
+}
+
+}  // namespace
+
+void CheckpointFlags::add_to(CLI::App& verb) {
+  verb.add_option("--weights", weights,
+                  "Begins with the weights in this .safetensors file, or of this checkpoint")
+      ->group(kTrainingGroup);
+  verb.add_flag("--weights-partial", weights_partial,
+                "Takes the weights whose names and shapes fit, such as all but a head for other "
+                "classes")
+      ->group(kTrainingGroup);
+  verb.add_option("--checkpoint", checkpoint,
+                  "The folder in which the training is saved: at the end, when it is interrupted, "
+                  "and after each evaluation")
+      ->group(kCheckpointGroup);
+  verb.add_option("--save-every", save_every, "Saves every so many steps, too, while it goes on")
+      ->check(at_least(1))
+      ->group(kCheckpointGroup);
+  verb.add_option("--keep", keep, "The latest checkpoints that are kept, beside the best one")
+      ->check(at_least(1))
+      ->capture_default_str()
+      ->group(kCheckpointGroup);
+  verb.add_option("--resume", resume,
+                  "Goes on from a checkpoint: its path, or auto: the latest in --checkpoint, if "
+                  "there is one")
+      ->group(kCheckpointGroup);
+}
+
+void CheckpointFlags::check() const {
+  std::vector<std::string> problems;
+  const bool has_folder = !checkpoint.empty();
+  if (save_every && !has_folder) problems.emplace_back("--save-every needs --checkpoint DIR");
+  if (resume == kLatest && !has_folder)
+    problems.emplace_back("--resume auto needs --checkpoint DIR");
+  if (weights_partial && weights.empty())
+    problems.emplace_back("--weights-partial has no effect without --weights; leave it out");
+  refuse(problems);
+}
+
+void CheckpointFlags::load_weights_into(const Pipeline& pipeline) const {
+  if (weights.empty()) return;
+  const LeftOutWeights left_out =
+      load_weights(tensors_of(*pipeline.train_step()), weights, {.partial = weights_partial});
+  print_left_out("of the model are not in the file", left_out.missing);
+  print_left_out("of the file are not in the model", left_out.unexpected);
+  print_left_out("have other shapes", left_out.other_shape);
+}
+
+std::unique_ptr<Checkpoints> CheckpointFlags::open(Trainer& trainer, std::uint64_t steps,
+                                                   const std::string& plan) const {
+  if (checkpoint.empty()) return nullptr;
+  CheckpointOptions options;
+  options.folder = checkpoint;
+  options.save_every = save_every.value_or(0);
+  if (options.save_every >= steps) options.save_every = 0;  // the last one is saved anyway
+  options.keep = keep;
+  options.plan = plan;
+  options.program = std::string(slipstream_version());
+  return std::make_unique<Checkpoints>(options, trainer);
+}
+
+std::optional<LoadedCheckpoint> CheckpointFlags::load(Trainer& trainer,
+                                                      Checkpoints* checkpoints) const {
+  std::optional<LoadedCheckpoint> loaded;
+  if (resume == kLatest)
+    loaded = checkpoints->load_latest();
+  else if (!resume.empty() && !checkpoints_in(resume).empty())
+    loaded = load_latest_checkpoint(trainer, resume);
+  else if (!resume.empty())
+    loaded = load_checkpoint(trainer, resume);
+  if (loaded) {
+    for (const std::string& damaged : loaded->passed_over)
+      std::cerr << "warning: passed over a damaged checkpoint: " << damaged << "\n";
+    std::cout << "goes on from step " << loaded->step << " (" << loaded->path.string() << ")\n";
+  } else if (checkpoints != nullptr && resume.empty() && !checkpoints_in(checkpoint).empty()) {
+    throw Refused(checkpoint + " has checkpoints of an earlier run, the latest of step " +
+                  std::to_string(checkpoints_in(checkpoint).front().step) +
+                  ": go on with --resume auto, or give another folder");
+  }
+  return loaded;
+}
+
+}  // namespace slipstream
