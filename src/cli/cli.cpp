@@ -116,6 +116,8 @@ int parse_and_run(Cli& cli) {
   app.formatter(std::make_shared<Help>());
   Verb chosen;
   add_train(app, cli, chosen);
+  add_eval(app, cli, chosen);
+  add_predict(app, cli, chosen);
   add_bench(app, cli, chosen);
   add_doctor(app, cli, chosen);
   add_trace(app, cli, chosen);

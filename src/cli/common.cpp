@@ -17,7 +17,7 @@
 #include "datasets/folders.h"
 #include "loader/loader_bench.h"
 #include "plan/plan_limits.h"
-#include "slipstream/run/placement.h"
+#include "slipstream/run/pipeline.h"
 #include "workloads/option_text.h"
 
 namespace slipstream {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/training_flags.h"
 #include "cli/verbs.h"
 #include "report/environment.h"
 #include "report/report.h"
@@ -33,6 +34,7 @@ struct CommonOptions {
   std::string cpus;   ///< "", a list, or "gpu"
   std::string cache;  ///< STEP=SIZE
   bool scaled_decoding = false;
+  TrainingFlags training;
   Options options{OptionList()};
   WorkloadDefaults defaults;  ///< of the workload
   bool given_precision = false;
@@ -50,6 +52,10 @@ struct CommonOptions {
   /// Throws Refused as make_pipeline() does, and where the pipeline is not what was asked for:
   /// batches of `batch_size` or, without it, --batch-size, the order of samples, the last batch.
   Declared declare(std::optional<std::size_t> batch_size = {}) const;
+
+  /// The same pipeline on other data, for evaluation. Throws Refused where the workload has no
+  /// option --data, and as above.
+  Pipeline declare_on(const std::string& data) const;
 
   /// With what the device makes of them.
   Plan::Numerics numerics(DeviceKind device) const;
@@ -86,6 +92,9 @@ struct CommonOptions {
   bool given_transforms_device_ = false;
   NamedPaths given_texts_;  ///< of the workload's own options
 };
+
+/// Throws Refused, naming them, where the classes of `other` are not those of `trained`.
+void check_same_classes(const Dataset& trained, const Dataset& other);
 
 Environment environment_of(const Context& context);
 

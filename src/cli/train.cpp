@@ -3,13 +3,14 @@
 #include <limits>
 #include <memory>
 
+#include "cli/checkpoint_flags.h"
 #include "cli/common_options.h"
+#include "cli/training_loop.h"
 #include "cli/watch.h"
 #include "core/files.h"
 #include "core/number_text.h"
 #include "cuda/gpu_meter.h"
 #include "report/progress_line.h"
-#include "slipstream/run/placement.h"
 #include "slipstream/run/trainer.h"
 
 namespace slipstream {
@@ -23,6 +24,9 @@ struct TrainOptions {
   std::optional<std::uint64_t> epochs;  ///< instead of `steps`
   std::string json, plan_out;
   WatchVerb watch;
+  ScheduleFlags schedule;
+  CheckpointFlags checkpoints;
+  ValidationFlags validation;
 };
 
 bool is_mode(const std::string& plan) { return plan == "serial" || plan == "pipelined"; }
@@ -55,6 +59,27 @@ AutoResult run_plan(Trainer& trainer, const TrainOptions& options, const LoaderP
   if (file) return {{}, trainer.run(*file, run)};
   if (is_mode(options.plan)) return {{}, trainer.run(plan(options.plan), run)};
   return run_auto(trainer, plan("serial"), plan("pipelined"), run);
+}
+
+/// Of --val, with what the training has of the rest.
+std::optional<Validation> validation_of(const TrainOptions& options, const Trainer& trainer,
+                                        const std::optional<Plan>& file, const LoaderPlan& loader) {
+  if (options.validation.val.empty()) return std::nullopt;
+  const Pipeline data = options.common.declare_on(options.validation.val);
+  check_same_classes(*trainer.pipeline().dataset(), *data.dataset());
+  Validation made{.evaluator = std::make_unique<Evaluator>(trainer.pipeline(), data,
+                                                           trainer.context(), trainer.numerics()),
+                  .plan = {}};
+  const Pipeline& pipeline = made.evaluator->pipeline();
+  LoaderPlan own = file ? file->schedule.loader : loader;
+  own.on_device.clear();
+  own.cache.reset();
+  const std::string mode = file                       ? file->schedule.mode
+                           : options.plan == "serial" ? "serial"
+                                                      : "pipelined";
+  made.plan = placed_plan(pipeline, mode, options.transforms_device, trainer.context().kind(), own,
+                          trainer.numerics());
+  return made;
 }
 
 template <typename Counters>
@@ -101,6 +126,8 @@ int train(const TrainOptions& options, const Cli& cli) {
                      {"--watch-json", options.watch.json},
                      {"--watch-prom", options.watch.prometheus}},
                     options.common.inputs());
+  options.checkpoints.check();
+  options.validation.check();
   OutputFile json(options.json), plan_out(options.plan_out);
   WatchFiles watch_files(options.watch.json, options.watch.prometheus);
   Context context(options.common.device);
@@ -111,6 +138,9 @@ int train(const TrainOptions& options, const Cli& cli) {
     file = options.common.plan_file(options.plan, {"auto", "serial", "pipelined"}, context);
   auto [pipeline, workload] = options.common.declare();
   print_remarks(*pipeline.dataset());
+  const std::uint64_t steps = steps_of(options, pipeline);
+  pipeline = options.schedule.applied(std::move(pipeline), steps, workload);
+  options.checkpoints.load_weights_into(pipeline);
   LoaderPlan loader;
   if (file) {
     options.common.fit(*file, pipeline, context);
@@ -120,10 +150,16 @@ int train(const TrainOptions& options, const Cli& cli) {
   }
   Trainer trainer(std::move(pipeline), context,
                   file ? file->numerics : options.common.numerics(context.kind()));
+  std::optional<Validation> validation = validation_of(options, trainer, file, loader);
+  const auto checkpoints = options.checkpoints.open(trainer, steps, file ? to_json(*file) : "");
+  const auto loaded = options.checkpoints.load(trainer, checkpoints.get());
+  if (trainer.position() >= steps)
+    throw Refused("the checkpoint is of step " + std::to_string(trainer.position()) +
+                  ", and the training has " + count_of(steps, "step") +
+                  ": give more --steps or --epochs to go on");
 
   ProgressLine line(std::cerr, {[] { return terminal_columns(2); }});
   RunOptions run;
-  run.steps = steps_of(options, trainer.pipeline());
   run.stop = cli.interrupted;
   std::optional<RunWatch> watch;
   if (options.watch.is_on()) {
@@ -139,7 +175,17 @@ int train(const TrainOptions& options, const Cli& cli) {
     meter = std::make_unique<cuda::GpuMeter>(context.device().index());
     meter->start();
   }
-  AutoResult result = run_plan(trainer, options, loader, file, run);
+  TrainingLoop loop({.trainer = trainer,
+                     .line = line,
+                     .steps = steps,
+                     .validation = validation ? &*validation : nullptr,
+                     .checkpoints = checkpoints.get(),
+                     .flags = options.validation,
+                     .best = loaded ? loaded->best : std::nullopt,
+                     .train = [&](const RunOptions& part) {
+                       return run_plan(trainer, options, loader, file, part);
+                     }});
+  AutoResult result = loop.run(run);
   if (watch) watch->finish();
   line.finish();
 
@@ -147,7 +193,9 @@ int train(const TrainOptions& options, const Cli& cli) {
                    use_of(meter.get()), std::nullopt};
   report.class_names = trainer.pipeline().dataset()->class_names();
   if (options.plan == "auto") report.auto_choice = std::move(result.choice);
-  print_summary(report, run.steps);
+  report.validation = loop.scores();
+  print_summary(report, steps - report.result.first_step);
+  if (!loop.ended().empty()) std::cout << loop.ended() << "\n";
   if (watch) std::cout << watch->summary() << "\n";
   write_all({{&json, run_report_json(report)}, {&plan_out, to_json(report.result.plan)}});
   return report.result.interrupted ? kInterrupted : kDone;
@@ -177,6 +225,9 @@ void add_train(CLI::App& app, Cli& cli, Verb& chosen) {
       ->group(kOutputGroup);
   verb->add_option("--plan-out", options->plan_out, "Writes the plan that was used to this file")
       ->group(kOutputGroup);
+  options->schedule.add_to(*verb);
+  options->checkpoints.add_to(*verb);
+  options->validation.add_to(*verb);
   options->watch.add_to(*verb);
   options->common.add_workloads_own_to(*verb);
   verb->callback([=, &cli, &chosen] {

@@ -12,7 +12,6 @@
 #include "core/files.h"
 #include "slipstream/codecs/image.h"
 #include "slipstream/datasets/dataset.h"
-#include "slipstream/datasets/skipped_samples.h"
 
 namespace CLI {
 class App;
@@ -60,6 +59,8 @@ int run_command_line(int argc, char** argv, std::vector<Workload> workloads);
 
 void add_augment(CLI::App& app, Cli& cli, Verb& chosen);
 void add_train(CLI::App& app, Cli& cli, Verb& chosen);
+void add_eval(CLI::App& app, Cli& cli, Verb& chosen);
+void add_predict(CLI::App& app, Cli& cli, Verb& chosen);
 void add_bench(CLI::App& app, Cli& cli, Verb& chosen);
 void add_make_data(CLI::App& app, Cli& cli, Verb& chosen);
 void add_bench_loader(CLI::App& bench, Cli& cli, Verb& chosen);
@@ -82,6 +83,7 @@ inline constexpr const char* kDataGroup = "Data";
 inline constexpr const char* kTransformsGroup = "Transforms";
 inline constexpr const char* kLoaderGroup = "Loader";
 inline constexpr const char* kTrainingGroup = "Training";
+inline constexpr const char* kCheckpointGroup = "Checkpoints";
 inline constexpr const char* kScheduleGroup = "Schedule";
 inline constexpr const char* kMeasuringGroup = "Measuring";
 inline constexpr const char* kOutputGroup = "Output";

@@ -171,6 +171,30 @@ void CommonOptions::check_made(const Pipeline& made, const Options& asked,
   refuse(problems);
 }
 
+Pipeline CommonOptions::declare_on(const std::string& data) const {
+  if (!options.has("data"))
+    throw Refused("--val: the workload " + workload + " has no option --data");
+  Options asked = options;
+  asked.give("data", data);
+  return make_pipeline(cli_->workloads, workload, asked);
+}
+
+void check_same_classes(const Dataset& trained, const Dataset& other) {
+  const std::vector<std::string> ours = trained.class_names(), theirs = other.class_names();
+  if (ours == theirs || ours.empty() || theirs.empty()) return;
+  std::string message = "--val has other classes than the data that are trained on";
+  const auto add = [&message](const char* what, const auto& of, const auto& in) {
+    for (const std::string& name : of)
+      if (std::find(in.begin(), in.end(), name) == in.end()) {
+        message += std::string("; ") + what + ": " + name;
+        return;
+      }
+  };
+  add("it has no", ours, theirs);
+  add("it alone has", theirs, ours);
+  throw Refused(message + ". Name all of them with --classes-from");
+}
+
 Declared CommonOptions::declare(std::optional<std::size_t> batch_size) const {
   cli_->check_interrupt();
   Options asked = options;
@@ -186,6 +210,7 @@ Declared CommonOptions::declare(std::optional<std::size_t> batch_size) const {
   for (auto& [name, value] : asked.in_force())
     info.options.emplace_back(key_of(name), std::move(value));
   cli_->check_interrupt();
+  made = training.applied(std::move(made), info);
   return {std::move(made), std::move(info)};
 }
 

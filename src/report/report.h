@@ -32,6 +32,13 @@ struct GpuUseInfo {
   std::string note;
 };
 
+/// What an evaluation after some steps found.
+struct ScoreRow {
+  std::uint64_t step = 0;
+  double epoch = 0;
+  std::vector<std::pair<std::string, double>> scores;
+};
+
 /// One training run, as `train --json` writes it.
 struct RunReport {
   Environment environment;
@@ -40,6 +47,7 @@ struct RunReport {
   std::optional<GpuUseInfo> gpu;              ///< absent on a CPU
   std::optional<AutoChoice> auto_choice;      ///< of --plan auto
   std::vector<std::string> class_names = {};  ///< of Dataset::class_names()
+  std::vector<ScoreRow> validation = {};      ///< after each epoch
 };
 
 /// JSON, schema "slipstream.run" version 1 (docs/run-report.md). Numbers that are not finite become

@@ -216,6 +216,11 @@ std::string run_report_json(const RunReport& report) {
   json.update(result_json(report.result));
   json["gpu"] = json_of(report.gpu);
   json["auto"] = json_of(report.auto_choice);
+  for (const ScoreRow& row : report.validation) {
+    Json scores = Json::object();
+    for (const auto& [name, value] : row.scores) scores[name] = number(value);
+    json["validation"].push_back({{"step", row.step}, {"epoch", row.epoch}, {"scores", scores}});
+  }
   return printed(json);
 }
 

@@ -224,10 +224,10 @@ TEST(CliMain, AnOptionMayComeAheadOfItsWorkload) {
 
 TEST(CliMain, OutputsDoNotReplaceWhatTheWorkloadReads) {
   const TemporaryFolder folder;
-  const std::string path = (folder.path() / "weights").string();
+  const std::string path = (folder.path() / "class-weights").string();
   write_file_atomically(path, "1");
-  const Workload reads{"reads", mine, {{"weights", "A file", ""}}};
-  const Told told = call({reads}, {"train", "reads", "--weights", path, "--json", path});
+  const Workload reads{"reads", mine, {{"class-weights", "A file", ""}}};
+  const Told told = call({reads}, {"train", "reads", "--class-weights", path, "--json", path});
   EXPECT_EQ(told.code, 2);
   EXPECT_THAT(told.err, HasSubstr("name the same file"));
 }

@@ -1,0 +1,64 @@
+#include <ATen/core/Tensor.h>
+#include <CLI/CLI.hpp>
+
+#include <iostream>
+#include <memory>
+
+#include "cli/evaluated.h"
+#include "core/files.h"
+#include "core/number_text.h"
+#include "report/evaluation_report.h"
+
+namespace slipstream {
+namespace {
+
+struct EvalVerb {
+  EvaluatedOptions evaluated;
+  std::string json;
+};
+
+/// Of the first metric that counts a confusion matrix.
+std::vector<ClassRow> classes_of(const EvaluationResult& result, const Pipeline& pipeline) {
+  for (const auto& [name, counts] : result.counts) {
+    if (counts.dim() != 2 || counts.size(0) != counts.size(1)) continue;
+    const auto* values = counts.const_data_ptr<double>();
+    return class_rows({values, values + counts.numel()}, pipeline.dataset()->class_names());
+  }
+  return {};
+}
+
+int evaluate(const EvalVerb& verb, const Cli& cli) {
+  refuse_same_files({{"--json", verb.json}}, verb.evaluated.common.inputs());
+  OutputFile json(verb.json);
+  EvaluatedRun run(verb.evaluated, cli);
+  EvaluationResult result = run.evaluator().run(run.plan(), run.options());
+  run.finish();
+  if (result.interrupted) {
+    std::cout << "interrupted after " << result.run.steps << " of "
+              << count_of(run.evaluator().pipeline().batches_per_epoch(), "batch") << "\n";
+    return kInterrupted;
+  }
+  EvaluationReport report{run.environment(),      run.workload(),
+                          verb.evaluated.weights, result.samples,
+                          result.scores,          classes_of(result, run.evaluator().pipeline()),
+                          std::move(result.run)};
+  std::cout << evaluation_text(report);
+  print_skipped(report.run.skipped.samples);
+  std::cout << warning_lines(report.environment);
+  write_all({{&json, evaluation_report_json(report)}});
+  return kDone;
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, Cli& cli, Verb& chosen) {
+  auto options = std::make_shared<EvalVerb>();
+  CLI::App* verb = app.add_subcommand("eval", "Evaluates a model on a data set");
+  options->evaluated.add_to(*verb, cli);
+  verb->add_option("--json", options->json, "Writes the scores to this file")->group(kOutputGroup);
+  options->evaluated.common.add_workloads_own_to(*verb);
+  verb->callback(
+      [=, &cli, &chosen] { chosen = [options, &cli] { return evaluate(*options, cli); }; });
+}
+
+}  // namespace slipstream

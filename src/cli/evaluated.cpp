@@ -1,0 +1,54 @@
+#include "cli/evaluated.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "cli/checkpoint_flags.h"
+
+namespace slipstream {
+
+void EvaluatedOptions::add_to(CLI::App& verb, const Cli& cli) {
+  common.add_to(verb, cli);
+  verb.add_option("--weights", weights,
+                  "The model's weights: a .safetensors file, or a checkpoint (its averages, where "
+                  "it has any)")
+      ->required()
+      ->group(kTrainingGroup);
+  verb.add_flag("--weights-partial", weights_partial,
+                "Takes the weights whose names and shapes fit")
+      ->group(kTrainingGroup);
+  verb.add_option("--plan", plan, "The plan: serial, pipelined, or a JSON file")
+      ->capture_default_str()
+      ->group(kScheduleGroup);
+  common.add_batch_to(verb, transforms_device);
+}
+
+EvaluatedRun::EvaluatedRun(const EvaluatedOptions& options, const Cli& cli)
+    : cli_(cli),
+      context_(options.common.device),
+      environment_(environment_of(context_)),
+      line_(std::cerr, {[] { return terminal_columns(2); }}) {
+  auto [pipeline, workload] = options.common.declare();
+  workload_ = std::move(workload);
+  print_remarks(*pipeline.dataset());
+  CheckpointFlags weights;
+  weights.weights = options.weights;
+  weights.weights_partial = options.weights_partial;
+  weights.load_weights_into(pipeline);
+  const bool is_file = options.plan != "serial" && options.plan != "pipelined";
+  Plan::Numerics numerics = options.common.numerics(context_.kind());
+  if (is_file)
+    numerics = options.common.plan_file(options.plan, {"serial", "pipelined"}, context_).numerics;
+  evaluator_ = std::make_unique<Evaluator>(pipeline, pipeline, context_, numerics);
+  plan_ = options.common.plan_of(options.plan, options.transforms_device, evaluator_->pipeline(),
+                                 context_);
+}
+
+RunOptions EvaluatedRun::options() {
+  RunOptions run;
+  run.stop = cli_.interrupted;
+  run.progress = [this](const Progress& progress) { line_.update(progress); };
+  return run;
+}
+
+}  // namespace slipstream

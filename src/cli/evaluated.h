@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cli/common_options.h"
+#include "report/progress_line.h"
+#include "slipstream/run/evaluation.h"
+
+namespace slipstream {
+
+/// The options of the verbs that run a model and train nothing.
+struct EvaluatedOptions {
+  CommonOptions common;
+  std::string weights;
+  bool weights_partial = false;
+  std::string plan = "pipelined";
+  std::string transforms_device = "cpu";
+
+  /// This and `cli` must outlive the parser. The workload's own options are to be added last.
+  void add_to(CLI::App& verb, const Cli& cli);
+};
+
+/// A model with its weights, ready to run over the data that the command line names.
+class EvaluatedRun {
+ public:
+  /// Throws Refused. `cli` must outlive this.
+  EvaluatedRun(const EvaluatedOptions& options, const Cli& cli);
+
+  Evaluator& evaluator() { return *evaluator_; }
+  const Plan& plan() const { return plan_; }
+  const Environment& environment() const { return environment_; }
+  const WorkloadInfo& workload() const { return workload_; }
+  /// With the progress line, and ended by an interrupt. This must outlive the run.
+  RunOptions options();
+  /// Clears the progress line.
+  void finish() { line_.finish(); }
+
+ private:
+  const Cli& cli_;
+  Context context_;
+  Environment environment_;
+  WorkloadInfo workload_;
+  std::unique_ptr<Evaluator> evaluator_;
+  Plan plan_;
+  ProgressLine line_;
+};
+
+}  // namespace slipstream

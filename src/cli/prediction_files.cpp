@@ -1,0 +1,59 @@
+#include "cli/prediction_files.h"
+
+#include <nlohmann/json.hpp>
+
+#include "slipstream/codecs/image.h"
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A place below the folder, whatever the sample is called.
+fs::path place_of(const std::string& name) {
+  fs::path place;
+  for (const fs::path& part : fs::path(name).relative_path())
+    if (part != ".." && part != ".") place /= part;
+  return place.empty() ? "sample" : place.replace_extension(".png");
+}
+
+}  // namespace
+
+PredictionFiles::PredictionFiles(fs::path folder, const Dataset& dataset)
+    : folder_(std::move(folder)), dataset_(dataset) {
+  std::error_code failed;
+  fs::create_directories(folder_, failed);
+  if (failed) throw Refused("cannot make the folder " + folder_.string() + ": " + failed.message());
+  if (!fs::is_empty(folder_, failed) || failed)
+    throw Refused("the folder " + folder_.string() +
+                  " is not empty: give a new one, so that predictions do not mix");
+}
+
+void PredictionFiles::add_mask(std::uint64_t sample, const ConstArray& mask) {
+  const fs::path path = folder_ / place_of(dataset_.name(sample));
+  std::error_code failed;
+  fs::create_directories(path.parent_path(), failed);
+  write_file_atomically(path, encode_png(mask));
+  ++written_;
+}
+
+void PredictionFiles::add_classes(std::uint64_t sample,
+                                  const std::vector<std::pair<std::int64_t, float>>& classes) {
+  if (lines_ == nullptr) lines_ = std::make_unique<LineFile>(folder_ / "predictions.jsonl");
+  nlohmann::ordered_json line = {{"sample", dataset_.name(sample)},
+                                 {"class", class_name(classes.front().first)},
+                                 {"probability", classes.front().second}};
+  for (const auto& [number, probability] : classes)
+    line["classes"].push_back({{"class", class_name(number)}, {"probability", probability}});
+  lines_->write(line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  ++written_;
+}
+
+std::string PredictionFiles::class_name(std::int64_t number) const {
+  const auto& names = dataset_.class_names();
+  const auto i = static_cast<std::size_t>(number);
+  return i < names.size() ? names[i] : std::to_string(number);
+}
+
+}  // namespace slipstream

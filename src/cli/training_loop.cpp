@@ -1,0 +1,176 @@
+#include "cli/training_loop.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <numeric>
+
+#include "cli/verbs.h"
+#include "core/number_text.h"
+#include "run/continued.h"
+
+namespace slipstream {
+namespace {
+
+constexpr int kDigits = 4;
+
+bool is_better(const std::string& score, double value, double than) {
+  return score == "loss" ? value < than : value > than;
+}
+
+/// Names of scores that an evaluation may give.
+std::vector<std::string> names_of(const Pipeline& pipeline) {
+  std::vector<std::string> names = {"loss", "accuracy"};
+  for (const Metric& metric : pipeline.metrics()) names.push_back(metric.name);
+  return names;
+}
+
+}  // namespace
+
+void ValidationFlags::add_to(CLI::App& verb) {
+  verb.add_option("--val", val,
+                  "Other data, like --data, on which the model is evaluated after each epoch")
+      ->group(kDataGroup);
+  verb.add_option("--keep-best", keep_best,
+                  "The score of --val by which the best checkpoint is found: loss, accuracy, or "
+                  "one of the workload's (default: its first)")
+      ->group(kCheckpointGroup);
+  verb.add_option("--early-stop", early_stop,
+                  "Ends the training when that score has not improved for so many epochs")
+      ->check(at_least(1))
+      ->group(kTrainingGroup);
+}
+
+void ValidationFlags::check() const {
+  std::vector<std::string> problems;
+  if (val.empty() && !keep_best.empty()) problems.emplace_back("--keep-best needs --val DATA");
+  if (val.empty() && early_stop) problems.emplace_back("--early-stop needs --val DATA");
+  refuse(problems);
+}
+
+TrainingLoop::TrainingLoop(Setup setup) : setup_(std::move(setup)), best_(setup_.best) {
+  if (setup_.validation == nullptr) return;
+  const Pipeline& pipeline = setup_.trainer.pipeline();
+  const std::vector<std::string> names = names_of(pipeline);
+  criterion_ = setup_.flags.keep_best;
+  if (criterion_.empty())
+    criterion_ = pipeline.metrics().empty() ? "loss" : pipeline.metrics().front().name;
+  if (std::find(names.begin(), names.end(), criterion_) == names.end())
+    throw Refused("--keep-best: " + unknown_name("score", criterion_, names));
+  if (best_ && best_->metric != criterion_) best_.reset();
+  if (best_) epochs_since_best_ = best_->epochs_since_best;
+}
+
+std::uint64_t TrainingLoop::end_of_part() const {
+  if (setup_.validation == nullptr) return setup_.steps;
+  const std::uint64_t epoch = setup_.trainer.pipeline().batches_per_epoch();
+  return std::min(setup_.steps, (setup_.trainer.position() / epoch + 1) * epoch);
+}
+
+void TrainingLoop::train_part(const RunOptions& options) {
+  RunOptions part = options;
+  const RunResult& before = total_.run;
+  part.steps = end_of_part() - setup_.trainer.position();
+  if (setup_.checkpoints != nullptr) setup_.checkpoints->save_during(part);
+  if (options.progress)
+    part.progress = [&, done = before.steps, wall = before.wall_s](Progress progress) {
+      progress.step += done;
+      progress.steps = options.steps;
+      progress.elapsed_s += wall;
+      progress.part_began_s += wall;
+      if (progress.part_ends > 0) progress.part_ends += done;
+      options.progress(progress);
+    };
+  if (!has_begun_) {
+    total_ = setup_.train(part);
+  } else {
+    continue_with(total_.run, setup_.trainer.run(before.plan, part));
+  }
+  has_begun_ = true;
+}
+
+AutoResult TrainingLoop::run(RunOptions options) {
+  const bool digest = std::exchange(options.digest, false);
+  options.steps = setup_.steps - setup_.trainer.position();
+  while (setup_.trainer.position() < setup_.steps && ended_.empty()) {
+    train_part(options);
+    tell_problem();
+    if (total_.run.interrupted) break;
+    if (setup_.validation != nullptr) evaluate(options);
+  }
+  save(std::nullopt);
+  if (digest) total_.run.digest = setup_.trainer.digest();
+  return std::move(total_);
+}
+
+void TrainingLoop::evaluate(const RunOptions& options) {
+  RunOptions run;
+  run.stop = options.stop;
+  const EvaluationResult result = setup_.validation->evaluator->run(setup_.validation->plan, run);
+  if (result.interrupted) {
+    total_.run.interrupted = true;
+    ended_ = "interrupted while it was evaluated";
+    return;
+  }
+  judge(result);
+}
+
+void TrainingLoop::judge(const EvaluationResult& result) {
+  const Trainer& trainer = setup_.trainer;
+  const std::uint64_t step = trainer.position();
+  rows_.push_back(
+      {step,
+       static_cast<double>(step) / static_cast<double>(trainer.pipeline().batches_per_epoch()),
+       result.scores});
+  const auto found = std::find_if(result.scores.begin(), result.scores.end(),
+                                  [&](const auto& score) { return score.first == criterion_; });
+  if (found == result.scores.end())
+    throw Error("--keep-best " + criterion_ + ": this loss does not give it");
+  const bool is_best = !best_ || is_better(criterion_, found->second, best_->value);
+  epochs_since_best_ = is_best ? 0 : epochs_since_best_ + 1;
+  CheckpointScore score{criterion_, found->second, is_best, epochs_since_best_, step};
+  if (is_best) best_ = score;
+  save(score);
+  print_epoch(is_best ? "  best" : "");
+  if (setup_.flags.early_stop && epochs_since_best_ >= *setup_.flags.early_stop)
+    ended_ = "ended early: " + criterion_ + " has not improved for " +
+             count_of(epochs_since_best_, "epoch") +
+             " (best: " + rounded_text(best_->value, kDigits) + " at step " +
+             std::to_string(best_->step) + ")";
+}
+
+void TrainingLoop::print_epoch(const std::string& note) const {
+  const ScoreRow& row = rows_.back();
+  const std::uint64_t before = rows_.size() > 1 ? rows_[rows_.size() - 2].step : 0;
+  const std::vector<float>& losses = total_.run.losses;
+  const std::size_t steps = std::min<std::size_t>(losses.size(), row.step - before);
+  const double mean =
+      std::accumulate(losses.end() - static_cast<std::ptrdiff_t>(steps), losses.end(), 0.0) /
+      static_cast<double>(std::max<std::size_t>(1, steps));
+  setup_.line.clear();
+  std::cout << "epoch " << rounded_text(row.epoch, kDigits) << ", step " << row.step << ": loss "
+            << rounded_text(mean, kDigits) << "; val";
+  for (const auto& [name, value] : row.scores)
+    std::cout << " " << name << " " << rounded_text(value, kDigits);
+  if (const auto lr = setup_.trainer.pipeline().train_step()->lr(row.step - 1))
+    std::cout << "; lr " << rounded_text(*lr, kDigits);
+  std::cout << note << std::endl;
+}
+
+void TrainingLoop::save(const std::optional<CheckpointScore>& score) {
+  if (setup_.checkpoints == nullptr || !has_begun_) return;
+  const std::uint64_t position = setup_.trainer.position();
+  if (saved_ == position) return;
+  if (setup_.checkpoints->save(score)) saved_ = position;
+  tell_problem();
+}
+
+void TrainingLoop::tell_problem() {
+  if (setup_.checkpoints == nullptr) return;
+  const std::string problem = setup_.checkpoints->problem();
+  if (problem.empty()) return;
+  setup_.line.clear();
+  std::cerr << "warning: " << problem << "; the training goes on" << std::endl;
+}
+
+}  // namespace slipstream

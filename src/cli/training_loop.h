@@ -1,0 +1,80 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "report/progress_line.h"
+#include "report/report.h"
+#include "slipstream/run/checkpoint.h"
+#include "slipstream/run/evaluation.h"
+
+namespace CLI {
+class App;
+}
+
+namespace slipstream {
+
+/// The options of evaluation between epochs.
+struct ValidationFlags {
+  std::string val, keep_best;
+  std::optional<std::uint64_t> early_stop;
+
+  /// This must outlive the parser.
+  void add_to(CLI::App& verb);
+  /// Throws Refused for options that have no effect without another.
+  void check() const;
+};
+
+/// A model's scores on other data than those it is trained on.
+struct Validation {
+  std::unique_ptr<Evaluator> evaluator;
+  Plan plan;
+};
+
+/// A training in parts: it is evaluated, saved and perhaps ended between two epochs.
+class TrainingLoop {
+ public:
+  struct Setup {
+    Trainer& trainer;
+    ProgressLine& line;
+    std::uint64_t steps = 0;             ///< of the whole training, with those of earlier runs
+    Validation* validation = nullptr;    ///< nullptr: it is one part
+    Checkpoints* checkpoints = nullptr;  ///< nullptr: nothing is saved
+    ValidationFlags flags = {};
+    std::optional<CheckpointScore> best = std::nullopt;  ///< of an earlier run
+    /// Trains the first part, and finds out which plan the others have.
+    std::function<AutoResult(const RunOptions&)> train;
+  };
+  /// Throws Refused where --keep-best names no score.
+  explicit TrainingLoop(Setup setup);
+
+  /// Steps, progress and stop of `options` are of the whole training.
+  AutoResult run(RunOptions options);
+  /// After each evaluation.
+  const std::vector<ScoreRow>& scores() const { return rows_; }
+  /// Why it ended before its last step; "": it did not.
+  const std::string& ended() const { return ended_; }
+
+ private:
+  std::uint64_t end_of_part() const;
+  void train_part(const RunOptions& options);
+  void evaluate(const RunOptions& options);
+  void judge(const EvaluationResult& result);
+  void print_epoch(const std::string& note) const;
+  void save(const std::optional<CheckpointScore>& score);
+  void tell_problem();
+
+  Setup setup_;
+  std::string criterion_;  ///< the score that decides what is best
+  AutoResult total_;
+  bool has_begun_ = false;
+  std::vector<ScoreRow> rows_;
+  std::optional<CheckpointScore> best_;
+  std::optional<std::uint64_t> saved_;  ///< position of the last checkpoint between parts
+  std::uint64_t epochs_since_best_ = 0;
+  std::string ended_;
+};
+
+}  // namespace slipstream

@@ -1,0 +1,25 @@
+#include <algorithm>
+
+#include "slipstream/ops/chain.h"
+#include "slipstream/ops/resize.h"
+#include "slipstream/ops/transforms.h"
+
+namespace slipstream {
+
+std::vector<NamedOp> evaluation_transforms(const std::vector<NamedOp>& chain) {
+  std::vector<NamedOp> kept;
+  for (const NamedOp& each : chain) {
+    if (const auto* crop = each.op.get_if<RandomResizedCrop>()) {
+      const std::int64_t longer = std::max(crop->size.height, crop->size.width);
+      kept.push_back({each.name + "_resize", Resize{(longer * 8 + 6) / 7, crop->antialias}});
+      kept.push_back({each.name, CenterCrop{crop->size}});
+    } else if (const auto* random_crop = each.op.get_if<RandomCrop>()) {
+      kept.push_back({each.name, CenterCrop{random_crop->size}});
+    } else if (!each.op.is_random()) {
+      kept.push_back(each);
+    }
+  }
+  return kept;
+}
+
+}  // namespace slipstream

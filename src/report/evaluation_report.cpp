@@ -1,0 +1,91 @@
+#include "report/evaluation_report.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/number_text.h"
+#include "report/json.h"
+#include "report/text.h"
+
+namespace slipstream {
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+constexpr std::size_t kMostRows = 40;
+constexpr int kDigits = 4;
+constexpr int kDecimals = 4;
+
+double share(double part, double whole) { return whole > 0 ? part / whole : kUnknown; }
+
+void add_rows(std::vector<ClassRow>::const_iterator first,
+              std::vector<ClassRow>::const_iterator last,
+              std::vector<std::vector<std::string>>& table) {
+  for (; first != last; ++first)
+    table.push_back({first->name, std::to_string(first->labels), fixed(first->accuracy, kDecimals),
+                     fixed(first->iou, kDecimals)});
+}
+
+}  // namespace
+
+std::vector<ClassRow> class_rows(const std::vector<double>& counts,
+                                 const std::vector<std::string>& names) {
+  std::size_t classes = 0;
+  while (classes * classes < counts.size()) ++classes;
+  std::vector<double> labels(classes), predictions(classes);
+  for (std::size_t i = 0; i < classes; ++i)
+    for (std::size_t j = 0; j < classes; ++j) {
+      labels[i] += counts[i * classes + j];
+      predictions[j] += counts[i * classes + j];
+    }
+  std::vector<ClassRow> rows;
+  for (std::size_t i = 0; i < classes; ++i) {
+    const double both = counts[i * classes + i];
+    rows.push_back({i < names.size() ? names[i] : std::to_string(i),
+                    static_cast<std::uint64_t>(labels[i]), share(both, labels[i]),
+                    share(both, labels[i] + predictions[i] - both)});
+  }
+  return rows;
+}
+
+std::string evaluation_report_json(const EvaluationReport& report) {
+  Json scores = Json::object(), classes = Json::array();
+  for (const auto& [name, value] : report.scores) scores[name] = number(value);
+  for (const ClassRow& row : report.classes)
+    classes.push_back({{"name", row.name},
+                       {"labels", row.labels},
+                       {"accuracy", number(row.accuracy)},
+                       {"iou", number(row.iou)}});
+  Json json = {{"schema", "slipstream.evaluation"},
+               {"version", 1},
+               {"environment", json_of(report.environment)},
+               {"workload", json_of(report.workload)},
+               {"weights", report.weights},
+               {"samples", report.samples},
+               {"scores", scores},
+               {"classes", classes},
+               {"steps_per_second", json_of(report.run.steps_per_second)},
+               {"input_wait_share", report.run.input_wait_share},
+               {"plan", Json::parse(to_json(report.run.plan))}};
+  return printed(json);
+}
+
+std::string evaluation_text(const EvaluationReport& report) {
+  std::string text = count_of(report.samples, "sample") + "\n";
+  for (const auto& [name, value] : report.scores)
+    text += name + " " + rounded_text(value, kDigits) + "\n";
+  if (report.classes.empty()) return text;
+  std::vector<std::vector<std::string>> table = {{"class", "labels", "accuracy", "IoU"}};
+  std::vector<ClassRow> rows = report.classes;
+  if (rows.size() > kMostRows) {
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const ClassRow& a, const ClassRow& b) { return a.accuracy < b.accuracy; });
+    add_rows(rows.cbegin(), rows.cbegin() + kMostRows / 2, table);
+    table.push_back({"...", "", "", ""});
+    add_rows(rows.cend() - kMostRows / 2, rows.cend(), table);
+  } else {
+    add_rows(rows.cbegin(), rows.cend(), table);
+  }
+  return text + aligned_table(table, {1, 2, 3});
+}
+
+}  // namespace slipstream

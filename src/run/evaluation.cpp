@@ -1,0 +1,156 @@
+#include "slipstream/run/evaluation.h"
+
+#include <ATen/core/grad_mode.h>
+#include <torch/nn/module.h>
+
+#include <algorithm>
+#include <map>
+
+#include "run/evaluation_step.h"
+#include "slipstream/ops/chain.h"
+#include "slipstream/train/weights.h"
+
+namespace slipstream {
+namespace {
+
+Pipeline pipeline_of(const Pipeline& model, const Pipeline& data,
+                     const std::shared_ptr<EvaluationStep>& step, std::size_t batch_size) {
+  PipelineOptions options = data.options();
+  options.batch_size = batch_size;
+  options.shuffle = false;
+  options.drop_last = false;
+  options.sampler = {};
+  options.rank = {};
+  Pipeline made(data.dataset(), options);
+  for (const NamedOp& each : evaluation_transforms(data.transforms()))
+    made = std::move(made).transform(each.name, each.op);
+  for (const Pipeline::NamedStage& each : model.stages())
+    made = std::move(made).stage(each.name, each.stage);
+  return std::move(made).train(model.train_name(), step);
+}
+
+std::size_t batch_size_of(const Pipeline& data) {
+  if (data.dataset()->size() == 0) throw Refused("evaluation: the data set has no samples");
+  return std::min(data.options().batch_size, data.dataset()->size());
+}
+
+/// Modules in evaluation mode, with the averages of their weights; as they were at the end.
+class Evaluating {
+ public:
+  explicit Evaluating(TrainStep& step) : step_(step) {
+    for (const NamedModule& each : step.modules())
+      for (const auto& module : each.module->modules())
+        modes_.emplace_back(module, module->is_training());
+    for (const NamedModule& each : step.modules()) each.module->eval();
+    exchange();
+  }
+  ~Evaluating() {
+    exchange();
+    // A module comes ahead of those in it, whose modes train() sets as well.
+    for (auto& [module, mode] : modes_) module->train(mode);
+  }
+  Evaluating(const Evaluating&) = delete;
+  Evaluating& operator=(const Evaluating&) = delete;
+
+ private:
+  void exchange() {
+    const at::NoGradGuard no_gradients;
+    std::map<std::string, at::Tensor> own;
+    for (const NamedTensor& each : tensors_of(step_)) own.emplace(each.name, each.tensor);
+    for (const NamedTensor& average : step_.averaged()) {
+      const auto found = own.find(average.name);
+      if (found == own.end()) continue;
+      const at::Tensor kept = found->second.detach().clone();
+      found->second.detach().copy_(average.tensor);
+      average.tensor.copy_(kept);
+    }
+  }
+
+  TrainStep& step_;
+  std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>> modes_;
+};
+
+}  // namespace
+
+struct Evaluator::Impl {
+  Impl(const Pipeline& model, const Pipeline& data, Context& context,
+       const Plan::Numerics& numerics)
+      : model_step(model.train_step()),
+        samples(data.dataset()->size()),
+        step(std::make_shared<EvaluationStep>(model_step, model.metrics(), samples,
+                                              batch_size_of(data))),
+        trainer(pipeline_of(model, data, step, batch_size_of(data)), context, numerics) {}
+
+  RunResult run_once(const Plan& plan, RunOptions options) {
+    const std::uint64_t batches = trainer.pipeline().batches_per_epoch();
+    go_to_the_beginning(batches);
+    options.steps = batches;
+    options.digest = false;
+    options.check_loss = false;
+    options.wants_state = {};
+    const Evaluating evaluating(*model_step);
+    step->begin(trainer.context().device());
+    return trainer.run(plan, options);
+  }
+
+  EvaluationResult run(const Plan& plan, const RunOptions& options) {
+    EvaluationResult result;
+    result.run = run_once(plan, options);
+    result.interrupted = result.run.interrupted;
+    result.samples = samples;
+    if (result.interrupted) return result;
+    result.scores = step->scores();
+    for (std::size_t i = 0; i < step->metrics().size(); ++i)
+      result.counts.emplace(step->metrics()[i].name, step->counts(i));
+    return result;
+  }
+
+  /// Of an epoch: behind an evaluation that ended early.
+  void go_to_the_beginning(std::uint64_t batches) {
+    if (trainer.position() % batches == 0) return;
+    State state = trainer.state();
+    state.position = 0;
+    state.spoiled_by.clear();
+    trainer.restore(state);
+  }
+
+  std::shared_ptr<TrainStep> model_step;
+  std::uint64_t samples;
+  std::shared_ptr<EvaluationStep> step;
+  Trainer trainer;
+};
+
+Evaluator::Evaluator(const Pipeline& model, const Pipeline& data, Context& context,
+                     const Plan::Numerics& numerics)
+    : impl_(std::make_unique<Impl>(model, data, context, numerics)) {}
+Evaluator::~Evaluator() = default;
+
+const Pipeline& Evaluator::pipeline() const { return impl_->trainer.pipeline(); }
+
+EvaluationResult Evaluator::run(const Plan& plan, const RunOptions& options) {
+  return impl_->run(plan, options);
+}
+
+RunResult Evaluator::predict(
+    const Plan& plan, const std::function<std::vector<at::Tensor>(const at::Tensor& output)>& keep,
+    const std::function<void(std::uint64_t first_sample, const std::vector<at::Tensor>& kept)>&
+        take,
+    const RunOptions& given) {
+  RunOptions options = given;
+  const Trainer& trainer = impl_->trainer;
+  options.on_outputs = [&](std::uint64_t step, const std::vector<at::Tensor>& kept) {
+    take(step % trainer.pipeline().batches_per_epoch() * trainer.pipeline().options().batch_size,
+         kept);
+  };
+  impl_->step->set_keep(keep);
+  try {
+    RunResult result = impl_->run_once(plan, options);
+    impl_->step->set_keep({});
+    return result;
+  } catch (...) {
+    impl_->step->set_keep({});
+    throw;
+  }
+}
+
+}  // namespace slipstream

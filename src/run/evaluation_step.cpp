@@ -1,0 +1,70 @@
+#include "run/evaluation_step.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+namespace slipstream {
+
+EvaluationStep::EvaluationStep(std::shared_ptr<TrainStep> model, std::vector<Metric> metrics,
+                               std::uint64_t samples, std::uint64_t batch_size)
+    : model_(std::move(model)),
+      metrics_(std::move(metrics)),
+      samples_(samples),
+      batch_size_(batch_size) {}
+
+void EvaluationStep::begin(at::Device device) {
+  const auto options = at::TensorOptions(at::kDouble).device(device);
+  loss_ = at::zeros({}, options);
+  correct_ = at::zeros({}, options);
+  labels_ = 0;
+  has_loss_ = false;
+  counts_.clear();
+  for (const Metric& metric : metrics_) counts_.push_back(at::zeros(metric.shape, options));
+}
+
+Batch EvaluationStep::that_count(const Batch& batch) const {
+  const std::uint64_t batches = (samples_ + batch_size_ - 1) / batch_size_;
+  const std::uint64_t first = batch.number() % batches * batch_size_;
+  const auto size = static_cast<std::int64_t>(batch_size_);
+  const auto counting = static_cast<std::int64_t>(std::min(batch_size_, samples_ - first));
+  if (counting == size) return batch;
+  Batch part(batch.number());
+  for (const auto& [name, tensor] : batch.fields())
+    part.set(name,
+             tensor.dim() > 0 && tensor.size(0) == size ? tensor.narrow(0, 0, counting) : tensor);
+  return part;
+}
+
+LossValue EvaluationStep::train(const Batch& whole) {
+  const at::NoGradGuard no_gradients;
+  Batch batch = that_count(whole);
+  const at::Tensor output = model_->predict(batch);
+  if (keep_) return {at::zeros({}, output.options().dtype(at::kFloat)), {}, {}, 0, keep_(output)};
+  LossValue loss = model_->loss_of(output, batch);
+  if (loss.loss.defined()) {
+    has_loss_ = true;
+    loss_.add_(loss.loss.to(at::kDouble), output.size(0));
+  } else {
+    loss.loss = at::zeros({}, output.options().dtype(at::kFloat));
+  }
+  if (loss.correct.defined()) {
+    correct_.add_(loss.correct);
+    labels_ += loss.labels;
+  }
+  for (std::size_t i = 0; i < metrics_.size(); ++i) metrics_[i].add(counts_[i], output, batch);
+  return loss;
+}
+
+std::vector<std::pair<std::string, double>> EvaluationStep::scores() const {
+  std::vector<std::pair<std::string, double>> all;
+  if (has_loss_) all.emplace_back("loss", loss_.item<double>() / static_cast<double>(samples_));
+  if (labels_ > 0)
+    all.emplace_back("accuracy", correct_.item<double>() / static_cast<double>(labels_));
+  for (std::size_t i = 0; i < metrics_.size(); ++i)
+    all.emplace_back(metrics_[i].name, metrics_[i].value(counts(i)));
+  return all;
+}
+
+}  // namespace slipstream

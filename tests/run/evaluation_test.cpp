@@ -1,0 +1,213 @@
+#include "slipstream/run/evaluation.h"
+
+#include <ATen/Functions.h>
+#include <gmock/gmock.h>
+#include <torch/nn/modules/linear.h>
+
+#include "run/engine.h"
+#include "slipstream/datasets/datasets.h"
+#include "support/thrown.h"
+
+namespace slipstream::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class EvaluationTest : public EngineTest {
+ protected:
+  static std::vector<Plan> plans() {
+    Plan workers = plan_of(kThreeLanes, Driver::threaded, 4);
+    workers.schedule.loader.num_workers = 3;
+    return {serial_plan(), plan_of(kThreeLanes, Driver::interleaved, 3), workers};
+  }
+
+  static Pipeline data_of(std::size_t samples, std::size_t batch_size) {
+    return tiny_pipeline({.batch_size = batch_size, .samples = samples, .seed = 9});
+  }
+
+  static Pipeline model_of(const Tiny& tiny) {
+    return tiny_pipeline(tiny).metric(mean_iou("label", 5)).metric(class_accuracy("label", 5));
+  }
+
+  /// One by one, as one would in PyTorch.
+  static std::vector<std::pair<std::string, double>> by_hand(const Pipeline& model,
+                                                             const Pipeline& data) {
+    const c10::Device device = context().device();
+    const auto encode = model.stages().front().stage;
+    model.train_step()->modules().front().module->eval();
+    double loss = 0, correct = 0, labels = 0;
+    at::Tensor confusion = at::zeros({5, 5}, at::kDouble);
+    const at::NoGradGuard no_gradients;
+    for (std::size_t i = 0; i < data.dataset()->size(); ++i) {
+      Sample sample;
+      data.dataset()->read(i, sample);
+      Batch batch;
+      const auto tensor = [&](std::size_t field, at::IntArrayRef shape) {
+        auto* const bytes = sample.fields[field].array.span().as<std::uint8_t>();
+        return at::from_blob(bytes, shape, at::kByte).clone();
+      };
+      batch.set("image", tensor(0, {1, 8, 8, 3}).permute({0, 3, 1, 2}).to(device));
+      batch.set("label", tensor(1, {1, 8, 8}).to(device));
+      encode.run(batch);
+      const at::Tensor output = model.train_step()->predict(batch);
+      const LossValue value = model.train_step()->loss_of(output, batch);
+      loss += value.loss.item<double>();
+      const at::Tensor predicted = output.argmax(1).cpu().reshape(-1);
+      const at::Tensor label = batch.at("label").cpu().reshape(-1);
+      correct += (predicted == label).sum().item<double>();
+      labels += static_cast<double>(label.numel());
+      for (std::int64_t k = 0; k < label.numel(); ++k)
+        confusion[label[k].item<std::int64_t>()][predicted[k].item<std::int64_t>()] += 1;
+    }
+    model.train_step()->modules().front().module->train();
+    const at::Tensor both = confusion.diagonal(), rows = confusion.sum(1),
+                     columns = confusion.sum(0);
+    const at::Tensor whole = rows + columns - both;
+    return {{"loss", loss / static_cast<double>(data.dataset()->size())},
+            {"accuracy", correct / labels},
+            {"mean_iou", (both / whole).masked_select(whole > 0).mean().item<double>()},
+            {"class_accuracy", (both / rows).masked_select(rows > 0).mean().item<double>()}};
+  }
+};
+
+TEST_F(EvaluationTest, ScoresAreThoseOfEachSampleOnceWhateverThePlan) {
+  const Pipeline model = model_of({.noisy = true});
+  Trainer trainer(model, context(), exact());
+  trainer.run(serial_plan(), steps(3));
+  const auto expected = by_hand(model, data_of(22, 4));
+  for (const std::size_t batch_size : {1, 4, 5, 22, 64})
+    for (const Plan& plan : plans()) {
+      SCOPED_TRACE(describe(plan) + ", batch size " + std::to_string(batch_size));
+      Evaluator evaluator(model, data_of(22, batch_size), context(), exact());
+      const EvaluationResult result = evaluator.run(plan);
+      EXPECT_EQ(result.samples, 22U);
+      ASSERT_EQ(result.scores.size(), expected.size());
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_EQ(result.scores[i].first, expected[i].first);
+        EXPECT_NEAR(result.scores[i].second, expected[i].second, 1e-5) << expected[i].first;
+      }
+      EXPECT_EQ(result.counts.at("mean_iou").sum().item<double>(), 22 * 64);
+    }
+}
+
+TEST_F(EvaluationTest, TheSameBitsUnderEveryPlanAndAgain) {
+  const Pipeline model = model_of({.noisy = true});
+  const Trainer trainer(model, context(), exact());
+  Evaluator evaluator(model, data_of(22, 4), context(), exact());
+  const auto expected = evaluator.run(serial_plan()).scores;
+  for (const Plan& plan : plans())
+    EXPECT_EQ(evaluator.run(plan).scores, expected) << describe(plan);
+}
+
+TEST_F(EvaluationTest, ChangesNothingOfTheTraining) {
+  const std::uint64_t alone = fresh_run({.noisy = true}, serial_plan(), steps(12)).digest;
+  for (const Plan& plan : plans()) {
+    const Pipeline model = model_of({.noisy = true});
+    Trainer trainer(model, context(), exact());
+    Evaluator evaluator(model, data_of(22, 4), context(), exact());
+    RunResult result;
+    for (int part = 0; part < 4; ++part) {
+      result = trainer.run(plan, steps(3));
+      evaluator.run(plan);
+    }
+    EXPECT_EQ(result.digest, alone) << describe(plan);
+    EXPECT_TRUE(model.train_step()->modules().front().module->is_training());
+  }
+}
+
+TEST_F(EvaluationTest, ModulesHaveTheirModesBack) {
+  const Pipeline model = model_of({.noisy = true});
+  const auto module = model.train_step()->modules().front().module;
+  Trainer trainer(model, context(), exact());
+  const auto inner = module->named_modules()["norm"];
+  Evaluator evaluator(model, data_of(8, 4), context(), exact());
+  inner->eval();
+  evaluator.run(serial_plan());
+  EXPECT_TRUE(module->is_training());
+  EXPECT_FALSE(inner->is_training());
+}
+
+TEST_F(EvaluationTest, AveragesAreWhatIsEvaluated) {
+  const Pipeline model = model_of({.noisy = true}).with_training({.ema_decay = 0.5});
+  Trainer trainer(model, context(), exact());
+  trainer.run(serial_plan(), steps(4));
+  const std::uint64_t before = trainer.digest();
+  Evaluator evaluator(model, data_of(22, 4), context(), exact());
+  const double averaged = evaluator.run(serial_plan()).scores.front().second;
+  EXPECT_EQ(trainer.digest(), before);
+  const at::NoGradGuard no_gradients;
+  std::map<std::string, at::Tensor> own;
+  for (const auto& each : model.train_step()->modules().front().module->named_parameters())
+    own[each.key()] = each.value();
+  for (const auto& each : model.train_step()->modules().front().module->named_buffers())
+    own[each.key()] = each.value();
+  const double plain = by_hand(model, data_of(22, 4)).front().second;
+  EXPECT_NE(static_cast<float>(averaged), static_cast<float>(plain));
+  for (const NamedTensor& each : model.train_step()->averaged())
+    own.at(each.name).copy_(each.tensor);
+  EXPECT_NEAR(averaged, by_hand(model, data_of(22, 4)).front().second, 1e-5);
+}
+
+TEST_F(EvaluationTest, OneThatEndedEarlyBeginsAnew) {
+  const Pipeline model = model_of({});
+  const Trainer trainer(model, context(), exact());
+  Evaluator evaluator(model, data_of(22, 4), context(), exact());
+  const auto expected = evaluator.run(serial_plan()).scores;
+  RunOptions options;
+  int asked = 0;
+  options.stop = [&] { return ++asked > 2; };
+  const EvaluationResult early = evaluator.run(serial_plan(), options);
+  EXPECT_TRUE(early.interrupted);
+  EXPECT_TRUE(early.scores.empty());
+  EXPECT_EQ(evaluator.run(serial_plan()).scores, expected);
+}
+
+TEST_F(EvaluationTest, TopKCountsTheLabelsAmongTheFirst) {
+  const at::Tensor output = at::tensor({3.F, 1.F, 2.F, 0.F, 5.F, 5.F, 0.F, 0.F, NAN, 1.F, 1.F, 1.F})
+                                .view({3, 4})
+                                .to(context().device());
+  Batch batch;
+  batch.set("label", at::tensor({2, 1, 0}, at::kLong).to(context().device()));
+  const auto share = [&](std::int64_t k) {
+    const Metric metric = top_k("label", k);
+    at::Tensor counts =
+        at::zeros(metric.shape, at::TensorOptions(at::kDouble).device(context().device()));
+    metric.add(counts, output, batch);
+    return metric.value(counts.cpu());
+  };
+  EXPECT_DOUBLE_EQ(share(1), 0);  // of equal ones the first counts; NaN never does
+  EXPECT_DOUBLE_EQ(share(2), 2.0 / 3);
+  EXPECT_DOUBLE_EQ(share(4), 2.0 / 3);
+  EXPECT_EQ(top_k("label", 5).name, "top5");
+  EXPECT_THAT(thrown_by([] { top_k("label", 0); }), HasSubstr("Refused: top_k"));
+}
+
+TEST_F(EvaluationTest, MetricsNeedNamesOfTheirOwn) {
+  for (const char* name : {"", "loss", "accuracy", "mean_iou"})
+    EXPECT_THAT(thrown_by([&] {
+                  model_of({}).metric({name, {1}, {}, {}});
+                }),
+                AllOf(StartsWith("Refused: "), HasSubstr(name)));
+}
+
+TEST_F(EvaluationTest, AStepOfOnesOwnSaysWhereItCannotBeEvaluated) {
+  struct Own final : TrainStep {
+    torch::nn::Linear linear{2, 2};
+    std::vector<NamedModule> modules() const override { return {{"", linear.ptr()}}; }
+    void bind(const StepSettings&) override {}
+    LossValue train(const Batch&) override { return {at::zeros({}), {}, {}, 0}; }
+    std::vector<NamedTensor> state() const override { return {}; }
+  };
+  const Pipeline model =
+      pipeline(synthetic_segmentation({32, 8, 5, 1}), {4}).train("train", std::make_shared<Own>());
+  Evaluator evaluator(model, model, context(), exact());
+  EXPECT_THAT(thrown_by([&] {
+                evaluator.run(plan_of({{"copy", "train"}}, Driver::threaded, 1));
+              }),
+              HasSubstr("cannot be evaluated"));
+}
+
+}  // namespace
+}  // namespace slipstream::test
