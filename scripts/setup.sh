@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes the machine ready to build and writes build/env.sh, which the Makefile and the scripts
 # source. Idempotent; needs no network where nothing is missing.
-#   scripts/setup.sh [--lint]      --lint: also the clang tools and the browser that only the checks need
+#   scripts/setup.sh [--lint]      --lint: also the clang tools, the browser and tests/requirements.txt,
+#                                  which only the checks need
 # SLIPSTREAM_OFFLINE=1: installs nothing. SLIPSTREAM_CACHE: where the virtual environment lives.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -160,6 +161,7 @@ add_nvcc_to_venv() {
 }
 
 find_tools() {
+  venv=
   python=$(find_python)
   nvcc=$(nvcc_13) || nvcc=
   torch=$(torch_of "$python") || torch=
@@ -171,6 +173,16 @@ find_tools() {
     torch=$(torch_of "$python") || die "PyTorch in $venv is broken: remove that folder"
     [[ $nvcc ]] || add_nvcc_to_venv
   fi
+}
+
+# Only into the virtual environment: a Python of the user's own stays as it is.
+install_test_packages() {
+  local modules='safetensors.numpy, tensorboard.backend.event_processing.event_file_loader'
+  "$python" -c "import $modules" 2>/dev/null && return 0
+  [[ -z ${SLIPSTREAM_OFFLINE:-} && $venv ]] &&
+    say "installing tests/requirements.txt" &&
+    "$python" -m pip install --quiet --requirement tests/requirements.txt ||
+    say "going on without tests/requirements.txt"
 }
 
 write_env() {
@@ -193,5 +205,6 @@ lint=
 install_packages
 [[ -z $lint ]] || install_browser
 find_tools
+[[ -z $lint ]] || install_test_packages
 write_env
 say "ready: $("$python" --version), $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/CUDA \1/p'), $torch"

@@ -299,6 +299,18 @@ void write_file_atomically(const fs::path& path, std::string_view text) {
   write_file_atomically(path, std::as_bytes(std::span(text)));
 }
 
+bool append_to_file(const fs::path& path, std::string_view bytes) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0 && errno == ENOENT) return false;
+  if (descriptor < 0) throw Error(cannot_write(path, errno));
+  const off_t end = ::lseek(descriptor, 0, SEEK_END);
+  const std::span<const std::byte> part = std::as_bytes(std::span(bytes));
+  const int error = File(descriptor).write_and_close({&part, 1});
+  if (error == 0) return true;
+  static_cast<void>(end >= 0 && ::truncate(path.c_str(), end) == 0);
+  throw Error(cannot_write(path, error));
+}
+
 std::string read_text(const fs::path& path, std::size_t most_bytes) {
   const auto fail = [&](const std::string& why) {
     throw Error("cannot read " + path.string() + ": " + why);

@@ -41,6 +41,11 @@ void write_file_durably(const std::filesystem::path& path,
 /// the machine loses power. Throws Error with the path and the reason.
 void sync_folder(const std::filesystem::path& folder);
 
+/// Adds `bytes` behind what the file `path` holds: all of them, or the file stays as it was, unless
+/// the process ends meanwhile. Returns false where there is no such file: none is made. Throws
+/// Error with the path and the reason.
+bool append_to_file(const std::filesystem::path& path, std::string_view bytes);
+
 /// Where a result goes, named before the work that makes it.
 class OutputFile {
  public:

@@ -5,6 +5,7 @@
 
 #include "report/bench_rows.h"
 #include "report/doctor_words.h"
+#include "report/plot.h"
 #include "report/report.h"
 #include "report/svg.h"
 #include "report/text.h"
@@ -22,48 +23,16 @@ constexpr double kGainHeight = 180;
 constexpr double kGainGap = 84;       ///< above each plot of gains
 constexpr double kGroupShare = 0.84;  ///< of a group's width that its bars fill
 constexpr double kLetter = 6.6;       ///< width of a letter of the labels, about
-constexpr std::size_t kColors = 6;
 
 constexpr const char* kStyle = R"(
-text { font: 13px system-ui, sans-serif; fill: #24292f; }
-.title { font-size: 17px; font-weight: 600; }
-.note, .tick { fill: #57606a; }
 .value { font-size: 11px; }
-.page { fill: #ffffff; }
-.grid { stroke: #e1e4e8; }
-.axis { stroke: #8c959f; }
 .one { stroke: #57606a; stroke-dasharray: 5 4; }
 .whisker { stroke: #24292f; stroke-width: 1.4; }
-.f0 { fill: #8c959f; } .f1 { fill: #0072b2; } .f2 { fill: #d98200; }
-.f3 { fill: #009e73; } .f4 { fill: #c05c96; } .f5 { fill: #7a5cc0; }
-.l0, .l1, .l2, .l3, .l4, .l5 { fill: none; stroke-width: 2; }
-.l0 { stroke: #8c959f; } .l1 { stroke: #0072b2; } .l2 { stroke: #d98200; }
-.l3 { stroke: #009e73; } .l4 { stroke: #c05c96; } .l5 { stroke: #7a5cc0; }
 @media (prefers-color-scheme: dark) {
-  text { fill: #e6edf3; }
-  .note, .tick { fill: #9aa4ae; }
-  .page { fill: #0d1117; }
-  .grid { stroke: #262c34; }
-  .axis, .one { stroke: #7d8590; }
+  .one { stroke: #7d8590; }
   .whisker { stroke: #e6edf3; }
-  .f0 { fill: #7d8590; } .f1 { fill: #4aa8e0; } .f2 { fill: #f0a840; }
-  .f3 { fill: #35c495; } .f4 { fill: #e08cc0; } .f5 { fill: #a48ae8; }
-  .l0 { stroke: #7d8590; } .l1 { stroke: #4aa8e0; } .l2 { stroke: #f0a840; }
-  .l3 { stroke: #35c495; } .l4 { stroke: #e08cc0; } .l5 { stroke: #a48ae8; }
 }
 )";
-
-/// A vertical axis: values from ticks.front() at `bottom` to ticks.back() at `top`.
-struct Axis {
-  double top;
-  double bottom;
-  std::vector<double> ticks;
-
-  double y(double value) const {
-    const double share = (value - ticks.front()) / (ticks.back() - ticks.front());
-    return bottom - std::clamp(share, 0.0, 1.0) * (bottom - top);
-  }
-};
 
 using Value = std::function<std::optional<Measured>(const BenchRow&)>;
 
@@ -123,8 +92,9 @@ class BenchPlot {
                           static_cast<double>(gains.size()) * (kGainGap + kGainHeight) + 48 +
                           kLegendRow * static_cast<double>(warnings.size());
     const std::string title = "Slipstream: " + report_.workload.name;
-    svg_ = Svg(kWidth, height, title,
-               "Steps per second and gains by batch size, with 95 % intervals", kStyle);
+    svg_ =
+        Svg(kWidth, height, title, "Steps per second and gains by batch size, with 95 % intervals",
+            std::string(kPlotStyle).append(kStyle));
     svg_.rect(0, 0, kWidth, height, "page");
     svg_.text(kLeft, 30, title, "title");
     svg_.text(kLeft, 52, subtitle(), "note");
@@ -163,7 +133,7 @@ class BenchPlot {
   }
 
   static std::string color(char kind, std::size_t series) {
-    return kind + std::to_string(series % kColors);
+    return kind + std::to_string(series % kPlotColors);
   }
 
   double group_width() const { return (kRight - kLeft) / static_cast<double>(sizes_.size()); }
@@ -228,7 +198,7 @@ class BenchPlot {
     return nice_ticks(std::max(low, 0.0), high, count);
   }
 
-  void draw_frame(const Axis& axis, const std::string& title) {
+  void draw_frame(const PlotAxis& axis, const std::string& title) {
     const int decimals = decimals_for(axis.ticks[1] - axis.ticks[0], 2);
     svg_.text(kLeft, axis.top - 16, title, "label");
     for (const double tick : axis.ticks) {
@@ -241,7 +211,7 @@ class BenchPlot {
     svg_.text((kLeft + kRight) / 2, axis.bottom + 36, "batch size", "note", "middle");
   }
 
-  void draw_whisker(const Axis& axis, double x, const Measured& measured) {
+  void draw_whisker(const PlotAxis& axis, double x, const Measured& measured) {
     if (!std::isfinite(measured.low) || !std::isfinite(measured.high)) return;
     const double top = axis.y(measured.high);
     const double bottom = axis.y(measured.low);
@@ -254,14 +224,14 @@ class BenchPlot {
            with_interval(measured) + " " + measured.unit;
   }
 
-  void draw_bars(Axis axis) {
+  void draw_bars(PlotAxis axis) {
     axis.ticks = ticks_for([](const BenchRow& row) { return row.steps_per_second; }, 0, 6);
     draw_frame(axis, "steps/s");
     for (std::size_t group = 0; group < sizes_.size(); ++group)
       for (std::size_t series = 0; series < series_.size(); ++series) draw_bar(axis, group, series);
   }
 
-  void draw_bar(const Axis& axis, std::size_t group, std::size_t series) {
+  void draw_bar(const PlotAxis& axis, std::size_t group, std::size_t series) {
     const BenchRow* row = row_of(group, series);
     const std::optional<Measured> rate = row ? finite(row->steps_per_second) : std::nullopt;
     if (!rate) return;
@@ -293,7 +263,7 @@ class BenchPlot {
     return plots;
   }
 
-  void draw_gains(Axis axis, const GainPlot& plot) {
+  void draw_gains(PlotAxis axis, const GainPlot& plot) {
     axis.ticks = ticks_for(plot.gain, 1, 4);
     draw_frame(axis, plot.title);
     svg_.line(kLeft, axis.y(1), kRight, axis.y(1), "one");
@@ -311,7 +281,7 @@ class BenchPlot {
         draw_gain(axis, plot.gain, group, series);
   }
 
-  void draw_gain(const Axis& axis, const Value& value, std::size_t group, std::size_t series) {
+  void draw_gain(const PlotAxis& axis, const Value& value, std::size_t group, std::size_t series) {
     const BenchRow* row = row_of(group, series);
     const std::optional<Measured> gain = row ? finite(value(*row)) : std::nullopt;
     if (!gain) return;

@@ -224,6 +224,24 @@ TEST_F(FilesTest, ALineThatDoesNotFitIsTakenBack) {
   EXPECT_THAT(thrown_by([] { LineFile("/dev/full").write("one"); }), HasSubstr("No space left"));
 }
 
+TEST_F(FilesTest, WhatIsAppendedIsThereAsAWholeOrNotAtAll) {
+  const fs::path path = folder_ / "records";
+  EXPECT_FALSE(append_to_file(path, "one"));
+  EXPECT_EQ(entries(), 0u);
+  write_file_atomically(path, "one,");
+  EXPECT_TRUE(append_to_file(path, "two,"));
+  EXPECT_TRUE(append_to_file(path, ""));
+  EXPECT_EQ(content(path), "one,two,");
+  {
+    const WriteLimit limit(10);
+    EXPECT_EQ(thrown_by([&] { append_to_file(path, "three,"); }),
+              "Error: cannot write " + path.string() + ": File too large");
+  }
+  EXPECT_EQ(content(path), "one,two,");
+  EXPECT_THAT(thrown_by([] { append_to_file("/dev/full", "one"); }), HasSubstr("No space left"));
+  EXPECT_THAT(thrown_by([&] { append_to_file(folder_, "one"); }), HasSubstr("Is a directory"));
+}
+
 TEST_F(FilesTest, APipeThatIsFullIsNotWaitedFor) {
   const fs::path pipe = folder_ / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
