@@ -1,5 +1,4 @@
 // A decoder that trains on several fields of a frozen encoder: a U-Net's skip connections.
-//   skip_connections train masks --steps 100 --optimizer adamw
 //   skip_connections train masks --data scenes --image-size 64 --classes 10 --plan pipelined
 
 #include <ATen/ops/cat.h>
