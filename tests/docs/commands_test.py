@@ -3,8 +3,9 @@
     commands_test.py cpu|gpu
 
 Each file's ```sh blocks are one script, run in a folder where build/slipstream is the program under
-test. Commands that name the GPU run under `gpu`, all others under `cpu`; those of NOT_RUN
-(they would build or test everything again) only have to be shown somewhere.
+test, beside the examples, and python3 the one that runs this. Commands that name the GPU run under
+`gpu`, all others under `cpu`; those of NOT_RUN (they would build or test everything again) only have
+to be shown somewhere.
 """
 
 import os
@@ -17,6 +18,7 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BINARY = os.environ["SLIPSTREAM_BINARY"]
+IMPORTED = os.environ["SLIPSTREAM_IMPORTED"]
 WANTED = sys.argv.pop() if sys.argv[-1] in ("cpu", "gpu") else "cpu"
 SKIPPED = 77  # as CMakeLists.txt tells CTest
 NOT_RUN = [
@@ -55,24 +57,33 @@ def label_of(command):
     return "gpu" if "cuda" in command else "cpu"
 
 
+def prepare(folder):
+    """What the commands find in the clone's root."""
+    os.makedirs(f"{folder}/build/examples")
+    os.symlink(BINARY, f"{folder}/build/slipstream")
+    os.symlink(IMPORTED, f"{folder}/build/examples/imported_encoder")
+    os.symlink(SOURCE / "examples", f"{folder}/examples")
+
+
 def run_in(folder, command):
+    path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
     return subprocess.run(["bash", "-c", command], cwd=folder, text=True, timeout=300,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                          env={**os.environ, "PATH": path}, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT)
 
 
 class CommandsTest(unittest.TestCase):
     def test_every_command_that_is_shown_works(self):
         for page in pages():
             with tempfile.TemporaryDirectory(prefix="slipstream-docs-") as folder:
-                os.mkdir(f"{folder}/build")
-                os.symlink(BINARY, f"{folder}/build/slipstream")
+                prepare(folder)
                 for command in commands_of(page):
                     if label_of(command) != WANTED:
                         continue
                     with self.subTest(page=page.name, command=command):
                         done = run_in(folder, command)
                         self.assertEqual(done.returncode, 0, done.stdout)
-                for made in os.listdir(folder):
+                for made in set(os.listdir(folder)) - {"examples"}:
                     with self.subTest(page=page.name, made=made):
                         name = made + "/" if os.path.isdir(f"{folder}/{made}") else made
                         self.assertIsNot(is_ignored(name), False)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -60,6 +61,28 @@ FrozenStage frozen(ModuleRef module, std::string input, std::string output);
 /// PyTorch's default generators, which the first batch of each run checks. On a GPU it may be
 /// called with batches of zeros before a run, to find out how much memory it takes.
 FrozenStage frozen(std::function<void(Batch&)> function);
+/// A stage that runs a module which Python wrote with torch.jit.save. The fields `inputs` are the
+/// arguments of its forward, in order. The tensor that it returns, or each tensor of the tuple or
+/// list, becomes the field of `outputs` in that place. It is put into eval mode, its parameters
+/// require no gradients, and it runs on the current stream as it is written, without TorchScript's
+/// optimizer, so that every call has the same bits. The file is read here for the CPU, and again
+/// for another device of the trainer. The module must keep what frozen() asks of a function. Throws
+/// Refused, naming the file, where it is missing, damaged, no such module, from a newer PyTorch, or
+/// takes another number of inputs. run() throws Error, naming the file, where forward throws or
+/// returns something else.
+FrozenStage frozen_torchscript(const std::filesystem::path& file, std::vector<std::string> inputs,
+                               std::vector<std::string> outputs);
+/// A stage that runs a package which Python compiled with AOTInductor and the metadata of
+/// docs/own-models.md. `inputs` and `outputs` are as above, and each output is a new tensor. The
+/// package is loaded when the trainer places it, which runs code of the file: use only files that
+/// you trust. It runs on the current stream and does not wait for the device, in the precision it
+/// was compiled for, whatever that of the plan. An input in another memory layout is copied into
+/// the one it was compiled for. Throws Refused, naming the file, where it is missing, damaged, no
+/// such package, has no such metadata, was made by another PyTorch, or has other numbers of inputs
+/// or outputs. The trainer throws Refused where it was made for another device, GPU architecture or
+/// processor. run() throws Error for an input of another shape, dtype or device.
+FrozenStage frozen_aot_inductor(const std::filesystem::path& file, std::vector<std::string> inputs,
+                                std::vector<std::string> outputs);
 
 /// Puts a module into eval mode and sets requires_grad of its parameters to false, as a stage ahead
 /// of training must be.
