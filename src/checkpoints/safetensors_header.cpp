@@ -96,27 +96,7 @@ std::map<std::string, std::string> metadata_of(const Json& value) {
   return metadata;
 }
 
-/// A header has three levels. Many more would take more memory than the file has bytes.
-void check_depth(std::string_view json) {
-  constexpr int kMostDepth = 8;
-  int depth = 0;
-  bool in_text = false;
-  for (std::size_t i = 0; i < json.size() && depth <= kMostDepth; ++i) {
-    const char c = json[i];
-    if (in_text && c == '\\') {
-      ++i;
-    } else if (c == '"') {
-      in_text = !in_text;
-    } else if (!in_text) {
-      depth += c == '[' || c == '{' ? 1 : 0;
-      depth -= c == ']' || c == '}' ? 1 : 0;
-    }
-  }
-  if (depth > kMostDepth) throw Error("the header is nested too deeply");
-}
-
 Json document(std::string_view json) {
-  check_depth(json);
   try {
     return json::parsed(json, "the header");
   } catch (const Refused& refused) {

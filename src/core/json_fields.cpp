@@ -12,10 +12,31 @@ namespace slipstream::json {
 namespace {
 
 constexpr std::size_t kLongestShown = 60;
+/// Copying and printing a document recurse, and a deeper one would take more memory than its text
+/// has bytes: what is nested deeper than any of ours is refused before it is parsed.
+constexpr int kMostDepth = 64;
+
+bool is_too_deep(std::string_view json) {
+  int depth = 0;
+  bool in_text = false;
+  for (std::size_t i = 0; i < json.size() && depth <= kMostDepth; ++i) {
+    const char c = json[i];
+    if (in_text && c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      in_text = !in_text;
+    } else if (!in_text) {
+      depth += c == '[' || c == '{' ? 1 : 0;
+      depth -= c == ']' || c == '}' ? 1 : 0;
+    }
+  }
+  return depth > kMostDepth;
+}
 
 }  // namespace
 
 Json parsed(std::string_view text, const std::string& what) {
+  if (is_too_deep(text)) throw Refused(what + " cannot be read: it is nested too deeply");
   std::vector<std::set<std::string>> keys;
   const auto check_keys = [&](int, Json::parse_event_t event, const Json& value) {
     if (event == Json::parse_event_t::object_start) keys.emplace_back();

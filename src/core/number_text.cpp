@@ -7,7 +7,8 @@
 namespace slipstream {
 
 std::string count_of(std::uint64_t count, std::string_view thing) {
-  const std::string_view ending = thing.ends_with("ch") || thing.ends_with("s") ? "es" : "s";
+  const std::string_view ending =
+      (thing.ends_with("ch") && thing != "epoch") || thing.ends_with("s") ? "es" : "s";
   return std::to_string(count) + " " + std::string(thing) + std::string(count == 1 ? "" : ending);
 }
 

@@ -7,7 +7,6 @@
 
 #include "core/number_text.h"
 #include "slipstream/core/error.h"
-#include "slipstream/ops/boxes.h"
 #include "slipstream/ops/op.h"
 
 namespace slipstream {

@@ -1,4 +1,4 @@
-#include "slipstream/ops/boxes.h"
+#include "slipstream/ops/op.h"
 
 #include <gmock/gmock.h>
 

@@ -367,8 +367,9 @@ TEST(PlanJson, RefusesWhatIsNoJson) {
     EXPECT_THAT(refusal(text), HasSubstr("this plan must be JSON: ")) << text;
   EXPECT_THAT(refusal("[]"), HasSubstr("this plan must be an object, not a list of 0"));
   const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
-  EXPECT_THAT(refusal("{\"schedule\": " + deep + "}"),
-              HasSubstr("schedule must be an object, not a list of 1"));
+  EXPECT_THAT(refusal("{\"schedule\": " + deep + "}"), HasSubstr("nested too deeply"));
+  EXPECT_THAT(refusal("{\"lanes\": " + deep + ", \"a\": 1, \"b\": 2, \"c\": 3}"),
+              HasSubstr("nested too deeply"));
 }
 
 TEST(PlanJson, RefusesAKeyThatStandsTwice) {
