@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@ constexpr const char* kLock = ".lock";
 constexpr const char* kBest = "best";
 constexpr std::string_view kStep = "step-";
 constexpr std::string_view kUnfinished = ".unfinished-";
+constexpr std::string_view kReplaced = "-replaced";
 constexpr std::size_t kDigits = 8;
 
 std::string name_of(std::uint64_t step) {
@@ -40,19 +42,20 @@ std::optional<std::uint64_t> step_in(const std::string& name) {
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-void rename(const fs::path& from, const fs::path& to, unsigned flags) {
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), flags) != 0)
+void name_anew(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0)
     throw Error("cannot rename " + from.string() + " to " + to.string() + ": " + reason(errno));
 }
 
-/// Removes a file, or a folder of files. Not by remove_all(): LibTorch exports one of its own, which
-/// calls a function that is not there.
+/// Removes a file, or a folder with all that is in it. Not by remove_all(): LibTorch exports one of
+/// its own, which calls a function that is not there.
 void remove_files(const fs::path& path) {
   std::error_code ignored;
   std::vector<fs::path> files;
-  for (const fs::directory_entry& each : fs::directory_iterator(path, ignored))
-    files.push_back(each.path());
-  for (const fs::path& file : files) fs::remove(file, ignored);
+  if (fs::is_directory(fs::symlink_status(path, ignored)))
+    for (const fs::directory_entry& each : fs::directory_iterator(path, ignored))
+      files.push_back(each.path());
+  for (const fs::path& file : files) remove_files(file);
   fs::remove(path, ignored);
 }
 
@@ -60,8 +63,28 @@ void remove_files(const fs::path& path) {
 void remove_whole(const fs::path& folder) {
   const fs::path away = folder.parent_path() / (std::string(kUnfinished) + "removed");
   remove_files(away);
-  rename(folder, away, 0);
+  name_anew(folder, away);
   remove_files(away);
+}
+
+bool is_folder(const fs::directory_entry& entry) {
+  std::error_code failed;
+  return entry.is_directory(failed);
+}
+
+/// What exchange() had given another name when the process ended is put back.
+void put_back_or_remove(const fs::path& unfinished) {
+  std::string name = unfinished.filename().string();
+  if (name.ends_with(kReplaced)) {
+    name = name.substr(kUnfinished.size(), name.size() - kUnfinished.size() - kReplaced.size());
+    const fs::path place = unfinished.parent_path() / name;
+    std::error_code failed;
+    if (step_in(name) && !fs::exists(place, failed)) {
+      fs::rename(unfinished, place, failed);
+      if (!failed) return;
+    }
+  }
+  remove_files(unfinished);
 }
 
 void remove_unfinished(const fs::path& folder) {
@@ -70,7 +93,22 @@ void remove_unfinished(const fs::path& folder) {
   for (const fs::directory_entry& each : fs::directory_iterator(folder, failed))
     if (each.path().filename().string().rfind(kUnfinished, 0) == 0)
       unfinished.push_back(each.path());
-  for (const fs::path& path : unfinished) remove_files(path);
+  for (const fs::path& path : unfinished) put_back_or_remove(path);
+}
+
+/// Gives `from` the name of `to`, and, where there is one already, `to` that of `from`, at once
+/// where the file system can do that.
+void exchange(const fs::path& from, const fs::path& to) {
+  std::error_code failed;
+  if (!fs::exists(fs::symlink_status(to, failed))) return name_anew(from, to);
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
+  if (errno != EINVAL && errno != ENOSYS)
+    throw Error("cannot rename " + from.string() + " to " + to.string() + ": " + reason(errno));
+  const fs::path away = from.string() + std::string(kReplaced);
+  remove_files(away);
+  name_anew(to, away);
+  name_anew(from, to);
+  name_anew(away, from);
 }
 
 /// A folder that is removed at the end of its life unless it was renamed.
@@ -89,9 +127,7 @@ class UnfinishedFolder {
   const fs::path& path() const { return path_; }
   /// What has the name already goes in its place, and away.
   void become(const fs::path& named) {
-    std::error_code failed;
-    const bool is_there = fs::exists(fs::symlink_status(named, failed));
-    rename(path_, named, is_there ? RENAME_EXCHANGE : RENAME_NOREPLACE);
+    exchange(path_, named);
     sync_folder(named.parent_path());
   }
 
@@ -101,11 +137,15 @@ class UnfinishedFolder {
 
 }  // namespace
 
+std::optional<std::uint64_t> step_of(const fs::path& path) {
+  return step_in((path.has_filename() ? path : path.parent_path()).filename().string());
+}
+
 std::vector<FoundCheckpoint> checkpoints_in(const fs::path& folder) {
   std::vector<FoundCheckpoint> found;
   std::error_code failed;
   for (const fs::directory_entry& each : fs::directory_iterator(folder, failed))
-    if (const auto step = step_in(each.path().filename().string()))
+    if (const auto step = step_in(each.path().filename().string()); step && is_folder(each))
       found.push_back({each.path(), *step});
   std::sort(found.begin(), found.end(),
             [](const auto& a, const auto& b) { return a.step > b.step; });
@@ -148,10 +188,18 @@ void CheckpointFolder::take() {
   throw Error("cannot lock " + lock.string() + ": " + reason(error));
 }
 
+/// Whether the lock is that of the folder which has the name now.
+bool CheckpointFolder::is_taken() const {
+  struct stat own {
+  }, there{};
+  return lock_ >= 0 && ::fstat(lock_, &own) == 0 &&
+         ::stat((folder_ / kLock).c_str(), &there) == 0 && own.st_ino == there.st_ino &&
+         own.st_dev == there.st_dev;
+}
+
 fs::path CheckpointFolder::add(std::uint64_t step,
                                const std::function<void(const fs::path&)>& fill) {
-  std::error_code failed;
-  if (!fs::exists(folder_ / kLock, failed)) take();
+  if (!is_taken()) take();
   const fs::path named = folder_ / name_of(step);
   UnfinishedFolder unfinished(folder_ / (std::string(kUnfinished) + name_of(step)));
   fill(unfinished.path());
@@ -166,16 +214,23 @@ void CheckpointFolder::set_best(std::uint64_t step) {
   fs::remove(link, failed);
   fs::create_directory_symlink(name_of(step), link, failed);
   if (failed) throw Error("cannot make the link " + link.string() + ": " + failed.message());
-  rename(link, folder_ / kBest, 0);
+  const fs::path best = folder_ / kBest;
+  if (fs::is_directory(fs::symlink_status(best, failed)))
+    exchange(link, best);
+  else
+    name_anew(link, best);
+  remove_files(link);
   sync_folder(folder_);
 }
 
-void CheckpointFolder::keep(std::size_t count) {
+void CheckpointFolder::keep(std::size_t count, std::uint64_t latest) {
   std::error_code failed;
   const std::string best = fs::read_symlink(folder_ / kBest, failed).filename().string();
-  const std::vector<FoundCheckpoint> all = checkpoints_in(folder_);
-  for (std::size_t i = std::max<std::size_t>(1, count); i < all.size(); ++i)
-    if (all[i].path.filename() != best) remove_whole(all[i].path);
+  std::size_t kept = 0;
+  for (const FoundCheckpoint& each : checkpoints_in(folder_)) {
+    if (each.step > latest || kept++ < std::max<std::size_t>(1, count)) continue;
+    if (each.path.filename() != best) remove_whole(each.path);
+  }
 }
 
 }  // namespace slipstream

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace slipstream {
@@ -12,6 +13,9 @@ struct FoundCheckpoint {
   std::filesystem::path path;
   std::uint64_t step = 0;
 };
+
+/// The step that the name of a checkpoint says; no value for another name.
+std::optional<std::uint64_t> step_of(const std::filesystem::path& path);
 
 /// The checkpoints in `folder`, by its names alone, the one of the latest step first; empty where
 /// there is no such folder.
@@ -38,13 +42,14 @@ class CheckpointFolder {
                             const std::function<void(const std::filesystem::path&)>& fill);
   /// Lets `best` name the checkpoint of `step`. Throws Error.
   void set_best(std::uint64_t step);
-  /// Removes all checkpoints but the `count` latest and the one that `best` names. At least one
-  /// stays. Throws Error.
-  void keep(std::size_t count);
+  /// Of the checkpoints up to step `latest`, removes all but the `count` latest, at least one, and
+  /// the one that `best` names. Throws Error.
+  void keep(std::size_t count, std::uint64_t latest);
 
  private:
   void take();
   void let_go();
+  bool is_taken() const;
 
   std::filesystem::path folder_;
   int lock_ = -1;

@@ -15,6 +15,7 @@ using json::Problems;
 constexpr const char* kSchema = "slipstream.checkpoint";
 constexpr std::int64_t kVersion = 1;
 constexpr const char* kWhat = "this checkpoint";
+constexpr const char* kOwnFingerprint = "fingerprint";
 
 void take_count(json::Fields& fields, const std::string& key, std::uint64_t& out) {
   const Json* value = fields.find_required(key);
@@ -70,6 +71,19 @@ void refuse_foreign(const Json& document) {
                           "): update the program");
 }
 
+/// Of all that stands in the document but its own fingerprint.
+std::string fingerprint_of(Json document) {
+  document.erase(kOwnFingerprint);
+  const std::string text = document.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return to_hex(fingerprint(text.data(), text.size()));
+}
+
+void check_fingerprint(const Json& document) {
+  const auto own = document.find(kOwnFingerprint);
+  if (own == document.end() || *own != fingerprint_of(document))
+    throw Refused(std::string(kWhat) + " is damaged: it is not as it was written");
+}
+
 }  // namespace
 
 std::string to_json(const CheckpointRecord& record) {
@@ -81,15 +95,22 @@ std::string to_json(const CheckpointRecord& record) {
                    {"seed", record.seed},
                    {"batch_size", record.batch_size},
                    {"samples", record.samples},
+                   {"accumulate", record.accumulate},
+                   {"data", to_hex(record.data)},
+                   {"order", record.order},
                    {"loss_digest", to_hex(record.loss_digest)}};
   if (record.best)
     document["best"] = {{"metric", record.best->metric},
                         {"value", record.best->value},
                         {"step", record.best->step}};
   document["epochs_since_best"] = record.epochs_since_best;
+  document["scored_step"] = record.scored_step;
+  document["fingerprints"] = Json::object();
   for (const auto& [file, fingerprint] : record.fingerprints)
     document["fingerprints"][file] = to_hex(fingerprint);
   if (!record.plan.empty()) document["plan"] = Json::parse(record.plan);
+  if (!record.notes.empty()) document["notes"] = Json::parse(record.notes);
+  document[kOwnFingerprint] = fingerprint_of(document);
   return document.dump(2) + "\n";
 }
 
@@ -107,7 +128,12 @@ CheckpointRecord parse_checkpoint_record(std::string_view text) {
   take_count(fields, "seed", record.seed);
   take_count(fields, "batch_size", record.batch_size);
   take_count(fields, "samples", record.samples);
+  take_count(fields, "accumulate", record.accumulate);
+  if (const Json* data = fields.find_required("data"))
+    take_hex(*data, "data", record.data, problems);
+  take_text(fields, "order", record.order);
   take_count(fields, "epochs_since_best", record.epochs_since_best);
+  take_count(fields, "scored_step", record.scored_step);
   if (const Json* digest = fields.find_required("loss_digest"))
     take_hex(*digest, "loss_digest", record.loss_digest, problems);
   if (const Json* best = fields.find("best")) take_best(*best, record.best, problems);
@@ -118,8 +144,11 @@ CheckpointRecord parse_checkpoint_record(std::string_view text) {
         take_hex(value, "fingerprints." + file, record.fingerprints[file], problems);
   }
   if (const Json* plan = fields.find("plan")) record.plan = plan->dump();
+  if (const Json* notes = fields.find("notes")) record.notes = notes->dump();
+  static_cast<void>(fields.find(kOwnFingerprint));
   fields.refuse_others();
   json::refuse_document(kWhat, problems);
+  check_fingerprint(document);
   return record;
 }
 

@@ -12,8 +12,8 @@ namespace slipstream {
 
 /// The best score of a training so far.
 struct BestScore {
-  std::string metric;  ///< its name, such as "top1"
-  double value = 0;
+  std::string metric;      ///< its name, such as "top1"
+  double value = 0;        ///< finite
   std::uint64_t step = 0;  ///< of the checkpoint that had it
   bool operator==(const BestScore&) const = default;
 };
@@ -25,12 +25,17 @@ struct CheckpointRecord {
   std::uint64_t seed = 0;
   std::uint64_t batch_size = 0;
   std::uint64_t samples = 0;      ///< of the data set
+  std::uint64_t accumulate = 1;   ///< batches for an update of the weights
+  std::uint64_t data = 0;         ///< Dataset::identity()
+  std::string order = {};         ///< in words, how samples follow each other
   std::uint64_t loss_digest = 0;  ///< State::loss_digest
   std::optional<BestScore> best = std::nullopt;
   std::uint64_t epochs_since_best = 0;
+  std::uint64_t scored_step = 0;  ///< of the last evaluation; 0: there was none
   /// Of the tensors in each file.
   std::map<std::string, std::uint64_t> fingerprints = {};
   std::string plan = {};     ///< JSON; "": none
+  std::string notes = {};    ///< JSON, what else is to be known of the training; "": nothing
   std::string program = {};  ///< version of the program that wrote it
   bool operator==(const CheckpointRecord&) const = default;
 };
@@ -44,8 +49,10 @@ class LaterCheckpoint : public Refused {
   using Refused::Refused;
 };
 
+/// With a fingerprint of itself. REQUIRES: what is JSON in it is, and values are finite
 std::string to_json(const CheckpointRecord& record);
-/// Throws Refused with all that is wrong, and LaterCheckpoint.
+/// Throws Refused with all that is wrong, also where it is not as to_json() wrote it, and
+/// LaterCheckpoint.
 CheckpointRecord parse_checkpoint_record(std::string_view json);
 
 }  // namespace slipstream

@@ -5,6 +5,7 @@
 
 #include "cuda/cuda.h"
 #include "run/context_parts.h"
+#include "run/evaluation_step.h"
 
 namespace slipstream {
 
@@ -19,9 +20,10 @@ BoundPipeline::BoundPipeline(Pipeline declared, Context& where, const Plan::Nume
 void BoundPipeline::place_modules() {
   for (const auto& stage : pipeline.stages())
     if (stage.stage.module != nullptr) place(*stage.stage.module);
+  const bool trains = dynamic_cast<const EvaluationStep*>(pipeline.train_step().get()) == nullptr;
   for (const auto& [name, module] : pipeline.train_step()->modules()) {
     place(*module);
-    module->train();
+    if (trains) module->train();
     const std::string prefix = name.empty() ? "" : name + ".";
     for (const auto& each : module->named_parameters()) {
       persistent.push_back({prefix + each.key(), each.value()});

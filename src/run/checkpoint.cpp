@@ -3,9 +3,12 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/cuda/CUDAStream.h>
+#include <torch/nn/module.h>
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "checkpoints/checkpoint_folder.h"
@@ -13,11 +16,20 @@
 #include "core/files.h"
 #include "core/plain_message.h"
 #include "run/checkpoint_tensors.h"
+#include "run/inside.h"
+#include "run/trainer_impl.h"
 
 namespace slipstream {
 namespace {
 
 namespace fs = std::filesystem;
+
+std::string order_of(const PipelineOptions& options) {
+  std::string order = options.shuffle ? "shuffled" : "by number";
+  if (options.sampler.size()) order += ", sampled by weight or class";
+  if (!options.drop_last) order += ", the last batch filled up";
+  return order;
+}
 
 CheckpointRecord record_of(const Trainer& trainer, std::uint64_t step) {
   const Pipeline& pipeline = trainer.pipeline();
@@ -26,7 +38,10 @@ CheckpointRecord record_of(const Trainer& trainer, std::uint64_t step) {
           .epoch = static_cast<double>(step) / epoch_steps,
           .seed = pipeline.options().seed,
           .batch_size = pipeline.options().batch_size,
-          .samples = pipeline.dataset()->size()};
+          .samples = pipeline.dataset()->size(),
+          .accumulate = pipeline.training().accumulate,
+          .data = pipeline.dataset()->identity(),
+          .order = order_of(pipeline.options())};
 }
 
 void check_same_training(const CheckpointRecord& there, const CheckpointRecord& here,
@@ -41,6 +56,12 @@ void check_same_training(const CheckpointRecord& there, const CheckpointRecord& 
   check("seed", here.seed, there.seed);
   check("batch size", here.batch_size, there.batch_size);
   check("a data set of size", here.samples, there.samples);
+  check("batches accumulated for an update:", here.accumulate, there.accumulate);
+  if (here.data != there.data)
+    problems.push_back(path.string() + ": the checkpoint is of another data set");
+  if (here.order != there.order)
+    problems.push_back(path.string() + ": the samples of the checkpoint came " + there.order +
+                       ", those of this training come " + here.order);
   refuse(problems);
 }
 
@@ -65,6 +86,9 @@ CheckpointRecord read_record(const fs::path& folder) {
 struct Checkpoints::Impl {
   Impl(CheckpointOptions given, Trainer& of)
       : options(std::move(given)), trainer(of), folder(options.folder) {
+    for (const NamedModule& each : trainer.pipeline().train_step()->modules())
+      for (const auto& parameter : each.module->named_parameters())
+        parameters.insert((each.name.empty() ? "" : each.name + ".") + parameter.key());
     writer = std::thread([this] { work(); });
   }
   ~Impl() {
@@ -79,12 +103,14 @@ struct Checkpoints::Impl {
   bool is_due(std::uint64_t position) {
     if (options.save_every == 0 || position % options.save_every != 0) return false;
     const std::lock_guard lock(mutex);
-    return !next && !is_writing;
+    if (next || is_writing || is_awaited) return false;
+    is_awaited = true;
+    return true;
   }
 
   void take(State state) {
     const std::lock_guard lock(mutex);
-    if (next || is_writing) return;
+    is_awaited = false;
     next = std::move(state);
     changed.notify_all();
   }
@@ -104,7 +130,7 @@ struct Checkpoints::Impl {
       next.reset();
       is_writing = true;
       lock.unlock();
-      write(state, std::nullopt);
+      write(state);
       state = {};
       lock.lock();
       is_writing = false;
@@ -112,43 +138,87 @@ struct Checkpoints::Impl {
     }
   }
 
-  bool write(const State& state, const std::optional<CheckpointScore>& score) try {
+  /// Where the process was killed before `best` could be set, it is set now.
+  void go_on_from(const LoadedCheckpoint& loaded) {
+    scored_step = loaded.scored_step;
+    if (!loaded.best) return;
+    best = BestScore{loaded.best->metric, loaded.best->value, loaded.best_step};
+    epochs_since_best = loaded.best->epochs_since_best;
+    for (const FoundCheckpoint& each : checkpoints_in(folder.path()))
+      if (each.step == best->step) try_to([&] { folder.set_best(each.step); });
+  }
+
+  void take_score(const CheckpointScore& score, std::uint64_t step) {
+    scored_step = step;
+    epochs_since_best = score.epochs_since_best;
+    if (score.is_best) best = BestScore{score.metric, score.value, step};
+  }
+
+  /// The loss of a step does not tell what its gradients made of the weights.
+  void check_finite(const State& state) const {
+    for (const auto& [name, tensor] : state.model)
+      if (parameters.contains(name) && tensor.is_floating_point() &&
+          !tensor.detach().isfinite().all().item<bool>())
+        throw Error("the weights '" + name + "' are not finite");
+  }
+
+  void wait_until_idle() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return !next && !is_writing; });
+    is_awaited = false;
+  }
+
+  void add(const State& state) {
     if (!state.spoiled_by.empty()) throw Error(state.spoiled_by);
+    check_finite(state);
     CheckpointRecord record = record_of(trainer, state.position);
     record.loss_digest = state.loss_digest;
+    record.best = best;
+    record.epochs_since_best = epochs_since_best;
+    record.scored_step = scored_step;
     record.program = options.program;
-    record.plan = options.plan;
-    std::optional<CheckpointScore> now = best;
-    if (score && (score->is_best || !now)) now = score;
-    if (score && now) now->epochs_since_best = score->epochs_since_best;
-    if (now) {
-      if (score && score->is_best) now->step = state.position;
-      record.best = BestScore{now->metric, now->value, now->step};
-      record.epochs_since_best = now->epochs_since_best;
-    }
+    record.plan = plan;
+    record.notes = options.notes;
     folder.add(state.position, [&](const fs::path& into) {
       record.fingerprints = write_tensors(state, into);
       const std::string text = to_json(record);
       const auto bytes = std::as_bytes(std::span(text));
       write_file_durably(into / kRecordFile, {&bytes, 1});
     });
-    best = now;
-    if (score && score->is_best) folder.set_best(state.position);
-    folder.keep(options.keep);
+  }
+
+  /// Writes the state, and tells whether it could.
+  bool write(const State& state) {
+    const std::string what = "the checkpoint of step " + std::to_string(state.position);
+    if (!try_to([&] { add(state); }, what)) return false;
+    if (best && best->step == state.position)
+      try_to([&] { folder.set_best(state.position); }, what);
+    try_to([&] { folder.keep(options.keep, state.position); }, what);
     return true;
-  } catch (const std::exception& error) {
-    const std::lock_guard lock(mutex);
-    problem = "checkpoint of step " + std::to_string(state.position) + ": " + error.what();
-    return false;
+  }
+
+  bool try_to(const std::function<void()>& call, const std::string& what = "the best checkpoint") {
+    try {
+      call();
+      return true;
+    } catch (const std::exception& error) {
+      const std::lock_guard lock(mutex);
+      problem = what + ": " + error.what();
+      return false;
+    }
   }
 
   CheckpointOptions options;
   Trainer& trainer;
   CheckpointFolder folder;
-  std::optional<CheckpointScore> best;
+  std::set<std::string> parameters;  ///< names
+  std::string plan;
+  std::optional<BestScore> best;
+  std::uint64_t epochs_since_best = 0, scored_step = 0;
   std::mutex mutex;
   std::condition_variable changed;
   std::optional<State> next;
+  bool is_awaited = false;  ///< a state that was asked for and has not come
   bool is_writing = false;
   bool is_over = false;
   std::string problem;
@@ -160,16 +230,22 @@ Checkpoints::Checkpoints(CheckpointOptions options, Trainer& trainer)
 Checkpoints::~Checkpoints() = default;
 
 void Checkpoints::save_during(RunOptions& options) {
+  impl_->wait_until_idle();
   options.wants_state = [this](std::uint64_t position) { return impl_->is_due(position); };
   options.on_state = [this](State state) { impl_->take(std::move(state)); };
 }
 
 bool Checkpoints::save(const std::optional<CheckpointScore>& score) {
-  {
-    std::unique_lock lock(impl_->mutex);
-    impl_->changed.wait(lock, [this] { return !impl_->next && !impl_->is_writing; });
-  }
-  return impl_->write(impl_->trainer.state(), score);
+  impl_->wait_until_idle();
+  const State state = Inside::of(impl_->trainer).state.live();
+  const auto best = impl_->best;
+  const std::uint64_t epochs = impl_->epochs_since_best, scored = impl_->scored_step;
+  if (score) impl_->take_score(*score, state.position);
+  if (impl_->write(state)) return true;
+  impl_->best = best;
+  impl_->epochs_since_best = epochs;
+  impl_->scored_step = scored;
+  return false;
 }
 
 std::string Checkpoints::problem() {
@@ -178,10 +254,28 @@ std::string Checkpoints::problem() {
 }
 
 std::optional<LoadedCheckpoint> Checkpoints::load_latest() {
+  impl_->wait_until_idle();
   std::optional<LoadedCheckpoint> loaded =
       load_latest_checkpoint(impl_->trainer, impl_->folder.path());
-  if (loaded) impl_->best = loaded->best;
+  if (loaded) impl_->go_on_from(*loaded);
   return loaded;
+}
+
+LoadedCheckpoint Checkpoints::load(const fs::path& path) {
+  impl_->wait_until_idle();
+  const std::vector<FoundCheckpoint> own = checkpoints_in(impl_->folder.path());
+  if (!own.empty() && own.front().step > read_record(path).step)
+    throw Refused(impl_->folder.path().string() + " has checkpoints of later steps, up to " +
+                  std::to_string(own.front().step) + ", than " + path.string() +
+                  ": give another folder, or remove them");
+  LoadedCheckpoint loaded = load_checkpoint(impl_->trainer, path);
+  impl_->go_on_from(loaded);
+  return loaded;
+}
+
+void Checkpoints::set_plan(std::string json) {
+  impl_->wait_until_idle();
+  impl_->plan = std::move(json);
 }
 
 LoadedCheckpoint load_checkpoint(Trainer& trainer, const fs::path& path) {
@@ -190,17 +284,22 @@ LoadedCheckpoint load_checkpoint(Trainer& trainer, const fs::path& path) {
     throw Refused("no checkpoint is at " + path.string() +
                   ": it is a folder such as step-00000100");
   const CheckpointRecord record = read_record(path);
-  check_same_training(record, record_of(trainer, record.step), path);
+  if (const auto named = step_of(path); named && *named != record.step)
+    throw DamagedCheckpoint(path.string() + " is damaged: its record is of step " +
+                            std::to_string(record.step));
   State state = trainer.state();
   read_tensors(path, record.fingerprints, state);
+  check_same_training(record, record_of(trainer, record.step), path);
   state.position = record.step;
   state.loss_digest = record.loss_digest;
   state.spoiled_by.clear();
   trainer.restore(state);
-  LoadedCheckpoint loaded{.path = path, .step = record.step};
-  if (record.best)
-    loaded.best = CheckpointScore{record.best->metric, record.best->value, false,
-                                  record.epochs_since_best, record.best->step};
+  LoadedCheckpoint loaded{.path = path, .step = record.step, .scored_step = record.scored_step};
+  if (record.best) {
+    loaded.best =
+        CheckpointScore{record.best->metric, record.best->value, true, record.epochs_since_best};
+    loaded.best_step = record.best->step;
+  }
   return loaded;
 }
 

@@ -48,8 +48,29 @@ SafetensorsFile opened(const fs::path& path) {
   }
 }
 
+/// By name.
+std::map<std::string, at::Tensor> read_whole(const SafetensorsFile& stored,
+                                             std::uint64_t fingerprint) {
+  std::map<std::string, at::Tensor> tensors;
+  std::uint64_t found = 0;
+  for (const StoredTensor& each : stored.header().tensors) {
+    at::Tensor& tensor = tensors[each.name];
+    try {
+      tensor = stored_tensor(stored, each);
+    } catch (const Error& error) {
+      throw DamagedCheckpoint(error.what());
+    }
+    found += fingerprint_of({each.name, tensor});
+  }
+  if (found != fingerprint)
+    throw DamagedCheckpoint(stored.path().string() +
+                            " is damaged: its values are not those that were written");
+  return tensors;
+}
+
 void read_file(const fs::path& path, std::uint64_t fingerprint, File& file) {
   const SafetensorsFile stored = opened(path);
+  const std::map<std::string, at::Tensor> tensors = read_whole(stored, fingerprint);
   const std::string differences = text_of(differences_from(stored.header(), file.tensors));
   if (!differences.empty())
     throw Refused("the checkpoint is of another " +
@@ -57,19 +78,8 @@ void read_file(const fs::path& path, std::uint64_t fingerprint, File& file) {
                                   ? "optimizer, or of other options of training"
                                   : "model") +
                   "; " + path.string() + ":" + differences);
-  std::uint64_t found = 0;
-  for (std::size_t i = 0; i < file.tensors.size(); ++i) {
-    const std::string& name = file.tensors[i].name;
-    try {
-      file.filled[i]->tensor = stored_tensor(stored, *stored.header().find(name));
-    } catch (const Error& error) {
-      throw DamagedCheckpoint(error.what());
-    }
-    found += fingerprint_of({name, file.filled[i]->tensor});
-  }
-  if (found != fingerprint)
-    throw DamagedCheckpoint(path.string() +
-                            " is damaged: its values are not those that were written");
+  for (std::size_t i = 0; i < file.tensors.size(); ++i)
+    file.filled[i]->tensor = tensors.at(file.tensors[i].name);
 }
 
 }  // namespace

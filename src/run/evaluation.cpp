@@ -7,6 +7,8 @@
 #include <map>
 
 #include "run/evaluation_step.h"
+#include "run/inside.h"
+#include "run/trainer_impl.h"
 #include "slipstream/ops/chain.h"
 #include "slipstream/train/weights.h"
 
@@ -21,6 +23,7 @@ Pipeline pipeline_of(const Pipeline& model, const Pipeline& data,
   options.drop_last = false;
   options.sampler = {};
   options.rank = {};
+  options.on_bad_sample = OnBadSample::stop;  // another in its place would count twice
   Pipeline made(data.dataset(), options);
   for (const NamedOp& each : evaluation_transforms(data.transforms()))
     made = std::move(made).transform(each.name, each.op);
@@ -37,36 +40,39 @@ std::size_t batch_size_of(const Pipeline& data) {
 /// Modules in evaluation mode, with the averages of their weights; as they were at the end.
 class Evaluating {
  public:
-  explicit Evaluating(TrainStep& step) : step_(step) {
+  explicit Evaluating(const TrainStep& step) {
+    const at::NoGradGuard no_gradients;
+    std::map<std::string, at::Tensor> own;
+    for (const NamedTensor& each : tensors_of(step)) own.emplace(each.name, each.tensor.detach());
+    std::vector<at::Tensor> averages;
+    for (const NamedTensor& average : step.averaged()) {
+      const auto found = own.find(average.name);
+      if (found == own.end()) continue;
+      averages.push_back(average.tensor);
+      own_.push_back(found->second);
+      kept_.push_back(found->second.clone());
+    }
     for (const NamedModule& each : step.modules())
       for (const auto& module : each.module->modules())
         modes_.emplace_back(module, module->is_training());
     for (const NamedModule& each : step.modules()) each.module->eval();
-    exchange();
+    for (std::size_t i = 0; i < own_.size(); ++i) own_[i].copy_(averages[i]);
   }
   ~Evaluating() {
-    exchange();
     // A module comes ahead of those in it, whose modes train() sets as well.
     for (auto& [module, mode] : modes_) module->train(mode);
+    const at::NoGradGuard no_gradients;
+    try {
+      for (std::size_t i = 0; i < own_.size(); ++i) own_[i].copy_(kept_[i]);
+    } catch (const std::exception&) {
+      // Only where the device is lost, which the exception under way or the next use tells.
+    }
   }
   Evaluating(const Evaluating&) = delete;
   Evaluating& operator=(const Evaluating&) = delete;
 
  private:
-  void exchange() {
-    const at::NoGradGuard no_gradients;
-    std::map<std::string, at::Tensor> own;
-    for (const NamedTensor& each : tensors_of(step_)) own.emplace(each.name, each.tensor);
-    for (const NamedTensor& average : step_.averaged()) {
-      const auto found = own.find(average.name);
-      if (found == own.end()) continue;
-      const at::Tensor kept = found->second.detach().clone();
-      found->second.detach().copy_(average.tensor);
-      average.tensor.copy_(kept);
-    }
-  }
-
-  TrainStep& step_;
+  std::vector<at::Tensor> own_, kept_;
   std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>> modes_;
 };
 
@@ -83,7 +89,7 @@ struct Evaluator::Impl {
 
   RunResult run_once(const Plan& plan, RunOptions options) {
     const std::uint64_t batches = trainer.pipeline().batches_per_epoch();
-    go_to_the_beginning(batches);
+    go_to_the_beginning();
     options.steps = batches;
     options.digest = false;
     options.check_loss = false;
@@ -97,22 +103,16 @@ struct Evaluator::Impl {
     EvaluationResult result;
     result.run = run_once(plan, options);
     result.interrupted = result.run.interrupted;
-    result.samples = samples;
     if (result.interrupted) return result;
+    result.samples = samples;
     result.scores = step->scores();
     for (std::size_t i = 0; i < step->metrics().size(); ++i)
       result.counts.emplace(step->metrics()[i].name, step->counts(i));
     return result;
   }
 
-  /// Of an epoch: behind an evaluation that ended early.
-  void go_to_the_beginning(std::uint64_t batches) {
-    if (trainer.position() % batches == 0) return;
-    State state = trainer.state();
-    state.position = 0;
-    state.spoiled_by.clear();
-    trainer.restore(state);
-  }
+  /// Of an epoch: behind an evaluation that ended early. Nothing here is a state of training.
+  void go_to_the_beginning() { Inside::of(trainer).begin_anew(); }
 
   std::shared_ptr<TrainStep> model_step;
   std::uint64_t samples;

@@ -220,13 +220,13 @@ void Execution::retired(std::uint64_t batch, std::span<const Mark* const> begin,
 
 void Execution::take_metrics(std::uint64_t batch) {
   const TrainingStage::Told told = train_.told_of(batch);
-  if (setup_.options.on_outputs && !told.outputs.empty())
-    tell("output", batch,
-         [&] { setup_.options.on_outputs(setup_.first_step + batch, told.outputs); });
   check_loss(batch, told.loss);
   record_.losses.push_back(told.loss);
   loss_digest_ = digest_with(loss_digest_, told.loss);
   if (told.accuracy) record_.accuracies.push_back(*told.accuracy);
+  if (setup_.options.on_outputs && !told.outputs.empty())
+    tell("output", batch,
+         [&] { setup_.options.on_outputs(setup_.first_step + batch, told.outputs); });
 }
 
 /// A cut, or a last step, measures: it trains again and again on the same batches, and takes as
@@ -279,10 +279,11 @@ void Execution::report_progress(std::uint64_t batch) {
 }
 
 void Execution::tell(const char* what, std::uint64_t batch, const std::function<void()>& call) {
+  if (failed_retiring_) return;
   try {
     call();
   } catch (...) {
-    if (!failed_retiring_) failed_retiring_.emplace(batch, what);
+    failed_retiring_.emplace(batch, what);
     throw;
   }
 }

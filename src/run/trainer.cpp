@@ -158,6 +158,12 @@ RunResult Trainer::Impl::collect(const Plan& plan, const RunOptions& options, Ex
   return result;
 }
 
+void Trainer::Impl::begin_anew() {
+  if (state.position() == 0) return;
+  state.begin_anew();
+  input_.drop();
+}
+
 void Trainer::Impl::restore(const State& given) {
   state.restore(given);
   input_.drop();

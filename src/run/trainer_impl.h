@@ -17,6 +17,8 @@ struct Trainer::Impl {
 
   RunResult run(const Plan& plan, const RunOptions& options, const RunHooks& hooks);
   void restore(const State& given);
+  /// Goes back to the first step, whatever the weights are.
+  void begin_anew();
 
   BoundPipeline bound;
   TrainingState state;

@@ -72,6 +72,22 @@ State TrainingState::copied_tensors() const {
   return state;
 }
 
+State TrainingState::live() const {
+  State state;
+  state.model = bound_.persistent;
+  state.training = training_tensors();
+  state.position = position_;
+  state.loss_digest = loss_digest_;
+  state.spoiled_by = spoiled_by_;
+  return state;
+}
+
+void TrainingState::begin_anew() {
+  position_ = 0;
+  loss_digest_ = 0;
+  spoiled_by_.clear();
+}
+
 State TrainingState::copy() const {
   State state = copied_tensors();
   state.position = position_;

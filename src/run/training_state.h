@@ -35,6 +35,10 @@ class TrainingState {
   /// Copies of the tensors alone, enqueued on the current stream.
   State copied_tensors() const;
   State copy() const;
+  /// The tensors themselves, with position and digest: for as long as nothing is trained.
+  State live() const;
+  /// Goes back to the first step; the weights stay.
+  void begin_anew();
   /// Throws Error for a state of another pipeline.
   void restore(const State& state);
 

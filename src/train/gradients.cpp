@@ -48,12 +48,17 @@ GradientScaler::GradientScaler(bool scales, at::Device device)
   growth_ = at::zeros({}, one_.options().dtype(at::kInt));
 }
 
-at::Tensor GradientScaler::unscale(std::vector<at::Tensor>& gradients, const at::Tensor& loss) {
+at::Tensor is_not_finite(const at::Tensor& loss) {
+  return loss.detach().isfinite().logical_not_().to(at::kFloat);
+}
+
+at::Tensor GradientScaler::unscale(std::vector<at::Tensor>& gradients,
+                                   const at::Tensor& not_finite) {
   at::Tensor found = at::zeros({}, one_.options());
   const at::Tensor inverse =
       scale_.defined() ? scale_.to(at::kDouble).reciprocal_().to(at::kFloat) : one_;
   if (!gradients.empty()) at::_amp_foreach_non_finite_check_and_unscale_(gradients, found, inverse);
-  found = at::maximum(found, loss.isfinite().logical_not_().to(at::kFloat));
+  found = at::maximum(found, not_finite);
   if (scale_.defined())
     at::_amp_update_scale_(scale_, growth_, found, kGrowth, kBackoff, kGrowthInterval);
   return found;

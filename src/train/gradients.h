@@ -19,6 +19,9 @@ std::vector<at::Tensor> gradients_of(std::span<const at::Tensor> parameters);
 /// torch.nn.utils.clip_grad_norm_ does, by most / (norm + 1e-6).
 void clip_norm(std::vector<at::Tensor>& gradients, double most);
 
+/// A float32 scalar on the loss's device: 1 where it is not finite, else 0.
+at::Tensor is_not_finite(const at::Tensor& loss);
+
 /// Scales losses so that gradients in fp16 do not vanish, and finds gradients that are not finite.
 /// All of it is on the device.
 class GradientScaler {
@@ -28,9 +31,9 @@ class GradientScaler {
 
   /// By which a loss is to be multiplied; undefined where losses are not scaled.
   const at::Tensor& scale() const { return scale_; }
-  /// Divides gradients by the scale, and returns a float32 scalar that is 1 where one of them, or
-  /// `loss`, is not finite, and adapts the scale.
-  at::Tensor unscale(std::vector<at::Tensor>& gradients, const at::Tensor& loss);
+  /// Divides gradients by the scale, and returns a float32 scalar that is 1 where one of them is
+  /// not finite or `not_finite` is 1, and adapts the scale.
+  at::Tensor unscale(std::vector<at::Tensor>& gradients, const at::Tensor& not_finite);
   void add_state(std::vector<NamedTensor>& all) const;
 
  private:

@@ -1,5 +1,6 @@
 #include "slipstream/train/optimizer.h"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_sub.h>
 #include <ATen/ops/_fused_adamw.h>
@@ -114,6 +115,7 @@ class Sgd final : public Optimizer {
                       /*dampening=*/0, options_.nesterov, /*maximize=*/false,
                       /*is_first_step=*/false, /*grad_scale=*/std::nullopt, found_inf(update));
     }
+    at::autocast::clear_cache();  // which holds the parameters as they were
   }
 
   std::vector<NamedTensor> state() const override {
@@ -169,6 +171,7 @@ class AdamW final : public Optimizer {
       if (update.skip.defined())
         at::_foreach_sub_(steps, std::vector<at::Tensor>(steps.size(), update.skip));
     }
+    at::autocast::clear_cache();
   }
 
   std::vector<NamedTensor> state() const override {

@@ -50,8 +50,12 @@ void add_names(const std::string& what, const std::vector<std::string>& names,
 }  // namespace
 
 std::uint64_t fingerprint_of(const NamedTensor& tensor) {
-  return chain64(fingerprint(tensor.name.data(), tensor.name.size()),
-                 fingerprint(tensor.tensor.const_data_ptr(), tensor.tensor.nbytes()));
+  const at::Tensor& values = tensor.tensor;
+  std::uint64_t sum = fingerprint(tensor.name.data(), tensor.name.size());
+  sum = chain64(sum, static_cast<std::uint64_t>(values.scalar_type()));
+  for (const std::int64_t side : values.sizes())
+    sum = chain64(sum, static_cast<std::uint64_t>(side));
+  return chain64(sum, fingerprint(values.const_data_ptr(), values.nbytes()));
 }
 
 std::uint64_t store_tensors(const std::vector<NamedTensor>& tensors,

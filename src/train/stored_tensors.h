@@ -22,7 +22,7 @@ std::uint64_t store_tensors(const std::vector<NamedTensor>& tensors,
 /// One of the file's tensors, in host memory. Throws Error where it cannot be read.
 at::Tensor stored_tensor(const SafetensorsFile& file, const StoredTensor& stored);
 
-/// Of the name and the values of a tensor that is contiguous in host memory.
+/// Of name, dtype, shape and values of a tensor that is contiguous in host memory.
 std::uint64_t fingerprint_of(const NamedTensor& tensor);
 
 /// How tensors that are here differ from those in a file.

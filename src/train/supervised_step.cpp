@@ -5,15 +5,26 @@
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/_foreach_lerp.h>
 #include <ATen/ops/_foreach_zero.h>
+#include <ATen/ops/maximum.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/nn/module.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "slipstream/core/error.h"
 
 namespace slipstream {
+namespace {
+
+bool has(const std::vector<at::Tensor>& tensors, const at::Tensor& tensor) {
+  const auto same = [&](const at::Tensor& other) { return other.is_same(tensor); };
+  return std::any_of(tensors.begin(), tensors.end(), same);
+}
+
+}  // namespace
 
 SupervisedStep::SupervisedStep(TrainStage stage, TrainingOptions options)
     : stage_(std::move(stage)), options_(options) {
@@ -28,23 +39,38 @@ SupervisedStep::SupervisedStep(TrainStage stage, TrainingOptions options)
 }
 
 void SupervisedStep::bind(const StepSettings& settings) {
+  parameters_.clear();
+  tensors_.clear();
   for (const auto& each : stage_.module->named_parameters()) {
-    if (!each.value().requires_grad()) continue;
+    if (!each.value().requires_grad() || has(tensors_, each.value())) continue;
     parameters_.push_back({each.key(), each.value()});
     tensors_.push_back(each.value());
   }
   buffers_ = stage_.module->buffers();
   stage_.optimizer->bind(parameters_);
   const at::NoGradGuard no_gradients;
+  scaler_.reset();
   if (settings.fp16 || options_.on_nan == OnNonFinite::skip)
     scaler_.emplace(settings.fp16, tensors_.front().device());
-  if (options_.accumulate > 1)
+  accumulated_.clear();
+  not_finite_ = at::Tensor();
+  if (options_.accumulate > 1) {
     for (const at::Tensor& each : tensors_) accumulated_.push_back(at::zeros_like(each));
+    if (scaler_) not_finite_ = at::zeros({}, tensors_.front().options().dtype(at::kFloat));
+  }
+  make_averages();
+}
+
+/// A tensor that has two names has one average.
+void SupervisedStep::make_averages() {
+  averages_.clear();
+  for (auto* list : {&averaged_, &float_averages_, &copied_, &copies_}) list->clear();
   if (options_.ema_decay == 0) return;
   const auto add = [this](const std::string& name, const at::Tensor& tensor) {
+    if (has(averaged_, tensor) || has(copied_, tensor)) return;
     averages_.push_back({name, tensor.detach().clone()});
     const bool is_float = tensor.is_floating_point();
-    (is_float ? averaged_ : copied_).push_back(tensor.detach());
+    (is_float ? averaged_ : copied_).push_back(tensor);
     (is_float ? float_averages_ : copies_).push_back(averages_.back().tensor);
   };
   for (const auto& each : stage_.module->named_parameters()) add(each.key(), each.value());
@@ -87,7 +113,7 @@ LossValue SupervisedStep::train(const Batch& batch) {
   {
     const at::NoGradGuard no_gradients;
     put_buffers_back(value.loss, kept);
-    accumulate();
+    accumulate(value.loss);
     if ((batch.number() + 1) % options_.accumulate == 0)
       update(batch.number() / options_.accumulate, value.loss);
   }
@@ -103,8 +129,9 @@ void SupervisedStep::put_buffers_back(const at::Tensor& loss, const std::vector<
     buffers_[i].copy_(at::where(is_good, buffers_[i], kept[i]));
 }
 
-void SupervisedStep::accumulate() {
+void SupervisedStep::accumulate(const at::Tensor& loss) {
   if (accumulated_.empty()) return;
+  if (not_finite_.defined()) not_finite_.copy_(at::maximum(not_finite_, is_not_finite(loss)));
   std::vector<at::Tensor> sums, gradients;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (!tensors_[i].grad().defined()) continue;
@@ -119,10 +146,13 @@ void SupervisedStep::update(std::uint64_t number, const at::Tensor& loss) {
     tensors_[i].mutable_grad() = accumulated_[i];
   std::vector<at::Tensor> gradients = gradients_of(tensors_);
   Update update{options_.schedule.factor(number), {}};
-  if (scaler_) update.skip = scaler_->unscale(gradients, loss);
+  if (scaler_)
+    update.skip =
+        scaler_->unscale(gradients, not_finite_.defined() ? not_finite_ : is_not_finite(loss));
   if (options_.clip_grad_norm > 0) clip_norm(gradients, options_.clip_grad_norm);
   stage_.optimizer->step(update);
   if (!accumulated_.empty()) at::_foreach_zero_(accumulated_);
+  if (not_finite_.defined()) not_finite_.zero_();
   average();
 }
 
@@ -136,6 +166,7 @@ std::vector<NamedTensor> SupervisedStep::state() const {
   std::vector<NamedTensor> all = stage_.optimizer->state();
   for (std::size_t i = 0; i < accumulated_.size(); ++i)
     all.push_back({"accumulated." + parameters_[i].name, accumulated_[i]});
+  if (not_finite_.defined()) all.push_back({"accumulated_not_finite", not_finite_});
   for (const auto& [name, tensor] : averages_) all.push_back({"ema." + name, tensor});
   if (scaler_) scaler_->add_state(all);
   return all;

@@ -29,7 +29,8 @@ class SupervisedStep final : public TrainStep {
 
  private:
   void backward(const at::Tensor& output, const LossValue& value);
-  void accumulate();
+  void make_averages();
+  void accumulate(const at::Tensor& loss);
   void update(std::uint64_t number, const at::Tensor& loss);
   void average();
   void put_buffers_back(const at::Tensor& loss, const std::vector<at::Tensor>& kept);
@@ -42,6 +43,7 @@ class SupervisedStep final : public TrainStep {
   std::vector<at::Tensor> buffers_;
   std::optional<GradientScaler> scaler_;  ///< where updates may be left out
   std::vector<at::Tensor> accumulated_;   ///< of gradients; empty where each batch is an update
+  at::Tensor not_finite_;  ///< whether a loss since the last update was; defined where it matters
   std::vector<NamedTensor> averages_;
   std::vector<at::Tensor> averaged_, float_averages_;  ///< floats: what is averaged, and to what
   std::vector<at::Tensor> copied_, copies_;            ///< the others

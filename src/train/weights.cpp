@@ -1,10 +1,8 @@
 #include "slipstream/train/weights.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <torch/nn/module.h>
 
-#include <algorithm>
 #include <array>
 #include <fstream>
 
@@ -25,25 +23,36 @@ bool is_of_torch_save(const std::filesystem::path& path) {
 std::filesystem::path file_at(const std::filesystem::path& path) {
   std::error_code failed;
   if (!std::filesystem::is_directory(path, failed)) return path;
-  const std::filesystem::path averages = path / kAveragesFile;
-  return std::filesystem::exists(averages, failed) ? averages : path / kWeightsFile;
+  for (const char* file : {kAveragesFile, kWeightsFile})
+    if (std::filesystem::exists(path / file, failed)) return path / file;
+  throw Refused("the folder " + path.string() +
+                " is no checkpoint: give one of those in it, such as " + (path / "best").string());
+}
+
+/// As a text of Python between apostrophes, inside quotation marks of a shell.
+std::string quoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) {
+    if (c == '\'' || c == '"' || c == '$' || c == '`') quoted += '\\';
+    if (c == '\\') quoted += "\\\\\\";
+    quoted += c;
+  }
+  return quoted + "'";
 }
 
 SafetensorsFile opened(const std::filesystem::path& given) {
   const std::filesystem::path path = file_at(given);
-  if (is_of_torch_save(path))
-    throw Refused(
-        "cannot read " + path.string() +
-        ": torch.save() wrote it; make a .safetensors file of it with python3 -c \"import "
-        "torch, safetensors.torch as s; s.save_file({k: v.contiguous() for k, v in "
-        "torch.load('" +
-        path.string() + "', map_location='cpu', weights_only=True).items()}, '" +
-        std::filesystem::path(path).replace_extension(".safetensors").string() + "')\"");
   try {
     return SafetensorsFile(path);
   } catch (const Error& error) {
-    throw Refused(error.what());
+    if (!is_of_torch_save(path)) throw Refused(error.what());
   }
+  throw Refused(
+      "cannot read " + path.string() +
+      ": torch.save() wrote it; make a .safetensors file of it with python3 -c \"import "
+      "torch, safetensors.torch as s; s.save_file({k: v.contiguous() for k, v in torch.load(" +
+      quoted(path.string()) + ", map_location='cpu', weights_only=True).items()}, " +
+      quoted(std::filesystem::path(path).replace_extension(".safetensors").string()) + ")\"");
 }
 
 }  // namespace
@@ -78,6 +87,8 @@ LeftOutWeights load_weights(const std::vector<NamedTensor>& tensors,
     if (stored != nullptr && tensor.sizes() == at::IntArrayRef(stored->shape))
       pairs.emplace_back(tensor, stored_tensor(file, *stored));
   }
+  if (pairs.empty())
+    throw Refused("none of the weights in " + path.string() + " is the model's:" + text);
   for (const auto& [tensor, read] : pairs) tensor.detach().copy_(read);
   return differences;
 }

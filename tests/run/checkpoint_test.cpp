@@ -155,7 +155,7 @@ TEST_F(CheckpointTest, TheLatestAndTheBestAreKept) {
   EXPECT_EQ(fs::read_symlink(folder() / "best"), "step-00000001");
   const auto other = trainer({});
   EXPECT_EQ(load_checkpoint(*other, folder() / "best").step, 1U);
-  EXPECT_EQ(load_latest_checkpoint(*other, folder())->best->step, 1U);
+  EXPECT_EQ(load_latest_checkpoint(*other, folder())->best_step, 1U);
   EXPECT_EQ(load_latest_checkpoint(*other, folder())->best->metric, "top1");
 }
 
@@ -236,7 +236,7 @@ TEST_F(CheckpointTest, AFolderThatCannotBeWrittenIsToldAndTriedAgain) {
   std::ofstream(folder()) << "a file";
   EXPECT_FALSE(checkpoints.save());
   EXPECT_THAT(checkpoints.problem(),
-              AllOf(StartsWith("checkpoint of step 1: "), HasSubstr(folder().string())));
+              AllOf(StartsWith("the checkpoint of step 1: "), HasSubstr(folder().string())));
   EXPECT_EQ(checkpoints.problem(), "");
   fs::remove(folder());
   EXPECT_TRUE(checkpoints.save()) << checkpoints.problem();

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <torch/nn/modules/linear.h>
 
+#include "run/context_parts.h"
+#include "run/current_lane.h"
 #include "run/engine.h"
 #include "slipstream/datasets/datasets.h"
 #include "support/thrown.h"
@@ -35,6 +37,7 @@ class EvaluationTest : public EngineTest {
   static std::vector<std::pair<std::string, double>> by_hand(const Pipeline& model,
                                                              const Pipeline& data) {
     const c10::Device device = context().device();
+    const CurrentLane current(context(), lane_of(context(), "by hand", 0));
     const auto encode = model.stages().front().stage;
     model.train_step()->modules().front().module->eval();
     double loss = 0, correct = 0, labels = 0;

@@ -11,13 +11,12 @@
 
 namespace slipstream {
 
-/// How good the model was at a checkpoint.
+/// How good the model is where it is saved.
 struct CheckpointScore {
   std::string metric;
   double value = 0;
-  bool is_best = false;  ///< whether `best` shall name this checkpoint
+  bool is_best = false;  ///< whether `best` shall name this checkpoint; needs a finite value
   std::uint64_t epochs_since_best = 0;
-  std::uint64_t step = 0;  ///< of the best one; Checkpoints::save() fills it in
 };
 
 /// Where and how often a training is saved.
@@ -29,15 +28,18 @@ struct CheckpointOptions {
   std::filesystem::path folder;
   std::uint64_t save_every = 0;  ///< steps between two checkpoints during runs; 0: none
   std::size_t keep = 3;          ///< the latest of them, at least 1; the best one stays beside them
-  std::string plan = {};         ///< JSON, for the record alone; "": none
   std::string program = {};      ///< name and version of what trains, for the record alone
+  std::string notes = {};        ///< JSON, for the record alone; "": none
 };
 
 /// What load_checkpoint() read beside the state.
 struct LoadedCheckpoint {
   std::filesystem::path path;
   std::uint64_t step = 0;
-  std::optional<CheckpointScore> best = std::nullopt;  ///< of the training so far
+  /// The best score of the training so far, and the step that had it; no value: there is none.
+  std::optional<CheckpointScore> best = std::nullopt;
+  std::uint64_t best_step = 0;
+  std::uint64_t scored_step = 0;  ///< of the last evaluation; 0: there was none
   /// What was found to be damaged or unreadable and passed over, a line each.
   std::vector<std::string> passed_over = {};
 };
@@ -61,6 +63,11 @@ class Checkpoints {
 
   /// load_latest_checkpoint() of the folder; the best score goes on from there.
   std::optional<LoadedCheckpoint> load_latest();
+  /// load_checkpoint(); the best score goes on from there. Throws Refused, too, where the folder
+  /// has checkpoints of later steps, which would hide those of this run.
+  LoadedCheckpoint load(const std::filesystem::path& path);
+  /// The plan under which is trained, as JSON, for the record alone. Not during a run.
+  void set_plan(std::string json);
   /// Lets a run with these options save every `save_every` steps, counted from the beginning of the
   /// training. This must outlive the run.
   void save_during(RunOptions& options);

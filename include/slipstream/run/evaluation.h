@@ -13,7 +13,7 @@ namespace slipstream {
 
 /// What an evaluation found.
 struct EvaluationResult {
-  std::uint64_t samples = 0;  ///< that were evaluated
+  std::uint64_t samples = 0;  ///< that were evaluated; 0 where it ended early
   bool interrupted = false;   ///< whether it ended early; there are no scores then
   /// "loss", where there is one, the mean over samples; "accuracy", where the loss counts correct
   /// labels; then the pipeline's metrics in order.
@@ -24,13 +24,15 @@ struct EvaluationResult {
 
 /// Evaluates a model: a pipeline in which nothing trains, under the same plans and with the same
 /// speed as one that does. Samples come in the order of the data set, each once; what fills up the
-/// last batch does not count. Results do not depend on the plan or the number of workers.
+/// last batch does not count. A bad sample ends it with an error whatever the pipeline says, for
+/// another one in its place would count twice. Results do not depend on the plan or the number of
+/// workers.
 class Evaluator {
  public:
   /// Evaluates the stages, the last stage and the metrics of `model` on the data set of `data` and
   /// evaluation_transforms() of its transforms; both may be the same pipeline. Modules stay where
-  /// they are and are shared. Throws Refused for what cannot be evaluated. `context` must outlive
-  /// this.
+  /// they are and are shared. `numerics` are those of the trainer of these modules, if there is
+  /// one. Throws Refused for what cannot be evaluated. `context` must outlive this.
   Evaluator(const Pipeline& model, const Pipeline& data, Context& context,
             const Plan::Numerics& numerics);
   ~Evaluator();

@@ -49,7 +49,8 @@ class TrainStep {
   /// The gradients that the modules' parameters have afterwards are dropped.
   virtual LossValue train(const Batch& batch) = 0;
   /// The tensors, other than those of modules(), that train() changes: themselves, not copies, in a
-  /// fixed order, each with a name of its own.
+  /// fixed order, each with a name of its own. Those of averaged() are called "ema." and their name
+  /// there; checkpoints write them into a file of their own.
   virtual std::vector<NamedTensor> state() const = 0;
   /// After train() threw: whether the parameters and buffers and the tensors of state() are still
   /// as they were before it. Where it returns false the training goes on from a State alone.
@@ -72,7 +73,9 @@ class TrainStep {
 /// What happens to an update whose gradients, or whose loss, are not finite.
 enum class OnNonFinite : std::uint8_t {
   stop,  ///< a loss that is not finite ends the run with an error
-  skip   ///< the update is left out: parameters, buffers and the optimizer's state stay
+  /// The update is left out: parameters and the optimizer's state stay, and with a loss that is not
+  /// finite the buffers, too. Averages take the parameters as they are.
+  skip
 };
 
 /// How a module is trained with an optimizer and a loss.
