@@ -37,9 +37,10 @@ void CheckpointFlags::add_to(CLI::App& verb) {
   verb.add_option("--save-every", save_every, "Saves every so many steps, too, while it goes on")
       ->check(at_least(1))
       ->group(kCheckpointGroup);
-  verb.add_option("--keep", keep, "The latest checkpoints that are kept, beside the best one")
+  verb.add_option("--keep", keep,
+                  "The latest checkpoints that are kept, beside the best one (default: " +
+                      std::to_string(CheckpointOptions().keep) + ")")
       ->check(at_least(1))
-      ->capture_default_str()
       ->group(kCheckpointGroup);
   verb.add_option("--resume", resume,
                   "Goes on from a checkpoint: its path, or auto: the latest in --checkpoint, if "
@@ -51,6 +52,10 @@ void CheckpointFlags::check() const {
   std::vector<std::string> problems;
   const bool has_folder = !checkpoint.empty();
   if (save_every && !has_folder) problems.emplace_back("--save-every needs --checkpoint DIR");
+  if (keep && !has_folder) problems.emplace_back("--keep needs --checkpoint DIR");
+  if (!weights.empty() && !resume.empty() && resume != kLatest)
+    problems.emplace_back("--weights has no effect with --resume " + resume +
+                          ", which has weights; leave it out");
   if (resume == kLatest && !has_folder)
     problems.emplace_back("--resume auto needs --checkpoint DIR");
   if (weights_partial && weights.empty())
@@ -60,22 +65,29 @@ void CheckpointFlags::check() const {
 
 void CheckpointFlags::load_weights_into(const Pipeline& pipeline) const {
   if (weights.empty()) return;
-  const LeftOutWeights left_out =
-      load_weights(tensors_of(*pipeline.train_step()), weights, {.partial = weights_partial});
+  const LeftOutWeights left_out = loaded_into(pipeline);
   print_left_out("of the model are not in the file", left_out.missing);
   print_left_out("of the file are not in the model", left_out.unexpected);
   print_left_out("have other shapes", left_out.other_shape);
 }
 
+LeftOutWeights CheckpointFlags::loaded_into(const Pipeline& pipeline) const try {
+  return load_weights(tensors_of(*pipeline.train_step()), weights, {.partial = weights_partial});
+} catch (const Refused& refused) {
+  const std::string why = refused.what();
+  const bool differs = why.find("another model") != std::string::npos;
+  throw Refused(why + (differs ? "\n--weights-partial takes those that fit" : ""));
+}
+
 std::unique_ptr<Checkpoints> CheckpointFlags::open(Trainer& trainer, std::uint64_t steps,
-                                                   const std::string& plan) const {
+                                                   const std::string& notes) const {
   if (checkpoint.empty()) return nullptr;
   CheckpointOptions options;
   options.folder = checkpoint;
   options.save_every = save_every.value_or(0);
   if (options.save_every >= steps) options.save_every = 0;  // the last one is saved anyway
-  options.keep = keep;
-  options.plan = plan;
+  options.keep = keep.value_or(options.keep);
+  options.notes = notes;
   options.program = std::string(slipstream_version());
   return std::make_unique<Checkpoints>(options, trainer);
 }
@@ -83,12 +95,14 @@ std::unique_ptr<Checkpoints> CheckpointFlags::open(Trainer& trainer, std::uint64
 std::optional<LoadedCheckpoint> CheckpointFlags::load(Trainer& trainer,
                                                       Checkpoints* checkpoints) const {
   std::optional<LoadedCheckpoint> loaded;
-  if (resume == kLatest)
+  if (resume == kLatest) {
     loaded = checkpoints->load_latest();
-  else if (!resume.empty() && !checkpoints_in(resume).empty())
-    loaded = load_latest_checkpoint(trainer, resume);
-  else if (!resume.empty())
-    loaded = load_checkpoint(trainer, resume);
+  } else if (!resume.empty()) {
+    const std::vector<FoundCheckpoint> in_it = checkpoints_in(resume);
+    const std::filesystem::path path =
+        in_it.empty() ? std::filesystem::path(resume) : in_it.front().path;
+    loaded = checkpoints != nullptr ? checkpoints->load(path) : load_checkpoint(trainer, path);
+  }
   if (loaded) {
     for (const std::string& damaged : loaded->passed_over)
       std::cerr << "warning: passed over a damaged checkpoint: " << damaged << "\n";

@@ -6,6 +6,7 @@
 
 #include "cli/verbs.h"
 #include "slipstream/run/checkpoint.h"
+#include "slipstream/train/weights.h"
 
 namespace CLI {
 class App;
@@ -18,7 +19,7 @@ struct CheckpointFlags {
   std::string weights, checkpoint, resume;
   bool weights_partial = false;
   std::optional<std::uint64_t> save_every;
-  std::size_t keep = CheckpointOptions().keep;
+  std::optional<std::size_t> keep;
 
   /// This must outlive the parser.
   void add_to(CLI::App& verb);
@@ -26,12 +27,15 @@ struct CheckpointFlags {
   void check() const;
   /// Loads --weights, where they are given, and says what was left out of them. Throws Refused.
   void load_weights_into(const Pipeline& pipeline) const;
-  /// Takes the folder of --checkpoint; nullptr where there is none. `plan`: JSON for the record.
+  /// Takes the folder of --checkpoint; nullptr where there is none. `notes`: JSON for the record.
   std::unique_ptr<Checkpoints> open(Trainer& trainer, std::uint64_t steps,
-                                    const std::string& plan) const;
+                                    const std::string& notes) const;
   /// Goes to where --resume says, and says so. Refuses to begin anew in a folder that has
   /// checkpoints.
   std::optional<LoadedCheckpoint> load(Trainer& trainer, Checkpoints* checkpoints) const;
+
+ private:
+  LeftOutWeights loaded_into(const Pipeline& pipeline) const;
 };
 
 }  // namespace slipstream

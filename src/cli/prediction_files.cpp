@@ -15,7 +15,10 @@ fs::path place_of(const std::string& name) {
   fs::path place;
   for (const fs::path& part : fs::path(name).relative_path())
     if (part != ".." && part != ".") place /= part;
-  return place.empty() ? "sample" : place.replace_extension(".png");
+  if (place.empty()) place = "sample";
+  for (const char* ending : {".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG"})
+    if (place.extension() == ending) return place.replace_extension(".png");
+  return place += ".png";
 }
 
 }  // namespace
@@ -31,7 +34,13 @@ PredictionFiles::PredictionFiles(fs::path folder, const Dataset& dataset)
 }
 
 void PredictionFiles::add_mask(std::uint64_t sample, const ConstArray& mask) {
-  const fs::path path = folder_ / place_of(dataset_.name(sample));
+  const std::string name = dataset_.name(sample);
+  fs::path place = place_of(name);
+  if (!places_.insert(place.string()).second) {
+    place = place_of(name + ".mask");  // of a.png beside a.jpg
+    places_.insert(place.string());
+  }
+  const fs::path path = folder_ / place;
   std::error_code failed;
   fs::create_directories(path.parent_path(), failed);
   write_file_atomically(path, encode_png(mask));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,7 @@ class PredictionFiles {
   const Dataset& dataset_;
   std::unique_ptr<LineFile> lines_;
   std::uint64_t written_ = 0;
+  std::set<std::string> places_;  ///< of masks that were written
 };
 
 }  // namespace slipstream

@@ -27,6 +27,7 @@ struct TrainOptions {
   ScheduleFlags schedule;
   CheckpointFlags checkpoints;
   ValidationFlags validation;
+  LogFlags log;
 };
 
 bool is_mode(const std::string& plan) { return plan == "serial" || plan == "pipelined"; }
@@ -77,8 +78,15 @@ std::optional<Validation> validation_of(const TrainOptions& options, const Train
   const std::string mode = file                       ? file->schedule.mode
                            : options.plan == "serial" ? "serial"
                                                       : "pipelined";
-  made.plan = placed_plan(pipeline, mode, options.transforms_device, trainer.context().kind(), own,
-                          trainer.numerics());
+  const auto plan_at = [&](const std::string& placement) {
+    return placed_plan(pipeline, mode, placement, trainer.context().kind(), own,
+                       trainer.numerics());
+  };
+  try {
+    made.plan = plan_at(options.transforms_device);
+  } catch (const Refused&) {  // without its random transforms nothing may be left for the device
+    made.plan = plan_at("cpu");
+  }
   return made;
 }
 
@@ -120,7 +128,7 @@ void print_summary(const RunReport& report, std::uint64_t steps) {
   std::cout << warning_lines(report.environment);
 }
 
-int train(const TrainOptions& options, const Cli& cli) {
+void refuse_clashes(const TrainOptions& options) {
   refuse_same_files({{"--json", options.json},
                      {"--plan-out", options.plan_out},
                      {"--watch-json", options.watch.json},
@@ -128,77 +136,154 @@ int train(const TrainOptions& options, const Cli& cli) {
                     options.common.inputs());
   options.checkpoints.check();
   options.validation.check();
-  OutputFile json(options.json), plan_out(options.plan_out);
-  WatchFiles watch_files(options.watch.json, options.watch.prometheus);
-  Context context(options.common.device);
-  cli.check_interrupt();
-  Environment environment = environment_of(context);  // as it is before the run is part of it
-  std::optional<Plan> file;
-  if (options.plan != "auto" && !is_mode(options.plan))
-    file = options.common.plan_file(options.plan, {"auto", "serial", "pipelined"}, context);
-  auto [pipeline, workload] = options.common.declare();
-  print_remarks(*pipeline.dataset());
-  const std::uint64_t steps = steps_of(options, pipeline);
-  pipeline = options.schedule.applied(std::move(pipeline), steps, workload);
-  options.checkpoints.load_weights_into(pipeline);
-  LoaderPlan loader;
-  if (file) {
-    options.common.fit(*file, pipeline, context);
-  } else {
-    const Pipeline& measured = pipeline;
-    loader = options.common.loader(context, options.transforms_device, [&] { return measured; });
-  }
-  Trainer trainer(std::move(pipeline), context,
-                  file ? file->numerics : options.common.numerics(context.kind()));
-  std::optional<Validation> validation = validation_of(options, trainer, file, loader);
-  const auto checkpoints = options.checkpoints.open(trainer, steps, file ? to_json(*file) : "");
-  const auto loaded = options.checkpoints.load(trainer, checkpoints.get());
-  if (trainer.position() >= steps)
-    throw Refused("the checkpoint is of step " + std::to_string(trainer.position()) +
-                  ", and the training has " + count_of(steps, "step") +
-                  ": give more --steps or --epochs to go on");
+}
 
-  ProgressLine line(std::cerr, {[] { return terminal_columns(2); }});
-  RunOptions run;
-  run.stop = cli.interrupted;
-  std::optional<RunWatch> watch;
-  if (options.watch.is_on()) {
-    const LoaderPlan& used = file ? file->schedule.loader : loader;
-    watch.emplace(WatchOptions{used.num_workers, used.read_ahead.reads}, watch_files, line);
+/// What one training is made of, in the order in which it comes to be.
+class Training {
+ public:
+  Training(const TrainOptions& options, const Cli& cli)
+      : options_(options),
+        cli_(cli),
+        json_(options.json),
+        plan_out_(options.plan_out),
+        watch_files_(options.watch.json, options.watch.prometheus),
+        context_(options.common.device),
+        line_(std::cerr, {[] { return terminal_columns(2); }}) {
+    cli.check_interrupt();
+    environment_ = environment_of(context_);  // as it is before the run is part of it
+    declare();
+    bind();
   }
-  run.progress = [&](const Progress& progress) {
-    line.update(progress);
-    if (watch && progress.measuring.empty()) watch->update(progress);
-  };
-  std::unique_ptr<cuda::GpuMeter> meter;
-  if (context.kind() == DeviceKind::cuda) {
-    meter = std::make_unique<cuda::GpuMeter>(context.device().index());
-    meter->start();
-  }
-  TrainingLoop loop({.trainer = trainer,
-                     .line = line,
-                     .steps = steps,
-                     .validation = validation ? &*validation : nullptr,
-                     .checkpoints = checkpoints.get(),
-                     .flags = options.validation,
-                     .best = loaded ? loaded->best : std::nullopt,
-                     .train = [&](const RunOptions& part) {
-                       return run_plan(trainer, options, loader, file, part);
-                     }});
-  AutoResult result = loop.run(run);
-  if (watch) watch->finish();
-  line.finish();
 
-  RunReport report{std::move(environment), std::move(workload), std::move(result.run),
-                   use_of(meter.get()), std::nullopt};
-  report.class_names = trainer.pipeline().dataset()->class_names();
-  if (options.plan == "auto") report.auto_choice = std::move(result.choice);
-  report.validation = loop.scores();
-  print_summary(report, steps - report.result.first_step);
-  if (!loop.ended().empty()) std::cout << loop.ended() << "\n";
-  if (watch) std::cout << watch->summary() << "\n";
-  write_all({{&json, run_report_json(report)}, {&plan_out, to_json(report.result.plan)}});
-  return report.result.interrupted ? kInterrupted : kDone;
+  int run() {
+    const bool is_scored =
+        !validation_ || (loaded_ && loaded_->scored_step == trainer_->position());
+    if (trainer_->position() >= steps_ && is_scored) {
+      std::cout << "nothing is left to do: the training has " << count_of(steps_, "step") << "\n";
+      return kDone;
+    }
+    std::optional<RunWatch> watch;
+    if (options_.watch.is_on()) {
+      const LoaderPlan& used = file_ ? file_->schedule.loader : loader_;
+      watch.emplace(WatchOptions{used.num_workers, used.read_ahead.reads}, watch_files_, line_);
+    }
+    std::unique_ptr<cuda::GpuMeter> meter;
+    if (context_.kind() == DeviceKind::cuda) {
+      meter = std::make_unique<cuda::GpuMeter>(context_.device().index());
+      meter->start();
+    }
+    TrainingLoop loop(loop_setup());
+    AutoResult result = loop.run(run_options(watch));
+    if (watch) watch->finish();
+    const std::string problem_of_log = log_ ? log_->finish() : "";
+    line_.finish();
+    const int code = report(std::move(result), loop, use_of(meter.get()));
+    if (!problem_of_log.empty()) std::cerr << "warning: " << problem_of_log << "\n";
+    if (watch) std::cout << watch->summary() << "\n";
+    const Plan& plan = report_->result.plan;
+    write_all({{&json_, run_report_json(*report_)},
+               {&plan_out_, plan.schedule.lanes.empty() ? known_plan() : to_json(plan)}});
+    return loop.is_lost() && code == kDone ? kFailed : code;
+  }
+
+ private:
+  void declare() {
+    if (options_.plan != "auto" && !is_mode(options_.plan))
+      file_ = options_.common.plan_file(options_.plan, {"auto", "serial", "pipelined"}, context_);
+    auto [pipeline, workload] = options_.common.declare();
+    print_remarks(*pipeline.dataset());
+    steps_ = steps_of(options_, pipeline);
+    pipeline = options_.schedule.applied(std::move(pipeline), steps_, workload);
+    options_.checkpoints.load_weights_into(pipeline);
+    if (file_) {
+      options_.common.fit(*file_, pipeline, context_);
+    } else {
+      const Pipeline& measured = pipeline;
+      loader_ =
+          options_.common.loader(context_, options_.transforms_device, [&] { return measured; });
+    }
+    workload_ = std::move(workload);
+    trainer_.emplace(std::move(pipeline), context_,
+                     file_ ? file_->numerics : options_.common.numerics(context_.kind()));
+  }
+
+  void bind() {
+    validation_ = validation_of(options_, *trainer_, file_, loader_);
+    checkpoints_ = options_.checkpoints.open(*trainer_, steps_, json_text(workload_));
+    if (checkpoints_ != nullptr) checkpoints_->set_plan(known_plan());
+    loaded_ = options_.checkpoints.load(*trainer_, checkpoints_.get());
+    if (!options_.log.dir.empty())
+      log_.emplace(options_.log, *trainer_, !options_.checkpoints.resume.empty(),
+                   facts_of(cli_, environment_, workload_, *trainer_, steps_, known_plan()));
+  }
+
+  /// As JSON; "" where the run finds out which one is faster.
+  std::string known_plan() const {
+    if (file_) return to_json(*file_);
+    if (!is_mode(options_.plan)) return "";
+    return to_json(placed_plan(trainer_->pipeline(), options_.plan, options_.transforms_device,
+                               context_.kind(), loader_, trainer_->numerics()));
+  }
+
+  TrainingLoop::Setup loop_setup() {
+    return {.trainer = *trainer_,
+            .line = line_,
+            .steps = steps_,
+            .validation = validation_ ? &*validation_ : nullptr,
+            .checkpoints = checkpoints_.get(),
+            .log = log_ ? &*log_ : nullptr,
+            .flags = options_.validation,
+            .loaded = loaded_,
+            .train = [this](const RunOptions& part) {
+              return run_plan(*trainer_, options_, loader_, file_, part);
+            }};
+  }
+
+  RunOptions run_options(std::optional<RunWatch>& watch) {
+    RunOptions run;
+    run.stop = cli_.interrupted;
+    run.progress = [this, &watch](const Progress& progress) {
+      line_.update(progress);
+      if (log_) log_->update(progress);
+      if (watch && progress.measuring.empty()) watch->update(progress);
+    };
+    return run;
+  }
+
+  int report(AutoResult result, const TrainingLoop& loop, std::optional<GpuUseInfo> gpu) {
+    report_.emplace(
+        RunReport{environment_, workload_, std::move(result.run), std::move(gpu), std::nullopt});
+    report_->class_names = trainer_->pipeline().dataset()->class_names();
+    if (options_.plan == "auto") report_->auto_choice = std::move(result.choice);
+    report_->validation = loop.scores();
+    const RunResult& done = report_->result;
+    print_summary(*report_, loop.ended().empty() ? steps_ - done.first_step : done.steps);
+    if (!loop.ended().empty()) std::cout << loop.ended() << "\n";
+    return report_->result.interrupted ? kInterrupted : kDone;
+  }
+
+  const TrainOptions& options_;
+  const Cli& cli_;
+  OutputFile json_, plan_out_;
+  WatchFiles watch_files_;
+  Context context_;
+  ProgressLine line_;
+  Environment environment_;
+  std::optional<Plan> file_;
+  WorkloadInfo workload_;
+  std::uint64_t steps_ = 0;  ///< of the whole training
+  LoaderPlan loader_;
+  std::optional<Trainer> trainer_;
+  std::optional<Validation> validation_;
+  std::unique_ptr<Checkpoints> checkpoints_;
+  std::optional<LoadedCheckpoint> loaded_;
+  std::optional<RunLogging> log_;
+  std::optional<RunReport> report_;
+};
+
+int train(const TrainOptions& options, const Cli& cli) {
+  refuse_clashes(options);
+  return Training(options, cli).run();
 }
 
 }  // namespace
@@ -228,6 +313,7 @@ void add_train(CLI::App& app, Cli& cli, Verb& chosen) {
   options->schedule.add_to(*verb);
   options->checkpoints.add_to(*verb);
   options->validation.add_to(*verb);
+  options->log.add_to(*verb);
   options->watch.add_to(*verb);
   options->common.add_workloads_own_to(*verb);
   verb->callback([=, &cli, &chosen] {

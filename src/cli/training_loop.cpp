@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <numeric>
 
@@ -48,7 +49,7 @@ void ValidationFlags::check() const {
   refuse(problems);
 }
 
-TrainingLoop::TrainingLoop(Setup setup) : setup_(std::move(setup)), best_(setup_.best) {
+TrainingLoop::TrainingLoop(Setup setup) : setup_(std::move(setup)) {
   if (setup_.validation == nullptr) return;
   const Pipeline& pipeline = setup_.trainer.pipeline();
   const std::vector<std::string> names = names_of(pipeline);
@@ -57,8 +58,11 @@ TrainingLoop::TrainingLoop(Setup setup) : setup_(std::move(setup)), best_(setup_
     criterion_ = pipeline.metrics().empty() ? "loss" : pipeline.metrics().front().name;
   if (std::find(names.begin(), names.end(), criterion_) == names.end())
     throw Refused("--keep-best: " + unknown_name("score", criterion_, names));
-  if (best_ && best_->metric != criterion_) best_.reset();
-  if (best_) epochs_since_best_ = best_->epochs_since_best;
+  const auto& loaded = setup_.loaded;
+  if (!loaded || !loaded->best || loaded->best->metric != criterion_) return;
+  best_ = best_saved_ = loaded->best->value;
+  best_step_ = loaded->best_step;
+  epochs_since_best_ = loaded->best->epochs_since_best;
 }
 
 std::uint64_t TrainingLoop::end_of_part() const {
@@ -80,6 +84,7 @@ void TrainingLoop::train_part(const RunOptions& options) {
       progress.part_began_s += wall;
       if (progress.part_ends > 0) progress.part_ends += done;
       options.progress(progress);
+      tell_problem();
     };
   if (!has_begun_) {
     total_ = setup_.train(part);
@@ -87,18 +92,39 @@ void TrainingLoop::train_part(const RunOptions& options) {
     continue_with(total_.run, setup_.trainer.run(before.plan, part));
   }
   has_begun_ = true;
+  if (setup_.checkpoints != nullptr) setup_.checkpoints->set_plan(to_json(total_.run.plan));
 }
 
-AutoResult TrainingLoop::run(RunOptions options) {
+AutoResult TrainingLoop::run(const RunOptions& options) {
+  try {
+    AutoResult result = run_parts(options);
+    save(std::nullopt);
+    return result;
+  } catch (const std::exception&) {
+    save(std::nullopt);  // what was trained before; it is refused where that is no step's
+    throw;
+  }
+}
+
+AutoResult TrainingLoop::run_parts(RunOptions options) {
   const bool digest = std::exchange(options.digest, false);
-  options.steps = setup_.steps - setup_.trainer.position();
+  const std::uint64_t position = setup_.trainer.position();
+  options.steps = setup_.steps - position;
+  total_.run.first_step = position;
+  if (setup_.validation != nullptr) {
+    // An earlier run may have ended between the last step of an epoch and its score.
+    const bool ends_epoch = position % setup_.trainer.pipeline().batches_per_epoch() == 0;
+    if (position > 0 && ends_epoch && setup_.loaded && setup_.loaded->scored_step != position)
+      evaluate(options);
+    end_early_where_due();
+  }
   while (setup_.trainer.position() < setup_.steps && ended_.empty()) {
     train_part(options);
     tell_problem();
     if (total_.run.interrupted) break;
     if (setup_.validation != nullptr) evaluate(options);
+    end_early_where_due();
   }
-  save(std::nullopt);
   if (digest) total_.run.digest = setup_.trainer.digest();
   return std::move(total_);
 }
@@ -126,17 +152,31 @@ void TrainingLoop::judge(const EvaluationResult& result) {
                                   [&](const auto& score) { return score.first == criterion_; });
   if (found == result.scores.end())
     throw Error("--keep-best " + criterion_ + ": this loss does not give it");
-  const bool is_best = !best_ || is_better(criterion_, found->second, best_->value);
+  const double value = found->second;
+  const bool is_best = std::isfinite(value) && (!best_ || is_better(criterion_, value, *best_));
   epochs_since_best_ = is_best ? 0 : epochs_since_best_ + 1;
-  CheckpointScore score{criterion_, found->second, is_best, epochs_since_best_, step};
-  if (is_best) best_ = score;
-  save(score);
+  if (is_best) {
+    best_ = value;
+    best_step_ = step;
+  }
+  // One that could not be saved leaves the place to the next that is better than what was.
+  const bool saves_best =
+      std::isfinite(value) && (!best_saved_ || is_better(criterion_, value, *best_saved_));
+  if (save(CheckpointScore{criterion_, value, saves_best, epochs_since_best_}) && saves_best)
+    best_saved_ = value;
+  if (setup_.log != nullptr) setup_.log->add(rows_.back());
   print_epoch(is_best ? "  best" : "");
-  if (setup_.flags.early_stop && epochs_since_best_ >= *setup_.flags.early_stop)
-    ended_ = "ended early: " + criterion_ + " has not improved for " +
-             count_of(epochs_since_best_, "epoch") +
-             " (best: " + rounded_text(best_->value, kDigits) + " at step " +
-             std::to_string(best_->step) + ")";
+}
+
+void TrainingLoop::end_early_where_due() {
+  if (!ended_.empty() || !setup_.flags.early_stop || setup_.validation == nullptr ||
+      epochs_since_best_ < *setup_.flags.early_stop)
+    return;
+  ended_ = "ended early: " + criterion_ + " has not improved for " +
+           count_of(epochs_since_best_, "epoch");
+  if (best_)
+    ended_ +=
+        " (best: " + rounded_text(*best_, kDigits) + " at step " + std::to_string(best_step_) + ")";
 }
 
 void TrainingLoop::print_epoch(const std::string& note) const {
@@ -157,12 +197,14 @@ void TrainingLoop::print_epoch(const std::string& note) const {
   std::cout << note << std::endl;
 }
 
-void TrainingLoop::save(const std::optional<CheckpointScore>& score) {
-  if (setup_.checkpoints == nullptr || !has_begun_) return;
+bool TrainingLoop::save(const std::optional<CheckpointScore>& score) {
+  if (setup_.checkpoints == nullptr) return false;
   const std::uint64_t position = setup_.trainer.position();
-  if (saved_ == position) return;
-  if (setup_.checkpoints->save(score)) saved_ = position;
+  if (saved_ == position || (!has_begun_ && !score)) return true;
+  is_lost_ = !setup_.checkpoints->save(score);
+  if (!is_lost_) saved_ = position;
   tell_problem();
+  return !is_lost_;
 }
 
 void TrainingLoop::tell_problem() {
@@ -170,7 +212,7 @@ void TrainingLoop::tell_problem() {
   const std::string problem = setup_.checkpoints->problem();
   if (problem.empty()) return;
   setup_.line.clear();
-  std::cerr << "warning: " << problem << "; the training goes on" << std::endl;
+  std::cerr << "warning: could not save " << problem << std::endl;
 }
 
 }  // namespace slipstream

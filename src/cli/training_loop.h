@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/run_logging.h"
 #include "report/progress_line.h"
 #include "report/report.h"
 #include "slipstream/run/checkpoint.h"
@@ -42,8 +43,9 @@ class TrainingLoop {
     std::uint64_t steps = 0;             ///< of the whole training, with those of earlier runs
     Validation* validation = nullptr;    ///< nullptr: it is one part
     Checkpoints* checkpoints = nullptr;  ///< nullptr: nothing is saved
+    RunLogging* log = nullptr;           ///< nullptr: there is no run folder
     ValidationFlags flags = {};
-    std::optional<CheckpointScore> best = std::nullopt;  ///< of an earlier run
+    std::optional<LoadedCheckpoint> loaded = std::nullopt;  ///< where an earlier run ended
     /// Trains the first part, and finds out which plan the others have.
     std::function<AutoResult(const RunOptions&)> train;
   };
@@ -51,27 +53,35 @@ class TrainingLoop {
   explicit TrainingLoop(Setup setup);
 
   /// Steps, progress and stop of `options` are of the whole training.
-  AutoResult run(RunOptions options);
+  AutoResult run(const RunOptions& options);
+  /// Whether the last checkpoint could not be saved.
+  bool is_lost() const { return is_lost_; }
   /// After each evaluation.
   const std::vector<ScoreRow>& scores() const { return rows_; }
   /// Why it ended before its last step; "": it did not.
   const std::string& ended() const { return ended_; }
 
  private:
+  AutoResult run_parts(RunOptions options);
   std::uint64_t end_of_part() const;
   void train_part(const RunOptions& options);
   void evaluate(const RunOptions& options);
   void judge(const EvaluationResult& result);
   void print_epoch(const std::string& note) const;
-  void save(const std::optional<CheckpointScore>& score);
+  /// False where it could not be saved.
+  bool save(const std::optional<CheckpointScore>& score);
   void tell_problem();
+  void end_early_where_due();
 
   Setup setup_;
   std::string criterion_;  ///< the score that decides what is best
   AutoResult total_;
   bool has_begun_ = false;
   std::vector<ScoreRow> rows_;
-  std::optional<CheckpointScore> best_;
+  std::optional<double> best_;  ///< finite
+  std::uint64_t best_step_ = 0;
+  std::optional<double> best_saved_;
+  bool is_lost_ = false;
   std::optional<std::uint64_t> saved_;  ///< position of the last checkpoint between parts
   std::uint64_t epochs_since_best_ = 0;
   std::string ended_;

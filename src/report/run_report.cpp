@@ -1,9 +1,8 @@
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <limits>
 #include <numeric>
 
+#include "core/fingerprint.h"
 #include "report/json.h"
 #include "report/report.h"
 #include "report/text.h"
@@ -13,13 +12,6 @@ namespace {
 
 constexpr const char* kSchema = "slipstream.run";
 constexpr int kVersion = 1;
-
-std::string hex_of(std::uint64_t digest) {
-  std::array<char, 16> digits;
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), digest, 16);
-  const std::string text(digits.data(), end.ptr);
-  return std::string(digits.size() - text.size(), '0') + text;
-}
 
 Json numbers(const std::vector<float>& values) {
   Json list = Json::array();
@@ -102,7 +94,7 @@ Json result_json(const RunResult& result) {
           {"steps_per_second", json_of(result.steps_per_second)},
           {"losses", numbers(result.losses)},
           {"accuracies", numbers(result.accuracies)},
-          {"digest", hex_of(result.digest)},
+          {"digest", to_hex(result.digest)},
           {"input_wait_share", number(result.input_wait_share)},
           {"memory", json_of(result.memory)},
           {"skipped", json_of(result.skipped)},

@@ -1,4 +1,5 @@
 #include "slipstream/datasets/datasets.h"
+#include "slipstream/ops/batch_ops.h"
 #include "workloads/classifier.h"
 #include "workloads/input.h"
 #include "workloads/option_lists.h"
@@ -47,11 +48,14 @@ OptionList options_of_classification() {
   const OptionList own = {{"model",
                            "The model: resnet18, resnet50 or encoder (that of segmentation)",
                            "resnet18", one_of({"resnet18", "resnet50", "encoder"})}};
+  const Option smoothing = {"label-smoothing",
+                            "How much of each label is spread over all classes, 0 to 1", 0.0,
+                            within(0, 1), "Optimizer"};
   return own + data_options() +
          OptionList{image_size_option("Height and width of the images; a power of two with "
                                       "--model encoder"),
                     transforms_option()} +
-         optimizer_options();
+         optimizer_options() + OptionList{smoothing};
 }
 
 Pipeline classification(Options& options) {
@@ -60,7 +64,10 @@ Pipeline classification(Options& options) {
   const auto data = data_of(options);
   const std::int64_t classes = classes_of(*data, options, "classification");
   const ModuleRef model = model_of(options, classes);
-  return declare_input(data, options)
+  Pipeline input = declare_input(data, options);
+  if (const double smoothing = options.number("label-smoothing"); smoothing > 0)
+    input = std::move(input).transform("one_hot", OneHot{smoothing});
+  return std::move(input)
       .train("model", model, make_optimizer(options), cross_entropy("image", "label"))
       .metric(top_k("label", 1))
       .metric(top_k("label", 5))

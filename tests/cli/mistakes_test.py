@@ -32,7 +32,7 @@ class UnknownWordTest(ProgramTest):
                     says=["unknown option '--lr'; slipstream bench loader --help shows"])
 
     def test_words_ahead_of_the_verb(self):
-        self.refuse("foo", "train", "segmentation", says=["unknown verb 'foo'", "known: train, bench"])
+        self.refuse("foo", "train", "segmentation", says=["unknown verb 'foo'", "known: train, eval, predict, bench"])
         self.refuse("trian", "--help", says=["did you mean 'train'?"])
 
     def test_words_in_the_place_of_the_workload(self):

@@ -1,0 +1,94 @@
+#include "cli/run_logging.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "core/fingerprint.h"
+#include "report/json.h"
+
+namespace slipstream {
+namespace {
+
+const LogFlags& checked(const LogFlags& flags, bool resumes) {
+  std::error_code failed;
+  if (!resumes && std::filesystem::exists(std::filesystem::path(flags.dir) / "run.json", failed))
+    throw Refused("--log-dir " + flags.dir +
+                  " holds another run: give a new folder, or go on with that run by --resume");
+  return flags;
+}
+
+}  // namespace
+
+void LogFlags::add_to(CLI::App& verb) {
+  verb.add_option("--log-dir", dir,
+                  "A run folder: scores as CSV, JSON lines, TensorBoard events and curves, and all "
+                  "that is needed to repeat the run")
+      ->group(kOutputGroup);
+  verb.add_option("--log-every", every, "Steps between two rows of --log-dir")
+      ->check(at_least(1))
+      ->capture_default_str()
+      ->group(kOutputGroup);
+}
+
+RunLogging::RunLogging(const LogFlags& flags, const Trainer& trainer, bool resumes,
+                       const RunFacts& facts)
+    : trainer_(trainer),
+      every_(flags.every),
+      first_step_(trainer.position()),
+      steps_of_epoch_(static_cast<double>(trainer.pipeline().batches_per_epoch())),
+      log_(checked(flags, resumes).dir, first_step_, facts) {}
+
+double RunLogging::epoch_of(std::uint64_t step) const {
+  return static_cast<double>(step) / steps_of_epoch_;
+}
+
+void RunLogging::update(const Progress& progress) {
+  now_s_ = progress.elapsed_s;
+  if (!progress.measuring.empty()) return;
+  losses_ += progress.loss;
+  ++steps_;
+  const std::uint64_t step = first_step_ + progress.step;
+  if (step % every_ != 0) return;
+  NamedValues values = {{"train/loss", losses_ / static_cast<double>(steps_)},
+                        {"train/input_wait_share", progress.input_wait_share}};
+  if (const double took = now_s_ - last_s_; took > 0 && last_step_ > 0)
+    values.emplace_back("train/steps_per_second", static_cast<double>(step - last_step_) / took);
+  if (const auto lr = trainer_.pipeline().train_step()->lr(step - 1))
+    values.emplace_back("train/lr", *lr);
+  log_.add(step, epoch_of(step), now_s_, values);
+  losses_ = 0;
+  steps_ = 0;
+  last_step_ = step;
+  last_s_ = now_s_;
+}
+
+void RunLogging::add(const ScoreRow& row) {
+  NamedValues values;
+  for (const auto& [name, value] : row.scores) values.emplace_back("val/" + name, value);
+  log_.add(row.step, row.epoch, now_s_, values);
+}
+
+std::string RunLogging::finish() {
+  log_.finish();
+  return log_.problem();
+}
+
+std::string json_text(const WorkloadInfo& workload) { return json_of(workload).dump(); }
+
+RunFacts facts_of(const Cli& cli, const Environment& environment, const WorkloadInfo& workload,
+                  const Trainer& trainer, std::uint64_t steps, const std::string& plan_json) {
+  std::vector<std::string> command = {cli.program};
+  command.insert(command.end(), cli.words.begin(), cli.words.end());
+  RunFacts facts = {{"command", command},
+                    {"folder", std::filesystem::current_path().string()},
+                    {"environment", environment},
+                    {"workload", JsonText{json_text(workload)}},
+                    {"steps", steps},
+                    {"seed", trainer.pipeline().options().seed},
+                    {"data_identity", to_hex(trainer.pipeline().dataset()->identity())},
+                    {"samples", static_cast<std::uint64_t>(trainer.pipeline().dataset()->size())}};
+  if (!plan_json.empty()) facts.emplace_back("plan", JsonText{plan_json});
+  return facts;
+}
+
+}  // namespace slipstream

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "cli/verbs.h"
+#include "report/report.h"
+#include "report/run_log.h"
+#include "slipstream/run/trainer.h"
+
+namespace slipstream {
+
+/// The options --log-dir and --log-every.
+struct LogFlags {
+  std::string dir;
+  std::uint64_t every = 50;
+
+  /// This must outlive the parser.
+  void add_to(CLI::App& verb);
+};
+
+/// Writes the course of a training into a run folder (docs/run-folder.md).
+class RunLogging {
+ public:
+  /// `facts`: for run.json. `resumes`: whether the folder's rows go on; a folder that another run
+  /// has filled is refused otherwise. `trainer` must outlive this.
+  RunLogging(const LogFlags& flags, const Trainer& trainer, bool resumes, const RunFacts& facts);
+
+  /// Takes the progress of a training whose first step was the trainer's position when this was
+  /// made. Adds a row every so many steps.
+  void update(const Progress& progress);
+  /// Adds a row of scores.
+  void add(const ScoreRow& row);
+  /// Writes what is not written yet. Returns what went wrong, "" for nothing.
+  std::string finish();
+
+ private:
+  double epoch_of(std::uint64_t step) const;
+
+  const Trainer& trainer_;
+  std::uint64_t every_, first_step_;
+  double steps_of_epoch_;
+  RunLog log_;
+  double losses_ = 0;  ///< summed, since the last row
+  std::uint64_t steps_ = 0, last_step_ = 0;
+  double last_s_ = 0, now_s_ = 0;
+};
+
+/// As JSON.
+std::string json_text(const WorkloadInfo& workload);
+
+/// What run.json holds of a run.
+RunFacts facts_of(const Cli& cli, const Environment& environment, const WorkloadInfo& workload,
+                  const Trainer& trainer, std::uint64_t steps, const std::string& plan_json);
+
+}  // namespace slipstream

@@ -1,0 +1,115 @@
+"""Trainings that begin with the weights of another."""
+
+import importlib.util
+import shlex
+import subprocess
+import sys
+import unittest
+
+from checkpoint_runs import (TENSORS, CheckpointRuns, float_values, make_classes, replace_in,
+                             step_path)
+from program import DONE, REFUSED
+
+WEIGHTS = TENSORS[0]
+HAS_BOTH = all(map(importlib.util.find_spec, ("torch", "safetensors")))
+
+
+class WeightsTest(CheckpointRuns):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.first, _ = cls("run").saved("first", "--lr", "0.02", "--val", cls.data, steps=8)
+        cls.last = step_path(cls.first, 8)
+
+    def losses(self, *arguments, **more):
+        return self.report("--steps", "2", *arguments, **more)["losses"]
+
+    def of_resnet(self, *arguments):
+        return ["train", "classification", "--device", "cpu", "--image-size", "16", "--data",
+                self.data, "--steps", "1", *arguments]
+
+    def test_a_file_and_a_checkpoint_are_the_same(self):
+        from_file = self.losses("--weights", self.last / WEIGHTS)
+        self.assertEqual(from_file, self.losses("--weights", self.last))
+        self.assertEqual(from_file, self.losses("--weights", self.first / "best"))
+        self.assertLess(from_file[0], self.losses()[0])
+
+    def test_those_of_a_checkpoint_are_its_averages(self):
+        folder, _ = self.saved("averages", "--ema", "0.9", "--lr", "0.02", steps=4)
+        last = step_path(folder, 4)
+        averages = self.losses("--weights", last)
+        self.assertEqual(averages, self.losses("--weights", last / "ema.safetensors"))
+        self.assertNotEqual(averages, self.losses("--weights", last / WEIGHTS))
+
+    def test_they_are_what_is_saved(self):
+        """Without a step that changes them."""
+        folder, _ = self.saved("same", "--weights", self.last, "--lr", "1e-30", steps=1)
+        saved = float_values(step_path(folder, 1) / WEIGHTS)
+        self.assertTrue(saved == float_values(self.last / WEIGHTS))
+
+    def test_another_number_of_classes(self):
+        four = make_classes(self.folder / "four", classes=4)
+        names = ["head.weight (4 x 256 here, 3 x 256 there)", "head.bias (4 here, 3 there)"]
+        self.refuse(REFUSED, "--data", four, "--weights", self.last, "--steps", "2",
+                    says=["those of another model", *names, "--weights-partial"])
+        self.losses("--data", four, "--weights", self.last, "--weights-partial", says=names[:1])
+
+    def test_another_model(self):
+        done = self.expect(REFUSED, *self.of_resnet("--weights", self.last),
+                           says=["not in the file: ", "not in the model: encoder.conv0", "more"])
+        self.assertLess(len(done.stderr.splitlines()), 8, "a few names of a kind are enough")
+
+    def test_none_that_fit_are_refused_in_part_too(self):
+        self.expect(REFUSED, *self.of_resnet("--weights", self.last, "--weights-partial"),
+                    says=["none"])
+
+    def test_files_that_are_none(self):
+        for name, content, says in (("text", b"not weights at all", "not a .safetensors file"),
+                                    ("nothing", b"", "too short"), ("gone", None, "No such file")):
+            path = self.folder / name
+            if content is not None:
+                path.write_bytes(content)
+            self.refuse(REFUSED, "--weights", path, says=[str(path), says])
+        damaged = self.folder / "damaged.safetensors"
+        damaged.write_bytes((self.last / WEIGHTS).read_bytes())
+        replace_in(damaged, b'"F32"', b'"F99"')
+        self.refuse(REFUSED, "--weights", damaged, says=["F99"])
+        empty = self.folder / "empty"
+        empty.mkdir()
+        self.refuse(REFUSED, "--weights", empty, says=[str(empty)])
+        self.refuse(REFUSED, "--weights", self.first, says=[str(self.first)])
+
+
+class PickledTest(CheckpointRuns):
+    def line(self, path):
+        """The line of Python that the refusal shows, as a shell takes it."""
+        done = self.refuse(REFUSED, "--weights", path, says=["torch.save() wrote it", "python3 -c"])
+        return shlex.split(done.stderr[done.stderr.index("python3 -c"):].strip())
+
+    def test_they_are_refused_with_what_makes_others_of_them(self):
+        for begin in (b"PK\3\4", b"\x80\2"):
+            path = self.folder / "a.pt"
+            path.write_bytes(begin + b"more")
+            command = self.line(path)
+            self.assertEqual(command[:2], ["python3", "-c"])
+            compile(command[2], "line", "exec")
+
+    @unittest.skipUnless(HAS_BOTH, "torch and safetensors are not both there")
+    def test_that_works(self):
+        import torch  # pylint: disable=import-outside-toplevel
+        from safetensors.torch import load_file  # pylint: disable=import-outside-toplevel
+        folder, _ = self.saved("first", "--lr", "0.02", steps=8)
+        weights = step_path(folder, 8)
+        want = self.report("--weights", weights, "--steps", "2")["losses"]
+        for name, is_zip in (("new weights", True), ("old", False), ("anna's", True)):
+            path = self.folder / f"{name}.pt"
+            torch.save(load_file(weights / WEIGHTS), path, _use_new_zipfile_serialization=is_zip)
+            subprocess.run([sys.executable, *self.line(path)[1:]], check=True, timeout=300)
+            made = path.with_suffix(".safetensors")
+            self.assertEqual(self.report("--weights", made, "--steps", "2")["losses"], want)
+            done = self.expect(DONE, *self.command("--weights", made, "--steps", "1"))
+            self.assertNotIn("not in the", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
