@@ -84,14 +84,14 @@ fuzz_target() { # fuzz_target BINARY
   corpus=("build/fuzz/corpus/$name")  # what it finds; kept for the next run
   mkdir -p "${corpus[0]}"
   [[ ! -d fuzz/corpus/$name ]] || corpus+=("fuzz/corpus/$name")
-  "$1" -max_total_time="${FUZZ_SECONDS:-20}" -seed=1 -timeout=10 -rss_limit_mb=2048 \
+  "$1" -max_total_time="${FUZZ_SECONDS:-12}" -seed=1 -timeout=10 -rss_limit_mb=2048 \
     -artifact_prefix="build/fuzz/$name-" "${corpus[@]}" >"build/fuzz/$name.log" 2>&1 ||
     { tail -40 "build/fuzz/$name.log"; echo "fuzzing $name failed"; return 1; }
   echo "$name: $(tail -1 "build/fuzz/$name.log")"
 }
 
 # The rooms without Torch by clang: another compiler's warnings, its thread-safety analysis, and each
-# fuzz target for 20 seconds, from the seeds in fuzz/corpus/NAME.
+# fuzz target for 12 seconds, from the seeds in fuzz/corpus/NAME.
 fuzz() {
   have_tool clang++ || return 0
   build fuzz build/fuzz

@@ -37,8 +37,8 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 void write_file_durably(const std::filesystem::path& path,
                         std::span<const std::span<const std::byte>> parts);
 
-/// Puts the names in the folder on the disk: files that were made, renamed or removed are so even if
-/// the machine loses power. Throws Error with the path and the reason.
+/// Puts the names in the folder on the disk: files that were made, renamed or removed are so even
+/// if the machine loses power. Throws Error with the path and the reason.
 void sync_folder(const std::filesystem::path& folder);
 
 /// Adds `bytes` behind what the file `path` holds: all of them, or the file stays as it was, unless

@@ -16,6 +16,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
 BUILD, WORK, OPTIONS = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:]
 PREFIX, ELSEWHERE, PROJECT = WORK / "moved", WORK / "elsewhere", WORK / "project"
+EXAMPLES = ["imported_encoder", "skip_connections"]
 TINY = ["train", "quadrants", "--device", "cpu", "--image-size", "32", "--steps", "3"]
 
 
@@ -56,6 +57,8 @@ class PackageTest(unittest.TestCase):
         copy_to_another_account()
         shutil.copytree(HERE / "package", PROJECT)
         shutil.copy(SOURCE / "examples" / "custom_pipeline" / "main.cpp", PROJECT)
+        for example in EXAMPLES:
+            shutil.copy(SOURCE / "examples" / example / "main.cpp", PROJECT / f"{example}.cpp")
         shutil.copy(SOURCE / "tests" / "cli" / "own_signals.cpp", PROJECT)
 
     def test_a_program_is_built_and_trains(self):
@@ -69,6 +72,8 @@ class PackageTest(unittest.TestCase):
         self.assertEqual(len(result["losses"]), 3)
         self.assertEqual(run(WORK / "build" / "interrupted", *TINY).returncode, 130)
         must(WORK / "build" / "own_signals")
+        for example in EXAMPLES:
+            self.assertIn("predict", must(WORK / "build" / example, "--help"))
 
     def test_the_program_is_installed(self):
         self.assertIn("slipstream", must(PREFIX / "bin" / "slipstream", "--version"))
