@@ -200,7 +200,7 @@ bool CheckpointFolder::is_taken() const {
 fs::path CheckpointFolder::add(std::uint64_t step,
                                const std::function<void(const fs::path&)>& fill) {
   if (!is_taken()) take();
-  const fs::path named = folder_ / name_of(step);
+  fs::path named = folder_ / name_of(step);
   UnfinishedFolder unfinished(folder_ / (std::string(kUnfinished) + name_of(step)));
   fill(unfinished.path());
   sync_folder(unfinished.path());
