@@ -49,7 +49,8 @@ void ValidationFlags::check() const {
   refuse(problems);
 }
 
-TrainingLoop::TrainingLoop(Setup setup) : setup_(std::move(setup)) {
+TrainingLoop::TrainingLoop(Setup setup)
+    : setup_(std::move(setup)), begun_at_(setup_.trainer.position()) {
   if (setup_.validation == nullptr) return;
   const Pipeline& pipeline = setup_.trainer.pipeline();
   const std::vector<std::string> names = names_of(pipeline);
@@ -108,7 +109,7 @@ AutoResult TrainingLoop::run(const RunOptions& options) {
 
 AutoResult TrainingLoop::run_parts(RunOptions options) {
   const bool digest = std::exchange(options.digest, false);
-  const std::uint64_t position = setup_.trainer.position();
+  const std::uint64_t position = begun_at_;
   options.steps = setup_.steps - position;
   total_.run.first_step = position;
   if (setup_.validation != nullptr) {
@@ -200,7 +201,7 @@ void TrainingLoop::print_epoch(const std::string& note) const {
 bool TrainingLoop::save(const std::optional<CheckpointScore>& score) {
   if (setup_.checkpoints == nullptr) return false;
   const std::uint64_t position = setup_.trainer.position();
-  if (saved_ == position || (!has_begun_ && !score)) return true;
+  if (saved_ == position || (position == begun_at_ && !score)) return true;
   is_lost_ = !setup_.checkpoints->save(score);
   if (!is_lost_) saved_ = position;
   tell_problem();

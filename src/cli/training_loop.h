@@ -74,7 +74,8 @@ class TrainingLoop {
   void end_early_where_due();
 
   Setup setup_;
-  std::string criterion_;  ///< the score that decides what is best
+  std::uint64_t begun_at_;  ///< position, of which nothing is to be saved
+  std::string criterion_;   ///< the score that decides what is best
   AutoResult total_;
   bool has_begun_ = false;
   std::vector<ScoreRow> rows_;

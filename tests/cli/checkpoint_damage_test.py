@@ -3,8 +3,9 @@
 import shutil
 import unittest
 
-from checkpoint_runs import RECORD, TENSORS, CheckpointRuns, header_of, replace_in, step_path
-from program import DONE, REFUSED, read_json
+from checkpoint_runs import (RECORD, TENSORS, CheckpointRuns, header_of, make_classes, replace_in,
+                             step_path, steps_in)
+from program import DONE, FAILED, REFUSED, read_json
 
 
 class DamageTest(CheckpointRuns):
@@ -81,6 +82,15 @@ class DamageTest(CheckpointRuns):
         step_path(folder, 4).write_text("a file")
         report = self.report("--checkpoint", folder, "--resume", "auto", "--steps", "5")
         self.assertEqual(report["first_step"], 2)
+
+    def test_an_error_keeps_what_was_trained_before_it(self):
+        data = make_classes(self.folder / "spoiled")
+        sorted(data.rglob("*.jpg"))[40].write_bytes(b"not an image")  # of the sixth batch
+        for name, validation in (("alone", []), ("scored", ["--val", self.data])):
+            folder = self.folder / name
+            self.refuse(FAILED, "--data", data, "--no-shuffle", "--checkpoint", folder, "--plan", "serial", "--steps",
+                        "8", "--batch-size", "8", *validation, says=["spoiled"])
+            self.assertEqual(steps_in(folder), [5], name)
 
     def test_nothing_is_left(self):
         folder, _ = self.saved("gone", steps=2)
