@@ -14,7 +14,6 @@
 #include "checkpoints/checkpoint_folder.h"
 #include "checkpoints/checkpoint_record.h"
 #include "core/files.h"
-#include "core/plain_message.h"
 #include "run/checkpoint_tensors.h"
 #include "run/inside.h"
 #include "run/trainer_impl.h"
@@ -31,12 +30,9 @@ std::string order_of(const PipelineOptions& options) {
   return order;
 }
 
-CheckpointRecord record_of(const Trainer& trainer, std::uint64_t step) {
-  const Pipeline& pipeline = trainer.pipeline();
-  const auto epoch_steps = static_cast<double>(pipeline.batches_per_epoch());
-  return {.step = step,
-          .epoch = static_cast<double>(step) / epoch_steps,
-          .seed = pipeline.options().seed,
+/// What does not change while it is trained.
+CheckpointRecord record_of(const Pipeline& pipeline) {
+  return {.seed = pipeline.options().seed,
           .batch_size = pipeline.options().batch_size,
           .samples = pipeline.dataset()->size(),
           .accumulate = pipeline.training().accumulate,
@@ -85,7 +81,11 @@ CheckpointRecord read_record(const fs::path& folder) {
 
 struct Checkpoints::Impl {
   Impl(CheckpointOptions given, Trainer& of)
-      : options(std::move(given)), trainer(of), folder(options.folder) {
+      : options(std::move(given)),
+        trainer(of),
+        folder(options.folder),
+        training(record_of(of.pipeline())),
+        steps_of_epoch(static_cast<double>(of.pipeline().batches_per_epoch())) {
     for (const NamedModule& each : trainer.pipeline().train_step()->modules())
       for (const auto& parameter : each.module->named_parameters())
         parameters.insert((each.name.empty() ? "" : each.name + ".") + parameter.key());
@@ -171,7 +171,9 @@ struct Checkpoints::Impl {
   void add(const State& state) {
     if (!state.spoiled_by.empty()) throw Error(state.spoiled_by);
     check_finite(state);
-    CheckpointRecord record = record_of(trainer, state.position);
+    CheckpointRecord record = training;
+    record.step = state.position;
+    record.epoch = static_cast<double>(state.position) / steps_of_epoch;
     record.loss_digest = state.loss_digest;
     record.best = best;
     record.epochs_since_best = epochs_since_best;
@@ -211,6 +213,8 @@ struct Checkpoints::Impl {
   CheckpointOptions options;
   Trainer& trainer;
   CheckpointFolder folder;
+  const CheckpointRecord training;  ///< what all records have in common
+  const double steps_of_epoch;
   std::set<std::string> parameters;  ///< names
   std::string plan;
   std::optional<BestScore> best;
@@ -289,7 +293,7 @@ LoadedCheckpoint load_checkpoint(Trainer& trainer, const fs::path& path) {
                             std::to_string(record.step));
   State state = trainer.state();
   read_tensors(path, record.fingerprints, state);
-  check_same_training(record, record_of(trainer, record.step), path);
+  check_same_training(record, record_of(trainer.pipeline()), path);
   state.position = record.step;
   state.loss_digest = record.loss_digest;
   state.spoiled_by.clear();

@@ -100,6 +100,7 @@ struct Evaluator::Impl {
   }
 
   EvaluationResult run(const Plan& plan, const RunOptions& options) {
+    step->set_keep({});
     EvaluationResult result;
     result.run = run_once(plan, options);
     result.interrupted = result.run.interrupted;
@@ -143,14 +144,7 @@ RunResult Evaluator::predict(
          kept);
   };
   impl_->step->set_keep(keep);
-  try {
-    RunResult result = impl_->run_once(plan, options);
-    impl_->step->set_keep({});
-    return result;
-  } catch (...) {
-    impl_->step->set_keep({});
-    throw;
-  }
+  return impl_->run_once(plan, options);
 }
 
 }  // namespace slipstream
