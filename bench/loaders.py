@@ -55,15 +55,18 @@ def why_absent(name, options):
 
 
 class Child:
-    """One row's process, started when it is first needed, seen from the parent."""
+    """One row's process, which runs a file of rows, started when it is first needed."""
 
     process = None
+
+    def __init__(self, rows=loader_rows.__file__):
+        self.rows = rows
 
     def ask(self, task, timeout):
         """The answer, or {"error": why there is none}; the process is gone then."""
         if self.process is None:
             self.process = subprocess.Popen(
-                [sys.executable, "-B", loader_rows.__file__], stdin=subprocess.PIPE,
+                [sys.executable, "-B", self.rows], stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                 start_new_session=True)
         answer = {"error": f"no answer within {timeout:g} s"}

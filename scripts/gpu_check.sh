@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Checks and measures on a machine with a GPU; needs no network.
-#   scripts/gpu_check.sh OUT_DIR [build|test|sanitize|bench|augmenters|stated|real]...
+#   scripts/gpu_check.sh OUT_DIR [build|test|sanitize|bench|augmenters|stated|real|trainers|trained]...
 # Without a phase: the first four. augmenters: beside torchvision and kornia, where they are installed.
-# stated and real: the doctor's accuracy, on stated costs and on real work.
+# stated and real: the doctor's accuracy, on stated costs and on real work. trainers: ResNet-50 beside
+# PyTorch's loops on 16, 8, 4 and 2 cores. trained: what checkpoints cost, and the accuracy that is reached.
 # Leaves OUT_DIR/summary.txt and OUT_DIR/results.tar.gz. Each phase ends in under 9 minutes. Where
 # there is no .git, SLIPSTREAM_REVISION says what was built.
 set -euo pipefail
@@ -54,7 +55,7 @@ phase_sanitize() {
     pids+=($!)
   done
   PYTORCH_NO_CUDA_MEMORY_CACHING=1 sanitize memcheck build/tests/run/run_gpu_test \
-    '--gtest_filter=*OddSizesAndPartEpochs:*DropoutAndBatch*:*AView*:*PartsOfARun*' &
+    '--gtest_filter=*OddSizesAndPartEpochs:*DropoutAndBatch*:*AView*:*PartsOfARun*:*WhatIsSavedDuring*:*AveragesAre*' &
   pids+=($!)
   for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
   return "$failed"
@@ -96,6 +97,20 @@ doctor_accuracy() {
 phase_stated() { doctor_accuracy stated; }
 phase_real() { doctor_accuracy real; }
 
+phase_trainers() {
+  local data=build/photos-500x375 cores=() count
+  [[ -d $data ]] || { mkdir -p "$data.part" && python3 -c 'import sys; sys.path.insert(0, "bench")
+import loaders; loaders.make_photos(sys.argv[1], 3000)' "$data.part" && mv "$data.part" "$data"; }
+  for count in 16 8 4 2; do ((count > jobs)) || cores+=("$count"); done
+  python3 bench/trainers.py --data "$data" --cores "$(IFS=,; echo "${cores[*]}")" --budget-seconds 440 \
+    --json "$raw/trainers.json"
+}
+
+phase_trained() {
+  python3 bench/checkpoint_cost.py "$raw/checkpoint_cost.json"
+  python3 bench/accuracy.py "$raw/accuracy.json" --size 32 --quality 5 --gray 1
+}
+
 if [[ ${1:-} == --phase ]]; then
   raw=$3
   [[ $2 == build ]] || . build/env.sh
@@ -104,7 +119,7 @@ if [[ ${1:-} == --phase ]]; then
   exit
 fi
 
-[[ $# -gt 0 ]] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
+[[ $# -gt 0 ]] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 shift

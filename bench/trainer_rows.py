@@ -1,0 +1,141 @@
+"""What bench/trainers.py measures, each in a process that runs this file: a task a line comes in, as
+JSON, an answer a line goes out."""
+
+import itertools
+import json
+import os
+import subprocess
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+
+from loader_rows import SIDE, answer_tasks
+
+CPUS = sorted(os.sched_getaffinity(0))
+
+
+def stay_on(cores):
+    """All threads of this process, and what they start, on so many cores."""
+    for thread in Path("/proc/self/task").iterdir():
+        os.sched_setaffinity(int(thread.name), CPUS[:cores])
+
+
+@cache
+def training(model, is_compiled):
+    """One step of torchvision's model on uint8 images, as people tune it: channels-last, bf16, cuDNN's
+    own choice of algorithms, a fused optimizer."""
+    import torch
+    import torchvision
+
+    torch.backends.cudnn.benchmark = True
+    module = torchvision.models.get_model(model, num_classes=10).cuda().to(memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-5, fused=True)
+
+    def loss_of(images, labels):
+        with torch.autocast("cuda", torch.bfloat16):
+            return torch.nn.functional.cross_entropy(module(images.float() / 255), labels)
+
+    if is_compiled:
+        loss_of = torch.compile(loss_of)
+
+    def step(images, labels):
+        loss_of(images.to(memory_format=torch.channels_last), labels).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step
+
+
+def rate_of(step, batches, task):
+    import torch
+
+    for _ in range(max(10, 2 * task.cores)):
+        step(*next(batches))
+    torch.cuda.synchronize()
+    taken, start = 0, time.perf_counter()
+    while time.perf_counter() - start < task.seconds:
+        step(*next(batches))
+        taken += 1
+    torch.cuda.synchronize()
+    return {"rate": taken * task.batch_size / (time.perf_counter() - start)}
+
+
+def model_alone(task, is_compiled):
+    import torch
+
+    images = torch.randint(256, (task.batch_size, 3, SIDE, SIDE), dtype=torch.uint8, device="cuda")
+    labels = torch.randint(10, (task.batch_size,), device="cuda")
+
+    return rate_of(training(task.model, is_compiled), itertools.repeat((images, labels)), task)
+
+
+def pytorch(task, is_compiled):
+    """From files: DataLoader, torchvision's decoder and transforms, pinned uint8 batches."""
+    import torch
+    import torchvision
+    from torch.utils import data
+    from torchvision.transforms import v2
+
+    chain = v2.Compose([v2.RandomResizedCrop(SIDE, antialias=True), v2.RandomHorizontalFlip()])
+
+    class Photos(data.Dataset):
+        def __len__(self):
+            return len(task.files)
+
+        def __getitem__(self, index):
+            bytes_of_file = torchvision.io.read_file(task.files[index])
+            image = torchvision.io.decode_jpeg(bytes_of_file, torchvision.io.ImageReadMode.RGB)
+            return chain(image), task.labels[index]
+
+    photos = Photos()
+    sampler = data.RandomSampler(photos, replacement=True, num_samples=1 << 24)
+    loader = data.DataLoader(photos, task.batch_size, sampler=sampler, num_workers=task.cores, pin_memory=True,
+                             prefetch_factor=4, multiprocessing_context="fork",
+                             worker_init_fn=lambda _: torch.set_num_threads(1))
+
+    def batches():
+        for images, labels in loader:
+            yield images.cuda(non_blocking=True), labels.cuda(non_blocking=True)
+
+    return rate_of(training(task.model, is_compiled), batches(), task)
+
+
+def slipstream(task, *options):
+    chain = {"version": 1, "transforms": [{"op": "random_resized_crop", "size": SIDE},
+                                          {"op": "random_horizontal_flip"}]}
+    with tempfile.TemporaryDirectory() as folder:
+        transforms, report = Path(folder, "transforms.json"), Path(folder, "report.json")
+        transforms.write_text(json.dumps(chain))
+        command = [task.slipstream, "bench", "classification", "--model", task.model, "--data", task.data,
+                   "--transforms", transforms, "--batch-size", task.batch_size, "--num-workers", task.cores,
+                   "--precision", "bf16", "--optimizer", "sgd", "--momentum", 0.9, "--weight-decay", 5e-5,
+                   "--lr", 0.01, "--plan", "pipelined", "--steps", 1 << 20, "--seconds", task.seconds,
+                   "--repeats", 1, "--json", report, *options]
+        done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"exit code {done.returncode}: {done.stderr.strip()}")
+        rows = {row["plan"]: row for row in json.loads(report.read_text())["rows"]}
+    rate, alone = (rows[plan]["steps_per_second"]["value"] for plan in ("pipelined", "alone:model"))
+    return {"rate": rate * task.batch_size, "alone": alone * task.batch_size}
+
+
+def on_its_cores(row):
+    def bound(task):
+        stay_on(task.cores)
+        return row(task)
+
+    return bound, ()
+
+
+ROWS = {name: on_its_cores(row) for name, row in {
+    "alone_eager": lambda task: model_alone(task, False),
+    "alone_compiled": lambda task: model_alone(task, True),
+    "pytorch_eager": lambda task: pytorch(task, False),
+    "pytorch_compiled": lambda task: pytorch(task, True),
+    "slipstream": slipstream,
+    "slipstream_jpeg_engines": lambda task: slipstream(task, "--wire", "image=jpeg"),
+}.items()}
+
+if __name__ == "__main__":
+    answer_tasks(ROWS)

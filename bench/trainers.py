@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Speed of training a model known to both, side by side: JPEG files of 500 x 375, random resized crops
+of 224 x 224, bf16, channels-last, images per second, on some cores of the machine.
+
+Rows: the model alone on one batch that lies on the GPU (PyTorch, eager and compiled), PyTorch's loop
+from the files (DataLoader with torchvision's decoder and transforms, uint8 batches, pinned, fused SGD;
+eager and compiled), and ours from the files, with the rate of its model alone beside it. As many
+workers as cores. All rows take turns, repeat by repeat. A figure {"value", "low", "high", "unit", "n"}
+is the median of n repeats with a 95 % interval (Student's t).
+"""
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import trainer_rows
+from figures import figure
+from loaders import ROOT, Child, environment, gpu_name, make_photos
+
+
+def add_repeat(row, answer):
+    if "error" in answer:
+        row |= {"status": "died", "message": answer["error"][-1000:]}
+        return
+    row["repeats"].append(answer)
+    row |= {"status": "ok", "images_per_second": figure([each["rate"] for each in row["repeats"]], "images/s")}
+    if "alone" in answer:
+        row["alone"] = figure([each["alone"] for each in row["repeats"]], "images/s")
+        row["share_of_alone"] = figure([each["rate"] / each["alone"] for each in row["repeats"]], "1")
+
+
+def is_telling(name, cores, options):
+    """The model alone needs no cores; engines matter where cores do not suffice."""
+    if name.startswith("alone"):
+        return cores == max(options.cores)
+    return cores <= 4 or not name.endswith("engines")
+
+
+def measure(options, shared, write):
+    until = time.monotonic() + options.budget_seconds
+    rows = [{"row": name, "cores": cores, "status": "skipped: time budget spent", "repeats": []}
+            for cores in options.cores for name in options.rows
+            if is_telling(name, cores, options)]
+    child = {name: Child(trainer_rows.__file__) for name in ("python", "slipstream")}
+    try:
+        for row in rows * options.repeats:
+            if row["status"] == "died" or time.monotonic() > until:
+                continue
+            kind = "slipstream" if row["row"].startswith("slipstream") else "python"
+            add_repeat(row, child[kind].ask(shared | {"row": row["row"], "cores": row["cores"]}, options.timeout))
+            rate = row["repeats"][-1] if row["repeats"] else row["message"]
+            print(row["row"], row["cores"], rate, flush=True)
+            write(rows)
+    finally:
+        for each in child.values():
+            each.stop()
+    return rows
+
+
+def parse_arguments():
+    all_cores = len(os.sched_getaffinity(0))
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    add = parser.add_argument
+    add("--model", default="resnet50")
+    add("--data", help="a folder of class_0, class_1, ... of JPEG files, instead of made ones")
+    add("--count", type=int, default=4000, help="files to make")
+    add("--rows", type=lambda text: text.split(","), default=list(trainer_rows.ROWS),
+        help=",".join(trainer_rows.ROWS))
+    add("--cores", type=lambda text: [int(item) for item in text.split(",")], default=[all_cores])
+    add("--batch-size", type=int, default=256)
+    add("--seconds", type=float, default=4, help="length of a measurement, about")
+    add("--repeats", type=int, default=3)
+    add("--budget-seconds", type=float, default=480, help="no measurement starts after this time")
+    add("--timeout", type=float, default=180, help="seconds after which a silent row is dead")
+    add("--slipstream", default=str(ROOT / "build" / "slipstream"), help="the program")
+    add("--json", default=os.devnull, help="write all figures here")
+    return parser.parse_args()
+
+
+def main():
+    options = parse_arguments()
+    options.gpu = gpu_name()
+    report = {"environment": environment(options),
+              "settings": {key: value for key, value in vars(options).items() if key not in ("json", "slipstream")}}
+    with tempfile.TemporaryDirectory() as folder:
+        if options.data:
+            folder = options.data
+        else:
+            make_photos(folder, options.count)
+        files = sorted(map(str, Path(folder).glob("*/*.jpg")))
+        shared = {key: getattr(options, key) for key in ("model", "batch_size", "seconds", "slipstream")}
+        shared |= {"data": folder, "files": files, "labels": [int(Path(file).parent.name[6:]) for file in files]}
+
+        def write(rows):
+            Path(options.json).write_text(json.dumps(report | {"rows": rows}, indent=1) + "\n")
+
+        write(measure(options, shared, write))
+
+
+if __name__ == "__main__":
+    main()
