@@ -10,6 +10,7 @@
 #include "core/files.h"
 #include "core/number_text.h"
 #include "cuda/gpu_meter.h"
+#include "report/evaluation_report.h"
 #include "report/progress_line.h"
 #include "slipstream/run/trainer.h"
 
@@ -148,7 +149,11 @@ class Training {
         plan_out_(options.plan_out),
         watch_files_(options.watch.json, options.watch.prometheus),
         context_(options.common.device),
-        line_(std::cerr, {[] { return terminal_columns(2); }}) {
+        line_(std::cerr, {.columns = [] { return terminal_columns(2); },
+                          .facts =
+                              [this](const Progress& progress) {
+                                return loop_ ? loop_->facts(progress) : TrainingFacts();
+                              }}) {
     cli.check_interrupt();
     environment_ = environment_of(context_);  // as it is before the run is part of it
     declare();
@@ -172,7 +177,7 @@ class Training {
       meter = std::make_unique<cuda::GpuMeter>(context_.device().index());
       meter->start();
     }
-    TrainingLoop loop(loop_setup());
+    TrainingLoop& loop = loop_.emplace(loop_setup());
     AutoResult result = loop.run(run_options(watch));
     if (watch) watch->finish();
     const std::string problem_of_log = log_ ? log_->finish() : "";
@@ -259,6 +264,7 @@ class Training {
     const RunResult& done = report_->result;
     print_summary(*report_, loop.ended().empty() ? steps_ - done.first_step : done.steps);
     if (!loop.ended().empty()) std::cout << loop.ended() << "\n";
+    if (!loop.scores().empty()) std::cout << score_table(loop.scores());
     return report_->result.interrupted ? kInterrupted : kDone;
   }
 
@@ -278,6 +284,7 @@ class Training {
   std::unique_ptr<Checkpoints> checkpoints_;
   std::optional<LoadedCheckpoint> loaded_;
   std::optional<RunLogging> log_;
+  std::optional<TrainingLoop> loop_;
   std::optional<RunReport> report_;
 };
 

@@ -8,16 +8,13 @@
 
 #include "cli/verbs.h"
 #include "core/number_text.h"
+#include "report/evaluation_report.h"
 #include "run/continued.h"
 
 namespace slipstream {
 namespace {
 
 constexpr int kDigits = 4;
-
-bool is_better(const std::string& score, double value, double than) {
-  return score == "loss" ? value < than : value > than;
-}
 
 /// Names of scores that an evaluation may give.
 std::vector<std::string> names_of(const Pipeline& pipeline) {
@@ -96,6 +93,20 @@ void TrainingLoop::train_part(const RunOptions& options) {
   if (setup_.checkpoints != nullptr) setup_.checkpoints->set_plan(to_json(total_.run.plan));
 }
 
+TrainingFacts TrainingLoop::facts(const Progress& progress) const {
+  const Pipeline& pipeline = setup_.trainer.pipeline();
+  const std::uint64_t epoch = pipeline.batches_per_epoch();
+  const std::uint64_t done = std::max<std::uint64_t>(1, begun_at_ + progress.step);
+  TrainingFacts facts;
+  facts.epoch = std::to_string((done - 1) / epoch + 1) + "/" +
+                std::to_string(std::max<std::uint64_t>(1, (setup_.steps + epoch - 1) / epoch));
+  facts.lr = pipeline.train_step()->lr(done - 1);
+  if (rows_.empty()) return facts;
+  for (const auto& [name, value] : rows_.back().scores)
+    if (name == criterion_) facts.score = name + " " + rounded_text(value, kDigits);
+  return facts;
+}
+
 AutoResult TrainingLoop::run(const RunOptions& options) {
   try {
     AutoResult result = run_parts(options);
@@ -154,7 +165,8 @@ void TrainingLoop::judge(const EvaluationResult& result) {
   if (found == result.scores.end())
     throw Error("--keep-best " + criterion_ + ": this loss does not give it");
   const double value = found->second;
-  const bool is_best = std::isfinite(value) && (!best_ || is_better(criterion_, value, *best_));
+  const bool is_best =
+      std::isfinite(value) && (!best_ || is_better_score(criterion_, value, *best_));
   epochs_since_best_ = is_best ? 0 : epochs_since_best_ + 1;
   if (is_best) {
     best_ = value;
@@ -162,7 +174,7 @@ void TrainingLoop::judge(const EvaluationResult& result) {
   }
   // One that could not be saved leaves the place to the next that is better than what was.
   const bool saves_best =
-      std::isfinite(value) && (!best_saved_ || is_better(criterion_, value, *best_saved_));
+      std::isfinite(value) && (!best_saved_ || is_better_score(criterion_, value, *best_saved_));
   if (save(CheckpointScore{criterion_, value, saves_best, epochs_since_best_}) && saves_best)
     best_saved_ = value;
   if (setup_.log != nullptr) setup_.log->add(rows_.back());

@@ -56,6 +56,8 @@ class TrainingLoop {
   AutoResult run(const RunOptions& options);
   /// Whether the last checkpoint could not be saved.
   bool is_lost() const { return is_lost_; }
+  /// For the progress line.
+  TrainingFacts facts(const Progress& progress) const;
   /// After each evaluation.
   const std::vector<ScoreRow>& scores() const { return rows_; }
   /// Why it ended before its last step; "": it did not.

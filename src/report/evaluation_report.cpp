@@ -1,6 +1,7 @@
 #include "report/evaluation_report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "core/number_text.h"
@@ -45,6 +46,28 @@ std::vector<ClassRow> class_rows(const std::vector<double>& counts,
                     share(both, labels[i] + predictions[i] - both)});
   }
   return rows;
+}
+
+bool is_better_score(const std::string& name, double value, double than) {
+  return name == "loss" ? value < than : value > than;
+}
+
+std::string score_table(const std::vector<ScoreRow>& rows) {
+  std::vector<std::vector<std::string>> table = {{"score", "last", "best", "in epoch"}};
+  for (std::size_t i = 0; i < rows.back().scores.size(); ++i) {
+    const auto& [name, last] = rows.back().scores[i];
+    double best = kUnknown, epoch = kUnknown;
+    for (const ScoreRow& row : rows) {
+      const double value = row.scores.at(i).second;
+      if (!std::isfinite(value) || (std::isfinite(best) && !is_better_score(name, value, best)))
+        continue;
+      best = value;
+      epoch = row.epoch;
+    }
+    table.push_back({name, rounded_text(last, kDigits), rounded_text(best, kDigits),
+                     rounded_text(epoch, kDigits)});
+  }
+  return aligned_table(table, {1, 2, 3});
 }
 
 std::string evaluation_report_json(const EvaluationReport& report) {

@@ -21,6 +21,12 @@ struct ClassRow {
 std::vector<ClassRow> class_rows(const std::vector<double>& counts,
                                  const std::vector<std::string>& names);
 
+/// Of the score of this name: a loss is better when it is lower, any other one when it is higher.
+bool is_better_score(const std::string& name, double value, double than);
+/// A row for each score: the last value, the best one, and the epoch of that. REQUIRES: at least
+/// one row
+std::string score_table(const std::vector<ScoreRow>& rows);
+
 /// What `eval` found.
 struct EvaluationReport {
   Environment environment;

@@ -29,7 +29,10 @@ std::string clock_text(double seconds) {
   return std::to_string(total / 3600) + ":" + two_digits(total / 60 % 60) + ":" + rest;
 }
 
-std::string joined(const std::array<std::string, 5>& parts) {
+enum Part : std::uint8_t { epoch, steps, rate, loss, score, lr, input_wait, time_left, count };
+using Parts = std::array<std::string, count>;
+
+std::string joined(const Parts& parts) {
   std::string line;
   for (const std::string& part : parts)
     if (!part.empty()) line += (line.empty() ? "" : "  ") + part;
@@ -99,9 +102,8 @@ double ProgressLine::steps_per_second() const {
 }
 
 std::string ProgressLine::text(std::size_t columns) const {
-  enum Part : std::uint8_t { steps, rate, loss, input_wait, time_left };
   const double per_second = steps_per_second();
-  std::array<std::string, 5> parts;
+  Parts parts;
   parts[steps] = "step " + std::to_string(last_.step);
   if (last_.steps > 0) parts[steps] += "/" + std::to_string(last_.steps);
   parts[rate] = fixed(per_second, decimals_for(per_second, 3)) + " steps/s";
@@ -111,11 +113,21 @@ std::string ProgressLine::text(std::size_t columns) const {
     parts[time_left] =
         "left " + clock_text(static_cast<double>(last_.steps - last_.step) / per_second);
 
-  if (!last_.measuring.empty())
-    parts = {parts[steps], "measuring lane '" + last_.measuring + "' alone"};
+  if (options_.facts) {
+    const TrainingFacts facts = options_.facts(last_);
+    if (!facts.epoch.empty()) parts[epoch] = "epoch " + facts.epoch;
+    parts[score] = facts.score;
+    if (facts.lr) parts[lr] = "lr " + rounded_text(*facts.lr, 3);
+  }
+  if (!last_.measuring.empty()) {
+    const std::string step = parts[steps];
+    parts = {};
+    parts[steps] = step;
+    parts[rate] = "measuring lane '" + last_.measuring + "' alone";
+  }
 
   std::string line = joined(parts);
-  for (const Part dropped : {input_wait, loss, time_left, rate}) {
+  for (const Part dropped : {input_wait, lr, score, epoch, loss, time_left, rate}) {
     if (line.size() <= columns) break;
     parts[dropped].clear();
     line = joined(parts);

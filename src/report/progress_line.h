@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <iosfwd>
+#include <optional>
 #include <string>
 
 #include "slipstream/results/result.h"
@@ -14,17 +15,27 @@ namespace slipstream {
 /// Columns of the terminal behind a file descriptor; 0 when it is no terminal.
 std::size_t terminal_columns(int descriptor);
 
+/// What is shown of a training beside its Progress; what is empty is not.
+struct TrainingFacts {
+  std::string epoch;         ///< such as "3/90"
+  std::string score;         ///< the latest, such as "top1 0.761"
+  std::optional<double> lr;  ///< learning rate
+};
+
 struct ProgressLineOptions {
   /// Columns of the terminal, asked at every drawing; 0: no terminal, log lines instead.
   std::function<std::size_t()> columns = [] { return std::size_t{0}; };
   double draw_every_s = 0.1;  ///< on a terminal
   double log_every_s = 5;     ///< elsewhere
+  /// Asked when a line is shown.
+  std::function<TrainingFacts(const Progress&)> facts = {};
 };
 
-/// Shows how a run goes on: on a terminal one live line (step, steps/s of the last seconds without
-/// the first step, loss, share of time that the device waited for input, time left), elsewhere a
-/// line every few seconds. Cheap enough to be called each step: time is what Progress::elapsed_s
-/// says, and most calls only compare it. Not thread-safe. A stream that fails is ignored.
+/// Shows how a run goes on: on a terminal one live line (epoch, step, steps/s of the last seconds
+/// without the first step, loss, score, learning rate, share of time that the device waited for
+/// input, time left), elsewhere a line every few seconds. Cheap enough to be called each step: time
+/// is what Progress::elapsed_s says, and most calls only compare it. Not thread-safe. A stream that
+/// fails is ignored.
 class ProgressLine {
  public:
   /// `out` must outlive this.

@@ -86,6 +86,28 @@ TEST_F(ProgressLineTest, FitsTheTerminal) {
   EXPECT_THAT(written(), testing::ContainsRegex("step 20/100  .* steps/s  loss .*  left "));
 }
 
+TEST_F(ProgressLineTest, SaysWhatATrainingKnows) {
+  columns_ = 200;
+  ProgressLineOptions options = terminal();
+  options.facts = [](const Progress& progress) -> TrainingFacts {
+    if (progress.step < 10) return {};
+    return {.epoch = "3/90", .score = "top1 0.761", .lr = 0.0025};
+  };
+  ProgressLine line(out_, options);
+  line.update(at(0, 0));
+  EXPECT_EQ(written(), "\rstep 0/100  - steps/s  loss 2.5  input wait 12 %");
+  line.update(at(10, 1));
+  EXPECT_EQ(written(),
+            "\repoch 3/90  step 10/100  10.0 steps/s  loss 2.5  top1 0.761  lr 0.0025  "
+            "input wait 12 %  left 0:09");
+  columns_ = 64;  // the epoch and the score are of more use than the input wait
+  line.update(at(20, 2));
+  EXPECT_THAT(written(), testing::HasSubstr("\repoch 3/90  step 20/100  10.0 steps/s  loss 2.5  "
+                                            "left 0:08"));
+  line.update({.step = 30, .steps = 100, .elapsed_s = 3, .measuring = "copy"});
+  EXPECT_THAT(written(), testing::HasSubstr("\rstep 30/100  measuring lane 'copy' alone"));
+}
+
 TEST_F(ProgressLineTest, SpeedIsThatOfTheLastSeconds) {
   ProgressLine line(out_, terminal());
   line.update(at(0, 0));
