@@ -1,6 +1,7 @@
 #include "core/schedule.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace slipstream {
 
@@ -23,8 +24,7 @@ Schedule::Schedule(std::vector<Lane*> lanes, std::size_t depth, std::size_t run_
 
 Schedule::~Schedule() = default;
 
-std::uint64_t Schedule::run(std::uint64_t batches, Driver driver, LaneThreads& threads,
-                            const std::function<bool()>& stop) {
+void Schedule::reset(std::uint64_t batches, const std::function<bool()>& stop) {
   {
     Lock lock(mutex_);
     recorded_.assign(lanes_.size(), 0);
@@ -33,6 +33,11 @@ std::uint64_t Schedule::run(std::uint64_t batches, Driver driver, LaneThreads& t
   }
   retired_ = 0;
   stop_ = stop ? &stop : nullptr;
+}
+
+std::uint64_t Schedule::run(std::uint64_t batches, Driver driver, LaneThreads& threads,
+                            const std::function<bool()>& stop) {
+  reset(batches, stop);
   if (driver == Driver::interleaved) {
     run_interleaved();
   } else {
@@ -50,7 +55,7 @@ std::uint64_t Schedule::run(std::uint64_t batches, Driver driver, LaneThreads& t
 
 void Schedule::run_lane(std::size_t lane) noexcept {
   while (!finished(lane)) {
-    const std::uint64_t batch = next(lane);
+    const std::uint64_t batch = next_of(lane);
     try {
       if (lane == 0 && !admit(batch)) return;
       advance(lane, batch);
@@ -69,11 +74,11 @@ void Schedule::run_interleaved() {
     while (!finished(last)) {
       lane = last;
       while (lane > 0 && !can_advance(lane)) --lane;
-      if (lane > 0 || admit(next(0))) advance(lane, next(lane));
+      if (lane > 0 || admit(next_of(0))) advance(lane, next_of(lane));
     }
   } catch (const Stopped&) {
   } catch (...) {
-    fail(lane, next(lane));
+    fail(lane, next_of(lane));
   }
 }
 
@@ -106,7 +111,78 @@ void Schedule::await_input(std::uint64_t batch) {
   if (!work_.input_ready(batch)) work_.await_input(batch);
 }
 
+void Schedule::begin(std::uint64_t batches, const std::function<bool()>& stop) {
+  ensure(lanes_.size() >= 2, "there is a lane ahead of the caller's");
+  reset(batches, stop);
+  has_begun_ = true;
+}
+
+bool Schedule::next() {
+  const std::size_t last = lanes_.size() - 1;
+  try {
+    if (std::exchange(is_open_, false)) leave(last, next_of(last));
+    while (advance_ahead(false) || (!can_advance(last) && advance_ahead(true))) {
+    }
+    if (!can_advance(last)) return false;
+    enter(last, next_of(last));
+    is_open_ = true;
+    return true;
+  } catch (const Stopped&) {
+  } catch (...) {
+    fail(last, next_of(last));
+  }
+  Lock lock(mutex_);
+  std::rethrow_exception(error_);
+}
+
+bool Schedule::advance_ahead(bool may_wait) {
+  std::size_t lane = lanes_.size() - 2;
+  while (lane > 0 && !can_advance(lane)) --lane;
+  const std::uint64_t batch = next_of(lane);
+  if (lane == 0) {
+    if (!can_advance(0) || (!may_wait && !work_.input_ready(batch))) return false;
+    if (!admit(batch)) return true;
+  }
+  try {
+    advance(lane, batch);
+  } catch (const Stopped&) {
+    throw;
+  } catch (...) {
+    fail(lane, batch);
+    throw Stopped{};
+  }
+  return true;
+}
+
+void Schedule::end() {
+  if (!std::exchange(has_begun_, false)) return;
+  const std::size_t last = lanes_.size() - 1;
+  if (std::exchange(is_open_, false)) leave(last, next_of(last));
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+    for (std::size_t other = 0; other < lanes_.size(); ++other) {
+      const std::uint64_t recorded = next_of(other);
+      if (other == lane || recorded == 0) continue;
+      lanes_[lane]->wait(*marks_[other].of(recorded - 1).end);
+      Lock lock(mutex_);
+      if (probe_ != nullptr && probe_->check != nullptr)
+        probe_->check->wait(lane, other, recorded - 1);
+    }
+  }
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+    for (std::size_t slot = 0; slot < depth_; ++slot) {
+      work_.drop(lane, slot);
+      Lock lock(mutex_);
+      if (probe_ != nullptr && probe_->check != nullptr) probe_->check->drop(lane, slot);
+    }
+}
+
 void Schedule::advance(std::size_t lane, std::uint64_t batch) {
+  enter(lane, batch);
+  work_.run(lane, batch, batch % depth_);
+  leave(lane, batch);
+}
+
+void Schedule::enter(std::size_t lane, std::uint64_t batch) {
   if (batch >= reach(lane))
     wait(lane, lanes_.size() - 1, batch - reach(lane), WaitId::Kind::retired);
   if (probe_ != nullptr && probe_->check != nullptr) {
@@ -116,12 +192,13 @@ void Schedule::advance(std::size_t lane, std::uint64_t batch) {
   work_.drop(lane, batch % depth_);
   if (lane > 0) wait(lane, lane - 1, batch, WaitId::Kind::handoff);
 
-  Marks& marks = marks_[lane].of(batch);
-  lanes_[lane]->record(*marks.begin);
+  lanes_[lane]->record(*marks_[lane].of(batch).begin);
   if (probe_ != nullptr && probe_->delay) probe_->delay(lane, batch, true);
-  work_.run(lane, batch, batch % depth_);
+}
+
+void Schedule::leave(std::size_t lane, std::uint64_t batch) {
   if (probe_ != nullptr && probe_->delay) probe_->delay(lane, batch, false);
-  lanes_[lane]->record(*marks.end);
+  lanes_[lane]->record(*marks_[lane].of(batch).end);
   {
     Lock lock(mutex_);
     if (probe_ != nullptr && probe_->check != nullptr) {
@@ -194,7 +271,7 @@ void Schedule::drain() {
     }
   }
   if (probe_ != nullptr && probe_->check != nullptr) probe_->check->drained();
-  const std::uint64_t recorded = next(lanes_.size() - 1);
+  const std::uint64_t recorded = next_of(lanes_.size() - 1);
   while (retired_ < recorded) {
     try {
       retire_until(recorded);
@@ -207,7 +284,7 @@ void Schedule::drain() {
   }
 }
 
-std::uint64_t Schedule::next(std::size_t lane) {
+std::uint64_t Schedule::next_of(std::size_t lane) {
   Lock lock(mutex_);
   return recorded_[lane];
 }

@@ -81,9 +81,20 @@ class Schedule {
   std::uint64_t run(std::uint64_t batches, Driver driver, LaneThreads& threads,
                     const std::function<bool()>& stop = {});
 
+  /// For a caller who is the last lane and comes back for each batch: begins a run on the calling
+  /// thread, which makes all further calls. run() is not called meanwhile.
+  /// REQUIRES: at least two lanes; Work::run() does nothing for the last one
+  void begin(std::uint64_t batches, const std::function<bool()>& stop = {});
+  /// Records the end of the last lane's batch, enqueues what the other lanes may do ahead, and lets
+  /// the last lane begin its next batch. False where there is none. Blocks where run() does. Throws
+  /// the first error unchanged; end() is all that may follow.
+  bool next();
+  /// Ends the run, wherever it is: drops what the slots hold, each lane behind all work of the
+  /// others. The host waits for nothing. Does nothing without begin().
+  void end();
+
   std::size_t failed_lane() const { return failed_lane_; }
   std::uint64_t failed_batch() const { return failed_batch_; }
-  /// Host time that the first lane was blocked on its input, s.
 
  private:
   struct Marks {
@@ -92,6 +103,12 @@ class Schedule {
   struct Stopped {};  ///< thrown on lanes whose run another lane's error has ended
 
   void advance(std::size_t lane, std::uint64_t batch);
+  /// What comes ahead of a lane's work for a batch, and behind it.
+  void enter(std::size_t lane, std::uint64_t batch);
+  void leave(std::size_t lane, std::uint64_t batch);
+  /// One step of a lane before the last, later ones first; false where none may take one.
+  bool advance_ahead(bool may_wait);
+  void reset(std::uint64_t batches, const std::function<bool()>& stop);
   void wait(std::size_t lane, std::size_t producer, std::uint64_t batch, WaitId::Kind kind);
   void await_recorded(std::size_t lane, std::uint64_t batch);
   bool admit(std::uint64_t batch);
@@ -104,7 +121,7 @@ class Schedule {
   void drain();
   /// How many batches `lane` may be ahead of the last lane's end.
   std::uint64_t reach(std::size_t lane) const { return depth_ - lane; }
-  std::uint64_t next(std::size_t lane);
+  std::uint64_t next_of(std::size_t lane);
   bool finished(std::size_t lane);
 
   std::vector<Lane*> lanes_;
@@ -122,6 +139,8 @@ class Schedule {
   std::uint64_t failed_batch_ = 0;
   std::uint64_t retired_ = 0;  ///< the first lane's thread, or run() when no lane runs
   const std::function<bool()>* stop_ = nullptr;
+  bool has_begun_ = false;  ///< by begin()
+  bool is_open_ = false;    ///< whether the caller has a batch of the last lane
 };
 
 }  // namespace slipstream

@@ -26,18 +26,18 @@ inline ScheduleProbe without(const WaitId& wait) {
 }
 
 inline void expect_serial_under_random_delays(Rig& rig, LaneThreads& threads, Driver driver,
-                                              std::size_t depth) {
+                                              std::size_t depth, bool pulled = false) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     const ScheduleProbe delays = random_delays(rig, seed);
-    const PayloadRun run{.driver = driver, .depth = depth, .run_ahead = seed};
+    const PayloadRun run{.driver = driver, .depth = depth, .run_ahead = seed, .pulled = pulled};
     EXPECT_EQ(run_payload(rig, threads, run, &delays), serial_digest(run.batches))
         << "seed " << seed;
   }
 }
 
 inline void expect_check_finds_nothing(Rig& rig, LaneThreads& threads, Driver driver,
-                                       std::size_t depth) {
-  const PayloadRun run{.driver = driver, .depth = depth, .run_ahead = 2};
+                                       std::size_t depth, bool pulled = false) {
+  const PayloadRun run{.driver = driver, .depth = depth, .run_ahead = 2, .pulled = pulled};
   OrderCheck check(rig.lanes().size(), depth, depth + run.run_ahead);
   ScheduleProbe probe = random_delays(rig, 4);
   probe.check = &check;
@@ -46,10 +46,10 @@ inline void expect_check_finds_nothing(Rig& rig, LaneThreads& threads, Driver dr
 }
 
 inline void expect_check_misses_waits(Rig& rig, LaneThreads& threads, Driver driver,
-                                      std::size_t depth) {
+                                      std::size_t depth, bool pulled = false) {
   const std::size_t lanes = rig.lanes().size();
   for (const WaitId& wait : all_waits(lanes)) {
-    const PayloadRun run{.driver = driver, .depth = depth};
+    const PayloadRun run{.driver = driver, .depth = depth, .pulled = pulled};
     OrderCheck check(lanes, depth, depth + run.run_ahead);
     ScheduleProbe probe = without(wait);
     probe.check = &check;
@@ -61,11 +61,11 @@ inline void expect_check_misses_waits(Rig& rig, LaneThreads& threads, Driver dri
 
 /// Not for host lanes: there the host's own order holds, and race_probe leaves that out too.
 inline void expect_digest_misses_waits(Rig& rig, LaneThreads& threads, Driver driver,
-                                       std::size_t depth) {
+                                       std::size_t depth, bool pulled = false) {
   const std::size_t lanes = rig.lanes().size();
   for (const WaitId& wait : all_waits(lanes)) {
     const ScheduleProbe probe = without(wait);
-    PayloadRun run{.driver = driver, .depth = depth};
+    PayloadRun run{.driver = driver, .depth = depth, .pulled = pulled};
     if (!implied(wait, lanes, depth)) run.hold = hold_against(wait, lanes, depth);
     const std::uint64_t digest = run_payload(rig, threads, run, &probe);
     EXPECT_EQ(digest == serial_digest(run.batches), implied(wait, lanes, depth))

@@ -198,6 +198,7 @@ struct PayloadRun {
   std::uint64_t batches = 24;
   std::size_t run_ahead = 1;
   std::optional<Hold> hold = {};
+  bool pulled = false;  ///< by a caller who is the last lane, instead of a driver
 };
 
 /// Runs the payload through the rig's lanes and returns its digest.
@@ -207,7 +208,15 @@ inline std::uint64_t run_payload(Rig& rig, LaneThreads& threads, const PayloadRu
   PayloadWork work(rig, lanes.size(), run.hold);
   rig.reset();
   Schedule schedule(lanes, run.depth, run.run_ahead, work, probe);
-  schedule.run(run.batches, run.driver, threads);
+  if (!run.pulled) {
+    schedule.run(run.batches, run.driver, threads);
+    return rig.digest();
+  }
+  schedule.begin(run.batches);
+  for (std::uint64_t batch = 0; schedule.next(); ++batch)
+    work.run(lanes.size() - 1, batch, batch % run.depth);
+  schedule.end();
+  for (Lane* lane : lanes) lane->synchronize();
   return rig.digest();
 }
 

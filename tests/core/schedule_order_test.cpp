@@ -34,5 +34,42 @@ TEST_P(OrderTest, TheDigestMissesEachWaitThatIsNotImplied) {
   expect_digest_misses_waits(rig, threads_, combo_.driver, combo_.depth);
 }
 
+/// The caller is the last lane, and one thread enqueues everything.
+class PulledOrderTest : public ::testing::TestWithParam<Combo> {
+ protected:
+  const Combo& combo_ = GetParam();
+  LaneThreads threads_;
+};
+
+std::vector<Combo> pulled_combos() {
+  std::vector<Combo> some = combos();
+  std::erase_if(
+      some, [](const Combo& each) { return each.lanes < 2 || each.driver != Driver::interleaved; });
+  return some;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PulledOrderTest, ::testing::ValuesIn(pulled_combos()), kComboName);
+
+TEST_P(PulledOrderTest, PayloadEqualsSerialUnderRandomDelays) {
+  CpuRig<PlainCell> rig(combo_.kind, combo_.lanes, combo_.depth);
+  expect_serial_under_random_delays(rig, threads_, combo_.driver, combo_.depth, true);
+}
+
+TEST_P(PulledOrderTest, TheCheckFindsNothingWhenNoWaitIsMissing) {
+  CpuRig<PlainCell> rig(combo_.kind, combo_.lanes, combo_.depth);
+  expect_check_finds_nothing(rig, threads_, combo_.driver, combo_.depth, true);
+}
+
+TEST_P(PulledOrderTest, TheCheckMissesEachWaitThatIsNotImplied) {
+  CpuRig<RelaxedCell> rig(combo_.kind, combo_.lanes, combo_.depth);
+  expect_check_misses_waits(rig, threads_, combo_.driver, combo_.depth, true);
+}
+
+TEST_P(PulledOrderTest, TheDigestMissesEachWaitThatIsNotImplied) {
+  if (combo_.kind == Kind::host) return;
+  CpuRig<RelaxedCell> rig(combo_.kind, combo_.lanes, combo_.depth);
+  expect_digest_misses_waits(rig, threads_, combo_.driver, combo_.depth, true);
+}
+
 }  // namespace
 }  // namespace slipstream::test

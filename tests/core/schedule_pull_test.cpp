@@ -1,0 +1,128 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "core/fake_lane.h"
+#include "core/schedule.h"
+
+namespace slipstream::test {
+namespace {
+
+using testing::ElementsAre;
+
+/// Three lanes, of which the caller is the last, and an input that comes when it is told to.
+class PullTest : public ::testing::Test {
+ protected:
+  struct Noting final : Work {
+    bool input_ready(std::uint64_t batch) override { return batch < ready; }
+    void await_input(std::uint64_t batch) override {
+      calls.push_back("await " + std::to_string(batch));
+      ready = batch + 1;
+    }
+    void drop(std::size_t lane, std::size_t slot) override { dropped.insert({lane, slot}); }
+    void run(std::size_t lane, std::uint64_t batch, std::size_t) override {
+      if (lane == failing_lane && batch == failing_batch) throw std::runtime_error("no");
+      calls.push_back(std::to_string(lane) + ":" + std::to_string(batch));
+    }
+    void retired(std::uint64_t batch, std::span<const Mark* const>,
+                 std::span<const Mark* const>) override {
+      retired_batches = batch + 1;
+    }
+
+    std::uint64_t ready = 1000, retired_batches = 0;
+    std::size_t failing_lane = 9;
+    std::uint64_t failing_batch = 0;
+    std::vector<std::string> calls;
+    std::set<std::pair<std::size_t, std::size_t>> dropped;
+  };
+
+  std::vector<std::string> taken() { return std::exchange(work_.calls, {}); }
+
+  FakeLane copy_{"copy"}, encode_{"encode"}, body_{"body"};
+  Noting work_;
+  Schedule schedule_{{&copy_, &encode_, &body_}, 3, 2, work_};
+};
+
+TEST_F(PullTest, TheOtherLanesAreAheadByOneBatchEach) {
+  schedule_.begin(100);
+  ASSERT_TRUE(schedule_.next());
+  EXPECT_THAT(taken(), ElementsAre("0:0", "1:0", "0:1", "1:1", "0:2"));
+  ASSERT_TRUE(schedule_.next());
+  EXPECT_THAT(taken(), ElementsAre("1:2", "0:3"));
+  schedule_.end();
+}
+
+TEST_F(PullTest, ALateInputHoldsUpNoBatchThatIsThere) {
+  work_.ready = 2;
+  schedule_.begin(100);
+  ASSERT_TRUE(schedule_.next());
+  ASSERT_TRUE(schedule_.next());
+  EXPECT_THAT(taken(), ElementsAre("0:0", "1:0", "0:1", "1:1"));
+  ASSERT_TRUE(schedule_.next());
+  EXPECT_THAT(taken(), ElementsAre("await 2", "0:2", "1:2"));
+  schedule_.end();
+}
+
+TEST_F(PullTest, AStopEndsItBehindTheBatchesThatHaveEntered) {
+  bool is_over = false;
+  const std::function<bool()> stop = [&is_over] { return is_over; };
+  schedule_.begin(100, stop);
+  ASSERT_TRUE(schedule_.next());
+  is_over = true;
+  EXPECT_TRUE(schedule_.next());
+  EXPECT_TRUE(schedule_.next());
+  EXPECT_FALSE(schedule_.next());
+  EXPECT_FALSE(schedule_.next());
+  schedule_.end();
+}
+
+TEST_F(PullTest, NothingToRunIsNoBatch) {
+  schedule_.begin(0);
+  EXPECT_FALSE(schedule_.next());
+  schedule_.end();
+}
+
+TEST_F(PullTest, TheEndDropsAllSlotsWhereverItComes) {
+  for (const int batches : {0, 1, 4}) {
+    work_.dropped.clear();
+    schedule_.begin(100);
+    for (int i = 0; i < batches; ++i) ASSERT_TRUE(schedule_.next());
+    schedule_.end();
+    EXPECT_EQ(work_.dropped.size(), 9u);
+    work_.dropped.clear();
+    schedule_.end();
+    EXPECT_TRUE(work_.dropped.empty());
+  }
+}
+
+TEST_F(PullTest, AnErrorComesOutUnchangedAndNamesItsLane) {
+  work_.failing_lane = 1;
+  work_.failing_batch = 3;
+  schedule_.begin(100);
+  ASSERT_TRUE(schedule_.next());
+  ASSERT_TRUE(schedule_.next());
+  EXPECT_THROW(schedule_.next(), std::runtime_error);
+  EXPECT_EQ(schedule_.failed_lane(), 1u);
+  EXPECT_EQ(schedule_.failed_batch(), 3u);
+  schedule_.end();
+  work_.failing_lane = 9;
+  schedule_.begin(2);
+  EXPECT_TRUE(schedule_.next());
+  EXPECT_TRUE(schedule_.next());
+  EXPECT_FALSE(schedule_.next());
+  schedule_.end();
+}
+
+TEST_F(PullTest, TheHostIsNeverMoreThanDepthAndRunAheadInFront) {
+  schedule_.begin(100);
+  for (std::uint64_t batch = 0; batch < 50; ++batch) {
+    ASSERT_TRUE(schedule_.next());
+    EXPECT_GE(work_.retired_batches + 3 + 2 + 3, batch);
+  }
+  schedule_.end();
+}
+
+}  // namespace
+}  // namespace slipstream::test
