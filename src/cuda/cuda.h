@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <memory_resource>
 #include <string>
@@ -103,6 +104,22 @@ class CudaLane final : public Lane {
  private:
   Stream stream_;
   int priority_;
+};
+
+/// A lane on somebody else's streams: at each call the one that `stream` gives, which may be the
+/// default stream. Its marks are as those of a CudaLane.
+class BorrowedLane final : public Lane {
+ public:
+  BorrowedLane(std::string name, int device, std::function<cudaStream_t()> stream);
+
+  std::unique_ptr<Mark> make_mark() override;
+  void record(Mark& mark) override;
+  void wait(const Mark& mark) override;
+  void synchronize() override;
+
+ private:
+  int device_;
+  std::function<cudaStream_t()> stream_;
 };
 
 /// Page-locked host memory (cudaHostAlloc, portable) as a memory resource. A failed allocation is

@@ -51,6 +51,21 @@ class CudaMark final : public Mark {
   std::atomic<bool> recorded_{false};
 };
 
+void record_on(Mark& mark, cudaStream_t stream, int device) {
+  auto* own = dynamic_cast<CudaMark*>(&mark);
+  ensure(own != nullptr, "a lane records its own marks");
+  own->record(stream, device);
+}
+
+void wait_on(const Mark& mark, cudaStream_t stream) {
+  const auto* event = dynamic_cast<const CudaMark*>(&mark);
+  if (event == nullptr) {
+    mark.synchronize();
+    return;
+  }
+  check_cuda(cudaStreamWaitEvent(stream, event->recorded_event(), 0));
+}
+
 }  // namespace
 
 CudaLane::CudaLane(std::string name, int device, int priority)
@@ -64,21 +79,21 @@ int CudaLane::device() const { return stream_.device(); }
 
 std::unique_ptr<Mark> CudaLane::make_mark() { return std::make_unique<CudaMark>(device()); }
 
-void CudaLane::record(Mark& mark) {
-  auto* own = dynamic_cast<CudaMark*>(&mark);
-  ensure(own != nullptr, "a lane records its own marks");
-  own->record(stream_.get(), device());
-}
+void CudaLane::record(Mark& mark) { record_on(mark, stream_.get(), device()); }
 
-void CudaLane::wait(const Mark& mark) {
-  const auto* event = dynamic_cast<const CudaMark*>(&mark);
-  if (event == nullptr) {
-    mark.synchronize();
-    return;
-  }
-  check_cuda(cudaStreamWaitEvent(stream_.get(), event->recorded_event(), 0));
-}
+void CudaLane::wait(const Mark& mark) { wait_on(mark, stream_.get()); }
 
 void CudaLane::synchronize() { stream_.synchronize(); }
+
+BorrowedLane::BorrowedLane(std::string name, int device, std::function<cudaStream_t()> stream)
+    : Lane(std::move(name)), device_(device), stream_(std::move(stream)) {}
+
+std::unique_ptr<Mark> BorrowedLane::make_mark() { return std::make_unique<CudaMark>(device_); }
+
+void BorrowedLane::record(Mark& mark) { record_on(mark, stream_(), device_); }
+
+void BorrowedLane::wait(const Mark& mark) { wait_on(mark, stream_()); }
+
+void BorrowedLane::synchronize() { check_cuda(cudaStreamSynchronize(stream_())); }
 
 }  // namespace slipstream::cuda

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""slipstream.Pipeline and slipstream.DataLoader around the tuned PyTorch loop of `segmentation` (W1),
+side by side, steps per second, and what an iteration costs the host.
+
+Rows take turns, repeat by repeat, in one process; loader workers live while their row is measured.
+A figure {"value", "low", "high", "unit", "n"} is the median of n repeats with a 95 % interval
+(Student's t).
+"""
+
+import argparse
+import gc
+import itertools
+import json
+import os
+import time
+from pathlib import Path
+
+import torch
+from figures import figure
+from pytorch_loops import Model, Samples, as_float
+
+import slipstream as ss
+
+WARMUP_STEPS = 20
+
+
+def pytorch_loader(options, batch_size):
+    data = Samples(options.data, options.image_size, True, torch.uint8)
+    return torch.utils.data.DataLoader(
+        data, batch_size, shuffle=True, num_workers=options.num_workers, pin_memory=True,
+        persistent_workers=True, prefetch_factor=4, multiprocessing_context="fork")
+
+
+def native_loader(options, batch_size):
+    resize = ss.transforms.Resize((options.image_size, options.image_size))
+    data = ss.open_dataset(options.data, resize, num_classes=10)
+    return ss.DataLoader(data, batch_size, shuffle=True, num_workers=options.num_workers, drop_last=True,
+                         prefetch_factor=4, device="cuda")
+
+
+def endless(loader):
+    while True:
+        yield from loader
+
+
+def plain(model, batches):
+    for images, labels in batches:
+        features = model.encode(as_float(images.cuda(non_blocking=True)))
+        model.train_decoder(features, labels.cuda(non_blocking=True).long())
+        yield
+
+
+def staged(model, pipe):
+    for features, labels in endless(pipe):
+        model.train_decoder(features, labels.long())
+        yield
+
+
+def encode_stage(model):
+    return [("encode", lambda images: model.encoder(as_float(images)))]
+
+
+def native_stage(model):
+    return [("encode", lambda images: model.encoder(images.float()))]
+
+
+def pinned_batches(options, batch_size):
+    data = Samples(None, options.image_size, True, torch.uint8)
+    made = [[torch.stack(field).pin_memory() for field in zip(*(data[i] for i in range(batch_size)))]
+            for _ in range(4)]
+    return itertools.cycle(made)
+
+
+def decoder_alone(model, batches):
+    images, labels = next(batches)
+    features, labels = model.encode(as_float(images.cuda())), labels.cuda().long()
+    while True:
+        model.train_decoder(features, labels)
+        yield
+
+
+ROWS = {
+    "decoder_alone": lambda model, o, n: decoder_alone(model, pinned_batches(o, n)),
+    "plain_pinned": lambda model, o, n: plain(model, pinned_batches(o, n)),
+    "pipeline_pinned": lambda model, o, n: staged(model, ss.Pipeline(pinned_batches(o, n), encode_stage(model), "cuda")),
+    "plain_dataloader": lambda model, o, n: plain(model, endless(pytorch_loader(o, n))),
+    "pipeline_dataloader": lambda model, o, n: staged(model, ss.Pipeline(pytorch_loader(o, n), encode_stage(model), "cuda")),
+    "pipeline_native_dataloader": lambda model, o, n: staged(model, ss.Pipeline(native_loader(o, n), native_stage(model))),
+}
+
+
+def rate_of(loop, options):
+    for _ in range(WARMUP_STEPS + 2 * options.num_workers):
+        next(loop)
+    torch.cuda.synchronize()
+    steps, start = 0, time.perf_counter()
+    while time.perf_counter() - start < options.seconds:
+        next(loop)
+        steps += 1
+    torch.cuda.synchronize()
+    return steps / (time.perf_counter() - start)
+
+
+def microseconds(loop, count=3000):
+    """Host time of an iteration; the device has next to nothing to do."""
+    iterator = iter(loop)
+    for _ in range(200):
+        next(iterator)
+    start = time.perf_counter()
+    for _ in range(count):
+        next(iterator)
+    return (time.perf_counter() - start) / count * 1e6
+
+
+def host_costs():
+    batch = [torch.ones(8).pin_memory(), torch.ones(8).pin_memory()]
+
+    def copied():
+        for x, y in itertools.repeat(batch):
+            yield x.cuda(non_blocking=True), y.cuda(non_blocking=True)
+
+    def with_stage():
+        for x, y in copied():
+            yield x + 1, y
+
+    plan = {"plain_copies": copied, "plain_stage": with_stage,
+            "pipeline_copies": lambda: ss.Pipeline(itertools.repeat(batch), (), "cuda"),
+            "pipeline_stage": lambda: ss.Pipeline(itertools.repeat(batch), [("add", lambda x: x + 1)], "cuda")}
+    rounds = [{name: microseconds(make()) for name, make in plan.items()} for _ in range(5)]
+    return {name: figure([each[name] for each in rounds], "us") for name in plan}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    add = parser.add_argument
+    add("--data", required=True, help="a folder of images/ and masks/, as make-data segmentation writes it")
+    add("--batch-size", type=lambda text: [int(each) for each in text.split(",")], default=[8, 32, 128])
+    add("--image-size", type=int, default=256)
+    add("--num-workers", type=int, default=14)
+    add("--repeats", type=int, default=3)
+    add("--seconds", type=float, default=2)
+    add("--json", default=os.devnull)
+    options = parser.parse_args()
+    torch.backends.cudnn.benchmark = True
+    report = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "slipstream": ss.__version__,
+              "cores": len(os.sched_getaffinity(0)), "settings": vars(options), "host_us": host_costs(), "rows": []}
+    print({name: round(cost["value"], 1) for name, cost in report["host_us"].items()}, flush=True)
+    for batch_size in options.batch_size:
+        torch.manual_seed(1)
+        model = Model(options.image_size, "cuda", True)
+        rates = {name: [] for name in ROWS}
+        for _ in range(options.repeats):
+            for name, make in ROWS.items():
+                loop = make(model, options, batch_size)
+                rates[name].append(rate_of(loop, options))
+                del loop
+                gc.collect()
+                torch.cuda.empty_cache()
+        for name, each in rates.items():
+            report["rows"].append({"row": name, "batch_size": batch_size, "steps_per_second": figure(each, "steps/s")})
+            print(batch_size, name, [round(rate, 1) for rate in each], flush=True)
+        Path(options.json).write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""Data sets and the native loader."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from . import _native
+from .transforms import Compose, Transform
+
+if TYPE_CHECKING:
+    from .pipeline import Stage
+
+Path = str | os.PathLike[str]
+
+
+class Dataset:
+    """A native data set: samples in files, which the native loader reads without Python."""
+
+    def __init__(self, native: _native.Dataset, transform: Transform | None = None) -> None:
+        self._native = native
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of the classes by number; empty where they are unknown."""
+        return self._native.class_names()
+
+    @property
+    def fields(self) -> list[str]:
+        """What each sample has, such as ["image", "label"]: the order in a batch."""
+        return self._native.field_names()
+
+    def name(self, index: int) -> str:
+        """The name of a sample in messages, for example its file."""
+        return self._native.name(index)
+
+    def label(self, index: int) -> int:
+        """The class of a sample. Raises Refused where samples have none."""
+        return self._native.label(index)
+
+
+class ImageFolder(Dataset):
+    """The images in a folder of class folders, ROOT/CLASS/**/*.jpg, .jpeg or .png, sorted by class
+    and path. A batch is (images, labels): uint8, batch x 3 x height x width, channels-last; int64.
+
+    transform: from slipstream.transforms.
+    classes: the classes in the order of their numbers; by default every folder, sorted.
+    """
+
+    def __init__(
+        self, root: Path, transform: Transform | None = None, classes: Sequence[str] = ()
+    ) -> None:
+        super().__init__(_native.image_folder(os.fspath(root), list(classes)), transform)
+
+
+class Subset(Dataset):
+    """The samples `indices` of a data set, in that order, with its transform."""
+
+    def __init__(self, dataset: Dataset, indices: Sequence[int]) -> None:
+        super().__init__(_native.subset(dataset._native, list(indices)), dataset.transform)
+
+
+class ConcatDataset(Dataset):
+    """The samples of several data sets, one after the other, with the first one's transform."""
+
+    def __init__(self, datasets: Sequence[Dataset]) -> None:
+        native = _native.concat([each._native for each in datasets])
+        super().__init__(native, datasets[0].transform)
+
+
+def open_dataset(
+    path: Path,
+    transform: Transform | None = None,
+    num_classes: int = 0,
+    classes: Sequence[str] = (),
+) -> Dataset:
+    """Opens what `path` looks like: a folder of class folders, of images/ and masks/, or of arrays,
+    a .tar shard or a folder of shards, a .csv or .jsonl list, a .npy file.
+
+    num_classes: for shards and arrays that do not say it; 0: unknown.
+    classes: the names of the classes in the order of their numbers.
+    """
+    return Dataset(_native.open_dataset(os.fspath(path), num_classes, list(classes)), transform)
+
+
+class DataLoader:
+    """The native loader: threads read, decode and transform samples straight into page-locked
+    batches, without Python. Arguments mean what they do in torch.utils.data.DataLoader.
+
+    dataset: a slipstream data set, whose transform is done here, sample by sample.
+    device: where batches are: "cpu", or "cuda" or "cuda:N", to which they are copied ahead of the
+        loop, on a stream of their own; they may be kept for any time.
+    num_workers: threads, at least 1.
+    prefetch_factor: batches that each worker fills ahead.
+    seed: of the order and of all random transforms: what a batch holds depends on it, the epoch and
+        the batch's number alone, not on the number of workers.
+    on_bad_sample: "stop", or "skip": the next good sample takes the place of a bad one.
+    rank, world_size: loads the share of one process, as DistributedSampler does; by default those
+        of torch.distributed where it is initialized. batch_size is that of each process.
+
+    Each pass is the next epoch. set_epoch() goes to another one; state_dict() and load_state_dict()
+    go on in the middle of one.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        num_workers: int = 1,
+        drop_last: bool = False,
+        prefetch_factor: int = 2,
+        seed: int = 0,
+        device: str | torch.device = "cpu",
+        on_bad_sample: str = "stop",
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        if not isinstance(dataset, Dataset):
+            raise _native.Refused(
+                f"slipstream.DataLoader reads slipstream's data sets, not {type(dataset).__name__}: "
+                "open it by slipstream.ImageFolder or open_dataset, or keep PyTorch's DataLoader "
+                "and put slipstream.Pipeline around it"
+            )
+        if on_bad_sample not in ("stop", "skip"):
+            raise _native.Refused(f"on_bad_sample is '{on_bad_sample}': give 'stop' or 'skip'")
+        self.dataset = dataset
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.device = _with_index(torch.device(device))
+        self._epoch = 0
+        self._begun: int | None = None  # position of the batch after the last one given
+        settings = _native.LoaderSettings()
+        settings.device = self.device
+        settings.transforms = Compose.of(dataset.transform).to_json()
+        settings.batch_size = batch_size
+        settings.prefetch_batches = max(1, prefetch_factor * max(1, num_workers))
+        settings.num_workers = max(1, num_workers)
+        settings.shuffle = shuffle
+        settings.drop_last = drop_last
+        settings.skips_bad_samples = on_bad_sample == "skip"
+        settings.seed = seed
+        settings.rank, settings.ranks = _ranks(rank, world_size)
+        self._native = _native.Loader(dataset._native, settings)
+
+    def __len__(self) -> int:
+        return self._native.batches_per_epoch()
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._pass((), 2)
+
+    @property
+    def epoch(self) -> int:
+        """That of the next pass, from 0."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next pass is that of `epoch`."""
+        self._epoch = epoch
+        self._begun = None
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the loop is: behind the last batch that it was given."""
+        length = len(self)
+        batch = self._epoch * length if self._begun is None else self._begun
+        return {"batch": batch, "epoch": batch // length}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """The next pass goes on behind that batch, without reading those before."""
+        self._epoch = state["batch"] // len(self)
+        self._begun = state["batch"]
+
+    def _pass(self, stages: Sequence[Stage], run_ahead: int) -> Iterator[Any]:
+        from .pipeline import _Pass
+
+        length = len(self)
+        begin = self._epoch * length if self._begun is None else self._begun
+        self._native.go_to(begin)
+        self._begun = begin
+        batches = _Pass(self._native, stages, self.device, run_ahead, self._epoch)
+        end = (begin // length + 1) * length
+        try:
+            for batch in batches:
+                self._begun += 1
+                if self._begun == end:  # also where the caller does not come back
+                    self._epoch, self._begun = end // length, None
+                yield batch
+        finally:
+            batches.close()
+            if self._begun is not None:
+                self._epoch, self._begun = begin // length + 1, None
+
+
+def _with_index(device: torch.device) -> str:
+    if device.type == "cuda" and device.index is None:
+        return f"cuda:{torch.cuda.current_device()}"
+    return str(device)
+
+
+def _ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+    if world_size is None:
+        world_size = torch.distributed.get_world_size() if distributed else 1
+    if rank is None:
+        rank = torch.distributed.get_rank() if distributed else 0
+    return rank, world_size

@@ -1,0 +1,326 @@
+"""Stages of a training loop that run ahead of its body."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from . import _native
+from .data import DataLoader
+
+Key = int | str
+Keys = Key | Sequence[Key] | None
+
+
+@dataclasses.dataclass
+class Stage:
+    """What is done to each batch ahead of the loop's body, on a stream of its own.
+
+    function: a module in evaluation mode without parameters that require gradients, or any
+        callable. It runs without gradients, on the stage's stream, which is the current one, and
+        must not wait for the device.
+    input: where its arguments are in the batch: an index of a tuple or list, a key of a mapping, a
+        name of a named tuple or data class, or several of these. By default the first element of a
+        tuple or list, or the whole batch where it is a tensor.
+    output: where its result goes; by default to the first `input`. A mapping may get a new key. Of
+        several outputs the function returns a tuple.
+    seed: the stage draws random numbers from PyTorch's generators. They then hold numbers made of
+        this seed, the pass and the batch while it runs, and go on as before afterwards.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    input: Keys = None
+    output: Keys = None
+    seed: int | None = None
+
+    def __call__(self, batch: Any) -> Any:
+        """The batch with the stage's result in it; `batch` is not changed."""
+        if self.input is None and isinstance(batch, torch.Tensor):
+            return self.function(batch)
+        inputs = _keys(0 if self.input is None else self.input)
+        outputs = inputs[:1] if self.output is None else _keys(self.output)
+        try:
+            arguments = [_get(batch, key) for key in inputs]
+        except (AttributeError, IndexError, KeyError, TypeError):
+            raise _native.Error(
+                f"stage '{self.name}' reads {_named(inputs)}, which a batch of type "
+                f"{type(batch).__name__} does not have. Remedy: say where its input is, "
+                f"slipstream.Stage('{self.name}', ..., input=...)"
+            ) from None
+        result = self.function(*arguments)
+        return _with(batch, outputs, [result] if len(outputs) == 1 else list(result))
+
+
+class Pipeline:
+    """A loop over `loader` whose copies and stages run ahead of its body.
+
+    loader: batches in host memory, page-locked where copies are to overlap (pin_memory=True): a
+        torch.utils.data.DataLoader, a slipstream.DataLoader, or any iterable of tensors and of
+        tuples, lists, mappings, named tuples and data classes of them, nested. What is no tensor
+        passes through.
+    stages: names and callables, or `Stage`s, in their order.
+    device: where tensors are copied: "cuda", "cuda:N" or "cpu", where nothing overlaps. By default
+        that of `loader` if it is a slipstream.DataLoader, else "cuda" if there is one.
+    run_ahead: batches that the host may enqueue, beyond those in flight, before the device has
+        finished.
+    serial: does everything on the caller's stream, in the order of a plain loop; for comparison.
+
+    While the body works on batch n, the stages work on n + 1 and the copies on n + 2. Each batch is
+    what a plain loop on one stream gives, bit for bit, as long as stages and body share nothing
+    that either of them writes. What can be seen of that is checked: a stage with trained
+    parameters, in training mode, or whose weights are written meanwhile, one that gives the same
+    memory twice, and two that draw from one generator of random numbers are errors.
+
+    The body runs on the caller's current stream, which waits for each batch. Its tensors may be
+    kept for any time. The host waits for the device only to stay within `run_ahead`.
+    """
+
+    def __init__(
+        self,
+        loader: Iterable[Any],
+        stages: Sequence[Stage | tuple[str, Callable[..., Any]]] = (),
+        device: str | torch.device | None = None,
+        run_ahead: int = 2,
+        serial: bool = False,
+    ) -> None:
+        self.loader = loader
+        self.stages = [each if isinstance(each, Stage) else Stage(*each) for each in stages]
+        self.device = _device_of(loader, device)
+        self.run_ahead = run_ahead
+        self.serial = serial
+        self._epoch = 0
+        _refuse_stages(self.stages, run_ahead)
+
+    def __len__(self) -> int:
+        return len(self.loader)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Any]:
+        if isinstance(self.loader, DataLoader):
+            epoch = self.loader.epoch
+        else:
+            epoch, self._epoch = self._epoch, self._epoch + 1
+        if self.serial:
+            return _serial(self.loader, self.stages, self.device, epoch)
+        if isinstance(self.loader, DataLoader):
+            return self.loader._pass(self.stages, self.run_ahead)
+        source = _source_of(self.loader)
+        return _Pass(source, self.stages, self.device, self.run_ahead, epoch)
+
+
+class _Pass:
+    """One pass over a source, ended by its end, an exception or its deletion."""
+
+    def __init__(
+        self, source: Any, stages: Sequence[Stage], device: str, run_ahead: int, epoch: int
+    ) -> None:
+        self._source = source
+        native = [
+            _native.LoopStage(stage.name, stage, _tensors_read_by(stage.function), stage.seed)
+            for stage in stages
+        ]
+        self._loop = _native.Loop(source, native, device, epoch, run_ahead)
+
+    def __iter__(self) -> _Pass:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            return self._loop.next()
+        except StopIteration:
+            self.close()
+            raise
+        except BaseException as error:
+            failed = self._loop.failed()
+            if failed and hasattr(error, "add_note"):
+                error.add_note(f"in stage '{failed}' of a slipstream.Pipeline")
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Ends the pass; the host waits for nothing."""
+        self._loop.close()
+        close = getattr(self._source, "close", None)
+        if close is not None:
+            close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_loop"):
+            with contextlib.suppress(Exception):
+                self.close()
+
+
+class _Inline:
+    """An iterable that makes its batches on the caller's thread."""
+
+    def __init__(self, iterable: Iterable[Any]) -> None:
+        self._iterator = iter(iterable)
+
+    def ready(self) -> bool:
+        return True
+
+    def take(self) -> Any:
+        return next(self._iterator)
+
+
+class _Ahead:
+    """A loader with workers of its own: a thread takes what they have made, so that a late batch
+    holds up no batch that is there. It runs nobody's code but the loader's."""
+
+    _END = object()
+
+    def __init__(self, loader: Iterable[Any]) -> None:
+        self._iterator = iter(loader)
+        self._queue: queue.Queue[Any] = queue.Queue(maxsize=1)
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._work, name="slipstream input", daemon=True)
+        self._thread.start()
+
+    def ready(self) -> bool:
+        return not self._queue.empty()
+
+    def take(self) -> Any:
+        item = self._queue.get()
+        if item is self._END:
+            self._queue.put(item)
+            raise StopIteration
+        if isinstance(item, _Raised):
+            self._queue.put(self._END)
+            raise item.error
+        return item
+
+    def close(self) -> None:
+        self._is_closed = True
+        while self._thread.is_alive():
+            with contextlib.suppress(queue.Empty):
+                self._queue.get_nowait()
+            self._thread.join(0.01)
+
+    def _work(self) -> None:
+        try:
+            for item in self._iterator:
+                self._queue.put(item)
+                if self._is_closed:
+                    return
+            self._queue.put(self._END)
+        except BaseException as error:
+            self._queue.put(_Raised(error))
+
+
+@dataclasses.dataclass
+class _Raised:
+    error: BaseException
+
+
+def _source_of(loader: Iterable[Any]) -> Any:
+    if isinstance(loader, torch.utils.data.DataLoader) and loader.num_workers > 0:
+        return _Ahead(loader)
+    return _Inline(loader)
+
+
+def _serial(
+    loader: Iterable[Any], stages: Sequence[Stage], device: str, epoch: int
+) -> Iterator[Any]:
+    for number, item in enumerate(loader):
+        batch = _native.moved(item, device)
+        for stage in stages:
+            with torch.no_grad(), _native.KeyedDraws(device, stage.seed, (epoch << 32) + number):
+                batch = stage(batch)
+        yield batch
+
+
+def _device_of(loader: Iterable[Any], device: str | torch.device | None) -> str:
+    if isinstance(loader, DataLoader):
+        if device is not None and torch.device(device) != torch.device(loader.device):
+            raise _native.Refused(
+                f"the loader fills memory for {loader.device}, but the pipeline's device is "
+                f"{device}: give both the same"
+            )
+        return loader.device
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(device)
+    if device.type == "cuda" and device.index is None:
+        device = torch.device("cuda", torch.cuda.current_device())
+    return str(device)
+
+
+def _refuse_stages(stages: Sequence[Stage], run_ahead: int) -> None:
+    problems = [] if run_ahead >= 1 else [f"run_ahead is {run_ahead}: give at least 1"]
+    names = [stage.name for stage in stages]
+    problems += [f"two stages are called '{name}'" for name in {*names} if names.count(name) > 1]
+    for stage in stages:
+        module = _module_of(stage.function)
+        if module is None:
+            continue
+        trained = [name for name, each in module.named_parameters() if each.requires_grad]
+        if trained:
+            problems.append(
+                f"stage '{stage.name}' has parameters that require gradients ({trained[0]}, ...): it "
+                "runs ahead of the body, which would train them. Freeze them "
+                "(module.requires_grad_(False)), or call it in the body"
+            )
+        if module.training:
+            problems.append(
+                f"stage '{stage.name}' is in training mode: call module.eval(), or call it in the "
+                "body"
+            )
+    if problems:
+        raise _native.Refused("\n".join(problems))
+
+
+def _module_of(function: Callable[..., Any]) -> torch.nn.Module | None:
+    if isinstance(function, torch.nn.Module):
+        return function
+    owner = getattr(function, "__self__", None)
+    return owner if isinstance(owner, torch.nn.Module) else None
+
+
+def _tensors_read_by(function: Callable[..., Any]) -> list[torch.Tensor]:
+    module = _module_of(function)
+    return [] if module is None else [*module.parameters(), *module.buffers()]
+
+
+def _keys(keys: Keys) -> list[Key]:
+    return [keys] if isinstance(keys, int | str) else list(keys or ())
+
+
+def _named(keys: list[Key]) -> str:
+    return " and ".join(repr(key) if isinstance(key, str) else f"element {key}" for key in keys)
+
+
+def _get(batch: Any, key: Key) -> Any:
+    if isinstance(key, str) and not isinstance(batch, Mapping):
+        return getattr(batch, key)
+    return batch[key]
+
+
+def _with(batch: Any, keys: list[Key], values: list[Any]) -> Any:
+    """A copy of `batch` with other values."""
+    if isinstance(batch, Mapping):
+        changed = dict(batch) if type(batch) is dict else _copied(batch)
+        for key, value in zip(keys, values, strict=True):
+            changed[key] = value
+        return changed
+    if isinstance(batch, tuple) and hasattr(batch, "_replace"):
+        fields = batch._fields
+        names = [fields[key] if isinstance(key, int) else key for key in keys]
+        return batch._replace(**dict(zip(names, values, strict=True)))
+    if dataclasses.is_dataclass(batch) and not isinstance(batch, type):
+        return dataclasses.replace(batch, **dict(zip(map(str, keys), values, strict=True)))
+    changed = list(batch)
+    for key, value in zip(keys, values, strict=True):
+        changed[key] = value
+    return changed if isinstance(batch, list) else tuple(changed)
+
+
+def _copied(batch: Any) -> Any:
+    import copy
+
+    return copy.copy(batch)

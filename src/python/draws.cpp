@@ -1,0 +1,73 @@
+#include "python/draws.h"
+
+#include <ATen/Context.h>
+
+#include <array>
+#include <cstring>
+#include <mutex>
+
+#include "core/fingerprint.h"
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+namespace {
+
+std::vector<c10::Device> devices_of(c10::Device device) {
+  std::vector<c10::Device> all = {c10::Device(c10::kCPU)};
+  if (device.is_cuda()) all.push_back(device);
+  return all;
+}
+
+at::Tensor state_of(c10::Device device) {
+  at::Generator generator = at::globalContext().defaultGenerator(device);
+  const std::lock_guard lock(generator.mutex());
+  return generator.get_state();
+}
+
+bool same(const at::Tensor& a, const at::Tensor& b) {
+  return a.nbytes() == b.nbytes() &&
+         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+}
+
+}  // namespace
+
+DrawOrder::DrawOrder(c10::Device device) {
+  for (const c10::Device each : devices_of(device)) generators_.push_back({each, {}, ""});
+}
+
+void DrawOrder::begin() {
+  for (Watched& each : generators_) each.before = state_of(each.device);
+}
+
+void DrawOrder::end(const std::string& who) {
+  for (Watched& each : generators_) {
+    if (!each.before.defined() || same(each.before, state_of(each.device))) continue;
+    if (!each.drawer.empty() && each.drawer != who)
+      throw Error(
+          each.drawer + " and " + who + " both draw random numbers from PyTorch's generator of " +
+          each.device.str() +
+          ". Ahead of the loop's body they would draw in another order than in a plain loop. "
+          "Remedy: give the stage numbers of its own, slipstream.Stage(..., seed=1)");
+    each.drawer = who;
+  }
+}
+
+KeyedDraws::KeyedDraws(c10::Device device, std::uint64_t seed, std::uint64_t number) {
+  const std::array key = {seed, number};
+  const std::uint64_t digest = fingerprint(key.data(), sizeof key);
+  for (const c10::Device each : devices_of(device)) {
+    at::Generator generator = at::globalContext().defaultGenerator(each);
+    const std::lock_guard lock(generator.mutex());
+    before_.emplace_back(generator, generator.get_state());
+    generator.set_current_seed(digest);
+  }
+}
+
+KeyedDraws::~KeyedDraws() {
+  for (auto& [generator, state] : before_) {
+    const std::lock_guard lock(generator.mutex());
+    generator.set_state(state);
+  }
+}
+
+}  // namespace slipstream

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace slipstream {
+
+/// Finds out who draws random numbers from PyTorch's default generators in a loop. Two who do would
+/// draw in another order than in a plain loop. Looks at some batches alone: a generator's state is
+/// large.
+class DrawOrder {
+ public:
+  explicit DrawOrder(c10::Device device);
+
+  /// Whether it looks at this batch.
+  static bool looks_at(std::uint64_t batch) { return batch < 4 || batch % 64 == 0; }
+  /// From here on draws are those of `who`.
+  void begin();
+  /// Throws Error, with the remedy, where `who` has drawn since begin() from a generator that
+  /// another one draws from.
+  void end(const std::string& who);
+
+ private:
+  struct Watched {
+    c10::Device device;
+    at::Tensor before;
+    std::string drawer;  ///< who draws from it; "": nobody so far
+  };
+
+  std::vector<Watched> generators_;
+};
+
+/// PyTorch's default generators hold this seed and number while it lives, and then go on as before.
+class KeyedDraws {
+ public:
+  KeyedDraws(c10::Device device, std::uint64_t seed, std::uint64_t number);
+  ~KeyedDraws();
+  KeyedDraws(const KeyedDraws&) = delete;
+  KeyedDraws& operator=(const KeyedDraws&) = delete;
+
+ private:
+  std::vector<std::pair<at::Generator, at::Tensor>> before_;
+};
+
+}  // namespace slipstream

@@ -1,0 +1,238 @@
+#include <c10/cuda/CUDAStream.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <map>
+
+#include "cuda/cuda.h"
+#include "python/native_loader.h"
+#include "python/python_feed.h"
+#include "python/staged_loop.h"
+#include "python/tree.h"
+#include "run/context_parts.h"
+#include "slipstream/cli/cli.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/ops/chain.h"
+
+namespace slipstream {
+namespace {
+
+namespace py = pybind11;
+using DatasetPtr = std::shared_ptr<Dataset>;
+
+DatasetPtr as_python_has_it(const std::shared_ptr<const Dataset>& dataset) {
+  return std::const_pointer_cast<Dataset>(dataset);  // its functions are all const
+}
+
+/// One for each device; never destroyed, for tensors may outlive the interpreter's modules.
+std::shared_ptr<Context> context_of(const std::string& device) {
+  static auto& contexts = *new std::map<std::string, std::shared_ptr<Context>>;
+  std::shared_ptr<Context>& context = contexts[device];
+  if (context == nullptr) context = std::make_shared<Context>(device);
+  return context;
+}
+
+/// A StagedLoop with the lanes that it runs on.
+class Loop {
+ public:
+  Loop(const py::object& source, std::vector<LoopStage> stages, const std::string& device,
+       std::uint64_t epoch, std::size_t run_ahead)
+      : context_(context_of(device)) {
+    const c10::Device place = context_->device();
+    std::vector<Lane*> lanes = {&lane_of(*context_, "copy", 0)};
+    for (const LoopStage& stage : stages) lanes.push_back(&lane_of(*context_, stage.name, 0));
+    if (place.is_cuda()) {
+      body_ = std::make_unique<cuda::BorrowedLane>("body", place.index(), [index = place.index()] {
+        return c10::cuda::getCurrentCUDAStream(index).stream();
+      });
+    } else {
+      body_ = std::make_unique<HostLane>("body");
+    }
+    lanes.push_back(body_.get());
+    std::shared_ptr<Feed> feed;
+    if (py::isinstance<NativeLoader>(source)) {
+      feed = std::make_shared<NativeFeed>(source.cast<std::shared_ptr<NativeLoader>>());
+    } else {
+      feed = std::make_shared<PythonFeed>(source, place);
+    }
+    loop_ = std::make_unique<StagedLoop>(std::move(feed), std::move(stages), std::move(lanes),
+                                         place, run_ahead, epoch);
+  }
+
+  py::object next() {
+    std::optional<py::object> batch = loop_->next();
+    if (!batch) throw py::stop_iteration();
+    return std::move(*batch);
+  }
+  void close() { loop_->close(); }
+  std::string failed() const { return loop_->failed(); }
+
+ private:
+  std::shared_ptr<Context> context_;
+  std::unique_ptr<Lane> body_;
+  std::unique_ptr<StagedLoop> loop_;
+};
+
+void add_errors(py::module_& module) {
+  static const py::handle error =
+      py::exception<Error>(module, "Error", PyExc_RuntimeError).release();
+  static const py::handle refused = py::exception<Refused>(module, "Refused", error).release();
+  py::register_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const Refused& what) {
+      PyErr_SetString(refused.ptr(), what.what());
+    } catch (const Error& what) {
+      PyErr_SetString(error.ptr(), what.what());
+    }
+  });
+}
+
+void add_datasets(py::module_& module) {
+  py::class_<Dataset, DatasetPtr>(module, "Dataset")
+      .def("__len__", &Dataset::size)
+      .def("name", &Dataset::name)
+      .def("class_names", &Dataset::class_names)
+      .def("field_names",
+           [](const Dataset& dataset) {
+             std::vector<std::string> names;
+             for (const FieldSpec& field : dataset.fields()) names.push_back(field.name);
+             return names;
+           })
+      .def("label", [](const Dataset& dataset, std::size_t index) {
+        const auto* labeled = dynamic_cast<const LabeledDataset*>(&dataset);
+        if (labeled == nullptr) throw Refused("this data set has no class for each sample");
+        if (index >= dataset.size()) throw py::index_error();
+        return labeled->label(index);
+      });
+  module.def("image_folder", [](const std::string& path, std::vector<std::string> classes) {
+    return as_python_has_it(image_folder(path, {.classes = std::move(classes)}));
+  });
+  module.def("open_dataset", [](const std::string& path, std::int64_t classes,
+                                const std::vector<std::string>& names) {
+    return as_python_has_it(names.empty() ? open_dataset(path, classes)
+                                          : open_dataset(path, names));
+  });
+  module.def("subset", [](const DatasetPtr& dataset, std::vector<std::size_t> indices) {
+    return as_python_has_it(subset(std::shared_ptr<const Dataset>(dataset), std::move(indices)));
+  });
+  module.def("concat", [](const std::vector<DatasetPtr>& parts) {
+    return as_python_has_it(
+        concat_dataset(std::vector<std::shared_ptr<const Dataset>>(parts.begin(), parts.end())));
+  });
+}
+
+struct LoaderSettings {
+  std::string device, transforms;
+  std::size_t batch_size = 1, prefetch_batches = 2;
+  unsigned num_workers = 1;
+  bool shuffle = false, drop_last = false, skips_bad_samples = false;
+  std::uint64_t seed = 0;
+  std::size_t rank = 0, ranks = 1;
+};
+
+std::shared_ptr<NativeLoader> loader_of(const DatasetPtr& dataset, const LoaderSettings& settings) {
+  std::vector<NamedOp> chain;
+  if (!settings.transforms.empty()) chain = parse_chain(settings.transforms);
+  DataLoaderOptions options;
+  options.batch_size = settings.batch_size;
+  options.seed = settings.seed;
+  options.shuffle = settings.shuffle;
+  options.drop_last = settings.drop_last;
+  options.num_workers = settings.num_workers;
+  options.prefetch_batches = settings.prefetch_batches;
+  options.rank = {settings.rank, settings.ranks};
+  options.on_bad_sample = settings.skips_bad_samples ? OnBadSample::skip : OnBadSample::stop;
+  const bool keeps_rest = !settings.drop_last && settings.ranks == 1;
+  const py::gil_scoped_release unlocked;
+  return std::make_shared<NativeLoader>(context_of(settings.device), dataset, std::move(chain),
+                                        std::move(options), keeps_rest);
+}
+
+void add_loader(py::module_& module) {
+  py::class_<LoaderSettings>(module, "LoaderSettings")
+      .def(py::init<>())
+      .def_readwrite("device", &LoaderSettings::device)
+      .def_readwrite("transforms", &LoaderSettings::transforms)
+      .def_readwrite("batch_size", &LoaderSettings::batch_size)
+      .def_readwrite("prefetch_batches", &LoaderSettings::prefetch_batches)
+      .def_readwrite("num_workers", &LoaderSettings::num_workers)
+      .def_readwrite("shuffle", &LoaderSettings::shuffle)
+      .def_readwrite("drop_last", &LoaderSettings::drop_last)
+      .def_readwrite("skips_bad_samples", &LoaderSettings::skips_bad_samples)
+      .def_readwrite("seed", &LoaderSettings::seed)
+      .def_readwrite("rank", &LoaderSettings::rank)
+      .def_readwrite("ranks", &LoaderSettings::ranks);
+  py::class_<NativeLoader, std::shared_ptr<NativeLoader>>(module, "Loader")
+      .def(py::init(&loader_of))
+      .def("batches_per_epoch", &NativeLoader::batches_per_epoch)
+      .def("field_names", &NativeLoader::field_names)
+      .def("go_to", &NativeLoader::go_to, py::call_guard<py::gil_scoped_release>())
+      .def("position", &NativeLoader::position);
+}
+
+/// A `with` block whose draws are keyed, unless `seed` is None.
+struct KeyedBlock {
+  std::string device;
+  std::optional<std::uint64_t> seed;
+  std::uint64_t number = 0;
+  std::unique_ptr<KeyedDraws> draws = nullptr;
+};
+
+void add_serial(py::module_& module) {
+  py::class_<KeyedBlock>(module, "KeyedDraws")
+      .def(
+          py::init([](std::string device, std::optional<std::uint64_t> seed, std::uint64_t number) {
+            return std::make_unique<KeyedBlock>(KeyedBlock{std::move(device), seed, number});
+          }))
+      .def("__enter__",
+           [](KeyedBlock& block) {
+             if (!block.seed) return;
+             const c10::Device device(block.device);
+             block.draws = std::make_unique<KeyedDraws>(device, *block.seed, block.number);
+           })
+      .def("__exit__", [](KeyedBlock& block, const py::args&) { block.draws.reset(); });
+  module.def("moved", [](py::handle value, const std::string& device) {
+    const c10::Device place(device);
+    return with_tensors(value, [&](const at::Tensor& tensor) {
+      return tensor.to(place, tensor.scalar_type(), /*non_blocking=*/true);
+    });
+  });
+}
+
+void add_loop(py::module_& module) {
+  py::class_<LoopStage>(module, "LoopStage")
+      .def(py::init([](std::string name, py::function apply, std::vector<at::Tensor> reads,
+                       std::optional<std::uint64_t> seed) {
+        return LoopStage{std::move(name), std::move(apply), std::move(reads), seed};
+      }));
+  py::class_<Loop>(module, "Loop")
+      .def(py::init<const py::object&, std::vector<LoopStage>, const std::string&, std::uint64_t,
+                    std::size_t>())
+      .def("next", &Loop::next)
+      .def("close", &Loop::close)
+      .def("failed", &Loop::failed);
+}
+
+int main_of(std::vector<std::string> words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  const py::gil_scoped_release unlocked;
+  return cli_main(static_cast<int>(words.size()), pointers.data(), {});
+}
+
+}  // namespace
+}  // namespace slipstream
+
+PYBIND11_MODULE(_native, module) {
+  slipstream::add_errors(module);
+  slipstream::add_datasets(module);
+  slipstream::add_loader(module);
+  slipstream::add_loop(module);
+  slipstream::add_serial(module);
+  module.def("parse_chain", [](const std::string& text) {
+    return slipstream::to_json(slipstream::parse_chain(text));
+  });
+  module.def("main", &slipstream::main_of);
+}

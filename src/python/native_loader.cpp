@@ -1,0 +1,165 @@
+#include "python/native_loader.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include <cstring>
+#include <mutex>
+
+#include "core/packed_field.h"
+#include "run/context_parts.h"
+#include "run/device_slab.h"
+#include "run/scalar_type.h"
+
+namespace slipstream {
+namespace {
+
+namespace py = pybind11;
+
+/// Batches that callers may hold in the loader's memory.
+constexpr std::size_t kHeldBatches = 6;
+
+}  // namespace
+
+/// Slabs whose tensors are gone, which any thread may find.
+struct NativeLoader::Returned {
+  std::mutex changing;
+  std::vector<HostBatch> batches;
+  std::size_t held = 0;
+};
+
+NativeLoader::NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<const Dataset> dataset,
+                           std::vector<NamedOp> transforms, DataLoaderOptions options,
+                           bool keeps_rest)
+    : context_(std::move(context)),
+      dataset_(std::move(dataset)),
+      transforms_(std::move(transforms)),
+      options_(std::move(options)),
+      keeps_rest_(keeps_rest) {
+  options_.held_batches = kHeldBatches;
+  options_.memory = &host_memory_of(*context_, true);
+  start(0);
+}
+
+NativeLoader::~NativeLoader() = default;
+
+void NativeLoader::start(std::uint64_t batch) {
+  taken_.reset();
+  loader_.reset();
+  options_.first_batch = position_ = batch;
+  loader_ = std::make_shared<DataLoader>(dataset_, transforms_, options_);
+  returned_ = std::make_shared<Returned>();
+  copied_.clear();
+  for (std::size_t slab = 0; slab < loader_->slabs(); ++slab)
+    copied_.push_back(lane_of(*context_, "copy", 0).make_mark());
+}
+
+void NativeLoader::go_to(std::uint64_t batch) {
+  if (batch != position_ || taken_) start(batch);
+}
+
+std::uint64_t NativeLoader::batches_per_epoch() const { return loader_->batches_per_epoch(); }
+
+std::vector<std::string> NativeLoader::field_names() const {
+  std::vector<std::string> names;
+  for (const SlabField& field : loader_->layout().fields) names.push_back(field.spec.name);
+  return names;
+}
+
+bool NativeLoader::ready() { return taken_ || loader_->ready(); }
+
+void NativeLoader::take() {
+  {
+    const std::lock_guard lock(returned_->changing);
+    for (const HostBatch& batch : returned_->batches) loader_->release(batch, nullptr);
+    returned_->batches.clear();
+  }
+  taken_ = loader_->next();
+  ++position_;
+}
+
+std::int64_t NativeLoader::size_of_taken() const {
+  const auto whole = static_cast<std::int64_t>(options_.batch_size);
+  if (!keeps_rest_ || position_ % batches_per_epoch() != 0) return whole;
+  const auto rest = static_cast<std::int64_t>(dataset_->size() % options_.batch_size);
+  return rest == 0 ? whole : rest;
+}
+
+std::vector<at::Tensor> NativeLoader::views(const at::Tensor& memory, bool is_of_device) const {
+  std::vector<at::Tensor> all;
+  const std::int64_t samples = size_of_taken();
+  for (const SlabField& field : loader_->layout().fields) {
+    std::vector<std::int64_t> sizes = {static_cast<std::int64_t>(options_.batch_size)};
+    for (std::size_t i = 0; i < field.spec.shape.rank; ++i) sizes.push_back(field.spec.shape[i]);
+    const std::size_t offset = is_of_device ? field.device_offset_bytes : field.offset_bytes;
+    const std::size_t bytes = field.spec.shape.elements() * size_bytes(field.dtype);
+    at::Tensor view = memory
+                          .narrow(0, static_cast<std::int64_t>(offset),
+                                  sizes.front() * static_cast<std::int64_t>(bytes))
+                          .view(scalar_type(field.dtype))
+                          .view(sizes)
+                          .narrow(0, 0, samples);
+    if (field.spec.kind == FieldKind::image && sizes.size() == 4) view = view.permute({0, 3, 1, 2});
+    if (field.spec.kind == FieldKind::label || field.spec.kind == FieldKind::mask)
+      view = view.to(at::kLong);
+    all.push_back(view);
+  }
+  return all;
+}
+
+std::vector<at::Tensor> NativeLoader::on_host() {
+  const HostBatch batch = *std::exchange(taken_, std::nullopt);
+  const auto bytes = static_cast<std::int64_t>(loader_->layout().bytes);
+  const std::lock_guard lock(returned_->changing);
+  if (returned_->held + 2 > kHeldBatches) {
+    const at::Tensor copy = at::empty({bytes}, at::TensorOptions().dtype(at::kByte));
+    std::memcpy(copy.mutable_data_ptr(), batch.data, loader_->layout().bytes);
+    loader_->release(batch, nullptr);
+    return views(copy, false);
+  }
+  ++returned_->held;
+  // The slab and what it lies in live as long as the tensors.
+  const auto give_back = [batch, returned = returned_, loader = loader_,
+                          context = context_](void*) {
+    const std::lock_guard releasing(returned->changing);
+    returned->batches.push_back(batch);
+    --returned->held;
+  };
+  return views(at::from_blob(const_cast<std::byte*>(batch.data), {bytes}, give_back,
+                             at::TensorOptions().dtype(at::kByte)),
+               false);
+}
+
+std::vector<at::Tensor> NativeLoader::on_device(Lane& lane) {
+  const HostBatch batch = *std::exchange(taken_, std::nullopt);
+  const DeviceSlab slab = DeviceSlab::make(loader_->layout(), context_->device());
+  copy_slab(slab, batch, loader_->layout(), lane, nullptr);
+  Mark& copied = *copied_[batch.slab];
+  lane.record(copied);
+  loader_->release(batch, &copied);
+  const at::Tensor& first = slab.fields.front().second;
+  const auto bytes = static_cast<std::int64_t>(loader_->layout().device_bytes);
+  return views(
+      at::empty({0}, first.options().dtype(at::kByte)).set_(first.storage(), 0, {bytes}, {1}),
+      true);
+}
+
+NativeFeed::NativeFeed(std::shared_ptr<NativeLoader> loader) : loader_(std::move(loader)) {
+  const std::uint64_t epoch = loader_->batches_per_epoch();
+  end_ = (loader_->position() / epoch + 1) * epoch;
+}
+
+bool NativeFeed::ready() { return loader_->position() >= end_ || loader_->ready(); }
+
+bool NativeFeed::take() {
+  if (loader_->position() >= end_) return false;
+  loader_->take();
+  return true;
+}
+
+py::object NativeFeed::moved(Lane& lane) {
+  const bool is_cuda = loader_->context().device().is_cuda();
+  return py::tuple(py::cast(is_cuda ? loader_->on_device(lane) : loader_->on_host()));
+}
+
+}  // namespace slipstream

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "python/feed.h"
+#include "slipstream/loader/data_loader.h"
+#include "slipstream/run/context.h"
+
+namespace slipstream {
+
+/// The C++ loader for Python: epochs of batches, each a list of tensors, one for each field, with
+/// images as batch x channels x height x width in channels-last memory and labels as int64.
+class NativeLoader {
+ public:
+  /// `context`: of the device whose page-locked memory it fills. `keeps_rest`: the last batch of an
+  /// epoch is as small as what is left. Throws Refused as DataLoader does.
+  NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<const Dataset> dataset,
+               std::vector<NamedOp> transforms, DataLoaderOptions options, bool keeps_rest);
+  ~NativeLoader();
+
+  std::uint64_t batches_per_epoch() const;
+  std::vector<std::string> field_names() const;
+  /// Goes to a batch, counted through all epochs.
+  void go_to(std::uint64_t batch);
+  /// Takes the next batch, without Python's lock. Needs it not to be at the end of the epoch.
+  void take();
+  bool ready();
+  std::uint64_t position() const { return position_; }
+
+  /// The batch that was taken, in host memory. Tensors hold its memory; where more batches are held
+  /// than the loader has memory for, they are copies.
+  std::vector<at::Tensor> on_host();
+  /// The same on the device, enqueued on `lane`, whose stream is the current one.
+  std::vector<at::Tensor> on_device(Lane& lane);
+
+  Context& context() { return *context_; }
+  const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
+  std::vector<StepCounter> counters() const { return loader_->counters(); }
+
+ private:
+  struct Returned;
+
+  void start(std::uint64_t batch);
+  std::vector<at::Tensor> views(const at::Tensor& memory, bool is_of_device) const;
+  std::int64_t size_of_taken() const;
+
+  std::shared_ptr<Context> context_;
+  std::shared_ptr<const Dataset> dataset_;
+  std::vector<NamedOp> transforms_;
+  DataLoaderOptions options_;
+  bool keeps_rest_;
+  std::shared_ptr<DataLoader> loader_;
+  std::vector<std::unique_ptr<Mark>> copied_;  ///< of each slab
+  std::shared_ptr<Returned> returned_;
+  std::optional<HostBatch> taken_;
+  std::uint64_t position_ = 0;
+};
+
+/// One epoch of a native loader, or what is left of it.
+class NativeFeed final : public Feed {
+ public:
+  explicit NativeFeed(std::shared_ptr<NativeLoader> loader);
+
+  bool ready() override;
+  bool take() override;
+  pybind11::object moved(Lane& lane) override;
+
+ private:
+  std::shared_ptr<NativeLoader> loader_;
+  std::uint64_t end_;
+};
+
+}  // namespace slipstream

@@ -1,0 +1,44 @@
+#include "python/python_feed.h"
+
+#include "python/tree.h"
+
+namespace slipstream {
+
+namespace py = pybind11;
+
+PythonFeed::PythonFeed(py::object source, c10::Device device)
+    : source_(std::move(source)), device_(device) {}
+
+PythonFeed::~PythonFeed() {
+  const py::gil_scoped_acquire locked;
+  source_ = {};
+  item_ = {};
+}
+
+bool PythonFeed::ready() {
+  const py::gil_scoped_acquire locked;
+  return source_.attr("ready")().cast<bool>();
+}
+
+bool PythonFeed::take() {
+  const py::gil_scoped_acquire locked;
+  try {
+    item_ = source_.attr("take")();
+  } catch (py::error_already_set& error) {
+    if (error.matches(PyExc_StopIteration)) return false;
+    throw;
+  }
+  is_on_device_ = false;
+  if (device_.is_cuda())
+    for_each_tensor(item_, [&](const at::Tensor& tensor) { is_on_device_ |= tensor.is_cuda(); });
+  return true;
+}
+
+py::object PythonFeed::moved(Lane&) {
+  const py::object item = std::exchange(item_, {});
+  return with_tensors(item, [&](const at::Tensor& tensor) {
+    return tensor.to(device_, tensor.scalar_type(), /*non_blocking=*/true);
+  });
+}
+
+}  // namespace slipstream

@@ -1,0 +1,28 @@
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+DEVICES = ["cpu", "cuda"]
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+    """Each test that takes it runs on a CPU and on a GPU."""
+    if request.param == "cuda" and not torch.cuda.is_available():
+        if os.environ.get("SLIPSTREAM_REQUIRE_GPU") == "1":
+            pytest.fail("there is no GPU")
+        pytest.skip("no GPU here")
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory):
+    """A folder of three class folders with 50 JPEG files of 40 x 40."""
+    folder = tmp_path_factory.mktemp("data") / "photos"
+    program = os.environ.get("SLIPSTREAM", Path(__file__).parents[2] / "build" / "slipstream")
+    subprocess.run([program, "make-data", "classification", "--out", folder, "--samples", "50",
+                    "--classes", "3", "--size", "40"], check=True, capture_output=True)
+    return folder

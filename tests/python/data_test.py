@@ -1,0 +1,150 @@
+"""The native loader from Python."""
+
+import pytest
+import torch
+
+import slipstream as ss
+
+T = ss.transforms
+
+
+def folder(photos, *transforms):
+    return ss.ImageFolder(photos, T.Compose(transforms or [T.Resize((32, 32))]))
+
+
+def all_of(loader):
+    images, labels = zip(*((x.cpu().clone(), y.cpu()) for x, y in loader), strict=True)
+    return torch.cat(images), torch.cat(labels)
+
+
+def test_a_folder_of_images(photos):
+    data = folder(photos)
+    assert (len(data), data.classes, data.fields) == (50, ["class0", "class1", "class2"], ["image", "label"])
+    assert data.name(0).endswith("class0/000000.jpg") and data.label(49) == 2
+    with pytest.raises(ss.Refused, match="nowhere"):
+        ss.ImageFolder("/nowhere")
+    some = ss.Subset(data, [3, 1])
+    assert len(some) == 2 and some.name(0) == data.name(3)
+    assert len(ss.ConcatDataset([data, some])) == 52
+    assert len(ss.open_dataset(photos)) == 50
+
+
+def test_batches_are_as_in_pytorch(photos, device):
+    loader = ss.DataLoader(folder(photos), batch_size=8, num_workers=2, device=device)
+    assert len(loader) == 7
+    sizes = []
+    for images, labels in loader:
+        assert images.dtype == torch.uint8 and labels.dtype == torch.int64
+        assert images.shape[1:] == (3, 32, 32) and images.device.type == labels.device.type == device
+        assert images.is_contiguous(memory_format=torch.channels_last)
+        sizes.append(len(labels))
+    assert sizes == [8] * 6 + [2]
+    assert all_of(loader)[1].tolist() == [loader.dataset.label(i) for i in range(50)]
+    dropping = ss.DataLoader(folder(photos), batch_size=8, drop_last=True, device=device)
+    assert [len(labels) for _, labels in dropping] == [8] * 6
+
+
+def test_values_do_not_depend_on_workers_or_device(photos, device):
+    chain = (T.RandomResizedCrop(24), T.RandomHorizontalFlip(), T.ColorJitter(0.4))
+    one = all_of(ss.DataLoader(folder(photos, *chain), 8, shuffle=True, seed=3))
+    two = all_of(ss.DataLoader(folder(photos, *chain), 8, shuffle=True, seed=3, num_workers=3, device=device))
+    assert all(map(torch.equal, one, two))
+    other = all_of(ss.DataLoader(folder(photos, *chain), 8, shuffle=True, seed=4))
+    assert not torch.equal(one[0], other[0])
+
+
+def test_epochs_differ_and_can_be_set(photos):
+    loader = ss.DataLoader(folder(photos), 8, shuffle=True)
+    first, second = all_of(loader), all_of(loader)
+    assert loader.epoch == 2 and not torch.equal(first[0], second[0])
+    loader.set_epoch(0)
+    assert torch.equal(all_of(loader)[0], first[0])
+    for _ in loader:
+        break
+    assert loader.epoch == 2
+
+
+@pytest.mark.parametrize("done", [0, 1, 6, 7, 10])
+def test_a_state_goes_on_where_it_was(photos, device, done):
+    def make():
+        return ss.DataLoader(folder(photos, T.RandomCrop(20)), 8, shuffle=True, device=device)
+
+    whole, loader = make(), make()
+    expected = [x.cpu().clone() for _ in range(3) for x, _ in whole]
+    state = loader.state_dict()
+    count = 0
+    while count < done:
+        for _ in loader:
+            count += 1
+            state = loader.state_dict()
+            if count == done:
+                break
+    rest = make()
+    rest.load_state_dict(state)
+    ours = [x.cpu().clone() for _ in range(3) for x, _ in rest]
+    for a, b in zip(ours, expected[done:], strict=False):
+        assert torch.equal(a, b)
+
+
+def test_kept_batches_stay_what_they_are(photos, device):
+    loader = ss.DataLoader(folder(photos), 2, shuffle=True, num_workers=2, device=device)
+    kept = list(loader)
+    assert len(kept) == 25
+    loader.set_epoch(0)
+    for (x, y), (images, labels) in zip(kept, loader, strict=True):
+        assert torch.equal(x, images) and torch.equal(y, labels)
+    del loader
+    assert kept[3][0].sum() > 0
+
+
+def test_in_a_pipeline(photos, device):
+    loader = ss.DataLoader(folder(photos), 8, shuffle=True, num_workers=2, device=device)
+    plain = [x.float().cpu() / 255 for x, _ in loader]
+    loader.set_epoch(0)
+    pipe = ss.Pipeline(loader, [("scale", lambda x: x.float() / 255)])
+    assert len(pipe) == 7
+    ours = [x.cpu() for x, _ in pipe]
+    assert all(map(torch.equal, ours, plain))
+    with pytest.raises(ss.Refused, match="the loader fills memory for"):
+        ss.Pipeline(loader, (), "meta")
+
+
+def test_ranks_share_each_step(photos):
+    whole = all_of(ss.DataLoader(folder(photos), 10, shuffle=True, drop_last=True))[0]
+    parts = [list(ss.DataLoader(folder(photos), 5, shuffle=True, drop_last=True, rank=rank, world_size=2))
+             for rank in range(2)]
+    joined = torch.cat([x for step in zip(*parts, strict=True) for x, _ in step])
+    assert torch.equal(joined, whole)
+
+
+def test_bad_samples(tmp_path, photos):
+    (tmp_path / "a").mkdir()
+    good = (photos / "class0" / "000000.jpg").read_bytes()
+    for i in range(8):
+        (tmp_path / "a" / f"{i}.jpg").write_bytes(good if i != 3 else b"no image")
+    with pytest.raises(ss.Error, match=r"a/3\.jpg"):
+        list(ss.DataLoader(folder(tmp_path), 4))
+    assert len(list(ss.DataLoader(folder(tmp_path), 4, on_bad_sample="skip"))) == 2
+
+
+def test_what_makes_no_sense_is_refused(photos):
+    with pytest.raises(ss.Refused, match="PyTorch's DataLoader"):
+        ss.DataLoader([1, 2, 3])
+    with pytest.raises(ss.Refused, match="on_bad_sample is 'go on'"):
+        ss.DataLoader(folder(photos), on_bad_sample="go on")
+    with pytest.raises(ss.Refused, match="resize"):
+        ss.DataLoader(ss.ImageFolder(photos), 4)
+    with pytest.raises(ss.Refused, match="batch"):
+        ss.DataLoader(folder(photos), 1000)
+
+
+def test_transforms_are_torchvisions_names():
+    chain = T.Compose([T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.RandomVerticalFlip(0.1),
+                       T.RandomRotation(10), T.RandomAffine(5, (0.1, 0.1), (0.9, 1.1), 3),
+                       T.GaussianBlur(5), T.ColorJitter(0.4, 0.4, 0.2, 0.1), T.RandomGrayscale(),
+                       T.RandomErasing(), T.Normalize((0.5,) * 3, (0.2,) * 3)])
+    assert '"op": "random_affine"' in chain.to_json()
+    with pytest.raises(ss.Refused, match="RandomHorizontalFlip|p"):
+        T.RandomHorizontalFlip(p=2)
+    with pytest.raises(ss.Refused, match="no transform of slipstream"):
+        T.Compose([lambda x: x])
