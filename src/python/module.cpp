@@ -26,6 +26,7 @@ DatasetPtr as_python_has_it(const std::shared_ptr<const Dataset>& dataset) {
 
 /// One for each device; never destroyed, for tensors may outlive the interpreter's modules.
 std::shared_ptr<Context> context_of(const std::string& device) {
+  const py::gil_scoped_release unlocked;  // PyTorch's autograd, which is started, asks for it
   static auto& contexts = *new std::map<std::string, std::shared_ptr<Context>>;
   std::shared_ptr<Context>& context = contexts[device];
   if (context == nullptr) context = std::make_shared<Context>(device);
@@ -144,8 +145,9 @@ std::shared_ptr<NativeLoader> loader_of(const DatasetPtr& dataset, const LoaderS
   options.rank = {settings.rank, settings.ranks};
   options.on_bad_sample = settings.skips_bad_samples ? OnBadSample::skip : OnBadSample::stop;
   const bool keeps_rest = !settings.drop_last && settings.ranks == 1;
+  std::shared_ptr<Context> context = context_of(settings.device);
   const py::gil_scoped_release unlocked;
-  return std::make_shared<NativeLoader>(context_of(settings.device), dataset, std::move(chain),
+  return std::make_shared<NativeLoader>(std::move(context), dataset, std::move(chain),
                                         std::move(options), keeps_rest);
 }
 

@@ -287,7 +287,7 @@ def test_memory_does_not_grow(device):
         for _ in pipe:
             pass
         peaks.append(torch.cuda.max_memory_reserved())
-    assert peaks[1] == peaks[0]
+    assert peaks[1] <= peaks[0]
 
 
 def test_the_bodys_own_stream(device):
