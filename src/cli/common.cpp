@@ -165,16 +165,20 @@ void require_name_of_png(const std::pair<std::string, std::string>& picture) {
                 ": the picture is a PNG; give a name that ends in .png");
 }
 
+bool lies_in(const std::string& path, const std::string& folder) {
+  std::error_code failed;
+  const auto top = std::filesystem::canonical(folder, failed);
+  if (failed || !std::filesystem::is_directory(top, failed)) return false;
+  const auto place = std::filesystem::weakly_canonical(path, failed);
+  const auto from_top = place.lexically_relative(top);
+  return !failed && !from_top.empty() && *from_top.begin() != "..";
+}
+
 void refuse_picture_in_data(const std::pair<std::string, std::string>& picture,
                             const std::string& data) {
   if (picture.second.empty()) return;
   refuse_same_files({picture}, {{"the data", data}});
-  std::error_code failed;
-  const auto folder = std::filesystem::canonical(data, failed);
-  if (failed || !std::filesystem::is_directory(folder, failed)) return;
-  const auto place = std::filesystem::weakly_canonical(picture.second, failed);
-  const auto from_folder = place.lexically_relative(folder);
-  if (failed || from_folder.empty() || *from_folder.begin() == "..") return;
+  if (!lies_in(picture.second, data)) return;
   throw Refused(picture.first + " " + picture.second + " lies in the data, " + data +
                 ": it would become an image of it; write it elsewhere");
 }

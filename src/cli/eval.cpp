@@ -15,6 +15,7 @@ namespace {
 struct EvalVerb {
   EvaluatedOptions evaluated;
   std::string json;
+  PreviewFlag preview;
 };
 
 /// Of the first metric that counts a confusion matrix.
@@ -28,9 +29,13 @@ std::vector<ClassRow> classes_of(const EvaluationResult& result, const Pipeline&
 }
 
 int evaluate(const EvalVerb& verb, const Cli& cli) {
-  refuse_same_files({{"--json", verb.json}}, verb.evaluated.common.inputs());
+  const NamedPaths inputs = verb.evaluated.common.inputs();
+  refuse_same_files({{"--json", verb.json}, {"--preview", verb.preview.path}}, inputs);
+  verb.preview.check(inputs);
   OutputFile json(verb.json);
+  OutputFile picture(verb.preview.path);
   EvaluatedRun run(verb.evaluated, cli);
+  Preview preview = run.preview(verb.preview, picture);
   EvaluationResult result = run.evaluator().run(run.plan(), run.options());
   run.finish();
   if (result.interrupted) {
@@ -46,6 +51,7 @@ int evaluate(const EvalVerb& verb, const Cli& cli) {
   print_skipped(report.run.skipped.samples);
   std::cout << warning_lines(report.environment);
   write_all({{&json, evaluation_report_json(report)}});
+  preview.write(cli.interrupted);
   return kDone;
 }
 
@@ -56,6 +62,7 @@ void add_eval(CLI::App& app, Cli& cli, Verb& chosen) {
   CLI::App* verb = app.add_subcommand("eval", "Evaluates a model on a data set");
   options->evaluated.add_to(*verb, cli);
   verb->add_option("--json", options->json, "Writes the scores to this file")->group(kOutputGroup);
+  options->preview.add_to(*verb);
   options->evaluated.common.add_workloads_own_to(*verb);
   verb->callback(
       [=, &cli, &chosen] { chosen = [options, &cli] { return evaluate(*options, cli); }; });

@@ -36,12 +36,17 @@ EvaluatedRun::EvaluatedRun(const EvaluatedOptions& options, const Cli& cli)
   weights.weights_partial = options.weights_partial;
   weights.load_weights_into(pipeline);
   const bool is_file = options.plan != "serial" && options.plan != "pipelined";
-  Plan::Numerics numerics = options.common.numerics(context_.kind());
+  numerics_ = options.common.numerics(context_.kind());
   if (is_file)
-    numerics = options.common.plan_file(options.plan, {"serial", "pipelined"}, context_).numerics;
-  evaluator_ = std::make_unique<Evaluator>(pipeline, pipeline, context_, numerics);
+    numerics_ = options.common.plan_file(options.plan, {"serial", "pipelined"}, context_).numerics;
+  evaluator_ = std::make_unique<Evaluator>(pipeline, pipeline, context_, numerics_);
   plan_ = options.common.plan_of(options.plan, options.transforms_device, evaluator_->pipeline(),
                                  context_);
+  model_ = std::move(pipeline);
+}
+
+Preview EvaluatedRun::preview(const PreviewFlag& flag, OutputFile& file) {
+  return {flag, file, *model_, *model_, context_, numerics_};
 }
 
 RunOptions EvaluatedRun::options() {

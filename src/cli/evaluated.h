@@ -1,9 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cli/common_options.h"
+#include "cli/preview.h"
 #include "report/progress_line.h"
 #include "slipstream/run/evaluation.h"
 
@@ -31,6 +33,8 @@ class EvaluatedRun {
   const Plan& plan() const { return plan_; }
   const Environment& environment() const { return environment_; }
   const WorkloadInfo& workload() const { return workload_; }
+  /// A preview of its data, which this and `file` must outlive.
+  Preview preview(const PreviewFlag& flag, OutputFile& file);
   /// With the progress line, and ended by an interrupt. This must outlive the run.
   RunOptions options();
   /// Clears the progress line.
@@ -41,7 +45,9 @@ class EvaluatedRun {
   Context context_;
   Environment environment_;
   WorkloadInfo workload_;
+  std::optional<Pipeline> model_;
   std::unique_ptr<Evaluator> evaluator_;
+  Plan::Numerics numerics_;
   Plan plan_;
   ProgressLine line_;
 };

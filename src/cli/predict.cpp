@@ -1,64 +1,48 @@
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/topk.h>
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 
 #include "cli/evaluated.h"
 #include "cli/prediction_files.h"
+#include "cli/predictions.h"
+#include "cli/preview.h"
 #include "core/number_text.h"
 #include "report/report.h"
 
 namespace slipstream {
 namespace {
 
-constexpr std::int64_t kMostNamedClasses = 5;
-constexpr std::int64_t kMostClassesOfMasks = 256;
-
 struct PredictVerb {
   EvaluatedOptions evaluated;
   std::string out;
+  PreviewFlag preview;
 };
 
-/// Of batch x classes: the most probable classes, probabilities and numbers. Of batch x classes x
-/// height x width: the class of each pixel.
-std::vector<at::Tensor> kept_of(const at::Tensor& output) {
-  if (output.dim() == 4 && output.size(1) <= kMostClassesOfMasks)
-    return {output.argmax(1).to(at::kByte)};
-  if (output.dim() != 2)
-    throw Error("an output of " + c10::str(output.sizes()) +
-                " cannot be written: predictions are classes (batch x classes) or masks (batch x "
-                "at most 256 classes x height x width)");
-  const std::int64_t count = std::min(kMostNamedClasses, output.size(1));
-  const auto [probabilities, classes] = at::topk(at::softmax(output.to(at::kFloat), 1), count, 1);
-  return {probabilities, classes};
+void check_outputs(const PredictVerb& verb) {
+  const std::string& preview = verb.preview.path;
+  verb.preview.check(verb.evaluated.common.inputs());
+  refuse_same_files({{"--preview", preview}}, verb.evaluated.common.inputs());
+  if (!preview.empty() && lies_in(preview, verb.out))
+    throw Refused("--preview " + preview + " lies in the folder of --out, " + verb.out +
+                  ", whose files are called as the samples are: write it elsewhere");
 }
 
 void take(PredictionFiles& files, std::uint64_t first, const std::vector<at::Tensor>& kept) {
-  for (std::int64_t i = 0; i < kept.front().size(0); ++i) {
-    const std::uint64_t sample = first + static_cast<std::uint64_t>(i);
-    const at::Tensor of_sample = kept.front()[i];
-    if (kept.size() == 1) {
-      const at::Tensor mask = of_sample.contiguous();
-      files.add_mask(sample,
-                     {reinterpret_cast<const std::byte*>(mask.const_data_ptr<std::uint8_t>()),
-                      DType::uint8,
-                      {mask.size(0), mask.size(1)}});
-      continue;
-    }
-    std::vector<std::pair<std::int64_t, float>> classes;
-    for (std::int64_t k = 0; k < of_sample.size(0); ++k)
-      classes.emplace_back(kept[1][i][k].item<std::int64_t>(), of_sample[k].item<float>());
-    files.add_classes(sample, classes);
+  std::uint64_t sample = first;
+  for (const Prediction& each : predictions_in(kept)) {
+    if (each.classes.empty())
+      files.add_mask(sample, each.mask.view());
+    else
+      files.add_classes(sample, each.classes);
+    ++sample;
   }
 }
 
 int predict(const PredictVerb& verb, const Cli& cli) {
+  check_outputs(verb);
+  OutputFile picture(verb.preview.path);
   EvaluatedRun run(verb.evaluated, cli);
+  Preview preview = run.preview(verb.preview, picture);
   Evaluator& evaluator = run.evaluator();
   PredictionFiles files(verb.out, *evaluator.pipeline().dataset());
   const RunResult result = evaluator.predict(
@@ -70,6 +54,7 @@ int predict(const PredictVerb& verb, const Cli& cli) {
   std::cout << "predictions of " << count_of(files.written(), "sample") << " in " << verb.out
             << "\n";
   print_skipped(result.skipped.samples);
+  preview.write(cli.interrupted);
   return result.interrupted ? kInterrupted : kDone;
 }
 
@@ -83,6 +68,7 @@ void add_predict(CLI::App& app, Cli& cli, Verb& chosen) {
                    "A new folder: masks as PNG files, classes as predictions.jsonl")
       ->required()
       ->group(kOutputGroup);
+  options->preview.add_to(*verb);
   options->evaluated.common.add_workloads_own_to(*verb);
   verb->callback(
       [=, &cli, &chosen] { chosen = [options, &cli] { return predict(*options, cli); }; });

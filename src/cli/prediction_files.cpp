@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "datasets/class_names.h"
 #include "slipstream/codecs/image.h"
 #include "slipstream/core/error.h"
 
@@ -60,9 +61,7 @@ void PredictionFiles::add_classes(std::uint64_t sample,
 }
 
 std::string PredictionFiles::class_name(std::int64_t number) const {
-  const auto& names = dataset_.class_names();
-  const auto i = static_cast<std::size_t>(number);
-  return i < names.size() ? names[i] : std::to_string(number);
+  return name_of_class(number, dataset_.class_names());
 }
 
 }  // namespace slipstream

@@ -5,6 +5,7 @@
 
 #include "cli/checkpoint_flags.h"
 #include "cli/common_options.h"
+#include "cli/preview.h"
 #include "cli/training_loop.h"
 #include "cli/watch.h"
 #include "core/files.h"
@@ -29,6 +30,7 @@ struct TrainOptions {
   CheckpointFlags checkpoints;
   ValidationFlags validation;
   LogFlags log;
+  PreviewFlag preview;
 };
 
 bool is_mode(const std::string& plan) { return plan == "serial" || plan == "pipelined"; }
@@ -133,8 +135,10 @@ void refuse_clashes(const TrainOptions& options) {
   refuse_same_files({{"--json", options.json},
                      {"--plan-out", options.plan_out},
                      {"--watch-json", options.watch.json},
-                     {"--watch-prom", options.watch.prometheus}},
+                     {"--watch-prom", options.watch.prometheus},
+                     {"--preview", options.preview.path}},
                     options.common.inputs());
+  options.preview.check(options.common.inputs(), options.validation.val);
   options.checkpoints.check();
   options.validation.check();
 }
@@ -148,6 +152,7 @@ class Training {
         json_(options.json),
         plan_out_(options.plan_out),
         watch_files_(options.watch.json, options.watch.prometheus),
+        picture_(options.preview.path),
         context_(options.common.device),
         line_(std::cerr, {.columns = [] { return terminal_columns(2); },
                           .facts =
@@ -161,6 +166,13 @@ class Training {
   }
 
   int run() {
+    const int code = train();
+    preview_->write(cli_.interrupted);
+    return code;
+  }
+
+ private:
+  int train() {
     const bool is_scored =
         !validation_ || (loaded_ && loaded_->scored_step == trainer_->position());
     if (trainer_->position() >= steps_ && is_scored) {
@@ -191,7 +203,6 @@ class Training {
     return loop.is_lost() && code == kDone ? kFailed : code;
   }
 
- private:
   void declare() {
     if (options_.plan != "auto" && !is_mode(options_.plan))
       file_ = options_.common.plan_file(options_.plan, {"auto", "serial", "pipelined"}, context_);
@@ -214,6 +225,9 @@ class Training {
 
   void bind() {
     validation_ = validation_of(options_, *trainer_, file_, loader_);
+    preview_.emplace(options_.preview, picture_, trainer_->pipeline(),
+                     validation_ ? validation_->evaluator->pipeline() : trainer_->pipeline(),
+                     context_, trainer_->numerics());
     checkpoints_ = options_.checkpoints.open(*trainer_, steps_, json_text(workload_));
     if (checkpoints_ != nullptr) checkpoints_->set_plan(known_plan());
     loaded_ = options_.checkpoints.load(*trainer_, checkpoints_.get());
@@ -272,6 +286,7 @@ class Training {
   const Cli& cli_;
   OutputFile json_, plan_out_;
   WatchFiles watch_files_;
+  OutputFile picture_;
   Context context_;
   ProgressLine line_;
   Environment environment_;
@@ -281,6 +296,7 @@ class Training {
   LoaderPlan loader_;
   std::optional<Trainer> trainer_;
   std::optional<Validation> validation_;
+  std::optional<Preview> preview_;
   std::unique_ptr<Checkpoints> checkpoints_;
   std::optional<LoadedCheckpoint> loaded_;
   std::optional<RunLogging> log_;
@@ -321,6 +337,7 @@ void add_train(CLI::App& app, Cli& cli, Verb& chosen) {
   options->checkpoints.add_to(*verb);
   options->validation.add_to(*verb);
   options->log.add_to(*verb);
+  options->preview.add_to(*verb);
   options->watch.add_to(*verb);
   options->common.add_workloads_own_to(*verb);
   verb->callback([=, &cli, &chosen] {

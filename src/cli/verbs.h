@@ -122,6 +122,8 @@ using NamedPaths = std::vector<std::pair<std::string, std::string>>;
 void refuse_same_files(const NamedPaths& outputs, const NamedPaths& inputs = {});
 /// Throws Refused when the picture, a PNG, would have the name of another format.
 void require_name_of_png(const std::pair<std::string, std::string>& picture);
+/// Whether `path` lies in the folder `folder`, which is there.
+bool lies_in(const std::string& path, const std::string& folder);
 /// Throws Refused when the picture would become part of the data set at `data`, or replace it.
 void refuse_picture_in_data(const std::pair<std::string, std::string>& picture,
                             const std::string& data);

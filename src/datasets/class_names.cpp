@@ -107,6 +107,11 @@ std::string difference_of_names(const std::vector<std::string>& names,
          (is_more ? "one too many" : "missing");
 }
 
+std::string name_of_class(std::int64_t number, const std::vector<std::string>& names) {
+  const auto index = static_cast<std::size_t>(number);
+  return index < names.size() ? names[index] : std::to_string(number);
+}
+
 std::string one_class_remark(const std::string& name) {
   return "all samples are of one class, '" + name +
          "': there is nothing to tell apart; a data set for classification is a folder with one "

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -12,6 +13,9 @@ namespace slipstream {
 /// How `names` differ from `known`, as "class 1 is 'dog', not 'cat'"; "" for equal ones.
 std::string difference_of_names(const std::vector<std::string>& names,
                                 const std::vector<std::string>& known);
+
+/// The name of the class `number`, or the number where it has none.
+std::string name_of_class(std::int64_t number, const std::vector<std::string>& names);
 
 /// Says that samples are all of the class `name`.
 std::string one_class_remark(const std::string& name);

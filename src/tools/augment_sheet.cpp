@@ -13,6 +13,7 @@
 #include "loader/sampler.h"
 #include "loader/slab_layout.h"
 #include "tools/levels.h"
+#include "tools/shown_image.h"
 #include "tools/tiles.h"
 
 namespace slipstream {
@@ -23,32 +24,6 @@ constexpr std::int64_t kLeastCell = 16;
 constexpr std::int64_t kMostCell = 4096;
 // What chains fill with is mostly black.
 constexpr Rgb kWhite = {255, 255, 255};
-
-bool can_be_shown(DType dtype, const Shape& shape) {
-  const auto dims = shape.dims.begin();
-  return (dtype == DType::uint8 || dtype == DType::float32) && shape.rank == 3 &&
-         std::find(dims, dims + 3, 0) == dims + 3;
-}
-
-[[noreturn]] void refuse_image(const FieldSpec& spec, const char* when) {
-  throw Refused("images cannot be shown: field '" + spec.name + "' is " +
-                std::string(name_of(spec.dtype)) + " of " + to_string(spec.shape) + when +
-                ", not uint8 or float32 of height x width x channels");
-}
-
-/// The first image field's index. Throws Refused unless it can be shown before and after the
-/// transforms.
-std::size_t find_image(const std::vector<FieldSpec>& stored, const SlabLayout& layout) {
-  const auto image = std::find_if(stored.begin(), stored.end(), [](const FieldSpec& spec) {
-    return spec.kind == FieldKind::image;
-  });
-  if (image == stored.end())
-    throw Refused("the data set has no images: none of its fields holds any");
-  if (!can_be_shown(image->dtype, image->shape)) refuse_image(*image, "");
-  const FieldSpec& after = layout.field(image->name).spec;
-  if (!can_be_shown(after.dtype, after.shape)) refuse_image(after, " after the transforms");
-  return static_cast<std::size_t>(image - stored.begin());
-}
 
 SlabLayout checked_layout(const Dataset& dataset, const std::vector<NamedOp>& chain,
                           const AugmentSheetOptions& options) {
@@ -114,37 +89,21 @@ class SheetMaker {
     std::vector<Tile> row;
     steps_.run(0, decoded, place, buffers_, meter_, true);
     copy_sample(buffers_.sample, original_);
-    check_image(place.sample);
-    row.push_back({tile(original_, {}), ""});
+    check_image(original_.fields[image_].array.view(), place.sample);
+    row.push_back({tile(original_, {})});
     for (std::size_t i = 0; i < options_.versions; ++i, ++place.epoch) {
       if (i > 0) copy_sample(original_, buffers_.sample);
       steps_.run(decoded, collate, place, buffers_, meter_);
       // For its checks: what cannot be put into a batch is a bad sample too.
       steps_.collate(place, buffers_, slab_.data(), meter_);
-      row.push_back({tile(buffers_.sample, levels_), ""});
+      row.push_back({tile(buffers_.sample, levels_)});
     }
     std::move(row.begin(), row.end(), std::back_inserter(tiles_));
     sheet_.samples.push_back(place.sample);
   }
 
-  /// What a version holds was checked with its shape.
-  void check_image(std::uint64_t sample) const {
-    const ConstArray image = original_.fields[image_].array.view();
-    if (can_be_shown(image.dtype, image.shape)) return;
-    throw BadSample("sample " + std::to_string(sample) + ": its image is " +
-                    std::string(name_of(image.dtype)) + " of " + to_string(image.shape) +
-                    ", which cannot be shown");
-  }
-
   HostArray tile(const Sample& sample, const Levels& levels) const {
-    const HostArray rgb = rgb_of(sample.fields[image_].array.view(), levels);
-    const Shape shape = rgb.view().shape;
-    HostArray tile = tile_of(rgb.view(), options_.cell - 2 * kBorder);
-    for (std::size_t i = 0; i < sample.fields.size(); ++i) {
-      if (steps_.stored()[i].kind == FieldKind::boxes)
-        outline_boxes(sample.fields[i].array.view(), shape[0], shape[1], tile);
-    }
-    return tile;
+    return tile_of_image(sample, steps_.stored(), image_, levels, options_.cell - 2 * kBorder);
   }
 
   const AugmentSheetOptions& options_;

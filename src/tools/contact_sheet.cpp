@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "datasets/class_names.h"
 #include "slipstream/core/error.h"
 #include "tools/inspect.h"
 #include "tools/tiles.h"
@@ -16,14 +17,9 @@ constexpr std::int64_t kBorder = 2;
 using Samples = std::vector<std::size_t>;
 
 struct Group {
-  std::string caption;
+  std::vector<std::string> captions;
   Samples samples;
 };
-
-std::string caption_of(std::int64_t number, const std::vector<std::string>& names) {
-  const auto index = static_cast<std::size_t>(number);
-  return index < names.size() ? names[index] : std::to_string(number);
-}
 
 /// The good samples of each class, or all of them.
 std::vector<Group> groups_in(const Dataset& dataset, const Inspection& found) {
@@ -36,9 +32,9 @@ std::vector<Group> groups_in(const Dataset& dataset, const Inspection& found) {
   }
   std::vector<Group> groups;
   for (auto& [number, samples] : by_class) {
-    const bool is_class = !found.labels.empty();
-    groups.push_back(
-        {is_class ? caption_of(number, dataset.class_names()) : "", std::move(samples)});
+    groups.push_back({{}, std::move(samples)});
+    if (!found.labels.empty())
+      groups.back().captions = {name_of_class(number, dataset.class_names())};
   }
   return groups;
 }
@@ -111,7 +107,7 @@ std::vector<std::byte> contact_sheet(const Dataset& dataset, const Inspection& f
   std::vector<Tile> tiles;
   for (const Group& group : shared_out(groups_in(dataset, found), options.images)) {
     for (const std::size_t sample : group.samples)
-      if (auto pixels = maker.tile(sample)) tiles.push_back({std::move(*pixels), group.caption});
+      if (auto pixels = maker.tile(sample)) tiles.push_back({std::move(*pixels), group.captions});
   }
   if (tiles.empty()) throw Error("there is no image of 8-bit RGB to put on a contact sheet");
   std::size_t columns = 1;

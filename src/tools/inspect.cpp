@@ -67,11 +67,6 @@ void check_classes(const FieldSpec& spec, const std::set<std::int64_t>& classes)
   if (spec.classes > 0 && highest >= spec.classes) throw Error(class_problem(spec, highest));
 }
 
-std::string name_of(const FieldSummary& field, std::int64_t number) {
-  const auto index = static_cast<std::size_t>(number);
-  return index < field.class_names.size() ? field.class_names[index] : std::to_string(number);
-}
-
 /// What one good sample adds to the summaries.
 struct Part {
   std::string stored;
@@ -154,7 +149,8 @@ void add_one_class_remark(const FieldSummary& field, Inspection& found) {
   if (!is_label || field.classes.size() != 1 ||
       found.inspected < std::max<std::size_t>(2, found.samples))
     return;
-  const std::string remark = one_class_remark(name_of(field, field.classes.begin()->first));
+  const std::string remark =
+      one_class_remark(name_of_class(field.classes.begin()->first, field.class_names));
   std::vector<std::string>& remarks = found.remarks;
   if (std::find(remarks.begin(), remarks.end(), remark) == remarks.end()) remarks.push_back(remark);
 }
@@ -268,7 +264,7 @@ void print(const FieldSummary& field, std::ostream& out) {
   for (const auto& [number, count] : classes) {
     if (++listed > kListedClasses) break;
     out << (listed > 1 ? ", " : " ") << number;
-    if (!field.class_names.empty()) out << " '" << name_of(field, number) << "'";
+    if (!field.class_names.empty()) out << " '" << name_of_class(number, field.class_names) << "'";
     out << ": " << count;
   }
   if (classes.size() > kListedClasses)

@@ -11,7 +11,8 @@
 namespace slipstream {
 namespace {
 
-constexpr std::int64_t kUnderText = 3;
+constexpr std::int64_t kLineHeight = kTextHeight + 3;
+constexpr Rgb kMarked = {255, 0, 0};
 
 void place(const ConstArray& tile, std::int64_t top, std::int64_t left, const MutableArray& sheet) {
   const std::int64_t row_bytes = tile.shape[1] * 3;
@@ -33,8 +34,7 @@ Rgb ink_on(const Rgb& background) {
 
 void color_red(const MutableArray& tile, std::int64_t y, std::int64_t x) {
   std::byte* const pixel = tile.data + (y * tile.shape[1] + x) * 3;
-  pixel[0] = std::byte{255};
-  pixel[1] = pixel[2] = std::byte{0};
+  for (std::size_t c = 0; c < kMarked.size(); ++c) pixel[c] = std::byte{kMarked[c]};
 }
 
 /// The first and last pixels of a tile's side of `to` that `low` to `high` of `from` cover.
@@ -83,11 +83,11 @@ HostArray tile_of(const ConstArray& image, std::int64_t side) {
 }
 
 std::vector<std::byte> png_of_tiles(const std::vector<Tile>& tiles, const SheetForm& form) {
-  const bool has_captions = std::any_of(tiles.begin(), tiles.end(),
-                                        [](const Tile& tile) { return !tile.caption.empty(); });
+  std::size_t lines = 0;
+  for (const Tile& tile : tiles) lines = std::max(lines, tile.captions.size());
   const auto columns = static_cast<std::int64_t>(form.columns);
   const auto rows = (static_cast<std::int64_t>(tiles.size()) + columns - 1) / columns;
-  const std::int64_t row_height = form.cell + (has_captions ? kTextHeight + kUnderText : 0);
+  const std::int64_t row_height = form.cell + static_cast<std::int64_t>(lines) * kLineHeight;
   HostArray sheet;
   const MutableArray to = sheet.reset(DType::uint8, {rows * row_height, columns * form.cell, 3});
   fill(form.background, to);
@@ -96,7 +96,11 @@ std::vector<std::byte> png_of_tiles(const std::vector<Tile>& tiles, const SheetF
     const std::int64_t top = static_cast<std::int64_t>(i) / columns * row_height;
     const std::int64_t left = static_cast<std::int64_t>(i) % columns * form.cell;
     place(tile, top + (form.cell - tile.shape[0]) / 2, left + (form.cell - tile.shape[1]) / 2, to);
-    draw_text(tiles[i].caption, {top + form.cell, left, form.cell}, ink_on(form.background), to);
+    const Rgb ink = tiles[i].is_marked ? kMarked : ink_on(form.background);
+    for (std::size_t line = 0; line < tiles[i].captions.size(); ++line) {
+      const std::int64_t below = top + form.cell + static_cast<std::int64_t>(line) * kLineHeight;
+      draw_text(tiles[i].captions[line], {below, left, form.cell}, ink, to);
+    }
   }
   return encode_png(sheet.view());
 }

@@ -20,7 +20,8 @@ void outline_boxes(const ConstArray& boxes, std::int64_t height, std::int64_t wi
 
 struct Tile {
   HostArray pixels;
-  std::string caption;
+  std::vector<std::string> captions = {};  ///< lines of text under it
+  bool is_marked = false;                  ///< whether these are red
 };
 
 struct SheetForm {
@@ -29,8 +30,8 @@ struct SheetForm {
   Rgb background = {255, 255, 255};
 };
 
-/// A PNG of `tiles`, left to right in rows, each in the middle of its cell; where any tile has a
-/// caption, a line of text is under each cell. REQUIRES: at least one tile, none larger than a cell
+/// A PNG of `tiles`, left to right in rows, each in the middle of its cell; under each cell is
+/// room for as many captions as any tile has. REQUIRES: at least one tile, none larger than a cell
 std::vector<std::byte> png_of_tiles(const std::vector<Tile>& tiles, const SheetForm& form);
 
 }  // namespace slipstream

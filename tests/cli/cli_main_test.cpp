@@ -3,9 +3,11 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
+#include <torch/nn/modules/linear.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <new>
 #include <nlohmann/json.hpp>
 
@@ -230,6 +232,61 @@ TEST(CliMain, OutputsDoNotReplaceWhatTheWorkloadReads) {
   const Told told = call({reads}, {"train", "reads", "--class-weights", path, "--json", path});
   EXPECT_EQ(told.code, 2);
   EXPECT_THAT(told.err, HasSubstr("name the same file"));
+}
+
+/// A model whose outputs are neither classes nor masks.
+struct RowsImpl : torch::nn::Module {
+  RowsImpl() { register_module("classifier", classifier); }
+  at::Tensor forward(const at::Tensor& images) { return classifier->forward(images).unsqueeze(1); }
+  Classifier classifier{3, 10};
+};
+TORCH_MODULE(Rows);
+
+Pipeline rows(const Options& options) {
+  const auto mean = [](const at::Tensor& output, const Batch&) { return output.mean(); };
+  return pipeline(images(), options).train("model", Rows(), adamw({}), custom_loss("image", mean));
+}
+
+/// Of 64 samples that hold no images.
+Pipeline numbers(const Options& options) {
+  HostArray values;
+  const MutableArray out = values.reset(DType::float32, {64, 3});
+  std::fill_n(out.as<float>(), 64 * 3, 1.0F);
+  std::vector<ArrayField> fields(1);
+  fields[0] = {"values", FieldKind::other, std::move(values), 0};
+  const auto mean = [](const at::Tensor& output, const Batch&) { return output.mean(); };
+  return pipeline(tensor_dataset(std::move(fields)), options)
+      .train("model", torch::nn::Linear(3, 2), adamw({}), custom_loss("values", mean));
+}
+
+TEST(CliMain, APreviewThatCannotBeMadeCostsNoResult) {
+  const TemporaryFolder folder;
+  const auto path = [&](const char* name) { return (folder.path() / name).string(); };
+  const auto words = [&](const std::string& workload) {
+    return std::vector<std::string>{"train",  workload,         "--device",  "cpu",
+                                    "--plan", "serial",         "--steps",   "2",
+                                    "--json", path("run.json"), "--preview", path("preview.png")};
+  };
+  const Told told = call({{"rows", rows}}, words("rows"));
+  EXPECT_EQ(told.code, 1);
+  EXPECT_THAT(told.out, HasSubstr("2 steps"));
+  EXPECT_THAT(told.err, AllOf(HasSubstr("preview.png is not written: "),
+                              HasSubstr("is no prediction that is known")));
+  EXPECT_TRUE(std::filesystem::exists(path("run.json")));
+  EXPECT_FALSE(std::filesystem::exists(path("preview.png")));
+  const Told refused = call({{"numbers", numbers}}, words("numbers"));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--preview: the data set has no images"));
+}
+
+TEST(CliMain, APreviewOfAnOwnPipelineIsWritten) {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "preview.png").string();
+  const Told told =
+      call(own(), {"train", "mine", "--device", "cpu", "--steps", "2", "--preview", path});
+  EXPECT_EQ(told.code, 0) << told.err;
+  EXPECT_THAT(told.out, HasSubstr("preview of 8 samples in " + path));
+  EXPECT_TRUE(std::filesystem::exists(path));
 }
 
 }  // namespace

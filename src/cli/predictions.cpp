@@ -1,0 +1,47 @@
+#include "cli/predictions.h"
+
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/topk.h>
+
+#include <algorithm>
+
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+namespace {
+
+constexpr std::int64_t kMostNamedClasses = 5;
+constexpr std::int64_t kMostClassesOfMasks = 256;
+
+}  // namespace
+
+std::vector<at::Tensor> kept_of(const at::Tensor& output) {
+  if (output.dim() == 4 && output.size(1) <= kMostClassesOfMasks)
+    return {output.argmax(1).to(at::kByte)};
+  if (output.dim() != 2)
+    throw Error("an output of " + c10::str(output.sizes()) +
+                " is no prediction that is known: predictions are classes (batch x classes) or "
+                "masks (batch x at most 256 classes x height x width)");
+  const std::int64_t count = std::min(kMostNamedClasses, output.size(1));
+  const auto [probabilities, classes] = at::topk(at::softmax(output.to(at::kFloat), 1), count, 1);
+  return {probabilities, classes};
+}
+
+std::vector<Prediction> predictions_in(const std::vector<at::Tensor>& kept) {
+  const bool are_masks = kept.size() == 1;
+  std::vector<Prediction> predictions(static_cast<std::size_t>(kept.front().size(0)));
+  for (std::size_t i = 0; i < predictions.size(); ++i) {
+    const at::Tensor sample = kept.front()[static_cast<std::int64_t>(i)].contiguous();
+    if (are_masks) {
+      const auto* bytes = reinterpret_cast<const std::byte*>(sample.const_data_ptr<std::uint8_t>());
+      predictions[i].mask.assign({bytes, DType::uint8, {sample.size(0), sample.size(1)}});
+      continue;
+    }
+    const at::Tensor numbers = kept[1][static_cast<std::int64_t>(i)];
+    for (std::int64_t k = 0; k < sample.size(0); ++k)
+      predictions[i].classes.emplace_back(numbers[k].item<std::int64_t>(), sample[k].item<float>());
+  }
+  return predictions;
+}
+
+}  // namespace slipstream

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cli/common_options.h"
+#include "slipstream/run/evaluation.h"
+#include "tools/preview_sheet.h"
+
+namespace slipstream {
+
+/// The option --preview.
+struct PreviewFlag {
+  std::string path;  ///< "": not given
+
+  /// This must outlive the parser.
+  void add_to(CLI::App& verb);
+  /// Throws Refused where the picture has the name of another format, or lies in the data: --data
+  /// of `inputs`, or `val`, where there is one.
+  void check(const NamedPaths& inputs, const std::string& val = "") const;
+};
+
+/// A PNG of some samples beside what a model makes of them.
+class Preview {
+ public:
+  /// Before the run: takes samples that are spread evenly over the data set of `data`, or nothing
+  /// where the option was not given. Throws Refused where these cannot be shown. `file`, that of
+  /// the option, and `context` must outlive this.
+  Preview(const PreviewFlag& flag, OutputFile& file, const Pipeline& model, const Pipeline& data,
+          Context& context, const Plan::Numerics& numerics);
+  /// Behind the run, whose results are to be written before: predicts, writes the picture and says
+  /// so, also where an interrupt keeps it from being written. Throws Error, naming the option.
+  void write(const std::function<bool()>& interrupted);
+
+ private:
+  const std::string path_;
+  OutputFile& file_;
+  std::unique_ptr<Evaluator> evaluator_;
+  std::unique_ptr<PreviewSheet> sheet_;
+  Plan plan_;
+};
+
+}  // namespace slipstream

@@ -1,0 +1,113 @@
+"""The option --preview of train, eval and predict."""
+
+import unittest
+
+import numpy
+from PIL import Image
+
+from program import DONE, REFUSED, TINY, TINY_CLASSIFIER, ProgramTest
+
+SAMPLES = 24
+CELL, LINE = 160, 11
+COLORS = numpy.array([(0, 0, 0), (128, 0, 0), (0, 128, 0)])  # of the classes 0, 1 and 2
+
+
+class PreviewTest(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        test = cls()
+        for kind in ("segmentation", "classification"):
+            for name, seed in (("data", 1), ("others", 2)):
+                test.expect(DONE, "make-data", kind, "--out", cls.folder / f"{kind}-{name}", "--samples", SAMPLES,
+                            "--size", "24", "--classes", "3", "--seed", seed)
+
+    @classmethod
+    def words(cls, kind, data="others"):
+        model = TINY_CLASSIFIER if kind == "classification" else ["segmentation", *TINY, "--classes", "3"]
+        return [*model, "--data", cls.folder / f"{kind}-{data}", "--deterministic"]
+
+    def pictures(self, kind):
+        """Of the same samples after one training: of train, of eval, and of predict, whose folder comes last."""
+        paths = [self.folder / f"{kind}-{verb}.png" for verb in ("train", "eval", "predict")]
+        checkpoints, out = self.folder / f"{kind}-checkpoints", self.folder / f"{kind}-predictions"
+        self.expect(DONE, "train", *self.words(kind, "data"), "--val", self.folder / f"{kind}-others", "--steps", "4",
+                    "--lr", "0.05", "--checkpoint", checkpoints, "--preview", paths[0],
+                    says=[f"preview of 8 samples in {paths[0]}"])
+        weights = ["--weights", max(checkpoints.glob("step-*"))]
+        self.expect(DONE, "eval", *self.words(kind), *weights, "--preview", paths[1])
+        self.expect(DONE, "predict", *self.words(kind), *weights, "--out", out, "--preview", paths[2])
+        return [numpy.array(Image.open(path)) for path in paths], out
+
+    def test_masks_are_beside_each_other_in_colors_of_their_classes(self):
+        (first, *others), out = self.pictures("segmentation")
+        self.assertEqual(first.shape, (8 * (CELL + LINE), 3 * CELL, 3))
+        for other in others:
+            self.assertTrue((other == first).all())
+        names = sorted((self.folder / "segmentation-others" / "images").glob("*.jpg"))
+        for row in range(8):
+            image = names[row * SAMPLES // 8]
+            label = image.parents[1] / "masks" / f"{image.stem}.png"
+            predicted = next(out.rglob(f"{image.stem}.png"))
+            for column, path in ((1, predicted), (2, label)):
+                # The middle of what became each of the 16 x 16 pixels that the model has.
+                middles = numpy.arange(16) * 152 // 16 + 4 + 4
+                tile = first[row * (CELL + LINE) + middles][:, column * CELL + middles]
+                mask = numpy.array(Image.open(path).resize((16, 16), Image.NEAREST))
+                equal = (tile == COLORS[mask]).all(-1).mean()
+                self.assertGreater(equal, 1 - 1e-9 if column == 1 else 0.9)  # Pillow's nearest neighbors differ
+
+    def test_classes_are_named_and_wrong_ones_are_red(self):
+        (first, *others), out = self.pictures("classification")
+        self.assertEqual(first.shape, (2 * (CELL + 2 * LINE), 4 * CELL, 3))
+        for other in others:
+            self.assertTrue((other == first).all())
+        lines = (out / "predictions.jsonl").read_text().splitlines()
+        for tile in range(8):
+            line = lines[tile * SAMPLES // 8]
+            row, column = divmod(tile, 4)
+            top = row * (CELL + 2 * LINE) + CELL
+            captions = first[top:top + 2 * LINE, column * CELL:(column + 1) * CELL]
+            is_red = (captions == (255, 0, 0)).all(-1).any()
+            name = line.split('"class":"')[1].split('"')[0]
+            self.assertEqual(bool(is_red), f"/{name}/" not in line.split('"sample":"')[1].split('"')[0])
+
+    def test_without_other_data_it_is_of_those_that_are_trained_on(self):
+        path = self.folder / "synthetic.png"
+        self.expect(DONE, "train", "segmentation", *TINY, "--steps", "2", "--preview", path,
+                    says=["preview of 8 samples"])
+        self.assertTrue(path.exists())
+
+    def test_of_few_samples_it_has_fewer(self):
+        few = self.folder / "few"
+        self.expect(DONE, "make-data", "segmentation", "--out", few, "--samples", "3", "--size", "16")
+        self.expect(DONE, "train", "segmentation", *TINY, "--data", few, "--batch-size", "2", "--steps", "1",
+                    "--preview", self.folder / "few.png", says=["preview of 3 samples"])
+
+    def test_a_training_that_is_done_gets_it_too(self):
+        path, checkpoint = self.folder / "done.png", self.folder / "done"
+        words = ["train", "segmentation", *TINY, "--steps", "2", "--checkpoint", checkpoint, "--resume", "auto"]
+        self.expect(DONE, *words)
+        self.expect(DONE, *words, "--preview", path, says=["nothing is left to do", "preview of 8 samples"])
+
+    def test_places_where_it_must_not_be_are_refused(self):
+        data = self.folder / "segmentation-others"
+        words = self.words("segmentation")
+        out = self.folder / "out"
+        out.mkdir()
+        for verb, path, says in (
+                ("train", self.folder / "a.jpg", "the picture is a PNG; give a name that ends in .png"),
+                ("train", data / "images" / "a.png", "lies in the data"),
+                ("eval", data / "a.png", "lies in the data"),
+                ("predict", out / "a.png", "lies in the folder of --out"),
+                ("train", self.folder / "none" / "a.png", "none")):
+            more = [] if verb == "train" else ["--weights", self.folder / "none.safetensors"]
+            more += ["--out", out] if verb == "predict" else []
+            self.expect(REFUSED, verb, *words, *more, "--preview", path, says=[says])
+        self.expect(REFUSED, "train", *self.words("segmentation", "data"), "--val", data, "--preview", data / "a.png",
+                    says=["lies in the data"])
+        same = self.folder / "same.png"
+        self.expect(REFUSED, "train", *words, "--json", same, "--preview", same, says=["name the same file"])
+
+
+unittest.main()
