@@ -3,8 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "checkpoints/checkpoint_folder.h"
+#include "checkpoints/checkpoint_record.h"
+#include "core/files.h"
 #include "core/number_text.h"
 #include "report/environment.h"
 #include "slipstream/train/weights.h"
@@ -76,7 +79,7 @@ LeftOutWeights CheckpointFlags::loaded_into(const Pipeline& pipeline) const try 
 } catch (const Refused& refused) {
   const std::string why = refused.what();
   const bool differs = why.find("another model") != std::string::npos;
-  throw Refused(why + (differs ? "\n--weights-partial takes those that fit" : ""));
+  throw Refused(why + (differs ? hint + "\n--weights-partial takes those that fit" : ""));
 }
 
 std::unique_ptr<Checkpoints> CheckpointFlags::open(Trainer& trainer, std::uint64_t steps,
@@ -113,6 +116,19 @@ std::optional<LoadedCheckpoint> CheckpointFlags::load(Trainer& trainer,
                   ": go on with --resume auto, or give another folder");
   }
   return loaded;
+}
+
+void take_classes_of(const std::string& weights, Options& options) try {
+  const std::filesystem::path record = std::filesystem::path(weights) / kRecordFile;
+  std::error_code failed;
+  if (!std::filesystem::exists(record, failed)) return;
+  const auto notes = nlohmann::json::parse(parse_checkpoint_record(read_text(record)).notes);
+  const auto names = notes.value("class_names", std::vector<std::string>());
+  options.class_count = names.empty() ? notes.at("options").value("classes", std::int64_t{0})
+                                      : static_cast<std::int64_t>(names.size());
+  options.class_names = names;
+} catch (const std::exception&) {
+  // The weights may be used all the same: a record may say nothing of classes.
 }
 
 }  // namespace slipstream

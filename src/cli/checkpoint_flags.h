@@ -7,6 +7,7 @@
 #include "cli/verbs.h"
 #include "slipstream/run/checkpoint.h"
 #include "slipstream/train/weights.h"
+#include "slipstream/workloads/options.h"
 
 namespace CLI {
 class App;
@@ -18,6 +19,7 @@ namespace slipstream {
 struct CheckpointFlags {
   std::string weights, checkpoint, resume;
   bool weights_partial = false;
+  std::string hint;  ///< what else to do about weights of another model; "": nothing
   std::optional<std::uint64_t> save_every;
   std::optional<std::size_t> keep;
 
@@ -37,5 +39,9 @@ struct CheckpointFlags {
  private:
   LeftOutWeights loaded_into(const Pipeline& pipeline) const;
 };
+
+/// Gives `options` the classes that the checkpoint at `weights` was trained on, if that is one and
+/// says them.
+void take_classes_of(const std::string& weights, Options& options);
 
 }  // namespace slipstream

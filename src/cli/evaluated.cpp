@@ -34,6 +34,10 @@ EvaluatedRun::EvaluatedRun(const EvaluatedOptions& options, const Cli& cli)
   CheckpointFlags weights;
   weights.weights = options.weights;
   weights.weights_partial = options.weights_partial;
+  const Options& given = options.common.options;
+  if (!given.needs_labels && given.has("classes-from"))
+    weights.hint =
+        "\nwhere the data do not say how many classes there are: give --classes or --classes-from";
   weights.load_weights_into(pipeline);
   const bool is_file = options.plan != "serial" && options.plan != "pipelined";
   numerics_ = options.common.numerics(context_.kind());

@@ -2,6 +2,7 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/checkpoint_flags.h"
 #include "cli/evaluated.h"
 #include "cli/prediction_files.h"
 #include "cli/predictions.h"
@@ -27,6 +28,14 @@ void check_outputs(const PredictVerb& verb) {
                   ", whose files are called as the samples are: write it elsewhere");
 }
 
+/// Predictions need none.
+EvaluatedOptions without_labels(EvaluatedOptions options) {
+  Options& given = options.common.options;
+  given.needs_labels = false;
+  take_classes_of(options.weights, given);
+  return options;
+}
+
 void take(PredictionFiles& files, std::uint64_t first, const std::vector<at::Tensor>& kept) {
   std::uint64_t sample = first;
   for (const Prediction& each : predictions_in(kept)) {
@@ -41,7 +50,7 @@ void take(PredictionFiles& files, std::uint64_t first, const std::vector<at::Ten
 int predict(const PredictVerb& verb, const Cli& cli) {
   check_outputs(verb);
   OutputFile picture(verb.preview.path);
-  EvaluatedRun run(verb.evaluated, cli);
+  EvaluatedRun run(without_labels(verb.evaluated), cli);
   Preview preview = run.preview(verb.preview, picture);
   Evaluator& evaluator = run.evaluator();
   PredictionFiles files(verb.out, *evaluator.pipeline().dataset());

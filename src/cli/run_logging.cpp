@@ -75,6 +75,12 @@ std::string RunLogging::finish() {
 
 std::string json_text(const WorkloadInfo& workload) { return json_of(workload).dump(); }
 
+std::string notes_of(const WorkloadInfo& workload, const std::vector<std::string>& class_names) {
+  Json notes = json_of(workload);
+  if (!class_names.empty()) notes["class_names"] = class_names;
+  return notes.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 RunFacts facts_of(const Cli& cli, const Environment& environment, const WorkloadInfo& workload,
                   const Trainer& trainer, std::uint64_t steps, const std::string& plan_json) {
   std::vector<std::string> command = {cli.program};

@@ -49,6 +49,8 @@ class RunLogging {
 
 /// As JSON.
 std::string json_text(const WorkloadInfo& workload);
+/// The same with the names of classes, where there are any, for the record of checkpoints.
+std::string notes_of(const WorkloadInfo& workload, const std::vector<std::string>& class_names);
 
 /// What run.json holds of a run.
 RunFacts facts_of(const Cli& cli, const Environment& environment, const WorkloadInfo& workload,

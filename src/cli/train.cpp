@@ -228,7 +228,8 @@ class Training {
     preview_.emplace(options_.preview, picture_, trainer_->pipeline(),
                      validation_ ? validation_->evaluator->pipeline() : trainer_->pipeline(),
                      context_, trainer_->numerics());
-    checkpoints_ = options_.checkpoints.open(*trainer_, steps_, json_text(workload_));
+    checkpoints_ = options_.checkpoints.open(
+        *trainer_, steps_, notes_of(workload_, trainer_->pipeline().dataset()->class_names()));
     if (checkpoints_ != nullptr) checkpoints_->set_plan(known_plan());
     loaded_ = options_.checkpoints.load(*trainer_, checkpoints_.get());
     if (!options_.log.dir.empty())

@@ -1,9 +1,13 @@
 #include "datasets/folders.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cctype>
 #include <numeric>
+#include <set>
 #include <system_error>
+#include <utility>
 
 #include "core/number_text.h"
 #include "slipstream/core/error.h"
@@ -11,6 +15,58 @@
 namespace slipstream {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+class Walk {
+ public:
+  Walk(const fs::path& dir, UnreadFormats& unread)
+      : prefix_(dir.native().size() + (dir.native().ends_with('/') ? 0 : 1)), unread_(unread) {}
+
+  std::vector<std::string> run(const fs::path& top) {
+    std::vector<fs::path> folders = {top};
+    while (!folders.empty()) {
+      const fs::path folder = std::move(folders.back());
+      folders.pop_back();
+      if (is_new(folder)) list(folder, folders);
+    }
+    std::sort(found_.begin(), found_.end());
+    return std::move(found_);
+  }
+
+ private:
+  bool is_new(const fs::path& folder) {
+    struct ::stat status {};
+    if (::stat(folder.c_str(), &status) != 0) return true;  // list_folder says why
+    return visited_.emplace(status.st_dev, status.st_ino).second;
+  }
+
+  void list(const fs::path& folder, std::vector<fs::path>& folders) {
+    const std::vector<fs::path> paths = list_folder(folder);
+    for (auto path = paths.rbegin(); path != paths.rend(); ++path) {
+      std::error_code ignored;
+      if (fs::is_directory(*path, ignored)) {
+        folders.push_back(*path);
+      } else if (is_image_name(*path)) {
+        found_.push_back(path->native().substr(prefix_));
+      } else {
+        unread_.add(*path);
+      }
+    }
+  }
+
+  std::size_t prefix_;
+  UnreadFormats& unread_;
+  std::vector<std::string> found_;
+  std::set<std::pair<::dev_t, ::ino_t>> visited_;
+};
+
+}  // namespace
+
+std::vector<std::string> images_below(const fs::path& dir, const fs::path& top,
+                                      UnreadFormats& unread) {
+  return Walk(dir, unread).run(top);
+}
 
 void require_folder(const fs::path& dir, const std::string& remedy) {
   std::error_code error;

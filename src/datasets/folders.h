@@ -43,6 +43,12 @@ class UnreadFormats {
   Counts counts_{};
 };
 
+/// The paths below `dir` of the images in `top`, which is `dir` or a folder in it, however deep,
+/// sorted byte by byte. Links are followed; a folder that is reached twice counts once. Files of
+/// formats that are not read are counted. Throws Refused where a folder cannot be listed.
+std::vector<std::string> images_below(const std::filesystem::path& dir,
+                                      const std::filesystem::path& top, UnreadFormats& unread);
+
 /// "2 images without a mask: 'a', 'b'": counts all, names the first few.
 class Complaint {
  public:

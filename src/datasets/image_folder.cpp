@@ -1,5 +1,3 @@
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -73,50 +71,6 @@ class ImageFolder final : public LabeledDataset {
   std::vector<std::string> remarks_;
 };
 
-/// The images of one class, however deep.
-class Walk {
- public:
-  Walk(const fs::path& dir, std::int64_t label, Found& found)
-      : prefix_(dir.native().size() + (dir.native().ends_with('/') ? 0 : 1)),
-        label_(label),
-        found_(found) {}
-
-  void run(const fs::path& top) {
-    std::vector<fs::path> folders = {top};
-    while (!folders.empty()) {
-      const fs::path folder = std::move(folders.back());
-      folders.pop_back();
-      if (is_new(folder)) list(folder, folders);
-    }
-  }
-
- private:
-  bool is_new(const fs::path& folder) {
-    struct ::stat status {};
-    if (::stat(folder.c_str(), &status) != 0) return true;  // list_folder says why
-    return visited_.emplace(status.st_dev, status.st_ino).second;
-  }
-
-  void list(const fs::path& folder, std::vector<fs::path>& folders) {
-    const std::vector<fs::path> paths = list_folder(folder);
-    for (auto path = paths.rbegin(); path != paths.rend(); ++path) {
-      std::error_code ignored;
-      if (fs::is_directory(*path, ignored)) {
-        folders.push_back(*path);
-      } else if (is_image_name(*path)) {
-        found_.files.push_back({path->native().substr(prefix_), label_});
-      } else {
-        found_.unread.add(*path);
-      }
-    }
-  }
-
-  std::size_t prefix_;
-  std::int64_t label_;
-  Found& found_;
-  std::set<std::pair<::dev_t, ::ino_t>> visited_;
-};
-
 /// What is in DIR itself.
 struct Top {
   std::vector<std::string> folders;
@@ -168,13 +122,11 @@ Found find_files(const fs::path& dir, const std::vector<std::string>& classes,
   std::vector<LabeledFile>& files = found.files;
   Complaint empty("class without .jpg, .jpeg or .png", "classes without .jpg, .jpeg or .png");
   for (std::size_t k = 0; k < classes.size(); ++k) {
-    const auto first = static_cast<std::ptrdiff_t>(files.size());
-    if (std::find(folders.begin(), folders.end(), classes[k]) != folders.end()) {
-      Walk(dir, static_cast<std::int64_t>(k), found).run(dir / classes[k]);
-    }
-    std::sort(files.begin() + first, files.end(),
-              [](const LabeledFile& a, const LabeledFile& b) { return a.path < b.path; });
-    if (static_cast<std::ptrdiff_t>(files.size()) == first) empty.add(classes[k]);
+    const std::size_t first = files.size();
+    if (std::find(folders.begin(), folders.end(), classes[k]) != folders.end())
+      for (std::string& path : images_below(dir, dir / classes[k], found.unread))
+        files.push_back({std::move(path), static_cast<std::int64_t>(k)});
+    if (files.size() == first) empty.add(classes[k]);
   }
   if (empty.text().empty() || (may_be_empty && !files.empty())) return found;
   const std::string unread = found.unread.text();

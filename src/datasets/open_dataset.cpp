@@ -1,9 +1,12 @@
 #include "datasets/open_dataset.h"
 
+#include <algorithm>
+
 #include "datasets/class_names.h"
 #include "datasets/field_values.h"
 #include "datasets/folders.h"
 #include "datasets/npy_folder.h"
+#include "datasets/unlabeled_images.h"
 #include "slipstream/core/error.h"
 #include "slipstream/datasets/datasets.h"
 
@@ -120,7 +123,42 @@ std::shared_ptr<const Dataset> open(const fs::path& path, const Wanted& wanted) 
       "files");
 }
 
+/// Whether open_dataset() would look for class folders in `dir`, or masks.
+bool may_be_classes(const fs::path& dir) {
+  std::error_code failed;
+  if (!fs::is_directory(dir, failed) || find_npy_manifest(dir)) return false;
+  if (fs::is_directory(dir / "images", failed) && fs::is_directory(dir / "masks", failed))
+    return false;
+  const Held held = held_by(dir);
+  return !held.shards && held.npy.empty() && !fs::exists(lock_path(dir), failed);
+}
+
+/// Whether the folders in `dir` are classes, as far as it can be told, and hold all images.
+bool are_classes(const fs::path& dir, const KnownClasses& known) {
+  const Names& names = known.names;
+  std::int64_t folders = 0;
+  std::error_code failed;
+  for (const fs::path& entry : list_folder(dir)) {
+    if (!fs::is_directory(entry, failed)) {
+      if (is_image_name(entry)) return false;
+      continue;
+    }
+    ++folders;
+    const std::string name = entry.filename().string();
+    if (!names.empty() && std::find(names.begin(), names.end(), name) == names.end()) return false;
+  }
+  return !names.empty() || known.count == 0 || folders == known.count;
+}
+
 }  // namespace
+
+std::shared_ptr<const Dataset> open_to_predict(const fs::path& path, const KnownClasses& classes,
+                                               bool needs_masks) {
+  if (!may_be_classes(path)) return nullptr;
+  if (needs_masks || !are_classes(path, classes)) return unlabeled_images(path, classes.names);
+  if (classes.names.empty()) return nullptr;
+  return image_folder(path, {.classes = classes.names});
+}
 
 std::shared_ptr<const Dataset> open_dataset(const fs::path& path, std::int64_t classes) {
   return open(path, {.classes = classes});

@@ -1,6 +1,7 @@
 #include "workloads/input.h"
 
 #include "core/number_text.h"
+#include "datasets/open_dataset.h"
 #include "slipstream/datasets/datasets.h"
 #include "slipstream/ops/chain.h"
 
@@ -76,13 +77,38 @@ bool is_synthetic(const Options& options) {
   return options.has("data") && options.text("data") == "synthetic";
 }
 
+std::shared_ptr<const Dataset> open_to_predict(const Options& options, bool needs_masks) {
+  if (options.needs_labels) return nullptr;
+  KnownClasses known = {options.class_names, options.class_count};
+  if (options.is_given("classes")) known = {{}, options.integer("classes")};
+  if (const std::string names = options.text("classes-from"); !names.empty())
+    known = {class_names_from(names), 0};
+  return open_to_predict(options.text("data"), known, needs_masks);
+}
+
 std::shared_ptr<const Dataset> open_data(const Options& options) {
+  if (auto images = open_to_predict(options, false)) return images;
   const std::string data = options.text("data"), names = options.text("classes-from");
   if (names.empty()) return open_dataset(data, options.integer("classes"));
   return open_dataset(data, class_names_from(names));
 }
 
+bool has_labels(const Dataset& dataset, FieldKind kind) {
+  for (const FieldSpec& field : dataset.fields())
+    if (field.name == "label" && field.kind == kind) return true;
+  return false;
+}
+
+std::int64_t classes_without_labels(const Dataset& dataset, Options& options) {
+  const auto named = static_cast<std::int64_t>(dataset.class_names().size());
+  const std::int64_t known = options.is_given("classes") ? 0 : options.class_count;
+  if (named > 0 || known > 0) options.set("classes", named > 0 ? named : known);
+  return options.integer("classes");
+}
+
 std::int64_t classes_of(const Dataset& dataset, Options& options, const std::string& workload) {
+  if (!options.needs_labels && !has_labels(dataset, FieldKind::label))
+    return classes_without_labels(dataset, options);
   for (const FieldSpec& field : dataset.fields()) {
     if (field.name != "label" || field.kind != FieldKind::label) continue;
     const std::int64_t asked = options.integer("classes");

@@ -22,12 +22,22 @@ void take_size_of_transforms(Options& options);
 /// Whether `data` is declared and asks for synthetic samples.
 bool is_synthetic(const Options& options);
 
-/// The data set at `data`, its classes numbered as `classes-from` says.
+/// The data set at `data`, its classes numbered as `classes-from` says or, where samples need no
+/// labels, as Options::class_names does.
 std::shared_ptr<const Dataset> open_data(const Options& options);
+/// open_to_predict() of `data`, where samples need no labels; else nullptr.
+std::shared_ptr<const Dataset> open_to_predict(const Options& options, bool needs_masks);
+
+/// Whether the data set has a field "label" of that kind.
+bool has_labels(const Dataset& dataset, FieldKind kind);
+
+/// How many classes there are where no label says it: as many as have names, or else as the options
+/// say; and sets it.
+std::int64_t classes_without_labels(const Dataset& dataset, Options& options);
 
 /// What the data set says, or else what the options say, and sets it; labels beyond them are then
-/// refused. Throws Refused, naming `workload`, where samples have no class; and where a number was
-/// given that is another than the data set's.
+/// refused. Throws Refused, naming `workload`, where samples need a class and have none; and where
+/// a number was given that is another than the data set's.
 std::int64_t classes_of(const Dataset& dataset, Options& options, const std::string& workload);
 
 /// For messages: "'photos'", or "the data" of a workload that has no `data`.

@@ -33,6 +33,7 @@ TORCH_MODULE(Decoder);
 
 std::shared_ptr<const Dataset> data_of(const Options& options) {
   if (is_synthetic(options)) return synthetic_segmentation(synthetic_of(options));
+  if (auto images = open_to_predict(options, true)) return images;
   const std::string names = options.text("classes-from");
   return open_dataset_of_masks(
       options.text("data"), options.integer("classes"),
@@ -40,8 +41,7 @@ std::shared_ptr<const Dataset> data_of(const Options& options) {
 }
 
 void require_masks(const Dataset& data, const Options& options) {
-  for (const FieldSpec& field : data.fields())
-    if (field.name == "label" && field.kind == FieldKind::mask) return;
+  if (!options.needs_labels || has_labels(data, FieldKind::mask)) return;
   throw Refused("segmentation needs masks, a class number for each pixel, as its field 'label'; " +
                 name_of_data(options) +
                 " has none: train classification where each image has one class");
@@ -56,7 +56,8 @@ void require_class_count(std::int64_t classes) {
 std::int64_t class_count(const Dataset& data, Options& options) {
   const std::int64_t asked = options.integer("classes");
   const auto named = static_cast<std::int64_t>(data.class_names().size());
-  if (named == 0) return asked;
+  if (named == 0)
+    return has_labels(data, FieldKind::mask) ? asked : classes_without_labels(data, options);
   require_class_count(named);
   if (options.is_given("classes") && asked != named)
     throw Refused("--classes " + std::to_string(asked) + ": " + std::to_string(named) +

@@ -51,6 +51,14 @@ class Options {
   std::uint64_t seed = 1;      ///< seed of order, random draws and initial weights
   bool shuffle = true;         ///< becomes PipelineOptions::shuffle
   bool drop_last = true;       ///< becomes PipelineOptions::drop_last
+  /// Whether samples need labels. `predict` sets it to false. The built-in workloads then take a
+  /// folder of images alone.
+  bool needs_labels = true;
+  /// The number of classes that the weights at hand tell apart, 0 where it is unknown, and their
+  /// names by number, empty where they are. Unless options say otherwise, the built-in workloads
+  /// give images without labels these classes, and number class folders so for predictions.
+  std::int64_t class_count = 0;
+  std::vector<std::string> class_names = {};
 
   /// The options that a workload declares, with their defaults. Throws Refused for names that
   /// Option does not allow, names that come twice, and flags whose default is true.

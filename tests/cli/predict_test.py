@@ -1,0 +1,119 @@
+"""The verb predict on images that have no labels."""
+
+import json
+import shutil
+import unittest
+
+import numpy
+from PIL import Image
+
+from program import DONE, FAILED, REFUSED, TINY, TINY_CLASSIFIER, ProgramTest
+
+CLASSES = ["class0", "class1", "class2"]
+
+
+class PredictTest(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        test = cls()
+        cls.checkpoints = {}
+        for kind in ("classification", "segmentation"):
+            data = cls.folder / kind
+            test.expect(DONE, "make-data", kind, "--out", data, "--samples", "12", "--size", "24", "--classes", "3")
+            words = [] if kind == "classification" else ["--classes", "3"]
+            test.expect(DONE, "train", *cls.words(kind), *words, "--data", data, "--batch-size", "4", "--steps", "2",
+                        "--checkpoint", cls.folder / f"{kind} run")
+            cls.checkpoints[kind] = next((cls.folder / f"{kind} run").glob("step-*"))
+        # Those of all classes in one folder, and again below it.
+        cls.images = cls.folder / "photos"
+        for path in sorted((cls.folder / "classification").rglob("*.jpg")):
+            for folder in (cls.images, cls.images / "again" / "deep"):
+                folder.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, folder / f"{path.parent.name}-{path.name}")
+
+    @staticmethod
+    def words(kind):
+        return TINY_CLASSIFIER if kind == "classification" else ["segmentation", *TINY]
+
+    def predict(self, kind, data, *arguments, weights=None, code=DONE, says=()):
+        out = self.folder / f"out {len(list(self.folder.iterdir()))}"
+        self.expect(code, "predict", *self.words(kind), "--data", data, "--weights",
+                    weights or self.checkpoints[kind], "--out", out, *arguments, says=says)
+        return out
+
+    def lines(self, *arguments, **more):
+        out = self.predict("classification", *arguments, **more)
+        return [json.loads(line) for line in (out / "predictions.jsonl").read_text().splitlines()]
+
+    def test_classes_have_the_names_of_the_training_and_the_values_of_labeled_images(self):
+        labeled = self.lines(self.folder / "classification")
+        images = self.lines(self.images, "--num-workers", "3")
+        names = sorted((path for path in self.images.rglob("*.jpg")), key=lambda path: bytes(path))
+        self.assertEqual([line["sample"] for line in images], [str(path) for path in names])
+        self.assertEqual({each["class"] for line in images for each in line["classes"]}, set(CLASSES))
+        known = {line["sample"].split("/")[-2] + "-" + line["sample"].split("/")[-1]: line["classes"]
+                 for line in labeled}
+        for line in images:
+            for found, wanted in zip(line["classes"], known[line["sample"].split("/")[-1]]):
+                self.assertEqual(found["class"], wanted["class"])
+                self.assertAlmostEqual(found["probability"], wanted["probability"], places=5)
+
+    def test_class_folders_that_lack_a_class_keep_their_numbers(self):
+        some = self.folder / "some"
+        shutil.copytree(self.folder / "classification" / "class2", some / "class2")
+        for line in self.lines(some):
+            self.assertEqual({each["class"] for each in line["classes"]}, set(CLASSES))
+
+    def test_masks(self):
+        out = self.predict("segmentation", self.images)
+        masks = sorted(out.rglob("*.png"))
+        self.assertEqual(len(masks), 24)
+        labeled = self.predict("segmentation", self.folder / "segmentation", "--classes", "3")
+        only = self.folder / "only images"
+        shutil.copytree(self.folder / "segmentation" / "images", only / "images")
+        for mask in sorted(self.predict("segmentation", only).rglob("*.png")):
+            same = next(labeled.rglob(mask.name))
+            self.assertTrue((numpy.array(Image.open(mask)) == numpy.array(Image.open(same))).all())
+
+    def test_weights_without_a_record_need_the_classes(self):
+        weights = self.checkpoints["classification"] / "weights.safetensors"
+        self.predict("classification", self.images, weights=weights, code=REFUSED,
+                     says=["another model", "give --classes or --classes-from"])
+        numbered = self.lines(self.images, "--classes", "3", weights=weights)
+        named = self.lines(self.images, "--classes-from", self.folder / "classification", weights=weights)
+        for one, other in zip(numbered, named):
+            self.assertEqual(CLASSES[int(one["class"])], other["class"])
+        self.predict("segmentation", self.images, weights=self.checkpoints["segmentation"] / "weights.safetensors",
+                     code=REFUSED, says=["another model", "give --classes or --classes-from"])
+
+    def test_options_say_more_than_the_record(self):
+        self.predict("classification", self.images, "--classes", "4", code=REFUSED, says=["another model"])
+        names = self.folder / "names.txt"
+        names.write_text("a\nb\nc\n")
+        self.assertLessEqual({line["class"] for line in self.lines(self.images, "--classes-from", names)},
+                             {"a", "b", "c"})
+
+    def test_a_preview_shows_no_labels(self):
+        picture = self.folder / "preview.png"
+        self.predict("classification", self.images, "--preview", picture)
+        self.assertEqual(numpy.array(Image.open(picture)).shape, (2 * (160 + 11), 4 * 160, 3))
+        self.predict("segmentation", self.images, "--preview", picture)
+        self.assertEqual(numpy.array(Image.open(picture)).shape, (8 * (160 + 11), 2 * 160, 3))
+
+    def test_a_damaged_image_is_named(self):
+        data = self.folder / "damaged"
+        data.mkdir()
+        (data / "bad.jpg").write_bytes(b"no image")
+        self.predict("classification", data, code=FAILED, says=["bad.jpg"])
+
+    def test_training_and_evaluation_need_labels(self):
+        flat = self.folder / "flat"
+        flat.mkdir()
+        shutil.copy(next(self.images.glob("*.jpg")), flat)
+        for kind, code, says in (("classification", FAILED, "no class in"), ("segmentation", REFUSED, "no folder")):
+            for verb, more in (("train", ()), ("eval", ("--weights", self.checkpoints[kind]))):
+                self.expect(code, verb, *self.words(kind), "--data", flat, *more, says=[says])
+
+
+unittest.main()
