@@ -175,13 +175,13 @@ find_tools() {
   fi
 }
 
-# Only into the virtual environment: a Python of the user's own stays as it is.
+# Only into the virtual environment: a Python of the user's own stays as it is. So does PyTorch there.
 install_test_packages() {
-  local modules='safetensors.numpy, tensorboard.backend.event_processing.event_file_loader'
+  local modules='safetensors.torch, torchvision, tensorboard.backend.event_processing.event_file_loader'
   "$python" -c "import $modules" 2>/dev/null && return 0
   [[ -z ${SLIPSTREAM_OFFLINE:-} && $venv ]] &&
     say "installing tests/requirements.txt" &&
-    "$python" -m pip install --quiet --requirement tests/requirements.txt ||
+    "$python" -m pip install --quiet --constraint requirements.txt --requirement tests/requirements.txt ||
     say "going on without tests/requirements.txt"
 }
 
