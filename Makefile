@@ -1,6 +1,6 @@
 PREFIX ?= /usr/local
 
-.PHONY: build release install test check demo format clean setup
+.PHONY: build release wheel install test check demo format clean setup
 
 build: setup  ## build/slipstream and the example, for the GPU at hand
 	. build/env.sh && cmake --preset release >build/configure.log && \
@@ -8,6 +8,10 @@ build: setup  ## build/slipstream and the example, for the GPU at hand
 
 release: setup  ## build/dist/slipstream, for all GPUs from sm_75 to sm_120
 	. build/env.sh && cmake --preset dist && cmake --build build/dist
+
+wheel:  ## build/wheels/slipstream-*.whl, the Python package for all GPUs from sm_75 to sm_120
+	scripts/setup.sh --lint
+	scripts/wheel.sh build/wheels
 
 install: build  ## program, libslipstream.so, headers and CMake package, into PREFIX
 	. build/env.sh && cmake --build build --target slipstream_package && \

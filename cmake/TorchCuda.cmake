@@ -25,6 +25,12 @@ if(DEFINED ENV{CUDA_HOME} AND NOT CUDA_TOOLKIT_ROOT_DIR)
 endif()
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
+if(SKBUILD)  # by pip: the PyTorch of the Python that builds
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  execute_process(COMMAND ${Python3_EXECUTABLE} -c "import torch; print(torch.utils.cmake_prefix_path)"
+    OUTPUT_VARIABLE torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  list(PREPEND CMAKE_PREFIX_PATH ${torch_prefix})
+endif()
 set(CMAKE_MESSAGE_LOG_LEVEL ERROR)  # Torch's configuration warns about itself on every machine
 find_package(Torch REQUIRED)
 unset(CMAKE_MESSAGE_LOG_LEVEL)

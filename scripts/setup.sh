@@ -175,9 +175,31 @@ find_tools() {
   fi
 }
 
+# Whether libraries that compiler $1 makes have a libstdc++ of their own: they crash in a process of PyTorch's.
+hides_libstdcxx() {
+  local library failed=1
+  library=$(mktemp)
+  if echo 'void f() { throw 1; }' | "$1" -x c++ -shared -fPIC -o "$library" - 2>/dev/null; then
+    readelf -d "$library" | grep -q 'libstdc++' || failed=0
+  fi
+  rm -f "$library"
+  return "$failed"
+}
+
+# Prints what chooses another compiler than CMake would take, where that one does not do.
+compiler_exports() {
+  local cxx=${CXX:-c++} besides
+  besides=$(dirname "$(command -v "${CC:-cc}")")/g++
+  [[ ${CXX:-} || -z ${CC:-} || ! -x $besides ]] || cxx=$besides
+  if hides_libstdcxx "$cxx" && have /usr/bin/g++ && ! hides_libstdcxx /usr/bin/g++; then
+    say "taking /usr/bin/g++: what $cxx links crashes beside PyTorch" >&2
+    echo 'export CC=/usr/bin/gcc CXX=/usr/bin/g++'
+  fi
+}
+
 # Only into the virtual environment: a Python of the user's own stays as it is. So does PyTorch there.
 install_test_packages() {
-  local modules='safetensors.torch, torchvision, tensorboard.backend.event_processing.event_file_loader'
+  local modules='auditwheel, pytest, scikit_build_core, safetensors.torch, torchvision, tensorboard.backend.event_processing.event_file_loader'
   "$python" -c "import $modules" 2>/dev/null && return 0
   [[ -z ${SLIPSTREAM_OFFLINE:-} && $venv ]] &&
     say "installing tests/requirements.txt" &&
@@ -194,6 +216,7 @@ export PATH="$path:\$PATH"
 export Torch_ROOT="$torch"
 export CUDACXX="$nvcc" CUDA_HOME="$cuda" CUDA_PATH="$cuda"
 ENV
+  compiler_exports >>build/env.sh.new
   if ! cmp -s build/env.sh.new build/env.sh; then
     rm -f build/CMakeCache.txt build/*/CMakeCache.txt  # they name the old tools
   fi

@@ -221,7 +221,7 @@ int main_of(std::vector<std::string> words) {
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   const py::gil_scoped_release unlocked;
-  return cli_main(static_cast<int>(words.size()), pointers.data(), {});
+  return cli_main(static_cast<int>(words.size()), pointers.data(), built_in_workloads());
 }
 
 }  // namespace

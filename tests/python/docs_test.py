@@ -1,0 +1,44 @@
+"""The Python that docs/python.md and the README show runs as it stands there."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def blocks(page):
+    return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def names():
+    """What a page takes as given."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    decoder, encoder = nn.Linear(4, 3).to(device), nn.Linear(4, 4).to(device)
+    images = [(torch.randn(4), torch.tensor(i % 3)) for i in range(70)]
+    return {
+        "torch": torch,
+        "images": images,
+        "loader": torch.utils.data.DataLoader(images, 8),
+        "frozen_encoder": encoder,
+        "encoder": encoder.eval().requires_grad_(False),
+        "decoder": decoder,
+        "optimizer": torch.optim.SGD(decoder.parameters(), lr=0.1),
+    }
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+def test_what_a_page_shows(page, photos, monkeypatch):
+    monkeypatch.chdir(photos.parent)
+    shown = blocks(page)
+    assert shown
+    space = names()
+    for block in shown:
+        if not torch.cuda.is_available():
+            block = block.replace('"cuda"', '"cpu"').replace("pin_memory=True", "pin_memory=False")
+        block = block.replace("batch_size=256", "batch_size=16")
+        exec(compile(block, page, "exec"), space)
+    assert len(space["labels"]) > 0

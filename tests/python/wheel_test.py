@@ -1,0 +1,55 @@
+"""The wheel works in an environment of its own, without a compiler, a clone or the image libraries of the
+system."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PROGRAM = """
+import sys, torch, slipstream as ss
+assert ss.__file__.startswith(sys.prefix), ss.__file__
+data = ss.ImageFolder("photos", ss.transforms.Resize((16, 16)))
+loader = ss.DataLoader(data, batch_size=4, shuffle=True)
+pipe = ss.Pipeline(loader, [("scale", lambda x: x.float() / 255)])
+print(sum(len(labels) for _, labels in pipe))
+libraries = open("/proc/self/maps").read()
+for name in ("jpeg", "png", "zstd", "lz4"):
+    assert f"slipstream.libs/lib{name}" in libraries, name
+"""
+
+
+def run(*command, **options):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, **options)
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        run(ROOT / "scripts" / "wheel.sh", folder / "wheels", os.environ["BUILD_DIR"])
+        (wheel,) = (folder / "wheels").glob("slipstream-*.whl")
+        venv.create(folder / "venv", with_pip=True)
+        python = folder / "venv" / "bin" / "python"
+        run(python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", wheel)
+        (packages,) = (folder / "venv" / "lib").glob("python3*/site-packages")
+        (packages / "torch.pth").write_text(str(Path(torch.__file__).parents[1]) + "\n")
+        alone = {"PATH": str(python.parent), "HOME": str(folder)}
+        version = run(python.parent / "slipstream", "--version", env=alone)
+        assert version == run(python, "-m", "slipstream", "--version", env=alone) and "slipstream 0.1.0" in version
+        run(python.parent / "slipstream", "make-data", "classification", "--out", folder / "photos", "--samples", 20,
+            "--size", 24, env=alone)
+        assert run(python, "-c", PROGRAM, env=alone, cwd=folder).strip() == "20"
+        described = run(python, "-m", "pip", "show", "slipstream", env=alone)
+        assert "Requires: torch" in described, described
+
+
+if __name__ == "__main__":
+    sys.exit(main())
