@@ -1,7 +1,7 @@
 """Transforms under torchvision's names (torchvision.transforms.v2), done natively.
 
-A transform is a declaration: the loader's threads, or kernels on a GPU, do it. Semantics that differ
-from torchvision's on purpose are in docs/transforms.md.
+The native loader does them on its threads, sample by sample. Called with a batch, they do it there, on
+a GPU in few kernels. Semantics that differ from torchvision's on purpose are in docs/transforms.md.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from typing import Any
+
+import torch
 
 from . import _native
 
@@ -19,9 +21,39 @@ Range = float | Sequence[float]
 class Transform:
     """One operation, by its name and keys in a file of transforms."""
 
+    _steps: list[dict[str, Any]]
+    _native: _native.TensorTransform | None = None
+
     def __init__(self, op: str, **keys: Any) -> None:
         self._steps = [{"op": op} | {key: value for key, value in keys.items() if value is not None}]
         _native.parse_chain(_json(self._steps))  # refuses what makes no sense
+
+    def __call__(
+        self,
+        images: torch.Tensor,
+        sample_ids: torch.Tensor | Sequence[int] | None = None,
+        epoch: int = 0,
+        seed: int = 0,
+    ) -> torch.Tensor:
+        """The transformed images: batch x channels x height x width, channels-last.
+
+        images: batch x channels x height x width, uint8 or float32, on a CPU or on a GPU, where
+            kernels are enqueued on the current stream; the host does not wait. The first call for
+            a shape compiles kernels, which takes a second or so.
+        sample_ids: the number of each sample, on the host. What is random depends on it, `epoch`
+            and `seed` alone: the bits are those of slipstream.DataLoader for these.
+        """
+        if self._native is None:
+            self._native = _native.TensorTransform(_json(self._steps))
+        if sample_ids is None:
+            if self._native.is_random():
+                raise _native.Refused(
+                    "random transforms need sample_ids, the number of each sample: what they draw "
+                    "depends on it, and not on the batch it is in"
+                )
+            sample_ids = range(len(images))
+        numbers = sample_ids.tolist() if isinstance(sample_ids, torch.Tensor) else list(sample_ids)
+        return self._native(images, numbers, seed, epoch)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(json.dumps(step) for step in self._steps)})"

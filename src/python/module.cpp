@@ -8,6 +8,7 @@
 #include "python/native_loader.h"
 #include "python/python_feed.h"
 #include "python/staged_loop.h"
+#include "python/tensor_transform.h"
 #include "python/tree.h"
 #include "run/context_parts.h"
 #include "slipstream/cli/cli.h"
@@ -123,6 +124,16 @@ void add_datasets(py::module_& module) {
   });
 }
 
+void add_transforms(py::module_& module) {
+  module.def("parse_chain", [](const std::string& text) { return to_json(parse_chain(text)); });
+  py::class_<TensorTransform>(module, "TensorTransform")
+      .def(py::init([](const std::string& chain) {
+        return std::make_unique<TensorTransform>(parse_chain(chain));
+      }))
+      .def("is_random", &TensorTransform::is_random)
+      .def("__call__", &TensorTransform::operator(), py::call_guard<py::gil_scoped_release>());
+}
+
 struct LoaderSettings {
   std::string device, transforms;
   std::size_t batch_size = 1, prefetch_batches = 2;
@@ -230,11 +241,9 @@ int main_of(std::vector<std::string> words) {
 PYBIND11_MODULE(_native, module) {
   slipstream::add_errors(module);
   slipstream::add_datasets(module);
+  slipstream::add_transforms(module);
   slipstream::add_loader(module);
   slipstream::add_loop(module);
   slipstream::add_serial(module);
-  module.def("parse_chain", [](const std::string& text) {
-    return slipstream::to_json(slipstream::parse_chain(text));
-  });
   module.def("main", &slipstream::main_of);
 }

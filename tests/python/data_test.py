@@ -148,3 +148,39 @@ def test_transforms_are_torchvisions_names():
         T.RandomHorizontalFlip(p=2)
     with pytest.raises(ss.Refused, match="no transform of slipstream"):
         T.Compose([lambda x: x])
+
+
+CHAINS = [
+    [T.RandomResizedCrop(24), T.RandomHorizontalFlip()],
+    [T.Resize((32, 32)), T.RandomRotation(20), T.ColorJitter(0.4, 0.4, 0.2, 0.1), T.Normalize((0.5,) * 3, (0.2,) * 3)],
+    [T.CenterCrop(16), T.GaussianBlur(5), T.RandomErasing()],
+]
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=["crop", "color", "blur"])
+def test_called_with_a_batch_they_give_the_loaders_bits(photos, device, chain):
+    whole = ss.DataLoader(ss.ImageFolder(photos, T.Resize((40, 40))), 10)
+    images = torch.cat([x.clone() for x, _ in whole])
+    loaded = ss.DataLoader(ss.ImageFolder(photos, T.Compose([T.Resize((40, 40)), *chain])), 10, seed=7)
+    loaded.set_epoch(2)
+    expected = torch.cat([x.clone() for x, _ in loaded])
+    transform = T.Compose([T.Resize((40, 40)), *chain])
+    ours = transform(images.to(device), torch.arange(50), epoch=2, seed=7)
+    assert ours.dtype == expected.dtype and torch.equal(ours.cpu(), expected)
+    again = transform(images.to(device)[10:20], range(10, 20), epoch=2, seed=7)
+    assert torch.equal(again.cpu(), expected[10:20])
+
+
+def test_batches_that_transforms_cannot_take_are_refused(device):
+    images = torch.zeros(4, 3, 20, 20, dtype=torch.uint8, device=device)
+    with pytest.raises(ss.Refused, match="sample_ids"):
+        T.RandomHorizontalFlip()(images)
+    with pytest.raises(ss.Refused, match="4 images, but 2 sample_ids"):
+        T.RandomHorizontalFlip()(images, [1, 2])
+    with pytest.raises(ss.Refused, match="batch x channels x height x width"):
+        T.CenterCrop(4)(images[0])
+    with pytest.raises(ss.Refused, match="uint8 or float32"):
+        T.CenterCrop(4)(images.double())
+    with pytest.raises(ss.Refused):
+        T.CenterCrop(64)(images)
+    assert T.CenterCrop((4, 6))(images).shape == (4, 3, 4, 6)
