@@ -199,7 +199,7 @@ compiler_exports() {
 
 # Only into the virtual environment: a Python of the user's own stays as it is. So does PyTorch there.
 install_test_packages() {
-  local modules='auditwheel, pytest, scikit_build_core, safetensors.torch, torchvision, tensorboard.backend.event_processing.event_file_loader'
+  local modules='auditwheel, mypy, pytest, scikit_build_core, safetensors.torch, torchvision, tensorboard.backend.event_processing.event_file_loader'
   "$python" -c "import $modules" 2>/dev/null && return 0
   [[ -z ${SLIPSTREAM_OFFLINE:-} && $venv ]] &&
     say "installing tests/requirements.txt" &&

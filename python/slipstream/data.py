@@ -135,8 +135,9 @@ class DataLoader:
         self.batch_size = batch_size
         self.drop_last = drop_last
         self.device = _with_index(torch.device(device))
-        self._epoch = 0
-        self._begun: int | None = None  # position of the batch after the last one given
+        self._position = 0  # of the batch behind the last one given, through all epochs
+        self._resumes = False
+        self._pass_number = 0
         settings = _native.LoaderSettings()
         settings.device = self.device
         settings.transforms = Compose.of(dataset.transform).to_json()
@@ -159,43 +160,49 @@ class DataLoader:
     @property
     def epoch(self) -> int:
         """That of the next pass, from 0."""
-        return self._epoch
+        whole, rest = divmod(self._position, len(self))
+        return whole if rest == 0 or self._resumes else whole + 1
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass is that of `epoch`."""
-        self._epoch = epoch
-        self._begun = None
+        self._position = epoch * len(self)
+        self._resumes = False
 
     def state_dict(self) -> dict[str, int]:
         """Where the loop is: behind the last batch that it was given."""
-        length = len(self)
-        batch = self._epoch * length if self._begun is None else self._begun
-        return {"batch": batch, "epoch": batch // length}
+        return {"position": self._position}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """The next pass goes on behind that batch, without reading those before."""
-        self._epoch = state["batch"] // len(self)
-        self._begun = state["batch"]
+        """The next pass goes on there, without reading the batches before."""
+        self._position = state["position"]
+        self._resumes = True
 
     def _pass(self, stages: Sequence[Stage], run_ahead: int) -> Iterator[Any]:
         from .pipeline import _Pass
 
-        length = len(self)
-        begin = self._epoch * length if self._begun is None else self._begun
-        self._native.go_to(begin)
-        self._begun = begin
-        batches = _Pass(self._native, stages, self.device, run_ahead, self._epoch)
-        end = (begin // length + 1) * length
+        epoch, length = self.epoch, len(self)
+        if self._position // length != epoch or not self._resumes:
+            self._position = epoch * length
+        self._resumes = False
+        self._pass_number += 1
+        number = self._pass_number
+        self._native.go_to(self._position)
+        batches = _Pass(self._native, stages, self.device, run_ahead, epoch)
         try:
-            for batch in batches:
-                self._begun += 1
-                if self._begun == end:  # also where the caller does not come back
-                    self._epoch, self._begun = end // length, None
+            while True:
+                if number != self._pass_number:
+                    raise _native.Error(
+                        "another pass over this loader has begun: finish one first, or make a loader "
+                        "for each"
+                    )
+                try:
+                    batch = next(batches)
+                except StopIteration:
+                    return
+                self._position += 1
                 yield batch
         finally:
             batches.close()
-            if self._begun is not None:
-                self._epoch, self._begun = begin // length + 1, None
 
 
 def _with_index(device: torch.device) -> str:

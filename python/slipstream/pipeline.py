@@ -309,15 +309,15 @@ def _with(batch: Any, keys: list[Key], values: list[Any]) -> Any:
             changed[key] = value
         return changed
     if isinstance(batch, tuple) and hasattr(batch, "_replace"):
-        fields = batch._fields
+        fields: tuple[str, ...] = getattr(batch, "_fields")
         names = [fields[key] if isinstance(key, int) else key for key in keys]
-        return batch._replace(**dict(zip(names, values, strict=True)))
+        return getattr(batch, "_replace")(**dict(zip(names, values, strict=True)))
     if dataclasses.is_dataclass(batch) and not isinstance(batch, type):
         return dataclasses.replace(batch, **dict(zip(map(str, keys), values, strict=True)))
-    changed = list(batch)
+    elements = list(batch)
     for key, value in zip(keys, values, strict=True):
-        changed[key] = value
-    return changed if isinstance(batch, list) else tuple(changed)
+        elements[int(key)] = value
+    return elements if isinstance(batch, list) else tuple(elements)
 
 
 def _copied(batch: Any) -> Any:

@@ -63,6 +63,7 @@ def prepare(folder):
     os.makedirs(f"{folder}/build/examples")
     os.symlink(BINARY, f"{folder}/build/slipstream")
     os.symlink(IMPORTED, f"{folder}/build/examples/imported_encoder")
+    os.symlink(pathlib.Path(BINARY).parent / "python", f"{folder}/build/python")
     os.symlink(SOURCE / "examples", f"{folder}/examples")
 
 

@@ -64,6 +64,15 @@ def test_epochs_differ_and_can_be_set(photos):
     assert loader.epoch == 2
 
 
+def test_a_second_pass_ends_the_first(photos):
+    loader = ss.DataLoader(folder(photos), 8)
+    first = iter(loader)
+    next(first)
+    assert len(list(loader)) == 7
+    with pytest.raises(ss.Error, match="another pass over this loader has begun"):
+        next(first)
+
+
 @pytest.mark.parametrize("done", [0, 1, 6, 7, 10])
 def test_a_state_goes_on_where_it_was(photos, device, done):
     def make():
@@ -76,9 +85,9 @@ def test_a_state_goes_on_where_it_was(photos, device, done):
     while count < done:
         for _ in loader:
             count += 1
-            state = loader.state_dict()
             if count == done:
                 break
+        state = loader.state_dict()  # also behind the loop
     rest = make()
     rest.load_state_dict(state)
     ours = [x.cpu().clone() for _ in range(3) for x, _ in rest]
