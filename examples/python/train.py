@@ -59,6 +59,9 @@ def train(options, device, ranks):
     mean, std = (each.to(device).view(1, 3, 1, 1) for each in (MEAN, STD))
     pipe = ss.Pipeline(loader, [("normalize", lambda images: (images / 255 - mean) / std)])
     is_first = not dist.is_initialized() or dist.get_rank() == 0
+    if step >= options.steps:
+        print("nothing is left to do")
+        return
     while step < options.steps:
         for images, labels in pipe:
             loss = nn.functional.cross_entropy(model(images), labels)

@@ -45,6 +45,9 @@ class Dataset:
         """The class of a sample. Raises Refused where samples have none."""
         return self._native.label(index)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} samples, fields={self.fields})"
+
 
 class ImageFolder(Dataset):
     """The images in a folder of class folders, ROOT/CLASS/**/*.jpg, .jpeg or .png, sorted by class
@@ -102,8 +105,10 @@ class DataLoader:
     seed: of the order and of all random transforms: what a batch holds depends on it, the epoch and
         the batch's number alone, not on the number of workers.
     on_bad_sample: "stop", or "skip": the next good sample takes the place of a bad one.
-    rank, world_size: loads the share of one process, as DistributedSampler does; by default those
-        of torch.distributed where it is initialized. batch_size is that of each process.
+    rank, world_size: loads the share of one process, its batch of each step; by default those of
+        torch.distributed where it is initialized. batch_size is that of each process. Without
+        drop_last the last batches are filled up from the epoch's beginning, as DistributedSampler
+        fills up.
 
     Each pass is the next epoch. set_epoch() goes to another one; state_dict() and load_state_dict()
     go on in the middle of one.
@@ -114,6 +119,7 @@ class DataLoader:
         dataset: Dataset,
         batch_size: int = 1,
         shuffle: bool = False,
+        *,
         num_workers: int = 1,
         drop_last: bool = False,
         prefetch_factor: int = 2,
@@ -131,6 +137,8 @@ class DataLoader:
             )
         if on_bad_sample not in ("stop", "skip"):
             raise _native.Refused(f"on_bad_sample is '{on_bad_sample}': give 'stop' or 'skip'")
+        _require(batch_size=(batch_size, 1), num_workers=(num_workers, 1))
+        _require(prefetch_factor=(prefetch_factor, 1), seed=(seed, 0))
         self.dataset = dataset
         self.batch_size = batch_size
         self.drop_last = drop_last
@@ -142,8 +150,8 @@ class DataLoader:
         settings.device = self.device
         settings.transforms = Compose.of(dataset.transform).to_json()
         settings.batch_size = batch_size
-        settings.prefetch_batches = max(1, prefetch_factor * max(1, num_workers))
-        settings.num_workers = max(1, num_workers)
+        settings.prefetch_batches = prefetch_factor * num_workers
+        settings.num_workers = num_workers
         settings.shuffle = shuffle
         settings.drop_last = drop_last
         settings.skips_bad_samples = on_bad_sample == "skip"
@@ -153,6 +161,9 @@ class DataLoader:
 
     def __len__(self) -> int:
         return self._native.batches_per_epoch()
+
+    def __repr__(self) -> str:
+        return f"DataLoader({self.dataset!r}, batch_size={self.batch_size}, device={self.device})"
 
     def __iter__(self) -> Iterator[Any]:
         return self._pass((), 2)
@@ -165,35 +176,46 @@ class DataLoader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass is that of `epoch`."""
-        self._position = epoch * len(self)
-        self._resumes = False
+        _require(epoch=(epoch, 0))
+        self._go_to(epoch * len(self), False)
 
     def state_dict(self) -> dict[str, int]:
-        """Where the loop is: behind the last batch that it was given."""
-        return {"position": self._position}
+        """Where the loop is: behind the last batch that it was given, also after it was left."""
+        return {"position": self._position, "batches_per_epoch": len(self)}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """The next pass goes on there, without reading the batches before."""
-        self._position = state["position"]
-        self._resumes = True
+        """The next pass goes on there, without reading the batches before. Raises Refused for the
+        state of a loader whose epochs have another number of batches."""
+        if state["batches_per_epoch"] != len(self):
+            raise _native.Refused(
+                f"this state is of epochs of {state['batches_per_epoch']} batches, but here they have "
+                f"{len(self)}: give the same data, and the same batch size of all processes together"
+            )
+        _require(position=(state["position"], 0))
+        self._go_to(state["position"], True)
+
+    def _go_to(self, position: int, resumes: bool) -> None:
+        self._position, self._resumes = position, resumes
+        self._pass_number += 1
+
+    def _first_number(self) -> int:
+        """By which a stage's draws are keyed in the first batch of the next pass."""
+        return (self.epoch << 32) + (self._position % len(self) if self._resumes else 0)
 
     def _pass(self, stages: Sequence[Stage], run_ahead: int) -> Iterator[Any]:
         from .pipeline import _Pass
 
-        epoch, length = self.epoch, len(self)
-        if self._position // length != epoch or not self._resumes:
-            self._position = epoch * length
-        self._resumes = False
-        self._pass_number += 1
+        first = self._first_number()
+        self._go_to(self._position if self._resumes else self.epoch * len(self), False)
         number = self._pass_number
         self._native.go_to(self._position)
-        batches = _Pass(self._native, stages, self.device, run_ahead, epoch)
+        batches = _Pass(self._native, stages, self.device, run_ahead, first)
         try:
             while True:
                 if number != self._pass_number:
                     raise _native.Error(
-                        "another pass over this loader has begun: finish one first, or make a loader "
-                        "for each"
+                        "the loader was sent elsewhere since this pass began, by another pass, "
+                        "set_epoch() or load_state_dict(): finish one first, or make a loader for each"
                     )
                 try:
                     batch = next(batches)
@@ -212,9 +234,17 @@ def _with_index(device: torch.device) -> str:
 
 
 def _ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-    if world_size is None:
-        world_size = torch.distributed.get_world_size() if distributed else 1
-    if rank is None:
-        rank = torch.distributed.get_rank() if distributed else 0
+    if (rank is None) != (world_size is None):
+        raise _native.Refused("rank and world_size belong together: give both, or none")
+    if rank is None or world_size is None:
+        if not torch.distributed.is_available() or not torch.distributed.is_initialized():
+            return 0, 1
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    _require(rank=(rank, 0), world_size=(world_size, 1))
     return rank, world_size
+
+
+def _require(**numbers: tuple[Any, int]) -> None:
+    for name, (value, least) in numbers.items():
+        if not isinstance(value, int) or value < least:
+            raise _native.Refused(f"{name} is {value!r}: give a whole number, at least {least}")

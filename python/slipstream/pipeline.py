@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import torch
@@ -40,22 +42,48 @@ class Stage:
     output: Keys = None
     seed: int | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not callable(self.function):
+            raise _native.Refused(
+                f"a stage is a name and a module or function, such as ('encode', encoder), not "
+                f"({self.name!r}, {type(self.function).__name__})"
+            )
+        if self.seed is not None and not 0 <= self.seed < 1 << 63:
+            raise _native.Refused(f"stage '{self.name}': seed {self.seed} is not from 0 to 2**63 - 1")
+
     def __call__(self, batch: Any) -> Any:
         """The batch with the stage's result in it; `batch` is not changed."""
-        if self.input is None and isinstance(batch, torch.Tensor):
+        if isinstance(batch, torch.Tensor):
+            if self.input is not None or self.output is not None:
+                raise _native.Error(
+                    f"stage '{self.name}' names an input or output, but the batch is a tensor, "
+                    "which is both: leave them out"
+                )
             return self.function(batch)
         inputs = _keys(0 if self.input is None else self.input)
         outputs = inputs[:1] if self.output is None else _keys(self.output)
         try:
             arguments = [_get(batch, key) for key in inputs]
         except (AttributeError, IndexError, KeyError, TypeError):
-            raise _native.Error(
-                f"stage '{self.name}' reads {_named(inputs)}, which a batch of type "
-                f"{type(batch).__name__} does not have. Remedy: say where its input is, "
-                f"slipstream.Stage('{self.name}', ..., input=...)"
-            ) from None
+            raise self._misfit("reads", inputs, batch) from None
         result = self.function(*arguments)
-        return _with(batch, outputs, [result] if len(outputs) == 1 else list(result))
+        results = [result] if len(outputs) == 1 else result
+        if not isinstance(results, list | tuple) or len(results) != len(outputs):
+            raise _native.Error(
+                f"stage '{self.name}' has {len(outputs)} outputs, so its function returns a tuple of "
+                f"as many, not {type(result).__name__}"
+            )
+        try:
+            return _with(batch, outputs, list(results))
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+            raise self._misfit("writes", outputs, batch) from None
+
+    def _misfit(self, does: str, keys: list[Key], batch: Any) -> _native.Error:
+        return _native.Error(
+            f"stage '{self.name}' {does} {_named(keys)}, which a batch of type "
+            f"{type(batch).__name__} does not have. Remedy: say where its input is and its output "
+            f"goes, slipstream.Stage('{self.name}', ..., input=..., output=...)"
+        )
 
 
 class Pipeline:
@@ -71,6 +99,7 @@ class Pipeline:
     run_ahead: batches that the host may enqueue, beyond those in flight, before the device has
         finished.
     serial: does everything on the caller's stream, in the order of a plain loop; for comparison.
+        Only the copies of a slipstream.DataLoader stay ahead.
 
     While the body works on batch n, the stages work on n + 1 and the copies on n + 2. Each batch is
     what a plain loop on one stream gives, bit for bit, as long as stages and body share nothing
@@ -91,7 +120,7 @@ class Pipeline:
         serial: bool = False,
     ) -> None:
         self.loader = loader
-        self.stages = [each if isinstance(each, Stage) else Stage(*each) for each in stages]
+        self.stages = _stages_of(stages)
         self.device = _device_of(loader, device)
         self.run_ahead = run_ahead
         self.serial = serial
@@ -101,59 +130,85 @@ class Pipeline:
     def __len__(self) -> int:
         return len(self.loader)  # type: ignore[arg-type]
 
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        stages = ", ".join(stage.name for stage in self.stages)
+        return f"Pipeline({type(self.loader).__name__}, stages=[{stages}], device={self.device})"
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next pass is that of `epoch`: stages with a seed draw by it. A loader's own is set
+        with it where it has set_epoch()."""
+        self._epoch = epoch
+        if hasattr(self.loader, "set_epoch"):
+            self.loader.set_epoch(epoch)
+
     def __iter__(self) -> Iterator[Any]:
+        _refuse_stages(self.stages, self.run_ahead)
         if isinstance(self.loader, DataLoader):
-            epoch = self.loader.epoch
+            first = self.loader._first_number()
         else:
-            epoch, self._epoch = self._epoch, self._epoch + 1
+            first, self._epoch = self._epoch << 32, self._epoch + 1
         if self.serial:
-            return _serial(self.loader, self.stages, self.device, epoch)
+            return _serial(self.loader, self.stages, self.device, first)
         if isinstance(self.loader, DataLoader):
             return self.loader._pass(self.stages, self.run_ahead)
-        source = _source_of(self.loader)
-        return _Pass(source, self.stages, self.device, self.run_ahead, epoch)
+        return _Pass(_source_of(self.loader), self.stages, self.device, self.run_ahead, first)
 
 
 class _Pass:
     """One pass over a source, ended by its end, an exception or its deletion."""
 
+    _END = object()
+
     def __init__(
-        self, source: Any, stages: Sequence[Stage], device: str, run_ahead: int, epoch: int
+        self, source: Any, stages: Sequence[Stage], device: str, run_ahead: int, first: int
     ) -> None:
         self._source = source
-        native = [
-            _native.LoopStage(stage.name, stage, _tensors_read_by(stage.function), stage.seed)
-            for stage in stages
-        ]
-        self._loop = _native.Loop(source, native, device, epoch, run_ahead)
+        try:
+            native = [
+                _native.LoopStage(stage.name, stage, _tensors_read_by(stage.function), stage.seed)
+                for stage in stages
+            ]
+            self._loop = _native.Loop(source, native, device, first, run_ahead)
+        except BaseException:
+            _close(source)
+            raise
 
     def __iter__(self) -> _Pass:
         return self
 
     def __next__(self) -> Any:
         try:
-            return self._loop.next()
-        except StopIteration:
-            self.close()
-            raise
+            batch = self._loop.next(self._END)
         except BaseException as error:
             failed = self._loop.failed()
             if failed and hasattr(error, "add_note"):
                 error.add_note(f"in stage '{failed}' of a slipstream.Pipeline")
             self.close()
             raise
+        if batch is not self._END:
+            return batch
+        self.close()
+        raise StopIteration
 
     def close(self) -> None:
         """Ends the pass; the host waits for nothing."""
-        self._loop.close()
-        close = getattr(self._source, "close", None)
-        if close is not None:
-            close()
+        try:
+            self._loop.close()
+        finally:
+            _close(self._source)
 
     def __del__(self) -> None:
         if hasattr(self, "_loop"):
             with contextlib.suppress(Exception):
                 self.close()
+
+
+def _close(source: Any) -> None:
+    if isinstance(source, _Ahead):
+        source.close()
 
 
 class _Inline:
@@ -174,13 +229,18 @@ class _Ahead:
     holds up no batch that is there. It runs nobody's code but the loader's."""
 
     _END = object()
+    _threads: weakref.WeakKeyDictionary[Any, threading.Thread] = weakref.WeakKeyDictionary()
 
     def __init__(self, loader: Iterable[Any]) -> None:
+        before = self._threads.get(loader)
+        while before is not None and before.is_alive():  # it may use the same workers
+            before.join(0.05)
         self._iterator = iter(loader)
         self._queue: queue.Queue[Any] = queue.Queue(maxsize=1)
         self._is_closed = False
-        self._thread = threading.Thread(target=self._work, name="slipstream input", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._work, name="slipstream input", daemon=True)
+        self._threads[loader] = thread
+        thread.start()
 
     def ready(self) -> bool:
         return not self._queue.empty()
@@ -196,11 +256,10 @@ class _Ahead:
         return item
 
     def close(self) -> None:
+        """The thread ends behind the batch that it waits for."""
         self._is_closed = True
-        while self._thread.is_alive():
-            with contextlib.suppress(queue.Empty):
-                self._queue.get_nowait()
-            self._thread.join(0.01)
+        with contextlib.suppress(queue.Empty):
+            self._queue.get_nowait()
 
     def _work(self) -> None:
         try:
@@ -225,14 +284,30 @@ def _source_of(loader: Iterable[Any]) -> Any:
 
 
 def _serial(
-    loader: Iterable[Any], stages: Sequence[Stage], device: str, epoch: int
+    loader: Iterable[Any], stages: Sequence[Stage], device: str, first: int
 ) -> Iterator[Any]:
     for number, item in enumerate(loader):
         batch = _native.moved(item, device)
         for stage in stages:
-            with torch.no_grad(), _native.KeyedDraws(device, stage.seed, (epoch << 32) + number):
+            with torch.no_grad(), _native.KeyedDraws(device, stage.seed, first + number):
                 batch = stage(batch)
         yield batch
+
+
+def _stages_of(stages: Any) -> list[Stage]:
+    all_of_them = []
+    is_sequence = isinstance(stages, list | tuple) and not isinstance(stages, Stage)
+    for each in stages if is_sequence else [stages]:
+        if isinstance(each, Stage):
+            all_of_them.append(each)
+        elif is_sequence and isinstance(each, tuple) and len(each) == 2:
+            all_of_them.append(Stage(*each))
+        else:
+            raise _native.Refused(
+                "stages are a list of names and functions, such as [('encode', encoder)], or of "
+                f"slipstream.Stage; there is one of type {type(each).__name__}"
+            )
+    return all_of_them
 
 
 def _device_of(loader: Iterable[Any], device: str | torch.device | None) -> str:
@@ -252,7 +327,9 @@ def _device_of(loader: Iterable[Any], device: str | torch.device | None) -> str:
 
 
 def _refuse_stages(stages: Sequence[Stage], run_ahead: int) -> None:
-    problems = [] if run_ahead >= 1 else [f"run_ahead is {run_ahead}: give at least 1"]
+    problems = []
+    if not isinstance(run_ahead, int) or run_ahead < 1:
+        problems.append(f"run_ahead is {run_ahead!r}: give a whole number, at least 1")
     names = [stage.name for stage in stages]
     problems += [f"two stages are called '{name}'" for name in {*names} if names.count(name) > 1]
     for stage in stages:
@@ -303,24 +380,22 @@ def _get(batch: Any, key: Key) -> Any:
 
 def _with(batch: Any, keys: list[Key], values: list[Any]) -> Any:
     """A copy of `batch` with other values."""
-    if isinstance(batch, Mapping):
-        changed = dict(batch) if type(batch) is dict else _copied(batch)
-        for key, value in zip(keys, values, strict=True):
+    pairs = list(zip(keys, values, strict=True))
+    if isinstance(batch, tuple):
+        if hasattr(batch, "_replace"):
+            fields: tuple[str, ...] = batch._fields  # type: ignore[attr-defined]
+            names = {fields[key] if isinstance(key, int) else key: value for key, value in pairs}
+            return batch._replace(**names)
+        elements = list(batch)
+        for key, value in pairs:
+            elements[key] = value  # type: ignore[index]
+        return tuple.__new__(type(batch), elements)
+    changed = copy.copy(batch)
+    for key, value in pairs:
+        if isinstance(batch, list | MutableMapping):
             changed[key] = value
-        return changed
-    if isinstance(batch, tuple) and hasattr(batch, "_replace"):
-        fields: tuple[str, ...] = getattr(batch, "_fields")
-        names = [fields[key] if isinstance(key, int) else key for key in keys]
-        return getattr(batch, "_replace")(**dict(zip(names, values, strict=True)))
-    if dataclasses.is_dataclass(batch) and not isinstance(batch, type):
-        return dataclasses.replace(batch, **dict(zip(map(str, keys), values, strict=True)))
-    elements = list(batch)
-    for key, value in zip(keys, values, strict=True):
-        elements[int(key)] = value
-    return elements if isinstance(batch, list) else tuple(elements)
-
-
-def _copied(batch: Any) -> Any:
-    import copy
-
-    return copy.copy(batch)
+        elif isinstance(key, str) and hasattr(batch, key):
+            object.__setattr__(changed, key, value)
+        else:
+            raise KeyError(key)
+    return changed

@@ -22,7 +22,7 @@ class Transform:
     """One operation, by its name and keys in a file of transforms."""
 
     _steps: list[dict[str, Any]]
-    _native: _native.TensorTransform | None = None
+    _done_by: _native.TensorTransform | None = None
 
     def __init__(self, op: str, **keys: Any) -> None:
         self._steps = [{"op": op} | {key: value for key, value in keys.items() if value is not None}]
@@ -43,17 +43,20 @@ class Transform:
         sample_ids: the number of each sample, on the host. What is random depends on it, `epoch`
             and `seed` alone: the bits are those of slipstream.DataLoader for these.
         """
-        if self._native is None:
-            self._native = _native.TensorTransform(_json(self._steps))
+        if self._done_by is None:
+            self._done_by = _native.TensorTransform(_json(self._steps))
         if sample_ids is None:
-            if self._native.is_random():
+            if self._done_by.is_random():
                 raise _native.Refused(
                     "random transforms need sample_ids, the number of each sample: what they draw "
                     "depends on it, and not on the batch it is in"
                 )
             sample_ids = range(len(images))
         numbers = sample_ids.tolist() if isinstance(sample_ids, torch.Tensor) else list(sample_ids)
-        return self._native(images, numbers, seed, epoch)
+        return self._done_by(images, numbers, seed, epoch)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_steps": self._steps}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(json.dumps(step) for step in self._steps)})"

@@ -19,6 +19,7 @@ Schedule::Schedule(std::vector<Lane*> lanes, std::size_t depth, std::size_t run_
     // One more than the window: retired() may still look at the marks of the batch before.
     SlotRing<Marks>& ring = marks_.emplace_back(window_ + 1);
     for (Marks& marks : ring) marks = {lane->make_mark(), lane->make_mark()};
+    last_marks_.push_back(lane->make_mark());
   }
 }
 
@@ -117,10 +118,15 @@ void Schedule::begin(std::uint64_t batches, const std::function<bool()>& stop) {
   has_begun_ = true;
 }
 
+void Schedule::done() {
+  const std::size_t last = lanes_.size() - 1;
+  if (std::exchange(is_open_, false)) leave(last, next_of(last));
+}
+
 bool Schedule::next() {
   const std::size_t last = lanes_.size() - 1;
   try {
-    if (std::exchange(is_open_, false)) leave(last, next_of(last));
+    done();
     while (advance_ahead(false) || (!can_advance(last) && advance_ahead(true))) {
     }
     if (!can_advance(last)) return false;
@@ -131,8 +137,12 @@ bool Schedule::next() {
   } catch (...) {
     fail(last, next_of(last));
   }
-  Lock lock(mutex_);
-  std::rethrow_exception(error_);
+  std::exception_ptr error;  // kept nowhere else: it may hold what holds this
+  {
+    Lock lock(mutex_);
+    error = std::exchange(error_, nullptr);
+  }
+  std::rethrow_exception(error);
 }
 
 bool Schedule::advance_ahead(bool may_wait) {
@@ -156,15 +166,16 @@ bool Schedule::advance_ahead(bool may_wait) {
 
 void Schedule::end() {
   if (!std::exchange(has_begun_, false)) return;
-  const std::size_t last = lanes_.size() - 1;
-  if (std::exchange(is_open_, false)) leave(last, next_of(last));
+  done();
+  // Behind the work of a batch that failed, too, whose end was not recorded.
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) lanes_[lane]->record(*last_marks_[lane]);
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
     for (std::size_t other = 0; other < lanes_.size(); ++other) {
+      if (other == lane) continue;
+      lanes_[lane]->wait(*last_marks_[other]);
       const std::uint64_t recorded = next_of(other);
-      if (other == lane || recorded == 0) continue;
-      lanes_[lane]->wait(*marks_[other].of(recorded - 1).end);
       Lock lock(mutex_);
-      if (probe_ != nullptr && probe_->check != nullptr)
+      if (recorded > 0 && probe_ != nullptr && probe_->check != nullptr)
         probe_->check->wait(lane, other, recorded - 1);
     }
   }

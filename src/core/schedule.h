@@ -85,9 +85,11 @@ class Schedule {
   /// thread, which makes all further calls. run() is not called meanwhile.
   /// REQUIRES: at least two lanes; Work::run() does nothing for the last one
   void begin(std::uint64_t batches, const std::function<bool()>& stop = {});
-  /// Records the end of the last lane's batch, enqueues what the other lanes may do ahead, and lets
-  /// the last lane begin its next batch. False where there is none. Blocks where run() does. Throws
-  /// the first error unchanged; end() is all that may follow.
+  /// Records the end of the last lane's batch, where it has one.
+  void done();
+  /// done(); then enqueues what the other lanes may do ahead, and lets the last lane begin its next
+  /// batch. False where there is none. Blocks where run() does. Throws the first error unchanged;
+  /// end() is all that may follow.
   bool next();
   /// Ends the run, wherever it is: drops what the slots hold, each lane behind all work of the
   /// others. The host waits for nothing. Does nothing without begin().
@@ -128,7 +130,8 @@ class Schedule {
   std::size_t depth_, window_;
   Work& work_;
   const ScheduleProbe* probe_;
-  std::vector<SlotRing<Marks>> marks_;  ///< [lane], `window` + 1 deep
+  std::vector<SlotRing<Marks>> marks_;             ///< [lane], `window` + 1 deep
+  std::vector<std::unique_ptr<Mark>> last_marks_;  ///< [lane], behind all that end() finds
 
   Mutex mutex_;
   ConditionVariable changed_;

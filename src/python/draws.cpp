@@ -35,6 +35,17 @@ DrawOrder::DrawOrder(c10::Device device) {
   for (const c10::Device each : devices_of(device)) generators_.push_back({each, {}, ""});
 }
 
+std::string DrawOrder::conflict(const Watched& generator, const std::string& who) {
+  const std::string& other = generator.drawer;
+  const std::string text =
+      other + " and " + who + " both draw random numbers from PyTorch's generator of " +
+      generator.device.str() +
+      ". Ahead of the loop's body they would draw in another order than in a plain loop. Remedy: ";
+  if (other == kLoader || who == kLoader)
+    return text + "let the loader draw from a generator of its own (generator=...), or in workers";
+  return text + "give the stage numbers of its own, slipstream.Stage(..., seed=1)";
+}
+
 void DrawOrder::begin() {
   for (Watched& each : generators_) each.before = state_of(each.device);
 }
@@ -42,12 +53,7 @@ void DrawOrder::begin() {
 void DrawOrder::end(const std::string& who) {
   for (Watched& each : generators_) {
     if (!each.before.defined() || same(each.before, state_of(each.device))) continue;
-    if (!each.drawer.empty() && each.drawer != who)
-      throw Error(
-          each.drawer + " and " + who + " both draw random numbers from PyTorch's generator of " +
-          each.device.str() +
-          ". Ahead of the loop's body they would draw in another order than in a plain loop. "
-          "Remedy: give the stage numbers of its own, slipstream.Stage(..., seed=1)");
+    if (!each.drawer.empty() && each.drawer != who) throw Error(conflict(each, who));
     each.drawer = who;
   }
 }

@@ -16,6 +16,8 @@ namespace slipstream {
 /// large.
 class DrawOrder {
  public:
+  static constexpr const char* kLoader = "the loader";
+
   explicit DrawOrder(c10::Device device);
 
   /// Whether it looks at this batch.
@@ -32,6 +34,8 @@ class DrawOrder {
     at::Tensor before;
     std::string drawer;  ///< who draws from it; "": nobody so far
   };
+
+  static std::string conflict(const Watched& generator, const std::string& who);
 
   std::vector<Watched> generators_;
 };

@@ -1,16 +1,15 @@
-#include <c10/cuda/CUDAStream.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <map>
+#include <mutex>
 
-#include "cuda/cuda.h"
+#include "core/number_text.h"
 #include "python/native_loader.h"
 #include "python/python_feed.h"
 #include "python/staged_loop.h"
 #include "python/tensor_transform.h"
 #include "python/tree.h"
-#include "run/context_parts.h"
 #include "slipstream/cli/cli.h"
 #include "slipstream/datasets/datasets.h"
 #include "slipstream/ops/chain.h"
@@ -28,51 +27,50 @@ DatasetPtr as_python_has_it(const std::shared_ptr<const Dataset>& dataset) {
 /// One for each device; never destroyed, for tensors may outlive the interpreter's modules.
 std::shared_ptr<Context> context_of(const std::string& device) {
   const py::gil_scoped_release unlocked;  // PyTorch's autograd, which is started, asks for it
+  static std::mutex making;
   static auto& contexts = *new std::map<std::string, std::shared_ptr<Context>>;
+  const std::lock_guard lock(making);
   std::shared_ptr<Context>& context = contexts[device];
   if (context == nullptr) context = std::make_shared<Context>(device);
   return context;
 }
 
-/// A StagedLoop with the lanes that it runs on.
+/// A StagedLoop that one thread at a time may ask for a batch.
 class Loop {
  public:
   Loop(const py::object& source, std::vector<LoopStage> stages, const std::string& device,
-       std::uint64_t epoch, std::size_t run_ahead)
-      : context_(context_of(device)) {
-    const c10::Device place = context_->device();
-    std::vector<Lane*> lanes = {&lane_of(*context_, "copy", 0)};
-    for (const LoopStage& stage : stages) lanes.push_back(&lane_of(*context_, stage.name, 0));
-    if (place.is_cuda()) {
-      body_ = std::make_unique<cuda::BorrowedLane>("body", place.index(), [index = place.index()] {
-        return c10::cuda::getCurrentCUDAStream(index).stream();
-      });
-    } else {
-      body_ = std::make_unique<HostLane>("body");
-    }
-    lanes.push_back(body_.get());
+       std::uint64_t first, std::size_t run_ahead) {
+    const std::shared_ptr<Context> context = context_of(device);
     std::shared_ptr<Feed> feed;
     if (py::isinstance<NativeLoader>(source)) {
       feed = std::make_shared<NativeFeed>(source.cast<std::shared_ptr<NativeLoader>>());
     } else {
-      feed = std::make_shared<PythonFeed>(source, place);
+      feed = std::make_shared<PythonFeed>(source, context->device());
     }
-    loop_ = std::make_unique<StagedLoop>(std::move(feed), std::move(stages), std::move(lanes),
-                                         place, run_ahead, epoch);
+    loop_ =
+        std::make_unique<StagedLoop>(std::move(feed), std::move(stages), context, first, run_ahead);
   }
 
-  py::object next() {
-    std::optional<py::object> batch = loop_->next();
-    if (!batch) throw py::stop_iteration();
-    return std::move(*batch);
+  /// Nothing at the end.
+  std::optional<py::object> next() {
+    if (std::exchange(is_busy_, true)) throw py::value_error("this pass is already executing");
+    try {
+      std::optional<py::object> batch = loop_->next();
+      is_busy_ = false;
+      return batch;
+    } catch (...) {
+      is_busy_ = false;
+      throw;
+    }
   }
-  void close() { loop_->close(); }
+  void close() {
+    if (!is_busy_) loop_->close();
+  }
   std::string failed() const { return loop_->failed(); }
 
  private:
-  std::shared_ptr<Context> context_;
-  std::unique_ptr<Lane> body_;
   std::unique_ptr<StagedLoop> loop_;
+  bool is_busy_ = false;  ///< guarded by Python's lock
 };
 
 void add_errors(py::module_& module) {
@@ -90,10 +88,20 @@ void add_errors(py::module_& module) {
   });
 }
 
+void require_sample(const Dataset& dataset, std::size_t index) {
+  if (index >= dataset.size())
+    throw py::index_error("sample " + std::to_string(index) + ": the data set has " +
+                          count_of(dataset.size(), "sample"));
+}
+
 void add_datasets(py::module_& module) {
   py::class_<Dataset, DatasetPtr>(module, "Dataset")
       .def("__len__", &Dataset::size)
-      .def("name", &Dataset::name)
+      .def("name",
+           [](const Dataset& dataset, std::size_t index) {
+             require_sample(dataset, index);
+             return dataset.name(index);
+           })
       .def("class_names", &Dataset::class_names)
       .def("field_names",
            [](const Dataset& dataset) {
@@ -104,7 +112,7 @@ void add_datasets(py::module_& module) {
       .def("label", [](const Dataset& dataset, std::size_t index) {
         const auto* labeled = dynamic_cast<const LabeledDataset*>(&dataset);
         if (labeled == nullptr) throw Refused("this data set has no class for each sample");
-        if (index >= dataset.size()) throw py::index_error();
+        require_sample(dataset, index);
         return labeled->label(index);
       });
   module.def("image_folder", [](const std::string& path, std::vector<std::string> classes) {
@@ -116,6 +124,8 @@ void add_datasets(py::module_& module) {
                                           : open_dataset(path, names));
   });
   module.def("subset", [](const DatasetPtr& dataset, std::vector<std::size_t> indices) {
+    if (const auto labeled = std::dynamic_pointer_cast<const LabeledDataset>(dataset))
+      return as_python_has_it(subset(labeled, std::move(indices)));
     return as_python_has_it(subset(std::shared_ptr<const Dataset>(dataset), std::move(indices)));
   });
   module.def("concat", [](const std::vector<DatasetPtr>& parts) {
@@ -179,9 +189,7 @@ void add_loader(py::module_& module) {
   py::class_<NativeLoader, std::shared_ptr<NativeLoader>>(module, "Loader")
       .def(py::init(&loader_of))
       .def("batches_per_epoch", &NativeLoader::batches_per_epoch)
-      .def("field_names", &NativeLoader::field_names)
-      .def("go_to", &NativeLoader::go_to, py::call_guard<py::gil_scoped_release>())
-      .def("position", &NativeLoader::position);
+      .def("go_to", &NativeLoader::go_to, py::call_guard<py::gil_scoped_release>());
 }
 
 /// A `with` block whose draws are keyed, unless `seed` is None.
@@ -206,10 +214,7 @@ void add_serial(py::module_& module) {
            })
       .def("__exit__", [](KeyedBlock& block, const py::args&) { block.draws.reset(); });
   module.def("moved", [](py::handle value, const std::string& device) {
-    const c10::Device place(device);
-    return with_tensors(value, [&](const at::Tensor& tensor) {
-      return tensor.to(place, tensor.scalar_type(), /*non_blocking=*/true);
-    });
+    return moved(value, c10::Device(device));
   });
 }
 
@@ -222,7 +227,11 @@ void add_loop(py::module_& module) {
   py::class_<Loop>(module, "Loop")
       .def(py::init<const py::object&, std::vector<LoopStage>, const std::string&, std::uint64_t,
                     std::size_t>())
-      .def("next", &Loop::next)
+      .def("next",
+           [](Loop& loop, const py::object& end) {
+             std::optional<py::object> batch = loop.next();
+             return batch ? std::move(*batch) : end;
+           })
       .def("close", &Loop::close)
       .def("failed", &Loop::failed);
 }

@@ -3,8 +3,10 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
+#include <chrono>
 #include <cstring>
 #include <mutex>
+#include <thread>
 
 #include "core/packed_field.h"
 #include "run/context_parts.h"
@@ -18,6 +20,9 @@ namespace py = pybind11;
 
 /// Batches that callers may hold in the loader's memory.
 constexpr std::size_t kHeldBatches = 6;
+/// Where a batch is late: between two looks, and how many of them there are to one for Ctrl-C.
+constexpr auto kPoll = std::chrono::microseconds(100);
+constexpr int kPollsOfSignals = 500;
 
 }  // namespace
 
@@ -41,15 +46,26 @@ NativeLoader::NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<con
   start(0);
 }
 
-NativeLoader::~NativeLoader() = default;
+NativeLoader::~NativeLoader() {
+  std::optional<py::gil_scoped_release> unlocked;
+  if (PyGILState_Check() == 1) unlocked.emplace();
+  stop();
+}
 
-void NativeLoader::start(std::uint64_t batch) {
+void NativeLoader::stop() {
+  for (std::size_t slab = 0; slab < copied_.size(); ++slab)
+    if (is_copied_[slab]) copied_[slab]->synchronize();
   taken_.reset();
   loader_.reset();
+}
+
+void NativeLoader::start(std::uint64_t batch) {
+  stop();
   options_.first_batch = position_ = batch;
   loader_ = std::make_shared<DataLoader>(dataset_, transforms_, options_);
   returned_ = std::make_shared<Returned>();
   copied_.clear();
+  is_copied_.assign(loader_->slabs(), false);
   for (std::size_t slab = 0; slab < loader_->slabs(); ++slab)
     copied_.push_back(lane_of(*context_, "copy", 0).make_mark());
 }
@@ -59,12 +75,6 @@ void NativeLoader::go_to(std::uint64_t batch) {
 }
 
 std::uint64_t NativeLoader::batches_per_epoch() const { return loader_->batches_per_epoch(); }
-
-std::vector<std::string> NativeLoader::field_names() const {
-  std::vector<std::string> names;
-  for (const SlabField& field : loader_->layout().fields) names.push_back(field.spec.name);
-  return names;
-}
 
 bool NativeLoader::ready() { return taken_ || loader_->ready(); }
 
@@ -110,23 +120,27 @@ std::vector<at::Tensor> NativeLoader::views(const at::Tensor& memory, bool is_of
 std::vector<at::Tensor> NativeLoader::on_host() {
   const HostBatch batch = *std::exchange(taken_, std::nullopt);
   const auto bytes = static_cast<std::int64_t>(loader_->layout().bytes);
-  const std::lock_guard lock(returned_->changing);
-  if (returned_->held + 2 > kHeldBatches) {
-    const at::Tensor copy = at::empty({bytes}, at::TensorOptions().dtype(at::kByte));
+  const auto options = at::TensorOptions().dtype(at::kByte);
+  bool is_full = false;
+  {
+    const std::lock_guard lock(returned_->changing);
+    is_full = returned_->held + 2 > kHeldBatches;
+    if (!is_full) ++returned_->held;
+  }
+  if (is_full) {
+    const at::Tensor copy = at::empty({bytes}, options);
     std::memcpy(copy.mutable_data_ptr(), batch.data, loader_->layout().bytes);
     loader_->release(batch, nullptr);
     return views(copy, false);
   }
-  ++returned_->held;
   // The slab and what it lies in live as long as the tensors.
   const auto give_back = [batch, returned = returned_, loader = loader_,
                           context = context_](void*) {
-    const std::lock_guard releasing(returned->changing);
+    const std::lock_guard lock(returned->changing);
     returned->batches.push_back(batch);
     --returned->held;
   };
-  return views(at::from_blob(const_cast<std::byte*>(batch.data), {bytes}, give_back,
-                             at::TensorOptions().dtype(at::kByte)),
+  return views(at::from_blob(const_cast<std::byte*>(batch.data), {bytes}, give_back, options),
                false);
 }
 
@@ -136,6 +150,7 @@ std::vector<at::Tensor> NativeLoader::on_device(Lane& lane) {
   copy_slab(slab, batch, loader_->layout(), lane, nullptr);
   Mark& copied = *copied_[batch.slab];
   lane.record(copied);
+  is_copied_[batch.slab] = true;
   loader_->release(batch, &copied);
   const at::Tensor& first = slab.fields.front().second;
   const auto bytes = static_cast<std::int64_t>(loader_->layout().device_bytes);
@@ -153,6 +168,12 @@ bool NativeFeed::ready() { return loader_->position() >= end_ || loader_->ready(
 
 bool NativeFeed::take() {
   if (loader_->position() >= end_) return false;
+  for (int polls = 1; !loader_->ready(); ++polls) {
+    std::this_thread::sleep_for(kPoll);
+    if (polls % kPollsOfSignals != 0) continue;
+    const py::gil_scoped_acquire locked;
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
   loader_->take();
   return true;
 }

@@ -24,7 +24,6 @@ class NativeLoader {
   ~NativeLoader();
 
   std::uint64_t batches_per_epoch() const;
-  std::vector<std::string> field_names() const;
   /// Goes to a batch, counted through all epochs.
   void go_to(std::uint64_t batch);
   /// Takes the next batch, without Python's lock. Needs it not to be at the end of the epoch.
@@ -39,13 +38,13 @@ class NativeLoader {
   std::vector<at::Tensor> on_device(Lane& lane);
 
   Context& context() { return *context_; }
-  const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
-  std::vector<StepCounter> counters() const { return loader_->counters(); }
 
  private:
   struct Returned;
 
   void start(std::uint64_t batch);
+  /// Waits for the copies of its slabs, which others get.
+  void stop();
   std::vector<at::Tensor> views(const at::Tensor& memory, bool is_of_device) const;
   std::int64_t size_of_taken() const;
 
@@ -54,8 +53,9 @@ class NativeLoader {
   std::vector<NamedOp> transforms_;
   DataLoaderOptions options_;
   bool keeps_rest_;
+  std::vector<std::unique_ptr<Mark>> copied_;  ///< of each slab; the loader's workers wait for them
+  std::vector<bool> is_copied_;                ///< which of them are recorded
   std::shared_ptr<DataLoader> loader_;
-  std::vector<std::unique_ptr<Mark>> copied_;  ///< of each slab
   std::shared_ptr<Returned> returned_;
   std::optional<HostBatch> taken_;
   std::uint64_t position_ = 0;

@@ -30,15 +30,15 @@ bool PythonFeed::take() {
   }
   is_on_device_ = false;
   if (device_.is_cuda())
-    for_each_tensor(item_, [&](const at::Tensor& tensor) { is_on_device_ |= tensor.is_cuda(); });
+    for_each_leaf(
+        item_, [&](const at::Tensor& tensor) { is_on_device_ |= tensor.is_cuda(); },
+        [](py::handle) {});
   return true;
 }
 
 py::object PythonFeed::moved(Lane&) {
   const py::object item = std::exchange(item_, {});
-  return with_tensors(item, [&](const at::Tensor& tensor) {
-    return tensor.to(device_, tensor.scalar_type(), /*non_blocking=*/true);
-  });
+  return slipstream::moved(item, device_);
 }
 
 }  // namespace slipstream

@@ -1,15 +1,13 @@
 #include "python/staged_loop.h"
 
 #include <ATen/core/grad_mode.h>
-#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
-#include <c10/cuda/CUDAStream.h>
 
-#include <algorithm>
 #include <limits>
 
 #include "cuda/cuda.h"
 #include "python/tree.h"
+#include "run/context_parts.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -29,28 +27,47 @@ class OnLane {
   std::optional<c10::cuda::CUDAStreamGuard> guard_;
 };
 
-bool has(const std::vector<c10::Storage>& storages, const c10::Storage& storage) {
-  return std::any_of(storages.begin(), storages.end(),
-                     [&](const c10::Storage& each) { return each.is_alias_of(storage); });
-}
-
 std::uint32_t version_of(const at::Tensor& tensor) {
   return tensor.is_inference() ? 0 : static_cast<std::uint32_t>(tensor._version());
+}
+
+std::unique_ptr<Lane> callers_lane(c10::Device device,
+                                   const std::optional<c10::cuda::CUDAStream>& stream) {
+  if (!device.is_cuda()) return std::make_unique<HostLane>("body");
+  return std::make_unique<cuda::BorrowedLane>("body", device.index(),
+                                              [&stream] { return stream->stream(); });
+}
+
+std::vector<Lane*> lanes_of(Context& context, const std::vector<LoopStage>& stages, Lane& body) {
+  std::vector<Lane*> lanes = {&lane_of(context, "copy", 0)};
+  for (const LoopStage& stage : stages) lanes.push_back(&lane_of(context, stage.name, 0));
+  lanes.push_back(&body);
+  return lanes;
+}
+
+/// As generators do: it would end the caller's loop.
+[[noreturn]] void throw_instead_of_stop(py::error_already_set& error, const std::string& who) {
+  py::raise_from(error, PyExc_RuntimeError, (who + " raised StopIteration").c_str());
+  throw py::error_already_set();
 }
 
 }  // namespace
 
 StagedLoop::StagedLoop(std::shared_ptr<Feed> feed, std::vector<LoopStage> stages,
-                       std::vector<Lane*> lanes, c10::Device device, std::size_t run_ahead,
-                       std::uint64_t epoch)
-    : feed_(std::move(feed)),
+                       const std::shared_ptr<Context>& context, std::uint64_t first,
+                       std::size_t run_ahead)
+    : context_(context),
+      feed_(std::move(feed)),
       stages_(std::move(stages)),
-      lanes_(std::move(lanes)),
-      device_(device),
-      epoch_(epoch),
-      parts_(lanes_.size(), std::vector<Part>(lanes_.size())),
-      entry_(lanes_.back()->make_mark()),
-      draws_(device),
+      device_(context->device()),
+      first_(first),
+      body_(callers_lane(device_, stream_)),
+      lanes_(lanes_of(*context, stages_, *body_)),
+      values_(lanes_.size(), std::vector<py::object>(lanes_.size())),
+      memory_(lanes_.size()),
+      begun_(lanes_.size()),
+      entry_(body_->make_mark()),
+      draws_(device_),
       stop_([this] { return is_over(); }),
       schedule_(lanes_, lanes_.size(), run_ahead, *this) {
   for (const LoopStage& stage : stages_) {
@@ -67,19 +84,24 @@ StagedLoop::~StagedLoop() {
   }
 }
 
+void StagedLoop::set_stream() {
+  if (device_.is_cuda()) stream_ = c10::cuda::getCurrentCUDAStream(device_.index());
+}
+
 void StagedLoop::begin() {
   has_begun_ = true;
+  set_stream();
   // What the caller has enqueued so far may have written what the stages read.
-  lanes_.back()->record(*entry_);
+  body_->record(*entry_);
   for (Lane* lane : lanes_)
-    if (lane != lanes_.back()) lane->wait(*entry_);
+    if (lane != body_.get()) lane->wait(*entry_);
   schedule_.begin(std::numeric_limits<std::uint64_t>::max(), stop_);
 }
 
 std::optional<py::object> StagedLoop::next() {
   if (is_closed_) return std::nullopt;
   if (!has_begun_) begin();
-  if (given_ > 0) take_back(given_ - 1);
+  take_back();
   bool is_there = false;
   {
     const py::gil_scoped_release unlocked;
@@ -87,120 +109,161 @@ std::optional<py::object> StagedLoop::next() {
   }
   if (!is_there) {
     close();
+    if (feed_error_) std::rethrow_exception(std::exchange(feed_error_, nullptr));
     return std::nullopt;
   }
   const std::uint64_t batch = given_++;
   if (DrawOrder::looks_at(batch)) draws_.begin();
-  return parts_[batch % lanes_.size()][stages_.size()].value;
+  return values_[batch % lanes_.size()][stages_.size()];
 }
 
-/// The caller is done with its batch: what nobody else holds of it are then the lanes' own
-/// memories.
-void StagedLoop::take_back(std::uint64_t batch) {
+/// The caller is done with its batch, and may have kept the one before.
+void StagedLoop::take_back() {
+  if (given_ == 0) return;
+  const std::uint64_t batch = given_ - 1;
   if (DrawOrder::looks_at(batch)) draws_.end("the loop's body");
-  for (Part& part : parts_[batch % lanes_.size()]) part.value = {};
+  check_reads();
+  for (py::object& value : values_[batch % lanes_.size()]) value = {};
+  schedule_.done();
+  if (stream_ && batch > 0)
+    for (LaneMemory& memory : memory_) memory.hand_to_holders(batch - 1, *stream_);
+  set_stream();
 }
 
 void StagedLoop::close() {
   if (std::exchange(is_closed_, true)) return;
-  for (auto& slot : parts_)
-    for (Part& part : slot) part.value = {};
+  for (auto& slot : values_)
+    for (py::object& value : slot) value = {};
+  is_ending_ = true;
   schedule_.end();
   feed_.reset();
+  stages_.clear();  // what they call may hold this
 }
 
 bool StagedLoop::input_ready(std::uint64_t) { return has_item_ || has_ended_ || feed_->ready(); }
 
 bool StagedLoop::is_over() {
-  if (has_item_ || has_ended_) return has_ended_;
-  const bool is_looking = DrawOrder::looks_at(given_);
-  if (is_looking) draws_.begin();
-  has_item_ = feed_->take();
-  if (is_looking) draws_.end("the loader");
-  has_ended_ = !has_item_;
+  if (!has_item_ && !has_ended_) {
+    has_item_ = take();
+    has_ended_ = !has_item_;
+  }
   return has_ended_;
+}
+
+/// What the feed throws waits for the batches ahead of it.
+bool StagedLoop::take() {
+  // The first time, a loader draws ahead of everything else, as in a plain loop.
+  const bool is_looking = taken_ > 0 && DrawOrder::looks_at(taken_);
+  try {
+    if (is_looking) draws_.begin();
+    const bool is_there = feed_->take();
+    if (is_looking) draws_.end(DrawOrder::kLoader);
+    ++taken_;
+    return is_there;
+  } catch (...) {
+    feed_error_ = std::current_exception();
+    return false;
+  }
 }
 
 void StagedLoop::run(std::size_t lane, std::uint64_t batch, std::size_t slot) {
   const py::gil_scoped_acquire locked;
-  Part& part = parts_[slot][lane];
-  if (lane == 0) {
-    copy(part);
-  } else {
-    run_stage(lane - 1, batch, parts_[slot][lane - 1], part);
-  }
-  keep_own(lane, slot);
+  ++begun_[lane];
+  py::object made = lane == 0 ? copied() : staged(lane - 1, batch, values_[slot][lane - 1]);
+  keep_own(lane, batch, made);
+  values_[slot][lane] = std::move(made);
 }
 
-void StagedLoop::copy(Part& part) {
+py::object StagedLoop::copied() {
   if (feed_->is_on_device()) {
-    lanes_.back()->record(*entry_);
+    body_->record(*entry_);
     lanes_.front()->wait(*entry_);
   }
   const OnLane on(*lanes_.front(), device_);
-  part.value = feed_->moved(*lanes_.front());
   has_item_ = false;
+  return feed_->moved(*lanes_.front());
 }
 
-void StagedLoop::run_stage(std::size_t index, std::uint64_t batch, const Part& from, Part& part) {
+py::object StagedLoop::staged(std::size_t index, std::uint64_t batch, const py::object& from) {
   const LoopStage& stage = stages_[index];
   const std::string who = "stage '" + stage.name + "'";
+  failed_ = stage.name;
+  const OnLane on(*lanes_[index + 1], device_);
+  const at::NoGradGuard no_gradients;
+  std::optional<KeyedDraws> keyed;
+  if (stage.seed) keyed.emplace(device_, *stage.seed, first_ + batch);
+  const bool is_looking = !keyed && DrawOrder::looks_at(batch);
+  if (is_looking) draws_.begin();
+  py::object made;
   try {
-    check_reads(index);
-    const OnLane on(*lanes_[index + 1], device_);
-    const at::NoGradGuard no_gradients;
-    std::optional<KeyedDraws> keyed;
-    if (stage.seed) keyed.emplace(device_, *stage.seed, (epoch_ << 32) + batch);
-    const bool is_looking = !keyed && DrawOrder::looks_at(batch);
-    if (is_looking) draws_.begin();
-    part.value = stage.apply(from.value);
-    if (is_looking) draws_.end(who);
-  } catch (...) {
-    failed_ = stage.name;
+    made = stage.apply(from);
+  } catch (py::error_already_set& error) {
+    if (error.matches(PyExc_StopIteration)) throw_instead_of_stop(error, who);
     throw;
+  }
+  if (is_looking) draws_.end(who);
+  failed_.clear();
+  return made;
+}
+
+void StagedLoop::check_reads() {
+  for (std::size_t index = 0; index < stages_.size(); ++index) {
+    const LoopStage& stage = stages_[index];
+    for (std::size_t i = 0; i < stage.reads.size(); ++i)
+      if (version_of(stage.reads[i]) != versions_[index][i])
+        throw Error("stage '" + stage.name +
+                    "' runs ahead of the loop's body, but one of its weights or buffers has been "
+                    "written since the loop began. Remedy: leave the stage alone in the body (no "
+                    "optimizer, no running average, no training mode), or call it in the body");
   }
 }
 
-void StagedLoop::check_reads(std::size_t index) {
-  const LoopStage& stage = stages_[index];
-  for (std::size_t i = 0; i < stage.reads.size(); ++i)
-    if (version_of(stage.reads[i]) != versions_[index][i])
-      throw Error("stage '" + stage.name +
-                  "' runs ahead of the loop's body, but one of its weights or buffers has been "
-                  "written since the loop began. Remedy: leave the stage alone in the body (no "
-                  "optimizer, no running average, no training mode), or call it in the body");
+void StagedLoop::keep_own(std::size_t lane, std::uint64_t batch, const py::object& made) {
+  memory_[lane].add(batch);
+  for_each_leaf(
+      made,
+      [&](const at::Tensor& tensor) {
+        if (tensor.device().type() != device_.type()) return;
+        if (tensor.has_storage()) {
+          for (std::size_t before = 0; before < lane; ++before)
+            if (memory_[before].has(tensor.storage())) return;
+          if (memory_[lane].newest_has(tensor.storage())) return;
+          refuse_same_memory(lane, tensor);
+        }
+        memory_[lane].keep(tensor);
+      },
+      [&](py::handle object) { memory_[lane].keep(object); });
 }
 
-void StagedLoop::keep_own(std::size_t lane, std::size_t slot) {
-  Part& part = parts_[slot][lane];
-  for_each_tensor(part.value, [&](const at::Tensor& tensor) {
-    if (!tensor.has_storage() || tensor.device().type() != device_.type()) return;
-    const c10::Storage& storage = tensor.storage();
-    for (std::size_t before = 0; before <= lane; ++before)
-      if (has(parts_[slot][before].own, storage)) return;
-    for (std::size_t other = 0; other < parts_.size(); ++other) {
-      if (other == slot || lane == 0 || !has(parts_[other][lane].own, storage)) continue;
-      failed_ = stages_[lane - 1].name;
-      throw Error("stage '" + failed_ +
-                  "' gave the same memory for two batches, so that the later one overwrites the "
-                  "earlier one. Remedy: return a clone() of what it keeps (outputs of CUDA graphs, "
-                  "such as those of torch.compile(mode=\"reduce-overhead\"), are such memory)");
-    }
-    part.own.push_back(storage);
-  });
+/// Batches of a loader may come several times, but not with other values.
+void StagedLoop::refuse_same_memory(std::size_t lane, const at::Tensor& tensor) {
+  const LaneMemory::Piece* other = memory_[lane].elsewhere(tensor.storage());
+  if (other == nullptr) return;
+  if (lane > 0) {
+    failed_ = stages_[lane - 1].name;
+    throw Error("stage '" + failed_ +
+                "' gave the same memory for two batches, so that the later one overwrites the "
+                "earlier one. Remedy: return a clone() of what it keeps (outputs of CUDA graphs, "
+                "such as those of torch.compile(mode=\"reduce-overhead\"), are such memory)");
+  }
+  if (other->storage.is_alias_of(tensor.storage()) && other->version == version_of(tensor)) return;
+  throw Error(
+      "the loader gave the same memory for two batches with other values, but the earlier "
+      "one is still in use. Remedy: let it give a clone(), or new memory for each batch");
 }
 
 void StagedLoop::drop(std::size_t lane, std::size_t slot) {
   const py::gil_scoped_acquire locked;
-  Part& part = parts_[slot][lane];
-  part.value = {};
-  if (device_.is_cuda()) {
-    for (const c10::Storage& storage : part.own)
-      if (storage.use_count() > 1)  // kept beyond the batch: its memory is the keeper's now
-        c10::cuda::CUDACachingAllocator::recordStream(
-            storage.data_ptr(), c10::cuda::getCurrentCUDAStream(device_.index()));
+  values_[slot][lane] = {};
+  if (is_ending_) {
+    if (stream_) memory_[lane].hand_to_holders(std::nullopt, *stream_);
+    memory_[lane].let_go(std::numeric_limits<std::uint64_t>::max());
+    return;
   }
-  part.own.clear();
+  // The lane is behind the body's work for this batch; a batch may be in use in the body of the
+  // next.
+  const std::uint64_t reach = lanes_.size() - lane;
+  if (begun_[lane] >= reach + 1) memory_[lane].let_go(begun_[lane] - reach - 1);
 }
 
 }  // namespace slipstream

@@ -1,8 +1,9 @@
 #pragma once
 
 #include <c10/core/Device.h>
-#include <c10/core/Storage.h>
+#include <c10/cuda/CUDAStream.h>
 
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,8 @@
 #include "core/schedule.h"
 #include "python/draws.h"
 #include "python/feed.h"
+#include "python/lane_memory.h"
+#include "slipstream/run/context.h"
 
 namespace slipstream {
 
@@ -23,19 +26,20 @@ struct LoopStage {
 };
 
 /// One pass over a feed: batches are copied and go through the stages ahead of a body, which is the
-/// caller's work between two calls of next(), on the caller's current stream.
+/// caller's work between two calls of next(), on the stream that was its current one when it got
+/// the batch.
 class StagedLoop final : Work {
  public:
-  /// `lanes`: that of the copies, one for each stage, that of the caller. They must outlive this.
-  /// `epoch`: of the keys of stages with a seed, with the batch's number.
-  StagedLoop(std::shared_ptr<Feed> feed, std::vector<LoopStage> stages, std::vector<Lane*> lanes,
-             c10::Device device, std::size_t run_ahead, std::uint64_t epoch);
+  /// `first`: the number of the first batch, by which stages with a seed draw.
+  StagedLoop(std::shared_ptr<Feed> feed, std::vector<LoopStage> stages,
+             const std::shared_ptr<Context>& context, std::uint64_t first, std::size_t run_ahead);
   ~StagedLoop() override;
   StagedLoop(const StagedLoop&) = delete;
   StagedLoop& operator=(const StagedLoop&) = delete;
 
   /// The next batch; nothing at the end. The caller's current stream waits for it. Needs Python's
-  /// lock, as all below. Throws what a stage or the feed threw.
+  /// lock, as all below. Throws what a stage or the feed threw, which is behind the batches ahead
+  /// of it.
   std::optional<pybind11::object> next();
   /// Ends the pass, wherever it is. The host waits for nothing.
   void close();
@@ -43,12 +47,6 @@ class StagedLoop final : Work {
   const std::string& failed() const { return failed_; }
 
  private:
-  /// What a lane made of the batch in a slot.
-  struct Part {
-    pybind11::object value;
-    std::vector<c10::Storage> own;  ///< whose memory is the lane's
-  };
-
   bool input_ready(std::uint64_t batch) override;
   void await_input(std::uint64_t) override {}
   void drop(std::size_t lane, std::size_t slot) override;
@@ -57,25 +55,34 @@ class StagedLoop final : Work {
   }
 
   bool is_over();
+  bool take();
   void begin();
-  void take_back(std::uint64_t batch);
-  void copy(Part& part);
-  void run_stage(std::size_t stage, std::uint64_t batch, const Part& from, Part& part);
-  void keep_own(std::size_t lane, std::size_t slot);
-  void check_reads(std::size_t stage);
+  void take_back();
+  pybind11::object copied();
+  pybind11::object staged(std::size_t stage, std::uint64_t batch, const pybind11::object& from);
+  void keep_own(std::size_t lane, std::uint64_t batch, const pybind11::object& made);
+  void refuse_same_memory(std::size_t lane, const at::Tensor& tensor);
+  void check_reads();
+  void set_stream();
 
+  std::shared_ptr<Context> context_;
   std::shared_ptr<Feed> feed_;
   std::vector<LoopStage> stages_;
-  std::vector<Lane*> lanes_;
   c10::Device device_;
-  std::uint64_t epoch_;
-  std::vector<std::vector<Part>> parts_;              ///< [slot][lane]
-  std::vector<std::vector<std::uint32_t>> versions_;  ///< of each stage's reads
+  std::uint64_t first_;
+  std::optional<c10::cuda::CUDAStream> stream_;  ///< the caller's
+  std::unique_ptr<Lane> body_;
+  std::vector<Lane*> lanes_;
+  std::vector<std::vector<pybind11::object>> values_;  ///< [slot][lane]: what it made of the batch
+  std::vector<LaneMemory> memory_;                     ///< [lane]
+  std::vector<std::uint64_t> begun_;                   ///< [lane]: batches
+  std::vector<std::vector<std::uint32_t>> versions_;   ///< of each stage's reads
   std::unique_ptr<Mark> entry_;
   DrawOrder draws_;
-  bool has_begun_ = false, is_closed_ = false;
+  std::exception_ptr feed_error_;
+  bool has_begun_ = false, is_closed_ = false, is_ending_ = false;
   bool has_item_ = false, has_ended_ = false;
-  std::uint64_t given_ = 0;  ///< batches that the caller has had
+  std::uint64_t taken_ = 0, given_ = 0;  ///< batches: from the feed, to the caller
   std::string failed_;
   const std::function<bool()> stop_;
   Schedule schedule_;

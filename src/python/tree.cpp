@@ -6,38 +6,9 @@ namespace slipstream {
 namespace {
 
 namespace py = pybind11;
-using Change = std::function<at::Tensor(const at::Tensor&)>;
 
-py::list list_with(py::handle values, const Change& change) {
-  py::list changed;
-  for (const py::handle value : values) changed.append(with_tensors(value, change));
-  return changed;
-}
-
-py::object tuple_with(py::handle value, const Change& change) {
-  const py::list changed = list_with(value, change);
-  if (PyTuple_CheckExact(value.ptr())) return py::tuple(changed);
-  const py::type type = py::type::of(value);
-  if (py::hasattr(value, "_make")) return type.attr("_make")(changed);
-  return type(changed);
-}
-
-py::object mapping_with(py::handle value, const Change& change) {
-  py::object changed = py::module_::import("copy").attr("copy")(value);
-  for (const py::handle item : py::list(value.attr("items")())) {
-    const auto pair = py::reinterpret_borrow<py::tuple>(item);
-    changed[pair[0]] = with_tensors(pair[1], change);
-  }
-  return changed;
-}
-
-py::object data_class_with(py::handle value, const Change& change) {
-  py::dict changed;
-  for (const py::handle field : value.attr("__dataclass_fields__")) {
-    const py::object old = py::getattr(value, field);
-    changed[field] = with_tensors(old, change);
-  }
-  return py::module_::import("dataclasses").attr("replace")(value, **changed);
+py::object imported(const char* module, const char* name) {
+  return py::module_::import(module).attr(name);
 }
 
 bool is_data_class(py::handle value) {
@@ -45,43 +16,106 @@ bool is_data_class(py::handle value) {
 }
 
 bool is_mapping(py::handle value) {
-  static const py::handle mapping =
-      py::object(py::module_::import("collections.abc").attr("Mapping")).release();
-  return py::isinstance(value, mapping);
+  static const py::handle mapping = imported("collections.abc", "Mapping").release();
+  return PyDict_Check(value.ptr()) || py::isinstance(value, mapping);
 }
 
 /// Most of what a batch holds beside tensors.
-bool is_leaf(PyObject* value) {
+bool is_plain(PyObject* value) {
   return value == Py_None || PyUnicode_Check(value) || PyLong_Check(value) ||
          PyFloat_Check(value) || PyBytes_Check(value);
 }
 
+py::list list_of(py::handle values, c10::Device device) {
+  py::list all;
+  for (const py::handle value : values) all.append(moved(value, device));
+  return all;
+}
+
+py::object moved_tuple(py::handle value, c10::Device device) {
+  const py::list all = list_of(value, device);
+  if (PyTuple_CheckExact(value.ptr())) return py::tuple(all);
+  // As named tuples make themselves, whatever their constructors take.
+  return imported("builtins", "tuple").attr("__new__")(py::type::of(value), all);
+}
+
+py::object moved_list(py::handle value, c10::Device device) {
+  py::list all = list_of(value, device);
+  if (PyList_CheckExact(value.ptr())) return all;
+  py::object changed = imported("copy", "copy")(value);
+  changed[py::slice(0, py::len(value), 1)] = all;
+  return changed;
+}
+
+py::object moved_mapping(py::handle value, c10::Device device) {
+  const bool can_be_set = py::hasattr(value, "__setitem__");
+  py::object changed = can_be_set ? imported("copy", "copy")(value) : py::dict();
+  for (const py::handle item : py::list(value.attr("items")())) {
+    const auto pair = py::reinterpret_borrow<py::tuple>(item);
+    changed[pair[0]] = moved(pair[1], device);
+  }
+  return changed;
+}
+
+py::object moved_data_class(py::handle value, c10::Device device) {
+  py::object changed = imported("copy", "copy")(value);
+  const py::object set = imported("builtins", "object").attr("__setattr__");
+  for (const py::handle field : imported("dataclasses", "fields")(value)) {
+    const py::object name = field.attr("name");
+    if (py::hasattr(value, name)) set(changed, name, moved(py::getattr(value, name), device));
+  }
+  return changed;
+}
+
+py::object moved_by_itself(py::handle value, c10::Device device) {
+  const std::string place = device.str();
+  try {
+    return value.attr("to")(place, py::arg("non_blocking") = true);
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_TypeError)) throw;
+    return value.attr("to")(place);
+  }
+}
+
 }  // namespace
 
-py::object with_tensors(py::handle value, const Change& change) {
+py::object moved(py::handle value, c10::Device device) {
   PyObject* const object = value.ptr();
-  if (THPVariable_Check(object)) return py::cast(change(THPVariable_Unpack(object)));
-  if (is_leaf(object)) return py::reinterpret_borrow<py::object>(value);
-  if (PyTuple_Check(object)) return tuple_with(value, change);
-  if (PyList_Check(object)) return list_with(value, change);
-  if (PyDict_Check(object) || is_mapping(value)) return mapping_with(value, change);
-  if (is_data_class(value)) return data_class_with(value, change);
+  if (THPVariable_CheckExact(object)) {
+    const at::Tensor& tensor = THPVariable_Unpack(object);
+    if (tensor.device() == device) return py::reinterpret_borrow<py::object>(value);
+    return py::cast(tensor.to(device, tensor.scalar_type(), /*non_blocking=*/true));
+  }
+  if (is_plain(object)) return py::reinterpret_borrow<py::object>(value);
+  const bool is_container =
+      PyTuple_CheckExact(object) || PyList_Check(object) || PyDict_Check(object);
+  if (!is_container && !PyType_Check(object) && py::hasattr(value, "to"))
+    return moved_by_itself(value, device);
+  if (PyTuple_Check(object)) return moved_tuple(value, device);
+  if (PyList_Check(object)) return moved_list(value, device);
+  if (is_mapping(value)) return moved_mapping(value, device);
+  if (is_data_class(value)) return moved_data_class(value, device);
   return py::reinterpret_borrow<py::object>(value);
 }
 
-void for_each_tensor(py::handle value, const std::function<void(const at::Tensor&)>& look) {
+void for_each_leaf(py::handle value, const std::function<void(const at::Tensor&)>& tensor,
+                   const std::function<void(py::handle)>& other) {
   PyObject* const object = value.ptr();
   if (THPVariable_Check(object)) {
-    look(THPVariable_Unpack(object));
-  } else if (is_leaf(object)) {
+    tensor(THPVariable_Unpack(object));
+  } else if (is_plain(object)) {
     return;
   } else if (PyTuple_Check(object) || PyList_Check(object)) {
-    for (const py::handle each : value) for_each_tensor(each, look);
-  } else if (PyDict_Check(object) || is_mapping(value)) {
-    for (const py::handle each : py::list(value.attr("values")())) for_each_tensor(each, look);
+    for (const py::handle each : value) for_each_leaf(each, tensor, other);
+  } else if (is_mapping(value)) {
+    for (const py::handle each : py::list(value.attr("values")()))
+      for_each_leaf(each, tensor, other);
   } else if (is_data_class(value)) {
-    for (const py::handle field : value.attr("__dataclass_fields__"))
-      for_each_tensor(py::object(py::getattr(value, field)), look);
+    for (const py::handle field : imported("dataclasses", "fields")(value))
+      if (py::hasattr(value, field.attr("name")))
+        for_each_leaf(py::object(py::getattr(value, field.attr("name"))), tensor, other);
+  } else {
+    other(value);
   }
 }
 

@@ -6,13 +6,15 @@
 
 namespace slipstream {
 
-/// `value` with `change` made to each tensor in it, however deep in tuples, named tuples, lists,
-/// dictionaries and other mappings, and data classes; containers are new ones of the same type, and
-/// what else there is stays. Needs Python's lock.
-pybind11::object with_tensors(pybind11::handle value,
-                              const std::function<at::Tensor(const at::Tensor&)>& change);
+/// `value` on `device`: its tensors, however deep in tuples, named tuples, lists, mappings and data
+/// classes, which are copied with what else they hold; and what has a to() of its own. Copies from
+/// page-locked memory are enqueued on the current stream. What is no tensor stays as it is. Needs
+/// Python's lock.
+pybind11::object moved(pybind11::handle value, c10::Device device);
 
-/// Calls `look` with each tensor in `value`.
-void for_each_tensor(pybind11::handle value, const std::function<void(const at::Tensor&)>& look);
+/// Calls `tensor` with each tensor in `value`, and `other` with what can hold tensors and cannot be
+/// looked into.
+void for_each_leaf(pybind11::handle value, const std::function<void(const at::Tensor&)>& tensor,
+                   const std::function<void(pybind11::handle)>& other);
 
 }  // namespace slipstream

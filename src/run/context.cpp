@@ -46,7 +46,8 @@ c10::Device device_named(const std::string& name) {
 
 struct Context::Impl {
   LaneThreads threads;
-  std::map<std::pair<std::string, int>, std::unique_ptr<Lane>> lanes;
+  std::mutex making;
+  std::map<std::pair<std::string, int>, std::unique_ptr<Lane>> lanes;  ///< guarded by `making`
   std::mutex forking;
   std::map<const Lane*, std::unique_ptr<Fork>> forks;  ///< guarded by `forking`
   const ForkProbe* fork_probe = nullptr;
@@ -72,7 +73,9 @@ DeviceKind Context::kind() const { return device_.is_cuda() ? DeviceKind::cuda :
 
 Lane& lane_of(Context& context, const std::string& name, int priority) {
   const c10::Device device = context.device();
-  std::unique_ptr<Lane>& lane = Inside::of(context).lanes[{name, device.is_cuda() ? priority : 0}];
+  auto& parts = Inside::of(context);
+  const std::lock_guard lock(parts.making);
+  std::unique_ptr<Lane>& lane = parts.lanes[{name, device.is_cuda() ? priority : 0}];
   if (lane == nullptr) lane = make_lane(name, device, priority);
   return *lane;
 }

@@ -1,5 +1,9 @@
 """The native loader from Python."""
 
+import copy
+import pickle
+
+import numpy
 import pytest
 import torch
 
@@ -69,8 +73,40 @@ def test_a_second_pass_ends_the_first(photos):
     first = iter(loader)
     next(first)
     assert len(list(loader)) == 7
-    with pytest.raises(ss.Error, match="another pass over this loader has begun"):
+    with pytest.raises(ss.Error, match="sent elsewhere since this pass began"):
         next(first)
+
+
+def test_a_state_is_of_a_loader_like_it(photos):
+    state = ss.DataLoader(folder(photos), 8).state_dict()
+    assert state == {"position": 0, "batches_per_epoch": 7}
+    with pytest.raises(ss.Refused, match="epochs of 7 batches, but here they have 5"):
+        ss.DataLoader(folder(photos), 10).load_state_dict(state)
+    loader = ss.DataLoader(folder(photos), 8)
+    with pytest.raises(ss.Error, match="sent elsewhere"):
+        for _ in loader:
+            loader.set_epoch(5)
+    assert loader.epoch == 5
+
+
+def test_data_without_images(tmp_path):
+    numpy.save(tmp_path / "label.npy", numpy.arange(20, dtype=numpy.uint8) % 3)
+    loader = ss.DataLoader(ss.open_dataset(tmp_path, num_classes=3), 4)
+    assert torch.cat([labels for (labels,) in loader]).tolist() == [i % 3 for i in range(20)]
+
+
+def test_stages_with_a_seed_draw_alike_after_a_resume(photos, device):
+    def make():
+        return ss.DataLoader(folder(photos), 8, shuffle=True, device=device)
+
+    def noise(loader):
+        stage = ss.Stage("noise", lambda x: torch.rand(1, device=x.device), seed=1)
+        return [x.item() for x, _ in ss.Pipeline(loader, [stage])]
+
+    whole, resumed = make(), make()
+    expected = noise(whole) + noise(whole)
+    resumed.load_state_dict({"position": 3, "batches_per_epoch": 7})
+    assert noise(resumed) + noise(resumed) == expected[3:]
 
 
 @pytest.mark.parametrize("done", [0, 1, 6, 7, 10])
@@ -145,6 +181,16 @@ def test_what_makes_no_sense_is_refused(photos):
         ss.DataLoader(ss.ImageFolder(photos), 4)
     with pytest.raises(ss.Refused, match="batch"):
         ss.DataLoader(folder(photos), 1000)
+    for name, value in {"batch_size": 0, "num_workers": -1, "prefetch_factor": 0, "seed": -1}.items():
+        with pytest.raises(ss.Refused, match=f"{name} is {value}"):
+            ss.DataLoader(folder(photos), **{"batch_size": 8, name: value})
+    with pytest.raises(ss.Refused, match="belong together"):
+        ss.DataLoader(folder(photos), 8, world_size=2)
+    with pytest.raises(ss.Refused, match="rank is -1"):
+        ss.DataLoader(folder(photos), 8, rank=-1, world_size=2)
+    with pytest.raises(IndexError, match="sample 50: the data set has 50 samples"):
+        folder(photos).label(50)
+    assert ss.Subset(folder(photos), [49, 0]).label(0) == 2
 
 
 def test_transforms_are_torchvisions_names():
@@ -157,6 +203,10 @@ def test_transforms_are_torchvisions_names():
         T.RandomHorizontalFlip(p=2)
     with pytest.raises(ss.Refused, match="no transform of slipstream"):
         T.Compose([lambda x: x])
+    crop = T.CenterCrop(4)
+    crop(torch.zeros(1, 3, 8, 8))
+    for copied in (pickle.loads(pickle.dumps(crop)), copy.deepcopy(crop)):
+        assert copied.__getstate__() == crop.__getstate__()
 
 
 CHAINS = [

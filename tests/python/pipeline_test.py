@@ -4,6 +4,9 @@ import collections
 import dataclasses
 import gc
 import threading
+import time
+import weakref
+from typing import ClassVar
 
 import pytest
 import torch
@@ -251,8 +254,10 @@ def test_pytorch_loaders(device, workers):
     for x, labels in pipe:
         assert torch.equal(x[:, 0].cpu(), labels.cpu() * 2.0)
         break
-    gc.collect()
-    assert "slipstream input" not in [thread.name for thread in threading.enumerate()]
+    until = time.monotonic() + 30
+    while "slipstream input" in [thread.name for thread in threading.enumerate()]:
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def test_no_gradients_and_no_graph_in_stages(device):
@@ -302,3 +307,194 @@ def test_the_bodys_own_stream(device):
             sums.append(x.sum())
     stream.synchronize()
     assert sums == [(x.to(device) + 1).sum() for x, *_ in data]
+
+
+class Slow(Numbers):
+    """Late, so that batches are given one by one; later ones are asked for when they are done."""
+
+    def __getitem__(self, index):
+        time.sleep(0.002)
+        return super().__getitem__(index)
+
+
+def test_a_batch_is_used_in_the_body_of_the_next_one(device):
+    loader = torch.utils.data.DataLoader(Slow(), 2, num_workers=1, pin_memory=device == "cuda")
+    before, seen = None, []
+    for x, _ in ss.Pipeline(loader, [("one", lambda x: x + 1)], device):
+        if before is not None:
+            delay(device, 20)
+            seen.append(before.clone())
+        before = x
+    assert [x[:, 0].tolist() for x in seen] == [[2 * i + 1, 2 * i + 2] for i in range(19)]
+
+
+def test_what_a_failed_pass_held_is_freed(device):
+    class Held:
+        pass
+
+    def run(where):
+        held = Held()
+
+        def fails(x):
+            if where == "stage":
+                raise ValueError(held)
+            return x
+
+        def loader():
+            yield from batches(3)
+            raise ValueError(held)
+
+        with pytest.raises(ValueError):
+            for _ in ss.Pipeline(loader(), [("stage", fails)], device):
+                if where == "body":
+                    raise ValueError(held)
+        return weakref.ref(held)
+
+    for where in ("stage", "loader", "body"):
+        held = run(where)
+        gc.collect()
+        assert held() is None, where
+
+
+def test_a_loader_that_refills_its_memory_is_refused(device):
+    memory = torch.zeros(4, device=device)
+
+    def refills():
+        for i in range(6):
+            yield memory.fill_(i)
+
+    with pytest.raises(ss.Error, match=r"the loader gave the same memory.*clone"):
+        list(ss.Pipeline(refills(), (), device))
+    same = torch.ones(4, device=device)
+    assert len(list(ss.Pipeline([same] * 5, (), device))) == 5
+
+
+def test_stop_iteration_of_a_stage_is_an_error(device):
+    def stops(x):
+        raise StopIteration
+
+    with pytest.raises(RuntimeError, match="stage 'stops' raised StopIteration"):
+        list(ss.Pipeline(batches(), [("stops", stops)], device))
+
+
+def test_weights_written_in_the_last_bodies_are_seen(device):
+    encode = encoder(device)
+    with pytest.raises(ss.Error, match="has been written"):
+        for i, _ in enumerate(ss.Pipeline(batches(), [("encode", encode)], device)):
+            if i == BATCHES - 1:
+                encode[0].weight.mul_(0.9)
+
+
+def test_an_error_of_the_loader_waits_for_the_batches_ahead_of_it(device):
+    def loader():
+        yield from batches(4)
+        raise OSError("gone")
+
+    seen = []
+    with pytest.raises(OSError, match="gone"):
+        for *_, name in ss.Pipeline(loader(), [("a", lambda x: x), ("b", lambda x: x)], device):
+            seen.append(name)
+    assert len(seen) == 4
+
+
+@dataclasses.dataclass
+class Halved:
+    image: torch.Tensor
+    made: int = dataclasses.field(init=False, default=3)
+    kind: ClassVar[str] = "half"
+
+    def __post_init__(self):
+        self.image = self.image / 2
+
+
+class Images(list):
+    pass
+
+
+class Pair(tuple):
+    def __new__(cls, first, second):
+        return super().__new__(cls, (first, second))
+
+
+def test_containers_stay_what_they_are(device):
+    (halved,) = ss.Pipeline([Halved(torch.ones(2))], [ss.Stage("same", lambda x: x, "image")], device)
+    assert halved.image.tolist() == [0.5, 0.5] and (halved.made, halved.kind) == (3, "half")
+    for batch in (Images([torch.ones(2), "a"]), Pair(torch.ones(2), "a")):
+        (result,) = ss.Pipeline([batch], [("double", lambda x: x * 2)], device)
+        assert type(result) is type(batch) and result[0].tolist() == [2, 2] and result[1] == "a"
+    packed = nn.utils.rnn.pack_sequence([torch.ones(3), torch.ones(2)])
+    (result,) = ss.Pipeline([{"x": packed}], (), device)
+    assert result["x"].data.device.type == device and result["x"].batch_sizes.device.type == "cpu"
+
+
+def test_a_shuffled_loader_beside_a_body_that_draws(device):
+    loader = torch.utils.data.DataLoader(Numbers(), 4, shuffle=True)
+
+    def run(loop):
+        torch.manual_seed(4)
+        return [(labels.cpu(), torch.rand(1)) for _, labels in loop]
+
+    for (a, b), (c, d) in zip(run(ss.Pipeline(loader, (), device)), run(loader), strict=True):
+        assert torch.equal(a, c) and torch.equal(b, d)
+
+    def draws():
+        for x, *_ in batches():
+            yield x + torch.rand(1)
+
+    with pytest.raises(ss.Error, match=r"the loader.*generator="):
+        for _ in ss.Pipeline(draws(), (), device):
+            torch.rand(1)
+
+
+def test_a_break_does_not_wait_for_a_late_loader(device):
+    class Late(Numbers):
+        def __getitem__(self, index):
+            time.sleep(20 if index == 8 else 0)
+            return super().__getitem__(index)
+
+    loader = torch.utils.data.DataLoader(Late(), 1, num_workers=1)
+    start = time.monotonic()
+    for i, _ in enumerate(ss.Pipeline(loader, (), device)):
+        if i == 5:
+            break
+    assert time.monotonic() - start < 15
+    if loader._iterator is not None:
+        loader._iterator._shutdown_workers()
+
+
+def test_stages_that_are_none_are_refused(device):
+    net = nn.Sequential(nn.Linear(2, 2), nn.ReLU()).eval().requires_grad_(False)
+    for stages in (net, [net], ("encode", net), {"encode": net}, [("encode", None)], [(1, net)]):
+        with pytest.raises(ss.Refused, match="such as"):
+            ss.Pipeline([], stages, device)
+    for run_ahead in ("2", 1.5, -1):
+        with pytest.raises(ss.Refused, match="run_ahead is"):
+            ss.Pipeline([], [("encode", net)], device, run_ahead=run_ahead)
+    for keys in ({"output": 5}, {"output": "b"}, {"output": [0, 1]}):
+        with pytest.raises(ss.Error, match="stage 'a'"):
+            list(ss.Pipeline(batches(2), [ss.Stage("a", lambda x: x, **keys)], device))
+    with pytest.raises(ss.Error, match="the batch is a tensor"):
+        list(ss.Pipeline([torch.ones(2)], [ss.Stage("a", lambda x: x, input=0)], device))
+    pipe = ss.Pipeline(iter([]), [("encode", net)], device)
+    assert pipe and "encode" in repr(pipe)
+    net.train()
+    with pytest.raises(ss.Refused, match="training mode"):
+        iter(pipe)
+
+
+def test_one_pass_is_of_one_thread(device):
+    inside, out = threading.Event(), threading.Event()
+
+    def stage(x):
+        inside.set()
+        assert out.wait(30)
+        return x
+
+    loop = iter(ss.Pipeline(batches(2), [("stage", stage)], device))
+    other = threading.Thread(target=next, args=(loop,))
+    other.start()
+    assert inside.wait(30)
+    with pytest.raises(ValueError, match="already executing"):
+        next(loop)
+    out.set()
+    other.join()

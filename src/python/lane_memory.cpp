@@ -1,0 +1,67 @@
+#include "python/lane_memory.h"
+
+#include <c10/cuda/CUDACachingAllocator.h>
+
+#include <algorithm>
+
+namespace slipstream {
+namespace {
+
+/// Where a storage lies; the same for one that was made again over the same memory.
+bool lies_at(const c10::Storage& storage, const c10::Storage& other) {
+  return storage.is_alias_of(other) ||
+         (storage.nbytes() > 0 && storage.data() != nullptr && storage.data() == other.data());
+}
+
+bool is_in(const std::vector<LaneMemory::Piece>& pieces, const c10::Storage& storage) {
+  return std::any_of(pieces.begin(), pieces.end(), [&](const LaneMemory::Piece& piece) {
+    return piece.storage.is_alias_of(storage);
+  });
+}
+
+}  // namespace
+
+void LaneMemory::keep(const at::Tensor& tensor) {
+  if (!tensor.has_storage()) {
+    batches_.back().without_storage.push_back(tensor);
+    return;
+  }
+  const auto version = tensor.is_inference() ? 0 : static_cast<std::uint32_t>(tensor._version());
+  batches_.back().pieces.push_back({tensor.storage(), version});
+}
+
+void LaneMemory::keep(pybind11::handle object) {
+  batches_.back().opaque.push_back(pybind11::reinterpret_borrow<pybind11::object>(object));
+}
+
+bool LaneMemory::has(const c10::Storage& storage) const {
+  return std::any_of(batches_.begin(), batches_.end(),
+                     [&](const Made& made) { return is_in(made.pieces, storage); });
+}
+
+bool LaneMemory::newest_has(const c10::Storage& storage) const {
+  return is_in(batches_.back().pieces, storage);
+}
+
+const LaneMemory::Piece* LaneMemory::elsewhere(const c10::Storage& storage) const {
+  for (auto made = batches_.begin(); made + 1 < batches_.end(); ++made)
+    for (const Piece& piece : made->pieces)
+      if (lies_at(piece.storage, storage)) return &piece;
+  return nullptr;
+}
+
+void LaneMemory::hand_to_holders(std::optional<std::uint64_t> batch,
+                                 const c10::cuda::CUDAStream& stream) {
+  for (const Made& made : batches_) {
+    if (batch && made.batch != *batch) continue;
+    for (const Piece& piece : made.pieces)
+      if (piece.storage.use_count() > 1 && piece.storage.device().is_cuda())
+        c10::cuda::CUDACachingAllocator::recordStream(piece.storage.data_ptr(), stream);
+  }
+}
+
+void LaneMemory::let_go(std::uint64_t last) {
+  while (!batches_.empty() && batches_.front().batch <= last) batches_.pop_front();
+}
+
+}  // namespace slipstream

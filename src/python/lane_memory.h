@@ -1,0 +1,51 @@
+#pragma once
+
+#include <c10/core/Storage.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+namespace slipstream {
+
+/// What a lane has made for the batches of a loop, kept until the lane's work is behind its last
+/// use. Memory is the lane's: it goes back to the lane's stream, unless somebody keeps it longer.
+/// Needs Python's lock.
+class LaneMemory {
+ public:
+  struct Piece {
+    c10::Storage storage;
+    std::uint32_t version = 0;  ///< of the tensor, as it was made
+  };
+
+  /// For the batches that come in order.
+  void add(std::uint64_t batch) { batches_.push_back({batch, {}, {}, {}}); }
+  void keep(const at::Tensor& tensor);
+  /// What cannot be looked into, kept whole.
+  void keep(pybind11::handle object);
+  bool has(const c10::Storage& storage) const;
+  bool newest_has(const c10::Storage& storage) const;
+  /// The piece of another batch than the newest that lies where `storage` does; nullptr: none.
+  const Piece* elsewhere(const c10::Storage& storage) const;
+
+  /// Whoever still holds memory of `batch`, or of any without one, keeps it on: it goes back behind
+  /// the work that `stream` has then.
+  void hand_to_holders(std::optional<std::uint64_t> batch, const c10::cuda::CUDAStream& stream);
+  /// Lets go of batches up to `last`.
+  void let_go(std::uint64_t last);
+
+ private:
+  struct Made {
+    std::uint64_t batch;
+    std::vector<Piece> pieces;
+    std::vector<at::Tensor> without_storage;
+    std::vector<pybind11::object> opaque;
+  };
+
+  std::deque<Made> batches_;
+};
+
+}  // namespace slipstream
