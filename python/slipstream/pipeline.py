@@ -50,6 +50,8 @@ class Stage:
             )
         if self.seed is not None and not 0 <= self.seed < 1 << 63:
             raise _native.Refused(f"stage '{self.name}': seed {self.seed} is not from 0 to 2**63 - 1")
+        self._inputs = _keys(0 if self.input is None else self.input)
+        self._outputs = self._inputs[:1] if self.output is None else _keys(self.output)
 
     def __call__(self, batch: Any) -> Any:
         """The batch with the stage's result in it; `batch` is not changed."""
@@ -60,8 +62,7 @@ class Stage:
                     "which is both: leave them out"
                 )
             return self.function(batch)
-        inputs = _keys(0 if self.input is None else self.input)
-        outputs = inputs[:1] if self.output is None else _keys(self.output)
+        inputs, outputs = self._inputs, self._outputs
         try:
             arguments = [_get(batch, key) for key in inputs]
         except (AttributeError, IndexError, KeyError, TypeError):
@@ -381,6 +382,11 @@ def _get(batch: Any, key: Key) -> Any:
 def _with(batch: Any, keys: list[Key], values: list[Any]) -> Any:
     """A copy of `batch` with other values."""
     pairs = list(zip(keys, values, strict=True))
+    if type(batch) is list:
+        copied = batch[:]
+        for key, value in pairs:
+            copied[key] = value  # type: ignore[index]
+        return copied
     if isinstance(batch, tuple):
         if hasattr(batch, "_replace"):
             fields: tuple[str, ...] = batch._fields  # type: ignore[attr-defined]
@@ -389,7 +395,7 @@ def _with(batch: Any, keys: list[Key], values: list[Any]) -> Any:
         elements = list(batch)
         for key, value in pairs:
             elements[key] = value  # type: ignore[index]
-        return tuple.__new__(type(batch), elements)
+        return tuple(elements) if type(batch) is tuple else tuple.__new__(type(batch), elements)
     changed = copy.copy(batch)
     for key, value in pairs:
         if isinstance(batch, list | MutableMapping):
