@@ -159,7 +159,7 @@ double seconds(const std::optional<Measured>& rate) {
 }
 
 /// What a step costs when its batch is there: from batches of the host, or what more it costs to be
-/// handed batches that workers only collate, where these keep up.
+/// handed batches that workers only collate, where these keep up or there are none.
 void fit_line(const Observations& observed, PipelineModel& model) {
   const double device = seconds(level_rate(observed, kDeviceLevel));
   double line = seconds(level_rate(observed, host_level(observed)));
@@ -173,7 +173,8 @@ void fit_line(const Observations& observed, PipelineModel& model) {
   if (processed <= line || model.steps.empty()) return;
   const PipelineModel collating = cut_behind(model, model.steps.size() - 1);
   const double simulated = simulated_step_s(collating);
-  if (simulated < 1.05 * line && processed > simulated) set(line + processed - simulated);
+  const bool is_told = model.slabs == 1 || simulated < 1.05 * line;  // else workers may be why
+  if (is_told && processed > simulated) set(line + processed - simulated);
 }
 
 }  // namespace
@@ -226,7 +227,9 @@ PipelineModel fitted_model(const Observations& observed) {
   PipelineModel model;
   model.workers = std::max(1U, observed.workers);
   model.batch_size = std::max<std::size_t>(1, observed.batch_size);
-  model.slabs = std::max<std::size_t>(2, observed.slabs);
+  // One: nobody fills the next batch while this one is trained on.
+  model.slabs = observed.workers == 0 ? 1 : std::max<std::size_t>(2, observed.slabs);
+  model.slabs_per_worker = observed.slabs_per_worker;
   model.capacity = observed.capacity;
   for (const HostStepCost& cost : observed.host) model.steps.push_back(step_of(cost));
   if (!model.steps.empty()) {

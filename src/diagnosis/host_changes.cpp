@@ -42,7 +42,7 @@ unsigned fewest(const PipelineModel& now, unsigned most, const Set& set) {
 }  // namespace
 
 unsigned enough_workers(const PipelineModel& now) {
-  return fewest(now, kMostThreads, [](PipelineModel& model, unsigned n) { model.workers = n; });
+  return fewest(now, kMostThreads, [](PipelineModel& model, unsigned n) { model.set_workers(n); });
 }
 
 /// Half of them make more than all: the simulation does not know what they do to each other.
@@ -55,9 +55,10 @@ bool Changes::fewer_workers() {
   change.id = "num_workers";
   change.what = "use " + count_of(n, "worker") + ": more get in each other's way";
   change.how = "--num-workers " + std::to_string(n);
+  change.number = n;
   change.apply = [n](Plan& plan) { plan.schedule.loader.num_workers = n; };
   change.model = [n, by = drained_rate(now_, n) / half.value](PipelineModel& model) {
-    model.workers = n;
+    model.set_workers(n);
     scale_costs(model, by);
   };
   add(std::move(change));
@@ -67,18 +68,20 @@ bool Changes::fewer_workers() {
 void Changes::workers() {
   if (fewer_workers()) return;
   const unsigned n = enough_workers(now_);
-  if (n == now_.workers) return;
+  if (n == observed_.workers) return;
   Change change;
   change.id = "num_workers";
   change.what = "use " + count_of(n, "worker");
   change.how = "--num-workers " + std::to_string(n);
+  change.number = n;
   change.apply = [n](Plan& plan) { plan.schedule.loader.num_workers = n; };
-  change.model = [n](PipelineModel& model) { model.workers = n; };
+  change.model = [n](PipelineModel& model) { model.set_workers(n); };
   add(std::move(change));
 }
 
 /// Batches that lie ready outlast the slow samples behind them.
 void Changes::prefetch() {
+  if (observed_.workers == 0) return;
   const double slab_bytes = observed_.host.back().bytes * static_cast<double>(now_.batch_size);
   const double room = kShareOfMemory * static_cast<double>(situation_.free_memory_bytes);
   const double fitting = slab_bytes > 0 ? room / slab_bytes : kMostPrefetched;
@@ -92,6 +95,7 @@ void Changes::prefetch() {
   change.what =
       "fill " + count_of(n, "batch") + " ahead: some samples take much longer than others";
   change.how = "\"prefetch_batches\": " + std::to_string(n) + " in the plan";
+  change.number = n;
   change.apply = [n](Plan& plan) { plan.schedule.loader.prefetch_batches = n; };
   change.model = [more](PipelineModel& model) { model.slabs += more; };
   add(std::move(change));
@@ -114,6 +118,7 @@ void Changes::cache() {
                   size_text(static_cast<double>(size)) + "); the first epoch fills it";
     change.how = "--cache " + after + "=" + std::to_string((size >> 20) + 1) + "M";
     change.against = now_.steps[i].group;
+    change.step = after;
     change.apply = [after, size](Plan& plan) {
       plan.schedule.loader.cache = CacheOptions{after, size + (std::size_t{1} << 20)};
     };
@@ -135,6 +140,7 @@ void Changes::read_ahead() {
   change.id = "read_ahead";
   change.what = "keep " + count_of(n, "read") + " in flight: storage makes each one wait";
   change.how = "--read-ahead " + std::to_string(n);
+  change.number = n;
   change.against = Culprit::raw_reading;
   change.apply = [n](Plan& plan) { plan.schedule.loader.read_ahead.reads = n; };
   change.model = [n](PipelineModel& model) { model.readers = n; };
@@ -144,6 +150,7 @@ void Changes::read_ahead() {
 Change Changes::without(std::size_t step) const {
   Change change;
   change.against = now_.steps[step].group;
+  change.step = now_.steps[step].name;
   change.is_bound = true;
   change.model = [step](PipelineModel& model) { make_free(model.steps[step]); };
   return change;
@@ -169,15 +176,18 @@ void Changes::crop_first() {
       "move '" + situation_.crop + "' ahead of the transforms that do not need more than it";
   change.how = "in the file of transforms, or the order of .transform(...)";
   change.against = Culprit::transforms;
+  change.step = situation_.crop;
   change.is_bound = true;
   change.model = [at](PipelineModel& model) {
-    for (std::size_t i = 2; i < at; ++i) make_free(model.steps[i]);
+    for (std::size_t i = 0; i < at; ++i)
+      if (model.steps[i].group == Culprit::transforms) make_free(model.steps[i]);
   };
   add(std::move(change));
 }
 
 void Changes::convert() {
-  if (now_.steps.size() < 2 || cost_of(now_.steps[1]) <= 0) return;
+  if (now_.steps.size() < 2 || now_.steps[1].group != Culprit::decode) return;
+  if (cost_of(now_.steps[1]) <= 0) return;
   Change change = without(1);
   change.id = "convert";
   change.what = "decode once: store the samples as arrays, or smaller ones";
@@ -195,6 +205,7 @@ void Changes::contention() {
     change.what = locks ? "let workers be in '" + step.name + "' at once: they wait for its lock"
                         : "let '" + step.name + "' move less memory: workers share its bandwidth";
     change.how = "in the code of '" + step.name + "'";
+    change.step = step.name;
     change.against = locks ? Culprit::lock : Culprit::memory_bandwidth;
     change.is_bound = true;
     change.model = [i](PipelineModel& model) {
@@ -207,8 +218,10 @@ void Changes::contention() {
 
 void Changes::costliest_transform() {
   std::size_t costliest = 0;
-  for (std::size_t i = 2; i < now_.steps.size(); ++i)
-    if (costliest == 0 || cost_of(now_.steps[i]) > cost_of(now_.steps[costliest])) costliest = i;
+  for (std::size_t i = 1; i < now_.steps.size(); ++i)
+    if (now_.steps[i].group == Culprit::transforms &&
+        (costliest == 0 || cost_of(now_.steps[i]) > cost_of(now_.steps[costliest])))
+      costliest = i;
   if (costliest == 0) return;
   Change change = without(costliest);
   change.id = "cheaper_transform";
@@ -230,10 +243,11 @@ void Changes::cores() {
   change.what = "give this device " + std::to_string(needed) + " CPU cores, not " +
                 std::to_string(situation_.cores) + ": its samples cost that much work";
   change.how = "another machine, or fewer processes on this one; then --num-workers auto";
+  change.number = needed;
   change.against = Culprit::transforms;
   change.is_bound = true;
   change.model = [needed](PipelineModel& model) {
-    model.workers = std::max(model.workers, needed);
+    if (model.workers < needed) model.set_workers(needed);
     model.capacity.cores = std::max<double>(model.capacity.cores, needed);
   };
   add(std::move(change));

@@ -33,7 +33,8 @@ struct PipelineModel {
   std::vector<Step> steps;
   unsigned workers = 1;
   std::size_t batch_size = 1;
-  std::size_t slabs = 4;  ///< batches that are filled or in use at once
+  std::size_t slabs = 4;             ///< batches that are filled or in use at once
+  std::size_t slabs_per_worker = 0;  ///< more workers bring so many more each
   MachineCapacity capacity;
   /// Of a batch, once it is there, until the next may begin; none (0) where batches are thrown
   /// away.
@@ -43,6 +44,8 @@ struct PipelineModel {
   unsigned readers = 0;
 
   const Step* find(std::string_view name) const;
+  /// With the slabs that they bring.
+  void set_workers(unsigned n);
 };
 
 /// The model that explains what was measured: also where workers wait for each other.

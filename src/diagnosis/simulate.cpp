@@ -225,6 +225,11 @@ const PipelineModel::Step* PipelineModel::find(std::string_view name) const {
   return at == steps.end() ? nullptr : &*at;
 }
 
+void PipelineModel::set_workers(unsigned n) {
+  workers = n;
+  if (slabs_per_worker > 0) slabs = n * slabs_per_worker + 1;
+}
+
 double simulated_step_s(const PipelineModel& model, std::uint64_t seed) {
   ensure(model.workers > 0 && model.batch_size > 0 && model.slabs > 0, "a model has sizes");
   return Simulation(model, seed).step_s();

@@ -232,7 +232,9 @@ std::vector<Reading> readings_of(const DoctorReport& report) {
   add("DRAM bandwidth", use.dram_use);
   add("any kernel at all (coarse: misleads)", use.coarse, true);
   add("CPU, of " + count_of(report.observed.situation.cores, "core"), use.cpu_share);
-  readings.push_back({"reading", std::nullopt, size_text(use.read_bytes_per_second) + "/s", false});
+  if (std::isfinite(use.read_bytes_per_second))
+    readings.push_back(
+        {"reading", std::nullopt, size_text(use.read_bytes_per_second) + "/s", false});
   return readings;
 }
 

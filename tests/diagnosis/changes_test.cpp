@@ -180,6 +180,44 @@ TEST(Changes, fewer_workers_where_half_of_them_make_more) {
   EXPECT_GT(plan.schedule.loader.num_workers, 4U);
 }
 
+TEST(Changes, a_loader_without_workers_works_in_turns_with_training) {
+  PipelineModel model = usual_model();
+  model.workers = 1;
+  model.slabs = 1;
+  Observations observed = observed_of(model);
+  observed.workers = 0;
+  observed.slabs_per_worker = 2;
+  const double whole_s = 32 * 4.01e-3 + 0.1;
+  EXPECT_NEAR(simulated_step_s(model), whole_s, 0.01 * whole_s);
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change* change = find(diagnosis, "num_workers");
+  ASSERT_NE(change, nullptr);
+  EXPECT_EQ(change->number, 2U);
+  EXPECT_NEAR(change->predicted.value, 10, 0.5) << "one worker is slower than the line's 100 ms";
+  EXPECT_EQ(find(diagnosis, "prefetch_batches"), nullptr);
+}
+
+TEST(Changes, workers_bring_their_slabs) {
+  PipelineModel model = usual_model();
+  model.slabs_per_worker = 3;
+  model.set_workers(5);
+  EXPECT_EQ(model.workers, 5U);
+  EXPECT_EQ(model.slabs, 16U);
+}
+
+TEST(Changes, steps_are_told_by_their_kind) {
+  PipelineModel model = usual_model();
+  model.line_waiting_s = 0.002;
+  model.steps = {step_of("data set", Culprit::raw_reading, 0, 1e-3),
+                 step_of("blur", Culprit::transforms, 0, 9e-3),
+                 step_of("collate", Culprit::transforms, 0, 1e-5)};
+  const Diagnosis diagnosis = diagnose(observed_of(model));
+  EXPECT_EQ(find(diagnosis, "convert"), nullptr);
+  const Change* cheaper = find(diagnosis, "cheaper_transform");
+  ASSERT_NE(cheaper, nullptr);
+  EXPECT_EQ(cheaper->step, "blur");
+}
+
 TEST(Changes, one_worker_is_not_several) {
   PipelineModel model = usual_model();
   model.workers = 2;

@@ -115,14 +115,16 @@ struct Utilization {
   std::optional<double> coarse;       ///< share of time with any kernel; it says little
   std::string note;                   ///< why one of these is missing
   double cpu_share = 0;               ///< share of the cores that this process may use
-  double read_bytes_per_second = 0;
+  double read_bytes_per_second = 0;   ///< NaN: not known
 };
 
 /// All that was measured of a pipeline.
 struct Observations {
   std::size_t batch_size = 1;
-  unsigned workers = 1;   ///< loader threads
+  unsigned workers = 1;   ///< of the loader; 0: the thread that trains makes the samples, too
   std::size_t slabs = 4;  ///< batches for which the loader has memory
+  std::size_t slabs_per_worker =
+      0;  ///< that each worker brings with it; 0: `slabs` is all there are
   MachineCapacity capacity;
   std::vector<Level> levels;  ///< from the device batch to nothing cached
   std::vector<HostStepCost> host;
@@ -138,9 +140,11 @@ struct Observations {
 
 /// Something to change, with what it is predicted to give.
 struct Change {
-  std::string id;    ///< "num_workers", "cache", "device_transforms", ...
-  std::string what;  ///< what to change, in a sentence
-  std::string how;   ///< a command or a change of code; "" where `apply` does it
+  std::string id;          ///< "num_workers", "cache", "device_transforms", ...
+  std::string what;        ///< what to change, in a sentence
+  std::string how;         ///< a command or a change of code; "" where `apply` does it
+  std::string step = {};   ///< the host step that it is about; "" for none
+  std::size_t number = 0;  ///< of workers, batches, reads or cores that it asks for; 0: of nothing
   Culprit against = Culprit::none;
   Measured predicted;     ///< steps/s after the change
   Measured gain;          ///< `predicted` over the rate of the pipeline as it is, unit "1"
