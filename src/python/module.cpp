@@ -5,6 +5,8 @@
 #include <mutex>
 
 #include "core/number_text.h"
+#include "python/contexts.h"
+#include "python/doctor.h"
 #include "python/native_loader.h"
 #include "python/python_feed.h"
 #include "python/staged_loop.h"
@@ -22,17 +24,6 @@ using DatasetPtr = std::shared_ptr<Dataset>;
 
 DatasetPtr as_python_has_it(const std::shared_ptr<const Dataset>& dataset) {
   return std::const_pointer_cast<Dataset>(dataset);  // its functions are all const
-}
-
-/// One for each device; never destroyed, for tensors may outlive the interpreter's modules.
-std::shared_ptr<Context> context_of(const std::string& device) {
-  const py::gil_scoped_release unlocked;  // PyTorch's autograd, which is started, asks for it
-  static std::mutex making;
-  static auto& contexts = *new std::map<std::string, std::shared_ptr<Context>>;
-  const std::lock_guard lock(making);
-  std::shared_ptr<Context>& context = contexts[device];
-  if (context == nullptr) context = std::make_shared<Context>(device);
-  return context;
 }
 
 /// A StagedLoop that one thread at a time may ask for a batch.
@@ -245,6 +236,17 @@ int main_of(std::vector<std::string> words) {
 }
 
 }  // namespace
+
+std::shared_ptr<Context> context_of(const std::string& device) {
+  const py::gil_scoped_release unlocked;  // PyTorch's autograd, which is started, asks for it
+  static std::mutex making;
+  static auto& contexts = *new std::map<std::string, std::shared_ptr<Context>>;
+  const std::lock_guard lock(making);
+  std::shared_ptr<Context>& context = contexts[device];
+  if (context == nullptr) context = std::make_shared<Context>(device);
+  return context;
+}
+
 }  // namespace slipstream
 
 PYBIND11_MODULE(_native, module) {
@@ -254,5 +256,7 @@ PYBIND11_MODULE(_native, module) {
   slipstream::add_loader(module);
   slipstream::add_loop(module);
   slipstream::add_serial(module);
+  slipstream::add_diagnosis(module);
+  slipstream::add_measuring(module);
   module.def("main", &slipstream::main_of);
 }
