@@ -2,6 +2,7 @@
 
 `Pipeline` runs the copies and the frozen stages of a training loop ahead of its body, on streams of
 their own, with the plain loop's values bit for bit. `DataLoader` is a native loader of images.
+`doctor` says what holds a PyTorch loop up.
 """
 
 import torch  # noqa: F401  its libraries are those that the module below needs
@@ -9,18 +10,22 @@ import torch  # noqa: F401  its libraries are those that the module below needs
 from . import transforms
 from ._native import Error, Refused
 from .data import ConcatDataset, DataLoader, Dataset, ImageFolder, Subset, open_dataset
+from .doctor import Advice, DoctorReport, doctor
 from .pipeline import Pipeline, Stage
 
 __all__ = [
+    "Advice",
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "DoctorReport",
     "Error",
     "ImageFolder",
     "Pipeline",
     "Refused",
     "Stage",
     "Subset",
+    "doctor",
     "open_dataset",
     "transforms",
 ]

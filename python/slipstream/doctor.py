@@ -1,0 +1,186 @@
+"""The doctor for an unchanged PyTorch loop: what holds it up, and what a change would gain."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import html
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader
+
+from . import _native
+from .doctor_advice import rewrite
+from .doctor_ladder import Ladder
+from .doctor_loaders import Loaders
+from .doctor_values import kept_random_states
+
+__all__ = ["Advice", "DoctorReport", "doctor"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Advice:
+    """Something to change. `predicted`: steps/s afterwards, with the 95 % interval `.low` to
+    `.high`. `gain`: that over the rate as it is. is_bound: it gives at most that."""
+
+    what: str
+    how: str
+    predicted: _native.Measured
+    gain: _native.Measured
+    is_bound: bool
+
+    def __str__(self) -> str:
+        most = "at most " if self.is_bound else ""
+        return f"{self.what}: {most}{self.gain.value:.3g} times as fast ({self.how})"
+
+
+class DoctorReport:
+    """What doctor() found.
+
+    verdict: "gpu" (the device, or the CPU that trains, is the limit), "copy", "transforms",
+        "raw_reading" (the data set's own code), "launch", "lock", "memory_bandwidth", "none" or
+        "not_enough_evidence". `reason` is the same as a sentence.
+    culprits: of these names, most gain first; empty where training does not wait for input.
+    ceiling, rate: steps/s with batches on the device, and with nothing cached.
+    advice: what to change, most gain first.
+    """
+
+    def __init__(self, diagnosis: _native.Diagnosis, report: _native.DoctorReport) -> None:
+        self._report = report
+        self.verdict: str = diagnosis.verdict
+        self.reason: str = diagnosis.reason
+        self.culprits: list[str] = diagnosis.culprits
+        self.ceiling: _native.Measured = diagnosis.ceiling
+        self.rate: _native.Measured = diagnosis.rate
+        self.advice = [
+            Advice(each.what, each.how, each.predicted, each.gain, each.is_bound)
+            for each in diagnosis.changes
+        ]
+
+    def text(self) -> str:
+        """The ladder, the verdict, what to change and what each part costs, as plain text."""
+        return str(self._report.text())
+
+    def show(self) -> None:
+        """Prints text(); in a notebook, shows the page."""
+        ipython = sys.modules.get("IPython")
+        shell = ipython.get_ipython() if ipython is not None else None
+        if ipython is not None and hasattr(shell, "kernel"):
+            ipython.display.display(self)
+        else:
+            print(self.text())
+
+    def to_json(self, path: str | os.PathLike[str]) -> None:
+        """Writes the report: schema slipstream.doctor, version 1 (docs/doctor.md)."""
+        Path(path).write_text(self._report.json(), encoding="utf-8")
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes the report as one page that loads nothing."""
+        Path(path).write_text(self._report.html(), encoding="utf-8")
+
+    def __repr__(self) -> str:
+        return f"DoctorReport({self.verdict!r}: {self.reason})"
+
+    def _repr_html_(self) -> str:
+        page = html.escape(self._report.html(), quote=True)
+        return f'<iframe srcdoc="{page}" style="width: 100%; height: 50em; border: 0"></iframe>'
+
+
+def doctor(
+    loader: DataLoader[Any],
+    step: Callable[[Any], Any],
+    *,
+    device: str | torch.device | None = None,
+    budget: float = 60,
+    state: Sequence[Any] = (),
+) -> DoctorReport:
+    """Measures a training loop with more and more of its input taken from a cache, and says what
+    holds it up.
+
+    loader: any torch.utils.data.DataLoader. It is not used itself: loaders with its settings are
+        made, on shallow copies of its data set and deep copies of the transforms that this holds as
+        .transform, .transforms or .target_transform. Samples are read in this process, too.
+    step: trains on one batch, `step(batch)`. It really trains while it is measured: see `state`. On
+        a GPU, tensors of the batch are on `device` already, copied as with non_blocking=True.
+    device: where the step trains; by default "cuda" if there is one, else "cpu".
+    budget: seconds that measuring takes, about.
+    state: modules, optimizers, schedulers and whatever else has state_dict() and load_state_dict().
+        Theirs, and the gradients of modules, are put back afterwards.
+
+    The random generators of torch, numpy and random are as before afterwards, and no worker process
+    is left. Raises Refused for arguments that make no sense, Error where nothing can be measured,
+    and whatever the first step and the first samples raise.
+    """
+    _refuse(loader, step, budget, state)
+    place = _device(device)
+    loaders = Loaders(loader, place.startswith("cuda"))
+    with kept_random_states(loaders.generators()), _kept_states(state):
+        ladder = Ladder(loaders, step, place, float(budget))
+        observed = ladder.measured()
+    diagnosis = _native.diagnose(observed)
+    rewrite(observed, diagnosis, ladder.samples.parts)
+    name = type(loader.dataset).__name__
+    options = [
+        ("num_workers", loader.num_workers),
+        ("prefetch_factor", loader.prefetch_factor or 0),
+        ("pin_memory", bool(loader.pin_memory)),
+        ("iterable_style", loaders.is_stream),
+    ]
+    report = _native.DoctorReport(
+        place, name, options, observed, diagnosis, ladder.seconds(), float(budget)
+    )
+    return DoctorReport(diagnosis, report)
+
+
+def _refuse(loader: Any, step: Any, budget: float, state: Sequence[Any]) -> None:
+    problems = []
+    if not isinstance(loader, DataLoader):
+        problems.append(
+            f"slipstream.doctor examines a torch.utils.data.DataLoader, not {type(loader).__name__}"
+            ": for native loaders, there is `python -m slipstream doctor`"
+        )
+    if not callable(step):
+        problems.append("the step cannot be called: give a function that trains on one batch")
+    if not budget > 0:
+        problems.append(f"budget is {budget}: give more than 0 seconds")
+    problems += [
+        f"state holds {type(each).__name__}, which has no state_dict() and load_state_dict()"
+        for each in state
+        if not (hasattr(each, "state_dict") and hasattr(each, "load_state_dict"))
+    ]
+    if problems:
+        raise _native.Refused("\n".join(problems))
+
+
+def _device(device: str | torch.device | None) -> str:
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    place = torch.device(device)
+    if place.type not in ("cpu", "cuda"):
+        raise _native.Refused(f"device is {place}: give 'cpu' or 'cuda'")
+    if place.type == "cuda" and place.index is None:
+        place = torch.device("cuda", torch.cuda.current_device())
+    return str(place)
+
+
+@contextlib.contextmanager
+def _kept_states(state: Sequence[Any]) -> Iterator[None]:
+    """Puts these states, and the gradients of modules, back."""
+    kept = [copy.deepcopy(each.state_dict()) for each in state]
+    parameters = [
+        p for each in state if isinstance(each, torch.nn.Module) for p in each.parameters()
+    ]
+    gradients = [None if p.grad is None else p.grad.clone() for p in parameters]
+    try:
+        yield
+    finally:
+        for each, of_before in zip(state, kept, strict=True):
+            each.load_state_dict(of_before)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient

@@ -1,0 +1,194 @@
+"""What to change, in words of Python, and what native transforms would gain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import _native, transforms
+from . import doctor_values as values
+from .doctor_parts import Parts, Step, name_of
+
+_WORTH_SAYING = 1.02  # of gain
+_NATIVE_S = 0.03  # that measuring a native transform takes
+
+
+def rewrite(observed: _native.Observations, diagnosis: _native.Diagnosis, parts: Parts) -> None:
+    """Puts changes that a PyTorch loader can take into words of Python, and adds native transforms;
+    most gain first."""
+    changes = [
+        change for change in diagnosis.changes if _in_python(change, max(1, observed.workers))
+    ]
+    changes += _native_changes(observed, diagnosis, parts)
+    diagnosis.changes = sorted(changes, key=lambda change: -change.gain.value)
+    diagnosis.reason = diagnosis.reason.replace("(--budget)", "(budget=)")
+
+
+def _in_python(change: _native.Change, workers: int) -> bool:
+    """Rewrites the change; false where no PyTorch loader can do it."""
+    words: dict[str, tuple[str, str]] = {
+        "num_workers": (
+            "",
+            f"DataLoader(..., num_workers={change.number}, persistent_workers=True)",
+        ),
+        "prefetch_batches": (
+            "",
+            f"DataLoader(..., prefetch_factor={math.ceil(change.number / workers)})",
+        ),
+        "cache": (
+            f"store samples once as '{change.step}' leaves them, and read those: nothing up to there is random",
+            "numpy.lib.format.open_memmap() writes one array that all workers share",
+        ),
+        "smaller_samples": (
+            "make raw samples cheaper: smaller ones, larger files read from end to end, a faster decoder",
+            "python -m slipstream convert --data DIR --to shards --resize N --out NEW",
+        ),
+        "crop_first": ("", "in the order of the Compose"),
+        "cheaper_transform": (
+            "",
+            f"in the code of '{change.step}', or by a library with a faster one",
+        ),
+        "lock": ("", change.how),
+        "memory_bandwidth": ("", change.how),
+        "cores": (
+            "",
+            f"another machine, or fewer processes on this one; then num_workers={change.number}",
+        ),
+        "pinning": ("", "DataLoader(..., pin_memory=True), and .to(device, non_blocking=True)"),
+        "pipelining": (
+            "copy batches ahead of the step, on a stream of their own",
+            "for batch in slipstream.Pipeline(loader): step(batch)",
+        ),
+    }
+    if change.id not in words:
+        return False
+    what, change.how = words[change.id]
+    change.what = what or change.what
+    return True
+
+
+def _native_changes(
+    observed: _native.Observations, diagnosis: _native.Diagnosis, parts: Parts
+) -> list[_native.Change]:
+    """A change for each transform that the library has, and one for all of them."""
+    seconds: dict[str, float] = {}
+    changes = []
+    for step in parts.steps[1:]:
+        form = native_form(parts.hooks[step.hook][step.part])
+        cost = None if form is None else native_seconds(form, step)
+        if form is None or cost is None:
+            continue
+        seconds[step.name] = cost
+        change = _native.what_if(observed, diagnosis, {step.name: cost})
+        change.what = (
+            f"do '{step.name}' natively: slipstream.transforms.{type(form).__name__} takes "
+        )
+        change.what += f"{1e3 * cost:.3g} ms for a sample"
+        if form is NOTHING:
+            change.what = f"leave out '{step.name}', which images of the native loader do not need"
+        changes.append(change)
+    if len(seconds) > 1:
+        change = _native.what_if(observed, diagnosis, seconds)
+        change.what = f"do these natively, all of them: {', '.join(seconds)}"
+        changes.append(change)
+    for change in changes:
+        change.id = "native_transforms"
+        change.how = "slipstream.DataLoader(slipstream.ImageFolder(DIR, slipstream.transforms.Compose([...])), ...)"
+    return [change for change in changes if change.gain.value >= _WORTH_SAYING]
+
+
+def native_seconds(form: transforms.Transform, step: Step) -> float | None:
+    """Seconds for what the step takes, in one thread; None where that is no image."""
+    found = (_image_of(leaf) for leaf in values.leaves(step.takes))
+    image = next((each for each in found if each is not None), None)
+    if image is None:
+        return None
+    if form is NOTHING:
+        return 0.0
+    try:
+        return float(
+            _native.native_seconds(transforms.Compose([form]).to_json(), *image, _NATIVE_S)
+        )
+    except _native.Error:
+        return None
+
+
+def _image_of(leaf: Any) -> tuple[int, int, bool] | None:
+    """Height, width and whether values are floating-point numbers."""
+    if hasattr(leaf, "getbands"):
+        return leaf.height, leaf.width, False
+    shape = tuple(getattr(leaf, "shape", ()))
+    if isinstance(leaf, torch.Tensor) and len(shape) == 3:
+        return shape[1], shape[2], leaf.is_floating_point()
+    if len(shape) == 3 and hasattr(leaf, "dtype"):
+        return shape[0], shape[1], leaf.dtype.kind == "f"
+    return None
+
+
+class _Nothing(transforms.Transform):
+    """Stands for what makes tensors of images: those of the native loader are uint8 tensors."""
+
+    def __init__(self) -> None:
+        self._steps = []
+
+
+NOTHING = _Nothing()
+_T = transforms
+_FORMS: dict[str, Callable[[Any], transforms.Transform]] = {
+    # torchvision
+    "PILToTensor": lambda t: NOTHING,
+    "ToImage": lambda t: NOTHING,
+    "ToTensor": lambda t: _T.ToDtype(scale=True),
+    "ConvertImageDtype": lambda t: _T.ToDtype(scale=True),
+    "ToDtype": lambda t: _T.ToDtype(scale=t.scale),
+    "Resize": lambda t: _T.Resize(_size_of(t)),
+    "CenterCrop": lambda t: _T.CenterCrop(_size_of(t)),
+    "RandomCrop": lambda t: _T.RandomCrop(_size_of(t), _padding_of(t)),
+    "RandomResizedCrop": lambda t: _T.RandomResizedCrop(_size_of(t), t.scale, t.ratio),
+    "RandomHorizontalFlip": lambda t: _T.RandomHorizontalFlip(t.p),
+    "RandomVerticalFlip": lambda t: _T.RandomVerticalFlip(t.p),
+    "RandomRotation": lambda t: _T.RandomRotation(list(t.degrees)),
+    "RandomAffine": lambda t: _T.RandomAffine(list(t.degrees), t.translate, t.scale, t.shear),
+    "GaussianBlur": lambda t: _T.GaussianBlur(list(_pair(t.kernel_size)), list(t.sigma)),
+    "ColorJitter": lambda t: _T.ColorJitter(t.brightness, t.contrast, t.saturation, t.hue),
+    "Grayscale": lambda t: _T.Grayscale(t.num_output_channels),
+    "RandomGrayscale": lambda t: _T.RandomGrayscale(t.p),
+    "RandomErasing": lambda t: _T.RandomErasing(t.p, t.scale, t.ratio),
+    "Normalize": lambda t: _T.Normalize(list(t.mean), list(t.std)),
+    # albumentations
+    "HorizontalFlip": lambda t: _T.RandomHorizontalFlip(t.p),
+    "VerticalFlip": lambda t: _T.RandomVerticalFlip(t.p),
+    "Rotate": lambda t: _T.RandomRotation(list(t.limit)),
+    "ToGray": lambda t: _T.RandomGrayscale(t.p),
+    "ToTensorV2": lambda t: NOTHING,
+}
+
+
+def native_form(part: Any) -> transforms.Transform | None:
+    """The transform of slipstream that does what `part` does; None where there is none."""
+    make = _FORMS.get(name_of(part))
+    try:
+        return None if make is None else make(part)
+    except (AttributeError, TypeError, ValueError, _native.Error):
+        return None
+
+
+def _size_of(part: Any) -> Any:
+    if not hasattr(part, "size"):
+        return [part.height, part.width]
+    size = list(part.size) if isinstance(part.size, list | tuple) else part.size
+    return size[0] if isinstance(size, list) and len(size) == 1 else size
+
+
+def _padding_of(part: Any) -> int:
+    padding = getattr(part, "padding", None) or 0
+    if not isinstance(padding, int):
+        raise TypeError("padding that differs from side to side")
+    return padding
+
+
+def _pair(value: Any) -> Any:
+    return value if isinstance(value, list | tuple) else (value, value)

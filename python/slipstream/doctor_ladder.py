@@ -1,0 +1,323 @@
+"""What the doctor measures of a loader and a step, as `_native.Observations`."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import _native
+from . import doctor_values as values
+from .doctor_loaders import Loaders
+from .doctor_parts import COLLATE, noted
+from .doctor_rates import LoaderRate, TrainingRate, by_item
+from .doctor_rungs import Rung, by_step, counting_waits, device_cost, late_crop, mean, page_locked
+from .doctor_samples import Samples
+
+_ONE_SHARE, _ALL_SHARE = 0.08, 0.03  # of the budget, before caches are sized
+_FILL_SHARE = 0.02  # of the budget, to make the samples that are cached
+_MOST_CACHED_BYTES = 512 << 20  # which worker processes share
+_LAST_SHARE = 0.05  # of the budget, for what comes behind the turns
+_BATCH_S = 0.1  # that a batch takes where the loader is measured alone
+_MANY_WORKERS = 4  # that may get in each other's way
+_WHOLE_WEIGHT, _ALONE_WEIGHT = 4.0, 2.0
+
+
+class Ladder:
+    """Measures a loader and a step within a budget. Use it once."""
+
+    def __init__(
+        self, loaders: Loaders, step: Callable[[Any], Any], device: str, budget_s: float
+    ) -> None:
+        self._start = time.perf_counter()
+        self.loaders, self.device, self.budget_s = loaders, device, budget_s
+        self._user_step = step
+        self._on_gpu = torch.device(device).type == "cuda"
+        self._workers = loaders.loader.num_workers
+        self.samples = Samples(loaders)
+        self.warnings = list(self.samples.warnings)
+        self._usage = _native.DeviceUsage(device) if self._on_gpu else None
+        self._rungs: list[Rung] = []
+        self._copy: TrainingRate | None = None
+        self._half: LoaderRate | None = None
+        self._step_waits = False
+
+    def seconds(self) -> float:
+        """Since it began."""
+        return time.perf_counter() - self._start
+
+    def measured(self) -> _native.Observations:
+        """Measures all; raises what the step or the data set raises."""
+        size = self._size_alone()
+        self._one = self._timed(min(1, self._workers), size)
+        self._measure(self._one, _ONE_SHARE)
+        self._all = self._timed(self._workers, size) if self._workers > 1 else self._one
+        if self._workers > 1:
+            self._measure(self._all, _ALL_SHARE)
+        self._fill_caches()
+        self._try_step()
+        self._declare(size)
+        self._measure_in_turns(size)
+        return self._observations()
+
+    def _measure(self, rate: LoaderRate, share: float) -> None:
+        wanted_s = share * self.budget_s
+        rate.measure(wanted_s, 2 * wanted_s)
+
+    def _timed(self, workers: int, size: int) -> LoaderRate:
+        make = functools.partial(self.loaders.timed, self.samples.parts, workers, size)
+        return LoaderRate(make, workers, size, is_timed=True)
+
+    def _size_alone(self) -> int:
+        """Of batches that are short enough to count often, by the time that samples take here."""
+        start = time.perf_counter()
+        self.samples.fill(2)
+        self.samples.finished(2)
+        each = (time.perf_counter() - start) / 2
+        return max(1, min(self.loaders.batch_size, int(_BATCH_S / max(each, 1e-9))))
+
+    def _batch_s(self) -> float:
+        rate = self._all.rate().value
+        return self.loaders.batch_size / rate if rate > 0 else 0
+
+    def _fill_caches(self) -> None:
+        """As many samples as tell their mean cost to within 5 %, and more than the CPU's caches
+        hold, as far as time and memory allow; and a few batches of them."""
+        costs = self._one.costs
+        totals = torch.tensor(
+            [sum(part[0] for part in sample) for sample in costs], dtype=torch.float64
+        )
+        by_variance = (
+            float((1.96 * totals.std() / totals.mean() / 0.05) ** 2) if len(costs) > 1 else 0
+        )
+        made = [mean([size for size in sizes if size > 0]) for _, _, sizes in by_step(costs)]
+        by_cache = 1.5 * _native.last_level_cache_bytes() / max(1.0, *made)
+        by_time = _FILL_SHARE * self.budget_s / max(float(totals.mean()), 1e-9)
+        by_memory = min(_MOST_CACHED_BYTES, _native.free_memory_bytes() / 8) / max(1.0, sum(made))
+        wanted = max(by_variance, by_cache)
+        self._kept = int(max(8, min(wanted, by_time, by_memory, 65536)))
+        batch_s = self._batch_s()
+        count = 1 if batch_s > 0.1 * self.budget_s else 2 if batch_s > 0.02 * self.budget_s else 4
+        self.samples.fill(self._kept)
+        collate, size = self.loaders.loader.collate_fn, self.loaders.batch_size
+        finished = self.samples.finished(size * count if not self.loaders.is_single else count)
+        if self.loaders.is_single:
+            self._batches = [collate(sample) for sample in finished]
+        else:
+            self._batches = [collate(finished[i * size : (i + 1) * size]) for i in range(count)]
+        self._bytes_of_batch = values.byte_size(self._batches[0])
+
+    def _try_step(self) -> None:
+        """One step, whose errors the caller sees, and what it does to its batch."""
+        on_device = self._moved(self._batches[0])
+        kept = values.mapped(on_device, lambda x: x.clone() if isinstance(x, torch.Tensor) else x)
+        with noted("in the step given to slipstream.doctor, on a batch of the loader"):
+            self._user_step(on_device)
+        is_written = not values.same(kept, on_device)
+        with counting_waits(self._on_gpu) as waits:  # not in the first step, which prepares much
+            self._user_step(on_device)
+        self._step_waits = bool(waits)
+        if is_written:
+            self.warnings.append(
+                "the step writes into its batch: cached batches change from step to step"
+            )
+        if self._step_waits:
+            self.warnings.append(
+                "the step waits for the device (loss.item(), .cpu(), a printed tensor): the host "
+                "then cannot run ahead"
+            )
+
+    def _train_step(self, batch: Any) -> None:
+        self._user_step(self._moved(batch) if self._on_gpu else batch)
+
+    def _moved(self, batch: Any) -> Any:
+        return _native.moved(batch, self.device)
+
+    def _declare(self, size: int) -> None:
+        """The rungs, from the device batch to nothing cached."""
+        steps = self.samples.parts.steps
+        batches = self._batches
+        ceiling = self._rung("device batch", "copy" if self._on_gpu else COLLATE, essential=True)
+        ceiling.items = len(batches)
+        on_device = [self._moved(batch) for batch in batches]
+        ceiling.training = self._training(lambda: itertools.cycle(on_device))
+        if self._on_gpu:
+            self._declare_host_batches(batches)
+        user_dataset = self.samples.parts.plain()
+        if self._workers > 0:
+            rung = self._rung("collated batch", COLLATE)
+            rung.items = len(batches)
+            rung.training = self._training(
+                lambda: self.loaders.collated(batches, user_dataset), self._workers
+            )
+        for number in reversed(range(len(steps))):
+            is_last = number == len(steps) - 1
+            name = (
+                "processed sample"
+                if is_last
+                else f"after {steps[number].name}"
+                if number
+                else "raw sample"
+            )
+            rung = self._rung(name, steps[number].name)
+            rung.items = self._kept
+            if self.samples.why_not and not is_last:
+                rung.error = rung.alone_error = self.samples.why_not
+                continue
+            make = functools.partial(self._cached, number, user_dataset)
+            rung.training = self._training(
+                functools.partial(make, self.loaders.batch_size), self._workers
+            )
+            rung.alone = LoaderRate(functools.partial(make, size), self._workers, size)
+        whole = self._rung("nothing cached", "", essential=True)
+        whole.training = self._training(
+            lambda: self.loaders.whole(self.samples.parts), self._workers
+        )
+        whole.alone = self._all
+
+    def _declare_host_batches(self, batches: list[Any]) -> None:
+        pinned = [page_locked(batch) for batch in batches]
+        for name, cached, is_used in (
+            ("host batch, pinned", pinned, self.loaders.pin_memory),
+            ("host batch, pageable", batches, not self.loaders.pin_memory),
+        ):
+            rung = self._rung(name, COLLATE, essential=is_used)
+            rung.items = len(cached)
+            rung.training = self._training(functools.partial(itertools.cycle, cached))
+        used = pinned if self.loaders.pin_memory else batches
+        self._copy = TrainingRate(
+            functools.partial(itertools.cycle, used), self._moved, self.device
+        )
+
+    def _rung(self, name: str, after: str, essential: bool = False) -> Rung:
+        self._rungs.append(Rung(name, after, essential))
+        return self._rungs[-1]
+
+    def _training(self, make: Callable[[], Any], period: int = 1) -> TrainingRate:
+        return TrainingRate(make, self._train_step, self.device, period)
+
+    def _cached(self, number: int, user_dataset: Any, size: int) -> Any:
+        return self.loaders.cached(self.samples.behind(number), user_dataset, size)
+
+    def _measure_in_turns(self, size: int) -> None:
+        tasks: list[tuple[_native.Task, Callable[[str], None]]] = []
+
+        def add(
+            rate: Any, what: str, keep: Callable[[str], None], essential: bool, weight: float
+        ) -> None:
+            measure = rate.measure
+            if what == "nothing cached, with training" and self._usage is not None:
+                measure = functools.partial(self._while_watched, rate)
+            tasks.append((_native.Task(what, measure, rate.rate, essential, weight), keep))
+
+        def missing(what: str, error: str) -> None:
+            if error:
+                self.warnings.append(f"not measured: {what}: {error}")
+
+        by_need = sorted(self._rungs, key=lambda rung: not rung.is_essential)
+        for rung in by_need:
+            if rung.training is not None:
+                weight = _WHOLE_WEIGHT if rung is self._rungs[-1] else 1.0
+                what = f"{rung.name}, with training"
+                add(rung.training, what, rung.keep_error, rung.is_essential, weight)
+        for rung in by_need:
+            if rung.alone is not None:
+                weight = _ALONE_WEIGHT if rung.alone is self._all else 1.0
+                add(rung.alone, f"{rung.name}, loader alone", rung.keep_alone_error, False, weight)
+        if self._workers >= _MANY_WORKERS:
+            self._half = self._timed(self._workers // 2, size)
+            add(self._half, "half", functools.partial(missing, "half of the workers"), False, 1.0)
+        if self._copy is not None:
+            add(self._copy, "copy", functools.partial(missing, "the copy alone"), False, 1.0)
+        errors = _native.measure_in_turns([task for task, _ in tasks], self.budget_s, self._left)
+        for (_, keep), error in zip(tasks, errors, strict=True):
+            keep(error)
+
+    def _while_watched(self, rate: TrainingRate, wanted_s: float, most_s: float) -> None:
+        assert self._usage is not None
+        self._usage.during(lambda: rate.measure(wanted_s, most_s))
+
+    def _left(self) -> float:
+        return (1 - _LAST_SHARE) * self.budget_s - self.seconds()
+
+    def _observations(self) -> _native.Observations:
+        ceiling, whole = self._rungs[0], self._rungs[-1]
+        if ceiling.error and whole.error:
+            raise _native.Error(
+                f"neither the ceiling nor the whole loop could be measured: {ceiling.error}"
+            )
+        observed = _native.Observations()
+        observed.batch_size = self.loaders.batch_size
+        observed.workers = self._workers
+        observed.slabs_per_worker = self.loaders.prefetch or 2
+        observed.slabs = self._workers * observed.slabs_per_worker + 1
+        cores = _native.usable_cores()
+        observed.capacity = _native.measure_capacity(cores)
+        observed.levels = [rung.level(self.loaders.batch_size) for rung in self._rungs]
+        observed.host = self._host_costs()
+        observed.rate_of_all_workers = self._all.rate()
+        if self._workers > 0:  # whose own time beside the parts is to hand batches over
+            observed.rate_of_one_worker = self._one.rate()
+        if self._half is not None:
+            observed.rate_of_half_of_workers = self._half.rate()
+        self._note_device(observed)
+        observed.set_plan(self._on_gpu, self.loaders.pin_memory, observed.slabs - 1)
+        observed.set_cores(cores)
+        observed.set_free_memory_bytes(_native.free_memory_bytes())
+        with contextlib.suppress(TypeError):
+            observed.set_samples(len(self.loaders.loader.dataset))  # type: ignore[arg-type]
+        observed.set_last_fixed_step(self.samples.last_fixed_step())
+        observed.set_late_crop(late_crop(observed.host))
+        observed.utilization = self._utilization(observed, cores)
+        observed.warnings = self.warnings
+        return observed
+
+    def _host_costs(self) -> list[_native.HostStepCost]:
+        """Of the data set's own code, each transform, and collating."""
+        one, together = by_step(self._one.costs), by_step(self._all.costs)
+        steps = [(step.name, step.is_random) for step in self.samples.parts.steps] + [
+            (COLLATE, False)
+        ]
+        costs = []
+        for number, (name, is_random) in enumerate(steps):
+            cost = _native.HostStepCost()
+            cost.name, cost.is_random = name, is_random
+            cost.group = "raw_reading" if number == 0 else "transforms"
+            cost.wall_s, cost.cpu_s, made = one[number]
+            counted = [each for each in made if each > 0]
+            cost.bytes = sum(counted) / len(counted) if counted else 0
+            cost.wall_of_all_s, cost.cpu_of_all_s = (
+                mean(together[number][0]),
+                mean(together[number][1]),
+            )
+            costs.append(cost)
+        costs[-1].bytes = self._bytes_of_batch / self.loaders.batch_size
+        return costs
+
+    def _note_device(self, observed: _native.Observations) -> None:
+        step, device = self._rungs[0].training, []
+        assert step is not None
+        if self._copy is not None and self._copy.rate().n > 0:
+            device.append(device_cost("copy", self._copy, self._bytes_of_batch))
+        if step.rate().n > 0:
+            enqueue_s = 0.0 if self._step_waits else step.enqueue_s
+            device.append(device_cost("step", step, 0, enqueue_s))
+            note = _native.depends_on_data(by_item(step.steps, len(self._batches)))
+            self.warnings += [note] if note else []
+        observed.device = device
+        observed.line_cpu_s = step.cpu_s
+
+    def _utilization(self, observed: _native.Observations, cores: int) -> _native.Utilization:
+        use = _native.Utilization() if self._usage is None else self._usage.utilization()
+        if self._usage is not None and self._usage.shared():
+            self.warnings.append(self._usage.shared())
+        whole = self._rungs[-1].training
+        assert whole is not None
+        of_workers = sum(cost.cpu_of_all_s for cost in observed.host) * self.loaders.batch_size
+        use.cpu_share = min(1.0, whole.rate().value * (of_workers + observed.line_cpu_s) / cores)
+        return use

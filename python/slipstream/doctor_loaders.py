@@ -1,0 +1,296 @@
+"""Loaders like a user's own with caches, clocks or an endless order in them."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, get_worker_info
+
+from ._native import Refused
+from .doctor_parts import Clock, Parts, RawSample
+from .doctor_values import byte_size
+
+Finish = Callable[[RawSample], Any]
+
+
+class Cached(Dataset[Any]):
+    """Samples from a cache, by `rest` of their parts; any number of them, in turn."""
+
+    def __init__(self, items: Sequence[RawSample], rest: Any, copies: bool) -> None:
+        self.items, self.rest, self.copies = items, rest, copies
+
+    def __getitem__(self, index: int) -> Any:
+        item = self.items[index % len(self.items)]
+        return (copy.deepcopy(item) if self.copies else item).finished(self.rest)
+
+
+class CachedStream(IterableDataset[Any]):
+    """The same, as a stream of each worker."""
+
+    def __init__(self, samples: Cached) -> None:
+        self.samples = samples
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self.samples[index] for index in itertools.count())
+
+
+class Whole:
+    """A cached batch of collated samples, as workers hand it over."""
+
+    def __init__(self, batches: Sequence[Any]) -> None:
+        self.batches = batches
+
+    def __getitem__(self, index: int) -> Any:
+        return self.batches[index % len(self.batches)]
+
+
+class Repeated(IterableDataset[Any]):
+    """A stream that begins anew when it ends."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            count = 0
+            for count, sample in enumerate(self.dataset, 1):
+                yield sample
+            if count == 0:
+                return
+
+
+class _Timed:
+    """Gives (sample, costs of its parts), with the clock that the parts report to."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.clock = Clock(len(parts.steps))
+        self.dataset = parts.timed(self.clock)
+
+    def timed(self, make: Callable[[], Any], count: int = 1) -> tuple[Any, list[list[float]]]:
+        """What `make` gives, with what each part of it costs, divided by `count`."""
+        self.clock.begin()
+        wall, cpu = time.perf_counter(), time.thread_time()
+        made = make()
+        costs, inside = self.clock.costs, self.clock.inside
+        costs[0][0] = max(0.0, time.perf_counter() - wall - inside[0])
+        costs[0][1] = max(0.0, time.thread_time() - cpu - inside[1])
+        if self.clock.counts() and inside[0] == 0:
+            costs[0][2] = byte_size(made)
+        self.clock.samples += count
+        return made, [[each / count for each in cost] for cost in costs]
+
+
+class Timed(_Timed, Dataset[Any]):
+    """A map-style data set with costs."""
+
+    def __getitem__(self, index: Any) -> tuple[Any, list[list[float]]]:
+        return self.timed(lambda: self.dataset[index])
+
+    def __getitems__(self, indices: list[Any]) -> list[tuple[Any, list[list[float]]]]:
+        if not _fetches_batches(self.dataset):
+            return [self[index] for index in indices]
+        samples, costs = self.timed(lambda: self.dataset.__getitems__(indices), len(indices))
+        return [(sample, costs) for sample in samples]
+
+
+def _fetches_batches(dataset: Any) -> bool:
+    """Whether it makes several samples at once in a way of its own."""
+    while isinstance(dataset, Subset):
+        dataset = dataset.dataset
+    return callable(getattr(dataset, "__getitems__", None))
+
+
+class TimedStream(_Timed, IterableDataset[Any]):
+    """An iterable-style data set with costs, which begins anew when it ends."""
+
+    def __iter__(self) -> Iterator[tuple[Any, list[list[float]]]]:
+        samples = iter(Repeated(self.dataset))
+        end = object()
+        while True:
+            sample, costs = self.timed(lambda: next(samples, end))
+            if sample is end:
+                return
+            yield sample, costs
+
+
+class TimedCollate:
+    """Collates timed samples into (batch, (costs by sample, costs of collating a sample))."""
+
+    def __init__(self, collate: Callable[[Any], Any], is_single: bool) -> None:
+        self.collate, self.is_single = collate, is_single
+
+    def __call__(self, timed: Any) -> Any:
+        timed = [timed] if self.is_single else timed
+        samples, costs = zip(*timed, strict=True)
+        wall, cpu = time.perf_counter(), time.thread_time()
+        batch = self.collate(samples[0] if self.is_single else list(samples))
+        count = len(samples)
+        spent = ((time.perf_counter() - wall) / count, (time.thread_time() - cpu) / count)
+        return batch, (list(costs), spent)
+
+
+class WorkerStart:
+    """Starts a worker as the user's function does, which finds the user's data set."""
+
+    def __init__(self, dataset: Any, function: Callable[[int], None] | None) -> None:
+        self.dataset, self.function = dataset, function
+
+    def __call__(self, worker: int) -> None:
+        info = get_worker_info()
+        if info is not None:
+            info.__dict__["dataset"] = self.dataset
+        if self.function is not None:
+            self.function(worker)
+
+
+class EndlessBatches:
+    """The batches of a sampler (lists of indices, or indices), again and again; full ones alone."""
+
+    def __init__(self, sampler: Any) -> None:
+        self.sampler = copy.copy(sampler)
+
+    def __iter__(self) -> Iterator[Any]:
+        size = 0
+        while True:
+            count = 0
+            for count, batch in enumerate(self.sampler, 1):
+                if isinstance(batch, list | tuple):
+                    size = max(size, len(batch))
+                    if len(batch) < size:
+                        continue
+                yield batch
+            if count == 0:
+                return
+
+
+class SmallBatches:
+    """The same indices in the same order, `size` to a batch."""
+
+    def __init__(self, sampler: Any, size: int) -> None:
+        self.batches, self.size = EndlessBatches(sampler), size
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        indices = itertools.chain.from_iterable(self.batches)
+        return iter(lambda: list(itertools.islice(indices, self.size)), [])
+
+
+class Counted:
+    """0, 1, 2, ... in lists of `size`; without lists for size None."""
+
+    def __init__(self, size: int | None) -> None:
+        self.size = size
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.size is None:
+            return itertools.count()
+        return (list(range(i * self.size, (i + 1) * self.size)) for i in itertools.count())
+
+
+class Loaders:
+    """Makes loaders with the settings of a user's loader.
+
+    is_stream: whether its data set is iterable-style.
+    batch_size: samples in a batch; 1 where the data set gives whole batches (batch_size=None).
+    """
+
+    def __init__(self, loader: DataLoader[Any], on_gpu: bool) -> None:
+        self.loader = loader
+        self.is_stream = isinstance(loader.dataset, IterableDataset)
+        self.is_single = loader.batch_size is None and (
+            self.is_stream or loader.batch_sampler is None
+        )
+        self.pin_memory = bool(loader.pin_memory and on_gpu)
+        self.prefetch = loader.prefetch_factor or 0
+        self.batch_size = 1 if self.is_single else loader.batch_size or self._first_size()
+
+    def whole(self, parts: Parts) -> DataLoader[Any]:
+        """With nothing cached."""
+        dataset = parts.plain()
+        if self.is_stream:
+            return self._made(Repeated(dataset), dataset, None, self.batch_size)
+        return self._made(dataset, dataset, EndlessBatches(self.sampler()), self.batch_size)
+
+    def timed(self, parts: Parts, workers: int, size: int) -> DataLoader[Any]:
+        """With nothing cached, in batches of `size`, each with what its samples cost."""
+        collate = TimedCollate(self.loader.collate_fn, self.is_single)
+        if self.is_stream:
+            stream = TimedStream(parts)
+            return self._made(stream, stream.dataset, None, size, workers, collate)
+        samples = Timed(parts)
+        sampler = (
+            EndlessBatches(self.sampler()) if self.is_single else SmallBatches(self.sampler(), size)
+        )
+        return self._made(samples, samples.dataset, sampler, size, workers, collate)
+
+    def cached(self, samples: Cached, user_dataset: Any, size: int) -> DataLoader[Any]:
+        """Of cached samples, in batches of `size`."""
+        if self.is_stream:
+            return self._made(CachedStream(samples), user_dataset, None, size)
+        return self._made(samples, user_dataset, Counted(None if self.is_single else size), size)
+
+    def collated(self, batches: Sequence[Any], user_dataset: Any) -> DataLoader[Any]:
+        """Of cached batches, handed over by workers."""
+        return DataLoader(
+            Whole(batches),  # type: ignore[arg-type]
+            batch_size=None,
+            sampler=Counted(None),
+            collate_fn=_unchanged,
+            **self._settings(user_dataset, None),
+        )
+
+    def sampler(self) -> Any:
+        return self.loader.sampler if self.is_single else self.loader.batch_sampler
+
+    def generators(self) -> list[torch.Generator]:
+        """Those that a pass over the user's loader draws from."""
+        holders = [self.loader, self.loader.sampler, self.loader.batch_sampler]
+        holders.append(getattr(self.loader.batch_sampler, "sampler", None))
+        found = (getattr(holder, "generator", None) for holder in holders)
+        return list(
+            {id(each): each for each in found if isinstance(each, torch.Generator)}.values()
+        )
+
+    def _first_size(self) -> int:
+        first = next(iter(EndlessBatches(self.loader.batch_sampler)), None)
+        if first is None:
+            raise Refused("the loader gives no batch: its sampler is empty")
+        return len(first)
+
+    def _made(
+        self,
+        dataset: Any,
+        user_dataset: Any,
+        sampler: Any,
+        size: int,
+        workers: int | None = None,
+        collate: Any = None,
+    ) -> DataLoader[Any]:
+        settings = self._settings(user_dataset, workers)
+        settings["collate_fn"] = collate or self.loader.collate_fn
+        if self.is_single:
+            return DataLoader(dataset, batch_size=None, sampler=sampler, **settings)
+        if sampler is None:
+            return DataLoader(dataset, batch_size=size, **settings)
+        return DataLoader(dataset, batch_sampler=sampler, **settings)
+
+    def _settings(self, user_dataset: Any, workers: int | None) -> dict[str, Any]:
+        theirs = self.loader
+        workers = theirs.num_workers if workers is None else workers
+        settings: dict[str, Any] = {"num_workers": workers, "pin_memory": self.pin_memory}
+        if workers > 0:
+            settings |= {
+                "timeout": theirs.timeout,
+                "multiprocessing_context": theirs.multiprocessing_context,
+                "prefetch_factor": theirs.prefetch_factor,
+                "worker_init_fn": WorkerStart(user_dataset, theirs.worker_init_fn),
+            }
+        return settings
+
+
+def _unchanged(batch: Any) -> Any:
+    return batch

@@ -1,0 +1,334 @@
+"""The parts of a PyTorch data set: its own code, and the transforms that it holds.
+
+Nothing of the user's is changed: data sets are copied shallowly and transforms deeply.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import functools
+import itertools
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from . import doctor_values as values
+
+ATTRIBUTES = ("transform", "transforms", "target_transform")
+DATA_SET = "data set"
+COLLATE = "collate"
+_COUNTED = 4  # samples of which the bytes of one are counted
+_MOST_DEPTH = 5  # of data sets around data sets
+
+
+@dataclasses.dataclass
+class Call:
+    """One call of a transform, with the value that its parts have made so far."""
+
+    number: int
+    hook: int
+    style: str  # how a part takes the value: "one", "several" or "named" arguments
+    value: Any
+
+    @classmethod
+    def of(cls, number: int, hook: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        if args and kwargs:
+            raise TypeError("a transform that takes positional and named arguments")
+        if kwargs:
+            return cls(number, hook, "named", kwargs)
+        return (
+            cls(number, hook, "one", args[0])
+            if len(args) == 1
+            else cls(number, hook, "several", args)
+        )
+
+    def after(self, parts: Sequence[Callable[..., Any]]) -> Call:
+        """The call with what these parts make of its value."""
+        value = self.value
+        for part in parts:
+            value = applied(part, value, self.style)
+        return dataclasses.replace(self, value=value)
+
+
+def applied(part: Callable[..., Any], value: Any, style: str) -> Any:
+    if style == "named":
+        return part(**value)
+    return part(*value) if style == "several" else part(value)
+
+
+class Place:
+    """Stands in a sample for what a call of a transform will make, or for an item of that."""
+
+    __iter__ = None  # otherwise __getitem__ would make it iterable, without an end
+
+    def __init__(self, call: Call, keys: tuple[Any, ...] = ()) -> None:
+        self.call = call
+        self.keys = keys
+
+    def __getitem__(self, key: Any) -> Place:
+        return Place(self.call, (*self.keys, key))
+
+    def filled(self, made: Mapping[int, Any]) -> Any:
+        return functools.reduce(lambda value, key: value[key], self.keys, made[self.call.number])
+
+
+@dataclasses.dataclass
+class RawSample:
+    """A sample ahead of its transforms, or behind the first of them: places, and what fills them."""
+
+    template: Any
+    calls: list[Call]
+
+    @classmethod
+    def of(cls, template: Any) -> RawSample:
+        calls = {
+            leaf.call.number: leaf.call
+            for leaf in values.leaves(template)
+            if isinstance(leaf, Place)
+        }
+        return cls(template, [calls[number] for number in sorted(calls)])
+
+    def after(self, hook: int, part: Callable[..., Any]) -> RawSample:
+        calls = [call.after([part]) if call.hook == hook else call for call in self.calls]
+        return RawSample(self.template, calls)
+
+    def finished(self, rest: Sequence[Sequence[Callable[..., Any]]]) -> Any:
+        """The sample, by the parts `rest` of each hook."""
+        made = {call.number: call.after(rest[call.hook]).value for call in self.calls}
+        return values.mapped(self.template, lambda x: x.filled(made) if isinstance(x, Place) else x)
+
+
+class Clock:
+    """What the parts of one sample cost: wall time, CPU time of the thread (s) and bytes made."""
+
+    def __init__(self, steps: int) -> None:
+        self.samples = 0
+        self._steps = steps
+        self.begin()
+
+    def begin(self) -> None:
+        """Begins with a sample."""
+        self.inside = [0.0, 0.0]  # hooks, with what counting takes
+        self.costs = [[0.0, 0.0, 0.0] for _ in range(self._steps)]
+
+    def counts(self) -> bool:
+        """Whether the bytes of this sample are counted, which takes time itself."""
+        return self.samples % _COUNTED == 0
+
+    def timed(self, step: int, function: Callable[[], Any]) -> Any:
+        wall, cpu = time.perf_counter(), time.thread_time()
+        result = function()
+        cost = self.costs[step]
+        cost[0] += time.perf_counter() - wall
+        cost[1] += time.thread_time() - cpu
+        if self.counts():
+            cost[2] += values.byte_size(result)
+        return result
+
+
+class TimingHook:
+    """Stands where a transform stood, and times its parts. `first`: the number of the first one."""
+
+    def __init__(self, clock: Clock, first: int, parts: list[Callable[..., Any]]) -> None:
+        self.clock, self.first, self.parts = clock, first, parts
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        wall, cpu = time.perf_counter(), time.thread_time()
+        call = Call.of(0, 0, args, kwargs)
+        value = call.value
+        if self.clock.counts():
+            self.clock.costs[0][2] += values.byte_size(value)
+        for number, part in enumerate(self.parts, self.first):
+            value = self.clock.timed(number, functools.partial(applied, part, value, call.style))
+        self.clock.inside[0] += time.perf_counter() - wall
+        self.clock.inside[1] += time.thread_time() - cpu
+        return value
+
+
+class CuttingHook:
+    """Stands where a transform stood, and puts off its work."""
+
+    def __init__(self, hook: int, numbers: Iterator[int]) -> None:
+        self.hook, self.numbers = hook, numbers
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        call = Call.of(next(self.numbers), self.hook, args, kwargs)
+        if call.style == "several":
+            return tuple(Place(call, (i,)) for i in range(len(args)))
+        return Place(call)
+
+
+def parts_of(transform: Callable[..., Any]) -> list[Callable[..., Any]]:
+    """The transforms that a Compose, of whatever library, or an nn.Sequential does in turn."""
+    is_compose = any(each.__name__ == "Compose" for each in type(transform).__mro__)
+    if isinstance(transform, torch.nn.Sequential):
+        children = list(transform)
+    elif (
+        is_compose
+        and getattr(transform, "p", 1) == 1
+        and not getattr(transform, "processors", None)
+    ):
+        children = list(transform.transforms)  # type: ignore[attr-defined]
+    else:
+        return [transform]
+    return [part for child in children for part in parts_of(child)]
+
+
+def name_of(part: Any) -> str:
+    """The name of a function, a method, what a partial calls, or a class."""
+    while isinstance(part, functools.partial):
+        part = part.func
+    name = getattr(part, "__name__", None)
+    return name if isinstance(name, str) else type(part).__name__
+
+
+@dataclasses.dataclass
+class Step:
+    """A part of a data set, in order. Step 0 is the data set's own code, with hook -1."""
+
+    name: str
+    hook: int = -1
+    part: int = 0
+    is_random: bool = False
+    writes: bool = False  # into what it is given
+    takes: Any = None  # of a sample, for native forms
+
+
+class Parts:
+    """A data set and the parts that its transforms are taken apart into.
+
+    attributes: names of those that may hold transforms.
+    whole: takes no transform apart.
+    """
+
+    def __init__(
+        self, dataset: Any, attributes: Sequence[str] = ATTRIBUTES, whole: bool = False
+    ) -> None:
+        self.dataset = dataset
+        self._path, found = _transforms_of(dataset, attributes)
+        self._names = list(found)
+        self._transforms = list(found.values())
+        self._whole = whole
+        self.hooks = self.own_parts()
+        self.steps = [Step(DATA_SET)]
+        for hook, parts in enumerate(self.hooks):
+            for number, part in enumerate(parts):
+                name = (
+                    self._names[hook] if self._names[hook] == "target_transform" else name_of(part)
+                )
+                self.steps.append(Step(self._unique(name), hook, number))
+
+    def own_parts(self) -> list[list[Callable[..., Any]]]:
+        """Copies of all parts, by hook."""
+        own = [_copied_deeply(transform) for transform in self._transforms]
+        return [[each] if self._whole else parts_of(each) for each in own]
+
+    def timed(self, clock: Clock) -> Any:
+        """A copy of the data set that times its parts."""
+        hooks: list[Any] = []
+        first = 1
+        for parts in self.own_parts():
+            hooks.append(TimingHook(clock, first, parts))
+            first += len(parts)
+        return self._with(hooks)
+
+    def cutting(self) -> Any:
+        """A copy of the data set that makes the templates of RawSamples."""
+        numbers = itertools.count()
+        return self._with([CuttingHook(hook, numbers) for hook in range(len(self.hooks))])
+
+    def plain(self) -> Any:
+        """A copy of the data set that does what the original does."""
+        return self._with([_copied_deeply(transform) for transform in self._transforms])
+
+    def rest(self, after: int) -> list[list[Callable[..., Any]]]:
+        """The parts behind step `after`, by hook."""
+        done = [0] * len(self.hooks)
+        for step in self.steps[1 : after + 1]:
+            done[step.hook] += 1
+        return [parts[skipped:] for parts, skipped in zip(self.hooks, done, strict=True)]
+
+    def _unique(self, name: str) -> str:
+        taken = {step.name for step in self.steps} | {COLLATE, "copy", "step"}
+        numbered = (name if i == 1 else f"{name} ({i})" for i in itertools.count(1))
+        return next(each for each in numbered if each not in taken)
+
+    def _with(self, hooks: Sequence[Any]) -> Any:
+        copied = _copied_dataset(self.dataset)
+        holder = copied
+        for name in self._path:
+            inner = _copied_dataset(getattr(holder, name))
+            setattr(holder, name, inner)
+            holder = inner
+        put = dict(zip(self._names, hooks, strict=True))
+        for name, hook in put.items():
+            setattr(holder, name, hook)
+        standard = vars(holder).get("transforms") if put else None
+        if _is_standard(standard):
+            holder.transforms = copy.copy(standard)
+            for name, hook in put.items():
+                setattr(holder.transforms, name, hook)
+        return copied
+
+
+def _transforms_of(
+    dataset: Any, attributes: Sequence[str]
+) -> tuple[list[str], dict[str, Callable[..., Any]]]:
+    """The way, by attributes, to the data set that holds transforms, and these."""
+    path: list[str] = []
+    for _ in range(_MOST_DEPTH):
+        held = getattr(dataset, "__dict__", {})
+        found = {name: held[name] for name in attributes if callable(held.get(name))}
+        if _is_standard(found.get("transforms")):
+            del found["transforms"]  # it calls the other two
+        if found:
+            return path, found
+        if "dataset" not in held:
+            break
+        dataset = held["dataset"]
+        path.append("dataset")
+    return [], {}
+
+
+def _is_standard(transform: Any) -> bool:
+    return type(transform).__name__ == "StandardTransform"  # of torchvision's VisionDataset
+
+
+def _copied_dataset(dataset: Any) -> Any:
+    with noted("slipstream.doctor works on a shallow copy of the data set (copy.copy)"):
+        return copy.copy(dataset)
+
+
+def _copied_deeply(transform: Callable[..., Any]) -> Callable[..., Any]:
+    if hasattr(transform, "__self__"):  # its object may be the data set
+        return transform
+    try:
+        return copy.deepcopy(transform)
+    except Exception:
+        return transform
+
+
+@contextlib.contextmanager
+def noted(note: str) -> Iterator[None]:
+    """Adds a note to what is raised in the block."""
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "add_note"):
+            error.add_note(note)
+        raise
+
+
+def generators_of(part: Any) -> list[Any]:
+    """Generators of random numbers that an object holds."""
+    held = getattr(part, "__dict__", {}).values()
+    return [
+        each
+        for each in held
+        if hasattr(each, "bit_generator") or isinstance(each, random.Random | torch.Generator)
+    ]

@@ -1,0 +1,101 @@
+"""Levels of the doctor's ladder, and what is made of their measurements."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from . import _native
+from . import doctor_values as values
+from .doctor_rates import LoaderRate, TrainingRate
+
+
+class Rung:
+    """A level of the ladder. `after`: the last step that is cached."""
+
+    def __init__(self, name: str, after: str, is_essential: bool = False) -> None:
+        self.name, self.after, self.is_essential = name, after, is_essential
+        self.items = 0
+        self.training: TrainingRate | None = None
+        self.alone: LoaderRate | None = None
+        self.error = self.alone_error = ""
+
+    def keep_error(self, error: str) -> None:
+        self.error = error
+
+    def keep_alone_error(self, error: str) -> None:
+        self.alone_error = error
+
+    def level(self, batch_size: int) -> _native.Level:
+        level = _native.Level()
+        level.name, level.after, level.items = self.name, self.after, self.items
+        level.error, level.loader_alone_error = self.error, self.alone_error
+        if self.training is not None and self.training.rate().n > 0:
+            level.with_training = self.training.rate()
+        if self.alone is not None and self.alone.rate().n > 0:
+            rate = self.alone.rate()
+            level.loader_alone = _native.Measured(
+                rate.value / batch_size,
+                rate.low / batch_size,
+                rate.high / batch_size,
+                "steps/s",
+                rate.n,
+            )
+        return level
+
+
+def by_step(costs: list[list[list[float]]]) -> list[tuple[list[float], list[float], list[float]]]:
+    """Wall times, CPU times and bytes of each step."""
+    by_step = [list(zip(*step, strict=True)) for step in zip(*costs, strict=True)]
+    return [(list(wall), list(cpu), list(made)) for wall, cpu, made in by_step]
+
+
+def mean(numbers: list[float]) -> float:
+    return sum(numbers) / len(numbers) if numbers else 0
+
+
+def device_cost(
+    name: str, rate: TrainingRate, size: int, enqueue_s: float | None = None
+) -> _native.DeviceCost:
+    each = rate.rate()
+    seconds = _native.Measured(
+        1 / each.value, 1 / each.high, 1 / each.low if each.low > 0 else float("inf"), "s", each.n
+    )
+    return _native.DeviceCost(
+        name, seconds, rate.enqueue_s if enqueue_s is None else enqueue_s, size
+    )
+
+
+def late_crop(costs: list[_native.HostStepCost]) -> str:
+    """A transform, not the first, that leaves less than half of the bytes; "" for none."""
+    for before, cost in itertools.pairwise(costs[1:-1]):
+        if 0 < cost.bytes < 0.5 * before.bytes:
+            return str(cost.name)
+    return ""
+
+
+def page_locked(batch: Any) -> Any:
+    return values.mapped(batch, lambda x: x.pin_memory() if isinstance(x, torch.Tensor) else x)
+
+
+@contextlib.contextmanager
+def counting_waits(on_gpu: bool) -> Iterator[list[Any]]:
+    """Messages of PyTorch about calls that wait for the device."""
+    if not on_gpu:
+        yield []
+        return
+    mode = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        waits: list[Any] = []
+        try:
+            yield waits
+        finally:
+            torch.cuda.set_sync_debug_mode(mode)
+            waits += [each for each in caught if "synchroniz" in str(each.message)]

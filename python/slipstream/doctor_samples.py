@@ -1,0 +1,150 @@
+"""Samples of a data set in a cache, and what can be found out about their parts with them."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import doctor_values as values
+from ._native import Refused
+from .doctor_loaders import Cached, EndlessBatches, Loaders
+from .doctor_parts import ATTRIBUTES, Clock, Parts, RawSample, applied, generators_of
+
+_CHECKED = 2  # samples, by which cuts are checked
+
+
+class Samples:
+    """The data set of a loader, taken apart as far as that gives the same samples.
+
+    parts: of the data set.
+    why_not: why samples cannot be cached ahead of transforms; "" where they can.
+    warnings: what makes figures less sure, in sentences.
+    """
+
+    def __init__(self, loaders: Loaders) -> None:
+        self._loaders = loaders
+        self._behind: dict[int, list[RawSample]] = {}
+        self._first = None if loaders.is_stream else self._indices(_CHECKED)
+        self.warnings: list[str] = []
+        self.parts = Parts(loaders.loader.dataset)
+        self.why_not = self._check()
+        if len(self.parts.steps) == 1:
+            self.warnings.append(
+                "the data set's own code is one part: transforms are told from reading where it "
+                "holds them as .transform, .transforms or .target_transform"
+            )
+        elif not self.why_not:
+            self._look_at_parts()
+
+    def fill(self, count: int) -> None:
+        """Caches `count` samples behind every step, or finished ones where there are no cuts."""
+        steps = self.parts.steps
+        indices = None if self._loaders.is_stream else self._indices(count)
+        if self.why_not:
+            made = self._some(self.parts.plain(), indices, count)
+            self._behind = {len(steps) - 1: [RawSample(sample, []) for sample in made]}
+            return
+        made = self._some(self.parts.cutting(), indices, count)
+        self._behind = {0: [RawSample.of(sample) for sample in made]}
+        for number, step in enumerate(steps[1:], 1):
+            part = self.parts.hooks[step.hook][step.part]
+            before = self._behind[number - 1]
+            given = copy.deepcopy(before) if step.writes else before
+            self._behind[number] = [item.after(step.hook, part) for item in given]
+
+    def behind(self, step: int) -> Cached:
+        """Those samples, cached behind step `step`."""
+        rest = [] if self.why_not else self.parts.rest(step)
+        writes = any(each.writes for each in self.parts.steps[step + 1 :])
+        return Cached(self._behind[step], rest, writes)
+
+    def finished(self, count: int) -> list[Any]:
+        """`count` samples as the data set gives them, the cached ones in turn."""
+        cached = self.behind(len(self.parts.steps) - 1)
+        return [cached[index] for index in range(count)]
+
+    def _indices(self, count: int) -> list[Any]:
+        batches = iter(EndlessBatches(self._loaders.sampler()))
+        indices = batches if self._loaders.is_single else itertools.chain.from_iterable(batches)
+        return list(itertools.islice(indices, count))
+
+    def _some(self, dataset: Any, indices: list[Any] | None, count: int) -> Iterator[Any]:
+        if indices is None:
+            return itertools.islice(iter(dataset), count)
+        return (dataset[index] for index in indices[:count])
+
+    def _checked(self, dataset: Any, finish: Callable[[Any], Any]) -> list[Any]:
+        values.seed_all(1)
+        return [finish(sample) for sample in self._some(dataset, self._first, _CHECKED)]
+
+    def _check(self) -> str:
+        """Finds parts and cuts that give what the data set gives; why there are no cuts, or ""."""
+        wanted = self._checked(self.parts.plain(), _unchanged)
+        if not wanted:
+            raise Refused("the loader gives no batch: its data set or its sampler is empty")
+        if not self.parts.hooks:
+            return ""
+        if not values.same(wanted, self._checked(self.parts.plain(), _unchanged)):
+            self.parts = Parts(self.parts.dataset, whole=True)
+            return "samples differ from one reading to the next, so that no cut can be checked"
+        whole = not self._gives(wanted, self.parts.timed(Clock(len(self.parts.steps))), _unchanged)
+        if whole:
+            self.warnings.append("the transforms are one part: taken apart they give other samples")
+        for attributes in (ATTRIBUTES, ATTRIBUTES[:2]):  # a label is often worked on behind its own
+            parts = Parts(self.parts.dataset, attributes, whole)
+            if self._can_cut(wanted, parts):
+                self.parts = parts
+                return ""
+        self.parts = Parts(self.parts.dataset, whole=whole)
+        return "the data set works on what its transforms make, so that they cannot be put off"
+
+    def _can_cut(self, wanted: list[Any], parts: Parts) -> bool:
+        finish = functools.partial(_finished, rest=parts.rest(0))
+        return bool(parts.hooks) and self._gives(wanted, parts.cutting(), finish)
+
+    def _gives(self, wanted: list[Any], dataset: Any, finish: Callable[[Any], Any]) -> bool:
+        try:
+            return values.same(wanted, self._checked(dataset, finish))
+        except Exception:  # of code that meets a Place, or a part that wants more than the sample
+            return False
+
+    def _look_at_parts(self) -> None:
+        """Of one sample: which parts draw random numbers, write into their input, take what."""
+        values.seed_all(2)
+        steps = self.parts.steps
+        before = values.random_states()
+        sample = next(self._some(self.parts.cutting(), self._first, 1))
+        steps[0].is_random = before != values.random_states()
+        made = {call.number: call.value for call in RawSample.of(sample).calls}
+        for step in steps[1:]:
+            part = self.parts.hooks[step.hook][step.part]
+            for call in RawSample.of(sample).calls:
+                if call.hook != step.hook:
+                    continue
+                value = made[call.number]
+                step.takes = kept = copy.deepcopy(value)
+                before = _states(part)
+                made[call.number] = applied(part, value, call.style)
+                step.is_random |= before != _states(part)
+                step.writes |= not values.same(kept, value)
+
+    def last_fixed_step(self) -> str:
+        """The last step ahead of the first one that draws random numbers; "" for none."""
+        fixed = itertools.takewhile(lambda step: not step.is_random, self.parts.steps)
+        return ([""] + [step.name for step in fixed])[-1]
+
+
+def _states(part: Any) -> Any:
+    own = [repr(values.state_of(generator)) for generator in generators_of(part)]
+    return values.random_states(), own
+
+
+def _finished(template: Any, rest: Any) -> Any:
+    return RawSample.of(template).finished(rest)
+
+
+def _unchanged(sample: Any) -> Any:
+    return sample
