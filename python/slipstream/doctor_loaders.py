@@ -26,7 +26,7 @@ class Cached(Dataset[Any]):
 
     def __getitem__(self, index: int) -> Any:
         item = self.items[index % len(self.items)]
-        return (copy.deepcopy(item) if self.copies else item).finished(self.rest)
+        return (item.copied() if self.copies else item).finished(self.rest)
 
 
 class CachedStream(IterableDataset[Any]):

@@ -73,25 +73,38 @@ class Place:
     def __getitem__(self, key: Any) -> Place:
         return Place(self.call, (*self.keys, key))
 
+
+class Slot:
+    """A Place in a sample that is kept, which must not keep what the call was given."""
+
+    def __init__(self, call: int, keys: tuple[Any, ...]) -> None:
+        self.call = call
+        self.keys = keys
+
     def filled(self, made: Mapping[int, Any]) -> Any:
-        return functools.reduce(lambda value, key: value[key], self.keys, made[self.call.number])
+        return functools.reduce(lambda value, key: value[key], self.keys, made[self.call])
 
 
 @dataclasses.dataclass
 class RawSample:
-    """A sample ahead of its transforms, or behind the first of them: places, and what fills them."""
+    """A sample ahead of its transforms, or behind the first of them: slots, and what fills them."""
 
     template: Any
     calls: list[Call]
 
     @classmethod
-    def of(cls, template: Any) -> RawSample:
-        calls = {
-            leaf.call.number: leaf.call
-            for leaf in values.leaves(template)
-            if isinstance(leaf, Place)
-        }
+    def of(cls, sample: Any) -> RawSample:
+        """Of a sample with places."""
+        places = [leaf for leaf in values.leaves(sample) if isinstance(leaf, Place)]
+        calls = {place.call.number: place.call for place in places}
+        template = values.mapped(
+            sample, lambda x: Slot(x.call.number, x.keys) if isinstance(x, Place) else x
+        )
         return cls(template, [calls[number] for number in sorted(calls)])
+
+    def copied(self) -> RawSample:
+        """With values of its own for parts to write into."""
+        return RawSample(self.template, copy.deepcopy(self.calls))
 
     def after(self, hook: int, part: Callable[..., Any]) -> RawSample:
         calls = [call.after([part]) if call.hook == hook else call for call in self.calls]
@@ -100,7 +113,7 @@ class RawSample:
     def finished(self, rest: Sequence[Sequence[Callable[..., Any]]]) -> Any:
         """The sample, by the parts `rest` of each hook."""
         made = {call.number: call.after(rest[call.hook]).value for call in self.calls}
-        return values.mapped(self.template, lambda x: x.filled(made) if isinstance(x, Place) else x)
+        return values.mapped(self.template, lambda x: x.filled(made) if isinstance(x, Slot) else x)
 
 
 class Clock:

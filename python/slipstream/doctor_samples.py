@@ -52,7 +52,7 @@ class Samples:
         for number, step in enumerate(steps[1:], 1):
             part = self.parts.hooks[step.hook][step.part]
             before = self._behind[number - 1]
-            given = copy.deepcopy(before) if step.writes else before
+            given = [item.copied() for item in before] if step.writes else before
             self._behind[number] = [item.after(step.hook, part) for item in given]
 
     def behind(self, step: int) -> Cached:

@@ -5,8 +5,10 @@ import functools
 import json
 import multiprocessing
 import random
+import re
 import time
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -370,6 +372,15 @@ def test_console_page_and_notebook(tmp_path, capsys):
     ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>\n"))
     assert report._repr_html_().startswith("<iframe srcdoc=") and "<script" not in report._repr_html_()
     assert report.verdict in repr(report)
+
+
+def test_what_the_page_shows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "python-doctor.md").read_text()
+    (block,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    space = {"loader": DataLoader(Images(double), 4), "model": MODEL, "optimizer": OPTIMIZER, "device": "cpu"}
+    exec(compile(block.replace("budget=60", "budget=2"), "python-doctor.md", "exec"), space)
+    assert (tmp_path / "doctor.json").exists() and (tmp_path / "doctor.html").exists()
 
 
 # Nothing of the user's is changed
