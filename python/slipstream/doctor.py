@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader
 from . import _native
 from .doctor_advice import rewrite
 from .doctor_ladder import Ladder
-from .doctor_loaders import Loaders
+from .doctor_loaders import Loaders, generators_of_loader
 from .doctor_values import kept_random_states
 
 __all__ = ["Advice", "DoctorReport", "doctor"]
@@ -119,8 +119,8 @@ def doctor(
     """
     _refuse(loader, step, budget, state)
     place = _device(device)
-    loaders = Loaders(loader, place.startswith("cuda"))
-    with kept_random_states(loaders.generators()), _kept_states(state):
+    with kept_random_states(generators_of_loader(loader)), _kept_states(state):
+        loaders = Loaders(loader, place.startswith("cuda"))
         ladder = Ladder(loaders, step, place, float(budget))
         observed = ladder.measured()
     diagnosis = _native.diagnose(observed)

@@ -246,15 +246,6 @@ class Loaders:
     def sampler(self) -> Any:
         return self.loader.sampler if self.is_single else self.loader.batch_sampler
 
-    def generators(self) -> list[torch.Generator]:
-        """Those that a pass over the user's loader draws from."""
-        holders = [self.loader, self.loader.sampler, self.loader.batch_sampler]
-        holders.append(getattr(self.loader.batch_sampler, "sampler", None))
-        found = (getattr(holder, "generator", None) for holder in holders)
-        return list(
-            {id(each): each for each in found if isinstance(each, torch.Generator)}.values()
-        )
-
     def _first_size(self) -> int:
         first = next(iter(EndlessBatches(self.loader.batch_sampler)), None)
         if first is None:
@@ -294,3 +285,11 @@ class Loaders:
 
 def _unchanged(batch: Any) -> Any:
     return batch
+
+
+def generators_of_loader(loader: DataLoader[Any]) -> list[torch.Generator]:
+    """Those of PyTorch that a pass over the loader draws from, beside the default one."""
+    holders = [loader, loader.sampler, loader.batch_sampler]
+    holders.append(getattr(loader.batch_sampler, "sampler", None))
+    found = (getattr(holder, "generator", None) for holder in holders)
+    return list({id(each): each for each in found if isinstance(each, torch.Generator)}.values())

@@ -405,6 +405,19 @@ def test_everything_is_as_before():
     assert multiprocessing.active_children() == []
 
 
+def test_batch_samplers_of_ones_own_keep_their_numbers():
+    class Random:
+        def __iter__(self):
+            return iter([[random.randrange(64) for _ in range(3)] for _ in range(5)])
+
+    random.seed(2)
+    expected = random.random()
+    random.seed(2)
+    loader = DataLoader(Images(slow(0.01)), batch_sampler=Random(), num_workers=1)
+    report = ss.doctor(loader, train, device="cpu", budget=2)
+    assert random.random() == expected and "batch 3, 1 worker" in report.text()
+
+
 def test_worker_init_functions_find_the_users_data_set():
     class Needy(Images):
         offset = 0
