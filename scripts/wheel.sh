@@ -13,8 +13,8 @@ cmake --build "$build" --target slipstream_python
 raw=$(mktemp -d)
 trap 'rm -rf "$raw"' EXIT
 cmake --install "$build" --component python --prefix "$raw/wheel" --strip >/dev/null
-cp python/slipstream/* "$raw/wheel/slipstream/" 2>/dev/null || true
-rm -rf "$raw/wheel/slipstream/__pycache__"
+cp -r python/slipstream/. "$raw/wheel/slipstream/"
+find "$raw/wheel" -name __pycache__ -prune -exec rm -rf {} +
 RAW=$raw python3 - <<'PYTHON'
 import os
 from pathlib import Path

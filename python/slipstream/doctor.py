@@ -16,10 +16,10 @@ import torch
 from torch.utils.data import DataLoader
 
 from . import _native
-from .doctor_advice import rewrite
-from .doctor_ladder import Ladder
-from .doctor_loaders import Loaders, generators_of_loader
-from .doctor_values import kept_random_states
+from ._doctor.advice import rewrite
+from ._doctor.ladder import Ladder
+from ._doctor.loaders import Loaders, generators_of_loader
+from ._doctor.values import kept_random_states
 
 __all__ = ["Advice", "DoctorReport", "doctor"]
 

@@ -17,11 +17,11 @@ from torch import nn
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, Subset, get_worker_info
 
 import slipstream as ss
-from slipstream import doctor_values
-from slipstream.doctor_advice import native_form
-from slipstream.doctor_loaders import Loaders
-from slipstream.doctor_parts import Clock, Parts, name_of, parts_of
-from slipstream.doctor_samples import Samples
+from slipstream._doctor import values
+from slipstream._doctor.advice import native_form
+from slipstream._doctor.loaders import Loaders
+from slipstream._doctor.parts import Clock, Parts, name_of, parts_of
+from slipstream._doctor.samples import Samples
 
 torch.set_num_threads(1)
 
@@ -104,7 +104,7 @@ class Stream(IterableDataset):
 
 
 def samples_of(dataset, **options):
-    with doctor_values.kept_random_states():
+    with values.kept_random_states():
         return Samples(Loaders(DataLoader(dataset, 4, **options), on_gpu=False))
 
 
@@ -277,12 +277,12 @@ def test_trees_are_mapped_and_compared():
         names: list
 
     tree = {"a": (torch.ones(2), [np.ones(2), "x"]), "b": Record(torch.zeros(3), [None, 2.5])}
-    copied = doctor_values.mapped(tree, lambda x: x)
-    assert doctor_values.same(tree, copied) and type(copied["b"]) is Record
+    copied = values.mapped(tree, lambda x: x)
+    assert values.same(tree, copied) and type(copied["b"]) is Record
     copied["b"].names[1] = 3.0
-    assert not doctor_values.same(tree, copied)
-    assert not doctor_values.same(torch.ones(2), torch.ones(3))
-    assert doctor_values.same(torch.tensor([float("nan")]), torch.tensor([float("nan")]))
+    assert not values.same(tree, copied)
+    assert not values.same(torch.ones(2), torch.ones(3))
+    assert values.same(torch.tensor([float("nan")]), torch.tensor([float("nan")]))
 
 
 def test_native_forms_of_torchvisions_transforms():

@@ -8,10 +8,10 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import doctor_values as values
-from ._native import Refused
-from .doctor_loaders import Cached, EndlessBatches, Loaders
-from .doctor_parts import ATTRIBUTES, Clock, Parts, RawSample, applied, generators_of
+from . import values
+from .._native import Refused
+from .loaders import Cached, EndlessBatches, Loaders
+from .parts import ATTRIBUTES, Clock, Parts, RawSample, applied, generators_of
 
 _CHECKED = 2  # samples, by which cuts are checked
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import _native
+from .. import _native
 
 _KEPT = 4096  # samples of which costs are kept
 _BLOCKS = 16  # of a turn
@@ -43,7 +43,7 @@ class LoaderRate:
     """Samples/s of a loader whose batches are thrown away.
 
     make: makes the loader. workers, batch_size: its own.
-    is_timed: its batches come with costs (doctor_loaders.TimedCollate), which are kept.
+    is_timed: its batches come with costs (loaders.TimedCollate), which are kept.
     """
 
     def __init__(

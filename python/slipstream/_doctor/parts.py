@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from . import doctor_values as values
+from . import values
 
 ATTRIBUTES = ("transform", "transforms", "target_transform")
 DATA_SET = "data set"

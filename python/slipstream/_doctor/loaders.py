@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, get_worker_info
 
-from ._native import Refused
-from .doctor_parts import Clock, Parts, RawSample
-from .doctor_values import byte_size
+from .._native import Refused
+from .parts import Clock, Parts, RawSample
+from .values import byte_size
 
 Finish = Callable[[RawSample], Any]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from . import _native
-from . import doctor_values as values
-from .doctor_rates import LoaderRate, TrainingRate
+from .. import _native
+from . import values
+from .rates import LoaderRate, TrainingRate
 
 
 class Rung:

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from . import _native, transforms
-from . import doctor_values as values
-from .doctor_parts import Parts, Step, name_of
+from .. import _native, transforms
+from . import values
+from .parts import Parts, Step, name_of
 
 _WORTH_SAYING = 1.02  # of gain
 _NATIVE_S = 0.03  # that measuring a native transform takes

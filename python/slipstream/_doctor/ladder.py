@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 
-from . import _native
-from . import doctor_values as values
-from .doctor_loaders import Loaders
-from .doctor_parts import COLLATE, noted
-from .doctor_rates import LoaderRate, TrainingRate, by_item
-from .doctor_rungs import Rung, by_step, counting_waits, device_cost, late_crop, mean, page_locked
-from .doctor_samples import Samples
+from .. import _native
+from . import values
+from .loaders import Loaders
+from .parts import COLLATE, noted
+from .rates import LoaderRate, TrainingRate, by_item
+from .rungs import Rung, by_step, counting_waits, device_cost, late_crop, mean, page_locked
+from .samples import Samples
 
 _ONE_SHARE, _ALL_SHARE = 0.08, 0.03  # of the budget, before caches are sized
 _FILL_SHARE = 0.02  # of the budget, to make the samples that are cached

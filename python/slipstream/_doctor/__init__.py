@@ -1,0 +1,1 @@
+"""What slipstream.doctor is made of."""
