@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Checks and measures on a machine with a GPU; needs no network.
-#   scripts/gpu_check.sh OUT_DIR [build|test|sanitize|bench|augmenters|stated|real|trainers|trained]...
+#   scripts/gpu_check.sh OUT_DIR [build|test|sanitize|bench|augmenters|stated|real|trainers|trained|python]...
 # Without a phase: the first four. augmenters: beside torchvision and kornia, where they are installed.
 # stated and real: the doctor's accuracy, on stated costs and on real work. trainers: ResNet-50 beside
-# PyTorch's loops on 16, 8, 4 and 2 cores. trained: what checkpoints cost, and the accuracy that is reached.
+# PyTorch's loops on 16, 8, 4 and 2 cores. trained: what checkpoints cost, and the accuracy that is reached. python:
+# the package around PyTorch's loop.
 # Leaves OUT_DIR/summary.txt and OUT_DIR/results.tar.gz. Each phase ends in under 9 minutes. Where
 # there is no .git, SLIPSTREAM_REVISION says what was built.
 set -euo pipefail
@@ -111,6 +112,13 @@ phase_trained() {
   python3 bench/accuracy.py "$raw/accuracy.json" --size 32 --quality 5 --gray 1
 }
 
+phase_python() {
+  local data=build/bench-data
+  [[ -d $data ]] ||
+    build/slipstream make-data segmentation --out "$data" --samples 2048 --size 256 --seed 1
+  PYTHONPATH=build/python python3 bench/python_loops.py --data "$data" --json "$raw/python_loops.json"
+}
+
 if [[ ${1:-} == --phase ]]; then
   raw=$3
   [[ $2 == build ]] || . build/env.sh
@@ -119,7 +127,7 @@ if [[ ${1:-} == --phase ]]; then
   exit
 fi
 
-[[ $# -gt 0 ]] || { sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2; }
+[[ $# -gt 0 ]] || { sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 2; }
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 shift
