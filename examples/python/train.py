@@ -9,6 +9,7 @@ The samples of each step are the same for any number of processes, also after go
 
 import argparse
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import torch
@@ -90,13 +91,14 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--checkpoint", type=Path)
     parser.add_argument("--save-every", type=int, default=10)
+    parser.add_argument("--timeout", type=float, default=600, help="seconds after which a process is taken for dead")
     options = parser.parse_args()
     device, ranks = "cpu", 1
     if torch.cuda.is_available():
         device = f"cuda:{os.environ.get('LOCAL_RANK', 0)}"
         torch.cuda.set_device(device)
     if "RANK" in os.environ:
-        dist.init_process_group("nccl" if device != "cpu" else "gloo")
+        dist.init_process_group("nccl" if device != "cpu" else "gloo", timeout=timedelta(seconds=options.timeout))
         ranks = dist.get_world_size()
     train(options, device, ranks)
     if dist.is_initialized():
