@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import queue
-import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import torch
 
 from . import _native
+from ._sources import close, source_of
 from .data import DataLoader
 
 Key = int | str
@@ -155,7 +153,7 @@ class Pipeline:
             return _serial(self.loader, self.stages, self.device, first)
         if isinstance(self.loader, DataLoader):
             return self.loader._pass(self.stages, self.run_ahead)
-        return _Pass(_source_of(self.loader), self.stages, self.device, self.run_ahead, first)
+        return _Pass(source_of(self.loader), self.stages, self.device, self.run_ahead, first)
 
 
 class _Pass:
@@ -174,7 +172,7 @@ class _Pass:
             ]
             self._loop = _native.Loop(source, native, device, first, run_ahead)
         except BaseException:
-            _close(source)
+            close(source)
             raise
 
     def __iter__(self) -> _Pass:
@@ -199,89 +197,12 @@ class _Pass:
         try:
             self._loop.close()
         finally:
-            _close(self._source)
+            close(self._source)
 
     def __del__(self) -> None:
         if hasattr(self, "_loop"):
             with contextlib.suppress(Exception):
                 self.close()
-
-
-def _close(source: Any) -> None:
-    if isinstance(source, _Ahead):
-        source.close()
-
-
-class _Inline:
-    """An iterable that makes its batches on the caller's thread."""
-
-    def __init__(self, iterable: Iterable[Any]) -> None:
-        self._iterator = iter(iterable)
-
-    def ready(self) -> bool:
-        return True
-
-    def take(self) -> Any:
-        return next(self._iterator)
-
-
-class _Ahead:
-    """A loader with workers of its own: a thread takes what they have made, so that a late batch
-    holds up no batch that is there. It runs nobody's code but the loader's."""
-
-    _END = object()
-    _threads: weakref.WeakKeyDictionary[Any, threading.Thread] = weakref.WeakKeyDictionary()
-
-    def __init__(self, loader: Iterable[Any]) -> None:
-        before = self._threads.get(loader)
-        while before is not None and before.is_alive():  # it may use the same workers
-            before.join(0.05)
-        self._iterator = iter(loader)
-        self._queue: queue.Queue[Any] = queue.Queue(maxsize=1)
-        self._is_closed = False
-        thread = threading.Thread(target=self._work, name="slipstream input", daemon=True)
-        self._threads[loader] = thread
-        thread.start()
-
-    def ready(self) -> bool:
-        return not self._queue.empty()
-
-    def take(self) -> Any:
-        item = self._queue.get()
-        if item is self._END:
-            self._queue.put(item)
-            raise StopIteration
-        if isinstance(item, _Raised):
-            self._queue.put(self._END)
-            raise item.error
-        return item
-
-    def close(self) -> None:
-        """The thread ends behind the batch that it waits for."""
-        self._is_closed = True
-        with contextlib.suppress(queue.Empty):
-            self._queue.get_nowait()
-
-    def _work(self) -> None:
-        try:
-            for item in self._iterator:
-                self._queue.put(item)
-                if self._is_closed:
-                    return
-            self._queue.put(self._END)
-        except BaseException as error:
-            self._queue.put(_Raised(error))
-
-
-@dataclasses.dataclass
-class _Raised:
-    error: BaseException
-
-
-def _source_of(loader: Iterable[Any]) -> Any:
-    if isinstance(loader, torch.utils.data.DataLoader) and loader.num_workers > 0:
-        return _Ahead(loader)
-    return _Inline(loader)
 
 
 def _serial(
