@@ -197,6 +197,13 @@ compiler_exports() {
   fi
 }
 
+# For the Python package.
+install_python_headers() {
+  "$python" -c 'import os, sysconfig, sys; sys.exit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' &&
+    return 0
+  apt_install python3-dev || say "going on without the Python package: no Python.h"
+}
+
 # Only into the virtual environment: a Python of the user's own stays as it is. So does PyTorch there.
 install_test_packages() {
   local modules='auditwheel, mypy, pytest, scikit_build_core, safetensors.torch, torchvision, tensorboard.backend.event_processing.event_file_loader'
@@ -228,6 +235,7 @@ lint=
 install_packages
 [[ -z $lint ]] || install_browser
 find_tools
+install_python_headers
 [[ -z $lint ]] || install_test_packages
 write_env
 say "ready: $("$python" --version), $("$nvcc" --version | sed -n 's/.*release \([0-9.]*\).*/CUDA \1/p'), $torch"
