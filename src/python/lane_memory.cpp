@@ -21,13 +21,16 @@ bool is_in(const std::vector<LaneMemory::Piece>& pieces, const c10::Storage& sto
 
 }  // namespace
 
+std::uint32_t version_of(const at::Tensor& tensor) {
+  return tensor.is_inference() ? 0 : static_cast<std::uint32_t>(tensor._version());
+}
+
 void LaneMemory::keep(const at::Tensor& tensor) {
   if (!tensor.has_storage()) {
     batches_.back().without_storage.push_back(tensor);
     return;
   }
-  const auto version = tensor.is_inference() ? 0 : static_cast<std::uint32_t>(tensor._version());
-  batches_.back().pieces.push_back({tensor.storage(), version});
+  batches_.back().pieces.push_back({tensor.storage(), version_of(tensor)});
 }
 
 void LaneMemory::keep(pybind11::handle object) {

@@ -11,6 +11,9 @@
 
 namespace slipstream {
 
+/// How often PyTorch has seen a tensor's memory written; 0 where it does not count.
+std::uint32_t version_of(const at::Tensor& tensor);
+
 /// What a lane has made for the batches of a loop, kept until the lane's work is behind its last
 /// use. Memory is the lane's: it goes back to the lane's stream, unless somebody keeps it longer.
 /// Needs Python's lock.

@@ -8,10 +8,8 @@
 #include <mutex>
 #include <thread>
 
-#include "core/packed_field.h"
 #include "run/context_parts.h"
 #include "run/device_slab.h"
-#include "run/scalar_type.h"
 
 namespace slipstream {
 namespace {
@@ -95,25 +93,18 @@ std::int64_t NativeLoader::size_of_taken() const {
   return rest == 0 ? whole : rest;
 }
 
-std::vector<at::Tensor> NativeLoader::views(const at::Tensor& memory, bool is_of_device) const {
+at::Tensor NativeLoader::given(const at::Tensor& whole, FieldKind kind) const {
+  const at::Tensor samples = whole.narrow(0, 0, size_of_taken());
+  const bool is_number = kind == FieldKind::label || kind == FieldKind::mask;
+  return is_number ? samples.to(at::kLong) : samples;
+}
+
+std::vector<at::Tensor> NativeLoader::views(const at::Tensor& memory) const {
   std::vector<at::Tensor> all;
-  const std::int64_t samples = size_of_taken();
-  for (const SlabField& field : loader_->layout().fields) {
-    std::vector<std::int64_t> sizes = {static_cast<std::int64_t>(options_.batch_size)};
-    for (std::size_t i = 0; i < field.spec.shape.rank; ++i) sizes.push_back(field.spec.shape[i]);
-    const std::size_t offset = is_of_device ? field.device_offset_bytes : field.offset_bytes;
-    const std::size_t bytes = field.spec.shape.elements() * size_bytes(field.dtype);
-    at::Tensor view = memory
-                          .narrow(0, static_cast<std::int64_t>(offset),
-                                  sizes.front() * static_cast<std::int64_t>(bytes))
-                          .view(scalar_type(field.dtype))
-                          .view(sizes)
-                          .narrow(0, 0, samples);
-    if (field.spec.kind == FieldKind::image && sizes.size() == 4) view = view.permute({0, 3, 1, 2});
-    if (field.spec.kind == FieldKind::label || field.spec.kind == FieldKind::mask)
-      view = view.to(at::kLong);
-    all.push_back(view);
-  }
+  for (const SlabField& field : loader_->layout().fields)
+    all.push_back(given(
+        view_of(memory, field, field.offset_bytes, static_cast<std::int64_t>(options_.batch_size)),
+        field.spec.kind));
   return all;
 }
 
@@ -131,7 +122,7 @@ std::vector<at::Tensor> NativeLoader::on_host() {
     const at::Tensor copy = at::empty({bytes}, options);
     std::memcpy(copy.mutable_data_ptr(), batch.data, loader_->layout().bytes);
     loader_->release(batch, nullptr);
-    return views(copy, false);
+    return views(copy);
   }
   // The slab and what it lies in live as long as the tensors.
   const auto give_back = [batch, returned = returned_, loader = loader_,
@@ -140,8 +131,7 @@ std::vector<at::Tensor> NativeLoader::on_host() {
     returned->batches.push_back(batch);
     --returned->held;
   };
-  return views(at::from_blob(const_cast<std::byte*>(batch.data), {bytes}, give_back, options),
-               false);
+  return views(at::from_blob(const_cast<std::byte*>(batch.data), {bytes}, give_back, options));
 }
 
 std::vector<at::Tensor> NativeLoader::on_device(Lane& lane) {
@@ -152,11 +142,10 @@ std::vector<at::Tensor> NativeLoader::on_device(Lane& lane) {
   lane.record(copied);
   is_copied_[batch.slab] = true;
   loader_->release(batch, &copied);
-  const at::Tensor& first = slab.fields.front().second;
-  const auto bytes = static_cast<std::int64_t>(loader_->layout().device_bytes);
-  return views(
-      at::empty({0}, first.options().dtype(at::kByte)).set_(first.storage(), 0, {bytes}, {1}),
-      true);
+  std::vector<at::Tensor> all;
+  for (const auto& [name, whole] : slab.fields)
+    all.push_back(given(whole, loader_->layout().field(name).spec.kind));
+  return all;
 }
 
 NativeFeed::NativeFeed(std::shared_ptr<NativeLoader> loader) : loader_(std::move(loader)) {

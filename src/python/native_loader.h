@@ -45,7 +45,10 @@ class NativeLoader {
   void start(std::uint64_t batch);
   /// Waits for the copies of its slabs, which others get.
   void stop();
-  std::vector<at::Tensor> views(const at::Tensor& memory, bool is_of_device) const;
+  /// Of `memory`, that of a slab.
+  std::vector<at::Tensor> views(const at::Tensor& memory) const;
+  /// A field of the batch that was taken, as Python gets it.
+  at::Tensor given(const at::Tensor& whole, FieldKind kind) const;
   std::int64_t size_of_taken() const;
 
   std::shared_ptr<Context> context_;

@@ -27,10 +27,6 @@ class OnLane {
   std::optional<c10::cuda::CUDAStreamGuard> guard_;
 };
 
-std::uint32_t version_of(const at::Tensor& tensor) {
-  return tensor.is_inference() ? 0 : static_cast<std::uint32_t>(tensor._version());
-}
-
 std::unique_ptr<Lane> callers_lane(c10::Device device,
                                    const std::optional<c10::cuda::CUDAStream>& stream) {
   if (!device.is_cuda()) return std::make_unique<HostLane>("body");

@@ -11,22 +11,19 @@
 #include "run/scalar_type.h"
 
 namespace slipstream {
-namespace {
 
-/// A field's view into its slab; images become batch x channels x height x width (channels-last).
-at::Tensor view_of(const at::Tensor& memory, const SlabField& field, std::int64_t batch_size) {
+at::Tensor view_of(const at::Tensor& memory, const SlabField& field, std::size_t offset,
+                   std::int64_t batch_size) {
   std::vector<std::int64_t> sizes = {batch_size};
   for (std::size_t i = 0; i < field.spec.shape.rank; ++i) sizes.push_back(field.spec.shape[i]);
   const std::size_t sample_bytes = field.spec.shape.elements() * size_bytes(field.dtype);
   const std::int64_t bytes = batch_size * static_cast<std::int64_t>(sample_bytes);
-  at::Tensor view = memory.narrow(0, static_cast<std::int64_t>(field.device_offset_bytes), bytes)
+  at::Tensor view = memory.narrow(0, static_cast<std::int64_t>(offset), bytes)
                         .view(scalar_type(field.dtype))
                         .view(sizes);
   if (field.spec.kind == FieldKind::image && sizes.size() == 4) view = view.permute({0, 3, 1, 2});
   return view.variable_data();  // a view would hold references to what it was made from
 }
-
-}  // namespace
 
 std::size_t bytes_of(const Fields& fields) {
   std::size_t bytes = 0;
@@ -75,8 +72,9 @@ DeviceSlab DeviceSlab::make(const SlabLayout& layout, c10::Device device) {
                                       at::TensorOptions().dtype(at::kByte).device(device));
   for (const SlabField& field : layout.fields)
     if (field.wire != Wire::host)
-      slab.fields.emplace_back(
-          field.spec.name, view_of(memory, field, static_cast<std::int64_t>(layout.batch_size)));
+      slab.fields.emplace_back(field.spec.name,
+                               view_of(memory, field, field.device_offset_bytes,
+                                       static_cast<std::int64_t>(layout.batch_size)));
   return slab;
 }
 

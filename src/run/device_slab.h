@@ -27,6 +27,12 @@ bool is_held_outside(const at::Tensor& tensor, std::span<const Fields* const> ow
 void let_go(Fields& fields, c10::Device device, void* callers_stream,
             std::span<const Fields* const> own);
 
+/// The field that lies `offset` bytes into `memory`, which are bytes, for all samples of a batch;
+/// images become batch x channels x height x width (channels-last). It holds nothing but its
+/// memory.
+at::Tensor view_of(const at::Tensor& memory, const SlabField& field, std::size_t offset,
+                   std::int64_t batch_size);
+
 /// The fields of one batch in one block of device memory.
 struct DeviceSlab {
   Fields fields;  ///< views of the block, which hold nothing else
