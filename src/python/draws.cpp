@@ -7,22 +7,11 @@
 #include <mutex>
 
 #include "core/fingerprint.h"
+#include "run/draw_check.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {
-
-std::vector<c10::Device> devices_of(c10::Device device) {
-  std::vector<c10::Device> all = {c10::Device(c10::kCPU)};
-  if (device.is_cuda()) all.push_back(device);
-  return all;
-}
-
-at::Tensor state_of(c10::Device device) {
-  at::Generator generator = at::globalContext().defaultGenerator(device);
-  const std::lock_guard lock(generator.mutex());
-  return generator.get_state();
-}
 
 bool same(const at::Tensor& a, const at::Tensor& b) {
   return a.nbytes() == b.nbytes() &&
@@ -32,7 +21,7 @@ bool same(const at::Tensor& a, const at::Tensor& b) {
 }  // namespace
 
 DrawOrder::DrawOrder(c10::Device device) {
-  for (const c10::Device each : devices_of(device)) generators_.push_back({each, {}, ""});
+  for (const c10::Device each : drawing_devices(device)) generators_.push_back({each, {}, ""});
 }
 
 std::string DrawOrder::conflict(const Watched& generator, const std::string& who) {
@@ -47,12 +36,12 @@ std::string DrawOrder::conflict(const Watched& generator, const std::string& who
 }
 
 void DrawOrder::begin() {
-  for (Watched& each : generators_) each.before = state_of(each.device);
+  for (Watched& each : generators_) each.before = generator_state(each.device);
 }
 
 void DrawOrder::end(const std::string& who) {
   for (Watched& each : generators_) {
-    if (!each.before.defined() || same(each.before, state_of(each.device))) continue;
+    if (!each.before.defined() || same(each.before, generator_state(each.device))) continue;
     if (!each.drawer.empty() && each.drawer != who) throw Error(conflict(each, who));
     each.drawer = who;
   }
@@ -61,7 +50,7 @@ void DrawOrder::end(const std::string& who) {
 KeyedDraws::KeyedDraws(c10::Device device, std::uint64_t seed, std::uint64_t number) {
   const std::array key = {seed, number};
   const std::uint64_t digest = fingerprint(key.data(), sizeof key);
-  for (const c10::Device each : devices_of(device)) {
+  for (const c10::Device each : drawing_devices(device)) {
     at::Generator generator = at::globalContext().defaultGenerator(each);
     const std::lock_guard lock(generator.mutex());
     before_.emplace_back(generator, generator.get_state());

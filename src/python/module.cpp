@@ -1,9 +1,6 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include <map>
-#include <mutex>
-
 #include "core/number_text.h"
 #include "python/contexts.h"
 #include "python/doctor.h"
@@ -236,16 +233,6 @@ int main_of(std::vector<std::string> words) {
 }
 
 }  // namespace
-
-std::shared_ptr<Context> context_of(const std::string& device) {
-  const py::gil_scoped_release unlocked;  // PyTorch's autograd, which is started, asks for it
-  static std::mutex making;
-  static auto& contexts = *new std::map<std::string, std::shared_ptr<Context>>;
-  const std::lock_guard lock(making);
-  std::shared_ptr<Context>& context = contexts[device];
-  if (context == nullptr) context = std::make_shared<Context>(device);
-  return context;
-}
 
 }  // namespace slipstream
 

@@ -10,6 +10,18 @@
 
 namespace slipstream {
 
+std::vector<c10::Device> drawing_devices(c10::Device device) {
+  std::vector<c10::Device> all = {c10::Device(c10::kCPU)};
+  if (device.is_cuda()) all.push_back(device);
+  return all;
+}
+
+at::Tensor generator_state(c10::Device device) {
+  at::Generator generator = at::globalContext().defaultGenerator(device);
+  const std::lock_guard lock(generator.mutex());
+  return generator.get_state();
+}
+
 DrawCheck::DrawCheck(c10::Device device) : device_(device), before_(states()) {}
 
 void DrawCheck::expect_none() const {
@@ -23,13 +35,8 @@ void DrawCheck::expect_none() const {
 
 std::vector<at::Tensor> DrawCheck::states() const {
   std::vector<at::Tensor> states;
-  const auto add = [&](c10::Device device) {
-    at::Generator generator = at::globalContext().defaultGenerator(device);
-    const std::lock_guard lock(generator.mutex());
-    states.push_back(generator.get_state());
-  };
-  add(c10::Device(c10::kCPU));
-  if (device_.is_cuda()) add(device_);
+  for (const c10::Device device : drawing_devices(device_))
+    states.push_back(generator_state(device));
   return states;
 }
 

@@ -7,6 +7,11 @@
 
 namespace slipstream {
 
+/// Those whose default generators work on `device` may draw from: the CPU and `device`.
+std::vector<c10::Device> drawing_devices(c10::Device device);
+/// Of PyTorch's default generator for `device`, a copy in host memory.
+at::Tensor generator_state(c10::Device device);
+
 /// Sees whether PyTorch's default generators (the CPU's and `device`'s) were drawn from since it
 /// was made. A stage ahead of training must not: its numbers would depend on the plan.
 class DrawCheck {
