@@ -35,9 +35,14 @@ def make_model(classes, device):
     return nn.parallel.DistributedDataParallel(model) if dist.is_initialized() else model
 
 
+def plain(model):
+    """The model as one process has it: its state has the same names for any number of processes."""
+    return model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
+
+
 def save(path, step, loader, model, optimizer):
     part = path.with_suffix(".part")
-    torch.save({"step": step, "loader": loader.state_dict(), "model": model.state_dict(),
+    torch.save({"step": step, "loader": loader.state_dict(), "model": plain(model).state_dict(),
                 "optimizer": optimizer.state_dict()}, part)
     os.replace(part, path)  # a checkpoint is whole or not there
 
@@ -47,7 +52,7 @@ def load(path, loader, model, optimizer):
         return 0
     state = torch.load(path, map_location="cpu")
     loader.load_state_dict(state["loader"])
-    model.load_state_dict(state["model"])
+    plain(model).load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     return state["step"]
 
@@ -74,11 +79,8 @@ def train(options, device, ranks):
                 save(options.checkpoint, step, loader, model, optimizer)
             if step == options.steps:
                 break
-    loss = loss.detach()
-    if dist.is_initialized():
-        dist.all_reduce(loss)
     if is_first:
-        print(f"step {step}: loss {loss.item() / ranks:.7f}", flush=True)
+        print(f"step {step}: loss {loss.item():.7f} of this process's samples", flush=True)
 
 
 def main():
