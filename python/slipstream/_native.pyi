@@ -44,6 +44,8 @@ class LoaderSettings:
     seed: int
     rank: int
     ranks: int
+    wire: dict[str, str]
+    transforms_on_device: bool
 
 class Loader:
     def __init__(self, dataset: Dataset, settings: LoaderSettings, /) -> None: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -105,6 +105,10 @@ class DataLoader:
     seed: of the order and of all random transforms: what a batch holds depends on it, the epoch and
         the batch's number alone, not on the number of workers.
     on_bad_sample: "stop", or "skip": the next good sample takes the place of a bad one.
+    transforms_device: "cpu": the workers do the transforms; "cuda": the device does those that it
+        can, from one of them to the last, in the stream of the copies, with the same bits.
+    wire: how fields travel to a GPU, such as {"image": "jpeg"}: as files, which its JPEG engines
+        decode, crop and resize (docs/plan.md has the other forms).
     rank, world_size: loads the share of one process, its batch of each step; by default those of
         torch.distributed where it is initialized. batch_size is that of each process. Without
         drop_last the last batches are filled up from the epoch's beginning, as DistributedSampler
@@ -126,6 +130,8 @@ class DataLoader:
         seed: int = 0,
         device: str | torch.device = "cpu",
         on_bad_sample: str = "stop",
+        transforms_device: str = "cpu",
+        wire: Mapping[str, str] | None = None,
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
@@ -137,6 +143,12 @@ class DataLoader:
             )
         if on_bad_sample not in ("stop", "skip"):
             raise _native.Refused(f"on_bad_sample is '{on_bad_sample}': give 'stop' or 'skip'")
+        if transforms_device not in ("cpu", "cuda"):
+            raise _native.Refused(f"transforms_device is '{transforms_device}': give 'cpu' or 'cuda'")
+        if torch.device(device).type == "cpu" and (wire or transforms_device == "cuda"):
+            raise _native.Refused(
+                f"wire and transforms_device are for batches on a GPU, but device is '{device}'"
+            )
         _require(batch_size=(batch_size, 1), num_workers=(num_workers, 1))
         _require(prefetch_factor=(prefetch_factor, 1), seed=(seed, 0))
         self.dataset = dataset
@@ -157,6 +169,8 @@ class DataLoader:
         settings.skips_bad_samples = on_bad_sample == "skip"
         settings.seed = seed
         settings.rank, settings.ranks = _ranks(rank, world_size)
+        settings.wire = dict(wire or {})
+        settings.transforms_on_device = transforms_device == "cuda"
         self._native = _native.Loader(dataset._native, settings)
 
     def __len__(self) -> int:

@@ -9,6 +9,7 @@
 #include "python/staged_loop.h"
 #include "python/tensor_transform.h"
 #include "python/tree.h"
+#include "run/placement.h"
 #include "slipstream/cli/cli.h"
 #include "slipstream/datasets/datasets.h"
 #include "slipstream/ops/chain.h"
@@ -139,6 +140,8 @@ struct LoaderSettings {
   bool shuffle = false, drop_last = false, skips_bad_samples = false;
   std::uint64_t seed = 0;
   std::size_t rank = 0, ranks = 1;
+  std::map<std::string, std::string> wire;
+  bool transforms_on_device = false;
 };
 
 std::shared_ptr<NativeLoader> loader_of(const DatasetPtr& dataset, const LoaderSettings& settings) {
@@ -153,9 +156,12 @@ std::shared_ptr<NativeLoader> loader_of(const DatasetPtr& dataset, const LoaderS
   options.prefetch_batches = settings.prefetch_batches;
   options.rank = {settings.rank, settings.ranks};
   options.on_bad_sample = settings.skips_bad_samples ? OnBadSample::skip : OnBadSample::stop;
+  for (const auto& [field, format] : settings.wire) options.wire[field] = wire_named(format);
   const bool keeps_rest = !settings.drop_last && settings.ranks == 1;
   std::shared_ptr<Context> context = context_of(settings.device);
   const py::gil_scoped_release unlocked;
+  if (settings.transforms_on_device)
+    options.on_device = transforms_on_device(*dataset, chain, options.batch_size, options.wire);
   return std::make_shared<NativeLoader>(std::move(context), dataset, std::move(chain),
                                         std::move(options), keeps_rest);
 }
@@ -173,7 +179,9 @@ void add_loader(py::module_& module) {
       .def_readwrite("skips_bad_samples", &LoaderSettings::skips_bad_samples)
       .def_readwrite("seed", &LoaderSettings::seed)
       .def_readwrite("rank", &LoaderSettings::rank)
-      .def_readwrite("ranks", &LoaderSettings::ranks);
+      .def_readwrite("ranks", &LoaderSettings::ranks)
+      .def_readwrite("wire", &LoaderSettings::wire)
+      .def_readwrite("transforms_on_device", &LoaderSettings::transforms_on_device);
   py::class_<NativeLoader, std::shared_ptr<NativeLoader>>(module, "Loader")
       .def(py::init(&loader_of))
       .def("batches_per_epoch", &NativeLoader::batches_per_epoch)

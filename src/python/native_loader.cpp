@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "run/augment_stage.h"
 #include "run/context_parts.h"
 #include "run/device_slab.h"
 
@@ -42,6 +43,20 @@ NativeLoader::NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<con
   options_.held_batches = kHeldBatches;
   options_.memory = &host_memory_of(*context_, true);
   start(0);
+  prepare_device();
+}
+
+void NativeLoader::prepare_device() {
+  const SlabLayout& layout = loader_->layout();
+  if (layout.device_chain != nullptr) augment_ = augment_stage(layout, true);
+  if (!has_format(options_.wire, Wire::jpeg)) return;
+  const auto name = [dataset = dataset_](std::uint64_t sample) { return dataset->name(sample); };
+  jpeg_ = std::make_unique<JpegUnpacker>(layout, JpegUnpacker::Options{
+                                                     .device = context_->device().index(),
+                                                     .memory = &memory_,
+                                                     .decode = options_.decode,
+                                                     .name = name,
+                                                 });
 }
 
 NativeLoader::~NativeLoader() {
@@ -137,14 +152,18 @@ std::vector<at::Tensor> NativeLoader::on_host() {
 std::vector<at::Tensor> NativeLoader::on_device(Lane& lane) {
   const HostBatch batch = *std::exchange(taken_, std::nullopt);
   const DeviceSlab slab = DeviceSlab::make(loader_->layout(), context_->device());
-  copy_slab(slab, batch, loader_->layout(), lane, nullptr);
+  copy_slab(slab, batch, loader_->layout(), lane, jpeg_.get());
   Mark& copied = *copied_[batch.slab];
   lane.record(copied);
   is_copied_[batch.slab] = true;
   loader_->release(batch, &copied);
+  Batch fields;
+  for (const auto& [name, tensor] : slab.fields) fields.set(name, tensor);
+  if (augment_) augment_->run(fields);
   std::vector<at::Tensor> all;
-  for (const auto& [name, whole] : slab.fields)
-    all.push_back(given(whole, loader_->layout().field(name).spec.kind));
+  for (const auto& [name, unused] : slab.fields)
+    if (name != kDrawnField)
+      all.push_back(given(fields.at(name), loader_->layout().field(name).spec.kind));
   return all;
 }
 
@@ -168,8 +187,13 @@ bool NativeFeed::take() {
 }
 
 py::object NativeFeed::moved(Lane& lane) {
-  const bool is_cuda = loader_->context().device().is_cuda();
-  return py::tuple(py::cast(is_cuda ? loader_->on_device(lane) : loader_->on_host()));
+  std::vector<at::Tensor> fields;
+  {
+    const py::gil_scoped_release unlocked;
+    const bool is_cuda = loader_->context().device().is_cuda();
+    fields = is_cuda ? loader_->on_device(lane) : loader_->on_host();
+  }
+  return py::tuple(py::cast(std::move(fields)));
 }
 
 }  // namespace slipstream

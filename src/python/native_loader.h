@@ -8,8 +8,11 @@
 #include <vector>
 
 #include "python/feed.h"
+#include "run/device_memory.h"
+#include "run/jpeg_unpacker.h"
 #include "slipstream/loader/data_loader.h"
 #include "slipstream/run/context.h"
+#include "slipstream/train/stage.h"
 
 namespace slipstream {
 
@@ -34,7 +37,8 @@ class NativeLoader {
   /// The batch that was taken, in host memory. Tensors hold its memory; where more batches are held
   /// than the loader has memory for, they are copies.
   std::vector<at::Tensor> on_host();
-  /// The same on the device, enqueued on `lane`, whose stream is the current one.
+  /// The same on the device, behind the transforms that are done there, enqueued on `lane`, whose
+  /// stream is the current one.
   std::vector<at::Tensor> on_device(Lane& lane);
 
   Context& context() { return *context_; }
@@ -43,6 +47,7 @@ class NativeLoader {
   struct Returned;
 
   void start(std::uint64_t batch);
+  void prepare_device();
   /// Waits for the copies of its slabs, which others get.
   void stop();
   /// Of `memory`, that of a slab.
@@ -56,6 +61,9 @@ class NativeLoader {
   std::vector<NamedOp> transforms_;
   DataLoaderOptions options_;
   bool keeps_rest_;
+  DeviceMemory memory_;
+  std::unique_ptr<JpegUnpacker> jpeg_;         ///< where images travel as files
+  std::optional<FrozenStage> augment_;         ///< where the device does transforms
   std::vector<std::unique_ptr<Mark>> copied_;  ///< of each slab; the loader's workers wait for them
   std::vector<bool> is_copied_;                ///< which of them are recorded
   std::shared_ptr<DataLoader> loader_;

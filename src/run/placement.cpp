@@ -1,3 +1,5 @@
+#include "run/placement.h"
+
 #include <algorithm>
 
 #include "run/augment_stage.h"
@@ -12,15 +14,14 @@ struct FirstOnDevice {
   std::string reason;                ///< why there is none
 };
 
-FirstOnDevice find_first(const Pipeline& pipeline, const WireFormats& wire) {
-  const std::vector<NamedOp>& transforms = pipeline.transforms();
+FirstOnDevice find_first(const Dataset& dataset, const std::vector<NamedOp>& transforms,
+                         std::size_t batch_size, const WireFormats& wire) {
   FirstOnDevice first;
   first.reason = "the pipeline has no transforms";
   for (std::size_t i = 0; i < transforms.size(); ++i) {
     try {
-      const SlabLayout layout =
-          DataLoader::plan_layout(*pipeline.dataset(), transforms, pipeline.options().batch_size,
-                                  wire, kJpegBytes, transforms.size() - i);
+      const SlabLayout layout = DataLoader::plan_layout(dataset, transforms, batch_size, wire,
+                                                        kJpegBytes, transforms.size() - i);
       static_cast<void>(augment_stage(layout, true));
       // A crop is a copy anywhere, and what a resize makes is smaller to cache and to copy.
       const bool has_canvas = layout.device_chain->before_canvas() != nullptr;
@@ -35,13 +36,29 @@ FirstOnDevice find_first(const Pipeline& pipeline, const WireFormats& wire) {
   return first;
 }
 
-}  // namespace
+FirstOnDevice find_first(const Pipeline& pipeline, const WireFormats& wire) {
+  return find_first(*pipeline.dataset(), pipeline.transforms(), pipeline.options().batch_size,
+                    wire);
+}
 
-std::string first_on_device(const Pipeline& pipeline, const WireFormats& wire) {
-  const FirstOnDevice first = find_first(pipeline, wire);
+std::string possible_first(const FirstOnDevice& first) {
   if (!first.worthwhile.empty()) return first.worthwhile;
   if (!first.possible.empty()) return first.possible;
   throw Refused("the device can do none of the transforms: " + first.reason);
+}
+
+}  // namespace
+
+std::string first_on_device(const Pipeline& pipeline, const WireFormats& wire) {
+  return possible_first(find_first(pipeline, wire));
+}
+
+std::size_t transforms_on_device(const Dataset& dataset, const std::vector<NamedOp>& transforms,
+                                 std::size_t batch_size, const WireFormats& wire) {
+  const std::string name = possible_first(find_first(dataset, transforms, batch_size, wire));
+  const auto first = std::find_if(transforms.begin(), transforms.end(),
+                                  [&](const NamedOp& each) { return each.name == name; });
+  return static_cast<std::size_t>(transforms.end() - first);
 }
 
 std::string first_worth_doing_on_device(const Pipeline& pipeline, const WireFormats& wire) {

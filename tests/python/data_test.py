@@ -57,6 +57,41 @@ def test_values_do_not_depend_on_workers_or_device(photos, device):
     assert not torch.equal(one[0], other[0])
 
 
+def on_cuda(device):
+    if device != "cuda":
+        pytest.skip("for a GPU")
+
+
+def test_transforms_are_done_on_the_device_with_the_same_bits(photos, device):
+    on_cuda(device)
+    chains = [(T.RandomResizedCrop(24), T.ColorJitter(0.4)), (T.Resize((32, 32)), T.RandomCrop(24), T.GaussianBlur(3))]
+    for chain in chains:
+        options = {"batch_size": 8, "shuffle": True, "seed": 3, "num_workers": 2, "device": device}
+        by_workers = all_of(ss.DataLoader(folder(photos, *chain), **options))
+        by_device = all_of(ss.DataLoader(folder(photos, *chain), **options, transforms_device="cuda"))
+        assert all(map(torch.equal, by_workers, by_device))
+
+
+def test_fields_travel_in_other_forms(photos, device):
+    on_cuda(device)
+    chain = (T.RandomResizedCrop(24), T.RandomHorizontalFlip())
+    options = {"batch_size": 8, "shuffle": True, "seed": 3, "device": device}
+    plain = all_of(ss.DataLoader(folder(photos, *chain), **options))
+    packed = all_of(ss.DataLoader(folder(photos, *chain), **options, wire={"label": "smallest"}))
+    assert all(map(torch.equal, plain, packed))
+    images, labels = all_of(ss.DataLoader(folder(photos, *chain), **options, wire={"image": "jpeg"}))
+    assert torch.equal(labels, plain[1])
+    assert (images.float() - plain[0].float()).abs().mean() < 4
+
+
+def test_what_only_a_gpu_does_is_refused_elsewhere(photos):
+    for options in ({"wire": {"image": "jpeg"}}, {"transforms_device": "cuda"}):
+        with pytest.raises(ss.Refused, match="are for batches on a GPU"):
+            ss.DataLoader(folder(photos), 8, **options)
+    with pytest.raises(ss.Refused, match="give 'cpu' or 'cuda'"):
+        ss.DataLoader(folder(photos), 8, transforms_device="gpu")
+
+
 def test_epochs_differ_and_can_be_set(photos):
     loader = ss.DataLoader(folder(photos), 8, shuffle=True)
     first, second = all_of(loader), all_of(loader)
