@@ -56,6 +56,12 @@ def staged(model, pipe):
         yield
 
 
+def at_high_priority(loop):
+    """The body on a stream whose kernels go ahead of those of the stages."""
+    with torch.cuda.stream(torch.cuda.Stream(priority=-1)):
+        yield from loop
+
+
 def encode_stage(model):
     return [("encode", lambda images: model.encoder(as_float(images)))]
 
@@ -83,6 +89,10 @@ ROWS = {
     "decoder_alone": lambda model, o, n: decoder_alone(model, pinned_batches(o, n)),
     "plain_pinned": lambda model, o, n: plain(model, pinned_batches(o, n)),
     "pipeline_pinned": lambda model, o, n: staged(model, ss.Pipeline(pinned_batches(o, n), encode_stage(model), "cuda")),
+    "pipeline_pinned_serial": lambda model, o, n: staged(model, ss.Pipeline(
+        pinned_batches(o, n), encode_stage(model), "cuda", serial=True)),
+    "pipeline_pinned_priority": lambda model, o, n: at_high_priority(staged(model, ss.Pipeline(
+        pinned_batches(o, n), encode_stage(model), "cuda"))),
     "plain_dataloader": lambda model, o, n: plain(model, endless(pytorch_loader(o, n))),
     "pipeline_dataloader": lambda model, o, n: staged(model, ss.Pipeline(pytorch_loader(o, n), encode_stage(model), "cuda")),
     "pipeline_native_dataloader": lambda model, o, n: staged(model, ss.Pipeline(native_loader(o, n), native_stage(model))),

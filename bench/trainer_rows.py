@@ -101,6 +101,76 @@ def pytorch(task, is_compiled):
     return rate_of(training(task.model, is_compiled), batches(), task)
 
 
+def package(task, is_compiled, wire=None):
+    """The same loop with the loader of the Python package."""
+    import slipstream as ss
+
+    chain = ss.transforms.Compose([ss.transforms.RandomResizedCrop(SIDE), ss.transforms.RandomHorizontalFlip()])
+    loader = ss.DataLoader(ss.ImageFolder(task.data, chain), task.batch_size, shuffle=True, drop_last=True,
+                           num_workers=task.cores, device="cuda", wire=wire)
+    return rate_of(training(task.model, is_compiled), endless(loader), task)
+
+
+def endless(loader):
+    while True:
+        yield from loader
+
+
+def dali(task, is_compiled):
+    """DALI with the GPU's JPEG engines."""
+    from nvidia.dali import fn, pipeline_def, types
+    from nvidia.dali.plugin.pytorch import DALIGenericIterator
+
+    @pipeline_def(batch_size=task.batch_size, num_threads=task.cores, prefetch_queue_depth=2, device_id=0)
+    def photos():
+        encoded, labels = fn.readers.file(files=task.files, labels=task.labels, random_shuffle=True, name="files")
+        images = fn.decoders.image_random_crop(encoded, device="mixed", random_area=[0.08, 1.0],
+                                               random_aspect_ratio=[3 / 4, 4 / 3])
+        images = fn.resize(images, resize_x=SIDE, resize_y=SIDE)
+        images = fn.flip(images, horizontal=fn.random.coin_flip())
+        return fn.transpose(images, perm=[2, 0, 1], transpose_layout=True), fn.cast(labels.gpu(), dtype=types.INT64)
+
+    def batches():
+        iterator = DALIGenericIterator(photos(), ["images", "labels"])
+        while True:
+            made = next(iterator)[0]
+            yield made["images"], made["labels"].flatten()
+
+    return rate_of(training(task.model, is_compiled), batches(), task)
+
+
+def spdl(task, is_compiled):
+    """SPDL's threads with torchvision's decoder and transforms, pinned uint8 batches."""
+    import random
+
+    import torch
+    import torchvision
+    from spdl.pipeline import PipelineBuilder
+    from torchvision.transforms import v2
+
+    chain = v2.Compose([v2.RandomResizedCrop(SIDE, antialias=True), v2.RandomHorizontalFlip()])
+    torch.set_num_threads(1)
+
+    def indices():
+        rng = random.Random(1)
+        while True:
+            yield rng.randrange(len(task.files))
+
+    def load(index):
+        file = torchvision.io.read_file(task.files[index])
+        return chain(torchvision.io.decode_jpeg(file, torchvision.io.ImageReadMode.RGB)), task.labels[index]
+
+    def stack(samples):
+        images, labels = zip(*samples)
+        return torch.stack(images).pin_memory(), torch.tensor(labels).pin_memory()
+
+    pipeline = (PipelineBuilder().add_source(indices()).pipe(load, concurrency=task.cores)
+                .aggregate(task.batch_size).pipe(stack).add_sink(4).build(num_threads=task.cores))
+    with pipeline.auto_stop():
+        batches = ((images.cuda(non_blocking=True), labels.cuda(non_blocking=True)) for images, labels in pipeline)
+        return rate_of(training(task.model, is_compiled), batches, task)
+
+
 def slipstream(task, *options):
     chain = {"version": 1, "transforms": [{"op": "random_resized_crop", "size": SIDE},
                                           {"op": "random_horizontal_flip"}]}
@@ -133,6 +203,13 @@ ROWS = {name: on_its_cores(row) for name, row in {
     "alone_compiled": lambda task: model_alone(task, True),
     "pytorch_eager": lambda task: pytorch(task, False),
     "pytorch_compiled": lambda task: pytorch(task, True),
+    "package_eager": lambda task: package(task, False),
+    "package_compiled": lambda task: package(task, True),
+    "package_eager_engines": lambda task: package(task, False, {"image": "jpeg"}),
+    "package_compiled_engines": lambda task: package(task, True, {"image": "jpeg"}),
+    "dali_eager_engines": lambda task: dali(task, False),
+    "dali_compiled_engines": lambda task: dali(task, True),
+    "spdl_eager": lambda task: spdl(task, False),
     "slipstream": slipstream,
     "slipstream_jpeg_engines": lambda task: slipstream(task, "--wire", "image=jpeg"),
 }.items()}

@@ -4,7 +4,8 @@ of 224 x 224, bf16, channels-last, images per second, on some cores of the machi
 
 Rows: the model alone on one batch that lies on the GPU (PyTorch, eager and compiled), PyTorch's loop
 from the files (DataLoader with torchvision's decoder and transforms, uint8 batches, pinned, fused SGD;
-eager and compiled), and ours from the files, with the rate of its model alone beside it. As many
+eager and compiled), the same loop with the loader of the Python package, DALI or SPDL (where they are
+installed), and the program from the files, with the rate of its model alone beside it. As many
 workers as cores. All rows take turns, repeat by repeat. A figure {"value", "low", "high", "unit", "n"}
 is the median of n repeats with a 95 % interval (Student's t).
 """
@@ -23,7 +24,8 @@ from loaders import ROOT, Child, environment, gpu_name, make_photos
 
 def add_repeat(row, answer):
     if "error" in answer:
-        row |= {"status": "died", "message": answer["error"][-1000:]}
+        is_missing = answer["error"].startswith("ModuleNotFoundError")
+        row |= {"status": "not installed" if is_missing else "died", "message": answer["error"][-1000:]}
         return
     row["repeats"].append(answer)
     row |= {"status": "ok", "images_per_second": figure([each["rate"] for each in row["repeats"]], "images/s")}
@@ -47,7 +49,7 @@ def measure(options, shared, write):
     child = {name: Child(trainer_rows.__file__) for name in ("python", "slipstream")}
     try:
         for row in rows * options.repeats:
-            if row["status"] == "died" or time.monotonic() > until:
+            if "message" in row or time.monotonic() > until:
                 continue
             kind = "slipstream" if row["row"].startswith("slipstream") else "python"
             add_repeat(row, child[kind].ask(shared | {"row": row["row"], "cores": row["cores"]}, options.timeout))
