@@ -58,6 +58,9 @@ phase_sanitize() {
   PYTORCH_NO_CUDA_MEMORY_CACHING=1 sanitize memcheck build/tests/run/run_gpu_test \
     '--gtest_filter=*OddSizesAndPartEpochs:*DropoutAndBatch*:*AView*:*PartsOfARun*:*WhatIsSavedDuring*:*AveragesAre*' &
   pids+=($!)
+  PYTORCH_NO_CUDA_MEMORY_CACHING=1 PYTHONPATH=build/python SLIPSTREAM=build/slipstream sanitize memcheck \
+    python3 -B -m pytest -q -p no:cacheprovider -k cuda tests/python/pipeline_test.py tests/python/data_test.py &
+  pids+=($!)
   for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
   return "$failed"
 }
