@@ -7,7 +7,6 @@
 #include <mutex>
 
 #include "core/fingerprint.h"
-#include "run/draw_check.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -47,22 +46,17 @@ void DrawOrder::end(const std::string& who) {
   }
 }
 
-KeyedDraws::KeyedDraws(c10::Device device, std::uint64_t seed, std::uint64_t number) {
+KeyedDraws::KeyedDraws(c10::Device device, std::uint64_t seed, std::uint64_t number)
+    : before_(device) {
   const std::array key = {seed, number};
   const std::uint64_t digest = fingerprint(key.data(), sizeof key);
   for (const c10::Device each : drawing_devices(device)) {
     at::Generator generator = at::globalContext().defaultGenerator(each);
     const std::lock_guard lock(generator.mutex());
-    before_.emplace_back(generator, generator.get_state());
     generator.set_current_seed(digest);
   }
 }
 
-KeyedDraws::~KeyedDraws() {
-  for (auto& [generator, state] : before_) {
-    const std::lock_guard lock(generator.mutex());
-    generator.set_state(state);
-  }
-}
+KeyedDraws::~KeyedDraws() { before_.put_back(); }
 
 }  // namespace slipstream

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
@@ -8,6 +7,8 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "run/draw_check.h"
 
 namespace slipstream {
 
@@ -49,7 +50,7 @@ class KeyedDraws {
   KeyedDraws& operator=(const KeyedDraws&) = delete;
 
  private:
-  std::vector<std::pair<at::Generator, at::Tensor>> before_;
+  GeneratorStates before_;
 };
 
 }  // namespace slipstream

@@ -22,6 +22,19 @@ at::Tensor generator_state(c10::Device device) {
   return generator.get_state();
 }
 
+GeneratorStates::GeneratorStates(c10::Device device) {
+  for (const c10::Device each : drawing_devices(device))
+    states_.emplace_back(at::globalContext().defaultGenerator(each), generator_state(each));
+}
+
+void GeneratorStates::put_back() const {
+  for (const auto& [generator, state] : states_) {
+    at::Generator changed = generator;
+    const std::lock_guard lock(changed.mutex());
+    changed.set_state(state);
+  }
+}
+
 DrawCheck::DrawCheck(c10::Device device) : device_(device), before_(states()) {}
 
 void DrawCheck::expect_none() const {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include <utility>
 #include <vector>
 
 namespace slipstream {
@@ -11,6 +13,16 @@ namespace slipstream {
 std::vector<c10::Device> drawing_devices(c10::Device device);
 /// Of PyTorch's default generator for `device`, a copy in host memory.
 at::Tensor generator_state(c10::Device device);
+
+/// PyTorch's default generators (the CPU's and `device`'s) as they were when this was made.
+class GeneratorStates {
+ public:
+  explicit GeneratorStates(c10::Device device);
+  void put_back() const;
+
+ private:
+  std::vector<std::pair<at::Generator, at::Tensor>> states_;
+};
 
 /// Sees whether PyTorch's default generators (the CPU's and `device`'s) were drawn from since it
 /// was made. A stage ahead of training must not: its numbers would depend on the plan.

@@ -1,21 +1,11 @@
 #include "run/untouched.h"
 
-#include <ATen/Context.h>
-
 #include <exception>
-#include <mutex>
 
 namespace slipstream {
 
-Untouched::Untouched(Trainer& trainer) : trainer_(trainer), state_(trainer.state()) {
-  generators_.push_back(at::globalContext().defaultGenerator(at::kCPU));
-  if (trainer.context().kind() == DeviceKind::cuda)
-    generators_.push_back(at::globalContext().defaultGenerator(trainer.context().device()));
-  for (at::Generator& generator : generators_) {
-    const std::lock_guard lock(generator.mutex());
-    generator_states_.push_back(generator.get_state());
-  }
-}
+Untouched::Untouched(Trainer& trainer)
+    : trainer_(trainer), state_(trainer.state()), generators_(trainer.context().device()) {}
 
 Untouched::~Untouched() {
   if (is_over_) return;
@@ -28,10 +18,7 @@ Untouched::~Untouched() {
 
 void Untouched::put_back() {
   trainer_.restore(state_);
-  for (std::size_t i = 0; i < generators_.size(); ++i) {
-    const std::lock_guard lock(generators_[i].mutex());
-    generators_[i].set_state(generator_states_[i]);
-  }
+  generators_.put_back();
 }
 
 void Untouched::put_back_for_good() {

@@ -1,9 +1,6 @@
 #pragma once
 
-#include <ATen/core/Generator.h>
-
-#include <vector>
-
+#include "run/draw_check.h"
 #include "slipstream/run/trainer.h"
 
 namespace slipstream {
@@ -23,8 +20,7 @@ class Untouched {
  private:
   Trainer& trainer_;
   State state_;
-  std::vector<at::Generator> generators_;
-  std::vector<at::Tensor> generator_states_;
+  GeneratorStates generators_;
   bool is_over_ = false;
 };
 

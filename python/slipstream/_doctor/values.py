@@ -23,14 +23,17 @@ def mapped(tree: Any, function: Callable[[Any], Any]) -> Any:
         copied.update(items)
         return copied
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*(mapped(value, function) for value in tree))
+        elements = [mapped(value, function) for value in tree]
+        return tuple.__new__(type(tree), elements)  # whatever its constructor takes
     if type(tree) in (list, tuple):
         return type(tree)(mapped(value, function) for value in tree)
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        fields = [field.name for field in dataclasses.fields(tree) if field.init]
-        return dataclasses.replace(
-            tree, **{name: mapped(getattr(tree, name), function) for name in fields}
-        )
+        changed: Any = copy.copy(tree)
+        for field in dataclasses.fields(tree):
+            if hasattr(tree, field.name):
+                value = mapped(getattr(tree, field.name), function)
+                object.__setattr__(changed, field.name, value)
+        return changed
     return function(tree)
 
 
