@@ -1,0 +1,191 @@
+"""How slipstream.doctor takes data sets and transforms of PyTorch apart."""
+
+import dataclasses
+import functools
+import random
+
+import numpy as np
+from pipelines import Compose, Images, NamedCompose, Stream, double, in_place, names, noise, samples_of, sleep, slow
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import ConcatDataset, Dataset, Subset
+
+from slipstream._doctor import values
+from slipstream._doctor.advice import native_form
+from slipstream._doctor.parts import Clock, Parts, name_of, parts_of
+
+
+def test_compose_sequential_and_nesting_are_taken_apart():
+    pool = nn.Sequential(nn.AvgPool2d(2), nn.Sequential(nn.ReLU(), nn.Flatten()))
+    parts = parts_of(Compose([double, Compose([noise, pool]), lambda x: x, functools.partial(sleep, seconds=0)]))
+    assert [name_of(part) for part in parts] == ["double", "noise", "AvgPool2d", "ReLU", "Flatten", "<lambda>", "sleep"]
+
+
+def test_what_is_no_sequence_stays_whole():
+    other = NamedCompose([double])
+    other.p = 0.5
+    assert parts_of(other) == [other]
+
+    class OneOf:
+        transforms = (double, noise)
+
+    one_of = OneOf()
+    assert parts_of(one_of) == [one_of]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_cut_samples_end_as_whole_ones(stream):
+    images = Images(Compose([double, noise, in_place, double]))
+    samples = samples_of(Stream(images) if stream else images)
+    assert samples.why_not == ""
+    assert names(samples) == ["data set", "double", "noise", "in_place", "double (2)"]
+    assert [step.is_random for step in samples.parts.steps] == [False, False, True, False, False]
+    assert [step.writes for step in samples.parts.steps] == [False, False, False, True, False]
+    assert samples.last_fixed_step() == "double"
+    samples.fill(3)
+    for behind in range(5):
+        cached = samples.behind(behind)
+        for _ in range(2):  # in_place must not reach what is cached
+            image, label = cached[4]
+            assert label == 1 and image.shape == (3, 8, 8)
+            assert image.min() >= 2 * 3 * 2 * 1 and image.max() <= (2 + 1) * 3 * 2
+    assert not torch.equal(samples.behind(1)[1][0], samples.behind(1)[1][0])  # behind the cut it draws anew
+    assert torch.equal(samples.behind(2)[1][0], samples.behind(2)[1][0])
+
+
+def test_subsets_target_transforms_and_several_calls():
+    class Two(Images):
+        def __getitem__(self, index):
+            image, label = torch.full((3, 8, 8), float(index)), index % 4
+            return {"views": [self.transform(image), self.transform(image)], "label": self.target_transform(label)}
+
+    samples = samples_of(Subset(Two(Compose([noise, double]), target_transform=lambda y: y + 10), range(5, 9)))
+    assert samples.why_not == "" and names(samples) == ["data set", "noise", "double", "target_transform"]
+    samples.fill(2)
+    for behind in range(4):
+        sample = samples.behind(behind)[1]
+        assert sample["label"] == 12 and not torch.equal(*sample["views"])
+
+
+def test_joint_and_named_transforms():
+    class Joint(Dataset):
+        def __init__(self):
+            self.transforms = Compose([lambda image, mask: (image + 1, mask), lambda image, mask: (image, mask * 2)])
+
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, index):
+            image, mask = self.transforms(torch.zeros(2), torch.ones(2))
+            return image, mask
+
+    class Named(Joint):
+        def __init__(self):
+            self.transform = NamedCompose([lambda image, mask: {"image": image + 1, "mask": mask},
+                                           lambda **data: data | {"mask": data["mask"] * 2}])
+
+        def __getitem__(self, index):
+            made = self.transform(image=np.zeros(2), mask=np.ones(2))
+            return made["image"], made["mask"]
+
+    for dataset in (Joint(), Named()):
+        samples = samples_of(dataset)
+        assert samples.why_not == "" and len(samples.parts.steps) == 3
+        samples.fill(2)
+        for behind in range(3):
+            image, mask = samples.behind(behind)[0]
+            assert image.tolist() == [1, 1] and mask.tolist() == [2, 2]
+
+
+def test_a_label_that_is_worked_on_does_not_keep_images_from_being_cut():
+    class Worked(Images):
+        def __getitem__(self, index):
+            image, label = super().__getitem__(index)
+            return image, label + 1
+
+    samples = samples_of(Worked(double, target_transform=double))
+    assert samples.why_not == "" and names(samples) == ["data set", "double"]
+
+
+def test_what_cannot_be_cut_says_so_and_still_ends_right():
+    class Worked(Images):
+        def __getitem__(self, index):
+            image, label = super().__getitem__(index)
+            return image / 2, label
+
+    samples = samples_of(Worked(Compose([double, double])))
+    assert "works on what its transforms make" in samples.why_not
+    samples.fill(2)
+    assert samples.behind(2)[1][0].eq(2).all()
+
+
+def test_a_compose_that_does_more_is_one_part():
+    class Compose:
+        def __init__(self):
+            self.transforms = [double, double]
+
+        def __call__(self, x):
+            return [each(x) for each in self.transforms][0]
+
+    samples = samples_of(Images(Compose()))
+    assert names(samples) == ["data set", "Compose"] and samples.why_not == ""
+    assert any("taken apart" in warning for warning in samples.warnings)
+
+
+def test_samples_that_cannot_be_repeated_are_not_cut():
+    generator = np.random.default_rng()
+
+    class Fresh(Images):
+        def __getitem__(self, index):
+            return self.transform(torch.from_numpy(generator.random(3))), 0
+
+    assert "differ from one reading to the next" in samples_of(Fresh(Compose([double]))).why_not
+
+
+def test_a_data_set_without_transforms_is_one_part():
+    samples = samples_of(ConcatDataset([Images(), Images()]))
+    assert names(samples) == ["data set"] and samples.why_not == ""
+    assert any("one part" in warning for warning in samples.warnings)
+    samples.fill(2)
+    assert samples.behind(0)[1][0].eq(1).all()
+
+
+def test_the_clock_tells_parts_from_the_data_set():
+    clock = Clock(3)
+    parts = Parts(Images(Compose([slow(0.02), double]), sleep_s=0.05))
+    dataset = parts.timed(clock)
+    clock.begin()
+    dataset[1]
+    (_, of_sleep, of_double), inside = clock.costs, clock.inside
+    assert of_sleep[0] >= 0.02 > of_double[0] and inside[0] >= 0.02 > inside[1]
+    assert of_double[2] == 3 * 8 * 8 * 4
+
+
+def test_trees_are_mapped_and_compared():
+    @dataclasses.dataclass
+    class Record:
+        image: torch.Tensor
+        names: list
+
+    tree = {"a": (torch.ones(2), [np.ones(2), "x"]), "b": Record(torch.zeros(3), [None, 2.5])}
+    copied = values.mapped(tree, lambda x: x)
+    assert values.same(tree, copied) and type(copied["b"]) is Record
+    copied["b"].names[1] = 3.0
+    assert not values.same(tree, copied)
+    assert not values.same(torch.ones(2), torch.ones(3))
+    assert values.same(torch.tensor([float("nan")]), torch.tensor([float("nan")]))
+
+
+def test_native_forms_of_torchvisions_transforms():
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    forms = [(v2.Resize(32), "Resize"), (v2.RandomResizedCrop(16), "RandomResizedCrop"), (v2.RandomCrop(8), "RandomCrop"),
+             (v2.RandomHorizontalFlip(), "RandomHorizontalFlip"), (v2.Normalize([0.5] * 3, [0.2] * 3), "Normalize"),
+             (v2.GaussianBlur(3), "GaussianBlur"), (v2.ColorJitter(0.4), "ColorJitter"), (v2.RandomRotation(10), "RandomRotation"),
+             (v2.ToDtype(torch.float32, scale=True), "ToDtype"), (v2.CenterCrop(8), "CenterCrop")]
+    for theirs, ours in forms:
+        assert type(native_form(theirs)).__name__ == ours
+    assert native_form(v2.RandomSolarize(0.5)) is None and native_form(double) is None
+
+
+# The report

@@ -1,0 +1,46 @@
+"""What the tests of loops share."""
+
+import torch
+from torch import nn
+
+BATCHES = 9
+
+
+def batches(count=BATCHES, pinned=False):
+    generator = torch.Generator().manual_seed(1)
+    made = [(torch.randn(8, 3, 8, 8, generator=generator),
+             torch.randint(5, (8,), generator=generator), f"batch {i}") for i in range(count)]
+    return [(x.pin_memory(), y.pin_memory(), name) for x, y, name in made] if pinned else made
+
+
+def encoder(device):
+    torch.manual_seed(2)
+    return nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3)).eval().requires_grad_(False).to(device)
+
+
+def delay(device, milliseconds=3):
+    if device == "cuda":
+        torch.cuda._sleep(int(milliseconds * 2e6))
+
+
+def trained(loop, device):
+    """The losses and weights of a decoder trained on what `loop` gives."""
+    torch.manual_seed(3)
+    decoder = nn.Sequential(nn.Flatten(), nn.Linear(16 * 4 * 4, 5)).to(device)
+    optimizer = torch.optim.SGD(decoder.parameters(), lr=0.1, momentum=0.9)
+    losses = []
+    for features, labels, _ in loop:
+        loss = nn.functional.cross_entropy(decoder(features), labels)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        losses.append(loss.detach())
+    return [torch.stack(losses), *(each.detach() for each in decoder.parameters())]
+
+
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, index):
+        return torch.full((3,), float(index)), index

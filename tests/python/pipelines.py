@@ -1,0 +1,111 @@
+"""Input pipelines of PyTorch for the tests of slipstream.doctor."""
+
+import functools
+import time
+
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+
+from slipstream._doctor import values
+from slipstream._doctor.loaders import Loaders
+from slipstream._doctor.samples import Samples
+
+torch.set_num_threads(1)
+
+
+class Compose:
+    def __init__(self, transforms):
+        self.transforms = transforms
+
+    def __call__(self, *args):
+        for transform in self.transforms:
+            result = transform(*args)
+            args = result if len(args) > 1 else (result,)
+        return args if len(args) > 1 else args[0]
+
+
+class NamedCompose:
+    """As albumentations' calls it."""
+
+    p = 1.0
+
+    def __init__(self, transforms):
+        self.transforms = transforms
+
+    def __call__(self, **values):
+        for transform in self.transforms:
+            values = transform(**values)
+        return values
+
+
+NamedCompose.__name__ = "Compose"
+
+
+def double(x):
+    return x * 2
+
+
+def noise(x):
+    return x + torch.rand_like(x)
+
+
+def in_place(x):
+    return x.mul_(3)
+
+
+class Images(Dataset):
+    """Tensors of 3 x 8 x 8 full of their index, and labels."""
+
+    def __init__(self, transform=None, target_transform=None, sleep_s=0.0, count=64):
+        self.transform, self.target_transform = transform, target_transform
+        self.sleep_s, self.count = sleep_s, count
+        self.read = []
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        time.sleep(self.sleep_s)
+        image, label = torch.full((3, 8, 8), float(index)), index % 4
+        if self.transform is not None:
+            image = self.transform(image)
+        if self.target_transform is not None:
+            label = self.target_transform(label)
+        return image, label
+
+
+class Stream(IterableDataset):
+    """The same, each worker its own part."""
+
+    def __init__(self, images):
+        self.images = images
+        self.transform = images.transform
+
+    def __iter__(self):
+        info = get_worker_info()
+        first, step = (0, 1) if info is None else (info.id, info.num_workers)
+        for index in range(first, len(self.images), step):
+            time.sleep(self.images.sleep_s)
+            image = torch.full((3, 8, 8), float(index))
+            yield (image if self.transform is None else self.transform(image)), index % 4
+
+
+def samples_of(dataset, **options):
+    with values.kept_random_states():
+        return Samples(Loaders(DataLoader(dataset, 4, **options), on_gpu=False))
+
+
+def names(samples):
+    return [step.name for step in samples.parts.steps]
+
+
+def sleep(x, seconds):
+    time.sleep(seconds)
+    return x
+
+
+def slow(seconds):
+    return functools.partial(sleep, seconds=seconds)
+
+
+# Taking apart
