@@ -1,28 +1,64 @@
 #!/usr/bin/env bash
-# Makes a wheel of the Python package, for the Python of build/env.sh, with the image libraries in it:
-#   scripts/wheel.sh OUT_DIR [BUILD_DIR]      BUILD_DIR: what is built there (default: build/dist, for all GPUs)
-# Leaves OUT_DIR/slipstream-*.whl. PyTorch and CUDA's libraries are those of the PyTorch that it is installed beside.
+# Makes wheels of the Python package with the image libraries in them:
+#   scripts/wheel.sh OUT_DIR [BUILD_DIR]
+# Without BUILD_DIR for all GPUs, in build/dist, and for Python 3.10 to 3.13 as far as they are here, with their headers:
+# on the path, of pyenv, or those that PYTHONS names. With BUILD_DIR what is built there, for the Python of build/env.sh.
+# Leaves OUT_DIR/slipstream-*.whl. PyTorch and CUDA's libraries are those of the PyTorch that they are installed beside.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 build=${2:-build/dist}
 . build/env.sh
-[[ $build != build/dist ]] || cmake --preset dist >build/dist.log
-cmake --build "$build" --target slipstream_python
 raw=$(mktemp -d)
 trap 'rm -rf "$raw"' EXIT
-cmake --install "$build" --component python --prefix "$raw/wheel" --strip >/dev/null
-cp -r python/slipstream/. "$raw/wheel/slipstream/"
-find "$raw/wheel" -name __pycache__ -prune -exec rm -rf {} +
-RAW=$raw python3 - <<'PYTHON'
+own=$(python3 -c 'import sys; print("3.%d" % sys.version_info[1])')
+
+# Whether an interpreter runs and has Python.h.
+has_headers() {
+  "$1" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' 2>/dev/null
+}
+
+# Interpreters of other versions than build/env.sh's, one each.
+other_pythons() {
+  local version candidate
+  for version in 3.10 3.11 3.12 3.13; do
+    [[ $version != "$own" ]] || continue
+    for candidate in ${PYTHONS:-"python$version" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/"python$version"}; do
+      [[ $("$candidate" -c 'import sys; print("3.%d" % sys.version_info[1])' 2>/dev/null) == "$version" ]] || continue
+      has_headers "$candidate" || continue
+      command -v "$candidate"
+      break
+    done
+  done
+}
+
+pack() { # pack COMPONENT VERSION
+  local tag=cp${2/./} component=$1
+  rm -rf "$raw/wheel" "$raw/packed"
+  mkdir "$raw/packed"
+  cmake --install "$build" --component "$component" --prefix "$raw/wheel" --strip >/dev/null
+  cp -r python/slipstream/. "$raw/wheel/slipstream/"
+  find "$raw/wheel" -name __pycache__ -prune -exec rm -rf {} +
+  RAW=$raw python3 - <<'PYTHON'
 import os
-from pathlib import Path
 from scikit_build_core.build import prepare_metadata_for_build_wheel
 prepare_metadata_for_build_wheel(os.environ["RAW"] + "/wheel")
 PYTHON
-python3 -m wheel pack --dest-dir "$raw" "$raw/wheel" >/dev/null
-python3 -m auditwheel repair --wheel-dir "$out" --exclude 'libtorch*' --exclude 'libc10*' \
-  --exclude 'libcudart*' --exclude 'libnvrtc*' "$raw"/slipstream-*.whl >"$raw/repair.log" 2>&1 ||
-  { cat "$raw/repair.log"; exit 1; }
-ls "$out"/slipstream-*.whl
+  sed -i "s/^Tag: cp3[0-9]*-cp3[0-9]*-/Tag: $tag-$tag-/" "$raw"/wheel/slipstream-*.dist-info/WHEEL
+  python3 -m wheel pack --dest-dir "$raw/packed" "$raw/wheel" >/dev/null
+  python3 -m auditwheel repair --wheel-dir "$out" --exclude 'libtorch*' --exclude 'libc10*' \
+    --exclude 'libcudart*' --exclude 'libnvrtc*' "$raw"/packed/slipstream-*.whl >"$raw/repair.log" 2>&1 ||
+    { cat "$raw/repair.log"; return 1; }
+  ls "$out"/slipstream-*-"$tag"-*.whl
+}
+
+versions=()
+if [[ $build == build/dist ]]; then
+  mapfile -t pythons < <(other_pythons)
+  for python in "${pythons[@]}"; do versions+=("$("$python" -c 'import sys; print("3.%d" % sys.version_info[1])')"); done
+  cmake --preset dist -DSLIPSTREAM_PYTHONS="$(IFS=';'; echo "${pythons[*]}")" >build/dist.log
+fi
+cmake --build "$build" --target slipstream_python "${versions[@]/#/slipstream_python_}"
+pack python "$own"
+for version in "${versions[@]}"; do pack "python_$version" "$version"; done

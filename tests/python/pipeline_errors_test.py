@@ -1,6 +1,7 @@
 """What slipstream.Pipeline refuses, and what errors of stages, bodies and loaders do."""
 
 import gc
+import sys
 import threading
 import weakref
 
@@ -18,7 +19,8 @@ def test_errors_of_a_stage_keep_their_traceback_and_name_it(device):
 
     with pytest.raises(ValueError, match="no such image") as caught:
         list(ss.Pipeline(batches(), [("good", lambda x: x), ("bad", fails)], device))
-    assert "stage 'bad'" in caught.value.__notes__[0]
+    if sys.version_info >= (3, 11):  # errors of earlier versions have no notes
+        assert "stage 'bad'" in caught.value.__notes__[0]
     assert any(entry.name == "fails" for entry in caught.traceback)
 
 

@@ -38,7 +38,8 @@ def main():
         (wheel,) = (folder / "wheels").glob("slipstream-*.whl")
         venv.create(folder / "venv", with_pip=True)
         python = folder / "venv" / "bin" / "python"
-        run(python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", wheel)
+        run(python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--find-links", wheel.parent,
+            "slipstream")
         (packages,) = (folder / "venv" / "lib").glob("python3*/site-packages")
         (packages / "torch.pth").write_text(str(Path(torch.__file__).parents[1]) + "\n")
         alone = {"PATH": str(python.parent), "HOME": str(folder)}
