@@ -56,6 +56,13 @@ def staged(model, pipe):
         yield
 
 
+def copies_ahead(model, pipe):
+    """The encoder in the body."""
+    for images, labels in endless(pipe):
+        model.train_decoder(model.encode(as_float(images)), labels.long())
+        yield
+
+
 def at_high_priority(loop):
     """The body on a stream whose kernels go ahead of those of the stages."""
     with torch.cuda.stream(torch.cuda.Stream(priority=-1)):
@@ -89,6 +96,7 @@ ROWS = {
     "decoder_alone": lambda model, o, n: decoder_alone(model, pinned_batches(o, n)),
     "plain_pinned": lambda model, o, n: plain(model, pinned_batches(o, n)),
     "pipeline_pinned": lambda model, o, n: staged(model, ss.Pipeline(pinned_batches(o, n), encode_stage(model), "cuda")),
+    "pipeline_pinned_copies": lambda model, o, n: copies_ahead(model, ss.Pipeline(pinned_batches(o, n), (), "cuda")),
     "pipeline_pinned_serial": lambda model, o, n: staged(model, ss.Pipeline(
         pinned_batches(o, n), encode_stage(model), "cuda", serial=True)),
     "pipeline_pinned_priority": lambda model, o, n: at_high_priority(staged(model, ss.Pipeline(
@@ -149,6 +157,7 @@ def main():
     add("--num-workers", type=int, default=14)
     add("--repeats", type=int, default=3)
     add("--seconds", type=float, default=2)
+    add("--rows", type=lambda text: text.split(","), default=list(ROWS), help=",".join(ROWS))
     add("--json", default=os.devnull)
     options = parser.parse_args()
     torch.backends.cudnn.benchmark = True
@@ -158,10 +167,10 @@ def main():
     for batch_size in options.batch_size:
         torch.manual_seed(1)
         model = Model(options.image_size, "cuda", True)
-        rates = {name: [] for name in ROWS}
+        rates = {name: [] for name in options.rows}
         for _ in range(options.repeats):
-            for name, make in ROWS.items():
-                loop = make(model, options, batch_size)
+            for name in options.rows:
+                loop = ROWS[name](model, options, batch_size)
                 rates[name].append(rate_of(loop, options))
                 del loop
                 gc.collect()
