@@ -2,7 +2,7 @@
 
 `Pipeline` runs the copies and the frozen stages of a training loop ahead of its body, on streams of
 their own, with the plain loop's values bit for bit. `DataLoader` is a native loader of images.
-`doctor` says what holds a PyTorch loop up.
+`doctor` says what holds a PyTorch loop up. `verify` finds its races.
 """
 
 import torch  # noqa: F401  its libraries are those that the module below needs
@@ -12,6 +12,7 @@ from ._native import Error, Refused
 from .data import ConcatDataset, DataLoader, Dataset, ImageFolder, Subset, open_dataset
 from .doctor import Advice, DoctorReport, doctor
 from .pipeline import Pipeline, Stage
+from .verify import VerifyReport, verify
 
 __all__ = [
     "Advice",
@@ -25,8 +26,10 @@ __all__ = [
     "Refused",
     "Stage",
     "Subset",
+    "VerifyReport",
     "doctor",
     "open_dataset",
     "transforms",
+    "verify",
 ]
 __version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""What slipstream.verify is made of."""

@@ -1,0 +1,177 @@
+"""One run of a loop under a treatment, up to the values that it gave."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any, cast
+
+import torch
+
+from .. import _native
+from .schedule import Size
+from .treatment import Delayed, Reference
+from .values import Value, holders_of, values_of
+from .watch import Watch
+
+_JOIN_S = 1.0
+
+
+@dataclasses.dataclass
+class Outcome:
+    """error: what the run raised. hung: that is that it did not end in time. has_lost_device: CUDA
+    cannot be used in this process any more. alive: names of threads that go on after the run."""
+
+    values: list[Value]
+    error: BaseException | None
+    hung: bool
+    has_lost_device: bool
+    alive: list[str]
+    size: Size
+    streams: int
+
+
+class NotEnded(BaseException):
+    """A run took longer than the time limit."""
+
+
+def execute(
+    make_run: Callable[[], Any], treatment: Reference | Delayed, timeout: float | None
+) -> Outcome:
+    """Makes a run and runs it. What the run raises is in the outcome, what make_run raises is not."""
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        gc.collect()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+    watch = Watch(treatment)
+    treatment.watch = watch
+    values: list[Value] = []
+    error: BaseException | None = None
+    try:
+        with _time_limit(timeout), watch.watching():
+            with watch.paused():
+                run = _made(make_run)
+                _synchronize()
+            try:
+                values = _values_of_run(run, watch)
+            except (_native.Refused, NotEnded):
+                raise
+            except Exception as raised:
+                error = raised
+            del run
+    except NotEnded as raised:
+        error = raised
+    watch.end()
+    has_lost_device = error is not None and _has_lost_device()
+    if treatment.trace and not isinstance(error, NotEnded):
+        treatment.trace.finish(has_lost_device)
+    alive = _joined(watch)
+    return Outcome(
+        values, error, isinstance(error, NotEnded), has_lost_device, alive, watch.size(),
+        watch.number_of_streams(),
+    )  # fmt: skip
+
+
+def _made(make_run: Callable[[], Any]) -> Callable[[], Any]:
+    run: Any = make_run()
+    if not callable(run) or isinstance(run, torch.nn.Module | type):
+        raise _native.Refused(
+            f"make_run() returned {type(run).__name__}: it must build data, model and optimizer anew, and "
+            "return a function without arguments that trains some steps and returns what to compare"
+        )
+    return cast(Callable[[], Any], run)
+
+
+def _values_of_run(run: Callable[[], Any], watch: Watch) -> list[Value]:
+    found: list[Value] = []
+    held = holders_of(run)
+    returned = run()
+    if hasattr(returned, "__next__"):
+        with contextlib.closing(_as_generator(returned)) as yielded:
+            returned = _taken(yielded, found, watch)
+    with watch.paused():
+        _synchronize()
+        named = {id(each) for each in _top_level(returned)}
+        if returned is not None:
+            found += values_of(returned, "returned", False)
+        for name, each in held.items():
+            if id(each) not in named:
+                found += values_of(each, name, False)
+        if not found:
+            raise _native.Refused(
+                "the run returned and yielded nothing that can be compared, and closes over no module or "
+                "optimizer: return the model, losses, or whatever must not depend on timing"
+            )
+        return [each.on_host() for each in found]
+
+
+def _as_generator(values: Any) -> Any:
+    return values if hasattr(values, "close") else (each for each in values)
+
+
+def _taken(yielded: Any, found: list[Value], watch: Watch) -> Any:
+    """Takes what a generator yields, and returns what it returns."""
+    number = 0
+    while True:
+        try:
+            value = next(yielded)
+        except StopIteration as end:
+            return end.value
+        with watch.paused():
+            found += values_of(value, f"yielded[{number}]", True)
+        del value
+        number += 1
+
+
+def _top_level(returned: Any) -> list[Any]:
+    if isinstance(returned, dict):
+        return list(returned.values())
+    return list(returned) if isinstance(returned, list | tuple) else [returned]
+
+
+def _synchronize() -> None:
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()
+
+
+def _has_lost_device() -> bool:
+    try:
+        _synchronize()
+    except RuntimeError:
+        return True
+    return False
+
+
+def _joined(watch: Watch) -> list[str]:
+    """Names of the threads that do not end within a second."""
+    if any(thread.is_alive() for thread in watch.started):
+        gc.collect()
+    end = time.monotonic() + _JOIN_S
+    for thread in watch.started:
+        if thread is not threading.current_thread() and thread.ident is not None:
+            thread.join(max(0.0, end - time.monotonic()))
+    return sorted({thread.name for thread in watch.started if thread.is_alive()})
+
+
+@contextlib.contextmanager
+def _time_limit(seconds: float | None) -> Iterator[None]:
+    if seconds is None:
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise NotEnded(f"the run did not end within {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,128 @@
+"""Delays of one run, drawn from a seed."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from collections.abc import Collection
+from typing import NamedTuple
+
+_BUDGET_S = 0.25
+_MEAN_S = 0.003
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """How many operations a run has in all, on devices, and copies on devices; and the threads that
+    call operations."""
+
+    operations: int
+    on_device: int
+    copies: int
+    threads: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """An operation of a run: its thread, its number there, and which of the streams that the thread
+    used it runs on, in order of first use; None on a CPU."""
+
+    thread: str
+    number: int
+    stream: int | None
+    is_copy: bool
+
+
+class Delays(NamedTuple):
+    """Seconds: of the host's thread before and after the operation, and of a kernel that keeps its
+    stream busy before and after it."""
+
+    host_before: float = 0
+    host_after: float = 0
+    stream_before: float = 0
+    stream_after: float = 0
+
+
+class Schedule:
+    """Which operations are delayed is a function of the seed, the thread, the operation's number in
+    it and the size of the run alone. `only`: of those, these (thread, number) alone."""
+
+    def __init__(
+        self, seed: int, size: Size, only: Collection[tuple[str, int]] | None = None
+    ) -> None:
+        self.seed = seed
+        self._only = None if only is None else frozenset(only)
+        kinds = ["streams", "copies", "operations", "everything"] if size.on_device else []
+        if size.threads > 1 or not kinds:
+            kinds.append("threads")
+        self.kind = kinds[seed % len(kinds)]
+        self._variant = seed // len(kinds) % 3
+        self._size = size
+        self._stream_s = _between(self._random("stream"), 5e-5, 5e-3)
+
+    def delays(self, place: Place) -> Delays:
+        if self._only is not None and (place.thread, place.number) not in self._only:
+            return Delays()
+        part = 1 / 3 if self.kind == "everything" else 1
+        delays = Delays()
+        if self.kind in ("threads", "everything") and self._is_slow(place.thread == "main", place.thread):
+            delays = self._of_host(place, part)
+        if place.stream is None:
+            return delays
+        if self.kind == "streams" and self._is_slow(place.stream == 0, f"stream {place.stream}"):
+            return self._of_stream(place)
+        if self.kind in ("copies", "everything") and place.is_copy:
+            return self._of_copy(place, part, delays)
+        if self.kind in ("operations", "everything"):
+            return self._of_operation(place, part, delays)
+        return delays
+
+    def _is_slow(self, is_first: bool, name: str) -> bool:
+        if self._variant == 2:
+            return self._random(name) < 0.5
+        return is_first == (self._variant == 0)
+
+    def _of_host(self, place: Place, part: float) -> Delays:
+        if self._draw(place, "host") >= part * _share(0.5, self._size.operations, _MEAN_S):
+            return Delays()
+        seconds = _between(self._draw(place, "host seconds"), 5e-5, 2e-2)
+        if self._draw(place, "host side") < 0.5:
+            return Delays(host_before=seconds)
+        return Delays(host_after=seconds)
+
+    def _of_stream(self, place: Place) -> Delays:
+        window = dataclasses.replace(place, number=place.number // 16)
+        if self._draw(window, "window") < _share(1, self._size.on_device, self._stream_s):
+            return Delays(stream_before=self._stream_s)
+        return Delays()
+
+    def _of_copy(self, place: Place, part: float, others: Delays) -> Delays:
+        if self._draw(place, "copy") >= part * _share(0.8, self._size.copies, 2 * _MEAN_S):
+            return others
+        seconds = _between(self._draw(place, "copy seconds"), 1e-3, 2e-2)
+        return others._replace(stream_before=seconds)
+
+    def _of_operation(self, place: Place, part: float, others: Delays) -> Delays:
+        if self._draw(place, "operation") >= part * _share(0.5, self._size.on_device, _MEAN_S):
+            return others
+        seconds = _between(self._draw(place, "operation seconds"), 3e-5, 2e-2)
+        if self._draw(place, "operation side") < 0.7:
+            return others._replace(stream_before=seconds)
+        return others._replace(stream_after=seconds)
+
+    def _draw(self, place: Place, what: str) -> float:
+        return self._random(f"{place.thread}/{place.number}/{what}")
+
+    def _random(self, key: str) -> float:
+        digest = hashlib.blake2b(f"{self.seed}/{key}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "little") / 2**64
+
+
+def _between(draw: float, least: float, most: float) -> float:
+    return least * math.exp(draw * math.log(most / least))
+
+
+def _share(most: float, count: int, seconds: float) -> float:
+    """The share of `count` operations that may be delayed by `seconds` each."""
+    return min(most, _BUDGET_S / (max(count, 1) * seconds))

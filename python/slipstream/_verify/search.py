@@ -1,0 +1,111 @@
+"""From runs that differ to the operation that is to blame."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from .trace import Digest, Step, Trace
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """kind: "read" (the operation read something else than in the reference), "gave" (it gave something
+    else, of the same input), "called" (another operation stands there in the reference)."""
+
+    step: Step
+    kind: str
+
+
+class Expected:
+    """What the references have in common: an operation's digests where all agree, and up to where each
+    thread calls the same operations."""
+
+    def __init__(self, references: Sequence[Trace]) -> None:
+        by_thread = [_by_thread(each) for each in references]
+        self._steps = {
+            thread: _common([each.get(thread, []) for each in by_thread]) for thread in by_thread[0]
+        }
+
+    def first_difference(self, seen: Trace) -> Difference | None:
+        """In the order in which the host called them."""
+        read_only = None
+        cut: set[str] = set()
+        for step in seen.steps:
+            if step.thread in cut:
+                continue
+            kind = self._difference(step)
+            if kind == "called":
+                cut.add(step.thread)
+            if kind in ("read", "gave", "called"):
+                return Difference(step, kind)
+            if kind == "read only":
+                read_only = read_only or Difference(step, "read")
+        return read_only
+
+    def _difference(self, step: Step) -> str:
+        steps = self._steps.get(step.thread, [])
+        if step.number >= len(steps):
+            return ""
+        expected = steps[step.number]
+        if expected.name != step.name or expected.arguments != step.arguments:
+            return "called"
+        has_read = _differ(expected.inputs, step.inputs)
+        if _differ(expected.outputs, step.outputs):
+            return "read" if has_read else "gave"
+        return "read only" if has_read else ""
+
+
+def narrowed(all_of_them: list[T], fails: Callable[[list[T]], bool], most_runs: int) -> list[T]:
+    """Some of them that still fail, one if possible (delta debugging); each try is a run."""
+    left, parts, runs = all_of_them, 2, 0
+    while len(left) > 1 and runs < most_runs:
+        size = -(-len(left) // parts)
+        chunks = [left[i : i + size] for i in range(0, len(left), size)]
+        others = [[each for each in left if each not in chunk] for chunk in chunks]
+        for tried in [*chunks, *(others if parts > 2 else [])]:
+            runs += 1
+            if fails(tried):
+                left, parts = tried, 2 if tried in chunks else max(parts - 1, 2)
+                break
+            if runs >= most_runs:
+                break
+        else:
+            if parts >= len(left):
+                break
+            parts = min(2 * parts, len(left))
+    return left
+
+
+def _by_thread(trace: Trace) -> dict[str, list[Step]]:
+    found: dict[str, list[Step]] = {}
+    for step in trace.steps:
+        found.setdefault(step.thread, []).append(step)
+    for steps in found.values():
+        steps.sort(key=lambda step: step.number)
+    return found
+
+
+def _common(columns: list[list[Step]]) -> list[Step]:
+    found = []
+    for steps in zip(*columns, strict=False):
+        if len({(step.name, step.arguments) for step in steps}) > 1:
+            break
+        inputs = _agreed([step.inputs for step in steps])
+        outputs = _agreed([step.outputs for step in steps])
+        found.append(dataclasses.replace(steps[0], inputs=inputs, outputs=outputs))
+    return found
+
+
+def _agreed(rows: list[list[Digest]]) -> list[Digest]:
+    if len({len(row) for row in rows}) > 1:
+        return []
+    return [each[0] if len(set(each)) == 1 else None for each in zip(*rows, strict=True)]
+
+
+def _differ(expected: list[Digest], seen: list[Digest]) -> bool:
+    pairs = zip(expected, seen, strict=False)
+    return any(a is not None and b is not None and a != b for a, b in pairs)

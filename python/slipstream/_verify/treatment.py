@@ -1,0 +1,110 @@
+"""What is done around the operations of a run: the reference waits after each, the others are delayed."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .schedule import Delays, Schedule
+from .trace import Trace
+from .watch import Operation, Thread, Watch
+
+_CYCLES_PER_SECOND = 1.7e9  # of any recent GPU, about
+_LOOK_S = 0.001
+_LONGEST_TURN_S = 0.25
+_LONGEST_TURNS_S = 5.0
+
+
+class Reference:
+    """The device has finished each operation before the host goes on, and threads work only while those
+    that were started before them wait for something."""
+
+    def __init__(self, trace: Trace | None) -> None:
+        self.trace = trace
+        self.watch: Watch
+        self._held_s = 0.0
+
+    def before(self, operation: Operation) -> None:
+        thread = operation.thread
+        if thread.rank and self._held_s < _LONGEST_TURNS_S:
+            begin = time.monotonic()
+            self._await_turn(thread, begin + _LONGEST_TURN_S)
+            self._held_s += time.monotonic() - begin
+        if self.trace:
+            operation.step = self.trace.before(operation)
+
+    def after(self, operation: Operation, result: Any) -> None:
+        if self.trace:
+            self.trace.after(operation.step, operation, result)
+        for device in self.watch.devices():
+            with torch.cuda.device(device):
+                if not torch.cuda.is_current_stream_capturing():
+                    torch.cuda.synchronize()
+
+    def _await_turn(self, thread: Thread, end: float) -> None:
+        seen = None
+        while time.monotonic() < end:
+            threads = list(self.watch.threads.values())
+            now = [_rest(each) for each in threads if each.rank < thread.rank and not each.caller]
+            if None not in now and now == seen:
+                return
+            seen = now
+            time.sleep(_LOOK_S)
+
+
+class Delayed:
+    """applied: threads and numbers of the operations that were delayed."""
+
+    def __init__(self, schedule: Schedule, trace: Trace | None = None) -> None:
+        self.schedule = schedule
+        self.trace = trace
+        self.watch: Watch
+        self.applied: list[tuple[str, int]] = []
+
+    def before(self, operation: Operation) -> None:
+        delays = self.schedule.delays(operation.place)
+        if any(delays):
+            self.applied.append((operation.place.thread, operation.place.number))
+            time.sleep(delays.host_before)
+            _delay(operation, delays.stream_before)
+        if self.trace:
+            operation.step = self.trace.before(operation)
+        operation.delays = delays
+
+    def after(self, operation: Operation, result: Any) -> None:
+        if self.trace:
+            self.trace.after(operation.step, operation, result)
+        delays: Delays = operation.delays
+        if any(delays):
+            _delay(operation, delays.stream_after)
+            time.sleep(delays.host_after)
+
+
+def _delay(operation: Operation, seconds: float) -> None:
+    if operation.device is None or seconds == 0:
+        return
+    with torch.cuda.device(operation.device):
+        if not torch.cuda.is_current_stream_capturing():
+            torch.cuda._sleep(int(seconds * _CYCLES_PER_SECOND))  # type: ignore[no-untyped-call]
+
+
+def _rest(thread: Thread) -> Any:
+    """Where a thread waits; None if it works."""
+    if thread.has_ended:
+        return "ended"
+    if thread.in_operation or _is_running(thread.native_id):
+        return None
+    frame = sys._current_frames().get(thread.ident)
+    return (thread.calls, id(frame), frame.f_lasti) if frame else "ended"
+
+
+def _is_running(native_id: int) -> bool:
+    try:
+        stat = Path(f"/proc/self/task/{native_id}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[:1] == ["R"]

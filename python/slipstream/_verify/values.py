@@ -1,0 +1,146 @@
+"""What a run returned and yielded, as a flat list of named values that compare byte by byte."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from .. import _native
+
+_MOST_NESTED = 50
+
+
+@dataclasses.dataclass
+class Value:
+    """content: a tensor, or something that is compared with ==."""
+
+    name: str
+    content: Any
+
+    def on_host(self) -> Value:
+        if isinstance(self.content, torch.Tensor) and self.content.device.type != "meta":
+            return Value(self.name, self.content.to("cpu", copy=True))
+        return self
+
+
+def values_of(tree: Any, name: str, is_copied: bool) -> list[Value]:
+    """The values of a tree. is_copied: tensors are cloned on the current stream, without waiting."""
+    return list(_values(tree, name, is_copied, True, 0))
+
+
+def holders_of(run: Callable[..., Any]) -> dict[str, Any]:
+    """Modules and optimizers that a function closes over, is bound to or is called with."""
+    found: dict[str, Any] = {}
+    while isinstance(run, functools.partial):
+        found.update({f"argument {i}": each for i, each in enumerate(run.args)})
+        found.update(run.keywords)
+        run = run.func
+    owner = getattr(run, "__self__", None)
+    if owner is None and not hasattr(run, "__code__"):
+        owner = run
+    found.update(getattr(owner, "__dict__", {}))
+    function = getattr(run, "__func__", run)
+    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    for name, cell in zip(names, getattr(function, "__closure__", None) or (), strict=False):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # not bound yet
+            continue
+    kinds = (torch.nn.Module, torch.optim.Optimizer)
+    return {name: each for name, each in found.items() if isinstance(each, kinds)}
+
+
+def first_difference(expected: list[Value], seen: list[Value]) -> tuple[str, str, int] | None:
+    """Name of the first value that differs, how it does, and how many do; None if none does."""
+    ours, theirs = ({each.name: each.content for each in side} for side in (expected, seen))
+    names = [*ours, *(name for name in theirs if name not in ours)]
+    first, count = None, 0
+    for name in names:
+        if name not in theirs:
+            how = "missing"
+        elif name not in ours:
+            how = "not there in the reference"
+        else:
+            how = _difference(ours[name], theirs[name])
+        if how:
+            count += 1
+            first = first or (name, how)
+    return (*first, count) if first else None
+
+
+def _values(tree: Any, name: str, is_copied: bool, is_own: bool, depth: int) -> Iterator[Value]:
+    if depth > _MOST_NESTED:
+        raise _native.Refused(f"{name} is nested more than {_MOST_NESTED} deep, or holds itself")
+    if isinstance(tree, torch.Tensor):
+        if not torch.nn.parameter.is_lazy(tree):
+            yield Value(name, _plain(tree, is_copied))
+    elif isinstance(tree, Mapping):
+        for key, value in tree.items():
+            yield from _values(value, f"{name}[{key!r}]", is_copied, is_own, depth + 1)
+    elif isinstance(tree, list | tuple) and not isinstance(tree, torch.Size):
+        fields = getattr(tree, "_fields", None)
+        for i, value in enumerate(tree):
+            place = f"{name}.{fields[i]}" if fields else f"{name}[{i}]"
+            yield from _values(value, place, is_copied, is_own, depth + 1)
+    elif hasattr(tree, "state_dict") and not isinstance(tree, type):
+        state = tree.state_dict()
+        yield from _values(state, f"{name}.state_dict()", is_copied, False, depth + 1)
+    elif dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        for field in dataclasses.fields(tree):
+            value = getattr(tree, field.name)
+            yield from _values(value, f"{name}.{field.name}", is_copied, is_own, depth + 1)
+    elif (content := _comparable(tree)) is not None:
+        yield Value(name, content)
+    elif is_own:
+        raise _native.Refused(
+            f"{name} is of type {type(tree).__name__}, which cannot be compared: give tensors, numbers, "
+            "arrays, modules, optimizers, and containers of them"
+        )
+
+
+def _plain(tensor: torch.Tensor, is_copied: bool) -> torch.Tensor:
+    tensor = tensor.detach()
+    if tensor.layout != torch.strided:
+        return tensor.to_dense()
+    return tensor.clone() if is_copied and tensor.device.type != "meta" else tensor
+
+
+def _comparable(leaf: Any) -> Any:
+    if leaf is None or isinstance(leaf, bool | int | str | bytes):
+        return (type(leaf).__name__, leaf)
+    if isinstance(leaf, float):
+        return ("float", struct.pack("d", leaf))
+    if isinstance(leaf, complex | torch.dtype | torch.device | torch.Size):
+        return (type(leaf).__name__, repr(leaf))
+    if all(hasattr(leaf, name) for name in ("tobytes", "dtype", "shape")):  # of NumPy
+        return (str(leaf.dtype), tuple(leaf.shape), leaf.tobytes())
+    return None
+
+
+def _difference(a: Any, b: Any) -> str:
+    """How two contents differ; empty if they do not."""
+    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+        return "" if type(a) is type(b) and not isinstance(a, torch.Tensor) and a == b else "another value"
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return f"{_form(b)} instead of {_form(a)}"
+    if a.device.type == "meta" or a.numel() == 0:
+        return ""
+    rows = [_bytes(each).view(a.numel(), -1) for each in (a, b)]
+    count = int((rows[0] != rows[1]).any(dim=1).sum())
+    return f"{count} of {a.numel()} elements differ" if count else ""
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    tensor = tensor.resolve_conj().resolve_neg()
+    if tensor.is_quantized:
+        tensor = tensor.int_repr()
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+def _form(tensor: torch.Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"

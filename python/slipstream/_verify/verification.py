@@ -1,0 +1,217 @@
+"""The runs that a verification takes, one after the other, until a difference or the last of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .execution import Outcome, execute
+from .schedule import Schedule, Size
+from .search import Difference, Expected, narrowed
+from .trace import Trace, source_of_error
+from .treatment import Delayed, Reference
+from .values import first_difference
+
+_TRIES = 3
+_MOST_RUNS_TO_NARROW = 24
+
+
+@dataclasses.dataclass
+class Finding:
+    """What a verification came to. The fields are those of slipstream.VerifyReport."""
+
+    verdict: str = "equal"
+    schedules: int = 0
+    seed: int | None = None
+    value: str | None = None
+    operation: str | None = None
+    source: str | None = None
+    reason: str = ""
+    error: BaseException | None = None
+    notes: list[str] = dataclasses.field(default_factory=list)
+    size: Size = dataclasses.field(default_factory=lambda: Size(0, 0, 0, 0))
+    streams: int = 0
+
+
+class Verification:
+    def __init__(self, make_run: Callable[[], Any], timeout: float | None) -> None:
+        self._make_run = make_run
+        self._timeout = timeout
+        self._traces: list[Trace] = []
+        self._expected: Outcome
+        self.finding = Finding()
+
+    def reference(self) -> bool:
+        """Runs the reference twice; False if the two differ."""
+        self._expected = self._reference()
+        gc.freeze()  # what is imported by now
+        self.finding.size = self._expected.size
+        self.finding.streams = self._expected.streams
+        again = self._reference()
+        differs = first_difference(self._expected.values, again.values)
+        if differs is None:
+            return True
+        finding = self.finding
+        finding.verdict, finding.value = "not_repeatable", differs[0]
+        found = Expected(self._traces[:1]).first_difference(self._traces[1])
+        finding.reason = f"{_described(*differs)} between two runs without any overlap"
+        self._blame(found)
+        finding.notes += _advice_to_repeat()
+        return False
+
+    def schedule(self, seed: int, traced_first: bool) -> bool:
+        """Runs one schedule; False if it differs."""
+        self.finding.schedules += 1
+        if traced_first:
+            outcome, treatment = self._delayed(seed, is_traced=True)
+            if self._report(seed, outcome):
+                self._explain(seed, outcome, treatment)
+                if outcome.has_lost_device:
+                    self.finding.notes.append("this process cannot use CUDA any more")
+                return False
+        outcome, _ = self._delayed(seed)
+        if not self._report(seed, outcome):
+            return True
+        if outcome.has_lost_device:
+            self.finding.notes.append(
+                "this process cannot use CUDA any more. For the operation, in a new one: "
+                f"slipstream.verify(make_run, seed={seed}, schedules=1)"
+            )
+        elif not outcome.hung:
+            self._locate(seed)
+        return False
+
+    def _reference(self) -> Outcome:
+        trace = Trace()
+        outcome = execute(self._make_run, Reference(trace), self._timeout)
+        if outcome.error is not None:
+            raise outcome.error
+        self._note(outcome)
+        self._traces.append(trace)
+        return outcome
+
+    def _delayed(
+        self, seed: int, is_traced: bool = False, only: list[tuple[str, int]] | None = None
+    ) -> tuple[Outcome, Delayed]:
+        room = 64 + 2 * self._traces[0].on_device
+        trace = Trace(room) if is_traced else None
+        treatment = Delayed(Schedule(seed, self._expected.size, only), trace)
+        outcome = execute(self._make_run, treatment, self._timeout)
+        self._note(outcome)
+        return outcome, treatment
+
+    def _report(self, seed: int, outcome: Outcome) -> bool:
+        """Whether an outcome differs, which the finding then says."""
+        finding = self.finding
+        if outcome.error is not None:
+            finding.verdict = "hang" if outcome.hung else "race"
+            finding.error, finding.seed = outcome.error, seed
+            kind = type(outcome.error).__name__
+            first = (str(outcome.error).strip().splitlines() or [""])[0]
+            finding.reason = f"{first}" if outcome.hung else f"raised {kind}: {first}"
+            finding.source = source_of_error(outcome.error.__traceback__)
+            return True
+        differs = first_difference(self._expected.values, outcome.values)
+        if differs is None:
+            return False
+        finding.verdict, finding.seed, finding.value = "race", seed, differs[0]
+        finding.reason = _described(*differs)
+        return True
+
+    def _locate(self, seed: int) -> None:
+        for _ in range(_TRIES):
+            outcome, treatment = self._delayed(seed, is_traced=True)
+            if self._differs(outcome):
+                self._explain(seed, outcome, treatment)
+                return
+            if outcome.has_lost_device:
+                return
+        self._narrow(seed)
+
+    def _explain(self, seed: int, outcome: Outcome, treatment: Delayed) -> None:
+        if outcome.hung or treatment.trace is None:
+            return
+        found = Expected(self._traces).first_difference(treatment.trace)
+        if found is not None and found.kind == "gave" and not outcome.has_lost_device:
+            self._reference()
+            found = Expected(self._traces).first_difference(treatment.trace)
+        if found is not None:
+            self._blame(found)
+        elif not outcome.has_lost_device:
+            self._narrow(seed)
+
+    def _narrow(self, seed: int) -> None:
+        """Where digests show nothing: which delays it takes."""
+        for _ in range(_TRIES):
+            outcome, treatment = self._delayed(seed)
+            if self._differs(outcome):
+                break
+        else:
+            self.finding.notes.append(
+                f"the difference did not come again in {_TRIES} more runs of its schedule"
+            )
+            return
+        delays = narrowed(
+            treatment.applied,
+            lambda some: self._differs(self._delayed(seed, only=some)[0]),
+            _MOST_RUNS_TO_NARROW,
+        )
+        if not delays:
+            return
+        thread, number = delays[0]
+        steps = [step for step in self._traces[0].steps if (step.thread, step.number) == (thread, number)]
+        if steps:
+            self._blame(Difference(steps[0], "delayed"))
+            if len(delays) > 1:
+                self.finding.notes.append(f"it takes the delays of {len(delays) - 1} more operations")
+
+    def _differs(self, outcome: Outcome) -> bool:
+        return outcome.error is not None or bool(first_difference(self._expected.values, outcome.values))
+
+    def _blame(self, found: Difference | None) -> None:
+        if found is None:
+            return
+        step, finding = found.step, self.finding
+        node = f" of {step.node}" if step.node else ""
+        finding.operation = f"{step.name}{node}"
+        finding.source = step.source
+        what = {
+            "read": "read something else than in the reference",
+            "gave": "gave something else than in the reference, of the same input",
+            "called": "is not what the reference calls there",
+            "delayed": "is where a delay makes the difference",
+        }[found.kind]
+        finding.reason += (
+            f"\n{step.name}({step.arguments}){node}, operation {step.number} of thread '{step.thread}', on "
+            f"{step.stream}, {what}"
+        )
+        is_atomic = found.kind == "gave" and not torch.are_deterministic_algorithms_enabled()
+        if is_atomic and finding.verdict == "race":
+            finding.notes.append(
+                "its input was overwritten while it ran, or it is not deterministic: see "
+                "torch.use_deterministic_algorithms(True)"
+            )
+
+    def _note(self, outcome: Outcome) -> None:
+        for name in outcome.alive:
+            note = f"thread '{name}' was still alive a second after a run"
+            if note not in self.finding.notes:
+                self.finding.notes.append(note)
+
+
+def _described(name: str, how: str, count: int) -> str:
+    others = f", as do {count - 1} other values" if count > 1 else ""
+    return f"{name}: {how}{others}"
+
+
+def _advice_to_repeat() -> list[str]:
+    advice = ["seed everything in make_run(): torch.manual_seed(), random, numpy, samplers and workers"]
+    if not torch.are_deterministic_algorithms_enabled():
+        advice.append("choose operations that repeat themselves: torch.use_deterministic_algorithms(True)")
+    if torch.backends.cudnn.benchmark:
+        advice.append("turn cuDNN's autotuning off: torch.backends.cudnn.benchmark = False")
+    return advice

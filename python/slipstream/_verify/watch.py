@@ -1,0 +1,248 @@
+"""Sees every operation of a run before and after it is called, in the threads that it starts, too."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import torch
+from torch.utils import _python_dispatch
+
+from .schedule import Place, Size
+
+_COPIES = ("copy_", "_to_copy", "_copy_from", "_copy_from_and_resize", "_foreach_copy_")
+_FOR_A_DEVICE = ("is_pinned", "pin_memory", "_pin_memory")
+
+
+class Thread:
+    """A thread of the host in the order of its operations. Threads of autograd's engine that work for
+    it are threads of their own here, with `caller`. rank: by order of start."""
+
+    def __init__(self, name: str, rank: int, caller: Thread | None = None) -> None:
+        self.name = name
+        self.rank = rank
+        self.ident: int = caller.ident if caller else threading.get_ident()
+        self.native_id: int = caller.native_id if caller else threading.get_native_id()
+        self.caller = caller
+        self.streams: dict[tuple[int, int], int] = caller.streams if caller else {}
+        self.children = 0
+        self.operations = 0
+        self.calls = 0
+        self.in_operation = 0
+        self.has_ended = False
+
+
+@dataclasses.dataclass
+class Operation:
+    """order: among all operations of the run. device: the CUDA device it works on, if any."""
+
+    thread: Thread
+    place: Place
+    order: int
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    device: int | None
+    stream: str
+    step: Any = None
+    delays: Any = None
+
+    def name(self) -> str:
+        return str(self.function)
+
+
+class Treatment(Protocol):
+    """What is done around each operation. Called in its thread."""
+
+    def before(self, operation: Operation) -> None: ...
+    def after(self, operation: Operation, result: Any) -> None: ...
+
+
+class Watch:
+    def __init__(self, treatment: Treatment) -> None:
+        self._treatment = treatment
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._orders = itertools.count()
+        self._streams: dict[tuple[int, int], str] = {}
+        self._counts = {"operations": 0, "on_device": 0, "copies": 0}
+        self._is_over = False
+        self._is_paused = False
+        self.main = Thread("main", 0)
+        self.threads: dict[str, Thread] = {"main": self.main}
+        self.started: list[threading.Thread] = []
+
+    def size(self) -> Size:
+        at_work = [each for each in self.threads.values() if each.operations and not each.caller]
+        return Size(**self._counts, threads=len(at_work))
+
+    def number_of_streams(self) -> int:
+        return len(self._streams)
+
+    def devices(self) -> set[int]:
+        """CUDA devices that were used up to now."""
+        with self._lock:
+            return {device for device, _ in self._streams}
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Operations of this thread and of those started meanwhile are seen. Not for two at a time."""
+        start = threading.Thread.start
+
+        def start_watched(of_thread: threading.Thread) -> None:
+            if not self._is_off():
+                self._adopt(of_thread)
+            start(of_thread)
+
+        threading.Thread.start = start_watched  # type: ignore[assignment,method-assign]
+        try:
+            with _Mode(self, self.main):
+                yield
+        finally:
+            threading.Thread.start = start  # type: ignore[method-assign]
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Operations of this thread are none of the loop's."""
+        self._is_paused = True
+        try:
+            yield
+        finally:
+            self._is_paused = False
+
+    def end(self) -> None:
+        """Threads that are still alive are left alone from now on."""
+        self._is_over = True
+
+    def call(self, thread: Thread, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        is_paused = self._is_paused and thread is self.main
+        if is_paused or self._is_off() or getattr(function, "namespace", "") == "profiler":
+            return function(*args, **kwargs)
+        thread.in_operation += 1
+        try:
+            operation = self._operation(thread, function, args, kwargs)
+            self._treatment.before(operation)
+            result = function(*args, **kwargs)
+            self._treatment.after(operation, result)
+        finally:
+            thread.in_operation -= 1
+            thread.calls += 1
+        return result
+
+    def _is_off(self) -> bool:
+        return self._is_over or os.getpid() != self._pid
+
+    def _adopt(self, thread: threading.Thread) -> None:
+        by_ident = {each.ident: each for each in self.threads.values() if not each.has_ended}
+        parent = by_ident.get(threading.get_ident(), self.main)
+        parent = parent.caller or parent
+        parent.children += 1
+        name, run = f"{parent.name}/{parent.children}", thread.run
+        self.started.append(thread)
+        rank = len(self.started)
+
+        def watched_run() -> None:
+            seen = self.threads[name] = Thread(name, rank)
+            _python_dispatch._push_mode(_Mode(self, seen))
+            try:
+                run()
+            finally:
+                seen.has_ended = True
+                _python_dispatch._pop_mode()
+                del thread.run
+
+        thread.run = watched_run  # type: ignore[method-assign]
+
+    def _operation(
+        self, thread: Thread, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Operation:
+        device = _device_of(function, args, kwargs)
+        with self._lock:
+            thread = self._of_engine(thread)
+            stream, ordinal = self._stream(thread, device)
+            is_copy = device is not None and base_name(function) in _COPIES
+            self._counts["operations"] += 1
+            self._counts["on_device"] += device is not None
+            self._counts["copies"] += is_copy
+            place = Place(thread.name, thread.operations, ordinal, is_copy)
+            thread.operations += 1
+            order = next(self._orders)
+        return Operation(thread, place, order, function, args, kwargs, device, stream)
+
+    def _of_engine(self, thread: Thread) -> Thread:
+        """The thread itself, or what stands for the engine's thread that works for it."""
+        if threading.get_ident() == thread.ident:
+            return thread
+        name = f"{thread.name} backward"
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            name += f" cuda:{torch.cuda.current_device()}"
+        if name not in self.threads:
+            self.threads[name] = Thread(name, thread.rank, thread)
+        return self.threads[name]
+
+    def _stream(self, thread: Thread, device: int | None) -> tuple[str, int | None]:
+        if device is None:
+            return "the host", None
+        handle = torch.cuda.current_stream(device).cuda_stream
+        key = (device, handle)
+        if key not in self._streams:
+            number = sum(name != "the default stream" for name in self._streams.values()) + 1
+            self._streams[key] = f"stream {number}" if handle else "the default stream"
+        return self._streams[key], thread.streams.setdefault(key, len(thread.streams))
+
+
+class _Mode(_python_dispatch.TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """What torch.compile made stays compiled, and is not seen."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, watch: Watch, thread: Thread) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._watch = watch
+        self._thread = thread
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return self._watch.call(self._thread, func, args, kwargs or {})
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        return True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+
+def tensors_in(values: Any) -> Iterator[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from tensors_in(value)
+        elif isinstance(value, dict):
+            yield from tensors_in(value.values())
+
+
+def _device_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
+    for tensor in tensors_in((*args, *kwargs.values())):
+        if tensor.is_cuda:
+            return int(tensor.get_device())
+    named = None if base_name(function) in _FOR_A_DEVICE else kwargs.get("device")
+    place = torch.device(named) if named is not None else None
+    if place is None or place.type != "cuda":
+        return None
+    return torch.cuda.current_device() if place.index is None else place.index
+
+
+def base_name(function: Any) -> str:
+    schema = getattr(function, "_schema", None)
+    return schema.name.split("::")[-1] if schema else str(function)
+
+

@@ -1,0 +1,187 @@
+"""Finds races of a training loop: what it gives must not depend on timing."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import html
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from . import _native
+from ._doctor.values import kept_random_states
+from ._verify.verification import Finding, Verification
+
+__all__ = ["VerifyReport", "verify"]
+
+_SENTENCES = {
+    "equal": "no difference",
+    "race": "what this loop gives depends on timing",
+    "not_repeatable": "this loop gives something else each time, also without overlap",
+    "hang": "this loop did not end",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class VerifyReport:
+    """What verify() found.
+
+    verdict: "equal"; "race"; "hang" (a schedule did not end within `timeout`); "not_repeatable" (two
+        references differ, so that races cannot be told).
+    schedules: how many were compared.
+    seed: of the schedule that differs. verify(make_run, seed=seed, schedules=1) runs it again.
+    value: name of the first value that differs, such as "yielded[3]['loss']".
+    operation: the first one that read or gave something else than in the reference.
+    source: file, line and function that called it; in a backward pass, that called that.
+    reason: how they differ. error: what a delayed run raised, with its traceback.
+    notes: what else there is to know.
+    operations, streams, threads: how many the reference had.
+    """
+
+    verdict: str
+    schedules: int
+    seed: int | None
+    value: str | None
+    operation: str | None
+    source: str | None
+    reason: str
+    error: BaseException | None
+    notes: tuple[str, ...]
+    operations: int
+    streams: int
+    threads: int
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict == "equal"
+
+    def text(self) -> str:
+        """The verdict and all that is known about it, as plain text."""
+        size = f"{self.operations} operations, {self.streams} streams, {self.threads} threads"
+        lines = [f"verify: {_SENTENCES[self.verdict]} ({self.schedules} schedules; {size})"]
+        lines += [f"  {line}" for line in self.reason.splitlines()]
+        if self.source:
+            lines.append(f"  at {self.source}")
+        lines += [f"  note: {note}" for note in self.notes]
+        if self.seed is not None:
+            lines.append(f"  again: slipstream.verify(make_run, seed={self.seed}, schedules=1)")
+        return "\n".join(lines)
+
+    def show(self) -> None:
+        """Prints text(); in a notebook, shows it."""
+        ipython = sys.modules.get("IPython")
+        shell = ipython.get_ipython() if ipython is not None else None
+        if ipython is not None and hasattr(shell, "kernel"):
+            ipython.display.display(self)
+        else:
+            print(self.text())
+
+    def to_json(self, path: str | os.PathLike[str]) -> None:
+        """Writes the report: its fields, the error as text, schema slipstream.verify, version 1."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields["error"] = None if self.error is None else repr(self.error)
+        report = {"schema": "slipstream.verify", "version": 1, "passed": self.passed, **fields}
+        Path(path).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+    def raise_if_failed(self) -> None:
+        """Raises Error with text(), from `error` if there is one, unless the loop passed."""
+        if not self.passed:
+            raise _native.Error(self.text()) from self.error
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.text())}</pre>"
+
+
+def verify(
+    make_run: Callable[[], Callable[[], Any]],
+    *,
+    schedules: int = 20,
+    seed: int = 0,
+    timeout: float | None = None,
+) -> VerifyReport:
+    """Runs a training loop again and again, with its operations, copies and threads delayed in other
+    places each time, and compares all that it gives, byte by byte, with a run without any overlap.
+
+    make_run: builds seeds, data, model and optimizer anew and returns a function without arguments,
+        `run`. It trains some steps and returns, or yields, what is to be compared: tensors, numbers,
+        arrays, modules, optimizers and what else has state_dict(), and containers of them. What is
+        yielded is copied at once, on the current stream; what is returned is read after the device
+        has finished. Modules and optimizers that `run` closes over are compared at the end, too.
+    schedules: how many delayed runs there are, at most: the first that differs ends it.
+    seed: of the first of them; the next ones have the numbers that follow. A seed of a report, with
+        schedules=1, runs what differed again.
+    timeout: seconds that one run may take. By default, none: Ctrl-C ends it. Only on the main thread.
+
+    The reference, which runs twice, waits for the device after each operation, and lets a thread work
+    only while those that were started before it wait. Each delayed run spends about a quarter of a
+    second on delays. Without a GPU, only threads of the host are delayed.
+
+    The generators of torch, numpy and random are as before afterwards. Raises Refused for arguments
+    and values that make no sense, whatever make_run raises, and whatever `run` raises in a reference.
+    """
+    _refuse(make_run, schedules, seed, timeout)
+    with kept_random_states(), _cheap_collections():
+        verification = Verification(make_run, timeout)
+        if verification.reference():
+            for each in range(seed, seed + schedules):
+                if not verification.schedule(each, traced_first=schedules == 1):
+                    break
+    return _report(verification.finding)
+
+
+@contextlib.contextmanager
+def _cheap_collections() -> Iterator[None]:
+    """Garbage is looked for after each run: only among what is new."""
+    is_frozen = gc.get_freeze_count() > 0
+    gc.freeze()
+    try:
+        yield
+    finally:
+        if not is_frozen:
+            gc.unfreeze()
+
+
+def _report(finding: Finding) -> VerifyReport:
+    return VerifyReport(
+        verdict=finding.verdict,
+        schedules=finding.schedules,
+        seed=finding.seed,
+        value=finding.value,
+        operation=finding.operation,
+        source=finding.source,
+        reason=finding.reason,
+        error=finding.error,
+        notes=tuple(finding.notes),
+        operations=finding.size.operations,
+        streams=finding.streams,
+        threads=finding.size.threads,
+    )
+
+
+def _refuse(make_run: Any, schedules: Any, seed: Any, timeout: Any) -> None:
+    problems = []
+    if not callable(make_run):
+        problems.append(
+            "make_run cannot be called: give a function that builds everything anew and returns a function "
+            "that trains"
+        )
+    if isinstance(schedules, bool) or not isinstance(schedules, int) or schedules < 1:
+        problems.append(f"schedules is {schedules!r}: give a whole number, at least 1")
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        problems.append(f"seed is {seed!r}: give a whole number, at least 0")
+    if timeout is not None:
+        if not isinstance(timeout, int | float) or not timeout > 0:
+            problems.append(f"timeout is {timeout!r}: give more than 0 seconds, or None")
+        elif threading.current_thread() is not threading.main_thread():
+            problems.append("timeout works on the main thread alone: leave it out")
+    if problems:
+        raise _native.Refused("\n".join(problems))
