@@ -129,12 +129,16 @@ def verify(
     and values that make no sense, whatever make_run raises, and whatever `run` raises in a reference.
     """
     _refuse(make_run, schedules, seed, timeout)
-    with kept_random_states(), _cheap_collections():
-        verification = Verification(make_run, timeout)
-        if verification.reference():
-            for each in range(seed, seed + schedules):
-                if not verification.schedule(each, traced_first=schedules == 1):
-                    break
+    verification = Verification(make_run, timeout)
+    try:
+        with kept_random_states(), _cheap_collections():
+            if verification.reference():
+                for each in range(seed, seed + schedules):
+                    if not verification.schedule(each, traced_first=schedules == 1):
+                        break
+    except RuntimeError:
+        if not verification.has_lost_device:  # which has no random state to put back
+            raise
     return _report(verification.finding)
 
 

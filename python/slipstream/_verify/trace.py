@@ -69,11 +69,18 @@ class Trace:
         ]
         inputs = self._digests(read) if _reads(operation.function) else []
         node = torch._C._current_autograd_node()
-        texts = [operation.name(), _forms(operation), operation.stream, source_of(operation)]
         step = Step(
-            operation.place.thread, operation.place.number, operation.order,
-            *map(sys.intern, texts), node.name() if node else "", inputs, [],
-        )  # fmt: skip
+            thread=operation.place.thread,
+            number=operation.place.number,
+            order=operation.order,
+            name=sys.intern(operation.name()),
+            arguments=sys.intern(_forms(operation)),
+            stream=operation.stream,
+            source=sys.intern(source_of(operation)),
+            node=node.name() if node else "",
+            inputs=inputs,
+            outputs=[],
+        )
         with self._lock:
             if not self._is_finished:
                 self.steps.append(step)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from .. import _native
 from .execution import Outcome, execute
 from .schedule import Schedule, Size
 from .search import Difference, Expected, narrowed
@@ -44,6 +45,7 @@ class Verification:
         self._traces: list[Trace] = []
         self._expected: Outcome
         self.finding = Finding()
+        self.has_lost_device = False
 
     def reference(self) -> bool:
         """Runs the reference twice; False if the two differ."""
@@ -88,8 +90,15 @@ class Verification:
     def _reference(self) -> Outcome:
         trace = Trace()
         outcome = execute(self._make_run, Reference(trace), self._timeout)
+        if outcome.hung:
+            raise _native.Error(f"verify: {outcome.error}, without any delay: give a longer timeout")
         if outcome.error is not None:
             raise outcome.error
+        if not outcome.values:
+            raise _native.Refused(
+                "the run returned and yielded nothing that can be compared, and closes over no module or "
+                "optimizer: return the model, losses, or whatever must not depend on timing"
+            )
         self._note(outcome)
         self._traces.append(trace)
         return outcome
@@ -107,6 +116,7 @@ class Verification:
     def _report(self, seed: int, outcome: Outcome) -> bool:
         """Whether an outcome differs, which the finding then says."""
         finding = self.finding
+        self.has_lost_device = outcome.has_lost_device
         if outcome.error is not None:
             finding.verdict = "hang" if outcome.hung else "race"
             finding.error, finding.seed = outcome.error, seed
@@ -197,10 +207,7 @@ class Verification:
             )
 
     def _note(self, outcome: Outcome) -> None:
-        for name in outcome.alive:
-            note = f"thread '{name}' was still alive a second after a run"
-            if note not in self.finding.notes:
-                self.finding.notes.append(note)
+        self.finding.notes += [each for each in outcome.notes if each not in self.finding.notes]
 
 
 def _described(name: str, how: str, count: int) -> str:

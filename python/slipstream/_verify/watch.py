@@ -76,9 +76,10 @@ class Watch:
         self.main = Thread("main", 0)
         self.threads: dict[str, Thread] = {"main": self.main}
         self.started: list[threading.Thread] = []
+        self.failed: list[str] = []
 
     def size(self) -> Size:
-        at_work = [each for each in self.threads.values() if each.operations and not each.caller]
+        at_work = [each for each in list(self.threads.values()) if each.operations and not each.caller]
         return Size(**self._counts, threads=len(at_work))
 
     def number_of_streams(self) -> int:
@@ -137,13 +138,13 @@ class Watch:
     def _is_off(self) -> bool:
         return self._is_over or os.getpid() != self._pid
 
-    def _adopt(self, thread: threading.Thread) -> None:
-        by_ident = {each.ident: each for each in self.threads.values() if not each.has_ended}
+    def _adopt(self, of_thread: threading.Thread) -> None:
+        by_ident = {each.ident: each for each in list(self.threads.values()) if not each.has_ended}
         parent = by_ident.get(threading.get_ident(), self.main)
         parent = parent.caller or parent
         parent.children += 1
-        name, run = f"{parent.name}/{parent.children}", thread.run
-        self.started.append(thread)
+        name, run = f"{parent.name}/{parent.children}", of_thread.run
+        self.started.append(of_thread)
         rank = len(self.started)
 
         def watched_run() -> None:
@@ -151,12 +152,15 @@ class Watch:
             _python_dispatch._push_mode(_Mode(self, seen))
             try:
                 run()
+            except Exception as error:
+                self.failed.append(f"thread '{of_thread.name}' raised {type(error).__name__}: {error}")
+                raise
             finally:
                 seen.has_ended = True
                 _python_dispatch._pop_mode()
-                del thread.run
+                del of_thread.run
 
-        thread.run = watched_run  # type: ignore[method-assign]
+        of_thread.run = watched_run  # type: ignore[method-assign]
 
     def _operation(
         self, thread: Thread, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -1,0 +1,333 @@
+"""slipstream.verify finds the races of known loops without being told where, and passes their correct forms.
+
+Loops of threads race on any device, loops of streams on a GPU.
+"""
+
+import os
+import queue
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import mse_loss
+
+import slipstream as ss
+
+torch.set_num_threads(1)
+STEPS = 6
+
+
+def made(device, features=16):
+    torch.manual_seed(0)
+    encoder = nn.Sequential(nn.Linear(features, 64), nn.ReLU(), nn.Linear(64, 64)).to(device)
+    decoder = nn.Linear(64, 4).to(device)
+    optimizer = torch.optim.SGD(decoder.parameters(), 0.05, momentum=0.9)
+    data = [(torch.randn(32, features), torch.randn(32, 4)) for _ in range(STEPS)]
+    return encoder.eval().requires_grad_(False), decoder, optimizer, data
+
+
+def train(decoder, optimizer, features, target):
+    loss = mse_loss(decoder(features), target)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss
+
+
+def refilling_thread(waits, device):
+    """A thread prefetches into one buffer."""
+    encoder, decoder, optimizer, data = made(device)
+
+    def run():
+        buffer, items, is_free = torch.empty(32, 16), queue.Queue(1), threading.Semaphore(1)
+
+        def refill():
+            for features, target in data:
+                if waits:
+                    is_free.acquire()
+                buffer.copy_(features)
+                items.put(target)
+            items.put(None)
+
+        thread = threading.Thread(target=refill, daemon=True)
+        thread.start()
+        while (target := items.get()) is not None:
+            with torch.no_grad():
+                features = encoder(buffer.to(device))
+            is_free.release()
+            yield train(decoder, optimizer, features, target.to(device))
+        thread.join()
+
+    return run
+
+
+def writing_thread(waits, device):
+    """A thread averages weights while they are trained."""
+    encoder, decoder, optimizer, data = made(device)
+
+    def run():
+        average = decoder.weight.detach().clone()
+
+        def update():
+            average.lerp_(decoder.weight.detach(), 0.5)
+            decoder.weight.data.copy_(average)
+
+        for features, target in data:
+            thread = threading.Thread(target=update)
+            with torch.no_grad():
+                encoded = encoder(features.to(device))
+            thread.start()
+            if waits:
+                thread.join()
+            yield train(decoder, optimizer, encoded, target.to(device))
+            thread.join()
+
+    return run
+
+
+def two_streams(waits, device):
+    """The encoder works on batch n + 1 on one stream while the decoder trains on n on another."""
+    encoder, decoder, optimizer, data = made(device)
+    data = [(features.pin_memory(), target.pin_memory()) for features, target in data]
+
+    def run():
+        encode, decode = torch.cuda.Stream(), torch.cuda.Stream()
+        before = None
+        for batch in [*data, None]:
+            batch_of_before, before = before, None
+            if waits:
+                decode.wait_stream(encode)
+            if batch is not None:
+                with torch.cuda.stream(encode), torch.no_grad():
+                    features, target = (each.to(device, non_blocking=True) for each in batch)
+                    before = encoder(features), target
+            if batch_of_before is not None:
+                with torch.cuda.stream(decode):
+                    loss = train(decoder, optimizer, *batch_of_before)
+                    for each in batch_of_before if waits else ():
+                        each.record_stream(decode)
+                    yield loss
+        return decoder, optimizer
+
+    return run
+
+
+def labels_on_another_stream(waits, device):
+    """Labels from page-locked memory are copied on the default stream, and used on another one."""
+    encoder, decoder, optimizer, data = made(device)
+    data = [(features, target.pin_memory()) for features, target in data]
+
+    def run():
+        decode = torch.cuda.Stream()
+        for features, target in data:
+            with torch.cuda.stream(decode), torch.no_grad():
+                encoded = encoder(features.to(device))
+            target = target.to(device, non_blocking=True)
+            if waits:
+                decode.wait_stream(torch.cuda.current_stream())
+                target.record_stream(decode)
+            with torch.cuda.stream(decode):
+                yield train(decoder, optimizer, encoded, target)
+            if waits:
+                torch.cuda.current_stream().wait_stream(decode)
+
+    return run
+
+
+class Prefetcher:
+    """Copies the next batch on a stream of its own, whose memory the allocator may hand out again while
+    the loop's stream still reads it."""
+
+    def __init__(self, batches, device, waits):
+        self.batches, self.device, self.waits = batches, device, waits
+
+    def __iter__(self):
+        stream, batch = torch.cuda.Stream(), None
+        for following in self.batches:
+            with torch.cuda.stream(stream):
+                following = [each.to(self.device, non_blocking=True) for each in following]
+                following[0].mul_(0.5)
+            if batch is not None:
+                yield batch
+            current = torch.cuda.current_stream()
+            current.wait_stream(stream)
+            batch = following
+            for each in batch if self.waits else ():
+                each.record_stream(current)
+        yield batch
+
+
+def prefetcher(waits, device):
+    encoder, decoder, optimizer, data = made(device, features=4096)
+    data = [(features.pin_memory(), target.pin_memory()) for features, target in 3 * data]
+
+    def run():
+        for features, target in Prefetcher(data, device, waits):
+            with torch.no_grad():
+                encoded = encoder(features)
+            yield train(decoder, optimizer, encoded, target)
+
+    return run
+
+
+def branches(waits, device):
+    """Two branches on streams of their own, which have to wait for their input."""
+    encoder, decoder, optimizer, data = made(device)
+
+    def run():
+        main, others = torch.cuda.current_stream(), [torch.cuda.Stream(), torch.cuda.Stream()]
+        for features, target in data:
+            features, target = features.to(device).mul(0.5), target.to(device)
+            encoded = []
+            for other in others:
+                if waits:
+                    other.wait_stream(main)
+                with torch.cuda.stream(other), torch.no_grad():
+                    encoded.append(encoder(features))
+                main.wait_stream(other)
+                encoded[-1].record_stream(main)
+            yield train(decoder, optimizer, encoded[0] + encoded[1], target)
+
+    return run
+
+
+def pinned_refill(waits, device):
+    """One page-locked buffer, refilled for each batch."""
+    encoder, decoder, optimizer, data = made(device)
+
+    def run():
+        buffer, copied = torch.empty(32, 16).pin_memory(), torch.cuda.Event()
+        for features, target in data:
+            if waits:
+                copied.synchronize()
+            buffer.copy_(features)
+            features = buffer.to(device, non_blocking=True)
+            copied.record()
+            with torch.no_grad():
+                encoded = encoder(features)
+            yield train(decoder, optimizer, encoded, target.pin_memory().to(device, non_blocking=True))
+
+    return run
+
+
+OF_THREADS = [refilling_thread, writing_thread]
+OF_STREAMS = [two_streams, labels_on_another_stream, prefetcher, branches, pinned_refill]
+
+
+def passes(loop, device):
+    report = ss.verify(lambda: loop(True, device), schedules=40)
+    assert report.passed, report.text()
+
+
+def is_found(loop, device, functions):
+    report = ss.verify(lambda: loop(False, device), schedules=40)
+    assert report.verdict == "race", report.text()
+    assert report.value or report.error
+    file, function = re.fullmatch(r"(.*):\d+ in (\w+)", report.source).groups()
+    assert Path(file).name == Path(__file__).name and function in functions, report.text()
+    again = ss.verify(lambda: loop(False, device), seed=report.seed, schedules=1)
+    assert (again.verdict, again.seed) == ("race", report.seed), again.text()
+
+
+@pytest.mark.parametrize("loop", OF_THREADS)
+def test_threads_that_wait_pass(loop, device):
+    passes(loop, device)
+
+
+def test_a_thread_that_refills_too_early_is_found(device):
+    is_found(refilling_thread, device, {"run"})
+
+
+def test_a_thread_that_writes_weights_is_found(device):
+    is_found(writing_thread, device, {"run", "update", "train"})
+
+
+@pytest.mark.parametrize("device", ["cuda"], indirect=True)
+@pytest.mark.parametrize("loop", OF_STREAMS)
+def test_streams_that_wait_pass(loop, device):
+    passes(loop, device)
+
+
+@pytest.mark.parametrize("device", ["cuda"], indirect=True)
+@pytest.mark.parametrize("loop", OF_STREAMS)
+def test_streams_that_do_not_wait_are_found(loop, device):
+    is_found(loop, device, {"run", "train", "__iter__"})
+
+
+def pipelined(device, stages, serial=False):
+    encoder, decoder, optimizer, data = made(device)
+    loader = torch.utils.data.DataLoader([*zip(*map(torch.cat, zip(*data, strict=True)), strict=True)], 32,
+                                         num_workers=2, pin_memory=device == "cuda")  # fmt: skip
+
+    def run():
+        pipe = ss.Pipeline(loader, stages(encoder), device=device, serial=serial)
+        for number, (features, target) in enumerate(pipe):
+            with torch.autocast(device, torch.bfloat16):
+                loss = mse_loss(decoder(features).float(), target)
+            loss.backward()
+            if number % 2:
+                optimizer.step()
+                optimizer.zero_grad()
+            yield loss
+        return decoder, optimizer
+
+    return run
+
+
+@pytest.mark.parametrize("serial", [False, True])
+def test_pipelines_pass(device, serial):
+    def stages(encoder):
+        return [("half", lambda features: features * 0.5), ("encode", encoder)]
+
+    report = ss.verify(lambda: pipelined(device, stages, serial), schedules=10)
+    assert report.passed, report.text()
+
+
+ASSERTION = """
+import sys, torch, slipstream as ss
+
+def make_run():
+    torch.manual_seed(0)
+    model = torch.nn.Linear(8, 4).cuda()
+    labels = [torch.randint(0, 4, [16]).pin_memory() for _ in range(4)]
+    features = torch.randn(16, 8).cuda()
+
+    def run():
+        copies, target = torch.cuda.Stream(), torch.empty(16, dtype=torch.int64, device="cuda")
+        for each in labels:
+            target.fill_(1000)
+            copies.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(copies):
+                target.copy_(each, non_blocking=True)
+            loss = torch.nn.functional.cross_entropy(model(features), target)
+            loss.backward()
+            torch.cuda.current_stream().wait_stream(copies)
+        return model
+
+    return run
+
+report = ss.verify(make_run, seed=int(sys.argv[1]), schedules=int(sys.argv[2]))
+print(report.verdict, report.seed, report.operation, any("cannot use CUDA" in note for note in report.notes),
+      sep="|")
+sys.stdout.flush()
+import os
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("device", ["cuda"], indirect=True)
+def test_a_device_side_assertion_is_a_race(device):
+    def answer(seed, schedules):
+        command = [sys.executable, "-c", ASSERTION, str(seed), str(schedules)]
+        done = subprocess.run(command, capture_output=True, text=True, env=os.environ, timeout=300)
+        return done.stdout.strip().split("|") if done.stdout else [done.stderr[-2000:]]
+
+    verdict, seed, _, has_lost_device = answer(0, 40)
+    assert (verdict, has_lost_device) == ("race", "True")
+    verdict, same_seed, operation, _ = answer(seed, 1)
+    assert (verdict, same_seed) == ("race", seed) and "nll_loss" in operation

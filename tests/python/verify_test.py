@@ -1,0 +1,315 @@
+"""slipstream.verify: its contract, its verdicts, and what it does when a loop fails."""
+
+import collections
+import dataclasses
+import json
+import re
+import threading
+import traceback
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import slipstream as ss
+from slipstream._verify import treatment
+from slipstream._verify.schedule import Place, Schedule, Size
+from slipstream._verify.search import narrowed
+from slipstream._verify.values import first_difference, values_of
+
+torch.set_num_threads(1)
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def tiny(device="cpu", steps=2):
+    """A correct loop."""
+
+    def make_run():
+        torch.manual_seed(0)
+        model = nn.Linear(4, 2).to(device)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+        data = torch.randn(steps, 8, 4)
+
+        def run():
+            for batch in data:
+                loss = model(batch.to(device)).square().mean()
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                yield loss
+
+        return run
+
+    return make_run
+
+
+def returning(*results):
+    """A make_run whose runs return these one after the other, and then the last one."""
+    left = list(results)
+
+    def make_run():
+        result = left.pop(0) if len(left) > 1 else left[0]
+        return result if callable(result) else lambda: result
+
+    return make_run
+
+
+def names(values):
+    return [each.name for each in values]
+
+
+def test_a_correct_loop_passes_200_schedules(device):
+    report = ss.verify(tiny(device), schedules=200)
+    assert (report.passed, report.verdict, report.schedules) == (True, "equal", 200)
+    assert report.operations > 20 and report.threads >= 1 and report.value is None
+    assert str(report).startswith("verify: no difference (200 schedules")
+    report.raise_if_failed()
+
+
+@dataclasses.dataclass
+class Scores:
+    top1: float
+
+
+Pair = collections.namedtuple("Pair", "features labels")
+
+
+def test_values_are_named_by_where_they_are():
+    model = nn.Linear(2, 1)
+    tree = {"pair": Pair(torch.zeros(1), [1, "a"]), "scores": Scores(0.5), "model": model, "none": None}
+    assert names(values_of(tree, "returned", True)) == [
+        "returned['pair'].features", "returned['pair'].labels[0]", "returned['pair'].labels[1]",
+        "returned['scores'].top1", "returned['model'].state_dict()['weight']",
+        "returned['model'].state_dict()['bias']", "returned['none']",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "how"),
+    [
+        (torch.tensor([1.0, float("nan")]), torch.tensor([1.0, float("nan")]), None),
+        (torch.tensor([0.0, 1.0]), torch.tensor([-0.0, 1.0]), "1 of 2 elements differ"),
+        (torch.zeros(2), torch.zeros(2, dtype=torch.int64), "int64[2] instead of float32[2]"),
+        (torch.zeros(0), torch.zeros(0), None),
+        (torch.tensor(1 + 2j), torch.tensor(1 + 3j), "1 of 1 elements differ"),
+        (torch.eye(2).to_sparse(), torch.eye(2).to_sparse(), None),
+        (float("nan"), float("nan"), None),
+        (1, 1.0, "another value"),
+        (np.arange(3), np.arange(3), None),
+        (np.arange(3), np.arange(3.0), "another value"),
+        ([1], [1, 2], "not there in the reference"),
+        ([1, 2], [1], "missing"),
+    ],
+)
+def test_values_are_compared_byte_by_byte(a, b, how):
+    found = first_difference(values_of(a, "x", True), values_of(b, "x", True))
+    assert (found and found[1]) == how
+
+
+def test_weights_are_compared_where_the_run_returns_none(device):
+    runs = []
+
+    def make_run():
+        model = nn.Linear(2, 1)
+        runs.append(model)
+        nn.init.constant_(model.weight, len(runs))
+        model.to(device)
+
+        def run():
+            model.weight.data.mul_(2)
+
+        return run
+
+    report = ss.verify(make_run, schedules=1)
+    assert (report.verdict, report.value) == ("not_repeatable", "model.state_dict()['weight']")
+
+
+def test_a_loop_without_seeds_is_not_repeatable(device):
+    def make_run():
+        def run():
+            return torch.randn(4, device=device).sin()
+
+        return run
+
+    report = ss.verify(make_run)
+    assert (report.verdict, report.passed, report.schedules, report.seed) == ("not_repeatable", False, 0, None)
+    assert report.operation.startswith("aten.randn") and re.search(r"verify_test.py:\d+ in run$", report.source)
+    assert any("torch.manual_seed" in note for note in report.notes)
+    with pytest.raises(ss.Error, match="something else each time"):
+        report.raise_if_failed()
+
+
+def test_a_report_is_text_json_and_a_notebook_cell(tmp_path, capsys):
+    report = ss.verify(returning(1, 1, 2, 1))
+    report.show()
+    text = capsys.readouterr().out
+    assert "returned: another value" in text and "slipstream.verify(make_run, seed=0, schedules=1)" in text
+    report.to_json(tmp_path / "verify.json")
+    written = json.loads((tmp_path / "verify.json").read_text())
+    assert (written["schema"], written["verdict"], written["value"]) == ("slipstream.verify", "race", "returned")
+    assert "<pre>verify: what this loop gives" in report._repr_html_()
+    assert any("did not come again" in note for note in report.notes)
+
+
+def fails(what):
+    raise ValueError(what)
+
+
+def test_what_fails_in_make_run_or_in_a_reference_is_raised_as_it_is():
+    def make_run():
+        return lambda: fails("in run")
+
+    for broken, name in ((lambda: fails("in make_run"), "fails"), (make_run, "fails")):
+        with pytest.raises(ValueError) as caught:
+            ss.verify(broken)
+        assert traceback.extract_tb(caught.value.__traceback__)[-1].name == name
+    assert threading.Thread.start.__module__ == "threading"
+
+
+def test_what_fails_in_a_delayed_run_alone_is_a_race():
+    report = ss.verify(returning(1, 1, lambda: fails("too late")), timeout=60)
+    assert (report.verdict, report.seed, report.value) == ("race", 0, None)
+    assert report.reason.startswith("raised ValueError: too late")
+    assert report.source.endswith(" in fails")
+    assert traceback.extract_tb(report.error.__traceback__)[-1].name == "fails"
+    with pytest.raises(ss.Error) as caught:
+        report.raise_if_failed()
+    assert caught.value.__cause__ is report.error
+
+
+def hangs():
+    threading.Event().wait()
+
+
+def test_a_run_that_does_not_end_is_a_verdict():
+    report = ss.verify(returning(1, 1, hangs), timeout=3)
+    assert (report.verdict, report.seed) == ("hang", 0)
+    assert "did not end within 3 s" in report.reason and report.source.endswith(" in hangs")
+    with pytest.raises(ss.Error, match="longer timeout"):
+        ss.verify(lambda: hangs, timeout=0.5)
+
+
+def test_threads_that_go_on_are_told():
+    stop = threading.Event()
+
+    def make_run():
+        def run():
+            threading.Thread(target=stop.wait, name="goes on", daemon=True).start()
+            return 1
+
+        return run
+
+    report = ss.verify(make_run, schedules=1)
+    stop.set()
+    assert report.passed and report.notes == ("thread 'goes on' was still alive a second after a run",)
+
+
+def test_a_generator_is_closed_when_its_values_are_refused():
+    closed = []
+
+    def make_run():
+        def run():
+            try:
+                yield 1
+                yield object()
+            finally:
+                closed.append(True)
+
+        return run
+
+    with pytest.raises(ss.Refused, match=r"yielded\[1\] is of type object"):
+        ss.verify(make_run)
+    assert closed == [True]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"make_run": None}, "make_run cannot be called"),
+        ({"schedules": 0}, "schedules is 0"),
+        ({"schedules": True}, "schedules is True"),
+        ({"seed": -1}, "seed is -1"),
+        ({"timeout": 0}, "timeout is 0"),
+        ({"make_run": lambda: nn.Linear(1, 1)}, "make_run\\(\\) returned Linear"),
+        ({"make_run": lambda: 5}, "make_run\\(\\) returned int"),
+        ({"make_run": lambda: lambda: None}, "nothing that can be compared"),
+        ({"make_run": lambda: lambda: {"x": object()}}, r"returned\['x'\] is of type object"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments, message):
+    with pytest.raises(ss.Refused, match=message):
+        ss.verify(**{"make_run": tiny(), **arguments})
+
+
+def test_random_numbers_go_on_as_before():
+    torch.manual_seed(5)
+    expected = torch.randn(2)
+    torch.manual_seed(5)
+    ss.verify(tiny(), schedules=1)
+    assert torch.equal(torch.randn(2), expected)
+
+
+def test_delays_are_a_function_of_seed_and_place():
+    size = Size(operations=400, on_device=300, copies=20, threads=2)
+    places = [Place("main", i, i % 2, i % 15 == 0) for i in range(300)]
+    kinds = set()
+    for seed in range(30):
+        delays = [Schedule(seed, size).delays(place) for place in places]
+        assert delays == [Schedule(seed, size).delays(place) for place in reversed(places)][::-1]
+        assert sum(map(sum, delays)) < 2
+        kinds.add(Schedule(seed, size).kind)
+        only = [("main", 7)]
+        assert not any(any(Schedule(seed, size, only).delays(place)) for place in places if place.number != 7)
+    assert kinds == {"streams", "copies", "operations", "everything", "threads"}
+
+
+def test_delays_are_narrowed_to_those_that_it_takes():
+    assert narrowed(list(range(50)), lambda some: 17 in some, 100) == [17]
+    assert narrowed(list(range(50)), lambda some: {17, 40} <= set(some), 200) == [17, 40]
+
+
+def test_where_no_operation_differs_the_delay_is_named(monkeypatch):
+    slept = []
+    monkeypatch.setattr(treatment.time, "sleep", slept.append)
+
+    def make_run():
+        def run():
+            late = []
+            for number in range(20):
+                slept.clear()
+                torch.ones(1).sum()
+                late += [number] if number == 7 and any(slept) else []
+            return len(late)
+
+        return run
+
+    report = ss.verify(make_run, schedules=40)
+    assert (report.verdict, report.value, report.notes) == ("race", "returned", ())
+    assert re.search(r"operation 1[45] of thread 'main', on the host, is where a delay", report.reason)
+    assert report.source.endswith(" in run")
+
+
+def test_compiled_functions_stay_compiled():
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    def make_run():
+        torch.manual_seed(0)
+        model = nn.Linear(4, 1)
+        compiled = torch.compile(model, backend=backend)
+        return lambda: (compiled(torch.ones(2, 4)), model)
+
+    assert ss.verify(make_run, schedules=3).passed and graphs
+
+
+def test_what_the_page_shows():
+    page = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
+    for block in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        space = {"device": "cuda" if torch.cuda.is_available() else "cpu"}
+        exec(compile(block, "docs/verify.md", "exec"), space)
+        assert space["report"].passed
