@@ -20,6 +20,7 @@ from ._verify.verification import Finding, Verification
 
 __all__ = ["VerifyReport", "verify"]
 
+_RUNS = threading.Lock()
 _SENTENCES = {
     "equal": "no difference",
     "race": "what this loop gives depends on timing",
@@ -63,8 +64,10 @@ class VerifyReport:
 
     def text(self) -> str:
         """The verdict and all that is known about it, as plain text."""
-        size = f"{self.operations} operations, {self.streams} streams, {self.threads} threads"
-        lines = [f"verify: {_SENTENCES[self.verdict]} ({self.schedules} schedules; {size})"]
+        counts = {"schedule": self.schedules, "operation": self.operations}
+        counts |= {"stream": self.streams, "thread": self.threads}
+        size = ", ".join(f"{n} {what}{'s' * (n != 1)}" for what, n in counts.items())
+        lines = [f"verify: {_SENTENCES[self.verdict]} ({size})"]
         lines += [f"  {line}" for line in self.reason.splitlines()]
         if self.source:
             lines.append(f"  at {self.source}")
@@ -123,13 +126,15 @@ def verify(
 
     The reference, which runs twice, waits for the device after each operation, and lets a thread work
     only while those that were started before it wait. Each delayed run spends about a quarter of a
-    second on delays. Without a GPU, only threads of the host are delayed.
+    second on delays, or 0.1 ms for each operation if that is more. Without a GPU, only threads of the host are delayed.
 
     The generators of torch, numpy and random are as before afterwards. Raises Refused for arguments
     and values that make no sense, whatever make_run raises, and whatever `run` raises in a reference.
     """
     _refuse(make_run, schedules, seed, timeout)
     verification = Verification(make_run, timeout)
+    if not _RUNS.acquire(blocking=False):
+        raise _native.Refused("verify is running already, in this or another thread: wait until it ends")
     try:
         with kept_random_states(), _cheap_collections():
             if verification.reference():
@@ -139,7 +144,9 @@ def verify(
     except RuntimeError:
         if not verification.has_lost_device:  # which has no random state to put back
             raise
-    return _report(verification.finding)
+    finally:
+        _RUNS.release()
+    return _report(verification.finish())
 
 
 @contextlib.contextmanager

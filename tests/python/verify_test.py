@@ -64,7 +64,7 @@ def test_a_correct_loop_passes_200_schedules(device):
     report = ss.verify(tiny(device), schedules=200)
     assert (report.passed, report.verdict, report.schedules) == (True, "equal", 200)
     assert report.operations > 20 and report.threads >= 1 and report.value is None
-    assert str(report).startswith("verify: no difference (200 schedules")
+    assert str(report).startswith("verify: no difference (200 schedules, ")
     report.raise_if_failed()
 
 
@@ -139,6 +139,24 @@ def test_a_loop_without_seeds_is_not_repeatable(device):
     assert any("torch.manual_seed" in note for note in report.notes)
     with pytest.raises(ss.Error, match="something else each time"):
         report.raise_if_failed()
+
+
+def test_a_reference_that_fails_once_is_not_repeatable():
+    report = ss.verify(returning(1, lambda: fails("now and then")))
+    assert (report.verdict, report.seed) == ("not_repeatable", None)
+    assert report.reason.startswith("raised ValueError: now and then in one of two runs")
+    assert isinstance(report.error, ValueError)
+
+
+def test_what_differs_rarely_without_overlap_is_not_a_race():
+    seeds = iter([0, 0, 1, 1, 2])
+
+    def make_run():
+        torch.manual_seed(next(seeds))
+        return lambda: torch.rand(2)
+
+    report = ss.verify(make_run)
+    assert (report.verdict, report.operation, report.seed) == ("not_repeatable", "aten.rand.default", None)
 
 
 def test_a_report_is_text_json_and_a_notebook_cell(tmp_path, capsys):
@@ -222,6 +240,15 @@ def test_a_generator_is_closed_when_its_values_are_refused():
     with pytest.raises(ss.Refused, match=r"yielded\[1\] is of type object"):
         ss.verify(make_run)
     assert closed == [True]
+
+
+def test_one_at_a_time():
+    def make_run():
+        return lambda: ss.verify(tiny())
+
+    with pytest.raises(ss.Refused, match="running already"):
+        ss.verify(make_run)
+    assert ss.verify(tiny(), schedules=1).passed
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import torch
 
 from .. import _native
 from .schedule import Size
+from .trace import keep_forever
 from .treatment import Delayed, Reference
 from .values import Value, holders_of, values_of
 from .watch import Watch
@@ -54,10 +55,10 @@ def execute(
     values: list[Value] = []
     error: BaseException | None = None
     try:
-        with _time_limit(timeout), watch.watching():
+        with watch.watching(), _time_limit(timeout):
             with watch.paused():
                 run = _made(make_run)
-                _synchronize()
+                _synchronize(watch.devices())
             try:
                 values = _values_of_run(run, watch)
             except (_native.Refused, NotEnded):
@@ -68,9 +69,13 @@ def execute(
     except NotEnded as raised:
         error = raised
     watch.end()
-    has_lost_device = error is not None and _has_lost_device()
+    has_lost_device = error is not None and _has_lost_device(watch.devices())
+    if has_lost_device:
+        keep_forever(error)
     if treatment.trace and not isinstance(error, NotEnded):
         treatment.trace.finish(has_lost_device)
+    if any(thread.is_alive() for thread in watch.started) and not has_lost_device:
+        gc.collect()
     notes = [*watch.failed, *_still_alive(watch)]
     return Outcome(
         values, error, isinstance(error, NotEnded), has_lost_device, notes, watch.size(),
@@ -96,7 +101,7 @@ def _values_of_run(run: Callable[[], Any], watch: Watch) -> list[Value]:
         with contextlib.closing(_as_generator(returned)) as yielded:
             returned = _taken(yielded, found, watch)
     with watch.paused():
-        _synchronize()
+        _synchronize(watch.devices())
         named = {id(each) for each in _top_level(returned)}
         if returned is not None:
             found += values_of(returned, "returned", False)
@@ -130,14 +135,15 @@ def _top_level(returned: Any) -> list[Any]:
     return list(returned) if isinstance(returned, list | tuple) else [returned]
 
 
-def _synchronize() -> None:
+def _synchronize(devices: set[int]) -> None:
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        torch.cuda.synchronize()
+        for device in devices | {torch.cuda.current_device()}:
+            torch.cuda.synchronize(device)
 
 
-def _has_lost_device() -> bool:
+def _has_lost_device(devices: set[int]) -> bool:
     try:
-        _synchronize()
+        _synchronize(devices)
     except RuntimeError:
         return True
     return False
@@ -145,8 +151,6 @@ def _has_lost_device() -> bool:
 
 def _still_alive(watch: Watch) -> list[str]:
     """Of threads that do not end within a second."""
-    if any(thread.is_alive() for thread in watch.started):
-        gc.collect()
     end = time.monotonic() + _JOIN_S
     for thread in watch.started:
         if thread is not threading.current_thread() and thread.ident is not None:

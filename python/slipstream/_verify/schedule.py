@@ -8,7 +8,8 @@ import math
 from collections.abc import Collection
 from typing import NamedTuple
 
-_BUDGET_S = 0.25
+_LEAST_BUDGET_S = 0.25
+_BUDGET_S_PER_OPERATION = 1e-4
 _MEAN_S = 0.003
 
 
@@ -125,4 +126,5 @@ def _between(draw: float, least: float, most: float) -> float:
 
 def _share(most: float, count: int, seconds: float) -> float:
     """The share of `count` operations that may be delayed by `seconds` each."""
-    return min(most, _BUDGET_S / (max(count, 1) * seconds))
+    budget_s = max(_LEAST_BUDGET_S, _BUDGET_S_PER_OPERATION * count)
+    return min(most, budget_s / (max(count, 1) * seconds))

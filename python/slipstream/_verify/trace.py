@@ -107,8 +107,8 @@ class Trace:
             step.inputs = [_read(each, host) for each in step.inputs]
             step.outputs = [_read(each, host) for each in step.outputs]
         self.steps.sort(key=lambda step: step.order)
-        if has_lost_device:  # to free page-locked memory would end the process
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._slots))
+        if has_lost_device:
+            keep_forever(self._slots)
         self._slots = {}
 
     def _digests(self, values: list[Any], skips_host: bool = False) -> list[Any]:
@@ -142,10 +142,15 @@ class Trace:
         with self._lock:
             if device not in self._slots:
                 on_device = torch.zeros(room, dtype=torch.int64, device=f"cuda:{device}")
-                on_host = torch.full([room], _UNWRITTEN, dtype=torch.int64).pin_memory()
+                on_host = torch.full([room], _UNWRITTEN, dtype=torch.int64, device="cpu").pin_memory()
                 torch.cuda.synchronize(device)
                 self._slots[device] = (on_device, on_host)
         return self._slots[device]
+
+
+def keep_forever(holder: object) -> None:
+    """To free memory of a lost device, or page-locked memory, can end the process."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(holder))
 
 
 def source_of(operation: Operation) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -50,20 +51,40 @@ class Verification:
     def reference(self) -> bool:
         """Runs the reference twice; False if the two differ."""
         self._expected = self._reference()
+        _refuse(self._expected)
         gc.freeze()  # what is imported by now
         self.finding.size = self._expected.size
         self.finding.streams = self._expected.streams
-        again = self._reference()
-        differs = first_difference(self._expected.values, again.values)
-        if differs is None:
-            return True
+        return self._repeats(1)
+
+    def _repeats(self, times: int) -> bool:
+        """Runs the reference again; False if it differs, which the finding then says."""
+        for _ in range(times):
+            again = self._reference()
+            differs = first_difference(self._expected.values, again.values)
+            if again.error is None and differs is None:
+                continue
+            finding = self.finding
+            finding.verdict, finding.seed, finding.error = "not_repeatable", None, again.error
+            finding.value = finding.operation = finding.source = None
+            if again.error is not None:
+                finding.reason = f"raised {_first_line(again.error)} in one of two runs without any overlap"
+            elif differs is not None:
+                finding.value = differs[0]
+                finding.reason = f"{_described(*differs)} between two runs without any overlap"
+            self._blame(Expected(self._traces[:-1]).first_difference(self._traces[-1]))
+            finding.notes += _advice_to_repeat()
+            return False
+        return True
+
+    def finish(self) -> Finding:
         finding = self.finding
-        finding.verdict, finding.value = "not_repeatable", differs[0]
-        found = Expected(self._traces[:1]).first_difference(self._traces[1])
-        finding.reason = f"{_described(*differs)} between two runs without any overlap"
-        self._blame(found)
-        finding.notes += _advice_to_repeat()
-        return False
+        if self.has_lost_device:
+            more = "" if finding.operation else ": in a new one, what stands below names the operation"
+            finding.notes.append(f"this process cannot use CUDA any more{more}")
+        if os.environ.get("CUDA_LAUNCH_BLOCKING", "0") != "0":
+            finding.notes.append("CUDA_LAUNCH_BLOCKING is set, with which streams do not overlap")
+        return finding
 
     def schedule(self, seed: int, traced_first: bool) -> bool:
         """Runs one schedule; False if it differs."""
@@ -72,33 +93,18 @@ class Verification:
             outcome, treatment = self._delayed(seed, is_traced=True)
             if self._report(seed, outcome):
                 self._explain(seed, outcome, treatment)
-                if outcome.has_lost_device:
-                    self.finding.notes.append("this process cannot use CUDA any more")
                 return False
         outcome, _ = self._delayed(seed)
         if not self._report(seed, outcome):
             return True
-        if outcome.has_lost_device:
-            self.finding.notes.append(
-                "this process cannot use CUDA any more. For the operation, in a new one: "
-                f"slipstream.verify(make_run, seed={seed}, schedules=1)"
-            )
-        elif not outcome.hung:
+        if not outcome.has_lost_device and not outcome.hung:
             self._locate(seed)
         return False
 
     def _reference(self) -> Outcome:
         trace = Trace()
         outcome = execute(self._make_run, Reference(trace), self._timeout)
-        if outcome.hung:
-            raise _native.Error(f"verify: {outcome.error}, without any delay: give a longer timeout")
-        if outcome.error is not None:
-            raise outcome.error
-        if not outcome.values:
-            raise _native.Refused(
-                "the run returned and yielded nothing that can be compared, and closes over no module or "
-                "optimizer: return the model, losses, or whatever must not depend on timing"
-            )
+        self.has_lost_device = outcome.has_lost_device
         self._note(outcome)
         self._traces.append(trace)
         return outcome
@@ -110,19 +116,17 @@ class Verification:
         trace = Trace(room) if is_traced else None
         treatment = Delayed(Schedule(seed, self._expected.size, only), trace)
         outcome = execute(self._make_run, treatment, self._timeout)
+        self.has_lost_device = outcome.has_lost_device
         self._note(outcome)
         return outcome, treatment
 
     def _report(self, seed: int, outcome: Outcome) -> bool:
         """Whether an outcome differs, which the finding then says."""
         finding = self.finding
-        self.has_lost_device = outcome.has_lost_device
         if outcome.error is not None:
             finding.verdict = "hang" if outcome.hung else "race"
             finding.error, finding.seed = outcome.error, seed
-            kind = type(outcome.error).__name__
-            first = (str(outcome.error).strip().splitlines() or [""])[0]
-            finding.reason = f"{first}" if outcome.hung else f"raised {kind}: {first}"
+            finding.reason = str(outcome.error) if outcome.hung else f"raised {_first_line(outcome.error)}"
             finding.source = source_of_error(outcome.error.__traceback__)
             return True
         differs = first_difference(self._expected.values, outcome.values)
@@ -146,8 +150,9 @@ class Verification:
         if outcome.hung or treatment.trace is None:
             return
         found = Expected(self._traces).first_difference(treatment.trace)
-        if found is not None and found.kind == "gave" and not outcome.has_lost_device:
-            self._reference()
+        if found is not None and not outcome.has_lost_device:
+            if not self._repeats(_TRIES if found.kind == "gave" else 1):
+                return
             found = Expected(self._traces).first_difference(treatment.trace)
         if found is not None:
             self._blame(found)
@@ -208,6 +213,23 @@ class Verification:
 
     def _note(self, outcome: Outcome) -> None:
         self.finding.notes += [each for each in outcome.notes if each not in self.finding.notes]
+
+
+def _refuse(reference: Outcome) -> None:
+    if reference.hung:
+        raise _native.Error(f"verify: {reference.error}, without any delay: give a longer timeout")
+    if reference.error is not None:
+        raise reference.error
+    if not reference.values:
+        raise _native.Refused(
+            "the run returned and yielded nothing that can be compared, and closes over no module or "
+            "optimizer: return the model, losses, or whatever must not depend on timing"
+        )
+
+
+def _first_line(error: BaseException) -> str:
+    first = (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {first}"
 
 
 def _described(name: str, how: str, count: int) -> str:
