@@ -142,7 +142,7 @@ def verify(
                     if not verification.schedule(each, traced_first=schedules == 1):
                         break
     except RuntimeError:
-        if not verification.has_lost_device:  # which has no random state to put back
+        if not verification.has_found_on_lost_device():  # which takes no random state back
             raise
     finally:
         _RUNS.release()

@@ -201,6 +201,11 @@ def hangs():
     threading.Event().wait()
 
 
+def test_what_slipstream_refuses_in_a_delayed_run_alone_is_a_race():
+    report = ss.verify(returning(1, 1, lambda: ss.Pipeline([], stages=5)))
+    assert report.verdict == "race" and isinstance(report.error, ss.Refused)
+
+
 def test_a_run_that_does_not_end_is_a_verdict():
     report = ss.verify(returning(1, 1, hangs), timeout=3)
     assert (report.verdict, report.seed) == ("hang", 0)

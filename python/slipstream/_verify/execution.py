@@ -61,8 +61,6 @@ def execute(
                 _synchronize(watch.devices())
             try:
                 values = _values_of_run(run, watch)
-            except (_native.Refused, NotEnded):
-                raise
             except Exception as raised:
                 error = raised
             del run

@@ -86,6 +86,9 @@ class Verification:
             finding.notes.append("CUDA_LAUNCH_BLOCKING is set, with which streams do not overlap")
         return finding
 
+    def has_found_on_lost_device(self) -> bool:
+        return self.has_lost_device and self.finding.verdict != "equal"
+
     def schedule(self, seed: int, traced_first: bool) -> bool:
         """Runs one schedule; False if it differs."""
         self.finding.schedules += 1
