@@ -4,7 +4,7 @@
 # Without a phase: the first four. augmenters: beside torchvision and kornia, where they are installed.
 # stated and real: the doctor's accuracy, on stated costs and on real work. trainers: ResNet-50 beside
 # PyTorch's loops on 16, 8, 4 and 2 cores. trained: what checkpoints cost, and the accuracy that is reached. python:
-# the package around PyTorch's loop.
+# the package around PyTorch's loop, and races of published loops.
 # Leaves OUT_DIR/summary.txt and OUT_DIR/results.tar.gz. Each phase ends in under 9 minutes. Where
 # there is no .git, SLIPSTREAM_REVISION says what was built.
 set -euo pipefail
@@ -119,7 +119,9 @@ phase_python() {
   local data=build/bench-data
   [[ -d $data ]] ||
     build/slipstream make-data segmentation --out "$data" --samples 2048 --size 256 --seed 1
-  PYTHONPATH=build/python python3 bench/python_loops.py --data "$data" --json "$raw/python_loops.json"
+  export PYTHONPATH=build/python
+  python3 bench/python_loops.py --data "$data" --json "$raw/python_loops.json"
+  python3 bench/verify_loops.py --json "$raw/verify_loops.json"
 }
 
 if [[ ${1:-} == --phase ]]; then

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""What slipstream.verify says of loops at the size of `segmentation` (W1): the published pipelined loop, a
+published prefetcher (timm's, where it is installed) ahead of a training step that takes longer than the
+host's work, and loops that are right. Each has a process of its own, because an assertion on the device
+takes CUDA with it.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import torch
+from pytorch_loops import Model, article_pipelined, article_serial, as_float, tuned_serial
+
+import slipstream as ss
+
+STEPS = 10
+
+
+def batches(options, last_dimension):
+    generator = torch.Generator().manual_seed(2)
+    side, count = options.image_size, options.batch_size
+    shape = (count, side, side, 3) if last_dimension else (count, 3, side, side)
+    return [(torch.randint(256, shape, dtype=torch.uint8, generator=generator).pin_memory(),
+             torch.randint(10, (count, side, side), generator=generator).pin_memory()) for _ in range(STEPS)]
+
+
+def loop_of(step, is_tuned):
+    def make_run(options):
+        torch.manual_seed(1)
+        model, data = Model(options.image_size, "cuda", is_tuned), batches(options, is_tuned)
+
+        def run():
+            for _ in step(model, data, "cuda"):
+                pass
+            return model.encoder, model.decoder
+
+        return run
+
+    return make_run
+
+
+def pipeline(model, data, device):
+    for features, labels in ss.Pipeline(data, [("encode", lambda images: model.encoder(as_float(images)))], device):
+        model.train_decoder(features, labels)
+        yield
+
+
+def prefetched(model, data, device):
+    from timm.data.loader import PrefetchLoader
+
+    for images, labels in PrefetchLoader(data, mean=(0, 0, 0), std=(1, 1, 1), device=torch.device(device)):
+        model.train_decoder(model.encode(images), labels)
+        yield
+
+
+LOOPS = {
+    "article_pipelined": loop_of(article_pipelined, False),
+    "timm_prefetcher": loop_of(prefetched, False),
+    "article_serial": loop_of(article_serial, False),
+    "tuned_serial": loop_of(tuned_serial, True),
+    "slipstream_pipeline": loop_of(pipeline, True),
+}
+
+
+def verify(options):
+    torch.use_deterministic_algorithms(True, warn_only=True)  # the loss alone is not; weights do not depend on it
+    start = time.monotonic()
+    report = ss.verify(lambda: LOOPS[options.loop](options), schedules=options.schedules, seed=options.seed)
+    report.show()
+    report.to_json(options.json)
+    print(f"{options.loop}: {report.verdict} after {time.monotonic() - start:.0f} s", flush=True)
+
+
+def verify_all(options):
+    rows = []
+    for loop in options.loops:
+        command = [sys.executable, __file__, "--loop", loop, "--json", options.json + ".part"]
+        command += [f"--{name}={getattr(options, name.replace('-', '_'))}"
+                    for name in ("schedules", "seed", "batch-size", "image-size")]
+        done = subprocess.run(command, env=os.environ | {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}, check=False)
+        part = Path(options.json + ".part")
+        rows.append({"loop": loop, "exit_code": done.returncode,
+                     "report": json.loads(part.read_text()) if part.exists() else None})
+        part.unlink(missing_ok=True)
+        Path(options.json).write_text(json.dumps({
+            "gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "slipstream": ss.__version__,
+            "settings": {key: value for key, value in vars(options).items() if key not in ("json", "loop")},
+            "rows": rows}, indent=1) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    add = parser.add_argument
+    add("--loops", type=lambda text: text.split(","), default=list(LOOPS), help=",".join(LOOPS))
+    add("--loop", choices=LOOPS, help="this one alone, in this process")
+    add("--schedules", type=int, default=200)
+    add("--seed", type=int, default=0)
+    add("--batch-size", type=int, default=32)
+    add("--image-size", type=int, default=256)
+    add("--json", default="verify_loops.json")
+    options = parser.parse_args()
+    verify(options) if options.loop else verify_all(options)
+
+
+if __name__ == "__main__":
+    main()
