@@ -15,11 +15,14 @@ Schedule::Schedule(std::vector<Lane*> lanes, std::size_t depth, std::size_t run_
       recorded_(lanes_.size(), 0) {
   ensure(!lanes_.empty() && depth_ >= lanes_.size(), "a slot for every lane");
   ensure(run_ahead >= 1, "a mark is not reused while a wait may name it");
+  const bool is_timed = work_.wants_times();
   for (Lane* lane : lanes_) {
     // One more than the window: retired() may still look at the marks of the batch before.
     SlotRing<Marks>& ring = marks_.emplace_back(window_ + 1);
-    for (Marks& marks : ring) marks = {lane->make_mark(), lane->make_mark()};
-    last_marks_.push_back(lane->make_mark());
+    for (Marks& marks : ring)
+      marks = is_timed ? Marks{lane->make_mark(), lane->make_mark()}
+                       : Marks{nullptr, lane->make_untimed_mark()};
+    last_marks_.push_back(lane->make_untimed_mark());
   }
 }
 
@@ -203,7 +206,7 @@ void Schedule::enter(std::size_t lane, std::uint64_t batch) {
   work_.drop(lane, batch % depth_);
   if (lane > 0) wait(lane, lane - 1, batch, WaitId::Kind::handoff);
 
-  lanes_[lane]->record(*marks_[lane].of(batch).begin);
+  if (Mark* begin = marks_[lane].of(batch).begin.get()) lanes_[lane]->record(*begin);
   if (probe_ != nullptr && probe_->delay) probe_->delay(lane, batch, true);
 }
 

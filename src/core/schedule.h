@@ -27,14 +27,16 @@ class Work {
   virtual bool input_ready(std::uint64_t batch) = 0;
   /// Blocks until input_ready(batch), or throws.
   virtual void await_input(std::uint64_t batch) = 0;
+  /// Whether retired() wants to know when a lane began and ended a batch. Always the same.
+  virtual bool wants_times() const { return true; }
   /// Lets go of what `lane` put into `slot`: its last reader's end is in front of `lane`'s work.
   virtual void drop(std::size_t lane, std::size_t slot) = 0;
   /// Enqueues (or does) lane's stages for `batch`.
   virtual void run(std::size_t lane, std::uint64_t batch, std::size_t slot) = 0;
   /// The last lane has recorded `batch`'s end and the host has seen it reached. In batch order,
   /// from the first lane's thread or, at the end, from run()'s caller; after an error too, for the
-  /// batches that came through. `begin` and `end` hold one mark a lane; those of the batch before
-  /// are still as they were.
+  /// batches that came through. `begin` and `end` hold one mark a lane (`begin` nullptr without
+  /// wants_times()); those of the batch before are still as they were.
   virtual void retired(std::uint64_t batch, std::span<const Mark* const> begin,
                        std::span<const Mark* const> end) = 0;
 };

@@ -86,8 +86,9 @@ class Stream {
   int device_;
 };
 
-/// A lane on a stream of its own. Marks are CUDA events with timing that block (not spin) the host
-/// in synchronize(). wait() on another CudaLane's mark is a stream wait and never blocks the host.
+/// A lane on a stream of its own. Marks are CUDA events that block (not spin) the host in
+/// synchronize(): timed ones by an interrupt for each recording, untimed ones by looking every 50
+/// microseconds. wait() on another CudaLane's mark is a stream wait and never blocks the host.
 class CudaLane final : public Lane {
  public:
   CudaLane(std::string name, int device, int priority);
@@ -97,6 +98,7 @@ class CudaLane final : public Lane {
   int priority() const { return priority_; }
 
   std::unique_ptr<Mark> make_mark() override;
+  std::unique_ptr<Mark> make_untimed_mark() override;
   void record(Mark& mark) override;
   void wait(const Mark& mark) override;
   void synchronize() override;
@@ -113,6 +115,7 @@ class BorrowedLane final : public Lane {
   BorrowedLane(std::string name, int device, std::function<cudaStream_t()> stream);
 
   std::unique_ptr<Mark> make_mark() override;
+  std::unique_ptr<Mark> make_untimed_mark() override;
   void record(Mark& mark) override;
   void wait(const Mark& mark) override;
   void synchronize() override;

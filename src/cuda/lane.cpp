@@ -1,4 +1,6 @@
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "cuda/cuda.h"
 #include "cuda/teardown.h"
@@ -6,11 +8,14 @@
 namespace slipstream::cuda {
 namespace {
 
+constexpr std::chrono::microseconds kPoll(50);
+
 class CudaMark final : public Mark {
  public:
-  explicit CudaMark(int device) : device_(device) {
+  CudaMark(int device, bool is_timed) : device_(device), is_timed_(is_timed) {
     const DeviceGuard guard(device);
-    check_cuda(cudaEventCreateWithFlags(&event_, cudaEventBlockingSync));
+    check_cuda(cudaEventCreateWithFlags(&event_,
+                                        is_timed ? cudaEventBlockingSync : cudaEventDisableTiming));
   }
   ~CudaMark() override { ignore_failure(cudaEventDestroy(event_)); }
 
@@ -35,11 +40,15 @@ class CudaMark final : public Mark {
     return false;
   }
 
-  void synchronize() const override { check_cuda(cudaEventSynchronize(recorded_event())); }
+  void synchronize() const override {
+    if (is_timed_) return check_cuda(cudaEventSynchronize(recorded_event()));
+    while (!reached()) std::this_thread::sleep_for(kPoll);
+  }
 
   double seconds_after(const Mark& earlier) const override {
     const auto* from = dynamic_cast<const CudaMark*>(&earlier);
     ensure(from != nullptr && from->device_ == device_, "marks of one device are compared");
+    ensure(is_timed_ && from->is_timed_, "timed marks are compared");
     float milliseconds = 0;
     check_cuda(cudaEventElapsedTime(&milliseconds, from->recorded_event(), recorded_event()));
     return static_cast<double>(milliseconds) * 1e-3;
@@ -48,6 +57,7 @@ class CudaMark final : public Mark {
  private:
   cudaEvent_t event_ = nullptr;
   int device_;
+  bool is_timed_;
   std::atomic<bool> recorded_{false};
 };
 
@@ -77,7 +87,11 @@ StreamView CudaLane::stream() const { return stream_; }
 
 int CudaLane::device() const { return stream_.device(); }
 
-std::unique_ptr<Mark> CudaLane::make_mark() { return std::make_unique<CudaMark>(device()); }
+std::unique_ptr<Mark> CudaLane::make_mark() { return std::make_unique<CudaMark>(device(), true); }
+
+std::unique_ptr<Mark> CudaLane::make_untimed_mark() {
+  return std::make_unique<CudaMark>(device(), false);
+}
 
 void CudaLane::record(Mark& mark) { record_on(mark, stream_.get(), device()); }
 
@@ -88,7 +102,13 @@ void CudaLane::synchronize() { stream_.synchronize(); }
 BorrowedLane::BorrowedLane(std::string name, int device, std::function<cudaStream_t()> stream)
     : Lane(std::move(name)), device_(device), stream_(std::move(stream)) {}
 
-std::unique_ptr<Mark> BorrowedLane::make_mark() { return std::make_unique<CudaMark>(device_); }
+std::unique_ptr<Mark> BorrowedLane::make_mark() {
+  return std::make_unique<CudaMark>(device_, true);
+}
+
+std::unique_ptr<Mark> BorrowedLane::make_untimed_mark() {
+  return std::make_unique<CudaMark>(device_, false);
+}
 
 void BorrowedLane::record(Mark& mark) { record_on(mark, stream_(), device_); }
 

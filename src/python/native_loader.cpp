@@ -80,7 +80,7 @@ void NativeLoader::start(std::uint64_t batch) {
   copied_.clear();
   is_copied_.assign(loader_->slabs(), false);
   for (std::size_t slab = 0; slab < loader_->slabs(); ++slab)
-    copied_.push_back(lane_of(*context_, "copy", 0).make_mark());
+    copied_.push_back(lane_of(*context_, "copy", 0).make_untimed_mark());
 }
 
 void NativeLoader::go_to(std::uint64_t batch) {

@@ -62,7 +62,7 @@ StagedLoop::StagedLoop(std::shared_ptr<Feed> feed, std::vector<LoopStage> stages
       values_(lanes_.size(), std::vector<py::object>(lanes_.size())),
       memory_(lanes_.size()),
       begun_(lanes_.size()),
-      entry_(body_->make_mark()),
+      entry_(body_->make_untimed_mark()),
       draws_(device_),
       stop_([this] { return is_over(); }),
       schedule_(lanes_, lanes_.size(), run_ahead, *this) {

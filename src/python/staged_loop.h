@@ -47,6 +47,7 @@ class StagedLoop final : Work {
   const std::string& failed() const { return failed_; }
 
  private:
+  bool wants_times() const override { return false; }
   bool input_ready(std::uint64_t batch) override;
   void await_input(std::uint64_t) override {}
   void drop(std::size_t lane, std::size_t slot) override;

@@ -157,9 +157,10 @@ inline Hold hold_against(const WaitId& wait, std::size_t lanes, std::size_t dept
 /// Lanes share the stages out evenly, in order. A drop poisons.
 class PayloadWork final : public Work {
  public:
-  PayloadWork(Rig& rig, std::size_t lanes, std::optional<Hold> hold = {})
-      : rig_(rig), hold_(hold), batch_(lanes, 0) {}
+  PayloadWork(Rig& rig, std::size_t lanes, std::optional<Hold> hold, bool is_timed)
+      : rig_(rig), hold_(hold), is_timed_(is_timed), batch_(lanes, 0) {}
 
+  bool wants_times() const override { return is_timed_; }
   bool input_ready(std::uint64_t) override { return true; }
   void await_input(std::uint64_t) override {}
   void drop(std::size_t lane, std::size_t slot) override {
@@ -189,6 +190,7 @@ class PayloadWork final : public Work {
 
   Rig& rig_;
   const std::optional<Hold> hold_;
+  const bool is_timed_;
   std::vector<std::uint64_t> batch_;  ///< [lane], the one that comes next
 };
 
@@ -198,14 +200,15 @@ struct PayloadRun {
   std::uint64_t batches = 24;
   std::size_t run_ahead = 1;
   std::optional<Hold> hold = {};
-  bool pulled = false;  ///< by a caller who is the last lane, instead of a driver
+  /// By a caller who is the last lane, instead of a driver; then without times.
+  bool pulled = false;
 };
 
 /// Runs the payload through the rig's lanes and returns its digest.
 inline std::uint64_t run_payload(Rig& rig, LaneThreads& threads, const PayloadRun& run,
                                  const ScheduleProbe* probe = nullptr) {
   const std::vector<Lane*> lanes = rig.lanes();
-  PayloadWork work(rig, lanes.size(), run.hold);
+  PayloadWork work(rig, lanes.size(), run.hold, !run.pulled);
   rig.reset();
   Schedule schedule(lanes, run.depth, run.run_ahead, work, probe);
   if (!run.pulled) {

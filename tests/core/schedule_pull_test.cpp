@@ -26,8 +26,11 @@ class PullTest : public ::testing::Test {
       if (lane == failing_lane && batch == failing_batch) throw std::runtime_error("no");
       calls.push_back(std::to_string(lane) + ":" + std::to_string(batch));
     }
-    void retired(std::uint64_t batch, std::span<const Mark* const>,
-                 std::span<const Mark* const>) override {
+    bool wants_times() const override { return false; }
+    void retired(std::uint64_t batch, std::span<const Mark* const> begin,
+                 std::span<const Mark* const> end) override {
+      EXPECT_THAT(begin, testing::Each(nullptr));
+      EXPECT_THAT(end, testing::Each(testing::NotNull()));
       retired_batches = batch + 1;
     }
 

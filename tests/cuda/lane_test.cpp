@@ -145,6 +145,24 @@ TEST_F(LaneTest, a_mark_never_recorded_cannot_be_waited_for) {
   EXPECT_THROW(static_cast<void>(mark->reached()), std::logic_error);
 }
 
+TEST_F(LaneTest, marks_without_a_time_order_and_wait_as_others_do) {
+  Handoff handoff;
+  handoff.filled = handoff.producer.make_untimed_mark();
+  handoff.produce_late(kNew);
+  EXPECT_FALSE(handoff.filled->reached());
+  handoff.consumer.wait(*handoff.filled);
+  handoff.consume();
+  handoff.consumer.synchronize();
+  EXPECT_TRUE(handoff.saw(kNew));
+  handoff.produce_late(kOld);
+  handoff.filled->synchronize();
+  EXPECT_TRUE(handoff.filled->reached());
+  const auto timed = handoff.producer.make_mark();
+  handoff.producer.record(*timed);
+  timed->synchronize();
+  EXPECT_THROW(static_cast<void>(timed->seconds_after(*handoff.filled)), std::logic_error);
+}
+
 TEST_F(LaneTest, marks_tell_the_time_between_them) {
   CudaLane lane("train", 0, 0);
   delay_async(1, lane.stream());
