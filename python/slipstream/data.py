@@ -242,9 +242,10 @@ class DataLoader:
 
 
 def _with_index(device: torch.device) -> str:
+    """As the native side names it: "cpu", or "cuda:N"."""
     if device.type == "cuda" and device.index is None:
         return f"cuda:{torch.cuda.current_device()}"
-    return str(device)
+    return "cpu" if device.type == "cpu" else str(device)
 
 
 def _ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import torch
 
 from . import _native
 from ._sources import close, source_of
-from .data import DataLoader
+from .data import DataLoader, _with_index
 
 Key = int | str
 Keys = Key | Sequence[Key] | None
@@ -108,6 +108,8 @@ class Pipeline:
 
     The body runs on the caller's current stream, which waits for each batch. Its tensors may be
     kept for any time. The host waits for the device only to stay within `run_ahead`.
+
+    Around a slipstream.DataLoader it has that one's state_dict() and load_state_dict().
     """
 
     def __init__(
@@ -124,6 +126,8 @@ class Pipeline:
         self.run_ahead = run_ahead
         self.serial = serial
         self._epoch = 0
+        if isinstance(loader, DataLoader):
+            self.state_dict, self.load_state_dict = loader.state_dict, loader.load_state_dict
         _refuse_stages(self.stages, run_ahead)
 
     def __len__(self) -> int:
@@ -145,15 +149,21 @@ class Pipeline:
 
     def __iter__(self) -> Iterator[Any]:
         _refuse_stages(self.stages, self.run_ahead)
+        return self._pass()
+
+    def _pass(self) -> Iterator[Any]:
+        """Begins with its first batch: frameworks iterate a loader only to see whether they can."""
         if isinstance(self.loader, DataLoader):
             first = self.loader._first_number()
         else:
             first, self._epoch = self._epoch << 32, self._epoch + 1
         if self.serial:
-            return _serial(self.loader, self.stages, self.device, first)
-        if isinstance(self.loader, DataLoader):
-            return self.loader._pass(self.stages, self.run_ahead)
-        return _Pass(source_of(self.loader), self.stages, self.device, self.run_ahead, first)
+            yield from _serial(self.loader, self.stages, self.device, first)
+        elif isinstance(self.loader, DataLoader):
+            yield from self.loader._pass(self.stages, self.run_ahead)
+        else:
+            source = source_of(self.loader)
+            yield from _Pass(source, self.stages, self.device, self.run_ahead, first)
 
 
 class _Pass:
@@ -234,7 +244,7 @@ def _stages_of(stages: Any) -> list[Stage]:
 
 def _device_of(loader: Iterable[Any], device: str | torch.device | None) -> str:
     if isinstance(loader, DataLoader):
-        if device is not None and torch.device(device) != torch.device(loader.device):
+        if device is not None and _with_index(torch.device(device)) != loader.device:
             raise _native.Refused(
                 f"the loader fills memory for {loader.device}, but the pipeline's device is "
                 f"{device}: give both the same"
@@ -242,10 +252,7 @@ def _device_of(loader: Iterable[Any], device: str | torch.device | None) -> str:
         return loader.device
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(device)
-    if device.type == "cuda" and device.index is None:
-        device = torch.device("cuda", torch.cuda.current_device())
-    return str(device)
+    return _with_index(torch.device(device))
 
 
 def _refuse_stages(stages: Sequence[Stage], run_ahead: int) -> None:

@@ -187,6 +187,23 @@ def test_in_a_pipeline(photos, device):
     assert all(map(torch.equal, ours, plain))
     with pytest.raises(ss.Refused, match="the loader fills memory for"):
         ss.Pipeline(loader, (), "meta")
+    for name in (device, torch.device(device, 0)):
+        assert ss.Pipeline(loader, (), name).device == loader.device
+
+
+def test_a_pipeline_has_the_state_of_its_loader(photos, device):
+    pipe = ss.Pipeline(ss.DataLoader(folder(photos), 8, shuffle=True, device=device), [("scale", lambda x: x / 255)])
+    iter(pipe)  # as frameworks do to see whether they can
+    whole = [x for x, _ in pipe]
+    pipe.set_epoch(0)
+    for i, _ in enumerate(pipe):
+        if i == 2:
+            break
+    state = pipe.state_dict()
+    pipe.set_epoch(5)
+    pipe.load_state_dict(state)
+    assert all(map(torch.equal, [x for x, _ in pipe], whole[3:]))
+    assert not hasattr(ss.Pipeline([]), "state_dict")  # Lightning would take it for one that can go on
 
 
 def test_ranks_share_each_step(photos):

@@ -248,3 +248,17 @@ def test_a_break_does_not_wait_for_a_late_loader(device):
     assert time.monotonic() - start < 15
     if loader._iterator is not None:
         loader._iterator._shutdown_workers()
+
+
+def test_a_pass_begins_with_its_first_batch(device):
+    taken = []
+
+    def loader():
+        for i in range(3):
+            taken.append(i)
+            yield torch.tensor([i])
+
+    pipe = ss.Pipeline(loader(), [ss.Stage("noise", lambda x: x + torch.rand(1, device=x.device), seed=1)], device)
+    iter(pipe)
+    assert not taken
+    assert all(map(torch.equal, list(pipe), list(ss.Pipeline(loader(), pipe.stages, device))))
