@@ -206,8 +206,11 @@ install_python_headers() {
 
 # Only into the virtual environment: a Python of the user's own stays as it is. So does PyTorch there.
 install_test_packages() {
-  local modules='auditwheel, mypy, pytest, scikit_build_core, safetensors.torch, torchvision, tensorboard.backend.event_processing.event_file_loader'
-  "$python" -c "import $modules" 2>/dev/null && return 0
+  local modules='accelerate auditwheel ipykernel lightning mypy nbclient nbformat pydantic pytest ray safetensors
+    scikit_build_core tensorboard torchvision'
+  # shellcheck disable=SC2086
+  "$python" -c 'import sys; from importlib.util import find_spec; sys.exit(not all(map(find_spec, sys.argv[1:])))' \
+    $modules && return 0
   [[ -z ${SLIPSTREAM_OFFLINE:-} && $venv ]] &&
     say "installing tests/requirements.txt" &&
     "$python" -m pip install --quiet --constraint requirements.txt --requirement tests/requirements.txt ||

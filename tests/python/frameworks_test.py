@@ -1,0 +1,136 @@
+"""The examples with Lightning, Accelerate, FSDP2 and Ray Data: they train on the samples of the plain example, with any
+number of processes, also after they went on with another number."""
+
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import slipstream as ss
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
+ALONE = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+STEPS = 15  # of 6 an epoch
+
+
+def run(script, ranks, data, steps, *options):
+    """Gloo does not always find its peers on a busy machine: torchrun then begins again."""
+    launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", "--max-restarts=6"]
+    words = [sys.executable, *(launch if ranks > 0 else []), EXAMPLES / script, data, "--steps", steps, "--batch-size",
+             8, "--num-workers", 1, "--save-every", 3, *options]
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, env=os.environ | ALONE,
+                          timeout=170, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"step {steps}: loss " in done.stdout
+
+
+@pytest.fixture(scope="module")
+def plain(photos, tmp_path_factory):
+    """The weights of the plain example after its last step."""
+    checkpoint = tmp_path_factory.mktemp("plain") / "run.pt"
+    run("train.py", 0, photos, STEPS, "--checkpoint", checkpoint)
+    return torch.load(checkpoint)["model"]
+
+
+def lightning_weights(folder):
+    state = torch.load(folder / "last.ckpt", weights_only=False)
+    assert state["loops"]["fit_loop"]["state_dict"]["combined_loader"][0]["position"] == STEPS
+    return {name.removeprefix("model."): value for name, value in state["state_dict"].items()}
+
+
+def accelerate_weights(folder):
+    from safetensors.torch import load_file
+
+    return load_file(folder / f"step-{STEPS:08}" / "model.safetensors")
+
+
+def fsdp2_weights(folder):
+    from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+
+    dcp_to_torch_save(folder / f"step-{STEPS:08}", folder / "whole.pt")
+    return torch.load(folder / "whole.pt", weights_only=False)["model"]
+
+
+@pytest.mark.parametrize("script, package, weights", [
+    ("lightning_module.py", "lightning", lightning_weights),
+    ("accelerate_loop.py", "accelerate", accelerate_weights),
+    ("fsdp2.py", "torch", fsdp2_weights),
+])
+def test_another_number_of_processes_goes_on(photos, plain, tmp_path, script, package, weights):
+    pytest.importorskip(package)
+    options = ["--checkpoints", tmp_path, "--timeout", 20]
+    run(script, 2, photos, 9, *options)
+    run(script, 4, photos, STEPS, *options)
+    torch.testing.assert_close(weights(tmp_path), plain, rtol=1e-4, atol=1e-6)  # sums in another order
+
+
+@pytest.mark.parametrize("script, package, weights", [
+    ("lightning_module.py", "lightning", lightning_weights),
+    ("accelerate_loop.py", "accelerate", accelerate_weights),
+])
+def test_alone_it_is_the_plain_loop_to_the_bit(photos, plain, tmp_path, script, package, weights):
+    pytest.importorskip(package)
+    run(script, 0, photos, STEPS, "--checkpoints", tmp_path)
+    torch.testing.assert_close(weights(tmp_path), plain, rtol=0, atol=0)
+
+
+def test_lightning_takes_a_pipeline_around_pytorchs_loader():
+    lightning = pytest.importorskip("lightning")
+    samples = torch.utils.data.TensorDataset(torch.arange(20.0).reshape(20, 1))
+
+    class Collecting(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.seen, self.layer = [], nn.Linear(1, 1)
+
+        def training_step(self, batch, batch_index):
+            self.seen.append(batch[0].clone())
+            return self.layer(batch[0]).sum()
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    def loader():
+        return torch.utils.data.DataLoader(samples, 4, shuffle=True, generator=torch.Generator().manual_seed(2))
+
+    noise = ss.Stage("noise", lambda x: x + torch.rand_like(x), seed=1)
+    module, pipe = Collecting(), ss.Pipeline(loader(), [noise], "cpu")
+    trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", logger=False, enable_checkpointing=False,
+                                enable_progress_bar=False, enable_model_summary=False)
+    trainer.fit(module, pipe)
+    expected = ss.Pipeline(loader(), [noise], "cpu", serial=True)
+    assert torch.equal(torch.stack(module.seen), torch.stack([batch for _ in range(2) for batch, in expected]))
+
+
+def test_accelerate_prepares_pytorchs_loader_for_a_pipeline():
+    accelerator = pytest.importorskip("accelerate").Accelerator(cpu=True)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.arange(20.0)), 4, num_workers=1)
+    prepared = accelerator.prepare_data_loader(loader, device_placement=False)
+    pipe = ss.Pipeline(prepared, [("double", lambda x: 2 * x)], "cpu")
+    assert accelerator.prepare(pipe) is pipe
+    assert [batch.tolist() for batch, in pipe] == [(2 * batch).tolist() for batch, in loader]
+
+
+def test_ray_data_is_a_source(photos, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    ray = pytest.importorskip("ray")
+    pytest.importorskip("ray.data")
+    example = runpy.run_path(str(EXAMPLES / "ray_data.py"))
+    classes = ["class0", "class1", "class2"]
+    with tempfile.TemporaryDirectory(prefix="ray") as folder:  # its sockets need short names
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=folder)
+        try:
+            batches = example["make_batches"](str(photos), classes, batch_size=8, size=32)
+            first = next(iter(batches))
+            assert first["image"].shape == (8, 32, 32, 3) and first["image"].dtype == torch.uint8
+            ahead, serial = (example["train"](batches, classes, 1, each).state_dict() for each in (False, True))
+        finally:
+            ray.shutdown()
+    torch.testing.assert_close(ahead, serial, rtol=0, atol=0)
