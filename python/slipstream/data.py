@@ -55,6 +55,10 @@ class ImageFolder(Dataset):
 
     transform: from slipstream.transforms.
     classes: the classes in the order of their numbers; by default every folder, sorted.
+
+    >>> data = ss.ImageFolder("photos", ss.transforms.CenterCrop(32))
+    >>> len(data), data.classes, data.fields
+    (50, ['class0', 'class1', 'class2'], ['image', 'label'])
     """
 
     def __init__(
@@ -64,14 +68,24 @@ class ImageFolder(Dataset):
 
 
 class Subset(Dataset):
-    """The samples `indices` of a data set, in that order, with its transform."""
+    """The samples `indices` of a data set, in that order, with its transform.
+
+    >>> data = ss.ImageFolder("photos")
+    >>> [ss.Subset(data, [49, 0]).label(i) for i in range(2)] == [data.label(49), data.label(0)]
+    True
+    """
 
     def __init__(self, dataset: Dataset, indices: Sequence[int]) -> None:
         super().__init__(_native.subset(dataset._native, list(indices)), dataset.transform)
 
 
 class ConcatDataset(Dataset):
-    """The samples of several data sets, one after the other, with the first one's transform."""
+    """The samples of several data sets, one after the other, with the first one's transform.
+
+    >>> data = ss.ImageFolder("photos")
+    >>> len(ss.ConcatDataset([data, ss.Subset(data, [0, 1])]))
+    52
+    """
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
         native = _native.concat([each._native for each in datasets])
@@ -89,6 +103,9 @@ def open_dataset(
 
     num_classes: for shards and arrays that do not say it; 0: unknown.
     classes: the names of the classes in the order of their numbers.
+
+    >>> ss.open_dataset("photos")
+    Dataset(50 samples, fields=['image', 'label'])
     """
     return Dataset(_native.open_dataset(os.fspath(path), num_classes, list(classes)), transform)
 
@@ -116,6 +133,17 @@ class DataLoader:
 
     Each pass is the next epoch. set_epoch() goes to another one; state_dict() and load_state_dict()
     go on in the middle of one.
+
+    >>> data = ss.ImageFolder("photos", ss.transforms.RandomResizedCrop(32))
+    >>> loader = ss.DataLoader(data, batch_size=8, shuffle=True, drop_last=True, num_workers=2)
+    >>> len(loader)
+    6
+    >>> for images, labels in loader:
+    ...     pass
+    >>> images.shape, images.dtype, labels.shape, labels.dtype
+    (torch.Size([8, 3, 32, 32]), torch.uint8, torch.Size([8]), torch.int64)
+    >>> loader.epoch
+    1
     """
 
     def __init__(
@@ -194,12 +222,28 @@ class DataLoader:
         self._go_to(epoch * len(self), False)
 
     def state_dict(self) -> dict[str, int]:
-        """Where the loop is: behind the last batch that it was given, also after it was left."""
+        """Where the loop is: behind the last batch that it was given, also after it was left.
+
+        >>> data = ss.ImageFolder("photos", ss.transforms.CenterCrop(32))
+        >>> loader = ss.DataLoader(data, batch_size=10)
+        >>> for number, batch in enumerate(loader):
+        ...     if number == 2:
+        ...         break
+        >>> loader.state_dict()
+        {'position': 3, 'batches_per_epoch': 5}
+        """
         return {"position": self._position, "batches_per_epoch": len(self)}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """The next pass goes on there, without reading the batches before. Raises Refused for the
-        state of a loader whose epochs have another number of batches."""
+        state of a loader whose epochs have another number of batches.
+
+        >>> data = ss.ImageFolder("photos", ss.transforms.CenterCrop(32))
+        >>> loader = ss.DataLoader(data, batch_size=10)
+        >>> loader.load_state_dict({"position": 3, "batches_per_epoch": 5})
+        >>> len(list(loader))
+        2
+        """
         if state["batches_per_epoch"] != len(self):
             raise _native.Refused(
                 f"this state is of epochs of {state['batches_per_epoch']} batches, but here they have "

@@ -116,6 +116,14 @@ def doctor(
     The random generators of torch, numpy and random are as before afterwards, and no worker process
     is left. Raises Refused for arguments that make no sense, Error where nothing can be measured,
     and whatever the first step and the first samples raise.
+
+    >>> model = torch.nn.Linear(64, 2)
+    >>> loader = torch.utils.data.DataLoader([torch.ones(64) for _ in range(100)], batch_size=10)
+    >>> def step(batch):
+    ...     model(batch).sum().backward()
+    >>> report = ss.doctor(loader, step, device="cpu", budget=1, state=[model])
+    >>> print(report.text())  # doctest: +ELLIPSIS
+    Slipstream doctor: list...
     """
     _refuse(loader, step, budget, state)
     place = _device(device)

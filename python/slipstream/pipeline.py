@@ -32,6 +32,10 @@ class Stage:
         several outputs the function returns a tuple.
     seed: the stage draws random numbers from PyTorch's generators. They then hold numbers made of
         this seed, the pass and the batch while it runs, and go on as before afterwards.
+
+    >>> halve = ss.Stage("halve", lambda image: image / 2, input="image", output="half")
+    >>> halve({"image": torch.tensor([3.0]), "name": "a.jpg"})
+    {'image': tensor([3.]), 'name': 'a.jpg', 'half': tensor([1.5000])}
     """
 
     name: str
@@ -110,6 +114,16 @@ class Pipeline:
     kept for any time. The host waits for the device only to stay within `run_ahead`.
 
     Around a slipstream.DataLoader it has that one's state_dict() and load_state_dict().
+
+    >>> encoder = torch.nn.Linear(4, 2).eval().requires_grad_(False)
+    >>> batches = [(torch.ones(8, 4), ["a.jpg"] * 8) for _ in range(3)]
+    >>> pipe = ss.Pipeline(batches, stages=[("encode", encoder)])
+    >>> len(pipe)
+    3
+    >>> for features, names in pipe:
+    ...     pass
+    >>> features.shape, names[0]
+    (torch.Size([8, 2]), 'a.jpg')
     """
 
     def __init__(

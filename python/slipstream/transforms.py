@@ -42,6 +42,11 @@ class Transform:
             a shape compiles kernels, which takes a second or so.
         sample_ids: the number of each sample, on the host. What is random depends on it, `epoch`
             and `seed` alone: the bits are those of slipstream.DataLoader for these.
+
+        >>> images = torch.zeros(2, 3, 40, 60, dtype=torch.uint8)
+        >>> crop = ss.transforms.RandomResizedCrop(32)
+        >>> crop(images, sample_ids=[7, 8], epoch=1).shape
+        torch.Size([2, 3, 32, 32])
         """
         if self._done_by is None:
             self._done_by = _native.TensorTransform(_json(self._steps))
@@ -63,7 +68,14 @@ class Transform:
 
 
 class Compose(Transform):
-    """Transforms one after the other."""
+    """Transforms one after the other.
+
+    >>> T = ss.transforms
+    >>> chain = T.Compose([T.CenterCrop((2, 4)), T.Normalize([0.5], [0.5])])
+    >>> chain(torch.full((1, 1, 8, 8), 255, dtype=torch.uint8))
+    tensor([[[[1., 1., 1., 1.],
+              [1., 1., 1., 1.]]]])
+    """
 
     def __init__(self, transforms: Sequence[Transform]) -> None:
         for each in transforms:
@@ -90,21 +102,34 @@ def _json(steps: list[dict[str, Any]]) -> str:
 
 
 class Resize(Transform):
+    """To `size` pixels: (height, width), or one number, which the shorter side gets.
+
+    >>> ss.transforms.Resize(20)(torch.zeros(1, 3, 40, 60)).shape
+    torch.Size([1, 3, 20, 30])
+    """
+
     def __init__(self, size: Size, antialias: bool = True) -> None:
         super().__init__("resize", size=size, antialias=antialias)
 
 
 class CenterCrop(Transform):
+    """The middle, `size` pixels: (height, width), or one number for a square."""
+
     def __init__(self, size: Size) -> None:
         super().__init__("center_crop", size=size)
 
 
 class RandomCrop(Transform):
+    """A part of `size` pixels from anywhere, `padding` black pixels put on each side first."""
+
     def __init__(self, size: Size, padding: int = 0) -> None:
         super().__init__("random_crop", size=size, padding=padding)
 
 
 class RandomResizedCrop(Transform):
+    """A random part, resized to `size` pixels: its share of the area within `scale`, its width /
+    height within `ratio`."""
+
     def __init__(
         self,
         size: Size,
@@ -118,21 +143,34 @@ class RandomResizedCrop(Transform):
 
 
 class RandomHorizontalFlip(Transform):
+    """Left and right change places with probability `p`.
+
+    >>> ss.transforms.RandomHorizontalFlip(p=1)(torch.tensor([[[[1.0, 2.0]]]]), sample_ids=[0])
+    tensor([[[[2., 1.]]]])
+    """
+
     def __init__(self, p: float = 0.5) -> None:
         super().__init__("random_horizontal_flip", p=p)
 
 
 class RandomVerticalFlip(Transform):
+    """Top and bottom change places with probability `p`."""
+
     def __init__(self, p: float = 0.5) -> None:
         super().__init__("random_vertical_flip", p=p)
 
 
 class RandomRotation(Transform):
+    """Turns about the middle, counter-clockwise, by `degrees` from (least, most) or (-d, d)."""
+
     def __init__(self, degrees: Range, interpolation: str = "nearest", fill: float = 0) -> None:
         super().__init__("random_rotation", degrees=degrees, interpolation=interpolation, fill=fill)
 
 
 class RandomAffine(Transform):
+    """Turns by `degrees`, clockwise, moves by at most `translate` (shares of width and height),
+    scales by a factor within `scale` and shears by `shear` degrees."""
+
     def __init__(
         self,
         degrees: Range,
@@ -154,11 +192,17 @@ class RandomAffine(Transform):
 
 
 class GaussianBlur(Transform):
+    """Blurs with a kernel of `kernel_size` pixels, odd; its standard deviation, in pixels, is drawn
+    from `sigma`."""
+
     def __init__(self, kernel_size: Size, sigma: Range = (0.1, 2.0)) -> None:
         super().__init__("gaussian_blur", kernel_size=kernel_size, sigma=sigma)
 
 
 class ColorJitter(Transform):
+    """Changes brightness, contrast and saturation by factors from (1 - x, 1 + x), and turns hues by
+    a part of the circle from (-x, x), in random order."""
+
     def __init__(
         self,
         brightness: Range | None = None,
@@ -172,16 +216,23 @@ class ColorJitter(Transform):
 
 
 class Grayscale(Transform):
+    """Makes each of the three channels the gray one."""
+
     def __init__(self, num_output_channels: int = 3) -> None:
         super().__init__("grayscale", num_output_channels=num_output_channels)
 
 
 class RandomGrayscale(Transform):
+    """Makes an image gray with probability `p`."""
+
     def __init__(self, p: float = 0.1) -> None:
         super().__init__("random_grayscale", p=p)
 
 
 class RandomErasing(Transform):
+    """Fills a rectangle with `value` with probability `p`: its share of the area within `scale`, its
+    height / width within `ratio`."""
+
     def __init__(
         self,
         p: float = 0.5,
@@ -193,14 +244,22 @@ class RandomErasing(Transform):
 
 
 class Normalize(Transform):
-    """(value - mean) / std, as float32; uint8 images are divided by 255 first."""
+    """(value - mean) / std, as float32; uint8 images are divided by 255 first.
+
+    >>> ss.transforms.Normalize(mean=[0.5], std=[0.25])(torch.tensor([[[[0.5, 1.0]]]]))
+    tensor([[[[0., 2.]]]])
+    """
 
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__("normalize", mean=mean, std=std)
 
 
 class ToDtype(Transform):
-    """To float32, from 0 to 1 with `scale`."""
+    """To float32, from 0 to 1 with `scale`.
+
+    >>> ss.transforms.ToDtype(torch.float32, scale=True)(torch.full((1, 1, 1, 2), 255, dtype=torch.uint8))
+    tensor([[[[1., 1.]]]])
+    """
 
     def __init__(self, dtype: str = "float32", scale: bool = False) -> None:
         super().__init__("to_dtype", dtype=str(dtype).removeprefix("torch."), scale=scale)

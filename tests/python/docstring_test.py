@@ -1,0 +1,31 @@
+"""The examples in the package's docstrings give what they say."""
+
+import doctest
+import importlib
+
+import pytest
+import torch
+
+import slipstream as ss
+
+MODULES = ["data", "doctor", "pipeline", "transforms"]
+SHOWN = ["DataLoader", "DataLoader.state_dict", "Pipeline", "Stage", "Compose", "Transform.__call__", "doctor"]
+
+
+def examples(module):
+    found = doctest.DocTestFinder(exclude_empty=True).find(
+        importlib.import_module(f"slipstream.{module}"), globs={"ss": ss, "torch": torch})
+    return [each for each in found if each.examples]
+
+
+@pytest.mark.parametrize("test", [each for module in MODULES for each in examples(module)], ids=lambda test: test.name)
+def test_an_example(test, photos, monkeypatch):
+    monkeypatch.chdir(photos.parent)
+    said = []
+    doctest.DocTestRunner().run(test, out=said.append)
+    assert not said, "".join(said)
+
+
+def test_what_users_begin_with_has_examples():
+    names = {each.name.split(".", 2)[2] for module in MODULES for each in examples(module)}
+    assert not {*SHOWN} - names
