@@ -14,9 +14,11 @@ raw=$(mktemp -d)
 trap 'rm -rf "$raw"' EXIT
 own=$(python3 -c 'import sys; print("3.%d" % sys.version_info[1])')
 
-# Whether an interpreter runs and has Python.h.
-has_headers() {
-  "$1" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' 2>/dev/null
+# The version of an interpreter that runs and has Python.h; nothing for one without a global lock.
+version_of() {
+  "$1" -c 'import os, sys, sysconfig
+if os.path.exists(sysconfig.get_paths()["include"] + "/Python.h") and not sysconfig.get_config_var("Py_GIL_DISABLED"):
+    print("3.%d" % sys.version_info[1])' 2>/dev/null || true
 }
 
 # Interpreters of other versions than build/env.sh's, one each.
@@ -25,10 +27,7 @@ other_pythons() {
   for version in 3.10 3.11 3.12 3.13; do
     [[ $version != "$own" ]] || continue
     for candidate in ${PYTHONS:-"python$version" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/"python$version"}; do
-      [[ $("$candidate" -c 'import sys; print("3.%d" % sys.version_info[1])' 2>/dev/null) == "$version" ]] || continue
-      has_headers "$candidate" || continue
-      command -v "$candidate"
-      break
+      [[ $(version_of "$candidate") == "$version" ]] && command -v "$candidate" && break
     done
   done
 }
@@ -38,6 +37,8 @@ pack() { # pack COMPONENT VERSION
   rm -rf "$raw/wheel" "$raw/packed"
   mkdir "$raw/packed"
   cmake --install "$build" --component "$component" --prefix "$raw/wheel" --strip >/dev/null
+  compgen -G "$raw/wheel/slipstream/_native.cpython-${tag#cp}-*.so" >/dev/null ||
+    { echo "$build has no module for Python $2: remove it and try again" >&2; return 1; }
   cp -r python/slipstream/. "$raw/wheel/slipstream/"
   find "$raw/wheel" -name __pycache__ -prune -exec rm -rf {} +
   RAW=$raw python3 - <<'PYTHON'
@@ -56,7 +57,8 @@ PYTHON
 versions=()
 if [[ $build == build/dist ]]; then
   mapfile -t pythons < <(other_pythons)
-  for python in "${pythons[@]}"; do versions+=("$("$python" -c 'import sys; print("3.%d" % sys.version_info[1])')"); done
+  for python in "${pythons[@]}"; do versions+=("$(version_of "$python")"); done
+  echo "wheel: for Python $own ${versions[*]}"
   cmake --preset dist -DSLIPSTREAM_PYTHONS="$(IFS=';'; echo "${pythons[*]}")" >build/dist.log
 fi
 cmake --build "$build" --target slipstream_python "${versions[@]/#/slipstream_python_}"

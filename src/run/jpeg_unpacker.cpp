@@ -47,9 +47,12 @@ JpegUnpacker::JpegUnpacker(const SlabLayout& layout, Options options)
 }
 
 JpegUnpacker::~JpegUnpacker() {
-  const cuda::DeviceGuard device(options_.device);
+  int before = 0;
+  cuda::ignore_failure(cudaGetDevice(&before));
+  cuda::ignore_failure(cudaSetDevice(options_.device));
   cuda::ignore_failure(cudaDeviceSynchronize());
   release();
+  cuda::ignore_failure(cudaSetDevice(before));
 }
 
 void JpegUnpacker::release() noexcept {
@@ -78,9 +81,14 @@ void JpegUnpacker::unpack_async(const std::byte* slab, std::byte* block, cuda::S
   Page& page = pages_[turn_++ % pages_.size()];
   cuda::check_cuda(cudaEventSynchronize(page.done));
   std::byte* const to = block + field_.device_offset_bytes;
-  sort_out(slab, to, page, stream);
-  decode(page, stream);
-  resize(to, page, stream);
+  try {
+    sort_out(slab, to, page, stream);
+    decode(page, stream);
+    resize(to, page, stream);
+  } catch (...) {
+    cuda::ignore_failure(cudaEventRecord(page.done, stream.get()));
+    throw;
+  }
   cuda::check_cuda(cudaEventRecord(page.done, stream.get()));
   for (const std::size_t position : failed_) decode_on_host(slab, position, to, stream);
   images_ += batch_size_;
