@@ -30,8 +30,8 @@ void throw_failure(const BoundPipeline& bound, DeviceSteps& steps, const Plan& p
   } catch (const DeviceLost& e) {
     throw DeviceLost(where + what + "\n" + e.what());
   }
-  throw Error(where +
-              (is_full ? "out of device memory. " + memory_advice(bound, steps, plan) : what));
+  std::throw_with_nested(Error(
+      where + (is_full ? "out of device memory. " + memory_advice(bound, steps, plan) : what)));
 }
 
 }  // namespace slipstream

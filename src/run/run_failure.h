@@ -9,7 +9,8 @@
 namespace slipstream {
 
 /// Throws what ended a run as a DeviceLost or an Error that begins with `where`, once the device is
-/// idle; out of device memory with what would fit. No gradient is left.
+/// idle; out of device memory with what would fit. An Error has what was caught nested in it. No
+/// gradient is left.
 [[noreturn]] void throw_failure(const BoundPipeline& bound, DeviceSteps& steps, const Plan& plan,
                                 const std::string& where, const std::exception_ptr& error);
 

@@ -97,6 +97,19 @@ TEST_F(StageErrorTest, WhatIsNoExceptionIsReportedToo) {
       StartsWith("Error: stage 'train' at step 0: an exception that is not a std::exception"));
 }
 
+TEST_F(StageErrorTest, WhatWasThrownIsNestedInTheError) {
+  Tiny tiny;
+  tiny.loss = [](const at::Tensor&, const Batch&) -> at::Tensor { throw std::out_of_range("far"); };
+  for (const Plan& plan :
+       {serial_plan(), plan_of({{"copy"}, {"encode"}, {"train"}}, Driver::threaded, 4)})
+    try {
+      fresh_run(tiny, plan, steps(1));
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_THROW(std::rethrow_if_nested(error), std::out_of_range);
+    }
+}
+
 TEST_F(StageErrorTest, TooLittleHostMemorySaysWhatToDo) {
   const std::vector<std::function<void()>> failures = {
       [] { throw std::bad_alloc(); },

@@ -83,10 +83,10 @@ class Trainer {
   /// Trains under `plan`, whose numerics must be the trainer's, and waits until its work is done.
   ///
   /// Throws Refused for a plan that cannot be run. Throws Error, naming stage and step, for what a
-  /// stage throws; the failed step and those after it are not part of the position. Where the
-  /// device ran out of memory the message says what would fit. Throws Error for the first step
-  /// whose loss is NaN or infinite (RunOptions::check_loss). Throws DeviceLost when the device
-  /// cannot be used any more.
+  /// stage throws, which is nested in it (std::rethrow_if_nested); the failed step and those after
+  /// it are not part of the position. Where the device ran out of memory the message says what
+  /// would fit. Throws Error for the first step whose loss is NaN or infinite
+  /// (RunOptions::check_loss). Throws DeviceLost when the device cannot be used any more.
   ///
   /// After an Error the trainer stays usable. Where the state was changed in part (a loss that is
   /// not finite, an optimizer that threw, a training stage with buffers that threw), the next run
