@@ -2,16 +2,19 @@
 
 `Pipeline` runs the copies and the frozen stages of a training loop ahead of its body, on streams of
 their own, with the plain loop's values bit for bit. `DataLoader` is a native loader of images.
+`Trainer` trains a module natively.
 `doctor` says what holds a PyTorch loop up. `verify` finds its races.
 """
 
 import torch  # noqa: F401  its libraries are those that the module below needs
 
 from . import transforms
+from ._fit import TrainingEpoch, TrainingResult, TrainingStep
 from ._native import Error, Refused
 from .data import ConcatDataset, DataLoader, Dataset, ImageFolder, Subset, open_dataset
 from .doctor import Advice, DoctorReport, doctor
 from .pipeline import Pipeline, Stage
+from .trainer import Trainer
 from .verify import VerifyReport, verify
 
 __all__ = [
@@ -26,6 +29,10 @@ __all__ = [
     "Refused",
     "Stage",
     "Subset",
+    "Trainer",
+    "TrainingEpoch",
+    "TrainingResult",
+    "TrainingStep",
     "VerifyReport",
     "doctor",
     "open_dataset",

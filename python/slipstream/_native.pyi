@@ -78,6 +78,110 @@ class KeyedDraws:
 def moved(value: Any, device: str, /) -> Any: ...
 def main(words: list[str], /) -> int: ...
 
+class TrainerSettings:
+    module: torch.nn.Module
+    forward: Callable[..., Any]
+    loss: Callable[..., Any] | None
+    inputs: list[str]
+    targets: list[str]
+    optimizer: str
+    lr: float
+    eps: float
+    momentum: float | None
+    weight_decay: float | None
+    nesterov: bool
+    betas: list[float]
+    no_weight_decay_on: list[str]
+    label_smoothing: float
+    steps: int
+    metrics: list[str] | None
+    own_metrics: list[tuple[str, Callable[..., Any]]]
+    num_classes: int
+    precision: str
+    plan: str
+    transforms_device: str | None
+    deterministic: bool
+    channels_last: bool
+    in_one_thread: bool
+    shows_progress: bool
+    threads: int
+    checkpoint: str
+    save_every: int
+    keep: int
+    command: list[str]
+    def add_stage(
+        self, name: str, module: torch.nn.Module | None, function: Callable[..., Any], /
+    ) -> None: ...
+    def add_group(
+        self, parameters: list[torch.Tensor], lr: float | None, weight_decay: float | None, /
+    ) -> None: ...
+    def set_training(self, accumulate: int, clip_grad: float, ema: float, on_nan: str, /) -> None: ...
+    def set_schedule(
+        self,
+        schedule: str,
+        warmup_epochs: float | None,
+        warmup_steps: int | None,
+        step_size: float | None,
+        gamma: float | None,
+        lr_min: float | None,
+        /,
+    ) -> None: ...
+    def set_log(self, folder: str, every: int, /) -> None: ...
+    def tell(self, name: str, options: Sequence[tuple[str, bool | int | float | str]], /) -> None: ...
+
+class TrainedPart:
+    steps: int
+    interrupted: bool
+    seconds: float
+    steps_per_second: float | None
+    losses: list[float]
+
+class LoadedCheckpoint:
+    path: str
+    step: int
+    best: tuple[str, float, int] | None
+    best_step: int
+    scored_step: int
+    passed_over: list[str]
+
+class Interrupts:
+    def __enter__(self) -> None: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+def interrupted() -> bool: ...
+
+class NativeTrainer:
+    def __init__(self, loader: Loader, settings: TrainerSettings, /) -> None: ...
+    def position(self) -> int: ...
+    def batches_per_epoch(self) -> int: ...
+    def digest(self) -> int: ...
+    def plan(self) -> str: ...
+    def metrics(self) -> list[str]: ...
+    def open(self, resume: str, /) -> LoadedCheckpoint | None: ...
+    def begin(self) -> None: ...
+    def end(self) -> None: ...
+    def restore(self, path: str, /) -> LoadedCheckpoint: ...
+    def train(self, end: int, on_step: Callable[..., None] | None, /) -> TrainedPart: ...
+    def stop(self) -> None: ...
+    def save(self, metric: str, value: float, is_best: bool, epochs_since_best: int, /) -> bool: ...
+    def log(
+        self, step: int, epoch: float, scores: Sequence[tuple[str, float]], shown: str, /
+    ) -> None: ...
+    def problem(self) -> str: ...
+    def finish(self) -> str: ...
+    def averages(self) -> list[tuple[str, torch.Tensor]]: ...
+
+class NativeEvaluator:
+    def __init__(self, trainer: NativeTrainer, loader: Loader, /) -> None: ...
+    def evaluate(self) -> tuple[bool, int, list[tuple[str, float]]]: ...
+    def predict(self, take: Callable[[torch.Tensor], bool], /) -> bool: ...
+    def stop(self) -> None: ...
+
 # The doctor's arithmetic, and what measuring for it takes.
 
 class Measured:

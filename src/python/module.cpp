@@ -8,6 +8,7 @@
 #include "python/python_feed.h"
 #include "python/staged_loop.h"
 #include "python/tensor_transform.h"
+#include "python/trainer.h"
 #include "python/tree.h"
 #include "run/placement.h"
 #include "slipstream/cli/cli.h"
@@ -253,5 +254,6 @@ PYBIND11_MODULE(_native, module) {
   slipstream::add_serial(module);
   slipstream::add_diagnosis(module);
   slipstream::add_measuring(module);
+  slipstream::add_trainer(module);
   module.def("main", &slipstream::main_of);
 }

@@ -42,6 +42,11 @@ class NativeLoader {
   std::vector<at::Tensor> on_device(Lane& lane);
 
   Context& context() { return *context_; }
+  const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
+  const std::vector<NamedOp>& transforms() const { return transforms_; }
+  const DataLoaderOptions& options() const { return options_; }
+  /// Whether the last batch of an epoch is as small as what is left.
+  bool keeps_rest() const { return keeps_rest_; }
 
  private:
   struct Returned;

@@ -8,8 +8,9 @@ import torch
 
 import slipstream as ss
 
-MODULES = ["data", "doctor", "pipeline", "transforms"]
-SHOWN = ["DataLoader", "DataLoader.state_dict", "Pipeline", "Stage", "Compose", "Transform.__call__", "doctor"]
+MODULES = ["data", "doctor", "pipeline", "trainer", "transforms"]
+SHOWN = ["DataLoader", "DataLoader.state_dict", "Pipeline", "Stage", "Compose", "Trainer", "Transform.__call__",
+         "doctor"]
 
 
 def examples(module):

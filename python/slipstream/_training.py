@@ -1,0 +1,241 @@
+"""What slipstream.Trainer makes of its arguments."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from . import _native
+from .data import DataLoader, _require
+from .pipeline import Pipeline, Stage, _module_of, _refuse_stages
+
+
+def loader_of(source: Any, what: str = "slipstream.Trainer") -> DataLoader:
+    """The native loader of `source`, which the trainer reads as its own loader does."""
+    loader = source.loader if isinstance(source, Pipeline) else source
+    if not isinstance(loader, DataLoader):
+        raise _native.Refused(
+            f"{what} reads a slipstream.DataLoader, or a slipstream.Pipeline around one, not "
+            f"{type(loader).__name__}: the whole run is native. For other loaders put "
+            "slipstream.Pipeline around them, and keep your own loop"
+        )
+    return loader
+
+
+class Calls:
+    """What the training stage calls of Python, on its stream."""
+
+    def __init__(
+        self, model: torch.nn.Module, output: str | int | None, loss: Callable[..., Any] | None
+    ) -> None:
+        self.model, self._output, self._loss = model, output, loss
+        self._whole: Any = None
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        whole = self.model(*inputs)
+        if isinstance(whole, torch.Tensor):
+            return whole
+        if self._loss is not None:
+            self._whole = whole
+        return self._chosen(whole)
+
+    def loss(self, output: torch.Tensor, *targets: torch.Tensor) -> Any:
+        whole, self._whole = self._whole, None
+        assert self._loss is not None
+        return self._loss(output if whole is None else whole, *targets)
+
+    def _chosen(self, whole: Any) -> Any:
+        if self._output is not None:
+            try:
+                return whole[self._output]
+            except (IndexError, KeyError, TypeError):
+                raise _native.Error(
+                    f"output={self._output!r}: the model gave {_form(whole)}, which does not have it"
+                ) from None
+        if self._loss is None:
+            raise _native.Error(
+                f"the model gave {_form(whole)}: say which of its elements the loss is computed of, "
+                "such as output='logits', or give a loss of your own, loss=function(output, labels)"
+            )
+        for each in whole.values() if isinstance(whole, Mapping) else whole:
+            if isinstance(each, torch.Tensor):
+                return each
+        raise _native.Error(f"the model gave {_form(whole)}, with no tensor in it")
+
+
+def _form(whole: Any) -> str:
+    name = type(whole).__name__
+    if isinstance(whole, Mapping):
+        return f"a {name} of {', '.join(repr(key) for key in whole)}"
+    return f"a {name} of {len(whole)} elements" if isinstance(whole, tuple | list) else f"a {name}"
+
+
+class _NumberedStage:
+    """A stage whose draws are those that it has in a slipstream.Pipeline."""
+
+    def __init__(self, stage: Stage, device: str, batches_per_epoch: int) -> None:
+        self._stage, self._device, self._batches = stage, device, batches_per_epoch
+
+    def __call__(self, batch: tuple[Any, ...], number: int) -> Any:
+        epoch, index = divmod(number, self._batches)
+        with _native.KeyedDraws(self._device, self._stage.seed, (epoch << 32) + index):
+            return self._stage(batch)
+
+
+def settings_of(
+    source: Any, model: torch.nn.Module, options: dict[str, Any]
+) -> _native.TrainerSettings:
+    """Of the arguments of Trainer, by name. Moves the model to the loader's device."""
+    loader = loader_of(source)
+    given = dict(options)
+    settings = _native.TrainerSettings()
+    settings.steps = steps_of(loader, given.pop("steps"), given.pop("epochs"))
+    _set_model(settings, loader, model, given)
+    _set_stages(settings, source)
+    accumulate = given.pop("accumulate")
+    _require(accumulate=(accumulate, 1), keep=(given["keep"], 1), log_every=(given["log_every"], 1))
+    settings.set_training(accumulate, given.pop("clip_grad"), given.pop("ema"), given.pop("on_nan"))
+    names = ("schedule", "warmup_epochs", "warmup_steps", "lr_step_size", "lr_gamma", "lr_min")
+    settings.set_schedule(*(given.pop(name) for name in names))
+    for group in given.pop("param_groups"):
+        _add_group(settings, group)
+    _set_metrics(settings, given.pop("metrics"), given.pop("num_classes"))
+    settings.set_log(os.fspath(given.pop("log_dir") or ""), given.pop("log_every"))
+    settings.checkpoint = os.fspath(given.pop("checkpoint") or "")
+    save_every = given.pop("save_every")
+    if not settings.checkpoint and save_every is not None:
+        raise _native.Refused("save_every needs checkpoint=DIR")
+    _require(save_every=(1 if save_every is None else save_every, 1))
+    settings.save_every = save_every or 0
+    progress = given.pop("progress")
+    settings.shows_progress = sys.stderr.isatty() if progress is None else progress
+    kinds = given.pop("no_weight_decay_on")
+    settings.no_weight_decay_on = kinds.split(",") if isinstance(kinds, str) else list(kinds)
+    settings.betas = list(given.pop("betas"))
+    for name, value in given.items():
+        try:
+            setattr(settings, name, value)
+        except TypeError:
+            what = f"{name} is {value!r}, a {type(value).__name__}: give what it takes"
+            raise _native.Refused(f"{what} (help(slipstream.Trainer))") from None
+    settings.threads = min(torch.get_num_threads(), 256)
+    settings.command = list(sys.argv)
+    kept = {k: v for k, v in options.items() if isinstance(v, bool | int | float | str)}
+    settings.tell(f"slipstream.Trainer of {type(model).__name__}", list(kept.items()))
+    return settings
+
+
+def steps_of(loader: DataLoader, steps: int | None, epochs: int | None) -> int:
+    if (steps is None) == (epochs is None):
+        raise _native.Refused("steps and epochs both say how long to train: give one of them")
+    if steps is not None:
+        _require(steps=(steps, 1))
+        return steps
+    _require(epochs=(epochs, 1))
+    assert epochs is not None
+    return epochs * len(loader)
+
+
+def _set_model(
+    settings: _native.TrainerSettings,
+    loader: DataLoader,
+    model: torch.nn.Module,
+    given: dict[str, Any],
+) -> None:
+    compiled_from = getattr(model, "_orig_mod", model)
+    _refuse_model(compiled_from)
+    fields = loader.dataset.fields
+    image = "image" if "image" in fields else fields[0]
+    others = [name for name in ("label", "mask") if name in fields and name != image] + fields[1:]
+    settings.inputs = _names(given.pop("input"), [image])
+    settings.targets = _names(given.pop("target"), others[:1])
+    loss = given.pop("loss")
+    if isinstance(loss, str) and loss != "cross_entropy":
+        raise _native.Refused(
+            f"there is no loss '{loss}': give 'cross_entropy', or a function of (output, labels)"
+        )
+    own = None if isinstance(loss, str) else loss
+    if own is None and len(settings.targets) != 1:
+        raise _native.Refused(
+            f"cross_entropy takes one target, a field of labels, not {len(settings.targets)}; "
+            f"batches have {', '.join(fields)}"
+        )
+    if own is not None and given["label_smoothing"]:
+        raise _native.Refused("label_smoothing is that of cross_entropy: leave it out")
+    compiled_from.to(loader.device)
+    calls = Calls(model, given.pop("output"), own)
+    settings.module, settings.forward = compiled_from, calls.forward
+    settings.loss = None if own is None else calls.loss
+
+
+def _refuse_model(model: Any) -> None:
+    if not isinstance(model, torch.nn.Module):
+        raise _native.Refused(f"the model is a torch.nn.Module, not {type(model).__name__}")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise _native.Refused("the model is TorchScript's: give the torch.nn.Module it was made of")
+    parallel = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
+    if isinstance(model, parallel):
+        raise _native.Refused(
+            f"slipstream.Trainer trains in one process: give the module inside the "
+            f"{type(model).__name__}, or keep your own loop and put slipstream.Pipeline around it"
+        )
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if torch.nn.parameter.is_lazy(tensor):
+            raise _native.Refused(
+                f"'{name}' is not initialized: call the model with a batch first, as lazy modules need"
+            )
+
+
+def _set_stages(settings: _native.TrainerSettings, source: Any) -> None:
+    stages: Sequence[Stage] = source.stages if isinstance(source, Pipeline) else ()
+    _refuse_stages(stages, 1)
+    loader = loader_of(source)
+    for stage in stages:
+        module = _module_of(stage.function)
+        if module is not None:
+            module.to(loader.device)
+        settings.add_stage(stage.name, module, _NumberedStage(stage, loader.device, len(loader)))
+    # Generators of random numbers are the process's: two threads would draw from one.
+    settings.in_one_thread = any(stage.seed is not None for stage in stages)
+
+
+def _add_group(settings: _native.TrainerSettings, group: Mapping[str, Any]) -> None:
+    unknown = sorted(set(group) - {"params", "lr", "weight_decay"})
+    if unknown or "params" not in group:
+        raise _native.Refused(
+            "a group of param_groups has params, and lr or weight_decay or both; "
+            + (f"there is {unknown[0]!r}" if unknown else "there are no params")
+        )
+    params = group["params"]
+    params = [params] if isinstance(params, torch.Tensor) else list(params)
+    settings.add_group(params, group.get("lr"), group.get("weight_decay"))
+
+
+def _set_metrics(
+    settings: _native.TrainerSettings, metrics: Any, num_classes: int | None
+) -> None:
+    if num_classes is not None:
+        _require(num_classes=(num_classes, 1))
+        settings.num_classes = num_classes
+    if metrics is None:
+        return
+    named = dict(metrics) if isinstance(metrics, Mapping) else {name: name for name in metrics}
+    settings.metrics = [name for name, value in named.items() if isinstance(value, str)]
+    settings.own_metrics = [(name, f) for name, f in named.items() if not isinstance(f, str)]
+
+
+def _names(given: str | Sequence[str] | None, otherwise: list[str]) -> list[str]:
+    if given is None:
+        return otherwise
+    return [given] if isinstance(given, str) else list(given)
+
+
+def as_arguments(refused: _native.Refused) -> _native.Refused:
+    """With the names that options of the command line have in Python."""
+    text = re.sub(r"--([a-z][a-z-]*)", lambda match: match[1].replace("-", "_"), str(refused))
+    return _native.Refused(text)

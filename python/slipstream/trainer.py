@@ -1,0 +1,316 @@
+"""Training a PyTorch module with the whole run native."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import queue
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from . import _native
+from ._fit import Best, Fit, TrainingEpoch, TrainingResult, TrainingStep
+from ._training import as_arguments, loader_of, settings_of
+from .data import DataLoader, Path, _require
+from .pipeline import Pipeline
+
+
+class Trainer:
+    """Trains `model` on the batches of `loader` natively: loader, copies, frozen stages, optimizer,
+    schedule, evaluation and checkpoints run as in `slipstream train`. Python is called for the model and
+    the loss alone, on the training lane's stream, and holds its lock only while it enqueues.
+
+    loader: a slipstream.DataLoader, or a slipstream.Pipeline around one, whose stages run ahead on streams of
+        their own. Its data set, transforms, order, seed, workers and device are the training's; it is not
+        iterated itself. A short last batch stays short, as in a loop over it.
+    model: moved to the loader's device, and trained in place; its 4-dimensional parameters become
+        channels-last in memory with `channels_last`. model(*input) gives a tensor, or something with
+        `output` in it.
+    loss: "cross_entropy", or a function(output, *target) that gives a scalar. What the model gives other than
+        a tensor goes to the function as it is.
+    input, target: names of the batch's fields (loader.dataset.fields); by default "image" and "label".
+    output: key or index of the tensor in what the model gives, for losses and metrics by name.
+    steps, epochs: how long to train in all, with what is resumed; one of them.
+    metrics: of `val`, by name ("top1", "top5", "class_accuracy", "mean_iou"), or a mapping to a name or a
+        function(output, *target) that gives a score for each sample. Larger is better. By default those
+        that fit the target. num_classes: for those that need it, where the data set does not say.
+    param_groups: as torch.optim's: mappings of params, and lr, weight_decay or both.
+    plan: "pipelined", "serial", or "auto", which measures both. All give the same bits on a CPU, and on a GPU
+        with deterministic=True.
+    transforms_device: "cpu", "gpu" or "pipelined"; by default as the loader's: "pipelined" for "cuda".
+    val: a slipstream.DataLoader on which the model is evaluated after each epoch, without random transforms.
+    resume: "auto" goes on from the latest checkpoint in `checkpoint`, if there is one; a path from that one.
+    progress: shows a live line on standard error; by default on a terminal.
+    on_step: called with a TrainingStep, a few steps behind the device; on a CPU by another thread.
+    on_epoch: called with a TrainingEpoch between two epochs.
+
+    All others are the options of `slipstream train`, with underscores (docs/training.md). Raises Refused for
+    what makes no sense, before anything is read.
+
+    >>> resize, to_float = ss.transforms.Resize([16, 16]), ss.transforms.ToDtype(torch.float32, scale=True)
+    >>> data = ss.ImageFolder("photos", ss.transforms.Compose([resize, to_float]))
+    >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 16 * 16, len(data.classes)))
+    >>> trainer = ss.Trainer(ss.DataLoader(data, batch_size=25, shuffle=True), model, epochs=2, lr=0.01)
+    >>> trainer.fit().steps
+    4
+    """
+
+    def __init__(
+        self,
+        loader: DataLoader | Pipeline,
+        model: torch.nn.Module,
+        *,
+        loss: str | Callable[..., torch.Tensor] = "cross_entropy",
+        input: str | Sequence[str] | None = None,
+        target: str | Sequence[str] | None = None,
+        output: str | int | None = None,
+        steps: int | None = None,
+        epochs: int | None = None,
+        optimizer: str = "sgd",
+        lr: float = 1e-3,
+        momentum: float | None = None,
+        nesterov: bool = False,
+        weight_decay: float | None = None,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        no_weight_decay_on: str | Sequence[str] = (),
+        param_groups: Sequence[Mapping[str, Any]] = (),
+        schedule: str = "constant",
+        warmup_epochs: float | None = None,
+        warmup_steps: int | None = None,
+        lr_step_size: float | None = None,
+        lr_gamma: float | None = None,
+        lr_min: float | None = None,
+        accumulate: int = 1,
+        clip_grad: float = 0.0,
+        ema: float = 0.0,
+        on_nan: str = "stop",
+        label_smoothing: float = 0.0,
+        precision: str = "tf32",
+        deterministic: bool = False,
+        channels_last: bool = True,
+        plan: str = "pipelined",
+        transforms_device: str | None = None,
+        val: DataLoader | None = None,
+        metrics: Sequence[str] | Mapping[str, Any] | None = None,
+        num_classes: int | None = None,
+        keep_best: str | None = None,
+        early_stop: int | None = None,
+        checkpoint: Path | None = None,
+        save_every: int | None = None,
+        keep: int = 3,
+        resume: Path | None = None,
+        log_dir: Path | None = None,
+        log_every: int = 50,
+        progress: bool | None = None,
+        on_step: Callable[[TrainingStep], Any] | None = None,
+        on_epoch: Callable[[TrainingEpoch], Any] | None = None,
+    ) -> None:
+        options = dict(locals())
+        for name in ("self", "loader", "model", "val", "keep_best", "early_stop", "resume"):
+            del options[name]
+        del options["on_step"], options["on_epoch"]
+        self.model = model
+        self._on_step, self._on_epoch = on_step, on_epoch
+        self._begin(settings_of(loader, model, options), loader_of(loader))
+        self._take_val(val, keep_best, early_stop)
+        self._open(os.fspath(resume or ""))
+
+    def _begin(self, settings: _native.TrainerSettings, loader: DataLoader) -> None:
+        self._loader = loader
+        self._steps, self._has_folder = settings.steps, bool(settings.checkpoint)
+        try:
+            self._native = _native.NativeTrainer(loader._native, settings)
+        except _native.Refused as refused:
+            raise as_arguments(refused) from None
+
+    def _take_val(
+        self, val: DataLoader | None, keep_best: str | None, early_stop: int | None
+    ) -> None:
+        names = ["loss", "accuracy", *self._native.metrics()]
+        if val is None and (keep_best is not None or early_stop is not None):
+            raise _native.Refused("keep_best and early_stop need val, a loader to evaluate on")
+        if keep_best is not None and keep_best not in names:
+            raise _native.Refused(
+                f"keep_best: there is no score '{keep_best}'; there are {', '.join(names)}"
+            )
+        if early_stop is not None:
+            _require(early_stop=(early_stop, 1))
+        self._criterion = keep_best or (names[2] if len(names) > 2 else "loss")
+        self._early_stop = early_stop
+        self._val = None if val is None else self._evaluator(val, "val")
+        self._best = Best()
+
+    def _open(self, resume: str) -> None:
+        try:
+            loaded = self._native.open(resume)
+        except _native.Refused as refused:
+            raise as_arguments(refused) from None
+        self._scored_step = 0
+        if loaded is None:
+            return
+        self._scored_step = loaded.scored_step
+        for damaged in loaded.passed_over:
+            warnings.warn(f"passed over a damaged checkpoint: {damaged}", stacklevel=3)
+        if loaded.best is not None and loaded.best[0] == self._criterion:
+            _, value, epochs = loaded.best
+            self._best = Best(value, value, loaded.best_step, epochs)
+
+    @property
+    def position(self) -> int:
+        """Steps trained so far, of all runs: the number of the next one."""
+        return self._native.position()
+
+    def fit(self) -> TrainingResult:
+        """Trains up to the last step, and saves. Waits until the device is done.
+
+        The first Ctrl-C ends it behind the steps in flight, saves, and raises KeyboardInterrupt. What the
+        model, the loss or a callback raises comes out with its traceback, and a note of the step. Where the
+        weights are those of a step then, they are saved before. Calls from on_step and the model may not
+        come back to the trainer, but for stop()."""
+        with _interrupts(), _running(self.stop):
+            self._native.begin()
+            fit = Fit(self)
+            try:
+                fit.train()
+                is_saved = fit.save()
+            except BaseException:
+                with contextlib.suppress(_native.Error):
+                    fit.save()  # what was trained before; refused where that is no step's
+                raise
+            finally:
+                self._native.end()
+                if problem := self._native.finish():
+                    warnings.warn(problem, stacklevel=2)
+            if fit.is_interrupted or _native.interrupted():
+                raise KeyboardInterrupt
+            return fit.result(is_saved)
+
+    def stop(self) -> None:
+        """Lets fit() end behind the steps in flight. Any thread may call it, and any callback."""
+        self._native.stop()
+
+    def restore(self, path: Path) -> int:
+        """Goes to a checkpoint, and gives its step. Raises Refused for one of another training, and with
+        log_dir, whose rows do not go back."""
+        return self._native.restore(os.fspath(path)).step
+
+    def digest(self) -> str:
+        """Of all losses, weights, buffers and the optimizer's state. Waits for the device."""
+        return f"{self._native.digest():016x}"
+
+    def averages(self) -> dict[str, torch.Tensor]:
+        """With `ema`: copies of the averages, by their names in the model's state_dict()."""
+        return dict(self._native.averages())
+
+    def evaluate(self, loader: DataLoader | None = None) -> dict[str, float]:
+        """The scores of `loader`, by default `val`: each sample counts once, without random transforms,
+        with the averages of the weights where there are any. Waits until it is done."""
+        evaluator = self._val if loader is None else self._evaluator(loader, "the loader")
+        if evaluator is None:
+            raise _native.Refused("there is nothing to evaluate on: give a loader, or the trainer val")
+        with _interrupts(), _running(evaluator.stop):
+            scores = self._scores(evaluator)
+        if scores is None:
+            raise KeyboardInterrupt
+        return scores
+
+    def predict(self, loader: DataLoader) -> Iterator[torch.Tensor]:
+        """What the model makes of the samples of `loader`, in the order of its data set, batch by batch, in
+        host memory; as evaluate() does. Another thread computes a few batches ahead until the iterator
+        ends or is closed, and has the device meanwhile."""
+        return _outputs(self._evaluator(loader, "the loader"), self._loader.device)
+
+    def _evaluator(self, loader: Any, what: str) -> _native.NativeEvaluator:
+        if isinstance(loader, Pipeline):
+            raise _native.Refused(
+                f"{what} is a slipstream.Pipeline: give its loader. The stages are those of the training"
+            )
+        ours, theirs = self._loader.dataset.classes, loader_of(loader, what).dataset.classes
+        if ours and theirs and ours != theirs:
+            other = sorted({*ours} ^ {*theirs})
+            raise _native.Refused(
+                f"{what} has other classes than the training's data"
+                + (f" ({other[0]!r} is not in both)" if other else ", or in another order")
+                + ": open both with the same classes=[...]"
+            )
+        return _native.NativeEvaluator(self._native, loader._native)
+
+    @staticmethod
+    def _scores(evaluator: _native.NativeEvaluator) -> dict[str, float] | None:
+        is_interrupted, _, scores = evaluator.evaluate()
+        return None if is_interrupted else dict(scores)
+
+
+def _interrupts() -> contextlib.AbstractContextManager[Any]:
+    """Signals belong to the main thread."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return _native.Interrupts() if is_main else contextlib.nullcontext()
+
+
+_runs: set[tuple[Callable[[], None], threading.Event, int]] = set()
+_ends = threading.Event()  # the interpreter does
+
+
+@contextlib.contextmanager
+def _running(stop: Callable[[], None], is_over: threading.Event | None = None) -> Iterator[None]:
+    """What another thread runs in it is stopped at the interpreter's end, which takes Python away from
+    such threads in the middle of C++: none goes on from here then."""
+    run = stop, is_over or threading.Event(), os.getpid()
+    _runs.add(run)
+    try:
+        yield
+    finally:
+        _runs.discard(run)
+        run[1].set()
+        if _ends.is_set() and threading.current_thread() is not threading.main_thread():
+            threading.Event().wait()
+
+
+@atexit.register
+def _end_runs() -> None:
+    own = [run for run in list(_runs) if run[2] == os.getpid()]
+    _ends.set()
+    for stop, _, _ in own:
+        stop()
+    for _, is_over, _ in own:
+        is_over.wait()
+
+
+def _outputs(evaluator: _native.NativeEvaluator, device: str) -> Iterator[torch.Tensor]:
+    ready: queue.Queue[torch.Tensor | BaseException | None] = queue.Queue(maxsize=2)
+    is_closed, is_over = threading.Event(), threading.Event()
+    is_cuda = torch.device(device).type == "cuda"
+    stream = torch.cuda.current_stream(device) if is_cuda else None  # what is computed comes behind it
+
+    def take(output: torch.Tensor | BaseException | None) -> bool:
+        while not is_closed.is_set():
+            with contextlib.suppress(queue.Full):
+                ready.put(output, timeout=0.05)
+                return True
+        return False
+
+    def work() -> None:
+        end = None
+        try:
+            with torch.cuda.stream(stream), _running(is_closed.set, is_over):
+                evaluator.predict(take)
+        except BaseException as error:
+            end = error
+        is_over.set()
+        take(end)
+
+    threading.Thread(target=work, name="slipstream predict", daemon=True).start()
+    try:
+        while (output := ready.get()) is not None:
+            if isinstance(output, BaseException):
+                raise output
+            yield output
+    finally:
+        is_closed.set()
+        is_over.wait()

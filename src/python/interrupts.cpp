@@ -1,0 +1,45 @@
+#include "python/interrupts.h"
+
+#include <signal.h>
+
+#include <atomic>
+#include <cstdlib>
+
+namespace slipstream {
+namespace {
+
+constexpr int kExitCode = 130;
+
+std::atomic<int> interrupts = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
+int depth = 0;  // of the main thread alone
+struct sigaction before;
+
+void on_interrupt(int signal) {
+  if (interrupts.fetch_add(1) == 0) return;
+  if ((before.sa_flags & SA_SIGINFO) != 0) return;
+  if (before.sa_handler == SIG_DFL) std::_Exit(kExitCode);
+  before.sa_handler(signal);
+}
+
+}  // namespace
+
+Interrupts::Interrupts() {
+  if (depth++ > 0) return;
+  interrupts = 0;
+  struct sigaction own = {};
+  own.sa_handler = on_interrupt;
+  own.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &own, &before);
+  if (before.sa_handler == SIG_IGN) sigaction(SIGINT, &before, nullptr);
+}
+
+Interrupts::~Interrupts() {
+  if (--depth > 0) return;
+  sigaction(SIGINT, &before, nullptr);
+  interrupts = 0;
+}
+
+int Interrupts::count() { return interrupts.load(); }
+
+}  // namespace slipstream

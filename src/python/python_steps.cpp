@@ -1,0 +1,187 @@
+#include "python/python_steps.h"
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "python/interrupts.h"
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+namespace {
+
+namespace py = pybind11;
+
+bool is_out_of_device_memory(const py::error_already_set& error) {
+  return error.matches(py::module_::import("torch").attr("OutOfMemoryError"));
+}
+
+/// Frames hold tensors, and what would fit is measured next.
+[[noreturn]] void throw_out_of_memory(py::error_already_set& error) {
+  const std::string message = py::str(error.value());
+  if (error.trace()) py::module_::import("traceback").attr("clear_frames")(error.trace());
+  std::throw_with_nested(
+      c10::OutOfMemoryError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, message));
+}
+
+py::object called(const SharedObject& function, const py::tuple& arguments) {
+  if (Interrupts::count() > 1) {
+    PyErr_SetNone(PyExc_KeyboardInterrupt);
+    throw py::error_already_set();
+  }
+  try {
+    return (*function)(*arguments);
+  } catch (py::error_already_set& error) {
+    if (is_out_of_device_memory(error)) throw_out_of_memory(error);
+    throw;
+  }
+}
+
+/// Labels of few classes travel as bytes.
+at::Tensor as_python_has_it(const NamedField& field, const at::Tensor& tensor) {
+  const bool is_short = field.is_number && tensor.scalar_type() == at::kByte;
+  return is_short ? tensor.to(at::kLong) : tensor;
+}
+
+py::tuple arguments_of(const Batch& batch, const NamedFields& fields, const at::Tensor* first) {
+  py::list all;
+  if (first != nullptr) all.append(*first);
+  for (const NamedField& field : fields) all.append(as_python_has_it(field, batch.at(field.name)));
+  return py::tuple(all);
+}
+
+at::Tensor tensor_of(py::handle value, const std::string& who) {
+  if (THPVariable_Check(value.ptr())) return THPVariable_Unpack(value.ptr());
+  throw Error(who + " must give a tensor, but gave " +
+              std::string(py::str(py::type::of(value).attr("__name__"))));
+}
+
+void leave_off_what_fills_up(Batch& batch, const LastBatch& last) {
+  if (last.size == last.batch_size ||
+      batch.number() % last.batches_per_epoch != last.batches_per_epoch - 1)
+    return;
+  for (const auto& [name, tensor] : std::vector(batch.fields()))
+    if (tensor.dim() > 0 && tensor.size(0) == last.batch_size)
+      batch.set(name, tensor.narrow(0, 0, last.size));
+}
+
+class TrainedModule final : public PythonModule {
+ public:
+  TrainedModule(py::object module, SharedObject function, NamedFields inputs, LastBatch last)
+      : PythonModule(std::move(module)),
+        function_(std::move(function)),
+        inputs_(std::move(inputs)),
+        last_(last) {}
+
+  at::Tensor forward(Batch& batch) {
+    if (is_training()) leave_off_what_fills_up(batch, last_);
+    const py::gil_scoped_acquire locked;
+    const py::object output = called(function_, arguments_of(batch, inputs_, nullptr));
+    check_same();
+    return tensor_of(output, "the module");
+  }
+
+ private:
+  SharedObject function_;
+  NamedFields inputs_;
+  LastBatch last_;
+};
+
+/// The exception of Python inside; nullptr: there is none.
+std::exception_ptr origin_of(const std::exception& error) {
+  if (dynamic_cast<const py::error_already_set*>(&error) != nullptr ||
+      dynamic_cast<const python_error*>(&error) != nullptr)
+    return std::current_exception();
+  try {
+    std::rethrow_if_nested(error);
+  } catch (const std::exception& inner) {
+    return origin_of(inner);
+  } catch (...) {
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+NamedFields fields_of(const Dataset& dataset) {
+  NamedFields all;
+  for (const FieldSpec& field : dataset.fields())
+    all.push_back({field.name, field.kind == FieldKind::label || field.kind == FieldKind::mask});
+  return all;
+}
+
+ModuleRef python_module(py::object module, SharedObject function, NamedFields inputs,
+                        LastBatch last) {
+  return {std::make_shared<TrainedModule>(std::move(module), std::move(function), std::move(inputs),
+                                          last)};
+}
+
+Loss python_loss(SharedObject function, const std::string& input, NamedFields targets) {
+  return {input, [function = std::move(function), targets = std::move(targets)](
+                     const at::Tensor& output, const Batch& batch) {
+            const py::gil_scoped_acquire locked;
+            const py::object value = called(function, arguments_of(batch, targets, &output));
+            at::Tensor loss = tensor_of(value, "the loss");
+            if (loss.numel() != 1 || !loss.is_floating_point())
+              throw Error(
+                  "the loss must give one floating-point number, such as the mean over the "
+                  "batch, but gave a tensor of " +
+                  c10::str(loss.scalar_type(), " ", loss.sizes()));
+            return LossValue{loss.reshape({}).to(at::kFloat), {}, {}, 0};
+          }};
+}
+
+Metric python_metric(std::string name, SharedObject function, NamedFields targets) {
+  const std::string who = "the metric '" + name + "'";
+  const auto add = [function = std::move(function), targets = std::move(targets), who](
+                       at::Tensor& counts, const at::Tensor& output, const Batch& batch) {
+    const py::gil_scoped_acquire locked;
+    const py::object value = called(function, arguments_of(batch, targets, &output));
+    const at::Tensor scores = tensor_of(value, who);
+    if (scores.dim() == 0 || scores.size(0) != output.size(0))
+      throw Error(who + " must give a score for each of " + std::to_string(output.size(0)) +
+                  " samples, but gave a tensor of " + c10::str(scores.sizes()));
+    counts.select(0, 0).add_(scores.to(at::kDouble).sum());
+    counts.select(0, 1).add_(static_cast<double>(scores.numel()));
+  };
+  return {std::move(name), {2}, add, [](const at::Tensor& counts) {
+            return counts[0].item<double>() / counts[1].item<double>();
+          }};
+}
+
+FrozenStage python_stage(const py::object& module, SharedObject function, NamedFields fields) {
+  const auto run = [function = std::move(function), fields = std::move(fields)](Batch& batch) {
+    const py::gil_scoped_acquire locked;
+    const py::tuple before = arguments_of(batch, fields, nullptr);
+    const py::object after = called(function, py::make_tuple(before, batch.number()));
+    if (!py::isinstance<py::tuple>(after) || py::len(after) != fields.size())
+      throw Error("the stage must give a tuple of " + std::to_string(fields.size()) +
+                  " elements, as it got one");
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      const py::object value = after.cast<py::tuple>()[i];
+      if (!value.is(before[i])) batch.set(fields[i].name, tensor_of(value, "the stage"));
+    }
+  };
+  if (module.is_none()) return {nullptr, run};
+  return {std::make_shared<PythonModule>(module), run};
+}
+
+void rethrow_of_python(const std::exception& error) {
+  const std::exception_ptr origin = origin_of(error);
+  if (origin == nullptr) return;
+  std::string told = error.what();
+  told = "slipstream.Trainer: " + told.substr(0, told.find("\n\nAt:\n"));
+  try {
+    std::rethrow_exception(origin);
+  } catch (py::error_already_set& raised) {
+    if (py::hasattr(raised.value(), "add_note")) raised.value().attr("add_note")(told);
+    throw;
+  } catch (python_error& raised) {
+    raised.restore();
+    py::error_already_set now;
+    if (py::hasattr(now.value(), "add_note")) now.value().attr("add_note")(told);
+    throw now;
+  }
+}
+
+}  // namespace slipstream

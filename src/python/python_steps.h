@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "python/python_module.h"
+#include "slipstream/datasets/dataset.h"
+#include "slipstream/run/pipeline.h"
+
+namespace slipstream {
+
+/// A field of a batch, and whether it holds class numbers.
+struct NamedField {
+  std::string name;
+  bool is_number = false;
+};
+using NamedFields = std::vector<NamedField>;
+NamedFields fields_of(const Dataset& dataset);
+
+/// The size of the last batch of an epoch, where that is smaller.
+struct LastBatch {
+  std::uint64_t batches_per_epoch = 1;
+  std::int64_t batch_size = 1, size = 1;
+};
+
+// Functions of Python are called on the stream of a lane, with Python's lock while they enqueue and
+// no longer. Labels and masks come as int64, as slipstream.DataLoader gives them. All of these need
+// the lock when they are made.
+
+/// function(*inputs), which calls `module`, gives a tensor. In training, what fills up the last
+/// batch of an epoch is left off.
+ModuleRef python_module(pybind11::object module, SharedObject function, NamedFields inputs,
+                        LastBatch last);
+/// function(output, *targets) gives a scalar.
+Loss python_loss(SharedObject function, const std::string& input, NamedFields targets);
+/// function(output, *targets) gives a score for each sample; the metric is their mean.
+Metric python_metric(std::string name, SharedObject function, NamedFields targets);
+/// function(batch, number) gives the tuple `batch` of all `fields` with others in it. `number`: of
+/// the batch, through all epochs. `module`: what it calls, or None.
+FrozenStage python_stage(const pybind11::object& module, SharedObject function, NamedFields fields);
+
+/// Where a run threw what came from Python, throws that, with its type and traceback, and what the
+/// run says of it as a note; else does nothing. Needs Python's lock.
+void rethrow_of_python(const std::exception& error);
+
+}  // namespace slipstream

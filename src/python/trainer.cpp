@@ -1,0 +1,369 @@
+#include "python/trainer.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <mutex>
+#include <set>
+
+#include "checkpoints/checkpoint_folder.h"
+#include "cli/common_options.h"
+#include "core/number_text.h"
+#include "python/draws.h"
+#include "python/interrupts.h"
+#include "slipstream/cli/cli.h"
+
+namespace slipstream {
+namespace {
+
+namespace py = pybind11;
+
+constexpr const char* kLatest = "auto";
+constexpr int kDigits = 4;
+
+/// One run at a time has the lanes of a context.
+class Taken {
+ public:
+  explicit Taken(const Context& context) : context_(&context) {
+    const std::lock_guard lock(changing());
+    if (!all().insert(context_).second)
+      throw Refused("another trainer is at work on " + context.device().str() +
+                    ": let it end first. An iterator of predict() works until its end, or until it "
+                    "is closed");
+  }
+  ~Taken() {
+    const std::lock_guard lock(changing());
+    all().erase(context_);
+  }
+  Taken(const Taken&) = delete;
+  Taken& operator=(const Taken&) = delete;
+
+ private:
+  static std::mutex& changing() {
+    static std::mutex mutex;
+    return mutex;
+  }
+  static std::set<const Context*>& all() {
+    static std::set<const Context*> taken;
+    return taken;
+  }
+
+  const Context* context_;
+};
+
+/// Runs without Python's lock; what Python raised inside is thrown as it was.
+template <typename Call>
+auto run_of(Context& context, Call call) {
+  try {
+    const py::gil_scoped_release unlocked;
+    const Taken taken(context);
+    return call();
+  } catch (const std::exception& error) {
+    rethrow_of_python(error);
+    throw;
+  }
+}
+
+/// Those of the loader's forms that are exact, or the others.
+WireFormats wire_of(const NativeLoader& loader, bool exact) {
+  WireFormats some;
+  for (const auto& [field, wire] : loader.options().wire)
+    if (is_exact(wire) == exact) some[field] = wire;
+  return some;
+}
+
+LoaderPlan loading_of(const NativeLoader& loader) {
+  const DataLoaderOptions& given = loader.options();
+  LoaderPlan plan;
+  plan.num_workers = given.num_workers;
+  plan.prefetch_batches = given.prefetch_batches;
+  plan.wire = wire_of(loader, true);
+  if (given.on_device > 0)
+    plan.on_device = loader.transforms()[loader.transforms().size() - given.on_device].name;
+  return plan;
+}
+
+}  // namespace
+
+NativeTrainer::NativeTrainer(const std::shared_ptr<NativeLoader>& loader,
+                             const TrainerSettings& settings)
+    : loader_(loader),
+      mode_(settings.plan),
+      transforms_device_(settings.transforms_device.value_or(
+          loader->options().on_device > 0 ? "pipelined" : "cpu")),
+      in_one_thread_(settings.in_one_thread),
+      shows_progress_(settings.shows_progress),
+      logging_(settings.log),
+      command_(settings.command),
+      steps_(settings.steps),
+      told_(settings.told) {
+  Context& context = loader_->context();
+  Plan::Numerics numerics;
+  numerics.precision = precision_named(settings.precision);
+  numerics.deterministic = settings.deterministic;
+  numerics.cudnn_benchmark = !settings.deterministic;
+  numerics.channels_last = settings.channels_last;
+  if (context.kind() == DeviceKind::cpu) numerics.intra_op_threads = {{"*", settings.threads}};
+  numerics_ = make_plan("serial", {"copy", kTrainName}, context.kind(), {}, numerics).numerics;
+  loading_ = loading_of(*loader_);
+  numerics_.wire = wire_of(*loader_, false);
+  saving_.folder = settings.checkpoint;
+  saving_.save_every = settings.save_every;
+  saving_.keep = settings.keep;
+  if (saving_.save_every >= steps_) saving_.save_every = 0;  // the last one is saved anyway
+  saving_.program = std::string(slipstream_version());
+  if (mode_ != "auto" && mode_ != "serial" && mode_ != "pipelined")
+    throw Refused(unknown_name("plan", mode_, {"auto", "serial", "pipelined"}));
+  check_placement(transforms_device_);
+  Pipeline pipeline = pipeline_of(*loader_, settings, told_);
+  const py::gil_scoped_release unlocked;
+  saving_.notes = notes_of(told_, pipeline.dataset()->class_names());
+  trainer_.emplace(std::move(pipeline), context, numerics_);
+  plan_ = plan_of(trainer_->pipeline(), mode_ == "serial" ? "serial" : "pipelined");
+}
+
+Plan NativeTrainer::plan_of(const Pipeline& pipeline, const std::string& mode) const {
+  const DeviceKind kind = loader_->context().kind();
+  Plan plan = placed_plan(pipeline, mode, transforms_device_, kind, loading_, numerics_);
+  // Python's lock lets one thread enqueue at a time; on a CPU lanes overlap only by threads.
+  if (kind == DeviceKind::cuda || mode == "serial" || in_one_thread_)
+    plan.schedule.driver = Driver::interleaved;
+  return plan;
+}
+
+std::vector<std::string> NativeTrainer::metrics() const {
+  std::vector<std::string> names;
+  for (const Metric& metric : trainer_->pipeline().metrics()) names.push_back(metric.name);
+  return names;
+}
+
+std::unique_ptr<Checkpoints> NativeTrainer::taken_folder() {
+  if (saving_.folder.empty()) return nullptr;
+  auto taken = std::make_unique<Checkpoints>(saving_, *trainer_);
+  taken->set_plan(plan());
+  return taken;
+}
+
+void NativeTrainer::begin() {
+  is_stopped_ = false;
+  run_of(loader_->context(), [&] {
+    std::unique_ptr<Checkpoints> taken = taken_folder();
+    if (taken == nullptr) return;
+    const std::vector<FoundCheckpoint> found = checkpoints_in(saving_.folder);
+    if (!found.empty() && found.front().step > position())
+      throw Refused(saving_.folder.string() + " has checkpoints of later steps, up to " +
+                    std::to_string(found.front().step) + ", than this trainer, which is at step " +
+                    std::to_string(position()) +
+                    ": go on from there with resume=\"auto\", or give another folder");
+    if (!found.empty() && found.front().step == position()) {
+      const State now = trainer_->state();
+      taken->load(found.front().path);  // for its best score
+      trainer_->restore(now);
+    }
+    checkpoints_ = std::move(taken);
+  });
+}
+
+void NativeTrainer::end() {
+  const py::gil_scoped_release unlocked;
+  checkpoints_.reset();
+}
+
+std::optional<LoadedCheckpoint> NativeTrainer::open(const std::string& resume) {
+  const py::gil_scoped_release unlocked;
+  std::optional<LoadedCheckpoint> loaded;
+  const std::unique_ptr<Checkpoints> taken = taken_folder();
+  if (resume == kLatest) {
+    if (taken == nullptr) throw Refused("resume=\"auto\" needs checkpoint=DIR");
+    loaded = taken->load_latest();
+  } else if (!resume.empty()) {
+    const std::vector<FoundCheckpoint> in_it = checkpoints_in(resume);
+    const std::filesystem::path path =
+        in_it.empty() ? std::filesystem::path(resume) : in_it.front().path;
+    loaded = taken != nullptr ? taken->load(path) : load_checkpoint(*trainer_, path);
+  } else if (taken != nullptr && !checkpoints_in(saving_.folder).empty()) {
+    throw Refused(saving_.folder.string() +
+                  " has checkpoints of an earlier run, the latest of step " +
+                  std::to_string(checkpoints_in(saving_.folder).front().step) +
+                  ": go on with resume=\"auto\", or give another folder");
+  }
+  begun_at_ = trainer_->position();
+  if (!logging_.dir.empty())
+    log_.emplace(
+        logging_, *trainer_, !resume.empty(),
+        facts_of(Cli{.program = "python", .words = command_, .workloads = {}, .interrupted = {}},
+                 environment_of(loader_->context()), told_, *trainer_, steps_, plan()));
+  return loaded;
+}
+
+TrainingFacts NativeTrainer::facts(const Progress& progress) const {
+  const std::uint64_t epoch = batches_per_epoch();
+  const std::uint64_t done = std::max<std::uint64_t>(1, begun_at_ + progress.step);
+  return {.epoch = std::to_string((done - 1) / epoch + 1) + "/" +
+                   std::to_string((steps_ + epoch - 1) / epoch),
+          .score = score_,
+          .lr = trainer_->pipeline().train_step()->lr(done - 1)};
+}
+
+void NativeTrainer::tell(const Progress& progress) {
+  if (log_) log_->update(progress);
+  if (!shows_progress_) return;
+  if (line_ == nullptr)
+    line_ = std::make_unique<ProgressLine>(
+        std::cerr, ProgressLineOptions{.columns = [] { return terminal_columns(2); },
+                                       .facts = [this](const Progress& p) { return facts(p); }});
+  line_->update(progress);
+}
+
+AutoResult NativeTrainer::run(const RunOptions& options) {
+  if (mode_ != "auto") return {{}, trainer_->run(plan_, options)};
+  AutoResult result = run_auto(*trainer_, plan_of(trainer_->pipeline(), "serial"),
+                               plan_of(trainer_->pipeline(), "pipelined"), options);
+  if (result.run.interrupted) return result;
+  mode_ = result.choice.kept;
+  plan_ = result.run.plan;
+  return result;
+}
+
+TrainedPart NativeTrainer::train(std::uint64_t end, const py::object& on_step) {
+  std::exception_ptr raised;
+  RunOptions options;
+  options.steps = end - position();
+  options.digest = false;
+  options.stop = [&] { return is_stopped_ || raised || Interrupts::count() > 0; };
+  const std::uint64_t first = position();
+  options.progress = [&](Progress progress) {
+    const std::uint64_t done = first + progress.step;
+    progress.step = done - begun_at_;
+    progress.steps = steps_ - begun_at_;
+    progress.elapsed_s += seconds_;
+    progress.part_began_s += seconds_;
+    if (progress.part_ends > 0) progress.part_ends += first - begun_at_;
+    tell(progress);
+    if (on_step.is_none() || raised || !progress.measuring.empty()) return;
+    const py::gil_scoped_acquire locked;
+    try {
+      on_step(done, progress.loss, trainer_->pipeline().train_step()->lr(done - 1),
+              progress.elapsed_s, progress.input_wait_share);
+    } catch (const py::error_already_set&) {
+      raised = std::current_exception();
+    }
+  };
+  const KeyedDraws draws(loader_->context().device(), loader_->options().seed, first);
+  const RunResult result = run_of(loader_->context(), [&] {
+    for (const NamedModule& each : trainer_->pipeline().train_step()->modules())
+      each.module->train();
+    if (checkpoints_ != nullptr) checkpoints_->save_during(options);
+    return run(options).run;
+  });
+  seconds_ += result.wall_s;
+  if (line_ != nullptr) line_->clear();
+  if (raised) std::rethrow_exception(raised);
+  TrainedPart part{result.steps, result.interrupted, result.wall_s, std::nullopt, result.losses};
+  if (const Measured rate = told_rate(result.steps_per_second); rate.n > 0)
+    part.steps_per_second = rate.value;
+  return part;
+}
+
+std::uint64_t NativeTrainer::digest() const {
+  return run_of(loader_->context(), [&] { return trainer_->digest(); });
+}
+
+LoadedCheckpoint NativeTrainer::restore(const std::string& path) {
+  if (log_)
+    throw Refused(
+        "log_dir: a run folder cannot go back to another step; make another trainer, with " +
+        ("resume='" + path + "'"));
+  LoadedCheckpoint loaded =
+      run_of(loader_->context(), [&] { return load_checkpoint(*trainer_, path); });
+  begun_at_ = position();
+  seconds_ = 0;
+  return loaded;
+}
+
+bool NativeTrainer::save(const std::optional<CheckpointScore>& score) {
+  if (checkpoints_ == nullptr) return false;
+  return run_of(loader_->context(), [&] { return checkpoints_->save(score); });
+}
+
+void NativeTrainer::log(const ScoreRow& row, const std::string& shown) {
+  if (log_) log_->add(row);
+  for (const auto& [name, value] : row.scores)
+    if (name == shown) score_ = name + " " + rounded_text(value, kDigits);
+}
+
+std::string NativeTrainer::problem() {
+  const std::string problem = checkpoints_ == nullptr ? "" : checkpoints_->problem();
+  return problem.empty() ? "" : "could not save " + problem;
+}
+
+std::string NativeTrainer::finish() {
+  if (line_ != nullptr) line_->finish();
+  return log_ ? log_->finish() : "";
+}
+
+std::vector<NamedTensor> NativeTrainer::averages() const {
+  return run_of(loader_->context(), [&] {
+    std::vector<NamedTensor> all = trainer_->pipeline().train_step()->averaged();
+    for (NamedTensor& each : all) each.tensor = each.tensor.clone();
+    return all;
+  });
+}
+
+NativeEvaluator::NativeEvaluator(std::shared_ptr<NativeTrainer> trainer,
+                                 const std::shared_ptr<NativeLoader>& loader)
+    : trainer_(std::move(trainer)), loader_(loader) {
+  const NativeTrainer& of = *trainer_;
+  Context& context = of.loader_->context();
+  if (context.device() != loader->context().device())
+    throw Refused("the loader fills memory for " + loader->context().device().str() +
+                  ", but the trainer's device is " + context.device().str() +
+                  ": give both the same");
+  const Pipeline data = data_of(*loader);
+  const py::gil_scoped_release unlocked;
+  evaluator_ = std::make_unique<Evaluator>(of.trainer_->pipeline(), data, context, of.numerics_);
+  LoaderPlan loading = loading_of(*loader);
+  loading.wire = of.loading_.wire;
+  loading.on_device.clear();
+  const auto plan_at = [&](const std::string& placement) {
+    return placed_plan(evaluator_->pipeline(), of.plan_.schedule.mode, placement, context.kind(),
+                       loading, of.numerics_);
+  };
+  try {
+    plan_ = plan_at(of.transforms_device_);
+  } catch (const Refused&) {  // without its random transforms nothing may be left for the device
+    plan_ = plan_at("cpu");
+  }
+  plan_.schedule.driver = of.plan_.schedule.driver;
+}
+
+EvaluationResult NativeEvaluator::evaluate() {
+  RunOptions options;
+  options.stop = [this] { return is_stopped_ || Interrupts::count() > 0; };
+  const KeyedDraws draws(loader_->context().device(), 0, 0);
+  return run_of(loader_->context(), [&] { return evaluator_->run(plan_, options); });
+}
+
+bool NativeEvaluator::predict(const py::object& take) {
+  std::exception_ptr raised;
+  bool is_over = false;
+  RunOptions options;
+  options.stop = [&] { return is_over || raised || Interrupts::count() > 0; };
+  const auto given = [&](std::uint64_t, const std::vector<at::Tensor>& outputs) {
+    if (is_over || raised) return;
+    const py::gil_scoped_acquire locked;
+    try {
+      is_over = !take(outputs.front()).cast<bool>();
+    } catch (const py::error_already_set&) {
+      raised = std::current_exception();
+    }
+  };
+  const auto kept = [](const at::Tensor& output) { return std::vector<at::Tensor>{output}; };
+  const KeyedDraws draws(loader_->context().device(), 0, 0);
+  const RunResult result =
+      run_of(loader_->context(), [&] { return evaluator_->predict(plan_, kept, given, options); });
+  if (raised) std::rethrow_exception(raised);
+  return !result.interrupted || is_over;
+}
+
+}  // namespace slipstream

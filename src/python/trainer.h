@@ -1,0 +1,116 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/run_logging.h"
+#include "python/native_loader.h"
+#include "python/trainer_settings.h"
+#include "report/progress_line.h"
+#include "slipstream/run/checkpoint.h"
+#include "slipstream/run/evaluation.h"
+
+namespace slipstream {
+
+/// What one part of a training did.
+struct TrainedPart {
+  std::uint64_t steps = 0;
+  bool interrupted = false;
+  double seconds = 0;
+  std::optional<double> steps_per_second;
+  std::vector<float> losses;
+};
+
+/// The trainer of a module of Python. Needs Python's lock when it is made; all that runs gives it
+/// up meanwhile. One that runs takes its device: another one that begins there is refused.
+class NativeTrainer {
+ public:
+  NativeTrainer(const std::shared_ptr<NativeLoader>& loader, const TrainerSettings& settings);
+
+  std::uint64_t position() const { return trainer_->position(); }
+  std::uint64_t batches_per_epoch() const { return trainer_->pipeline().batches_per_epoch(); }
+  std::uint64_t digest() const;
+  std::string plan() const { return to_json(plan_); }
+  std::vector<std::string> metrics() const;
+
+  /// Goes to where `resume` says, and begins the run folder. What is in the folder of checkpoints
+  /// is refused without `resume`.
+  std::optional<LoadedCheckpoint> open(const std::string& resume);
+  /// Takes the folder of checkpoints, if one was given, until end(). Throws Refused where it has
+  /// those of later steps.
+  void begin();
+  void end();
+  /// Throws Refused where there is a run folder, which does not go back.
+  LoadedCheckpoint restore(const std::string& path);
+  /// Trains up to the step `end`. `on_step`: called with what Progress tells, or None.
+  TrainedPart train(std::uint64_t end, const pybind11::object& on_step);
+  /// Lets train() end behind the steps in flight. Any thread may call it.
+  void stop() { is_stopped_ = true; }
+  bool save(const std::optional<CheckpointScore>& score);
+  /// Adds a row to the run folder; the progress line has the score `shown` from here on.
+  void log(const ScoreRow& row, const std::string& shown);
+  /// What went wrong with checkpoints since the last call, in a sentence; "" for nothing.
+  std::string problem();
+  /// Ends the progress line and brings the run folder up to date. What went wrong there, in a
+  /// sentence; "" for nothing.
+  std::string finish();
+  /// Copies of the running averages.
+  std::vector<NamedTensor> averages() const;
+
+ private:
+  friend class NativeEvaluator;
+
+  Plan plan_of(const Pipeline& pipeline, const std::string& mode) const;
+  std::unique_ptr<Checkpoints> taken_folder();
+  AutoResult run(const RunOptions& options);
+  TrainingFacts facts(const Progress& progress) const;
+  void tell(const Progress& progress);
+
+  std::shared_ptr<NativeLoader> loader_;
+  Plan::Numerics numerics_;
+  std::string mode_, transforms_device_;
+  bool in_one_thread_, shows_progress_;
+  LoaderPlan loading_;
+  CheckpointOptions saving_;
+  LogFlags logging_;
+  std::vector<std::string> command_;
+  std::uint64_t steps_;
+  WorkloadInfo told_;
+  std::optional<Trainer> trainer_;
+  Plan plan_;
+  std::unique_ptr<Checkpoints> checkpoints_;
+  std::optional<RunLogging> log_;
+  std::unique_ptr<ProgressLine> line_;
+  std::string score_;
+  std::uint64_t begun_at_ = 0;  ///< position
+  double seconds_ = 0;          ///< of the parts before
+  std::atomic<bool> is_stopped_ = false;
+};
+
+/// What a module makes of other data.
+class NativeEvaluator {
+ public:
+  NativeEvaluator(std::shared_ptr<NativeTrainer> trainer,
+                  const std::shared_ptr<NativeLoader>& loader);
+
+  EvaluationResult evaluate();
+  /// Calls `take` with each batch of outputs, in host memory, in order; ends where it gives False.
+  /// False where it was interrupted.
+  bool predict(const pybind11::object& take);
+  /// Lets evaluate() end without scores. Any thread may call it.
+  void stop() { is_stopped_ = true; }
+
+ private:
+  std::shared_ptr<NativeTrainer> trainer_;
+  std::shared_ptr<NativeLoader> loader_;
+  std::unique_ptr<Evaluator> evaluator_;
+  Plan plan_;
+  std::atomic<bool> is_stopped_ = false;
+};
+
+void add_trainer(pybind11::module_& module);
+
+}  // namespace slipstream

@@ -1,0 +1,120 @@
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import slipstream as ss
+from trained import Failing, Net, trainer_of
+
+
+def test_a_callback_that_raises_ends_the_run_in_good_order(photos, device, tmp_path):
+    whole = trainer_of(photos, device).fit()
+
+    def on_step(step):
+        if step.step == 3:
+            raise OSError("disk")
+
+    trainer = trainer_of(photos, device, on_step=on_step, checkpoint=tmp_path / "run")
+    with pytest.raises(OSError, match="disk"):
+        trainer.fit()
+    went_on = trainer_of(photos, device, checkpoint=tmp_path / "run", resume="auto")
+    assert went_on.position == trainer.position >= 3
+    assert went_on.fit().digest == whole.digest
+
+
+def test_after_an_error_the_last_whole_step_is_there(photos, device, tmp_path):
+    whole = trainer_of(photos, device).fit()
+    # With buffers, what a failed step left of them is that of no step: it is not saved.
+    options = {"checkpoint": tmp_path / "run", "save_every": 2}
+    trainer = trainer_of(photos, device, Failing(10, ValueError("boom")), **options)
+    with pytest.warns(UserWarning, match="half trained"), pytest.raises(ValueError, match="boom"):
+        trainer.fit()
+    with pytest.raises(ss.Refused, match="the weights are not those of any step"):
+        trainer.fit()
+    went_on = trainer_of(photos, device, resume="auto", **options)
+    assert 2 <= went_on.position < 10
+    assert went_on.fit().digest == whole.digest
+
+
+@pytest.mark.parametrize("plan", ["serial", "pipelined"])
+def test_ctrl_c_ends_behind_the_steps_in_flight_and_saves(photos, device, tmp_path, plan):
+    before = signal.getsignal(signal.SIGINT)
+    whole = trainer_of(photos, device, plan=plan).fit()
+
+    def on_step(step):
+        if step.step == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    trainer = trainer_of(photos, device, on_step=on_step, checkpoint=tmp_path / "run", plan=plan)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.fit()
+    assert 2 <= trainer.position < 14 and signal.getsignal(signal.SIGINT) is before
+    went_on = trainer_of(photos, device, checkpoint=tmp_path / "run", resume="auto", plan=plan)
+    assert went_on.position == trainer.position and went_on.fit().digest == whole.digest
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+        sum(range(1000))
+
+
+@pytest.mark.parametrize("plan", ["serial", "pipelined"])
+def test_a_second_ctrl_c_interrupts_the_model(photos, device, plan):
+    class Stuck(Net):
+        def forward(self, images):
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGINT)
+            sum(range(1000))
+            return super().forward(images)
+
+    with pytest.raises(KeyboardInterrupt):
+        trainer_of(photos, device, Stuck(), plan=plan).fit()
+
+
+PROGRAM = """
+import os, pathlib, signal, sys, time
+from trained import trainer_of
+def on_step(step):
+    while step.step == 9:
+        if any(pathlib.Path(sys.argv[3]).glob("step-*")):
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.01)
+trainer_of(*sys.argv[1:3], checkpoint=sys.argv[3], save_every=2, on_step=on_step).fit()
+"""
+
+
+def test_it_goes_on_where_the_process_was_killed(photos, device, tmp_path):
+    run = subprocess.run([sys.executable, "-c", PROGRAM, photos, device, tmp_path / "run"],
+                         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, check=False, timeout=300)
+    assert run.returncode == -signal.SIGKILL
+    went_on = trainer_of(photos, device, checkpoint=tmp_path / "run", resume="auto")
+    assert 2 <= went_on.position < 14 and went_on.position % 2 == 0
+    assert went_on.fit().digest == trainer_of(photos, device).fit().digest
+
+
+ENDING = """
+import sys, threading, time
+from trained import Net, loader_of, trainer_of
+class Slow(Net):
+    def forward(self, images):
+        entered.set()
+        time.sleep(0.01)
+        return super().forward(images)
+entered = threading.Event()
+trainer = trainer_of(*sys.argv[1:3], model=Slow(), epochs=1000, plan=sys.argv[4])
+if sys.argv[3] == "predict":
+    outputs = trainer.predict(loader_of(*sys.argv[1:3], 1))
+    next(outputs)
+else:
+    run = trainer.fit if sys.argv[3] == "fit" else lambda: trainer.evaluate(loader_of(*sys.argv[1:3], 1))
+    threading.Thread(target=run, daemon=True).start()
+    entered.wait()
+print("the end")
+"""
+
+
+@pytest.mark.parametrize("what", ["fit", "evaluate", "predict"])
+@pytest.mark.parametrize("plan", ["serial", "pipelined"])
+def test_the_interpreter_may_end_meanwhile(photos, device, what, plan):
+    run = subprocess.run([sys.executable, "-c", ENDING, photos, device, what, plan], capture_output=True, text=True,
+                         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, check=False, timeout=300)
+    assert (run.returncode, run.stdout) == (0, "the end\n"), run.stderr

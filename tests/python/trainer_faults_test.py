@@ -1,0 +1,194 @@
+import sys
+import traceback
+
+import pytest
+import slipstream as ss
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+from trained import Failing, Net, loader_of, trainer_of
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(_, x):
+        return x * 2
+
+    @staticmethod
+    def backward(_, gradient):
+        return gradient * 2
+
+
+class BrokenBackward(Doubled):
+    @staticmethod
+    def backward(_, gradient):
+        raise LookupError("no way back")
+
+
+def notes_of(error):
+    return "\n".join(getattr(error, "__notes__", []))
+
+
+def frames_of(error):
+    return [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+
+
+@pytest.mark.parametrize("plan", ["serial", "pipelined"])
+def test_what_the_model_raises_comes_out_as_it_is(photos, device, plan):
+    model = Failing(4, ValueError("boom"))
+    with pytest.raises(ValueError, match="boom") as caught:
+        trainer_of(photos, device, model, plan=plan).fit()
+    assert frames_of(caught.value)[-2:] == ["forward", "fail"]
+    if sys.version_info >= (3, 11):
+        assert "stage 'model' at step 3: ValueError: boom" in notes_of(caught.value)
+
+
+def test_out_of_device_memory_says_what_to_do(photos, device):
+    with pytest.raises(torch.OutOfMemoryError, match="no memory") as caught:
+        trainer_of(photos, device, Failing(4, torch.OutOfMemoryError("no memory"))).fit()
+    if sys.version_info >= (3, 11):
+        assert "stage 'model' at step 3: out of device memory. " in notes_of(caught.value)
+
+
+def test_what_the_loss_a_stage_and_backward_raise(photos, device):
+    def loss(output, labels):
+        raise KeyError("gone")
+
+    with pytest.raises(KeyError, match="gone") as caught:
+        trainer_of(photos, device, loss=loss).fit()
+    assert frames_of(caught.value)[-1] == "loss"
+
+    class Broken(Net):
+        def forward(self, images):
+            return BrokenBackward.apply(super().forward(images))
+
+    with pytest.raises(LookupError, match="no way back") as caught:
+        trainer_of(photos, device, Broken()).fit()
+    assert frames_of(caught.value)[-1] == "backward"
+    pipe = ss.Pipeline(loader_of(photos, device), [("blur", loss)])
+    with pytest.raises(TypeError) as caught:
+        ss.Trainer(pipe, Net(), epochs=1).fit()
+    if sys.version_info >= (3, 11):
+        assert "stage 'blur' at step 0" in notes_of(caught.value)
+
+
+@pytest.mark.parametrize("plan", ["serial", "pipelined"])
+def test_autograd_may_need_python(photos, device, plan):
+    class Custom(Net):
+        def forward(self, images):
+            return Doubled.apply(super().forward(images)) / 2
+
+    results = [trainer_of(photos, device, model, plan=plan).fit() for model in (Custom(), Net())]
+    torch.testing.assert_close(results[0].losses, results[1].losses, rtol=1e-4, atol=1e-4)
+
+
+class Assigning(Net):
+    def __init__(self, what):
+        super().__init__()
+        self.what = what
+        self.register_buffer("mean", torch.zeros(1))
+        self.register_buffer("passing", torch.zeros(1), persistent=False)
+
+    def forward(self, images):
+        if self.what == "buffer":
+            self.mean = self.mean * 0.9 + images.mean() * 0.1
+        elif self.what == "passing":
+            self.passing = images.mean()
+        elif self.what == "in place":
+            self.mean.mul_(0.9).add_(images.mean() * 0.1)
+        elif self.what == "parameter":
+            self.extra = nn.Parameter(torch.zeros(1, device=images.device))
+        elif self.what == "deleted":
+            self.norm.weight = None
+        return super().forward(images)
+
+
+def test_what_a_model_may_change_of_itself(photos, device):
+    trainer_of(photos, device, model := Assigning("in place")).fit()
+    assert model.mean > 0
+    trainer_of(photos, device, Assigning("passing")).fit()
+    for what, message in (("buffer", "replaced or removed 'mean', one of its buffers"),
+                          ("deleted", "replaced or removed 'norm.weight', one of its parameters"),
+                          ("parameter", "got other parameters")):
+        with pytest.raises(ss.Error, match=f"stage 'model' at step 0: the module {message}"):
+            trainer_of(photos, device, Assigning(what)).fit()
+
+
+@pytest.mark.parametrize(("gives", "message"), [
+    (lambda out: (out, 1), "a tuple of 2 elements: say which of its elements the loss is computed of"),
+    (lambda out: {"logits": out}, "a dict of 'logits': say which"),
+    (lambda out: None, "a NoneType: say which"),
+])
+def test_a_model_that_gives_no_tensor(photos, device, gives, message):
+    class Other(Net):
+        def forward(self, images):
+            return gives(super().forward(images))
+
+    with pytest.raises(ss.Error, match=message):
+        trainer_of(photos, device, Other()).fit()
+    with pytest.raises(ss.Error, match="output='x'"):
+        trainer_of(photos, device, Other(), output="x").fit()
+
+
+@pytest.mark.parametrize(("loss", "message"), [
+    (lambda output, labels: output, "must give one floating-point number"),
+    (lambda output, labels: 1.0, "the loss must give a tensor, but gave float"),
+    (lambda output, labels: cross_entropy(output, labels) * float("nan"), "at step 0: the loss is NaN"),
+])
+def test_a_loss_that_is_none(photos, device, loss, message):
+    with pytest.raises(ss.Error, match=message):
+        trainer_of(photos, device, loss=loss).fit()
+
+
+def test_what_makes_no_sense_is_refused_before_anything_runs(photos, device, tmp_path):
+    frozen, lazy = Net().requires_grad_(False), nn.LazyLinear(3)
+    torch_loader = torch.utils.data.DataLoader([torch.zeros(1)])
+    cases = [
+        ("no parameter requires gradients", {"model": frozen}),
+        ("is not initialized", {"model": nn.Sequential(nn.Flatten(), lazy)}),
+        ("is a torch.nn.Module, not function", {"model": loader_of}),
+        ("give one of them", {"steps": 3}),
+        ("give one of them", {"epochs": None}),
+        ("lr is 'fast', a str", {"lr": "fast"}),
+        ("steps is 0", {"steps": 0, "epochs": None}),
+        ("optimizer 'adam'", {"optimizer": "adam"}),
+        ("adamw has no momentum", {"optimizer": "adamw"}),
+        ("schedule 'cosin'", {"schedule": "cosin"}),
+        ("lr_gamma has no effect with schedule cosine", {"schedule": "cosine", "lr_gamma": 0.1}),
+        ("precision", {"precision": "fp8"}),
+        ("plan 'fast'", {"plan": "fast"}),
+        ("field 'depth'", {"input": "depth"}),
+        ("metric 'top'", {"metrics": ["top"]}),
+        ("there is no loss 'mse'", {"loss": "mse"}),
+        ("label_smoothing is that of cross_entropy", {"loss": cross_entropy, "label_smoothing": 0.1}),
+        ("a group of param_groups has params", {"param_groups": [{"params": [], "momentum": 0.1}]}),
+        ("save_every needs checkpoint", {"save_every": 3}),
+        ("resume=\"auto\" needs checkpoint", {"resume": "auto"}),
+        ("no checkpoint is at", {"resume": tmp_path / "none"}),
+        ("keep_best and early_stop need val", {"early_stop": 1}),
+        ("there is no score 'top9'", {"keep_best": "top9", "val": loader_of(photos, device)}),
+        ("ema_decay must be", {"ema": 1.0}),
+        ("not DataLoader", {"val": torch_loader}),
+    ]
+    for message, options in cases:
+        with pytest.raises(ss.Refused, match=message):
+            trainer_of(photos, device, **options)
+    with pytest.raises(ss.Refused, match="reads a slipstream.DataLoader"):
+        ss.Trainer(torch_loader, Net(), epochs=1)
+    with pytest.raises(ss.Refused, match="one of several"):
+        ss.Trainer(loader_of(photos, device, rank=0, world_size=2), Net(), epochs=1)
+
+
+def test_a_run_is_one_at_a_time(photos, device):
+    errors = []
+
+    def on_step(step):
+        if step.step == 2:
+            try:
+                trainer.evaluate(loader_of(photos, device))
+            except ss.Refused as refused:
+                errors.append(str(refused))
+
+    trainer = trainer_of(photos, device, on_step=on_step)
+    assert trainer.fit().steps == 14
+    assert ["another trainer is at work" in error for error in errors] == [True]
