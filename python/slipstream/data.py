@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing.context import BaseContext
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from . import _native
-from .transforms import Compose, Transform
+from ._samples import field_names
+from ._worker_process import Job
+from ._workers import Workers, context_of
+from .transforms import Compose, Function, Transform
 
 if TYPE_CHECKING:
     from .pipeline import Stage
@@ -17,10 +21,34 @@ if TYPE_CHECKING:
 Path = str | os.PathLike[str]
 
 
+class _InPython:
+    """A map-style data set in Python, as a native one answers."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def name(self, index: int) -> str:
+        return f"sample {index}"
+
+    def class_names(self) -> list[str]:
+        return [str(name) for name in getattr(self.source, "classes", [])]
+
+    def field_names(self) -> list[str]:
+        return field_names(self.source[0])
+
+    def label(self, index: int) -> int:
+        raise _native.Refused("of a data set in Python no class is known without reading the sample")
+
+
 class Dataset:
     """A native data set: samples in files, which the native loader reads without Python."""
 
-    def __init__(self, native: _native.Dataset, transform: Transform | None = None) -> None:
+    def __init__(
+        self, native: _native.Dataset | _InPython, transform: Transform | Function | None = None
+    ) -> None:
         self._native = native
         self.transform = transform
 
@@ -62,9 +90,36 @@ class ImageFolder(Dataset):
     """
 
     def __init__(
-        self, root: Path, transform: Transform | None = None, classes: Sequence[str] = ()
+        self,
+        root: Path,
+        transform: Transform | Function | None = None,
+        classes: Sequence[str] = (),
     ) -> None:
         super().__init__(_native.image_folder(os.fspath(root), list(classes)), transform)
+
+
+class PythonDataset(Dataset):
+    """A map-style data set that is written in Python (`__getitem__` and `__len__`), with transforms
+    behind it. slipstream.DataLoader reads it in worker processes.
+
+    A sample is a tensor, number, NumPy array or PIL image, or a tuple, list, mapping or named tuple
+    of such, nested; a batch has the same form, with tensors as torch.utils.data.default_collate
+    makes them. PIL images become uint8, batch x channels x height x width, channels-last. All
+    samples have the form of the first; images may differ in size where a transform gives them one.
+
+    transform: from slipstream.transforms, or functions in Python; done to the PIL images of a
+        sample, or else to its first tensor of channels x height x width, or array of height x width
+        x channels, of uint8 or float32 with 1 to 4 channels. Nothing else is moved with it.
+    """
+
+    def __init__(self, dataset: Any, transform: Transform | Function | None = None) -> None:
+        has_items = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+        if isinstance(dataset, torch.utils.data.IterableDataset | str | bytes) or not has_items:
+            raise _native.Refused(
+                f"slipstream.DataLoader reads data sets that have __getitem__ and __len__, not "
+                f"{type(dataset).__name__}: keep PyTorch's DataLoader and put slipstream.Pipeline around it"
+            )
+        super().__init__(_InPython(dataset), transform)
 
 
 class Subset(Dataset):
@@ -76,7 +131,18 @@ class Subset(Dataset):
     """
 
     def __init__(self, dataset: Dataset, indices: Sequence[int]) -> None:
-        super().__init__(_native.subset(dataset._native, list(indices)), dataset.transform)
+        dataset = _dataset_of(dataset)
+        native = dataset._native
+        if not isinstance(native, _InPython):
+            super().__init__(_native.subset(native, list(indices)), dataset.transform)
+            return
+        outside = [index for index in indices if not 0 <= index < len(native)]
+        if outside:
+            raise _native.Refused(
+                f"a subset takes sample {outside[0]}, but the data set has {len(native)}, counted from 0"
+            )
+        source = torch.utils.data.Subset(native.source, indices)
+        super().__init__(_InPython(source), dataset.transform)
 
 
 class ConcatDataset(Dataset):
@@ -88,13 +154,24 @@ class ConcatDataset(Dataset):
     """
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
-        native = _native.concat([each._native for each in datasets])
-        super().__init__(native, datasets[0].transform)
+        all_of_them = [_dataset_of(each) for each in datasets]
+        native = [each._native for each in all_of_them if isinstance(each._native, _native.Dataset)]
+        sources = [each._native.source for each in all_of_them if isinstance(each._native, _InPython)]
+        if native and sources:
+            raise _native.Refused(
+                "native data sets and such in Python do not make one data set: their samples differ in form"
+            )
+        joined: Any = torch.utils.data.ConcatDataset(sources) if sources else None
+        super().__init__(_InPython(joined) if joined else _native.concat(native), all_of_them[0].transform)
+
+
+def _dataset_of(dataset: Any) -> Dataset:
+    return dataset if isinstance(dataset, Dataset) else PythonDataset(dataset)
 
 
 def open_dataset(
     path: Path,
-    transform: Transform | None = None,
+    transform: Transform | Function | None = None,
     num_classes: int = 0,
     classes: Sequence[str] = (),
 ) -> Dataset:
@@ -112,12 +189,15 @@ def open_dataset(
 
 class DataLoader:
     """The native loader: threads read, decode and transform samples straight into page-locked
-    batches, without Python. Arguments mean what they do in torch.utils.data.DataLoader.
+    batches, without Python. What is written in Python, a data set or a transform, runs in worker
+    processes, of which each thread has one. Arguments mean what they do in
+    torch.utils.data.DataLoader.
 
-    dataset: a slipstream data set, whose transform is done here, sample by sample.
+    dataset: a slipstream data set, whose transform is done here, sample by sample; or any map-style
+        data set (PythonDataset).
     device: where batches are: "cpu", or "cuda" or "cuda:N", to which they are copied ahead of the
         loop, on a stream of their own; they may be kept for any time.
-    num_workers: threads, at least 1.
+    num_workers: threads, at least 1, and as many processes where something is in Python.
     prefetch_factor: batches that each worker fills ahead.
     seed: of the order and of all random transforms: what a batch holds depends on it, the epoch and
         the batch's number alone, not on the number of workers.
@@ -130,6 +210,10 @@ class DataLoader:
         torch.distributed where it is initialized. batch_size is that of each process. Without
         drop_last the last batches are filled up from the epoch's beginning, as DistributedSampler
         fills up.
+    multiprocessing_context: how processes are started: "fork", "forkserver", "spawn" or a context;
+        None: as multiprocessing does by default. They start with the loader and live as long.
+    worker_init_fn: called with its number in each process. Before each sample, the generators of
+        `random`, NumPy and PyTorch there are seeded by `seed`, the epoch and the sample.
 
     Each pass is the next epoch. set_epoch() goes to another one; state_dict() and load_state_dict()
     go on in the middle of one.
@@ -148,7 +232,7 @@ class DataLoader:
 
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: Any,
         batch_size: int = 1,
         shuffle: bool = False,
         *,
@@ -162,13 +246,9 @@ class DataLoader:
         wire: Mapping[str, str] | None = None,
         rank: int | None = None,
         world_size: int | None = None,
+        multiprocessing_context: str | BaseContext | None = None,
+        worker_init_fn: Callable[[int], None] | None = None,
     ) -> None:
-        if not isinstance(dataset, Dataset):
-            raise _native.Refused(
-                f"slipstream.DataLoader reads slipstream's data sets, not {type(dataset).__name__}: "
-                "open it by slipstream.ImageFolder or open_dataset, or keep PyTorch's DataLoader "
-                "and put slipstream.Pipeline around it"
-            )
         if on_bad_sample not in ("stop", "skip"):
             raise _native.Refused(f"on_bad_sample is '{on_bad_sample}': give 'stop' or 'skip'")
         if transforms_device not in ("cpu", "cuda"):
@@ -179,7 +259,8 @@ class DataLoader:
             )
         _require(batch_size=(batch_size, 1), num_workers=(num_workers, 1))
         _require(prefetch_factor=(prefetch_factor, 1), seed=(seed, 0))
-        self.dataset = dataset
+        context = context_of(multiprocessing_context)
+        self.dataset = _dataset_of(dataset)
         self.batch_size = batch_size
         self.drop_last = drop_last
         self.device = _with_index(torch.device(device))
@@ -188,7 +269,8 @@ class DataLoader:
         self._pass_number = 0
         settings = _native.LoaderSettings()
         settings.device = self.device
-        settings.transforms = Compose.of(dataset.transform).to_json()
+        chain = Compose.of(self.dataset.transform)
+        settings.transforms = chain._native_json()
         settings.batch_size = batch_size
         settings.prefetch_batches = prefetch_factor * num_workers
         settings.num_workers = num_workers
@@ -199,7 +281,41 @@ class DataLoader:
         settings.rank, settings.ranks = _ranks(rank, world_size)
         settings.wire = dict(wire or {})
         settings.transforms_on_device = transforms_device == "cuda"
-        self._native = _native.Loader(dataset._native, settings)
+        self._workers: Workers | None = None
+        try:
+            self._native = _native.Loader(self._read_by(settings, chain, context, worker_init_fn), settings)
+        except BaseException:
+            if self._workers is not None:
+                self._workers.close()
+            raise
+
+    def _read_by(
+        self,
+        settings: _native.LoaderSettings,
+        chain: Compose,
+        context: BaseContext,
+        init: Callable[[int], None] | None,
+    ) -> _native.Dataset:
+        """The native data set of `dataset`; starts processes where something is in Python."""
+        native, runs = self.dataset._native, chain._runs()
+        source = native.source if isinstance(native, _InPython) else None
+        if source is None and not runs:
+            assert isinstance(native, _native.Dataset)
+            return native
+        if len(native) == 0:
+            raise _native.Refused("the data set is empty")
+        steps = [functions for _, _, functions in runs]
+        job = Job(source, steps, bool(chain._steps), init, settings.num_workers, settings.seed)
+        self._workers = Workers(job, context)
+        settings.pool = self._workers.pool
+        settings.python_steps = [(place, name) for place, name, _ in runs]
+        if isinstance(native, _native.Dataset):
+            return native
+        form, template = self._workers.describe(len(native), settings.skips_bad_samples)
+        leaves = [(leaf.name, leaf.is_image, leaf.dtype, leaf.shape) for leaf in template.leaves]
+        settings.leaves = [None if is_image else (dtype, shape) for _, is_image, dtype, shape in leaves]
+        settings.build = template.build
+        return _native.process_dataset(self._workers.pool, len(native), form, leaves)
 
     def __len__(self) -> int:
         return self._native.batches_per_epoch()
@@ -266,6 +382,8 @@ class DataLoader:
         first = self._first_number()
         self._go_to(self._position if self._resumes else self.epoch * len(self), False)
         number = self._pass_number
+        if self._workers is not None:
+            self._workers.revive(self._native.halt)
         self._native.go_to(self._position)
         batches = _Pass(self._native, stages, self.device, run_ahead, first)
         try:

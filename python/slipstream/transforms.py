@@ -7,13 +7,15 @@ a GPU in few kernels. Semantics that differ from torchvision's on purpose are in
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from . import _native
+from ._worker_process import name_of
 
+Function = Callable[[torch.Tensor], torch.Tensor]
 Size = int | Sequence[int]
 Range = float | Sequence[float]
 
@@ -21,12 +23,13 @@ Range = float | Sequence[float]
 class Transform:
     """One operation, by its name and keys in a file of transforms."""
 
-    _steps: list[dict[str, Any]]
+    _steps: list[dict[str, Any] | Function]
     _done_by: _native.TensorTransform | None = None
 
     def __init__(self, op: str, **keys: Any) -> None:
-        self._steps = [{"op": op} | {key: value for key, value in keys.items() if value is not None}]
-        _native.parse_chain(_json(self._steps))  # refuses what makes no sense
+        step = {"op": op} | {key: value for key, value in keys.items() if value is not None}
+        self._steps = [step]
+        _native.parse_chain(_json([step]))  # refuses what makes no sense
 
     def __call__(
         self,
@@ -49,7 +52,13 @@ class Transform:
         torch.Size([2, 3, 32, 32])
         """
         if self._done_by is None:
-            self._done_by = _native.TensorTransform(_json(self._steps))
+            native = [step for step in self._steps if isinstance(step, dict)]
+            if len(native) < len(self._steps):
+                raise _native.Refused(
+                    "functions in Python are done sample by sample, by slipstream.DataLoader: give the chain "
+                    "to a data set, or call its parts one after the other"
+                )
+            self._done_by = _native.TensorTransform(_json(native))
         if sample_ids is None:
             if self._done_by.is_random():
                 raise _native.Refused(
@@ -64,11 +73,14 @@ class Transform:
         return {"_steps": self._steps}
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(json.dumps(step) for step in self._steps)})"
+        steps = [json.dumps(step) if isinstance(step, dict) else name_of(step) for step in self._steps]
+        return f"{type(self).__name__}({', '.join(steps)})"
 
 
 class Compose(Transform):
-    """Transforms one after the other.
+    """Transforms one after the other: those of this module, and functions in Python, which
+    slipstream.DataLoader calls in worker processes. Such a function gets one image, a tensor of
+    channels x height x width, uint8 or float32, and returns one, as transforms of torchvision.
 
     >>> T = ss.transforms
     >>> chain = T.Compose([T.CenterCrop((2, 4)), T.Normalize([0.5], [0.5])])
@@ -77,23 +89,49 @@ class Compose(Transform):
               [1., 1., 1., 1.]]]])
     """
 
-    def __init__(self, transforms: Sequence[Transform]) -> None:
+    def __init__(self, transforms: Sequence[Transform | Function]) -> None:
+        self._steps = []
         for each in transforms:
-            if not isinstance(each, Transform):
+            if isinstance(each, Transform):
+                self._steps += each._steps
+            elif callable(each):
+                self._steps.append(each)
+            else:
                 raise _native.Refused(
-                    f"{type(each).__name__} is no transform of slipstream.transforms: one written in "
-                    "Python belongs into a data set of PyTorch's DataLoader"
+                    f"{type(each).__name__} is no transform: give those of slipstream.transforms, and "
+                    "functions of an image"
                 )
-        self._steps = [step for each in transforms for step in each._steps]
-        _native.parse_chain(_json(self._steps))
+        self._native_json()
 
     @classmethod
-    def of(cls, transform: Transform | None) -> Compose:
+    def of(cls, transform: Transform | Function | None) -> Compose:
         return cls([] if transform is None else [transform])
 
     def to_json(self) -> str:
-        """A file of transforms, as `slipstream train --transforms` takes it; "" for none."""
-        return _native.parse_chain(_json(self._steps)) if self._steps else ""
+        """A file of transforms, as `slipstream train --transforms` takes it; "" for none. Raises
+        Refused where there are functions in Python among them."""
+        if self._runs():
+            raise _native.Refused("a file of transforms cannot hold functions in Python: leave them out")
+        return self._native_json()
+
+    def _native_json(self) -> str:
+        native = [step for step in self._steps if isinstance(step, dict)]
+        return _native.parse_chain(_json(native)) if native else ""
+
+    def _runs(self) -> list[tuple[int, str, list[Function]]]:
+        """Functions that follow each other: their place among runs and native steps, name and all."""
+        runs: list[tuple[int, str, list[Function]]] = []
+        place = 0
+        for step in self._steps:
+            if isinstance(step, dict):
+                place += 1
+            elif runs and runs[-1][0] == place - 1:
+                runs[-1][2].append(step)
+            else:
+                runs.append((place, "", [step]))
+                place += 1
+        named = (("+".join(map(name_of, run)), place, run) for place, _, run in runs)
+        return [(place, f"{name}_{place}", run) for name, place, run in named]
 
 
 def _json(steps: list[dict[str, Any]]) -> str:

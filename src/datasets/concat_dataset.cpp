@@ -28,6 +28,10 @@ class ConcatDataset final : public Dataset {
     const auto [part, inner] = find(index);
     part->read(inner, out);
   }
+  void read_keyed(std::size_t index, const RandomKey& key, Sample& out) const override {
+    const auto [part, inner] = find(index);
+    part->read_keyed(inner, key, out);
+  }
   void decode(const FieldSpec& spec, const DecodeOptions& options, Field& field,
               HostArray& spare) const override {
     parts_.front()->decode(spec, options, field, spare);

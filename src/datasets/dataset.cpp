@@ -24,6 +24,10 @@ std::vector<FieldSpec> Dataset::fields() const {
   return specs;
 }
 
+void Dataset::read_keyed(std::size_t index, const RandomKey&, Sample& out) const {
+  read(index, out);
+}
+
 const std::vector<std::string>& Dataset::class_names() const {
   static const std::vector<std::string> kNone;
   return kNone;

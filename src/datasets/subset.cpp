@@ -25,6 +25,9 @@ class Subset : public DatasetAround<Base> {
   void read(std::size_t index, Sample& out) const override {
     dataset_->read(indices_.at(index), out);
   }
+  void read_keyed(std::size_t index, const RandomKey& key, Sample& out) const override {
+    dataset_->read_keyed(indices_.at(index), key, out);
+  }
   std::string name(std::size_t index) const override { return dataset_->name(indices_.at(index)); }
   std::uint64_t identity() const override {
     Identity identity;

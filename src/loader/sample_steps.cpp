@@ -64,7 +64,10 @@ SampleSteps::SampleSteps(std::shared_ptr<const Dataset> dataset, std::vector<Nam
       first_(first_reader(transforms_, layout_)),
       decodes_parts_(decodes_parts(*dataset_, first_, decode_)),
       stored_(dataset_->fields()),
-      writer_(layout_, stored_, seed_) {}
+      writer_(layout_, stored_, seed_) {
+  for (std::size_t i = 0; i < transforms_.size(); ++i)
+    key_numbers_.push_back(key_number(transforms_, i));
+}
 
 std::size_t SampleSteps::step_behind(const std::string& name) const {
   const auto step = std::find(names_.begin(), names_.end(), name);
@@ -143,7 +146,7 @@ std::size_t SampleSteps::read_fields(const SamplePlace& place, Sample& out) cons
   std::vector<Field>& fields = out.fields;
   fields.resize(stored_.size());
   for (Field& field : fields) field.encoded = false;
-  dataset_->read(place.sample, out);
+  dataset_->read_keyed(place.sample, key_of(seed_, 0, place), out);
   if (fields.size() != stored_.size()) {
     throw Error("the data set gave " + count_of(fields.size(), "field") + ", not the " +
                 std::to_string(stored_.size()) + " it declares");
@@ -232,7 +235,7 @@ std::size_t SampleSteps::transform(std::size_t index, const SamplePlace& place,
                                    SampleBuffers& buffers) const {
   const AnyOp& op = transforms_[index].op;
   const bool is_part = buffers.file ? op.touches(FieldKind::image) : index == 0 && buffers.has_part;
-  op.apply(key_of(seed_, index, place), stored_, buffers.sample, buffers.spare, buffers.scratch,
+  op.apply(key_of(seed_, key_numbers_[index], place), stored_, buffers.sample, buffers.spare, buffers.scratch,
            is_part ? &buffers.part : nullptr);
   if (buffers.file && is_part)
     buffers.part.whole =

@@ -97,6 +97,7 @@ class SampleSteps {
   std::uint64_t seed_;
   DecodeOptions decode_;
   std::vector<std::string> names_;
+  std::vector<std::size_t> key_numbers_;  ///< of the transforms
   std::optional<AnyOp> first_;     ///< of the transforms, here or on canvases, where there is one
   bool decodes_parts_;             ///< where the options, that transform and the data set allow it
   std::vector<FieldSpec> stored_;  ///< as the data set declares its fields

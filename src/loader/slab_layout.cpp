@@ -138,7 +138,7 @@ void add_chain(const std::vector<NamedOp>& transforms, std::size_t first, bool h
   try {
     layout.device_chain = std::make_shared<const DeviceChain>(
         std::vector(transforms.begin() + static_cast<std::ptrdiff_t>(first), transforms.end()),
-        static_cast<std::uint32_t>(first), std::move(fields), has_canvas);
+        static_cast<std::uint32_t>(key_number(transforms, first)), std::move(fields), has_canvas);
   } catch (const Refused& refused) {
     problems.emplace_back(refused.what());
     return;

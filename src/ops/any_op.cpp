@@ -17,6 +17,8 @@ bool AnyOp::is_over_batch() const { return self_->traits.is_over_batch; }
 
 bool AnyOp::reads_region() const { return self_->traits.reads_region; }
 
+bool AnyOp::finds_shape() const { return self_->traits.finds_shape; }
+
 bool AnyOp::only_resizes() const { return self_->on_device().only_resizes; }
 
 std::optional<DeviceFunction> AnyOp::device_function() const { return self_->on_device().function; }

@@ -90,4 +90,11 @@ std::vector<FieldSpec> fields_after(const AnyOp& op, std::vector<FieldSpec> fiel
   return fields;
 }
 
+std::size_t key_number(const std::vector<NamedOp>& chain, std::size_t index) {
+  const auto end = chain.begin() + static_cast<std::ptrdiff_t>(index);
+  return index -
+         static_cast<std::size_t>(std::count_if(
+             chain.begin(), end, [](const NamedOp& each) { return each.op.finds_shape(); }));
+}
+
 }  // namespace slipstream

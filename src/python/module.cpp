@@ -5,11 +5,13 @@
 #include "python/contexts.h"
 #include "python/doctor.h"
 #include "python/native_loader.h"
+#include "python/process_dataset.h"
 #include "python/python_feed.h"
 #include "python/staged_loop.h"
 #include "python/tensor_transform.h"
 #include "python/trainer.h"
 #include "python/tree.h"
+#include "python/workers.h"
 #include "run/placement.h"
 #include "slipstream/cli/cli.h"
 #include "slipstream/datasets/datasets.h"
@@ -67,11 +69,15 @@ void add_errors(py::module_& module) {
   static const py::handle error =
       py::exception<Error>(module, "Error", PyExc_RuntimeError).release();
   static const py::handle refused = py::exception<Refused>(module, "Refused", error).release();
+  static const py::handle unfit =
+      py::exception<UnfitSample>(module, "UnfitSample", error).release();
   py::register_exception_translator([](std::exception_ptr thrown) {
     try {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const Refused& what) {
       PyErr_SetString(refused.ptr(), what.what());
+    } catch (const UnfitSample& what) {
+      PyErr_SetString(unfit.ptr(), what.what());
     } catch (const Error& what) {
       PyErr_SetString(error.ptr(), what.what());
     }
@@ -143,11 +149,38 @@ struct LoaderSettings {
   std::size_t rank = 0, ranks = 1;
   std::map<std::string, std::string> wire;
   bool transforms_on_device = false;
+  std::shared_ptr<WorkerPool> pool = nullptr;
+  std::vector<std::pair<std::size_t, std::string>> python_steps = {};  ///< place in the chain, name
+  std::vector<SampleForm::Leaf> leaves = {};
+  std::optional<py::object> build = std::nullopt;
 };
 
-std::shared_ptr<NativeLoader> loader_of(const DatasetPtr& dataset, const LoaderSettings& settings) {
+std::vector<NamedOp> chain_of(const LoaderSettings& settings) {
   std::vector<NamedOp> chain;
   if (!settings.transforms.empty()) chain = parse_chain(settings.transforms);
+  std::uint64_t step = 0;
+  for (const auto& [place, name] : settings.python_steps)
+    chain.insert(chain.begin() + static_cast<std::ptrdiff_t>(place),
+                 {name, PythonOp{.pool = settings.pool, .step = step++}});
+  return chain;
+}
+
+/// Of the first good sample.
+void learn_forms_of(Dataset& dataset, const std::vector<NamedOp>& chain,
+                    const LoaderSettings& settings) {
+  constexpr std::size_t kMostTries = 100;
+  for (std::size_t sample = 0;; ++sample) {
+    try {
+      return learn_forms(dataset, chain, {.seed = settings.seed, .sample = sample});
+    } catch (const UnfitSample&) {
+      const bool goes_on = settings.skips_bad_samples && sample + 1 < dataset.size();
+      if (!goes_on || sample + 1 == kMostTries) throw;
+    }
+  }
+}
+
+std::shared_ptr<NativeLoader> loader_of(const DatasetPtr& dataset, const LoaderSettings& settings) {
+  std::vector<NamedOp> chain = chain_of(settings);
   DataLoaderOptions options;
   options.batch_size = settings.batch_size;
   options.seed = settings.seed;
@@ -160,11 +193,16 @@ std::shared_ptr<NativeLoader> loader_of(const DatasetPtr& dataset, const LoaderS
   for (const auto& [field, format] : settings.wire) options.wire[field] = wire_named(format);
   const bool keeps_rest = !settings.drop_last && settings.ranks == 1;
   std::shared_ptr<Context> context = context_of(settings.device);
+  std::shared_ptr<const SampleForm> form;
+  if (settings.build) form = std::make_shared<SampleForm>(settings.leaves, *settings.build);
+  const SignalsSeen seen(settings.pool.get());
   const py::gil_scoped_release unlocked;
+  if (settings.pool) learn_forms_of(*dataset, chain, settings);
   if (settings.transforms_on_device)
     options.on_device = transforms_on_device(*dataset, chain, options.batch_size, options.wire);
   return std::make_shared<NativeLoader>(std::move(context), dataset, std::move(chain),
-                                        std::move(options), keeps_rest);
+                                        std::move(options), keeps_rest, settings.pool,
+                                        std::move(form));
 }
 
 void add_loader(py::module_& module) {
@@ -182,10 +220,15 @@ void add_loader(py::module_& module) {
       .def_readwrite("rank", &LoaderSettings::rank)
       .def_readwrite("ranks", &LoaderSettings::ranks)
       .def_readwrite("wire", &LoaderSettings::wire)
-      .def_readwrite("transforms_on_device", &LoaderSettings::transforms_on_device);
+      .def_readwrite("transforms_on_device", &LoaderSettings::transforms_on_device)
+      .def_readwrite("pool", &LoaderSettings::pool)
+      .def_readwrite("python_steps", &LoaderSettings::python_steps)
+      .def_readwrite("leaves", &LoaderSettings::leaves)
+      .def_readwrite("build", &LoaderSettings::build);
   py::class_<NativeLoader, std::shared_ptr<NativeLoader>>(module, "Loader")
       .def(py::init(&loader_of))
       .def("batches_per_epoch", &NativeLoader::batches_per_epoch)
+      .def("halt", &NativeLoader::halt, py::call_guard<py::gil_scoped_release>())
       .def("go_to", &NativeLoader::go_to, py::call_guard<py::gil_scoped_release>());
 }
 
@@ -249,6 +292,7 @@ PYBIND11_MODULE(_native, module) {
   slipstream::add_errors(module);
   slipstream::add_datasets(module);
   slipstream::add_transforms(module);
+  slipstream::add_workers(module);
   slipstream::add_loader(module);
   slipstream::add_loop(module);
   slipstream::add_serial(module);

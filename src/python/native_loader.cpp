@@ -3,11 +3,13 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <mutex>
 #include <thread>
 
+#include "datasets/dataset_around.h"
 #include "run/augment_stage.h"
 #include "run/context_parts.h"
 #include "run/device_slab.h"
@@ -23,6 +25,21 @@ constexpr std::size_t kHeldBatches = 6;
 constexpr auto kPoll = std::chrono::microseconds(100);
 constexpr int kPollsOfSignals = 500;
 
+/// Lets a loader read for as long as it is wanted: tensors may hold it, and its threads, longer.
+class Gate final : public DatasetAround<> {
+ public:
+  Gate(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const std::atomic<bool>> is_open)
+      : DatasetAround(std::move(dataset)), is_open_(std::move(is_open)) {}
+
+  void read_keyed(std::size_t index, const RandomKey& key, Sample& out) const override {
+    if (!*is_open_) throw WorkerLost("the loader was sent elsewhere");
+    dataset_->read_keyed(index, key, out);
+  }
+
+ private:
+  std::shared_ptr<const std::atomic<bool>> is_open_;
+};
+
 }  // namespace
 
 /// Slabs whose tensors are gone, which any thread may find.
@@ -32,14 +49,22 @@ struct NativeLoader::Returned {
   std::size_t held = 0;
 };
 
+SampleForm::~SampleForm() {
+  const py::gil_scoped_acquire locked;
+  build = {};
+}
+
 NativeLoader::NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<const Dataset> dataset,
                            std::vector<NamedOp> transforms, DataLoaderOptions options,
-                           bool keeps_rest)
+                           bool keeps_rest, std::shared_ptr<WorkerPool> pool,
+                           std::shared_ptr<const SampleForm> form)
     : context_(std::move(context)),
       dataset_(std::move(dataset)),
       transforms_(std::move(transforms)),
       options_(std::move(options)),
-      keeps_rest_(keeps_rest) {
+      keeps_rest_(keeps_rest),
+      pool_(std::move(pool)),
+      form_(std::move(form)) {
   options_.held_batches = kHeldBatches;
   options_.memory = &host_memory_of(*context_, true);
   start(0);
@@ -69,13 +94,23 @@ void NativeLoader::stop() {
   for (std::size_t slab = 0; slab < copied_.size(); ++slab)
     if (is_copied_[slab]) copied_[slab]->synchronize();
   taken_.reset();
+  if (pool_) pool_->interrupt();
+  if (gate_) *gate_ = false;
   loader_.reset();
+  if (pool_) pool_->resume();
 }
 
 void NativeLoader::start(std::uint64_t batch) {
   stop();
   options_.first_batch = position_ = batch;
-  loader_ = std::make_shared<DataLoader>(dataset_, transforms_, options_);
+  has_failed_ = false;
+  std::shared_ptr<const Dataset> dataset = dataset_;
+  if (pool_) {
+    gate_ = std::make_shared<std::atomic<bool>>(true);
+    dataset = std::make_shared<Gate>(dataset_, gate_);
+  }
+  loader_ = std::make_shared<DataLoader>(std::move(dataset), transforms_, options_);
+  batches_per_epoch_ = loader_->batches_per_epoch();
   returned_ = std::make_shared<Returned>();
   copied_.clear();
   is_copied_.assign(loader_->slabs(), false);
@@ -84,10 +119,15 @@ void NativeLoader::start(std::uint64_t batch) {
 }
 
 void NativeLoader::go_to(std::uint64_t batch) {
-  if (batch != position_ || taken_) start(batch);
+  if (batch != position_ || taken_ || has_failed_) start(batch);
 }
 
-std::uint64_t NativeLoader::batches_per_epoch() const { return loader_->batches_per_epoch(); }
+void NativeLoader::halt() {
+  stop();
+  has_failed_ = true;
+}
+
+std::uint64_t NativeLoader::batches_per_epoch() const { return batches_per_epoch_; }
 
 bool NativeLoader::ready() { return taken_ || loader_->ready(); }
 
@@ -97,7 +137,9 @@ void NativeLoader::take() {
     for (const HostBatch& batch : returned_->batches) loader_->release(batch, nullptr);
     returned_->batches.clear();
   }
+  has_failed_ = true;
   taken_ = loader_->next();
+  has_failed_ = false;
   ++position_;
 }
 
@@ -108,8 +150,15 @@ std::int64_t NativeLoader::size_of_taken() const {
   return rest == 0 ? whole : rest;
 }
 
-at::Tensor NativeLoader::given(const at::Tensor& whole, FieldKind kind) const {
+at::Tensor NativeLoader::given(const at::Tensor& whole, FieldKind kind, std::size_t field) const {
   const at::Tensor samples = whole.narrow(0, 0, size_of_taken());
+  if (form_ && form_->leaves.at(field)) {
+    const auto& [dtype, shape] = *form_->leaves[field];
+    std::vector<std::int64_t> sizes = {samples.size(0)};
+    sizes.insert(sizes.end(), shape.begin(), shape.end());
+    if (samples.numel() == 0) return at::empty(sizes, samples.options().dtype(dtype));
+    return samples.view(dtype).view(sizes).variable_data();
+  }
   const bool is_number = kind == FieldKind::label || kind == FieldKind::mask;
   return is_number ? samples.to(at::kLong) : samples;
 }
@@ -119,7 +168,7 @@ std::vector<at::Tensor> NativeLoader::views(const at::Tensor& memory) const {
   for (const SlabField& field : loader_->layout().fields)
     all.push_back(given(
         view_of(memory, field, field.offset_bytes, static_cast<std::int64_t>(options_.batch_size)),
-        field.spec.kind));
+        field.spec.kind, all.size()));
   return all;
 }
 
@@ -161,10 +210,17 @@ std::vector<at::Tensor> NativeLoader::on_device(Lane& lane) {
   for (const auto& [name, tensor] : slab.fields) fields.set(name, tensor);
   if (augment_) augment_->run(fields);
   std::vector<at::Tensor> all;
-  for (const auto& [name, unused] : slab.fields)
-    if (name != kDrawnField)
-      all.push_back(given(fields.at(name), loader_->layout().field(name).spec.kind));
+  for (std::size_t i = 0; i < loader_->layout().fields.size(); ++i) {
+    const SlabField& field = loader_->layout().fields[i];
+    if (field.wire != Wire::host && field.spec.name != kDrawnField)
+      all.push_back(given(fields.at(field.spec.name), field.spec.kind, i));
+  }
   return all;
+}
+
+py::object NativeLoader::built(const std::vector<at::Tensor>& tensors) const {
+  py::tuple all = py::cast(tensors);
+  return form_ ? form_->build(all) : std::move(all);
 }
 
 NativeFeed::NativeFeed(std::shared_ptr<NativeLoader> loader) : loader_(std::move(loader)) {
@@ -193,7 +249,7 @@ py::object NativeFeed::moved(Lane& lane) {
     const bool is_cuda = loader_->context().device().is_cuda();
     fields = is_cuda ? loader_->on_device(lane) : loader_->on_host();
   }
-  return py::tuple(py::cast(std::move(fields)));
+  return loader_->built(fields);
 }
 
 }  // namespace slipstream

@@ -2,12 +2,15 @@
 
 #include <torch/csrc/utils/pybind.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "python/feed.h"
+#include "python/worker_pool.h"
 #include "run/device_memory.h"
 #include "run/jpeg_unpacker.h"
 #include "slipstream/loader/data_loader.h"
@@ -16,19 +19,38 @@
 
 namespace slipstream {
 
+/// How samples that Python made become batches of the same form. Made with Python's lock.
+struct SampleForm {
+  /// Of a field that is bytes: the type and shape of one sample.
+  using Leaf = std::optional<std::pair<at::ScalarType, std::vector<std::int64_t>>>;
+
+  std::vector<Leaf> leaves;  ///< empty: all fields are as they are
+  pybind11::object build;    ///< makes a batch of a tuple of its tensors; None: the tuple is one
+
+  SampleForm(std::vector<Leaf> all, pybind11::object function)
+      : leaves(std::move(all)), build(std::move(function)) {}
+  ~SampleForm();
+  SampleForm(const SampleForm&) = delete;
+  SampleForm& operator=(const SampleForm&) = delete;
+};
+
 /// The C++ loader for Python: epochs of batches, each a list of tensors, one for each field, with
 /// images as batch x channels x height x width in channels-last memory and labels as int64.
 class NativeLoader {
  public:
   /// `context`: of the device whose page-locked memory it fills. `keeps_rest`: the last batch of an
-  /// epoch is as small as what is left. Throws Refused as DataLoader does.
+  /// epoch is as small as what is left. `pool`: processes for what is in Python, or nullptr; `form`
+  /// is that of their samples. Throws Refused as DataLoader does.
   NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<const Dataset> dataset,
-               std::vector<NamedOp> transforms, DataLoaderOptions options, bool keeps_rest);
+               std::vector<NamedOp> transforms, DataLoaderOptions options, bool keeps_rest,
+               std::shared_ptr<WorkerPool> pool, std::shared_ptr<const SampleForm> form);
   ~NativeLoader();
 
   std::uint64_t batches_per_epoch() const;
   /// Goes to a batch, counted through all epochs.
   void go_to(std::uint64_t batch);
+  /// Ends what its threads do; go_to() begins anew.
+  void halt();
   /// Takes the next batch, without Python's lock. Needs it not to be at the end of the epoch.
   void take();
   bool ready();
@@ -40,6 +62,9 @@ class NativeLoader {
   /// The same on the device, behind the transforms that are done there, enqueued on `lane`, whose
   /// stream is the current one.
   std::vector<at::Tensor> on_device(Lane& lane);
+
+  /// Its tensors as the samples have them.
+  pybind11::object built(const std::vector<at::Tensor>& tensors) const;
 
   Context& context() { return *context_; }
   const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
@@ -58,7 +83,7 @@ class NativeLoader {
   /// Of `memory`, that of a slab.
   std::vector<at::Tensor> views(const at::Tensor& memory) const;
   /// A field of the batch that was taken, as Python gets it.
-  at::Tensor given(const at::Tensor& whole, FieldKind kind) const;
+  at::Tensor given(const at::Tensor& whole, FieldKind kind, std::size_t field) const;
   std::int64_t size_of_taken() const;
 
   std::shared_ptr<Context> context_;
@@ -66,6 +91,9 @@ class NativeLoader {
   std::vector<NamedOp> transforms_;
   DataLoaderOptions options_;
   bool keeps_rest_;
+  std::shared_ptr<WorkerPool> pool_;
+  std::shared_ptr<const SampleForm> form_;
+  std::shared_ptr<std::atomic<bool>> gate_;  ///< of loader_, where there is a pool
   DeviceMemory memory_;
   std::unique_ptr<JpegUnpacker> jpeg_;         ///< where images travel as files
   std::optional<FrozenStage> augment_;         ///< where the device does transforms
@@ -74,7 +102,8 @@ class NativeLoader {
   std::shared_ptr<DataLoader> loader_;
   std::shared_ptr<Returned> returned_;
   std::optional<HostBatch> taken_;
-  std::uint64_t position_ = 0;
+  std::uint64_t position_ = 0, batches_per_epoch_ = 0;
+  bool has_failed_ = false;
 };
 
 /// One epoch of a native loader, or what is left of it.

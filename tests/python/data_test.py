@@ -226,7 +226,7 @@ def test_bad_samples(tmp_path, photos):
 
 def test_what_makes_no_sense_is_refused(photos):
     with pytest.raises(ss.Refused, match="PyTorch's DataLoader"):
-        ss.DataLoader([1, 2, 3])
+        ss.DataLoader(iter([1, 2, 3]))
     with pytest.raises(ss.Refused, match="on_bad_sample is 'go on'"):
         ss.DataLoader(folder(photos), on_bad_sample="go on")
     with pytest.raises(ss.Refused, match="resize"):
@@ -253,8 +253,14 @@ def test_transforms_are_torchvisions_names():
     assert '"op": "random_affine"' in chain.to_json()
     with pytest.raises(ss.Refused, match="RandomHorizontalFlip|p"):
         T.RandomHorizontalFlip(p=2)
-    with pytest.raises(ss.Refused, match="no transform of slipstream"):
-        T.Compose([lambda x: x])
+    with pytest.raises(ss.Refused, match="str is no transform"):
+        T.Compose(["crop"])
+    mixed = T.Compose([T.CenterCrop(4), len])
+    with pytest.raises(ss.Refused, match="cannot hold functions in Python"):
+        mixed.to_json()
+    with pytest.raises(ss.Refused, match="sample by sample, by slipstream.DataLoader"):
+        mixed(torch.zeros(1, 3, 8, 8))
+    assert repr(mixed).endswith(', len)')
     crop = T.CenterCrop(4)
     crop(torch.zeros(1, 3, 8, 8))
     for copied in (pickle.loads(pickle.dumps(crop)), copy.deepcopy(crop)):

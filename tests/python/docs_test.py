@@ -1,4 +1,4 @@
-"""The Python that docs/python.md, docs/python-trainer.md and the README show runs as it stands there."""
+"""The Python that the pages on it and the README show runs as it stands there."""
 
 import re
 from pathlib import Path
@@ -35,7 +35,7 @@ def names():
     }
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/python-trainer.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/python-data.md", "docs/python-trainer.md"])
 def test_what_a_page_shows(page, photos, monkeypatch):
     monkeypatch.chdir(photos.parent)
     shown = blocks(page)

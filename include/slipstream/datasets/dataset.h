@@ -8,6 +8,7 @@
 
 #include "slipstream/codecs/image.h"
 #include "slipstream/core/array.h"
+#include "slipstream/core/philox.h"
 
 namespace slipstream {
 
@@ -49,6 +50,12 @@ class Dataset {
   /// their order, encoded ones as the bytes of a file. The memory of `out` is used again. Throws
   /// Error for a sample that cannot be read. REQUIRES: index < size()
   virtual void read(std::size_t index, Sample& out) const = 0;
+
+  /// The same for one place of a run, which is how the loader reads. `key` names the place; its
+  /// sample is the number in the loader's data set, of which this one may be a part. The default is
+  /// read(). Override it where samples are drawn anew each time, as random augmentation in read()
+  /// would, and draw from `key` alone; caches keep what was read first.
+  virtual void read_keyed(std::size_t index, const RandomKey& key, Sample& out) const;
 
   /// The fields that every sample has. The default reads sample 0 and names its fields "field0",
   /// "field1", ... with the kind `other` and the shapes of that sample. It throws Error for an

@@ -97,6 +97,11 @@ struct DeviceFunction {
 ///       whether it does nothing to an image but resize the region that it reads (all of the image,
 ///       unless it ReadsRegion) to the size of output(), as an antialiased Resize does. A GPU can
 ///       then do it instead.
+///   void make(const Drawn&, FieldKind, ConstArray in, HostArray& out) const      [FindsShape]
+///       does apply() where the shape of the result is known only once it is there. output() then
+///       gives the result's dtype, and -1 for what may differ. Such an operation has no number of
+///       its own in the keys of a chain (RandomKey::operation), so the others draw what they would
+///       draw without it.
 ///   DeviceFunction device_function() const                                       [HasDeviceFunction]
 ///       the pixel function that it applies to every pixel of images, where it does nothing else,
 ///       as PixelOp and DrawnPixelOp (pixel_op.h) do. A GPU can then do it instead.
@@ -160,6 +165,8 @@ class AnyOp {
   bool is_over_batch() const;
   /// Whether it is an operation that ReadsRegion.
   bool reads_region() const;
+  /// Whether it is an operation that FindsShape.
+  bool finds_shape() const;
   /// Whether it is an operation that MayOnlyResize, and only resizes.
   bool only_resizes() const;
   /// Its pixel function; no value unless it HasDeviceFunction.
@@ -210,6 +217,9 @@ struct NamedOp {
   std::string name;
   AnyOp op;
 };
+
+/// The number of the operation at `index` of a chain in the keys of its draws.
+std::size_t key_number(const std::vector<NamedOp>& chain, std::size_t index);
 
 }  // namespace slipstream
 

@@ -36,6 +36,12 @@ concept MayOnlyResize = Operation<T> && requires(const T& op) {
 };
 
 template <typename T>
+concept FindsShape = Operation<T> && requires(const T& op, const RandomKey& key, const Shape& shape,
+                                              FieldKind kind, ConstArray in, HostArray& out) {
+  op.make(op.draw(key, shape), kind, in, out);
+};
+
+template <typename T>
 concept HasDeviceFunction = Operation<T> && requires(const T& op) {
   { op.device_function() } -> std::same_as<DeviceFunction>;
 };
@@ -57,6 +63,7 @@ struct OpTraits {
   std::size_t drawn_bytes = 0;
   bool is_over_batch = false;
   bool reads_region = false;
+  bool finds_shape = false;
 };
 
 /// What a GPU can do in an operation's place.
@@ -102,7 +109,8 @@ class OpOf final : public OpModel {
   static constexpr std::size_t kDrawnBytes = std::is_empty_v<Drawn> ? 0 : sizeof(Drawn);
 
   explicit OpOf(T value)
-      : OpModel({T::kName, kDrawnBytes, PassedBySample<T>, ReadsRegion<T>}), op(std::move(value)) {}
+      : OpModel({T::kName, kDrawnBytes, PassedBySample<T>, ReadsRegion<T>, FindsShape<T>}),
+        op(std::move(value)) {}
 
   void validate() const override { op.validate(); }
   bool touches(FieldKind kind) const override {
@@ -156,6 +164,11 @@ class OpOf final : public OpModel {
           move_boxes(op.map(drawn, *shape), in, array.span());
           continue;
         }
+      }
+      if constexpr (FindsShape<T>) {
+        op.make(drawn, specs[i].kind, in, spare[i]);
+        std::swap(array, spare[i]);
+        continue;
       }
       // Without the name: copying it could allocate for every sample.
       const FieldSpec now{{}, specs[i].kind, in.dtype, in.shape, specs[i].classes};

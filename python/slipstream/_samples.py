@@ -1,0 +1,225 @@
+"""How samples made in Python lie in memory, and how batches get their form again."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+_PLAIN = (bool, int, float, complex)
+
+
+class Unfit(TypeError):
+    """A sample that cannot be put into a batch. The message says all."""
+
+
+@dataclasses.dataclass
+class Leaf:
+    """One tensor of a sample."""
+
+    name: str
+    is_image: bool
+    dtype: torch.dtype
+    shape: tuple[int, ...]  # of an image height, width, channels
+
+
+@dataclasses.dataclass
+class Template:
+    """The form of a sample: containers with numbers in the tensors' places."""
+
+    tree: Any
+    leaves: list[Leaf]
+
+    def build(self, tensors: tuple[torch.Tensor, ...]) -> Any:
+        """A batch of that form."""
+        return _filled(self.tree, tensors)
+
+
+class Sample:
+    """A sample as the tensors that it holds.
+
+    wants_image: transforms follow, so it must have an image, and images may differ in size.
+    """
+
+    def __init__(self, value: Any, wants_image: bool) -> None:
+        self._parts: list[str | int] = []
+        self._found: list[tuple[str, Any]] = []
+        self._walk(value, "")
+        images = {i for i, (_, leaf) in enumerate(self._found) if _is_pil(leaf)}
+        if wants_image and not images:
+            likely = (i for i, (_, leaf) in enumerate(self._found) if _may_be_image(leaf))
+            images = {next(likely, -1)}
+        self.tensors = []
+        self.leaves = []
+        for i, (name, leaf) in enumerate(self._found):
+            tensor = _image(leaf, name) if i in images else _tensor(leaf, name)
+            self.tensors.append(tensor)
+            self.leaves.append(Leaf(name or "sample", i in images, tensor.dtype, tuple(tensor.shape)))
+        texts = [_text(leaf, wants_image) for leaf in self.leaves]
+        self.form = "".join(each if isinstance(each, str) else texts[each] for each in self._parts)
+        if not self.leaves:
+            raise Unfit(f"the sample is {self.form}, in which there is nothing")
+        if images == {-1}:
+            raise Unfit(
+                f"the sample is {self.form}, but transforms are done to images: give a PIL image, a tensor "
+                "of channels x height x width or an array of height x width x channels, uint8 or float32, "
+                "with 1 to 4 channels"
+            )
+
+    def _walk(self, value: Any, name: str) -> None:
+        parts = self._parts
+        if isinstance(value, Mapping):
+            parts.append("{")
+            for key in sorted(value, key=str):
+                parts.append(f"{key!r}: ")
+                self._walk(value[key], _inside(name, key))
+                parts.append(", ")
+            parts.append("}")
+        elif isinstance(value, list | tuple):
+            parts.append("[" if isinstance(value, list) else _name_of(value) + "(")
+            for index, each in enumerate(value):
+                self._walk(each, _inside(name, index))
+                parts.append(", ")
+            parts.append("]" if isinstance(value, list) else ")")
+        else:
+            parts.append(len(self._found))
+            self._found.append((name, value))
+
+
+def template_of(value: Any, sample: Sample) -> Template:
+    """That of `sample`, which was made of `value`."""
+    numbers = iter(range(len(sample.leaves)))
+    return Template(_tree(value, numbers), sample.leaves)
+
+
+def field_names(value: Any) -> list[str]:
+    """Of the tensors in `value`."""
+    return [leaf.name for leaf in Sample(value, False).leaves]
+
+
+def _tree(value: Any, numbers: Any) -> Any:
+    if isinstance(value, Mapping):
+        order = {key: _tree(value[key], numbers) for key in sorted(value, key=str)}
+        return _mapping_like(value, {key: order[key] for key in value})
+    if isinstance(value, list | tuple):
+        return _sequence_like(value, [_tree(each, numbers) for each in value])
+    return _Place(next(numbers))
+
+
+@dataclasses.dataclass
+class _Place:
+    number: int
+
+
+def _filled(tree: Any, tensors: tuple[torch.Tensor, ...]) -> Any:
+    if isinstance(tree, _Place):
+        return tensors[tree.number]
+    if isinstance(tree, Mapping):
+        return _mapping_like(tree, {key: _filled(each, tensors) for key, each in tree.items()})
+    return _sequence_like(tree, [_filled(each, tensors) for each in tree])
+
+
+def _mapping_like(value: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
+    if type(value) is dict:
+        return items
+    try:
+        changed: Any = copy.copy(value)
+        changed.update(items)
+        return changed
+    except (AttributeError, TypeError):
+        return items
+
+
+def _sequence_like(value: Any, items: list[Any]) -> Any:
+    if type(value) is list:
+        return items
+    if isinstance(value, tuple):
+        return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
+    changed = copy.copy(value)
+    changed[:] = items
+    return changed
+
+
+def _name_of(value: tuple[Any, ...]) -> str:
+    return "" if type(value) is tuple else type(value).__name__
+
+
+def _inside(name: str, key: Any) -> str:
+    return f"{name}.{key}" if name else str(key)
+
+
+def _text(leaf: Leaf, differs: bool) -> str:
+    dtype = str(leaf.dtype).removeprefix("torch.")
+    sizes = " x ".join(map(str, leaf.shape))
+    if leaf.is_image:
+        return f"{dtype} image of " + (f"{leaf.shape[2]} channels" if differs else sizes)
+    return f"{dtype} of {sizes}" if leaf.shape else dtype
+
+
+def _is_pil(value: Any) -> bool:
+    module = sys.modules.get("PIL.Image")
+    return module is not None and isinstance(value, module.Image)
+
+
+def _is_numpy(value: Any) -> bool:
+    module = sys.modules.get("numpy")
+    return module is not None and isinstance(value, module.ndarray | module.generic)
+
+
+def _may_be_image(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return is_image(value)
+    if not _is_numpy(value) or value.ndim != 3 or not 1 <= value.shape[2] <= 4:
+        return False
+    return str(value.dtype) in ("uint8", "float32")
+
+
+def is_image(value: Any) -> bool:
+    """Whether native transforms take `value`: channels x height x width."""
+    if not isinstance(value, torch.Tensor) or value.dim() != 3 or not 1 <= value.shape[0] <= 4:
+        return False
+    return value.dtype in (torch.uint8, torch.float32) and value.shape[1] * value.shape[2] > 0
+
+
+def _image(value: Any, name: str) -> torch.Tensor:
+    """Height x width x channels."""
+    if isinstance(value, torch.Tensor):
+        return _tensor(value, name).permute(1, 2, 0)
+    if not _is_pil(value):
+        return _tensor(value, name)
+    if value.mode in ("1", "I", "F") or value.mode.startswith("I;"):
+        raise Unfit(f"field '{name}' is a PIL image of mode {value.mode}: convert it to 'L' or 'RGB'")
+    if value.mode not in ("L", "RGB", "RGBA"):
+        value = value.convert("RGB")
+    pixels = torch.frombuffer(bytearray(value.tobytes()), dtype=torch.uint8)
+    return pixels.view(value.height, value.width, len(value.getbands()))
+
+
+def _tensor(value: Any, name: str) -> torch.Tensor:
+    where = f"field '{name or 'sample'}'"
+    if isinstance(value, torch.Tensor):
+        if value.layout != torch.strided or value.is_quantized or value.device.type != "cpu":
+            raise Unfit(
+                f"{where} is a tensor on {value.device} of layout {value.layout}: give plain tensors on the "
+                "CPU"
+            )
+        return value.detach().as_subclass(torch.Tensor).resolve_conj().resolve_neg().contiguous()
+    if _is_numpy(value):
+        try:
+            native = value.astype(value.dtype.newbyteorder("="), order="C", copy=True)
+            return torch.as_tensor(native)
+        except TypeError:
+            raise Unfit(f"{where} is a NumPy array of {value.dtype}, which tensors cannot hold") from None
+    if isinstance(value, _PLAIN):
+        dtype = torch.float64 if isinstance(value, float) else None
+        return torch.tensor(value, dtype=dtype)
+    if _is_pil(value):
+        return _image(value, name)
+    raise Unfit(
+        f"{where} is of type {type(value).__name__}: a batch takes numbers, tensors, NumPy arrays and PIL "
+        "images, in tuples, lists, mappings and named tuples"
+    )

@@ -1,0 +1,245 @@
+"""What a worker process of `DataLoader` does: the other end of the native WorkerPool."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import mmap
+import os
+import pickle
+import random
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ._samples import Sample, Unfit, is_image, template_of
+
+_REQUEST = struct.Struct("=10Q")  # number, task, sample, step, seed, memory, dtype, height, width, channels
+_ANSWER = struct.Struct("=5Q")  # number, status, fields, memory, bytes of text
+_FIELD = struct.Struct("=7Q")  # offset, dtype, rank, four dimensions
+_DESCRIBE, _READ, _TRANSFORM = range(3)
+_DONE, _SAMPLE_FAILED, _PROCESS_FAILED = range(3)
+_DTYPES = [torch.uint8, torch.int32, torch.int64, torch.float32]
+_ALIGNMENT = 64
+_STEP = 64 << 10
+_LOOK_FOR_PARENT_MS = 2000
+_GRACE_S = 0.5
+
+
+@dataclasses.dataclass
+class Job:
+    """What all worker processes of a loader get."""
+
+    dataset: Any  # None: only the steps are in Python
+    steps: list[list[Callable[[torch.Tensor], torch.Tensor]]]
+    wants_image: bool
+    init: Callable[[int], None] | None
+    workers: int
+    seed: int
+
+
+class _Failed(Exception):
+    """The process cannot go on, whatever the sample."""
+
+
+class _Memory:
+    """Memory that is shared with the loader. It only grows."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.size = 0
+        self.bytes = torch.empty(0, dtype=torch.uint8)
+
+    def map(self, size: int) -> None:
+        if size > self.size:
+            self.bytes = torch.frombuffer(mmap.mmap(self._descriptor, size), dtype=torch.uint8)
+            self.size = size
+
+    def reserve(self, size: int) -> None:
+        if size <= self.size:
+            return
+        whole = (max(size, self.size + self.size // 2) + _STEP - 1) // _STEP * _STEP
+        try:
+            os.posix_fallocate(self._descriptor, 0, whole)
+            self.map(whole)
+        except OSError as error:
+            raise _Failed(
+                f"a sample needs {size} bytes of memory shared with its worker process ({error.strerror}): "
+                "use fewer workers or smaller samples, or raise the limit of the container or of file "
+                "sizes (ulimit -f)"
+            ) from None
+
+
+class _Worker:
+    def __init__(self, job: Job, number: int, memory: _Memory) -> None:
+        self._job, self._number, self._memory = job, number, memory
+        self._broken: str | None = None
+        try:
+            self._begin()
+        except Exception as error:
+            self._broken = self._explained(error)
+
+    def _begin(self) -> None:
+        from torch.utils.data._utils import worker
+
+        job = self._job
+        info = worker.WorkerInfo(
+            id=self._number, num_workers=job.workers, seed=job.seed + self._number, dataset=job.dataset
+        )
+        worker._worker_info = info
+        _seed_generators(job.seed + self._number)
+        if job.init is not None:
+            job.init(self._number)
+
+    def answer(self, request: tuple[int, ...]) -> bytes:
+        number, task, sample, step, seed, mapped, *image = request
+        fields: list[bytes] = []
+        status, text = _DONE, ""
+        extra = b""
+        try:
+            if self._broken is not None:
+                raise _Failed(self._broken)
+            self._memory.map(mapped)
+            _seed_generators(seed)
+            if task == _TRANSFORM:
+                fields = [self._transform(step, image)]
+            else:
+                fields, text, extra = self._read(sample, task == _DESCRIBE)
+        except _Failed as error:
+            status, fields, text = _PROCESS_FAILED, [], str(error)
+        except Exception as error:
+            status, fields, text = _SAMPLE_FAILED, [], self._explained(error)
+        words = text.encode("utf-8", "replace") + extra
+        head = _ANSWER.pack(number, status, len(fields), self._memory.size, len(words))
+        return b"".join((head, *fields, words))
+
+    def _read(self, index: int, describes: bool) -> tuple[list[bytes], str, bytes]:
+        value = _item(self._job.dataset, index)
+        sample = Sample(value, self._job.wants_image)
+        offsets = []
+        end = 0
+        for tensor in sample.tensors:
+            offsets.append(end)
+            end += -(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT
+        self._memory.reserve(end)
+        pairs = zip(sample.leaves, sample.tensors, offsets, strict=True)
+        fields = [self._put(tensor, offset, leaf.is_image) for leaf, tensor, offset in pairs]
+        if not describes:
+            return fields, sample.form, b""
+        try:
+            return fields, sample.form, b"\0" + pickle.dumps(template_of(value, sample))
+        except Exception as error:
+            raise Unfit(
+                f"the sample is {sample.form}, whose type cannot be sent from process to process ({error}): "
+                "define it at the top of a module"
+            ) from None
+
+    def _put(self, tensor: torch.Tensor, offset: int, is_image: bool) -> bytes:
+        size = tensor.nbytes
+        place = self._memory.bytes[offset : offset + size]
+        if is_image:
+            place.view(tensor.dtype).view(tensor.shape).copy_(tensor)
+            return _FIELD.pack(offset, _DTYPES.index(tensor.dtype), 3, *tensor.shape, 0)
+        if size > 0:
+            place.copy_(tensor.reshape(-1).view(torch.uint8))
+        return _FIELD.pack(offset, 0, 1, size, 0, 0, 0)
+
+    def _transform(self, step: int, image: Sequence[int]) -> bytes:
+        dtype, shape = _DTYPES[image[0]], image[1:]
+        size = dtype.itemsize * shape[0] * shape[1] * shape[2]
+        pixels = self._memory.bytes[:size].view(dtype).view(*shape).permute(2, 0, 1)
+        value = pixels.clone(memory_format=torch.contiguous_format)
+        for function in self._job.steps[step]:
+            value = function(value)
+            if not is_image(value) or value.device.type != "cpu":
+                raise Unfit(
+                    f"{name_of(function)} returned {_described(value)}, but a transform returns an image: a "
+                    "tensor of channels x height x width, uint8 or float32, on the CPU, with 1 to 4 channels"
+                )
+        made = value.detach().as_subclass(torch.Tensor).permute(1, 2, 0)
+        self._memory.reserve(made.nbytes)
+        return self._put(made, 0, True)
+
+    def _explained(self, error: Exception) -> str:
+        if isinstance(error, Unfit):
+            return str(error)
+        first = error.__traceback__
+        while first is not None and first.tb_frame.f_code.co_filename == __file__:
+            first = first.tb_next
+        trace = traceback.format_exception(type(error), error, first or error.__traceback__)
+        text = f"{trace[-1].strip()}\nin worker process {self._number}:\n{''.join(trace).rstrip()}"
+        if "forked subprocess" in text:
+            text += (
+                "\nRemedy: leave CUDA to the loop, which gets its batches there by device='cuda', or start "
+                "the processes by multiprocessing_context='forkserver' or 'spawn'"
+            )
+        return text
+
+
+def _item(dataset: Any, index: int) -> Any:
+    try:
+        return dataset[index]
+    except IndexError as error:
+        if hasattr(error, "add_note"):
+            error.add_note(f"the data set's len() is {len(dataset)}, so it has to have a sample {index}")
+        raise
+
+
+def _described(value: Any) -> str:
+    if not isinstance(value, torch.Tensor):
+        return f"a value of type {type(value).__name__}"
+    dtype = str(value.dtype).removeprefix("torch.")
+    return f"a tensor of {' x '.join(map(str, value.shape)) or 'one value'}, {dtype}, on {value.device}"
+
+
+def name_of(function: Any) -> str:
+    """That of a transform in messages."""
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _seed_generators(seed: int) -> None:
+    random.seed(seed)
+    torch.default_generator.manual_seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed & 0xFFFFFFFF)
+
+
+def _end_with(connection: int, parent: int) -> None:
+    """Ends this process, whatever it works on, a little after the loader is gone."""
+    poll = select.poll()
+    poll.register(connection, 0)  # its end alone
+    while not poll.poll(_LOOK_FOR_PARENT_MS) and os.getppid() == parent:
+        pass
+    time.sleep(_GRACE_S)
+    os._exit(1)
+
+
+def main(connection: socket.socket, job: Job, number: int, unwanted: Sequence[int]) -> None:
+    """Answers until the loader's end of the connection is gone. `unwanted`: descriptors that a fork
+    has copied, which would keep other processes from noticing the loader's end."""
+    for descriptor in unwanted:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the loader's to handle
+    gc.freeze()  # what the fork copied is not this process's to destroy
+    torch.set_num_threads(1)
+    memory = _Memory(socket.recv_fds(connection, 1, 1)[1][0])
+    worker = _Worker(job, number, memory)
+    threading.Thread(target=_end_with, args=(connection.fileno(), os.getppid()), daemon=True).start()
+    with contextlib.suppress(ConnectionError):
+        while True:
+            words = connection.recv(_REQUEST.size, socket.MSG_WAITALL)
+            if len(words) < _REQUEST.size:
+                return
+            connection.sendall(worker.answer(_REQUEST.unpack(words)))

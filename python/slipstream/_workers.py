@@ -1,0 +1,148 @@
+"""Worker processes of `DataLoader`, for data sets and transforms that are written in Python."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import multiprocessing
+import os
+import pickle
+import socket
+import threading
+import weakref
+from collections.abc import Callable
+from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from . import _native
+from ._samples import Template
+from ._worker_process import Job, main
+
+_TRIES = 100
+_PATIENCE_S = 0.3
+
+_starting = threading.Lock()
+_pools: weakref.WeakSet[_native.WorkerPool] = weakref.WeakSet()
+
+
+class Workers:
+    """The processes of one loader. They end with it."""
+
+    def __init__(self, job: Job, context: BaseContext) -> None:
+        self.pool = _native.WorkerPool()
+        self._job, self._context = job, context
+        self._processes: dict[int, BaseProcess] = {}
+        self._lost: set[int] = set()
+        self._end = weakref.finalize(self, _end, self.pool, self._processes, os.getpid())
+        _pools.add(self.pool)
+        try:
+            for number in range(job.workers):
+                self._start(number)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Ends the processes."""
+        self._end()
+
+    def revive(self, halt: Callable[[], None]) -> None:
+        """Starts others in the place of processes that have ended. `halt` ends what is asked of the
+        rest, and those that work on it still, for it may end them too."""
+        self._lost.update(self.pool.take_lost(False))
+        if not self._lost:
+            return
+        halt()
+        self._lost.update(self.pool.take_lost(True))
+        for number in sorted(self._lost):
+            self._processes[number].kill()
+            self._processes[number].join()
+            self._start(number)
+            self._lost.remove(number)
+
+    def describe(self, samples: int, skips: bool) -> tuple[str, Template]:
+        """The form of the first good sample."""
+        for index in range(samples):
+            try:
+                form, _, template = self.pool.describe(index, self._job.seed).partition(b"\0")
+                return form.decode(), pickle.loads(template)
+            except _native.UnfitSample as error:
+                if skips and index + 1 < min(samples, _TRIES):
+                    continue
+                raise _native.Error(f"step 'read' of sample {index}: {error}") from None
+            except _native.Error as error:
+                if self._context.get_start_method() == "fork":
+                    raise
+                raise _native.Error(
+                    f"{error}. Processes that are not forked import the program anew: what it does belongs "
+                    "under if __name__ == '__main__':"
+                ) from None
+        raise _native.Refused("the data set is empty")
+
+    def _start(self, number: int) -> None:
+        ours, theirs = socket.socketpair()
+        memory = os.memfd_create("slipstream sample", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+        try:
+            with _starting, theirs:
+                socket.send_fds(ours, [b"m"], [memory])
+                process = self._launched(theirs, number, [ours.fileno(), memory])
+        except BaseException:
+            ours.close()
+            os.close(memory)
+            raise
+        self._processes[number] = process
+        self.pool.add(ours.detach(), memory, number, process.pid or 0)
+
+    def _launched(self, connection: socket.socket, number: int, own: list[int]) -> BaseProcess:
+        method = self._context.get_start_method()
+        unwanted: list[int] = []
+        if method == "fork":
+            unwanted = own + [each for pool in _pools for each in pool.descriptors()]
+        arguments = (connection, self._job, number, unwanted)
+        process: Any = self._context.Process(  # type: ignore[attr-defined]
+            target=main, args=arguments, name=f"slipstream worker {number}", daemon=True
+        )
+        try:
+            process.start()
+        except OSError as error:
+            raise _native.Error(f"no worker process could be started: {error}") from error
+        except Exception as error:
+            raise _native.Refused(
+                f"worker processes cannot be started by '{method}': {error}. Data sets, transforms and "
+                "worker_init_fn are pickled on the way, so define them at the top of a module (no lambdas, "
+                "no functions in functions), or give multiprocessing_context='fork'"
+            ) from error
+        return process  # type: ignore[no-any-return]
+
+
+def context_of(given: str | BaseContext | None) -> BaseContext:
+    """That of multiprocessing_context."""
+    if given is None or isinstance(given, str):
+        methods = multiprocessing.get_all_start_methods()
+        if given is not None and given not in methods:
+            raise _native.Refused(f"multiprocessing_context is '{given}': give one of {', '.join(methods)}")
+        return multiprocessing.get_context(given)
+    if not isinstance(given, BaseContext):
+        raise _native.Refused(
+            f"multiprocessing_context is of type {type(given).__name__}: give 'fork', 'forkserver', 'spawn' "
+            "or what multiprocessing.get_context() gives"
+        )
+    return given
+
+
+def _end(pool: _native.WorkerPool, processes: dict[int, BaseProcess], owner: int) -> None:
+    if os.getpid() != owner:
+        return
+    pool.close()
+    for process in processes.values():
+        process.join(_PATIENCE_S)
+        with contextlib.suppress(Exception):
+            process.terminate()
+    for process in processes.values():
+        process.join(1)
+        if process.is_alive():
+            process.kill()
+            process.join()
+    processes.clear()

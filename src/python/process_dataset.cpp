@@ -1,0 +1,148 @@
+#include "python/process_dataset.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "slipstream/core/error.h"
+#include "slipstream/core/philox.h"
+
+namespace slipstream {
+namespace {
+
+/// Native operations draw from the first blocks of a key.
+constexpr std::uint32_t kPythonBlock = 1u << 25;
+
+bool is_image(const FieldSpec& spec) { return spec.kind == FieldKind::image; }
+
+bool fixes_sizes(const std::vector<NamedOp>& chain, std::vector<FieldSpec> specs) {
+  try {
+    for (const NamedOp& each : chain) specs = fields_after(each.op, specs);
+  } catch (const Refused&) {
+    return true;  // the loader says what is wrong
+  }
+  return std::all_of(specs.begin(), specs.end(),
+                     [](const FieldSpec& spec) { return spec.shape.is_fixed(); });
+}
+
+template <typename Thrown>
+[[noreturn]] void throw_named(const std::string& step, const Dataset& dataset, const RandomKey& key,
+                              const std::exception& error) {
+  throw Thrown("step '" + step + "' of sample " + std::to_string(key.sample) + " (" +
+               dataset.name(key.sample) +
+               ", by which the loader learns the form of all): " + error.what());
+}
+
+/// What each step in Python makes of one sample, into its form.
+void run_once(const Dataset& dataset, const std::vector<NamedOp>& chain, const RandomKey& key) {
+  const std::vector<FieldSpec> specs = dataset.fields();
+  const auto image = std::find_if(specs.begin(), specs.end(), is_image);
+  if (image == specs.end())
+    throw Refused("transforms in Python are done to images, but the data set has none");
+  const auto place = static_cast<std::size_t>(image - specs.begin());
+  Sample sample;
+  std::vector<HostArray> spare(specs.size());
+  Scratch scratch;
+  std::string step = "read";
+  try {
+    sample.fields.resize(specs.size());
+    dataset.read_keyed(key.sample, key, sample);
+    step = "decode";
+    for (std::size_t i = 0; i < specs.size(); ++i)
+      dataset.decode(specs[i], {}, sample.fields[i], spare[i]);
+    for (std::size_t i = 0; i < chain.size(); ++i) {
+      step = chain[i].name;
+      RandomKey own = key;
+      own.operation = static_cast<std::uint32_t>(key_number(chain, i));
+      chain[i].op.apply(own, specs, sample, spare, scratch);
+      const auto* python = chain[i].op.get_if<PythonOp>();
+      if (python == nullptr) continue;
+      const ConstArray made = sample.fields[place].array.view();
+      *python->form = {made.dtype, made.shape, true};
+    }
+  } catch (const Error& error) {
+    throw_named<UnfitSample>(step, dataset, key, error);
+  } catch (const WorkerLost& error) {
+    throw_named<Error>(step, dataset, key, error);
+  }
+}
+
+}  // namespace
+
+ProcessDataset::ProcessDataset(std::shared_ptr<WorkerPool> pool, std::size_t size, std::string form,
+                               std::vector<FieldSpec> specs)
+    : pool_(std::move(pool)), size_(size), form_(std::move(form)), specs_(std::move(specs)) {}
+
+void ProcessDataset::read(std::size_t index, Sample& out) const {
+  read_keyed(index, {.sample = index}, out);
+}
+
+void ProcessDataset::read_keyed(std::size_t index, const RandomKey& key, Sample& out) const {
+  const WorkerRequest request{WorkerTask::read, index, 0, python_seed(key, 0)};
+  pool_->ask(request, nullptr, [&](const WorkerAnswer& answer) {
+    if (answer.text != form_ || answer.fields.size() != specs_.size())
+      throw Error("the sample is " + answer.text + ", but the first one was " + form_ +
+                  ": give all samples the same structure, types and shapes");
+    out.fields.resize(answer.fields.size());
+    for (std::size_t i = 0; i < answer.fields.size(); ++i) {
+      out.fields[i].array.assign(answer.fields[i]);
+      out.fields[i].encoded = false;
+    }
+  });
+}
+
+std::vector<FieldSpec> ProcessDataset::fields() const {
+  std::vector<FieldSpec> specs = specs_;
+  for (FieldSpec& spec : specs)
+    if (sizes_differ_ && is_image(spec)) spec.shape = {-1, -1, spec.shape[2]};
+  return specs;
+}
+
+FieldSpec PythonOp::output(const FieldSpec& in) const {
+  FieldSpec out = in;
+  if (!form->is_known) return out;
+  out.dtype = form->dtype;
+  out.shape = form->shape;
+  return out;
+}
+
+PythonOp::Drawn PythonOp::draw(const RandomKey& key, const Shape&) const {
+  return {key.sample, python_seed(key, 1 + step)};
+}
+
+void PythonOp::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
+                     Scratch& scratch) const {
+  make(drawn, kind, in, scratch);
+  const ConstArray made = scratch.view();
+  if (made.dtype != out.dtype || made.shape != out.shape)
+    throw UnfitSample("the result is of shape " + to_string(made.shape) + ", not " +
+                      to_string(out.shape));
+  std::copy_n(made.data, made.bytes(), out.data);
+}
+
+void PythonOp::make(const Drawn& drawn, FieldKind, ConstArray in, HostArray& out) const {
+  const WorkerRequest request{WorkerTask::transform, drawn.sample, step, drawn.seed};
+  pool->ask(request, &in, [&](const WorkerAnswer& answer) { out.assign(answer.fields.at(0)); });
+}
+
+std::uint64_t python_seed(const RandomKey& key, std::uint64_t work) {
+  const PhiloxBlock block = key.block(kPythonBlock + static_cast<std::uint32_t>(work));
+  return block[0] | std::uint64_t{block[1]} << 32;
+}
+
+void learn_forms(Dataset& dataset, const std::vector<NamedOp>& chain, const RandomKey& key) {
+  const auto is_python = [](const NamedOp& each) { return each.op.get_if<PythonOp>() != nullptr; };
+  if (std::any_of(chain.begin(), chain.end(), is_python)) run_once(dataset, chain, key);
+  for (std::size_t i = chain.size(); i-- > 0;) {
+    const auto* python = chain[i].op.get_if<PythonOp>();
+    if (python == nullptr) continue;
+    Shape& shape = python->form->shape;
+    const Shape learned = std::exchange(shape, {-1, -1, shape[2]});
+    if (!fixes_sizes(chain, dataset.fields())) shape = learned;
+  }
+  auto* in_python = dynamic_cast<ProcessDataset*>(&dataset);
+  if (in_python == nullptr) return;
+  in_python->let_sizes_differ(true);
+  if (!fixes_sizes(chain, dataset.fields())) in_python->let_sizes_differ(false);
+}
+
+}  // namespace slipstream

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "python/worker_pool.h"
+#include "slipstream/datasets/dataset.h"
+#include "slipstream/ops/op.h"
+
+namespace slipstream {
+
+/// A data set that worker processes read. All its samples have the form of one of them. Its image,
+/// if any, is a field of the kind `image`; all else is of the kind `other`, as bytes.
+class ProcessDataset final : public Dataset {
+ public:
+  /// `form`, `specs`: of the sample that all others are like.
+  ProcessDataset(std::shared_ptr<WorkerPool> pool, std::size_t size, std::string form,
+                 std::vector<FieldSpec> specs);
+
+  std::size_t size() const override { return size_; }
+  std::vector<FieldSpec> fields() const override;
+  void read(std::size_t index, Sample& out) const override;
+  void read_keyed(std::size_t index, const RandomKey& key, Sample& out) const override;
+  /// Whether images may differ in size from sample to sample.
+  void let_sizes_differ(bool differ) { sizes_differ_ = differ; }
+
+ private:
+  std::shared_ptr<WorkerPool> pool_;
+  std::size_t size_;
+  std::string form_;
+  std::vector<FieldSpec> specs_;
+  bool sizes_differ_ = false;
+};
+
+/// A run of functions in Python on images, done by worker processes.
+struct PythonOp {
+  static constexpr std::string_view kName = "python";
+  struct Drawn {
+    std::uint64_t sample, seed;
+  };
+  /// What it makes of images, as far as one sample has shown.
+  struct Form {
+    DType dtype = DType::uint8;
+    Shape shape = {-1, -1, 3};
+    bool is_known = false;
+  };
+
+  std::shared_ptr<WorkerPool> pool;
+  std::uint64_t step = 0;
+  std::shared_ptr<Form> form = std::make_shared<Form>();  ///< of all copies
+
+  void validate() const {}
+  bool touches(FieldKind kind) const { return kind == FieldKind::image; }
+  FieldSpec output(const FieldSpec& in) const;
+  bool is_random() const { return true; }
+  Drawn draw(const RandomKey& key, const Shape& shape) const;
+  void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
+             Scratch& scratch) const;
+  void make(const Drawn& drawn, FieldKind kind, ConstArray in, HostArray& out) const;
+};
+
+/// The seed of Python's generators for that place and work; 0: reading, 1 and more: a step.
+std::uint64_t python_seed(const RandomKey& key, std::uint64_t work);
+
+/// Does the chain to one sample, to learn what its steps in Python make of images; then lets images
+/// differ in size where the chain gives them one size after all. Throws UnfitSample where another
+/// sample might do, else Error; both name step and sample.
+void learn_forms(Dataset& dataset, const std::vector<NamedOp>& chain, const RandomKey& key);
+
+}  // namespace slipstream

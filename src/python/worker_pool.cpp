@@ -1,0 +1,146 @@
+#include "python/worker_pool.h"
+
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "python/worker.h"
+
+namespace slipstream {
+namespace {
+
+constexpr auto kWait = std::chrono::milliseconds(50);
+
+}  // namespace
+
+/// A process that this thread holds.
+class WorkerPool::Held {
+ public:
+  Held(WorkerPool& pool, Worker* worker) : pool_(pool), worker_(worker) {}
+  ~Held() { pool_.put_back(worker_); }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  Worker& operator*() const { return *worker_; }
+
+ private:
+  WorkerPool& pool_;
+  Worker* worker_;
+};
+
+WorkerPool::WorkerPool() : wake_(eventfd(0, EFD_CLOEXEC)) {
+  if (wake_ < 0) throw WorkerLost("no descriptor is left for worker processes (ulimit -n)");
+}
+
+WorkerPool::~WorkerPool() { ::close(wake_); }
+
+void WorkerPool::add(int socket, int memory, unsigned number, int process) {
+  const std::lock_guard lock(changing_);
+  workers_.push_back(std::make_unique<Worker>(socket, memory, number, process));
+  free_.push_back(workers_.back().get());
+  ++living_;
+  changed_.notify_one();
+}
+
+/// One that works on something of before is no use while another one may come.
+std::deque<WorkerPool::Worker*>::iterator WorkerPool::find_free() {
+  const auto found = std::find_if(free_.begin(), free_.end(), [](const Worker* worker) {
+    return !worker->is_behind() || worker->has_answered();
+  });
+  return found == free_.end() && free_.size() == living_ ? free_.begin() : found;
+}
+
+WorkerPool::Worker* WorkerPool::take() {
+  std::unique_lock lock(changing_);
+  while (true) {
+    if (is_closed_) throw WorkerLost("the worker processes have been ended");
+    if (is_interrupted_) throw WorkerLost("the wait for a worker process was ended");
+    if (living_ == 0)
+      throw WorkerLost("all worker processes have ended, the last one so: " + last_end_);
+    if (const auto found = find_free(); found != free_.end()) {
+      Worker* const worker = *found;
+      free_.erase(found);
+      return worker;
+    }
+    if (!on_wait_ && free_.empty()) {
+      changed_.wait(lock);
+      continue;
+    }
+    changed_.wait_for(lock, kWait);
+    if (!on_wait_) continue;
+    lock.unlock();
+    on_wait_();
+    lock.lock();
+  }
+}
+
+void WorkerPool::put_back(Worker* worker) {
+  const std::lock_guard lock(changing_);
+  if (worker->is_lost()) {
+    lost_.push_back(worker->number());
+    last_end_ = worker->end();
+    --living_;
+    changed_.notify_all();
+    return;
+  }
+  if (worker->is_behind()) {
+    free_.push_back(worker);
+  } else {
+    free_.push_front(worker);
+  }
+  changed_.notify_one();
+}
+
+void WorkerPool::ask(const WorkerRequest& request, const ConstArray* input, const Use& use) {
+  while (true) {
+    const Held worker(*this, take());
+    if (!(*worker).catch_up(wake_, on_wait_)) continue;
+    return use((*worker).ask(request, input, wake_, on_wait_));
+  }
+}
+
+void WorkerPool::interrupt() {
+  const std::lock_guard lock(changing_);
+  if (std::exchange(is_interrupted_, true)) return;
+  eventfd_write(wake_, 1);
+  changed_.notify_all();
+}
+
+void WorkerPool::resume() {
+  const std::lock_guard lock(changing_);
+  if (is_closed_ || !std::exchange(is_interrupted_, false)) return;
+  eventfd_t value = 0;
+  eventfd_read(wake_, &value);
+}
+
+void WorkerPool::close() {
+  interrupt();
+  const std::lock_guard lock(changing_);
+  is_closed_ = true;
+  for (const auto& worker : workers_) shutdown(worker->socket(), SHUT_RDWR);
+}
+
+std::vector<unsigned> WorkerPool::take_lost(bool with_busy) {
+  const std::lock_guard lock(changing_);
+  while (with_busy && !free_.empty() && free_.back()->is_behind()) {
+    lost_.push_back(free_.back()->number());
+    free_.pop_back();
+    --living_;
+  }
+  return std::exchange(lost_, {});
+}
+
+std::vector<int> WorkerPool::descriptors() const {
+  const std::lock_guard lock(changing_);
+  std::vector<int> all;
+  for (const auto& worker : workers_) {
+    all.push_back(worker->socket());
+    all.push_back(worker->memory());
+  }
+  return all;
+}
+
+}  // namespace slipstream

@@ -1,0 +1,276 @@
+"""What goes wrong in worker processes ends in an error, and in no process that stays."""
+
+import contextlib
+import gc
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import slipstream as ss
+
+T = ss.transforms
+
+
+class Squares:
+    def __init__(self, bad=None, length=20):
+        self.bad, self.length = bad, length
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, i):
+        if i == 11 and self.bad is not None:
+            return self.bad(i)
+        return torch.tensor(i), torch.full((2,), i * i)
+
+
+def raises(i):
+    raise ValueError(f"no {i}")
+
+
+def lies(i):
+    return [0][i]
+
+
+def killed(_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def children():
+    gc.collect()
+    return multiprocessing.active_children()
+
+
+def wait_until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def message_of(error, *args, **kwargs):
+    with pytest.raises(error) as raised:
+        list(ss.DataLoader(*args, **kwargs))
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_exception_has_its_traceback(workers):
+    message = message_of(ss.Error, Squares(raises), 4, num_workers=workers)
+    assert "step 'read' of sample 11 (sample 11, epoch 0, batch 2): ValueError: no 11" in message
+    assert "Traceback" in message and "in raises" in message and 'raise ValueError(f"no {i}")' in message
+    assert "_worker_process.py" not in message
+
+
+def test_a_len_that_lies():
+    message = message_of(ss.Error, Squares(lies), 4)
+    assert "IndexError" in message
+    if sys.version_info >= (3, 11):
+        assert "len() is 20, so it has to have a sample 11" in message
+
+
+def test_bad_samples_are_skipped():
+    loader = ss.DataLoader(Squares(raises), 4, num_workers=2, on_bad_sample="skip")
+    for _ in range(2):
+        assert torch.cat([x for x, _ in loader]).tolist() == [*range(11), 12, *range(12, 20)]
+    bad = [Squares(raises)[i] if i != 11 else 0 for i in range(20)]
+    assert len(list(ss.DataLoader(bad[11:], 3, on_bad_sample="skip"))) == 3
+    with pytest.raises(ss.Error, match="of sample 1: the sample is {}, in which there is nothing"):
+        ss.DataLoader([{}, {}], 1, on_bad_sample="skip")
+
+
+def test_an_exception_in_a_transform(photos):
+    def fails(image):
+        if image.float().mean() >= 0:
+            raise RuntimeError("broken")
+
+    chain = T.Compose([T.CenterCrop(8), fails])
+    message = message_of(ss.Error, ss.ImageFolder(photos, chain), 4)
+    assert "step 'fails_1' of sample 0" in message and "000000.jpg" in message
+    assert "RuntimeError: broken" in message and "in fails" in message
+    message = message_of(ss.Error, ss.ImageFolder(photos, T.Compose([T.CenterCrop(8), lambda x: x.double()])), 4)
+    assert "<lambda> returned a tensor of 3 x 8 x 8, float64, on cpu, but a transform returns an image" in message
+
+
+def test_a_bad_transform_is_skipped(photos):
+    def picky(image):
+        if image[0, 0, 0] % 2 == 0:
+            raise RuntimeError("even")
+        return image
+
+    loader = ss.DataLoader(ss.ImageFolder(photos, T.Compose([T.CenterCrop(8), picky])), 5, num_workers=2,
+                           on_bad_sample="skip")
+    for images, _ in loader:
+        assert (images[:, 0, 0, 0] % 2 == 1).all()
+
+
+@pytest.mark.parametrize(("end", "text"), [
+    (killed, r"pid \d+\) was ended by signal 9 \(Killed\)"), (lambda i: os._exit(7), "exited with code 7"),
+    (lambda i: sys.exit(3), "exited with code 3")])
+def test_a_process_that_ends_is_named(end, text):
+    loader = ss.DataLoader(Squares(end), 4, num_workers=2, on_bad_sample="skip")
+    with pytest.raises(ss.Error, match=rf"of sample 11 .*worker process [01] \(?.*{text}"):
+        list(loader)
+    loader.set_epoch(3)  # others take their places
+    seen = []
+    with pytest.raises(ss.Error, match="worker process"):
+        for x, _ in loader:
+            seen += x.tolist()
+    assert seen == list(range(8))
+
+
+def test_a_pass_can_be_tried_again(tmp_path):
+    def ends_once(i):
+        if not (tmp_path / "done").exists():
+            (tmp_path / "done").touch()
+            os._exit(1)
+        return Squares()[i]
+
+    loader = ss.DataLoader(Squares(ends_once), 4)
+    seen = []
+    with pytest.raises(ss.Error, match="exited with code 1"):
+        for x, _ in loader:
+            seen += x.tolist()
+    loader.load_state_dict(loader.state_dict())
+    seen += [i for x, _ in loader for i in x.tolist()]
+    assert seen == list(range(20))
+
+
+def test_samples_of_other_forms_are_refused():
+    other = {"text": lambda i: (torch.tensor(i), "text"), "shape": lambda i: (torch.tensor(i), torch.zeros(3)),
+             "type": lambda i: (torch.tensor(i), torch.zeros(2, dtype=torch.int32)), "more": lambda i: (1, 2, 3)}
+    found = {name: message_of(ss.Error, Squares(bad), 4) for name, bad in other.items()}
+    assert all("of sample 11" in each for each in found.values())
+    assert "field '1' is of type str" in found["text"]
+    assert "is (int64, float32 of 3, ), but the first one was (int64, int64 of 2, )" in found["shape"]
+    assert "int32 of 2" in found["type"] and "(int64, int64, int64, )" in found["more"]
+
+
+def test_images_of_different_sizes_need_a_transform():
+    images = [(torch.zeros(3, 8, 8 + i // 3), i) for i in range(6)]
+    message = message_of(ss.Error, ss.PythonDataset(images, T.RandomHorizontalFlip()), 3)
+    assert "of sample 3" in message and "8 x 9 x 3" in message and "8 x 8 x 3" in message
+    assert len(list(ss.DataLoader(ss.PythonDataset(images, T.CenterCrop(6)), 3))) == 2
+    message = message_of(ss.Error, ss.PythonDataset([(1, 2)], T.CenterCrop(6)), 1)
+    assert "transforms are done to images" in message
+
+
+def test_what_makes_no_sense_is_refused():
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter([1])
+
+    for stream in (Stream(), iter([1]), "photos"):
+        assert "PyTorch's DataLoader" in message_of(ss.Refused, stream)
+    assert "the data set is empty" in message_of(ss.Refused, [])
+    assert "batch" in message_of(ss.Refused, [1, 2], 3)
+    assert "give one of fork, " in message_of(ss.Refused, [1], multiprocessing_context="thread")
+    assert "of type int" in message_of(ss.Refused, [1], multiprocessing_context=1)
+    message = message_of(ss.Refused, Squares(lambda i: i), 4, multiprocessing_context="spawn")
+    assert "cannot be started by 'spawn'" in message and "multiprocessing_context='fork'" in message
+    assert children() == []
+
+
+def test_an_init_function_that_fails():
+    assert "KeyError: 0" in message_of(ss.Error, [1, 2], worker_init_fn=lambda number: {}[number])
+
+
+def test_too_little_shared_memory():
+    def limit(_):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+    small = [torch.zeros(100)] * 3
+    assert len(list(ss.DataLoader(small, 1, worker_init_fn=limit))) == 3
+    message = message_of(ss.Error, [torch.zeros(1 << 20)] * 3, 1, worker_init_fn=limit)
+    assert "needs 4194304 bytes of memory shared with its worker process (File too large)" in message
+
+
+def test_cuda_in_a_forked_process(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: True)
+    message = message_of(ss.Error, Squares(lambda i: torch.cuda.init()), 4, multiprocessing_context="fork")
+    assert "Cannot re-initialize CUDA in forked subprocess" in message and "'forkserver' or 'spawn'" in message
+
+
+def test_processes_end_with_the_loader():
+    loader = ss.DataLoader(Squares(lambda i: time.sleep(1000)), 4, num_workers=2)
+    next(iter(loader))
+    assert len(children()) == 2
+    begun = time.monotonic()
+    del loader
+    wait_until(lambda: children() == [])
+    assert time.monotonic() - begun < 60  # and not the time that the sample takes
+
+
+def test_a_slow_sample_does_not_hold_up_another_pass(tmp_path):
+    def slow_once(i):
+        with contextlib.suppress(FileExistsError):
+            (tmp_path / "begun").touch(exist_ok=False)
+            time.sleep(1000)
+        return Squares()[i]
+
+    loader = ss.DataLoader(Squares(slow_once), 4, num_workers=3)
+    for x, _ in loader:
+        assert x.tolist() == [0, 1, 2, 3]
+        break
+    wait_until((tmp_path / "begun").exists)
+    loader.set_epoch(1)
+    assert torch.cat([x for x, _ in loader]).tolist() == list(range(20))
+
+
+PROGRAM = """
+import os, sys, time
+import torch
+import slipstream as ss
+
+class Slow:
+    def __len__(self):
+        return 8
+    def __getitem__(self, i):
+        if i >= int(sys.argv[1]):
+            os.write(1, b"process %d\\n" % os.getpid())
+            time.sleep(1000)
+        return i
+
+if __name__ == "__main__":
+    loader = ss.DataLoader(Slow(), 2, num_workers=2, multiprocessing_context=sys.argv[2])
+    for batch in loader:
+        os.write(1, b"batch\\n")
+"""
+
+
+def is_there(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
+@pytest.mark.parametrize("first_slow", [0, 2])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_no_process_outlives_the_program(tmp_path, how, first_slow, method):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    program = subprocess.Popen([sys.executable, tmp_path / "program.py", str(first_slow), method], text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    workers = []
+    while len(workers) < (2 if first_slow else 1):
+        words = program.stdout.readline().split()
+        assert words, program.stderr.read()
+        if words[0] == "process":
+            workers.append(int(words[1]))
+    if how == signal.SIGINT:
+        os.killpg(program.pid, how)  # as a terminal does
+    else:
+        program.kill()
+    program.wait(60)
+    wait_until(lambda: not any(map(is_there, workers)))
+    _, errors = program.communicate(timeout=60)
+    assert program.returncode == -how and (how == signal.SIGKILL or "KeyboardInterrupt" in errors)

@@ -1,0 +1,207 @@
+"""Data sets and transforms that are written in Python, in the native loader's worker processes."""
+
+import collections
+import random
+
+import numpy
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import default_collate, get_worker_info
+
+import slipstream as ss
+
+T = ss.transforms
+Pair = collections.namedtuple("Pair", "a b")
+
+
+class Numbers:
+    """Draws from all generators."""
+
+    def __len__(self):
+        return 23
+
+    def __getitem__(self, i):
+        return i, torch.rand(2), numpy.random.rand(), random.random()
+
+
+class Nested(Numbers):
+    def __getitem__(self, i):
+        return {"x": torch.full((2, 3), float(i)), "of": [i, i / 2, i % 2 == 0],
+                "pair": Pair(numpy.arange(3) + i, {"deep": numpy.float32(i), "same": (numpy.int16(i),)}),
+                "half": torch.ones(2, dtype=torch.bfloat16) * i, "complex": torch.tensor([1j * i, 2]),
+                "five": torch.zeros(1, 2, 1, 2, 1) + i, "none": torch.zeros(0)}
+
+
+class Photos:
+    """Images of different sizes."""
+
+    def __init__(self, kind="pil"):
+        self.kind = kind
+
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, i):
+        size = (i + 20, 24) if self.kind != "same" else (20, 24)
+        array = numpy.random.RandomState(i).randint(0, 256, (*size, 3), dtype=numpy.uint8)
+        if self.kind == "chw":
+            return torch.from_numpy(array).permute(2, 0, 1), i
+        return (array if self.kind == "hwc" else Image.fromarray(array)), i
+
+
+def identity(image):
+    assert image.dim() == 3 and image.shape[0] == 3 and image.is_contiguous()
+    return image
+
+
+def noisy(image):
+    return image.float() + torch.rand(1) + random.random()
+
+
+def flat(value):
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [each for part in (value.values() if isinstance(value, dict) else value) for each in flat(part)]
+
+
+def passes(loader, count=1):
+    return [[x.cpu().clone() for x in flat(batch)] for _ in range(count) for batch in loader]
+
+
+def assert_equal(ours, expected):
+    assert len(ours) == len(expected) > 0
+    for a, b in zip(ours, expected, strict=True):
+        assert len(a) == len(b)
+        assert all(x.dtype == y.dtype and torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def test_batches_have_the_form_that_default_collate_gives(device):
+    loader = ss.DataLoader(Nested(), 5, device=device)
+    for number, batch in enumerate(loader):
+        samples = [Nested()[i] for i in range(number * 5, min(23, number * 5 + 5))]
+        expected = default_collate(samples)
+        assert list(batch) == list(expected) and type(batch["pair"]) is Pair and type(batch["of"]) is list
+        assert type(batch["pair"].b["same"]) is tuple
+        for ours, theirs in zip(flat(batch), flat(expected), strict=True):
+            assert ours.device.type == device
+            assert ours.dtype == theirs.dtype and ours.shape == theirs.shape and torch.equal(ours.cpu(), theirs)
+    assert ss.DataLoader([1, 2, 3], 3).__iter__().__next__().tolist() == [1, 2, 3]
+
+
+def test_draws_are_keyed(device):
+    one = ss.DataLoader(Numbers(), 4, shuffle=True, seed=5)
+    three = ss.DataLoader(Numbers(), 4, shuffle=True, seed=5, num_workers=3, device=device)
+    expected = passes(one, 2)
+    assert_equal(passes(three, 2), expected)
+    by_sample = [dict(zip(x[0].tolist(), x[3].tolist(), strict=True)) for x in expected]
+    first = {k: v for each in by_sample[:6] for k, v in each.items()}
+    second = {k: v for each in by_sample[6:] for k, v in each.items()}
+    assert first.keys() == second.keys() and len({*first.values(), *second.values()}) == 46
+    assert not torch.equal(passes(ss.DataLoader(Numbers(), 4, seed=6))[0][1], passes(
+        ss.DataLoader(Numbers(), 4, seed=5))[0][1])
+    three.set_epoch(0)
+    assert_equal(passes(three), expected[:6])
+
+
+def test_a_state_goes_on_where_it_was():
+    expected = passes(ss.DataLoader(Numbers(), 4, shuffle=True, num_workers=2), 2)
+    loader = ss.DataLoader(Numbers(), 4, shuffle=True)
+    batches = iter(loader)
+    for _ in range(2):
+        next(batches)
+    rest = ss.DataLoader(Numbers(), 4, shuffle=True, num_workers=2)
+    rest.load_state_dict(loader.state_dict())
+    assert_equal(passes(rest, 2), expected[2:])
+
+
+def test_ranks_share_each_step():
+    whole = passes(ss.DataLoader(Numbers(), 6, shuffle=True, drop_last=True))
+    parts = [passes(ss.DataLoader(Numbers(), 3, shuffle=True, drop_last=True, rank=rank, world_size=2))
+             for rank in range(2)]
+    joined = [[torch.cat(pair) for pair in zip(*step, strict=True)] for step in zip(*parts, strict=True)]
+    assert_equal(joined, whole)
+
+
+CHAINS = {"ahead": [T.RandomResizedCrop(16), T.RandomHorizontalFlip(), identity],
+          "behind": [identity, T.RandomCrop(16), T.ColorJitter(0.4)],
+          "around": [T.RandomCrop(18), identity, T.RandomResizedCrop(16), identity, identity, T.RandomVerticalFlip()]}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_native_transforms_draw_alike_around_functions(photos, name, device):
+    native = [each for each in CHAINS[name] if each is not identity]
+    expected = passes(ss.DataLoader(ss.ImageFolder(photos, T.Compose(native)), 8, shuffle=True, seed=3), 2)
+    mixed = ss.ImageFolder(photos, T.Compose(CHAINS[name]))
+    assert_equal(passes(ss.DataLoader(mixed, 8, shuffle=True, seed=3, num_workers=3, device=device), 2), expected)
+
+
+@pytest.mark.parametrize("kind", ["pil", "hwc", "chw"])
+def test_native_transforms_behind_a_data_set(kind):
+    """One that only reorders pixels gives them as they were."""
+    data = ss.PythonDataset(Photos(kind), T.Compose([T.CenterCrop((20, 24)), noisy, T.Normalize((1,) * 3, (2,) * 3)]))
+    images, labels = next(iter(ss.DataLoader(data, 10, num_workers=2)))
+    assert images.shape == (10, 3, 20, 24) and images.dtype == torch.float32 and labels.tolist() == list(range(10))
+    assert images.is_contiguous(memory_format=torch.channels_last)
+    plain = next(iter(ss.DataLoader(ss.PythonDataset(Photos(kind), T.CenterCrop((20, 24))), 10)))[0]
+    added = images * 2 + 1 - plain
+    assert (added.flatten(1).amax(1) - added.flatten(1).amin(1) < 1e-3).all()
+    assert len(added[:, 0, 0, 0].unique()) == 10 and 0 < added.min() < added.max() < 2
+    again = next(iter(ss.DataLoader(data, 10)))[0]
+    assert torch.equal(images, again)
+
+
+def test_images_without_transforms():
+    images, _ = next(iter(ss.DataLoader(Photos("same"), 4)))
+    assert images.shape == (4, 3, 20, 24) and images.dtype == torch.uint8
+    assert images.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(images[2].permute(1, 2, 0), torch.from_numpy(numpy.array(Photos("same")[2][0])))
+    gray = next(iter(ss.DataLoader([Image.new("L", (6, 5), 3), Image.new("L", (6, 5), 4)], 2)))
+    assert gray.shape == (2, 1, 5, 6) and gray.amax((1, 2, 3)).tolist() == [3, 4]
+
+
+def test_parts_of_data_sets():
+    some = ss.Subset(ss.PythonDataset(list(range(10)), None), [7, 2, 5])
+    both = ss.ConcatDataset([some, list(range(3))])
+    assert (len(some), len(both), both.fields, both.classes) == (3, 6, ["sample"], [])
+    assert torch.cat(list(ss.DataLoader(both, 2))).tolist() == [7, 2, 5, 0, 1, 2]
+    with pytest.raises(ss.Refused, match="sample 10, but the data set has 10"):
+        ss.Subset(list(range(10)), [10])
+    with pytest.raises(ss.Refused, match="no class is known"):
+        both.label(0)
+
+
+def worker_of(i):
+    info = get_worker_info()
+    return torch.tensor([info.id, info.num_workers, info.dataset.marked])
+
+
+class Marked(Numbers):
+    marked = 0
+
+    def __getitem__(self, i):
+        return worker_of(i)
+
+
+def mark(number):
+    get_worker_info().dataset.marked = 10 + number
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_processes_are_started_as_asked(method):
+    loader = ss.DataLoader(Marked(), 23, num_workers=2, multiprocessing_context=method, worker_init_fn=mark)
+    for number, workers, marked in next(iter(loader)).tolist():
+        assert workers == 2 and marked == 10 + number
+
+
+def test_in_a_pipeline(device):
+    loader = ss.DataLoader(Nested(), 5, device=device)
+    pipe = ss.Pipeline(loader, [ss.Stage("double", lambda x: x * 2, input="x", output="twice")])
+    for batch in pipe:
+        assert torch.equal(batch["twice"], batch["x"] * 2)
+    assert len(list(ss.Pipeline(loader, serial=True))) == 5
+
+
+def test_samples_that_are_kept_stay_what_they_are():
+    kept = list(ss.DataLoader(list(range(40)), 2, num_workers=2))
+    assert torch.cat(kept).tolist() == list(range(40))
