@@ -71,23 +71,26 @@ class Sample:
             )
 
     def _walk(self, value: Any, name: str) -> None:
-        parts = self._parts
         if isinstance(value, Mapping):
-            parts.append("{")
-            for key in sorted(value, key=str):
-                parts.append(f"{key!r}: ")
-                self._walk(value[key], _inside(name, key))
-                parts.append(", ")
-            parts.append("}")
-        elif isinstance(value, list | tuple):
-            parts.append("[" if isinstance(value, list) else _name_of(value) + "(")
-            for index, each in enumerate(value):
-                self._walk(each, _inside(name, index))
-                parts.append(", ")
-            parts.append("]" if isinstance(value, list) else ")")
+            items = [(f"{key!r}: ", key, value[key]) for key in sorted(value, key=str)]
+            self._walk_all("{", items, "}", name)
+        elif isinstance(value, list):
+            self._walk_all("[", [("", i, each) for i, each in enumerate(value)], "]", name)
+        elif isinstance(value, tuple):
+            opening = "(" if type(value) is tuple else type(value).__name__ + "("
+            self._walk_all(opening, [("", i, each) for i, each in enumerate(value)], ")", name)
         else:
-            parts.append(len(self._found))
+            self._parts.append(len(self._found))
             self._found.append((name, value))
+
+    def _walk_all(
+        self, opening: str, items: list[tuple[str, Any, Any]], closing: str, name: str
+    ) -> None:
+        self._parts.append(opening)
+        for number, (text, key, value) in enumerate(items):
+            self._parts.append(text if number == 0 else ", " + text)
+            self._walk(value, f"{name}.{key}" if name else str(key))
+        self._parts.append(closing)
 
 
 def template_of(value: Any, sample: Sample) -> Template:
@@ -142,14 +145,6 @@ def _sequence_like(value: Any, items: list[Any]) -> Any:
     changed = copy.copy(value)
     changed[:] = items
     return changed
-
-
-def _name_of(value: tuple[Any, ...]) -> str:
-    return "" if type(value) is tuple else type(value).__name__
-
-
-def _inside(name: str, key: Any) -> str:
-    return f"{name}.{key}" if name else str(key)
 
 
 def _text(leaf: Leaf, differs: bool) -> str:
@@ -210,6 +205,8 @@ def _tensor(value: Any, name: str) -> torch.Tensor:
         return value.detach().as_subclass(torch.Tensor).resolve_conj().resolve_neg().contiguous()
     if _is_numpy(value):
         try:
+            if value.flags.c_contiguous and value.flags.writeable and value.dtype.isnative:
+                return torch.as_tensor(value)
             native = value.astype(value.dtype.newbyteorder("="), order="C", copy=True)
             return torch.as_tensor(native)
         except TypeError:

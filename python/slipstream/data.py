@@ -130,7 +130,7 @@ class Subset(Dataset):
     True
     """
 
-    def __init__(self, dataset: Dataset, indices: Sequence[int]) -> None:
+    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
         dataset = _dataset_of(dataset)
         native = dataset._native
         if not isinstance(native, _InPython):
@@ -153,7 +153,7 @@ class ConcatDataset(Dataset):
     52
     """
 
-    def __init__(self, datasets: Sequence[Dataset]) -> None:
+    def __init__(self, datasets: Sequence[Any]) -> None:
         all_of_them = [_dataset_of(each) for each in datasets]
         native = [each._native for each in all_of_them if isinstance(each._native, _native.Dataset)]
         sources = [each._native.source for each in all_of_them if isinstance(each._native, _InPython)]

@@ -235,8 +235,8 @@ std::size_t SampleSteps::transform(std::size_t index, const SamplePlace& place,
                                    SampleBuffers& buffers) const {
   const AnyOp& op = transforms_[index].op;
   const bool is_part = buffers.file ? op.touches(FieldKind::image) : index == 0 && buffers.has_part;
-  op.apply(key_of(seed_, key_numbers_[index], place), stored_, buffers.sample, buffers.spare, buffers.scratch,
-           is_part ? &buffers.part : nullptr);
+  op.apply(key_of(seed_, key_numbers_[index], place), stored_, buffers.sample, buffers.spare,
+           buffers.scratch, is_part ? &buffers.part : nullptr);
   if (buffers.file && is_part)
     buffers.part.whole =
         op.output({{}, FieldKind::image, DType::uint8, buffers.part.whole, 0}).shape;
