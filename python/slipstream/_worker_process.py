@@ -233,6 +233,7 @@ def main(connection: socket.socket, job: Job, number: int, unwanted: Sequence[in
             os.close(descriptor)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the loader's to handle
     gc.freeze()  # what the fork copied is not this process's to destroy
+    gc.enable()
     torch.set_num_threads(1)
     memory = _Memory(socket.recv_fds(connection, 1, 1)[1][0])
     worker = _Worker(job, number, memory)

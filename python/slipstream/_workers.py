@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import multiprocessing
 import os
 import pickle
@@ -104,6 +105,8 @@ class Workers:
         process: Any = self._context.Process(  # type: ignore[attr-defined]
             target=main, args=arguments, name=f"slipstream worker {number}", daemon=True
         )
+        collects = gc.isenabled()
+        gc.disable()  # a forked process must not destroy what it has a copy of
         try:
             process.start()
         except OSError as error:
@@ -114,6 +117,9 @@ class Workers:
                 "worker_init_fn are pickled on the way, so define them at the top of a module (no lambdas, "
                 "no functions in functions), or give multiprocessing_context='fork'"
             ) from error
+        finally:
+            if collects:
+                gc.enable()
         return process  # type: ignore[no-any-return]
 
 

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -63,6 +64,7 @@ NativeLoader::NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<con
       transforms_(std::move(transforms)),
       options_(std::move(options)),
       keeps_rest_(keeps_rest),
+      process_(getpid()),
       pool_(std::move(pool)),
       form_(std::move(form)) {
   options_.held_batches = kHeldBatches;
@@ -85,6 +87,11 @@ void NativeLoader::prepare_device() {
 }
 
 NativeLoader::~NativeLoader() {
+  if (getpid() != process_) {
+    static_cast<void>(
+        new auto(std::move(copied_)));  // events of a device that this process cannot use
+    return;
+  }
   std::optional<py::gil_scoped_release> unlocked;
   if (PyGILState_Check() == 1) unlocked.emplace();
   stop();
@@ -109,7 +116,11 @@ void NativeLoader::start(std::uint64_t batch) {
     gate_ = std::make_shared<std::atomic<bool>>(true);
     dataset = std::make_shared<Gate>(dataset_, gate_);
   }
-  loader_ = std::make_shared<DataLoader>(std::move(dataset), transforms_, options_);
+  // Its threads are in this process alone: a fork's copy of it has nothing to join.
+  loader_ = std::shared_ptr<DataLoader>(new DataLoader(std::move(dataset), transforms_, options_),
+                                        [process = process_](DataLoader* loader) {
+                                          if (getpid() == process) delete loader;
+                                        });
   batches_per_epoch_ = loader_->batches_per_epoch();
   returned_ = std::make_shared<Returned>();
   copied_.clear();

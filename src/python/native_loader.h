@@ -91,6 +91,7 @@ class NativeLoader {
   std::vector<NamedOp> transforms_;
   DataLoaderOptions options_;
   bool keeps_rest_;
+  int process_;  ///< the one that made it
   std::shared_ptr<WorkerPool> pool_;
   std::shared_ptr<const SampleForm> form_;
   std::shared_ptr<std::atomic<bool>> gate_;  ///< of loader_, where there is a pool

@@ -225,6 +225,18 @@ def test_a_slow_sample_does_not_hold_up_another_pass(tmp_path):
     assert torch.cat([x for x, _ in loader]).tolist() == list(range(20))
 
 
+def test_a_forked_process_leaves_the_loaders_of_its_parent_alone():
+    loader = ss.DataLoader(Squares(), 4, num_workers=2)
+    batch = next(iter(loader))
+    process = os.fork()
+    if process == 0:
+        del loader, batch
+        gc.collect()
+        os._exit(5)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 5
+    assert len(list(loader)) == 5
+
+
 PROGRAM = """
 import os, sys, time
 import torch
