@@ -69,6 +69,28 @@ TEST(Subset, HasTheSamplesGivenInTheirOrder) {
               AllOf(StartsWith("Refused: "), HasSubstr("sample 5"), HasSubstr("has 5")));
 }
 
+/// Gives the index that it is asked for and the sample of the key.
+class KeyedSet final : public Dataset {
+ public:
+  std::size_t size() const override { return 5; }
+  void read(std::size_t index, Sample& out) const override { read_keyed(index, {}, out); }
+  void read_keyed(std::size_t index, const RandomKey& key, Sample& out) const override {
+    out.fields.resize(1);
+    auto* const values = out.fields[0].array.reset(DType::int32, {2}).as<std::int32_t>();
+    values[0] = static_cast<std::int32_t>(index);
+    values[1] = static_cast<std::int32_t>(key.sample);
+  }
+};
+
+TEST(Subset, PassesTheKeyOfThePlaceOn) {
+  const auto set = std::make_shared<const KeyedSet>();
+  Sample sample;
+  subset(set, {4, 2})->read_keyed(1, {.sample = 9}, sample);
+  EXPECT_THAT(values_of<std::int32_t>(sample.fields[0]), ElementsAre(2, 9));
+  concat_dataset({set, set})->read_keyed(6, {.sample = 8}, sample);
+  EXPECT_THAT(values_of<std::int32_t>(sample.fields[0]), ElementsAre(1, 8));
+}
+
 TEST(Subset, KeepsLabelsAndDecoding) {
   const TemporaryFolder folder;
   for (const char* name : {"a", "b"}) {

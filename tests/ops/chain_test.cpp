@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 
 #include "ops/chain_text.h"
@@ -166,6 +167,42 @@ TEST(Chain, RefusesAKeyThatStandsTwice) {
 struct Keep : OwnOp {
   static constexpr std::string_view kName = "keep";
 };
+
+/// Makes one row of an image, as long as its first value says.
+struct Unroll : OwnOp {
+  static constexpr std::string_view kName = "unroll";
+
+  FieldSpec output(const FieldSpec& in) const {
+    FieldSpec out = in;
+    out.shape = {1, -1, 1};
+    return out;
+  }
+  void make(Drawn, FieldKind, ConstArray in, HostArray& out) const {
+    const auto length = static_cast<std::int64_t>(*in.as<std::uint8_t>());
+    const MutableArray made = out.reset(DType::uint8, {1, length, 1});
+    std::fill_n(made.as<std::uint8_t>(), length, std::uint8_t{7});
+  }
+};
+
+TEST(Chain, AnOperationMayFindTheShapeOfItsResult) {
+  const std::vector<NamedOp> chain = {{"a", Keep{}}, {"b", Unroll{}}, {"c", Keep{}}};
+  EXPECT_TRUE(chain[1].op.finds_shape());
+  EXPECT_FALSE(chain[0].op.finds_shape());
+  const std::vector<FieldSpec> specs = {{"image", FieldKind::image, DType::uint8, {2, 2, 1}}};
+  Sample sample;
+  sample.fields.resize(1);
+  std::fill_n(sample.fields[0].array.reset(DType::uint8, {2, 2, 1}).as<std::uint8_t>(), 4,
+              std::uint8_t{5});
+  std::vector<HostArray> spare(1);
+  Scratch scratch;
+  chain[1].op.apply(RandomKey{}, specs, sample, spare, scratch);
+  EXPECT_EQ(sample.fields[0].array.view().shape, (Shape{1, 5, 1}));
+  EXPECT_EQ(sample.fields[0].array.view().as<std::uint8_t>()[4], 7);
+  // Draws behind it are those of a chain without it.
+  EXPECT_EQ(key_number(chain, 0), 0u);
+  EXPECT_EQ(key_number(chain, 1), 1u);
+  EXPECT_EQ(key_number(chain, 2), 1u);
+}
 
 TEST(Chain, CannotHoldAUsersOwnOperation) {
   EXPECT_EQ(
