@@ -7,13 +7,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <mutex>
 #include <thread>
 
 #include "datasets/dataset_around.h"
 #include "run/augment_stage.h"
 #include "run/context_parts.h"
-#include "run/device_slab.h"
 
 namespace slipstream {
 namespace {
@@ -94,7 +94,11 @@ NativeLoader::~NativeLoader() {
   }
   std::optional<py::gil_scoped_release> unlocked;
   if (PyGILState_Check() == 1) unlocked.emplace();
-  stop();
+  try {
+    stop();
+  } catch (const std::exception&) {
+    // Only where the device is lost, which its next use tells.
+  }
 }
 
 void NativeLoader::stop() {
@@ -130,19 +134,26 @@ void NativeLoader::start(std::uint64_t batch) {
 }
 
 void NativeLoader::go_to(std::uint64_t batch) {
+  const std::lock_guard using_it(using_);
   if (batch != position_ || taken_ || has_failed_) start(batch);
 }
 
 void NativeLoader::halt() {
+  const std::lock_guard using_it(using_);
   stop();
   has_failed_ = true;
 }
 
 std::uint64_t NativeLoader::batches_per_epoch() const { return batches_per_epoch_; }
 
-bool NativeLoader::ready() { return taken_ || loader_->ready(); }
+bool NativeLoader::ready() {
+  const std::lock_guard using_it(using_);
+  return taken_ || loader_ == nullptr || loader_->ready();
+}
 
 void NativeLoader::take() {
+  const std::lock_guard using_it(using_);
+  if (loader_ == nullptr) throw Error("the loader was ended by another thread: make one for each");
   {
     const std::lock_guard lock(returned_->changing);
     for (const HostBatch& batch : returned_->batches) loader_->release(batch, nullptr);
@@ -184,7 +195,8 @@ std::vector<at::Tensor> NativeLoader::views(const at::Tensor& memory) const {
 }
 
 std::vector<at::Tensor> NativeLoader::on_host() {
-  const HostBatch batch = *std::exchange(taken_, std::nullopt);
+  const std::lock_guard using_it(using_);
+  const HostBatch batch = handed_over();
   const auto bytes = static_cast<std::int64_t>(loader_->layout().bytes);
   const auto options = at::TensorOptions().dtype(at::kByte);
   bool is_full = false;
@@ -209,14 +221,32 @@ std::vector<at::Tensor> NativeLoader::on_host() {
   return views(at::from_blob(const_cast<std::byte*>(batch.data), {bytes}, give_back, options));
 }
 
-std::vector<at::Tensor> NativeLoader::on_device(Lane& lane) {
-  const HostBatch batch = *std::exchange(taken_, std::nullopt);
-  const DeviceSlab slab = DeviceSlab::make(loader_->layout(), context_->device());
-  copy_slab(slab, batch, loader_->layout(), lane, jpeg_.get());
-  Mark& copied = *copied_[batch.slab];
-  lane.record(copied);
+HostBatch NativeLoader::handed_over() {
+  if (!taken_) throw Error("the loader was sent elsewhere by another thread: make one for each");
+  return *std::exchange(taken_, std::nullopt);
+}
+
+DeviceSlab NativeLoader::copied(const HostBatch& batch, Lane& lane) {
+  DeviceSlab slab;
+  std::exception_ptr error;
+  try {
+    slab = DeviceSlab::make(loader_->layout(), context_->device());
+    copy_slab(slab, batch, loader_->layout(), lane, jpeg_.get());
+  } catch (...) {
+    error = std::current_exception();
+  }
+  // What was enqueued ahead of an error reads the slab, too.
+  Mark& mark = *copied_[batch.slab];
+  lane.record(mark);
   is_copied_[batch.slab] = true;
-  loader_->release(batch, &copied);
+  loader_->release(batch, &mark);
+  if (error) std::rethrow_exception(error);
+  return slab;
+}
+
+std::vector<at::Tensor> NativeLoader::on_device(Lane& lane) {
+  const std::lock_guard using_it(using_);
+  const DeviceSlab slab = copied(handed_over(), lane);
   Batch fields;
   for (const auto& [name, tensor] : slab.fields) fields.set(name, tensor);
   if (augment_) augment_->run(fields);

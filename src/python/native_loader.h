@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "python/feed.h"
 #include "python/worker_pool.h"
 #include "run/device_memory.h"
+#include "run/device_slab.h"
 #include "run/jpeg_unpacker.h"
 #include "slipstream/loader/data_loader.h"
 #include "slipstream/run/context.h"
@@ -77,6 +79,8 @@ class NativeLoader {
   struct Returned;
 
   void start(std::uint64_t batch);
+  HostBatch handed_over();
+  DeviceSlab copied(const HostBatch& batch, Lane& lane);
   void prepare_device();
   /// Waits for the copies of its slabs, which others get.
   void stop();
@@ -86,6 +90,7 @@ class NativeLoader {
   at::Tensor given(const at::Tensor& whole, FieldKind kind, std::size_t field) const;
   std::int64_t size_of_taken() const;
 
+  std::mutex using_;  ///< by one thread at a time; nobody waits for Python's lock with it
   std::shared_ptr<Context> context_;
   std::shared_ptr<const Dataset> dataset_;
   std::vector<NamedOp> transforms_;
@@ -103,7 +108,8 @@ class NativeLoader {
   std::shared_ptr<DataLoader> loader_;
   std::shared_ptr<Returned> returned_;
   std::optional<HostBatch> taken_;
-  std::uint64_t position_ = 0, batches_per_epoch_ = 0;
+  std::atomic<std::uint64_t> position_ = 0;
+  std::uint64_t batches_per_epoch_ = 0;
   bool has_failed_ = false;
 };
 

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import threading
 
 import numpy
 import pytest
@@ -122,6 +123,26 @@ def test_a_state_is_of_a_loader_like_it(photos):
         for _ in loader:
             loader.set_epoch(5)
     assert loader.epoch == 5
+
+
+def test_threads_that_share_a_loader_are_told(photos, device):
+    loader, told = ss.DataLoader(folder(photos), 8, num_workers=2, device=device), []
+
+    def iterate():
+        for _ in range(10):
+            try:
+                for _ in loader:
+                    pass
+            except ss.Error as error:
+                told.append(str(error))
+
+    threads = [threading.Thread(target=iterate) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert told and all("loader was" in each for each in told)
+    assert len(list(loader)) == 7
 
 
 def test_data_without_images(tmp_path):
