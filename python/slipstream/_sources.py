@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
 import queue
@@ -11,6 +12,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+
+
+_PATIENCE_S = 10.0  # with a loader whose batch is late, when Python ends
 
 
 class _Inline:
@@ -32,6 +36,7 @@ class _Ahead:
 
     _END = object()
     _threads: weakref.WeakKeyDictionary[Any, threading.Thread] = weakref.WeakKeyDictionary()
+    _at_work: weakref.WeakSet[_Ahead] = weakref.WeakSet()
 
     def __init__(self, loader: Iterable[Any]) -> None:
         before = self._threads.get(loader)
@@ -40,9 +45,10 @@ class _Ahead:
         self._iterator = iter(loader)
         self._queue: queue.Queue[Any] = queue.Queue(maxsize=1)
         self._is_closed = False
-        thread = threading.Thread(target=self._work, name="slipstream input", daemon=True)
-        self._threads[loader] = thread
-        thread.start()
+        self._thread = threading.Thread(target=self._work, name="slipstream input", daemon=True)
+        self._threads[loader] = self._thread
+        self._at_work.add(self)
+        self._thread.start()
 
     def ready(self) -> bool:
         return not self._queue.empty()
@@ -63,6 +69,15 @@ class _Ahead:
         with contextlib.suppress(queue.Empty):
             self._queue.get_nowait()
 
+    @classmethod
+    def end_all(cls) -> None:
+        """A thread that lets go of a tensor while Python ends would abort the process."""
+        ending = list(cls._at_work)
+        for each in ending:
+            each.close()
+        for each in ending:
+            each._thread.join(_PATIENCE_S)
+
     def _work(self) -> None:
         try:
             for item in self._iterator:
@@ -72,6 +87,9 @@ class _Ahead:
             self._queue.put(self._END)
         except BaseException as error:
             self._queue.put(_Raised(error))
+
+
+atexit.register(_Ahead.end_all)
 
 
 @dataclasses.dataclass

@@ -1,6 +1,7 @@
 """What slipstream.Pipeline refuses, and what errors of stages, bodies and loaders do."""
 
 import gc
+import subprocess
 import sys
 import threading
 import weakref
@@ -219,3 +220,19 @@ def test_one_pass_is_of_one_thread(device):
         next(loop)
     out.set()
     other.join()
+
+
+ENDING = """
+import atexit, threading
+atexit.register(lambda: print([thread.name for thread in threading.enumerate()]))
+import torch, slipstream as ss
+loader = torch.utils.data.DataLoader([torch.ones(2)] * 50, 2, num_workers=1)
+batches = iter(ss.Pipeline(loader, [("add", lambda x: x + 1)], "cpu"))
+next(batches)
+"""
+
+
+def test_no_thread_works_while_python_ends():
+    done = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, check=False, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().startswith("['MainThread'") and "slipstream input" not in done.stdout
