@@ -24,6 +24,11 @@ def loader_of(source: Any, what: str = "slipstream.Trainer") -> DataLoader:
             f"{type(loader).__name__}: the whole run is native. For other loaders put "
             "slipstream.Pipeline around them, and keep your own loop"
         )
+    if not isinstance(loader.dataset._native, _native.Dataset):
+        raise _native.Refused(
+            f"{what} reads native data sets, with native transforms or functions in Python, but this one is in "
+            "Python: put slipstream.Pipeline around its loader, and keep your own loop"
+        )
     return loader
 
 

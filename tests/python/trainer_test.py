@@ -31,6 +31,18 @@ def test_it_trains_as_the_plain_loop_does(photos, device):
         torch.testing.assert_close(own.state_dict()[name], value, rtol=1e-3, atol=1e-4)
 
 
+def test_transforms_may_be_functions_in_python(photos, device):
+    def fit(*more):
+        data = ss.ImageFolder(photos, ss.transforms.Compose([*CHAIN[:1], *more, *CHAIN[1:]]))
+        loader = ss.DataLoader(data, 8, shuffle=True, num_workers=2, device=device)
+        return ss.Trainer(loader, without_draws(), epochs=2, deterministic=True, precision="fp32").fit()
+
+    with_one, without = fit(lambda image: image.clone()), fit()
+    assert (with_one.losses, with_one.digest) == (without.losses, without.digest)
+    with pytest.raises(ss.Refused, match="this one is in Python: put slipstream.Pipeline"):
+        ss.Trainer(ss.DataLoader([(torch.ones(3), 0)] * 20, 5), without_draws(), steps=1)
+
+
 def test_the_loss_by_name_is_that_of_pytorch(photos, device):
     named = trainer_of(photos, device, without_draws(), epochs=1).fit()
     own = trainer_of(photos, device, without_draws(), epochs=1, loss=cross_entropy).fit()
