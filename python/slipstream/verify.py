@@ -14,13 +14,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from . import _native
 from ._doctor.values import kept_random_states
+from ._verify.execution import NotEnded
 from ._verify.verification import Finding, Verification
 
 __all__ = ["VerifyReport", "verify"]
 
 _RUNS = threading.Lock()
+_LONGEST_TIMEOUT_S = 1e9
 _SENTENCES = {
     "equal": "no difference",
     "race": "what this loop gives depends on timing",
@@ -73,7 +77,8 @@ class VerifyReport:
             lines.append(f"  at {self.source}")
         lines += [f"  note: {note}" for note in self.notes]
         if self.seed is not None:
-            lines.append(f"  again: slipstream.verify(make_run, seed={self.seed}, schedules=1)")
+            limit = f", timeout={self.error.seconds:g}" if isinstance(self.error, NotEnded) else ""
+            lines.append(f"  again: slipstream.verify(make_run, seed={self.seed}, schedules=1{limit})")
         return "\n".join(lines)
 
     def show(self) -> None:
@@ -122,7 +127,8 @@ def verify(
     schedules: how many delayed runs there are, at most: the first that differs ends it.
     seed: of the first of them; the next ones have the numbers that follow. A seed of a report, with
         schedules=1, runs what differed again.
-    timeout: seconds that one run may take. By default, none: Ctrl-C ends it. Only on the main thread.
+    timeout: seconds that one run may take. By default, none: Ctrl-C ends it. Only on the main thread. It
+        interrupts what waits in Python, again each second, until the run has ended.
 
     The reference, which runs twice, waits for the device after each operation, and lets a thread work
     only while those that were started before it wait. Each delayed run spends about a quarter of a
@@ -136,13 +142,17 @@ def verify(
     if not _RUNS.acquire(blocking=False):
         raise _native.Refused("verify is running already, in this or another thread: wait until it ends")
     try:
+        with contextlib.suppress(RuntimeError):  # none, or a process that was forked
+            torch.cuda.init()  # type: ignore[no-untyped-call]  # so that its generators are put back
         with kept_random_states(), _cheap_collections():
             if verification.reference():
                 for each in range(seed, seed + schedules):
                     if not verification.schedule(each, traced_first=schedules == 1):
                         break
-    except RuntimeError:
-        if not verification.has_found_on_lost_device():  # which takes no random state back
+    except RuntimeError:  # a lost device takes no random state back
+        if verification.has_lost_device and verification.error_of_reference is not None:
+            raise verification.error_of_reference from None
+        if not verification.has_found_on_lost_device():
             raise
     finally:
         _RUNS.release()
@@ -152,13 +162,15 @@ def verify(
 @contextlib.contextmanager
 def _cheap_collections() -> Iterator[None]:
     """Garbage is looked for after each run: only among what is new."""
-    is_frozen = gc.get_freeze_count() > 0
+    if gc.get_freeze_count() > 0:  # by the program, which unfreezes it
+        yield
+        return
+    gc.collect()
     gc.freeze()
     try:
         yield
     finally:
-        if not is_frozen:
-            gc.unfreeze()
+        gc.unfreeze()
 
 
 def _report(finding: Finding) -> VerifyReport:
@@ -190,8 +202,9 @@ def _refuse(make_run: Any, schedules: Any, seed: Any, timeout: Any) -> None:
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         problems.append(f"seed is {seed!r}: give a whole number, at least 0")
     if timeout is not None:
-        if not isinstance(timeout, int | float) or not timeout > 0:
-            problems.append(f"timeout is {timeout!r}: give more than 0 seconds, or None")
+        is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+        if not is_number or not 0 < timeout <= _LONGEST_TIMEOUT_S:
+            problems.append(f"timeout is {timeout!r}: give more than 0 seconds, at most 1e9, or None")
         elif threading.current_thread() is not threading.main_thread():
             problems.append("timeout works on the main thread alone: leave it out")
     if problems:

@@ -22,24 +22,32 @@ from .values import Value, holders_of, values_of
 from .watch import Watch
 
 _JOIN_S = 1.0
+_AGAIN_S = 1.0
 
 
 @dataclasses.dataclass
 class Outcome:
-    """error: what the run raised. hung: that is that it did not end in time. has_lost_device: CUDA
-    cannot be used in this process any more. notes: of threads that raised, or go on after the run."""
+    """error: what the run raised. hung: that is that it did not end in time. failed: what its threads
+    raised. has_lost_device: CUDA cannot be used in this process any more. notes: of threads that raised,
+    or go on after the run. devices: of CUDA, that it used."""
 
     values: list[Value]
     error: BaseException | None
     hung: bool
+    failed: list[BaseException]
     has_lost_device: bool
     notes: list[str]
     size: Size
     streams: int
+    devices: set[int]
 
 
 class NotEnded(BaseException):
     """A run took longer than the time limit."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the run did not end within {seconds:g} s")
+        self.seconds = seconds
 
 
 def execute(
@@ -54,30 +62,35 @@ def execute(
     treatment.watch = watch
     values: list[Value] = []
     error: BaseException | None = None
+    late: list[NotEnded] = []
     try:
-        with watch.watching(), _time_limit(timeout):
+        with watch.watching(), _time_limit(timeout, late):
             with watch.paused():
                 run = _made(make_run)
                 _synchronize(watch.devices())
             try:
                 values = _values_of_run(run, watch)
-            except Exception as raised:
+            except (Exception, SystemExit) as raised:
                 error = raised
             del run
-    except NotEnded as raised:
-        error = raised
-    watch.end()
+    except NotEnded:
+        pass
+    finally:
+        watch.end()
+    error = late[0] if late else error
     has_lost_device = error is not None and _has_lost_device(watch.devices())
     if has_lost_device:
         keep_forever(error)
-    if treatment.trace and not isinstance(error, NotEnded):
+    if treatment.trace and not late:
         treatment.trace.finish(has_lost_device)
     if any(thread.is_alive() for thread in watch.started) and not has_lost_device:
         gc.collect()
-    notes = [*watch.failed, *_still_alive(watch)]
+    alive = _still_alive(watch)
+    failed = list(watch.failed)
+    notes = [f"thread '{name}' raised {type(each).__name__}: {each}" for name, each in failed]
     return Outcome(
-        values, error, isinstance(error, NotEnded), has_lost_device, notes, watch.size(),
-        watch.number_of_streams(),
+        values, error, bool(late), [each for _, each in failed], has_lost_device, [*notes, *alive],
+        watch.size(), watch.number_of_streams(), watch.devices(),
     )  # fmt: skip
 
 
@@ -150,26 +163,33 @@ def _has_lost_device(devices: set[int]) -> bool:
 def _still_alive(watch: Watch) -> list[str]:
     """Of threads that do not end within a second."""
     end = time.monotonic() + _JOIN_S
-    for thread in watch.started:
+    threads = [each for each in watch.started if each not in watch.of_torch]
+    for thread in threads:
         if thread is not threading.current_thread() and thread.ident is not None:
             thread.join(max(0.0, end - time.monotonic()))
-    names = sorted({thread.name for thread in watch.started if thread.is_alive()})
+    names = sorted({thread.name for thread in threads if thread.is_alive()})
     return [f"thread '{name}' was still alive a second after a run" for name in names]
 
 
 @contextlib.contextmanager
-def _time_limit(seconds: float | None) -> Iterator[None]:
+def _time_limit(seconds: float | None, late: list[NotEnded]) -> Iterator[None]:
+    """Raises NotEnded after so many seconds, and again each second, as what it interrupts may wait for
+    something else, or go on. late: all of them."""
     if seconds is None:
         yield
         return
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        raise NotEnded(f"the run did not end within {seconds:g} s")
+        late.append(NotEnded(seconds))
+        raise late[-1]
 
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
+        signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_S)
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        finally:  # where it was interrupted
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)

@@ -71,8 +71,10 @@ class Schedule:
             delays = self._of_host(place, part)
         if place.stream is None:
             return delays
-        if self.kind == "streams" and self._is_slow(place.stream == 0, f"stream {place.stream}"):
-            return self._of_stream(place)
+        if self.kind == "streams":
+            owner = place.thread.partition(" ")[0]  # of a backward pass: the thread that called it
+            is_first = owner == "main" and place.stream == 0
+            return self._of_stream(place) if self._is_slow(is_first, f"{owner} {place.stream}") else delays
         if self.kind in ("copies", "everything") and place.is_copy:
             return self._of_copy(place, part, delays)
         if self.kind in ("operations", "everything"):

@@ -33,13 +33,8 @@ class Expected:
     def first_difference(self, seen: Trace) -> Difference | None:
         """In the order in which the host called them."""
         read_only = None
-        cut: set[str] = set()
         for step in seen.steps:
-            if step.thread in cut:
-                continue
             kind = self._difference(step)
-            if kind == "called":
-                cut.add(step.thread)
             if kind in ("read", "gave", "called"):
                 return Difference(step, kind)
             if kind == "read only":
@@ -57,6 +52,18 @@ class Expected:
         if _differ(expected.outputs, step.outputs):
             return "read" if has_read else "gave"
         return "read only" if has_read else ""
+
+
+def call_the_same(*traces: Trace) -> bool:
+    """Whether each thread calls the same operations in all of them."""
+    calls = [
+        {
+            thread: [(step.name, step.arguments) for step in steps]
+            for thread, steps in _by_thread(each).items()
+        }
+        for each in traces
+    ]
+    return all(each == calls[0] for each in calls)
 
 
 def narrowed(all_of_them: list[T], fails: Callable[[list[T]], bool], most_runs: int) -> list[T]:

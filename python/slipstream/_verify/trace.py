@@ -7,15 +7,17 @@ import dataclasses
 import functools
 import os
 import sys
-import sysconfig
+import tempfile
 import threading
+from collections.abc import Collection, Iterator
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils import _python_dispatch
 
-from .watch import Operation, base_name, tensors_in
+from .values import form_of
+from .watch import Operation, base_name, is_of_stdlib, tensors_in
 
 Digest = int | str | None
 """None: not known."""
@@ -26,6 +28,8 @@ _OVERWRITES = {
 }  # fmt: skip
 _WITHOUT_CONTENT = ("empty", "new_empty", "resize_", "resize_as_", "set_", "_resize_output_")
 _UNWRITTEN = -(1 << 62) - 1
+_BLOCK = 1 << 17
+_ODD = 0x1E3779B97F4A7C15
 
 
 @dataclasses.dataclass(slots=True)
@@ -45,19 +49,20 @@ class Step:
 
 
 class Trace:
-    """Digests of a run. They are made by one reduction each, on the stream of the operation. With room
-    for so many of a device the host waits for none: they travel to page-locked memory, which outlives a
-    failed device. Without, it waits for each."""
+    """Digests of a run, made on the stream of the operation: sums of its 64-bit words, each times a
+    number that stands for its place. With room for so many the host waits for none: they travel to
+    page-locked memory, which outlives a failed device. Without, it waits for each. devices: of CUDA, on
+    which there is room from the beginning, as to make some later waits for the device."""
 
-    def __init__(self, room: int | None = None) -> None:
+    def __init__(self, room: int | None = None, devices: Collection[int] = ()) -> None:
         self.steps: list[Step] = []
         self.on_device = 0
         self._is_finished = False
         self._lock = threading.Lock()
         self._room = room
-        self._slots: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        if room and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-            self._slots_of(torch.cuda.current_device(), room)
+        self._slots: dict[int, _Slots] = {}
+        for device in devices:
+            self._slots_of(device)
 
     def before(self, operation: Operation) -> Step:
         written = _writes(operation.function)
@@ -102,7 +107,7 @@ class Trace:
         """Reads the digests. The device has finished, or failed."""
         with self._lock:
             self._is_finished = True
-        host = {device: slots[1].tolist() for device, slots in self._slots.items()}
+        host = {device: slots.on_host.tolist() for device, slots in self._slots.items()}
         for step in self.steps:
             step.inputs = [_read(each, host) for each in step.inputs]
             step.outputs = [_read(each, host) for each in step.outputs]
@@ -122,30 +127,49 @@ class Trace:
         if tensor.numel() == 0:
             return "empty"
         if not tensor.is_cuda:
-            return int(_words(tensor).sum())
+            return digest_of(tensor)
         with torch.cuda.device(tensor.device):
             if torch.cuda.is_current_stream_capturing():
                 return None
             with self._lock:
                 index = self.on_device
                 self.on_device += 1
+            slots = self._slots_of(tensor.get_device())
             if self._room is None:
-                return int(_words(tensor).sum())
+                sum_ = torch.zeros((), dtype=torch.int64, device=tensor.device)
+                _add_up(tensor, slots.weights, sum_)
+                return int(sum_)
             if index >= self._room:
                 return None
-            on_device, on_host = self._slots_of(tensor.get_device(), self._room)
-            torch.sum(_words(tensor), dim=0, out=on_device[index])
-            on_host[index].copy_(on_device[index], non_blocking=True)
+            _add_up(tensor, slots.weights, slots.on_device[index])
+            slots.on_host[index].copy_(slots.on_device[index], non_blocking=True)
         return (tensor.get_device(), index)
 
-    def _slots_of(self, device: int, room: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def _slots_of(self, device: int) -> _Slots:
         with self._lock:
             if device not in self._slots:
-                on_device = torch.zeros(room, dtype=torch.int64, device=f"cuda:{device}")
-                on_host = torch.full([room], _UNWRITTEN, dtype=torch.int64, device="cpu").pin_memory()
+                weights = _weights().to(f"cuda:{device}")
+                on_device = torch.zeros(self._room or 1, dtype=torch.int64, device=f"cuda:{device}")
+                on_host = torch.full([self._room or 1], _UNWRITTEN, dtype=torch.int64, device="cpu")
+                on_host = on_host.pin_memory()
                 torch.cuda.synchronize(device)
-                self._slots[device] = (on_device, on_host)
+                self._slots[device] = _Slots(weights, on_device, on_host)
         return self._slots[device]
+
+
+class _Slots(NamedTuple):
+    """Of one device: weights of the words of a block, and digests there and on the host."""
+
+    weights: torch.Tensor
+    on_device: torch.Tensor
+    on_host: torch.Tensor
+
+
+def digest_of(tensor: torch.Tensor) -> int:
+    """Of a tensor on the host: another one if any of its bytes is another one, or stands elsewhere."""
+    sum_ = torch.zeros((), dtype=torch.int64, device="cpu")
+    _add_up(tensor, _weights(), sum_)
+    return int(sum_)
 
 
 def keep_forever(holder: object) -> None:
@@ -190,9 +214,10 @@ def _line_of(frames: list[tuple[FrameType, int]]) -> str:
 @functools.cache
 def _is_of_program(file: str) -> bool:
     packages = [os.path.dirname(each) + os.sep for each in (str(torch.__file__), os.path.dirname(__file__))]
-    if file.startswith(("<frozen", *packages)):
+    compiled = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or f"{tempfile.gettempdir()}/torchinductor_"
+    if file.startswith(("<frozen", "<eval_with_key>", compiled, *packages)):
         return False
-    return not file.startswith(sysconfig.get_path("stdlib") + os.sep) or "-packages" in file
+    return not is_of_stdlib(file)
 
 
 @functools.cache
@@ -217,7 +242,8 @@ def _reads(function: Any) -> bool:
 
 def _has_bytes(tensor: torch.Tensor) -> bool:
     return (
-        tensor.layout == torch.strided
+        not tensor.is_nested
+        and tensor.layout == torch.strided
         and tensor.device.type in ("cpu", "cuda")
         and not tensor.is_quantized
         and tensor.dtype.itemsize in (1, 2, 4, 8, 16)
@@ -225,17 +251,36 @@ def _has_bytes(tensor: torch.Tensor) -> bool:
     )
 
 
-def _words(tensor: torch.Tensor) -> torch.Tensor:
-    """Its bytes as int64, which add up to the same in any order; no copy of most tensors."""
+@functools.cache
+def _weights() -> torch.Tensor:
+    """Odd numbers, so that no difference of a word is lost."""
+    generator = torch.Generator(device="cpu").manual_seed(0)
+    some = torch.randint(-(1 << 62), 1 << 62, [_BLOCK], generator=generator, dtype=torch.int64, device="cpu")
+    return 2 * some + 1
+
+
+def _add_up(tensor: torch.Tensor, weights: torch.Tensor, sum_: torch.Tensor) -> None:
+    """Modulo 2 ** 64, in which the order of additions does not matter."""
+    for block in _blocks(tensor):
+        sum_.mul_(_ODD).add_((block * weights[: block.numel()]).sum())
+
+
+def _blocks(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Its bytes as int64, and those left over as uint8, in parts; no copy of most tensors."""
     tensor = tensor.detach().resolve_conj().resolve_neg()
+    for dimension in reversed(range(tensor.dim())):
+        if tensor.stride(dimension) == 0:
+            tensor = tensor.select(dimension, 0)
     if not torch.ops.aten.is_non_overlapping_and_dense(tensor):
         tensor = tensor.contiguous()
-    offset = tensor.storage_offset()
-    flat = torch.as_strided(tensor, (tensor.numel(),), (1,), offset)
-    size = tensor.element_size()
-    if flat.numel() * size % 8 == 0 and offset * size % 8 == 0:
-        return flat.view(torch.int64)
-    return flat.view(torch.uint8).to(torch.int64)
+    flat = torch.as_strided(tensor, (tensor.numel(),), (1,), tensor.storage_offset()).view(torch.uint8)
+    is_aligned = flat.storage_offset() % 8 == 0 and flat.data_ptr() % 8 == 0
+    words_end = flat.numel() // 8 * 8
+    for start in range(0, words_end, 8 * _BLOCK):
+        block = flat[start : min(start + 8 * _BLOCK, words_end)]
+        yield (block if is_aligned else block.clone()).view(torch.int64)
+    if words_end < flat.numel():
+        yield flat[words_end:]
 
 
 def _read(digest: Any, host: dict[int, list[int]]) -> Digest:
@@ -247,6 +292,6 @@ def _read(digest: Any, host: dict[int, list[int]]) -> Digest:
 
 def _forms(operation: Operation) -> str:
     tensors = tensors_in((*operation.args, *operation.kwargs.values()))
-    forms = [f"{str(each.dtype).removeprefix('torch.')}{list(each.shape)}" for each in tensors]
+    forms = [form_of(each) for each in tensors]
     more = f", and {len(forms) - 4} more" if len(forms) > 4 else ""
     return ", ".join(forms[:4]) + more

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from .trace import Trace
 from .watch import Operation, Thread, Watch
 
 _CYCLES_PER_SECOND = 1.7e9  # of any recent GPU, about
+_CLOCK_OF_THREAD = 6  # of Linux: CPUCLOCK_PERTHREAD_MASK and CPUCLOCK_SCHED
 _LOOK_S = 0.001
 _LONGEST_TURN_S = 0.25
 _LONGEST_TURNS_S = 5.0
@@ -59,7 +61,11 @@ class Reference:
 class Delayed:
     """applied: threads and numbers of the operations that were delayed."""
 
-    def __init__(self, schedule: Schedule, trace: Trace | None = None) -> None:
+    def __init__(
+        self, schedule: Schedule, devices: Collection[int] = (), trace: Trace | None = None
+    ) -> None:
+        for device in devices:
+            _keep_busy(device, 1)  # loads it: to do so later waits for the device
         self.schedule = schedule
         self.trace = trace
         self.watch: Watch
@@ -85,21 +91,29 @@ class Delayed:
 
 
 def _delay(operation: Operation, seconds: float) -> None:
-    if operation.device is None or seconds == 0:
-        return
-    with torch.cuda.device(operation.device):
+    if operation.device is not None and seconds > 0:
+        _keep_busy(operation.device, int(seconds * _CYCLES_PER_SECOND))
+
+
+def _keep_busy(device: int, cycles: int) -> None:
+    with torch.cuda.device(device):
         if not torch.cuda.is_current_stream_capturing():
-            torch.cuda._sleep(int(seconds * _CYCLES_PER_SECOND))  # type: ignore[no-untyped-call]
+            torch.cuda._sleep(cycles)  # type: ignore[no-untyped-call]
 
 
 def _rest(thread: Thread) -> Any:
-    """Where a thread waits; None if it works."""
+    """Where a thread waits, with the time that it has computed: it rests if that stays the same. None if
+    it works."""
     if thread.has_ended:
         return "ended"
     if thread.in_operation or _is_running(thread.native_id):
         return None
     frame = sys._current_frames().get(thread.ident)
-    return (thread.calls, id(frame), frame.f_lasti) if frame else "ended"
+    try:
+        computed_ns = time.clock_gettime_ns(~thread.native_id << 3 | _CLOCK_OF_THREAD)
+    except OSError:
+        return "ended"
+    return (thread.calls, id(frame), frame.f_lasti, computed_ns) if frame else "ended"
 
 
 def _is_running(native_id: int) -> bool:

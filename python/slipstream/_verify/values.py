@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import struct
@@ -57,26 +58,38 @@ def holders_of(run: Callable[..., Any]) -> dict[str, Any]:
 
 def first_difference(expected: list[Value], seen: list[Value]) -> tuple[str, str, int] | None:
     """Name of the first value that differs, how it does, and how many do; None if none does."""
-    ours, theirs = ({each.name: each.content for each in side} for side in (expected, seen))
-    names = [*ours, *(name for name in theirs if name not in ours)]
+    ours, theirs = _by_place(expected), _by_place(seen)
+    places = [*ours, *(place for place in theirs if place not in ours)]
     first, count = None, 0
-    for name in names:
-        if name not in theirs:
+    for place in places:
+        if place not in theirs:
             how = "missing"
-        elif name not in ours:
+        elif place not in ours:
             how = "not there in the reference"
         else:
-            how = _difference(ours[name], theirs[name])
+            how = _difference(ours[place], theirs[place])
         if how:
             count += 1
-            first = first or (name, how)
+            first = first or (place[0], how)
     return (*first, count) if first else None
+
+
+def _by_place(values: list[Value]) -> dict[tuple[str, int], Any]:
+    """By name, and which of those of that name, as keys of a mapping may be written alike."""
+    counts: collections.Counter[str] = collections.Counter()
+    found = {}
+    for each in values:
+        found[each.name, counts[each.name]] = each.content
+        counts[each.name] += 1
+    return found
 
 
 def _values(tree: Any, name: str, is_copied: bool, is_own: bool, depth: int) -> Iterator[Value]:
     if depth > _MOST_NESTED:
         raise _native.Refused(f"{name} is nested more than {_MOST_NESTED} deep, or holds itself")
-    if isinstance(tree, torch.Tensor):
+    if isinstance(tree, torch.Tensor) and tree.is_nested:
+        yield from _values(tree.unbind(), name, is_copied, is_own, depth + 1)
+    elif isinstance(tree, torch.Tensor):
         if not torch.nn.parameter.is_lazy(tree):
             yield Value(name, _plain(tree, is_copied))
     elif isinstance(tree, Mapping):
@@ -94,6 +107,8 @@ def _values(tree: Any, name: str, is_copied: bool, is_own: bool, depth: int) -> 
         for field in dataclasses.fields(tree):
             value = getattr(tree, field.name)
             yield from _values(value, f"{name}.{field.name}", is_copied, is_own, depth + 1)
+    elif (parts := _parts_of_array(tree)) is not None:
+        yield from _values(parts, name, is_copied, is_own, depth + 1)
     elif (content := _comparable(tree)) is not None:
         yield Value(name, content)
     elif is_own:
@@ -108,6 +123,14 @@ def _plain(tensor: torch.Tensor, is_copied: bool) -> torch.Tensor:
     if tensor.layout != torch.strided:
         return tensor.to_dense()
     return tensor.clone() if is_copied and tensor.device.type != "meta" else tensor
+
+
+def _parts_of_array(tree: Any) -> Any:
+    """Of an array of NumPy whose bytes are not only its content: pointers, or padding."""
+    dtype = getattr(tree, "dtype", None)
+    if getattr(dtype, "names", None):
+        return {name: tree[name] for name in dtype.names}  # type: ignore[union-attr]
+    return tree.tolist() if getattr(dtype, "hasobject", False) else None
 
 
 def _comparable(leaf: Any) -> Any:
@@ -127,7 +150,7 @@ def _difference(a: Any, b: Any) -> str:
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
         return "" if type(a) is type(b) and not isinstance(a, torch.Tensor) and a == b else "another value"
     if a.dtype != b.dtype or a.shape != b.shape:
-        return f"{_form(b)} instead of {_form(a)}"
+        return f"{form_of(b)} instead of {form_of(a)}"
     if a.device.type == "meta" or a.numel() == 0:
         return ""
     rows = [_bytes(each).view(a.numel(), -1) for each in (a, b)]
@@ -142,5 +165,6 @@ def _bytes(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous().reshape(-1).view(torch.uint8)
 
 
-def _form(tensor: torch.Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+def form_of(tensor: torch.Tensor) -> str:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return f"nested {dtype}" if tensor.is_nested else f"{dtype}{list(tensor.shape)}"

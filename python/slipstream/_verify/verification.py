@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import os
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from .. import _native
 from .execution import Outcome, execute
 from .schedule import Schedule, Size
-from .search import Difference, Expected, narrowed
+from .search import Difference, Expected, call_the_same, narrowed
 from .trace import Trace, source_of_error
 from .treatment import Delayed, Reference
 from .values import first_difference
@@ -45,37 +46,51 @@ class Verification:
         self._timeout = timeout
         self._traces: list[Trace] = []
         self._expected: Outcome
+        self._is_frozen = gc.get_freeze_count() > 0
+        self._have_threads_failed = False
         self.finding = Finding()
+        self.error_of_reference: BaseException | None = None
         self.has_lost_device = False
 
     def reference(self) -> bool:
-        """Runs the reference twice; False if the two differ."""
-        self._expected = self._reference()
-        _refuse(self._expected)
-        gc.freeze()  # what is imported by now
-        self.finding.size = self._expected.size
-        self.finding.streams = self._expected.streams
-        return self._repeats(1)
+        """Runs the reference twice; False if the two differ. Where the first one calls something else, to
+        compile for example, another one takes its place."""
+        self._expects(self._reference())
+        if not self._is_frozen:
+            gc.collect()
+            gc.freeze()  # what is imported by now
+        again = self._reference()
+        if again.error is None and not call_the_same(*self._traces):
+            del self._traces[0]
+            self._expects(again)
+            again = self._reference()
+        return self._is_repeated_by(again)
+
+    def _expects(self, outcome: Outcome) -> None:
+        self.error_of_reference = outcome.error
+        _refuse(outcome)
+        self._expected = outcome
+        self.finding.size, self.finding.streams = outcome.size, outcome.streams
 
     def _repeats(self, times: int) -> bool:
         """Runs the reference again; False if it differs, which the finding then says."""
-        for _ in range(times):
-            again = self._reference()
-            differs = first_difference(self._expected.values, again.values)
-            if again.error is None and differs is None:
-                continue
-            finding = self.finding
-            finding.verdict, finding.seed, finding.error = "not_repeatable", None, again.error
-            finding.value = finding.operation = finding.source = None
-            if again.error is not None:
-                finding.reason = f"raised {_first_line(again.error)} in one of two runs without any overlap"
-            elif differs is not None:
-                finding.value = differs[0]
-                finding.reason = f"{_described(*differs)} between two runs without any overlap"
-            self._blame(Expected(self._traces[:-1]).first_difference(self._traces[-1]))
-            finding.notes += _advice_to_repeat()
-            return False
-        return True
+        return all(self._is_repeated_by(self._reference()) for _ in range(times))
+
+    def _is_repeated_by(self, again: Outcome) -> bool:
+        differs = first_difference(self._expected.values, again.values)
+        if again.error is None and differs is None:
+            return True
+        finding = self.finding
+        finding.verdict, finding.seed, finding.error = "not_repeatable", None, again.error
+        finding.value = finding.operation = finding.source = None
+        if again.error is not None:
+            finding.reason = f"raised {_first_line(again.error)} in one of two runs without any overlap"
+        elif differs is not None:
+            finding.value = differs[0]
+            finding.reason = f"{_described(*differs)} between two runs without any overlap"
+        self._blame(Expected(self._traces[:-1]).first_difference(self._traces[-1]))
+        finding.notes += _advice_to_repeat()
+        return False
 
     def finish(self) -> Finding:
         finding = self.finding
@@ -108,6 +123,7 @@ class Verification:
         trace = Trace()
         outcome = execute(self._make_run, Reference(trace), self._timeout)
         self.has_lost_device = outcome.has_lost_device
+        self._have_threads_failed |= bool(outcome.failed)
         self._note(outcome)
         self._traces.append(trace)
         return outcome
@@ -115,12 +131,17 @@ class Verification:
     def _delayed(
         self, seed: int, is_traced: bool = False, only: list[tuple[str, int]] | None = None
     ) -> tuple[Outcome, Delayed]:
-        room = 64 + 2 * self._traces[0].on_device
-        trace = Trace(room) if is_traced else None
-        treatment = Delayed(Schedule(seed, self._expected.size, only), trace)
+        room, devices = 64 + 2 * self._traces[0].on_device, self._expected.devices
+        trace = Trace(room, devices) if is_traced else None
+        treatment = Delayed(Schedule(seed, self._expected.size, only), devices, trace)
         outcome = execute(self._make_run, treatment, self._timeout)
         self.has_lost_device = outcome.has_lost_device
         self._note(outcome)
+        if outcome.error is None and outcome.failed and not self._have_threads_failed:
+            outcome.error = outcome.failed[0]
+        if not outcome.has_lost_device:
+            for error in (outcome.error, *outcome.failed):
+                _free(error)
         return outcome, treatment
 
     def _report(self, seed: int, outcome: Outcome) -> bool:
@@ -179,6 +200,7 @@ class Verification:
             _MOST_RUNS_TO_NARROW,
         )
         if not delays:
+            self.finding.notes.append("no operation was delayed in it: delays are not its cause")
             return
         thread, number = delays[0]
         steps = [step for step in self._traces[0].steps if (step.thread, step.number) == (thread, number)]
@@ -188,6 +210,8 @@ class Verification:
                 self.finding.notes.append(f"it takes the delays of {len(delays) - 1} more operations")
 
     def _differs(self, outcome: Outcome) -> bool:
+        if isinstance(outcome.error, torch.OutOfMemoryError):  # may be of the digests
+            return isinstance(self.finding.error, torch.OutOfMemoryError)
         return outcome.error is not None or bool(first_difference(self._expected.values, outcome.values))
 
     def _blame(self, found: Difference | None) -> None:
@@ -228,6 +252,15 @@ def _refuse(reference: Outcome) -> None:
             "the run returned and yielded nothing that can be compared, and closes over no module or "
             "optimizer: return the model, losses, or whatever must not depend on timing"
         )
+
+
+def _free(error: BaseException | None) -> None:
+    """Frees what the frames of an error hold, models for example, and keeps its traceback."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def _first_line(error: BaseException) -> str:

@@ -6,8 +6,11 @@ import contextlib
 import dataclasses
 import itertools
 import os
+import sys
+import sysconfig
 import threading
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any, Protocol
 
 import torch
@@ -16,6 +19,8 @@ from torch.utils import _python_dispatch
 from .schedule import Place, Size
 
 _COPIES = ("copy_", "_to_copy", "_copy_from", "_copy_from_and_resize", "_foreach_copy_")
+_STDLIB = sysconfig.get_path("stdlib") + os.sep
+_TORCH = os.path.dirname(str(torch.__file__)) + os.sep
 _FOR_A_DEVICE = ("is_pinned", "pin_memory", "_pin_memory")
 
 
@@ -76,7 +81,8 @@ class Watch:
         self.main = Thread("main", 0)
         self.threads: dict[str, Thread] = {"main": self.main}
         self.started: list[threading.Thread] = []
-        self.failed: list[str] = []
+        self.of_torch: set[threading.Thread] = set()
+        self.failed: list[tuple[str, BaseException]] = []
 
     def size(self) -> Size:
         at_work = [each for each in list(self.threads.values()) if each.operations and not each.caller]
@@ -96,8 +102,8 @@ class Watch:
         start = threading.Thread.start
 
         def start_watched(of_thread: threading.Thread) -> None:
-            if not self._is_off():
-                self._adopt(of_thread)
+            if not self._is_off() and not self._is_by_others():
+                self._adopt(of_thread, is_of_torch=_is_called_by_torch())
             start(of_thread)
 
         threading.Thread.start = start_watched  # type: ignore[assignment,method-assign]
@@ -138,13 +144,22 @@ class Watch:
     def _is_off(self) -> bool:
         return self._is_over or os.getpid() != self._pid
 
-    def _adopt(self, of_thread: threading.Thread) -> None:
-        by_ident = {each.ident: each for each in list(self.threads.values()) if not each.has_ended}
-        parent = by_ident.get(threading.get_ident(), self.main)
+    def _by_ident(self) -> dict[int, Thread]:
+        return {each.ident: each for each in list(self.threads.values()) if not each.has_ended}
+
+    def _is_by_others(self) -> bool:
+        """Whether this is a thread of Python's that the run has not started."""
+        is_of_python = not isinstance(threading.current_thread(), threading._DummyThread)
+        return is_of_python and threading.get_ident() not in self._by_ident()
+
+    def _adopt(self, of_thread: threading.Thread, is_of_torch: bool) -> None:
+        parent = self._by_ident().get(threading.get_ident(), self.main)
         parent = parent.caller or parent
         parent.children += 1
         name, run = f"{parent.name}/{parent.children}", of_thread.run
         self.started.append(of_thread)
+        if is_of_torch:
+            self.of_torch.add(of_thread)
         rank = len(self.started)
 
         def watched_run() -> None:
@@ -153,7 +168,7 @@ class Watch:
             try:
                 run()
             except Exception as error:
-                self.failed.append(f"thread '{of_thread.name}' raised {type(error).__name__}: {error}")
+                self.failed.append((of_thread.name, error))
                 raise
             finally:
                 seen.has_ended = True
@@ -222,6 +237,18 @@ class _Mode(_python_dispatch.TorchDispatchMode):  # type: ignore[no-untyped-call
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False
+
+
+def is_of_stdlib(file: str) -> bool:
+    return file.startswith(_STDLIB) and "-packages" not in file
+
+
+def _is_called_by_torch() -> bool:
+    """Whether the first caller outside of the standard library is PyTorch."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and is_of_stdlib(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename.startswith(_TORCH)
 
 
 def tensors_in(values: Any) -> Iterator[torch.Tensor]:
