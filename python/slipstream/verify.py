@@ -44,7 +44,8 @@ class VerifyReport:
     value: name of the first value that differs, such as "yielded[3]['loss']".
     operation: the first one that read or gave something else than in the reference.
     source: file, line and function that called it; in a backward pass, that called that.
-    reason: how they differ. error: what a delayed run raised, with its traceback.
+    reason: how they differ. error: what a delayed run raised, or a thread of it, with its traceback, whose
+        frames hold no values any more, unless the device is lost.
     notes: what else there is to know.
     operations, streams, threads: how many the reference had.
     """
@@ -131,19 +132,23 @@ def verify(
         interrupts what waits in Python, again each second, until the run has ended.
 
     The reference, which runs twice, waits for the device after each operation, and lets a thread work
-    only while those that were started before it wait. Each delayed run spends about a quarter of a
-    second on delays, or 0.1 ms for each operation if that is more. Without a GPU, only threads of the host are delayed.
+    only while those that were started before it wait. Where its first run calls other operations than
+    the second, to compile for example, a third takes the place of the first. Each delayed run spends
+    about a quarter of a second on delays, or 0.1 ms for each operation if that is more. Without a GPU,
+    only threads of the host are delayed.
 
-    The generators of torch, numpy and random are as before afterwards. Raises Refused for arguments
-    and values that make no sense, whatever make_run raises, and whatever `run` raises in a reference.
+    The generators of torch, numpy and random are as before afterwards. Where there is a GPU, CUDA is
+    initialized. Raises Refused for arguments and values that make no sense, whatever make_run raises, and
+    whatever `run` raises in a reference; KeyboardInterrupt always.
     """
     _refuse(make_run, schedules, seed, timeout)
     verification = Verification(make_run, timeout)
     if not _RUNS.acquire(blocking=False):
         raise _native.Refused("verify is running already, in this or another thread: wait until it ends")
     try:
-        with contextlib.suppress(RuntimeError):  # none, or a process that was forked
-            torch.cuda.init()  # type: ignore[no-untyped-call]  # so that its generators are put back
+        if torch.cuda.is_available():
+            with contextlib.suppress(RuntimeError):  # of a process that was forked
+                torch.cuda.init()  # type: ignore[no-untyped-call]  # so that its generators are put back
         with kept_random_states(), _cheap_collections():
             if verification.reference():
                 for each in range(seed, seed + schedules):

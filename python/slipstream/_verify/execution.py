@@ -8,8 +8,9 @@ import gc
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
-from types import FrameType
+from types import FrameType, FunctionType, TracebackType
 from typing import Any, cast
 
 import torch
@@ -92,6 +93,24 @@ def execute(
         values, error, bool(late), [each for _, each in failed], has_lost_device, [*notes, *alive],
         watch.size(), watch.number_of_streams(), watch.devices(),
     )  # fmt: skip
+
+
+def free_frames(error: BaseException | None) -> None:
+    """Puts frames without values in place of those that an error went through, which hold models."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        entries, error.__traceback__ = list(traceback.walk_tb(error.__traceback__)), None
+        for frame, line in reversed(entries):
+            file, name = frame.f_code.co_filename, frame.f_code.co_name
+            code = _nothing.__code__.replace(co_filename=file, co_name=name)
+            empty = FunctionType(code, {})().gi_frame  # which has no caller
+            error.__traceback__ = TracebackType(error.__traceback__, empty, -1, line)
+        error = error.__cause__ or error.__context__
+
+
+def _nothing() -> Iterator[None]:
+    yield
 
 
 def _made(make_run: Callable[[], Any]) -> Callable[[], Any]:

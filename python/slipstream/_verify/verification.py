@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import gc
 import os
-import traceback
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from .. import _native
-from .execution import Outcome, execute
+from .execution import Outcome, execute, free_frames
 from .schedule import Schedule, Size
 from .search import Difference, Expected, call_the_same, narrowed
 from .trace import Trace, source_of_error
@@ -141,7 +140,7 @@ class Verification:
             outcome.error = outcome.failed[0]
         if not outcome.has_lost_device:
             for error in (outcome.error, *outcome.failed):
-                _free(error)
+                free_frames(error)
         return outcome, treatment
 
     def _report(self, seed: int, outcome: Outcome) -> bool:
@@ -252,15 +251,6 @@ def _refuse(reference: Outcome) -> None:
             "the run returned and yielded nothing that can be compared, and closes over no module or "
             "optimizer: return the model, losses, or whatever must not depend on timing"
         )
-
-
-def _free(error: BaseException | None) -> None:
-    """Frees what the frames of an error hold, models for example, and keeps its traceback."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        traceback.clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,0 +1,196 @@
+"""What slipstream.verify compares, digests and delays."""
+
+import collections
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import slipstream as ss
+from slipstream._verify.schedule import Place, Schedule, Size
+from slipstream._verify.search import call_the_same, narrowed
+from slipstream._verify.trace import Step, Trace, digest_of, source_of_error
+from slipstream._verify.values import first_difference, form_of, values_of
+
+torch.set_num_threads(1)
+
+
+def names(values):
+    return [each.name for each in values]
+
+
+@dataclasses.dataclass
+class Scores:
+    top1: float
+
+
+Pair = collections.namedtuple("Pair", "features labels")
+
+
+def test_values_are_named_by_where_they_are():
+    model = nn.Linear(2, 1)
+    tree = {"pair": Pair(torch.zeros(1), [1, "a"]), "scores": Scores(0.5), "model": model, "none": None}
+    assert names(values_of(tree, "returned", True)) == [
+        "returned['pair'].features", "returned['pair'].labels[0]", "returned['pair'].labels[1]",
+        "returned['scores'].top1", "returned['model'].state_dict()['weight']",
+        "returned['model'].state_dict()['bias']", "returned['none']",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "how"),
+    [
+        (torch.tensor([1.0, float("nan")]), torch.tensor([1.0, float("nan")]), None),
+        (torch.tensor([0.0, 1.0]), torch.tensor([-0.0, 1.0]), "1 of 2 elements differ"),
+        (torch.zeros(2), torch.zeros(2, dtype=torch.int64), "int64[2] instead of float32[2]"),
+        (torch.zeros(0), torch.zeros(0), None),
+        (torch.tensor(1 + 2j), torch.tensor(1 + 3j), "1 of 1 elements differ"),
+        (torch.eye(2).to_sparse(), torch.eye(2).to_sparse(), None),
+        (float("nan"), float("nan"), None),
+        (1, 1.0, "another value"),
+        (np.arange(3), np.arange(3), None),
+        (np.arange(3), np.arange(3.0), "another value"),
+        ([1], [1, 2], "not there in the reference"),
+        ([1, 2], [1], "missing"),
+    ],
+)
+def test_values_are_compared_byte_by_byte(a, b, how):
+    found = first_difference(values_of(a, "x", True), values_of(b, "x", True))
+    assert (found and found[1]) == how
+
+
+class Key:
+    def __repr__(self):
+        return "key"
+
+
+def test_keys_that_are_written_alike_are_compared_one_by_one():
+    expected, seen = ({Key(): first, Key(): 2} for first in (1, 3))
+    found = first_difference(values_of(expected, "x", True), values_of(seen, "x", True))
+    assert found == ("x[key]", "another value", 1)
+
+
+def padded(byte):
+    """The padding of an aligned array is this byte."""
+    array = np.frombuffer(bytes([byte]) * 32, dtype=np.dtype([("a", "i1"), ("b", "f8")], align=True)).copy()
+    array["a"], array["b"] = 1, 2
+    return array
+
+
+def test_pointers_and_padding_of_arrays_are_not_compared():
+    texts = [np.array(["".join(["some ", "text"]), 2.5], dtype=object) for _ in range(2)]
+    assert padded(0).tobytes() != padded(1).tobytes() and texts[0].tobytes() != texts[1].tobytes()
+    for a, b in (padded(0), padded(1)), texts:
+        assert first_difference(values_of(a, "x", True), values_of(b, "x", True)) is None
+    changed = padded(0)
+    changed["b"][1] = 3
+    assert first_difference(values_of(padded(0), "x", True), values_of(changed, "x", True))[0] == "x['b']"
+    assert names(values_of(texts[0], "x", True)) == ["x[0]", "x[1]"]
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_nested_tensors(layout):
+    def make_run():
+        return lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=layout) * 2
+
+    report = ss.verify(make_run, schedules=1)
+    assert report.passed and report.operations
+    nested = make_run()()
+    assert names(values_of(nested, "x", True)) == ["x[0]", "x[1]"] and form_of(nested) == "nested float32"
+
+
+def test_digests_tell_bytes_and_places_apart():
+    torch.manual_seed(0)
+    for tensor in (
+        torch.rand(1000), torch.eye(33, dtype=torch.float64), torch.rand(1 << 19), torch.arange(7).byte(),
+        torch.rand(5, dtype=torch.complex64), torch.tensor([True, True, False]),
+    ):  # fmt: skip
+        assert digest_of(tensor) == digest_of(tensor.clone())
+        assert digest_of(tensor) != digest_of(tensor.flip(0))
+        changed = tensor.clone()
+        changed[-1] = 0 if changed[-1].any() else 1
+        assert digest_of(tensor) != digest_of(changed)
+    labels = nn.functional.one_hot(torch.randint(0, 4, [32]), 4).double()
+    assert digest_of(labels) != digest_of(labels[torch.randperm(32)])
+
+
+@pytest.mark.parametrize("count", [8, 17, 40])
+def test_a_digest_depends_on_no_address(count):
+    values = torch.rand(count)
+    memory = torch.empty(4 * count + 8, dtype=torch.uint8)
+    for offset in (0, 4):
+        placed = memory[offset : offset + 4 * count].view(torch.float32).copy_(values)
+        from_elsewhere = torch.from_numpy(memory.numpy()[offset : offset + 4 * count].view(np.float32))
+        assert from_elsewhere.data_ptr() % 8 == offset
+        assert digest_of(placed) == digest_of(from_elsewhere) == digest_of(values)
+
+
+def test_a_digest_makes_no_large_copy():
+    large = torch.ones(1 << 22, dtype=torch.uint8)
+    for tensor in (torch.ones(1).expand(1 << 40), torch.ones(2, 1, 3).expand(2, 1 << 40, 3), large[:-1]):
+        with torch.profiler.profile(profile_memory=True, acc_events=True) as profile:
+            digest_of(tensor)
+        assert max(event.cpu_memory_usage for event in profile.events()) <= 8 << 17
+
+
+def trace_of(*calls):
+    trace = Trace()
+    trace.steps = [Step("main", i, i, name, "", "", "", "", [], []) for i, name in enumerate(calls)]
+    return trace
+
+
+def test_runs_that_call_something_else_are_told():
+    assert call_the_same(trace_of("aten.mm", "aten.add"), trace_of("aten.mm", "aten.add"))
+    assert not call_the_same(trace_of("aten.mm", "aten.add"), trace_of("aten.mm"))
+    assert not call_the_same(trace_of("aten.mm"), trace_of("aten.bmm"))
+
+
+def raised_in(file):
+    """The traceback of an error that generated code of this file raised, which this module called."""
+    try:
+        exec(compile("1 / 0", file, "exec"), {})
+    except ZeroDivisionError as error:
+        return error.__traceback__
+
+
+def test_generated_code_is_not_the_programs(monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/cache of inductor")
+    for file in ("<eval_with_key>.7", "/cache of inductor/ab/cab.py"):
+        assert source_of_error(raised_in(file)).endswith(" in raised_in")
+    assert source_of_error(raised_in("train.py")) == "train.py:1 in <module>"
+
+
+def test_delays_are_a_function_of_seed_and_place():
+    size = Size(operations=400, on_device=300, copies=20, threads=2)
+    places = [Place("main", i, i % 2, i % 15 == 0) for i in range(300)]
+    kinds = set()
+    for seed in range(30):
+        delays = [Schedule(seed, size).delays(place) for place in places]
+        assert delays == [Schedule(seed, size).delays(place) for place in reversed(places)][::-1]
+        assert sum(map(sum, delays)) < 2
+        kinds.add(Schedule(seed, size).kind)
+        only = [("main", 7)]
+        assert not any(any(Schedule(seed, size, only).delays(place)) for place in places if place.number != 7)
+    assert kinds == {"streams", "copies", "operations", "everything", "threads"}
+
+
+def test_streams_of_threads_are_slowed_one_by_one():
+    size, pairs = Size(operations=200, on_device=200, copies=20, threads=2), set()
+    for seed in range(100):
+        schedule = Schedule(seed, size)
+        if schedule.kind == "streams":
+            is_slow = {
+                thread: any(any(schedule.delays(Place(thread, i, 0, False))) for i in range(200))
+                for thread in ("main", "main/1", "main backward cuda:0")
+            }
+            assert is_slow["main"] == is_slow["main backward cuda:0"]
+            pairs.add((is_slow["main"], is_slow["main/1"]))
+    assert pairs >= {(True, False), (False, True)}
+
+
+def test_delays_are_narrowed_to_those_that_it_takes():
+    assert narrowed(list(range(50)), lambda some: 17 in some, 100) == [17]
+    assert narrowed(list(range(50)), lambda some: {17, 40} <= set(some), 200) == [17, 40]
