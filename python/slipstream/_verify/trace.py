@@ -61,6 +61,7 @@ class Trace:
         self._lock = threading.Lock()
         self._room = room
         self._slots: dict[int, _Slots] = {}
+        _weights()  # made here, outside of modes of the loop
         for device in devices:
             self._slots_of(device)
 
