@@ -103,9 +103,10 @@ class DiskTest(CheckpointRuns):
             shutil.rmtree(folder)
             folder.write_text("in the way")
             end = time.monotonic() + 20
-            while b"warning: could not save" not in shown and time.monotonic() < end:
+            told = b"warning: could not save the checkpoint of step"
+            while told not in shown and time.monotonic() < end:
                 shown += os.read(training.terminal, 4096)
-            self.assertTrue(b"warning: could not save the checkpoint of step" in shown, "nothing is told")
+            self.assertTrue(told in shown, "nothing is told")
         finally:
             code = training.signal_once_under_way(signal.SIGINT, is_under_way=lambda: True)
         self.assertEqual(code, INTERRUPTED)
