@@ -4,7 +4,9 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
+#include <exception>
 #include <map>
+#include <utility>
 
 #include "run/evaluation_step.h"
 #include "run/inside.h"
@@ -59,19 +61,34 @@ class Evaluating {
     for (std::size_t i = 0; i < own_.size(); ++i) own_[i].copy_(averages[i]);
   }
   ~Evaluating() {
-    // A module comes ahead of those in it, whose modes train() sets as well.
-    for (auto& [module, mode] : modes_) module->train(mode);
-    const at::NoGradGuard no_gradients;
     try {
-      for (std::size_t i = 0; i < own_.size(); ++i) own_[i].copy_(kept_[i]);
-    } catch (const std::exception&) {
-      // Only where the device is lost, which the exception under way or the next use tells.
+      put_back();
+    } catch (...) {
+      // The exception under way tells, or the next use.
     }
+  }
+  /// What a module throws where it is told its mode is thrown when all is as it was.
+  void put_back() {
+    if (std::exchange(is_back_, true)) return;
+    const at::NoGradGuard no_gradients;
+    std::exception_ptr raised;
+    const auto attempt = [&](const auto& act) {
+      try {
+        act();
+      } catch (...) {
+        if (!raised) raised = std::current_exception();
+      }
+    };
+    for (std::size_t i = 0; i < own_.size(); ++i) attempt([&] { own_[i].copy_(kept_[i]); });
+    // A module comes ahead of those in it, whose modes train() sets as well.
+    for (auto& [module, mode] : modes_) attempt([&, of = module, to = mode] { of->train(to); });
+    if (raised) std::rethrow_exception(raised);
   }
   Evaluating(const Evaluating&) = delete;
   Evaluating& operator=(const Evaluating&) = delete;
 
  private:
+  bool is_back_ = false;
   std::vector<at::Tensor> own_, kept_;
   std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>> modes_;
 };
@@ -94,9 +111,11 @@ struct Evaluator::Impl {
     options.digest = false;
     options.check_loss = false;
     options.wants_state = {};
-    const Evaluating evaluating(*model_step);
+    Evaluating evaluating(*model_step);
     step->begin(trainer.context().device());
-    return trainer.run(plan, options);
+    RunResult result = trainer.run(plan, options);
+    evaluating.put_back();
+    return result;
   }
 
   EvaluationResult run(const Plan& plan, const RunOptions& options) {
