@@ -1,22 +1,69 @@
 #include "run/numerics_scope.h"
 
-#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
+#include <c10/util/Exception.h>
+
+#include <utility>
 
 namespace slipstream {
+namespace {
+
+using at::Float32Backend;
+using at::Float32MatmulPrecision;
+using at::Float32Op;
+using at::Float32Precision;
+
+/// Where precisions are set: by the newer interface, which the older one sets as well.
+constexpr std::array<std::pair<Float32Backend, Float32Op>, 4> kPlaces = {{
+    {Float32Backend::CUDA, Float32Op::CONV},
+    {Float32Backend::CUDA, Float32Op::RNN},
+    {Float32Backend::CUDA, Float32Op::MATMUL},
+    {Float32Backend::MKLDNN, Float32Op::MATMUL},
+}};
+
+/// What is set there itself, not above it.
+Float32Precision own_precision(Float32Backend backend, Float32Op op) {
+  auto& torch = at::globalContext();
+  const bool is_all = op == Float32Op::ALL;
+  if (is_all && backend == Float32Backend::GENERIC) return torch.float32Precision(backend, op);
+  const Float32Backend above = is_all ? Float32Backend::GENERIC : backend;
+  const Float32Precision before = own_precision(above, Float32Op::ALL);
+  torch.setFloat32Precision(above, Float32Op::ALL, Float32Precision::TF32);
+  const Float32Precision one = torch.float32Precision(backend, op);
+  torch.setFloat32Precision(above, Float32Op::ALL, Float32Precision::IEEE);
+  const Float32Precision other = torch.float32Precision(backend, op);
+  torch.setFloat32Precision(above, Float32Op::ALL, before);
+  return one == other ? one : Float32Precision::NONE;
+}
+
+void set_all(Float32Precision precision) {
+  for (const auto& [backend, op] : kPlaces)
+    at::globalContext().setFloat32Precision(backend, op, precision);
+}
+
+const char* name_of(Float32MatmulPrecision precision) {
+  if (precision == Float32MatmulPrecision::HIGHEST) return "highest";
+  return precision == Float32MatmulPrecision::HIGH ? "high" : "medium";
+}
+
+}  // namespace
 
 NumericsScope::NumericsScope(const Plan::Numerics& numerics) {
   auto& torch = at::globalContext();
-  tf32_cudnn_ = torch.allowTF32CuDNN();
-  tf32_cublas_ = torch.allowTF32CuBLAS();
+  keep_precisions();
   benchmark_ = torch.benchmarkCuDNN();
   deterministic_cudnn_ = torch.deterministicCuDNN();
   deterministic_ = torch.deterministicAlgorithms();
   warn_only_ = torch.deterministicAlgorithmsWarnOnly();
   fill_ = torch.deterministicFillUninitializedMemory();
-  torch.setAllowTF32CuDNN(numerics.precision == Precision::tf32);
-  torch.setAllowTF32CuBLAS(false);
+  const bool is_tf32 = numerics.precision == Precision::tf32;
+  torch.setFloat32MatmulPrecision("highest");
+  torch.setAllowTF32CuDNN(is_tf32);
+  set_all(Float32Precision::IEEE);
+  if (is_tf32)
+    for (const Float32Op op : {Float32Op::CONV, Float32Op::RNN})
+      torch.setFloat32Precision(Float32Backend::CUDA, op, Float32Precision::TF32);
   torch.setBenchmarkCuDNN(numerics.cudnn_benchmark);
   torch.setDeterministicCuDNN(numerics.deterministic);
   torch.setDeterministicAlgorithms(numerics.deterministic, false);
@@ -26,12 +73,33 @@ NumericsScope::NumericsScope(const Plan::Numerics& numerics) {
 
 NumericsScope::~NumericsScope() {
   auto& torch = at::globalContext();
-  torch.setAllowTF32CuDNN(tf32_cudnn_);
-  torch.setAllowTF32CuBLAS(tf32_cublas_);
+  put_back_precisions();
   torch.setBenchmarkCuDNN(benchmark_);
   torch.setDeterministicCuDNN(deterministic_cudnn_);
   torch.setDeterministicAlgorithms(deterministic_, warn_only_);
   torch.setDeterministicFillUninitializedMemory(fill_);
+}
+
+/// What the older interface has can be read where the newer one says the same.
+void NumericsScope::keep_precisions() {
+  auto& torch = at::globalContext();
+  for (std::size_t i = 0; i < kPlaces.size(); ++i)
+    precisions_[i] = own_precision(kPlaces[i].first, kPlaces[i].second);
+  set_all(Float32Precision::IEEE);
+  matmul_ = torch.float32MatmulPrecision();
+  try {
+    allows_tf32_cudnn_ = torch.allowTF32CuDNN();
+  } catch (const c10::Error&) {
+    allows_tf32_cudnn_ = true;
+  }
+}
+
+void NumericsScope::put_back_precisions() {
+  auto& torch = at::globalContext();
+  torch.setFloat32MatmulPrecision(name_of(matmul_));
+  torch.setAllowTF32CuDNN(allows_tf32_cudnn_);
+  for (std::size_t i = 0; i < kPlaces.size(); ++i)
+    torch.setFloat32Precision(kPlaces[i].first, kPlaces[i].second, precisions_[i]);
 }
 
 StageScope::StageScope(const Plan::Numerics& numerics, c10::Device device, const std::string& stage)

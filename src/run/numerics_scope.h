@@ -1,7 +1,10 @@
 #pragma once
 
+#include <ATen/Context.h>
 #include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
+
+#include <array>
 
 #include "slipstream/plan/plan.h"
 
@@ -16,8 +19,14 @@ class NumericsScope {
   NumericsScope& operator=(const NumericsScope&) = delete;
 
  private:
-  bool tf32_cudnn_, tf32_cublas_, benchmark_, deterministic_cudnn_, deterministic_, warn_only_,
-      fill_;
+  static constexpr std::size_t kPrecisions = 4;
+
+  void keep_precisions();
+  void put_back_precisions();
+
+  bool allows_tf32_cudnn_, benchmark_, deterministic_cudnn_, deterministic_, warn_only_, fill_;
+  at::Float32MatmulPrecision matmul_ = at::Float32MatmulPrecision::HIGHEST;
+  std::array<at::Float32Precision, kPrecisions> precisions_{};  ///< NONE: as the one above it
 };
 
 /// The calling thread's switches for one step: autocast, and on CPU lanes the number of threads
