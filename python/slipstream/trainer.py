@@ -173,9 +173,10 @@ class Trainer:
         model, the loss or a callback raises comes out with its traceback, and a note of the step. Where the
         weights are those of a step then, they are saved before. Calls from on_step and the model may not
         come back to the trainer, but for stop()."""
+        _wait_for_closed()
         with _interrupts(), _running(self.stop):
-            self._native.begin()
             fit = Fit(self)
+            self._native.begin()
             try:
                 fit.train()
                 is_saved = fit.save()
@@ -198,14 +199,17 @@ class Trainer:
     def restore(self, path: Path) -> int:
         """Goes to a checkpoint, and gives its step. Raises Refused for one of another training, and with
         log_dir, whose rows do not go back."""
+        _wait_for_closed()
         return self._native.restore(os.fspath(path)).step
 
     def digest(self) -> str:
         """Of all losses, weights, buffers and the optimizer's state. Waits for the device."""
+        _wait_for_closed()
         return f"{self._native.digest():016x}"
 
     def averages(self) -> dict[str, torch.Tensor]:
         """With `ema`: copies of the averages, by their names in the model's state_dict()."""
+        _wait_for_closed()
         return dict(self._native.averages())
 
     def evaluate(self, loader: DataLoader | None = None) -> dict[str, float]:
@@ -214,17 +218,19 @@ class Trainer:
         evaluator = self._val if loader is None else self._evaluator(loader, "the loader")
         if evaluator is None:
             raise _native.Refused("there is nothing to evaluate on: give a loader, or the trainer val")
+        _wait_for_closed()
         with _interrupts(), _running(evaluator.stop):
             scores = self._scores(evaluator)
-        if scores is None:
-            raise KeyboardInterrupt
+            if scores is None or _native.interrupted():
+                raise KeyboardInterrupt
         return scores
 
     def predict(self, loader: DataLoader) -> Iterator[torch.Tensor]:
         """What the model makes of the samples of `loader`, in the order of its data set, batch by batch, in
         host memory; as evaluate() does. Another thread computes a few batches ahead until the iterator
-        ends or is closed, and has the device meanwhile."""
-        return _outputs(self._evaluator(loader, "the loader"), self._loader.device)
+        ends or is closed, which wait for it, and has the device meanwhile. An iterator that is let go of
+        ends it too, without waiting."""
+        return _Outputs(self._evaluator(loader, "the loader"), self._loader.device)
 
     def _evaluator(self, loader: Any, what: str) -> _native.NativeEvaluator:
         if isinstance(loader, Pipeline):
@@ -282,9 +288,69 @@ def _end_runs() -> None:
         is_over.wait()
 
 
-def _outputs(evaluator: _native.NativeEvaluator, device: str) -> Iterator[torch.Tensor]:
-    ready: queue.Queue[torch.Tensor | BaseException | None] = queue.Queue(maxsize=2)
-    is_closed, is_over = threading.Event(), threading.Event()
+_closed: set[threading.Event] = set()  # what an iterator that was let go of still waits for
+
+
+def _wait_for_closed() -> None:
+    for is_over in list(_closed):
+        is_over.wait(timeout=10)
+        _closed.discard(is_over)
+
+
+class _Outputs(Iterator[torch.Tensor]):
+    """Of predict(). Letting go of it does not wait: garbage may be collected by the thread that computes."""
+
+    def __init__(self, evaluator: _native.NativeEvaluator, device: str) -> None:
+        self._evaluator, self._device = evaluator, device
+        self._ready: queue.Queue[torch.Tensor | BaseException | None] = queue.Queue(maxsize=2)
+        self._is_closed, self._is_over = threading.Event(), threading.Event()
+        self._has_begun = False
+
+    def __next__(self) -> torch.Tensor:
+        if self._is_closed.is_set():
+            raise StopIteration
+        try:
+            self._begin()
+            output = self._ready.get()
+        except BaseException:
+            self.close()
+            raise
+        if isinstance(output, torch.Tensor):
+            return output
+        self.close()
+        raise output or StopIteration
+
+    def close(self) -> None:
+        """Ends it, and waits until the device is free."""
+        self._is_closed.set()
+        if self._has_begun:
+            self._is_over.wait()
+
+    def __del__(self) -> None:
+        if self._has_begun and not self._is_closed.is_set():
+            _closed.add(self._is_over)
+        self._is_closed.set()
+
+    def _begin(self) -> None:
+        if self._has_begun:
+            return
+        _wait_for_closed()
+        work = _work_of(self._evaluator, self._device, self._ready, self._is_closed, self._is_over)
+        self._has_begun = True
+        try:
+            threading.Thread(target=work, name="slipstream predict", daemon=True).start()
+        except BaseException:
+            self._has_begun = False
+            raise
+
+
+def _work_of(
+    evaluator: _native.NativeEvaluator,
+    device: str,
+    ready: queue.Queue[torch.Tensor | BaseException | None],
+    is_closed: threading.Event,
+    is_over: threading.Event,
+) -> Callable[[], None]:
     is_cuda = torch.device(device).type == "cuda"
     stream = torch.cuda.current_stream(device) if is_cuda else None  # what is computed comes behind it
 
@@ -305,12 +371,4 @@ def _outputs(evaluator: _native.NativeEvaluator, device: str) -> Iterator[torch.
         is_over.set()
         take(end)
 
-    threading.Thread(target=work, name="slipstream predict", daemon=True).start()
-    try:
-        while (output := ready.get()) is not None:
-            if isinstance(output, BaseException):
-                raise output
-            yield output
-    finally:
-        is_closed.set()
-        is_over.wait()
+    return work

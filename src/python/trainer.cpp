@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
-#include <mutex>
-#include <set>
 
 #include "checkpoints/checkpoint_folder.h"
 #include "cli/common_options.h"
@@ -21,42 +19,12 @@ namespace py = pybind11;
 constexpr const char* kLatest = "auto";
 constexpr int kDigits = 4;
 
-/// One run at a time has the lanes of a context.
-class Taken {
- public:
-  explicit Taken(const Context& context) : context_(&context) {
-    const std::lock_guard lock(changing());
-    if (!all().insert(context_).second)
-      throw Refused("another trainer is at work on " + context.device().str() +
-                    ": let it end first. An iterator of predict() works until its end, or until it "
-                    "is closed");
-  }
-  ~Taken() {
-    const std::lock_guard lock(changing());
-    all().erase(context_);
-  }
-  Taken(const Taken&) = delete;
-  Taken& operator=(const Taken&) = delete;
-
- private:
-  static std::mutex& changing() {
-    static std::mutex mutex;
-    return mutex;
-  }
-  static std::set<const Context*>& all() {
-    static std::set<const Context*> taken;
-    return taken;
-  }
-
-  const Context* context_;
-};
-
 /// Runs without Python's lock; what Python raised inside is thrown as it was.
 template <typename Call>
-auto run_of(Context& context, Call call) {
+auto run_of(Context& context, Call call, std::thread::id owner = std::this_thread::get_id()) {
   try {
     const py::gil_scoped_release unlocked;
-    const Taken taken(context);
+    const Taken taken(context, owner);
     return call();
   } catch (const std::exception& error) {
     rethrow_of_python(error);
@@ -145,6 +113,7 @@ std::unique_ptr<Checkpoints> NativeTrainer::taken_folder() {
 }
 
 void NativeTrainer::begin() {
+  auto held = std::make_unique<Held>(loader_->context());
   is_stopped_ = false;
   run_of(loader_->context(), [&] {
     std::unique_ptr<Checkpoints> taken = taken_folder();
@@ -162,11 +131,13 @@ void NativeTrainer::begin() {
     }
     checkpoints_ = std::move(taken);
   });
+  held_.push_back(std::move(held));
 }
 
 void NativeTrainer::end() {
   const py::gil_scoped_release unlocked;
   checkpoints_.reset();
+  if (!held_.empty()) held_.pop_back();
 }
 
 std::optional<LoadedCheckpoint> NativeTrainer::open(const std::string& resume) {
@@ -249,8 +220,8 @@ TrainedPart NativeTrainer::train(std::uint64_t end, const py::object& on_step) {
       raised = std::current_exception();
     }
   };
-  const KeyedDraws draws(loader_->context().device(), loader_->options().seed, first);
   const RunResult result = run_of(loader_->context(), [&] {
+    const KeyedDraws draws(loader_->context().device(), loader_->options().seed, first);
     for (const NamedModule& each : trainer_->pipeline().train_step()->modules())
       each.module->train();
     if (checkpoints_ != nullptr) checkpoints_->save_during(options);
@@ -340,8 +311,10 @@ NativeEvaluator::NativeEvaluator(std::shared_ptr<NativeTrainer> trainer,
 EvaluationResult NativeEvaluator::evaluate() {
   RunOptions options;
   options.stop = [this] { return is_stopped_ || Interrupts::count() > 0; };
-  const KeyedDraws draws(loader_->context().device(), 0, 0);
-  return run_of(loader_->context(), [&] { return evaluator_->run(plan_, options); });
+  return run_of(loader_->context(), [&] {
+    const KeyedDraws draws(loader_->context().device(), 0, 0);
+    return evaluator_->run(plan_, options);
+  });
 }
 
 bool NativeEvaluator::predict(const py::object& take) {
@@ -359,9 +332,11 @@ bool NativeEvaluator::predict(const py::object& take) {
     }
   };
   const auto kept = [](const at::Tensor& output) { return std::vector<at::Tensor>{output}; };
-  const KeyedDraws draws(loader_->context().device(), 0, 0);
-  const RunResult result =
-      run_of(loader_->context(), [&] { return evaluator_->predict(plan_, kept, given, options); });
+  const auto run = [&] {
+    const KeyedDraws draws(loader_->context().device(), 0, 0);
+    return evaluator_->predict(plan_, kept, given, options);
+  };
+  const RunResult result = run_of(loader_->context(), run, made_by_);
   if (raised) std::rethrow_exception(raised);
   return !result.interrupted || is_over;
 }

@@ -8,6 +8,7 @@
 
 #include "cli/run_logging.h"
 #include "python/native_loader.h"
+#include "python/taken.h"
 #include "python/trainer_settings.h"
 #include "report/progress_line.h"
 #include "slipstream/run/checkpoint.h"
@@ -39,8 +40,8 @@ class NativeTrainer {
   /// Goes to where `resume` says, and begins the run folder. What is in the folder of checkpoints
   /// is refused without `resume`.
   std::optional<LoadedCheckpoint> open(const std::string& resume);
-  /// Takes the folder of checkpoints, if one was given, until end(). Throws Refused where it has
-  /// those of later steps.
+  /// Takes the device for the calling thread and the folder of checkpoints, if one was given, until
+  /// end(). Throws Refused where the folder has those of later steps.
   void begin();
   void end();
   /// Throws Refused where there is a run folder, which does not go back.
@@ -82,6 +83,7 @@ class NativeTrainer {
   std::optional<Trainer> trainer_;
   Plan plan_;
   std::unique_ptr<Checkpoints> checkpoints_;
+  std::vector<std::unique_ptr<Held>> held_;
   std::optional<RunLogging> log_;
   std::unique_ptr<ProgressLine> line_;
   std::string score_;
@@ -98,7 +100,7 @@ class NativeEvaluator {
 
   EvaluationResult evaluate();
   /// Calls `take` with each batch of outputs, in host memory, in order; ends where it gives False.
-  /// False where it was interrupted.
+  /// False where it was interrupted. Runs for the thread that made the evaluator.
   bool predict(const pybind11::object& take);
   /// Lets evaluate() end without scores. Any thread may call it.
   void stop() { is_stopped_ = true; }
@@ -108,6 +110,7 @@ class NativeEvaluator {
   std::shared_ptr<NativeLoader> loader_;
   std::unique_ptr<Evaluator> evaluator_;
   Plan plan_;
+  std::thread::id made_by_ = std::this_thread::get_id();
   std::atomic<bool> is_stopped_ = false;
 };
 
