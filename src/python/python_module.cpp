@@ -36,7 +36,9 @@ void PythonModule::mirror(py::handle from, torch::nn::Module& to, const std::str
   to.torch::nn::Module::train(from.attr("training").cast<bool>());
   add_tensors(from, to, prefix);
   watch(from, kModules, prefix);
-  for (const auto& [name, module] : py::dict(from.attr(kModules))) {
+  const py::dict modules = from.attr(kModules);
+  for (const auto& [name, module] : modules) keep(name, module);
+  for (const auto& [name, module] : modules) {
     if (module.is_none()) continue;
     const auto key = name.cast<std::string>();
     const auto same =
@@ -56,10 +58,12 @@ void PythonModule::mirror(py::handle from, torch::nn::Module& to, const std::str
 void PythonModule::add_tensors(py::handle from, torch::nn::Module& to, const std::string& prefix) {
   watch(from, kParameters, prefix);
   for (const auto& [name, value] : py::dict(from.attr(kParameters))) {
-    if (value.is_none()) continue;
+    if (value.is_none()) {
+      keep(name, value);
+      continue;
+    }
     const at::Tensor& tensor = THPVariable_Unpack(value.ptr());
-    entries_.push_back(
-        {tables_.size() - 1, shared(py::reinterpret_borrow<py::object>(name)), tensor});
+    keep(name, tensor);
     to.register_parameter(name.cast<std::string>(), tensor, tensor.requires_grad());
   }
   const py::object passing = from.attr("_non_persistent_buffers_set");
@@ -67,8 +71,7 @@ void PythonModule::add_tensors(py::handle from, torch::nn::Module& to, const std
   for (const auto& [name, value] : py::dict(from.attr(kBuffers))) {
     if (value.is_none() || passing.contains(name)) continue;
     const at::Tensor& tensor = THPVariable_Unpack(value.ptr());
-    entries_.push_back(
-        {tables_.size() - 1, shared(py::reinterpret_borrow<py::object>(name)), tensor});
+    keep(name, tensor);
     to.register_buffer(name.cast<std::string>(), tensor);
   }
 }
@@ -77,6 +80,17 @@ void PythonModule::watch(py::handle from, const char* table, const std::string& 
   py::dict names = from.attr(table);
   const Py_ssize_t size = PyDict_Size(names.ptr());
   tables_.push_back({shared(std::move(names)), prefix, table + 1, size});
+}
+
+void PythonModule::keep(py::handle name, const at::Tensor& tensor) {
+  entries_.push_back({tables_.size() - 1, shared(py::reinterpret_borrow<py::object>(name)), nullptr,
+                      tensor, tensor.scalar_type(), tensor.device(), tensor.sizes().vec(),
+                      tensor.requires_grad()});
+}
+
+void PythonModule::keep(py::handle name, py::handle module) {
+  entries_.push_back({tables_.size() - 1, shared(py::reinterpret_borrow<py::object>(name)),
+                      shared(py::reinterpret_borrow<py::object>(module))});
 }
 
 void PythonModule::train(bool on) {
@@ -89,19 +103,53 @@ void PythonModule::check_same() const {
   for (const Entry& entry : entries_) {
     const Table& table = tables_[entry.table];
     PyObject* const now = PyDict_GetItemWithError(table.names->ptr(), entry.name->ptr());
-    if (now != nullptr && THPVariable_Check(now) && THPVariable_Unpack(now).is_same(entry.tensor))
+    const bool is_same = entry.module != nullptr
+                             ? now == entry.module->ptr()
+                             : now != nullptr && THPVariable_Check(now) &&
+                                   THPVariable_Unpack(now).is_same(entry.tensor);
+    if (is_same) {
+      if (entry.tensor.defined()) check_form(entry);
       continue;
+    }
     PyErr_Clear();
-    throw Error("the module replaced or removed '" + table.where + entry.name->cast<std::string>() +
-                "', one of its " + table.what +
-                ", after the trainer was made, so that it would be missing in checkpoints. Remedy: "
-                "change it in place, such as self.NAME.copy_(values)");
+    throw Error("the module replaced or removed '" + name_of(entry) + "', one of its " +
+                table.what +
+                ", after the trainer was made, so that it would be missing in checkpoints. " +
+                (table.what == std::string(kModules + 1)
+                     ? "Remedy: make all of them in __init__()"
+                     : "Remedy: change it in place, such as self.NAME.copy_(values)"));
   }
   for (const Table& table : tables_)
     if (PyDict_Size(table.names->ptr()) != table.size)
       throw Error("the module got other " + table.what + " in '" + table.where +
                   "' after the trainer was made, which it would not train or save. Remedy: make "
                   "all of them in __init__()");
+}
+
+std::string PythonModule::name_of(const Entry& entry) const {
+  return tables_[entry.table].where + entry.name->cast<std::string>();
+}
+
+void PythonModule::check_form(const Entry& entry) const {
+  const at::Tensor& now = entry.tensor;
+  const auto changed = [&](const std::string& what, const std::string& remedy) {
+    throw Error("'" + name_of(entry) + "' got another " + what +
+                " after the trainer was made, which it would not train or save. Remedy: " + remedy);
+  };
+  const std::string before = " before slipstream.Trainer(...) is made";
+  if (now.sizes() != entry.sizes)
+    changed(
+        "size, " + c10::str(now.sizes()) + " in place of " + c10::str(at::IntArrayRef(entry.sizes)),
+        "give it that size" + before);
+  if (now.scalar_type() != entry.type)
+    changed("dtype, " + c10::str(now.scalar_type()) + " in place of " + c10::str(entry.type),
+            "convert the module" + before);
+  if (now.device() != entry.device)
+    changed("device, " + now.device().str() + " in place of " + entry.device.str(),
+            "leave the module where the trainer moved it");
+  if (now.requires_grad() != entry.requires_grad)
+    changed(std::string("requires_grad, ") + (entry.requires_grad ? "False" : "True"),
+            "set it" + before + ", and make another trainer for each phase");
 }
 
 }  // namespace slipstream

@@ -25,7 +25,7 @@ class PythonModule : public torch::nn::Module {
 
  protected:
   /// Throws Error, with the remedy, where Python's module has other parameters, buffers or modules
-  /// than at the beginning.
+  /// than at the beginning, or tensors of another form.
   void check_same() const;
 
  private:
@@ -35,16 +35,26 @@ class PythonModule : public torch::nn::Module {
     std::string where, what;
     Py_ssize_t size;
   };
-  /// A tensor of such a table.
+  /// What such a table has under a name: a module, a tensor, or None.
   struct Entry {
     std::size_t table;
     SharedObject name;
-    at::Tensor tensor;
+    SharedObject module;  ///< or None; nullptr: it is a tensor
+    at::Tensor tensor = {};
+    at::ScalarType type = at::kFloat;
+    c10::Device device = at::kCPU;
+    std::vector<std::int64_t> sizes = {};
+    bool requires_grad = false;
   };
 
   void mirror(pybind11::handle from, torch::nn::Module& to, const std::string& prefix);
   void add_tensors(pybind11::handle from, torch::nn::Module& to, const std::string& prefix);
   void watch(pybind11::handle from, const char* table, const std::string& prefix);
+  void keep(pybind11::handle name, const at::Tensor& tensor);
+  void keep(pybind11::handle name, pybind11::handle module);
+  std::string name_of(const Entry& entry) const;
+  /// Throws Error where the tensor has another size, dtype or device, or requires_grad.
+  void check_form(const Entry& entry) const;
 
   SharedObject module_;
   std::vector<std::pair<pybind11::handle, std::shared_ptr<torch::nn::Module>>> known_;

@@ -76,6 +76,7 @@ class TrainedModule final : public PythonModule {
   at::Tensor forward(Batch& batch) {
     if (is_training()) leave_off_what_fills_up(batch, last_);
     const py::gil_scoped_acquire locked;
+    check_same();
     const py::object output = called(function_, arguments_of(batch, inputs_, nullptr));
     check_same();
     return tensor_of(output, "the module");
