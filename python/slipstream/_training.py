@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -42,6 +42,7 @@ class Calls:
         self._whole: Any = None
 
     def forward(self, *inputs: torch.Tensor) -> Any:
+        self._whole = None
         whole = self.model(*inputs)
         if isinstance(whole, torch.Tensor):
             return whole
@@ -99,16 +100,13 @@ def settings_of(
     loader = loader_of(source)
     given = dict(options)
     settings = _native.TrainerSettings()
-    settings.steps = steps_of(loader, given.pop("steps"), given.pop("epochs"))
+    given["steps"] = steps_of(loader, given.pop("steps"), given.pop("epochs"))
     _set_model(settings, loader, model, given)
     _set_stages(settings, source)
-    accumulate = given.pop("accumulate")
-    _require(accumulate=(accumulate, 1), keep=(given["keep"], 1), log_every=(given["log_every"], 1))
-    settings.set_training(accumulate, given.pop("clip_grad"), given.pop("ema"), given.pop("on_nan"))
-    names = ("schedule", "warmup_epochs", "warmup_steps", "lr_step_size", "lr_gamma", "lr_min")
-    settings.set_schedule(*(given.pop(name) for name in names))
-    for group in given.pop("param_groups"):
-        _add_group(settings, group)
+    _require(accumulate=(given["accumulate"], 1), keep=(given["keep"], 1), log_every=(given["log_every"], 1))
+    _call(settings.set_training, given, _TRAINING)
+    _call(settings.set_schedule, given, _SCHEDULE)
+    _add_groups(settings, model, given.pop("param_groups"))
     _set_metrics(settings, given.pop("metrics"), given.pop("num_classes"))
     settings.set_log(os.fspath(given.pop("log_dir") or ""), given.pop("log_every"))
     settings.checkpoint = os.fspath(given.pop("checkpoint") or "")
@@ -116,23 +114,54 @@ def settings_of(
     if not settings.checkpoint and save_every is not None:
         raise _native.Refused("save_every needs checkpoint=DIR")
     _require(save_every=(1 if save_every is None else save_every, 1))
-    settings.save_every = save_every or 0
+    given["save_every"] = save_every or 0
     progress = given.pop("progress")
     settings.shows_progress = sys.stderr.isatty() if progress is None else progress
     kinds = given.pop("no_weight_decay_on")
-    settings.no_weight_decay_on = kinds.split(",") if isinstance(kinds, str) else list(kinds)
-    settings.betas = list(given.pop("betas"))
+    given["no_weight_decay_on"] = kinds.split(",") if isinstance(kinds, str) else kinds
     for name, value in given.items():
         try:
             setattr(settings, name, value)
-        except TypeError:
-            what = f"{name} is {value!r}, a {type(value).__name__}: give what it takes"
-            raise _native.Refused(f"{what} (help(slipstream.Trainer))") from None
+        except (TypeError, OverflowError):
+            raise _not_taken(name, value) from None
     settings.threads = min(torch.get_num_threads(), 256)
     settings.command = list(sys.argv)
     kept = {k: v for k, v in options.items() if isinstance(v, bool | int | float | str)}
     settings.tell(f"slipstream.Trainer of {type(model).__name__}", list(kept.items()))
     return settings
+
+
+#: The arguments that the native functions take together, in order, and what each may be.
+_Kinds = dict[str, tuple[type, ...]]
+_OR_NOT = (float, int, type(None))
+_TRAINING: _Kinds = {"accumulate": (int,), "clip_grad": (float, int), "ema": (float, int), "on_nan": (str,)}
+_SCHEDULE: _Kinds = {
+    "schedule": (str,),
+    "warmup_epochs": _OR_NOT,
+    "warmup_steps": (int, type(None)),
+    "lr_step_size": _OR_NOT,
+    "lr_gamma": _OR_NOT,
+    "lr_min": _OR_NOT,
+}
+
+
+def _call(function: Callable[..., None], given: dict[str, Any], kinds: _Kinds) -> None:
+    values = {name: given.pop(name) for name in kinds}
+    for name, value in values.items():
+        is_number = float in kinds[name] and hasattr(value, "__float__")
+        is_whole = int in kinds[name] and hasattr(value, "__index__")
+        if not (isinstance(value, kinds[name]) or is_number or is_whole):
+            raise _not_taken(name, value)
+    try:
+        function(*values.values())
+    except TypeError:
+        told = ", ".join(f"{name}={value!r}" for name, value in values.items())
+        raise _native.Refused(f"one of {told} is too large or negative") from None
+
+
+def _not_taken(name: str, value: Any) -> _native.Refused:
+    what = f"{name} is {value!r}, a {type(value).__name__}: give what it takes"
+    return _native.Refused(f"{what} (help(slipstream.Trainer))")
 
 
 def steps_of(loader: DataLoader, steps: int | None, epochs: int | None) -> int:
@@ -164,6 +193,8 @@ def _set_model(
         raise _native.Refused(
             f"there is no loss '{loss}': give 'cross_entropy', or a function of (output, labels)"
         )
+    if not isinstance(loss, str) and not callable(loss):
+        raise _not_taken("loss", loss)
     own = None if isinstance(loss, str) else loss
     if own is None and len(settings.targets) != 1:
         raise _native.Refused(
@@ -209,16 +240,49 @@ def _set_stages(settings: _native.TrainerSettings, source: Any) -> None:
     settings.in_one_thread = any(stage.seed is not None for stage in stages)
 
 
-def _add_group(settings: _native.TrainerSettings, group: Mapping[str, Any]) -> None:
-    unknown = sorted(set(group) - {"params", "lr", "weight_decay"})
+def _add_groups(settings: _native.TrainerSettings, model: torch.nn.Module, groups: Any) -> None:
+    own = {id(parameter) for parameter in model.parameters()}
+    taken: set[int] = set()
+    try:
+        groups = [dict(group) for group in groups]
+    except (TypeError, ValueError):
+        raise _not_taken("param_groups", groups) from None
+    for number, group in enumerate(groups):
+        params = _params_of(group)
+        for parameter in params:
+            if id(parameter) not in own:
+                what = f"has {_told(parameter)}, which is not a parameter of the model"
+                raise _native.Refused(f"param_groups[{number}] {what}: give model.parameters(), or some")
+            if id(parameter) in taken:
+                what = f"has {_told(parameter)}, which is in the groups before or in it twice"
+                raise _native.Refused(f"param_groups[{number}] {what}: give each parameter once")
+            taken.add(id(parameter))
+        try:
+            settings.add_group(params, group.get("lr"), group.get("weight_decay"))
+        except TypeError:
+            rest = {name: value for name, value in group.items() if name != "params"}
+            raise _native.Refused(f"param_groups[{number}] has {rest}: give numbers") from None
+
+
+def _params_of(group: Mapping[str, Any]) -> list[Any]:
+    unknown = sorted(set(group) - {"params", "lr", "weight_decay"}, key=str)
     if unknown or "params" not in group:
         raise _native.Refused(
             "a group of param_groups has params, and lr or weight_decay or both; "
             + (f"there is {unknown[0]!r}" if unknown else "there are no params")
         )
     params = group["params"]
+    if not isinstance(params, torch.Tensor | Iterable):
+        raise _not_taken("params of param_groups", params)
     params = [params] if isinstance(params, torch.Tensor) else list(params)
-    settings.add_group(params, group.get("lr"), group.get("weight_decay"))
+    # With their names, as torch.optim takes them as well.
+    return [p[1] if isinstance(p, tuple) and len(p) == 2 else p for p in params]
+
+
+def _told(parameter: Any) -> str:
+    if isinstance(parameter, torch.Tensor):
+        return f"a tensor of {list(parameter.shape)}"
+    return f"a {type(parameter).__name__}"
 
 
 def _set_metrics(
@@ -229,7 +293,14 @@ def _set_metrics(
         settings.num_classes = num_classes
     if metrics is None:
         return
+    if isinstance(metrics, str) or not isinstance(metrics, Iterable):
+        raise _native.Refused(f"metrics is {metrics!r}: give a list of names, or a mapping")
     named = dict(metrics) if isinstance(metrics, Mapping) else {name: name for name in metrics}
+    for name, value in named.items():
+        if not isinstance(name, str) or not (isinstance(value, str) or callable(value)):
+            raise _native.Refused(
+                f"metrics has {value!r} for {name!r}: give the name of a metric, or a function(output, *target)"
+            )
     settings.metrics = [name for name, value in named.items() if isinstance(value, str)]
     settings.own_metrics = [(name, f) for name, f in named.items() if not isinstance(f, str)]
 
