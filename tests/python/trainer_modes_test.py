@@ -1,0 +1,242 @@
+"""What is as it was behind a run, and who has the device meanwhile."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+import slipstream as ss
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+from trained import Net, loader_of, trainer_of
+
+ENDS = """
+import gc, sys, threading
+from trained import Net, loader_of, trainer_of
+photos, device, plan = sys.argv[1:]
+class Telling(Net):
+    def train(self, mode=True):
+        if mode and hasattr(self, "raises"):
+            raise self.raises
+        return super().train(mode)
+model = Telling()
+trainer = trainer_of(photos, device, model, plan=plan)
+for model.raises in (OSError("told"), KeyboardInterrupt()):
+    try:
+        trainer.evaluate(loader_of(photos, device))
+    except BaseException as error:
+        print(type(error).__name__)
+
+class Collecting(Net):
+    calls = 0
+    def forward(self, images):
+        self.calls += 1
+        if self.calls > 1 and let_go.wait(0.5) and not done.is_set():
+            gc.collect()
+            done.set()
+        return super().forward(images)
+class Holder: pass
+gc.disable()
+let_go, done = threading.Event(), threading.Event()
+trainer = trainer_of(photos, device, Collecting(), plan=plan)
+holder = Holder()
+holder.itself, holder.outputs = holder, trainer.predict(loader_of(photos, device, 1))
+next(holder.outputs)
+del holder
+let_go.set()
+print(done.wait(30), trainer.fit().steps)
+"""
+
+
+@pytest.mark.parametrize("plan", ["serial", "pipelined"])
+def test_the_process_goes_on_where_python_raises_at_the_end(photos, device, plan):
+    run = subprocess.run([sys.executable, "-c", ENDS, photos, device, plan], capture_output=True, text=True,
+                         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, check=False, timeout=60)
+    assert (run.returncode, run.stdout) == (0, "OSError\nKeyboardInterrupt\nTrue 14\n"), run.stderr
+
+
+def test_weights_are_back_where_a_module_raises(photos, device):
+    class Telling(Net):
+        def train(self, mode=True):
+            if mode and getattr(self, "raises", False):
+                raise OSError("told")
+            return super().train(mode)
+
+    trainer = trainer_of(photos, device, model := Telling(), ema=0.5)
+    trainer.fit()
+    before = [each.clone() for each in model.parameters()]
+    model.raises = True
+    with pytest.raises(OSError, match="told"):
+        trainer.evaluate(loader_of(photos, device))
+    assert all(map(torch.equal, before, model.parameters()))
+
+
+@pytest.mark.parametrize("plan", ["serial", "pipelined"])
+def test_ctrl_c_in_the_last_batch_of_an_evaluation(photos, device, plan):
+    class Interrupted(Net):
+        calls = 0
+
+        def forward(self, images):
+            self.calls += 1
+            if self.calls == 7:
+                os.kill(os.getpid(), signal.SIGINT)
+            return super().forward(images)
+
+    with pytest.raises(KeyboardInterrupt):
+        trainer_of(photos, device, Interrupted(), plan=plan).evaluate(loader_of(photos, device))
+
+
+def legacy_precisions():
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    return cudnn.allow_tf32, matmul.allow_tf32, torch.get_float32_matmul_precision()
+
+
+def precisions():
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    return (torch.backends.fp32_precision, cudnn.conv.fp32_precision, cudnn.rnn.fp32_precision,
+            matmul.fp32_precision, torch.backends.mkldnn.matmul.fp32_precision)
+
+
+PRECISIONS = """
+import sys, torch
+from trainer_modes_test import legacy_precisions, precisions
+from trained import loader_of, trainer_of
+photos, device = sys.argv[1:]
+trainer = trainer_of(photos, device)
+for how in ("highest", "high", "medium"):
+    torch.set_float32_matmul_precision(how)
+    before = precisions(), legacy_precisions()
+    trainer.evaluate(loader_of(photos, device))
+    print((precisions(), legacy_precisions()) == before)
+torch.set_float32_matmul_precision("highest")
+torch.backends.cuda.matmul.fp32_precision = "tf32"
+torch.backends.cudnn.conv.fp32_precision = "ieee"
+before = precisions()
+print(trainer.fit().steps, precisions() == before)
+torch.backends.cuda.matmul.fp32_precision = "none"
+for above in ("tf32", "ieee"):  # what is set nowhere else still comes from above
+    torch.backends.fp32_precision = above
+    trainer.evaluate(loader_of(photos, device))
+    print(torch.backends.cuda.matmul.fp32_precision)
+"""
+
+
+def test_precisions_of_both_interfaces_are_put_back(photos, device):
+    run = subprocess.run([sys.executable, "-c", PRECISIONS, photos, device], capture_output=True, text=True,
+                         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, check=False, timeout=60)
+    assert run.stdout == "True\nTrue\nTrue\n14 True\ntf32\nieee\n", run.stderr
+
+
+def test_a_run_has_the_device_until_its_end(photos, device):
+    """Of another thread's evaluations all are refused, and none disturbs what the model draws."""
+    other, told = trainer_of(photos, device), []
+    whole = trainer_of(photos, device, epochs=3, on_epoch=lambda epoch: None).fit()
+
+    def bother():
+        try:
+            other.evaluate(loader_of(photos, device))
+        except ss.Refused as refused:
+            told.append(str(refused))
+
+    def from_another_thread(*_):
+        thread = threading.Thread(target=bother)
+        thread.start()
+        thread.join()
+
+    class Disturbed(Net):
+        def forward(self, images):
+            if self.training:
+                from_another_thread()
+            return super().forward(images)
+
+    trainer = trainer_of(photos, device, Disturbed(), epochs=3, on_epoch=from_another_thread)
+    assert trainer.fit().digest == whole.digest
+    assert len(told) == 24 and all("another trainer is at work" in each for each in told)
+    from_another_thread()
+    assert len(told) == 24
+
+
+def test_the_thread_that_trains_may_use_the_device_between_epochs(photos, device):
+    def on_epoch(epoch):
+        scores.append(trainer.evaluate(loader_of(photos, device)))
+        outputs.append(torch.cat(list(trainer.predict(loader_of(photos, device)))))
+        trainer.digest()
+
+    scores, outputs = [], []
+    trainer = trainer_of(photos, device, on_epoch=on_epoch)
+    assert trainer.fit().steps == 14 and len(scores) == len(outputs) == 2
+
+
+def linear():
+    return nn.Sequential(nn.Flatten(), nn.Linear(768, 8), nn.Linear(8, 3))
+
+
+def test_what_the_model_gave_before_is_not_the_loss_s(photos, device):
+    class Either(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = linear()
+
+        def forward(self, images):
+            output = self.inner(images)
+            return output if self.training else {"output": output}
+
+    kinds = []
+
+    def loss(output, labels):
+        kinds.append(type(output))
+        return cross_entropy(output if isinstance(output, torch.Tensor) else output["output"], labels)
+
+    trainer = trainer_of(photos, device, Either(), loss=loss)
+    list(trainer.predict(loader_of(photos, device)))
+    trainer.fit()
+    assert set(kinds) == {torch.Tensor}
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    (lambda model: model.__setitem__(2, nn.Linear(8, 3)), "replaced or removed '2', one of its modules"),
+    (lambda model: setattr(model[2].bias, "data", model[2].bias.new_zeros(4000000)), "'2.bias' got another size"),
+    (lambda model: model.double(), "'1.weight' got another dtype, Double in place of Float"),
+    (lambda model: model[1].requires_grad_(True), "'1.weight' got another requires_grad, True"),
+])
+def test_what_changed_after_the_trainer_was_made(photos, device, change, message):
+    model = linear()
+    model[1].requires_grad_(False)
+    trainer = trainer_of(photos, device, model, on_epoch=lambda epoch: change(model) and None, ema=0.9)
+    with pytest.raises(ss.Error, match=message):
+        trainer.fit()
+
+
+def test_arguments_that_are_refused(photos, device):
+    model = linear()
+    own, foreign = list(model.parameters()), list(linear().parameters())
+    cases = [
+        (r"param_groups\[0\] has a tensor of \[8, 768\], which is not a parameter",
+         {"param_groups": [{"params": foreign}]}),
+        (r"param_groups\[1\] has a tensor of \[8, 768\], which is in the groups before",
+         {"param_groups": [{"params": own}, {"params": own[0]}]}),
+        (r"param_groups\[0\] has {'lr': 'fast'}", {"param_groups": [{"params": own, "lr": "fast"}]}),
+        ("params of param_groups is 3", {"param_groups": [{"params": 3}]}),
+        ("param_groups is 3", {"param_groups": 3}),
+        (r"betas is \(0.9, 0.9, 0.9\)", {"optimizer": "adamw", "momentum": None, "betas": (0.9, 0.9, 0.9)}),
+        ("betas is 0.9", {"betas": 0.9}),
+        ("no_weight_decay_on is 3", {"no_weight_decay_on": 3}),
+        ("clip_grad is None", {"clip_grad": None}),
+        ("ema is '0.9'", {"ema": "0.9"}),
+        ("on_nan is 3", {"on_nan": 3}),
+        ("schedule is None", {"schedule": None}),
+        ("warmup_steps is 1.5", {"schedule": "cosine", "warmup_steps": 1.5}),
+        ("steps is 1180591620717411303424", {"steps": 2**70, "epochs": None}),
+        ("loss is 3", {"loss": 3}),
+        ("loss is None", {"loss": None}),
+        ("metrics is 'top1'", {"metrics": "top1"}),
+        ("metrics has 3 for 'x'", {"metrics": {"x": 3}}),
+    ]
+    for message, options in cases:
+        with pytest.raises(ss.Refused, match=message):
+            trainer_of(photos, device, model, **options)
+    named = [{"params": model.named_parameters(), "lr": 0.1}]
+    assert trainer_of(photos, device, model, param_groups=named).fit().steps == 14
