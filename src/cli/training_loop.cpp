@@ -225,7 +225,7 @@ void TrainingLoop::tell_problem() {
   const std::string problem = setup_.checkpoints->problem();
   if (problem.empty()) return;
   setup_.line.clear();
-  std::cerr << "warning: could not save " << problem << std::endl;
+  std::cerr << "warning: could not save " + problem + "\n" << std::flush;
 }
 
 }  // namespace slipstream
