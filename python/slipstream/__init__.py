@@ -11,7 +11,8 @@ import torch  # noqa: F401  its libraries are those that the module below needs
 from . import transforms
 from ._fit import TrainingEpoch, TrainingResult, TrainingStep
 from ._native import Error, Refused
-from .data import ConcatDataset, DataLoader, Dataset, ImageFolder, PythonDataset, Subset, open_dataset
+from .data import DataLoader
+from .datasets import ConcatDataset, Dataset, ImageFolder, PythonDataset, Subset, open_dataset
 from .doctor import Advice, DoctorReport, doctor
 from .pipeline import Pipeline, Stage
 from .trainer import Trainer

@@ -7,7 +7,6 @@ import copy
 import dataclasses
 import html
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from ._doctor.advice import rewrite
 from ._doctor.ladder import Ladder
 from ._doctor.loaders import Loaders, generators_of_loader
 from ._doctor.values import kept_random_states
+from ._showing import show
 
 __all__ = ["Advice", "DoctorReport", "doctor"]
 
@@ -69,12 +69,7 @@ class DoctorReport:
 
     def show(self) -> None:
         """Prints text(); in a notebook, shows the page."""
-        ipython = sys.modules.get("IPython")
-        shell = ipython.get_ipython() if ipython is not None else None
-        if ipython is not None and hasattr(shell, "kernel"):
-            ipython.display.display(self)
-        else:
-            print(self.text())
+        show(self)
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Writes the report: schema slipstream.doctor, version 1 (docs/doctor.md)."""

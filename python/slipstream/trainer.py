@@ -16,7 +16,8 @@ import torch
 from . import _native
 from ._fit import Best, Fit, TrainingEpoch, TrainingResult, TrainingStep
 from ._training import as_arguments, loader_of, settings_of
-from .data import DataLoader, Path, _require
+from .data import DataLoader, _require
+from .datasets import Path
 from .pipeline import Pipeline
 
 

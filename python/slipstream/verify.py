@@ -8,7 +8,6 @@ import gc
 import html
 import json
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ import torch
 
 from . import _native
 from ._doctor.values import kept_random_states
+from ._showing import show
 from ._verify.execution import NotEnded
 from ._verify.verification import Finding, Verification
 
@@ -84,12 +84,7 @@ class VerifyReport:
 
     def show(self) -> None:
         """Prints text(); in a notebook, shows it."""
-        ipython = sys.modules.get("IPython")
-        shell = ipython.get_ipython() if ipython is not None else None
-        if ipython is not None and hasattr(shell, "kernel"):
-            ipython.display.display(self)
-        else:
-            print(self.text())
+        show(self)
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Writes the report: its fields, the error as text, schema slipstream.verify, version 1."""
