@@ -91,8 +91,9 @@ def main():
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device != "cpu" else "gloo", timeout=timedelta(seconds=options.timeout))
     train(options, device)
-    dist.barrier()  # so that Gloo's threads use no tensor of an earlier collective when Python ends
+    dist.barrier()
     dist.destroy_process_group()
+    os._exit(0)  # Gloo's threads may still hold tensors, which abort a process whose Python is ending
 
 
 if __name__ == "__main__":

@@ -72,7 +72,9 @@ def main():
     trainer.fit(Classifier(options), ckpt_path="last" if options.checkpoints else None)
     if trainer.is_global_zero and "loss" in trainer.callback_metrics:
         print(f"step {trainer.global_step}: loss {trainer.callback_metrics['loss']:.7f}", flush=True)
-    trainer.strategy.barrier()  # so that Gloo's threads use no tensor of an earlier collective when Python ends
+    trainer.strategy.barrier()
+    if processes > 1:
+        os._exit(0)  # Gloo's threads may still hold tensors, which abort a process whose Python is ending
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def run(script, ranks, data, steps, *options):
     words = [sys.executable, *(launch if ranks > 0 else []), EXAMPLES / script, data, "--steps", steps, "--batch-size",
              8, "--num-workers", 1, "--save-every", 3, *options]
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, env=os.environ | ALONE,
-                          timeout=170, check=False)
+                          timeout=400, check=False)
     assert done.returncode == 0, done.stderr
     assert f"step {steps}: loss " in done.stdout
 
