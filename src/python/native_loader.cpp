@@ -154,6 +154,7 @@ bool NativeLoader::ready() {
 void NativeLoader::take() {
   const std::lock_guard using_it(using_);
   if (loader_ == nullptr) throw Error("the loader was ended by another thread: make one for each");
+  if (taken_) throw Error("the loader was asked by another thread meanwhile: make one for each");
   {
     const std::lock_guard lock(returned_->changing);
     for (const HostBatch& batch : returned_->batches) loader_->release(batch, nullptr);

@@ -200,7 +200,7 @@ def test_kept_batches_stay_what_they_are(photos, device):
 
 def test_in_a_pipeline(photos, device):
     loader = ss.DataLoader(folder(photos), 8, shuffle=True, num_workers=2, device=device)
-    plain = [x.float().cpu() / 255 for x, _ in loader]
+    plain = [(x.float() / 255).cpu() for x, _ in loader]
     loader.set_epoch(0)
     pipe = ss.Pipeline(loader, [("scale", lambda x: x.float() / 255)])
     assert len(pipe) == 7

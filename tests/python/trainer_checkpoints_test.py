@@ -82,7 +82,7 @@ def test_the_command_line_reads_its_checkpoints(photos, device, tmp_path):
 
 def test_it_goes_on_with_checkpoints_of_the_command_line_and_back(photos, device, tmp_path):
     words = ["train", "classification", "--data", photos, "--image-size", 32, "--batch-size", 8, "--lr", 0.01,
-             "--momentum", 0.9, "--plan", "serial", "--device", device]
+             "--momentum", 0.9, "--plan", "serial", "--device", device, "--precision", "fp32", "--deterministic"]
     program_of(*words, "--steps", 4, "--checkpoint", tmp_path / "run")
     trainer = resnet_of(photos, device, steps=8, checkpoint=tmp_path / "run", resume="auto")
     assert trainer.position == 4

@@ -182,7 +182,8 @@ def branches(waits, device):
     def run():
         main, others = torch.cuda.current_stream(), [torch.cuda.Stream(), torch.cuda.Stream()]
         for features, target in data:
-            features, target = features.to(device).mul(0.5), target.to(device)
+            target = target.to(device)
+            features = features.to(device).mul(0.5)
             encoded = []
             for other in others:
                 if waits:

@@ -142,6 +142,26 @@ def test_a_thread_that_waits_rests(stop):
     wait_for(lambda: threads and rests())
 
 
+def test_a_thread_waits_for_as_long_as_those_before_it_work():
+    seen = []
+
+    class Reference(treatment.Reference):
+        def after(self, operation, result):
+            seen.append(operation.thread.name)
+
+    def run():
+        thread = threading.Thread(target=lambda: torch.zeros(1))
+        thread.start()
+        begin = time.monotonic()
+        while time.monotonic() < begin + 2 * treatment._LONGEST_TURN_S:
+            torch.zeros(1)
+        seen.append("end")
+        thread.join()
+
+    execution.execute(lambda: run, Reference(None), None)
+    assert seen.index("end") < seen.index("main/1")
+
+
 def test_what_only_the_first_run_calls_is_not_of_the_loop():
     runs = []
 

@@ -33,9 +33,7 @@ class Reference:
     def before(self, operation: Operation) -> None:
         thread = operation.thread
         if thread.rank and self._held_s < _LONGEST_TURNS_S:
-            begin = time.monotonic()
-            self._await_turn(thread, begin + _LONGEST_TURN_S)
-            self._held_s += time.monotonic() - begin
+            self._held_s += self._await_turn(thread)
         if self.trace:
             operation.step = self.trace.before(operation)
 
@@ -47,15 +45,24 @@ class Reference:
                 if not torch.cuda.is_current_stream_capturing():
                     torch.cuda.synchronize()
 
-    def _await_turn(self, thread: Thread, end: float) -> None:
-        seen = None
-        while time.monotonic() < end:
-            threads = list(self.watch.threads.values())
-            now = [_rest(each) for each in threads if each.rank < thread.rank and not each.caller]
+    def _await_turn(self, thread: Thread) -> float:
+        """The seconds that it waited in vain: threads that call no operations may wait for this one, and
+        so may those that go on to call some for too long."""
+        begin = last_call = time.monotonic()
+        seen = calls = None
+        while (now_s := time.monotonic()) < last_call + _LONGEST_TURN_S:
+            if now_s > begin + _LONGEST_TURNS_S:
+                return _LONGEST_TURNS_S
+            before = [each for each in list(self.watch.threads.values()) if each.rank < thread.rank]
+            now = [_rest(each) for each in before if not each.caller]
             if None not in now and now == seen:
-                return
+                return 0
+            called = sum(each.calls for each in before)
+            if called != calls or any(each.in_operation for each in before):
+                last_call, calls = now_s, called
             seen = now
             time.sleep(_LOOK_S)
+        return _LONGEST_TURN_S
 
 
 class Delayed:
