@@ -10,7 +10,7 @@ from torch import nn
 
 import slipstream as ss
 from slipstream._verify.schedule import Place, Schedule, Size
-from slipstream._verify.search import call_the_same, narrowed
+from slipstream._verify.search import Expected, call_the_same, narrowed
 from slipstream._verify.trace import Step, Trace, digest_of, source_of_error
 from slipstream._verify.values import first_difference, form_of, values_of
 
@@ -146,6 +146,21 @@ def test_runs_that_call_something_else_are_told():
     assert call_the_same(trace_of("aten.mm", "aten.add"), trace_of("aten.mm", "aten.add"))
     assert not call_the_same(trace_of("aten.mm", "aten.add"), trace_of("aten.mm"))
     assert not call_the_same(trace_of("aten.mm"), trace_of("aten.bmm"))
+
+
+def test_what_ran_when_the_device_failed():
+    def traced(digests):
+        trace = trace_of("aten.mm", "aten.relu", "aten.nll_loss_forward", "aten.backward", "aten.add")
+        for step, stream, inputs, outputs in zip(trace.steps, "abbbb", *zip(*digests)):
+            step.stream, step.inputs, step.outputs = stream, inputs, outputs
+        return trace
+
+    whole = [([1], [2]), ([3], [4]), ([5, "0.5"], [6, 7]), ([8], [9]), ([10], [11])]
+    failed = [([1], [None]), ([3], [4]), ([5, "0.5"], [None, None]), ([None], [None]), ([None], [None])]
+    expected = Expected([traced(whole), traced(whole)])
+    assert expected.first_difference(traced(failed)) is None
+    assert [step.name for step in expected.running(traced(failed))] == ["aten.nll_loss_forward", "aten.mm"]
+    assert expected.running(traced(whole)) == []
 
 
 def raised_in(file):

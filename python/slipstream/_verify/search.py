@@ -10,6 +10,8 @@ from .trace import Digest, Step, Trace
 
 T = TypeVar("T")
 
+_CHECKS_WHAT_IT_READS = ("nll_loss", "index", "gather", "scatter", "embedding", "take", "put", "multinomial")
+
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
@@ -40,6 +42,19 @@ class Expected:
             if kind == "read only":
                 read_only = read_only or Difference(step, "read")
         return read_only
+
+    def running(self, seen: Trace) -> list[Step]:
+        """Of each stream the operation that had read its input, but had not ended when the device failed.
+        First those that assert what they read."""
+        found: dict[str, Step] = {}
+        for step in seen.steps:
+            expected = self._steps.get(step.thread, [])[step.number : step.number + 1]
+            has_read = any(type(each) is int for each in step.inputs)
+            if expected and has_read and _are_missing(expected[0].outputs, step.outputs):
+                found.setdefault(step.stream, step)
+        return sorted(
+            found.values(), key=lambda step: not any(each in step.name for each in _CHECKS_WHAT_IT_READS)
+        )
 
     def _difference(self, step: Step) -> str:
         steps = self._steps.get(step.thread, [])
@@ -111,6 +126,11 @@ def _agreed(rows: list[list[Digest]]) -> list[Digest]:
     if len({len(row) for row in rows}) > 1:
         return []
     return [each[0] if len(set(each)) == 1 else None for each in zip(*rows, strict=True)]
+
+
+def _are_missing(expected: list[Digest], seen: list[Digest]) -> bool:
+    known = [i for i, each in enumerate(expected) if type(each) is int]
+    return bool(known) and all(i >= len(seen) or seen[i] is None for i in known)
 
 
 def _differ(expected: list[Digest], seen: list[Digest]) -> bool:

@@ -14,7 +14,7 @@ from .. import _native
 from .execution import Outcome, execute, free_frames
 from .schedule import Schedule, Size
 from .search import Difference, Expected, call_the_same, narrowed
-from .trace import Trace, source_of_error
+from .trace import Step, Trace, source_of_error
 from .treatment import Delayed, Reference
 from .values import first_difference
 
@@ -179,7 +179,9 @@ class Verification:
             found = Expected(self._traces).first_difference(treatment.trace)
         if found is not None:
             self._blame(found)
-        elif not outcome.has_lost_device:
+        elif outcome.has_lost_device:
+            self._blame_running(Expected(self._traces).running(treatment.trace))
+        else:
             self._narrow(seed)
 
     def _narrow(self, seed: int) -> None:
@@ -224,6 +226,7 @@ class Verification:
             "read": "read something else than in the reference",
             "gave": "gave something else than in the reference, of the same input",
             "called": "is not what the reference calls there",
+            "running": "ran when the device failed, though what it was to read was as in the reference just before",
             "delayed": "is where a delay makes the difference",
         }[found.kind]
         finding.reason += (
@@ -236,6 +239,13 @@ class Verification:
                 "its input was overwritten while it ran, or it is not deterministic: see "
                 "torch.use_deterministic_algorithms(True)"
             )
+
+    def _blame_running(self, steps: list[Step]) -> None:
+        """Where an operation lost its input after it was looked at, and the device failed with it."""
+        for step in steps[:1]:
+            self._blame(Difference(step, "running"))
+        for step in steps[1:]:
+            self.finding.notes.append(f"so did {step.name} on {step.stream}, at {step.source}")
 
     def _note(self, outcome: Outcome) -> None:
         self.finding.notes += [each for each in outcome.notes if each not in self.finding.notes]
