@@ -8,12 +8,10 @@ import gc
 import mmap
 import os
 import pickle
-import random
 import select
 import signal
 import socket
 import struct
-import sys
 import threading
 import time
 import traceback
@@ -22,6 +20,7 @@ from typing import Any
 
 import torch
 
+from ._random_states import seed_all
 from ._samples import Sample, Unfit, is_image, template_of
 
 _REQUEST = struct.Struct("=10Q")  # number, task, sample, step, seed, memory, dtype, height, width, channels
@@ -97,7 +96,7 @@ class _Worker:
             id=self._number, num_workers=job.workers, seed=job.seed + self._number, dataset=job.dataset
         )
         worker._worker_info = info
-        _seed_generators(job.seed + self._number)
+        seed_all(job.seed + self._number)
         if job.init is not None:
             job.init(self._number)
 
@@ -110,7 +109,7 @@ class _Worker:
             if self._broken is not None:
                 raise _Failed(self._broken)
             self._memory.map(mapped)
-            _seed_generators(seed)
+            seed_all(seed)
             if task == _TRANSFORM:
                 fields = [self._transform(step, image)]
             else:
@@ -205,14 +204,6 @@ def _described(value: Any) -> str:
 def name_of(function: Any) -> str:
     """That of a transform in messages."""
     return str(getattr(function, "__name__", type(function).__name__))
-
-
-def _seed_generators(seed: int) -> None:
-    random.seed(seed)
-    torch.default_generator.manual_seed(seed)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed(seed & 0xFFFFFFFF)
 
 
 def _end_with(connection: int, parent: int) -> None:

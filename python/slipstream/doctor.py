@@ -18,7 +18,7 @@ from . import _native
 from ._doctor.advice import rewrite
 from ._doctor.ladder import Ladder
 from ._doctor.loaders import Loaders, generators_of_loader
-from ._doctor.values import kept_random_states
+from ._random_states import kept_random_states
 from ._showing import show
 
 __all__ = ["Advice", "DoctorReport", "doctor"]

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from . import _native
-from ._doctor.values import kept_random_states
+from ._random_states import kept_random_states
 from ._showing import show
 from ._verify.execution import NotEnded
 from ._verify.verification import Finding, Verification

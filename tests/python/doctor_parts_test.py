@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils.data import ConcatDataset, Dataset, Subset
 
-from slipstream._doctor import values
+from slipstream import _trees
 from slipstream._doctor.advice import native_form
 from slipstream._doctor.parts import Clock, Parts, name_of, parts_of
 
@@ -169,12 +169,13 @@ def test_trees_are_mapped_and_compared():
         names: list
 
     tree = {"a": (torch.ones(2), [np.ones(2), "x"]), "b": Record(torch.zeros(3), [None, 2.5])}
-    copied = values.mapped(tree, lambda x: x)
-    assert values.same(tree, copied) and type(copied["b"]) is Record
+    assert _trees.leaves(tree)[2:] == ["x", tree["b"].image, None, 2.5]
+    copied = _trees.mapped(tree, lambda x: x)
+    assert _trees.same(tree, copied) and type(copied["b"]) is Record
     copied["b"].names[1] = 3.0
-    assert not values.same(tree, copied)
-    assert not values.same(torch.ones(2), torch.ones(3))
-    assert values.same(torch.tensor([float("nan")]), torch.tensor([float("nan")]))
+    assert not _trees.same(tree, copied)
+    assert not _trees.same(torch.ones(2), torch.ones(3))
+    assert _trees.same(torch.tensor([float("nan")]), torch.tensor([float("nan")]))
 
 
 def test_native_forms_of_torchvisions_transforms():

@@ -6,9 +6,9 @@ import time
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
-from slipstream._doctor import values
 from slipstream._doctor.loaders import Loaders
 from slipstream._doctor.samples import Samples
+from slipstream._random_states import kept_random_states
 
 torch.set_num_threads(1)
 
@@ -91,7 +91,7 @@ class Stream(IterableDataset):
 
 
 def samples_of(dataset, **options):
-    with values.kept_random_states():
+    with kept_random_states():
         return Samples(Loaders(DataLoader(dataset, 4, **options), on_gpu=False))
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from .. import _native, transforms
-from . import values
+from .. import _native, _trees, transforms
 from .parts import Parts, Step, name_of
 
 _WORTH_SAYING = 1.02  # of gain
@@ -102,7 +101,7 @@ def _native_changes(
 
 def native_seconds(form: transforms.Transform, step: Step) -> float | None:
     """Seconds for what the step takes, in one thread; None where that is no image."""
-    found = (_image_of(leaf) for leaf in values.leaves(step.takes))
+    found = (_image_of(leaf) for leaf in _trees.leaves(step.takes))
     image = next((each for each in found if each is not None), None)
     if image is None:
         return None

@@ -11,8 +11,7 @@ from typing import Any
 
 import torch
 
-from .. import _native
-from . import values
+from .. import _native, _trees
 from .loaders import Loaders
 from .parts import COLLATE, noted
 from .rates import LoaderRate, TrainingRate, by_item
@@ -110,15 +109,15 @@ class Ladder:
             self._batches = [collate(sample) for sample in finished]
         else:
             self._batches = [collate(finished[i * size : (i + 1) * size]) for i in range(count)]
-        self._bytes_of_batch = values.byte_size(self._batches[0])
+        self._bytes_of_batch = _trees.byte_size(self._batches[0])
 
     def _try_step(self) -> None:
         """One step, whose errors the caller sees, and what it does to its batch."""
         on_device = self._moved(self._batches[0])
-        kept = values.mapped(on_device, lambda x: x.clone() if isinstance(x, torch.Tensor) else x)
+        kept = _trees.mapped(on_device, lambda x: x.clone() if isinstance(x, torch.Tensor) else x)
         with noted("in the step given to slipstream.doctor, on a batch of the loader"):
             self._user_step(on_device)
-        is_written = not values.same(kept, on_device)
+        is_written = not _trees.same(kept, on_device)
         with counting_waits(self._on_gpu) as waits:  # not in the first step, which prepares much
             self._user_step(on_device)
         self._step_waits = bool(waits)

@@ -12,8 +12,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, get_worker_info
 
 from .._native import Refused
+from .._trees import byte_size
 from .parts import Clock, Parts, RawSample
-from .values import byte_size
 
 Finish = Callable[[RawSample], Any]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from . import values
+from .. import _trees
 
 ATTRIBUTES = ("transform", "transforms", "target_transform")
 DATA_SET = "data set"
@@ -95,9 +95,9 @@ class RawSample:
     @classmethod
     def of(cls, sample: Any) -> RawSample:
         """Of a sample with places."""
-        places = [leaf for leaf in values.leaves(sample) if isinstance(leaf, Place)]
+        places = [leaf for leaf in _trees.leaves(sample) if isinstance(leaf, Place)]
         calls = {place.call.number: place.call for place in places}
-        template = values.mapped(
+        template = _trees.mapped(
             sample, lambda x: Slot(x.call.number, x.keys) if isinstance(x, Place) else x
         )
         return cls(template, [calls[number] for number in sorted(calls)])
@@ -113,7 +113,7 @@ class RawSample:
     def finished(self, rest: Sequence[Sequence[Callable[..., Any]]]) -> Any:
         """The sample, by the parts `rest` of each hook."""
         made = {call.number: call.after(rest[call.hook]).value for call in self.calls}
-        return values.mapped(self.template, lambda x: x.filled(made) if isinstance(x, Slot) else x)
+        return _trees.mapped(self.template, lambda x: x.filled(made) if isinstance(x, Slot) else x)
 
 
 class Clock:
@@ -140,7 +140,7 @@ class Clock:
         cost[0] += time.perf_counter() - wall
         cost[1] += time.thread_time() - cpu
         if self.counts():
-            cost[2] += values.byte_size(result)
+            cost[2] += _trees.byte_size(result)
         return result
 
 
@@ -155,7 +155,7 @@ class TimingHook:
         call = Call.of(0, 0, args, kwargs)
         value = call.value
         if self.clock.counts():
-            self.clock.costs[0][2] += values.byte_size(value)
+            self.clock.costs[0][2] += _trees.byte_size(value)
         for number, part in enumerate(self.parts, self.first):
             value = self.clock.timed(number, functools.partial(applied, part, value, call.style))
         self.clock.inside[0] += time.perf_counter() - wall

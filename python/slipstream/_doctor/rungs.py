@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from .. import _native
-from . import values
+from .. import _native, _trees
 from .rates import LoaderRate, TrainingRate
 
 
@@ -80,7 +79,7 @@ def late_crop(costs: list[_native.HostStepCost]) -> str:
 
 
 def page_locked(batch: Any) -> Any:
-    return values.mapped(batch, lambda x: x.pin_memory() if isinstance(x, torch.Tensor) else x)
+    return _trees.mapped(batch, lambda x: x.pin_memory() if isinstance(x, torch.Tensor) else x)
 
 
 @contextlib.contextmanager

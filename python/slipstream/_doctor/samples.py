@@ -8,8 +8,9 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import values
+from .. import _trees
 from .._native import Refused
+from .._random_states import random_states, seed_all, state_of
 from .loaders import Cached, EndlessBatches, Loaders
 from .parts import ATTRIBUTES, Clock, Parts, RawSample, applied, generators_of
 
@@ -77,7 +78,7 @@ class Samples:
         return (dataset[index] for index in indices[:count])
 
     def _checked(self, dataset: Any, finish: Callable[[Any], Any]) -> list[Any]:
-        values.seed_all(1)
+        seed_all(1)
         return [finish(sample) for sample in self._some(dataset, self._first, _CHECKED)]
 
     def _check(self) -> str:
@@ -87,7 +88,7 @@ class Samples:
             raise Refused("the loader gives no batch: its data set or its sampler is empty")
         if not self.parts.hooks:
             return ""
-        if not values.same(wanted, self._checked(self.parts.plain(), _unchanged)):
+        if not _trees.same(wanted, self._checked(self.parts.plain(), _unchanged)):
             self.parts = Parts(self.parts.dataset, whole=True)
             return "samples differ from one reading to the next, so that no cut can be checked"
         whole = not self._gives(wanted, self.parts.timed(Clock(len(self.parts.steps))), _unchanged)
@@ -107,17 +108,17 @@ class Samples:
 
     def _gives(self, wanted: list[Any], dataset: Any, finish: Callable[[Any], Any]) -> bool:
         try:
-            return values.same(wanted, self._checked(dataset, finish))
+            return _trees.same(wanted, self._checked(dataset, finish))
         except Exception:  # of code that meets a Place, or a part that wants more than the sample
             return False
 
     def _look_at_parts(self) -> None:
         """Of one sample: which parts draw random numbers, write into their input, take what."""
-        values.seed_all(2)
+        seed_all(2)
         steps = self.parts.steps
-        before = values.random_states()
+        before = random_states()
         sample = next(self._some(self.parts.cutting(), self._first, 1))
-        steps[0].is_random = before != values.random_states()
+        steps[0].is_random = before != random_states()
         made = {call.number: call.value for call in RawSample.of(sample).calls}
         for step in steps[1:]:
             part = self.parts.hooks[step.hook][step.part]
@@ -129,7 +130,7 @@ class Samples:
                 before = _states(part)
                 made[call.number] = applied(part, value, call.style)
                 step.is_random |= before != _states(part)
-                step.writes |= not values.same(kept, value)
+                step.writes |= not _trees.same(kept, value)
 
     def last_fixed_step(self) -> str:
         """The last step ahead of the first one that draws random numbers; "" for none."""
@@ -138,8 +139,8 @@ class Samples:
 
 
 def _states(part: Any) -> Any:
-    own = [repr(values.state_of(generator)) for generator in generators_of(part)]
-    return values.random_states(), own
+    own = [repr(state_of(generator)) for generator in generators_of(part)]
+    return random_states(), own
 
 
 def _finished(template: Any, rest: Any) -> Any:

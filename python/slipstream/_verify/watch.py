@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import torch
 from torch.utils import _python_dispatch
 
+from .._trees import leaves
 from .schedule import Place, Size
 
 _COPIES = ("copy_", "_to_copy", "_copy_from", "_copy_from_and_resize", "_foreach_copy_")
@@ -252,13 +253,7 @@ def _is_called_by_torch() -> bool:
 
 
 def tensors_in(values: Any) -> Iterator[torch.Tensor]:
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, list | tuple):
-            yield from tensors_in(value)
-        elif isinstance(value, dict):
-            yield from tensors_in(value.values())
+    return (leaf for leaf in leaves(values) if isinstance(leaf, torch.Tensor))
 
 
 def _device_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:

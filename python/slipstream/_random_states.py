@@ -1,0 +1,67 @@
+"""States of the generators of random numbers: of torch, numpy and random."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+
+def random_states() -> tuple[Any, ...]:
+    """Of the generators of torch, numpy and random."""
+    numpy = sys.modules.get("numpy")
+    return (
+        torch.get_rng_state().numpy().tobytes(),
+        random.getstate(),
+        _plain(numpy.random.get_state()) if numpy else None,
+    )
+
+
+def _plain(state: Any) -> tuple[Any, ...]:
+    return tuple(each.tobytes() if hasattr(each, "tobytes") else each for each in state)
+
+
+@contextlib.contextmanager
+def kept_random_states(generators: Iterable[torch.Generator] = ()) -> Iterator[None]:
+    """Puts the generators of torch (of all its devices), numpy, random and these back."""
+    numpy = sys.modules.get("numpy")
+    own = [(each, each.get_state()) for each in generators]
+    of_python, of_torch = random.getstate(), torch.get_rng_state()
+    of_numpy = numpy.random.get_state() if numpy else None
+    is_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    of_cuda = torch.cuda.get_rng_state_all() if is_cuda else []
+    try:
+        yield
+    finally:
+        random.setstate(of_python)
+        torch.set_rng_state(of_torch)
+        if numpy:
+            numpy.random.set_state(of_numpy)
+        if is_cuda:
+            torch.cuda.set_rng_state_all(of_cuda)
+        for generator, state in own:
+            generator.set_state(state)
+
+
+def seed_all(seed: int) -> None:
+    """Seeds the generators of torch, numpy and random on the host."""
+    random.seed(seed)
+    torch.default_generator.manual_seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed & 0xFFFFFFFF)
+
+
+def state_of(generator: Any) -> Any:
+    """The state of a generator of torch, numpy or random that an object holds."""
+    if hasattr(generator, "bit_generator"):
+        return generator.bit_generator.state
+    return (
+        generator.getstate()
+        if isinstance(generator, random.Random)
+        else generator.get_state().tolist()
+    )
