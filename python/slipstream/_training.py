@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from . import _native
-from .data import DataLoader, _require
+from ._checks import check
+from .data import DataLoader
 from .pipeline import Pipeline, Stage, _module_of, _refuse_stages
 
 
@@ -103,7 +104,7 @@ def settings_of(
     given["steps"] = steps_of(loader, given.pop("steps"), given.pop("epochs"))
     _set_model(settings, loader, model, given)
     _set_stages(settings, source)
-    _require(accumulate=(given["accumulate"], 1), keep=(given["keep"], 1), log_every=(given["log_every"], 1))
+    check(accumulate=(given["accumulate"], 1), keep=(given["keep"], 1), log_every=(given["log_every"], 1))
     _call(settings.set_training, given, _TRAINING)
     _call(settings.set_schedule, given, _SCHEDULE)
     _add_groups(settings, model, given.pop("param_groups"))
@@ -113,7 +114,7 @@ def settings_of(
     save_every = given.pop("save_every")
     if not settings.checkpoint and save_every is not None:
         raise _native.Refused("save_every needs checkpoint=DIR")
-    _require(save_every=(1 if save_every is None else save_every, 1))
+    check(save_every=(1 if save_every is None else save_every, 1))
     given["save_every"] = save_every or 0
     progress = given.pop("progress")
     settings.shows_progress = sys.stderr.isatty() if progress is None else progress
@@ -168,9 +169,9 @@ def steps_of(loader: DataLoader, steps: int | None, epochs: int | None) -> int:
     if (steps is None) == (epochs is None):
         raise _native.Refused("steps and epochs both say how long to train: give one of them")
     if steps is not None:
-        _require(steps=(steps, 1))
+        check(steps=(steps, 1))
         return steps
-    _require(epochs=(epochs, 1))
+    check(epochs=(epochs, 1))
     assert epochs is not None
     return epochs * len(loader)
 
@@ -289,7 +290,7 @@ def _set_metrics(
     settings: _native.TrainerSettings, metrics: Any, num_classes: int | None
 ) -> None:
     if num_classes is not None:
-        _require(num_classes=(num_classes, 1))
+        check(num_classes=(num_classes, 1))
         settings.num_classes = num_classes
     if metrics is None:
         return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import _native
+from ._checks import check
 from ._worker_process import Job
 from ._workers import Workers, context_of
 from .datasets import InPython, dataset_of
@@ -80,16 +81,17 @@ class DataLoader:
         multiprocessing_context: str | BaseContext | None = None,
         worker_init_fn: Callable[[int], None] | None = None,
     ) -> None:
+        problems = []
         if on_bad_sample not in ("stop", "skip"):
-            raise _native.Refused(f"on_bad_sample is '{on_bad_sample}': give 'stop' or 'skip'")
+            problems.append(f"on_bad_sample is '{on_bad_sample}': give 'stop' or 'skip'")
         if transforms_device not in ("cpu", "cuda"):
-            raise _native.Refused(f"transforms_device is '{transforms_device}': give 'cpu' or 'cuda'")
+            problems.append(f"transforms_device is '{transforms_device}': give 'cpu' or 'cuda'")
         if torch.device(device).type == "cpu" and (wire or transforms_device == "cuda"):
-            raise _native.Refused(
+            problems.append(
                 f"wire and transforms_device are for batches on a GPU, but device is '{device}'"
             )
-        _require(batch_size=(batch_size, 1), num_workers=(num_workers, 1))
-        _require(prefetch_factor=(prefetch_factor, 1), seed=(seed, 0))
+        whole = {"batch_size": (batch_size, 1), "num_workers": (num_workers, 1)}
+        check(problems, **whole, prefetch_factor=(prefetch_factor, 1), seed=(seed, 0))
         context = context_of(multiprocessing_context)
         self.dataset = dataset_of(dataset)
         self.batch_size = batch_size
@@ -165,7 +167,7 @@ class DataLoader:
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass is that of `epoch`."""
-        _require(epoch=(epoch, 0))
+        check(epoch=(epoch, 0))
         self._go_to(epoch * len(self), False)
 
     def state_dict(self) -> dict[str, int]:
@@ -196,7 +198,7 @@ class DataLoader:
                 f"this state is of epochs of {state['batches_per_epoch']} batches, but here they have "
                 f"{len(self)}: give the same data, and the same batch size of all processes together"
             )
-        _require(position=(state["position"], 0))
+        check(position=(state["position"], 0))
         self._go_to(state["position"], True)
 
     def _go_to(self, position: int, resumes: bool) -> None:
@@ -248,11 +250,5 @@ def _ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
         if not torch.distributed.is_available() or not torch.distributed.is_initialized():
             return 0, 1
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    _require(rank=(rank, 0), world_size=(world_size, 1))
+    check(rank=(rank, 0), world_size=(world_size, 1))
     return rank, world_size
-
-
-def _require(**numbers: tuple[Any, int]) -> None:
-    for name, (value, least) in numbers.items():
-        if not isinstance(value, int) or value < least:
-            raise _native.Refused(f"{name} is {value!r}: give a whole number, at least {least}")

@@ -15,6 +15,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from . import _native
+from ._checks import check
 from ._doctor.advice import rewrite
 from ._doctor.ladder import Ladder
 from ._doctor.loaders import Loaders, generators_of_loader
@@ -157,8 +158,7 @@ def _refuse(loader: Any, step: Any, budget: float, state: Sequence[Any]) -> None
         for each in state
         if not (hasattr(each, "state_dict") and hasattr(each, "load_state_dict"))
     ]
-    if problems:
-        raise _native.Refused("\n".join(problems))
+    check(problems)
 
 
 def _device(device: str | torch.device | None) -> str:

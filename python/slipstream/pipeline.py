@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from . import _native
+from ._checks import check
 from ._sources import close, source_of
 from .data import DataLoader, _with_index
 
@@ -270,11 +271,8 @@ def _device_of(loader: Iterable[Any], device: str | torch.device | None) -> str:
 
 
 def _refuse_stages(stages: Sequence[Stage], run_ahead: int) -> None:
-    problems = []
-    if not isinstance(run_ahead, int) or run_ahead < 1:
-        problems.append(f"run_ahead is {run_ahead!r}: give a whole number, at least 1")
     names = [stage.name for stage in stages]
-    problems += [f"two stages are called '{name}'" for name in {*names} if names.count(name) > 1]
+    problems = [f"two stages are called '{name}'" for name in {*names} if names.count(name) > 1]
     for stage in stages:
         module = _module_of(stage.function)
         if module is None:
@@ -291,8 +289,7 @@ def _refuse_stages(stages: Sequence[Stage], run_ahead: int) -> None:
                 f"stage '{stage.name}' is in training mode: call module.eval(), or call it in the "
                 "body"
             )
-    if problems:
-        raise _native.Refused("\n".join(problems))
+    check(problems, run_ahead=(run_ahead, 1))
 
 
 def _module_of(function: Callable[..., Any]) -> torch.nn.Module | None:

@@ -14,9 +14,10 @@ from typing import Any
 import torch
 
 from . import _native
+from ._checks import check
 from ._fit import Best, Fit, TrainingEpoch, TrainingResult, TrainingStep
 from ._training import as_arguments, loader_of, settings_of
-from .data import DataLoader, _require
+from .data import DataLoader
 from .datasets import Path
 from .pipeline import Pipeline
 
@@ -141,7 +142,7 @@ class Trainer:
                 f"keep_best: there is no score '{keep_best}'; there are {', '.join(names)}"
             )
         if early_stop is not None:
-            _require(early_stop=(early_stop, 1))
+            check(early_stop=(early_stop, 1))
         self._criterion = keep_best or (names[2] if len(names) > 2 else "loss")
         self._early_stop = early_stop
         self._val = None if val is None else self._evaluator(val, "val")

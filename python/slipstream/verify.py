@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from . import _native
+from ._checks import check
 from ._random_states import kept_random_states
 from ._showing import show
 from ._verify.execution import NotEnded
@@ -197,15 +198,10 @@ def _refuse(make_run: Any, schedules: Any, seed: Any, timeout: Any) -> None:
             "make_run cannot be called: give a function that builds everything anew and returns a function "
             "that trains"
         )
-    if isinstance(schedules, bool) or not isinstance(schedules, int) or schedules < 1:
-        problems.append(f"schedules is {schedules!r}: give a whole number, at least 1")
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        problems.append(f"seed is {seed!r}: give a whole number, at least 0")
     if timeout is not None:
         is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
         if not is_number or not 0 < timeout <= _LONGEST_TIMEOUT_S:
             problems.append(f"timeout is {timeout!r}: give more than 0 seconds, at most 1e9, or None")
         elif threading.current_thread() is not threading.main_thread():
             problems.append("timeout works on the main thread alone: leave it out")
-    if problems:
-        raise _native.Refused("\n".join(problems))
+    check(problems, schedules=(schedules, 1), seed=(seed, 0))

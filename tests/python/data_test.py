@@ -250,6 +250,8 @@ def test_what_makes_no_sense_is_refused(photos):
         ss.DataLoader(iter([1, 2, 3]))
     with pytest.raises(ss.Refused, match="on_bad_sample is 'go on'"):
         ss.DataLoader(folder(photos), on_bad_sample="go on")
+    with pytest.raises(ss.Refused, match="num_workers is True.*\nseed is 'a'.*\non_bad_sample is 'go on'"):
+        ss.DataLoader(folder(photos), num_workers=True, seed="a", on_bad_sample="go on")
     with pytest.raises(ss.Refused, match="resize"):
         ss.DataLoader(ss.ImageFolder(photos), 4)
     with pytest.raises(ss.Refused, match="batch"):
