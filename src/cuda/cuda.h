@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <memory_resource>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,9 @@ std::vector<std::string> overlap_hindrances();
 /// Sets the calling thread's device for a scope.
 class DeviceGuard {
  public:
-  explicit DeviceGuard(int device);
+  explicit DeviceGuard(int device);  ///< throws Error where the device cannot be used
+  /// For destructors: where the device cannot be used, the thread keeps its own.
+  DeviceGuard(int device, std::nothrow_t) noexcept;
   ~DeviceGuard();
   DeviceGuard(const DeviceGuard&) = delete;
   DeviceGuard& operator=(const DeviceGuard&) = delete;

@@ -120,6 +120,11 @@ DeviceGuard::DeviceGuard(int device) : previous_(device) {
   if (previous_ != device) check_cuda(cudaSetDevice(device));
 }
 
+DeviceGuard::DeviceGuard(int device, std::nothrow_t) noexcept : previous_(device) {
+  ignore_failure(cudaGetDevice(&previous_));
+  if (previous_ != device) ignore_failure(cudaSetDevice(device));
+}
+
 DeviceGuard::~DeviceGuard() {
   int current = previous_;
   ignore_failure(cudaGetDevice(&current));

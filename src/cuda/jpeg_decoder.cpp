@@ -132,7 +132,7 @@ JpegDecoder::Impl::Impl(const Options& given)
 }
 
 JpegDecoder::Impl::~Impl() {
-  const DeviceGuard device(options.device);
+  const DeviceGuard device(options.device, std::nothrow);
   ignore_failure(cudaDeviceSynchronize());
   release();
 }

@@ -1,11 +1,11 @@
 #include "run/trial_guard.h"
 
 #include <ATen/core/grad_mode.h>
-#include <c10/core/DeviceGuard.h>
 #include <cuda_runtime_api.h>
 
 #include <exception>
 
+#include "cuda/cuda.h"
 #include "cuda/teardown.h"
 #include "train/gradients.h"
 
@@ -27,7 +27,7 @@ TrialGuard::~TrialGuard() {
   }
   // Nothing orders the caller's stream behind the one of the trial.
   if (parameters_.empty() || !parameters_.front().is_cuda()) return;
-  const c10::DeviceGuard device(parameters_.front().device());
+  const cuda::DeviceGuard device(parameters_.front().get_device(), std::nothrow);
   cuda::ignore_failure(cudaDeviceSynchronize());
 }
 

@@ -33,6 +33,10 @@ TEST_F(DeviceTest, a_guard_restores_the_device) {
   check_cuda(cudaGetDevice(&device));
   EXPECT_EQ(device, 0);
   EXPECT_THROW(DeviceGuard(last + 1), Error);
+  { const DeviceGuard guard(last + 1, std::nothrow); }
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  check_cuda(cudaGetDevice(&device));
+  EXPECT_EQ(device, 0);
 }
 
 TEST_F(DeviceTest, streams_do_not_block_and_priorities_are_clamped) {

@@ -74,6 +74,11 @@ TEST_F(NoGpuTest, a_lane_is_an_error_but_no_lost_device) {
   EXPECT_THAT(message, Not(HasSubstr("device lost")));
 }
 
+TEST_F(NoGpuTest, a_guard_for_destructors_throws_nothing) {
+  EXPECT_THROW(DeviceGuard(1), Error);
+  EXPECT_NO_THROW(DeviceGuard(1, std::nothrow));
+}
+
 TEST_F(NoGpuTest, the_meter_says_why_it_reads_nothing) {
   GpuMeter meter(0);
   meter.start();
