@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "core/files.h"
+#include "core/plain_message.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -40,11 +41,10 @@ std::optional<std::uint64_t> step_in(const std::string& name) {
   return step;
 }
 
-std::string reason(int error) { return std::generic_category().message(error); }
-
 void name_anew(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0)
-    throw Error("cannot rename " + from.string() + " to " + to.string() + ": " + reason(errno));
+    throw Error("cannot rename " + from.string() + " to " + to.string() + ": " +
+                errno_message(errno));
 }
 
 /// Removes a file, or a folder with all that is in it. Not by remove_all(): LibTorch exports one of
@@ -103,7 +103,8 @@ void exchange(const fs::path& from, const fs::path& to) {
   if (!fs::exists(fs::symlink_status(to, failed))) return name_anew(from, to);
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) return;
   if (errno != EINVAL && errno != ENOSYS)
-    throw Error("cannot rename " + from.string() + " to " + to.string() + ": " + reason(errno));
+    throw Error("cannot rename " + from.string() + " to " + to.string() + ": " +
+                errno_message(errno));
   const fs::path away = from.string() + std::string(kReplaced);
   remove_files(away);
   name_anew(to, away);
@@ -178,14 +179,14 @@ void CheckpointFolder::take() {
   if (failed) throw Error("cannot make the folder " + folder_.string() + ": " + failed.message());
   const fs::path lock = folder_ / kLock;
   lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (lock_ < 0) throw Error("cannot write into " + folder_.string() + ": " + reason(errno));
+  if (lock_ < 0) throw Error("cannot write into " + folder_.string() + ": " + errno_message(errno));
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
   const int error = errno;
   let_go();
   if (error == EWOULDBLOCK)
     throw Refused("another run keeps its checkpoints in " + folder_.string() +
                   ": give each run a folder of its own");
-  throw Error("cannot lock " + lock.string() + ": " + reason(error));
+  throw Error("cannot lock " + lock.string() + ": " + errno_message(error));
 }
 
 /// Whether the lock is that of the folder which has the name now.

@@ -6,11 +6,11 @@
 #include <bit>
 #include <cerrno>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "core/files.h"
 #include "core/json_fields.h"
+#include "core/plain_message.h"
 #include "core/round_up.h"
 #include "slipstream/core/error.h"
 
@@ -23,12 +23,10 @@ constexpr std::size_t kLengthBytes = sizeof(std::uint64_t);
 constexpr std::uint64_t kMostHeaderBytes = 100'000'000;  ///< that the format allows
 constexpr std::size_t kAlignment = 8;
 
-std::string reason(int error) { return std::generic_category().message(error); }
-
 /// What read_at does, where all must come. "" or what went wrong.
 std::string read_all(int descriptor, std::uint64_t at, std::span<std::byte> to) {
   const auto got = read_at(descriptor, at, to);
-  if (!got) return reason(errno);
+  if (!got) return errno_message(errno);
   return *got == to.size() ? "" : "it ends too early";
 }
 
@@ -63,9 +61,9 @@ SafetensorsFile::SafetensorsFile(std::filesystem::path path)
   const auto fail = [this](const std::string& why) {
     throw Error("cannot read " + path_.string() + ": " + why);
   };
-  if (!file_.is_open()) fail(reason(errno));
+  if (!file_.is_open()) fail(errno_message(errno));
   struct stat opened {};
-  if (::fstat(file_.descriptor(), &opened) != 0) fail(reason(errno));
+  if (::fstat(file_.descriptor(), &opened) != 0) fail(errno_message(errno));
   if (!S_ISREG(opened.st_mode)) fail("it is not a regular file; name a .safetensors file");
   const auto bytes = static_cast<std::uint64_t>(opened.st_size);
   std::uint64_t header_bytes = 0;

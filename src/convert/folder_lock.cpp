@@ -8,6 +8,7 @@
 #include <string>
 #include <system_error>
 
+#include "core/plain_message.h"
 #include "datasets/npy_manifest.h"
 #include "slipstream/core/error.h"
 
@@ -22,8 +23,8 @@ FolderLock::FolderLock(const std::filesystem::path& dir) {
   const std::filesystem::path path = lock_path(dir);
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (fd_ < 0)
-    throw Refused("cannot write '" + path.string() +
-                  "': " + std::generic_category().message(errno) + "; give another folder");
+    throw Refused("cannot write '" + path.string() + "': " + errno_message(errno) +
+                  "; give another folder");
   if (::flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   ::close(fd_);
   throw Refused("another convert is writing to '" + dir.string() +

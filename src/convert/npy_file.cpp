@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "core/file_bytes.h"
 #include "core/fingerprint.h"
+#include "core/plain_message.h"
 #include "datasets/npy_header.h"
 #include "slipstream/core/error.h"
 
@@ -108,7 +108,7 @@ void NpyFile::write_bytes(std::uint64_t offset, std::span<const std::byte> bytes
 
 void NpyFile::fail(const char* what, int error) const {
   throw Error("cannot " + std::string(what) + " '" + (has_name_ ? path_ : part_).string() +
-              "': " + std::generic_category().message(error) +
+              "': " + errno_message(error) +
               "; what is written stays, and the conversion goes on where it stopped");
 }
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <system_error>
 
+#include "core/plain_message.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -86,8 +87,7 @@ void ShardWriter::write(std::span<const std::byte> bytes) {
 }
 
 void ShardWriter::fail() const {
-  throw Error("cannot write '" + part_.string() +
-              "': " + std::generic_category().message(errno != 0 ? errno : EIO) +
+  throw Error("cannot write '" + part_.string() + "': " + errno_message(errno != 0 ? errno : EIO) +
               "; the shards that are whole stay, and the conversion goes on where it stopped");
 }
 

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <fstream>
 #include <string>
-#include <system_error>
 
+#include "core/plain_message.h"
 #include "slipstream/core/cpu.h"
 #include "slipstream/core/error.h"
 
@@ -77,8 +77,8 @@ CpuBinding::CpuBinding(std::span<const unsigned> cpus) {
   before_ = allowed_cpus();
   const int error = bind_to(cpus);
   if (error != 0) {
-    throw Error("cannot run on CPUs " + format_cpu_list(cpus) + ": " +
-                std::generic_category().message(error) + "; name others, or none");
+    throw Error("cannot run on CPUs " + format_cpu_list(cpus) + ": " + errno_message(error) +
+                "; name others, or none");
   }
 }
 

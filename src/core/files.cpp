@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/file_bytes.h"
+#include "core/plain_message.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -22,17 +23,15 @@ using Parts = std::span<const std::span<const std::byte>>;
 
 constexpr int kMostLinks = 40;  ///< that the kernel follows, too
 
-std::string reason(int error) { return std::generic_category().message(error); }
-
 std::string cannot_write(const fs::path& path, const std::string& why) {
   return "cannot write " + path.string() + ": " + why;
 }
 
 std::string cannot_write(const fs::path& path, int error) {
   std::error_code failed;
-  const bool unread = error == ENXIO && fs::is_fifo(path, failed);
-  const std::string full = "it is full: its reader is too slow";
-  return cannot_write(path, unread ? "nobody reads it" : error == EAGAIN ? full : reason(error));
+  if (error == ENXIO && fs::is_fifo(path, failed)) return cannot_write(path, "nobody reads it");
+  if (error == EAGAIN) return cannot_write(path, "it is full: its reader is too slow");
+  return cannot_write(path, errno_message(error));
 }
 
 fs::path folder_of(const fs::path& path) {
@@ -200,10 +199,10 @@ std::string hindrance(const fs::path& path) {
   if (::access(path.c_str(), W_OK) == 0) {
     if (is_written_through(path)) return "";
   } else if (errno != ENOENT) {
-    return reason(errno);
+    return errno_message(errno);
   }
   const TemporaryFile probe(folder);
-  return probe.error() == 0 ? "" : reason(probe.error());
+  return probe.error() == 0 ? "" : errno_message(probe.error());
 }
 
 /// What `open` makes of a pipe; -1 for anything else. Throws Refused for what cannot be written.
@@ -316,9 +315,9 @@ std::string read_text(const fs::path& path, std::size_t most_bytes) {
     throw Error("cannot read " + path.string() + ": " + why);
   };
   const ReadableFile file(path);
-  if (!file.is_open()) fail(reason(errno));
+  if (!file.is_open()) fail(errno_message(errno));
   struct stat opened {};
-  if (::fstat(file.descriptor(), &opened) != 0) fail(reason(errno));
+  if (::fstat(file.descriptor(), &opened) != 0) fail(errno_message(errno));
   if (S_ISDIR(opened.st_mode)) fail("it is a folder; name a file");
   if (!S_ISREG(opened.st_mode)) fail("it is a pipe or a device; write it to a file first");
   std::string text;
@@ -326,7 +325,7 @@ std::string read_text(const fs::path& path, std::size_t most_bytes) {
   while (text.size() <= most_bytes) {
     const ssize_t got = ::read(file.descriptor(), part.data(), part.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(reason(errno));
+    if (got < 0) fail(errno_message(errno));
     if (got == 0) return text;
     text.append(part.data(), static_cast<std::size_t>(got));
   }

@@ -2,6 +2,7 @@
 
 #include <new>
 #include <string_view>
+#include <system_error>
 
 #include "slipstream/core/error.h"
 
@@ -13,6 +14,8 @@ bool is_out_of_memory(const std::exception& error) {
   // PyTorch has no exception of its own for this.
   return std::string_view(error.what()).find("can't allocate memory") != std::string_view::npos;
 }
+
+std::string errno_message(int error) { return std::generic_category().message(error); }
 
 std::string plain_message(const std::exception& error) {
   if (!is_out_of_memory(error)) return error.what();

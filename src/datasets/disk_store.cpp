@@ -5,6 +5,7 @@
 
 #include "core/files.h"
 #include "core/fingerprint.h"
+#include "core/plain_message.h"
 #include "datasets/disk_manifest.h"
 #include "slipstream/core/error.h"
 
@@ -20,8 +21,6 @@ const char* const kSamples = "cache.samples";
 std::span<std::byte> writable(RecordSlot& slot) {
   return std::as_writable_bytes(std::span(&slot, 1));
 }
-
-std::string reason(int error) { return std::generic_category().message(error); }
 
 }  // namespace
 
@@ -213,7 +212,7 @@ void DiskStore::stop(std::string why) {
 }
 
 void DiskStore::stop_at(const std::string& what, int error) {
-  stop("cannot " + what + ": " + reason(error));
+  stop("cannot " + what + ": " + errno_message(error));
 }
 
 }  // namespace slipstream

@@ -4,6 +4,7 @@
 #include <string>
 #include <system_error>
 
+#include "core/plain_message.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -17,7 +18,7 @@ class StorageError : public Error {
 /// Throws what the errno of a file operation means: std::system_error where descriptors or memory
 /// ran out, StorageError where the storage failed, Error for a file that cannot be had.
 [[noreturn]] inline void throw_errno(const std::string& what, int error) {
-  const std::string message = what + ": " + std::generic_category().message(error);
+  const std::string message = what + ": " + errno_message(error);
   if (error == EMFILE || error == ENFILE)
     throw std::system_error(error, std::generic_category(),
                             what + " (raise the limit of open files, ulimit -n)");

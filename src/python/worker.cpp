@@ -11,9 +11,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <system_error>
 #include <thread>
 
+#include "core/plain_message.h"
 #include "slipstream/ops/op.h"
 
 namespace slipstream {
@@ -30,8 +30,7 @@ enum : std::uint64_t { kDone, kSampleFailed, kProcessFailed };
 
 std::string memory_problem(std::size_t bytes, int error) {
   return "a sample needs " + std::to_string(bytes) +
-         " bytes of memory shared with its worker process (" +
-         std::generic_category().message(error) +
+         " bytes of memory shared with its worker process (" + errno_message(error) +
          "); use fewer workers, smaller samples, or raise the limit of the container or of file "
          "sizes (ulimit -f)";
 }

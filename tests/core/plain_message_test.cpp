@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cerrno>
 #include <new>
 #include <stdexcept>
 
@@ -21,6 +22,10 @@ TEST(PlainMessage, SaysThatMemoryRanOut) {
 TEST(PlainMessage, IsElseWhatTheErrorSays) {
   EXPECT_EQ(plain_message(std::runtime_error("sizes do not match")), "sizes do not match");
   EXPECT_FALSE(is_out_of_memory(Error("'can't allocate memory.jpg' is damaged")));
+}
+
+TEST(PlainMessage, OfTheSystemIsInWords) {
+  EXPECT_EQ(errno_message(ENOENT), "No such file or directory");
 }
 
 TEST(PlainMessage, OfJsonHasNoNumberOfTheLibrary) {
