@@ -10,6 +10,7 @@
 #include <memory_resource>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/packed_field.h"
@@ -89,42 +90,53 @@ class Stream {
   int device_;
 };
 
-/// A lane on a stream of its own. Marks are CUDA events that block (not spin) the host in
-/// synchronize(): timed ones by an interrupt for each recording, untimed ones by looking every 50
-/// microseconds. wait() on another CudaLane's mark is a stream wait and never blocks the host.
-class CudaLane final : public Lane {
+/// A lane on a CUDA stream. Marks are CUDA events that block (not spin) the host in synchronize():
+/// timed ones by an interrupt for each recording, untimed ones by looking every 50 microseconds.
+/// wait() on the mark of another such lane is a stream wait and never blocks the host.
+class StreamLane : public Lane {
  public:
-  CudaLane(std::string name, int device, int priority);
-  ~CudaLane() override;
-  StreamView stream() const;
-  int device() const;
-  int priority() const { return priority_; }
+  int device() const { return device_; }
 
-  std::unique_ptr<Mark> make_mark() override;
-  std::unique_ptr<Mark> make_untimed_mark() override;
-  void record(Mark& mark) override;
-  void wait(const Mark& mark) override;
-  void synchronize() override;
+  std::unique_ptr<Mark> make_mark() final;
+  std::unique_ptr<Mark> make_untimed_mark() final;
+  void record(Mark& mark) final;
+  void wait(const Mark& mark) final;
+  void synchronize() final;
+
+ protected:
+  StreamLane(std::string name, int device) : Lane(std::move(name)), device_(device) {}
 
  private:
+  virtual cudaStream_t current_stream() const = 0;  ///< the stream of the call under way
+
+  int device_;
+};
+
+/// On a stream of its own.
+class CudaLane final : public StreamLane {
+ public:
+  CudaLane(std::string name, int device, int priority)
+      : StreamLane(std::move(name), device), stream_(device, priority), priority_(priority) {}
+  StreamView stream() const { return stream_; }
+  int priority() const { return priority_; }
+
+ private:
+  cudaStream_t current_stream() const override { return stream_.get(); }
+
   Stream stream_;
   int priority_;
 };
 
-/// A lane on somebody else's streams: at each call the one that `stream` gives, which may be the
-/// default stream. Its marks are as those of a CudaLane.
-class BorrowedLane final : public Lane {
+/// On somebody else's streams: at each call the one that `stream` gives, which may be the default
+/// stream.
+class BorrowedLane final : public StreamLane {
  public:
-  BorrowedLane(std::string name, int device, std::function<cudaStream_t()> stream);
-
-  std::unique_ptr<Mark> make_mark() override;
-  std::unique_ptr<Mark> make_untimed_mark() override;
-  void record(Mark& mark) override;
-  void wait(const Mark& mark) override;
-  void synchronize() override;
+  BorrowedLane(std::string name, int device, std::function<cudaStream_t()> stream)
+      : StreamLane(std::move(name), device), stream_(std::move(stream)) {}
 
  private:
-  int device_;
+  cudaStream_t current_stream() const override { return stream_(); }
+
   std::function<cudaStream_t()> stream_;
 };
 

@@ -61,59 +61,29 @@ class CudaMark final : public Mark {
   std::atomic<bool> recorded_{false};
 };
 
-void record_on(Mark& mark, cudaStream_t stream, int device) {
-  auto* own = dynamic_cast<CudaMark*>(&mark);
-  ensure(own != nullptr, "a lane records its own marks");
-  own->record(stream, device);
+}  // namespace
+
+std::unique_ptr<Mark> StreamLane::make_mark() { return std::make_unique<CudaMark>(device_, true); }
+
+std::unique_ptr<Mark> StreamLane::make_untimed_mark() {
+  return std::make_unique<CudaMark>(device_, false);
 }
 
-void wait_on(const Mark& mark, cudaStream_t stream) {
+void StreamLane::record(Mark& mark) {
+  auto* own = dynamic_cast<CudaMark*>(&mark);
+  ensure(own != nullptr, "a lane records its own marks");
+  own->record(current_stream(), device_);
+}
+
+void StreamLane::wait(const Mark& mark) {
   const auto* event = dynamic_cast<const CudaMark*>(&mark);
   if (event == nullptr) {
     mark.synchronize();
     return;
   }
-  check_cuda(cudaStreamWaitEvent(stream, event->recorded_event(), 0));
+  check_cuda(cudaStreamWaitEvent(current_stream(), event->recorded_event(), 0));
 }
 
-}  // namespace
-
-CudaLane::CudaLane(std::string name, int device, int priority)
-    : Lane(std::move(name)), stream_(device, priority), priority_(priority) {}
-
-CudaLane::~CudaLane() = default;
-
-StreamView CudaLane::stream() const { return stream_; }
-
-int CudaLane::device() const { return stream_.device(); }
-
-std::unique_ptr<Mark> CudaLane::make_mark() { return std::make_unique<CudaMark>(device(), true); }
-
-std::unique_ptr<Mark> CudaLane::make_untimed_mark() {
-  return std::make_unique<CudaMark>(device(), false);
-}
-
-void CudaLane::record(Mark& mark) { record_on(mark, stream_.get(), device()); }
-
-void CudaLane::wait(const Mark& mark) { wait_on(mark, stream_.get()); }
-
-void CudaLane::synchronize() { stream_.synchronize(); }
-
-BorrowedLane::BorrowedLane(std::string name, int device, std::function<cudaStream_t()> stream)
-    : Lane(std::move(name)), device_(device), stream_(std::move(stream)) {}
-
-std::unique_ptr<Mark> BorrowedLane::make_mark() {
-  return std::make_unique<CudaMark>(device_, true);
-}
-
-std::unique_ptr<Mark> BorrowedLane::make_untimed_mark() {
-  return std::make_unique<CudaMark>(device_, false);
-}
-
-void BorrowedLane::record(Mark& mark) { record_on(mark, stream_(), device_); }
-
-void BorrowedLane::wait(const Mark& mark) { wait_on(mark, stream_()); }
-
-void BorrowedLane::synchronize() { check_cuda(cudaStreamSynchronize(stream_())); }
+void StreamLane::synchronize() { check_cuda(cudaStreamSynchronize(current_stream())); }
 
 }  // namespace slipstream::cuda
