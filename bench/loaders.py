@@ -179,25 +179,35 @@ def settings_of(options):
     return settings
 
 
-def parse_arguments():
-    cores = len(os.sched_getaffinity(0))
-    powers = [1 << shift for shift in range(cores.bit_length()) if 1 << shift < cores]
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+def numbers(text):
+    return [int(item) for item in text.split(",")]
+
+
+def parser_of(description, rows):
+    """Of what scripts that measure rows from files have in common."""
+    parser = argparse.ArgumentParser(description=description.split("\n\n")[0])
     add = parser.add_argument
-    add("--data", help="a folder of class folders of JPEG files, instead of made ones")
+    add("--data", help="a folder of class folders (class_0, class_1, ...) of JPEG files, instead of made ones")
     add("--count", type=int, default=2000, help="files to make")
-    add("--rows", type=lambda text: text.split(","), default=list(ROWS), help=",".join(ROWS))
-    add("--num-workers", type=lambda text: [int(item) for item in text.split(",")],
-        default=[*powers, cores], help="processes or threads, comma-separated")
+    add("--rows", type=lambda text: text.split(","), default=list(rows), help=",".join(rows))
     add("--batch-size", type=int, default=256)
     add("--seconds", type=float, default=2, help="length of a measurement, about")
     add("--repeats", type=int, default=3)
     add("--budget-seconds", type=float, default=480, help="no measurement starts after this time")
     add("--timeout", type=float, default=60, help="seconds after which a silent row is dead")
     add("--slipstream", default=str(ROOT / "build" / "slipstream"), help="the program")
-    add("--slipstream-with", default="", metavar="OPTIONS",
-        help="adds the row slipstream_with: `bench loader` with these options too")
     add("--json", default=os.devnull, help="write all figures here")
+    return parser
+
+
+def parse_arguments():
+    cores = len(os.sched_getaffinity(0))
+    powers = [1 << shift for shift in range(cores.bit_length()) if 1 << shift < cores]
+    parser = parser_of(__doc__, ROWS)
+    parser.add_argument("--num-workers", type=numbers, default=[*powers, cores],
+                        help="processes or threads, comma-separated")
+    parser.add_argument("--slipstream-with", default="", metavar="OPTIONS",
+                        help="adds the row slipstream_with: `bench loader` with these options too")
     options = parser.parse_args()
     if unknown := set(options.rows) - set(ROWS):
         parser.error(f"unknown row: {', '.join(unknown)}; known: {', '.join(ROWS)}")

@@ -10,7 +10,6 @@ workers as cores. All rows take turns, repeat by repeat. A figure {"value", "low
 is the median of n repeats with a 95 % interval (Student's t).
 """
 
-import argparse
 import json
 import os
 import tempfile
@@ -19,7 +18,7 @@ from pathlib import Path
 
 import trainer_rows
 from figures import figure
-from loaders import ROOT, Child, environment, gpu_name, make_photos
+from loaders import Child, environment, gpu_name, make_photos, numbers, parser_of
 
 
 def add_repeat(row, answer):
@@ -63,22 +62,10 @@ def measure(options, shared, write):
 
 
 def parse_arguments():
-    all_cores = len(os.sched_getaffinity(0))
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    add = parser.add_argument
-    add("--model", default="resnet50")
-    add("--data", help="a folder of class_0, class_1, ... of JPEG files, instead of made ones")
-    add("--count", type=int, default=4000, help="files to make")
-    add("--rows", type=lambda text: text.split(","), default=list(trainer_rows.ROWS),
-        help=",".join(trainer_rows.ROWS))
-    add("--cores", type=lambda text: [int(item) for item in text.split(",")], default=[all_cores])
-    add("--batch-size", type=int, default=256)
-    add("--seconds", type=float, default=4, help="length of a measurement, about")
-    add("--repeats", type=int, default=3)
-    add("--budget-seconds", type=float, default=480, help="no measurement starts after this time")
-    add("--timeout", type=float, default=180, help="seconds after which a silent row is dead")
-    add("--slipstream", default=str(ROOT / "build" / "slipstream"), help="the program")
-    add("--json", default=os.devnull, help="write all figures here")
+    parser = parser_of(__doc__, trainer_rows.ROWS)
+    parser.set_defaults(count=4000, seconds=4, timeout=180)
+    parser.add_argument("--model", default="resnet50")
+    parser.add_argument("--cores", type=numbers, default=[len(os.sched_getaffinity(0))])
     return parser.parse_args()
 
 
