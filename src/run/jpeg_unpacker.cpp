@@ -47,12 +47,9 @@ JpegUnpacker::JpegUnpacker(const SlabLayout& layout, Options options)
 }
 
 JpegUnpacker::~JpegUnpacker() {
-  int before = 0;
-  cuda::ignore_failure(cudaGetDevice(&before));
-  cuda::ignore_failure(cudaSetDevice(options_.device));
+  const cuda::DeviceGuard device(options_.device, std::nothrow);
   cuda::ignore_failure(cudaDeviceSynchronize());
   release();
-  cuda::ignore_failure(cudaSetDevice(before));
 }
 
 void JpegUnpacker::release() noexcept {
