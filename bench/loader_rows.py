@@ -221,6 +221,15 @@ def slipstream(task, options=""):
     return {"rate": rate, "cores": rate * cpu_each}
 
 
+def slipstream_python(task):
+    """The same loader as `slipstream`, from Python."""
+    import slipstream as ss
+
+    loader = ss.DataLoader(ss.ImageFolder(task.data, ss.transforms.RandomResizedCrop(SIDE)), task.batch_size,
+                           shuffle=True, drop_last=True, num_workers=task.workers, device="cpu")
+    return rate_of((batch for _ in count() for batch in loader), task)
+
+
 ROWS = {  # what measures each, and the modules it needs
     "floor": (floor, ("numpy", "PIL")),
     "dataloader_pillow": (dataloader_pillow, ("numpy", "PIL", "torch")),
@@ -229,6 +238,7 @@ ROWS = {  # what measures each, and the modules it needs
     "dali_mixed_gpu": (lambda task: dali(task, True), ("nvidia.dali",)),
     "spdl": (spdl, ("numpy", "PIL", "spdl.pipeline")),
     "slipstream": (slipstream, ()),
+    "slipstream_python": (slipstream_python, ("torch", "slipstream")),
     "slipstream_with": (lambda task: slipstream(task, task.slipstream_with), ()),
 }
 

@@ -41,6 +41,10 @@ std::vector<DeviceInfo> devices();
 std::string driver_version();
 /// Of the CUDA runtime, "13.0".
 std::string runtime_version();
+/// Asks for 32 queues of the device, CUDA's most, instead of 8, so that streams do not wait for one
+/// another because they share one: sets CUDA_DEVICE_MAX_CONNECTIONS where it is not set. Before the
+/// process's first use of CUDA.
+void ask_for_queues();
 /// What in the environment keeps streams from overlapping (CUDA_DEVICE_MAX_CONNECTIONS=1,
 /// CUDA_LAUNCH_BLOCKING=1), as sentences with the remedy; empty when nothing does.
 std::vector<std::string> overlap_hindrances();

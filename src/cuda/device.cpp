@@ -101,6 +101,10 @@ std::string runtime_version() {
   return version_text(version);
 }
 
+void ask_for_queues() {
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);  // NOLINT(concurrency-mt-unsafe)
+}
+
 std::vector<std::string> overlap_hindrances() {
   std::vector<std::string> found;
   if (variable("CUDA_DEVICE_MAX_CONNECTIONS") == "1") {

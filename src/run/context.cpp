@@ -30,6 +30,7 @@ std::unique_ptr<Lane> make_lane(const std::string& name, c10::Device device, int
 
 c10::Device device_named(const std::string& name) {
   if (name == "cpu") return c10::Device(c10::kCPU);
+  cuda::ask_for_queues();
   const std::size_t gpus = cuda::devices().size();
   if (name == "auto") return gpus > 0 ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
   const bool numbered = name.rfind("cuda:", 0) == 0 && name.size() > 5 && name.size() < 8 &&

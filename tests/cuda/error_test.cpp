@@ -53,6 +53,16 @@ TEST(StreamViewTest, refuses_the_default_streams) {
   EXPECT_THROW(StreamView{cudaStreamPerThread}, std::logic_error);
 }
 
+TEST(QueuesTest, are_asked_for_where_nobody_has) {
+  unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  ask_for_queues();
+  EXPECT_STREQ(std::getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "32");
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "4", 1);
+  ask_for_queues();
+  EXPECT_STREQ(std::getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "4");
+  unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+}
+
 TEST(OverlapHindrancesTest, names_the_variable_and_the_remedy) {
   unsetenv("CUDA_LAUNCH_BLOCKING");
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);

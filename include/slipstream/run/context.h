@@ -17,8 +17,9 @@ class Context {
   /// Takes the device of that name: "cpu", "cuda", "cuda:N" or "auto" (the first GPU, else the
   /// CPU). Throws Refused, naming the devices there are, for a device that is not there. On a GPU
   /// it sets CUBLAS_WORKSPACE_CONFIG to ":4096:8" in the environment where that is not set, because
-  /// cuBLAS is not deterministic without. A program that uses cuBLAS before it makes a Context sets
-  /// it itself.
+  /// cuBLAS is not deterministic without, and CUDA_DEVICE_MAX_CONNECTIONS to 32, so that streams do
+  /// not share a queue of the device. A program that uses CUDA before it makes a Context sets them
+  /// itself.
   explicit Context(const std::string& device);
   ~Context();
   Context(const Context&) = delete;
