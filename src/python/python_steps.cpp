@@ -132,15 +132,18 @@ Loss python_loss(SharedObject function, const std::string& input, NamedFields ta
           }};
 }
 
-Metric python_metric(std::string name, SharedObject function, NamedFields targets) {
+Metric python_metric(std::string name, SharedObject function, NamedFields targets,
+                     std::string counted) {
   const std::string who = "the metric '" + name + "'";
-  const auto add = [function = std::move(function), targets = std::move(targets), who](
-                       at::Tensor& counts, const at::Tensor& output, const Batch& batch) {
+  const auto add = [function = std::move(function), targets = std::move(targets),
+                    counted = std::move(counted),
+                    who](at::Tensor& counts, const at::Tensor& output, const Batch& batch) {
     const py::gil_scoped_acquire locked;
     const py::object value = called(function, arguments_of(batch, targets, &output));
     const at::Tensor scores = tensor_of(value, who);
-    if (scores.dim() == 0 || scores.size(0) != output.size(0))
-      throw Error(who + " must give a score for each of " + std::to_string(output.size(0)) +
+    const std::int64_t samples = batch.at(counted).size(0);
+    if (scores.dim() == 0 || scores.size(0) != samples)
+      throw Error(who + " must give a score for each of " + std::to_string(samples) +
                   " samples, but gave a tensor of " + c10::str(scores.sizes()));
     counts.select(0, 0).add_(scores.to(at::kDouble).sum());
     counts.select(0, 1).add_(static_cast<double>(scores.numel()));

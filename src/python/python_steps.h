@@ -33,8 +33,10 @@ ModuleRef python_module(pybind11::object module, SharedObject function, NamedFie
                         LastBatch last);
 /// function(output, *targets) gives a scalar.
 Loss python_loss(SharedObject function, const std::string& input, NamedFields targets);
-/// function(output, *targets) gives a score for each sample; the metric is their mean.
-Metric python_metric(std::string name, SharedObject function, NamedFields targets);
+/// function(output, *targets) gives a score for each sample; the metric is their mean. `counted`: a
+/// field with a row for each sample.
+Metric python_metric(std::string name, SharedObject function, NamedFields targets,
+                     std::string counted);
 /// function(batch, number) gives the tuple `batch` of all `fields` with others in it. `number`: of
 /// the batch, through all epochs. `module`: what it calls, or None.
 FrozenStage python_stage(const pybind11::object& module, SharedObject function, NamedFields fields);

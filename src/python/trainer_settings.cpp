@@ -143,7 +143,8 @@ Pipeline pipeline_of(const NativeLoader& loader, const TrainerSettings& settings
   for (const std::string& name : settings.metrics.value_or(metrics_for(labels, settings)))
     made = std::move(made).metric(metric_of(name, target, labels.classes));
   for (const auto& [name, function] : settings.own_metrics)
-    made = std::move(made).metric(python_metric(name, shared(function), targets));
+    made = std::move(made).metric(python_metric(name, shared(function), targets,
+                                                (targets.empty() ? inputs : targets)[0].name));
   return made;
 }
 

@@ -35,6 +35,8 @@ class EvaluationStep final : public TrainStep {
   at::Tensor counts(std::size_t metric) const { return counts_[metric].cpu(); }
 
  private:
+  /// The samples of a batch that count, and the batch of these alone.
+  std::int64_t counting(const Batch& batch) const;
   Batch that_count(const Batch& batch) const;
 
   std::shared_ptr<TrainStep> model_;

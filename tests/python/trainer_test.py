@@ -152,6 +152,32 @@ def test_evaluation_and_prediction(photos, device):
     assert trainer.model(images).shape == outputs.shape
 
 
+@pytest.mark.parametrize("form", ["scalar", "by time", "mapping"])
+def test_samples_weigh_the_same_whatever_the_model_gives(photos, device, form):
+    """50 samples in batches of 16: the last one has 2."""
+    class Other(Net):
+        def forward(self, images):
+            output = super().forward(images)
+            if form == "mapping":
+                return {"scale": output.new_ones(()), "logits": output}
+            return output.square().mean().sqrt() if form == "scalar" else output.expand(5, *output.shape)
+
+    def loss(output, labels):
+        logits = output["logits"] if form == "mapping" else output
+        return logits.square().mean()
+
+    val = loader_of(photos, device, 16)
+    sure = {"label": lambda output, labels: labels}
+    trainer = trainer_of(photos, device, Other(), loss=loss, metrics=sure)
+    scores = trainer.evaluate(val)
+    outputs = torch.cat(list(trainer_of(photos, device, Net()).predict(val)))
+    labels = torch.tensor([val.dataset.label(i) for i in range(50)])
+    assert scores["loss"] == pytest.approx(outputs.square().mean().item(), rel=1e-4)
+    assert scores["label"] == pytest.approx(labels.double().mean().item())
+    with pytest.raises(ss.Error, match="must give a score for each of 16 samples"):
+        trainer_of(photos, device, Other(), loss=loss, metrics={"one": lambda *_: torch.ones(5)}).evaluate(val)
+
+
 def test_prediction_may_be_left(photos, device):
     trainer = trainer_of(photos, device)
     outputs = trainer.predict(loader_of(photos, device, 2))
