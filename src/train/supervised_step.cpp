@@ -19,9 +19,15 @@
 namespace slipstream {
 namespace {
 
-bool has(const std::vector<at::Tensor>& tensors, const at::Tensor& tensor) {
+/// The number of tensors where it is not there.
+std::size_t place_in(const std::vector<at::Tensor>& tensors, const at::Tensor& tensor) {
   const auto same = [&](const at::Tensor& other) { return other.is_same(tensor); };
-  return std::any_of(tensors.begin(), tensors.end(), same);
+  return static_cast<std::size_t>(std::find_if(tensors.begin(), tensors.end(), same) -
+                                  tensors.begin());
+}
+
+bool has(const std::vector<at::Tensor>& tensors, const at::Tensor& tensor) {
+  return place_in(tensors, tensor) < tensors.size();
 }
 
 }  // namespace
@@ -61,17 +67,21 @@ void SupervisedStep::bind(const StepSettings& settings) {
   make_averages();
 }
 
-/// A tensor that has two names has one average.
+/// A tensor that has two names has one average, under both.
 void SupervisedStep::make_averages() {
   averages_.clear();
   for (auto* list : {&averaged_, &float_averages_, &copied_, &copies_}) list->clear();
   if (options_.ema_decay == 0) return;
   const auto add = [this](const std::string& name, const at::Tensor& tensor) {
-    if (has(averaged_, tensor) || has(copied_, tensor)) return;
-    averages_.push_back({name, tensor.detach().clone()});
     const bool is_float = tensor.is_floating_point();
-    (is_float ? averaged_ : copied_).push_back(tensor);
-    (is_float ? float_averages_ : copies_).push_back(averages_.back().tensor);
+    std::vector<at::Tensor>& from = is_float ? averaged_ : copied_;
+    std::vector<at::Tensor>& to = is_float ? float_averages_ : copies_;
+    const std::size_t known = place_in(from, tensor);
+    if (known == from.size()) {
+      from.push_back(tensor);
+      to.push_back(tensor.detach().clone());
+    }
+    averages_.push_back({name, to[known]});
   };
   for (const auto& each : stage_.module->named_parameters()) add(each.key(), each.value());
   for (const auto& each : stage_.module->named_buffers()) add(each.key(), each.value());

@@ -51,7 +51,12 @@ def test_compiled_modules_and_shared_weights(photos, device, tmp_path):
     whole = trainer_of(photos, device, Tied(), ema=0.9).fit()
     first, rest = part(torch.compile(Tied(), backend="aot_eager")), part(Tied(), resume="auto")
     torch.testing.assert_close(first.losses + rest.losses, whole.losses, rtol=1e-4, atol=1e-4)
-    Tied().load_state_dict(safetensors.torch.load_file(tmp_path / "run" / "step-00000014" / "weights.safetensors"))
+    for name in ("weights", "ema"):
+        stored = safetensors.torch.load_file(tmp_path / "run" / "step-00000014" / f"{name}.safetensors")
+        Tied().load_state_dict(stored)
+        assert all(torch.equal(stored[alias], stored["first.weight"]) for alias in ("second.weight", "third.weight"))
+    trainer = trainer_of(photos, device, Tied(), ema=0.9)
+    assert trainer.averages().keys() == trainer.model.state_dict().keys()
 
 
 def resnet_of(photos, device, **options):
