@@ -130,6 +130,7 @@ class Trainer:
             self._native = _native.NativeTrainer(loader._native, settings)
         except _native.Refused as refused:
             raise as_arguments(refused) from None
+        self._native.kept = settings.kept
 
     def _take_val(
         self, val: DataLoader | None, keep_best: str | None, early_stop: int | None
@@ -247,7 +248,9 @@ class Trainer:
                 + (f" ({other[0]!r} is not in both)" if other else ", or in another order")
                 + ": open both with the same classes=[...]"
             )
-        return _native.NativeEvaluator(self._native, loader._native)
+        evaluator = _native.NativeEvaluator(self._native, loader._native)
+        evaluator.trainer = self._native
+        return evaluator
 
     @staticmethod
     def _scores(evaluator: _native.NativeEvaluator) -> dict[str, float] | None:

@@ -17,17 +17,16 @@ constexpr const char* kModules = "_modules";
 
 }  // namespace
 
-SharedObject shared(py::object object) {
-  return {new py::object(std::move(object)), [](py::object* kept) {
-            const py::gil_scoped_acquire locked;
-            delete kept;
-          }};
+py::handle kept_in(py::handle list, const py::object& object) {
+  if (PyList_Append(list.ptr(), object.ptr()) != 0) throw py::error_already_set();
+  return object;
 }
 
-PythonModule::PythonModule(py::object module)
+PythonModule::PythonModule(const py::object& module, py::handle kept)
     : torch::nn::Module(py::str(py::type::of(module).attr("__name__"))),
-      module_(shared(std::move(module))) {
-  mirror(*module_, *this, "");
+      kept_(kept),
+      module_(kept_in(kept, module)) {
+  mirror(module_, *this, "");
   known_.clear();
 }
 
@@ -77,36 +76,35 @@ void PythonModule::add_tensors(py::handle from, torch::nn::Module& to, const std
 }
 
 void PythonModule::watch(py::handle from, const char* table, const std::string& prefix) {
-  py::dict names = from.attr(table);
+  const py::dict names = from.attr(table);
   const Py_ssize_t size = PyDict_Size(names.ptr());
-  tables_.push_back({shared(std::move(names)), prefix, table + 1, size});
+  tables_.push_back({kept_in(kept_, names), prefix, table + 1, size});
 }
 
 void PythonModule::keep(py::handle name, const at::Tensor& tensor) {
-  entries_.push_back({tables_.size() - 1, shared(py::reinterpret_borrow<py::object>(name)), nullptr,
-                      tensor, tensor.scalar_type(), tensor.device(), tensor.sizes().vec(),
-                      tensor.requires_grad()});
+  entries_.push_back({tables_.size() - 1, kept_in(kept_, py::reinterpret_borrow<py::object>(name)),
+                      py::handle(), tensor, tensor.scalar_type(), tensor.device(),
+                      tensor.sizes().vec(), tensor.requires_grad()});
 }
 
 void PythonModule::keep(py::handle name, py::handle module) {
-  entries_.push_back({tables_.size() - 1, shared(py::reinterpret_borrow<py::object>(name)),
-                      shared(py::reinterpret_borrow<py::object>(module))});
+  entries_.push_back({tables_.size() - 1, kept_in(kept_, py::reinterpret_borrow<py::object>(name)),
+                      kept_in(kept_, py::reinterpret_borrow<py::object>(module))});
 }
 
 void PythonModule::train(bool on) {
   torch::nn::Module::train(on);
   const py::gil_scoped_acquire locked;
-  module_->attr("train")(on);
+  module_.attr("train")(on);
 }
 
 void PythonModule::check_same() const {
   for (const Entry& entry : entries_) {
     const Table& table = tables_[entry.table];
-    PyObject* const now = PyDict_GetItemWithError(table.names->ptr(), entry.name->ptr());
-    const bool is_same = entry.module != nullptr
-                             ? now == entry.module->ptr()
-                             : now != nullptr && THPVariable_Check(now) &&
-                                   THPVariable_Unpack(now).is_same(entry.tensor);
+    PyObject* const now = PyDict_GetItemWithError(table.names.ptr(), entry.name.ptr());
+    const bool is_same = entry.module ? now == entry.module.ptr()
+                                      : now != nullptr && THPVariable_Check(now) &&
+                                            THPVariable_Unpack(now).is_same(entry.tensor);
     if (is_same) {
       if (entry.tensor.defined()) check_form(entry);
       continue;
@@ -120,14 +118,14 @@ void PythonModule::check_same() const {
                      : "Remedy: change it in place, such as self.NAME.copy_(values)"));
   }
   for (const Table& table : tables_)
-    if (PyDict_Size(table.names->ptr()) != table.size)
+    if (PyDict_Size(table.names.ptr()) != table.size)
       throw Error("the module got other " + table.what + " in '" + table.where +
                   "' after the trainer was made, which it would not train or save. Remedy: make "
                   "all of them in __init__()");
 }
 
 std::string PythonModule::name_of(const Entry& entry) const {
-  return tables_[entry.table].where + entry.name->cast<std::string>();
+  return tables_[entry.table].where + entry.name.cast<std::string>();
 }
 
 void PythonModule::check_form(const Entry& entry) const {

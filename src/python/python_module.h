@@ -9,17 +9,17 @@
 
 namespace slipstream {
 
-/// An object of Python that any thread may let go of.
-using SharedObject = std::shared_ptr<pybind11::object>;
-/// Needs Python's lock.
-SharedObject shared(pybind11::object object);
+/// Lets a list of Python's keep an object that C++ calls: its garbage collector sees there what it
+/// would not see here, where a model or a loss refers to its trainer. Needs Python's lock. The
+/// list must live for as long as the object is called.
+pybind11::handle kept_in(pybind11::handle list, const pybind11::object& object);
 
 /// A module of Python as one of LibTorch: a module for each of its modules, under its name, with
 /// the very parameters and buffers that its state_dict() has. Its mode becomes that of Python's.
 class PythonModule : public torch::nn::Module {
  public:
-  /// Needs Python's lock, as check_same() does.
-  explicit PythonModule(pybind11::object module);
+  /// What it calls is in `kept`. Needs Python's lock, as check_same() does.
+  PythonModule(const pybind11::object& module, pybind11::handle kept);
 
   void train(bool on = true) override;
 
@@ -31,15 +31,15 @@ class PythonModule : public torch::nn::Module {
  private:
   /// The names that a module has for its parameters, its buffers or its modules.
   struct Table {
-    SharedObject names;  ///< a dict
+    pybind11::handle names;  ///< a dict
     std::string where, what;
     Py_ssize_t size;
   };
   /// What such a table has under a name: a module, a tensor, or None.
   struct Entry {
     std::size_t table;
-    SharedObject name;
-    SharedObject module;  ///< or None; nullptr: it is a tensor
+    pybind11::handle name;
+    pybind11::handle module;  ///< or None; without a pointer: it is a tensor
     at::Tensor tensor = {};
     at::ScalarType type = at::kFloat;
     c10::Device device = at::kCPU;
@@ -56,7 +56,8 @@ class PythonModule : public torch::nn::Module {
   /// Throws Error where the tensor has another size, dtype or device, or requires_grad.
   void check_form(const Entry& entry) const;
 
-  SharedObject module_;
+  pybind11::handle kept_;  ///< a list
+  pybind11::handle module_;
   std::vector<std::pair<pybind11::handle, std::shared_ptr<torch::nn::Module>>> known_;
   std::vector<Table> tables_;
   std::vector<Entry> entries_;

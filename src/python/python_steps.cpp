@@ -24,13 +24,13 @@ bool is_out_of_device_memory(const py::error_already_set& error) {
       c10::OutOfMemoryError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, message));
 }
 
-py::object called(const SharedObject& function, const py::tuple& arguments) {
+py::object called(py::handle function, const py::tuple& arguments) {
   if (Interrupts::count() > 1) {
     PyErr_SetNone(PyExc_KeyboardInterrupt);
     throw py::error_already_set();
   }
   try {
-    return (*function)(*arguments);
+    return function(*arguments);
   } catch (py::error_already_set& error) {
     if (is_out_of_device_memory(error)) throw_out_of_memory(error);
     throw;
@@ -67,11 +67,9 @@ void leave_off_what_fills_up(Batch& batch, const LastBatch& last) {
 
 class TrainedModule final : public PythonModule {
  public:
-  TrainedModule(py::object module, SharedObject function, NamedFields inputs, LastBatch last)
-      : PythonModule(std::move(module)),
-        function_(std::move(function)),
-        inputs_(std::move(inputs)),
-        last_(last) {}
+  TrainedModule(const py::object& module, py::handle kept, py::handle function, NamedFields inputs,
+                LastBatch last)
+      : PythonModule(module, kept), function_(function), inputs_(std::move(inputs)), last_(last) {}
 
   at::Tensor forward(Batch& batch) {
     if (is_training()) leave_off_what_fills_up(batch, last_);
@@ -83,7 +81,7 @@ class TrainedModule final : public PythonModule {
   }
 
  private:
-  SharedObject function_;
+  py::handle function_;
   NamedFields inputs_;
   LastBatch last_;
 };
@@ -111,15 +109,14 @@ NamedFields fields_of(const Dataset& dataset) {
   return all;
 }
 
-ModuleRef python_module(py::object module, SharedObject function, NamedFields inputs,
-                        LastBatch last) {
-  return {std::make_shared<TrainedModule>(std::move(module), std::move(function), std::move(inputs),
-                                          last)};
+ModuleRef python_module(const py::object& module, py::handle kept, py::handle function,
+                        NamedFields inputs, LastBatch last) {
+  return {std::make_shared<TrainedModule>(module, kept, function, std::move(inputs), last)};
 }
 
-Loss python_loss(SharedObject function, const std::string& input, NamedFields targets) {
-  return {input, [function = std::move(function), targets = std::move(targets)](
-                     const at::Tensor& output, const Batch& batch) {
+Loss python_loss(py::handle function, const std::string& input, NamedFields targets) {
+  return {input,
+          [function, targets = std::move(targets)](const at::Tensor& output, const Batch& batch) {
             const py::gil_scoped_acquire locked;
             const py::object value = called(function, arguments_of(batch, targets, &output));
             at::Tensor loss = tensor_of(value, "the loss");
@@ -132,12 +129,11 @@ Loss python_loss(SharedObject function, const std::string& input, NamedFields ta
           }};
 }
 
-Metric python_metric(std::string name, SharedObject function, NamedFields targets,
+Metric python_metric(std::string name, py::handle function, NamedFields targets,
                      std::string counted) {
   const std::string who = "the metric '" + name + "'";
-  const auto add = [function = std::move(function), targets = std::move(targets),
-                    counted = std::move(counted),
-                    who](at::Tensor& counts, const at::Tensor& output, const Batch& batch) {
+  const auto add = [function, targets = std::move(targets), counted = std::move(counted), who](
+                       at::Tensor& counts, const at::Tensor& output, const Batch& batch) {
     const py::gil_scoped_acquire locked;
     const py::object value = called(function, arguments_of(batch, targets, &output));
     const at::Tensor scores = tensor_of(value, who);
@@ -153,8 +149,9 @@ Metric python_metric(std::string name, SharedObject function, NamedFields target
           }};
 }
 
-FrozenStage python_stage(const py::object& module, SharedObject function, NamedFields fields) {
-  const auto run = [function = std::move(function), fields = std::move(fields)](Batch& batch) {
+FrozenStage python_stage(const py::object& module, py::handle kept, py::handle function,
+                         NamedFields fields) {
+  const auto run = [function, fields = std::move(fields)](Batch& batch) {
     const py::gil_scoped_acquire locked;
     const py::tuple before = arguments_of(batch, fields, nullptr);
     const py::object after = called(function, py::make_tuple(before, batch.number()));
@@ -167,7 +164,7 @@ FrozenStage python_stage(const py::object& module, SharedObject function, NamedF
     }
   };
   if (module.is_none()) return {nullptr, run};
-  return {std::make_shared<PythonModule>(module), run};
+  return {std::make_shared<PythonModule>(module, kept), run};
 }
 
 void rethrow_of_python(const std::exception& error) {

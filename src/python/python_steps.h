@@ -25,21 +25,22 @@ struct LastBatch {
 
 // Functions of Python are called on the stream of a lane, with Python's lock while they enqueue and
 // no longer. Labels and masks come as int64, as slipstream.DataLoader gives them. All of these need
-// the lock when they are made.
+// the lock when they are made. What they call is in a list of Python's (kept_in()).
 
 /// function(*inputs), which calls `module`, gives a tensor. In training, what fills up the last
 /// batch of an epoch is left off.
-ModuleRef python_module(pybind11::object module, SharedObject function, NamedFields inputs,
-                        LastBatch last);
+ModuleRef python_module(const pybind11::object& module, pybind11::handle kept,
+                        pybind11::handle function, NamedFields inputs, LastBatch last);
 /// function(output, *targets) gives a scalar.
-Loss python_loss(SharedObject function, const std::string& input, NamedFields targets);
+Loss python_loss(pybind11::handle function, const std::string& input, NamedFields targets);
 /// function(output, *targets) gives a score for each sample; the metric is their mean. `counted`: a
 /// field with a row for each sample.
-Metric python_metric(std::string name, SharedObject function, NamedFields targets,
+Metric python_metric(std::string name, pybind11::handle function, NamedFields targets,
                      std::string counted);
 /// function(batch, number) gives the tuple `batch` of all `fields` with others in it. `number`: of
 /// the batch, through all epochs. `module`: what it calls, or None.
-FrozenStage python_stage(const pybind11::object& module, SharedObject function, NamedFields fields);
+FrozenStage python_stage(const pybind11::object& module, pybind11::handle kept,
+                         pybind11::handle function, NamedFields fields);
 
 /// Where a run threw what came from Python, throws that, with its type and traceback, and what the
 /// run says of it as a note; else does nothing. Needs Python's lock.

@@ -24,6 +24,7 @@ using S = TrainerSettings;
 
 void add_values(py::class_<S>& settings) {
   settings.def(py::init<>())
+      .def_readonly("kept", &S::kept)
       .def_readwrite("module", &S::module)
       .def_readwrite("forward", &S::forward)
       .def_readwrite("loss", &S::loss)
@@ -132,7 +133,7 @@ void add_trainer(py::module_& module) {
   add_parts(settings);
   add_results(module);
   using T = NativeTrainer;
-  py::class_<T, std::shared_ptr<T>>(module, "NativeTrainer")
+  py::class_<T, std::shared_ptr<T>>(module, "NativeTrainer", py::dynamic_attr())
       .def(py::init<const std::shared_ptr<NativeLoader>&, const TrainerSettings&>())
       .def("position", &T::position)
       .def("batches_per_epoch", &T::batches_per_epoch)
@@ -164,7 +165,7 @@ void add_trainer(py::module_& module) {
         return all;
       });
   using E = NativeEvaluator;
-  py::class_<E>(module, "NativeEvaluator")
+  py::class_<E>(module, "NativeEvaluator", py::dynamic_attr())
       .def(py::init<std::shared_ptr<T>, const std::shared_ptr<NativeLoader>&>())
       .def("evaluate",
            [](E& evaluator) {

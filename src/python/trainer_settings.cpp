@@ -8,6 +8,8 @@
 namespace slipstream {
 namespace {
 
+namespace py = pybind11;
+
 LastBatch last_batch(const NativeLoader& loader, const Pipeline& pipeline) {
   const std::uint64_t size = loader.options().batch_size;
   const std::uint64_t rest = loader.keeps_rest() ? loader.dataset()->size() % size : 0;
@@ -122,28 +124,30 @@ Pipeline data_of(const NativeLoader& loader) {
 Pipeline pipeline_of(const NativeLoader& loader, const TrainerSettings& settings,
                      WorkloadInfo& told) {
   Pipeline made = data_of(loader);
+  const py::handle kept = settings.kept;
   const NamedFields fields = fields_of(*loader.dataset());
   const NamedFields inputs = chosen(fields, settings.inputs);
   const NamedFields targets = chosen(fields, settings.targets);
   if (settings.label_smoothing > 0)
     made = std::move(made).transform("one_hot", OneHot{settings.label_smoothing});
   for (const StageSettings& stage : settings.stages)
-    made = std::move(made).stage(stage.name,
-                                 python_stage(stage.module, shared(stage.function), fields));
+    made = std::move(made).stage(
+        stage.name, python_stage(stage.module, kept, kept_in(kept, stage.function), fields));
   const std::string target = targets.empty() ? "" : targets.front().name;
   const Loss loss = settings.loss.is_none()
                         ? cross_entropy(inputs.front().name, target)
-                        : python_loss(shared(settings.loss), inputs.front().name, targets);
+                        : python_loss(kept_in(kept, settings.loss), inputs.front().name, targets);
   const LastBatch last = last_batch(loader, made);
   made = std::move(made).train(
-      kTrainName, python_module(settings.module, shared(settings.forward), inputs, last),
+      kTrainName,
+      python_module(settings.module, kept, kept_in(kept, settings.forward), inputs, last),
       optimizer_of(settings), loss, settings.training);
   made = settings.schedule.applied(std::move(made), settings.steps, told);
   const FieldSpec labels = counted_field(*loader.dataset(), target, settings.num_classes);
   for (const std::string& name : settings.metrics.value_or(metrics_for(labels, settings)))
     made = std::move(made).metric(metric_of(name, target, labels.classes));
   for (const auto& [name, function] : settings.own_metrics)
-    made = std::move(made).metric(python_metric(name, shared(function), targets,
+    made = std::move(made).metric(python_metric(name, kept_in(kept, function), targets,
                                                 (targets.empty() ? inputs : targets)[0].name));
   return made;
 }

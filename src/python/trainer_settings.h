@@ -29,6 +29,7 @@ struct StageSettings {
 
 /// What slipstream.Trainer was given.
 struct TrainerSettings {
+  pybind11::list kept;  ///< gets what is called; to be kept for as long as the trainer
   pybind11::object module, forward;
   pybind11::object loss;  ///< None: cross entropy
   std::vector<std::string> inputs, targets;
