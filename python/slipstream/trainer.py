@@ -32,7 +32,8 @@ class Trainer:
         iterated itself. A short last batch stays short, as in a loop over it.
     model: moved to the loader's device, and trained in place; its 4-dimensional parameters become
         channels-last in memory with `channels_last`. model(*input) gives a tensor, or something with
-        `output` in it.
+        `output` in it. Modules in it keep their modes; model.train() is called where it is in evaluation
+        mode, and afterwards all modes are as they were.
     loss: "cross_entropy", or a function(output, *target) that gives a scalar. What the model gives other than
         a tensor goes to the function as it is.
     input, target: names of the batch's fields (loader.dataset.fields); by default "image" and "label".

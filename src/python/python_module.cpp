@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "slipstream/core/error.h"
 
@@ -32,7 +33,7 @@ PythonModule::PythonModule(const py::object& module, py::handle kept)
 
 /// A module of `to` has the mode of Python's, before it has modules to pass it on to.
 void PythonModule::mirror(py::handle from, torch::nn::Module& to, const std::string& prefix) {
-  to.torch::nn::Module::train(from.attr("training").cast<bool>());
+  to.train(from.attr("training").cast<bool>());
   add_tensors(from, to, prefix);
   watch(from, kModules, prefix);
   const py::dict modules = from.attr(kModules);
@@ -92,12 +93,6 @@ void PythonModule::keep(py::handle name, py::handle module) {
                       kept_in(kept_, py::reinterpret_borrow<py::object>(module))});
 }
 
-void PythonModule::train(bool on) {
-  torch::nn::Module::train(on);
-  const py::gil_scoped_acquire locked;
-  module_.attr("train")(on);
-}
-
 void PythonModule::check_same() const {
   for (const Entry& entry : entries_) {
     const Table& table = tables_[entry.table];
@@ -148,6 +143,46 @@ void PythonModule::check_form(const Entry& entry) const {
   if (now.requires_grad() != entry.requires_grad)
     changed(std::string("requires_grad, ") + (entry.requires_grad ? "False" : "True"),
             "set it" + before + ", and make another trainer for each phase");
+}
+
+PythonModes::PythonModes(py::handle module) : module_(module) {
+  const py::gil_scoped_acquire locked;
+  py::list all;
+  for (const py::handle each : module.attr("modules")())
+    all.append(py::make_tuple(each, each.attr("training")));
+  before_ = std::move(all);
+}
+
+PythonModes::~PythonModes() {
+  try {
+    put_back();
+  } catch (const std::exception&) {
+    // The exception under way tells.
+  }
+}
+
+void PythonModes::set(bool trains) {
+  const py::gil_scoped_acquire locked;
+  if (!trains || !module_.attr("training").cast<bool>()) module_.attr("train")(trains);
+}
+
+/// A module comes ahead of those in it, whose modes train() sets as well.
+void PythonModes::put_back() {
+  if (!before_) return;
+  const py::gil_scoped_acquire locked;
+  const py::list before = *std::exchange(before_, std::nullopt);
+  std::optional<py::error_already_set> raised;
+  for (const py::handle each : before) {
+    const auto [module, mode] = each.cast<std::pair<py::object, bool>>();
+    if (module.attr("training").cast<bool>() == mode) continue;
+    try {
+      module.attr("train")(mode);
+    } catch (const py::error_already_set& error) {
+      module.attr("training") = mode;
+      if (!raised) raised.emplace(error);
+    }
+  }
+  if (raised) throw *raised;
 }
 
 }  // namespace slipstream

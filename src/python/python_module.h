@@ -4,6 +4,7 @@
 #include <torch/nn/module.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,11 @@ namespace slipstream {
 pybind11::handle kept_in(pybind11::handle list, const pybind11::object& object);
 
 /// A module of Python as one of LibTorch: a module for each of its modules, under its name, with
-/// the very parameters and buffers that its state_dict() has. Its mode becomes that of Python's.
+/// the very parameters and buffers that its state_dict() has. Modes are Python's own (PythonModes).
 class PythonModule : public torch::nn::Module {
  public:
   /// What it calls is in `kept`. Needs Python's lock, as check_same() does.
   PythonModule(const pybind11::object& module, pybind11::handle kept);
-
-  void train(bool on = true) override;
 
  protected:
   /// Throws Error, with the remedy, where Python's module has other parameters, buffers or modules
@@ -61,6 +60,25 @@ class PythonModule : public torch::nn::Module {
   std::vector<std::pair<pybind11::handle, std::shared_ptr<torch::nn::Module>>> known_;
   std::vector<Table> tables_;
   std::vector<Entry> entries_;
+};
+
+/// The modes, training or evaluation, of a module of Python and all modules in it, which are as
+/// they were behind it. Takes Python's lock.
+class PythonModes {
+ public:
+  explicit PythonModes(pybind11::handle module);
+  ~PythonModes();
+  PythonModes(const PythonModes&) = delete;
+  PythonModes& operator=(const PythonModes&) = delete;
+
+  /// In training all modules keep their modes where `module` is in training mode itself.
+  void set(bool trains);
+  /// What a module throws where it is told its mode is thrown when all is as it was.
+  void put_back();
+
+ private:
+  pybind11::handle module_;
+  std::optional<pybind11::list> before_;  ///< of module and mode
 };
 
 }  // namespace slipstream

@@ -56,6 +56,7 @@ LoaderPlan loading_of(const NativeLoader& loader) {
 NativeTrainer::NativeTrainer(const std::shared_ptr<NativeLoader>& loader,
                              const TrainerSettings& settings)
     : loader_(loader),
+      module_(settings.module),
       mode_(settings.plan),
       transforms_device_(settings.transforms_device.value_or(
           loader->options().on_device > 0 ? "pipelined" : "cpu")),
@@ -222,10 +223,12 @@ TrainedPart NativeTrainer::train(std::uint64_t end, const py::object& on_step) {
   };
   const RunResult result = run_of(loader_->context(), [&] {
     const KeyedDraws draws(loader_->context().device(), loader_->options().seed, first);
-    for (const NamedModule& each : trainer_->pipeline().train_step()->modules())
-      each.module->train();
+    PythonModes modes(module_);
+    modes.set(/*trains=*/true);
     if (checkpoints_ != nullptr) checkpoints_->save_during(options);
-    return run(options).run;
+    RunResult done = run(options).run;
+    modes.put_back();
+    return done;
   });
   seconds_ += result.wall_s;
   if (line_ != nullptr) line_->clear();
@@ -313,7 +316,11 @@ EvaluationResult NativeEvaluator::evaluate() {
   options.stop = [this] { return is_stopped_ || Interrupts::count() > 0; };
   return run_of(loader_->context(), [&] {
     const KeyedDraws draws(loader_->context().device(), 0, 0);
-    return evaluator_->run(plan_, options);
+    PythonModes modes(trainer_->module_);
+    modes.set(/*trains=*/false);
+    EvaluationResult done = evaluator_->run(plan_, options);
+    modes.put_back();
+    return done;
   });
 }
 
@@ -334,7 +341,11 @@ bool NativeEvaluator::predict(const py::object& take) {
   const auto kept = [](const at::Tensor& output) { return std::vector<at::Tensor>{output}; };
   const auto run = [&] {
     const KeyedDraws draws(loader_->context().device(), 0, 0);
-    return evaluator_->predict(plan_, kept, given, options);
+    PythonModes modes(trainer_->module_);
+    modes.set(/*trains=*/false);
+    RunResult done = evaluator_->predict(plan_, kept, given, options);
+    modes.put_back();
+    return done;
   };
   const RunResult result = run_of(loader_->context(), run, made_by_);
   if (raised) std::rethrow_exception(raised);

@@ -71,6 +71,7 @@ class NativeTrainer {
   void tell(const Progress& progress);
 
   std::shared_ptr<NativeLoader> loader_;
+  pybind11::handle module_;
   Plan::Numerics numerics_;
   std::string mode_, transforms_device_;
   bool in_one_thread_, shows_progress_;

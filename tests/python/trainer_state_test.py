@@ -51,3 +51,66 @@ def test_what_refers_to_its_trainer_is_let_go_of(photos, device, what):
     del task, everything
     gc.collect()
     assert [reference() for reference in references] == [None] * len(references)
+
+
+class Frozen(Net):
+    """Whose parts have modes of their own, and which tells its calls of train()."""
+
+    def __init__(self):
+        super().__init__()
+        self.more, self.told, self.seen = nn.Sequential(nn.Dropout(0.5), nn.BatchNorm2d(3)), [], set()
+        self.norm.eval()
+        self.more.eval()
+        self.more[0].train()
+
+    def train(self, mode=True):
+        self.told.append(mode)
+        return super().train(mode)
+
+    def modes(self):
+        return tuple(each.training for each in (self, self.norm, self.drop, self.more, *self.more))
+
+    def forward(self, images):
+        self.seen.add(self.modes())
+        return super().forward(self.more(images))
+
+
+@pytest.mark.parametrize("plan", ["serial", "pipelined"])
+def test_modules_keep_their_modes(photos, device, plan):
+    model = Frozen()
+    before, norm = model.modes(), {name: value.clone() for name, value in model.norm.state_dict().items()}
+    val = loader_of(photos, device)
+    trainer = trainer_of(photos, device, model, plan=plan, val=val)
+    trainer.fit()
+    assert model.modes() == before == (True, False, True, False, True, False)
+    assert model.seen == {before, (False,) * 6}
+    assert all(torch.equal(model.norm.state_dict()[name].cpu(), norm[name]) for name in norm if "running" in name)
+    trainer.evaluate()
+    list(trainer.predict(val))
+    assert model.modes() == before and model.told[-2:] == [False, True]
+
+
+def test_a_model_in_evaluation_mode_is_trained_whole(photos, device):
+    model = Frozen()
+    model.eval()
+    model.drop.train()
+    model.seen.clear()
+    before = model.modes()
+    trainer = trainer_of(photos, device, model, on_epoch=lambda epoch: modes.append(model.modes()) or None)
+    assert model.modes() == before
+    modes = []
+    trainer.fit()
+    assert model.seen == {(True,) * 6} and modes == [before] * 2 and model.modes() == before
+    trainer.evaluate(loader_of(photos, device))
+    assert model.modes() == before
+
+
+def test_a_run_that_is_refused_leaves_modes_alone(photos, device):
+    def on_step(step):
+        with pytest.raises(ss.Refused, match="another trainer is at work"):
+            trainer.evaluate(loader_of(photos, device))
+
+    model = Frozen()
+    trainer = trainer_of(photos, device, model, on_step=on_step)
+    trainer.fit()
+    assert len(model.seen) == 1
