@@ -1,10 +1,12 @@
 #include "python/python_module.h"
 
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "python/lane_memory.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -69,6 +71,9 @@ void PythonModule::add_tensors(py::handle from, torch::nn::Module& to, const std
   const py::object passing = from.attr("_non_persistent_buffers_set");
   watch(from, kBuffers, prefix);
   for (const auto& [name, value] : py::dict(from.attr(kBuffers))) {
+    if (passing.contains(name))
+      passing_.emplace_back(tables_.back().names,
+                            kept_in(kept_, py::reinterpret_borrow<py::object>(name)));
     if (value.is_none() || passing.contains(name)) continue;
     const at::Tensor& tensor = THPVariable_Unpack(value.ptr());
     keep(name, tensor);
@@ -143,6 +148,36 @@ void PythonModule::check_form(const Entry& entry) const {
   if (now.requires_grad() != entry.requires_grad)
     changed(std::string("requires_grad, ") + (entry.requires_grad ? "False" : "True"),
             "set it" + before + ", and make another trainer for each phase");
+}
+
+std::function<void()> PythonModule::keep_unsaved() const {
+  struct Buffer {
+    py::handle table, name;
+    at::Tensor tensor, values;
+    std::uint32_t version;
+  };
+  const py::gil_scoped_acquire locked;
+  const at::NoGradGuard no_gradients;
+  std::vector<Buffer> all;
+  for (const auto& [table, name] : passing_) {
+    PyObject* const now = PyDict_GetItemWithError(table.ptr(), name.ptr());
+    if (now == nullptr || !THPVariable_Check(now)) {
+      all.push_back({table, name, {}, {}, 0});
+      continue;
+    }
+    const at::Tensor& tensor = THPVariable_Unpack(now);
+    all.push_back({table, name, tensor, tensor.clone(), version_of(tensor)});
+  }
+  return [all] {
+    const py::gil_scoped_acquire relocked;
+    const at::NoGradGuard none;
+    for (const Buffer& each : all) {
+      const py::object tensor = py::cast(each.tensor);  // None for an undefined one
+      PyDict_SetItem(each.table.ptr(), each.name.ptr(), tensor.ptr());
+      if (each.tensor.defined() && version_of(each.tensor) != each.version)
+        at::Tensor(each.tensor).copy_(each.values);
+    }
+  };
 }
 
 PythonModes::PythonModes(py::handle module) : module_(module) {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "run/unsaved.h"
+
 namespace slipstream {
 
 /// Lets a list of Python's keep an object that C++ calls: its garbage collector sees there what it
@@ -17,10 +19,13 @@ pybind11::handle kept_in(pybind11::handle list, const pybind11::object& object);
 
 /// A module of Python as one of LibTorch: a module for each of its modules, under its name, with
 /// the very parameters and buffers that its state_dict() has. Modes are Python's own (PythonModes).
-class PythonModule : public torch::nn::Module {
+class PythonModule : public torch::nn::Module, public Unsaved {
  public:
   /// What it calls is in `kept`. Needs Python's lock, as check_same() does.
   PythonModule(const pybind11::object& module, pybind11::handle kept);
+
+  /// Of buffers that are not persistent. Takes the lock.
+  std::function<void()> keep_unsaved() const override;
 
  protected:
   /// Throws Error, with the remedy, where Python's module has other parameters, buffers or modules
@@ -60,6 +65,7 @@ class PythonModule : public torch::nn::Module {
   std::vector<std::pair<pybind11::handle, std::shared_ptr<torch::nn::Module>>> known_;
   std::vector<Table> tables_;
   std::vector<Entry> entries_;
+  std::vector<std::pair<pybind11::handle, pybind11::handle>> passing_;  ///< table and name
 };
 
 /// The modes, training or evaluation, of a module of Python and all modules in it, which are as

@@ -6,6 +6,7 @@
 #include "cuda/cuda.h"
 #include "run/context_parts.h"
 #include "run/evaluation_step.h"
+#include "run/unsaved.h"
 
 namespace slipstream {
 
@@ -64,6 +65,16 @@ std::unique_ptr<DataLoader> BoundPipeline::make_loader(DataLoaderOptions options
                                                        std::uint64_t first_batch) const {
   options.first_batch = first_batch;
   return std::make_unique<DataLoader>(pipeline.dataset(), pipeline.transforms(), options);
+}
+
+std::function<void()> BoundPipeline::keep_unsaved() const {
+  std::vector<std::function<void()>> all;
+  for (const NamedModule& each : pipeline.train_step()->modules())
+    if (const auto* unsaved = dynamic_cast<const Unsaved*>(each.module.get()))
+      all.push_back(unsaved->keep_unsaved());
+  return [all] {
+    for (const auto& put_back : all) put_back();
+  };
 }
 
 void BoundPipeline::synchronize() const {

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -22,6 +23,8 @@ struct BoundPipeline {
   DataLoaderOptions loader_options(const Plan& plan, const std::optional<HostCut>& cut) const;
   std::unique_ptr<DataLoader> make_loader(DataLoaderOptions options,
                                           std::uint64_t first_batch) const;
+  /// What puts values of trained modules back that no State holds (Unsaved).
+  std::function<void()> keep_unsaved() const;
   /// Waits for the device.
   void synchronize() const;
 

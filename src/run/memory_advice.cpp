@@ -32,7 +32,7 @@ std::string gib(double bytes) {
 std::size_t peak_of_batch(const BoundPipeline& bound, SupervisedStep& train, DeviceSteps& steps,
                           const Plan& plan, std::size_t batch_size) {
   const c10::Device device = bound.context.device();
-  const TrialGuard guard(bound.buffers, bound.parameters);
+  const TrialGuard guard(bound.buffers, bound.parameters, bound.keep_unsaved());
   const DeviceSlab slab = DeviceSlab::make(bound.layout(plan, batch_size), device);
   reset_peak(device);
   Batch batch = zero_batch(slab);

@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <exception>
+#include <utility>
 
 #include "cuda/cuda.h"
 #include "cuda/teardown.h"
@@ -11,8 +12,11 @@
 
 namespace slipstream {
 
-TrialGuard::TrialGuard(std::span<const at::Tensor> buffers, std::span<const at::Tensor> parameters)
-    : parameters_(parameters), buffers_(buffers.begin(), buffers.end()) {
+TrialGuard::TrialGuard(std::span<const at::Tensor> buffers, std::span<const at::Tensor> parameters,
+                       std::function<void()> put_back)
+    : parameters_(parameters),
+      buffers_(buffers.begin(), buffers.end()),
+      put_back_(std::move(put_back)) {
   const at::NoGradGuard no_gradients;
   for (const at::Tensor& buffer : buffers_) kept_.push_back(buffer.clone());
 }
@@ -22,6 +26,7 @@ TrialGuard::~TrialGuard() {
   const at::NoGradGuard no_gradients;
   try {
     for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].copy_(kept_[i]);
+    if (put_back_) put_back_();
   } catch (const std::exception&) {
     // Only where the device is lost, which whoever uses it next is told.
   }

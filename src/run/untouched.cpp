@@ -2,10 +2,16 @@
 
 #include <exception>
 
+#include "run/inside.h"
+#include "run/trainer_impl.h"
+
 namespace slipstream {
 
 Untouched::Untouched(Trainer& trainer)
-    : trainer_(trainer), state_(trainer.state()), generators_(trainer.context().device()) {}
+    : trainer_(trainer),
+      put_unsaved_back_(Inside::of(trainer).bound.keep_unsaved()),
+      state_(trainer.state()),
+      generators_(trainer.context().device()) {}
 
 Untouched::~Untouched() {
   if (is_over_) return;
@@ -17,6 +23,7 @@ Untouched::~Untouched() {
 }
 
 void Untouched::put_back() {
+  put_unsaved_back_();
   trainer_.restore(state_);
   generators_.put_back();
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "run/draw_check.h"
 #include "slipstream/run/trainer.h"
 
@@ -19,6 +21,7 @@ class Untouched {
 
  private:
   Trainer& trainer_;
+  std::function<void()> put_unsaved_back_;
   State state_;
   GeneratorStates generators_;
   bool is_over_ = false;

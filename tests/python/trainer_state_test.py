@@ -114,3 +114,31 @@ def test_a_run_that_is_refused_leaves_modes_alone(photos, device):
     trainer = trainer_of(photos, device, model, on_step=on_step)
     trainer.fit()
     assert len(model.seen) == 1
+
+
+class Counting(Net):
+    """With buffers that no checkpoint has: one is changed in place, one replaced, and one made."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(2), persistent=False)
+        self.register_buffer("last", torch.zeros(1), persistent=False)
+        self.register_buffer("late", None, persistent=False)
+
+    def forward(self, images):
+        output = super().forward(images)
+        if self.training:
+            self.count[0] += 1
+            self.last = output.detach().mean()
+            self.late = output.new_ones(1) if self.late is None else self.late + 1
+            output = output + self.last * self.late / self.count[0]
+        return output
+
+
+def test_trials_change_no_buffer(photos, device):
+    models = [Counting(), Counting()]
+    results = [trainer_of(photos, device, model, plan=plan, epochs=5).fit()
+               for model, plan in zip(models, ("serial", "auto"), strict=True)]
+    assert results[0].losses == results[1].losses and results[0].digest == results[1].digest
+    assert [model.count.tolist() for model in models] == [[35, 0]] * 2
+    assert [model.late.item() for model in models] == [35] * 2
