@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
+import sys
+import traceback
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _native
 
@@ -71,6 +74,18 @@ class Best:
     epochs_since: int = 0
 
 
+def _end_forked(error: BaseException | None) -> NoReturn:
+    """Ends a process that a callback forked in the midst of a run, of whose threads it has none."""
+    code = error.code if isinstance(error, SystemExit) else 1
+    if error is None:
+        print("a process that on_step forked cannot go on in fit(): end it there, os._exit(0)", file=sys.stderr)
+    elif not isinstance(error, SystemExit):
+        traceback.print_exception(error)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
+
+
 class Fit:
     """A training in parts: it is evaluated, saved and perhaps ended between two epochs."""
 
@@ -114,7 +129,19 @@ class Fit:
         tell = self._trainer._on_step
         if tell is None:
             return None
-        return lambda *values: tell(TrainingStep(*values)) and None
+        process = os.getpid()
+
+        def told(*values: Any) -> None:
+            try:
+                tell(TrainingStep(*values))
+            except BaseException as error:
+                if os.getpid() != process:
+                    _end_forked(error)
+                raise
+            if os.getpid() != process:
+                _end_forked(None)
+
+        return told
 
     def _end_epoch(self) -> None:
         trainer, native = self._trainer, self._native

@@ -250,7 +250,7 @@ class Trainer:
                 + ": open both with the same classes=[...]"
             )
         evaluator = _native.NativeEvaluator(self._native, loader._native)
-        evaluator.trainer = self._native
+        evaluator.trainer, evaluator.loader = self._native, loader
         return evaluator
 
     @staticmethod
@@ -265,7 +265,7 @@ def _interrupts() -> contextlib.AbstractContextManager[Any]:
     return _native.Interrupts() if is_main else contextlib.nullcontext()
 
 
-_runs: set[tuple[Callable[[], None], threading.Event, int]] = set()
+_runs: set[tuple[Callable[[], None], threading.Event]] = set()
 _ends = threading.Event()  # the interpreter does
 
 
@@ -273,7 +273,7 @@ _ends = threading.Event()  # the interpreter does
 def _running(stop: Callable[[], None], is_over: threading.Event | None = None) -> Iterator[None]:
     """What another thread runs in it is stopped at the interpreter's end, which takes Python away from
     such threads in the middle of C++: none goes on from here then."""
-    run = stop, is_over or threading.Event(), os.getpid()
+    run = stop, is_over or threading.Event()
     _runs.add(run)
     try:
         yield
@@ -286,11 +286,11 @@ def _running(stop: Callable[[], None], is_over: threading.Event | None = None) -
 
 @atexit.register
 def _end_runs() -> None:
-    own = [run for run in list(_runs) if run[2] == os.getpid()]
+    own = list(_runs)
     _ends.set()
-    for stop, _, _ in own:
+    for stop, _ in own:
         stop()
-    for _, is_over, _ in own:
+    for _, is_over in own:
         is_over.wait()
 
 
@@ -303,6 +303,14 @@ def _wait_for_closed() -> None:
         _closed.discard(is_over)
 
 
+def _forget() -> None:
+    _runs.clear()
+    _closed.clear()
+
+
+os.register_at_fork(after_in_child=_forget)  # the threads that would end these are its parent's
+
+
 class _Outputs(Iterator[torch.Tensor]):
     """Of predict(). Letting go of it does not wait: garbage may be collected by the thread that computes."""
 
@@ -311,8 +319,14 @@ class _Outputs(Iterator[torch.Tensor]):
         self._ready: queue.Queue[torch.Tensor | BaseException | None] = queue.Queue(maxsize=2)
         self._is_closed, self._is_over = threading.Event(), threading.Event()
         self._has_begun = False
+        self._process = os.getpid()
 
     def __next__(self) -> torch.Tensor:
+        if self._has_begun and self._process != os.getpid():
+            raise _native.Refused(
+                "this iterator of predict() belongs to the process that this one was forked from: begin "
+                "another one, of a trainer that is made in this process"
+            )
         if self._is_closed.is_set():
             raise StopIteration
         try:
@@ -329,11 +343,11 @@ class _Outputs(Iterator[torch.Tensor]):
     def close(self) -> None:
         """Ends it, and waits until the device is free."""
         self._is_closed.set()
-        if self._has_begun:
+        if self._has_begun and self._process == os.getpid():
             self._is_over.wait()
 
     def __del__(self) -> None:
-        if self._has_begun and not self._is_closed.is_set():
+        if self._has_begun and not self._is_closed.is_set() and self._process == os.getpid():
             _closed.add(self._is_over)
         self._is_closed.set()
 

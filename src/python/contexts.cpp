@@ -1,20 +1,49 @@
 #include "python/contexts.h"
 
 #include <torch/csrc/utils/pybind.h>
+#include <unistd.h>
 
 #include <map>
 #include <mutex>
 
+#include "slipstream/core/error.h"
+
 namespace slipstream {
+namespace {
+
+struct Made {
+  std::shared_ptr<Context> context;
+  MadeIn in;
+};
+
+}  // namespace
 
 std::shared_ptr<Context> context_of(const std::string& device) {
   const pybind11::gil_scoped_release unlocked;  // PyTorch's autograd, which is started, asks for it
   static std::mutex making;
-  static auto& contexts = *new std::map<std::string, std::shared_ptr<Context>>;
+  static auto& contexts = *new std::map<std::string, Made>;
   const std::lock_guard lock(making);
-  std::shared_ptr<Context>& context = contexts[device];
-  if (context == nullptr) context = std::make_shared<Context>(device);
-  return context;
+  const auto known = contexts.find(device);
+  if (known != contexts.end() && known->second.in.is_this_process()) return known->second.context;
+  if (known != contexts.end() && known->second.context->kind() == DeviceKind::cuda)
+    throw Refused(device +
+                  " was in use when this process was forked, and CUDA does not go on in a forked "
+                  "process: start it with 'spawn' or 'forkserver'");
+  const auto made = std::make_shared<Context>(device);
+  if (known != contexts.end()) static_cast<void>(new auto(known->second.context));
+  contexts[device] = {made, {}};
+  return made;
 }
+
+bool MadeIn::is_this_process() const { return process_ == current(); }
+
+void MadeIn::require_this_process(const std::string& what) const {
+  if (!is_this_process())
+    throw Refused(what +
+                  " was made in the process that this one was forked from, whose threads are not "
+                  "here: make another one in this process");
+}
+
+int MadeIn::current() { return getpid(); }
 
 }  // namespace slipstream

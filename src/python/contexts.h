@@ -7,9 +7,21 @@
 
 namespace slipstream {
 
-/// The one context for a device ("cpu", "cuda:0"), made at the first call. Never destroyed, for
-/// tensors may outlive the interpreter's modules. Call it with Python's lock, which it gives up
-/// meanwhile.
+/// The one context of this process for a device ("cpu", "cuda:0"), made at the first call. Never
+/// destroyed, for tensors may outlive the interpreter's modules. Call it with Python's lock, which
+/// it gives up meanwhile. Throws Refused for a GPU that the process this one was forked from used.
 std::shared_ptr<Context> context_of(const std::string& device);
+
+/// The process that made something which has threads: a forked one has none of them.
+class MadeIn {
+ public:
+  bool is_this_process() const;
+  /// Throws Refused where it is another one.
+  void require_this_process(const std::string& what) const;
+
+ private:
+  int process_ = current();
+  static int current();
+};
 
 }  // namespace slipstream

@@ -19,19 +19,6 @@ namespace py = pybind11;
 constexpr const char* kLatest = "auto";
 constexpr int kDigits = 4;
 
-/// Runs without Python's lock; what Python raised inside is thrown as it was.
-template <typename Call>
-auto run_of(Context& context, Call call, std::thread::id owner = std::this_thread::get_id()) {
-  try {
-    const py::gil_scoped_release unlocked;
-    const Taken taken(context, owner);
-    return call();
-  } catch (const std::exception& error) {
-    rethrow_of_python(error);
-    throw;
-  }
-}
-
 /// Those of the loader's forms that are exact, or the others.
 WireFormats wire_of(const NativeLoader& loader, bool exact) {
   WireFormats some;
@@ -53,9 +40,23 @@ LoaderPlan loading_of(const NativeLoader& loader) {
 
 }  // namespace
 
+template <typename Call>
+auto NativeTrainer::run_of(Call call, std::thread::id owner) const {
+  made_in_.require_this_process("this trainer");
+  try {
+    const py::gil_scoped_release unlocked;
+    const Taken taken(*context_, owner);
+    return call();
+  } catch (const std::exception& error) {
+    rethrow_of_python(error);
+    throw;
+  }
+}
+
 NativeTrainer::NativeTrainer(const std::shared_ptr<NativeLoader>& loader,
                              const TrainerSettings& settings)
     : loader_(loader),
+      context_(context_of(loader->context().device().str())),
       module_(settings.module),
       mode_(settings.plan),
       transforms_device_(settings.transforms_device.value_or(
@@ -66,7 +67,7 @@ NativeTrainer::NativeTrainer(const std::shared_ptr<NativeLoader>& loader,
       command_(settings.command),
       steps_(settings.steps),
       told_(settings.told) {
-  Context& context = loader_->context();
+  Context& context = *context_;
   Plan::Numerics numerics;
   numerics.precision = precision_named(settings.precision);
   numerics.deterministic = settings.deterministic;
@@ -92,7 +93,7 @@ NativeTrainer::NativeTrainer(const std::shared_ptr<NativeLoader>& loader,
 }
 
 Plan NativeTrainer::plan_of(const Pipeline& pipeline, const std::string& mode) const {
-  const DeviceKind kind = loader_->context().kind();
+  const DeviceKind kind = context_->kind();
   Plan plan = placed_plan(pipeline, mode, transforms_device_, kind, loading_, numerics_);
   // Python's lock lets one thread enqueue at a time; on a CPU lanes overlap only by threads.
   if (kind == DeviceKind::cuda || mode == "serial" || in_one_thread_)
@@ -114,9 +115,10 @@ std::unique_ptr<Checkpoints> NativeTrainer::taken_folder() {
 }
 
 void NativeTrainer::begin() {
-  auto held = std::make_unique<Held>(loader_->context());
+  made_in_.require_this_process("this trainer");
+  auto held = std::make_unique<Held>(*context_);
   is_stopped_ = false;
-  run_of(loader_->context(), [&] {
+  run_of([&] {
     std::unique_ptr<Checkpoints> taken = taken_folder();
     if (taken == nullptr) return;
     const std::vector<FoundCheckpoint> found = checkpoints_in(saving_.folder);
@@ -136,6 +138,7 @@ void NativeTrainer::begin() {
 }
 
 void NativeTrainer::end() {
+  if (!is_here()) return;
   const py::gil_scoped_release unlocked;
   checkpoints_.reset();
   if (!held_.empty()) held_.pop_back();
@@ -164,7 +167,7 @@ std::optional<LoadedCheckpoint> NativeTrainer::open(const std::string& resume) {
     log_.emplace(
         logging_, *trainer_, !resume.empty(),
         facts_of(Cli{.program = "python", .words = command_, .workloads = {}, .interrupted = {}},
-                 environment_of(loader_->context()), told_, *trainer_, steps_, plan()));
+                 environment_of(*context_), told_, *trainer_, steps_, plan()));
   return loaded;
 }
 
@@ -221,8 +224,8 @@ TrainedPart NativeTrainer::train(std::uint64_t end, const py::object& on_step) {
       raised = std::current_exception();
     }
   };
-  const RunResult result = run_of(loader_->context(), [&] {
-    const KeyedDraws draws(loader_->context().device(), loader_->options().seed, first);
+  const RunResult result = run_of([&] {
+    const KeyedDraws draws(context_->device(), loader_->options().seed, first);
     PythonModes modes(module_);
     modes.set(/*trains=*/true);
     if (checkpoints_ != nullptr) checkpoints_->save_during(options);
@@ -240,7 +243,7 @@ TrainedPart NativeTrainer::train(std::uint64_t end, const py::object& on_step) {
 }
 
 std::uint64_t NativeTrainer::digest() const {
-  return run_of(loader_->context(), [&] { return trainer_->digest(); });
+  return run_of([&] { return trainer_->digest(); });
 }
 
 LoadedCheckpoint NativeTrainer::restore(const std::string& path) {
@@ -248,8 +251,7 @@ LoadedCheckpoint NativeTrainer::restore(const std::string& path) {
     throw Refused(
         "log_dir: a run folder cannot go back to another step; make another trainer, with " +
         ("resume='" + path + "'"));
-  LoadedCheckpoint loaded =
-      run_of(loader_->context(), [&] { return load_checkpoint(*trainer_, path); });
+  LoadedCheckpoint loaded = run_of([&] { return load_checkpoint(*trainer_, path); });
   begun_at_ = position();
   seconds_ = 0;
   return loaded;
@@ -257,7 +259,7 @@ LoadedCheckpoint NativeTrainer::restore(const std::string& path) {
 
 bool NativeTrainer::save(const std::optional<CheckpointScore>& score) {
   if (checkpoints_ == nullptr) return false;
-  return run_of(loader_->context(), [&] { return checkpoints_->save(score); });
+  return run_of([&] { return checkpoints_->save(score); });
 }
 
 void NativeTrainer::log(const ScoreRow& row, const std::string& shown) {
@@ -267,17 +269,19 @@ void NativeTrainer::log(const ScoreRow& row, const std::string& shown) {
 }
 
 std::string NativeTrainer::problem() {
+  if (!is_here()) return "";
   const std::string problem = checkpoints_ == nullptr ? "" : checkpoints_->problem();
   return problem.empty() ? "" : "could not save " + problem;
 }
 
 std::string NativeTrainer::finish() {
+  if (!is_here()) return "";
   if (line_ != nullptr) line_->finish();
   return log_ ? log_->finish() : "";
 }
 
 std::vector<NamedTensor> NativeTrainer::averages() const {
-  return run_of(loader_->context(), [&] {
+  return run_of([&] {
     std::vector<NamedTensor> all = trainer_->pipeline().train_step()->averaged();
     for (NamedTensor& each : all) each.tensor = each.tensor.clone();
     return all;
@@ -286,9 +290,10 @@ std::vector<NamedTensor> NativeTrainer::averages() const {
 
 NativeEvaluator::NativeEvaluator(std::shared_ptr<NativeTrainer> trainer,
                                  const std::shared_ptr<NativeLoader>& loader)
-    : trainer_(std::move(trainer)), loader_(loader) {
+    : trainer_(std::move(trainer)) {
   const NativeTrainer& of = *trainer_;
-  Context& context = of.loader_->context();
+  of.made_in_.require_this_process("this trainer");
+  Context& context = *of.context_;
   if (context.device() != loader->context().device())
     throw Refused("the loader fills memory for " + loader->context().device().str() +
                   ", but the trainer's device is " + context.device().str() +
@@ -314,8 +319,8 @@ NativeEvaluator::NativeEvaluator(std::shared_ptr<NativeTrainer> trainer,
 EvaluationResult NativeEvaluator::evaluate() {
   RunOptions options;
   options.stop = [this] { return is_stopped_ || Interrupts::count() > 0; };
-  return run_of(loader_->context(), [&] {
-    const KeyedDraws draws(loader_->context().device(), 0, 0);
+  return trainer_->run_of([&] {
+    const KeyedDraws draws(trainer_->context_->device(), 0, 0);
     PythonModes modes(trainer_->module_);
     modes.set(/*trains=*/false);
     EvaluationResult done = evaluator_->run(plan_, options);
@@ -340,14 +345,14 @@ bool NativeEvaluator::predict(const py::object& take) {
   };
   const auto kept = [](const at::Tensor& output) { return std::vector<at::Tensor>{output}; };
   const auto run = [&] {
-    const KeyedDraws draws(loader_->context().device(), 0, 0);
+    const KeyedDraws draws(trainer_->context_->device(), 0, 0);
     PythonModes modes(trainer_->module_);
     modes.set(/*trains=*/false);
     RunResult done = evaluator_->predict(plan_, kept, given, options);
     modes.put_back();
     return done;
   };
-  const RunResult result = run_of(loader_->context(), run, made_by_);
+  const RunResult result = trainer_->run_of(run, made_by_);
   if (raised) std::rethrow_exception(raised);
   return !result.interrupted || is_over;
 }

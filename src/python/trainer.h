@@ -4,9 +4,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cli/run_logging.h"
+#include "python/contexts.h"
 #include "python/native_loader.h"
 #include "python/taken.h"
 #include "python/trainer_settings.h"
@@ -50,6 +52,8 @@ class NativeTrainer {
   TrainedPart train(std::uint64_t end, const pybind11::object& on_step);
   /// Lets train() end behind the steps in flight. Any thread may call it.
   void stop() { is_stopped_ = true; }
+  /// Whether this is the process that made it. Another one, which was forked, is refused.
+  bool is_here() const { return made_in_.is_this_process(); }
   bool save(const std::optional<CheckpointScore>& score);
   /// Adds a row to the run folder; the progress line has the score `shown` from here on.
   void log(const ScoreRow& row, const std::string& shown);
@@ -64,13 +68,18 @@ class NativeTrainer {
  private:
   friend class NativeEvaluator;
 
+  /// Runs without Python's lock; what Python raised inside is thrown as it was.
+  template <typename Call>
+  auto run_of(Call call, std::thread::id owner = std::this_thread::get_id()) const;
   Plan plan_of(const Pipeline& pipeline, const std::string& mode) const;
   std::unique_ptr<Checkpoints> taken_folder();
   AutoResult run(const RunOptions& options);
   TrainingFacts facts(const Progress& progress) const;
   void tell(const Progress& progress);
 
+  MadeIn made_in_;
   std::shared_ptr<NativeLoader> loader_;
+  std::shared_ptr<Context> context_;  ///< of this process; the loader's may be another one's
   pybind11::handle module_;
   Plan::Numerics numerics_;
   std::string mode_, transforms_device_;
@@ -108,7 +117,6 @@ class NativeEvaluator {
 
  private:
   std::shared_ptr<NativeTrainer> trainer_;
-  std::shared_ptr<NativeLoader> loader_;
   std::unique_ptr<Evaluator> evaluator_;
   Plan plan_;
   std::thread::id made_by_ = std::this_thread::get_id();

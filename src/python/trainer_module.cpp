@@ -93,6 +93,15 @@ void add_parts(py::class_<S>& settings) {
            });
 }
 
+/// Destroys what has threads where they are.
+struct InItsProcess {
+  MadeIn made_in;
+  template <typename Made>
+  void operator()(Made* made) const {
+    if (made_in.is_this_process()) delete made;
+  }
+};
+
 struct InterruptsBlock {
   std::unique_ptr<Interrupts> taken = nullptr;
 };
@@ -134,7 +143,9 @@ void add_trainer(py::module_& module) {
   add_results(module);
   using T = NativeTrainer;
   py::class_<T, std::shared_ptr<T>>(module, "NativeTrainer", py::dynamic_attr())
-      .def(py::init<const std::shared_ptr<NativeLoader>&, const TrainerSettings&>())
+      .def(py::init([](const std::shared_ptr<NativeLoader>& loader, const S& given) {
+        return std::shared_ptr<T>(new T(loader, given), InItsProcess{});
+      }))
       .def("position", &T::position)
       .def("batches_per_epoch", &T::batches_per_epoch)
       .def("digest", &T::digest)
@@ -165,8 +176,10 @@ void add_trainer(py::module_& module) {
         return all;
       });
   using E = NativeEvaluator;
-  py::class_<E>(module, "NativeEvaluator", py::dynamic_attr())
-      .def(py::init<std::shared_ptr<T>, const std::shared_ptr<NativeLoader>&>())
+  py::class_<E, std::shared_ptr<E>>(module, "NativeEvaluator", py::dynamic_attr())
+      .def(py::init([](std::shared_ptr<T> trainer, const std::shared_ptr<NativeLoader>& loader) {
+        return std::shared_ptr<E>(new E(std::move(trainer), loader), InItsProcess{});
+      }))
       .def("evaluate",
            [](E& evaluator) {
              const EvaluationResult result = evaluator.evaluate();

@@ -1,4 +1,5 @@
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -118,3 +119,73 @@ def test_the_interpreter_may_end_meanwhile(photos, device, what, plan):
     run = subprocess.run([sys.executable, "-c", ENDING, photos, device, what, plan], capture_output=True, text=True,
                          env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, check=False, timeout=300)
     assert (run.returncode, run.stdout) == (0, "the end\n"), run.stderr
+
+
+FORKS = """
+import gc, os, sys
+import slipstream as ss
+from trained import Net, loader_of, trainer_of
+photos, plan, folder = sys.argv[1:]
+
+def in_a_fork(call):
+    process = os.fork()
+    if process == 0:
+        try:
+            told = call()
+        except Exception as error:
+            told = f"{type(error).__name__}: {error}"
+        print(told, flush=True)
+        os._exit(0)
+    os.waitpid(process, 0)
+
+def fit(**options):
+    return trainer_of(photos, plan=plan, **options).fit().digest
+
+def let_go():
+    global trainer, outputs
+    outputs.close()
+    del trainer, outputs
+    gc.collect()
+    return "gone"
+
+def on_step(step):
+    if step.step == 3:
+        in_a_fork(fit)
+    if step.step == 4 and os.fork() == 0:
+        sys.exit(3)
+    if step.step == 5:
+        print(os.WEXITSTATUS(os.wait()[1]), flush=True)
+
+def on_epoch(epoch):
+    if epoch.epoch == 1:
+        in_a_fork(lambda: trainer.fit())
+
+options = {"checkpoint": folder, "val": loader_of(photos), "on_epoch": on_epoch}
+trainer = trainer_of(photos, plan=plan, **options)
+print(trainer.fit().digest, flush=True)
+in_a_fork(fit)
+for call in (trainer.fit, trainer.digest, trainer.evaluate, lambda: trainer.restore(folder)):
+    in_a_fork(call)
+outputs = trainer.predict(loader_of(photos, batch_size=1))
+next(outputs)
+for call in (lambda: next(outputs), let_go, fit):
+    in_a_fork(call)
+outputs.close()
+print(fit(on_step=on_step))
+used = loader_of(photos)
+list(used)
+in_a_fork(lambda: ss.Trainer(used, Net(), epochs=2, lr=0.05, momentum=0.9, deterministic=True, precision="fp32",
+                             plan=plan, progress=False).fit().digest)
+"""
+
+
+@pytest.mark.parametrize("plan", ["serial", "pipelined"])
+def test_a_forked_process_makes_a_trainer_of_its_own(photos, tmp_path, plan):
+    """One thread inside an operation: PyTorch itself hangs in a fork whose thread had more of them."""
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS, photos, plan, tmp_path / "run"], text=True,
+                         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
+                         check=False, timeout=120, capture_output=True)
+    assert run.returncode == 0, run.stderr
+    lines = [re.sub("Refused: this (trainer|iterator).*", r"\1", line) for line in run.stdout.splitlines()]
+    digest = lines[1]
+    assert lines == ["trainer", digest, digest, *["trainer"] * 4, "iterator", "gone", digest, digest, "3", digest, digest]
