@@ -53,15 +53,16 @@ bool is_held_outside(const at::Tensor& tensor, std::span<const Fields* const> ow
   return tensor.storage().use_count() > all.size();
 }
 
-void let_go(Fields& fields, c10::Device device, void* callers_stream,
+void let_go(Fields& fields, c10::Device device, std::span<void* const> streams,
             std::span<const Fields* const> own) {
   if (device.is_cuda()) {
-    for (auto& [name, tensor] : fields)
-      if (is_held_outside(tensor, own))
+    for (auto& [name, tensor] : fields) {
+      if (!is_held_outside(tensor, own)) continue;
+      for (void* const stream : streams)
         c10::cuda::CUDACachingAllocator::recordStream(
             tensor.storage().data_ptr(),
-            c10::cuda::getStreamFromExternal(static_cast<cudaStream_t>(callers_stream),
-                                             device.index()));
+            c10::cuda::getStreamFromExternal(static_cast<cudaStream_t>(stream), device.index()));
+    }
   }
   fields.clear();
 }

@@ -22,9 +22,9 @@ std::size_t bytes_of(const Fields& fields);
 bool is_held_outside(const at::Tensor& tensor, std::span<const Fields* const> own);
 
 /// Tensors of one batch whose slot is free again: gives each storage that somebody outside `own`
-/// still holds up to its holder (on `stream`, the caller's), and lets the rest go. CUDA alone needs
-/// this.
-void let_go(Fields& fields, c10::Device device, void* callers_stream,
+/// still holds up to its holder, whose work may be on any of `streams`, and lets the rest go. CUDA
+/// alone needs this.
+void let_go(Fields& fields, c10::Device device, std::span<void* const> streams,
             std::span<const Fields* const> own);
 
 /// The field that lies `offset` bytes into `memory`, which are bytes, for all samples of a batch;

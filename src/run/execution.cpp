@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/seconds_since.h"
+#include "cuda/cuda.h"
 #include "run/counting.h"
 #include "run/current_lane.h"
 #include "run/device_steps.h"
@@ -56,7 +57,10 @@ Execution::Execution(Setup setup)
   }
   if (context_.device().is_cuda()) {
     const auto stream = c10::cuda::getCurrentCUDAStream(context_.device().index());
-    callers_stream_ = stream.stream();
+    streams_.push_back(stream.stream());
+    for (const LaneBinding& lane : setup_.lanes)
+      if (const auto* own = dynamic_cast<const cuda::CudaLane*>(lane.lane))
+        streams_.push_back(own->stream().get());
   }
   if (setup_.hooks.trace != nullptr)
     trace_.emplace(*setup_.hooks.trace, context_, setup_.lanes, window_, setup_.first_step);
@@ -69,7 +73,7 @@ Execution::Execution(Setup setup)
 Execution::~Execution() {
   for (Slot& slot : slots_) {
     for (std::size_t lane = slot.parts.size(); lane-- > 0;) clear_part(slot, lane);
-    let_go(slot.slab.fields, context_.device(), callers_stream_, slot.own());
+    let_go(slot.slab.fields, context_.device(), streams_, slot.own());
   }
 }
 
@@ -93,14 +97,14 @@ void Execution::drop(std::size_t lane, std::size_t slot_index) {
   clear_part(slot, lane);
   const bool owns_slab = loader_ != nullptr && lane == 0;
   if (!owns_slab || !is_held_outside(slot.slab.fields.front().second, slot.own())) return;
-  let_go(slot.slab.fields, context_.device(), callers_stream_, slot.own());
+  let_go(slot.slab.fields, context_.device(), streams_, slot.own());
   slot.slab = DeviceSlab::make(loader_->layout(), context_.device());
 }
 
 void Execution::clear_part(Slot& slot, std::size_t lane) {
   Fields& part = slot.parts[lane];
   std::erase_if(part, [&](const auto& field) { return slot.slab.has(field.second); });
-  let_go(part, context_.device(), callers_stream_, slot.own());
+  let_go(part, context_.device(), streams_, slot.own());
 }
 
 Batch Execution::assemble(std::size_t lane, std::uint64_t batch, Slot& slot) {

@@ -116,7 +116,7 @@ class Execution final : public Work {
   LaneTimes times_;
   Record record_;
   LoadingGain loading_;
-  void* callers_stream_ = nullptr;
+  std::vector<void*> streams_;       ///< CUDA: the caller's and those of the lanes
   std::optional<HostBatch> staged_;  ///< taken from the loader, not yet copied
   std::optional<LaneTrace> trace_;
   std::mutex tuning_;

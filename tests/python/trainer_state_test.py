@@ -142,3 +142,28 @@ def test_trials_change_no_buffer(photos, device):
     assert results[0].losses == results[1].losses and results[0].digest == results[1].digest
     assert [model.count.tolist() for model in models] == [[35, 0]] * 2
     assert [model.late.item() for model in models] == [35] * 2
+
+
+class Keeping(Net):
+    """Reads the batches before, at the end of work that takes long on a GPU."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = []
+
+    def forward(self, images):
+        if images.is_cuda:
+            torch.cuda._sleep(20_000_000)
+        extra = sum((each.mean() for each in self.kept), images.new_zeros(()))
+        self.kept = [*self.kept, images][-5:] if len(self.kept) < 5 else []
+        return super().forward(images) * (1 + extra)
+
+
+def test_a_model_may_keep_what_it_was_given(photos, device):
+    def fit(plan):
+        pipe = ss.Pipeline(loader_of(photos, device, drop_last=True), [("double", lambda images: images * 2)])
+        return ss.Trainer(pipe, Keeping(), epochs=6, lr=0.05, plan=plan, deterministic=True, precision="fp32",
+                          progress=False).fit()
+
+    serial, pipelined = fit("serial"), fit("pipelined")
+    assert serial.losses == pipelined.losses and serial.digest == pipelined.digest
