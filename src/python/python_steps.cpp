@@ -163,8 +163,8 @@ FrozenStage python_stage(const py::object& module, py::handle kept, py::handle f
       if (!value.is(before[i])) batch.set(fields[i].name, tensor_of(value, "the stage"));
     }
   };
-  if (module.is_none()) return {nullptr, run};
-  return {std::make_shared<PythonModule>(module, kept), run};
+  if (module.is_none()) return {nullptr, run, /*takes_zeros=*/false};
+  return {std::make_shared<PythonModule>(module, kept), run, /*takes_zeros=*/false};
 }
 
 void rethrow_of_python(const std::exception& error) {

@@ -26,13 +26,20 @@ std::string key_of(const Plan& plan, const std::vector<LaneBinding>& lanes) {
   return key;
 }
 
+bool take_zeros(const std::vector<LaneBinding>& lanes) {
+  for (const LaneBinding& lane : lanes)
+    for (const DeviceStep& step : lane.steps)
+      if (step.frozen != nullptr && !step.frozen->takes_zeros) return false;
+  return true;
+}
+
 }  // namespace
 
 std::size_t LaneWarmUp::warm(const Plan& plan, const std::vector<LaneBinding>& lanes,
                              std::string& doing) {
   const c10::Device device = bound_.context.device();
   const bool feeds = lanes.front().steps.front().kind == DeviceStep::Kind::copy;
-  if (!device.is_cuda() || lanes.size() < 2 || !feeds) return 0;
+  if (!device.is_cuda() || lanes.size() < 2 || !feeds || !take_zeros(lanes)) return 0;
   const auto known = warmed_.find(key_of(plan, lanes));
   if (known != warmed_.end()) return known->second;
 

@@ -19,7 +19,8 @@ class LaneWarmUp {
 
   /// Runs every lane but the last on its own until its memory is warm and cuDNN has tuned, and
   /// returns what PyTorch's allocator took for it: what the plan needs beyond serial. Where the
-  /// lanes are warm, it returns that alone. `doing`: as of run_frozen().
+  /// lanes are warm, it returns that alone. Does nothing, and returns 0, where a stage does not
+  /// take zeros. `doing`: as of run_frozen().
   std::size_t warm(const Plan& plan, const std::vector<LaneBinding>& lanes, std::string& doing);
 
   /// Whether the threads of these lanes have still to let cuDNN measure.

@@ -167,3 +167,22 @@ def test_a_model_may_keep_what_it_was_given(photos, device):
 
     serial, pipelined = fit("serial"), fit("pipelined")
     assert serial.losses == pipelined.losses and serial.digest == pipelined.digest
+
+
+@pytest.mark.parametrize("plan", ["serial", "pipelined"])
+def test_stages_are_called_as_often_as_in_a_loop(photos, device, plan):
+    calls = []
+
+    def stage(images):
+        calls.append(images.sum())
+        return images
+
+    def pipe():
+        return ss.Pipeline(loader_of(photos, device, drop_last=True), [("told", stage)])
+
+    ss.Trainer(pipe(), Net(), epochs=2, plan=plan, progress=False, val=loader_of(photos, device)).fit()
+    trained = [each.item() for each in calls]
+    calls.clear()
+    for _ in pipe():
+        pass
+    assert len(trained) == 2 * (6 + 7) and trained[:6] == pytest.approx([each.item() for each in calls])

@@ -51,6 +51,9 @@ struct ModuleRef {
 struct FrozenStage {
   std::shared_ptr<torch::nn::Module> module;  ///< nullptr for a plain function
   std::function<void(Batch&)> run;            ///< called on the stream of the stage's lane
+  /// Whether `run` may be called with batches of zeros before a run, to find out how much memory
+  /// the plan takes on a GPU. Where it may not, nothing is predicted.
+  bool takes_zeros = true;
 };
 
 /// A stage that sets batch[output] = module(batch[input]), without gradients. A module that takes
