@@ -2,7 +2,6 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -64,7 +63,6 @@ NativeLoader::NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<con
       transforms_(std::move(transforms)),
       options_(std::move(options)),
       keeps_rest_(keeps_rest),
-      process_(getpid()),
       pool_(std::move(pool)),
       form_(std::move(form)) {
   options_.held_batches = kHeldBatches;
@@ -87,7 +85,7 @@ void NativeLoader::prepare_device() {
 }
 
 NativeLoader::~NativeLoader() {
-  if (getpid() != process_) {
+  if (!made_in_.is_this_process()) {
     static_cast<void>(
         new auto(std::move(copied_)));  // events of a device that this process cannot use
     return;
@@ -113,6 +111,7 @@ void NativeLoader::stop() {
 
 void NativeLoader::start(std::uint64_t batch) {
   stop();
+  made_in_ = {};
   options_.first_batch = position_ = batch;
   has_failed_ = false;
   std::shared_ptr<const Dataset> dataset = dataset_;
@@ -122,8 +121,8 @@ void NativeLoader::start(std::uint64_t batch) {
   }
   // Its threads are in this process alone: a fork's copy of it has nothing to join.
   loader_ = std::shared_ptr<DataLoader>(new DataLoader(std::move(dataset), transforms_, options_),
-                                        [process = process_](DataLoader* loader) {
-                                          if (getpid() == process) delete loader;
+                                        [made_in = made_in_](DataLoader* loader) {
+                                          if (made_in.is_this_process()) delete loader;
                                         });
   batches_per_epoch_ = loader_->batches_per_epoch();
   returned_ = std::make_shared<Returned>();
@@ -135,7 +134,8 @@ void NativeLoader::start(std::uint64_t batch) {
 
 void NativeLoader::go_to(std::uint64_t batch) {
   const std::lock_guard using_it(using_);
-  if (batch != position_ || taken_ || has_failed_) start(batch);
+  if (pool_ || context_->kind() == DeviceKind::cuda) made_in_.require_this_process("this loader");
+  if (!made_in_.is_this_process() || batch != position_ || taken_ || has_failed_) start(batch);
 }
 
 void NativeLoader::halt() {
@@ -148,11 +148,12 @@ std::uint64_t NativeLoader::batches_per_epoch() const { return batches_per_epoch
 
 bool NativeLoader::ready() {
   const std::lock_guard using_it(using_);
-  return taken_ || loader_ == nullptr || loader_->ready();
+  return taken_ || loader_ == nullptr || !made_in_.is_this_process() || loader_->ready();
 }
 
 void NativeLoader::take() {
   const std::lock_guard using_it(using_);
+  made_in_.require_this_process("this pass over a loader");
   if (loader_ == nullptr) throw Error("the loader was ended by another thread: make one for each");
   if (taken_) throw Error("the loader was asked by another thread meanwhile: make one for each");
   {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "python/contexts.h"
 #include "python/feed.h"
 #include "python/worker_pool.h"
 #include "run/device_memory.h"
@@ -49,7 +50,8 @@ class NativeLoader {
   ~NativeLoader();
 
   std::uint64_t batches_per_epoch() const;
-  /// Goes to a batch, counted through all epochs.
+  /// Goes to a batch, counted through all epochs. On a CPU a forked process reads on with threads
+  /// of its own. Throws Refused where it cannot.
   void go_to(std::uint64_t batch);
   /// Ends what its threads do; go_to() begins anew.
   void halt();
@@ -96,7 +98,7 @@ class NativeLoader {
   std::vector<NamedOp> transforms_;
   DataLoaderOptions options_;
   bool keeps_rest_;
-  int process_;  ///< the one that made it
+  MadeIn made_in_;  ///< loader_
   std::shared_ptr<WorkerPool> pool_;
   std::shared_ptr<const SampleForm> form_;
   std::shared_ptr<std::atomic<bool>> gate_;  ///< of loader_, where there is a pool

@@ -4,6 +4,7 @@ import contextlib
 import gc
 import multiprocessing
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -238,6 +239,43 @@ def test_a_forked_process_leaves_the_loaders_of_its_parent_alone():
         os._exit(5)
     assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 5
     assert len(list(loader)) == 5
+
+
+FORKS = """
+import os, sys
+import slipstream as ss
+
+def in_a_fork(call):
+    process = os.fork()
+    if process == 0:
+        try:
+            told = call()
+        except ss.Refused as error:
+            told = f"Refused: {error}"
+        print(told, flush=True)
+        os._exit(0)
+    os.waitpid(process, 0)
+
+data = ss.ImageFolder(sys.argv[1], ss.transforms.Resize([16, 16]))
+in_python = ss.DataLoader(range(20), 4)
+loaders = [ss.DataLoader(data, 5, num_workers=2) for _ in range(2)]
+labels = [label.tolist() for _, label in loaders[0]]
+for loader in loaders:
+    in_a_fork(lambda: [label.tolist() for _, label in loader] == labels)
+batches = iter(loader)
+next(batches)
+in_a_fork(lambda: list(batches))
+in_a_fork(lambda: list(in_python))
+print([label.tolist() for _, label in batches] == labels[1:], len(list(in_python)))
+"""
+
+
+def test_a_forked_process_reads_with_threads_of_its_own(photos):
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS, photos], text=True, capture_output=True,
+                         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, check=False, timeout=60)
+    refused = r"Refused: this {} was made in the process that this one was forked from, .*\n"
+    expected = "True\nTrue\n" + refused.format("pass over a loader") + refused.format("loader") + "True 5\n"
+    assert re.fullmatch(expected, run.stdout), run.stdout + run.stderr
 
 
 PROGRAM = """
