@@ -144,6 +144,13 @@ void NativeLoader::halt() {
   has_failed_ = true;
 }
 
+void NativeLoader::halt_unused() {
+  const std::lock_guard using_it(using_);
+  if (pool_ || taken_ || position_ != 0 || !made_in_.is_this_process()) return;
+  stop();
+  has_failed_ = true;
+}
+
 std::uint64_t NativeLoader::batches_per_epoch() const { return batches_per_epoch_; }
 
 bool NativeLoader::ready() {

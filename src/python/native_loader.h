@@ -55,6 +55,8 @@ class NativeLoader {
   void go_to(std::uint64_t batch);
   /// Ends what its threads do; go_to() begins anew.
   void halt();
+  /// halt(), where nobody has asked it for a batch: another one reads its data.
+  void halt_unused();
   /// Takes the next batch, without Python's lock. Needs it not to be at the end of the epoch.
   void take();
   bool ready();

@@ -1,6 +1,7 @@
 """What a run leaves of Python's objects: their modes, buffers, memory and calls."""
 
 import gc
+import os
 import weakref
 
 import pytest
@@ -186,3 +187,13 @@ def test_stages_are_called_as_often_as_in_a_loop(photos, device, plan):
     for _ in pipe():
         pass
     assert len(trained) == 2 * (6 + 7) and trained[:6] == pytest.approx([each.item() for each in calls])
+
+
+def test_the_loader_that_it_was_given_is_not_read(photos):
+    """It reads with threads of its own, from when fit() begins."""
+    loaders = [loader_of(photos, workers=3) for _ in range(2)]
+    threads = len(os.listdir("/proc/self/task"))
+    trainer = ss.Trainer(loaders[0], Net(), epochs=1, val=loaders[1], progress=False)
+    assert len(os.listdir("/proc/self/task")) == threads - 6
+    assert [len(labels) for _, labels in loaders[0]] == [8] * 6 + [2]
+    assert trainer.fit().steps == len(list(loaders[0])) == 7
