@@ -187,8 +187,10 @@ def _set_model(
     fields = loader.dataset.fields
     image = "image" if "image" in fields else fields[0]
     others = [name for name in ("label", "mask") if name in fields and name != image] + fields[1:]
-    settings.inputs = _names(given.pop("input"), [image])
-    settings.targets = _names(given.pop("target"), others[:1])
+    settings.inputs = _names("input", given.pop("input"), [image])
+    if not settings.inputs:
+        raise _native.Refused(f"input names no field: give some of {', '.join(fields)}")
+    settings.targets = _names("target", given.pop("target"), others[:1])
     loss = given.pop("loss")
     if isinstance(loss, str) and loss != "cross_entropy":
         raise _native.Refused(
@@ -306,10 +308,13 @@ def _set_metrics(
     settings.own_metrics = [(name, f) for name, f in named.items() if not isinstance(f, str)]
 
 
-def _names(given: str | Sequence[str] | None, otherwise: list[str]) -> list[str]:
+def _names(option: str, given: Any, otherwise: list[str]) -> list[str]:
     if given is None:
         return otherwise
-    return [given] if isinstance(given, str) else list(given)
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+        raise _not_taken(option, given)
+    return list(names)
 
 
 def as_arguments(refused: _native.Refused) -> _native.Refused:
