@@ -78,7 +78,8 @@ def _end_forked(error: BaseException | None) -> NoReturn:
     """Ends a process that a callback forked in the midst of a run, of whose threads it has none."""
     code = error.code if isinstance(error, SystemExit) else 1
     if error is None:
-        print("a process that on_step forked cannot go on in fit(): end it there, os._exit(0)", file=sys.stderr)
+        told = "a process that on_step forked cannot go on in fit(): end it there, os._exit(0)"
+        print(told, file=sys.stderr)
     elif not isinstance(error, SystemExit):
         traceback.print_exception(error)
     sys.stdout.flush()
