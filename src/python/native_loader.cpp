@@ -132,9 +132,13 @@ void NativeLoader::start(std::uint64_t batch) {
     copied_.push_back(lane_of(*context_, "copy", 0).make_untimed_mark());
 }
 
+void NativeLoader::check_process() const {
+  if (pool_ || context_->kind() == DeviceKind::cuda) made_in_.require_this_process("this loader");
+}
+
 void NativeLoader::go_to(std::uint64_t batch) {
   const std::lock_guard using_it(using_);
-  if (pool_ || context_->kind() == DeviceKind::cuda) made_in_.require_this_process("this loader");
+  check_process();
   if (!made_in_.is_this_process() || batch != position_ || taken_ || has_failed_) start(batch);
 }
 

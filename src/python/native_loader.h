@@ -50,8 +50,10 @@ class NativeLoader {
   ~NativeLoader();
 
   std::uint64_t batches_per_epoch() const;
-  /// Goes to a batch, counted through all epochs. On a CPU a forked process reads on with threads
-  /// of its own. Throws Refused where it cannot.
+  /// Throws Refused in a forked process, where it has worker processes or a GPU.
+  void check_process() const;
+  /// Goes to a batch, counted through all epochs. A forked process reads on with threads of its
+  /// own. Throws as check_process() does.
   void go_to(std::uint64_t batch);
   /// Ends what its threads do; go_to() begins anew.
   void halt();

@@ -103,6 +103,7 @@ std::vector<std::string> metrics_for(const FieldSpec& target, const TrainerSetti
 }  // namespace
 
 Pipeline data_of(const NativeLoader& loader) {
+  loader.check_process();
   const DataLoaderOptions& given = loader.options();
   if (given.rank.count != 1)
     throw Refused(
