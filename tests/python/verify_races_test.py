@@ -289,6 +289,26 @@ def test_pipelines_pass(device, serial):
     assert report.passed, report.text()
 
 
+@pytest.mark.parametrize("device", ["cuda"], indirect=True)
+def test_a_race_that_digests_of_large_tensors_hide_is_found(device):
+    def make_run():
+        def run():
+            large, small, other = torch.ones(1 << 28, device=device), torch.zeros(4, device=device), torch.cuda.Stream()
+            other.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(other):
+                torch.cuda._sleep(20_000_000)
+                small.add_(1)
+            total = large.sum() + small.sum()
+            torch.cuda.current_stream().wait_stream(other)
+            return total
+
+        return run
+
+    reports = [ss.verify(make_run, seed=seed, schedules=1) for seed in range(4)]
+    named = [each.operation for each in reports if each.verdict == "race"]
+    assert named and all(each and "sum" in each for each in named), [each.text() for each in reports]
+
+
 ASSERTION = """
 import sys, torch, slipstream as ss
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import functools
+import itertools
 import os
 import sys
 import tempfile
@@ -52,14 +53,18 @@ class Trace:
     """Digests of a run, made on the stream of the operation: sums of its 64-bit words, each times a
     number that stands for its place. With room for so many the host waits for none: they travel to
     page-locked memory, which outlives a failed device. Without, it waits for each. devices: of CUDA, on
-    which there is room from the beginning, as to make some later waits for the device."""
+    which there is room from the beginning, as to make some later waits for the device. is_light: of a
+    tensor on a device, only the first block is looked at."""
 
-    def __init__(self, room: int | None = None, devices: Collection[int] = ()) -> None:
+    def __init__(
+        self, room: int | None = None, devices: Collection[int] = (), is_light: bool = False
+    ) -> None:
         self.steps: list[Step] = []
         self.on_device = 0
         self._is_finished = False
         self._lock = threading.Lock()
         self._room = room
+        self._most_blocks = 1 if is_light else None
         self._slots: dict[int, _Slots] = {}
         _weights()  # made here, outside of modes of the loop
         for device in devices:
@@ -138,11 +143,11 @@ class Trace:
             slots = self._slots_of(tensor.get_device())
             if self._room is None:
                 sum_ = torch.zeros((), dtype=torch.int64, device=tensor.device)
-                _add_up(tensor, slots.weights, sum_)
+                _add_up(tensor, slots.weights, sum_, self._most_blocks)
                 return int(sum_)
             if index >= self._room:
                 return None
-            _add_up(tensor, slots.weights, slots.on_device[index])
+            _add_up(tensor, slots.weights, slots.on_device[index], self._most_blocks)
             slots.on_host[index].copy_(slots.on_device[index], non_blocking=True)
         return (tensor.get_device(), index)
 
@@ -260,9 +265,11 @@ def _weights() -> torch.Tensor:
     return 2 * some + 1
 
 
-def _add_up(tensor: torch.Tensor, weights: torch.Tensor, sum_: torch.Tensor) -> None:
+def _add_up(
+    tensor: torch.Tensor, weights: torch.Tensor, sum_: torch.Tensor, most_blocks: int | None = None
+) -> None:
     """Modulo 2 ** 64, in which the order of additions does not matter."""
-    for block in _blocks(tensor):
+    for block in itertools.islice(_blocks(tensor), most_blocks):
         sum_.mul_(_ODD).add_((block * weights[: block.numel()]).sum())
 
 
