@@ -293,7 +293,8 @@ def test_pipelines_pass(device, serial):
 def test_a_race_that_digests_of_large_tensors_hide_is_found(device):
     def make_run():
         def run():
-            large, small, other = torch.ones(1 << 28, device=device), torch.zeros(4, device=device), torch.cuda.Stream()
+            large, small = torch.zeros(1 << 28, device=device), torch.zeros(4, device=device)
+            other = torch.cuda.Stream()
             other.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(other):
                 torch.cuda._sleep(20_000_000)

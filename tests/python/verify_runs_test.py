@@ -15,6 +15,7 @@ import torch
 
 import slipstream as ss
 from slipstream._verify import execution, treatment, verification
+from slipstream._verify.schedule import Schedule, Size
 from slipstream._verify.watch import Thread
 
 torch.set_num_threads(1)
@@ -160,6 +161,18 @@ def test_a_thread_waits_for_as_long_as_those_before_it_work():
 
     execution.execute(lambda: run, Reference(None), None)
     assert seen.index("end") < seen.index("main/1")
+
+
+def test_delays_beside_a_trace_are_those_without_it_but_longer(monkeypatch):
+    def slept(scale):
+        seconds = []
+        monkeypatch.setattr(treatment.time, "sleep", seconds.append)
+        schedule = Schedule(0, Size(operations=20, on_device=0, copies=0, threads=1))
+        execution.execute(lambda: lambda: [torch.ones(1).sum() for _ in range(20)],
+                          treatment.Delayed(schedule, scale=scale), None)
+        return seconds
+
+    assert any(slept(1)) and slept(4) == [4 * each for each in slept(1)]
 
 
 def test_what_only_the_first_run_calls_is_not_of_the_loop():

@@ -66,20 +66,26 @@ class Reference:
 
 
 class Delayed:
-    """applied: threads and numbers of the operations that were delayed."""
+    """applied: threads and numbers of the operations that were delayed. scale: of all delays, as a trace
+    takes time, in which what is late may still arrive."""
 
     def __init__(
-        self, schedule: Schedule, devices: Collection[int] = (), trace: Trace | None = None
+        self,
+        schedule: Schedule,
+        devices: Collection[int] = (),
+        trace: Trace | None = None,
+        scale: int = 1,
     ) -> None:
         for device in devices:
             _keep_busy(device, 1)  # loads it: to do so later waits for the device
         self.schedule = schedule
         self.trace = trace
+        self.scale = scale
         self.watch: Watch
         self.applied: list[tuple[str, int]] = []
 
     def before(self, operation: Operation) -> None:
-        delays = self.schedule.delays(operation.place)
+        delays = Delays(*(self.scale * each for each in self.schedule.delays(operation.place)))
         if any(delays):
             self.applied.append((operation.place.thread, operation.place.number))
             time.sleep(delays.host_before)

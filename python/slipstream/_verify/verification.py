@@ -19,6 +19,7 @@ from .treatment import Delayed, Reference
 from .values import first_difference
 
 _TRIES = 3
+_SCALES = (1, 4, 16)
 _MOST_RUNS_TO_NARROW = 24
 
 
@@ -107,7 +108,7 @@ class Verification:
     def schedule(self, seed: int, traced_first: bool) -> bool:
         """Runs one schedule; False if it differs."""
         self.finding.schedules += 1
-        if traced_first and (self._differs_when_traced(seed) or self._differs_when_traced_lightly(seed)):
+        if traced_first and self._differs_when_traced(seed):
             return False
         outcome, _ = self._delayed(seed)
         if not self._report(seed, outcome):
@@ -117,19 +118,23 @@ class Verification:
         return False
 
     def _differs_when_traced(self, seed: int) -> bool:
-        outcome, treatment = self._delayed(seed, is_traced=True)
-        if not self._report(seed, outcome):
-            return False
-        self._explain(seed, outcome, treatment)
-        return True
-
-    def _differs_when_traced_lightly(self, seed: int) -> bool:
-        """Digests of large tensors take time, in which a late write may still arrive."""
-        if not self.finding.size.on_device:
-            return False
-        self._is_light, self._traces = True, []
-        self._reference()
-        return not self._repeats(1) or self._differs_when_traced(seed)
+        """Digests of large tensors take time, in which a late write may still arrive: then lighter ones,
+        and longer delays."""
+        for scale in _SCALES:
+            if scale > 1 and not self.finding.size.on_device:
+                return False
+            if scale > 1 and not self._is_light:
+                self._is_light, self._traces = True, []
+                self._reference()
+                if not self._repeats(1):
+                    return True
+            outcome, treatment = self._delayed(seed, is_traced=True, scale=scale)
+            if scale > 1 and outcome.hung:  # longer delays alone may take it beyond the time limit
+                return False
+            if self._report(seed, outcome):
+                self._explain(seed, outcome, treatment)
+                return True
+        return False
 
     def _reference(self) -> Outcome:
         trace = Trace(is_light=self._is_light)
@@ -141,11 +146,15 @@ class Verification:
         return outcome
 
     def _delayed(
-        self, seed: int, is_traced: bool = False, only: list[tuple[str, int]] | None = None
+        self,
+        seed: int,
+        is_traced: bool = False,
+        only: list[tuple[str, int]] | None = None,
+        scale: int = 1,
     ) -> tuple[Outcome, Delayed]:
         room, devices = 64 + 2 * self._traces[0].on_device, self._expected.devices
         trace = Trace(room, devices, self._is_light) if is_traced else None
-        treatment = Delayed(Schedule(seed, self._expected.size, only), devices, trace)
+        treatment = Delayed(Schedule(seed, self._expected.size, only), devices, trace, scale)
         outcome = execute(self._make_run, treatment, self._timeout)
         self.has_lost_device = outcome.has_lost_device
         self._note(outcome)
@@ -173,9 +182,9 @@ class Verification:
         return True
 
     def _locate(self, seed: int) -> None:
-        for _ in range(_TRIES):
-            outcome, treatment = self._delayed(seed, is_traced=True)
-            if self._differs(outcome):
+        for scale in _SCALES:
+            outcome, treatment = self._delayed(seed, is_traced=True, scale=scale)
+            if self._differs(outcome) and not outcome.hung:
                 self._explain(seed, outcome, treatment)
                 return
             if outcome.has_lost_device:
