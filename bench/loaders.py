@@ -172,7 +172,7 @@ def environment(options):
 
 def settings_of(options):
     """As they were given, but a program of this repository by its path in there."""
-    settings = vars(options).copy()
+    settings = {key: value for key, value in vars(options).items() if key != "json"}
     program = Path(options.slipstream)
     if program.is_relative_to(ROOT):
         settings["slipstream"] = str(program.relative_to(ROOT))

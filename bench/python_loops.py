@@ -162,7 +162,8 @@ def main():
     options = parser.parse_args()
     torch.backends.cudnn.benchmark = True
     report = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "slipstream": ss.__version__,
-              "cores": len(os.sched_getaffinity(0)), "settings": vars(options), "host_us": host_costs(), "rows": []}
+              "cores": len(os.sched_getaffinity(0)), "settings": {key: value for key, value in vars(options).items() if key != "json"},
+              "host_us": host_costs(), "rows": []}
     print({name: round(cost["value"], 1) for name, cost in report["host_us"].items()}, flush=True)
     for batch_size in options.batch_size:
         torch.manual_seed(1)

@@ -6,7 +6,11 @@ their own, with the plain loop's values bit for bit. `DataLoader` is a native lo
 `doctor` says what holds a PyTorch loop up. `verify` finds its races.
 """
 
+import os
+
 import torch  # noqa: F401  its libraries are those that the module below needs
+
+os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")  # CUDA reads it when it is first used
 
 from . import transforms
 from ._fit import TrainingEpoch, TrainingResult, TrainingStep

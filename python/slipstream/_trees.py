@@ -56,8 +56,8 @@ def _parts(tree: Any) -> Iterable[Any] | None:
     """What a tree holds; None of a leaf."""
     if isinstance(tree, _PLAIN):
         return None
-    if type(tree) in (list, tuple) or _is_named_tuple(tree):
-        return tree  # type: ignore[no-any-return]
+    if isinstance(tree, list | tuple):
+        return tree
     if isinstance(tree, Mapping):
         return tree.values()
     return [getattr(tree, name) for name in _names(tree)] if _is_data_class(tree) else None

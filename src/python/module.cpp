@@ -2,7 +2,6 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "core/number_text.h"
-#include "cuda/cuda.h"
 #include "python/contexts.h"
 #include "python/doctor.h"
 #include "python/native_loader.h"
@@ -290,7 +289,6 @@ int main_of(std::vector<std::string> words) {
 }  // namespace slipstream
 
 PYBIND11_MODULE(_native, module) {
-  slipstream::cuda::ask_for_queues();
   slipstream::add_errors(module);
   slipstream::add_datasets(module);
   slipstream::add_transforms(module);

@@ -2,6 +2,9 @@
 
 import collections
 import dataclasses
+import os
+import subprocess
+import sys
 import threading
 import time
 from typing import ClassVar
@@ -262,3 +265,12 @@ def test_a_pass_begins_with_its_first_batch(device):
     iter(pipe)
     assert not taken
     assert all(map(torch.equal, list(pipe), list(ss.Pipeline(loader(), pipe.stages, device))))
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, "32"), ({"CUDA_DEVICE_MAX_CONNECTIONS": "4"}, "4")])
+def test_the_import_asks_for_queues_of_the_device(given, expected):
+    environment = {key: value for key, value in os.environ.items() if key != "CUDA_DEVICE_MAX_CONNECTIONS"}
+    program = "import os, slipstream; print(os.environ['CUDA_DEVICE_MAX_CONNECTIONS'])"
+    done = subprocess.run([sys.executable, "-c", program], env=environment | given, capture_output=True, text=True,
+                          check=True)
+    assert done.stdout.strip() == expected

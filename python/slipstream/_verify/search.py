@@ -29,7 +29,8 @@ class Expected:
     def __init__(self, references: Sequence[Trace]) -> None:
         by_thread = [_by_thread(each) for each in references]
         self._steps = {
-            thread: _common([each.get(thread, []) for each in by_thread]) for thread in by_thread[0]
+            thread: _common([each.get(thread, []) for each in by_thread])
+            for thread in (by_thread[0] if by_thread else ())
         }
 
     def first_difference(self, seen: Trace) -> Difference | None:

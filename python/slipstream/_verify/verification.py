@@ -19,7 +19,7 @@ from .treatment import Delayed, Reference
 from .values import first_difference
 
 _TRIES = 3
-_SCALES = (1, 4, 16)
+_LONGER_SCALES = (4, 16)
 _MOST_RUNS_TO_NARROW = 24
 
 
@@ -120,21 +120,26 @@ class Verification:
     def _differs_when_traced(self, seed: int) -> bool:
         """Digests of large tensors take time, in which a late write may still arrive: then lighter ones,
         and longer delays."""
-        for scale in _SCALES:
-            if scale > 1 and not self.finding.size.on_device:
-                return False
-            if scale > 1 and not self._is_light:
-                self._is_light, self._traces = True, []
-                self._reference()
-                if not self._repeats(1):
-                    return True
+        for scale in (1, *self._longer_scales()):
+            if scale > 1 and not self._look_lightly():
+                return True
             outcome, treatment = self._delayed(seed, is_traced=True, scale=scale)
-            if scale > 1 and outcome.hung:  # longer delays alone may take it beyond the time limit
-                return False
+            if scale > 1 and outcome.error is not None and not outcome.has_lost_device:
+                return False  # a time limit of the loop's own, perhaps, which the longer delays pass
             if self._report(seed, outcome):
                 self._explain(seed, outcome, treatment)
                 return True
         return False
+
+    def _look_lightly(self) -> bool:
+        """From now on. False if the reference does not repeat itself, which the finding then says."""
+        if self._is_light:
+            return True
+        self._is_light, self._traces = True, []
+        return self._repeats(2)
+
+    def _longer_scales(self) -> tuple[int, ...]:
+        return _LONGER_SCALES if self.finding.size.on_device else ()
 
     def _reference(self) -> Outcome:
         trace = Trace(is_light=self._is_light)
@@ -182,9 +187,9 @@ class Verification:
         return True
 
     def _locate(self, seed: int) -> None:
-        for scale in _SCALES:
+        for scale in (1, *(self._longer_scales() or (1, 1))):
             outcome, treatment = self._delayed(seed, is_traced=True, scale=scale)
-            if self._differs(outcome) and not outcome.hung:
+            if self._differs(outcome):
                 self._explain(seed, outcome, treatment)
                 return
             if outcome.has_lost_device:
