@@ -22,20 +22,21 @@ from pytorch_loops import Model, Samples, as_float
 import slipstream as ss
 
 WARMUP_STEPS = 20
+PREFETCH_FACTOR = 4
 
 
 def pytorch_loader(options, batch_size):
     data = Samples(options.data, options.image_size, True, torch.uint8)
     return torch.utils.data.DataLoader(
         data, batch_size, shuffle=True, num_workers=options.num_workers, pin_memory=True,
-        persistent_workers=True, prefetch_factor=4, multiprocessing_context="fork")
+        persistent_workers=True, prefetch_factor=PREFETCH_FACTOR, multiprocessing_context="fork")
 
 
 def native_loader(options, batch_size):
     resize = ss.transforms.Resize((options.image_size, options.image_size))
     data = ss.open_dataset(options.data, resize, num_classes=10)
     return ss.DataLoader(data, batch_size, shuffle=True, num_workers=options.num_workers, drop_last=True,
-                         prefetch_factor=4, device="cuda")
+                         prefetch_factor=PREFETCH_FACTOR, device="cuda")
 
 
 def endless(loader):
@@ -108,7 +109,7 @@ ROWS = {
 
 
 def rate_of(loop, options):
-    for _ in range(WARMUP_STEPS + 2 * options.num_workers):
+    for _ in range(WARMUP_STEPS + 2 * PREFETCH_FACTOR * options.num_workers):  # what was ready at the start is gone
         next(loop)
     torch.cuda.synchronize()
     steps, start = 0, time.perf_counter()
