@@ -24,7 +24,7 @@ void EvaluationStep::begin(at::Device device) {
   for (const Metric& metric : metrics_) counts_.push_back(at::zeros(metric.shape, options));
 }
 
-std::int64_t EvaluationStep::counting(const Batch& batch) const {
+std::int64_t EvaluationStep::samples_of(const Batch& batch) const {
   const std::uint64_t batches = (samples_ + batch_size_ - 1) / batch_size_;
   const std::uint64_t first = batch.number() % batches * batch_size_;
   return static_cast<std::int64_t>(std::min(batch_size_, samples_ - first));
@@ -32,11 +32,12 @@ std::int64_t EvaluationStep::counting(const Batch& batch) const {
 
 Batch EvaluationStep::that_count(const Batch& batch) const {
   const auto size = static_cast<std::int64_t>(batch_size_);
-  if (counting(batch) == size) return batch;
+  const std::int64_t samples = samples_of(batch);
+  if (samples == size) return batch;
   Batch part(batch.number());
   for (const auto& [name, tensor] : batch.fields())
-    part.set(name, tensor.dim() > 0 && tensor.size(0) == size ? tensor.narrow(0, 0, counting(batch))
-                                                              : tensor);
+    part.set(name,
+             tensor.dim() > 0 && tensor.size(0) == size ? tensor.narrow(0, 0, samples) : tensor);
   return part;
 }
 
@@ -48,7 +49,7 @@ LossValue EvaluationStep::train(const Batch& whole) {
   LossValue loss = model_->loss_of(output, batch);
   if (loss.loss.defined()) {
     has_loss_ = true;
-    loss_.add_(loss.loss.to(at::kDouble), counting(batch));
+    loss_.add_(loss.loss.to(at::kDouble), samples_of(batch));
   } else {
     loss.loss = at::zeros({}, output.options().dtype(at::kFloat));
   }

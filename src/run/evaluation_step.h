@@ -36,7 +36,7 @@ class EvaluationStep final : public TrainStep {
 
  private:
   /// The samples of a batch that count, and the batch of these alone.
-  std::int64_t counting(const Batch& batch) const;
+  std::int64_t samples_of(const Batch& batch) const;
   Batch that_count(const Batch& batch) const;
 
   std::shared_ptr<TrainStep> model_;
