@@ -1,4 +1,3 @@
-import re
 import sys
 import traceback
 
@@ -70,7 +69,7 @@ def test_what_the_loss_a_stage_and_backward_raise(photos, device):
     with pytest.raises(TypeError) as caught:
         ss.Trainer(pipe, Net(), epochs=1).fit()
     if sys.version_info >= (3, 11):
-        assert re.search("stage 'blur' (at step 0|before the first step)", notes_of(caught.value))
+        assert "stage 'blur' at step 0" in notes_of(caught.value)
 
 
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])
