@@ -183,8 +183,11 @@ std::function<void()> PythonModule::keep_unsaved() const {
 PythonModes::PythonModes(py::handle module) : module_(module) {
   const py::gil_scoped_acquire locked;
   py::list all;
-  for (const py::handle each : module.attr("modules")())
-    all.append(py::make_tuple(each, each.attr("training")));
+  const py::object found = module.attr("named_modules")(py::arg("remove_duplicate") = false);
+  for (const py::handle each : found) {
+    const py::object one = each.cast<py::tuple>()[1];
+    all.append(py::make_tuple(one, one.attr("training")));
+  }
   before_ = std::move(all);
 }
 
@@ -201,7 +204,8 @@ void PythonModes::set(bool trains) {
   if (!trains || !module_.attr("training").cast<bool>()) module_.attr("train")(trains);
 }
 
-/// A module comes ahead of those in it, whose modes train() sets as well.
+/// train() sets the modes of all that is in a module as well: that comes behind each module that
+/// it is in, as often as there are such.
 void PythonModes::put_back() {
   if (!before_) return;
   const py::gil_scoped_acquire locked;
@@ -213,9 +217,9 @@ void PythonModes::put_back() {
     try {
       module.attr("train")(mode);
     } catch (const py::error_already_set& error) {
-      module.attr("training") = mode;
       if (!raised) raised.emplace(error);
     }
+    module.attr("training") = mode;
   }
   if (raised) throw *raised;
 }

@@ -80,7 +80,8 @@ class Evaluating {
       }
     };
     for (std::size_t i = 0; i < own_.size(); ++i) attempt([&] { own_[i].copy_(kept_[i]); });
-    // A module comes ahead of those in it, whose modes train() sets as well.
+    // train() sets the modes of all that is in a module as well: modules() gives that behind each
+    // module that it is in, as often as there are such.
     for (auto& [module, mode] : modes_) attempt([&, of = module, to = mode] { of->train(to); });
     if (raised) std::rethrow_exception(raised);
   }

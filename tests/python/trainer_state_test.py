@@ -91,6 +91,33 @@ def test_modules_keep_their_modes(photos, device, plan):
     assert model.modes() == before and model.told[-2:] == [False, True]
 
 
+class Sharing(Net):
+    """A module of two others, which have modes of their own."""
+
+    def __init__(self):
+        super().__init__()
+        shared = nn.Sequential(nn.BatchNorm2d(8))
+        self.first, self.second = nn.Sequential(shared), nn.Sequential(shared, nn.Dropout())
+        self.second.eval()
+        self.first.train()
+
+    def modes(self):
+        return {name: each.training for name, each in self.named_modules()}
+
+
+@pytest.mark.parametrize("plan", ["serial", "pipelined"])
+def test_a_shared_module_keeps_its_mode(photos, device, plan):
+    model = Sharing()
+    before, val = model.modes(), loader_of(photos, device)
+    assert [before[name] for name in ("first", "first.0", "second", "second.1")] == [True, True, False, False]
+    trainer = trainer_of(photos, device, model, plan=plan)
+    trainer.evaluate(val)
+    assert model.modes() == before
+    trainer.fit()
+    list(trainer.predict(val))
+    assert model.modes() == before
+
+
 def test_a_model_in_evaluation_mode_is_trained_whole(photos, device):
     model = Frozen()
     model.eval()

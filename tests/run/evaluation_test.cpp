@@ -132,6 +132,22 @@ TEST_F(EvaluationTest, ModulesHaveTheirModesBack) {
   EXPECT_FALSE(inner->is_training());
 }
 
+TEST_F(EvaluationTest, AModuleInTwoOthersHasItsModeBack) {
+  const Pipeline model = model_of({.noisy = true});
+  const auto module = model.train_step()->modules().front().module;
+  const auto inner = module->named_modules()["norm"];
+  const Trainer trainer(model, context(), exact());
+  Evaluator evaluator(model, data_of(8, 4), context(), exact());
+  const auto other = module->register_module("other", std::make_shared<torch::nn::Module>("other"));
+  other->register_module("norm", inner);
+  other->eval();
+  inner->train();
+  evaluator.run(serial_plan());
+  EXPECT_TRUE(module->is_training());
+  EXPECT_FALSE(other->is_training());
+  EXPECT_TRUE(inner->is_training());
+}
+
 TEST_F(EvaluationTest, AveragesAreWhatIsEvaluated) {
   const Pipeline model = model_of({.noisy = true}).with_training({.ema_decay = 0.5});
   Trainer trainer(model, context(), exact());
