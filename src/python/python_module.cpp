@@ -161,7 +161,9 @@ std::function<void()> PythonModule::keep_unsaved() const {
   std::vector<Buffer> all;
   for (const auto& [table, name] : passing_) {
     PyObject* const now = PyDict_GetItemWithError(table.ptr(), name.ptr());
-    if (now == nullptr || !THPVariable_Check(now)) {
+    if (now == nullptr && PyErr_Occurred() != nullptr) throw py::error_already_set();
+    if (now == nullptr) continue;
+    if (!THPVariable_Check(now)) {
       all.push_back({table, name, {}, {}, 0});
       continue;
     }
@@ -173,7 +175,8 @@ std::function<void()> PythonModule::keep_unsaved() const {
     const at::NoGradGuard none;
     for (const Buffer& each : all) {
       const py::object tensor = py::cast(each.tensor);  // None for an undefined one
-      PyDict_SetItem(each.table.ptr(), each.name.ptr(), tensor.ptr());
+      if (PyDict_SetItem(each.table.ptr(), each.name.ptr(), tensor.ptr()) != 0)
+        throw py::error_already_set();
       if (each.tensor.defined() && version_of(each.tensor) != each.version)
         at::Tensor(each.tensor).copy_(each.values);
     }

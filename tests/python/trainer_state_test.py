@@ -172,6 +172,18 @@ def test_trials_change_no_buffer(photos, device):
     assert [model.late.item() for model in models] == [35] * 2
 
 
+def test_a_deleted_buffer_stays_away(photos, device):
+    """It is gone before a trial, which begins at step 16."""
+    def on_step(step):
+        if step.step == 16:
+            del model.last
+
+    model = Counting()
+    with pytest.raises(ss.Error, match="at step 16: the module got other buffers"):
+        trainer_of(photos, device, model, plan="auto", epochs=5, on_step=on_step).fit()
+    assert sorted(model._buffers) == ["count", "late"]
+
+
 class Keeping(Net):
     """Reads the batches before, at the end of work that takes long on a GPU."""
 
