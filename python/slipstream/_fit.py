@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import os
@@ -74,17 +75,24 @@ class Best:
     epochs_since: int = 0
 
 
-def _end_forked(error: BaseException | None) -> NoReturn:
-    """Ends a process that a callback forked in the midst of a run, of whose threads it has none."""
+def end_forked(error: BaseException | None) -> NoReturn:
+    """Ends a process that was forked in the midst of a run, of whose threads it has none."""
     code = error.code if isinstance(error, SystemExit) else 1
-    if error is None:
-        told = "a process that on_step forked cannot go on in fit(): end it there, os._exit(0)"
-        print(told, file=sys.stderr)
-    elif not isinstance(error, SystemExit):
-        traceback.print_exception(error)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code if isinstance(code, int) else int(code is not None))
+    status = code if isinstance(code, int) else int(code is not None)
+    try:
+        with contextlib.suppress(BaseException):
+            if error is None:
+                told = "a process forked inside a run cannot go on in it: end it there, os._exit(0)\n"
+            elif not isinstance(error, SystemExit):
+                told = "".join(traceback.format_exception(error))
+            else:
+                told = "" if code is None or isinstance(code, int) else f"{code}\n"
+            sys.stderr.write(told)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(BaseException):
+                stream.flush()
+    finally:
+        os._exit(status & 0xFF)
 
 
 class Fit:
@@ -137,10 +145,10 @@ class Fit:
                 tell(TrainingStep(*values))
             except BaseException as error:
                 if os.getpid() != process:
-                    _end_forked(error)
+                    end_forked(error)
                 raise
             if os.getpid() != process:
-                _end_forked(None)
+                end_forked(None)
 
         return told
 

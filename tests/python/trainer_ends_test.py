@@ -190,3 +190,62 @@ def test_a_forked_process_makes_a_trainer_of_its_own(photos, tmp_path, plan):
     digest = lines[1]
     refused = ["trainer"] * 4 + ["iterator"]
     assert lines == ["trainer", digest, digest, *refused, "gone", digest, digest, "3", digest, digest]
+
+
+ENDS_OF_FORKS = """
+import os, sys
+import slipstream as ss
+from torch.nn.functional import cross_entropy
+from trained import Net, loader_of
+photos, plan, where = sys.argv[1:]
+
+def without_stdout():
+    sys.stdout = None
+    sys.exit(3)
+
+def with_a_closed_pipe():
+    reader, writer = os.pipe()
+    os.close(reader)
+    sys.stdout = open(writer, "w")
+    print("lost")
+    sys.exit(4)
+
+def fail():
+    raise ValueError("wrong")
+
+ends = [lambda: None, sys.exit, lambda: sys.exit("told"), lambda: sys.exit(-1), fail, without_stdout,
+        with_a_closed_pipe]
+
+def called(place, value=None):
+    if place == where and ends:
+        end = ends.pop(0)
+        process = os.fork()
+        if process == 0:
+            end()
+        else:
+            print(os.WEXITSTATUS(os.waitpid(process, 0)[1]), flush=True)
+    return value
+
+class Model(Net):
+    def forward(self, images):
+        return called("model", super().forward(images))
+
+pipe = ss.Pipeline(loader_of(photos), [("more", lambda images: called("stage", images))])
+trainer = ss.Trainer(pipe, Model(), epochs=2, plan=plan, val=loader_of(photos), progress=False,
+                     loss=lambda output, labels: called("loss", cross_entropy(output, labels)),
+                     metrics={"own": lambda output, labels: called("metric", output[:, 0])},
+                     on_step=lambda step: called("on_step"))
+print(trainer.fit().steps, flush=True)
+"""
+
+
+@pytest.mark.parametrize("where", ["on_step"])
+@pytest.mark.parametrize("plan", ["serial", "pipelined"])
+def test_a_process_forked_inside_a_run_ends(photos, plan, where):
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", ENDS_OF_FORKS, photos, plan, where], text=True,
+                         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
+                         check=False, timeout=120, capture_output=True)
+    assert (run.returncode, run.stdout.split()) == (0, ["1", "0", "1", "255", "1", "3", "4", "14"]), run.stderr
+    first, second, *rest = run.stderr.splitlines()
+    assert first.startswith("a process forked inside a run cannot go on in it") and second == "told"
+    assert rest[0].startswith("Traceback") and rest[-1] == "ValueError: wrong"
