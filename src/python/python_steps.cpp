@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <unistd.h>
 
 #include "python/interrupts.h"
 #include "slipstream/core/error.h"
@@ -24,14 +25,30 @@ bool is_out_of_device_memory(const py::error_already_set& error) {
       c10::OutOfMemoryError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, message));
 }
 
+/// Of a process that the call forked, which has none of the run's threads.
+[[noreturn]] void end_forked(const py::error_already_set* error) {
+  try {
+    const py::object raised = error != nullptr ? error->value() : py::object(py::none());
+    if (error != nullptr && error->trace()) raised.attr("__traceback__") = error->trace();
+    py::module_::import("slipstream._fit").attr("end_forked")(raised);
+  } catch (const std::exception&) {
+    // Nothing of it may go on.
+  }
+  ::_exit(1);
+}
+
 py::object called(py::handle function, const py::tuple& arguments) {
   if (Interrupts::count() > 1) {
     PyErr_SetNone(PyExc_KeyboardInterrupt);
     throw py::error_already_set();
   }
+  const pid_t process = ::getpid();
   try {
-    return function(*arguments);
+    py::object result = function(*arguments);
+    if (::getpid() != process) end_forked(nullptr);
+    return result;
   } catch (py::error_already_set& error) {
+    if (::getpid() != process) end_forked(&error);
     if (is_out_of_device_memory(error)) throw_out_of_memory(error);
     throw;
   }

@@ -239,7 +239,7 @@ print(trainer.fit().steps, flush=True)
 """
 
 
-@pytest.mark.parametrize("where", ["on_step"])
+@pytest.mark.parametrize("where", ["model", "loss", "stage", "metric", "on_step"])
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])
 def test_a_process_forked_inside_a_run_ends(photos, plan, where):
     run = subprocess.run([sys.executable, "-W", "ignore", "-c", ENDS_OF_FORKS, photos, plan, where], text=True,
