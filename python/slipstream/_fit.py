@@ -136,21 +136,7 @@ class Fit:
 
     def _step_told(self) -> Callable[..., None] | None:
         tell = self._trainer._on_step
-        if tell is None:
-            return None
-        process = os.getpid()
-
-        def told(*values: Any) -> None:
-            try:
-                tell(TrainingStep(*values))
-            except BaseException as error:
-                if os.getpid() != process:
-                    end_forked(error)
-                raise
-            if os.getpid() != process:
-                end_forked(None)
-
-        return told
+        return None if tell is None else lambda *values: tell(TrainingStep(*values))
 
     def _end_epoch(self) -> None:
         trainer, native = self._trainer, self._native

@@ -25,7 +25,6 @@ bool is_out_of_device_memory(const py::error_already_set& error) {
       c10::OutOfMemoryError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, message));
 }
 
-/// Of a process that the call forked, which has none of the run's threads.
 [[noreturn]] void end_forked(const py::error_already_set* error) {
   try {
     const py::object raised = error != nullptr ? error->value() : py::object(py::none());
@@ -42,13 +41,9 @@ py::object called(py::handle function, const py::tuple& arguments) {
     PyErr_SetNone(PyExc_KeyboardInterrupt);
     throw py::error_already_set();
   }
-  const pid_t process = ::getpid();
   try {
-    py::object result = function(*arguments);
-    if (::getpid() != process) end_forked(nullptr);
-    return result;
+    return call_in_run(function, arguments);
   } catch (py::error_already_set& error) {
-    if (::getpid() != process) end_forked(&error);
     if (is_out_of_device_memory(error)) throw_out_of_memory(error);
     throw;
   }
@@ -118,6 +113,18 @@ std::exception_ptr origin_of(const std::exception& error) {
 }
 
 }  // namespace
+
+py::object call_in_run(py::handle function, const py::tuple& arguments) {
+  const pid_t process = ::getpid();
+  try {
+    py::object result = function(*arguments);
+    if (::getpid() != process) end_forked(nullptr);
+    return result;
+  } catch (const py::error_already_set& error) {
+    if (::getpid() != process) end_forked(&error);
+    throw;
+  }
+}
 
 NamedFields fields_of(const Dataset& dataset) {
   NamedFields all;

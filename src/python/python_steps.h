@@ -23,6 +23,9 @@ struct LastBatch {
   std::int64_t batch_size = 1, size = 1;
 };
 
+/// function(*arguments). Ends a process that it forked, which has none of the run's threads.
+pybind11::object call_in_run(pybind11::handle function, const pybind11::tuple& arguments);
+
 // Functions of Python are called on the stream of a lane, with Python's lock while they enqueue and
 // no longer. Labels and masks come as int64, as slipstream.DataLoader gives them. All of these need
 // the lock when they are made. What they call is in a list of Python's (kept_in()).

@@ -219,8 +219,9 @@ TrainedPart NativeTrainer::train(std::uint64_t end, const py::object& on_step) {
     if (on_step.is_none() || raised || !progress.measuring.empty()) return;
     const py::gil_scoped_acquire locked;
     try {
-      on_step(done, progress.loss, trainer_->pipeline().train_step()->lr(done - 1),
-              progress.elapsed_s, progress.input_wait_share);
+      call_in_run(on_step, py::make_tuple(done, progress.loss,
+                                          trainer_->pipeline().train_step()->lr(done - 1),
+                                          progress.elapsed_s, progress.input_wait_share));
     } catch (const py::error_already_set&) {
       raised = std::current_exception();
     }
