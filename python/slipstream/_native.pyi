@@ -52,7 +52,7 @@ class LoaderSettings:
     pool: WorkerPool | None
     python_steps: Sequence[tuple[int, str]]
     leaves: Sequence[tuple[torch.dtype, Sequence[int]] | None]
-    build: Callable[[tuple[torch.Tensor, ...]], Any] | None
+    build: Callable[[tuple[torch.Tensor, ...], list[bytes]], Any] | None
 
 class WorkerPool:
     def __init__(self) -> None: ...
@@ -67,6 +67,7 @@ def process_dataset(
     size: int,
     form: str,
     leaves: Sequence[tuple[str, bool, torch.dtype, Sequence[int]]],
+    has_texts: bool,
     /,
 ) -> Dataset: ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import pickle
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -29,18 +30,21 @@ class Leaf:
 
 @dataclasses.dataclass
 class Template:
-    """The form of a sample: containers with numbers in the tensors' places."""
+    """The form of a sample: containers with numbers in the places of tensors and texts."""
 
     tree: Any
     leaves: list[Leaf]
+    is_text: list[bool]  # of each place
 
-    def build(self, tensors: tuple[torch.Tensor, ...]) -> Any:
-        """A batch of that form."""
-        return _filled(self.tree, tensors)
+    def build(self, tensors: tuple[torch.Tensor, ...], packed: list[bytes]) -> Any:
+        """A batch of that form. `packed`: the texts of each sample, where there are any."""
+        rest, texts = iter(tensors), zip(*map(pickle.loads, packed), strict=True)
+        values = [next(texts) if is_text else next(rest) for is_text in self.is_text]
+        return _filled(self.tree, values)
 
 
 class Sample:
-    """A sample as the tensors that it holds.
+    """A sample as the tensors and texts that it holds.
 
     wants_image: transforms follow, so it must have an image, and images may differ in size.
     """
@@ -53,15 +57,22 @@ class Sample:
         if wants_image and not images:
             likely = (i for i, (_, leaf) in enumerate(self._found) if _may_be_image(leaf))
             images = {next(likely, -1)}
-        self.tensors = []
-        self.leaves = []
-        for i, (name, leaf) in enumerate(self._found):
-            tensor = _image(leaf, name) if i in images else _tensor(leaf, name)
+        self.names = [name or "sample" for name, _ in self._found]
+        self.is_text = [isinstance(leaf, str | bytes) for _, leaf in self._found]
+        self.tensors: list[torch.Tensor] = []
+        self.leaves: list[Leaf] = []
+        told = []
+        for i, (name, value) in enumerate(self._found):
+            if self.is_text[i]:
+                told.append("str" if isinstance(value, str) else "bytes")
+                continue
+            tensor = _image(value, name) if i in images else _tensor(value, name)
+            leaf = Leaf(self.names[i], i in images, tensor.dtype, tuple(tensor.shape))
             self.tensors.append(tensor)
-            self.leaves.append(Leaf(name or "sample", i in images, tensor.dtype, tuple(tensor.shape)))
-        texts = [_text(leaf, wants_image) for leaf in self.leaves]
-        self.form = "".join(each if isinstance(each, str) else texts[each] for each in self._parts)
-        if not self.leaves:
+            self.leaves.append(leaf)
+            told.append(_told(leaf, wants_image))
+        self.form = "".join(each if isinstance(each, str) else told[each] for each in self._parts)
+        if not self._found:
             raise Unfit(f"the sample is {self.form}, in which there is nothing")
         if images == {-1}:
             raise Unfit(
@@ -69,6 +80,11 @@ class Sample:
                 "of channels x height x width or an array of height x width x channels, uint8 or float32, "
                 "with 1 to 4 channels"
             )
+
+    def packed_texts(self) -> torch.Tensor:
+        """For Template.build()."""
+        texts = [value for (_, value), is_text in zip(self._found, self.is_text, strict=True) if is_text]
+        return torch.frombuffer(bytearray(pickle.dumps(texts)), dtype=torch.uint8)
 
     def _walk(self, value: Any, name: str) -> None:
         if isinstance(value, Mapping):
@@ -95,35 +111,37 @@ class Sample:
 
 def template_of(value: Any, sample: Sample) -> Template:
     """That of `sample`, which was made of `value`."""
-    numbers = iter(range(len(sample.leaves)))
-    return Template(_tree(value, numbers), sample.leaves)
+    numbers = iter(range(len(sample.names)))
+    return Template(_tree(value, numbers), sample.leaves, sample.is_text)
 
 
 def field_names(value: Any) -> list[str]:
-    """Of the tensors in `value`."""
-    return [leaf.name for leaf in Sample(value, False).leaves]
+    """Of what `value` holds."""
+    return Sample(value, False).names
 
 
-def _tree(value: Any, numbers: Any) -> Any:
+def _tree(value: Any, numbers: Any, texts: type = list) -> Any:
     if isinstance(value, Mapping):
         order = {key: _tree(value[key], numbers) for key in sorted(value, key=str)}
         return _mapping_like(value, {key: order[key] for key in value})
     if isinstance(value, list | tuple):
-        return _sequence_like(value, [_tree(each, numbers) for each in value])
-    return _Place(next(numbers))
+        return _sequence_like(value, [_tree(each, numbers, tuple) for each in value])
+    return _Place(next(numbers), texts)
 
 
 @dataclasses.dataclass
 class _Place:
     number: int
+    texts: type  # what default_collate makes of strings there
 
 
-def _filled(tree: Any, tensors: tuple[torch.Tensor, ...]) -> Any:
+def _filled(tree: Any, values: list[Any]) -> Any:
     if isinstance(tree, _Place):
-        return tensors[tree.number]
+        value = values[tree.number]
+        return tree.texts(value) if isinstance(value, tuple) else value
     if isinstance(tree, Mapping):
-        return _mapping_like(tree, {key: _filled(each, tensors) for key, each in tree.items()})
-    return _sequence_like(tree, [_filled(each, tensors) for each in tree])
+        return _mapping_like(tree, {key: _filled(each, values) for key, each in tree.items()})
+    return _sequence_like(tree, [_filled(each, values) for each in tree])
 
 
 def _mapping_like(value: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
@@ -147,7 +165,7 @@ def _sequence_like(value: Any, items: list[Any]) -> Any:
     return changed
 
 
-def _text(leaf: Leaf, differs: bool) -> str:
+def _told(leaf: Leaf, differs: bool) -> str:
     dtype = str(leaf.dtype).removeprefix("torch.")
     sizes = " x ".join(map(str, leaf.shape))
     if leaf.is_image:
@@ -217,6 +235,6 @@ def _tensor(value: Any, name: str) -> torch.Tensor:
     if _is_pil(value):
         return _image(value, name)
     raise Unfit(
-        f"{where} is of type {type(value).__name__}: a batch takes numbers, tensors, NumPy arrays and PIL "
-        "images, in tuples, lists, mappings and named tuples"
+        f"{where} is of type {type(value).__name__}: a batch takes numbers, strings, tensors, NumPy arrays "
+        "and PIL images, in tuples, lists, mappings and named tuples"
     )

@@ -125,14 +125,17 @@ class _Worker:
     def _read(self, index: int, describes: bool) -> tuple[list[bytes], str, bytes]:
         value = _item(self._job.dataset, index)
         sample = Sample(value, self._job.wants_image)
+        are_images = [leaf.is_image for leaf in sample.leaves]
+        tensors = list(zip(sample.tensors, are_images, strict=True))
+        if any(sample.is_text):
+            tensors.append((sample.packed_texts(), False))
         offsets = []
         end = 0
-        for tensor in sample.tensors:
+        for tensor, _ in tensors:
             offsets.append(end)
             end += -(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT
         self._memory.reserve(end)
-        pairs = zip(sample.leaves, sample.tensors, offsets, strict=True)
-        fields = [self._put(tensor, offset, leaf.is_image) for leaf, tensor, offset in pairs]
+        fields = [self._put(*each, offset) for each, offset in zip(tensors, offsets, strict=True)]
         if not describes:
             return fields, sample.form, b""
         try:
@@ -143,7 +146,7 @@ class _Worker:
                 "define it at the top of a module"
             ) from None
 
-    def _put(self, tensor: torch.Tensor, offset: int, is_image: bool) -> bytes:
+    def _put(self, tensor: torch.Tensor, is_image: bool, offset: int) -> bytes:
         size = tensor.nbytes
         place = self._memory.bytes[offset : offset + size]
         if is_image:
@@ -167,7 +170,7 @@ class _Worker:
                 )
         made = value.detach().as_subclass(torch.Tensor).permute(1, 2, 0)
         self._memory.reserve(made.nbytes)
-        return self._put(made, 0, True)
+        return self._put(made, True, 0)
 
     def _explained(self, error: Exception) -> str:
         if isinstance(error, Unfit):

@@ -27,8 +27,8 @@ class DataLoader:
 
     dataset: a slipstream data set, whose transform is done here, sample by sample; or any map-style
         data set (PythonDataset).
-    device: where batches are: "cpu", or "cuda" or "cuda:N", to which they are copied ahead of the
-        loop, on a stream of their own; they may be kept for any time.
+    device: where tensors of batches are: "cpu", or "cuda" or "cuda:N", to which they are copied ahead
+        of the loop, on a stream of their own; they may be kept for any time.
     num_workers: threads, at least 1, and as many processes where something is in Python.
     prefetch_factor: batches that each worker fills ahead.
     seed: of the order and of all random transforms: what a batch holds depends on it, the epoch and
@@ -148,7 +148,8 @@ class DataLoader:
         leaves = [(leaf.name, leaf.is_image, leaf.dtype, leaf.shape) for leaf in template.leaves]
         settings.leaves = [None if is_image else (dtype, shape) for _, is_image, dtype, shape in leaves]
         settings.build = template.build
-        return _native.process_dataset(self._workers.pool, len(native), form, leaves)
+        has_texts = any(template.is_text)
+        return _native.process_dataset(self._workers.pool, len(native), form, leaves, has_texts)
 
     def __len__(self) -> int:
         return self._native.batches_per_epoch()

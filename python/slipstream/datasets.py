@@ -96,10 +96,11 @@ class PythonDataset(Dataset):
     """A map-style data set that is written in Python (`__getitem__` and `__len__`), with transforms
     behind it. slipstream.DataLoader reads it in worker processes.
 
-    A sample is a tensor, number, NumPy array or PIL image, or a tuple, list, mapping or named tuple
-    of such, nested; a batch has the same form, with tensors as torch.utils.data.default_collate
-    makes them. PIL images become uint8, batch x channels x height x width, channels-last. All
-    samples have the form of the first; images may differ in size where a transform gives them one.
+    A sample is a tensor, number, str, bytes, NumPy array or PIL image, or a tuple, list, mapping or
+    named tuple of such, nested; a batch has the same form, with tensors, and lists or tuples of
+    strings, as torch.utils.data.default_collate makes them. PIL images become uint8, batch x channels
+    x height x width, channels-last. Strings have any length and stay in host memory. All samples
+    have the form of the first; images may differ in size where a transform gives them one.
 
     transform: from slipstream.transforms, or functions in Python; done to the PIL images of a
         sample, or else to its first tensor of channels x height x width, or array of height x width

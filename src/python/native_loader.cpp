@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "datasets/dataset_around.h"
+#include "python/process_dataset.h"
 #include "run/augment_stage.h"
 #include "run/context_parts.h"
 
@@ -65,6 +66,8 @@ NativeLoader::NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<con
       keeps_rest_(keeps_rest),
       pool_(std::move(pool)),
       form_(std::move(form)) {
+  if (const auto* in_python = dynamic_cast<const ProcessDataset*>(dataset_.get()))
+    texts_ = in_python->texts();
   options_.held_batches = kHeldBatches;
   options_.memory = &host_memory_of(*context_, true);
   start(0);
@@ -107,6 +110,7 @@ void NativeLoader::stop() {
   if (gate_) *gate_ = false;
   loader_.reset();
   if (pool_) pool_->resume();
+  if (texts_) texts_->clear();
 }
 
 void NativeLoader::start(std::uint64_t batch) {
@@ -201,15 +205,17 @@ at::Tensor NativeLoader::given(const at::Tensor& whole, FieldKind kind, std::siz
 std::vector<at::Tensor> NativeLoader::views(const at::Tensor& memory) const {
   std::vector<at::Tensor> all;
   for (const SlabField& field : loader_->layout().fields)
-    all.push_back(given(
-        view_of(memory, field, field.offset_bytes, static_cast<std::int64_t>(options_.batch_size)),
-        field.spec.kind, all.size()));
+    if (!is_of_texts(all.size()))
+      all.push_back(given(view_of(memory, field, field.offset_bytes,
+                                  static_cast<std::int64_t>(options_.batch_size)),
+                          field.spec.kind, all.size()));
   return all;
 }
 
-std::vector<at::Tensor> NativeLoader::on_host() {
+GivenBatch NativeLoader::on_host() {
   const std::lock_guard using_it(using_);
   const HostBatch batch = handed_over();
+  std::vector<std::string> texts = texts_of(batch);
   const auto bytes = static_cast<std::int64_t>(loader_->layout().bytes);
   const auto options = at::TensorOptions().dtype(at::kByte);
   bool is_full = false;
@@ -222,7 +228,7 @@ std::vector<at::Tensor> NativeLoader::on_host() {
     const at::Tensor copy = at::empty({bytes}, options);
     std::memcpy(copy.mutable_data_ptr(), batch.data, loader_->layout().bytes);
     loader_->release(batch, nullptr);
-    return views(copy);
+    return {views(copy), std::move(texts)};
   }
   // The slab and what it lies in live as long as the tensors.
   const auto give_back = [batch, returned = returned_, loader = loader_,
@@ -231,12 +237,22 @@ std::vector<at::Tensor> NativeLoader::on_host() {
     returned->batches.push_back(batch);
     --returned->held;
   };
-  return views(at::from_blob(const_cast<std::byte*>(batch.data), {bytes}, give_back, options));
+  return {views(at::from_blob(const_cast<std::byte*>(batch.data), {bytes}, give_back, options)),
+          std::move(texts)};
 }
 
 HostBatch NativeLoader::handed_over() {
   if (!taken_) throw Error("the loader was sent elsewhere by another thread: make one for each");
   return *std::exchange(taken_, std::nullopt);
+}
+
+std::vector<std::string> NativeLoader::texts_of(const HostBatch& batch) const {
+  if (!texts_) return {};
+  const SlabField& places = loader_->layout().fields.at(form_->leaves.size());
+  std::vector<std::string> all =
+      texts_->take(batch.data + places.offset_bytes, options_.batch_size);
+  all.resize(static_cast<std::size_t>(size_of_taken()));
+  return all;
 }
 
 DeviceSlab NativeLoader::copied(const HostBatch& batch, Lane& lane) {
@@ -257,24 +273,29 @@ DeviceSlab NativeLoader::copied(const HostBatch& batch, Lane& lane) {
   return slab;
 }
 
-std::vector<at::Tensor> NativeLoader::on_device(Lane& lane) {
+GivenBatch NativeLoader::on_device(Lane& lane) {
   const std::lock_guard using_it(using_);
-  const DeviceSlab slab = copied(handed_over(), lane);
+  const HostBatch batch = handed_over();
+  std::vector<std::string> texts = texts_of(batch);
+  const DeviceSlab slab = copied(batch, lane);
   Batch fields;
   for (const auto& [name, tensor] : slab.fields) fields.set(name, tensor);
   if (augment_) augment_->run(fields);
   std::vector<at::Tensor> all;
   for (std::size_t i = 0; i < loader_->layout().fields.size(); ++i) {
     const SlabField& field = loader_->layout().fields[i];
-    if (field.wire != Wire::host && field.spec.name != kDrawnField)
+    if (field.wire != Wire::host && field.spec.name != kDrawnField && !is_of_texts(i))
       all.push_back(given(fields.at(field.spec.name), field.spec.kind, i));
   }
-  return all;
+  return {std::move(all), std::move(texts)};
 }
 
-py::object NativeLoader::built(const std::vector<at::Tensor>& tensors) const {
-  py::tuple all = py::cast(tensors);
-  return form_ ? form_->build(all) : std::move(all);
+py::object NativeLoader::built(const GivenBatch& batch) const {
+  py::tuple all = py::cast(batch.tensors);
+  if (!form_) return all;
+  py::list texts;
+  for (const std::string& text : batch.texts) texts.append(py::bytes(text));
+  return form_->build(std::move(all), std::move(texts));
 }
 
 NativeFeed::NativeFeed(std::shared_ptr<NativeLoader> loader) : loader_(std::move(loader)) {
@@ -297,13 +318,13 @@ bool NativeFeed::take() {
 }
 
 py::object NativeFeed::moved(Lane& lane) {
-  std::vector<at::Tensor> fields;
+  GivenBatch batch;
   {
     const py::gil_scoped_release unlocked;
     const bool is_cuda = loader_->context().device().is_cuda();
-    fields = is_cuda ? loader_->on_device(lane) : loader_->on_host();
+    batch = is_cuda ? loader_->on_device(lane) : loader_->on_host();
   }
-  return loader_->built(fields);
+  return loader_->built(batch);
 }
 
 }  // namespace slipstream

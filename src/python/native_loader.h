@@ -12,6 +12,7 @@
 
 #include "python/contexts.h"
 #include "python/feed.h"
+#include "python/sample_texts.h"
 #include "python/worker_pool.h"
 #include "run/device_memory.h"
 #include "run/device_slab.h"
@@ -28,13 +29,20 @@ struct SampleForm {
   using Leaf = std::optional<std::pair<at::ScalarType, std::vector<std::int64_t>>>;
 
   std::vector<Leaf> leaves;  ///< empty: all fields are as they are
-  pybind11::object build;    ///< makes a batch of a tuple of its tensors; None: the tuple is one
+  /// Makes a batch of the tuple of its tensors and the list of its samples' strings, as bytes.
+  pybind11::object build;
 
   SampleForm(std::vector<Leaf> all, pybind11::object function)
       : leaves(std::move(all)), build(std::move(function)) {}
   ~SampleForm();
   SampleForm(const SampleForm&) = delete;
   SampleForm& operator=(const SampleForm&) = delete;
+};
+
+/// A batch as Python gets it.
+struct GivenBatch {
+  std::vector<at::Tensor> tensors;
+  std::vector<std::string> texts;  ///< of each sample, if any; in host memory
 };
 
 /// The C++ loader for Python: epochs of batches, each a list of tensors, one for each field, with
@@ -66,13 +74,13 @@ class NativeLoader {
 
   /// The batch that was taken, in host memory. Tensors hold its memory; where more batches are held
   /// than the loader has memory for, they are copies.
-  std::vector<at::Tensor> on_host();
+  GivenBatch on_host();
   /// The same on the device, behind the transforms that are done there, enqueued on `lane`, whose
   /// stream is the current one.
-  std::vector<at::Tensor> on_device(Lane& lane);
+  GivenBatch on_device(Lane& lane);
 
-  /// Its tensors as the samples have them.
-  pybind11::object built(const std::vector<at::Tensor>& tensors) const;
+  /// Its tensors and strings as the samples have them.
+  pybind11::object built(const GivenBatch& batch) const;
 
   Context& context() { return *context_; }
   const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
@@ -86,6 +94,9 @@ class NativeLoader {
 
   void start(std::uint64_t batch);
   HostBatch handed_over();
+  std::vector<std::string> texts_of(const HostBatch& batch) const;
+  /// Whether that field of a slab says where strings are: the one behind all leaves.
+  bool is_of_texts(std::size_t field) const { return texts_ && field == form_->leaves.size(); }
   DeviceSlab copied(const HostBatch& batch, Lane& lane);
   void prepare_device();
   /// Waits for the copies of its slabs, which others get.
@@ -105,6 +116,7 @@ class NativeLoader {
   MadeIn made_in_;  ///< loader_
   std::shared_ptr<WorkerPool> pool_;
   std::shared_ptr<const SampleForm> form_;
+  std::shared_ptr<SampleTexts> texts_;       ///< nullptr: samples have no strings
   std::shared_ptr<std::atomic<bool>> gate_;  ///< of loader_, where there is a pool
   DeviceMemory memory_;
   std::unique_ptr<JpegUnpacker> jpeg_;         ///< where images travel as files

@@ -1,6 +1,7 @@
 #include "python/process_dataset.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "slipstream/core/error.h"
@@ -69,8 +70,15 @@ void run_once(const Dataset& dataset, const std::vector<NamedOp>& chain, const R
 }  // namespace
 
 ProcessDataset::ProcessDataset(std::shared_ptr<WorkerPool> pool, std::size_t size, std::string form,
-                               std::vector<FieldSpec> specs)
-    : pool_(std::move(pool)), size_(size), form_(std::move(form)), specs_(std::move(specs)) {}
+                               std::vector<FieldSpec> specs, bool has_texts)
+    : pool_(std::move(pool)), size_(size), form_(std::move(form)), specs_(std::move(specs)) {
+  if (!has_texts) return;
+  texts_ = std::make_shared<SampleTexts>();
+  specs_.push_back({"slipstream.texts",
+                    FieldKind::other,
+                    DType::uint8,
+                    {std::int64_t{sizeof(SampleTexts::Place)}}});
+}
 
 void ProcessDataset::read(std::size_t index, Sample& out) const {
   read_keyed(index, {.sample = index}, out);
@@ -84,10 +92,20 @@ void ProcessDataset::read_keyed(std::size_t index, const RandomKey& key, Sample&
                   ": give all samples the same structure, types and shapes");
     out.fields.resize(answer.fields.size());
     for (std::size_t i = 0; i < answer.fields.size(); ++i) {
-      out.fields[i].array.assign(answer.fields[i]);
       out.fields[i].encoded = false;
+      if (texts_ && i + 1 == specs_.size()) {
+        put_text(key.epoch, answer.fields[i], out.fields[i].array);
+      } else {
+        out.fields[i].array.assign(answer.fields[i]);
+      }
     }
   });
+}
+
+void ProcessDataset::put_text(std::uint64_t epoch, ConstArray text, HostArray& out) const {
+  const auto* begin = reinterpret_cast<const char*>(text.data);
+  const SampleTexts::Place place = texts_->put(epoch, std::string(begin, text.bytes()));
+  std::memcpy(out.reset(DType::uint8, specs_.back().shape).data, &place, sizeof(place));
 }
 
 std::vector<FieldSpec> ProcessDataset::fields() const {

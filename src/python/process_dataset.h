@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "python/sample_texts.h"
 #include "python/worker_pool.h"
 #include "slipstream/datasets/dataset.h"
 #include "slipstream/ops/op.h"
@@ -12,12 +13,13 @@
 namespace slipstream {
 
 /// A data set that worker processes read. All its samples have the form of one of them. Its image,
-/// if any, is a field of the kind `image`; all else is of the kind `other`, as bytes.
+/// if any, is a field of the kind `image`; all else is of the kind `other`, as bytes. Strings are
+/// in texts(); the last field says where.
 class ProcessDataset final : public Dataset {
  public:
-  /// `form`, `specs`: of the sample that all others are like.
+  /// `form`, `specs`: of the sample that all others are like, which has strings with `has_texts`.
   ProcessDataset(std::shared_ptr<WorkerPool> pool, std::size_t size, std::string form,
-                 std::vector<FieldSpec> specs);
+                 std::vector<FieldSpec> specs, bool has_texts);
 
   std::size_t size() const override { return size_; }
   std::vector<FieldSpec> fields() const override;
@@ -25,12 +27,17 @@ class ProcessDataset final : public Dataset {
   void read_keyed(std::size_t index, const RandomKey& key, Sample& out) const override;
   /// Whether images may differ in size from sample to sample.
   void let_sizes_differ(bool differ) { sizes_differ_ = differ; }
+  /// nullptr: samples have no strings. What was read is to be in one batch, or in none.
+  const std::shared_ptr<SampleTexts>& texts() const { return texts_; }
 
  private:
+  void put_text(std::uint64_t epoch, ConstArray text, HostArray& out) const;
+
   std::shared_ptr<WorkerPool> pool_;
   std::size_t size_;
   std::string form_;
   std::vector<FieldSpec> specs_;
+  std::shared_ptr<SampleTexts> texts_;
   bool sizes_differ_ = false;
 };
 

@@ -23,10 +23,12 @@ FieldSpec spec_of(const LeafOf& leaf) {
 }
 
 std::shared_ptr<Dataset> process_dataset(std::shared_ptr<WorkerPool> pool, std::size_t size,
-                                         std::string form, const std::vector<LeafOf>& leaves) {
+                                         std::string form, const std::vector<LeafOf>& leaves,
+                                         bool has_texts) {
   std::vector<FieldSpec> specs;
   for (const LeafOf& leaf : leaves) specs.push_back(spec_of(leaf));
-  return std::make_shared<ProcessDataset>(std::move(pool), size, std::move(form), std::move(specs));
+  return std::make_shared<ProcessDataset>(std::move(pool), size, std::move(form), std::move(specs),
+                                          has_texts);
 }
 
 py::bytes described(WorkerPool& pool, std::uint64_t sample, std::uint64_t seed) {

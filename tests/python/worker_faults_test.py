@@ -153,7 +153,7 @@ def test_samples_of_other_forms_are_refused():
              "type": lambda i: (torch.tensor(i), torch.zeros(2, dtype=torch.int32)), "more": lambda i: (1, 2, 3)}
     found = {name: message_of(ss.Error, Squares(bad), 4) for name, bad in other.items()}
     assert all("of sample 11" in each for each in found.values())
-    assert "field '1' is of type str" in found["text"]
+    assert "is (int64, str), but the first one was (int64, int64 of 2)" in found["text"]
     assert "is (int64, float32 of 3), but the first one was (int64, int64 of 2)" in found["shape"]
     assert "int32 of 2" in found["type"] and "(int64, int64, int64)" in found["more"]
 
