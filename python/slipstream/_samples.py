@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 _PLAIN = (bool, int, float, complex)
+_NAMES_OF_THE_LOADER = ("slipstream.texts", "augment.parameters", "mix.parameters")
 
 
 class Unfit(TypeError):
@@ -57,7 +58,7 @@ class Sample:
         if wants_image and not images:
             likely = (i for i, (_, leaf) in enumerate(self._found) if _may_be_image(leaf))
             images = {next(likely, -1)}
-        self.names = [name or "sample" for name, _ in self._found]
+        self.names = _unlike([name or "sample" for name, _ in self._found])
         self.is_text = [isinstance(leaf, str | bytes) for _, leaf in self._found]
         self.tensors: list[torch.Tensor] = []
         self.leaves: list[Leaf] = []
@@ -118,6 +119,18 @@ def template_of(value: Any, sample: Sample) -> Template:
 def field_names(value: Any) -> list[str]:
     """Of what `value` holds."""
     return Sample(value, False).names
+
+
+def _unlike(names: list[str]) -> list[str]:
+    """{"a.b": 1, "a": {"b": 2}} has two fields of one name."""
+    taken = {*_NAMES_OF_THE_LOADER}
+    for i, name in enumerate(names):
+        number = 1
+        while names[i] in taken:
+            number += 1
+            names[i] = f"{name} ({number})"
+        taken.add(names[i])
+    return names
 
 
 def _tree(value: Any, numbers: Any, texts: type = list) -> Any:

@@ -190,9 +190,16 @@ def test_a_type_of_string_that_does_not_travel():
 
 
 def test_names_do_not_clash(device):
-    data = [{"slipstream": {"texts": i}, "name": str(i)} for i in range(3)]
-    for batch in ss.DataLoader(data, 3, device=device):
-        assert batch["slipstream"]["texts"].tolist() == [0, 1, 2] and batch["name"] == ["0", "1", "2"]
+    """The loader finds fields by name."""
+    data = [{"slipstream.texts": i, "augment": {"parameters": -i}, "a.b": 2 * i, "a": {"b": 3 * i},
+             1: 4 * i, "1": str(i)} for i in range(3)]
+    loader = ss.DataLoader(data, 3, device=device)
+    assert len(set(loader.dataset.fields)) == 6
+    for batch in loader:
+        assert batch.pop("1") == ["0", "1", "2"]
+        factors = [batch["slipstream.texts"], -batch["augment"]["parameters"], batch["a.b"] / 2,
+                   batch["a"]["b"] / 3, batch[1] / 4]
+        assert all(each.tolist() == [0, 1, 2] for each in factors)
 
 
 def test_in_a_pipeline(device):
