@@ -79,12 +79,25 @@ class Loader:
 
 class LoopStage:
     def __init__(
-        self, name: str, apply: Callable[[Any], Any], reads: list[torch.Tensor], seed: int | None, /
+        self,
+        name: str,
+        apply: Callable[[Any], Any],
+        module: torch.nn.Module | None,
+        seed: int | None,
+        kept: list[Any],
+        /,
     ) -> None: ...
 
 class Loop:
     def __init__(
-        self, source: Any, stages: list[LoopStage], device: str, first: int, run_ahead: int, /
+        self,
+        source: Any,
+        stages: list[LoopStage],
+        device: str,
+        first: int,
+        run_ahead: int,
+        kept: list[Any],
+        /,
     ) -> None: ...
     def next(self, end: Any, /) -> Any: ...
     def close(self) -> None: ...

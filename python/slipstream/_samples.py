@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from ._trees import tuple_like
+
 _PLAIN = (bool, int, float, complex)
 _NAMES_OF_THE_LOADER = ("slipstream.texts", "augment.parameters", "mix.parameters")
 
@@ -172,7 +174,7 @@ def _sequence_like(value: Any, items: list[Any]) -> Any:
     if type(value) is list:
         return items
     if isinstance(value, tuple):
-        return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
+        return tuple_like(value, items)
     changed = copy.copy(value)
     changed[:] = items
     return changed

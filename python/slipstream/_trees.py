@@ -24,8 +24,7 @@ def mapped(tree: Any, function: Callable[[Any], Any]) -> Any:
         copied.update(items)
         return copied
     if _is_named_tuple(tree):
-        elements = [mapped(value, function) for value in tree]
-        return tuple.__new__(type(tree), elements)  # whatever its constructor takes
+        return tuple_like(tree, [mapped(value, function) for value in tree])
     if type(tree) in (list, tuple):
         return type(tree)(mapped(value, function) for value in tree)
     if _is_data_class(tree):
@@ -34,6 +33,13 @@ def mapped(tree: Any, function: Callable[[Any], Any]) -> Any:
             object.__setattr__(changed, name, mapped(getattr(tree, name), function))
         return changed
     return function(tree)
+
+
+def tuple_like(tree: tuple[Any, ...], elements: list[Any]) -> Any:
+    """A tuple of the type of `tree`."""
+    if type(tree) is tuple or hasattr(tree, "n_sequence_fields"):  # such as torch.return_types.max
+        return type(tree)(elements)
+    return tuple.__new__(type(tree), elements)  # whatever its constructor takes
 
 
 def leaves(tree: Any) -> list[Any]:
@@ -64,7 +70,7 @@ def _parts(tree: Any) -> Iterable[Any] | None:
 
 
 def _is_named_tuple(tree: Any) -> bool:
-    return isinstance(tree, tuple) and hasattr(tree, "_fields")
+    return isinstance(tree, tuple) and (hasattr(tree, "_fields") or hasattr(tree, "n_sequence_fields"))
 
 
 def _is_data_class(tree: Any) -> bool:

@@ -13,6 +13,7 @@ import torch
 from . import _native
 from ._checks import check
 from ._sources import close, source_of
+from ._trees import tuple_like
 from .data import DataLoader, _with_index
 
 Key = int | str
@@ -190,12 +191,15 @@ class _Pass:
         self, source: Any, stages: Sequence[Stage], device: str, run_ahead: int, first: int
     ) -> None:
         self._source = source
+        self._kept: list[Any] = []  # what the native side uses, where the garbage collector sees it
         try:
             native = [
-                _native.LoopStage(stage.name, stage, _tensors_read_by(stage.function), stage.seed)
+                _native.LoopStage(
+                    stage.name, stage, _module_of(stage.function), stage.seed, self._kept
+                )
                 for stage in stages
             ]
-            self._loop = _native.Loop(source, native, device, first, run_ahead)
+            self._loop = _native.Loop(source, native, device, first, run_ahead, self._kept)
         except BaseException:
             close(source)
             raise
@@ -299,11 +303,6 @@ def _module_of(function: Callable[..., Any]) -> torch.nn.Module | None:
     return owner if isinstance(owner, torch.nn.Module) else None
 
 
-def _tensors_read_by(function: Callable[..., Any]) -> list[torch.Tensor]:
-    module = _module_of(function)
-    return [] if module is None else [*module.parameters(), *module.buffers()]
-
-
 def _keys(keys: Keys) -> list[Key]:
     return [keys] if isinstance(keys, int | str) else list(keys or ())
 
@@ -334,7 +333,7 @@ def _with(batch: Any, keys: list[Key], values: list[Any]) -> Any:
         elements = list(batch)
         for key, value in pairs:
             elements[key] = value  # type: ignore[index]
-        return tuple(elements) if type(batch) is tuple else tuple.__new__(type(batch), elements)
+        return tuple_like(batch, elements)
     changed = copy.copy(batch)
     for key, value in pairs:
         if isinstance(batch, list | MutableMapping):

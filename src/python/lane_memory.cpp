@@ -7,10 +7,16 @@
 namespace slipstream {
 namespace {
 
-/// Where a storage lies; the same for one that was made again over the same memory.
-bool lies_at(const c10::Storage& storage, const c10::Storage& other) {
-  return storage.is_alias_of(other) ||
-         (storage.nbytes() > 0 && storage.data() != nullptr && storage.data() == other.data());
+LaneMemory::Piece piece_of(const at::Tensor& tensor) {
+  LaneMemory::Piece piece{tensor.storage(), nullptr, nullptr, version_of(tensor)};
+  if (tensor.numel() == 0 || tensor.storage().data() == nullptr) return piece;
+  std::int64_t elements = 1;
+  for (std::int64_t i = 0; i < tensor.dim(); ++i)
+    elements += (tensor.size(i) - 1) * tensor.stride(i);
+  const auto size = static_cast<std::int64_t>(tensor.element_size());
+  piece.begin = static_cast<const char*>(tensor.storage().data()) + tensor.storage_offset() * size;
+  piece.end = piece.begin + elements * size;
+  return piece;
 }
 
 bool is_in(const std::vector<LaneMemory::Piece>& pieces, const c10::Storage& storage) {
@@ -30,7 +36,7 @@ void LaneMemory::keep(const at::Tensor& tensor) {
     batches_.back().without_storage.push_back(tensor);
     return;
   }
-  batches_.back().pieces.push_back({tensor.storage(), version_of(tensor)});
+  batches_.back().pieces.push_back(piece_of(tensor));
 }
 
 void LaneMemory::keep(pybind11::handle object) {
@@ -46,10 +52,11 @@ bool LaneMemory::newest_has(const c10::Storage& storage) const {
   return is_in(batches_.back().pieces, storage);
 }
 
-const LaneMemory::Piece* LaneMemory::elsewhere(const c10::Storage& storage) const {
+const LaneMemory::Piece* LaneMemory::elsewhere(const at::Tensor& tensor) const {
+  const Piece sought = piece_of(tensor);
   for (auto made = batches_.begin(); made + 1 < batches_.end(); ++made)
     for (const Piece& piece : made->pieces)
-      if (lies_at(piece.storage, storage)) return &piece;
+      if (sought.begin < piece.end && piece.begin < sought.end) return &piece;
   return nullptr;
 }
 

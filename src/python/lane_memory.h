@@ -21,7 +21,8 @@ class LaneMemory {
  public:
   struct Piece {
     c10::Storage storage;
-    std::uint32_t version = 0;  ///< of the tensor, as it was made
+    const char *begin = nullptr, *end = nullptr;  ///< of the tensor's elements
+    std::uint32_t version = 0;                    ///< of the tensor, as it was made
   };
 
   /// For the batches that come in order.
@@ -31,8 +32,8 @@ class LaneMemory {
   void keep(pybind11::handle object);
   bool has(const c10::Storage& storage) const;
   bool newest_has(const c10::Storage& storage) const;
-  /// The piece of another batch than the newest that lies where `storage` does; nullptr: none.
-  const Piece* elsewhere(const c10::Storage& storage) const;
+  /// The piece of another batch than the newest that shares memory with `tensor`; nullptr: none.
+  const Piece* elsewhere(const at::Tensor& tensor) const;
 
   /// Whoever still holds memory of `batch`, or of any without one, keeps it on: it goes back behind
   /// the work that `stream` has then.

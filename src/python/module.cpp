@@ -31,13 +31,13 @@ DatasetPtr as_python_has_it(const std::shared_ptr<const Dataset>& dataset) {
 class Loop {
  public:
   Loop(const py::object& source, std::vector<LoopStage> stages, const std::string& device,
-       std::uint64_t first, std::size_t run_ahead) {
+       std::uint64_t first, std::size_t run_ahead, const py::list& kept) {
     const std::shared_ptr<Context> context = context_of(device);
     std::shared_ptr<Feed> feed;
     if (py::isinstance<NativeLoader>(source)) {
       feed = std::make_shared<NativeFeed>(source.cast<std::shared_ptr<NativeLoader>>());
     } else {
-      feed = std::make_shared<PythonFeed>(source, context->device());
+      feed = std::make_shared<PythonFeed>(kept_in(kept, source), context->device());
     }
     loop_ =
         std::make_unique<StagedLoop>(std::move(feed), std::move(stages), context, first, run_ahead);
@@ -260,13 +260,13 @@ void add_serial(py::module_& module) {
 
 void add_loop(py::module_& module) {
   py::class_<LoopStage>(module, "LoopStage")
-      .def(py::init([](std::string name, py::function apply, std::vector<at::Tensor> reads,
-                       std::optional<std::uint64_t> seed) {
-        return LoopStage{std::move(name), std::move(apply), std::move(reads), seed};
+      .def(py::init([](std::string name, const py::function& apply, const py::object& of,
+                       std::optional<std::uint64_t> seed, const py::list& kept) {
+        return LoopStage{std::move(name), kept_in(kept, apply), StageWatch(of, kept), seed};
       }));
   py::class_<Loop>(module, "Loop")
       .def(py::init<const py::object&, std::vector<LoopStage>, const std::string&, std::uint64_t,
-                    std::size_t>())
+                    std::size_t, const py::list&>())
       .def("next",
            [](Loop& loop, const py::object& end) {
              std::optional<py::object> batch = loop.next();

@@ -6,12 +6,10 @@ namespace slipstream {
 
 namespace py = pybind11;
 
-PythonFeed::PythonFeed(py::object source, c10::Device device)
-    : source_(std::move(source)), device_(device) {}
+PythonFeed::PythonFeed(py::handle source, c10::Device device) : source_(source), device_(device) {}
 
 PythonFeed::~PythonFeed() {
   const py::gil_scoped_acquire locked;
-  source_ = {};
   item_ = {};
 }
 

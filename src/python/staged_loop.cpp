@@ -65,12 +65,7 @@ StagedLoop::StagedLoop(std::shared_ptr<Feed> feed, std::vector<LoopStage> stages
       entry_(body_->make_untimed_mark()),
       draws_(device_),
       stop_([this] { return is_over(); }),
-      schedule_(lanes_, lanes_.size(), run_ahead, *this) {
-  for (const LoopStage& stage : stages_) {
-    std::vector<std::uint32_t>& versions = versions_.emplace_back();
-    for (const at::Tensor& tensor : stage.reads) versions.push_back(version_of(tensor));
-  }
-}
+      schedule_(lanes_, lanes_.size(), run_ahead, *this) {}
 
 StagedLoop::~StagedLoop() {
   try {
@@ -104,6 +99,7 @@ std::optional<py::object> StagedLoop::next() {
     is_there = schedule_.next();
   }
   if (!is_there) {
+    check_stages(/*is_at_end=*/true);
     close();
     if (feed_error_) std::rethrow_exception(std::exchange(feed_error_, nullptr));
     return std::nullopt;
@@ -118,7 +114,7 @@ void StagedLoop::take_back() {
   if (given_ == 0) return;
   const std::uint64_t batch = given_ - 1;
   if (DrawOrder::looks_at(batch)) draws_.end("the loop's body");
-  check_reads();
+  check_stages(/*is_at_end=*/false);
   for (py::object& value : values_[batch % lanes_.size()]) value = {};
   schedule_.done();
   if (stream_ && batch > 0)
@@ -133,7 +129,6 @@ void StagedLoop::close() {
   is_ending_ = true;
   schedule_.end();
   feed_.reset();
-  stages_.clear();  // what they call may hold this
 }
 
 bool StagedLoop::input_ready(std::uint64_t) { return has_item_ || has_ended_ || feed_->ready(); }
@@ -146,8 +141,13 @@ bool StagedLoop::is_over() {
   return has_ended_;
 }
 
-/// What the feed throws waits for the batches ahead of it.
+/// What a loader raises waits for the batches ahead of it. Ctrl-C and exits do not, nor does what
+/// the program's signal handlers raise.
 bool StagedLoop::take() {
+  {
+    const py::gil_scoped_acquire locked;
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
   // The first time, a loader draws ahead of everything else, as in a plain loop.
   const bool is_looking = taken_ > 0 && DrawOrder::looks_at(taken_);
   try {
@@ -156,10 +156,14 @@ bool StagedLoop::take() {
     if (is_looking) draws_.end(DrawOrder::kLoader);
     ++taken_;
     return is_there;
+  } catch (const py::error_already_set& error) {
+    const py::gil_scoped_acquire locked;
+    if (!error.matches(PyExc_Exception)) throw;
+    feed_error_ = std::current_exception();
   } catch (...) {
     feed_error_ = std::current_exception();
-    return false;
   }
+  return false;
 }
 
 void StagedLoop::run(std::size_t lane, std::uint64_t batch, std::size_t slot) {
@@ -202,16 +206,13 @@ py::object StagedLoop::staged(std::size_t index, std::uint64_t batch, const py::
   return made;
 }
 
-void StagedLoop::check_reads() {
-  for (std::size_t index = 0; index < stages_.size(); ++index) {
-    const LoopStage& stage = stages_[index];
-    for (std::size_t i = 0; i < stage.reads.size(); ++i)
-      if (version_of(stage.reads[i]) != versions_[index][i])
-        throw Error("stage '" + stage.name +
-                    "' runs ahead of the loop's body, but one of its weights or buffers has been "
-                    "written since the loop began. Remedy: leave the stage alone in the body (no "
-                    "optimizer, no running average, no training mode), or call it in the body");
-  }
+void StagedLoop::check_stages(bool is_at_end) {
+  for (LoopStage& stage : stages_)
+    if (const std::string change = stage.watch.change(is_at_end); !change.empty())
+      throw Error("stage '" + stage.name + "' runs ahead of the loop's body, but " + change +
+                  " since the loop began. Remedy: leave the stage alone in the body (no optimizer, "
+                  "no running average, no train() of a model that it is part of), or call it in "
+                  "the body");
 }
 
 void StagedLoop::keep_own(std::size_t lane, std::uint64_t batch, const py::object& made) {
@@ -233,7 +234,7 @@ void StagedLoop::keep_own(std::size_t lane, std::uint64_t batch, const py::objec
 
 /// Batches of a loader may come several times, but not with other values.
 void StagedLoop::refuse_same_memory(std::size_t lane, const at::Tensor& tensor) {
-  const LaneMemory::Piece* other = memory_[lane].elsewhere(tensor.storage());
+  const LaneMemory::Piece* other = memory_[lane].elsewhere(tensor);
   if (other == nullptr) return;
   if (lane > 0) {
     failed_ = stages_[lane - 1].name;

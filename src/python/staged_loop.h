@@ -13,6 +13,7 @@
 #include "python/draws.h"
 #include "python/feed.h"
 #include "python/lane_memory.h"
+#include "python/stage_watch.h"
 #include "slipstream/run/context.h"
 
 namespace slipstream {
@@ -20,8 +21,9 @@ namespace slipstream {
 /// What is done to each batch ahead of a loop's body, on a lane of its own.
 struct LoopStage {
   std::string name;
-  pybind11::function apply;       ///< of a whole batch, gives it changed
-  std::vector<at::Tensor> reads;  ///< weights and buffers, which must not change meanwhile
+  pybind11::handle
+      apply;  ///< of a whole batch, gives it changed; in a list of Python's (kept_in())
+  StageWatch watch;
   std::optional<std::uint64_t> seed;
 };
 
@@ -63,7 +65,7 @@ class StagedLoop final : Work {
   pybind11::object staged(std::size_t stage, std::uint64_t batch, const pybind11::object& from);
   void keep_own(std::size_t lane, std::uint64_t batch, const pybind11::object& made);
   void refuse_same_memory(std::size_t lane, const at::Tensor& tensor);
-  void check_reads();
+  void check_stages(bool is_at_end);
   void set_stream();
 
   std::shared_ptr<Context> context_;
@@ -77,7 +79,6 @@ class StagedLoop final : Work {
   std::vector<std::vector<pybind11::object>> values_;  ///< [slot][lane]: what it made of the batch
   std::vector<LaneMemory> memory_;                     ///< [lane]
   std::vector<std::uint64_t> begun_;                   ///< [lane]: batches
-  std::vector<std::vector<std::uint32_t>> versions_;   ///< of each stage's reads
   std::unique_ptr<Mark> entry_;
   DrawOrder draws_;
   std::exception_ptr feed_error_;

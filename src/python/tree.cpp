@@ -1,5 +1,6 @@
 #include "python/tree.h"
 
+#include <pybind11/gil_safe_call_once.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 namespace slipstream {
@@ -16,9 +17,22 @@ bool is_data_class(py::handle value) {
 }
 
 bool is_mapping(py::handle value) {
-  static const py::handle mapping = imported("collections.abc", "Mapping").release();
-  return PyDict_Check(value.ptr()) || py::isinstance(value, mapping);
+  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> mapping;
+  const auto import = [] { return imported("collections.abc", "Mapping"); };
+  return PyDict_Check(value.ptr()) ||
+         py::isinstance(value, mapping.call_once_and_store_result(import).get_stored());
 }
+
+/// A batch may hold itself.
+class Deeper {
+ public:
+  Deeper() {
+    if (Py_EnterRecursiveCall(" in a batch") != 0) throw py::error_already_set();
+  }
+  ~Deeper() { Py_LeaveRecursiveCall(); }
+  Deeper(const Deeper&) = delete;
+  Deeper& operator=(const Deeper&) = delete;
+};
 
 /// Most of what a batch holds beside tensors.
 bool is_plain(PyObject* value) {
@@ -35,6 +49,7 @@ py::list list_of(py::handle values, c10::Device device) {
 py::object moved_tuple(py::handle value, c10::Device device) {
   const py::list all = list_of(value, device);
   if (PyTuple_CheckExact(value.ptr())) return py::tuple(all);
+  if (py::hasattr(py::type::of(value), "n_sequence_fields")) return py::type::of(value)(all);
   // As named tuples make themselves, whatever their constructors take.
   return imported("builtins", "tuple").attr("__new__")(py::type::of(value), all);
 }
@@ -67,6 +82,11 @@ py::object moved_data_class(py::handle value, c10::Device device) {
   return changed;
 }
 
+/// A field of that name is no function.
+bool can_move(py::handle value) {
+  return py::hasattr(value, "to") && PyCallable_Check(value.attr("to").ptr()) != 0;
+}
+
 py::object moved_by_itself(py::handle value, c10::Device device) {
   const std::string place = device.str();
   try {
@@ -87,9 +107,10 @@ py::object moved(py::handle value, c10::Device device) {
     return py::cast(tensor.to(device, tensor.scalar_type(), /*non_blocking=*/true));
   }
   if (is_plain(object)) return py::reinterpret_borrow<py::object>(value);
+  const Deeper deeper;
   const bool is_container =
       PyTuple_CheckExact(object) || PyList_Check(object) || PyDict_Check(object);
-  if (!is_container && !PyType_Check(object) && py::hasattr(value, "to"))
+  if (!is_container && !PyType_Check(object) && can_move(value))
     return moved_by_itself(value, device);
   if (PyTuple_Check(object)) return moved_tuple(value, device);
   if (PyList_Check(object)) return moved_list(value, device);
@@ -101,11 +122,10 @@ py::object moved(py::handle value, c10::Device device) {
 void for_each_leaf(py::handle value, const std::function<void(const at::Tensor&)>& tensor,
                    const std::function<void(py::handle)>& other) {
   PyObject* const object = value.ptr();
-  if (THPVariable_Check(object)) {
-    tensor(THPVariable_Unpack(object));
-  } else if (is_plain(object)) {
-    return;
-  } else if (PyTuple_Check(object) || PyList_Check(object)) {
+  if (THPVariable_Check(object)) return tensor(THPVariable_Unpack(object));
+  if (is_plain(object)) return;
+  const Deeper deeper;
+  if (PyTuple_Check(object) || PyList_Check(object)) {
     for (const py::handle each : value) for_each_leaf(each, tensor, other);
   } else if (is_mapping(value)) {
     for (const py::handle each : py::list(value.attr("values")()))

@@ -145,12 +145,31 @@ def test_stop_iteration_of_a_stage_is_an_error(device):
         list(ss.Pipeline(batches(), [("stops", stops)], device))
 
 
-def test_weights_written_in_the_last_bodies_are_seen(device):
+CHANGES = {
+    "has been written": lambda encode: encode[0].weight.mul_(0.9),
+    "mode of a module": lambda encode: encode[1].train(),
+    "requires gradients": lambda encode: encode[2].weight.requires_grad_(True),
+    "weights, .* replaced": lambda encode: encode.load_state_dict(
+        {name: value.clone() for name, value in encode.state_dict().items()}, assign=True),
+    "modules .* replaced": lambda encode: setattr(encode, "1", nn.Tanh()),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_stage_that_the_body_changes_is_an_error(device, change):
+    """Even in the last body, behind all stages, as it may have changed before, too."""
     encode = encoder(device)
-    with pytest.raises(ss.Error, match="has been written"):
+    with pytest.raises(ss.Error, match=f"stage 'encode' .*{change}"):
         for i, _ in enumerate(ss.Pipeline(batches(), [("encode", encode)], device)):
             if i == BATCHES - 1:
-                encode[0].weight.mul_(0.9)
+                CHANGES[change](encode)
+
+
+def test_modes_may_change_within_a_body(device):
+    encode = encoder(device)
+    for _ in ss.Pipeline(batches(), [("encode", encode)], device):
+        encode.train()
+        encode.eval()
 
 
 def test_an_error_of_the_loader_waits_for_the_batches_ahead_of_it(device):
@@ -163,6 +182,53 @@ def test_an_error_of_the_loader_waits_for_the_batches_ahead_of_it(device):
         for *_, name in ss.Pipeline(loader(), [("a", lambda x: x), ("b", lambda x: x)], device):
             seen.append(name)
     assert len(seen) == 4
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
+def test_an_interrupted_loader_waits_for_nothing(device, raised):
+    def loader():
+        yield from batches(4)
+        raise raised
+
+    seen = 0
+    with pytest.raises(raised):
+        for _ in ss.Pipeline(loader(), [("a", lambda x: x), ("b", lambda x: x)], device):
+            seen += 1
+    assert 0 < seen < 4
+
+
+def test_a_batch_that_holds_itself_is_an_error(device):
+    batch = {"x": torch.ones(2)}
+    batch["self"] = batch
+    with pytest.raises(RecursionError):
+        list(ss.Pipeline([batch], (), device))
+
+
+def test_parts_of_one_tensor_may_be_written_in_the_body(device):
+    for _ in range(2):
+        for part in ss.Pipeline(torch.ones(8, 3, device=device).split(2), (), device):
+            part.mul_(2)
+            assert part.eq(2).all()
+
+
+def test_a_pass_that_a_stage_of_it_refers_to_is_collected(device):
+    class Owner:
+        def __init__(self):
+            self.batches = iter(ss.Pipeline(self.source(), [("same", self.same)], device))
+
+        def source(self):
+            yield from batches()
+            assert self
+
+        def same(self, x):
+            return x
+
+    owner = Owner()
+    next(owner.batches)
+    seen = weakref.ref(owner)
+    del owner
+    gc.collect()
+    assert seen() is None
 
 
 def test_a_shuffled_loader_beside_a_body_that_draws(device):

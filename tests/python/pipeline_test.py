@@ -76,6 +76,9 @@ class Record:
     name: str
 
 
+Placed = collections.namedtuple("Placed", ["image", "to"])
+
+
 def test_batches_of_all_forms(device):
     x, y = torch.ones(2, 3), torch.tensor([1, 2])
     forms = [
@@ -87,6 +90,8 @@ def test_batches_of_all_forms(device):
         (Point(x, y), {"input": "image"}),
         (Record(x, y, "a"), {"input": "image"}),
         ((x, (y, [x, None, "text", 3])), {}),
+        (Placed(x, y), {}),
+        (torch.sort(x), {}),
     ]
     for batch, keys in forms:
         stage = ss.Stage("double", lambda t: t * 2, **keys)
