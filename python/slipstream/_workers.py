@@ -23,14 +23,30 @@ from ._worker_process import Job, main
 _TRIES = 100
 _PATIENCE_S = 0.3
 
-_starting = threading.Lock()
+_starting = threading.RLock()
 _pools: weakref.WeakSet[_native.WorkerPool] = weakref.WeakSet()
+
+
+def _unlock() -> None:
+    """A forked process has a copy of the lock that whoever holds it will not release there."""
+    global _starting
+    _starting = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_unlock)
 
 
 class Workers:
     """The processes of one loader. They end with it."""
 
     def __init__(self, job: Job, context: BaseContext) -> None:
+        process = multiprocessing.current_process()
+        if process.daemon:
+            raise _native.Refused(
+                "a loader of what is written in Python starts worker processes, which it cannot inside a "
+                f"worker process ('{process.name}'): make it in the main process, or use native data sets "
+                "and transforms in here, or PyTorch's DataLoader with num_workers=0"
+            )
         self.pool = _native.WorkerPool()
         self._job, self._context = job, context
         self._processes: dict[int, BaseProcess] = {}

@@ -1,0 +1,77 @@
+"""Worker processes that start beside forks or in other processes, or while Ctrl-C comes."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import slipstream as ss
+
+
+def output_of(tmp_path, program, *arguments):
+    (tmp_path / "program.py").write_text(program)
+    run = subprocess.run([sys.executable, "-W", "ignore", tmp_path / "program.py", *arguments], text=True,
+                         capture_output=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+                         check=False, timeout=200)
+    return run.stdout + run.stderr
+
+
+class Nested:
+    """Makes a loader for each sample: of a data set in Python, or of a folder of images."""
+
+    def __init__(self, data, method=None):
+        self.data, self.method = data, method
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, i):
+        data = self.data
+        if not isinstance(data, torch.Tensor):
+            data = ss.ImageFolder(data, ss.transforms.CenterCrop(8))
+        return next(iter(ss.DataLoader(data, 3, multiprocessing_context=self.method)))[0]
+
+
+@pytest.mark.parametrize(("outer", "inner"), [("fork", "fork"), ("fork", "spawn"), ("spawn", "fork")])
+def test_a_loader_inside_a_worker_process(photos, outer, inner):
+    data = Nested(torch.arange(9), inner)
+    with pytest.raises(ss.Error, match=r"sample 0: .*inside a worker process \('slipstream worker 0'\): make it in"):
+        ss.DataLoader(data, 2, multiprocessing_context=outer)
+    assert [x.shape for x in ss.DataLoader(Nested(photos), 2, multiprocessing_context=outer)] == [(2, 3, 3, 8, 8)]
+    with pytest.raises(ss.Error, match="inside a worker process"):
+        list(torch.utils.data.DataLoader(data, 2, num_workers=1, multiprocessing_context=outer))
+
+
+FORK_BESIDE_A_START = """
+import os, threading
+import slipstream as ss
+
+begun, go_on = threading.Event(), threading.Event()
+
+class Held(list):
+    def __reduce__(self):
+        begun.set()
+        go_on.wait()
+        return list, ([len(ss.DataLoader([1, 2]))],)
+
+def start():
+    print([x.item() for x in ss.DataLoader(Held([1]), multiprocessing_context="spawn")], flush=True)
+
+if __name__ == "__main__":
+    starting = threading.Thread(target=start)
+    starting.start()
+    begun.wait()
+    process = os.fork()
+    if process == 0:
+        print([x.item() for x in ss.DataLoader([3, 4])], flush=True)
+        os._exit(0)
+    os.waitpid(process, 0)
+    go_on.set()
+    starting.join()
+"""
+
+
+def test_a_fork_beside_the_start_of_processes(tmp_path):
+    assert output_of(tmp_path, FORK_BESIDE_A_START) == "[3, 4]\n[2]\n"
