@@ -291,14 +291,37 @@ def test_one_pass_is_of_one_thread(device):
 ENDING = """
 import atexit, threading
 atexit.register(lambda: print([thread.name for thread in threading.enumerate()]))
-import torch, slipstream as ss
-loader = torch.utils.data.DataLoader([torch.ones(2)] * 50, 2, num_workers=1)
+import sys, time, torch, slipstream as ss
+
+class Late(torch.utils.data.Dataset):
+    def __len__(self):
+        return 50
+    def __getitem__(self, i):
+        if i >= int(sys.argv[1]):
+            time.sleep(1000)
+        return torch.ones(2)
+
+loader = torch.utils.data.DataLoader(Late(), 2, num_workers=1, persistent_workers=sys.argv[2] == "persistent")
 batches = iter(ss.Pipeline(loader, [("add", lambda x: x + 1)], "cpu"))
-next(batches)
+for _ in range(5):
+    next(batches)
+if len(sys.argv) > 3:
+    batches.close()
 """
 
 
-def test_no_thread_works_while_python_ends():
-    done = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True, check=False, timeout=100)
+@pytest.mark.parametrize("given", [["50", ""], ["10", ""], ["10", "", "close"], ["10", "persistent"]])
+def test_no_thread_works_while_python_ends(given):
+    done = subprocess.run([sys.executable, "-c", ENDING, *given], capture_output=True, text=True, check=False,
+                          timeout=100)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().startswith("['MainThread'") and "slipstream input" not in done.stdout
+
+
+def test_a_persistent_loader_is_left_to_whoever_iterates_it_next(device):
+    loader = torch.utils.data.DataLoader(Numbers(), 4, num_workers=2, persistent_workers=True)
+    labels = [label.tolist() for *_, label in loader]
+    for _ in range(10):
+        for _ in ss.Pipeline(loader, (), device):
+            break
+        assert [label.tolist() for *_, label in loader] == labels
