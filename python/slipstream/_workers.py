@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
+import functools
 import gc
 import multiprocessing
 import os
 import pickle
 import socket
 import threading
-import weakref
+import time
 from collections.abc import Callable
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
@@ -24,7 +26,7 @@ _TRIES = 100
 _PATIENCE_S = 0.3
 
 _starting = threading.RLock()
-_pools: weakref.WeakSet[_native.WorkerPool] = weakref.WeakSet()
+_running: dict[_native.WorkerPool, tuple[dict[int, BaseProcess], int]] = {}  # and whose they are
 
 
 def _unlock() -> None:
@@ -51,8 +53,8 @@ class Workers:
         self._job, self._context = job, context
         self._processes: dict[int, BaseProcess] = {}
         self._lost: set[int] = set()
-        self._end = weakref.finalize(self, _end, self.pool, self._processes, os.getpid())
-        _pools.add(self.pool)
+        self._end = _native.LastCall(functools.partial(_end, self.pool))
+        _running[self.pool] = self._processes, os.getpid()
         try:
             for number in range(job.workers):
                 self._start(number)
@@ -101,29 +103,38 @@ class Workers:
         ours, theirs = socket.socketpair()
         memory = os.memfd_create("slipstream sample", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+        is_added = False
         try:
-            with _starting, theirs:
+            with _starting, theirs, self._uncut():
                 socket.send_fds(ours, [b"m"], [memory])
                 process = self._launched(theirs, number, [ours.fileno(), memory])
+                self._processes[number] = process
+                self.pool.add(ours.detach(), memory, number, process.pid or 0)
+                is_added = True
         except BaseException:
-            ours.close()
-            os.close(memory)
+            if not is_added:
+                ours.close()
+                os.close(memory)
             raise
-        self._processes[number] = process
-        self.pool.add(ours.detach(), memory, number, process.pid or 0)
+
+    def _uncut(self) -> contextlib.AbstractContextManager[None]:
+        """For a start. A fork calls functions, as of logging, in which an exception is lost; other
+        methods pickle, which may take long."""
+        is_fork = self._context.get_start_method() == "fork"
+        return _native.LateInterrupts() if is_fork else contextlib.nullcontext()
 
     def _launched(self, connection: socket.socket, number: int, own: list[int]) -> BaseProcess:
         method = self._context.get_start_method()
         unwanted: list[int] = []
         if method == "fork":
-            unwanted = own + [each for pool in _pools for each in pool.descriptors()]
+            unwanted = own + [each for pool in list(_running) for each in pool.descriptors()]
         arguments = (connection, self._job, number, unwanted)
         process: Any = self._context.Process(  # type: ignore[attr-defined]
             target=main, args=arguments, name=f"slipstream worker {number}", daemon=True
         )
         collects = gc.isenabled()
-        gc.disable()  # a forked process must not destroy what it has a copy of
         try:
+            gc.disable()  # a forked process must not destroy what it has a copy of
             process.start()
         except OSError as error:
             raise _native.Error(f"no worker process could be started: {error}") from error
@@ -154,17 +165,28 @@ def context_of(given: str | BaseContext | None) -> BaseContext:
     return given
 
 
-def _end(pool: _native.WorkerPool, processes: dict[int, BaseProcess], owner: int) -> None:
+def _end(pool: _native.WorkerPool) -> None:
+    processes, owner = _running.pop(pool, ({}, 0))
     if os.getpid() != owner:
         return
     pool.close()
+    end = time.monotonic() + _PATIENCE_S
     for process in processes.values():
-        process.join(_PATIENCE_S)
+        process.join(max(0.0, end - time.monotonic()))
         with contextlib.suppress(Exception):
             process.terminate()
+    end = time.monotonic() + 1
     for process in processes.values():
-        process.join(1)
+        process.join(max(0.0, end - time.monotonic()))
         if process.is_alive():
             process.kill()
-            process.join()
+            process.join(1)
     processes.clear()
+
+
+def _end_all() -> None:
+    for pool in list(_running):
+        _end(pool)
+
+
+atexit.register(_end_all)

@@ -1,6 +1,8 @@
 #include "python/interrupts.h"
 
+#include <Python.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -41,5 +43,21 @@ Interrupts::~Interrupts() {
 }
 
 int Interrupts::count() { return interrupts.load(); }
+
+bool Interrupts::is_free() { return depth == 0; }
+
+LateInterrupts::LateInterrupts() {
+  if (gettid() != getpid()) return;
+  taken_.emplace();
+  is_due_ = PyOS_InterruptOccurred() != 0;
+}
+
+LateInterrupts::~LateInterrupts() {
+  if (!taken_) return;
+  const bool came = Interrupts::count() > 0;
+  taken_.reset();
+  if (is_due_) PyErr_SetInterrupt();
+  if (came && Interrupts::is_free()) raise(SIGINT);
+}
 
 }  // namespace slipstream

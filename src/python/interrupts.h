@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 namespace slipstream {
 
 /// Takes Ctrl-C while it lives: the first one is counted, for what runs to end in good order; each
@@ -13,6 +15,23 @@ class Interrupts {
 
   /// Since the outermost one was made; 0 where there is none.
   static int count();
+  /// Whether none lives.
+  static bool is_free();
+};
+
+/// A Ctrl-C that has not been raised when it is made, or comes while it lives, goes to whoever had
+/// it before when it ends: for what is short and must not be cut off. The second one is not held
+/// back. Does nothing on other threads than Python's main one. Needs Python's lock.
+class LateInterrupts {
+ public:
+  LateInterrupts();
+  ~LateInterrupts();
+  LateInterrupts(const LateInterrupts&) = delete;
+  LateInterrupts& operator=(const LateInterrupts&) = delete;
+
+ private:
+  std::optional<Interrupts> taken_;
+  bool is_due_ = false;
 };
 
 }  // namespace slipstream

@@ -2,6 +2,10 @@
 
 #include <pybind11/stl.h>
 
+#include <optional>
+#include <utility>
+
+#include "python/interrupts.h"
 #include "python/process_dataset.h"
 
 namespace slipstream {
@@ -47,6 +51,34 @@ py::bytes described(WorkerPool& pool, std::uint64_t sample, std::uint64_t seed) 
   return text;
 }
 
+/// Calls a function once, when it is dropped at the latest. Ctrl-C comes after that: an exception
+/// while Python drops something is lost.
+class LastCall {
+ public:
+  explicit LastCall(py::function function) : function_(std::move(function)) {}
+  ~LastCall() {
+    try {
+      call();
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("the end of worker processes");
+    }
+  }
+  LastCall(const LastCall&) = delete;
+  LastCall& operator=(const LastCall&) = delete;
+
+  void call() {
+    const LateInterrupts late;  // what the function holds goes before it
+    if (const py::object function = std::exchange(function_, py::object())) function();
+  }
+
+ private:
+  py::object function_;
+};
+
+struct LateBlock {
+  std::optional<LateInterrupts> late = std::nullopt;
+};
+
 }  // namespace
 
 SignalsSeen::SignalsSeen(WorkerPool* pool) : pool_(pool) {
@@ -69,6 +101,13 @@ void add_workers(py::module_& module) {
       .def("close", &WorkerPool::close, py::call_guard<py::gil_scoped_release>())
       .def("take_lost", &WorkerPool::take_lost)
       .def("descriptors", &WorkerPool::descriptors);
+  py::class_<LastCall>(module, "LastCall")
+      .def(py::init<py::function>())
+      .def("__call__", &LastCall::call);
+  py::class_<LateBlock>(module, "LateInterrupts")
+      .def(py::init<>())
+      .def("__enter__", [](LateBlock& block) { block.late.emplace(); })
+      .def("__exit__", [](LateBlock& block, const py::args&) { block.late.reset(); });
   module.def("process_dataset", &process_dataset);
 }
 

@@ -1,6 +1,13 @@
 """Worker processes that start beside forks or in other processes, or while Ctrl-C comes."""
 
+import collections
+import ctypes
+import logging
+import multiprocessing
+from multiprocessing.process import BaseProcess
+import operator
 import os
+import signal
 import subprocess
 import sys
 
@@ -75,3 +82,74 @@ if __name__ == "__main__":
 
 def test_a_fork_beside_the_start_of_processes(tmp_path):
     assert output_of(tmp_path, FORK_BESIDE_A_START) == "[3, 4]\n[2]\n"
+
+
+def interrupt(*_):
+    """As a Ctrl-C does, at a time of the test's choice."""
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def workers_left():
+    return [each for each in multiprocessing.active_children() if each.name.startswith("slipstream")]
+
+
+def run_on():
+    """Where a Ctrl-C that was held back is raised."""
+    for _ in range(1000):
+        pass
+
+
+@pytest.mark.skipif(not hasattr(logging, "_at_fork_reinit_lock_weakset"), reason="no lock is taken for a fork")
+@pytest.mark.parametrize("workers", [1, 3])
+def test_ctrl_c_in_a_fork_is_raised(monkeypatch, capfd, workers):
+    started = []
+
+    class Lock:
+        def acquire(self):
+            started.append(interrupt())
+
+        def release(self):
+            pass
+
+        _at_fork_reinit = release
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(logging, "_lock", Lock())
+    with pytest.raises(KeyboardInterrupt):
+        ss.DataLoader(range(4), num_workers=workers, multiprocessing_context="fork")
+    monkeypatch.undo()
+    assert len(started) == 1 and signal.getsignal(signal.SIGINT) is before
+    assert workers_left() == [] and "ignored" not in capfd.readouterr().err
+    assert len(ss.DataLoader(range(4), num_workers=workers, multiprocessing_context="fork")) == 4
+
+
+@pytest.mark.parametrize("drops", [True, False])
+def test_ctrl_c_while_processes_end_is_raised(monkeypatch, capfd, drops):
+    loader = ss.DataLoader(range(4), num_workers=2)
+    join = BaseProcess.join
+    joined = []
+
+    def interrupted_join(process, timeout=None):
+        if not joined:
+            interrupt()
+        joined.append(process.pid)
+        join(process, timeout)
+
+    monkeypatch.setattr(BaseProcess, "join", interrupted_join)
+    with pytest.raises(KeyboardInterrupt):
+        if drops:
+            del loader
+        else:
+            loader._workers.close()
+        run_on()
+    assert len(set(joined)) == 2
+    assert workers_left() == [] and "ignored" not in capfd.readouterr().err
+
+
+def test_ctrl_c_just_before_a_loader_is_dropped_is_raised(capfd):
+    loaders = [ss.DataLoader(range(4), num_workers=2)]
+    calls = map(operator.methodcaller("__call__"), [ctypes.pythonapi.PyErr_SetInterrupt, loaders.clear])
+    with pytest.raises(KeyboardInterrupt):
+        collections.deque(calls, 0)  # no code in Python runs between the two
+        run_on()
+    assert workers_left() == [] and "ignored" not in capfd.readouterr().err
