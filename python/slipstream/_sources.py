@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
+from . import _native
+
 _PATIENCE_S = 10.0  # with a loader whose batch is late, when Python ends
 _STEP_S = 0.1
 
@@ -61,19 +63,19 @@ class _Ahead:
     holds up no batch that is there. It runs nobody's code but the loader's."""
 
     _END = object()
-    _threads: weakref.WeakKeyDictionary[Any, threading.Thread] = weakref.WeakKeyDictionary()
+    _latest: weakref.WeakKeyDictionary[Any, weakref.ref[_Ahead]] = weakref.WeakKeyDictionary()
     _running: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
     _at_work: weakref.WeakSet[_Ahead] = weakref.WeakSet()
 
-    def __init__(self, loader: Iterable[Any]) -> None:
-        before = self._threads.get(loader)
-        while before is not None and before.is_alive():  # it may use the same workers
-            before.join(0.05)
+    def __init__(self, loader: torch.utils.data.DataLoader[Any]) -> None:
+        before = self._latest[loader]() if loader in self._latest else None
+        if before is not None and loader.persistent_workers:
+            before._give_way()
         self._iterator: Any = iter(loader)
         self._queue: queue.Queue[Any] = queue.Queue(maxsize=1)
         self._is_closed = False
         self._thread = threading.Thread(target=self._work, name="slipstream input", daemon=True)
-        self._threads[loader] = self._thread
+        self._latest[loader] = weakref.ref(self)
         self._running.add(self._thread)
         self._at_work.add(self)
         self._thread.start()
@@ -99,6 +101,20 @@ class _Ahead:
             self._queue.get_nowait()
         if getattr(self._iterator, "_persistent_workers", False):  # the next pass uses them too
             self._thread.join(_PATIENCE_S)
+
+    def _give_way(self) -> None:
+        """To another pass over the same workers."""
+        was_closed = self._is_closed
+        self.close()
+        if was_closed:
+            return
+        with contextlib.suppress(queue.Empty):
+            self._queue.get_nowait()
+        told = (
+            "another pass over this loader began, whose workers are persistent and serve one at a time: finish "
+            "a pass first, or leave persistent_workers out"
+        )
+        self._queue.put(_Raised(_native.Error(told)))
 
     @classmethod
     def end_all(cls) -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from contextlib import nullcontext
 
 from loops import BATCHES, Numbers, batches, encoder
 import pytest
@@ -325,3 +326,13 @@ def test_a_persistent_loader_is_left_to_whoever_iterates_it_next(device):
         for _ in ss.Pipeline(loader, (), device):
             break
         assert [label.tolist() for *_, label in loader] == labels
+
+
+def test_two_passes_at_once(device):
+    for is_persistent in (False, True):
+        loader = torch.utils.data.DataLoader(Numbers(), 4, num_workers=1, persistent_workers=is_persistent)
+        pipe = ss.Pipeline(loader, (), device)
+        expected = pytest.raises(ss.Error, match="another pass over this loader") if is_persistent else nullcontext()
+        with expected:
+            pairs = [(a.tolist(), b.tolist()) for (_, a), (_, b) in zip(pipe, pipe, strict=True)]
+            assert len(pairs) == 10 and all(a == b for a, b in pairs)
