@@ -74,7 +74,7 @@ void leave_off_what_fills_up(Batch& batch, const LastBatch& last) {
     return;
   for (const auto& [name, tensor] : std::vector(batch.fields()))
     if (tensor.dim() > 0 && tensor.size(0) == last.batch_size)
-      batch.set(name, tensor.narrow(0, 0, last.size));
+      batch.set(name, tensor.narrow(0, 0, last.size), batch.classes(name));
 }
 
 class TrainedModule final : public PythonModule {

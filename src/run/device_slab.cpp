@@ -11,6 +11,17 @@
 #include "run/scalar_type.h"
 
 namespace slipstream {
+namespace {
+
+/// Masks of bytes are said to have so many where nobody knows it.
+constexpr std::int64_t kClassesOfBytes = 256;
+
+std::int64_t known_classes(const FieldSpec& field) {
+  const bool is_unknown = field.kind == FieldKind::mask && field.classes == kClassesOfBytes;
+  return is_unknown ? 0 : field.classes;
+}
+
+}  // namespace
 
 at::Tensor view_of(const at::Tensor& memory, const SlabField& field, std::size_t offset,
                    std::int64_t batch_size) {
@@ -71,12 +82,21 @@ DeviceSlab DeviceSlab::make(const SlabLayout& layout, c10::Device device) {
   DeviceSlab slab;
   const at::Tensor memory = at::empty({static_cast<std::int64_t>(layout.device_bytes)},
                                       at::TensorOptions().dtype(at::kByte).device(device));
-  for (const SlabField& field : layout.fields)
-    if (field.wire != Wire::host)
-      slab.fields.emplace_back(field.spec.name,
-                               view_of(memory, field, field.device_offset_bytes,
-                                       static_cast<std::int64_t>(layout.batch_size)));
+  for (const SlabField& field : layout.fields) {
+    if (field.wire == Wire::host) continue;
+    slab.fields.emplace_back(field.spec.name,
+                             view_of(memory, field, field.device_offset_bytes,
+                                     static_cast<std::int64_t>(layout.batch_size)));
+    slab.classes.push_back(known_classes(field.spec));
+  }
   return slab;
+}
+
+std::int64_t DeviceSlab::classes_of(const std::string& name, const at::Tensor& tensor) const {
+  for (std::size_t i = 0; i < fields.size(); ++i)
+    if (fields[i].first == name && fields[i].second.const_data_ptr() == tensor.const_data_ptr())
+      return classes[i];
+  return 0;
 }
 
 bool DeviceSlab::has(const at::Tensor& tensor) const {

@@ -35,11 +35,14 @@ at::Tensor view_of(const at::Tensor& memory, const SlabField& field, std::size_t
 
 /// The fields of one batch in one block of device memory.
 struct DeviceSlab {
-  Fields fields;  ///< views of the block, which hold nothing else
+  Fields fields;                           ///< views of the block, which hold nothing else
+  std::vector<std::int64_t> classes = {};  ///< of each field
 
   /// Fresh memory from the allocator on the current stream.
   static DeviceSlab make(const SlabLayout& layout, c10::Device device);
   bool has(const at::Tensor& tensor) const;
+  /// Batch::classes() of a tensor with that name: 0 where it is another than the slab's.
+  std::int64_t classes_of(const std::string& name, const at::Tensor& tensor) const;
 };
 
 /// A batch of the slab's fields, all zeros, enqueued on the current stream.

@@ -37,7 +37,8 @@ Batch EvaluationStep::that_count(const Batch& batch) const {
   Batch part(batch.number());
   for (const auto& [name, tensor] : batch.fields())
     part.set(name,
-             tensor.dim() > 0 && tensor.size(0) == size ? tensor.narrow(0, 0, samples) : tensor);
+             tensor.dim() > 0 && tensor.size(0) == size ? tensor.narrow(0, 0, samples) : tensor,
+             batch.classes(name));
   return part;
 }
 

@@ -113,7 +113,8 @@ Batch Execution::assemble(std::size_t lane, std::uint64_t batch, Slot& slot) {
     for (const auto& [name, tensor] : setup_.cached[batch % setup_.cached.size()])
       fields.set(name, tensor);
   for (std::size_t k = 0; k < lane; ++k)
-    for (const auto& [name, tensor] : slot.parts[k]) fields.set(name, tensor);
+    for (const auto& [name, tensor] : slot.parts[k])
+      fields.set(name, tensor, slot.slab.classes_of(name, tensor));
   return fields;
 }
 
@@ -198,7 +199,8 @@ void Execution::copy(Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields)
   Mark& copied = *setup_.slab_marks[host.slab];
   lane.record(copied);
   loader.release(host, &copied);
-  for (const auto& [name, tensor] : slot.slab.fields) fields.set(name, tensor);
+  for (const auto& [name, tensor] : slot.slab.fields)
+    fields.set(name, tensor, slot.slab.classes_of(name, tensor));
 }
 
 void Execution::pay(Lane& lane) const {
@@ -247,7 +249,7 @@ void Execution::check_loss(std::uint64_t batch, float loss) {
   std::string message = std::isnan(loss) ? "the loss is NaN" : "the loss is infinite";
   message +=
       ". Remedy: use a smaller learning rate; look for values in the data that are not finite, or "
-      "not normalized";
+      "not normalized, and for labels that are not below the number of the model's outputs";
   const Precision precision = setup_.plan.numerics.precision;
   if (precision == Precision::bf16 || precision == Precision::fp16)
     message += "; train in precision fp32";

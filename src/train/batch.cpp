@@ -19,13 +19,21 @@ bool Batch::contains(const std::string& name) const {
   return false;
 }
 
-void Batch::set(const std::string& name, at::Tensor tensor) {
-  for (auto& field : fields_) {
-    if (field.first != name) continue;
-    field.second = std::move(tensor);
+std::int64_t Batch::classes(const std::string& name) const {
+  for (std::size_t i = 0; i < fields_.size(); ++i)
+    if (fields_[i].first == name) return classes_[i];
+  return 0;
+}
+
+void Batch::set(const std::string& name, at::Tensor tensor, std::int64_t classes) {
+  for (std::size_t i = 0; i < fields_.size(); ++i) {
+    if (fields_[i].first != name) continue;
+    fields_[i].second = std::move(tensor);
+    classes_[i] = classes;
     return;
   }
   fields_.emplace_back(name, std::move(tensor));
+  classes_.push_back(classes);
 }
 
 }  // namespace slipstream

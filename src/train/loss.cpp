@@ -40,7 +40,17 @@ bool is_probabilities(const at::Tensor& labels) {
   return labels.scalar_type() == at::kFloat && labels.dim() == 2;
 }
 
+[[noreturn]] void throw_of_classes(const at::Tensor& logits, std::int64_t classes) {
+  const std::string count = std::to_string(classes);
+  throw Error("cross entropy: an output of " + c10::str(logits.sizes()) + " has " +
+              std::to_string(logits.size(1)) + " classes in its second dimension, but the labels " +
+              "are of " + count + ": give the model " + count + " outputs");
+}
+
 void check_shapes(const at::Tensor& logits, const at::Tensor& labels) {
+  if (is_probabilities(labels) && logits.dim() == 2 && logits.size(0) == labels.size(0) &&
+      logits.size(1) != labels.size(1))
+    throw_of_classes(logits, labels.size(1));
   const bool per_class = logits.dim() == 2 && labels.dim() == 1;
   const bool per_pixel = logits.dim() == 4 && labels.dim() == 3 &&
                          logits.size(2) == labels.size(1) && logits.size(3) == labels.size(2);
@@ -214,7 +224,10 @@ LossValue cross_entropy_value(const at::Tensor& output, const at::Tensor& labels
 Loss cross_entropy(std::string input, std::string target) {
   return {std::move(input),
           [target = std::move(target)](const at::Tensor& output, const Batch& batch) {
-            return cross_entropy_value(output, batch.at(target));
+            const at::Tensor& labels = batch.at(target);
+            const std::int64_t classes = batch.classes(target);
+            if (output.dim() > 1 && output.size(1) < classes) throw_of_classes(output, classes);
+            return cross_entropy_value(output, labels);
           }};
 }
 

@@ -1,12 +1,13 @@
 import sys
 import traceback
+from math import isfinite
 
 import pytest
 import slipstream as ss
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
-from trained import Failing, Net, loader_of, trainer_of
+from trained import CHAIN, Failing, Net, loader_of, trainer_of
 
 
 class Doubled(torch.autograd.Function):
@@ -138,6 +139,26 @@ def test_a_model_that_gives_no_tensor(photos, device, gives, message):
 def test_a_loss_that_is_none(photos, device, loss, message):
     with pytest.raises(ss.Error, match=message):
         trainer_of(photos, device, loss=loss).fit()
+
+
+@pytest.mark.parametrize("options", [{}, {"on_nan": "skip", "plan": "serial"}, {"label_smoothing": 0.1}])
+def test_a_model_with_fewer_outputs_than_there_are_classes(photos, device, options):
+    data = ss.ImageFolder(photos, ss.transforms.Compose(CHAIN))
+    loader = ss.DataLoader(data, 8, device=device)  # the first labels are all 0
+    message = "an output of .8, 2. has 2 classes in its second dimension, but the labels are of 3: give the model 3"
+    trainer = ss.Trainer(loader, model := Net(classes=2), epochs=1, **options)
+    before = [parameter.clone() for parameter in model.parameters()]
+    with pytest.raises(ss.Error, match="stage 'model' at step 0: cross entropy: " + message):
+        trainer.fit()
+    assert all(map(torch.equal, before, model.parameters()))
+    with pytest.raises(ss.Error, match=message.replace("8", "16")):
+        trainer.evaluate(ss.DataLoader(data, 16, device=device))
+
+
+def test_a_model_with_more_outputs_and_one_whose_labels_a_stage_makes(photos, device):
+    assert isfinite(trainer_of(photos, device, Net(classes=5)).fit().loss)
+    pipe = ss.Pipeline(loader_of(photos, device), [ss.Stage("merge", lambda labels: labels // 2, input=1)])
+    assert isfinite(ss.Trainer(pipe, Net(classes=2), epochs=1).fit().loss)
 
 
 def test_what_makes_no_sense_is_refused_before_anything_runs(photos, device, tmp_path):

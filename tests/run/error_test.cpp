@@ -191,6 +191,30 @@ TEST_F(StageErrorTest, AStageThatThrowsAheadOfTheFirstStep) {
   EXPECT_EQ(thrown_by([&] { one->run(serial_plan({"check"}), options); }), "nothing");
 }
 
+TEST_F(StageErrorTest, AModelWithFewerOutputsThanTheDataHaveClasses) {
+  const auto declared = [](std::int64_t outputs, bool merges) {
+    const torch::nn::Conv2d conv(torch::nn::Conv2dOptions(3, outputs, 1));
+    return pipeline(synthetic_segmentation({32, 8, 5, 1}), {4})
+        .stage("to_float", frozen([merges](Batch& batch) {
+                 batch.set("image", batch.at("image").to(at::kFloat));
+                 if (merges) batch.set("label", batch.at("label").clamp_max(3));
+               }))
+        .train("train", conv, sgd({}), cross_entropy("image", "label"),
+               {.on_nan = OnNonFinite::skip});
+  };
+  for (const Plan& plan : {plan_of({{"copy", "to_float", "train"}}, Driver::interleaved, 1),
+                           plan_of({{"copy"}, {"to_float"}, {"train"}}, Driver::threaded, 4)}) {
+    Trainer small(declared(4, false), context(), exact());
+    EXPECT_THAT(thrown_by([&] { small.run(plan, steps(2)); }),
+                AllOf(StartsWith("Error: stage 'train' at step 0: cross entropy: an output of "),
+                      HasSubstr("has 4 classes in its second dimension, but the labels are of 5")));
+    Trainer merged(declared(4, true), context(), exact());
+    EXPECT_EQ(thrown_by([&] { merged.run(plan, steps(2)); }), "nothing");
+    Trainer large(declared(6, false), context(), exact());
+    EXPECT_EQ(thrown_by([&] { large.run(plan, steps(2)); }), "nothing");
+  }
+}
+
 class RefusalTest : public EngineTest {
  protected:
   static Pipeline bare() { return pipeline(synthetic_segmentation({32, 8, 5, 1}), {4}); }

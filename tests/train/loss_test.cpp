@@ -181,6 +181,28 @@ TEST(LossTest, CrossEntropyReadsItsTarget) {
               HasSubstr("unknown batch field 'lable'; did you mean 'label'?"));
 }
 
+TEST(LossTest, AnOutputMustHaveAllClassesOfItsLabels) {
+  Batch batch;
+  const Loss loss = cross_entropy("x", "label");
+  batch.set("label", at::zeros({2}, at::kByte), 5);
+  EXPECT_EQ(batch.classes("label"), 5);
+  EXPECT_EQ(thrown_by([&] {
+              loss.compute(at::zeros({2, 4}), batch);
+            }),
+            "Error: cross entropy: an output of [2, 4] has 4 classes in its second dimension, but "
+            "the labels are of 5: give the model 5 outputs");
+  EXPECT_TRUE(loss.compute(at::zeros({2, 6}), batch).loss.isfinite().item<bool>());
+  batch.set("label", at::zeros({2}, at::kByte));  // of a stage: nobody knows
+  EXPECT_EQ(batch.classes("label"), 0);
+  EXPECT_TRUE(loss.compute(at::zeros({2, 4}), batch).loss.isfinite().item<bool>());
+  batch.set("label", at::full({2, 5}, 0.2F));
+  EXPECT_THAT(thrown_by([&] {
+                loss.compute(at::zeros({2, 4}), batch);
+              }),
+              HasSubstr("the labels are of 5: give the model 5 outputs"));
+  EXPECT_EQ(batch.classes("lable"), 0);
+}
+
 TEST(BatchTest, FieldsAreReplacedInPlaceAndKeepTheirOrder) {
   Batch batch(5);
   EXPECT_EQ(batch.number(), 5U);

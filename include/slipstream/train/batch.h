@@ -25,14 +25,19 @@ class Batch {
   const at::Tensor& at(const std::string& name) const;
   /// Whether there is a tensor of that name.
   bool contains(const std::string& name) const;
-  /// Adds a tensor, or replaces the one of that name for the stages that follow.
-  void set(const std::string& name, at::Tensor tensor);
+  /// Of class numbers, which are below it: how many classes the data set says there are. 0 where it
+  /// does not say it, where a stage has replaced the tensor, and where there is none.
+  std::int64_t classes(const std::string& name) const;
+  /// Adds a tensor, or replaces the one of that name for the stages that follow. `classes`: of
+  /// class numbers, as above.
+  void set(const std::string& name, at::Tensor tensor, std::int64_t classes = 0);
   /// All tensors with their names, in the order in which they were added.
   const std::vector<std::pair<std::string, at::Tensor>>& fields() const { return fields_; }
 
  private:
   std::uint64_t number_;
   std::vector<std::pair<std::string, at::Tensor>> fields_;
+  std::vector<std::int64_t> classes_;  ///< of each field
 };
 
 }  // namespace slipstream

@@ -29,7 +29,9 @@ struct Loss {
 /// batch[target]. The output is float32, bf16 or (on a GPU) fp16, in any dense layout: batch x
 /// classes with labels of shape batch, or batch x classes x height x width with labels of shape
 /// batch x height x width. Labels are uint8 or int64 class numbers below the number of classes. For
-/// an output of batch x classes they may be float32 probabilities, batch x classes.
+/// an output of batch x classes they may be float32 probabilities, batch x classes. compute()
+/// throws Error where batch.classes(target) says that there are more classes than the output has.
+/// Other labels that are not below the number of classes make the loss NaN.
 ///
 /// A label is predicted where its class has the largest output; of equal outputs the first counts.
 /// With probabilities the label's class is the most probable one, of equal ones the first. The
