@@ -166,7 +166,9 @@ def _not_taken(name: str, value: Any) -> _native.Refused:
 
 
 def steps_of(loader: DataLoader, steps: int | None, epochs: int | None) -> int:
-    if (steps is None) == (epochs is None):
+    if steps is None and epochs is None:
+        raise _native.Refused("nothing says how long to train: give steps=N or epochs=N")
+    if steps is not None and epochs is not None:
         raise _native.Refused("steps and epochs both say how long to train: give one of them")
     if steps is not None:
         check(steps=(steps, 1))

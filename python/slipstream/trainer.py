@@ -39,9 +39,9 @@ class Trainer:
     input, target: names of the batch's fields (loader.dataset.fields); by default "image" and "label".
     output: key or index of the tensor in what the model gives, for losses and metrics by name.
     steps, epochs: how long to train in all, with what is resumed; one of them.
-    metrics: of `val`, by name ("top1", "top5", "class_accuracy", "mean_iou"), or a mapping to a name or a
-        function(output, *target) that gives a score for each sample. Larger is better. By default those
-        that fit the target. num_classes: for those that need it, where the data set does not say.
+    metrics: of `val` and of evaluate(loader), by name ("top1", "top5", "class_accuracy", "mean_iou"), or a
+        mapping to a name or a function(output, *target) that gives a score for each sample. Larger is
+        better. By default those that fit the target. num_classes: for those that need it, where the data set does not say.
     param_groups: as torch.optim's: mappings of params, and lr, weight_decay or both.
     plan: "pipelined", "serial", or "auto", which measures both. All give the same bits on a CPU, and on a GPU
         with deterministic=True.

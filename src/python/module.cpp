@@ -1,6 +1,9 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <cstring>
+#include <utility>
+
 #include "core/number_text.h"
 #include "python/contexts.h"
 #include "python/doctor.h"
@@ -65,6 +68,17 @@ class Loop {
   bool is_busy_ = false;  ///< guarded by Python's lock
 };
 
+/// With the names that options of the command line have in Python.
+std::string in_python(std::string message) {
+  for (const auto& [option, name] :
+       {std::pair("--transforms-device cpu", "transforms_device='cpu'"),
+        std::pair("--device cpu", "device='cpu'"), std::pair("--num-workers", "num_workers"),
+        std::pair("--prefetch-factor", "prefetch_factor")})
+    for (std::size_t at = 0; (at = message.find(option, at)) != std::string::npos;)
+      message.replace(at, std::strlen(option), name);
+  return message;
+}
+
 void add_errors(py::module_& module) {
   static const py::handle error =
       py::exception<Error>(module, "Error", PyExc_RuntimeError).release();
@@ -75,11 +89,11 @@ void add_errors(py::module_& module) {
     try {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const Refused& what) {
-      PyErr_SetString(refused.ptr(), what.what());
+      PyErr_SetString(refused.ptr(), in_python(what.what()).c_str());
     } catch (const UnfitSample& what) {
       PyErr_SetString(unfit.ptr(), what.what());
     } catch (const Error& what) {
-      PyErr_SetString(error.ptr(), what.what());
+      PyErr_SetString(error.ptr(), in_python(what.what()).c_str());
     }
   });
 }

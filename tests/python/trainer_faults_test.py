@@ -169,7 +169,7 @@ def test_what_makes_no_sense_is_refused_before_anything_runs(photos, device, tmp
         ("is not initialized", {"model": nn.Sequential(nn.Flatten(), lazy)}),
         ("is a torch.nn.Module, not function", {"model": loader_of}),
         ("give one of them", {"steps": 3}),
-        ("give one of them", {"epochs": None}),
+        ("nothing says how long to train: give steps=N or epochs=N", {"epochs": None}),
         ("lr is 'fast', a str", {"lr": "fast"}),
         ("steps is 0", {"steps": 0, "epochs": None}),
         ("optimizer 'adam'", {"optimizer": "adam"}),
