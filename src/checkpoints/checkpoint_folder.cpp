@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLock = ".lock";
 constexpr const char* kBest = "best";
+constexpr const char* kLast = "last";
 constexpr std::string_view kStep = "step-";
 constexpr std::string_view kUnfinished = ".unfinished-";
 constexpr std::string_view kReplaced = "-replaced";
@@ -209,28 +210,47 @@ fs::path CheckpointFolder::add(std::uint64_t step,
   return named;
 }
 
-void CheckpointFolder::set_best(std::uint64_t step) {
-  const fs::path link = folder_ / (std::string(kUnfinished) + kBest);
+/// Gives why there could be no link.
+std::error_code CheckpointFolder::link_to(std::uint64_t step, const std::string& name) {
+  const fs::path link = folder_ / (std::string(kUnfinished) + name);
   std::error_code failed;
   fs::remove(link, failed);
   fs::create_directory_symlink(name_of(step), link, failed);
-  if (failed) throw Error("cannot make the link " + link.string() + ": " + failed.message());
-  const fs::path best = folder_ / kBest;
-  if (fs::is_directory(fs::symlink_status(best, failed)))
-    exchange(link, best);
+  if (failed) return failed;
+  const fs::path named = folder_ / name;
+  std::error_code ignored;
+  if (fs::is_directory(fs::symlink_status(named, ignored)))
+    exchange(link, named);
   else
-    name_anew(link, best);
+    name_anew(link, named);
   remove_files(link);
   sync_folder(folder_);
+  return {};
+}
+
+void CheckpointFolder::set_best(std::uint64_t step) {
+  if (const std::error_code failed = link_to(step, kBest))
+    throw Error("cannot make the link " + (folder_ / kBest).string() + ": " + failed.message());
+}
+
+void CheckpointFolder::set_last(std::uint64_t step) {
+  const std::error_code failed = link_to(step, kLast);
+  const bool has_no_links = failed == std::errc::operation_not_permitted ||
+                            failed == std::errc::operation_not_supported ||
+                            failed == std::errc::function_not_supported;
+  if (failed && !has_no_links)
+    throw Error("cannot make the link " + (folder_ / kLast).string() + ": " + failed.message());
 }
 
 void CheckpointFolder::keep(std::size_t count, std::uint64_t latest) {
   std::error_code failed;
   const std::string best = fs::read_symlink(folder_ / kBest, failed).filename().string();
+  const std::string last = fs::read_symlink(folder_ / kLast, failed).filename().string();
   std::size_t kept = 0;
   for (const FoundCheckpoint& each : checkpoints_in(folder_)) {
     if (each.step > latest || kept++ < std::max<std::size_t>(1, count)) continue;
-    if (each.path.filename() != best) remove_whole(each.path);
+    const std::string name = each.path.filename().string();
+    if (name != best && name != last) remove_whole(each.path);
   }
 }
 

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <vector>
 
 namespace slipstream {
@@ -21,9 +23,9 @@ std::optional<std::uint64_t> step_of(const std::filesystem::path& path);
 /// there is no such folder.
 std::vector<FoundCheckpoint> checkpoints_in(const std::filesystem::path& folder);
 
-/// The folder in which one run keeps its checkpoints: step-N, each whole, and `best`, a link to one
-/// of them. Whenever the process ends, and even if the machine loses power, each name is a
-/// checkpoint that was written to its end, and the one before was not removed earlier.
+/// The folder in which one run keeps its checkpoints: step-N, each whole, and `best` and `last`,
+/// links to two of them. Whenever the process ends, and even if the machine loses power, each name
+/// is a checkpoint that was written to its end, and the one before was not removed earlier.
 class CheckpointFolder {
  public:
   /// Makes the folder where it is missing, takes it for this process, and removes what a process
@@ -42,13 +44,16 @@ class CheckpointFolder {
                             const std::function<void(const std::filesystem::path&)>& fill);
   /// Lets `best` name the checkpoint of `step`. Throws Error.
   void set_best(std::uint64_t step);
+  /// The same of `last`; does nothing where the file system has no links.
+  void set_last(std::uint64_t step);
   /// Of the checkpoints up to step `latest`, removes all but the `count` latest, at least one, and
-  /// the one that `best` names. Throws Error.
+  /// those that `best` and `last` name. Throws Error.
   void keep(std::size_t count, std::uint64_t latest);
 
  private:
   void take();
   void let_go();
+  std::error_code link_to(std::uint64_t step, const std::string& name);
   bool is_taken() const;
 
   std::filesystem::path folder_;

@@ -193,6 +193,7 @@ struct Checkpoints::Impl {
   bool write(const State& state) {
     const std::string what = "the checkpoint of step " + std::to_string(state.position);
     if (!try_to([&] { add(state); }, what)) return false;
+    try_to([&] { folder.set_last(state.position); }, what);
     if (best && best->step == state.position)
       try_to([&] { folder.set_best(state.position); }, what);
     try_to([&] { folder.keep(options.keep, state.position); }, what);
@@ -261,7 +262,10 @@ std::optional<LoadedCheckpoint> Checkpoints::load_latest() {
   impl_->wait_until_idle();
   std::optional<LoadedCheckpoint> loaded =
       load_latest_checkpoint(impl_->trainer, impl_->folder.path());
-  if (loaded) impl_->go_on_from(*loaded);
+  if (!loaded) return loaded;
+  impl_->go_on_from(*loaded);
+  // The process may have been killed before it was set, or its checkpoint be damaged.
+  impl_->try_to([&] { impl_->folder.set_last(loaded->step); }, "the last checkpoint");
   return loaded;
 }
 

@@ -26,7 +26,8 @@ std::filesystem::path file_at(const std::filesystem::path& path) {
   for (const char* file : {kAveragesFile, kWeightsFile})
     if (std::filesystem::exists(path / file, failed)) return path / file;
   throw Refused("the folder " + path.string() +
-                " is no checkpoint: give one of those in it, such as " + (path / "best").string());
+                " is no checkpoint: give one of those in it, such as " + (path / "best").string() +
+                " or " + (path / "last").string());
 }
 
 /// As a text of Python between apostrophes, inside quotation marks of a shell.

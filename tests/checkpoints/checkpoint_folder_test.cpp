@@ -122,6 +122,20 @@ TEST_F(CheckpointFolderTest, KeepsTheLatestAndTheBest) {
   EXPECT_EQ(text_of(path() / "best" / "file"), "x");
 }
 
+TEST_F(CheckpointFolderTest, TheLastHasAName) {
+  CheckpointFolder folder(path());
+  for (std::uint64_t each = 1; each <= 2; ++each) {
+    add(folder, each);
+    folder.set_last(each);
+    EXPECT_EQ(fs::read_symlink(path() / "last"), step(each).filename());
+  }
+  fs::remove(path() / "last");
+  fs::create_directory(path() / "last");
+  folder.set_last(2);
+  EXPECT_EQ(text_of(path() / "last" / "file"), "x");
+  EXPECT_THAT(names_in(path()), ElementsAre(".lock", "last", "step-00000001", "step-00000002"));
+}
+
 TEST_F(CheckpointFolderTest, ABestThatIsAFolderIsReplaced) {
   CheckpointFolder folder(path());
   add(folder, 1);

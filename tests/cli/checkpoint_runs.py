@@ -78,9 +78,9 @@ class CheckpointRuns(ProgramTest):
         return folder, digest
 
     def assert_whole(self, folder):
-        """Nothing but whole checkpoints, the best and the lock is there."""
+        """Nothing but whole checkpoints, the best, the last and the lock is there."""
         for path in folder.iterdir():
-            self.assertRegex(path.name, re.compile(r"^(step-\d{8,}|best|\.lock)$"))
+            self.assertRegex(path.name, re.compile(r"^(step-\d{8,}|best|last|\.lock)$"))
         for path in folder.glob("step-*"):
             names = {each.name for each in path.iterdir()}
             self.assertEqual(names - {"ema.safetensors"}, {*TENSORS, RECORD}, path)

@@ -17,6 +17,10 @@ def test_a_training_goes_on_to_the_same_bits(photos, device, tmp_path):
                          on_step=lambda step: step.step == 5 and stopped.stop())
     part = stopped.fit()
     assert 5 <= part.steps < 21 and part.ended == "stopped" and part.is_saved
+    last = tmp_path / "run" / "last"
+    assert last.readlink().name == f"step-{part.position:08}"
+    weights = safetensors.torch.load_file(last / "weights.safetensors")
+    assert all(torch.equal(weights[name], value.cpu()) for name, value in stopped.model.state_dict().items())
     went_on = trainer_of(photos, device, checkpoint=tmp_path / "run", resume="auto", **options)
     assert went_on.position == part.position
     rest = went_on.fit()

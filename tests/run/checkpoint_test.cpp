@@ -150,8 +150,9 @@ TEST_F(CheckpointTest, TheLatestAndTheBestAreKept) {
     one->run(serial_plan(), steps(1));
     EXPECT_TRUE(checkpoints.save(CheckpointScore{"top1", 0.5, turn == 0}));
   }
-  EXPECT_THAT(names(), testing::ElementsAre(".lock", "best", "step-00000001", "step-00000003",
-                                            "step-00000004"));
+  EXPECT_THAT(names(), testing::ElementsAre(".lock", "best", "last", "step-00000001",
+                                            "step-00000003", "step-00000004"));
+  EXPECT_EQ(fs::read_symlink(folder() / "last"), "step-00000004");
   EXPECT_EQ(fs::read_symlink(folder() / "best"), "step-00000001");
   const auto other = trainer({});
   EXPECT_EQ(load_checkpoint(*other, folder() / "best").step, 1U);
