@@ -47,8 +47,8 @@ class DataLoader:
     worker_init_fn: called with its number in each process. Before each sample, the generators of
         `random`, NumPy and PyTorch there are seeded by `seed`, the epoch and the sample.
 
-    Each pass is the next epoch. set_epoch() goes to another one; state_dict() and load_state_dict()
-    go on in the middle of one.
+    Nothing is read before the first pass. Each pass is the next epoch. set_epoch() goes to another one;
+    state_dict() and load_state_dict() go on in the middle of one.
 
     >>> data = ss.ImageFolder("photos", ss.transforms.RandomResizedCrop(32))
     >>> loader = ss.DataLoader(data, batch_size=8, shuffle=True, drop_last=True, num_workers=2)

@@ -11,6 +11,8 @@
 #include <thread>
 
 #include "datasets/dataset_around.h"
+#include "loader/checked_layout.h"
+#include "loader/running_order.h"
 #include "python/process_dataset.h"
 #include "run/augment_stage.h"
 #include "run/context_parts.h"
@@ -70,12 +72,12 @@ NativeLoader::NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<con
     texts_ = in_python->texts();
   options_.held_batches = kHeldBatches;
   options_.memory = &host_memory_of(*context_, true);
-  start(0);
-  prepare_device();
+  const SlabLayout layout = checked_layout(*dataset_, transforms_, options_);
+  batches_per_epoch_ = RunningOrder(dataset_->size(), options_).batches_per_epoch();
+  prepare_device(layout);
 }
 
-void NativeLoader::prepare_device() {
-  const SlabLayout& layout = loader_->layout();
+void NativeLoader::prepare_device(const SlabLayout& layout) {
   if (layout.device_chain != nullptr) augment_ = augment_stage(layout, true);
   if (!has_format(options_.wire, Wire::jpeg)) return;
   const auto name = [dataset = dataset_](std::uint64_t sample) { return dataset->name(sample); };
@@ -116,8 +118,8 @@ void NativeLoader::stop() {
 void NativeLoader::start(std::uint64_t batch) {
   stop();
   made_in_ = {};
+  must_start_ = true;
   options_.first_batch = position_ = batch;
-  has_failed_ = false;
   std::shared_ptr<const Dataset> dataset = dataset_;
   if (pool_) {
     gate_ = std::make_shared<std::atomic<bool>>(true);
@@ -128,12 +130,12 @@ void NativeLoader::start(std::uint64_t batch) {
                                         [made_in = made_in_](DataLoader* loader) {
                                           if (made_in.is_this_process()) delete loader;
                                         });
-  batches_per_epoch_ = loader_->batches_per_epoch();
   returned_ = std::make_shared<Returned>();
   copied_.clear();
   is_copied_.assign(loader_->slabs(), false);
   for (std::size_t slab = 0; slab < loader_->slabs(); ++slab)
     copied_.push_back(lane_of(*context_, "copy", 0).make_untimed_mark());
+  must_start_ = false;
 }
 
 void NativeLoader::check_process() const {
@@ -143,20 +145,13 @@ void NativeLoader::check_process() const {
 void NativeLoader::go_to(std::uint64_t batch) {
   const std::lock_guard using_it(using_);
   check_process();
-  if (!made_in_.is_this_process() || batch != position_ || taken_ || has_failed_) start(batch);
+  if (!made_in_.is_this_process() || batch != position_ || taken_ || must_start_) start(batch);
 }
 
 void NativeLoader::halt() {
   const std::lock_guard using_it(using_);
   stop();
-  has_failed_ = true;
-}
-
-void NativeLoader::halt_unused() {
-  const std::lock_guard using_it(using_);
-  if (pool_ || taken_ || position_ != 0 || !made_in_.is_this_process()) return;
-  stop();
-  has_failed_ = true;
+  must_start_ = true;
 }
 
 std::uint64_t NativeLoader::batches_per_epoch() const { return batches_per_epoch_; }
@@ -176,9 +171,9 @@ void NativeLoader::take() {
     for (const HostBatch& batch : returned_->batches) loader_->release(batch, nullptr);
     returned_->batches.clear();
   }
-  has_failed_ = true;
+  must_start_ = true;
   taken_ = loader_->next();
-  has_failed_ = false;
+  must_start_ = false;
   ++position_;
 }
 

@@ -45,8 +45,9 @@ struct GivenBatch {
   std::vector<std::string> texts;  ///< of each sample, if any; in host memory
 };
 
-/// The C++ loader for Python: epochs of batches, each a list of tensors, one for each field, with
-/// images as batch x channels x height x width in channels-last memory and labels as int64.
+/// The C++ loader for Python, which reads from go_to() on: epochs of batches, each a list of
+/// tensors, one for each field, with images as batch x channels x height x width in channels-last
+/// memory and labels as int64.
 class NativeLoader {
  public:
   /// `context`: of the device whose page-locked memory it fills. `keeps_rest`: the last batch of an
@@ -65,8 +66,6 @@ class NativeLoader {
   void go_to(std::uint64_t batch);
   /// Ends what its threads do; go_to() begins anew.
   void halt();
-  /// halt(), where nobody has asked it for a batch: another one reads its data.
-  void halt_unused();
   /// Takes the next batch, without Python's lock. Needs it not to be at the end of the epoch.
   void take();
   bool ready();
@@ -98,7 +97,7 @@ class NativeLoader {
   /// Whether that field of a slab says where strings are: the one behind all leaves.
   bool is_of_texts(std::size_t field) const { return texts_ && field == form_->leaves.size(); }
   DeviceSlab copied(const HostBatch& batch, Lane& lane);
-  void prepare_device();
+  void prepare_device(const SlabLayout& layout);
   /// Waits for the copies of its slabs, which others get.
   void stop();
   /// Of `memory`, that of a slab.
@@ -123,12 +122,12 @@ class NativeLoader {
   std::optional<FrozenStage> augment_;         ///< where the device does transforms
   std::vector<std::unique_ptr<Mark>> copied_;  ///< of each slab; the loader's workers wait for them
   std::vector<bool> is_copied_;                ///< which of them are recorded
-  std::shared_ptr<DataLoader> loader_;
+  std::shared_ptr<DataLoader> loader_;         ///< nullptr ahead of go_to() and behind halt()
   std::shared_ptr<Returned> returned_;
   std::optional<HostBatch> taken_;
   std::atomic<std::uint64_t> position_ = 0;
   std::uint64_t batches_per_epoch_ = 0;
-  bool has_failed_ = false;
+  bool must_start_ = true;  ///< nothing is read, or a batch was lost
 };
 
 /// One epoch of a native loader, or what is left of it.

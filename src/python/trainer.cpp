@@ -87,7 +87,6 @@ NativeTrainer::NativeTrainer(const std::shared_ptr<NativeLoader>& loader,
   check_placement(transforms_device_);
   Pipeline pipeline = pipeline_of(*loader_, settings, told_);
   const py::gil_scoped_release unlocked;
-  loader_->halt_unused();
   saving_.notes = notes_of(told_, pipeline.dataset()->class_names());
   trainer_.emplace(std::move(pipeline), context, numerics_);
   plan_ = plan_of(trainer_->pipeline(), mode_ == "serial" ? "serial" : "pipelined");
@@ -302,7 +301,6 @@ NativeEvaluator::NativeEvaluator(std::shared_ptr<NativeTrainer> trainer,
                   ": give both the same");
   const Pipeline data = data_of(*loader);
   const py::gil_scoped_release unlocked;
-  loader->halt_unused();
   evaluator_ = std::make_unique<Evaluator>(of.trainer_->pipeline(), data, context, of.numerics_);
   LoaderPlan loading = loading_of(*loader);
   loading.wire = of.loading_.wire;
