@@ -60,6 +60,10 @@ class DataLoader::Impl {
     if (!is_whole()) ring_->release({.batch = batch.number, .slab = batch.slab}, last_use);
   }
 
+  std::shared_ptr<const std::byte> memory(const HostBatch& batch) const {
+    return slabs_.shared(batch.slab);
+  }
+
   std::vector<StepCounter> counters() const {
     std::vector<StepCounter> totals;
     for (const std::string& name : steps_.names()) totals.push_back({.name = name});
@@ -187,6 +191,9 @@ bool DataLoader::ready() { return impl_->ready(); }
 HostBatch DataLoader::next() { return impl_->next(); }
 void DataLoader::release(const HostBatch& batch, const Mark* last_use) {
   impl_->release(batch, last_use);
+}
+std::shared_ptr<const std::byte> DataLoader::memory(const HostBatch& batch) const {
+  return impl_->memory(batch);
 }
 std::vector<StepCounter> DataLoader::counters() const { return impl_->counters(); }
 std::vector<StepLaps> DataLoader::laps() const { return impl_->laps(); }

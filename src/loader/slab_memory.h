@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <memory_resource>
 #include <new>
 #include <string>
@@ -23,35 +24,32 @@ class SlabMemory {
     try {
       while (slabs_.size() < count) slabs_.push_back(allocate());
     } catch (const std::bad_alloc&) {
-      release();
       throw Error("out of memory for batches that are filled ahead: " + std::to_string(count) +
                   " of " + size_text(static_cast<double>(bytes)) +
                   " each; use a smaller batch size or image size, or fill fewer "
                   "ahead (--prefetch-factor)");
-    } catch (...) {
-      release();
-      throw;
     }
   }
-  ~SlabMemory() { release(); }
   SlabMemory(const SlabMemory&) = delete;
   SlabMemory& operator=(const SlabMemory&) = delete;
 
   std::size_t size() const { return slabs_.size(); }
-  std::byte* operator[](std::size_t slab) const { return slabs_[slab]; }
+  std::byte* operator[](std::size_t slab) const { return slabs_[slab].get(); }
+  /// The slab, which lives as long as the pointer.
+  std::shared_ptr<const std::byte> shared(std::size_t slab) const { return slabs_[slab]; }
 
  private:
-  std::byte* allocate() {
+  std::shared_ptr<std::byte> allocate() const {
     void* block = memory_->allocate(bytes_, kSlabAlignment);
-    return static_cast<std::byte*>(std::memset(block, 0, bytes_));
-  }
-  void release() {
-    for (std::byte* slab : slabs_) memory_->deallocate(slab, bytes_, kSlabAlignment);
+    return {static_cast<std::byte*>(std::memset(block, 0, bytes_)),
+            [bytes = bytes_, memory = memory_](std::byte* slab) {
+              memory->deallocate(slab, bytes, kSlabAlignment);
+            }};
   }
 
   std::size_t bytes_;
   std::pmr::memory_resource* memory_;
-  std::vector<std::byte*> slabs_;
+  std::vector<std::shared_ptr<std::byte>> slabs_;  // shared: callers may keep one of them
 };
 
 }  // namespace slipstream

@@ -3,14 +3,12 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <exception>
 #include <mutex>
 #include <thread>
 
-#include "datasets/dataset_around.h"
 #include "loader/checked_layout.h"
 #include "loader/running_order.h"
 #include "python/process_dataset.h"
@@ -24,24 +22,17 @@ namespace py = pybind11;
 
 /// Batches that callers may hold in the loader's memory.
 constexpr std::size_t kHeldBatches = 6;
+constexpr std::size_t kSmallPart = 8;
 /// Where a batch is late: between two looks, and how many of them there are to one for Ctrl-C.
 constexpr auto kPoll = std::chrono::microseconds(100);
 constexpr int kPollsOfSignals = 500;
 
-/// Lets a loader read for as long as it is wanted: tensors may hold it, and its threads, longer.
-class Gate final : public DatasetAround<> {
- public:
-  Gate(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const std::atomic<bool>> is_open)
-      : DatasetAround(std::move(dataset)), is_open_(std::move(is_open)) {}
-
-  void read_keyed(std::size_t index, const RandomKey& key, Sample& out) const override {
-    if (!*is_open_) throw WorkerLost("the loader was sent elsewhere");
-    dataset_->read_keyed(index, key, out);
-  }
-
- private:
-  std::shared_ptr<const std::atomic<bool>> is_open_;
-};
+/// A field that is a small part of its batch has memory of its own, for callers who keep or save
+/// it alone.
+at::Tensor without_rest(const at::Tensor& field) {
+  const bool is_small = field.nbytes() < field.storage().nbytes() / kSmallPart;
+  return is_small ? field.clone() : field;
+}
 
 }  // namespace
 
@@ -89,6 +80,10 @@ void NativeLoader::prepare_device(const SlabLayout& layout) {
                                                  });
 }
 
+void NativeLoader::InItsProcess::operator()(DataLoader* loader) const {
+  if (made_in.is_this_process()) delete loader;
+}
+
 NativeLoader::~NativeLoader() {
   if (!made_in_.is_this_process()) {
     static_cast<void>(
@@ -109,7 +104,6 @@ void NativeLoader::stop() {
     if (is_copied_[slab]) copied_[slab]->synchronize();
   taken_.reset();
   if (pool_) pool_->interrupt();
-  if (gate_) *gate_ = false;
   loader_.reset();
   if (pool_) pool_->resume();
   if (texts_) texts_->clear();
@@ -120,16 +114,7 @@ void NativeLoader::start(std::uint64_t batch) {
   made_in_ = {};
   must_start_ = true;
   options_.first_batch = position_ = batch;
-  std::shared_ptr<const Dataset> dataset = dataset_;
-  if (pool_) {
-    gate_ = std::make_shared<std::atomic<bool>>(true);
-    dataset = std::make_shared<Gate>(dataset_, gate_);
-  }
-  // Its threads are in this process alone: a fork's copy of it has nothing to join.
-  loader_ = std::shared_ptr<DataLoader>(new DataLoader(std::move(dataset), transforms_, options_),
-                                        [made_in = made_in_](DataLoader* loader) {
-                                          if (made_in.is_this_process()) delete loader;
-                                        });
+  loader_ = {new DataLoader(dataset_, transforms_, options_), {made_in_}};
   returned_ = std::make_shared<Returned>();
   copied_.clear();
   is_copied_.assign(loader_->slabs(), false);
@@ -191,10 +176,10 @@ at::Tensor NativeLoader::given(const at::Tensor& whole, FieldKind kind, std::siz
     std::vector<std::int64_t> sizes = {samples.size(0)};
     sizes.insert(sizes.end(), shape.begin(), shape.end());
     if (samples.numel() == 0) return at::empty(sizes, samples.options().dtype(dtype));
-    return samples.view(dtype).view(sizes).variable_data();
+    return without_rest(samples.view(dtype).view(sizes).variable_data());
   }
   const bool is_number = kind == FieldKind::label || kind == FieldKind::mask;
-  return is_number ? samples.to(at::kLong) : samples;
+  return without_rest(is_number ? samples.to(at::kLong) : samples);
 }
 
 std::vector<at::Tensor> NativeLoader::views(const at::Tensor& memory) const {
@@ -226,8 +211,12 @@ GivenBatch NativeLoader::on_host() {
     return {views(copy), std::move(texts)};
   }
   // The slab and what it lies in live as long as the tensors.
-  const auto give_back = [batch, returned = returned_, loader = loader_,
-                          context = context_](void*) {
+  const auto give_back = [batch, returned = returned_, memory = loader_->memory(batch),
+                          context = context_, made_in = made_in_](void*) {
+    if (!made_in.is_this_process()) {  // another thread may have been at that memory in the fork
+      static_cast<void>(new auto(memory));
+      return;
+    }
     const std::lock_guard lock(returned->changing);
     returned->batches.push_back(batch);
     --returned->held;

@@ -90,6 +90,11 @@ class NativeLoader {
 
  private:
   struct Returned;
+  /// Threads are in the process that made them alone: a fork's copy has nothing to join.
+  struct InItsProcess {
+    MadeIn made_in;
+    void operator()(DataLoader* loader) const;
+  };
 
   void start(std::uint64_t batch);
   HostBatch handed_over();
@@ -98,7 +103,7 @@ class NativeLoader {
   bool is_of_texts(std::size_t field) const { return texts_ && field == form_->leaves.size(); }
   DeviceSlab copied(const HostBatch& batch, Lane& lane);
   void prepare_device(const SlabLayout& layout);
-  /// Waits for the copies of its slabs, which others get.
+  /// Ends its threads, and waits for the copies of its slabs, which others get.
   void stop();
   /// Of `memory`, that of a slab.
   std::vector<at::Tensor> views(const at::Tensor& memory) const;
@@ -115,14 +120,13 @@ class NativeLoader {
   MadeIn made_in_;  ///< loader_
   std::shared_ptr<WorkerPool> pool_;
   std::shared_ptr<const SampleForm> form_;
-  std::shared_ptr<SampleTexts> texts_;       ///< nullptr: samples have no strings
-  std::shared_ptr<std::atomic<bool>> gate_;  ///< of loader_, where there is a pool
+  std::shared_ptr<SampleTexts> texts_;  ///< nullptr: samples have no strings
   DeviceMemory memory_;
   std::unique_ptr<JpegUnpacker> jpeg_;         ///< where images travel as files
   std::optional<FrozenStage> augment_;         ///< where the device does transforms
   std::vector<std::unique_ptr<Mark>> copied_;  ///< of each slab; the loader's workers wait for them
   std::vector<bool> is_copied_;                ///< which of them are recorded
-  std::shared_ptr<DataLoader> loader_;         ///< nullptr ahead of go_to() and behind halt()
+  std::unique_ptr<DataLoader, InItsProcess> loader_;  ///< nullptr ahead of go_to() and behind halt()
   std::shared_ptr<Returned> returned_;
   std::optional<HostBatch> taken_;
   std::atomic<std::uint64_t> position_ = 0;

@@ -248,5 +248,25 @@ TEST(DataLoader, TakesSlabsFromTheGivenMemoryAndGivesThemBack) {
   EXPECT_EQ(memory.bytes, 0u);
 }
 
+TEST(DataLoader, ABatchThatIsKeptOutlivesIt) {
+  CountingMemory memory;
+  {
+    std::shared_ptr<const std::byte> kept;
+    std::vector<std::byte> bytes;
+    {
+      DataLoaderOptions options = {.batch_size = 4};
+      options.memory = &memory;
+      DataLoader loader(std::make_shared<TestSet>(8), no_transforms(), options);
+      const HostBatch batch = loader.next();
+      kept = loader.memory(batch);
+      EXPECT_EQ(kept.get(), batch.data);
+      bytes.assign(batch.data, batch.data + loader.layout().bytes);
+    }
+    EXPECT_EQ(memory.blocks, 1u);
+    EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), kept.get()));
+  }
+  EXPECT_EQ(memory.blocks, 0u);
+}
+
 }  // namespace
 }  // namespace slipstream

@@ -188,6 +188,9 @@ class DataLoader {
   /// next() returns the slab again. With a cut after "collate" the call does nothing. REQUIRES:
   /// `batch` is held
   void release(const HostBatch& batch, const Mark* last_use);
+  /// The memory of a held batch, which lives as long as the pointer does, also when the loader is
+  /// gone. DataLoaderOptions::memory must live as long.
+  std::shared_ptr<const std::byte> memory(const HostBatch& batch) const;
 
   /// The cost of each host step in order: read, decode, each transform, collate. Steps that the
   /// cache stands in for are not counted. May be called from any thread.

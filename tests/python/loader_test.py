@@ -1,0 +1,82 @@
+"""What a loader's batches keep of it, and what it goes on after."""
+
+import gc
+import io
+import os
+import subprocess
+import sys
+import time
+
+import torch
+
+import slipstream as ss
+
+T = ss.transforms
+
+
+class Mixed:
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, i):
+        return {"image": torch.full((3, 64, 64), i, dtype=torch.uint8), "index": i, "box": torch.ones(4) * i}
+
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+
+def run(code, **environment):
+    code = "import slipstream as ss, torch\nT = ss.transforms\n" + code
+    return subprocess.run([sys.executable, "-c", code], env=os.environ | environment, check=True, timeout=120,
+                          capture_output=True, text=True).stdout.split("\n")[:-1]
+
+
+def test_a_kept_batch_keeps_no_threads(photos):
+    loader = ss.DataLoader(ss.ImageFolder(photos, T.CenterCrop(32)), 10, num_workers=4)
+    before = threads()
+    kept = []
+    for _ in range(5):
+        for images, _ in loader:
+            kept.append((images, images.clone()))
+            break
+    for _ in range(500):  # a thread that was joined is counted a little longer
+        if threads() <= before:
+            break
+        time.sleep(0.01)
+    assert threads() <= before
+    list(loader)
+    assert all(torch.equal(images, then) for images, then in kept)
+    del loader
+    gc.collect()
+    assert all(torch.equal(images, then) for images, then in kept)
+
+
+def test_a_kept_batch_keeps_its_own_slab_alone(photos):
+    """Each pass has 70 slabs of 0.3 MB."""
+    told = run(f"""
+loader = ss.DataLoader(ss.ImageFolder({str(photos)!r}, T.Resize((160, 160))), 4, prefetch_factor=64)
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+kept = [next(iter(loader))]
+before = resident()
+kept += [next(iter(loader)) for _ in range(10)]
+print(resident() - before)
+""")
+    assert int(told[0]) < 70 * 5 * 4 * 160 * 160 * 3
+
+
+def test_small_fields_have_memory_of_their_own(device):
+    for start in (0, 2):  # whole batches, and the rest of an epoch
+        loader = ss.DataLoader(Mixed(), 8, device=device)
+        loader.load_state_dict({"position": start, "batches_per_epoch": 3})
+        batch = next(iter(loader))
+        for name in ("index", "box"):
+            assert batch[name].untyped_storage().nbytes() == batch[name].nbytes
+        first = start * 8
+        assert batch["index"].tolist() == list(range(first, first + len(batch["index"])))
+        assert batch["box"][-1].tolist() == [batch["index"][-1].item()] * 4
+        assert (batch["image"].cpu().flatten(1) == batch["index"].cpu()[:, None]).all()
+    file = io.BytesIO()
+    torch.save(batch["index"], file)
+    assert file.tell() < 4096
