@@ -80,3 +80,20 @@ def test_small_fields_have_memory_of_their_own(device):
     file = io.BytesIO()
     torch.save(batch["index"], file)
     assert file.tell() < 4096
+
+
+def test_a_pass_can_be_tried_again_behind_a_start_that_failed(photos):
+    told = run(f"""
+import resource
+data = ss.Subset(ss.ImageFolder({str(photos)!r}, T.Resize((2048, 2048))), range(4))
+loader = ss.DataLoader(data, 2)
+kept = next(iter(loader))  # the next pass needs a slab of 24 MiB anew
+hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+for limit in (1 << 20, hard):
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    try:
+        print(len(list(loader)))
+    except ss.Error as error:
+        print(error)
+""", MALLOC_ARENA_MAX="1")
+    assert told[0].startswith("out of memory for batches that are filled ahead") and told[1] == "2"
