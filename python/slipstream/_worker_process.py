@@ -226,6 +226,7 @@ def main(connection: socket.socket, job: Job, number: int, unwanted: Sequence[in
         with contextlib.suppress(OSError):
             os.close(descriptor)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the loader's to handle
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the program's handler is for the program
     gc.freeze()  # what the fork copied is not this process's to destroy
     gc.enable()
     torch.set_num_threads(1)

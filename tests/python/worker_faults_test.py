@@ -213,6 +213,20 @@ def test_processes_end_with_the_loader():
     assert time.monotonic() - begun < 60  # and not the time that the sample takes
 
 
+def test_processes_end_by_a_signal_that_the_program_handles():
+    others = children()
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        loader = ss.DataLoader(Squares(), 4)
+        process = next(each for each in children() if each not in others)
+        process.terminate()
+        process.join(30)
+        assert process.exitcode == -signal.SIGTERM
+        assert len(list(loader)) == 5
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def test_a_slow_sample_does_not_hold_up_another_pass(tmp_path):
     def slow_once(i):
         with contextlib.suppress(FileExistsError):
