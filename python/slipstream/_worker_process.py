@@ -31,6 +31,7 @@ _DONE, _SAMPLE_FAILED, _PROCESS_FAILED = range(3)
 _DTYPES = [torch.uint8, torch.int32, torch.int64, torch.float32]
 _ALIGNMENT = 64
 _STEP = 64 << 10
+_MOST_FIELDS, _MOST_BYTES_OF_TEXT = 4096, 1 << 24  # as the loader takes them
 _LOOK_FOR_PARENT_MS = 2000
 _GRACE_S = 0.5
 
@@ -119,6 +120,13 @@ class _Worker:
         except Exception as error:
             status, fields, text = _SAMPLE_FAILED, [], self._explained(error)
         words = text.encode("utf-8", "replace") + extra
+        if len(words) > _MOST_BYTES_OF_TEXT and status == _DONE:
+            status, fields = _SAMPLE_FAILED, []
+            words = (
+                f"the form of the sample takes {len(words)} bytes to tell, more than {_MOST_BYTES_OF_TEXT}: "
+                "give it fewer parts and shorter keys"
+            ).encode()
+        words = words[:_MOST_BYTES_OF_TEXT]
         head = _ANSWER.pack(number, status, len(fields), self._memory.size, len(words))
         return b"".join((head, *fields, words))
 
@@ -129,6 +137,11 @@ class _Worker:
         tensors = list(zip(sample.tensors, are_images, strict=True))
         if any(sample.is_text):
             tensors.append((sample.packed_texts(), False))
+        if len(tensors) > _MOST_FIELDS:
+            raise Unfit(
+                f"the sample has {len(tensors)} tensors and numbers, all strings counted as one, more than "
+                f"{_MOST_FIELDS}: make one tensor or array of numbers that belong together"
+            )
         offsets = []
         end = 0
         for tensor, _ in tensors:

@@ -23,6 +23,7 @@ constexpr std::size_t kRequestWords = 10;
 constexpr std::size_t kFieldWords = 3 + Shape::kMaxRank;
 constexpr std::size_t kStep = std::size_t{64} << 10;
 constexpr int kWaitMs = 50;
+/// python/slipstream/_worker_process.py has the same numbers.
 constexpr std::uint64_t kMostFields = 4096, kMostText = std::uint64_t{1} << 24;
 
 /// What an answer's status says.
