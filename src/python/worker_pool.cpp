@@ -53,7 +53,18 @@ std::deque<WorkerPool::Worker*>::iterator WorkerPool::find_free() {
   return found == free_.end() && free_.size() == living_ ? free_.begin() : found;
 }
 
-WorkerPool::Worker* WorkerPool::take() {
+void WorkerPool::set_on_wait(OnWait on_wait) {
+  const std::lock_guard lock(changing_);
+  on_wait_ = std::move(on_wait);
+  waiter_ = std::this_thread::get_id();
+}
+
+WorkerPool::OnWait WorkerPool::on_wait() const {
+  const std::lock_guard lock(changing_);
+  return waiter_ == std::this_thread::get_id() ? on_wait_ : nullptr;
+}
+
+WorkerPool::Worker* WorkerPool::take(const OnWait& on_wait) {
   std::unique_lock lock(changing_);
   while (true) {
     if (is_closed_) throw WorkerLost("the worker processes have been ended");
@@ -65,14 +76,14 @@ WorkerPool::Worker* WorkerPool::take() {
       free_.erase(found);
       return worker;
     }
-    if (!on_wait_ && free_.empty()) {
+    if (!on_wait && free_.empty()) {
       changed_.wait(lock);
       continue;
     }
     changed_.wait_for(lock, kWait);
-    if (!on_wait_) continue;
+    if (!on_wait) continue;
     lock.unlock();
-    on_wait_();
+    on_wait();
     lock.lock();
   }
 }
@@ -95,10 +106,11 @@ void WorkerPool::put_back(Worker* worker) {
 }
 
 void WorkerPool::ask(const WorkerRequest& request, const ConstArray* input, const Use& use) {
+  const OnWait looks = on_wait();
   while (true) {
-    const Held worker(*this, take());
-    if (!(*worker).catch_up(wake_, on_wait_)) continue;
-    return use((*worker).ask(request, input, wake_, on_wait_));
+    const Held worker(*this, take(looks));
+    if (!(*worker).catch_up(wake_, looks)) continue;
+    return use((*worker).ask(request, input, wake_, looks));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "slipstream/core/array.h"
@@ -46,6 +47,7 @@ class WorkerLost : public std::runtime_error {
 class WorkerPool {
  public:
   using Use = std::function<void(const WorkerAnswer&)>;
+  using OnWait = std::function<void()>;
 
   WorkerPool();
   ~WorkerPool();
@@ -59,8 +61,8 @@ class WorkerPool {
   /// waits for the answer and calls `use` with it. Throws UnfitSample with what Python raised, with
   /// its traceback, and WorkerLost.
   void ask(const WorkerRequest& request, const ConstArray* input, const Use& use);
-  /// Called some times a second by whoever waits; may throw. Set while nobody waits; nullptr: none.
-  void set_on_wait(std::function<void()> on_wait) { on_wait_ = std::move(on_wait); }
+  /// Called some times a second while the thread that sets it waits; may throw. nullptr: none.
+  void set_on_wait(OnWait on_wait);
   /// Every wait, and every later one until resume(), throws WorkerLost at once. The processes
   /// finish what they do; their answers are thrown away.
   void interrupt();
@@ -77,7 +79,9 @@ class WorkerPool {
   class Worker;
   class Held;
 
-  Worker* take();
+  /// Of the calling thread.
+  OnWait on_wait() const;
+  Worker* take(const OnWait& on_wait);
   std::deque<Worker*>::iterator find_free();
   void put_back(Worker* worker);
 
@@ -88,8 +92,9 @@ class WorkerPool {
   std::vector<unsigned> lost_;
   std::string last_end_;
   std::size_t living_ = 0;
-  std::function<void()> on_wait_;
-  int wake_;  ///< an eventfd, readable while interrupted
+  OnWait on_wait_;
+  std::thread::id waiter_;  ///< who set it
+  int wake_;                ///< an eventfd, readable while interrupted
   bool is_interrupted_ = false, is_closed_ = false;
 };
 

@@ -9,8 +9,8 @@ class WorkerPool;
 /// Adds what python/slipstream/_workers.py calls.
 void add_workers(pybind11::module_& module);
 
-/// While it lives, who waits for a process of `pool` (nullptr: none) looks for Ctrl-C, which ends
-/// the wait. For the thread that runs Python's main program.
+/// While it lives, its thread looks for Ctrl-C where it waits for a process of `pool` (nullptr:
+/// none); that ends the wait.
 class SignalsSeen {
  public:
   explicit SignalsSeen(WorkerPool* pool);

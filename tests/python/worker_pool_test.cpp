@@ -135,6 +135,20 @@ TEST(WorkerPool, AWaitEndsAndItsAnswerIsThrownAway) {
   EXPECT_EQ(asked(pool, 3), 30);
 }
 
+TEST(WorkerPool, WhoWaitsLooksForWhatItSetItself) {
+  struct Interrupted {};
+  WorkerPool pool;
+  Peer peer(pool, 0), other(pool, 1);
+  std::jthread waits;
+  for (int i = 0; i < 5; ++i) {  // it is set anew while the other thread waits
+    pool.set_on_wait([] { throw Interrupted(); });
+    if (i == 0) waits = std::jthread([&] { EXPECT_THROW(asked(pool, 1), WorkerLost); });
+    EXPECT_THROW(asked(pool, 2), Interrupted);
+    pool.set_on_wait(nullptr);
+  }
+  pool.interrupt();
+}
+
 TEST(WorkerPool, ClosingEndsAllWaits) {
   WorkerPool pool;
   Peer peer(pool, 0);
