@@ -18,6 +18,10 @@ namespace {
 constexpr const char* kImage = "image";
 
 FieldSpec spec_of(const at::Tensor& images) {
+  if (images.layout() != at::kStrided || !(images.is_cpu() || images.is_cuda()))
+    throw Refused("transforms take dense tensors on a CPU or a GPU, not one of layout " +
+                  c10::str(images.layout()) + " on " + images.device().str() +
+                  ": convert it (to_dense(), to())");
   const bool is_bytes = images.scalar_type() == at::kByte;
   if (images.dim() != 4 || (!is_bytes && images.scalar_type() != at::kFloat))
     throw Refused(

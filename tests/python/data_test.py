@@ -326,4 +326,8 @@ def test_batches_that_transforms_cannot_take_are_refused(device):
         T.CenterCrop(4)(images.double())
     with pytest.raises(ss.Refused):
         T.CenterCrop(64)(images)
+    floats = torch.zeros(1, 1, 4, 4)
+    for other in (floats.to("meta"), floats.to_sparse(), floats.to_mkldnn()):
+        with pytest.raises(ss.Refused, match="dense tensors on a CPU or a GPU, not one of layout .* on (cpu|meta)"):
+            T.Normalize([0.5], [0.5])(other)
     assert T.CenterCrop((4, 6))(images).shape == (4, 3, 4, 6)
