@@ -89,7 +89,7 @@ class ImageFolder(Dataset):
         transform: Transform | Function | None = None,
         classes: Sequence[str] = (),
     ) -> None:
-        super().__init__(_native.image_folder(os.fspath(root), list(classes)), transform)
+        super().__init__(_native.image_folder(os.fsencode(root), list(map(os.fsencode, classes))), transform)
 
 
 class PythonDataset(Dataset):
@@ -179,4 +179,5 @@ def open_dataset(
     >>> ss.open_dataset("photos")
     Dataset(50 samples, fields=['image', 'label'])
     """
-    return Dataset(_native.open_dataset(os.fspath(path), num_classes, list(classes)), transform)
+    names = [os.fsencode(name) for name in classes]
+    return Dataset(_native.open_dataset(os.fsencode(path), num_classes, names), transform)

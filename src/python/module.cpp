@@ -79,6 +79,26 @@ std::string in_python(std::string message) {
   return message;
 }
 
+/// What files are called, as Python has it: bytes that are no text become what os.fsencode() takes.
+py::str file_name(const std::string& name) {
+  PyObject* const made =
+      PyUnicode_DecodeFSDefaultAndSize(name.data(), static_cast<Py_ssize_t>(name.size()));
+  if (made == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(made);
+}
+
+py::list file_names(const std::vector<std::string>& names) {
+  py::list all;
+  for (const std::string& name : names) all.append(file_name(name));
+  return all;
+}
+
+void raise(py::handle type, std::string_view what) {
+  const auto message = py::reinterpret_steal<py::object>(
+      PyUnicode_DecodeUTF8(what.data(), static_cast<Py_ssize_t>(what.size()), "backslashreplace"));
+  if (message) PyErr_SetObject(type.ptr(), message.ptr());
+}
+
 void add_errors(py::module_& module) {
   static const py::handle error =
       py::exception<Error>(module, "Error", PyExc_RuntimeError).release();
@@ -89,11 +109,11 @@ void add_errors(py::module_& module) {
     try {
       if (thrown) std::rethrow_exception(thrown);
     } catch (const Refused& what) {
-      PyErr_SetString(refused.ptr(), in_python(what.what()).c_str());
+      raise(refused, in_python(what.what()));
     } catch (const UnfitSample& what) {
-      PyErr_SetString(unfit.ptr(), what.what());
+      raise(unfit, what.what());
     } catch (const Error& what) {
-      PyErr_SetString(error.ptr(), in_python(what.what()).c_str());
+      raise(error, in_python(what.what()));
     }
   });
 }
@@ -110,14 +130,14 @@ void add_datasets(py::module_& module) {
       .def("name",
            [](const Dataset& dataset, std::size_t index) {
              require_sample(dataset, index);
-             return dataset.name(index);
+             return file_name(dataset.name(index));
            })
-      .def("class_names", &Dataset::class_names)
+      .def("class_names", [](const Dataset& dataset) { return file_names(dataset.class_names()); })
       .def("field_names",
            [](const Dataset& dataset) {
              std::vector<std::string> names;
              for (const FieldSpec& field : dataset.fields()) names.push_back(field.name);
-             return names;
+             return file_names(names);
            })
       .def("label", [](const Dataset& dataset, std::size_t index) {
         const auto* labeled = dynamic_cast<const LabeledDataset*>(&dataset);

@@ -3,10 +3,12 @@
 import gc
 import io
 import os
+import shutil
 import subprocess
 import sys
 import time
 
+import pytest
 import torch
 
 import slipstream as ss
@@ -97,3 +99,22 @@ for limit in (1 << 20, hard):
         print(error)
 """, MALLOC_ARENA_MAX="1")
     assert told[0].startswith("out of memory for batches that are filled ahead") and told[1] == "2"
+
+
+def test_names_that_are_no_text(tmp_path, photos):
+    """They go both ways as os.fsencode() has them; messages show their bytes."""
+    root = os.fsencode(tmp_path) + b"/d\xe9"
+    image = next(photos.glob("*/*"))
+    for folder in (b"caf\xe9", b"plain"):
+        os.makedirs(root + b"/" + folder)
+        shutil.copy(image, root + b"/" + folder + b"/1\xe9.jpg")
+    root = os.fsdecode(root)
+    classes = [os.fsdecode(b"caf\xe9"), "plain"]
+    crop = T.CenterCrop(8)
+    for data in (ss.ImageFolder(root, crop), ss.ImageFolder(root, crop, classes[::-1]), ss.open_dataset(root, crop)):
+        assert sorted(data.classes) == classes and len(next(iter(ss.DataLoader(data, 2)))[0]) == 2
+        assert os.path.samefile(data.name(0), os.path.join(root, data.classes[0], os.fsdecode(b"1\xe9.jpg")))
+    with open(data.name(0), "wb") as file:
+        file.write(b"no image")
+    with pytest.raises(ss.Error, match=r"caf\\x[eE]9/1\\x[eE]9.jpg"):
+        list(ss.DataLoader(data, 2))
