@@ -145,14 +145,20 @@ void add_datasets(py::module_& module) {
         require_sample(dataset, index);
         return labeled->label(index);
       });
-  module.def("image_folder", [](const std::string& path, std::vector<std::string> classes) {
-    return as_python_has_it(image_folder(path, {.classes = std::move(classes)}));
-  });
-  module.def("open_dataset", [](const std::string& path, std::int64_t classes,
-                                const std::vector<std::string>& names) {
-    return as_python_has_it(names.empty() ? open_dataset(path, classes)
-                                          : open_dataset(path, names));
-  });
+  const auto unlocked = py::call_guard<py::gil_scoped_release>();  // they may scan many files
+  module.def(
+      "image_folder",
+      [](const std::string& path, std::vector<std::string> classes) {
+        return as_python_has_it(image_folder(path, {.classes = std::move(classes)}));
+      },
+      unlocked);
+  module.def(
+      "open_dataset",
+      [](const std::string& path, std::int64_t classes, const std::vector<std::string>& names) {
+        return as_python_has_it(names.empty() ? open_dataset(path, classes)
+                                              : open_dataset(path, names));
+      },
+      unlocked);
   module.def("subset", [](const DatasetPtr& dataset, std::vector<std::size_t> indices) {
     if (const auto labeled = std::dynamic_pointer_cast<const LabeledDataset>(dataset))
       return as_python_has_it(subset(labeled, std::move(indices)));

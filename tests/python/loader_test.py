@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -118,3 +119,28 @@ def test_names_that_are_no_text(tmp_path, photos):
         file.write(b"no image")
     with pytest.raises(ss.Error, match=r"caf\\x[eE]9/1\\x[eE]9.jpg"):
         list(ss.DataLoader(data, 2))
+
+
+@pytest.mark.parametrize("opens", [ss.ImageFolder, ss.open_dataset])
+def test_a_folder_is_read_without_pythons_lock(photos, opens):
+    """Another thread gets the lock, which is given up by nothing else."""
+    gate, ran = threading.Lock(), []
+
+    def other():
+        with gate:
+            ran.append(True)
+
+    thread = threading.Thread(target=other)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    try:
+        with gate:
+            thread.start()
+        for _ in range(2000):
+            opens(photos)
+            if ran:
+                break
+        assert ran
+    finally:
+        sys.setswitchinterval(interval)
+        thread.join()
