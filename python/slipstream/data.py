@@ -167,9 +167,11 @@ class DataLoader:
         return whole if rest == 0 or self._resumes else whole + 1
 
     def set_epoch(self, epoch: int) -> None:
-        """The next pass is that of `epoch`."""
+        """The next pass is that of `epoch`, from its beginning; but where load_state_dict() has gone to
+        a place in that epoch, it stays there."""
         check(epoch=(epoch, 0))
-        self._go_to(epoch * len(self), False)
+        if not (self._resumes and epoch == self.epoch):
+            self._go_to(epoch * len(self), False)
 
     def state_dict(self) -> dict[str, int]:
         """Where the loop is: behind the last batch that it was given, also after it was left.
@@ -185,8 +187,9 @@ class DataLoader:
         return {"position": self._position, "batches_per_epoch": len(self)}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """The next pass goes on there, without reading the batches before. Raises Refused for the
-        state of a loader whose epochs have another number of batches.
+        """The next pass goes on there, without reading the batches before, also behind a set_epoch() of
+        the epoch that it is in. Raises Refused for the state of a loader whose epochs have another
+        number of batches.
 
         >>> data = ss.ImageFolder("photos", ss.transforms.CenterCrop(32))
         >>> loader = ss.DataLoader(data, batch_size=10)

@@ -144,3 +144,26 @@ def test_a_folder_is_read_without_pythons_lock(photos, opens):
     finally:
         sys.setswitchinterval(interval)
         thread.join()
+
+
+def test_set_epoch_keeps_the_place_in_a_resumed_epoch(photos):
+    """Loops of all kinds begin each epoch, also a resumed one, with set_epoch()."""
+    def made():
+        return ss.DataLoader(ss.ImageFolder(photos, T.CenterCrop(8)), 10, shuffle=True)
+
+    def passes(loader, epochs):
+        for epoch in epochs:
+            loader.set_epoch(epoch)
+            yield [labels for _, labels in loader]
+
+    whole = list(passes(made(), range(3)))
+    loader = made()
+    loader.load_state_dict({"position": 7, "batches_per_epoch": 5})
+    rest = list(passes(loader, range(loader.epoch, 3)))
+    assert [len(each) for each in rest] == [3, 5]
+    assert all(map(torch.equal, sum(rest, []), sum(whole, [])[7:]))
+    loader.load_state_dict({"position": 7, "batches_per_epoch": 5})
+    assert [len(each) for each in passes(loader, [0, 1, 1])] == [5, 5, 5]
+    pipe = ss.Pipeline(loader)
+    pipe.load_state_dict({"position": 4, "batches_per_epoch": 5})
+    assert len(list(passes(pipe, [0]))[0]) == 1
