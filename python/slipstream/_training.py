@@ -12,7 +12,7 @@ import torch
 
 from . import _native
 from ._checks import check
-from .data import DataLoader
+from .data import DataLoader, refuse_own_iteration
 from .pipeline import Pipeline, Stage, _module_of, _refuse_stages
 
 
@@ -25,6 +25,7 @@ def loader_of(source: Any, what: str = "slipstream.Trainer") -> DataLoader:
             f"{type(loader).__name__}: the whole run is native. For other loaders put "
             "slipstream.Pipeline around them, and keep your own loop"
         )
+    refuse_own_iteration(loader, what)
     if not isinstance(loader.dataset._native, _native.Dataset):
         raise _native.Refused(
             f"{what} reads native data sets, with native transforms or functions in Python, but this one is in "

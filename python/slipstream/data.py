@@ -240,6 +240,14 @@ class DataLoader:
             batches.close()
 
 
+def refuse_own_iteration(loader: DataLoader, what: str) -> None:
+    if type(loader).__iter__ is not DataLoader.__iter__:
+        raise _native.Refused(
+            f"{type(loader).__name__} has an __iter__ of its own, which {what} goes around: do what it does in a "
+            "stage (slipstream.Stage) or in the loop's body, and give a slipstream.DataLoader"
+        )
+
+
 def _with_index(device: torch.device) -> str:
     """As the native side names it: "cpu", or "cuda:N"."""
     if device.type == "cuda" and device.index is None:

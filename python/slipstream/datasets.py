@@ -161,7 +161,16 @@ class ConcatDataset(Dataset):
 
 
 def dataset_of(dataset: Any) -> Dataset:
-    return dataset if isinstance(dataset, Dataset) else PythonDataset(dataset)
+    if not isinstance(dataset, Dataset):
+        return PythonDataset(dataset)
+    if hasattr(dataset, "__getitem__"):  # of a class of the caller's
+        return PythonDataset(dataset, dataset.transform)
+    if type(dataset).__len__ is not Dataset.__len__:
+        raise _native.Refused(
+            f"{type(dataset).__name__} has a __len__ of its own, but no __getitem__, so all its samples would "
+            "be read natively: take slipstream.Subset(data, range(n)) of them"
+        )
+    return dataset
 
 
 def open_dataset(

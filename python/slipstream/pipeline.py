@@ -14,7 +14,7 @@ from . import _native
 from ._checks import check
 from ._sources import close, source_of
 from ._trees import tuple_like
-from .data import DataLoader, _with_index
+from .data import DataLoader, _with_index, refuse_own_iteration
 
 Key = int | str
 Keys = Key | Sequence[Key] | None
@@ -143,6 +143,7 @@ class Pipeline:
         self.serial = serial
         self._epoch = 0
         if isinstance(loader, DataLoader):
+            refuse_own_iteration(loader, "a slipstream.Pipeline")
             self.state_dict, self.load_state_dict = loader.state_dict, loader.load_state_dict
         _refuse_stages(self.stages, run_ahead)
 

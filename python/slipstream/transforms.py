@@ -93,6 +93,11 @@ class Compose(Transform):
         self._steps = []
         for each in transforms:
             if isinstance(each, Transform):
+                if type(each).__call__ is not Transform.__call__:
+                    raise _native.Refused(
+                        f"{type(each).__name__} has a __call__ of its own, which a chain goes around: give a "
+                        "function of an image (channels x height x width), beside the transforms it builds on"
+                    )
                 self._steps += each._steps
             elif callable(each):
                 self._steps.append(each)

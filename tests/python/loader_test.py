@@ -167,3 +167,50 @@ def test_set_epoch_keeps_the_place_in_a_resumed_epoch(photos):
     pipe = ss.Pipeline(loader)
     pipe.load_state_dict({"position": 4, "batches_per_epoch": 5})
     assert len(list(passes(pipe, [0]))[0]) == 1
+
+
+class Folder(ss.ImageFolder):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        return torch.full((3, 8, 8), i, dtype=torch.uint8), self.label(i) + 7
+
+
+def test_samples_of_a_class_of_the_callers(photos):
+    images, labels = next(iter(ss.DataLoader(Folder(photos, T.CenterCrop(4)), 4)))
+    assert images.shape == (4, 3, 4, 4) and images[:, 0, 0, 0].tolist() == [0, 1, 2, 3] and labels.tolist() == [7] * 4
+    images, _ = next(iter(ss.DataLoader(ss.Subset(Folder(photos), [3, 1]), 2)))
+    assert images[:, 0, 0, 0].tolist() == [3, 1]
+
+
+def test_what_native_loaders_would_go_around_is_refused(photos):
+    class Short(ss.ImageFolder):
+        def __len__(self):
+            return 4
+
+    class Dark(T.CenterCrop):
+        def __call__(self, images, *args, **kwargs):
+            return super().__call__(images, *args, **kwargs) * 0
+
+    class Half(ss.DataLoader):
+        def __iter__(self):
+            return ((x / 2, y) for x, y in super().__iter__())
+
+    class Named(T.CenterCrop):
+        """Changes nothing that is called."""
+
+    data = ss.ImageFolder(photos, Named(8))
+    assert next(iter(ss.Pipeline(ss.DataLoader(data, 4), device="cpu")))[0].shape == (4, 3, 8, 8)
+    with pytest.raises(ss.Refused, match="Short has a __len__ of its own.*take slipstream.Subset"):
+        ss.DataLoader(Short(photos, T.CenterCrop(8)), 4)
+    with pytest.raises(ss.Refused, match="Dark has a __call__ of its own.*give a function"):
+        T.Compose([T.Resize((32, 32)), Dark(8)])
+    with pytest.raises(ss.Refused, match="Dark has a __call__ of its own"):
+        ss.DataLoader(ss.ImageFolder(photos, Dark(8)), 4)
+    half = Half(data, 4)
+    assert next(iter(half))[0].dtype == torch.float32
+    with pytest.raises(ss.Refused, match="Half has an __iter__ of its own.*Pipeline.*in a stage"):
+        ss.Pipeline(half)
+    with pytest.raises(ss.Refused, match="Half has an __iter__ of its own.*Trainer"):
+        ss.Trainer(half, torch.nn.Linear(1, 1), steps=1)
