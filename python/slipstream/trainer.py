@@ -46,7 +46,8 @@ class Trainer:
     plan: "pipelined", "serial", or "auto", which measures both. All give the same bits on a CPU, and on a GPU
         with deterministic=True.
     transforms_device: "cpu", "gpu" or "pipelined"; by default as the loader's: "pipelined" for "cuda".
-    val: a slipstream.DataLoader on which the model is evaluated after each epoch, without random transforms.
+    val: a slipstream.DataLoader on which the model is evaluated after each epoch, without random transforms,
+        but with functions in Python.
     resume: "auto" goes on from the latest checkpoint in `checkpoint`, if there is one; a path from that one.
     progress: shows a live line on standard error; by default on a terminal.
     on_step: called with a TrainingStep, a few steps behind the device; on a CPU by another thread.
@@ -217,8 +218,9 @@ class Trainer:
         return dict(self._native.averages())
 
     def evaluate(self, loader: DataLoader | None = None) -> dict[str, float]:
-        """The scores of `loader`, by default `val`: each sample counts once, without random transforms,
-        with the averages of the weights where there are any. Waits until it is done."""
+        """The scores of `loader`, by default `val`: each sample counts once, without random transforms, but
+        with functions in Python, and with the averages of the weights where there are any. Waits until it is
+        done."""
         evaluator = self._val if loader is None else self._evaluator(loader, "the loader")
         if evaluator is None:
             raise _native.Refused("there is nothing to evaluate on: give a loader, or the trainer val")

@@ -57,11 +57,12 @@ struct PythonOp {
   std::shared_ptr<WorkerPool> pool;
   std::uint64_t step = 0;
   std::shared_ptr<Form> form = std::make_shared<Form>();  ///< of all copies
+  bool may_draw = true;                                   ///< false: evaluation does it as well
 
   void validate() const {}
   bool touches(FieldKind kind) const { return kind == FieldKind::image; }
   FieldSpec output(const FieldSpec& in) const;
-  bool is_random() const { return true; }
+  bool is_random() const { return may_draw; }
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;

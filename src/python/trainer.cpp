@@ -299,7 +299,7 @@ NativeEvaluator::NativeEvaluator(std::shared_ptr<NativeTrainer> trainer,
     throw Refused("the loader fills memory for " + loader->context().device().str() +
                   ", but the trainer's device is " + context.device().str() +
                   ": give both the same");
-  const Pipeline data = data_of(*loader);
+  const Pipeline data = data_of(*loader, /*is_evaluated=*/true);
   const py::gil_scoped_release unlocked;
   evaluator_ = std::make_unique<Evaluator>(of.trainer_->pipeline(), data, context, of.numerics_);
   LoaderPlan loading = loading_of(*loader);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "python/process_dataset.h"
 #include "slipstream/ops/batch_ops.h"
 
 namespace slipstream {
@@ -102,7 +103,7 @@ std::vector<std::string> metrics_for(const FieldSpec& target, const TrainerSetti
 
 }  // namespace
 
-Pipeline data_of(const NativeLoader& loader) {
+Pipeline data_of(const NativeLoader& loader, bool is_evaluated) {
   loader.check_process();
   const DataLoaderOptions& given = loader.options();
   if (given.rank.count != 1)
@@ -117,14 +118,22 @@ Pipeline data_of(const NativeLoader& loader) {
   options.on_bad_sample = given.on_bad_sample;
   options.drop_last = given.drop_last;
   Pipeline made(loader.dataset(), options);
-  for (const NamedOp& each : loader.transforms())
-    made = std::move(made).transform(each.name, each.op);
+  for (const NamedOp& each : loader.transforms()) {
+    const auto* in_python = each.op.get_if<PythonOp>();
+    AnyOp op = each.op;
+    if (is_evaluated && in_python != nullptr) {
+      PythonOp kept = *in_python;
+      kept.may_draw = false;
+      op = std::move(kept);
+    }
+    made = std::move(made).transform(each.name, std::move(op));
+  }
   return made;
 }
 
 Pipeline pipeline_of(const NativeLoader& loader, const TrainerSettings& settings,
                      WorkloadInfo& told) {
-  Pipeline made = data_of(loader);
+  Pipeline made = data_of(loader, /*is_evaluated=*/false);
   const py::handle kept = settings.kept;
   const NamedFields fields = fields_of(*loader.dataset());
   const NamedFields inputs = chosen(fields, settings.inputs);

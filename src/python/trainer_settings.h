@@ -60,9 +60,10 @@ struct TrainerSettings {
   std::vector<std::string> command;  ///< the same
 };
 
-/// The data of a loader, its transforms and its order, without stages. Throws Refused for the share
-/// of one of several processes.
-Pipeline data_of(const NativeLoader& loader);
+/// The data of a loader, its transforms and its order, without stages. With `is_evaluated`
+/// functions in Python are none that evaluation leaves out. Throws Refused for the share of one of
+/// several processes.
+Pipeline data_of(const NativeLoader& loader, bool is_evaluated);
 /// data_of(), with stages, model, loss and metrics; `told` gets what the schedule makes of its
 /// options. Needs Python's lock. Throws Refused for what makes no sense.
 Pipeline pipeline_of(const NativeLoader& loader, const TrainerSettings& settings,
