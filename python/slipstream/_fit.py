@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _native
+from ._runs import wait_for_closed
 
 if TYPE_CHECKING:
     from .trainer import Trainer
@@ -121,6 +122,7 @@ class Fit:
         while native.position() < trainer._steps and not self._ended and not self.is_interrupted:
             end = (native.position() // length + 1) * length if has_parts else trainer._steps
             end = min(end, trainer._steps)
+            wait_for_closed()
             part = native.train(end, self._step_told())
             self._losses += part.losses
             self._seconds += part.seconds
@@ -199,6 +201,7 @@ class Fit:
         return self._save("", 0.0, False, 0)
 
     def _save(self, metric: str, value: float, is_best: bool, epochs_since: int) -> bool:
+        wait_for_closed()
         is_saved = self._native.save(metric, value, is_best, epochs_since)
         if is_saved:
             self._saved_at = self._native.position()

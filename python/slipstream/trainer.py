@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
-import queue
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,6 +13,7 @@ import torch
 from . import _native
 from ._checks import check
 from ._fit import Best, Fit, TrainingEpoch, TrainingResult, TrainingStep
+from ._runs import Outputs, interrupts, running, wait_for_closed
 from ._training import as_arguments, loader_of, settings_of
 from .data import DataLoader
 from .datasets import Path
@@ -178,8 +176,8 @@ class Trainer:
         model, the loss or a callback raises comes out with its traceback, and a note of the step. Where the
         weights are those of a step then, they are saved before. Calls from on_step and the model may not
         come back to the trainer, but for stop()."""
-        _wait_for_closed()
-        with _interrupts(), _running(self.stop):
+        wait_for_closed()
+        with interrupts(), running(self.stop):
             fit = Fit(self)
             self._native.begin()
             try:
@@ -204,17 +202,17 @@ class Trainer:
     def restore(self, path: Path) -> int:
         """Goes to a checkpoint, and gives its step. Raises Refused for one of another training, and with
         log_dir, whose rows do not go back."""
-        _wait_for_closed()
+        wait_for_closed()
         return self._native.restore(os.fspath(path)).step
 
     def digest(self) -> str:
         """Of all losses, weights, buffers and the optimizer's state. Waits for the device."""
-        _wait_for_closed()
+        wait_for_closed()
         return f"{self._native.digest():016x}"
 
     def averages(self) -> dict[str, torch.Tensor]:
         """With `ema`: copies of the averages, by their names in the model's state_dict()."""
-        _wait_for_closed()
+        wait_for_closed()
         return dict(self._native.averages())
 
     def evaluate(self, loader: DataLoader | None = None) -> dict[str, float]:
@@ -224,8 +222,7 @@ class Trainer:
         evaluator = self._val if loader is None else self._evaluator(loader, "the loader")
         if evaluator is None:
             raise _native.Refused("there is nothing to evaluate on: give a loader, or the trainer val")
-        _wait_for_closed()
-        with _interrupts(), _running(evaluator.stop):
+        with interrupts(), running(evaluator.stop):
             scores = self._scores(evaluator)
             if scores is None or _native.interrupted():
                 raise KeyboardInterrupt
@@ -236,7 +233,7 @@ class Trainer:
         host memory; as evaluate() does. Another thread computes a few batches ahead until the iterator
         ends or is closed, which wait for it, and has the device meanwhile. An iterator that is let go of
         ends it too, without waiting."""
-        return _Outputs(self._evaluator(loader, "the loader"), self._loader.device)
+        return Outputs(self._evaluator(loader, "the loader"), self._loader.device)
 
     def _evaluator(self, loader: Any, what: str) -> _native.NativeEvaluator:
         if isinstance(loader, Pipeline):
@@ -257,140 +254,6 @@ class Trainer:
 
     @staticmethod
     def _scores(evaluator: _native.NativeEvaluator) -> dict[str, float] | None:
+        wait_for_closed()
         is_interrupted, _, scores = evaluator.evaluate()
         return None if is_interrupted else dict(scores)
-
-
-def _interrupts() -> contextlib.AbstractContextManager[Any]:
-    """Signals belong to the main thread."""
-    is_main = threading.current_thread() is threading.main_thread()
-    return _native.Interrupts() if is_main else contextlib.nullcontext()
-
-
-_runs: set[tuple[Callable[[], None], threading.Event]] = set()
-_ends = threading.Event()  # the interpreter does
-
-
-@contextlib.contextmanager
-def _running(stop: Callable[[], None], is_over: threading.Event | None = None) -> Iterator[None]:
-    """What another thread runs in it is stopped at the interpreter's end, which takes Python away from
-    such threads in the middle of C++: none goes on from here then."""
-    run = stop, is_over or threading.Event()
-    _runs.add(run)
-    try:
-        yield
-    finally:
-        _runs.discard(run)
-        run[1].set()
-        if _ends.is_set() and threading.current_thread() is not threading.main_thread():
-            threading.Event().wait()
-
-
-@atexit.register
-def _end_runs() -> None:
-    own = list(_runs)
-    _ends.set()
-    for stop, _ in own:
-        stop()
-    for _, is_over in own:
-        is_over.wait()
-
-
-_closed: set[threading.Event] = set()  # what an iterator that was let go of still waits for
-
-
-def _wait_for_closed() -> None:
-    for is_over in list(_closed):
-        is_over.wait(timeout=10)
-        _closed.discard(is_over)
-
-
-def _forget() -> None:
-    _runs.clear()
-    _closed.clear()
-
-
-os.register_at_fork(after_in_child=_forget)  # the threads that would end these are its parent's
-
-
-class _Outputs(Iterator[torch.Tensor]):
-    """Of predict(). Letting go of it does not wait: garbage may be collected by the thread that computes."""
-
-    def __init__(self, evaluator: _native.NativeEvaluator, device: str) -> None:
-        self._evaluator, self._device = evaluator, device
-        self._ready: queue.Queue[torch.Tensor | BaseException | None] = queue.Queue(maxsize=2)
-        self._is_closed, self._is_over = threading.Event(), threading.Event()
-        self._has_begun = False
-        self._process = os.getpid()
-
-    def __next__(self) -> torch.Tensor:
-        if self._has_begun and self._process != os.getpid():
-            raise _native.Refused(
-                "this iterator of predict() belongs to the process that this one was forked from: begin "
-                "another one, of a trainer that is made in this process"
-            )
-        if self._is_closed.is_set():
-            raise StopIteration
-        try:
-            self._begin()
-            output = self._ready.get()
-        except BaseException:
-            self.close()
-            raise
-        if isinstance(output, torch.Tensor):
-            return output
-        self.close()
-        raise output or StopIteration
-
-    def close(self) -> None:
-        """Ends it, and waits until the device is free."""
-        self._is_closed.set()
-        if self._has_begun and self._process == os.getpid():
-            self._is_over.wait()
-
-    def __del__(self) -> None:
-        if self._has_begun and not self._is_closed.is_set() and self._process == os.getpid():
-            _closed.add(self._is_over)
-        self._is_closed.set()
-
-    def _begin(self) -> None:
-        if self._has_begun:
-            return
-        _wait_for_closed()
-        work = _work_of(self._evaluator, self._device, self._ready, self._is_closed, self._is_over)
-        self._has_begun = True
-        try:
-            threading.Thread(target=work, name="slipstream predict", daemon=True).start()
-        except BaseException:
-            self._has_begun = False
-            raise
-
-
-def _work_of(
-    evaluator: _native.NativeEvaluator,
-    device: str,
-    ready: queue.Queue[torch.Tensor | BaseException | None],
-    is_closed: threading.Event,
-    is_over: threading.Event,
-) -> Callable[[], None]:
-    is_cuda = torch.device(device).type == "cuda"
-    stream = torch.cuda.current_stream(device) if is_cuda else None  # what is computed comes behind it
-
-    def take(output: torch.Tensor | BaseException | None) -> bool:
-        while not is_closed.is_set():
-            with contextlib.suppress(queue.Full):
-                ready.put(output, timeout=0.05)
-                return True
-        return False
-
-    def work() -> None:
-        end = None
-        try:
-            with torch.cuda.stream(stream), _running(is_closed.set, is_over):
-                evaluator.predict(take)
-        except BaseException as error:
-            end = error
-        is_over.set()
-        take(end)
-
-    return work

@@ -1,9 +1,12 @@
 """What a trainer makes of Python that it calls, and of what Python does meanwhile."""
 
+import threading
+
 import pytest
 import slipstream as ss
 import torch
 from torch import nn
+from trained import Failing, Net, loader_of, trainer_of
 
 T = ss.transforms
 
@@ -38,3 +41,54 @@ def test_evaluation_does_what_is_in_python(photos):
     assert torch.allclose(torch.cat(list(trainer.predict(loader)))[:, 0], means)
     assert trainer.fit().scores["mean"] == pytest.approx(means.mean().item())
     assert trainer.evaluate()["mean"] == pytest.approx(means.mean().item())
+
+
+def test_a_stop_iteration_of_the_model_does_not_end_the_outputs(photos):
+    outputs = trainer_of(photos, model=Failing(3, StopIteration())).predict(loader_of(photos))
+    assert next(outputs).shape == (8, 3)
+    with pytest.raises(RuntimeError, match="the model raised StopIteration"):
+        list(outputs)
+    assert list(outputs) == []
+
+
+def test_outputs_may_be_taken_by_two_threads_and_closed_by_another(photos):
+    class Waiting(Net):
+        def forward(self, images):
+            asked.set()
+            assert go_on.wait(30)
+            return super().forward(images)
+
+    def take(outputs):
+        taken.extend(len(output) for output in outputs)
+
+    def begun(model):
+        outputs = trainer_of(photos, model=model).predict(loader_of(photos))
+        threads = [threading.Thread(target=take, args=[outputs]) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        return outputs, threads
+
+    def join(threads):
+        for thread in threads:
+            thread.join(30)
+        assert not any(thread.is_alive() for thread in threads)
+
+    taken = []
+    join(begun(Net())[1])
+    assert sorted(taken) == [2, 8, 8, 8, 8, 8, 8]
+    asked, go_on = threading.Event(), threading.Event()
+    outputs, threads = begun(Waiting())
+    assert asked.wait(30)
+    closing = threading.Thread(target=outputs.close)
+    closing.start()
+    go_on.set()
+    join([closing, *threads])
+
+
+def test_outputs_that_are_let_go_of_between_epochs_do_not_end_a_training(photos, tmp_path):
+    def look(_):
+        seen.append(next(trainer.predict(loader_of(photos, batch_size=1))).shape)
+
+    seen = []
+    trainer = trainer_of(photos, epochs=3, on_epoch=look, val=loader_of(photos), checkpoint=tmp_path)
+    assert (trainer.fit().steps, seen) == (21, [(1, 3)] * 3)

@@ -1,0 +1,155 @@
+"""Runs of slipstream.Trainer: what ends them, what waits for them, and those of predict()."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from . import _native
+
+
+def interrupts() -> contextlib.AbstractContextManager[Any]:
+    """Signals belong to the main thread."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return _native.Interrupts() if is_main else contextlib.nullcontext()
+
+
+_runs: set[tuple[Callable[[], None], threading.Event]] = set()
+_ends = threading.Event()  # the interpreter does
+
+
+@contextlib.contextmanager
+def running(stop: Callable[[], None], is_over: threading.Event | None = None) -> Iterator[None]:
+    """What another thread runs in it is stopped at the interpreter's end, which takes Python away from
+    such threads in the middle of C++: none goes on from here then."""
+    run = stop, is_over or threading.Event()
+    _runs.add(run)
+    try:
+        yield
+    finally:
+        _runs.discard(run)
+        run[1].set()
+        if _ends.is_set() and threading.current_thread() is not threading.main_thread():
+            threading.Event().wait()
+
+
+@atexit.register
+def _end_runs() -> None:
+    own = list(_runs)
+    _ends.set()
+    for stop, _ in own:
+        stop()
+    for _, is_over in own:
+        is_over.wait()
+
+
+_closed: set[threading.Event] = set()  # what an iterator that was let go of still waits for
+
+
+def wait_for_closed() -> None:
+    for is_over in list(_closed):
+        is_over.wait(timeout=10)
+        _closed.discard(is_over)
+
+
+def _forget() -> None:
+    _runs.clear()
+    _closed.clear()
+
+
+os.register_at_fork(after_in_child=_forget)  # the threads that would end these are its parent's
+
+
+class Outputs(Iterator[torch.Tensor]):
+    """Of predict(). Letting go of it does not wait: garbage may be collected by the thread that computes."""
+
+    def __init__(self, evaluator: _native.NativeEvaluator, device: str) -> None:
+        self._evaluator, self._device = evaluator, device
+        self._ready: queue.Queue[torch.Tensor | BaseException | None] = queue.Queue(maxsize=2)
+        self._is_closed, self._is_over = threading.Event(), threading.Event()
+        self._has_begun, self._beginning = False, threading.RLock()
+        self._process = os.getpid()
+
+    def __next__(self) -> torch.Tensor:
+        if self._has_begun and self._process != os.getpid():
+            raise _native.Refused(
+                "this iterator of predict() belongs to the process that this one was forked from: begin "
+                "another one, of a trainer that is made in this process"
+            )
+        if self._is_closed.is_set():
+            raise StopIteration
+        try:
+            self._begin()
+            output = self._ready.get()
+        except BaseException:
+            self.close()
+            raise
+        if isinstance(output, torch.Tensor):
+            return output
+        self.close()
+        if isinstance(output, StopIteration):  # which would end a loop over the outputs as if all were there
+            raise RuntimeError("the model raised StopIteration") from output
+        raise output or StopIteration
+
+    def close(self) -> None:
+        """Ends it, and waits until the device is free."""
+        self._is_closed.set()
+        if self._has_begun and self._process == os.getpid():
+            self._is_over.wait()
+            with contextlib.suppress(queue.Full):
+                self._ready.put_nowait(None)  # for another thread that waits; it does the same
+
+    def __del__(self) -> None:
+        if self._has_begun and not self._is_closed.is_set() and self._process == os.getpid():
+            _closed.add(self._is_over)
+        self._is_closed.set()
+
+    def _begin(self) -> None:
+        with self._beginning:
+            if self._has_begun:
+                return
+            wait_for_closed()
+            work = _work_of(self._evaluator, self._device, self._ready, self._is_closed, self._is_over)
+            self._has_begun = True
+            try:
+                threading.Thread(target=work, name="slipstream predict", daemon=True).start()
+            except BaseException:
+                self._has_begun = False
+                raise
+
+
+def _work_of(
+    evaluator: _native.NativeEvaluator,
+    device: str,
+    ready: queue.Queue[torch.Tensor | BaseException | None],
+    is_closed: threading.Event,
+    is_over: threading.Event,
+) -> Callable[[], None]:
+    is_cuda = torch.device(device).type == "cuda"
+    stream = torch.cuda.current_stream(device) if is_cuda else None  # what is computed comes behind it
+
+    def take(output: torch.Tensor | BaseException | None) -> bool:
+        while not is_closed.is_set():
+            with contextlib.suppress(queue.Full):
+                ready.put(output, timeout=0.05)
+                return True
+        return False
+
+    def work() -> None:
+        end = None
+        try:
+            with torch.cuda.stream(stream), running(is_closed.set, is_over):
+                evaluator.predict(take)
+        except BaseException as error:
+            end = error
+        is_over.set()
+        take(end)
+
+    return work
