@@ -172,10 +172,11 @@ class Trainer:
     def fit(self) -> TrainingResult:
         """Trains up to the last step, and saves. Waits until the device is done.
 
-        The first Ctrl-C ends it behind the steps in flight, saves, and raises KeyboardInterrupt. What the
-        model, the loss or a callback raises comes out with its traceback, and a note of the step. Where the
-        weights are those of a step then, they are saved before. Calls from on_step and the model may not
-        come back to the trainer, but for stop()."""
+        The first Ctrl-C ends it behind the steps in flight, saves, and raises KeyboardInterrupt. So does a
+        signal whose handler raises, with what that raised. What the model, the loss or a callback raises
+        comes out with its traceback, and a note of the step. Where the weights are those of a step then,
+        they are saved before. Calls from on_step and the model may not come back to the trainer, but for
+        stop()."""
         wait_for_closed()
         with interrupts(), running(self.stop):
             fit = Fit(self)

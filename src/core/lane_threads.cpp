@@ -1,18 +1,54 @@
 #include "core/lane_threads.h"
 
-#include <latch>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <semaphore>
 
 #include "core/start_thread.h"
 
 namespace slipstream {
+namespace {
+
+constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
+
+}  // namespace
+
+/// As std::latch, with looks meanwhile. Needs no memory, which may have ended.
+class LaneThreads::Countdown {
+ public:
+  explicit Countdown(std::size_t jobs) : left_(jobs) {}
+
+  void count_down() noexcept {
+    const std::lock_guard lock(mutex_);
+    if (--left_ == 0) done_.notify_one();
+  }
+
+  void wait(const std::function<void()>& look) {
+    std::unique_lock lock(mutex_);
+    while (left_ > 0) {
+      if (!look) {
+        done_.wait(lock);
+      } else if (done_.wait_for(lock, kBetweenLooks) == std::cv_status::timeout) {
+        lock.unlock();
+        look();
+        lock.lock();
+      }
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable done_;
+  std::size_t left_;
+};
 
 /// Takes a job by pointer: nothing of handing it over can fail, so that run() cannot leave while
 /// jobs that look at its locals go on.
 struct LaneThreads::Thread {
   struct Job {
     std::function<void()>* work;
-    std::latch* done;
+    Countdown* done;
   };
 
   void start(const Job& next) noexcept {
@@ -43,9 +79,9 @@ std::size_t LaneThreads::size() const { return threads_.size(); }
 void LaneThreads::run(std::vector<std::function<void()>> jobs) {
   threads_.reserve(jobs.size());
   while (threads_.size() < jobs.size()) threads_.push_back(std::make_unique<Thread>());
-  std::latch done(static_cast<std::ptrdiff_t>(jobs.size()));
+  Countdown done(jobs.size());
   for (std::size_t k = 0; k < jobs.size(); ++k) threads_[k]->start({&jobs[k], &done});
-  done.wait();
+  done.wait(look_);
 }
 
 }  // namespace slipstream

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace slipstream {
@@ -21,8 +22,25 @@ class LaneThreads {
   void run(std::vector<std::function<void()>> jobs);
   std::size_t size() const;
 
+  /// While it lives, who waits in run() calls `look` some times a second. It must not throw. Made
+  /// and destroyed by the thread that calls run(), outside it; one at a time.
+  class Looks {
+   public:
+    Looks(LaneThreads& threads, std::function<void()> look) : threads_(threads) {
+      threads_.look_ = std::move(look);
+    }
+    ~Looks() { threads_.look_ = nullptr; }
+    Looks(const Looks&) = delete;
+    Looks& operator=(const Looks&) = delete;
+
+   private:
+    LaneThreads& threads_;
+  };
+
  private:
   struct Thread;
+  class Countdown;
+  std::function<void()> look_;
   std::vector<std::unique_ptr<Thread>> threads_;
 };
 

@@ -2,9 +2,9 @@
 
 #include <Python.h>
 #include <signal.h>
+#include <torch/csrc/utils/pybind.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdlib>
 
 namespace slipstream {
@@ -58,6 +58,18 @@ LateInterrupts::~LateInterrupts() {
   taken_.reset();
   if (is_due_) PyErr_SetInterrupt();
   if (came && Interrupts::is_free()) raise(SIGINT);
+}
+
+void SignalHandlers::look() noexcept {
+  if (has_raised_) return;
+  const pybind11::gil_scoped_acquire locked;
+  if (PyErr_CheckSignals() == 0) return;
+  raised_ = std::make_exception_ptr(pybind11::error_already_set());
+  has_raised_ = true;
+}
+
+void SignalHandlers::rethrow() const {
+  if (raised_) std::rethrow_exception(raised_);
 }
 
 }  // namespace slipstream

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <exception>
 #include <optional>
 
 namespace slipstream {
@@ -32,6 +34,23 @@ class LateInterrupts {
  private:
   std::optional<Interrupts> taken_;
   bool is_due_ = false;
+};
+
+/// What Python's handlers of signals raise while other threads run the lanes of a run, which is to
+/// end for it.
+class SignalHandlers {
+ public:
+  /// Calls the handlers of what has come. On Python's main thread; elsewhere it does nothing.
+  /// Without Python's lock.
+  void look() noexcept;
+  /// Any thread may ask.
+  bool has_raised() const { return has_raised_; }
+  /// Throws what was raised, if anything was. By the thread that looks, with Python's lock.
+  void rethrow() const;
+
+ private:
+  std::exception_ptr raised_;
+  std::atomic<bool> has_raised_ = false;
 };
 
 }  // namespace slipstream

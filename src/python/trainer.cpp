@@ -6,9 +6,10 @@
 
 #include "checkpoints/checkpoint_folder.h"
 #include "cli/common_options.h"
+#include "core/lane_threads.h"
 #include "core/number_text.h"
 #include "python/draws.h"
-#include "python/interrupts.h"
+#include "run/context_parts.h"
 #include "slipstream/cli/cli.h"
 
 namespace slipstream {
@@ -41,11 +42,13 @@ LoaderPlan loading_of(const NativeLoader& loader) {
 }  // namespace
 
 template <typename Call>
-auto NativeTrainer::run_of(Call call, std::thread::id owner) const {
+auto NativeTrainer::run_of(Call call, SignalHandlers* handlers, std::thread::id owner) const {
   made_in_.require_this_process("this trainer");
   try {
     const py::gil_scoped_release unlocked;
     const Taken taken(*context_, owner);
+    std::optional<LaneThreads::Looks> looks;
+    if (handlers != nullptr) looks.emplace(threads_of(*context_), [handlers] { handlers->look(); });
     return call();
   } catch (const std::exception& error) {
     rethrow_of_python(error);
@@ -205,7 +208,10 @@ TrainedPart NativeTrainer::train(std::uint64_t end, const py::object& on_step) {
   RunOptions options;
   options.steps = end - position();
   options.digest = false;
-  options.stop = [&] { return is_stopped_ || raised || Interrupts::count() > 0; };
+  SignalHandlers handlers;
+  options.stop = [&] {
+    return is_stopped_ || raised || handlers.has_raised() || Interrupts::count() > 0;
+  };
   const std::uint64_t first = position();
   options.progress = [&](Progress progress) {
     const std::uint64_t done = first + progress.step;
@@ -225,7 +231,7 @@ TrainedPart NativeTrainer::train(std::uint64_t end, const py::object& on_step) {
       raised = std::current_exception();
     }
   };
-  const RunResult result = run_of([&] {
+  const auto trained = [&] {
     const KeyedDraws draws(context_->device(), loader_->options().seed, first);
     PythonModes modes(module_);
     modes.set(/*trains=*/true);
@@ -233,10 +239,12 @@ TrainedPart NativeTrainer::train(std::uint64_t end, const py::object& on_step) {
     RunResult done = run(options).run;
     modes.put_back();
     return done;
-  });
+  };
+  const RunResult result = run_of(trained, &handlers);
   seconds_ += result.wall_s;
   if (line_ != nullptr) line_->clear();
   if (raised) std::rethrow_exception(raised);
+  handlers.rethrow();
   TrainedPart part{result.steps, result.interrupted, result.wall_s, std::nullopt, result.losses};
   if (const Measured rate = told_rate(result.steps_per_second); rate.n > 0)
     part.steps_per_second = rate.value;
@@ -319,15 +327,19 @@ NativeEvaluator::NativeEvaluator(std::shared_ptr<NativeTrainer> trainer,
 
 EvaluationResult NativeEvaluator::evaluate() {
   RunOptions options;
-  options.stop = [this] { return is_stopped_ || Interrupts::count() > 0; };
-  return trainer_->run_of([&] {
+  SignalHandlers handlers;
+  options.stop = [&] { return is_stopped_ || handlers.has_raised() || Interrupts::count() > 0; };
+  const auto evaluated = [&] {
     const KeyedDraws draws(trainer_->context_->device(), 0, 0);
     PythonModes modes(trainer_->module_);
     modes.set(/*trains=*/false);
     EvaluationResult done = evaluator_->run(plan_, options);
     modes.put_back();
     return done;
-  });
+  };
+  EvaluationResult result = trainer_->run_of(evaluated, &handlers);
+  handlers.rethrow();
+  return result;
 }
 
 bool NativeEvaluator::predict(const py::object& take) {
@@ -353,7 +365,7 @@ bool NativeEvaluator::predict(const py::object& take) {
     modes.put_back();
     return done;
   };
-  const RunResult result = trainer_->run_of(run, made_by_);
+  const RunResult result = trainer_->run_of(run, nullptr, made_by_);
   if (raised) std::rethrow_exception(raised);
   return !result.interrupted || is_over;
 }

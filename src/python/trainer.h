@@ -9,6 +9,7 @@
 
 #include "cli/run_logging.h"
 #include "python/contexts.h"
+#include "python/interrupts.h"
 #include "python/native_loader.h"
 #include "python/taken.h"
 #include "python/trainer_settings.h"
@@ -68,9 +69,11 @@ class NativeTrainer {
  private:
   friend class NativeEvaluator;
 
-  /// Runs without Python's lock; what Python raised inside is thrown as it was.
+  /// Runs without Python's lock; what Python raised inside is thrown as it was. `handlers`: look
+  /// while lanes run; nullptr: no run.
   template <typename Call>
-  auto run_of(Call call, std::thread::id owner = std::this_thread::get_id()) const;
+  auto run_of(Call call, SignalHandlers* handlers = nullptr,
+              std::thread::id owner = std::this_thread::get_id()) const;
   Plan plan_of(const Pipeline& pipeline, const std::string& mode) const;
   std::unique_ptr<Checkpoints> taken_folder();
   AutoResult run(const RunOptions& options);

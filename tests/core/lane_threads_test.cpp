@@ -53,6 +53,34 @@ TEST(LaneThreads, JobsRunAtTheSameTime) {
   EXPECT_EQ(met, 3);
 }
 
+TEST(LaneThreads, WhoWaitsLooksMeanwhile) {
+  LaneThreads threads;
+  Counter looks;
+  std::atomic<int> seen = 0;
+  const std::thread::id here = std::this_thread::get_id();
+  std::atomic<bool> is_by_the_caller = true;
+  const Jobs jobs(2, [&] {
+    try {
+      looks.await(looks.value() + 2, "looks");
+      ++seen;
+    } catch (const test::TimedOut&) {
+    }
+  });
+  {
+    const LaneThreads::Looks look(threads, [&] {
+      is_by_the_caller = is_by_the_caller && std::this_thread::get_id() == here;
+      looks.add();
+    });
+    threads.run(jobs);
+    threads.run(jobs);
+  }
+  EXPECT_EQ(seen, 4);
+  EXPECT_TRUE(is_by_the_caller);
+  const auto before = looks.value();
+  threads.run({[] {}});
+  EXPECT_EQ(looks.value(), before);
+}
+
 TEST(LaneThreads, NoJobsIsNoWork) {
   LaneThreads threads;
   threads.run({});

@@ -1,5 +1,8 @@
 """What a trainer makes of Python that it calls, and of what Python does meanwhile."""
 
+import contextlib
+import os
+import signal
 import threading
 
 import pytest
@@ -41,6 +44,69 @@ def test_evaluation_does_what_is_in_python(photos):
     assert torch.allclose(torch.cat(list(trainer.predict(loader)))[:, 0], means)
     assert trainer.fit().scores["mean"] == pytest.approx(means.mean().item())
     assert trainer.evaluate()["mean"] == pytest.approx(means.mean().item())
+
+
+class Signaling(Net):
+    """Gets a signal in its call number `at`, and waits there until its handler has run."""
+
+    def __init__(self, at=3):
+        super().__init__()
+        self.calls, self.at, self.is_handled = 0, at, threading.Event()
+
+    def forward(self, images):
+        self.calls += 1
+        if self.calls == self.at:
+            os.kill(os.getpid(), signal.SIGUSR1)
+            assert self.is_handled.wait(30), "the handler waits for the end of the run"
+        return super().forward(images)
+
+
+@contextlib.contextmanager
+def handled(model, act):
+    def handle(*_):
+        model.is_handled.set()
+        act()
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+class Preempted(Exception):
+    pass
+
+
+def preempt():
+    raise Preempted
+
+
+def test_handlers_of_signals_run_during_a_training(photos, tmp_path):
+    whole = trainer_of(photos, epochs=8).fit()
+    model = Signaling()
+    trainer = trainer_of(photos, model=model, epochs=8, checkpoint=tmp_path)
+    with handled(model, trainer.stop):
+        result = trainer.fit()
+    assert (result.ended, result.is_saved) == ("stopped", True)
+    assert 2 < result.steps < 56
+    model.calls = 0
+    with handled(model, preempt), pytest.raises(Preempted):
+        trainer.fit()
+    assert result.steps < trainer.position < 56
+    resumed = trainer_of(photos, epochs=8, checkpoint=tmp_path, resume="auto")
+    assert resumed.position == trainer.position
+    assert resumed.fit().digest == whole.digest
+
+
+def test_handlers_of_signals_run_during_an_evaluation(photos):
+    model = Signaling()
+    trainer = trainer_of(photos, model=model)
+    with handled(model, preempt), pytest.raises(Preempted):
+        trainer.evaluate(loader_of(photos, batch_size=1))
+    assert model.calls < 50
+    assert trainer.evaluate(loader_of(photos))["loss"] > 0
+    assert trainer.fit().steps == 14
 
 
 def test_a_stop_iteration_of_the_model_does_not_end_the_outputs(photos):
