@@ -34,6 +34,24 @@ at::Tensor without_rest(const at::Tensor& field) {
   return is_small ? field.clone() : field;
 }
 
+std::shared_ptr<const Dataset> used_by(const std::shared_ptr<const PoolUser>& user,
+                                       std::shared_ptr<const Dataset> dataset) {
+  const auto* in_python = dynamic_cast<const ProcessDataset*>(dataset.get());
+  return in_python == nullptr ? dataset : in_python->used_by(user);
+}
+
+std::vector<NamedOp> used_by(const std::shared_ptr<const PoolUser>& user,
+                             std::vector<NamedOp> chain) {
+  for (NamedOp& each : chain) {
+    const auto* in_python = each.op.get_if<PythonOp>();
+    if (in_python == nullptr) continue;
+    PythonOp used = *in_python;
+    used.user = user;
+    each.op = std::move(used);
+  }
+  return chain;
+}
+
 }  // namespace
 
 /// Slabs whose tensors are gone, which any thread may find.
@@ -103,9 +121,8 @@ void NativeLoader::stop() {
   for (std::size_t slab = 0; slab < copied_.size(); ++slab)
     if (is_copied_[slab]) copied_[slab]->synchronize();
   taken_.reset();
-  if (pool_) pool_->interrupt();
+  if (user_) pool_->interrupt(*user_);
   loader_.reset();
-  if (pool_) pool_->resume();
   if (texts_) texts_->clear();
 }
 
@@ -114,7 +131,14 @@ void NativeLoader::start(std::uint64_t batch) {
   made_in_ = {};
   must_start_ = true;
   options_.first_batch = position_ = batch;
-  loader_ = {new DataLoader(dataset_, transforms_, options_), {made_in_}};
+  std::shared_ptr<const Dataset> dataset = dataset_;
+  std::vector<NamedOp> transforms = transforms_;
+  if (pool_) {
+    user_ = std::make_shared<PoolUser>();
+    dataset = used_by(user_, std::move(dataset));
+    transforms = used_by(user_, std::move(transforms));
+  }
+  loader_ = {new DataLoader(std::move(dataset), std::move(transforms), options_), {made_in_}};
   returned_ = std::make_shared<Returned>();
   copied_.clear();
   is_copied_.assign(loader_->slabs(), false);

@@ -121,6 +121,7 @@ class NativeLoader {
   std::shared_ptr<WorkerPool> pool_;
   std::shared_ptr<const SampleForm> form_;
   std::shared_ptr<SampleTexts> texts_;  ///< nullptr: samples have no strings
+  std::shared_ptr<PoolUser> user_;      ///< for loader_, where there is a pool
   DeviceMemory memory_;
   std::unique_ptr<JpegUnpacker> jpeg_;         ///< where images travel as files
   std::optional<FrozenStage> augment_;         ///< where the device does transforms

@@ -86,7 +86,7 @@ void ProcessDataset::read(std::size_t index, Sample& out) const {
 
 void ProcessDataset::read_keyed(std::size_t index, const RandomKey& key, Sample& out) const {
   const WorkerRequest request{WorkerTask::read, index, 0, python_seed(key, 0)};
-  pool_->ask(request, nullptr, [&](const WorkerAnswer& answer) {
+  const auto take = [&](const WorkerAnswer& answer) {
     if (answer.text != form_ || answer.fields.size() != specs_.size())
       throw Error("the sample is " + answer.text + ", but the first one was " + form_ +
                   ": give all samples the same structure, types and shapes");
@@ -99,7 +99,14 @@ void ProcessDataset::read_keyed(std::size_t index, const RandomKey& key, Sample&
         out.fields[i].array.assign(answer.fields[i]);
       }
     }
-  });
+  };
+  pool_->ask(request, nullptr, take, user_.get());
+}
+
+std::shared_ptr<const Dataset> ProcessDataset::used_by(std::shared_ptr<const PoolUser> user) const {
+  auto same = std::make_shared<ProcessDataset>(*this);
+  same->user_ = std::move(user);
+  return same;
 }
 
 void ProcessDataset::put_text(std::uint64_t epoch, ConstArray text, HostArray& out) const {
@@ -139,7 +146,8 @@ void PythonOp::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableA
 
 void PythonOp::make(const Drawn& drawn, FieldKind, ConstArray in, HostArray& out) const {
   const WorkerRequest request{WorkerTask::transform, drawn.sample, step, drawn.seed};
-  pool->ask(request, &in, [&](const WorkerAnswer& answer) { out.assign(answer.fields.at(0)); });
+  const auto take = [&](const WorkerAnswer& answer) { out.assign(answer.fields.at(0)); };
+  pool->ask(request, &in, take, user.get());
 }
 
 std::uint64_t python_seed(const RandomKey& key, std::uint64_t work) {

@@ -27,6 +27,8 @@ class ProcessDataset final : public Dataset {
   void read_keyed(std::size_t index, const RandomKey& key, Sample& out) const override;
   /// Whether images may differ in size from sample to sample.
   void let_sizes_differ(bool differ) { sizes_differ_ = differ; }
+  /// The same, read by `user` alone, whose waits can be ended.
+  std::shared_ptr<const Dataset> used_by(std::shared_ptr<const PoolUser> user) const;
   /// nullptr: samples have no strings. What was read is to be in one batch, or in none.
   const std::shared_ptr<SampleTexts>& texts() const { return texts_; }
 
@@ -34,6 +36,7 @@ class ProcessDataset final : public Dataset {
   void put_text(std::uint64_t epoch, ConstArray text, HostArray& out) const;
 
   std::shared_ptr<WorkerPool> pool_;
+  std::shared_ptr<const PoolUser> user_;
   std::size_t size_;
   std::string form_;
   std::vector<FieldSpec> specs_;
@@ -58,6 +61,7 @@ struct PythonOp {
   std::uint64_t step = 0;
   std::shared_ptr<Form> form = std::make_shared<Form>();  ///< of all copies
   bool may_draw = true;                                   ///< false: evaluation does it as well
+  std::shared_ptr<const PoolUser> user = nullptr;         ///< nullptr: waits go on to their end
 
   void validate() const {}
   bool touches(FieldKind kind) const { return kind == FieldKind::image; }

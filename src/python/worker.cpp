@@ -82,17 +82,20 @@ void WorkerPool::Worker::send(const WorkerRequest& request, const ConstArray* in
   if (done != static_cast<ssize_t>(sizeof(words))) throw_ended();
 }
 
-void WorkerPool::Worker::receive(std::span<std::byte> to, int wake,
-                                 const std::function<void()>& on_wait) {
-  // What an answer begins with is followed by the rest at once.
-  while (wake >= 0) {
-    std::array<pollfd, 2> polled{{{socket_, POLLIN, 0}, {wake, POLLIN, 0}}};
-    const int count = poll(polled.data(), polled.size(), on_wait ? kWaitMs : -1);
+void WorkerPool::Worker::await_answer(const Wakes& wakes,
+                                      const std::function<void()>& on_wait) const {
+  std::array<pollfd, 3> polled{
+      {{socket_, POLLIN, 0}, {wakes[0], POLLIN, 0}, {wakes[1], POLLIN, 0}}};
+  int count = 0;
+  while (count <= 0) {
+    count = poll(polled.data(), polled.size(), on_wait ? kWaitMs : -1);
     if (on_wait) on_wait();
-    if (count > 0 && polled[1].revents != 0)
-      throw WorkerLost("the wait for a worker process was ended");
-    if (count > 0) break;
   }
+  if (polled[1].revents != 0 || polled[2].revents != 0)
+    throw WorkerLost("the wait for a worker process was ended");
+}
+
+void WorkerPool::Worker::receive(std::span<std::byte> to) {
   while (!to.empty()) {
     const ssize_t got = recv(socket_, to.data(), to.size(), 0);
     if (got < 0 && errno == EINTR) continue;
@@ -128,14 +131,16 @@ ConstArray WorkerPool::Worker::array_of(std::span<const std::uint64_t> words) co
   return array;
 }
 
-WorkerAnswer WorkerPool::Worker::receive_answer(Head& head, int wake,
+WorkerAnswer WorkerPool::Worker::receive_answer(Head& head, const Wakes& wakes,
                                                 const std::function<void()>& on_wait) {
-  receive(std::as_writable_bytes(std::span(&head, 1)), wake, on_wait);
+  await_answer(wakes, on_wait);
+  // What an answer begins with is followed by the rest at once.
+  receive(std::as_writable_bytes(std::span(&head, 1)));
   if (head.fields > kMostFields || head.text_bytes > kMostText) throw_ended();
   std::vector<std::uint64_t> words(head.fields * kFieldWords);
   WorkerAnswer answer{std::string(head.text_bytes, ' '), {}};
-  receive(std::as_writable_bytes(std::span(words)), -1, nullptr);
-  receive(std::as_writable_bytes(std::span(answer.text)), -1, nullptr);
+  receive(std::as_writable_bytes(std::span(words)));
+  receive(std::as_writable_bytes(std::span(answer.text)));
   answered_ = head.number;
   if (is_behind()) return answer;
   map(head.memory_bytes);
@@ -144,10 +149,10 @@ WorkerAnswer WorkerPool::Worker::receive_answer(Head& head, int wake,
   return answer;
 }
 
-bool WorkerPool::Worker::catch_up(int wake, const std::function<void()>& on_wait) {
+bool WorkerPool::Worker::catch_up(const Wakes& wakes, const std::function<void()>& on_wait) {
   Head head{};
   try {
-    while (is_behind()) receive_answer(head, wake, on_wait);
+    while (is_behind()) receive_answer(head, wakes, on_wait);
   } catch (const WorkerLost&) {
     if (!is_lost()) throw;
   }
@@ -155,12 +160,12 @@ bool WorkerPool::Worker::catch_up(int wake, const std::function<void()>& on_wait
 }
 
 WorkerAnswer WorkerPool::Worker::ask(const WorkerRequest& request, const ConstArray* input,
-                                     int wake, const std::function<void()>& on_wait) {
+                                     const Wakes& wakes, const std::function<void()>& on_wait) {
   Head head{};
   sample_ = request.sample;
   if (input != nullptr) reserve(input->bytes());
   send(request, input);
-  WorkerAnswer answer = receive_answer(head, wake, on_wait);
+  WorkerAnswer answer = receive_answer(head, wakes, on_wait);
   if (head.status == kSampleFailed) throw UnfitSample(answer.text);
   if (head.status == kProcessFailed) throw WorkerLost(answer.text);
   return answer;

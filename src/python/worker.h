@@ -18,9 +18,10 @@ class WorkerPool::Worker {
   Worker& operator=(const Worker&) = delete;
 
   /// Waits until it is not behind. False where it ended with what nobody waits for any more.
-  bool catch_up(int wake, const std::function<void()>& on_wait);
-  /// As WorkerPool::ask(). `wake`: readable where the wait is to end. REQUIRES: !is_behind()
-  WorkerAnswer ask(const WorkerRequest& request, const ConstArray* input, int wake,
+  bool catch_up(const Wakes& wakes, const std::function<void()>& on_wait);
+  /// As WorkerPool::ask(). One of `wakes` is readable where the wait is to end. REQUIRES:
+  /// !is_behind()
+  WorkerAnswer ask(const WorkerRequest& request, const ConstArray* input, const Wakes& wakes,
                    const std::function<void()>& on_wait);
   /// Whether it still works on something that nobody waits for any more.
   bool is_behind() const { return sent_ != answered_; }
@@ -39,8 +40,10 @@ class WorkerPool::Worker {
   void map(std::size_t bytes);
   void reserve(std::size_t bytes);
   void send(const WorkerRequest& request, const ConstArray* input);
-  void receive(std::span<std::byte> to, int wake, const std::function<void()>& on_wait);
-  WorkerAnswer receive_answer(Head& head, int wake, const std::function<void()>& on_wait);
+  /// Waits for it, until one of `wakes` is readable.
+  void await_answer(const Wakes& wakes, const std::function<void()>& on_wait) const;
+  void receive(std::span<std::byte> to);
+  WorkerAnswer receive_answer(Head& head, const Wakes& wakes, const std::function<void()>& on_wait);
   ConstArray array_of(std::span<const std::uint64_t> words) const;
   [[noreturn]] void throw_ended();
   std::string end_of_process() const;

@@ -15,6 +15,12 @@ namespace {
 
 constexpr auto kWait = std::chrono::milliseconds(50);
 
+int made_wake() {
+  const int wake = eventfd(0, EFD_CLOEXEC);
+  if (wake < 0) throw WorkerLost("no descriptor is left for worker processes (ulimit -n)");
+  return wake;
+}
+
 }  // namespace
 
 /// A process that this thread holds.
@@ -31,9 +37,11 @@ class WorkerPool::Held {
   Worker* worker_;
 };
 
-WorkerPool::WorkerPool() : wake_(eventfd(0, EFD_CLOEXEC)) {
-  if (wake_ < 0) throw WorkerLost("no descriptor is left for worker processes (ulimit -n)");
-}
+PoolUser::PoolUser() : wake_(made_wake()) {}
+
+PoolUser::~PoolUser() { ::close(wake_); }
+
+WorkerPool::WorkerPool() : wake_(made_wake()) {}
 
 WorkerPool::~WorkerPool() { ::close(wake_); }
 
@@ -64,11 +72,12 @@ WorkerPool::OnWait WorkerPool::on_wait() const {
   return waiter_ == std::this_thread::get_id() ? on_wait_ : nullptr;
 }
 
-WorkerPool::Worker* WorkerPool::take(const OnWait& on_wait) {
+WorkerPool::Worker* WorkerPool::take(const PoolUser* user, const OnWait& on_wait) {
   std::unique_lock lock(changing_);
   while (true) {
     if (is_closed_) throw WorkerLost("the worker processes have been ended");
-    if (is_interrupted_) throw WorkerLost("the wait for a worker process was ended");
+    if (user != nullptr && user->has_left())
+      throw WorkerLost("the wait for a worker process was ended");
     if (living_ == 0)
       throw WorkerLost("all worker processes have ended, the last one so: " + last_end_);
     if (const auto found = find_free(); found != free_.end()) {
@@ -105,33 +114,29 @@ void WorkerPool::put_back(Worker* worker) {
   changed_.notify_one();
 }
 
-void WorkerPool::ask(const WorkerRequest& request, const ConstArray* input, const Use& use) {
+void WorkerPool::ask(const WorkerRequest& request, const ConstArray* input, const Use& use,
+                     const PoolUser* user) {
   const OnWait looks = on_wait();
+  const Wakes wakes{wake_, user == nullptr ? -1 : user->wake_};
   while (true) {
-    const Held worker(*this, take(looks));
-    if (!(*worker).catch_up(wake_, looks)) continue;
-    return use((*worker).ask(request, input, wake_, looks));
+    const Held worker(*this, take(user, looks));
+    if (!(*worker).catch_up(wakes, looks)) continue;
+    return use((*worker).ask(request, input, wakes, looks));
   }
 }
 
-void WorkerPool::interrupt() {
+void WorkerPool::interrupt(PoolUser& user) {
   const std::lock_guard lock(changing_);
-  if (std::exchange(is_interrupted_, true)) return;
-  eventfd_write(wake_, 1);
+  if (user.has_left_.exchange(true)) return;
+  eventfd_write(user.wake_, 1);
   changed_.notify_all();
 }
 
-void WorkerPool::resume() {
-  const std::lock_guard lock(changing_);
-  if (is_closed_ || !std::exchange(is_interrupted_, false)) return;
-  eventfd_t value = 0;
-  eventfd_read(wake_, &value);
-}
-
 void WorkerPool::close() {
-  interrupt();
   const std::lock_guard lock(changing_);
-  is_closed_ = true;
+  if (std::exchange(is_closed_, true)) return;
+  eventfd_write(wake_, 1);
+  changed_.notify_all();
   for (const auto& worker : workers_) shutdown(worker->socket(), SHUT_RDWR);
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -41,6 +43,22 @@ class WorkerLost : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Who asks a pool, where its waits can be ended without those of others.
+class PoolUser {
+ public:
+  PoolUser();
+  ~PoolUser();
+  PoolUser(const PoolUser&) = delete;
+  PoolUser& operator=(const PoolUser&) = delete;
+
+  bool has_left() const { return has_left_; }
+
+ private:
+  friend class WorkerPool;
+  int wake_;  ///< an eventfd, readable once it has left
+  std::atomic<bool> has_left_ = false;
+};
+
 /// Processes that do one request at a time each. Requests come over a socket, values in memory that
 /// is shared with the process and grows with the largest sample. All functions may be called from
 /// several threads at once, and need no lock of Python's.
@@ -60,13 +78,14 @@ class WorkerPool {
   /// Takes a free process, or waits for one, gives it the request with `input` (nullptr: none),
   /// waits for the answer and calls `use` with it. Throws UnfitSample with what Python raised, with
   /// its traceback, and WorkerLost.
-  void ask(const WorkerRequest& request, const ConstArray* input, const Use& use);
+  /// `user`: nullptr, or who asks.
+  void ask(const WorkerRequest& request, const ConstArray* input, const Use& use,
+           const PoolUser* user = nullptr);
   /// Called some times a second while the thread that sets it waits; may throw. nullptr: none.
   void set_on_wait(OnWait on_wait);
-  /// Every wait, and every later one until resume(), throws WorkerLost at once. The processes
-  /// finish what they do; their answers are thrown away.
-  void interrupt();
-  void resume();
+  /// Every wait of `user`, and every later one, throws WorkerLost at once. The processes finish
+  /// what they do; their answers are thrown away.
+  void interrupt(PoolUser& user);
   /// Processes see the end of their sockets and end. What is asked of them later throws.
   void close();
   /// The numbers of the processes that ended since the last call, and `with_busy` of those that
@@ -78,10 +97,11 @@ class WorkerPool {
  private:
   class Worker;
   class Held;
+  using Wakes = std::array<int, 2>;  ///< descriptors that end a wait; -1: none
 
   /// Of the calling thread.
   OnWait on_wait() const;
-  Worker* take(const OnWait& on_wait);
+  Worker* take(const PoolUser* user, const OnWait& on_wait);
   std::deque<Worker*>::iterator find_free();
   void put_back(Worker* worker);
 
@@ -94,8 +114,8 @@ class WorkerPool {
   std::size_t living_ = 0;
   OnWait on_wait_;
   std::thread::id waiter_;  ///< who set it
-  int wake_;                ///< an eventfd, readable while interrupted
-  bool is_interrupted_ = false, is_closed_ = false;
+  int wake_;                ///< an eventfd, readable once it is closed
+  bool is_closed_ = false;
 };
 
 }  // namespace slipstream

@@ -109,6 +109,20 @@ def test_handlers_of_signals_run_during_an_evaluation(photos):
     assert trainer.fit().steps == 14
 
 
+def test_the_loader_gives_batches_while_the_trainer_reads_it_too(photos):
+    def fit(**options):
+        return ss.Trainer(loader, Net(), steps=30, deterministic=True, **options).fit()
+
+    def look(step):
+        seen.append(next(iter(loader))[0].shape)
+
+    seen = []
+    loader = darkened_loader(photos, 4)
+    alone = fit().digest
+    assert fit(on_step=look).digest == alone
+    assert seen == [(4, 3, 16, 16)] * 30
+
+
 def test_a_stop_iteration_of_the_model_does_not_end_the_outputs(photos):
     outputs = trainer_of(photos, model=Failing(3, StopIteration())).predict(loader_of(photos))
     assert next(outputs).shape == (8, 3)

@@ -64,10 +64,12 @@ class Peer {
   int socket_ = -1, memory_ = -1;
 };
 
-std::int64_t asked(WorkerPool& pool, std::uint64_t sample) {
+std::int64_t asked(WorkerPool& pool, std::uint64_t sample, const PoolUser* user = nullptr) {
   std::int64_t value = -1;
-  pool.ask({WorkerTask::read, sample, 0, 7}, nullptr,
-           [&](const WorkerAnswer& answer) { value = *answer.fields.at(0).as<std::int64_t>(); });
+  const auto take = [&](const WorkerAnswer& answer) {
+    value = *answer.fields.at(0).as<std::int64_t>();
+  };
+  pool.ask({WorkerTask::read, sample, 0, 7}, nullptr, take, user);
   return value;
 }
 
@@ -122,17 +124,32 @@ TEST(WorkerPool, AnEndIsNoticedAndKept) {
 TEST(WorkerPool, AWaitEndsAndItsAnswerIsThrownAway) {
   WorkerPool pool;
   Peer peer(pool, 0);
-  std::jthread waits([&] { EXPECT_THROW(asked(pool, 1), WorkerLost); });
+  PoolUser user, other;
+  std::jthread waits([&] { EXPECT_THROW(asked(pool, 1, &user), WorkerLost); });
   const Request first = peer.request();
-  pool.interrupt();
+  pool.interrupt(user);
   waits.join();
-  EXPECT_THROW(asked(pool, 2), WorkerLost);
-  pool.resume();
+  EXPECT_THROW(asked(pool, 2, &user), WorkerLost);
   std::jthread answers([&] {
     peer.answer_value(first[0], 10, 1, 0);
     peer.answer_value(peer.request()[0], 30, 1, 0);
   });
-  EXPECT_EQ(asked(pool, 3), 30);
+  EXPECT_EQ(asked(pool, 3, &other), 30);
+}
+
+TEST(WorkerPool, OthersWaitOnWhereOneLeaves) {
+  WorkerPool pool;
+  Peer first(pool, 0), second(pool, 1);
+  PoolUser leaves, stays;
+  std::jthread works([&] { EXPECT_EQ(asked(pool, 0, &stays), 40); });
+  const Request request = first.request();
+  std::jthread ends([&] { EXPECT_THROW(asked(pool, 1, &leaves), WorkerLost); });
+  second.request();
+  std::jthread waits([&] { EXPECT_EQ(asked(pool, 2, &stays), 50); });
+  pool.interrupt(leaves);
+  ends.join();
+  first.answer_value(request[0], 40, 1, 0);
+  first.answer_value(first.request()[0], 50, 1, 0);
 }
 
 TEST(WorkerPool, WhoWaitsLooksForWhatItSetItself) {
