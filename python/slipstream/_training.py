@@ -103,40 +103,71 @@ def settings_of(
     given = dict(options)
     settings = _native.TrainerSettings()
     given["steps"] = steps_of(loader, given.pop("steps"), given.pop("epochs"))
-    _set_model(settings, loader, model, given)
+    checkpoint = path_of("checkpoint", given.pop("checkpoint"))
+    _set_model(settings, loader, model, given, bool(checkpoint))
     _set_stages(settings, source)
     check(accumulate=(given["accumulate"], 1), keep=(given["keep"], 1), log_every=(given["log_every"], 1))
     _call(settings.set_training, given, _TRAINING)
     _call(settings.set_schedule, given, _SCHEDULE)
-    _add_groups(settings, model, given.pop("param_groups"))
+    _add_groups(settings, model, given.pop("param_groups"), given["lr"])
     _set_metrics(settings, given.pop("metrics"), given.pop("num_classes"))
-    settings.set_log(os.fspath(given.pop("log_dir") or ""), given.pop("log_every"))
-    settings.checkpoint = os.fspath(given.pop("checkpoint") or "")
+    _call(settings.set_log, {"log_dir": path_of("log_dir", given.pop("log_dir"))} | given, _LOG)
+    del given["log_every"]
+    settings.checkpoint = checkpoint
     save_every = given.pop("save_every")
     if not settings.checkpoint and save_every is not None:
         raise _native.Refused("save_every needs checkpoint=DIR")
     check(save_every=(1 if save_every is None else save_every, 1))
     given["save_every"] = save_every or 0
-    progress = given.pop("progress")
-    settings.shows_progress = sys.stderr.isatty() if progress is None else progress
+    if given["progress"] is None:
+        given["progress"] = bool(getattr(sys.stderr, "isatty", bool)())
+    given["shows_progress"] = given.pop("progress")
     kinds = given.pop("no_weight_decay_on")
     given["no_weight_decay_on"] = kinds.split(",") if isinstance(kinds, str) else kinds
     for name, value in given.items():
-        try:
-            setattr(settings, name, value)
-        except (TypeError, OverflowError):
-            raise _not_taken(name, value) from None
+        _set(settings, name, value)
     settings.threads = min(torch.get_num_threads(), 256)
-    settings.command = list(sys.argv)
-    kept = {k: v for k, v in options.items() if isinstance(v, bool | int | float | str)}
+    settings.command = [_readable(word) for word in sys.argv]
+    kept: dict[str, Any] = {k: v for k, v in options.items() if isinstance(v, bool | int | float)}
+    kept |= {k: _readable(v) for k, v in options.items() if isinstance(v, str)}
     settings.tell(f"slipstream.Trainer of {type(model).__name__}", list(kept.items()))
     return settings
+
+
+def check_callable(**functions: Any) -> None:
+    for name, function in functions.items():
+        if function is not None and not callable(function):
+            raise _not_taken(name, function)
+
+
+def path_of(name: str, value: Any) -> str:
+    """Of a file or folder that may be None."""
+    try:
+        path = "" if value is None else os.fsdecode(value)
+        path.encode()
+    except (TypeError, UnicodeEncodeError):
+        raise _not_taken(name, value) from None
+    return path
+
+
+def _readable(word: Any) -> str:
+    """In UTF-8, as records have it."""
+    return str(word).encode("utf-8", "backslashreplace").decode()
+
+
+def _set(settings: _native.TrainerSettings, name: str, value: Any) -> None:
+    try:
+        setattr(settings, name, value)
+    except (TypeError, OverflowError):
+        told = {"shows_progress": "progress", "inputs": "input", "targets": "target"}
+        raise _not_taken(told.get(name, name), value) from None
 
 
 #: The arguments that the native functions take together, in order, and what each may be.
 _Kinds = dict[str, tuple[type, ...]]
 _OR_NOT = (float, int, type(None))
 _TRAINING: _Kinds = {"accumulate": (int,), "clip_grad": (float, int), "ema": (float, int), "on_nan": (str,)}
+_LOG: _Kinds = {"log_dir": (str,), "log_every": (int,)}
 _SCHEDULE: _Kinds = {
     "schedule": (str,),
     "warmup_epochs": _OR_NOT,
@@ -184,16 +215,18 @@ def _set_model(
     loader: DataLoader,
     model: torch.nn.Module,
     given: dict[str, Any],
+    is_saved: bool,
 ) -> None:
     compiled_from = getattr(model, "_orig_mod", model)
     _refuse_model(compiled_from)
+    _refuse_complex(compiled_from, is_saved)
     fields = loader.dataset.fields
     image = "image" if "image" in fields else fields[0]
     others = [name for name in ("label", "mask") if name in fields and name != image] + fields[1:]
-    settings.inputs = _names("input", given.pop("input"), [image])
+    _set(settings, "inputs", _names("input", given.pop("input"), [image]))
     if not settings.inputs:
         raise _native.Refused(f"input names no field: give some of {', '.join(fields)}")
-    settings.targets = _names("target", given.pop("target"), others[:1])
+    _set(settings, "targets", _names("target", given.pop("target"), others[:1]))
     loss = given.pop("loss")
     if isinstance(loss, str) and loss != "cross_entropy":
         raise _native.Refused(
@@ -233,6 +266,28 @@ def _refuse_model(model: Any) -> None:
             )
 
 
+def _refuse_complex(model: torch.nn.Module, is_saved: bool) -> None:
+    for name, parameter in model.named_parameters():
+        if parameter.is_complex() and parameter.requires_grad:
+            raise _native.Refused(
+                f"the parameter '{name}' is {parameter.dtype}, which the optimizers do not take: keep "
+                "torch.view_as_real() of it as the parameter, and call torch.view_as_complex() in forward()"
+            )
+    if not is_saved:
+        return
+    passing = {
+        f"{prefix}.{name}" if prefix else name
+        for prefix, module in model.named_modules(remove_duplicate=False)
+        for name in module._non_persistent_buffers_set
+    }
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if tensor.is_complex() and name not in passing:
+            raise _native.Refused(
+                f"'{name}' is {tensor.dtype}, which checkpoints do not hold: register it with "
+                "persistent=False where it can be computed again, or keep torch.view_as_real() of it"
+            )
+
+
 def _set_stages(settings: _native.TrainerSettings, source: Any) -> None:
     stages: Sequence[Stage] = source.stages if isinstance(source, Pipeline) else ()
     _refuse_stages(stages, 1)
@@ -246,7 +301,9 @@ def _set_stages(settings: _native.TrainerSettings, source: Any) -> None:
     settings.in_one_thread = any(stage.seed is not None for stage in stages)
 
 
-def _add_groups(settings: _native.TrainerSettings, model: torch.nn.Module, groups: Any) -> None:
+def _add_groups(
+    settings: _native.TrainerSettings, model: torch.nn.Module, groups: Any, default_lr: Any
+) -> None:
     own = {id(parameter) for parameter in model.parameters()}
     taken: set[int] = set()
     try:
@@ -263,8 +320,16 @@ def _add_groups(settings: _native.TrainerSettings, model: torch.nn.Module, group
                 what = f"has {_told(parameter)}, which is in the groups before or in it twice"
                 raise _native.Refused(f"param_groups[{number}] {what}: give each parameter once")
             taken.add(id(parameter))
+        lr = group.get("lr")
+        if default_lr == 0 and lr == 0:
+            lr = None
+        if default_lr == 0 and lr is not None:
+            raise _native.Refused(
+                f"param_groups[{number}] has lr={lr}, but lr is 0, and schedules scale both alike: give an "
+                "lr above 0, and the other parameters a group with lr=0"
+            )
         try:
-            settings.add_group(params, group.get("lr"), group.get("weight_decay"))
+            settings.add_group(params, lr, group.get("weight_decay"))
         except TypeError:
             rest = {name: value for name, value in group.items() if name != "params"}
             raise _native.Refused(f"param_groups[{number}] has {rest}: give numbers") from None
@@ -296,31 +361,38 @@ def _set_metrics(
 ) -> None:
     if num_classes is not None:
         check(num_classes=(num_classes, 1))
-        settings.num_classes = num_classes
+        _set(settings, "num_classes", num_classes)
     if metrics is None:
         return
-    if isinstance(metrics, str) or not isinstance(metrics, Iterable):
-        raise _native.Refused(f"metrics is {metrics!r}: give a list of names, or a mapping")
-    named = dict(metrics) if isinstance(metrics, Mapping) else {name: name for name in metrics}
+    try:
+        if isinstance(metrics, str):
+            raise TypeError
+        named = dict(metrics) if isinstance(metrics, Mapping) else {name: name for name in metrics}
+    except TypeError:
+        raise _native.Refused(f"metrics is {metrics!r}: give a list of names, or a mapping") from None
     for name, value in named.items():
         if not isinstance(name, str) or not (isinstance(value, str) or callable(value)):
             raise _native.Refused(
                 f"metrics has {value!r} for {name!r}: give the name of a metric, or a function(output, *target)"
             )
-    settings.metrics = [name for name, value in named.items() if isinstance(value, str)]
-    settings.own_metrics = [(name, f) for name, f in named.items() if not isinstance(f, str)]
+    _set(settings, "metrics", [name for name, value in named.items() if isinstance(value, str)])
+    _set(settings, "own_metrics", [(name, f) for name, f in named.items() if not isinstance(f, str)])
 
 
 def _names(option: str, given: Any, otherwise: list[str]) -> list[str]:
     if given is None:
         return otherwise
-    names = [given] if isinstance(given, str) else given
-    if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+    try:
+        names = [given] if isinstance(given, str) else list(given)
+    except TypeError:
+        raise _not_taken(option, given) from None
+    if not all(isinstance(name, str) for name in names):
         raise _not_taken(option, given)
-    return list(names)
+    return names
 
 
 def as_arguments(refused: _native.Refused) -> _native.Refused:
-    """With the names that options of the command line have in Python."""
-    text = re.sub(r"--([a-z][a-z-]*)", lambda match: match[1].replace("-", "_"), str(refused))
+    """With the names that options of the command line have in Python. Paths stay as they are."""
+    option = r"(?<![^\s'\"(])--([a-z][a-z-]*)(?![\w/-]|\.\w)"
+    text = re.sub(option, lambda match: match[1].replace("-", "_"), str(refused))
     return _native.Refused(text)

@@ -14,7 +14,7 @@ from . import _native
 from ._checks import check
 from ._fit import Best, Fit, TrainingEpoch, TrainingResult, TrainingStep
 from ._runs import Outputs, interrupts, running, wait_for_closed
-from ._training import as_arguments, loader_of, settings_of
+from ._training import as_arguments, check_callable, loader_of, path_of, settings_of
 from .data import DataLoader
 from .datasets import Path
 from .pipeline import Pipeline
@@ -118,10 +118,12 @@ class Trainer:
             del options[name]
         del options["on_step"], options["on_epoch"]
         self.model = model
+        check_callable(on_step=on_step, on_epoch=on_epoch)
         self._on_step, self._on_epoch = on_step, on_epoch
+        self._fits = False
         self._begin(settings_of(loader, model, options), loader_of(loader))
         self._take_val(val, keep_best, early_stop)
-        self._open(os.fspath(resume or ""))
+        self._open(path_of("resume", resume))
 
     def _begin(self, settings: _native.TrainerSettings, loader: DataLoader) -> None:
         self._loader = loader
@@ -181,6 +183,7 @@ class Trainer:
         with interrupts(), running(self.stop):
             fit = Fit(self)
             self._native.begin()
+            was_fitting, self._fits = self._fits, True
             try:
                 fit.train()
                 is_saved = fit.save()
@@ -189,6 +192,7 @@ class Trainer:
                     fit.save()  # what was trained before; refused where that is no step's
                 raise
             finally:
+                self._fits = was_fitting
                 self._native.end()
                 if problem := self._native.finish():
                     warnings.warn(problem, stacklevel=2)
@@ -201,8 +205,12 @@ class Trainer:
         self._native.stop()
 
     def restore(self, path: Path) -> int:
-        """Goes to a checkpoint, and gives its step. Raises Refused for one of another training, and with
-        log_dir, whose rows do not go back."""
+        """Goes to a checkpoint, and gives its step. Raises Refused for one of another training, with log_dir,
+        whose rows do not go back, and in on_epoch."""
+        if self._fits:
+            raise _native.Refused(
+                "fit() is at work: restore a checkpoint before or after it. trainer.stop() ends it"
+            )
         wait_for_closed()
         return self._native.restore(os.fspath(path)).step
 

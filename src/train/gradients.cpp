@@ -11,6 +11,8 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
+#include "slipstream/core/error.h"
+
 namespace slipstream {
 namespace {
 
@@ -33,6 +35,14 @@ std::vector<at::Tensor> gradients_of(std::span<const at::Tensor> parameters) {
   for (const at::Tensor& parameter : parameters)
     if (parameter.grad().defined()) gradients.push_back(parameter.grad());
   return gradients;
+}
+
+void check_dense(std::span<const NamedTensor> parameters) {
+  for (const auto& [name, tensor] : parameters)
+    if (tensor.grad().defined() && tensor.grad().layout() != at::kStrided)
+      throw Error("the gradient of '" + name +
+                  "' is sparse, which the optimizers do not take: make its layer without "
+                  "sparse=True");
 }
 
 void clip_norm(std::vector<at::Tensor>& gradients, double most) {

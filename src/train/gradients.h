@@ -15,6 +15,9 @@ void drop_gradients(std::span<const at::Tensor> parameters);
 /// The gradients of those parameters that have one now.
 std::vector<at::Tensor> gradients_of(std::span<const at::Tensor> parameters);
 
+/// Throws Error for a parameter whose gradient is sparse.
+void check_dense(std::span<const NamedTensor> parameters);
+
 /// Scales gradients whose norm, of all together, is above `most` down to it. As
 /// torch.nn.utils.clip_grad_norm_ does, by most / (norm + 1e-6).
 void clip_norm(std::vector<at::Tensor>& gradients, double most);

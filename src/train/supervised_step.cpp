@@ -110,6 +110,7 @@ LossValue SupervisedStep::differentiate(const Batch& batch) {
   LossValue value = loss_of(output, fields);
   drop_gradients(tensors_);
   backward(output, value);
+  check_dense(parameters_);
   return value;
 }
 

@@ -3,7 +3,9 @@
 import contextlib
 import os
 import signal
+import sys
 import threading
+import types
 
 import pytest
 import slipstream as ss
@@ -172,3 +174,85 @@ def test_outputs_that_are_let_go_of_between_epochs_do_not_end_a_training(photos,
     seen = []
     trainer = trainer_of(photos, epochs=3, on_epoch=look, val=loader_of(photos), checkpoint=tmp_path)
     assert (trainer.fit().steps, seen) == (21, [(1, 3)] * 3)
+
+
+def test_a_checkpoint_is_not_restored_in_the_midst_of_a_training(photos, tmp_path):
+    def on_epoch(_):
+        with pytest.raises(ss.Refused, match="restore a checkpoint before or after it"):
+            trainer.restore(tmp_path)
+        told.append(trainer.position)
+
+    told = []
+    trainer = trainer_of(photos, on_epoch=on_epoch, checkpoint=tmp_path, save_every=7)
+    assert (len(trainer.fit().losses), told) == (14, [7, 14])
+    assert trainer.restore(min(tmp_path.glob("step-*"))) == 7
+
+
+class Complex(Net):
+    def __init__(self, **options):
+        super().__init__()
+        self.register_buffer("turns", torch.polar(torch.ones(3), torch.arange(3.0)), **options)
+
+    def forward(self, images):
+        return super().forward(images) * self.turns.real
+
+
+def test_complex_numbers_are_refused_where_nothing_can_hold_them(photos, tmp_path):
+    options = {"checkpoint": tmp_path / "run"}
+    with pytest.raises(ss.Refused, match=r"'turns' is torch.complex64.*persistent=False"):
+        trainer_of(photos, model=Complex(), **options)
+    assert trainer_of(photos, model=Complex()).fit().steps == 14
+    assert trainer_of(photos, model=Complex(persistent=False), **options).fit().is_saved
+    model = Net()
+    model.head.scale = nn.Parameter(torch.ones(3, dtype=torch.complex64))
+    with pytest.raises(ss.Refused, match=r"'head.scale' is torch.complex64.*torch.view_as_real\(\)"):
+        trainer_of(photos, model=model)
+
+
+@pytest.mark.parametrize("options", [{}, {"accumulate": 2}, {"clip_grad": 1.0}, {"on_nan": "skip"}])
+def test_sparse_gradients_are_told(photos, options):
+    class Sparse(Net):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(256, 3, sparse=True)
+
+        def forward(self, images):
+            return super().forward(images) + self.table((images[:, 0, 0] * 255).long()).mean(1)
+
+    with pytest.raises(ss.Error, match=r"'.*table.weight' is sparse.*make its layer without sparse=True"):
+        trainer_of(photos, model=Sparse(), **options).fit()
+
+
+@pytest.mark.parametrize("stream", [None, types.SimpleNamespace(write=print)])
+def test_standard_error_may_be_anything(photos, monkeypatch, stream):
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(sys, "argv", ["program", "\udcff"])
+    assert trainer_of(photos, epochs=1, progress=None).fit().steps == 7
+
+
+def test_what_trainer_cannot_take_is_refused(photos, tmp_path):
+    head = Net().head
+    own = head.weight
+    cases = [
+        ("on_step is 5", {"on_step": 5}),
+        ("on_epoch is 5", {"on_epoch": 5}),
+        (r"log_every=18446744073709551616 is too large", {"log_every": 2**64}),
+        ("num_classes is 9223372036854775808", {"num_classes": 2**63}),
+        ("progress is 'yes'", {"progress": "yes"}),
+        ("resume is 3", {"resume": 3}),
+        (r"checkpoint is '\\udcff'", {"checkpoint": "\udcff"}),
+        (r"input is \['\\udcff'\]", {"input": "\udcff"}),
+        (r"target is tensor\(2\)", {"target": torch.tensor(2)}),
+        (r"metrics is tensor\(2\)", {"metrics": torch.tensor(2)}),
+        (r"param_groups\[0\] has lr=0.1, but lr is 0", {"lr": 0.0, "param_groups": [{"params": own, "lr": 0.1}]}),
+    ]
+    for message, options in cases:
+        with pytest.raises(ss.Refused, match=message):
+            trainer_of(photos, model=head, **options)
+    model = Net()
+    frozen = [{"params": model.head.weight, "lr": 0.0}]
+    assert trainer_of(photos, model=model, lr=0.0, param_groups=frozen).fit().steps == 14
+    folder = tmp_path / "run--keep-best"
+    trainer_of(photos, epochs=1, checkpoint=folder).fit()
+    with pytest.raises(ss.Refused, match="run--keep-best has checkpoints"):
+        trainer_of(photos, epochs=1, checkpoint=folder)
