@@ -10,6 +10,7 @@ import torch
 
 from . import _native
 from ._checks import check
+from ._moves import refuse_moving_beside, refuse_moving_images_alone
 from ._worker_process import Job
 from ._workers import Workers, context_of
 from .datasets import InPython, dataset_of
@@ -138,6 +139,9 @@ class DataLoader:
         if len(native) == 0:
             raise _native.Refused("the data set is empty")
         steps = [functions for _, _, functions in runs]
+        functions = [each for step in steps for each in step]
+        if isinstance(native, _native.Dataset):
+            refuse_moving_images_alone(native.moved_fields(), functions)
         job = Job(source, steps, bool(chain._steps), init, settings.num_workers, settings.seed)
         self._workers = Workers(job, context)
         settings.pool = self._workers.pool
@@ -145,6 +149,7 @@ class DataLoader:
         if isinstance(native, _native.Dataset):
             return native
         form, template = self._workers.describe(len(native), settings.skips_bad_samples)
+        refuse_moving_beside(template.leaves, settings.transforms, functions)
         leaves = [(leaf.name, leaf.is_image, leaf.dtype, leaf.shape) for leaf in template.leaves]
         settings.leaves = [None if is_image else (dtype, shape) for _, is_image, dtype, shape in leaves]
         settings.build = template.build

@@ -104,7 +104,8 @@ class PythonDataset(Dataset):
 
     transform: from slipstream.transforms, or functions in Python; done to the PIL images of a
         sample, or else to its first tensor of channels x height x width, or array of height x width
-        x channels, of uint8 or float32 with 1 to 4 channels. Nothing else is moved with it.
+        x channels, of uint8 or float32 with 1 to 4 channels. Nothing else is moved with it, so a
+        loader refuses those that move pixels where another field has the image's height x width.
     """
 
     def __init__(self, dataset: Any, transform: Transform | Function | None = None) -> None:

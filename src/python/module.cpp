@@ -139,6 +139,15 @@ void add_datasets(py::module_& module) {
              for (const FieldSpec& field : dataset.fields()) names.push_back(field.name);
              return file_names(names);
            })
+      .def("moved_fields",
+           [](const Dataset& dataset) {
+             std::vector<std::string> told;
+             for (const FieldSpec& field : dataset.fields()) {
+               if (field.kind == FieldKind::mask) told.push_back("the mask '" + field.name + "'");
+               if (field.kind == FieldKind::boxes) told.push_back("the boxes '" + field.name + "'");
+             }
+             return told;
+           })
       .def("label", [](const Dataset& dataset, std::size_t index) {
         const auto* labeled = dynamic_cast<const LabeledDataset*>(&dataset);
         if (labeled == nullptr) throw Refused("this data set has no class for each sample");
@@ -172,6 +181,12 @@ void add_datasets(py::module_& module) {
 
 void add_transforms(py::module_& module) {
   module.def("parse_chain", [](const std::string& text) { return to_json(parse_chain(text)); });
+  module.def("moving_ops", [](const std::string& text) {
+    std::vector<std::string> names;
+    for (const NamedOp& each : parse_chain(text))
+      if (each.op.touches(FieldKind::boxes)) names.emplace_back(each.op.name());
+    return names;
+  });
   py::class_<TensorTransform>(module, "TensorTransform")
       .def(py::init([](const std::string& chain) {
         return std::make_unique<TensorTransform>(parse_chain(chain));

@@ -1,0 +1,109 @@
+"""Transforms that would move an image and leave what belongs to it where it is."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+import slipstream as ss
+
+T = ss.transforms
+v1 = pytest.importorskip("torchvision.transforms")
+v2 = pytest.importorskip("torchvision.transforms.v2")
+
+
+@pytest.fixture(scope="module")
+def shapes(tmp_path_factory):
+    """A folder of images/ and masks/."""
+    folder = tmp_path_factory.mktemp("data") / "shapes"
+    program = os.environ.get("SLIPSTREAM", Path(__file__).parents[2] / "build" / "slipstream")
+    subprocess.run([program, "make-data", "segmentation", "--out", folder, "--samples", "6", "--size", "32"],
+                   check=True, capture_output=True)
+    return folder
+
+
+def identity(image):
+    return image
+
+
+def refused(data):
+    with pytest.raises(ss.Refused) as raised:
+        ss.DataLoader(data, 2)
+    return str(raised.value)
+
+
+FLIPS = [v2.RandomHorizontalFlip(1.0), v1.RandomHorizontalFlip(1.0),
+         v2.Compose([v2.RandomInvert(), v2.RandomApply([v2.RandomHorizontalFlip()])]),
+         v1.Compose([v1.RandomApply(torch.nn.ModuleList([v1.RandomHorizontalFlip()]))]),
+         torch.nn.Sequential(v1.RandomHorizontalFlip())]
+
+
+@pytest.mark.parametrize("flip", FLIPS, ids=["v2", "v1", "in v2", "in v1", "in a module"])
+def test_torchvisions_transforms_do_not_move_images_away_from_masks(shapes, photos, flip):
+    data = ss.open_dataset(shapes, T.Compose([T.CenterCrop(16), flip]))
+    message = refused(data)
+    assert "torchvision's RandomHorizontalFlip would get the image alone, so that the mask 'label' would not fit it" in message
+    assert "give slipstream.transforms.RandomHorizontalFlip in its place" in message and "leave out" not in message
+    assert "the mask 'label'" in refused(ss.Subset(ss.ConcatDataset([data, data]), [1, 3]))
+    assert len(list(ss.DataLoader(ss.ImageFolder(photos, T.Compose([T.CenterCrop(16), flip])), 50))) == 1
+
+
+def test_what_is_not_there_under_our_names_is_to_be_left_out(shapes):
+    for function in (v2.RandAugment(), v1.RandAugment()):
+        message = refused(ss.open_dataset(shapes, function))
+        assert "leave out RandAugment, or move both in __getitem__" in message and "in its place" not in message
+    both = v2.Compose([v2.RandomCrop(8), v2.ElasticTransform(), v2.RandomCrop(8)])
+    assert "torchvision's RandomCrop and ElasticTransform would" in refused(ss.open_dataset(shapes, both))
+
+
+def test_what_moves_nothing_and_functions_of_ones_own_stay(shapes):
+    chain = T.Compose([T.CenterCrop(16), v2.ColorJitter(0.4), identity, v1.RandomInvert(), T.RandomVerticalFlip()])
+    for images, masks in ss.DataLoader(ss.open_dataset(shapes, chain), 3):
+        assert images.shape[2:] == masks.shape[-2:] == (16, 16)
+
+
+IMAGE = torch.arange(3 * 6 * 8, dtype=torch.uint8).view(3, 6, 8)
+
+
+@pytest.mark.parametrize("mask", [torch.zeros(6, 8), torch.zeros(2, 6, 8), torch.zeros(6, 8, 1), torch.zeros(1, 1, 6, 8)])
+@pytest.mark.parametrize("mover", [T.RandomHorizontalFlip(1), T.Compose([T.ColorJitter(0.1), T.RandomCrop(4)]),
+                                   v2.RandomHorizontalFlip(), T.Resize((3, 4))])
+def test_transforms_do_not_move_images_away_from_fields_of_their_size(mask, mover):
+    samples = [{"image": IMAGE, "mask": mask, "label": i} for i in range(4)]
+    message = refused(ss.PythonDataset(samples, mover))
+    shape = " x ".join(map(str, mask.shape))
+    assert f"moves the pixels of field 'image' alone, but field 'mask' of {shape} has its height x width, 6 x 8" in message
+    assert "move both in __getitem__" in message
+    flat = [{"image": IMAGE, "mask": mask.flatten()}] * 2
+    assert len(next(iter(ss.DataLoader(ss.PythonDataset(flat, mover), 2)))["mask"]) == 2
+
+
+def test_the_operation_is_named():
+    assert refused(ss.PythonDataset([(IMAGE, torch.zeros(6, 8))] * 2, T.Compose([T.Grayscale(), T.RandomCrop(2)]))
+                   ).startswith("RandomCrop moves the pixels of field '0' alone, but field '1' of 6 x 8")
+
+
+def test_what_moves_no_pixels_is_done_beside_fields_of_their_size():
+    chain = T.Compose([T.ColorJitter(0.1), T.GaussianBlur(3), T.RandomErasing(), v2.RandomInvert(), identity,
+                       T.Normalize([0.5], [0.5])])
+    image, mask = next(iter(ss.DataLoader(ss.PythonDataset([(IMAGE, torch.ones(6, 8))] * 2, chain), 2)))
+    assert image.shape == (2, 3, 6, 8) and mask.eq(1).all()
+
+
+def test_pil_images_are_moved_alike():
+    image = Image.fromarray(IMAGE.permute(1, 2, 0).contiguous().numpy())
+    chain = T.Compose([T.RandomHorizontalFlip(), T.RandomVerticalFlip(), T.RandomCrop(4)])
+    for seed in range(5):
+        loader = ss.DataLoader(ss.PythonDataset([(image, image.convert("L"))] * 4, chain), 4, seed=seed)
+        colored, gray = next(iter(loader))
+        for i in range(4):
+            assert torch.equal(torch.from_numpy(numpy_gray(colored[i])), gray[i, 0])
+
+
+def numpy_gray(image):
+    import numpy
+
+    return numpy.array(Image.fromarray(image.permute(1, 2, 0).contiguous().numpy()).convert("L"))
