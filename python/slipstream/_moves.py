@@ -60,10 +60,10 @@ def refuse_moving_beside(
             continue
         shape = " x ".join(map(str, leaf.shape))
         raise _native.Refused(
-            f"{movers[0]} moves the pixels of field '{sizes[size]}' alone, but field '{leaf.name}' of {shape} "
-            f"has its height x width, {size[0]} x {size[1]}, and would not fit it any more: move both "
-            "in __getitem__, or give both as PIL images, to which transforms are done alike. If it is to stay as "
-            "it is, give it flattened"
+            f"{movers[0]} moves the pixels of field '{sizes[size]}' alone, but field '{leaf.name}' of "
+            f"{shape} has its height x width, {size[0]} x {size[1]}, and would not fit it any more: move both "
+            "in __getitem__, or give both as PIL images, to which transforms are done alike. If it is to "
+            "stay as it is, give it flattened"
         )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import _native
-from ._checks import check
+from ._checks import EPOCHS, check, shortened
 from ._moves import refuse_moving_beside, refuse_moving_images_alone
 from ._worker_process import Job
 from ._workers import Workers, context_of
@@ -113,6 +113,12 @@ class DataLoader:
         settings.skips_bad_samples = on_bad_sample == "skip"
         settings.seed = seed
         settings.rank, settings.ranks = _ranks(rank, world_size)
+        self._order = {
+            "samples": len(self.dataset),
+            "global_batch_size": batch_size * settings.ranks,
+            "seed": seed,
+            "shuffle": shuffle,
+        }
         settings.wire = dict(wire or {})
         settings.transforms_on_device = transforms_device == "cuda"
         self._workers: Workers | None = None
@@ -174,27 +180,31 @@ class DataLoader:
     def set_epoch(self, epoch: int) -> None:
         """The next pass is that of `epoch`, from its beginning; but where load_state_dict() has gone to
         a place in that epoch, it stays there."""
-        check(epoch=(epoch, 0))
+        check(epoch=(epoch, 0, EPOCHS - 1))
         if not (self._resumes and epoch == self.epoch):
             self._go_to(epoch * len(self), False)
 
     def state_dict(self) -> dict[str, int]:
-        """Where the loop is: behind the last batch that it was given, also after it was left.
+        """Where the loop is: behind the last batch that it was given, also after it was left. All else
+        says which samples come, with the batch size of all processes together.
 
         >>> data = ss.ImageFolder("photos", ss.transforms.CenterCrop(32))
         >>> loader = ss.DataLoader(data, batch_size=10)
         >>> for number, batch in enumerate(loader):
         ...     if number == 2:
         ...         break
-        >>> loader.state_dict()
-        {'position': 3, 'batches_per_epoch': 5}
+        >>> state = loader.state_dict()
+        >>> state["position"], state["batches_per_epoch"]
+        (3, 5)
+        >>> list(state)[2:]
+        ['samples', 'global_batch_size', 'seed', 'shuffle']
         """
-        return {"position": self._position, "batches_per_epoch": len(self)}
+        return {"position": self._position, "batches_per_epoch": len(self)} | self._order
 
-    def load_state_dict(self, state: dict[str, int]) -> None:
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
         """The next pass goes on there, without reading the batches before, also behind a set_epoch() of
-        the epoch that it is in. Raises Refused for the state of a loader whose epochs have another
-        number of batches.
+        the epoch that it is in. Raises Refused for the state of a loader that gives other samples, and
+        for what is no state. Position and batches_per_epoch suffice.
 
         >>> data = ss.ImageFolder("photos", ss.transforms.CenterCrop(32))
         >>> loader = ss.DataLoader(data, batch_size=10)
@@ -202,12 +212,22 @@ class DataLoader:
         >>> len(list(loader))
         2
         """
-        if state["batches_per_epoch"] != len(self):
+        needed = ("position", "batches_per_epoch")
+        if not isinstance(state, Mapping) or any(name not in state for name in needed):
             raise _native.Refused(
-                f"this state is of epochs of {state['batches_per_epoch']} batches, but here they have "
-                f"{len(self)}: give the same data, and the same batch size of all processes together"
+                f"{shortened(state)} is no state of a loader: give what its state_dict() returned, a mapping "
+                "with at least 'position' and 'batches_per_epoch'"
             )
-        check(position=(state["position"], 0))
+        ours = self.state_dict()
+        others = [name for name in ours if name != "position" and state.get(name, ours[name]) != ours[name]]
+        if others:
+            theirs = ", ".join(f"{name}={shortened(state[name])}" for name in others)
+            raise _native.Refused(
+                f"this state is of a loader with {theirs}, but this one has "
+                f"{', '.join(f'{name}={ours[name]}' for name in others)}: give the same data, seed and "
+                "shuffle, and the same batch size of all processes together"
+            )
+        check(position=(state["position"], 0, EPOCHS * len(self) - 1))
         self._go_to(state["position"], True)
 
     def _go_to(self, position: int, resumes: bool) -> None:

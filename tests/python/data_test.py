@@ -115,14 +115,38 @@ def test_a_second_pass_ends_the_first(photos):
 
 def test_a_state_is_of_a_loader_like_it(photos):
     state = ss.DataLoader(folder(photos), 8).state_dict()
-    assert state == {"position": 0, "batches_per_epoch": 7}
-    with pytest.raises(ss.Refused, match="epochs of 7 batches, but here they have 5"):
+    assert state == {"position": 0, "batches_per_epoch": 7, "samples": 50, "global_batch_size": 8, "seed": 0,
+                     "shuffle": False}
+    with pytest.raises(ss.Refused, match="with batches_per_epoch=7, global_batch_size=8, but this one has "
+                                         "batches_per_epoch=5, global_batch_size=10: give the same data"):
         ss.DataLoader(folder(photos), 10).load_state_dict(state)
+    with pytest.raises(ss.Refused, match="with seed=0, shuffle=False, but this one has seed=7, shuffle=True"):
+        ss.DataLoader(folder(photos), 8, shuffle=True, seed=7).load_state_dict(state)
+    with pytest.raises(ss.Refused, match="with samples=50, but this one has samples=49"):
+        ss.DataLoader(ss.Subset(folder(photos), range(49)), 8).load_state_dict(state)
+    half = ss.DataLoader(folder(photos), 4, rank=1, world_size=2)
+    half.load_state_dict(state | {"position": 9})
+    assert half.epoch == 1
     loader = ss.DataLoader(folder(photos), 8)
     with pytest.raises(ss.Error, match="sent elsewhere"):
         for _ in loader:
             loader.set_epoch(5)
     assert loader.epoch == 5
+
+
+@pytest.mark.parametrize("damaged", [{}, None, [], {"position": 1}, [1] * 1000, 3, "position"])
+def test_what_is_no_state_is_told(photos, damaged):
+    loader = ss.DataLoader(folder(photos), 8)
+    with pytest.raises(ss.Refused, match="is no state of a loader: give what its state_dict.. returned") as raised:
+        loader.load_state_dict(damaged)
+    assert len(str(raised.value)) < 300
+    for position in ("1", -1, 1.0, None, 2**70):
+        with pytest.raises(ss.Refused, match="position is"):
+            loader.load_state_dict({"position": position, "batches_per_epoch": 7})
+    for epoch in (-1, 1.5, 2**32, "1"):
+        with pytest.raises(ss.Refused, match="epoch is"):
+            loader.set_epoch(epoch)
+    assert len(list(loader)) == 7
 
 
 def test_threads_that_share_a_loader_are_told(photos, device):
