@@ -41,8 +41,8 @@ class DataLoader:
         decode, crop and resize (docs/plan.md has the other forms).
     rank, world_size: loads the share of one process, its batch of each step; by default those of
         torch.distributed where it is initialized. batch_size is that of each process. Without
-        drop_last the last batches are filled up from the epoch's beginning, as DistributedSampler
-        fills up.
+        drop_last they share what is left for the last step, in batches that are smaller and equally
+        large: less than world_size samples come a second time, as with DistributedSampler.
     multiprocessing_context: how processes are started: "fork", "forkserver", "spawn" or a context;
         None: as multiprocessing does by default. They start with the loader and live as long.
     worker_init_fn: called with its number in each process. Before each sample, the generators of

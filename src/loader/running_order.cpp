@@ -9,6 +9,7 @@ RunningOrder::RunningOrder(std::uint64_t samples, const DataLoaderOptions& optio
       batch_size_(options.batch_size),
       step_(batch_size_ * options.rank.count),
       offset_(batch_size_ * options.rank.index),
+      last_offset_(offset_),
       batches_(samples / step_),
       places_(batches_ * batch_size_),
       occurrences_(sampler_.occurrences()) {
@@ -17,16 +18,26 @@ RunningOrder::RunningOrder(std::uint64_t samples, const DataLoaderOptions& optio
     places_ += std::min<std::uint64_t>(rest - std::min(rest, offset_), batch_size_);
   } else if (rest > 0) {
     ++batches_;
-    places_ += batch_size_;
+    const std::size_t share = options.shares_last_step ? last_share(samples, options) : batch_size_;
+    last_offset_ = share * options.rank.index;
+    places_ += share;
     occurrences_ *= 2;
   }
+}
+
+std::size_t last_share(std::uint64_t samples, const DataLoaderOptions& options) {
+  const std::uint64_t rest = samples % (options.batch_size * options.rank.count);
+  if (rest == 0) return options.batch_size;
+  return (rest + options.rank.count - 1) / options.rank.count;
 }
 
 SamplePlace RunningOrder::at(std::uint64_t batch, std::size_t position,
                              std::uint16_t distance) const {
   const std::uint32_t epoch = epoch_of(batch);
   const std::uint64_t place = (batch % batches_ * batch_size_ + position + distance) % places_;
-  const std::uint64_t of_all = place / batch_size_ * step_ + offset_ + place % batch_size_;
+  const std::uint64_t step = place / batch_size_;
+  const std::uint64_t offset = step + 1 == batches_ ? last_offset_ : offset_;
+  const std::uint64_t of_all = step * step_ + offset + place % batch_size_;
   const bool again = of_all >= sampler_.size();
   const TakenSample taken = sampler_.take(epoch, again ? of_all - sampler_.size() : of_all);
   const std::uint64_t occurrence =

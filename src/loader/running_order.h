@@ -51,9 +51,10 @@ class RunningOrder {
  private:
   Sampler sampler_;
   std::size_t batch_size_;
-  std::uint64_t step_;     ///< samples of all ranks' batches
-  std::uint64_t offset_;   ///< of this rank's in them
-  std::uint64_t batches_;  ///< in an epoch
+  std::uint64_t step_;         ///< samples of all ranks' batches
+  std::uint64_t offset_;       ///< of this rank's in them
+  std::uint64_t last_offset_;  ///< the same in the last step of an epoch
+  std::uint64_t batches_;      ///< in an epoch
   std::uint64_t places_;
   std::uint64_t occurrences_;  ///< at distance 0
 };

@@ -246,7 +246,7 @@ std::shared_ptr<NativeLoader> loader_of(const DatasetPtr& dataset, const LoaderS
   options.rank = {settings.rank, settings.ranks};
   options.on_bad_sample = settings.skips_bad_samples ? OnBadSample::skip : OnBadSample::stop;
   for (const auto& [field, format] : settings.wire) options.wire[field] = wire_named(format);
-  const bool keeps_rest = !settings.drop_last && settings.ranks == 1;
+  options.shares_last_step = !settings.drop_last && settings.ranks > 1;
   std::shared_ptr<Context> context = context_of(settings.device);
   std::shared_ptr<const SampleForm> form;
   if (settings.build) form = std::make_shared<SampleForm>(settings.leaves, *settings.build);
@@ -256,7 +256,7 @@ std::shared_ptr<NativeLoader> loader_of(const DatasetPtr& dataset, const LoaderS
   if (settings.transforms_on_device)
     options.on_device = transforms_on_device(*dataset, chain, options.batch_size, options.wire);
   return std::make_shared<NativeLoader>(std::move(context), dataset, std::move(chain),
-                                        std::move(options), keeps_rest, settings.pool,
+                                        std::move(options), !settings.drop_last, settings.pool,
                                         std::move(form));
 }
 

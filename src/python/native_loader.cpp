@@ -189,8 +189,7 @@ void NativeLoader::take() {
 std::int64_t NativeLoader::size_of_taken() const {
   const auto whole = static_cast<std::int64_t>(options_.batch_size);
   if (!keeps_rest_ || position_ % batches_per_epoch() != 0) return whole;
-  const auto rest = static_cast<std::int64_t>(dataset_->size() % options_.batch_size);
-  return rest == 0 ? whole : rest;
+  return static_cast<std::int64_t>(last_share(dataset_->size(), options_));
 }
 
 at::Tensor NativeLoader::given(const at::Tensor& whole, FieldKind kind, std::size_t field) const {

@@ -51,8 +51,8 @@ struct GivenBatch {
 class NativeLoader {
  public:
   /// `context`: of the device whose page-locked memory it fills. `keeps_rest`: the last batch of an
-  /// epoch is as small as what is left. `pool`: processes for what is in Python, or nullptr; `form`
-  /// is that of their samples. Throws Refused as DataLoader does.
+  /// epoch is as small as this rank's share of what is left. `pool`: processes for what is in
+  /// Python, or nullptr; `form` is that of their samples. Throws Refused as DataLoader does.
   NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<const Dataset> dataset,
                std::vector<NamedOp> transforms, DataLoaderOptions options, bool keeps_rest,
                std::shared_ptr<WorkerPool> pool, std::shared_ptr<const SampleForm> form);
@@ -85,7 +85,7 @@ class NativeLoader {
   const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
   const std::vector<NamedOp>& transforms() const { return transforms_; }
   const DataLoaderOptions& options() const { return options_; }
-  /// Whether the last batch of an epoch is as small as what is left.
+  /// Whether the last batch of an epoch is as small as this rank's share of what is left.
   bool keeps_rest() const { return keeps_rest_; }
 
  private:

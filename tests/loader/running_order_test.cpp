@@ -73,6 +73,41 @@ TEST(RunningOrder, OneRankTakesTheSamplersOrderAndWalksOnRound) {
       }
 }
 
+TEST(RunningOrder, RanksShareTheLastStep) {
+  for (const Case& c : kCases)
+    for (const int kind : {0, 1, 2}) {
+      const Case whole = {c.samples, c.batch_size * c.ranks, 1};
+      const RunningOrder one = orders_of(whole, false, kind)[0];
+      for (std::uint64_t batch = 0; batch < 2 * one.batches_per_epoch(); ++batch) {
+        const std::vector<Taken> all = batch_of(one, batch, whole.batch_size);
+        for (std::size_t rank = 0; rank < c.ranks; ++rank) {
+          DataLoaderOptions options = options_of(c, rank, false, kind);
+          options.shares_last_step = true;
+          const RunningOrder order(c.samples, options);
+          ASSERT_EQ(order.batches_per_epoch(), one.batches_per_epoch());
+          const bool is_last = (batch + 1) % one.batches_per_epoch() == 0;
+          const std::size_t share = is_last ? last_share(c.samples, options) : c.batch_size;
+          const std::vector<Taken> part = batch_of(order, batch, share);
+          EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin() + rank * share))
+              << c.samples << " samples, batch " << batch << ", rank " << rank;
+          for (std::size_t i = share; i < c.batch_size; ++i)
+            EXPECT_LT(order.at(batch, i).sample, c.samples);
+        }
+      }
+    }
+}
+
+TEST(RunningOrder, SharesOfTheLastStepAreEqual) {
+  const auto share = [](std::uint64_t samples, std::size_t batch, std::size_t ranks) {
+    return last_share(samples, {.batch_size = batch, .rank = {0, ranks}});
+  };
+  EXPECT_EQ(share(33, 8, 4), 1u);
+  EXPECT_EQ(share(37, 8, 4), 2u);
+  EXPECT_EQ(share(64, 8, 4), 8u);
+  EXPECT_EQ(share(63, 8, 4), 8u);
+  EXPECT_EQ(share(50, 8, 1), 2u);
+}
+
 TEST(RunningOrder, RanksTogetherTakeWhatOneRankTakesInEveryStep) {
   for (const Case& c : kCases)
     for (const bool drop_last : {true, false})

@@ -259,6 +259,18 @@ def test_ranks_share_each_step(photos):
     assert torch.equal(joined, whole)
 
 
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4, 6])
+def test_ranks_share_what_is_left_for_the_last_step(photos, device, world_size):
+    whole = all_of(ss.DataLoader(folder(photos), 12, shuffle=True, device=device))[0]
+    parts = [list(ss.DataLoader(folder(photos), 12 // world_size, shuffle=True, rank=rank, world_size=world_size,
+                                device=device)) for rank in range(world_size)]
+    for rank in parts:
+        assert [len(x) for x, _ in rank] == [12 // world_size] * 4 + [-(-2 // world_size)]
+    joined = torch.cat([x.cpu() for step in zip(*parts, strict=True) for x, _ in step])
+    assert len(joined) < 50 + world_size
+    assert torch.equal(joined, torch.cat([whole, whole[: len(joined) - 50]]))
+
+
 def test_bad_samples(tmp_path, photos):
     (tmp_path / "a").mkdir()
     good = (photos / "class0" / "000000.jpg").read_bytes()

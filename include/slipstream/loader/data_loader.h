@@ -94,6 +94,10 @@ struct DataLoaderOptions {
   /// as PyTorch's DistributedSampler does. These samples are taken a second time and drawn anew.
   /// Every batch has batch_size samples either way.
   bool drop_last = true;
+  /// Without drop_last: whether the ranks share what is left for an epoch's last step. Each then
+  /// has last_share() of its samples, rank 0 the first ones, completed to equally many from the
+  /// epoch's beginning. What is behind these in the batch is no part of the step.
+  bool shares_last_step = false;
   unsigned num_workers = 1;  ///< threads, at least 1
   /// Batches that all workers together fill ahead, at least 1. PyTorch's prefetch_factor counts the
   /// batches of one worker.
@@ -129,6 +133,11 @@ struct DataLoaderOptions {
   std::shared_ptr<TraceRecorder> trace = nullptr;
   bool operator==(const DataLoaderOptions&) const = default;
 };
+
+/// Samples of one rank in the last step of an epoch, where the ranks share it: all of a batch, or
+/// what is left divided by the ranks, rounded up.
+/// REQUIRES: batch_size and rank.count are above 0
+std::size_t last_share(std::uint64_t samples, const DataLoaderOptions& options);
 
 /// A filled slab. The caller holds it until release().
 struct HostBatch {
