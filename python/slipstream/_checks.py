@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import operator
+import os
 from collections.abc import Iterable
 from typing import Any
+
+import torch
 
 from ._native import Refused
 
 
 EPOCHS = 1 << 32  # that can be told apart
+SEEDS = 1 << 64
 _MOST = (1 << 63) - 1
 
 
@@ -24,6 +29,58 @@ def check(problems: Iterable[str] = (), **numbers: tuple[Any, int] | tuple[Any, 
     found += problems
     if found:
         raise Refused("\n".join(found))
+
+
+def choose(**given: tuple[Any, Iterable[Any]]) -> list[str]:
+    """The problems of what must be one of a few values: by name, what was given and these."""
+    return [
+        f"{name} is {shortened(value)}: give {' or '.join(map(repr, choices))}"
+        for name, (value, choices) in given.items()
+        if not any(type(value) is type(each) and value == each for each in choices)
+    ]
+
+
+def whole_numbers(name: str, given: Any) -> list[int]:
+    """A list, tensor or array of whole numbers, at least 0, as a list of them."""
+    try:
+        all_of_them = given.tolist() if hasattr(given, "tolist") else list(given)
+        numbers = [-1 if isinstance(each, bool) else operator.index(each) for each in all_of_them]
+    except TypeError:
+        numbers = [-1]
+    if numbers and not 0 <= min(numbers) <= max(numbers) <= _MOST:
+        raise Refused(f"{name} is {shortened(given)}: give whole numbers, counted from 0")
+    return numbers
+
+
+def path_of(name: str, given: Any) -> str:
+    """A path of files, with "~" as the home folder."""
+    try:
+        return os.path.expanduser(os.fsdecode(given))
+    except TypeError:
+        raise Refused(f"{name} is {shortened(given)}: give a path, a string or pathlib.Path") from None
+
+
+def device_named(given: Any) -> str:
+    """As the native side names it: "cpu", or "cuda:N"."""
+    try:
+        if isinstance(given, bool | None):
+            raise TypeError
+        device = torch.device(given)
+    except (RuntimeError, TypeError, ValueError):
+        device = torch.device("meta")
+    if device.type == "cpu":
+        return "cpu"
+    if device.type != "cuda":
+        raise Refused(f"device is {shortened(given)}: give 'cpu', 'cuda' or 'cuda:N'")
+    if not torch.cuda.is_available():
+        raise Refused(
+            f"device is {shortened(given)}, but torch.cuda.is_available() says that there is no GPU here: "
+            "give device='cpu'"
+        )
+    index = torch.cuda.current_device() if device.index is None else device.index
+    if index >= torch.cuda.device_count():
+        raise Refused(f"device is {shortened(given)}, but there are {torch.cuda.device_count()} GPUs")
+    return f"cuda:{index}"
 
 
 def shortened(value: Any) -> str:

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
-
-import torch
 
 from . import _native, transforms
 from ._samples import Leaf
-
-_THEIRS = "torchvision.transforms."
-_MODULES = (
-    f"{_THEIRS}v2._geometry",
-    f"{_THEIRS}v2._auto_augment",
-    f"{_THEIRS}v2.functional._geometry",
-    f"{_THEIRS}autoaugment",
-    f"{_THEIRS}_presets",
-)
-_CLASSES = {
-    *("CenterCrop", "ElasticTransform", "FiveCrop", "Pad", "RandomAffine", "RandomCrop"),
-    *("RandomHorizontalFlip", "RandomPerspective", "RandomResizedCrop", "RandomRotation"),
-    *("RandomVerticalFlip", "Resize", "TenCrop"),
-}
+from ._torchvision import movers_in
 
 
 def refuse_moving_images_alone(fields: list[str], functions: Iterable[Callable[..., Any]]) -> None:
     """`fields`: those of a native data set that native transforms move with its images, in words."""
-    theirs = list(dict.fromkeys(_of_torchvision(functions)))
+    theirs = movers_in(functions)
     if not fields or not theirs:
         return
     known = [name for name in theirs if hasattr(transforms, name)]
@@ -52,7 +37,7 @@ def refuse_moving_beside(
     """`leaves`: of a sample that was made in Python, whose images `chain` and `functions` are done to."""
     sizes = {leaf.shape[:2]: leaf.name for leaf in leaves if leaf.is_image}
     movers = [each.title().replace("_", "") for each in _native.moving_ops(chain)] if chain else []
-    movers += _of_torchvision(functions)
+    movers += movers_in(functions)
     for leaf in leaves:
         pairs = zip(leaf.shape, leaf.shape[1:], strict=False)
         size = next((pair for pair in pairs if pair in sizes), None)
@@ -61,22 +46,7 @@ def refuse_moving_beside(
         shape = " x ".join(map(str, leaf.shape))
         raise _native.Refused(
             f"{movers[0]} moves the pixels of field '{sizes[size]}' alone, but field '{leaf.name}' of "
-            f"{shape} has its height x width, {size[0]} x {size[1]}, and would not fit it any more: move both "
-            "in __getitem__, or give both as PIL images, to which transforms are done alike. If it is to "
-            "stay as it is, give it flattened"
+            f"{shape} has its height x width, {size[0]} x {size[1]}, and would not fit it any more: move "
+            "both in __getitem__, or give both as PIL images, to which transforms are done alike. If it is "
+            "to stay as it is, give it flattened"
         )
-
-
-def _of_torchvision(functions: Iterable[Any]) -> Iterator[str]:
-    """The names of those among them, and in them, that move pixels."""
-    for each in functions:
-        for kind in (each, *type(each).__mro__):
-            module, name = getattr(kind, "__module__", ""), getattr(kind, "__name__", "")
-            if name and (module in _MODULES or (module == f"{_THEIRS}transforms" and name in _CLASSES)):
-                yield name
-                break
-        else:
-            if isinstance(each, torch.nn.Sequential):
-                yield from _of_torchvision(each)
-            elif type(each).__module__.startswith(_THEIRS):
-                yield from _of_torchvision(getattr(each, "transforms", ()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.context import BaseContext
 from typing import TYPE_CHECKING, Any
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import _native
-from ._checks import EPOCHS, check, shortened
+from ._checks import EPOCHS, SEEDS, check, choose, device_named, shortened
 from ._moves import refuse_moving_beside, refuse_moving_images_alone
 from ._worker_process import Job
 from ._workers import Workers, context_of
@@ -18,6 +20,10 @@ from .transforms import Compose
 
 if TYPE_CHECKING:
     from .pipeline import Stage
+
+
+_MOST_WORKERS = 1024
+_WORKERS_OF_A_CORE = 4
 
 
 class DataLoader:
@@ -82,22 +88,27 @@ class DataLoader:
         multiprocessing_context: str | BaseContext | None = None,
         worker_init_fn: Callable[[int], None] | None = None,
     ) -> None:
-        problems = []
-        if on_bad_sample not in ("stop", "skip"):
-            problems.append(f"on_bad_sample is '{on_bad_sample}': give 'stop' or 'skip'")
-        if transforms_device not in ("cpu", "cuda"):
-            problems.append(f"transforms_device is '{transforms_device}': give 'cpu' or 'cuda'")
-        if torch.device(device).type == "cpu" and (wire or transforms_device == "cuda"):
-            problems.append(
-                f"wire and transforms_device are for batches on a GPU, but device is '{device}'"
-            )
-        whole = {"batch_size": (batch_size, 1), "num_workers": (num_workers, 1)}
-        check(problems, **whole, prefetch_factor=(prefetch_factor, 1), seed=(seed, 0))
+        place = device_named(device)
+        problems = _problems_of(wire, transforms_device, place, worker_init_fn)
+        problems += choose(
+            shuffle=(shuffle, (True, False)),
+            drop_last=(drop_last, (True, False)),
+            on_bad_sample=(on_bad_sample, ("stop", "skip")),
+            transforms_device=(transforms_device, ("cpu", "cuda")),
+        )
+        check(
+            problems,
+            batch_size=(batch_size, 1),
+            num_workers=(num_workers, 1, _MOST_WORKERS),
+            prefetch_factor=(prefetch_factor, 1, 1 << 20),
+            seed=(seed, 0, SEEDS - 1),
+        )
         context = context_of(multiprocessing_context)
+        _warn_of_many(num_workers)
         self.dataset = dataset_of(dataset)
         self.batch_size = batch_size
         self.drop_last = drop_last
-        self.device = _with_index(torch.device(device))
+        self.device = place
         self._position = 0  # of the batch behind the last one given, through all epochs
         self._resumes = False
         self._pass_number = 0
@@ -273,11 +284,25 @@ def refuse_own_iteration(loader: DataLoader, what: str) -> None:
         )
 
 
-def _with_index(device: torch.device) -> str:
-    """As the native side names it: "cpu", or "cuda:N"."""
-    if device.type == "cuda" and device.index is None:
-        return f"cuda:{torch.cuda.current_device()}"
-    return "cpu" if device.type == "cpu" else str(device)
+def _problems_of(wire: Any, transforms_device: Any, device: str, init: Any) -> list[str]:
+    problems = []
+    if wire is not None and not isinstance(wire, Mapping):
+        problems.append(f"wire is {shortened(wire)}: give forms by field, such as {{'image': 'jpeg'}}")
+    elif device == "cpu" and (wire or transforms_device == "cuda"):
+        problems.append(f"wire and transforms_device are for batches on a GPU, but device is '{device}'")
+    if init is not None and not callable(init):
+        problems.append(f"worker_init_fn is {shortened(init)}: give a function of the worker's number")
+    return problems
+
+
+def _warn_of_many(workers: int) -> None:
+    cores = len(os.sched_getaffinity(0))
+    if workers > _WORKERS_OF_A_CORE * cores:
+        warnings.warn(
+            f"num_workers is {workers}, but this process may use {cores} cores: more workers than that "
+            "make loading slower rather than faster",
+            stacklevel=3,
+        )
 
 
 def _ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
@@ -287,5 +312,6 @@ def _ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
         if not torch.distributed.is_available() or not torch.distributed.is_initialized():
             return 0, 1
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    check(rank=(rank, 0), world_size=(world_size, 1))
+    check(world_size=(world_size, 1))
+    check(rank=(rank, 0, world_size - 1))
     return rank, world_size

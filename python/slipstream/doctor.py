@@ -15,7 +15,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from . import _native
-from ._checks import check
+from ._checks import check, device_named
 from ._doctor.advice import rewrite
 from ._doctor.ladder import Ladder
 from ._doctor.loaders import Loaders, generators_of_loader
@@ -151,8 +151,8 @@ def _refuse(loader: Any, step: Any, budget: float, state: Sequence[Any]) -> None
         )
     if not callable(step):
         problems.append("the step cannot be called: give a function that trains on one batch")
-    if not budget > 0:
-        problems.append(f"budget is {budget}: give more than 0 seconds")
+    if isinstance(budget, bool) or not isinstance(budget, int | float) or not budget > 0:
+        problems.append(f"budget is {budget!r}: give a number of seconds, more than 0")
     problems += [
         f"state holds {type(each).__name__}, which has no state_dict() and load_state_dict()"
         for each in state
@@ -164,12 +164,7 @@ def _refuse(loader: Any, step: Any, budget: float, state: Sequence[Any]) -> None
 def _device(device: str | torch.device | None) -> str:
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    place = torch.device(device)
-    if place.type not in ("cpu", "cuda"):
-        raise _native.Refused(f"device is {place}: give 'cpu' or 'cuda'")
-    if place.type == "cuda" and place.index is None:
-        place = torch.device("cuda", torch.cuda.current_device())
-    return str(place)
+    return device_named(device)
 
 
 @contextlib.contextmanager

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 
 from . import _native
-from ._checks import check
+from ._checks import check, device_named
 from ._sources import close, source_of
 from ._trees import tuple_like
-from .data import DataLoader, _with_index, refuse_own_iteration
+from .data import DataLoader, refuse_own_iteration
 
 Key = int | str
 Keys = Key | Sequence[Key] | None
@@ -136,6 +136,11 @@ class Pipeline:
         run_ahead: int = 2,
         serial: bool = False,
     ) -> None:
+        if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
+            raise _native.Refused(
+                f"slipstream.Pipeline goes around what gives batches, a loader or another iterable, not "
+                f"{type(loader).__name__}"
+            )
         self.loader = loader
         self.stages = _stages_of(stages)
         self.device = _device_of(loader, device)
@@ -264,7 +269,7 @@ def _stages_of(stages: Any) -> list[Stage]:
 
 def _device_of(loader: Iterable[Any], device: str | torch.device | None) -> str:
     if isinstance(loader, DataLoader):
-        if device is not None and _with_index(torch.device(device)) != loader.device:
+        if device is not None and not _is(device, loader.device):
             raise _native.Refused(
                 f"the loader fills memory for {loader.device}, but the pipeline's device is "
                 f"{device}: give both the same"
@@ -272,7 +277,12 @@ def _device_of(loader: Iterable[Any], device: str | torch.device | None) -> str:
         return loader.device
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    return _with_index(torch.device(device))
+    return device_named(device)
+
+
+def _is(device: str | torch.device, named: str) -> bool:
+    given = torch.device(device)
+    return given.type == torch.device(named).type and (named == "cpu" or device_named(given) == named)
 
 
 def _refuse_stages(stages: Sequence[Stage], run_ahead: int) -> None:

@@ -7,12 +7,14 @@ a GPU in few kernels. Semantics that differ from torchvision's on purpose are in
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 
 from . import _native
+from ._checks import EPOCHS, SEEDS, check, shortened, whole_numbers
+from ._torchvision import is_of_torchvision, parts_of
 from ._worker_process import name_of
 
 Function = Callable[[torch.Tensor], torch.Tensor]
@@ -51,6 +53,7 @@ class Transform:
         >>> crop(images, sample_ids=[7, 8], epoch=1).shape
         torch.Size([2, 3, 32, 32])
         """
+        self._refuse_images(images)
         if self._done_by is None:
             native = [step for step in self._steps if isinstance(step, dict)]
             if len(native) < len(self._steps):
@@ -63,11 +66,24 @@ class Transform:
             if self._done_by.is_random():
                 raise _native.Refused(
                     "random transforms need sample_ids, the number of each sample: what they draw "
-                    "depends on it, and not on the batch it is in"
+                    "depends on it, and not on the batch it is in. For example: transform(images, "
+                    "sample_ids=range(len(images)), epoch=epoch)"
                 )
             sample_ids = range(len(images))
-        numbers = sample_ids.tolist() if isinstance(sample_ids, torch.Tensor) else list(sample_ids)
-        return self._done_by(images, numbers, seed, epoch)
+        check(epoch=(epoch, 0, EPOCHS - 1), seed=(seed, 0, SEEDS - 1))
+        return self._done_by(images, whole_numbers("sample_ids", sample_ids), seed, epoch)
+
+    def _refuse_images(self, images: Any) -> None:
+        if isinstance(images, torch.Tensor) and images.dim() == 4:
+            return
+        given = type(images).__name__
+        if isinstance(images, torch.Tensor):
+            given = f"a tensor of {' x '.join(map(str, images.shape)) or 'one value'}"
+        raise _native.Refused(
+            f"{type(self).__name__} was called with {given}, but takes a batch: a tensor of batch x channels "
+            "x height x width, uint8 or float32. For one image: transform(image[None], sample_ids=[0])[0]. "
+            "Images of a data set in Python: slipstream.PythonDataset(dataset, transform)"
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_steps": self._steps}
@@ -91,6 +107,10 @@ class Compose(Transform):
 
     def __init__(self, transforms: Sequence[Transform | Function]) -> None:
         self._steps = []
+        if not isinstance(transforms, Iterable):
+            raise _native.Refused(
+                f"Compose takes a list of transforms, not {shortened(transforms)}: give it in [...]"
+            )
         for each in transforms:
             if isinstance(each, Transform):
                 if type(each).__call__ is not Transform.__call__:
@@ -99,13 +119,8 @@ class Compose(Transform):
                         "function of an image (channels x height x width), beside the transforms it builds on"
                     )
                 self._steps += each._steps
-            elif callable(each):
-                self._steps.append(each)
             else:
-                raise _native.Refused(
-                    f"{type(each).__name__} is no transform: give those of slipstream.transforms, and "
-                    "functions of an image"
-                )
+                self._steps.append(_function(each))
         self._native_json()
 
     @classmethod
@@ -137,6 +152,28 @@ class Compose(Transform):
                 place += 1
         named = (("+".join(map(name_of, run)), place, run) for place, _, run in runs)
         return [(place, f"{name}_{place}", run) for name, place, run in named]
+
+
+def _function(given: Any) -> Function:
+    """Refuses what is no function of an image."""
+    kind = type(given).__name__
+    if isinstance(given, type):
+        raise _native.Refused(f"{given.__name__} is a class, not a transform: give {given.__name__}()")
+    if not callable(given):
+        one = "one, such as slipstream.transforms.Compose(a list)" if isinstance(given, Iterable) else "one"
+        raise _native.Refused(
+            f"{kind} is no transform: give {one} of slipstream.transforms, or a function of an image"
+        )
+    for each in parts_of(given):
+        name = type(each).__name__
+        makes_tensors = name in ("ToTensor", "PILToTensor") or (name == "ToImage" and each is given)
+        if makes_tensors and is_of_torchvision(each):
+            raise _native.Refused(
+                f"torchvision's {name} makes tensors of images, but here they are tensors already, of uint8: "
+                "leave it out. slipstream.transforms.ToDtype(torch.float32, scale=True) makes floats from 0 "
+                "to 1 of them"
+            )
+    return given  # type: ignore[no-any-return]
 
 
 def _json(steps: list[dict[str, Any]]) -> str:

@@ -1,0 +1,80 @@
+"""Arguments that make no sense are refused, with what to give instead."""
+
+import warnings
+
+import pytest
+import torch
+
+import slipstream as ss
+
+
+def message_of(**options):
+    with pytest.raises(ss.Refused) as raised:
+        ss.DataLoader([1, 2, 3], **options)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(("name", "values", "advice"), [
+    ("shuffle", ("yes", None, 1), "give True or False"),
+    ("drop_last", (1, None, "no"), "give True or False"),
+    ("on_bad_sample", ("ignore", None, True), "give 'stop' or 'skip'"),
+    ("transforms_device", ("gpu", None, 0), "give 'cpu' or 'cuda'"),
+    ("seed", (2**70, 2**64), "at most 18446744073709551615"),
+    ("seed", (None, -1, 1.5, "1"), "give a whole number, at least 0"),
+    ("batch_size", (2**70,), "at most"),
+    ("prefetch_factor", (2**40, 2**64), "at most"),
+    ("num_workers", (1025, 100000), "give a whole number, at most 1024"),
+    ("wire", ("jpeg", ["image"], 1), "give forms by field, such as {'image': 'jpeg'}"),
+    ("worker_init_fn", (1, "f"), "give a function of the worker's number"),
+    ("device", ("gpu", "auto", "mps", "meta", None, True, 1.5, [], "cuda:x"), "give 'cpu', 'cuda' or 'cuda:N'"),
+])
+def test_arguments_of_a_loader(name, values, advice):
+    for value in values:
+        message = message_of(**{name: value})
+        assert message.startswith(f"{name} is {value!r}") and advice in message and "--" not in message
+
+
+def test_a_gpu_that_is_not_there(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for device in ("cuda", "cuda:1", torch.device("cuda", 0)):
+        message = message_of(device=device)
+        assert f"device is {device!r}, but" in message and "give device='cpu'" in message and "--" not in message
+    loader = torch.utils.data.DataLoader([1])
+    for call in (lambda: ss.Pipeline(loader, device="cuda"), lambda: ss.doctor(loader, print, device="cuda")):
+        with pytest.raises(ss.Refused, match="give device='cpu'"):
+            call()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert "device is 'cuda:2', but there are 2 GPUs" in message_of(device="cuda:2")
+
+
+def test_the_cpu_by_all_its_names():
+    for device in ("cpu", "cpu:0", torch.device("cpu")):
+        assert ss.DataLoader([1, 2], device=device).device == "cpu"
+
+
+def test_many_workers_are_told(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    with pytest.warns(UserWarning, match="num_workers is 9, but this process may use 2 cores") as told:
+        ss.DataLoader([1, 2], num_workers=9)
+    assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ss.DataLoader([1, 2], num_workers=8)
+
+
+def test_ranks():
+    assert "rank is 2: give a whole number, at most 1" in message_of(rank=2, world_size=2)
+    assert "world_size is 0" in message_of(rank=0, world_size=0)
+
+
+@pytest.mark.parametrize("loader", [None, 3])
+def test_a_pipeline_needs_batches(loader):
+    with pytest.raises(ss.Refused, match=f"a loader or another iterable, not {type(loader).__name__}"):
+        ss.Pipeline(loader)
+
+
+@pytest.mark.parametrize("budget", ["10", None, 0, -1, float("nan"), True])
+def test_budgets_of_the_doctor(budget):
+    with pytest.raises(ss.Refused, match=f"budget is {budget!r}: give a number of seconds, more than 0"):
+        ss.doctor(torch.utils.data.DataLoader([1, 2]), print, budget=budget)
