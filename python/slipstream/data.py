@@ -173,6 +173,12 @@ class DataLoader:
         has_texts = any(template.is_text)
         return _native.process_dataset(self._workers.pool, len(native), form, leaves, has_texts)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(
+            "a slipstream.DataLoader has threads and memory of this process, so it cannot be pickled or "
+            "copied: pickle its data set, loader.dataset, and make a loader of it where it is used"
+        )
+
     def __len__(self) -> int:
         return self._native.batches_per_epoch()
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from . import _native
+from ._checks import check, path_of, whole_numbers
 from ._samples import field_names
-from .transforms import Function, Transform
+from .transforms import Compose, Function, Transform
 
 Path = str | os.PathLike[str]
 
@@ -38,13 +40,31 @@ class InPython:
 
 
 class Dataset:
-    """A native data set: samples in files, which the native loader reads without Python."""
+    """A native data set: samples in files, which the native loader reads without Python. Pickled or
+    copied, it opens its files again."""
 
     def __init__(
-        self, native: _native.Dataset | InPython, transform: Transform | Function | None = None
+        self,
+        make: Callable[..., _native.Dataset | InPython],
+        arguments: tuple[Any, ...],
+        transform: Transform | Function | None = None,
     ) -> None:
-        self._native = native
+        self._make, self._arguments = make, arguments
+        self._native = make(*arguments)
         self.transform = transform
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_native"} | {"_len": len(self)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        length = state.pop("_len")
+        vars(self).update(state)
+        self._native = self._make(*self._arguments)
+        if len(self) != length:
+            raise _native.Refused(
+                f"the data set had {length} samples when it was copied or pickled, and has {len(self)} now: "
+                "leave its files as they are meanwhile"
+            )
 
     def __len__(self) -> int:
         return len(self._native)
@@ -61,11 +81,11 @@ class Dataset:
 
     def name(self, index: int) -> str:
         """The name of a sample in messages, for example its file."""
-        return self._native.name(index)
+        return self._native.name(*whole_numbers("index", [index]))
 
     def label(self, index: int) -> int:
         """The class of a sample. Raises Refused where samples have none."""
-        return self._native.label(index)
+        return self._native.label(*whole_numbers("index", [index]))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} samples, fields={self.fields})"
@@ -89,7 +109,30 @@ class ImageFolder(Dataset):
         transform: Transform | Function | None = None,
         classes: Sequence[str] = (),
     ) -> None:
-        super().__init__(_native.image_folder(os.fsencode(root), list(map(os.fsencode, classes))), transform)
+        super().__init__(_folder, (path_of("root", root), list(classes)), transform)
+
+    @property
+    def class_to_idx(self) -> dict[str, int]:
+        """The numbers of the classes by name."""
+        return {name: number for number, name in enumerate(self.classes)}
+
+    @functools.cached_property
+    def targets(self) -> list[int]:
+        """The class of each sample."""
+        return [self._native.label(index) for index in range(len(self))]
+
+    @functools.cached_property
+    def samples(self) -> list[tuple[str, int]]:
+        """The file of each sample, and its class."""
+        return [(self._native.name(index), label) for index, label in enumerate(self.targets)]
+
+
+def _folder(path: str, classes: list[str]) -> _native.Dataset:
+    return _native.image_folder(os.fsencode(path), [os.fsencode(name) for name in classes])
+
+
+def _opened(path: str, num_classes: int, classes: list[str]) -> _native.Dataset:
+    return _native.open_dataset(os.fsencode(path), num_classes, [os.fsencode(name) for name in classes])
 
 
 class PythonDataset(Dataset):
@@ -109,17 +152,23 @@ class PythonDataset(Dataset):
     """
 
     def __init__(self, dataset: Any, transform: Transform | Function | None = None) -> None:
+        if _holds_ours(dataset):
+            raise _native.Refused(
+                f"{type(dataset).__name__} is a slipstream data set, or a part of one: give it to the loader "
+                "as it is, and the transform to the slipstream data set"
+            )
         has_items = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
         if isinstance(dataset, torch.utils.data.IterableDataset | str | bytes) or not has_items:
             raise _native.Refused(
                 f"slipstream.DataLoader reads data sets that have __getitem__ and __len__, not "
                 f"{type(dataset).__name__}: keep PyTorch's DataLoader and put slipstream.Pipeline around it"
             )
-        super().__init__(InPython(dataset), transform)
+        super().__init__(InPython, (dataset,), transform)
 
 
 class Subset(Dataset):
-    """The samples `indices` of a data set, in that order, with its transform.
+    """The samples `indices` of a data set, in that order, with its transform. A loader takes
+    torch.utils.data.Subset of a slipstream data set, and what random_split() makes, as this.
 
     >>> data = ss.ImageFolder("photos")
     >>> [ss.Subset(data, [49, 0]).label(i) for i in range(2)] == [data.label(49), data.label(0)]
@@ -128,21 +177,24 @@ class Subset(Dataset):
 
     def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
         dataset = dataset_of(dataset)
-        native = dataset._native
-        if not isinstance(native, InPython):
-            super().__init__(_native.subset(native, list(indices)), dataset.transform)
-            return
-        outside = [index for index in indices if not 0 <= index < len(native)]
-        if outside:
-            raise _native.Refused(
-                f"a subset takes sample {outside[0]}, but the data set has {len(native)}, counted from 0"
-            )
-        source = torch.utils.data.Subset(native.source, indices)
-        super().__init__(InPython(source), dataset.transform)
+        super().__init__(_subset, (dataset, whole_numbers("indices", indices)), dataset.transform)
+
+
+def _subset(dataset: Dataset, indices: list[int]) -> _native.Dataset | InPython:
+    native = dataset._native
+    if not isinstance(native, InPython):
+        return _native.subset(native, indices)
+    outside = [index for index in indices if index >= len(native)]
+    if outside:
+        raise _native.Refused(
+            f"a subset takes sample {outside[0]}, but the data set has {len(native)}, counted from 0"
+        )
+    return InPython(torch.utils.data.Subset(native.source, indices))
 
 
 class ConcatDataset(Dataset):
-    """The samples of several data sets, one after the other, with the first one's transform.
+    """The samples of several data sets, one after the other, with the first one's transform. A loader
+    takes torch.utils.data.ConcatDataset of slipstream data sets as this.
 
     >>> data = ss.ImageFolder("photos")
     >>> len(ss.ConcatDataset([data, ss.Subset(data, [0, 1])]))
@@ -150,21 +202,43 @@ class ConcatDataset(Dataset):
     """
 
     def __init__(self, datasets: Sequence[Any]) -> None:
-        all_of_them = [dataset_of(each) for each in datasets]
-        native = [each._native for each in all_of_them if isinstance(each._native, _native.Dataset)]
-        sources = [each._native.source for each in all_of_them if isinstance(each._native, InPython)]
-        if native and sources:
-            raise _native.Refused(
-                "native data sets and such in Python do not make one data set: their samples differ in form"
-            )
-        joined: Any = torch.utils.data.ConcatDataset(sources) if sources else None
-        super().__init__(InPython(joined) if joined else _native.concat(native), all_of_them[0].transform)
+        parts = [dataset_of(each) for each in datasets]
+        if not parts:
+            raise _native.Refused("datasets is empty: give at least one")
+        super().__init__(_concat, (parts,), parts[0].transform)
+
+
+def _concat(parts: list[Dataset]) -> _native.Dataset | InPython:
+    native = [each._native for each in parts if isinstance(each._native, _native.Dataset)]
+    sources = [each._native.source for each in parts if isinstance(each._native, InPython)]
+    if native and sources:
+        raise _native.Refused(
+            "native data sets and such in Python do not make one data set: their samples differ in form"
+        )
+    return InPython(torch.utils.data.ConcatDataset(sources)) if sources else _native.concat(native)
 
 
 def dataset_of(dataset: Any) -> Dataset:
-    if not isinstance(dataset, Dataset):
+    """What a loader reads: torch.utils.data's parts of slipstream data sets are such, too."""
+    if isinstance(dataset, Dataset):
+        return _as_its_class_reads(dataset)
+    if not _holds_ours(dataset):
         return PythonDataset(dataset)
-    if hasattr(dataset, "__getitem__"):  # of a class of the caller's
+    if isinstance(dataset, torch.utils.data.Subset):
+        return Subset(dataset_of(dataset.dataset), dataset.indices)
+    parts = [dataset_of(each) for each in dataset.datasets]
+    chains = [Compose.of(each.transform)._steps for each in parts]
+    if any(chain != chains[0] for chain in chains):
+        raise _native.Refused(
+            "the parts of this torch.utils.data.ConcatDataset have different transforms, but a loader does "
+            "one: give all parts the same"
+        )
+    return ConcatDataset(parts)
+
+
+def _as_its_class_reads(dataset: Dataset) -> Dataset:
+    """The caller's classes may read samples in Python."""
+    if hasattr(dataset, "__getitem__"):
         return PythonDataset(dataset, dataset.transform)
     if type(dataset).__len__ is not Dataset.__len__:
         raise _native.Refused(
@@ -172,6 +246,17 @@ def dataset_of(dataset: Any) -> Dataset:
             "be read natively: take slipstream.Subset(data, range(n)) of them"
         )
     return dataset
+
+
+def _holds_ours(dataset: Any) -> bool:
+    if isinstance(dataset, Dataset):
+        return True
+    reads = getattr(type(dataset), "__getitem__", None)
+    if isinstance(dataset, torch.utils.data.Subset) and reads is torch.utils.data.Subset.__getitem__:
+        return _holds_ours(dataset.dataset)
+    if reads is torch.utils.data.ConcatDataset.__getitem__:
+        return any(map(_holds_ours, dataset.datasets))
+    return False
 
 
 def open_dataset(
@@ -189,5 +274,6 @@ def open_dataset(
     >>> ss.open_dataset("photos")
     Dataset(50 samples, fields=['image', 'label'])
     """
-    names = [os.fsencode(name) for name in classes]
-    return Dataset(_native.open_dataset(os.fsencode(path), num_classes, names), transform)
+    check(num_classes=(num_classes, 0))
+    arguments = (path_of("path", path), num_classes, list(classes))
+    return Dataset(_opened, arguments, transform)
