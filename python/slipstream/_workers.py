@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import pickle
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -93,10 +94,7 @@ class Workers:
             except _native.Error as error:
                 if self._context.get_start_method() == "fork":
                     raise
-                raise _native.Error(
-                    f"{error}. Processes that are not forked import the program anew: what it does belongs "
-                    "under if __name__ == '__main__':"
-                ) from None
+                raise _native.Error(f"{error}. {_advice_for_unforked()}") from None
         raise _native.Refused("the data set is empty")
 
     def _start(self, number: int) -> None:
@@ -148,6 +146,20 @@ class Workers:
             if collects:
                 gc.enable()
         return process  # type: ignore[no-any-return]
+
+
+def _advice_for_unforked() -> str:
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    if file is not None and os.path.exists(file):
+        return (
+            "Processes that are not forked import the program anew: what it does belongs under "
+            "if __name__ == '__main__':"
+        )
+    return (
+        "Processes that are not forked import what they work with, but this program is no file (python -c, "
+        "standard input or a notebook): define data sets, transforms and worker_init_fn in a module, or give "
+        "multiprocessing_context='fork'"
+    )
 
 
 def context_of(given: str | BaseContext | None) -> BaseContext:

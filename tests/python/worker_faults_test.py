@@ -346,6 +346,31 @@ if __name__ == "__main__":
 """
 
 
+UNDEFINED = """
+import sys
+import slipstream as ss
+
+class Squares(list):
+    pass
+
+try:
+    ss.DataLoader(Squares([1, 2]), 1, multiprocessing_context="spawn")
+except ss.Error as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("how", ["-c", "stdin", "file"])
+def test_what_processes_that_are_not_forked_cannot_import(tmp_path, how):
+    (tmp_path / "program.py").write_text(UNDEFINED)
+    words = {"-c": ["-c", UNDEFINED], "stdin": ["-"], "file": [tmp_path / "program.py"]}[how]
+    run = subprocess.run([sys.executable, *words], input=UNDEFINED if how == "stdin" else "", text=True, timeout=100,
+                         capture_output=True, check=False, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+    in_a_module = "this program is no file" in run.stdout and "in a module, or give multiprocessing_context='fork'" in run.stdout
+    assert in_a_module == (how != "file"), run.stdout + run.stderr
+    assert ("if __name__ == '__main__'" in run.stdout) == (how == "file"), run.stdout + run.stderr
+
+
 def is_there(process):
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
