@@ -160,9 +160,9 @@ def _function(given: Any) -> Function:
     if isinstance(given, type):
         raise _native.Refused(f"{given.__name__} is a class, not a transform: give {given.__name__}()")
     if not callable(given):
-        one = "one, such as slipstream.transforms.Compose(a list)" if isinstance(given, Iterable) else "one"
+        chain = "slipstream.transforms.Compose of it, " if isinstance(given, list | tuple) else ""
         raise _native.Refused(
-            f"{kind} is no transform: give {one} of slipstream.transforms, or a function of an image"
+            f"{kind} is no transform: give {chain}one of slipstream.transforms, or a function of an image"
         )
     for each in parts_of(given):
         name = type(each).__name__
