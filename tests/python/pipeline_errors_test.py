@@ -38,6 +38,23 @@ def test_errors_of_the_loader_come_out(device):
     assert seen <= 3
 
 
+class Broken(Numbers):
+    def __getitem__(self, index):
+        if index == 20:
+            raise ValueError("no such image")
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_errors_of_pytorchs_loader_come_out(device, workers):
+    pipe = ss.Pipeline(torch.utils.data.DataLoader(Broken(), 4, num_workers=workers), (), device)
+    seen, loop = [], iter(pipe)
+    with pytest.raises(ValueError, match="no such image"):
+        for _, labels in loop:
+            seen += labels.tolist()
+    assert seen == list(range(20)) and list(loop) == []
+
+
 def test_what_the_body_would_train_is_refused(device):
     trained_module = nn.Linear(2, 2)
     with pytest.raises(ss.Refused, match=r"'encode' has parameters that require gradients.*weight"):

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -242,20 +243,43 @@ def test_containers_stay_what_they_are(device):
     assert result["x"].data.device.type == device and result["x"].batch_sizes.device.type == "cpu"
 
 
-def test_a_break_does_not_wait_for_a_late_loader(device):
-    class Late(Numbers):
-        def __getitem__(self, index):
-            time.sleep(20 if index == 8 else 0)
-            return super().__getitem__(index)
+class Late(Numbers):
+    """Its sample `late` waits until it is let go of."""
 
-    loader = torch.utils.data.DataLoader(Late(), 1, num_workers=1)
-    start = time.monotonic()
+    def __init__(self, late):
+        self.late, self.let_go, self.made = late, multiprocessing.Event(), multiprocessing.Event()
+
+    def __getitem__(self, index):
+        if index == self.late:
+            self.let_go.wait(20)
+            self.made.set()
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("late", [6, 7])
+def test_a_break_does_not_wait_for_a_late_loader(device, late):
+    data = Late(late)
+    loader = torch.utils.data.DataLoader(data, 1, num_workers=1)
     for i, _ in enumerate(ss.Pipeline(loader, (), device)):
         if i == 5:
             break
-    assert time.monotonic() - start < 15
-    if loader._iterator is not None:
-        loader._iterator._shutdown_workers()
+    assert not data.made.is_set()
+    data.let_go.set()
+
+
+def test_a_pass_waits_for_what_the_one_before_still_reads(device):
+    """Both passes have the same worker processes."""
+    for late in (3, 6):
+        data = Late(late)
+        loader = torch.utils.data.DataLoader(data, 1, num_workers=2, persistent_workers=True)
+        pipe = ss.Pipeline(loader, (), device)
+        for x, _ in pipe:
+            if x[0, 0] == 2:
+                break
+        letting = threading.Timer(0.3, data.let_go.set)
+        letting.start()
+        assert [labels.item() for _, labels in pipe] == list(range(40))
+        letting.join()
 
 
 def test_a_pass_begins_with_its_first_batch(device):
