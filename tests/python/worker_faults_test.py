@@ -215,7 +215,16 @@ def test_what_makes_no_sense_is_refused():
 
 
 def test_an_init_function_that_fails():
-    assert "KeyError: 0" in message_of(ss.Error, [1, 2], worker_init_fn=lambda number: {}[number])
+    class Slow(Squares):
+        def __getitem__(self, i):
+            time.sleep(0.01)
+            return super().__getitem__(i)
+
+    for options in ({}, {"on_bad_sample": "skip"}):  # it is no sample that is bad
+        message = message_of(ss.Error, [1, 2], worker_init_fn=lambda number: {}[number], **options)
+        assert message.startswith("KeyError: 0\nin worker process 0")
+        message = message_of(ss.Error, Slow(), num_workers=2, worker_init_fn=lambda number: {0: 0}[number], **options)
+        assert message.startswith("step 'read' of sample") and "KeyError: 1\nin worker process 1" in message
 
 
 def test_too_little_shared_memory():

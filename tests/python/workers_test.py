@@ -1,6 +1,7 @@
 """Data sets and transforms that are written in Python, in the native loader's worker processes."""
 
 import collections
+import gc
 import random
 
 import numpy
@@ -123,6 +124,16 @@ def test_ranks_share_each_step():
     assert_equal(joined, whole)
 
 
+def test_draws_of_functions_are_keyed(photos, device):
+    data = ss.ImageFolder(photos, T.Compose([T.CenterCrop(16), noisy]))
+    expected = passes(ss.DataLoader(data, 8, shuffle=True, seed=3), 2)
+    loader = ss.DataLoader(data, 8, shuffle=True, seed=3, num_workers=3, device=device)
+    assert_equal(passes(loader, 2), expected)
+    plain = next(iter(ss.DataLoader(ss.ImageFolder(photos, T.CenterCrop(16)), 50)))[0]
+    noise = next(iter(ss.DataLoader(data, 50, seed=3)))[0] - plain
+    assert len(noise[:, 0, 0, 0].unique()) == 50
+
+
 CHAINS = {"ahead": [T.RandomResizedCrop(16), T.RandomHorizontalFlip(), identity],
           "behind": [identity, T.RandomCrop(16), T.ColorJitter(0.4)],
           "around": [T.RandomCrop(18), identity, T.RandomResizedCrop(16), identity, identity, T.RandomVerticalFlip()]}
@@ -192,6 +203,44 @@ def test_processes_are_started_as_asked(method):
     loader = ss.DataLoader(Marked(), 23, num_workers=2, multiprocessing_context=method, worker_init_fn=mark)
     for number, workers, marked in next(iter(loader)).tolist():
         assert workers == 2 and marked == 10 + number
+
+
+class Told:
+    """What the processes that read it know and have drawn."""
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, i):
+        info = get_worker_info()
+        return torch.tensor([info.id, info.seed, self.drawn, torch.get_num_threads()], dtype=torch.float64)
+
+
+def draw(number):
+    get_worker_info().dataset.drawn = torch.rand(()).item()
+
+
+def test_processes_have_seeds_of_their_own():
+    told = [torch.cat(list(ss.DataLoader(Told(), 1, seed=seed, num_workers=2, worker_init_fn=draw)))
+            for seed in (5, 5, 9)]
+    draws = []
+    for seed, rows in zip((5, 5, 9), told, strict=True):
+        assert torch.equal(rows[:, 1], seed + rows[:, 0]) and (rows[:, 3] == 1).all()
+        draws.append({int(number): drawn for number, _, drawn, _ in rows.tolist()})
+    expected = {seed: torch.rand((), generator=torch.Generator().manual_seed(seed)).item() for seed in (5, 6, 9, 10)}
+    assert all(drawn == expected[seed + number] for seed, each in zip((5, 5, 9), draws, strict=True)
+               for number, drawn in each.items())
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_garbage_is_collected_as_before(is_enabled):
+    try:
+        if not is_enabled:
+            gc.disable()
+        ss.DataLoader([1, 2, 3], 3, multiprocessing_context="fork")
+        assert gc.isenabled() == is_enabled
+    finally:
+        gc.enable()
 
 
 def test_in_a_pipeline(device):
