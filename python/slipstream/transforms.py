@@ -6,7 +6,9 @@ a GPU in few kernels. Semantics that differ from torchvision's on purpose are in
 
 from __future__ import annotations
 
+import enum
 import json
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -20,6 +22,7 @@ from ._worker_process import name_of
 Function = Callable[[torch.Tensor], torch.Tensor]
 Size = int | Sequence[int]
 Range = float | Sequence[float]
+Numbers = Sequence[float] | torch.Tensor
 
 
 class Transform:
@@ -29,7 +32,8 @@ class Transform:
     _done_by: _native.TensorTransform | None = None
 
     def __init__(self, op: str, **keys: Any) -> None:
-        step = {"op": op} | {key: value for key, value in keys.items() if value is not None}
+        plain = {key: _plain(key, value) for key, value in keys.items() if value is not None}
+        step = {"op": op} | plain
         self._steps = [step]
         _native.parse_chain(_json([step]))  # refuses what makes no sense
 
@@ -176,6 +180,23 @@ def _function(given: Any) -> Function:
     return given  # type: ignore[no-any-return]
 
 
+def _plain(key: str, value: Any) -> Any:
+    """As JSON holds it: tensors, arrays and enumerations (of torchvision's interpolations) become what is
+    in them."""
+    if isinstance(value, list | tuple):
+        return [_plain(key, each) for each in value]
+    if isinstance(value, enum.Enum):
+        return value.value
+    if hasattr(value, "tolist"):
+        return _plain(key, value.tolist())
+    if isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise _native.Refused(
+        f"{key} is {value!r}, a {type(value).__name__}: give finite numbers, or lists, tensors or arrays of "
+        "them"
+    )
+
+
 def _json(steps: list[dict[str, Any]]) -> str:
     numbered = [{"name": f"{step['op']}_{index}"} | step for index, step in enumerate(steps)]
     return json.dumps({"version": 1, "transforms": numbered})
@@ -188,7 +209,7 @@ class Resize(Transform):
     torch.Size([1, 3, 20, 30])
     """
 
-    def __init__(self, size: Size, antialias: bool = True) -> None:
+    def __init__(self, size: Size, *, antialias: bool = True) -> None:
         super().__init__("resize", size=size, antialias=antialias)
 
 
@@ -215,6 +236,7 @@ class RandomResizedCrop(Transform):
         size: Size,
         scale: Sequence[float] = (0.08, 1.0),
         ratio: Sequence[float] = (3 / 4, 4 / 3),
+        *,
         antialias: bool = True,
     ) -> None:
         super().__init__(
@@ -243,7 +265,7 @@ class RandomVerticalFlip(Transform):
 class RandomRotation(Transform):
     """Turns about the middle, counter-clockwise, by `degrees` from (least, most) or (-d, d)."""
 
-    def __init__(self, degrees: Range, interpolation: str = "nearest", fill: float = 0) -> None:
+    def __init__(self, degrees: Range, interpolation: str = "nearest", *, fill: float = 0) -> None:
         super().__init__("random_rotation", degrees=degrees, interpolation=interpolation, fill=fill)
 
 
@@ -296,9 +318,10 @@ class ColorJitter(Transform):
 
 
 class Grayscale(Transform):
-    """Makes each of the three channels the gray one."""
+    """Makes each of the three channels the gray one. num_output_channels: 3 alone, for images keep their
+    channels; torchvision's 1 is refused."""
 
-    def __init__(self, num_output_channels: int = 3) -> None:
+    def __init__(self, num_output_channels: int = 1) -> None:
         super().__init__("grayscale", num_output_channels=num_output_channels)
 
 
@@ -326,11 +349,13 @@ class RandomErasing(Transform):
 class Normalize(Transform):
     """(value - mean) / std, as float32; uint8 images are divided by 255 first.
 
+    mean, std: a number for each channel, or one for all: a list, tensor or array.
+
     >>> ss.transforms.Normalize(mean=[0.5], std=[0.25])(torch.tensor([[[[0.5, 1.0]]]]))
     tensor([[[[0., 2.]]]])
     """
 
-    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+    def __init__(self, mean: Numbers, std: Numbers) -> None:
         super().__init__("normalize", mean=mean, std=std)
 
 

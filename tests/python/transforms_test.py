@@ -1,80 +1,108 @@
-"""What transforms say to those who give them something else."""
+"""The arguments of slipstream.transforms: torchvision's, and what a file of transforms holds of them."""
+
+import enum
+import inspect
+import json
 
 import numpy
 import pytest
 import torch
-from PIL import Image
+from torchvision.transforms import v2
 
 import slipstream as ss
 
 T = ss.transforms
-IMAGES = torch.zeros(4, 3, 8, 8, dtype=torch.uint8)
+CLASSES = {name: each for name, each in vars(T).items()
+           if isinstance(each, type) and issubclass(each, T.Transform) and each is not T.Transform}
+BILINEAR = v2.InterpolationMode.BILINEAR
+
+KEYS = [
+    (T.Resize(9), {"op": "resize", "size": 9, "antialias": True}),
+    (T.Resize((9, 7), antialias=False), {"op": "resize", "size": [9, 7], "antialias": False}),
+    (T.CenterCrop((9, 7)), {"op": "center_crop", "size": [9, 7]}),
+    (T.RandomCrop((9, 7), 2), {"op": "random_crop", "size": [9, 7], "padding": 2}),
+    (T.RandomResizedCrop((9, 7), (0.2, 0.3), (0.5, 1.5), antialias=False),
+     {"op": "random_resized_crop", "size": [9, 7], "scale": [0.2, 0.3], "ratio": [0.5, 1.5], "antialias": False}),
+    (T.RandomHorizontalFlip(0.2), {"op": "random_horizontal_flip", "p": 0.2}),
+    (T.RandomVerticalFlip(0.2), {"op": "random_vertical_flip", "p": 0.2}),
+    (T.RandomRotation((3, 4), "bilinear", fill=5),
+     {"op": "random_rotation", "degrees": [3, 4], "interpolation": "bilinear", "fill": 5}),
+    (T.RandomAffine((3, 4), (0.1, 0.2), (0.8, 1.5), (1, 2, 5, 6), "bilinear", 7),
+     {"op": "random_affine", "degrees": [3, 4], "translate": [0.1, 0.2], "scale": [0.8, 1.5], "shear": [1, 2, 5, 6],
+      "interpolation": "bilinear", "fill": 7}),
+    (T.GaussianBlur((5, 5), (0.2, 0.3)), {"op": "gaussian_blur", "kernel_size": 5, "sigma": [0.2, 0.3]}),
+    (T.ColorJitter((0.1, 0.2), (0.3, 0.4), (0.5, 0.6), (-0.2, 0.3)),
+     {"op": "color_jitter", "brightness": [0.1, 0.2], "contrast": [0.3, 0.4], "saturation": [0.5, 0.6],
+      "hue": [-0.2, 0.3]}),
+    (T.Grayscale(3), {"op": "grayscale", "num_output_channels": 3}),
+    (T.RandomGrayscale(0.2), {"op": "random_grayscale", "p": 0.2}),
+    (T.RandomErasing(0.2, (0.1, 0.3), (0.4, 0.5), 6),
+     {"op": "random_erasing", "p": 0.2, "scale": [0.1, 0.3], "ratio": [0.4, 0.5], "value": 6}),
+    (T.Normalize((0.1, 0.2, 0.3), (0.4, 0.5, 0.6)),
+     {"op": "normalize", "mean": [0.1, 0.2, 0.3], "std": [0.4, 0.5, 0.6]}),
+    (T.ToDtype(torch.float32, scale=True), {"op": "to_dtype", "dtype": "float32", "scale": True}),
+    (T.ToDtype(), {"op": "to_dtype", "dtype": "float32", "scale": False}),
+]
 
 
-def message_of(call, *args, **kwargs):
-    with pytest.raises(ss.Refused) as raised:
-        call(*args, **kwargs)
-    return str(raised.value)
+def keys_of(transform):
+    (step,) = json.loads(T.Compose([transform]).to_json())["transforms"]
+    del step["name"]
+    return step
 
 
-def test_classes_are_not_transforms(photos):
-    message = "RandomHorizontalFlip is a class, not a transform: give RandomHorizontalFlip()"
-    assert message_of(T.Compose, [T.CenterCrop(4), T.RandomHorizontalFlip]) == message
-    assert message_of(ss.DataLoader, ss.ImageFolder(photos, T.RandomHorizontalFlip), 2) == message
+@pytest.mark.parametrize(("transform", "keys"), KEYS, ids=lambda each: each["op"] if isinstance(each, dict) else "")
+def test_each_argument_is_a_key(transform, keys):
+    assert keys_of(transform) == keys
 
 
-def test_what_is_no_list_of_transforms():
-    assert "Compose takes a list of transforms, not CenterCrop(" in message_of(T.Compose, T.CenterCrop(4))
-    assert "give slipstream.transforms.Compose of it, one of" in message_of(ss.DataLoader, ss.PythonDataset([1], [T.CenterCrop(4)]))
-    assert message_of(T.Compose, [3]) == ("int is no transform: give one of slipstream.transforms, or a function of "
-                                          "an image")
+def test_every_transform_is_looked_at():
+    assert {type(transform).__name__ for transform, _ in KEYS} | {"Compose"} == set(CLASSES)
 
 
-def test_images_are_tensors_already(photos):
-    v1, v2 = pytest.importorskip("torchvision.transforms"), pytest.importorskip("torchvision.transforms.v2")
-    for theirs in (v1.ToTensor(), v1.PILToTensor(), v2.PILToTensor(), v2.ToImage()):
-        message = message_of(T.Compose, [theirs, T.CenterCrop(4)])
-        assert f"torchvision's {type(theirs).__name__} makes tensors" in message and "leave it out" in message
-        assert "ToDtype(torch.float32, scale=True)" in message
-    inside = v1.Compose([v1.CenterCrop(16), v1.ToTensor()])
-    assert "leave it out" in message_of(ss.DataLoader, ss.ImageFolder(photos, inside), 2)
-    images, _ = next(iter(ss.DataLoader(ss.ImageFolder(photos, v2.Compose([v2.ToImage(), v2.CenterCrop(16)])), 2)))
-    assert images.shape == (2, 3, 16, 16) and images.dtype == torch.uint8
+#: Where torchvision has None for no padding, and no default.
+OTHERS = {("RandomCrop", "padding"): 0, ("ToDtype", "dtype"): "float32"}
 
 
-@pytest.mark.parametrize("given", [Image.new("RGB", (8, 8)), numpy.zeros((4, 8, 8, 3)), IMAGES[0], None, [IMAGES[0]],
-                                   torch.tensor(1)], ids=["PIL", "numpy", "one image", "None", "list", "number"])
-@pytest.mark.parametrize("transform", [T.CenterCrop(4), T.RandomHorizontalFlip()])
-def test_what_is_no_batch_of_images(given, transform):
-    message = message_of(transform, given)
-    assert f"{type(transform).__name__} was called with " in message
-    assert "takes a batch: a tensor of batch x channels x height x width" in message
-    assert "transform(image[None], sample_ids=[0])[0]" in message and "slipstream.PythonDataset(" in message
+@pytest.mark.parametrize("name", CLASSES)
+def test_arguments_are_torchvisions(name):
+    theirs = list(inspect.signature(getattr(v2, name)).parameters.values())
+    defaults = {each.name: each.default for each in theirs}
+    for place, own in enumerate(inspect.signature(CLASSES[name]).parameters.values()):
+        expected = defaults[own.name]
+        expected = expected.value if isinstance(expected, enum.Enum) else expected
+        assert own.default == OTHERS.get((name, own.name), expected), own
+        if own.kind is not own.KEYWORD_ONLY:
+            assert theirs[place].name == own.name
 
 
-def test_the_advice_for_one_image_works():
-    transform = T.RandomHorizontalFlip(1)
-    image = torch.arange(3 * 8 * 8, dtype=torch.uint8).view(3, 8, 8)
-    assert torch.equal(transform(image[None], sample_ids=[0])[0], image.flip(2))
+def test_a_gray_image_keeps_its_channels():
+    with pytest.raises(ss.Refused, match="num_output_channels is 1; it must be 3"):
+        T.Grayscale()
 
 
-def test_numbers_that_transforms_cannot_take():
-    flip = T.RandomHorizontalFlip()
-    assert "sample_ids=range(len(images))" in message_of(flip, IMAGES)
-    for numbers in ([-1] * 4, [0.5] * 4, 4, torch.zeros(4), torch.zeros(4, 1, dtype=torch.int64), [2**70] * 4, "abcd"):
-        assert "sample_ids is " in message_of(flip, IMAGES, numbers)
-    for epoch in (-1, "1", None, 1.0, 2**32):
-        assert "epoch is " in message_of(flip, IMAGES, range(4), epoch=epoch)
-    for seed in (-1, "1", None, 2**70):
-        assert "seed is " in message_of(flip, IMAGES, range(4), seed=seed)
-    for numbers in (range(4), numpy.arange(4), torch.arange(4), (0, 1, 2, 3)):
-        assert flip(IMAGES, numbers, 2**32 - 1, 2**64 - 1).shape == IMAGES.shape
+@pytest.mark.parametrize("form", [tuple, torch.tensor, numpy.array, lambda x: numpy.array(x, dtype=numpy.float32)])
+def test_numbers_come_in_all_forms(form):
+    transform = T.Normalize(form([0.5, 0.25, 0.75]), form([0.5, 0.25, 0.125]))
+    assert keys_of(transform) == {"op": "normalize", "mean": [0.5, 0.25, 0.75], "std": [0.5, 0.25, 0.125]}
 
 
-def test_torchvisions_mixup_is_a_stage(photos):
-    v2 = pytest.importorskip("torchvision.transforms.v2")
-    loader = ss.DataLoader(ss.ImageFolder(photos, T.Compose([T.Resize((8, 8)), T.Normalize([0.5], [0.5])])), 10)
-    stage = ss.Stage("mix", v2.MixUp(num_classes=3).eval(), input=(0, 1), output=(0, 1), seed=1)
-    mixed = list(ss.Pipeline(loader, [stage]))
-    assert all(labels.shape == (10, 3) for _, labels in mixed)
-    assert any((labels.amax(1) < 1).any() for _, labels in mixed)
+def test_single_numbers_come_in_all_forms():
+    assert keys_of(T.Resize(torch.tensor([4, 6])))["size"] == [4, 6]
+    assert keys_of(T.Resize(numpy.int64(4)))["size"] == keys_of(T.Resize(torch.tensor(4)))["size"] == 4
+    assert keys_of(T.RandomRotation(numpy.float64(3), BILINEAR)) == keys_of(T.RandomRotation(3, "bilinear"))
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (lambda: T.Normalize({0.5}, [1]), r"mean is \{0.5\}, a set: give finite numbers, or lists, tensors or arrays"),
+    (lambda: T.Normalize([0.5], [None]), "std is None, a NoneType"),
+    (lambda: T.Normalize([0.5], torch.tensor([float("inf")])), "std is inf"),
+    (lambda: T.RandomHorizontalFlip(float("nan")), "p is nan, a float: give finite numbers"),
+    (lambda: T.RandomErasing(value=1j), "value is 1j, a complex"),
+    (lambda: T.Resize("big"), "size must be"),
+    (lambda: T.RandomRotation(3, v2.InterpolationMode.BICUBIC), "bicubic"),
+    (lambda: T.ToDtype(torch.float16), 'dtype must be "float32", not "float16"'),
+])
+def test_what_is_no_number_is_refused(make, message):
+    with pytest.raises(ss.Refused, match=message):
+        make()

@@ -1,0 +1,80 @@
+"""What transforms say to those who give them something else."""
+
+import numpy
+import pytest
+import torch
+from PIL import Image
+
+import slipstream as ss
+
+T = ss.transforms
+IMAGES = torch.zeros(4, 3, 8, 8, dtype=torch.uint8)
+
+
+def message_of(call, *args, **kwargs):
+    with pytest.raises(ss.Refused) as raised:
+        call(*args, **kwargs)
+    return str(raised.value)
+
+
+def test_classes_are_not_transforms(photos):
+    message = "RandomHorizontalFlip is a class, not a transform: give RandomHorizontalFlip()"
+    assert message_of(T.Compose, [T.CenterCrop(4), T.RandomHorizontalFlip]) == message
+    assert message_of(ss.DataLoader, ss.ImageFolder(photos, T.RandomHorizontalFlip), 2) == message
+
+
+def test_what_is_no_list_of_transforms():
+    assert "Compose takes a list of transforms, not CenterCrop(" in message_of(T.Compose, T.CenterCrop(4))
+    assert "give slipstream.transforms.Compose of it, one of" in message_of(ss.DataLoader, ss.PythonDataset([1], [T.CenterCrop(4)]))
+    assert message_of(T.Compose, [3]) == ("int is no transform: give one of slipstream.transforms, or a function of "
+                                          "an image")
+
+
+def test_images_are_tensors_already(photos):
+    v1, v2 = pytest.importorskip("torchvision.transforms"), pytest.importorskip("torchvision.transforms.v2")
+    for theirs in (v1.ToTensor(), v1.PILToTensor(), v2.PILToTensor(), v2.ToImage()):
+        message = message_of(T.Compose, [theirs, T.CenterCrop(4)])
+        assert f"torchvision's {type(theirs).__name__} makes tensors" in message and "leave it out" in message
+        assert "ToDtype(torch.float32, scale=True)" in message
+    inside = v1.Compose([v1.CenterCrop(16), v1.ToTensor()])
+    assert "leave it out" in message_of(ss.DataLoader, ss.ImageFolder(photos, inside), 2)
+    images, _ = next(iter(ss.DataLoader(ss.ImageFolder(photos, v2.Compose([v2.ToImage(), v2.CenterCrop(16)])), 2)))
+    assert images.shape == (2, 3, 16, 16) and images.dtype == torch.uint8
+
+
+@pytest.mark.parametrize("given", [Image.new("RGB", (8, 8)), numpy.zeros((4, 8, 8, 3)), IMAGES[0], None, [IMAGES[0]],
+                                   torch.tensor(1)], ids=["PIL", "numpy", "one image", "None", "list", "number"])
+@pytest.mark.parametrize("transform", [T.CenterCrop(4), T.RandomHorizontalFlip()])
+def test_what_is_no_batch_of_images(given, transform):
+    message = message_of(transform, given)
+    assert f"{type(transform).__name__} was called with " in message
+    assert "takes a batch: a tensor of batch x channels x height x width" in message
+    assert "transform(image[None], sample_ids=[0])[0]" in message and "slipstream.PythonDataset(" in message
+
+
+def test_the_advice_for_one_image_works():
+    transform = T.RandomHorizontalFlip(1)
+    image = torch.arange(3 * 8 * 8, dtype=torch.uint8).view(3, 8, 8)
+    assert torch.equal(transform(image[None], sample_ids=[0])[0], image.flip(2))
+
+
+def test_numbers_that_transforms_cannot_take():
+    flip = T.RandomHorizontalFlip()
+    assert "sample_ids=range(len(images))" in message_of(flip, IMAGES)
+    for numbers in ([-1] * 4, [0.5] * 4, 4, torch.zeros(4), torch.zeros(4, 1, dtype=torch.int64), [2**70] * 4, "abcd"):
+        assert "sample_ids is " in message_of(flip, IMAGES, numbers)
+    for epoch in (-1, "1", None, 1.0, 2**32):
+        assert "epoch is " in message_of(flip, IMAGES, range(4), epoch=epoch)
+    for seed in (-1, "1", None, 2**70):
+        assert "seed is " in message_of(flip, IMAGES, range(4), seed=seed)
+    for numbers in (range(4), numpy.arange(4), torch.arange(4), (0, 1, 2, 3)):
+        assert flip(IMAGES, numbers, 2**32 - 1, 2**64 - 1).shape == IMAGES.shape
+
+
+def test_torchvisions_mixup_is_a_stage(photos):
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    loader = ss.DataLoader(ss.ImageFolder(photos, T.Compose([T.Resize((8, 8)), T.Normalize([0.5], [0.5])])), 10)
+    stage = ss.Stage("mix", v2.MixUp(num_classes=3).eval(), input=(0, 1), output=(0, 1), seed=1)
+    mixed = list(ss.Pipeline(loader, [stage]))
+    assert all(labels.shape == (10, 3) for _, labels in mixed)
+    assert any((labels.amax(1) < 1).any() for _, labels in mixed)
