@@ -1,0 +1,210 @@
+"""What a training makes of its scores: what is best, when it ends, and what a later run knows of that."""
+
+import math
+import shutil
+import time
+
+import pytest
+import slipstream as ss
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+from trained import Failing, Net, loader_of, trainer_of
+
+
+def whole(photos, device):
+    """In one batch, so that a metric is called once in each evaluation."""
+    return loader_of(photos, device, 50)
+
+
+def given(*scores):
+    left = list(scores)
+
+    def metric(output, labels):
+        score = left.pop(0)
+        if isinstance(score, Exception):
+            raise score
+        return torch.full_like(output[:, 0], score)
+
+    return {"given": metric}
+
+
+def scored(photos, device, *scores, **options):
+    options = {"epochs": len(scores), "keep_best": "given"} | options
+    return trainer_of(photos, device, val=whole(photos, device), metrics=given(*scores), **options)
+
+
+def best_of(folder):
+    return (folder / "best").resolve().name
+
+
+@pytest.mark.parametrize(("scores", "are_best"), [
+    ((0.25, 0.5, 0.125, 0.5), [True, True, False, False]),
+    ((0.25, math.nan, 0.5, 0.375), [True, False, True, False]),
+    ((math.nan, 0.25, math.inf), [False, True, False]),
+])
+def test_the_largest_score_is_best(photos, device, tmp_path, scores, are_best):
+    trainer = scored(photos, device, *scores, checkpoint=tmp_path)
+    assert [epoch.is_best for epoch in trainer.fit().epochs] == are_best
+    assert trainer.fit().epochs == []
+    step = 7 * (len(are_best) - are_best[::-1].index(True))
+    assert best_of(tmp_path) == f"step-{step:08}"
+
+
+def test_the_least_loss_is_best(photos, device, tmp_path):
+    left = [2.0, 1.0, 3.0]
+
+    def loss(output, labels):
+        return cross_entropy(output, labels) if torch.is_grad_enabled() else output.new_tensor(left.pop(0))
+
+    result = trainer_of(photos, device, val=whole(photos, device), loss=loss, epochs=3, keep_best="loss",
+                        checkpoint=tmp_path).fit()
+    assert [epoch.scores["loss"] for epoch in result.epochs] == [2, 1, 3]
+    assert [epoch.is_best for epoch in result.epochs] == [True, True, False]
+    assert best_of(tmp_path) == "step-00000014"
+
+
+def test_what_an_epoch_is_told_is_of_that_epoch(photos, device):
+    class SlowAtFirst(Net):
+        calls = 0
+
+        def forward(self, images):
+            self.calls += 1
+            time.sleep(0.05 if self.calls <= 7 else 0)
+            return super().forward(images)
+
+    result = trainer_of(photos, device, SlowAtFirst(), on_epoch=lambda epoch: None).fit()
+    assert [epoch.loss for epoch in result.epochs] == [
+        pytest.approx(sum(result.losses[i:i + 7]) / 7) for i in (0, 7)]
+    assert result.epochs[0].loss != result.epochs[1].loss
+    assert result.seconds >= 7 * 0.05  # those of all epochs
+
+
+def test_what_could_not_be_saved_is_not_the_best_checkpoint(photos, device, tmp_path):
+    folder, away = tmp_path / "run", tmp_path / "away"
+
+    def on_epoch(epoch):
+        if epoch.step == 7:  # it is saved by now
+            assert best_of(folder) == "step-00000007"
+            folder.rename(away)
+            folder.write_text("in the way")
+        elif epoch.step == 14:
+            folder.unlink()
+            away.rename(folder)
+            assert best_of(folder) == "step-00000007"
+
+    trainer = scored(photos, device, 0.25, 0.75, 0.5, checkpoint=folder, on_epoch=on_epoch)
+    with pytest.warns(UserWarning, match="could not save the checkpoint of step 14"):
+        result = trainer.fit()
+    assert [epoch.is_best for epoch in result.epochs] == [True, True, False]
+    assert best_of(folder) == "step-00000021"  # better than the one that is there
+
+
+def test_a_resumed_run_knows_the_best_score(photos, device, tmp_path):
+    options = {"checkpoint": tmp_path, "early_stop": 3, "epochs": 9}
+    first = scored(photos, device, 0.75, 0.25, checkpoint=tmp_path, early_stop=3).fit()
+    assert (first.steps, first.ended) == (14, "")
+    second = scored(photos, device, 0.5, 0.625, 0.875, resume="auto", **options).fit()
+    assert [epoch.is_best for epoch in second.epochs] == [False, False]
+    assert second.ended == "ended early: given has not improved for 3 epochs (best: 0.75 at step 7)"
+    assert best_of(tmp_path) == "step-00000007"
+
+
+def test_an_evaluation_that_is_owed_comes_first(photos, device, tmp_path):
+    with pytest.raises(ValueError, match="wrong"):
+        scored(photos, device, ValueError("wrong"), epochs=2, checkpoint=tmp_path).fit()
+    told = []
+    trainer = scored(photos, device, 0.5, 0.25, resume="auto", checkpoint=tmp_path, on_epoch=told.append)
+    assert trainer.position == 7
+    result = trainer.fit()
+    assert [(each.step, each.scores["given"]) for each in told] == [(7, 0.5), (14, 0.25)]
+    assert math.isnan(told[0].loss) and result.steps == 7
+    assert scored(photos, device, resume="auto", checkpoint=tmp_path, epochs=2).fit().epochs == []
+
+
+def test_a_damaged_checkpoint_is_told_and_passed_over(photos, device, tmp_path):
+    trainer_of(photos, device, checkpoint=tmp_path, keep=9, save_every=7).fit()
+    (tmp_path / "step-00000014" / "weights.safetensors").write_bytes(b"damaged")
+    with pytest.warns(UserWarning, match="passed over a damaged checkpoint: .*step-00000014"):
+        trainer = trainer_of(photos, device, checkpoint=tmp_path, keep=9, save_every=7, resume="auto")
+    assert trainer.position == 7
+
+
+def test_scores_need_the_same_classes(photos, device, tmp_path):
+    shutil.copytree(photos, tmp_path / "other")
+    (tmp_path / "other" / "class2").rename(tmp_path / "other" / "class3")
+    for root, classes, message in [
+        (tmp_path / "other", (), "val has other classes than the training's data .'class2' is not in both"),
+        (photos, ("class2", "class1", "class0"), "val has other classes than the training's data, or in another"),
+    ]:
+        data = ss.ImageFolder(root, loader_of(photos, device).dataset.transform, classes)
+        with pytest.raises(ss.Refused, match=message):
+            trainer_of(photos, device, val=ss.DataLoader(data, 8, device=device))
+        with pytest.raises(ss.Refused, match=message.replace("val", "the loader")):
+            trainer_of(photos, device).evaluate(ss.DataLoader(data, 8, device=device))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script")
+def test_arguments_of_evaluation_and_saving_that_are_refused(photos, device, tmp_path):
+    val = whole(photos, device)
+    kind = nn.parallel.DistributedDataParallel
+    distributed = kind.__new__(kind)  # which needs a process group to be made
+    cases = [
+        ("val is a slipstream.Pipeline: give its loader", {"val": ss.Pipeline(val)}),
+        ("early_stop is 0: give a whole number, at least 1", {"val": val, "early_stop": 0}),
+        ("keep is 0: give", {"checkpoint": tmp_path / "run", "keep": 0}),
+        ("save_every is 0: give", {"checkpoint": tmp_path / "run", "save_every": 0}),
+        ("in one process: give the module inside the DataParallel", {"model": nn.DataParallel(Net())}),
+        ("inside the DistributedDataParallel", {"model": distributed}),
+        ("the model is TorchScript's", {"model": torch.jit.script(nn.Linear(3, 3))}),
+        ("cross_entropy takes one target, a field of labels, not 2", {"target": ["label", "label"]}),
+    ]
+    for message, options in cases:
+        with pytest.raises(ss.Refused, match=message):
+            trainer_of(photos, device, **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_stage_that_came_into_training_mode_is_refused(photos, device):
+    stage = nn.Identity().eval()
+    pipe = ss.Pipeline(loader_of(photos, device), [("same", stage)])
+    stage.train()
+    with pytest.raises(ss.Refused, match="stage 'same' is in training mode"):
+        ss.Trainer(pipe, Net(), epochs=1, progress=False)
+
+
+def test_an_output_is_chosen_by_its_place(photos, device):
+    class Pair(Net):
+        def forward(self, images):
+            return images, super().forward(images)
+
+    plain, chosen = trainer_of(photos, device).fit(), trainer_of(photos, device, Pair(), output=1).fit()
+    assert chosen.losses == plain.losses
+    with pytest.raises(ss.Error, match="output=2: the model gave a tuple of 2 elements, which does not have it"):
+        trainer_of(photos, device, Pair(), output=2).fit()
+
+
+def test_an_error_in_prediction_comes_out(photos, device):
+    outputs = trainer_of(photos, device, Failing(3, LookupError("lost"))).predict(loader_of(photos, device))
+    seen = []
+    with pytest.raises(LookupError, match="lost"):
+        for output in outputs:
+            seen.append(len(output))
+    assert seen == [8, 8] and list(outputs) == []
+
+
+def test_closing_waits_for_the_model(photos, device):
+    class Slow(Net):
+        entered = left = 0
+
+        def forward(self, images):
+            self.entered += 1
+            time.sleep(0.2)
+            output = super().forward(images)
+            self.left += 1
+            return output
+
+    outputs = trainer_of(photos, device, model := Slow()).predict(loader_of(photos, device))
+    next(outputs)
+    outputs.close()
+    assert model.entered == model.left
