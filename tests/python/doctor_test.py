@@ -43,7 +43,6 @@ def examined(dataset, step=train, workers=2, budget=6.0, batch_size=4, **options
 def test_slow_transforms_are_named(workers, tmp_path):
     report = examined(Images(Compose([noise, slow(0.02), double]), sleep_s=0.001), workers=workers, shuffle=True)
     assert report.verdict == "transforms" and report.culprits[0] == "transforms"
-    assert report.rate.value < 0.2 * report.ceiling.value
     assert any("'sleep'" in advice.what for advice in report.advice)
     assert any("num_workers=" in advice.how for advice in report.advice)
     assert not any("--" in advice.how and "python -m slipstream" not in advice.how for advice in report.advice)

@@ -184,9 +184,10 @@ def _size_of(part: Any) -> Any:
 
 def _padding_of(part: Any) -> int:
     padding = getattr(part, "padding", None) or 0
-    if not isinstance(padding, int):
+    sides = {*padding} if isinstance(padding, list | tuple) else {padding}
+    if len(sides) != 1:
         raise TypeError("padding that differs from side to side")
-    return padding
+    return int(sides.pop())
 
 
 def _pair(value: Any) -> Any:

@@ -1,0 +1,215 @@
+"""What slipstream.doctor advises, and that its loaders are like the user's, without measuring."""
+
+import types
+
+from pipelines import Compose, Images, NamedCompose, double, samples_of
+import pytest
+import torch
+from torch.utils.data import DataLoader
+from torchvision.datasets.vision import StandardTransform
+from torchvision.transforms import v2
+
+import slipstream as ss
+from slipstream import _native
+from slipstream._doctor import advice, rungs
+from slipstream._doctor.loaders import EndlessBatches, Loaders, SmallBatches
+from slipstream._doctor.parts import Parts, parts_of
+
+
+def change_of(kind, gain=1.5, **fields):
+    fields = {"what": "as it was", "how": "--option", "number": 10, "step": "resize"} | fields
+    return types.SimpleNamespace(id=kind, gain=types.SimpleNamespace(value=gain), **fields)
+
+
+ADVICE = [
+    ("num_workers", "as it was", "DataLoader(..., num_workers=10, persistent_workers=True)"),
+    ("prefetch_batches", "as it was", "DataLoader(..., prefetch_factor=4)"),
+    ("cache", "store samples once as 'resize' leaves them, and read those: nothing up to there is random",
+     "numpy.lib.format.open_memmap() writes one array that all workers share"),
+    ("smaller_samples", "make raw samples cheaper: smaller ones, larger files read from end to end, a faster decoder",
+     "python -m slipstream convert --data DIR --to shards --resize N --out NEW"),
+    ("crop_first", "as it was", "in the order of the Compose"),
+    ("cheaper_transform", "as it was", "in the code of 'resize', or by a library with a faster one"),
+    ("lock", "as it was", "--option"),
+    ("memory_bandwidth", "as it was", "--option"),
+    ("cores", "as it was", "another machine, or fewer processes on this one; then num_workers=10"),
+    ("pinning", "as it was", "DataLoader(..., pin_memory=True), and .to(device, non_blocking=True)"),
+    ("pipelining", "copy batches ahead of the step, on a stream of their own",
+     "for batch in slipstream.Pipeline(loader): step(batch)"),
+]
+
+
+def rewritten(changes, workers=3, steps=(None,), reason=""):
+    observed = types.SimpleNamespace(workers=workers)
+    diagnosis = types.SimpleNamespace(changes=changes, reason=reason)
+    advice.rewrite(observed, diagnosis, types.SimpleNamespace(steps=list(steps)))
+    return diagnosis
+
+
+@pytest.mark.parametrize(("kind", "what", "how"), ADVICE)
+def test_advice_is_in_words_of_python(kind, what, how):
+    (change,) = rewritten([change_of(kind)]).changes
+    assert (change.what, change.how) == (what, how)
+
+
+def test_advice_has_most_gain_first_and_nothing_that_no_loader_can_do():
+    changes = [change_of("lock", 1.1), change_of("wire", 9.0), change_of("cores", 3.0), change_of("cache", 2.0)]
+    diagnosis = rewritten(changes, workers=0, reason="measure for longer (--budget)")
+    assert [change.id for change in diagnosis.changes] == ["cores", "cache", "lock"]
+    assert diagnosis.reason == "measure for longer (budget=)"
+
+
+def native_changes(monkeypatch, dataset, gains):
+    samples, asked = samples_of(dataset), []
+
+    def what_if(observed, diagnosis, seconds):
+        asked.append(seconds)
+        return change_of("", gains[len(asked) - 1])
+
+    monkeypatch.setattr(_native, "what_if", what_if)
+    return advice._native_changes(None, None, samples.parts), asked
+
+
+def test_transforms_that_the_library_has_are_advised(monkeypatch):
+    chain = v2.Compose([v2.CenterCrop(4), double, v2.Normalize([0.5] * 3, [0.5] * 3)])
+    changes, asked = native_changes(monkeypatch, Images(chain), [1.5, 1.01, 2.0])
+    assert [set(seconds) for seconds in asked] == [{"CenterCrop"}, {"Normalize"}, {"CenterCrop", "Normalize"}]
+    assert all(each > 0 for seconds in asked for each in seconds.values())
+    first, both = changes  # and none that gains 1 %
+    assert first.what.startswith("do 'CenterCrop' natively: slipstream.transforms.CenterCrop takes ")
+    assert both.what == "do these natively, all of them: CenterCrop, Normalize"
+    assert {change.id for change in changes} == {"native_transforms"} and "ss" not in first.how
+    assert "slipstream.ImageFolder(DIR, slipstream.transforms.Compose([...]))" in first.how
+
+
+def test_what_native_images_do_not_need_is_left_out(monkeypatch):
+    class ToImage(torch.nn.Module):
+        def forward(self, x):
+            return x
+
+    (change,), (seconds,) = native_changes(monkeypatch, Images(ToImage()), [2.0])
+    assert seconds == {"ToImage": 0.0}
+    assert change.what == "leave out 'ToImage', which images of the native loader do not need"
+
+
+FORMS = [
+    (v2.Resize([9]), '{"op": "resize", "size": 9, "antialias": true}'),
+    (v2.RandomCrop((9, 7), 2), '{"op": "random_crop", "size": [9, 7], "padding": 2}'),
+    (v2.RandomVerticalFlip(0.2), '{"op": "random_vertical_flip", "p": 0.2}'),
+    (v2.RandomGrayscale(0.2), '{"op": "random_grayscale", "p": 0.2}'),
+    (v2.Grayscale(3), '{"op": "grayscale", "num_output_channels": 3}'),
+    (types.SimpleNamespace(__name__="HorizontalFlip", p=0.2), '{"op": "random_horizontal_flip", "p": 0.2}'),
+    (types.SimpleNamespace(__name__="VerticalFlip", p=0.2), '{"op": "random_vertical_flip", "p": 0.2}'),
+    (types.SimpleNamespace(__name__="ToGray", p=0.2), '{"op": "random_grayscale", "p": 0.2}'),
+]
+
+
+@pytest.mark.parametrize(("theirs", "ours"), FORMS)
+def test_native_forms_have_the_same_arguments(theirs, ours):
+    assert repr(advice.native_form(theirs)).endswith(f"({ours})")
+
+
+def test_what_has_no_native_form():
+    assert advice.native_form(v2.Grayscale()) is None  # of one channel
+    assert advice.native_form(v2.RandomCrop(9, (1, 2))) is None
+    assert advice.native_form(types.SimpleNamespace(__name__="ToTensorV2")) is advice.NOTHING
+    rotate = advice.native_form(types.SimpleNamespace(__name__="Rotate", limit=(-20, 30)))
+    assert '"degrees": [-20, 30]' in repr(rotate)
+
+
+@pytest.mark.parametrize(("sizes", "expected"), [
+    ((100, 100, 20, 20, 5), "step 2"), ((100, 20, 20, 20, 5), ""), ((100, 90, 80, 70, 5), ""), ((100, 100, 0, 90, 5), ""),
+])
+def test_a_late_crop_is_one_that_leaves_less_than_half(sizes, expected):
+    costs = []
+    for number, size in enumerate(sizes):
+        cost = _native.HostStepCost()
+        cost.name, cost.bytes = f"step {number}", size
+        costs.append(cost)
+    assert rungs.late_crop(costs) == expected
+
+
+def collate(samples):
+    return samples
+
+
+def start(worker):
+    pass
+
+
+def test_loaders_have_the_settings_of_the_users():
+    theirs = DataLoader(Images(), 4, num_workers=2, collate_fn=collate, prefetch_factor=5, timeout=7,
+                        multiprocessing_context="forkserver", worker_init_fn=start)
+    loaders = Loaders(theirs, on_gpu=False)
+    parts = Parts(theirs.dataset)
+    made = [loaders.whole(parts), loaders.collated([1], theirs.dataset), loaders.timed(parts, 2, 3)]
+    for each in made:
+        assert (each.num_workers, each.prefetch_factor, each.timeout) == (2, 5, 7)
+        assert each.multiprocessing_context.get_start_method() == "forkserver"
+        assert each.worker_init_fn.function is start
+    assert made[0].collate_fn is collate and made[2].collate_fn.collate is collate
+
+
+def test_short_batches_are_left_out():
+    batches = iter(EndlessBatches([[0, 1], [2, 3], [4]]))
+    assert [next(batches) for _ in range(5)] == [[0, 1], [2, 3], [0, 1], [2, 3], [0, 1]]
+    small = iter(SmallBatches([[0, 1], [2, 3]], 3))
+    assert [next(small) for _ in range(3)] == [[0, 1, 2], [3, 0, 1], [2, 3, 0]]
+
+
+class Counting:
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, x):
+        self.calls += 1
+        return x
+
+
+def test_transforms_of_the_user_are_not_called():
+    counting = Counting()
+    samples = samples_of(Images(Compose([counting, double])))
+    samples.fill(2)
+    copied = samples.parts.plain()
+    assert copied[3][0].eq(6).all() and counting.calls == 0
+    assert copied.transform.transforms[0].calls == 1
+
+
+def test_methods_stay_those_of_their_object():
+    class Own(Images):
+        def more(self, x):
+            return x + len(self.read)
+
+    images = Own()
+    images.transform = images.more
+    assert Parts(images).plain().transform.__self__ is images
+
+
+def test_a_compose_with_processors_is_one_part():
+    chain = NamedCompose([double])
+    assert parts_of(chain) == [double]
+    chain.processors = {"bboxes": 1}
+    assert parts_of(chain) == [chain]
+
+
+def test_standard_transforms_of_torchvision_are_their_two_parts():
+    class Standard(Images):
+        def __init__(self):
+            super().__init__(Compose([double]), lambda label: label + 10)
+            self.transforms = StandardTransform(self.transform, self.target_transform)
+
+        def __getitem__(self, index):
+            return self.transforms(torch.full((3, 8, 8), float(index)), index)
+
+    samples = samples_of(Standard())
+    assert samples.why_not == "" and [step.name for step in samples.parts.steps[1:]] == ["double", "target_transform"]
+    samples.fill(2)
+    for behind in range(3):
+        image, label = samples.behind(behind)[1]
+        assert image.eq(2).all() and label == 11
+    assert samples.parts.cutting().transforms is not samples.parts.dataset.transforms
+
+
+def test_a_step_that_writes_into_its_batch_is_told():
+    report = ss.doctor(DataLoader(Images(), 4), lambda batch: batch[0].mul_(2), device="cpu", budget=0.5)
+    assert "the step writes into its batch: cached batches change from step to step" in report.text()

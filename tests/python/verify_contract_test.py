@@ -1,0 +1,200 @@
+"""What slipstream.verify says of its arguments and of what it compares, one by one."""
+
+import functools
+import json
+import random
+import signal
+import types
+
+import numpy
+import pytest
+import torch
+from torch import nn
+
+import slipstream as ss
+from slipstream._verify import treatment, verification
+from slipstream._verify.schedule import Delays, Place, Schedule, Size
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture
+def seeds(monkeypatch):
+    """The seeds of the delayed runs so far."""
+    seen = []
+
+    class Recorded(Schedule):
+        def __init__(self, seed, *rest):
+            seen.append(seed)
+            super().__init__(seed, *rest)
+
+    monkeypatch.setattr(verification, "Schedule", Recorded)
+    return seen
+
+
+def test_schedules_are_numbered_from_the_seed(seeds):
+    assert ss.verify(lambda: lambda: torch.ones(2).sum(), schedules=3, seed=7).passed
+    assert seeds == [7, 8, 9]
+
+
+def test_the_seed_of_a_report_runs_it_again(seeds):
+    def make_run():
+        return lambda: bool(seeds) and seeds[-1] == 8
+
+    report = ss.verify(make_run, seed=7, schedules=5)
+    assert (report.verdict, report.schedules, report.seed) == ("race", 2, 8)
+    assert "slipstream.verify(make_run, seed=8, schedules=1)" in report.text()
+    seeds.clear()
+    again = ss.verify(make_run, seed=report.seed, schedules=1)
+    assert (again.verdict, again.schedules, again.seed, set(seeds)) == ("race", 1, 8, {8})
+    seeds.clear()
+    assert ss.verify(make_run, seed=9, schedules=3).passed
+
+
+class Numbered:
+    """make_run of runs that differ in their number alone."""
+
+    def __init__(self, make):
+        self.make, self.runs = make, 0
+
+    def __call__(self):
+        self.runs += 1
+        return self.make(self.runs)
+
+
+def different(make):
+    report = ss.verify(Numbered(make), schedules=1)
+    assert report.verdict == "not_repeatable"
+    return report.value
+
+
+def test_what_is_yielded_is_copied_at_once():
+    def make(number):
+        def run():
+            buffer = torch.full((3,), number)
+            yield {"loss": buffer}
+            buffer.zero_()
+            yield buffer
+
+        return run
+
+    assert different(make) == "yielded[0]['loss']"
+
+
+def linear(number):
+    model = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(model.weight, number)
+    return model
+
+
+class Loop:
+    def __init__(self, number):
+        self.net = linear(number)
+
+    def run(self):
+        return None
+
+    __call__ = run
+
+
+@pytest.mark.parametrize(("make", "value"), [
+    (lambda number: functools.partial(lambda model: None, linear(number)), "argument 0.state_dict()['weight']"),
+    (lambda number: functools.partial(lambda model: None, model=linear(number)), "model.state_dict()['weight']"),
+    (lambda number: functools.partial(Loop(number).run), "net.state_dict()['weight']"),
+    (lambda number: Loop(number).run, "net.state_dict()['weight']"),
+    (Loop, "net.state_dict()['weight']"),
+])
+def test_modules_that_a_run_holds_are_compared(make, value):
+    assert different(make) == value
+
+
+def test_optimizers_that_a_run_closes_over_are_compared():
+    def make(number):
+        optimizer = torch.optim.SGD(linear(1).parameters(), lr=number)
+        return lambda: optimizer and None
+
+    assert different(make) == "optimizer.state_dict()['param_groups'][0]['lr']"
+
+
+def test_the_programs_alarm_is_put_back():
+    def own(number, frame):
+        raise AssertionError
+
+    before = signal.signal(signal.SIGALRM, own)
+    try:
+        assert ss.verify(lambda: lambda: 1, schedules=1, timeout=100).passed
+        assert signal.getsignal(signal.SIGALRM) is own and signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_random_numbers_of_numpy_and_python_go_on_as_before():
+    def make(_):
+        def run():
+            random.seed(1)
+            numpy.random.seed(1)
+            return 1
+
+        return run
+
+    random.seed(5)
+    numpy.random.seed(5)
+    expected = random.random(), numpy.random.rand()
+    random.seed(5)
+    numpy.random.seed(5)
+    ss.verify(Numbered(make), schedules=1)
+    assert (random.random(), numpy.random.rand()) == expected
+
+
+def test_threads_are_delayed_before_and_after_an_operation(monkeypatch):
+    slept = []
+    monkeypatch.setattr(treatment.time, "sleep", slept.append)
+    schedule = types.SimpleNamespace(delays=lambda place: Delays(host_before=1, host_after=2))
+    operation = types.SimpleNamespace(place=Place("main", 3, None, False), device=None)
+    for scale in (1, 4):
+        delayed = treatment.Delayed(schedule, scale=scale)
+        slept.clear()
+        delayed.before(operation)
+        assert slept == [scale]
+        delayed.after(operation, None)
+        assert slept == [scale, 2 * scale] and delayed.applied == [("main", 3)]
+
+
+@pytest.mark.parametrize("count", [20, 2000, 50000])
+def test_a_run_is_delayed_by_its_share_of_time(count):
+    """0.25 s, or 0.1 ms for each operation if that is more."""
+    schedule = Schedule(0, Size(count, 0, 0, 1))
+    delays = [schedule.delays(Place("main", number, None, False)) for number in range(count)]
+    assert {each[2:] for each in delays} == {(0, 0)}
+    budget_s = max(0.25, count * 1e-4)
+    assert 0 < sum(map(sum, delays)) < 3 * budget_s
+
+
+def test_how_many_other_values_differ_is_told():
+    report = ss.verify(Numbered(lambda number: lambda: [1, number, number, number]), schedules=1)
+    assert report.reason.splitlines()[0].startswith("returned[1]: another value, as do 2 other values")
+    report = ss.verify(Numbered(lambda number: lambda: [1, number]), schedules=1)
+    assert report.reason.splitlines()[0] == "returned[1]: another value between two runs without any overlap"
+
+
+def test_an_error_is_text_in_json(tmp_path):
+    def make(number):
+        return lambda: 1 if number < 3 else int("five")
+
+    report = ss.verify(Numbered(make), schedules=1)
+    report.to_json(tmp_path / "verify.json")
+    written = json.loads((tmp_path / "verify.json").read_text())
+    assert written["error"] == repr(report.error) and "invalid literal" in written["error"]
+    assert (written["version"], written["passed"], written["seed"]) == (1, False, 0)
+    ss.verify(lambda: lambda: 1, schedules=1).to_json(tmp_path / "verify.json")
+    written = json.loads((tmp_path / "verify.json").read_text())
+    assert (written["error"], written["passed"], written["seed"]) == (None, True, None)
+
+
+def test_switches_that_hide_races_are_told(monkeypatch):
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+    assert ss.verify(lambda: lambda: 1, schedules=1).notes == (
+        "CUDA_LAUNCH_BLOCKING is set, with which streams do not overlap",)
+    notes = ss.verify(Numbered(lambda number: lambda: number), schedules=1).notes
+    assert any("torch.backends.cudnn.benchmark = False" in note for note in notes)
