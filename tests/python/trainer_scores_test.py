@@ -2,6 +2,7 @@
 
 import math
 import shutil
+import threading
 import time
 
 import pytest
@@ -194,17 +195,20 @@ def test_an_error_in_prediction_comes_out(photos, device):
 
 
 def test_closing_waits_for_the_model(photos, device):
-    class Slow(Net):
-        entered = left = 0
+    entered, is_left = threading.Event(), []
 
+    class Slow(Net):
         def forward(self, images):
-            self.entered += 1
-            time.sleep(0.2)
+            is_left.append(False)
+            entered.set()
+            time.sleep(0.3)
             output = super().forward(images)
-            self.left += 1
+            is_left[-1] = True
             return output
 
-    outputs = trainer_of(photos, device, model := Slow()).predict(loader_of(photos, device))
+    outputs = trainer_of(photos, device, Slow()).predict(loader_of(photos, device))
     next(outputs)
+    entered.clear()
+    assert entered.wait(60)
     outputs.close()
-    assert model.entered == model.left
+    assert len(is_left) >= 2 and all(is_left)
