@@ -1,0 +1,95 @@
+"""Parts of data sets, names of classes, and settings that slipstream.DataLoader passes on."""
+
+import numpy
+import pytest
+import torch
+
+import slipstream as ss
+from slipstream import data as data_module
+
+T = ss.transforms
+SMALL, SMALLER = T.CenterCrop((8, 6)), T.CenterCrop((4, 2))
+
+
+def shape_of(data):
+    return next(iter(ss.DataLoader(data, 2)))[0].shape[1:]
+
+
+class Photos:
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, i):
+        return torch.full((3, 12, 12), i, dtype=torch.uint8), i
+
+
+@pytest.mark.parametrize("kind", ["native", "python"])
+def test_parts_keep_the_transform(photos, kind):
+    def data(transform):
+        return ss.ImageFolder(photos, transform) if kind == "native" else ss.PythonDataset(Photos(), transform)
+
+    some = ss.Subset(data(SMALL), [3, 1])
+    assert some.transform is SMALL and shape_of(some) == (3, 8, 6)
+    both = ss.ConcatDataset([data(SMALLER), data(SMALL)])
+    assert both.transform is SMALLER and shape_of(both) == (3, 4, 2)
+    assert shape_of(ss.Subset(both, [len(both) - 1, 0])) == (3, 4, 2)
+
+
+@pytest.mark.parametrize("index", [-1, 6])
+def test_samples_of_a_subset_are_counted_from_0(index):
+    for data in (Photos(), ss.PythonDataset(Photos())):
+        with pytest.raises(ss.Refused, match=str(index)):
+            ss.Subset(data, [0, index])
+
+
+def test_data_sets_of_two_kinds_do_not_mix(photos):
+    with pytest.raises(ss.Refused, match="native data sets and such in Python do not make one data set"):
+        ss.ConcatDataset([ss.ImageFolder(photos, SMALL), Photos()])
+
+
+@pytest.mark.parametrize("opened", [ss.ImageFolder, ss.open_dataset])
+def test_classes_have_the_numbers_that_are_given(photos, opened):
+    plain, turned = opened(photos, SMALL), opened(photos, SMALL, classes=("class2", "class0", "class1"))
+    assert (plain.classes, turned.classes) == (["class0", "class1", "class2"], ["class2", "class0", "class1"])
+    for data in (plain, turned):
+        for i in range(len(data)):
+            assert f"/{data.classes[data.label(i)]}/" in data.name(i)
+    assert shape_of(turned) == (3, 8, 6)
+    with pytest.raises(ss.Refused, match="class"):
+        opened(photos, SMALL, classes=("class0", "nobody"))
+
+
+def test_labels_are_below_the_number_of_classes(tmp_path):
+    numpy.save(tmp_path / "image.npy", numpy.zeros((6, 4, 4, 3), numpy.uint8))
+    numpy.save(tmp_path / "label.npy", numpy.arange(6))
+    for count in (0, 6):
+        ((_, labels),) = ss.DataLoader(ss.open_dataset(tmp_path, num_classes=count), 6)
+        assert labels.tolist() == list(range(6))
+    with pytest.raises(ss.Error, match="field 'label' holds class 5, but there are 5 classes"):
+        list(ss.DataLoader(ss.open_dataset(tmp_path, num_classes=5), 6))
+
+
+def test_settings_are_passed_on(photos, monkeypatch):
+    class Told(Exception):
+        pass
+
+    def loader(native, settings):
+        raise Told(settings)
+
+    monkeypatch.setattr(data_module._native, "Loader", loader)
+    with pytest.raises(Told) as told:
+        ss.DataLoader(ss.ImageFolder(photos, SMALL), 5, True, num_workers=2, prefetch_factor=3, drop_last=True, seed=7,
+                      on_bad_sample="skip", rank=1, world_size=4)
+    (settings,) = told.value.args
+    assert settings.prefetch_batches == 6  # of each worker as many
+    assert (settings.batch_size, settings.num_workers, settings.seed) == (5, 2, 7)
+    assert (settings.shuffle, settings.drop_last, settings.skips_bad_samples) == (True, True, True)
+    assert (settings.rank, settings.ranks, settings.device) == (1, 4, "cpu")
+
+
+def test_positions_below_0_are_refused(photos):
+    loader = ss.DataLoader(ss.ImageFolder(photos, SMALL), 8)
+    with pytest.raises(ss.Refused, match="epoch is -1"):
+        loader.set_epoch(-1)
+    with pytest.raises(ss.Refused, match="position is -1"):
+        loader.load_state_dict({"position": -1, "batches_per_epoch": 7})

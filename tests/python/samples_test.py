@@ -1,0 +1,135 @@
+"""What becomes of the values in samples that are made in Python."""
+
+import numpy
+import pytest
+import torch
+from PIL import Image
+
+import slipstream as ss
+from slipstream._samples import Sample, Unfit
+
+
+def only(value, wants_image=False):
+    (tensor,) = Sample(value, wants_image).tensors
+    return tensor
+
+
+def pixels(mode, channels):
+    array = numpy.arange(5 * 4 * channels, dtype=numpy.uint8).reshape(5, 4, channels)
+    return array, Image.frombytes(mode, (4, 5), array.tobytes())
+
+
+@pytest.mark.parametrize(("mode", "channels"), [("L", 1), ("RGB", 3), ("RGBA", 4)])
+def test_modes_of_pil_that_stay(mode, channels):
+    array, image = pixels(mode, channels)
+    assert torch.equal(only(image), torch.from_numpy(array))
+
+
+@pytest.mark.parametrize("mode", ["P", "CMYK", "LA", "YCbCr", "HSV"])
+def test_modes_of_pil_that_become_rgb(mode):
+    image = pixels(mode, {"P": 1, "CMYK": 4, "LA": 2}.get(mode, 3))[1]
+    if mode == "P":
+        image.putpalette(list(range(255, -1, -1)) * 3)
+    expected = torch.from_numpy(numpy.array(image.convert("RGB")))
+    assert expected.shape == (5, 4, 3) and torch.equal(only({"image": image}), expected)
+
+
+@pytest.mark.parametrize("mode", ["1", "I", "F", "I;16"])
+def test_modes_of_pil_that_are_refused(mode):
+    with pytest.raises(Unfit, match=f"field 'a.0' is a PIL image of mode {mode}: convert it to 'L' or 'RGB'"):
+        Sample({"a": [Image.new(mode, (4, 5))]}, False)
+
+
+WHOLE = numpy.arange(24, dtype=numpy.int32).reshape(4, 6)
+
+
+def read_only():
+    array = WHOLE.copy()
+    array.flags.writeable = False
+    return array
+
+
+ARRAYS = {
+    "read-only": read_only,
+    "byte-swapped": lambda: WHOLE.astype(WHOLE.dtype.newbyteorder(">")),
+    "transposed": lambda: numpy.asfortranarray(WHOLE),
+    "backwards": lambda: WHOLE[::-1, ::-1].copy()[::-1, ::-1],
+    "every second": lambda: numpy.repeat(WHOLE, 2, axis=1)[:, ::2],
+    "broadcast": lambda: numpy.broadcast_to(WHOLE, (2, 4, 6))[1],
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.filterwarnings("error")
+def test_arrays_of_all_layouts_have_their_values(name):
+    made = only(ARRAYS[name]())
+    assert made.dtype == torch.int32 and made.is_contiguous() and torch.equal(made, torch.from_numpy(WHOLE))
+
+
+def test_a_number_of_numpy_in_other_bytes():
+    assert only(numpy.array(513, dtype=">i2")).item() == 513 and only(numpy.float64(0.1)).item() == 0.1
+    with pytest.raises(Unfit, match="field 'sample' is a NumPy array of <U3, which tensors cannot hold"):
+        Sample(numpy.array(["abc"]), False)
+
+
+def test_views_with_pending_work_have_their_values():
+    value = torch.tensor([1 + 2j, 3 - 4j])
+    for view in (value.conj(), value.conj().imag, value.t()):
+        assert torch.equal(only(view), view.clone()) and not only(view).is_conj() and not only(view).is_neg()
+    assert only(value.conj().imag).tolist() == [-2, 4]
+
+
+def test_tensors_are_plain_ones():
+    leaf = torch.nn.Parameter(torch.ones(2, 3).t().contiguous().t())
+    made = only(leaf)
+    assert type(made) is torch.Tensor and not made.requires_grad and made.is_contiguous()
+
+
+@pytest.mark.parametrize("make", [
+    lambda: torch.eye(3).to_sparse(), lambda: torch.empty(2, device="meta"),
+    lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
+], ids=["sparse", "meta", "quantized"])
+def test_tensors_that_are_not_plain_are_refused(make):
+    with pytest.raises(Unfit, match=r"field 'x' is a tensor on \w+ of layout torch.\w+: give plain tensors"):
+        Sample({"x": make()}, False)
+
+
+def image(value):
+    return torch.full((3, 4, 5), value, dtype=torch.uint8)
+
+
+def places(value):
+    return [leaf.name for leaf in Sample(value, True).leaves if leaf.is_image]
+
+
+def test_the_first_image_is_transformed_and_no_other():
+    assert places({"a": image(1), "b": image(2), "label": 3}) == ["a"]
+    assert places((7, numpy.zeros((4, 5, 3), numpy.float32), image(2))) == ["1"]
+    assert places([torch.zeros(5, 4, 4), torch.zeros(3, 4, 4, dtype=torch.float64), torch.zeros(3, 4), image(1)]) == ["3"]
+    assert places([numpy.zeros((4, 5, 5), numpy.uint8), numpy.zeros((4, 5, 3)), numpy.zeros((4, 5, 4), numpy.uint8)]) == [
+        "2"]
+
+
+def test_all_images_of_pil_are_transformed_and_nothing_else():
+    picture = Image.new("RGB", (5, 4))
+    assert places([image(1), picture, {"more": picture}]) == ["1", "2.more"]
+
+
+def test_a_sample_without_an_image_says_what_it_is():
+    with pytest.raises(Unfit, match=r"the sample is \(int64, float32 of 5 x 4 x 4\), but transforms are done to images"):
+        Sample((1, torch.zeros(5, 4, 4)), True)
+
+
+def test_a_loader_moves_the_first_image_alone():
+    class Pairs:
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            return {"image": image(i), "later": image(i + 10)}
+
+    data = ss.PythonDataset(Pairs(), ss.transforms.ToDtype(torch.float32))
+    batch = next(iter(ss.DataLoader(data, 4)))
+    assert batch["image"].dtype == torch.float32 and batch["later"].dtype == torch.uint8
+    assert batch["image"][:, 0, 0, 0].tolist() == [0, 1, 2, 3]
+    assert batch["later"][:, 0, 0, 0].tolist() == [10, 11, 12, 13]
