@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import venv
+import zipfile
 from pathlib import Path
 
 import torch
@@ -31,11 +32,21 @@ def run(*command, **options):
     return done.stdout
 
 
+def check_contents(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        assert {"slipstream/py.typed", "slipstream/_native.pyi"} <= {*names}, names
+        (described,) = [name for name in names if name.endswith(".dist-info/METADATA")]
+        lines = archive.read(described).decode().splitlines()
+    assert "Requires-Dist: torch==2.11.*" in lines and "Requires-Python: >=3.10" in lines, lines
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         run(ROOT / "scripts" / "wheel.sh", folder / "wheels", os.environ["BUILD_DIR"])
         (wheel,) = (folder / "wheels").glob("slipstream-*.whl")
+        check_contents(wheel)
         venv.create(folder / "venv", with_pip=True)
         python = folder / "venv" / "bin" / "python"
         run(python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--find-links", wheel.parent,

@@ -1,0 +1,42 @@
+"""The stub of the compiled module names what is in it, and nothing else."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from slipstream import _native
+
+STUB = ast.parse((Path(__file__).resolve().parents[2] / "python" / "slipstream" / "_native.pyi").read_text("utf-8"))
+
+
+def named(body):
+    """Names and nodes, without those that a stub imports."""
+    found = {}
+    for node in body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            found[node.name] = node
+        elif isinstance(node, ast.AnnAssign):
+            found[node.target.id] = node
+    return found
+
+
+def own(names):
+    return {name for name in names if not (name.startswith("__") and name.endswith("__"))}
+
+
+CLASSES = {name: node for name, node in named(STUB.body).items() if isinstance(node, ast.ClassDef)}
+
+
+def test_names_of_the_module():
+    assert set(named(STUB.body)) == own(vars(_native))
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_members_of_a_class(name):
+    found, there = named(CLASSES[name].body), vars(getattr(_native, name))
+    # What the package itself puts on an object, where its class lets it.
+    put = {each for each, node in found.items() if isinstance(node, ast.AnnAssign) and "__dict__" in there}
+    assert own(found) - own(there) <= put
+    assert own(there) - own(found) <= {"_pybind11_conduit_v1_"}
+    assert all(each in there for each in found if isinstance(found[each], ast.FunctionDef) and each != "__init__")
