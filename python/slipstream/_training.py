@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 import torch
 
 from . import _native
-from ._checks import check
+from ._checks import check, path_of
 from .data import DataLoader, refuse_own_iteration
 from .pipeline import Pipeline, Stage, _module_of, _refuse_stages
 
@@ -103,7 +102,7 @@ def settings_of(
     given = dict(options)
     settings = _native.TrainerSettings()
     given["steps"] = steps_of(loader, given.pop("steps"), given.pop("epochs"))
-    checkpoint = path_of("checkpoint", given.pop("checkpoint"))
+    checkpoint = optional_path("checkpoint", given.pop("checkpoint"))
     _set_model(settings, loader, model, given, bool(checkpoint))
     _set_stages(settings, source)
     check(accumulate=(given["accumulate"], 1), keep=(given["keep"], 1), log_every=(given["log_every"], 1))
@@ -111,7 +110,7 @@ def settings_of(
     _call(settings.set_schedule, given, _SCHEDULE)
     _add_groups(settings, model, given.pop("param_groups"), given["lr"])
     _set_metrics(settings, given.pop("metrics"), given.pop("num_classes"))
-    _call(settings.set_log, {"log_dir": path_of("log_dir", given.pop("log_dir"))} | given, _LOG)
+    _call(settings.set_log, {"log_dir": optional_path("log_dir", given.pop("log_dir"))} | given, _LOG)
     del given["log_every"]
     settings.checkpoint = checkpoint
     save_every = given.pop("save_every")
@@ -140,12 +139,12 @@ def check_callable(**functions: Any) -> None:
             raise _not_taken(name, function)
 
 
-def path_of(name: str, value: Any) -> str:
-    """Of a file or folder that may be None."""
+def optional_path(name: str, value: Any) -> str:
+    """Of a file or folder that may be None: ""."""
+    path = "" if value is None else path_of(name, value)
     try:
-        path = "" if value is None else os.fsdecode(value)
         path.encode()
-    except (TypeError, UnicodeEncodeError):
+    except UnicodeEncodeError:
         raise _not_taken(name, value) from None
     return path
 

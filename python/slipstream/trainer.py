@@ -14,7 +14,7 @@ from . import _native
 from ._checks import check
 from ._fit import Best, Fit, TrainingEpoch, TrainingResult, TrainingStep
 from ._runs import Outputs, interrupts, running, wait_for_closed
-from ._training import as_arguments, check_callable, loader_of, path_of, settings_of
+from ._training import as_arguments, check_callable, loader_of, optional_path, settings_of
 from .data import DataLoader
 from .datasets import Path
 from .pipeline import Pipeline
@@ -123,7 +123,7 @@ class Trainer:
         self._fits = False
         self._begin(settings_of(loader, model, options), loader_of(loader))
         self._take_val(val, keep_best, early_stop)
-        self._open(path_of("resume", resume))
+        self._open(optional_path("resume", resume))
 
     def _begin(self, settings: _native.TrainerSettings, loader: DataLoader) -> None:
         self._loader = loader

@@ -127,7 +127,8 @@ class NativeLoader {
   std::optional<FrozenStage> augment_;         ///< where the device does transforms
   std::vector<std::unique_ptr<Mark>> copied_;  ///< of each slab; the loader's workers wait for them
   std::vector<bool> is_copied_;                ///< which of them are recorded
-  std::unique_ptr<DataLoader, InItsProcess> loader_;  ///< nullptr ahead of go_to() and behind halt()
+  std::unique_ptr<DataLoader, InItsProcess>
+      loader_;  ///< nullptr ahead of go_to() and behind halt()
   std::shared_ptr<Returned> returned_;
   std::optional<HostBatch> taken_;
   std::atomic<std::uint64_t> position_ = 0;
