@@ -133,3 +133,38 @@ def test_a_loader_moves_the_first_image_alone():
     assert batch["image"].dtype == torch.float32 and batch["later"].dtype == torch.uint8
     assert batch["image"][:, 0, 0, 0].tolist() == [0, 1, 2, 3]
     assert batch["later"][:, 0, 0, 0].tolist() == [10, 11, 12, 13]
+
+
+class Made:
+    """Samples by a function of their numbers."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, i):
+        return self.make(i)
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (lambda i: {"tokens": list(range(4096)), "label": i}, "has 4097 tensors and numbers.* more than 4096: make one"),
+    (lambda i: [[*range(4096)], "text"], "has 4097 tensors and numbers.* more than 4096: make one"),
+    (lambda i: {"k" * (1 << 24): i}, "takes 33.* bytes to tell, more than 16777216: give it fewer")])
+def test_samples_of_too_many_parts_are_refused(make, message):
+    with pytest.raises(ss.Error, match=f"step 'read' of sample 0: the .*{message}"):
+        ss.DataLoader(Made(make), 2)
+
+
+def test_samples_of_as_many_parts_as_may_be():
+    batch = next(iter(ss.DataLoader(Made(lambda i: [*range(4095), "text"]), 2)))
+    assert torch.stack(batch[:-1]).tolist() == [[n, n] for n in range(4095)] and batch[-1] == ("text", "text")
+
+
+def test_an_error_of_any_length_is_told():
+    def fails(i):
+        raise ValueError("long" * (1 << 23))
+
+    with pytest.raises(ss.Error, match="^step 'read' of sample 0: ValueError: longlong"):
+        ss.DataLoader(Made(fails), 2)

@@ -158,37 +158,6 @@ def test_samples_of_other_forms_are_refused():
     assert "int32 of 2" in found["type"] and "(int64, int64, int64)" in found["more"]
 
 
-class Large(Squares):
-    def __init__(self, make):
-        super().__init__(length=2)
-        self.make = make
-
-    def __getitem__(self, i):
-        return self.make(i)
-
-
-@pytest.mark.parametrize(("make", "message"), [
-    (lambda i: {"tokens": list(range(4096)), "label": i}, "has 4097 tensors and numbers.* more than 4096: make one"),
-    (lambda i: [[*range(4096)], "text"], "has 4097 tensors and numbers.* more than 4096: make one"),
-    (lambda i: {"k" * (1 << 24): i}, "takes 33.* bytes to tell, more than 16777216: give it fewer")])
-def test_samples_of_too_many_parts_are_refused(make, message):
-    with pytest.raises(ss.Error, match=f"step 'read' of sample 0: the .*{message}"):
-        ss.DataLoader(Large(make), 2)
-
-
-def test_samples_of_as_many_parts_as_may_be():
-    batch = next(iter(ss.DataLoader(Large(lambda i: [*range(4095), "text"]), 2)))
-    assert torch.stack(batch[:-1]).tolist() == [[n, n] for n in range(4095)] and batch[-1] == ("text", "text")
-
-
-def test_an_error_of_any_length_is_told():
-    def fails(i):
-        raise ValueError("long" * (1 << 23))
-
-    with pytest.raises(ss.Error, match="^step 'read' of sample 0: ValueError: longlong"):
-        ss.DataLoader(Large(fails), 2)
-
-
 def test_images_of_different_sizes_need_a_transform():
     images = [(torch.zeros(3, 8, 8 + i // 3), i) for i in range(6)]
     message = message_of(ss.Error, ss.PythonDataset(images, T.RandomHorizontalFlip()), 3)

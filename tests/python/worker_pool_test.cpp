@@ -163,7 +163,7 @@ TEST(WorkerPool, WhoWaitsLooksForWhatItSetItself) {
     EXPECT_THROW(asked(pool, 2), Interrupted);
     pool.set_on_wait(nullptr);
   }
-  pool.interrupt();
+  pool.close();
 }
 
 TEST(WorkerPool, ClosingEndsAllWaits) {
