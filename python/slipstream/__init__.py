@@ -14,7 +14,7 @@ os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")  # CUDA reads it when
 
 from . import transforms
 from ._fit import TrainingEpoch, TrainingResult, TrainingStep
-from ._native import Error, Refused
+from ._native import Error, Measured, Refused
 from .data import DataLoader
 from .datasets import ConcatDataset, Dataset, ImageFolder, PythonDataset, Subset, open_dataset
 from .doctor import Advice, DoctorReport, doctor
@@ -30,6 +30,7 @@ __all__ = [
     "DoctorReport",
     "Error",
     "ImageFolder",
+    "Measured",
     "Pipeline",
     "PythonDataset",
     "Refused",

@@ -25,7 +25,7 @@ class TrainingStep:
 
     step: int  #: steps trained, of all runs
     loss: float
-    lr: float | None
+    lr: float | None  #: of parameters without an lr of their own; None: the training has none
     seconds: float  #: since fit() began
     input_wait_share: float  #: of the time, in which the device waited for input
 

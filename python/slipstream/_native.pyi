@@ -243,6 +243,8 @@ class NativeEvaluator:
 # The doctor's arithmetic, and what measuring for it takes.
 
 class Measured:
+    """A figure with its 95 % interval from `low` to `high`, of `n` measurements; n = 0: not measured."""
+
     value: float
     low: float
     high: float

@@ -40,8 +40,8 @@ class InPython:
 
 
 class Dataset:
-    """A native data set: samples in files, which the native loader reads without Python. Pickled or
-    copied, it opens its files again."""
+    """A data set: samples in files, which the native loader reads without Python, or PythonDataset. Pickled
+    or copied, it opens its files again."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Dataset:
         return self._native.name(*whole_numbers("index", [index]))
 
     def label(self, index: int) -> int:
-        """The class of a sample. Raises Refused where samples have none."""
+        """The class of a sample. Raises Refused where samples have none, and IndexError for none of them."""
         return self._native.label(*whole_numbers("index", [index]))
 
     def __repr__(self) -> str:
@@ -97,6 +97,9 @@ class ImageFolder(Dataset):
 
     transform: from slipstream.transforms.
     classes: the classes in the order of their numbers; by default every folder, sorted.
+
+    Raises Refused where there is no such folder or its folders are others than `classes`, and Error where
+    one of them has no image.
 
     >>> data = ss.ImageFolder("photos", ss.transforms.CenterCrop(32))
     >>> len(data), data.classes, data.fields
@@ -147,8 +150,9 @@ class PythonDataset(Dataset):
 
     transform: from slipstream.transforms, or functions in Python; done to the PIL images of a
         sample, or else to its first tensor of channels x height x width, or array of height x width
-        x channels, of uint8 or float32 with 1 to 4 channels. Nothing else is moved with it, so a
-        loader refuses those that move pixels where another field has the image's height x width.
+        x channels, of uint8 or float32 with 1 to 4 channels; of a mapping the first by sorted keys.
+        Nothing else is moved with it, so a loader refuses those that move pixels where another field has
+        the image's height x width.
     """
 
     def __init__(self, dataset: Any, transform: Transform | Function | None = None) -> None:
@@ -270,6 +274,8 @@ def open_dataset(
 
     num_classes: for shards and arrays that do not say it; 0: unknown.
     classes: the names of the classes in the order of their numbers.
+
+    Raises Refused for what is none of these, and Error for files that are damaged.
 
     >>> ss.open_dataset("photos")
     Dataset(50 samples, fields=['image', 'label'])

@@ -52,6 +52,8 @@ class Transform:
         sample_ids: the number of each sample, on the host. What is random depends on it, `epoch`
             and `seed` alone: the bits are those of slipstream.DataLoader for these.
 
+        Raises Refused for images that it does not take, and for what is random without sample_ids.
+
         >>> images = torch.zeros(2, 3, 40, 60, dtype=torch.uint8)
         >>> crop = ss.transforms.RandomResizedCrop(32)
         >>> crop(images, sample_ids=[7, 8], epoch=1).shape
@@ -263,7 +265,11 @@ class RandomVerticalFlip(Transform):
 
 
 class RandomRotation(Transform):
-    """Turns about the middle, counter-clockwise, by `degrees` from (least, most) or (-d, d)."""
+    """Turns about the middle, counter-clockwise, by `degrees` from (least, most) or (-d, d).
+
+    interpolation: "nearest" or "bilinear". fill: outside of the image, in all channels, in the image's
+        units; for uint8 a whole number from 0 to 255.
+    """
 
     def __init__(self, degrees: Range, interpolation: str = "nearest", *, fill: float = 0) -> None:
         super().__init__("random_rotation", degrees=degrees, interpolation=interpolation, fill=fill)
@@ -271,7 +277,8 @@ class RandomRotation(Transform):
 
 class RandomAffine(Transform):
     """Turns by `degrees`, clockwise, moves by at most `translate` (shares of width and height),
-    scales by a factor within `scale` and shears by `shear` degrees."""
+    scales by a factor within `scale` and shears by `shear` degrees. interpolation, fill: as in
+    RandomRotation."""
 
     def __init__(
         self,
@@ -334,7 +341,8 @@ class RandomGrayscale(Transform):
 
 class RandomErasing(Transform):
     """Fills a rectangle with `value` with probability `p`: its share of the area within `scale`, its
-    height / width within `ratio`."""
+    height / width within `ratio`. value: in all channels, in the image's units; for uint8 a whole number
+    from 0 to 255."""
 
     def __init__(
         self,

@@ -66,6 +66,7 @@ class VerifyReport:
 
     @property
     def passed(self) -> bool:
+        """Whether nothing differed in any schedule: the verdict is "equal"."""
         return self.verdict == "equal"
 
     def text(self) -> str:

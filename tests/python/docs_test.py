@@ -14,16 +14,11 @@ def blocks(page):
     return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
-class Encoder(nn.Module):
-    def forward(self, images):
-        return images.float().flatten(1)
-
-
 def names():
     """What a page takes as given."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    decoder, encoder = nn.LazyLinear(3).to(device), Encoder().to(device)
-    images = [(torch.randn(4), torch.tensor(i % 3)) for i in range(70)]
+    decoder, encoder = nn.LazyLinear(3).to(device), nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten()).to(device)
+    images = [(torch.randn(3, 32, 32), torch.tensor(i % 3)) for i in range(70)]
     return {
         "torch": torch,
         "images": images,

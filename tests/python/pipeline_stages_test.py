@@ -84,8 +84,8 @@ FORMS = [
 
 
 def values_of(batch):
-    pairs = batch.items() if hasattr(batch, "items") else vars(batch).items() if isinstance(batch, Record) else enumerate(
-        batch)
+    whole = vars(batch) if isinstance(batch, Record) else batch
+    pairs = whole.items() if hasattr(whole, "items") else enumerate(whole)
     return {key: value[0].item() for key, value in pairs}
 
 
@@ -109,7 +109,7 @@ def test_the_first_input_is_the_default_output():
 ])
 def test_another_number_of_outputs_is_an_error(device, result, kind):
     stage = ss.Stage("two", result, "a", ["a", "b"])
-    with pytest.raises(ss.Error, match=f"stage 'two' has 2 outputs, so its function returns a tuple of as many, not {kind}"):
+    with pytest.raises(ss.Error, match=f"'two' has 2 outputs, so its function returns a tuple of as many, not {kind}"):
         list(ss.Pipeline([{"a": one()}], [stage], device))
 
 

@@ -105,9 +105,10 @@ def places(value):
 def test_the_first_image_is_transformed_and_no_other():
     assert places({"a": image(1), "b": image(2), "label": 3}) == ["a"]
     assert places((7, numpy.zeros((4, 5, 3), numpy.float32), image(2))) == ["1"]
-    assert places([torch.zeros(5, 4, 4), torch.zeros(3, 4, 4, dtype=torch.float64), torch.zeros(3, 4), image(1)]) == ["3"]
-    assert places([numpy.zeros((4, 5, 5), numpy.uint8), numpy.zeros((4, 5, 3)), numpy.zeros((4, 5, 4), numpy.uint8)]) == [
-        "2"]
+    tensors = [torch.zeros(5, 4, 4), torch.zeros(3, 4, 4, dtype=torch.float64), torch.zeros(3, 4)]
+    assert places([*tensors, image(1)]) == ["3"]
+    arrays = [numpy.zeros((4, 5, 5), numpy.uint8), numpy.zeros((4, 5, 3)), numpy.zeros((4, 5, 4), numpy.uint8)]
+    assert places(arrays) == ["2"]
 
 
 def test_all_images_of_pil_are_transformed_and_nothing_else():
@@ -116,7 +117,7 @@ def test_all_images_of_pil_are_transformed_and_nothing_else():
 
 
 def test_a_sample_without_an_image_says_what_it_is():
-    with pytest.raises(Unfit, match=r"the sample is \(int64, float32 of 5 x 4 x 4\), but transforms are done to images"):
+    with pytest.raises(Unfit, match=r"sample is \(int64, float32 of 5 x 4 x 4\), but transforms are done to images"):
         Sample((1, torch.zeros(5, 4, 4)), True)
 
 
