@@ -254,7 +254,7 @@ def _as_its_class_reads(dataset: Dataset) -> Dataset:
 
 def _holds_ours(dataset: Any) -> bool:
     if isinstance(dataset, Dataset):
-        return True
+        return not hasattr(dataset, "__getitem__")
     reads = getattr(type(dataset), "__getitem__", None)
     if isinstance(dataset, torch.utils.data.Subset) and reads is torch.utils.data.Subset.__getitem__:
         return _holds_ours(dataset.dataset)

@@ -282,8 +282,8 @@ def test_bad_samples(tmp_path, photos):
 
 
 def test_what_makes_no_sense_is_refused(photos):
-    there_are = "there are" if torch.cuda.is_available() else "no usable GPU; use device='cpu'"
-    with pytest.raises(ss.Refused, match=f"device 'cuda:99' is not there.*{there_are}"):
+    there_are = "there are" if torch.cuda.is_available() else "there is no GPU here: give device='cpu'"
+    with pytest.raises(ss.Refused, match=f"device is 'cuda:99', but .*{there_are}"):
         ss.DataLoader(folder(photos), device="cuda:99")
     with pytest.raises(ss.Refused, match="PyTorch's DataLoader"):
         ss.DataLoader(iter([1, 2, 3]))

@@ -82,7 +82,7 @@ def test_transforms_do_not_move_images_away_from_fields_of_their_size(mask, move
 
 
 def test_the_operation_is_named():
-    assert refused(ss.PythonDataset([(IMAGE, torch.zeros(6, 8))] * 2, T.Compose([T.Grayscale(), T.RandomCrop(2)]))
+    assert refused(ss.PythonDataset([(IMAGE, torch.zeros(6, 8))] * 2, T.Compose([T.Grayscale(3), T.RandomCrop(2)]))
                    ).startswith("RandomCrop moves the pixels of field '0' alone, but field '1' of 6 x 8")
 
 

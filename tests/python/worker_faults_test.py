@@ -231,6 +231,9 @@ def test_processes_end_by_a_signal_that_the_program_handles():
         process.terminate()
         process.join(30)
         assert process.exitcode == -signal.SIGTERM
+        with pytest.raises(ss.Error, match="worker process 0 .* ended"):
+            list(loader)
+        loader.set_epoch(0)
         assert len(list(loader)) == 5
     finally:
         signal.signal(signal.SIGTERM, before)
