@@ -11,7 +11,6 @@ import torch
 
 from ._native import Refused
 
-
 EPOCHS = 1 << 32  # that can be told apart
 SEEDS = 1 << 64
 _MOST = (1 << 63) - 1
@@ -21,11 +20,12 @@ def check(problems: Iterable[str] = (), **numbers: tuple[Any, int] | tuple[Any, 
     """Raises Refused with all `problems`, and those of `numbers`: by name, what must be a whole number,
     its least value and its largest, if another than 2**63 - 1."""
     found = []
-    for name, (value, least, *most) in numbers.items():
+    for name, (value, least, *given) in numbers.items():
+        most = given[0] if given else _MOST
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             found.append(f"{name} is {shortened(value)}: give a whole number, at least {least}")
-        elif value > (most or [_MOST])[0]:
-            found.append(f"{name} is {shortened(value)}: give a whole number, at most {(most or [_MOST])[0]}")
+        elif value > most:
+            found.append(f"{name} is {shortened(value)}: give a whole number, at most {most}")
     found += problems
     if found:
         raise Refused("\n".join(found))
