@@ -18,15 +18,17 @@ def mapped(tree: Any, function: Callable[[Any], Any]) -> Any:
         return function(tree)
     if isinstance(tree, Mapping):
         items = {key: mapped(value, function) for key, value in tree.items()}
-        if type(tree) is dict:
+        if type(tree) is dict or not hasattr(tree, "update"):
             return items
         copied: Any = copy.copy(tree)
         copied.update(items)
         return copied
-    if _is_named_tuple(tree):
+    if isinstance(tree, tuple):
         return tuple_like(tree, [mapped(value, function) for value in tree])
-    if type(tree) in (list, tuple):
-        return type(tree)(mapped(value, function) for value in tree)
+    if isinstance(tree, list):
+        elements = copy.copy(tree)
+        elements[:] = [mapped(value, function) for value in tree]
+        return elements
     if _is_data_class(tree):
         changed: Any = copy.copy(tree)
         for name in _names(tree):
@@ -67,10 +69,6 @@ def _parts(tree: Any) -> Iterable[Any] | None:
     if isinstance(tree, Mapping):
         return tree.values()
     return [getattr(tree, name) for name in _names(tree)] if _is_data_class(tree) else None
-
-
-def _is_named_tuple(tree: Any) -> bool:
-    return isinstance(tree, tuple) and (hasattr(tree, "_fields") or hasattr(tree, "n_sequence_fields"))
 
 
 def _is_data_class(tree: Any) -> bool:

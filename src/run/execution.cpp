@@ -199,8 +199,9 @@ void Execution::copy(Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields)
   Mark& copied = *setup_.slab_marks[host.slab];
   lane.record(copied);
   loader.release(host, &copied);
-  for (const auto& [name, tensor] : slot.slab.fields)
-    fields.set(name, tensor, slot.slab.classes_of(name, tensor));
+  const DeviceSlab& slab = slot.slab;
+  for (std::size_t i = 0; i < slab.fields.size(); ++i)
+    fields.set(slab.fields[i].first, slab.fields[i].second, slab.classes[i]);
 }
 
 void Execution::pay(Lane& lane) const {

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import random
+import types
 
 import numpy as np
 from pipelines import Compose, Images, NamedCompose, Stream, double, in_place, names, noise, samples_of, sleep, slow
@@ -160,6 +161,24 @@ def test_the_clock_tells_parts_from_the_data_set():
     (_, of_sleep, of_double), inside = clock.costs, clock.inside
     assert of_sleep[0] >= 0.02 > of_double[0] and inside[0] >= 0.02 > inside[1]
     assert of_double[2] == 3 * 8 * 8 * 4
+
+
+class Words(list):
+    pass
+
+
+class Pair(tuple):
+    pass
+
+
+def test_trees_of_own_types_are_mapped():
+    words = Words([torch.ones(1)])
+    words.name = "kept"
+    tree = (words, Pair((torch.ones(1), "x")), types.MappingProxyType({"a": torch.ones(1)}))
+    made = _trees.mapped(tree, lambda x: x + 1 if isinstance(x, torch.Tensor) else x)
+    assert [x.item() for x in _trees.leaves(made) if isinstance(x, torch.Tensor)] == [2, 2, 2]
+    assert type(made[0]) is Words and made[0].name == "kept" and type(made[1]) is Pair
+    assert words[0].item() == 1
 
 
 def test_trees_are_mapped_and_compared():
