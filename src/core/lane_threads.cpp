@@ -17,7 +17,10 @@ constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
 /// As std::latch, with looks meanwhile. Needs no memory, which may have ended.
 class LaneThreads::Countdown {
  public:
-  explicit Countdown(std::size_t jobs) : left_(jobs) {}
+  void begin(std::size_t jobs) noexcept {
+    const std::lock_guard lock(mutex_);
+    left_ = jobs;
+  }
 
   void count_down() noexcept {
     const std::lock_guard lock(mutex_);
@@ -40,7 +43,7 @@ class LaneThreads::Countdown {
  private:
   std::mutex mutex_;
   std::condition_variable done_;
-  std::size_t left_;
+  std::size_t left_ = 0;
 };
 
 /// Takes a job by pointer: nothing of handing it over can fail, so that run() cannot leave while
@@ -71,17 +74,24 @@ struct LaneThreads::Thread {
   std::jthread thread = start_thread([this] { work(); });
 };
 
-LaneThreads::LaneThreads() = default;
+LaneThreads::LaneThreads() : done_(std::make_unique<Countdown>()) {}
 LaneThreads::~LaneThreads() = default;
 
 std::size_t LaneThreads::size() const { return threads_.size(); }
 
 void LaneThreads::run(std::vector<std::function<void()>> jobs) {
+  start(std::move(jobs));
+  wait();
+}
+
+void LaneThreads::start(std::vector<std::function<void()>> jobs) {
   threads_.reserve(jobs.size());
   while (threads_.size() < jobs.size()) threads_.push_back(std::make_unique<Thread>());
-  Countdown done(jobs.size());
-  for (std::size_t k = 0; k < jobs.size(); ++k) threads_[k]->start({&jobs[k], &done});
-  done.wait(look_);
+  jobs_ = std::move(jobs);
+  done_->begin(jobs_.size());
+  for (std::size_t k = 0; k < jobs_.size(); ++k) threads_[k]->start({&jobs_[k], done_.get()});
 }
+
+void LaneThreads::wait() { done_->wait(look_); }
 
 }  // namespace slipstream

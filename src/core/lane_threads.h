@@ -20,6 +20,10 @@ class LaneThreads {
   /// Where a thread cannot be started it throws before any job runs. Jobs must not throw. One call
   /// at a time.
   void run(std::vector<std::function<void()>> jobs);
+  /// run() in two: wait() returns when all jobs of start() have, at once where there was none. Each
+  /// start() has its wait() before the next one and before the end of this object.
+  void start(std::vector<std::function<void()>> jobs);
+  void wait();
   std::size_t size() const;
 
   /// While it lives, who waits in run() calls `look` some times a second. It must not throw. Made
@@ -41,6 +45,8 @@ class LaneThreads {
   struct Thread;
   class Countdown;
   std::function<void()> look_;
+  std::vector<std::function<void()>> jobs_;
+  std::unique_ptr<Countdown> done_;
   std::vector<std::unique_ptr<Thread>> threads_;
 };
 

@@ -88,6 +88,10 @@ void Schedule::run_interleaved() {
 
 bool Schedule::can_advance(std::size_t lane) {
   Lock lock(mutex_);
+  return may_advance(lane);
+}
+
+bool Schedule::may_advance(std::size_t lane) const {
   const std::uint64_t batch = recorded_[lane];
   if (batch >= batches_ || error_) return false;
   if (batch >= reach(lane) && recorded_.back() <= batch - reach(lane)) return false;
@@ -115,10 +119,23 @@ void Schedule::await_input(std::uint64_t batch) {
   if (!work_.input_ready(batch)) work_.await_input(batch);
 }
 
-void Schedule::begin(std::uint64_t batches, const std::function<bool()>& stop) {
+void Schedule::begin(std::uint64_t batches, const std::function<bool()>& stop, LaneThreads* threads,
+                     std::vector<std::size_t> on_threads) {
   ensure(lanes_.size() >= 2, "there is a lane ahead of the caller's");
   reset(batches, stop);
+  std::vector<std::function<void()>> jobs;
+  for (const std::size_t lane : on_threads) {
+    ensure(lane > 0 && lane + 1 < lanes_.size(), "the first and the last lane are the caller's");
+    jobs.emplace_back([this, lane] { run_lane(lane); });
+  }
+  on_threads_ = std::move(on_threads);
+  threads_ = jobs.empty() ? nullptr : threads;
   has_begun_ = true;
+  if (threads_ != nullptr) threads_->start(std::move(jobs));
+}
+
+bool Schedule::is_on_thread(std::size_t lane) const {
+  return std::find(on_threads_.begin(), on_threads_.end(), lane) != on_threads_.end();
 }
 
 void Schedule::done() {
@@ -130,7 +147,8 @@ bool Schedule::next() {
   const std::size_t last = lanes_.size() - 1;
   try {
     done();
-    while (advance_ahead(false) || (!can_advance(last) && advance_ahead(true))) {
+    while (advance_ahead(false) ||
+           (!can_advance(last) && (advance_ahead(true) || await_threads()))) {
     }
     if (!can_advance(last)) return false;
     enter(last, next_of(last));
@@ -144,13 +162,14 @@ bool Schedule::next() {
   {
     Lock lock(mutex_);
     error = std::exchange(error_, nullptr);
+    batches_ = 0;  // threads take no more
   }
   std::rethrow_exception(error);
 }
 
 bool Schedule::advance_ahead(bool may_wait) {
   std::size_t lane = lanes_.size() - 2;
-  while (lane > 0 && !can_advance(lane)) --lane;
+  while (lane > 0 && (is_on_thread(lane) || !can_advance(lane))) --lane;
   const std::uint64_t batch = next_of(lane);
   if (lane == 0) {
     if (!can_advance(0) || (!may_wait && !work_.input_ready(batch))) return false;
@@ -167,8 +186,34 @@ bool Schedule::advance_ahead(bool may_wait) {
   return true;
 }
 
+bool Schedule::await_threads() {
+  const auto is_unfinished = [this](std::size_t lane)
+                                 SLIPSTREAM_REQUIRES(mutex_) { return recorded_[lane] < batches_; };
+  Lock lock(mutex_);
+  while (true) {
+    if (error_) throw Stopped{};
+    for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+      if (!is_on_thread(lane) && may_advance(lane)) return true;
+    if (std::none_of(on_threads_.begin(), on_threads_.end(), is_unfinished)) return false;
+    changed_.wait(lock);
+  }
+}
+
+void Schedule::stop_threads() {
+  if (threads_ == nullptr) return;
+  {
+    Lock lock(mutex_);
+    batches_ = 0;
+  }
+  changed_.notify_all();
+  threads_->wait();
+  threads_ = nullptr;
+  on_threads_.clear();
+}
+
 void Schedule::end() {
   if (!std::exchange(has_begun_, false)) return;
+  stop_threads();
   done();
   // Behind the work of a batch that failed, too, whose end was not recorded.
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) lanes_[lane]->record(*last_marks_[lane]);

@@ -84,9 +84,12 @@ class Schedule {
                     const std::function<bool()>& stop = {});
 
   /// For a caller who is the last lane and comes back for each batch: begins a run on the calling
-  /// thread, which makes all further calls. run() is not called meanwhile.
-  /// REQUIRES: at least two lanes; Work::run() does nothing for the last one
-  void begin(std::uint64_t batches, const std::function<bool()>& stop = {});
+  /// thread, which makes all further calls. run() is not called meanwhile. The lanes `on_threads`
+  /// are advanced by `threads`, one by each, the others by the caller.
+  /// REQUIRES: at least two lanes; Work::run() does nothing for the last one; neither it nor the
+  /// first one is among `on_threads`; `threads` have no other work until end()
+  void begin(std::uint64_t batches, const std::function<bool()>& stop = {},
+             LaneThreads* threads = nullptr, std::vector<std::size_t> on_threads = {});
   /// Records the end of the last lane's batch, where it has one.
   void done();
   /// done(); then enqueues what the other lanes may do ahead, and lets the last lane begin its next
@@ -94,7 +97,8 @@ class Schedule {
   /// end() is all that may follow.
   bool next();
   /// Ends the run, wherever it is: drops what the slots hold, each lane behind all work of the
-  /// others. The host waits for nothing. Does nothing without begin().
+  /// others. The host waits for threads that are enqueuing, for no device. Does nothing without
+  /// begin().
   void end();
 
   std::size_t failed_lane() const { return failed_lane_; }
@@ -112,6 +116,10 @@ class Schedule {
   void leave(std::size_t lane, std::uint64_t batch);
   /// One step of a lane before the last, later ones first; false where none may take one.
   bool advance_ahead(bool may_wait);
+  bool is_on_thread(std::size_t lane) const;
+  /// Waits until one of the caller's lanes can go on. False where none ever will.
+  bool await_threads();
+  void stop_threads();
   void reset(std::uint64_t batches, const std::function<bool()>& stop);
   void wait(std::size_t lane, std::size_t producer, std::uint64_t batch, WaitId::Kind kind);
   void await_recorded(std::size_t lane, std::uint64_t batch);
@@ -119,6 +127,7 @@ class Schedule {
   void await_input(std::uint64_t batch);
   void retire_until(std::uint64_t batches);
   bool can_advance(std::size_t lane);
+  bool may_advance(std::size_t lane) const SLIPSTREAM_REQUIRES(mutex_);
   void run_interleaved();
   void run_lane(std::size_t lane) noexcept;
   void fail(std::size_t lane, std::uint64_t batch);
@@ -144,8 +153,10 @@ class Schedule {
   std::uint64_t failed_batch_ = 0;
   std::uint64_t retired_ = 0;  ///< the first lane's thread, or run() when no lane runs
   const std::function<bool()>* stop_ = nullptr;
-  bool has_begun_ = false;  ///< by begin()
-  bool is_open_ = false;    ///< whether the caller has a batch of the last lane
+  bool has_begun_ = false;               ///< by begin()
+  bool is_open_ = false;                 ///< whether the caller has a batch of the last lane
+  LaneThreads* threads_ = nullptr;       ///< of begin()
+  std::vector<std::size_t> on_threads_;  ///< lanes
 };
 
 }  // namespace slipstream

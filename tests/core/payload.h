@@ -200,7 +200,8 @@ struct PayloadRun {
   std::uint64_t batches = 24;
   std::size_t run_ahead = 1;
   std::optional<Hold> hold = {};
-  /// By a caller who is the last lane, instead of a driver; then without times.
+  /// By a caller who is the last lane, without times. Driver::threaded: all lanes between it and
+  /// the first one are on threads.
   bool pulled = false;
 };
 
@@ -215,7 +216,10 @@ inline std::uint64_t run_payload(Rig& rig, LaneThreads& threads, const PayloadRu
     schedule.run(run.batches, run.driver, threads);
     return rig.digest();
   }
-  schedule.begin(run.batches);
+  std::vector<std::size_t> on_threads;
+  if (run.driver == Driver::threaded)
+    for (std::size_t lane = 1; lane + 1 < lanes.size(); ++lane) on_threads.push_back(lane);
+  schedule.begin(run.batches, {}, &threads, on_threads);
   for (std::uint64_t batch = 0; schedule.next(); ++batch)
     work.run(lanes.size() - 1, batch, batch % run.depth);
   schedule.end();

@@ -1,0 +1,135 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include "core/patience.h"
+#include "core/schedule.h"
+#include "core/test_lanes.h"
+
+namespace slipstream::test {
+namespace {
+
+constexpr std::uint64_t kForever = 1'000'000;
+
+/// Three lanes: the caller's, which is the last, one on a thread, and one that the caller advances.
+class ThreadedPullTest : public ::testing::TestWithParam<Kind> {
+ protected:
+  void begin(std::uint64_t batches, const std::function<bool()>& stop = {}) {
+    schedule_.begin(batches, stop, &threads_, {1});
+  }
+
+  LaneThreads threads_;
+  HookedWork work_;
+  TestLanes lanes_{GetParam(), 3};
+  Schedule schedule_{lanes_.all(), 3, 2, work_};
+};
+
+INSTANTIATE_TEST_SUITE_P(All, ThreadedPullTest, ::testing::Values(Kind::host, Kind::fake),
+                         [](const auto& test) {
+                           return test.param == Kind::host ? "host" : "fake";
+                         });
+
+TEST_P(ThreadedPullTest, TheLaneHasAThreadOfItsOwn) {
+  std::set<std::thread::id> callers, own;
+  work_.on_run = [&](std::size_t lane, std::uint64_t, std::size_t) {
+    (lane == 1 ? own : callers).insert(std::this_thread::get_id());
+  };
+  begin(5);
+  for (int batch = 0; batch < 5; ++batch) ASSERT_TRUE(schedule_.next());
+  EXPECT_FALSE(schedule_.next());
+  schedule_.end();
+  EXPECT_EQ(callers, std::set{std::this_thread::get_id()});
+  EXPECT_EQ(own.size(), 1u);
+  EXPECT_NE(own, callers);
+}
+
+TEST_P(ThreadedPullTest, ItEnqueuesTheNextBatchWhileTheCallerIsInItsBody) {
+  Counter bodies;
+  work_.on_run = [&](std::size_t lane, std::uint64_t batch, std::size_t) {
+    if (lane == 1 && batch > 0) bodies.await(batch, "the body of the batch before");
+  };
+  begin(20);
+  for (int batch = 0; batch < 20; ++batch) {
+    ASSERT_TRUE(schedule_.next());
+    bodies.add();
+  }
+  EXPECT_FALSE(schedule_.next());
+  schedule_.end();
+}
+
+TEST_P(ThreadedPullTest, AnErrorOfItComesOutUnchanged) {
+  std::uint64_t failing = 3;
+  work_.on_run = [&](std::size_t lane, std::uint64_t batch, std::size_t) {
+    if (lane == 1 && batch == failing) throw std::out_of_range("no");
+  };
+  begin(kForever);
+  EXPECT_THROW(while (schedule_.next()){}, std::out_of_range);
+  EXPECT_EQ(schedule_.failed_lane(), 1u);
+  EXPECT_EQ(schedule_.failed_batch(), 3u);
+  schedule_.end();
+  failing = kForever;
+  begin(2);
+  EXPECT_TRUE(schedule_.next());
+  EXPECT_TRUE(schedule_.next());
+  EXPECT_FALSE(schedule_.next());
+  schedule_.end();
+}
+
+TEST_P(ThreadedPullTest, AnErrorOfAnotherLaneEndsIt) {
+  std::atomic<std::uint64_t> last = 0;
+  work_.on_run = [&](std::size_t lane, std::uint64_t batch, std::size_t) {
+    if (lane == 0 && batch == 4) throw std::out_of_range("no");
+    if (lane == 1) last = batch;
+  };
+  begin(kForever);
+  EXPECT_THROW(while (schedule_.next()){}, std::out_of_range);
+  EXPECT_EQ(schedule_.failed_lane(), 0u);
+  schedule_.end();
+  EXPECT_LT(last, 4u);
+}
+
+TEST_P(ThreadedPullTest, TheEndStopsItAndDropsAllSlotsWhereverItComes) {
+  const std::thread::id caller = std::this_thread::get_id();
+  for (int batches = 0; batches < 6; ++batches) {
+    std::set<std::size_t> dropped;  // by the caller, who does so at the end alone
+    work_.on_drop = [&](std::size_t lane, std::size_t slot) {
+      if (lane == 1 && std::this_thread::get_id() == caller) dropped.insert(slot);
+    };
+    begin(kForever);
+    for (int batch = 0; batch < batches; ++batch) ASSERT_TRUE(schedule_.next());
+    schedule_.end();
+    EXPECT_EQ(dropped.size(), 3u);
+  }
+  EXPECT_EQ(threads_.size(), 1u);
+}
+
+TEST_P(ThreadedPullTest, AStopEndsItBehindTheBatchesThatHaveEntered) {
+  std::uint64_t entered = 0;
+  std::uint64_t given = 0;
+  const std::function<bool()> stop = [&] { return entered == 7; };
+  work_.on_run = [&](std::size_t lane, std::uint64_t, std::size_t) {
+    if (lane == 0) ++entered;
+  };
+  begin(kForever, stop);
+  while (schedule_.next()) ++given;
+  EXPECT_EQ(given, 7u);
+  EXPECT_FALSE(schedule_.next());
+  schedule_.end();
+}
+
+TEST_P(ThreadedPullTest, NothingToRunIsNoBatch) {
+  begin(0);
+  EXPECT_FALSE(schedule_.next());
+  schedule_.end();
+}
+
+TEST_P(ThreadedPullTest, NeitherTheFirstNorTheLastLaneMayBeOnOne) {
+  EXPECT_THROW(schedule_.begin(1, {}, &threads_, {0}), std::exception);
+  EXPECT_THROW(schedule_.begin(1, {}, &threads_, {2}), std::exception);
+}
+
+}  // namespace
+}  // namespace slipstream::test
