@@ -82,8 +82,8 @@ class InterruptedDataTest(ProgramTest):
             self.assertEqual(code, INTERRUPTED)
             made = len(list((out / "masks").iterdir()))
             self.assertEqual(len(list((out / "images").iterdir())), made)
-            self.assertIn(f"interrupted after {made} of 100000: {made} images with masks",
-                          making.said)
+            images = "1 image" if made == 1 else f"{made} images"
+            self.assertIn(f"interrupted after {made} of 100000: {images} with masks", making.said)
 
 
     def test_augment_says_that_there_is_no_picture(self):
