@@ -78,6 +78,25 @@ def native_stage(model):
     return [("encode", lambda images: model.encoder(images.float()))]
 
 
+class Encode(torch.nn.Module):
+    def __init__(self, encoder, is_channels_last):
+        super().__init__()
+        self.encoder, self.is_channels_last = encoder, is_channels_last
+
+    def forward(self, images):
+        return self.encoder(as_float(images) if self.is_channels_last else images.float())
+
+
+def script_stage(model, options, batch_size, is_channels_last):
+    """The encoder as TorchScript, which a thread without Python's lock calls."""
+    size = options.image_size
+    shape = (batch_size, size, size, 3) if is_channels_last else (batch_size, 3, size, size)
+    images = torch.zeros(shape, dtype=torch.uint8, device="cuda")
+    if not is_channels_last:
+        images = images.contiguous(memory_format=torch.channels_last)
+    return [("encode", torch.jit.trace(Encode(model.encoder, is_channels_last).eval(), images))]
+
+
 def pinned_batches(options, batch_size):
     data = Samples(None, options.image_size, True, torch.uint8)
     made = [[torch.stack(field).pin_memory() for field in zip(*(data[i] for i in range(batch_size)))]
@@ -102,9 +121,13 @@ ROWS = {
         pinned_batches(o, n), encode_stage(model), "cuda", serial=True)),
     "pipeline_pinned_priority": lambda model, o, n: at_high_priority(staged(model, ss.Pipeline(
         pinned_batches(o, n), encode_stage(model), "cuda"))),
+    "pipeline_pinned_script": lambda model, o, n: staged(model, ss.Pipeline(
+        pinned_batches(o, n), script_stage(model, o, n, True), "cuda")),
     "plain_dataloader": lambda model, o, n: plain(model, endless(pytorch_loader(o, n))),
     "pipeline_dataloader": lambda model, o, n: staged(model, ss.Pipeline(pytorch_loader(o, n), encode_stage(model), "cuda")),
     "pipeline_native_dataloader": lambda model, o, n: staged(model, ss.Pipeline(native_loader(o, n), native_stage(model))),
+    "pipeline_native_dataloader_script": lambda model, o, n: staged(model, ss.Pipeline(
+        native_loader(o, n), script_stage(model, o, n, False))),
 }
 
 

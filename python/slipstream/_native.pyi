@@ -101,6 +101,9 @@ class LoopStage:
         module: torch.nn.Module | None,
         seed: int | None,
         kept: list[Any],
+        script: torch.jit.ScriptModule | None,
+        arguments: Callable[[Any], tuple[Any, ...]],
+        placed: Callable[[Any, Any], Any],
         /,
     ) -> None: ...
 

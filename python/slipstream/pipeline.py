@@ -18,6 +18,7 @@ from .data import DataLoader, refuse_own_iteration
 
 Key = int | str
 Keys = Key | Sequence[Key] | None
+_SCRIPTS_ON_THREADS = {"cuda"}  # devices; on a CPU, threads would take its cores from each other
 
 
 @dataclasses.dataclass
@@ -26,7 +27,8 @@ class Stage:
 
     function: a module in evaluation mode without parameters that require gradients, or any
         callable. It runs without gradients, on the stage's stream, which is the current one, and
-        must not wait for the device.
+        must not wait for the device. On a GPU a torch.jit.ScriptModule is called by a thread
+        without Python's lock, where it neither calls Python nor draws random numbers.
     input: where its arguments are in the batch: an index of a tuple or list, a key of a mapping, a
         name of a named tuple or data class, or several of these. By default the first element of a
         tuple or list, or the whole batch where it is a tensor.
@@ -59,19 +61,25 @@ class Stage:
 
     def __call__(self, batch: Any) -> Any:
         """The batch with the stage's result in it; `batch` is not changed."""
+        return self._placed(batch, self.function(*self._arguments(batch)))
+
+    def _arguments(self, batch: Any) -> tuple[Any, ...]:
         if isinstance(batch, torch.Tensor):
             if self.input is not None or self.output is not None:
                 raise _native.Error(
                     f"stage '{self.name}' names an input or output, but the batch is a tensor, "
                     "which is both: leave them out"
                 )
-            return self.function(batch)
-        inputs, outputs = self._inputs, self._outputs
+            return (batch,)
         try:
-            arguments = [_get(batch, key) for key in inputs]
+            return tuple([_get(batch, key) for key in self._inputs])
         except (AttributeError, IndexError, KeyError, TypeError):
-            raise self._misfit("reads", inputs, batch) from None
-        result = self.function(*arguments)
+            raise self._misfit("reads", self._inputs, batch) from None
+
+    def _placed(self, batch: Any, result: Any) -> Any:
+        if isinstance(batch, torch.Tensor):
+            return result
+        outputs = self._outputs
         results = [result] if len(outputs) == 1 else result
         if not isinstance(results, list | tuple) or len(results) != len(outputs):
             raise _native.Error(
@@ -82,6 +90,17 @@ class Stage:
             return _with(batch, outputs, list(results))
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             raise self._misfit("writes", outputs, batch) from None
+
+    def _script(self, device: str) -> torch.jit.ScriptModule | None:
+        """What a thread without Python's lock may call in its place, as far as Python knows."""
+        hooks = torch.nn.modules.module
+        is_alone = (
+            self.seed is None
+            and type(self).__call__ is Stage.__call__
+            and not (hooks._global_forward_hooks or hooks._global_forward_pre_hooks)
+            and torch.device(device).type in _SCRIPTS_ON_THREADS
+        )
+        return self.function if is_alone and isinstance(self.function, torch.jit.ScriptModule) else None
 
     def _misfit(self, does: str, keys: list[Key], batch: Any) -> _native.Error:
         return _native.Error(
@@ -201,7 +220,14 @@ class _Pass:
         try:
             native = [
                 _native.LoopStage(
-                    stage.name, stage, _module_of(stage.function), stage.seed, self._kept
+                    stage.name,
+                    stage,
+                    _module_of(stage.function),
+                    stage.seed,
+                    self._kept,
+                    stage._script(device),
+                    stage._arguments,
+                    stage._placed,
                 )
                 for stage in stages
             ]
@@ -299,7 +325,7 @@ def _refuse_stages(stages: Sequence[Stage], run_ahead: int) -> None:
                 "runs ahead of the body, which would train them. Freeze them "
                 "(module.requires_grad_(False)), or call it in the body"
             )
-        if module.training:
+        if getattr(module, "training", False):  # a frozen module of TorchScript has no mode
             problems.append(
                 f"stage '{stage.name}' is in training mode: call module.eval(), or call it in the "
                 "body"

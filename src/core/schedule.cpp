@@ -199,7 +199,7 @@ bool Schedule::await_threads() {
   }
 }
 
-void Schedule::stop_threads() {
+void Schedule::stop() {
   if (threads_ == nullptr) return;
   {
     Lock lock(mutex_);
@@ -213,7 +213,7 @@ void Schedule::stop_threads() {
 
 void Schedule::end() {
   if (!std::exchange(has_begun_, false)) return;
-  stop_threads();
+  stop();
   done();
   // Behind the work of a batch that failed, too, whose end was not recorded.
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) lanes_[lane]->record(*last_marks_[lane]);

@@ -96,8 +96,10 @@ class Schedule {
   /// batch. False where there is none. Blocks where run() does. Throws the first error unchanged;
   /// end() is all that may follow.
   bool next();
-  /// Ends the run, wherever it is: drops what the slots hold, each lane behind all work of the
-  /// others. The host waits for threads that are enqueuing, for no device. Does nothing without
+  /// Ends what threads do of the run; end() is all that may follow.
+  void stop();
+  /// stop(); ends the run, wherever it is: drops what the slots hold, each lane behind all work of
+  /// the others. The host waits for threads that are enqueuing, for no device. Does nothing without
   /// begin().
   void end();
 
@@ -119,7 +121,6 @@ class Schedule {
   bool is_on_thread(std::size_t lane) const;
   /// Waits until one of the caller's lanes can go on. False where none ever will.
   bool await_threads();
-  void stop_threads();
   void reset(std::uint64_t batches, const std::function<bool()>& stop);
   void wait(std::size_t lane, std::size_t producer, std::uint64_t batch, WaitId::Kind kind);
   void await_recorded(std::size_t lane, std::uint64_t batch);

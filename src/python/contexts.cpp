@@ -5,6 +5,8 @@
 
 #include <map>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "slipstream/core/error.h"
 
@@ -16,7 +18,31 @@ struct Made {
   MadeIn in;
 };
 
+/// Those that no loop has, never destroyed. Needs Python's lock.
+std::vector<std::unique_ptr<LaneThreads>>& idle_threads() {
+  static auto& all = *new std::pair<MadeIn, std::vector<std::unique_ptr<LaneThreads>>>;
+  if (!all.first.is_this_process()) {
+    static_cast<void>(new auto(std::move(all.second)));  // a fork's copy has nothing to join
+    all = {};
+  }
+  return all.second;
+}
+
 }  // namespace
+
+LentThreads::LentThreads() {
+  auto& idle = idle_threads();
+  if (idle.empty()) idle.push_back(std::make_unique<LaneThreads>());
+  threads_ = std::move(idle.back());
+  idle.pop_back();
+}
+
+LentThreads::~LentThreads() {
+  if (are_here())
+    idle_threads().push_back(std::move(threads_));
+  else
+    static_cast<void>(threads_.release());
+}
 
 std::shared_ptr<Context> context_of(const std::string& device) {
   const pybind11::gil_scoped_release unlocked;  // PyTorch's autograd, which is started, asks for it

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "core/lane_threads.h"
 #include "slipstream/run/context.h"
 
 namespace slipstream {
@@ -22,6 +23,24 @@ class MadeIn {
  private:
   int process_ = current();
   static int current();
+};
+
+/// Host threads for one loop after another: those that an earlier loop gave back, with what PyTorch
+/// and cuDNN keep for each, or new ones.
+class LentThreads {
+ public:
+  LentThreads();
+  /// Gives them back. REQUIRES: they have no work. A forked process has none and gives none back.
+  ~LentThreads();
+  LentThreads(const LentThreads&) = delete;
+  LentThreads& operator=(const LentThreads&) = delete;
+
+  LaneThreads& threads() { return *threads_; }
+  bool are_here() const { return made_in_.is_this_process(); }
+
+ private:
+  MadeIn made_in_;
+  std::unique_ptr<LaneThreads> threads_;
 };
 
 }  // namespace slipstream

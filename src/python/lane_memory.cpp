@@ -70,8 +70,13 @@ void LaneMemory::hand_to_holders(std::optional<std::uint64_t> batch,
   }
 }
 
-void LaneMemory::let_go(std::uint64_t last) {
-  while (!batches_.empty() && batches_.front().batch <= last) batches_.pop_front();
+std::vector<LaneMemory::Made> LaneMemory::take(std::uint64_t last) {
+  std::vector<Made> taken;
+  while (!batches_.empty() && batches_.front().batch <= last) {
+    taken.push_back(std::move(batches_.front()));
+    batches_.pop_front();
+  }
+  return taken;
 }
 
 }  // namespace slipstream

@@ -316,8 +316,12 @@ void add_serial(py::module_& module) {
 void add_loop(py::module_& module) {
   py::class_<LoopStage>(module, "LoopStage")
       .def(py::init([](std::string name, const py::function& apply, const py::object& of,
-                       std::optional<std::uint64_t> seed, const py::list& kept) {
-        return LoopStage{std::move(name), kept_in(kept, apply), StageWatch(of, kept), seed};
+                       std::optional<std::uint64_t> seed, const py::list& kept,
+                       const py::object& script, const py::function& arguments,
+                       const py::function& placed) {
+        return LoopStage{
+            std::move(name),         kept_in(kept, apply),     StageWatch(of, kept), seed,
+            ScriptStage::of(script), kept_in(kept, arguments), kept_in(kept, placed)};
       }));
   py::class_<Loop>(module, "Loop")
       .def(py::init<const py::object&, std::vector<LoopStage>, const std::string&, std::uint64_t,

@@ -1,8 +1,10 @@
 #include "python/staged_loop.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/cuda/CUDAGuard.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "cuda/cuda.h"
@@ -41,6 +43,14 @@ std::vector<Lane*> lanes_of(Context& context, const std::vector<LoopStage>& stag
   return lanes;
 }
 
+/// None that reads what another thread makes: Python has to put that into the batch first.
+std::vector<std::size_t> lanes_on_threads(const std::vector<LoopStage>& stages) {
+  std::vector<std::size_t> lanes;
+  for (std::size_t i = 0; i < stages.size(); ++i)
+    if (stages[i].script != nullptr && (lanes.empty() || lanes.back() != i)) lanes.push_back(i + 1);
+  return lanes;
+}
+
 /// As generators do: it would end the caller's loop.
 [[noreturn]] void throw_instead_of_stop(py::error_already_set& error, const std::string& who) {
   py::raise_from(error, PyExc_RuntimeError, (who + " raised StopIteration").c_str());
@@ -60,12 +70,14 @@ StagedLoop::StagedLoop(std::shared_ptr<Feed> feed, std::vector<LoopStage> stages
       body_(callers_lane(device_, stream_)),
       lanes_(lanes_of(*context, stages_, *body_)),
       values_(lanes_.size(), std::vector<py::object>(lanes_.size())),
+      calls_(lanes_.size(), std::vector<std::optional<ScriptStage::Call>>(lanes_.size())),
       memory_(lanes_.size()),
       begun_(lanes_.size()),
+      on_threads_(lanes_on_threads(stages_)),
       entry_(body_->make_untimed_mark()),
       draws_(device_),
       stop_([this] { return is_over(); }),
-      schedule_(lanes_, lanes_.size(), run_ahead, *this) {}
+      schedule_(new Schedule(lanes_, lanes_.size(), run_ahead, *this)) {}
 
 StagedLoop::~StagedLoop() {
   try {
@@ -86,7 +98,9 @@ void StagedLoop::begin() {
   body_->record(*entry_);
   for (Lane* lane : lanes_)
     if (lane != body_.get()) lane->wait(*entry_);
-  schedule_.begin(std::numeric_limits<std::uint64_t>::max(), stop_);
+  if (!on_threads_.empty()) threads_.emplace();
+  schedule_->begin(std::numeric_limits<std::uint64_t>::max(), stop_,
+                   threads_ ? &threads_->threads() : nullptr, on_threads_);
 }
 
 std::optional<py::object> StagedLoop::next() {
@@ -94,9 +108,13 @@ std::optional<py::object> StagedLoop::next() {
   if (!has_begun_) begin();
   take_back();
   bool is_there = false;
-  {
+  try {
     const py::gil_scoped_release unlocked;
-    is_there = schedule_.next();
+    is_there = schedule_->next();
+  } catch (...) {
+    const std::size_t lane = schedule_->failed_lane();
+    if (failed_.empty() && lane > 0 && lane <= stages_.size()) failed_ = stages_[lane - 1].name;
+    throw;
   }
   if (!is_there) {
     check_stages(/*is_at_end=*/true);
@@ -106,7 +124,7 @@ std::optional<py::object> StagedLoop::next() {
   }
   const std::uint64_t batch = given_++;
   if (DrawOrder::looks_at(batch)) draws_.begin();
-  return values_[batch % lanes_.size()][stages_.size()];
+  return value(batch % lanes_.size(), stages_.size());
 }
 
 /// The caller is done with its batch, and may have kept the one before.
@@ -115,19 +133,34 @@ void StagedLoop::take_back() {
   const std::uint64_t batch = given_ - 1;
   if (DrawOrder::looks_at(batch)) draws_.end("the loop's body");
   check_stages(/*is_at_end=*/false);
-  for (py::object& value : values_[batch % lanes_.size()]) value = {};
-  schedule_.done();
-  if (stream_ && batch > 0)
+  clear(batch % lanes_.size());
+  if (stream_ && batch > 0) {
+    const std::lock_guard keeping(keeping_);
     for (LaneMemory& memory : memory_) memory.hand_to_holders(batch - 1, *stream_);
+  }
+  schedule_->done();
   set_stream();
+}
+
+void StagedLoop::clear(std::size_t slot) {
+  for (py::object& value : values_[slot]) value = {};
+  for (auto& call : calls_[slot]) call.reset();
 }
 
 void StagedLoop::close() {
   if (std::exchange(is_closed_, true)) return;
-  for (auto& slot : values_)
-    for (py::object& value : slot) value = {};
+  if (threads_ && !threads_->are_here()) {
+    static_cast<void>(schedule_.release());  // its end would wait for them
+    return;
+  }
+  if (threads_) {
+    const py::gil_scoped_release unlocked;
+    schedule_->stop();
+  }
+  for (std::size_t slot = 0; slot < values_.size(); ++slot) clear(slot);
   is_ending_ = true;
-  schedule_.end();
+  schedule_->end();
+  threads_.reset();
   feed_.reset();
 }
 
@@ -166,12 +199,47 @@ bool StagedLoop::take() {
   return false;
 }
 
+bool StagedLoop::is_on_thread(std::size_t lane) const {
+  return std::find(on_threads_.begin(), on_threads_.end(), lane) != on_threads_.end();
+}
+
 void StagedLoop::run(std::size_t lane, std::uint64_t batch, std::size_t slot) {
-  const py::gil_scoped_acquire locked;
   ++begun_[lane];
-  py::object made = lane == 0 ? copied() : staged(lane - 1, batch, values_[slot][lane - 1]);
-  keep_own(lane, batch, made);
+  {
+    const std::lock_guard keeping(keeping_);
+    memory_[lane].add(batch);
+  }
+  if (is_on_thread(lane)) return run_script(lane, slot);
+  const py::gil_scoped_acquire locked;
+  py::object made = lane == 0 ? copied() : staged(lane - 1, batch, value(slot, lane - 1));
+  keep_own(lane, made);
   values_[slot][lane] = std::move(made);
+  if (is_on_thread(lane + 1)) prepare_call(lane + 1, slot);
+}
+
+void StagedLoop::run_script(std::size_t lane, std::size_t slot) {
+  const OnLane on(*lanes_[lane], device_);
+  if (begun_[lane] == 1) at::init_num_threads();
+  ScriptStage::Call& call = *calls_[slot][lane];
+  stages_[lane - 1].script->run(call);
+  ScriptStage::for_each_tensor(call, [&](const at::Tensor& tensor) { keep_own(lane, tensor); });
+}
+
+void StagedLoop::prepare_call(std::size_t lane, std::size_t slot) {
+  const LoopStage& stage = stages_[lane - 1];
+  failed_ = stage.name;
+  calls_[slot][lane] = stage.script->call(py::tuple(stage.arguments(values_[slot][lane - 1])));
+  failed_.clear();
+}
+
+const py::object& StagedLoop::value(std::size_t slot, std::size_t lane) {
+  py::object& value = values_[slot][lane];
+  if (!is_on_thread(lane) || value) return value;
+  const LoopStage& stage = stages_[lane - 1];
+  failed_ = stage.name;
+  value = stage.placed(values_[slot][lane - 1], ScriptStage::result(*calls_[slot][lane]));
+  failed_.clear();
+  return value;
 }
 
 py::object StagedLoop::copied() {
@@ -187,7 +255,6 @@ py::object StagedLoop::copied() {
 py::object StagedLoop::staged(std::size_t index, std::uint64_t batch, const py::object& from) {
   const LoopStage& stage = stages_[index];
   const std::string who = "stage '" + stage.name + "'";
-  failed_ = stage.name;
   const OnLane on(*lanes_[index + 1], device_);
   const at::NoGradGuard no_gradients;
   std::optional<KeyedDraws> keyed;
@@ -202,7 +269,6 @@ py::object StagedLoop::staged(std::size_t index, std::uint64_t batch, const py::
     throw;
   }
   if (is_looking) draws_.end(who);
-  failed_.clear();
   return made;
 }
 
@@ -215,34 +281,36 @@ void StagedLoop::check_stages(bool is_at_end) {
                   "the body");
 }
 
-void StagedLoop::keep_own(std::size_t lane, std::uint64_t batch, const py::object& made) {
-  memory_[lane].add(batch);
+void StagedLoop::keep_own(std::size_t lane, const py::object& made) {
   for_each_leaf(
-      made,
-      [&](const at::Tensor& tensor) {
-        if (tensor.device().type() != device_.type()) return;
-        if (tensor.has_storage()) {
-          for (std::size_t before = 0; before < lane; ++before)
-            if (memory_[before].has(tensor.storage())) return;
-          if (memory_[lane].newest_has(tensor.storage())) return;
-          refuse_same_memory(lane, tensor);
-        }
-        memory_[lane].keep(tensor);
-      },
-      [&](py::handle object) { memory_[lane].keep(object); });
+      made, [&](const at::Tensor& tensor) { keep_own(lane, tensor); },
+      [&](py::handle object) {
+        const std::lock_guard keeping(keeping_);
+        memory_[lane].keep(object);
+      });
+}
+
+void StagedLoop::keep_own(std::size_t lane, const at::Tensor& tensor) {
+  if (tensor.device().type() != device_.type()) return;
+  const std::lock_guard keeping(keeping_);
+  if (tensor.has_storage()) {
+    for (std::size_t before = 0; before < lane; ++before)
+      if (memory_[before].has(tensor.storage())) return;
+    if (memory_[lane].newest_has(tensor.storage())) return;
+    refuse_same_memory(lane, tensor);
+  }
+  memory_[lane].keep(tensor);
 }
 
 /// Batches of a loader may come several times, but not with other values.
 void StagedLoop::refuse_same_memory(std::size_t lane, const at::Tensor& tensor) {
   const LaneMemory::Piece* other = memory_[lane].elsewhere(tensor);
   if (other == nullptr) return;
-  if (lane > 0) {
-    failed_ = stages_[lane - 1].name;
-    throw Error("stage '" + failed_ +
+  if (lane > 0)
+    throw Error("stage '" + stages_[lane - 1].name +
                 "' gave the same memory for two batches, so that the later one overwrites the "
                 "earlier one. Remedy: return a clone() of what it keeps (outputs of CUDA graphs, "
                 "such as those of torch.compile(mode=\"reduce-overhead\"), are such memory)");
-  }
   if (other->storage.is_alias_of(tensor.storage()) && other->version == version_of(tensor)) return;
   throw Error(
       "the loader gave the same memory for two batches with other values, but the earlier "
@@ -250,17 +318,22 @@ void StagedLoop::refuse_same_memory(std::size_t lane, const at::Tensor& tensor) 
 }
 
 void StagedLoop::drop(std::size_t lane, std::size_t slot) {
-  const py::gil_scoped_acquire locked;
-  values_[slot][lane] = {};
+  std::optional<py::gil_scoped_acquire> locked;
+  if (is_ending_ || !is_on_thread(lane)) {
+    locked.emplace();
+    values_[slot][lane] = {};
+  }
+  std::vector<LaneMemory::Made> gone;  // behind keeping_: it may ask for Python's lock
+  const std::lock_guard keeping(keeping_);
   if (is_ending_) {
     if (stream_) memory_[lane].hand_to_holders(std::nullopt, *stream_);
-    memory_[lane].let_go(std::numeric_limits<std::uint64_t>::max());
+    gone = memory_[lane].take(std::numeric_limits<std::uint64_t>::max());
     return;
   }
   // The lane is behind the body's work for this batch; a batch may be in use in the body of the
   // next.
   const std::uint64_t reach = lanes_.size() - lane;
-  if (begun_[lane] >= reach + 1) memory_[lane].let_go(begun_[lane] - reach - 1);
+  if (begun_[lane] >= reach + 1) gone = memory_[lane].take(begun_[lane] - reach - 1);
 }
 
 }  // namespace slipstream

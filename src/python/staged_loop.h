@@ -5,31 +5,39 @@
 
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/schedule.h"
+#include "python/contexts.h"
 #include "python/draws.h"
 #include "python/feed.h"
 #include "python/lane_memory.h"
+#include "python/script_stage.h"
 #include "python/stage_watch.h"
 #include "slipstream/run/context.h"
 
 namespace slipstream {
 
-/// What is done to each batch ahead of a loop's body, on a lane of its own.
+/// What is done to each batch ahead of a loop's body, on a lane of its own. Functions are in a list
+/// of Python's (kept_in()).
 struct LoopStage {
   std::string name;
-  pybind11::handle
-      apply;  ///< of a whole batch, gives it changed; in a list of Python's (kept_in())
+  pybind11::handle apply;  ///< of a whole batch, gives it changed
   StageWatch watch;
   std::optional<std::uint64_t> seed;
+  /// What apply() calls, where a thread without Python's lock may do so, or nullptr.
+  std::shared_ptr<const ScriptStage> script = nullptr;
+  pybind11::handle arguments = {};  ///< of a batch, gives the tuple that `script` is called with
+  pybind11::handle placed = {};     ///< of a batch and what that gave, gives the changed batch
 };
 
 /// One pass over a feed: batches are copied and go through the stages ahead of a body, which is the
 /// caller's work between two calls of next(), on the stream that was its current one when it got
-/// the batch.
+/// the batch. Stages are called on the caller's thread, but those of TorchScript, of which none
+/// follows another, on a thread each.
 class StagedLoop final : Work {
  public:
   /// `first`: the number of the first batch, by which stages with a seed draw.
@@ -61,9 +69,17 @@ class StagedLoop final : Work {
   bool take();
   void begin();
   void take_back();
+  /// Of what lanes have made, all that is in a slot.
+  void clear(std::size_t slot);
+  bool is_on_thread(std::size_t lane) const;
+  void prepare_call(std::size_t lane, std::size_t slot);
+  void run_script(std::size_t lane, std::size_t slot);
+  /// What a lane before the last made of the batch in a slot.
+  const pybind11::object& value(std::size_t slot, std::size_t lane);
   pybind11::object copied();
   pybind11::object staged(std::size_t stage, std::uint64_t batch, const pybind11::object& from);
-  void keep_own(std::size_t lane, std::uint64_t batch, const pybind11::object& made);
+  void keep_own(std::size_t lane, const pybind11::object& made);
+  void keep_own(std::size_t lane, const at::Tensor& tensor);
   void refuse_same_memory(std::size_t lane, const at::Tensor& tensor);
   void check_stages(bool is_at_end);
   void set_stream();
@@ -77,8 +93,12 @@ class StagedLoop final : Work {
   std::unique_ptr<Lane> body_;
   std::vector<Lane*> lanes_;
   std::vector<std::vector<pybind11::object>> values_;  ///< [slot][lane]: what it made of the batch
-  std::vector<LaneMemory> memory_;                     ///< [lane]
-  std::vector<std::uint64_t> begun_;                   ///< [lane]: batches
+  std::vector<std::vector<std::optional<ScriptStage::Call>>> calls_;  ///< the same, of threads
+  std::mutex keeping_;                   ///< memory_; nobody waits for Python's lock with it
+  std::vector<LaneMemory> memory_;       ///< [lane]
+  std::vector<std::uint64_t> begun_;     ///< [lane]: batches
+  std::vector<std::size_t> on_threads_;  ///< lanes
+  std::optional<LentThreads> threads_;
   std::unique_ptr<Mark> entry_;
   DrawOrder draws_;
   std::exception_ptr feed_error_;
@@ -87,7 +107,7 @@ class StagedLoop final : Work {
   std::uint64_t taken_ = 0, given_ = 0;  ///< batches: from the feed, to the caller
   std::string failed_;
   const std::function<bool()> stop_;
-  Schedule schedule_;
+  std::unique_ptr<Schedule> schedule_;
 };
 
 }  // namespace slipstream
