@@ -19,8 +19,8 @@ class ScriptStage {
     bool is_optimized;           ///< torch.jit.optimized_execution() of that thread
   };
 
-  /// Of a torch.jit.ScriptModule. nullptr for one that calls Python, draws random numbers, has hooks
-  /// or calls what cannot be looked into. Needs Python's lock.
+  /// Of a torch.jit.ScriptModule. nullptr for one that calls Python, draws random numbers, has
+  /// hooks or calls what cannot be looked into. Needs Python's lock.
   static std::shared_ptr<const ScriptStage> of(pybind11::handle module);
 
   /// forward(*arguments). Needs Python's lock. Throws as calling the module does.
