@@ -12,7 +12,8 @@ import torch
 from . import _native
 from ._checks import check, path_of, whole_numbers
 from ._samples import field_names
-from .transforms import Compose, Function, Transform
+from ._steps import Function
+from .transforms import Compose, Transform
 
 Path = str | os.PathLike[str]
 

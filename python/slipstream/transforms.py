@@ -6,20 +6,17 @@ a GPU in few kernels. Semantics that differ from torchvision's on purpose are in
 
 from __future__ import annotations
 
-import enum
 import json
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 
 from . import _native
 from ._checks import EPOCHS, SEEDS, check, shortened, whole_numbers
-from ._torchvision import is_of_torchvision, parts_of
+from ._steps import Function, Step, checked_function, json_of, plain
 from ._worker_process import name_of
 
-Function = Callable[[torch.Tensor], torch.Tensor]
 Size = int | Sequence[int]
 Range = float | Sequence[float]
 Numbers = Sequence[float] | torch.Tensor
@@ -28,14 +25,14 @@ Numbers = Sequence[float] | torch.Tensor
 class Transform:
     """One operation, by its name and keys in a file of transforms."""
 
-    _steps: list[dict[str, Any] | Function]
+    _steps: list[Step]
     _done_by: _native.TensorTransform | None = None
 
     def __init__(self, op: str, **keys: Any) -> None:
-        plain = {key: _plain(key, value) for key, value in keys.items() if value is not None}
-        step = {"op": op} | plain
+        given = {key: plain(key, value) for key, value in keys.items() if value is not None}
+        step = {"op": op} | given
         self._steps = [step]
-        _native.parse_chain(_json([step]))  # refuses what makes no sense
+        _native.parse_chain(json_of([step]))  # refuses what makes no sense
 
     def __call__(
         self,
@@ -67,7 +64,7 @@ class Transform:
                     "functions in Python are done sample by sample, by slipstream.DataLoader: give the chain "
                     "to a data set, or call its parts one after the other"
                 )
-            self._done_by = _native.TensorTransform(_json(native))
+            self._done_by = _native.TensorTransform(json_of(native))
         if sample_ids is None:
             if self._done_by.is_random():
                 raise _native.Refused(
@@ -126,7 +123,7 @@ class Compose(Transform):
                     )
                 self._steps += each._steps
             else:
-                self._steps.append(_function(each))
+                self._steps.append(checked_function(each))
         self._native_json()
 
     @classmethod
@@ -142,7 +139,7 @@ class Compose(Transform):
 
     def _native_json(self) -> str:
         native = [step for step in self._steps if isinstance(step, dict)]
-        return _native.parse_chain(_json(native)) if native else ""
+        return _native.parse_chain(json_of(native)) if native else ""
 
     def _runs(self) -> list[tuple[int, str, list[Function]]]:
         """Functions that follow each other: their place among runs and native steps, name and all."""
@@ -158,50 +155,6 @@ class Compose(Transform):
                 place += 1
         named = (("+".join(map(name_of, run)), place, run) for place, _, run in runs)
         return [(place, f"{name}_{place}", run) for name, place, run in named]
-
-
-def _function(given: Any) -> Function:
-    """Refuses what is no function of an image."""
-    kind = type(given).__name__
-    if isinstance(given, type):
-        raise _native.Refused(f"{given.__name__} is a class, not a transform: give {given.__name__}()")
-    if not callable(given):
-        chain = "slipstream.transforms.Compose of it, " if isinstance(given, list | tuple) else ""
-        raise _native.Refused(
-            f"{kind} is no transform: give {chain}one of slipstream.transforms, or a function of an image"
-        )
-    for each in parts_of(given):
-        name = type(each).__name__
-        makes_tensors = name in ("ToTensor", "PILToTensor") or (name == "ToImage" and each is given)
-        if makes_tensors and is_of_torchvision(each):
-            raise _native.Refused(
-                f"torchvision's {name} makes tensors of images, but here they are tensors already, of uint8: "
-                "leave it out. slipstream.transforms.ToDtype(torch.float32, scale=True) makes floats from 0 "
-                "to 1 of them"
-            )
-    return given  # type: ignore[no-any-return]
-
-
-def _plain(key: str, value: Any) -> Any:
-    """As JSON holds it: tensors, arrays and enumerations (of torchvision's interpolations) become what is
-    in them."""
-    if isinstance(value, list | tuple):
-        return [_plain(key, each) for each in value]
-    if isinstance(value, enum.Enum):
-        return value.value
-    if hasattr(value, "tolist"):
-        return _plain(key, value.tolist())
-    if isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
-        return value
-    raise _native.Refused(
-        f"{key} is {value!r}, a {type(value).__name__}: give finite numbers, or lists, tensors or arrays of "
-        "them"
-    )
-
-
-def _json(steps: list[dict[str, Any]]) -> str:
-    numbered = [{"name": f"{step['op']}_{index}"} | step for index, step in enumerate(steps)]
-    return json.dumps({"version": 1, "transforms": numbered})
 
 
 class Resize(Transform):
