@@ -51,6 +51,7 @@ class LoaderSettings:
     ranks: int
     wire: dict[str, str]
     transforms_on_device: bool
+    num_classes: int
     pool: WorkerPool | None
     python_steps: Sequence[tuple[int, str]]
     leaves: Sequence[tuple[torch.dtype, Sequence[int]] | None]

@@ -5,16 +5,24 @@ from __future__ import annotations
 import enum
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from . import _native
+from ._checks import check
 from ._torchvision import is_of_torchvision, parts_of
+from ._worker_process import name_of
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 Step = dict[str, Any] | Function
+
+_OVER_BATCH = {"mixup": "MixUp", "cutmix": "CutMix", "one_hot": "OneHot"}
+_OF_ONES_OWN = (
+    "Batches of your own: torchvision.transforms.v2.MixUp or CutMix in a slipstream.Stage "
+    "(docs/migration.md)"
+)
 
 
 def checked_function(given: Any) -> Function:
@@ -29,6 +37,11 @@ def checked_function(given: Any) -> Function:
         )
     for each in parts_of(given):
         name = type(each).__name__
+        if name in _OVER_BATCH.values() and is_of_torchvision(each):
+            raise _native.Refused(
+                f"torchvision's {name} mixes whole batches, but functions in a chain get one image: give "
+                f"slipstream.transforms.{name}(alpha=...) as the last one"
+            )
         makes_tensors = name in ("ToTensor", "PILToTensor") or (name == "ToImage" and each is given)
         if makes_tensors and is_of_torchvision(each):
             raise _native.Refused(
@@ -56,7 +69,64 @@ def plain(key: str, value: Any) -> Any:
     )
 
 
-def json_of(steps: Sequence[dict[str, Any]]) -> str:
+def json_of(steps: Sequence[Mapping[str, Any]]) -> str:
     """The file of transforms that holds them."""
-    numbered = [{"name": f"{step['op']}_{index}"} | step for index, step in enumerate(steps)]
+    numbered = [{"name": f"{step['op']}_{index}"} | _written(step) for index, step in enumerate(steps)]
     return json.dumps({"version": 1, "transforms": numbered})
+
+
+def _written(step: Mapping[str, Any]) -> dict[str, Any]:
+    """Classes are those of the data set; what the caller says of them is checked by the loader."""
+    is_left_out = step["op"] in _OVER_BATCH
+    return {key: value for key, value in step.items() if not (is_left_out and key == "num_classes")}
+
+
+def classes_of(num_classes: int | None) -> int | None:
+    if num_classes is not None:
+        check(num_classes=(num_classes, 1))
+    return num_classes
+
+
+def told_classes(steps: Sequence[Step]) -> int:
+    """As operations over the batch have been told; 0: nothing."""
+    told = {step["num_classes"] for step in steps if isinstance(step, dict) and "num_classes" in step}
+    if len(told) > 1:
+        raise _native.Refused(
+            f"num_classes is {' and '.join(map(str, sorted(told)))} in one chain: leave it out, for it is "
+            "the data set's"
+        )
+    return int(told.pop()) if told else 0
+
+
+def over_batch(steps: Sequence[Step]) -> str:
+    """The name of the first operation over the batch; "" for none."""
+    names = (_OVER_BATCH.get(step["op"], "") for step in steps if isinstance(step, dict))
+    return next(filter(None, names), "")
+
+
+def refuse_over_batch(steps: Sequence[Step]) -> None:
+    """In a call with images alone."""
+    if name := over_batch(steps):
+        raise _native.Refused(
+            f"{name} changes a batch's labels as well, so it cannot be called with images: give it last in "
+            "the transform of a data set, slipstream.ImageFolder(root, slipstream.transforms.Compose([..., "
+            f"{name}()])), whose loader gives images and labels. {_OF_ONES_OWN}"
+        )
+
+
+def refuse_behind_batch(steps: Sequence[Step]) -> None:
+    """Functions in Python, which get single images; native steps are looked at natively."""
+    for index, step in enumerate(steps):
+        if not isinstance(step, dict) and (name := over_batch(steps[:index])):
+            raise _native.Refused(
+                f"{name_of(step)} comes behind {name}, which is done to whole batches: put MixUp, CutMix and "
+                "OneHot last"
+            )
+
+
+def refuse_samples_in_python(steps: Sequence[Step]) -> None:
+    if name := over_batch(steps):
+        raise _native.Refused(
+            f"{name} needs labels of known classes, but of what a data set in Python gives nothing says "
+            f"which number is a label: leave {name} out of its transform. {_OF_ONES_OWN}"
+        )

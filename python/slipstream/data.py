@@ -13,6 +13,7 @@ import torch
 from . import _native
 from ._checks import EPOCHS, SEEDS, check, choose, device_named, shortened
 from ._moves import refuse_moving_beside, refuse_moving_images_alone
+from ._steps import refuse_samples_in_python, told_classes
 from ._worker_process import Job
 from ._workers import Workers, context_of
 from .datasets import InPython, dataset_of
@@ -32,8 +33,8 @@ class DataLoader:
     processes, of which each thread has one. Arguments mean what they do in
     torch.utils.data.DataLoader.
 
-    dataset: a slipstream data set, whose transform is done here, sample by sample; or any map-style
-        data set (PythonDataset).
+    dataset: a slipstream data set, whose transform is done here, sample by sample, with MixUp, CutMix and
+        OneHot in its end, to the whole batch; or any map-style data set (PythonDataset).
     device: where tensors of batches are: "cpu", or "cuda" or "cuda:N", to which they are copied ahead
         of the loop, on a stream of their own; they may be kept for any time.
     num_workers: threads, at least 1, and as many processes where something is in Python.
@@ -116,6 +117,7 @@ class DataLoader:
         settings.device = self.device
         chain = Compose.of(self.dataset.transform)
         settings.transforms = chain._native_json()
+        settings.num_classes = told_classes(chain._steps)
         settings.batch_size = batch_size
         settings.prefetch_batches = prefetch_factor * num_workers
         settings.num_workers = num_workers
@@ -155,6 +157,8 @@ class DataLoader:
             return native
         if len(native) == 0:
             raise _native.Refused("the data set is empty")
+        if source is not None:
+            refuse_samples_in_python(chain._steps)
         steps = [functions for _, _, functions in runs]
         functions = [each for step in steps for each in step]
         if isinstance(native, _native.Dataset):

@@ -14,7 +14,16 @@ import torch
 
 from . import _native
 from ._checks import EPOCHS, SEEDS, check, shortened, whole_numbers
-from ._steps import Function, Step, checked_function, json_of, plain
+from ._steps import (
+    Function,
+    Step,
+    checked_function,
+    classes_of,
+    json_of,
+    plain,
+    refuse_behind_batch,
+    refuse_over_batch,
+)
 from ._worker_process import name_of
 
 Size = int | Sequence[int]
@@ -49,13 +58,15 @@ class Transform:
         sample_ids: the number of each sample, on the host. What is random depends on it, `epoch`
             and `seed` alone: the bits are those of slipstream.DataLoader for these.
 
-        Raises Refused for images that it does not take, and for what is random without sample_ids.
+        Raises Refused for images that it does not take, for what is random without sample_ids, and for
+        MixUp, CutMix and OneHot, which change labels too.
 
         >>> images = torch.zeros(2, 3, 40, 60, dtype=torch.uint8)
         >>> crop = ss.transforms.RandomResizedCrop(32)
         >>> crop(images, sample_ids=[7, 8], epoch=1).shape
         torch.Size([2, 3, 32, 32])
         """
+        refuse_over_batch(self._steps)
         self._refuse_images(images)
         if self._done_by is None:
             native = [step for step in self._steps if isinstance(step, dict)]
@@ -124,6 +135,7 @@ class Compose(Transform):
                 self._steps += each._steps
             else:
                 self._steps.append(checked_function(each))
+        refuse_behind_batch(self._steps)
         self._native_json()
 
     @classmethod
@@ -329,3 +341,46 @@ class ToDtype(Transform):
 
     def __init__(self, dtype: str = "float32", scale: bool = False) -> None:
         super().__init__("to_dtype", dtype=str(dtype).removeprefix("torch."), scale=scale)
+
+
+class MixUp(Transform):
+    """Over the batch: mixes every image (float32) and its label with those of the sample before it, the
+    first with the last: lambda x own + (1 - lambda) x other, lambda drawn for each from Beta(alpha, alpha).
+
+    It comes last in the transform of a data set that has one label for each image and knows its classes.
+    slipstream.DataLoader and slipstream.Trainer do it on the loader's device, on a GPU in the stream of the
+    copies; labels are float32 then, batch x classes. It draws by `seed`, the batch's number through all
+    epochs and the place in it. A smaller last batch is mixed as if it were full: its first image with one
+    from the epoch's beginning.
+
+    alpha: above 0, at most 1000. num_classes: as many as the data set has, which need not be said.
+
+    >>> T = ss.transforms
+    >>> chain = T.Compose([T.CenterCrop(32), T.ToDtype(torch.float32, scale=True), T.MixUp(alpha=0.2)])
+    >>> images, labels = next(iter(ss.DataLoader(ss.ImageFolder("photos", chain), batch_size=8)))
+    >>> images.dtype, labels.shape, labels.dtype
+    (torch.float32, torch.Size([8, 3]), torch.float32)
+    """
+
+    def __init__(self, *, alpha: float = 1.0, num_classes: int | None = None) -> None:
+        super().__init__("mixup", alpha=alpha, num_classes=classes_of(num_classes))
+
+
+class CutMix(Transform):
+    """Over the batch: puts a box of the sample before it (of the last into the first) into every image,
+    uint8 or float32, and mixes labels by the box's area, of which the image's sides have
+    sqrt(1 - lambda), lambda drawn from Beta(alpha, alpha). All else as in MixUp."""
+
+    def __init__(self, *, alpha: float = 1.0, num_classes: int | None = None) -> None:
+        super().__init__("cutmix", alpha=alpha, num_classes=classes_of(num_classes))
+
+
+class OneHot(Transform):
+    """Over the batch: makes labels float32, batch x classes: 1 - label_smoothing + label_smoothing /
+    classes for the class, label_smoothing / classes for the others. Beside MixUp or CutMix it adds the
+    smoothing. Where it stands, and num_classes: as in MixUp."""
+
+    def __init__(self, *, label_smoothing: float = 0.0, num_classes: int | None = None) -> None:
+        super().__init__(
+            "one_hot", label_smoothing=label_smoothing, num_classes=classes_of(num_classes)
+        )

@@ -147,7 +147,7 @@ void add_chain(const std::vector<NamedOp>& transforms, std::size_t first, bool h
   layout.fields.push_back({.spec = {kDrawnField, FieldKind::other, DType::uint8, {bytes}, 0}});
 }
 
-void add_batch_chain(const BatchOps& ops, std::size_t transforms, SlabLayout& layout,
+void add_batch_chain(const BatchOps& ops, std::size_t operation, SlabLayout& layout,
                      Problems& problems) {
   const std::size_t samples = layout.fields.size() - (layout.device_chain ? 1 : 0);
   std::vector<FieldSpec> fields;
@@ -158,7 +158,7 @@ void add_batch_chain(const BatchOps& ops, std::size_t transforms, SlabLayout& la
   }
   try {
     const auto chain =
-        std::make_shared<const BatchChain>(ops, static_cast<std::uint32_t>(transforms), fields);
+        std::make_shared<const BatchChain>(ops, static_cast<std::uint32_t>(operation), fields);
     for (std::size_t i = 0; i < samples; ++i) {
       if (layout.fields[i].wire != Wire::host || (i != chain->image() && i != chain->label()))
         continue;
@@ -219,7 +219,7 @@ SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transfo
   if (problems.empty() && options.on_device > 0)
     add_chain(transforms, host.size(), has_canvas, layout, problems);
   if (problems.empty() && !options.batch_ops.empty())
-    add_batch_chain(options.batch_ops, transforms.size(), layout, problems);
+    add_batch_chain(options.batch_ops, key_number(transforms, transforms.size()), layout, problems);
   if (problems.empty()) place_fields(layout);
   if (layout.device_bytes == 0 && problems.empty()) {
     problems.push_back(layout.bytes == 0 ? "the data set's samples are empty"

@@ -204,6 +204,7 @@ struct LoaderSettings {
   std::size_t rank = 0, ranks = 1;
   std::map<std::string, std::string> wire;
   bool transforms_on_device = false;
+  std::int64_t num_classes = 0;  ///< that mixing was told; 0: nothing
   std::shared_ptr<WorkerPool> pool = nullptr;
   std::vector<std::pair<std::size_t, std::string>> python_steps = {};  ///< place in the chain, name
   std::vector<SampleForm::Leaf> leaves = {};
@@ -218,6 +219,21 @@ std::vector<NamedOp> chain_of(const LoaderSettings& settings) {
     chain.insert(chain.begin() + static_cast<std::ptrdiff_t>(place),
                  {name, PythonOp{.pool = settings.pool, .step = step++}});
   return chain;
+}
+
+void check_classes(const Dataset& dataset, const BatchOps& ops, std::int64_t told) {
+  if (ops.empty()) return;
+  const std::string name(ops.name());
+  for (const FieldSpec& field : dataset.fields()) {
+    if (field.kind != FieldKind::label) continue;
+    if (field.classes <= 0)
+      throw Refused(name + " makes labels of batch x classes, but the data set does not say how " +
+                    "many classes there are: open it with num_classes=N");
+    if (told > 0 && field.classes != told)
+      throw Refused("num_classes of " + name + " is " + std::to_string(told) +
+                    ", but the data set has " + std::to_string(field.classes) +
+                    " classes: leave num_classes out, or open the data set with as many");
+  }
 }
 
 /// Of the first good sample.
@@ -247,6 +263,8 @@ std::shared_ptr<NativeLoader> loader_of(const DatasetPtr& dataset, const LoaderS
   options.on_bad_sample = settings.skips_bad_samples ? OnBadSample::skip : OnBadSample::stop;
   for (const auto& [field, format] : settings.wire) options.wire[field] = wire_named(format);
   options.shares_last_step = !settings.drop_last && settings.ranks > 1;
+  options.batch_ops = take_batch_ops(chain);
+  check_classes(*dataset, options.batch_ops, settings.num_classes);
   std::shared_ptr<Context> context = context_of(settings.device);
   std::shared_ptr<const SampleForm> form;
   if (settings.build) form = std::make_shared<SampleForm>(settings.leaves, *settings.build);
@@ -276,6 +294,7 @@ void add_loader(py::module_& module) {
       .def_readwrite("ranks", &LoaderSettings::ranks)
       .def_readwrite("wire", &LoaderSettings::wire)
       .def_readwrite("transforms_on_device", &LoaderSettings::transforms_on_device)
+      .def_readwrite("num_classes", &LoaderSettings::num_classes)
       .def_readwrite("pool", &LoaderSettings::pool)
       .def_readwrite("python_steps", &LoaderSettings::python_steps)
       .def_readwrite("leaves", &LoaderSettings::leaves)

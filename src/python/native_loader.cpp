@@ -14,6 +14,7 @@
 #include "python/process_dataset.h"
 #include "run/augment_stage.h"
 #include "run/context_parts.h"
+#include "run/mix_stage.h"
 
 namespace slipstream {
 namespace {
@@ -88,6 +89,7 @@ NativeLoader::NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<con
 
 void NativeLoader::prepare_device(const SlabLayout& layout) {
   if (layout.device_chain != nullptr) augment_ = augment_stage(layout, true);
+  if (layout.batch_chain != nullptr) mix_ = mix_stage(layout);
   if (!has_format(options_.wire, Wire::jpeg)) return;
   const auto name = [dataset = dataset_](std::uint64_t sample) { return dataset->name(sample); };
   jpeg_ = std::make_unique<JpegUnpacker>(layout, JpegUnpacker::Options{
@@ -201,18 +203,36 @@ at::Tensor NativeLoader::given(const at::Tensor& whole, FieldKind kind, std::siz
     if (samples.numel() == 0) return at::empty(sizes, samples.options().dtype(dtype));
     return without_rest(samples.view(dtype).view(sizes).variable_data());
   }
-  const bool is_number = kind == FieldKind::label || kind == FieldKind::mask;
+  const bool is_number = (kind == FieldKind::label && !mix_) || kind == FieldKind::mask;
   return without_rest(is_number ? samples.to(at::kLong) : samples);
 }
 
 std::vector<at::Tensor> NativeLoader::views(const at::Tensor& memory) const {
   std::vector<at::Tensor> all;
   for (const SlabField& field : loader_->layout().fields)
-    if (!is_of_texts(all.size()))
-      all.push_back(given(view_of(memory, field, field.offset_bytes,
-                                  static_cast<std::int64_t>(options_.batch_size)),
-                          field.spec.kind, all.size()));
+    all.push_back(
+        view_of(memory, field, field.offset_bytes, static_cast<std::int64_t>(options_.batch_size)));
   return all;
+}
+
+std::vector<at::Tensor> NativeLoader::made_of(std::vector<at::Tensor> all) const {
+  const std::vector<SlabField>& fields = loader_->layout().fields;
+  if (augment_ || mix_) {
+    Batch batch;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (all[i].defined()) batch.set(fields[i].spec.name, all[i]);
+    if (augment_) augment_->run(batch);
+    if (mix_) mix_->run(batch);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (all[i].defined()) all[i] = batch.at(fields[i].spec.name);
+  }
+  std::vector<at::Tensor> made;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const FieldSpec& spec = fields[i].spec;
+    const bool is_own = spec.name == kDrawnField || spec.name == kMixField || is_of_texts(i);
+    if (all[i].defined() && !is_own) made.push_back(given(all[i], spec.kind, i));
+  }
+  return made;
 }
 
 GivenBatch NativeLoader::on_host() {
@@ -231,7 +251,7 @@ GivenBatch NativeLoader::on_host() {
     const at::Tensor copy = at::empty({bytes}, options);
     std::memcpy(copy.mutable_data_ptr(), batch.data, loader_->layout().bytes);
     loader_->release(batch, nullptr);
-    return {views(copy), std::move(texts)};
+    return {made_of(views(copy)), std::move(texts)};
   }
   // The slab and what it lies in live as long as the tensors.
   const auto give_back = [batch, returned = returned_, memory = loader_->memory(batch),
@@ -244,8 +264,9 @@ GivenBatch NativeLoader::on_host() {
     returned->batches.push_back(batch);
     --returned->held;
   };
-  return {views(at::from_blob(const_cast<std::byte*>(batch.data), {bytes}, give_back, options)),
-          std::move(texts)};
+  const at::Tensor slab =
+      at::from_blob(const_cast<std::byte*>(batch.data), {bytes}, give_back, options);
+  return {made_of(views(slab)), std::move(texts)};
 }
 
 HostBatch NativeLoader::handed_over() {
@@ -285,16 +306,11 @@ GivenBatch NativeLoader::on_device(Lane& lane) {
   const HostBatch batch = handed_over();
   std::vector<std::string> texts = texts_of(batch);
   const DeviceSlab slab = copied(batch, lane);
-  Batch fields;
-  for (const auto& [name, tensor] : slab.fields) fields.set(name, tensor);
-  if (augment_) augment_->run(fields);
-  std::vector<at::Tensor> all;
-  for (std::size_t i = 0; i < loader_->layout().fields.size(); ++i) {
-    const SlabField& field = loader_->layout().fields[i];
-    if (field.wire != Wire::host && field.spec.name != kDrawnField && !is_of_texts(i))
-      all.push_back(given(fields.at(field.spec.name), field.spec.kind, i));
-  }
-  return {std::move(all), std::move(texts)};
+  std::vector<at::Tensor> all(loader_->layout().fields.size());
+  auto next = slab.fields.begin();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (loader_->layout().fields[i].wire != Wire::host) all[i] = (next++)->second;
+  return {made_of(std::move(all)), std::move(texts)};
 }
 
 py::object NativeLoader::built(const GivenBatch& batch) const {

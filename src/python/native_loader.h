@@ -47,7 +47,8 @@ struct GivenBatch {
 
 /// The C++ loader for Python, which reads from go_to() on: epochs of batches, each a list of
 /// tensors, one for each field, with images as batch x channels x height x width in channels-last
-/// memory and labels as int64.
+/// memory and labels as int64, or as float32, batch x classes, behind operations over the batch.
+/// These are done to whole batches, ahead of leaving off what completes a smaller one.
 class NativeLoader {
  public:
   /// `context`: of the device whose page-locked memory it fills. `keeps_rest`: the last batch of an
@@ -71,8 +72,8 @@ class NativeLoader {
   bool ready();
   std::uint64_t position() const { return position_; }
 
-  /// The batch that was taken, in host memory. Tensors hold its memory; where more batches are held
-  /// than the loader has memory for, they are copies.
+  /// The batch that was taken, in host memory. Tensors hold its memory, but for what was mixed;
+  /// where more batches are held than the loader has memory for, they are copies.
   GivenBatch on_host();
   /// The same on the device, behind the transforms that are done there, enqueued on `lane`, whose
   /// stream is the current one.
@@ -83,6 +84,7 @@ class NativeLoader {
 
   Context& context() { return *context_; }
   const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
+  /// Those of samples; options() has those over the batch.
   const std::vector<NamedOp>& transforms() const { return transforms_; }
   const DataLoaderOptions& options() const { return options_; }
   /// Whether the last batch of an epoch is as small as this rank's share of what is left.
@@ -105,8 +107,11 @@ class NativeLoader {
   void prepare_device(const SlabLayout& layout);
   /// Ends its threads, and waits for the copies of its slabs, which others get.
   void stop();
-  /// Of `memory`, that of a slab.
+  /// All fields of `memory`, that of a slab.
   std::vector<at::Tensor> views(const at::Tensor& memory) const;
+  /// What Python gets of all fields, behind the transforms that are done to batches, which are
+  /// enqueued on the current stream. Undefined ones are not there.
+  std::vector<at::Tensor> made_of(std::vector<at::Tensor> all) const;
   /// A field of the batch that was taken, as Python gets it.
   at::Tensor given(const at::Tensor& whole, FieldKind kind, std::size_t field) const;
   std::int64_t size_of_taken() const;
@@ -125,6 +130,7 @@ class NativeLoader {
   DeviceMemory memory_;
   std::unique_ptr<JpegUnpacker> jpeg_;         ///< where images travel as files
   std::optional<FrozenStage> augment_;         ///< where the device does transforms
+  std::optional<FrozenStage> mix_;             ///< of the operations over batches, if any
   std::vector<std::unique_ptr<Mark>> copied_;  ///< of each slab; the loader's workers wait for them
   std::vector<bool> is_copied_;                ///< which of them are recorded
   std::unique_ptr<DataLoader, InItsProcess>

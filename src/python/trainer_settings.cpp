@@ -92,6 +92,16 @@ FieldSpec counted_field(const Dataset& dataset, const std::string& name, std::in
   return {};
 }
 
+Pipeline with_batch_ops(Pipeline made, const BatchOps& ops) {
+  const auto add = [&](const auto& op) {
+    if (op) made = std::move(made).transform(std::string(op->kName), *op);
+  };
+  add(ops.mixup);
+  add(ops.cutmix);
+  add(ops.one_hot);
+  return made;
+}
+
 /// Those that `slipstream train` counts.
 std::vector<std::string> metrics_for(const FieldSpec& target, const TrainerSettings& settings) {
   if (!settings.loss.is_none()) return {};
@@ -128,7 +138,7 @@ Pipeline data_of(const NativeLoader& loader, bool is_evaluated) {
     }
     made = std::move(made).transform(each.name, std::move(op));
   }
-  return made;
+  return with_batch_ops(std::move(made), given.batch_ops);
 }
 
 Pipeline pipeline_of(const NativeLoader& loader, const TrainerSettings& settings,
@@ -138,6 +148,10 @@ Pipeline pipeline_of(const NativeLoader& loader, const TrainerSettings& settings
   const NamedFields fields = fields_of(*loader.dataset());
   const NamedFields inputs = chosen(fields, settings.inputs);
   const NamedFields targets = chosen(fields, settings.targets);
+  if (settings.label_smoothing > 0 && loader.options().batch_ops.one_hot)
+    throw Refused(
+        "label_smoothing smooths the labels, and so does OneHot among the transforms: leave one "
+        "of them out");
   if (settings.label_smoothing > 0)
     made = std::move(made).transform("one_hot", OneHot{settings.label_smoothing});
   for (const StageSettings& stage : settings.stages)

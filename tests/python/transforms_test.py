@@ -42,6 +42,9 @@ KEYS = [
      {"op": "normalize", "mean": [0.1, 0.2, 0.3], "std": [0.4, 0.5, 0.6]}),
     (T.ToDtype(torch.float32, scale=True), {"op": "to_dtype", "dtype": "float32", "scale": True}),
     (T.ToDtype(), {"op": "to_dtype", "dtype": "float32", "scale": False}),
+    (T.MixUp(alpha=0.2, num_classes=9), {"op": "mixup", "alpha": 0.2}),
+    (T.CutMix(alpha=0.3), {"op": "cutmix", "alpha": 0.3}),
+    (T.OneHot(label_smoothing=0.1), {"op": "one_hot", "label_smoothing": 0.1}),
 ]
 
 
@@ -64,7 +67,7 @@ def test_every_transform_is_looked_at():
 OTHERS = {("RandomCrop", "padding"): 0, ("ToDtype", "dtype"): "float32"}
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", sorted({*CLASSES} - {"OneHot"}))
 def test_arguments_are_torchvisions(name):
     theirs = list(inspect.signature(getattr(v2, name)).parameters.values())
     defaults = {each.name: each.default for each in theirs}
