@@ -1,7 +1,9 @@
 #include "python/staged_loop.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <c10/cuda/CUDAGuard.h>
 
 #include <algorithm>
@@ -51,6 +53,13 @@ std::vector<std::size_t> lanes_on_threads(const std::vector<LoopStage>& stages) 
   return lanes;
 }
 
+/// Whether something in Python, such as slipstream.verify, is called for each operation of this
+/// thread, in their order.
+bool sees_operations() {
+  return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
+         at::impl::PythonTorchFunctionTLS::stack_len() > 0;
+}
+
 /// As generators do: it would end the caller's loop.
 [[noreturn]] void throw_instead_of_stop(py::error_already_set& error, const std::string& who) {
   py::raise_from(error, PyExc_RuntimeError, (who + " raised StopIteration").c_str());
@@ -98,6 +107,7 @@ void StagedLoop::begin() {
   body_->record(*entry_);
   for (Lane* lane : lanes_)
     if (lane != body_.get()) lane->wait(*entry_);
+  if (sees_operations()) on_threads_.clear();
   if (!on_threads_.empty()) threads_.emplace();
   schedule_->begin(std::numeric_limits<std::uint64_t>::max(), stop_,
                    threads_ ? &threads_->threads() : nullptr, on_threads_);

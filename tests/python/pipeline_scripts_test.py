@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 import warnings
 
 from loops import batches, delay, encoder, trained
@@ -277,6 +278,25 @@ def test_what_needs_python_stays_on_the_loops_thread():
     assert made.eq(10).all()
     calls = scripted(CallsPython())
     assert next(iter(ss.Pipeline([torch.ones(2)], [("calls", calls)], "cpu"))).eq(2).all()
+
+
+class Threads(torch.utils._python_dispatch.TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.seen = set()
+
+    def __torch_dispatch__(self, operation, types, arguments=(), keywords=None):
+        self.seen.add(threading.get_ident())
+        return operation(*arguments, **(keywords or {}))
+
+
+def test_what_sees_each_operation_sees_them_on_one_thread():
+    data = [torch.ones(2)] * 4
+    with Threads() as mode:
+        assert len(list(ss.Pipeline(data, [("one", scripted(AddOne()))], "cpu"))) == 4
+    assert mode.seen == {threading.get_ident()}
+    assert ss.verify(lambda: lambda: sum(x.sum() for x in ss.Pipeline(data, [("one", scripted(AddOne()))], "cpu")),
+                     schedules=2).passed
 
 
 def test_draws_in_them_are_found_and_keyed(device):
