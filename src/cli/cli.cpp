@@ -6,6 +6,7 @@
 
 #include "cli/common_options.h"
 #include "cli/signals.h"
+#include "datasets/scan_watch.h"
 #include "run/message.h"
 
 namespace slipstream {
@@ -136,6 +137,7 @@ int parse_and_run(Cli& cli) {
     return say(cli, explain(app, e, cli), kRefused);
   }
   return guarded(cli, [&] {
+    const ScanWatch watch([&] { cli.check_interrupt(); });
     cli.check_interrupt();
     return chosen();
   });

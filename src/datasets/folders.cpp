@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/number_text.h"
+#include "datasets/scan_watch.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -44,6 +45,7 @@ class Walk {
   void list(const fs::path& folder, std::vector<fs::path>& folders) {
     const std::vector<fs::path> paths = list_folder(folder);
     for (auto path = paths.rbegin(); path != paths.rend(); ++path) {
+      ScanWatch::look();
       std::error_code ignored;
       if (fs::is_directory(*path, ignored)) {
         folders.push_back(*path);
@@ -84,6 +86,7 @@ std::vector<fs::path> list_folder(const fs::path& dir) {
   std::error_code error;
   fs::directory_iterator it(dir, error);
   for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    ScanWatch::look();
     if (it->path().filename().native().front() != '.') paths.push_back(it->path());
   }
   if (error) throw Refused("cannot list '" + dir.string() + "': " + error.message());

@@ -6,6 +6,7 @@
 #include "datasets/class_names.h"
 #include "datasets/field_values.h"
 #include "datasets/folders.h"
+#include "datasets/scan_watch.h"
 #include "slipstream/core/error.h"
 #include "slipstream/datasets/datasets.h"
 
@@ -82,6 +83,7 @@ Top top_of(const fs::path& dir) {
   Top top;
   std::error_code ignored;
   for (const fs::path& path : list_folder(dir)) {
+    ScanWatch::look();
     if (fs::is_directory(path, ignored))
       top.folders.push_back(path.filename().string());
     else

@@ -7,6 +7,7 @@
 #include "core/number_text.h"
 #include "datasets/csv.h"
 #include "datasets/folders.h"
+#include "datasets/scan_watch.h"
 #include "slipstream/codecs/image.h"
 #include "slipstream/core/error.h"
 
@@ -49,6 +50,7 @@ Rows read_csv(const fs::path& list, std::string_view text, const Names& columns)
     refuse_twins(list, header);
     const std::vector<std::size_t> positions = positions_of(list, columns, header);
     while (reader.next(fields)) {
+      ScanWatch::look();
       if (fields.size() != header.size()) {
         throw Error("it has " + count_of(fields.size(), "field") + ", the first row has " +
                     std::to_string(header.size()) + "; quote fields that hold commas");
@@ -89,6 +91,7 @@ Rows read_json_lines(const fs::path& list, std::string_view text, const Names& c
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view content = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
+    ScanWatch::look();
     if (content.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     try {
       rows.push_back(parse_json_line(content, line, columns));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "datasets/folders.h"
+#include "datasets/scan_watch.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -19,6 +20,7 @@ FilesByName list(const fs::path& dir, bool (*is_wanted)(const fs::path&)) {
   FilesByName files;
   std::error_code ignored;
   for (const fs::path& path : list_folder(dir)) {
+    ScanWatch::look();
     if (is_wanted(path) && !fs::is_directory(path, ignored)) {
       files.emplace(path.stem().string(), path);
     }

@@ -6,6 +6,7 @@
 #include "datasets/field_values.h"
 #include "datasets/folders.h"
 #include "datasets/npy_folder.h"
+#include "datasets/scan_watch.h"
 #include "datasets/unlabeled_images.h"
 #include "slipstream/core/error.h"
 #include "slipstream/datasets/datasets.h"
@@ -40,6 +41,7 @@ Held held_by(const fs::path& dir) {
   Held held;
   std::error_code failed;
   for (const fs::path& entry : list_folder(dir)) {
+    ScanWatch::look();
     const bool is_folder = fs::is_directory(entry, failed);
     held.folders |= is_folder;
     held.shards |= !is_folder && lower_extension(entry) == ".tar";
@@ -139,6 +141,7 @@ bool are_classes(const fs::path& dir, const KnownClasses& known) {
   std::int64_t folders = 0;
   std::error_code failed;
   for (const fs::path& entry : list_folder(dir)) {
+    ScanWatch::look();
     if (!fs::is_directory(entry, failed)) {
       if (is_image_name(entry)) return false;
       continue;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/fingerprint.h"
+#include "datasets/scan_watch.h"
 #include "datasets/shard_samples.h"
 
 namespace slipstream {
@@ -75,6 +76,7 @@ std::vector<std::byte> build_shard_index(const ByteSource& shard, const FileStam
   std::vector<std::byte> index(sizeof(Header));
   ShardSamples samples(shard);
   while (const std::optional<ShardSample> sample = samples.next()) {
+    ScanWatch::look();
     append(index, sample->header);
     for (const ShardField field : kAllShardFields) {
       if (!samples.fields().has(field)) continue;

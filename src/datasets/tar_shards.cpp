@@ -9,6 +9,7 @@
 #include "datasets/folders.h"
 #include "datasets/npy_manifest.h"
 #include "datasets/pax.h"
+#include "datasets/scan_watch.h"
 #include "datasets/shard_files.h"
 #include "datasets/shard_index_cache.h"
 #include "datasets/storage_error.h"
@@ -68,6 +69,7 @@ class TarShards final : public Dataset {
   }
 
   void add(const fs::path& path) {
+    ScanWatch::look();
     const StampedFile file(path);
     StoredShardIndex index = load_shard_index(path, file, index_paths(path, options_.index_dir));
     const UnreadFormats unread = index->unread();

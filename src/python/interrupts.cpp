@@ -11,6 +11,7 @@ namespace slipstream {
 namespace {
 
 constexpr int kExitCode = 130;
+constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
 
 std::atomic<int> interrupts = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
@@ -70,6 +71,14 @@ void SignalHandlers::look() noexcept {
 
 void SignalHandlers::rethrow() const {
   if (raised_) std::rethrow_exception(raised_);
+}
+
+void SignalLook::operator()() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_) return;
+  next_ = now + kBetweenLooks;
+  const pybind11::gil_scoped_acquire locked;
+  if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
 }
 
 }  // namespace slipstream

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <optional>
 
@@ -51,6 +52,17 @@ class SignalHandlers {
  private:
   std::exception_ptr raised_;
   std::atomic<bool> has_raised_ = false;
+};
+
+/// Asks Python's handlers of signals now and then while something takes long without Python's lock.
+class SignalLook {
+ public:
+  /// To call often. Throws what a handler raises. On Python's main thread; elsewhere it does
+  /// nothing. Without Python's lock.
+  void operator()();
+
+ private:
+  std::chrono::steady_clock::time_point next_ = {};
 };
 
 }  // namespace slipstream

@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "core/number_text.h"
+#include "datasets/scan_watch.h"
 #include "python/contexts.h"
 #include "python/doctor.h"
+#include "python/interrupts.h"
 #include "python/native_loader.h"
 #include "python/process_dataset.h"
 #include "python/python_feed.h"
@@ -28,6 +30,14 @@ using DatasetPtr = std::shared_ptr<Dataset>;
 
 DatasetPtr as_python_has_it(const std::shared_ptr<const Dataset>& dataset) {
   return std::const_pointer_cast<Dataset>(dataset);  // its functions are all const
+}
+
+/// What `open` opens without Python's lock. Ctrl-C ends that.
+template <typename Open>
+DatasetPtr opened(const Open& open) {
+  const py::gil_scoped_release unlocked;
+  const ScanWatch watch{SignalLook()};
+  return as_python_has_it(open());
 }
 
 /// A StagedLoop that one thread at a time may ask for a batch.
@@ -154,20 +164,14 @@ void add_datasets(py::module_& module) {
         require_sample(dataset, index);
         return labeled->label(index);
       });
-  const auto unlocked = py::call_guard<py::gil_scoped_release>();  // they may scan many files
-  module.def(
-      "image_folder",
-      [](const std::string& path, std::vector<std::string> classes) {
-        return as_python_has_it(image_folder(path, {.classes = std::move(classes)}));
-      },
-      unlocked);
-  module.def(
-      "open_dataset",
-      [](const std::string& path, std::int64_t classes, const std::vector<std::string>& names) {
-        return as_python_has_it(names.empty() ? open_dataset(path, classes)
-                                              : open_dataset(path, names));
-      },
-      unlocked);
+  module.def("image_folder", [](const std::string& path, std::vector<std::string> classes) {
+    return opened([&] { return image_folder(path, {.classes = std::move(classes)}); });
+  });
+  module.def("open_dataset", [](const std::string& path, std::int64_t classes,
+                                const std::vector<std::string>& names) {
+    return opened(
+        [&] { return names.empty() ? open_dataset(path, classes) : open_dataset(path, names); });
+  });
   module.def("subset", [](const DatasetPtr& dataset, std::vector<std::size_t> indices) {
     if (const auto labeled = std::dynamic_pointer_cast<const LabeledDataset>(dataset))
       return as_python_has_it(subset(labeled, std::move(indices)));

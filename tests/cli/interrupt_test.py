@@ -85,6 +85,23 @@ class InterruptedDataTest(ProgramTest):
             images = "1 image" if made == 1 else f"{made} images"
             self.assertIn(f"interrupted after {made} of 100000: {images} with masks", making.said)
 
+    def test_looking_for_files_ends(self):
+        many, classes = self.folder / "many", self.folder / "classes"
+        many.mkdir()
+        classes.mkdir()
+        for number in range(2000):
+            (many / f"{number}.jpg").touch()
+            (classes / f"class{number}").symlink_to(many)
+        (classes / "empty").mkdir()  # of which the whole scan would tell
+
+        def lists():
+            numbers = pathlib.Path(f"/proc/{inspect.process.pid}/fd").iterdir()
+            return any(number.exists() and number.readlink() == many for number in numbers)
+
+        inspect = Running("inspect", classes, both=True)
+        self.assertEqual(inspect.signal_once_under_way(signal.SIGINT, is_under_way=lists),
+                         INTERRUPTED)
+        self.assertIn("interrupted before anything was done", inspect.said)
 
     def test_augment_says_that_there_is_no_picture(self):
         data, chain, out = (self.folder / name for name in ("data", "transforms.json", "sheet.png"))
