@@ -14,7 +14,10 @@ namespace {
 namespace py = pybind11;
 
 void add_figures(py::module_& module) {
-  py::class_<Measured>(module, "Measured")
+  py::class_<Measured>(
+      module, "Measured",
+      "A figure with its 95 % interval from `low` to `high`, of `n` measurements; n "
+      "= 0: not measured.")
       .def(py::init([](double value, double low, double high, std::string unit, std::size_t n) {
              return Measured{value, low, high, std::move(unit), n};
            }),

@@ -109,12 +109,22 @@ void raise(py::handle type, std::string_view what) {
   if (message) PyErr_SetObject(type.ptr(), message.ptr());
 }
 
+template <typename Thrown>
+py::handle add_error(py::module_& module, const char* name, py::handle base, const char* doc) {
+  py::object error = py::exception<Thrown>(module, name, base);
+  error.doc() = doc;
+  return error.release();
+}
+
 void add_errors(py::module_& module) {
   static const py::handle error =
-      py::exception<Error>(module, "Error", PyExc_RuntimeError).release();
-  static const py::handle refused = py::exception<Refused>(module, "Refused", error).release();
-  static const py::handle unfit =
-      py::exception<UnfitSample>(module, "UnfitSample", error).release();
+      add_error<Error>(module, "Error", PyExc_RuntimeError,
+                       "Something failed. The message says what, where and what to do.");
+  static const py::handle refused = add_error<Refused>(
+      module, "Refused", error,
+      "What was asked for makes no sense, which was found before any sample was read.");
+  static const py::handle unfit = add_error<UnfitSample>(
+      module, "UnfitSample", error, "A sample that cannot be read, or does not fit a transform.");
   py::register_exception_translator([](std::exception_ptr thrown) {
     try {
       if (thrown) std::rethrow_exception(thrown);

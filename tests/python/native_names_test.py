@@ -1,10 +1,12 @@
 """The stub of the compiled module names what is in it, and nothing else."""
 
 import ast
+import inspect
 from pathlib import Path
 
 import pytest
 
+import slipstream as ss
 from slipstream import _native
 
 STUB = ast.parse((Path(__file__).resolve().parents[2] / "python" / "slipstream" / "_native.pyi").read_text("utf-8"))
@@ -40,3 +42,12 @@ def test_members_of_a_class(name):
     assert own(found) - own(there) <= put
     assert own(there) - own(found) <= {"_pybind11_conduit_v1_"}
     assert all(each in there for each in found if isinstance(found[each], ast.FunctionDef) and each != "__init__")
+
+
+@pytest.mark.parametrize("name", [name for name in CLASSES if ast.get_docstring(CLASSES[name])])
+def test_what_a_class_says_of_itself(name):
+    assert inspect.cleandoc(vars(getattr(_native, name))["__doc__"] or "") == ast.get_docstring(CLASSES[name])
+
+
+def test_all_that_is_public_says_what_it_is():
+    assert [name for name in ss.__all__ if not getattr(ss, name).__doc__] == []
