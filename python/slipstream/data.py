@@ -115,7 +115,7 @@ class DataLoader:
         self._pass_number = 0
         settings = _native.LoaderSettings()
         settings.device = self.device
-        chain = Compose.of(self.dataset.transform)
+        chain = Compose._of(self.dataset.transform)
         settings.transforms = chain._native_json()
         settings.num_classes = told_classes(chain._steps)
         settings.batch_size = batch_size

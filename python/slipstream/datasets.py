@@ -232,7 +232,7 @@ def dataset_of(dataset: Any) -> Dataset:
     if isinstance(dataset, torch.utils.data.Subset):
         return Subset(dataset_of(dataset.dataset), dataset.indices)
     parts = [dataset_of(each) for each in dataset.datasets]
-    chains = [Compose.of(each.transform)._steps for each in parts]
+    chains = [Compose._of(each.transform)._steps for each in parts]
     if any(chain != chains[0] for chain in chains):
         raise _native.Refused(
             "the parts of this torch.utils.data.ConcatDataset have different transforms, but a loader does "

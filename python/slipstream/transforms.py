@@ -139,7 +139,7 @@ class Compose(Transform):
         self._native_json()
 
     @classmethod
-    def of(cls, transform: Transform | Function | None) -> Compose:
+    def _of(cls, transform: Transform | Function | None) -> Compose:
         return cls([] if transform is None else [transform])
 
     def to_json(self) -> str:

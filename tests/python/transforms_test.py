@@ -109,3 +109,7 @@ def test_single_numbers_come_in_all_forms():
 def test_what_is_no_number_is_refused(make, message):
     with pytest.raises(ss.Refused, match=message):
         make()
+
+
+def test_what_a_chain_offers():
+    assert {name for name in dir(T.Compose) if not name.startswith("_")} == {"to_json"}
