@@ -37,6 +37,16 @@ class TensorTransform:
         self, images: torch.Tensor, samples: Sequence[int], seed: int, epoch: int, /
     ) -> torch.Tensor: ...
 
+class Transforms:
+    def __init__(
+        self, chain: str, functions: Sequence[tuple[int, str, Callable[..., Any]]], seed: int, /
+    ) -> None: ...
+
+def sample_of(dataset: Dataset, transforms: Transforms, index: int, /) -> tuple[Any, ...]: ...
+def transformed(
+    images: Sequence[torch.Tensor], transforms: Transforms, index: int, /
+) -> list[torch.Tensor]: ...
+
 class LoaderSettings:
     device: str
     transforms: str

@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import pickle
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -83,6 +83,14 @@ class Sample:
                 "of channels x height x width or an array of height x width x channels, uint8 or float32, "
                 "with 1 to 4 channels"
             )
+
+    def with_images(self, value: Any, images: Iterable[torch.Tensor]) -> Any:
+        """`value`, of which it was made, with these in the places of its images."""
+        given, leaves, parts = iter(images), iter(self.leaves), []
+        for (_, part), is_text in zip(self._found, self.is_text, strict=True):
+            is_image = not is_text and next(leaves).is_image
+            parts.append(next(given) if is_image else part)
+        return _filled(template_of(value, self).tree, parts)
 
     def packed_texts(self) -> torch.Tensor:
         """For Template.build()."""

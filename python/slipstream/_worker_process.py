@@ -131,7 +131,7 @@ class _Worker:
         return b"".join((head, *fields, words))
 
     def _read(self, index: int, describes: bool) -> tuple[list[bytes], str, bytes]:
-        value = _item(self._job.dataset, index)
+        value = item(self._job.dataset, index)
         sample = Sample(value, self._job.wants_image)
         are_images = [leaf.is_image for leaf in sample.leaves]
         tensors = list(zip(sample.tensors, are_images, strict=True))
@@ -174,14 +174,7 @@ class _Worker:
         size = dtype.itemsize * shape[0] * shape[1] * shape[2]
         pixels = self._memory.bytes[:size].view(dtype).view(*shape).permute(2, 0, 1)
         value = pixels.clone(memory_format=torch.contiguous_format)
-        for function in self._job.steps[step]:
-            value = function(value)
-            if not is_image(value) or value.device.type != "cpu":
-                raise Unfit(
-                    f"{name_of(function)} returned {_described(value)}, but a transform returns an image: a "
-                    "tensor of channels x height x width, uint8 or float32, on the CPU, with 1 to 4 channels"
-                )
-        made = value.detach().as_subclass(torch.Tensor).permute(1, 2, 0)
+        made = transformed(self._job.steps[step], value).permute(1, 2, 0)
         self._memory.reserve(made.nbytes)
         return self._put(made, True, 0)
 
@@ -201,7 +194,21 @@ class _Worker:
         return text
 
 
-def _item(dataset: Any, index: int) -> Any:
+def transformed(
+    functions: Sequence[Callable[[torch.Tensor], torch.Tensor]], image: torch.Tensor
+) -> torch.Tensor:
+    """What they make of an image, channels x height x width, one after the other."""
+    for function in functions:
+        image = function(image)
+        if not is_image(image) or image.device.type != "cpu":
+            raise Unfit(
+                f"{name_of(function)} returned {_described(image)}, but a transform returns an image: a "
+                "tensor of channels x height x width, uint8 or float32, on the CPU, with 1 to 4 channels"
+            )
+    return image.detach().as_subclass(torch.Tensor)
+
+
+def item(dataset: Any, index: int) -> Any:
     try:
         return dataset[index]
     except IndexError as error:

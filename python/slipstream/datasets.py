@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import torch
 
 from . import _native
-from ._checks import check, path_of, whole_numbers
+from ._checks import check, path_of, shortened, whole_numbers
+from ._one_sample import native_sample, python_sample
 from ._samples import field_names
 from ._steps import Function
 from .transforms import Compose, Transform
@@ -42,7 +44,7 @@ class InPython:
 
 class Dataset:
     """A data set: samples in files, which the native loader reads without Python, or PythonDataset. Pickled
-    or copied, it opens its files again."""
+    or copied, it opens its files again. With `data[index]` it serves torch.utils.data.DataLoader, too."""
 
     def __init__(
         self,
@@ -69,6 +71,32 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self._native)
+
+    def __getitem__(self, index: int) -> Any:
+        """One sample behind the transforms, in host memory: a tuple with a part for each of `fields`, or
+        for PythonDataset what its data set gives. Images are tensors of channels x height x width, of
+        uint8 where no transform makes others, masks int64, height x width, and a class an int. A
+        negative index counts from the end.
+
+        Random transforms draw anew each time, as torchvision's do: from a seed that PyTorch's generator
+        in this process gives, and functions in Python from what they use. A slipstream.DataLoader draws by
+        seed, epoch and sample instead.
+
+        Raises IndexError where there is no such sample, Error for one that cannot be read or does not
+        fit a transform, and Refused where transforms mix batches.
+        """
+        try:
+            place = operator.index(index)
+        except TypeError:
+            raise TypeError(
+                f"index is {shortened(index)}: give a whole number; slipstream.Subset takes several"
+            ) from None
+        if not -len(self) <= place < len(self):
+            raise IndexError(f"sample {place}: the data set has {len(self)} of them")
+        native, chain = self._native, Compose._of(self.transform)
+        if isinstance(native, InPython):
+            return python_sample(native.source, chain, place % len(self))
+        return native_sample(native, chain, place % len(self))
 
     @property
     def classes(self) -> list[str]:
@@ -105,6 +133,9 @@ class ImageFolder(Dataset):
     >>> data = ss.ImageFolder("photos", ss.transforms.CenterCrop(32))
     >>> len(data), data.classes, data.fields
     (50, ['class0', 'class1', 'class2'], ['image', 'label'])
+    >>> image, label = data[0]
+    >>> image.shape, image.dtype, label
+    (torch.Size([3, 32, 32]), torch.uint8, 0)
     """
 
     def __init__(
@@ -243,8 +274,10 @@ def dataset_of(dataset: Any) -> Dataset:
 
 def _as_its_class_reads(dataset: Dataset) -> Dataset:
     """The caller's classes may read samples in Python."""
-    if hasattr(dataset, "__getitem__"):
-        return PythonDataset(dataset, dataset.transform)
+    if _reads_itself(dataset):
+        plain = object.__new__(type(dataset))  # the loader does the transform, so super() must not
+        vars(plain).update(vars(dataset), transform=None)
+        return PythonDataset(plain, dataset.transform)
     if type(dataset).__len__ is not Dataset.__len__:
         raise _native.Refused(
             f"{type(dataset).__name__} has a __len__ of its own, but no __getitem__, so all its samples would "
@@ -253,9 +286,13 @@ def _as_its_class_reads(dataset: Dataset) -> Dataset:
     return dataset
 
 
+def _reads_itself(dataset: Dataset) -> bool:
+    return type(dataset).__getitem__ is not Dataset.__getitem__
+
+
 def _holds_ours(dataset: Any) -> bool:
     if isinstance(dataset, Dataset):
-        return not hasattr(dataset, "__getitem__")
+        return not _reads_itself(dataset)
     reads = getattr(type(dataset), "__getitem__", None)
     if isinstance(dataset, torch.utils.data.Subset) and reads is torch.utils.data.Subset.__getitem__:
         return _holds_ours(dataset.dataset)

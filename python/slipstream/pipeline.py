@@ -15,6 +15,7 @@ from ._checks import check, device_named
 from ._sources import close, source_of
 from ._trees import tuple_like
 from .data import DataLoader, refuse_own_iteration
+from .datasets import Dataset
 
 Key = int | str
 Keys = Key | Sequence[Key] | None
@@ -155,7 +156,8 @@ class Pipeline:
         run_ahead: int = 2,
         serial: bool = False,
     ) -> None:
-        if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
+        gives_items = hasattr(loader, "__iter__") or hasattr(loader, "__getitem__")
+        if isinstance(loader, Dataset) or not gives_items:
             raise _native.Refused(
                 f"slipstream.Pipeline goes around what gives batches, a loader or another iterable, not "
                 f"{type(loader).__name__}"

@@ -10,6 +10,7 @@
 #include "python/doctor.h"
 #include "python/interrupts.h"
 #include "python/native_loader.h"
+#include "python/one_sample.h"
 #include "python/process_dataset.h"
 #include "python/python_feed.h"
 #include "python/staged_loop.h"
@@ -384,6 +385,7 @@ PYBIND11_MODULE(_native, module) {
   slipstream::add_errors(module);
   slipstream::add_datasets(module);
   slipstream::add_transforms(module);
+  slipstream::add_samples(module);
   slipstream::add_workers(module);
   slipstream::add_loader(module);
   slipstream::add_loop(module);

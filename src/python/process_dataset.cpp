@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "python/one_sample.h"
 #include "slipstream/core/error.h"
 #include "slipstream/core/philox.h"
 
@@ -25,14 +26,6 @@ bool fixes_sizes(const std::vector<NamedOp>& chain, std::vector<FieldSpec> specs
                      [](const FieldSpec& spec) { return spec.shape.is_fixed(); });
 }
 
-template <typename Thrown>
-[[noreturn]] void throw_named(const std::string& step, const Dataset& dataset, const RandomKey& key,
-                              const std::exception& error) {
-  throw Thrown("step '" + step + "' of sample " + std::to_string(key.sample) + " (" +
-               dataset.name(key.sample) +
-               ", by which the loader learns the form of all): " + error.what());
-}
-
 /// What each step in Python makes of one sample, into its form.
 void run_once(const Dataset& dataset, const std::vector<NamedOp>& chain, const RandomKey& key) {
   const std::vector<FieldSpec> specs = dataset.fields();
@@ -40,31 +33,13 @@ void run_once(const Dataset& dataset, const std::vector<NamedOp>& chain, const R
   if (image == specs.end())
     throw Refused("transforms in Python are done to images, but the data set has none");
   const auto place = static_cast<std::size_t>(image - specs.begin());
-  Sample sample;
-  std::vector<HostArray> spare(specs.size());
-  Scratch scratch;
-  std::string step = "read";
-  try {
-    sample.fields.resize(specs.size());
-    dataset.read_keyed(key.sample, key, sample);
-    step = "decode";
-    for (std::size_t i = 0; i < specs.size(); ++i)
-      dataset.decode(specs[i], {}, sample.fields[i], spare[i]);
-    for (std::size_t i = 0; i < chain.size(); ++i) {
-      step = chain[i].name;
-      RandomKey own = key;
-      own.operation = static_cast<std::uint32_t>(key_number(chain, i));
-      chain[i].op.apply(own, specs, sample, spare, scratch);
-      const auto* python = chain[i].op.get_if<PythonOp>();
-      if (python == nullptr) continue;
-      const ConstArray made = sample.fields[place].array.view();
-      *python->form = {made.dtype, made.shape, true};
-    }
-  } catch (const Error& error) {
-    throw_named<UnfitSample>(step, dataset, key, error);
-  } catch (const WorkerLost& error) {
-    throw_named<Error>(step, dataset, key, error);
-  }
+  const auto learn = [&](std::size_t i, const Sample& sample) {
+    const auto* python = chain[i].op.get_if<PythonOp>();
+    if (python == nullptr) return;
+    const ConstArray made = sample.fields[place].array.view();
+    *python->form = {made.dtype, made.shape, true};
+  };
+  made_sample(dataset, chain, key, ", by which the loader learns the form of all", learn);
 }
 
 }  // namespace

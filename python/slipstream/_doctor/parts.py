@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from .. import _trees
+from ..datasets import Dataset
 
 ATTRIBUTES = ("transform", "transforms", "target_transform")
 DATA_SET = "data set"
@@ -295,6 +296,8 @@ def _transforms_of(
     """The way, by attributes, to the data set that holds transforms, and these."""
     path: list[str] = []
     for _ in range(_MOST_DEPTH):
+        if isinstance(dataset, Dataset):
+            break  # a slipstream data set and its transforms are one native part
         held = getattr(dataset, "__dict__", {})
         found = {name: held[name] for name in attributes if callable(held.get(name))}
         if _is_standard(found.get("transforms")):

@@ -1,0 +1,52 @@
+"""One sample of a data set, made where it is asked for."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from . import _native
+from ._moves import refuse_moving_beside, refuse_moving_images_alone
+from ._samples import Sample, Unfit
+from ._steps import over_batch, refuse_samples_in_python
+from ._worker_process import item, transformed
+from .transforms import Compose
+
+
+def native_sample(dataset: _native.Dataset, chain: Compose, index: int) -> tuple[Any, ...]:
+    if name := over_batch(chain._steps):
+        raise _native.Refused(
+            f"{name} changes whole batches, so a single sample cannot have it: leave it out of the transform, "
+            "or read the data set by slipstream.DataLoader"
+        )
+    if runs := chain._runs():
+        refuse_moving_images_alone(dataset.moved_fields(), [each for _, _, step in runs for each in step])
+    try:
+        return _native.sample_of(dataset, _transforms(chain), index)
+    except Unfit as error:
+        raise _native.Error(f"sample {index} ({dataset.name(index)}): {error}") from None
+
+
+def python_sample(source: Any, chain: Compose, index: int) -> Any:
+    refuse_samples_in_python(chain._steps)
+    value = item(source, index)
+    try:
+        sample = Sample(value, bool(chain._steps))
+        functions = [each for _, _, step in chain._runs() for each in step]
+        refuse_moving_beside(sample.leaves, chain._native_json(), functions)
+        pairs = zip(sample.tensors, sample.leaves, strict=True)
+        images = [tensor for tensor, leaf in pairs if leaf.is_image]
+        return sample.with_images(value, _native.transformed(images, _transforms(chain), index))
+    except Unfit as error:
+        raise _native.Error(f"sample {index}: {error}") from None
+
+
+def _transforms(chain: Compose) -> _native.Transforms:
+    """Native ones draw from a seed of PyTorch's generator, which is left alone where nothing is random."""
+    text = chain._native_json()
+    is_random = bool(text) and _native.TensorTransform(text).is_random()
+    seed = int(torch.randint(1 << 62, ())) if is_random else 0
+    called = [(place, name, functools.partial(transformed, step)) for place, name, step in chain._runs()]
+    return _native.Transforms(text, called, seed)
