@@ -12,6 +12,7 @@ import torch
 
 from . import _native
 from ._checks import check, device_named
+from ._signals import place_told
 from ._sources import close, source_of
 from ._trees import tuple_like
 from .data import DataLoader, refuse_own_iteration
@@ -247,7 +248,8 @@ class _Pass:
         except BaseException as error:
             failed = self._loop.failed()
             if failed and hasattr(error, "add_note"):
-                error.add_note(f"in stage '{failed}' of a slipstream.Pipeline")
+                place = f"in stage '{failed}' of a slipstream.Pipeline"
+                error.add_note(place_told(error, error.__traceback__, place))
             self.close()
             raise
         if batch is not self._END:

@@ -98,6 +98,14 @@ class TrainedModule final : public PythonModule {
   LastBatch last_;
 };
 
+void add_note(py::error_already_set& raised, const std::string& place) {
+  if (!py::hasattr(raised.value(), "add_note")) return;
+  const py::object trace = raised.trace() ? raised.trace() : py::object(py::none());
+  const py::object told =
+      py::module_::import("slipstream._signals").attr("place_told")(raised.value(), trace, place);
+  raised.value().attr("add_note")(told);
+}
+
 /// The exception of Python inside; nullptr: there is none.
 std::exception_ptr origin_of(const std::exception& error) {
   if (dynamic_cast<const py::error_already_set*>(&error) != nullptr ||
@@ -199,12 +207,12 @@ void rethrow_of_python(const std::exception& error) {
   try {
     std::rethrow_exception(origin);
   } catch (py::error_already_set& raised) {
-    if (py::hasattr(raised.value(), "add_note")) raised.value().attr("add_note")(told);
+    add_note(raised, told);
     throw;
   } catch (python_error& raised) {
     raised.restore();
     py::error_already_set now;
-    if (py::hasattr(now.value(), "add_note")) now.value().attr("add_note")(told);
+    add_note(now, told);
     throw now;
   }
 }

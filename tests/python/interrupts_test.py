@@ -1,9 +1,15 @@
-"""Ctrl-C while data are looked for."""
+"""Ctrl-C while data are looked for, and what handlers of signals raise inside of what runs."""
 
+import functools
+import os
+import signal
 import subprocess
 import sys
 
 import pytest
+import slipstream as ss
+import torch
+from trained import Net, trainer_of
 
 PROGRAM = """
 import os, signal, sys, threading
@@ -47,3 +53,69 @@ def test_the_scan_of_a_folder_ends_with_ctrl_c(opens, tmp_path):
     ended = subprocess.run([sys.executable, "-c", PROGRAM, opens, classes, small], capture_output=True, text=True,
                            timeout=120)
     assert ended.stdout == "KeyboardInterrupt behind NoneType\n1\n", ended.stderr
+
+
+class Late(Exception):
+    pass
+
+
+def late(*_):
+    raise Late
+
+
+class Handler:
+    def __call__(self, *_):
+        late()
+
+    def method(self, *_):
+        late()
+
+
+def signaled():
+    os.kill(os.getpid(), signal.SIGUSR1)
+    sum(range(1000))
+
+
+class Signaled(Net):
+    def forward(self, images):
+        signaled()
+        return super().forward(images)
+
+
+def stage(batch):
+    signaled()
+    return batch
+
+
+RUNS = {"trainer": (lambda photos, device: trainer_of(photos, device, Signaled(), plan="serial").fit(), "stage 'model'"),
+        "pipeline": (lambda _, device: list(ss.Pipeline([torch.ones(2)] * 3, [("same", stage)], device)), "stage 'same'")}
+
+
+def notes_in(run, photos, device, handler):
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises((Late, KeyboardInterrupt)) as caught:
+            run(photos, device)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    return caught.value.__notes__
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="errors have no notes")
+@pytest.mark.parametrize("name", RUNS)
+def test_what_a_handler_raises_is_not_told_as_the_fault_of_a_stage(photos, device, name):
+    run, where = RUNS[name]
+    for handler in (late, Handler(), Handler().method, functools.partial(late, 1), signal.default_int_handler):
+        (note,) = notes_in(run, photos, device, handler)
+        assert note.startswith("raised for a signal, which came here: ") and where in note
+
+
+def raising(*_):
+    raise Late
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="errors have no notes")
+def test_what_a_stage_raises_itself_is_told_as_its(device):
+    with pytest.raises(Late) as caught:
+        list(ss.Pipeline([torch.ones(2)] * 3, [("raises", raising)], device))
+    assert caught.value.__notes__ == ["in stage 'raises' of a slipstream.Pipeline"]

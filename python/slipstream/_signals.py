@@ -1,0 +1,25 @@
+"""What handlers of signals raise, wherever Python calls them."""
+
+from __future__ import annotations
+
+import functools
+import signal
+import traceback
+from types import TracebackType
+from typing import Any
+
+
+def place_told(error: BaseException, trace: TracebackType | None, place: str) -> str:
+    """`place`, and that it is not to blame where a handler of a signal raised the error in it."""
+    if not isinstance(error, KeyboardInterrupt):
+        handlers = {_code_of(signal.getsignal(each)) for each in signal.valid_signals()} - {None}
+        if not any(frame.f_code in handlers for frame, _ in traceback.walk_tb(trace)):
+            return place
+    return f"raised for a signal, which came here: {place}"
+
+
+def _code_of(handler: Any) -> Any:
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    call = handler if hasattr(handler, "__code__") else getattr(type(handler), "__call__", None)
+    return getattr(call, "__code__", None)
