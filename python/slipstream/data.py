@@ -109,6 +109,9 @@ class DataLoader:
         self.dataset = dataset_of(dataset)
         self.batch_size = batch_size
         self.drop_last = drop_last
+        self.num_workers = num_workers
+        self.prefetch_factor = prefetch_factor
+        self.transforms_device = transforms_device
         self.device = place
         self._position = 0  # of the batch behind the last one given, through all epochs
         self._resumes = False

@@ -14,11 +14,12 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from . import _native
+from . import _native, data
 from ._checks import check, device_named
-from ._doctor.advice import rewrite
+from ._doctor.advice import rewrite, rewrite_native
 from ._doctor.ladder import Ladder
 from ._doctor.loaders import Loaders, generators_of_loader
+from ._doctor.native import NativeLadder, NativeLoaders
 from ._random_states import kept_random_states
 from ._showing import show
 
@@ -89,7 +90,7 @@ class DoctorReport:
 
 
 def doctor(
-    loader: DataLoader[Any],
+    loader: DataLoader[Any] | data.DataLoader,
     step: Callable[[Any], Any],
     *,
     device: str | torch.device | None = None,
@@ -101,7 +102,8 @@ def doctor(
 
     loader: any torch.utils.data.DataLoader. It is not used itself: loaders with its settings are
         made, on shallow copies of its data set and deep copies of the transforms that this holds as
-        .transform, .transforms or .target_transform. Samples are read in this process, too.
+        .transform, .transforms or .target_transform. Samples are read in this process, too. Or a
+        slipstream.DataLoader of what is native alone: other native loaders of its data set are made.
     step: trains on one batch, `step(batch)`. It really trains while it is measured: see `state`. On
         a GPU, tensors of the batch are on `device` already, copied as with non_blocking=True.
     device: where the step trains; by default "cuda" if there is one, else "cpu".
@@ -122,20 +124,28 @@ def doctor(
     Slipstream doctor: list...
     """
     _refuse(loader, step, budget, state)
-    place = _device(device)
-    with kept_random_states(generators_of_loader(loader)), _kept_states(state):
-        loaders = Loaders(loader, place.startswith("cuda"))
-        ladder = Ladder(loaders, step, place, float(budget))
-        observed = ladder.measured()
-    diagnosis = _native.diagnose(observed)
-    rewrite(observed, diagnosis, ladder.samples.parts)
-    name = type(loader.dataset).__name__
-    options = [
+    place = _place_of(loader, device)
+    options: list[tuple[str, bool | int | float | str]] = [
         ("num_workers", loader.num_workers),
         ("prefetch_factor", loader.prefetch_factor or 0),
-        ("pin_memory", bool(loader.pin_memory)),
-        ("iterable_style", loaders.is_stream),
     ]
+    ladder: Ladder
+    if isinstance(loader, data.DataLoader):
+        with kept_random_states(), _kept_states(state):
+            ladder = NativeLadder(NativeLoaders(loader), step, place, float(budget))
+            observed = ladder.measured()
+        diagnosis = _native.diagnose(observed)
+        rewrite_native(observed, diagnosis)
+        options.append(("transforms_device", loader.transforms_device))
+    else:
+        with kept_random_states(generators_of_loader(loader)), _kept_states(state):
+            loaders = Loaders(loader, place.startswith("cuda"))
+            ladder = Ladder(loaders, step, place, float(budget))
+            observed = ladder.measured()
+        diagnosis = _native.diagnose(observed)
+        rewrite(observed, diagnosis, ladder.samples.parts)
+        options += [("pin_memory", bool(loader.pin_memory)), ("iterable_style", loaders.is_stream)]
+    name = type(loader.dataset).__name__
     report = _native.DoctorReport(
         place, name, options, observed, diagnosis, ladder.seconds(), float(budget)
     )
@@ -144,10 +154,12 @@ def doctor(
 
 def _refuse(loader: Any, step: Any, budget: float, state: Sequence[Any]) -> None:
     problems = []
-    if not isinstance(loader, DataLoader):
+    if isinstance(loader, data.DataLoader):
+        data.refuse_own_iteration(loader, "the doctor")
+    elif not isinstance(loader, DataLoader):
         problems.append(
-            f"slipstream.doctor examines a torch.utils.data.DataLoader, not {type(loader).__name__}"
-            ": for native loaders, there is `python -m slipstream doctor`"
+            "slipstream.doctor examines a torch.utils.data.DataLoader or a slipstream.DataLoader, not "
+            f"{type(loader).__name__}: give the loader that is inside"
         )
     if not callable(step):
         problems.append("the step cannot be called: give a function that trains on one batch")
@@ -161,7 +173,15 @@ def _refuse(loader: Any, step: Any, budget: float, state: Sequence[Any]) -> None
     check(problems)
 
 
-def _device(device: str | torch.device | None) -> str:
+def _place_of(loader: Any, device: str | torch.device | None) -> str:
+    """The batches of a native loader are on its device already."""
+    if isinstance(loader, data.DataLoader):
+        if device is not None and device_named(device) != loader.device:
+            raise _native.Refused(
+                f"device is '{device}', but the loader gives batches on '{loader.device}': make it with the "
+                "device on which the step trains"
+            )
+        return loader.device
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     return device_named(device)

@@ -57,18 +57,23 @@ DrainedRate::DrainedRate(Plan plan, std::optional<HostCut> cut)
 
 void DrainedRate::measure(const Trainer& trainer, const TurnTime& time, double fill_s,
                           const std::function<bool()>& stop) {
-  const auto stopped = [&] { return stop && stop(); };
   const auto loader = trainer.make_loader(plan_, cut_);
   if (plan_.schedule.loader.cache && !cut_) fill_cache(*loader, fill_s, stop);
-  Taker taker(*loader);
+  measure(*loader, plan_.schedule.loader.num_workers, time, stop);
+}
+
+void DrainedRate::measure(DataLoader& loader, unsigned workers, const TurnTime& time,
+                          const std::function<bool()>& stop) {
+  const auto stopped = [&] { return stop && stop(); };
+  Taker taker(loader);
   const auto start = Clock::now();
-  const std::uint64_t fewest = kFewestSamples * plan_.schedule.loader.num_workers;
+  const std::uint64_t fewest = kFewestSamples * workers;
   std::vector<StepCounter> before;
   std::vector<Point> points;
   while (!stopped()) {
     taker.take();
     const double passed = seconds_since(start);
-    const std::vector<StepCounter> now = loader->counters();
+    const std::vector<StepCounter> now = loader.counters();
     const std::uint64_t samples = now.back().calls;
     if (samples == 0 || (before.empty() && passed < kWarmUp * time.wanted_s)) continue;
     if (before.empty()) before = now;
@@ -78,8 +83,8 @@ void DrainedRate::measure(const Trainer& trainer, const TurnTime& time, double f
   }
   if (points.size() < 2) return;
   keep(points);
-  std::vector<StepCounter> after = loader->counters();
-  laps_ = loader->laps();
+  std::vector<StepCounter> after = loader.counters();
+  laps_ = loader.laps();
   if (counters_.empty()) counters_.resize(after.size());
   for (std::size_t i = 0; i < after.size(); ++i) after[i].subtract(before[i]);
   for (std::size_t i = 0; i < after.size(); ++i) {

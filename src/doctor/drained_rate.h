@@ -21,6 +21,10 @@ class DrainedRate {
   void measure(const Trainer& trainer, const TurnTime& time, double fill_s,
                const std::function<bool()>& stop);
 
+  /// The same of a loader that has just been made, with as many workers and no cache.
+  void measure(DataLoader& loader, unsigned workers, const TurnTime& time,
+               const std::function<bool()>& stop);
+
   bool is_measured() const { return !block_rates_.empty(); }
   /// REQUIRES: is_measured()
   Measured samples_per_second() const;

@@ -52,7 +52,6 @@ class Examiner {
   std::size_t samples_to_cache(double bytes) const;
   std::size_t batches_to_cache() const;
 
-  std::vector<HostStepCost> host_costs() const;
   std::vector<DeviceCost> device_costs() const;
   void note_findings(Observations& observed) const;
   Observations declared() const;

@@ -109,6 +109,27 @@ Level level_of(const MeasuredLevel& measured, const DrainedRate& of_all, std::si
   return level;
 }
 
+std::vector<HostStepCost> host_costs(const DrainedRate& one, const DrainedRate& all,
+                                     const std::vector<NamedOp>& transforms) {
+  std::vector<HostStepCost> costs;
+  const std::vector<StepCounter>& alone = one.counters();
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    HostStepCost& cost = costs.emplace_back();
+    cost.name = alone[i].name;
+    cost.group = i == 0 ? Culprit::raw_reading : i == 1 ? Culprit::decode : Culprit::transforms;
+    cost.wall_s = one.laps()[i].wall_s;
+    cost.cpu_s = one.laps()[i].cpu_s;
+    cost.bytes = bytes_of(alone)[i];
+    for (const NamedOp& transform : transforms)
+      if (transform.name == cost.name) cost.is_random = transform.op.is_random();
+    if (!all.is_measured()) continue;
+    const auto samples = static_cast<double>(all.counters().back().calls);
+    cost.wall_of_all_s = all.counters()[i].wall_s / samples;
+    cost.cpu_of_all_s = all.counters()[i].cpu_s / samples;
+  }
+  return costs;
+}
+
 DeviceCost cost_of(const MeasuredStep& step) {
   const Measured rate = step.rate.rate();
   DeviceCost cost;

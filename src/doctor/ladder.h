@@ -55,6 +55,9 @@ std::deque<MeasuredStep> steps_alone(const Pipeline& pipeline, const Plan& plan,
 
 /// `of_all`: the loader with nothing cached, while nobody trains.
 Level level_of(const MeasuredLevel& level, const DrainedRate& of_all, std::size_t batch_size);
+/// Single samples of one worker alone, which is measured, and means of all workers together.
+std::vector<HostStepCost> host_costs(const DrainedRate& one, const DrainedRate& all,
+                                     const std::vector<NamedOp>& transforms);
 /// REQUIRES: it is measured
 DeviceCost cost_of(const MeasuredStep& step);
 

@@ -8,26 +8,6 @@
 
 namespace slipstream {
 
-std::vector<HostStepCost> Examiner::host_costs() const {
-  std::vector<HostStepCost> costs;
-  const std::vector<StepCounter>& alone = one_->counters();
-  for (std::size_t i = 0; i < alone.size(); ++i) {
-    HostStepCost& cost = costs.emplace_back();
-    cost.name = alone[i].name;
-    cost.group = i == 0 ? Culprit::raw_reading : i == 1 ? Culprit::decode : Culprit::transforms;
-    cost.wall_s = one_->laps()[i].wall_s;
-    cost.cpu_s = one_->laps()[i].cpu_s;
-    cost.bytes = bytes_of(alone)[i];
-    for (const NamedOp& transform : trainer_.pipeline().transforms())
-      if (transform.name == cost.name) cost.is_random = transform.op.is_random();
-    if (!all_->is_measured()) continue;
-    const auto samples = static_cast<double>(all_->counters().back().calls);
-    cost.wall_of_all_s = all_->counters()[i].wall_s / samples;
-    cost.cpu_of_all_s = all_->counters()[i].cpu_s / samples;
-  }
-  return costs;
-}
-
 std::vector<DeviceCost> Examiner::device_costs() const {
   std::vector<DeviceCost> costs;
   for (const MeasuredStep& step : device_)
@@ -107,7 +87,7 @@ Observations Examiner::observations() {
   }
   const auto is_there = [&](std::size_t i) { return levels_[i].training.is_measured(); };
   if (!stopped() && !is_there(0) && !is_there(levels_.size() - 1)) throw Error(first_error);
-  observed.host = host_costs();
+  observed.host = host_costs(*one_, *all_, trainer_.pipeline().transforms());
   if (all_->is_measured()) observed.rate_of_all_workers = all_->samples_per_second();
   observed.rate_of_one_worker = one_->samples_per_second();
   if (half_ && half_->is_measured()) observed.rate_of_half_of_workers = half_->samples_per_second();

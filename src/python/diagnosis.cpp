@@ -74,8 +74,9 @@ void add_host_costs(py::module_& module) {
       .def_readwrite("is_random", &HostStepCost::is_random);
 }
 
-/// The plan of a loop on one stream: copies where there is a device, and the step.
-void set_plan(Observations& observed, bool on_gpu, bool pin_memory, std::size_t prefetch_batches) {
+/// The plan of a loop: copies where there is a device, and the step, on one stream or ahead of it.
+void set_plan(Observations& observed, bool on_gpu, bool pin_memory, std::size_t prefetch_batches,
+              bool copies_ahead) {
   observed.situation.on_gpu = on_gpu;
   LoaderPlan loader;
   loader.num_workers = observed.workers;
@@ -83,7 +84,8 @@ void set_plan(Observations& observed, bool on_gpu, bool pin_memory, std::size_t 
   const std::vector<std::string> steps =
       on_gpu ? std::vector<std::string>{"copy", "step"} : std::vector<std::string>{"step"};
   Plan& plan = observed.situation.plan;
-  plan = make_plan("serial", steps, on_gpu ? DeviceKind::cuda : DeviceKind::cpu, loader, {});
+  plan = make_plan(copies_ahead ? "pipelined" : "serial", steps,
+                   on_gpu ? DeviceKind::cuda : DeviceKind::cpu, loader, {});
   plan.schedule.loader.pin_memory = pin_memory;
 }
 
@@ -115,6 +117,7 @@ void add_observations(py::module_& module) {
       .def("set_free_memory_bytes", set_in_situation(&Situation::free_memory_bytes))
       .def("set_samples", set_in_situation(&Situation::samples))
       .def("set_last_fixed_step", set_in_situation(&Situation::last_fixed_step))
+      .def("set_on_device_from", set_in_situation(&Situation::on_device_from))
       .def("set_late_crop", [](Observations& observed, std::string crop) {
         observed.situation.crops_late = !crop.empty();
         observed.situation.crop = std::move(crop);

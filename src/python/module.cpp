@@ -8,6 +8,7 @@
 #include "datasets/scan_watch.h"
 #include "python/contexts.h"
 #include "python/doctor.h"
+#include "python/examined_loader.h"
 #include "python/interrupts.h"
 #include "python/native_loader.h"
 #include "python/one_sample.h"
@@ -392,6 +393,7 @@ PYBIND11_MODULE(_native, module) {
   slipstream::add_serial(module);
   slipstream::add_diagnosis(module);
   slipstream::add_measuring(module);
+  slipstream::add_examined_loader(module);
   slipstream::add_trainer(module);
   module.def("main", &slipstream::main_of);
 }

@@ -87,6 +87,23 @@ NativeLoader::NativeLoader(std::shared_ptr<Context> context, std::shared_ptr<con
   prepare_device(layout);
 }
 
+std::shared_ptr<NativeLoader> NativeLoader::examined(std::optional<HostCut> cut,
+                                                     unsigned workers) const {
+  if (pool_)
+    throw Refused(
+        "what is written in Python among a slipstream.DataLoader's data set and transforms cannot "
+        "be measured yet: examine it in a torch.utils.data.DataLoader");
+  DataLoaderOptions options = options_;
+  options.prefetch_batches = options_.prefetch_batches / options_.num_workers * workers;
+  options.num_workers = workers;
+  options.first_batch = 0;
+  options.drop_last = true;
+  options.shares_last_step = false;
+  options.cut = std::move(cut);
+  return std::make_shared<NativeLoader>(context_, dataset_, transforms_, std::move(options), false,
+                                        nullptr, nullptr);
+}
+
 void NativeLoader::prepare_device(const SlabLayout& layout) {
   if (layout.device_chain != nullptr) augment_ = augment_stage(layout, true);
   if (layout.batch_chain != nullptr) mix_ = mix_stage(layout);

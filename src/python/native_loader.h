@@ -82,6 +82,10 @@ class NativeLoader {
   /// Its tensors and strings as the samples have them.
   pybind11::object built(const GivenBatch& batch) const;
 
+  /// The same from the first batch on, for measurements: full batches, by `workers`, with what is
+  /// ahead of `cut` cached. Throws Refused where something is in Python.
+  std::shared_ptr<NativeLoader> examined(std::optional<HostCut> cut, unsigned workers) const;
+
   Context& context() { return *context_; }
   const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
   /// Those of samples; options() has those over the batch.

@@ -92,12 +92,14 @@ def test_console_page_and_notebook(tmp_path, capsys):
     assert report.verdict in repr(report)
 
 
-def test_what_the_page_shows(tmp_path, monkeypatch):
+def test_what_the_page_shows(photos, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").symlink_to(photos)
     page = (Path(__file__).parents[2] / "docs" / "python-doctor.md").read_text()
-    (block,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     space = {"loader": DataLoader(Images(double), 4), "model": MODEL, "optimizer": OPTIMIZER, "device": "cpu"}
-    exec(compile(block.replace("budget=60", "budget=2"), "python-doctor.md", "exec"), space)
+    for block in blocks:
+        exec(compile(block.replace("budget=60", "budget=2"), "python-doctor.md", "exec"), space)
     assert (tmp_path / "doctor.json").exists() and (tmp_path / "doctor.html").exists()
 
 
@@ -157,7 +159,7 @@ def test_worker_init_functions_find_the_users_data_set():
 
 def test_errors_say_what_to_do():
     loader = DataLoader(Images(), 4)
-    with pytest.raises(ss.Refused, match=r"a torch.utils.data.DataLoader, not list.*\n.*step cannot be called"):
+    with pytest.raises(ss.Refused, match=r"a torch.utils.data.DataLoader or a slipstream.DataLoader, not list.*\n.*step cannot be called"):
         ss.doctor([1], None)
     with pytest.raises(ss.Refused, match="budget is 0"):
         ss.doctor(loader, train, budget=0)

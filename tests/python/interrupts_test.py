@@ -87,8 +87,15 @@ def stage(batch):
     return batch
 
 
-RUNS = {"trainer": (lambda photos, device: trainer_of(photos, device, Signaled(), plan="serial").fit(), "stage 'model'"),
-        "pipeline": (lambda _, device: list(ss.Pipeline([torch.ones(2)] * 3, [("same", stage)], device)), "stage 'same'")}
+def trained(photos, device):
+    trainer_of(photos, device, Signaled(), plan="serial").fit()
+
+
+def iterated(photos, device):
+    list(ss.Pipeline([torch.ones(2)] * 3, [("same", stage)], device))
+
+
+RUNS = {"trainer": (trained, "stage 'model'"), "pipeline": (iterated, "stage 'same'")}
 
 
 def notes_in(run, photos, device, handler):

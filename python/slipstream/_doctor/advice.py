@@ -26,6 +26,46 @@ def rewrite(observed: _native.Observations, diagnosis: _native.Diagnosis, parts:
     diagnosis.reason = diagnosis.reason.replace("(--budget)", "(budget=)")
 
 
+def rewrite_native(observed: _native.Observations, diagnosis: _native.Diagnosis) -> None:
+    """The same for a slipstream.DataLoader, which does transforms natively and copies ahead."""
+    changes = diagnosis.changes
+    diagnosis.changes = [each for each in changes if _put(each, _native_words(each, observed.workers))]
+    diagnosis.reason = diagnosis.reason.replace("(--budget)", "(budget=)")
+
+
+def _native_words(change: _native.Change, workers: int) -> dict[str, tuple[str, str]]:
+    convert = (
+        "python -m slipstream convert --data DIR --to {} --resize N --out NEW; slipstream.open_dataset(NEW)"
+    )
+    ahead = math.ceil(change.number / workers)
+    return {
+        "num_workers": ("", f"slipstream.DataLoader(..., num_workers={change.number})"),
+        "prefetch_batches": ("", f"slipstream.DataLoader(..., prefetch_factor={ahead})"),
+        "smaller_samples": ("", convert.format("shards")),
+        "convert": ("", convert.format("npy")),
+        "crop_first": ("", "in the order of slipstream.transforms.Compose"),
+        "cheaper_transform": (
+            f"do less in '{change.step}', or leave it out",
+            "in slipstream.transforms.Compose",
+        ),
+        "lock": ("", change.how),
+        "memory_bandwidth": ("", change.how),
+        "cores": (
+            "",
+            f"another machine, or fewer processes on this one; then num_workers={change.number}",
+        ),
+        "device_transforms": ("", 'slipstream.DataLoader(..., transforms_device="cuda")'),
+    }
+
+
+def _put(change: _native.Change, words: dict[str, tuple[str, str]]) -> bool:
+    if change.id not in words:
+        return False
+    what, change.how = words[change.id]
+    change.what = what or change.what
+    return True
+
+
 def _in_python(change: _native.Change, workers: int) -> bool:
     """Rewrites the change; false where no PyTorch loader can do it."""
     words: dict[str, tuple[str, str]] = {
@@ -62,11 +102,7 @@ def _in_python(change: _native.Change, workers: int) -> bool:
             "for batch in slipstream.Pipeline(loader): step(batch)",
         ),
     }
-    if change.id not in words:
-        return False
-    what, change.how = words[change.id]
-    change.what = what or change.what
-    return True
+    return _put(change, words)
 
 
 def _native_changes(

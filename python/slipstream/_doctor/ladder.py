@@ -12,9 +12,8 @@ from typing import Any
 import torch
 
 from .. import _native, _trees
-from .loaders import Loaders
 from .parts import COLLATE, noted
-from .rates import LoaderRate, TrainingRate, by_item
+from .rates import Alone, LoaderRate, TrainingRate, by_item
 from .rungs import Rung, by_step, counting_waits, device_cost, late_crop, mean, page_locked
 from .samples import Samples
 
@@ -28,23 +27,33 @@ _WHOLE_WEIGHT, _ALONE_WEIGHT = 4.0, 2.0
 
 
 class Ladder:
-    """Measures a loader and a step within a budget. Use it once."""
+    """Measures a loader and a step within a budget. Use it once.
+
+    loaders: loaders.Loaders, or what takes its place.
+    """
+
+    _one: Any  # by one worker, and by all
+    _all: Any
 
     def __init__(
-        self, loaders: Loaders, step: Callable[[Any], Any], device: str, budget_s: float
+        self, loaders: Any, step: Callable[[Any], Any], device: str, budget_s: float
     ) -> None:
         self._start = time.perf_counter()
         self.loaders, self.device, self.budget_s = loaders, device, budget_s
         self._user_step = step
         self._on_gpu = torch.device(device).type == "cuda"
         self._workers = loaders.loader.num_workers
-        self.samples = Samples(loaders)
-        self.warnings = list(self.samples.warnings)
+        self.warnings: list[str] = []
+        self._prepare()
         self._usage = _native.DeviceUsage(device) if self._on_gpu else None
         self._rungs: list[Rung] = []
         self._copy: TrainingRate | None = None
-        self._half: LoaderRate | None = None
+        self._half: Alone | None = None
         self._step_waits = False
+
+    def _prepare(self) -> None:
+        self.samples = Samples(self.loaders)
+        self.warnings += self.samples.warnings
 
     def seconds(self) -> float:
         """Since it began."""
@@ -64,11 +73,11 @@ class Ladder:
         self._measure_in_turns(size)
         return self._observations()
 
-    def _measure(self, rate: LoaderRate, share: float) -> None:
+    def _measure(self, rate: Alone, share: float) -> None:
         wanted_s = share * self.budget_s
         rate.measure(wanted_s, 2 * wanted_s)
 
-    def _timed(self, workers: int, size: int) -> LoaderRate:
+    def _timed(self, workers: int, size: int) -> Any:
         make = functools.partial(self.loaders.timed, self.samples.parts, workers, size)
         return LoaderRate(make, workers, size, is_timed=True)
 
@@ -78,30 +87,19 @@ class Ladder:
         self.samples.fill(2)
         self.samples.finished(2)
         each = (time.perf_counter() - start) / 2
-        return max(1, min(self.loaders.batch_size, int(_BATCH_S / max(each, 1e-9))))
+        return max(1, min(int(self.loaders.batch_size), int(_BATCH_S / max(each, 1e-9))))
 
     def _batch_s(self) -> float:
         rate = self._all.rate().value
         return self.loaders.batch_size / rate if rate > 0 else 0
 
     def _fill_caches(self) -> None:
-        """As many samples as tell their mean cost to within 5 %, and more than the CPU's caches
-        hold, as far as time and memory allow; and a few batches of them."""
+        """With samples that tell their mean cost, and a few batches of them."""
         costs = self._one.costs
-        totals = torch.tensor(
-            [sum(part[0] for part in sample) for sample in costs], dtype=torch.float64
-        )
-        by_variance = (
-            float((1.96 * totals.std() / totals.mean() / 0.05) ** 2) if len(costs) > 1 else 0
-        )
         made = [mean([size for size in sizes if size > 0]) for _, _, sizes in by_step(costs)]
-        by_cache = 1.5 * _native.last_level_cache_bytes() / max(1.0, *made)
-        by_time = _FILL_SHARE * self.budget_s / max(float(totals.mean()), 1e-9)
-        by_memory = min(_MOST_CACHED_BYTES, _native.free_memory_bytes() / 8) / max(1.0, sum(made))
-        wanted = max(by_variance, by_cache)
-        self._kept = int(max(8, min(wanted, by_time, by_memory, 65536)))
-        batch_s = self._batch_s()
-        count = 1 if batch_s > 0.1 * self.budget_s else 2 if batch_s > 0.02 * self.budget_s else 4
+        totals = [sum(part[0] for part in sample) for sample in costs]
+        self._kept = self._samples_to_keep(totals, made, _FILL_SHARE * self.budget_s)
+        count = self._batches_to_keep()
         self.samples.fill(self._kept)
         collate, size = self.loaders.loader.collate_fn, self.loaders.batch_size
         finished = self.samples.finished(size * count if not self.loaders.is_single else count)
@@ -110,6 +108,23 @@ class Ladder:
         else:
             self._batches = [collate(finished[i * size : (i + 1) * size]) for i in range(count)]
         self._bytes_of_batch = _trees.byte_size(self._batches[0])
+
+    def _samples_to_keep(self, seconds: list[float], made: list[float], most_s: float) -> int:
+        """As many as tell their mean cost to within 5 %, and more than the CPU's caches hold, as far
+        as time and memory allow. `seconds`: of single samples. `made`: bytes, by step."""
+        totals = torch.tensor(seconds, dtype=torch.float64)
+        by_variance = (
+            float((1.96 * totals.std() / totals.mean() / 0.05) ** 2) if len(seconds) > 1 else 0
+        )
+        by_cache = 1.5 * _native.last_level_cache_bytes() / max(1.0, *made)
+        by_time = most_s / max(float(totals.mean()), 1e-9)
+        by_memory = min(_MOST_CACHED_BYTES, _native.free_memory_bytes() / 8) / max(1.0, sum(made))
+        wanted = max(by_variance, by_cache)
+        return int(max(8, min(wanted, by_time, by_memory, 65536)))
+
+    def _batches_to_keep(self) -> int:
+        batch_s = self._batch_s()
+        return 1 if batch_s > 0.1 * self.budget_s else 2 if batch_s > 0.02 * self.budget_s else 4
 
     def _try_step(self) -> None:
         """One step, whose errors the caller sees, and what it does to its batch."""
@@ -265,16 +280,19 @@ class Ladder:
         if self._half is not None:
             observed.rate_of_half_of_workers = self._half.rate()
         self._note_device(observed)
-        observed.set_plan(self._on_gpu, self.loaders.pin_memory, observed.slabs - 1)
         observed.set_cores(cores)
         observed.set_free_memory_bytes(_native.free_memory_bytes())
         with contextlib.suppress(TypeError):
-            observed.set_samples(len(self.loaders.loader.dataset))  # type: ignore[arg-type]
-        observed.set_last_fixed_step(self.samples.last_fixed_step())
-        observed.set_late_crop(late_crop(observed.host))
+            observed.set_samples(len(self.loaders.loader.dataset))
+        self._note_situation(observed)
         observed.utilization = self._utilization(observed, cores)
         observed.warnings = self.warnings
         return observed
+
+    def _note_situation(self, observed: _native.Observations) -> None:
+        observed.set_plan(self._on_gpu, self.loaders.pin_memory, observed.slabs - 1, False)
+        observed.set_last_fixed_step(self.samples.last_fixed_step())
+        observed.set_late_crop(late_crop(observed.host))
 
     def _host_costs(self) -> list[_native.HostStepCost]:
         """Of the data set's own code, each transform, and collating."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -37,6 +37,14 @@ def _next(batches: Iterator[Any]) -> Any:
     raise _native.Error(
         "the loader ended without a batch: a worker's part of the data set is empty"
     )
+
+
+class Alone(Protocol):
+    """Samples/s of a loader by itself."""
+
+    def measure(self, wanted_s: float, most_s: float, /) -> None: ...
+
+    def rate(self) -> _native.Measured: ...
 
 
 class LoaderRate:

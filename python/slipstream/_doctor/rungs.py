@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from .. import _native, _trees
-from .rates import LoaderRate, TrainingRate
+from .rates import Alone, TrainingRate
 
 
 class Rung:
@@ -21,7 +21,7 @@ class Rung:
         self.name, self.after, self.is_essential = name, after, is_essential
         self.items = 0
         self.training: TrainingRate | None = None
-        self.alone: LoaderRate | None = None
+        self.alone: Alone | None = None
         self.error = self.alone_error = ""
 
     def keep_error(self, error: str) -> None:

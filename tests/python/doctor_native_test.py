@@ -1,0 +1,134 @@
+"""slipstream.doctor examines the native loader, too."""
+
+import json
+import os
+import re
+import signal
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+import slipstream as ss
+
+T = ss.transforms
+MODEL = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 3))
+OPTIMIZER = torch.optim.SGD(MODEL.parameters(), 0.1, momentum=0.9)
+CHAIN = T.Compose([T.Resize((64, 64)), T.GaussianBlur(63, (9, 10)), T.RandomCrop(32), T.Normalize([0.5], [0.5])])
+STEPS = ["read", "decode", "resize_0", "gaussian_blur_1", "random_crop_2", "normalize_3", "collate"]
+
+
+@pytest.fixture(autouse=True)
+def model(device):
+    MODEL.to(device)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # those of PyTorch would wait for cores that the workers have
+    yield
+    torch.set_num_threads(threads)
+
+
+def train(batch):
+    OPTIMIZER.zero_grad()
+    nn.functional.cross_entropy(MODEL(batch[0]), batch[1]).backward()
+    OPTIMIZER.step()
+
+
+def loader_of(photos, device, transform=CHAIN, **options):
+    return ss.DataLoader(ss.ImageFolder(photos, transform), 4, True, num_workers=2, device=device, **options)
+
+
+def written(report, folder):
+    report.to_json(folder / "report.json")
+    return json.loads((folder / "report.json").read_text())
+
+
+def test_the_levels_and_costs_are_those_of_the_loaders_steps(photos, device, tmp_path):
+    loader = loader_of(photos, device)
+    report = ss.doctor(loader, train, budget=4, state=[MODEL, OPTIMIZER])
+    told = written(report, tmp_path)
+    host = "collated batch" if device == "cpu" else "host batch, pinned"
+    assert [level["name"] for level in told["levels"]] == [
+        "device batch", host, "processed sample", "after random_crop_2", "after gaussian_blur_1", "after resize_0",
+        "decoded sample", "file bytes", "nothing cached"]
+    assert [cost["name"] for cost in told["costs"]] == STEPS
+    assert report.ceiling.n > 0 and report.rate.n > 0 and told["workload"]["name"] == "ImageFolder"
+    assert ("wire=" in report.text()) == (device != "cpu")
+
+
+def test_advice_is_in_words_of_the_native_loader(photos, device):
+    for budget in (4, 8, 16):  # a busy machine may leave too little evidence
+        report = ss.doctor(loader_of(photos, device), train, budget=budget, state=[MODEL, OPTIMIZER])
+        if report.verdict == "transforms" and report.advice:
+            break
+    assert report.verdict == "transforms" and report.culprits[0] == "transforms"
+    assert any("'gaussian_blur_1'" in advice.what for advice in report.advice)
+    for advice in report.advice:
+        assert re.search(r"slipstream\.|num_workers=|in the code of", advice.how), advice
+        assert "--" not in advice.how or "python -m slipstream convert" in advice.how
+
+
+def test_nothing_is_changed(photos, device):
+    loader = loader_of(photos, device)
+    rest = iter(loader)
+    first = next(rest)
+    before = [each.clone() for each in MODEL.parameters()]
+    torch.manual_seed(4)
+    ss.doctor(loader, train, budget=1, state=[MODEL, OPTIMIZER])
+    drawn = torch.rand(2)
+    torch.manual_seed(4)
+    assert torch.equal(drawn, torch.rand(2)) and all(map(torch.equal, before, MODEL.parameters()))
+    others = iter(loader_of(photos, device))
+    for ours in (first, *rest):
+        assert all(map(torch.equal, ours, next(others)))
+
+
+def test_a_loader_without_transforms_and_a_smaller_last_batch(photos, device, tmp_path):
+    data = ss.PythonDataset([(torch.ones(3, 32, 32), i % 3) for i in range(6)])
+    with pytest.raises(ss.Refused, match="written in Python.* cannot be measured yet: examine it in a torch.utils"):
+        ss.doctor(ss.DataLoader(data, 4, device=device), train)
+    report = ss.doctor(loader_of(photos, device, T.CenterCrop(32)), lambda batch: batch[0].float().mean(), budget=1)
+    assert [cost["name"] for cost in written(report, tmp_path)["costs"]] == [
+        "read", "decode", "center_crop_0", "collate"]
+
+
+def test_what_mixes_batches_is_told(photos, device):
+    def train_mixed(batch):
+        nn.functional.cross_entropy(MODEL(batch[0]), batch[1]).backward()
+
+    chain = T.Compose([T.CenterCrop(32), T.Normalize([0.5], [0.5]), T.MixUp()])
+    report = ss.doctor(loader_of(photos, device, chain), train_mixed, budget=1)
+    assert "is measured with MixUp, which is done behind it" in report.text()
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (lambda photos, device: loader_of(photos, device, T.Compose([T.CenterCrop(32), torch.neg])), "written in Python"),
+    (lambda photos, device: ss.DataLoader(ss.Subset(ss.ImageFolder(photos, CHAIN), [1, 2]), 4, device=device),
+     "larger than"),
+    (lambda photos, device: Own(ss.ImageFolder(photos, CHAIN), 4, device=device), "has an __iter__ of its own")])
+def test_what_cannot_be_examined_is_refused(photos, device, make, message):
+    with pytest.raises(ss.Refused, match=message):
+        ss.doctor(make(photos, device), train, budget=1)
+
+
+class Own(ss.DataLoader):
+    def __iter__(self):
+        return iter([])
+
+
+def test_the_step_trains_where_the_loader_puts_batches(photos):
+    with pytest.raises(ss.Refused, match="device is .*, but the loader gives batches on 'cpu'|no GPU here"):
+        ss.doctor(loader_of(photos, "cpu"), train, device="cuda")
+
+
+def test_errors_come_out_and_ctrl_c_ends_it(photos, device):
+    def fails(batch):
+        raise ValueError("no such thing")
+
+    with pytest.raises(ValueError, match="no such thing"):
+        ss.doctor(loader_of(photos, device), fails, budget=1)
+    interrupt = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    interrupt.start()
+    with pytest.raises(KeyboardInterrupt):
+        ss.doctor(loader_of(photos, device), train, budget=600, state=[MODEL, OPTIMIZER])
+    interrupt.join()
