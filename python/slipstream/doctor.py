@@ -145,10 +145,8 @@ def doctor(
         diagnosis = _native.diagnose(observed)
         rewrite(observed, diagnosis, ladder.samples.parts)
         options += [("pin_memory", bool(loader.pin_memory)), ("iterable_style", loaders.is_stream)]
-    name = type(loader.dataset).__name__
-    report = _native.DoctorReport(
-        place, name, options, observed, diagnosis, ladder.seconds(), float(budget)
-    )
+    name, seconds = type(loader.dataset).__name__, ladder.seconds()
+    report = _native.DoctorReport(place, name, options, observed, diagnosis, seconds, float(budget))
     return DoctorReport(diagnosis, report)
 
 
