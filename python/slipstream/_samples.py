@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ._trees import tuple_like
+from ._trees import mapping_with, tuple_like
 
 _PLAIN = (bool, int, float, complex)
 _NAMES_OF_THE_LOADER = ("slipstream.texts", "augment.parameters", "mix.parameters")
@@ -146,7 +146,7 @@ def _unlike(names: list[str]) -> list[str]:
 def _tree(value: Any, numbers: Any, texts: type = list) -> Any:
     if isinstance(value, Mapping):
         order = {key: _tree(value[key], numbers) for key in sorted(value, key=str)}
-        return _mapping_like(value, {key: order[key] for key in value})
+        return mapping_with(value, {key: order[key] for key in value})
     if isinstance(value, list | tuple):
         return _sequence_like(value, [_tree(each, numbers, tuple) for each in value])
     return _Place(next(numbers), texts)
@@ -163,19 +163,8 @@ def _filled(tree: Any, values: list[Any]) -> Any:
         value = values[tree.number]
         return tree.texts(value) if isinstance(value, tuple) else value
     if isinstance(tree, Mapping):
-        return _mapping_like(tree, {key: _filled(each, values) for key, each in tree.items()})
+        return mapping_with(tree, {key: _filled(each, values) for key, each in tree.items()})
     return _sequence_like(tree, [_filled(each, values) for each in tree])
-
-
-def _mapping_like(value: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
-    if type(value) is dict:
-        return items
-    try:
-        changed: Any = copy.copy(value)
-        changed.update(items)
-        return changed
-    except (AttributeError, TypeError):
-        return items
 
 
 def _sequence_like(value: Any, items: list[Any]) -> Any:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, MutableSequence
 from typing import Any
 
 import torch
 
+Key = int | str
 _PLAIN = (torch.Tensor, int, float, str, type(None))  # told first, as most leaves are
 
 
@@ -17,12 +19,7 @@ def mapped(tree: Any, function: Callable[[Any], Any]) -> Any:
     if isinstance(tree, _PLAIN):
         return function(tree)
     if isinstance(tree, Mapping):
-        items = {key: mapped(value, function) for key, value in tree.items()}
-        if type(tree) is dict or not hasattr(tree, "update"):
-            return items
-        copied: Any = copy.copy(tree)
-        copied.update(items)
-        return copied
+        return mapping_with(tree, {key: mapped(value, function) for key, value in tree.items()})
     if isinstance(tree, tuple):
         return tuple_like(tree, [mapped(value, function) for value in tree])
     if isinstance(tree, list):
@@ -42,6 +39,80 @@ def tuple_like(tree: tuple[Any, ...], elements: list[Any]) -> Any:
     if type(tree) is tuple or hasattr(tree, "n_sequence_fields"):  # such as torch.return_types.max
         return type(tree)(elements)
     return tuple.__new__(type(tree), elements)  # whatever its constructor takes
+
+
+def mapping_with(tree: Mapping[Any, Any], items: Mapping[Any, Any]) -> Any:
+    """A copy of `tree` with `items` in it; `tree` stays as it is. It has the type of `tree`, or is a dict
+    where no copy can be had that shares nothing with it."""
+    before = dict(tree.items())
+    if type(tree) is dict or not hasattr(tree, "__setitem__"):
+        return before | dict(items)
+    try:
+        changed = _copied(tree)
+        for key, value in items.items():
+            changed[key] = value
+            if _is_data_class(changed) and key in _names(changed):
+                object.__setattr__(changed, key, value)
+    except (AttributeError, TypeError):
+        return before | dict(items)
+    now = dict(tree.items())
+    shared = [key for key in items if now.get(key) is items[key] and before.get(key) is not items[key]]
+    for key in shared:
+        if key in before:
+            tree[key] = before[key]
+        else:
+            del tree[key]  # type: ignore[attr-defined]
+    return before | dict(items) if shared else changed
+
+
+def _copied(tree: Any) -> Any:
+    changed = copy.copy(tree)
+    if isinstance(tree, dict) or hasattr(tree, "__copy__"):
+        return changed
+    of_classes = [vars(each).items() for each in type(tree).__mro__]
+    slots = [name for members in of_classes for name, each in members if inspect.ismemberdescriptor(each)]
+    for name in [*getattr(tree, "__dict__", ()), *slots]:
+        member = getattr(changed, name, None)
+        if isinstance(member, MutableMapping | MutableSequence):
+            object.__setattr__(changed, name, copy.copy(member))
+    return changed
+
+
+def value_at(tree: Any, key: Key) -> Any:
+    """What a stage reads of a batch."""
+    if isinstance(key, str) and not isinstance(tree, Mapping):
+        return getattr(tree, key)
+    return tree[key]
+
+
+def with_values(tree: Any, keys: list[Key], values: list[Any]) -> Any:
+    """A copy of a batch with other values."""
+    pairs: list[tuple[Any, Any]] = list(zip(keys, values, strict=True))
+    if type(tree) is list:
+        copied = tree[:]
+        for key, value in pairs:
+            copied[key] = value
+        return copied
+    if isinstance(tree, tuple):
+        if hasattr(tree, "_replace"):
+            fields: tuple[str, ...] = tree._fields  # type: ignore[attr-defined]
+            names = {fields[key] if isinstance(key, int) else key: value for key, value in pairs}
+            return tree._replace(**names)
+        elements = list(tree)
+        for key, value in pairs:
+            elements[key] = value
+        return tuple_like(tree, elements)
+    if isinstance(tree, MutableMapping):
+        return mapping_with(tree, dict(pairs))
+    changed = copy.copy(tree)
+    for key, value in pairs:
+        if isinstance(tree, list):
+            changed[key] = value
+        elif isinstance(key, str) and hasattr(tree, key):
+            object.__setattr__(changed, key, value)
+        else:
+            raise KeyError(key)
+    return changed
 
 
 def leaves(tree: Any) -> list[Any]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -14,11 +13,10 @@ from . import _native
 from ._checks import check, device_named
 from ._signals import place_told
 from ._sources import close, source_of
-from ._trees import tuple_like
+from ._trees import Key, value_at, with_values
 from .data import DataLoader, refuse_own_iteration
 from .datasets import Dataset
 
-Key = int | str
 Keys = Key | Sequence[Key] | None
 _SCRIPTS_ON_THREADS = {"cuda"}  # devices; on a CPU, threads would take its cores from each other
 
@@ -74,7 +72,7 @@ class Stage:
                 )
             return (batch,)
         try:
-            return tuple([_get(batch, key) for key in self._inputs])
+            return tuple([value_at(batch, key) for key in self._inputs])
         except (AttributeError, IndexError, KeyError, TypeError):
             raise self._misfit("reads", self._inputs, batch) from None
 
@@ -89,7 +87,7 @@ class Stage:
                 f"as many, not {type(result).__name__}"
             )
         try:
-            return _with(batch, outputs, list(results))
+            return with_values(batch, outputs, list(results))
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             raise self._misfit("writes", outputs, batch) from None
 
@@ -350,37 +348,3 @@ def _keys(keys: Keys) -> list[Key]:
 
 def _named(keys: list[Key]) -> str:
     return " and ".join(repr(key) if isinstance(key, str) else f"element {key}" for key in keys)
-
-
-def _get(batch: Any, key: Key) -> Any:
-    if isinstance(key, str) and not isinstance(batch, Mapping):
-        return getattr(batch, key)
-    return batch[key]
-
-
-def _with(batch: Any, keys: list[Key], values: list[Any]) -> Any:
-    """A copy of `batch` with other values."""
-    pairs = list(zip(keys, values, strict=True))
-    if type(batch) is list:
-        copied = batch[:]
-        for key, value in pairs:
-            copied[key] = value  # type: ignore[index]
-        return copied
-    if isinstance(batch, tuple):
-        if hasattr(batch, "_replace"):
-            fields: tuple[str, ...] = batch._fields  # type: ignore[attr-defined]
-            names = {fields[key] if isinstance(key, int) else key: value for key, value in pairs}
-            return batch._replace(**names)
-        elements = list(batch)
-        for key, value in pairs:
-            elements[key] = value  # type: ignore[index]
-        return tuple_like(batch, elements)
-    changed = copy.copy(batch)
-    for key, value in pairs:
-        if isinstance(batch, list | MutableMapping):
-            changed[key] = value
-        elif isinstance(key, str) and hasattr(batch, key):
-            object.__setattr__(changed, key, value)
-        else:
-            raise KeyError(key)
-    return changed

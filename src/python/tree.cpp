@@ -63,13 +63,13 @@ py::object moved_list(py::handle value, c10::Device device) {
 }
 
 py::object moved_mapping(py::handle value, c10::Device device) {
-  const bool can_be_set = py::hasattr(value, "__setitem__");
-  py::object changed = can_be_set ? imported("copy", "copy")(value) : py::dict();
+  py::dict items;
   for (const py::handle item : py::list(value.attr("items")())) {
     const auto pair = py::reinterpret_borrow<py::tuple>(item);
-    changed[pair[0]] = moved(pair[1], device);
+    items[pair[0]] = moved(pair[1], device);
   }
-  return changed;
+  if (PyDict_CheckExact(value.ptr())) return items;
+  return imported("slipstream._trees", "mapping_with")(value, items);
 }
 
 py::object moved_data_class(py::handle value, c10::Device device) {
