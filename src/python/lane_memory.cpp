@@ -10,6 +10,11 @@ namespace {
 LaneMemory::Piece piece_of(const at::Tensor& tensor) {
   LaneMemory::Piece piece{tensor.storage(), nullptr, nullptr, version_of(tensor)};
   if (tensor.numel() == 0 || tensor.storage().data() == nullptr) return piece;
+  if (tensor.is_nested()) {  // without strides
+    piece.begin = static_cast<const char*>(tensor.storage().data());
+    piece.end = piece.begin + tensor.storage().nbytes();
+    return piece;
+  }
   std::int64_t elements = 1;
   for (std::int64_t i = 0; i < tensor.dim(); ++i)
     elements += (tensor.size(i) - 1) * tensor.stride(i);

@@ -195,3 +195,20 @@ def test_draws_that_begin_late_are_seen(device):
     assert run(60) == 60
     with pytest.raises(ss.Error, match="both draw random numbers"):
         run(80)
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_nested_tensors_pass(device, layout):
+    def nested(value):
+        return torch.nested.nested_tensor([torch.full((2, 3), value), torch.ones(1, 3)], layout=layout)
+
+    pipe = ss.Pipeline(((nested(float(i)), i) for i in range(4)), [("double", lambda x: x * 2)], device)
+    for x, i in pipe:
+        first, second = x.unbind()
+        assert first.eq(2 * i).all() and second.eq(2).all() and first.device.type == device
+    if layout == torch.jagged:  # whose memory is not looked at
+        return
+    one = nested(1.0).to(device)
+    with pytest.raises(ss.Error, match=r"same memory for two batches.*clone"):
+        list(ss.Pipeline([(torch.ones(1),)] * 3, [("static", lambda x: one.mul_(2))], device))
+
+
