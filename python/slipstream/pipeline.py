@@ -115,8 +115,8 @@ class Pipeline:
 
     loader: batches in host memory, page-locked where copies are to overlap (pin_memory=True): a
         torch.utils.data.DataLoader, a slipstream.DataLoader, or any iterable of tensors and of
-        tuples, lists, mappings, named tuples and data classes of them, nested. What is no tensor
-        passes through.
+        tuples, lists, mappings, named tuples and data classes of them, nested. Other objects
+        pass through, changed by their to(device) where they have one.
     stages: names and callables, or `Stage`s, in their order.
     device: where tensors are copied: "cuda", "cuda:N" or "cpu", where nothing overlaps. By default
         that of `loader` if it is a slipstream.DataLoader, else "cuda" if there is one.

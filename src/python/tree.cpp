@@ -87,13 +87,28 @@ bool can_move(py::handle value) {
   return py::hasattr(value, "to") && PyCallable_Check(value.attr("to").ptr()) != 0;
 }
 
+/// From Python 3.11 on.
+void note_where(const py::error_already_set& error, py::handle value, const std::string& place) {
+  if (!py::hasattr(error.value(), "add_note")) return;
+  const auto type = py::str(py::type::of(value).attr("__name__")).cast<std::string>();
+  const std::string where = "in " + type + ".to('" + place +
+                            "'), which is called of what a batch holds, as that of tensors is";
+  const py::object told = imported("slipstream._signals", "place_told");
+  error.value().attr("add_note")(told(error.value(), error.trace(), where));
+}
+
 py::object moved_by_itself(py::handle value, c10::Device device) {
   const std::string place = device.str();
   try {
-    return value.attr("to")(place, py::arg("non_blocking") = true);
+    try {
+      return value.attr("to")(place, py::arg("non_blocking") = true);
+    } catch (py::error_already_set& error) {
+      if (!error.matches(PyExc_TypeError)) throw;
+      return value.attr("to")(place);
+    }
   } catch (py::error_already_set& error) {
-    if (!error.matches(PyExc_TypeError)) throw;
-    return value.attr("to")(place);
+    note_where(error, value, place);
+    throw;
   }
 }
 

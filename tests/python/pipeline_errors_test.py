@@ -27,6 +27,21 @@ def test_errors_of_a_stage_keep_their_traceback_and_name_it(device):
 
 
 def test_errors_of_the_loader_come_out(device):
+@pytest.mark.parametrize("serial", [False, True])
+@pytest.mark.parametrize("error", [ValueError("no rate"), TypeError("no such currency"), KeyboardInterrupt()])
+def test_errors_of_an_objects_own_to_say_what_it_is(device, error, serial):
+    class Money:
+        def to(self, currency):
+            raise error
+
+    with pytest.raises(type(error)) as caught:
+        list(ss.Pipeline([(torch.ones(1), Money())], (), device, serial=serial))
+    if sys.version_info >= (3, 11):
+        is_signal = isinstance(error, KeyboardInterrupt)
+        assert caught.value is error and f"in Money.to('{device}" in error.__notes__[-1]
+        assert error.__notes__[-1].startswith("raised for a signal") == is_signal
+
+
     def loader():
         yield from batches(3)
         raise OSError("gone")
