@@ -155,11 +155,11 @@ class TrainerSettings:
     targets: list[str]
     optimizer: str
     lr: float
-    eps: float
+    eps: float | None
     momentum: float | None
     weight_decay: float | None
     nesterov: bool
-    betas: list[float]
+    betas: list[float] | None
     no_weight_decay_on: list[str]
     label_smoothing: float
     steps: int

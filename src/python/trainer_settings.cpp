@@ -48,19 +48,22 @@ std::vector<ParameterGroup> groups_of(const TrainerSettings& settings) {
 }
 
 std::shared_ptr<Optimizer> optimizer_of(const TrainerSettings& settings) {
-  if (settings.optimizer == "sgd")
+  if (settings.optimizer == "sgd") {
+    if (settings.betas || settings.eps)
+      throw Refused("sgd has no betas and no eps; leave them out, or give optimizer='adamw'");
     return sgd({.lr = settings.lr,
                 .momentum = settings.momentum.value_or(0),
                 .weight_decay = settings.weight_decay.value_or(SgdOptions().weight_decay),
                 .nesterov = settings.nesterov,
                 .groups = groups_of(settings)});
+  }
   if (settings.optimizer != "adamw")
     throw Refused(unknown_name("optimizer", settings.optimizer, {"sgd", "adamw"}));
   if (settings.momentum || settings.nesterov)
     throw Refused("adamw has no momentum and no nesterov; leave them out");
   return adamw({.lr = settings.lr,
-                .betas = settings.betas,
-                .eps = settings.eps,
+                .betas = settings.betas.value_or(AdamWOptions().betas),
+                .eps = settings.eps.value_or(AdamWOptions().eps),
                 .weight_decay = settings.weight_decay.value_or(AdamWOptions().weight_decay),
                 .groups = groups_of(settings)});
 }

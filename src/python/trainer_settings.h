@@ -35,10 +35,10 @@ struct TrainerSettings {
   std::vector<std::string> inputs, targets;
   std::vector<StageSettings> stages;
   std::string optimizer = "sgd";
-  double lr = 1e-3, eps = 1e-8;
-  std::optional<double> momentum, weight_decay;
+  double lr = 1e-3;
+  std::optional<double> momentum, weight_decay, eps;
   bool nesterov = false;
-  std::array<double, 2> betas = {0.9, 0.999};
+  std::optional<std::array<double, 2>> betas;
   std::vector<std::string> no_weight_decay_on;
   std::vector<GroupSettings> groups;
   TrainingOptions training;

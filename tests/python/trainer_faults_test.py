@@ -174,6 +174,8 @@ def test_what_makes_no_sense_is_refused_before_anything_runs(photos, device, tmp
         ("steps is 0", {"steps": 0, "epochs": None}),
         ("optimizer 'adam'", {"optimizer": "adam"}),
         ("adamw has no momentum", {"optimizer": "adamw"}),
+        ("sgd has no betas and no eps; leave them out, or give optimizer='adamw'", {"betas": (0.9, 0.99)}),
+        ("sgd has no betas and no eps", {"eps": 1e-8}),
         ("schedule 'cosin'", {"schedule": "cosin"}),
         ("lr_gamma has no effect with schedule cosine", {"schedule": "cosine", "lr_gamma": 0.1}),
         ("precision", {"precision": "fp8"}),
