@@ -22,13 +22,22 @@ def check(problems: Iterable[str] = (), **numbers: tuple[Any, int] | tuple[Any, 
     found = []
     for name, (value, least, *given) in numbers.items():
         most = given[0] if given else _MOST
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        number = index_of(value)
+        if number is None or number < least:
             found.append(f"{name} is {shortened(value)}: give a whole number, at least {least}")
-        elif value > most:
+        elif number > most:
             found.append(f"{name} is {shortened(value)}: give a whole number, at most {most}")
     found += problems
     if found:
         raise Refused("\n".join(found))
+
+
+def index_of(value: Any, otherwise: Any = None) -> Any:
+    """A whole number, of Python, NumPy or PyTorch, as Python's; None, or another, of what is none."""
+    try:
+        return otherwise if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return otherwise
 
 
 def choose(**given: tuple[Any, Iterable[Any]]) -> list[str]:
@@ -36,8 +45,13 @@ def choose(**given: tuple[Any, Iterable[Any]]) -> list[str]:
     return [
         f"{name} is {shortened(value)}: give {' or '.join(map(repr, choices))}"
         for name, (value, choices) in given.items()
-        if not any(type(value) is type(each) and value == each for each in choices)
+        if not any(type(_plain(value)) is type(each) and _plain(value) == each for each in choices)
     ]
+
+
+def _plain(value: Any) -> Any:
+    """Booleans of NumPy as Python's."""
+    return bool(value) if type(value).__name__ in ("bool", "bool_") and hasattr(value, "dtype") else value
 
 
 def whole_numbers(name: str, given: Any) -> list[int]:
@@ -81,6 +95,12 @@ def device_named(given: Any) -> str:
     if index >= torch.cuda.device_count():
         raise Refused(f"device is {shortened(given)}, but there are {torch.cuda.device_count()} GPUs")
     return f"cuda:{index}"
+
+
+def is_device(given: str | torch.device, named: str) -> bool:
+    """Whether it is the one that device_named() named so."""
+    device = torch.device(given)
+    return device.type == torch.device(named).type and (named == "cpu" or device_named(device) == named)
 
 
 def shortened(value: Any) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ._checks import shortened
 from ._trees import mapping_with, tuple_like
 
 _PLAIN = (bool, int, float, complex)
@@ -243,7 +244,10 @@ def _tensor(value: Any, name: str) -> torch.Tensor:
             raise Unfit(f"{where} is a NumPy array of {value.dtype}, which tensors cannot hold") from None
     if isinstance(value, _PLAIN):
         dtype = torch.float64 if isinstance(value, float) else None
-        return torch.tensor(value, dtype=dtype)
+        try:
+            return torch.tensor(value, dtype=dtype)
+        except (OverflowError, RuntimeError, ValueError):
+            raise Unfit(f"{where} is {shortened(value)}, which int64 cannot hold") from None
     if _is_pil(value):
         return _image(value, name)
     raise Unfit(

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import atexit
+import collections
 import contextlib
+import copy
 import dataclasses
 import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from . import _native
+from ._checks import EPOCHS, check, shortened
 
 _PATIENCE_S = 10.0  # with a loader whose batch is late, when Python ends
 _STEP_S = 0.1
@@ -24,14 +27,17 @@ _STEP_S = 0.1
 class _Inline:
     """An iterable that makes its batches on the caller's thread."""
 
-    def __init__(self, iterable: Iterable[Any]) -> None:
+    def __init__(self, iterable: Iterable[Any], states: States) -> None:
         self._iterator = iter(iterable)
+        self._states = states
 
     def ready(self) -> bool:
         return True
 
     def take(self) -> Any:
-        return next(self._iterator)
+        item = next(self._iterator)
+        self._states.take()
+        return item
 
 
 class _Closed(BaseException):
@@ -67,11 +73,12 @@ class _Ahead:
     _running: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
     _at_work: weakref.WeakSet[_Ahead] = weakref.WeakSet()
 
-    def __init__(self, loader: torch.utils.data.DataLoader[Any]) -> None:
+    def __init__(self, loader: torch.utils.data.DataLoader[Any], states: States) -> None:
         before = self._latest[loader]() if loader in self._latest else None
         if before is not None and loader.persistent_workers:
             before._give_way()
         self._iterator: Any = iter(loader)
+        self._states = states
         self._queue: queue.Queue[Any] = queue.Queue(maxsize=1)
         self._is_closed = False
         self._thread = threading.Thread(target=self._work, name="slipstream input", daemon=True)
@@ -133,6 +140,8 @@ class _Ahead:
             self._iterator._data_queue = _InSteps(batches, lambda: self._is_closed)
         try:
             for item in self._iterator:
+                if not self._is_closed:  # the loader's state may be that of another pass
+                    self._states.take()
                 self._queue.put(item)
                 if self._is_closed:
                     return
@@ -154,10 +163,87 @@ class _Raised:
     error: BaseException
 
 
-def source_of(loader: Iterable[Any]) -> Any:
+class States:
+    """Of a loader that has state_dict() and load_state_dict(), behind each batch taken in a pass."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader if has_state(loader) else None
+        self._taken: collections.deque[Any] = collections.deque()
+
+    def take(self) -> None:
+        if self._loader is None:
+            return
+        try:
+            self._taken.append(copy.deepcopy(self._loader.state_dict()))
+        except Exception as error:  # told to whoever asks for it
+            self._taken.append(_Raised(error))
+
+    def given(self) -> Any:
+        """Behind the batch that the loop gets."""
+        return self._taken.popleft() if self._loader is not None else None
+
+
+def has_state(loader: Any) -> bool:
+    return all(callable(getattr(loader, name, None)) for name in ("state_dict", "load_state_dict"))
+
+
+class Place:
+    """Where a loop over a loader that is not slipstream's is."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+        self.epoch = self._batch = 0  # that the next pass begins with
+        self._now: dict[str, Any] | None = None  # within a pass, or where it was left
+
+    def begin(self) -> tuple[int, int]:
+        """A pass: gives its epoch and first batch."""
+        epoch, batch = self.epoch, self._batch
+        self.epoch, self._batch = epoch + 1, 0
+        return epoch, batch
+
+    def go_to(self, epoch: int) -> None:
+        if epoch != self.epoch:
+            self.epoch, self._batch, self._now = epoch, 0, None
+
+    def given(self, state: Any, epoch: int, batch: int) -> None:
+        self._now = {"loader": state, "epoch": epoch, "batch": batch}
+
+    def end(self) -> None:
+        self._now = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Behind the last batch that the loop was given."""
+        if self._now is None:
+            return {"loader": self._loader.state_dict(), "epoch": self.epoch, "batch": self._batch}
+        if isinstance(self._now["loader"], _Raised):
+            raise self._now["loader"].error
+        return dict(self._now)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The next pass goes on there."""
+        if not isinstance(state, Mapping) or {*state} != {"loader", "epoch", "batch"}:
+            raise _native.Refused(
+                f"{shortened(state)} is no state of a slipstream.Pipeline around {type(self._loader).__name__}: "
+                "give what its state_dict() returned"
+            )
+        check(epoch=(state["epoch"], 0, EPOCHS - 1), batch=(state["batch"], 0, EPOCHS - 1))
+        self._loader.load_state_dict(state["loader"])
+        self.epoch, self._batch, self._now = state["epoch"], state["batch"], dict(state)
+
+
+def with_epochs(loader: Any) -> list[Any]:
+    """What of a loader has set_epoch()."""
+    if hasattr(loader, "set_epoch"):
+        return [loader]
+    batches = getattr(loader, "batch_sampler", None)
+    samplers = [getattr(loader, "sampler", None), batches, getattr(batches, "sampler", None)]
+    return [*{id(each): each for each in samplers if hasattr(each, "set_epoch")}.values()]
+
+
+def source_of(loader: Iterable[Any], states: States) -> Any:
     if isinstance(loader, torch.utils.data.DataLoader) and loader.num_workers > 0:
-        return _Ahead(loader)
-    return _Inline(loader)
+        return _Ahead(loader, states)
+    return _Inline(loader, states)
 
 
 def close(source: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -90,7 +91,7 @@ class _NumberedStage:
 
     def __call__(self, batch: tuple[Any, ...], number: int) -> Any:
         epoch, index = divmod(number, self._batches)
-        with _native.KeyedDraws(self._device, self._stage.seed, (epoch << 32) + index):
+        with _native.KeyedDraws(self._device, self._stage._draw_seed(), (epoch << 32) + index):
             return self._stage(batch)
 
 
@@ -203,10 +204,10 @@ def steps_of(loader: DataLoader, steps: int | None, epochs: int | None) -> int:
         raise _native.Refused("steps and epochs both say how long to train: give one of them")
     if steps is not None:
         check(steps=(steps, 1))
-        return steps
+        return operator.index(steps)
     check(epochs=(epochs, 1))
     assert epochs is not None
-    return epochs * len(loader)
+    return operator.index(epochs) * len(loader)
 
 
 def _set_model(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -104,11 +105,13 @@ class DataLoader:
             prefetch_factor=(prefetch_factor, 1, 1 << 20),
             seed=(seed, 0, SEEDS - 1),
         )
+        batch_size, num_workers = operator.index(batch_size), operator.index(num_workers)
+        prefetch_factor, seed = operator.index(prefetch_factor), operator.index(seed)
         context = context_of(multiprocessing_context)
         _warn_of_many(num_workers)
         self.dataset = dataset_of(dataset)
         self.batch_size = batch_size
-        self.drop_last = drop_last
+        self.drop_last = bool(drop_last)
         self.num_workers = num_workers
         self.prefetch_factor = prefetch_factor
         self.transforms_device = transforms_device
@@ -124,8 +127,8 @@ class DataLoader:
         settings.batch_size = batch_size
         settings.prefetch_batches = prefetch_factor * num_workers
         settings.num_workers = num_workers
-        settings.shuffle = shuffle
-        settings.drop_last = drop_last
+        settings.shuffle = bool(shuffle)
+        settings.drop_last = self.drop_last
         settings.skips_bad_samples = on_bad_sample == "skip"
         settings.seed = seed
         settings.rank, settings.ranks = _ranks(rank, world_size)
@@ -133,7 +136,7 @@ class DataLoader:
             "samples": len(self.dataset),
             "global_batch_size": batch_size * settings.ranks,
             "seed": seed,
-            "shuffle": shuffle,
+            "shuffle": settings.shuffle,
         }
         settings.wire = dict(wire or {})
         settings.transforms_on_device = transforms_device == "cuda"
@@ -206,7 +209,7 @@ class DataLoader:
         a place in that epoch, it stays there."""
         check(epoch=(epoch, 0, EPOCHS - 1))
         if not (self._resumes and epoch == self.epoch):
-            self._go_to(epoch * len(self), False)
+            self._go_to(operator.index(epoch) * len(self), False)
 
     def state_dict(self) -> dict[str, int]:
         """Where the loop is: behind the last batch that it was given, also after it was left. All else
@@ -252,7 +255,7 @@ class DataLoader:
                 "shuffle, and the same batch size of all processes together"
             )
         check(position=(state["position"], 0, EPOCHS * len(self) - 1))
-        self._go_to(state["position"], True)
+        self._go_to(operator.index(state["position"]), True)
 
     def _go_to(self, position: int, resumes: bool) -> None:
         self._position, self._resumes = position, resumes
@@ -327,4 +330,4 @@ def _ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
     check(world_size=(world_size, 1))
     check(rank=(rank, 0, world_size - 1))
-    return rank, world_size
+    return operator.index(rank), operator.index(world_size)

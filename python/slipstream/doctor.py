@@ -7,7 +7,7 @@ import copy
 import dataclasses
 import html
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +95,7 @@ def doctor(
     *,
     device: str | torch.device | None = None,
     budget: float = 60,
-    state: Sequence[Any] = (),
+    state: Any = (),
 ) -> DoctorReport:
     """Measures a training loop with more and more of its input taken from a cache, and says what
     holds it up.
@@ -108,8 +108,8 @@ def doctor(
         a GPU, tensors of the batch are on `device` already, copied as with non_blocking=True.
     device: where the step trains; by default "cuda" if there is one, else "cpu".
     budget: seconds that measuring takes, about.
-    state: modules, optimizers, schedulers and whatever else has state_dict() and load_state_dict().
-        Theirs, and the gradients of modules, are put back afterwards.
+    state: modules, optimizers, schedulers and whatever else has state_dict() and load_state_dict(): one, or
+        a list or mapping of them. Theirs, and the gradients of modules, are put back afterwards.
 
     The random generators of torch, numpy and random are as before afterwards, and no worker process
     is left. Raises Refused for arguments that make no sense, Error where nothing can be measured,
@@ -123,7 +123,8 @@ def doctor(
     >>> print(report.text())  # doctest: +ELLIPSIS
     Slipstream doctor: list...
     """
-    _refuse(loader, step, budget, state)
+    states = _states_of(state)
+    _refuse(loader, step, budget, states)
     place = _place_of(loader, device)
     options: list[tuple[str, bool | int | float | str]] = [
         ("num_workers", loader.num_workers),
@@ -131,14 +132,14 @@ def doctor(
     ]
     ladder: Ladder
     if isinstance(loader, data.DataLoader):
-        with kept_random_states(), _kept_states(state):
+        with kept_random_states(), _kept_states(states):
             ladder = NativeLadder(NativeLoaders(loader), step, place, float(budget))
             observed = ladder.measured()
         diagnosis = _native.diagnose(observed)
         rewrite_native(observed, diagnosis)
         options.append(("transforms_device", loader.transforms_device))
     else:
-        with kept_random_states(generators_of_loader(loader)), _kept_states(state):
+        with kept_random_states(generators_of_loader(loader)), _kept_states(states):
             loaders = Loaders(loader, place.startswith("cuda"))
             ladder = Ladder(loaders, step, place, float(budget))
             observed = ladder.measured()
@@ -148,6 +149,14 @@ def doctor(
     name, seconds = type(loader.dataset).__name__, ladder.seconds()
     report = _native.DoctorReport(place, name, options, observed, diagnosis, seconds, float(budget))
     return DoctorReport(diagnosis, report)
+
+
+def _states_of(state: Any) -> list[Any]:
+    if hasattr(state, "state_dict"):
+        return [state]
+    if isinstance(state, Mapping):
+        return list(state.values())
+    return list(state) if isinstance(state, Iterable) else [state]
 
 
 def _refuse(loader: Any, step: Any, budget: float, state: Sequence[Any]) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
+import itertools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 
 from . import _native
-from ._checks import check, device_named
+from ._checks import EPOCHS, check, choose, device_named, index_of, is_device, shortened
 from ._signals import place_told
-from ._sources import close, source_of
+from ._sources import Place, States, close, has_state, source_of, with_epochs
 from ._trees import Key, value_at, with_values
 from .data import DataLoader, refuse_own_iteration
 from .datasets import Dataset
@@ -35,7 +38,7 @@ class Stage:
     output: where its result goes; by default to the first `input`. A mapping may get a new key. Of
         several outputs the function returns a tuple.
     seed: the stage draws random numbers from PyTorch's generators. They then hold numbers made of
-        this seed, the pass and the batch while it runs, and go on as before afterwards.
+        this seed, its name, the pass and the batch while it runs, and go on as before afterwards.
 
     >>> halve = ss.Stage("halve", lambda image: image / 2, input="image", output="half")
     >>> halve({"image": torch.tensor([3.0]), "name": "a.jpg"})
@@ -54,14 +57,33 @@ class Stage:
                 f"a stage is a name and a module or function, such as ('encode', encoder), not "
                 f"({self.name!r}, {type(self.function).__name__})"
             )
-        if self.seed is not None and not 0 <= self.seed < 1 << 63:
-            raise _native.Refused(f"stage '{self.name}': seed {self.seed} is not from 0 to 2**63 - 1")
-        self._inputs = _keys(0 if self.input is None else self.input)
-        self._outputs = self._inputs[:1] if self.output is None else _keys(self.output)
+        seed = index_of(self.seed)
+        if self.seed is not None and (seed is None or not 0 <= seed < 1 << 63):
+            what = f"seed is {shortened(self.seed)}: give a whole number from 0 to 2**63 - 1"
+            raise _native.Refused(f"stage '{self.name}': {what}")
+        self.seed = seed
+        self._inputs = self._keys("input", 0 if self.input is None else self.input)
+        self._outputs = self._inputs[:1] if self.output is None else self._keys("output", self.output)
 
     def __call__(self, batch: Any) -> Any:
         """The batch with the stage's result in it; `batch` is not changed."""
         return self._placed(batch, self.function(*self._arguments(batch)))
+
+    def _keys(self, option: str, given: Any) -> list[Key]:
+        is_one = not isinstance(given, list | tuple)
+        keys = [index_of(each, each) for each in ([given] if is_one else given)]
+        no_key = any(isinstance(each, bool | float | None) for each in keys)
+        if not keys or no_key or (is_one and not isinstance(keys[0], int | str)):
+            what = "an index or a key of the batch, or a list of them"
+            raise _native.Refused(f"stage '{self.name}': {option} is {shortened(given)}: give {what}")
+        return keys
+
+    def _draw_seed(self) -> int | None:
+        """Of this stage alone: others may have the same seed."""
+        if self.seed is None:
+            return None
+        key = f"{self.seed}/{self.name}".encode(errors="backslashreplace")
+        return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little")
 
     def _arguments(self, batch: Any) -> tuple[Any, ...]:
         if isinstance(batch, torch.Tensor):
@@ -134,7 +156,8 @@ class Pipeline:
     The body runs on the caller's current stream, which waits for each batch. Its tensors may be
     kept for any time. The host waits for the device only to stay within `run_ahead`.
 
-    Around a slipstream.DataLoader it has that one's state_dict() and load_state_dict().
+    Around a loader with state_dict() and load_state_dict() it has both, too: where the body is, while the
+    loader's own is as far as was read ahead. Around a slipstream.DataLoader they are that one's.
 
     >>> encoder = torch.nn.Linear(4, 2).eval().requires_grad_(False)
     >>> batches = [(torch.ones(8, 4), ["a.jpg"] * 8) for _ in range(3)]
@@ -165,11 +188,14 @@ class Pipeline:
         self.stages = _stages_of(stages)
         self.device = _device_of(loader, device)
         self.run_ahead = run_ahead
-        self.serial = serial
-        self._epoch = 0
+        check(choose(serial=(serial, (True, False))))
+        self.serial = bool(serial)
+        self._place = Place(loader)
         if isinstance(loader, DataLoader):
             refuse_own_iteration(loader, "a slipstream.Pipeline")
             self.state_dict, self.load_state_dict = loader.state_dict, loader.load_state_dict
+        elif has_state(loader):
+            self.state_dict, self.load_state_dict = self._place.state_dict, self._place.load_state_dict
         _refuse_stages(self.stages, run_ahead)
 
     def __len__(self) -> int:
@@ -183,11 +209,13 @@ class Pipeline:
         return f"Pipeline({type(self.loader).__name__}, stages=[{stages}], device={self.device})"
 
     def set_epoch(self, epoch: int) -> None:
-        """The next pass is that of `epoch`: stages with a seed draw by it. A loader's own is set
-        with it where it has set_epoch()."""
-        self._epoch = epoch
-        if hasattr(self.loader, "set_epoch"):
-            self.loader.set_epoch(epoch)
+        """The next pass is that of `epoch`: stages with a seed draw by it. The loader's set_epoch() is
+        called with it, or where it has none, those of its sampler and batch_sampler, such as
+        torch.utils.data.DistributedSampler's."""
+        check(epoch=(epoch, 0, EPOCHS - 1))
+        self._place.go_to(operator.index(epoch))
+        for each in with_epochs(self.loader):
+            each.set_epoch(operator.index(epoch))
 
     def __iter__(self) -> Iterator[Any]:
         _refuse_stages(self.stages, self.run_ahead)
@@ -195,17 +223,32 @@ class Pipeline:
 
     def _pass(self) -> Iterator[Any]:
         """Begins with its first batch: frameworks iterate a loader only to see whether they can."""
-        if isinstance(self.loader, DataLoader):
-            first = self.loader._first_number()
+        if not isinstance(self.loader, DataLoader):
+            yield from self._foreign_pass()
+        elif self.serial:
+            yield from _serial(self.loader, self.stages, self.device, self.loader._first_number())
         else:
-            first, self._epoch = self._epoch << 32, self._epoch + 1
-        if self.serial:
-            yield from _serial(self.loader, self.stages, self.device, first)
-        elif isinstance(self.loader, DataLoader):
             yield from self.loader._pass(self.stages, self.run_ahead)
+
+    def _foreign_pass(self) -> Iterator[Any]:
+        epoch, batch = self._place.begin()
+        states, numbers = States(self.loader), itertools.count(batch + 1)
+        first, stages, device = (epoch << 32) + batch, self.stages, self.device
+        batches: Any
+        if self.serial:
+            batches = _serial(self.loader, stages, device, first, states)
         else:
-            source = source_of(self.loader)
-            yield from _Pass(source, self.stages, self.device, self.run_ahead, first)
+            batches = _Pass(source_of(self.loader, states), stages, device, self.run_ahead, first)
+
+        def told(item: Any) -> Any:
+            self._place.given(states.given(), epoch, next(numbers))
+            return item
+
+        try:
+            yield from map(told, batches)  # which keeps none
+            self._place.end()
+        finally:
+            batches.close()
 
 
 class _Pass:
@@ -224,7 +267,7 @@ class _Pass:
                     stage.name,
                     stage,
                     _module_of(stage.function),
-                    stage.seed,
+                    stage._draw_seed(),
                     self._kept,
                     stage._script(device),
                     stage._arguments,
@@ -244,10 +287,7 @@ class _Pass:
         try:
             batch = self._loop.next(self._END)
         except BaseException as error:
-            failed = self._loop.failed()
-            if failed and hasattr(error, "add_note"):
-                place = f"in stage '{failed}' of a slipstream.Pipeline"
-                error.add_note(place_told(error, error.__traceback__, place))
+            _note(error, self._loop.failed())
             self.close()
             raise
         if batch is not self._END:
@@ -269,14 +309,30 @@ class _Pass:
 
 
 def _serial(
-    loader: Iterable[Any], stages: Sequence[Stage], device: str, first: int
+    loader: Iterable[Any],
+    stages: Sequence[Stage],
+    device: str,
+    first: int,
+    states: States | None = None,
 ) -> Iterator[Any]:
     for number, item in enumerate(loader):
+        if states is not None:
+            states.take()
         batch = _native.moved(item, device)
         for stage in stages:
-            with torch.no_grad(), _native.KeyedDraws(device, stage.seed, first + number):
-                batch = stage(batch)
+            try:
+                with torch.no_grad(), _native.KeyedDraws(device, stage._draw_seed(), first + number):
+                    batch = stage(batch)
+            except BaseException as error:
+                _note(error, stage.name)
+                raise
         yield batch
+
+
+def _note(error: BaseException, stage: str) -> None:
+    if stage and hasattr(error, "add_note"):
+        place = f"in stage '{stage}' of a slipstream.Pipeline"
+        error.add_note(place_told(error, error.__traceback__, place))
 
 
 def _stages_of(stages: Any) -> list[Stage]:
@@ -297,7 +353,7 @@ def _stages_of(stages: Any) -> list[Stage]:
 
 def _device_of(loader: Iterable[Any], device: str | torch.device | None) -> str:
     if isinstance(loader, DataLoader):
-        if device is not None and not _is(device, loader.device):
+        if device is not None and not is_device(device, loader.device):
             raise _native.Refused(
                 f"the loader fills memory for {loader.device}, but the pipeline's device is "
                 f"{device}: give both the same"
@@ -306,11 +362,6 @@ def _device_of(loader: Iterable[Any], device: str | torch.device | None) -> str:
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     return device_named(device)
-
-
-def _is(device: str | torch.device, named: str) -> bool:
-    given = torch.device(device)
-    return given.type == torch.device(named).type and (named == "cpu" or device_named(given) == named)
 
 
 def _refuse_stages(stages: Sequence[Stage], run_ahead: int) -> None:
@@ -327,7 +378,9 @@ def _refuse_stages(stages: Sequence[Stage], run_ahead: int) -> None:
                 "runs ahead of the body, which would train them. Freeze them "
                 "(module.requires_grad_(False)), or call it in the body"
             )
-        if getattr(module, "training", False):  # a frozen module of TorchScript has no mode
+        # A frozen module of TorchScript has no mode, and that of an exported one means nothing.
+        has_mode = not (isinstance(module, torch.fx.GraphModule) and "eval" in vars(module))
+        if has_mode and getattr(module, "training", False):
             problems.append(
                 f"stage '{stage.name}' is in training mode: call module.eval(), or call it in the "
                 "body"
@@ -340,10 +393,6 @@ def _module_of(function: Callable[..., Any]) -> torch.nn.Module | None:
         return function
     owner = getattr(function, "__self__", None)
     return owner if isinstance(owner, torch.nn.Module) else None
-
-
-def _keys(keys: Keys) -> list[Key]:
-    return [keys] if isinstance(keys, int | str) else list(keys or ())
 
 
 def _named(keys: list[Key]) -> str:

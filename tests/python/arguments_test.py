@@ -1,7 +1,9 @@
 """Arguments that make no sense are refused, with what to give instead."""
 
+import json
 import warnings
 
+import numpy
 import pytest
 import torch
 
@@ -72,6 +74,40 @@ def test_ranks():
 def test_a_pipeline_needs_batches(loader):
     with pytest.raises(ss.Refused, match=f"a loader or another iterable, not {type(loader).__name__}"):
         ss.Pipeline(loader)
+
+
+@pytest.mark.parametrize("serial", ["x", None, 1])
+def test_serial_is_true_or_false(serial):
+    with pytest.raises(ss.Refused, match=f"serial is {serial!r}: give True or False"):
+        ss.Pipeline([], serial=serial)
+
+
+def test_numbers_and_booleans_of_numpy():
+    loader = ss.DataLoader([1, 2, 3], numpy.int32(2), numpy.bool_(True), num_workers=numpy.int8(2),
+                           prefetch_factor=numpy.int8(100), drop_last=numpy.bool_(True), seed=numpy.uint64(5))
+    assert len(loader) == 1 and loader.drop_last is True
+    loader.set_epoch(numpy.int8(3))
+    assert json.loads(json.dumps(loader.state_dict())) == {
+        "position": 3, "batches_per_epoch": 1, "samples": 3, "global_batch_size": 2, "seed": 5, "shuffle": True}
+    assert ss.Pipeline([torch.ones(1)], (), "cpu", numpy.int64(2), numpy.bool_(True)).serial is True
+    for not_whole in (numpy.bool_(True), numpy.float64(1), torch.tensor(1.0)):
+        assert "batch_size is" in message_of(batch_size=not_whole)
+
+
+def test_the_doctor_takes_states_one_by_one_and_by_name():
+    model = torch.nn.Linear(1, 1)
+    for state in (model, {"model": model}, [model], (each for each in [model])):
+        before = model.weight.detach().clone()
+
+        def step(batch):
+            with torch.no_grad():
+                model.weight.add_(1)
+
+        ss.doctor(torch.utils.data.DataLoader([1, 2]), step, device="cpu", budget=0.1, state=state)
+        assert torch.equal(model.weight, before)
+    for wrong in (3, {"a": 3}, [3]):
+        with pytest.raises(ss.Refused, match="state holds int, which has no state_dict"):
+            ss.doctor(torch.utils.data.DataLoader([1, 2]), print, state=wrong)
 
 
 @pytest.mark.parametrize("budget", ["10", None, 0, -1, float("nan"), True])

@@ -15,18 +15,18 @@ from torch import nn
 import slipstream as ss
 
 
-def test_errors_of_a_stage_keep_their_traceback_and_name_it(device):
+@pytest.mark.parametrize("serial", [False, True])
+def test_errors_of_a_stage_keep_their_traceback_and_name_it(device, serial):
     def fails(x):
         raise ValueError("no such image")
 
     with pytest.raises(ValueError, match="no such image") as caught:
-        list(ss.Pipeline(batches(), [("good", lambda x: x), ("bad", fails)], device))
+        list(ss.Pipeline(batches(), [("good", lambda x: x), ("bad", fails)], device, serial=serial))
     if sys.version_info >= (3, 11):  # errors of earlier versions have no notes
         assert "stage 'bad'" in caught.value.__notes__[0]
     assert any(entry.name == "fails" for entry in caught.traceback)
 
 
-def test_errors_of_the_loader_come_out(device):
 @pytest.mark.parametrize("serial", [False, True])
 @pytest.mark.parametrize("error", [ValueError("no rate"), TypeError("no such currency"), KeyboardInterrupt()])
 def test_errors_of_an_objects_own_to_say_what_it_is(device, error, serial):
@@ -42,6 +42,7 @@ def test_errors_of_an_objects_own_to_say_what_it_is(device, error, serial):
         assert error.__notes__[-1].startswith("raised for a signal") == is_signal
 
 
+def test_errors_of_the_loader_come_out(device):
     def loader():
         yield from batches(3)
         raise OSError("gone")

@@ -5,6 +5,7 @@ import copy
 import dataclasses
 
 from loops import batches, encoder
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -113,10 +114,26 @@ def test_another_number_of_outputs_is_an_error(device, result, kind):
         list(ss.Pipeline([{"a": one()}], [stage], device))
 
 
-@pytest.mark.parametrize("seed", [-1, 1 << 63])
+@pytest.mark.parametrize("seed", [-1, 1 << 63, 1.5, "a", True])
 def test_seeds_have_limits(seed):
-    with pytest.raises(ss.Refused, match=r"stage 'noise': seed -?\d+ is not from 0 to 2\*\*63 - 1"):
+    with pytest.raises(ss.Refused, match=r"stage 'noise': seed is .*: give a whole number from 0 to 2\*\*63 - 1"):
         ss.Stage("noise", abs, seed=seed)
+
+
+@pytest.mark.parametrize("keys", [1.5, (), [], True, [None], [0, 1.5], {"image"}])
+def test_places_in_batches_are_indices_and_keys(keys):
+    for option in ("input", "output"):
+        with pytest.raises(ss.Refused, match=f"stage 'noise': {option} is .*: give an index or a key of the batch"):
+            ss.Stage("noise", abs, **{option: keys})
+    assert ss.Stage("noise", abs, input=numpy.int64(1), seed=numpy.int64(3))((0, -1)) == (0, 1)
+
+
+@pytest.mark.parametrize("serial", [False, True])
+def test_stages_of_one_seed_draw_other_numbers(device, serial):
+    noise = [ss.Stage(name, torch.rand_like, seed=1, output=i) for i, name in enumerate("ab")]
+    ((a, b),) = ss.Pipeline([(one(), one())], noise, device, serial=serial)
+    ((_, alone),) = ss.Pipeline([(one(), one())], noise[1:], device)
+    assert not torch.equal(a, b) and torch.equal(b, alone)
 
 
 def test_set_epoch_keys_the_draws_of_stages(device):
@@ -141,6 +158,41 @@ def test_set_epoch_reaches_the_loader(device):
     assert [each.item() for each in pipe] == [4]
 
 
+def test_set_epoch_reaches_samplers(device):
+    from torch.utils.data import BatchSampler, DataLoader, DistributedSampler
+
+    class Batches(list):
+        epoch = 0
+
+        def set_epoch(self, epoch):
+            self.epoch += epoch
+
+    sampler = DistributedSampler(range(8), num_replicas=2, rank=0)
+    for loader in (DataLoader(range(8), sampler=sampler), DataLoader(range(8), batch_sampler=BatchSampler(sampler, 2, False))):
+        sampler.set_epoch(0)
+        ss.Pipeline(loader, (), device).set_epoch(3)
+        assert sampler.epoch == 3
+    loader = DataLoader(range(8), batch_sampler=Batches([[1], [2]]))
+    ss.Pipeline(loader, (), device).set_epoch(4)
+    assert loader.batch_sampler.epoch == 4
+
+
+@pytest.mark.parametrize("epoch", [-1, 1 << 40, 1.5, "1", None])
+def test_epochs_are_whole_numbers(epoch):
+    with pytest.raises(ss.Refused, match="epoch is .*: give a whole number"):
+        ss.Pipeline([], (), "cpu").set_epoch(epoch)
+
+
+def test_exported_modules_have_no_mode(device):
+    exported = torch.export.export(encoder(device), (torch.ones(8, 3, 8, 8, device=device),)).module()
+    exported.requires_grad_(False)
+    (features, *_), *_ = ss.Pipeline(batches(2), [("encode", exported)], device)
+    torch.testing.assert_close(features, encoder(device)(batches(1)[0][0].to(device)))
+    traced = torch.fx.symbolic_trace(encoder(device)).train()
+    with pytest.raises(ss.Refused, match="'encode' is in training mode"):
+        ss.Pipeline([], [("encode", traced)], device)
+
+
 @pytest.mark.parametrize("what", ["module", "function"])
 def test_compiled_stages_give_the_same(device, what):
     encode = encoder(device)
@@ -160,6 +212,23 @@ def test_autocast_around_the_loop_is_that_of_its_stages(device):
         ours = [x.clone() for x, *_ in ss.Pipeline(data, [("encode", encode)], device)]
     assert ours[0].dtype == torch.bfloat16 and all(map(torch.equal, ours, plain))
     assert next(iter(ss.Pipeline(data, [("encode", encode)], device)))[0].dtype == torch.float32
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_nested_tensors_pass(device, layout):
+    def nested(value):
+        return torch.nested.nested_tensor([torch.full((2, 3), value), torch.ones(1, 3)], layout=layout)
+
+    pipe = ss.Pipeline(((nested(float(i)), i) for i in range(4)), [("double", lambda x: x * 2)], device)
+    for x, i in pipe:
+        first, second = x.unbind()
+        assert first.eq(2 * i).all() and second.eq(2).all() and first.device.type == device
+    if layout == torch.jagged:  # whose memory is not looked at
+        return
+    one = nested(1.0).to(device)
+    with pytest.raises(ss.Error, match=r"same memory for two batches.*clone"):
+        list(ss.Pipeline([(torch.ones(1),)] * 3, [("static", lambda x: one.mul_(2))], device))
 
 
 def test_channels_last_batches_stay_so(device):
@@ -195,20 +264,3 @@ def test_draws_that_begin_late_are_seen(device):
     assert run(60) == 60
     with pytest.raises(ss.Error, match="both draw random numbers"):
         run(80)
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
-def test_nested_tensors_pass(device, layout):
-    def nested(value):
-        return torch.nested.nested_tensor([torch.full((2, 3), value), torch.ones(1, 3)], layout=layout)
-
-    pipe = ss.Pipeline(((nested(float(i)), i) for i in range(4)), [("double", lambda x: x * 2)], device)
-    for x, i in pipe:
-        first, second = x.unbind()
-        assert first.eq(2 * i).all() and second.eq(2).all() and first.device.type == device
-    if layout == torch.jagged:  # whose memory is not looked at
-        return
-    one = nested(1.0).to(device)
-    with pytest.raises(ss.Error, match=r"same memory for two batches.*clone"):
-        list(ss.Pipeline([(torch.ones(1),)] * 3, [("static", lambda x: one.mul_(2))], device))
-
-

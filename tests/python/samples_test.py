@@ -40,6 +40,13 @@ def test_modes_of_pil_that_are_refused(mode):
         Sample({"a": [Image.new(mode, (4, 5))]}, False)
 
 
+@pytest.mark.parametrize("number", [1 << 63, -(1 << 63) - 1, 1 << 200])
+def test_whole_numbers_that_no_tensor_holds_are_refused(number):
+    with pytest.raises(Unfit, match=f"field 'a' is {str(number)[:50]}.*, which int64 cannot hold"):
+        Sample({"a": number}, False)
+    assert only((1 << 63) - 1).item() == (1 << 63) - 1
+
+
 WHOLE = numpy.arange(24, dtype=numpy.int32).reshape(4, 6)
 
 

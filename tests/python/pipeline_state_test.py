@@ -1,0 +1,92 @@
+"""Where a Pipeline is around a loader of PyTorch's that has a state, as TorchData's StatefulDataLoader."""
+
+import json
+
+from loops import Numbers
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+import slipstream as ss
+
+BATCHES = 10
+
+
+class Stateful(DataLoader):
+    """Its state is a dict that changes, and says how many batches were taken of it."""
+
+    def __init__(self, **options):
+        super().__init__(Numbers(), 4, **options)
+        self.state, self.begins_with = {"taken": 0}, 0
+
+    def __iter__(self):
+        first, self.begins_with = self.begins_with, 0
+        for number, batch in enumerate(super().__iter__()):
+            if number >= first:
+                self.state["taken"] = number + 1
+                yield batch
+        self.state["taken"] = 0
+
+    def state_dict(self):
+        return self.state
+
+    def load_state_dict(self, state):
+        self.state, self.begins_with = dict(state), state["taken"]
+
+
+def pipe_of(device, serial, workers):
+    noise = ss.Stage("noise", lambda x: x + torch.rand_like(x), seed=1)
+    return ss.Pipeline(Stateful(num_workers=workers), [noise], device, serial=serial)
+
+
+def given(pipe):
+    return [(x.tolist(), labels.tolist()) for x, labels in pipe]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("serial", [False, True])
+@pytest.mark.parametrize("count", [1, 5, BATCHES])
+def test_another_pipeline_goes_on_behind_the_bodys_batch(device, serial, workers, count):
+    whole = pipe_of(device, serial, workers)
+    first, second = given(whole), given(whole)
+    assert len(first) == BATCHES and first != second
+    pipe = pipe_of(device, serial, workers)
+    assert given(pipe) == first
+    for number, _ in enumerate(pipe, 1):
+        if number == count:
+            state = json.loads(json.dumps(pipe.state_dict()))
+            break
+    assert pipe.state_dict() == state == {"loader": {"taken": count}, "epoch": 1, "batch": count}
+    other = pipe_of(device, serial, workers)
+    other.load_state_dict(state)
+    assert other.state_dict() == state
+    other.set_epoch(1)  # where it is
+    assert given(other) == second[count:]
+    assert other.state_dict() == {"loader": {"taken": 0}, "epoch": 2, "batch": 0}
+
+
+def test_what_is_no_state_is_refused():
+    pipe = pipe_of("cpu", False, 0)
+    for state in (None, {}, {"taken": 1}, {"loader": {"taken": 1}, "epoch": 0}):
+        with pytest.raises(ss.Refused, match="is no state of a slipstream.Pipeline around Stateful"):
+            pipe.load_state_dict(state)
+    with pytest.raises(ss.Refused, match="batch is -1"):
+        pipe.load_state_dict({"loader": {}, "epoch": 0, "batch": -1})
+    assert len(given(pipe)) == BATCHES
+
+
+@pytest.mark.parametrize("serial", [False, True])
+def test_a_state_that_cannot_be_had_ends_no_loop(device, serial):
+    class Stateless(Stateful):
+        def state_dict(self):
+            raise NotImplementedError("not here")
+
+    pipe = ss.Pipeline(Stateless(), (), device, serial=serial)
+    for _ in pipe:
+        with pytest.raises(NotImplementedError, match="not here"):
+            pipe.state_dict()
+
+
+def test_loaders_without_a_state_have_none_in_a_pipeline():
+    pipe = ss.Pipeline(DataLoader(Numbers(), 4), (), "cpu")
+    assert not hasattr(pipe, "state_dict") and not hasattr(pipe, "load_state_dict")
