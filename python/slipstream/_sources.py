@@ -223,8 +223,8 @@ class Place:
         """The next pass goes on there."""
         if not isinstance(state, Mapping) or {*state} != {"loader", "epoch", "batch"}:
             raise _native.Refused(
-                f"{shortened(state)} is no state of a slipstream.Pipeline around {type(self._loader).__name__}: "
-                "give what its state_dict() returned"
+                f"{shortened(state)} is no state of a slipstream.Pipeline around "
+                f"{type(self._loader).__name__}: give what its state_dict() returned"
             )
         check(epoch=(state["epoch"], 0, EPOCHS - 1), batch=(state["batch"], 0, EPOCHS - 1))
         self._loader.load_state_dict(state["loader"])

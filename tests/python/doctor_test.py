@@ -6,6 +6,7 @@ import multiprocessing
 import random
 import re
 import time
+import traceback
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -176,6 +177,18 @@ def test_errors_of_the_step_and_the_data_set_come_out():
     with pytest.raises(ValueError, match="no such thing") as caught:
         ss.doctor(DataLoader(Images(), 4), fails, device="cpu", budget=1)
     assert "in the step" in caught.value.__notes__[0]
+
+    seen = []
+
+    def fails_later(batch):
+        seen.append(batch)
+        if len(seen) > 2:
+            fails(batch)
+
+    with pytest.raises(ss.Error, match="neither the ceiling nor the whole loop.*ValueError: no such thing") as caught:
+        ss.doctor(DataLoader(Images(), 4), fails_later, device="cpu", budget=1)
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert "fails_later" in [frame.name for frame in traceback.extract_tb(caught.value.__cause__.__traceback__)]
 
     class Broken(Images):
         def __getitem__(self, index):

@@ -50,6 +50,7 @@ class Ladder:
         self._copy: TrainingRate | None = None
         self._half: Alone | None = None
         self._step_waits = False
+        self._failures: dict[str, Exception] = {}  # by what was measured
 
     def _prepare(self) -> None:
         self.samples = Samples(self.loaders)
@@ -227,6 +228,7 @@ class Ladder:
             measure = rate.measure
             if what == "nothing cached, with training" and self._usage is not None:
                 measure = functools.partial(self._while_watched, rate)
+            measure = functools.partial(self._told, what, measure)
             tasks.append((_native.Task(what, measure, rate.rate, essential, weight), keep))
 
         def missing(what: str, error: str) -> None:
@@ -252,6 +254,15 @@ class Ladder:
         for (_, keep), error in zip(tasks, errors, strict=True):
             keep(error)
 
+    def _told(
+        self, what: str, measure: Callable[[float, float], None], wanted_s: float, most_s: float
+    ) -> None:
+        try:
+            measure(wanted_s, most_s)
+        except Exception as error:
+            self._failures[what] = error
+            raise
+
     def _while_watched(self, rate: TrainingRate, wanted_s: float, most_s: float) -> None:
         assert self._usage is not None
         self._usage.during(lambda: rate.measure(wanted_s, most_s))
@@ -264,7 +275,7 @@ class Ladder:
         if ceiling.error and whole.error:
             raise _native.Error(
                 f"neither the ceiling nor the whole loop could be measured: {ceiling.error}"
-            )
+            ) from self._failures.get(f"{ceiling.name}, with training")
         observed = _native.Observations()
         observed.batch_size = self.loaders.batch_size
         observed.workers = self._workers
