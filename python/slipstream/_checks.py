@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -14,6 +14,15 @@ from ._native import Refused
 EPOCHS = 1 << 32  # that can be told apart
 SEEDS = 1 << 64
 _MOST = (1 << 63) - 1
+
+
+class Array(Protocol):
+    """A tensor, or an array of NumPy."""
+
+    def tolist(self) -> Any: ...
+
+
+Indices = Iterable[int] | Array
 
 
 def check(problems: Iterable[str] = (), **numbers: tuple[Any, int] | tuple[Any, int, int]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from . import _native
-from ._checks import check, path_of, shortened, whole_numbers
+from ._checks import Indices, check, path_of, shortened, whole_numbers
 from ._one_sample import native_sample, python_sample
 from ._samples import field_names
 from ._steps import Function
@@ -211,7 +211,7 @@ class Subset(Dataset):
     True
     """
 
-    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+    def __init__(self, dataset: Any, indices: Indices) -> None:
         dataset = dataset_of(dataset)
         super().__init__(_subset, (dataset, whole_numbers("indices", indices)), dataset.transform)
 

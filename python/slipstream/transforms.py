@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from . import _native
-from ._checks import EPOCHS, SEEDS, check, shortened, whole_numbers
+from ._checks import EPOCHS, SEEDS, Array, Indices, check, shortened, whole_numbers
 from ._steps import (
     Function,
     Step,
@@ -28,7 +28,7 @@ from ._worker_process import name_of
 
 Size = int | Sequence[int]
 Range = float | Sequence[float]
-Numbers = Sequence[float] | torch.Tensor
+Numbers = Sequence[float] | Array
 
 
 class Transform:
@@ -46,7 +46,7 @@ class Transform:
     def __call__(
         self,
         images: torch.Tensor,
-        sample_ids: torch.Tensor | Sequence[int] | None = None,
+        sample_ids: Indices | None = None,
         epoch: int = 0,
         seed: int = 0,
     ) -> torch.Tensor:
@@ -58,7 +58,8 @@ class Transform:
         sample_ids: the number of each sample, on the host. What is random depends on it, `epoch`
             and `seed` alone: the bits are those of slipstream.DataLoader for these.
 
-        Raises Refused for images that it does not take, for what is random without sample_ids, and for
+        Gradients do not flow through it. Raises Refused for images that it does not take, those that
+        require gradients among them, for what is random without sample_ids, and for
         MixUp, CutMix and OneHot, which change labels too.
 
         >>> images = torch.zeros(2, 3, 40, 60, dtype=torch.uint8)
@@ -89,6 +90,11 @@ class Transform:
 
     def _refuse_images(self, images: Any) -> None:
         if isinstance(images, torch.Tensor) and images.dim() == 4:
+            if images.requires_grad and torch.is_grad_enabled():
+                raise _native.Refused(
+                    f"{type(self).__name__} was called with images that require gradients, which do not flow "
+                    "through it: give images.detach()"
+                )
             return
         given = type(images).__name__
         if isinstance(images, torch.Tensor):
@@ -339,7 +345,7 @@ class ToDtype(Transform):
     tensor([[[[1., 1.]]]])
     """
 
-    def __init__(self, dtype: str = "float32", scale: bool = False) -> None:
+    def __init__(self, dtype: str | torch.dtype = "float32", scale: bool = False) -> None:
         super().__init__("to_dtype", dtype=str(dtype).removeprefix("torch."), scale=scale)
 
 

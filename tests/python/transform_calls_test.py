@@ -78,3 +78,11 @@ def test_torchvisions_mixup_is_a_stage(photos):
     mixed = list(ss.Pipeline(loader, [stage]))
     assert all(labels.shape == (10, 3) for _, labels in mixed)
     assert any((labels.amax(1) < 1).any() for _, labels in mixed)
+
+
+def test_images_that_require_gradients_are_refused(device):
+    images = torch.ones(1, 1, 4, 4, device=device, requires_grad=True)
+    with pytest.raises(ss.Refused, match=r"CenterCrop was called with images that require gradients.*images.detach\(\)"):
+        T.CenterCrop(2)(images)
+    with torch.no_grad():
+        assert T.CenterCrop(2)(images).shape == T.CenterCrop(2)(images.detach()).shape == (1, 1, 2, 2)

@@ -1,0 +1,15 @@
+"""What a user's program gives the package, as mypy is to take it; it is not run."""
+
+import numpy
+import torch
+
+import slipstream as ss
+
+T = ss.transforms
+chain = T.Compose([T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.ToDtype(torch.float32, scale=True)])
+normalize = [T.Normalize(numpy.zeros(3), torch.ones(3)), T.Normalize((0.5,), [1.0])]
+data = ss.ImageFolder("photos", chain)
+subsets = [ss.Subset(data, indices) for indices in (torch.arange(3), numpy.arange(3), range(3), [1])]
+images = [chain(torch.zeros(16, 3, 8, 8), sample_ids=ids) for ids in (torch.arange(16), numpy.arange(16), range(16))]
+model = torch.nn.Linear(1, 1)
+report = ss.doctor(torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.zeros(2))), print, state=model)
