@@ -91,42 +91,35 @@ class DataLoader:
         worker_init_fn: Callable[[int], None] | None = None,
     ) -> None:
         place = device_named(device)
-        problems = _problems_of(wire, transforms_device, place, worker_init_fn)
-        problems += choose(
+        choices = choose(
             shuffle=(shuffle, (True, False)),
             drop_last=(drop_last, (True, False)),
             on_bad_sample=(on_bad_sample, ("stop", "skip")),
             transforms_device=(transforms_device, ("cpu", "cuda")),
         )
         check(
-            problems,
+            _problems_of(wire, transforms_device, place, worker_init_fn) + choices,
             batch_size=(batch_size, 1),
             num_workers=(num_workers, 1, _MOST_WORKERS),
             prefetch_factor=(prefetch_factor, 1, 1 << 20),
             seed=(seed, 0, SEEDS - 1),
         )
-        batch_size, num_workers = operator.index(batch_size), operator.index(num_workers)
-        prefetch_factor, seed = operator.index(prefetch_factor), operator.index(seed)
         context = context_of(multiprocessing_context)
-        _warn_of_many(num_workers)
+        self.batch_size, self.num_workers = operator.index(batch_size), operator.index(num_workers)
+        self.prefetch_factor, seed = operator.index(prefetch_factor), operator.index(seed)
+        _warn_of_many(self.num_workers)
         self.dataset = dataset_of(dataset)
-        self.batch_size = batch_size
         self.drop_last = bool(drop_last)
-        self.num_workers = num_workers
-        self.prefetch_factor = prefetch_factor
-        self.transforms_device = transforms_device
-        self.device = place
+        self.transforms_device, self.device = transforms_device, place
         self._position = 0  # of the batch behind the last one given, through all epochs
-        self._resumes = False
-        self._pass_number = 0
+        self._resumes, self._pass_number = False, 0
         settings = _native.LoaderSettings()
         settings.device = self.device
         chain = Compose._of(self.dataset.transform)
         settings.transforms = chain._native_json()
         settings.num_classes = told_classes(chain._steps)
-        settings.batch_size = batch_size
-        settings.prefetch_batches = prefetch_factor * num_workers
-        settings.num_workers = num_workers
+        settings.batch_size, settings.num_workers = self.batch_size, self.num_workers
+        settings.prefetch_batches = self.prefetch_factor * self.num_workers
         settings.shuffle = bool(shuffle)
         settings.drop_last = self.drop_last
         settings.skips_bad_samples = on_bad_sample == "skip"
@@ -134,15 +127,24 @@ class DataLoader:
         settings.rank, settings.ranks = _ranks(rank, world_size)
         self._order = {
             "samples": len(self.dataset),
-            "global_batch_size": batch_size * settings.ranks,
+            "global_batch_size": self.batch_size * settings.ranks,
             "seed": seed,
             "shuffle": settings.shuffle,
         }
         settings.wire = dict(wire or {})
         settings.transforms_on_device = transforms_device == "cuda"
         self._workers: Workers | None = None
+        self._native = self._loaded(settings, chain, context, worker_init_fn)
+
+    def _loaded(
+        self,
+        settings: _native.LoaderSettings,
+        chain: Compose,
+        context: BaseContext,
+        init: Callable[[int], None] | None,
+    ) -> _native.Loader:
         try:
-            self._native = _native.Loader(self._read_by(settings, chain, context, worker_init_fn), settings)
+            return _native.Loader(self._read_by(settings, chain, context, init), settings)
         except BaseException:
             if self._workers is not None:
                 self._workers.close()
