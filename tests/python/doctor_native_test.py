@@ -57,7 +57,7 @@ def test_the_levels_and_costs_are_those_of_the_loaders_steps(photos, device, tmp
 
 
 def test_advice_is_in_words_of_the_native_loader(photos, device):
-    for budget in (4, 8, 16):  # a busy machine may leave too little evidence
+    for budget in (4, 8, 16, 32):  # a busy machine may leave too little evidence
         report = ss.doctor(loader_of(photos, device), train, budget=budget, state=[MODEL, OPTIMIZER])
         if report.verdict == "transforms" and report.advice:
             break
