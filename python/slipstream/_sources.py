@@ -203,7 +203,9 @@ class Place:
 
     def go_to(self, epoch: int) -> None:
         if epoch != self.epoch:
-            self.epoch, self._batch, self._now = epoch, 0, None
+            self.epoch, self._batch = epoch, 0
+        if self._now is not None and (self._now["epoch"] != epoch or self._batch == 0):
+            self._now = None
 
     def given(self, state: Any, epoch: int, batch: int) -> None:
         self._now = {"loader": state, "epoch": epoch, "batch": batch}
@@ -217,7 +219,7 @@ class Place:
             return {"loader": self._loader.state_dict(), "epoch": self.epoch, "batch": self._batch}
         if isinstance(self._now["loader"], _Raised):
             raise self._now["loader"].error
-        return dict(self._now)
+        return copy.deepcopy(self._now)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next pass goes on there."""
@@ -227,8 +229,8 @@ class Place:
                 f"{type(self._loader).__name__}: give what its state_dict() returned"
             )
         check(epoch=(state["epoch"], 0, EPOCHS - 1), batch=(state["batch"], 0, EPOCHS - 1))
-        self._loader.load_state_dict(state["loader"])
-        self.epoch, self._batch, self._now = state["epoch"], state["batch"], dict(state)
+        self._loader.load_state_dict(copy.deepcopy(state["loader"]))
+        self.epoch, self._batch, self._now = state["epoch"], state["batch"], copy.deepcopy(dict(state))
 
 
 def with_epochs(loader: Any) -> list[Any]:

@@ -47,6 +47,9 @@ def mapping_with(tree: Mapping[Any, Any], items: Mapping[Any, Any]) -> Any:
     before = dict(tree.items())
     if type(tree) is dict or not hasattr(tree, "__setitem__"):
         return before | dict(items)
+    again = dict(tree.items())
+    kept = {key for key in items if key in before and again[key] is before[key]}
+    changed = None
     try:
         changed = _copied(tree)
         for key, value in items.items():
@@ -54,15 +57,15 @@ def mapping_with(tree: Mapping[Any, Any], items: Mapping[Any, Any]) -> Any:
             if _is_data_class(changed) and key in _names(changed):
                 object.__setattr__(changed, key, value)
     except (AttributeError, TypeError):
-        return before | dict(items)
+        changed = None
     now = dict(tree.items())
-    shared = [key for key in items if now.get(key) is items[key] and before.get(key) is not items[key]]
-    for key in shared:
-        if key in before:
-            tree[key] = before[key]
-        else:
-            del tree[key]  # type: ignore[attr-defined]
-    return before | dict(items) if shared else changed
+    replaced = [key for key in kept if now[key] is not before[key]]
+    added = now.keys() - before.keys()
+    for key in replaced:
+        tree[key] = before[key]
+    for key in added:
+        del tree[key]  # type: ignore[attr-defined]
+    return before | dict(items) if changed is None or replaced or added else changed
 
 
 def _copied(tree: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
 import os
 from collections.abc import Callable, Sequence
@@ -275,8 +276,12 @@ def dataset_of(dataset: Any) -> Dataset:
 def _as_its_class_reads(dataset: Dataset) -> Dataset:
     """The caller's classes may read samples in Python."""
     if _reads_itself(dataset):
-        plain = object.__new__(type(dataset))  # the loader does the transform, so super() must not
-        vars(plain).update(vars(dataset), transform=None)
+        plain = object.__new__(type(dataset))
+        for each in type(dataset).__mro__:
+            for name, member in vars(each).items():
+                if inspect.ismemberdescriptor(member) and hasattr(dataset, name):
+                    setattr(plain, name, getattr(dataset, name))
+        vars(plain).update(vars(dataset), transform=None)  # the loader does it, so super() must not
         return PythonDataset(plain, dataset.transform)
     if type(dataset).__len__ is not Dataset.__len__:
         raise _native.Refused(

@@ -15,13 +15,13 @@ import torch
 from . import _native
 from ._checks import EPOCHS, check, choose, device_named, index_of, is_device, shortened
 from ._signals import place_told
+from ._scripts import script_of
 from ._sources import Place, States, close, has_state, source_of, with_epochs
 from ._trees import Key, value_at, with_values
 from .data import DataLoader, refuse_own_iteration
 from .datasets import Dataset
 
 Keys = Key | Sequence[Key] | None
-_SCRIPTS_ON_THREADS = {"cuda"}  # devices; on a CPU, threads would take its cores from each other
 
 
 @dataclasses.dataclass
@@ -114,15 +114,9 @@ class Stage:
             raise self._misfit("writes", outputs, batch) from None
 
     def _script(self, device: str) -> torch.jit.ScriptModule | None:
-        """What a thread without Python's lock may call in its place, as far as Python knows."""
-        hooks = torch.nn.modules.module
-        is_alone = (
-            self.seed is None
-            and type(self).__call__ is Stage.__call__
-            and not (hooks._global_forward_hooks or hooks._global_forward_pre_hooks)
-            and torch.device(device).type in _SCRIPTS_ON_THREADS
-        )
-        return self.function if is_alone and isinstance(self.function, torch.jit.ScriptModule) else None
+        """What a thread without Python's lock may call in its place."""
+        is_alone = self.seed is None and type(self).__call__ is Stage.__call__
+        return script_of(self.function, device) if is_alone else None
 
     def _misfit(self, does: str, keys: list[Key], batch: Any) -> _native.Error:
         return _native.Error(

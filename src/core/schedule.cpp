@@ -148,7 +148,7 @@ bool Schedule::next() {
   try {
     done();
     while (advance_ahead(false) ||
-           (!can_advance(last) && (advance_ahead(true) || await_threads()))) {
+           (!can_advance(last) && (await_threads() || advance_ahead(true)))) {
     }
     if (!can_advance(last)) return false;
     enter(last, next_of(last));
@@ -187,14 +187,16 @@ bool Schedule::advance_ahead(bool may_wait) {
 }
 
 bool Schedule::await_threads() {
-  const auto is_unfinished = [this](std::size_t lane)
-                                 SLIPSTREAM_REQUIRES(mutex_) { return recorded_[lane] < batches_; };
   Lock lock(mutex_);
   while (true) {
     if (error_) throw Stopped{};
-    for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
-      if (!is_on_thread(lane) && may_advance(lane)) return true;
-    if (std::none_of(on_threads_.begin(), on_threads_.end(), is_unfinished)) return false;
+    bool is_at_work = false;
+    for (std::size_t lane = 1; lane < lanes_.size(); ++lane) {
+      if (!may_advance(lane)) continue;
+      if (!is_on_thread(lane)) return true;
+      is_at_work = true;
+    }
+    if (!is_at_work) return false;
     changed_.wait(lock);
   }
 }

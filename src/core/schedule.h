@@ -119,7 +119,8 @@ class Schedule {
   /// One step of a lane before the last, later ones first; false where none may take one.
   bool advance_ahead(bool may_wait);
   bool is_on_thread(std::size_t lane) const;
-  /// Waits until one of the caller's lanes can go on. False where none ever will.
+  /// Waits until one of the caller's lanes behind the first can go on. False where no thread has
+  /// work that would let it.
   bool await_threads();
   void reset(std::uint64_t batches, const std::function<bool()>& stop);
   void wait(std::size_t lane, std::size_t producer, std::uint64_t batch, WaitId::Kind kind);

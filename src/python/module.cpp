@@ -349,6 +349,7 @@ void add_serial(py::module_& module) {
 }
 
 void add_loop(py::module_& module) {
+  module.def("needs_python", &needs_python);
   py::class_<LoopStage>(module, "LoopStage")
       .def(py::init([](std::string name, const py::function& apply, const py::object& of,
                        std::optional<std::uint64_t> seed, const py::list& kept,

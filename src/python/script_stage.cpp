@@ -16,16 +16,32 @@ namespace py = pybind11;
 namespace jit = torch::jit;
 
 /// Whether Python's lock, PyTorch's generators, and functions that are known only when they are
-/// called have no part in it. REQUIRES: inlined
+/// called have no part in it: operators of others may be written in Python. REQUIRES: inlined
 bool stands_alone(const jit::Block& block) {
   return std::all_of(block.nodes().begin(), block.nodes().end(), [](const jit::Node* node) {
-    const bool is_opaque = node->kind() == jit::prim::PythonOp ||
-                           node->kind() == jit::prim::CallMethod ||
-                           node->kind() == jit::prim::CallFunction;
+    const c10::Symbol kind = node->kind();
+    const bool is_opaque = (!kind.is_aten() && !kind.is_prim()) || kind == jit::prim::PythonOp ||
+                           kind == jit::prim::CallMethod || kind == jit::prim::CallFunction ||
+                           kind == c10::Symbol::fromQualString("aten::manual_seed") ||
+                           node->hasAttribute(jit::attr::Subgraph);
     return !is_opaque && !node->isNondeterministic() &&
            std::all_of(node->blocks().begin(), node->blocks().end(),
                        [](const jit::Block* inner) { return stands_alone(*inner); });
   });
+}
+
+/// Others are of classes in Python.
+bool is_plain(const at::Tensor& tensor) {
+  return !tensor.unsafeGetTensorImpl()->key_set().has_any(
+      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
+}
+
+bool has_plain_weights(const jit::Module& module) {
+  for (const at::Tensor& each : module.parameters())
+    if (!is_plain(each)) return false;
+  for (const at::Tensor& each : module.buffers())
+    if (!is_plain(each)) return false;
+  return true;
 }
 
 }  // namespace
@@ -43,7 +59,7 @@ std::shared_ptr<const ScriptStage> ScriptStage::of(py::handle module) {
   if (function == nullptr) return nullptr;
   const std::shared_ptr<jit::Graph> graph = function->graph()->copy();
   jit::Inline(*graph);
-  if (!stands_alone(*graph->block())) return nullptr;
+  if (!stands_alone(*graph->block()) || !has_plain_weights(*script)) return nullptr;
   return std::shared_ptr<const ScriptStage>(new ScriptStage(*std::move(script)));
 }
 

@@ -19,8 +19,9 @@ class ScriptStage {
     bool is_optimized;           ///< torch.jit.optimized_execution() of that thread
   };
 
-  /// Of a torch.jit.ScriptModule. nullptr for one that calls Python, draws random numbers, has
-  /// hooks or calls what cannot be looked into. Needs Python's lock.
+  /// Of a torch.jit.ScriptModule. nullptr for one that calls more than PyTorch's own operators,
+  /// which may be Python, draws random numbers, has hooks or calls what cannot be looked into.
+  /// Needs Python's lock.
   static std::shared_ptr<const ScriptStage> of(pybind11::handle module);
 
   /// forward(*arguments). Needs Python's lock. Throws as calling the module does.
@@ -38,5 +39,10 @@ class ScriptStage {
   torch::jit::Module module_;
   torch::jit::Method forward_;
 };
+
+/// Whether a module of TorchScript is none. For tests.
+inline bool needs_python(const pybind11::object& script) {
+  return ScriptStage::of(script) == nullptr;
+}
 
 }  // namespace slipstream

@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <c10/cuda/CUDAGuard.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 #include <limits>
@@ -66,6 +67,18 @@ bool sees_operations() {
   throw py::error_already_set();
 }
 
+/// function(), which calls what `stage` is in Python.
+template <typename Function>
+auto in_python(const LoopStage& stage, const Function& function) {
+  try {
+    return function();
+  } catch (py::error_already_set& error) {
+    if (error.matches(PyExc_StopIteration))
+      throw_instead_of_stop(error, "stage '" + stage.name + "'");
+    throw;
+  }
+}
+
 }  // namespace
 
 StagedLoop::StagedLoop(std::shared_ptr<Feed> feed, std::vector<LoopStage> stages,
@@ -116,6 +129,10 @@ void StagedLoop::begin() {
 std::optional<py::object> StagedLoop::next() {
   if (is_closed_) return std::nullopt;
   if (!has_begun_) begin();
+  if (threads_ && !threads_->are_here())
+    throw Refused(
+        "this loop was begun in the process that this one was forked from, whose threads "
+        "are not here: begin another one in this process");
   take_back();
   bool is_there = false;
   try {
@@ -221,6 +238,7 @@ void StagedLoop::run(std::size_t lane, std::uint64_t batch, std::size_t slot) {
   }
   if (is_on_thread(lane)) return run_script(lane, slot);
   const py::gil_scoped_acquire locked;
+  const OnLane on(*lanes_[lane], device_);
   py::object made = lane == 0 ? copied() : staged(lane - 1, batch, value(slot, lane - 1));
   keep_own(lane, made);
   values_[slot][lane] = std::move(made);
@@ -238,8 +256,31 @@ void StagedLoop::run_script(std::size_t lane, std::size_t slot) {
 void StagedLoop::prepare_call(std::size_t lane, std::size_t slot) {
   const LoopStage& stage = stages_[lane - 1];
   failed_ = stage.name;
-  calls_[slot][lane] = stage.script->call(py::tuple(stage.arguments(values_[slot][lane - 1])));
+  if (sees_operations())
+    throw Error("stage '" + stage.name +
+                "' is TorchScript, which a thread calls that a mode entered within the loop does "
+                "not see. Remedy: enter it ahead of the loop");
+  const py::tuple arguments = in_python(stage, [&] {
+    const at::NoGradGuard no_gradients;
+    return py::tuple(stage.arguments(values_[slot][lane - 1]));
+  });
+  for_each_leaf(arguments, [&](const at::Tensor& tensor) { refuse_computed(lane, tensor); }, {});
+  calls_[slot][lane] = stage.script->call(arguments);
   failed_.clear();
+}
+
+/// What a batch computes when it is asked would be neither ahead of the stage's stream nor kept.
+void StagedLoop::refuse_computed(std::size_t lane, const at::Tensor& tensor) {
+  const bool is_subclass = !THPVariable_CheckExact(py::cast(tensor).ptr());
+  const std::lock_guard keeping(keeping_);
+  bool is_kept = false;
+  for (std::size_t before = 0; before < lane && tensor.has_storage(); ++before)
+    is_kept = is_kept || memory_[before].has(tensor.storage());
+  if (is_kept && !is_subclass) return;
+  throw Error("stage '" + stages_[lane - 1].name + "' is TorchScript, but its input is " +
+              (is_subclass ? "of a subclass of torch.Tensor"
+                           : "computed by the batch when it is read (a property)") +
+              ". Remedy: give a function that calls it, such as lambda images: encoder(images)");
 }
 
 const py::object& StagedLoop::value(std::size_t slot, std::size_t lane) {
@@ -247,7 +288,10 @@ const py::object& StagedLoop::value(std::size_t slot, std::size_t lane) {
   if (!is_on_thread(lane) || value) return value;
   const LoopStage& stage = stages_[lane - 1];
   failed_ = stage.name;
-  value = stage.placed(values_[slot][lane - 1], ScriptStage::result(*calls_[slot][lane]));
+  value = in_python(stage, [&] {
+    const at::NoGradGuard no_gradients;
+    return stage.placed(values_[slot][lane - 1], ScriptStage::result(*calls_[slot][lane]));
+  });
   failed_.clear();
   return value;
 }
@@ -257,7 +301,6 @@ py::object StagedLoop::copied() {
     body_->record(*entry_);
     lanes_.front()->wait(*entry_);
   }
-  const OnLane on(*lanes_.front(), device_);
   has_item_ = false;
   return feed_->moved(*lanes_.front());
 }
@@ -265,19 +308,12 @@ py::object StagedLoop::copied() {
 py::object StagedLoop::staged(std::size_t index, std::uint64_t batch, const py::object& from) {
   const LoopStage& stage = stages_[index];
   const std::string who = "stage '" + stage.name + "'";
-  const OnLane on(*lanes_[index + 1], device_);
   const at::NoGradGuard no_gradients;
   std::optional<KeyedDraws> keyed;
   if (stage.seed) keyed.emplace(device_, *stage.seed, first_ + batch);
   const bool is_looking = !keyed && DrawOrder::looks_at(batch);
   if (is_looking) draws_.begin();
-  py::object made;
-  try {
-    made = stage.apply(from);
-  } catch (py::error_already_set& error) {
-    if (error.matches(PyExc_StopIteration)) throw_instead_of_stop(error, who);
-    throw;
-  }
+  py::object made = in_python(stage, [&] { return stage.apply(from); });
   if (is_looking) draws_.end(who);
   return made;
 }

@@ -73,6 +73,7 @@ class StagedLoop final : Work {
   void clear(std::size_t slot);
   bool is_on_thread(std::size_t lane) const;
   void prepare_call(std::size_t lane, std::size_t slot);
+  void refuse_computed(std::size_t lane, const at::Tensor& tensor);
   void run_script(std::size_t lane, std::size_t slot);
   /// What a lane before the last made of the batch in a slot.
   const pybind11::object& value(std::size_t slot, std::size_t lane);

@@ -149,7 +149,7 @@ void for_each_leaf(py::handle value, const std::function<void(const at::Tensor&)
     for (const py::handle field : imported("dataclasses", "fields")(value))
       if (py::hasattr(value, field.attr("name")))
         for_each_leaf(py::object(py::getattr(value, field.attr("name"))), tensor, other);
-  } else {
+  } else if (other) {
     other(value);
   }
 }

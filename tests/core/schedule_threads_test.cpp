@@ -60,6 +60,22 @@ TEST_P(ThreadedPullTest, ItEnqueuesTheNextBatchWhileTheCallerIsInItsBody) {
   schedule_.end();
 }
 
+TEST_P(ThreadedPullTest, ALateInputHoldsUpNoBatchThatIsOnIt) {
+  Counter bodies;
+  work_.on_ready = [&](std::uint64_t batch) { return bodies.value() >= batch; };
+  work_.on_await = [](std::uint64_t batch) { ADD_FAILURE() << batch << " would never come"; };
+  work_.on_run = [&](std::size_t lane, std::uint64_t, std::size_t) {
+    if (lane == 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  };
+  begin(8);
+  for (int batch = 0; batch < 8; ++batch) {
+    ASSERT_TRUE(schedule_.next());
+    bodies.add();
+  }
+  EXPECT_FALSE(schedule_.next());
+  schedule_.end();
+}
+
 TEST_P(ThreadedPullTest, AnErrorOfItComesOutUnchanged) {
   std::uint64_t failing = 3;
   work_.on_run = [&](std::size_t lane, std::uint64_t batch, std::size_t) {

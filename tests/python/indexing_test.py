@@ -152,6 +152,19 @@ def test_a_class_of_ones_own_may_build_on_it(photos):
     assert data.transform is not None and equal(ss.PythonDataset(data, T.RandomHorizontalFlip(1))[4][0], plain[0])
 
 
+class Slotted(ss.ImageFolder):
+    __slots__ = ("extra",)
+
+    def __getitem__(self, index):
+        return *super().__getitem__(index), self.extra
+
+
+def test_slots_of_such_a_class_come_along(photos):
+    data = Slotted(photos, T.CenterCrop(8))
+    data.extra = 5
+    assert next(iter(ss.DataLoader(data, 2)))[2].tolist() == [5, 5]
+
+
 def test_samples_that_cannot_be_made_are_errors_that_name_them(photos, arrays, tmp_path):
     (tmp_path / "class").mkdir()
     (tmp_path / "class" / "1.jpg").write_bytes(b"none")

@@ -144,3 +144,41 @@ def test_attributes_of_data_classes_follow_their_keys(device):
     batch = Output(torch.ones(2), torch.zeros(1))
     (changed,) = ss.Pipeline([batch], [ss.Stage("double", lambda x: x * 2, "x")], device)
     assert changed.x is changed["x"] and changed.x.tolist() == [2, 2] and batch.x.tolist() == [1, 1]
+
+
+class Inner:
+    def __init__(self, values):
+        self.values = values
+
+
+class Wrapped(MutableMapping):
+    """Shares what it holds with its copies, in an object that looks like none, and changes what it gets."""
+
+    def __init__(self, **values):
+        self.inner = Inner(values)
+
+    def __getitem__(self, key):
+        return self.inner.values[key]
+
+    def __setitem__(self, key, value):
+        if value == "refused":
+            raise TypeError
+        self.inner.values[key] = value if value is None else value * 1
+
+    def __delitem__(self, key):
+        del self.inner.values[key]
+
+    def __iter__(self):
+        return iter(self.inner.values)
+
+    def __len__(self):
+        return len(self.inner.values)
+
+
+@pytest.mark.parametrize("items", [{"a": torch.ones(1)}, {"a": 2, "b": "refused"}, {"c": None}])
+def test_what_cannot_be_copied_becomes_a_dict(items):
+    tree = Wrapped(a=torch.zeros(1), b=torch.zeros(1))
+    before = dict(tree)
+    made = _trees.mapping_with(tree, items)
+    assert type(made) is dict and made == before | items
+    assert {*tree} == {*before} and all(tree[key] == before[key] for key in before)

@@ -1,5 +1,6 @@
 """Stages of TorchScript, which threads without Python's lock call."""
 
+import dataclasses
 import os
 import sys
 import threading
@@ -11,13 +12,13 @@ import torch
 from torch import nn
 
 import slipstream as ss
-from slipstream import _native, pipeline
+from slipstream import _native, _scripts
 
 
 @pytest.fixture(autouse=True)
 def on_threads(monkeypatch):
     """On a CPU as well; and TorchScript may be deprecated."""
-    monkeypatch.setattr(pipeline, "_SCRIPTS_ON_THREADS", {"cpu", "cuda"})
+    monkeypatch.setattr(_scripts, "DEVICES", {"cpu", "cuda"})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -278,6 +279,131 @@ def test_what_needs_python_stays_on_the_loops_thread():
     assert made.eq(10).all()
     calls = scripted(CallsPython())
     assert next(iter(ss.Pipeline([torch.ones(2)], [("calls", calls)], "cpu"))).eq(2).all()
+
+
+@torch.library.custom_op("slipstream_test::noise", mutates_args=())
+def noise_of_python(x: torch.Tensor) -> torch.Tensor:
+    return torch.rand_like(x)
+
+
+class OperatorInPython(nn.Module):
+    def forward(self, x):
+        return torch.ops.slipstream_test.noise(x)
+
+
+class Forks(nn.Module):
+    def noise(self, x):
+        return torch.rand_like(x)
+
+    def forward(self, x):
+        return torch.jit.wait(torch.jit.fork(self.noise, x))
+
+
+class Seeds(nn.Module):
+    def forward(self, x):
+        torch.manual_seed(1)
+        return x
+
+
+class Called(torch.jit.RecursiveScriptModule):
+    def __call__(self, x):
+        return x * 7
+
+
+@pytest.mark.parametrize("kind", [OperatorInPython, Forks, Seeds, CallsPython, Noise])
+def test_what_is_not_pytorchs_alone_is_called_on_the_loops_thread(kind):
+    module = scripted(kind())
+    assert _native.needs_python(module) and not _native.needs_python(scripted(AddOne()))
+
+
+def test_what_stands_before_the_compiled_function_is_called():
+    replaced = scripted(AddOne())
+    compiled = replaced.forward
+    replaced.forward = lambda x: compiled(x) * 10
+    other_class = scripted(AddOne())
+    other_class.__class__ = Called
+    for module, expected in ((replaced, 20), (other_class, 7)):
+        made = list(ss.Pipeline([torch.ones(2)] * 4, [("one", module)], "cpu"))
+        assert all(x.eq(expected).all() for x in made)
+
+
+@dataclasses.dataclass
+class Halved:
+    raw: torch.Tensor
+    half: torch.Tensor | None = None
+
+    @property
+    def image(self):
+        return self.raw / 2
+
+
+@dataclasses.dataclass
+class Stops(Halved):
+    @property
+    def image(self):
+        raise StopIteration
+
+
+class Sub(torch.Tensor):
+    pass
+
+
+def test_inputs_that_are_not_there_as_they_are_read_are_refused(device):
+    one = ss.Stage("one", scripted(AddOne()), "image", "half")
+    with pytest.raises(_native.Error, match="stage 'one'.*computed by the batch.*Remedy: give a function"):
+        list(ss.Pipeline([Halved(torch.ones(2))] * 3, [one], device))
+    with pytest.raises(_native.Error, match="stage 'one'.*subclass of torch.Tensor"):
+        list(ss.Pipeline([torch.ones(2).as_subclass(Sub)] * 3, [("one", scripted(AddOne()))], device))
+    with pytest.raises(RuntimeError, match="stage 'one' raised StopIteration"):
+        list(ss.Pipeline([Stops(torch.ones(2))] * 3, [one], device))
+
+
+def test_a_fork_cannot_go_on_with_a_loop():
+    loop = iter(ss.Pipeline([torch.ones(2)] * 5, [("one", scripted(AddOne()))], "cpu"))
+    next(loop)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            next(loop)
+        except ss.Refused as refused:
+            code = 0 if "forked from" in str(refused) else 2
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(list(loop)) == 4
+
+
+def test_a_mode_that_is_entered_amid_a_loop_is_an_error():
+    loop = iter(ss.Pipeline([torch.ones(2)] * 9, [("one", scripted(AddOne()))], "cpu"))
+    next(loop)
+    with Threads(), pytest.raises(_native.Error, match="enter it ahead of the loop"):
+        list(loop)
+
+
+class Late(torch.utils.data.IterableDataset):
+    def __init__(self):
+        self.turns = torch.multiprocessing.Semaphore(1)
+
+    def __iter__(self):
+        for _ in range(5):
+            self.turns.acquire()
+            yield torch.ones(200, 200)
+
+
+class Heavy(nn.Module):
+    def forward(self, x):
+        for _ in range(30):
+            x = torch.tanh(x @ x)
+        return x
+
+
+def test_a_late_loader_does_not_hold_up_what_is_on_a_thread(device):
+    data = Late()
+    loader = torch.utils.data.DataLoader(data, None, num_workers=1)
+    for i, _ in enumerate(ss.Pipeline(loader, [("heavy", scripted(Heavy()))], device)):
+        data.turns.release()
+    assert i == 4
 
 
 class Threads(torch.utils._python_dispatch.TorchDispatchMode):

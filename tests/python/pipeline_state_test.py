@@ -90,3 +90,18 @@ def test_a_state_that_cannot_be_had_ends_no_loop(device, serial):
 def test_loaders_without_a_state_have_none_in_a_pipeline():
     pipe = ss.Pipeline(DataLoader(Numbers(), 4), (), "cpu")
     assert not hasattr(pipe, "state_dict") and not hasattr(pipe, "load_state_dict")
+
+
+def test_another_epoch_after_a_pass_that_was_left_is_its_beginning(device):
+    pipe = pipe_of(device, False, 0)
+    for number, _ in enumerate(pipe, 1):
+        if number == 3:
+            break
+    left = pipe.state_dict()
+    left["loader"]["taken"] = 77
+    assert pipe.state_dict()["loader"] == {"taken": 3}
+    pipe.set_epoch(1)
+    assert (pipe.state_dict()["epoch"], pipe.state_dict()["batch"]) == (1, 0)
+    pipe.load_state_dict({"loader": {"taken": 3}, "epoch": 1, "batch": 3})
+    pipe.set_epoch(1)  # as loops over epochs do
+    assert pipe.state_dict() == {"loader": {"taken": 3}, "epoch": 1, "batch": 3}
