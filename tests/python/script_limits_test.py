@@ -1,0 +1,169 @@
+"""Which stages of TorchScript stay on the loop's thread, and what they do not take."""
+
+import dataclasses
+import threading
+
+import pytest
+from scripts import AddOne, on_threads, scripted  # noqa: F401, a fixture
+import torch
+from torch import nn
+
+import slipstream as ss
+from slipstream import _native
+
+
+def tripled(self, inputs: tuple[torch.Tensor], output: torch.Tensor) -> torch.Tensor:
+    return output * 3
+
+
+class Noise(nn.Module):
+    def forward(self, x):
+        if x.dim() > 1:
+            x = nn.functional.dropout(x, 0.5, True)
+        return x
+
+
+@torch.jit.ignore
+def in_python(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+class CallsPython(nn.Module):
+    def forward(self, x):
+        return in_python(x)
+
+
+class Own(ss.Stage):
+    def __call__(self, batch):
+        return super().__call__(batch) * 2
+
+
+def test_what_needs_python_stays_on_the_loops_thread():
+    made = list(ss.Pipeline([torch.ones(2)], [Own("own", scripted(AddOne()))], "cpu"))
+    assert made[0].eq(4).all()
+    hooked = AddOne()
+    hooked.register_forward_hook(tripled)
+    expected = scripted(hooked)(torch.ones(2))
+    assert next(iter(ss.Pipeline([torch.ones(2)], [("hooked", scripted(hooked))], "cpu"))).equal(expected)
+    hook = nn.modules.module.register_module_forward_hook(lambda module, inputs, output: output * 5)
+    try:
+        (made,) = ss.Pipeline([torch.ones(2)], [("one", scripted(AddOne()))], "cpu")
+    finally:
+        hook.remove()
+    assert made.eq(10).all()
+    calls = scripted(CallsPython())
+    assert next(iter(ss.Pipeline([torch.ones(2)], [("calls", calls)], "cpu"))).eq(2).all()
+
+
+@torch.library.custom_op("slipstream_test::noise", mutates_args=())
+def noise_of_python(x: torch.Tensor) -> torch.Tensor:
+    return torch.rand_like(x)
+
+
+class OperatorInPython(nn.Module):
+    def forward(self, x):
+        return torch.ops.slipstream_test.noise(x)
+
+
+class Forks(nn.Module):
+    def noise(self, x):
+        return torch.rand_like(x)
+
+    def forward(self, x):
+        return torch.jit.wait(torch.jit.fork(self.noise, x))
+
+
+class Seeds(nn.Module):
+    def forward(self, x):
+        torch.manual_seed(1)
+        return x
+
+
+class Called(torch.jit.RecursiveScriptModule):
+    def __call__(self, x):
+        return x * 7
+
+
+@pytest.mark.parametrize("kind", [OperatorInPython, Forks, Seeds, CallsPython, Noise])
+def test_what_is_not_pytorchs_alone_is_called_on_the_loops_thread(kind):
+    module = scripted(kind())
+    assert _native.needs_python(module) and not _native.needs_python(scripted(AddOne()))
+
+
+def test_what_stands_before_the_compiled_function_is_called():
+    replaced = scripted(AddOne())
+    compiled = replaced.forward
+    replaced.forward = lambda x: compiled(x) * 10
+    other_class = scripted(AddOne())
+    other_class.__class__ = Called
+    for module, expected in ((replaced, 20), (other_class, 7)):
+        made = list(ss.Pipeline([torch.ones(2)] * 4, [("one", module)], "cpu"))
+        assert all(x.eq(expected).all() for x in made)
+
+
+@dataclasses.dataclass
+class Halved:
+    raw: torch.Tensor
+    half: torch.Tensor | None = None
+
+    @property
+    def image(self):
+        return self.raw / 2
+
+
+@dataclasses.dataclass
+class Stops(Halved):
+    @property
+    def image(self):
+        raise StopIteration
+
+
+class Sub(torch.Tensor):
+    pass
+
+
+def test_inputs_that_are_not_there_as_they_are_read_are_refused(device):
+    one = ss.Stage("one", scripted(AddOne()), "image", "half")
+    with pytest.raises(_native.Error, match="stage 'one'.*computed by the batch.*Remedy: give a function"):
+        list(ss.Pipeline([Halved(torch.ones(2))] * 3, [one], device))
+    with pytest.raises(_native.Error, match="stage 'one'.*subclass of torch.Tensor"):
+        list(ss.Pipeline([torch.ones(2).as_subclass(Sub)] * 3, [("one", scripted(AddOne()))], device))
+    with pytest.raises(RuntimeError, match="stage 'one' raised StopIteration"):
+        list(ss.Pipeline([Stops(torch.ones(2))] * 3, [one], device))
+
+
+def test_a_mode_that_is_entered_amid_a_loop_is_an_error():
+    loop = iter(ss.Pipeline([torch.ones(2)] * 9, [("one", scripted(AddOne()))], "cpu"))
+    next(loop)
+    with Threads(), pytest.raises(_native.Error, match="enter it ahead of the loop"):
+        list(loop)
+
+
+class Threads(torch.utils._python_dispatch.TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.seen = set()
+
+    def __torch_dispatch__(self, operation, types, arguments=(), keywords=None):
+        self.seen.add(threading.get_ident())
+        return operation(*arguments, **(keywords or {}))
+
+
+def test_what_sees_each_operation_sees_them_on_one_thread():
+    data = [torch.ones(2)] * 4
+    with Threads() as mode:
+        assert len(list(ss.Pipeline(data, [("one", scripted(AddOne()))], "cpu"))) == 4
+    assert mode.seen == {threading.get_ident()}
+    assert ss.verify(lambda: lambda: sum(x.sum() for x in ss.Pipeline(data, [("one", scripted(AddOne()))], "cpu")),
+                     schedules=2).passed
+
+
+def test_draws_in_them_are_found_and_keyed(device):
+    noise = scripted(Noise())
+    data = [torch.ones(50, 2)] * 4
+    with pytest.raises(_native.Error, match="both draw random numbers"):
+        for _ in ss.Pipeline(data, [("noise", noise)], device):
+            torch.rand(1, device=device)
+    keyed = ss.Stage("noise", noise, seed=3)
+    passes = [torch.stack(list(ss.Pipeline(data, [keyed], device))) for _ in range(2)]
+    assert torch.equal(*passes) and not torch.equal(passes[0][0], passes[0][1])
