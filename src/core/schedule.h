@@ -96,6 +96,8 @@ class Schedule {
   /// batch. False where there is none. Blocks where run() does. Throws the first error unchanged;
   /// end() is all that may follow.
   bool next();
+  /// Whether one of begin()'s threads advances the lane. The same until stop().
+  bool is_on_thread(std::size_t lane) const;
   /// Ends what threads do of the run; end() is all that may follow.
   void stop();
   /// stop(); ends the run, wherever it is: drops what the slots hold, each lane behind all work of
@@ -118,7 +120,6 @@ class Schedule {
   void leave(std::size_t lane, std::uint64_t batch);
   /// One step of a lane before the last, later ones first; false where none may take one.
   bool advance_ahead(bool may_wait);
-  bool is_on_thread(std::size_t lane) const;
   /// Waits until one of the caller's lanes behind the first can go on. False where no thread has
   /// work that would let it.
   bool await_threads();

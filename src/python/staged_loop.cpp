@@ -7,8 +7,8 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "cuda/cuda.h"
 #include "python/tree.h"
@@ -95,7 +95,6 @@ StagedLoop::StagedLoop(std::shared_ptr<Feed> feed, std::vector<LoopStage> stages
       calls_(lanes_.size(), std::vector<std::optional<ScriptStage::Call>>(lanes_.size())),
       memory_(lanes_.size()),
       begun_(lanes_.size()),
-      on_threads_(lanes_on_threads(stages_)),
       entry_(body_->make_untimed_mark()),
       draws_(device_),
       stop_([this] { return is_over(); }),
@@ -120,10 +119,11 @@ void StagedLoop::begin() {
   body_->record(*entry_);
   for (Lane* lane : lanes_)
     if (lane != body_.get()) lane->wait(*entry_);
-  if (sees_operations()) on_threads_.clear();
-  if (!on_threads_.empty()) threads_.emplace();
+  std::vector<std::size_t> on_threads;
+  if (!sees_operations()) on_threads = lanes_on_threads(stages_);
+  if (!on_threads.empty()) threads_.emplace();
   schedule_->begin(std::numeric_limits<std::uint64_t>::max(), stop_,
-                   threads_ ? &threads_->threads() : nullptr, on_threads_);
+                   threads_ ? &threads_->threads() : nullptr, std::move(on_threads));
 }
 
 std::optional<py::object> StagedLoop::next() {
@@ -226,23 +226,19 @@ bool StagedLoop::take() {
   return false;
 }
 
-bool StagedLoop::is_on_thread(std::size_t lane) const {
-  return std::find(on_threads_.begin(), on_threads_.end(), lane) != on_threads_.end();
-}
-
 void StagedLoop::run(std::size_t lane, std::uint64_t batch, std::size_t slot) {
   ++begun_[lane];
   {
     const std::lock_guard keeping(keeping_);
     memory_[lane].add(batch);
   }
-  if (is_on_thread(lane)) return run_script(lane, slot);
+  if (schedule_->is_on_thread(lane)) return run_script(lane, slot);
   const py::gil_scoped_acquire locked;
   const OnLane on(*lanes_[lane], device_);
   py::object made = lane == 0 ? copied() : staged(lane - 1, batch, value(slot, lane - 1));
   keep_own(lane, made);
   values_[slot][lane] = std::move(made);
-  if (is_on_thread(lane + 1)) prepare_call(lane + 1, slot);
+  if (schedule_->is_on_thread(lane + 1)) prepare_call(lane + 1, slot);
 }
 
 void StagedLoop::run_script(std::size_t lane, std::size_t slot) {
@@ -285,7 +281,7 @@ void StagedLoop::refuse_computed(std::size_t lane, const at::Tensor& tensor) {
 
 const py::object& StagedLoop::value(std::size_t slot, std::size_t lane) {
   py::object& value = values_[slot][lane];
-  if (!is_on_thread(lane) || value) return value;
+  if (!schedule_->is_on_thread(lane) || value) return value;
   const LoopStage& stage = stages_[lane - 1];
   failed_ = stage.name;
   value = in_python(stage, [&] {
@@ -365,7 +361,7 @@ void StagedLoop::refuse_same_memory(std::size_t lane, const at::Tensor& tensor) 
 
 void StagedLoop::drop(std::size_t lane, std::size_t slot) {
   std::optional<py::gil_scoped_acquire> locked;
-  if (is_ending_ || !is_on_thread(lane)) {
+  if (is_ending_ || !schedule_->is_on_thread(lane)) {
     locked.emplace();
     values_[slot][lane] = {};
   }

@@ -71,7 +71,6 @@ class StagedLoop final : Work {
   void take_back();
   /// Of what lanes have made, all that is in a slot.
   void clear(std::size_t slot);
-  bool is_on_thread(std::size_t lane) const;
   void prepare_call(std::size_t lane, std::size_t slot);
   void refuse_computed(std::size_t lane, const at::Tensor& tensor);
   void run_script(std::size_t lane, std::size_t slot);
@@ -95,10 +94,9 @@ class StagedLoop final : Work {
   std::vector<Lane*> lanes_;
   std::vector<std::vector<pybind11::object>> values_;  ///< [slot][lane]: what it made of the batch
   std::vector<std::vector<std::optional<ScriptStage::Call>>> calls_;  ///< the same, of threads
-  std::mutex keeping_;                   ///< memory_; nobody waits for Python's lock with it
-  std::vector<LaneMemory> memory_;       ///< [lane]
-  std::vector<std::uint64_t> begun_;     ///< [lane]: batches
-  std::vector<std::size_t> on_threads_;  ///< lanes
+  std::mutex keeping_;                ///< memory_; nobody waits for Python's lock with it
+  std::vector<LaneMemory> memory_;    ///< [lane]
+  std::vector<std::uint64_t> begun_;  ///< [lane]: batches
   std::optional<LentThreads> threads_;
   std::unique_ptr<Mark> entry_;
   DrawOrder draws_;
