@@ -67,7 +67,7 @@ def whole_numbers(name: str, given: Any) -> list[int]:
     """A list, tensor or array of whole numbers, at least 0, as a list of them."""
     try:
         all_of_them = given.tolist() if hasattr(given, "tolist") else list(given)
-        numbers = [-1 if isinstance(each, bool) else operator.index(each) for each in all_of_them]
+        numbers = [index_of(each, -1) for each in all_of_them]
     except TypeError:
         numbers = [-1]
     if numbers and not 0 <= min(numbers) <= max(numbers) <= _MOST:

@@ -1,5 +1,6 @@
 """What the tests of loops share."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -44,3 +45,14 @@ class Numbers(torch.utils.data.Dataset):
 
     def __getitem__(self, index):
         return torch.full((3,), float(index)), index
+
+
+def leave_at(pipe, ends_at):
+    """Ends a pass in the body of a batch, by a break and by an error."""
+    for i, _ in enumerate(pipe):
+        if i == ends_at:
+            break
+    with pytest.raises(KeyError):
+        for i, _ in enumerate(pipe):
+            if i == ends_at:
+                raise KeyError(i)

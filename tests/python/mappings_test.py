@@ -146,33 +146,13 @@ def test_attributes_of_data_classes_follow_their_keys(device):
     assert changed.x is changed["x"] and changed.x.tolist() == [2, 2] and batch.x.tolist() == [1, 1]
 
 
-class Inner:
-    def __init__(self, values):
-        self.values = values
-
-
-class Wrapped(MutableMapping):
-    """Shares what it holds with its copies, in an object that looks like none, and changes what it gets."""
-
-    def __init__(self, **values):
-        self.inner = Inner(values)
-
-    def __getitem__(self, key):
-        return self.inner.values[key]
+class Wrapped(Deep):
+    """It changes what it gets, as well."""
 
     def __setitem__(self, key, value):
         if value == "refused":
             raise TypeError
-        self.inner.values[key] = value if value is None else value * 1
-
-    def __delitem__(self, key):
-        del self.inner.values[key]
-
-    def __iter__(self):
-        return iter(self.inner.values)
-
-    def __len__(self):
-        return len(self.inner.values)
+        self._values[key] = value if value is None else value * 1
 
 
 @pytest.mark.parametrize("items", [{"a": torch.ones(1)}, {"a": 2, "b": "refused"}, {"c": None}])

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from loops import batches, delay, encoder, trained
+from loops import batches, delay, encoder, leave_at, trained
 import pytest
 from scripts import AddOne, add_one, on_threads, scripted  # noqa: F401, a fixture
 import torch
@@ -175,13 +175,7 @@ def test_early_ends_errors_of_the_body_and_loops_in_loops(device, ends_at):
     data = [torch.full((2,), float(i)) for i in range(9)]
     pipe = ss.Pipeline(data, [("one", scripted(AddOne()))], device)
     for _ in range(3):
-        for i, _ in enumerate(pipe):
-            if i == ends_at:
-                break
-        with pytest.raises(KeyError):
-            for i, _ in enumerate(pipe):
-                if i == ends_at:
-                    raise KeyError(i)
+        leave_at(pipe, ends_at)
     for i, x in enumerate(pipe):
         assert [int(y[0]) for y in pipe] == list(range(1, 10))
         assert int(x[0]) == i + 1

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import ClassVar
 
-from loops import BATCHES, Numbers, batches, delay, encoder, trained
+from loops import BATCHES, Numbers, batches, delay, encoder, leave_at, trained
 import pytest
 import torch
 from torch import nn
@@ -119,13 +119,7 @@ def test_early_ends_errors_and_several_passes(device):
     pipe = ss.Pipeline(data, [("stage", lambda x: x + 1)], device)
     assert len(pipe) == BATCHES
     for ends_at in (0, 1, 5):
-        for i, _ in enumerate(pipe):
-            if i == ends_at:
-                break
-        with pytest.raises(KeyError):
-            for i, _ in enumerate(pipe):
-                if i == ends_at:
-                    raise KeyError(i)
+        leave_at(pipe, ends_at)
     for _ in range(2):
         assert [name for *_, name in pipe] == [name for *_, name in data]
     assert list(ss.Pipeline([], [("stage", lambda x: x)], device)) == []

@@ -23,13 +23,17 @@ def rewrite(observed: _native.Observations, diagnosis: _native.Diagnosis, parts:
     ]
     changes += _native_changes(observed, diagnosis, parts)
     diagnosis.changes = sorted(changes, key=lambda change: -change.gain.value)
-    diagnosis.reason = diagnosis.reason.replace("(--budget)", "(budget=)")
+    _rewrite_reason(diagnosis)
 
 
 def rewrite_native(observed: _native.Observations, diagnosis: _native.Diagnosis) -> None:
     """The same for a slipstream.DataLoader, which does transforms natively and copies ahead."""
     changes = diagnosis.changes
     diagnosis.changes = [each for each in changes if _put(each, _native_words(each, observed.workers))]
+    _rewrite_reason(diagnosis)
+
+
+def _rewrite_reason(diagnosis: _native.Diagnosis) -> None:
     diagnosis.reason = diagnosis.reason.replace("(--budget)", "(budget=)")
 
 
@@ -48,17 +52,20 @@ def _native_words(change: _native.Change, workers: int) -> dict[str, tuple[str, 
             f"do less in '{change.step}', or leave it out",
             "in slipstream.transforms.Compose",
         ),
+        "device_transforms": ("", 'slipstream.DataLoader(..., transforms_device="cuda")'),
+    }
+
+
+def _put(change: _native.Change, own: dict[str, tuple[str, str]]) -> bool:
+    """Rewrites the change in words of a loader's own or of all; false where there are none."""
+    words = own | {
         "lock": ("", change.how),
         "memory_bandwidth": ("", change.how),
         "cores": (
             "",
             f"another machine, or fewer processes on this one; then num_workers={change.number}",
         ),
-        "device_transforms": ("", 'slipstream.DataLoader(..., transforms_device="cuda")'),
     }
-
-
-def _put(change: _native.Change, words: dict[str, tuple[str, str]]) -> bool:
     if change.id not in words:
         return False
     what, change.how = words[change.id]
@@ -89,12 +96,6 @@ def _in_python(change: _native.Change, workers: int) -> bool:
         "cheaper_transform": (
             "",
             f"in the code of '{change.step}', or by a library with a faster one",
-        ),
-        "lock": ("", change.how),
-        "memory_bandwidth": ("", change.how),
-        "cores": (
-            "",
-            f"another machine, or fewer processes on this one; then num_workers={change.number}",
         ),
         "pinning": ("", "DataLoader(..., pin_memory=True), and .to(device, non_blocking=True)"),
         "pipelining": (
