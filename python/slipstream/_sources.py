@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import atexit
 import collections
-import contextlib
 import copy
 import dataclasses
 import queue
-import threading
-import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
-from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from . import _native
 from ._checks import EPOCHS, check, shortened
-
-_PATIENCE_S = 10.0  # with a loader whose batch is late, when Python ends
-_STEP_S = 0.1
 
 
 class _Inline:
     """An iterable that makes its batches on the caller's thread."""
 
     def __init__(self, iterable: Iterable[Any], states: States) -> None:
-        self._iterator = iter(iterable)
+        self._iterator: Any = iter(iterable)
         self._states = states
 
     def ready(self) -> bool:
@@ -40,122 +32,67 @@ class _Inline:
         return item
 
 
-class _Closed(BaseException):
-    """Nobody wants the batch that is waited for."""
+class _Queue:
+    """What PyTorch's iterator takes its workers' batches from, (number, batch, ...) in the order in which they
+    were made; tells whether one is there."""
 
-
-class _InSteps:
-    """The queue from which PyTorch's iterator takes batches, at 5 s a time: too long for whoever waits
-    for the end of a pass."""
-
-    def __init__(self, batches: Any, is_closed: Callable[[], bool]) -> None:
+    def __init__(self, batches: Any) -> None:
         self._batches = batches
-        self._is_closed = is_closed
+        self._seen: collections.deque[Any] = collections.deque()
 
-    def get(self, timeout: float) -> Any:
-        end = time.monotonic() + timeout
-        while not self._is_closed():
-            left = end - time.monotonic()
-            try:
-                return self._batches.get(timeout=max(0.0, min(left, _STEP_S)))
-            except queue.Empty:
-                if left <= _STEP_S:
-                    raise
-        raise _Closed
+    def get(self, timeout: float | None = None) -> Any:
+        if not self._seen:
+            return self._batches.get(timeout=timeout)
+        item = self._seen.popleft()
+        if isinstance(item, _Raised):
+            raise item.error
+        return item
+
+    def has(self, number: int | None) -> bool:
+        """The batch of that number, or any; or an error that tells of them."""
+        try:
+            while not any(isinstance(item, _Raised) or number in (None, item[0]) for item in self._seen):
+                self._seen.append(self._batches.get_nowait())
+        except queue.Empty:
+            return False
+        except Exception as error:
+            self._seen.append(_Raised(error))
+        return True
 
 
-class _Ahead:
-    """A loader with workers of its own: a thread takes what they have made, so that a late batch
-    holds up no batch that is there. It runs nobody's code but the loader's."""
+class _Workers(_Inline):
+    """A loader with workers of its own: a batch that they have not made yet holds up none that is there."""
 
-    _END = object()
-    _latest: weakref.WeakKeyDictionary[Any, weakref.ref[_Ahead]] = weakref.WeakKeyDictionary()
-    _running: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
-    _at_work: weakref.WeakSet[_Ahead] = weakref.WeakSet()
+    _latest: weakref.WeakKeyDictionary[Any, weakref.ref[_Workers]] = weakref.WeakKeyDictionary()
+    _is_stale = False
 
     def __init__(self, loader: torch.utils.data.DataLoader[Any], states: States) -> None:
         before = self._latest[loader]() if loader in self._latest else None
         if before is not None and loader.persistent_workers:
-            before._give_way()
-        self._iterator: Any = iter(loader)
-        self._states = states
-        self._queue: queue.Queue[Any] = queue.Queue(maxsize=1)
-        self._is_closed = False
-        self._thread = threading.Thread(target=self._work, name="slipstream input", daemon=True)
+            before._is_stale = True
+        super().__init__(loader, states)
         self._latest[loader] = weakref.ref(self)
-        self._running.add(self._thread)
-        self._at_work.add(self)
-        self._thread.start()
+        self._queue: _Queue | None = None
+        if all(hasattr(self._iterator, name) for name in ("_data_queue", "_rcvd_idx", "_task_info")):
+            batches = self._iterator._data_queue  # of persistent workers, that of the pass before
+            self._queue = batches if isinstance(batches, _Queue) else _Queue(batches)
+            self._iterator._data_queue = self._queue
 
     def ready(self) -> bool:
-        return not self._queue.empty()
+        if self._is_stale or self._queue is None:
+            return True
+        wanted = self._iterator._rcvd_idx
+        info = self._iterator._task_info.get(wanted)  # with two parts, or none, nothing is waited for
+        is_in_order = getattr(self._iterator, "_in_order", True)
+        return info is None or len(info) == 2 or self._queue.has(wanted if is_in_order else None)
 
     def take(self) -> Any:
-        item = self._queue.get()
-        if item is self._END:
-            self._queue.put(item)
-            raise StopIteration
-        if isinstance(item, _Raised):
-            self._queue.put(self._END)
-            raise item.error
-        return item
-
-    def close(self) -> None:
-        """The thread ends soon, or behind the batch that it waits for where the loader waits in ways
-        of its own."""
-        self._is_closed = True
-        with contextlib.suppress(queue.Empty):
-            self._queue.get_nowait()
-        if getattr(self._iterator, "_persistent_workers", False):  # the next pass uses them too
-            self._thread.join(_PATIENCE_S)
-
-    def _give_way(self) -> None:
-        """To another pass over the same workers."""
-        was_closed = self._is_closed
-        self.close()
-        if was_closed:
-            return
-        with contextlib.suppress(queue.Empty):
-            self._queue.get_nowait()
-        told = (
-            "another pass over this loader began, whose workers are persistent and serve one at a time: finish "
-            "a pass first, or leave persistent_workers out"
-        )
-        self._queue.put(_Raised(_native.Error(told)))
-
-    @classmethod
-    def end_all(cls) -> None:
-        """A thread that lets go of a tensor while Python ends would abort the process."""
-        threads = list(cls._running)
-        for source in list(cls._at_work):
-            source.close()
-        for thread in threads:
-            thread.join(_PATIENCE_S)
-
-    def _work(self) -> None:
-        batches = None
-        is_pytorchs = isinstance(self._iterator, _MultiProcessingDataLoaderIter)
-        if is_pytorchs:
-            batches = self._iterator._data_queue
-            self._iterator._data_queue = _InSteps(batches, lambda: self._is_closed)
-        try:
-            for item in self._iterator:
-                if not self._is_closed:  # the loader's state may be that of another pass
-                    self._states.take()
-                self._queue.put(item)
-                if self._is_closed:
-                    return
-            self._queue.put(self._END)
-        except _Closed:
-            pass
-        except BaseException as error:
-            self._queue.put(_Raised(error))
-        finally:
-            if is_pytorchs:
-                self._iterator._data_queue = batches
-
-
-atexit.register(_Ahead.end_all)
+        if self._is_stale:
+            raise _native.Error(
+                "another pass over this loader began, whose workers are persistent and serve one at a time: "
+                "finish a pass first, or leave persistent_workers out"
+            )
+        return super().take()
 
 
 @dataclasses.dataclass
@@ -244,11 +181,5 @@ def with_epochs(loader: Any) -> list[Any]:
 
 def source_of(loader: Iterable[Any], states: States) -> Any:
     if isinstance(loader, torch.utils.data.DataLoader) and loader.num_workers > 0:
-        return _Ahead(loader, states)
+        return _Workers(loader, states)
     return _Inline(loader, states)
-
-
-def close(source: Any) -> None:
-    """Ends what a source does beside the loop."""
-    if isinstance(source, _Ahead):
-        source.close()

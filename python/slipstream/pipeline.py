@@ -16,7 +16,7 @@ from . import _native
 from ._checks import EPOCHS, check, choose, device_named, index_of, is_device, shortened
 from ._signals import place_told
 from ._scripts import script_of
-from ._sources import Place, States, close, has_state, source_of, with_epochs
+from ._sources import Place, States, has_state, source_of, with_epochs
 from ._trees import Key, value_at, with_values
 from .data import DataLoader, refuse_own_iteration
 from .datasets import Dataset
@@ -253,26 +253,21 @@ class _Pass:
     def __init__(
         self, source: Any, stages: Sequence[Stage], device: str, run_ahead: int, first: int
     ) -> None:
-        self._source = source
         self._kept: list[Any] = []  # what the native side uses, where the garbage collector sees it
-        try:
-            native = [
-                _native.LoopStage(
-                    stage.name,
-                    stage,
-                    _module_of(stage.function),
-                    stage._draw_seed(),
-                    self._kept,
-                    stage._script(device),
-                    stage._arguments,
-                    stage._placed,
-                )
-                for stage in stages
-            ]
-            self._loop = _native.Loop(source, native, device, first, run_ahead, self._kept)
-        except BaseException:
-            close(source)
-            raise
+        native = [
+            _native.LoopStage(
+                stage.name,
+                stage,
+                _module_of(stage.function),
+                stage._draw_seed(),
+                self._kept,
+                stage._script(device),
+                stage._arguments,
+                stage._placed,
+            )
+            for stage in stages
+        ]
+        self._loop = _native.Loop(source, native, device, first, run_ahead, self._kept)
 
     def __iter__(self) -> _Pass:
         return self
@@ -291,10 +286,7 @@ class _Pass:
 
     def close(self) -> None:
         """Ends the pass; the host waits for nothing."""
-        try:
-            self._loop.close()
-        finally:
-            close(self._source)
+        self._loop.close()
 
     def __del__(self) -> None:
         if hasattr(self, "_loop"):

@@ -138,10 +138,6 @@ def test_pytorch_loaders(device, workers):
     for x, labels in pipe:
         assert torch.equal(x[:, 0].cpu(), labels.cpu() * 2.0)
         break
-    until = time.monotonic() + 30
-    while "slipstream input" in [thread.name for thread in threading.enumerate()]:
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def test_no_gradients_and_no_graph_in_stages(device):
@@ -251,14 +247,50 @@ class Late(Numbers):
 
 
 @pytest.mark.parametrize("late", [6, 7])
-def test_a_break_does_not_wait_for_a_late_loader(device, late):
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("is_persistent", [False, True])
+def test_a_late_batch_holds_up_none_that_is_there(device, late, workers, is_persistent):
+    """With two workers, the one behind it is there."""
     data = Late(late)
-    loader = torch.utils.data.DataLoader(data, 1, num_workers=1)
-    for i, _ in enumerate(ss.Pipeline(loader, (), device)):
-        if i == 5:
-            break
-    assert not data.made.is_set()
-    data.let_go.set()
+    loader = torch.utils.data.DataLoader(data, 1, num_workers=workers, persistent_workers=is_persistent)
+    for _ in range(2 if is_persistent else 1):
+        data.let_go.clear()
+        data.made.clear()
+        for i, (_, label) in enumerate(ss.Pipeline(loader, (), device)):
+            assert label.item() == i
+            if i == 5:
+                assert not data.made.is_set()
+                data.let_go.set()
+        assert i == len(data) - 1
+
+
+def test_batches_in_any_order(device):
+    data = Late(0)
+    loader = torch.utils.data.DataLoader(data, 1, num_workers=2, in_order=False)
+    labels = []
+    for _, label in ss.Pipeline(loader, (), device):
+        labels.append(label.item())
+        if len(labels) == 3:
+            assert not data.made.is_set()
+            data.let_go.set()
+    assert sorted(labels) == list(range(40)) and labels[0] != 0
+
+
+class Streamed(torch.utils.data.IterableDataset):
+    """Shares of several sizes: workers end one by one."""
+
+    def __iter__(self):
+        worker = torch.utils.data.get_worker_info()
+        yield from torch.arange(4 * worker.id + 1) + 100 * worker.id
+
+
+@pytest.mark.parametrize("is_persistent", [False, True])
+def test_iterable_data_sets(device, is_persistent):
+    loader = torch.utils.data.DataLoader(Streamed(), 2, num_workers=3, persistent_workers=is_persistent)
+    pipe = ss.Pipeline(loader, [("same", lambda x: x.clone())], device)
+    expected = [batch.tolist() for batch in loader]
+    for _ in range(2):
+        assert [batch.tolist() for batch in pipe] == expected
 
 
 def test_a_pass_waits_for_what_the_one_before_still_reads(device):
