@@ -3,12 +3,14 @@
 Loops of threads race on any device, loops of streams on a GPU.
 """
 
+import itertools
 import os
 import queue
 import re
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -246,6 +248,44 @@ def test_a_thread_that_refills_too_early_is_found(device):
 
 def test_a_thread_that_writes_weights_is_found(device):
     is_found(writing_thread, device, {"run", "update", "train"})
+
+
+class Sleeping(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, loss, seconds):
+        ctx.seconds = seconds
+        return loss.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        time.sleep(ctx.seconds)
+        return gradient, None
+
+
+@pytest.mark.parametrize("device", ["cuda"], indirect=True)
+def test_threads_do_not_take_their_turn_in_the_backward_pass_of_another(device):
+    """There the loop's thread waits, for autograd's, which works."""
+    seconds = itertools.cycle([0, 0.02])
+
+    def make_run():
+        _, decoder, optimizer, _ = made(device)
+        sleep = next(seconds)
+
+        def run():
+            for _ in range(STEPS):
+                loss = Sleeping.apply(decoder(torch.ones(32, 64, device=device)).square().mean(), sleep)
+                thread = threading.Thread(target=decoder.weight.data.mul_, args=[0.5])
+                thread.start()
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                yield loss
+                thread.join()
+
+        return run
+
+    report = ss.verify(make_run, schedules=1)
+    assert report.verdict != "not_repeatable", report.text()
 
 
 @pytest.mark.parametrize("device", ["cuda"], indirect=True)

@@ -17,6 +17,7 @@ from .watch import Operation, Thread, Watch
 _CYCLES_PER_SECOND = 1.7e9  # of any recent GPU, about
 _CLOCK_OF_THREAD = 6  # of Linux: CPUCLOCK_PERTHREAD_MASK and CPUCLOCK_SCHED
 _LOOK_S = 0.001
+_BACKWARD = torch.autograd.graph._engine_run_backward.__code__
 _LONGEST_TURN_S = 0.25
 _LONGEST_TURNS_S = 5.0
 
@@ -116,12 +117,14 @@ def _keep_busy(device: int, cycles: int) -> None:
 
 def _rest(thread: Thread) -> Any:
     """Where a thread waits, with the time that it has computed: it rests if that stays the same. None if
-    it works."""
+    it works, or autograd's engine for it."""
     if thread.has_ended:
         return "ended"
     if thread.in_operation or _is_running(thread.native_id):
         return None
     frame = sys._current_frames().get(thread.ident)
+    if frame and frame.f_code is _BACKWARD:
+        return None
     try:
         computed_ns = time.clock_gettime_ns(~thread.native_id << 3 | _CLOCK_OF_THREAD)
     except OSError:
