@@ -1,3 +1,4 @@
+import gc
 import os
 import subprocess
 from pathlib import Path
@@ -16,6 +17,13 @@ def device(request):
             pytest.fail("there is no GPU")
         pytest.skip("no GPU here")
     return request.param
+
+
+@pytest.fixture(autouse=True)
+def _no_garbage_on_a_gpu():
+    """A forked worker that collects it aborts."""
+    if torch.cuda.is_initialized():
+        gc.collect()
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ import slipstream as ss
 T = ss.transforms
 MODEL = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 3))
 OPTIMIZER = torch.optim.SGD(MODEL.parameters(), 0.1, momentum=0.9)
-CHAIN = T.Compose([T.Resize((64, 64)), T.GaussianBlur(63, (9, 10)), T.RandomCrop(32), T.Normalize([0.5], [0.5])])
+CHAIN = T.Compose([T.Resize((128, 128)), T.GaussianBlur(63, (9, 10)), T.RandomCrop(32), T.Normalize([0.5], [0.5])])
 STEPS = ["read", "decode", "resize_0", "gaussian_blur_1", "random_crop_2", "normalize_3", "collate"]
 
 

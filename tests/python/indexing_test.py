@@ -117,7 +117,7 @@ def test_pytorchs_loader_and_a_pipeline_around_it(photos, context):
     data = ss.Subset(ss.ImageFolder(photos, T.Compose([CHAIN, darker])), range(10))
     loader = torch.utils.data.DataLoader(data, batch_size=4, num_workers=1, multiprocessing_context=context)
     ours = list(ss.DataLoader(data, 4))
-    for batches in (list(loader), list(ss.Pipeline(loader))):
+    for batches in (list(loader), list(ss.Pipeline(loader, device="cpu"))):
         assert all(equal(x, y) for a, b in zip(batches, ours, strict=True) for x, y in zip(a, b, strict=True))
 
 

@@ -181,10 +181,11 @@ in_a_fork(lambda: ss.Trainer(used, Net(), epochs=2, lr=0.05, momentum=0.9, deter
 
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])
 def test_a_forked_process_makes_a_trainer_of_its_own(photos, tmp_path, plan):
-    """One thread inside an operation: PyTorch itself hangs in a fork whose thread had more of them."""
+    """One thread inside an operation: PyTorch itself hangs in a fork whose thread had more of them. And no
+    GPU: where there is one, it refuses backward passes in a fork."""
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     run = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS, photos, plan, tmp_path / "run"], text=True,
-                         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
-                         check=False, timeout=120, capture_output=True)
+                         env=os.environ | environment, check=False, timeout=120, capture_output=True)
     assert run.returncode == 0, run.stderr
     lines = [re.sub("Refused: this (trainer|iterator).*", r"\1", line) for line in run.stdout.splitlines()]
     digest = lines[1]
