@@ -129,8 +129,6 @@ ROWS = {
         pinned_batches(o, n), script_stage(model, o, n, True), "cuda")),
     "plain_dataloader": lambda model, o, n: plain(model, endless(pytorch_loader(o, n))),
     "pipeline_dataloader": lambda model, o, n: staged(model, ss.Pipeline(pytorch_loader(o, n), encode_stage(model), "cuda")),
-    "pipeline_iterated_dataloader": lambda model, o, n: staged(model, ss.Pipeline(
-        endless(pytorch_loader(o, n)), encode_stage(model), "cuda")),
     "pipeline_native_dataloader": lambda model, o, n: staged(model, ss.Pipeline(native_loader(o, n), native_stage(model))),
     "pipeline_native_dataloader_script": lambda model, o, n: staged(model, ss.Pipeline(
         native_loader(o, n), script_stage(model, o, n, False))),

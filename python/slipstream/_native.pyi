@@ -1,6 +1,6 @@
 """The compiled module: what the package itself calls."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -117,13 +117,15 @@ class LoopStage:
         script: torch.jit.ScriptModule | None,
         arguments: Callable[[Any], tuple[Any, ...]],
         placed: Callable[[Any, Any], Any],
+        direct: tuple[Any, ...],
         /,
     ) -> None: ...
 
 class Loop:
     def __init__(
         self,
-        source: Any,
+        source: Loader | Iterator[Any],
+        ready: Callable[[], bool] | None,
         stages: list[LoopStage],
         device: str,
         first: int,
@@ -131,7 +133,8 @@ class Loop:
         kept: list[Any],
         /,
     ) -> None: ...
-    def next(self, end: Any, /) -> Any: ...
+    def __iter__(self) -> Loop: ...
+    def __next__(self) -> Any: ...
     def close(self) -> None: ...
     def failed(self) -> str: ...
 

@@ -7,29 +7,13 @@ import copy
 import dataclasses
 import queue
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 
 from . import _native
 from ._checks import EPOCHS, check, shortened
-
-
-class _Inline:
-    """An iterable that makes its batches on the caller's thread."""
-
-    def __init__(self, iterable: Iterable[Any], states: States) -> None:
-        self._iterator: Any = iter(iterable)
-        self._states = states
-
-    def ready(self) -> bool:
-        return True
-
-    def take(self) -> Any:
-        item = next(self._iterator)
-        self._states.take()
-        return item
 
 
 class _Queue:
@@ -60,17 +44,19 @@ class _Queue:
         return True
 
 
-class _Workers(_Inline):
-    """A loader with workers of its own: a batch that they have not made yet holds up none that is there."""
+class _Workers:
+    """The batches of a loader with workers of its own: one that they have not made yet holds up none that is
+    there."""
 
     _latest: weakref.WeakKeyDictionary[Any, weakref.ref[_Workers]] = weakref.WeakKeyDictionary()
     _is_stale = False
+    _iterator: Any
 
-    def __init__(self, loader: torch.utils.data.DataLoader[Any], states: States) -> None:
+    def __init__(self, loader: torch.utils.data.DataLoader[Any]) -> None:
         before = self._latest[loader]() if loader in self._latest else None
         if before is not None and loader.persistent_workers:
             before._is_stale = True
-        super().__init__(loader, states)
+        self._iterator = iter(loader)
         self._latest[loader] = weakref.ref(self)
         self._queue: _Queue | None = None
         if all(hasattr(self._iterator, name) for name in ("_data_queue", "_rcvd_idx", "_task_info")):
@@ -86,13 +72,16 @@ class _Workers(_Inline):
         is_in_order = getattr(self._iterator, "_in_order", True)
         return info is None or len(info) == 2 or self._queue.has(wanted if is_in_order else None)
 
-    def take(self) -> Any:
+    def __iter__(self) -> _Workers:
+        return self
+
+    def __next__(self) -> Any:
         if self._is_stale:
             raise _native.Error(
                 "another pass over this loader began, whose workers are persistent and serve one at a time: "
                 "finish a pass first, or leave persistent_workers out"
             )
-        return super().take()
+        return next(self._iterator)
 
 
 @dataclasses.dataclass
@@ -104,20 +93,20 @@ class States:
     """Of a loader that has state_dict() and load_state_dict(), behind each batch taken in a pass."""
 
     def __init__(self, loader: Any) -> None:
-        self._loader = loader if has_state(loader) else None
+        self._loader = loader
         self._taken: collections.deque[Any] = collections.deque()
 
-    def take(self) -> None:
-        if self._loader is None:
-            return
+    def take(self, item: Any) -> Any:
+        """The item, after which the state is."""
         try:
             self._taken.append(copy.deepcopy(self._loader.state_dict()))
         except Exception as error:  # told to whoever asks for it
             self._taken.append(_Raised(error))
+        return item
 
     def given(self) -> Any:
         """Behind the batch that the loop gets."""
-        return self._taken.popleft() if self._loader is not None else None
+        return self._taken.popleft()
 
 
 def has_state(loader: Any) -> bool:
@@ -179,7 +168,13 @@ def with_epochs(loader: Any) -> list[Any]:
     return [*{id(each): each for each in samplers if hasattr(each, "set_epoch")}.values()]
 
 
-def source_of(loader: Iterable[Any], states: States) -> Any:
+def source_of(
+    loader: Iterable[Any], states: States | None
+) -> tuple[Iterator[Any], Callable[[], bool] | None]:
+    """The batches of a pass, and what tells whether the next one comes without waiting; None if it does."""
+    workers = None
     if isinstance(loader, torch.utils.data.DataLoader) and loader.num_workers > 0:
-        return _Workers(loader, states)
-    return _Inline(loader, states)
+        workers = _Workers(loader)
+    batches: Iterator[Any] = iter(loader if workers is None else workers)
+    ready = None if workers is None else workers.ready
+    return batches if states is None else map(states.take, batches), ready

@@ -268,7 +268,7 @@ class DataLoader:
         return (self.epoch << 32) + (self._position % len(self) if self._resumes else 0)
 
     def _pass(self, stages: Sequence[Stage], run_ahead: int) -> Iterator[Any]:
-        from .pipeline import _Pass
+        from .pipeline import Pass
 
         first = self._first_number()
         self._go_to(self._position if self._resumes else self.epoch * len(self), False)
@@ -276,22 +276,15 @@ class DataLoader:
         if self._workers is not None:
             self._workers.revive(self._native.halt)
         self._native.go_to(self._position)
-        batches = _Pass(self._native, stages, self.device, run_ahead, first)
-        try:
-            while True:
+        with Pass(self._native, None, stages, self.device, run_ahead, first) as batches:
+            for batch in batches:
+                self._position += 1
+                yield batch
                 if number != self._pass_number:
                     raise _native.Error(
                         "the loader was sent elsewhere since this pass began, by another pass, "
                         "set_epoch() or load_state_dict(): finish one first, or make a loader for each"
                     )
-                try:
-                    batch = next(batches)
-                except StopIteration:
-                    return
-                self._position += 1
-                yield batch
-        finally:
-            batches.close()
 
 
 def refuse_own_iteration(loader: DataLoader, what: str) -> None:

@@ -113,6 +113,11 @@ class Stage:
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             raise self._misfit("writes", outputs, batch) from None
 
+    def _direct(self) -> tuple[Any, ...]:
+        """The function, and the keys of its only input and output, where that is all that a call does."""
+        is_one = len(self._inputs) == len(self._outputs) == 1 and type(self).__call__ is Stage.__call__
+        return (self.function, self._inputs[0], self._outputs[0]) if is_one else ()
+
     def _script(self, device: str) -> torch.jit.ScriptModule | None:
         """What a thread without Python's lock may call in its place."""
         is_alone = self.seed is None and type(self).__call__ is Stage.__call__
@@ -213,45 +218,46 @@ class Pipeline:
 
     def __iter__(self) -> Iterator[Any]:
         _refuse_stages(self.stages, self.run_ahead)
-        return self._pass()
-
-    def _pass(self) -> Iterator[Any]:
-        """Begins with its first batch: frameworks iterate a loader only to see whether they can."""
+        # A pass begins with its first batch: frameworks iterate a loader only to see whether they can.
         if not isinstance(self.loader, DataLoader):
-            yield from self._foreign_pass()
-        elif self.serial:
-            yield from _serial(self.loader, self.stages, self.device, self.loader._first_number())
-        else:
-            yield from self.loader._pass(self.stages, self.run_ahead)
+            return self._foreign_pass()
+        return self._serial_pass() if self.serial else self.loader._pass(self.stages, self.run_ahead)
+
+    def _serial_pass(self) -> Iterator[Any]:
+        yield from _serial(self.loader, self.stages, self.device, self.loader._first_number())  # type: ignore[attr-defined]
 
     def _foreign_pass(self) -> Iterator[Any]:
         epoch, batch = self._place.begin()
-        states, numbers = States(self.loader), itertools.count(batch + 1)
+        states = States(self.loader) if has_state(self.loader) else None
         first, stages, device = (epoch << 32) + batch, self.stages, self.device
         batches: Any
         if self.serial:
-            batches = _serial(self.loader, stages, device, first, states)
+            batches = contextlib.closing(_serial(self.loader, stages, device, first, states))
         else:
-            batches = _Pass(source_of(self.loader, states), stages, device, self.run_ahead, first)
+            batches = Pass(*source_of(self.loader, states), stages, device, self.run_ahead, first)
+        numbers = itertools.count(batch + 1)
 
         def told(item: Any) -> Any:
+            assert states is not None
             self._place.given(states.given(), epoch, next(numbers))
             return item
 
-        try:
-            yield from map(told, batches)  # which keeps none
+        with batches as made:
+            yield from made if states is None else map(told, made)  # which keeps none
             self._place.end()
-        finally:
-            batches.close()
 
 
-class _Pass:
-    """One pass over a source, ended by its end, an exception or its deletion."""
-
-    _END = object()
+class Pass:
+    """One pass over a source: as a context, its batches; what ends it ends what runs ahead."""
 
     def __init__(
-        self, source: Any, stages: Sequence[Stage], device: str, run_ahead: int, first: int
+        self,
+        source: _native.Loader | Iterator[Any],
+        ready: Callable[[], bool] | None,
+        stages: Sequence[Stage],
+        device: str,
+        run_ahead: int,
+        first: int,
     ) -> None:
         self._kept: list[Any] = []  # what the native side uses, where the garbage collector sees it
         native = [
@@ -264,34 +270,20 @@ class _Pass:
                 stage._script(device),
                 stage._arguments,
                 stage._placed,
+                stage._direct(),
             )
             for stage in stages
         ]
-        self._loop = _native.Loop(source, native, device, first, run_ahead, self._kept)
+        self._loop = _native.Loop(source, ready, native, device, first, run_ahead, self._kept)
 
-    def __iter__(self) -> _Pass:
-        return self
+    def __enter__(self) -> _native.Loop:
+        return self._loop
 
-    def __next__(self) -> Any:
-        try:
-            batch = self._loop.next(self._END)
-        except BaseException as error:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """The host waits for nothing."""
+        if error is not None:
             _note(error, self._loop.failed())
-            self.close()
-            raise
-        if batch is not self._END:
-            return batch
-        self.close()
-        raise StopIteration
-
-    def close(self) -> None:
-        """Ends the pass; the host waits for nothing."""
         self._loop.close()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_loop"):
-            with contextlib.suppress(Exception):
-                self.close()
 
 
 def _serial(
@@ -301,9 +293,7 @@ def _serial(
     first: int,
     states: States | None = None,
 ) -> Iterator[Any]:
-    for number, item in enumerate(loader):
-        if states is not None:
-            states.take()
+    for number, item in enumerate(loader if states is None else map(states.take, loader)):
         batch = _native.moved(item, device)
         for stage in stages:
             try:

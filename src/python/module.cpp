@@ -45,26 +45,28 @@ DatasetPtr opened(const Open& open) {
 /// A StagedLoop that one thread at a time may ask for a batch.
 class Loop {
  public:
-  Loop(const py::object& source, std::vector<LoopStage> stages, const std::string& device,
-       std::uint64_t first, std::size_t run_ahead, const py::list& kept) {
+  Loop(const py::object& source, const py::object& ready, std::vector<LoopStage> stages,
+       const std::string& device, std::uint64_t first, std::size_t run_ahead,
+       const py::list& kept) {
     const std::shared_ptr<Context> context = context_of(device);
     std::shared_ptr<Feed> feed;
     if (py::isinstance<NativeLoader>(source)) {
       feed = std::make_shared<NativeFeed>(source.cast<std::shared_ptr<NativeLoader>>());
     } else {
-      feed = std::make_shared<PythonFeed>(kept_in(kept, source), context->device());
+      feed = std::make_shared<PythonFeed>(kept_in(kept, source), kept_in(kept, ready),
+                                          context->device());
     }
     loop_ =
         std::make_unique<StagedLoop>(std::move(feed), std::move(stages), context, first, run_ahead);
   }
 
-  /// Nothing at the end.
-  std::optional<py::object> next() {
+  py::object next() {
     if (std::exchange(is_busy_, true)) throw py::value_error("this pass is already executing");
     try {
       std::optional<py::object> batch = loop_->next();
+      if (!batch) throw py::stop_iteration();
       is_busy_ = false;
-      return batch;
+      return std::move(*batch);
     } catch (...) {
       is_busy_ = false;
       throw;
@@ -354,19 +356,17 @@ void add_loop(py::module_& module) {
       .def(py::init([](std::string name, const py::function& apply, const py::object& of,
                        std::optional<std::uint64_t> seed, const py::list& kept,
                        const py::object& script, const py::function& arguments,
-                       const py::function& placed) {
-        return LoopStage{
-            std::move(name),         kept_in(kept, apply),     StageWatch(of, kept), seed,
-            ScriptStage::of(script), kept_in(kept, arguments), kept_in(kept, placed)};
+                       const py::function& placed, const py::tuple& direct) {
+        return LoopStage{std::move(name),         kept_in(kept, apply),
+                         StageWatch(of, kept),    seed,
+                         ScriptStage::of(script), kept_in(kept, arguments),
+                         kept_in(kept, placed),   kept_in(kept, direct)};
       }));
   py::class_<Loop>(module, "Loop")
-      .def(py::init<const py::object&, std::vector<LoopStage>, const std::string&, std::uint64_t,
-                    std::size_t, const py::list&>())
-      .def("next",
-           [](Loop& loop, const py::object& end) {
-             std::optional<py::object> batch = loop.next();
-             return batch ? std::move(*batch) : end;
-           })
+      .def(py::init<const py::object&, const py::object&, std::vector<LoopStage>,
+                    const std::string&, std::uint64_t, std::size_t, const py::list&>())
+      .def("__iter__", [](const py::object& loop) { return loop; })
+      .def("__next__", &Loop::next)
       .def("close", &Loop::close)
       .def("failed", &Loop::failed);
 }

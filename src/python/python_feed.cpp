@@ -6,7 +6,8 @@ namespace slipstream {
 
 namespace py = pybind11;
 
-PythonFeed::PythonFeed(py::handle source, c10::Device device) : source_(source), device_(device) {}
+PythonFeed::PythonFeed(py::handle batches, py::handle ready, c10::Device device)
+    : batches_(batches), ready_(ready), device_(device) {}
 
 PythonFeed::~PythonFeed() {
   const py::gil_scoped_acquire locked;
@@ -14,17 +15,17 @@ PythonFeed::~PythonFeed() {
 }
 
 bool PythonFeed::ready() {
+  if (ready_.is_none()) return true;
   const py::gil_scoped_acquire locked;
-  return source_.attr("ready")().cast<bool>();
+  return ready_().cast<bool>();
 }
 
 bool PythonFeed::take() {
   const py::gil_scoped_acquire locked;
-  try {
-    item_ = source_.attr("take")();
-  } catch (py::error_already_set& error) {
-    if (error.matches(PyExc_StopIteration)) return false;
-    throw;
+  item_ = py::reinterpret_steal<py::object>(PyIter_Next(batches_.ptr()));
+  if (!item_) {
+    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+    return false;
   }
   is_on_device_ = false;
   if (device_.is_cuda())

@@ -6,12 +6,11 @@
 
 namespace slipstream {
 
-/// Batches that Python makes. `source` has ready(), whether take() would return without waiting,
-/// and take(), the next batch, which raises StopIteration where there is none. It is in a list of
-/// Python's (kept_in()).
+/// Batches of an iterator of Python's. ready() tells whether the next one comes without waiting;
+/// None where it always does. Both are in a list of Python's (kept_in()).
 class PythonFeed final : public Feed {
  public:
-  PythonFeed(pybind11::handle source, c10::Device device);
+  PythonFeed(pybind11::handle batches, pybind11::handle ready, c10::Device device);
   ~PythonFeed() override;
 
   bool ready() override;
@@ -20,7 +19,7 @@ class PythonFeed final : public Feed {
   bool is_on_device() const override { return is_on_device_; }
 
  private:
-  pybind11::handle source_;
+  pybind11::handle batches_, ready_;
   pybind11::object item_;
   c10::Device device_;
   bool is_on_device_ = false;

@@ -3,6 +3,10 @@
 #include <pybind11/gil_safe_call_once.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <optional>
+
+#include "slipstream/core/error.h"
+
 namespace slipstream {
 namespace {
 
@@ -82,6 +86,37 @@ py::object moved_data_class(py::handle value, c10::Device device) {
   return changed;
 }
 
+py::object owned(PyObject* made) {
+  if (made == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(made);
+}
+
+/// Where a sequence of that size has it.
+std::optional<Py_ssize_t> index_in(Py_ssize_t size, py::handle key) {
+  if (!PyLong_CheckExact(key.ptr())) return std::nullopt;
+  Py_ssize_t index = PyLong_AsSsize_t(key.ptr());
+  if (index == -1 && PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  if (index < 0) index += size;
+  if (index < 0 || index >= size) return std::nullopt;
+  return index;
+}
+
+py::object with_applied_in_dict(py::handle batch, py::handle function, py::handle from,
+                                py::handle to) {
+  PyObject* const value = PyDict_GetItemWithError(batch.ptr(), from.ptr());
+  if (value == nullptr) {
+    PyErr_Clear();
+    return {};
+  }
+  const py::object result = function(py::reinterpret_borrow<py::object>(value));
+  py::object changed = owned(PyDict_Copy(batch.ptr()));
+  if (PyDict_SetItem(changed.ptr(), to.ptr(), result.ptr()) != 0) throw py::error_already_set();
+  return changed;
+}
+
 /// A field of that name is no function.
 bool can_move(py::handle value) {
   return py::hasattr(value, "to") && PyCallable_Check(value.attr("to").ptr()) != 0;
@@ -132,6 +167,25 @@ py::object moved(py::handle value, c10::Device device) {
   if (is_mapping(value)) return moved_mapping(value, device);
   if (is_data_class(value)) return moved_data_class(value, device);
   return py::reinterpret_borrow<py::object>(value);
+}
+
+py::object with_applied(py::handle batch, py::handle function, py::handle from, py::handle to) {
+  if (PyDict_CheckExact(batch.ptr())) return with_applied_in_dict(batch, function, from, to);
+  const bool is_list = PyList_CheckExact(batch.ptr());
+  if (!is_list && !PyTuple_CheckExact(batch.ptr())) return {};
+  const Py_ssize_t size = Py_SIZE(batch.ptr());
+  const auto source = index_in(size, from), target = index_in(size, to);
+  if (!source || !target) return {};
+  py::object result =
+      function(py::reinterpret_borrow<py::object>(PySequence_Fast_GET_ITEM(batch.ptr(), *source)));
+  ensure(Py_SIZE(batch.ptr()) == size, "a stage leaves the length of its batch as it is");
+  py::object changed = owned(is_list ? PyList_New(size) : PyTuple_New(size));
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    PyObject* const value =
+        i == *target ? result.release().ptr() : Py_NewRef(PySequence_Fast_GET_ITEM(batch.ptr(), i));
+    is_list ? PyList_SET_ITEM(changed.ptr(), i, value) : PyTuple_SET_ITEM(changed.ptr(), i, value);
+  }
+  return changed;
 }
 
 void for_each_leaf(py::handle value, const std::function<void(const at::Tensor&)>& tensor,

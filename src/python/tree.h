@@ -17,4 +17,9 @@ pybind11::object moved(pybind11::handle value, c10::Device device);
 void for_each_leaf(pybind11::handle value, const std::function<void(const at::Tensor&)>& tensor,
                    const std::function<void(pybind11::handle)>& other);
 
+/// A copy of a plain tuple, list or dict with function(its value at `from`) at `to`; null, without
+/// a call, where the batch is none of them or has no such places.
+pybind11::object with_applied(pybind11::handle batch, pybind11::handle function,
+                              pybind11::handle from, pybind11::handle to);
+
 }  // namespace slipstream

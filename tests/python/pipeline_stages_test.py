@@ -264,3 +264,29 @@ def test_draws_that_begin_late_are_seen(device):
     assert run(60) == 60
     with pytest.raises(ss.Error, match="both draw random numbers"):
         run(80)
+
+
+class Called(ss.Stage):
+    def __call__(self, batch):
+        return super().__call__(batch)
+
+
+Pair = collections.namedtuple("Pair", "a b")
+ONE, TWO = torch.ones(2), torch.full((2,), 2.0)
+
+
+@pytest.mark.parametrize(("batch", "keys"), [
+    ((ONE, TWO), {}), ((ONE, TWO), {"input": 1}), ([ONE, TWO], {"input": -1}), ([ONE, TWO], {"input": 0, "output": -1}),
+    ((ONE, TWO), {"output": 2}), ([ONE], {"input": 1}), ((ONE,), {"input": "a"}), ((ONE,), {"input": 1 << 70}),
+    ({"a": ONE, "b": TWO}, {"input": "a"}), ({"a": ONE, "b": TWO}, {"input": "b", "output": "c"}),
+    ({"a": ONE}, {"input": "b"}), ({0: ONE, 1: "name"}, {}), (Pair(ONE, TWO), {"input": "b"}), (ONE, {})])
+def test_a_stage_of_one_value_is_what_its_call_gives(device, batch, keys):
+    """The pipeline calls the function of a plain one itself."""
+    def given(kind):
+        try:
+            (result,) = ss.Pipeline([batch], [kind("add", lambda x: x + 1, **keys)], device)
+        except ss.Error as error:
+            return str(error)
+        return type(result), str(result)
+
+    assert given(ss.Stage) == given(Called)

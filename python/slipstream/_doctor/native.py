@@ -10,7 +10,7 @@ from typing import Any
 from .. import _native, _trees
 from .._steps import over_batch
 from ..data import DataLoader
-from ..pipeline import _Pass
+from ..pipeline import Pass
 from ..transforms import Compose
 from .ladder import Ladder
 from .parts import COLLATE
@@ -43,11 +43,8 @@ class NativeLoaders:
     def _endless(self, native: _native.Loader) -> Iterator[Any]:
         for first in itertools.count(0, native.batches_per_epoch()):
             native.go_to(first)
-            batches = _Pass(native, (), self.loader.device, _RUN_AHEAD, 0)
-            try:
+            with Pass(native, None, (), self.loader.device, _RUN_AHEAD, 0) as batches:
                 yield from batches
-            finally:
-                batches.close()
 
 
 class NativeLadder(Ladder):
