@@ -135,7 +135,6 @@ ROWS = {
 }
 
 
-
 def rate_of(loop, warmup_steps, seconds):
     for _ in range(warmup_steps):
         next(loop)

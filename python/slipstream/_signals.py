@@ -11,11 +11,14 @@ from typing import Any
 
 def place_told(error: BaseException, trace: TracebackType | None, place: str) -> str:
     """`place`, and that it is not to blame where a handler of a signal raised the error in it."""
-    if not isinstance(error, KeyboardInterrupt):
-        handlers = {_code_of(signal.getsignal(each)) for each in signal.valid_signals()} - {None}
-        if not any(frame.f_code in handlers for frame, _ in traceback.walk_tb(trace)):
-            return place
-    return f"raised for a signal, which came here: {place}"
+    is_for_a_signal = isinstance(error, KeyboardInterrupt) or is_of_handler(error, trace)
+    return f"raised for a signal, which came here: {place}" if is_for_a_signal else place
+
+
+def is_of_handler(error: BaseException, trace: TracebackType | None) -> bool:
+    """Whether a handler of a signal raised it."""
+    handlers = {_code_of(signal.getsignal(each)) for each in signal.valid_signals()} - {None}
+    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(trace))
 
 
 def _code_of(handler: Any) -> Any:

@@ -14,15 +14,19 @@ import torch
 
 from . import _native
 from ._checks import EPOCHS, check, shortened
+from ._signals import is_of_handler
 
 
 class _Queue:
     """What PyTorch's iterator takes its workers' batches from, (number, batch, ...) in the order in which they
-    were made; tells whether one is there."""
+    were made; shows what is there."""
 
     def __init__(self, batches: Any) -> None:
         self._batches = batches
         self._seen: collections.deque[Any] = collections.deque()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._batches, name)
 
     def get(self, timeout: float | None = None) -> Any:
         if not self._seen:
@@ -32,16 +36,20 @@ class _Queue:
             raise item.error
         return item
 
-    def has(self, number: int | None) -> bool:
-        """The batch of that number, or any; or an error that tells of them."""
-        try:
-            while not any(isinstance(item, _Raised) or number in (None, item[0]) for item in self._seen):
-                self._seen.append(self._batches.get_nowait())
-        except queue.Empty:
-            return False
-        except Exception as error:
-            self._seen.append(_Raised(error))
-        return True
+    def seen(self) -> Iterator[Any]:
+        """All that is there, in turn."""
+        yield from list(self._seen)
+        while True:
+            try:
+                item = self._batches.get_nowait()
+            except queue.Empty:
+                return
+            except Exception as error:
+                if is_of_handler(error, error.__traceback__):
+                    raise
+                item = _Raised(error)
+            self._seen.append(item)
+            yield item
 
 
 class _Workers:
@@ -59,18 +67,45 @@ class _Workers:
         self._iterator = iter(loader)
         self._latest[loader] = weakref.ref(self)
         self._queue: _Queue | None = None
-        if all(hasattr(self._iterator, name) for name in ("_data_queue", "_rcvd_idx", "_task_info")):
-            batches = self._iterator._data_queue  # of persistent workers, that of the pass before
+        own = getattr(self._iterator, "__dict__", {})  # not of another iterator within
+        if own.keys() >= {"_data_queue", "_rcvd_idx", "_send_idx", "_task_info", "_workers_status"}:
+            batches = own["_data_queue"]  # of persistent workers, that of the pass before
             self._queue = batches if isinstance(batches, _Queue) else _Queue(batches)
             self._iterator._data_queue = self._queue
 
     def ready(self) -> bool:
+        """Whether the iterator's next batch, or its end, comes without waiting: what it looks at there."""
         if self._is_stale or self._queue is None:
             return True
-        wanted = self._iterator._rcvd_idx
-        info = self._iterator._task_info.get(wanted)  # with two parts, or none, nothing is waited for
         is_in_order = getattr(self._iterator, "_in_order", True)
-        return info is None or len(info) == 2 or self._queue.has(wanted if is_in_order else None)
+        ended: set[int] = set()
+        due = self._due(ended)
+        if due is None or due[1]:
+            return True
+        for item in self._queue.seen():
+            if isinstance(item, _Raised):
+                return True
+            worker = _ended_worker(item[1])
+            if worker is not None:
+                ended.add(worker)
+                due = self._due(ended)
+            elif not is_in_order or (due is not None and item[0] == due[0]):
+                return True
+            if due is None:  # workers that go on are given more to do first
+                return len(ended) == int(sum(self._iterator._workers_status))
+        return False
+
+    def _due(self, ended: set[int]) -> tuple[int, bool] | None:
+        """The number that comes next and whether the iterator has it already, leaving out those of workers
+        that have ended; nothing behind the last."""
+        it = self._iterator
+        for number in range(it._rcvd_idx, it._send_idx):
+            info = it._task_info.get(number)
+            if info is None or (len(info) == 2 and _ended_worker(info[1]) is not None):
+                continue
+            if len(info) == 2 or (it._workers_status[info[0]] and info[0] not in ended):
+                return number, len(info) == 2
+        return None
 
     def __iter__(self) -> _Workers:
         return self
@@ -82,6 +117,12 @@ class _Workers:
                 "finish a pass first, or leave persistent_workers out"
             )
         return next(self._iterator)
+
+
+def _ended_worker(made: Any) -> int | None:
+    """The worker that says that it has come to its end, in place of a batch; TorchData's add something."""
+    said = made[0] if type(made) is tuple and made else made
+    return said.worker_id if type(said).__name__ == "_IterableDatasetStopIteration" else None
 
 
 @dataclasses.dataclass

@@ -114,13 +114,13 @@ class Stage:
             raise self._misfit("writes", outputs, batch) from None
 
     def _direct(self) -> tuple[Any, ...]:
-        """The function, and the keys of its only input and output, where that is all that a call does."""
-        is_one = len(self._inputs) == len(self._outputs) == 1 and type(self).__call__ is Stage.__call__
-        return (self.function, self._inputs[0], self._outputs[0]) if is_one else ()
+        """The keys of the only input and output, where nothing but the function comes between."""
+        is_one = len(self._inputs) == len(self._outputs) == 1 and type(self).__call__ is _CALL
+        return (self._inputs[0], self._outputs[0]) if is_one else ()
 
     def _script(self, device: str) -> torch.jit.ScriptModule | None:
         """What a thread without Python's lock may call in its place."""
-        is_alone = self.seed is None and type(self).__call__ is Stage.__call__
+        is_alone = self.seed is None and type(self).__call__ is _CALL
         return script_of(self.function, device) if is_alone else None
 
     def _misfit(self, does: str, keys: list[Key], batch: Any) -> _native.Error:
@@ -129,6 +129,9 @@ class Stage:
             f"{type(batch).__name__} does not have. Remedy: say where its input is and its output "
             f"goes, slipstream.Stage('{self.name}', ..., input=..., output=...)"
         )
+
+
+_CALL = Stage.__call__
 
 
 class Pipeline:
@@ -243,7 +246,7 @@ class Pipeline:
             return item
 
         with batches as made:
-            yield from made if states is None else map(told, made)  # which keeps none
+            yield from made if states is None else map(told, made)  # neither keeps a batch
             self._place.end()
 
 

@@ -61,6 +61,11 @@ bool sees_operations() {
          at::impl::PythonTorchFunctionTLS::stack_len() > 0;
 }
 
+bool is_of_handler(const py::error_already_set& error) {
+  const py::object told = py::module_::import("slipstream._signals").attr("is_of_handler");
+  return told(error.value(), error.trace()).cast<bool>();
+}
+
 /// As generators do: it would end the caller's loop.
 [[noreturn]] void throw_instead_of_stop(py::error_already_set& error, const std::string& who) {
   py::raise_from(error, PyExc_RuntimeError, (who + " raised StopIteration").c_str());
@@ -84,7 +89,8 @@ auto in_python(const LoopStage& stage, const Function& function) {
 py::object applied(const LoopStage& stage, const py::object& batch) {
   const auto direct = py::reinterpret_borrow<py::tuple>(stage.direct);
   py::object made;
-  if (!direct.empty()) made = with_applied(batch, direct[0], direct[1], direct[2]);
+  if (!direct.empty())
+    made = with_applied(batch, stage.apply.attr("function"), direct[0], direct[1]);
   return made ? made : stage.apply(batch);
 }
 
@@ -227,7 +233,7 @@ bool StagedLoop::take() {
     return is_there;
   } catch (const py::error_already_set& error) {
     const py::gil_scoped_acquire locked;
-    if (!error.matches(PyExc_Exception)) throw;
+    if (!error.matches(PyExc_Exception) || is_of_handler(error)) throw;
     feed_error_ = std::current_exception();
   } catch (...) {
     feed_error_ = std::current_exception();

@@ -32,8 +32,8 @@ struct LoopStage {
   std::shared_ptr<const ScriptStage> script = nullptr;
   pybind11::handle arguments = {};  ///< of a batch, gives the tuple that `script` is called with
   pybind11::handle placed = {};     ///< of a batch and what that gave, gives the changed batch
-  /// Where apply() is a function of one value of a batch, that gives one: the function and both
-  /// keys, else an empty tuple.
+  /// The keys of the value of a batch that apply() calls its `function` with and of the one that
+  /// this gives, where that is all it does, else an empty tuple.
   pybind11::handle direct = {};
 };
 

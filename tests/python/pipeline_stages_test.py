@@ -290,3 +290,20 @@ def test_a_stage_of_one_value_is_what_its_call_gives(device, batch, keys):
         return type(result), str(result)
 
     assert given(ss.Stage) == given(Called)
+
+
+def test_a_function_that_is_replaced_within_a_pass(device):
+    data = [torch.zeros(2)[None]] * 8
+    pipe = ss.Pipeline(data, [("add", lambda x: x + 1)], device)
+    given = []
+    for x, in pipe:
+        given.append(x[0].item())
+        pipe.stages[0].function = lambda x: x + 5
+    assert given[0] == 1 and given[-1] == 5
+
+
+def test_a_call_that_is_replaced(device, monkeypatch):
+    called = []
+    call = ss.Stage.__call__
+    monkeypatch.setattr(ss.Stage, "__call__", lambda stage, batch: [called.append(1), call(stage, batch)][1])
+    assert len(list(ss.Pipeline([[torch.zeros(2)]] * 3, [("add", lambda x: x + 1)], device))) == len(called) == 3

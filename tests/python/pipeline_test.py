@@ -2,11 +2,9 @@
 
 import collections
 import dataclasses
-import multiprocessing
 import os
 import subprocess
 import sys
-import threading
 import time
 from typing import ClassVar
 
@@ -231,81 +229,6 @@ def test_containers_stay_what_they_are(device):
     packed = nn.utils.rnn.pack_sequence([torch.ones(3), torch.ones(2)])
     (result,) = ss.Pipeline([{"x": packed}], (), device)
     assert result["x"].data.device.type == device and result["x"].batch_sizes.device.type == "cpu"
-
-
-class Late(Numbers):
-    """Its sample `late` waits until it is let go of."""
-
-    def __init__(self, late):
-        self.late, self.let_go, self.made = late, multiprocessing.Event(), multiprocessing.Event()
-
-    def __getitem__(self, index):
-        if index == self.late:
-            self.let_go.wait(20)
-            self.made.set()
-        return super().__getitem__(index)
-
-
-@pytest.mark.parametrize("late", [6, 7])
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("is_persistent", [False, True])
-def test_a_late_batch_holds_up_none_that_is_there(device, late, workers, is_persistent):
-    """With two workers, the one behind it is there."""
-    data = Late(late)
-    loader = torch.utils.data.DataLoader(data, 1, num_workers=workers, persistent_workers=is_persistent)
-    for _ in range(2 if is_persistent else 1):
-        data.let_go.clear()
-        data.made.clear()
-        for i, (_, label) in enumerate(ss.Pipeline(loader, (), device)):
-            assert label.item() == i
-            if i == 5:
-                assert not data.made.is_set()
-                data.let_go.set()
-        assert i == len(data) - 1
-
-
-def test_batches_in_any_order(device):
-    data = Late(0)
-    loader = torch.utils.data.DataLoader(data, 1, num_workers=2, in_order=False)
-    labels = []
-    for _, label in ss.Pipeline(loader, (), device):
-        labels.append(label.item())
-        if len(labels) == 3:
-            assert not data.made.is_set()
-            data.let_go.set()
-    assert sorted(labels) == list(range(40)) and labels[0] != 0
-
-
-class Streamed(torch.utils.data.IterableDataset):
-    """Shares of several sizes: workers end one by one."""
-
-    def __iter__(self):
-        worker = torch.utils.data.get_worker_info()
-        yield from torch.arange(4 * worker.id + 1) + 100 * worker.id
-
-
-@pytest.mark.parametrize("is_persistent", [False, True])
-def test_iterable_data_sets(device, is_persistent):
-    loader = torch.utils.data.DataLoader(Streamed(), 2, num_workers=3, persistent_workers=is_persistent)
-    pipe = ss.Pipeline(loader, [("same", lambda x: x.clone())], device)
-    expected = [batch.tolist() for batch in loader]
-    for _ in range(2):
-        assert [batch.tolist() for batch in pipe] == expected
-
-
-def test_a_pass_waits_for_what_the_one_before_still_reads(device):
-    """Both passes have the same worker processes."""
-    for late in (3, 6):
-        data = Late(late)
-        loader = torch.utils.data.DataLoader(data, 1, num_workers=2, persistent_workers=True)
-        pipe = ss.Pipeline(loader, (), device)
-        for x, _ in pipe:
-            if x[0, 0] == 2:
-                break
-        letting = threading.Timer(0.3, data.let_go.set)
-        letting.start()
-        assert [labels.item() for _, labels in pipe] == list(range(40))
-        letting.join()
 
 
 def test_a_pass_begins_with_its_first_batch(device):

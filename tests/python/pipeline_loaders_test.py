@@ -1,0 +1,181 @@
+"""Pipelines around PyTorch's loaders."""
+
+import multiprocessing
+import signal
+import threading
+
+import pytest
+import torch
+from loops import Numbers
+
+import slipstream as ss
+
+
+class Late(Numbers):
+    """Its sample `late` waits until it is let go of."""
+
+    def __init__(self, late):
+        self.late, self.let_go, self.made = late, multiprocessing.Event(), multiprocessing.Event()
+
+    def __getitem__(self, index):
+        if index == self.late:
+            self.let_go.wait(20)
+            self.made.set()
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("late", [6, 7])
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("is_persistent", [False, True])
+def test_a_late_batch_holds_up_none_that_is_there(device, late, workers, is_persistent):
+    """With two workers, the one behind it is there."""
+    data = Late(late)
+    loader = torch.utils.data.DataLoader(data, 1, num_workers=workers, persistent_workers=is_persistent)
+    for _ in range(2 if is_persistent else 1):
+        data.let_go.clear()
+        data.made.clear()
+        for i, (_, label) in enumerate(ss.Pipeline(loader, (), device)):
+            assert label.item() == i
+            if i == 5:
+                assert not data.made.is_set()
+                data.let_go.set()
+        assert i == len(data) - 1
+
+
+@pytest.mark.parametrize("late", [0, 3])
+def test_batches_in_any_order(device, late):
+    data = Late(late)
+    loader = torch.utils.data.DataLoader(data, 1, num_workers=2, in_order=False)
+    labels = []
+    for _, label in ss.Pipeline(loader, (), device):
+        labels.append(label.item())
+        if len(labels) == 30:  # all but those of the late one's worker may be there
+            assert not data.made.is_set()
+            data.let_go.set()
+    assert sorted(labels) == list(range(40)) and labels.index(late) >= 30
+
+
+class Streamed(torch.utils.data.IterableDataset):
+    """Shares of several sizes: workers end one by one."""
+
+    def __iter__(self):
+        worker = torch.utils.data.get_worker_info()
+        yield from torch.arange(4 * worker.id + 1) + 100 * worker.id
+
+
+@pytest.mark.parametrize("is_persistent", [False, True])
+def test_iterable_data_sets(device, is_persistent):
+    loader = torch.utils.data.DataLoader(Streamed(), 2, num_workers=3, persistent_workers=is_persistent)
+    pipe = ss.Pipeline(loader, [("same", lambda x: x.clone())], device)
+    expected = [batch.tolist() for batch in loader]
+    for _ in range(2):
+        assert [batch.tolist() for batch in pipe] == expected
+
+
+def test_a_pass_waits_for_what_the_one_before_still_reads(device):
+    """Both passes have the same worker processes."""
+    for late in (3, 6):
+        data = Late(late)
+        loader = torch.utils.data.DataLoader(data, 1, num_workers=2, persistent_workers=True)
+        pipe = ss.Pipeline(loader, (), device)
+        for x, _ in pipe:
+            if x[0, 0] == 2:
+                break
+        letting = threading.Timer(0.3, data.let_go.set)
+        letting.start()
+        assert [labels.item() for _, labels in pipe] == list(range(40))
+        letting.join()
+
+
+class Ending(torch.utils.data.IterableDataset):
+    """Two workers give three numbers each and one of them another one, which waits until it is let go of."""
+
+    def __init__(self):
+        self.let_go, self.made = multiprocessing.Event(), multiprocessing.Event()
+
+    def __iter__(self):
+        worker = torch.utils.data.get_worker_info().id
+        yield from torch.arange(3) + 10 * worker
+        if worker == 1:
+            self.let_go.wait(20)
+            self.made.set()
+            yield torch.tensor(13)
+
+
+@pytest.mark.parametrize("prefetch_factor", [1, 2, 4])
+@pytest.mark.parametrize("is_persistent", [False, True])
+def test_a_worker_at_its_end_holds_up_no_batch_that_is_there(device, prefetch_factor, is_persistent):
+    data = Ending()
+    loader = torch.utils.data.DataLoader(data, None, num_workers=2, prefetch_factor=prefetch_factor,
+                                         persistent_workers=is_persistent)
+    for _ in range(2 if is_persistent else 1):
+        data.let_go.clear()
+        data.made.clear()
+        numbers = []
+        for x in ss.Pipeline(loader, (), device):
+            numbers.append(x.item())
+            if len(numbers) == 6:
+                assert not data.made.is_set()
+                data.let_go.set()
+        assert numbers == [0, 10, 1, 11, 2, 12, 13]
+
+
+class Generated(torch.utils.data.DataLoader):
+    def __iter__(self):
+        yield from super().__iter__()
+
+
+class Delegating:
+    def __init__(self, iterator):
+        self.iterator = iterator
+
+    def __getattr__(self, name):
+        return getattr(self.iterator, name)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return next(self.iterator)
+
+
+class Wrapped(torch.utils.data.DataLoader):
+    def __iter__(self):
+        return Delegating(super().__iter__())
+
+
+@pytest.mark.parametrize("kind", [Generated, Wrapped])
+@pytest.mark.parametrize("is_persistent", [False, True])
+def test_loaders_with_iterators_of_their_own(device, kind, is_persistent):
+    loader = kind(Numbers(), 4, num_workers=2, persistent_workers=is_persistent)
+    for _ in range(2):
+        assert [y.tolist() for _, y in ss.Pipeline(loader, (), device)] == [y.tolist() for _, y in loader]
+
+
+def test_the_queue_of_a_loader_stays_one(device):
+    loader = torch.utils.data.DataLoader(Numbers(), 4, num_workers=1, persistent_workers=True)
+    assert len(list(ss.Pipeline(loader, (), device))) == 10
+    assert iter(loader)._data_queue.qsize() >= 0 and len(list(loader)) == 10
+
+
+def test_what_a_handler_of_a_signal_raises_comes_at_once(device):
+    loader = torch.utils.data.DataLoader(torch.arange(4000), 1, num_workers=2)
+    seen = at = 0
+
+    def handler(*_):
+        nonlocal at
+        at = seen
+        raise OSError("for a signal")
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        for _ in range(6):
+            seen = 0
+            with pytest.raises(OSError, match="for a signal"):
+                for _ in ss.Pipeline(loader, (), device):
+                    seen += 1
+                    if seen == 5:
+                        signal.setitimer(signal.ITIMER_REAL, 0.02)
+            assert seen == at
+    finally:
+        signal.signal(signal.SIGALRM, before)
