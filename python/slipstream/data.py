@@ -113,15 +113,9 @@ class DataLoader:
         self.transforms_device, self.device = transforms_device, place
         self._position = 0  # of the batch behind the last one given, through all epochs
         self._resumes, self._pass_number = False, 0
-        settings = _native.LoaderSettings()
-        settings.device = self.device
         chain = Compose._of(self.dataset.transform)
-        settings.transforms = chain._native_json()
-        settings.num_classes = told_classes(chain._steps)
-        settings.batch_size, settings.num_workers = self.batch_size, self.num_workers
-        settings.prefetch_batches = self.prefetch_factor * self.num_workers
+        settings = self._settings(chain, wire)
         settings.shuffle = bool(shuffle)
-        settings.drop_last = self.drop_last
         settings.skips_bad_samples = on_bad_sample == "skip"
         settings.seed = seed
         settings.rank, settings.ranks = _ranks(rank, world_size)
@@ -131,10 +125,20 @@ class DataLoader:
             "seed": seed,
             "shuffle": settings.shuffle,
         }
-        settings.wire = dict(wire or {})
-        settings.transforms_on_device = transforms_device == "cuda"
         self._workers: Workers | None = None
         self._native = self._loaded(settings, chain, context, worker_init_fn)
+
+    def _settings(self, chain: Compose, wire: Mapping[str, str] | None) -> _native.LoaderSettings:
+        settings = _native.LoaderSettings()
+        settings.device = self.device
+        settings.transforms = chain._native_json()
+        settings.num_classes = told_classes(chain._steps)
+        settings.batch_size, settings.num_workers = self.batch_size, self.num_workers
+        settings.prefetch_batches = self.prefetch_factor * self.num_workers
+        settings.drop_last = self.drop_last
+        settings.wire = dict(wire or {})
+        settings.transforms_on_device = self.transforms_device == "cuda"
+        return settings
 
     def _loaded(
         self,

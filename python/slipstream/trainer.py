@@ -114,13 +114,12 @@ class Trainer:
         on_epoch: Callable[[TrainingEpoch], Any] | None = None,
     ) -> None:
         options = dict(locals())
-        for name in ("self", "loader", "model", "val", "keep_best", "early_stop", "resume"):
+        others = ("self", "loader", "model", "val", "keep_best", "early_stop", "resume", "on_step", "on_epoch")
+        for name in others:
             del options[name]
-        del options["on_step"], options["on_epoch"]
-        self.model = model
+        self.model, self._fits = model, False
         check_callable(on_step=on_step, on_epoch=on_epoch)
         self._on_step, self._on_epoch = on_step, on_epoch
-        self._fits = False
         self._begin(settings_of(loader, model, options), loader_of(loader))
         self._take_val(val, keep_best, early_stop)
         self._open(optional_path("resume", resume))
