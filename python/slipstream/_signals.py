@@ -24,5 +24,7 @@ def is_of_handler(error: BaseException, trace: TracebackType | None) -> bool:
 def _code_of(handler: Any) -> Any:
     while isinstance(handler, functools.partial):
         handler = handler.func
+    if not callable(handler):  # such as SIG_DFL
+        return None
     call = handler if hasattr(handler, "__code__") else getattr(type(handler), "__call__", None)
     return getattr(call, "__code__", None)

@@ -6,7 +6,6 @@ import collections
 import copy
 import dataclasses
 import queue
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -22,6 +21,7 @@ class _Queue:
     were made; shows what is there."""
 
     def __init__(self, batches: Any) -> None:
+        self.passes = 0  # over the same workers
         self._batches = batches
         self._seen: collections.deque[Any] = collections.deque()
 
@@ -56,31 +56,27 @@ class _Workers:
     """The batches of a loader with workers of its own: one that they have not made yet holds up none that is
     there."""
 
-    _latest: weakref.WeakKeyDictionary[Any, weakref.ref[_Workers]] = weakref.WeakKeyDictionary()
-    _is_stale = False
     _iterator: Any
 
     def __init__(self, loader: torch.utils.data.DataLoader[Any]) -> None:
-        before = self._latest[loader]() if loader in self._latest else None
-        if before is not None and loader.persistent_workers:
-            before._is_stale = True
         self._iterator = iter(loader)
-        self._latest[loader] = weakref.ref(self)
         self._queue: _Queue | None = None
         own = getattr(self._iterator, "__dict__", {})  # not of another iterator within
         if own.keys() >= {"_data_queue", "_rcvd_idx", "_send_idx", "_task_info", "_workers_status"}:
             batches = own["_data_queue"]  # of persistent workers, that of the pass before
             self._queue = batches if isinstance(batches, _Queue) else _Queue(batches)
+            self._queue.passes += 1
+            self._number = self._queue.passes
             self._iterator._data_queue = self._queue
 
     def ready(self) -> bool:
-        """Whether the iterator's next batch, or its end, comes without waiting: what it looks at there."""
-        if self._is_stale or self._queue is None:
+        """Whether the iterator has a batch that comes next, or an error. At its end it may wait for workers."""
+        if self._queue is None or self._is_stale():
             return True
         is_in_order = getattr(self._iterator, "_in_order", True)
+        there: set[int] = set()
         ended: set[int] = set()
-        due = self._due(ended)
-        if due is None or due[1]:
+        if self._has_next(there, ended):
             return True
         for item in self._queue.seen():
             if isinstance(item, _Raised):
@@ -88,30 +84,35 @@ class _Workers:
             worker = _ended_worker(item[1])
             if worker is not None:
                 ended.add(worker)
-                due = self._due(ended)
-            elif not is_in_order or (due is not None and item[0] == due[0]):
+            elif is_in_order:
+                there.add(item[0])
+            else:
                 return True
-            if due is None:  # workers that go on are given more to do first
-                return len(ended) == int(sum(self._iterator._workers_status))
+            if self._has_next(there, ended):
+                return True
         return False
 
-    def _due(self, ended: set[int]) -> tuple[int, bool] | None:
-        """The number that comes next and whether the iterator has it already, leaving out those of workers
-        that have ended; nothing behind the last."""
+    def _has_next(self, there: set[int], ended: set[int]) -> bool:
+        """there, ended: what the queue has, numbers of batches and workers that have come to their end."""
         it = self._iterator
         for number in range(it._rcvd_idx, it._send_idx):
             info = it._task_info.get(number)
             if info is None or (len(info) == 2 and _ended_worker(info[1]) is not None):
                 continue
-            if len(info) == 2 or (it._workers_status[info[0]] and info[0] not in ended):
-                return number, len(info) == 2
-        return None
+            if len(info) == 2 or number in there:
+                return True
+            if it._workers_status[info[0]] and info[0] not in ended:
+                return False
+        return False
+
+    def _is_stale(self) -> bool:
+        return self._queue is not None and self._number != self._queue.passes
 
     def __iter__(self) -> _Workers:
         return self
 
     def __next__(self) -> Any:
-        if self._is_stale:
+        if self._is_stale():
             raise _native.Error(
                 "another pass over this loader began, whose workers are persistent and serve one at a time: "
                 "finish a pass first, or leave persistent_workers out"
@@ -120,7 +121,8 @@ class _Workers:
 
 
 def _ended_worker(made: Any) -> int | None:
-    """The worker that says that it has come to its end, in place of a batch; TorchData's add something."""
+    """The worker that says that it has come to its end, in place of a batch; in TorchData's loader ahead of its
+    number and state."""
     said = made[0] if type(made) is tuple and made else made
     return said.worker_id if type(said).__name__ == "_IterableDatasetStopIteration" else None
 
@@ -142,6 +144,8 @@ class States:
         try:
             self._taken.append(copy.deepcopy(self._loader.state_dict()))
         except Exception as error:  # told to whoever asks for it
+            if is_of_handler(error, error.__traceback__):
+                raise
             self._taken.append(_Raised(error))
         return item
 

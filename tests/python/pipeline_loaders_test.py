@@ -1,14 +1,17 @@
 """Pipelines around PyTorch's loaders."""
 
+import enum
 import multiprocessing
 import signal
 import threading
+import time
 
 import pytest
 import torch
 from loops import Numbers
 
 import slipstream as ss
+from slipstream import _sources
 
 
 class Late(Numbers):
@@ -156,6 +159,84 @@ def test_the_queue_of_a_loader_stays_one(device):
     loader = torch.utils.data.DataLoader(Numbers(), 4, num_workers=1, persistent_workers=True)
     assert len(list(ss.Pipeline(loader, (), device))) == 10
     assert iter(loader)._data_queue.qsize() >= 0 and len(list(loader)) == 10
+
+
+class OneEnds(torch.utils.data.IterableDataset):
+    """Of three workers one ends at once, one gives a number, and one waits until it is let go of."""
+
+    def __init__(self):
+        self.let_go = multiprocessing.Event()
+
+    def __iter__(self):
+        worker = torch.utils.data.get_worker_info().id
+        if worker == 2:
+            self.let_go.wait(20)
+        if worker > 0:
+            yield torch.tensor(worker)
+
+
+def test_batches_of_workers_behind_one_that_has_ended_are_seen():
+    data = OneEnds()
+    workers = _sources._Workers(torch.utils.data.DataLoader(data, None, num_workers=3, prefetch_factor=1))
+    until = time.monotonic() + 15
+    while not workers.ready():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert next(workers) == 1 and not workers.ready()
+    data.let_go.set()
+    assert list(workers) == [2]
+
+
+class Equal(torch.utils.data.DataLoader):
+    def __eq__(self, other):
+        return True
+
+
+def test_a_loader_that_has_no_hash(device):
+    assert len(list(ss.Pipeline(Equal(Numbers(), 4, num_workers=1), (), device))) == 10
+
+
+class Color(enum.Enum):
+    RED = 0
+
+
+class Colored(Numbers):
+    def __getitem__(self, index):
+        return torch.tensor(Color(index // 6).value)
+
+
+def test_an_error_of_the_standard_librarys_is_none_of_a_signal(device):
+    seen = 0
+    with pytest.raises(ValueError, match="not a valid Color") as caught:
+        for _ in ss.Pipeline(torch.utils.data.DataLoader(Colored(), 1), (), device):
+            seen += 1
+    assert seen == 6 and not any("signal" in note for note in getattr(caught.value, "__notes__", ()))
+
+
+class SlowState:
+    def __iter__(self):
+        return iter(torch.arange(3))
+
+    def state_dict(self):
+        time.sleep(0.3)
+        return {}
+
+    def load_state_dict(self, state):
+        pass
+
+
+def test_what_a_handler_of_a_signal_raises_beside_the_loaders_state(device):
+    def handler(*_):
+        raise OSError("for a signal")
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(OSError, match="for a signal"):
+            list(ss.Pipeline(SlowState(), (), device))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_what_a_handler_of_a_signal_raises_comes_at_once(device):
