@@ -120,8 +120,8 @@ phase_python() {
   [[ -d $data ]] ||
     build/slipstream make-data segmentation --out "$data" --samples 2048 --size 256 --seed 1
   export PYTHONPATH=build/python
-  python3 bench/python_loops.py --data "$data" --json "$raw/python_loops.json"
-  python3 bench/verify_loops.py --json "$raw/verify_loops.json"
+  python3 bench/python_loops.py --data "$data" --seconds 0.5 --repeats 8 --json "$raw/python_loops.json"
+  python3 bench/verify_loops.py --schedules 40 --json "$raw/verify_loops.json"
 }
 
 if [[ ${1:-} == --phase ]]; then

@@ -45,6 +45,17 @@ def test_a_late_batch_holds_up_none_that_is_there(device, late, workers, is_pers
         assert i == len(data) - 1
 
 
+@pytest.mark.parametrize("late", [6, 7])
+def test_a_break_does_not_wait_for_a_late_loader(device, late):
+    """PyTorch ends the worker after five seconds, which it waits for in a plain loop, too."""
+    data = Late(late)
+    loader = torch.utils.data.DataLoader(data, 1, num_workers=1)
+    for i, _ in enumerate(ss.Pipeline(loader, (), device)):
+        if i == 5:
+            break
+    assert not data.made.is_set()
+
+
 @pytest.mark.parametrize("late", [0, 3])
 def test_batches_in_any_order(device, late):
     data = Late(late)
