@@ -2,6 +2,18 @@ include(GoogleTest OPTIONAL)
 
 execute_process(COMMAND nvidia-smi -L OUTPUT_QUIET ERROR_QUIET RESULT_VARIABLE no_gpu)
 
+# slipstream_together(TARGET...): compiles their sources a dozen at a time, but CUDA's one by one. Names in unnamed
+# namespaces must differ between the sources of a target.
+function(slipstream_together)
+  set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ${SLIPSTREAM_UNITY} UNITY_BUILD_BATCH_SIZE 12)
+  foreach(target ${ARGN})
+    get_target_property(kernels ${target} SOURCES)
+    list(FILTER kernels INCLUDE REGEX "\\.cu$")
+    set_source_files_properties(${kernels} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+  endforeach()
+endfunction()
+
 # slipstream_room(NAME SOURCES ... LIBS ... [HOT]): the static library slipstream_NAME, also known as
 # slipstream::NAME. LIBS are public. HOT: it works on every sample, and is optimized under sanitizers too.
 function(slipstream_room name)
@@ -10,6 +22,7 @@ function(slipstream_room name)
   add_library(${target} STATIC ${room_SOURCES})
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:slipstream_flags>)
   add_library(slipstream::${name} ALIAS ${target})
+  slipstream_together(${target})
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
   target_link_libraries(${target} PUBLIC ${room_LIBS})
@@ -28,6 +41,7 @@ endfunction()
 # slipstream_test_bodies(TARGET...): builds test sources with GoogleTest's headers at hand and little
 # optimization: half the time to build, for tests that are as quick.
 function(slipstream_test_bodies)
+  slipstream_together(${ARGN})
   foreach(target ${ARGN})
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
     target_compile_definitions(${target}

@@ -56,6 +56,7 @@ endfunction()
 
 # slipstream_torch_bodies(TARGET...): slipstream_test_bodies() of sources that include Torch's headers.
 function(slipstream_torch_bodies)
+  slipstream_together(${ARGN})
   if(NOT TARGET slipstream_torch_test_headers)
     add_library(slipstream_torch_test_headers OBJECT ${PROJECT_BINARY_DIR}/torch_headers.cpp)
     target_link_libraries(slipstream_torch_test_headers PRIVATE slipstream_flags torch GTest::gmock)

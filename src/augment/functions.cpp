@@ -8,7 +8,7 @@
 namespace slipstream::augment {
 namespace {
 
-constexpr std::string_view kHeaders =
+constexpr std::string_view kIncluded =
     "#include <algorithm>\n#include <cmath>\n#include <cstdint>\n"
     "#include \"slipstream/ops/pixel.h\"\n";
 
@@ -51,7 +51,7 @@ std::string functions_source(const PassProgram& pass, const std::vector<UserFunc
     calls += call(function, number);
   }
   if (calls.empty()) return {};
-  return "#define SLIPSTREAM_FUNCTIONS\n" + std::string(kHeaders) + definitions +
+  return "#define SLIPSTREAM_FUNCTIONS\n" + std::string(kIncluded) + definitions +
          "namespace slipstream::augment {\ntemplate <int C>\n__device__ __forceinline__ Pixel<C> "
          "call_function(std::int32_t function, const std::byte* drawn, const Pixel<C>& pixel) {\n"
          "switch (function) {\n" +
@@ -62,7 +62,7 @@ void require_compiles(const UserFunction& function, std::int32_t channels) {
   constexpr const char* kAnyArchitecture = "sm_75";
   const std::string pixel = "slipstream::Pixel<" + std::to_string(channels) + ">";
   const std::string source =
-      std::string(kHeaders) + definition(function.device, 0) +
+      std::string(kIncluded) + definition(function.device, 0) +
       "__global__ void probe(const function_0::" + std::string(function.device.name) + "* with, " +
       pixel + "* at) { *at = slipstream::changed(*with, *at); }\n";
   try {

@@ -14,8 +14,6 @@ using File = std::span<const std::byte>;
 
 constexpr std::uint32_t kBaseline = 0xc0;
 constexpr std::uint32_t kFirstRestart = 0xd0;
-constexpr std::uint32_t kEndOfImage = 0xd9;
-constexpr std::uint32_t kStartOfScan = 0xda;
 constexpr std::uint32_t kRestartInterval = 0xdd;
 constexpr std::uint32_t kAdobe = 0xee;
 

@@ -12,8 +12,6 @@ constexpr std::uint32_t kExifSegment = 0xe1;
 constexpr std::uint32_t kHuffmanTables = 0xc4;
 constexpr std::uint32_t kReserved = 0xc8;
 constexpr std::uint32_t kArithmeticTables = 0xcc;
-constexpr std::uint32_t kEndOfImage = 0xd9;
-constexpr std::uint32_t kStartOfScan = 0xda;
 
 bool is_frame(std::uint32_t marker) {
   return marker >= 0xc0 && marker <= 0xcf && marker != kHuffmanTables && marker != kReserved &&

@@ -9,6 +9,10 @@
 
 namespace slipstream::jpeg {
 
+// The low bytes of markers.
+inline constexpr std::uint32_t kEndOfImage = 0xd9;
+inline constexpr std::uint32_t kStartOfScan = 0xda;
+
 /// What a JPEG file says ahead of its pixels.
 struct Header {
   Shape stored;  ///< height, width and components, before it is turned

@@ -14,10 +14,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kBlock = 512;
+constexpr std::size_t kTarBlock = 512;
 constexpr std::size_t kSumAt = 148;
 
-using Header = std::array<char, kBlock>;
+using Header = std::array<char, kTarBlock>;
 
 void put(Header& header, std::size_t at, std::string_view text) {
   std::copy(text.begin(), text.end(), header.begin() + static_cast<std::ptrdiff_t>(at));
@@ -68,12 +68,13 @@ void ShardWriter::add(const std::string& name, std::span<const std::byte> bytes)
   const Header header = header_of(name, bytes.size());
   write(std::as_bytes(std::span(header)));
   write(bytes);
-  constexpr std::array<std::byte, kBlock> kZeros{};
-  if (bytes.size() % kBlock != 0) write(std::span(kZeros).first(kBlock - bytes.size() % kBlock));
+  constexpr std::array<std::byte, kTarBlock> kZeros{};
+  if (bytes.size() % kTarBlock != 0)
+    write(std::span(kZeros).first(kTarBlock - bytes.size() % kTarBlock));
 }
 
 void ShardWriter::finish() {
-  constexpr std::array<std::byte, 2 * kBlock> kEnd{};
+  constexpr std::array<std::byte, 2 * kTarBlock> kEnd{};
   write(kEnd);
   file_.close();
   if (!file_ || std::rename(part_.c_str(), path_.c_str()) != 0) fail();

@@ -19,21 +19,19 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kHexDigits = 16;
 
-[[noreturn]] void fail(const std::string& what) { throw Error(what); }
-
 FieldKind kind_of(const std::string& text) {
   for (const FieldKind kind :
        {FieldKind::image, FieldKind::mask, FieldKind::label, FieldKind::other, FieldKind::boxes}) {
     if (name_of(kind) == text) return kind;
   }
-  fail("there is no kind '" + text + "'");
+  throw Error("there is no kind '" + text + "'");
 }
 
-DType dtype_of(const std::string& text) {
+DType dtype_named(const std::string& text) {
   for (const DType dtype : {DType::uint8, DType::int32, DType::int64, DType::float32}) {
     if (name_of(dtype) == text) return dtype;
   }
-  fail("there is no type '" + text + "'");
+  throw Error("there is no type '" + text + "'");
 }
 
 Json json_of(const FieldSpec& field) {
@@ -49,12 +47,13 @@ Json json_of(const FieldSpec& field) {
 FieldSpec field_of(const Json& json) {
   FieldSpec field;
   field.name = json.at("name").get<std::string>();
-  if (!is_npy_name(field.name)) fail("a field's name, '" + field.name + "', is not a file's");
+  if (!is_npy_name(field.name))
+    throw Error("a field's name, '" + field.name + "', is not a file's");
   field.kind = kind_of(json.at("kind").get<std::string>());
-  field.dtype = dtype_of(json.at("dtype").get<std::string>());
+  field.dtype = dtype_named(json.at("dtype").get<std::string>());
   field.classes = json.at("classes").get<std::int64_t>();
   for (const Json& dim : json.at("shape")) {
-    if (field.shape.rank + 1 == Shape::kMaxRank) fail("a field has too many dimensions");
+    if (field.shape.rank + 1 == Shape::kMaxRank) throw Error("a field has too many dimensions");
     field.shape.dims[field.shape.rank++] = dim.get<std::int64_t>();
   }
   return field;
@@ -65,7 +64,7 @@ std::uint64_t digest_of(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, digest, 16);
   if (error != std::errc() || stop != end || text.size() != kHexDigits)
-    fail("'" + text + "' is not a digest");
+    throw Error("'" + text + "' is not a digest");
   return digest;
 }
 
@@ -73,7 +72,7 @@ std::vector<std::uint64_t> block_of(const Json& json, std::size_t fields) {
   std::vector<std::uint64_t> digests;
   if (json.is_null()) return digests;
   for (const Json& digest : json) digests.push_back(digest_of(digest.get<std::string>()));
-  if (digests.size() != fields) fail("a block has not one digest for each field");
+  if (digests.size() != fields) throw Error("a block has not one digest for each field");
   return digests;
 }
 
@@ -90,7 +89,7 @@ NpyManifest parsed(const Json& json) {
   const std::size_t block = manifest.samples_per_block;
   if (manifest.fields.empty() || manifest.samples == 0 || block == 0 ||
       manifest.blocks.size() != (manifest.samples - 1) / block + 1)
-    fail("its numbers of samples, blocks and fields do not fit together");
+    throw Error("its numbers of samples, blocks and fields do not fit together");
   return manifest;
 }
 

@@ -17,18 +17,14 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
 
-[[noreturn]] void fail(const char* what, const fs::path& path, int error) {
-  throw_errno(std::string(what) + " '" + path.string() + "'", error);
-}
-
 }  // namespace
 
 void read_file(const fs::path& path, HostArray& out) {
   const ReadableFile file(path);
-  if (!file.is_open()) fail("cannot open", path, errno);
+  if (!file.is_open()) throw_errno("cannot open", path, errno);
   struct ::stat status {};
-  if (::fstat(file.descriptor(), &status) != 0) fail("cannot read", path, errno);
-  if (S_ISDIR(status.st_mode)) fail("cannot read", path, EISDIR);
+  if (::fstat(file.descriptor(), &status) != 0) throw_errno("cannot read", path, errno);
+  if (S_ISDIR(status.st_mode)) throw_errno("cannot read", path, EISDIR);
   if (!S_ISREG(status.st_mode)) throw Error("cannot read '" + path.string() + "': no regular file");
 
   if (status.st_size > kMostBytes)
@@ -40,7 +36,7 @@ void read_file(const fs::path& path, HostArray& out) {
   while (done < to.bytes()) {
     const ::ssize_t got =
         ::read(file.descriptor(), to.data + done, ReadChunk::of(to.bytes() - done));
-    if (got < 0 && errno != EINTR) fail("cannot read", path, errno);
+    if (got < 0 && errno != EINTR) throw_errno("cannot read", path, errno);
     if (got == 0) throw StorageError("'" + path.string() + "' became shorter while it was read");
     if (got > 0) done += static_cast<std::size_t>(got);
   }

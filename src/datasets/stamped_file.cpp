@@ -15,10 +15,6 @@
 namespace slipstream {
 namespace {
 
-[[noreturn]] void fail(const char* what, const std::filesystem::path& path, int error) {
-  throw_errno(std::string(what) + " '" + path.string() + "'", error);
-}
-
 FileStamp stamp_of(const struct ::stat& status) {
   constexpr std::int64_t kNsPerS = 1'000'000'000;
   return {static_cast<std::uint64_t>(status.st_size),
@@ -30,12 +26,12 @@ FileStamp stamp_of(const struct ::stat& status) {
 
 StampedFile::StampedFile(std::filesystem::path path)
     : path_(std::move(path)), fd_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-  if (fd_ < 0) fail("cannot open", path_, errno);
+  if (fd_ < 0) throw_errno("cannot open", path_, errno);
   struct ::stat status {};
   const int error = ::fstat(fd_, &status) != 0 ? errno : S_ISDIR(status.st_mode) ? EISDIR : 0;
   if (error != 0 || !S_ISREG(status.st_mode)) {
     ::close(fd_);
-    if (error != 0) fail("cannot read", path_, error);
+    if (error != 0) throw_errno("cannot read", path_, error);
     throw Error("cannot read '" + path_.string() + "': no regular file");
   }
   stamp_ = stamp_of(status);
@@ -51,10 +47,10 @@ StampedFile::~StampedFile() { ::close(fd_); }
 
 void StampedFile::read(std::uint64_t offset, std::span<std::byte> to) const {
   const auto got = read_at(fd_, offset, to, ReadChunk::of(to.size()));
-  if (!got) fail("cannot read", path_, errno);
+  if (!got) throw_errno("cannot read", path_, errno);
   if (*got < to.size()) throw_changed("became shorter while it was in use");
   struct ::stat status {};
-  if (::fstat(fd_, &status) != 0) fail("cannot read", path_, errno);
+  if (::fstat(fd_, &status) != 0) throw_errno("cannot read", path_, errno);
   if (status.st_nlink == 0) throw_changed("was replaced or removed while it was in use");
   if (!stamp_of(status).has_contents_of(stamp_)) throw_changed("was changed while it was in use");
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cerrno>
+#include <filesystem>
 #include <string>
 #include <system_error>
 
@@ -25,6 +26,11 @@ class StorageError : public Error {
   if (error == ENOMEM) throw std::system_error(error, std::generic_category(), what);
   if (error == EIO || error == ESTALE || error == ETIMEDOUT) throw StorageError(message);
   throw Error(message);
+}
+
+[[noreturn]] inline void throw_errno(const char* what, const std::filesystem::path& path,
+                                     int error) {
+  throw_errno(std::string(what) + " '" + path.string() + "'", error);
 }
 
 }  // namespace slipstream

@@ -7,7 +7,7 @@
 namespace slipstream {
 namespace {
 
-constexpr double kShown = 0.5;  ///< of the transforms on a lane of their own
+constexpr double kNotOverlapped = 0.5;  ///< of the transforms on a lane of their own
 
 }  // namespace
 
@@ -30,7 +30,7 @@ void Changes::device_transforms() {
   change.model = [=](PipelineModel& model) {
     for (std::size_t i = first; i + 1 < model.steps.size(); ++i) make_free(model.steps[i]);
     const double line = model.line_waiting_s + model.line_working_s;
-    model.line_waiting_s += is_serial ? more : std::max(kShown * more, more - line);
+    model.line_waiting_s += is_serial ? more : std::max(kNotOverlapped * more, more - line);
   };
   add(std::move(change));
 }
@@ -155,7 +155,7 @@ void Changes::send_files(const WireChoice& choice) {
     for (std::size_t i = 1; i + 1 < model.steps.size(); ++i) make_free(model.steps[i]);
     const double line = model.line_waiting_s + model.line_working_s;
     const double shown =
-        is_serial ? decode_s + augment_s : std::max(decode_s - line, kShown * augment_s);
+        is_serial ? decode_s + augment_s : std::max(decode_s - line, kNotOverlapped * augment_s);
     model.line_waiting_s += std::max(0.0, shown);
   };
   add(std::move(change));

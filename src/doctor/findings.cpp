@@ -10,7 +10,7 @@ namespace slipstream {
 namespace {
 
 constexpr std::size_t kFewestRepeats = 4;
-constexpr double kWorthSaying = 0.05;
+constexpr double kApart = 0.05;
 constexpr double kSlower = 0.97;
 
 }  // namespace
@@ -24,7 +24,7 @@ std::optional<std::string> depends_on_data(const std::vector<std::vector<double>
     if (!fastest || median.value < fastest->value) fastest = median;
     if (!slowest || median.value > slowest->value) slowest = median;
   }
-  if (fastest->high >= slowest->low || slowest->value < (1 + kWorthSaying) * fastest->value)
+  if (fastest->high >= slowest->low || slowest->value < (1 + kApart) * fastest->value)
     return std::nullopt;
   return "the step's time depends on the data: one cached batch takes " +
          whole_percent(slowest->value / fastest->value - 1) +

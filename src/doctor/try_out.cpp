@@ -10,9 +10,9 @@
 namespace slipstream {
 namespace {
 
-constexpr double kRounds = 3;       ///< at most
-constexpr double kTelling = 16;     ///< steps of a round, of each plan
-constexpr double kFillShare = 0.6;  ///< of the budget at most, to fill a plan's cache
+constexpr double kRounds = 3;            ///< at most
+constexpr double kTelling = 16;          ///< steps of a round, of each plan
+constexpr double kTrialFillShare = 0.6;  ///< of the budget at most, to fill a plan's cache
 
 std::vector<std::string> words_of(const Remedy& remedy, const Diagnosis& diagnosis) {
   std::vector<std::string> words;
@@ -37,7 +37,8 @@ Outcome try_out(Trainer& trainer, const Plan& examined, const Remedy& remedy,
   outcome.changes = words_of(remedy, diagnosis);
   TrainingRate before(examined, std::nullopt), after(remedy.plan, std::nullopt);
   const bool has_cache = examined.schedule.loader.cache || remedy.plan.schedule.loader.cache;
-  for (TrainingRate* rate : {&before, &after}) rate->fill_cache_for(kFillShare * options.budget_s);
+  for (TrainingRate* rate : {&before, &after})
+    rate->fill_cache_for(kTrialFillShare * options.budget_s);
   const double turn_s = kTelling * (diagnosis.rate.value > 0 ? 1 / diagnosis.rate.value : 0);
   const double fitting = turn_s > 0 ? options.budget_s / 2 / turn_s : kRounds;
   const auto rounds = has_cache ? 1U : static_cast<unsigned>(std::clamp(fitting, 1.0, kRounds));

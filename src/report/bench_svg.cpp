@@ -13,16 +13,14 @@
 namespace slipstream {
 namespace {
 
-constexpr double kWidth = 880;
 constexpr double kLeft = 64;
-constexpr double kRight = kWidth - 20;
+constexpr double kRight = kPlotWidth - 20;
 constexpr double kLegendTop = 74;
 constexpr double kLegendRow = 20;
 constexpr double kBarsHeight = 280;
 constexpr double kGainHeight = 180;
 constexpr double kGainGap = 84;       ///< above each plot of gains
 constexpr double kGroupShare = 0.84;  ///< of a group's width that its bars fill
-constexpr double kLetter = 6.6;       ///< width of a letter of the labels, about
 
 constexpr const char* kStyle = R"(
 .value { font-size: 11px; }
@@ -92,10 +90,10 @@ class BenchPlot {
                           static_cast<double>(gains.size()) * (kGainGap + kGainHeight) + 48 +
                           kLegendRow * static_cast<double>(warnings.size());
     const std::string title = "Slipstream: " + report_.workload.name;
-    svg_ =
-        Svg(kWidth, height, title, "Steps per second and gains by batch size, with 95 % intervals",
-            std::string(kPlotStyle).append(kStyle));
-    svg_.rect(0, 0, kWidth, height, "page");
+    svg_ = Svg(kPlotWidth, height, title,
+               "Steps per second and gains by batch size, with 95 % intervals",
+               std::string(kPlotStyle).append(kStyle));
+    svg_.rect(0, 0, kPlotWidth, height, "page");
     svg_.text(kLeft, 30, title, "title");
     svg_.text(kLeft, 52, subtitle(), "note");
     draw_legend();
@@ -162,7 +160,7 @@ class BenchPlot {
     double x = kLeft;
     double row = 0;
     for (std::size_t i = 0; i < series_.size(); ++i) {
-      const double width = 34 + kLetter * 1.1 * static_cast<double>(series_[i].size());
+      const double width = 34 + kLetterWidth * 1.1 * static_cast<double>(series_[i].size());
       if (x > kLeft && x + width > kRight) {
         x = kLeft;
         ++row;
@@ -244,7 +242,7 @@ class BenchPlot {
     draw_whisker(axis, x, *rate);
     const std::string label = fixed(rate->value, decimals_for(rate->value, 3));
     const double label_y = std::min(y, std::isfinite(rate->high) ? axis.y(rate->high) : y) - 5;
-    if (kLetter * static_cast<double>(label.size()) <= slot)
+    if (kLetterWidth * static_cast<double>(label.size()) <= slot)
       svg_.text(x, label_y, label, "value", "middle");
   }
 

@@ -11,13 +11,11 @@
 namespace slipstream {
 namespace {
 
-constexpr double kWidth = 880;
 constexpr double kMargin = 20;
 constexpr double kTop = 96;  ///< of the first row of panels
 constexpr double kPanelHeight = 180;
 constexpr double kPanelGap = 84;  ///< below each row of panels
 constexpr double kTickRoom = 64;  ///< left of each panel
-constexpr double kLetter = 6.6;   ///< width of a letter of the labels, about
 constexpr std::size_t kMostDots = 40;
 constexpr double kMostDrawn = 1e100;
 constexpr double kLeastDrawn = 1e-100;
@@ -101,8 +99,8 @@ class CurvesPlot {
   std::string drawn() {
     const std::size_t rows = (panels_.size() + columns_ - 1) / columns_;
     const double height = kTop + static_cast<double>(rows) * (kPanelHeight + kPanelGap);
-    svg_ = Svg(kWidth, height, title_, "Values of a training run over its steps", kPlotStyle);
-    svg_.rect(0, 0, kWidth, height, "page");
+    svg_ = Svg(kPlotWidth, height, title_, "Values of a training run over its steps", kPlotStyle);
+    svg_.rect(0, 0, kPlotWidth, height, "page");
     svg_.text(kMargin, 30, title_, "title");
     draw_legend();
     for (std::size_t i = 0; i < panels_.size(); ++i) draw_panel(i);
@@ -137,7 +135,7 @@ class CurvesPlot {
       if (sources_[i].empty()) continue;
       svg_.rect(x, 44, 12, 12, "f" + std::to_string(color_of(i)));
       svg_.text(x + 18, 54, sources_[i], "label");
-      x += 34 + kLetter * 1.1 * static_cast<double>(sources_[i].size());
+      x += 34 + kLetterWidth * 1.1 * static_cast<double>(sources_[i].size());
     }
     if (panels_.empty()) svg_.text(kMargin, 54, "no values yet", "note");
   }
@@ -168,7 +166,7 @@ class CurvesPlot {
 
   void draw_panel(std::size_t index) {
     const Panel& panel = panels_[index];
-    const double width = (kWidth - 2 * kMargin) / static_cast<double>(columns_);
+    const double width = (kPlotWidth - 2 * kMargin) / static_cast<double>(columns_);
     const std::size_t row = index / columns_;
     const double left = kMargin + static_cast<double>(index % columns_) * width + kTickRoom;
     const double right = left + width - kTickRoom;

@@ -20,7 +20,7 @@
 namespace slipstream {
 namespace {
 
-constexpr const char* kUnknown = "unknown";
+constexpr const char* kNotKnown = "unknown";
 
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
@@ -45,12 +45,12 @@ std::string cpu_model() {
     const std::size_t colon = line.find(": ");
     if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
   }
-  return kUnknown;
+  return kNotKnown;
 }
 
 std::string kernel() {
   utsname names{};
-  if (uname(&names) != 0) return kUnknown;
+  if (uname(&names) != 0) return kNotKnown;
   return std::string(names.sysname) + " " + names.release + " " + names.machine;
 }
 
@@ -74,7 +74,7 @@ std::string compiler() {
 #elif defined(__GNUC__)
   return "g++ " __VERSION__;
 #else
-  return kUnknown;
+  return kNotKnown;
 #endif
 }
 

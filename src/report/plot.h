@@ -9,6 +9,9 @@ namespace slipstream {
 
 inline constexpr std::size_t kPlotColors = 6;  ///< the first is for what others are held against
 
+inline constexpr double kPlotWidth = 880;
+inline constexpr double kLetterWidth = 6.6;  ///< of a label's, about
+
 /// Looks that drawn plots share, light or dark as their reader likes it: texts of the classes
 /// title, label, note and tick, a page, a grid, an axis; fN fills with color N, lN draws lines in
 /// it.

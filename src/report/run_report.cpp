@@ -11,7 +11,7 @@ namespace slipstream {
 namespace {
 
 constexpr const char* kSchema = "slipstream.run";
-constexpr int kVersion = 1;
+constexpr int kSchemaVersion = 1;
 
 Json numbers(const std::vector<float>& values) {
   Json list = Json::array();
@@ -116,8 +116,8 @@ void check_schema(const Json& json) {
   if (schema == "\"slipstream.bench\"") is_not("a report of bench");
   if (json.is_object() && json.contains("schedule")) is_not("a plan");
   if (schema != std::string("\"") + kSchema + "\"") is_not("other JSON");
-  if (json.value("version", Json()) != kVersion)
-    is_not("of another version than " + std::to_string(kVersion));
+  if (json.value("version", Json()) != kSchemaVersion)
+    is_not("of another version than " + std::to_string(kSchemaVersion));
 }
 
 /// Of options that say how the work is done, which changes no bit of it.
@@ -201,7 +201,7 @@ std::string warning_lines(const Environment& environment) {
 
 std::string run_report_json(const RunReport& report) {
   Json json = {{"schema", kSchema},
-               {"version", kVersion},
+               {"version", kSchemaVersion},
                {"environment", json_of(report.environment)},
                {"workload", json_of(report.workload)}};
   if (!report.class_names.empty()) json["class_names"] = report.class_names;

@@ -19,7 +19,6 @@
 namespace slipstream {
 namespace {
 
-constexpr std::int64_t kBorder = 4;
 constexpr std::int64_t kLeastCell = 16;
 constexpr std::int64_t kMostCell = 4096;
 // What chains fill with is mostly black.
@@ -102,8 +101,8 @@ class SheetMaker {
     sheet_.samples.push_back(place.sample);
   }
 
-  HostArray tile(const Sample& sample, const Levels& levels) const {
-    return tile_of_image(sample, steps_.stored(), image_, levels, options_.cell - 2 * kBorder);
+  HostArray tile(const Sample& sample, const ShownLevels& levels) const {
+    return tile_of_image(sample, steps_.stored(), image_, levels, options_.cell - 2 * kTileBorder);
   }
 
   const AugmentSheetOptions& options_;
@@ -113,7 +112,7 @@ class SheetMaker {
   SampleBuffers buffers_;
   StepMeter meter_;
   std::vector<std::byte> slab_;
-  const Levels levels_;
+  const ShownLevels levels_;
   Sample original_;
   std::vector<Tile> tiles_;
   AugmentSheet sheet_;

@@ -12,7 +12,7 @@
 namespace slipstream {
 namespace {
 
-constexpr std::int64_t kBorder = 2;
+constexpr std::int64_t kContactBorder = 2;
 
 using Samples = std::vector<std::size_t>;
 
@@ -85,7 +85,7 @@ class TileMaker {
     const ConstArray pixels = field.array.view();
     if (pixels.dtype != DType::uint8 || pixels.shape.rank != 3 || pixels.shape[2] != 3)
       return std::nullopt;
-    return tile_of(pixels, options_.cell - 2 * kBorder);
+    return tile_of(pixels, options_.cell - 2 * kContactBorder);
   }
 
  private:
@@ -101,7 +101,7 @@ class TileMaker {
 
 std::vector<std::byte> contact_sheet(const Dataset& dataset, const Inspection& found,
                                      const ContactSheetOptions& options) {
-  if (options.cell <= 2 * kBorder)
+  if (options.cell <= 2 * kContactBorder)
     throw Refused("cells of " + std::to_string(options.cell) + " pixels have no room for an image");
   TileMaker maker(dataset, options);
   std::vector<Tile> tiles;

@@ -15,8 +15,8 @@ std::byte level_of(double unit) {
   return static_cast<std::byte>(std::lround(std::min(unit, 1.0) * 255));
 }
 
-std::optional<Levels::Undo> undo_of(const AnyOp& op, std::size_t channels) {
-  Levels::Undo undo;
+std::optional<ShownLevels::Undo> undo_of(const AnyOp& op, std::size_t channels) {
+  ShownLevels::Undo undo;
   if (const auto* normalize = op.get_if<Normalize>()) {
     for (std::size_t c = 0; c < channels; ++c) {
       undo.factor[c] = normalize->std_of(c);
@@ -32,8 +32,8 @@ std::optional<Levels::Undo> undo_of(const AnyOp& op, std::size_t channels) {
 
 }  // namespace
 
-Levels levels_after(const std::vector<NamedOp>& chain, FieldSpec image) {
-  Levels levels;
+ShownLevels levels_after(const std::vector<NamedOp>& chain, FieldSpec image) {
+  ShownLevels levels;
   for (const auto& [name, op] : chain) {
     if (!op.touches(image.kind)) continue;
     const auto channels = static_cast<std::size_t>(image.shape[2]);
@@ -47,7 +47,7 @@ Levels levels_after(const std::vector<NamedOp>& chain, FieldSpec image) {
   return levels;
 }
 
-HostArray rgb_of(const ConstArray& image, const Levels& levels) {
+HostArray rgb_of(const ConstArray& image, const ShownLevels& levels) {
   HostArray rgb;
   const MutableArray out = rgb.reset(DType::uint8, {image.shape[0], image.shape[1], 3});
   const auto channels = static_cast<std::size_t>(image.shape[2]);
@@ -60,7 +60,7 @@ HostArray rgb_of(const ConstArray& image, const Levels& levels) {
       continue;
     }
     double value = image.as<float>()[from];
-    for (const Levels::Undo& undo : levels.undone)
+    for (const ShownLevels::Undo& undo : levels.undone)
       value = value * undo.factor[channel] + undo.offset[channel];
     out.data[i] = level_of(value / levels.white);
   }

@@ -70,7 +70,7 @@ bool is_class_folder(const std::string& name) {
   return name.starts_with("class") && name.size() == 6 && name[5] >= '0' && name[5] <= '9';
 }
 
-struct Buffers {
+struct SceneBuffers {
   HostArray image;
   HostArray mask;
   HostArray gray;
@@ -106,7 +106,7 @@ ImageForm draw_form(RandomKey key, const MakeDataOptions& options) {
 }
 
 /// In the place of what a run with other options may have left there.
-void write_image(const fs::path& name, const ImageForm& form, Buffers& buffers) {
+void write_image(const fs::path& name, const ImageForm& form, SceneBuffers& buffers) {
   if (form.is_gray) to_gray(buffers.image.view(), buffers.gray);
   const ConstArray pixels = (form.is_gray ? buffers.gray : buffers.image).view();
   const auto file = [&](const char* extension) { return fs::path(name).concat(extension); };
@@ -122,7 +122,7 @@ std::size_t make_all(const MakeDataOptions& options, const Write& write,
                      const std::function<void(std::size_t done)>& progress) {
   std::atomic<std::size_t> done = 0;
   parallel_for(options.samples, options.threads, [&]() -> ItemWork {
-    return [&, buffers = Buffers()](std::size_t number) mutable {
+    return [&, buffers = SceneBuffers()](std::size_t number) mutable {
       if (options.stop && options.stop()) return false;
       RandomKey key;
       key.seed = options.seed;
@@ -145,7 +145,7 @@ std::size_t make_segmentation_data(const fs::path& dir, const MakeDataOptions& o
               [](const std::string& name) { return name == "images" || name == "masks"; });
   const fs::path images = made_folder(dir / "images");
   const fs::path masks = made_folder(dir / "masks");
-  const auto write = [&](std::size_t number, RandomKey key, Buffers& buffers) {
+  const auto write = [&](std::size_t number, RandomKey key, SceneBuffers& buffers) {
     const ImageForm form = draw_form(key, options);
     key.operation = kSceneOperation;
     draw_scene(key, form.size, options.classes, buffers.image, buffers.mask);
@@ -164,7 +164,7 @@ std::size_t make_classification_data(const fs::path& dir, const MakeDataOptions&
   const auto classes = static_cast<std::size_t>(options.classes);
   for (std::size_t k = 0; k < std::min(classes, options.samples); ++k)
     folders.push_back(made_folder(dir / ("class" + std::to_string(k))));
-  const auto write = [&](std::size_t number, RandomKey key, Buffers& buffers) {
+  const auto write = [&](std::size_t number, RandomKey key, SceneBuffers& buffers) {
     const ImageForm form = draw_form(key, options);
     const std::size_t of_class = number % classes;
     key.operation = kSceneOperation;

@@ -16,7 +16,6 @@
 namespace slipstream {
 namespace {
 
-constexpr std::int64_t kBorder = 4;
 constexpr std::size_t kColumnsOfClasses = 4;
 
 SlabLayout checked_layout(const Dataset& samples, const std::vector<NamedOp>& chain) {
@@ -110,7 +109,7 @@ PreviewSheet::PreviewSheet(std::shared_ptr<const Dataset> samples,
 
 std::vector<std::byte> PreviewSheet::png(const std::vector<Prediction>& predictions) {
   const std::vector<FieldSpec>& fields = steps_.stored();
-  const std::int64_t side = cell_ - 2 * kBorder;
+  const std::int64_t side = cell_ - 2 * kTileBorder;
   const bool are_masks = predictions.front().classes.empty();
   SampleBuffers buffers(fields.size());
   StepMeter meter(steps_.names().size());

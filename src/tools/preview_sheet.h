@@ -50,7 +50,7 @@ class PreviewSheet {
   const std::int64_t cell_;
   const SampleSteps steps_;
   const std::size_t image_;
-  const Levels levels_;
+  const ShownLevels levels_;
 };
 
 }  // namespace slipstream

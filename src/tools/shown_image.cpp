@@ -43,7 +43,7 @@ void check_image(const ConstArray& image, std::uint64_t sample) {
 }
 
 HostArray tile_of_image(const Sample& sample, const std::vector<FieldSpec>& fields,
-                        std::size_t image, const Levels& levels, std::int64_t side) {
+                        std::size_t image, const ShownLevels& levels, std::int64_t side) {
   const HostArray rgb = rgb_of(sample.fields[image].array.view(), levels);
   const Shape shape = rgb.view().shape;
   HostArray tile = tile_of(rgb.view(), side);

@@ -22,6 +22,6 @@ void check_image(const ConstArray& image, std::uint64_t sample);
 /// The image of `sample`, whose fields are `fields`, scaled to a square of `side` pixels, with the
 /// outlines of its boxes.
 HostArray tile_of_image(const Sample& sample, const std::vector<FieldSpec>& fields,
-                        std::size_t image, const Levels& levels, std::int64_t side);
+                        std::size_t image, const ShownLevels& levels, std::int64_t side);
 
 }  // namespace slipstream

@@ -9,6 +9,8 @@
 
 namespace slipstream {
 
+inline constexpr std::int64_t kTileBorder = 4;  ///< pixels of a cell around its tile
+
 /// `image` (uint8, height x width x 3) scaled to the largest size of its proportions in a square of
 /// `side` pixels. Throws Error for an image without pixels.
 HostArray tile_of(const ConstArray& image, std::int64_t side);

@@ -31,7 +31,7 @@ struct DecoderImpl : torch::nn::Module {
 };
 TORCH_MODULE(Decoder);
 
-std::shared_ptr<const Dataset> data_of(const Options& options) {
+std::shared_ptr<const Dataset> masked_data_of(const Options& options) {
   if (is_synthetic(options)) return synthetic_segmentation(synthetic_of(options));
   if (auto images = open_to_predict(options, true)) return images;
   const std::string names = options.text("classes-from");
@@ -72,7 +72,7 @@ Pipeline segmentation(Options& options) {
   require_class_count(options.integer("classes"));
   take_size_of_transforms(options);
   const std::int64_t levels = levels_of(options.integer("image-size"), "segmentation");
-  const auto data = data_of(options);
+  const auto data = masked_data_of(options);
   require_masks(*data, options);
   Encoder encoder(levels);
   const std::int64_t classes = class_count(*data, options);

@@ -69,7 +69,7 @@ void check(const Options& options) {
   refuse(problems);
 }
 
-std::shared_ptr<const Dataset> data_of(const Options& options) {
+std::shared_ptr<const Dataset> raw_data_of(const Options& options) {
   if (!is_synthetic(options)) return open_data(options);
   SyntheticOptions synthetic = synthetic_of(options);
   synthetic.size = options.integer("raw-size");
@@ -133,7 +133,7 @@ OptionList options_of_starved() {
 Pipeline starved(Options& options) {
   set_sizes(options);
   check(options);
-  const auto data = data_of(options);
+  const auto data = raw_data_of(options);
   const std::int64_t classes = classes_of(*data, options, "starved");
   const std::vector<NamedOp> transforms = transforms_of(options);
   if (is_article(options))

@@ -23,8 +23,8 @@ class FunctionTest : public testing::Test {
   void SetUp() override { test::require_executor(); }
 };
 
-FieldSpec image(std::int64_t height, std::int64_t width, std::int64_t channels = 3,
-                DType dtype = DType::uint8) {
+FieldSpec image_spec(std::int64_t height, std::int64_t width, std::int64_t channels = 3,
+                     DType dtype = DType::uint8) {
   return {"image", FieldKind::image, dtype, {height, width, channels}, 0};
 }
 
@@ -35,16 +35,18 @@ const PixelOp kLooked{test::kTable};
 TEST_F(FunctionTest, AloneOnImagesOfAnyKind) {
   for (const DType dtype : {DType::uint8, DType::float32}) {
     for (const std::int64_t channels : {1, 2, 3, 4}) {
-      const ChainCase alone({{"mine", kSolarize}}, image(21, 70, channels, dtype), 3);
+      const ChainCase alone({{"mine", kSolarize}}, image_spec(21, 70, channels, dtype), 3);
       EXPECT_EQ(alone.plan.launches(), 1U);
       alone.check();
-      ChainCase({{"mine", PixelOp{test::Softened{}}}}, image(9, 16, channels, dtype), 2).check();
-      ChainCase({{"mine", kLooked}}, image(8, 12, channels, dtype), 2).check();
-      ChainCase({{"mine", test::RandomCurve{}}}, image(8, 13, channels, dtype), 3).check();
+      ChainCase({{"mine", PixelOp{test::Softened{}}}}, image_spec(9, 16, channels, dtype), 2)
+          .check();
+      ChainCase({{"mine", kLooked}}, image_spec(8, 12, channels, dtype), 2).check();
+      ChainCase({{"mine", test::RandomCurve{}}}, image_spec(8, 13, channels, dtype), 3).check();
     }
-    ChainCase({{"mine", test::RandomSwap{}}}, image(18, 33, 3, dtype), 6).check();
+    ChainCase({{"mine", test::RandomSwap{}}}, image_spec(18, 33, 3, dtype), 6).check();
   }
-  ChainCase({{"mine", kSolarize}}, image(64, 48, 3, DType::float32), 2, {}, 3, test::extreme_floats)
+  ChainCase({{"mine", kSolarize}}, image_spec(64, 48, 3, DType::float32), 2, {}, 3,
+            test::extreme_floats)
       .check();
 }
 
@@ -53,7 +55,7 @@ TEST_F(FunctionTest, EverySampleHasWhatWasDrawnForIt) {
                        {"curve", test::RandomCurve{}},
                        {"fixed", kSolarize},
                        {"swap", test::RandomSwap{}}};
-  const ChainCase drawn(chain, image(20, 24), 9);
+  const ChainCase drawn(chain, image_spec(20, 24), 9);
   EXPECT_EQ(drawn.plan.launches(), 1U);
   drawn.check();
 }
@@ -77,43 +79,43 @@ TEST_F(FunctionTest, WhereverItStandsInAChain) {
       {{"erase", RandomErasing{.p = 0.8}}, mine, {"mask", RandomMask{}}, {"by", kLooked}},
       {{"resize", Resize{{30, 28}}}, mine, {"again", Resize{{9, 8}}}, {"last", kSolarize}}};
   for (const DType dtype : {DType::uint8, DType::float32}) {
-    for (const Chain& chain : chains) ChainCase(chain, image(31, 28, 3, dtype), 3).check();
+    for (const Chain& chain : chains) ChainCase(chain, image_spec(31, 28, 3, dtype), 3).check();
   }
 }
 
 TEST_F(FunctionTest, TheMeanOfAContrastIsOfWhatAFunctionMakes) {
   const ColorJitter jitter{.contrast = {0.4, 0.6}, .saturation = {1, 1.5}};
-  ChainCase({{"mine", test::RandomCurve{}}, {"jitter", jitter}}, image(37, 41), 4).check();
+  ChainCase({{"mine", test::RandomCurve{}}, {"jitter", jitter}}, image_spec(37, 41), 4).check();
   const ChainCase both({{"resize", Resize{{40, 36}}},
                         {"mine", kSolarize},
                         {"jitter", jitter},
                         {"flip", RandomHorizontalFlip{}},
                         {"swap", test::RandomSwap{}},
                         {"again", jitter}},
-                       image(31, 70), 4);
+                       image_spec(31, 70), 4);
   EXPECT_EQ(both.plan.launches(), 3U);
   both.check();
 }
 
 TEST_F(FunctionTest, NamesDoNotClash) {
-  ChainCase(test::clashing_chain(), image(12, 11), 2).check();
+  ChainCase(test::clashing_chain(), image_spec(12, 11), 2).check();
 }
 
 TEST_F(FunctionTest, MayCallWhatHasTheSameBitsEverywhere) {
-  ChainCase({{"mine", PixelOp{test::Mathematical{}}}}, image(32, 40), 2).check();
+  ChainCase({{"mine", PixelOp{test::Mathematical{}}}}, image_spec(32, 40), 2).check();
 }
 
 TEST_F(FunctionTest, DivisionsBehindItAreRoundedOnce) {
   for (const float by : {1e-43F, 1e38F}) {
-    ChainCase({{"mine", PixelOp{test::Multiplied{by}}}, {"divide", Divide{0.229}}}, image(32, 40),
-              2)
+    ChainCase({{"mine", PixelOp{test::Multiplied{by}}}, {"divide", Divide{0.229}}},
+              image_spec(32, 40), 2)
         .check();
   }
 }
 
 TEST_F(FunctionTest, OutputsInEveryLayoutAndPrecision) {
   for (const ImageLayout layout : {ImageLayout::channels_first, ImageLayout::channels_last}) {
-    ChainCase({{"mine", kSolarize}}, image(13, 36), 2, {layout, true}).check();
+    ChainCase({{"mine", kSolarize}}, image_spec(13, 36), 2, {layout, true}).check();
   }
 }
 

@@ -26,7 +26,7 @@ std::span<const std::byte> bytes(const T& values) {
   return std::as_bytes(std::span(values));
 }
 
-std::string refusal(std::string_view json, std::uint64_t value_bytes) {
+std::string file_refusal(std::string_view json, std::uint64_t value_bytes) {
   return thrown_by([&] { parse_safetensors_header(json, value_bytes); });
 }
 
@@ -147,7 +147,9 @@ TEST_F(Safetensors, TheFileBeforeStaysWhereWritingFails) {
 }
 
 TEST(SafetensorsHeader, TellsWhatIsWrong) {
-  const auto one = [](const std::string& tensor) { return refusal("{\"w\": " + tensor + "}", 8); };
+  const auto one = [](const std::string& tensor) {
+    return file_refusal("{\"w\": " + tensor + "}", 8);
+  };
   EXPECT_EQ(one("1"), "Error: tensor 'w' is 1, not an object");
   EXPECT_EQ(one("{}"), "Error: tensor 'w' has no \"dtype\"");
   EXPECT_EQ(one(R"({"dtype": "F33"})"),
@@ -171,13 +173,13 @@ TEST(SafetensorsHeader, TellsWhatIsWrong) {
 }
 
 TEST(SafetensorsHeader, RefusesDocumentsOfOtherForms) {
-  EXPECT_THAT(refusal("[]", 0), HasSubstr("the header is a list of 0, not an object"));
-  EXPECT_THAT(refusal("{", 0), HasSubstr("the header must be JSON"));
-  EXPECT_THAT(refusal(R"({"a": {}, "a": {}})", 0), HasSubstr("twice"));
-  EXPECT_THAT(refusal(R"({"__metadata__": 1})", 0), HasSubstr("\"__metadata__\" is 1"));
-  EXPECT_THAT(refusal(R"({"__metadata__": {"a": 1}})", 0), HasSubstr("at 'a' 1, not a text"));
-  EXPECT_THAT(refusal("{\"a\":" + std::string(1000, '['), 0), HasSubstr("nested too deeply"));
-  EXPECT_EQ(refusal(R"({"__metadata__": {"a": "[[[[[[[[[[\"[[[["}})", 0), "nothing");
+  EXPECT_THAT(file_refusal("[]", 0), HasSubstr("the header is a list of 0, not an object"));
+  EXPECT_THAT(file_refusal("{", 0), HasSubstr("the header must be JSON"));
+  EXPECT_THAT(file_refusal(R"({"a": {}, "a": {}})", 0), HasSubstr("twice"));
+  EXPECT_THAT(file_refusal(R"({"__metadata__": 1})", 0), HasSubstr("\"__metadata__\" is 1"));
+  EXPECT_THAT(file_refusal(R"({"__metadata__": {"a": 1}})", 0), HasSubstr("at 'a' 1, not a text"));
+  EXPECT_THAT(file_refusal("{\"a\":" + std::string(1000, '['), 0), HasSubstr("nested too deeply"));
+  EXPECT_EQ(file_refusal(R"({"__metadata__": {"a": "[[[[[[[[[[\"[[[["}})", 0), "nothing");
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using File = std::vector<std::byte>;
 
-std::string decode_error(std::span<const std::byte> file, const DecodeOptions& options = {}) {
+std::string decode_fault(std::span<const std::byte> file, const DecodeOptions& options = {}) {
   HostArray out;
   return thrown_by([&] { decode_rgb(file, options, out); });
 }
@@ -55,7 +55,7 @@ TEST(DecodeFaults, ATruncatedFileIsAnErrorWhereverItEnds) {
   for (const ImageRecord& record : image_records()) {
     for (std::size_t size = 0; size < record.file.size(); ++size) {
       const auto cut = std::span(record.file).first(size);
-      ASSERT_THAT(decode_error(cut), StartsWith("Error: ")) << record.name << " of " << size;
+      ASSERT_THAT(decode_fault(cut), StartsWith("Error: ")) << record.name << " of " << size;
       if (record.mask.empty()) continue;
       ASSERT_THAT(mask_error(cut), StartsWith("Error: ")) << record.name << " of " << size;
     }
@@ -69,7 +69,7 @@ TEST(DecodeFaults, NoChangedByteIsWorseThanAnError) {
         File file = record.file;
         file[at] ^= flip;
         const DecodeOptions small{.pixel_limit = 1 << 20};
-        ASSERT_THAT(decode_error(file, small), AnyOf("nothing", StartsWith("Error: ")))
+        ASSERT_THAT(decode_fault(file, small), AnyOf("nothing", StartsWith("Error: ")))
             << record.name << " at " << at;
         ASSERT_THAT(mask_error(file, small), AnyOf("nothing", StartsWith("Error: ")))
             << record.name << " at " << at;
@@ -85,7 +85,7 @@ TEST(DecodeFaults, EveryChangedByteOfPngPixelsIsFound) {
   for (std::size_t at = data; at < end; ++at) {
     File file = good;
     file[at] ^= std::byte{0x10};
-    EXPECT_THAT(decode_error(file), StartsWith("Error: broken PNG: ")) << at;
+    EXPECT_THAT(decode_fault(file), StartsWith("Error: broken PNG: ")) << at;
   }
 }
 
@@ -102,7 +102,7 @@ TEST(DecodeFaults, PngPixelsWithAWrongChecksumOfTheirOwnAreAnError) {
   const std::size_t bytes = std::to_integer<std::size_t>(file[chunk - 1]);
   file[chunk + 4 + bytes - 1] ^= std::byte{0x01};
   sign(file, chunk, bytes);
-  EXPECT_THAT(decode_error(file), StartsWith("Error: broken PNG: IDAT"));
+  EXPECT_THAT(decode_fault(file), StartsWith("Error: broken PNG: IDAT"));
   EXPECT_THAT(mask_error(file), StartsWith("Error: broken PNG: IDAT"));
 }
 
@@ -110,7 +110,7 @@ TEST(DecodeFaults, APngOfFewerOrMoreRowsThanItsDataIsAnError) {
   for (const unsigned height : {12U, 14U}) {
     File file = png_of_size(height, 21);
     sign(file, 12, 13);
-    EXPECT_THAT(decode_error(file), StartsWith("Error: broken PNG: ")) << height;
+    EXPECT_THAT(decode_fault(file), StartsWith("Error: broken PNG: ")) << height;
     EXPECT_THAT(mask_error(file), StartsWith("Error: broken PNG: ")) << height;
   }
 }
@@ -119,16 +119,16 @@ TEST(DecodeFaults, AJpegWhosePixelsEndEarlyIsAnError) {
   for (const char* name : {"rgb_420.jpg", "progressive.jpg", "restarts.jpg", "cmyk.jpg"}) {
     File file = image_record(name).file;
     put(file, find(file, {0xff, 0xda}) + 60, {0xff, 0xd9});
-    EXPECT_THAT(decode_error(file), StartsWith("Error: broken JPEG: ")) << name;
+    EXPECT_THAT(decode_fault(file), StartsWith("Error: broken JPEG: ")) << name;
   }
 }
 
 TEST(DecodeFaults, AJpegOfMoreRowsThanItsDataIsAnError) {
-  EXPECT_THAT(decode_error(jpeg_of_size(130, 21)), StartsWith("Error: broken JPEG: "));
+  EXPECT_THAT(decode_fault(jpeg_of_size(130, 21)), StartsWith("Error: broken JPEG: "));
 }
 
 TEST(DecodeFaults, AJpegOfFewerRowsThanItsDataIsAnError) {
-  EXPECT_THAT(decode_error(jpeg_of_size(1, 16)), StartsWith("Error: broken JPEG: "));
+  EXPECT_THAT(decode_fault(jpeg_of_size(1, 16)), StartsWith("Error: broken JPEG: "));
 }
 
 // The first scan of a progressive file, without successive approximation, `count` times.
@@ -147,8 +147,8 @@ File jpeg_of_scans(std::size_t count) {
 }
 
 TEST(DecodeFaults, AJpegOfEndlessScansIsAnError) {
-  EXPECT_EQ(decode_error(jpeg_of_scans(100)), "nothing");
-  EXPECT_THAT(decode_error(jpeg_of_scans(101)), HasSubstr("it has more than 100 scans, too many"));
+  EXPECT_EQ(decode_fault(jpeg_of_scans(100)), "nothing");
+  EXPECT_THAT(decode_fault(jpeg_of_scans(101)), HasSubstr("it has more than 100 scans, too many"));
 }
 
 TEST(DecodeFaults, AllScansOfAJpegTogetherPassOverABoundedNumberOfPixels) {
@@ -164,13 +164,13 @@ TEST(DecodeFaults, AllScansOfAJpegTogetherPassOverABoundedNumberOfPixels) {
 }
 
 TEST(DecodeFaults, AnEmptyFileIsAnError) {
-  EXPECT_THAT(decode_error({}), HasSubstr("Error: the file is empty"));
+  EXPECT_THAT(decode_fault({}), HasSubstr("Error: the file is empty"));
   EXPECT_THAT(mask_error({}), HasSubstr("Error: the file is empty"));
 }
 
 TEST(DecodeFaults, WhatIsNoImageIsAnError) {
   const auto text = std::as_bytes(std::span("name,class\ncat,1\n"));
-  EXPECT_THAT(decode_error(text), HasSubstr("Error: neither JPEG nor PNG"));
+  EXPECT_THAT(decode_fault(text), HasSubstr("Error: neither JPEG nor PNG"));
   EXPECT_THAT(mask_error(text), HasSubstr("Error: neither JPEG nor PNG"));
 }
 
@@ -186,19 +186,19 @@ TEST(DecodeFaults, ADecompressionBombIsRefusedBeforeMemoryIsTaken) {
 
 TEST(DecodeFaults, ThePixelLimitIsExact) {
   const File file = image_record("rgb_444.jpg").file;
-  EXPECT_EQ(decode_error(file, {.pixel_limit = 13 * 21}), "nothing");
-  EXPECT_THAT(decode_error(file, {.pixel_limit = 13 * 21 - 1}), HasSubstr("over the limit of 272"));
+  EXPECT_EQ(decode_fault(file, {.pixel_limit = 13 * 21}), "nothing");
+  EXPECT_THAT(decode_fault(file, {.pixel_limit = 13 * 21 - 1}), HasSubstr("over the limit of 272"));
 }
 
 TEST(DecodeFaults, SidesWhoseProductOverflowsAreOverTheLimit) {
   File file = png_of_size(1, 1);
   put(file, 16, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff});
-  EXPECT_THAT(decode_error(file), HasSubstr("over the limit"));
+  EXPECT_THAT(decode_fault(file), HasSubstr("over the limit"));
 }
 
 TEST(DecodeFaults, AnImageWithoutPixelsIsAnError) {
-  EXPECT_THAT(decode_error(jpeg_of_size(0, 21)), HasSubstr("Error: the image has no pixels"));
-  EXPECT_THAT(decode_error(jpeg_of_size(13, 0)), HasSubstr("Error: the image has no pixels"));
+  EXPECT_THAT(decode_fault(jpeg_of_size(0, 21)), HasSubstr("Error: the image has no pixels"));
+  EXPECT_THAT(decode_fault(jpeg_of_size(13, 0)), HasSubstr("Error: the image has no pixels"));
   EXPECT_THAT(mask_error(png_of_size(0, 21)), HasSubstr("Error: the image has no pixels"));
 }
 
@@ -208,9 +208,9 @@ TEST(DecodeFaults, NothingIsPrinted) {
   for (const ImageRecord& record : image_records()) {
     File file = record.file;
     file[file.size() / 2] ^= std::byte{0xff};
-    decode_error(file);
+    decode_fault(file);
     mask_error(file);
-    decode_error(std::span(record.file).first(record.file.size() - 5));
+    decode_fault(std::span(record.file).first(record.file.size() - 5));
   }
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");

@@ -10,7 +10,7 @@
 namespace slipstream::test {
 namespace {
 
-constexpr std::uint64_t kBatches = 12;
+constexpr std::uint64_t kErrorBatches = 12;
 
 enum class Site { run, drop, await_input, retired, stop };
 
@@ -52,7 +52,7 @@ class ErrorTest : public ::testing::TestWithParam<Combo> {
       std::atomic<bool>& running;
       ~End() { running = false; }
     } end{running_};
-    return schedule_.run(kBatches, GetParam().driver, threads_, stop);
+    return schedule_.run(kErrorBatches, GetParam().driver, threads_, stop);
   }
 
   /// Throws once at the place given, and runs again.
@@ -76,9 +76,9 @@ class ErrorTest : public ::testing::TestWithParam<Combo> {
     EXPECT_EQ(executed_, executed) << "a lane was not drained";
 
     armed_ = false;
-    EXPECT_EQ(run(), kBatches);
-    EXPECT_EQ(executed_, kBatches * GetParam().lanes);
-    EXPECT_EQ(retired_, kBatches);
+    EXPECT_EQ(run(), kErrorBatches);
+    EXPECT_EQ(executed_, kErrorBatches * GetParam().lanes);
+    EXPECT_EQ(retired_, kErrorBatches);
   }
 
   const std::size_t last_ = GetParam().lanes - 1;
@@ -99,7 +99,8 @@ class ErrorTest : public ::testing::TestWithParam<Combo> {
 INSTANTIATE_TEST_SUITE_P(All, ErrorTest, ::testing::ValuesIn(combos()), kComboName);
 
 TEST_P(ErrorTest, AThrowAnywhereEndsTheRunAndComesOutUnchanged) {
-  for (std::uint64_t batch : {std::uint64_t{0}, std::uint64_t{1}, kBatches / 2, kBatches - 1}) {
+  for (std::uint64_t batch :
+       {std::uint64_t{0}, std::uint64_t{1}, kErrorBatches / 2, kErrorBatches - 1}) {
     for (std::size_t lane = 0; lane <= last_; ++lane) {
       fail_at(Site::run, lane, batch);
       fail_at(Site::drop, lane, batch);
@@ -151,10 +152,10 @@ TEST_P(ErrorTest, ALaneThatIsLostIsNamed) {
         lanes.enqueue(lane, [] { throw Error("device-side assertion"); });
     };
     Schedule schedule(lanes.all(), GetParam().depth, 1, work);
-    EXPECT_THROW(schedule.run(kBatches, GetParam().driver, threads_), DeviceLost);
+    EXPECT_THROW(schedule.run(kErrorBatches, GetParam().driver, threads_), DeviceLost);
     EXPECT_EQ(schedule.failed_lane(), lost);
-    EXPECT_LT(schedule.failed_batch(), kBatches);
-    EXPECT_THROW(schedule.run(kBatches, GetParam().driver, threads_), DeviceLost);
+    EXPECT_LT(schedule.failed_batch(), kErrorBatches);
+    EXPECT_THROW(schedule.run(kErrorBatches, GetParam().driver, threads_), DeviceLost);
   }
 }
 

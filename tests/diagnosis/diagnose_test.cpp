@@ -251,13 +251,13 @@ TEST(Diagnose, training_needs_cores_only_where_it_takes_them_from_workers) {
   EXPECT_NEAR(cores_needed(model, 1 / 0.14, 3), 1.833, 1e-3);
 }
 
-void scale(Measured& rate, double by) {
+void scale_by(Measured& rate, double by) {
   rate = {by * rate.value, by * rate.low, by * rate.high, rate.unit, rate.n};
 }
 
 TEST(Diagnose, a_ceiling_below_what_does_more_is_no_evidence) {
   Observations observed = observed_of(usual_model());
-  scale(*observed.levels.front().with_training, 0.85);
+  scale_by(*observed.levels.front().with_training, 0.85);
   const Diagnosis diagnosis = diagnose(observed);
   EXPECT_EQ(diagnosis.verdict, Culprit::not_enough_evidence);
   EXPECT_THAT(diagnosis.reason, HasSubstr("the machine's speed changed by 18 %"));
@@ -275,7 +275,7 @@ TEST(Diagnose, cached_samples_that_cost_more_than_others_are_no_change_of_speed)
                                   [](const Level& each) { return each.name == "after read"; });
   ASSERT_NE(level, observed.levels.end());
   level->items = 8;
-  scale(*level->with_training, 0.6);
+  scale_by(*level->with_training, 0.6);
   EXPECT_THAT(diagnose(observed).reason, Not(HasSubstr("speed changed")));
   level->items = 8000;
   EXPECT_THAT(diagnose(observed).reason, HasSubstr("speed changed"));
@@ -287,13 +287,13 @@ TEST(Diagnose, a_machine_that_changes_its_speed_shows_no_lock) {
   model.steps[1] = step_of("decode", Culprit::decode, 8e-3, 0);
   model.steps[1].locked = 1;
   Observations observed = observed_of(model);
-  scale(*observed.levels.front().with_training, 0.8);
+  scale_by(*observed.levels.front().with_training, 0.8);
   EXPECT_EQ(diagnose(observed).verdict, Culprit::not_enough_evidence);
 }
 
 TEST(Diagnose, a_device_that_waits_by_more_than_the_speed_changed_is_named) {
   Observations observed = observed_of(article(), 0.01);
-  scale(*observed.levels.front().with_training, 0.8);
+  scale_by(*observed.levels.front().with_training, 0.8);
   const Diagnosis diagnosis = diagnose(observed);
   EXPECT_EQ(diagnosis.verdict, Culprit::transforms);
   EXPECT_THAT(diagnosis.reason, HasSubstr("speed changed by"));
@@ -305,9 +305,9 @@ TEST(Diagnose, workers_that_wait_for_cores_wait_for_no_lock) {
   model.steps[1].working_s = {6e-3F};
   Observations observed = observed_of(model);
   for (HostStepCost& cost : observed.host) cost.wall_of_all_s *= 1.5;
-  scale(observed.rate_of_all_workers, 1 / 1.5);
+  scale_by(observed.rate_of_all_workers, 1 / 1.5);
   for (std::size_t i = 2; i < observed.levels.size(); ++i)
-    scale(*observed.levels[i].with_training, 1 / 1.5);
+    scale_by(*observed.levels[i].with_training, 1 / 1.5);
   const Diagnosis diagnosis = diagnose(observed);
   EXPECT_EQ(diagnosis.verdict, Culprit::decode) << diagnosis.reason;
   for (const CostRow& row : diagnosis.costs) EXPECT_EQ(row.locked, 0) << row.name;

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 using Numbers = std::vector<std::uint64_t>;
 
-constexpr std::size_t kBatches = 6;  // two epochs of 15 samples
+constexpr std::size_t kSkipBatches = 6;  // two epochs of 15 samples
 
 Chain crop() { return {{"crop", RandomResizedCrop{{16, 24}}}, {"flip", RandomHorizontalFlip{}}}; }
 
@@ -36,7 +36,7 @@ class Taken {
   Taken(const std::shared_ptr<const Dataset>& dataset, const Chain& chain,
         DataLoaderOptions options)
       : loader(dataset, chain, with_room(options)) {
-    for (std::size_t i = 0; i < kBatches; ++i) batches.push_back(loader.next());
+    for (std::size_t i = 0; i < kSkipBatches; ++i) batches.push_back(loader.next());
     while (!loader.ready()) std::this_thread::yield();
   }
 
@@ -47,7 +47,7 @@ class Taken {
   static DataLoaderOptions& with_room(DataLoaderOptions& options) {
     options.on_bad_sample = OnBadSample::skip;
     options.prefetch_batches = 1;
-    options.held_batches = kBatches;
+    options.held_batches = kSkipBatches;
     return options;
   }
 };
@@ -61,7 +61,7 @@ std::size_t expect_the_same(const std::shared_ptr<const Dataset>& dataset, const
   usual.wire.clear();
   const Taken expected(dataset, chain, usual);
   std::size_t traveled = 0;
-  for (std::size_t i = 0; i < kBatches; ++i) {
+  for (std::size_t i = 0; i < kSkipBatches; ++i) {
     traveled +=
         compare(packed.loader, packed.batches[i], expected.loader, expected.batches[i]).size();
   }
@@ -81,7 +81,8 @@ TEST(JpegSkip, DamagedFilesAreSkippedAsWhereImagesTravelPlain) {
     damage.spoil(set->files[4]);
     for (const unsigned workers : {1U, 4U}) {
       SCOPED_TRACE(damage.name + ", " + std::to_string(workers) + " workers");
-      EXPECT_EQ(expect_the_same(set, crop(), as_files(workers), Numbers{4}), kBatches * kBatchSize);
+      EXPECT_EQ(expect_the_same(set, crop(), as_files(workers), Numbers{4}),
+                kSkipBatches * kBatchSize);
     }
   }
 }
@@ -104,7 +105,7 @@ TEST(JpegSkip, FilesWithARestBehindTheirEndTravel) {
     SCOPED_TRACE(oddity.name);
     const auto set = jpeg_set(15, {}, 60);
     oddity.spoil(set->files[4]);
-    EXPECT_EQ(expect_the_same(set, crop(), as_files(), Numbers{}), kBatches * kBatchSize);
+    EXPECT_EQ(expect_the_same(set, crop(), as_files(), Numbers{}), kSkipBatches * kBatchSize);
   }
 }
 
@@ -130,7 +131,7 @@ TEST(JpegSkip, CachesAndCutsSkipTheSame) {
     expect_the_same(set, crop(), options, Numbers{4});
   }
   DataLoaderOptions whole = as_files(4);
-  whole.cut = HostCut{"collate", kBatches};
+  whole.cut = HostCut{"collate", kSkipBatches};
   expect_the_same(set, crop(), whole, Numbers{4});
 }
 

@@ -35,7 +35,7 @@ std::vector<std::uint64_t> compare(const std::shared_ptr<const Dataset>& dataset
   return traveled;
 }
 
-std::vector<Chain> chains() {
+std::vector<Chain> wire_chains() {
   return {
       {{"resize", Resize{{24, 32}}}},
       {{"crop", CenterCrop{{20, 18}}}, {"flip", RandomHorizontalFlip{}}},
@@ -49,7 +49,7 @@ std::vector<Chain> chains() {
 
 TEST(JpegWire, FilesStandForThePixelsThatTravelingPlainGives) {
   const auto set = jpeg_set(20);
-  for (const Chain& chain : chains()) {
+  for (const Chain& chain : wire_chains()) {
     for (const unsigned workers : {1U, 3U}) {
       EXPECT_EQ(compare(set, chain, as_files(workers), 12).size(), 60U) << chain[0].name;
     }

@@ -16,8 +16,8 @@ namespace {
 using testing::HasSubstr;
 
 constexpr std::size_t kSamples = 24;
-constexpr std::size_t kBatch = 4;
-constexpr std::size_t kBatches = 20;  // more than three epochs
+constexpr std::size_t kCacheBatch = 4;
+constexpr std::size_t kCacheBatches = 20;  // more than three epochs
 constexpr std::size_t kAmple = 1 << 20;
 constexpr std::size_t kScarce = 8 * kSamples + 2000;
 
@@ -35,12 +35,12 @@ std::vector<NamedOp> inverted_then_random() {
 std::vector<NamedOp> inverted() { return {{"fix", Invert{}}}; }
 
 DataLoaderOptions options_with(std::optional<CacheOptions> cache, unsigned workers = 3) {
-  return {.batch_size = kBatch, .num_workers = workers, .cache = std::move(cache)};
+  return {.batch_size = kCacheBatch, .num_workers = workers, .cache = std::move(cache)};
 }
 
 std::vector<Bytes> run(const std::vector<NamedOp>& chain, const DataLoaderOptions& options) {
   DataLoader loader(std::make_shared<TestSet>(kSamples), chain, options);
-  return take(loader, kBatches);
+  return take(loader, kCacheBatches);
 }
 
 TEST(LoaderCache, ChangesNoBit) {
@@ -63,19 +63,19 @@ TEST(LoaderCache, StepsThatItStandsInForRunOnce) {
     const auto dataset = std::make_shared<TestSet>(kSamples);
     DataLoader loader(dataset, inverted_then_random(),
                       options_with(CacheOptions{steps[last], kAmple}, 1));
-    take(loader, kBatches);
+    take(loader, kCacheBatches);
     EXPECT_EQ(dataset->reads.count(), kSamples);
     const auto counters = loader.counters();
     for (std::size_t i = 0; i < steps.size(); ++i) {
       if (i <= last) {
         EXPECT_EQ(counters[i].calls, kSamples) << steps[i];
       } else {
-        EXPECT_GE(counters[i].calls, kBatch * kBatches) << steps[i];
+        EXPECT_GE(counters[i].calls, kCacheBatch * kCacheBatches) << steps[i];
       }
     }
     const CacheCounters cache = loader.cache();
     EXPECT_EQ(cache.samples, kSamples);
-    EXPECT_GE(cache.hits, kBatch * kBatches - kSamples);
+    EXPECT_GE(cache.hits, kCacheBatch * kCacheBatches - kSamples);
     EXPECT_TRUE(cache.is_filling);
     EXPECT_GT(cache.bytes, 8 * kSamples);
   }
@@ -87,7 +87,7 @@ TEST(LoaderCache, KeepsItsBudgetAndNothingIsThrownOut) {
   {
     DataLoader loader(dataset, no_transforms(),
                       options_with(CacheOptions{"decode", kScarce, &memory}));
-    take(loader, kBatches);
+    take(loader, kCacheBatches);
     const CacheCounters cache = loader.cache();
     EXPECT_FALSE(cache.is_filling);
     EXPECT_EQ(cache.samples, 2000U / 256);
@@ -106,7 +106,7 @@ TEST(LoaderCache, OutOfMemoryItStopsAndTheLoaderGoesOn) {
     CountingMemory memory(allocations);
     DataLoader loader(std::make_shared<TestSet>(kSamples), inverted(),
                       options_with(CacheOptions{"fix", kAmple, &memory}));
-    EXPECT_EQ(take(loader, kBatches), expected);
+    EXPECT_EQ(take(loader, kCacheBatches), expected);
     EXPECT_EQ(loader.cache().samples, 0U);
     EXPECT_FALSE(loader.cache().is_filling);
   }
@@ -130,11 +130,11 @@ TEST(LoaderCache, SkipsTheSameSamplesAndDoesNotHoldThem) {
   DataLoaderOptions options = options_with(std::nullopt);
   options.on_bad_sample = OnBadSample::skip;
   DataLoader plain(dataset_with_bad(), inverted_then_random(), options);
-  const std::vector<Bytes> expected = take(plain, kBatches);
+  const std::vector<Bytes> expected = take(plain, kCacheBatches);
   for (const char* after : {"read", "decode", "fix"}) {
     options.cache = CacheOptions{after, kAmple};
     DataLoader loader(dataset_with_bad(), inverted_then_random(), options);
-    EXPECT_EQ(take(loader, kBatches), expected) << after;
+    EXPECT_EQ(take(loader, kCacheBatches), expected) << after;
     EXPECT_EQ(loader.skipped().samples.size(), 4U) << after;
     EXPECT_EQ(loader.cache().samples, kSamples - (std::string(after) == "read" ? 2 : 3)) << after;
   }
@@ -180,13 +180,13 @@ TEST(LoaderCache, IsNotUsedWithACut) {
   const std::vector<Bytes> expected = run(inverted_then_random(), options);
   options.cache = CacheOptions{"read", kAmple};
   DataLoader loader(std::make_shared<TestSet>(kSamples), inverted_then_random(), options);
-  EXPECT_EQ(take(loader, kBatches), expected);
+  EXPECT_EQ(take(loader, kCacheBatches), expected);
   EXPECT_EQ(loader.cache().bytes, 0U);
 }
 
 TEST(LoaderCache, WithoutOneCountsNothing) {
   DataLoader loader(std::make_shared<TestSet>(kSamples), inverted(), options_with(std::nullopt));
-  take(loader, kBatches);
+  take(loader, kCacheBatches);
   EXPECT_EQ(loader.cache().hits, 0U);
   EXPECT_FALSE(loader.cache().is_filling);
 }
@@ -214,22 +214,22 @@ TEST(LoaderCacheOfCroppedImages, HoldsWholeImagesWhereACropFollows) {
   const auto dataset = noise_files();
   const std::vector<NamedOp> chain = {{"crop", RandomCrop{{24, 20}}}};
   DataLoader plain(dataset, chain, options_with(std::nullopt));
-  const std::vector<Bytes> expected = take(plain, kBatches);
+  const std::vector<Bytes> expected = take(plain, kCacheBatches);
   EXPECT_LT(decoded_bytes(plain), 2 * kCropBytes);
 
   DataLoader whole(dataset, chain, options_with(CacheOptions{"decode", kAmple}));
-  EXPECT_EQ(take(whole, kBatches), expected);
+  EXPECT_EQ(take(whole, kCacheBatches), expected);
   EXPECT_EQ(whole.cache().samples, kSamples);
   EXPECT_GT(decoded_bytes(whole), 5 * kCropBytes);
 
   // No more than the index fits: once that is known, images are decoded in part again.
   DataLoader full(dataset, chain, options_with(CacheOptions{"decode", 8 * kSamples + 1}, 1));
-  EXPECT_EQ(take(full, kBatches), expected);
+  EXPECT_EQ(take(full, kCacheBatches), expected);
   EXPECT_EQ(full.cache().samples, 0U);
   EXPECT_LT(decoded_bytes(full), 2 * kCropBytes);
 
   DataLoader read(dataset, chain, options_with(CacheOptions{"read", kAmple}));
-  EXPECT_EQ(take(read, kBatches), expected);
+  EXPECT_EQ(take(read, kCacheBatches), expected);
   EXPECT_LT(decoded_bytes(read), 2 * kCropBytes);
 }
 
@@ -239,7 +239,7 @@ TEST(LoaderCacheOfCroppedImages, BehindAFixedCropHoldsThePartAlone) {
                                       {"flip", RandomHorizontalFlip{0.5}}};
   DataLoader plain(dataset, chain, options_with(std::nullopt));
   DataLoader cached(dataset, chain, options_with(CacheOptions{"crop", kAmple}));
-  EXPECT_EQ(take(cached, kBatches), take(plain, kBatches));
+  EXPECT_EQ(take(cached, kCacheBatches), take(plain, kCacheBatches));
   EXPECT_LT(decoded_bytes(cached), 2 * 24 * 20 * 3);
 }
 

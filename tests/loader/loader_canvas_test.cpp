@@ -15,11 +15,11 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr std::size_t kBatch = 5;
-constexpr std::size_t kBatches = 6;
+constexpr std::size_t kCanvasBatch = 5;
+constexpr std::size_t kCanvasBatches = 6;
 
-DataLoaderOptions options_with(std::size_t on_device, unsigned workers = 2) {
-  DataLoaderOptions options{.batch_size = kBatch, .seed = 3, .num_workers = workers};
+DataLoaderOptions canvas_options(std::size_t on_device, unsigned workers = 2) {
+  DataLoaderOptions options{.batch_size = kCanvasBatch, .seed = 3, .num_workers = workers};
   options.on_device = on_device;
   return options;
 }
@@ -47,9 +47,9 @@ std::vector<Bytes> values_of(const std::shared_ptr<const Dataset>& set,
   DataLoader loader(set, chain, options);
   const SlabLayout& layout = loader.layout();
   std::vector<Bytes> all;
-  for (const Bytes& slab : take(loader, kBatches))
+  for (const Bytes& slab : take(loader, kCanvasBatches))
     for (std::size_t i = 0; i < set->fields().size(); ++i)
-      for (std::size_t s = 0; s < kBatch; ++s) {
+      for (std::size_t s = 0; s < kCanvasBatch; ++s) {
         const SlabField& field = layout.fields[i];
         const std::byte* const at = slab.data() + field.offset_bytes + s * field.sample_bytes;
         HostArray values, spare;
@@ -72,13 +72,13 @@ TEST(LoaderCanvas, ImagesOfAnySizeBecomeTheSameOnTheDevice) {
       const std::shared_ptr<const Dataset> set =
           are_boxed ? std::shared_ptr<const Dataset>(jpeg_set(10)) : std::make_shared<PictureSet>();
       SCOPED_TRACE(std::string(chain[0].op.name()) + (are_boxed ? ", boxed" : ""));
-      const std::vector<Bytes> on_the_host = values_of(set, chain, options_with(0));
-      EXPECT_EQ(values_of(set, chain, options_with(3)), on_the_host);
-      DataLoaderOptions options = options_with(3, 1);
+      const std::vector<Bytes> on_the_host = values_of(set, chain, canvas_options(0));
+      EXPECT_EQ(values_of(set, chain, canvas_options(3)), on_the_host);
+      DataLoaderOptions options = canvas_options(3, 1);
       options.decode.partial = false;
       EXPECT_EQ(values_of(set, chain, options), on_the_host) << "decoded whole";
       for (const std::string after : {"read", "decode"}) {
-        options = options_with(3);
+        options = canvas_options(3);
         options.cache = CacheOptions{after, 10 << 20};
         EXPECT_EQ(values_of(set, chain, options), on_the_host) << "cached after " << after;
       }
@@ -88,7 +88,7 @@ TEST(LoaderCanvas, ImagesOfAnySizeBecomeTheSameOnTheDevice) {
 TEST(LoaderCanvas, ScaledDecodingIsTheSameOnTheDevice) {
   for (const auto& chain : {chains()[0], chains()[3], chains()[4]}) {
     const auto set = std::make_shared<PictureSet>();
-    DataLoaderOptions options = options_with(0);
+    DataLoaderOptions options = canvas_options(0);
     options.decode.scaled = true;
     const std::vector<Bytes> on_the_host = values_of(set, chain, options);
     options.on_device = 3;
@@ -100,9 +100,9 @@ TEST(LoaderCanvas, TransformsBeforeItRunOnTheHost) {
   std::vector<NamedOp> chain = chains()[0];
   chain.insert(chain.begin(), {"down", RandomVerticalFlip{}});
   const auto set = std::make_shared<PictureSet>();
-  const std::vector<Bytes> on_the_host = values_of(set, chain, options_with(0));
-  EXPECT_EQ(values_of(set, chain, options_with(3)), on_the_host);
-  DataLoaderOptions cut = options_with(0);
+  const std::vector<Bytes> on_the_host = values_of(set, chain, canvas_options(0));
+  EXPECT_EQ(values_of(set, chain, canvas_options(3)), on_the_host);
+  DataLoaderOptions cut = canvas_options(0);
   cut.cut = HostCut{"down", 7};
   const std::vector<Bytes> cut_on_the_host = values_of(set, chain, cut);
   cut.on_device = 3;
@@ -111,7 +111,7 @@ TEST(LoaderCanvas, TransformsBeforeItRunOnTheHost) {
 
 TEST(LoaderCanvas, OnlyWhatTheCropReadsIsDecoded) {
   const auto decoded_bytes = [](bool is_partial) {
-    DataLoaderOptions options = options_with(1);
+    DataLoaderOptions options = canvas_options(1);
     options.decode.partial = is_partial;
     DataLoader loader(std::make_shared<PictureSet>(), {{"crop", RandomCrop{{12, 10}}}}, options);
     const auto slabs = take(loader, 20);
@@ -125,34 +125,34 @@ TEST(LoaderCanvas, OnlyWhatTheCropReadsIsDecoded) {
 }
 
 TEST(LoaderCanvas, CanvasesHaveOneSize) {
-  DataLoader crops(std::make_shared<PictureSet>(), chains()[6], options_with(3));
+  DataLoader crops(std::make_shared<PictureSet>(), chains()[6], canvas_options(3));
   EXPECT_EQ(crops.layout().field("image").spec.shape, (Shape{13, 11, 3}));
-  DataLoader resizes(std::make_shared<PictureSet>(), chains()[4], options_with(3));
+  DataLoader resizes(std::make_shared<PictureSet>(), chains()[4], canvas_options(3));
   EXPECT_EQ(resizes.layout().field("image").spec.shape, (Shape{60, 40, 3}));
   EXPECT_EQ(resizes.layout().field("mask").spec.shape, (Shape{60, 40}));
 }
 
 TEST(LoaderCanvas, OtherFirstTransformsNeedImagesOfOneSize) {
   for (const AnyOp& first : {AnyOp(RandomHorizontalFlip{}), AnyOp(RandomCrop{{12, 10}, 2})})
-    EXPECT_THAT(refusal(std::make_shared<PictureSet>(), {{"first", first}}, options_with(1)),
+    EXPECT_THAT(refusal(std::make_shared<PictureSet>(), {{"first", first}}, canvas_options(1)),
                 HasSubstr("differs from sample to sample: add resize"));
   const std::vector<NamedOp> wrong = {{"first", RandomResizedCrop{{-1, 8}}}};
-  EXPECT_THAT(refusal(std::make_shared<PictureSet>(), wrong, options_with(1)),
+  EXPECT_THAT(refusal(std::make_shared<PictureSet>(), wrong, canvas_options(1)),
               HasSubstr("transform 'first': random_resized_crop to -1 x 8"));
 }
 
 TEST(LoaderCanvas, AResizeThatKeepsProportionsIsRefusedOnTheDevice) {
   const std::vector<NamedOp> chain = {{"small", Resize{8}}, {"crop", CenterCrop{8}}};
-  EXPECT_THAT(refusal(std::make_shared<PictureSet>(), chain, options_with(2)),
+  EXPECT_THAT(refusal(std::make_shared<PictureSet>(), chain, canvas_options(2)),
               HasSubstr("transform 'small': images keep different sizes, which the device cannot "
                         "take: give its size as [height, width], or leave it to the loader's"));
-  EXPECT_EQ(values_of(std::make_shared<PictureSet>(), chain, options_with(1)),
-            values_of(std::make_shared<PictureSet>(), chain, options_with(0)));
+  EXPECT_EQ(values_of(std::make_shared<PictureSet>(), chain, canvas_options(1)),
+            values_of(std::make_shared<PictureSet>(), chain, canvas_options(0)));
 }
 
 TEST(LoaderCanvas, AnImageSmallerThanTheCropIsNamedOrSkipped) {
   const std::vector<NamedOp> chain = {{"crop", RandomCrop{{45, 10}}}};
-  DataLoaderOptions options = options_with(1);
+  DataLoaderOptions options = canvas_options(1);
   options.shuffle = false;
   DataLoader loader(std::make_shared<PictureSet>(), chain, options);
   EXPECT_THAT(message_of_next(loader), AllOf(HasSubstr("sample 0"), HasSubstr("transform 'crop'"),
@@ -172,8 +172,8 @@ TEST(LoaderCanvas, MasksOfAnotherSizeAreResizedOrNamed) {
         for (std::size_t i = 0; i < mask.bytes(); ++i) mask.data[i] = pixel_of(index, i);
       });
   const std::vector<NamedOp> resize = {{"resize", Resize{{5, 6}}}};
-  EXPECT_EQ(values_of(set, resize, options_with(1)), values_of(set, resize, options_with(0)));
-  DataLoader loader(set, {{"crop", RandomResizedCrop{4}}}, options_with(1));
+  EXPECT_EQ(values_of(set, resize, canvas_options(1)), values_of(set, resize, canvas_options(0)));
+  DataLoader loader(set, {{"crop", RandomResizedCrop{4}}}, canvas_options(1));
   EXPECT_THAT(message_of_next(loader), HasSubstr("make them the same size"));
 }
 

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,9 @@
 #include "slipstream/loader/data_loader.h"
 
 namespace slipstream {
+
+/// Time for a broken loader to go wrong in; a right one passes however long this takes.
+inline void give_time() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
 /// Closed until open() is called; wait() blocks until then.
 class Gate {

@@ -27,9 +27,6 @@ class TestMark final : public Mark {
   bool lost = false;
 };
 
-/// Time for a broken loader to go wrong in; a right one passes however long this takes.
-void give_time() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
-
 TEST(LoaderFlow, WorkersNeverFillMoreThanTheirSlabs) {
   constexpr std::size_t kBatch = 3;
   constexpr std::size_t kSlabs = 4;

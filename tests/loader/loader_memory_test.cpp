@@ -10,9 +10,9 @@
 namespace slipstream {
 namespace {
 
-constexpr std::size_t kBatch = 20;
-constexpr std::size_t kSamples = 5000;  // 20 epochs
-constexpr std::size_t kIndex = 8 * kSamples;
+constexpr std::size_t kMemoryBatch = 20;
+constexpr std::size_t kMemorySamples = 5000;  // 20 epochs
+constexpr std::size_t kIndex = 8 * kMemorySamples;
 
 /// Of this process, now.
 std::int64_t resident_bytes() {
@@ -26,7 +26,7 @@ std::int64_t resident_bytes() {
 /// By how much memory grows from the 10,000th sample to the 100,000th.
 std::int64_t growth(DataLoader& loader) {
   const auto walk = [&](std::size_t samples) {
-    for (std::size_t i = 0; i < samples; i += kBatch) loader.release(loader.next(), nullptr);
+    for (std::size_t i = 0; i < samples; i += kMemoryBatch) loader.release(loader.next(), nullptr);
   };
   walk(10'000);
   const std::int64_t before = resident_bytes();
@@ -34,10 +34,10 @@ std::int64_t growth(DataLoader& loader) {
   return resident_bytes() - before;
 }
 
-DataLoaderOptions two_workers() { return {.batch_size = kBatch, .num_workers = 2}; }
+DataLoaderOptions two_workers() { return {.batch_size = kMemoryBatch, .num_workers = 2}; }
 
 void expect_flat(const DataLoaderOptions& options) {
-  DataLoader loader(std::make_shared<TestSet>(kSamples), two_transforms(), options);
+  DataLoader loader(std::make_shared<TestSet>(kMemorySamples), two_transforms(), options);
   EXPECT_LE(growth(loader), 1 << 20);
 }
 
@@ -50,7 +50,7 @@ TEST(LoaderMemory, IsFlatWithReadAhead) {
 }
 
 TEST(LoaderMemory, IsFlatWhereBadSamplesAreSkipped) {
-  const auto dataset = std::make_shared<TestSet>(kSamples);
+  const auto dataset = std::make_shared<TestSet>(kMemorySamples);
   dataset->on_decode = [](std::size_t index) {
     if (index % 50 == 0) throw Error("damaged");
   };
@@ -58,7 +58,7 @@ TEST(LoaderMemory, IsFlatWhereBadSamplesAreSkipped) {
   options.on_bad_sample = OnBadSample::skip;
   DataLoader loader(dataset, two_transforms(), options);
   EXPECT_LE(growth(loader), 1 << 20);
-  EXPECT_EQ(loader.skipped().samples.size(), kSamples / 50);
+  EXPECT_EQ(loader.skipped().samples.size(), kMemorySamples / 50);
 }
 
 TEST(LoaderMemory, IsFlatWithACacheAtItsBudget) {
@@ -67,10 +67,10 @@ TEST(LoaderMemory, IsFlatWithACacheAtItsBudget) {
       DataLoaderOptions options = two_workers();
       options.read_ahead.reads = reads;
       options.cache = CacheOptions{after, kIndex + (256 << 10)};
-      DataLoader loader(std::make_shared<TestSet>(kSamples), two_transforms(), options);
+      DataLoader loader(std::make_shared<TestSet>(kMemorySamples), two_transforms(), options);
       EXPECT_LE(growth(loader), 1 << 20) << after << ", " << reads;
       EXPECT_FALSE(loader.cache().is_filling);
-      EXPECT_LT(loader.cache().samples, kSamples);
+      EXPECT_LT(loader.cache().samples, kMemorySamples);
     }
   }
 }

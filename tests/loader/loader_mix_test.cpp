@@ -12,15 +12,15 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr std::size_t kBatch = 4;
+constexpr std::size_t kMixBatch = 4;
 constexpr std::uint64_t kSeed = 9;
 constexpr BatchOps kMixup{.mixup = MixUp{0.5}};
 
 const std::vector<NamedOp> kFloats = {{"flip", RandomHorizontalFlip{}},
                                       {"float", ToDtype{.scale = true}}};
 
-DataLoaderOptions options_of(const BatchOps& ops, unsigned workers = 2) {
-  DataLoaderOptions options{.batch_size = kBatch, .seed = kSeed, .num_workers = workers};
+DataLoaderOptions mix_options(const BatchOps& ops, unsigned workers = 2) {
+  DataLoaderOptions options{.batch_size = kMixBatch, .seed = kSeed, .num_workers = workers};
   options.batch_ops = ops;
   return options;
 }
@@ -38,7 +38,7 @@ std::vector<std::vector<float>> shares(const DataLoaderOptions& options, std::si
   std::vector<std::vector<float>> all;
   for (const Bytes& slab : take(loader, batches)) {
     auto& of_batch = all.emplace_back();
-    for (std::size_t i = 0; i < kBatch; ++i) {
+    for (std::size_t i = 0; i < kMixBatch; ++i) {
       DrawnMix drawn;
       std::memcpy(&drawn, slab.data() + field.offset_bytes + i * field.sample_bytes, sizeof(drawn));
       of_batch.push_back(drawn.own);
@@ -58,29 +58,30 @@ float drawn(std::uint64_t batch, std::size_t place, std::uint32_t transforms = 2
 TEST(LoaderMix, DrawsByTheNumberOfTheBatchAndThePlaceInIt) {
   constexpr std::size_t kBatches = 12;  // more than two epochs
   for (const unsigned workers : {1U, 3U}) {
-    const auto all = shares(options_of(kMixup, workers), kBatches);
+    const auto all = shares(mix_options(kMixup, workers), kBatches);
     for (std::size_t batch = 0; batch < kBatches; ++batch)
-      for (std::size_t i = 0; i < kBatch; ++i)
+      for (std::size_t i = 0; i < kMixBatch; ++i)
         ASSERT_EQ(all[batch][i], drawn(batch, i)) << batch << ", " << i;
   }
-  DataLoaderOptions resumed = options_of(kMixup);
+  DataLoaderOptions resumed = mix_options(kMixup);
   resumed.first_batch = 7;
   EXPECT_EQ(shares(resumed, 1)[0][2], drawn(7, 2));
 }
 
 TEST(LoaderMix, RanksDrawForTheirPlacesInTheWholeStep) {
-  DataLoaderOptions options = options_of(kMixup);
+  DataLoaderOptions options = mix_options(kMixup);
   options.rank = {1, 3};
   const auto all = shares(options, 3);
   for (std::size_t batch = 0; batch < 3; ++batch)
-    for (std::size_t i = 0; i < kBatch; ++i) EXPECT_EQ(all[batch][i], drawn(batch, kBatch + i));
+    for (std::size_t i = 0; i < kMixBatch; ++i)
+      EXPECT_EQ(all[batch][i], drawn(batch, kMixBatch + i));
 }
 
 TEST(LoaderMix, TravelsBesideWhatTheDevicesTransformsDraw) {
-  DataLoaderOptions options = options_of(kMixup);
+  DataLoaderOptions options = mix_options(kMixup);
   options.on_device = 2;
   const SlabLayout layout =
-      DataLoader::plan_layout(TestSet(8), kFloats, kBatch, {}, kJpegBytes, 2, kMixup);
+      DataLoader::plan_layout(TestSet(8), kFloats, kMixBatch, {}, kJpegBytes, 2, kMixup);
   EXPECT_TRUE(has_field(layout, kDrawnField));
   ASSERT_NE(layout.batch_chain, nullptr);
   EXPECT_EQ(layout.batch_chain->form().dtype, DType::float32);
@@ -88,19 +89,20 @@ TEST(LoaderMix, TravelsBesideWhatTheDevicesTransformsDraw) {
 }
 
 TEST(LoaderMix, LabelsAloneNeedNoParameters) {
-  const SlabLayout layout =
-      DataLoader::plan_layout(TestSet(8), {}, kBatch, {}, kJpegBytes, 0, {.one_hot = OneHot{0.1}});
+  const SlabLayout layout = DataLoader::plan_layout(TestSet(8), {}, kMixBatch, {}, kJpegBytes, 0,
+                                                    {.one_hot = OneHot{0.1}});
   ASSERT_NE(layout.batch_chain, nullptr);
   EXPECT_FALSE(has_field(layout, kMixField));
   EXPECT_EQ(layout.batch_chain->form().label, DType::uint8);
-  EXPECT_EQ(DataLoader::plan_layout(TestSet(8), {}, kBatch).batch_chain, nullptr);
+  EXPECT_EQ(DataLoader::plan_layout(TestSet(8), {}, kMixBatch).batch_chain, nullptr);
 }
 
 TEST(LoaderMix, WhatCannotBeMixedIsRefused) {
   const auto refusal = [](const std::vector<NamedOp>& transforms, const BatchOps& ops,
                           const WireFormats& wire = {}) {
-    return thrown_by(
-        [&] { DataLoader::plan_layout(TestSet(8), transforms, kBatch, wire, kJpegBytes, 0, ops); });
+    return thrown_by([&] {
+      DataLoader::plan_layout(TestSet(8), transforms, kMixBatch, wire, kJpegBytes, 0, ops);
+    });
   };
   EXPECT_THAT(refusal({}, kMixup), StartsWith("Refused: mixup needs float32 images"));
   EXPECT_THAT(refusal(kFloats, kMixup, {{"label", Wire::host}}),

@@ -15,17 +15,17 @@ using testing::HasSubstr;
 constexpr DecodeOptions kWhole = {.partial = false};
 constexpr DecodeOptions kPart = {};
 
-struct Taken {
+struct TakenPart {
   std::vector<Bytes> slabs;
   double decoded_bytes = 0;  ///< a sample
 };
 
-Taken run(std::shared_ptr<const Dataset> dataset, const std::vector<NamedOp>& chain,
-          const DecodeOptions& decode, std::optional<HostCut> cut = std::nullopt) {
+TakenPart run_part(std::shared_ptr<const Dataset> dataset, const std::vector<NamedOp>& chain,
+                   const DecodeOptions& decode, std::optional<HostCut> cut = std::nullopt) {
   const DataLoaderOptions options = {
       .batch_size = 3, .num_workers = 2, .cut = std::move(cut), .decode = decode};
   DataLoader loader(std::move(dataset), chain, options);
-  Taken result;
+  TakenPart result;
   result.slabs = take(loader, 20);
   const StepCounter step = loader.counters()[1];
   if (step.calls > 0) {
@@ -34,7 +34,7 @@ Taken run(std::shared_ptr<const Dataset> dataset, const std::vector<NamedOp>& ch
   return result;
 }
 
-std::vector<std::vector<NamedOp>> chains() {
+std::vector<std::vector<NamedOp>> part_chains() {
   return {{{"crop", CenterCrop{{13, 11}}}},
           {{"crop", RandomCrop{{12, 10}}}, {"flip", RandomHorizontalFlip{}}},
           {{"crop", RandomCrop{{30, 40}, 20}}},
@@ -43,9 +43,9 @@ std::vector<std::vector<NamedOp>> chains() {
 }
 
 TEST(LoaderPart, BatchesAreTheSameWithPartialDecodingAndWithout) {
-  for (const auto& chain : chains()) {
-    const Taken whole = run(std::make_shared<PictureSet>(), chain, kWhole);
-    const Taken part = run(std::make_shared<PictureSet>(), chain, kPart);
+  for (const auto& chain : part_chains()) {
+    const TakenPart whole = run_part(std::make_shared<PictureSet>(), chain, kWhole);
+    const TakenPart part = run_part(std::make_shared<PictureSet>(), chain, kPart);
     EXPECT_EQ(part.slabs, whole.slabs);
     EXPECT_LT(part.decoded_bytes, whole.decoded_bytes);
   }
@@ -53,10 +53,10 @@ TEST(LoaderPart, BatchesAreTheSameWithPartialDecodingAndWithout) {
 
 TEST(LoaderPart, BatchesAreTheSameAfterACut) {
   for (const std::string after : {"read", "decode", "crop"}) {
-    for (const auto& chain : chains()) {
+    for (const auto& chain : part_chains()) {
       const HostCut cut{after, 14};
-      EXPECT_EQ(run(std::make_shared<PictureSet>(), chain, kPart, cut).slabs,
-                run(std::make_shared<PictureSet>(), chain, kWhole, cut).slabs)
+      EXPECT_EQ(run_part(std::make_shared<PictureSet>(), chain, kPart, cut).slabs,
+                run_part(std::make_shared<PictureSet>(), chain, kWhole, cut).slabs)
           << after;
     }
   }
@@ -64,9 +64,9 @@ TEST(LoaderPart, BatchesAreTheSameAfterACut) {
 
 TEST(LoaderPart, AResizeOfTheShorterSideTakesImagesOfAnySize) {
   const std::vector<NamedOp> chain = {{"small", Resize{11}}, {"crop", CenterCrop{11}}};
-  const Taken plain = run(std::make_shared<PictureSet>(), chain, kPart);
+  const TakenPart plain = run_part(std::make_shared<PictureSet>(), chain, kPart);
   EXPECT_EQ(plain.slabs.size(), 20U);
-  EXPECT_EQ(run(std::make_shared<PictureSet>(), chain, {.scaled = true}).slabs, plain.slabs);
+  EXPECT_EQ(run_part(std::make_shared<PictureSet>(), chain, {.scaled = true}).slabs, plain.slabs);
   EXPECT_THAT(thrown_by([] {
                 DataLoader(std::make_shared<PictureSet>(), {{"small", Resize{11}}}, {});
               }),
@@ -78,7 +78,7 @@ TEST(LoaderPart, OnlyAFirstCropOfPlainlyDecodedImagesDecodesParts) {
                           const DecodeOptions& options) {
     const auto dataset = std::make_shared<PictureSet>();
     dataset->decodes_default = is_default;
-    return run(dataset, chain, options).decoded_bytes;
+    return run_part(dataset, chain, options).decoded_bytes;
   };
   const std::vector<NamedOp> crop = {{"crop", RandomCrop{{12, 10}}}};
   const std::vector<NamedOp> late = {{"small", Resize{{30, 30}}}, {"crop", RandomCrop{{12, 10}}}};

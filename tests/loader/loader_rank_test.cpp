@@ -13,26 +13,26 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr std::size_t kSamples = 47;
-constexpr std::size_t kBatch = 3;
+constexpr std::size_t kRankSamples = 47;
+constexpr std::size_t kRankBatch = 3;
 constexpr std::size_t kRanks = 4;
-constexpr std::size_t kBatches = 11;  // more than two epochs, of 3 batches or 4
+constexpr std::size_t kRankBatches = 11;  // more than two epochs, of 3 batches or 4
 
 const Sampling kBalanced = Sampling::balanced([] {
   std::vector<std::int64_t> labels;
-  for (std::size_t i = 0; i < kSamples; ++i) labels.push_back(i % 6 == 1);
+  for (std::size_t i = 0; i < kRankSamples; ++i) labels.push_back(i % 6 == 1);
   return labels;
 }());
 
 const Sampling kWeighted = Sampling::weighted([] {
   std::vector<double> weights;
-  for (std::size_t i = 0; i < kSamples; ++i) weights.push_back(i % 6 == 1 ? 5 : 1);
+  for (std::size_t i = 0; i < kRankSamples; ++i) weights.push_back(i % 6 == 1 ? 5 : 1);
   return weights;
 }());
 
 DataLoaderOptions options_of(std::size_t rank, const Sampling& sampling = {},
                              bool drop_last = true) {
-  return {.batch_size = kBatch,
+  return {.batch_size = kRankBatch,
           .sampler = sampling,
           .rank = {rank, kRanks},
           .drop_last = drop_last,
@@ -40,13 +40,16 @@ DataLoaderOptions options_of(std::size_t rank, const Sampling& sampling = {},
 }
 
 DataLoaderOptions one_rank(const Sampling& sampling = {}, bool drop_last = true) {
-  return {
-      .batch_size = kBatch * kRanks, .sampler = sampling, .drop_last = drop_last, .num_workers = 3};
+  return {.batch_size = kRankBatch * kRanks,
+          .sampler = sampling,
+          .drop_last = drop_last,
+          .num_workers = 3};
 }
 
 /// The fields of every sample, step after step.
-std::vector<Bytes> samples_of(const std::shared_ptr<const Dataset>& dataset,
-                              const DataLoaderOptions& options, std::size_t batches = kBatches) {
+std::vector<Bytes> rank_samples(const std::shared_ptr<const Dataset>& dataset,
+                                const DataLoaderOptions& options,
+                                std::size_t batches = kRankBatches) {
   DataLoader loader(dataset, two_transforms(), options);
   std::vector<Bytes> samples;
   for (const Bytes& slab : take(loader, batches))
@@ -60,17 +63,17 @@ std::vector<Bytes> samples_of(const std::shared_ptr<const Dataset>& dataset,
   return samples;
 }
 
-std::shared_ptr<TestSet> test_set() { return std::make_shared<TestSet>(kSamples); }
+std::shared_ptr<TestSet> test_set() { return std::make_shared<TestSet>(kRankSamples); }
 
 TEST(LoaderRank, RanksTogetherLoadWhatOneRankLoads) {
   for (const bool drop_last : {true, false})
     for (const Sampling& sampling : {Sampling(), kBalanced, kWeighted}) {
-      const auto expected = samples_of(test_set(), one_rank(sampling, drop_last));
+      const auto expected = rank_samples(test_set(), one_rank(sampling, drop_last));
       for (std::size_t rank = 0; rank < kRanks; ++rank) {
-        const auto part = samples_of(test_set(), options_of(rank, sampling, drop_last));
+        const auto part = rank_samples(test_set(), options_of(rank, sampling, drop_last));
         for (std::size_t i = 0; i < part.size(); ++i) {
-          const std::size_t batch = i / kBatch;
-          ASSERT_EQ(part[i], expected[(batch * kRanks + rank) * kBatch + i % kBatch])
+          const std::size_t batch = i / kRankBatch;
+          ASSERT_EQ(part[i], expected[(batch * kRanks + rank) * kRankBatch + i % kRankBatch])
               << "rank " << rank << ", batch " << batch;
         }
       }
@@ -88,13 +91,13 @@ TEST(LoaderRank, StartsAtAnyBatchWithTheBitsOfHavingWalkedThere) {
   for (const bool drop_last : {true, false})
     for (const Sampling& sampling : {Sampling(), kBalanced, kWeighted}) {
       DataLoaderOptions options = options_of(2, sampling, drop_last);
-      const auto walked = samples_of(test_set(), options);
-      for (std::size_t first = 1; first < kBatches; ++first) {
+      const auto walked = rank_samples(test_set(), options);
+      for (std::size_t first = 1; first < kRankBatches; ++first) {
         options.first_batch = first;
         options.num_workers = first % 2 == 0 ? 1 : 3;
-        const auto resumed = samples_of(test_set(), options, kBatches - first);
+        const auto resumed = rank_samples(test_set(), options, kRankBatches - first);
         EXPECT_TRUE(std::equal(resumed.begin(), resumed.end(),
-                               walked.begin() + static_cast<std::ptrdiff_t>(first * kBatch)))
+                               walked.begin() + static_cast<std::ptrdiff_t>(first * kRankBatch)))
             << "from batch " << first;
       }
     }
@@ -108,7 +111,7 @@ TEST(LoaderRank, ALateStepIsFoundWithoutReadingTheOnesBefore) {
   const HostBatch batch = loader.next();
   EXPECT_EQ(batch.number, 3'000'000'000u);
   EXPECT_EQ(batch.epoch, 1'000'000'000u);
-  EXPECT_LE(dataset->reads.count(), (options.prefetch_batches + options.held_batches) * kBatch);
+  EXPECT_LE(dataset->reads.count(), (options.prefetch_batches + options.held_batches) * kRankBatch);
   options.first_batch = 3 * (std::uint64_t{1} << 32);
   EXPECT_THAT(refusal(dataset, no_transforms(), options), HasSubstr("behind the last epoch"));
 }
@@ -119,7 +122,7 @@ TEST(LoaderRank, WhatIsTakenAgainIsDrawnAnew) {
         std::tuple{4U, true, Sampling::weighted({1, 0, 0, 0})}}) {
     const DataLoaderOptions options = {
         .batch_size = 2, .sampler = sampling, .drop_last = drop_last};
-    const auto taken = samples_of(std::make_shared<TestSet>(samples), options, 2);
+    const auto taken = rank_samples(std::make_shared<TestSet>(samples), options, 2);
     for (std::size_t i = 0; i < taken.size(); ++i)
       EXPECT_EQ(std::count(taken.begin(), taken.end(), taken[i]), 1) << samples << " samples";
   }
@@ -131,15 +134,16 @@ TEST(LoaderRank, BadSamplesAreReplacedFromTheRanksOwnOrder) {
   damaged->on_read = [&](std::size_t index) {
     if (bad.contains(index)) throw Error("gone");
   };
-  const Sampler order(kSamples, true, 1);
+  const Sampler order(kRankSamples, true, 1);
   const auto at = [&](std::size_t rank, std::size_t place) {
-    return order.at(0, place / kBatch * kRanks * kBatch + rank * kBatch + place % kBatch);
+    return order.at(
+        0, place / kRankBatch * kRanks * kRankBatch + rank * kRankBatch + place % kRankBatch);
   };
   for (std::size_t rank = 0; rank < kRanks; ++rank) {
     DataLoaderOptions options = options_of(rank);
-    const auto expected = samples_of(test_set(), options, 3);
+    const auto expected = rank_samples(test_set(), options, 3);
     options.on_bad_sample = OnBadSample::skip;
-    const auto taken = samples_of(damaged, options, 3);
+    const auto taken = rank_samples(damaged, options, 3);
     // Behind the three batches lie what is left of 47: 3 places for ranks 0 to 2, 2 for the last.
     const std::size_t places = rank < 3 ? 12 : 11;
     for (std::size_t place = 0; place < 9; ++place) {
@@ -192,8 +196,8 @@ TEST(LoaderRank, OneSampleIsEnoughForOneRank) {
   const auto dataset = std::make_shared<TestSet>(1);
   for (const Sampling& sampling :
        {Sampling(), Sampling::balanced({3}), Sampling::weighted({0.5})}) {
-    const auto taken = samples_of(dataset, {.sampler = sampling, .drop_last = false}, 3);
-    EXPECT_EQ(taken, samples_of(dataset, {}, 3));
+    const auto taken = rank_samples(dataset, {.sampler = sampling, .drop_last = false}, 3);
+    EXPECT_EQ(taken, rank_samples(dataset, {}, 3));
   }
   EXPECT_THAT(refusal(dataset, no_transforms(), {.rank = {1, 2}}),
               HasSubstr("2 ranks with batch size 1 need more than the 1 samples"));

@@ -18,7 +18,7 @@ constexpr DecodeOptions kExact = {};
 constexpr DecodeOptions kScaled = {.scaled = true};
 constexpr DecodeOptions kScaledWhole = {.partial = false, .scaled = true};
 
-struct Taken {
+struct TakenScaled {
   Bytes slab;
   SlabLayout layout;
   double decoded_bytes = 0;
@@ -32,8 +32,8 @@ struct Taken {
 
 /// One batch of all samples, in their order. What was decoded is counted when the next one is ready
 /// and no slab is left, so that no worker goes on.
-Taken run(const std::shared_ptr<const Dataset>& dataset, const NamedOp& first,
-          const DecodeOptions& decode, OnBadSample on_bad_sample = OnBadSample::stop) {
+TakenScaled run_scaled(const std::shared_ptr<const Dataset>& dataset, const NamedOp& first,
+                       const DecodeOptions& decode, OnBadSample on_bad_sample = OnBadSample::stop) {
   DataLoader loader(dataset, {first},
                     {.batch_size = dataset->size(),
                      .shuffle = false,
@@ -43,7 +43,7 @@ Taken run(const std::shared_ptr<const Dataset>& dataset, const NamedOp& first,
                      .on_bad_sample = on_bad_sample});
   const HostBatch batch = loader.next();
   while (!loader.ready()) std::this_thread::yield();
-  Taken taken{bytes_of(loader, batch), loader.layout(), 0};
+  TakenScaled taken{bytes_of(loader, batch), loader.layout(), 0};
   const StepCounter step = loader.counters()[1];
   taken.decoded_bytes = static_cast<double>(step.bytes);
   return taken;
@@ -54,8 +54,8 @@ TEST(LoaderScaled, ChangesTheImagesOfJpegsAlone) {
   const std::set<std::size_t> whole = {7, 12, 13};  // PNG, turned, CMYK
   for (const NamedOp& first :
        {NamedOp{"crop", RandomResizedCrop{{6, 5}, {0.5, 1}}}, NamedOp{"small", Resize{{9, 10}}}}) {
-    const Taken exact = run(dataset, first, kExact);
-    const Taken scaled = run(dataset, first, kScaled);
+    const TakenScaled exact = run_scaled(dataset, first, kExact);
+    const TakenScaled scaled = run_scaled(dataset, first, kScaled);
     EXPECT_LT(scaled.decoded_bytes, exact.decoded_bytes * 0.8);
     for (std::size_t i = 0; i < dataset->size(); ++i) {
       const bool is_equal = scaled.part("image", i) == exact.part("image", i);
@@ -71,11 +71,11 @@ TEST(LoaderScaled, PartialDecodingChangesNoBit) {
   for (const NamedOp& first : {NamedOp{"crop", RandomResizedCrop{{6, 5}}},
                                NamedOp{"crop", RandomResizedCrop{{14, 18}, {0.4, 0.7}}},
                                NamedOp{"small", Resize{{9, 10}}}}) {
-    const Taken part = run(dataset, first, kScaled);
-    const Taken whole = run(dataset, first, kScaledWhole);
+    const TakenScaled part = run_scaled(dataset, first, kScaled);
+    const TakenScaled whole = run_scaled(dataset, first, kScaledWhole);
     EXPECT_EQ(part.slab, whole.slab);
     EXPECT_EQ(part.decoded_bytes < whole.decoded_bytes, first.name == "crop");
-    EXPECT_EQ(part.slab, run(dataset, first, kScaled, OnBadSample::skip).slab);
+    EXPECT_EQ(part.slab, run_scaled(dataset, first, kScaled, OnBadSample::skip).slab);
   }
 }
 
@@ -84,7 +84,8 @@ TEST(LoaderScaled, WhatDoesNotShrinkByTwoIsExact) {
   for (const NamedOp& first :
        {NamedOp{"crop", RandomResizedCrop{{60, 20}}}, NamedOp{"crop", CenterCrop{5}},
         NamedOp{"crop", RandomCrop{{4, 6}, 1}}, NamedOp{"large", Resize{{20, 50}}}}) {
-    EXPECT_EQ(run(dataset, first, kScaled).slab, run(dataset, first, kExact).slab) << first.name;
+    EXPECT_EQ(run_scaled(dataset, first, kScaled).slab, run_scaled(dataset, first, kExact).slab)
+        << first.name;
   }
 }
 
@@ -114,8 +115,8 @@ TEST(LoaderScaled, IsWithinThreeLevelsOfExactInTheMeanOfAnImage) {
   for (const std::int64_t side : {180, 100, 50, 25}) {
     for (const NamedOp& first : {NamedOp{"crop", RandomResizedCrop{side, {0.9, 1}}},
                                  NamedOp{"small", Resize{{side, side}}}}) {
-      const Taken exact = run(dataset, first, kExact);
-      const Taken scaled = run(dataset, first, kScaled);
+      const TakenScaled exact = run_scaled(dataset, first, kExact);
+      const TakenScaled scaled = run_scaled(dataset, first, kScaled);
       for (std::size_t i = 0; i < dataset->size(); ++i) {
         const double mean = mean_difference(scaled.part("image", i), exact.part("image", i));
         EXPECT_LE(mean, 3) << first.name << " to " << side;

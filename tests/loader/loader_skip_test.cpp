@@ -13,12 +13,12 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::size_t kSamples = 23;
-constexpr std::size_t kBatch = 4;
-constexpr std::uint64_t kBatches = 12;  // more than two epochs of five
+constexpr std::size_t kSkipSamples = 23;
+constexpr std::size_t kSkipBatch = 4;
+constexpr std::uint64_t kSkipBatches = 12;  // more than two epochs of five
 
 std::shared_ptr<TestSet> set_with(const std::set<std::size_t>& bad) {
-  const auto dataset = std::make_shared<TestSet>(kSamples);
+  const auto dataset = std::make_shared<TestSet>(kSkipSamples);
   dataset->on_read = [bad](std::size_t index) {
     if (index % 2 == 0 && bad.contains(index)) throw Error("gone");
   };
@@ -33,8 +33,8 @@ std::shared_ptr<TestSet> set_with(const std::set<std::size_t>& bad) {
   return dataset;
 }
 
-DataLoaderOptions options_with(OnBadSample what, unsigned workers = 3) {
-  return {.batch_size = kBatch, .num_workers = workers, .on_bad_sample = what};
+DataLoaderOptions skip_options(OnBadSample what, unsigned workers = 3) {
+  return {.batch_size = kSkipBatch, .num_workers = workers, .on_bad_sample = what};
 }
 
 Bytes part(const DataLoader& loader, const Bytes& slab, std::size_t position) {
@@ -45,32 +45,32 @@ Bytes part(const DataLoader& loader, const Bytes& slab, std::size_t position) {
 
 TEST(LoaderSkip, OthersKeepTheirPlacesAndTheNextGoodOneStandsIn) {
   const std::set<std::size_t> bad = {2, 5, 7, 11, 20};
-  DataLoader whole(set_with({}), no_transforms(), options_with(OnBadSample::stop));
-  DataLoader skipping(set_with(bad), no_transforms(), options_with(OnBadSample::skip));
-  const std::vector<Bytes> expected = take(whole, kBatches);
-  const std::vector<Bytes> taken = take(skipping, kBatches);
+  DataLoader whole(set_with({}), no_transforms(), skip_options(OnBadSample::stop));
+  DataLoader skipping(set_with(bad), no_transforms(), skip_options(OnBadSample::skip));
+  const std::vector<Bytes> expected = take(whole, kSkipBatches);
+  const std::vector<Bytes> taken = take(skipping, kSkipBatches);
 
-  const Sampler order(kSamples, true, 1);
+  const Sampler order(kSkipSamples, true, 1);
   std::uint64_t places = 0;
-  for (std::uint64_t batch = 0; batch < kBatches; ++batch)
-    for (std::size_t position = 0; position < kBatch; ++position) {
+  for (std::uint64_t batch = 0; batch < kSkipBatches; ++batch)
+    for (std::size_t position = 0; position < kSkipBatch; ++position) {
       const auto epoch = static_cast<std::uint32_t>(batch / 5);
-      std::uint64_t at = batch % 5 * kBatch + position;
+      std::uint64_t at = batch % 5 * kSkipBatch + position;
       if (!bad.contains(order.at(epoch, at))) {
         EXPECT_EQ(part(skipping, taken[batch], position), part(whole, expected[batch], position));
         continue;
       }
       ++places;
-      while (bad.contains(order.at(epoch, at % kSamples))) ++at;
-      const std::uint64_t stand_in = order.at(epoch, at % kSamples);
+      while (bad.contains(order.at(epoch, at % kSkipSamples))) ++at;
+      const std::uint64_t stand_in = order.at(epoch, at % kSkipSamples);
       EXPECT_EQ(part(skipping, taken[batch], position)[1], pixel_of(stand_in, 1));
     }
   EXPECT_GE(skipping.skipped().places, places);  // batches that are filled ahead count too
 }
 
 TEST(LoaderSkip, EachIsListedOnceWithWhatWasWrong) {
-  DataLoader loader(set_with({2, 5, 7}), no_transforms(), options_with(OnBadSample::skip));
-  take(loader, kBatches);
+  DataLoader loader(set_with({2, 5, 7}), no_transforms(), skip_options(OnBadSample::skip));
+  take(loader, kSkipBatches);
   const SkippedSamples skipped = loader.skipped();
   ASSERT_EQ(skipped.samples.size(), 3U);
   EXPECT_EQ(skipped.samples[0].sample, 2U);
@@ -82,20 +82,20 @@ TEST(LoaderSkip, EachIsListedOnceWithWhatWasWrong) {
 
 TEST(LoaderSkip, AnyStepIsFoundWithoutTheOnesBeforeAndForAnyNumberOfWorkers) {
   const std::set<std::size_t> bad = {0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 13};
-  DataLoader first(set_with(bad), two_transforms(), options_with(OnBadSample::skip, 1));
-  const std::vector<Bytes> all = take(first, kBatches);
+  DataLoader first(set_with(bad), two_transforms(), skip_options(OnBadSample::skip, 1));
+  const std::vector<Bytes> all = take(first, kSkipBatches);
   for (const unsigned workers : {1u, 2u, 8u}) {
-    DataLoaderOptions options = options_with(OnBadSample::skip, workers);
+    DataLoaderOptions options = skip_options(OnBadSample::skip, workers);
     options.first_batch = 7;
     DataLoader later(set_with(bad), two_transforms(), options);
-    const std::vector<Bytes> rest = take(later, kBatches - 7);
+    const std::vector<Bytes> rest = take(later, kSkipBatches - 7);
     for (std::size_t i = 0; i < rest.size(); ++i)
       EXPECT_EQ(rest[i], all[7 + i]) << "batch " << 7 + i;
   }
 }
 
 TEST(LoaderSkip, AStandInIsDrawnAnew) {
-  DataLoaderOptions options = options_with(OnBadSample::skip);
+  DataLoaderOptions options = skip_options(OnBadSample::skip);
   options.shuffle = false;
   DataLoader loader(set_with({4}), two_transforms(), options);
   const std::vector<Bytes> taken = take(loader, 2);
@@ -103,22 +103,22 @@ TEST(LoaderSkip, AStandInIsDrawnAnew) {
 }
 
 TEST(LoaderSkip, ASampleWithoutAllFieldsLeavesTheNextOneWhole) {
-  const auto dataset = std::make_shared<TestSet>(kSamples);
+  const auto dataset = std::make_shared<TestSet>(kSkipSamples);
   dataset->change = [](std::size_t index, Sample& sample) {
     if (index == 2) sample.fields.pop_back();
   };
-  DataLoader short_of_fields(dataset, no_transforms(), options_with(OnBadSample::skip, 1));
-  DataLoader unread(set_with({2}), no_transforms(), options_with(OnBadSample::skip, 1));
-  EXPECT_EQ(take(short_of_fields, kBatches), take(unread, kBatches));
+  DataLoader short_of_fields(dataset, no_transforms(), skip_options(OnBadSample::skip, 1));
+  DataLoader unread(set_with({2}), no_transforms(), skip_options(OnBadSample::skip, 1));
+  EXPECT_EQ(take(short_of_fields, kSkipBatches), take(unread, kSkipBatches));
   EXPECT_THAT(short_of_fields.skipped().samples[0].message, HasSubstr("gave 1 field,"));
 }
 
 TEST(LoaderSkip, CutsSkipTheSame) {
   const std::set<std::size_t> bad = {2, 5, 7, 11};
-  DataLoader whole(set_with(bad), no_transforms(), options_with(OnBadSample::skip));
+  DataLoader whole(set_with(bad), no_transforms(), skip_options(OnBadSample::skip));
   const std::vector<Bytes> expected = take(whole, 3);
   for (const char* after : {"read", "decode", "collate"}) {
-    DataLoaderOptions options = options_with(OnBadSample::skip);
+    DataLoaderOptions options = skip_options(OnBadSample::skip);
     options.cut = HostCut{after, std::string(after) == "collate" ? 3U : 12U};
     DataLoader loader(set_with(bad), no_transforms(), options);
     EXPECT_EQ(take(loader, 3), expected) << after;
@@ -126,15 +126,15 @@ TEST(LoaderSkip, CutsSkipTheSame) {
 }
 
 TEST(LoaderSkip, WhenAllAreBadItSaysSoAndStops) {
-  const auto dataset = std::make_shared<TestSet>(kSamples);
+  const auto dataset = std::make_shared<TestSet>(kSkipSamples);
   dataset->on_read = [](std::size_t) { throw Error("gone"); };
-  DataLoader loader(dataset, no_transforms(), options_with(OnBadSample::skip));
+  DataLoader loader(dataset, no_transforms(), skip_options(OnBadSample::skip));
   const std::string message = message_of_next(loader);
   EXPECT_THAT(message, HasSubstr("batch 0: 23 samples in a row are bad"));
   EXPECT_THAT(message, HasSubstr("gone"));
   const auto one = std::make_shared<TestSet>(1);
   one->on_read = dataset->on_read;
-  DataLoaderOptions options = options_with(OnBadSample::skip);
+  DataLoaderOptions options = skip_options(OnBadSample::skip);
   options.batch_size = 1;
   DataLoader alone(one, no_transforms(), options);
   EXPECT_THAT(message_of_next(alone), HasSubstr("batch 0: the only sample is bad, so nothing"));
@@ -143,18 +143,18 @@ TEST(LoaderSkip, WhenAllAreBadItSaysSoAndStops) {
 TEST(LoaderSkip, FaultsOfTransformsAndOfTheMachineStop) {
   const Brighten failing = {[] { throw Error("my fault"); }};
   DataLoader transform(std::make_shared<TestSet>(8), {{"one", failing}},
-                       options_with(OnBadSample::skip));
+                       skip_options(OnBadSample::skip));
   EXPECT_THAT(message_of_next(transform), HasSubstr("step 'one'"));
 
   const auto dataset = std::make_shared<TestSet>(8);
   dataset->on_read = [](std::size_t) {
     throw std::system_error(EMFILE, std::generic_category(), "cannot open 'a.jpg'");
   };
-  DataLoader machine(dataset, no_transforms(), options_with(OnBadSample::skip));
+  DataLoader machine(dataset, no_transforms(), skip_options(OnBadSample::skip));
   EXPECT_THAT(message_of_next(machine), HasSubstr("Too many open files"));
 
   dataset->on_read = [](std::size_t) { throw StorageError("'a.tar' was changed"); };
-  DataLoader changed(dataset, no_transforms(), options_with(OnBadSample::skip));
+  DataLoader changed(dataset, no_transforms(), skip_options(OnBadSample::skip));
   EXPECT_THAT(message_of_next(changed), HasSubstr("'a.tar' was changed"));
 }
 

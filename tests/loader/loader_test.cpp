@@ -208,7 +208,7 @@ TEST(DataLoader, WideLabelsTravelWhole) {
 }
 
 /// Counts what is taken from it and given back.
-class CountingMemory final : public std::pmr::memory_resource {
+class CountedMemory final : public std::pmr::memory_resource {
  public:
   std::size_t blocks = 0;
   std::size_t bytes = 0;
@@ -230,7 +230,7 @@ class CountingMemory final : public std::pmr::memory_resource {
 };
 
 TEST(DataLoader, TakesSlabsFromTheGivenMemoryAndGivesThemBack) {
-  CountingMemory memory;
+  CountedMemory memory;
   {
     const DataLoaderOptions options = {.batch_size = 4,
                                        .num_workers = 2,
@@ -249,7 +249,7 @@ TEST(DataLoader, TakesSlabsFromTheGivenMemoryAndGivesThemBack) {
 }
 
 TEST(DataLoader, ABatchThatIsKeptOutlivesIt) {
-  CountingMemory memory;
+  CountedMemory memory;
   {
     std::shared_ptr<const std::byte> kept;
     std::vector<std::byte> bytes;

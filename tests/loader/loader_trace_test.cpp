@@ -16,21 +16,21 @@ using Kind = TraceRow::Kind;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr std::size_t kBatch = 4;
+constexpr std::size_t kTraceBatch = 4;
 constexpr std::uint64_t kFirst = 5;
-constexpr std::uint64_t kBatches = 20;
+constexpr std::uint64_t kTraceBatches = 20;
 
 class LoaderTrace : public testing::Test {
  protected:
-  /// The rows of a kind, after kBatches batches from kFirst on; the loader is gone.
+  /// The rows of a kind, after kTraceBatches batches from kFirst on; the loader is gone.
   std::vector<const TraceRow*> traced(Kind kind, DataLoaderOptions options) {
-    options.batch_size = kBatch;
+    options.batch_size = kTraceBatch;
     options.first_batch = kFirst;
     options.trace = recorder_;
     begin_ns_ = trace_now_ns();
     {
       DataLoader loader(std::make_shared<TestSet>(64), two_transforms(), options);
-      for (std::uint64_t i = 0; i < kBatches; ++i) {
+      for (std::uint64_t i = 0; i < kTraceBatches; ++i) {
         const HostBatch batch = loader.next();
         taken_ns_[batch.number] = trace_now_ns();
         loader.release(batch, nullptr);
@@ -80,8 +80,8 @@ TEST_F(LoaderTrace, HasEveryStepOfEverySampleOnce) {
       }
     }
   }
-  for (std::uint64_t batch = kFirst; batch < kFirst + kBatches; ++batch)
-    EXPECT_EQ(events_of_batch[batch], 5 * kBatch) << batch;
+  for (std::uint64_t batch = kFirst; batch < kFirst + kTraceBatches; ++batch)
+    EXPECT_EQ(events_of_batch[batch], 5 * kTraceBatch) << batch;
   EXPECT_EQ(events_of_batch.begin()->first, kFirst);
 }
 
@@ -114,11 +114,11 @@ TEST_F(LoaderTrace, AStepTakesFromItsBeginToItsEnd) {
   const auto dataset = std::make_shared<TestSet>(64);
   dataset->on_decode = [&](std::size_t) { std::this_thread::sleep_for(kLong); };
   {
-    DataLoader loader(dataset, two_transforms(), {.batch_size = kBatch, .trace = recorder_});
+    DataLoader loader(dataset, two_transforms(), {.batch_size = kTraceBatch, .trace = recorder_});
     take(loader, 3);
   }
   const TraceRow& worker = *recorder_->rows().front();
-  ASSERT_GE(worker.events().size(), 3 * kBatch * 5);
+  ASSERT_GE(worker.events().size(), 3 * kTraceBatch * 5);
   for (const TraceEvent& event : worker.events())
     if (worker.names()[event.name] == "decode") {
       EXPECT_GE(std::chrono::nanoseconds(event.end_ns - event.begin_ns), kLong);
@@ -156,7 +156,7 @@ TEST_F(LoaderTrace, BatchesBeforeTheFirstThatIsWantedAreLeftOut) {
 TEST_F(LoaderTrace, SlabsAreTheSameWithIt) {
   const auto slabs = [](std::shared_ptr<TraceRecorder> trace) {
     DataLoader loader(std::make_shared<TestSet>(64), two_transforms(),
-                      {.batch_size = kBatch, .num_workers = 2, .trace = std::move(trace)});
+                      {.batch_size = kTraceBatch, .num_workers = 2, .trace = std::move(trace)});
     return take(loader, 20);
   };
   EXPECT_EQ(slabs(recorder_), slabs(nullptr));
@@ -166,7 +166,7 @@ TEST_F(LoaderTrace, AFullRowSaysWhatIsMissing) {
   recorder_ = std::make_shared<TraceRecorder>(TraceRecorder::Options{.events_per_row = 7});
   for (const TraceRow* row : traced(Kind::worker, {.num_workers = 1})) {
     EXPECT_EQ(row->events().size(), 7U);
-    EXPECT_GE(row->dropped(), 5 * kBatch * kBatches - 7);
+    EXPECT_GE(row->dropped(), 5 * kTraceBatch * kTraceBatches - 7);
     EXPECT_GE(row->dropped_from_ns(), row->events().back().end_ns);
   }
 }

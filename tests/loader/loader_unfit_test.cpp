@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Chain = std::vector<NamedOp>;
 
-constexpr std::size_t kBatches = 9;  // three epochs
+constexpr std::size_t kUnfitBatches = 9;  // three epochs
 
 DataLoaderOptions skipping(unsigned workers = 2) {
   return {.batch_size = 4, .num_workers = workers, .on_bad_sample = OnBadSample::skip};
@@ -42,7 +42,7 @@ std::shared_ptr<JpegSet> two_are_damaged() {
 void expect_as_damaged(const Chain& chain, const DataLoaderOptions& options, const char* what) {
   DataLoader unfit(two_are_small(), chain, options);
   DataLoader damaged(two_are_damaged(), chain, options);
-  EXPECT_EQ(take(unfit, kBatches), take(damaged, kBatches)) << what;
+  EXPECT_EQ(take(unfit, kUnfitBatches), take(damaged, kUnfitBatches)) << what;
   const SkippedSamples skipped = unfit.skipped();
   EXPECT_THAT(numbers(skipped), ElementsAre(0, 9)) << what;
   EXPECT_THAT(skipped.samples[0].message,

@@ -15,9 +15,9 @@ namespace {
 using test::eventually;
 using testing::HasSubstr;
 
-constexpr std::size_t kSamples = 23;
-constexpr std::size_t kBatch = 4;
-constexpr std::uint64_t kBatches = 17;  // more than three epochs of five
+constexpr std::size_t kReadAheadSamples = 23;
+constexpr std::size_t kReadAheadBatch = 4;
+constexpr std::uint64_t kReadAheadBatches = 17;  // more than three epochs of five
 
 /// Another time for each call, up to 0.25 ms: many are not worth a sleep.
 void dawdle(std::size_t index) {
@@ -26,21 +26,18 @@ void dawdle(std::size_t index) {
 }
 
 std::shared_ptr<TestSet> dawdling_set() {
-  const auto dataset = std::make_shared<TestSet>(kSamples);
+  const auto dataset = std::make_shared<TestSet>(kReadAheadSamples);
   dataset->on_read = [](std::size_t index) { dawdle(index); };
   dataset->on_decode = [](std::size_t index) { dawdle(7 * index); };
   return dataset;
 }
-
-/// Time for a broken loader to go wrong in; a right one passes however long this takes.
-void give_time() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
 template <typename Check>
 void for_all_threads(const Check& check) {
   for (const unsigned workers : {1u, 2u, 7u}) {
     for (const unsigned reads : {1u, 2u, 5u, 16u}) {
       SCOPED_TRACE(std::to_string(workers) + " workers, " + std::to_string(reads) + " reads");
-      DataLoaderOptions options = {.batch_size = kBatch, .num_workers = workers};
+      DataLoaderOptions options = {.batch_size = kReadAheadBatch, .num_workers = workers};
       options.read_ahead.reads = reads;
       check(options);
     }
@@ -48,15 +45,17 @@ void for_all_threads(const Check& check) {
 }
 
 TEST(ReadAhead, SameBitsForAnyNumberOfReadsAndWorkers) {
-  DataLoader alone(std::make_shared<TestSet>(kSamples), two_transforms(), {.batch_size = kBatch});
-  const std::vector<Bytes> expected = take(alone, kBatches);
+  DataLoader alone(std::make_shared<TestSet>(kReadAheadSamples), two_transforms(),
+                   {.batch_size = kReadAheadBatch});
+  const std::vector<Bytes> expected = take(alone, kReadAheadBatches);
   for_all_threads([&](DataLoaderOptions options) {
     DataLoader loader(dawdling_set(), two_transforms(), options);
-    EXPECT_EQ(take(loader, kBatches), expected);
+    EXPECT_EQ(take(loader, kReadAheadBatches), expected);
 
     options.first_batch = 7;
     DataLoader later(dawdling_set(), two_transforms(), options);
-    EXPECT_EQ(take(later, kBatches - 7), std::vector<Bytes>(expected.begin() + 7, expected.end()));
+    EXPECT_EQ(take(later, kReadAheadBatches - 7),
+              std::vector<Bytes>(expected.begin() + 7, expected.end()));
   });
 }
 
@@ -64,7 +63,8 @@ TEST(ReadAhead, SoManyReadsAreInFlightAndNoMore) {
   const auto dataset = std::make_shared<TestSet>(64);
   Gate gate;
   dataset->on_read = [&](std::size_t) { gate.wait(); };
-  DataLoader loader(dataset, no_transforms(), {.batch_size = kBatch, .read_ahead = {.reads = 9}});
+  DataLoader loader(dataset, no_transforms(),
+                    {.batch_size = kReadAheadBatch, .read_ahead = {.reads = 9}});
   dataset->reads.wait_for(9);
   give_time();
   EXPECT_EQ(dataset->reads.count(), 9u);
@@ -79,7 +79,7 @@ TEST(ReadAhead, ASlowSampleHoldsUpNoneOfTheSlotsBehindIt) {
     if (index == 0) gate.wait();
   };
   DataLoader loader(dataset, no_transforms(),
-                    {.batch_size = kBatch, .shuffle = false, .read_ahead = {.reads = 4}});
+                    {.batch_size = kReadAheadBatch, .shuffle = false, .read_ahead = {.reads = 4}});
   dataset->reads.wait_for(8);
   give_time();
   EXPECT_EQ(dataset->reads.count(), 8u);
@@ -96,9 +96,11 @@ TEST(ReadAhead, AllReadersGoOnWhenASlowSampleHasCome) {
     if (index >= 8) later.wait();
   };
   dataset->on_decode = [&](std::size_t) { decoded.raise(); };
-  DataLoader loader(
-      dataset, no_transforms(),
-      {.batch_size = kBatch, .shuffle = false, .num_workers = 2, .read_ahead = {.reads = 4}});
+  DataLoader loader(dataset, no_transforms(),
+                    {.batch_size = kReadAheadBatch,
+                     .shuffle = false,
+                     .num_workers = 2,
+                     .read_ahead = {.reads = 4}});
   decoded.wait_for(7);  // all but the first: their slots are free, and out of reach
   give_time();
   first.open();
@@ -114,10 +116,12 @@ TEST(ReadAhead, ReadsInOrderAndNoFurtherThanTwiceItsReads) {
     const std::lock_guard lock(mutex);
     begun.push_back(index);
   };
-  const DataLoader loader(
-      dataset, no_transforms(),
-      {.batch_size = kBatch, .shuffle = false, .num_workers = 3, .read_ahead = {.reads = 1}});
-  const std::size_t farthest = loader.slabs() * kBatch + 2;
+  const DataLoader loader(dataset, no_transforms(),
+                          {.batch_size = kReadAheadBatch,
+                           .shuffle = false,
+                           .num_workers = 3,
+                           .read_ahead = {.reads = 1}});
+  const std::size_t farthest = loader.slabs() * kReadAheadBatch + 2;
   dataset->reads.wait_for(farthest);
   give_time();
   const std::lock_guard lock(mutex);
@@ -128,9 +132,10 @@ TEST(ReadAhead, ReadsInOrderAndNoFurtherThanTwiceItsReads) {
 TEST(ReadAhead, EveryReadIsCountedOnceWithWhatItCost) {
   const auto dataset = std::make_shared<TestSet>(64);
   dataset->on_read = [](std::size_t) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); };
-  const DataLoader loader(dataset, no_transforms(),
-                          {.batch_size = kBatch, .num_workers = 2, .read_ahead = {.reads = 3}});
-  const std::size_t reads = loader.slabs() * kBatch + 6;
+  const DataLoader loader(
+      dataset, no_transforms(),
+      {.batch_size = kReadAheadBatch, .num_workers = 2, .read_ahead = {.reads = 3}});
+  const std::size_t reads = loader.slabs() * kReadAheadBatch + 6;
   eventually("all reads are counted", [&] { return loader.counters()[0].calls >= reads; });
   give_time();
   const StepCounter read = loader.counters()[0];
@@ -176,7 +181,8 @@ TEST(ReadAhead, LaterStepsFailAsTheyDoWithout) {
 TEST(ReadAhead, WhatIsNoExceptionOfTheStandardLibraryArrivesToo) {
   const auto dataset = std::make_shared<TestSet>(8);
   dataset->on_read = [](std::size_t) { throw 5; };
-  DataLoader loader(dataset, no_transforms(), {.batch_size = kBatch, .read_ahead = {.reads = 2}});
+  DataLoader loader(dataset, no_transforms(),
+                    {.batch_size = kReadAheadBatch, .read_ahead = {.reads = 2}});
   EXPECT_THAT(message_of_next(loader), HasSubstr("unknown exception"));
 }
 
@@ -192,13 +198,13 @@ TEST(ReadAhead, BadSamplesAreSkippedAsWithout) {
     };
     return dataset;
   };
-  DataLoaderOptions without = {.batch_size = kBatch, .on_bad_sample = OnBadSample::skip};
+  DataLoaderOptions without = {.batch_size = kReadAheadBatch, .on_bad_sample = OnBadSample::skip};
   DataLoader alone(bad_set(), two_transforms(), without);
-  const std::vector<Bytes> expected = take(alone, kBatches);
+  const std::vector<Bytes> expected = take(alone, kReadAheadBatches);
   for_all_threads([&](DataLoaderOptions options) {
     options.on_bad_sample = OnBadSample::skip;
     DataLoader loader(bad_set(), two_transforms(), options);
-    EXPECT_EQ(take(loader, kBatches), expected);
+    EXPECT_EQ(take(loader, kReadAheadBatches), expected);
     std::vector<std::uint64_t> skipped;
     for (const SkippedSample& each : loader.skipped().samples) skipped.push_back(each.sample);
     EXPECT_THAT(skipped, testing::ElementsAre(2, 3, 9, 20));
@@ -207,7 +213,7 @@ TEST(ReadAhead, BadSamplesAreSkippedAsWithout) {
 
 TEST(ReadAhead, AKnownBadSampleIsNotReadAgain) {
   std::map<std::size_t, int> reads;
-  const auto dataset = std::make_shared<TestSet>(kSamples);
+  const auto dataset = std::make_shared<TestSet>(kReadAheadSamples);
   std::mutex mutex;
   dataset->on_read = [&](std::size_t index) {
     const std::lock_guard lock(mutex);
@@ -215,35 +221,35 @@ TEST(ReadAhead, AKnownBadSampleIsNotReadAgain) {
     if (index == 2) throw Error("gone");
   };
   {
-    DataLoaderOptions options = {.batch_size = kBatch, .on_bad_sample = OnBadSample::skip};
+    DataLoaderOptions options = {.batch_size = kReadAheadBatch, .on_bad_sample = OnBadSample::skip};
     options.shuffle = false;
     options.read_ahead.reads = 1;
     DataLoader loader(dataset, no_transforms(), options);
-    take(loader, kBatches);
+    take(loader, kReadAheadBatches);
   }
   EXPECT_EQ(reads[2], 1);
   EXPECT_GE(reads[1], 3);
 }
 
 TEST(ReadAhead, ASlotMayMeetNothingButBadSamples) {
-  DataLoaderOptions options = {.batch_size = kBatch, .on_bad_sample = OnBadSample::skip};
+  DataLoaderOptions options = {.batch_size = kReadAheadBatch, .on_bad_sample = OnBadSample::skip};
   options.shuffle = false;
-  const auto dataset = std::make_shared<TestSet>(kSamples);
+  const auto dataset = std::make_shared<TestSet>(kReadAheadSamples);
   dataset->on_read = [](std::size_t index) {
     if (index % 2 == 0) throw Error("gone");
   };
   DataLoader alone(dataset, no_transforms(), options);
   options.read_ahead.reads = 1;  // two slots, one of them for even samples
   DataLoader loader(dataset, no_transforms(), options);
-  EXPECT_EQ(take(loader, kBatches), take(alone, kBatches));
+  EXPECT_EQ(take(loader, kReadAheadBatches), take(alone, kReadAheadBatches));
 }
 
 TEST(ReadAhead, CutsAreMadeAndTakenAsWithout) {
   for (const char* after : {"read", "decode", "collate"}) {
-    DataLoaderOptions options = {.batch_size = kBatch, .cut = HostCut{after, 8}};
-    DataLoader alone(std::make_shared<TestSet>(kSamples), two_transforms(), options);
+    DataLoaderOptions options = {.batch_size = kReadAheadBatch, .cut = HostCut{after, 8}};
+    DataLoader alone(std::make_shared<TestSet>(kReadAheadSamples), two_transforms(), options);
     options.read_ahead.reads = 3;
-    DataLoader loader(std::make_shared<TestSet>(kSamples), two_transforms(), options);
+    DataLoader loader(std::make_shared<TestSet>(kReadAheadSamples), two_transforms(), options);
     EXPECT_EQ(take(loader, 10), take(alone, 10)) << after;
   }
 }
@@ -313,7 +319,7 @@ TEST(ReadAhead, TheRequestSizeHoldsInEveryThreadThatReads) {
     };
     {
       DataLoader loader(dataset, no_transforms(),
-                        {.batch_size = kBatch,
+                        {.batch_size = kReadAheadBatch,
                          .num_workers = 2,
                          .on_bad_sample = OnBadSample::skip,
                          .read_ahead = {.reads = reads, .chunk_bytes = 8192}});

@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-using Taken = std::pair<std::uint64_t, std::uint16_t>;
+using Occurrence = std::pair<std::uint64_t, std::uint16_t>;
 
 struct Case {
   std::uint64_t samples;
@@ -35,7 +35,7 @@ Sampling sampling_of(std::uint64_t samples, int kind) {
   return kind == 1 ? Sampling::balanced(labels) : Sampling::weighted(weights);
 }
 
-DataLoaderOptions options_of(const Case& c, std::size_t rank, bool drop_last, int kind = 0) {
+DataLoaderOptions order_options(const Case& c, std::size_t rank, bool drop_last, int kind = 0) {
   return {.batch_size = c.batch_size,
           .sampler = sampling_of(c.samples, kind),
           .rank = {rank, c.ranks},
@@ -45,12 +45,12 @@ DataLoaderOptions options_of(const Case& c, std::size_t rank, bool drop_last, in
 std::vector<RunningOrder> orders_of(const Case& c, bool drop_last, int kind = 0) {
   std::vector<RunningOrder> orders;
   for (std::size_t rank = 0; rank < c.ranks; ++rank)
-    orders.emplace_back(c.samples, options_of(c, rank, drop_last, kind));
+    orders.emplace_back(c.samples, order_options(c, rank, drop_last, kind));
   return orders;
 }
 
-std::vector<Taken> batch_of(const RunningOrder& order, std::uint64_t batch, std::size_t size) {
-  std::vector<Taken> taken;
+std::vector<Occurrence> batch_of(const RunningOrder& order, std::uint64_t batch, std::size_t size) {
+  std::vector<Occurrence> taken;
   for (std::size_t i = 0; i < size; ++i) {
     const SamplePlace place = order.at(batch, i);
     taken.emplace_back(place.sample, place.occurrence);
@@ -79,15 +79,15 @@ TEST(RunningOrder, RanksShareTheLastStep) {
       const Case whole = {c.samples, c.batch_size * c.ranks, 1};
       const RunningOrder one = orders_of(whole, false, kind)[0];
       for (std::uint64_t batch = 0; batch < 2 * one.batches_per_epoch(); ++batch) {
-        const std::vector<Taken> all = batch_of(one, batch, whole.batch_size);
+        const std::vector<Occurrence> all = batch_of(one, batch, whole.batch_size);
         for (std::size_t rank = 0; rank < c.ranks; ++rank) {
-          DataLoaderOptions options = options_of(c, rank, false, kind);
+          DataLoaderOptions options = order_options(c, rank, false, kind);
           options.shares_last_step = true;
           const RunningOrder order(c.samples, options);
           ASSERT_EQ(order.batches_per_epoch(), one.batches_per_epoch());
           const bool is_last = (batch + 1) % one.batches_per_epoch() == 0;
           const std::size_t share = is_last ? last_share(c.samples, options) : c.batch_size;
-          const std::vector<Taken> part = batch_of(order, batch, share);
+          const std::vector<Occurrence> part = batch_of(order, batch, share);
           EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin() + rank * share))
               << c.samples << " samples, batch " << batch << ", rank " << rank;
           for (std::size_t i = share; i < c.batch_size; ++i)
@@ -116,7 +116,7 @@ TEST(RunningOrder, RanksTogetherTakeWhatOneRankTakesInEveryStep) {
         const RunningOrder one = orders_of(whole, drop_last, kind)[0];
         const auto ranks = orders_of(c, drop_last, kind);
         for (std::uint64_t batch = 0; batch < 3 * one.batches_per_epoch(); ++batch) {
-          std::vector<Taken> together;
+          std::vector<Occurrence> together;
           for (const RunningOrder& rank : ranks) {
             ASSERT_EQ(rank.batches_per_epoch(), one.batches_per_epoch());
             const auto part = batch_of(rank, batch, c.batch_size);
@@ -129,8 +129,8 @@ TEST(RunningOrder, RanksTogetherTakeWhatOneRankTakesInEveryStep) {
 }
 
 /// All that the ranks take in an epoch.
-std::vector<Taken> epoch_of(const Case& c, bool drop_last, std::uint64_t epoch) {
-  std::vector<Taken> all;
+std::vector<Occurrence> epoch_of(const Case& c, bool drop_last, std::uint64_t epoch) {
+  std::vector<Occurrence> all;
   for (const RunningOrder& order : orders_of(c, drop_last)) {
     for (std::uint64_t batch = 0; batch < order.batches_per_epoch(); ++batch) {
       const auto part = batch_of(order, epoch * order.batches_per_epoch() + batch, c.batch_size);
@@ -159,7 +159,7 @@ TEST(RunningOrder, PadTakesEverySampleAndTheFirstOnesAgain) {
     const auto all = epoch_of(c, false, 4);
     const std::uint64_t step = c.batch_size * c.ranks;
     EXPECT_EQ(all.size(), (c.samples + step - 1) / step * step);
-    std::set<Taken> expected;
+    std::set<Occurrence> expected;
     const Sampler sampler(c.samples, true, 1);
     for (std::uint64_t i = 0; i < all.size(); ++i)
       expected.emplace(sampler.at(4, i % c.samples), i / c.samples);
@@ -187,7 +187,7 @@ TEST(RunningOrder, EveryPlaceAndDistanceHasAnOccurrenceOfItsOwn) {
 TEST(RunningOrder, StandInsComeFromTheRanksOwnOrder) {
   for (const Case& c : kCases)
     for (const bool drop_last : {true, false}) {
-      std::set<Taken> of_all;
+      std::set<Occurrence> of_all;
       std::uint64_t places = 0;
       for (const RunningOrder& order : orders_of(c, drop_last)) {
         std::set<std::uint64_t> samples;

@@ -11,10 +11,10 @@
 namespace slipstream {
 namespace {
 
-constexpr std::size_t kSamples = 40;
+constexpr std::size_t kSampleCacheSamples = 40;
 constexpr std::size_t kEntry = 2 * 64 + 64 + 128;  // two fields: 12 and 100 bytes
 
-Sample sample_of(std::uint64_t number) {
+Sample cached_sample(std::uint64_t number) {
   Sample sample;
   sample.fields.resize(2);
   sample.fields[0].array.reset(DType::float32, {1, 3});
@@ -26,7 +26,7 @@ Sample sample_of(std::uint64_t number) {
 }
 
 void expect_is(std::span<const CachedField> cached, std::uint64_t number) {
-  const Sample expected = sample_of(number);
+  const Sample expected = cached_sample(number);
   ASSERT_EQ(cached.size(), 2U);
   for (std::size_t i = 0; i < 2; ++i) {
     const ConstArray value = expected.fields[i].array.view();
@@ -38,11 +38,11 @@ void expect_is(std::span<const CachedField> cached, std::uint64_t number) {
 }
 
 TEST(SampleCache, GivesBackWhatWasPut) {
-  SampleCache cache(kSamples, 2, {.bytes = 1 << 20});
+  SampleCache cache(kSampleCacheSamples, 2, {.bytes = 1 << 20});
   EXPECT_TRUE(cache.find(7).empty());
-  cache.put(7, sample_of(7));
-  cache.put(0, sample_of(0));
-  cache.put(7, sample_of(8));
+  cache.put(7, cached_sample(7));
+  cache.put(0, cached_sample(0));
+  cache.put(7, cached_sample(8));
   expect_is(cache.find(7), 7);
   expect_is(cache.find(0), 0);
   EXPECT_TRUE(cache.find(1).empty());
@@ -65,12 +65,12 @@ TEST(SampleCache, HoldsFieldsWithoutValues) {
 
 TEST(SampleCache, TakesWhatFitsInItsBudgetAndNoMore) {
   CountingMemory memory;
-  const std::size_t budget = 8 * kSamples + 3 * kEntry + kEntry - 1;
+  const std::size_t budget = 8 * kSampleCacheSamples + 3 * kEntry + kEntry - 1;
   {
-    SampleCache cache(kSamples, 2, {.bytes = budget, .memory = &memory});
-    for (std::uint64_t i = 0; i < kSamples; ++i) cache.put(i, sample_of(i));
+    SampleCache cache(kSampleCacheSamples, 2, {.bytes = budget, .memory = &memory});
+    for (std::uint64_t i = 0; i < kSampleCacheSamples; ++i) cache.put(i, cached_sample(i));
     for (std::uint64_t i = 0; i < 3; ++i) expect_is(cache.find(i), i);
-    for (std::uint64_t i = 3; i < kSamples; ++i) EXPECT_TRUE(cache.find(i).empty());
+    for (std::uint64_t i = 3; i < kSampleCacheSamples; ++i) EXPECT_TRUE(cache.find(i).empty());
     const CacheCounters counters = cache.counters();
     EXPECT_EQ(counters.samples, 3U);
     EXPECT_EQ(counters.bytes, memory.bytes());
@@ -83,8 +83,8 @@ TEST(SampleCache, TakesWhatFitsInItsBudgetAndNoMore) {
 TEST(SampleCache, LargeSamplesHaveBlocksOfTheirOwn) {
   CountingMemory memory;
   constexpr std::size_t kLarge = std::size_t{9} << 20;
-  const std::size_t budget = 8 * kSamples + 3 * (kLarge + 64);
-  SampleCache cache(kSamples, 1, {.bytes = budget, .memory = &memory});
+  const std::size_t budget = 8 * kSampleCacheSamples + 3 * (kLarge + 64);
+  SampleCache cache(kSampleCacheSamples, 1, {.bytes = budget, .memory = &memory});
   Sample sample;
   sample.fields.resize(1);
   sample.fields[0].array.reset(DType::uint8, {static_cast<std::int64_t>(kLarge)});
@@ -94,13 +94,13 @@ TEST(SampleCache, LargeSamplesHaveBlocksOfTheirOwn) {
 }
 
 TEST(SampleCache, OneThatDoesNotFitEndsTheFilling) {
-  SampleCache cache(kSamples, 2, {.bytes = 8 * kSamples + 4 * kEntry});
-  Sample large = sample_of(1);
+  SampleCache cache(kSampleCacheSamples, 2, {.bytes = 8 * kSampleCacheSamples + 4 * kEntry});
+  Sample large = cached_sample(1);
   large.fields[1].array.reset(DType::uint8, {10000});
-  cache.put(0, sample_of(0));
+  cache.put(0, cached_sample(0));
   cache.put(1, large);
   EXPECT_FALSE(cache.is_filling());
-  cache.put(2, sample_of(2));
+  cache.put(2, cached_sample(2));
   EXPECT_TRUE(cache.find(1).empty());
   EXPECT_TRUE(cache.find(2).empty());
   expect_is(cache.find(0), 0);
@@ -109,9 +109,9 @@ TEST(SampleCache, OneThatDoesNotFitEndsTheFilling) {
 TEST(SampleCache, WithoutMemoryNothingIsAdded) {
   for (const std::size_t allocations : {0U, 1U}) {
     CountingMemory memory(allocations);
-    SampleCache cache(kSamples, 2, {.bytes = 1 << 20, .memory = &memory});
+    SampleCache cache(kSampleCacheSamples, 2, {.bytes = 1 << 20, .memory = &memory});
     EXPECT_EQ(cache.is_filling(), allocations == 1);
-    cache.put(0, sample_of(0));
+    cache.put(0, cached_sample(0));
     EXPECT_TRUE(cache.find(0).empty());
     EXPECT_FALSE(cache.counters().is_filling);
     EXPECT_EQ(cache.counters().bytes, memory.bytes());
@@ -119,26 +119,26 @@ TEST(SampleCache, WithoutMemoryNothingIsAdded) {
 }
 
 TEST(SampleCache, ThreadsSeeWholeSamplesOrNone) {
-  for (const std::size_t budget : {std::size_t{1} << 20, 8 * kSamples + 10 * kEntry}) {
-    SampleCache cache(kSamples, 2, {.bytes = budget});
+  for (const std::size_t budget : {std::size_t{1} << 20, 8 * kSampleCacheSamples + 10 * kEntry}) {
+    SampleCache cache(kSampleCacheSamples, 2, {.bytes = budget});
     {
       std::vector<std::jthread> threads;
       for (int t = 0; t < 4; ++t) {
         threads.emplace_back([&, t] {
-          for (std::uint64_t i = 0; i < 20 * kSamples; ++i) {
-            const std::uint64_t sample = i * (t % 2 == 0 ? 1 : 7) % kSamples;
+          for (std::uint64_t i = 0; i < 20 * kSampleCacheSamples; ++i) {
+            const std::uint64_t sample = i * (t % 2 == 0 ? 1 : 7) % kSampleCacheSamples;
             if (const auto cached = cache.find(sample); !cached.empty()) {
               expect_is(cached, sample);
             } else {
-              cache.put(sample, sample_of(sample));
+              cache.put(sample, cached_sample(sample));
             }
           }
         });
       }
     }
     std::size_t found = 0;
-    for (std::uint64_t i = 0; i < kSamples; ++i) found += cache.find(i).empty() ? 0 : 1;
-    EXPECT_EQ(found, budget == 1 << 20 ? kSamples : 10U);
+    for (std::uint64_t i = 0; i < kSampleCacheSamples; ++i) found += cache.find(i).empty() ? 0 : 1;
+    EXPECT_EQ(found, budget == 1 << 20 ? kSampleCacheSamples : 10U);
     EXPECT_EQ(cache.counters().samples, found);
   }
 }

@@ -14,7 +14,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-std::string refusal(std::vector<NamedOp> chain) {
+std::string refusal_of_chain(std::vector<NamedOp> chain) {
   return thrown_by([&] { take_batch_ops(chain); });
 }
 
@@ -48,16 +48,18 @@ TEST(BatchOps, SamplesPassThemUnchanged) {
 }
 
 TEST(BatchOps, ComeLast) {
-  EXPECT_EQ(refusal({{"blend", MixUp{}}, {"soft", OneHot{}}, {"flip", RandomHorizontalFlip{}}}),
-            "Refused: transform 'flip' comes behind mixup, which is done to whole batches; put "
-            "mixup, cutmix and one_hot last");
+  EXPECT_EQ(
+      refusal_of_chain({{"blend", MixUp{}}, {"soft", OneHot{}}, {"flip", RandomHorizontalFlip{}}}),
+      "Refused: transform 'flip' comes behind mixup, which is done to whole batches; put "
+      "mixup, cutmix and one_hot last");
 }
 
 TEST(BatchOps, ThereIsOneOfAKindAndOneThatMixes) {
-  EXPECT_THAT(refusal({{"a", MixUp{}}, {"b", MixUp{}}}),
+  EXPECT_THAT(refusal_of_chain({{"a", MixUp{}}, {"b", MixUp{}}}),
               StartsWith("Refused: transform 'b' is a second mixup"));
-  EXPECT_THAT(refusal({{"a", OneHot{}}, {"b", OneHot{}}}), HasSubstr("'b' is a second one_hot"));
-  EXPECT_THAT(refusal({{"a", CutMix{}}, {"s", OneHot{}}, {"b", MixUp{}}}),
+  EXPECT_THAT(refusal_of_chain({{"a", OneHot{}}, {"b", OneHot{}}}),
+              HasSubstr("'b' is a second one_hot"));
+  EXPECT_THAT(refusal_of_chain({{"a", CutMix{}}, {"s", OneHot{}}, {"b", MixUp{}}}),
               AllOf(StartsWith("Refused: transform 'b'"), HasSubstr("mixup or cutmix, not both")));
 }
 
@@ -72,7 +74,7 @@ TEST(BatchOps, ParametersOutOfRangeAreRefused) {
   for (const double smoothing : {-0.1, 1.01, kInfinity, kNan})
     EXPECT_THAT(thrown_by([&] { OneHot{smoothing}.validate(); }),
                 StartsWith("Refused: one_hot: label_smoothing is"));
-  EXPECT_THAT(refusal({{"blend", MixUp{0}}}), StartsWith("Refused: mixup: alpha is 0"));
+  EXPECT_THAT(refusal_of_chain({{"blend", MixUp{0}}}), StartsWith("Refused: mixup: alpha is 0"));
   MixUp{1000}.validate();
   MixUp{1e-300}.validate();
   OneHot{1}.validate();

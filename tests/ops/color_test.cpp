@@ -14,11 +14,6 @@ namespace {
 
 using testing::HasSubstr;
 
-template <typename Op>
-std::string refused_field(const Op& op, DType dtype, const Shape& shape) {
-  return thrown_by([&] { op.output(spec_of(FieldKind::image, dtype, shape)); });
-}
-
 template <typename T>
 void expect_gray(const Pixels<T>& image) {
   const auto out = applied<T>(Grayscale{3}, {true}, FieldKind::image, image);

@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr auto kImage = FieldKind::image;
+constexpr auto kFloatResizeImage = FieldKind::image;
 
 struct Case {
   std::int64_t height, width, to_height, to_width;
@@ -98,7 +98,8 @@ TEST(FloatResize, WithoutAntialiasingIsBetweenTwoNeighborsBitForBit) {
       for (const Case& size : cases) {
         const Resize op{{size.to_height, size.to_width}, false};
         const auto in = picture<T>(size.height, size.width, channels);
-        EXPECT_EQ(applied<T>(op, {}, kImage, in), expected_resize(op, in)) << text_of(size);
+        EXPECT_EQ(applied<T>(op, {}, kFloatResizeImage, in), expected_resize(op, in))
+            << text_of(size);
       }
     }
   });
@@ -108,8 +109,8 @@ TEST(FloatResize, GrowsAlikeWithAndWithoutAntialiasing) {
   for (const Case& size : kGrown) {
     const auto in = picture<float>(size.height, size.width, 3);
     const auto [height, width] = std::array{size.to_height, size.to_width};
-    EXPECT_EQ(applied<float>(Resize{{height, width}, true}, {}, kImage, in),
-              applied<float>(Resize{{height, width}, false}, {}, kImage, in))
+    EXPECT_EQ(applied<float>(Resize{{height, width}, true}, {}, kFloatResizeImage, in),
+              applied<float>(Resize{{height, width}, false}, {}, kFloatResizeImage, in))
         << text_of(size);
   }
 }
@@ -120,7 +121,7 @@ TEST(FloatResize, WithAntialiasingIsTheFilterBitForBit) {
       for (const Case& size : cases) {
         const Resize op{{size.to_height, size.to_width}};
         const auto in = picture<float>(size.height, size.width, channels);
-        EXPECT_EQ(applied<float>(op, {}, kImage, in), expected_resize(op, in))
+        EXPECT_EQ(applied<float>(op, {}, kFloatResizeImage, in), expected_resize(op, in))
             << text_of(size) << ", " << channels << " channels";
       }
     }
@@ -130,7 +131,8 @@ TEST(FloatResize, WithAntialiasingIsTheFilterBitForBit) {
 TEST(FloatResize, WithAntialiasingIsTheConvolutionInDoublePrecision) {
   for (const Case& size : kShrunk) {
     const auto in = picture<float>(size.height, size.width, 1);
-    const auto out = applied<float>(Resize{{size.to_height, size.to_width}}, {}, kImage, in);
+    const auto out =
+        applied<float>(Resize{{size.to_height, size.to_width}}, {}, kFloatResizeImage, in);
     const double down = static_cast<double>(size.height) / static_cast<double>(size.to_height);
     const double across = static_cast<double>(size.width) / static_cast<double>(size.to_width);
     for (std::int64_t y = 0; y < size.to_height; ++y) {
@@ -152,17 +154,18 @@ TEST(FloatResize, WithAntialiasingIsTheConvolutionInDoublePrecision) {
 
 TEST(FloatResize, RoundsHalvesOfLevelsToEven) {
   const Pixels<std::uint8_t> in{DType::uint8, {1, 4, 1}, {0, 1, 2, 3}};
-  EXPECT_EQ(applied<std::uint8_t>(Resize{{1, 2}, false}, {}, kImage, in).values, (Levels{0, 2}));
+  EXPECT_EQ(applied<std::uint8_t>(Resize{{1, 2}, false}, {}, kFloatResizeImage, in).values,
+            (Levels{0, 2}));
 }
 
 TEST(FloatResize, KeepsAnImageOfThatSize) {
   for_each_image_kind([](auto kind, std::int64_t channels) {
     using T = decltype(kind);
     const auto in = picture<T>(9, 70, channels);
-    EXPECT_EQ(applied<T>(Resize{{9, 70}, false}, {}, kImage, in), in);
+    EXPECT_EQ(applied<T>(Resize{{9, 70}, false}, {}, kFloatResizeImage, in), in);
   });
   const auto in = picture<float>(9, 70, 4);
-  EXPECT_EQ(applied<float>(Resize{{9, 70}, true}, {}, kImage, in), in);
+  EXPECT_EQ(applied<float>(Resize{{9, 70}, true}, {}, kFloatResizeImage, in), in);
 }
 
 // So that no pixel outside of the crop has a part in the result.
@@ -175,13 +178,13 @@ TEST(FloatResize, OfACropIsThatOfItsPixels) {
       for (std::uint64_t sample = 0; sample < 30; ++sample) {
         const DrawnCrop drawn = op.draw(key_of(sample), in.shape);
         const CenterCrop crop{{drawn.region.height, drawn.region.width}};
-        const auto part = applied<T>(crop, drawn, kImage, in);
-        ASSERT_EQ(applied<T>(op, drawn, kImage, in),
-                  applied<T>(Resize{{12, 16}, antialias}, {}, kImage, part));
+        const auto part = applied<T>(crop, drawn, kFloatResizeImage, in);
+        ASSERT_EQ(applied<T>(op, drawn, kFloatResizeImage, in),
+                  applied<T>(Resize{{12, 16}, antialias}, {}, kFloatResizeImage, part));
       }
       const DrawnCrop whole{{0, 0, 40, 50}, 40, 50};
-      EXPECT_EQ(applied<T>(op, whole, kImage, in),
-                applied<T>(Resize{{12, 16}, antialias}, {}, kImage, in));
+      EXPECT_EQ(applied<T>(op, whole, kFloatResizeImage, in),
+                applied<T>(Resize{{12, 16}, antialias}, {}, kFloatResizeImage, in));
     }
   });
 }
@@ -219,13 +222,15 @@ TEST(FloatResize, TakesAnyImageWithoutAntialiasing) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
     for (const DType dtype : {DType::uint8, DType::float32}) {
       const FieldSpec after =
-          Resize{{4, 6}, false}.output(spec_of(kImage, dtype, {-1, -1, channels}));
+          Resize{{4, 6}, false}.output(spec_of(kFloatResizeImage, dtype, {-1, -1, channels}));
       EXPECT_EQ(after.shape, Shape({4, 6, channels}));
       EXPECT_EQ(after.dtype, dtype);
     }
   }
   const auto refused = [](DType dtype, const Shape& shape) {
-    return thrown_by([&] { Resize{{4, 6}, false}.output(spec_of(kImage, dtype, shape)); });
+    return thrown_by([&] {
+      Resize{{4, 6}, false}.output(spec_of(kFloatResizeImage, dtype, shape));
+    });
   };
   EXPECT_THAT(refused(DType::int64, {-1, -1, 3}),
               HasSubstr("Refused: resize: image 'photo' is int64"));
@@ -239,7 +244,7 @@ TEST(FloatResize, RefusesSidesThatMakeNoSense) {
   }
   const Pixels<float> none{DType::float32, {0, 5, 1}, {}};
   EXPECT_THAT(thrown_by([&] {
-                applied<float>(Resize{{4, 4}}, {}, kImage, none);
+                applied<float>(Resize{{4, 4}}, {}, kFloatResizeImage, none);
               }),
               HasSubstr("Error: resize: the field has no pixels"));
 }

@@ -17,11 +17,6 @@ namespace {
 
 using testing::HasSubstr;
 
-template <typename Op>
-std::string refused_field(const Op& op, DType dtype, const Shape& shape) {
-  return thrown_by([&] { op.output(spec_of(FieldKind::image, dtype, shape)); });
-}
-
 template <typename T>
 void expect_erased(const RandomErasing& op, const DrawnErasing& drawn, const Pixels<T>& image) {
   const auto out = applied<T>(op, drawn, FieldKind::image, image);

@@ -32,8 +32,8 @@ TEST(Reduced, ByNoMoreThanLeavesTheOutputItsPixels) {
   EXPECT_EQ(crop.window({}, {410, 900, 3}), (Window{{200, 440, 10, 20}, 1}));
 }
 
-constexpr std::int64_t kHeight = 203;
-constexpr std::int64_t kWidth = 301;
+constexpr std::int64_t kReducedHeight = 203;
+constexpr std::int64_t kReducedWidth = 301;
 
 /// A slope, of which each pixel is the mean of `reduction` x `reduction`.
 Pixels<std::uint8_t> slope(const Window& window) {
@@ -67,7 +67,7 @@ int largest_difference_inside(const Pixels<std::uint8_t>& a, const Pixels<std::u
 }
 
 TEST(Reduced, CropsTakeTheSamePlaceToAFractionOfAPixel) {
-  const Window all{{0, 0, kHeight, kWidth}};
+  const Window all{{0, 0, kReducedHeight, kReducedWidth}};
   const auto whole = slope(all);
   const RandomResizedCrop op{{9, 11}, {0.3, 1}};
   for (std::uint64_t sample = 0; sample < 100; ++sample) {
@@ -89,7 +89,7 @@ TEST(Reduced, CropsTakeTheSamePlaceToAFractionOfAPixel) {
 }
 
 TEST(Reduced, ResizeTakesTheWholeImageAlsoWhereItsLastPixelsAreCut) {
-  const Window all{{0, 0, kHeight, kWidth}};
+  const Window all{{0, 0, kReducedHeight, kReducedWidth}};
   const auto whole = slope(all);
   const Resize op{{13, 12}};
   const auto drawn = op.draw({}, whole.shape);

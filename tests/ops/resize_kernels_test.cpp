@@ -13,13 +13,13 @@ namespace {
 
 using Levels = std::vector<std::uint8_t>;
 
-struct Case {
+struct Sizes {
   std::int64_t in, out;
 };
 
-constexpr Case kCases[] = {{1, 1},   {1, 9},   {9, 1},    {2, 3},    {16, 5},    {17, 16},
-                           {33, 7},  {7, 70},  {22, 6},   {25, 200}, {256, 224}, {100, 31},
-                           {70, 23}, {64, 20}, {300, 10}, {300, 400}};
+constexpr Sizes kCases[] = {{1, 1},   {1, 9},   {9, 1},    {2, 3},    {16, 5},    {17, 16},
+                            {33, 7},  {7, 70},  {22, 6},   {25, 200}, {256, 224}, {100, 31},
+                            {70, 23}, {64, 20}, {300, 10}, {300, 400}};
 
 // Exactly as large as its contents, so that AddressSanitizer sees a read past its end.
 std::unique_ptr<std::uint8_t[]> noise(std::int64_t count) {
@@ -32,7 +32,7 @@ std::unique_ptr<std::uint8_t[]> noise(std::int64_t count) {
 
 class PlacedFilter {
  public:
-  explicit PlacedFilter(const Case& size)
+  explicit PlacedFilter(const Sizes& size)
       : filter({size.in, 0, static_cast<double>(size.in)}, size.out) {
     memory_.resize(static_cast<std::size_t>(filter.bytes()) / sizeof(std::int32_t));
     filter.place(reinterpret_cast<std::byte*>(memory_.data()));
@@ -44,7 +44,7 @@ class PlacedFilter {
 };
 
 /// Rows of a vector or more, and taps of neighbors that lie in one.
-bool is_made_for_vectors(const Case& size) {
+bool is_made_for_vectors(const Sizes& size) {
   return size.in >= 22 && size.out >= 6 && 2 * size.in <= 5 * size.out;
 }
 
@@ -53,7 +53,7 @@ const ResizeKernels& plain_form() { return resize_kernels().front(); }
 TEST(ResizeKernels, AllFormsOfRowsComputeTheSame) {
   constexpr std::int64_t kApart = 5;
   for (const ResizeKernels& form : resize_kernels()) {
-    for (const Case& size : kCases) {
+    for (const Sizes& size : kCases) {
       for (const std::int64_t rows : {1, 4, 6, 8}) {
         SCOPED_TRACE(std::string(form.name) + ": " + std::to_string(size.in) + " to " +
                      std::to_string(size.out) + ", " + std::to_string(rows) + " rows");
@@ -75,7 +75,7 @@ TEST(ResizeKernels, AllFormsOfRowsComputeTheSame) {
 
 TEST(ResizeKernels, AllFormsOfColumnsComputeTheSame) {
   for (const ResizeKernels& form : resize_kernels()) {
-    for (const Case& size : kCases) {
+    for (const Sizes& size : kCases) {
       for (const std::int64_t columns : {1, 15, 16, 17, 32, 48, 63, 64, 65, 300}) {
         SCOPED_TRACE(std::string(form.name) + ": " + std::to_string(size.in) + " to " +
                      std::to_string(size.out) + ", " + std::to_string(columns) + " columns");
@@ -96,7 +96,7 @@ TEST(ResizeKernels, AllFormsOfColumnsComputeTheSame) {
 #if defined(__x86_64__)
 TEST(ResizeKernels, WhatLiesBetweenBytesIsTheSameForManyAtOnce) {
   if (!has_avx512()) GTEST_SKIP() << "no AVX-512 with VBMI and VNNI here";
-  for (const Case& size : kCases) {
+  for (const Sizes& size : kCases) {
     for (const std::int64_t rows : {1, 4, 7}) {
       SCOPED_TRACE(std::to_string(size.in) + " to " + std::to_string(size.out) + ", " +
                    std::to_string(rows) + " rows");
@@ -133,7 +133,7 @@ TEST(ResizeKernels, TheQuickestFormOfThisMachineIsUsed) {
 }
 
 TEST(AxisFilter, WeightsAddUpToOne) {
-  for (const Case& size : kCases) {
+  for (const Sizes& size : kCases) {
     const PlacedFilter placed(size);
     const AxisFilter& filter = placed.filter;
     for (std::int64_t i = 0; i < size.out; ++i) {

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 using Levels = std::vector<std::uint8_t>;
 
 // Mirrored in golden/make_resize.py.
-Levels noise(std::size_t count) {
+Levels noisy_levels(std::size_t count) {
   std::uint32_t state = 1;
   Levels levels(count);
   for (auto& level : levels) {
@@ -50,20 +50,20 @@ std::vector<T> resized(const Resize& op, FieldKind kind, const ConstArray& in) {
 }
 
 Levels resized_noise(std::int64_t height, std::int64_t width, const Resize& op) {
-  const Levels in = noise(static_cast<std::size_t>(height * width * 3));
+  const Levels in = noisy_levels(static_cast<std::size_t>(height * width * 3));
   return resized<std::uint8_t>(op, FieldKind::image, view(in, DType::uint8, {height, width, 3}));
 }
 
-struct Golden {
+struct GoldenResize {
   std::int32_t height, width, new_height, new_width;
   Levels pixels;
   Levels across_then_down;
 };
 
-std::vector<Golden> goldens() {
+std::vector<GoldenResize> goldens() {
   std::ifstream file(SLIPSTREAM_GOLDEN_DIR "/resize.bin", std::ios::binary);
-  std::vector<Golden> all;
-  Golden golden;
+  std::vector<GoldenResize> all;
+  GoldenResize golden;
   while (file.read(reinterpret_cast<char*>(&golden.height), 16)) {
     for (Levels* levels : {&golden.pixels, &golden.across_then_down}) {
       levels->resize(static_cast<std::size_t>(golden.new_height * golden.new_width * 3));
@@ -78,9 +78,9 @@ std::vector<Golden> goldens() {
 MATCHER(IsWithinOneLevelOf, "") { return std::abs(std::get<0>(arg) - std::get<1>(arg)) <= 1; }
 
 TEST(Resize, EqualsPillow) {
-  const std::vector<Golden> all = goldens();
+  const std::vector<GoldenResize> all = goldens();
   ASSERT_EQ(all.size(), 15u);
-  for (const Golden& golden : all) {
+  for (const GoldenResize& golden : all) {
     SCOPED_TRACE(to_string(Shape{golden.height, golden.width}) + " to " +
                  to_string(Shape{golden.new_height, golden.new_width}));
     const Levels out =
@@ -91,7 +91,7 @@ TEST(Resize, EqualsPillow) {
 }
 
 TEST(Resize, KeepsAnImageOfThatSize) {
-  EXPECT_EQ(resized_noise(9, 11, {{9, 11}}), noise(9 * 11 * 3));
+  EXPECT_EQ(resized_noise(9, 11, {{9, 11}}), noisy_levels(9 * 11 * 3));
 }
 
 TEST(Resize, KeepsEvenColorsEven) {
@@ -172,7 +172,7 @@ Levels thrice(const Levels& image, std::size_t channels, std::size_t channel) {
 TEST(Resize, EveryChannelIsResizedAsThoseOfAColorImageAre) {
   for (const std::int64_t channels : {1, 2, 4}) {
     const auto step = static_cast<std::size_t>(channels);
-    const Levels in = noise(static_cast<std::size_t>(23 * 31 * channels));
+    const Levels in = noisy_levels(static_cast<std::size_t>(23 * 31 * channels));
     for (const Resize op : {Resize{{9, 12}}, Resize{{40, 50}}, Resize{{23, 12}}, Resize{{9, 31}}}) {
       const Levels out =
           resized<std::uint8_t>(op, FieldKind::image, view(in, DType::uint8, {23, 31, channels}));
@@ -265,7 +265,7 @@ TEST(Resize, IsAnOperationThatTheChainTakes) {
                                         {"class", FieldKind::label, DType::int64, {}, 10}};
   Sample sample;
   sample.fields.resize(2);
-  sample.fields[0].array.assign(view(noise(48), DType::uint8, {4, 4, 3}));
+  sample.fields[0].array.assign(view(noisy_levels(48), DType::uint8, {4, 4, 3}));
   sample.fields[1].array.reset(DType::int64, {}).as<std::int64_t>()[0] = 7;
   std::vector<HostArray> spare(2);
   Scratch scratch;

@@ -16,19 +16,19 @@
 namespace slipstream {
 namespace {
 
-struct Golden {
+struct GoldenFile {
   Shape shape;
   std::vector<float> values;
 };
 
-const Golden& golden(const std::string& name) {
-  static const std::map<std::string, Golden> kAll = [] {
-    std::map<std::string, Golden> read;
+const GoldenFile& golden(const std::string& name) {
+  static const std::map<std::string, GoldenFile> kAll = [] {
+    std::map<std::string, GoldenFile> read;
     std::ifstream file(SLIPSTREAM_GOLDEN_DIR "/torchvision.bin", std::ios::binary);
     char of[33] = {};
     std::int32_t size[2];
     while (file.read(of, 32) && file.read(reinterpret_cast<char*>(size), sizeof(size))) {
-      Golden& next = read[of];
+      GoldenFile& next = read[of];
       next.shape = {size[0], size[1], 3};
       next.values.resize(next.shape.elements());
       file.read(reinterpret_cast<char*>(next.values.data()),
@@ -57,7 +57,7 @@ Pixels<float> floats() {
 /// The largest difference; of other shapes infinite.
 template <typename T>
 float difference(const Pixels<T>& mine, const std::string& name) {
-  const Golden& theirs = golden(name);
+  const GoldenFile& theirs = golden(name);
   if (!(mine.shape == theirs.shape)) return HUGE_VALF;
   float most = 0;
   for (std::size_t i = 0; i < theirs.values.size(); ++i) {

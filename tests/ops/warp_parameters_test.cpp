@@ -70,18 +70,19 @@ std::string refused(const Op& op) {
   return thrown_by([&] { op.validate(); });
 }
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kWarpParametersNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 TEST(RandomRotation, RefusesParametersThatMakeNoSense) {
   EXPECT_EQ(refused(RandomRotation{{-360, 360}, kBilinear, -5}), "nothing");
   EXPECT_THAT(refused(RandomRotation{{2, 1}}),
               HasSubstr("Refused: random_rotation: the angle is 2"));
-  for (const RandomRotation& op : {RandomRotation{{-361, 0}}, RandomRotation{{0, 361}},
-                                   RandomRotation{{kNan, 0}}, RandomRotation{{0, kNan}}}) {
+  for (const RandomRotation& op :
+       {RandomRotation{{-361, 0}}, RandomRotation{{0, 361}},
+        RandomRotation{{kWarpParametersNan, 0}}, RandomRotation{{0, kWarpParametersNan}}}) {
     EXPECT_THAT(refused(op), HasSubstr("Refused: random_rotation: the angle is"));
   }
-  for (const double fill : {kNan, kInfinity, -kInfinity}) {
+  for (const double fill : {kWarpParametersNan, kInfinity, -kInfinity}) {
     EXPECT_THAT(refused(RandomRotation{{0, 1}, kNearest, fill}),
                 HasSubstr("Refused: random_rotation: fill is"));
   }
@@ -91,28 +92,36 @@ TEST(RandomAffine, RefusesParametersThatMakeNoSense) {
   EXPECT_EQ(refused(affine()), "nothing");
   EXPECT_EQ(refused(RandomAffine{{-360, 360}, {1, 1}, {0.01, 100}, {-80, 80, -80, 80}}), "nothing");
   for (const RandomAffine& op :
-       {RandomAffine{{2, 1}}, RandomAffine{{-361, 0}}, RandomAffine{{0, kNan}}}) {
+       {RandomAffine{{2, 1}}, RandomAffine{{-361, 0}}, RandomAffine{{0, kWarpParametersNan}}}) {
     EXPECT_THAT(refused(op), HasSubstr("Refused: random_affine: the angle is"));
   }
-  for (const double share : {-0.1, 1.1, kNan}) {
+  for (const double share : {-0.1, 1.1, kWarpParametersNan}) {
     EXPECT_THAT(refused(RandomAffine{{0, 0}, {share, 0}}),
                 HasSubstr("Refused: random_affine: translate[0] is"));
     EXPECT_THAT(refused(RandomAffine{{0, 0}, {0, share}}),
                 HasSubstr("Refused: random_affine: translate[1] is"));
   }
-  for (const auto& [low, high] :
-       {std::array{2.0, 1.0}, {0.0, 1.0}, {-1.0, 1.0}, {1.0, 100.5}, {kNan, 1.0}, {1.0, kNan}}) {
+  for (const auto& [low, high] : {std::array{2.0, 1.0},
+                                  {0.0, 1.0},
+                                  {-1.0, 1.0},
+                                  {1.0, 100.5},
+                                  {kWarpParametersNan, 1.0},
+                                  {1.0, kWarpParametersNan}}) {
     EXPECT_THAT(refused(RandomAffine{{0, 0}, {0, 0}, {low, high}}),
                 HasSubstr("random_affine: the scale is"));
   }
-  for (const auto& [low, high] :
-       {std::array{2.0, 1.0}, {-81.0, 1.0}, {1.0, 81.0}, {kNan, 1.0}, {1.0, kNan}}) {
+  for (const auto& [low, high] : {std::array{2.0, 1.0},
+                                  {-81.0, 1.0},
+                                  {1.0, 81.0},
+                                  {kWarpParametersNan, 1.0},
+                                  {1.0, kWarpParametersNan}}) {
     EXPECT_THAT(refused(RandomAffine{{0, 0}, {0, 0}, {1, 1}, {low, high, 0, 0}}),
                 HasSubstr("random_affine: the shear along x is"));
     EXPECT_THAT(refused(RandomAffine{{0, 0}, {0, 0}, {1, 1}, {0, 0, low, high}}),
                 HasSubstr("random_affine: the shear along y is"));
   }
-  EXPECT_THAT(refused(affine(kNearest, kNan)), HasSubstr("Refused: random_affine: fill is"));
+  EXPECT_THAT(refused(affine(kNearest, kWarpParametersNan)),
+              HasSubstr("Refused: random_affine: fill is"));
 }
 
 template <typename Op>

@@ -12,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-std::size_t count(const std::string& text, const std::string& part) {
+std::size_t count_in(const std::string& text, const std::string& part) {
   std::size_t found = 0;
   for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++found;
   return found;
@@ -27,9 +27,9 @@ TEST(Curves, SharePanelsAndColorsByTheirNames) {
   EXPECT_THAT(svg, HasSubstr(">loss: train 1.5, val 2</text>"));
   EXPECT_THAT(svg, HasSubstr(">lr: train 0.05</text>"));
   EXPECT_THAT(svg, HasSubstr(">alone: 7</text>"));
-  EXPECT_EQ(count(svg, ">step</text>"), 3u);
-  EXPECT_EQ(count(svg, "<polyline class=\"l1\""), 2u);
-  EXPECT_EQ(count(svg, "<circle class=\"f2\""), 1u);
+  EXPECT_EQ(count_in(svg, ">step</text>"), 3u);
+  EXPECT_EQ(count_in(svg, "<polyline class=\"l1\""), 2u);
+  EXPECT_EQ(count_in(svg, "<circle class=\"f2\""), 1u);
   EXPECT_THAT(svg, HasSubstr("<title>val/loss at step 20: 2</title>"));
   EXPECT_THAT(svg, HasSubstr("prefers-color-scheme: dark"));
 }
@@ -40,7 +40,7 @@ TEST(Curves, OfManyRowsShowTheLowestAndTheHighest) {
     table.add(step, 0, 0, {{"loss", step == 77'777 ? 9.0 : static_cast<double>(step % 2)}});
   const std::string svg = curves_svg(table, "run");
   EXPECT_LT(svg.size(), 40'000u);
-  EXPECT_EQ(count(svg, "<circle"), 0u);
+  EXPECT_EQ(count_in(svg, "<circle"), 0u);
   EXPECT_THAT(svg, HasSubstr(",114.0 "));  // 9 below a top of 10
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const BaselineRow& row_of(const BaselineComparison& comparison, const std::string& name) {
+const BaselineRow& baseline_row(const BaselineComparison& comparison, const std::string& name) {
   static const BaselineRow none;
   for (const BaselineRow& row : comparison.rows)
     if (row.name == name) return row;
@@ -87,12 +87,12 @@ TEST(Baseline, ACostOfNextToNothingIsNeverWorse) {
 TEST(Baseline, ShowsWhatOnlyOneOfThemHas) {
   const BaselineComparison comparison =
       against_baseline(failed_level_report(), doctor_report_json(starved_report()));
-  EXPECT_EQ(row_of(comparison, "after random_mask").now.n, 0u);
-  EXPECT_EQ(row_of(comparison, "after random_mask").before.value, 2.61);
-  EXPECT_FALSE(row_of(comparison, "after random_mask").is_worse);
+  EXPECT_EQ(baseline_row(comparison, "after random_mask").now.n, 0u);
+  EXPECT_EQ(baseline_row(comparison, "after random_mask").before.value, 2.61);
+  EXPECT_FALSE(baseline_row(comparison, "after random_mask").is_worse);
   const BaselineComparison other =
       against_baseline(starved_report(), doctor_report_json(failed_level_report()));
-  EXPECT_EQ(row_of(other, "after random_mask").before.n, 0u);
+  EXPECT_EQ(baseline_row(other, "after random_mask").before.n, 0u);
   EXPECT_FALSE(is_worse(other));
 }
 

@@ -8,6 +8,7 @@
 
 #include "report/doctor_samples.h"
 #include "report/doctor_words.h"
+#include "report/json_keys.h"
 
 namespace slipstream {
 namespace {
@@ -18,12 +19,6 @@ using testing::HasSubstr;
 using testing::Not;
 
 Json parsed(const DoctorReport& report) { return Json::parse(doctor_report_json(report)); }
-
-std::vector<std::string> keys_of(const Json& object) {
-  std::vector<std::string> keys;
-  for (const auto& item : object.items()) keys.push_back(item.key());
-  return keys;
-}
 
 /// The line of `text` that begins, after blanks, with `words`.
 std::string line_of(const std::string& text, const std::string& words) {

@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-InspectReport sample_report() {
+InspectReport sample_inspect_report() {
   InspectReport report;
   report.data = "photos";
   report.found.samples = report.found.inspected = 3;
@@ -27,7 +27,7 @@ InspectReport sample_report() {
 }
 
 TEST(InspectReport, NamesEveryClassWithItsSamples) {
-  const Json json = Json::parse(inspect_report_json(sample_report()));
+  const Json json = Json::parse(inspect_report_json(sample_inspect_report()));
   EXPECT_EQ(json.at("fields").at(1).at("classes").dump(),
             "[{\"class\":0,\"name\":\"cat\",\"samples\":1},"
             "{\"class\":1,\"name\":\"d\u00f6g\",\"samples\":0},"
@@ -35,7 +35,7 @@ TEST(InspectReport, NamesEveryClassWithItsSamples) {
 }
 
 TEST(InspectReport, ListsClassesWithoutNamesThatWereSeen) {
-  InspectReport report = sample_report();
+  InspectReport report = sample_inspect_report();
   report.found.fields[1].class_names.clear();
   const Json json = Json::parse(inspect_report_json(report));
   EXPECT_EQ(json.at("fields").at(1).at("classes").dump(),
@@ -43,7 +43,7 @@ TEST(InspectReport, ListsClassesWithoutNamesThatWereSeen) {
 }
 
 TEST(InspectReport, HasRemarksAndTransparentImages) {
-  const Json json = Json::parse(inspect_report_json(sample_report()));
+  const Json json = Json::parse(inspect_report_json(sample_inspect_report()));
   EXPECT_EQ(json.at("remarks"), Json({"a remark"}));
   EXPECT_EQ(json.at("fields").at(0).at("transparent"), 2);
   EXPECT_EQ(json.at("fields").at(1).at("transparent"), 0);

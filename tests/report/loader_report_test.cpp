@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 using testing::HasSubstr;
 using testing::Not;
 
-LoaderReport sample_report() {
+LoaderReport sample_loader_report() {
   LoaderReport report;
   report.environment = sample_environment();
   report.data = "scenes";
@@ -26,7 +26,7 @@ LoaderReport sample_report() {
 }
 
 TEST(LoaderReport, TheTableComparesWithTheFewestWorkers) {
-  EXPECT_EQ(loader_table(sample_report()),
+  EXPECT_EQ(loader_table(sample_loader_report()),
             "workers  samples/s             speed-up  of perfect  read ms\n"
             "      1  100.0 [90.0, 110.0]   1.00      1.00        2.500\n"
             "      2  198.0 [190.0, 205.0]  1.98      0.99        2.500\n"
@@ -36,7 +36,7 @@ TEST(LoaderReport, TheTableComparesWithTheFewestWorkers) {
 }
 
 TEST(LoaderReport, SaysWhatIsEnoughOnlyWhereMoreWasMeasured) {
-  LoaderReport report = sample_report();
+  LoaderReport report = sample_loader_report();
   EXPECT_TRUE(Json::parse(loader_report_json(report)).at("enough_workers").is_null());
   report.rates.push_back({4, {200, 190, 210, "samples/s", 5}, report.rates[0].steps});
   EXPECT_THAT(loader_table(report), HasSubstr("\n2 workers are enough: the rate is at least 97 % "
@@ -48,7 +48,7 @@ TEST(LoaderReport, SaysWhatIsEnoughOnlyWhereMoreWasMeasured) {
 }
 
 TEST(LoaderReport, TellsWhatCameFromCaches) {
-  LoaderReport report = sample_report();
+  LoaderReport report = sample_loader_report();
   for (LoaderRate& rate : report.rates) {
     rate.cache = CacheCounters{10, 4096, 30, 10, false};
     rate.disk_cache = DiskCacheState{8, 2, 1, 512, "full: max_bytes is 512"};
@@ -67,8 +67,8 @@ TEST(LoaderReport, TellsWhatCameFromCaches) {
 }
 
 TEST(LoaderReport, SaysNothingOfCachesWhereThereAreNone) {
-  EXPECT_THAT(loader_table(sample_report()), Not(HasSubstr("cache")));
-  const Json rates = Json::parse(loader_report_json(sample_report())).at("rates");
+  EXPECT_THAT(loader_table(sample_loader_report()), Not(HasSubstr("cache")));
+  const Json rates = Json::parse(loader_report_json(sample_loader_report())).at("rates");
   EXPECT_TRUE(rates[0].at("cache").is_null());
   EXPECT_TRUE(rates[0].at("disk_cache").is_null());
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "report/json_keys.h"
 #include "report/samples.h"
 
 namespace slipstream {
@@ -12,12 +13,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::vector<std::string> keys_of(const Json& object) {
-  std::vector<std::string> keys;
-  for (const auto& item : object.items()) keys.push_back(item.key());
-  return keys;
-}
 
 Json parsed(const RunReport& report) { return Json::parse(run_report_json(report)); }
 

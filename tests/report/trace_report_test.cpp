@@ -10,7 +10,7 @@
 namespace slipstream {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 using Kind = TraceRow::Kind;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -65,11 +65,13 @@ class TraceReport : public testing::Test {
     }
   }
 
-  Json json(const TraceFacts& facts = {}) { return Json::parse(trace_json(recorder_, facts)); }
+  SortedJson json(const TraceFacts& facts = {}) {
+    return SortedJson::parse(trace_json(recorder_, facts));
+  }
 
-  static std::vector<Json> of_phase(const Json& trace, const std::string& phase) {
-    std::vector<Json> found;
-    for (const Json& each : trace["traceEvents"])
+  static std::vector<SortedJson> of_phase(const SortedJson& trace, const std::string& phase) {
+    std::vector<SortedJson> found;
+    for (const SortedJson& each : trace["traceEvents"])
       if (each["ph"] == phase) found.push_back(each);
     return found;
   }
@@ -86,10 +88,10 @@ TEST_F(TraceReport, SlicesSayWhatWhereAndWhen) {
   EXPECT_EQ(slices[0]["cat"], "decode");
   EXPECT_EQ(slices[0]["ts"], 0);
   EXPECT_EQ(slices[0]["dur"], 2000);
-  EXPECT_EQ(slices[0]["args"], (Json{{"batch", 3}, {"sample", 13}}));
+  EXPECT_EQ(slices[0]["args"], (SortedJson{{"batch", 3}, {"sample", 13}}));
   EXPECT_EQ(slices[1]["name"], "collate #3");
   EXPECT_EQ(slices[2]["name"], "fill #3");
-  EXPECT_EQ(slices[2]["args"], (Json{{"batch", 3}}));
+  EXPECT_EQ(slices[2]["args"], (SortedJson{{"batch", 3}}));
   EXPECT_EQ(slices[3]["name"], "train #3");
   EXPECT_EQ(slices[3]["ts"], 6000);
   EXPECT_EQ(slices[3]["dur"], 3000);
@@ -109,11 +111,11 @@ TEST_F(TraceReport, RowsAreNamedAndStandInGroupsWithTheDeviceLast) {
   const TraceEvent kernel{.begin_ns = kStart, .end_ns = kStart + 5};
   recorder_.add_row(Kind::stream, "stream 7", {"gemm"}, {&kernel, 1});
   add(Kind::host, "enqueue train", {"train"}, {.batch = 0, .begin_ns = 1, .end_ns = 2});
-  const Json trace = json();
+  const SortedJson trace = json();
   std::map<int, std::string> groups;
   std::map<std::pair<int, int>, std::string> rows;
   std::map<std::pair<int, int>, int> order;
-  for (const Json& each : of_phase(trace, "M")) {
+  for (const SortedJson& each : of_phase(trace, "M")) {
     const std::pair<int, int> place = {each["pid"], each["tid"]};
     if (each["name"] == "process_name") groups[place.first] = each["args"]["name"];
     if (each["name"] == "thread_name") {
@@ -130,7 +132,7 @@ TEST_F(TraceReport, RowsAreNamedAndStandInGroupsWithTheDeviceLast) {
   }
   EXPECT_THAT(names, ElementsAre("worker 0", "slab 0", "copy", "encode", "train", "enqueue train",
                                  "stream 7"));
-  for (const Json& slice : of_phase(trace, "X"))
+  for (const SortedJson& slice : of_phase(trace, "X"))
     EXPECT_TRUE(rows.contains({slice["pid"], slice["tid"]})) << slice;
   EXPECT_EQ(of_phase(trace, "X").back()["name"], "gemm");
   EXPECT_FALSE(of_phase(trace, "X").back().contains("args"));
@@ -138,10 +140,10 @@ TEST_F(TraceReport, RowsAreNamedAndStandInGroupsWithTheDeviceLast) {
 
 TEST_F(TraceReport, ArrowsLeadFromASlabAlongTheLanesOfItsBatch) {
   starved(3);
-  const Json trace = json();
-  const auto slice_at = [&](const Json& end) {
+  const SortedJson trace = json();
+  const auto slice_at = [&](const SortedJson& end) {
     std::string found;
-    for (const Json& slice : of_phase(trace, "X")) {
+    for (const SortedJson& slice : of_phase(trace, "X")) {
       const double ts = slice["ts"], at = end["ts"], dur = slice["dur"];
       if (slice["tid"] == end["tid"] && slice["pid"] == end["pid"] && ts <= at && at < ts + dur)
         found = slice["name"];
@@ -149,8 +151,8 @@ TEST_F(TraceReport, ArrowsLeadFromASlabAlongTheLanesOfItsBatch) {
     return found;
   };
   std::map<int, std::pair<std::string, std::string>> arrows;
-  for (const Json& end : of_phase(trace, "s")) arrows[end["id"]].first = slice_at(end);
-  for (const Json& end : of_phase(trace, "f")) {
+  for (const SortedJson& end : of_phase(trace, "s")) arrows[end["id"]].first = slice_at(end);
+  for (const SortedJson& end : of_phase(trace, "f")) {
     EXPECT_EQ(end["bp"], "e");
     arrows[end["id"]].second = slice_at(end);
   }
@@ -172,7 +174,7 @@ TEST_F(TraceReport, NamesAreEscaped) {
       "a\"b\\c\nd\x01"
       "<T&>\xff";
   add(Kind::lane, odd, {odd}, {.batch = 1, .begin_ns = 0, .end_ns = 1});
-  const Json trace = json({{odd, odd}});
+  const SortedJson trace = json({{odd, odd}});
   const std::string known =
       "a\"b\\c\nd\x01"
       "<T&>\uFFFD";
@@ -181,9 +183,9 @@ TEST_F(TraceReport, NamesAreEscaped) {
 }
 
 TEST_F(TraceReport, AnEmptyTraceIsOneToo) {
-  const Json trace = json({{"plan", "serial"}, {"steps", "0"}});
+  const SortedJson trace = json({{"plan", "serial"}, {"steps", "0"}});
   EXPECT_THAT(trace["traceEvents"], IsEmpty());
-  EXPECT_EQ(trace["otherData"], (Json{{"plan", "serial"}, {"steps", "0"}}));
+  EXPECT_EQ(trace["otherData"], (SortedJson{{"plan", "serial"}, {"steps", "0"}}));
   EXPECT_EQ(trace["displayTimeUnit"], "ms");
   const TraceSummary summary = summary_of(recorder_);
   EXPECT_EQ(summary.ns, 0);

@@ -12,6 +12,7 @@
 #include <set>
 #include <sstream>
 
+#include "report/json_keys.h"
 #include "report/watch_feed.h"
 #include "support/temporary_folder.h"
 #include "support/thrown.h"
@@ -38,12 +39,6 @@ std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   return lines;
-}
-
-std::vector<std::string> keys_of(const Json& object) {
-  std::vector<std::string> keys;
-  for (const auto& item : object.items()) keys.push_back(item.key());
-  return keys;
 }
 
 /// To three decimals.

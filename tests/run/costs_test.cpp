@@ -10,7 +10,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr std::uint64_t kSteps = 3;
+constexpr std::uint64_t kCostsSteps = 3;
 constexpr double kLong = 10;  // s; nobody waits for it where nothing is wrong
 
 class CostsTest : public EngineTest {
@@ -19,7 +19,7 @@ class CostsTest : public EngineTest {
   std::vector<double> busy(const StepCosts& costs, const Plan& plan, const std::string& cut = "") {
     Tiny tiny;
     tiny.costs = costs;
-    RunOptions options = steps(kSteps);
+    RunOptions options = steps(kCostsSteps);
     if (!cut.empty()) options.cut = Cut{cut, 1};
     std::vector<double> all;
     for (const LaneResult& lane : fresh_run(tiny, plan, options).lanes) all.push_back(lane.busy_s);
@@ -33,7 +33,7 @@ TEST_F(CostsTest, AreSpentOnTheTrainingLaneInEveryPlan) {
   const Plan pipelined = plan_of(kThreeLanes, Driver::threaded, 3);
   for (const Plan& plan : {serial_plan(), pipelined}) {
     const std::vector<double> lanes = busy(kAll, plan);
-    EXPECT_GE(lanes.back(), kSteps * 0.09) << describe(plan);
+    EXPECT_GE(lanes.back(), kCostsSteps * 0.09) << describe(plan);
     for (std::size_t i = 0; i + 1 < lanes.size(); ++i)
       EXPECT_LT(lanes[i], lanes.back()) << describe(plan);
   }
@@ -41,28 +41,28 @@ TEST_F(CostsTest, AreSpentOnTheTrainingLaneInEveryPlan) {
 
 TEST_F(CostsTest, EveryStepPaysForTraining) {
   for (const char* cut : {"", "read", "collate", "copy", "encode"})
-    EXPECT_GE(busy({.train_s = 0.02}, serial_plan(), cut).back(), kSteps * 0.02) << cut;
+    EXPECT_GE(busy({.train_s = 0.02}, serial_plan(), cut).back(), kCostsSteps * 0.02) << cut;
 }
 
 TEST_F(CostsTest, BatchesOnTheDeviceAreNotCopied) {
   for (const char* cut : {"", "read", "collate"})
-    EXPECT_GE(busy({.copy_s = 0.02}, serial_plan(), cut).back(), kSteps * 0.02) << cut;
+    EXPECT_GE(busy({.copy_s = 0.02}, serial_plan(), cut).back(), kCostsSteps * 0.02) << cut;
   for (const char* cut : {"copy", "encode"})
     EXPECT_LT(busy({.copy_s = kLong}, serial_plan(), cut).back(), kLong) << cut;
 }
 
 TEST_F(CostsTest, CachedBatchesAreNotHandedOver) {
   for (const char* cut : {"", "read", "decode"})
-    EXPECT_GE(busy({.hand_over_s = 0.02}, serial_plan(), cut).back(), kSteps * 0.02) << cut;
+    EXPECT_GE(busy({.hand_over_s = 0.02}, serial_plan(), cut).back(), kCostsSteps * 0.02) << cut;
   for (const char* cut : {"collate", "copy", "encode"})
     EXPECT_LT(busy({.hand_over_s = kLong}, serial_plan(), cut).back(), kLong) << cut;
 }
 
 TEST_F(CostsTest, ChangeNoBit) {
   Tiny tiny;
-  const std::uint64_t free = fresh_run(tiny, serial_plan(), steps(kSteps)).digest;
+  const std::uint64_t free = fresh_run(tiny, serial_plan(), steps(kCostsSteps)).digest;
   tiny.costs = {.train_s = 0.001, .copy_s = 0.001, .hand_over_s = 0.001};
-  EXPECT_EQ(fresh_run(tiny, serial_plan(), steps(kSteps)).digest, free);
+  EXPECT_EQ(fresh_run(tiny, serial_plan(), steps(kCostsSteps)).digest, free);
 }
 
 TEST_F(CostsTest, AreRefusedWhereTheyMakeNoSense) {

@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::uint64_t kSteps = 12;
+constexpr std::uint64_t kCutSteps = 12;
 
 class CutTest : public EngineTest {
  protected:
@@ -46,7 +46,7 @@ TEST_F(CutTest, ARunAfterAnyStepSkipsWhatIsBefore) {
       for (std::size_t items : {1, 3}) {
         SCOPED_TRACE(describe(plan) + ", after " + all_steps()[cut]);
         Trainer one(declared(), context(), exact());
-        RunOptions options = steps(kSteps);
+        RunOptions options = steps(kCutSteps);
         options.cut = Cut{all_steps()[cut], items};
         const RunResult result = one.run(plan, options);
         auto calls = CutTest::calls(result);
@@ -55,11 +55,11 @@ TEST_F(CutTest, ARunAfterAnyStepSkipsWhatIsBefore) {
           if (i <= cut)
             EXPECT_EQ(calls[step], 0U) << step;
           else if (i < 4)
-            EXPECT_GE(calls[step], kSteps * 4) << step;
+            EXPECT_GE(calls[step], kCutSteps * 4) << step;
           else
-            EXPECT_EQ(calls[step], kSteps) << step;
+            EXPECT_EQ(calls[step], kCutSteps) << step;
         }
-        EXPECT_EQ(result.losses.size(), kSteps);
+        EXPECT_EQ(result.losses.size(), kCutSteps);
         EXPECT_EQ(one.position(), 0U) << "cached batches are no steps of the training";
       }
 }
@@ -69,10 +69,10 @@ TEST_F(CutTest, CachedItemsAreTakenInTurn) {
     Tiny tiny;
     tiny.lr = 0;
     Trainer one(tiny_pipeline(tiny), context(), exact());
-    RunOptions options = steps(kSteps);
+    RunOptions options = steps(kCutSteps);
     options.cut = Cut{after, std::string(after) == "read" ? 12U : 3U};
     const std::vector<float> losses = one.run(serial_plan(), options).losses;
-    ASSERT_EQ(losses.size(), kSteps);
+    ASSERT_EQ(losses.size(), kCutSteps);
     EXPECT_NE(losses[0], losses[1]) << after;
     for (std::size_t i = 3; i < losses.size(); ++i) EXPECT_EQ(losses[i], losses[i - 3]) << after;
   }
@@ -84,15 +84,15 @@ TEST_F(CutTest, NothingRunsAfterTheLastStep) {
       SCOPED_TRACE(describe(plan) + ", to " + all_steps()[last]);
       Trainer one(declared(), context(), exact());
       const std::uint64_t digest = one.digest();
-      RunOptions options = steps(kSteps);
+      RunOptions options = steps(kCutSteps);
       options.last_step = all_steps()[last];
       const RunResult result = one.run(plan, options);
       auto calls = CutTest::calls(result);
       for (std::size_t i = 4; i < all_steps().size(); ++i)
-        EXPECT_EQ(calls[all_steps()[i]], i <= last ? kSteps : 0U) << all_steps()[i];
-      EXPECT_GE(calls["read"], kSteps * 4);
+        EXPECT_EQ(calls[all_steps()[i]], i <= last ? kCutSteps : 0U) << all_steps()[i];
+      EXPECT_GE(calls["read"], kCutSteps * 4);
       EXPECT_TRUE(result.losses.empty());
-      EXPECT_EQ(result.step_end_s.size(), kSteps);
+      EXPECT_EQ(result.step_end_s.size(), kCutSteps);
       EXPECT_EQ(one.position(), 0U);
       EXPECT_EQ(one.digest(), digest);
     }
@@ -159,7 +159,7 @@ TEST_F(CutTest, EveryStepTellsHowItsInputWas) {
   Trainer one(declared(), context(), exact());
   std::size_t told = 0;
   double blocked_s = 0, busy_s = 0;
-  RunOptions options = steps(kSteps);
+  RunOptions options = steps(kCutSteps);
   options.progress = [&](const Progress& progress) {
     ASSERT_TRUE(progress.input.has_value());
     blocked_s += progress.input->blocked_s;
@@ -170,8 +170,8 @@ TEST_F(CutTest, EveryStepTellsHowItsInputWas) {
     ++told;
   };
   const RunResult result = one.run(pipelined(), options);
-  EXPECT_EQ(told, kSteps);
-  EXPECT_EQ(result.inputs.size(), kSteps);
+  EXPECT_EQ(told, kCutSteps);
+  EXPECT_EQ(result.inputs.size(), kCutSteps);
   for (const StepInput& input : result.inputs) EXPECT_EQ(input.filled == 0, input.blocked_s > 0);
   options.cut = Cut{"copy", 1};
   options.progress = nullptr;
@@ -182,7 +182,7 @@ TEST_F(CutTest, WhatTheLoaderCountedIsToldOfThisRunAlone) {
   Trainer one(declared(), context(), exact());
   for (int i = 0; i < 2; ++i) {
     std::uint64_t told = 0;
-    RunOptions options = steps(kSteps);
+    RunOptions options = steps(kCutSteps);
     options.progress = [&](const Progress& progress) {
       const std::uint64_t before = std::exchange(told, progress.host_counters().back().calls);
       EXPECT_GE(told, before);

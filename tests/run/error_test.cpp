@@ -14,7 +14,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr std::uint64_t kSteps = 12;
+constexpr std::uint64_t kErrorSteps = 12;
 
 class StageErrorTest : public EngineTest {
  protected:
@@ -28,7 +28,7 @@ class StageErrorTest : public EngineTest {
   /// Digest of a whole run that nothing interrupts.
   std::uint64_t whole(const Tiny& tiny) {
     failing_ = kNever;
-    return fresh_run(tiny, serial_plan({"check"}), steps(kSteps)).digest;
+    return fresh_run(tiny, serial_plan({"check"}), steps(kErrorSteps)).digest;
   }
 
   /// Fails once at `batch`, then goes on and must end where an undisturbed run ends.
@@ -37,13 +37,13 @@ class StageErrorTest : public EngineTest {
     SCOPED_TRACE(describe(plan) + ", failing at step " + std::to_string(batch));
     const auto one = trainer(tiny);
     failing_ = batch;
-    const std::string message = thrown_by([&] { one->run(plan, steps(kSteps)); });
+    const std::string message = thrown_by([&] { one->run(plan, steps(kErrorSteps)); });
     EXPECT_THAT(message, StartsWith("Error: stage '" + stage + "' at step " +
                                     std::to_string(batch) + ": no luck"));
     EXPECT_LE(one->position(), batch);
     failing_ = kNever;
-    const RunResult rest = one->run(plan, steps(kSteps - one->position()));
-    EXPECT_EQ(one->position(), kSteps);
+    const RunResult rest = one->run(plan, steps(kErrorSteps - one->position()));
+    EXPECT_EQ(one->position(), kErrorSteps);
     EXPECT_EQ(rest.digest, digest);
   }
 
@@ -60,7 +60,8 @@ TEST_F(StageErrorTest, AStageAheadThatThrows) {
   tiny.extra = {{"check", [this](Batch& batch) { maybe_fail(batch.number()); }}};
   const std::uint64_t digest = whole(tiny);
   for (const Plan& plan : plans())
-    for (std::uint64_t batch : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{6}, kSteps - 1}) {
+    for (std::uint64_t batch :
+         {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{6}, kErrorSteps - 1}) {
       // The GPU's warm-up calls stages with a batch numbered 0 before the first step.
       if (on_gpu() && batch == 0) continue;
       fail_and_go_on(tiny, plan, batch, "check", digest);
@@ -85,7 +86,7 @@ TEST_F(StageErrorTest, ALossThatThrows) {
   };
   const std::uint64_t digest = whole(tiny);
   for (const Plan& plan : plans())
-    for (std::uint64_t batch : {std::uint64_t{0}, std::uint64_t{5}, kSteps - 1})
+    for (std::uint64_t batch : {std::uint64_t{0}, std::uint64_t{5}, kErrorSteps - 1})
       fail_and_go_on(tiny, plan, batch, "train", digest);
 }
 
@@ -145,7 +146,7 @@ TEST_F(StageErrorTest, ALossThatIsNoScalar) {
 }
 
 TEST_F(StageErrorTest, ProgressThatThrowsEndsTheRun) {
-  RunOptions options = steps(kSteps);
+  RunOptions options = steps(kErrorSteps);
   options.progress = [](const Progress& progress) {
     if (progress.step == 3) throw std::runtime_error("enough");
   };

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 class ExactnessTest : public EngineTest {};
 
-constexpr std::uint64_t kSteps = 24;
+constexpr std::uint64_t kExactSteps = 24;
 
 /// Every grouping of the three device steps, every driver, three depths.
 std::vector<Plan> all_plans(const Plan::Numerics& numerics) {
@@ -41,14 +41,14 @@ std::vector<Plan> all_plans(const Plan::Numerics& numerics) {
 TEST_F(ExactnessTest, EveryPlanGivesTheSerialDigestUnderRandomDelays) {
   for (const char* optimizer : {"momentum", "adamw"}) {
     const Tiny tiny{.optimizer = optimizer};
-    const RunResult serial = fresh_run(tiny, serial_plan(), steps(kSteps));
-    ASSERT_EQ(serial.losses.size(), kSteps);
+    const RunResult serial = fresh_run(tiny, serial_plan(), steps(kExactSteps));
+    ASSERT_EQ(serial.losses.size(), kExactSteps);
     ASSERT_NE(serial.losses.front(), serial.losses.back());
     std::uint64_t seed = 0;
     for (const Plan& plan : all_plans(exact())) {
       SCOPED_TRACE(std::string(optimizer) + ", " + describe(plan) + ", delay seed " +
                    std::to_string(++seed));
-      const RunResult result = fresh_run(tiny, plan, steps(kSteps), delayed(400, seed));
+      const RunResult result = fresh_run(tiny, plan, steps(kExactSteps), delayed(400, seed));
       EXPECT_THAT(result.losses, ElementsAreArray(serial.losses));
       EXPECT_EQ(result.accuracies, serial.accuracies);
       EXPECT_EQ(result.digest, serial.digest);
@@ -57,11 +57,11 @@ TEST_F(ExactnessTest, EveryPlanGivesTheSerialDigestUnderRandomDelays) {
 }
 
 TEST_F(ExactnessTest, OnePlanUnderManyDelaySeeds) {
-  const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kSteps)).digest;
+  const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kExactSteps)).digest;
   for (std::uint64_t seed = 100; seed < 112; ++seed) {
     SCOPED_TRACE("delay seed " + std::to_string(seed));
     const Plan plan = plan_of(kThreeLanes, Driver::threaded, 4);
-    EXPECT_EQ(fresh_run({}, plan, steps(kSteps), delayed(400, seed)).digest, serial);
+    EXPECT_EQ(fresh_run({}, plan, steps(kExactSteps), delayed(400, seed)).digest, serial);
   }
 }
 
@@ -69,11 +69,11 @@ TEST_F(ExactnessTest, Bf16GivesItsOwnDigestInEveryPlan) {
   const auto bf16 = exact(Precision::bf16);
   Plan serial = serial_plan();
   serial.numerics = bf16;
-  const RunResult expected = fresh_run({}, serial, steps(kSteps));
-  EXPECT_NE(expected.digest, fresh_run({}, serial_plan(), steps(kSteps)).digest);
+  const RunResult expected = fresh_run({}, serial, steps(kExactSteps));
+  EXPECT_NE(expected.digest, fresh_run({}, serial_plan(), steps(kExactSteps)).digest);
   for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
     const Plan plan = plan_of(kThreeLanes, driver, 4, bf16);
-    const RunResult result = fresh_run({}, plan, steps(kSteps), delayed(400, 7));
+    const RunResult result = fresh_run({}, plan, steps(kExactSteps), delayed(400, 7));
     EXPECT_EQ(result.losses, expected.losses) << describe(plan);
     EXPECT_EQ(result.digest, expected.digest) << describe(plan);
   }
@@ -84,28 +84,28 @@ TEST_F(ExactnessTest, LayoutOfWeightsIsNoPartOfTheSchedule) {
   contiguous.channels_last = false;
   Plan serial = serial_plan();
   serial.numerics = contiguous;
-  const std::uint64_t expected = fresh_run({}, serial, steps(kSteps)).digest;
+  const std::uint64_t expected = fresh_run({}, serial, steps(kExactSteps)).digest;
   const Plan plan = plan_of(kThreeLanes, Driver::threaded, 3, contiguous);
-  EXPECT_EQ(fresh_run({}, plan, steps(kSteps), delayed(400, 3)).digest, expected);
+  EXPECT_EQ(fresh_run({}, plan, steps(kExactSteps), delayed(400, 3)).digest, expected);
 }
 
 TEST_F(ExactnessTest, OddSizesAndPartEpochs) {
   const Tiny tiny{.batch_size = 3, .size = 10, .classes = 7, .channels = 5, .samples = 11};
-  const std::uint64_t serial = fresh_run(tiny, serial_plan(), steps(kSteps)).digest;
+  const std::uint64_t serial = fresh_run(tiny, serial_plan(), steps(kExactSteps)).digest;
   for (unsigned workers : {1U, 2U, 8U}) {
     Plan plan = plan_of(kThreeLanes, Driver::threaded, 4);
     plan.schedule.loader.num_workers = workers;
-    EXPECT_EQ(fresh_run(tiny, plan, steps(kSteps), delayed(400, workers)).digest, serial)
+    EXPECT_EQ(fresh_run(tiny, plan, steps(kExactSteps), delayed(400, workers)).digest, serial)
         << workers;
   }
 }
 
 TEST_F(ExactnessTest, DigestTellsStepsSeedsAndRates) {
-  const std::uint64_t digest = fresh_run({}, serial_plan(), steps(kSteps)).digest;
-  EXPECT_EQ(fresh_run({}, serial_plan(), steps(kSteps)).digest, digest);
-  EXPECT_NE(fresh_run({}, serial_plan(), steps(kSteps - 1)).digest, digest);
-  EXPECT_NE(fresh_run({.seed = 2}, serial_plan(), steps(kSteps)).digest, digest);
-  EXPECT_NE(fresh_run({.lr = 0.0501}, serial_plan(), steps(kSteps)).digest, digest);
+  const std::uint64_t digest = fresh_run({}, serial_plan(), steps(kExactSteps)).digest;
+  EXPECT_EQ(fresh_run({}, serial_plan(), steps(kExactSteps)).digest, digest);
+  EXPECT_NE(fresh_run({}, serial_plan(), steps(kExactSteps - 1)).digest, digest);
+  EXPECT_NE(fresh_run({.seed = 2}, serial_plan(), steps(kExactSteps)).digest, digest);
+  EXPECT_NE(fresh_run({.lr = 0.0501}, serial_plan(), steps(kExactSteps)).digest, digest);
 }
 
 TEST_F(ExactnessTest, PartsOfARunUnderSwitchedPlansAddUp) {
@@ -177,11 +177,11 @@ TEST_F(ExactnessTest, AStateOfAnotherPipelineIsRefused) {
 
 TEST_F(ExactnessTest, DropoutAndBatchNormalizationAgreeInEveryPlan) {
   const Tiny tiny{.noisy = true};
-  const RunResult serial = fresh_run(tiny, serial_plan(), steps(kSteps));
-  EXPECT_NE(serial.digest, fresh_run({}, serial_plan(), steps(kSteps)).digest);
+  const RunResult serial = fresh_run(tiny, serial_plan(), steps(kExactSteps));
+  EXPECT_NE(serial.digest, fresh_run({}, serial_plan(), steps(kExactSteps)).digest);
   for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
     const Plan plan = plan_of(kThreeLanes, driver, 4);
-    EXPECT_EQ(fresh_run(tiny, plan, steps(kSteps), delayed(400, 11)).digest, serial.digest)
+    EXPECT_EQ(fresh_run(tiny, plan, steps(kExactSteps), delayed(400, 11)).digest, serial.digest)
         << describe(plan);
   }
 }

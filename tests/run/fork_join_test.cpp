@@ -22,8 +22,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr std::uint64_t kSteps = 12;
-constexpr double kDelayUs = 5000;
+constexpr std::uint64_t kForkSteps = 12;
+constexpr double kForkDelayUs = 5000;
 const Lanes kOneLane = {{"copy", "encode", "train"}};
 constexpr ForkMode kModes[] = {ForkMode::streams, ForkMode::one_stream, ForkMode::automatic};
 
@@ -37,7 +37,7 @@ class ForkJoinTest : public EngineTest {
                          const RunHooks& hooks = {}) {
     return run_with(*make(forked, plan.numerics), plan, options, hooks);
   }
-  static std::uint64_t on_one_stream(const Forked& forked, std::uint64_t n = kSteps) {
+  static std::uint64_t on_one_stream(const Forked& forked, std::uint64_t n = kForkSteps) {
     Forked one = forked;
     one.mode = ForkMode::one_stream;
     return train(one, serial_plan(), steps(n)).digest;
@@ -64,7 +64,7 @@ TEST_F(ForkJoinTest, EveryModeAndPlanGivesTheBitsOfOneStreamUnderRandomDelays) {
 TEST_F(ForkJoinTest, TheBitsAreThoseOfCallingTheBranches) {
   Forked plain;
   plain.mode.reset();
-  EXPECT_EQ(train(plain, serial_plan(), steps(kSteps)).digest, on_one_stream({}));
+  EXPECT_EQ(train(plain, serial_plan(), steps(kForkSteps)).digest, on_one_stream({}));
 }
 
 TEST_F(ForkJoinTest, Bf16GivesTheSameBitsToo) {
@@ -73,7 +73,7 @@ TEST_F(ForkJoinTest, Bf16GivesTheSameBitsToo) {
   for (const ForkMode mode : kModes) {
     Forked forked;
     forked.mode = mode;
-    digests.insert(train(forked, plan_of(kThreeLanes, Driver::threaded, 4, bf16), steps(kSteps),
+    digests.insert(train(forked, plan_of(kThreeLanes, Driver::threaded, 4, bf16), steps(kForkSteps),
                          delayed(300, 5))
                        .digest);
   }
@@ -88,20 +88,21 @@ class ForkWaitTest : public ForkJoinTest {
   std::uint64_t run_without(ForkPass pass, ForkWait wait) {
     Lane& lane = lane_of(context(), "train", 2);
     Forked forked;
-    forked.before_loss = [&] { delay_lane(lane, kDelayUs); };
+    forked.before_loss = [&] { delay_lane(lane, kForkDelayUs); };
     ScheduleProbe late;
     late.delay = [&](std::size_t, std::uint64_t, bool first) {
-      if (first) delay_lane(lane, kDelayUs);
+      if (first) delay_lane(lane, kForkDelayUs);
     };
     ForkProbe probe;
     probe.skip = [&](ForkPass p, ForkWait w) { return p == pass && w == wait; };
     probe.delay = [&](Lane& branch, bool first) {
-      if (first && wait == ForkWait::join) delay_lane(branch, kDelayUs);
+      if (first && wait == ForkWait::join) delay_lane(branch, kForkDelayUs);
     };
     RunHooks hooks;
     hooks.probe = &late;
     hooks.fork_probe = &probe;
-    return train(forked, plan_of(kOneLane, Driver::interleaved, 1), steps(kSteps), hooks).digest;
+    return train(forked, plan_of(kOneLane, Driver::interleaved, 1), steps(kForkSteps), hooks)
+        .digest;
   }
 };
 
@@ -123,13 +124,13 @@ TEST_F(ForkWaitTest, WithAllWaitsALateBranchChangesNothing) {
     probe.delay = [&](Lane& branch, bool) {
       if (branch.name().find(late) == std::string::npos) return;
       ++delays;
-      delay_lane(branch, kDelayUs);
+      delay_lane(branch, kForkDelayUs);
     };
     RunHooks hooks;
     hooks.fork_probe = &probe;
     const Plan plan = plan_of(kThreeLanes, Driver::interleaved, 3);
-    EXPECT_EQ(train({}, plan, steps(kSteps), hooks).digest, expected) << late;
-    EXPECT_GE(delays, 4 * kSteps);  // before and after, forward and backward
+    EXPECT_EQ(train({}, plan, steps(kForkSteps), hooks).digest, expected) << late;
+    EXPECT_GE(delays, 4 * kForkSteps);  // before and after, forward and backward
   }
 }
 
@@ -160,11 +161,11 @@ TEST_F(ForkErrorTest, ComesOutWithTheStageAndTheTrainerGoesOn) {
       };
       const auto one = make(forked);
       const Plan plan = plan_of(kThreeLanes, Driver::threaded, 4);
-      EXPECT_THAT(thrown_by([&] { run_with(*one, plan, steps(kSteps), delayed(300, 3)); }),
+      EXPECT_THAT(thrown_by([&] { run_with(*one, plan, steps(kForkSteps), delayed(300, 3)); }),
                   AllOf(StartsWith("Error: stage 'train' at step 5: "),
                         HasSubstr(on_the_way_back ? "no way back" : "no luck")));
       EXPECT_EQ(one->position(), 5U);
-      EXPECT_EQ(run_with(*one, plan, steps(kSteps - 5), delayed(300, 4)).digest, expected);
+      EXPECT_EQ(run_with(*one, plan, steps(kForkSteps - 5), delayed(300, 4)).digest, expected);
     }
 }
 
@@ -190,8 +191,8 @@ TEST_F(ForkMemoryTest, NothingOfAStepIsKeptBehindIt) {
     return y;
   };
   const auto one = make(forked);
-  one->run(plan_of(kThreeLanes, Driver::interleaved, 3), steps(kSteps));
-  ASSERT_EQ(storages.size(), kSteps);
+  one->run(plan_of(kThreeLanes, Driver::interleaved, 3), steps(kForkSteps));
+  ASSERT_EQ(storages.size(), kForkSteps);
   EXPECT_TRUE(storages.back().expired());
 }
 

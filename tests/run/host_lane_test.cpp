@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::uint64_t kSteps = 16;
+constexpr std::uint64_t kHostLaneSteps = 16;
 
 class HostLaneTest : public EngineTest {};
 
@@ -26,10 +26,11 @@ class OverlapTest : public EngineTest {
     Tiny tiny;
     tiny.extra = {{"encode2", [&](Batch&) { encoded.add(); }}};
     tiny.loss = [&](const at::Tensor& output, const Batch& batch) {
-      encoded.await(std::min(batch.number() + 2, kSteps), "the next batch's encode2", patience);
+      encoded.await(std::min(batch.number() + 2, kHostLaneSteps), "the next batch's encode2",
+                    patience);
       return output.square().mean();
     };
-    return thrown_by([&] { fresh_run(tiny, plan, steps(kSteps)); });
+    return thrown_by([&] { fresh_run(tiny, plan, steps(kHostLaneSteps)); });
   }
 };
 
@@ -56,7 +57,7 @@ TEST_F(HostLaneTest, ATraceTellsTheStepsOfALaneApart) {
   hooks.trace = std::make_shared<TraceRecorder>(TraceRecorder::Options{});
   std::int64_t slept_ns = 0;
   const Plan plan = serial_plan({"sleep", "wake"});
-  fresh_run(tiny, plan, steps(kSteps), hooks);
+  fresh_run(tiny, plan, steps(kHostLaneSteps), hooks);
   for (const TraceRow* row : hooks.trace->rows()) {
     if (row->kind() != TraceRow::Kind::lane) continue;
     EXPECT_EQ(row->names(), plan.schedule.lanes.front().steps);
@@ -66,7 +67,7 @@ TEST_F(HostLaneTest, ATraceTellsTheStepsOfALaneApart) {
         slept_ns += event.end_ns - event.begin_ns;
       }
   }
-  EXPECT_GE(std::chrono::nanoseconds(slept_ns), kLong * kSteps);
+  EXPECT_GE(std::chrono::nanoseconds(slept_ns), kLong * kHostLaneSteps);
 }
 
 TEST_F(HostLaneTest, ThreadsInsideOperationsAreTheStages) {

@@ -5,7 +5,7 @@
 namespace slipstream::test {
 namespace {
 
-constexpr std::size_t kBatchSize = 4;
+constexpr std::size_t kGainBatchSize = 4;
 constexpr unsigned kWorkers = 2;
 
 /// A run whose batches take both workers 4 ms and the longest of two lanes 3 ms.
@@ -14,7 +14,7 @@ class LoadingGainTest : public testing::Test {
   /// After `steps` steps of `step_s` each, with so many batches loaded.
   void look(std::uint64_t steps, std::uint64_t loaded, double step_s = 0.004) {
     const double done = static_cast<double>(steps);
-    const std::uint64_t samples = loaded * kBatchSize;
+    const std::uint64_t samples = loaded * kGainBatchSize;
     const double worked_s = 0.004 * kWorkers * static_cast<double>(loaded);
     const std::vector<StepCounter> counters = {{"read", samples, worked_s / 4, 0, 0},
                                                {"collate", samples, worked_s * 3 / 4, 0, 0}};
@@ -27,7 +27,7 @@ class LoadingGainTest : public testing::Test {
     steps_ = steps;
     end_s_ = end_s;
   }
-  std::optional<Gain> gain() const { return gain_.gain(kBatchSize, kWorkers); }
+  std::optional<Gain> gain() const { return gain_.gain(kGainBatchSize, kWorkers); }
 
   LoadingGain gain_;
   std::uint64_t steps_ = 0;

@@ -23,7 +23,7 @@ using testing::StartsWith;
 constexpr std::size_t kBatch = 4;
 constexpr std::int64_t kSize = 8;
 constexpr std::int64_t kClasses = 5;
-constexpr std::uint64_t kSamples = 22;  // five batches an epoch
+constexpr std::uint64_t kMixSamples = 22;  // five batches an epoch
 constexpr std::uint64_t kSeed = 3;
 
 using Chain = std::vector<NamedOp>;
@@ -43,7 +43,7 @@ const Chain kOneHot = behind_samples({{"one_hot", OneHot{0.2}}});
 
 std::shared_ptr<const Dataset> pictures() {
   return synthetic_classification(
-      {.samples = kSamples, .size = kSize, .classes = kClasses, .seed = kSeed});
+      {.samples = kMixSamples, .size = kSize, .classes = kClasses, .seed = kSeed});
 }
 
 struct HeadImpl : torch::nn::Module {

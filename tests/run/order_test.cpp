@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr std::uint64_t kSteps = 16;
+constexpr std::uint64_t kOrderSteps = 16;
 constexpr double kDelayUs = 5000;
 const std::vector<Lanes> kGroupings = {kThreeLanes, Lanes{{"copy", "encode"}, {"train"}},
                                        Lanes{{"copy"}, {"encode", "train"}}};
@@ -44,7 +44,7 @@ class OrderTest : public EngineTest {
     };
     RunHooks hooks;
     hooks.probe = &probe;
-    const std::uint64_t digest = fresh_run({}, plan, steps(kSteps), hooks).digest;
+    const std::uint64_t digest = fresh_run({}, plan, steps(kOrderSteps), hooks).digest;
     return {digest, check.violations()};
   }
 
@@ -57,7 +57,7 @@ class OrderTest : public EngineTest {
 const WaitId kNone = {WaitId::Kind::handoff, 0};
 
 TEST_F(OrderTest, TheCheckFindsNothingInWholePlans) {
-  const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kSteps)).digest;
+  const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kOrderSteps)).digest;
   for (const Lanes& lanes : kGroupings)
     for (const Driver driver : {Driver::interleaved, Driver::threaded}) {
       const Plan plan = plan_of(lanes, driver, lanes.size() + 1);
@@ -87,7 +87,7 @@ TEST_F(OrderTest, TheCheckFindsEveryWaitThatIsMissingAndNotImplied) {
 }
 
 TEST_F(OrderTest, AnImpliedWaitCanBeLeftOut) {
-  const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kSteps)).digest;
+  const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kOrderSteps)).digest;
   for (const Lanes& lanes : kGroupings) {
     const Plan plan = plan_of(lanes, Driver::interleaved, lanes.size() + 1);
     for (const WaitId& wait : implied_waits(lanes.size(), plan.schedule.depth)) {
@@ -100,7 +100,7 @@ TEST_F(OrderTest, AnImpliedWaitCanBeLeftOut) {
 
 /// On CPU lanes a lane's work is over before the host goes on, so the gate alone keeps the values.
 TEST_F(OrderTest, AMissingHandoffChangesTheDigestOnStreams) {
-  const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kSteps)).digest;
+  const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kOrderSteps)).digest;
   for (const Lanes& lanes : kGroupings)
     for (std::size_t lane = 1; lane < lanes.size(); ++lane) {
       const Plan plan = plan_of(lanes, Driver::interleaved, lanes.size());
@@ -112,7 +112,7 @@ TEST_F(OrderTest, AMissingHandoffChangesTheDigestOnStreams) {
 }
 
 TEST_F(OrderTest, ASlotFilledBeforeItsLastReaderHasFinishedChangesTheDigestOnStreams) {
-  const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kSteps)).digest;
+  const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kOrderSteps)).digest;
   for (const Lanes& lanes : kGroupings) {
     const Plan plan = plan_of(lanes, Driver::interleaved, lanes.size());
     const WaitId retired = {WaitId::Kind::retired, 0};
@@ -160,7 +160,7 @@ class HeldTest : public EngineTest {
 };
 
 TEST_F(HeldTest, WhatSomebodyHoldsIsNeitherOverwrittenNorReleased) {
-  const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kSteps)).digest;
+  const std::uint64_t serial = fresh_run({}, serial_plan(), steps(kOrderSteps)).digest;
   for (const Plan& plan :
        {serial_plan({"keep"}),
         plan_of({{"copy"}, {"encode"}, {"keep"}, {"train"}}, Driver::interleaved, 5),
@@ -169,11 +169,11 @@ TEST_F(HeldTest, WhatSomebodyHoldsIsNeitherOverwrittenNorReleased) {
     SCOPED_TRACE(describe(plan));
     held_.clear();
     const auto one = trainer(tiny());
-    one->run(plan, steps(kSteps));
+    one->run(plan, steps(kOrderSteps));
     expect_unchanged();
     EXPECT_GE(held_.size(), 40U);
     EXPECT_EQ(one->digest(), serial);
-    one->run(plan, steps(kSteps));
+    one->run(plan, steps(kOrderSteps));
     expect_unchanged();
   }
   held_.clear();

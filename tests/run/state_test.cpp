@@ -20,7 +20,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-constexpr std::uint64_t kSteps = 12;
+constexpr std::uint64_t kStateSteps = 12;
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
 class StateTest : public EngineTest {
@@ -46,7 +46,7 @@ class StateTest : public EngineTest {
 
   std::uint64_t undisturbed(const Tiny& tiny) {
     failing_ = kNever;
-    return fresh_run(tiny, serial_plan(), steps(kSteps)).digest;
+    return fresh_run(tiny, serial_plan(), steps(kStateSteps)).digest;
   }
 
   /// The run is refused until `state` is back, and ends then where an undisturbed one ends.
@@ -57,7 +57,7 @@ class StateTest : public EngineTest {
                       HasSubstr("restore()")));
     one.restore(state);
     failing_ = kNever;
-    EXPECT_EQ(one.run(plan, steps(kSteps - one.position())).digest, digest);
+    EXPECT_EQ(one.run(plan, steps(kStateSteps - one.position())).digest, digest);
   }
 
   std::uint64_t failing_ = kNever;
@@ -103,12 +103,12 @@ TEST_F(StateTest, ATrialIsOverForEveryStreamWhenItsGuardIsGone) {
 }
 
 TEST_F(StateTest, GradientsThatWereThereBeforeAreNotTrainedOn) {
-  const std::uint64_t digest = fresh_run({}, serial_plan(), steps(kSteps)).digest;
+  const std::uint64_t digest = fresh_run({}, serial_plan(), steps(kStateSteps)).digest;
   for (const Plan& plan : plans()) {
     const auto one = trainer({});
     for (const at::Tensor& parameter : one->pipeline().train_stage().module->parameters())
       parameter.mutable_grad() = at::ones_like(parameter);
-    EXPECT_EQ(one->run(plan, steps(kSteps)).digest, digest) << describe(plan);
+    EXPECT_EQ(one->run(plan, steps(kStateSteps)).digest, digest) << describe(plan);
   }
 }
 
@@ -118,13 +118,13 @@ TEST_F(StateTest, ALossThatIsNotFiniteEndsTheRunAtItsStep) {
     const Tiny tiny = failing(false, value);
     const std::uint64_t digest = undisturbed(tiny);
     for (const Plan& plan : plans())
-      for (const std::uint64_t step : {std::uint64_t{0}, std::uint64_t{6}, kSteps - 1}) {
+      for (const std::uint64_t step : {std::uint64_t{0}, std::uint64_t{6}, kStateSteps - 1}) {
         SCOPED_TRACE(describe(plan) + ", step " + std::to_string(step));
         const auto one = trainer(tiny);
         const State state = one->state();
         failing_ = step;
         const std::string what = std::isnan(value) ? "NaN" : "infinite";
-        EXPECT_THAT(thrown_by([&] { one->run(plan, steps(kSteps)); }),
+        EXPECT_THAT(thrown_by([&] { one->run(plan, steps(kStateSteps)); }),
                     AllOf(StartsWith("Error: stage 'train' at step " + std::to_string(step) +
                                      ": the loss is " + what + "."),
                           HasSubstr("smaller learning rate"), Not(HasSubstr("fp32"))));
@@ -160,7 +160,7 @@ TEST_F(StateTest, AStepThatFailsBehindWhatItChangedAsksForAState) {
     one->run(plan, steps(3));
     const State state = one->state();
     failing_ = 6;
-    EXPECT_THAT(thrown_by([&] { one->run(plan, steps(kSteps)); }), HasSubstr("no luck"));
+    EXPECT_THAT(thrown_by([&] { one->run(plan, steps(kStateSteps)); }), HasSubstr("no luck"));
     EXPECT_EQ(one->position(), 6U);
     expect_usable_after(*one, plan, state, digest);
   }
@@ -173,7 +173,7 @@ TEST_F(StateTest, AStateOfNoStepIsStillOfNoneWhenItIsPutBack) {
   const auto one = trainer(tiny);
   const State good = one->state();
   failing_ = 6;
-  EXPECT_THAT(thrown_by([&] { one->run(plan, steps(kSteps)); }), HasSubstr("the loss is NaN"));
+  EXPECT_THAT(thrown_by([&] { one->run(plan, steps(kStateSteps)); }), HasSubstr("the loss is NaN"));
   EXPECT_THAT(thrown_by([&] { measure_lanes_alone(*one, plan, 2); }), StartsWith("Refused: "));
   one->restore(one->state());
   EXPECT_THAT(thrown_by([&] { one->run(plan, steps(1)); }),
@@ -188,7 +188,7 @@ TEST_F(StateTest, TheFirstThingThatFailedIsToldAndProgressNotCalledAgain) {
     const auto one = trainer(tiny);
     failing_ = 3;
     std::uint64_t told = 0;
-    RunOptions options = steps(kSteps);
+    RunOptions options = steps(kStateSteps);
     options.progress = [&](const Progress& progress) {
       told = progress.step;
       if (progress.step == 3) throw std::runtime_error("enough");
@@ -199,16 +199,16 @@ TEST_F(StateTest, TheFirstThingThatFailedIsToldAndProgressNotCalledAgain) {
 }
 
 TEST_F(StateTest, StepsBehindOneWhoseProgressThrewCount) {
-  const std::uint64_t digest = fresh_run({}, serial_plan(), steps(kSteps)).digest;
+  const std::uint64_t digest = fresh_run({}, serial_plan(), steps(kStateSteps)).digest;
   for (const Plan& plan : plans()) {
     SCOPED_TRACE(describe(plan));
     const auto one = trainer({});
-    RunOptions options = steps(kSteps);
+    RunOptions options = steps(kStateSteps);
     options.progress = [](const Progress& progress) {
       if (progress.step >= 3) throw std::runtime_error("enough");
     };
     EXPECT_EQ(thrown_by([&] { one->run(plan, options); }), "Error: progress at step 2: enough");
-    EXPECT_EQ(one->run(plan, steps(kSteps - one->position())).digest, digest);
+    EXPECT_EQ(one->run(plan, steps(kStateSteps - one->position())).digest, digest);
   }
 }
 

@@ -87,7 +87,7 @@ TEST(SteadyState, BatchesFilledAheadMaySpareWaits) {
 }
 
 /// A run of steps of `seconds` each whose batches lay ready as told.
-RunResult run_of(const std::vector<std::size_t>& filled, const std::vector<double>& seconds) {
+RunResult run_filled(const std::vector<std::size_t>& filled, const std::vector<double>& seconds) {
   RunResult result;
   result.lanes.resize(1);
   result.plan.schedule.depth = 1;
@@ -102,7 +102,7 @@ RunResult run_of(const std::vector<std::size_t>& filled, const std::vector<doubl
 
 /// The first steps are fed by `ahead` batches that lie ready, in 10 ms each; then the loader, which
 /// takes 20 ms for a batch, is the limit.
-RunResult starving(std::size_t ahead, std::size_t steps) {
+RunResult starving_run(std::size_t ahead, std::size_t steps) {
   std::vector<std::size_t> filled(steps, 0);
   std::vector<double> seconds(steps);
   for (std::size_t i = 0; i < steps; ++i) seconds[i] = i % 2 == 0 ? 0.0198 : 0.0202;
@@ -110,40 +110,40 @@ RunResult starving(std::size_t ahead, std::size_t steps) {
     filled[i] = ahead - i;
     seconds[i] = 0.010;
   }
-  return run_of(filled, seconds);
+  return run_filled(filled, seconds);
 }
 
 /// The device is the limit; steps differ by a tenth of `seconds`.
 RunResult fed(double seconds, std::size_t steps) {
   std::vector<double> all(steps, seconds);
   for (std::size_t i = 0; i < steps; ++i) all[i] *= i % 2 == 0 ? 0.95 : 1.05;
-  return run_of(std::vector<std::size_t>(steps, 4), all);
+  return run_filled(std::vector<std::size_t>(steps, 4), all);
 }
 
-SteadyRate rate_of(const std::vector<RunResult>& runs) {
+SteadyRate steady_rate_of(const std::vector<RunResult>& runs) {
   SteadyRate rate;
   for (const RunResult& run : runs) rate.add(run, 8);
   return rate;
 }
 
 TEST(SteadyRate, LeavesOutWhatBatchesFilledAheadFed) {
-  const SteadyRate rate = rate_of({starving(8, 20), starving(0, 20)});
+  const SteadyRate rate = steady_rate_of({starving_run(8, 20), starving_run(0, 20)});
   ASSERT_TRUE(rate.is_measured());
   EXPECT_NEAR(rate.rate().value, 50, 0.5);
-  EXPECT_FALSE(rate_of({run_of({1, 0}, {0.01, 0.01})}).is_measured());
+  EXPECT_FALSE(steady_rate_of({run_filled({1, 0}, {0.01, 0.01})}).is_measured());
 }
 
 TEST(AutoChoice, PlansThatTheInputLimitsAreEquallyFast) {
   // The first turn begins with a full queue, the others with none.
-  const AutoChoice choice = choice_of(rate_of({starving(8, 20), starving(0, 20)}),
-                                      rate_of({starving(1, 20), starving(0, 20)}));
+  const AutoChoice choice = choice_of(steady_rate_of({starving_run(8, 20), starving_run(0, 20)}),
+                                      steady_rate_of({starving_run(1, 20), starving_run(0, 20)}));
   EXPECT_NEAR(choice.serial.value, 50, 0.5);
   EXPECT_NEAR(choice.pipelined.value, 50, 0.5);
   EXPECT_THAT(choice.reason, HasSubstr("do not differ beyond noise"));
 }
 
 TEST(AutoChoice, TheFasterIsKept) {
-  const SteadyRate slow = rate_of({fed(0.020, 30)}), fast = rate_of({fed(0.010, 30)});
+  const SteadyRate slow = steady_rate_of({fed(0.020, 30)}), fast = steady_rate_of({fed(0.010, 30)});
   EXPECT_EQ(choice_of(slow, fast).kept, "pipelined");
   EXPECT_THAT(choice_of(slow, fast).reason,
               AllOf(HasSubstr("pipelined 100 steps/s, serial 50 steps/s"),
@@ -152,14 +152,16 @@ TEST(AutoChoice, TheFasterIsKept) {
 }
 
 TEST(AutoChoice, ADifferenceWithinTheNoiseIsSaidToBe) {
-  const SteadyRate one = rate_of({fed(0.0200, 30)}), other = rate_of({fed(0.0199, 30)});
+  const SteadyRate one = steady_rate_of({fed(0.0200, 30)}),
+                   other = steady_rate_of({fed(0.0199, 30)});
   const AutoChoice choice = choice_of(one, other);
   EXPECT_EQ(choice.kept, "pipelined");
   EXPECT_EQ(choice.reason, "pipelined 50.25 and serial 50 steps/s do not differ beyond noise");
 }
 
 TEST(AutoChoice, WithoutSteadyStepsSerialIsKept) {
-  const SteadyRate none = rate_of({run_of({1, 0}, {0.01, 0.01})}), some = rate_of({fed(0.01, 30)});
+  const SteadyRate none = steady_rate_of({run_filled({1, 0}, {0.01, 0.01})}),
+                   some = steady_rate_of({fed(0.01, 30)});
   for (const AutoChoice& choice :
        {choice_of(none, none), choice_of(some, none), choice_of(none, some)}) {
     EXPECT_EQ(choice.kept, "serial");
@@ -171,7 +173,7 @@ TEST(AutoChoice, WithoutSteadyStepsSerialIsKept) {
 TEST(AutoChoice, StepsThatBatchesAheadMayHaveFedDecideNothing) {
   // Too short to use the queue up.
   const auto draining = [](double seconds) {
-    return rate_of({run_of({9, 8, 7, 6, 5, 4, 3}, std::vector<double>(7, seconds))});
+    return steady_rate_of({run_filled({9, 8, 7, 6, 5, 4, 3}, std::vector<double>(7, seconds))});
   };
   EXPECT_THAT(choice_of(draining(0.012), draining(0.018)).reason,
               HasSubstr("do not differ beyond what batches filled ahead may have hidden"));

@@ -15,14 +15,14 @@ using Kind = TraceRow::Kind;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr std::uint64_t kSteps = 20;
+constexpr std::uint64_t kTraceSteps = 20;
 /// By how much times of GPU and host may be in the wrong order, beyond what the trace tells.
 constexpr std::int64_t kClocksApartNs = 200'000;
 
 class TraceTest : public EngineTest {
  protected:
   RunResult traced(Trainer& one, const Plan& plan, std::optional<Cut> cut = {}) {
-    RunOptions options = steps(kSteps);
+    RunOptions options = steps(kTraceSteps);
     options.cut = std::move(cut);
     RunHooks hooks;
     hooks.trace = recorder_;
@@ -42,7 +42,7 @@ class TraceTest : public EngineTest {
   /// Each batch from `first` on with each step once, one after the other.
   void expect_steps(const TraceRow& row, std::uint64_t first) const {
     const std::size_t steps = row.names().size();
-    ASSERT_EQ(row.events().size(), kSteps * steps) << row.name();
+    ASSERT_EQ(row.events().size(), kTraceSteps * steps) << row.name();
     std::int64_t at_ns = begin_ns_ - slack_ns();
     for (std::size_t i = 0; i < row.events().size(); ++i) {
       const TraceEvent& event = row.events()[i];
@@ -103,7 +103,7 @@ TEST_F(TraceTest, ABatchGoesFromItsSlabAlongTheLanes) {
         }
         at_ns[event.batch] = event.end_ns;
       }
-  for (std::uint64_t batch = 0; batch < kSteps; ++batch) EXPECT_TRUE(at_ns.contains(batch));
+  for (std::uint64_t batch = 0; batch < kTraceSteps; ++batch) EXPECT_TRUE(at_ns.contains(batch));
 }
 
 TEST_F(TraceTest, WorkersAreThereWithTheirBatches) {
@@ -116,7 +116,7 @@ TEST_F(TraceTest, WorkersAreThereWithTheirBatches) {
   std::map<std::uint64_t, std::size_t> events;
   for (const TraceRow* row : rows(Kind::worker))
     for (const TraceEvent& event : row->events()) ++events[event.batch];
-  for (std::uint64_t batch = 3; batch < 3 + kSteps; ++batch)
+  for (std::uint64_t batch = 3; batch < 3 + kTraceSteps; ++batch)
     EXPECT_EQ(events[batch], 4U * 3) << batch;  // read, decode, collate of four samples
 }
 
@@ -137,7 +137,7 @@ TEST_F(TraceTest, ItChangesNoBit) {
   noisy.noisy = true;
   for (const Plan& plan : {serial_plan(), pipelined()}) {
     const auto one = trainer(noisy);
-    EXPECT_EQ(traced(*one, plan).digest, fresh_run(noisy, plan, steps(kSteps)).digest);
+    EXPECT_EQ(traced(*one, plan).digest, fresh_run(noisy, plan, steps(kTraceSteps)).digest);
   }
 }
 
@@ -147,16 +147,16 @@ TEST_F(TraceTest, BatchesBeforeTheFirstThatIsWantedAreLeftOut) {
   traced(*one, pipelined());
   for (const TraceRow* row : recorder_->rows())
     for (const TraceEvent& event : row->events()) EXPECT_GE(event.batch, 15U) << row->name();
-  EXPECT_EQ(rows(Kind::lane).front()->events().size(), kSteps - 15);
+  EXPECT_EQ(rows(Kind::lane).front()->events().size(), kTraceSteps - 15);
 }
 
 TEST_F(TraceTest, AFullRowStopsNothing) {
   recorder_ = std::make_shared<TraceRecorder>(TraceRecorder::Options{.events_per_row = 5});
   const auto one = trainer({});
-  EXPECT_EQ(traced(*one, pipelined()).steps, kSteps);
+  EXPECT_EQ(traced(*one, pipelined()).steps, kTraceSteps);
   for (const TraceRow* lane : rows(Kind::lane)) {
     EXPECT_EQ(lane->events().size(), 5U);
-    EXPECT_EQ(lane->dropped(), kSteps - 5);
+    EXPECT_EQ(lane->dropped(), kTraceSteps - 5);
   }
 }
 
@@ -210,7 +210,7 @@ TEST_F(TraceTest, EveryStepIsAnNvtxRange) {
   traced(*one, pipelined());
   std::multiset<std::string> expected;
   for (const char* step : {"copy", "encode", "train"})
-    for (std::uint64_t batch = 5; batch < 5 + kSteps; ++batch)
+    for (std::uint64_t batch = 5; batch < 5 + kTraceSteps; ++batch)
       expected.insert(std::string(step) + " #" + std::to_string(batch));
   EXPECT_EQ(ranges.pushed(), expected);
   EXPECT_EQ(ranges.popped(), expected.size());

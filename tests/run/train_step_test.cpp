@@ -19,7 +19,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr std::uint64_t kSteps = 9;
+constexpr std::uint64_t kOwnSteps = 9;
 
 /// Two networks that train against each other: one makes features of noise, the other tells them
 /// from those of images.
@@ -102,17 +102,17 @@ class OwnStepTest : public EngineTest {
 };
 
 TEST_F(OwnStepTest, TwoOptimizersGiveSerialsBitsUnderEveryPlan) {
-  const RunResult serial = own()->run(serial_plan(), steps(kSteps));
+  const RunResult serial = own()->run(serial_plan(), steps(kOwnSteps));
   ASSERT_NE(serial.losses.front(), serial.losses.back());
   for (const Plan& plan : plans()) {
-    const RunResult result = run_with(*own(), plan, steps(kSteps), delayed(300, 2));
+    const RunResult result = run_with(*own(), plan, steps(kOwnSteps), delayed(300, 2));
     EXPECT_EQ(result.losses, serial.losses) << describe(plan);
     EXPECT_EQ(result.digest, serial.digest) << describe(plan);
   }
 }
 
 TEST_F(OwnStepTest, CheckpointsHoldAllOfIt) {
-  const std::uint64_t whole = own()->run(serial_plan(), steps(kSteps)).digest;
+  const std::uint64_t whole = own()->run(serial_plan(), steps(kOwnSteps)).digest;
   const TemporaryFolder place;
   {
     const auto one = own();
@@ -122,7 +122,7 @@ TEST_F(OwnStepTest, CheckpointsHoldAllOfIt) {
   }
   const auto other = own();
   load_latest_checkpoint(*other, place.path());
-  EXPECT_EQ(other->run(plans()[2], steps(kSteps - 4)).digest, whole);
+  EXPECT_EQ(other->run(plans()[2], steps(kOwnSteps - 4)).digest, whole);
 }
 
 TEST_F(OwnStepTest, AfterAFailureAStateIsNeeded) {
@@ -147,10 +147,10 @@ TEST_F(OwnStepTest, HasNoOptionsOfTraining) {
 TEST_F(OwnStepTest, Fp16TrainsUnderEveryPlanWithOneDigest) {
   const auto fp16 = exact(Precision::fp16);
   const RunResult serial = fresh_run(
-      {}, plan_of({{"copy", "encode", "train"}}, Driver::interleaved, 1, fp16), steps(kSteps));
+      {}, plan_of({{"copy", "encode", "train"}}, Driver::interleaved, 1, fp16), steps(kOwnSteps));
   const Plan plan = plan_of(kThreeLanes, Driver::threaded, 4, fp16);
-  EXPECT_EQ(fresh_run({}, plan, steps(kSteps), delayed(300, 1)).digest, serial.digest);
-  EXPECT_NE(serial.digest, fresh_run({}, serial_plan(), steps(kSteps)).digest);
+  EXPECT_EQ(fresh_run({}, plan, steps(kOwnSteps), delayed(300, 1)).digest, serial.digest);
+  EXPECT_NE(serial.digest, fresh_run({}, serial_plan(), steps(kOwnSteps)).digest);
   EXPECT_TRUE(std::isfinite(serial.losses.back()));
 }
 

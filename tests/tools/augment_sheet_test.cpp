@@ -32,8 +32,9 @@ using testing::StartsWith;
 using Bytes = std::vector<std::byte>;
 
 constexpr std::size_t kSamples = 9;
-constexpr std::int64_t kSide = 32;
-constexpr std::int64_t kCell = kSide + 8;  // so that images of kSide are shown as they are
+constexpr std::int64_t kAugmentSide = 32;
+constexpr std::int64_t kAugmentCell =
+    kAugmentSide + 8;  // so that images of kAugmentSide are shown as they are
 
 /// Sets every value of an image to one, as floats.
 struct SetTo : OwnOp {
@@ -60,14 +61,15 @@ struct ToClasses : SetTo {
 std::shared_ptr<const Dataset> float_images() {
   return made_set(2, {{"image", FieldKind::image, DType::float32, {-1, -1, 3}, 0}},
                   [](std::size_t index, Sample& out) {
-                    const Shape shape = index == 1 ? Shape{kSide, kSide} : Shape{kSide, kSide, 3};
+                    const Shape shape = index == 1 ? Shape{kAugmentSide, kAugmentSide}
+                                                   : Shape{kAugmentSide, kAugmentSide, 3};
                     const MutableArray image = out.fields[0].array.reset(DType::float32, shape);
                     std::fill_n(image.as<float>(), shape.elements(), 0.5F);
                   });
 }
 
 std::vector<NamedOp> random_chain() {
-  return {{"crop", RandomResizedCrop{kSide}},
+  return {{"crop", RandomResizedCrop{kAugmentSide}},
           {"flip", RandomHorizontalFlip{}},
           {"turn", RandomRotation{.degrees = {-30, 30}}}};
 }
@@ -77,7 +79,7 @@ class AugmentSheetTest : public testing::Test {
   void SetUp() override {
     MakeDataOptions options;
     options.samples = kSamples;
-    options.sizes = {kSide, 2 * kSide};
+    options.sizes = {kAugmentSide, 2 * kAugmentSide};
     make_segmentation_data(folder_.path(), options);
   }
 
@@ -92,7 +94,7 @@ class AugmentSheetTest : public testing::Test {
 };
 
 AugmentSheetOptions small() {
-  return {.samples = 4, .versions = 2, .seed = 5, .epoch = 3, .cell = kCell};
+  return {.samples = 4, .versions = 2, .seed = 5, .epoch = 3, .cell = kAugmentCell};
 }
 
 HostArray pixels_of(const AugmentSheet& sheet) {
@@ -106,8 +108,8 @@ Bytes middle(const ConstArray& sheet, std::int64_t row, std::int64_t column, std
              std::int64_t width) {
   Bytes found;
   for (std::int64_t y = 0; y < height; ++y) {
-    const std::int64_t top = row * kCell + (kCell - height) / 2 + y;
-    const std::int64_t left = column * kCell + (kCell - width) / 2;
+    const std::int64_t top = row * kAugmentCell + (kAugmentCell - height) / 2 + y;
+    const std::int64_t left = column * kAugmentCell + (kAugmentCell - width) / 2;
     const std::byte* from = sheet.data + (top * sheet.shape[1] + left) * 3;
     found.insert(found.end(), from, from + width * 3);
   }
@@ -115,7 +117,7 @@ Bytes middle(const ConstArray& sheet, std::int64_t row, std::int64_t column, std
 }
 
 Bytes cell(const ConstArray& sheet, std::int64_t row, std::int64_t column) {
-  return middle(sheet, row, column, kSide, kSide);
+  return middle(sheet, row, column, kAugmentSide, kAugmentSide);
 }
 
 /// The image of `sample` in a batch of `epoch`, as a loader of this seed makes it.
@@ -140,7 +142,7 @@ Bytes loaded(const std::shared_ptr<const Dataset>& dataset, std::uint64_t seed, 
 
 TEST_F(AugmentSheetTest, RowsAreTheFirstSamplesOfTheEpoch) {
   const AugmentSheet sheet = augment_sheet(scenes(), random_chain(), small());
-  EXPECT_EQ(image_shape(sheet.png), (Shape{4 * kCell, 3 * kCell, 3}));
+  EXPECT_EQ(image_shape(sheet.png), (Shape{4 * kAugmentCell, 3 * kAugmentCell, 3}));
   const Sampler order(kSamples, true, 5);
   ASSERT_EQ(sheet.samples.size(), 4U);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(sheet.samples[i], order.at(3, i));
@@ -155,8 +157,9 @@ TEST_F(AugmentSheetTest, OriginalsAreInTheFirstColumnScaledToTheirTiles) {
     const std::string name = "00000" + std::to_string(sheet.samples[i]) + ".jpg";
     read_file(folder_.path() / "images" / name, file);
     decode_rgb(bytes_of(file.view()), {}, image);
-    Resize{{kSide, kSide}}.apply({}, FieldKind::image, image.view(),
-                                 tile.reset(DType::uint8, {kSide, kSide, 3}), scratch);
+    Resize{{kAugmentSide, kAugmentSide}}.apply(
+        {}, FieldKind::image, image.view(),
+        tile.reset(DType::uint8, {kAugmentSide, kAugmentSide, 3}), scratch);
     const auto wanted = bytes_of(tile.view());
     EXPECT_EQ(cell(pixels.view(), static_cast<std::int64_t>(i), 0),
               Bytes(wanted.begin(), wanted.end()));
@@ -187,17 +190,17 @@ TEST_F(AugmentSheetTest, BytesDependOnTheSeedAndTheEpochAlone) {
 
 TEST_F(AugmentSheetTest, BordersAreWhiteAndProportionsKept) {
   const AugmentSheet sheet =
-      augment_sheet(scenes(), {{"narrow", Resize{{kSide, 8}}}, {"black", SetTo{}}}, small());
+      augment_sheet(scenes(), {{"narrow", Resize{{kAugmentSide, 8}}}, {"black", SetTo{}}}, small());
   const HostArray pixels = pixels_of(sheet);
-  EXPECT_THAT(middle(pixels.view(), 1, 2, kSide, 8), Each(std::byte{0}));
-  const Bytes whole = middle(pixels.view(), 1, 2, kCell, kCell);
-  EXPECT_EQ(std::count(whole.begin(), whole.end(), std::byte{0}), kSide * 8 * 3);
+  EXPECT_THAT(middle(pixels.view(), 1, 2, kAugmentSide, 8), Each(std::byte{0}));
+  const Bytes whole = middle(pixels.view(), 1, 2, kAugmentCell, kAugmentCell);
+  EXPECT_EQ(std::count(whole.begin(), whole.end(), std::byte{0}), kAugmentSide * 8 * 3);
   EXPECT_EQ(std::count(whole.begin(), whole.end(), std::byte{255}),
-            (kCell * kCell - kSide * 8) * 3);
+            (kAugmentCell * kAugmentCell - kAugmentSide * 8) * 3);
 }
 
 TEST_F(AugmentSheetTest, FloatVersionsAreShownAsLevels) {
-  const NamedOp resize = {"resize", Resize{{kSide, kSide}}};
+  const NamedOp resize = {"resize", Resize{{kAugmentSide, kAugmentSide}}};
   const NamedOp normalize = {"normalize", Normalize{{0.5, 0.4, 0.3}, {0.2, 0.3, 0.1}}};
   EXPECT_EQ(augment_sheet(scenes(), {resize, normalize}, small()).png,
             augment_sheet(scenes(), {resize}, small()).png);
@@ -206,7 +209,8 @@ TEST_F(AugmentSheetTest, FloatVersionsAreShownAsLevels) {
 TEST_F(AugmentSheetTest, FloatOriginalsAreShownFrom0To1WhateverTheChain) {
   AugmentSheetOptions options = small();
   options.on_bad_sample = OnBadSample::skip;
-  const std::vector<NamedOp> chain = {{"resize", Resize{{kSide, kSide}}}, {"divide", Divide{5}}};
+  const std::vector<NamedOp> chain = {{"resize", Resize{{kAugmentSide, kAugmentSide}}},
+                                      {"divide", Divide{5}}};
   const HostArray pixels = pixels_of(augment_sheet(float_images(), chain, options));
   EXPECT_THAT(cell(pixels.view(), 0, 0), Each(std::byte{128}));
   EXPECT_THAT(cell(pixels.view(), 0, 1), Each(std::byte{128}));
@@ -233,12 +237,14 @@ TEST_F(AugmentSheetTest, WhatDoesNotFitTheChainOrABatchIsBadToo) {
   AugmentSheetOptions options = small();
   options.samples = kSamples;
   options.on_bad_sample = OnBadSample::skip;
-  const AugmentSheet sheet = augment_sheet(scenes(), {{"crop", CenterCrop{2 * kSide}}}, options);
+  const AugmentSheet sheet =
+      augment_sheet(scenes(), {{"crop", CenterCrop{2 * kAugmentSide}}}, options);
   EXPECT_FALSE(sheet.samples.empty());
   EXPECT_EQ(sheet.samples.size() + sheet.skipped.size(), kSamples);
   ASSERT_FALSE(sheet.skipped.empty());
   EXPECT_THAT(sheet.skipped[0].message, HasSubstr("step 'crop'"));
-  EXPECT_EQ(image_shape(sheet.png)[0], static_cast<std::int64_t>(sheet.samples.size()) * kCell);
+  EXPECT_EQ(image_shape(sheet.png)[0],
+            static_cast<std::int64_t>(sheet.samples.size()) * kAugmentCell);
   EXPECT_THAT(thrown_by([&] { augment_sheet(scenes(1), random_chain(), options); }),
               AllOf(StartsWith("Error: all 9 samples are bad; the first: step 'collate'"),
                     HasSubstr("holds class")));
@@ -275,12 +281,13 @@ TEST_F(AugmentSheetTest, WhatALoaderRefusesIsRefused) {
   };
   EXPECT_THAT(refusal({{"flip", RandomHorizontalFlip{}}}),
               AllOf(StartsWith("Refused: "), HasSubstr("add resize")));
-  EXPECT_THAT(refusal({{"resize", Resize{{kSide, kSide}}},
+  EXPECT_THAT(refusal({{"resize", Resize{{kAugmentSide, kAugmentSide}}},
                        {"floats", ToDtype{.scale = true}},
                        {"more", ToDtype{DType::int64}}}),
               StartsWith("Refused: transform 'more': "));
   const auto empty = tensor_dataset(
-      {{"image", FieldKind::image, counting<std::uint8_t>(DType::uint8, {0, kSide, kSide, 3}), 0}});
+      {{"image", FieldKind::image,
+        counting<std::uint8_t>(DType::uint8, {0, kAugmentSide, kAugmentSide, 3}), 0}});
   EXPECT_EQ(thrown_by([&] { augment_sheet(empty, {}, small()); }),
             "Refused: the data set is empty");
 }
@@ -300,9 +307,9 @@ TEST_F(AugmentSheetTest, OptionsThatMakeNoSenseAreRefusedTogether) {
   EXPECT_THAT(refusal({.versions = std::numeric_limits<std::size_t>::max()}),
               StartsWith("Refused: 8 samples of 18446744073709551615 versions"));
   constexpr std::uint32_t kLast = std::numeric_limits<std::uint32_t>::max();
-  EXPECT_THAT(refusal({.versions = 3, .epoch = kLast - 1, .cell = kCell}),
+  EXPECT_THAT(refusal({.versions = 3, .epoch = kLast - 1, .cell = kAugmentCell}),
               StartsWith("Refused: the last version would be that of an epoch above 4294967295"));
-  EXPECT_EQ(refusal({.versions = 2, .epoch = kLast - 1, .cell = kCell}), "nothing");
+  EXPECT_EQ(refusal({.versions = 2, .epoch = kLast - 1, .cell = kAugmentCell}), "nothing");
 }
 
 TEST_F(AugmentSheetTest, AnImageIsNeededThatCanBeShown) {
@@ -317,9 +324,10 @@ TEST_F(AugmentSheetTest, AnImageIsNeededThatCanBeShown) {
   EXPECT_THAT(refusal(FieldKind::image, DType::uint8, {1, 4, 0, 3}),
               StartsWith("Refused: images cannot be shown: field 'values' is uint8 of 4 x 0 x 3"));
   EXPECT_THAT(thrown_by([&] {
-                augment_sheet(scenes(),
-                              {{"resize", Resize{{kSide, kSide}}}, {"classes", ToClasses{}}},
-                              small());
+                augment_sheet(
+                    scenes(),
+                    {{"resize", Resize{{kAugmentSide, kAugmentSide}}}, {"classes", ToClasses{}}},
+                    small());
               }),
               StartsWith("Refused: images cannot be shown: field 'image' is int64 of 32 x 32 x 3 "
                          "after the transforms"));
@@ -329,10 +337,11 @@ TEST_F(AugmentSheetTest, AnImageIsNeededThatCanBeShown) {
 std::shared_ptr<const Dataset> boxed_image() {
   return made_set(
       1,
-      {{"image", FieldKind::image, DType::uint8, {kSide, kSide, 3}, 0},
+      {{"image", FieldKind::image, DType::uint8, {kAugmentSide, kAugmentSide, 3}, 0},
        {"boxes", FieldKind::boxes, DType::float32, {2, 4}, 0}},
       [](std::size_t, Sample& out) {
-        const MutableArray image = out.fields[0].array.reset(DType::uint8, {kSide, kSide, 3});
+        const MutableArray image =
+            out.fields[0].array.reset(DType::uint8, {kAugmentSide, kAugmentSide, 3});
         std::fill_n(image.data, image.bytes(), std::byte{128});
         const float boxes[] = {4, 8, 12, 24, 0, 0, 0, 0};
         std::copy_n(boxes, 8, out.fields[1].array.reset(DType::float32, {2, 4}).as<float>());
@@ -340,18 +349,18 @@ std::shared_ptr<const Dataset> boxed_image() {
 }
 
 TEST(AugmentSheet, OutlinesBoxes) {
-  AugmentSheetOptions options{.samples = 1, .versions = 1, .cell = kCell};
+  AugmentSheetOptions options{.samples = 1, .versions = 1, .cell = kAugmentCell};
   const AugmentSheet sheet =
       augment_sheet(boxed_image(), {{"flip", RandomHorizontalFlip{1}}}, options);
   const HostArray pixels = pixels_of(sheet);
   const auto is_red = [&](std::int64_t column, std::int64_t y, std::int64_t x) {
     const Bytes image = cell(pixels.view(), 0, column);
-    const std::byte* const pixel = image.data() + (y * kSide + x) * 3;
+    const std::byte* const pixel = image.data() + (y * kAugmentSide + x) * 3;
     return pixel[0] == std::byte{255} && pixel[1] == std::byte{0} && pixel[2] == std::byte{0};
   };
   for (const auto& [column, left, right] : {std::tuple{0, 4, 11}, std::tuple{1, 20, 27}}) {
-    for (std::int64_t y = 0; y < kSide; ++y)
-      for (std::int64_t x = 0; x < kSide; ++x) {
+    for (std::int64_t y = 0; y < kAugmentSide; ++y)
+      for (std::int64_t x = 0; x < kAugmentSide; ++x) {
         const bool is_in = y >= 8 && y <= 23 && x >= left && x <= right;
         const bool is_edge = is_in && (y == 8 || y == 23 || x == left || x == right);
         EXPECT_EQ(is_red(column, y, x), is_edge) << column << ": " << y << ", " << x;

@@ -14,13 +14,13 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr std::int64_t kCell = 32;
-constexpr Rgb kWhite = {255, 255, 255}, kBlack = {0, 0, 0};
+constexpr std::int64_t kContactCell = 32;
+constexpr Rgb kWhite = {255, 255, 255}, kBlackInk = {0, 0, 0};
 
 /// Decoded, to be looked into.
-class Sheet {
+class ContactSheetPixels {
  public:
-  explicit Sheet(const std::vector<std::byte>& png) { decode_rgb(png, {}, pixels_); }
+  explicit ContactSheetPixels(const std::vector<std::byte>& png) { decode_rgb(png, {}, pixels_); }
   Shape shape() const { return pixels_.view().shape; }
   Rgb at(std::int64_t y, std::int64_t x) const {
     const std::uint8_t* const pixel = pixels_.view().as<std::uint8_t>() + (y * shape()[1] + x) * 3;
@@ -28,7 +28,7 @@ class Sheet {
   }
   /// Of the middle of a cell; rows are `height` pixels high.
   Rgb cell(std::int64_t row, std::int64_t column, std::int64_t height) const {
-    return at(row * height + kCell / 2, column * kCell + kCell / 2);
+    return at(row * height + kContactCell / 2, column * kContactCell + kContactCell / 2);
   }
   bool has(const Rgb& color, std::int64_t top, std::int64_t rows) const {
     for (std::int64_t y = top; y < top + rows; ++y)
@@ -56,44 +56,44 @@ std::shared_ptr<const Dataset> images_of(std::int64_t count,
   return tensor_dataset(std::move(fields));
 }
 
-Sheet sheet_of(const Dataset& dataset, ContactSheetOptions options) {
-  options.cell = kCell;
-  return Sheet(contact_sheet(dataset, inspect(dataset), options));
+ContactSheetPixels sheet_of(const Dataset& dataset, ContactSheetOptions options) {
+  options.cell = kContactCell;
+  return ContactSheetPixels(contact_sheet(dataset, inspect(dataset), options));
 }
 
 /// Which samples a sheet of 8 x 4 images shows.
-std::vector<int> shown(const Sheet& sheet, std::int64_t height) {
+std::vector<int> shown(const ContactSheetPixels& sheet, std::int64_t height) {
   std::vector<int> numbers;
   for (std::int64_t row = 0; row < sheet.shape()[0] / height; ++row)
-    for (std::int64_t column = 0; column < sheet.shape()[1] / kCell; ++column)
+    for (std::int64_t column = 0; column < sheet.shape()[1] / kContactCell; ++column)
       if (const Rgb level = sheet.cell(row, column, height); level != kWhite)
         numbers.push_back(level[0]);
   return numbers;
 }
 
 TEST(ContactSheet, IsSpreadOverTheDataWithoutClasses) {
-  const Sheet sheet = sheet_of(*images_of(12), {.images = 4});
-  EXPECT_EQ(sheet.shape(), (Shape{2 * kCell, 2 * kCell, 3}));
-  EXPECT_THAT(shown(sheet, kCell), ElementsAre(0, 3, 6, 9));
-  EXPECT_EQ(sheet_of(*images_of(3), {}).shape(), (Shape{2 * kCell, 2 * kCell, 3}));
+  const ContactSheetPixels sheet = sheet_of(*images_of(12), {.images = 4});
+  EXPECT_EQ(sheet.shape(), (Shape{2 * kContactCell, 2 * kContactCell, 3}));
+  EXPECT_THAT(shown(sheet, kContactCell), ElementsAre(0, 3, 6, 9));
+  EXPECT_EQ(sheet_of(*images_of(3), {}).shape(), (Shape{2 * kContactCell, 2 * kContactCell, 3}));
 }
 
 TEST(ContactSheet, HasImagesInTheirProportionsOnTheBackground) {
   const Rgb green = {0, 200, 0};
-  const Sheet sheet = sheet_of(*images_of(1), {.background = green});
-  EXPECT_EQ(sheet.cell(0, 0, kCell), kBlack);
-  EXPECT_EQ(sheet.at(kCell / 2, 2), green);
-  EXPECT_EQ(sheet.at(3, kCell / 2), kBlack);
-  EXPECT_EQ(sheet.at(0, kCell / 2), green);
+  const ContactSheetPixels sheet = sheet_of(*images_of(1), {.background = green});
+  EXPECT_EQ(sheet.cell(0, 0, kContactCell), kBlackInk);
+  EXPECT_EQ(sheet.at(kContactCell / 2, 2), green);
+  EXPECT_EQ(sheet.at(3, kContactCell / 2), kBlackInk);
+  EXPECT_EQ(sheet.at(0, kContactCell / 2), green);
 }
 
-constexpr std::int64_t kWithCaption = kCell + 11;
+constexpr std::int64_t kWithCaption = kContactCell + 11;
 
 TEST(ContactSheet, IsSpreadOverTheClasses) {
   // Of 12 samples nine are of the first class, which would fill a sheet of the first six.
   const auto dataset = images_of(12, {0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 2});
-  const Sheet sheet = sheet_of(*dataset, {.images = 6});
-  EXPECT_EQ(sheet.shape(), (Shape{2 * kWithCaption, 3 * kCell, 3}));
+  const ContactSheetPixels sheet = sheet_of(*dataset, {.images = 6});
+  EXPECT_EQ(sheet.shape(), (Shape{2 * kWithCaption, 3 * kContactCell, 3}));
   EXPECT_THAT(shown(sheet, kWithCaption), ElementsAre(0, 3, 6, 9, 10, 11));
 }
 
@@ -104,10 +104,11 @@ TEST(ContactSheet, HasAnImageOfSomeWhereThereAreMoreClasses) {
 
 TEST(ContactSheet, NamesTheClassUnderEachImage) {
   const auto dataset = images_of(2, {0, 1});
-  for (const auto& [background, ink] : {std::pair(kWhite, kBlack), {Rgb{0, 0, 90}, kWhite}}) {
-    const Sheet sheet = sheet_of(*dataset, {.background = background});
-    EXPECT_TRUE(sheet.has(ink, kCell, kTextHeight));
-    EXPECT_FALSE(sheet.has(ink, kCell + kTextHeight, kWithCaption - kCell - kTextHeight));
+  for (const auto& [background, ink] : {std::pair(kWhite, kBlackInk), {Rgb{0, 0, 90}, kWhite}}) {
+    const ContactSheetPixels sheet = sheet_of(*dataset, {.background = background});
+    EXPECT_TRUE(sheet.has(ink, kContactCell, kTextHeight));
+    EXPECT_FALSE(
+        sheet.has(ink, kContactCell + kTextHeight, kWithCaption - kContactCell - kTextHeight));
   }
 }
 
@@ -117,7 +118,7 @@ TEST_F(FilesTest, TransparentPixelsShowTheBackground) {
   write_image("a/1.png", "rgba.png");
   const auto dataset = image_folder(folder_.path());
   EXPECT_NE(contact_sheet(*dataset, inspect(*dataset)),
-            contact_sheet(*dataset, inspect(*dataset), {.background = kBlack}));
+            contact_sheet(*dataset, inspect(*dataset), {.background = kBlackInk}));
   HostArray over_white, over_black;
   decode_rgb(image_record("rgba.png").file, {.background = kWhite}, over_white);
   decode_rgb(image_record("rgba.png").file, {}, over_black);
@@ -130,7 +131,7 @@ TEST_F(FilesTest, BadSamplesAreLeftOut) {
   write_image("b/1.jpg");
   std::filesystem::resize_file(folder_.path() / "a/1.jpg", 100);
   const auto dataset = image_folder(folder_.path());
-  EXPECT_EQ(sheet_of(*dataset, {}).shape()[1], 2 * kCell);
+  EXPECT_EQ(sheet_of(*dataset, {}).shape()[1], 2 * kContactCell);
   for (const char* name : {"a/2.jpg", "b/1.jpg"})
     std::filesystem::resize_file(folder_.path() / name, 100);
   EXPECT_THAT(thrown_by([&] { contact_sheet(*dataset, inspect(*dataset)); }),

@@ -22,7 +22,7 @@ struct OwnFloats : ToDtype {
   static constexpr std::string_view kName = "own_floats";
 };
 
-std::vector<std::byte> bytes_of_rgb(const ConstArray& image, const Levels& levels) {
+std::vector<std::byte> bytes_of_rgb(const ConstArray& image, const ShownLevels& levels) {
   const HostArray rgb = rgb_of(image, levels);
   const auto bytes = bytes_of(rgb.view());
   return {bytes.begin(), bytes.end()};
@@ -31,7 +31,7 @@ std::vector<std::byte> bytes_of_rgb(const ConstArray& image, const Levels& level
 /// What is shown of `image` after `chain`, of operations that draw nothing.
 std::vector<std::byte> shown_after(const std::vector<NamedOp>& chain, const HostArray& image) {
   FieldSpec spec = {"image", FieldKind::image, DType::uint8, image.view().shape, 0};
-  const Levels levels = levels_after(chain, spec);
+  const ShownLevels levels = levels_after(chain, spec);
   Sample sample;
   sample.fields.resize(1);
   sample.fields[0].array.assign(image.view());

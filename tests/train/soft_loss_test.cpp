@@ -18,7 +18,7 @@ at::Tensor probabilities(std::int64_t batch, std::int64_t classes) {
   return at::randn({batch, classes}).mul(2).softmax(1);
 }
 
-bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+bool are_same_bits(const at::Tensor& a, const at::Tensor& b) {
   return a.sizes() == b.sizes() && std::memcmp(a.contiguous().const_data_ptr(),
                                                b.contiguous().const_data_ptr(), a.nbytes()) == 0;
 }
@@ -58,9 +58,9 @@ TEST(SoftCrossEntropy, OfOneHotLabelsIsThatOfTheirNumbersBitForBit) {
   const at::Tensor one_hot = at::zeros({19, 12}).scatter_(1, labels.unsqueeze(1), 1);
   const LossValue hard = cross_entropy_value(logits, labels);
   const LossValue soft = cross_entropy_value(logits, one_hot);
-  EXPECT_TRUE(same_bits(hard.loss, soft.loss));
-  EXPECT_TRUE(same_bits(hard.gradient, soft.gradient));
-  EXPECT_TRUE(same_bits(hard.correct, soft.correct));
+  EXPECT_TRUE(are_same_bits(hard.loss, soft.loss));
+  EXPECT_TRUE(are_same_bits(hard.gradient, soft.gradient));
+  EXPECT_TRUE(are_same_bits(hard.correct, soft.correct));
 }
 
 TEST(SoftCrossEntropy, IsBitEqualForAnyNumberOfThreadsAndAnyStrides) {
@@ -73,14 +73,14 @@ TEST(SoftCrossEntropy, IsBitEqualForAnyNumberOfThreadsAndAnyStrides) {
   for (const int threads : {2, 5}) {
     at::set_num_threads(threads);
     const LossValue many = cross_entropy_value(logits, targets);
-    EXPECT_TRUE(same_bits(one.loss, many.loss));
-    EXPECT_TRUE(same_bits(one.gradient, many.gradient));
+    EXPECT_TRUE(are_same_bits(one.loss, many.loss));
+    EXPECT_TRUE(are_same_bits(one.gradient, many.gradient));
   }
   at::set_num_threads(before);
   const LossValue turned =
       cross_entropy_value(logits.t().contiguous().t(), targets.t().contiguous().t());
-  EXPECT_TRUE(same_bits(one.loss, turned.loss));
-  EXPECT_TRUE(same_bits(one.gradient, turned.gradient));
+  EXPECT_TRUE(are_same_bits(one.loss, turned.loss));
+  EXPECT_TRUE(are_same_bits(one.gradient, turned.gradient));
 }
 
 TEST(SoftCrossEntropy, TheFirstOfEqualProbabilitiesCounts) {

@@ -22,8 +22,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-struct NetImpl : torch::nn::Module {
-  explicit NetImpl(std::int64_t classes)
+struct SavedNetImpl : torch::nn::Module {
+  explicit SavedNetImpl(std::int64_t classes)
       : conv(register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 4, 3)))),
         norm(register_module("norm", torch::nn::BatchNorm2d(4))),
         fc(register_module("fc", torch::nn::Linear(4, classes))) {}
@@ -32,11 +32,11 @@ struct NetImpl : torch::nn::Module {
   torch::nn::BatchNorm2d norm;
   torch::nn::Linear fc;
 };
-TORCH_MODULE(Net);
+TORCH_MODULE(SavedNet);
 
-Net net(std::uint64_t seed, std::int64_t classes = 5) {
+SavedNet saved_net(std::uint64_t seed, std::int64_t classes = 5) {
   at::manual_seed(seed);
-  Net made(classes);
+  SavedNet made(classes);
   const at::NoGradGuard no_gradients;
   made->norm->running_mean.normal_();
   made->norm->num_batches_tracked.fill_(static_cast<std::int64_t>(seed));
@@ -44,8 +44,8 @@ Net net(std::uint64_t seed, std::int64_t classes = 5) {
   return made;
 }
 
-bool are_equal(const Net& a, const Net& b) {
-  const auto all = [](const Net& module) {
+bool are_equal(const SavedNet& a, const SavedNet& b) {
+  const auto all = [](const SavedNet& module) {
     std::vector<at::Tensor> tensors = module->parameters();
     for (const at::Tensor& buffer : module->buffers()) tensors.push_back(buffer);
     return tensors;
@@ -65,7 +65,7 @@ class Weights : public testing::Test {
 };
 
 TEST_F(Weights, WhatIsSavedIsLoaded) {
-  Net saved = net(1), loaded = net(2);
+  SavedNet saved = saved_net(1), loaded = saved_net(2);
   save_weights(*saved, path());
   ASSERT_FALSE(are_equal(saved, loaded));
   const LeftOutWeights left_out = load_weights(*loaded, path());
@@ -78,7 +78,7 @@ TEST_F(Weights, WhatIsSavedIsLoaded) {
 }
 
 TEST_F(Weights, FilesHaveTheNamesAndShapesOfAStateDict) {
-  save_weights(*net(1), path());
+  save_weights(*saved_net(1), path());
   const SafetensorsFile file(path());
   EXPECT_EQ(file.header().tensors.size(), 9U);
   EXPECT_THAT(file.header().find("conv.weight")->shape, ElementsAre(4, 3, 3, 3));
@@ -88,7 +88,7 @@ TEST_F(Weights, FilesHaveTheNamesAndShapesOfAStateDict) {
 }
 
 TEST_F(Weights, DtypesAreConverted) {
-  Net saved = net(1), loaded = net(2);
+  SavedNet saved = saved_net(1), loaded = saved_net(2);
   saved->to(at::kDouble);
   save_weights(*saved, path());
   EXPECT_EQ(SafetensorsFile(path()).header().find("fc.weight")->type, StoredType::float64);
@@ -98,9 +98,9 @@ TEST_F(Weights, DtypesAreConverted) {
 }
 
 TEST_F(Weights, ThoseOfAnotherModelAreRefusedWithAllThatDiffers) {
-  Net other = net(1, 7);
+  SavedNet other = saved_net(1, 7);
   save_weights(*other, path());
-  Net module = net(2), before = net(2);
+  SavedNet module = saved_net(2), before = saved_net(2);
   module->register_buffer("scale", at::ones({1}));
   EXPECT_EQ(thrown_by([&] { load_weights(*module, path()); }),
             "Refused: the weights in " + path().string() +
@@ -109,12 +109,12 @@ TEST_F(Weights, ThoseOfAnotherModelAreRefusedWithAllThatDiffers) {
   EXPECT_TRUE(module->fc->weight.equal(before->fc->weight));
   EXPECT_TRUE(module->conv->weight.equal(before->conv->weight));
   save_weights(*module, path());
-  EXPECT_THAT(thrown_by([&] { load_weights(*net(2), path()); }),
+  EXPECT_THAT(thrown_by([&] { load_weights(*saved_net(2), path()); }),
               HasSubstr("not in the model: scale"));
 }
 
 TEST_F(Weights, SomeOfThemAreTakenWhereThatIsSaid) {
-  Net other = net(1, 7), module = net(2), before = net(2);
+  SavedNet other = saved_net(1, 7), module = saved_net(2), before = saved_net(2);
   save_weights(*other, path());
   const LeftOutWeights left_out = load_weights(*module, path(), {.partial = true});
   EXPECT_TRUE(module->conv->weight.equal(other->conv->weight));
@@ -124,7 +124,7 @@ TEST_F(Weights, SomeOfThemAreTakenWhereThatIsSaid) {
 }
 
 TEST_F(Weights, OtherFilesAreRefusedWithWhatHelps) {
-  Net module = net(1);
+  SavedNet module = saved_net(1);
   std::ofstream(path("model.pt"), std::ios::binary) << "PK\x03\x04 and more";
   EXPECT_THAT(thrown_by([&] { load_weights(*module, path("model.pt")); }),
               AllOf(StartsWith("Refused: "), HasSubstr("torch.save() wrote it"),

@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-Options small(const std::string& mode) {
+Options small_branches(const std::string& mode) {
   Options options = options_of(built_in_workloads(), "branches");
   options.give("mode", mode);
   options.batch_size = 4;
@@ -24,20 +24,20 @@ Options small(const std::string& mode) {
   return options;
 }
 
-Pipeline declared(Options options) {
+Pipeline branches_of(Options options) {
   return make_pipeline(built_in_workloads(), "branches", options);
 }
 
-Plan plan_for(const Pipeline& pipeline, const std::string& mode) {
+Plan branches_plan(const Pipeline& pipeline, const std::string& mode) {
   return make_plan(mode, pipeline.device_steps(), DeviceKind::cpu, {.num_workers = 1}, {});
 }
 
-RunResult train(const Options& options, const std::string& mode, std::uint64_t steps,
-                std::vector<at::Tensor>* weights = nullptr) {
+RunResult train_branches(const Options& options, const std::string& mode, std::uint64_t steps,
+                         std::vector<at::Tensor>* weights = nullptr) {
   Context context("cpu");
-  Pipeline pipeline = declared(options);
+  Pipeline pipeline = branches_of(options);
   if (weights != nullptr) *weights = pipeline.train_stage().module->parameters();
-  const Plan plan = plan_for(pipeline, mode);
+  const Plan plan = branches_plan(pipeline, mode);
   Trainer trainer(std::move(pipeline), context, plan.numerics);
   RunOptions run;
   run.steps = steps;
@@ -46,23 +46,24 @@ RunResult train(const Options& options, const std::string& mode, std::uint64_t s
 
 TEST(BranchesTest, EveryModeTrainsTheSameUnderEveryPlanAndFork) {
   for (const char* mode : {"load", "branches", "ensemble"}) {
-    Options options = small(mode);
+    Options options = small_branches(mode);
     if (options.text("mode") == "load") {
       options.give("load-ms", 0);
       options.give("step-ms", 0);
     }
-    const RunResult serial = train(options, "serial", 12);
+    const RunResult serial = train_branches(options, "serial", 12);
     EXPECT_NE(serial.losses.front(), serial.losses.back());
     for (const char* fork : {"auto", "streams", "one-stream"}) {
       if (std::string(mode) != "load") options.give("fork", fork);
-      EXPECT_EQ(train(options, "pipelined", 12).digest, serial.digest) << mode << ", " << fork;
+      EXPECT_EQ(train_branches(options, "pipelined", 12).digest, serial.digest)
+          << mode << ", " << fork;
     }
   }
 }
 
 TEST(BranchesTest, HasTheLayersOfW4) {
-  Options options = small("branches");
-  const Pipeline pipeline = declared(options);
+  Options options = small_branches("branches");
+  const Pipeline pipeline = branches_of(options);
   EXPECT_THAT(pipeline.device_steps(), ElementsAre("copy", "model"));
   std::int64_t weights = 0;
   for (const at::Tensor& each : pipeline.train_stage().module->parameters())
@@ -72,10 +73,10 @@ TEST(BranchesTest, HasTheLayersOfW4) {
 
 TEST(BranchesTest, AMemberLearnsWhatItWouldAlone) {
   std::vector<at::Tensor> all, alone;
-  Options options = small("ensemble");
-  train(options, "pipelined", 8, &all);
+  Options options = small_branches("ensemble");
+  train_branches(options, "pipelined", 8, &all);
   options.give("members", 1);  // the first one's initial weights are drawn first
-  train(options, "serial", 8, &alone);
+  train_branches(options, "serial", 8, &alone);
   ASSERT_EQ(all.size(), 3 * alone.size());
   EXPECT_TRUE(std::isfinite(alone.front().sum().item<float>()));
   for (std::size_t i = 0; i < alone.size(); ++i) {
@@ -85,10 +86,10 @@ TEST(BranchesTest, AMemberLearnsWhatItWouldAlone) {
 }
 
 TEST(BranchesTest, LoadingBesideStepsIsTold) {
-  Options options = small("load");
+  Options options = small_branches("load");
   options.give("load-ms", 2);
   options.give("step-ms", 4);
-  const RunResult result = train(options, "pipelined", 40);
+  const RunResult result = train_branches(options, "pipelined", 40);
   ASSERT_EQ(result.gains.size(), 1U);
   EXPECT_EQ(result.gains[0].of, "loading");
   EXPECT_GT(result.gains[0].predicted.value, 1);
@@ -99,31 +100,31 @@ TEST(BranchesTest, LoadingBesideStepsIsTold) {
   // Sleeping takes no less than what was asked for.
   EXPECT_GE(result.counters.front().wall_s, 40 * 0.002);
   EXPECT_GE(result.lanes.back().busy_s, 40 * 0.004);
-  EXPECT_TRUE(train(small("load"), "pipelined", 31).gains.empty());
+  EXPECT_TRUE(train_branches(small_branches("load"), "pipelined", 31).gains.empty());
 }
 
 TEST(BranchesTest, ForksAreTold) {
-  Options options = small("branches");
+  Options options = small_branches("branches");
   options.give("fork", "streams");
-  const RunResult result = train(options, "serial", 4);
+  const RunResult result = train_branches(options, "serial", 4);
   ASSERT_FALSE(result.gains.empty());
   EXPECT_EQ(result.gains[0].of, "model.fork");
   EXPECT_EQ(result.gains[0].kept, "streams");
   options.give("mode", "ensemble");
-  EXPECT_EQ(train(options, "serial", 4).gains[0].of, "members");
+  EXPECT_EQ(train_branches(options, "serial", 4).gains[0].of, "members");
 }
 
 TEST(BranchesTest, BadOptionsAreRefused) {
   const auto refusal = [](const std::string& mode, const std::string& option, OptionValue value) {
     return thrown_by([&] {
-      Options options = small(mode);
+      Options options = small_branches(mode);
       options.give(option, std::move(value));
-      declared(options);
+      branches_of(options);
     });
   };
   EXPECT_THAT(refusal("load", "mode", "ensembel"),
               AllOf(StartsWith("Refused: --mode: "), HasSubstr("did you mean 'ensemble'?")));
-  EXPECT_THAT(thrown_by([] { declared(options_of(built_in_workloads(), "branches")); }),
+  EXPECT_THAT(thrown_by([] { branches_of(options_of(built_in_workloads(), "branches")); }),
               AllOf(StartsWith("Refused: "), HasSubstr("give --mode load, branches or ensemble")));
   EXPECT_THAT(refusal("branches", "fork", "stream"),
               AllOf(StartsWith("Refused: --fork: "), HasSubstr("did you mean 'streams'?")));
@@ -139,9 +140,9 @@ TEST(BranchesTest, OptionsOfOtherModesAreRefused) {
   for (const auto& [mode, option] :
        {std::pair("load", "members"), std::pair("load", "fork"), std::pair("branches", "members"),
         std::pair("ensemble", "load-ms"), std::pair("branches", "step-ms")}) {
-    Options options = small(mode);
+    Options options = small_branches(mode);
     options.give(option, std::string(option) == "fork" ? OptionValue("streams") : OptionValue(5));
-    EXPECT_THAT(thrown_by([&] { declared(options); }),
+    EXPECT_THAT(thrown_by([&] { branches_of(options); }),
                 StartsWith("Refused: --" + std::string(option) + " has no effect on branches"));
   }
 }

@@ -29,7 +29,7 @@ Options options_with(std::int64_t size, const std::string& model = "resnet18") {
   return options;
 }
 
-Pipeline declared(Options options) {
+Pipeline classification_of(Options options) {
   return make_pipeline(built_in_workloads(), "classification", options);
 }
 
@@ -57,11 +57,12 @@ std::int64_t count_of_parameters(const torch::nn::Module& module) {
 TEST(ClassificationTest, TrainsResNet18OnImagesOfAnySize) {
   EXPECT_EQ(options_of(built_in_workloads(), "classification").text("model"), "resnet18");
   for (const std::int64_t size : {1, 28, 32, 65, 224}) {
-    const Pipeline pipeline = declared(options_with(size));
+    const Pipeline pipeline = classification_of(options_with(size));
     EXPECT_THAT(pipeline.device_steps(), ElementsAre("copy", "model"));
     EXPECT_EQ(output_of(pipeline, size).sizes(), at::IntArrayRef({2, 10})) << size;
   }
-  EXPECT_EQ(output_of(declared(options_with(64, "encoder")), 64).sizes(), at::IntArrayRef({2, 10}));
+  EXPECT_EQ(output_of(classification_of(options_with(64, "encoder")), 64).sizes(),
+            at::IntArrayRef({2, 10}));
 }
 
 TEST(ClassificationTest, ResNet18HasTheStateOfTorchvision) {
@@ -135,7 +136,9 @@ TEST(ClassificationTest, ResNetsTakeImagesOfAnySize) {
 }
 
 TEST(ClassificationTest, RefusesWhatItCannotBuild) {
-  const auto refusal = [](const auto& make) { return thrown_by([&] { declared(make()); }); };
+  const auto refusal = [](const auto& make) {
+    return thrown_by([&] { classification_of(make()); });
+  };
   EXPECT_THAT(refusal([] { return options_with(64, "resnet19"); }),
               AllOf(StartsWith("Refused: --model: "), HasSubstr("did you mean 'resnet18'?"),
                     EndsWith("known: resnet18, resnet50, encoder")));

@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-Options small(bool is_optimized = false) {
+Options small_starved(bool is_optimized = false) {
   Options options = options_of(built_in_workloads(), "starved");
   options.batch_size = 4;
   options.give("image-size", 12);
@@ -31,19 +31,19 @@ Options small(bool is_optimized = false) {
 }
 
 Options article(bool is_optimized = false) {
-  Options options = small(is_optimized);
+  Options options = small_starved(is_optimized);
   options.give("costs", "article");
   options.give("image-size", 8);
   return options;
 }
 
-Pipeline declared(Options options) {
+Pipeline starved_of(Options options) {
   return make_pipeline(built_in_workloads(), "starved", options);
 }
 
 /// What the loader makes of the first batches.
 std::vector<std::byte> batches(const Options& options, std::size_t count = 5) {
-  const Pipeline pipeline = declared(options);
+  const Pipeline pipeline = starved_of(options);
   DataLoaderOptions loading = pipeline.loader_options({});
   loading.num_workers = 2;
   DataLoader loader(pipeline.dataset(), pipeline.transforms(), loading);
@@ -56,9 +56,9 @@ std::vector<std::byte> batches(const Options& options, std::size_t count = 5) {
   return all;
 }
 
-RunResult train(const Options& options, const std::string& mode) {
+RunResult train_starved(const Options& options, const std::string& mode) {
   Context context("cpu");
-  Pipeline pipeline = declared(options);
+  Pipeline pipeline = starved_of(options);
   const Plan plan =
       make_plan(mode, pipeline.device_steps(), DeviceKind::cpu, {.num_workers = 4}, {});
   Trainer trainer(std::move(pipeline), context, plan.numerics);
@@ -75,11 +75,11 @@ double wall_s(const RunResult& result, const std::string& step) {
 }
 
 TEST(StarvedTest, HasTheStepsOfW3) {
-  const Pipeline plain = declared(small());
+  const Pipeline plain = starved_of(small_starved());
   EXPECT_THAT(plain.host_steps(), ElementsAre("read", "decode", "to_tensor", "crop", "mask",
                                               "color", "scale", "collate"));
   EXPECT_THAT(plain.device_steps(), ElementsAre("copy", "model"));
-  EXPECT_THAT(declared(small(true)).host_steps(),
+  EXPECT_THAT(starved_of(small_starved(true)).host_steps(),
               ElementsAre("read", "decode", "crop", "mask", "color", "scale", "collate"));
 }
 
@@ -108,19 +108,19 @@ TEST(StarvedTest, HasTheLayersOfResNet18) {
 TEST(StarvedTest, RawImagesAreFourTimesAsLargeUnlessToldOtherwise) {
   const auto size_of = [](const Options& options) {
     Sample sample;
-    declared(options).dataset()->read(0, sample);
+    starved_of(options).dataset()->read(0, sample);
     return sample.fields[0].array.view().shape;
   };
-  EXPECT_EQ(size_of(small()), (Shape{48, 48, 3}));
-  Options options = small();
+  EXPECT_EQ(size_of(small_starved()), (Shape{48, 48, 3}));
+  Options options = small_starved();
   options.give("raw-size", 12);
   EXPECT_EQ(size_of(options), (Shape{12, 12, 3}));
-  EXPECT_EQ(declared(options).dataset()->fields()[0].shape, (Shape{-1, -1, 3}));
+  EXPECT_EQ(starved_of(options).dataset()->fields()[0].shape, (Shape{-1, -1, 3}));
 }
 
 TEST(StarvedTest, PlainTransformsGiveTheBitsOfTheOptimizedOnes) {
   for (const std::int64_t size : {8, 12, 32, 41}) {
-    Options plain = small();
+    Options plain = small_starved();
     plain.give("image-size", size);
     Options optimized = plain;
     optimized.give("optimized-transforms", true);
@@ -139,19 +139,19 @@ TEST(StarvedTest, PlainTransformsGiveTheBitsOfTheOptimizedOnesOfFiles) {
   data.classes = 5;
   data.png_share = 0.5;
   make_classification_data(folder.path(), data);
-  Options plain = small();
+  Options plain = small_starved();
   plain.give("data", folder.path().string());
   plain.give("image-size", 16);
   Options optimized = plain;
   optimized.give("optimized-transforms", true);
   EXPECT_EQ(batches(plain), batches(optimized));
-  EXPECT_EQ(train(plain, "serial").digest, train(optimized, "pipelined").digest);
+  EXPECT_EQ(train_starved(plain, "serial").digest, train_starved(optimized, "pipelined").digest);
 }
 
 TEST(StarvedTest, MasksAboutWhatItsProbabilitySays) {
-  Options options = small();
+  Options options = small_starved();
   options.give("image-size", 64);
-  const Pipeline pipeline = declared(options);
+  const Pipeline pipeline = starved_of(options);
   const auto layout =
       DataLoader::plan_layout(*pipeline.dataset(), pipeline.transforms(), options.batch_size);
   const std::vector<std::byte> bytes = batches(options, 1);
@@ -168,19 +168,19 @@ TEST(StarvedTest, MasksAboutWhatItsProbabilitySays) {
 }
 
 TEST(StarvedTest, TheDeviceTakesWhatComesBehindTheCrop) {
-  EXPECT_EQ(first_on_device(declared(small(true))), "mask");
-  EXPECT_EQ(first_on_device(declared(article(true))), "mask");
-  EXPECT_EQ(first_on_device(declared(small())), "scale");
+  EXPECT_EQ(first_on_device(starved_of(small_starved(true))), "mask");
+  EXPECT_EQ(first_on_device(starved_of(article(true))), "mask");
+  EXPECT_EQ(first_on_device(starved_of(small_starved())), "scale");
 }
 
 TEST(StarvedTest, StagesTakeWhatThoseOfTheArticleDo) {
-  const RunResult plain = train(article(), "serial");
+  const RunResult plain = train_starved(article(), "serial");
   EXPECT_GE(wall_s(plain, "read"), 0.0085);
   EXPECT_GE(wall_s(plain, "to_tensor"), 0.0024);
   EXPECT_GE(wall_s(plain, "mask"), 0.0042);
   EXPECT_GE(wall_s(plain, "color"), 0.0025);
   EXPECT_GE(plain.lanes.back().busy_s, 2 * 0.310);
-  const RunResult optimized = train(article(true), "serial");
+  const RunResult optimized = train_starved(article(true), "serial");
   EXPECT_GE(wall_s(optimized, "crop"), 0.0005);
   EXPECT_GE(wall_s(optimized, "mask"), 0.0019);
   EXPECT_GE(wall_s(optimized, "color"), 0.0013);
@@ -191,7 +191,7 @@ TEST(StarvedTest, SmallerRawImagesAreReadSooner) {
   // Single waits may be long, and the next ones shorter for it.
   const auto mean_of = [](Options options) {
     constexpr std::size_t kReads = 50;
-    const auto data = declared(options).dataset();
+    const auto data = starved_of(options).dataset();
     Sample sample;
     const auto start = std::chrono::steady_clock::now();
     for (std::size_t i = 0; i < kReads; ++i) data->read(i, sample);
@@ -210,9 +210,9 @@ TEST(StarvedTest, SmallerRawImagesAreReadSooner) {
 TEST(StarvedTest, BadOptionsAreRefused) {
   const auto refusal = [](const auto& change) {
     return thrown_by([&] {
-      Options options = small();
+      Options options = small_starved();
       change(options);
-      declared(options);
+      starved_of(options);
     });
   };
   const auto given = [&](const std::string& option, const OptionValue& value) {
