@@ -1,15 +1,24 @@
-"""Runs the slipstream program under test: SLIPSTREAM_BINARY names it."""
+"""Runs the slipstream program under test: SLIPSTREAM_BINARY names it, SLIPSTREAM_SERVER program_server.cpp's."""
 
+import atexit
+import concurrent.futures
+import contextlib
+import functools
 import json
 import os
 import pathlib
 import pty
+import signal
+import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
 BINARY = os.environ["SLIPSTREAM_BINARY"]
+SERVER = os.environ["SLIPSTREAM_SERVER"]
+LIMIT_S = 300
 HAS_GPU = os.path.exists("/dev/nvidiactl")
 TINY = ["--device", "cpu", "--image-size", "16"]
 TINY_CLASSIFIER = ["classification", *TINY, "--model", "encoder"]
@@ -17,10 +26,54 @@ TINY_CLASSIFIER = ["classification", *TINY, "--model", "encoder"]
 DONE, FAILED, REFUSED, NO, INTERRUPTED = 0, 1, 2, 3, 130
 
 
+class Server:
+    """A process that is the program as often as it is asked to (program_server.cpp)."""
+
+    def __init__(self):
+        self.socket, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.settimeout(LIMIT_S)
+        with other_end:
+            self.process = subprocess.Popen([SERVER, str(other_end.fileno())], pass_fds=[other_end.fileno()])
+        atexit.register(self.end)
+
+    def end(self):
+        self.socket.close()
+        self.process.wait()
+
+    def number(self):
+        return int.from_bytes(self.socket.recv(4), sys.byteorder)
+
+    def run(self, command):
+        ends = [os.pipe(), os.pipe()]
+        with contextlib.ExitStack() as stack:
+            outputs = [stack.enter_context(open(reading, encoding="utf-8")) for reading, _ in ends]
+            text = "".join(argument + "\0" for argument in command).encode()
+            socket.send_fds(self.socket, [text], [writing for _, writing in ends])
+            for _, writing in ends:
+                os.close(writing)
+            with concurrent.futures.ThreadPoolExecutor(2) as readers:
+                said = [readers.submit(output.read) for output in outputs]
+                pid = self.number()
+                try:
+                    status = self.number()
+                except TimeoutError:
+                    os.kill(pid, signal.SIGKILL)
+                    raise
+            return subprocess.CompletedProcess(command, os.waitstatus_to_exitcode(status),
+                                               *(each.result() for each in said))
+
+
+@functools.cache
+def server():
+    return Server()
+
+
 def run(*arguments, binary=BINARY, stdout=subprocess.PIPE):
-    """Runs to the end; fails the test when it takes longer than five minutes."""
+    """Runs to the end; fails the test when it takes longer than five minutes. Not by several threads at once."""
     command = [binary, *map(str, arguments)]
-    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=300)
+    if binary == BINARY and stdout == subprocess.PIPE:
+        return server().run(command)
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=LIMIT_S)
 
 
 class Running:
