@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "core/plain_message.h"
+#include "datasets/tar.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -14,7 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kTarBlock = 512;
 constexpr std::size_t kSumAt = 148;
 
 using Header = std::array<char, kTarBlock>;

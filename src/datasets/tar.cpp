@@ -14,8 +14,7 @@ namespace {
 
 using Block = std::span<const std::byte>;
 
-constexpr std::uint64_t kBlock = 512;
-constexpr std::uint64_t kWindow = 32 * kBlock;
+constexpr std::uint64_t kWindow = 32 * kTarBlock;
 constexpr std::uint64_t kMaxHeader = 1 << 20;
 
 constexpr std::size_t kNameAt = 0, kNameBytes = 100;
@@ -38,7 +37,7 @@ bool is_zero(Block block) {
 bool has_good_checksum(Block header) {
   std::int64_t plain = 0;
   std::int64_t with_sign = 0;
-  for (std::size_t i = 0; i < kBlock; ++i) {
+  for (std::size_t i = 0; i < kTarBlock; ++i) {
     const bool is_sum = i >= kChecksumAt && i < kChecksumAt + kChecksumBytes;
     const auto value = static_cast<std::uint8_t>(is_sum ? ' ' : u8_at(header, i));
     plain += value;
@@ -77,7 +76,7 @@ std::optional<TarMember> TarReader::next() {
     const Block header = block();
     if (is_zero(header)) {
       if (is_extended) fail("an extended header has no member behind it");
-      at_ += kBlock;
+      at_ += kTarBlock;
       first = at_;
       ended_ = true;
       continue;
@@ -88,7 +87,7 @@ std::optional<TarMember> TarReader::next() {
     const bool is_pax = type == 'x' || type == 'X' || type == 'g';
     if (!is_pax && type != 'L' && type != 'K') return member(header, first, extended);
     const std::uint64_t size = size_of(header, {});
-    at_ += kBlock;
+    at_ += kTarBlock;
     if (is_pax) {
       read_pax(size, type == 'g', extended);
     } else if (type == 'L') {
@@ -104,14 +103,14 @@ std::optional<TarMember> TarReader::next() {
 }
 
 std::span<const std::byte> TarReader::block() {
-  if (source_.size() - at_ < kBlock) fail("it ends within a header");
-  const bool is_there = at_ >= window_at_ && at_ + kBlock <= window_at_ + window_.size();
+  if (source_.size() - at_ < kTarBlock) fail("it ends within a header");
+  const bool is_there = at_ >= window_at_ && at_ + kTarBlock <= window_at_ + window_.size();
   if (!is_there) {
     window_.resize(std::min(kWindow, source_.size() - at_));
     source_.read(at_, window_);
     window_at_ = at_;
   }
-  return Block(window_).subspan(at_ - window_at_, kBlock);
+  return Block(window_).subspan(at_ - window_at_, kTarBlock);
 }
 
 std::uint64_t TarReader::size_of(Block header, const Extended& extended) const {
@@ -158,10 +157,10 @@ TarMember TarReader::member(Block header, std::uint64_t first, const Extended& e
   }
   member.kind = kind_of(type, member.name);
   member.header = first;
-  member.offset = at_ + kBlock;
+  member.offset = at_ + kTarBlock;
   const std::uint64_t stored_size = has_bytes(type) ? size_of(header, extended) : 0;
   if (member.kind == TarMember::Kind::file) member.size = stored_size;
-  at_ += kBlock;
+  at_ += kTarBlock;
   if (stored_size > source_.size() - at_) {
     fail("it ends within '" + member.name + "', which has " + std::to_string(stored_size) +
          " bytes from there");
@@ -173,7 +172,7 @@ TarMember TarReader::member(Block header, std::uint64_t first, const Extended& e
 void TarReader::skip(std::uint64_t size) {
   // The last member's padding may be missing; then the end mark is too.
   if (size > source_.size() - at_) fail("it ends within an extended header");
-  const std::uint64_t padding = (kBlock - size % kBlock) % kBlock;
+  const std::uint64_t padding = (kTarBlock - size % kTarBlock) % kTarBlock;
   at_ += size;
   at_ += std::min(padding, source_.size() - at_);
 }

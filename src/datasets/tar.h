@@ -9,6 +9,8 @@
 
 namespace slipstream {
 
+inline constexpr std::uint64_t kTarBlock = 512;  ///< bytes: headers and files begin at multiples
+
 struct TarMember {
   enum class Kind { file, link, other };
 
