@@ -27,7 +27,7 @@ struct Word<16> {
 
 template <typename T>
 __device__ __forceinline__ T stored_as(float value) {
-  if constexpr (sizeof(T) == 1) return static_cast<T>(static_cast<std::uint32_t>(value));
+  if constexpr (sizeof(T) == 1) return static_cast<T>(__float2uint_rz(value));
   if constexpr (sizeof(T) == 2) return to_bf16(value);
   if constexpr (sizeof(T) == 4) return __float_as_uint(value);
 }

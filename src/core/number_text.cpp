@@ -24,7 +24,7 @@ std::string size_text(double bytes) {
   constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB"};
   constexpr double kUnit = 1024;
   constexpr int kDigits = 3;
-  if (!std::isfinite(bytes)) return "-";
+  if (!(bytes >= 0) || std::isinf(bytes)) return "-";
   const double whole = std::round(bytes);
   if (whole < kUnit) return count_of(static_cast<std::uint64_t>(whole), "byte");
   double size = whole / kUnit;

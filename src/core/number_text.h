@@ -12,7 +12,7 @@ std::string count_of(std::uint64_t count, std::string_view thing);
 /// With at most so many significant digits: "0.1235", "1.2e-30", "inf", "nan".
 std::string rounded_text(double value, int digits);
 
-/// "1 byte", "1.5 KiB", "256 MiB": three significant digits; "-" unless finite. `bytes` is no less
+/// "1 byte", "1.5 KiB", "256 MiB": three significant digits; "-" unless finite and no less
 /// than 0.
 std::string size_text(double bytes);
 

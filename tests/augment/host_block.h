@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -53,6 +54,10 @@ inline std::uint32_t __funnelshift_r(std::uint32_t low, std::uint32_t high, std:
 
 inline std::int32_t __float_as_int(float value) { return std::bit_cast<std::int32_t>(value); }
 inline std::uint32_t __float_as_uint(float value) { return std::bit_cast<std::uint32_t>(value); }
+/// Of what is not stored, too, which may be any float.
+inline std::uint32_t __float2uint_rz(float value) {
+  return value > 0 ? static_cast<std::uint32_t>(std::min(value, 4294967040.0f)) : 0;
+}
 inline float __int_as_float(std::int32_t value) { return std::bit_cast<float>(value); }
 
 inline unsigned long long atomicAdd(unsigned long long* to, unsigned long long value) {

@@ -31,6 +31,7 @@ TEST(NumberText, SizesMayBeRatesAndUnknown) {
   EXPECT_EQ(size_text(1023.6), "1 KiB");
   EXPECT_EQ(size_text(NAN), "-");
   EXPECT_EQ(size_text(INFINITY), "-");
+  EXPECT_EQ(size_text(-1), "-");
 }
 
 }  // namespace

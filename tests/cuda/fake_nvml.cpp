@@ -11,8 +11,8 @@ using namespace slipstream::cuda::nvml;
 
 constexpr Return kUninitialized = 1;
 int users = 0;
-int the_device = 0;
-int the_sample = 0;
+char the_device = 0;
+char the_sample = 0;
 
 }  // namespace
 
@@ -32,12 +32,12 @@ extern "C" int nvmlSystemGetDriverVersion(char* version, unsigned length) {
   return kSuccess;
 }
 
-extern "C" int nvmlDeviceGetHandleByPciBusId_v2(const char*, void** device) {
-  *device = &the_device;
+extern "C" int nvmlDeviceGetHandleByPciBusId_v2(const char*, Device* device) {
+  *device = reinterpret_cast<Device>(&the_device);
   return users == 0 ? kUninitialized : kSuccess;
 }
 
-extern "C" int nvmlDeviceGetSamples(void*, int, unsigned long long, int*, unsigned* count,
+extern "C" int nvmlDeviceGetSamples(Device, int, unsigned long long, int*, unsigned* count,
                                     Sample* samples) {
   *count = 2;
   if (samples == nullptr) return kSuccess;
@@ -46,21 +46,21 @@ extern "C" int nvmlDeviceGetSamples(void*, int, unsigned long long, int*, unsign
   return kSuccess;
 }
 
-extern "C" int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, void*) {
+extern "C" int nvmlDeviceGetComputeRunningProcesses_v3(Device, unsigned* count, void*) {
   *count = 2;
   return kInsufficientSize;
 }
 
-extern "C" int nvmlGpmQueryDeviceSupport(void*, GpmSupport* support) {
+extern "C" int nvmlGpmQueryDeviceSupport(Device, GpmSupport* support) {
   support->is_supported = 1;
   return kSuccess;
 }
 
-extern "C" int nvmlGpmSampleAlloc(void** sample) {
-  *sample = &the_sample;
+extern "C" int nvmlGpmSampleAlloc(GpmSample* sample) {
+  *sample = reinterpret_cast<GpmSample>(&the_sample);
   return kSuccess;
 }
 
-extern "C" int nvmlGpmSampleFree(void*) { return kSuccess; }
-extern "C" int nvmlGpmSampleGet(void*, void*) { return kNoPermission; }
-extern "C" int nvmlGpmMetricsGet(void*) { return kNoPermission; }
+extern "C" int nvmlGpmSampleFree(GpmSample) { return kSuccess; }
+extern "C" int nvmlGpmSampleGet(Device, GpmSample) { return kNoPermission; }
+extern "C" int nvmlGpmMetricsGet(GpmMetrics*) { return kNoPermission; }
