@@ -27,7 +27,11 @@ target_compile_options(slipstream_flags INTERFACE
   # g++ 12 at -O3 warns falsely about std::string::insert.
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>
   # g++ does not warn about these in C++, and most are loop indices.
-  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety -Wno-sign-conversion>
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety -Wno-sign-conversion -Wno-missing-braces>
+  # ccache knows a precompiled header by what is in it.
+  "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>"
+  # clang also means names in unnamed namespaces of the source before.
+  $<$<AND:$<BOOL:${SLIPSTREAM_UNITY}>,$<COMPILE_LANG_AND_ID:CXX,Clang>>:-Wno-shadow>
   $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false -prec-div=true -prec-sqrt=true -ftz=false -lineinfo
     --Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Wshadow,-Werror,-ffp-contract=off>)
 
@@ -39,12 +43,13 @@ elseif(SLIPSTREAM_SANITIZE)
   message(FATAL_ERROR "SLIPSTREAM_SANITIZE is '${SLIPSTREAM_SANITIZE}': use address or thread")
 endif()
 if(SLIPSTREAM_SANITIZE)
+  target_compile_definitions(slipstream_flags INTERFACE SLIPSTREAM_SANITIZED)
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${sanitize};-fno-omit-frame-pointer>")
   add_link_options(${sanitize})
-  # In half the time.
-  find_program(SLIPSTREAM_GOLD ld.gold)
-  if(SLIPSTREAM_GOLD)
-    add_link_options(-fuse-ld=gold)
+  # In less than half the time.
+  find_program(SLIPSTREAM_LLD ld.lld)
+  if(SLIPSTREAM_LLD)
+    add_link_options(-fuse-ld=lld)
   endif()
 endif()
 if(SLIPSTREAM_FUZZ)

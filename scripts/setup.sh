@@ -48,6 +48,7 @@ optional() {
   echo 'libbenchmark-dev benchmark/benchmark.h' | missing_headers
   [[ $lint ]] || return 0
   have clang++ || echo clang
+  have ld.lld || echo lld
   ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a >/dev/null 2>&1 ||
     echo libclang-rt-dev
   have clang-tidy || echo clang-tidy

@@ -9,10 +9,16 @@ jobs=$(nproc)
 run_under=()
 clang_format=$(command -v clang-format-14 || command -v clang-format || true)
 
-build() { # build PRESET FOLDER
-  mkdir -p "$2"
-  cmake --preset "$1" >"$2/configure.log" 2>&1 || { cat "$2/configure.log"; return 1; }
-  cmake --build "$2"
+configure() { # configure PRESET FOLDER [cmake option]...
+  local preset=$1 folder=$2
+  shift 2
+  mkdir -p "$folder"
+  cmake --preset "$preset" -B "$folder" "$@" >"$folder/configure.log" 2>&1 || { cat "$folder/configure.log"; return 1; }
+}
+
+build() { # build PRESET FOLDER [target]...
+  configure "$1" "$2"
+  cmake --build "$2" ${3:+--target "${@:3}"}
 }
 
 run_ctest() { # run_ctest FOLDER [ctest option]...
@@ -48,18 +54,27 @@ tsan() {
 }
 
 asan() {
+  have_tool clang++ || return 0
   build asan build/asan
   # protect_shadow_gap: CUDA maps memory there.
   ASAN_OPTIONS=protect_shadow_gap=0 UBSAN_OPTIONS=print_stacktrace=1 \
     run_ctest build/asan -LE slow
 }
 
-# Of the rooms without Torch.
+check_sources() { # check_sources FOLDER CHECKS: clang-tidy over what FOLDER compiles of src/
+  cmake --build "$1" --target slipstream_revision
+  run-clang-tidy -quiet -p "$1" -checks="$2" -j "$jobs" "$PWD/($1/)?src/" >"$1/tidy.log" 2>&1 ||
+    { grep -A6 -E 'error:|warning:' "$1/tidy.log"; return 1; }
+}
+
+# Of the rooms without Torch: clang's warnings and missing includes of each source alone; all checks of a dozen
+# sources at a time, for most of their time goes into headers.
 tidy() {
   have_tool run-clang-tidy || return 0
-  build fuzz build/fuzz
-  run-clang-tidy -quiet -p build/fuzz -j "$jobs" "$PWD/src/" >build/fuzz/tidy.log 2>&1 ||
-    { grep -A6 -E 'error:|warning:' build/fuzz/tidy.log; return 1; }
+  configure fuzz build/tidy -DSLIPSTREAM_UNITY=OFF
+  check_sources build/tidy '-*,clang-diagnostic-*,readability-function-size'
+  configure fuzz build/fuzz
+  check_sources build/fuzz '-bugprone-suspicious-include'
 }
 
 sources() {
@@ -90,11 +105,10 @@ fuzz_target() { # fuzz_target BINARY
   echo "$name: $(tail -1 "build/fuzz/$name.log")"
 }
 
-# The rooms without Torch by clang: another compiler's warnings, its thread-safety analysis, and each
-# fuzz target for 12 seconds, from the seeds in fuzz/corpus/NAME.
+# Each fuzz target for 12 seconds, from the seeds in fuzz/corpus/NAME.
 fuzz() {
   have_tool clang++ || return 0
-  build fuzz build/fuzz
+  build fuzz build/fuzz fuzz/all
   export -f fuzz_target
   find build/fuzz/fuzz -name '*_fuzz' -type f -executable -print0 |
     xargs -0 -r -n 1 -P "$jobs" bash -c 'fuzz_target "$1"' fuzz

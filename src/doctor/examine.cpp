@@ -116,7 +116,7 @@ void Examiner::declare_device() {
     if (auto files = with_jpeg_files(pipeline, plan_)) jpeg_.emplace(std::move(*files));
   if (first.empty()) return;
   const Plan moved = with_device_transforms(trainer_, plan_, first);
-  augment_.emplace(kAugmentStep, TrainingRate(moved, Cut{"copy", 2}, kAugmentStep));
+  augment_ = MeasuredStep{kAugmentStep, TrainingRate(moved, Cut{"copy", 2}, kAugmentStep)};
 }
 
 /// The ceiling's, for no step is faster; 0 where that is not known yet.

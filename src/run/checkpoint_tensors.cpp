@@ -96,7 +96,7 @@ void read_tensors(const fs::path& folder, const FileFingerprints& fingerprints, 
   const at::NoGradGuard no_gradients;
   std::vector<File> files = files_of(state);
   for (const auto& [name, fingerprint] : fingerprints) {
-    const auto same = [&](const File& file) { return file.name == name; };
+    const auto same = [&name = name](const File& file) { return file.name == name; };
     if (std::none_of(files.begin(), files.end(), same))
       throw Refused("the checkpoint " + folder.string() + " has " + name +
                     ", which this training has not: it was made with other options of training");

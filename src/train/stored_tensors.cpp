@@ -64,7 +64,7 @@ std::uint64_t store_tensors(const std::vector<NamedTensor>& tensors,
   std::vector<at::Tensor> on_host;
   std::vector<TensorToStore> stored;
   for (const auto& [name, tensor] : tensors) {
-    const auto type = std::find_if(kTypes.begin(), kTypes.end(), [&](const auto& known) {
+    const auto type = std::find_if(kTypes.begin(), kTypes.end(), [&tensor = tensor](const auto& known) {
       return known.first == tensor.scalar_type();
     });
     if (type == kTypes.end())

@@ -28,7 +28,7 @@ class TorchScript final : public Imported {
   TorchScript(const std::filesystem::path& file, std::vector<std::string> inputs,
               std::vector<std::string> outputs)
       : Imported(file, std::move(inputs), std::move(outputs)) {
-    load();
+    read_file();
     check_arguments();
   }
 
@@ -36,11 +36,11 @@ class TorchScript final : public Imported {
   void to(c10::Device device, bool) override {
     if (device == device_) return;
     device_ = device;
-    load();
+    read_file();
   }
 
  private:
-  void load() {
+  void read_file() {
     try {
       script_ = jit::load(file_, device_);
     } catch (const c10::OutOfMemoryError&) {
