@@ -70,9 +70,10 @@ endfunction()
 # [PREFIX text] [ALONE] [TORCH] [SHARDS number]): a GoogleTest binary whose tests CTest knows one by
 # one, by their names after the prefix; names must differ between binaries. ALONE: no other test runs
 # meanwhile. TORCH: its sources include Torch's headers; CTest knows it as SHARDS processes (1),
-# each with a part of the tests, for loading Torch takes longer than most tests. Where there is no
-# GPU, a binary of label gpu is one test, which skips them all at once. Sanitizers do not know the
-# driver's memory: they have no such binary.
+# each with a part of the tests, for loading Torch takes longer than most tests; so does a start
+# under a sanitizer, where CTest knows every binary as four processes. Where there is no GPU, a binary
+# of label gpu is one test, which skips them all at once. Sanitizers do not know the driver's memory:
+# they have no such binary.
 function(slipstream_test name)
   cmake_parse_arguments(PARSE_ARGV 1 test "ALONE;TORCH" "TIMEOUT;PREFIX;SHARDS" "LABELS;SOURCES;LIBS")
   if(SLIPSTREAM_SANITIZE AND "gpu" IN_LIST test_LABELS)
@@ -81,7 +82,10 @@ function(slipstream_test name)
   if(NOT test_TIMEOUT)
     set(test_TIMEOUT 120)
   endif()
-  if(NOT test_SHARDS)
+  if(SLIPSTREAM_SANITIZE AND NOT test_TORCH)
+    set(test_SHARDS 4)
+    math(EXPR test_TIMEOUT "4 * ${test_TIMEOUT}")
+  elseif(NOT test_SHARDS)
     set(test_SHARDS 1)
   endif()
   add_executable(${name} ${test_SOURCES})
@@ -96,7 +100,7 @@ function(slipstream_test name)
     add_test(NAME ${test_PREFIX}${name} COMMAND sh -c "'$<TARGET_FILE:${name}>' && exit 77")
     set_tests_properties(${test_PREFIX}${name} PROPERTIES LABELS "${test_LABELS}" ${properties}
       SKIP_RETURN_CODE 77)
-  elseif(test_TORCH)
+  elseif(test_TORCH OR SLIPSTREAM_SANITIZE)
     math(EXPR last "${test_SHARDS} - 1")
     foreach(shard RANGE ${last})
       add_test(NAME ${test_PREFIX}${name}.${shard} COMMAND ${name})
