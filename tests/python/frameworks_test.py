@@ -1,41 +1,33 @@
 """The examples with Lightning, Accelerate, FSDP2 and Ray Data: they train on the samples of the plain example, with any
 number of processes, also after they went on with another number."""
 
-import os
 import runpy
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 import torch
+from forked import FORKS, IMPORTED, run_script
 from torch import nn
 
 import slipstream as ss
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
-ALONE = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
 STEPS = 15  # of 6 an epoch
+FORKS.set_forkserver_preload([*IMPORTED, "lightning", "accelerate"])
 
 
-def run(script, ranks, data, steps, *options):
-    """Gloo does not always find its peers on a busy machine: torchrun then begins again."""
-    launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", "--max-restarts=6"]
-    words = [sys.executable, *(launch if ranks > 0 else []), EXAMPLES / script, data, "--steps", steps, "--batch-size",
-             8, "--num-workers", 1, "--save-every", 3, *options]
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, env=os.environ | ALONE,
-                          timeout=400, check=False)
-    assert done.returncode == 0, done.stderr
-    assert f"step {steps}: loss " in done.stdout
+def run(script, ranks, data, steps, logs, *options):
+    words = [data, "--steps", steps, "--batch-size", 8, "--num-workers", 1, "--save-every", 3, *options]
+    assert f"step {steps}: loss " in run_script(EXAMPLES / script, words, logs, ranks)
 
 
 @pytest.fixture(scope="module")
 def plain(photos, tmp_path_factory):
     """The weights of the plain example after its last step."""
-    checkpoint = tmp_path_factory.mktemp("plain") / "run.pt"
-    run("train.py", 0, photos, STEPS, "--checkpoint", checkpoint)
-    return torch.load(checkpoint)["model"]
+    folder = tmp_path_factory.mktemp("plain")
+    run("train.py", 0, photos, STEPS, folder / "logs", "--checkpoint", folder / "run.pt")
+    return torch.load(folder / "run.pt")["model"]
 
 
 def lightning_weights(folder):
@@ -64,10 +56,10 @@ def fsdp2_weights(folder):
 ])
 def test_another_number_of_processes_goes_on(photos, plain, tmp_path, script, package, weights):
     pytest.importorskip(package)
-    options = ["--checkpoints", tmp_path, "--timeout", 20]
-    run(script, 2, photos, 9, *options)
-    run(script, 4, photos, STEPS, *options)
-    torch.testing.assert_close(weights(tmp_path), plain, rtol=1e-4, atol=1e-6)  # sums in another order
+    options = ["--checkpoints", tmp_path / "runs", "--timeout", 20]
+    run(script, 2, photos, 9, tmp_path / "logs", *options)
+    run(script, 4, photos, STEPS, tmp_path / "later-logs", *options)
+    torch.testing.assert_close(weights(tmp_path / "runs"), plain, rtol=1e-4, atol=1e-6)  # sums in another order
 
 
 @pytest.mark.parametrize("script, package, weights", [
@@ -76,8 +68,8 @@ def test_another_number_of_processes_goes_on(photos, plain, tmp_path, script, pa
 ])
 def test_alone_it_is_the_plain_loop_to_the_bit(photos, plain, tmp_path, script, package, weights):
     pytest.importorskip(package)
-    run(script, 0, photos, STEPS, "--checkpoints", tmp_path)
-    torch.testing.assert_close(weights(tmp_path), plain, rtol=0, atol=0)
+    run(script, 0, photos, STEPS, tmp_path / "logs", "--checkpoints", tmp_path / "runs")
+    torch.testing.assert_close(weights(tmp_path / "runs"), plain, rtol=0, atol=0)
 
 
 def test_lightning_takes_a_pipeline_around_pytorchs_loader():
