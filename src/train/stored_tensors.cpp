@@ -64,9 +64,9 @@ std::uint64_t store_tensors(const std::vector<NamedTensor>& tensors,
   std::vector<at::Tensor> on_host;
   std::vector<TensorToStore> stored;
   for (const auto& [name, tensor] : tensors) {
-    const auto type = std::find_if(kTypes.begin(), kTypes.end(), [&tensor = tensor](const auto& known) {
-      return known.first == tensor.scalar_type();
-    });
+    const auto type = std::find_if(
+        kTypes.begin(), kTypes.end(),
+        [&tensor = tensor](const auto& known) { return known.first == tensor.scalar_type(); });
     if (type == kTypes.end())
       throw Error("cannot write " + path.string() + ": tensor '" + name + "' is " +
                   at::toString(tensor.scalar_type()) + ", which a .safetensors file cannot hold");
