@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All tests:  scripts/test.sh        or some:  scripts/test.sh [release|tsan|asan|fuzz|tidy|style]...
+# All tests:  scripts/test.sh        or some:  scripts/test.sh [style|release|tsan|asan|fuzz|tidy]...
 # scripts/test.sh check: the tests of the rooms without Torch alone, for a quick answer.
 # scripts/test.sh format rewrites the sources by .clang-format.
 set -euo pipefail
@@ -116,7 +116,7 @@ fuzz() {
 
 if [[ ${1:-} == format ]]; then format; exit; fi
 phases=("$@")
-[[ $# -gt 0 ]] || phases=(release tsan asan fuzz tidy style)
+[[ $# -gt 0 ]] || phases=(style release tsan asan fuzz tidy)
 for phase in "${phases[@]}"; do
   [[ " release check tsan asan fuzz tidy style " == *" $phase "* ]] ||
     { echo "unknown part: $phase" >&2; exit 2; }
