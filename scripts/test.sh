@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All tests:  scripts/test.sh        or some:  scripts/test.sh [style|release|tsan|asan|fuzz|tidy]...
+# All tests:  scripts/test.sh        or some:  scripts/test.sh [style|release|tsan|asan|fuzz|tidy|analyze]...
 # scripts/test.sh check: the tests of the rooms without Torch alone, for a quick answer.
 # scripts/test.sh format rewrites the sources by .clang-format.
 set -euo pipefail
@@ -61,22 +61,25 @@ asan() {
     run_ctest build/asan -LE slow
 }
 
-check_sources() { # check_sources FOLDER CHECKS [option of clang]...
+check_sources() { # check_sources FOLDER CHECKS
   cmake --build "$1" --target slipstream_revision
-  run-clang-tidy -quiet -p "$1" -checks="$2" -j "$jobs" "${@:3}" "$PWD/($1/)?src/" >"$1/tidy.log" 2>&1 ||
+  run-clang-tidy -quiet -p "$1" -checks="$2" -j "$jobs" "$PWD/($1/)?src/" >"$1/tidy.log" 2>&1 ||
     { grep -A6 -E 'error:|warning:' "$1/tidy.log"; return 1; }
 }
 
-# Of the rooms without Torch: clang's static analyzer reads each source alone, which shows missing includes, too; what
-# it finds deeper than in its shallow mode takes it three times as long. The other checks read a dozen at a time: most
-# of their time goes into headers.
+# Of the rooms without Torch, a dozen sources at a time: most of the time goes into headers.
 tidy() {
   have_tool run-clang-tidy || return 0
-  configure fuzz build/tidy -DSLIPSTREAM_UNITY=OFF
-  check_sources build/tidy '-*,clang-analyzer-*,clang-diagnostic-*' \
-    -extra-arg=-Xclang -extra-arg=-analyzer-config -extra-arg=-Xclang -extra-arg=mode=shallow
   configure fuzz build/fuzz
   check_sources build/fuzz '-clang-analyzer-*,-bugprone-suspicious-include'
+}
+
+# clang's static analyzer, which passes over included functions: each source alone, which shows missing includes, too.
+# It takes longer than tidy and is not part of all tests.
+analyze() {
+  have_tool run-clang-tidy || return 0
+  configure fuzz build/tidy -DSLIPSTREAM_UNITY=OFF
+  check_sources build/tidy '-*,clang-analyzer-*,clang-diagnostic-*'
 }
 
 sources() {
@@ -120,7 +123,7 @@ if [[ ${1:-} == format ]]; then format; exit; fi
 phases=("$@")
 [[ $# -gt 0 ]] || phases=(style release tsan asan fuzz tidy)
 for phase in "${phases[@]}"; do
-  [[ " release check tsan asan fuzz tidy style " == *" $phase "* ]] ||
+  [[ " release check tsan asan fuzz tidy analyze style " == *" $phase "* ]] ||
     { echo "unknown part: $phase" >&2; exit 2; }
 done
 scripts/setup.sh --lint
