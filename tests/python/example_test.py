@@ -53,12 +53,14 @@ def test_the_rest_goes_on_after_a_process_was_killed(photos, tmp_path):
     until = time.monotonic() + 200
     while not checkpoint.exists():
         both = start_ranks(SCRIPT, words_of(photos, 100000, checkpoint), tmp_path, 2)
-        while not checkpoint.exists() and all(each.is_alive() for each in both):
-            assert time.monotonic() < until
-            time.sleep(0.005)
-        both[1].kill()
-        both[0].terminate()
-        for each in both:
-            each.join(60)
+        try:
+            while not checkpoint.exists() and all(each.is_alive() for each in both):
+                assert time.monotonic() < until
+                time.sleep(0.005)
+        finally:
+            both[1].kill()
+            both[0].terminate()
+            for each in both:
+                each.join(60)
     assert torch.load(checkpoint)["step"] < steps
     torch.testing.assert_close(run(2, photos, steps, checkpoint), whole, rtol=0, atol=0)

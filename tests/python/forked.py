@@ -48,12 +48,14 @@ def start_ranks(script, words, logs, ranks):
 def end(processes):
     """Whether they all worked; those that wait for one that failed are killed."""
     until = time.monotonic() + LIMIT_S
-    while all(each.exitcode in (None, 0) for each in processes) and any(each.is_alive() for each in processes):
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    for each in processes:
-        each.kill()
-        each.join()
+    try:
+        while all(each.exitcode in (None, 0) for each in processes) and any(each.is_alive() for each in processes):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+    finally:
+        for each in processes:
+            each.kill()
+            each.join()
     return all(each.exitcode == 0 for each in processes)
 
 
