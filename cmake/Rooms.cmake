@@ -1,5 +1,3 @@
-include(GoogleTest OPTIONAL)
-
 execute_process(COMMAND nvidia-smi -L OUTPUT_QUIET ERROR_QUIET RESULT_VARIABLE no_gpu)
 
 # slipstream_together(TARGET...): compiles their sources a dozen at a time, but CUDA's one by one. Names in unnamed
@@ -66,25 +64,21 @@ function(slipstream_test_bodies)
   endforeach()
 endfunction()
 
-# slipstream_test(NAME LABELS cpu|gpu|slow... SOURCES ... LIBS ... [TIMEOUT seconds]
-# [PREFIX text] [ALONE] [TORCH] [SHARDS number]): a GoogleTest binary whose tests CTest knows one by
-# one, by their names after the prefix; names must differ between binaries. ALONE: no other test runs
-# meanwhile. TORCH: its sources include Torch's headers; CTest knows it as SHARDS processes (1),
-# each with a part of the tests, for loading Torch takes longer than most tests; so does a start
-# under a sanitizer, where CTest knows every binary as four processes. Where there is no GPU, a binary
-# of label gpu is one test, which skips them all at once. Sanitizers do not know the driver's memory:
-# they have no such binary.
+# slipstream_test(NAME LABELS cpu|gpu|slow... SOURCES ... LIBS ... [TIMEOUT seconds] [ALONE] [TORCH] [SHARDS number]):
+# a GoogleTest binary, which CTest knows as SHARDS processes (1), each with a part of the tests, for to start one takes
+# longer than most tests. Under sanitizers they are four, but for TORCH: its sources include Torch's headers, which take
+# longest to load. ALONE: no other test runs meanwhile. Where there is no GPU, a binary of label gpu skips all its tests
+# at once. Sanitizers do not know the driver's memory: they have no such binary.
 function(slipstream_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 test "ALONE;TORCH" "TIMEOUT;PREFIX;SHARDS" "LABELS;SOURCES;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 test "ALONE;TORCH" "TIMEOUT;SHARDS" "LABELS;SOURCES;LIBS")
   if(SLIPSTREAM_SANITIZE AND "gpu" IN_LIST test_LABELS)
     return()
   endif()
   if(NOT test_TIMEOUT)
-    set(test_TIMEOUT 120)
+    set(test_TIMEOUT 300)
   endif()
   if(SLIPSTREAM_SANITIZE AND NOT test_TORCH)
     set(test_SHARDS 4)
-    math(EXPR test_TIMEOUT "4 * ${test_TIMEOUT}")
   elseif(NOT test_SHARDS)
     set(test_SHARDS 1)
   endif()
@@ -97,23 +91,14 @@ function(slipstream_test name)
   target_link_libraries(${name} PRIVATE ${test_LIBS} GTest::gtest_main)
   set(properties TIMEOUT ${test_TIMEOUT} RUN_SERIAL "${test_ALONE}")
   if(no_gpu AND "gpu" IN_LIST test_LABELS)
-    add_test(NAME ${test_PREFIX}${name} COMMAND sh -c "'$<TARGET_FILE:${name}>' && exit 77")
-    set_tests_properties(${test_PREFIX}${name} PROPERTIES LABELS "${test_LABELS}" ${properties}
-      SKIP_RETURN_CODE 77)
-  elseif(test_TORCH OR SLIPSTREAM_SANITIZE)
-    math(EXPR last "${test_SHARDS} - 1")
-    foreach(shard RANGE ${last})
-      add_test(NAME ${test_PREFIX}${name}.${shard} COMMAND ${name})
-      set_tests_properties(${test_PREFIX}${name}.${shard} PROPERTIES LABELS "${test_LABELS}" ${properties}
-        ENVIRONMENT "GTEST_TOTAL_SHARDS=${test_SHARDS};GTEST_SHARD_INDEX=${shard}")
-    endforeach()
-  else()
-    set(prefix "")
-    if(test_PREFIX)
-      set(prefix TEST_PREFIX ${test_PREFIX})
-    endif()
-    string(REPLACE ";" "\\;" labels "${test_LABELS}")
-    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 ${prefix}
-      PROPERTIES LABELS "${labels}" ${properties})
+    add_test(NAME ${name} COMMAND sh -c "'$<TARGET_FILE:${name}>' && exit 77")
+    set_tests_properties(${name} PROPERTIES LABELS "${test_LABELS}" ${properties} SKIP_RETURN_CODE 77)
+    return()
   endif()
+  math(EXPR last "${test_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    add_test(NAME ${name}.${shard} COMMAND ${name})
+    set_tests_properties(${name}.${shard} PROPERTIES LABELS "${test_LABELS}" ${properties}
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${test_SHARDS};GTEST_SHARD_INDEX=${shard}")
+  endforeach()
 endfunction()
