@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -14,6 +15,8 @@ namespace slipstream::cuda {
 namespace {
 
 constexpr std::size_t kPages = 2;
+/// At least the places in which nvJPEG keeps images on their way to the engines: 14 of an H200's 7.
+constexpr std::size_t kPlaces = 32;
 
 void check(nvjpeg::Status status, const char* call, Where where = Where::here()) {
   if (status == nvjpeg::kSuccess) return;
@@ -89,6 +92,7 @@ struct JpegDecoder::Impl {
   bool is_supported() const;
   bool is_taken(const JpegImage& image, int subsampling);
   void choose(std::span<const JpegImage> images);
+  void make_room(std::span<const JpegImage> images, cudaStream_t stream);
   nvjpeg::Status submit(std::span<const JpegImage> images, std::span<const Item> items, Page& page,
                         cudaStream_t stream);
   void renew(Page& page);
@@ -106,7 +110,9 @@ struct JpegDecoder::Impl {
   std::size_t turn = 0;
 
   std::vector<Taken> taken;
-  bool asks_each = false;  ///< for some that `taken` holds are refused
+  bool asks_each = false;                   ///< for some that `taken` holds are refused
+  std::size_t most_bytes = 0;               ///< of a file for which `pages` have room
+  std::map<int, std::int64_t> most_pixels;  ///< the same of an image, by its subsampling
   std::vector<Item> items;
   std::vector<std::size_t> failed;
   std::vector<const unsigned char*> files;
@@ -120,9 +126,10 @@ JpegDecoder::Impl::Impl(const Options& given)
   check_cuda(cudaFree(nullptr));  // nvJPEG finds the context that this makes
   items.reserve(options.batch_size);
   failed.reserve(options.batch_size);
-  files.reserve(options.batch_size);
-  lengths.reserve(options.batch_size);
-  outputs.reserve(options.batch_size);
+  const std::size_t most = std::max(options.batch_size, kPlaces);
+  files.reserve(most);
+  lengths.reserve(most);
+  outputs.reserve(most);
   try {
     create();
   } catch (...) {
@@ -221,6 +228,33 @@ void JpegDecoder::Impl::choose(std::span<const JpegImage> images) {
   std::sort(items.begin(), items.end());
 }
 
+/// Where nvJPEG keeps an image on its way to the engines, its memory grows to the largest that came
+/// to that place, and growing waits for all work of the device. So a file that is larger than all
+/// before goes to all places at once, each time to the same pixels.
+void JpegDecoder::Impl::make_room(std::span<const JpegImage> images, cudaStream_t stream) {
+  std::vector<Item> larger;
+  for (const Item& item : items) {
+    std::int64_t& most = most_pixels[item.subsampling];
+    if (item.pixels > most) larger.push_back(item);
+    most = std::max(most, item.pixels);
+  }
+  const auto bytes = [&](const Item& item) { return images[item.index].file.size(); };
+  const auto longest = std::ranges::max_element(items, {}, bytes);
+  if (longest != items.end() && bytes(*longest) > most_bytes) {
+    larger.push_back(*longest);
+    most_bytes = bytes(*longest);
+  }
+  for (const Item& item : larger) {
+    const std::vector<Item> everywhere(kPlaces, item);
+    for (Page& page : pages) {
+      check_cuda(cudaEventSynchronize(page.done));
+      const bool is_made = submit(images, everywhere, page, stream) == nvjpeg::kSuccess;
+      check_cuda(cudaStreamSynchronize(stream));
+      if (!is_made) renew(page);
+    }
+  }
+}
+
 nvjpeg::Status JpegDecoder::Impl::submit(std::span<const JpegImage> images,
                                          std::span<const Item> some, Page& page,
                                          cudaStream_t stream) {
@@ -245,6 +279,8 @@ nvjpeg::Status JpegDecoder::Impl::submit(std::span<const JpegImage> images,
 void JpegDecoder::Impl::renew(Page& page) {
   check(library.destroy_state(std::exchange(page.state, nullptr)), "nvjpegJpegStateDestroy");
   check(library.create_state(handle, &page.state), "nvjpegJpegStateCreate");
+  most_bytes = 0;
+  most_pixels.clear();
 }
 
 /// What a failure leaves behind must not meet the next image: the stream is drained after each, and
@@ -281,6 +317,7 @@ std::span<const std::size_t> JpegDecoder::decode_async(std::span<const JpegImage
   Page& page = self.pages[self.turn++ % kPages];
   check_cuda(cudaEventSynchronize(page.done));
   self.choose(images);
+  if (self.has_engines) self.make_room(images, stream.get());
   if (!self.items.empty() &&
       self.submit(images, self.items, page, stream.get()) != nvjpeg::kSuccess) {
     self.decode_one_by_one(images, page, stream.get());

@@ -272,7 +272,8 @@ TEST_P(JpegDecoderGpuTest, damaged_pixels_leave_the_decoder_usable) {
   const Decoded good = picture({.across = 2, .down = 2}, 100, 120);
   const Bytes expected = decode({good}).front();
   for (std::size_t part = 2; part < 8; ++part) {
-    Decoded damaged = good;
+    const auto more = static_cast<std::int64_t>(part);  // so that it is the largest so far
+    Decoded damaged = picture({.across = 2, .down = 2}, 100 + more, 120);
     const std::size_t at = damaged.file.size() * part / 8;
     for (std::size_t i = at; i < at + 20; ++i) damaged.file[i] = static_cast<std::byte>(i * 91);
     std::vector<Decoded> files(40, good);
@@ -294,6 +295,28 @@ TEST_P(JpegDecoderGpuTest, takes_no_memory_in_the_steady_state) {
   std::printf("allocations while warming up: %llu\n", static_cast<unsigned long long>(before));
   for (int i = 0; i < 40; ++i) decode(files);
   EXPECT_EQ(decoder_->allocations(), before);
+}
+
+TEST_P(JpegDecoderGpuTest, engines_do_not_wait_for_other_work_unless_a_file_is_the_largest_so_far) {
+  if (!decoder_->uses_engines()) return;
+  const Decoded large = picture({.across = 2, .down = 2}, 375, 500);
+  std::vector<Decoded> files(40, picture({.across = 2, .down = 2}, 100, 120));
+  files[20] = large;
+  for (int i = 0; i < 2; ++i) decode(files);
+  const auto bytes = static_cast<std::size_t>(3 * large.shape[0] * large.shape[1]);
+  const DeviceBuffer<std::byte> memory(40 * bytes);
+  std::vector<JpegImage> images;
+  for (std::size_t i = 0; i < 40; ++i) {
+    images.push_back({large.file, large.shape[0], large.shape[1], memory.get() + i * bytes});
+  }
+  const Stream other(0);
+  const Stream stream(0);
+  delay_async(3e6, other);
+  for (int i = 0; i < 2; ++i) EXPECT_THAT(decoder_->decode_async(images, stream), IsEmpty());
+  EXPECT_EQ(cudaStreamQuery(other.get()), cudaErrorNotReady) << "decoding waited for it";
+  stream.synchronize();
+  EXPECT_EQ(cudaStreamQuery(other.get()), cudaErrorNotReady) << "decoding waited for it";
+  other.synchronize();
 }
 
 TEST_P(JpegDecoderGpuTest, batches_of_any_size_are_decoded) {
