@@ -1,9 +1,15 @@
 #include "core/schedule.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace slipstream {
+namespace {
+
+constexpr std::chrono::milliseconds kLook{50};  ///< between two calls of Work::look()
+
+}  // namespace
 
 Schedule::Schedule(std::vector<Lane*> lanes, std::size_t depth, std::size_t run_ahead, Work& work,
                    const ScheduleProbe* probe)
@@ -102,7 +108,7 @@ bool Schedule::admit(std::uint64_t batch) {
   if (stop_ != nullptr && (*stop_)()) {
     {
       Lock lock(mutex_);
-      batches_ = batch;
+      batches_ = std::min(batches_, batch);
     }
     changed_.notify_all();
     return false;
@@ -125,7 +131,7 @@ void Schedule::begin(std::uint64_t batches, const std::function<bool()>& stop, L
   reset(batches, stop);
   std::vector<std::function<void()>> jobs;
   for (const std::size_t lane : on_threads) {
-    ensure(lane > 0 && lane + 1 < lanes_.size(), "the first and the last lane are the caller's");
+    ensure(lane + 1 < lanes_.size(), "the last lane is the caller's");
     jobs.emplace_back([this, lane] { run_lane(lane); });
   }
   on_threads_ = std::move(on_threads);
@@ -170,9 +176,10 @@ bool Schedule::next() {
 bool Schedule::advance_ahead(bool may_wait) {
   std::size_t lane = lanes_.size() - 2;
   while (lane > 0 && (is_on_thread(lane) || !can_advance(lane))) --lane;
+  if (lane == 0 && (is_on_thread(0) || !can_advance(0))) return false;
   const std::uint64_t batch = next_of(lane);
   if (lane == 0) {
-    if (!can_advance(0) || (!may_wait && !work_.input_ready(batch))) return false;
+    if (!may_wait && !work_.input_ready(batch)) return false;
     if (!admit(batch)) return true;
   }
   try {
@@ -187,18 +194,27 @@ bool Schedule::advance_ahead(bool may_wait) {
 }
 
 bool Schedule::await_threads() {
+  Next next = await_next();
+  for (; next == Next::threads; next = await_next()) work_.look();
+  return next == Next::callers;
+}
+
+Schedule::Next Schedule::await_next() {
   Lock lock(mutex_);
-  while (true) {
+  do {
     if (error_) throw Stopped{};
     bool is_at_work = false;
-    for (std::size_t lane = 1; lane < lanes_.size(); ++lane) {
+    for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
       if (!may_advance(lane)) continue;
-      if (!is_on_thread(lane)) return true;
-      is_at_work = true;
+      if (is_on_thread(lane)) {
+        is_at_work = true;
+      } else if (lane > 0) {
+        return Next::callers;
+      }
     }
-    if (!is_at_work) return false;
-    changed_.wait(lock);
-  }
+    if (!is_at_work) return Next::nobodys;
+  } while (changed_.wait_for(lock, kLook) == std::cv_status::no_timeout);
+  return Next::threads;
 }
 
 void Schedule::stop() {

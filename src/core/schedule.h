@@ -27,6 +27,8 @@ class Work {
   virtual bool input_ready(std::uint64_t batch) = 0;
   /// Blocks until input_ready(batch), or throws.
   virtual void await_input(std::uint64_t batch) = 0;
+  /// Called some times a second while next() waits for threads. Throws what is to come out of it.
+  virtual void look() {}
   /// Whether retired() wants to know when a lane began and ended a batch. Always the same.
   virtual bool wants_times() const { return true; }
   /// Lets go of what `lane` put into `slot`: its last reader's end is in front of `lane`'s work.
@@ -85,9 +87,10 @@ class Schedule {
 
   /// For a caller who is the last lane and comes back for each batch: begins a run on the calling
   /// thread, which makes all further calls. run() is not called meanwhile. The lanes `on_threads`
-  /// are advanced by `threads`, one by each, the others by the caller.
-  /// REQUIRES: at least two lanes; Work::run() does nothing for the last one; neither it nor the
-  /// first one is among `on_threads`; `threads` have no other work until end()
+  /// are advanced by `threads`, one by each, the others by the caller. With the first lane's thread
+  /// goes what comes ahead of its batches: `stop`, input and Work::retired().
+  /// REQUIRES: at least two lanes; Work::run() does nothing for the last one, which is not among
+  /// `on_threads`; `threads` have no other work until end()
   void begin(std::uint64_t batches, const std::function<bool()>& stop = {},
              LaneThreads* threads = nullptr, std::vector<std::size_t> on_threads = {});
   /// Records the end of the last lane's batch, where it has one.
@@ -98,7 +101,7 @@ class Schedule {
   bool next();
   /// Whether one of begin()'s threads advances the lane. The same until stop().
   bool is_on_thread(std::size_t lane) const;
-  /// Ends what threads do of the run; end() is all that may follow.
+  /// Ends what threads do of the run; end() is all that may follow. Waits for Work::await_input().
   void stop();
   /// stop(); ends the run, wherever it is: drops what the slots hold, each lane behind all work of
   /// the others. The host waits for threads that are enqueuing, for no device. Does nothing without
@@ -123,6 +126,10 @@ class Schedule {
   /// Waits until one of the caller's lanes behind the first can go on. False where no thread has
   /// work that would let it.
   bool await_threads();
+  enum class Next { callers, threads, nobodys };
+  /// Whose work is next, but for the first lane where it is the caller's. Waits some time for the
+  /// caller's.
+  Next await_next();
   void reset(std::uint64_t batches, const std::function<bool()>& stop);
   void wait(std::size_t lane, std::size_t producer, std::uint64_t batch, WaitId::Kind kind);
   void await_recorded(std::size_t lane, std::uint64_t batch);

@@ -50,12 +50,11 @@ class Loop {
        const py::list& kept) {
     const std::shared_ptr<Context> context = context_of(device);
     std::shared_ptr<Feed> feed;
-    if (py::isinstance<NativeLoader>(source)) {
+    if (py::isinstance<NativeLoader>(source))
       feed = std::make_shared<NativeFeed>(source.cast<std::shared_ptr<NativeLoader>>());
-    } else {
+    else
       feed = std::make_shared<PythonFeed>(kept_in(kept, source), kept_in(kept, ready),
                                           context->device());
-    }
     loop_ =
         std::make_unique<StagedLoop>(std::move(feed), std::move(stages), context, first, run_ahead);
   }
@@ -321,7 +320,8 @@ void add_loader(py::module_& module) {
       .def(py::init(&loader_of))
       .def("batches_per_epoch", &NativeLoader::batches_per_epoch)
       .def("halt", &NativeLoader::halt, py::call_guard<py::gil_scoped_release>())
-      .def("go_to", &NativeLoader::go_to, py::call_guard<py::gil_scoped_release>());
+      .def("go_to", &NativeLoader::go_to, py::call_guard<py::gil_scoped_release>())
+      .def_property("wants_thread", &NativeLoader::wants_thread, &NativeLoader::want_thread);
 }
 
 /// A `with` block whose draws are keyed, unless `seed` is None.

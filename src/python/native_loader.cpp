@@ -171,8 +171,9 @@ void NativeLoader::check_process() const {
 }
 
 void NativeLoader::go_to(std::uint64_t batch) {
+  check_process();  // a fork's copy of using_ may be held by a thread that is not there
   const std::lock_guard using_it(using_);
-  check_process();
+  ++passes_;
   if (!made_in_.is_this_process() || batch != position_ || taken_ || must_start_) start(batch);
 }
 
@@ -189,8 +190,16 @@ bool NativeLoader::ready() {
   return taken_ || loader_ == nullptr || !made_in_.is_this_process() || loader_->ready();
 }
 
-void NativeLoader::take() {
+void NativeLoader::check_pass(std::uint64_t pass) const {
+  if (pass != passes_)
+    throw Error(
+        "the loader was sent elsewhere meanwhile: finish one pass first, or make a loader for "
+        "each");
+}
+
+void NativeLoader::take(std::uint64_t pass) {
   const std::lock_guard using_it(using_);
+  check_pass(pass);
   made_in_.require_this_process("this pass over a loader");
   if (loader_ == nullptr) throw Error("the loader was ended by another thread: make one for each");
   if (taken_) throw Error("the loader was asked by another thread meanwhile: make one for each");
@@ -252,9 +261,9 @@ std::vector<at::Tensor> NativeLoader::made_of(std::vector<at::Tensor> all) const
   return made;
 }
 
-GivenBatch NativeLoader::on_host() {
+GivenBatch NativeLoader::on_host(std::uint64_t pass) {
   const std::lock_guard using_it(using_);
-  const HostBatch batch = handed_over();
+  const HostBatch batch = handed_over(pass);
   std::vector<std::string> texts = texts_of(batch);
   const auto bytes = static_cast<std::int64_t>(loader_->layout().bytes);
   const auto options = at::TensorOptions().dtype(at::kByte);
@@ -286,7 +295,8 @@ GivenBatch NativeLoader::on_host() {
   return {made_of(views(slab)), std::move(texts)};
 }
 
-HostBatch NativeLoader::handed_over() {
+HostBatch NativeLoader::handed_over(std::uint64_t pass) {
+  check_pass(pass);
   if (!taken_) throw Error("the loader was sent elsewhere by another thread: make one for each");
   return *std::exchange(taken_, std::nullopt);
 }
@@ -318,9 +328,9 @@ DeviceSlab NativeLoader::copied(const HostBatch& batch, Lane& lane) {
   return slab;
 }
 
-GivenBatch NativeLoader::on_device(Lane& lane) {
+GivenBatch NativeLoader::on_device(std::uint64_t pass, Lane& lane) {
   const std::lock_guard using_it(using_);
-  const HostBatch batch = handed_over();
+  const HostBatch batch = handed_over(pass);
   std::vector<std::string> texts = texts_of(batch);
   const DeviceSlab slab = copied(batch, lane);
   std::vector<at::Tensor> all(loader_->layout().fields.size());
@@ -338,7 +348,8 @@ py::object NativeLoader::built(const GivenBatch& batch) const {
   return form_->build(std::move(all), std::move(texts));
 }
 
-NativeFeed::NativeFeed(std::shared_ptr<NativeLoader> loader) : loader_(std::move(loader)) {
+NativeFeed::NativeFeed(std::shared_ptr<NativeLoader> loader)
+    : loader_(std::move(loader)), pass_(loader_->passes()) {
   const std::uint64_t epoch = loader_->batches_per_epoch();
   end_ = (loader_->position() / epoch + 1) * epoch;
 }
@@ -348,23 +359,28 @@ bool NativeFeed::ready() { return loader_->position() >= end_ || loader_->ready(
 bool NativeFeed::take() {
   if (loader_->position() >= end_) return false;
   for (int polls = 1; !loader_->ready(); ++polls) {
+    if (is_interrupted_) return false;
     std::this_thread::sleep_for(kPoll);
-    if (polls % kPollsOfSignals != 0) continue;
+    if (is_on_thread() || polls % kPollsOfSignals != 0) continue;
     const py::gil_scoped_acquire locked;
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   }
-  loader_->take();
+  loader_->take(pass_);
   return true;
 }
 
+GivenBatch NativeFeed::batch(Lane& lane) {
+  const bool is_cuda = loader_->context().device().is_cuda();
+  return is_cuda ? loader_->on_device(pass_, lane) : loader_->on_host(pass_);
+}
+
 py::object NativeFeed::moved(Lane& lane) {
-  GivenBatch batch;
+  GivenBatch made;
   {
     const py::gil_scoped_release unlocked;
-    const bool is_cuda = loader_->context().device().is_cuda();
-    batch = is_cuda ? loader_->on_device(lane) : loader_->on_host();
+    made = batch(lane);
   }
-  return loader_->built(batch);
+  return loader_->built(made);
 }
 
 }  // namespace slipstream

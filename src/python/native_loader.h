@@ -67,17 +67,23 @@ class NativeLoader {
   void go_to(std::uint64_t batch);
   /// Ends what its threads do; go_to() begins anew.
   void halt();
+  /// How often it was sent somewhere: who reads on behind another one's go_to() is refused.
+  std::uint64_t passes() const { return passes_; }
   /// Takes the next batch, without Python's lock. Needs it not to be at the end of the epoch.
-  void take();
+  void take(std::uint64_t pass);
   bool ready();
   std::uint64_t position() const { return position_; }
+  /// Whether on_device() takes long, and no Python has a part in it or in take().
+  bool wants_thread() const { return !pool_ && (jpeg_ || must_have_thread_); }
+  /// For tests: as if it did.
+  void want_thread(bool must) { must_have_thread_ = must; }
 
   /// The batch that was taken, in host memory. Tensors hold its memory, but for what was mixed;
   /// where more batches are held than the loader has memory for, they are copies.
-  GivenBatch on_host();
+  GivenBatch on_host(std::uint64_t pass);
   /// The same on the device, behind the transforms that are done there, enqueued on `lane`, whose
   /// stream is the current one.
-  GivenBatch on_device(Lane& lane);
+  GivenBatch on_device(std::uint64_t pass, Lane& lane);
 
   /// Its tensors and strings as the samples have them.
   pybind11::object built(const GivenBatch& batch) const;
@@ -103,7 +109,8 @@ class NativeLoader {
   };
 
   void start(std::uint64_t batch);
-  HostBatch handed_over();
+  void check_pass(std::uint64_t pass) const;
+  HostBatch handed_over(std::uint64_t pass);
   std::vector<std::string> texts_of(const HostBatch& batch) const;
   /// Whether that field of a slab says where strings are: the one behind all leaves.
   bool is_of_texts(std::size_t field) const { return texts_ && field == form_->leaves.size(); }
@@ -142,6 +149,8 @@ class NativeLoader {
   std::shared_ptr<Returned> returned_;
   std::optional<HostBatch> taken_;
   std::atomic<std::uint64_t> position_ = 0;
+  std::atomic<std::uint64_t> passes_ = 0;
+  bool must_have_thread_ = false;
   std::uint64_t batches_per_epoch_ = 0;
   bool must_start_ = true;  ///< nothing is read, or a batch was lost
 };
@@ -154,10 +163,17 @@ class NativeFeed final : public Feed {
   bool ready() override;
   bool take() override;
   pybind11::object moved(Lane& lane) override;
+  bool wants_thread() const override { return loader_->wants_thread(); }
+  std::vector<at::Tensor> move(Lane& lane) override { return batch(lane).tensors; }
+  void interrupt() override { is_interrupted_ = true; }
 
  private:
+  GivenBatch batch(Lane& lane);
+
   std::shared_ptr<NativeLoader> loader_;
+  std::uint64_t pass_;
   std::uint64_t end_;
+  std::atomic<bool> is_interrupted_ = false;
 };
 
 }  // namespace slipstream

@@ -47,8 +47,10 @@ std::vector<Lane*> lanes_of(Context& context, const std::vector<LoopStage>& stag
 }
 
 /// None that reads what another thread makes: Python has to put that into the batch first.
-std::vector<std::size_t> lanes_on_threads(const std::vector<LoopStage>& stages) {
+std::vector<std::size_t> lanes_on_threads(bool copy_wants_one,
+                                          const std::vector<LoopStage>& stages) {
   std::vector<std::size_t> lanes;
+  if (copy_wants_one && (stages.empty() || stages[0].script == nullptr)) lanes = {0};
   for (std::size_t i = 0; i < stages.size(); ++i)
     if (stages[i].script != nullptr && (lanes.empty() || lanes.back() != i)) lanes.push_back(i + 1);
   return lanes;
@@ -59,11 +61,6 @@ std::vector<std::size_t> lanes_on_threads(const std::vector<LoopStage>& stages) 
 bool sees_operations() {
   return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
          at::impl::PythonTorchFunctionTLS::stack_len() > 0;
-}
-
-bool is_of_handler(const py::error_already_set& error) {
-  const py::object told = py::module_::import("slipstream._signals").attr("is_of_handler");
-  return told(error.value(), error.trace()).cast<bool>();
 }
 
 /// As generators do: it would end the caller's loop.
@@ -100,19 +97,21 @@ StagedLoop::StagedLoop(std::shared_ptr<Feed> feed, std::vector<LoopStage> stages
                        const std::shared_ptr<Context>& context, std::uint64_t first,
                        std::size_t run_ahead)
     : context_(context),
-      feed_(std::move(feed)),
       stages_(std::move(stages)),
       device_(context->device()),
       first_(first),
       body_(callers_lane(device_, stream_)),
       lanes_(lanes_of(*context, stages_, *body_)),
       values_(lanes_.size(), std::vector<py::object>(lanes_.size())),
+      moved_(lanes_.size()),
       calls_(lanes_.size(), std::vector<std::optional<ScriptStage::Call>>(lanes_.size())),
       memory_(lanes_.size()),
       begun_(lanes_.size()),
       entry_(body_->make_untimed_mark()),
       draws_(device_),
-      stop_([this] { return is_over(); }),
+      copy_wants_thread_(feed->wants_thread()),
+      input_(std::move(feed), draws_),
+      stop_([this] { return input_.is_over(); }),
       schedule_(new Schedule(lanes_, lanes_.size(), run_ahead, *this)) {}
 
 StagedLoop::~StagedLoop() {
@@ -135,7 +134,8 @@ void StagedLoop::begin() {
   for (Lane* lane : lanes_)
     if (lane != body_.get()) lane->wait(*entry_);
   std::vector<std::size_t> on_threads;
-  if (!sees_operations()) on_threads = lanes_on_threads(stages_);
+  if (!sees_operations()) on_threads = lanes_on_threads(copy_wants_thread_, stages_);
+  if (!on_threads.empty() && on_threads.front() == 0) input_.go_to_thread();
   if (!on_threads.empty()) threads_.emplace();
   schedule_->begin(std::numeric_limits<std::uint64_t>::max(), stop_,
                    threads_ ? &threads_->threads() : nullptr, std::move(on_threads));
@@ -161,7 +161,7 @@ std::optional<py::object> StagedLoop::next() {
   if (!is_there) {
     check_stages(/*is_at_end=*/true);
     close();
-    if (feed_error_) std::rethrow_exception(std::exchange(feed_error_, nullptr));
+    input_.rethrow();
     return std::nullopt;
   }
   const std::uint64_t batch = given_++;
@@ -187,6 +187,7 @@ void StagedLoop::take_back() {
 void StagedLoop::clear(std::size_t slot) {
   for (py::object& value : values_[slot]) value = {};
   for (auto& call : calls_[slot]) call.reset();
+  moved_[slot].clear();
 }
 
 void StagedLoop::close() {
@@ -197,48 +198,21 @@ void StagedLoop::close() {
   }
   if (threads_) {
     const py::gil_scoped_release unlocked;
+    input_.interrupt();
     schedule_->stop();
   }
   for (std::size_t slot = 0; slot < values_.size(); ++slot) clear(slot);
   is_ending_ = true;
   schedule_->end();
   threads_.reset();
-  feed_.reset();
+  input_.end();
 }
 
-bool StagedLoop::input_ready(std::uint64_t) { return has_item_ || has_ended_ || feed_->ready(); }
+bool StagedLoop::input_ready(std::uint64_t) { return input_.ready(); }
 
-bool StagedLoop::is_over() {
-  if (!has_item_ && !has_ended_) {
-    has_item_ = take();
-    has_ended_ = !has_item_;
-  }
-  return has_ended_;
-}
-
-/// What a loader raises waits for the batches ahead of it. Ctrl-C and exits do not, nor does what
-/// the program's signal handlers raise.
-bool StagedLoop::take() {
-  {
-    const py::gil_scoped_acquire locked;
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-  }
-  // The first time, a loader draws ahead of everything else, as in a plain loop.
-  const bool is_looking = taken_ > 0 && DrawOrder::looks_at(taken_);
-  try {
-    if (is_looking) draws_.begin();
-    const bool is_there = feed_->take();
-    if (is_looking) draws_.end(DrawOrder::kLoader);
-    ++taken_;
-    return is_there;
-  } catch (const py::error_already_set& error) {
-    const py::gil_scoped_acquire locked;
-    if (!error.matches(PyExc_Exception) || is_of_handler(error)) throw;
-    feed_error_ = std::current_exception();
-  } catch (...) {
-    feed_error_ = std::current_exception();
-  }
-  return false;
+void StagedLoop::look() {
+  const py::gil_scoped_acquire locked;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
 void StagedLoop::run(std::size_t lane, std::uint64_t batch, std::size_t slot) {
@@ -247,13 +221,20 @@ void StagedLoop::run(std::size_t lane, std::uint64_t batch, std::size_t slot) {
     const std::lock_guard keeping(keeping_);
     memory_[lane].add(batch);
   }
-  if (schedule_->is_on_thread(lane)) return run_script(lane, slot);
+  if (schedule_->is_on_thread(lane)) return lane == 0 ? move(slot) : run_script(lane, slot);
   const py::gil_scoped_acquire locked;
   const OnLane on(*lanes_[lane], device_);
   py::object made = lane == 0 ? copied() : staged(lane - 1, batch, value(slot, lane - 1));
   keep_own(lane, made);
   values_[slot][lane] = std::move(made);
   if (schedule_->is_on_thread(lane + 1)) prepare_call(lane + 1, slot);
+}
+
+void StagedLoop::move(std::size_t slot) {
+  const OnLane on(*lanes_.front(), device_);
+  if (begun_.front() == 1) at::init_num_threads();
+  moved_[slot] = input_.move(*lanes_.front());
+  for (const at::Tensor& tensor : moved_[slot]) keep_own(0, tensor);
 }
 
 void StagedLoop::run_script(std::size_t lane, std::size_t slot) {
@@ -297,6 +278,7 @@ void StagedLoop::refuse_computed(std::size_t lane, const at::Tensor& tensor) {
 const py::object& StagedLoop::value(std::size_t slot, std::size_t lane) {
   py::object& value = values_[slot][lane];
   if (!schedule_->is_on_thread(lane) || value) return value;
+  if (lane == 0) return value = py::tuple(py::cast(moved_[slot]));
   const LoopStage& stage = stages_[lane - 1];
   failed_ = stage.name;
   value = in_python(stage, [&] {
@@ -308,12 +290,11 @@ const py::object& StagedLoop::value(std::size_t slot, std::size_t lane) {
 }
 
 py::object StagedLoop::copied() {
-  if (feed_->is_on_device()) {
+  if (input_.is_on_device()) {
     body_->record(*entry_);
     lanes_.front()->wait(*entry_);
   }
-  has_item_ = false;
-  return feed_->moved(*lanes_.front());
+  return input_.moved(*lanes_.front());
 }
 
 py::object StagedLoop::staged(std::size_t index, std::uint64_t batch, const py::object& from) {

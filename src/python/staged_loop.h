@@ -15,6 +15,7 @@
 #include "python/draws.h"
 #include "python/feed.h"
 #include "python/lane_memory.h"
+#include "python/loop_input.h"
 #include "python/script_stage.h"
 #include "python/stage_watch.h"
 #include "slipstream/run/context.h"
@@ -39,8 +40,8 @@ struct LoopStage {
 
 /// One pass over a feed: batches are copied and go through the stages ahead of a body, which is the
 /// caller's work between two calls of next(), on the stream that was its current one when it got
-/// the batch. Stages are called on the caller's thread, but those of TorchScript, of which none
-/// follows another, on a thread each.
+/// the batch. All that is done is called on the caller's thread, but for feeds that want a thread
+/// and stages of TorchScript: they have one each, of which none follows another.
 class StagedLoop final : Work {
  public:
   /// `first`: the number of the first batch, by which stages with a seed draw.
@@ -63,19 +64,19 @@ class StagedLoop final : Work {
   bool wants_times() const override { return false; }
   bool input_ready(std::uint64_t batch) override;
   void await_input(std::uint64_t) override {}
+  void look() override;
   void drop(std::size_t lane, std::size_t slot) override;
   void run(std::size_t lane, std::uint64_t batch, std::size_t slot) override;
   void retired(std::uint64_t, std::span<const Mark* const>, std::span<const Mark* const>) override {
   }
 
-  bool is_over();
-  bool take();
   void begin();
   void take_back();
   /// Of what lanes have made, all that is in a slot.
   void clear(std::size_t slot);
   void prepare_call(std::size_t lane, std::size_t slot);
   void refuse_computed(std::size_t lane, const at::Tensor& tensor);
+  void move(std::size_t slot);
   void run_script(std::size_t lane, std::size_t slot);
   /// What a lane before the last made of the batch in a slot.
   const pybind11::object& value(std::size_t slot, std::size_t lane);
@@ -88,7 +89,6 @@ class StagedLoop final : Work {
   void set_stream();
 
   std::shared_ptr<Context> context_;
-  std::shared_ptr<Feed> feed_;
   std::vector<LoopStage> stages_;
   c10::Device device_;
   std::uint64_t first_;
@@ -96,17 +96,19 @@ class StagedLoop final : Work {
   std::unique_ptr<Lane> body_;
   std::vector<Lane*> lanes_;
   std::vector<std::vector<pybind11::object>> values_;  ///< [slot][lane]: what it made of the batch
-  std::vector<std::vector<std::optional<ScriptStage::Call>>> calls_;  ///< the same, of threads
+  std::vector<std::vector<at::Tensor>>
+      moved_;  ///< [slot]: the first lane's, where a thread made it
+  std::vector<std::vector<std::optional<ScriptStage::Call>>> calls_;  ///< as values_, of threads
   std::mutex keeping_;                ///< memory_; nobody waits for Python's lock with it
   std::vector<LaneMemory> memory_;    ///< [lane]
   std::vector<std::uint64_t> begun_;  ///< [lane]: batches
   std::optional<LentThreads> threads_;
   std::unique_ptr<Mark> entry_;
   DrawOrder draws_;
-  std::exception_ptr feed_error_;
+  bool copy_wants_thread_;
+  LoopInput input_;
   bool has_begun_ = false, is_closed_ = false, is_ending_ = false;
-  bool has_item_ = false, has_ended_ = false;
-  std::uint64_t taken_ = 0, given_ = 0;  ///< batches: from the feed, to the caller
+  std::uint64_t given_ = 0;  ///< batches
   std::string failed_;
   const std::function<bool()> stop_;
   std::unique_ptr<Schedule> schedule_;

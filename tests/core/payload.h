@@ -218,7 +218,8 @@ inline std::uint64_t run_payload(Rig& rig, LaneThreads& threads, const PayloadRu
   }
   std::vector<std::size_t> on_threads;
   if (run.driver == Driver::threaded)
-    for (std::size_t lane = 1; lane + 1 < lanes.size(); ++lane) on_threads.push_back(lane);
+    for (std::size_t lane = run.depth == lanes.size() ? 0 : 1; lane + 1 < lanes.size(); ++lane)
+      on_threads.push_back(lane);
   schedule.begin(run.batches, {}, &threads, on_threads);
   for (std::uint64_t batch = 0; schedule.next(); ++batch)
     work.run(lanes.size() - 1, batch, batch % run.depth);

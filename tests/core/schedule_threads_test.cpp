@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <set>
 #include <stdexcept>
@@ -142,9 +143,105 @@ TEST_P(ThreadedPullTest, NothingToRunIsNoBatch) {
   schedule_.end();
 }
 
-TEST_P(ThreadedPullTest, NeitherTheFirstNorTheLastLaneMayBeOnOne) {
-  EXPECT_THROW(schedule_.begin(1, {}, &threads_, {0}), std::exception);
+TEST_P(ThreadedPullTest, TheLastLaneMayNotBeOnOne) {
   EXPECT_THROW(schedule_.begin(1, {}, &threads_, {2}), std::exception);
+}
+
+/// The first of three lanes has a thread.
+class ThreadedInputTest : public ThreadedPullTest {
+ protected:
+  void begin(std::uint64_t batches, const std::function<bool()>& stop = {}) {
+    schedule_.begin(batches, stop, &threads_, {0});
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, ThreadedInputTest, ::testing::Values(Kind::host, Kind::fake),
+                         [](const auto& test) {
+                           return test.param == Kind::host ? "host" : "fake";
+                         });
+
+TEST_P(ThreadedInputTest, ItTakesAndEnqueuesTheNextBatchWhileTheCallerIsInItsBody) {
+  const std::thread::id caller = std::this_thread::get_id();
+  Counter bodies;
+  const std::function<bool()> stop = [&] {
+    EXPECT_NE(std::this_thread::get_id(), caller);
+    return false;
+  };
+  work_.on_ready = [&](std::uint64_t) {
+    EXPECT_NE(std::this_thread::get_id(), caller);
+    return true;
+  };
+  work_.on_run = [&](std::size_t lane, std::uint64_t batch, std::size_t) {
+    EXPECT_EQ(std::this_thread::get_id() == caller, lane != 0);
+    if (lane == 0 && batch > 1) bodies.await(batch - 1, "the body of a batch before");
+  };
+  begin(20, stop);
+  for (int batch = 0; batch < 20; ++batch) {
+    ASSERT_TRUE(schedule_.next());
+    bodies.add();
+  }
+  EXPECT_FALSE(schedule_.next());
+  schedule_.end();
+}
+
+TEST_P(ThreadedInputTest, WhoWaitsForALateInputLooksAround) {
+  Counter looks;
+  work_.on_look = [&] { looks.add(); };
+  work_.on_ready = [](std::uint64_t batch) { return batch != 3; };
+  work_.on_await = [&](std::uint64_t) { looks.await(2, "two looks"); };
+  begin(6);
+  for (int batch = 0; batch < 6; ++batch) ASSERT_TRUE(schedule_.next());
+  EXPECT_FALSE(schedule_.next());
+  schedule_.end();
+  EXPECT_GE(looks.value(), 2u);
+}
+
+TEST_P(ThreadedInputTest, WhatALookThrowsComesOutWhileTheInputIsLate) {
+  Counter thrown;
+  work_.on_look = [] { throw std::out_of_range("no"); };
+  work_.on_ready = [](std::uint64_t batch) { return batch != 3; };
+  work_.on_await = [&](std::uint64_t) { thrown.await(1, "what the look threw"); };
+  begin(kForever);
+  EXPECT_THROW(while (schedule_.next()){}, std::out_of_range);
+  thrown.add();
+  schedule_.end();
+}
+
+TEST_P(ThreadedInputTest, AnErrorOfItsInputComesOutUnchanged) {
+  work_.on_ready = [](std::uint64_t batch) { return batch != 3; };
+  work_.on_await = [](std::uint64_t) { throw std::out_of_range("no"); };
+  begin(kForever);
+  EXPECT_THROW(while (schedule_.next()){}, std::out_of_range);
+  EXPECT_EQ(schedule_.failed_lane(), 0u);
+  EXPECT_EQ(schedule_.failed_batch(), 3u);
+  schedule_.end();
+}
+
+TEST_P(ThreadedInputTest, AStopEndsItBehindTheBatchesThatHaveEntered) {
+  std::uint64_t entered = 0;  // by its thread alone
+  std::uint64_t given = 0;
+  const std::function<bool()> stop = [&] { return entered == 7; };
+  work_.on_run = [&](std::size_t lane, std::uint64_t, std::size_t) {
+    if (lane == 0) ++entered;
+  };
+  begin(kForever, stop);
+  while (schedule_.next()) ++given;
+  EXPECT_EQ(given, 7u);
+  schedule_.end();
+}
+
+TEST_P(ThreadedInputTest, TheEndStopsItWhereverItComes) {
+  for (int batches = 0; batches < 6; ++batches) {
+    std::atomic<bool> ends = false;
+    const std::function<bool()> stop = [&] { return ends.load(); };
+    work_.on_ready = [&](std::uint64_t batch) { return batch != 4; };
+    work_.on_await = [&](std::uint64_t) { eventually("the end", [&] { return ends.load(); }); };
+    begin(kForever, stop);
+    for (int batch = 0; batch < std::min(batches, 4); ++batch) ASSERT_TRUE(schedule_.next());
+    ends = true;
+    schedule_.end();
+  }
+  EXPECT_EQ(threads_.size(), 1u);
 }
 
 }  // namespace

@@ -1,0 +1,174 @@
+"""Loaders whose batches a thread copies to the device, as it does with images that travel as files. It does so on a CPU
+where it is told to."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import slipstream as ss
+
+T = ss.transforms
+
+
+def loader_of(photos, device, by_thread=True, **options):
+    chain = T.Compose([T.RandomResizedCrop(24), T.RandomHorizontalFlip()])
+    loader = ss.DataLoader(ss.ImageFolder(photos, chain), 8, shuffle=True, num_workers=2, device=device, **options)
+    loader._native.wants_thread = by_thread
+    return loader
+
+
+class Scaled(torch.nn.Module):
+    def forward(self, images):
+        return images.float() / 255
+
+
+SCRIPT = torch.jit.script(Scaled().eval())
+STAGES = {
+    "none": [],
+    "function": [("scale", lambda images: images.float() / 255)],
+    "script first": [("scale", SCRIPT)],
+    "script second": [("same", lambda images: images + 0), ("scale", SCRIPT), ("twice", lambda images: images * 2)],
+}
+
+
+@pytest.mark.parametrize("stages", STAGES)
+def test_batches_are_those_of_a_loop_without_the_thread(photos, device, stages):
+    all_of_them = []
+    for by_thread in (False, True):
+        loader = loader_of(photos, device, by_thread)
+        assert loader._native.wants_thread == by_thread
+        batches = ss.Pipeline(loader, stages=STAGES[stages]) if STAGES[stages] else loader
+        kept = []
+        for until in (3, 100, 1, 100):  # breaks, and goes on with the next epoch
+            for number, (images, labels) in enumerate(batches):
+                kept += [images, labels]
+                if number == until:
+                    break
+        all_of_them.append([each.cpu() for each in kept])
+        assert loader.state_dict()["position"] == 4 * len(loader)
+    assert len(all_of_them[0]) == 2 * (4 + 7 + 2 + 7)
+    assert all(map(torch.equal, *all_of_them))
+
+
+def test_images_that_travel_as_files_have_the_thread(photos, device):
+    if device != "cuda":
+        pytest.skip("for a GPU")
+    loader = loader_of(photos, device, False, wire={"image": "jpeg"})
+    assert loader._native.wants_thread
+    first = [images.cpu() for images, _ in loader]
+    loader.set_epoch(0)
+    assert all(map(torch.equal, first, [images.cpu() for images, _ in loader]))
+
+
+def test_a_mode_that_sees_operations_sees_those_of_the_copy(photos, device):
+    """There it has no thread, which the mode would not see."""
+    class Seen(torch.utils._python_dispatch.TorchDispatchMode):
+        count = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            self.count += 1
+            return function(*args, **(kwargs or {}))
+
+    with Seen() as seen:
+        for _ in loader_of(photos, device):
+            pass
+    assert seen.count > 0
+
+
+@pytest.mark.parametrize("by_thread", [False, True])
+def test_errors_of_the_loader_come_behind_the_batches_ahead(tmp_path, photos, device, by_thread):
+    (tmp_path / "a").mkdir()
+    files = sorted(photos.glob("*/*"))[:20]
+    for number, file in enumerate(files):
+        (tmp_path / "a" / f"{number:02}.jpg").write_bytes(file.read_bytes() if number != 10 else b"no image")
+    loader = ss.DataLoader(ss.ImageFolder(tmp_path, T.CenterCrop(8)), 4, device=device)
+    loader._native.wants_thread = by_thread
+    for _ in range(2):
+        given = 0
+        with pytest.raises(ss.Error, match="10.jpg"):
+            for _ in loader:
+                given += 1
+        assert given == 2
+        loader.set_epoch(0)
+    (tmp_path / "a" / "10.jpg").write_bytes(files[10].read_bytes())
+    assert len(list(loader)) == 5
+
+
+def test_a_second_pass_takes_none_of_its_batches_to_one_that_is_left_open(photos, device):
+    loader = loader_of(photos, device)
+    expected = [images.cpu() for images, _ in loader]
+    for _ in range(20):
+        loader.set_epoch(0)
+        left_open = iter(loader)
+        next(left_open)
+        loader.set_epoch(0)
+        assert all(map(torch.equal, expected, [images.cpu() for images, _ in loader]))
+        with pytest.raises(ss.Error, match="sent elsewhere"):
+            next(left_open)
+
+
+def test_an_error_of_the_body_and_of_a_stage_end_a_pass_alone(photos, device):
+    loader = loader_of(photos, device)
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            for _ in loader:
+                1 / 0
+
+    def fails(images):
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        list(ss.Pipeline(loader, stages=[("fails", fails)]))
+    assert len(list(loader)) == 7
+
+
+def run(code, *arguments):
+    code = "import os, sys, slipstream as ss, torch\nT = ss.transforms\n" + code
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60)
+
+
+def test_it_is_one_thread_and_a_pass_left_open_at_the_programs_end_ends_with_it(photos):
+    told = [run("""
+loader = ss.DataLoader(ss.ImageFolder(sys.argv[1], T.CenterCrop(8)), 8)
+loader._native.wants_thread = sys.argv[2] == "thread"
+left_open = iter(loader)
+next(left_open)
+print(len(os.listdir("/proc/self/task")))
+""", photos, by) for by in ("thread", "caller")]
+    assert [each.returncode for each in told] == [0, 0], told
+    assert int(told[0].stdout) == int(told[1].stdout) + 1
+
+
+def test_ctrl_c_ends_the_wait_for_a_late_batch(photos):
+    """Whose 200 samples take far longer than the test may."""
+    ended = run("""
+import signal, threading
+slow = T.Compose([T.Resize((2000, 2000))] + [T.GaussianBlur(63)] * 4 + [T.CenterCrop(8)])
+loader = ss.DataLoader(ss.ConcatDataset([ss.ImageFolder(sys.argv[1], slow)] * 4), 200)
+loader._native.wants_thread = True
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    next(iter(loader))
+except KeyboardInterrupt:
+    print("ended")
+""", photos)
+    assert (ended.returncode, ended.stdout) == (0, "ended\n"), ended.stderr
+
+
+def test_a_forked_process_is_told_that_the_pass_is_not_its_own(photos):
+    loader = loader_of(photos, "cpu")
+    batches = iter(loader)
+    next(batches)
+    child = os.fork()
+    if child == 0:
+        try:
+            next(batches)
+        except ss.Refused as error:
+            os._exit(0 if "was forked from" in str(error) else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert len(list(batches)) == 6
