@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 namespace slipstream {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{50};  ///< between two calls of Work::look()
+constexpr std::chrono::milliseconds kLook{50};   ///< between two calls of Work::look()
+constexpr std::chrono::microseconds kPoll{100};  ///< between two looks at a mark
 
 }  // namespace
 
@@ -318,12 +320,24 @@ void Schedule::retire_until(std::uint64_t batches) {
       end[lane] = marks_[lane].of(batch).end.get();
     }
     try {
-      end.back()->synchronize();
+      await_reached(*end.back());
       work_.retired(batch, begin, end);
+    } catch (const Stopped&) {
+      throw;
     } catch (...) {
       fail(lanes_.size() - 1, batch);
       throw Stopped{};
     }
+  }
+}
+
+/// Of begin()'s threads, the first lane's must not keep stop() waiting for a device.
+void Schedule::await_reached(const Mark& mark) {
+  if (!is_on_thread(0)) return mark.synchronize();
+  while (!mark.reached()) {
+    std::this_thread::sleep_for(kPoll);
+    Lock lock(mutex_);
+    if (error_ || batches_ == 0) throw Stopped{};
   }
 }
 

@@ -136,6 +136,7 @@ class Schedule {
   bool admit(std::uint64_t batch);
   void await_input(std::uint64_t batch);
   void retire_until(std::uint64_t batches);
+  void await_reached(const Mark& mark);
   bool can_advance(std::size_t lane);
   bool may_advance(std::size_t lane) const SLIPSTREAM_REQUIRES(mutex_);
   void run_interleaved();

@@ -167,7 +167,7 @@ void NativeLoader::start(std::uint64_t batch) {
 }
 
 void NativeLoader::check_process() const {
-  if (pool_ || context_->kind() == DeviceKind::cuda) made_in_.require_this_process("this loader");
+  if (pool_ || context_->kind() == DeviceKind::cuda) first_in_.require_this_process("this loader");
 }
 
 void NativeLoader::go_to(std::uint64_t batch) {
@@ -358,7 +358,7 @@ bool NativeFeed::ready() { return loader_->position() >= end_ || loader_->ready(
 
 bool NativeFeed::take() {
   if (loader_->position() >= end_) return false;
-  for (int polls = 1; !loader_->ready(); ++polls) {
+  for (int polls = 1; loader_->passes() == pass_ && !loader_->ready(); ++polls) {
     if (is_interrupted_) return false;
     std::this_thread::sleep_for(kPoll);
     if (is_on_thread() || polls % kPollsOfSignals != 0) continue;

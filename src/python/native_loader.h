@@ -133,7 +133,8 @@ class NativeLoader {
   std::vector<NamedOp> transforms_;
   DataLoaderOptions options_;
   bool keeps_rest_;
-  MadeIn made_in_;  ///< loader_
+  const MadeIn first_in_;  ///< the process that made it
+  MadeIn made_in_;         ///< that of loader_
   std::shared_ptr<WorkerPool> pool_;
   std::shared_ptr<const SampleForm> form_;
   std::shared_ptr<SampleTexts> texts_;  ///< nullptr: samples have no strings

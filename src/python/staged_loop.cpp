@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "cuda/cuda.h"
@@ -46,21 +47,25 @@ std::vector<Lane*> lanes_of(Context& context, const std::vector<LoopStage>& stag
   return lanes;
 }
 
-/// None that reads what another thread makes: Python has to put that into the batch first.
-std::vector<std::size_t> lanes_on_threads(bool copy_wants_one,
-                                          const std::vector<LoopStage>& stages) {
-  std::vector<std::size_t> lanes;
-  if (copy_wants_one && (stages.empty() || stages[0].script == nullptr)) lanes = {0};
-  for (std::size_t i = 0; i < stages.size(); ++i)
-    if (stages[i].script != nullptr && (lanes.empty() || lanes.back() != i)) lanes.push_back(i + 1);
-  return lanes;
-}
-
 /// Whether something in Python, such as slipstream.verify, is called for each operation of this
 /// thread, in their order.
 bool sees_operations() {
   return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
          at::impl::PythonTorchFunctionTLS::stack_len() > 0;
+}
+
+/// None that reads what another thread makes: Python has to put that into the batch first.
+std::vector<std::size_t> lanes_on_threads(bool copy_wants_one,
+                                          const std::vector<LoopStage>& stages) {
+  std::vector<std::size_t> lanes;
+  const auto wants_one = [&](std::size_t lane) {
+    if (lane > 0) return stages[lane - 1].script != nullptr && !sees_operations();
+    return copy_wants_one && !c10::impl::TorchDispatchModeTLS::any_modes_set();
+  };
+  for (std::size_t lane = 1; lane <= stages.size(); ++lane)
+    if (wants_one(lane) && (lanes.empty() || lanes.back() + 1 != lane)) lanes.push_back(lane);
+  if (wants_one(0) && (lanes.empty() || lanes.front() != 1)) lanes.insert(lanes.begin(), 0);
+  return lanes;
 }
 
 /// As generators do: it would end the caller's loop.
@@ -133,8 +138,8 @@ void StagedLoop::begin() {
   body_->record(*entry_);
   for (Lane* lane : lanes_)
     if (lane != body_.get()) lane->wait(*entry_);
-  std::vector<std::size_t> on_threads;
-  if (!sees_operations()) on_threads = lanes_on_threads(copy_wants_thread_, stages_);
+  modes_.emplace();
+  std::vector<std::size_t> on_threads = lanes_on_threads(copy_wants_thread_, stages_);
   if (!on_threads.empty() && on_threads.front() == 0) input_.go_to_thread();
   if (!on_threads.empty()) threads_.emplace();
   schedule_->begin(std::numeric_limits<std::uint64_t>::max(), stop_,
@@ -194,6 +199,7 @@ void StagedLoop::close() {
   if (std::exchange(is_closed_, true)) return;
   if (threads_ && !threads_->are_here()) {
     static_cast<void>(schedule_.release());  // its end would wait for them
+    static_cast<void>(new std::tuple(std::move(memory_), std::move(moved_), std::move(calls_)));
     return;
   }
   if (threads_) {
@@ -233,6 +239,7 @@ void StagedLoop::run(std::size_t lane, std::uint64_t batch, std::size_t slot) {
 void StagedLoop::move(std::size_t slot) {
   const OnLane on(*lanes_.front(), device_);
   if (begun_.front() == 1) at::init_num_threads();
+  const at::ThreadLocalStateGuard modes(*modes_);
   moved_[slot] = input_.move(*lanes_.front());
   for (const at::Tensor& tensor : moved_[slot]) keep_own(0, tensor);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ATen/ThreadLocalState.h>
 #include <c10/core/Device.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -103,6 +104,7 @@ class StagedLoop final : Work {
   std::vector<LaneMemory> memory_;    ///< [lane]
   std::vector<std::uint64_t> begun_;  ///< [lane]: batches
   std::optional<LentThreads> threads_;
+  std::optional<at::ThreadLocalState> modes_;  ///< of the caller, such as inference mode
   std::unique_ptr<Mark> entry_;
   DrawOrder draws_;
   bool copy_wants_thread_;

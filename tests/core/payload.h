@@ -216,9 +216,10 @@ inline std::uint64_t run_payload(Rig& rig, LaneThreads& threads, const PayloadRu
     schedule.run(run.batches, run.driver, threads);
     return rig.digest();
   }
+  const bool is_tight = run.depth == lanes.size();
   std::vector<std::size_t> on_threads;
   if (run.driver == Driver::threaded)
-    for (std::size_t lane = run.depth == lanes.size() ? 0 : 1; lane + 1 < lanes.size(); ++lane)
+    for (std::size_t lane = is_tight ? 0 : 1; lane + 1 < lanes.size(); lane += is_tight ? 2 : 1)
       on_threads.push_back(lane);
   schedule.begin(run.batches, {}, &threads, on_threads);
   for (std::uint64_t batch = 0; schedule.next(); ++batch)

@@ -34,8 +34,8 @@ TEST_P(OrderTest, TheDigestMissesEachWaitThatIsNotImplied) {
   expect_digest_misses_waits(rig, threads_, combo_.driver, combo_.depth);
 }
 
-/// The caller is the last lane; its thread enqueues everything, or others do what is between, and
-/// the first lane's work as well where there is a slot for each lane and no more.
+/// The caller is the last lane; its thread enqueues everything, or others do what is between, or,
+/// where there is a slot for each lane and no more, the work of every other lane from the first on.
 class PulledOrderTest : public ::testing::TestWithParam<Combo> {
  protected:
   const Combo& combo_ = GetParam();

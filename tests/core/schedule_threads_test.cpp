@@ -230,6 +230,18 @@ TEST_P(ThreadedInputTest, AStopEndsItBehindTheBatchesThatHaveEntered) {
   schedule_.end();
 }
 
+TEST_P(ThreadedInputTest, TheEndWaitsForNoDevice) {
+  Counter ended;
+  begin(kForever);
+  for (int batch = 0; batch < 5; ++batch) {  // its thread then waits for the end of the first
+    ASSERT_TRUE(schedule_.next());
+    if (batch == 0 && GetParam() == Kind::fake)
+      lanes_.enqueue(2, [&] { ended.await(1, "the end"); });
+  }
+  schedule_.end();
+  ended.add();
+}
+
 TEST_P(ThreadedInputTest, TheEndStopsItWhereverItComes) {
   for (int batches = 0; batches < 6; ++batches) {
     std::atomic<bool> ends = false;

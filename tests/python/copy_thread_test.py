@@ -135,12 +135,22 @@ def test_it_is_one_thread_and_a_pass_left_open_at_the_programs_end_ends_with_it(
     told = [run("""
 loader = ss.DataLoader(ss.ImageFolder(sys.argv[1], T.CenterCrop(8)), 8)
 loader._native.wants_thread = sys.argv[2] == "thread"
+if sys.argv[2] != "caller":
+    torch.set_default_device("cpu")  # a mode that sees no copies
 left_open = iter(loader)
 next(left_open)
 print(len(os.listdir("/proc/self/task")))
 """, photos, by) for by in ("thread", "caller")]
     assert [each.returncode for each in told] == [0, 0], told
     assert int(told[0].stdout) == int(told[1].stdout) + 1
+
+
+def test_batches_are_made_in_the_callers_inference_mode(photos, device):
+    for by_thread in (False, True):
+        with torch.inference_mode():
+            images, _ = next(iter(loader_of(photos, device, by_thread)))
+        assert images.is_inference()
+        assert not next(iter(loader_of(photos, device, by_thread)))[0].is_inference()
 
 
 def test_ctrl_c_ends_the_wait_for_a_late_batch(photos):
