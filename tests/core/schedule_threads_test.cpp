@@ -240,6 +240,7 @@ TEST_P(ThreadedInputTest, TheEndWaitsForNoDevice) {
   }
   schedule_.end();
   ended.add();
+  for (Lane* lane : lanes_.all()) lane->synchronize();
 }
 
 TEST_P(ThreadedInputTest, TheEndStopsItWhereverItComes) {
