@@ -138,9 +138,11 @@ void StagedLoop::begin() {
   body_->record(*entry_);
   for (Lane* lane : lanes_)
     if (lane != body_.get()) lane->wait(*entry_);
-  modes_.emplace();
   std::vector<std::size_t> on_threads = lanes_on_threads(copy_wants_thread_, stages_);
-  if (!on_threads.empty() && on_threads.front() == 0) input_.go_to_thread();
+  if (!on_threads.empty() && on_threads.front() == 0) {
+    input_.go_to_thread();
+    modes_.emplace();
+  }
   if (!on_threads.empty()) threads_.emplace();
   schedule_->begin(std::numeric_limits<std::uint64_t>::max(), stop_,
                    threads_ ? &threads_->threads() : nullptr, std::move(on_threads));
