@@ -17,6 +17,7 @@ class LoopInput {
  public:
   LoopInput(std::shared_ptr<Feed> feed, DrawOrder& draws);
 
+  bool wants_thread() const { return feed_->wants_thread(); }
   /// Ahead of the rest: that thread is not the loop's.
   void go_to_thread() { feed_->go_to_thread(); }
   /// Whether is_over() would return without waiting.

@@ -114,7 +114,6 @@ StagedLoop::StagedLoop(std::shared_ptr<Feed> feed, std::vector<LoopStage> stages
       begun_(lanes_.size()),
       entry_(body_->make_untimed_mark()),
       draws_(device_),
-      copy_wants_thread_(feed->wants_thread()),
       input_(std::move(feed), draws_),
       stop_([this] { return input_.is_over(); }),
       schedule_(new Schedule(lanes_, lanes_.size(), run_ahead, *this)) {}
@@ -138,7 +137,7 @@ void StagedLoop::begin() {
   body_->record(*entry_);
   for (Lane* lane : lanes_)
     if (lane != body_.get()) lane->wait(*entry_);
-  std::vector<std::size_t> on_threads = lanes_on_threads(copy_wants_thread_, stages_);
+  std::vector<std::size_t> on_threads = lanes_on_threads(input_.wants_thread(), stages_);
   if (!on_threads.empty() && on_threads.front() == 0) {
     input_.go_to_thread();
     modes_.emplace();
@@ -217,11 +216,6 @@ void StagedLoop::close() {
 }
 
 bool StagedLoop::input_ready(std::uint64_t) { return input_.ready(); }
-
-void StagedLoop::look() {
-  const py::gil_scoped_acquire locked;
-  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-}
 
 void StagedLoop::run(std::size_t lane, std::uint64_t batch, std::size_t slot) {
   ++begun_[lane];

@@ -15,6 +15,7 @@
 #include "python/contexts.h"
 #include "python/draws.h"
 #include "python/feed.h"
+#include "python/interrupts.h"
 #include "python/lane_memory.h"
 #include "python/loop_input.h"
 #include "python/script_stage.h"
@@ -65,7 +66,7 @@ class StagedLoop final : Work {
   bool wants_times() const override { return false; }
   bool input_ready(std::uint64_t batch) override;
   void await_input(std::uint64_t) override {}
-  void look() override;
+  void look() override { signals_(); }
   void drop(std::size_t lane, std::size_t slot) override;
   void run(std::size_t lane, std::uint64_t batch, std::size_t slot) override;
   void retired(std::uint64_t, std::span<const Mark* const>, std::span<const Mark* const>) override {
@@ -107,8 +108,8 @@ class StagedLoop final : Work {
   std::optional<at::ThreadLocalState> modes_;  ///< of the caller, such as inference mode
   std::unique_ptr<Mark> entry_;
   DrawOrder draws_;
-  bool copy_wants_thread_;
   LoopInput input_;
+  SignalLook signals_;
   bool has_begun_ = false, is_closed_ = false, is_ending_ = false;
   std::uint64_t given_ = 0;  ///< batches
   std::string failed_;

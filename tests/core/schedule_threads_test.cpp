@@ -21,6 +21,15 @@ class ThreadedPullTest : public ::testing::TestWithParam<Kind> {
   void begin(std::uint64_t batches, const std::function<bool()>& stop = {}) {
     schedule_.begin(batches, stop, &threads_, {1});
   }
+  /// All batches to the end, each with a body.
+  void pull(int batches, Counter& bodies) {
+    for (int batch = 0; batch < batches; ++batch) {
+      ASSERT_TRUE(schedule_.next());
+      bodies.add();
+    }
+    EXPECT_FALSE(schedule_.next());
+    schedule_.end();
+  }
 
   LaneThreads threads_;
   HookedWork work_;
@@ -53,12 +62,7 @@ TEST_P(ThreadedPullTest, ItEnqueuesTheNextBatchWhileTheCallerIsInItsBody) {
     if (lane == 1 && batch > 0) bodies.await(batch, "the body of the batch before");
   };
   begin(20);
-  for (int batch = 0; batch < 20; ++batch) {
-    ASSERT_TRUE(schedule_.next());
-    bodies.add();
-  }
-  EXPECT_FALSE(schedule_.next());
-  schedule_.end();
+  pull(20, bodies);
 }
 
 TEST_P(ThreadedPullTest, ALateInputHoldsUpNoBatchThatIsOnIt) {
@@ -69,12 +73,7 @@ TEST_P(ThreadedPullTest, ALateInputHoldsUpNoBatchThatIsOnIt) {
     if (lane == 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   };
   begin(8);
-  for (int batch = 0; batch < 8; ++batch) {
-    ASSERT_TRUE(schedule_.next());
-    bodies.add();
-  }
-  EXPECT_FALSE(schedule_.next());
-  schedule_.end();
+  pull(8, bodies);
 }
 
 TEST_P(ThreadedPullTest, AnErrorOfItComesOutUnchanged) {
@@ -176,12 +175,7 @@ TEST_P(ThreadedInputTest, ItTakesAndEnqueuesTheNextBatchWhileTheCallerIsInItsBod
     if (lane == 0 && batch > 1) bodies.await(batch - 1, "the body of a batch before");
   };
   begin(20, stop);
-  for (int batch = 0; batch < 20; ++batch) {
-    ASSERT_TRUE(schedule_.next());
-    bodies.add();
-  }
-  EXPECT_FALSE(schedule_.next());
-  schedule_.end();
+  pull(20, bodies);
 }
 
 TEST_P(ThreadedInputTest, WhoWaitsForALateInputLooksAround) {

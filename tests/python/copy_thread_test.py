@@ -2,7 +2,6 @@
 where it is told to."""
 
 import os
-import signal
 import subprocess
 import sys
 
