@@ -24,9 +24,8 @@ namespace py = pybind11;
 /// Batches that callers may hold in the loader's memory.
 constexpr std::size_t kHeldBatches = 6;
 constexpr std::size_t kSmallPart = 8;
-/// Where a batch is late: between two looks, and how many of them there are to one for Ctrl-C.
+/// Where a batch is late: between two looks.
 constexpr auto kPoll = std::chrono::microseconds(100);
-constexpr int kPollsOfSignals = 500;
 
 /// A field that is a small part of its batch has memory of its own, for callers who keep or save
 /// it alone.
@@ -358,12 +357,10 @@ bool NativeFeed::ready() { return loader_->position() >= end_ || loader_->ready(
 
 bool NativeFeed::take() {
   if (loader_->position() >= end_) return false;
-  for (int polls = 1; loader_->passes() == pass_ && !loader_->ready(); ++polls) {
+  while (loader_->passes() == pass_ && !loader_->ready()) {
     if (is_interrupted_) return false;
     std::this_thread::sleep_for(kPoll);
-    if (is_on_thread() || polls % kPollsOfSignals != 0) continue;
-    const py::gil_scoped_acquire locked;
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    if (!is_on_thread()) signals_();
   }
   loader_->take(pass_);
   return true;

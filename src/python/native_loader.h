@@ -12,6 +12,7 @@
 
 #include "python/contexts.h"
 #include "python/feed.h"
+#include "python/interrupts.h"
 #include "python/sample_texts.h"
 #include "python/worker_pool.h"
 #include "run/device_memory.h"
@@ -175,6 +176,7 @@ class NativeFeed final : public Feed {
   std::uint64_t pass_;
   std::uint64_t end_;
   std::atomic<bool> is_interrupted_ = false;
+  SignalLook signals_;
 };
 
 }  // namespace slipstream
