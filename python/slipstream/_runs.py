@@ -142,11 +142,13 @@ def _work_of(
                 return True
         return False
 
+    held = [evaluator]  # let go of ahead of is_over, with all that refers to its trainer
+
     def work() -> None:
         end = None
         try:
             with torch.cuda.stream(stream), running(is_closed.set, is_over):
-                evaluator.predict(take)
+                held.pop().predict(take)
         except BaseException as error:
             end = error
         is_over.set()
