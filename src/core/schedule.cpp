@@ -66,6 +66,11 @@ std::uint64_t Schedule::run(std::uint64_t batches, Driver driver, LaneThreads& t
 }
 
 void Schedule::run_lane(std::size_t lane) noexcept {
+  try {
+    lanes_[lane]->begin_thread();
+  } catch (...) {
+    fail(lane, next_of(lane));
+  }
   while (!finished(lane)) {
     const std::uint64_t batch = next_of(lane);
     try {

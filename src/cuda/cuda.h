@@ -63,6 +63,24 @@ class DeviceGuard {
   int previous_;
 };
 
+/// Gives the calling thread `mode`, a cudaStreamCaptureMode, and sets `mode` to the one that it had
+/// (CUDA Driver API, cuThreadExchangeStreamCaptureMode). Makes no context.
+void exchange_capture_mode(int& mode) noexcept;
+
+/// While it lives, what the calling thread does and CUDA graphs that other threads capture, in
+/// whatever mode, do not make each other fail. What may not be done in a capture of this thread
+/// stays an error.
+class CapturesApart {
+ public:
+  CapturesApart() noexcept { exchange_capture_mode(mode_); }
+  ~CapturesApart() { exchange_capture_mode(mode_); }
+  CapturesApart(const CapturesApart&) = delete;
+  CapturesApart& operator=(const CapturesApart&) = delete;
+
+ private:
+  int mode_ = cudaStreamCaptureModeThreadLocal;
+};
+
 /// Borrowed stream. Never the default stream: it cannot be made from 0 or nullptr.
 class StreamView {
  public:
@@ -101,6 +119,9 @@ class StreamLane : public Lane {
  public:
   int device() const { return device_; }
 
+  /// The thread's device is the lane's from now on, and other threads may capture CUDA graphs in
+  /// whatever mode (CapturesApart).
+  void begin_thread() final;
   std::unique_ptr<Mark> make_mark() final;
   std::unique_ptr<Mark> make_untimed_mark() final;
   void record(Mark& mark) final;
@@ -112,6 +133,8 @@ class StreamLane : public Lane {
 
  private:
   virtual cudaStream_t current_stream() const = 0;  ///< the stream of the call under way
+  template <typename Function>
+  void on_stream(const Function& function) const;
 
   int device_;
 };

@@ -1,9 +1,12 @@
+#include <dlfcn.h>
+
 #include <array>
 #include <cstdlib>
 #include <string_view>
 
 #include "cuda/cuda.h"
 #include "cuda/nvml.h"
+#include "cuda/symbol.h"
 #include "cuda/teardown.h"
 
 namespace slipstream::cuda {
@@ -133,6 +136,12 @@ DeviceGuard::~DeviceGuard() {
   int current = previous_;
   ignore_failure(cudaGetDevice(&current));
   if (current != previous_) ignore_failure(cudaSetDevice(previous_));
+}
+
+void exchange_capture_mode(int& mode) noexcept {
+  static const Symbol<int(int*)> exchange(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL),
+                                          "cuThreadExchangeStreamCaptureMode");
+  if (exchange) exchange(&mode);
 }
 
 }  // namespace slipstream::cuda

@@ -1,5 +1,6 @@
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "cuda/cuda.h"
@@ -31,6 +32,7 @@ class CudaMark final : public Mark {
   }
 
   bool reached() const override {
+    const CapturesApart captures;
     const cudaError_t status = cudaEventQuery(recorded_event());
     if (status != cudaErrorNotReady) {
       check_cuda(status);
@@ -41,6 +43,7 @@ class CudaMark final : public Mark {
   }
 
   void synchronize() const override {
+    const CapturesApart captures;
     if (is_timed_) return check_cuda(cudaEventSynchronize(recorded_event()));
     while (!reached()) std::this_thread::sleep_for(kPoll);
   }
@@ -63,6 +66,20 @@ class CudaMark final : public Mark {
 
 }  // namespace
 
+template <typename Function>
+void StreamLane::on_stream(const Function& function) const {
+  const cudaStream_t stream = current_stream();
+  std::optional<DeviceGuard> device;
+  if (stream == nullptr) device.emplace(device_);  // the default stream is the current device's
+  function(stream);
+}
+
+void StreamLane::begin_thread() {
+  check_cuda(cudaSetDevice(device_));
+  int mode = cudaStreamCaptureModeThreadLocal;
+  exchange_capture_mode(mode);
+}
+
 std::unique_ptr<Mark> StreamLane::make_mark() { return std::make_unique<CudaMark>(device_, true); }
 
 std::unique_ptr<Mark> StreamLane::make_untimed_mark() {
@@ -72,7 +89,7 @@ std::unique_ptr<Mark> StreamLane::make_untimed_mark() {
 void StreamLane::record(Mark& mark) {
   auto* own = dynamic_cast<CudaMark*>(&mark);
   ensure(own != nullptr, "a lane records its own marks");
-  own->record(current_stream(), device_);
+  on_stream([&](cudaStream_t stream) { own->record(stream, device_); });
 }
 
 void StreamLane::wait(const Mark& mark) {
@@ -81,9 +98,13 @@ void StreamLane::wait(const Mark& mark) {
     mark.synchronize();
     return;
   }
-  check_cuda(cudaStreamWaitEvent(current_stream(), event->recorded_event(), 0));
+  on_stream([&](cudaStream_t stream) {
+    check_cuda(cudaStreamWaitEvent(stream, event->recorded_event(), 0));
+  });
 }
 
-void StreamLane::synchronize() { check_cuda(cudaStreamSynchronize(current_stream())); }
+void StreamLane::synchronize() {
+  on_stream([](cudaStream_t stream) { check_cuda(cudaStreamSynchronize(stream)); });
+}
 
 }  // namespace slipstream::cuda

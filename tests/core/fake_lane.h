@@ -34,6 +34,10 @@ class FakeLane final : public Lane {
     });
   }
 
+  void begin_thread() override { begun_by_ = std::this_thread::get_id(); }
+  /// The last thread that called begin_thread(). By that thread.
+  std::thread::id begun_by() const { return begun_by_; }
+
   std::unique_ptr<Mark> make_mark() override { return std::make_unique<FakeMark>(shared_); }
 
   void record(Mark& mark) override {
@@ -106,6 +110,7 @@ class FakeLane final : public Lane {
     std::shared_ptr<Point> point = std::make_shared<Point>();  // outlived by work in the queue
   };
 
+  std::thread::id begun_by_;
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   BoundedQueue<std::function<void()>> queue_{1'000'000};
   std::jthread thread_{[this] {

@@ -40,6 +40,9 @@ TEST_P(ScheduleTest, EachLaneIsCalledInOrderOnItsOwnThread) {
   const auto log = [&](std::size_t lane, const std::string& what, std::uint64_t number) {
     calls[lane].push_back(what + " " + std::to_string(number));
     ++callers[lane][std::this_thread::get_id()];
+    if (lanes_.fake(lane) != nullptr && GetParam().driver == Driver::threaded) {
+      EXPECT_EQ(lanes_.fake(lane)->begun_by(), std::this_thread::get_id());
+    }
   };
   work_.on_ready = [&](std::uint64_t batch) { return log(0, "ready", batch), batch % 2 == 0; };
   work_.on_await = [&](std::uint64_t batch) { log(0, "await", batch); };

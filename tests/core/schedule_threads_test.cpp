@@ -46,6 +46,9 @@ TEST_P(ThreadedPullTest, TheLaneHasAThreadOfItsOwn) {
   std::set<std::thread::id> callers, own;
   work_.on_run = [&](std::size_t lane, std::uint64_t, std::size_t) {
     (lane == 1 ? own : callers).insert(std::this_thread::get_id());
+    if (lane == 1 && lanes_.fake(lane) != nullptr) {
+      EXPECT_EQ(lanes_.fake(lane)->begun_by(), std::this_thread::get_id());
+    }
   };
   begin(5);
   for (int batch = 0; batch < 5; ++batch) ASSERT_TRUE(schedule_.next());

@@ -199,6 +199,26 @@ TEST_F(LaneTest, a_lane_may_be_driven_from_another_thread) {
   EXPECT_TRUE(handoff.saw(kNew));
 }
 
+TEST_F(LaneTest, graphs_that_other_threads_capture_and_its_calls_do_not_end_each_other) {
+  Handoff handoff;
+  const Stream captured(0);
+  cudaGraph_t graph = nullptr;
+  check_cuda(cudaStreamBeginCapture(captured.get(), cudaStreamCaptureModeGlobal));
+  std::jthread([&] {
+    handoff.produce_late(kNew);
+    const auto untimed = handoff.producer.make_untimed_mark();
+    handoff.producer.record(*untimed);
+    EXPECT_FALSE(handoff.filled->reached());
+    untimed->synchronize();
+    handoff.filled->synchronize();
+    handoff.producer.begin_thread();
+    handoff.producer.synchronize();
+    const Bytes more(kBytes, kOld, &handoff.memory);
+  }).join();
+  check_cuda(cudaStreamEndCapture(captured.get(), &graph));
+  check_cuda(cudaGraphDestroy(graph));
+}
+
 TEST_F(LaneTest, a_delay_is_bounded) {
   CudaLane lane("train", 0, 0);
   EXPECT_THROW(delay_async(-1, lane.stream()), std::logic_error);

@@ -4,6 +4,7 @@ where it is told to."""
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -61,6 +62,25 @@ def test_images_that_travel_as_files_have_the_thread(photos, device):
     first = [images.cpu() for images, _ in loader]
     loader.set_epoch(0)
     assert all(map(torch.equal, first, [images.cpu() for images, _ in loader]))
+
+
+@pytest.mark.parametrize("where", ["files", "pixels", "script"])
+def test_the_body_may_capture_graphs_while_threads_call_cuda(photos, device, where):
+    if device != "cuda":
+        pytest.skip("for a GPU")
+    options = {"wire": {"image": "jpeg"}} if where == "files" else {}
+    loader = loader_of(photos, device, False, drop_last=True, **options)
+    pipe = ss.Pipeline(loader, stages=[("scale", SCRIPT)] if where == "script" else [])
+    given = torch.zeros(8, 3, 24, 24, device=device)
+    for _ in range(3):
+        for images, _ in pipe:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                made = given * 2
+                time.sleep(0.02)  # for the threads
+            given.copy_(images)
+            graph.replay()
+            assert torch.equal(made, images.float() * 2)
 
 
 def test_a_mode_that_sees_operations_sees_those_of_the_copy(photos, device):

@@ -31,6 +31,9 @@ class Lane {
 
   const std::string& name() const { return name_; }
 
+  /// To be called first by a thread that will enqueue on lanes of this one's device alone.
+  virtual void begin_thread() {}
+
   /// Makes a mark that this lane can record. It is not recorded yet.
   virtual std::unique_ptr<Mark> make_mark() = 0;
   /// The same without a time, which costs a device less: seconds_after() is not for it.
