@@ -147,6 +147,8 @@ def _work_of(
     def work() -> None:
         end = None
         try:
+            if stream is not None:
+                torch.cuda.set_device(stream.device)  # else leaving the stream makes the first one's
             with torch.cuda.stream(stream), running(is_closed.set, is_over):
                 held.pop().predict(take)
         except BaseException as error:

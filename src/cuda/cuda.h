@@ -63,6 +63,10 @@ class DeviceGuard {
   int previous_;
 };
 
+/// To be called first by a thread that will work on one device alone: the device is the thread's
+/// from now on, and other threads may capture CUDA graphs in whatever mode (CapturesApart).
+void begin_thread(int device);
+
 /// Gives the calling thread `mode`, a cudaStreamCaptureMode, and sets `mode` to the one that it had
 /// (CUDA Driver API, cuThreadExchangeStreamCaptureMode). Makes no context.
 void exchange_capture_mode(int& mode) noexcept;
@@ -119,9 +123,7 @@ class StreamLane : public Lane {
  public:
   int device() const { return device_; }
 
-  /// The thread's device is the lane's from now on, and other threads may capture CUDA graphs in
-  /// whatever mode (CapturesApart).
-  void begin_thread() final;
+  void begin_thread() final { cuda::begin_thread(device_); }
   std::unique_ptr<Mark> make_mark() final;
   std::unique_ptr<Mark> make_untimed_mark() final;
   void record(Mark& mark) final;
@@ -132,9 +134,8 @@ class StreamLane : public Lane {
   StreamLane(std::string name, int device) : Lane(std::move(name)), device_(device) {}
 
  private:
-  virtual cudaStream_t current_stream() const = 0;  ///< the stream of the call under way
-  template <typename Function>
-  void on_stream(const Function& function) const;
+  /// Calls `enqueue` with the stream of the call under way.
+  virtual void on_stream(const std::function<void(cudaStream_t)>& enqueue) const = 0;
 
   int device_;
 };
@@ -148,23 +149,26 @@ class CudaLane final : public StreamLane {
   int priority() const { return priority_; }
 
  private:
-  cudaStream_t current_stream() const override { return stream_.get(); }
+  void on_stream(const std::function<void(cudaStream_t)>& enqueue) const override {
+    enqueue(stream_.get());
+  }
 
   Stream stream_;
   int priority_;
 };
 
-/// On somebody else's streams: at each call the one that `stream` gives, which may be the default
-/// stream.
+/// On somebody else's streams: `on` calls what it is given with the stream at that time, which may
+/// be a default stream, and with the lane's device as the current one.
 class BorrowedLane final : public StreamLane {
  public:
-  BorrowedLane(std::string name, int device, std::function<cudaStream_t()> stream)
-      : StreamLane(std::move(name), device), stream_(std::move(stream)) {}
+  using OnStream = std::function<void(const std::function<void(cudaStream_t)>& enqueue)>;
+  BorrowedLane(std::string name, int device, OnStream on)
+      : StreamLane(std::move(name), device), on_(std::move(on)) {}
 
  private:
-  cudaStream_t current_stream() const override { return stream_(); }
+  void on_stream(const std::function<void(cudaStream_t)>& enqueue) const override { on_(enqueue); }
 
-  std::function<cudaStream_t()> stream_;
+  OnStream on_;
 };
 
 /// Page-locked host memory (cudaHostAlloc, portable) as a memory resource. A failed allocation is

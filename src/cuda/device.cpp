@@ -138,6 +138,12 @@ DeviceGuard::~DeviceGuard() {
   if (current != previous_) ignore_failure(cudaSetDevice(previous_));
 }
 
+void begin_thread(int device) {
+  check_cuda(cudaSetDevice(device));
+  int mode = cudaStreamCaptureModeThreadLocal;
+  exchange_capture_mode(mode);
+}
+
 void exchange_capture_mode(int& mode) noexcept {
   static const Symbol<int(int*)> exchange(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL),
                                           "cuThreadExchangeStreamCaptureMode");

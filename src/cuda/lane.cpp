@@ -1,6 +1,5 @@
 #include <atomic>
 #include <chrono>
-#include <optional>
 #include <thread>
 
 #include "cuda/cuda.h"
@@ -66,20 +65,6 @@ class CudaMark final : public Mark {
 
 }  // namespace
 
-template <typename Function>
-void StreamLane::on_stream(const Function& function) const {
-  const cudaStream_t stream = current_stream();
-  std::optional<DeviceGuard> device;
-  if (stream == nullptr) device.emplace(device_);  // the default stream is the current device's
-  function(stream);
-}
-
-void StreamLane::begin_thread() {
-  check_cuda(cudaSetDevice(device_));
-  int mode = cudaStreamCaptureModeThreadLocal;
-  exchange_capture_mode(mode);
-}
-
 std::unique_ptr<Mark> StreamLane::make_mark() { return std::make_unique<CudaMark>(device_, true); }
 
 std::unique_ptr<Mark> StreamLane::make_untimed_mark() {
@@ -104,6 +89,7 @@ void StreamLane::wait(const Mark& mark) {
 }
 
 void StreamLane::synchronize() {
+  const CapturesApart captures;
   on_stream([](cudaStream_t stream) { check_cuda(cudaStreamSynchronize(stream)); });
 }
 

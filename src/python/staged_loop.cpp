@@ -36,8 +36,11 @@ class OnLane {
 std::unique_ptr<Lane> callers_lane(c10::Device device,
                                    const std::optional<c10::cuda::CUDAStream>& stream) {
   if (!device.is_cuda()) return std::make_unique<HostLane>("body");
-  return std::make_unique<cuda::BorrowedLane>("body", device.index(),
-                                              [&stream] { return stream->stream(); });
+  return std::make_unique<cuda::BorrowedLane>(
+      "body", device.index(), [&stream](const auto& enqueue) {
+        const c10::cuda::CUDAGuard on(stream->device_index());
+        enqueue(stream->stream());
+      });
 }
 
 std::vector<Lane*> lanes_of(Context& context, const std::vector<LoopStage>& stages, Lane& body) {

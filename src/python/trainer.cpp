@@ -8,6 +8,7 @@
 #include "cli/common_options.h"
 #include "core/lane_threads.h"
 #include "core/number_text.h"
+#include "cuda/cuda.h"
 #include "python/draws.h"
 #include "run/context_parts.h"
 #include "slipstream/cli/cli.h"
@@ -343,6 +344,7 @@ EvaluationResult NativeEvaluator::evaluate() {
 }
 
 bool NativeEvaluator::predict(const py::object& take) {
+  const cuda::CapturesApart captures;
   std::exception_ptr raised;
   bool is_over = false;
   RunOptions options;

@@ -1,6 +1,5 @@
 #include "slipstream/run/checkpoint.h"
 
-#include <c10/core/DeviceGuard.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <torch/nn/module.h>
@@ -14,6 +13,7 @@
 #include "checkpoints/checkpoint_folder.h"
 #include "checkpoints/checkpoint_record.h"
 #include "core/files.h"
+#include "cuda/cuda.h"
 #include "run/checkpoint_tensors.h"
 #include "run/inside.h"
 #include "run/trainer_impl.h"
@@ -117,11 +117,12 @@ struct Checkpoints::Impl {
 
   void work() {
     const c10::Device device = trainer.context().device();
-    const c10::DeviceGuard on(device);
     std::optional<c10::StreamGuard> stream;
-    if (device.is_cuda())
+    if (device.is_cuda()) {
+      cuda::begin_thread(device.index());
       stream.emplace(
           c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index()).unwrap());
+    }
     std::unique_lock lock(mutex);
     while (true) {
       changed.wait(lock, [this] { return next || is_over; });

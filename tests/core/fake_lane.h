@@ -34,7 +34,10 @@ class FakeLane final : public Lane {
     });
   }
 
-  void begin_thread() override { begun_by_ = std::this_thread::get_id(); }
+  void begin_thread() override {
+    if (on_begin_thread) on_begin_thread();
+    begun_by_ = std::this_thread::get_id();
+  }
   /// The last thread that called begin_thread(). By that thread.
   std::thread::id begun_by() const { return begun_by_; }
 
@@ -64,6 +67,8 @@ class FakeLane final : public Lane {
     queue_.push([end] { end->add(); });
     shared_->block_on(*end, 1);
   }
+
+  std::function<void()> on_begin_thread;
 
   /// Host threads blocked now on this lane or its marks.
   int blocked_hosts() const { return shared_->blocked; }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kErrorBatches = 12;
 
-enum class Site { run, drop, await_input, retired, stop };
+enum class Site { run, drop, await_input, retired, stop, begin_thread };
 
 /// What a user's stage may throw: unknown to the library.
 struct Thrown {
@@ -108,6 +108,11 @@ TEST_P(ErrorTest, AThrowAnywhereEndsTheRunAndComesOutUnchanged) {
     fail_at(Site::await_input, 0, batch);
     fail_at(Site::retired, last_, batch);
     fail_at(Site::stop, 0, batch);
+  }
+  if (GetParam().kind == Kind::host || GetParam().driver == Driver::interleaved) return;
+  for (std::size_t lane = 0; lane <= last_; ++lane) {
+    lanes_.fake(lane)->on_begin_thread = [this, lane] { at(Site::begin_thread, lane, 0); };
+    fail_at(Site::begin_thread, lane, 0);
   }
 }
 

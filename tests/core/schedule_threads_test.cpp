@@ -97,6 +97,15 @@ TEST_P(ThreadedPullTest, AnErrorOfItComesOutUnchanged) {
   schedule_.end();
 }
 
+TEST_P(ThreadedPullTest, AThreadThatCannotBeginEndsIt) {
+  if (GetParam() == Kind::host) return;
+  lanes_.fake(1)->on_begin_thread = [] { throw std::out_of_range("no"); };
+  begin(kForever);
+  EXPECT_THROW(while (schedule_.next()){}, std::out_of_range);
+  EXPECT_EQ(schedule_.failed_lane(), 1u);
+  schedule_.end();
+}
+
 TEST_P(ThreadedPullTest, AnErrorOfAnotherLaneEndsIt) {
   std::atomic<std::uint64_t> last = 0;
   work_.on_run = [&](std::size_t lane, std::uint64_t batch, std::size_t) {

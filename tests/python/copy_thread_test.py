@@ -71,16 +71,23 @@ def test_the_body_may_capture_graphs_while_threads_call_cuda(photos, device, whe
     options = {"wire": {"image": "jpeg"}} if where == "files" else {}
     loader = loader_of(photos, device, False, drop_last=True, **options)
     pipe = ss.Pipeline(loader, stages=[("scale", SCRIPT)] if where == "script" else [])
-    given = torch.zeros(8, 3, 24, 24, device=device)
+    given, side = torch.ones(8, 3, 24, 24, device=device) * 2, torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    graphs, results, expected = [], [], []
     for _ in range(3):
         for images, _ in pipe:
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
+            torch.cuda._sleep(20_000_000)  # some 10 ms, so that threads look whether copies are over
+            graphs.append(torch.cuda.CUDAGraph())
+            with torch.cuda.stream(side):
+                graphs[-1].capture_begin()
                 made = given * 2
-                time.sleep(0.02)  # for the threads
+                time.sleep(0.02)
+                graphs[-1].capture_end()
             given.copy_(images)
-            graph.replay()
-            assert torch.equal(made, images.float() * 2)
+            graphs[-1].replay()
+            results.append(made.clone())
+            expected.append(images.float() * 2)
+    assert len(results) == 3 * 6 and all(map(torch.equal, results, expected))
 
 
 def test_a_mode_that_sees_operations_sees_those_of_the_copy(photos, device):

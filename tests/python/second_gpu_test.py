@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import slipstream as ss
-from trained import CHAIN, Net, trainer_of
+from trained import CHAIN, Net, loader_of, trainer_of
 
 pytestmark = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="no second GPU here")
 
@@ -56,9 +56,9 @@ def test_pytorchs_loader_and_a_stream_of_the_body(stages, own_stream):
     pinned = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(data), 8, pin_memory=True)
     stream = torch.cuda.Stream(SECOND) if own_stream else torch.cuda.default_stream(SECOND)
     seen = []
-    with torch.cuda.stream(stream):
+    with torch.cuda.stream(stream), torch.cuda.device(0):
         for (images,) in ss.Pipeline(pinned, stages=STAGES[stages], device="cuda:1"):
-            assert images.device == SECOND
+            assert images.device == SECOND and torch.cuda.current_device() == 0
             seen.append(images.double().sum())
         sums = [each.item() for each in seen]
     expected = data.double().view(8, -1).sum(1) / (1 if stages == "none" else 255)
@@ -71,7 +71,8 @@ def test_a_training_run(photos):
         trainer = trainer_of(photos, device, Net())
         trainer.fit()
         assert next(trainer.model.parameters()).device == torch.device(device)
-        results.append([each.cpu() for each in trainer.model.state_dict().values()])
+        outputs = [each.cpu() for each in trainer.predict(loader_of(photos, device))]
+        results.append([each.cpu() for each in trainer.model.state_dict().values()] + outputs)
     assert all(map(torch.equal, *results))
 
 
@@ -87,7 +88,7 @@ CONTEXTS = """
 import ctypes, json, sys, torch
 sys.path.insert(0, sys.argv[2])
 import slipstream as ss
-from trained import trainer_of
+from trained import loader_of, trainer_of
 T = ss.transforms
 torch.cuda.set_device(1)
 for options in json.loads(sys.argv[3]):
@@ -96,7 +97,9 @@ for options in json.loads(sys.argv[3]):
     for stage in (torch.jit.script(torch.nn.ReLU().eval()), lambda images: images * 2):
         for images, labels in ss.Pipeline(loader, stages=[("stage", stage)]):
             images.sum()
-trainer_of(sys.argv[1], "cuda").fit()
+trainer = trainer_of(sys.argv[1], "cuda")
+trainer.fit()
+assert len(list(trainer.predict(loader_of(sys.argv[1], "cuda")))) == 7
 driver, flags, active = ctypes.CDLL("libcuda.so.1"), ctypes.c_uint(), ctypes.c_int()
 contexts = []
 for device in (0, 1):
