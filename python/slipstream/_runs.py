@@ -148,7 +148,8 @@ def _work_of(
         end = None
         try:
             if stream is not None:
-                torch.cuda.set_device(stream.device)  # else leaving the stream makes the first one's
+                # Leaving the stream goes back to the thread's own device, and would make a context there.
+                torch.cuda.set_device(stream.device)
             with torch.cuda.stream(stream), running(is_closed.set, is_over):
                 held.pop().predict(take)
         except BaseException as error:
