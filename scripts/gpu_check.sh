@@ -36,8 +36,8 @@ sanitize() { # sanitize TOOL BINARY [argument]...
   echo "$1 $(basename "$2"): $(tail -1 "$log")"
 }
 
-# Kernels and streams: the tests of room cuda, but for those that lose the device or prove an overlap
-# or a missing wait by time, and chains of room augment. Runs with Torch: a few, without its caching
+# Kernels and streams: the tests of room cuda, but for those that lose the device, prove an overlap or a
+# missing wait by time, or repeat others under load, and chains of room augment. Runs with Torch: a few, without its caching
 # allocator, which would hide stray accesses; but for two tests in which several threads enqueue, where
 # the tool and the driver may wait for each other's locks. All at once: they wait for the tool more
 # than for the GPU.
@@ -46,7 +46,7 @@ phase_sanitize() {
   local api_errors=(--report-api-errors no)  # tests provoke some
   for tool in memcheck racecheck initcheck; do
     sanitize "$tool" build/tests/cuda/cuda_test \
-      '--gtest_filter=-*DeathTest*:*without_the_wait*:*late_producer*:*lanes_overlap*' &
+      '--gtest_filter=-*DeathTest*:*without_the_wait*:*late_producer*:*lanes_overlap*:*under_load*' &
     pids+=($!)
   done
   for tool in memcheck racecheck; do
