@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from ._held import held_by
+
 
 def random_states() -> tuple[Any, ...]:
     """Of the generators of torch, numpy and random."""
@@ -26,10 +28,10 @@ def _plain(state: Any) -> tuple[Any, ...]:
 
 
 @contextlib.contextmanager
-def kept_random_states(generators: Iterable[torch.Generator] = ()) -> Iterator[None]:
+def kept_random_states(generators: Iterable[Any] = ()) -> Iterator[None]:
     """Puts the generators of torch (of all its devices), numpy, random and these back."""
     numpy = sys.modules.get("numpy")
-    own = [(each, each.get_state()) for each in generators]
+    own = [(each, state_of(each)) for each in generators]
     of_python, of_torch = random.getstate(), torch.get_rng_state()
     of_numpy = numpy.random.get_state() if numpy else None
     is_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
@@ -44,7 +46,7 @@ def kept_random_states(generators: Iterable[torch.Generator] = ()) -> Iterator[N
         if is_cuda:
             torch.cuda.set_rng_state_all(of_cuda)
         for generator, state in own:
-            generator.set_state(state)
+            _set_state(generator, state)
 
 
 def seed_all(seed: int) -> None:
@@ -56,12 +58,29 @@ def seed_all(seed: int) -> None:
         numpy.random.seed(seed & 0xFFFFFFFF)
 
 
+def generators_of(holder: Any) -> list[Any]:
+    """Generators of torch, numpy and random that an object holds."""
+    return list(held_by(holder, is_generator).values())
+
+
+def is_generator(each: Any) -> bool:
+    if isinstance(each, random.Random | torch.Generator):
+        return True
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(each, numpy.random.Generator | numpy.random.RandomState)
+
+
 def state_of(generator: Any) -> Any:
-    """The state of a generator of torch, numpy or random that an object holds."""
+    """The state of a generator of torch, numpy or random."""
     if hasattr(generator, "bit_generator"):
         return generator.bit_generator.state
-    return (
-        generator.getstate()
-        if isinstance(generator, random.Random)
-        else generator.get_state().tolist()
-    )
+    return generator.getstate() if isinstance(generator, random.Random) else generator.get_state()
+
+
+def _set_state(generator: Any, state: Any) -> None:
+    if hasattr(generator, "bit_generator"):
+        generator.bit_generator.state = state
+    elif isinstance(generator, random.Random):
+        generator.setstate(state)
+    else:
+        generator.set_state(state)

@@ -161,7 +161,12 @@ def byte_size(tree: Any) -> int:
 def _leaf_size(leaf: Any) -> int:
     if isinstance(leaf, str | bytes | bytearray):
         return len(leaf)
-    size = getattr(leaf, "nbytes", None)
+    if isinstance(leaf, torch.Tensor) and leaf.is_sparse:
+        return _leaf_size(leaf._indices()) + _leaf_size(leaf._values())
+    try:
+        size = getattr(leaf, "nbytes", None)
+    except RuntimeError:  # of tensors in other layouts
+        size = None
     if isinstance(size, int):
         return size
     if hasattr(leaf, "getbands"):  # an image of PIL
@@ -178,17 +183,23 @@ def same(a: Any, b: Any) -> bool:
 def _same_leaf(a: Any, b: Any) -> bool:
     if type(a) is not type(b):
         return False
-    if isinstance(a, torch.Tensor):
-        return (
-            a.dtype == b.dtype
-            and a.shape == b.shape
-            and bool(torch.all((a == b) | ((a != a) & (b != b))))
-        )
-    if hasattr(a, "getbands"):
-        return bool(a.mode == b.mode and a.size == b.size and a.tobytes() == b.tobytes())
     try:
+        if isinstance(a, torch.Tensor):
+            return _same_tensor(a, b)
+        if hasattr(a, "getbands"):
+            return bool(a.mode == b.mode and a.size == b.size and a.tobytes() == b.tobytes())
         if hasattr(a, "tobytes"):
             return bool(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
         return a is b or bool(a == b)
     except Exception:
         return False
+
+
+def _same_tensor(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if a.dtype != b.dtype or a.layout != b.layout:
+        return False
+    if a.is_nested:
+        return same(list(a.unbind()), list(b.unbind()))
+    if a.layout != torch.strided:
+        a, b = a.to_dense(), b.to_dense()
+    return a.shape == b.shape and bool(torch.all((a == b) | ((a != a) & (b != b))))

@@ -49,6 +49,7 @@ class VerifyReport:
         frames hold no values any more, unless the device is lost.
     notes: what else there is to know.
     operations, streams, threads: how many the reference had.
+    values: how many were compared: tensors, numbers and what else they are made of.
     """
 
     verdict: str
@@ -63,6 +64,7 @@ class VerifyReport:
     operations: int
     streams: int
     threads: int
+    values: int
 
     @property
     def passed(self) -> bool:
@@ -74,7 +76,8 @@ class VerifyReport:
         counts = {"schedule": self.schedules, "operation": self.operations}
         counts |= {"stream": self.streams, "thread": self.threads}
         size = ", ".join(f"{n} {what}{'s' * (n != 1)}" for what, n in counts.items())
-        lines = [f"verify: {_SENTENCES[self.verdict]} ({size})"]
+        compared = f" in {self.values} value{'s' * (self.values != 1)}" if self.passed else ""
+        lines = [f"verify: {_SENTENCES[self.verdict]}{compared} ({size})"]
         lines += [f"  {line}" for line in self.reason.splitlines()]
         if self.source:
             lines.append(f"  at {self.source}")
@@ -121,7 +124,8 @@ def verify(
         `run`. It trains some steps and returns, or yields, what is to be compared: tensors, numbers,
         arrays, modules, optimizers and what else has state_dict(), and containers of them. What is
         yielded is copied at once, on the current stream; what is returned is read after the device
-        has finished. Modules and optimizers that `run` closes over are compared at the end, too.
+        has finished. Modules and optimizers that `run` closes over, or that objects and containers do
+        which it closes over, are compared at the end, too.
     schedules: how many delayed runs there are, at most: the first that differs ends it.
     seed: of the first of them; the next ones have the numbers that follow. A seed of a report, with
         schedules=1, runs what differed again.
@@ -189,6 +193,7 @@ def _report(finding: Finding) -> VerifyReport:
         operations=finding.size.operations,
         streams=finding.streams,
         threads=finding.size.threads,
+        values=finding.values,
     )
 
 

@@ -116,6 +116,43 @@ def test_optimizers_that_a_run_closes_over_are_compared():
     assert different(make) == "optimizer.state_dict()['param_groups'][0]['lr']"
 
 
+class Holder:
+    def __init__(self, **held):
+        self.__dict__.update(held)
+
+    def steps(self):
+        return None
+
+
+def bound(model):
+    return Holder(inner=Holder(models={"g": [model]})).steps
+
+
+@pytest.mark.parametrize(("hold", "name"), [
+    (lambda model: lambda first=1, models=(model,), *, more=3: models and None, "models[0]"),
+    (lambda model: lambda *, net=model: net and None, "net"),
+    (lambda model: (lambda models: lambda: models and None)([model]), "models[0]"),
+    (lambda model: (lambda trainer: lambda: trainer and None)(Holder(model=model)), "trainer.model"),
+    (lambda model: (lambda step: lambda: step and None)(lambda: model), "step.model"),
+    (lambda model: functools.partial(print, end="", file=Holder(write=len, nets=(model,))), "file.nets[0]"),
+    (bound, "inner.models['g'][0]"),
+])
+def test_modules_that_are_held_deeper_are_compared(hold, name):
+    def make(number):
+        model = linear(number)
+        return hold(model)
+
+    assert different(make) == f"{name}.state_dict()['weight']"
+
+
+def test_the_report_counts_what_was_compared():
+    model = linear(1)
+    report = ss.verify(lambda: lambda: [model, 1.0, {"a": torch.ones(2)}], schedules=1)
+    assert report.values == len(model.state_dict()) + 2
+    assert f"no difference in {report.values} values (1 schedule, " in report.text()
+    assert "no difference in 1 value (" in ss.verify(lambda: lambda: 1, schedules=1).text()
+
+
 def test_the_programs_alarm_is_put_back():
     def own(number, frame):
         raise AssertionError
@@ -124,6 +161,10 @@ def test_the_programs_alarm_is_put_back():
     try:
         assert ss.verify(lambda: lambda: 1, schedules=1, timeout=100).passed
         assert signal.getsignal(signal.SIGALRM) is own and signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+        signal.setitimer(signal.ITIMER_REAL, 1000, 500)
+        assert ss.verify(lambda: lambda: 1, schedules=1, timeout=100).passed
+        rest, interval = signal.setitimer(signal.ITIMER_REAL, 0)
+        assert 0 < rest < 1000 and interval == 500
     finally:
         signal.signal(signal.SIGALRM, before)
 

@@ -54,7 +54,7 @@ def test_a_correct_loop_passes_200_schedules(device):
     report = ss.verify(tiny(device), schedules=200)
     assert (report.passed, report.verdict, report.schedules) == (True, "equal", 200)
     assert report.operations > 20 and report.threads >= 1 and report.value is None
-    assert str(report).startswith("verify: no difference (200 schedules, ")
+    assert str(report).startswith(f"verify: no difference in {report.values} values (200 schedules, ")
     report.raise_if_failed()
 
 

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils.data import DataLoader
 
 from .. import _native, _trees
 from .parts import COLLATE, noted
 from .rates import Alone, LoaderRate, TrainingRate, by_item
-from .rungs import Rung, by_step, counting_waits, device_cost, late_crop, mean, page_locked
+from .rungs import Rung, by_step, counting_waits, device_cost, fresh, late_crop, mean, page_locked
 from .samples import Samples
 
 _ONE_SHARE, _ALL_SHARE = 0.08, 0.03  # of the budget, before caches are sized
@@ -55,6 +56,14 @@ class Ladder:
     def _prepare(self) -> None:
         self.samples = Samples(self.loaders)
         self.warnings += self.samples.warnings
+        sizes, loader = self.loaders.sizes, self.loaders.loader
+        if len(sizes) > 1:
+            self.warnings.append(
+                f"batches have {min(sizes)} to {max(sizes)} samples: figures are for {self.loaders.batch_size}, "
+                "the mean of the first ones, and less sure"
+            )
+        if type(loader).__iter__ is not DataLoader.__iter__:
+            self.warnings.append(f"not measured: what {type(loader).__name__}.__iter__() does with batches")
 
     def seconds(self) -> float:
         """Since it began."""
@@ -102,13 +111,20 @@ class Ladder:
         self._kept = self._samples_to_keep(totals, made, _FILL_SHARE * self.budget_s)
         count = self._batches_to_keep()
         self.samples.fill(self._kept)
-        collate, size = self.loaders.loader.collate_fn, self.loaders.batch_size
-        finished = self.samples.finished(size * count if not self.loaders.is_single else count)
+        collate = self.loaders.loader.collate_fn
         if self.loaders.is_single:
-            self._batches = [collate(sample) for sample in finished]
+            self._batches = [collate(sample) for sample in self.samples.finished(count)]
         else:
-            self._batches = [collate(finished[i * size : (i + 1) * size]) for i in range(count)]
-        self._bytes_of_batch = _trees.byte_size(self._batches[0])
+            sizes = self._sizes() if len(self._sizes()) > 1 else self.loaders.sizes * count
+            finished = iter(self.samples.finished(sum(sizes)))
+            self._batches = [collate(list(itertools.islice(finished, size))) for size in sizes]
+        self._bytes_of_batch = sum(map(_trees.byte_size, self._batches)) // len(self._batches)
+
+    def _sizes(self) -> list[int]:
+        """Of batches whose samples are cached, in turn; of one at least."""
+        ends = itertools.accumulate(self.loaders.sizes)
+        whole = [size for size, end in zip(self.loaders.sizes, ends, strict=True) if end <= self._kept]
+        return whole or self.loaders.sizes[:1]
 
     def _samples_to_keep(self, seconds: list[float], made: list[float], most_s: float) -> int:
         """As many as tell their mean cost to within 5 %, and more than the CPU's caches hold, as far
@@ -129,13 +145,13 @@ class Ladder:
 
     def _try_step(self) -> None:
         """One step, whose errors the caller sees, and what it does to its batch."""
-        on_device = self._moved(self._batches[0])
+        on_device = self._moved(fresh(self._batches[0]))
         kept = _trees.mapped(on_device, lambda x: x.clone() if isinstance(x, torch.Tensor) else x)
         with noted("in the step given to slipstream.doctor, on a batch of the loader"):
-            self._user_step(on_device)
-        is_written = not _trees.same(kept, on_device)
-        with counting_waits(self._on_gpu) as waits:  # not in the first step, which prepares much
-            self._user_step(on_device)
+            self._user_step(fresh(on_device))
+            is_written = not _trees.same(kept, on_device)
+            with counting_waits(self._on_gpu) as waits:  # not in the first step, which prepares much
+                self._user_step(fresh(on_device))
         self._step_waits = bool(waits)
         if is_written:
             self.warnings.append(
@@ -148,6 +164,7 @@ class Ladder:
             )
 
     def _train_step(self, batch: Any) -> None:
+        batch = fresh(batch)
         self._user_step(self._moved(batch) if self._on_gpu else batch)
 
     def _moved(self, batch: Any) -> Any:
@@ -159,7 +176,7 @@ class Ladder:
         batches = self._batches
         ceiling = self._rung("device batch", "copy" if self._on_gpu else COLLATE, essential=True)
         ceiling.items = len(batches)
-        on_device = [self._moved(batch) for batch in batches]
+        on_device = [self._moved(fresh(batch)) for batch in batches]
         ceiling.training = self._training(lambda: itertools.cycle(on_device))
         if self._on_gpu:
             self._declare_host_batches(batches)
@@ -185,10 +202,8 @@ class Ladder:
                 rung.error = rung.alone_error = self.samples.why_not
                 continue
             make = functools.partial(self._cached, number, user_dataset)
-            rung.training = self._training(
-                functools.partial(make, self.loaders.batch_size), self._workers
-            )
-            rung.alone = LoaderRate(functools.partial(make, size), self._workers, size)
+            rung.training = self._training(functools.partial(make, self._sizes()), self._workers)
+            rung.alone = LoaderRate(functools.partial(make, [size]), self._workers, size)
         whole = self._rung("nothing cached", "", essential=True)
         whole.training = self._training(
             lambda: self.loaders.whole(self.samples.parts), self._workers
@@ -206,7 +221,7 @@ class Ladder:
             rung.training = self._training(functools.partial(itertools.cycle, cached))
         used = pinned if self.loaders.pin_memory else batches
         self._copy = TrainingRate(
-            functools.partial(itertools.cycle, used), self._moved, self.device
+            functools.partial(itertools.cycle, used), lambda batch: self._moved(fresh(batch)), self.device
         )
 
     def _rung(self, name: str, after: str, essential: bool = False) -> Rung:
@@ -216,8 +231,8 @@ class Ladder:
     def _training(self, make: Callable[[], Any], period: int = 1) -> TrainingRate:
         return TrainingRate(make, self._train_step, self.device, period)
 
-    def _cached(self, number: int, user_dataset: Any, size: int) -> Any:
-        return self.loaders.cached(self.samples.behind(number), user_dataset, size)
+    def _cached(self, number: int, user_dataset: Any, sizes: list[int]) -> Any:
+        return self.loaders.cached(self.samples.behind(number), user_dataset, sizes)
 
     def _measure_in_turns(self, size: int) -> None:
         tasks: list[tuple[_native.Task, Callable[[str], None]]] = []
@@ -293,7 +308,7 @@ class Ladder:
         self._note_device(observed)
         observed.set_cores(cores)
         observed.set_free_memory_bytes(_native.free_memory_bytes())
-        with contextlib.suppress(TypeError):
+        with contextlib.suppress(Exception):  # of a length that is not known
             observed.set_samples(len(self.loaders.loader.dataset))
         self._note_situation(observed)
         observed.utilization = self._utilization(observed, cores)

@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, get_worker_info
+from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, Subset, get_worker_info
 
+from .._held import held_by
 from .._native import Refused
+from .._random_states import generators_of
 from .._trees import byte_size
 from .parts import Clock, Parts, RawSample
 
-Finish = Callable[[RawSample], Any]
+_SIZES_SEEN = 64  # batches of a sampler of the user's own
 
 
 class Cached(Dataset[Any]):
@@ -92,13 +94,13 @@ class Timed(_Timed, Dataset[Any]):
         return self.timed(lambda: self.dataset[index])
 
     def __getitems__(self, indices: list[Any]) -> list[tuple[Any, list[list[float]]]]:
-        if not _fetches_batches(self.dataset):
+        if not fetches_batches(self.dataset):
             return [self[index] for index in indices]
         samples, costs = self.timed(lambda: self.dataset.__getitems__(indices), len(indices))
         return [(sample, costs) for sample in samples]
 
 
-def _fetches_batches(dataset: Any) -> bool:
+def fetches_batches(dataset: Any) -> bool:
     """Whether it makes several samples at once in a way of its own."""
     while isinstance(dataset, Subset):
         dataset = dataset.dataset
@@ -149,23 +151,28 @@ class WorkerStart:
 
 
 class EndlessBatches:
-    """The batches of a sampler (lists of indices, or indices), again and again; full ones alone."""
+    """The batches of a sampler (lists of indices, or indices), again and again; without the last one of a
+    pass where it is shorter than the one before."""
 
     def __init__(self, sampler: Any) -> None:
         self.sampler = copy.copy(sampler)
 
     def __iter__(self) -> Iterator[Any]:
-        size = 0
         while True:
-            count = 0
+            count, size, last = 0, 0, None
             for count, batch in enumerate(self.sampler, 1):
-                if isinstance(batch, list | tuple):
-                    size = max(size, len(batch))
-                    if len(batch) < size:
-                        continue
-                yield batch
+                if count > 1:
+                    yield last
+                    size = _length(last)
+                last = batch
             if count == 0:
                 return
+            if _length(last) >= size:
+                yield last
+
+
+def _length(batch: Any) -> int:
+    return len(batch) if hasattr(batch, "__len__") and not isinstance(batch, str | bytes) else 0
 
 
 class SmallBatches:
@@ -180,22 +187,30 @@ class SmallBatches:
 
 
 class Counted:
-    """0, 1, 2, ... in lists of `size`; without lists for size None."""
+    """0, 1, 2, ... in lists of these sizes in turn, which begin anew with 0 where there are several; without lists
+    for none."""
 
-    def __init__(self, size: int | None) -> None:
-        self.size = size
+    def __init__(self, sizes: Sequence[int] = ()) -> None:
+        self.sizes = sizes
 
     def __iter__(self) -> Iterator[Any]:
-        if self.size is None:
+        if not self.sizes:
             return itertools.count()
-        return (list(range(i * self.size, (i + 1) * self.size)) for i in itertools.count())
+        if len(self.sizes) == 1:
+            size = self.sizes[0]
+            return (list(range(i * size, (i + 1) * size)) for i in itertools.count())
+        ends = itertools.accumulate(self.sizes)
+        lists = [list(range(end - size, end)) for size, end in zip(self.sizes, ends, strict=True)]
+        return itertools.cycle(lists)
 
 
 class Loaders:
     """Makes loaders with the settings of a user's loader.
 
     is_stream: whether its data set is iterable-style.
-    batch_size: samples in a batch; 1 where the data set gives whole batches (batch_size=None).
+    sizes: samples in a batch; where a sampler of the user's own gives batches of several sizes, those of
+        its first ones; 1 where the data set gives whole batches (batch_size=None).
+    batch_size: their mean.
     """
 
     def __init__(self, loader: DataLoader[Any], on_gpu: bool) -> None:
@@ -206,14 +221,16 @@ class Loaders:
         )
         self.pin_memory = bool(loader.pin_memory and on_gpu)
         self.prefetch = loader.prefetch_factor or 0
-        self.batch_size = 1 if self.is_single else loader.batch_size or self._first_size()
+        self._sampler = None if self.is_stream else _own_sampler(loader, self.is_single)
+        self.sizes = self._sizes()
+        self.batch_size = max(1, round(sum(self.sizes) / len(self.sizes)))
 
     def whole(self, parts: Parts) -> DataLoader[Any]:
         """With nothing cached."""
         dataset = parts.plain()
         if self.is_stream:
             return self._made(Repeated(dataset), dataset, None, self.batch_size)
-        return self._made(dataset, dataset, EndlessBatches(self.sampler()), self.batch_size)
+        return self._made(dataset, dataset, self.index_batches(), self.batch_size)
 
     def timed(self, parts: Parts, workers: int, size: int) -> DataLoader[Any]:
         """With nothing cached, in batches of `size`, each with what its samples cost."""
@@ -222,35 +239,40 @@ class Loaders:
             stream = TimedStream(parts)
             return self._made(stream, stream.dataset, None, size, workers, collate)
         samples = Timed(parts)
-        sampler = (
-            EndlessBatches(self.sampler()) if self.is_single else SmallBatches(self.sampler(), size)
-        )
+        sampler = self.index_batches() if self.is_single else SmallBatches(self._sampler, size)
         return self._made(samples, samples.dataset, sampler, size, workers, collate)
 
-    def cached(self, samples: Cached, user_dataset: Any, size: int) -> DataLoader[Any]:
-        """Of cached samples, in batches of `size`."""
+    def cached(self, samples: Cached, user_dataset: Any, sizes: Sequence[int]) -> DataLoader[Any]:
+        """Of cached samples, in batches of these sizes in turn."""
         if self.is_stream:
-            return self._made(CachedStream(samples), user_dataset, None, size)
-        return self._made(samples, user_dataset, Counted(None if self.is_single else size), size)
+            return self._made(CachedStream(samples), user_dataset, None, sizes[0])
+        counted = Counted(() if self.is_single else sizes)
+        return self._made(samples, user_dataset, counted, sizes[0])
 
     def collated(self, batches: Sequence[Any], user_dataset: Any) -> DataLoader[Any]:
         """Of cached batches, handed over by workers."""
         return DataLoader(
             Whole(batches),  # type: ignore[arg-type]
             batch_size=None,
-            sampler=Counted(None),
+            sampler=Counted(),
             collate_fn=_unchanged,
             **self._settings(user_dataset, None),
         )
 
-    def sampler(self) -> Any:
-        return self.loader.sampler if self.is_single else self.loader.batch_sampler
+    def index_batches(self) -> EndlessBatches:
+        """Of the loader's sampler: lists of indices, or indices."""
+        return EndlessBatches(self._sampler)
 
-    def _first_size(self) -> int:
-        first = next(iter(EndlessBatches(self.loader.batch_sampler)), None)
-        if first is None:
+    def _sizes(self) -> list[int]:
+        if self.is_single:
+            return [1]
+        if self.is_stream:
+            return [int(self.loader.batch_size or 1)]
+        count = 1 if type(self.loader.batch_sampler) is BatchSampler else _SIZES_SEEN
+        sizes = [len(batch) for batch in itertools.islice(self.index_batches(), count)]
+        if not any(sizes):
             raise Refused("the loader gives no batch: its sampler is empty")
-        return len(first)
+        return sizes if len(set(sizes)) > 1 else sizes[:1]
 
     def _made(
         self,
@@ -279,6 +301,7 @@ class Loaders:
                 "multiprocessing_context": theirs.multiprocessing_context,
                 "prefetch_factor": theirs.prefetch_factor,
                 "worker_init_fn": WorkerStart(user_dataset, theirs.worker_init_fn),
+                "in_order": theirs.in_order,
             }
         return settings
 
@@ -287,9 +310,24 @@ def _unchanged(batch: Any) -> Any:
     return batch
 
 
-def generators_of_loader(loader: DataLoader[Any]) -> list[torch.Generator]:
-    """Those of PyTorch that a pass over the loader draws from, beside the default one."""
-    holders = [loader, loader.sampler, loader.batch_sampler]
-    holders.append(getattr(loader.batch_sampler, "sampler", None))
-    found = (getattr(holder, "generator", None) for holder in holders)
-    return list({id(each): each for each in found if isinstance(each, torch.Generator)}.values())
+def _own_sampler(loader: DataLoader[Any], is_single: bool) -> Any:
+    """A copy of the sampler that gives batches, or samples where it is single. It shares data sets."""
+    sampler = loader.sampler if is_single else loader.batch_sampler
+    shared = [loader.dataset, *held_by(sampler, lambda each: isinstance(each, Dataset)).values()]
+    try:
+        return copy.deepcopy(sampler, {id(each): each for each in shared})
+    except Exception:
+        pass
+    try:
+        return copy.copy(sampler)
+    except TypeError:
+        raise Refused(
+            f"the loader's sampler, {type(sampler).__name__}, cannot be copied, and the doctor must not use up the "
+            "loader's own: give an object whose __iter__() begins anew"
+        ) from None
+
+
+def generators_of_loader(loader: DataLoader[Any]) -> list[Any]:
+    """Generators of random numbers that a pass over the loader may draw from, beside the default ones."""
+    holders = [loader.dataset, loader.sampler, loader.batch_sampler, loader.collate_fn, loader.generator]
+    return generators_of(holders)

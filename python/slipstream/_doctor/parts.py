@@ -10,7 +10,6 @@ import copy
 import dataclasses
 import functools
 import itertools
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import torch
 
 from .. import _trees
+from .._random_states import is_generator
 from ..datasets import Dataset
 
 ATTRIBUTES = ("transform", "transforms", "target_transform")
@@ -152,6 +152,7 @@ class TimingHook:
         self.clock, self.first, self.parts = clock, first, parts
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        _load_images((args, kwargs))
         wall, cpu = time.perf_counter(), time.thread_time()
         call = Call.of(0, 0, args, kwargs)
         value = call.value
@@ -171,10 +172,18 @@ class CuttingHook:
         self.hook, self.numbers = hook, numbers
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        _load_images((args, kwargs))
         call = Call.of(next(self.numbers), self.hook, args, kwargs)
         if call.style == "several":
             return tuple(Place(call, (i,)) for i in range(len(args)))
         return Place(call)
+
+
+def _load_images(given: Any) -> None:
+    """Lets PIL decode, which it otherwise does in the first transform: it is reading, as in data sets that do so."""
+    for leaf in _trees.leaves(given):
+        if hasattr(leaf, "getbands") and hasattr(leaf, "load"):
+            leaf.load()
 
 
 def parts_of(transform: Callable[..., Any]) -> list[Callable[..., Any]]:
@@ -277,11 +286,11 @@ class Parts:
         holder = copied
         for name in self._path:
             inner = _copied_dataset(getattr(holder, name))
-            setattr(holder, name, inner)
+            _put(holder, name, inner)
             holder = inner
         put = dict(zip(self._names, hooks, strict=True))
         for name, hook in put.items():
-            setattr(holder, name, hook)
+            _put(holder, name, hook)
         standard = vars(holder).get("transforms") if put else None
         if _is_standard(standard):
             holder.transforms = copy.copy(standard)
@@ -316,8 +325,19 @@ def _is_standard(transform: Any) -> bool:
 
 
 def _copied_dataset(dataset: Any) -> Any:
+    """A shallow copy, with random generators of its own."""
     with noted("slipstream.doctor works on a shallow copy of the data set (copy.copy)"):
-        return copy.copy(dataset)
+        copied = copy.copy(dataset)
+    held = getattr(copied, "__dict__", {})
+    held.update({name: copy.deepcopy(each) for name, each in held.items() if is_generator(each)})
+    return copied
+
+
+def _put(holder: Any, name: str, value: Any) -> None:
+    try:
+        setattr(holder, name, value)
+    except dataclasses.FrozenInstanceError:
+        object.__setattr__(holder, name, value)
 
 
 def _copied_deeply(transform: Callable[..., Any]) -> Callable[..., Any]:
@@ -338,13 +358,3 @@ def noted(note: str) -> Iterator[None]:
         if hasattr(error, "add_note"):
             error.add_note(note)
         raise
-
-
-def generators_of(part: Any) -> list[Any]:
-    """Generators of random numbers that an object holds."""
-    held = getattr(part, "__dict__", {}).values()
-    return [
-        each
-        for each in held
-        if hasattr(each, "bit_generator") or isinstance(each, random.Random | torch.Generator)
-    ]

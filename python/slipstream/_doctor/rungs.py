@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
 import warnings
 from collections.abc import Iterator
@@ -78,8 +79,21 @@ def late_crop(costs: list[_native.HostStepCost]) -> str:
     return ""
 
 
+def fresh(batch: Any) -> Any:
+    """With the same tensors, in containers and objects of its own: a step may take out what is in them, and some
+    are moved in place by their to()."""
+    return _trees.mapped(batch, lambda x: copy.copy(x) if _moves_itself(x) else x)
+
+
+def _moves_itself(leaf: Any) -> bool:
+    return hasattr(leaf, "to") and not isinstance(leaf, torch.Tensor | type)
+
+
 def page_locked(batch: Any) -> Any:
-    return _trees.mapped(batch, lambda x: x.pin_memory() if isinstance(x, torch.Tensor) else x)
+    def lock(leaf: Any) -> Any:
+        return leaf.pin_memory() if isinstance(leaf, torch.Tensor) and leaf.device.type == "cpu" else leaf
+
+    return _trees.mapped(batch, lock)
 
 
 @contextlib.contextmanager

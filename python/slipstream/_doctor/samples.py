@@ -10,9 +10,9 @@ from typing import Any
 
 from .. import _trees
 from .._native import Refused
-from .._random_states import random_states, seed_all, state_of
-from .loaders import Cached, EndlessBatches, Loaders
-from .parts import ATTRIBUTES, Clock, Parts, RawSample, applied, generators_of
+from .._random_states import generators_of, random_states, seed_all, state_of
+from .loaders import Cached, Loaders, fetches_batches
+from .parts import ATTRIBUTES, Clock, Parts, RawSample, Slot, applied
 
 _CHECKED = 2  # samples, by which cuts are checked
 
@@ -31,7 +31,10 @@ class Samples:
         self._first = None if loaders.is_stream else self._indices(_CHECKED)
         self.warnings: list[str] = []
         self.parts = Parts(loaders.loader.dataset)
+        self._refuse_whole_batches()
         self.why_not = self._check()
+        if len(self.parts.steps) == 1 or self.why_not:
+            self.parts.steps[0].is_random = self._is_random()
         if len(self.parts.steps) == 1:
             self.warnings.append(
                 "the data set's own code is one part: transforms are told from reading where it "
@@ -68,7 +71,7 @@ class Samples:
         return [cached[index] for index in range(count)]
 
     def _indices(self, count: int) -> list[Any]:
-        batches = iter(EndlessBatches(self._loaders.sampler()))
+        batches = iter(self._loaders.index_batches())
         indices = batches if self._loaders.is_single else itertools.chain.from_iterable(batches)
         return list(itertools.islice(indices, count))
 
@@ -112,13 +115,39 @@ class Samples:
         except Exception:  # of code that meets a Place, or a part that wants more than the sample
             return False
 
+    def _refuse_whole_batches(self) -> None:
+        dataset = self._loaders.loader.dataset
+        if self._first is None or self._loaders.is_single or not fetches_batches(dataset):
+            return
+        fetched = self.parts.plain().__getitems__(self._first)
+        if not isinstance(fetched, list | tuple) or len(fetched) != len(self._first):
+            raise Refused(
+                f"{type(dataset).__name__}.__getitems__() gives a whole batch in place of a list of samples: "
+                "give the doctor a data set whose __getitem__() takes a list of indices, with batch_size=None "
+                "and sampler=torch.utils.data.BatchSampler(...)"
+            )
+
+    def _is_random(self) -> bool:
+        """Whether the whole data set draws random numbers, or gives other samples the second time."""
+        return self._differs(self.parts.plain(), _unchanged)
+
+    def _differs(self, dataset: Any, compared: Callable[[Any], Any]) -> bool:
+        readings = []
+        for seed in (1, 2):
+            seed_all(seed)
+            before = _states(dataset)
+            made = self._some(dataset, self._first, _CHECKED)
+            readings.append([compared(sample) for sample in made])
+            if before != _states(dataset):
+                return True
+        return not _trees.same(*readings)
+
     def _look_at_parts(self) -> None:
         """Of one sample: which parts draw random numbers, write into their input, take what."""
-        seed_all(2)
         steps = self.parts.steps
-        before = random_states()
+        steps[0].is_random = self._differs(self.parts.cutting(), _without_slots)
+        seed_all(2)
         sample = next(self._some(self.parts.cutting(), self._first, 1))
-        steps[0].is_random = before != random_states()
         made = {call.number: call.value for call in RawSample.of(sample).calls}
         for step in steps[1:]:
             part = self.parts.hooks[step.hook][step.part]
@@ -129,18 +158,28 @@ class Samples:
                 step.takes = kept = copy.deepcopy(value)
                 before = _states(part)
                 made[call.number] = applied(part, value, call.style)
-                step.is_random |= before != _states(part)
+                again = applied(part, copy.deepcopy(kept), call.style)
+                step.is_random |= before != _states(part) or not _trees.same(made[call.number], again)
                 step.writes |= not _trees.same(kept, value)
 
     def last_fixed_step(self) -> str:
-        """The last step ahead of the first one that draws random numbers; "" for none."""
+        """The last step ahead of the first one that draws random numbers; "" for none, or where it cannot be told."""
+        if self.why_not:
+            return ""
         fixed = itertools.takewhile(lambda step: not step.is_random, self.parts.steps)
         return ([""] + [step.name for step in fixed])[-1]
 
 
-def _states(part: Any) -> Any:
-    own = [repr(state_of(generator)) for generator in generators_of(part)]
-    return random_states(), own
+def _states(holder: Any) -> Any:
+    own = (state_of(generator) for generator in generators_of(holder))
+    return random_states(), [repr(state.tolist() if hasattr(state, "tolist") else state) for state in own]
+
+
+def _without_slots(sample: Any) -> Any:
+    """What a data set makes of its own, and gives to transforms."""
+    raw = RawSample.of(sample)
+    template = _trees.mapped(raw.template, lambda x: x.keys if isinstance(x, Slot) else x)
+    return template, [call.value for call in raw.calls]
 
 
 def _finished(template: Any, rest: Any) -> Any:

@@ -24,6 +24,7 @@ from .watch import Watch
 
 _JOIN_S = 1.0
 _AGAIN_S = 1.0
+_LEAST_S = 1e-3
 
 
 @dataclasses.dataclass
@@ -202,7 +203,8 @@ def _time_limit(seconds: float | None, late: list[NotEnded]) -> Iterator[None]:
         late.append(NotEnded(seconds))
         raise late[-1]
 
-    before = signal.signal(signal.SIGALRM, interrupt)
+    rest, interval = signal.setitimer(signal.ITIMER_REAL, 0)  # of the program's own timer
+    before, start = signal.signal(signal.SIGALRM, interrupt), time.monotonic()
     try:
         signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_S)
         yield
@@ -212,3 +214,6 @@ def _time_limit(seconds: float | None, late: list[NotEnded]) -> Iterator[None]:
         finally:  # where it was interrupted
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
+            if rest > 0:
+                left_s = max(rest - (time.monotonic() - start), _LEAST_S)
+                signal.setitimer(signal.ITIMER_REAL, left_s, interval)

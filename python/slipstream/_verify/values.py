@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import functools
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 
 from .. import _native
+from .._held import held_by
 
 _MOST_NESTED = 50
 
@@ -35,25 +35,8 @@ def values_of(tree: Any, name: str, is_copied: bool) -> list[Value]:
 
 
 def holders_of(run: Callable[..., Any]) -> dict[str, Any]:
-    """Modules and optimizers that a function closes over, is bound to or is called with."""
-    found: dict[str, Any] = {}
-    while isinstance(run, functools.partial):
-        found.update({f"argument {i}": each for i, each in enumerate(run.args)})
-        found.update(run.keywords)
-        run = run.func
-    owner = getattr(run, "__self__", None)
-    if owner is None and not hasattr(run, "__code__"):
-        owner = run
-    found.update(getattr(owner, "__dict__", {}))
-    function = getattr(run, "__func__", run)
-    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
-    for name, cell in zip(names, getattr(function, "__closure__", None) or (), strict=False):
-        try:
-            found[name] = cell.cell_contents
-        except ValueError:  # not bound yet
-            continue
-    kinds = (torch.nn.Module, torch.optim.Optimizer)
-    return {name: each for name, each in found.items() if isinstance(each, kinds)}
+    """Modules and optimizers that a function closes over, is bound to or is called with, or what it holds so does."""
+    return held_by(run, lambda each: isinstance(each, torch.nn.Module | torch.optim.Optimizer))
 
 
 def first_difference(expected: list[Value], seen: list[Value]) -> tuple[str, str, int] | None:

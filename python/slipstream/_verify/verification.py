@@ -38,6 +38,7 @@ class Finding:
     notes: list[str] = dataclasses.field(default_factory=list)
     size: Size = dataclasses.field(default_factory=lambda: Size(0, 0, 0, 0))
     streams: int = 0
+    values: int = 0
 
 
 class Verification:
@@ -72,6 +73,7 @@ class Verification:
         _refuse(outcome)
         self._expected = outcome
         self.finding.size, self.finding.streams = outcome.size, outcome.streams
+        self.finding.values = len(outcome.values)
 
     def _repeats(self, times: int) -> bool:
         """Runs the reference again; False if it differs, which the finding then says."""

@@ -1,0 +1,369 @@
+"""slipstream.doctor with samplers, batches, data sets and steps of forms that others seldom have."""
+
+import collections
+import dataclasses
+import functools
+import itertools
+import random
+
+import numpy as np
+from pipelines import Compose, Images, double, names, samples_of
+import pytest
+import torch
+from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, Dataset, RandomSampler, Sampler
+
+import slipstream as ss
+from slipstream import _native, _trees
+from slipstream._doctor.loaders import Counted, EndlessBatches, Loaders, generators_of_loader
+from slipstream._doctor.parts import Clock
+from slipstream._doctor.rungs import fresh, page_locked
+
+
+def examined(loader, step=lambda batch: None, device="cpu"):
+    return ss.doctor(loader, step, device=device, budget=0.3)
+
+
+# Samplers
+
+
+class Lists:
+    """Gives these lists of indices in each pass."""
+
+    def __init__(self, *sizes):
+        ends = itertools.accumulate(sizes)
+        self.lists = [list(range(end - size, end)) for size, end in zip(sizes, ends)]
+
+    def __iter__(self):
+        return iter(self.lists)
+
+
+def test_batches_of_any_size_are_taken_as_they_come():
+    lists = [[0, 1, 2], [3], [4, 5], [6, 7, 8, 9], [10]]
+    assert list(itertools.islice(EndlessBatches(lists), 8)) == 2 * lists[:4]
+    assert list(itertools.islice(EndlessBatches([[0]]), 2)) == [[0], [0]]
+    assert list(itertools.islice(Counted([2, 1]), 4)) == [[0, 1], [2], [0, 1], [2]]
+    assert list(itertools.islice(Counted([2]), 2)) == [[0, 1], [2, 3]]
+    assert list(itertools.islice(Counted(), 2)) == [0, 1]
+
+
+def test_a_loader_of_several_batch_sizes_is_examined_with_them():
+    sizes = []
+
+    def step(batch):
+        sizes.append(len(batch[0]))
+
+    report = examined(DataLoader(Images(), batch_sampler=Lists(7, 3, 2, 8)), step)
+    assert "batches have 2 to 8 samples: figures are for 5" in report.text()
+    assert {2, 3, 7, 8} == set(sizes)
+
+
+def test_a_pass_of_one_short_batch_is_measured_with_that():
+    loaders = Loaders(DataLoader(Images(count=3), 8), on_gpu=False)
+    assert (loaders.sizes, loaders.batch_size) == ([3], 3)
+    sizes = set()
+    examined(DataLoader(Images(count=3), 8), lambda batch: sizes.add(len(batch[0])))
+    assert sizes == {3}
+
+
+class Numbered(RandomSampler):
+    """Begins each pass with its number, and counts them."""
+
+    passes = 0
+
+    def __iter__(self):
+        self.generator = torch.Generator().manual_seed(self.passes)
+        yield from super().__iter__()
+        self.passes += 1
+
+
+class Drawing(Sampler):
+    def __init__(self):
+        self.held = {"own": [np.random.default_rng(0), random.Random(0), torch.Generator(), np.random.RandomState(3)]}
+
+    def __iter__(self):
+        numpy, python, torchs, legacy = self.held["own"]
+        legacy.rand(), torch.rand(1, generator=torchs), python.random()
+        return iter(numpy.permutation(64).tolist())
+
+    def __len__(self):
+        return 64
+
+
+def test_samplers_are_as_before():
+    numbered = Numbered(range(64))
+    examined(DataLoader(Images(), 4, sampler=numbered))
+    assert numbered.passes == 0 and numbered.generator is None
+    drawing, untouched = Drawing(), Drawing()
+    examined(DataLoader(Images(), 4, sampler=drawing))
+    assert list(drawing) == list(untouched) and list(drawing) == list(untouched)
+    assert len(generators_of_loader(DataLoader(Images(), 4, sampler=drawing))) == 4
+    batches = BatchSampler(Numbered(range(64)), 4, False)
+    examined(DataLoader(Images(), batch_sampler=batches))
+    assert batches.sampler.passes == 0
+
+
+def test_a_sampler_that_can_be_gone_through_once_is_refused():
+    with pytest.raises(ss.Refused, match=r"sampler, generator, cannot be copied"):
+        examined(DataLoader(Images(), batch_sampler=(each for each in [[0, 1]])))
+
+
+# Data sets
+
+
+class Own:
+    """Holds a generator where only a look inside finds it."""
+
+    def __init__(self):
+        self.inner = {"rng": np.random.default_rng(0)}
+
+    def __call__(self, x):
+        return x if self.inner["rng"].random() < 0.5 else -x
+
+
+def flips(x):
+    return x if torch.rand(()) < 0.5 else -x
+
+
+def flips_by(x, rng):
+    return x if rng.random() < 0.5 else -x
+
+
+OUTSIDE = np.random.default_rng(0)
+
+
+def draws_outside(x):
+    return x + float(OUTSIDE.random())
+
+
+class Drawn(Images):
+    def __getitem__(self, index):
+        image, label = super().__getitem__(index)
+        return image + torch.rand(1), label
+
+
+class Worked(Images):
+    def __getitem__(self, index):
+        image, label = super().__getitem__(index)
+        return image / 2, label
+
+
+class WithGenerator(Images):
+    def __init__(self, transform):
+        super().__init__(transform)
+        self.rng = np.random.default_rng(0)
+
+    def __getitem__(self, index):
+        image, label = super().__getitem__(index)
+        return image, label + self.rng.integers(4)
+
+
+class Later(Images):
+    """Gives other samples in each reading, by no generator."""
+
+    count_of_readings = 0
+
+    def __getitem__(self, index):
+        self.count_of_readings += 1
+        return torch.full((1,), float(self.count_of_readings)), 0
+
+
+@pytest.mark.parametrize(("dataset", "last"), [
+    (Images(Compose([double, flips])), "double"),
+    (ConcatDataset([Images(flips), Images(flips)]), ""),
+    (ConcatDataset([Images(double), Images(double)]), "data set"),
+    (Drawn(), ""),
+    (Drawn(double), ""),
+    (Later(), ""),
+    (Worked(flips), ""),
+    (Worked(double), ""),  # no cut can be made, so that nothing is known
+    (Images(functools.partial(flips_by, rng=np.random.default_rng(0))), "data set"),
+    (Images(Own()), "data set"),
+    (Images(draws_outside), ""),
+    (WithGenerator(double), ""),
+])
+def test_what_is_random_is_not_stored(dataset, last):
+    assert samples_of(dataset).last_fixed_step() == last
+
+
+def test_generators_of_a_data_set_are_as_before_and_allow_cuts():
+    dataset = WithGenerator(double)
+    samples = samples_of(dataset)
+    assert samples.why_not == "" and names(samples) == ["data set", "double"]
+    examined(DataLoader(ConcatDataset([dataset, dataset]), 4))
+    assert dataset.rng.bit_generator.state == np.random.default_rng(0).bit_generator.state
+
+
+class Lazy:
+    """An image that is decoded when it is first used, as PIL's are."""
+
+    mode, size, width, height = "L", (2, 2), 2, 2
+    is_loaded = False
+
+    def getbands(self):
+        return "L"
+
+    def load(self):
+        self.is_loaded = True
+
+    def tobytes(self):
+        return b"four"
+
+
+class LazyImages(Images):
+    def __getitem__(self, index):
+        return self.transform(Lazy()), 0
+
+
+def test_decoding_belongs_to_the_data_set():
+    seen = []
+
+    def crop(image):
+        seen.append(image.is_loaded)
+        return torch.ones(2)
+
+    samples = samples_of(LazyImages(crop))
+    seen.clear()
+    samples.parts.timed(Clock(2))[0]
+    samples.fill(2)
+    assert seen == [True] * 3 and samples.behind(0).items[0].calls[0].value.is_loaded
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    transform: object
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        return self.transform(torch.zeros(3))
+
+
+class NoLength(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter([torch.ones(2)] * 64)
+
+    def __len__(self):
+        raise NotImplementedError("not known")
+
+
+def test_frozen_data_sets_and_lengths_that_are_not_known():
+    assert names(samples_of(Frozen(double))) == ["data set", "double"]
+    assert examined(DataLoader(NoLength(), 4)).rate.n > 0
+
+
+def unchanged(batch):
+    return batch
+
+
+class Fetching(Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        return torch.full((4,), float(index))
+
+    def __getitems__(self, indices):
+        return torch.stack([self[index] for index in indices])
+
+
+def test_a_data_set_that_fetches_whole_batches_is_refused():
+    with pytest.raises(ss.Refused, match=r"Fetching.__getitems__\(\) gives a whole batch"):
+        examined(DataLoader(Fetching(), 4, collate_fn=unchanged))
+
+
+# Batches
+
+
+class Encoding(collections.UserDict):
+    """Moves itself in place, as the batches of transformers do."""
+
+    def to(self, device, *, non_blocking=False):
+        self.data = {key: each.to(device, non_blocking=non_blocking) for key, each in self.data.items()}
+        return self
+
+
+class Graph:
+    def __init__(self, x):
+        self.x = x
+
+    def to(self, device, **options):
+        self.x = self.x.to(device, **options)
+        return self
+
+
+def encoded(samples):
+    return Encoding(image=torch.stack([image for image, _ in samples]))
+
+
+def graph_of(samples):
+    return Graph(torch.stack([image for image, _ in samples]))
+
+
+def test_batches_that_move_themselves_leave_the_cached_ones_alone():
+    for batch in (Encoding(x=torch.ones(2)), (Graph(torch.ones(2)), [3])):
+        moved = _native.moved(fresh(batch), "meta")
+        on_host, on_device = ([each.x if isinstance(each, Graph) else each for each in _trees.leaves(tree)]
+                              for tree in (batch, moved))
+        assert on_device[0].device.type == "meta" and on_host[0].device.type == "cpu"
+        assert page_locked(moved) is not None  # which is not on the host
+
+
+@pytest.mark.parametrize("collate", [encoded, graph_of])
+def test_loops_over_them_are_examined(device, collate):
+    seen = set()
+
+    def step(batch):
+        seen.add(str((batch["image"] if collate is encoded else batch.x).device.type))
+
+    report = examined(DataLoader(Images(), 4, collate_fn=collate, pin_memory=device == "cuda"), step, device)
+    assert seen == {device} and report.rate.n > 0
+
+
+def test_batches_that_are_on_the_device_already(device):
+    data = torch.utils.data.TensorDataset(torch.ones(64, 4, device=device))
+    assert examined(DataLoader(data, 4), device=device).rate.n > 0
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_step_may_take_its_batch_apart(workers):
+    data = [{"x": torch.ones(8), "label": i % 2} for i in range(64)]
+
+    def step(batch):
+        batch["x"] = batch["x"] * batch.pop("label").view(-1, 1)
+        assert batch["x"].shape == (4, 8)
+
+    report = examined(DataLoader(data, 4, num_workers=workers), step)
+    assert report.rate.n > 0 and "writes into its batch" not in report.text()
+
+
+def rows(samples):
+    return torch.stack(samples).to_sparse()
+
+
+def first_as_csr(samples):
+    return samples[0].to_sparse_csr()
+
+
+def nested(samples):
+    return torch.nested.nested_tensor([each[: i + 1] for i, each in enumerate(samples)])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("collate", [rows, first_as_csr, nested])
+def test_batches_in_other_layouts(collate):
+    report = examined(DataLoader([torch.eye(4)] * 64, 4, collate_fn=collate))
+    assert report.rate.n > 0 and "writes into its batch" not in report.text()
+    batch = collate([torch.eye(4)] * 4)
+    other = collate([2 * torch.eye(4)] * 4)
+    assert _trees.same(batch, batch.clone()) and not _trees.same(batch, other) and _trees.byte_size(batch) > 0
+
+
+class OwnIteration(DataLoader):
+    def __iter__(self):
+        return iter([])
+
+
+def test_an_iteration_of_ones_own_is_told():
+    report = examined(OwnIteration(Images(), 4))
+    assert "not measured: what OwnIteration.__iter__() does with batches" in report.text()
