@@ -74,7 +74,7 @@ def test_keys_that_are_written_alike_are_compared_one_by_one():
 
 def padded(byte):
     """The padding of an aligned array is this byte."""
-    array = np.frombuffer(bytes([byte]) * 32, dtype=np.dtype([("a", "i1"), ("b", "f8")], align=True)).copy()
+    array = np.frombuffer(bytearray([byte] * 32), dtype=np.dtype([("a", "i1"), ("b", "f8")], align=True))
     array["a"], array["b"] = 1, 2
     return array
 
