@@ -59,15 +59,18 @@ def seed_all(seed: int) -> None:
 
 
 def generators_of(holder: Any) -> list[Any]:
-    """Generators of torch, numpy and random that an object holds."""
-    return list(held_by(holder, is_generator).values())
+    """Generators of torch, numpy and random that an object holds, and that have a state."""
+    return [each for _, each in held_by(holder, _kinds()) if not isinstance(each, random.SystemRandom)]
 
 
 def is_generator(each: Any) -> bool:
-    if isinstance(each, random.Random | torch.Generator):
-        return True
+    return issubclass(type(each), _kinds())
+
+
+def _kinds() -> tuple[type, ...]:
     numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(each, numpy.random.Generator | numpy.random.RandomState)
+    of_numpy = (numpy.random.Generator, numpy.random.RandomState) if numpy else ()
+    return (random.Random, torch.Generator, *of_numpy)
 
 
 def state_of(generator: Any) -> Any:

@@ -51,7 +51,7 @@ def mapping_with(tree: Mapping[Any, Any], items: Mapping[Any, Any]) -> Any:
     kept = {key for key in items if key in before and again[key] is before[key]}
     changed = None
     try:
-        changed = _copied(tree)
+        changed = copied(tree)
         for key, value in items.items():
             changed[key] = value
             if _is_data_class(changed) and key in _names(changed):
@@ -68,7 +68,8 @@ def mapping_with(tree: Mapping[Any, Any], items: Mapping[Any, Any]) -> Any:
     return before | dict(items) if changed is None or replaced or added else changed
 
 
-def _copied(tree: Any) -> Any:
+def copied(tree: Any) -> Any:
+    """A copy of an object that shares no mapping or list with it."""
     changed = copy.copy(tree)
     if isinstance(tree, dict) or hasattr(tree, "__copy__"):
         return changed
@@ -92,10 +93,10 @@ def with_values(tree: Any, keys: list[Key], values: list[Any]) -> Any:
     """A copy of a batch with other values."""
     pairs: list[tuple[Any, Any]] = list(zip(keys, values, strict=True))
     if type(tree) is list:
-        copied = tree[:]
+        elements = tree[:]
         for key, value in pairs:
-            copied[key] = value
-        return copied
+            elements[key] = value
+        return elements
     if isinstance(tree, tuple):
         if hasattr(tree, "_replace"):
             fields: tuple[str, ...] = tree._fields  # type: ignore[attr-defined]

@@ -14,6 +14,8 @@ from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, Dataset, R
 
 import slipstream as ss
 from slipstream import _native, _trees
+from slipstream._random_states import generators_of
+from slipstream._doctor.ladder import Ladder
 from slipstream._doctor.loaders import Counted, EndlessBatches, Loaders, generators_of_loader
 from slipstream._doctor.parts import Clock
 from slipstream._doctor.rungs import fresh, page_locked
@@ -76,6 +78,31 @@ class Numbered(RandomSampler):
         self.passes += 1
 
 
+class Shuffling(Sampler):
+    """Of data that must not be copied, with an object that the loader's collate_fn is, too."""
+
+    def __init__(self, data, collate):
+        self.data_source, self.collate, self.order = data, collate, list(range(64))
+
+    def __iter__(self):
+        self.collate.passes += 1
+        random.shuffle(self.order)
+        return iter(self.order)
+
+
+class Collate:
+    passes = 0
+
+    def __call__(self, samples):
+        assert self.passes > 0
+        return torch.stack([image for image, _ in samples])
+
+
+class NeverCopied(Images):
+    def __deepcopy__(self, memo):
+        raise AssertionError
+
+
 class Drawing(Sampler):
     def __init__(self):
         self.held = {"own": [np.random.default_rng(0), random.Random(0), torch.Generator(), np.random.RandomState(3)]}
@@ -97,9 +124,33 @@ def test_samplers_are_as_before():
     examined(DataLoader(Images(), 4, sampler=drawing))
     assert list(drawing) == list(untouched) and list(drawing) == list(untouched)
     assert len(generators_of_loader(DataLoader(Images(), 4, sampler=drawing))) == 4
+    collate = Collate()
+    shuffling = Shuffling(NeverCopied(), collate)
+    examined(DataLoader(shuffling.data_source, 4, sampler=shuffling, collate_fn=collate))
+    assert shuffling.order == list(range(64)) and collate.passes > 0
     batches = BatchSampler(Numbered(range(64)), 4, False)
     examined(DataLoader(Images(), batch_sampler=batches))
     assert batches.sampler.passes == 0
+
+
+class Tensors(Sampler):
+    def __iter__(self):
+        return iter(torch.randperm(64))
+
+
+def test_indices_of_any_type():
+    assert examined(DataLoader(Images(), batch_size=None, sampler=Tensors())).rate.n > 0
+    assert list(itertools.islice(EndlessBatches(["abc", "d"]), 3)) == ["abc", "d", "abc"]
+
+
+def test_cached_batches_of_several_sizes_are_few():
+    batches = Lists(*range(1, 60))
+    loaders = Loaders(DataLoader(Images(count=2000), batch_sampler=batches), on_gpu=False)
+    assert loaders.sizes == [*range(1, 60), *range(1, 6)] and loaders.batch_size == 28
+    ladder = Ladder(loaders, lambda batch: None, "cpu", 1.0)
+    for kept, sizes in ((2, [28]), (3, [1, 2]), (8, [1, 2, 3]), (10_000, list(range(1, 17)))):
+        ladder._kept = kept
+        assert ladder._sizes() == sizes
 
 
 def test_a_sampler_that_can_be_gone_through_once_is_refused():
@@ -193,6 +244,23 @@ def test_generators_of_a_data_set_are_as_before_and_allow_cuts():
     assert dataset.rng.bit_generator.state == np.random.default_rng(0).bit_generator.state
 
 
+class InSlots:
+    __slots__ = ("rng",)
+
+    def __init__(self, rng):
+        self.rng = rng
+
+
+def test_generators_are_found_where_they_are():
+    for each in (random.Random(0), np.random.default_rng(0), np.random.RandomState(0), torch.Generator()):
+        for holder in (InSlots(each), [(1, {"a": each})], collections.deque([each]), functools.partial(flips_by, rng=each)):
+            assert generators_of(holder) == [each]
+    own, of_numpy = random.Random(0), np.random.default_rng(0)
+    for method in (own.random, own.uniform, of_numpy.normal):
+        assert generators_of([method]) in ([own], [of_numpy])
+    assert generators_of([random.SystemRandom(), random, np.random]) == []
+
+
 class Lazy:
     """An image that is decoded when it is first used, as PIL's are."""
 
@@ -226,6 +294,17 @@ def test_decoding_belongs_to_the_data_set():
     samples.parts.timed(Clock(2))[0]
     samples.fill(2)
     assert seen == [True] * 3 and samples.behind(0).items[0].calls[0].value.is_loaded
+
+
+def test_transforms_that_decode_a_part_still_can():
+    """As those do that call Image.draft()."""
+    def drafted(image):
+        return torch.zeros(1) if image.is_loaded else torch.ones(1)
+
+    samples = samples_of(LazyImages(Compose([drafted, double])))
+    assert names(samples) == ["data set", "drafted", "double"] and samples.why_not == "" and not samples.warnings
+    samples.fill(2)
+    assert samples.finished(1)[0][0].item() == 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -267,9 +346,15 @@ class Fetching(Dataset):
         return torch.stack([self[index] for index in indices])
 
 
-def test_a_data_set_that_fetches_whole_batches_is_refused():
-    with pytest.raises(ss.Refused, match=r"Fetching.__getitems__\(\) gives a whole batch"):
-        examined(DataLoader(Fetching(), 4, collate_fn=unchanged))
+class FetchingPairs(Fetching):
+    def __getitems__(self, indices):
+        return super().__getitems__(indices), torch.tensor(indices)
+
+
+@pytest.mark.parametrize("dataset", [Fetching(), FetchingPairs()])
+def test_a_data_set_that_fetches_whole_batches_is_refused(dataset):
+    with pytest.raises(ss.Refused, match=r"Fetching.*.__getitems__\(\) gives a whole batch"):
+        examined(DataLoader(dataset, 4, collate_fn=unchanged))
 
 
 # Batches
@@ -292,6 +377,33 @@ class Graph:
         return self
 
 
+class Stores:
+    """Holds tensors in a mapping that is changed in place."""
+
+    def __init__(self, held):
+        self.held = held
+
+    @property
+    def x(self):
+        return self.held["x"]
+
+    def to(self, device, **options):
+        self.held["x"] = self.held["x"].to(device, **options)
+        return self
+
+
+class NotCopied(Graph):
+    def __copy__(self):
+        raise TypeError
+
+
+def test_containers_are_made_anew_down_to_tensors():
+    batch = ({"a": [torch.ones(2), {"b": 1}]}, list(range(100)), "text", 3)
+    made = fresh(batch)
+    assert _trees.same(made, batch) and made[0]["a"][0] is batch[0]["a"][0]
+    assert made[0]["a"][1] is not batch[0]["a"][1] and made[1] is not batch[1] and type(made) is tuple
+
+
 def encoded(samples):
     return Encoding(image=torch.stack([image for image, _ in samples]))
 
@@ -301,11 +413,12 @@ def graph_of(samples):
 
 
 def test_batches_that_move_themselves_leave_the_cached_ones_alone():
-    for batch in (Encoding(x=torch.ones(2)), (Graph(torch.ones(2)), [3])):
+    tensors = {"x": torch.ones(2)}
+    for batch in (Encoding(x=torch.ones(2)), (Graph(torch.ones(2)), [3]), Stores(tensors), NotCopied(torch.ones(2))):
         moved = _native.moved(fresh(batch), "meta")
-        on_host, on_device = ([each.x if isinstance(each, Graph) else each for each in _trees.leaves(tree)]
-                              for tree in (batch, moved))
-        assert on_device[0].device.type == "meta" and on_host[0].device.type == "cpu"
+        on_host, on_device = ([getattr(each, "x", each) for each in _trees.leaves(tree)] for tree in (batch, moved))
+        assert on_device[0].device.type == "meta"
+        assert isinstance(batch, NotCopied) or on_host[0].device.type == "cpu"
         assert page_locked(moved) is not None  # which is not on the host
 
 

@@ -5,6 +5,8 @@ import json
 import random
 import signal
 import types
+from unittest import mock
+import weakref
 
 import numpy
 import pytest
@@ -124,6 +126,13 @@ class Holder:
         return None
 
 
+class InSlots:
+    __slots__ = ("net", "empty")
+
+    def __init__(self, net):
+        self.net = net
+
+
 def bound(model):
     return Holder(inner=Holder(models={"g": [model]})).steps
 
@@ -136,6 +145,11 @@ def bound(model):
     (lambda model: (lambda step: lambda: step and None)(lambda: model), "step.model"),
     (lambda model: functools.partial(print, end="", file=Holder(write=len, nets=(model,))), "file.nets[0]"),
     (bound, "inner.models['g'][0]"),
+    (lambda model: model.extra_repr, "Linear"),
+    (lambda model: functools.partial(model.extra_repr), "Linear"),
+    (lambda model: (lambda step: lambda: step and None)(model.forward), "step.Linear"),
+    (lambda model: (lambda slots: lambda: slots and None)(InSlots(model)), "slots.net"),
+    (lambda model: functools.partial(lambda net=None: None, net=model), "net"),
 ])
 def test_modules_that_are_held_deeper_are_compared(hold, name):
     def make(number):
@@ -143,6 +157,61 @@ def test_modules_that_are_held_deeper_are_compared(hold, name):
         return hold(model)
 
     assert different(make) == f"{name}.state_dict()['weight']"
+
+
+class Raising(dict):
+    """Of which nothing may be called."""
+
+    def items(self):
+        raise AssertionError
+
+    __iter__ = __len__ = keys = values = __getitem__ = __getattr__ = __repr__ = items
+
+    @property
+    def lazily(self):
+        raise AssertionError
+
+
+class Context:
+    """Whose attributes are there in a request alone, as in web frameworks."""
+
+    @property
+    def __dict__(self):
+        raise RuntimeError
+
+
+class Unrepresented:
+    def __repr__(self):
+        raise AssertionError
+
+
+def test_what_a_run_holds_is_looked_at_without_its_help():
+    gone = weakref.proxy(Holder())
+    values = [gone, Context(), Raising(), mock.Mock(spec=dict), mock.Mock(spec=nn.Module)]
+    model = linear(1)
+    sharded = torch.optim.SGD(linear(1).parameters(), lr=1)
+    sharded.state_dict = lambda: 1 / 0  # as where its state is spread over processes
+    held = Raising(values=values, deeper=[model, sharded], **{"itself": values})
+    dict.__setitem__(held, Unrepresented(), linear(2))
+    values.append(values)
+    report = ss.verify(lambda: lambda: (held, None)[1], schedules=1)
+    assert report.passed and report.values == 2 * len(model.state_dict())
+
+
+class Ahead:
+    """Loads ahead of training, through a module that counts."""
+
+    def __init__(self):
+        self.augment = nn.BatchNorm1d(2, affine=False)
+
+
+def test_what_a_loader_has_done_ahead_is_not_blamed():
+    def make(number):
+        model, loader = linear(1), Ahead()
+        loader.augment.num_batches_tracked.fill_(number)
+        return lambda: (model, loader) and None
+
+    assert ss.verify(Numbered(make), schedules=2).passed
 
 
 def test_the_report_counts_what_was_compared():

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ _ONE_SHARE, _ALL_SHARE = 0.08, 0.03  # of the budget, before caches are sized
 _FILL_SHARE = 0.02  # of the budget, to make the samples that are cached
 _MOST_CACHED_BYTES = 512 << 20  # which worker processes share
 _LAST_SHARE = 0.05  # of the budget, for what comes behind the turns
+_MOST_SIZES = 16  # batches that are cached where sizes differ
 _BATCH_S = 0.1  # that a batch takes where the loader is measured alone
 _MANY_WORKERS = 4  # that may get in each other's way
 _WHOLE_WEIGHT, _ALONE_WEIGHT = 4.0, 2.0
@@ -115,16 +116,16 @@ class Ladder:
         if self.loaders.is_single:
             self._batches = [collate(sample) for sample in self.samples.finished(count)]
         else:
-            sizes = self._sizes() if len(self._sizes()) > 1 else self.loaders.sizes * count
+            sizes = self._sizes() if len(self._sizes()) > 1 else self._sizes() * count
             finished = iter(self.samples.finished(sum(sizes)))
             self._batches = [collate(list(itertools.islice(finished, size))) for size in sizes]
         self._bytes_of_batch = sum(map(_trees.byte_size, self._batches)) // len(self._batches)
 
     def _sizes(self) -> list[int]:
-        """Of batches whose samples are cached, in turn; of one at least."""
-        ends = itertools.accumulate(self.loaders.sizes)
-        whole = [size for size, end in zip(self.loaders.sizes, ends, strict=True) if end <= self._kept]
-        return whole or self.loaders.sizes[:1]
+        """Of cached batches, in turn: whose samples are cached, where there are several."""
+        ends = itertools.accumulate(self.loaders.sizes[:_MOST_SIZES])
+        whole = [size for size, end in zip(self.loaders.sizes, ends, strict=False) if end <= self._kept]
+        return whole if len(whole) > 1 else [self.loaders.batch_size]
 
     def _samples_to_keep(self, seconds: list[float], made: list[float], most_s: float) -> int:
         """As many as tell their mean cost to within 5 %, and more than the CPU's caches hold, as far
@@ -164,7 +165,6 @@ class Ladder:
             )
 
     def _train_step(self, batch: Any) -> None:
-        batch = fresh(batch)
         self._user_step(self._moved(batch) if self._on_gpu else batch)
 
     def _moved(self, batch: Any) -> Any:
@@ -177,7 +177,7 @@ class Ladder:
         ceiling = self._rung("device batch", "copy" if self._on_gpu else COLLATE, essential=True)
         ceiling.items = len(batches)
         on_device = [self._moved(fresh(batch)) for batch in batches]
-        ceiling.training = self._training(lambda: itertools.cycle(on_device))
+        ceiling.training = self._training(lambda: again(on_device))
         if self._on_gpu:
             self._declare_host_batches(batches)
         user_dataset = self.samples.parts.plain()
@@ -218,11 +218,9 @@ class Ladder:
         ):
             rung = self._rung(name, COLLATE, essential=is_used)
             rung.items = len(cached)
-            rung.training = self._training(functools.partial(itertools.cycle, cached))
+            rung.training = self._training(functools.partial(again, cached))
         used = pinned if self.loaders.pin_memory else batches
-        self._copy = TrainingRate(
-            functools.partial(itertools.cycle, used), lambda batch: self._moved(fresh(batch)), self.device
-        )
+        self._copy = TrainingRate(functools.partial(again, used), self._moved, self.device)
 
     def _rung(self, name: str, after: str, essential: bool = False) -> Rung:
         self._rungs.append(Rung(name, after, essential))
@@ -364,3 +362,8 @@ class Ladder:
         of_workers = sum(cost.cpu_of_all_s for cost in observed.host) * self.loaders.batch_size
         use.cpu_share = min(1.0, whole.rate().value * (of_workers + observed.line_cpu_s) / cores)
         return use
+
+
+def again(batches: list[Any]) -> Iterator[Any]:
+    """The cached batches in turn, without an end."""
+    return map(fresh, itertools.cycle(batches))

@@ -9,15 +9,22 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, Subset, get_worker_info
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    Sampler,
+    Subset,
+    get_worker_info,
+)
 
-from .._held import held_by
 from .._native import Refused
 from .._random_states import generators_of
 from .._trees import byte_size
 from .parts import Clock, Parts, RawSample
 
-_SIZES_SEEN = 64  # batches of a sampler of the user's own
+_SIZES_SEEN, _SIZES_S = 64, 0.5  # batches of a sampler of the user's own, at most, and seconds
 
 
 class Cached(Dataset[Any]):
@@ -172,7 +179,10 @@ class EndlessBatches:
 
 
 def _length(batch: Any) -> int:
-    return len(batch) if hasattr(batch, "__len__") and not isinstance(batch, str | bytes) else 0
+    try:
+        return 0 if isinstance(batch, str | bytes) else len(batch)
+    except TypeError:  # of an index
+        return 0
 
 
 class SmallBatches:
@@ -221,7 +231,9 @@ class Loaders:
         )
         self.pin_memory = bool(loader.pin_memory and on_gpu)
         self.prefetch = loader.prefetch_factor or 0
-        self._sampler = None if self.is_stream else _own_sampler(loader, self.is_single)
+        self._sampler = None
+        if not self.is_stream:
+            self._sampler = _own_sampler(loader.sampler if self.is_single else loader.batch_sampler)
         self.sizes = self._sizes()
         self.batch_size = max(1, round(sum(self.sizes) / len(self.sizes)))
 
@@ -269,7 +281,12 @@ class Loaders:
         if self.is_stream:
             return [int(self.loader.batch_size or 1)]
         count = 1 if type(self.loader.batch_sampler) is BatchSampler else _SIZES_SEEN
-        sizes = [len(batch) for batch in itertools.islice(self.index_batches(), count)]
+        sizes: list[int] = []
+        start = time.perf_counter()
+        for batch in itertools.islice(self.index_batches(), count):
+            sizes.append(len(batch))
+            if time.perf_counter() - start > _SIZES_S:
+                break
         if not any(sizes):
             raise Refused("the loader gives no batch: its sampler is empty")
         return sizes if len(set(sizes)) > 1 else sizes[:1]
@@ -310,21 +327,22 @@ def _unchanged(batch: Any) -> Any:
     return batch
 
 
-def _own_sampler(loader: DataLoader[Any], is_single: bool) -> Any:
-    """A copy of the sampler that gives batches, or samples where it is single. It shares data sets."""
-    sampler = loader.sampler if is_single else loader.batch_sampler
-    shared = [loader.dataset, *held_by(sampler, lambda each: isinstance(each, Dataset)).values()]
+def _own_sampler(sampler: Any) -> Any:
+    """A copy that may count and shuffle what it holds, and the same of samplers in it. Data are shared."""
     try:
-        return copy.deepcopy(sampler, {id(each): each for each in shared})
-    except Exception:
-        pass
-    try:
-        return copy.copy(sampler)
+        copied = copy.copy(sampler)
     except TypeError:
         raise Refused(
             f"the loader's sampler, {type(sampler).__name__}, cannot be copied, and the doctor must not use up the "
             "loader's own: give an object whose __iter__() begins anew"
         ) from None
+    held = getattr(copied, "__dict__", {})
+    for name, each in held.items():
+        if isinstance(each, Sampler) or name in ("sampler", "batch_sampler"):
+            held[name] = _own_sampler(each)
+        elif type(each) is list or type(each).__name__ == "ndarray":
+            held[name] = copy.copy(each)
+    return copied
 
 
 def generators_of_loader(loader: DataLoader[Any]) -> list[Any]:

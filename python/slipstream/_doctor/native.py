@@ -12,7 +12,7 @@ from .._steps import over_batch
 from ..data import DataLoader
 from ..pipeline import Pass
 from ..transforms import Compose
-from .ladder import Ladder
+from .ladder import Ladder, again
 from .parts import COLLATE
 from .rates import TrainingRate
 from .rungs import late_crop
@@ -87,7 +87,7 @@ class NativeLadder(Ladder):
         batches = self._batches
         ceiling = self._rung("device batch", "copy" if self._on_gpu else COLLATE, essential=True)
         ceiling.items = len(batches)
-        ceiling.training = self._training(lambda: itertools.cycle(batches))
+        ceiling.training = self._training(functools.partial(again, batches))
         name = "host batch, pinned" if self._on_gpu else "collated batch"
         host = self._rung(name, COLLATE, essential=True)
         host.items = len(batches)

@@ -148,11 +148,12 @@ class Clock:
 class TimingHook:
     """Stands where a transform stood, and times its parts. `first`: the number of the first one."""
 
-    def __init__(self, clock: Clock, first: int, parts: list[Callable[..., Any]]) -> None:
-        self.clock, self.first, self.parts = clock, first, parts
+    def __init__(self, clock: Clock, first: int, parts: list[Callable[..., Any]], loads: bool) -> None:
+        self.clock, self.first, self.parts, self.loads = clock, first, parts, loads
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        _load_images((args, kwargs))
+        if self.loads:
+            _load_images(args, kwargs)
         wall, cpu = time.perf_counter(), time.thread_time()
         call = Call.of(0, 0, args, kwargs)
         value = call.value
@@ -168,22 +169,23 @@ class TimingHook:
 class CuttingHook:
     """Stands where a transform stood, and puts off its work."""
 
-    def __init__(self, hook: int, numbers: Iterator[int]) -> None:
-        self.hook, self.numbers = hook, numbers
+    def __init__(self, hook: int, numbers: Iterator[int], loads: bool) -> None:
+        self.hook, self.numbers, self.loads = hook, numbers, loads
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        _load_images((args, kwargs))
+        if self.loads:
+            _load_images(args, kwargs)
         call = Call.of(next(self.numbers), self.hook, args, kwargs)
         if call.style == "several":
             return tuple(Place(call, (i,)) for i in range(len(args)))
         return Place(call)
 
 
-def _load_images(given: Any) -> None:
+def _load_images(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Lets PIL decode, which it otherwise does in the first transform: it is reading, as in data sets that do so."""
-    for leaf in _trees.leaves(given):
-        if hasattr(leaf, "getbands") and hasattr(leaf, "load"):
-            leaf.load()
+    for given in (*args, *kwargs.values()):
+        if hasattr(given, "getbands") and hasattr(given, "load"):
+            given.load()
 
 
 def parts_of(transform: Callable[..., Any]) -> list[Callable[..., Any]]:
@@ -227,12 +229,17 @@ class Parts:
 
     attributes: names of those that may hold transforms.
     whole: takes no transform apart.
+    loads: lets PIL decode images ahead of transforms.
     """
 
     def __init__(
-        self, dataset: Any, attributes: Sequence[str] = ATTRIBUTES, whole: bool = False
+        self,
+        dataset: Any,
+        attributes: Sequence[str] = ATTRIBUTES,
+        whole: bool = False,
+        loads: bool = True,
     ) -> None:
-        self.dataset = dataset
+        self.dataset, self._loads = dataset, loads
         self._path, found = _transforms_of(dataset, attributes)
         self._names = list(found)
         self._transforms = list(found.values())
@@ -256,14 +263,15 @@ class Parts:
         hooks: list[Any] = []
         first = 1
         for parts in self.own_parts():
-            hooks.append(TimingHook(clock, first, parts))
+            hooks.append(TimingHook(clock, first, parts, self._loads))
             first += len(parts)
         return self._with(hooks)
 
     def cutting(self) -> Any:
         """A copy of the data set that makes the templates of RawSamples."""
         numbers = itertools.count()
-        return self._with([CuttingHook(hook, numbers) for hook in range(len(self.hooks))])
+        hooks = [CuttingHook(hook, numbers, self._loads) for hook in range(len(self.hooks))]
+        return self._with(hooks)
 
     def plain(self) -> Any:
         """A copy of the data set that does what the original does."""

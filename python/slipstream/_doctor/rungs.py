@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import itertools
 import warnings
 from collections.abc import Iterator
@@ -13,6 +12,9 @@ import torch
 
 from .. import _native, _trees
 from .rates import Alone, TrainingRate
+
+_DATA = (int, float, str, bytes, type(None))
+_FEW = 16  # elements, each of which may be a container
 
 
 class Rung:
@@ -82,11 +84,24 @@ def late_crop(costs: list[_native.HostStepCost]) -> str:
 def fresh(batch: Any) -> Any:
     """With the same tensors, in containers and objects of its own: a step may take out what is in them, and some
     are moved in place by their to()."""
-    return _trees.mapped(batch, lambda x: copy.copy(x) if _moves_itself(x) else x)
+    kind = type(batch)
+    if kind is list or kind is tuple:
+        is_data = len(batch) > _FEW and isinstance(batch[0], _DATA)
+        return kind(batch) if is_data else kind([fresh(each) for each in batch])
+    if kind is dict:
+        return {key: fresh(value) for key, value in batch.items()}
+    if isinstance(batch, (torch.Tensor, *_DATA)):
+        return batch
+    return _trees.mapped(batch, _own)
 
 
-def _moves_itself(leaf: Any) -> bool:
-    return hasattr(leaf, "to") and not isinstance(leaf, torch.Tensor | type)
+def _own(leaf: Any) -> Any:
+    if not hasattr(leaf, "to") or isinstance(leaf, torch.Tensor | type):
+        return leaf
+    try:
+        return _trees.copied(leaf)
+    except Exception:
+        return leaf
 
 
 def page_locked(batch: Any) -> Any:

@@ -94,16 +94,22 @@ class Samples:
         if not _trees.same(wanted, self._checked(self.parts.plain(), _unchanged)):
             self.parts = Parts(self.parts.dataset, whole=True)
             return "samples differ from one reading to the next, so that no cut can be checked"
-        whole = not self._gives(wanted, self.parts.timed(Clock(len(self.parts.steps))), _unchanged)
+        loads, whole = self._gives_timed(wanted), False
+        if not loads:  # as with Image.draft(), which is for images that are not decoded yet
+            self.parts = Parts(self.parts.dataset, loads=False)
+            whole = not self._gives_timed(wanted)
         if whole:
             self.warnings.append("the transforms are one part: taken apart they give other samples")
         for attributes in (ATTRIBUTES, ATTRIBUTES[:2]):  # a label is often worked on behind its own
-            parts = Parts(self.parts.dataset, attributes, whole)
+            parts = Parts(self.parts.dataset, attributes, whole, loads)
             if self._can_cut(wanted, parts):
                 self.parts = parts
                 return ""
-        self.parts = Parts(self.parts.dataset, whole=whole)
+        self.parts = Parts(self.parts.dataset, whole=whole, loads=loads)
         return "the data set works on what its transforms make, so that they cannot be put off"
+
+    def _gives_timed(self, wanted: list[Any]) -> bool:
+        return self._gives(wanted, self.parts.timed(Clock(len(self.parts.steps))), _unchanged)
 
     def _can_cut(self, wanted: list[Any], parts: Parts) -> bool:
         finish = functools.partial(_finished, rest=parts.rest(0))
@@ -119,8 +125,8 @@ class Samples:
         dataset = self._loaders.loader.dataset
         if self._first is None or self._loaders.is_single or not fetches_batches(dataset):
             return
-        fetched = self.parts.plain().__getitems__(self._first)
-        if not isinstance(fetched, list | tuple) or len(fetched) != len(self._first):
+        fetched = self.parts.plain().__getitems__(self._first[:1])
+        if not isinstance(fetched, list | tuple) or len(fetched) != 1:
             raise Refused(
                 f"{type(dataset).__name__}.__getitems__() gives a whole batch in place of a list of samples: "
                 "give the doctor a data set whose __getitem__() takes a list of indices, with batch_size=None "

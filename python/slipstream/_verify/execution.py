@@ -19,7 +19,7 @@ from .. import _native
 from .schedule import Size
 from .trace import keep_forever
 from .treatment import Delayed, Reference
-from .values import Value, holders_of, values_of
+from .values import Value, holders_of, is_deep, values_of
 from .watch import Watch
 
 _JOIN_S = 1.0
@@ -136,10 +136,19 @@ def _values_of_run(run: Callable[[], Any], watch: Watch) -> list[Value]:
         named = {id(each) for each in _top_level(returned)}
         if returned is not None:
             found += values_of(returned, "returned", False)
-        for name, each in held.items():
+        for name, each in held:
             if id(each) not in named:
-                found += values_of(each, name, False)
+                found += _values_held(name, each)
         return [each.on_host() for each in found]
+
+
+def _values_held(name: str, holder: Any) -> list[Value]:
+    try:
+        return values_of(holder, name, False)
+    except Exception as error:  # of a state that cannot be had, which nobody asked for
+        if is_deep(name) and not isinstance(error, NotEnded | torch.AcceleratorError):
+            return []
+        raise
 
 
 def _as_generator(values: Any) -> Any:

@@ -34,9 +34,20 @@ def values_of(tree: Any, name: str, is_copied: bool) -> list[Value]:
     return list(_values(tree, name, is_copied, True, 0))
 
 
-def holders_of(run: Callable[..., Any]) -> dict[str, Any]:
-    """Modules and optimizers that a function closes over, is bound to or is called with, or what it holds so does."""
-    return held_by(run, lambda each: isinstance(each, torch.nn.Module | torch.optim.Optimizer))
+def holders_of(run: Callable[..., Any]) -> list[tuple[str, Any]]:
+    """Modules and optimizers that a function closes over, is bound to or is called with, by name. Of those that
+    other objects hold in turn, only what is trained: a loader's own modules may run ahead as timing has it."""
+    found = held_by(run, (torch.nn.Module, torch.optim.Optimizer))
+    return [(name, each) for name, each in found if not is_deep(name) or _is_trained(each)]
+
+
+def is_deep(name: str) -> bool:
+    """Whether another object holds it."""
+    return "." in name or "[" in name
+
+
+def _is_trained(each: Any) -> bool:
+    return not isinstance(each, torch.nn.Module) or any(p.requires_grad for p in each.parameters())
 
 
 def first_difference(expected: list[Value], seen: list[Value]) -> tuple[str, str, int] | None:
