@@ -2,6 +2,8 @@
 
 #include <ATen/Context.h>
 
+#include <pthread.h>
+
 #include <array>
 #include <cstring>
 #include <mutex>
@@ -17,7 +19,19 @@ bool same(const at::Tensor& a, const at::Tensor& b) {
          std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
 
+std::mutex& generator_mutex() {
+  at::Generator generator = at::globalContext().defaultGenerator(c10::kCPU);
+  return generator.mutex();
+}
+
 }  // namespace
+
+void hold_generator_across_forks() {
+  const int error =
+      pthread_atfork([] { generator_mutex().lock(); }, [] { generator_mutex().unlock(); },
+                     [] { generator_mutex().unlock(); });
+  ensure(error == 0, "handlers of forks can be registered");
+}
 
 DrawOrder::DrawOrder(c10::Device device) {
   for (const c10::Device each : drawing_devices(device)) generators_.push_back({each, {}, ""});

@@ -12,6 +12,10 @@
 
 namespace slipstream {
 
+/// From now on no process is forked while a thread is within PyTorch's default generator of the
+/// CPU, whose lock the new process could never take. Call once.
+void hold_generator_across_forks();
+
 /// Finds out who draws random numbers from PyTorch's default generators in a loop. Two who do would
 /// draw in another order than in a plain loop. Looks at some batches alone: a generator's state is
 /// large.

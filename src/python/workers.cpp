@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "python/draws.h"
 #include "python/interrupts.h"
 #include "python/process_dataset.h"
 
@@ -94,6 +95,7 @@ SignalsSeen::~SignalsSeen() {
 }
 
 void add_workers(py::module_& module) {
+  hold_generator_across_forks();
   py::class_<WorkerPool, std::shared_ptr<WorkerPool>>(module, "WorkerPool")
       .def(py::init<>())
       .def("add", &WorkerPool::add)

@@ -153,3 +153,29 @@ def test_ctrl_c_just_before_a_loader_is_dropped_is_raised(capfd):
         collections.deque(calls, 0)  # no code in Python runs between the two
         run_on()
     assert workers_left() == [] and "ignored" not in capfd.readouterr().err
+
+
+BESIDE_A_LOOP = """
+import threading, torch, slipstream as ss
+
+loop, ends = ss.Pipeline([torch.zeros(3)] * 4), threading.Event()
+
+
+def iterate():
+    while not ends.is_set():
+        list(loop)
+
+
+thread = threading.Thread(target=iterate)
+thread.start()
+for _ in range(40):
+    ss.DataLoader(list(range(12)), 3)
+ends.set()
+thread.join()
+print("ended")
+"""
+
+
+def test_processes_start_beside_a_thread_that_iterates(tmp_path):
+    """Which is now and then within PyTorch's generator, whose lock a forked process would wait for."""
+    assert output_of(tmp_path, BESIDE_A_LOOP) == "ended\n"
