@@ -125,7 +125,10 @@ void NativeTrainer::begin() {
   run_of([&] {
     std::unique_ptr<Checkpoints> taken = taken_folder();
     if (taken == nullptr) return;
-    const std::vector<FoundCheckpoint> found = checkpoints_in(saving_.folder);
+    std::vector<FoundCheckpoint> found = checkpoints_in(saving_.folder);
+    std::erase_if(found, [&](const FoundCheckpoint& each) {
+      return each.step > position() && passed_over_.contains(each.path);
+    });
     if (!found.empty() && found.front().step > position())
       throw Refused(saving_.folder.string() + " has checkpoints of later steps, up to " +
                     std::to_string(found.front().step) + ", than this trainer, which is at step " +
@@ -133,7 +136,7 @@ void NativeTrainer::begin() {
                     ": go on from there with resume=\"auto\", or give another folder");
     if (!found.empty() && found.front().step == position()) {
       const State now = trainer_->state();
-      taken->load(found.front().path);  // for its best score
+      taken->load_latest();  // for its best score
       trainer_->restore(now);
     }
     checkpoints_ = std::move(taken);
@@ -155,6 +158,8 @@ std::optional<LoadedCheckpoint> NativeTrainer::open(const std::string& resume) {
   if (resume == kLatest) {
     if (taken == nullptr) throw Refused("resume=\"auto\" needs checkpoint=DIR");
     loaded = taken->load_latest();
+    for (const FoundCheckpoint& each : checkpoints_in(saving_.folder))
+      if (each.step > trainer_->position()) passed_over_.insert(each.path);
   } else if (!resume.empty()) {
     const std::vector<FoundCheckpoint> in_it = checkpoints_in(resume);
     const std::filesystem::path path =

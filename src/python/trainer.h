@@ -1,8 +1,10 @@
 #pragma once
 
 #include <atomic>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -100,8 +102,9 @@ class NativeTrainer {
   std::optional<RunLogging> log_;
   std::unique_ptr<ProgressLine> line_;
   std::string score_;
-  std::uint64_t begun_at_ = 0;  ///< position
-  double seconds_ = 0;          ///< of the parts before
+  std::uint64_t begun_at_ = 0;                   ///< position
+  std::set<std::filesystem::path> passed_over_;  ///< damaged checkpoints of later steps
+  double seconds_ = 0;                           ///< of the parts before
   std::atomic<bool> is_stopped_ = false;
 };
 

@@ -129,6 +129,9 @@ def test_a_damaged_checkpoint_is_told_and_passed_over(photos, device, tmp_path):
     with pytest.warns(UserWarning, match="passed over a damaged checkpoint: .*step-00000014"):
         trainer = trainer_of(photos, device, checkpoint=tmp_path, keep=9, save_every=7, resume="auto")
     assert trainer.position == 7
+    assert trainer.fit().steps == 7
+    again = trainer_of(photos, device, checkpoint=tmp_path, keep=9, save_every=7, resume="auto")
+    assert again.position == 14
 
 
 def test_scores_need_the_same_classes(photos, device, tmp_path):
