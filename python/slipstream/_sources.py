@@ -159,10 +159,13 @@ def has_state(loader: Any) -> bool:
 
 
 class Place:
-    """Where a loop over a loader that is not slipstream's is."""
+    """Where a loop over a loader that is not slipstream.DataLoader is.
 
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
+    goes_on: behind the last batch of a pass the loader's state begins the next one, without an empty pass.
+    """
+
+    def __init__(self, loader: Any, goes_on: bool) -> None:
+        self._loader, self._goes_on = loader, goes_on
         self.epoch = self._batch = 0  # that the next pass begins with
         self._now: dict[str, Any] | None = None  # within a pass, or where it was left
 
@@ -201,7 +204,10 @@ class Place:
             )
         check(epoch=(state["epoch"], 0, EPOCHS - 1), batch=(state["batch"], 0, EPOCHS - 1))
         self._loader.load_state_dict(copy.deepcopy(state["loader"]))
-        self.epoch, self._batch, self._now = state["epoch"], state["batch"], copy.deepcopy(dict(state))
+        self._now = copy.deepcopy(dict(state))
+        if self._goes_on and state["batch"] == len(self._loader):
+            self._now |= {"epoch": state["epoch"] + 1, "batch": 0}
+        self.epoch, self._batch = self._now["epoch"], self._now["batch"]
 
 
 def with_epochs(loader: Any) -> list[Any]:

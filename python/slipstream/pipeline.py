@@ -192,7 +192,10 @@ class Pipeline:
         self.run_ahead = run_ahead
         check(choose(serial=(serial, (True, False))))
         self.serial = bool(serial)
-        self._place = Place(loader)
+        innermost = loader
+        while isinstance(innermost, Pipeline):
+            innermost = innermost.loader
+        self._place = Place(loader, goes_on=isinstance(innermost, DataLoader))
         if isinstance(loader, DataLoader):
             refuse_own_iteration(loader, "a slipstream.Pipeline")
             self.state_dict, self.load_state_dict = loader.state_dict, loader.load_state_dict

@@ -105,3 +105,31 @@ def test_another_epoch_after_a_pass_that_was_left_is_its_beginning(device):
     pipe.load_state_dict({"loader": {"taken": 3}, "epoch": 1, "batch": 3})
     pipe.set_epoch(1)  # as loops over epochs do
     assert pipe.state_dict() == {"loader": {"taken": 3}, "epoch": 1, "batch": 3}
+
+
+class ThreeNumbers:
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        return torch.tensor([float(index)])
+
+
+def nested(device):
+    inner = ss.Pipeline(ss.DataLoader(ThreeNumbers(), 1, device=device), [("double", lambda x: x * 2)])
+    return ss.Pipeline(inner, [ss.Stage("noise", lambda x: x + torch.rand_like(x), seed=4)], device)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 6])
+def test_a_pipeline_around_a_pipeline_of_a_slipstream_loader_goes_on(device, count):
+    pipe, whole, state = nested(device), [], None
+    for _ in range(4):
+        for batch in pipe:
+            whole.append(batch[0].item())
+            if len(whole) == count:
+                state = json.loads(json.dumps(pipe.state_dict()))
+    other, rest = nested(device), []
+    other.load_state_dict(state)
+    while len(rest) < 12 - count:
+        rest += [batch[0].item() for batch in other]
+    assert rest == whole[count:]
