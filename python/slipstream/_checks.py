@@ -78,7 +78,10 @@ def whole_numbers(name: str, given: Any) -> list[int]:
 def path_of(name: str, given: Any) -> str:
     """A path of files, with "~" as the home folder."""
     try:
-        return os.path.expanduser(os.fsdecode(given))
+        path = os.path.expanduser(os.fsdecode(given))
+        if "\0" in path:
+            raise TypeError
+        return path
     except TypeError:
         raise Refused(f"{name} is {shortened(given)}: give a path, a string or pathlib.Path") from None
 

@@ -47,6 +47,6 @@ def refuse_moving_beside(
         raise _native.Refused(
             f"{movers[0]} moves the pixels of field '{sizes[size]}' alone, but field '{leaf.name}' of "
             f"{shape} has its height x width, {size[0]} x {size[1]}, and would not fit it any more: move "
-            "both in __getitem__, or give both as PIL images, to which transforms are done alike. If it is "
-            "to stay as it is, give it flattened"
+            "both in __getitem__. Two pictures may be PIL images, to which all transforms are done alike; in a "
+            "mask they would mix class numbers. If it is to stay as it is, give it flattened"
         )

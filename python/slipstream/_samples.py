@@ -62,6 +62,7 @@ class Sample:
             likely = (i for i, (_, leaf) in enumerate(self._found) if _may_be_image(leaf))
             images = {next(likely, -1)}
         self.names = _unlike([name or "sample" for name, _ in self._found])
+        self._refuse_palettes(images)
         self.is_text = [isinstance(leaf, str | bytes) for _, leaf in self._found]
         self.tensors: list[torch.Tensor] = []
         self.leaves: list[Leaf] = []
@@ -84,6 +85,16 @@ class Sample:
                 "of channels x height x width or an array of height x width x channels, uint8 or float32, "
                 "with 1 to 4 channels"
             )
+
+    def _refuse_palettes(self, images: set[int]) -> None:
+        """Beside another image one is a mask, more often than not, whose colors mean nothing."""
+        for i in images if len(images) > 1 else ():
+            if self._found[i][1].mode == "P":
+                raise Unfit(
+                    f"field '{self.names[i]}' is a PIL image with a palette (mode P) beside another image: if it is "
+                    "a mask, give its class numbers, numpy.array(mask), and move both in __getitem__; if it is "
+                    "a picture, give picture.convert('RGB')"
+                )
 
     def with_images(self, value: Any, images: Iterable[torch.Tensor]) -> Any:
         """`value`, of which it was made, with these in the places of its images."""
@@ -218,7 +229,9 @@ def _image(value: Any, name: str) -> torch.Tensor:
     if not _is_pil(value):
         return _tensor(value, name)
     if value.mode in ("1", "I", "F") or value.mode.startswith("I;"):
-        raise Unfit(f"field '{name}' is a PIL image of mode {value.mode}: convert it to 'L' or 'RGB'")
+        raise Unfit(
+            f"field '{name or 'sample'}' is a PIL image of mode {value.mode}: convert it to 'L' or 'RGB'"
+        )
     if value.mode not in ("L", "RGB", "RGBA"):
         value = value.convert("RGB")
     pixels = torch.frombuffer(bytearray(value.tobytes()), dtype=torch.uint8)

@@ -165,8 +165,9 @@ class _Worker:
         if is_image:
             place.view(tensor.dtype).view(tensor.shape).copy_(tensor)
             return _FIELD.pack(offset, _DTYPES.index(tensor.dtype), 3, *tensor.shape, 0)
-        if size > 0:
-            place.copy_(tensor.reshape(-1).view(torch.uint8))
+        if size > 0:  # of a single element any stride counts as contiguous
+            elements = tensor.reshape(-1).as_strided((tensor.numel(),), (1,))
+            place.copy_(elements.view(torch.uint8))
         return _FIELD.pack(offset, 0, 1, size, 0, 0, 0)
 
     def _transform(self, step: int, image: Sequence[int]) -> bytes:
@@ -185,7 +186,10 @@ class _Worker:
         while first is not None and first.tb_frame.f_code.co_filename == __file__:
             first = first.tb_next
         trace = traceback.format_exception(type(error), error, first or error.__traceback__)
-        text = f"{trace[-1].strip()}\nin worker process {self._number}:\n{''.join(trace).rstrip()}"
+        alone = traceback.TracebackException(type(error), error, None)
+        alone.__notes__ = None  # type: ignore[attr-defined]
+        headline = list(alone.format_exception_only())[-1].strip()
+        text = f"{headline}\nin worker process {self._number}:\n{''.join(trace).rstrip()}"
         if "forked subprocess" in text:
             text += (
                 "\nRemedy: leave CUDA to the loop, which gets its batches there by device='cuda', or start "
@@ -251,8 +255,8 @@ def main(connection: socket.socket, job: Job, number: int, unwanted: Sequence[in
     gc.enable()
     torch.set_num_threads(1)
     memory = _Memory(socket.recv_fds(connection, 1, 1)[1][0])
-    worker = _Worker(job, number, memory)
     threading.Thread(target=_end_with, args=(connection.fileno(), os.getppid()), daemon=True).start()
+    worker = _Worker(job, number, memory)
     with contextlib.suppress(ConnectionError):
         while True:
             words = connection.recv(_REQUEST.size, socket.MSG_WAITALL)

@@ -118,6 +118,8 @@ class Dataset:
         return self._native.label(*whole_numbers("index", [index]))
 
     def __repr__(self) -> str:
+        if isinstance(self._native, InPython):  # which would have to read one
+            return f"{type(self).__name__}({len(self)} samples)"
         return f"{type(self).__name__}({len(self)} samples, fields={self.fields})"
 
 

@@ -103,6 +103,14 @@ def test_pil_images_are_moved_alike():
             assert torch.equal(torch.from_numpy(numpy_gray(colored[i])), gray[i, 0])
 
 
+def test_masks_with_a_palette_are_not_taken_for_pictures():
+    image = Image.fromarray(IMAGE.permute(1, 2, 0).contiguous().numpy())
+    pair = {"image": image, "mask": image.convert("P")}
+    for chain in (None, T.Resize((6, 6))):
+        with pytest.raises(ss.Error, match=r"field 'mask' is a PIL image with a palette .*numpy.array\(mask\)"):
+            list(ss.DataLoader(ss.PythonDataset([pair] * 2, chain), 2))
+
+
 def numpy_gray(image):
     import numpy
 

@@ -176,3 +176,25 @@ def test_an_error_of_any_length_is_told():
 
     with pytest.raises(ss.Error, match="^step 'read' of sample 0: ValueError: longlong"):
         ss.DataLoader(Made(fails), 2)
+
+
+def test_single_elements_of_any_stride():
+    column = numpy.arange(6.0).reshape(1, 6).T  # as pandas' frame[["y"]].values
+    table = torch.arange(24.0).reshape(6, 4)
+    batch = next(iter(ss.DataLoader([(column[i], table[i : i + 1, 3]) for i in range(6)], 6)))
+    assert torch.equal(batch[0], torch.from_numpy(column)) and torch.equal(batch[1], table[:, 3:])
+
+
+class Counted(list):
+    reads = 0
+
+    def __getitem__(self, index):
+        self.reads += 1
+        return super().__getitem__(index)
+
+
+def test_samples_are_not_read_to_show_a_data_set():
+    data = ss.PythonDataset(Counted([1, 2]))
+    before = data._native.source.reads
+    assert "2 samples" in repr(data) and data._native.source.reads == before
+    assert repr(ss.PythonDataset([])) == "PythonDataset(0 samples)"

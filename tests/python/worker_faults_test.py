@@ -380,3 +380,43 @@ def test_no_process_outlives_the_program(tmp_path, how, first_slow, method):
     wait_until(lambda: not any(map(is_there, workers)))
     _, errors = program.communicate(timeout=60)
     assert program.returncode == -how and (how == signal.SIGKILL or "KeyboardInterrupt" in errors)
+
+
+def test_no_process_outlives_a_program_that_ends_while_they_begin(tmp_path):
+    (tmp_path / "program.py").write_text("""
+import os, time, slipstream as ss
+
+
+def begin(number):
+    print(os.getpid(), flush=True)
+    time.sleep(1000)
+
+
+ss.DataLoader([1, 2], worker_init_fn=begin)
+""")
+    program = subprocess.Popen([sys.executable, tmp_path / "program.py"], text=True, stdout=subprocess.PIPE,
+                               env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+    worker = int(program.stdout.readline())
+    program.kill()
+    program.wait(60)
+    wait_until(lambda: not is_there(worker))
+    program.stdout.close()
+
+
+def notes(i):
+    error = ValueError(f"no {i}")
+    error.__notes__ = ["Help: see the manual"]
+    raise error
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no notes and groups")
+def test_the_exception_itself_comes_first():
+    message = message_of(ss.Error, Squares(notes), 4)
+    assert "step 'read' of sample 11 (sample 11, epoch 0, batch 2): ValueError: no 11\nin worker" in message
+    assert "see the manual" in message
+
+    def group(i):
+        raise ExceptionGroup("two files", [OSError("a"), OSError("b")])  # noqa: F821
+
+    message = message_of(ss.Error, Squares(group), 4)
+    assert "batch 2): ExceptionGroup: two files (2 sub-exceptions)\nin worker" in message
