@@ -187,7 +187,7 @@ class _Worker:
             first = first.tb_next
         trace = traceback.format_exception(type(error), error, first or error.__traceback__)
         alone = traceback.TracebackException(type(error), error, None)
-        alone.__notes__ = None  # type: ignore[attr-defined]
+        alone.__notes__ = None
         headline = list(alone.format_exception_only())[-1].strip()
         text = f"{headline}\nin worker process {self._number}:\n{''.join(trace).rstrip()}"
         if "forked subprocess" in text:
