@@ -10,6 +10,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -179,3 +181,36 @@ print("ended")
 def test_processes_start_beside_a_thread_that_iterates(tmp_path):
     """Which is now and then within PyTorch's generator, whose lock a forked process would wait for."""
     assert output_of(tmp_path, BESIDE_A_LOOP) == "ended\n"
+
+
+def is_running(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_no_process_outlives_a_program_that_ends_while_they_begin(tmp_path):
+    (tmp_path / "program.py").write_text("""
+import os, time, slipstream as ss
+
+
+def begin(number):
+    print(os.getpid(), flush=True)
+    time.sleep(1000)
+
+
+ss.DataLoader([1, 2], worker_init_fn=begin)
+""")
+    program = subprocess.Popen([sys.executable, tmp_path / "program.py"], text=True, stdout=subprocess.PIPE,
+                               env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+    worker = int(program.stdout.readline())
+    program.kill()
+    program.wait(60)
+    for _ in range(600):
+        if not is_running(worker):
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail("it is still there")
+    program.stdout.close()
