@@ -1,4 +1,4 @@
-"""slipstream.doctor with samplers, batches, data sets and steps of forms that others seldom have."""
+"""slipstream.doctor with samplers and data sets of forms that others seldom have."""
 
 import collections
 import dataclasses
@@ -13,12 +13,10 @@ import torch
 from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, Dataset, RandomSampler, Sampler
 
 import slipstream as ss
-from slipstream import _native, _trees
 from slipstream._random_states import generators_of
 from slipstream._doctor.ladder import Ladder
 from slipstream._doctor.loaders import Counted, EndlessBatches, Loaders, generators_of_loader
 from slipstream._doctor.parts import Clock
-from slipstream._doctor.rungs import fresh, page_locked
 
 
 def examined(loader, step=lambda batch: None, device="cpu"):
@@ -355,128 +353,3 @@ class FetchingPairs(Fetching):
 def test_a_data_set_that_fetches_whole_batches_is_refused(dataset):
     with pytest.raises(ss.Refused, match=r"Fetching.*.__getitems__\(\) gives a whole batch"):
         examined(DataLoader(dataset, 4, collate_fn=unchanged))
-
-
-# Batches
-
-
-class Encoding(collections.UserDict):
-    """Moves itself in place, as the batches of transformers do."""
-
-    def to(self, device, *, non_blocking=False):
-        self.data = {key: each.to(device, non_blocking=non_blocking) for key, each in self.data.items()}
-        return self
-
-
-class Graph:
-    def __init__(self, x):
-        self.x = x
-
-    def to(self, device, **options):
-        self.x = self.x.to(device, **options)
-        return self
-
-
-class Stores:
-    """Holds tensors in a mapping that is changed in place."""
-
-    def __init__(self, held):
-        self.held = held
-
-    @property
-    def x(self):
-        return self.held["x"]
-
-    def to(self, device, **options):
-        self.held["x"] = self.held["x"].to(device, **options)
-        return self
-
-
-class NotCopied(Graph):
-    def __copy__(self):
-        raise TypeError
-
-
-def test_containers_are_made_anew_down_to_tensors():
-    batch = ({"a": [torch.ones(2), {"b": 1}]}, list(range(100)), "text", 3)
-    made = fresh(batch)
-    assert _trees.same(made, batch) and made[0]["a"][0] is batch[0]["a"][0]
-    assert made[0]["a"][1] is not batch[0]["a"][1] and made[1] is not batch[1] and type(made) is tuple
-
-
-def encoded(samples):
-    return Encoding(image=torch.stack([image for image, _ in samples]))
-
-
-def graph_of(samples):
-    return Graph(torch.stack([image for image, _ in samples]))
-
-
-def test_batches_that_move_themselves_leave_the_cached_ones_alone():
-    tensors = {"x": torch.ones(2)}
-    for batch in (Encoding(x=torch.ones(2)), (Graph(torch.ones(2)), [3]), Stores(tensors), NotCopied(torch.ones(2))):
-        moved = _native.moved(fresh(batch), "meta")
-        on_host, on_device = ([getattr(each, "x", each) for each in _trees.leaves(tree)] for tree in (batch, moved))
-        assert on_device[0].device.type == "meta"
-        assert isinstance(batch, NotCopied) or on_host[0].device.type == "cpu"
-        assert page_locked(moved) is not None  # which is not on the host
-
-
-@pytest.mark.parametrize("collate", [encoded, graph_of])
-def test_loops_over_them_are_examined(device, collate):
-    seen = set()
-
-    def step(batch):
-        seen.add(str((batch["image"] if collate is encoded else batch.x).device.type))
-
-    report = examined(DataLoader(Images(), 4, collate_fn=collate, pin_memory=device == "cuda"), step, device)
-    assert seen == {device} and report.rate.n > 0
-
-
-def test_batches_that_are_on_the_device_already(device):
-    data = torch.utils.data.TensorDataset(torch.ones(64, 4, device=device))
-    assert examined(DataLoader(data, 4), device=device).rate.n > 0
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_step_may_take_its_batch_apart(workers):
-    data = [{"x": torch.ones(8), "label": i % 2} for i in range(64)]
-
-    def step(batch):
-        batch["x"] = batch["x"] * batch.pop("label").view(-1, 1)
-        assert batch["x"].shape == (4, 8)
-
-    report = examined(DataLoader(data, 4, num_workers=workers), step)
-    assert report.rate.n > 0 and "writes into its batch" not in report.text()
-
-
-def rows(samples):
-    return torch.stack(samples).to_sparse()
-
-
-def first_as_csr(samples):
-    return samples[0].to_sparse_csr()
-
-
-def nested(samples):
-    return torch.nested.nested_tensor([each[: i + 1] for i, each in enumerate(samples)])
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("collate", [rows, first_as_csr, nested])
-def test_batches_in_other_layouts(collate):
-    report = examined(DataLoader([torch.eye(4)] * 64, 4, collate_fn=collate))
-    assert report.rate.n > 0 and "writes into its batch" not in report.text()
-    batch = collate([torch.eye(4)] * 4)
-    other = collate([2 * torch.eye(4)] * 4)
-    assert _trees.same(batch, batch.clone()) and not _trees.same(batch, other) and _trees.byte_size(batch) > 0
-
-
-class OwnIteration(DataLoader):
-    def __iter__(self):
-        return iter([])
-
-
-def test_an_iteration_of_ones_own_is_told():
-    report = examined(OwnIteration(Images(), 4))
-    assert "not measured: what OwnIteration.__iter__() does with batches" in report.text()
