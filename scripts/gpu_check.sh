@@ -37,10 +37,10 @@ sanitize() { # sanitize TOOL BINARY [argument]...
 }
 
 # Kernels and streams: the tests of room cuda, but for those that lose the device, prove an overlap or a
-# missing wait by time, or repeat others under load, and chains of room augment. Runs with Torch: a few, without its caching
-# allocator, which would hide stray accesses; but for two tests in which several threads enqueue, where
-# the tool and the driver may wait for each other's locks. All at once: they wait for the tool more
-# than for the GPU.
+# missing wait by time, or repeat others under load, and chains of room augment. Runs with Torch: a few,
+# without its caching allocator, which would hide stray accesses; but for two tests in which several
+# threads enqueue, where the tool and the driver may wait for each other's locks. All at once: they wait
+# for the tool more than for the GPU.
 phase_sanitize() {
   local tool pids=() pid failed=0
   local api_errors=(--report-api-errors no)  # tests provoke some

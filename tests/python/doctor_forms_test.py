@@ -13,10 +13,10 @@ import torch
 from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, Dataset, RandomSampler, Sampler
 
 import slipstream as ss
-from slipstream._random_states import generators_of
 from slipstream._doctor.ladder import Ladder
 from slipstream._doctor.loaders import Counted, EndlessBatches, Loaders, generators_of_loader
 from slipstream._doctor.parts import Clock
+from slipstream._random_states import generators_of
 
 
 def examined(loader, step=lambda batch: None, device="cpu"):

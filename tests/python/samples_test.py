@@ -1,5 +1,7 @@
 """What becomes of the values in samples that are made in Python."""
 
+import sys
+
 import numpy
 import pytest
 import torch
@@ -176,6 +178,24 @@ def test_an_error_of_any_length_is_told():
 
     with pytest.raises(ss.Error, match="^step 'read' of sample 0: ValueError: longlong"):
         ss.DataLoader(Made(fails), 2)
+
+
+def with_a_note(i):
+    error = ValueError(f"no {i}")
+    error.__notes__ = ["Help: see the manual"]
+    raise error
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no notes and groups")
+def test_the_exception_itself_comes_first():
+    with pytest.raises(ss.Error, match=r"step 'read' of sample 0: ValueError: no 0\nin worker(.|\n)*see the manual"):
+        ss.DataLoader(Made(with_a_note), 1)
+
+    def group(i):
+        raise ExceptionGroup("two files", [OSError("a"), OSError("b")])  # noqa: F821
+
+    with pytest.raises(ss.Error, match=r"ExceptionGroup: two files \(2 sub-exceptions\)\nin worker"):
+        ss.DataLoader(Made(group), 1)
 
 
 def test_single_elements_of_any_stride():

@@ -10,8 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
+from processes import is_there, wait_until
 import pytest
 import torch
 
@@ -48,13 +48,6 @@ def killed(_):
 def children():
     gc.collect()
     return multiprocessing.active_children()
-
-
-def wait_until(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def message_of(error, *args, **kwargs):
@@ -350,13 +343,6 @@ def test_what_processes_that_are_not_forked_cannot_import(tmp_path, how):
     in_a_module = "this program is no file" in run.stdout and "in a module, or give multiprocessing_context='fork'" in run.stdout
     assert in_a_module == (how != "file"), run.stdout + run.stderr
     assert ("if __name__ == '__main__'" in run.stdout) == (how == "file"), run.stdout + run.stderr
-
-
-def is_there(process):
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.mark.parametrize("method", ["fork", "forkserver"])

@@ -10,9 +10,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
+from processes import is_there, wait_until
 import pytest
 import torch
 
@@ -183,13 +182,6 @@ def test_processes_start_beside_a_thread_that_iterates(tmp_path):
     assert output_of(tmp_path, BESIDE_A_LOOP) == "ended\n"
 
 
-def is_running(process):
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def test_no_process_outlives_a_program_that_ends_while_they_begin(tmp_path):
     (tmp_path / "program.py").write_text("""
 import os, time, slipstream as ss
@@ -207,10 +199,5 @@ ss.DataLoader([1, 2], worker_init_fn=begin)
     worker = int(program.stdout.readline())
     program.kill()
     program.wait(60)
-    for _ in range(600):
-        if not is_running(worker):
-            break
-        time.sleep(0.1)
-    else:
-        pytest.fail("it is still there")
+    wait_until(lambda: not is_there(worker))
     program.stdout.close()

@@ -3,7 +3,6 @@
 import collections
 import gc
 import random
-import sys
 
 import numpy
 import pytest
@@ -255,31 +254,3 @@ def test_in_a_pipeline(device):
 def test_samples_that_are_kept_stay_what_they_are():
     kept = list(ss.DataLoader(list(range(40)), 2, num_workers=2))
     assert torch.cat(kept).tolist() == list(range(40))
-
-class Bad:
-    def __init__(self, fails):
-        self.fails = fails
-
-    def __len__(self):
-        return 2
-
-    def __getitem__(self, i):
-        self.fails(i)
-
-
-def with_a_note(i):
-    error = ValueError(f"no {i}")
-    error.__notes__ = ["Help: see the manual"]
-    raise error
-
-
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no notes and groups")
-def test_the_exception_itself_comes_first():
-    with pytest.raises(ss.Error, match=r"step 'read' of sample 0: ValueError: no 0\nin worker(.|\n)*see the manual"):
-        ss.DataLoader(Bad(with_a_note), 1)
-
-    def group(i):
-        raise ExceptionGroup("two files", [OSError("a"), OSError("b")])  # noqa: F821
-
-    with pytest.raises(ss.Error, match=r"ExceptionGroup: two files \(2 sub-exceptions\)\nin worker"):
-        ss.DataLoader(Bad(group), 1)

@@ -116,7 +116,8 @@ class Ladder:
         if self.loaders.is_single:
             self._batches = [collate(sample) for sample in self.samples.finished(count)]
         else:
-            sizes = self._sizes() if len(self._sizes()) > 1 else self._sizes() * count
+            sizes = self._sizes()
+            sizes = sizes if len(sizes) > 1 else sizes * count
             finished = iter(self.samples.finished(sum(sizes)))
             self._batches = [collate(list(itertools.islice(finished, size))) for size in sizes]
         self._bytes_of_batch = sum(map(_trees.byte_size, self._batches)) // len(self._batches)

@@ -34,7 +34,7 @@ class Samples:
         self._refuse_whole_batches()
         self.why_not = self._check()
         if len(self.parts.steps) == 1 or self.why_not:
-            self.parts.steps[0].is_random = self._is_random()
+            self.parts.steps[0].is_random = self._is_random(self.parts.plain(), _unchanged)
         if len(self.parts.steps) == 1:
             self.warnings.append(
                 "the data set's own code is one part: transforms are told from reading where it "
@@ -133,11 +133,8 @@ class Samples:
                 "and sampler=torch.utils.data.BatchSampler(...)"
             )
 
-    def _is_random(self) -> bool:
-        """Whether the whole data set draws random numbers, or gives other samples the second time."""
-        return self._differs(self.parts.plain(), _unchanged)
-
-    def _differs(self, dataset: Any, compared: Callable[[Any], Any]) -> bool:
+    def _is_random(self, dataset: Any, compared: Callable[[Any], Any]) -> bool:
+        """Whether it draws random numbers, or gives other samples the second time."""
         readings = []
         for seed in (1, 2):
             seed_all(seed)
@@ -151,7 +148,7 @@ class Samples:
     def _look_at_parts(self) -> None:
         """Of one sample: which parts draw random numbers, write into their input, take what."""
         steps = self.parts.steps
-        steps[0].is_random = self._differs(self.parts.cutting(), _without_slots)
+        steps[0].is_random = self._is_random(self.parts.cutting(), _without_slots)
         seed_all(2)
         sample = next(self._some(self.parts.cutting(), self._first, 1))
         made = {call.number: call.value for call in RawSample.of(sample).calls}
