@@ -7,7 +7,7 @@ import functools
 import itertools
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -18,21 +18,30 @@ _HOLD_NOTHING = (torch.Tensor, str, bytes, bytearray, int, float, complex, type(
 _SEQUENCES = (list, tuple, collections.deque)
 
 
-def held_by(root: Any, kinds: tuple[type, ...]) -> list[tuple[str, Any]]:
-    """Objects of these kinds that `root` holds, directly and a few levels deeper, each once, with where they are
-    (`models[0]`, `trainer.model`), nearest first. They are not looked into. No code of the objects is called."""
+class Held(NamedTuple):
+    name: str  # where it is: models[0], trainer.model
+    content: Any
+    depth: int  # how many other objects hold it in turn
+
+
+def held_by(root: Any, kinds: tuple[type, ...]) -> list[Held]:
+    """Objects of these kinds that `root` holds, directly and a few levels deeper, each once, nearest first. They are
+    not looked into. No code of the objects is called."""
     if issubclass(type(root), kinds):
-        return [("run", root)]
-    found: list[tuple[str, Any]] = []
+        return [Held("run", root, 0)]
+    found: list[Held] = []
     seen, level = {id(root)}, [("", root)]
-    for _ in range(_MOST_DEEP):
+    for depth in range(_MOST_DEEP):
         deeper: list[tuple[str, Any]] = []
         for name, holder in level:
             for place, each in _named(holder, name, kinds):
                 if id(each) in seen or len(seen) > _MOST_OBJECTS or issubclass(type(each), _HOLD_NOTHING):
                     continue
                 seen.add(id(each))
-                (found if issubclass(type(each), kinds) else deeper).append((place, each))
+                if issubclass(type(each), kinds):
+                    found.append(Held(place, each, depth))
+                else:
+                    deeper.append((place, each))
         level = deeper
     return found
 

@@ -60,7 +60,8 @@ def seed_all(seed: int) -> None:
 
 def generators_of(holder: Any) -> list[Any]:
     """Generators of torch, numpy and random that an object holds, and that have a state."""
-    return [each for _, each in held_by(holder, _kinds()) if not isinstance(each, random.SystemRandom)]
+    found = [each.content for each in held_by(holder, _kinds())]
+    return [each for each in found if not isinstance(each, random.SystemRandom)]
 
 
 def is_generator(each: Any) -> bool:

@@ -16,10 +16,11 @@ from typing import Any, cast
 import torch
 
 from .. import _native
+from .._held import Held
 from .schedule import Size
 from .trace import keep_forever
 from .treatment import Delayed, Reference
-from .values import Value, holders_of, is_deep, values_of
+from .values import Value, holders_of, values_of
 from .watch import Watch
 
 _JOIN_S = 1.0
@@ -133,20 +134,20 @@ def _values_of_run(run: Callable[[], Any], watch: Watch) -> list[Value]:
             returned = _taken(yielded, found, watch)
     with watch.paused():
         _synchronize(watch.devices())
-        named = {id(each) for each in _top_level(returned)}
+        named = {id(part) for part in _top_level(returned)}
         if returned is not None:
             found += values_of(returned, "returned", False)
-        for name, each in held:
-            if id(each) not in named:
-                found += _values_held(name, each)
-        return [each.on_host() for each in found]
+        for each in held:
+            if id(each.content) not in named:
+                found += _values_held(each)
+        return [value.on_host() for value in found]
 
 
-def _values_held(name: str, holder: Any) -> list[Value]:
+def _values_held(held: Held) -> list[Value]:
     try:
-        return values_of(holder, name, False)
+        return values_of(held.content, held.name, False)
     except Exception as error:  # of a state that cannot be had, which nobody asked for
-        if is_deep(name) and not isinstance(error, NotEnded | torch.AcceleratorError):
+        if held.depth > 0 and not isinstance(error, NotEnded | torch.AcceleratorError):
             return []
         raise
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from .. import _native
-from .._held import held_by
+from .._held import Held, held_by
 
 _MOST_NESTED = 50
 
@@ -34,16 +34,11 @@ def values_of(tree: Any, name: str, is_copied: bool) -> list[Value]:
     return list(_values(tree, name, is_copied, True, 0))
 
 
-def holders_of(run: Callable[..., Any]) -> list[tuple[str, Any]]:
-    """Modules and optimizers that a function closes over, is bound to or is called with, by name. Of those that
-    other objects hold in turn, only what is trained: a loader's own modules may run ahead as timing has it."""
+def holders_of(run: Callable[..., Any]) -> list[Held]:
+    """Modules and optimizers that a function closes over, is bound to or is called with. Of those that other objects
+    hold in turn, only what is trained: a loader's own modules may run ahead as timing has it."""
     found = held_by(run, (torch.nn.Module, torch.optim.Optimizer))
-    return [(name, each) for name, each in found if not is_deep(name) or _is_trained(each)]
-
-
-def is_deep(name: str) -> bool:
-    """Whether another object holds it."""
-    return "." in name or "[" in name
+    return [each for each in found if each.depth == 0 or _is_trained(each.content)]
 
 
 def _is_trained(each: Any) -> bool:
