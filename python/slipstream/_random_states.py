@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -56,6 +58,23 @@ def seed_all(seed: int) -> None:
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(seed & 0xFFFFFFFF)
+
+
+_of_fork = threading.local()
+
+
+def _hold() -> None:
+    generator = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
+    _of_fork.lock = generator._bit_generator.lock if generator is not None else contextlib.nullcontext()
+    _of_fork.lock.__enter__()
+
+
+def _let_go() -> None:
+    _of_fork.lock.__exit__(None, None, None)
+
+
+# A forked process could not seed numpy's generator where another thread was within it.
+os.register_at_fork(before=_hold, after_in_parent=_let_go, after_in_child=_let_go)
 
 
 def generators_of(holder: Any) -> list[Any]:

@@ -97,7 +97,6 @@ class _Worker:
             id=self._number, num_workers=job.workers, seed=job.seed + self._number, dataset=job.dataset
         )
         worker._worker_info = info
-        seed_all(job.seed + self._number)
         if job.init is not None:
             job.init(self._number)
 
@@ -243,9 +242,12 @@ def _end_with(connection: int, parent: int) -> None:
     os._exit(1)
 
 
-def main(connection: socket.socket, job: Job, number: int, unwanted: Sequence[int]) -> None:
+def main(
+    connection: socket.socket, job: Job, number: int, unwanted: Sequence[int], says_begun: bool
+) -> None:
     """Answers until the loader's end of the connection is gone. `unwanted`: descriptors that a fork
-    has copied, which would keep other processes from noticing the loader's end."""
+    has copied, which would keep other processes from noticing the loader's end. `says_begun`: with a
+    byte, before anything of the user's runs."""
     for descriptor in unwanted:
         with contextlib.suppress(OSError):
             os.close(descriptor)
@@ -256,8 +258,11 @@ def main(connection: socket.socket, job: Job, number: int, unwanted: Sequence[in
     torch.set_num_threads(1)
     memory = _Memory(socket.recv_fds(connection, 1, 1)[1][0])
     threading.Thread(target=_end_with, args=(connection.fileno(), os.getppid()), daemon=True).start()
-    worker = _Worker(job, number, memory)
+    seed_all(job.seed + number)
     with contextlib.suppress(ConnectionError):
+        if says_begun:
+            connection.sendall(b"b")
+        worker = _Worker(job, number, memory)
         while True:
             words = connection.recv(_REQUEST.size, socket.MSG_WAITALL)
             if len(words) < _REQUEST.size:

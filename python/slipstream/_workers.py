@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import functools
 import gc
+import importlib
 import multiprocessing
 import os
 import pickle
@@ -25,6 +26,7 @@ from ._worker_process import Job, main
 
 _TRIES = 100
 _PATIENCE_S = 0.3
+_BEGINS_WITHIN_S = [10, 20, 40]
 
 _starting = threading.RLock()
 _running: dict[_native.WorkerPool, tuple[dict[int, BaseProcess], int]] = {}  # and whose they are
@@ -50,8 +52,11 @@ class Workers:
                 f"worker process ('{process.name}'): make it in the main process, or use native data sets "
                 "and transforms in here, or PyTorch's DataLoader with num_workers=0"
             )
+        if "numpy" in sys.modules:
+            importlib.import_module("numpy.random")  # no process could, while a thread is at it
         self.pool = _native.WorkerPool()
         self._job, self._context = job, context
+        self._is_fork = context.get_start_method() == "fork"
         self._processes: dict[int, BaseProcess] = {}
         self._lost: set[int] = set()
         self._end = _native.LastCall(functools.partial(_end, self.pool))
@@ -92,41 +97,58 @@ class Workers:
                     continue
                 raise _native.Error(f"step 'read' of sample {index}: {error}") from None
             except _native.Error as error:
-                if self._context.get_start_method() == "fork":
+                if self._is_fork:
                     raise
                 raise _native.Error(f"{error}. {_advice_for_unforked()}") from None
         raise _native.Refused("the data set is empty")
 
     def _start(self, number: int) -> None:
+        """A forked process waits for ever where it needs a lock that a thread held at the fork."""
+        if any(self._has_started(number, patience) for patience in _BEGINS_WITHIN_S):
+            return
+        raise _native.Error(
+            f"worker process {number} did not begin within {_BEGINS_WITHIN_S[-1]} s: either the machine is "
+            "too busy, or another thread of the program held, at each of its forks, a lock that it waits "
+            "for. Remedy: make the loader before such threads start, or give "
+            "multiprocessing_context='forkserver' or 'spawn'"
+        )
+
+    def _has_started(self, number: int, patience: float) -> bool:
         ours, theirs = socket.socketpair()
         memory = os.memfd_create("slipstream sample", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
         is_added = False
         try:
-            with _starting, theirs, self._uncut():
-                socket.send_fds(ours, [b"m"], [memory])
-                process = self._launched(theirs, number, [ours.fileno(), memory])
-                self._processes[number] = process
-                self.pool.add(ours.detach(), memory, number, process.pid or 0)
-                is_added = True
-        except BaseException:
+            with _starting, theirs:
+                with self._uncut():
+                    socket.send_fds(ours, [b"m"], [memory])
+                    process = self._launched(theirs, number, [ours.fileno(), memory])
+                    self._processes[number] = process
+                theirs.close()
+                if self._is_fork and not _has_word(ours, patience):
+                    process.kill()
+                    process.join()
+                    return False
+                with self._uncut():
+                    self.pool.add(ours.detach(), memory, number, process.pid or 0)
+                    is_added = True
+        finally:
             if not is_added:
                 ours.close()
                 os.close(memory)
-            raise
+        return True
 
     def _uncut(self) -> contextlib.AbstractContextManager[None]:
         """For a start. A fork calls functions, as of logging, in which an exception is lost; other
         methods pickle, which may take long."""
-        is_fork = self._context.get_start_method() == "fork"
-        return _native.LateInterrupts() if is_fork else contextlib.nullcontext()
+        return _native.LateInterrupts() if self._is_fork else contextlib.nullcontext()
 
     def _launched(self, connection: socket.socket, number: int, own: list[int]) -> BaseProcess:
         method = self._context.get_start_method()
         unwanted: list[int] = []
-        if method == "fork":
+        if self._is_fork:
             unwanted = own + [each for pool in list(_running) for each in pool.descriptors()]
-        arguments = (connection, self._job, number, unwanted)
+        arguments = (connection, self._job, number, unwanted, self._is_fork)
         process: Any = self._context.Process(  # type: ignore[attr-defined]
             target=main, args=arguments, name=f"slipstream worker {number}", daemon=True
         )
@@ -146,6 +168,20 @@ class Workers:
             if collects:
                 gc.enable()
         return process  # type: ignore[no-any-return]
+
+
+def _has_word(connection: socket.socket, patience: float) -> bool:
+    """Whether a process has begun in this time, or ended."""
+    connection.settimeout(patience)
+    try:
+        connection.recv(1)
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+    finally:
+        connection.setblocking(True)
+    return True
 
 
 def _advice_for_unforked() -> str:

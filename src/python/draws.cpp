@@ -1,6 +1,8 @@
 #include "python/draws.h"
 
 #include <ATen/Context.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 
 #include <pthread.h>
 
@@ -26,7 +28,8 @@ std::mutex& generator_mutex() {
 
 }  // namespace
 
-void hold_generator_across_forks() {
+void prepare_for_forks() {
+  at::zeros({1}).copy_(at::ones({1}));  // chooses kernels
   const int error =
       pthread_atfork([] { generator_mutex().lock(); }, [] { generator_mutex().unlock(); },
                      [] { generator_mutex().unlock(); });

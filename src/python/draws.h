@@ -12,9 +12,11 @@
 
 namespace slipstream {
 
-/// From now on no process is forked while a thread is within PyTorch's default generator of the
-/// CPU, whose lock the new process could never take. Call once.
-void hold_generator_across_forks();
+/// A forked process would wait for ever for what another thread was within as it was forked, and
+/// every worker process needs two such things of PyTorch: its default generator of the CPU, within
+/// which no thread is at a fork from now on, and its choice of kernels for this processor, which it
+/// makes once, and here. Call once.
+void prepare_for_forks();
 
 /// Finds out who draws random numbers from PyTorch's default generators in a loop. Two who do would
 /// draw in another order than in a plain loop. Looks at some batches alone: a generator's state is

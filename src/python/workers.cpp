@@ -95,7 +95,7 @@ SignalsSeen::~SignalsSeen() {
 }
 
 void add_workers(py::module_& module) {
-  hold_generator_across_forks();
+  prepare_for_forks();
   py::class_<WorkerPool, std::shared_ptr<WorkerPool>>(module, "WorkerPool")
       .def(py::init<>())
       .def("add", &WorkerPool::add)

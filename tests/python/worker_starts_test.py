@@ -10,12 +10,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 from processes import is_there, wait_until
 import pytest
 import torch
 
 import slipstream as ss
+from slipstream import _workers
 
 
 def output_of(tmp_path, program, *arguments):
@@ -159,7 +161,7 @@ def test_ctrl_c_just_before_a_loader_is_dropped_is_raised(capfd):
 BESIDE_A_LOOP = """
 import threading, torch, slipstream as ss
 
-loop, ends = ss.Pipeline([torch.zeros(3)] * 4), threading.Event()
+loop, ends = ss.Pipeline(LOOP), threading.Event()
 
 
 def iterate():
@@ -177,9 +179,70 @@ print("ended")
 """
 
 
-def test_processes_start_beside_a_thread_that_iterates(tmp_path):
-    """Which is now and then within PyTorch's generator, whose lock a forked process would wait for."""
-    assert output_of(tmp_path, BESIDE_A_LOOP) == "ended\n"
+@pytest.mark.parametrize("loop", ["[torch.zeros(3)] * 4", "ss.DataLoader([1, 2, 3], 1)"])
+def test_processes_start_beside_a_thread_that_iterates(tmp_path, loop):
+    """Which is now and then within PyTorch's generator, or chooses kernels: a forked process would wait for it."""
+    assert output_of(tmp_path, BESIDE_A_LOOP.replace("LOOP", loop)) == "ended\n"
+
+
+NUMBERS_BESIDE = """
+import threading, numpy as np, slipstream as ss
+
+ends = threading.Event()
+
+
+def draw():
+    while not ends.is_set():
+        np.random.rand(1 << 20)
+
+
+thread = threading.Thread(target=draw)
+thread.start()
+for _ in range(10):
+    ss.DataLoader([1, 2, 3])
+ends.set()
+thread.join()
+print("ended")
+"""
+
+
+def test_processes_start_beside_a_thread_that_draws_numbers_of_numpy(tmp_path):
+    assert output_of(tmp_path, NUMBERS_BESIDE) == "ended\n"
+
+
+FORKS = {"done": 0, "stuck": []}
+
+
+def count_fork():
+    FORKS["done"] += 1
+
+
+def wait_for_ever():
+    if FORKS["done"] in FORKS["stuck"]:
+        lock = threading.Lock()
+        lock.acquire()
+        lock.acquire()
+
+
+os.register_at_fork(before=count_fork, after_in_child=wait_for_ever)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_process_that_does_not_begin_is_started_anew(monkeypatch, workers):
+    """As one that waits for a lock which another thread held at the fork."""
+    monkeypatch.setattr(_workers, "_BEGINS_WITHIN_S", [0.2, 60])
+    monkeypatch.setattr(sys.modules[__name__], "FORKS", {"done": 0, "stuck": [workers]})
+    loader = ss.DataLoader(range(4), num_workers=workers)
+    assert FORKS["done"] == workers + 1 and len(workers_left()) == workers
+    assert torch.cat([each for each in loader]).tolist() == [0, 1, 2, 3]
+
+
+def test_processes_that_never_begin_are_an_error(monkeypatch):
+    monkeypatch.setattr(_workers, "_BEGINS_WITHIN_S", [0.1, 0.2])
+    monkeypatch.setattr(sys.modules[__name__], "FORKS", {"done": 0, "stuck": [2, 3]})
+    with pytest.raises(ss.Error, match=r"worker process 1 did not begin within 0\.2 s: .*'spawn'"):
+        ss.DataLoader(range(4), num_workers=2)
+    assert workers_left() == []
 
 
 def test_no_process_outlives_a_program_that_ends_while_they_begin(tmp_path):
