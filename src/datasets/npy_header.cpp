@@ -123,7 +123,7 @@ DType dtype_of(const std::string& type) {
   if (type == "<f4") return DType::float32;
   if (type.empty()) throw Error("it is a structured array; save each part in a file of its own");
   const std::string known = "u1 (uint8), i4, i8 and f4 are taken";
-  if (type.starts_with('>')) {
+  if (type == ">i4" || type == ">i8" || type == ">f4") {
     throw Error("it is big-endian ('" + type + "'); save array.astype('<" + type.substr(1) +
                 "'); " + known);
   }

@@ -97,9 +97,9 @@ TEST_F(NpyMapsTest, RefusesTypesWithTheRemedy) {
   };
   EXPECT_THAT(of_type(">i4"), AllOf(StartsWith("Refused: "), HasSubstr("x.npy': it is big-endian"),
                                     HasSubstr("array.astype('<i4')")));
-  for (const char* type : {"<f8", "<u2", "|b1", "|O", "<U3", "|i1"}) {
+  for (const char* type : {"<f8", ">f8", "<u2", "|b1", "|O", "<U3", "|i1"}) {
     EXPECT_THAT(of_type(type),
-                AllOf(StartsWith("Refused: "), HasSubstr(type), HasSubstr("astype")));
+                AllOf(StartsWith("Refused: "), HasSubstr(type), HasSubstr("astype('uint8')")));
   }
   EXPECT_THAT(
       error(npy("{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (1,)}", "1234")),
