@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -60,21 +58,17 @@ def seed_all(seed: int) -> None:
         numpy.random.seed(seed & 0xFFFFFFFF)
 
 
-_of_fork = threading.local()
-
-
-def _hold() -> None:
+def free_numpy() -> None:
+    """For a process that was forked while another thread was within numpy's generator: gives it another one."""
+    random = sys.modules.get("numpy.random")
     generator = getattr(sys.modules.get("numpy.random.mtrand"), "_rand", None)
-    _of_fork.lock = generator._bit_generator.lock if generator is not None else contextlib.nullcontext()
-    _of_fork.lock.__enter__()
-
-
-def _let_go() -> None:
-    _of_fork.lock.__exit__(None, None, None)
-
-
-# A forked process could not seed numpy's generator where another thread was within it.
-os.register_at_fork(before=_hold, after_in_parent=_let_go, after_in_child=_let_go)
+    if generator is None or not hasattr(random, "set_bit_generator"):
+        return
+    kind, lock = type(generator._bit_generator), generator._bit_generator.lock
+    if lock.acquire(blocking=False):
+        lock.release()
+    else:
+        random.set_bit_generator(kind())  # type: ignore[union-attr]
 
 
 def generators_of(holder: Any) -> list[Any]:

@@ -20,7 +20,8 @@ from typing import Any
 
 import torch
 
-from ._random_states import seed_all
+from ._checks import SEEDS
+from ._random_states import free_numpy, seed_all
 from ._samples import Sample, Unfit, is_image, template_of
 
 _REQUEST = struct.Struct("=10Q")  # number, task, sample, step, seed, memory, dtype, height, width, channels
@@ -93,10 +94,10 @@ class _Worker:
         from torch.utils.data._utils import worker
 
         job = self._job
-        info = worker.WorkerInfo(
-            id=self._number, num_workers=job.workers, seed=job.seed + self._number, dataset=job.dataset
-        )
+        seed = (job.seed + self._number) % SEEDS
+        info = worker.WorkerInfo(id=self._number, num_workers=job.workers, seed=seed, dataset=job.dataset)
         worker._worker_info = info
+        seed_all(seed)
         if job.init is not None:
             job.init(self._number)
 
@@ -242,12 +243,24 @@ def _end_with(connection: int, parent: int) -> None:
     os._exit(1)
 
 
+def _rehearse(number: int) -> None:
+    """Takes every step of an answer once, without anything of the user's."""
+    free_numpy()
+    image = torch.zeros(1, 2, 2, dtype=torch.uint8, device="cpu")
+    job = Job([(image, image[0, 0], 1, 0.5, "text")], [[]], True, None, 1, 0)
+    memory = os.memfd_create("slipstream rehearsal", os.MFD_CLOEXEC)
+    worker = _Worker(job, number, _Memory(memory))
+    worker.answer((0, _DESCRIBE, 0, 0, 0, 0, 0, 0, 0, 0))
+    worker.answer((0, _TRANSFORM, 0, 0, 0, 0, 0, 2, 2, 1))
+    os.close(memory)
+
+
 def main(
-    connection: socket.socket, job: Job, number: int, unwanted: Sequence[int], says_begun: bool
+    connection: socket.socket, job: Job, number: int, unwanted: Sequence[int], is_forked: bool
 ) -> None:
     """Answers until the loader's end of the connection is gone. `unwanted`: descriptors that a fork
-    has copied, which would keep other processes from noticing the loader's end. `says_begun`: with a
-    byte, before anything of the user's runs."""
+    has copied, which would keep other processes from noticing the loader's end. A forked process
+    sends a byte once it is clear that it waits for no lock that another thread held at the fork."""
     for descriptor in unwanted:
         with contextlib.suppress(OSError):
             os.close(descriptor)
@@ -258,9 +271,9 @@ def main(
     torch.set_num_threads(1)
     memory = _Memory(socket.recv_fds(connection, 1, 1)[1][0])
     threading.Thread(target=_end_with, args=(connection.fileno(), os.getppid()), daemon=True).start()
-    seed_all(job.seed + number)
     with contextlib.suppress(ConnectionError):
-        if says_begun:
+        if is_forked:
+            _rehearse(number)
             connection.sendall(b"b")
         worker = _Worker(job, number, memory)
         while True:

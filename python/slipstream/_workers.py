@@ -52,8 +52,8 @@ class Workers:
                 f"worker process ('{process.name}'): make it in the main process, or use native data sets "
                 "and transforms in here, or PyTorch's DataLoader with num_workers=0"
             )
-        if "numpy" in sys.modules:
-            importlib.import_module("numpy.random")  # no process could, while a thread is at it
+        if sys.modules.get("numpy") is not None:
+            importlib.import_module("numpy.random")  # no forked process can while a thread imports it
         self.pool = _native.WorkerPool()
         self._job, self._context = job, context
         self._is_fork = context.get_start_method() == "fork"
@@ -103,7 +103,7 @@ class Workers:
         raise _native.Refused("the data set is empty")
 
     def _start(self, number: int) -> None:
-        """A forked process waits for ever where it needs a lock that a thread held at the fork."""
+        """Starts a process; a forked one again, if it waits for a lock that another thread held at the fork."""
         if any(self._has_started(number, patience) for patience in _BEGINS_WITHIN_S):
             return
         raise _native.Error(
@@ -129,7 +129,7 @@ class Workers:
                     process.kill()
                     process.join()
                     return False
-                with self._uncut():
+                with _native.LateInterrupts():
                     self.pool.add(ours.detach(), memory, number, process.pid or 0)
                     is_added = True
         finally:

@@ -161,6 +161,7 @@ def test_ctrl_c_just_before_a_loader_is_dropped_is_raised(capfd):
 BESIDE_A_LOOP = """
 import threading, torch, slipstream as ss
 
+ss._workers._BEGINS_WITHIN_S = [60]
 loop, ends = ss.Pipeline(LOOP), threading.Event()
 
 
@@ -188,6 +189,7 @@ def test_processes_start_beside_a_thread_that_iterates(tmp_path, loop):
 NUMBERS_BESIDE = """
 import threading, numpy as np, slipstream as ss
 
+ss._workers._BEGINS_WITHIN_S = [60]
 ends = threading.Event()
 
 
@@ -210,39 +212,86 @@ def test_processes_start_beside_a_thread_that_draws_numbers_of_numpy(tmp_path):
     assert output_of(tmp_path, NUMBERS_BESIDE) == "ended\n"
 
 
-FORKS = {"done": 0, "stuck": []}
+FORKS = {"done": 0, "stuck": [], "dead": []}
 
 
 def count_fork():
     FORKS["done"] += 1
 
 
-def wait_for_ever():
+def begin_badly():
     if FORKS["done"] in FORKS["stuck"]:
         lock = threading.Lock()
         lock.acquire()
         lock.acquire()
+    if FORKS["done"] in FORKS["dead"]:
+        os._exit(3)
 
 
-os.register_at_fork(before=count_fork, after_in_child=wait_for_ever)
+os.register_at_fork(before=count_fork, after_in_child=begin_badly)
+
+
+@pytest.fixture
+def forks(monkeypatch):
+    """Which of the next processes begin badly; nobody waits long for those."""
+    has_word = _workers._has_word
+
+    def has_word_soon(connection, patience):
+        return has_word(connection, 0.1 if FORKS["done"] in FORKS["stuck"] else 60)
+
+    monkeypatch.setattr(_workers, "_has_word", has_word_soon)
+    FORKS.update(done=0, stuck=[], dead=[])
+    yield FORKS
+    FORKS.update(stuck=[], dead=[])
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_a_process_that_does_not_begin_is_started_anew(monkeypatch, workers):
+def test_a_process_that_does_not_begin_is_started_anew(forks, workers):
     """As one that waits for a lock which another thread held at the fork."""
-    monkeypatch.setattr(_workers, "_BEGINS_WITHIN_S", [0.2, 60])
-    monkeypatch.setattr(sys.modules[__name__], "FORKS", {"done": 0, "stuck": [workers]})
+    forks["stuck"] = [workers, workers + 1]
     loader = ss.DataLoader(range(4), num_workers=workers)
-    assert FORKS["done"] == workers + 1 and len(workers_left()) == workers
-    assert torch.cat([each for each in loader]).tolist() == [0, 1, 2, 3]
+    assert forks["done"] == workers + 2 and len(workers_left()) == workers
+    assert torch.cat(list(loader)).tolist() == [0, 1, 2, 3]
 
 
-def test_processes_that_never_begin_are_an_error(monkeypatch):
-    monkeypatch.setattr(_workers, "_BEGINS_WITHIN_S", [0.1, 0.2])
-    monkeypatch.setattr(sys.modules[__name__], "FORKS", {"done": 0, "stuck": [2, 3]})
-    with pytest.raises(ss.Error, match=r"worker process 1 did not begin within 0\.2 s: .*'spawn'"):
+def test_processes_that_never_begin_are_an_error(forks):
+    forks["stuck"] = [2, 3, 4]
+    with pytest.raises(ss.Error, match=r"worker process 1 did not begin within 40 s: .*'spawn'"):
+        ss.DataLoader(range(4), num_workers=2)
+    assert workers_left() == [] and len(ss.DataLoader(range(4), num_workers=2)) == 4
+
+
+def test_a_process_that_ends_before_it_begins(forks):
+    forks["dead"] = [1]
+    with pytest.raises(ss.Error, match="exited with code 3"):
+        ss.DataLoader(range(4))
+    assert workers_left() == []
+
+
+def test_ctrl_c_while_a_process_begins(monkeypatch, forks):
+    forks["stuck"] = [2]
+    threading.Timer(0.5, interrupt).start()
+    monkeypatch.setattr(_workers, "_has_word", lambda connection, _: forks["done"] != 2 or connection.recv(1))
+    with pytest.raises(KeyboardInterrupt):
         ss.DataLoader(range(4), num_workers=2)
     assert workers_left() == []
+
+
+def test_a_process_in_the_place_of_a_lost_one_that_does_not_begin(forks):
+    loader = ss.DataLoader(range(4))
+    os.kill(workers_left()[0].pid, signal.SIGKILL)
+    with pytest.raises(ss.Error, match="signal 9"):
+        list(loader)
+    forks["stuck"] = [2]
+    assert torch.cat(list(loader)).tolist() == [0, 1, 2, 3] and forks["done"] == 3
+
+
+@pytest.mark.parametrize("module", ["import numpy", "sys.modules['numpy'] = None"])
+def test_seeds_of_processes(tmp_path, module):
+    """The largest one: the next begins at 0. Also where numpy is kept away."""
+    program = f"import sys\n{module}\nimport slipstream as ss\n" \
+        "print([each.item() for each in ss.DataLoader(range(40), num_workers=3, seed=2**64 - 1)] == list(range(40)))"
+    assert output_of(tmp_path, program) == "True\n"
 
 
 def test_no_process_outlives_a_program_that_ends_while_they_begin(tmp_path):
