@@ -127,8 +127,13 @@ DType dtype_of(const std::string& type) {
     throw Error("it is big-endian ('" + type + "'); save array.astype('<" + type.substr(1) +
                 "'); " + known);
   }
-  throw Error("its type is '" + type +
-              "'; save array.astype('uint8') or another of these: " + known);
+  const char kind = type.size() > 1 ? type[1] : ' ';
+  const std::string held = kind == 'b'                  ? "uint8"
+                           : kind == 'i' || kind == 'u' ? "int64"
+                           : kind == 'f'                ? "float32"
+                                                        : "";
+  throw Error("its type is '" + type + "'; save " +
+              (held.empty() ? "numbers" : "array.astype('" + held + "')") + ": " + known);
 }
 
 }  // namespace
