@@ -335,7 +335,7 @@ TEST_F(ToNpyTest, LabelsTakeTheSmallestTypeThatTheirClassesAllow) {
       {{"few", FieldKind::label, labels_of(DType::int64, {0, 255}), 256},
        {"many", FieldKind::label, labels_of(DType::int32, {0, 256}), 257},
        {"any", FieldKind::label, labels_of(DType::int64, {-1, std::int64_t{1} << 40}), 0}});
-  convert_to_npy(*data, out(), options_for(100));
+  convert_to_npy(*data, out(), {.samples_per_shard = 100});
   const auto maps = open_dataset(out());
   const auto fields = maps->fields();
   EXPECT_EQ(fields[0].dtype, DType::uint8);
@@ -350,7 +350,7 @@ TEST_F(ToNpyTest, LabelsTakeTheSmallestTypeThatTheirClassesAllow) {
 TEST_F(ToNpyTest, AClassOutOfRangeIsAnError) {
   const auto data =
       tensor_dataset({{"label", FieldKind::label, labels_of(DType::int64, {0, 1, 3, 2}), 3}});
-  EXPECT_THAT(thrown_by([&] { convert_to_npy(*data, out(), options_for(2)); }),
+  EXPECT_THAT(thrown_by([&] { convert_to_npy(*data, out(), {.samples_per_shard = 2}); }),
               AllOf(StartsWith("Error: sample 2 ("),
                     HasSubstr("holds class 3, but there are 3 classes, 0 to 2")));
 }
