@@ -15,6 +15,7 @@ from ._checks import shortened
 from ._trees import mapping_with, tuple_like
 
 _PLAIN = (bool, int, float, complex)
+_AS_THEY_ARE = ("L", "RGB", "RGBA", "HSV", "LAB", "YCbCr")  # modes of PIL images
 _NAMES_OF_THE_LOADER = ("slipstream.texts", "augment.parameters", "mix.parameters")
 
 
@@ -56,13 +57,13 @@ class Sample:
     def __init__(self, value: Any, wants_image: bool) -> None:
         self._parts: list[str | int] = []
         self._found: list[tuple[str, Any]] = []
+        self._is_sorted = False  # by keys of a mapping, so that no part is the first
         self._walk(value, "")
-        images = {i for i, (_, leaf) in enumerate(self._found) if _is_pil(leaf)}
-        if wants_image and not images:
-            likely = (i for i, (_, leaf) in enumerate(self._found) if _may_be_image(leaf))
-            images = {next(likely, -1)}
         self.names = _unlike([name or "sample" for name, _ in self._found])
-        self._refuse_palettes(images)
+        images = {i for i, (_, leaf) in enumerate(self._found) if _is_pil(leaf)}
+        if wants_image:
+            images = self._images_among(images)
+        self._refuse_palettes()
         self.is_text = [isinstance(leaf, str | bytes) for _, leaf in self._found]
         self.tensors: list[torch.Tensor] = []
         self.leaves: list[Leaf] = []
@@ -86,10 +87,32 @@ class Sample:
                 "with 1 to 4 channels"
             )
 
-    def _refuse_palettes(self, images: set[int]) -> None:
+    def _images_among(self, pictures: set[int]) -> set[int]:
+        """What transforms are done to: PIL images, or else one tensor or array. Which must be clear."""
+        tensors = [i for i, (_, leaf) in enumerate(self._found) if _may_be_image(leaf)]
+        if not tensors or not (pictures or len(tensors) > 1):
+            return pictures or {*tensors} or {-1}
+        named = {i for i in (*pictures, *tensors) if self._found[i][0].rpartition(".")[2] == "image"}
+        if len(named) == 1 or named & pictures:
+            return pictures if named & pictures else named
+        if pictures:
+            in_color = any(len(self._found[i][1].getbands()) > 1 for i in pictures)
+            is_clear = in_color or (not self._is_sorted and min(pictures) < tensors[0])
+        else:
+            is_clear = not self._is_sorted
+        if not is_clear:
+            names = " and ".join(f"'{self.names[i]}'" for i in sorted({*tensors, *pictures}))
+            raise Unfit(
+                f"transforms are done to an image, and each of the fields {names} may be it: give the one "
+                "that is meant the key 'image', or the first place in a tuple"
+            )
+        return pictures or {tensors[0]}
+
+    def _refuse_palettes(self) -> None:
         """Beside another image one is a mask, more often than not, whose colors mean nothing."""
+        images = [i for i, (_, leaf) in enumerate(self._found) if _is_pil(leaf) or _may_be_image(leaf)]
         for i in images if len(images) > 1 else ():
-            if self._found[i][1].mode == "P":
+            if _is_pil(self._found[i][1]) and self._found[i][1].mode == "P":
                 raise Unfit(
                     f"field '{self.names[i]}' is a PIL image with a palette (mode P) beside another image: if it is "
                     "a mask, give its class numbers, numpy.array(mask), and move both in __getitem__; if it is "
@@ -111,6 +134,7 @@ class Sample:
 
     def _walk(self, value: Any, name: str) -> None:
         if isinstance(value, Mapping):
+            self._is_sorted |= len(value) > 1
             items = [(f"{key!r}: ", key, value[key]) for key in sorted(value, key=str)]
             self._walk_all("{", items, "}", name)
         elif isinstance(value, list):
@@ -228,11 +252,14 @@ def _image(value: Any, name: str) -> torch.Tensor:
         return _tensor(value, name).permute(1, 2, 0)
     if not _is_pil(value):
         return _tensor(value, name)
-    if value.mode in ("1", "I", "F") or value.mode.startswith("I;"):
+    if value.mode in ("I", "F") or value.mode.startswith("I;"):
         raise Unfit(
-            f"field '{name or 'sample'}' is a PIL image of mode {value.mode}: convert it to 'L' or 'RGB'"
+            f"field '{name or 'sample'}' is a PIL image of mode {value.mode}, whose values would be cut off: give "
+            "numpy.array(image), or for transforms numpy.float32(image)[..., None]"
         )
-    if value.mode not in ("L", "RGB", "RGBA"):
+    if value.mode == "1":
+        raise Unfit(f"field '{name or 'sample'}' is a PIL image of mode 1: convert it to 'L' or 'RGB'")
+    if value.mode not in _AS_THEY_ARE:
         value = value.convert("RGB")
     pixels = torch.frombuffer(bytearray(value.tobytes()), dtype=torch.uint8)
     return pixels.view(value.height, value.width, len(value.getbands()))

@@ -147,7 +147,7 @@ class ImageFolder(Dataset):
         transform: Transform | Function | None = None,
         classes: Sequence[str] = (),
     ) -> None:
-        super().__init__(_folder, (path_of("root", root), list(classes)), transform)
+        super().__init__(_folder, (path_of("root", root), _names_of(classes)), transform)
 
     @property
     def class_to_idx(self) -> dict[str, int]:
@@ -163,6 +163,12 @@ class ImageFolder(Dataset):
     def samples(self) -> list[tuple[str, int]]:
         """The file of each sample, and its class."""
         return [(self._native.name(index), label) for index, label in enumerate(self.targets)]
+
+
+def _names_of(classes: Sequence[str]) -> list[str]:
+    if isinstance(classes, str):
+        raise _native.Refused(f"classes is {shortened(classes)}: give a list of names")
+    return list(classes)
 
 
 def _folder(path: str, classes: list[str]) -> _native.Dataset:
@@ -184,10 +190,10 @@ class PythonDataset(Dataset):
     have the form of the first; images may differ in size where a transform gives them one.
 
     transform: from slipstream.transforms, or functions in Python; done to the PIL images of a
-        sample, or else to its first tensor of channels x height x width, or array of height x width
-        x channels, of uint8 or float32 with 1 to 4 channels; of a mapping the first by sorted keys.
-        Nothing else is moved with it, so a loader refuses those that move pixels where another field has
-        the image's height x width.
+        sample, or else to a tensor of channels x height x width, or array of height x width x channels,
+        of uint8 or float32 with 1 to 4 channels: of several the one with the key "image", or the first in
+        tuples and lists. Where that leaves it open, a loader refuses the sample. Nothing else is moved with
+        it, so a loader refuses those that move pixels where another field has the image's height x width.
     """
 
     def __init__(self, dataset: Any, transform: Transform | Function | None = None) -> None:
@@ -232,8 +238,9 @@ def _subset(dataset: Dataset, indices: list[int]) -> _native.Dataset | InPython:
 
 
 class ConcatDataset(Dataset):
-    """The samples of several data sets, one after the other, with the first one's transform. A loader
-    takes torch.utils.data.ConcatDataset of slipstream data sets as this.
+    """The samples of several data sets, one after the other, with the transform of all. A loader takes
+    torch.utils.data.ConcatDataset of slipstream data sets as this. Raises Refused where they have
+    different transforms.
 
     >>> data = ss.ImageFolder("photos")
     >>> len(ss.ConcatDataset([data, ss.Subset(data, [0, 1])]))
@@ -245,6 +252,12 @@ class ConcatDataset(Dataset):
         if not parts:
             raise _native.Refused("datasets is empty: give at least one")
         super().__init__(_concat, (parts,), parts[0].transform)
+        chains = [Compose._of(each.transform)._steps for each in parts]
+        if any(chain != chains[0] for chain in chains):
+            raise _native.Refused(
+                "the parts of this ConcatDataset have different transforms, but a loader does one: give all "
+                "parts the same"
+            )
 
 
 def _concat(parts: list[Dataset]) -> _native.Dataset | InPython:
@@ -265,14 +278,7 @@ def dataset_of(dataset: Any) -> Dataset:
         return PythonDataset(dataset)
     if isinstance(dataset, torch.utils.data.Subset):
         return Subset(dataset_of(dataset.dataset), dataset.indices)
-    parts = [dataset_of(each) for each in dataset.datasets]
-    chains = [Compose._of(each.transform)._steps for each in parts]
-    if any(chain != chains[0] for chain in chains):
-        raise _native.Refused(
-            "the parts of this torch.utils.data.ConcatDataset have different transforms, but a loader does "
-            "one: give all parts the same"
-        )
-    return ConcatDataset(parts)
+    return ConcatDataset(dataset.datasets)
 
 
 def _as_its_class_reads(dataset: Dataset) -> Dataset:
@@ -326,5 +332,5 @@ def open_dataset(
     Dataset(50 samples, fields=['image', 'label'])
     """
     check(num_classes=(num_classes, 0))
-    arguments = (path_of("path", path), num_classes, list(classes))
+    arguments = (path_of("path", path), num_classes, _names_of(classes))
     return Dataset(_opened, arguments, transform)

@@ -101,7 +101,8 @@ class Transform:
             given = f"a tensor of {' x '.join(map(str, images.shape)) or 'one value'}"
         raise _native.Refused(
             f"{type(self).__name__} was called with {given}, but takes a batch: a tensor of batch x channels "
-            "x height x width, uint8 or float32. For one image: transform(image[None], sample_ids=[0])[0]. "
+            "x height x width, uint8 or float32. For one image: "
+            "transform(image[None], sample_ids=[index], epoch=epoch)[0]. "
             "Images of a data set in Python: slipstream.PythonDataset(dataset, transform)"
         )
 

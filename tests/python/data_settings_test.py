@@ -30,7 +30,9 @@ def test_parts_keep_the_transform(photos, kind):
 
     some = ss.Subset(data(SMALL), [3, 1])
     assert some.transform is SMALL and shape_of(some) == (3, 8, 6)
-    both = ss.ConcatDataset([data(SMALLER), data(SMALL)])
+    with pytest.raises(ss.Refused, match="have different transforms, but a loader does one"):
+        ss.ConcatDataset([data(SMALLER), data(SMALL)])
+    both = ss.ConcatDataset([data(SMALLER), data(SMALLER)])
     assert both.transform is SMALLER and shape_of(both) == (3, 4, 2)
     assert shape_of(ss.Subset(both, [len(both) - 1, 0])) == (3, 4, 2)
 
@@ -57,6 +59,8 @@ def test_classes_have_the_numbers_that_are_given(photos, opened):
     assert shape_of(turned) == (3, 8, 6)
     with pytest.raises(ss.Refused, match="class"):
         opened(photos, SMALL, classes=("class0", "nobody"))
+    with pytest.raises(ss.Refused, match="classes is 'ant': give a list of names"):
+        opened(photos, SMALL, classes="ant")
 
 
 def test_labels_are_below_the_number_of_classes(tmp_path):

@@ -21,15 +21,15 @@ def pixels(mode, channels):
     return array, Image.frombytes(mode, (4, 5), array.tobytes())
 
 
-@pytest.mark.parametrize(("mode", "channels"), [("L", 1), ("RGB", 3), ("RGBA", 4)])
+@pytest.mark.parametrize(("mode", "channels"), [("L", 1), ("RGB", 3), ("RGBA", 4), ("HSV", 3), ("YCbCr", 3), ("LAB", 3)])
 def test_modes_of_pil_that_stay(mode, channels):
     array, image = pixels(mode, channels)
     assert torch.equal(only(image), torch.from_numpy(array))
 
 
-@pytest.mark.parametrize("mode", ["P", "CMYK", "LA", "YCbCr", "HSV"])
+@pytest.mark.parametrize("mode", ["P", "CMYK", "LA"])
 def test_modes_of_pil_that_become_rgb(mode):
-    image = pixels(mode, {"P": 1, "CMYK": 4, "LA": 2}.get(mode, 3))[1]
+    image = pixels(mode, {"P": 1, "CMYK": 4, "LA": 2}[mode])[1]
     if mode == "P":
         image.putpalette(list(range(255, -1, -1)) * 3)
     expected = torch.from_numpy(numpy.array(image.convert("RGB")))
@@ -38,8 +38,30 @@ def test_modes_of_pil_that_become_rgb(mode):
 
 @pytest.mark.parametrize("mode", ["1", "I", "F", "I;16"])
 def test_modes_of_pil_that_are_refused(mode):
-    with pytest.raises(Unfit, match=f"field 'a.0' is a PIL image of mode {mode}: convert it to 'L' or 'RGB'"):
-        Sample({"a": [Image.new(mode, (4, 5))]}, False)
+    """With a way that loses nothing."""
+    image = Image.new(mode, (4, 5))
+    advice = "convert it to 'L' or 'RGB'" if mode == "1" else r"give numpy\.array\(image\), or for transforms"
+    with pytest.raises(Unfit, match=f"field 'a.0' is a PIL image of mode {mode}.*: {advice}"):
+        Sample({"a": [image]}, False)
+    if mode != "1":
+        assert only(numpy.array(image)).shape == (5, 4) and only(numpy.float32(image)[..., None], True).shape == (5, 4, 1)
+
+
+COLOR, GRAY, TENSOR = Image.new("RGB", (4, 5)), Image.new("L", (4, 5)), torch.zeros(1, 5, 4)
+
+
+@pytest.mark.parametrize(("sample", "images"), [
+    ((TENSOR, TENSOR), ["0"]), ((TENSOR, GRAY), None), ((GRAY, TENSOR), ["0"]), ((TENSOR, COLOR), ["1"]),
+    ({"image": TENSOR, "depth": TENSOR}, ["image"]), ({"rgb": TENSOR, "depth": TENSOR}, None),
+    ({"image": TENSOR, "a": GRAY}, ["image"]), ({"image": GRAY, "a": TENSOR}, ["image"]), ({"b": GRAY, "a": TENSOR}, None),
+    ({"rgb": COLOR, "a": TENSOR}, ["rgb"]), ({"image": COLOR, "mask": GRAY}, ["image", "mask"]), ({"rgb": TENSOR}, ["rgb"]),
+    (({"rgb": TENSOR, "y": 1}, 3), ["0.rgb"]), ({"image": {"x": TENSOR}, "y": {"image": TENSOR}}, ["y.image"])])
+def test_what_transforms_are_done_to(sample, images):
+    if images is None:
+        with pytest.raises(Unfit, match="transforms are done to an image, and each of the fields '.*' and '.*' may be it: give"):
+            Sample(sample, True)
+    else:
+        assert [leaf.name for leaf in Sample(sample, True).leaves if leaf.is_image] == images
 
 
 @pytest.mark.parametrize("number", [1 << 63, -(1 << 63) - 1, 1 << 200])
@@ -112,7 +134,7 @@ def places(value):
 
 
 def test_the_first_image_is_transformed_and_no_other():
-    assert places({"a": image(1), "b": image(2), "label": 3}) == ["a"]
+    assert places([image(1), image(2), {"label": 3}]) == ["0"]
     assert places((7, numpy.zeros((4, 5, 3), numpy.float32), image(2))) == ["1"]
     tensors = [torch.zeros(5, 4, 4), torch.zeros(3, 4, 4, dtype=torch.float64), torch.zeros(3, 4)]
     assert places([*tensors, image(1)]) == ["3"]

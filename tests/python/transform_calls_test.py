@@ -49,13 +49,13 @@ def test_what_is_no_batch_of_images(given, transform):
     message = message_of(transform, given)
     assert f"{type(transform).__name__} was called with " in message
     assert "takes a batch: a tensor of batch x channels x height x width" in message
-    assert "transform(image[None], sample_ids=[0])[0]" in message and "slipstream.PythonDataset(" in message
+    assert "transform(image[None], sample_ids=[index], epoch=epoch)[0]" in message and "slipstream.PythonDataset(" in message
 
 
 def test_the_advice_for_one_image_works():
     transform = T.RandomHorizontalFlip(1)
     image = torch.arange(3 * 8 * 8, dtype=torch.uint8).view(3, 8, 8)
-    assert torch.equal(transform(image[None], sample_ids=[0])[0], image.flip(2))
+    assert torch.equal(transform(image[None], sample_ids=[7], epoch=2)[0], image.flip(2))
 
 
 def test_numbers_that_transforms_cannot_take():
