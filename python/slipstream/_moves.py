@@ -31,21 +31,28 @@ def refuse_moving_images_alone(fields: list[str], functions: Iterable[Callable[.
     )
 
 
+def fitting(leaves: list[Leaf]) -> list[tuple[Leaf, tuple[int, int], str]]:
+    """What of a sample that was made in Python has the height x width of an image: it, the size, the image."""
+    sizes = {leaf.shape[:2]: leaf.name for leaf in leaves if leaf.is_image}
+    found = []
+    for leaf in leaves:
+        pairs = zip(leaf.shape, leaf.shape[1:], strict=False)
+        size = next((pair for pair in pairs if pair in sizes), None)
+        if not leaf.is_image and size is not None:
+            found.append((leaf, size, sizes[size]))
+    return found
+
+
 def refuse_moving_beside(
     leaves: list[Leaf], chain: str, functions: Iterable[Callable[..., Any]]
 ) -> None:
     """`leaves`: of a sample that was made in Python, whose images `chain` and `functions` are done to."""
-    sizes = {leaf.shape[:2]: leaf.name for leaf in leaves if leaf.is_image}
     movers = [each.title().replace("_", "") for each in _native.moving_ops(chain)] if chain else []
     movers += movers_in(functions)
-    for leaf in leaves:
-        pairs = zip(leaf.shape, leaf.shape[1:], strict=False)
-        size = next((pair for pair in pairs if pair in sizes), None)
-        if leaf.is_image or size is None or not movers:
-            continue
+    for leaf, size, image in fitting(leaves) if movers else ():
         shape = " x ".join(map(str, leaf.shape))
         raise _native.Refused(
-            f"{movers[0]} moves the pixels of field '{sizes[size]}' alone, but field '{leaf.name}' of "
+            f"{movers[0]} moves the pixels of field '{image}' alone, but field '{leaf.name}' of "
             f"{shape} has its height x width, {size[0]} x {size[1]}, and would not fit it any more: move "
             "both in __getitem__. Two pictures may be PIL images, to which all transforms are done alike; in a "
             "mask they would mix class numbers. If it is to stay as it is, give it flattened"

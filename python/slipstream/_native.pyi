@@ -39,7 +39,12 @@ class TensorTransform:
 
 class Transforms:
     def __init__(
-        self, chain: str, functions: Sequence[tuple[int, str, Callable[..., Any]]], seed: int, /
+        self,
+        chain: str,
+        functions: Sequence[tuple[int, str, Callable[..., Any]]],
+        keeps_sizes: bool,
+        seed: int,
+        /,
     ) -> None: ...
 
 def sample_of(dataset: Dataset, transforms: Transforms, index: int, /) -> tuple[Any, ...]: ...
@@ -63,7 +68,7 @@ class LoaderSettings:
     transforms_on_device: bool
     num_classes: int
     pool: WorkerPool | None
-    python_steps: Sequence[tuple[int, str]]
+    python_steps: Sequence[tuple[int, str, bool]]
     leaves: Sequence[tuple[torch.dtype, Sequence[int]] | None]
     build: Callable[[tuple[torch.Tensor, ...], list[bytes]], Any] | None
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from . import _native
-from ._moves import refuse_moving_beside, refuse_moving_images_alone
+from ._moves import fitting, refuse_moving_beside, refuse_moving_images_alone
+from ._random_states import RandomStates
 from ._samples import Sample, Unfit
-from ._steps import over_batch, refuse_samples_in_python
+from ._steps import Function, over_batch, refuse_samples_in_python
 from ._worker_process import item, transformed
 from .transforms import Compose
 
@@ -21,10 +22,10 @@ def native_sample(dataset: _native.Dataset, chain: Compose, index: int) -> tuple
             f"{name} changes whole batches, so a single sample cannot have it: leave it out of the transform, "
             "or read the data set by slipstream.DataLoader"
         )
-    if runs := chain._runs():
-        refuse_moving_images_alone(dataset.moved_fields(), [each for _, _, step in runs for each in step])
+    moved = dataset.moved_fields()
+    refuse_moving_images_alone(moved, [each for _, _, step in chain._runs() for each in step])
     try:
-        return _native.sample_of(dataset, _transforms(chain), index)
+        return _native.sample_of(dataset, _transforms(chain, bool(moved)), index)
     except Unfit as error:
         raise _native.Error(f"sample {index} ({dataset.name(index)}): {error}") from None
 
@@ -38,15 +39,31 @@ def python_sample(source: Any, chain: Compose, index: int) -> Any:
         refuse_moving_beside(sample.leaves, chain._native_json(), functions)
         pairs = zip(sample.tensors, sample.leaves, strict=True)
         images = [tensor for tensor, leaf in pairs if leaf.is_image]
-        return sample.with_images(value, _native.transformed(images, _transforms(chain), index))
+        transforms = _transforms(chain, bool(fitting(sample.leaves)))
+        return sample.with_images(value, _native.transformed(images, transforms, index))
     except Unfit as error:
         raise _native.Error(f"sample {index}: {error}") from None
 
 
-def _transforms(chain: Compose) -> _native.Transforms:
+def _transforms(chain: Compose, keeps_sizes: bool) -> _native.Transforms:
     """Native ones draw from a seed of PyTorch's generator, which is left alone where nothing is random."""
     text = chain._native_json()
     is_random = bool(text) and _native.TensorTransform(text).is_random()
     seed = int(torch.randint(1 << 62, ())) if is_random else 0
-    called = [(place, name, functools.partial(transformed, step)) for place, name, step in chain._runs()]
-    return _native.Transforms(text, called, seed)
+    called = [(place, name, _Alike(step)) for place, name, step in chain._runs()]
+    return _native.Transforms(text, called, keeps_sizes, seed)
+
+
+class _Alike:
+    """Functions that draw the same random numbers for each image of a sample."""
+
+    def __init__(self, functions: Sequence[Function]) -> None:
+        self._functions = functions
+        self._before: RandomStates | None = None
+
+    def __call__(self, image: torch.Tensor) -> torch.Tensor:
+        if self._before is None:
+            self._before = RandomStates()
+        else:
+            self._before.put_back()
+        return transformed(self._functions, image)

@@ -27,26 +27,36 @@ def _plain(state: Any) -> tuple[Any, ...]:
     return tuple(each.tobytes() if hasattr(each, "tobytes") else each for each in state)
 
 
+class RandomStates:
+    """Of the generators of torch (of all its devices), numpy, random and these, as they are now."""
+
+    def __init__(self, generators: Iterable[Any] = ()) -> None:
+        numpy = sys.modules.get("numpy")
+        self._own = [(each, state_of(each)) for each in generators]
+        self._python, self._torch = random.getstate(), torch.get_rng_state()
+        self._numpy = numpy.random.get_state() if numpy else None
+        is_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        self._cuda = torch.cuda.get_rng_state_all() if is_cuda else []
+
+    def put_back(self) -> None:
+        random.setstate(self._python)
+        torch.set_rng_state(self._torch)
+        if self._numpy is not None:
+            sys.modules["numpy"].random.set_state(self._numpy)
+        if self._cuda:
+            torch.cuda.set_rng_state_all(self._cuda)
+        for generator, state in self._own:
+            _set_state(generator, state)
+
+
 @contextlib.contextmanager
 def kept_random_states(generators: Iterable[Any] = ()) -> Iterator[None]:
     """Puts the generators of torch (of all its devices), numpy, random and these back."""
-    numpy = sys.modules.get("numpy")
-    own = [(each, state_of(each)) for each in generators]
-    of_python, of_torch = random.getstate(), torch.get_rng_state()
-    of_numpy = numpy.random.get_state() if numpy else None
-    is_cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    of_cuda = torch.cuda.get_rng_state_all() if is_cuda else []
+    states = RandomStates(generators)
     try:
         yield
     finally:
-        random.setstate(of_python)
-        torch.set_rng_state(of_torch)
-        if numpy:
-            numpy.random.set_state(of_numpy)
-        if is_cuda:
-            torch.cuda.set_rng_state_all(of_cuda)
-        for generator, state in own:
-            _set_state(generator, state)
+        states.put_back()
 
 
 def seed_all(seed: int) -> None:

@@ -13,7 +13,7 @@ import torch
 
 from . import _native
 from ._checks import EPOCHS, SEEDS, check, choose, device_named, shortened
-from ._moves import refuse_moving_beside, refuse_moving_images_alone
+from ._moves import fitting, refuse_moving_beside, refuse_moving_images_alone
 from ._steps import refuse_samples_in_python, told_classes
 from ._worker_process import Job
 from ._workers import Workers, context_of
@@ -56,8 +56,9 @@ class DataLoader:
     worker_init_fn: called with its number in each process. Before each sample, the generators of
         `random`, NumPy and PyTorch there are seeded by `seed`, the epoch and the sample.
 
-    Nothing is read before the first pass. Each pass is the next epoch. set_epoch() goes to another one;
-    state_dict() and load_state_dict() go on in the middle of one.
+    Before the first pass nothing is read but, where something is in Python, the first sample. Each pass is
+    the next epoch. set_epoch() goes to another one; state_dict() and load_state_dict() go on in the middle
+    of one.
 
     >>> data = ss.ImageFolder("photos", ss.transforms.RandomResizedCrop(32))
     >>> loader = ss.DataLoader(data, batch_size=8, shuffle=True, drop_last=True, num_workers=2)
@@ -178,11 +179,12 @@ class DataLoader:
         job = Job(source, steps, bool(chain._steps), init, settings.num_workers, settings.seed)
         self._workers = Workers(job, context)
         settings.pool = self._workers.pool
-        settings.python_steps = [(place, name) for place, name, _ in runs]
         if isinstance(native, _native.Dataset):
+            settings.python_steps = [(place, name, bool(native.moved_fields())) for place, name, _ in runs]
             return native
         form, template = self._workers.describe(len(native), settings.skips_bad_samples)
         refuse_moving_beside(template.leaves, settings.transforms, functions)
+        settings.python_steps = [(place, name, bool(fitting(template.leaves))) for place, name, _ in runs]
         leaves = [(leaf.name, leaf.is_image, leaf.dtype, leaf.shape) for leaf in template.leaves]
         settings.leaves = [None if is_image else (dtype, shape) for _, is_image, dtype, shape in leaves]
         settings.build = template.build
@@ -257,8 +259,8 @@ class DataLoader:
             theirs = ", ".join(f"{name}={shortened(state[name])}" for name in others)
             raise _native.Refused(
                 f"this state is of a loader with {theirs}, but this one has "
-                f"{', '.join(f'{name}={ours[name]}' for name in others)}: give the same data, seed and "
-                "shuffle, and the same batch size of all processes together"
+                f"{', '.join(f'{name}={ours[name]}' for name in others)}: give the same data, seed, "
+                "shuffle and drop_last, and the same batch size of all processes together"
             )
         check(position=(state["position"], 0, EPOCHS * len(self) - 1))
         self._go_to(operator.index(state["position"]), True)

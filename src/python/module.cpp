@@ -223,7 +223,7 @@ struct LoaderSettings {
   bool transforms_on_device = false;
   std::int64_t num_classes = 0;  ///< that mixing was told; 0: nothing
   std::shared_ptr<WorkerPool> pool = nullptr;
-  std::vector<std::pair<std::size_t, std::string>> python_steps = {};  ///< place in the chain, name
+  std::vector<std::tuple<std::size_t, std::string, bool>> python_steps = {};  ///< for chain_of()
   std::vector<SampleForm::Leaf> leaves = {};
   std::optional<py::object> build = std::nullopt;
 };
@@ -232,9 +232,9 @@ std::vector<NamedOp> chain_of(const LoaderSettings& settings) {
   std::vector<NamedOp> chain;
   if (!settings.transforms.empty()) chain = parse_chain(settings.transforms);
   std::uint64_t step = 0;
-  for (const auto& [place, name] : settings.python_steps)
+  for (const auto& [place, name, keeps_sizes] : settings.python_steps)
     chain.insert(chain.begin() + static_cast<std::ptrdiff_t>(place),
-                 {name, PythonOp{.pool = settings.pool, .step = step++}});
+                 {name, PythonOp{settings.pool, step++, keeps_sizes}});
   return chain;
 }
 

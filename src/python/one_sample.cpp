@@ -8,6 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "ops/geometry.h"
+#include "python/process_dataset.h"
 #include "python/worker_pool.h"
 #include "run/scalar_type.h"
 #include "slipstream/core/error.h"
@@ -42,6 +44,7 @@ struct CalledOp {
   struct Drawn {};
 
   py::handle function;  ///< of channels x height x width, on the CPU
+  bool keeps_sizes = false;
 
   void validate() const {}
   bool touches(FieldKind kind) const { return kind == FieldKind::image; }
@@ -55,6 +58,7 @@ struct CalledOp {
   void make(Drawn, FieldKind, ConstArray in, HostArray& out) const {
     const py::gil_scoped_acquire locked;
     assign(out, function(channels_first(in)).cast<at::Tensor>().permute({1, 2, 0}));
+    if (keeps_sizes) require_size(in.shape, out.view().shape);
   }
 };
 
@@ -87,6 +91,7 @@ class GivenImages final : public Dataset {
 struct Asked {
   std::string chain;
   std::vector<std::tuple<std::size_t, std::string, py::object>> functions;  ///< place, name
+  bool keeps_sizes = false;                                                 ///< functions must
   std::uint64_t seed = 0;
 };
 
@@ -94,7 +99,8 @@ Sample made(const Dataset& dataset, const Asked& asked, std::size_t index) {
   std::vector<NamedOp> chain;
   if (!asked.chain.empty()) chain = parse_chain(asked.chain);
   for (const auto& [place, name, function] : asked.functions)
-    chain.insert(chain.begin() + static_cast<std::ptrdiff_t>(place), {name, CalledOp{function}});
+    chain.insert(chain.begin() + static_cast<std::ptrdiff_t>(place),
+                 {name, CalledOp{function, asked.keeps_sizes}});
   const py::gil_scoped_release unlocked;
   return made_sample(dataset, chain, {.seed = asked.seed, .sample = index}, "",
                      [](std::size_t, const Sample&) {});
@@ -139,6 +145,7 @@ Sample made_sample(const Dataset& dataset, const std::vector<NamedOp>& chain, co
     return "step '" + step + "' of sample " + std::to_string(key.sample) + " (" +
            dataset.name(key.sample) + note + "): " + error.what();
   };
+  for (const NamedOp& each : chain) require_fields(each.op, specs);
   try {
     sample.fields.resize(specs.size());
     dataset.read_keyed(key.sample, key, sample);
@@ -164,8 +171,8 @@ void add_samples(py::module_& module) {
   py::class_<Asked>(module, "Transforms")
       .def(py::init([](std::string chain,
                        std::vector<std::tuple<std::size_t, std::string, py::object>> functions,
-                       std::uint64_t seed) {
-        return Asked{std::move(chain), std::move(functions), seed};
+                       bool keeps_sizes, std::uint64_t seed) {
+        return Asked{std::move(chain), std::move(functions), keeps_sizes, seed};
       }));
   module.def("sample_of", &sample_of);
   module.def("transformed", &transformed);

@@ -26,20 +26,27 @@ bool fixes_sizes(const std::vector<NamedOp>& chain, std::vector<FieldSpec> specs
                      [](const FieldSpec& spec) { return spec.shape.is_fixed(); });
 }
 
-/// What each step in Python makes of one sample, into its form.
+/// What each step in Python makes of one sample, into its forms.
 void run_once(const Dataset& dataset, const std::vector<NamedOp>& chain, const RandomKey& key) {
   const std::vector<FieldSpec> specs = dataset.fields();
-  const auto image = std::find_if(specs.begin(), specs.end(), is_image);
-  if (image == specs.end())
+  if (std::none_of(specs.begin(), specs.end(), is_image))
     throw Refused("transforms in Python are done to images, but the data set has none");
-  const auto place = static_cast<std::size_t>(image - specs.begin());
   const auto learn = [&](std::size_t i, const Sample& sample) {
     const auto* python = chain[i].op.get_if<PythonOp>();
-    if (python == nullptr) return;
-    const ConstArray made = sample.fields[place].array.view();
-    *python->form = {made.dtype, made.shape, true};
+    for (std::size_t field = 0; python != nullptr && field < specs.size(); ++field) {
+      if (!is_image(specs[field])) continue;
+      const ConstArray made = sample.fields[field].array.view();
+      python->forms->insert_or_assign(specs[field].name, PythonOp::Form{made.dtype, made.shape});
+    }
   };
   made_sample(dataset, chain, key, ", by which the loader learns the form of all", learn);
+}
+
+/// Lets a step in Python make images of any size, where the chain gives them one after all.
+void free_sizes(const PythonOp& python, const Dataset& dataset, const std::vector<NamedOp>& chain) {
+  const PythonOp::Forms learned = *python.forms;
+  for (auto& [name, form] : *python.forms) form.shape = {-1, -1, form.shape[2]};
+  if (!fixes_sizes(chain, dataset.fields())) *python.forms = learned;
 }
 
 }  // namespace
@@ -64,7 +71,8 @@ void ProcessDataset::read_keyed(std::size_t index, const RandomKey& key, Sample&
   const auto take = [&](const WorkerAnswer& answer) {
     if (answer.text != form_ || answer.fields.size() != specs_.size())
       throw Error("the sample is " + answer.text + ", but the first one was " + form_ +
-                  ": give all samples the same structure, types and shapes");
+                  ": give all samples the same structure, types and shapes, or keep PyTorch's "
+                  "DataLoader with a collate_fn, and put slipstream.Pipeline around it");
     out.fields.resize(answer.fields.size());
     for (std::size_t i = 0; i < answer.fields.size(); ++i) {
       out.fields[i].encoded = false;
@@ -99,9 +107,11 @@ std::vector<FieldSpec> ProcessDataset::fields() const {
 
 FieldSpec PythonOp::output(const FieldSpec& in) const {
   FieldSpec out = in;
-  if (!form->is_known) return out;
-  out.dtype = form->dtype;
-  out.shape = form->shape;
+  const auto form = forms->find(in.name);
+  if (form == forms->end()) return out;
+  out.dtype = form->second.dtype;
+  out.shape = form->second.shape;
+  if (keeps_sizes) out.shape = {in.shape[0], in.shape[1], out.shape[2]};
   return out;
 }
 
@@ -121,8 +131,19 @@ void PythonOp::apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableA
 
 void PythonOp::make(const Drawn& drawn, FieldKind, ConstArray in, HostArray& out) const {
   const WorkerRequest request{WorkerTask::transform, drawn.sample, step, drawn.seed};
-  const auto take = [&](const WorkerAnswer& answer) { out.assign(answer.fields.at(0)); };
+  const auto take = [&](const WorkerAnswer& answer) {
+    if (keeps_sizes) require_size(in.shape, answer.fields.at(0).shape);
+    out.assign(answer.fields.at(0));
+  };
   pool->ask(request, &in, take, user.get());
+}
+
+void require_size(const Shape& before, const Shape& made) {
+  if (before[0] == made[0] && before[1] == made[1]) return;
+  throw UnfitSample("it makes an image of " + to_string(Shape{made[0], made[1]}) + " pixels from " +
+                    to_string(Shape{before[0], before[1]}) +
+                    ", but gets the image alone, and another field of the sample would not fit it "
+                    "any more: leave pixels where they are, or move both in __getitem__");
 }
 
 std::uint64_t python_seed(const RandomKey& key, std::uint64_t work) {
@@ -133,13 +154,8 @@ std::uint64_t python_seed(const RandomKey& key, std::uint64_t work) {
 void learn_forms(Dataset& dataset, const std::vector<NamedOp>& chain, const RandomKey& key) {
   const auto is_python = [](const NamedOp& each) { return each.op.get_if<PythonOp>() != nullptr; };
   if (std::any_of(chain.begin(), chain.end(), is_python)) run_once(dataset, chain, key);
-  for (std::size_t i = chain.size(); i-- > 0;) {
-    const auto* python = chain[i].op.get_if<PythonOp>();
-    if (python == nullptr) continue;
-    Shape& shape = python->form->shape;
-    const Shape learned = std::exchange(shape, {-1, -1, shape[2]});
-    if (!fixes_sizes(chain, dataset.fields())) shape = learned;
-  }
+  for (std::size_t i = chain.size(); i-- > 0;)
+    if (is_python(chain[i])) free_sizes(*chain[i].op.get_if<PythonOp>(), dataset, chain);
   auto* in_python = dynamic_cast<ProcessDataset*>(&dataset);
   if (in_python == nullptr) return;
   in_python->let_sizes_differ(true);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,18 +51,19 @@ struct PythonOp {
   struct Drawn {
     std::uint64_t sample, seed;
   };
-  /// What it makes of images, as far as one sample has shown.
+  /// What it makes of an image.
   struct Form {
-    DType dtype = DType::uint8;
-    Shape shape = {-1, -1, 3};
-    bool is_known = false;
+    DType dtype;
+    Shape shape;
   };
+  using Forms = std::map<std::string, Form>;
 
   std::shared_ptr<WorkerPool> pool;
   std::uint64_t step = 0;
-  std::shared_ptr<Form> form = std::make_shared<Form>();  ///< of all copies
-  bool may_draw = true;                                   ///< false: evaluation does it as well
-  std::shared_ptr<const PoolUser> user = nullptr;         ///< nullptr: waits go on to their end
+  bool keeps_sizes = false;  ///< others are refused, as something else has the image's size
+  std::shared_ptr<Forms> forms = std::make_shared<Forms>();  ///< by field, as one sample has shown
+  bool may_draw = true;                                      ///< false: evaluation does it as well
+  std::shared_ptr<const PoolUser> user = nullptr;            ///< nullptr: waits go on to their end
 
   void validate() const {}
   bool touches(FieldKind kind) const { return kind == FieldKind::image; }
@@ -72,6 +74,9 @@ struct PythonOp {
              Scratch& scratch) const;
   void make(const Drawn& drawn, FieldKind kind, ConstArray in, HostArray& out) const;
 };
+
+/// Throws UnfitSample where a function has made an image of another size beside masks or boxes.
+void require_size(const Shape& before, const Shape& made);
 
 /// The seed of Python's generators for that place and work; 0: reading, 1 and more: a step.
 std::uint64_t python_seed(const RandomKey& key, std::uint64_t work);

@@ -4,6 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import numpy
 import pytest
 import torch
 from PIL import Image
@@ -111,7 +112,73 @@ def test_masks_with_a_palette_are_not_taken_for_pictures():
             list(ss.DataLoader(ss.PythonDataset([pair] * 2, chain), 2))
 
 
-def numpy_gray(image):
-    import numpy
+@pytest.mark.parametrize("place", [0, 1])
+def test_masks_with_a_palette_are_no_pictures_beside_tensors(place):
+    pair = [Image.new("P", (8, 6)), torch.zeros(3, 6, 8)]
+    with pytest.raises(ss.Error, match="is a PIL image with a palette"):
+        ss.DataLoader([(pair[place], pair[1 - place])] * 2, 2)
 
+
+def cropped(image):
+    return image[:, :4]
+
+
+def inverted(image):
+    return 255 - image
+
+
+def arrays(folder, transform, **fields):
+    for name, values in fields.items():
+        numpy.save(folder / f"{name}.npy", values)
+    return ss.open_dataset(folder, transform)
+
+
+PIXELS = numpy.arange(4 * 8 * 8 * 3, dtype=numpy.uint8).reshape(4, 8, 8, 3)
+BESIDE = {"mask": {"label": PIXELS[..., 0].astype("i8")}, "boxes": {"boxes": numpy.float32([[[1, 1, 3, 4]]] * 4)}}
+
+
+@pytest.mark.parametrize("beside", ["mask", "boxes", "in Python"])
+def test_a_function_that_gives_an_image_another_size_beside_a_mask_or_boxes(tmp_path, beside):
+    def data(transform):
+        if beside != "in Python":
+            return arrays(tmp_path, transform, image=PIXELS, **BESIDE[beside])
+        return ss.PythonDataset([(torch.from_numpy(each).permute(2, 0, 1), torch.zeros(8, 8)) for each in PIXELS], transform)
+
+    told = "it makes an image of 4 x 8 pixels from 8 x 8, but gets the image alone, and another field"
+    with pytest.raises(ss.Error, match=told):
+        ss.DataLoader(data(cropped), 4)
+    with pytest.raises(ss.Error, match=told):
+        data(cropped)[0]
+    place = 1 if beside == "boxes" else 0
+    images = next(iter(ss.DataLoader(data(inverted), 4)))[place]
+    assert torch.equal(images.permute(0, 2, 3, 1), torch.from_numpy(255 - PIXELS))
+    assert torch.equal(data(inverted)[3][place], images[3])
+
+
+def drawn(image):
+    return image * 0 + torch.randint(0, 200, (1,), dtype=torch.uint8)
+
+
+def test_functions_do_the_same_to_all_pictures_of_a_sample():
+    """Which may differ in size and channels."""
+    pair = (Image.new("RGB", (8, 6)), Image.new("L", (5, 4)))
+    data = ss.PythonDataset([pair] * 8, T.Compose([drawn, v2.RandomInvert()]))
+    for one, other in [*ss.DataLoader(data), *(data[i] for i in range(8))]:
+        assert (one.shape[-3:], other.shape[-3:]) == ((3, 6, 8), (1, 4, 5)) and one.unique().tolist() == other.unique().tolist()
+    assert len({data[0][0].max().item() for _ in range(9)}) > 1
+
+
+@pytest.mark.parametrize(("fields", "told"), [
+    ({"image": numpy.float32(PIXELS), "label": numpy.arange(4)}, r"'image' \(other\), 'label' \(label\)"),
+    ({"image": PIXELS[..., 0]}, r"'image' \(mask\)")], ids=["float32", "gray"])
+def test_transforms_that_are_done_to_nothing_are_refused(tmp_path, fields, told):
+    for transform in (T.Normalize([0.5], [0.5]), T.Compose([T.ColorJitter(0.5)])):
+        name = "normalize" if isinstance(transform, T.Normalize) else "color_jitter"
+        data = arrays(tmp_path, transform, **fields)
+        for use in (lambda data: ss.DataLoader(data, 2), lambda data: data[0]):
+            with pytest.raises(ss.Refused, match=f"nothing that {name} is done to: its fields are {told}"):
+                use(data)
+
+
+def numpy_gray(image):
     return numpy.array(Image.fromarray(image.permute(1, 2, 0).contiguous().numpy()).convert("L"))
