@@ -10,6 +10,7 @@
 #include "core/parallel_for.h"
 #include "datasets/npy_manifest.h"
 #include "loader/bad_samples.h"
+#include "ops/geometry.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -24,6 +25,8 @@ std::vector<std::string> problems_of(const Dataset& dataset, const ConvertOption
     if (each.op.is_over_batch())
       problems.push_back("transform '" + each.name +
                          "' is done to whole batches: it belongs into training");
+    if (const std::string problem = problem_of_fields(each.op, dataset.fields()); !problem.empty())
+      problems.push_back("transform '" + each.name + "': " + problem);
   }
   return problems;
 }

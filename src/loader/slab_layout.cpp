@@ -7,6 +7,7 @@
 #include "ops/batch_chain.h"
 #include "ops/box_form.h"
 #include "ops/device_chain.h"
+#include "ops/geometry.h"
 #include "ops/units.h"
 #include "slipstream/core/error.h"
 #include "slipstream/ops/resize.h"
@@ -198,7 +199,11 @@ SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transfo
   SlabLayout layout;
   layout.batch_size = options.batch_size;
   if (dataset.size() == 0) return layout;
-  std::vector<FieldSpec> specs = transformed(dataset.fields(), host, problems);
+  std::vector<FieldSpec> specs = dataset.fields();
+  for (const auto& [name, op] : transforms)  // which keep the kinds of fields
+    if (const std::string problem = problem_of_fields(op, specs); !problem.empty())
+      problems.push_back("transform '" + name + "': " + problem);
+  specs = transformed(std::move(specs), host, problems);
   const bool has_canvas = options.on_device > 0 && problems.empty() &&
                           put_on_canvases(transforms, host.size(), specs, problems);
   for (FieldSpec& spec : specs) {

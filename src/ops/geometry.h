@@ -36,8 +36,8 @@ void require_room(std::string_view op, const FieldSpec& in, std::int64_t height,
 /// The field whose shape its parameters are drawn for, as AnyOp::apply() finds it for a sample: the
 /// first image that it touches, else the first field but boxes; nullptr where it touches none.
 const FieldSpec* drawn_for(const AnyOp& op, const std::vector<FieldSpec>& fields);
-/// Throws Refused where an operation would change none of these fields.
-void require_fields(const AnyOp& op, const std::vector<FieldSpec>& fields);
+/// That an operation on samples would change none of these fields; "": it changes some.
+std::string problem_of_fields(const AnyOp& op, const std::vector<FieldSpec>& fields);
 /// Throws Error unless `in` has the size that `drawn` was drawn for.
 void require_drawn_for(std::string_view op, const DrawnCrop& drawn, const ConstArray& in);
 

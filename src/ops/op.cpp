@@ -81,21 +81,21 @@ const FieldSpec* drawn_for(const AnyOp& op, const std::vector<FieldSpec>& fields
   return found == fields.end() ? nullptr : &*found;
 }
 
-void require_fields(const AnyOp& op, const std::vector<FieldSpec>& fields) {
-  if (drawn_for(op, fields) != nullptr) return;
+std::string problem_of_fields(const AnyOp& op, const std::vector<FieldSpec>& fields) {
+  const auto is_touched = [&](const FieldSpec& field) { return op.touches(field.kind); };
+  if (op.is_over_batch() || std::any_of(fields.begin(), fields.end(), is_touched)) return "";
   std::string told;
   for (const FieldSpec& field : fields)
     told +=
         (told.empty() ? "'" : ", '") + field.name + "' (" + std::string(name_of(field.kind)) + ")";
-  throw Refused("the data set has nothing that " + std::string(op.name()) +
-                " is done to: its fields are " + told);
+  return "the data set has nothing that " + std::string(op.name()) +
+         " is done to: its fields are " + told;
 }
 
 std::vector<FieldSpec> fields_after(const AnyOp& op, std::vector<FieldSpec> fields) {
   check_sizes(op, fields);
   for (const FieldSpec& field : fields)
     if (field.kind == FieldKind::boxes) check_boxes(op, field, fields);
-  require_fields(op, fields);
   for (FieldSpec& field : fields)
     if (field.kind != FieldKind::boxes && op.touches(field.kind)) field = op.output(field);
   return fields;

@@ -145,7 +145,9 @@ Sample made_sample(const Dataset& dataset, const std::vector<NamedOp>& chain, co
     return "step '" + step + "' of sample " + std::to_string(key.sample) + " (" +
            dataset.name(key.sample) + note + "): " + error.what();
   };
-  for (const NamedOp& each : chain) require_fields(each.op, specs);
+  for (const NamedOp& each : chain)
+    if (const std::string problem = problem_of_fields(each.op, specs); !problem.empty())
+      throw Refused(problem);
   try {
     sample.fields.resize(specs.size());
     dataset.read_keyed(key.sample, key, sample);

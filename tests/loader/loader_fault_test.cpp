@@ -76,6 +76,19 @@ TEST(LoaderFault, AnOffsetForLevelsBehindWhatMakesThemSmallIsRefused) {
   EXPECT_NO_THROW(DataLoader::plan_layout(*images, {wrong[1], wrong[0]}, 2));
 }
 
+TEST(LoaderFault, TransformsOfNoFieldAreRefusedWhereverTheyAreDone) {
+  HostArray values;
+  values.reset(DType::int64, {4});
+  const auto labels = tensor_dataset({{"label", FieldKind::label, std::move(values), 0}});
+  for (const std::size_t on_device : {0, 1})
+    EXPECT_THAT(
+        thrown_by([&] {
+          DataLoader::plan_layout(*labels, {{"small", Resize{{4, 4}}}}, 2, {}, 0, on_device);
+        }),
+        HasSubstr("transform 'small': the data set has nothing that resize is done to: its "
+                  "fields are 'label' (label)"));
+}
+
 TEST(LoaderFault, TooLittleMemoryForSlabsIsTold) {
   CountingMemory none(0);
   DataLoaderOptions options = kInOrder;

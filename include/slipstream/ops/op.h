@@ -207,9 +207,9 @@ class AnyOp {
   std::shared_ptr<const detail::OpCost> cost_;  ///< of each sample; nullptr: none
 };
 
-/// The fields after `op`. Throws Refused where its output() does, where it is done to none of them,
-/// for fields of different sizes that must be moved together, and for boxes that are not float32,
-/// N x 4, or that cannot follow what it does.
+/// The fields after `op`. Throws Refused where its output() does, for fields of different sizes
+/// that must be moved together, and for boxes that are not float32, N x 4, or that cannot follow
+/// what it does.
 std::vector<FieldSpec> fields_after(const AnyOp& op, std::vector<FieldSpec> fields);
 
 /// An operation and the name that its step has in reports and errors.
