@@ -16,6 +16,7 @@ from ._trees import mapping_with, tuple_like
 
 _PLAIN = (bool, int, float, complex)
 _AS_THEY_ARE = ("L", "RGB", "RGBA", "HSV", "LAB", "YCbCr")  # modes of PIL images
+_Path = tuple[tuple[bool, int], ...]  # to a part, in each container: whether it is a mapping, and which part
 _NAMES_OF_THE_LOADER = ("slipstream.texts", "augment.parameters", "mix.parameters")
 
 
@@ -57,8 +58,8 @@ class Sample:
     def __init__(self, value: Any, wants_image: bool) -> None:
         self._parts: list[str | int] = []
         self._found: list[tuple[str, Any]] = []
-        self._is_sorted = False  # by keys of a mapping, so that no part is the first
-        self._walk(value, "")
+        self._paths: list[_Path] = []
+        self._walk(value, "", ())
         self.names = _unlike([name or "sample" for name, _ in self._found])
         images = {i for i, (_, leaf) in enumerate(self._found) if _is_pil(leaf)}
         if wants_image:
@@ -95,18 +96,20 @@ class Sample:
         named = {i for i in (*pictures, *tensors) if self._found[i][0].rpartition(".")[2] == "image"}
         if len(named) == 1 or named & pictures:
             return pictures if named & pictures else named
-        if pictures:
-            in_color = any(len(self._found[i][1].getbands()) > 1 for i in pictures)
-            is_clear = in_color or (not self._is_sorted and min(pictures) < tensors[0])
-        else:
-            is_clear = not self._is_sorted
-        if not is_clear:
+        in_color = any(len(self._found[i][1].getbands()) > 1 for i in pictures)
+        if not in_color and not self._is_first(min(pictures or tensors), tensors):
             names = " and ".join(f"'{self.names[i]}'" for i in sorted({*tensors, *pictures}))
             raise Unfit(
                 f"transforms are done to an image, and each of the fields {names} may be it: give the one "
                 "that is meant the key 'image', or the first place in a tuple"
             )
         return pictures or {tensors[0]}
+
+    def _is_first(self, number: int, others: list[int]) -> bool:
+        """Whether a part comes before the others. Those of a mapping have no order."""
+        ours, theirs = self._paths[number], [self._paths[other] for other in others if other != number]
+        parted = [next(pair for pair in zip(ours, path, strict=False) if pair[0] != pair[1]) for path in theirs]
+        return all(not one[0] and one[1] < other[1] for one, other in parted)
 
     def _refuse_palettes(self) -> None:
         """Beside another image one is a mask, more often than not, whose colors mean nothing."""
@@ -132,27 +135,27 @@ class Sample:
         texts = [value for (_, value), is_text in zip(self._found, self.is_text, strict=True) if is_text]
         return torch.frombuffer(bytearray(pickle.dumps(texts)), dtype=torch.uint8)
 
-    def _walk(self, value: Any, name: str) -> None:
+    def _walk(self, value: Any, name: str, path: _Path) -> None:
         if isinstance(value, Mapping):
-            self._is_sorted |= len(value) > 1
             items = [(f"{key!r}: ", key, value[key]) for key in sorted(value, key=str)]
-            self._walk_all("{", items, "}", name)
+            self._walk_all("{", items, "}", name, path)
         elif isinstance(value, list):
-            self._walk_all("[", [("", i, each) for i, each in enumerate(value)], "]", name)
+            self._walk_all("[", [("", i, each) for i, each in enumerate(value)], "]", name, path)
         elif isinstance(value, tuple):
             opening = "(" if type(value) is tuple else type(value).__name__ + "("
-            self._walk_all(opening, [("", i, each) for i, each in enumerate(value)], ")", name)
+            self._walk_all(opening, [("", i, each) for i, each in enumerate(value)], ")", name, path)
         else:
             self._parts.append(len(self._found))
             self._found.append((name, value))
+            self._paths.append(path)
 
     def _walk_all(
-        self, opening: str, items: list[tuple[str, Any, Any]], closing: str, name: str
+        self, opening: str, items: list[tuple[str, Any, Any]], closing: str, name: str, path: _Path
     ) -> None:
         self._parts.append(opening)
         for number, (text, key, value) in enumerate(items):
             self._parts.append(text if number == 0 else ", " + text)
-            self._walk(value, f"{name}.{key}" if name else str(key))
+            self._walk(value, f"{name}.{key}" if name else str(key), (*path, (opening == "{", number)))
         self._parts.append(closing)
 
 

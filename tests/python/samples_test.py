@@ -55,7 +55,9 @@ COLOR, GRAY, TENSOR = Image.new("RGB", (4, 5)), Image.new("L", (4, 5)), torch.ze
     ({"image": TENSOR, "depth": TENSOR}, ["image"]), ({"rgb": TENSOR, "depth": TENSOR}, None),
     ({"image": TENSOR, "a": GRAY}, ["image"]), ({"image": GRAY, "a": TENSOR}, ["image"]), ({"b": GRAY, "a": TENSOR}, None),
     ({"rgb": COLOR, "a": TENSOR}, ["rgb"]), ({"image": COLOR, "mask": GRAY}, ["image", "mask"]), ({"rgb": TENSOR}, ["rgb"]),
-    (({"rgb": TENSOR, "y": 1}, 3), ["0.rgb"]), ({"image": {"x": TENSOR}, "y": {"image": TENSOR}}, ["y.image"])])
+    (({"rgb": TENSOR, "y": 1}, 3), ["0.rgb"]), ((TENSOR, TENSOR, {"id": 1, "of": 2}), ["0"]),
+    (({"rgb": TENSOR, "y": 1}, {"z": TENSOR}), ["0.rgb"]), ((1, {"a": GRAY, "z": TENSOR}), None),
+    ((GRAY, {"a": 1, "z": TENSOR}), ["0"]), ({"image": {"x": TENSOR}, "y": {"image": TENSOR}}, ["y.image"])])
 def test_what_transforms_are_done_to(sample, images):
     if images is None:
         with pytest.raises(Unfit, match="transforms are done to an image, and each of the fields '.*' and '.*' may be it: give"):
