@@ -55,7 +55,7 @@ def _transforms(chain: Compose, keeps_sizes: bool) -> _native.Transforms:
 
 
 class _Alike:
-    """Functions that draw the same random numbers for each image of a sample."""
+    """Functions that draw the same for each image of a sample from torch, numpy and random."""
 
     def __init__(self, functions: Sequence[Function]) -> None:
         self._functions = functions

@@ -93,15 +93,15 @@ class Sample:
         tensors = [i for i, (_, leaf) in enumerate(self._found) if _may_be_image(leaf)]
         if not tensors or not (pictures or len(tensors) > 1):
             return pictures or {*tensors} or {-1}
-        named = {i for i in (*pictures, *tensors) if self._found[i][0].rpartition(".")[2] == "image"}
-        if len(named) == 1 or named & pictures:
-            return pictures if named & pictures else named
+        named = [i for i in sorted({*pictures, *tensors}) if "image" in self._found[i][0].split(".")]
+        if named and (pictures & {*named} or self._is_first(named[0], named)):
+            return pictures if pictures & {*named} else {named[0]}
         in_color = any(len(self._found[i][1].getbands()) > 1 for i in pictures)
         if not in_color and not self._is_first(min(pictures or tensors), tensors):
             names = " and ".join(f"'{self.names[i]}'" for i in sorted({*tensors, *pictures}))
             raise Unfit(
-                f"transforms are done to an image, and each of the fields {names} may be it: give the one "
-                "that is meant the key 'image', or the first place in a tuple"
+                f"transforms are done to an image, and each of the fields {names} may be it: give one "
+                "alone the key 'image', or the first place in a tuple"
             )
         return pictures or {tensors[0]}
 
@@ -113,9 +113,11 @@ class Sample:
 
     def _refuse_palettes(self) -> None:
         """Beside another image one is a mask, more often than not, whose colors mean nothing."""
-        images = [i for i, (_, leaf) in enumerate(self._found) if _is_pil(leaf) or _may_be_image(leaf)]
-        for i in images if len(images) > 1 else ():
-            if _is_pil(self._found[i][1]) and self._found[i][1].mode == "P":
+        pictures = [i for i, (_, leaf) in enumerate(self._found) if _is_pil(leaf)]
+        tensors = [i for i, (_, leaf) in enumerate(self._found) if _may_be_image(leaf)]
+        for i in pictures:
+            is_alone = len(pictures) == 1 and self._is_first(i, tensors)
+            if self._found[i][1].mode == "P" and not is_alone:
                 raise Unfit(
                     f"field '{self.names[i]}' is a PIL image with a palette (mode P) beside another image: if it is "
                     "a mask, give its class numbers, numpy.array(mask), and move both in __getitem__; if it is "
@@ -124,10 +126,12 @@ class Sample:
 
     def with_images(self, value: Any, images: Iterable[torch.Tensor]) -> Any:
         """`value`, of which it was made, with these in the places of its images."""
-        given, leaves, parts = iter(images), iter(self.leaves), []
+        given, made, parts = iter(images), zip(self.leaves, self.tensors, strict=True), []
         for (_, part), is_text in zip(self._found, self.is_text, strict=True):
-            is_image = not is_text and next(leaves).is_image
-            parts.append(next(given) if is_image else part)
+            leaf, tensor = (None, None) if is_text else next(made)
+            if leaf is not None and leaf.is_image:
+                tensor = next(given)
+            parts.append(tensor if _is_pil(part) or (leaf is not None and leaf.is_image) else part)
         return _filled(template_of(value, self).tree, parts)
 
     def packed_texts(self) -> torch.Tensor:
@@ -292,7 +296,7 @@ def _tensor(value: Any, name: str) -> torch.Tensor:
         except (OverflowError, RuntimeError, ValueError):
             raise Unfit(f"{where} is {shortened(value)}, which int64 cannot hold") from None
     if _is_pil(value):
-        return _image(value, name)
+        return _image(value, name).permute(2, 0, 1).contiguous()
     raise Unfit(
         f"{where} is of type {type(value).__name__}: a batch takes numbers, strings, tensors, NumPy arrays "
         "and PIL images, in tuples, lists, mappings and named tuples"

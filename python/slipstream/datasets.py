@@ -84,7 +84,7 @@ class Dataset:
         seed, epoch and sample instead.
 
         Raises IndexError where there is no such sample, Error for one that cannot be read or does not
-        fit a transform, and Refused where transforms mix batches.
+        fit a transform, and Refused for transforms that mix batches or change none of its fields.
         """
         try:
             place = operator.index(index)
@@ -256,7 +256,7 @@ class ConcatDataset(Dataset):
         if any(chain != chains[0] for chain in chains):
             raise _native.Refused(
                 "the parts of this ConcatDataset have different transforms, but a loader does one: give all "
-                "parts the same"
+                "parts the same object"
             )
 
 

@@ -147,7 +147,7 @@ Sample made_sample(const Dataset& dataset, const std::vector<NamedOp>& chain, co
   };
   for (const NamedOp& each : chain)
     if (const std::string problem = problem_of_fields(each.op, specs); !problem.empty())
-      throw Refused(problem);
+      throw Refused(each.op.get_if<CalledOp>() == nullptr ? problem : kNoImages);
   try {
     sample.fields.resize(specs.size());
     dataset.read_keyed(key.sample, key, sample);

@@ -29,8 +29,7 @@ bool fixes_sizes(const std::vector<NamedOp>& chain, std::vector<FieldSpec> specs
 /// What each step in Python makes of one sample, into its forms.
 void run_once(const Dataset& dataset, const std::vector<NamedOp>& chain, const RandomKey& key) {
   const std::vector<FieldSpec> specs = dataset.fields();
-  if (std::none_of(specs.begin(), specs.end(), is_image))
-    throw Refused("transforms in Python are done to images, but the data set has none");
+  if (std::none_of(specs.begin(), specs.end(), is_image)) throw Refused(kNoImages);
   const auto learn = [&](std::size_t i, const Sample& sample) {
     const auto* python = chain[i].op.get_if<PythonOp>();
     for (std::size_t field = 0; python != nullptr && field < specs.size(); ++field) {
@@ -142,8 +141,9 @@ void require_size(const Shape& before, const Shape& made) {
   if (before[0] == made[0] && before[1] == made[1]) return;
   throw UnfitSample("it makes an image of " + to_string(Shape{made[0], made[1]}) + " pixels from " +
                     to_string(Shape{before[0], before[1]}) +
-                    ", but gets the image alone, and another field of the sample would not fit it "
-                    "any more: leave pixels where they are, or move both in __getitem__");
+                    ", but gets the image alone, and another field of that size would not fit it "
+                    "any more: leave pixels where they are, move both in __getitem__ of a data set "
+                    "of your own, or give there what is to stay as it is flattened");
 }
 
 std::uint64_t python_seed(const RandomKey& key, std::uint64_t work) {

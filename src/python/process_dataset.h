@@ -75,6 +75,9 @@ struct PythonOp {
   void make(const Drawn& drawn, FieldKind kind, ConstArray in, HostArray& out) const;
 };
 
+inline constexpr const char* kNoImages =
+    "transforms in Python are done to images, but the data set has none";
+
 /// Throws UnfitSample where a function has made an image of another size beside masks or boxes.
 void require_size(const Shape& before, const Shape& made);
 

@@ -112,11 +112,12 @@ def test_masks_with_a_palette_are_not_taken_for_pictures():
             list(ss.DataLoader(ss.PythonDataset([pair] * 2, chain), 2))
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_masks_with_a_palette_are_no_pictures_beside_tensors(place):
-    pair = [Image.new("P", (8, 6)), torch.zeros(3, 6, 8)]
-    with pytest.raises(ss.Error, match="is a PIL image with a palette"):
-        ss.DataLoader([(pair[place], pair[1 - place])] * 2, 2)
+def test_masks_with_a_palette_are_no_pictures_beside_tensors():
+    palette, tensor = Image.new("P", (8, 6)), torch.zeros(3, 6, 8)
+    for sample in ((tensor, palette), {"image": palette, "other": tensor}):
+        with pytest.raises(ss.Error, match="is a PIL image with a palette"):
+            ss.DataLoader([sample] * 2, 2)
+    assert next(iter(ss.DataLoader([(palette, tensor)] * 2, 2)))[0].shape == (2, 3, 6, 8)
 
 
 def cropped(image):
@@ -166,6 +167,13 @@ def test_functions_do_the_same_to_all_pictures_of_a_sample():
     for one, other in [*ss.DataLoader(data), *(data[i] for i in range(8))]:
         assert (one.shape[-3:], other.shape[-3:]) == ((3, 6, 8), (1, 4, 5)) and one.unique().tolist() == other.unique().tolist()
     assert len({data[0][0].max().item() for _ in range(9)}) > 1
+
+
+def test_functions_need_images(tmp_path):
+    data = arrays(tmp_path, inverted, label=numpy.arange(4))
+    for use in (lambda: ss.DataLoader(data, 2), lambda: data[0]):
+        with pytest.raises(ss.Refused, match="transforms in Python are done to images, but the data set has none"):
+            use()
 
 
 @pytest.mark.parametrize(("fields", "told"), [

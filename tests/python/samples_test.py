@@ -57,13 +57,24 @@ COLOR, GRAY, TENSOR = Image.new("RGB", (4, 5)), Image.new("L", (4, 5)), torch.ze
     ({"rgb": COLOR, "a": TENSOR}, ["rgb"]), ({"image": COLOR, "mask": GRAY}, ["image", "mask"]), ({"rgb": TENSOR}, ["rgb"]),
     (({"rgb": TENSOR, "y": 1}, 3), ["0.rgb"]), ((TENSOR, TENSOR, {"id": 1, "of": 2}), ["0"]),
     (({"rgb": TENSOR, "y": 1}, {"z": TENSOR}), ["0.rgb"]), ((1, {"a": GRAY, "z": TENSOR}), None),
-    ((GRAY, {"a": 1, "z": TENSOR}), ["0"]), ({"image": {"x": TENSOR}, "y": {"image": TENSOR}}, ["y.image"])])
+    ((GRAY, {"a": 1, "z": TENSOR}), ["0"]), ({"image": {"x": TENSOR}, "y": {"image": TENSOR}}, None),
+    ({"image": [TENSOR, TENSOR], "mask": TENSOR}, ["image.0"])])
 def test_what_transforms_are_done_to(sample, images):
     if images is None:
         with pytest.raises(Unfit, match="transforms are done to an image, and each of the fields '.*' and '.*' may be it: give"):
             Sample(sample, True)
     else:
         assert [leaf.name for leaf in Sample(sample, True).leaves if leaf.is_image] == images
+
+
+def test_a_picture_that_is_not_transformed():
+    data = ss.PythonDataset([{"image": TENSOR, "depth": GRAY}] * 2, ss.transforms.CenterCrop((5, 4)))
+    with pytest.raises(ss.Refused, match="CenterCrop moves the pixels of field 'image' alone"):
+        ss.DataLoader(data)
+    data.transform = ss.transforms.Normalize([0.5], [0.5])
+    for sample in (data[0], next(iter(ss.DataLoader(data)))):
+        assert sample["depth"].shape[-3:] == (1, 5, 4) and sample["depth"].dtype == torch.uint8
+        assert sample["image"].unique().tolist() == [-1]
 
 
 @pytest.mark.parametrize("number", [1 << 63, -(1 << 63) - 1, 1 << 200])
