@@ -26,7 +26,7 @@ std::vector<std::string> problems_of(const Dataset& dataset, const ConvertOption
       problems.push_back("transform '" + each.name +
                          "' is done to whole batches: it belongs into training");
     if (const std::string problem = problem_of_fields(each.op, dataset.fields()); !problem.empty())
-      problems.push_back("transform '" + each.name + "': " + problem);
+      problems.emplace_back("transform '" + each.name + "': ") += problem;
   }
   return problems;
 }

@@ -202,7 +202,7 @@ SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transfo
   std::vector<FieldSpec> specs = dataset.fields();
   for (const auto& [name, op] : transforms)  // which keep the kinds of fields
     if (const std::string problem = problem_of_fields(op, specs); !problem.empty())
-      problems.push_back("transform '" + name + "': " + problem);
+      problems.emplace_back("transform '" + name + "': ") += problem;
   specs = transformed(std::move(specs), host, problems);
   const bool has_canvas = options.on_device > 0 && problems.empty() &&
                           put_on_canvases(transforms, host.size(), specs, problems);
