@@ -31,7 +31,10 @@ def refuse_moving_images_alone(fields: list[str], functions: Iterable[Callable[.
     )
 
 
-def fitting(leaves: list[Leaf]) -> list[tuple[Leaf, tuple[int, int], str]]:
+_Fitting = list[tuple[Leaf, tuple[int, int], str]]
+
+
+def fitting(leaves: list[Leaf]) -> _Fitting:
     """What of a sample that was made in Python has the height x width of an image: it, the size, the image."""
     sizes = {leaf.shape[:2]: leaf.name for leaf in leaves if leaf.is_image}
     found = []
@@ -44,12 +47,12 @@ def fitting(leaves: list[Leaf]) -> list[tuple[Leaf, tuple[int, int], str]]:
 
 
 def refuse_moving_beside(
-    leaves: list[Leaf], chain: str, functions: Iterable[Callable[..., Any]]
+    beside: _Fitting, chain: str, functions: Iterable[Callable[..., Any]]
 ) -> None:
-    """`leaves`: of a sample that was made in Python, whose images `chain` and `functions` are done to."""
+    """`beside`: what has the size of the images of a sample, which `chain` and `functions` are done to."""
     movers = [each.title().replace("_", "") for each in _native.moving_ops(chain)] if chain else []
     movers += movers_in(functions)
-    for leaf, size, image in fitting(leaves) if movers else ():
+    for leaf, size, image in beside if movers else ():
         shape = " x ".join(map(str, leaf.shape))
         raise _native.Refused(
             f"{movers[0]} moves the pixels of field '{image}' alone, but field '{leaf.name}' of "

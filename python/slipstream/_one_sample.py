@@ -36,10 +36,11 @@ def python_sample(source: Any, chain: Compose, index: int) -> Any:
     try:
         sample = Sample(value, bool(chain._steps))
         functions = [each for _, _, step in chain._runs() for each in step]
-        refuse_moving_beside(sample.leaves, chain._native_json(), functions)
+        beside = fitting(sample.leaves)
+        refuse_moving_beside(beside, chain._native_json(), functions)
         pairs = zip(sample.tensors, sample.leaves, strict=True)
         images = [tensor for tensor, leaf in pairs if leaf.is_image]
-        transforms = _transforms(chain, bool(fitting(sample.leaves)))
+        transforms = _transforms(chain, bool(beside))
         return sample.with_images(value, _native.transformed(images, transforms, index))
     except Unfit as error:
         raise _native.Error(f"sample {index}: {error}") from None

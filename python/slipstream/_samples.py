@@ -61,10 +61,11 @@ class Sample:
         self._paths: list[_Path] = []
         self._walk(value, "", ())
         self.names = _unlike([name or "sample" for name, _ in self._found])
-        images = {i for i, (_, leaf) in enumerate(self._found) if _is_pil(leaf)}
-        if wants_image:
-            images = self._images_among(images)
-        self._refuse_palettes()
+        images = pictures = {i for i, (_, leaf) in enumerate(self._found) if _is_pil(leaf)}
+        if wants_image or pictures:
+            tensors = [i for i, (_, leaf) in enumerate(self._found) if _may_be_image(leaf)]
+            images = self._images_among(pictures, tensors) if wants_image else pictures
+            self._refuse_palettes(pictures, tensors)
         self.is_text = [isinstance(leaf, str | bytes) for _, leaf in self._found]
         self.tensors: list[torch.Tensor] = []
         self.leaves: list[Leaf] = []
@@ -88,9 +89,8 @@ class Sample:
                 "with 1 to 4 channels"
             )
 
-    def _images_among(self, pictures: set[int]) -> set[int]:
+    def _images_among(self, pictures: set[int], tensors: list[int]) -> set[int]:
         """What transforms are done to: PIL images, or else one tensor or array. Which must be clear."""
-        tensors = [i for i, (_, leaf) in enumerate(self._found) if _may_be_image(leaf)]
         if not tensors or not (pictures or len(tensors) > 1):
             return pictures or {*tensors} or {-1}
         named = [i for i in sorted({*pictures, *tensors}) if "image" in self._found[i][0].split(".")]
@@ -111,10 +111,8 @@ class Sample:
         parted = [next(pair for pair in zip(ours, path, strict=False) if pair[0] != pair[1]) for path in theirs]
         return all(not one[0] and one[1] < other[1] for one, other in parted)
 
-    def _refuse_palettes(self) -> None:
+    def _refuse_palettes(self, pictures: set[int], tensors: list[int]) -> None:
         """Beside another image one is a mask, more often than not, whose colors mean nothing."""
-        pictures = [i for i, (_, leaf) in enumerate(self._found) if _is_pil(leaf)]
-        tensors = [i for i, (_, leaf) in enumerate(self._found) if _may_be_image(leaf)]
         for i in pictures:
             is_alone = len(pictures) == 1 and self._is_first(i, tensors)
             if self._found[i][1].mode == "P" and not is_alone:
@@ -126,12 +124,16 @@ class Sample:
 
     def with_images(self, value: Any, images: Iterable[torch.Tensor]) -> Any:
         """`value`, of which it was made, with these in the places of its images."""
-        given, made, parts = iter(images), zip(self.leaves, self.tensors, strict=True), []
+        given, parts = iter(images), []
+        leaves = zip(self.leaves, self.tensors, strict=True)
         for (_, part), is_text in zip(self._found, self.is_text, strict=True):
-            leaf, tensor = (None, None) if is_text else next(made)
-            if leaf is not None and leaf.is_image:
-                tensor = next(given)
-            parts.append(tensor if _is_pil(part) or (leaf is not None and leaf.is_image) else part)
+            if not is_text:
+                leaf, tensor = next(leaves)
+                if leaf.is_image:
+                    part = next(given)
+                elif _is_pil(part):
+                    part = tensor
+            parts.append(part)
         return _filled(template_of(value, self).tree, parts)
 
     def packed_texts(self) -> torch.Tensor:

@@ -183,8 +183,9 @@ class DataLoader:
             settings.python_steps = [(place, name, bool(native.moved_fields())) for place, name, _ in runs]
             return native
         form, template = self._workers.describe(len(native), settings.skips_bad_samples)
-        refuse_moving_beside(template.leaves, settings.transforms, functions)
-        settings.python_steps = [(place, name, bool(fitting(template.leaves))) for place, name, _ in runs]
+        beside = fitting(template.leaves)
+        refuse_moving_beside(beside, settings.transforms, functions)
+        settings.python_steps = [(place, name, bool(beside)) for place, name, _ in runs]
         leaves = [(leaf.name, leaf.is_image, leaf.dtype, leaf.shape) for leaf in template.leaves]
         settings.leaves = [None if is_image else (dtype, shape) for _, is_image, dtype, shape in leaves]
         settings.build = template.build
