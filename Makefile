@@ -1,6 +1,6 @@
 PREFIX ?= /usr/local
 
-.PHONY: build release wheel install test check demo format clean setup
+.PHONY: build release wheel install test check check-all demo format clean setup
 
 build: setup  ## build/slipstream and the example, for the GPU at hand
 	. build/env.sh && cmake --preset release >build/configure.log && \
@@ -17,8 +17,11 @@ install: build  ## program, libslipstream.so, headers and CMake package, into PR
 	. build/env.sh && cmake --build build --target slipstream_package && \
 	    cmake --install build --prefix "$(PREFIX)"
 
-test:
+test:  ## what CI runs
 	scripts/test.sh
+
+check-all:  ## the sanitizers and clang's checks on everything as well
+	scripts/test.sh all
 
 check: setup  ## the tests without Torch alone
 	scripts/test.sh check

@@ -1,7 +1,19 @@
 #!/usr/bin/env bash
-# All tests:  scripts/test.sh        or some:  scripts/test.sh [style|release|tsan|asan|fuzz|tidy|analyze]...
-# scripts/test.sh check: the tests of the rooms without Torch alone, for a quick answer.
-# scripts/test.sh format rewrites the sources by .clang-format.
+# What CI runs:   scripts/test.sh
+# One part:       scripts/test.sh PART...
+#   style         clang-format
+#   release       builds everything and runs all tests
+#   tsan          tests of modules with threads, under ThreadSanitizer
+#   asan          tests of all modules without Torch, under AddressSanitizer and UndefinedBehaviorSanitizer
+#   fuzz          every fuzz target for FUZZ_SECONDS (6), in the same build as asan
+#   tidy          clang-tidy on modules without Torch, on what changed since it last passed on this machine
+# Parts of `scripts/test.sh all` that CI leaves out:
+#   tsan-all      all modules without Torch, under ThreadSanitizer
+#   asan-all      everything, Torch included, under AddressSanitizer and UndefinedBehaviorSanitizer
+#   analyze       clang's static analyzer
+# For a quick answer:
+#   check         tests of modules without Torch, without sanitizers
+#   format        rewrites the sources by .clang-format
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -45,23 +57,57 @@ check() {
   run_ctest build/check -LE slow
 }
 
-tsan() {
-  build tsan build/tsan
-  # ThreadSanitizer cannot map its shadow under strong address randomization.
+run_tsan() {
+  # ThreadSanitizer cannot map its shadow memory under strong address randomization.
   local run_under=()
   setarch -R true 2>/dev/null && run_under=(setarch -R)
   TSAN_OPTIONS=second_deadlock_stack=1 run_ctest build/tsan -LE slow
 }
 
+# The other modules without Torch have no threads.
+tsan() {
+  build tsan build/tsan $(printf 'tests/%s/all ' core datasets loader convert python)
+  run_tsan
+}
+
+tsan_all() {
+  build tsan build/tsan
+  run_tsan
+}
+
+run_asan() { # run_asan FOLDER
+  # CUDA maps memory where AddressSanitizer would protect a gap.
+  ASAN_OPTIONS=protect_shadow_gap=0 UBSAN_OPTIONS=print_stacktrace=1 run_ctest "$1" -LE slow
+}
+
 asan() {
   have_tool clang++ || return 0
   build asan build/asan
-  # protect_shadow_gap: CUDA maps memory there.
-  ASAN_OPTIONS=protect_shadow_gap=0 UBSAN_OPTIONS=print_stacktrace=1 \
-    run_ctest build/asan -LE slow
+  run_asan build/asan
 }
 
-check_sources() { # check_sources FOLDER CHECKS
+asan_all() {
+  have_tool clang++ || return 0
+  build asan-all build/asan-all
+  run_asan build/asan-all
+}
+
+check_sources() { # check_sources FOLDER CHECKS [cmake option]...
+  have_tool clang-tidy || return 0
+  # This folder is only configured: precompiled headers are not built there.
+  configure asan "$1" -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON "${@:3}"
+  cmake --build "$1" --target slipstream_revision
+  python3 scripts/tidy.py "$1" "$2"
+}
+
+# A dozen sources at a time, since most of the time goes into headers.
+tidy() { check_sources build/tidy '-clang-analyzer-*,-bugprone-suspicious-include'; }
+
+# The static analyzer follows calls into included functions. It reads each source alone, so it also finds missing
+# includes.
+analyze() { check_sources build/analyze '-*,clang-analyzer-*,clang-diagnostic-*' -DSLIPSTREAM_UNITY=OFF; }
+
+sources() { # check_sources FOLDER CHECKS
   cmake --build "$1" --target slipstream_revision
   run-clang-tidy -quiet -p "$1" -checks="$2" -j "$jobs" "$PWD/($1/)?src/" >"$1/tidy.log" 2>&1 ||
     { grep -A6 -E 'error:|warning:' "$1/tidy.log"; return 1; }
@@ -101,29 +147,30 @@ format() { sources | xargs -r "$clang_format" -i; }
 fuzz_target() { # fuzz_target BINARY
   local name corpus
   name=$(basename "$1" _fuzz)
-  corpus=("build/fuzz/corpus/$name")  # what it finds; kept for the next run
+  corpus=("build/asan/corpus/$name")  # inputs that it finds are kept for the next run
   mkdir -p "${corpus[0]}"
   [[ ! -d fuzz/corpus/$name ]] || corpus+=("fuzz/corpus/$name")
-  "$1" -max_total_time="${FUZZ_SECONDS:-12}" -seed=1 -timeout=10 -rss_limit_mb=2048 \
-    -artifact_prefix="build/fuzz/$name-" "${corpus[@]}" >"build/fuzz/$name.log" 2>&1 ||
-    { tail -40 "build/fuzz/$name.log"; echo "fuzzing $name failed"; return 1; }
-  echo "$name: $(tail -1 "build/fuzz/$name.log")"
+  "$1" -max_total_time="${FUZZ_SECONDS:-6}" -seed=1 -timeout=10 -rss_limit_mb=2048 \
+    -artifact_prefix="build/asan/$name-" "${corpus[@]}" >"build/asan/$name.log" 2>&1 ||
+    { tail -40 "build/asan/$name.log"; echo "fuzzing $name failed"; return 1; }
+  echo "$name: $(tail -1 "build/asan/$name.log")"
 }
 
-# Each fuzz target for 12 seconds, from the seeds in fuzz/corpus/NAME.
+# Starts from the seeds in fuzz/corpus/NAME.
 fuzz() {
   have_tool clang++ || return 0
-  build fuzz build/fuzz fuzz/all
+  build asan build/asan fuzz/all
   export -f fuzz_target
-  find build/fuzz/fuzz -name '*_fuzz' -type f -executable -print0 |
+  find build/asan/fuzz -name '*_fuzz' -type f -executable -print0 |
     xargs -0 -r -n 1 -P "$jobs" bash -c 'fuzz_target "$1"' fuzz
 }
 
 if [[ ${1:-} == format ]]; then format; exit; fi
 phases=("$@")
 [[ $# -gt 0 ]] || phases=(style release tsan asan fuzz tidy)
+[[ ${1:-} != all ]] || phases=(style release tsan-all asan-all fuzz tidy analyze)
 for phase in "${phases[@]}"; do
-  [[ " release check tsan asan fuzz tidy analyze style " == *" $phase "* ]] ||
+  [[ " style release check tsan tsan-all asan asan-all fuzz tidy analyze " == *" $phase "* ]] ||
     { echo "unknown part: $phase" >&2; exit 2; }
 done
 scripts/setup.sh --lint
@@ -131,6 +178,6 @@ scripts/setup.sh --lint
 for phase in "${phases[@]}"; do
   start=$SECONDS
   echo "=== $phase"
-  "$phase"
+  "${phase//-/_}"
   echo "=== $phase: passed in $((SECONDS - start)) s"
 done
