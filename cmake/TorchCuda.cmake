@@ -44,14 +44,22 @@ file(WRITE ${PROJECT_BINARY_DIR}/torch_headers.cpp "")
 add_library(slipstream_torch_headers OBJECT ${PROJECT_BINARY_DIR}/torch_headers.cpp)
 target_link_libraries(slipstream_torch_headers PRIVATE slipstream_flags torch)
 target_precompile_headers(slipstream_torch_headers PRIVATE ${torch_headers})
+slipstream_optimize_little(slipstream_torch_headers)
 
-# slipstream_torch_room(NAME ...): a room, compiled with Torch's headers at hand.
+# slipstream_use_torch_headers(TARGET): compiles it with Torch's headers precompiled, and optimized little as they are.
+function(slipstream_use_torch_headers target)
+  slipstream_optimize_little(${target})
+  target_precompile_headers(${target} REUSE_FROM slipstream_torch_headers)
+  # g++ 12 gives false warnings about std::string if its header is precompiled. Executables are compiled as libraries
+  # are, because the precompiled headers are.
+  target_compile_options(${target} PRIVATE -fPIC
+    "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds;-Wno-maybe-uninitialized;-Wno-stringop-overflow;-Wno-stringop-overread>")
+endfunction()
+
+# slipstream_torch_room(NAME ...): a library whose sources include Torch's headers.
 function(slipstream_torch_room name)
   slipstream_room(${name} ${ARGN})
-  target_precompile_headers(slipstream_${name} REUSE_FROM slipstream_torch_headers)
-  # g++ 12 warns falsely about std::string where its header is precompiled.
-  target_compile_options(slipstream_${name} PRIVATE
-    "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds;-Wno-maybe-uninitialized;-Wno-stringop-overflow;-Wno-stringop-overread>")
+  slipstream_use_torch_headers(slipstream_${name})
 endfunction()
 
 # slipstream_torch_bodies(TARGET...): slipstream_test_bodies() of sources that include Torch's headers.
