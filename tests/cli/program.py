@@ -27,13 +27,14 @@ DONE, FAILED, REFUSED, NO, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 class Server:
-    """A process that is the program as often as it is asked to (program_server.cpp)."""
+    """Runs the program in forks of one process (program_server.cpp), in the folder `cwd`."""
 
-    def __init__(self):
+    def __init__(self, cwd=None):
         self.socket, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(LIMIT_S)
         with other_end:
-            self.process = subprocess.Popen([SERVER, str(other_end.fileno())], pass_fds=[other_end.fileno()])
+            self.process = subprocess.Popen([SERVER, str(other_end.fileno())], cwd=cwd,
+                                            pass_fds=[other_end.fileno()])
         atexit.register(self.end)
 
     def end(self):
