@@ -11,7 +11,7 @@ import subprocess
 import time
 
 NAMES = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 def find_browser():

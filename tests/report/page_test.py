@@ -61,7 +61,7 @@ class PageTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="slipstream-pages-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
-        subprocess.run([os.environ["WRITE_PAGES"], cls.folder], check=True, timeout=60)
+        subprocess.run([os.environ["WRITE_PAGES"], cls.folder], check=True, timeout=600)
         cls.pages = sorted(cls.folder.glob("*.html"))
         assert len(cls.pages) >= 8, cls.pages
 

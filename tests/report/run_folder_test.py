@@ -38,7 +38,7 @@ class RunFolder(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="slipstream-run-")
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name) / "run"
-        done = subprocess.run([os.environ["WRITE_RUN_FOLDER"], cls.folder], check=True, timeout=60,
+        done = subprocess.run([os.environ["WRITE_RUN_FOLDER"], cls.folder], check=True, timeout=600,
                               stdout=subprocess.PIPE, text=True)
         assert done.stdout == "", done.stdout
 
