@@ -3,21 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "core/order_check.h"
 #include "core/payload.h"
+#include "core/probe_run.h"
 
 // What must hold on every kind of lane. Each wait is left out in turn: one that guards something
 // must be missed by the check of the order, whatever happened, and by the digest, when lanes are
 // delayed against it.
 
 namespace slipstream::test {
-
-inline bool implied(const WaitId& wait, std::size_t lanes, std::size_t depth) {
-  const auto waits = implied_waits(lanes, depth);
-  return std::find(waits.begin(), waits.end(), wait) != waits.end();
-}
 
 inline ScheduleProbe without(const WaitId& wait) {
   ScheduleProbe probe;

@@ -100,6 +100,16 @@ inline std::ostream& operator<<(std::ostream& out, const Combo& combo) {
   return out << combo.name();
 }
 
+/// The elements of `all` for which `is_wanted` returns true.
+template <typename IsWanted>
+std::vector<Combo> only(std::vector<Combo> all, const IsWanted& is_wanted) {
+  std::erase_if(all, [&](const Combo& each) { return !is_wanted(each); });
+  return all;
+}
+
+/// True for lanes that execute their work later, as a CUDA stream does.
+inline bool is_fake(const Combo& combo) { return combo.kind == Kind::fake; }
+
 /// Names the tests of a suite over combos.
 inline constexpr auto kComboName = [](const auto& test) { return test.param.name(); };
 
