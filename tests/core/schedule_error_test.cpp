@@ -109,7 +109,20 @@ TEST_P(ErrorTest, AThrowAnywhereEndsTheRunAndComesOutUnchanged) {
     fail_at(Site::retired, last_, batch);
     fail_at(Site::stop, 0, batch);
   }
-  if (GetParam().kind == Kind::host || GetParam().driver == Driver::interleaved) return;
+}
+
+/// Lanes that have something to do when a thread begins to use them.
+class ThreadedFakeLaneErrorTest : public ErrorTest {};
+
+INSTANTIATE_TEST_SUITE_P(All, ThreadedFakeLaneErrorTest,
+                         ::testing::ValuesIn(only(combos(),
+                                                  [](const Combo& each) {
+                                                    return is_fake(each) &&
+                                                           each.driver == Driver::threaded;
+                                                  })),
+                         kComboName);
+
+TEST_P(ThreadedFakeLaneErrorTest, AThreadThatCannotBeginEndsTheRun) {
   for (std::size_t lane = 0; lane <= last_; ++lane) {
     lanes_.fake(lane)->on_begin_thread = [this, lane] { at(Site::begin_thread, lane, 0); };
     fail_at(Site::begin_thread, lane, 0);
@@ -126,8 +139,18 @@ TEST_P(ErrorTest, BatchesBehindOneWhoseRetiringThrewAreRetiredToo) {
   EXPECT_EQ(retired_, through_);
 }
 
-TEST_P(ErrorTest, OfTwoErrorsAtOnceOneComesOutWhole) {
-  if (GetParam().driver == Driver::interleaved || GetParam().lanes == 1) return;  // one thread
+/// Schedules that run lanes on several threads.
+class SeveralThreadsErrorTest : public ErrorTest {};
+
+INSTANTIATE_TEST_SUITE_P(All, SeveralThreadsErrorTest,
+                         ::testing::ValuesIn(only(combos(),
+                                                  [](const Combo& each) {
+                                                    return each.driver == Driver::threaded &&
+                                                           each.lanes > 1;
+                                                  })),
+                         kComboName);
+
+TEST_P(SeveralThreadsErrorTest, one_of_two_simultaneous_errors_is_rethrown_unchanged) {
   for (int round = 0; round < 20; ++round) {
     Counter here;
     work_.on_run = [&](std::size_t lane, std::uint64_t batch, std::size_t) {
@@ -146,8 +169,13 @@ TEST_P(ErrorTest, OfTwoErrorsAtOnceOneComesOutWhole) {
   }
 }
 
-TEST_P(ErrorTest, ALaneThatIsLostIsNamed) {
-  if (GetParam().kind == Kind::host) return;  // it has nothing to lose
+/// Lanes that can be lost, as a CUDA device is by a failed assertion.
+class FakeLaneErrorTest : public ErrorTest {};
+
+INSTANTIATE_TEST_SUITE_P(All, FakeLaneErrorTest, ::testing::ValuesIn(only(combos(), is_fake)),
+                         kComboName);
+
+TEST_P(FakeLaneErrorTest, ALaneThatIsLostIsNamed) {
   for (std::size_t lost = 0; lost <= last_; ++lost) {
     SCOPED_TRACE("lane " + std::to_string(lost));
     TestLanes lanes(Kind::fake, GetParam().lanes);
@@ -164,8 +192,7 @@ TEST_P(ErrorTest, ALaneThatIsLostIsNamed) {
   }
 }
 
-TEST_P(ErrorTest, TheFirstErrorWinsOverOnesMetWhileDraining) {
-  if (GetParam().kind == Kind::host) return;
+TEST_P(FakeLaneErrorTest, TheFirstErrorWinsOverOnesMetWhileDraining) {
   work_.on_run = [&](std::size_t lane, std::uint64_t batch, std::size_t) {
     if (batch != 1) return;
     lanes_.enqueue(lane, [] { throw Error("device-side assertion"); });

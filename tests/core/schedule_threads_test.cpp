@@ -97,8 +97,12 @@ TEST_P(ThreadedPullTest, AnErrorOfItComesOutUnchanged) {
   schedule_.end();
 }
 
-TEST_P(ThreadedPullTest, AThreadThatCannotBeginEndsIt) {
-  if (GetParam() == Kind::host) return;
+/// A host lane has nothing to do when a thread begins to use it.
+class ThreadedPullOnFakeLanesTest : public ThreadedPullTest {};
+
+INSTANTIATE_TEST_SUITE_P(All, ThreadedPullOnFakeLanesTest, ::testing::Values(Kind::fake));
+
+TEST_P(ThreadedPullOnFakeLanesTest, AThreadThatCannotBeginEndsIt) {
   lanes_.fake(1)->on_begin_thread = [] { throw std::out_of_range("no"); };
   begin(kForever);
   EXPECT_THROW(while (schedule_.next()){}, std::out_of_range);
@@ -236,13 +240,17 @@ TEST_P(ThreadedInputTest, AStopEndsItBehindTheBatchesThatHaveEntered) {
   schedule_.end();
 }
 
-TEST_P(ThreadedInputTest, TheEndWaitsForNoDevice) {
+/// Host lanes have no device that a thread could wait for.
+class ThreadedInputOnFakeLanesTest : public ThreadedInputTest {};
+
+INSTANTIATE_TEST_SUITE_P(All, ThreadedInputOnFakeLanesTest, ::testing::Values(Kind::fake));
+
+TEST_P(ThreadedInputOnFakeLanesTest, TheEndWaitsForNoDevice) {
   Counter ended;
   begin(kForever);
   for (int batch = 0; batch < 5; ++batch) {  // its thread then waits for the end of the first
     ASSERT_TRUE(schedule_.next());
-    if (batch == 0 && GetParam() == Kind::fake)
-      lanes_.enqueue(2, [&] { ended.await(1, "the end"); });
+    if (batch == 0) lanes_.enqueue(2, [&] { ended.await(1, "the end"); });
   }
   schedule_.end();
   ended.add();
