@@ -11,7 +11,7 @@
 namespace slipstream::test {
 
 /// How long a test waits for what must happen. Reaching it is always an error, never an outcome.
-inline constexpr std::chrono::milliseconds kPatience{30'000};
+inline constexpr std::chrono::milliseconds kPatience{60'000};
 
 class TimedOut : public std::runtime_error {
  public:
