@@ -1,0 +1,114 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "run/engine.h"
+#include "slipstream/datasets/datasets.h"
+#include "slipstream/doctor/doctor.h"
+#include "support/own_op.h"
+
+namespace slipstream::test {
+
+inline constexpr double kBudgetS = 1;
+/// A measured rate may exceed the one that the stated costs allow by this factor: a thread that the
+/// system suspends between an event and its clock shortens one interval and lengthens another.
+inline constexpr double kSlack = 2;
+
+inline DoctorOptions within(double budget_s) {
+  DoctorOptions options;
+  options.budget_s = budget_s;
+  return options;
+}
+
+inline const Level& level_named(const Observations& observed, std::string_view name) {
+  const auto found = std::find_if(observed.levels.begin(), observed.levels.end(),
+                                  [&](const Level& level) { return level.name == name; });
+  if (found == observed.levels.end()) throw Error("no level " + std::string(name));
+  return *found;
+}
+
+inline const HostStepCost& step_named(const Observations& observed, std::string_view name) {
+  const auto found = std::find_if(observed.host.begin(), observed.host.end(),
+                                  [&](const HostStepCost& step) { return step.name == name; });
+  if (found == observed.host.end()) throw Error("no host step " + std::string(name));
+  return *found;
+}
+
+/// A lock that threads get in the order in which they ask for it.
+class FairLock {
+ public:
+  void lock() {
+    std::unique_lock lock(mutex_);
+    const std::uint64_t ticket = asked_++;
+    served_.wait(lock, [&] { return ticket == serving_; });
+  }
+  void unlock() {
+    {
+      const std::lock_guard lock(mutex_);
+      ++serving_;
+    }
+    served_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable served_;
+  std::uint64_t asked_ = 0, serving_ = 0;
+};
+
+/// Leaves images as they are, which takes a while. Where it has a lock, one thread at a time does
+/// so.
+struct SlowOp : OwnOp {
+  static constexpr std::string_view kName = "slow";
+
+  void apply(Drawn, FieldKind, ConstArray in, MutableArray out, Scratch&) const {
+    std::unique_lock<FairLock> held;
+    if (lock != nullptr) held = std::unique_lock(*lock);
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    std::copy_n(in.data, in.bytes(), out.data);
+  }
+
+  double seconds = 0;
+  std::shared_ptr<FairLock> lock = nullptr;
+};
+
+inline SlowOp slow_op(double seconds) {
+  SlowOp op;
+  op.seconds = seconds;
+  return op;
+}
+
+/// Costs are stated as sleeps. A sleep takes at least its time on any machine, so each test expects
+/// costs of at least that and rates of at most what it allows. Which verdict follows from such
+/// measurements is tested on recorded ones, in tests/diagnosis.
+class DoctorTest : public EngineTest {
+ protected:
+  static Plan plan(unsigned workers = 2) {
+    Plan plan = plan_of(kThreeLanes, Driver::threaded, 3);
+    plan.schedule.loader.num_workers = workers;
+    return plan;
+  }
+
+  static Tiny with_transform(SlowOp op) {
+    Tiny tiny;
+    tiny.transforms = {{"slow", std::move(op)}};
+    return tiny;
+  }
+
+  static std::shared_ptr<const Dataset> samples_of(const Tiny& tiny) {
+    SyntheticOptions synthetic;
+    synthetic.samples = tiny.samples;
+    synthetic.size = tiny.size;
+    synthetic.classes = tiny.classes;
+    return synthetic_segmentation(synthetic);
+  }
+};
+
+}  // namespace slipstream::test
