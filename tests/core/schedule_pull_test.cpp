@@ -1,11 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <future>
 #include <set>
 #include <string>
 
 #include "core/fake_lane.h"
 #include "core/schedule.h"
+#include "core/test_lanes.h"
 
 namespace slipstream::test {
 namespace {
@@ -119,12 +122,32 @@ TEST_F(PullTest, AnErrorComesOutUnchangedAndNamesItsLane) {
 }
 
 TEST_F(PullTest, TheHostIsNeverMoreThanDepthAndRunAheadInFront) {
-  schedule_.begin(100);
-  for (std::uint64_t batch = 0; batch < 50; ++batch) {
-    ASSERT_TRUE(schedule_.next());
-    EXPECT_GE(work_.retired_batches + 3 + 2 + 3, batch);
+  constexpr std::uint64_t kWindow = 3 + 2, kPulled = 12;
+  Counter permits;  // for the device to end the caller's work on a batch
+  std::atomic<std::uint64_t> entered = 0;
+  HookedWork work;
+  work.on_run = [&](std::size_t lane, std::uint64_t batch, std::size_t) {
+    if (lane != 0) return;
+    EXPECT_LT(batch, permits.value() + kWindow);
+    ++entered;
+  };
+  Schedule schedule({&copy_, &encode_, &body_}, 3, 2, work);
+  auto pulled = std::async(std::launch::async, [&] {
+    std::uint64_t batches = 0;
+    schedule.begin(kPulled);
+    for (; schedule.next(); ++batches)
+      body_.enqueue([&permits, batches] { permits.await(batches + 1, "the test's permit"); });
+    schedule.end();
+    return batches;
+  });
+  for (std::uint64_t done = 0; done + kWindow < kPulled; ++done) {
+    eventually("the host to fill its window and to block",
+               [&] { return entered >= kWindow + done && body_.blocked_hosts() == 1; });
+    EXPECT_EQ(entered, kWindow + done);
+    permits.add();
   }
-  schedule_.end();
+  permits.add(kPulled);
+  EXPECT_EQ(pulled.get(), kPulled);
 }
 
 }  // namespace
