@@ -1,5 +1,8 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
+#include "core/patience.h"
 #include "run/engine.h"
 #include "support/thrown.h"
 
@@ -31,12 +34,16 @@ const StepCosts kAll = {.train_s = 0.02, .copy_s = 0.03, .hand_over_s = 0.04};
 
 TEST_F(CostsTest, AreSpentOnTheTrainingLaneInEveryPlan) {
   const Plan pipelined = plan_of(kThreeLanes, Driver::threaded, 3);
-  for (const Plan& plan : {serial_plan(), pipelined}) {
-    const std::vector<double> lanes = busy(kAll, plan);
-    EXPECT_GE(lanes.back(), kCostsSteps * 0.09) << describe(plan);
-    for (std::size_t i = 0; i + 1 < lanes.size(); ++i)
-      EXPECT_LT(lanes[i], lanes.back()) << describe(plan);
-  }
+  EXPECT_GE(busy(kAll, serial_plan()).back(), kCostsSteps * 0.09);
+  std::vector<double> lanes;
+  // A lane that pays takes that long on any machine; one that does not may be late by chance.
+  eventually("the lanes before the training stage's pay nothing", [&] {
+    lanes = busy(kAll, pipelined);
+    EXPECT_GE(lanes.back(), kCostsSteps * 0.09);
+    return std::all_of(lanes.begin(), lanes.end() - 1,
+                       [](double busy_s) { return busy_s < kCostsSteps * kAll.train_s; });
+  });
+  EXPECT_EQ(lanes.size(), 3U);
 }
 
 TEST_F(CostsTest, EveryStepPaysForTraining) {
