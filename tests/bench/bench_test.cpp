@@ -153,8 +153,10 @@ TEST_F(BenchTest, SharesAreOfTheLanesOfTheSamePlacement) {
   options_.placements = {"cpu", "pipelined"};
   options_.repeats = 1;
   const auto rows = bench();
+  std::size_t shares = 0;
   for (const BenchRow& row : rows) {
     if (!row.share_of_slowest_lane) continue;
+    ++shares;
     const std::string placement = row.transforms_device == "cpu" ? "cpu" : "pipelined";
     double slowest = std::numeric_limits<double>::infinity();
     for (const BenchRow& lane : rows)
@@ -165,6 +167,7 @@ TEST_F(BenchTest, SharesAreOfTheLanesOfTheSamePlacement) {
     EXPECT_FALSE(row.offloading_gain && row.transforms_device != "gpu");
     EXPECT_FALSE(row.pipelining_gain) << "of what was not measured";
   }
+  EXPECT_GE(shares, 3U) << "serial and pipelined, and pipelined with transforms on the device";
 }
 
 TEST_F(BenchTest, BadListsAreRefused) {
@@ -232,7 +235,9 @@ TEST_F(BenchTest, UnknownInputsAndPlansAreRefused) {
 
 TEST_F(BenchTest, AnInterruptedBenchSaysSo) {
   options_.stop = [] { return true; };
-  for (const BenchRow& row : bench()) {
+  const auto rows = bench();
+  ASSERT_EQ(rows.size(), 5U);
+  for (const BenchRow& row : rows) {
     EXPECT_EQ(row.error, "interrupted");
     EXPECT_FALSE(row.steps_per_second.has_value());
   }
@@ -241,7 +246,9 @@ TEST_F(BenchTest, AnInterruptedBenchSaysSo) {
 TEST_F(BenchTest, AnInterruptedMeasurementIsNoError) {
   int left = 40;
   options_.stop = [&] { return --left < 0; };
-  for (const BenchRow& row : bench())
+  const auto rows = bench();
+  ASSERT_EQ(rows.size(), 5U);
+  for (const BenchRow& row : rows)
     EXPECT_NE(row.error.empty(), !row.steps_per_second.has_value()) << row.plan;
 }
 

@@ -68,6 +68,8 @@ TEST_F(LoaderCpus, HoldForWorkersAndReaders) {
     EXPECT_EQ(allowed_cpus(), all_);
     take(loader, 4);
   }
+  EXPECT_GE(reading_.lists().size(), 2 * 4 * options_.batch_size);
+  EXPECT_GE(decoding_.lists().size(), 2 * 4 * options_.batch_size);
   EXPECT_THAT(reading_.lists(), testing::Each(options_.cpus));
   EXPECT_THAT(decoding_.lists(), testing::Each(options_.cpus));
 }
@@ -99,6 +101,7 @@ TEST_F(LoaderCpus, AreAnywhereByDefault) {
   options_.cpus = {};
   DataLoader loader(dataset_, no_transforms(), options_);
   take(loader, 4);
+  EXPECT_GE(reading_.lists().size(), 4 * options_.batch_size);
   EXPECT_THAT(reading_.lists(), testing::Each(all_));
 }
 

@@ -119,6 +119,7 @@ TEST(BalancedSampling, AClassIsUsedUpBeforeASampleComesAgainAlsoOverEpochs) {
     for (const std::uint64_t sample : samples_of(sampler, epoch))
       taken[labels[sample]].push_back(sample);
   }
+  EXPECT_EQ(taken.size(), std::set(labels.begin(), labels.end()).size());
   for (const auto& [label, samples] : taken) {
     const auto members = std::count(labels.begin(), labels.end(), label);
     ASSERT_EQ(samples.size(), 210u);

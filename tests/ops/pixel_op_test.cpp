@@ -51,6 +51,7 @@ TEST(PixelOpTest, TakesLevelsAsUnitsAndFloatsAsTheyAre) {
     const auto floats = applied<float>(ToDtype{.scale = true}, {}, FieldKind::image, levels);
     const auto out = applied<float>(op, {}, FieldKind::image, levels);
     EXPECT_EQ(out, applied<float>(op, {}, FieldKind::image, floats));
+    ASSERT_EQ(out.values.size(), levels.values.size());
     for (std::size_t i = 0; i < out.values.size(); ++i) {
       const float unit = static_cast<float>(levels.values[i]) / 255.0F;
       ASSERT_EQ(out.values[i], unit < 0.5F ? unit : 1.0F - unit);

@@ -90,6 +90,7 @@ TEST(ToDtype, TakesImagesOfAnySize) {
     for (const Shape& shape : shapes_of(channels)) {
       const auto image = level_image(shape);
       const auto out = applied<float>(ToDtype{.scale = true}, {}, FieldKind::image, image);
+      ASSERT_EQ(out.values.size(), image.values.size());
       for (std::size_t i = 0; i < out.values.size(); ++i) {
         ASSERT_EQ(out.values[i], static_cast<float>(image.values[i] / 255.0));
       }

@@ -196,6 +196,7 @@ TEST_F(MixRunTest, OneSampleIsItsOwnPartner) {
   const Chain boxed = behind_samples({{"cutmix", CutMix{}}, {"one_hot", OneHot{}}});
   const Seen alone = seen_in(behind_samples({{"one_hot", OneHot{}}}), serial(), 1);
   const Seen mixed = seen_in(boxed, serial(), 1);
+  ASSERT_FALSE(mixed.empty());
   for (const auto& [number, fields] : mixed) {
     EXPECT_TRUE(same_bits(fields.first, alone.at(number).first));
     EXPECT_TRUE(fields.second.allclose(alone.at(number).second));

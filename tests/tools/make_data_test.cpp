@@ -93,8 +93,9 @@ TEST_F(MakeData, IsEqualForAnyNumberOfThreads) {
 }
 
 TEST_F(MakeData, ASampleDoesNotDependOnHowManyThereAre) {
-  const Files many = files("many", small(6));
-  for (const auto& [name, bytes] : files("few", small(3))) EXPECT_EQ(many.at(name), bytes) << name;
+  const Files many = files("many", small(6)), few = files("few", small(3));
+  EXPECT_GE(few.size(), 3U);
+  for (const auto& [name, bytes] : few) EXPECT_EQ(many.at(name), bytes) << name;
 }
 
 TEST_F(MakeData, AnotherSeedDrawsOtherScenes) {
