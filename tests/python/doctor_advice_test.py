@@ -39,6 +39,30 @@ ADVICE = [
 ]
 
 
+IN_NATIVE_WORDS = [
+    ("num_workers", "as it was", "slipstream.DataLoader(..., num_workers=10)"),
+    ("prefetch_batches", "as it was", "slipstream.DataLoader(..., prefetch_factor=4)"),
+    ("smaller_samples", "as it was", "python -m slipstream convert --data DIR --to shards --resize N --out NEW; "
+     "slipstream.open_dataset(NEW)"),
+    ("convert", "as it was", "python -m slipstream convert --data DIR --to npy --resize N --out NEW; "
+     "slipstream.open_dataset(NEW)"),
+    ("crop_first", "as it was", "in the order of slipstream.transforms.Compose"),
+    ("cheaper_transform", "do less in 'resize', or leave it out", "in slipstream.transforms.Compose"),
+    ("device_transforms", "as it was", 'slipstream.DataLoader(..., transforms_device="cuda")'),
+    ("lock", "as it was", "--option"),
+    ("memory_bandwidth", "as it was", "--option"),
+    ("cores", "as it was", "another machine, or fewer processes on this one; then num_workers=10"),
+]
+
+
+@pytest.mark.parametrize(("kind", "what", "how"), IN_NATIVE_WORDS)
+def test_advice_is_in_words_of_the_native_loader(kind, what, how):
+    diagnosis = types.SimpleNamespace(changes=[change_of(kind), change_of("wire")], reason="measure for longer (--budget)")
+    advice.rewrite_native(types.SimpleNamespace(workers=3), diagnosis)
+    (change,) = diagnosis.changes  # without the one that no native loader can take
+    assert (change.what, change.how, diagnosis.reason) == (what, how, "measure for longer (budget=)")
+
+
 def rewritten(changes, workers=3, steps=(None,), reason=""):
     observed = types.SimpleNamespace(workers=workers)
     diagnosis = types.SimpleNamespace(changes=changes, reason=reason)

@@ -1,16 +1,49 @@
 """Input pipelines of PyTorch for the tests of slipstream.doctor."""
 
 import functools
+import sys
 import time
 
+import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
+from slipstream import _native
+from slipstream._doctor import ladder, loaders, parts, rates
 from slipstream._doctor.loaders import Loaders
 from slipstream._doctor.samples import Samples
 from slipstream._random_states import kept_random_states
 
 torch.set_num_threads(1)
+
+
+class StatedTime:
+    """Replaces the module `time` in one process: time passes where something sleeps, and 0.1 ms with each look at it."""
+
+    def __init__(self):
+        self.wall = self.cpu = 0.0
+
+    def perf_counter(self):
+        self.wall += 1e-4
+        return self.wall
+
+    def thread_time(self):
+        self.cpu += 1e-4
+        return self.cpu
+
+    def sleep(self, seconds):
+        self.wall += seconds
+
+
+@pytest.fixture
+def stated_time(monkeypatch):
+    """Lets the doctor measure loaders without workers by the time that their parts state, on 8 idle cores."""
+    clock, capacity = StatedTime(), _native.MachineCapacity()
+    capacity.cores = 8
+    monkeypatch.setattr(_native, "measure_capacity", lambda cores: capacity)
+    for module in (sys.modules[__name__], ladder, loaders, parts, rates):
+        monkeypatch.setattr(module, "time", clock)
+    return clock
 
 
 class Compose:
@@ -107,5 +140,3 @@ def sleep(x, seconds):
 def slow(seconds):
     return functools.partial(sleep, seconds=seconds)
 
-
-# Taking apart
