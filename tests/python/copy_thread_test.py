@@ -2,10 +2,9 @@
 where it is told to."""
 
 import os
-import subprocess
-import sys
 import time
 
+import interpreters
 import pytest
 import torch
 
@@ -154,7 +153,7 @@ def test_an_error_of_the_body_and_of_a_stage_end_a_pass_alone(photos, device):
 
 def run(code, *arguments):
     code = "import os, sys, slipstream as ss, torch\nT = ss.transforms\n" + code
-    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60)
+    return interpreters.run(code, *arguments)
 
 
 def test_it_is_one_thread_and_a_pass_left_open_at_the_programs_end_ends_with_it(photos):

@@ -3,9 +3,9 @@
 import functools
 import os
 import signal
-import subprocess
 import sys
 
+import interpreters
 import pytest
 import slipstream as ss
 import torch
@@ -50,8 +50,7 @@ def test_the_scan_of_a_folder_ends_with_ctrl_c(opens, tmp_path):
     small = tmp_path / "small"
     (small / "class").mkdir(parents=True)
     (small / "class" / "image.jpg").touch()
-    ended = subprocess.run([sys.executable, "-c", PROGRAM, opens, classes, small], capture_output=True, text=True,
-                           timeout=120)
+    ended = interpreters.run(PROGRAM, opens, classes, small)
     assert ended.stdout == "KeyboardInterrupt behind NoneType\n1\n", ended.stderr
 
 

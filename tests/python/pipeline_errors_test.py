@@ -1,12 +1,12 @@
 """What slipstream.Pipeline refuses, and what errors of stages, bodies and loaders do."""
 
 import gc
-import subprocess
 import sys
 import threading
 import weakref
 from contextlib import nullcontext
 
+import interpreters
 from loops import BATCHES, Numbers, batches, encoder
 import pytest
 import torch
@@ -344,8 +344,7 @@ if len(sys.argv) > 3:
 
 @pytest.mark.parametrize("given", [["50", ""], ["10", ""], ["10", "", "close"], ["10", "persistent"]])
 def test_python_ends_amid_a_pass(given):
-    done = subprocess.run([sys.executable, "-c", ENDING, *given], capture_output=True, text=True, check=False,
-                          timeout=100)
+    done = interpreters.run(ENDING, *given)
     assert done.returncode == 0, done.stderr
 
 

@@ -1,9 +1,8 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 
+import interpreters
 import pytest
 import slipstream as ss
 from trained import Failing, Net, trainer_of
@@ -84,8 +83,7 @@ trainer_of(*sys.argv[1:3], checkpoint=sys.argv[3], save_every=2, on_step=on_step
 
 
 def test_it_goes_on_where_the_process_was_killed(photos, device, tmp_path):
-    run = subprocess.run([sys.executable, "-c", PROGRAM, photos, device, tmp_path / "run"],
-                         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, check=False, timeout=300)
+    run = interpreters.run(PROGRAM, photos, device, tmp_path / "run")
     assert run.returncode == -signal.SIGKILL
     went_on = trainer_of(photos, device, checkpoint=tmp_path / "run", resume="auto")
     assert 2 <= went_on.position < 14 and went_on.position % 2 == 0
@@ -116,8 +114,7 @@ print("the end")
 @pytest.mark.parametrize("what", ["fit", "evaluate", "predict"])
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])
 def test_the_interpreter_may_end_meanwhile(photos, device, what, plan):
-    run = subprocess.run([sys.executable, "-c", ENDING, photos, device, what, plan], capture_output=True, text=True,
-                         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, check=False, timeout=300)
+    run = interpreters.run(ENDING, photos, device, what, plan)
     assert (run.returncode, run.stdout) == (0, "the end\n"), run.stderr
 
 
@@ -183,9 +180,7 @@ in_a_fork(lambda: ss.Trainer(used, Net(), epochs=2, lr=0.05, momentum=0.9, deter
 def test_a_forked_process_makes_a_trainer_of_its_own(photos, tmp_path, plan):
     """One thread inside an operation: PyTorch itself hangs in a fork whose thread had more of them. And no
     GPU: where there is one, it refuses backward passes in a fork."""
-    environment = {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    run = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS, photos, plan, tmp_path / "run"], text=True,
-                         env=os.environ | environment, check=False, timeout=120, capture_output=True)
+    run = interpreters.run(FORKS, photos, plan, tmp_path / "run", threads=1, ignores_warnings=True, CUDA_VISIBLE_DEVICES="")
     assert run.returncode == 0, run.stderr
     lines = [re.sub("Refused: this (trainer|iterator).*", r"\1", line) for line in run.stdout.splitlines()]
     digest = lines[1]
@@ -243,9 +238,7 @@ print(trainer.fit().steps, flush=True)
 @pytest.mark.parametrize("where", ["model", "loss", "stage", "metric", "on_step"])
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])
 def test_a_process_forked_inside_a_run_ends(photos, plan, where):
-    run = subprocess.run([sys.executable, "-W", "ignore", "-c", ENDS_OF_FORKS, photos, plan, where], text=True,
-                         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
-                         check=False, timeout=120, capture_output=True)
+    run = interpreters.run(ENDS_OF_FORKS, photos, plan, where, threads=1, ignores_warnings=True)
     assert (run.returncode, run.stdout.split()) == (0, ["1", "0", "1", "255", "1", "3", "4", "14"]), run.stderr
     first, second, *rest = run.stderr.splitlines()
     assert first.startswith("a process forked inside a run cannot go on in it") and second == "told"

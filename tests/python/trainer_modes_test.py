@@ -2,10 +2,9 @@
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 
+import interpreters
 import pytest
 import slipstream as ss
 import torch
@@ -53,8 +52,7 @@ print(done.wait(30), trainer.fit().steps)
 
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])
 def test_the_process_goes_on_where_python_raises_at_the_end(photos, device, plan):
-    run = subprocess.run([sys.executable, "-c", ENDS, photos, device, plan], capture_output=True, text=True,
-                         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, check=False, timeout=60)
+    run = interpreters.run(ENDS, photos, device, plan)
     assert (run.returncode, run.stdout) == (0, "OSError\nKeyboardInterrupt\nTrue 14\n"), run.stderr
 
 
@@ -125,8 +123,7 @@ for above in ("tf32", "ieee"):  # what is set nowhere else still comes from abov
 
 
 def test_precisions_of_both_interfaces_are_put_back(photos, device):
-    run = subprocess.run([sys.executable, "-c", PRECISIONS, photos, device], capture_output=True, text=True,
-                         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, check=False, timeout=60)
+    run = interpreters.run(PRECISIONS, photos, device)
     assert run.stdout == "True\nTrue\nTrue\n14 True\ntf32\nieee\n", run.stderr
 
 

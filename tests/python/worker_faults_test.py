@@ -12,6 +12,7 @@ import sys
 import time
 
 from processes import is_there, wait_until
+import interpreters
 import pytest
 import torch
 
@@ -292,15 +293,14 @@ print([label.tolist() for _, label in batches] == labels[1:], len(list(in_python
 
 
 def test_a_forked_process_reads_with_threads_of_its_own(photos):
-    run = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS, photos], text=True, capture_output=True,
-                         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, check=False, timeout=60)
+    run = interpreters.run(FORKS, photos, ignores_warnings=True)
     refused = r"Refused: this {} was made in the process that this one was forked from, .*\n"
     expected = "True\nTrue\n" + refused.format("pass over a loader") + refused.format("loader") * 2 + "True 5\n"
     assert re.fullmatch(expected, run.stdout), run.stdout + run.stderr
 
 
 PROGRAM = """
-import os, sys, time
+import multiprocessing, os, sys, time
 import torch
 import slipstream as ss
 
@@ -314,6 +314,7 @@ class Slow:
         return i
 
 if __name__ == "__main__":
+    multiprocessing.set_forkserver_preload(["slipstream"])
     loader = ss.DataLoader(Slow(), 2, num_workers=2, multiprocessing_context=sys.argv[2])
     for batch in loader:
         os.write(1, b"batch\\n")
@@ -337,9 +338,9 @@ except ss.Error as error:
 @pytest.mark.parametrize("how", ["-c", "stdin", "file"])
 def test_what_processes_that_are_not_forked_cannot_import(tmp_path, how):
     (tmp_path / "program.py").write_text(UNDEFINED)
-    words = {"-c": ["-c", UNDEFINED], "stdin": ["-"], "file": [tmp_path / "program.py"]}[how]
-    run = subprocess.run([sys.executable, *words], input=UNDEFINED if how == "stdin" else "", text=True, timeout=100,
-                         capture_output=True, check=False, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+    words = {"-c": ["-c", UNDEFINED], "file": [tmp_path / "program.py"]}[how]
+    run = subprocess.run([sys.executable, *words], text=True, timeout=300, capture_output=True, check=False,
+                         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
     in_a_module = "this program is no file" in run.stdout and "in a module, or give multiprocessing_context='fork'" in run.stdout
     assert in_a_module == (how != "file"), run.stdout + run.stderr
     assert ("if __name__ == '__main__'" in run.stdout) == (how == "file"), run.stdout + run.stderr

@@ -13,6 +13,7 @@ import sys
 import threading
 
 from processes import is_there, wait_until
+import interpreters
 import pytest
 import torch
 
@@ -183,7 +184,8 @@ print("ended")
 @pytest.mark.parametrize("loop", ["[torch.zeros(3)] * 4", "ss.DataLoader([1, 2, 3], 1)"])
 def test_processes_start_beside_a_thread_that_iterates(tmp_path, loop):
     """Which is now and then within PyTorch's generator, or chooses kernels: a forked process would wait for it."""
-    assert output_of(tmp_path, BESIDE_A_LOOP.replace("LOOP", loop)) == "ended\n"
+    run = interpreters.run(BESIDE_A_LOOP.replace("LOOP", loop), ignores_warnings=True)
+    assert (run.stdout, run.stderr) == ("ended\n", "")
 
 
 NUMBERS_BESIDE = """
@@ -208,8 +210,9 @@ print("ended")
 """
 
 
-def test_processes_start_beside_a_thread_that_draws_numbers_of_numpy(tmp_path):
-    assert output_of(tmp_path, NUMBERS_BESIDE) == "ended\n"
+def test_processes_start_beside_a_thread_that_draws_numbers_of_numpy():
+    run = interpreters.run(NUMBERS_BESIDE, ignores_warnings=True)
+    assert (run.stdout, run.stderr) == ("ended\n", "")
 
 
 FORKS = {"done": 0, "stuck": [], "dead": []}

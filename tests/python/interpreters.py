@@ -1,0 +1,90 @@
+"""Runs programs as `python -c` does, in forks of an interpreter that has imported PyTorch, which else takes most of
+their time. Each fork ends as an interpreter ends."""
+
+import atexit
+import functools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+
+import torch
+
+LIMIT_S = 300
+SERVER = """
+import json, os, socket, sys, warnings
+import torch, torch._dynamo, slipstream
+
+connection = socket.socket(fileno=int(sys.argv[1]))
+process = None
+while process != 0:
+    request, outputs, *_ = socket.recv_fds(connection, 1 << 20, 2)
+    if not request:
+        break
+    process = os.fork()
+    if process != 0:
+        for each in outputs:
+            os.close(each)
+        connection.send(str(process).encode())
+        connection.send(str(os.waitpid(process, 0)[1]).encode())
+if request:
+    connection.close()
+    for number, each in enumerate(outputs, 1):
+        os.dup2(each, number)
+        os.close(each)
+    request = json.loads(request)
+    os.environ.update(request["environment"])
+    torch.set_num_threads(request["threads"])
+    sys.argv = ["-c", *request["arguments"]]
+    code = compile(request["program"], "<string>", "exec")
+    if request["ignores_warnings"]:
+        warnings.simplefilter("ignore")
+    del connection, process, outputs, each, number, request
+    exec(code)
+"""
+
+
+class Server:
+    """One such interpreter. Where CUDA is in use in this process, it is not in that one."""
+
+    def __init__(self):
+        self.socket, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        with other_end:
+            self.process = subprocess.Popen([sys.executable, "-c", SERVER, str(other_end.fileno())], env=environment,
+                                            pass_fds=[other_end.fileno()])
+        atexit.register(self.end)
+
+    def end(self):
+        self.socket.close()
+        self.process.wait()
+
+    def number(self):
+        return int(self.socket.recv(100))
+
+
+@functools.cache
+def server():
+    return Server()
+
+
+def run(program, *arguments, threads=None, ignores_warnings=False, **environment):
+    """Runs a program to its end; returns its exit code and output. It is killed after five minutes.
+
+    threads: of PyTorch's operations; by default the number that this process has.
+    """
+    request = {"program": program, "arguments": [*map(str, arguments)], "environment": environment,
+               "threads": threads or torch.get_num_threads(), "ignores_warnings": ignores_warnings}
+    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as errors:
+        socket.send_fds(server().socket, [json.dumps(request).encode()], [said.fileno(), errors.fileno()])
+        limit = threading.Timer(LIMIT_S, os.kill, [server().number(), signal.SIGKILL])
+        limit.start()
+        status = server().number()
+        limit.cancel()
+        for file in (said, errors):
+            file.seek(0)
+        return subprocess.CompletedProcess(program, os.waitstatus_to_exitcode(status), said.read(), errors.read())
