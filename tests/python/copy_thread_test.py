@@ -185,8 +185,8 @@ import signal, threading
 slow = T.Compose([T.Resize((2000, 2000))] + [T.GaussianBlur(63)] * 4 + [T.CenterCrop(8)])
 loader = ss.DataLoader(ss.ConcatDataset([ss.ImageFolder(sys.argv[1], slow)] * 4), 200)
 loader._native.wants_thread = True
-threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     next(iter(loader))
 except KeyboardInterrupt:
     print("ended")

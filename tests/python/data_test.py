@@ -1,5 +1,6 @@
 """The native loader from Python."""
 
+from concurrent.futures import ThreadPoolExecutor
 import copy
 import pickle
 import threading
@@ -152,20 +153,27 @@ def test_what_is_no_state_is_told(photos, damaged):
 def test_threads_that_share_a_loader_are_told(photos, device):
     loader, told = ss.DataLoader(folder(photos), 8, num_workers=2, device=device), []
 
+    has_begun, may_continue = threading.Event(), threading.Event()
     def iterate():
         for _ in range(10):
             try:
                 for _ in loader:
-                    pass
+                    if passes == 1:
+                        has_begun.set()
+                        assert may_continue.wait(100)
             except ss.Error as error:
                 told.append(str(error))
 
-    threads = [threading.Thread(target=iterate) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert told and all("loader was" in each for each in told)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(iterate, 1)
+        assert has_begun.wait(100)
+        assert len(list(loader)) == 7
+        may_continue.set()
+        first.result()
+        assert len(told) == 1
+        for each in [pool.submit(iterate, 5) for _ in range(3)]:  # their passes overlap at any time, or never
+            each.result()
+    assert {"loader was" in each for each in told} == {True}
     assert len(list(loader)) == 7
 
 

@@ -7,11 +7,11 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
-import interpreters
 
 import pytest
 import torch
+from processes import wait_until
+from tensors import all_equal
 
 import slipstream as ss
 
@@ -42,11 +42,7 @@ def test_a_kept_batch_keeps_no_threads(photos):
             break
         if len(kept) == 1:
             before = threads()
-    for _ in range(500):  # a thread that was joined is counted a little longer
-        if threads() <= before:
-            break
-        time.sleep(0.01)
-    assert threads() <= before
+    wait_until(lambda: threads() <= before)  # a thread that was joined is counted a little longer
     list(loader)
     assert all(torch.equal(images, then) for images, then in kept)
     del loader

@@ -309,13 +309,13 @@ def test_one_pass_is_of_one_thread(device):
 
     def stage(x):
         inside.set()
-        assert out.wait(30)
+        assert out.wait(100)
         return x
 
     loop = iter(ss.Pipeline(batches(2), [("stage", stage)], device))
     other = threading.Thread(target=next, args=(loop,))
     other.start()
-    assert inside.wait(30)
+    assert inside.wait(100)
     with pytest.raises(ValueError, match="already executing"):
         next(loop)
     out.set()
@@ -338,6 +338,7 @@ batches = iter(ss.Pipeline(loader, [("add", lambda x: x + 1)], "cpu"))
 for _ in range(5):
     next(batches)
 if len(sys.argv) > 3:
+torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL = 0.2  # that PyTorch gives a worker to end by itself, in seconds
     batches.close()
 """
 

@@ -4,14 +4,17 @@ import enum
 import multiprocessing
 import signal
 import threading
-import time
 
 import pytest
 import torch
 from loops import Numbers
+from processes import wait_until
 
 import slipstream as ss
 from slipstream import _sources
+
+
+LIMIT_S = 100  # a test that waits longer has failed
 
 
 class Late(Numbers):
@@ -22,7 +25,7 @@ class Late(Numbers):
 
     def __getitem__(self, index):
         if index == self.late:
-            self.let_go.wait(20)
+            self.let_go.wait(LIMIT_S)
             self.made.set()
         return super().__getitem__(index)
 
@@ -46,8 +49,9 @@ def test_a_late_batch_holds_up_none_that_is_there(device, late, workers, is_pers
 
 
 @pytest.mark.parametrize("late", [6, 7])
-def test_a_break_does_not_wait_for_a_late_loader(device, late):
-    """PyTorch ends the worker after five seconds, which it waits for in a plain loop, too."""
+def test_a_break_does_not_wait_for_a_late_loader(device, late, monkeypatch):
+    """PyTorch kills a worker that does not end by itself within this time, in a plain loop, too."""
+    monkeypatch.setattr(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 0.1)
     data = Late(late)
     loader = torch.utils.data.DataLoader(data, 1, num_workers=1)
     for i, _ in enumerate(ss.Pipeline(loader, (), device)):
@@ -95,7 +99,7 @@ def test_a_pass_waits_for_what_the_one_before_still_reads(device):
         for x, _ in pipe:
             if x[0, 0] == 2:
                 break
-        letting = threading.Timer(0.3, data.let_go.set)
+        letting = threading.Timer(0.1, data.let_go.set)
         letting.start()
         assert [labels.item() for _, labels in pipe] == list(range(40))
         letting.join()
@@ -111,7 +115,7 @@ class Ending(torch.utils.data.IterableDataset):
         worker = torch.utils.data.get_worker_info().id
         yield from torch.arange(3) + 10 * worker
         if worker == 1:
-            self.let_go.wait(20)
+            self.let_go.wait(LIMIT_S)
             self.made.set()
             yield torch.tensor(13)
 
@@ -181,7 +185,7 @@ class OneEnds(torch.utils.data.IterableDataset):
     def __iter__(self):
         worker = torch.utils.data.get_worker_info().id
         if worker == 2:
-            self.let_go.wait(20)
+            self.let_go.wait(LIMIT_S)
         if worker > 0:
             yield torch.tensor(worker)
 
@@ -189,10 +193,7 @@ class OneEnds(torch.utils.data.IterableDataset):
 def test_batches_of_workers_behind_one_that_has_ended_are_seen():
     data = OneEnds()
     workers = _sources._Workers(torch.utils.data.DataLoader(data, None, num_workers=3, prefetch_factor=1))
-    until = time.monotonic() + 15
-    while not workers.ready():
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    wait_until(workers.ready)
     assert next(workers) == 1 and not workers.ready()
     data.let_go.set()
     assert list(workers) == [2]
@@ -224,12 +225,12 @@ def test_an_error_of_the_standard_librarys_is_none_of_a_signal(device):
     assert seen == 6 and not any("signal" in note for note in getattr(caught.value, "__notes__", ()))
 
 
-class SlowState:
+class SignaledState:
     def __iter__(self):
         return iter(torch.arange(3))
 
     def state_dict(self):
-        time.sleep(0.3)
+        signal.raise_signal(signal.SIGALRM)
         return {}
 
     def load_state_dict(self, state):
@@ -244,7 +245,7 @@ def test_what_a_handler_of_a_signal_raises_beside_the_loaders_state(device):
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.1)
         with pytest.raises(OSError, match="for a signal"):
-            list(ss.Pipeline(SlowState(), (), device))
+            list(ss.Pipeline(SignaledState(), (), device))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

@@ -11,7 +11,7 @@ def is_there(process):
         return False
 
 
-def wait_until(condition, seconds=60):
+def wait_until(condition, seconds=100):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end

@@ -59,7 +59,7 @@ class Signaling(Net):
         self.calls += 1
         if self.calls == self.at:
             os.kill(os.getpid(), signal.SIGUSR1)
-            assert self.is_handled.wait(30), "the handler waits for the end of the run"
+            assert self.is_handled.wait(100), "the handler waits for the end of the run"
         return super().forward(images)
 
 
@@ -137,7 +137,7 @@ def test_outputs_may_be_taken_by_two_threads_and_closed_by_another(photos):
     class Waiting(Net):
         def forward(self, images):
             asked.set()
-            assert go_on.wait(30)
+            assert go_on.wait(100)
             return super().forward(images)
 
     def take(outputs):
@@ -152,7 +152,7 @@ def test_outputs_may_be_taken_by_two_threads_and_closed_by_another(photos):
 
     def join(threads):
         for thread in threads:
-            thread.join(30)
+            thread.join(100)
         assert not any(thread.is_alive() for thread in threads)
 
     taken = []
@@ -160,7 +160,7 @@ def test_outputs_may_be_taken_by_two_threads_and_closed_by_another(photos):
     assert sorted(taken) == [2, 8, 8, 8, 8, 8, 8]
     asked, go_on = threading.Event(), threading.Event()
     outputs, threads = begun(Waiting())
-    assert asked.wait(30)
+    assert asked.wait(100)
     closing = threading.Thread(target=outputs.close)
     closing.start()
     go_on.set()

@@ -46,7 +46,7 @@ holder.itself, holder.outputs = holder, trainer.predict(loader_of(photos, device
 next(holder.outputs)
 del holder
 let_go.set()
-print(done.wait(30), trainer.fit().steps)
+print(done.wait(100), trainer.fit().steps)
 """
 
 

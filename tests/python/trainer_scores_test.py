@@ -71,7 +71,7 @@ def test_what_an_epoch_is_told_is_of_that_epoch(photos, device):
 
         def forward(self, images):
             self.calls += 1
-            time.sleep(0.05 if self.calls <= 7 else 0)
+            time.sleep(0.01 if self.calls <= 7 else 0)
             return super().forward(images)
 
     result = trainer_of(photos, device, SlowAtFirst(), on_epoch=lambda epoch: None).fit()
@@ -212,6 +212,6 @@ def test_closing_waits_for_the_model(photos, device):
     outputs = trainer_of(photos, device, Slow()).predict(loader_of(photos, device))
     next(outputs)
     entered.clear()
-    assert entered.wait(60)
+    assert entered.wait(100)
     outputs.close()
     assert len(is_left) >= 2 and all(is_left)

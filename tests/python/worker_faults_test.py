@@ -10,9 +10,10 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
-from processes import is_there, wait_until
 import interpreters
+from processes import is_there, wait_until
 import pytest
 import torch
 
@@ -186,7 +187,7 @@ def test_an_init_function_that_fails():
     for options in ({}, {"on_bad_sample": "skip"}):  # it is no sample that is bad
         message = message_of(ss.Error, [1, 2], worker_init_fn=lambda number: {}[number], **options)
         assert message.startswith("KeyError: 0\nin worker process 0")
-        message = message_of(ss.Error, Slow(), num_workers=2, worker_init_fn=lambda number: {0: 0}[number], **options)
+        message = message_of(ss.Error, Slow(length=2000), num_workers=2, worker_init_fn=lambda number: {0: 0}[number], **options)
         assert message.startswith("step 'read' of sample") and "KeyError: 1\nin worker process 1" in message
 
 
@@ -210,10 +211,8 @@ def test_processes_end_with_the_loader():
     loader = ss.DataLoader(Squares(lambda i: time.sleep(1000)), 4, num_workers=2)
     next(iter(loader))
     assert len(children()) == 2
-    begun = time.monotonic()
     del loader
-    wait_until(lambda: children() == [])
-    assert time.monotonic() - begun < 60  # and not the time that the sample takes
+    wait_until(lambda: children() == [])  # long before the sample is read
 
 
 def test_processes_end_by_a_signal_that_the_program_handles():
@@ -223,7 +222,7 @@ def test_processes_end_by_a_signal_that_the_program_handles():
         loader = ss.DataLoader(Squares(), 4)
         process = next(each for each in children() if each not in others)
         process.terminate()
-        process.join(30)
+        process.join(100)
         assert process.exitcode == -signal.SIGTERM
         with pytest.raises(ss.Error, match="worker process 0 .* ended"):
             list(loader)
@@ -335,7 +334,17 @@ except ss.Error as error:
 """
 
 
-@pytest.mark.parametrize("how", ["-c", "stdin", "file"])
+def test_a_program_that_is_no_file_is_told_what_to_do(monkeypatch):
+    main = types.ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    for name in (None, "<stdin>", "/no/such/file.py"):
+        main.__file__ = name
+        assert "this program is no file" in _workers._advice_for_unforked()
+    main.__file__ = __file__
+    assert "if __name__ == '__main__'" in _workers._advice_for_unforked()
+
+
+@pytest.mark.parametrize("how", ["-c", "file"])
 def test_what_processes_that_are_not_forked_cannot_import(tmp_path, how):
     (tmp_path / "program.py").write_text(UNDEFINED)
     words = {"-c": ["-c", UNDEFINED], "file": [tmp_path / "program.py"]}[how]
@@ -363,7 +372,7 @@ def test_no_process_outlives_the_program(tmp_path, how, first_slow, method):
         os.killpg(program.pid, how)  # as a terminal does
     else:
         program.kill()
-    program.wait(60)
+    program.wait(100)
     wait_until(lambda: not any(map(is_there, workers)))
-    _, errors = program.communicate(timeout=60)
+    _, errors = program.communicate(timeout=100)
     assert program.returncode == -how and (how == signal.SIGKILL or "KeyboardInterrupt" in errors)

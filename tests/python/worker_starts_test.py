@@ -2,6 +2,7 @@
 
 import collections
 import ctypes
+import gc
 import logging
 import multiprocessing
 from multiprocessing.process import BaseProcess
@@ -12,8 +13,8 @@ import subprocess
 import sys
 import threading
 
-from processes import is_there, wait_until
 import interpreters
+from processes import is_there, wait_until
 import pytest
 import torch
 
@@ -51,6 +52,10 @@ def test_a_loader_inside_a_worker_process(photos, outer, inner):
     with pytest.raises(ss.Error, match=r"sample 0: .*inside a worker process \('slipstream worker 0'\): make it in"):
         ss.DataLoader(data, 2, multiprocessing_context=outer)
     assert [x.shape for x in ss.DataLoader(Nested(photos), 2, multiprocessing_context=outer)] == [(2, 3, 3, 8, 8)]
+
+
+def test_a_loader_inside_a_worker_process_of_pytorch(monkeypatch):
+    monkeypatch.setattr(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 0.2)  # for a worker to end, in seconds
     with pytest.raises(ss.Error, match="inside a worker process"):
         list(torch.utils.data.DataLoader(data, 2, num_workers=1, multiprocessing_context=outer))
 
@@ -273,8 +278,14 @@ def test_a_process_that_ends_before_it_begins(forks):
 
 def test_ctrl_c_while_a_process_begins(monkeypatch, forks):
     forks["stuck"] = [2]
-    threading.Timer(0.5, interrupt).start()
-    monkeypatch.setattr(_workers, "_has_word", lambda connection, _: forks["done"] != 2 or connection.recv(1))
+
+    def has_word(connection, _):
+        if forks["done"] == 2:
+            threading.Timer(0.1, interrupt).start()
+            connection.recv(1)  # never comes
+        return True
+
+    monkeypatch.setattr(_workers, "_has_word", has_word)
     with pytest.raises(KeyboardInterrupt):
         ss.DataLoader(range(4), num_workers=2)
     assert workers_left() == []
@@ -313,6 +324,6 @@ ss.DataLoader([1, 2], worker_init_fn=begin)
                                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
     worker = int(program.stdout.readline())
     program.kill()
-    program.wait(60)
+    program.wait(100)
     wait_until(lambda: not is_there(worker))
     program.stdout.close()
