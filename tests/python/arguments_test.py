@@ -97,14 +97,15 @@ def test_numbers_and_booleans_of_numpy():
 def test_the_doctor_takes_states_one_by_one_and_by_name():
     model = torch.nn.Linear(1, 1)
     for state in (model, {"model": model}, [model], (each for each in [model])):
-        before = model.weight.detach().clone()
+        before, during = model.weight.detach().clone(), []
 
         def step(batch):
             with torch.no_grad():
                 model.weight.add_(1)
+            during.append(model.weight.detach().clone())
 
         ss.doctor(torch.utils.data.DataLoader([1, 2]), step, device="cpu", budget=0.1, state=state)
-        assert torch.equal(model.weight, before)
+        assert torch.equal(model.weight, before) and not torch.equal(during[-1], before)
     for wrong in (3, {"a": 3}, [3]):
         with pytest.raises(ss.Refused, match="state holds int, which has no state_dict"):
             ss.doctor(torch.utils.data.DataLoader([1, 2]), print, state=wrong)

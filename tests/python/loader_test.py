@@ -8,10 +8,11 @@ import subprocess
 import sys
 import threading
 
+import interpreters
 import pytest
-import torch
 from processes import wait_until
 from tensors import all_equal
+import torch
 
 import slipstream as ss
 
@@ -159,7 +160,7 @@ def test_set_epoch_keeps_the_place_in_a_resumed_epoch(photos):
     loader.load_state_dict({"position": 7, "batches_per_epoch": 5})
     rest = list(passes(loader, range(loader.epoch, 3)))
     assert [len(each) for each in rest] == [3, 5]
-    assert all(map(torch.equal, sum(rest, []), sum(whole, [])[7:]))
+    assert all_equal(sum(rest, []), sum(whole, [])[7:])
     loader.load_state_dict({"position": 7, "batches_per_epoch": 5})
     assert [len(each) for each in passes(loader, [0, 1, 1])] == [5, 5, 5]
     pipe = ss.Pipeline(loader)

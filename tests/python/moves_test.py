@@ -62,8 +62,8 @@ def test_what_is_not_there_under_our_names_is_to_be_left_out(shapes):
 
 def test_what_moves_nothing_and_functions_of_ones_own_stay(shapes):
     chain = T.Compose([T.CenterCrop(16), v2.ColorJitter(0.4), identity, v1.RandomInvert(), T.RandomVerticalFlip()])
-    for images, masks in ss.DataLoader(ss.open_dataset(shapes, chain), 3):
-        assert images.shape[2:] == masks.shape[-2:] == (16, 16)
+    batches = list(ss.DataLoader(ss.open_dataset(shapes, chain), 3))
+    assert [(images.shape[2:], masks.shape[-2:]) for images, masks in batches] == [((16, 16), (16, 16))] * 2
 
 
 IMAGE = torch.arange(3 * 6 * 8, dtype=torch.uint8).view(3, 6, 8)

@@ -6,6 +6,7 @@ import sys
 from loops import batches, delay, encoder, leave_at, trained
 import pytest
 from scripts import AddOne, add_one, on_threads, scripted  # noqa: F401, a fixture
+from tensors import all_equal
 import torch
 from torch import nn
 
@@ -64,7 +65,7 @@ def test_training_gives_the_plain_loops_bits(device, make):
     script = make(encoder("cpu")).to(device)
     for run_ahead in (1, 2, 5):
         pipe = ss.Pipeline(data, [("encode", script)], device, run_ahead=run_ahead)
-        assert all(map(torch.equal, trained(pipe, device), plain))
+        assert all_equal(trained(pipe, device), plain)
     torch.use_deterministic_algorithms(False)
 
 
@@ -132,9 +133,9 @@ def test_the_loops_modes_hold_in_them(device):
         script = torch.jit.trace(encode, data[0][0].to(device))
         made = [x for x, *_ in ss.Pipeline(data, [("encode", script)], device)]
     assert {x.dtype for x in made} == {torch.bfloat16}
-    assert all(map(torch.equal, made, expected))
+    assert all_equal(made, expected)
     made = [x for x, *_ in ss.Pipeline(data, [("one", scripted(AddOne()))], device)]
-    assert not any(x.requires_grad for x in made)
+    assert [x.requires_grad for x in made] == [False] * 4
 
 
 def test_errors_come_out_with_the_stages_name(device):
@@ -160,7 +161,7 @@ def test_a_frozen_module_is_one(device):
     frozen = torch.jit.freeze(scripted(nn.Linear(3, 2)).to(device))
     data = [torch.ones(2, 3)] * 4
     expected = [frozen(x.to(device)) for x in data]
-    assert all(map(torch.equal, ss.Pipeline(data, [("frozen", frozen)], device), expected))
+    assert all_equal(ss.Pipeline(data, [("frozen", frozen)], device), expected)
 
 
 def test_the_same_memory_for_two_batches_is_an_error(device):

@@ -82,9 +82,12 @@ def test_a_state_that_cannot_be_had_ends_no_loop(device, serial):
             raise NotImplementedError("not here")
 
     pipe = ss.Pipeline(Stateless(), (), device, serial=serial)
+    count = 0
     for _ in pipe:
+        count += 1
         with pytest.raises(NotImplementedError, match="not here"):
             pipe.state_dict()
+    assert count == BATCHES
 
 
 def test_loaders_without_a_state_have_none_in_a_pipeline():

@@ -7,9 +7,11 @@ import importlib
 import os
 import time
 from typing import ClassVar
+import weakref
 
 from loops import BATCHES, Numbers, batches, delay, encoder, leave_at, trained
 import pytest
+from tensors import all_equal
 import torch
 from torch import nn
 
@@ -26,7 +28,7 @@ def test_training_gives_the_plain_loops_bits(device):
         for ours, theirs in zip(trained(pipe, device), plain, strict=True):
             assert torch.equal(ours, theirs)
     serial = ss.Pipeline(data, [("encode", encode)], device, serial=True)
-    assert all(map(torch.equal, trained(serial, device), plain))
+    assert all_equal(trained(serial, device), plain)
     torch.use_deterministic_algorithms(False)
 
 
@@ -108,8 +110,9 @@ def test_several_inputs_outputs_and_stages(device):
     data = [{"a": torch.ones(3), "b": torch.ones(3) * 2}] * 5
     stages = [ss.Stage("both", lambda a, b: (a + b, a - b), ["a", "b"], ["sum", "difference"]),
               ss.Stage("more", lambda s: s * 10, "sum")]
-    for batch in ss.Pipeline(data, stages, device):
-        assert batch["sum"].eq(30).all() and batch["difference"].eq(-1).all()
+    made = list(ss.Pipeline(data, stages, device))
+    assert len(made) == len(data)
+    assert all(batch["sum"].eq(30).all() and batch["difference"].eq(-1).all() for batch in made)
 
 
 def test_early_ends_errors_and_several_passes(device):
@@ -133,44 +136,66 @@ def test_pytorch_loaders(device, workers):
     for _ in range(2):
         numbers = torch.cat([labels.cpu() for _, labels in pipe])
         assert sorted(numbers.tolist()) == list(range(40))
-    for x, labels in pipe:
-        assert torch.equal(x[:, 0].cpu(), labels.cpu() * 2.0)
-        break
+    x, labels = next(iter(pipe))
+    assert torch.equal(x[:, 0].cpu(), labels.cpu() * 2.0)
 
 
-def test_no_gradients_and_no_graph_in_stages(device):
-    for x, *_ in ss.Pipeline(batches(2), [("stage", lambda x: x * torch.ones(1, device=device, requires_grad=True))], device):
-        assert not x.requires_grad and torch.is_grad_enabled()
-
-
-def test_compiled_and_autocast_stages(device):
-    encode = encoder(device)
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_a_stage_may_enter_autocast(device, is_compiled):
+    encode, graphs = encoder(device), []
 
     def half(x):
         with torch.autocast(device, torch.bfloat16):
             return encode(x)
 
-    for x, *_ in ss.Pipeline(batches(3), [("encode", half)], device):
-        assert x.dtype == torch.bfloat16
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    stage = torch.compile(half, backend=backend) if is_compiled else half
+    made = [x for x, *_ in ss.Pipeline(batches(3), [("encode", stage)], device)]
+    assert bool(graphs) == is_compiled
+    assert {x.dtype for x in made} == {torch.bfloat16}
+    for x, (image, *_) in zip(made, batches(3), strict=True):
+        assert torch.equal(x, half(image.to(device)))
 
 
-def test_memory_does_not_grow(device):
-    if device == "cpu":
-        return
-    data = batches(200, pinned=True)
-    pipe = ss.Pipeline(data, [("encode", encoder(device))], device)
+@pytest.mark.parametrize("run_ahead", [1, 3])
+@pytest.mark.parametrize("serial", [False, True])
+def test_as_many_batches_are_alive_at_the_end_as_at_the_beginning(device, serial, run_ahead):
+    alive, most = collections.Counter(), []
+
+    def tracked(kind, x):
+        alive[kind] += 1
+        weakref.finalize(x, alive.subtract, [kind])
+        return x
+
+    data = (tracked("loader", torch.ones(4, 3)) for _ in range(100))
+    pipe = ss.Pipeline(data, [("add", lambda x: tracked("stage", x + 1))], device, run_ahead=run_ahead, serial=serial)
+    for _ in pipe:
+        most.append(dict(alive))
+    assert len(most) == 100
+    limit = run_ahead + 4  # batches ahead, that of the body, and those that each lane still holds
+    assert all(0 < each["stage"] <= limit and each["loader"] <= limit for each in most), most
+    gc.collect()
+    assert alive["stage"] <= 1 and alive["loader"] <= 1
+
+
+@pytest.mark.parametrize("device", ["cuda"], indirect=True)
+def test_memory_of_the_device_does_not_grow_with_the_number_of_batches(device):
     peaks = []
-    for _ in range(2):
+    for count in (20, 200):
+        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-        for _ in pipe:
-            pass
+        pipe = ss.Pipeline(batches(count, pinned=True), [("encode", encoder(device))], device)
+        assert sum(1 for _ in pipe) == count
         peaks.append(torch.cuda.max_memory_reserved())
+        del pipe
     assert peaks[1] <= peaks[0]
 
 
-def test_the_bodys_own_stream(device):
-    if device == "cpu":
-        return
+@pytest.mark.parametrize("device", ["cuda"], indirect=True)
+def test_a_training_step_may_run_on_another_stream(device):
     data = batches(20, pinned=True)
     stream = torch.cuda.Stream()
     sums = []
@@ -242,7 +267,7 @@ def test_a_pass_begins_with_its_first_batch(device):
     pipe = ss.Pipeline(loader(), [ss.Stage("noise", lambda x: x + torch.rand(1, device=x.device), seed=1)], device)
     iter(pipe)
     assert not taken
-    assert all(map(torch.equal, list(pipe), list(ss.Pipeline(loader(), pipe.stages, device))))
+    assert all_equal(pipe, ss.Pipeline(loader(), pipe.stages, device))
 
 
 @pytest.mark.parametrize(("given", "expected"), [({}, "32"), ({"CUDA_DEVICE_MAX_CONNECTIONS": "4"}, "4")])

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from tensors import all_equal
 import torch
 
 import slipstream as ss
@@ -46,7 +47,7 @@ def test_batches_are_those_of_the_first_one(photos, loader, stages):
             batches.append(images.cpu())
             images.add_(1)  # on the caller's stream
     assert len(batches) == 2 * 7
-    assert all(map(torch.equal, batches[:7], batches[7:]))
+    assert all_equal(batches[:7], batches[7:])
 
 
 @pytest.mark.parametrize("stages", STAGES)
@@ -73,7 +74,7 @@ def test_a_training_run(photos):
         assert next(trainer.model.parameters()).device == torch.device(device)
         outputs = [each.cpu() for each in trainer.predict(loader_of(photos, device))]
         results.append([each.cpu() for each in trainer.model.state_dict().values()] + outputs)
-    assert all(map(torch.equal, *results))
+    assert all_equal(*results)
 
 
 def test_transforms_of_a_batch():

@@ -7,6 +7,7 @@ import threading
 import interpreters
 import pytest
 import slipstream as ss
+from tensors import all_equal
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
@@ -69,7 +70,7 @@ def test_weights_are_back_where_a_module_raises(photos, device):
     model.raises = True
     with pytest.raises(OSError, match="told"):
         trainer.evaluate(loader_of(photos, device))
-    assert all(map(torch.equal, before, model.parameters()))
+    assert all_equal(before, model.parameters())
 
 
 @pytest.mark.parametrize("plan", ["serial", "pipelined"])

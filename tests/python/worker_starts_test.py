@@ -57,7 +57,8 @@ def test_a_loader_inside_a_worker_process(photos, outer, inner):
 def test_a_loader_inside_a_worker_process_of_pytorch(monkeypatch):
     monkeypatch.setattr(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 0.2)  # for a worker to end, in seconds
     with pytest.raises(ss.Error, match="inside a worker process"):
-        list(torch.utils.data.DataLoader(data, 2, num_workers=1, multiprocessing_context=outer))
+        list(torch.utils.data.DataLoader(Nested(torch.arange(9)), 2, num_workers=1, multiprocessing_context="fork"))
+    gc.collect()
 
 
 FORK_BESIDE_A_START = """
@@ -187,7 +188,7 @@ print("ended")
 
 
 @pytest.mark.parametrize("loop", ["[torch.zeros(3)] * 4", "ss.DataLoader([1, 2, 3], 1)"])
-def test_processes_start_beside_a_thread_that_iterates(tmp_path, loop):
+def test_processes_start_beside_a_thread_that_iterates(loop):
     """Which is now and then within PyTorch's generator, or chooses kernels: a forked process would wait for it."""
     run = interpreters.run(BESIDE_A_LOOP.replace("LOOP", loop), ignores_warnings=True)
     assert (run.stdout, run.stderr) == ("ended\n", "")
@@ -305,7 +306,7 @@ def test_seeds_of_processes(tmp_path, module):
     """The largest one: the next begins at 0. Also where numpy is kept away."""
     program = f"import sys\n{module}\nimport slipstream as ss\n" \
         "print([each.item() for each in ss.DataLoader(range(40), num_workers=3, seed=2**64 - 1)] == list(range(40)))"
-    assert output_of(tmp_path, program) == "True\n"
+    assert output_of(tmp_path, program) == "True\n"  # of an interpreter that has imported nothing yet
 
 
 def test_no_process_outlives_a_program_that_ends_while_they_begin(tmp_path):

@@ -84,8 +84,11 @@ def test_samples_of_strings_alone(device):
 
 def test_a_string_of_any_length():
     long = [("x" * size, i) for i, size in enumerate((3, 5_000_000, 0, 70_000))]
+    seen = []
     for texts, numbers in ss.DataLoader(long, 2, shuffle=True, num_workers=2):
         assert [len(each) for each in texts] == [len(long[i][0]) for i in numbers]
+        seen += numbers.tolist()
+    assert sorted(seen) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
@@ -131,6 +134,7 @@ def test_parts_of_data_sets(device):
 
 def test_ranks_share_each_step():
     parts = [list(ss.DataLoader(Named(), 4, rank=rank, world_size=2)) for rank in range(2)]
+    assert [len(part) for part in parts] == [3, 3]
     for numbers, names in parts[0] + parts[1]:
         assert len(numbers) == 4 and names == tuple(f"name {i}" for i in numbers)
 
@@ -167,8 +171,11 @@ def test_transforms_on_the_device_leave_them_alone(device):
         pytest.skip("for a GPU")
     data = ss.PythonDataset([(torch.full((3, 8, 8), i, dtype=torch.uint8), str(i)) for i in range(9)],
                             T.RandomCrop(4))
+    seen = []
     for images, names in ss.DataLoader(data, 4, device=device, transforms_device="cuda"):
         assert names == tuple(map(str, images[:, 0, 0, 0].tolist()))
+        seen += names
+    assert seen == [str(i) for i in range(9)]
 
 
 def test_samples_of_other_forms_are_refused():
@@ -196,11 +203,11 @@ def test_names_do_not_clash(device):
              1: 4 * i, "1": str(i)} for i in range(3)]
     loader = ss.DataLoader(data, 3, device=device)
     assert len(set(loader.dataset.fields)) == 6
-    for batch in loader:
-        assert batch.pop("1") == ["0", "1", "2"]
-        factors = [batch["slipstream.texts"], -batch["augment"]["parameters"], batch["a.b"] / 2,
-                   batch["a"]["b"] / 3, batch[1] / 4]
-        assert all(each.tolist() == [0, 1, 2] for each in factors)
+    (batch,) = loader
+    assert batch.pop("1") == ["0", "1", "2"]
+    factors = [batch["slipstream.texts"], -batch["augment"]["parameters"], batch["a.b"] / 2,
+               batch["a"]["b"] / 3, batch[1] / 4]
+    assert [each.tolist() for each in factors] == [[0, 1, 2]] * 5
 
 
 def test_in_a_pipeline(device):

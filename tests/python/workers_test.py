@@ -78,8 +78,9 @@ def assert_equal(ours, expected):
 
 
 def test_batches_have_the_form_that_default_collate_gives(device):
-    loader = ss.DataLoader(Nested(), 5, device=device)
-    for number, batch in enumerate(loader):
+    batches = list(ss.DataLoader(Nested(), 5, device=device))
+    assert len(batches) == 5
+    for number, batch in enumerate(batches):
         samples = [Nested()[i] for i in range(number * 5, min(23, number * 5 + 5))]
         expected = default_collate(samples)
         assert list(batch) == list(expected) and type(batch["pair"]) is Pair and type(batch["of"]) is list
@@ -249,7 +250,9 @@ def test_garbage_is_collected_as_before(is_enabled):
 def test_in_a_pipeline(device):
     loader = ss.DataLoader(Nested(), 5, device=device)
     pipe = ss.Pipeline(loader, [ss.Stage("double", lambda x: x * 2, input="x", output="twice")])
-    for batch in pipe:
+    batches = list(pipe)
+    assert len(batches) == 5
+    for batch in batches:
         assert torch.equal(batch["twice"], batch["x"] * 2)
     assert len(list(ss.Pipeline(loader, serial=True))) == 5
 
