@@ -35,6 +35,7 @@ class AugmentersTest(ScriptTest):
         rows = self.rows("--rows", "torchvision,torchvision_per_sample,kornia")
         self.assertEqual(len(rows), 3)
         for row in rows:
+            self.assertEqual(set(row["results"]), {"torchvision", "torchvision_per_sample", "kornia"})
             for name, result in row["results"].items():
                 package = name.split("_")[0]
                 if importlib.util.find_spec(package):

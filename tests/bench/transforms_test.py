@@ -27,7 +27,9 @@ class TransformsTest(ScriptTest):
                          "--benchmark_filter=^normalize/f32$\n" * 2)
 
     def test_torchvision_runs_or_is_absent(self):
-        for row in self.measure("--program", self.ours)["rows"]:
+        rows = self.measure("--program", self.ours)["rows"]
+        self.assertEqual([row["row"] for row in rows], ["resize/u8", "normalize/f32"])
+        for row in rows:
             if importlib.util.find_spec("torchvision"):
                 best = min(row["planes"]["value"], row["pixels"]["value"])
                 self.assertAlmostEqual(row["times_as_fast"], best / 12.5)

@@ -103,6 +103,8 @@ class InABrowser(PageTest):
         cls.addClassCleanup(profile.cleanup)
         cls.browser = Browser(program, profile.name)
         cls.addClassCleanup(cls.browser.close)
+        if "SCREENSHOTS" in os.environ:
+            cls.take_pictures(os.environ["SCREENSHOTS"])
 
     def page(self, name):
         return self.folder / f"{name}.html"
@@ -184,15 +186,13 @@ class InABrowser(PageTest):
             self.assertIn(words, seen)
         self.assertEqual(self.browser.evaluate("document.scripts.length"), 0)
 
-    def test_takes_pictures(self):
-        folder = os.environ.get("SCREENSHOTS")
-        if not folder:
-            return
+    @classmethod
+    def take_pictures(cls, folder):
         for name in ("starved", "full_speed", "failed_level", "empty", "hostile"):
             for look, width, scheme, media in LOOKS:
-                self.browser.open(self.page(name), width, scheme, media)
-                self.browser.save_screenshot(f"{folder}/{name}-{look}.png")
-            self.browser.save_pdf(f"{folder}/{name}.pdf")
+                cls.browser.open(cls.folder / f"{name}.html", width, scheme, media)
+                cls.browser.save_screenshot(f"{folder}/{name}-{look}.png")
+            cls.browser.save_pdf(f"{folder}/{name}.pdf")
 
 
 if __name__ == "__main__":
