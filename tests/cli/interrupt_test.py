@@ -12,8 +12,8 @@ from program import INTERRUPTED, TINY, ProgramTest, Running, read_json, run
 FOR_EVER = ["--steps", "100000000"]
 
 
-def takes_interrupts(process):
-    status = pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
+def takes_interrupts(pid):
+    status = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     caught = int(re.search(r"^SigCgt:\s*([0-9a-f]+)", status, re.MULTILINE)[1], 16)
     return caught >> (signal.SIGINT - 1) & 1 == 1
 
@@ -95,7 +95,7 @@ class InterruptedDataTest(ProgramTest):
         (classes / "empty").mkdir()  # of which the whole scan would tell
 
         def lists():
-            numbers = pathlib.Path(f"/proc/{inspect.process.pid}/fd").iterdir()
+            numbers = pathlib.Path(f"/proc/{inspect.pid}/fd").iterdir()
             return any(number.exists() and number.readlink() == many for number in numbers)
 
         inspect = Running("inspect", classes, both=True)
@@ -151,7 +151,7 @@ class EarlyInterruptTest(ProgramTest):
         run = Running(verb, "segmentation", *self.VERBS[verb], out, both=True)
 
         def is_time():
-            if not takes_interrupts(run.process):
+            if not takes_interrupts(run.pid):
                 return False
             time.sleep(moment_s)
             return True

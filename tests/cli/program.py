@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -31,7 +32,7 @@ class Server:
 
     def __init__(self, cwd=None):
         self.socket, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.settimeout(LIMIT_S)
+        self.socket.settimeout(2 * LIMIT_S)
         with other_end:
             self.process = subprocess.Popen([SERVER, str(other_end.fileno())], cwd=cwd,
                                             pass_fds=[other_end.fileno()])
@@ -44,24 +45,31 @@ class Server:
     def number(self):
         return int.from_bytes(self.socket.recv(4), sys.byteorder)
 
+    def begin(self, command, outputs):
+        """Starts the program with these descriptors for its standard output and its messages; returns its process."""
+        text = "".join(argument + "\0" for argument in command).encode()
+        socket.send_fds(self.socket, [text], outputs)
+        return self.number()
+
+    def exit_code(self):
+        """Waits for the end of the program that was started last."""
+        return os.waitstatus_to_exitcode(self.number())
+
     def run(self, command):
         ends = [os.pipe(), os.pipe()]
         with contextlib.ExitStack() as stack:
             outputs = [stack.enter_context(open(reading, encoding="utf-8")) for reading, _ in ends]
-            text = "".join(argument + "\0" for argument in command).encode()
-            socket.send_fds(self.socket, [text], [writing for _, writing in ends])
+            pid = self.begin(command, [writing for _, writing in ends])
             for _, writing in ends:
                 os.close(writing)
             with concurrent.futures.ThreadPoolExecutor(2) as readers:
                 said = [readers.submit(output.read) for output in outputs]
-                pid = self.number()
                 try:
-                    status = self.number()
+                    code = self.exit_code()
                 except TimeoutError:
                     os.kill(pid, signal.SIGKILL)
                     raise
-            return subprocess.CompletedProcess(command, os.waitstatus_to_exitcode(status),
-                                               *(each.result() for each in said))
+            return subprocess.CompletedProcess(command, code, *(each.result() for each in said))
 
 
 @functools.cache
@@ -79,14 +87,37 @@ def run(*arguments, binary=BINARY, stdout=subprocess.PIPE):
 
 class Running:
     """A program that runs with a terminal for its messages, so that it shows its live line; with
-    `both` its messages go where its standard output goes."""
+    `both` its messages go where its standard output goes. Others may run at the same time."""
+
+    idle = []  # servers that no program runs in
 
     def __init__(self, *arguments, both=False):
         self.terminal, other_end = pty.openpty()
-        self.process = subprocess.Popen([BINARY, *map(str, arguments)], stdout=subprocess.PIPE,
-                                        stderr=subprocess.STDOUT if both else other_end, text=True)
+        reading, writing = os.pipe()
+        self.output = open(reading, encoding="utf-8")
         self.said = ""  # on standard output, known at the end
+        self.server = Running.idle.pop() if Running.idle else Server()
+        self.pid = self.server.begin([BINARY, *map(str, arguments)], [writing, writing if both else other_end])
+        os.close(writing)
         os.close(other_end)
+
+    def send(self, number):
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            os.kill(self.pid, number)
+
+    def end(self):
+        """Waits for the end of the program, which it kills after five minutes; returns the exit code."""
+        limit = threading.Timer(LIMIT_S, self.send, [signal.SIGKILL])
+        limit.start()
+        try:
+            self.said = self.output.read()
+            code = self.server.exit_code()
+            Running.idle.append(self.server)
+            return code
+        finally:
+            limit.cancel()
+            self.output.close()
+            os.close(self.terminal)
 
     def signal_once_under_way(self, *numbers, is_under_way=None):
         """Sends the signals after the first message, or when asked for; returns the exit code."""
@@ -96,14 +127,12 @@ class Running:
             while is_under_way is not None and not is_under_way():
                 time.sleep(0.01)
             for number in numbers:
-                self.process.send_signal(number)
-            self.said, _ = self.process.communicate(timeout=300)
-            return self.process.returncode
-        finally:
-            self.process.kill()
-            self.process.wait()
-            self.process.stdout.close()
-            os.close(self.terminal)
+                self.send(number)
+        except BaseException:
+            self.send(signal.SIGKILL)
+            self.end()
+            raise
+        return self.end()
 
     def shown(self):
         """The exit code, and what the terminal showed up to the end."""
@@ -113,9 +142,7 @@ class Running:
                 shown += part
         except OSError:  # the other end was closed
             pass
-        self.said, _ = self.process.communicate(timeout=300)
-        os.close(self.terminal)
-        return self.process.returncode, shown.decode()
+        return self.end(), shown.decode()
 
 
 def read_json(path):
