@@ -88,7 +88,7 @@ class ResumeTest(CheckpointRuns):
         between = [step for step in steps_in(folder)[:-1] if step % 8 != 0]
         plans = (("pipelined", "1"), ("auto", "3"), ("pipelined", "2"))
         steps_to_try = between[0], between[len(between) // 2], between[-1]
-        for step, (plan, workers) in zip(steps_to_try, plans):
+        for step, (plan, workers) in zip(steps_to_try, plans, strict=True):
             report = self.report("--resume", step_path(folder, step), "--steps", steps, *options,
                                  "--plan", plan, "--num-workers", workers,
                                  says=[f"goes on from step {step} "])
@@ -103,6 +103,7 @@ class ResumeTest(CheckpointRuns):
 
     def test_it_does_so_while_plans_are_tried_out(self):
         folder, digest = self.saved("auto", "--plan", "auto", steps=40, every=2)
+        self.assertGreaterEqual(len(steps_in(folder)), 4)
         for step in steps_in(folder)[:4]:
             self.assertEqual(self.report("--resume", step_path(folder, step), "--steps", "40",
                                          "--plan", "serial")["digest"], digest, step)
@@ -193,6 +194,7 @@ class DivergedTest(CheckpointRuns):
         on = ("--checkpoint", folder, "--resume", "auto", "--steps", "20", "--save-every", "1")
         self.refuse(FAILED, *on, "--lr", "1e30", says=["the loss is NaN"])
         self.assert_whole(folder)
+        self.assertIn(6, steps_in(folder))
         for step in steps_in(folder):
             for number in float_values(step_path(folder, step) / "weights.safetensors"):
                 self.assertTrue(math.isfinite(number), step)
@@ -214,6 +216,7 @@ class DivergedTest(CheckpointRuns):
         self.assertEqual(report["steps"], 6)
         for file in ("weights.safetensors", "ema.safetensors"):
             values = float_values(step_path(folder, 6) / file)
+            self.assertGreater(len(values), 0)
             self.assertTrue(all(map(math.isfinite, values)), file)
 
 

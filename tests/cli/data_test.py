@@ -127,7 +127,9 @@ class DataTest(DataFolders):
                     "--num-workers", "1,2", "--image-size", "16", "--seconds", "0.01",
                     "--on-bad-sample", "skip", "--json", report,
                     says=["skipped 1 bad sample: ", "a.jpg"])
-        for rate in read_json(report)["rates"]:
+        rates = read_json(report)["rates"]
+        self.assertEqual(len(rates), 2)
+        for rate in rates:
             self.assertGreater(rate["skipped"]["places"], 0)
             self.assertEqual(len(rate["skipped"]["samples"]), 1)
         self.expect(REFUSED, "bench", "loader", "--data", self.classes, "--on-bad-sample", "skp",

@@ -72,6 +72,7 @@ class EvalTest(ProgramTest):
         out = self.predict("classification", self.folder / "classes", "--num-workers", "3")
         lines = [json.loads(line) for line in (out / "predictions.jsonl").read_text().splitlines()]
         self.assertEqual([line["sample"] for line in lines], sorted(line["sample"] for line in lines))
+        self.assertEqual(len(lines), SAMPLES)
         right = sum(f"/{line['class']}/" in f"/{line['sample']}" for line in lines)
         self.assertAlmostEqual(right / SAMPLES, top1)
         for line in lines:

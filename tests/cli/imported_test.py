@@ -67,12 +67,14 @@ class ImportedTest(ProgramTest):
             self.assertEqual([lane["name"] for lane in pipelined["lanes"]],
                              ["copy", "encoder", "head"])
             losses.append(serial["losses"])
+        self.assertEqual(len(losses[0]), 12)
         for one, other in zip(*losses, strict=True):
             self.assertAlmostEqual(one, other, delta=1e-4)
 
     def test_a_package_keeps_its_precision_under_any_plan(self):
         exact, rounded = (self.head(precision, self.package, "--precision", precision)["losses"]
                           for precision in ("fp32", "bf16"))
+        self.assertEqual(len(exact), 12)
         for one, other in zip(exact, rounded, strict=True):
             self.assertTrue(math.isclose(one, other, abs_tol=0.02), (one, other))
 

@@ -55,14 +55,16 @@ class PredictTest(ProgramTest):
         known = {line["sample"].split("/")[-2] + "-" + line["sample"].split("/")[-1]: line["classes"]
                  for line in labeled}
         for line in images:
-            for found, wanted in zip(line["classes"], known[line["sample"].split("/")[-1]]):
+            for found, wanted in zip(line["classes"], known[line["sample"].split("/")[-1]], strict=True):
                 self.assertEqual(found["class"], wanted["class"])
                 self.assertAlmostEqual(found["probability"], wanted["probability"], places=5)
 
     def test_class_folders_that_lack_a_class_keep_their_numbers(self):
         some = self.folder / "some"
         shutil.copytree(self.folder / "classification" / "class2", some / "class2")
-        for line in self.lines(some):
+        lines = self.lines(some)
+        self.assertEqual(len(lines), 4)
+        for line in lines:
             self.assertEqual({each["class"] for each in line["classes"]}, set(CLASSES))
 
     def test_masks(self):
@@ -72,7 +74,9 @@ class PredictTest(ProgramTest):
         labeled = self.predict("segmentation", self.folder / "segmentation", "--classes", "3")
         only = self.folder / "only images"
         shutil.copytree(self.folder / "segmentation" / "images", only / "images")
-        for mask in sorted(self.predict("segmentation", only).rglob("*.png")):
+        masks = sorted(self.predict("segmentation", only).rglob("*.png"))
+        self.assertEqual(len(masks), 12)
+        for mask in masks:
             same = next(labeled.rglob(mask.name))
             self.assertTrue((numpy.array(Image.open(mask)) == numpy.array(Image.open(same))).all())
 
@@ -82,7 +86,8 @@ class PredictTest(ProgramTest):
                      says=["another model", "give --classes or --classes-from"])
         numbered = self.lines(self.images, "--classes", "3", weights=weights)
         named = self.lines(self.images, "--classes-from", self.folder / "classification", weights=weights)
-        for one, other in zip(numbered, named):
+        self.assertEqual(len(numbered), 24)
+        for one, other in zip(numbered, named, strict=True):
             self.assertEqual(CLASSES[int(one["class"])], other["class"])
         self.predict("segmentation", self.images, weights=self.checkpoints["segmentation"] / "weights.safetensors",
                      code=REFUSED, says=["another model", "give --classes or --classes-from"])
@@ -91,8 +96,8 @@ class PredictTest(ProgramTest):
         self.predict("classification", self.images, "--classes", "4", code=REFUSED, says=["another model"])
         names = self.folder / "names.txt"
         names.write_text("a\nb\nc\n")
-        self.assertLessEqual({line["class"] for line in self.lines(self.images, "--classes-from", names)},
-                             {"a", "b", "c"})
+        told = [{each["class"] for each in line["classes"]} for line in self.lines(self.images, "--classes-from", names)]
+        self.assertEqual(told, [{"a", "b", "c"}] * 24)
 
     def test_a_preview_shows_no_labels(self):
         picture = self.folder / "preview.png"

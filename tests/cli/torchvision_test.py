@@ -64,7 +64,7 @@ class TorchvisionTest(ProgramTest):
         with torch.no_grad():
             want = model.eval()(torch.from_numpy(images.copy()).float() / 255).softmax(1).numpy()
         found = numpy.empty_like(want)
-        for row, line in zip(found, lines):
+        for row, line in zip(found, lines, strict=True):
             for each in line["classes"]:
                 row[int(each["class"].removeprefix("class"))] = each["probability"]
         self.assertGreater(numpy.ptp(want, axis=0).max(), 0.01)
