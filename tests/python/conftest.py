@@ -19,6 +19,15 @@ def device(request):
     return request.param
 
 
+@pytest.fixture
+def deterministic(device):
+    """Deterministic algorithms on a CPU, for one test."""
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(device == "cpu")
+    yield
+    torch.use_deterministic_algorithms(before)
+
+
 @pytest.fixture(autouse=True)
 def _no_garbage_on_a_gpu():
     """A forked worker that collects it aborts."""

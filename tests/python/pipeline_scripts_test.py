@@ -57,16 +57,15 @@ class Gives(nn.Module):
 
 
 @pytest.mark.parametrize("make", [scripted, lambda m: torch.jit.trace(m, torch.ones(8, 3, 8, 8))])
+@pytest.mark.usefixtures("deterministic")
 def test_training_gives_the_plain_loops_bits(device, make):
     data = batches(40, pinned=device == "cuda")
-    torch.use_deterministic_algorithms(device == "cpu")
     encode = encoder(device)
     plain = trained(((encode(x.to(device)), y.to(device), name) for x, y, name in data), device)
     script = make(encoder("cpu")).to(device)
     for run_ahead in (1, 2, 5):
         pipe = ss.Pipeline(data, [("encode", script)], device, run_ahead=run_ahead)
         assert all_equal(trained(pipe, device), plain)
-    torch.use_deterministic_algorithms(False)
 
 
 def test_they_run_beside_a_body_that_keeps_pythons_lock(device):

@@ -18,9 +18,9 @@ from torch import nn
 import slipstream as ss
 
 
+@pytest.mark.usefixtures("deterministic")
 def test_training_gives_the_plain_loops_bits(device):
     data = batches(40, pinned=device == "cuda")
-    torch.use_deterministic_algorithms(device == "cpu")
     encode = encoder(device)
     plain = trained(((encode(x.to(device)), y.to(device), name) for x, y, name in data), device)
     for run_ahead in (1, 2, 5):
@@ -29,7 +29,6 @@ def test_training_gives_the_plain_loops_bits(device):
             assert torch.equal(ours, theirs)
     serial = ss.Pipeline(data, [("encode", encode)], device, serial=True)
     assert all_equal(trained(serial, device), plain)
-    torch.use_deterministic_algorithms(False)
 
 
 @pytest.mark.parametrize("slow", ["stage", "body", "both"])
