@@ -1,9 +1,6 @@
 """What tests of slipstream.Trainer train."""
 
-import os
-import subprocess
-from pathlib import Path
-
+import interpreters
 import slipstream as ss
 import torch
 from torch import nn
@@ -38,7 +35,7 @@ def trainer_of(photos, device="cpu", model=None, batch_size=8, **options):
 
 def plain_loop(batches, model, optimizer, loss, epochs=2):
     """The losses, of what a user would write. Nothing in it draws random numbers."""
-    torch.backends.cudnn.allow_tf32 = False
+    allowed, torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.allow_tf32, False
     losses = []
     for _ in range(epochs):
         for images, labels in batches:
@@ -47,6 +44,7 @@ def plain_loop(batches, model, optimizer, loss, epochs=2):
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             losses.append(value.item())
+    torch.backends.cudnn.allow_tf32 = allowed
     return losses
 
 
@@ -68,5 +66,7 @@ class Failing(Net):
 
 
 def program_of(*words):
-    program = os.environ.get("SLIPSTREAM", Path(__file__).parents[2] / "build" / "slipstream")
-    return subprocess.run([program, *map(str, words)], check=True, capture_output=True, text=True).stdout
+    """What the command line of the package says."""
+    run = interpreters.run("import sys; from slipstream.__main__ import main; sys.exit(main())", *words)
+    assert run.returncode == 0, run.stderr
+    return run.stdout

@@ -223,7 +223,7 @@ OF_STREAMS = [two_streams, labels_on_another_stream, prefetcher, branches, pinne
 
 
 def passes(loop, device):
-    report = ss.verify(lambda: loop(True, device), schedules=40)
+    report = ss.verify(lambda: loop(True, device), schedules=40 if device == "cuda" else 15)
     assert report.passed, report.text()
 
 
@@ -325,7 +325,7 @@ def test_pipelines_pass(device, serial):
     def stages(encoder):
         return [("half", lambda features: features * 0.5), ("encode", encoder)]
 
-    report = ss.verify(lambda: pipelined(device, stages, serial), schedules=10)
+    report = ss.verify(lambda: pipelined(device, stages, serial), schedules=5)
     assert report.passed, report.text()
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import slipstream as ss
-from slipstream._verify import treatment
+from slipstream._verify import execution, treatment
 
 torch.set_num_threads(1)
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,11 +50,11 @@ def returning(*results):
     return make_run
 
 
-def test_a_correct_loop_passes_200_schedules(device):
-    report = ss.verify(tiny(device), schedules=200)
-    assert (report.passed, report.verdict, report.schedules) == (True, "equal", 200)
+def test_a_correct_loop_passes_all_schedules(device):
+    report = ss.verify(tiny(device), schedules=40)
+    assert (report.passed, report.verdict, report.schedules) == (True, "equal", 40)
     assert report.operations > 20 and report.threads >= 1 and report.value is None
-    assert str(report).startswith(f"verify: no difference in {report.values} values (200 schedules, ")
+    assert str(report).startswith(f"verify: no difference in {report.values} values (40 schedules, ")
     report.raise_if_failed()
 
 
@@ -164,7 +164,8 @@ def test_a_run_that_does_not_end_is_a_verdict():
         ss.verify(lambda: hangs, timeout=0.5)
 
 
-def test_threads_that_go_on_are_told():
+def test_threads_that_go_on_are_told(monkeypatch):
+    monkeypatch.setattr(execution, "_JOIN_S", 0.1)
     stop = threading.Event()
 
     def make_run():
