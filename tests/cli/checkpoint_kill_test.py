@@ -83,12 +83,9 @@ class DiskTest(CheckpointRuns):
             nonlocal shown
             with contextlib.suppress(OSError):  # nothing to read
                 shown += os.read(training.terminal, 4096)
-            return training.process.poll() is not None or condition(shown)
+            return condition(shown) or training.has_ended()
 
-        try:
-            wait_until(holds)
-        finally:
-            code = training.signal_once_under_way(signal.SIGINT, is_under_way=lambda: True)
+        code = training.signal_once_under_way(signal.SIGINT, is_under_way=lambda: wait_until(holds) or True)
         self.assertEqual(code, INTERRUPTED, shown)
 
     def test_full_disk_does_not_end_the_training(self):

@@ -105,6 +105,9 @@ class Running:
         with contextlib.suppress(ProcessLookupError):  # it has ended
             os.kill(self.pid, number)
 
+    def has_ended(self):
+        return not os.path.exists(f"/proc/{self.pid}")
+
     def end(self):
         """Waits for the end of the program, which it kills after five minutes; returns the exit code."""
         limit = threading.Timer(LIMIT_S, self.send, [signal.SIGKILL])
