@@ -61,8 +61,13 @@ TEST_F(GpuMeterTest, one_thread_is_busy_for_the_coarse_figure_but_not_for_the_mu
   meter.start();
   spin(3);
   const GpuUse use = meter.use();
-  EXPECT_LT(use.sm_activity.value_or(0), 0.2);
-  EXPECT_GT(use.coarse.value_or(1), 0.3);
+  if (!use.sm_activity && !use.coarse) GTEST_SKIP() << use.note;
+  if (use.sm_activity) {
+    EXPECT_LT(*use.sm_activity, 0.2);
+  }
+  if (use.coarse) {
+    EXPECT_GT(*use.coarse, 0.3);
+  }
 }
 
 TEST_F(GpuMeterTest, a_short_interval_gives_a_note) {

@@ -297,8 +297,13 @@ TEST_P(JpegDecoderGpuTest, takes_no_memory_in_the_steady_state) {
   EXPECT_EQ(decoder_->allocations(), before);
 }
 
-TEST_P(JpegDecoderGpuTest, engines_do_not_wait_for_other_work_unless_a_file_is_the_largest_so_far) {
-  if (!decoder_->uses_engines()) return;
+class JpegEnginesGpuTest : public JpegDecoderGpuTest {};
+
+INSTANTIATE_TEST_SUITE_P(By, JpegEnginesGpuTest, testing::Values(true),
+                         [](const auto&) { return std::string("Engines"); });
+
+TEST_P(JpegEnginesGpuTest, engines_do_not_wait_for_other_work_unless_a_file_is_the_largest_so_far) {
+  ASSERT_TRUE(decoder_->uses_engines());
   const Decoded large = picture({.across = 2, .down = 2}, 375, 500);
   std::vector<Decoded> files(40, picture({.across = 2, .down = 2}, 100, 120));
   files[20] = large;
