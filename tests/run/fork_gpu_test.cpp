@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "core/fork.h"
+#include "core/patience.h"
 #include "cuda/cuda.h"
 #include "run/context_parts.h"
 #include "run/current_lane.h"
@@ -133,7 +134,7 @@ class ForkOverlapTest : public ForkGpuTest {
 };
 
 TEST_F(ForkOverlapTest, BranchesOnStreamsRunAtTheSameTime) {
-  EXPECT_TRUE(overlaps(ForkMode::streams, std::chrono::seconds(20)));
+  EXPECT_TRUE(overlaps(ForkMode::streams, kPatience));
 }
 
 TEST_F(ForkOverlapTest, BranchesOnOneStreamCannot) {

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <regex>
 
+#include "core/patience.h"
 #include "cuda/cuda.h"
 #include "run/context_parts.h"
 #include "run/engine.h"
@@ -124,7 +125,7 @@ class GpuOverlapTest : public EngineTest {
 TEST_F(GpuOverlapTest, TheNextBatchIsEncodedWhileThisOneTrains) {
   const Lanes lanes = {{"copy"}, {"encode", "signal"}, {"train"}};
   for (const Driver driver : {Driver::interleaved, Driver::threaded})
-    EXPECT_TRUE(overlaps(plan_of(lanes, driver, 4), std::chrono::seconds(20)));
+    EXPECT_TRUE(overlaps(plan_of(lanes, driver, 4), kPatience));
 }
 
 TEST_F(GpuOverlapTest, ASerialRunCannot) {
