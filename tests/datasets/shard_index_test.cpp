@@ -232,12 +232,6 @@ class EndlessShard : public ByteSource {
   std::size_t samples_;
 };
 
-std::int64_t peak_bytes() {
-  ::rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return 1024 * std::int64_t{usage.ru_maxrss};
-}
-
 constexpr std::size_t kManySamples = 100'000;  // two members each
 
 std::vector<std::byte> index_of_many() {
@@ -252,6 +246,12 @@ std::vector<std::byte> index_of_many() {
 TEST(ShardIndexOfManyMembers, HoldsEverySample) { EXPECT_GT(index_of_many().size(), kManySamples); }
 
 #ifndef SLIPSTREAM_SANITIZED
+std::int64_t peak_bytes() {
+  ::rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return 1024 * std::int64_t{usage.ru_maxrss};
+}
+
 /// In a process whose peak begins at what this one holds now, not at the largest test before.
 TEST(ShardIndexOfManyMembers, TakesLittleMemory) {
   ::malloc_trim(0);
