@@ -187,15 +187,19 @@ hides_libstdcxx() {
   return "$failed"
 }
 
-# Prints what chooses another compiler than CMake would take, where that one does not do.
+# Prints what selects /usr/bin/g++, if the compiler that CMake would take, or nvcc's host compiler, whose library folders
+# CMake adds to every link, links libstdc++ statically.
 compiler_exports() {
-  local cxx=${CXX:-c++} besides
+  local cxx=${CXX:-c++} besides compiler
   besides=$(dirname "$(command -v "${CC:-cc}")")/g++
   [[ ${CXX:-} || -z ${CC:-} || ! -x $besides ]] || cxx=$besides
-  if hides_libstdcxx "$cxx" && have /usr/bin/g++ && ! hides_libstdcxx /usr/bin/g++; then
-    say "taking /usr/bin/g++: what $cxx links crashes beside PyTorch" >&2
-    echo 'export CC=/usr/bin/gcc CXX=/usr/bin/g++'
-  fi
+  for compiler in "$cxx" "${CUDAHOSTCXX:-$cxx}"; do
+    if hides_libstdcxx "$compiler" && have /usr/bin/g++ && ! hides_libstdcxx /usr/bin/g++; then
+      say "taking /usr/bin/g++: what $compiler links crashes beside PyTorch" >&2
+      echo 'export CC=/usr/bin/gcc CXX=/usr/bin/g++ CUDAHOSTCXX=/usr/bin/g++'
+      return
+    fi
+  done
 }
 
 # For the Python package.
