@@ -43,11 +43,15 @@ endfunction()
 # optimization: half the time to build, for tests that are as quick.
 function(slipstream_test_bodies)
   slipstream_together(${ARGN})
+  if(NOT TARGET slipstream_source_folder)
+    add_library(slipstream_source_folder STATIC ${PROJECT_SOURCE_DIR}/tests/support/source_folder.cpp)
+    target_include_directories(slipstream_source_folder PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+    target_compile_definitions(slipstream_source_folder PRIVATE SLIPSTREAM_SOURCE_FOLDER="${PROJECT_SOURCE_DIR}")
+    target_link_libraries(slipstream_source_folder PRIVATE slipstream_flags)
+  endif()
   foreach(target ${ARGN})
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-    target_compile_definitions(${target}
-      PRIVATE SLIPSTREAM_GOLDEN_DIR="${PROJECT_SOURCE_DIR}/tests/golden")
-    target_link_libraries(${target} PRIVATE slipstream_flags GTest::gmock)
+    target_link_libraries(${target} PRIVATE slipstream_flags slipstream_source_folder GTest::gmock)
     # g++ 12 warns falsely about strings in temporaries that are never made, and in precompiled headers.
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized;-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>")
     slipstream_optimize_little(${target})

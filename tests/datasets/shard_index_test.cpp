@@ -11,6 +11,7 @@
 
 #include "core/fingerprint.h"
 #include "datasets/shard_index_cache.h"
+#include "support/source_folder.h"
 #include "support/tar_writer.h"
 #include "support/temporary_folder.h"
 #include "support/thrown.h"
@@ -195,7 +196,7 @@ TEST_F(ShardIndexTest, IsKeptInTheFirstPlaceThatCanBeWritten) {
 
 TEST(ShardIndexOfOtherWriters, ReadsTheArchivesOfPython) {
   for (const char* name : {"ustar.tar", "pax.tar", "gnu.tar"}) {
-    const StampedFile file(fs::path(SLIPSTREAM_GOLDEN_DIR "/../../fuzz/corpus/tar") / name);
+    const StampedFile file(source_folder() / "fuzz" / "corpus" / "tar" / name);
     const std::vector<std::byte> bytes = build_shard_index(file, file.stamp());
     const auto index = ShardIndex::parse(bytes, file.stamp());
     ASSERT_TRUE(index);

@@ -8,6 +8,7 @@
 #include "ops/op_runner.h"
 #include "slipstream/ops/resize.h"
 #include "slipstream/ops/transforms.h"
+#include "support/source_folder.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -25,7 +26,7 @@ struct Golden {
 };
 
 TEST(RandomResizedCrop, DrawsTheGoldenCrops) {
-  std::ifstream file(SLIPSTREAM_GOLDEN_DIR "/crops.bin", std::ios::binary);
+  std::ifstream file(golden_folder() / "crops.bin", std::ios::binary);
   Golden golden;
   int count = 0;
   for (; file.read(reinterpret_cast<char*>(&golden), sizeof golden); ++count) {

@@ -11,6 +11,7 @@
 
 #include "slipstream/core/error.h"
 #include "slipstream/ops/op.h"
+#include "support/source_folder.h"
 #include "support/thrown.h"
 
 namespace slipstream {
@@ -61,7 +62,7 @@ struct GoldenResize {
 };
 
 std::vector<GoldenResize> goldens() {
-  std::ifstream file(SLIPSTREAM_GOLDEN_DIR "/resize.bin", std::ios::binary);
+  std::ifstream file(golden_folder() / "resize.bin", std::ios::binary);
   std::vector<GoldenResize> all;
   GoldenResize golden;
   while (file.read(reinterpret_cast<char*>(&golden.height), 16)) {

@@ -11,6 +11,7 @@
 #include "slipstream/ops/resize.h"
 #include "slipstream/ops/transforms.h"
 #include "slipstream/ops/warp.h"
+#include "support/source_folder.h"
 
 // Beside torchvision, where both mean the same; docs/transforms.md tells where they do not.
 namespace slipstream {
@@ -24,7 +25,7 @@ struct GoldenFile {
 const GoldenFile& golden(const std::string& name) {
   static const std::map<std::string, GoldenFile> kAll = [] {
     std::map<std::string, GoldenFile> read;
-    std::ifstream file(SLIPSTREAM_GOLDEN_DIR "/torchvision.bin", std::ios::binary);
+    std::ifstream file(golden_folder() / "torchvision.bin", std::ios::binary);
     char of[33] = {};
     std::int32_t size[2];
     while (file.read(of, 32) && file.read(reinterpret_cast<char*>(size), sizeof(size))) {

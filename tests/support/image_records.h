@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "slipstream/core/array.h"
+#include "support/source_folder.h"
 
 namespace slipstream {
 
@@ -26,7 +27,7 @@ struct ImageRecord {
 };
 
 inline std::vector<ImageRecord> image_records(const std::string& of = "images") {
-  std::ifstream in(SLIPSTREAM_GOLDEN_DIR "/" + of + ".bin", std::ios::binary);
+  std::ifstream in(golden_folder() / (of + ".bin"), std::ios::binary);
   std::vector<ImageRecord> records;
   std::uint32_t sizes[6];
   const auto read = [&](auto& to, std::uint32_t size) {
