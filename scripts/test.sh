@@ -57,22 +57,23 @@ check() {
   run_ctest build/check -LE slow
 }
 
-run_tsan() {
+run_tsan() { # run_tsan FOLDER
   # ThreadSanitizer cannot map its shadow memory under strong address randomization.
   local run_under=()
   setarch -R true 2>/dev/null && run_under=(setarch -R)
-  TSAN_OPTIONS=second_deadlock_stack=1 run_ctest build/tsan -LE slow
+  TSAN_OPTIONS=second_deadlock_stack=1 run_ctest "$1" -LE slow
 }
 
 # The other modules without Torch have no threads.
 tsan() {
-  build tsan build/tsan $(printf 'tests/%s/all ' core datasets loader convert python)
-  run_tsan
+  local module modules=(core datasets loader convert python)
+  build tsan build/tsan $(printf 'tests/%s/all ' "${modules[@]}")
+  for module in "${modules[@]}"; do run_tsan "build/tsan/tests/$module"; done
 }
 
 tsan_all() {
   build tsan build/tsan
-  run_tsan
+  run_tsan build/tsan
 }
 
 run_asan() { # run_asan FOLDER

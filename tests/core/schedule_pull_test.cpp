@@ -123,12 +123,13 @@ TEST_F(PullTest, AnErrorComesOutUnchangedAndNamesItsLane) {
 
 TEST_F(PullTest, TheHostIsNeverMoreThanDepthAndRunAheadInFront) {
   constexpr std::uint64_t kWindow = 3 + 2, kPulled = 12;
-  Counter permits;  // for the device to end the caller's work on a batch
+  // For the device to end the caller's work on a batch, which it may do after this test.
+  const auto permits = std::make_shared<Counter>();
   std::atomic<std::uint64_t> entered = 0;
   HookedWork work;
   work.on_run = [&](std::size_t lane, std::uint64_t batch, std::size_t) {
     if (lane != 0) return;
-    EXPECT_LT(batch, permits.value() + kWindow);
+    EXPECT_LT(batch, permits->value() + kWindow);
     ++entered;
   };
   Schedule schedule({&copy_, &encode_, &body_}, 3, 2, work);
@@ -136,7 +137,7 @@ TEST_F(PullTest, TheHostIsNeverMoreThanDepthAndRunAheadInFront) {
     std::uint64_t batches = 0;
     schedule.begin(kPulled);
     for (; schedule.next(); ++batches)
-      body_.enqueue([&permits, batches] { permits.await(batches + 1, "the test's permit"); });
+      body_.enqueue([permits, batches] { permits->await(batches + 1, "the test's permit"); });
     schedule.end();
     return batches;
   });
@@ -144,9 +145,9 @@ TEST_F(PullTest, TheHostIsNeverMoreThanDepthAndRunAheadInFront) {
     eventually("the host to fill its window and to block",
                [&] { return entered >= kWindow + done && body_.blocked_hosts() == 1; });
     EXPECT_EQ(entered, kWindow + done);
-    permits.add();
+    permits->add();
   }
-  permits.add(kPulled);
+  permits->add(kPulled);
   EXPECT_EQ(pulled.get(), kPulled);
 }
 
