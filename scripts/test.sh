@@ -108,27 +108,6 @@ tidy() { check_sources build/tidy '-clang-analyzer-*,-bugprone-suspicious-includ
 # includes.
 analyze() { check_sources build/analyze '-*,clang-analyzer-*,clang-diagnostic-*' -DSLIPSTREAM_UNITY=OFF; }
 
-sources() { # check_sources FOLDER CHECKS
-  cmake --build "$1" --target slipstream_revision
-  run-clang-tidy -quiet -p "$1" -checks="$2" -j "$jobs" "$PWD/($1/)?src/" >"$1/tidy.log" 2>&1 ||
-    { grep -A6 -E 'error:|warning:' "$1/tidy.log"; return 1; }
-}
-
-# Of the rooms without Torch, a dozen sources at a time: most of the time goes into headers.
-tidy() {
-  have_tool run-clang-tidy || return 0
-  configure fuzz build/fuzz
-  check_sources build/fuzz '-clang-analyzer-*,-bugprone-suspicious-include'
-}
-
-# clang's static analyzer, which passes over included functions: each source alone, which shows missing includes, too.
-# It takes longer than tidy and is not part of all tests.
-analyze() {
-  have_tool run-clang-tidy || return 0
-  configure fuzz build/tidy -DSLIPSTREAM_UNITY=OFF
-  check_sources build/tidy '-*,clang-analyzer-*,clang-diagnostic-*'
-}
-
 sources() {
   find include src tests bench examples fuzz \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' \)
 }
