@@ -46,7 +46,7 @@ target_link_libraries(slipstream_torch_headers PRIVATE slipstream_flags torch)
 target_precompile_headers(slipstream_torch_headers PRIVATE ${torch_headers})
 slipstream_optimize_little(slipstream_torch_headers)
 
-# slipstream_use_torch_headers(TARGET): compiles it with Torch's headers precompiled, and optimized little as they are.
+# slipstream_use_torch_headers(TARGET): compiles it with Torch's precompiled headers, at their level of optimization.
 function(slipstream_use_torch_headers target)
   slipstream_optimize_little(${target})
   target_precompile_headers(${target} REUSE_FROM slipstream_torch_headers)

@@ -195,7 +195,7 @@ compiler_exports() {
   [[ ${CXX:-} || -z ${CC:-} || ! -x $besides ]] || cxx=$besides
   for compiler in "$cxx" "${CUDAHOSTCXX:-$cxx}"; do
     if hides_libstdcxx "$compiler" && have /usr/bin/g++ && ! hides_libstdcxx /usr/bin/g++; then
-      say "taking /usr/bin/g++: what $compiler links crashes beside PyTorch" >&2
+      say "taking /usr/bin/g++: libraries that $compiler links crash in a process with PyTorch" >&2
       echo 'export CC=/usr/bin/gcc CXX=/usr/bin/g++ CUDAHOSTCXX=/usr/bin/g++'
       return
     fi

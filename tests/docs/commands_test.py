@@ -74,7 +74,7 @@ def prepare(folder):
 
 
 def plain_arguments(command):
-    """The words of a command that starts build/slipstream and that bash would pass on as they are, else None."""
+    """The words of a command that starts build/slipstream and needs no expansion by bash, else None."""
     if not command.startswith("build/slipstream ") or re.search(r"[|&;<>()$`*?~\\\[{#]", command):
         return None
     return shlex.split(command)
