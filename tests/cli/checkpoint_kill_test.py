@@ -11,18 +11,11 @@ import time
 import unittest
 
 from checkpoint_runs import RECORD, CheckpointRuns, make_classes, step_path, steps_in
-from program import BINARY, FAILED, INTERRUPTED, REFUSED, Running, read_json
+from program import BINARY, FAILED, INTERRUPTED, REFUSED, Running, read_json, wait_until
 
 KILLS = 9
 STEPS = 1000
 ENDLESS = ("--steps", "100000000")
-
-
-def wait_until(condition, seconds=120):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.005)
 
 
 class KilledTest(CheckpointRuns):

@@ -1,6 +1,5 @@
 """Runs the slipstream program under test: SLIPSTREAM_BINARY names it, SLIPSTREAM_SERVER program_server.cpp's."""
 
-import atexit
 import concurrent.futures
 import contextlib
 import functools
@@ -9,13 +8,14 @@ import os
 import pathlib
 import pty
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 import unittest
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
+from processes import ForkServer, wait_until  # noqa: E402
 
 BINARY = os.environ["SLIPSTREAM_BINARY"]
 SERVER = os.environ["SLIPSTREAM_SERVER"]
@@ -27,33 +27,15 @@ TINY_CLASSIFIER = ["classification", *TINY, "--model", "encoder"]
 DONE, FAILED, REFUSED, NO, INTERRUPTED = 0, 1, 2, 3, 130
 
 
-class Server:
+class Server(ForkServer):
     """Runs the program in forks of one process (program_server.cpp), in the folder `cwd`."""
 
     def __init__(self, cwd=None):
-        self.socket, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        super().__init__([SERVER], cwd=cwd)
         self.socket.settimeout(2 * LIMIT_S)
-        with other_end:
-            self.process = subprocess.Popen([SERVER, str(other_end.fileno())], cwd=cwd,
-                                            pass_fds=[other_end.fileno()])
-        atexit.register(self.end)
-
-    def end(self):
-        self.socket.close()
-        self.process.wait()
-
-    def number(self):
-        return int.from_bytes(self.socket.recv(4), sys.byteorder)
 
     def begin(self, command, outputs):
-        """Starts the program with these descriptors for its standard output and its messages; returns its process."""
-        text = "".join(argument + "\0" for argument in command).encode()
-        socket.send_fds(self.socket, [text], outputs)
-        return self.number()
-
-    def exit_code(self):
-        """Waits for the end of the program that was started last."""
-        return os.waitstatus_to_exitcode(self.number())
+        return super().begin("".join(argument + "\0" for argument in command).encode(), outputs)
 
     def run(self, command):
         ends = [os.pipe(), os.pipe()]
@@ -127,8 +109,8 @@ class Running:
         try:
             if is_under_way is None:
                 os.read(self.terminal, 1)
-            while is_under_way is not None and not is_under_way():
-                time.sleep(0.01)
+            else:
+                wait_until(is_under_way)
             for number in numbers:
                 self.send(number)
         except BaseException:

@@ -1,10 +1,13 @@
 import gc
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
+
+sys.path.append(str(Path(__file__).parents[1] / "support"))
 
 DEVICES = ["cpu", "cuda"]
 

@@ -1,18 +1,18 @@
 """Runs programs as `python -c` does, in forks of an interpreter that has imported PyTorch, which else takes most of
 their time. Each fork ends as an interpreter ends."""
 
-import atexit
 import functools
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 
 import torch
+
+from processes import ForkServer
 
 LIMIT_S = 300
 SERVER = """
@@ -29,8 +29,8 @@ while process != 0:
     if process != 0:
         for each in outputs:
             os.close(each)
-        connection.send(str(process).encode())
-        connection.send(str(os.waitpid(process, 0)[1]).encode())
+        connection.send(process.to_bytes(4, sys.byteorder))
+        connection.send(os.waitpid(process, 0)[1].to_bytes(4, sys.byteorder))
 if request:
     connection.close()
     for number, each in enumerate(outputs, 1):
@@ -48,28 +48,11 @@ if request:
 """
 
 
-class Server:
-    """One such interpreter. Where CUDA is in use in this process, it is not in that one."""
-
-    def __init__(self):
-        self.socket, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-        with other_end:
-            self.process = subprocess.Popen([sys.executable, "-c", SERVER, str(other_end.fileno())], env=environment,
-                                            pass_fds=[other_end.fileno()])
-        atexit.register(self.end)
-
-    def end(self):
-        self.socket.close()
-        self.process.wait()
-
-    def number(self):
-        return int(self.socket.recv(100))
-
-
 @functools.cache
 def server():
-    return Server()
+    """One such interpreter. Where CUDA is in use in this process, it is not in that one."""
+    return ForkServer([sys.executable, "-c", SERVER],
+                      env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
 
 
 def run(program, *arguments, threads=None, ignores_warnings=False, **environment):
@@ -80,11 +63,11 @@ def run(program, *arguments, threads=None, ignores_warnings=False, **environment
     request = {"program": program, "arguments": [*map(str, arguments)], "environment": environment,
                "threads": threads or torch.get_num_threads(), "ignores_warnings": ignores_warnings}
     with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as errors:
-        socket.send_fds(server().socket, [json.dumps(request).encode()], [said.fileno(), errors.fileno()])
-        limit = threading.Timer(LIMIT_S, os.kill, [server().number(), signal.SIGKILL])
+        process = server().begin(json.dumps(request).encode(), [said.fileno(), errors.fileno()])
+        limit = threading.Timer(LIMIT_S, os.kill, [process, signal.SIGKILL])
         limit.start()
-        status = server().number()
+        code = server().exit_code()
         limit.cancel()
         for file in (said, errors):
             file.seek(0)
-        return subprocess.CompletedProcess(program, os.waitstatus_to_exitcode(status), said.read(), errors.read())
+        return subprocess.CompletedProcess(program, code, said.read(), errors.read())
