@@ -128,7 +128,7 @@ bool put_on_canvases(const std::vector<NamedOp>& transforms, std::size_t first,
 void add_chain(const std::vector<NamedOp>& transforms, std::size_t first, bool has_canvas,
                SlabLayout& layout, Problems& problems) {
   if (first == transforms.size()) {
-    problems.emplace_back("no transform is there for the device to do");
+    problems.emplace_back("there is no transform to run on the device");
     return;
   }
   std::vector<FieldSpec> fields;

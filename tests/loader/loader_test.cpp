@@ -8,6 +8,7 @@
 
 #include "loader/loader_fixture.h"
 #include "loader/sampler.h"
+#include "support/thrown.h"
 
 namespace slipstream {
 namespace {
@@ -192,6 +193,11 @@ TEST(SlabLayout, UnknownFieldNamesTheKnownOnes) {
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "unknown field 'lable'; did you mean 'label'? known: image, label");
   }
+}
+
+TEST(SlabLayout, ADeviceWithoutTransformsIsRefused) {
+  EXPECT_EQ(thrown_by([] { DataLoader::plan_layout(TestSet(8), no_transforms(), 6, {}, 0, 1); }),
+            "Refused: there is no transform to run on the device");
 }
 
 TEST(DataLoader, WideLabelsTravelWhole) {

@@ -90,6 +90,7 @@ def test_loaders_with_workers_are_measured_at_each_level(tmp_path, dataset, batc
     told = written(report, tmp_path)
     assert [level["name"] for level in told["levels"]] == ["device batch", "collated batch", *LEVELS]
     assert report.ceiling.n > 0 and report.rate.n > 0
+    assert told["loader"]["batch_size"] == (batch_size or 1)
     costs = {cost["name"]: cost["wall_ms"]["value"] for cost in told["costs"]}
     assert costs["sleep"] >= 20
 

@@ -11,6 +11,7 @@ from PIL import Image
 from torch.utils.data import default_collate, get_worker_info
 
 import slipstream as ss
+from slipstream import _worker_process
 
 T = ss.transforms
 Pair = collections.namedtuple("Pair", "a b")
@@ -260,3 +261,14 @@ def test_in_a_pipeline(device):
 def test_samples_that_are_kept_stay_what_they_are():
     kept = list(ss.DataLoader(list(range(40)), 2, num_workers=2))
     assert torch.cat(kept).tolist() == list(range(40))
+
+
+def test_memory_of_a_worker_grows_in_few_steps(tmp_path):
+    with open(tmp_path / "memory", "w+b") as file:
+        memory = _worker_process._Memory(file.fileno())
+        sizes = set()
+        for pages in range(1, 500):
+            memory.reserve(pages * _worker_process._STEP)
+            assert memory.bytes.numel() == memory.size >= pages * _worker_process._STEP
+            sizes.add(memory.size)
+    assert len(sizes) < 25
