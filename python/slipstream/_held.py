@@ -1,13 +1,17 @@
-"""What objects hold: attributes, elements, variables that functions close over, defaults, arguments of partials."""
+"""The objects that others hold, by one rule (docs/verify.md): attributes, elements, arguments of partials, the bound
+`self` of methods, and of functions the variables that they close over, their defaults and the globals that they name."""
 
 from __future__ import annotations
 
 import collections
+import dis
 import functools
+import inspect
 import itertools
+import sys
 import types
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 
@@ -16,6 +20,20 @@ _MOST_OBJECTS = 10_000
 _MOST_ELEMENTS = 256  # of a container that are looked at, as longer ones hold data
 _HOLD_NOTHING = (torch.Tensor, str, bytes, bytearray, int, float, complex, type(None), type, types.ModuleType)
 _SEQUENCES = (list, tuple, collections.deque)
+_LIBRARIES = {"torch", "torchvision", "numpy", "slipstream", *sys.stdlib_module_names}  # their globals are their own
+_OF_MODULES = tuple(vars(torch.nn.Module()))  # attributes that each module has
+_NAME_GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL")
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """Modules, optimizers, learning rate schedulers, gradient scalers and what else has these two methods."""
+
+    def state_dict(self) -> Any: ...
+    def load_state_dict(self, state: Any, /) -> Any: ...
+
+
+STATEFUL: tuple[type, ...] = (torch.nn.Module, torch.optim.Optimizer, Stateful)
 
 
 class Held(NamedTuple):
@@ -26,28 +44,59 @@ class Held(NamedTuple):
 
 def held_by(root: Any, kinds: tuple[type, ...]) -> list[Held]:
     """Objects of these kinds that `root` holds, directly and a few levels deeper, each once, nearest first. They are
-    not looked into. No code of the objects is called."""
+    not looked into, except modules for what they hold beside parameters, buffers and modules. No code of the objects
+    is called."""
     if issubclass(type(root), kinds):
-        return [Held("run", root, 0)]
-    found: list[Held] = []
-    seen, level = {id(root)}, [("", root)]
+        inside = walk([("", root)], kinds) if issubclass(type(root), torch.nn.Module) else ()
+        return [Held("run", root, 0), *(each for each in inside if issubclass(type(each.content), kinds))]
+    return [each for each in walk([("", root)], kinds) if issubclass(type(each.content), kinds)]
+
+
+def walk(
+    roots: Sequence[tuple[str, Any]],
+    leaves: tuple[type, ...],
+    is_looked_into: Callable[[Any], bool] = lambda each: True,
+) -> Iterator[Held]:
+    """What named roots hold, as held_by() does. Of objects that hold nothing, such as tensors and numbers, only
+    `leaves` are included."""
+    seen, level = {id(root) for _, root in roots}, list(roots)
     for depth in range(_MOST_DEEP):
         deeper: list[tuple[str, Any]] = []
         for name, holder in level:
-            for place, each in _named(holder, name, kinds):
-                if id(each) in seen or len(seen) > _MOST_OBJECTS or issubclass(type(each), _HOLD_NOTHING):
+            for place, each in _named(holder, name, leaves):
+                is_leaf = issubclass(type(each), leaves)
+                if id(each) in seen or len(seen) > _MOST_OBJECTS:
+                    continue
+                if not is_leaf and issubclass(type(each), _HOLD_NOTHING):
                     continue
                 seen.add(id(each))
-                if issubclass(type(each), kinds):
-                    found.append(Held(place, each, depth))
-                else:
+                yield Held(place, each, depth)
+                if issubclass(type(each), torch.nn.Module):
+                    seen.update(id(module) for module in modules_in(each))
+                if issubclass(type(each), torch.nn.Module) or not is_leaf and is_looked_into(each):
                     deeper.append((place, each))
         level = deeper
-    return found
+
+
+def modules_in(module: torch.nn.Module) -> list[torch.nn.Module]:
+    """The module and those in it, each once."""
+    found: dict[int, torch.nn.Module] = {}
+    rest = [module]
+    while rest:
+        each = rest.pop()
+        if id(each) not in found and issubclass(type(each), torch.nn.Module):
+            found[id(each)] = each
+            rest += dict.values(vars(each).get("_modules", {}))
+    return list(found.values())
 
 
 def _named(holder: Any, name: str, kinds: tuple[type, ...]) -> Iterator[tuple[str, Any]]:
     prefix = f"{name}." if name else ""
+    if issubclass(type(holder), torch.nn.Module):
+        for each in modules_in(holder):
+            own = vars(each).items()
+            yield from [(prefix + key, value) for key, value in list(own) if key not in _OF_MODULES]
+        return
     if issubclass(type(holder), dict):
         yield from _elements(name, dict.items(holder))
     for sequence in _SEQUENCES:
@@ -58,10 +107,15 @@ def _named(holder: Any, name: str, kinds: tuple[type, ...]) -> Iterator[tuple[st
         yield from [(prefix + key, each) for key, each in holder.keywords.items()]
         yield from _of_callee(holder.func, name, kinds)
     elif issubclass(type(holder), (types.MethodType, types.BuiltinFunctionType)):
+        function = getattr(holder, "__func__", None)
         yield from _of_callee(holder.__self__, name, kinds)
-        yield from _of_callee(getattr(holder, "__func__", None), name, kinds)
+        yield from _of_callee(function, name, kinds)
+        yield from [(prefix + key, each) for key, each in _methods_named(function, holder.__self__)]
     elif issubclass(type(holder), types.FunctionType):
         yield from [(prefix + variable, each) for variable, each in _variables(holder)]
+    elif isinstance(call := getattr(type(holder), "__call__", None), types.FunctionType):
+        yield from _of_callee(call, name, kinds)
+        yield from [(prefix + key, each) for key, each in _methods_named(call, holder)]
     yield from [(f"{prefix}{key}", each) for key, each in _attributes(holder)]
 
 
@@ -78,6 +132,27 @@ def _of_callee(callee: Any, name: str, kinds: tuple[type, ...]) -> Iterator[tupl
         yield from _named(callee, name, kinds)
 
 
+def callees(callee: Any) -> Iterator[Any]:
+    """The object, and the functions and objects to which it passes a call on."""
+    yield callee
+    if issubclass(type(callee), functools.partial):
+        yield from callees(callee.func)
+    elif issubclass(type(callee), types.MethodType):
+        yield from callees(callee.__self__)
+        yield from callees(callee.__func__)
+    elif isinstance(call := getattr(type(callee), "__call__", None), types.FunctionType):
+        yield call
+
+
+def _methods_named(function: Any, owner: Any) -> Iterator[tuple[str, types.FunctionType]]:
+    """Methods of `owner` that one of them calls."""
+    if isinstance(function, types.FunctionType):
+        for name in names_in(function):
+            method = inspect.getattr_static(type(owner), name, None)
+            if isinstance(method, types.FunctionType):
+                yield name, method
+
+
 def _variables(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
@@ -88,15 +163,52 @@ def _variables(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     values = function.__defaults__ or ()
     yield from zip(parameters[len(parameters) - len(values) :], values, strict=True)
     yield from (function.__kwdefaults__ or {}).items()
+    for holder, variable in globals_named(function):
+        if variable in holder:
+            yield variable, holder[variable]
+
+
+def globals_named(function: types.FunctionType) -> Iterator[tuple[dict[str, Any], str]]:
+    """The globals that a function of the user's names, and those of the user's modules of which it names an
+    attribute: the dictionary that holds it, and the name."""
+    if _is_of_library(function.__globals__):
+        return
+    for name in _global_names(function.__code__):
+        yield function.__globals__, name
+        module = function.__globals__.get(name)
+        if type(module) is types.ModuleType and not _is_of_library(vars(module)):
+            yield from [(vars(module), each) for each in names_in(function) if each in vars(module)]
+
+
+def _is_of_library(module: dict[str, Any]) -> bool:
+    """By its globals. What is installed keeps no state of the user's."""
+    name, file = str(module.get("__name__")), str(module.get("__file__"))
+    return name.partition(".")[0] in _LIBRARIES or "site-packages" in file or "dist-packages" in file
+
+
+def names_in(function: types.FunctionType) -> list[str]:
+    """The names of globals and attributes in its code."""
+    return [name for code in _codes(function.__code__) for name in code.co_names]
+
+
+@functools.lru_cache(maxsize=1024)
+def _global_names(code: types.CodeType) -> list[str]:
+    instructions = itertools.chain.from_iterable(map(dis.get_instructions, _codes(code)))
+    return list(dict.fromkeys(each.argval for each in instructions if each.opname in _NAME_GLOBALS))
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """With the code of functions in it."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            yield from _codes(each)
 
 
 def _attributes(holder: Any) -> Iterator[tuple[str, Any]]:
-    """What stands in its __dict__, unless that is computed, and in its slots."""
-    classes = type(holder).__mro__
-    own = next((vars(each)["__dict__"] for each in classes if "__dict__" in vars(each)), None)
-    if isinstance(own, types.GetSetDescriptorType):
-        yield from list(own.__get__(holder).items())
-    for each in classes:
+    """What is in its __dict__, unless that is computed, and in its slots."""
+    yield from list((own_dict(holder) or {}).items())
+    for each in type(holder).__mro__:
         slots = vars(each).items() if "__slots__" in vars(each) else ()
         for name, slot in slots:
             if isinstance(slot, types.MemberDescriptorType):
@@ -104,3 +216,11 @@ def _attributes(holder: Any) -> Iterator[tuple[str, Any]]:
                     yield name, slot.__get__(holder)
                 except AttributeError:  # nothing in it
                     continue
+
+
+def own_dict(holder: Any) -> dict[str, Any] | None:
+    """Its __dict__, unless it has none, or that is computed."""
+    classes = type(holder).__mro__
+    own = next((vars(each)["__dict__"] for each in classes if "__dict__" in vars(each)), None)
+    found = own.__get__(holder) if isinstance(own, types.GetSetDescriptorType) else None
+    return found if type(found) is dict else None

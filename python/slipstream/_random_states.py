@@ -83,15 +83,18 @@ def free_numpy() -> None:
 
 def generators_of(holder: Any) -> list[Any]:
     """Generators of torch, numpy and random that an object holds, and that have a state."""
-    found = [each.content for each in held_by(holder, _kinds())]
-    return [each for each in found if not isinstance(each, random.SystemRandom)]
+    return with_state(each.content for each in held_by(holder, generator_kinds()))
+
+
+def with_state(generators: Iterable[Any]) -> list[Any]:
+    return [each for each in generators if not isinstance(each, random.SystemRandom)]
 
 
 def is_generator(each: Any) -> bool:
-    return issubclass(type(each), _kinds())
+    return issubclass(type(each), generator_kinds())
 
 
-def _kinds() -> tuple[type, ...]:
+def generator_kinds() -> tuple[type, ...]:
     numpy = sys.modules.get("numpy")
     of_numpy = (numpy.random.Generator, numpy.random.RandomState) if numpy else ()
     return (random.Random, torch.Generator, *of_numpy)

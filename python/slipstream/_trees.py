@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, MutableSequence
 from typing import Any
 
@@ -204,3 +205,26 @@ def _same_tensor(a: torch.Tensor, b: torch.Tensor) -> bool:
     if a.layout != torch.strided:
         a, b = a.to_dense(), b.to_dense()
     return a.shape == b.shape and bool(torch.all((a == b) | ((a != a) & (b != b))))
+
+
+def array_kinds() -> tuple[type, ...]:
+    """The class of NumPy's arrays, if NumPy is imported."""
+    numpy = sys.modules.get("numpy")
+    return (numpy.ndarray,) if numpy else ()
+
+
+def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors of one shape and dtype hold the same bytes, on whatever devices."""
+    if a.device.type == "meta" or a.numel() == 0:
+        return True
+    if a.is_nested or a.layout != torch.strided:
+        return _same_tensor(a, b.to(a.device))
+    return torch.equal(bytes_of(a), bytes_of(b).to(a.device))
+
+
+def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of a dense tensor's elements, one after the other."""
+    tensor = tensor.resolve_conj().resolve_neg()
+    if tensor.is_quantized:
+        tensor = tensor.int_repr()
+    return tensor.contiguous().reshape(-1).view(torch.uint8)

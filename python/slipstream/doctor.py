@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import html
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from ._doctor.loaders import Loaders, generators_of_loader
 from ._doctor.native import NativeLadder, NativeLoaders
 from ._random_states import kept_random_states
 from ._showing import show
+from ._state_guard import StateGuard
 
 __all__ = ["Advice", "DoctorReport", "doctor"]
 
@@ -100,55 +101,75 @@ def doctor(
     """Measures a training loop with more and more of its input taken from a cache, and says what
     holds it up.
 
-    loader: any torch.utils.data.DataLoader. It is not used itself: loaders with its settings are
-        made, on shallow copies of its data set and deep copies of the transforms that this holds as
-        .transform, .transforms or .target_transform. Samples are read in this process, too. Or a
-        slipstream.DataLoader of what is native alone: other native loaders of its data set are made.
-    step: trains on one batch, `step(batch)`. It really trains while it is measured: see `state`. On
-        a GPU, tensors of the batch are on `device` already, copied as with non_blocking=True.
+    loader: any torch.utils.data.DataLoader. It is not used itself: loaders with its settings are made. With workers,
+        samples are made only in worker processes of these, and without by deep copies of the data set, the sampler
+        and collate_fn. Or a slipstream.DataLoader of what is native alone: other native loaders of its data set
+        are made.
+    step: trains on one batch, `step(batch)`. It really trains while it is measured. The state that it reaches through
+        its variables, the globals that it names and its `self` is restored afterwards, to the bit: tensors, modules
+        with gradients and modes, optimizers, schedulers and other objects that have state_dict() and
+        load_state_dict() (docs/python-doctor.md). On a GPU, tensors of the batch are on `device` already,
+        copied as with non_blocking=True.
     device: where the step trains; by default "cuda" if there is one, else "cpu".
     budget: seconds that measuring takes, about.
-    state: modules, optimizers, schedulers and whatever else has state_dict() and load_state_dict(): one, or
-        a list or mapping of them. Theirs, and the gradients of modules, are put back afterwards.
+    state: more objects to restore, which the step does not reach like that: one, or a list or mapping of them.
 
     The random generators of torch, numpy and random are as before afterwards, and no worker process
-    is left. Raises Refused for arguments that make no sense, Error where nothing can be measured,
+    is left. Warns (RuntimeWarning) of what the step changed and what is not restored. Raises Refused for arguments that make no sense, Error where nothing can be measured,
     and whatever the first step and the first samples raise.
 
     >>> model = torch.nn.Linear(64, 2)
     >>> loader = torch.utils.data.DataLoader([torch.ones(64) for _ in range(100)], batch_size=10)
     >>> def step(batch):
     ...     model(batch).sum().backward()
-    >>> report = ss.doctor(loader, step, device="cpu", budget=1, state=[model])
+    >>> report = ss.doctor(loader, step, device="cpu", budget=1)
     >>> print(report.text())  # doctest: +ELLIPSIS
     Slipstream doctor: list...
     """
     states = _states_of(state)
     _refuse(loader, step, budget, states)
     place = _place_of(loader, device)
-    options: list[tuple[str, bool | int | float | str]] = [
+    options: _Options = [
         ("num_workers", loader.num_workers),
         ("prefetch_factor", loader.prefetch_factor or 0),
     ]
-    ladder: Ladder
-    if isinstance(loader, data.DataLoader):
-        with kept_random_states(), _kept_states(states):
-            ladder = NativeLadder(NativeLoaders(loader), step, place, float(budget))
-            observed = ladder.measured()
-        diagnosis = _native.diagnose(observed)
-        rewrite_native(observed, diagnosis)
-        options.append(("transforms_device", loader.transforms_device))
-    else:
-        with kept_random_states(generators_of_loader(loader)), _kept_states(states):
-            loaders = Loaders(loader, place.startswith("cuda"))
-            ladder = Ladder(loaders, step, place, float(budget))
-            observed = ladder.measured()
-        diagnosis = _native.diagnose(observed)
-        rewrite(observed, diagnosis, ladder.samples.parts)
-        options += [("pin_memory", bool(loader.pin_memory)), ("iterable_style", loaders.is_stream)]
+    examine = _examine_native if isinstance(loader, data.DataLoader) else _examine
+    ladder, observed, diagnosis = examine(loader, step, place, budget, states, options)
     name, seconds = type(loader.dataset).__name__, ladder.seconds()
     report = _native.DoctorReport(place, name, options, observed, diagnosis, seconds, float(budget))
     return DoctorReport(diagnosis, report)
+
+
+_Options = list[tuple[str, bool | int | float | str]]
+_Examined = tuple[Ladder, _native.Observations, _native.Diagnosis]
+
+
+def _examine(
+    loader: Any, step: Any, place: str, budget: float, states: Sequence[Any], options: _Options
+) -> _Examined:
+    with kept_random_states(generators_of_loader(loader)):
+        loaders = Loaders(loader, place.startswith("cuda"))
+        with _kept(step, states, loaders.common) as not_restored:
+            ladder = Ladder(loaders, step, place, float(budget))
+            observed = ladder.measured()
+    observed.warnings += not_restored
+    diagnosis = _native.diagnose(observed)
+    rewrite(observed, diagnosis, ladder.samples.parts)
+    options += [("pin_memory", bool(loader.pin_memory)), ("iterable_style", loaders.is_stream)]
+    return ladder, observed, diagnosis
+
+
+def _examine_native(
+    loader: Any, step: Any, place: str, budget: float, states: Sequence[Any], options: _Options
+) -> _Examined:
+    with _kept(step, states) as not_restored:
+        ladder = NativeLadder(NativeLoaders(loader), step, place, float(budget))
+        observed = ladder.measured()
+    observed.warnings += not_restored
+    diagnosis = _native.diagnose(observed)
+    rewrite_native(observed, diagnosis)
+    options.append(("transforms_device", loader.transforms_device))
+    return ladder, observed, diagnosis
 
 
 def _states_of(state: Any) -> list[Any]:
@@ -195,17 +216,15 @@ def _place_of(loader: Any, device: str | torch.device | None) -> str:
 
 
 @contextlib.contextmanager
-def _kept_states(state: Sequence[Any]) -> Iterator[None]:
-    """Puts these states, and the gradients of modules, back."""
-    kept = [copy.deepcopy(each.state_dict()) for each in state]
-    parameters = [
-        p for each in state if isinstance(each, torch.nn.Module) for p in each.parameters()
-    ]
-    gradients = [None if p.grad is None else p.grad.clone() for p in parameters]
-    try:
-        yield
-    finally:
-        for each, of_before in zip(state, kept, strict=True):
-            each.load_state_dict(of_before)
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient
+def _kept(step: Any, states: Sequence[Any], common: Sequence[tuple[str, Any]] = ()) -> Iterator[list[str]]:
+    """Restores the state that the step reaches, and random generators, and warns of what is not restored."""
+    given = [(f"state[{i}]", each) for i, each in enumerate(states)]
+    not_restored: list[str] = []
+    with kept_random_states():
+        guard = StateGuard([("step", step), *given, *common])
+        try:
+            yield not_restored
+        finally:
+            not_restored += guard.restore()
+            for each in not_restored:
+                warnings.warn(f"slipstream.doctor: {each}", RuntimeWarning, stacklevel=5)

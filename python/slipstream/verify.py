@@ -124,8 +124,8 @@ def verify(
         `run`. It trains some steps and returns, or yields, what is to be compared: tensors, numbers,
         arrays, modules, optimizers and what else has state_dict(), and containers of them. What is
         yielded is copied at once, on the current stream; what is returned is read after the device
-        has finished. Modules and optimizers that `run` closes over are compared at the end, too, and of
-        those that other objects hold in turn (`trainer.model`) optimizers and what is trained.
+        has finished. Modules, optimizers, schedulers and gradient scalers that `run` refers to are compared at the
+        end, too (docs/verify.md).
     schedules: how many delayed runs there are, at most: the first that differs ends it.
     seed: of the first of them; the next ones have the numbers that follow. A seed of a report, with
         schedules=1, runs what differed again.

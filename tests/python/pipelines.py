@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 from slipstream import _native
-from slipstream._doctor import ladder, loaders, parts, rates
+from slipstream._doctor import ladder, loaders, parts, rates, samples
 from slipstream._doctor.loaders import Loaders
 from slipstream._doctor.samples import Samples
 from slipstream._random_states import kept_random_states
@@ -41,7 +41,7 @@ def stated_time(monkeypatch):
     clock, capacity = StatedTime(), _native.MachineCapacity()
     capacity.cores = 8
     monkeypatch.setattr(_native, "measure_capacity", lambda cores: capacity)
-    for module in (sys.modules[__name__], ladder, loaders, parts, rates):
+    for module in (sys.modules[__name__], ladder, loaders, parts, rates, samples):
         monkeypatch.setattr(module, "time", clock)
     return clock
 

@@ -6,9 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
-from .. import _native, _trees, transforms
+from .. import _native, transforms
 from .parts import Parts, Step, name_of
 
 _WORTH_SAYING = 1.02  # of gain
@@ -138,30 +136,16 @@ def _native_changes(
 
 def native_seconds(form: transforms.Transform, step: Step) -> float | None:
     """Seconds for what the step takes, in one thread; None where that is no image."""
-    found = (_image_of(leaf) for leaf in _trees.leaves(step.takes))
-    image = next((each for each in found if each is not None), None)
-    if image is None:
+    if step.takes is None:
         return None
     if form is NOTHING:
         return 0.0
     try:
         return float(
-            _native.native_seconds(transforms.Compose([form]).to_json(), *image, _NATIVE_S)
+            _native.native_seconds(transforms.Compose([form]).to_json(), *step.takes, _NATIVE_S)
         )
     except _native.Error:
         return None
-
-
-def _image_of(leaf: Any) -> tuple[int, int, bool] | None:
-    """Height, width and whether values are floating-point numbers."""
-    if hasattr(leaf, "getbands"):
-        return leaf.height, leaf.width, False
-    shape = tuple(getattr(leaf, "shape", ()))
-    if isinstance(leaf, torch.Tensor) and len(shape) == 3:
-        return shape[1], shape[2], leaf.is_floating_point()
-    if len(shape) == 3 and hasattr(leaf, "dtype"):
-        return shape[0], shape[1], leaf.dtype.kind == "f"
-    return None
 
 
 class _Nothing(transforms.Transform):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import time
@@ -56,7 +55,7 @@ class Ladder:
 
     def _prepare(self) -> None:
         self.samples = Samples(self.loaders)
-        self.warnings += self.samples.warnings
+        self.warnings += self.samples.warnings + self.loaders.warnings()
         sizes, loader = self.loaders.sizes, self.loaders.loader
         if len(sizes) > 1:
             self.warnings.append(
@@ -94,11 +93,8 @@ class Ladder:
 
     def _size_alone(self) -> int:
         """Of batches that are short enough to count often, by the time that samples take here."""
-        start = time.perf_counter()
         self.samples.fill(2)
-        self.samples.finished(2)
-        each = (time.perf_counter() - start) / 2
-        return max(1, min(int(self.loaders.batch_size), int(_BATCH_S / max(each, 1e-9))))
+        return max(1, min(int(self.loaders.batch_size), int(_BATCH_S / max(self.samples.seconds, 1e-9))))
 
     def _batch_s(self) -> float:
         rate = self._all.rate().value
@@ -111,15 +107,9 @@ class Ladder:
         totals = [sum(part[0] for part in sample) for sample in costs]
         self._kept = self._samples_to_keep(totals, made, _FILL_SHARE * self.budget_s)
         count = self._batches_to_keep()
-        self.samples.fill(self._kept)
-        collate = self.loaders.loader.collate_fn
-        if self.loaders.is_single:
-            self._batches = [collate(sample) for sample in self.samples.finished(count)]
-        else:
-            sizes = self._sizes()
-            sizes = sizes if len(sizes) > 1 else sizes * count
-            finished = iter(self.samples.finished(sum(sizes)))
-            self._batches = [collate(list(itertools.islice(finished, size))) for size in sizes]
+        self._kept = self.samples.fill(self._kept)
+        sizes = [0] if self.loaders.is_single else self._sizes()
+        self._batches = self.samples.batches(sizes if len(sizes) > 1 else sizes * count)
         self._bytes_of_batch = sum(map(_trees.byte_size, self._batches)) // len(self._batches)
 
     def _sizes(self) -> list[int]:
@@ -307,12 +297,15 @@ class Ladder:
         self._note_device(observed)
         observed.set_cores(cores)
         observed.set_free_memory_bytes(_native.free_memory_bytes())
-        with contextlib.suppress(Exception):  # of a length that is not known
-            observed.set_samples(len(self.loaders.loader.dataset))
+        self._note_size(observed)
         self._note_situation(observed)
         observed.utilization = self._utilization(observed, cores)
         observed.warnings = self.warnings
         return observed
+
+    def _note_size(self, observed: _native.Observations) -> None:
+        if self.samples.size is not None:
+            observed.set_samples(self.samples.size)
 
     def _note_situation(self, observed: _native.Observations) -> None:
         observed.set_plan(self._on_gpu, self.loaders.pin_memory, observed.slabs - 1, False)

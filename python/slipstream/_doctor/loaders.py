@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import itertools
+import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -14,7 +16,6 @@ from torch.utils.data import (
     DataLoader,
     Dataset,
     IterableDataset,
-    Sampler,
     Subset,
     get_worker_info,
 )
@@ -22,8 +23,11 @@ from torch.utils.data import (
 from .._native import Refused
 from .._random_states import generators_of
 from .._trees import byte_size
+from .copies import Copier, datasets_in, is_harmless, refuse_iterators
 from .parts import Clock, Parts, RawSample
+from .rates import iterating
 
+_METHODS = ("__getitem__", "__getitems__", "__iter__")
 _SIZES_SEEN, _SIZES_S = 64, 0.5  # batches of a sampler of the user's own, at most, and seconds
 
 
@@ -214,9 +218,34 @@ class Counted:
         return itertools.cycle(lists)
 
 
-class Loaders:
-    """Makes loaders with the settings of a user's loader.
+class _Task(Dataset[Any]):
+    """A data set of one sample: the pickled result of a function."""
 
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self.function = function
+
+    def __getitem__(self, index: int) -> bytes:
+        try:
+            result = self.function()
+        except Refused as refused:
+            result = _Refusal(str(refused))
+        try:
+            return pickle.dumps(result)
+        except Exception as error:
+            raise TypeError(f"samples cannot be handed over from a worker process: {error}") from error
+
+
+@dataclasses.dataclass
+class _Refusal:
+    message: str
+
+
+class Loaders:
+    """Makes loaders with the settings of a user's loader. With workers, samples are made in worker processes alone,
+    otherwise by copies of the data set and of collate_fn.
+
+    dataset, collate_fn: what these loaders use.
+    common: objects of the user that are used all the same (copies.Copier.common).
     is_stream: whether its data set is iterable-style.
     sizes: samples in a batch; where a sampler of the user's own gives batches of several sizes, those of
         its first ones; 1 where the data set gives whole batches (batch_size=None).
@@ -225,6 +254,12 @@ class Loaders:
 
     def __init__(self, loader: DataLoader[Any], on_gpu: bool) -> None:
         self.loader = loader
+        self.dataset, self.collate_fn = loader.dataset, loader.collate_fn
+        inner = [] if loader.num_workers == 0 else [*datasets_in(loader.dataset), loader.collate_fn]
+        copier = Copier(shared=inner)
+        if loader.num_workers == 0:
+            self.dataset = copier.copied("dataset", loader.dataset)
+            self.collate_fn = copier.copied("collate_fn", loader.collate_fn)
         self.is_stream = isinstance(loader.dataset, IterableDataset)
         self.is_single = loader.batch_size is None and (
             self.is_stream or loader.batch_sampler is None
@@ -233,9 +268,33 @@ class Loaders:
         self.prefetch = loader.prefetch_factor or 0
         self._sampler = None
         if not self.is_stream:
-            self._sampler = _own_sampler(loader.sampler if self.is_single else loader.batch_sampler)
+            sampler = loader.sampler if self.is_single else loader.batch_sampler
+            self._sampler = copier.copied("sampler", sampler)
+        refuse_iterators(copier.not_copied)
+        self.not_copied = [(name, each) for name, each in copier.not_copied if not is_harmless(each)]
+        self.common = copier.common()
         self.sizes = self._sizes()
         self.batch_size = max(1, round(sum(self.sizes) / len(self.sizes)))
+
+    def run(self, function: Callable[[], Any]) -> Any:
+        """Calls a function that makes samples, and returns its result. With workers it is called in a worker process
+        that is started as the loader's are, and its result is pickled."""
+        if self.loader.num_workers == 0:
+            return function()
+        settings = self._settings(self.dataset, 1) | {"timeout": 0, "pin_memory": False}
+        loader = DataLoader(_Task(function), batch_size=None, sampler=[0], collate_fn=_unchanged, **settings)
+        with iterating(loader) as results:
+            result = pickle.loads(next(results))
+        if isinstance(result, _Refusal):
+            raise Refused(result.message)
+        return result
+
+    def warnings(self) -> list[str]:
+        """Names what could not be copied."""
+        if not self.not_copied:
+            return []
+        named = ", ".join(f"'{name}' ({type(each).__name__})" for name, each in self.not_copied)
+        return [f"not copied, so that the doctor uses the loader's own: {named}"]
 
     def whole(self, parts: Parts) -> DataLoader[Any]:
         """With nothing cached."""
@@ -246,7 +305,7 @@ class Loaders:
 
     def timed(self, parts: Parts, workers: int, size: int) -> DataLoader[Any]:
         """With nothing cached, in batches of `size`, each with what its samples cost."""
-        collate = TimedCollate(self.loader.collate_fn, self.is_single)
+        collate = TimedCollate(self.collate_fn, self.is_single)
         if self.is_stream:
             stream = TimedStream(parts)
             return self._made(stream, stream.dataset, None, size, workers, collate)
@@ -301,7 +360,7 @@ class Loaders:
         collate: Any = None,
     ) -> DataLoader[Any]:
         settings = self._settings(user_dataset, workers)
-        settings["collate_fn"] = collate or self.loader.collate_fn
+        settings["collate_fn"] = collate or self.collate_fn
         if self.is_single:
             return DataLoader(dataset, batch_size=None, sampler=sampler, **settings)
         if sampler is None:
@@ -327,25 +386,8 @@ def _unchanged(batch: Any) -> Any:
     return batch
 
 
-def _own_sampler(sampler: Any) -> Any:
-    """A copy that may count and shuffle what it holds, and the same of samplers in it. Data are shared."""
-    try:
-        copied = copy.copy(sampler)
-    except TypeError:
-        raise Refused(
-            f"the loader's sampler, {type(sampler).__name__}, cannot be copied, and the doctor must not use up the "
-            "loader's own: give an object whose __iter__() begins anew"
-        ) from None
-    held = getattr(copied, "__dict__", {})
-    for name, each in held.items():
-        if isinstance(each, Sampler) or name in ("sampler", "batch_sampler"):
-            held[name] = _own_sampler(each)
-        elif type(each) is list or type(each).__name__ == "ndarray":
-            held[name] = copy.copy(each)
-    return copied
-
-
 def generators_of_loader(loader: DataLoader[Any]) -> list[Any]:
     """Generators of random numbers that a pass over the loader may draw from, beside the default ones."""
-    holders = [loader.dataset, loader.sampler, loader.batch_sampler, loader.collate_fn, loader.generator]
+    methods = [getattr(type(each), name, None) for each in datasets_in(loader.dataset) for name in _METHODS]
+    holders = [loader.dataset, methods, loader.sampler, loader.batch_sampler, loader.collate_fn, loader.generator]
     return generators_of(holders)

@@ -114,6 +114,9 @@ class NativeLadder(Ladder):
     def _host_costs(self) -> list[_native.HostStepCost]:
         return self._one.costs(self._all)
 
+    def _note_size(self, observed: _native.Observations) -> None:
+        observed.set_samples(len(self.loaders.loader.dataset))
+
     def _note_situation(self, observed: _native.Observations) -> None:
         native = self.loaders.loader._native
         observed.set_plan(self._on_gpu, True, observed.slabs - 1, True)

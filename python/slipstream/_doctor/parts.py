@@ -221,7 +221,7 @@ class Step:
     part: int = 0
     is_random: bool = False
     writes: bool = False  # into what it is given
-    takes: Any = None  # of a sample, for native forms
+    takes: tuple[int, int, bool] | None = None  # height, width, whether of float, of the images that it is given
 
 
 class Parts:
@@ -240,6 +240,7 @@ class Parts:
         loads: bool = True,
     ) -> None:
         self.dataset, self._loads = dataset, loads
+        self.how = {"attributes": attributes, "whole": whole, "loads": loads}
         self._path, found = _transforms_of(dataset, attributes)
         self._names = list(found)
         self._transforms = list(found.values())
@@ -333,11 +334,14 @@ def _is_standard(transform: Any) -> bool:
 
 
 def _copied_dataset(dataset: Any) -> Any:
-    """A shallow copy, with random generators of its own."""
+    """A shallow copy, with its own random generators and iterators, as far as these can be copied."""
     with noted("slipstream.doctor works on a shallow copy of the data set (copy.copy)"):
         copied = copy.copy(dataset)
     held = getattr(copied, "__dict__", {})
-    held.update({name: copy.deepcopy(each) for name, each in held.items() if is_generator(each)})
+    for name, each in held.items():
+        if is_generator(each) or hasattr(type(each), "__next__"):
+            with contextlib.suppress(TypeError):  # of generator functions and files
+                held[name] = copy.deepcopy(each)
     return copied
 
 

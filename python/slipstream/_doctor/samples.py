@@ -2,62 +2,82 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+import pickle
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+import torch
 
 from .. import _trees
 from .._native import Refused
 from .._random_states import generators_of, random_states, seed_all, state_of
 from .loaders import Cached, Loaders, fetches_batches
-from .parts import ATTRIBUTES, Clock, Parts, RawSample, Slot, applied
+from .parts import ATTRIBUTES, Call, Clock, Parts, RawSample, Slot, Step, applied
 
 _CHECKED = 2  # samples, by which cuts are checked
+_LOOKED_AT = 8  # samples, at most, by which it is judged what parts do
+_LOOKING_S = 0.5  # that this takes, about
+
+
+@dataclasses.dataclass
+class _Findings:
+    """How a data set is taken apart (arguments of Parts), and what its parts do."""
+
+    how: dict[str, Any]
+    steps: list[Step]
+    why_not: str
+    warnings: list[str]
+    size: int | None
+
+    def parts(self, dataset: Any) -> Parts:
+        parts = Parts(dataset, **self.how)
+        parts.steps = self.steps
+        return parts
 
 
 class Samples:
-    """The data set of a loader, taken apart as far as that gives the same samples.
+    """The data set of a loader, taken apart as far as that gives the same samples. Samples are made where the loader
+    makes them (Loaders.run).
 
     parts: of the data set.
     why_not: why samples cannot be cached ahead of transforms; "" where they can.
     warnings: what makes figures less sure, in sentences.
+    size: number of samples in the data set; None if it is not known.
+    seconds: that making a sample took when samples were cached last.
     """
 
     def __init__(self, loaders: Loaders) -> None:
         self._loaders = loaders
         self._behind: dict[int, list[RawSample]] = {}
-        self._first = None if loaders.is_stream else self._indices(_CHECKED)
-        self.warnings: list[str] = []
-        self.parts = Parts(loaders.loader.dataset)
-        self._refuse_whole_batches()
-        self.why_not = self._check()
-        if len(self.parts.steps) == 1 or self.why_not:
-            self.parts.steps[0].is_random = self._is_random(self.parts.plain(), _unchanged)
-        if len(self.parts.steps) == 1:
-            self.warnings.append(
-                "the data set's own code is one part: transforms are told from reading where it "
-                "holds them as .transform, .transforms or .target_transform"
-            )
-        elif not self.why_not:
-            self._look_at_parts()
+        first = None if loaders.is_stream else self._indices(_LOOKED_AT)
+        crosses_processes = loaders.loader.num_workers > 0
+        work = functools.partial(_findings, loaders.dataset, first, loaders.is_single, crosses_processes)
+        self._findings: _Findings = loaders.run(work)
+        self.parts = self._findings.parts(loaders.dataset)
+        self.why_not: str = self._findings.why_not
+        self.size: int | None = self._findings.size
+        self.warnings: list[str] = self._findings.warnings
+        self.seconds = 0.0
 
-    def fill(self, count: int) -> None:
-        """Caches `count` samples behind every step, or finished ones where there are no cuts."""
-        steps = self.parts.steps
+    def fill(self, count: int) -> int:
+        """Caches `count` samples behind every step, or finished ones where there are no cuts; fewer where a stream ends.
+        Returns the number of them."""
         indices = None if self._loaders.is_stream else self._indices(count)
-        if self.why_not:
-            made = self._some(self.parts.plain(), indices, count)
-            self._behind = {len(steps) - 1: [RawSample(sample, []) for sample in made]}
-            return
-        made = self._some(self.parts.cutting(), indices, count)
-        self._behind = {0: [RawSample.of(sample) for sample in made]}
-        for number, step in enumerate(steps[1:], 1):
-            part = self.parts.hooks[step.hook][step.part]
-            before = self._behind[number - 1]
-            given = [item.copied() for item in before] if step.writes else before
-            self._behind[number] = [item.after(step.hook, part) for item in given]
+        work = functools.partial(_filled, self._loaders.dataset, self._findings, indices, count)
+        self._behind, self._findings.steps, self.seconds = self._loaders.run(work)
+        self.parts.steps = self._findings.steps
+        return len(self._behind[len(self.parts.steps) - 1])
+
+    def batches(self, sizes: Sequence[int]) -> list[Any]:
+        """Batches of cached samples, of these sizes; of none, one sample each."""
+        samples = self.finished(sum(size or 1 for size in sizes))
+        return self._loaders.run(functools.partial(_collated, self._loaders.collate_fn, samples, sizes))  # type: ignore[no-any-return]
 
     def behind(self, step: int) -> Cached:
         """Those samples, cached behind step `step`."""
@@ -75,20 +95,57 @@ class Samples:
         indices = batches if self._loaders.is_single else itertools.chain.from_iterable(batches)
         return list(itertools.islice(indices, count))
 
-    def _some(self, dataset: Any, indices: list[Any] | None, count: int) -> Iterator[Any]:
-        if indices is None:
-            return itertools.islice(iter(dataset), count)
-        return (dataset[index] for index in indices[:count])
+    def last_fixed_step(self) -> str:
+        """The last step ahead of the first one that draws random numbers; "" for none, or where it cannot be told."""
+        if self.why_not:
+            return ""
+        fixed = itertools.takewhile(lambda step: not step.is_random, self.parts.steps)
+        return str(["", *(step.name for step in fixed)][-1])
+
+
+
+
+class _Examination:
+    """Finds out how a data set can be taken apart, and what its parts do, by its first samples. indices: of them."""
+
+    def __init__(self, dataset: Any, indices: list[Any] | None) -> None:
+        self._first = indices
+        self._count = _CHECKED  # samples that are looked at
+        self.warnings: list[str] = []
+        self.parts = Parts(dataset)
+
+    def findings(self, is_single: bool, crosses_processes: bool) -> _Findings:
+        dataset, size = self.parts.dataset, None
+        if self._first is not None and not is_single and fetches_batches(dataset):
+            self._refuse_whole_batches()
+        with contextlib.suppress(Exception):  # of a length that is not known
+            size = len(dataset)
+        why_not = self._check()
+        if crosses_processes and not why_not:
+            why_not = self._lost_between_processes()
+        if len(self.parts.steps) == 1 or why_not:
+            self.parts.steps[0].is_random = self._is_random(self.parts.plain(), _unchanged)
+        if len(self.parts.steps) == 1:
+            self.warnings.append(
+                "the data set's own code is one part: transforms are told from reading where it "
+                "holds them as .transform, .transforms or .target_transform"
+            )
+        elif not why_not:
+            self._look_at_parts()
+        return _Findings(self.parts.how, self.parts.steps, why_not, self.warnings, size)
 
     def _checked(self, dataset: Any, finish: Callable[[Any], Any]) -> list[Any]:
         seed_all(1)
-        return [finish(sample) for sample in self._some(dataset, self._first, _CHECKED)]
+        return [finish(sample) for sample in _some(dataset, self._first, _CHECKED)]
 
     def _check(self) -> str:
         """Finds parts and cuts that give what the data set gives; why there are no cuts, or ""."""
+        start = time.perf_counter()
         wanted = self._checked(self.parts.plain(), _unchanged)
         if not wanted:
             raise Refused("the loader gives no batch: its data set or its sampler is empty")
+        each_s = (time.perf_counter() - start) / len(wanted)
+        self._count = max(_CHECKED, min(_LOOKED_AT, int(_LOOKING_S / max(each_s, 1e-9))))
         if not self.parts.hooks:
             return ""
         if not _trees.same(wanted, self._checked(self.parts.plain(), _unchanged)):
@@ -121,16 +178,26 @@ class Samples:
         except Exception:  # of code that meets a Place, or a part that wants more than the sample
             return False
 
+    def _lost_between_processes(self) -> str:
+        """As with images of PIL that are not decoded yet, and objects that cannot be pickled; "" for nothing."""
+        rest = self.parts.rest(0)
+        wanted = self._checked(self.parts.cutting(), functools.partial(_finished, rest=rest))
+        try:
+            finish = functools.partial(_finished, rest=rest, is_pickled=True)
+            if _trees.same(wanted, self._checked(self.parts.cutting(), finish)):
+                return ""
+        except Exception as error:
+            return f"samples before their transforms cannot be handed over by worker processes: {error}"
+        return "samples before their transforms change when worker processes hand them over"
+
     def _refuse_whole_batches(self) -> None:
-        dataset = self._loaders.loader.dataset
-        if self._first is None or self._loaders.is_single or not fetches_batches(dataset):
-            return
+        assert self._first is not None
         fetched = self.parts.plain().__getitems__(self._first[:1])
         if not isinstance(fetched, list | tuple) or len(fetched) != 1:
             raise Refused(
-                f"{type(dataset).__name__}.__getitems__() gives a whole batch in place of a list of samples: "
-                "give the doctor a data set whose __getitem__() takes a list of indices, with batch_size=None "
-                "and sampler=torch.utils.data.BatchSampler(...)"
+                f"{type(self.parts.dataset).__name__}.__getitems__() gives a whole batch in place of a list of "
+                "samples: give the doctor a data set whose __getitem__() takes a list of indices, with "
+                "batch_size=None and sampler=torch.utils.data.BatchSampler(...)"
             )
 
     def _is_random(self, dataset: Any, compared: Callable[[Any], Any]) -> bool:
@@ -138,44 +205,112 @@ class Samples:
         readings = []
         for seed in (1, 2):
             seed_all(seed)
-            before = _states(dataset)
-            made = self._some(dataset, self._first, _CHECKED)
+            draws = _Draws(dataset)
+            made = _some(dataset, self._first, self._count)
             readings.append([compared(sample) for sample in made])
-            if before != _states(dataset):
+            if draws.seen():
                 return True
         return not _trees.same(*readings)
 
     def _look_at_parts(self) -> None:
-        """Of one sample: which parts draw random numbers, write into their input, take what."""
-        steps = self.parts.steps
-        steps[0].is_random = self._is_random(self.parts.cutting(), _without_slots)
+        """Which parts draw random numbers, write into their input, take what."""
+        self.parts.steps[0].is_random = self._is_random(self.parts.cutting(), _without_slots)
         seed_all(2)
-        sample = next(self._some(self.parts.cutting(), self._first, 1))
-        made = {call.number: call.value for call in RawSample.of(sample).calls}
-        for step in steps[1:]:
+        for sample in _some(self.parts.cutting(), self._first, self._count):
+            self._look_at(RawSample.of(sample).calls)
+
+    def _look_at(self, calls: list[Call]) -> None:
+        made = {call.number: call.value for call in calls}
+        for step in self.parts.steps[1:]:
             part = self.parts.hooks[step.hook][step.part]
-            for call in RawSample.of(sample).calls:
+            for call in calls:
                 if call.hook != step.hook:
                     continue
                 value = made[call.number]
-                step.takes = kept = copy.deepcopy(value)
-                before = _states(part)
+                kept = copy.deepcopy(value)
+                step.takes = step.takes or _image_in(kept)
+                draws = _Draws(part)
                 made[call.number] = applied(part, value, call.style)
                 again = applied(part, copy.deepcopy(kept), call.style)
-                step.is_random |= before != _states(part) or not _trees.same(made[call.number], again)
+                step.is_random |= draws.seen() or not _trees.same(made[call.number], again)
                 step.writes |= not _trees.same(kept, value)
 
-    def last_fixed_step(self) -> str:
-        """The last step ahead of the first one that draws random numbers; "" for none, or where it cannot be told."""
-        if self.why_not:
-            return ""
-        fixed = itertools.takewhile(lambda step: not step.is_random, self.parts.steps)
-        return ([""] + [step.name for step in fixed])[-1]
+
+class _Draws:
+    """Notices draws from the default generators of torch, numpy and random, and from those that `holder` holds."""
+
+    def __init__(self, holder: Any) -> None:
+        methods = [getattr(type(holder), name, None) for name in ("__getitem__", "__iter__")]
+        self._generators = generators_of([holder, methods])
+        self._before = self._states()
+
+    def seen(self) -> bool:
+        return bool(self._before != self._states())
+
+    def _states(self) -> Any:
+        own = (state_of(generator) for generator in self._generators)
+        return random_states(), [repr(state.tolist() if hasattr(state, "tolist") else state) for state in own]
 
 
-def _states(holder: Any) -> Any:
-    own = (state_of(generator) for generator in generators_of(holder))
-    return random_states(), [repr(state.tolist() if hasattr(state, "tolist") else state) for state in own]
+def _findings(dataset: Any, indices: list[Any] | None, is_single: bool, crosses_processes: bool) -> _Findings:
+    return _Examination(dataset, indices).findings(is_single, crosses_processes)
+
+
+def _filled(
+    dataset: Any, findings: _Findings, indices: list[Any] | None, count: int
+) -> tuple[dict[int, list[RawSample]], list[Step], float]:
+    """Samples after each step, the steps, and seconds for a sample. What draws random numbers for any sample is random."""
+    start = time.perf_counter()
+    parts = findings.parts(dataset)
+    source = parts.plain() if findings.why_not else parts.cutting()
+    draws = _Draws(source)
+    samples = list(_some(source, indices, count))
+    if not samples:
+        raise Refused(
+            "the data set gives no sample a second time, so that nothing can be measured: its __iter__() must "
+            "begin anew with each call"
+        )
+    parts.steps[0].is_random |= draws.seen()
+    if findings.why_not:
+        behind = {len(parts.steps) - 1: [RawSample(sample, []) for sample in samples]}
+    else:
+        behind = {0: [RawSample.of(sample) for sample in samples]}
+        for number, step in enumerate(parts.steps[1:], 1):
+            part = parts.hooks[step.hook][step.part]
+            before = behind[number - 1]
+            given = [item.copied() for item in before] if step.writes else before
+            draws = _Draws(part)
+            behind[number] = [item.after(step.hook, part) for item in given]
+            step.is_random |= draws.seen()
+    return behind, parts.steps, (time.perf_counter() - start) / len(samples)
+
+
+def _collated(collate: Callable[[Any], Any], samples: list[Any], sizes: Sequence[int]) -> list[Any]:
+    rest = iter(samples)
+    return [collate(list(itertools.islice(rest, size)) if size else next(rest)) for size in sizes]
+
+
+def _some(dataset: Any, indices: list[Any] | None, count: int) -> Iterator[Any]:
+    if indices is None:
+        return itertools.islice(iter(dataset), count)
+    return (dataset[index] for index in indices[:count])
+
+
+def _image_in(value: Any) -> tuple[int, int, bool] | None:
+    """Height, width and whether values are floating-point numbers, of the first image in it."""
+    found = (_image_of(leaf) for leaf in _trees.leaves(value))
+    return next((each for each in found if each is not None), None)
+
+
+def _image_of(leaf: Any) -> tuple[int, int, bool] | None:
+    if hasattr(leaf, "getbands"):
+        return leaf.height, leaf.width, False
+    shape = tuple(getattr(leaf, "shape", ()))
+    if isinstance(leaf, torch.Tensor) and len(shape) == 3:
+        return shape[1], shape[2], leaf.is_floating_point()
+    if len(shape) == 3 and hasattr(leaf, "dtype"):
+        return shape[0], shape[1], leaf.dtype.kind == "f"
+    return None
 
 
 def _without_slots(sample: Any) -> Any:
@@ -185,8 +320,9 @@ def _without_slots(sample: Any) -> Any:
     return template, [call.value for call in raw.calls]
 
 
-def _finished(template: Any, rest: Any) -> Any:
-    return RawSample.of(template).finished(rest)
+def _finished(template: Any, rest: Any, is_pickled: bool = False) -> Any:
+    raw = RawSample.of(template)
+    return (pickle.loads(pickle.dumps(raw)) if is_pickled else raw).finished(rest)
 
 
 def _unchanged(sample: Any) -> Any:

@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
+from torch.amp.grad_scaler import GradScaler
 
 from .. import _native
-from .._held import Held, held_by
+from .._held import STATEFUL, Held, held_by
+from .._trees import bytes_of
 
 _MOST_NESTED = 50
+_COMPARED = (torch.nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler, GradScaler)
 
 
 @dataclasses.dataclass
@@ -35,9 +38,9 @@ def values_of(tree: Any, name: str, is_copied: bool) -> list[Value]:
 
 
 def holders_of(run: Callable[..., Any]) -> list[Held]:
-    """Modules and optimizers that a function closes over, is bound to or is called with. Of those that other objects
-    hold in turn, only what is trained: a loader's own modules may run ahead as timing has it."""
-    found = held_by(run, (torch.nn.Module, torch.optim.Optimizer))
+    """Modules, optimizers, schedulers and gradient scalers that a function closes over, names, is bound to or is called
+    with. Of modules that other objects hold in turn, only those that are trained: a loader's own may run ahead."""
+    found = [each for each in held_by(run, STATEFUL) if isinstance(each.content, _COMPARED)]
     return [each for each in found if each.depth == 0 or _is_trained(each.content)]
 
 
@@ -142,16 +145,9 @@ def _difference(a: Any, b: Any) -> str:
         return f"{form_of(b)} instead of {form_of(a)}"
     if a.device.type == "meta" or a.numel() == 0:
         return ""
-    rows = [_bytes(each).view(a.numel(), -1) for each in (a, b)]
+    rows = [bytes_of(each).view(a.numel(), -1) for each in (a, b)]
     count = int((rows[0] != rows[1]).any(dim=1).sum())
     return f"{count} of {a.numel()} elements differ" if count else ""
-
-
-def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    tensor = tensor.resolve_conj().resolve_neg()
-    if tensor.is_quantized:
-        tensor = tensor.int_repr()
-    return tensor.contiguous().reshape(-1).view(torch.uint8)
 
 
 def form_of(tensor: torch.Tensor) -> str:

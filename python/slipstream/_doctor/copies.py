@@ -1,0 +1,144 @@
+"""Copies of data sets and samplers, for the doctor to use in place of the user's."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import io
+import threading
+import types
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from .. import _native, _trees
+from .._held import own_dict, walk
+
+_FLAT = (int, float, complex, str, bytes, bool, type(None))
+_LONG = 1000  # elements of a list, from which on copying each of them takes time
+_MOST_DEPTH = 5  # of data sets around data sets
+_LOCKS = (type(threading.Lock()), type(threading.RLock()))
+_METHODS = ("__getitem__", "__getitems__", "__iter__", "__call__")
+
+
+class Copier:
+    """Copies objects as copy.deepcopy() does, all with one memo, so that copies refer to each other as the objects do.
+    An object that cannot be copied is taken apart, down to what then stays the user's own.
+
+    shared: objects that are not to be copied.
+    most_bytes: of tensors and arrays together. Larger ones, and what is mapped from a file or read-only, stay.
+    not_copied: name and object of all that stays and might change.
+    """
+
+    def __init__(self, shared: Iterable[Any] = (), most_bytes: int | None = None) -> None:
+        self.not_copied: list[tuple[str, Any]] = []
+        self._memo: dict[int, Any] = {id(each): each for each in shared}
+        self._most_bytes = _native.free_memory_bytes() // 4 if most_bytes is None else most_bytes
+        self._roots: list[tuple[Any, Any]] = []
+
+    def copied(self, name: str, root: Any) -> Any:
+        for held in walk([(name, root)], (torch.Tensor, *_trees.array_kinds())):
+            self._keep_data(held.name, held.content)
+        made = self._copied(name, root)
+        self._roots.append((root, made))
+        return made
+
+    def common(self) -> list[tuple[str, Any]]:
+        """What the copies and the user's objects both reach: functions, what these refer to, and what is not copied."""
+        found = []
+        for root, made in self._roots:
+            theirs = {id(each.content) for each in walk([("", root)], (torch.Tensor, *_trees.array_kinds()))} | {id(root)}
+            ours = [("", made), *((each.name, each.content) for each in walk([("", made)], (torch.Tensor,)))]
+            found += [(name, each) for name, each in ours if id(each) in theirs]
+            methods = [inspect.getattr_static(type(each), name, None) for _, each in ours for name in _METHODS]
+            found += [("", each) for each in dict.fromkeys(filter(_is_function, methods))]
+        return found
+
+    def _keep_data(self, name: str, each: Any) -> None:
+        if id(each) in self._memo:
+            return
+        if type(each) is list and len(each) > _LONG and all(map(_is_flat, each)):
+            self._memo[id(each)] = list(each)
+        elif isinstance(each, (torch.Tensor, *_trees.array_kinds())):
+            size = _trees.byte_size(each)
+            if not getattr(getattr(each, "flags", None), "writeable", True):
+                self._memo[id(each)] = each
+            elif size > self._most_bytes or _is_mapped(each):
+                self._stays(name, each)
+            else:
+                self._most_bytes -= size
+
+    def _copied(self, name: str, each: Any) -> Any:
+        if id(each) in self._memo:
+            return self._memo[id(each)]
+        memo = dict(self._memo)
+        try:
+            made = copy.deepcopy(each, memo)
+        except Exception:
+            return self._copied_in_parts(name, each)
+        self._memo = memo  # one of a failed copy holds objects without their content
+        return made
+
+    def _copied_in_parts(self, name: str, each: Any) -> Any:
+        if type(each) in (list, tuple):
+            parts = [self._copied(f"{name}[{i}]", part) for i, part in enumerate(each)]
+            made: Any = type(each)(parts)
+        elif type(each) is dict:
+            made = {key: self._copied(f"{name}[{key!r}]", part) for key, part in each.items()}
+        elif own_dict(each) is None or isinstance(each, types.FunctionType):
+            return self._stays(name, each)
+        else:
+            try:
+                made = copy.copy(each)
+            except Exception:
+                return self._stays(name, each)
+            self._memo[id(each)] = made
+            held = own_dict(made) or {}
+            held.update({key: self._copied(f"{name}.{key}", part) for key, part in held.items()})
+        self._memo[id(each)] = made
+        return made
+
+    def _stays(self, name: str, each: Any) -> Any:
+        self._memo[id(each)] = each
+        self.not_copied.append((name, each))
+        return each
+
+
+def _is_flat(each: Any) -> bool:
+    return type(each) in _FLAT or (type(each) is tuple and all(type(part) in _FLAT for part in each))
+
+
+def _is_function(each: Any) -> bool:
+    return isinstance(each, types.FunctionType)
+
+
+def _is_mapped(each: Any) -> bool:
+    """Whether it is an array of NumPy in the memory of a file."""
+    while each is not None:
+        if type(each).__name__ == "memmap":
+            return True
+        each = getattr(each, "base", None)
+    return False
+
+
+def datasets_in(dataset: Any) -> list[Any]:
+    """The data set, and those that it is a Subset of or a wrapper around."""
+    found = [dataset]
+    while (inner := getattr(found[-1], "__dict__", {}).get("dataset")) is not None and len(found) < _MOST_DEPTH:
+        found.append(inner)
+    return found
+
+
+def refuse_iterators(not_copied: Sequence[tuple[str, Any]]) -> None:
+    for name, each in not_copied:
+        if hasattr(type(each), "__next__") and not isinstance(each, io.IOBase):
+            raise _native.Refused(
+                f"the loader's {name}, {type(each).__name__}, cannot be copied, and the doctor must not use up the "
+                "loader's own: give an object whose __iter__() begins anew"
+            )
+
+
+def is_harmless(each: Any) -> bool:
+    """Locks, and files whose position is restored."""
+    return isinstance(each, _LOCKS) or (isinstance(each, io.IOBase) and not each.writable())

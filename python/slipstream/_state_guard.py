@@ -1,0 +1,397 @@
+"""Restores the state that a function changes: of modules, optimizers, schedulers and tensors that it reaches."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import io
+import re
+import types
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from . import _native, _trees
+from ._held import STATEFUL, Stateful, callees, globals_named, own_dict, walk
+from ._random_states import RandomStates, generator_kinds, with_state
+
+_CONTAINERS = (dict, list, set, collections.deque)
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_DATA = (Dataset, DataLoader)  # which the doctor does not use
+# Their attributes describe buffers and handles in C++, which stay as the first step leaves them.
+_ATTRIBUTES_STAY = ("torch.distributed", "torch.nn.parallel", "torch._dynamo", "torch.fx", "torch.jit")
+_REGISTRIES = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "training")
+_NO_STATE = {"logging", "threading", "queue", "multiprocessing", "concurrent", "asyncio", "slipstream", "torchdata"}
+_IN_REGISTRIES = re.compile(r"\._(?:modules|parameters|buffers)\[(\w+)\]")
+_MISSING = object()
+_MOST_NAMED = 8  # in one message
+
+
+class StateGuard:
+    """Keeps the state that named roots reach, and restores it. One thread uses it.
+
+    roots: functions, modules and other objects. Restored are tensors, modules, optimizers, schedulers, gradient
+        scalers, what else has state_dict() and load_state_dict(), random generators, and which of these a variable or
+        an attribute refers to. Of all else, changes are only named.
+    most_bytes: of tensors and arrays that no module or optimizer holds, as they may be data. Writes into larger
+        tensors are only named, those into larger arrays are not seen.
+    """
+
+    def __init__(self, roots: Sequence[tuple[str, Any]], most_bytes: int | None = None) -> None:
+        self._most_bytes = _native.free_memory_bytes() // 8 if most_bytes is None else most_bytes
+        self._kept: dict[tuple[int, str], Any] = {}  # objects of which a record exists
+        self._records: list[_Tensor | _Array | _Position | _Owned | _Loaded | _Observed] = []
+        generators: list[Any] = []
+        leaves = (torch.Tensor, *_trees.array_kinds(), *generator_kinds(), *STATEFUL, *_DATA)
+        self._beyond: list[tuple[str, Any]] = []  # objects that modules and optimizers hold
+        for name, root in roots:
+            self._take(name, root, generators)
+            self._take_all([("", root)], leaves, generators)
+        self._take_all(self._beyond, leaves, generators)
+        self._generators = RandomStates(generators)
+
+    def restore(self) -> list[str]:
+        """Restores all that can be restored. Returns a sentence about what could not be, and one about what changed
+        and is not restored; none where there is nothing to say."""
+        failed: list[str] = []
+        changed: dict[type, list[str]] = {}
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            _try(torch.cuda.synchronize, "the device", failed)
+        for kind in (_Owned, _Observed, _Tensor, _Array, _Position, _Loaded, _Observed):
+            seen = changed[kind] = []  # of the last time alone, as load_state_dict() restores other attributes
+            for record in self._records:
+                if isinstance(record, kind):
+                    _try(lambda record=record: seen.extend(record.restore()), record.name, failed)  # type: ignore[misc]
+        _try(self._generators.put_back, "random generators", failed)
+        return [*_sentence("not restored, as restoring failed: ", failed),
+                *_sentence("changed by the step or the data set, and not restored: ", sum(changed.values(), []))]  # fmt: skip
+
+    def _take_all(self, roots: list[tuple[str, Any]], leaves: tuple[type, ...], generators: list[Any]) -> None:
+        for held in walk(roots, leaves, _is_looked_into):
+            self._take(held.name, held.content, generators)
+
+    def _take(self, name: str, each: Any, generators: list[Any]) -> None:
+        if issubclass(type(each), generator_kinds()):
+            generators += with_state([each])
+        elif issubclass(type(each), torch.Tensor):
+            self._take_tensor(name, each, is_owned=each.requires_grad)
+        elif issubclass(type(each), _trees.array_kinds()):
+            self._take_array(name, each)
+        elif isinstance(each, io.IOBase):
+            if not each.closed and each.seekable() and not each.writable():
+                self._add(each, _Position(name, each))
+        elif not issubclass(type(each), _DATA) and _is_looked_into(each):
+            for callee in callees(each):
+                self._observe(name, callee)
+
+    def _own(self, name: str, root: Any) -> None:
+        """Keeps all that belongs to a module, an optimizer or another object with a state."""
+        rest = [(name, root)]
+        while rest:
+            name, each = rest.pop()
+            if isinstance(each, torch.Tensor):
+                self._take_tensor(name, each, is_owned=True)
+            elif issubclass(type(each), _trees.array_kinds()):
+                self._take_array(name, each)
+            elif (id(each), "") not in self._kept and issubclass(type(each), (*STATEFUL, *_CONTAINERS)):
+                rest += self._add(each, _Owned(name, each)).parts()
+                if not issubclass(type(each), (*_CONTAINERS, torch.nn.Module, torch.optim.Optimizer)):
+                    self._add(each, _Loaded(name, each), "state")
+            elif type(each) is tuple:
+                rest += _parts(name, enumerate(each))
+            elif (id(each), "") not in self._kept and own_dict(each) is not None and not callable(each):
+                self._observe(name, each)
+                self._beyond.append((name, each))
+
+    def _observe(self, name: str, each: Any) -> None:
+        if issubclass(type(each), STATEFUL):
+            self._own(name, each)
+        elif (id(each), "") not in self._kept:
+            self._add(each, _Observed(name, each))
+
+    def _take_tensor(self, name: str, tensor: torch.Tensor, is_owned: bool) -> None:
+        if (id(tensor), "") in self._kept:
+            return
+        size = 0 if is_owned else _trees.byte_size(tensor)
+        is_copied = size <= self._most_bytes
+        self._most_bytes -= size if is_copied else 0
+        record = self._add(tensor, _Tensor(name, tensor, is_copied))
+        if record.grad is not None:
+            self._take_tensor(f"{name}.grad", record.grad, is_owned=True)
+
+    def _take_array(self, name: str, array: Any) -> None:
+        if (id(array), "") not in self._kept and array.flags.writeable and array.nbytes <= self._most_bytes:
+            self._most_bytes -= array.nbytes
+            self._add(array, _Array(name, array))
+
+    def _add(self, each: Any, record: Any, what: str = "") -> Any:
+        key = (id(each), what)
+        if key not in self._kept:
+            self._kept[key] = each
+            self._records.append(record)
+        return record
+
+
+class _Tensor:
+    """A tensor's content, its gradient and whether it requires one. is_copied: otherwise writes are only named."""
+
+    def __init__(self, name: str, tensor: torch.Tensor, is_copied: bool) -> None:
+        self.name, self._tensor, self._class = name, tensor, type(tensor)
+        self._alias = tensor.data  # the same memory, also after the step has assigned to `data`
+        self._version, self._kept = tensor._version, _cloned(self._alias) if is_copied else None
+        self._requires_grad = tensor.requires_grad
+        self.grad = tensor.grad if tensor.is_leaf else None
+
+    def restore(self) -> list[str]:
+        tensor = self._tensor
+        if self._kept is None:
+            return [] if tensor._version == self._version else [f"'{self.name}' (written in place)"]
+        if type(tensor) is not self._class:  # of a lazy module, whose first call makes parameters of it
+            tensor.data = self._alias
+            tensor.__class__ = self._class
+        if not _is_same_memory(tensor, self._alias):
+            tensor.data = self._alias
+        if not _trees.same_bytes(self._alias, self._kept):
+            self._alias.copy_(self._kept)
+        if tensor.is_leaf and tensor.requires_grad != self._requires_grad:
+            tensor.requires_grad_(self._requires_grad)
+        if tensor.is_leaf and tensor.grad is not self.grad:
+            tensor.grad = self.grad
+        return []
+
+
+class _Array:
+    """The content of a NumPy array."""
+
+    def __init__(self, name: str, array: Any) -> None:
+        self.name, self._array, self._kept = name, array, array.copy()
+
+    def restore(self) -> list[str]:
+        if self._array.tobytes() != self._kept.tobytes():
+            self._array[...] = self._kept
+        return []
+
+
+class _Position:
+    """Where a file is read."""
+
+    def __init__(self, name: str, file: Any) -> None:
+        self.name, self._file, self._position = name, file, file.tell()
+
+    def restore(self) -> list[str]:
+        if not self._file.closed:
+            self._file.seek(self._position)
+        return []
+
+
+class _Owned:
+    """The attributes of a module or optimizer, or a container that one of them holds."""
+
+    def __init__(self, name: str, each: Any) -> None:
+        self.name, self._each, self._class = name, each, type(each)
+        self._elements = _elements(each)
+        self._held = own_dict(each)
+        self._attributes = dict(self._held or {})
+        self._is_script = isinstance(each, torch.jit.ScriptModule)
+        self._mode = getattr(each, "training", None)
+
+    def parts(self) -> list[tuple[str, Any]]:
+        pairs = self._elements.items() if isinstance(self._elements, dict) else enumerate(self._elements)
+        found = _parts(self.name, pairs)
+        found += [(f"{self.name}.{key}", value) for key, value in self._attributes.items()]
+        if self._is_script:
+            found += [*self._each.named_parameters(), *self._each.named_buffers()]
+        return found
+
+    def restore(self) -> list[str]:
+        if type(self._each) is not self._class:
+            self._each.__class__ = self._class
+        if _is_changed(self._elements, _elements(self._each)):
+            self._each.clear()
+            (self._each.extend if hasattr(self._each, "extend") else self._each.update)(self._elements)
+        if self._is_script and self._each.training != self._mode:
+            self._each.train(self._mode)
+        if self._held is not None:
+            stay = issubclass(self._class, torch.nn.Module) and self._class.__module__.startswith(_ATTRIBUTES_STAY)
+            for key in _REGISTRIES if stay else {*self._attributes, *self._held}:
+                _put(self._held, key, self._attributes.get(key, _MISSING))
+        return []
+
+
+class _Loaded:
+    """An object that keeps and restores its state itself."""
+
+    def __init__(self, name: str, each: Stateful) -> None:
+        self.name, self._each = name, each
+        self._error: Exception | None = None
+        try:
+            self._kept = copy.deepcopy(each.state_dict())
+        except Exception as error:
+            self._error = error
+
+    def restore(self) -> list[str]:
+        if self._error is not None:
+            raise self._error
+        if not _trees.same(self._kept, self._each.state_dict()):
+            self._each.load_state_dict(copy.deepcopy(self._kept))
+            if not _trees.same(self._kept, self._each.state_dict()):
+                raise _native.Error("load_state_dict() does not restore what state_dict() returned")
+        return []
+
+
+class _Observed:
+    """What the variables of a function or the attributes or elements of an object refer to. References to state are
+    restored, other changes are named."""
+
+    def __init__(self, name: str, each: Any) -> None:
+        self.name, self._each = name, each
+        self._elements = _elements(each)
+        self._slots = [(place, holder, key, holder.get(key, _MISSING)) for place, holder, key in _slots(name, each)]
+        self._held = own_dict(each)
+
+    def restore(self) -> list[str]:
+        changed = []
+        before = {key for _, holder, key, _ in self._slots if holder is self._held}
+        new = [key for key in self._held or () if key not in before]
+        added = [(f"{self.name}.{key}", self._held, key, _MISSING) for key in new]
+        for place, holder, key, value in [*self._slots, *added]:
+            now = holder.get(key, _MISSING)  # type: ignore[union-attr]
+            if _is_same(value, now):
+                continue
+            if _is_state(value) or _is_state(now):
+                _put(holder, key, value)
+            else:
+                changed.append(f"'{place}' ({type(now if value is _MISSING else value).__name__})")
+        return changed + self._restored_elements()
+
+    def _restored_elements(self) -> list[str]:
+        now, before = _elements(self._each), self._elements
+        if not _is_changed(before, now):
+            return []
+        is_mapping, is_list = isinstance(before, dict), issubclass(type(self._each), list)
+        if is_mapping or (is_list and len(before) == len(now)):
+            pairs = before.items() if is_mapping else enumerate(before)  # type: ignore[union-attr]
+            for key, value in pairs:
+                if (is_list or key in now) and _is_state(value) and value is not now[key]:
+                    self._each[key] = value
+            now = _elements(self._each)
+        values = zip(*(each.values() if is_mapping else each for each in (before, now)), strict=False)  # type: ignore[union-attr]
+        if len(before) == len(now) and all(_is_same(a, b) for a, b in values):
+            return []
+        size = f", {len(before)} to {len(now)} elements" if len(before) != len(now) else ""
+        return [f"'{self.name}' ({type(self._each).__name__}{size})"]
+
+
+class _Cell(dict[str, Any]):
+    """A variable that a function closes over, as a mapping of one key."""
+
+    def __init__(self, cell: types.CellType) -> None:
+        self._cell = cell
+
+    def get(self, key: str, default: Any = None) -> Any:
+        try:
+            return self._cell.cell_contents
+        except ValueError:  # not bound
+            return default
+
+    def __contains__(self, key: object) -> bool:
+        return self.get("", _MISSING) is not _MISSING
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._cell.cell_contents = value
+
+    def __delitem__(self, key: str) -> None:
+        del self._cell.cell_contents
+
+
+def _slots(name: str, each: Any) -> list[tuple[str, dict[str, Any], str]]:
+    """The variables of a function, or the attributes of an object: name, and the mapping and key that hold it."""
+    held = own_dict(each) or {}
+    found = [(f"{name}.{key}", held, key) for key in held]
+    if isinstance(each, types.FunctionType):
+        cells = zip(each.__code__.co_freevars, each.__closure__ or (), strict=False)
+        found += [(key, _Cell(cell), key) for key, cell in cells]
+        found += [(key, holder, key) for holder, key in globals_named(each)]
+    return found
+
+
+def _put(holder: Any, key: str, value: Any) -> None:
+    if value is not _MISSING:
+        if holder.get(key, _MISSING) is not value:
+            holder[key] = value
+    elif key in holder:
+        del holder[key]
+
+
+def _elements(each: Any) -> dict[Any, Any] | list[Any]:
+    """Of a container."""
+    if issubclass(type(each), dict):
+        return dict(dict.items(each))
+    return list(each) if issubclass(type(each), _CONTAINERS) else []
+
+
+def _parts(name: str, pairs: Iterable[tuple[Any, Any]]) -> list[tuple[str, Any]]:
+    """Those of a container that hold something."""
+    return [(f"{name}[{key}]" if type(key) in (int, str) else name, value) for key, value in pairs
+            if not isinstance(value, _PLAIN)]  # fmt: skip
+
+
+def _is_changed(before: dict[Any, Any] | list[Any], now: dict[Any, Any] | list[Any]) -> bool:
+    if len(before) != len(now):
+        return True
+    if isinstance(before, dict) and isinstance(now, dict):
+        return any(a is not b for a, b in zip(before, now, strict=True)) or _is_changed(
+            list(before.values()), list(now.values())
+        )
+    return any(a is not b for a, b in zip(before, now, strict=True))
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    if type(a) is tuple and type(b) is tuple and len(a) == len(b):
+        return all(map(_is_same, a, b))
+    return type(a) is type(b) and isinstance(a, _PLAIN) and bool(a == b)
+
+
+def _is_state(each: Any) -> bool:
+    return issubclass(type(each), (torch.Tensor, *STATEFUL, *_trees.array_kinds(), *generator_kinds()))
+
+
+def _is_looked_into(each: Any) -> bool:
+    return type(each).__module__.partition(".")[0] not in _NO_STATE
+
+
+def _cloned(tensor: torch.Tensor) -> torch.Tensor:
+    """On the host where the device is short of memory."""
+    if tensor.is_cuda and 2 * _trees.byte_size(tensor) > torch.cuda.mem_get_info(tensor.device)[0]:
+        return tensor.to("cpu", copy=True)
+    return tensor.clone()
+
+
+def _is_same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if torch.nn.parameter.is_lazy(a):
+        return True
+    if (a.dtype, a.device, a.layout) != (b.dtype, b.device, b.layout):
+        return False
+    if a.layout != torch.strided or a.is_nested:
+        return True
+    return (a.data_ptr(), a.shape, a.stride()) == (b.data_ptr(), b.shape, b.stride())
+
+
+def _try(action: Callable[[], Any], name: str, failed: list[str]) -> None:
+    try:
+        action()
+    except Exception as error:
+        failed.append(f"'{name}' ({type(error).__name__}: {error})")
+
+
+def _sentence(beginning: str, names: list[str]) -> list[str]:
+    if not names:
+        return []
+    named, more = [_IN_REGISTRIES.sub(r".\1", name) for name in dict.fromkeys(names)], ""
+    if len(named) > _MOST_NAMED:
+        named, more = named[:_MOST_NAMED], f" and {len(named) - _MOST_NAMED} more"
+    return [f"{beginning}{', '.join(named)}{more}"]

@@ -1,0 +1,318 @@
+"""slipstream.doctor changes nothing of the user's: data sets, models, files."""
+
+import threading
+import warnings
+
+import numpy as np
+from pipelines import Compose, Images, double
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, Subset, get_worker_info
+
+import slipstream as ss
+
+SIZE, COUNT = 64, 48
+
+
+def measured(loader, step=lambda batch: None, **options):
+    return ss.doctor(loader, step, device="cpu", budget=0.3, **options)
+
+
+@pytest.fixture
+def records(tmp_path):
+    path = tmp_path / "records"
+    path.write_bytes(b"".join(bytes([i]) * SIZE for i in range(COUNT)))
+    return path
+
+
+class Records(Dataset):
+    """Opens its file with the first sample."""
+
+    def __init__(self, path):
+        self.path, self.file = path, None
+
+    def __len__(self):
+        return COUNT
+
+    def __getitem__(self, index):
+        if self.file is None:
+            self.file = open(self.path, "rb", buffering=0)
+        self.file.seek(index * SIZE)
+        return torch.frombuffer(bytearray(self.file.read(SIZE)), dtype=torch.uint8)
+
+
+class Around(Dataset):
+    def __init__(self, inner, transform=None):
+        self.inner, self.transform = inner, transform
+
+    def __len__(self):
+        return len(self.inner)
+
+    def __getitem__(self, index):
+        return self.inner[index] if self.transform is None else self.transform(self.inner[index])
+
+
+AROUND = {
+    "alone": lambda inner: inner,
+    "Subset": lambda inner: Subset(inner, range(COUNT)),
+    "wrapper with a transform": lambda inner: Around(Subset(inner, range(COUNT)), double),
+    "object": Around,
+    "ConcatDataset": lambda inner: ConcatDataset([inner]),
+}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("around", AROUND)
+def test_a_file_that_is_opened_with_the_first_sample_stays_closed(records, around, workers):
+    inner = Records(records)
+    report = measured(DataLoader(AROUND[around](inner), 4, num_workers=workers))
+    assert inner.file is None and report.rate.n > 0
+
+
+class OnlyInWorkers(Images):
+    """Samples, and what is made of them, that refuse to be made in the main process."""
+
+    def __getitem__(self, index):
+        assert get_worker_info() is not None
+        return super().__getitem__(index)
+
+    def __len__(self):
+        return 64
+
+
+def in_worker(x):
+    assert get_worker_info() is not None
+    return x + torch.rand_like(x)
+
+
+def collate_in_worker(samples):
+    assert get_worker_info() is not None
+    return torch.stack([image for image, _ in samples])
+
+
+class OnlyInWorkersAsStream(IterableDataset):
+    def __init__(self, transform):
+        self.transform = transform
+
+    def __iter__(self):
+        assert get_worker_info() is not None
+        return (self.transform(torch.ones(3, 8, 8)) for _ in range(64))
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_with_workers_samples_are_made_in_them_alone(context):
+    dataset = OnlyInWorkers(Compose([in_worker, double]))
+    loader = DataLoader(dataset, 4, True, num_workers=1, collate_fn=collate_in_worker, multiprocessing_context=context)
+    report = measured(loader)
+    assert report.rate.n > 0 and "after in_worker" in report.text()
+
+
+def test_with_workers_streams_are_read_in_them_alone():
+    report = measured(DataLoader(OnlyInWorkersAsStream(Compose([in_worker])), 4, num_workers=2))
+    assert report.rate.n > 0 and "raw sample" in report.text()
+
+
+def test_errors_of_samples_in_workers_are_raised():
+    class Broken(Images):
+        def __getitem__(self, index):
+            raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        measured(DataLoader(Broken(), 4, num_workers=1))
+
+
+class Local:
+    """Cannot be pickled."""
+
+    def __reduce__(self):
+        raise TypeError("a local object")
+
+
+class OfLocals(Images):
+    def __getitem__(self, index):
+        return self.transform(Local())
+
+
+def test_what_worker_processes_cannot_hand_over_is_not_cached():
+    report = measured(DataLoader(OfLocals(Compose([lambda x: torch.ones(2)])), 4, num_workers=1))
+    assert report.rate.n > 0 and "cannot be handed over by worker processes: a local object" in str(report._report.json())
+
+
+class Tables(Images):
+    """Notes each sample in whatever it holds."""
+
+    def __init__(self):
+        super().__init__(double)
+        self.seen, self.counts, self.flags = [], {"all": 0}, torch.zeros(64)
+        self.array, self.inner = np.zeros(64), Around([[0] * 64])
+        self.lock = threading.Lock()
+
+    def __getitem__(self, index):
+        with self.lock:
+            self.seen.append(index)
+            self.counts["all"] += 1
+            self.flags[index] = self.array[index] = self.inner.inner[0][index] = 1
+        return super().__getitem__(index)
+
+
+def test_without_workers_tables_stay_as_they_are():
+    tables = Tables()
+    report = measured(DataLoader(Subset(tables, range(64)), 4))
+    assert tables.seen == [] and tables.counts == {"all": 0} and tables.inner.inner == [[0] * 64]
+    assert not tables.flags.any() and not tables.array.any()
+    assert report.rate.n > 0 and "not copied" not in report.text()
+
+
+CACHE = {}
+
+
+class Caching(Images):
+    def __init__(self):
+        super().__init__(double)
+        self.known = Local()
+
+    def __getitem__(self, index):
+        CACHE[index] = index
+        return super().__getitem__(index)
+
+
+def test_without_workers_what_could_not_be_copied_is_named():
+    CACHE.clear()
+    with pytest.warns(RuntimeWarning, match=r"not restored: 'CACHE' \(dict, 0 to"):
+        report = measured(DataLoader(Caching(), 4))
+    assert "not copied, so that the doctor uses the loader's own: 'dataset.known' (Local)" in report.text()
+    assert "'CACHE' (dict, 0 to" in report.text()
+
+
+def test_without_workers_an_open_file_is_read_on_from_where_it_was(records):
+    dataset = Records(records)
+    dataset[3]
+    position = dataset.file.tell()
+    measured(DataLoader(dataset, 4))
+    assert dataset.file.tell() == position
+
+
+class OfIterator(IterableDataset):
+    """Can be gone through once."""
+
+    def __init__(self, samples):
+        self.samples = samples
+
+    def __iter__(self):
+        return self.samples
+
+
+def once():
+    for i in range(400):
+        yield torch.full((2,), float(i))
+
+
+def test_iterators_that_data_sets_share_are_not_used_up():
+    samples = iter([torch.ones(2)] * 64)
+    assert measured(DataLoader(OfIterator(samples), 4)).ceiling.n > 0
+    assert len(list(samples)) == 64
+    samples = once()
+    with pytest.raises(ss.Refused, match="dataset.samples, generator, cannot be copied"):
+        measured(DataLoader(OfIterator(samples), 4))
+    assert next(samples)[0] == 0
+    samples = once()
+    assert measured(DataLoader(OfIterator(samples), 4, num_workers=1)).ceiling.n > 0
+    assert next(samples)[0] == 0
+
+
+def test_a_stream_that_is_used_up_is_refused():
+    samples = iter([torch.ones(2)] * 3)
+    list(samples)
+    with pytest.raises(ss.Refused, match="gives no batch"):
+        measured(DataLoader(OfIterator(samples), 2))
+
+
+class Emptied(IterableDataset):
+    def __init__(self):
+        self.rest = [torch.ones(2)] * 3
+
+    def __iter__(self):
+        while self.rest:
+            yield self.rest.pop()
+
+
+def test_a_stream_that_does_not_begin_anew_is_refused():
+    emptied = Emptied()
+    with pytest.raises(ss.Refused, match=r"no sample a second time.*__iter__\(\) must begin anew"):
+        measured(DataLoader(emptied, 1))
+    assert len(emptied.rest) == 3
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(192, 4)
+        self.register_buffer("usage", torch.zeros(()), persistent=False)
+
+    def forward(self, x):
+        self.usage += 1
+        return self.layer(x.flatten(1))
+
+
+def training():
+    model = Counting()
+    optimizer = torch.optim.Adam(model.parameters())
+
+    def step(batch):
+        model.eval()
+        nn.functional.cross_entropy(model(batch[0]), batch[1]).backward()
+        optimizer.step()
+
+    return model, optimizer, step
+
+
+def test_the_model_is_as_before_without_state():
+    model, optimizer, step = training()
+    before = [each.clone() for each in model.parameters()]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        measured(DataLoader(Images(), 4), step)
+    assert all(map(torch.equal, before, model.parameters())) and not optimizer.state and model.usage == 0
+    assert model.training and model.layer.weight.grad is None
+
+
+def test_the_model_is_as_before_when_the_doctor_fails():
+    model, optimizer, step = training()
+    before = [each.clone() for each in model.parameters()]
+    calls = []
+
+    def fails(batch):
+        step(batch)
+        calls.append(len(batch))
+        if len(calls) == 2:
+            raise ValueError("in the second step")
+
+    with pytest.warns(RuntimeWarning, match=r"'calls' \(list, 0 to 2 elements\)"):
+        with pytest.raises(ValueError, match="in the second step"):
+            measured(DataLoader(Images(), 4), fails)
+    assert all(map(torch.equal, before, model.parameters())) and not optimizer.state and model.training
+
+
+class NotLoaded:
+    STEPS = []
+
+    def state_dict(self):
+        return {"steps": len(self.STEPS)}
+
+    def load_state_dict(self, state):
+        raise RuntimeError("cannot be loaded")
+
+
+def test_state_that_is_given_and_cannot_be_restored_is_named():
+    model, optimizer, step = training()
+    before = [each.clone() for each in model.parameters()]
+
+    def steps(batch):
+        step(batch)
+        NotLoaded.STEPS.append(1)
+
+    with pytest.warns(RuntimeWarning, match=r"restoring failed: 'state\[0\]' \(RuntimeError: cannot be loaded\)"):
+        report = measured(DataLoader(Images(), 4), steps, state=[NotLoaded(), model])
+    assert all(map(torch.equal, before, model.parameters())) and not optimizer.state
+    assert "restoring failed" in report.text()
