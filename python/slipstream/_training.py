@@ -26,12 +26,23 @@ def loader_of(source: Any, what: str = "slipstream.Trainer") -> DataLoader:
             "slipstream.Pipeline around them, and keep your own loop"
         )
     refuse_own_iteration(loader, what)
+    loader._take_ranks()
     if not isinstance(loader.dataset._native, _native.Dataset):
         raise _native.Refused(
             f"{what} reads native data sets, with native transforms or functions in Python, but this one is in "
             "Python: put slipstream.Pipeline around its loader, and keep your own loop"
         )
     return loader
+
+
+def refuse_several_processes(loader: DataLoader) -> None:
+    """A trainer's processes would all train on all samples, without averaging gradients."""
+    loader._take_ranks()
+    if loader._ranks[1] > 1:
+        raise _native.Refused(
+            "slipstream.Trainer trains in one process, but torch.distributed has been initialized with "
+            f"{loader._ranks[1]}: give the loader rank=0 and world_size=1, or keep your own loop"
+        )
 
 
 class Calls:

@@ -48,7 +48,7 @@ class DataLoader:
     wire: how fields travel to a GPU, such as {"image": "jpeg"}: as files, which its JPEG engines
         decode, crop and resize (docs/plan.md has the other forms).
     rank, world_size: loads the share of one process, its batch of each step; by default those of
-        torch.distributed where it is initialized. batch_size is that of each process. Without
+        torch.distributed, if it is initialized when an iteration starts. batch_size is that of each process. Without
         drop_last they share what is left for the last step, in batches that are smaller and equally
         large: less than world_size samples come a second time, as with DistributedSampler.
     multiprocessing_context: how processes are started: "fork", "forkserver", "spawn" or a context;
@@ -119,7 +119,8 @@ class DataLoader:
         settings.shuffle = bool(shuffle)
         settings.skips_bad_samples = on_bad_sample == "skip"
         settings.seed = seed
-        settings.rank, settings.ranks = _ranks(rank, world_size)
+        self._given_ranks = rank, world_size
+        self._ranks = settings.rank, settings.ranks = _ranks(rank, world_size)
         self._order = {
             "samples": len(self.dataset),
             "global_batch_size": self.batch_size * settings.ranks,
@@ -199,6 +200,7 @@ class DataLoader:
         )
 
     def __len__(self) -> int:
+        self._take_ranks_between_epochs()
         return self._native.batches_per_epoch()
 
     def __repr__(self) -> str:
@@ -210,13 +212,18 @@ class DataLoader:
     @property
     def epoch(self) -> int:
         """That of the next pass, from 0."""
-        whole, rest = divmod(self._position, len(self))
+        self._take_ranks_between_epochs()
+        return self._next_epoch()
+
+    def _next_epoch(self) -> int:
+        whole, rest = divmod(self._position, self._native.batches_per_epoch())
         return whole if rest == 0 or self._resumes else whole + 1
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass is that of `epoch`, from its beginning; but where load_state_dict() has gone to
         a place in that epoch, it stays there."""
         check(epoch=(epoch, 0, EPOCHS - 1))
+        self._take_ranks()
         if not (self._resumes and epoch == self.epoch):
             self._go_to(operator.index(epoch) * len(self), False)
 
@@ -235,7 +242,8 @@ class DataLoader:
         >>> list(state)[2:]
         ['samples', 'global_batch_size', 'seed', 'shuffle']
         """
-        return {"position": self._position, "batches_per_epoch": len(self)} | self._order
+        length = len(self)
+        return {"position": self._position, "batches_per_epoch": length} | self._order
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """The next pass goes on there, without reading the batches before, also behind a set_epoch() of
@@ -254,6 +262,7 @@ class DataLoader:
                 f"{shortened(state)} is no state of a loader: give what its state_dict() returned, a mapping "
                 "with at least 'position' and 'batches_per_epoch'"
             )
+        self._take_ranks(resumes=False)
         ours = self.state_dict()
         others = [name for name in ours if name != "position" and state.get(name, ours[name]) != ours[name]]
         if others:
@@ -270,8 +279,31 @@ class DataLoader:
         self._position, self._resumes = position, resumes
         self._pass_number += 1
 
+    def _take_ranks_between_epochs(self) -> None:
+        """Follows torch.distributed once it is initialized. Within an epoch the position counts batches of the
+        ranks that the iteration started with."""
+        if _is_distributed() and self._position % self._native.batches_per_epoch() == 0:
+            self._take_ranks()
+
+    def _take_ranks(self, resumes: bool = True) -> None:
+        """Loads the share that this process has by now. The next iteration stays in its epoch."""
+        ranks = _ranks(*self._given_ranks)
+        if ranks == self._ranks:
+            return
+        epoch = self._next_epoch()
+        if resumes and self._resumes and self._position % self._native.batches_per_epoch() != 0:
+            raise _native.Refused(
+                f"load_state_dict() set a position within an epoch for {self._ranks[1]} processes, but now "
+                f"torch.distributed has {ranks[1]}: call load_state_dict() after init_process_group()"
+            )
+        self._native.take_ranks(*ranks)
+        self._ranks = ranks
+        self._order["global_batch_size"] = self.batch_size * ranks[1]
+        self._go_to(epoch * self._native.batches_per_epoch(), False)
+
     def _first_number(self) -> int:
         """By which a stage's draws are keyed in the first batch of the next pass."""
+        self._take_ranks()
         return (self.epoch << 32) + (self._position % len(self) if self._resumes else 0)
 
     def _pass(self, stages: Sequence[Stage], run_ahead: int) -> Iterator[Any]:
@@ -323,11 +355,15 @@ def _warn_of_many(workers: int) -> None:
         )
 
 
+def _is_distributed() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
 def _ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
     if (rank is None) != (world_size is None):
         raise _native.Refused("rank and world_size belong together: give both, or none")
     if rank is None or world_size is None:
-        if not torch.distributed.is_available() or not torch.distributed.is_initialized():
+        if not _is_distributed():
             return 0, 1
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
     check(world_size=(world_size, 1))

@@ -14,7 +14,14 @@ from . import _native
 from ._checks import check
 from ._fit import Best, Fit, TrainingEpoch, TrainingResult, TrainingStep
 from ._runs import Outputs, interrupts, running, wait_for_closed
-from ._training import as_arguments, check_callable, loader_of, optional_path, settings_of
+from ._training import (
+    as_arguments,
+    check_callable,
+    loader_of,
+    optional_path,
+    refuse_several_processes,
+    settings_of,
+)
 from .data import DataLoader
 from .datasets import Path
 from .pipeline import Pipeline
@@ -178,6 +185,7 @@ class Trainer:
         comes out with its traceback, and a note of the step. Where the weights are those of a step then,
         they are saved before. Calls from on_step and the model may not come back to the trainer, but for
         stop()."""
+        refuse_several_processes(self._loader)
         wait_for_closed()
         with interrupts(), running(self.stop):
             fit = Fit(self)
@@ -227,6 +235,7 @@ class Trainer:
         """The scores of `loader`, by default `val`: each sample counts once, without random transforms, but
         with functions in Python, and with the averages of the weights where there are any. Waits until it is
         done."""
+        refuse_several_processes(self._loader)
         evaluator = self._val if loader is None else self._evaluator(loader, "the loader")
         if evaluator is None:
             raise _native.Refused("there is nothing to evaluate on: give a loader, or the trainer val")

@@ -320,6 +320,7 @@ void add_loader(py::module_& module) {
       .def(py::init(&loader_of))
       .def("batches_per_epoch", &NativeLoader::batches_per_epoch)
       .def("halt", &NativeLoader::halt, py::call_guard<py::gil_scoped_release>())
+      .def("take_ranks", &NativeLoader::take_ranks, py::call_guard<py::gil_scoped_release>())
       .def("go_to", &NativeLoader::go_to, py::call_guard<py::gil_scoped_release>())
       .def_property("wants_thread", &NativeLoader::wants_thread, &NativeLoader::want_thread);
 }

@@ -182,6 +182,18 @@ void NativeLoader::halt() {
   must_start_ = true;
 }
 
+void NativeLoader::take_ranks(std::size_t rank, std::size_t ranks) {
+  const std::lock_guard using_it(using_);
+  DataLoaderOptions options = options_;
+  options.rank = {rank, ranks};
+  options.shares_last_step = keeps_rest_ && ranks > 1;
+  static_cast<void>(checked_layout(*dataset_, transforms_, options));
+  stop();
+  must_start_ = true;
+  options_ = std::move(options);
+  batches_per_epoch_ = RunningOrder(dataset_->size(), options_).batches_per_epoch();
+}
+
 std::uint64_t NativeLoader::batches_per_epoch() const { return batches_per_epoch_; }
 
 bool NativeLoader::ready() {

@@ -68,6 +68,9 @@ class NativeLoader {
   void go_to(std::uint64_t batch);
   /// Ends what its threads do; go_to() begins anew.
   void halt();
+  /// Loads the share of another rank from the next go_to() on. Throws Refused, and changes nothing,
+  /// if the data set is too small for that many.
+  void take_ranks(std::size_t rank, std::size_t ranks);
   /// How often it was sent somewhere: who reads on behind another one's go_to() is refused.
   std::uint64_t passes() const { return passes_; }
   /// Takes the next batch, without Python's lock. Needs it not to be at the end of the epoch.

@@ -28,6 +28,7 @@ class NativeLoaders:
     pin_memory = True
 
     def __init__(self, loader: DataLoader) -> None:
+        loader._take_ranks()
         self.loader = loader
         self.batch_size = loader.batch_size
         self.prefetch = loader.prefetch_factor

@@ -1,0 +1,103 @@
+"""Ranks of torch.distributed, which a loader follows from one iteration to the next."""
+
+import contextlib
+
+import pytest
+import torch
+from torch import distributed
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+import slipstream as ss
+
+T = ss.transforms
+
+
+class Numbers:
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, index):
+        return torch.tensor(index)
+
+
+@contextlib.contextmanager
+def process_group(rank, world_size):
+    distributed.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world_size)
+    try:
+        yield
+    finally:
+        distributed.destroy_process_group()
+
+
+def epoch_of(loader):
+    return [batch.tolist() for batch in loader]
+
+
+@pytest.mark.parametrize("wrap", [lambda loader: loader, lambda loader: ss.Pipeline(loader, device="cpu"),
+                                  lambda loader: ss.Pipeline(loader, device="cpu", serial=True)])
+def test_a_loader_made_before_the_process_group_loads_its_share(wrap):
+    expected = epoch_of(ss.DataLoader(Numbers(), 4, shuffle=True, rank=1, world_size=2))
+    loader = ss.DataLoader(Numbers(), 4, shuffle=True)
+    with process_group(1, 2):
+        assert len(loader) == 5 and loader.state_dict()["global_batch_size"] == 8
+        assert epoch_of(wrap(loader)) == expected
+    for rank in range(2):
+        loader = ss.DataLoader(Numbers(), 4, shuffle=True)
+        whole = epoch_of(loader)
+        with process_group(rank, 2):
+            second = epoch_of(wrap(loader))
+        given = ss.DataLoader(Numbers(), 4, shuffle=True, rank=rank, world_size=2)
+        given.set_epoch(1)
+        assert len(whole) == 10 and second == epoch_of(given)
+
+
+def test_ranks_that_were_given_stay():
+    loader = ss.DataLoader(Numbers(), 4, rank=0, world_size=1)
+    with process_group(1, 2):
+        assert len(loader) == 10 and len(epoch_of(loader)) == 10
+
+
+def test_a_state_outlives_its_process_group():
+    with process_group(1, 2):
+        loader = ss.DataLoader(Numbers(), 4)
+        it = iter(loader)
+        first = [next(it).tolist() for _ in range(3)]
+        it.close()
+    state = loader.state_dict()
+    assert (state["position"], state["batches_per_epoch"], state["global_batch_size"]) == (3, 5, 8)
+    with process_group(1, 2):
+        rest = ss.DataLoader(Numbers(), 4)
+        rest.load_state_dict(state)
+        assert first + epoch_of(rest) == epoch_of(ss.DataLoader(Numbers(), 4))
+
+
+def test_a_position_within_an_epoch_of_other_ranks_is_refused():
+    loader = ss.DataLoader(Numbers(), 4)
+    loader.load_state_dict({"position": 3, "batches_per_epoch": 10})
+    with process_group(0, 2):
+        with pytest.raises(ss.Refused, match=r"load_state_dict\(\) after init_process_group\(\)"):
+            next(iter(loader))
+        loader.load_state_dict({"position": 3, "batches_per_epoch": 5})
+        assert len(epoch_of(loader)) == 2
+
+
+def test_more_ranks_than_the_data_has_batches_are_refused():
+    loader = ss.DataLoader(Numbers(), 30)
+    with process_group(0, 2), pytest.raises(ss.Refused, match="2 ranks with batch size 30 need more"):
+        next(iter(loader))
+    assert len(epoch_of(loader)) == 2
+
+
+def test_a_trainer_refuses_a_process_group_that_came_later(photos):
+    to_float = T.ToDtype(torch.float32, scale=True)
+    loader = ss.DataLoader(ss.ImageFolder(photos, T.Compose([T.CenterCrop(8), to_float])), 8)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 8 * 8, 3))
+    trainer = ss.Trainer(loader, model, steps=1, progress=False)
+    with process_group(1, 2):
+        with pytest.raises(ss.Refused, match="trains in one process, but torch.distributed has been initialized"):
+            trainer.fit()
+        with pytest.raises(ss.Refused, match="trains in one process"):
+            ss.Trainer(loader, model, steps=1)
+        with pytest.raises(ss.Refused, match="trains in one process"):
+            trainer.evaluate(loader)
+    assert trainer.fit().steps == 1
