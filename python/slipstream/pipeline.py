@@ -14,6 +14,7 @@ import torch
 
 from . import _native
 from ._checks import EPOCHS, check, choose, device_named, index_of, is_device, shortened
+from ._progress import HIDDEN, Progress, has_progress, refusing_hidden
 from ._signals import place_told
 from ._scripts import script_of
 from ._sources import Place, States, has_state, source_of, with_epochs
@@ -195,6 +196,8 @@ class Pipeline:
         innermost = loader
         while isinstance(innermost, Pipeline):
             innermost = innermost.loader
+        if innermost is not loader and has_progress(innermost) and not self.serial:
+            raise _native.Refused(HIDDEN)
         self._place = Place(loader, goes_on=isinstance(innermost, DataLoader))
         if isinstance(loader, DataLoader):
             refuse_own_iteration(loader, "a slipstream.Pipeline")
@@ -237,19 +240,29 @@ class Pipeline:
         states = States(self.loader) if has_state(self.loader) else None
         first, stages, device = (epoch << 32) + batch, self.stages, self.device
         batches: Any
+        progress: Progress | None = None
         if self.serial:
             batches = contextlib.closing(_serial(self.loader, stages, device, first, states))
         else:
-            batches = Pass(*source_of(self.loader, states), stages, device, self.run_ahead, first)
+            source, ready = source_of(self.loader, states)
+            if has_progress(self.loader):
+                source = progress = Progress(self.loader, source)
+            else:
+                source = refusing_hidden(source)
+            batches = Pass(source, ready, stages, device, self.run_ahead, first)
         numbers = itertools.count(batch + 1)
 
         def told(item: Any) -> Any:
-            assert states is not None
-            self._place.given(states.given(), epoch, next(numbers))
+            if progress is not None:
+                progress.give()
+            if states is not None:
+                self._place.given(states.given(), epoch, next(numbers))
             return item
 
         with batches as made:
-            yield from made if states is None else map(told, made)  # neither keeps a batch
+            yield from made if states is None and progress is None else map(told, made)  # neither keeps a batch
+            if progress is not None:
+                progress.end()
             self._place.end()
 
 

@@ -109,6 +109,49 @@ def test_accelerate_prepares_pytorchs_loader_for_a_pipeline():
     assert [batch.tolist() for batch, in pipe] == [(2 * batch).tolist() for batch, in loader]
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("stages", [0, 1, 2])
+def test_accelerate_updates_after_the_same_batches_as_in_its_own_loop(stages, workers):
+    accelerator = pytest.importorskip("accelerate").Accelerator(cpu=True, gradient_accumulation_steps=4)
+    samples = torch.utils.data.TensorDataset(torch.randn(30, 5, generator=torch.Generator().manual_seed(0)))
+
+    def trained(wrap):
+        torch.manual_seed(1)
+        model = nn.Linear(5, 1)
+        model, optimizer = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1))
+        loader = torch.utils.data.DataLoader(samples, 4, num_workers=workers)
+        loop, updates, gathered = wrap(accelerator.prepare_data_loader(loader, device_placement=False)), [], []
+        for number, (x,) in enumerate(batch for _ in range(2) for batch in loop):
+            with accelerator.accumulate(model):
+                accelerator.backward(model(x).square().mean())
+                optimizer.step()
+                updates.append((number, accelerator.sync_gradients))
+                gathered.append(len(accelerator.gather_for_metrics(x)))
+                optimizer.zero_grad()
+        return updates, gathered, [each.detach().clone() for each in model.parameters()]
+
+    def pipeline(loader):
+        return ss.Pipeline(loader, [(f"stage{i}", lambda x: x * 1.0) for i in range(stages)], "cpu")
+
+    (updates, gathered, weights), ours = trained(lambda loader: loader), trained(pipeline)
+    assert [number for number, is_update in updates if is_update] == [3, 7, 11, 15]
+    assert ours[:2] == (updates, gathered)
+    torch.testing.assert_close(ours[2], weights, rtol=0, atol=0)
+
+
+def test_a_loader_of_accelerates_inside_another_iterable_is_refused():
+    accelerator = pytest.importorskip("accelerate").Accelerator(cpu=True)
+    loader = accelerator.prepare_data_loader(torch.utils.data.DataLoader(torch.arange(20.0), 4), device_placement=False)
+
+    class Shown:
+        def __iter__(self):
+            return iter(loader)
+
+    with pytest.raises(ss.Refused, match="give what prepare_data_loader.. returned to one slipstream.Pipeline"):
+        next(iter(ss.Pipeline(Shown(), (), "cpu")))
+    assert len(list(ss.Pipeline(Shown(), (), "cpu", serial=True))) == 5
+
+
 def test_ray_data_is_a_source(photos, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
