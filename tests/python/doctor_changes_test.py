@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, IterableDataset, Subset, get_worker_info
 
 import slipstream as ss
+from slipstream._doctor.copies import Copier
 
 SIZE, COUNT = 64, 48
 
@@ -191,6 +192,21 @@ def test_without_workers_an_open_file_is_read_on_from_where_it_was(records):
     position = dataset.file.tell()
     measured(DataLoader(dataset, 4))
     assert dataset.file.tell() == position
+
+
+def test_copies_refer_to_each_other_and_large_data_stay():
+    table, names = torch.zeros(100), [f"{i}.jpg" for i in range(1000)]
+    fixed, arrays = np.zeros(4), [np.zeros(64) for _ in range(1000)]
+    fixed.flags.writeable = False
+    dataset = Around({"table": table, "names": names, "fixed": fixed, "arrays": arrays})
+    copier = Copier(most_bytes=50_000)
+    copied, sampler = copier.copied("dataset", dataset), copier.copied("sampler", [dataset])
+    assert sampler[0] is copied and copied is not dataset
+    inner = copied.inner
+    assert inner["table"] is not table and inner["names"] == names and inner["names"] is not names
+    assert inner["fixed"] is fixed and inner["arrays"] is arrays
+    assert [name for name, _ in copier.not_copied] == ["dataset.inner['arrays']"]
+    assert Copier(shared=[dataset]).copied("sampler", [dataset])[0] is dataset
 
 
 class OfIterator(IterableDataset):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import io
+import itertools
 import threading
 import types
 from collections.abc import Iterable, Sequence
@@ -16,7 +17,7 @@ from .. import _native, _trees
 from .._held import own_dict, walk
 
 _FLAT = (int, float, complex, str, bytes, bool, type(None))
-_LONG = 1000  # elements of a list, from which on copying each of them takes time
+_LONG = 256  # elements of a container; of longer ones, walk() looks at so many
 _MOST_DEPTH = 5  # of data sets around data sets
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 _METHODS = ("__getitem__", "__getitems__", "__iter__", "__call__")
@@ -34,11 +35,13 @@ class Copier:
     def __init__(self, shared: Iterable[Any] = (), most_bytes: int | None = None) -> None:
         self.not_copied: list[tuple[str, Any]] = []
         self._memo: dict[int, Any] = {id(each): each for each in shared}
+        self._shared = set(self._memo)
         self._most_bytes = _native.free_memory_bytes() // 4 if most_bytes is None else most_bytes
         self._roots: list[tuple[Any, Any]] = []
 
     def copied(self, name: str, root: Any) -> Any:
-        for held in walk([(name, root)], (torch.Tensor, *_trees.array_kinds())):
+        arrays = (torch.Tensor, *_trees.array_kinds())
+        for held in walk([(name, root)], arrays, lambda each: id(each) not in self._memo):
             self._keep_data(held.name, held.content)
         made = self._copied(name, root)
         self._roots.append((root, made))
@@ -48,23 +51,28 @@ class Copier:
         """What the copies and the user's objects both reach: functions, what these refer to, and what is not copied."""
         found = []
         for root, made in self._roots:
-            theirs = {id(each.content) for each in walk([("", root)], (torch.Tensor, *_trees.array_kinds()))} | {id(root)}
-            ours = [("", made), *((each.name, each.content) for each in walk([("", made)], (torch.Tensor,)))]
+            theirs = {id(each) for _, each in self._reached(root)}
+            ours = self._reached(made)
             found += [(name, each) for name, each in ours if id(each) in theirs]
             methods = [inspect.getattr_static(type(each), name, None) for _, each in ours for name in _METHODS]
             found += [("", each) for each in dict.fromkeys(filter(_is_function, methods))]
         return found
 
+    def _reached(self, root: Any) -> list[tuple[str, Any]]:
+        found = walk([("", root)], (torch.Tensor, *_trees.array_kinds()), lambda each: id(each) not in self._shared)
+        reached = [("", root), *((each.name, each.content) for each in found)]
+        return [(name, each) for name, each in reached if id(each) not in self._shared]
+
     def _keep_data(self, name: str, each: Any) -> None:
         if id(each) in self._memo:
             return
-        if type(each) is list and len(each) > _LONG and all(map(_is_flat, each)):
+        if _is_immutable(each):
+            self._memo[id(each)] = each
+        elif type(each) is list and len(each) > _LONG and all(map(_is_flat, each)):
             self._memo[id(each)] = list(each)
-        elif isinstance(each, (torch.Tensor, *_trees.array_kinds())):
-            size = _trees.byte_size(each)
-            if not getattr(getattr(each, "flags", None), "writeable", True):
-                self._memo[id(each)] = each
-            elif size > self._most_bytes or _is_mapped(each):
+        elif isinstance(each, (torch.Tensor, list, tuple, dict, *_trees.array_kinds())):
+            size = _data_size(each)
+            if size > self._most_bytes or _is_mapped(each):
                 self._stays(name, each)
             else:
                 self._most_bytes -= size
@@ -111,6 +119,22 @@ def _is_flat(each: Any) -> bool:
 
 def _is_function(each: Any) -> bool:
     return isinstance(each, types.FunctionType)
+
+
+def _is_immutable(each: Any) -> bool:
+    """Tables of Arrow, whose copies would be in memory, and read-only arrays."""
+    is_read_only = not getattr(getattr(each, "flags", None), "writeable", True)
+    return is_read_only or type(each).__module__.partition(".")[0] == "pyarrow"
+
+
+def _data_size(each: Any) -> int:
+    """Bytes of a tensor or an array, or of what a long container holds, by its first elements."""
+    if isinstance(each, (torch.Tensor, *_trees.array_kinds())):
+        return _trees.byte_size(each)
+    if len(each) <= _LONG:
+        return 0
+    first = list(itertools.islice(each.values() if isinstance(each, dict) else each, _LONG))
+    return _trees.byte_size(first) * len(each) // len(first)
 
 
 def _is_mapped(each: Any) -> bool:
