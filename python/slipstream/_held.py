@@ -86,7 +86,7 @@ def modules_in(module: torch.nn.Module) -> list[torch.nn.Module]:
         each = rest.pop()
         if id(each) not in found and issubclass(type(each), torch.nn.Module):
             found[id(each)] = each
-            rest += dict.values(vars(each).get("_modules", {}))
+            rest += vars(each).get("_modules", {}).values()
     return list(found.values())
 
 

@@ -361,7 +361,8 @@ def _is_state(each: Any) -> bool:
 
 
 def _is_looked_into(each: Any) -> bool:
-    return type(each).__module__.partition(".")[0] not in _NO_STATE
+    name = type(each).__module__
+    return name.partition(".")[0] not in _NO_STATE and not name.startswith("torch._")
 
 
 def _cloned(tensor: torch.Tensor) -> torch.Tensor:

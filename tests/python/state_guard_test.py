@@ -51,7 +51,7 @@ class Training:
         for each in self.model.parameters():
             buffer = self.optimizer.state[each]["momentum_buffer"].mul_(0.9).add_(each.grad)
             each.data.add_(buffer, alpha=-self.optimizer.param_groups[0]["lr"])
-        self.optimizer.step = self.optimizer.step
+        self.optimizer._opt_called = True  # as its own step() notes for the schedule
         self.schedule.step()
         self.optimizer.zero_grad(set_to_none=True)
 
@@ -106,6 +106,26 @@ def test_lazy_modules_are_lazy_again():
     assert guard.restore() == []
     assert type(model[0]) is nn.LazyLinear and nn.parameter.is_lazy(model[0].weight)
     assert model(batch()).shape == (3, 3)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
+@pytest.mark.parametrize("wrap", [torch.jit.script, functools.partial(torch.compile, backend="eager")])
+def test_scripted_and_compiled_modules_are_restored(wrap):
+    module = wrap(nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2)))
+    before = [each.clone() for each in [*module.parameters(), *module.buffers()]]
+
+    def step():
+        module(batch()).sum().backward()
+        module.eval()
+        with torch.no_grad():
+            next(module.parameters()).add_(1)
+
+    guard = StateGuard([("step", step)])
+    step()
+    assert guard.restore() == []
+    assert all_equal(before, [*module.parameters(), *module.buffers()]) and module.training
+    assert all(each.grad is None for each in module.parameters())
+    step()
 
 
 GLOBAL = Codebook()
