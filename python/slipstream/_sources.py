@@ -6,6 +6,7 @@ import collections
 import copy
 import dataclasses
 import queue
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 
 from . import _native
 from ._checks import EPOCHS, check, shortened
+from ._plain_state import change, plain_state
 from ._signals import is_of_handler
 
 
@@ -216,7 +218,31 @@ def with_epochs(loader: Any) -> list[Any]:
         return [loader]
     batches = getattr(loader, "batch_sampler", None)
     samplers = [getattr(loader, "sampler", None), batches, getattr(batches, "sampler", None)]
-    return [*{id(each): each for each in samplers if hasattr(each, "set_epoch")}.values()]
+    parts = [*samplers, *datasets_with_epochs(getattr(loader, "dataset", None))]
+    return [*{id(each): each for each in parts if hasattr(each, "set_epoch")}.values()]
+
+
+def datasets_with_epochs(dataset: Any) -> list[Any]:
+    """The data set, or the data sets in it, that have set_epoch()."""
+    if hasattr(dataset, "set_epoch"):
+        return [dataset]
+    inner = [getattr(dataset, "dataset", None), *(getattr(dataset, "datasets", None) or ())]
+    return [found for each in inner if each is not None for found in datasets_with_epochs(each)]
+
+
+def set_epochs(loader: Any, epoch: int) -> None:
+    """Calls set_epoch() of what has it in `loader`. Warns of copies of a data set that it does not reach."""
+    for each in with_epochs(loader):
+        before = plain_state(each)
+        each.set_epoch(epoch)
+        is_copied = getattr(loader, "persistent_workers", False) and getattr(loader, "_iterator", None) is not None
+        if is_copied and each in datasets_with_epochs(loader.dataset) and change(before, plain_state(each)):
+            warnings.warn(
+                f"set_epoch() of {type(each).__name__} does not reach the loader's worker processes, which have had "
+                "copies of it since the first epoch: leave out persistent_workers, or keep the epoch in shared "
+                "memory (torch.Tensor.share_memory_())",
+                stacklevel=3,
+            )
 
 
 def source_of(

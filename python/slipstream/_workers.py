@@ -21,6 +21,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from . import _native
+from ._plain_state import change, plain_state
 from ._samples import Template
 from ._worker_process import Job, main
 
@@ -61,6 +62,7 @@ class Workers:
         self._lost: set[int] = set()
         self._end = _native.LastCall(functools.partial(_end, self.pool))
         _running[self.pool] = self._processes, os.getpid()
+        self._state = self._read_state()
         try:
             for number in range(job.workers):
                 self._start(number)
@@ -73,18 +75,29 @@ class Workers:
         self._end()
 
     def revive(self, halt: Callable[[], None]) -> None:
-        """Starts others in the place of processes that have ended. `halt` ends what is asked of the
-        rest, and those that work on it still, for it may end them too."""
-        self._lost.update(self.pool.take_lost(False))
-        if not self._lost:
+        """Starts others in the place of processes that have ended, and of all processes if an attribute of the
+        data set or of a transform changed, which they have copies of. `halt` ends what is asked of the rest, and
+        those that work on it still, for it may end them too."""
+        if _running.get(self.pool, (None, 0))[1] != os.getpid():
+            return
+        state = self._read_state()
+        unwanted = list(self._processes)
+        if not change(self._state, state):
+            unwanted = [number for number, process in self._processes.items() if not process.is_alive()]
+        self._lost.update(self.pool.take_lost(False, []))
+        if not unwanted and not self._lost:
             return
         halt()
-        self._lost.update(self.pool.take_lost(True))
+        self._state = state
+        self._lost.update(self.pool.take_lost(True, unwanted))
         for number in sorted(self._lost):
             self._processes[number].kill()
             self._processes[number].join()
             self._start(number)
             self._lost.remove(number)
+
+    def _read_state(self) -> dict[tuple[Any, ...], Any]:
+        return plain_state(self._job.dataset, self._job.steps)
 
     def describe(self, samples: int, skips: bool) -> tuple[str, Template]:
         """The form of the first good sample."""

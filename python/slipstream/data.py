@@ -15,6 +15,7 @@ from . import _native
 from ._checks import EPOCHS, SEEDS, check, choose, device_named, shortened
 from ._moves import fitting, refuse_moving_beside, refuse_moving_images_alone
 from ._steps import refuse_samples_in_python, told_classes
+from ._sources import datasets_with_epochs
 from ._worker_process import Job
 from ._workers import Workers, context_of
 from .datasets import InPython, dataset_of
@@ -57,8 +58,9 @@ class DataLoader:
         `random`, NumPy and PyTorch there are seeded by `seed`, the epoch and the sample.
 
     Before the first pass nothing is read but, where something is in Python, the first sample. Each pass is
-    the next epoch. set_epoch() goes to another one; state_dict() and load_state_dict() go on in the middle
-    of one.
+    the next epoch, also after a `break`; but an epoch of which only the first batch was taken, as by
+    next(iter(loader)), begins again. set_epoch() goes to another one; state_dict() and load_state_dict() go on in
+    the middle of one.
 
     >>> data = ss.ImageFolder("photos", ss.transforms.RandomResizedCrop(32))
     >>> loader = ss.DataLoader(data, batch_size=8, shuffle=True, drop_last=True, num_workers=2)
@@ -114,6 +116,8 @@ class DataLoader:
         self.transforms_device, self.device = transforms_device, place
         self._position = 0  # of the batch behind the last one given, through all epochs
         self._resumes, self._pass_number = False, 0
+        # Where an iteration began of which only the first batch was taken, and whether it resumed there.
+        self._peeked: tuple[int, bool] | None = None
         chain = Compose._of(self.dataset.transform)
         settings = self._settings(chain, wire)
         settings.shuffle = bool(shuffle)
@@ -211,21 +215,27 @@ class DataLoader:
 
     @property
     def epoch(self) -> int:
-        """That of the next pass, from 0."""
+        """Index of the next epoch, from 0. It advances with the second batch that is asked for in an epoch: a look
+        at one batch, next(iter(loader)), costs none, and a loop that is left by `break` later does."""
         self._take_ranks_between_epochs()
         return self._next_epoch()
 
     def _next_epoch(self) -> int:
-        whole, rest = divmod(self._position, self._native.batches_per_epoch())
-        return whole if rest == 0 or self._resumes else whole + 1
+        position, resumes = self._peeked or (self._position, self._resumes)
+        whole, rest = divmod(position, self._native.batches_per_epoch())
+        return whole if rest == 0 or resumes else whole + 1
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass is that of `epoch`, from its beginning; but where load_state_dict() has gone to
-        a place in that epoch, it stays there."""
+        a place in that epoch, it stays there. set_epoch() of a data set in Python is called with it."""
         check(epoch=(epoch, 0, EPOCHS - 1))
         self._take_ranks()
+        self._forget_peek()
         if not (self._resumes and epoch == self.epoch):
             self._go_to(operator.index(epoch) * len(self), False)
+        native = self.dataset._native
+        for each in datasets_with_epochs(native.source) if isinstance(native, InPython) else ():
+            each.set_epoch(operator.index(epoch))
 
     def state_dict(self) -> dict[str, int]:
         """Where the loop is: behind the last batch that it was given, also after it was left. All else
@@ -276,8 +286,18 @@ class DataLoader:
         self._go_to(operator.index(state["position"]), True)
 
     def _go_to(self, position: int, resumes: bool) -> None:
-        self._position, self._resumes = position, resumes
+        self._position, self._resumes, self._peeked = position, resumes, None
         self._pass_number += 1
+
+    def _forget_peek(self) -> None:
+        """Goes back to where an iteration began of which only the first batch was taken."""
+        if self._peeked is not None:
+            self._go_to(*self._peeked)
+
+    def _revive_workers(self) -> None:
+        if self._workers is not None:
+            self.dataset._take_attributes()
+            self._workers.revive(self._native.halt)
 
     def _take_ranks_between_epochs(self) -> None:
         """Follows torch.distributed once it is initialized. Within an epoch the position counts batches of the
@@ -290,6 +310,7 @@ class DataLoader:
         ranks = _ranks(*self._given_ranks)
         if ranks == self._ranks:
             return
+        self._forget_peek()
         epoch = self._next_epoch()
         if resumes and self._resumes and self._position % self._native.batches_per_epoch() != 0:
             raise _native.Refused(
@@ -304,22 +325,26 @@ class DataLoader:
     def _first_number(self) -> int:
         """By which a stage's draws are keyed in the first batch of the next pass."""
         self._take_ranks()
+        self._forget_peek()
         return (self.epoch << 32) + (self._position % len(self) if self._resumes else 0)
 
     def _pass(self, stages: Sequence[Stage], run_ahead: int) -> Iterator[Any]:
         from .pipeline import Pass
 
-        first = self._first_number()
+        first, resumed = self._first_number(), self._resumes
         self._go_to(self._position if self._resumes else self.epoch * len(self), False)
         number = self._pass_number
-        if self._workers is not None:
-            self._workers.revive(self._native.halt)
-        self._native.go_to(self._position)
+        begin = self._position
+        self._revive_workers()
+        self._native.go_to(begin)
         with Pass(self._native, None, stages, self.device, run_ahead, first) as batches:
             for batch in batches:
                 self._position += 1
+                self._peeked = (begin, resumed) if self._position == begin + 1 else None
                 yield batch
-                if number != self._pass_number:
+                if number == self._pass_number:
+                    self._peeked = None
+                else:
                     raise _native.Error(
                         "the loader was sent elsewhere since this pass began, by another pass, "
                         "set_epoch() or load_state_dict(): finish one first, or make a loader for each"

@@ -70,6 +70,9 @@ class Dataset:
                 "leave its files as they are meanwhile"
             )
 
+    def _take_attributes(self) -> None:
+        """Follows what the caller changed in the data set since a loader was made of it."""
+
     def __len__(self) -> int:
         return len(self._native)
 
@@ -209,6 +212,12 @@ class PythonDataset(Dataset):
                 f"{type(dataset).__name__}: keep PyTorch's DataLoader and put slipstream.Pipeline around it"
             )
         super().__init__(InPython, (dataset,), transform)
+        self._copied_from: Dataset | None = None
+
+    def _take_attributes(self) -> None:
+        if self._copied_from is not None:  # the loader does the transform, so super() must not
+            assert isinstance(self._native, InPython)
+            self._native.source.__dict__.update(vars(self._copied_from), transform=None)
 
 
 class Subset(Dataset):
@@ -289,8 +298,10 @@ def _as_its_class_reads(dataset: Dataset) -> Dataset:
             for name, member in vars(each).items():
                 if inspect.ismemberdescriptor(member) and hasattr(dataset, name):
                     setattr(plain, name, getattr(dataset, name))
-        vars(plain).update(vars(dataset), transform=None)  # the loader does it, so super() must not
-        return PythonDataset(plain, dataset.transform)
+        made = PythonDataset(plain, dataset.transform)
+        made._copied_from = dataset
+        made._take_attributes()
+        return made
     if type(dataset).__len__ is not Dataset.__len__:
         raise _native.Refused(
             f"{type(dataset).__name__} has a __len__ of its own, but no __getitem__, so all its samples would "

@@ -17,7 +17,7 @@ from ._checks import EPOCHS, check, choose, device_named, index_of, is_device, s
 from ._progress import HIDDEN, Progress, has_progress, refusing_hidden
 from ._signals import place_told
 from ._scripts import script_of
-from ._sources import Place, States, has_state, source_of, with_epochs
+from ._sources import Place, States, has_state, set_epochs, source_of
 from ._trees import Key, value_at, with_values
 from .data import DataLoader, refuse_own_iteration
 from .datasets import Dataset
@@ -218,12 +218,11 @@ class Pipeline:
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass is that of `epoch`: stages with a seed draw by it. The loader's set_epoch() is
-        called with it, or where it has none, those of its sampler and batch_sampler, such as
+        called with it, or where it has none, those of its sampler, batch_sampler and data set, such as
         torch.utils.data.DistributedSampler's."""
         check(epoch=(epoch, 0, EPOCHS - 1))
         self._place.go_to(operator.index(epoch))
-        for each in with_epochs(self.loader):
-            each.set_epoch(operator.index(epoch))
+        set_epochs(self.loader, operator.index(epoch))
 
     def __iter__(self) -> Iterator[Any]:
         _refuse_stages(self.stages, self.run_ahead)

@@ -187,6 +187,7 @@ class Trainer:
         stop()."""
         refuse_several_processes(self._loader)
         wait_for_closed()
+        self._loader._revive_workers()
         with interrupts(), running(self.stop):
             fit = Fit(self)
             self._native.begin()
@@ -265,6 +266,7 @@ class Trainer:
                 + (f" ({other[0]!r} is not in both)" if other else ", or in another order")
                 + ": open both with the same classes=[...]"
             )
+        loader._revive_workers()
         evaluator = _native.NativeEvaluator(self._native, loader._native)
         evaluator.trainer, evaluator.loader = self._native, loader
         return evaluator
@@ -272,5 +274,6 @@ class Trainer:
     @staticmethod
     def _scores(evaluator: _native.NativeEvaluator) -> dict[str, float] | None:
         wait_for_closed()
+        evaluator.loader._revive_workers()
         is_interrupted, _, scores = evaluator.evaluate()
         return None if is_interrupted else dict(scores)

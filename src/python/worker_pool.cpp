@@ -100,7 +100,7 @@ WorkerPool::Worker* WorkerPool::take(const PoolUser* user, const OnWait& on_wait
 void WorkerPool::put_back(Worker* worker) {
   const std::lock_guard lock(changing_);
   if (worker->is_lost()) {
-    lost_.push_back(worker->number());
+    lost_.push_back(worker);
     last_end_ = worker->end();
     --living_;
     changed_.notify_all();
@@ -140,14 +140,22 @@ void WorkerPool::close() {
   for (const auto& worker : workers_) shutdown(worker->socket(), SHUT_RDWR);
 }
 
-std::vector<unsigned> WorkerPool::take_lost(bool with_busy) {
+std::vector<unsigned> WorkerPool::take_lost(bool with_busy, const std::vector<unsigned>& unwanted) {
   const std::lock_guard lock(changing_);
-  while (with_busy && !free_.empty() && free_.back()->is_behind()) {
-    lost_.push_back(free_.back()->number());
-    free_.pop_back();
-    --living_;
-  }
-  return std::exchange(lost_, {});
+  std::erase_if(free_, [&](Worker* worker) {
+    const bool is_unwanted = (with_busy && worker->is_behind()) ||
+                             std::ranges::find(unwanted, worker->number()) != unwanted.end();
+    if (is_unwanted) lost_.push_back(worker);
+    living_ -= is_unwanted ? 1 : 0;
+    return is_unwanted;
+  });
+  std::vector<unsigned> numbers;
+  for (const Worker* worker : lost_) numbers.push_back(worker->number());
+  std::erase_if(workers_, [&](const auto& worker) {
+    return std::ranges::find(lost_, worker.get()) != lost_.end();
+  });
+  lost_.clear();
+  return numbers;
 }
 
 std::vector<int> WorkerPool::descriptors() const {

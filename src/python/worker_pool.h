@@ -88,9 +88,10 @@ class WorkerPool {
   void interrupt(PoolUser& user);
   /// Processes see the end of their sockets and end. What is asked of them later throws.
   void close();
-  /// The numbers of the processes that ended since the last call, and `with_busy` of those that
-  /// still work on what was interrupted, which are not used any more.
-  std::vector<unsigned> take_lost(bool with_busy);
+  /// The numbers of the processes that ended since the last call and, of those that no thread uses
+  /// now, of the ones in `unwanted`, and `with_busy` of those that still work on what was
+  /// interrupted. None of them is used any more.
+  std::vector<unsigned> take_lost(bool with_busy, const std::vector<unsigned>& unwanted = {});
   /// The descriptors that a process made by a fork must not keep.
   std::vector<int> descriptors() const;
 
@@ -107,9 +108,9 @@ class WorkerPool {
 
   mutable std::mutex changing_;
   std::condition_variable changed_;
-  std::deque<std::unique_ptr<Worker>> workers_;  ///< those that ended too: others may use them
+  std::deque<std::unique_ptr<Worker>> workers_;
   std::deque<Worker*> free_;
-  std::vector<unsigned> lost_;
+  std::vector<Worker*> lost_;  ///< no thread uses them any more
   std::string last_end_;
   std::size_t living_ = 0;
   OnWait on_wait_;

@@ -2,7 +2,9 @@
 
 import collections
 import gc
+import os
 import random
+import warnings
 
 import numpy
 import pytest
@@ -272,3 +274,124 @@ def test_memory_of_a_worker_grows_in_few_steps(tmp_path):
             assert memory.bytes.numel() == memory.size >= pages * _worker_process._STEP
             sizes.add(memory.size)
     assert len(sizes) < 25
+
+
+class Staged(torch.utils.data.Dataset):
+    def __init__(self):
+        self.epoch = 0
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return index + 100 * self.epoch
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+
+def sums(loop):
+    return [batch.tolist() for batch in loop]
+
+
+@pytest.mark.parametrize("wrap", [lambda data: data, lambda data: torch.utils.data.Subset(data, range(8)),
+                                  lambda data: torch.utils.data.ConcatDataset([data])])
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_what_changes_in_a_data_set_reaches_the_processes(wrap, method):
+    data = Staged()
+    loader = ss.DataLoader(wrap(data), 4, num_workers=2, multiprocessing_context=method)
+    assert sums(loader) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    data.set_epoch(3)
+    assert sums(loader) == [[300, 301, 302, 303], [304, 305, 306, 307]]
+    loader.set_epoch(7)
+    assert data.epoch == 7 and sums(loader)[0] == [700, 701, 702, 703]
+    ss.Pipeline(loader, device="cpu").set_epoch(2)
+    assert sums(loader)[0] == [200, 201, 202, 203]
+
+
+def test_processes_stay_where_nothing_changes():
+    class Process(Staged):
+        def __getitem__(self, index):
+            return os.getpid()
+
+    data = Process()
+    loader = ss.DataLoader(data, 4)
+    first = {*sum(sums(loader), [])}
+    data[0]
+    assert {*sum(sums(loader), [])} == first
+    files = len(os.listdir("/proc/self/fd"))
+    for epoch in range(1, 5):
+        data.set_epoch(epoch)
+        assert not {*sum(sums(loader), [])} & first
+    assert len(os.listdir("/proc/self/fd")) == files
+
+
+def test_what_changes_in_a_transform_reaches_the_processes(photos):
+    class Fill:
+        value = 0
+
+        def __call__(self, image):
+            return torch.full_like(image, self.value)
+
+    fill = Fill()
+    loader = ss.DataLoader(ss.ImageFolder(photos, T.Compose([T.CenterCrop(4), fill])), 10)
+    for fill.value in (3, 5):
+        assert {int(images.unique()) for images, _ in loader} == {fill.value}
+
+
+class StagedFolder(ss.ImageFolder):
+    epoch = 0
+
+    def __getitem__(self, index):
+        return index + 100 * self.epoch
+
+
+def test_what_changes_in_a_native_data_set_with_items_of_its_own_reaches_the_processes(photos):
+    data = StagedFolder(photos)
+    loader = ss.DataLoader(data, 25)
+    for data.epoch in range(2):
+        assert sums(loader)[0][0] == 100 * data.epoch
+
+
+def test_set_epoch_of_a_pipeline_reaches_the_data_set():
+    class Stream(torch.utils.data.IterableDataset):
+        epoch = 0
+
+        def set_epoch(self, epoch):
+            self.epoch = epoch
+
+        def __iter__(self):
+            return iter(range(100 * self.epoch, 100 * self.epoch + 4))
+
+    for options in ({}, {"num_workers": 1}):
+        loader = torch.utils.data.DataLoader(Stream(), 4, **options)
+        pipe = ss.Pipeline(loader, device="cpu")
+        for epoch in (0, 3):
+            pipe.set_epoch(epoch)
+            assert sums(pipe) == [list(range(100 * epoch, 100 * epoch + 4))]
+    data = torch.utils.data.ConcatDataset([Staged()])
+    ss.Pipeline(torch.utils.data.DataLoader(data), device="cpu").set_epoch(4)
+    assert data.datasets[0].epoch == 4
+
+
+def test_set_epoch_that_persistent_workers_do_not_see_is_a_warning():
+    class Shared(Staged):
+        def __init__(self):
+            self.epoch = torch.tensor(0).share_memory_()
+
+        def set_epoch(self, epoch):
+            self.epoch.fill_(epoch)
+
+    for data in (Staged(), Shared()):
+        loader = torch.utils.data.DataLoader(data, 8, num_workers=1, persistent_workers=True)
+        pipe = ss.Pipeline(loader, device="cpu")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            pipe.set_epoch(1)
+            assert sums(pipe) == [list(range(100, 108))]
+            if isinstance(data, Shared):
+                pipe.set_epoch(2)
+                assert sums(pipe) == [list(range(200, 208))]
+        if not isinstance(data, Shared):
+            with pytest.warns(UserWarning, match="leave out persistent_workers"):
+                pipe.set_epoch(2)
