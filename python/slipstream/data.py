@@ -44,6 +44,8 @@ class DataLoader:
     seed: of the order and of all random transforms: what a batch holds depends on it, the epoch and
         the batch's number alone, not on the number of workers.
     on_bad_sample: "stop", or "skip": the next good sample takes the place of a bad one.
+    decode: "tolerant": damage that libjpeg-turbo or libpng reads past with a warning, such as bytes before
+        a JPEG's end marker, gives the pixels that they give. "strict": such a file is a bad sample.
     transforms_device: "cpu": the workers do the transforms; "cuda": the device does those that it
         can, from one of them to the last, in the stream of the copies, with the same bits.
     wire: how fields travel to a GPU, such as {"image": "jpeg"}: as files, which its JPEG engines
@@ -86,6 +88,7 @@ class DataLoader:
         seed: int = 0,
         device: str | torch.device = "cpu",
         on_bad_sample: str = "stop",
+        decode: str = "tolerant",
         transforms_device: str = "cpu",
         wire: Mapping[str, str] | None = None,
         rank: int | None = None,
@@ -98,6 +101,7 @@ class DataLoader:
             shuffle=(shuffle, (True, False)),
             drop_last=(drop_last, (True, False)),
             on_bad_sample=(on_bad_sample, ("stop", "skip")),
+            decode=(decode, ("tolerant", "strict")),
             transforms_device=(transforms_device, ("cpu", "cuda")),
         )
         check(
@@ -122,6 +126,7 @@ class DataLoader:
         settings = self._settings(chain, wire)
         settings.shuffle = bool(shuffle)
         settings.skips_bad_samples = on_bad_sample == "skip"
+        settings.strict_decoding = decode == "strict"
         settings.seed = seed
         self._given_ranks = rank, world_size
         self._ranks = settings.rank, settings.ranks = _ranks(rank, world_size)

@@ -65,7 +65,7 @@ int bench_loader(const LoaderVerb& verb, const Cli& cli) {
   std::cout << loader_table(report);
   SkippedSamples skipped;
   for (const LoaderRate& rate : report.rates) skipped.add(rate.skipped);
-  print_skipped(skipped.samples);
+  print_skipped(skipped);
   write_all({{&json, loader_report_json(report)}});
   return cli.interrupted() ? kInterrupted : kDone;
 }

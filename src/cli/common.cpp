@@ -26,6 +26,13 @@ namespace {
 constexpr unsigned kMostDefaultWorkers = 8;
 constexpr double kSecondsOfATry = 0.2;
 
+void print_some(const char* verb, const char* what, const std::vector<SkippedSample>& samples) {
+  if (samples.empty()) return;
+  std::cout << verb << " " << count_of(samples.size(), what)
+            << (samples.size() == 1 ? ": " : ", the first: ") << printable(samples.front().message)
+            << "\n";
+}
+
 unsigned cores() { return usable_cores(); }
 
 /// Of what the parser has checked.
@@ -121,10 +128,12 @@ void add_background(CLI::App& verb, Rgb& chosen, const std::string& help) {
 }
 
 void print_skipped(const std::vector<SkippedSample>& skipped) {
-  if (skipped.empty()) return;
-  std::cout << "skipped " << count_of(skipped.size(), "bad sample")
-            << (skipped.size() == 1 ? ": " : ", the first: ") << printable(skipped.front().message)
-            << "\n";
+  print_some("skipped", "bad sample", skipped);
+}
+
+void print_skipped(const SkippedSamples& skipped) {
+  print_skipped(skipped.samples);
+  print_some("tolerated", "damaged sample", skipped.tolerated);
 }
 
 std::string placement_problem(const std::string& name) {

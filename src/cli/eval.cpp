@@ -48,7 +48,7 @@ int evaluate(const EvalVerb& verb, const Cli& cli) {
                           result.scores,          classes_of(result, run.evaluator().pipeline()),
                           std::move(result.run)};
   std::cout << evaluation_text(report);
-  print_skipped(report.run.skipped.samples);
+  print_skipped(report.run.skipped);
   std::cout << warning_lines(report.environment);
   write_all({{&json, evaluation_report_json(report)}});
   preview.write(cli.interrupted);

@@ -62,7 +62,7 @@ int predict(const PredictVerb& verb, const Cli& cli) {
   if (result.interrupted) std::cout << "interrupted: ";
   std::cout << "predictions of " << count_of(files.written(), "sample") << " in " << verb.out
             << "\n";
-  print_skipped(result.skipped.samples);
+  print_skipped(result.skipped);
   preview.write(cli.interrupted);
   return result.interrupted ? kInterrupted : kDone;
 }

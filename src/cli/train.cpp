@@ -117,7 +117,7 @@ void print_summary(const RunReport& report, std::uint64_t steps) {
   if (report.auto_choice)
     std::cout << "kept " << report.auto_choice->kept << ": " << report.auto_choice->reason << "\n";
   for (const Gain& gain : result.gains) std::cout << gain_line(gain);
-  print_skipped(result.skipped.samples);
+  print_skipped(result.skipped);
   if (result.jpeg) std::cout << jpeg_line(*result.jpeg);
   if (result.cache)
     std::cout << "cache: " << share_of(*result.cache) << "; it holds " << result.cache->samples

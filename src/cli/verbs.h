@@ -105,6 +105,8 @@ void add_background(CLI::App& verb, Rgb& chosen, const std::string& help);
 
 /// Prints the number of skipped samples and the first of them on standard output; nothing for none.
 void print_skipped(const std::vector<SkippedSample>& skipped);
+/// The same, and for the samples that were used in spite of damage.
+void print_skipped(const SkippedSamples& skipped);
 
 /// Prints Dataset::remarks() as warnings on standard error.
 void print_remarks(const Dataset& dataset);

@@ -5,6 +5,7 @@
 
 #include "codecs/jpeg.h"
 #include "codecs/png.h"
+#include "codecs/pnm.h"
 #include "core/bytes.h"
 #include "slipstream/core/error.h"
 
@@ -25,7 +26,7 @@ bool starts_with(std::span<const std::byte> file, const std::array<unsigned, N>&
 
 [[noreturn]] void refuse_unknown(std::span<const std::byte> file) {
   if (file.empty()) throw Error("the file is empty (0 bytes); replace or remove it");
-  throw Error("neither JPEG nor PNG, by its first bytes (of " + std::to_string(file.size()) +
+  throw Error("neither JPEG nor PNG nor PPM, by its first bytes (of " + std::to_string(file.size()) +
               "); convert, replace or remove the file");
 }
 
@@ -82,6 +83,7 @@ Rgb color_named(const std::string& text) {
 ImageFormat image_format(std::span<const std::byte> file) {
   if (starts_with(file, kJpegStart)) return ImageFormat::jpeg;
   if (starts_with(file, kPngStart)) return ImageFormat::png;
+  if (pnm::starts(file)) return ImageFormat::pnm;
   return ImageFormat::unknown;
 }
 
@@ -91,6 +93,8 @@ Shape image_shape(std::span<const std::byte> file) {
       return jpeg::shape(file);
     case ImageFormat::png:
       return png::shape(file);
+    case ImageFormat::pnm:
+      return pnm::shape(file);
     case ImageFormat::unknown:
       break;
   }
@@ -100,10 +104,13 @@ Shape image_shape(std::span<const std::byte> file) {
 void decode_rgb(std::span<const std::byte> file, const DecodeOptions& options, HostArray& out) {
   const Shape shape = shape_within(file, options);
   const MutableArray pixels = out.reset(DType::uint8, {shape[0], shape[1], 3});
-  if (image_format(file) == ImageFormat::jpeg) {
-    jpeg::decode(file, pixels);
+  const ImageFormat format = image_format(file);
+  if (format == ImageFormat::jpeg) {
+    jpeg::decode(file, options, pixels);
+  } else if (format == ImageFormat::pnm) {
+    pnm::decode(file, pixels);
   } else {
-    png::decode_rgb(file, options.background, pixels);
+    png::decode_rgb(file, options, pixels);
   }
 }
 
@@ -112,16 +119,19 @@ std::optional<Window> decode_rgb_window(std::span<const std::byte> file,
                                         HostArray& out) {
   const Shape shape = shape_within(file, options);
   require_inside(wanted.region, shape);
-  if (image_format(file) != ImageFormat::jpeg) return std::nullopt;
-  return jpeg::decode_window(file, wanted, out);
+  if (image_format(file) != ImageFormat::jpeg || options.strict) return std::nullopt;
+  return jpeg::decode_window(file, wanted, options.warning, out);
 }
 
 void decode_mask(std::span<const std::byte> file, const DecodeOptions& options, HostArray& out) {
   const Shape shape = shape_within(file, options);
+  if (image_format(file) == ImageFormat::pnm) {
+    throw Error("a mask must be PNG; save it as 8-bit gray PNG");
+  }
   if (image_format(file) == ImageFormat::jpeg) {
     throw Error("a mask must be PNG: JPEG changes class numbers; save the mask as 8-bit gray PNG");
   }
-  png::decode_mask(file, out.reset(DType::uint8, {shape[0], shape[1]}));
+  png::decode_mask(file, options, out.reset(DType::uint8, {shape[0], shape[1]}));
 }
 
 std::vector<std::byte> encode_jpeg(const ConstArray& pixels, int quality) {

@@ -44,11 +44,12 @@ void read_all(Reader& reader, std::span<const std::byte> file, const Header& hea
     const Turn turn = turn_of(header.orientation, header.stored[0], header.stored[1]);
     read_turned(info, turn, out.as<JSAMPLE>());
   }
-  jpeg_finish_decompress(&info);
+  finish(info);
 }
 
-/// Scaled by 1/8, every code of a sequential scan is read as for the whole image.
-void read_smallest(Reader& reader, std::span<const std::byte> file, const Header& header) {
+/// Reads every code of a sequential scan as for the whole image, but makes pixels of the last row of blocks
+/// alone.
+void read_codes(Reader& reader, std::span<const std::byte> file, const Header& header) {
   jpeg_decompress_struct& info = reader.info;
   open(reader, file, header);
   info.scale_num = 1;
@@ -56,26 +57,34 @@ void read_smallest(Reader& reader, std::span<const std::byte> file, const Header
   jpeg_start_decompress(&info);
   const auto components = static_cast<JDIMENSION>(info.output_components);
   const JSAMPARRAY row = row_memory(info, info.output_width * components, 1);
+  if (info.output_height > 1) jpeg_skip_scanlines(&info, info.output_height - 1);
   while (info.output_scanline < info.output_height) jpeg_read_scanlines(&info, row, 1);
-  jpeg_finish_decompress(&info);
+  finish(info);
 }
 
 }  // namespace
 
 Shape shape(std::span<const std::byte> file) { return read_header(file).shape(); }
 
-void decode(std::span<const std::byte> file, const MutableArray& out) {
+void decode(std::span<const std::byte> file, const DecodeOptions& options,
+            const MutableArray& out) {
   const Header header = read_header(file);
   require_decodable(header);
-  Reader reader;
+  Reader reader(options.strict);
   guard(reader.errors, kBroken, kRemedy, [&] { read_all(reader, file, header, out); });
+  report_warning(reader.errors, options.warning);
 }
 
-void check(std::span<const std::byte> file) {
-  const Header header = read_header(file);
-  require_decodable(header);
-  Reader reader;
-  guard(reader.errors, kBroken, kRemedy, [&] { read_smallest(reader, file, header); });
+bool is_sound(std::span<const std::byte> file) {
+  try {
+    const Header header = read_header(file);
+    require_decodable(header);
+    Reader reader(true);
+    guard(reader.errors, kBroken, kRemedy, [&] { read_codes(reader, file, header); });
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
 }
 
 }  // namespace slipstream::jpeg

@@ -1,6 +1,7 @@
 #include "codecs/jpeg_check.h"
 
 #include "codecs/jpeg.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 namespace {
@@ -9,14 +10,15 @@ constexpr std::size_t kBits = 64;
 
 }  // namespace
 
-JpegCheck::JpegCheck(std::size_t samples) : whole_((samples + kBits - 1) / kBits) {}
+JpegCheck::JpegCheck(std::size_t samples) : sound_((samples + kBits - 1) / kBits) {}
 
-void JpegCheck::check(std::uint64_t sample, std::span<const std::byte> file) {
-  std::atomic<std::uint64_t>& word = whole_[sample / kBits];
+bool JpegCheck::is_sound(std::uint64_t sample, std::span<const std::byte> file) {
+  std::atomic<std::uint64_t>& word = sound_[sample / kBits];
   const std::uint64_t bit = std::uint64_t{1} << sample % kBits;
-  if ((word.load(std::memory_order_relaxed) & bit) != 0) return;
-  jpeg::check(file);
+  if ((word.load(std::memory_order_relaxed) & bit) != 0) return true;
+  if (!jpeg::is_sound(file)) return false;
   word.fetch_or(bit, std::memory_order_relaxed);
+  return true;
 }
 
 }  // namespace slipstream

@@ -13,7 +13,7 @@ struct Writer {
   unsigned long size_bytes = 0;
 
   Writer() {
-    set_up(errors);
+    set_up(errors, false);
     info.err = &errors.manager;
   }
   ~Writer() {

@@ -1,7 +1,6 @@
 #include "codecs/jpeg_engine.h"
 
 #include <array>
-#include <cstring>
 
 #include "codecs/jpeg_header.h"
 #include "core/bytes.h"
@@ -13,7 +12,6 @@ namespace {
 using File = std::span<const std::byte>;
 
 constexpr std::uint32_t kBaseline = 0xc0;
-constexpr std::uint32_t kFirstRestart = 0xd0;
 constexpr std::uint32_t kRestartInterval = 0xdd;
 constexpr std::uint32_t kAdobe = 0xee;
 
@@ -58,26 +56,6 @@ std::optional<Scan> first_scan(File file) {
   return std::nullopt;
 }
 
-/// Whether an end marker is the first marker behind its header, but for restarts in their order.
-/// Decoders differ in what they make of others.
-bool runs_to_its_end(const Scan& scan, File file) {
-  std::uint32_t restarts = 0;
-  std::size_t at = scan.data;
-  while (at < file.size()) {
-    const void* const found = std::memchr(file.data() + at, 0xff, file.size() - at);
-    if (found == nullptr) return false;
-    at = static_cast<std::size_t>(static_cast<const std::byte*>(found) - file.data()) + 1;
-    const std::size_t after = at;
-    while (at < file.size() && u8_at(file, at) == 0xff) ++at;
-    if (at == file.size()) return false;
-    const std::uint32_t marker = u8_at(file, at++);
-    if (marker == 0 && at == after + 1) continue;  // stands for a coded 0xff
-    if (marker == kEndOfImage) return true;
-    if (!scan.has_restarts || marker != kFirstRestart + restarts++ % 8) return false;
-  }
-  return false;
-}
-
 bool is_usual(File file, const Header& header) {
   const auto count = static_cast<std::size_t>(header.stored[2]);
   if (count != 1 && count != 3) return false;
@@ -96,7 +74,7 @@ bool is_for_engines(File file, const Header& header) {
   return scan && scan->components == stored[2] && header.process == kBaseline && header.bits == 8 &&
          header.orientation == kAsStored && stored[0] > 0 && stored[1] > 0 &&
          stored[0] * stored[1] <= kMostEnginePixels && is_usual(file, header) &&
-         runs_to_its_end(*scan, file);
+         runs_to_its_end(file.subspan(scan->data), scan->has_restarts);
 }
 
 }  // namespace

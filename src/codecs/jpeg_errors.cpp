@@ -1,7 +1,5 @@
 #include "codecs/jpeg_errors.h"
 
-#include <jerror.h>  // after jpeglib.h, which says which messages there are
-
 namespace slipstream::jpeg {
 namespace {
 
@@ -13,23 +11,11 @@ Errors& errors_of(j_common_ptr info) { return *reinterpret_cast<Errors*>(info->e
   std::longjmp(errors.jump, 1);
 }
 
-bool means_damage(int code) {
-  switch (code) {
-    case JWRN_ARITH_BAD_CODE:
-    case JWRN_BOGUS_PROGRESSION:
-    case JWRN_EXTRANEOUS_DATA:
-    case JWRN_HIT_MARKER:
-    case JWRN_HUFF_BAD_CODE:
-    case JWRN_JPEG_EOF:
-    case JWRN_MUST_RESYNC:
-      return true;
-    default:
-      return false;
-  }
-}
-
 void on_message(j_common_ptr info, int level) {
-  if (level < 0 && means_damage(info->err->msg_code)) on_error(info);
+  if (level >= 0) return;
+  Errors& errors = errors_of(info);
+  if (errors.refuses_warnings) on_error(info);
+  if (errors.manager.num_warnings++ == 0) info->err->format_message(info, errors.warning);
 }
 
 void on_output(j_common_ptr) {}
@@ -42,11 +28,17 @@ void fail(j_common_ptr info, const char* message) {
   std::longjmp(errors.jump, 1);
 }
 
-void set_up(Errors& errors) {
+void set_up(Errors& errors, bool refuses_warnings) {
+  errors.warning[0] = 0;
+  errors.refuses_warnings = refuses_warnings;
   jpeg_std_error(&errors.manager);
   errors.manager.error_exit = on_error;
   errors.manager.emit_message = on_message;
   errors.manager.output_message = on_output;
+}
+
+void report_warning(const Errors& errors, std::string* warning) {
+  if (warning != nullptr && errors.manager.num_warnings > 0) *warning = errors.warning;
 }
 
 }  // namespace slipstream::jpeg

@@ -17,12 +17,14 @@ struct Errors {
   jpeg_error_mgr manager;  // first: libjpeg hands it back as a pointer to Errors
   std::jmp_buf jump;
   char message[JMSG_LENGTH_MAX];
+  char warning[JMSG_LENGTH_MAX];  ///< the first one; empty: none
+  bool refuses_warnings = false;
 };
 
 [[noreturn]] void fail(j_common_ptr info, const char* message);
 
-/// Makes libjpeg report to `errors`; warnings that mean damage are errors, others are not printed.
-void set_up(Errors& errors);
+/// Makes libjpeg report to `errors`. A warning is kept, or is an error where warnings are refused.
+void set_up(Errors& errors, bool refuses_warnings);
 
 /// Runs `body`; what libjpeg reports is thrown as Error: "FAILED: MESSAGE; REMEDY".
 template <typename Body>
@@ -32,5 +34,8 @@ void guard(Errors& errors, const char* failed, const char* remedy, Body body) {
   }
   body();
 }
+
+/// Sets `warning`, unless it is null, to the first warning that libjpeg gave, if it gave any.
+void report_warning(const Errors& errors, std::string* warning);
 
 }  // namespace slipstream::jpeg

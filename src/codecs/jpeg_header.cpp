@@ -1,5 +1,6 @@
 #include "codecs/jpeg_header.h"
 
+#include <cstring>
 #include <string>
 
 #include "core/bytes.h"
@@ -9,6 +10,7 @@ namespace slipstream::jpeg {
 namespace {
 
 constexpr std::uint32_t kExifSegment = 0xe1;
+constexpr std::uint32_t kFirstRestart = 0xd0;
 constexpr std::uint32_t kHuffmanTables = 0xc4;
 constexpr std::uint32_t kReserved = 0xc8;
 constexpr std::uint32_t kArithmeticTables = 0xcc;
@@ -20,6 +22,19 @@ bool is_frame(std::uint32_t marker) {
 
 bool has_no_length(std::uint32_t marker) {
   return marker == 0x01 || (marker >= 0xd0 && marker <= 0xd7);
+}
+
+/// Offset of what follows the next marker from `at` on. Skips other bytes, as libjpeg does with a
+/// warning. Returns the size of the file where there is no marker.
+std::size_t after_next_marker(std::span<const std::byte> file, std::size_t at) {
+  while (at < file.size()) {
+    const void* const found = std::memchr(file.data() + at, 0xff, file.size() - at);
+    if (found == nullptr) break;
+    at = static_cast<std::size_t>(static_cast<const std::byte*>(found) - file.data());
+    while (at < file.size() && u8_at(file, at) == 0xff) ++at;
+    if (at < file.size() && u8_at(file, at++) != 0) return at;
+  }
+  return file.size();
 }
 
 [[noreturn]] void refuse(const char* what) {
@@ -48,14 +63,9 @@ Header read_header(std::span<const std::byte> file) {
     if (file.size() - at < bytes) refuse("it ends within its header");
   };
   while (true) {
-    need(2);
-    if (u8_at(file, at) != 0xff) refuse("there is no marker where one should be");
-    const std::uint32_t marker = u8_at(file, at + 1);
-    if (marker == 0xff) {
-      ++at;
-      continue;
-    }
-    at += 2;
+    at = after_next_marker(file, at);
+    need(1);
+    const std::uint32_t marker = u8_at(file, at - 1);
     if (has_no_length(marker)) continue;
     if (marker == kStartOfScan || marker == kEndOfImage) refuse("it has no frame header");
     need(2);
@@ -76,7 +86,6 @@ Header read_header(std::span<const std::byte> file) {
     header.bits = u8_at(file, at + 2);
     header.process = marker;
     header.components = at + kFrameBytes;
-    header.end = at + length;
     return header;
   }
 }
@@ -98,9 +107,20 @@ void require_decodable(const Header& header) {
   if (header.bits != 8) refuse_kind("of " + std::to_string(header.bits) + " bits a channel");
 }
 
-bool has_end(std::span<const std::byte> file, const Header& header) {
-  for (std::size_t at = file.size(); at >= header.end + 2; --at) {
-    if (file[at - 1] == std::byte{0xd9} && file[at - 2] == std::byte{0xff}) return true;
+bool runs_to_its_end(std::span<const std::byte> data, bool has_restarts) {
+  std::uint32_t restarts = 0;
+  std::size_t at = 0;
+  while (at < data.size()) {
+    const void* const found = std::memchr(data.data() + at, 0xff, data.size() - at);
+    if (found == nullptr) return false;
+    at = static_cast<std::size_t>(static_cast<const std::byte*>(found) - data.data()) + 1;
+    const std::size_t after = at;
+    while (at < data.size() && u8_at(data, at) == 0xff) ++at;
+    if (at == data.size()) return false;
+    const std::uint32_t marker = u8_at(data, at++);
+    if (marker == 0 && at == after + 1) continue;  // stands for a coded 0xff
+    if (marker == kEndOfImage) return true;
+    if (!has_restarts || marker != kFirstRestart + restarts++ % 8) return false;
   }
   return false;
 }

@@ -20,7 +20,6 @@ struct Header {
   std::uint32_t process = 0;  ///< the low byte of the frame's marker, 0xc0 to 0xcf
   Orientation orientation = kAsStored;
   std::size_t components = 0;  ///< offset of the frame header's list of components
-  std::size_t end = 0;         ///< offset of what comes after the frame header
 
   /// Height, width and components as the image is shown.
   Shape shape() const;
@@ -33,8 +32,9 @@ Header read_header(std::span<const std::byte> file);
 /// hierarchical.
 void require_decodable(const Header& header);
 
-/// Whether an end marker follows the header: a file cut short has none. (The thumbnail's, if any,
-/// lies ahead of the frame.)
-bool has_end(std::span<const std::byte> file, const Header& header);
+/// Whether an end marker is the first marker in the data of a scan, apart from restart markers in
+/// their order. Decoders differ in how they read other files. A file of one scan that runs to its end
+/// can be decoded whole without an error.
+bool runs_to_its_end(std::span<const std::byte> data, bool has_restarts);
 
 }  // namespace slipstream::jpeg

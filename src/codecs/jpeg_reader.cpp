@@ -1,12 +1,49 @@
 #include "codecs/jpeg_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
+
+#include <jerror.h>  // after jpeglib.h, which declares what its macros use
 
 namespace slipstream::jpeg {
 namespace {
 
 constexpr int kLeastMaxScans = 20;
+constexpr std::array<JOCTET, 2> kEndMarker = {0xff, JPEG_EOI};
+
+void do_nothing(j_decompress_ptr) {}
+
+[[noreturn]] boolean fail_at_end_of_file(j_decompress_ptr info) {
+  fail(reinterpret_cast<j_common_ptr>(info), "the file is truncated");
+}
+
+boolean end_image(j_decompress_ptr info) {
+  WARNMS(info, JWRN_JPEG_EOF);
+  info->src->next_input_byte = kEndMarker.data();
+  info->src->bytes_in_buffer = kEndMarker.size();
+  return TRUE;
+}
+
+void skip_bytes(j_decompress_ptr info, long count) {
+  if (count <= 0) return;
+  const std::size_t skipped =
+      std::min(static_cast<std::size_t>(count), info->src->bytes_in_buffer);
+  info->src->next_input_byte += skipped;
+  info->src->bytes_in_buffer -= skipped;
+}
+
+void set_source(Reader& reader, std::span<const std::byte> file) {
+  jpeg_source_mgr& source = reader.source;
+  source.next_input_byte = reinterpret_cast<const JOCTET*>(file.data());
+  source.bytes_in_buffer = file.size();
+  source.init_source = do_nothing;
+  source.fill_input_buffer = fail_at_end_of_file;
+  source.skip_input_data = skip_bytes;
+  source.resync_to_restart = jpeg_resync_to_restart;
+  source.term_source = do_nothing;
+  reader.info.src = &source;
+}
 
 void on_progress(j_common_ptr common_info) {
   const auto* info = reinterpret_cast<j_decompress_ptr>(common_info);
@@ -26,8 +63,8 @@ int max_scans(std::int64_t pixels) {
       std::clamp<std::int64_t>(kMaxPixelsOfAllScans / pixels, kLeastMaxScans, 100));
 }
 
-Reader::Reader() {
-  set_up(errors);
+Reader::Reader(bool refuses_warnings) {
+  set_up(errors, refuses_warnings);
   info.err = &errors.manager;
   progress.progress_monitor = on_progress;
 }
@@ -46,11 +83,16 @@ void read_rows(jpeg_decompress_struct& info, JDIMENSION end, JSAMPLE* out) {
   }
 }
 
+void finish(jpeg_decompress_struct& info) {
+  info.src->fill_input_buffer = end_image;
+  jpeg_finish_decompress(&info);
+}
+
 void open(Reader& reader, std::span<const std::byte> file, const Header& header) {
   jpeg_decompress_struct& info = reader.info;
   jpeg_create_decompress(&info);
   info.progress = &reader.progress;
-  jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(file.data()), file.size());
+  set_source(reader, file);
   jpeg_read_header(&info, TRUE);
   if (info.image_height != header.stored[0] || info.image_width != header.stored[1]) {
     fail(common(info), "it has two headers that differ");

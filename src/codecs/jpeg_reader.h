@@ -19,9 +19,10 @@ int max_scans(std::int64_t pixels);
 struct Reader {
   jpeg_decompress_struct info{};
   jpeg_progress_mgr progress{};
+  jpeg_source_mgr source{};
   Errors errors;
 
-  Reader();
+  explicit Reader(bool refuses_warnings);
   ~Reader() { jpeg_destroy_decompress(&info); }
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
@@ -35,6 +36,10 @@ j_common_ptr common(jpeg_decompress_struct& info);
 
 /// Reads until before row `end` into `out`, one row behind the other.
 void read_rows(jpeg_decompress_struct& info, JDIMENSION end, JSAMPLE* out);
+
+/// Reads what follows the last row up to the end marker, which may be missing: as in PIL, that is a
+/// warning, while a file that ends before its last row is an error.
+void finish(jpeg_decompress_struct& info);
 
 /// Rows of `bytes`, which live as long as the Reader.
 JSAMPARRAY row_memory(jpeg_decompress_struct& info, JDIMENSION bytes, JDIMENSION rows);

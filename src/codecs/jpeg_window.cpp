@@ -44,12 +44,29 @@ Stretch columns_for(const Stretch& wanted, JDIMENSION image_width) {
   return {std::min(from, end > kLeast ? end - kLeast : 0), end};
 }
 
-Window read_window(jpeg_decompress_struct& info, const Window& wanted, HostArray& out) {
+/// Whether every coefficient is known to its last bit. The codec smooths the blocks of progressive
+/// files that lack scans by their neighbors, which it does not have at the edges of a part.
+bool is_complete(const jpeg_decompress_struct& info) {
+  if (!info.progressive_mode) return true;
+  const auto is_known = [](int bits) { return bits == 0; };
+  return std::all_of(info.coef_bits[0], info.coef_bits[info.num_components], is_known);
+}
+
+/// Whether decoding the part fails only for files for which decoding the whole fails. A file of several
+/// scans is read to its end in either case.
+bool fails_as_whole(jpeg_decompress_struct& info) {
+  if (jpeg_has_multiple_scans(&info)) return true;
+  const auto* const data = reinterpret_cast<const std::byte*>(info.src->next_input_byte);
+  return runs_to_its_end({data, info.src->bytes_in_buffer}, info.restart_interval > 0);
+}
+
+std::optional<Window> read_window(jpeg_decompress_struct& info, const Window& wanted, HostArray& out) {
   const Region& region = wanted.region;
   const JDIMENSION reduction = usual_reduction(wanted.reduction);
   info.scale_num = 1;
   info.scale_denom = reduction;
   jpeg_start_decompress(&info);
+  if (!is_complete(info)) return std::nullopt;
   const Stretch rows = reduced(region.top, region.height, reduction);
   const Stretch columns =
       columns_for(reduced(region.left, region.width, reduction), info.output_width);
@@ -60,28 +77,32 @@ Window read_window(jpeg_decompress_struct& info, const Window& wanted, HostArray
   if (top > 0) jpeg_skip_scanlines(&info, top);
   const MutableArray pixels = out.reset(DType::uint8, {rows.end - top, width, 3});
   read_rows(info, rows.end, pixels.as<JSAMPLE>());
-  if (info.output_scanline == info.output_height) jpeg_finish_decompress(&info);
+  if (info.output_scanline == info.output_height) finish(info);
   const auto part = [&](std::int64_t from, std::int64_t end, std::int64_t side) {
     return std::min(end * reduction, side) - from * reduction;
   };
-  return {{std::int64_t{top} * reduction, std::int64_t{left} * reduction,
-           part(top, rows.end, info.image_height), part(left, left + width, info.image_width)},
-          reduction};
+  return Window{{std::int64_t{top} * reduction, std::int64_t{left} * reduction,
+                 part(top, rows.end, info.image_height),
+                 part(left, left + width, info.image_width)},
+                reduction};
 }
 
 }  // namespace
 
 std::optional<Window> decode_window(std::span<const std::byte> file, const Window& wanted,
-                                    HostArray& out) {
+                                    std::string* warning, HostArray& out) {
   const Header header = read_header(file);
   require_decodable(header);
-  if (header.orientation != kAsStored || !has_end(file, header)) return std::nullopt;
+  if (header.orientation != kAsStored) return std::nullopt;
   std::optional<Window> window;
-  Reader reader;
+  Reader reader(false);
   guard(reader.errors, kBroken, kRemedy, [&] {
     open(reader, file, header);
-    if (is_usual(reader.info)) window = read_window(reader.info, wanted, out);
+    if (is_usual(reader.info) && fails_as_whole(reader.info)) {
+      window = read_window(reader.info, wanted, out);
+    }
   });
+  if (window) report_warning(reader.errors, warning);
   return window;
 }
 

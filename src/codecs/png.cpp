@@ -24,6 +24,8 @@ struct Reader {
   std::span<const std::byte> rest;
   std::jmp_buf jump;
   char message[256] = {};
+  char warning[256] = {};  ///< the first one; empty: none
+  bool refuses_warnings = false;
 
   ~Reader() { png_destroy_read_struct(&png, &info, nullptr); }
 };
@@ -37,11 +39,11 @@ struct Reader {
   fail(*static_cast<Reader*>(png_get_error_ptr(png)), message);
 }
 
-// libpng goes on after damage in these chunks that it can read past.
 void on_warning(png_structp png, png_const_charp message) {
-  for (const char* chunk : {"IHDR", "PLTE", "tRNS", "IDAT"}) {
-    if (std::strncmp(message, chunk, 4) == 0) on_error(png, message);
-  }
+  Reader& reader = *static_cast<Reader*>(png_get_error_ptr(png));
+  if (reader.refuses_warnings) fail(reader, message);
+  if (reader.warning[0] == 0)
+    std::snprintf(reader.warning, sizeof(reader.warning), "%s", message);
 }
 
 void on_read(png_structp png, png_bytep to, std::size_t bytes) {
@@ -89,7 +91,6 @@ void read_rows(Reader& reader, const MutableArray& out) {
     for (std::size_t y = 0; y < height; ++y, row += row_bytes)
       png_read_row(reader.png, row, nullptr);
   }
-  png_read_end(reader.png, nullptr);
 }
 
 template <typename Body>
@@ -100,14 +101,28 @@ void guard(Reader& reader, Body body) {
   body();
 }
 
-void decode(Reader& reader, std::span<const std::byte> file, void (*ask)(Reader&),
-            const MutableArray& out) {
+/// Reads the chunks after the pixels. As all pixels are there, an error is only a warning.
+void finish(Reader& reader) {
+  try {
+    guard(reader, [&] { png_read_end(reader.png, nullptr); });
+  } catch (const Error&) {
+    if (reader.refuses_warnings) throw;
+    if (reader.warning[0] == 0)
+      std::snprintf(reader.warning, sizeof(reader.warning), "%s", reader.message);
+  }
+}
+
+void decode(Reader& reader, std::span<const std::byte> file, const DecodeOptions& options,
+            void (*ask)(Reader&), const MutableArray& out) {
   reader.rest = file;
+  reader.refuses_warnings = options.strict;
   guard(reader, [&] {
     open(reader);
     ask(reader);
     read_rows(reader, out);
   });
+  finish(reader);
+  if (options.warning != nullptr && reader.warning[0] != 0) *options.warning = reader.warning;
 }
 
 std::string describe(std::uint32_t bits, std::uint32_t color) {
@@ -143,15 +158,18 @@ bool has_alpha(std::span<const std::byte> file) {
   return false;
 }
 
-void decode_rgb(std::span<const std::byte> file, const Rgb& background, const MutableArray& out) {
+void decode_rgb(std::span<const std::byte> file, const DecodeOptions& options,
+                const MutableArray& out) {
+  const Rgb& background = options.background;
   Reader reader;
   reader.background.red = background[0];
   reader.background.green = background[1];
   reader.background.blue = background[2];
-  decode(reader, file, ask_for_rgb, out);
+  decode(reader, file, options, ask_for_rgb, out);
 }
 
-void decode_mask(std::span<const std::byte> file, const MutableArray& out) {
+void decode_mask(std::span<const std::byte> file, const DecodeOptions& options,
+                 const MutableArray& out) {
   const std::uint32_t bits = u8_at(file, 24);
   const std::uint32_t color = u8_at(file, 25);
   if ((color != PNG_COLOR_TYPE_GRAY && color != PNG_COLOR_TYPE_PALETTE) || bits > 8) {
@@ -159,7 +177,7 @@ void decode_mask(std::span<const std::byte> file, const MutableArray& out) {
                 "; a mask holds class numbers, so save it as 8-bit gray or with a palette");
   }
   Reader reader;
-  decode(reader, file, ask_for_classes, out);
+  decode(reader, file, options, ask_for_classes, out);
 }
 
 std::vector<std::byte> encode(const ConstArray& pixels) {

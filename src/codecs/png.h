@@ -15,10 +15,12 @@ Shape shape(std::span<const std::byte> file);
 bool has_alpha(std::span<const std::byte> file);
 
 /// Decodes into `out` (uint8, height x width x 3), whose height and width must be those of shape().
-void decode_rgb(std::span<const std::byte> file, const Rgb& background, const MutableArray& out);
+void decode_rgb(std::span<const std::byte> file, const DecodeOptions& options,
+                const MutableArray& out);
 
 /// Decodes class numbers into `out` (uint8, height x width), of the size that shape() says.
-void decode_mask(std::span<const std::byte> file, const MutableArray& out);
+void decode_mask(std::span<const std::byte> file, const DecodeOptions& options,
+                 const MutableArray& out);
 
 /// See encode_png.
 std::vector<std::byte> encode(const ConstArray& pixels);

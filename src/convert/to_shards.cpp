@@ -178,8 +178,11 @@ class Conversion {
     } else if (spec.kind == FieldKind::mask) {
       writer.add(key + ".seg.png", field.encoded ? bytes_of(value) : encode_png(value));
     } else if (field.encoded) {
-      const bool is_png = image_format(bytes_of(value)) == ImageFormat::png;
-      writer.add(key + (is_png ? ".png" : ".jpg"), bytes_of(value));
+      const ImageFormat format = image_format(bytes_of(value));
+      const char* const extension = format == ImageFormat::png   ? ".png"
+                                    : format == ImageFormat::pnm ? ".ppm"
+                                                                 : ".jpg";
+      writer.add(key + extension, bytes_of(value));
     } else {
       writer.add(key + ".jpg", encode_jpeg(value, options_.quality));
     }

@@ -25,8 +25,7 @@ class DataLoader::Impl {
        const DataLoaderOptions& options)
       : options_(options),
         steps_(dataset, on_host(transforms, options.on_device),
-               checked_layout(*dataset, transforms, options), options.seed, decode_options(options),
-               options.on_bad_sample),
+               checked_layout(*dataset, transforms, options), options.seed, decode_options(options)),
         binding_(std::in_place, options_.cpus),
         order_(dataset->size(), options),
         bad_(options.on_bad_sample, order_),
@@ -81,7 +80,11 @@ class DataLoader::Impl {
   }
 
   CacheCounters cache() const { return cached_steps_.counters(); }
-  SkippedSamples skipped() const { return bad_.skipped(); }
+  SkippedSamples skipped() const {
+    SkippedSamples skipped = bad_.skipped();
+    skipped.tolerated = steps_.tolerated();
+    return skipped;
+  }
   double blocked_s() const { return ring_ ? ring_->blocked_s() : 0; }
 
  private:

@@ -49,15 +49,12 @@ void copy_sample(const Sample& from, Sample& to) {
 }
 
 SampleSteps::SampleSteps(std::shared_ptr<const Dataset> dataset, std::vector<NamedOp> transforms,
-                         SlabLayout layout, std::uint64_t seed, const DecodeOptions& decode,
-                         OnBadSample on_bad_sample)
+                         SlabLayout layout, std::uint64_t seed, const DecodeOptions& decode)
     : dataset_(std::move(dataset)),
       transforms_(std::move(transforms)),
       layout_(std::move(layout)),
       route_(transforms_, layout_),
-      check_(route_.is_taken() && on_bad_sample == OnBadSample::skip
-                 ? std::make_unique<JpegCheck>(dataset_->size())
-                 : nullptr),
+      check_(route_.is_taken() ? std::make_unique<JpegCheck>(dataset_->size()) : nullptr),
       seed_(seed),
       decode_(decode),
       names_(step_names(transforms_)),
@@ -191,13 +188,15 @@ void SampleSteps::find_file(const SamplePlace& place, SampleBuffers& buffers) co
   if (buffers.file->height > decode_.pixel_limit / buffers.file->width) {
     return buffers.file.reset();  // the decode step refuses it
   }
+  if (!check_->is_sound(place.sample, file_of(field))) return buffers.file.reset();
   buffers.part.whole = {buffers.file->height, buffers.file->width, 3};
   buffers.part.fields.assign(stored_.size(), std::nullopt);
   buffers.part.elsewhere.assign(stored_.size(), false);
   buffers.part.elsewhere[route_.field()] = true;
 }
 
-bool SampleSteps::decode_part(std::size_t field, SampleBuffers& buffers) const {
+bool SampleSteps::decode_part(std::size_t field, const DecodeOptions& options,
+                              SampleBuffers& buffers) const {
   const FieldKind kind = stored_[field].kind;
   if (kind != FieldKind::image || !first_->touches(kind)) return false;
   Field& image = buffers.sample.fields[field];
@@ -205,7 +204,7 @@ bool SampleSteps::decode_part(std::size_t field, SampleBuffers& buffers) const {
   const Shape shape = image_shape(file_of(image));
   if (shape[0] != whole[0] || shape[1] != whole[1]) return false;
   std::optional<Window>& held = buffers.part.fields[field];
-  held = decode_rgb_window(file_of(image), decode_, buffers.part.wanted, buffers.spare[field]);
+  held = decode_rgb_window(file_of(image), options, buffers.part.wanted, buffers.spare[field]);
   if (held) std::swap(image.array, buffers.spare[field]);
   return held.has_value();
 }
@@ -215,19 +214,20 @@ std::size_t SampleSteps::decode(const SamplePlace& place, SampleBuffers& buffers
   find_file(place, buffers);
   if (!all_of_it && !buffers.file) find_part(place, buffers);
   std::size_t bytes = 0;
+  std::string warning;
+  DecodeOptions options = decode_;
+  options.warning = &warning;
   for (std::size_t i = 0; i < stored_.size(); ++i) {
     Field& field = buffers.sample.fields[i];
     if (!field.encoded) continue;
-    if (buffers.file && i == route_.field()) {
-      if (check_) check_->check(place.sample, file_of(field));
-      continue;
-    }
-    if (!buffers.has_part || !decode_part(i, buffers)) {
-      dataset_->decode(stored_[i], decode_, field, buffers.spare[i]);
+    if (buffers.file && i == route_.field()) continue;
+    if (!buffers.has_part || !decode_part(i, options, buffers)) {
+      dataset_->decode(stored_[i], options, field, buffers.spare[i]);
     }
     field.encoded = false;
     bytes += field.array.view().bytes();
   }
+  if (!warning.empty()) tolerated_.add(*dataset_, place.sample, warning);
   return bytes;
 }
 

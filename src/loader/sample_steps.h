@@ -13,6 +13,7 @@
 #include "loader/sample_cache.h"
 #include "loader/slab_writer.h"
 #include "loader/step_meter.h"
+#include "loader/tolerated_damage.h"
 #include "slipstream/loader/data_loader.h"
 
 namespace slipstream {
@@ -42,8 +43,7 @@ void copy_sample(const Sample& from, Sample& to);
 class SampleSteps {
  public:
   SampleSteps(std::shared_ptr<const Dataset> dataset, std::vector<NamedOp> transforms,
-              SlabLayout layout, std::uint64_t seed, const DecodeOptions& decode,
-              OnBadSample on_bad_sample = OnBadSample::stop);
+              SlabLayout layout, std::uint64_t seed, const DecodeOptions& decode);
   SampleSteps(const SampleSteps&) = delete;
   SampleSteps& operator=(const SampleSteps&) = delete;
 
@@ -53,6 +53,8 @@ class SampleSteps {
   std::size_t step_behind(const std::string& name) const;
   const std::vector<FieldSpec>& stored() const { return stored_; }
   const SlabLayout& layout() const { return layout_; }
+  /// The samples whose files were decoded in spite of damage.
+  std::vector<SkippedSample> tolerated() const { return tolerated_.samples(); }
   /// For the row of thread `index`, its events called as the steps; where there is no recorder, for
   /// none.
   TraceWriter traced(TraceRecorder* recorder, TraceRow::Kind kind, unsigned index) const;
@@ -83,7 +85,7 @@ class SampleSteps {
                        SampleBuffers& buffers) const;
   std::size_t read_fields(const SamplePlace& place, Sample& out) const;
   std::size_t decode(const SamplePlace& place, SampleBuffers& buffers, bool all_of_it) const;
-  bool decode_part(std::size_t field, SampleBuffers& buffers) const;
+  bool decode_part(std::size_t field, const DecodeOptions& options, SampleBuffers& buffers) const;
   void find_part(const SamplePlace& place, SampleBuffers& buffers) const;
   void find_file(const SamplePlace& place, SampleBuffers& buffers) const;
   std::size_t transform(std::size_t index, const SamplePlace& place, SampleBuffers& buffers) const;
@@ -93,9 +95,10 @@ class SampleSteps {
   std::vector<NamedOp> transforms_;
   SlabLayout layout_;
   JpegRoute route_;
-  const std::unique_ptr<JpegCheck> check_;  ///< where bad files must not reach the device
+  const std::unique_ptr<JpegCheck> check_;  ///< damaged files must not reach the device
   std::uint64_t seed_;
   DecodeOptions decode_;
+  mutable ToleratedDamage tolerated_;
   std::vector<std::string> names_;
   std::vector<std::size_t> key_numbers_;  ///< of the transforms
   std::optional<AnyOp> first_;     ///< of the transforms, here or on canvases, where there is one

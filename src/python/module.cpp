@@ -156,6 +156,7 @@ void add_datasets(py::module_& module) {
              return file_name(dataset.name(index));
            })
       .def("class_names", [](const Dataset& dataset) { return file_names(dataset.class_names()); })
+      .def("remarks", [](const Dataset& dataset) { return file_names(dataset.remarks()); })
       .def("field_names",
            [](const Dataset& dataset) {
              std::vector<std::string> names;
@@ -216,7 +217,8 @@ struct LoaderSettings {
   std::string device, transforms;
   std::size_t batch_size = 1, prefetch_batches = 2;
   unsigned num_workers = 1;
-  bool shuffle = false, drop_last = false, skips_bad_samples = false;
+  bool shuffle = false, drop_last = false, skips_bad_samples = false,
+       strict_decoding = false;
   std::uint64_t seed = 0;
   std::size_t rank = 0, ranks = 1;
   std::map<std::string, std::string> wire;
@@ -278,6 +280,7 @@ std::shared_ptr<NativeLoader> loader_of(const DatasetPtr& dataset, const LoaderS
   options.prefetch_batches = settings.prefetch_batches;
   options.rank = {settings.rank, settings.ranks};
   options.on_bad_sample = settings.skips_bad_samples ? OnBadSample::skip : OnBadSample::stop;
+  options.decode.strict = settings.strict_decoding;
   for (const auto& [field, format] : settings.wire) options.wire[field] = wire_named(format);
   options.shares_last_step = !settings.drop_last && settings.ranks > 1;
   options.batch_ops = take_batch_ops(chain);
@@ -306,6 +309,7 @@ void add_loader(py::module_& module) {
       .def_readwrite("shuffle", &LoaderSettings::shuffle)
       .def_readwrite("drop_last", &LoaderSettings::drop_last)
       .def_readwrite("skips_bad_samples", &LoaderSettings::skips_bad_samples)
+      .def_readwrite("strict_decoding", &LoaderSettings::strict_decoding)
       .def_readwrite("seed", &LoaderSettings::seed)
       .def_readwrite("rank", &LoaderSettings::rank)
       .def_readwrite("ranks", &LoaderSettings::ranks)

@@ -90,7 +90,9 @@ Json json_of(const WorkloadInfo& workload) {
 }
 
 Json json_of(const SkippedSamples& skipped) {
-  return {{"places", skipped.places}, {"samples", json_of(skipped.samples)}};
+  return {{"places", skipped.places},
+          {"samples", json_of(skipped.samples)},
+          {"tolerated", json_of(skipped.tolerated)}};
 }
 
 Json json_of(const CacheCounters& cache) {

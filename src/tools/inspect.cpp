@@ -32,6 +32,8 @@ std::string stored_as(const Field& field) {
       return "JPEG";
     case ImageFormat::png:
       return "PNG";
+    case ImageFormat::pnm:
+      return "PNM";
     case ImageFormat::unknown:
       return "unknown";
   }
@@ -88,6 +90,7 @@ std::vector<std::byte> translucent_file(const Dataset& dataset, const FieldSpec&
 /// Whether another background makes other pixels of `file` than `decoded`.
 bool is_seen_through(std::span<const std::byte> file, DecodeOptions decode,
                      const ConstArray& decoded) {
+  decode.warning = nullptr;  // given when the file was decoded
   for (std::uint8_t& level : decode.background) level = static_cast<std::uint8_t>(~level);
   HostArray other;
   decode_rgb(file, decode, other);
@@ -165,6 +168,18 @@ void add_transparency_remark(const FieldSummary& field, Inspection& found) {
       "unless a transform changes them)");
 }
 
+void add_tolerated_remark(const std::vector<DamagedSample>& tolerated, Inspection& found) {
+  if (tolerated.empty()) return;
+  const auto first =
+      std::min_element(tolerated.begin(), tolerated.end(),
+                       [](const auto& a, const auto& b) { return a.sample < b.sample; });
+  found.remarks.push_back("files of " + count_of(tolerated.size(), "sample") +
+                          " have damage that decoders read past, which training tolerates unless "
+                          "it is given --decode strict; the first: sample " +
+                          std::to_string(first->sample) + " (" + first->name +
+                          "): " + first->message);
+}
+
 class Inspector {
  public:
   Inspector(const Dataset& dataset, const InspectOptions& options)
@@ -191,6 +206,7 @@ class Inspector {
     const Lock lock(mutex_);
     std::sort(result_.damaged.begin(), result_.damaged.end(),
               [](const auto& a, const auto& b) { return a.sample < b.sample; });
+    add_tolerated_remark(tolerated_, result_);
     for (const FieldSummary& field : result_.fields) {
       add_one_class_remark(field, result_);
       add_transparency_remark(field, result_);
@@ -202,13 +218,16 @@ class Inspector {
   void take(std::size_t index, Buffers& buffers) {
     std::vector<Part> parts;
     std::optional<DamagedSample> damage;
+    std::string warning;
+    DecodeOptions decode = options_.decode;
+    decode.warning = &warning;
     try {
       buffers.sample.fields.resize(specs_.size());
       for (Field& field : buffers.sample.fields) field.encoded = false;
       dataset_.read(index, buffers.sample);
       for (std::size_t k = 0; k < specs_.size(); ++k)
         parts.push_back(
-            part_of(dataset_, specs_[k], options_.decode, buffers.sample.fields[k], buffers.spare));
+            part_of(dataset_, specs_[k], decode, buffers.sample.fields[k], buffers.spare));
       check_sizes(specs_, parts);
     } catch (const Error& error) {
       damage = {index, dataset_.name(index), error.what()};
@@ -221,6 +240,8 @@ class Inspector {
         result_.damaged.push_back(*damage);
       else
         add_good(index, parts);
+      if (!damage && !warning.empty())
+        tolerated_.push_back({index, dataset_.name(index), warning});
     }
     if (options_.progress) options_.progress(done);
   }
@@ -239,6 +260,7 @@ class Inspector {
   const std::vector<FieldSpec> specs_;
   Mutex mutex_;
   Inspection result_ SLIPSTREAM_GUARDED_BY(mutex_);
+  std::vector<DamagedSample> tolerated_ SLIPSTREAM_GUARDED_BY(mutex_);
 };
 
 void print(const FieldSummary& field, std::ostream& out) {

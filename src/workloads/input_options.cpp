@@ -73,6 +73,7 @@ Pipeline pipeline(std::shared_ptr<const Dataset> dataset, const Options& options
     declared.decode.background = color_named(options.text("background"));
   if (options.has("on-bad-sample") && options.text("on-bad-sample") == "skip")
     declared.on_bad_sample = OnBadSample::skip;
+  declared.decode.strict = options.has("decode") && options.text("decode") == "strict";
   if (options.has("sampler")) declared.sampler = sampling_of(dataset, options);
   if (options.has("disk-cache"))
     dataset = with_disk_cache(std::move(dataset), options.text("disk-cache"));

@@ -75,6 +75,9 @@ OptionList data_options() {
         "random"},
        {"on-bad-sample", "stop, or skip: puts another sample in the place of a bad one", "stop",
         one_of({"stop", "skip"})},
+       {"decode",
+        "tolerant, or strict: a file with damage that a decoder can read past is a bad sample",
+        "tolerant", one_of({"tolerant", "strict"})},
        {"disk-cache", "Keeps samples of slow storage in a folder: DIR=SIZE", "", problem_of_size}});
 }
 

@@ -32,6 +32,9 @@ struct SkippedSample {
 struct SkippedSamples {
   std::uint64_t places = 0;            ///< how often another sample took the place of a bad one
   std::vector<SkippedSample> samples;  ///< each once, by number
+  /// The samples, by number, that were used although the decoder warned of damage in their files
+  /// (DecodeOptions::strict). Where a part of an image is decoded, damage after it is not met.
+  std::vector<SkippedSample> tolerated = {};
 
   /// Adds those of another part of the same work.
   void add(const SkippedSamples& other);
@@ -92,7 +95,7 @@ class Dataset {
   virtual std::string name(std::size_t index) const { return "sample " + std::to_string(index); }
 };
 
-/// The images DIR/images/NAME.jpg, .jpeg or .png with the masks DIR/masks/NAME.png, sorted by NAME.
+/// The images DIR/images/NAME.jpg (or .jpeg, .jpe, .jfif, .png, .ppm, .pgm) with the masks DIR/masks/NAME.png, sorted by NAME.
 /// Its fields are "image" (encoded, uint8, height x width x 3) and "label" (encoded mask of class
 /// numbers below `classes`, uint8, height x width). Throws Refused for a folder that does not
 /// exist, and Error for an empty one, an image without a mask, a mask without an image, or two

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "slipstream/core/array.h"
+
+namespace slipstream::pnm {
+
+/// Whether `file` begins as a gray or color image of Netpbm: P2, P3, P5 or P6, then a blank.
+bool starts(std::span<const std::byte> file);
+
+/// Height, width and channels (1 or 3) from the header. Throws Error.
+Shape shape(std::span<const std::byte> file);
+
+/// Decodes into `out` (uint8, height x width x 3), whose height and width must be those of shape().
+/// level = round(value / maximum * 255), as in PIL. Throws Error.
+void decode(std::span<const std::byte> file, const MutableArray& out);
+
+}  // namespace slipstream::pnm
