@@ -6,6 +6,7 @@ import functools
 import inspect
 import operator
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -56,6 +57,13 @@ class Dataset:
         self._make, self._arguments = make, arguments
         self._native = make(*arguments)
         self.transform = transform
+
+    def _warn_of_remarks(self) -> None:
+        """Warns of files that are passed over. Called once, where the user opens the data set."""
+        if isinstance(self._native, InPython):
+            return
+        for remark in self._native.remarks():
+            warnings.warn(remark, stacklevel=3)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_native"} | {"_len": len(self)}
@@ -127,8 +135,8 @@ class Dataset:
 
 
 class ImageFolder(Dataset):
-    """The images in a folder of class folders, ROOT/CLASS/**/*.jpg, .jpeg or .png, sorted by class
-    and path. A batch is (images, labels): uint8, batch x 3 x height x width, channels-last; int64.
+    """The images in a folder of class folders, ROOT/CLASS/**/*.jpg, .jpeg, .jpe, .jfif, .png, .ppm or .pgm,
+    in torchvision's order. Warns of images of other formats, which are skipped. A batch is (images, labels): uint8, batch x 3 x height x width, channels-last; int64.
 
     transform: from slipstream.transforms.
     classes: the classes in the order of their numbers; by default every folder, sorted.
@@ -151,6 +159,7 @@ class ImageFolder(Dataset):
         classes: Sequence[str] = (),
     ) -> None:
         super().__init__(_folder, (path_of("root", root), _names_of(classes)), transform)
+        self._warn_of_remarks()
 
     @property
     def class_to_idx(self) -> dict[str, int]:
@@ -344,4 +353,6 @@ def open_dataset(
     """
     check(num_classes=(num_classes, 0))
     arguments = (path_of("path", path), num_classes, _names_of(classes))
-    return Dataset(_opened, arguments, transform)
+    opened = Dataset(_opened, arguments, transform)
+    opened._warn_of_remarks()
+    return opened

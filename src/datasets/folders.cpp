@@ -31,11 +31,19 @@ class Walk {
       folders.pop_back();
       if (is_new(folder)) list(folder, folders);
     }
-    std::sort(found_.begin(), found_.end());
+    std::sort(found_.begin(), found_.end(), [](std::string_view a, std::string_view b) {
+      return parts(a) < parts(b);
+    });
     return std::move(found_);
   }
 
  private:
+  /// The path of the folder, without its last slash, and the name.
+  static std::pair<std::string_view, std::string_view> parts(std::string_view path) {
+    const std::size_t name = path.rfind('/') + 1;  // npos + 1 is 0
+    return {path.substr(0, name == 0 ? 0 : name - 1), path.substr(name)};
+  }
+
   bool is_new(const fs::path& folder) {
     struct ::stat status {};
     if (::stat(folder.c_str(), &status) != 0) return true;  // list_folder says why
@@ -103,7 +111,8 @@ std::string lower_extension(const fs::path& path) {
 
 bool is_image_name(const fs::path& path) {
   const std::string extension = lower_extension(path);
-  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
+  constexpr std::array kExtensions = {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".ppm", ".pgm"};
+  return std::find(kExtensions.begin(), kExtensions.end(), extension) != kExtensions.end();
 }
 
 bool UnreadFormats::add(const fs::path& path) {

@@ -122,7 +122,8 @@ Found find_files(const fs::path& dir, const std::vector<std::string>& classes,
                  const std::vector<std::string>& folders, bool may_be_empty) {
   Found found;
   std::vector<LabeledFile>& files = found.files;
-  Complaint empty("class without .jpg, .jpeg or .png", "classes without .jpg, .jpeg or .png");
+  Complaint empty(std::string("class without ") + kImageNames,
+                  std::string("classes without ") + kImageNames);
   for (std::size_t k = 0; k < classes.size(); ++k) {
     const std::size_t first = files.size();
     if (std::find(folders.begin(), folders.end(), classes[k]) != folders.end())

@@ -39,7 +39,7 @@ void find_duplicates(const FilesByName& files, Complaint& complaint) {
 std::vector<NamedPair> pair_up(const fs::path& dir, const FilesByName& images,
                                const FilesByName& masks, const std::string& unread) {
   Complaint no_mask("without masks/NAME.png");
-  Complaint no_image("without images/NAME.jpg, .jpeg or .png");
+  Complaint no_image(std::string("without images/NAME") + kImageNames);
   Complaint twice("with more than one image or mask");
   find_duplicates(images, twice);
   find_duplicates(masks, twice);

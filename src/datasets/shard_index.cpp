@@ -12,7 +12,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "an index holds little-endian numbers");
 
-constexpr std::uint64_t kMagic = 0x3330'5844'4950'494c;  // "LIPIDX03"
+constexpr std::uint64_t kMagic = 0x3430'5844'4950'494c;  // "LIPIDX04"
 constexpr std::uint64_t kSizeMask = (std::uint64_t{1} << 62) - 1;
 
 struct Header {
@@ -29,7 +29,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == 8 * sizeof(std::uint64_t));
 constexpr std::size_t kDigested = 2 * sizeof(std::uint64_t);
-constexpr std::size_t kUnreadBytes = sizeof(UnreadFormats::Counts);
+constexpr std::size_t kUnreadBytes = sizeof(UnreadFormats::Counts) + sizeof(SkippedMembers);
 
 std::size_t record_words(ShardFieldSet fields) { return 1 + 2 * fields.count(); }
 
@@ -86,6 +86,10 @@ std::vector<std::byte> build_shard_index(const ByteSource& shard, const FileStam
     }
   }
   for (const std::uint64_t count : samples.unread().counts()) append(index, count);
+  const SkippedMembers& skipped = samples.skipped();
+  for (const std::uint64_t word :
+       {skipped.members, skipped.first, skipped.images, skipped.first_image})
+    append(index, word);
   Header header;
   header.shard_bytes = stamp.size;
   header.mtime_ns = stamp.mtime_ns;
@@ -118,6 +122,8 @@ std::optional<ShardIndex> ShardIndex::parse(std::span<const std::byte> bytes,
   if (index.samples_ != header.samples || index.records_.size() % record_bytes != 0) {
     return std::nullopt;
   }
+  const SkippedMembers skipped = index.skipped();
+  if (skipped.first > stamp.size || skipped.first_image > stamp.size) return std::nullopt;
   for (std::size_t i = 0; i < index.samples_; ++i) {
     if (!lies_within(index.sample(i), index.fields_, stamp.size)) return std::nullopt;
   }
@@ -131,6 +137,19 @@ UnreadFormats ShardIndex::unread() const {
   UnreadFormats unread;
   unread.add(counts);
   return unread;
+}
+
+SkippedMembers ShardIndex::skipped() const {
+  if (unread_.empty()) return {};
+  const std::size_t at = sizeof(UnreadFormats::Counts) / sizeof(std::uint64_t);
+  return {word_at(unread_, at), word_at(unread_, at + 1), word_at(unread_, at + 2),
+          word_at(unread_, at + 3)};
+}
+
+std::uint64_t most_index_bytes(std::uint64_t shard_bytes) {
+  constexpr std::uint64_t kLeastMember = 512;  // its header
+  constexpr std::uint64_t kMostRecord = (1 + 2 * kShardFields) * sizeof(std::uint64_t);
+  return sizeof(Header) + kUnreadBytes + shard_bytes / kLeastMember * kMostRecord;
 }
 
 ShardSample ShardIndex::sample(std::size_t index) const {

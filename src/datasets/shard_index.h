@@ -45,6 +45,16 @@ struct ShardSample {
   std::array<ShardMember, kShardFields> members{};
 };
 
+/// Members that belong to no sample, apart from hidden ones and images of formats that are not read.
+struct SkippedMembers {
+  std::uint64_t members = 0;
+  std::uint64_t first = 0;   ///< offset of its header
+  std::uint64_t images = 0;  ///< of these, those whose names have a dot more than a key and an extension
+  std::uint64_t first_image = 0;
+
+  bool operator==(const SkippedMembers&) const = default;
+};
+
 /// What a member's name says.
 struct ShardName {
   std::string key;
@@ -57,7 +67,11 @@ std::optional<ShardName> parse_shard_name(std::string_view name);
 /// tar_shards() does, without the shard's name.
 std::vector<std::byte> build_shard_index(const ByteSource& shard, const FileStamp& stamp);
 
-/// A view of an index: a header, then records of fixed size, then UnreadFormats::Counts.
+/// The size of the largest index that a shard of this size can have.
+std::uint64_t most_index_bytes(std::uint64_t shard_bytes);
+
+/// A view of an index: a header, then records of fixed size, then UnreadFormats::Counts
+/// and SkippedMembers.
 class ShardIndex {
  public:
   ShardIndex() = default;
@@ -70,6 +84,7 @@ class ShardIndex {
   ShardSample sample(std::size_t index) const;
   /// Members of image formats that are not read.
   UnreadFormats unread() const;
+  SkippedMembers skipped() const;
 
  private:
   std::span<const std::byte> records_, unread_;

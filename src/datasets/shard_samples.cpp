@@ -17,7 +17,8 @@ bool take_suffix(std::string& text, std::string_view suffix) {
 }
 
 std::optional<ShardField> field_of(std::string_view extension) {
-  if (extension == "jpg" || extension == "jpeg" || extension == "png") return ShardField::image;
+  const bool has_dot = extension.find('.') != std::string_view::npos;
+  if (!has_dot && is_image_name("KEY." + std::string(extension))) return ShardField::image;
   if (extension == "cls") return ShardField::label;
   if (extension == "seg.png" || extension == "mask.png") return ShardField::mask;
   return std::nullopt;
@@ -93,7 +94,7 @@ bool ShardSamples::advance() {
     if (member->kind == TarMember::Kind::other) continue;
     name_ = parse_shard_name(member->name);
     if (!name_) {
-      count_unread(member->name);
+      count_unread(*member);
       continue;
     }
     member_ = std::move(*member);
@@ -103,9 +104,25 @@ bool ShardSamples::advance() {
   return false;
 }
 
-void ShardSamples::count_unread(std::string_view name) {
+void ShardSamples::count_unread(const TarMember& member) {
+  const std::string_view name = member.name;
   const std::string_view last = name.substr(name.rfind('/') + 1);  // npos + 1 is 0
-  if (!last.starts_with('.')) unread_.add(last);
+  if (last.starts_with('.') || unread_.add(last)) return;
+  if (skipped_.members++ == 0) skipped_.first = member.header;
+  if (!is_image_name(last)) return;
+  if (skipped_.images++ == 0) skipped_.first_image = member.header;
+}
+
+bool ShardSamples::has_more_members_of(const std::string& key) {
+  const auto is_same = [&](const auto& known) {
+    return known.first == fingerprint(key.data(), key.size());
+  };
+  if (std::any_of(keys_.begin(), keys_.end(), is_same)) return true;
+  while (name_) {
+    if (name_->key == key) return true;
+    advance();
+  }
+  return false;
 }
 
 void ShardSamples::take(ShardSample& sample, ShardFieldSet& fields) {
@@ -122,10 +139,16 @@ void ShardSamples::take(ShardSample& sample, ShardFieldSet& fields) {
 }
 
 void ShardSamples::check_fields(ShardFieldSet fields, const std::string& key) {
+  const bool is_odd = !fields.has(ShardField::image) || (!keys_.empty() && fields != fields_);
+  if (is_odd && has_more_members_of(key)) {
+    throw Error("the members of sample '" + key +
+                "' are not next to each other in the archive; write it again with their names "
+                "sorted (tar --sort=name)");
+  }
   if (!fields.has(ShardField::image)) {
     const std::string unread = unread_.text("member");
     throw Error("sample '" + key + "' has " + fields.text() +
-                ", but no image (jpg, jpeg or png); add it, or remove the sample" +
+                ", but no image (" + kImageNames + "); add it, or remove the sample" +
                 (unread.empty() ? "" : "; up to there, " + unread));
   }
   if (keys_.empty()) {

@@ -22,11 +22,14 @@ class ShardSamples {
   std::size_t count() const { return keys_.size(); }
   ShardFieldSet fields() const { return fields_; }         ///< of every sample so far
   const UnreadFormats& unread() const { return unread_; }  ///< so far
+  const SkippedMembers& skipped() const { return skipped_; }
 
  private:
   /// The next member that is a field.
   bool advance();
-  void count_unread(std::string_view name);
+  void count_unread(const TarMember& member);
+  /// Whether a member of this key is elsewhere than in the last sample. Reads to the end.
+  bool has_more_members_of(const std::string& key);
   void take(ShardSample& sample, ShardFieldSet& fields);
   void check_fields(ShardFieldSet fields, const std::string& key);
   /// Whether two samples apart from each other have one key.
@@ -39,6 +42,7 @@ class ShardSamples {
   bool is_started_ = false;
   ShardFieldSet fields_;
   UnreadFormats unread_;
+  SkippedMembers skipped_;
   std::string first_key_;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> keys_;  ///< hash of the key, header
 };

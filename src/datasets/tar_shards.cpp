@@ -73,10 +73,11 @@ class TarShards final : public Dataset {
     const StampedFile file(path);
     StoredShardIndex index = load_shard_index(path, file, index_paths(path, options_.index_dir));
     const UnreadFormats unread = index->unread();
+    count_skipped(path, file, index->skipped());
     if (index->size() == 0) {
       const std::string passed_over = unread.text("member");
       throw Error("shard '" + path.string() +
-                  "' has no sample: it needs members KEY.jpg, .jpeg or .png, KEY without a dot" +
+                  "' has no sample: it needs members KEY" + kImageNames + ", KEY without a dot" +
                   (passed_over.empty() ? "" : "; " + passed_over));
     }
     if (indexes_.empty()) field_set_ = index->fields();
@@ -132,10 +133,23 @@ class TarShards final : public Dataset {
   bool decodes_by_default() const override { return true; }
   const std::vector<std::string>& class_names() const override { return names_; }
   std::vector<std::string> remarks() const override {
-    if (unread_.total() == 0) return {};
-    const std::string others =
-        shards_unread_ == 1 ? "" : " and " + count_of(shards_unread_ - 1, "other shard");
-    return {"'" + first_unread_.string() + "'" + others + ": " + unread_.text("member")};
+    std::vector<std::string> remarks;
+    if (unread_.total() > 0) {
+      const std::string others =
+          shards_unread_ == 1 ? "" : " and " + count_of(shards_unread_ - 1, "other shard");
+      remarks.push_back("'" + first_unread_.string() + "'" + others + ": " +
+                        unread_.text("member"));
+    }
+    if (skipped_.images > 0)
+      remarks.push_back(count_of(skipped_.images, "image") + " skipped, the first '" +
+                        first_skipped_image_ +
+                        "': a sample's name ends at the first dot of its member's name, as in "
+                        "WebDataset, so replace other dots in the names, by _ for example");
+    if (skipped_.members > skipped_.images)
+      remarks.push_back(count_of(skipped_.members - skipped_.images, "member") +
+                        " that " + (skipped_.members - skipped_.images == 1 ? "is" : "are") +
+                        " no image, label or mask skipped, the first '" + first_skipped_ + "'");
+    return remarks;
   }
   std::uint64_t identity() const override { return files_.identity(); }
   std::string name(std::size_t index) const override {
@@ -150,6 +164,20 @@ class TarShards final : public Dataset {
   }
 
  private:
+  void count_skipped(const fs::path& path, const StampedFile& file, const SkippedMembers& found) {
+    const auto name_at = [&](std::uint64_t header) {
+      try {
+        return path.string() + ":" + tar_member_name(file, header);
+      } catch (const std::exception&) {  // a foreign index names another place
+        return path.string();
+      }
+    };
+    if (skipped_.images == 0 && found.images > 0) first_skipped_image_ = name_at(found.first_image);
+    if (skipped_.members == 0 && found.members > 0) first_skipped_ = name_at(found.first);
+    skipped_.images += found.images;
+    skipped_.members += found.members;
+  }
+
   std::pair<std::size_t, ShardSample> find(std::size_t index) const {
     ensure(index < size_, "a sample's index is below the size of its data set");
     const auto after = std::upper_bound(firsts_.begin(), firsts_.end(), index);
@@ -191,6 +219,8 @@ class TarShards final : public Dataset {
   std::vector<std::size_t> firsts_;  ///< first sample of each shard
   std::size_t size_ = 0;
   ShardFieldSet field_set_;
+  SkippedMembers skipped_;  ///< in all shards
+  std::string first_skipped_, first_skipped_image_;
   UnreadFormats unread_;
   fs::path first_unread_;          ///< the first shard with any
   std::size_t shards_unread_ = 0;  ///< how many have any

@@ -56,6 +56,17 @@ TEST_F(ClassFolderTest, HasImageAndLabelAndTheNamesOfClasses) {
   EXPECT_THAT(dataset->class_names(), ElementsAre("cat", "dog"));
 }
 
+TEST_F(ClassFolderTest, NestedFoldersComeInTheOrderOfTorchvision) {
+  for (const char* name : {"c/z.jpg", "c/a/2.jpg", "c/a/x/1.jpg", "c/a-b/1.jpg", "c/a.jpg"}) add(name);
+  EXPECT_THAT(samples(), ElementsAre("0 c/a.jpg", "0 c/z.jpg", "0 c/a/2.jpg", "0 c/a-b/1.jpg",
+                                     "0 c/a/x/1.jpg"));
+}
+
+TEST_F(ClassFolderTest, ReadsAllNamesOfJpegPngAndPnm) {
+  for (const char* name : {"c/1.jpe", "c/2.JFIF", "c/3.ppm", "c/4.pgm", "c/5.jpeg"}) add(name);
+  EXPECT_EQ(samples().size(), 5u);
+}
+
 TEST_F(ClassFolderTest, ReadsTheFileAndItsClass) {
   add("a/1.jpg");
   add("b/2.png", "rgb.png");
@@ -154,7 +165,7 @@ TEST_F(ClassFolderTest, NamesClassesWithoutImages) {
   for (const char* name : {"b", "c", "d", "e"}) fs::create_directories(dir() / name / "deeper");
   EXPECT_THAT(error(),
               AllOf(StartsWith("Error: "),
-                    HasSubstr("4 classes without .jpg, .jpeg or .png: 'b', 'c', 'd', ...")));
+                    HasSubstr("4 classes without .jpg, .jpeg, .jpe, .jfif, .png, .ppm or .pgm: 'b', 'c', 'd', ...")));
 }
 
 TEST_F(ClassFolderTest, CountsAndNamesFormatsThatAreNotRead) {
@@ -164,7 +175,7 @@ TEST_F(ClassFolderTest, CountsAndNamesFormatsThatAreNotRead) {
               ElementsAre(AllOf(HasSubstr("data': 3 files are of formats that are not read"),
                                 HasSubstr("(1 .gif, 2 .webp)"), HasSubstr("to JPEG or PNG"))));
   fs::remove(dir() / "b/1.jpg");
-  EXPECT_THAT(error(), AllOf(HasSubstr("1 class without .jpg, .jpeg or .png: 'b'"),
+  EXPECT_THAT(error(), AllOf(HasSubstr("1 class without .jpg, .jpeg, .jpe, .jfif, .png, .ppm or .pgm: 'b'"),
                              HasSubstr("3 files are of formats that are not read")));
 }
 

@@ -186,7 +186,7 @@ TEST_F(TarShardsTest, RefusesMembersOfBadNamesAndKinds) {
 }
 
 TEST_F(TarShardsTest, CountsAndNamesFormatsThatAreNotRead) {
-  write({{"1.jpg", "x"}, {".2.webp", "x"}, {"3.txt", "x"}}, "a.tar");
+  write({{"1.jpg", "x"}, {".2.webp", "x"}}, "a.tar");
   write({{"1.jpg", "x"}, {"x.y/2.webp", "x"}, {"3.WEBP", "x"}, {"4.gif", "x"}}, "b.tar");
   write({{"1.jpg", "x"}, {"2.webp", "x"}}, "c.tar");
   for (int i = 0; i < 2; ++i) {  // from the archives, and from the indexes
@@ -242,6 +242,43 @@ TEST_F(TarShardsTest, ReportsEveryOptionThatMakesNoSense) {
             HasSubstr("max_member_bytes"), HasSubstr("max_open_shards"), HasSubstr("no shard '"),
             HasSubstr("none.tar")));
   EXPECT_THAT(thrown_by([] { tar_shards({}); }), StartsWith("Refused: no shards"));
+}
+
+TEST_F(TarShardsTest, SkippedMembersAreCountedAndTheFirstIsNamed) {
+  write({{"a.jpg", "x"},
+         {"a.json", "{}"},
+         {"track 2.0 (clean).jpg", "x"},
+         {"v1.2.jpg", "x"},
+         {"b.jpg", "x"},
+         {"._b.jpg", "x"}});
+  for (const bool is_from_index : {false, true}) {
+    SCOPED_TRACE(is_from_index);
+    const auto dataset = tar_shards({path()});
+    EXPECT_EQ(dataset->size(), 2u);
+    EXPECT_THAT(dataset->remarks(),
+                ElementsAre(AllOf(StartsWith("2 images skipped"),
+                                  HasSubstr("a.tar:track 2.0 (clean).jpg'"), HasSubstr("first dot")),
+                            AllOf(StartsWith("1 member that is no image, label or mask skipped"),
+                                  HasSubstr("a.tar:a.json'"))));
+  }
+}
+
+TEST_F(TarShardsTest, MembersOfASampleThatAreApartAreAnErrorThatSaysHowToSort) {
+  const auto sorted = HasSubstr(
+      "the members of sample 'a' are not next to each other in the archive; write it again with "
+      "their names sorted (tar --sort=name)");
+  EXPECT_THAT(error({{"a.cls", "0"}, {"b.cls", "1"}, {"a.jpg", "x"}, {"b.jpg", "x"}}), sorted);
+  EXPECT_THAT(error({{"a.jpg", "x"}, {"a.cls", "0"}, {"b.jpg", "x"}, {"b.cls", "1"}, {"a.seg.png", "x"}}),
+              sorted);
+  EXPECT_THAT(error({{"c.jpg", "x"}, {"c.cls", "0"}, {"a.jpg", "x"}, {"b.jpg", "x"}, {"a.cls", "1"}}),
+              sorted);
+  EXPECT_THAT(error({{"a.cls", "0"}, {"b.jpg", "x"}}), HasSubstr("sample 'a' has label, but no image"));
+}
+
+TEST_F(TarShardsTest, ImagesOfEveryNameThatFoldersReadAreRead) {
+  for (const char* name : {"a.jpe", "a.JFIF", "a.ppm", "a.pgm"}) {
+    EXPECT_EQ(tar_shards({write({{name, "x"}}, std::string(name) + ".tar")})->size(), 1u) << name;
+  }
 }
 
 // --- Shards that change while they are in use

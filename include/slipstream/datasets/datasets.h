@@ -26,7 +26,7 @@ struct ImageFolderOptions {
   std::vector<std::string> classes = {};
 };
 
-/// The images in a folder of class folders: DIR/CLASS/**/*.jpg, .jpeg or .png, in letters of either
+/// The images in a folder of class folders: DIR/CLASS/**/*.jpg, .jpeg, .jpe, .jfif, .png, .ppm or .pgm, in letters of either
 /// case, sorted by class and then by path, both byte by byte. Its fields are "image" (encoded,
 /// uint8, height x width x 3) and "label" (int64, scalar).
 ///
@@ -87,7 +87,8 @@ struct TarShardOptions {
 /// sorted), one file after the other, in the convention of WebDataset. Adjacent members with the
 /// same name up to the first dot of the last part are one sample; that name is its key. The
 /// extension after the dot, in letters of either case, names the field:
-///   jpg, jpeg, png       "image" (encoded, uint8, height x width x 3); every sample has one
+///   jpg, jpeg, jpe, jfif, png, ppm, pgm
+///                        "image" (encoded, uint8, height x width x 3); every sample has one
 ///   cls                  "label" (int64, scalar): a class number in decimal digits
 ///   seg.png, mask.png    mask of class numbers (encoded, uint8, of its image's size): "label", or
 ///                        "mask" where the sample has a cls too
