@@ -179,7 +179,7 @@ void CheckpointFolder::take() {
   fs::create_directories(folder_, failed);
   if (failed) throw Error("cannot make the folder " + folder_.string() + ": " + failed.message());
   const fs::path lock = folder_ / kLock;
-  lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (lock_ < 0) throw Error("cannot write into " + folder_.string() + ": " + errno_message(errno));
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
   const int error = errno;

@@ -44,7 +44,7 @@ void PredictionFiles::add_mask(std::uint64_t sample, const ConstArray& mask) {
   const fs::path path = folder_ / place;
   std::error_code failed;
   fs::create_directories(path.parent_path(), failed);
-  write_file_atomically(path, encode_png(mask));
+  write_own_file(path, encode_png(mask));
   ++written_;
 }
 

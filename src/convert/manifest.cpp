@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/files.h"
+#include "core/own_file.h"
 #include "core/fingerprint.h"
 #include "core/plain_message.h"
 #include "datasets/class_names.h"
@@ -180,7 +181,7 @@ void write_manifest(const fs::path& dir, const Manifest& manifest) {
   const Json json = {{"version", kManifestVersion},
                      {"settings", Json::parse(manifest.settings)},
                      {"shards", std::move(shards)}};
-  write_file_atomically(manifest_path(dir), json.dump(2) + "\n");
+  write_own_file(manifest_path(dir), json.dump(2) + "\n");
 }
 
 std::string file_digest(const fs::path& path) {

@@ -78,7 +78,7 @@ void NpyFile::begin() {
   if (has_name_ && std::rename(path_.c_str(), part_.c_str()) != 0) fail("write", errno);
   has_name_ = false;
   if (fd_ >= 0) ::close(fd_);
-  fd_ = ::open(part_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  fd_ = ::open(part_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (fd_ < 0) fail("write", errno);
   write_bytes(0, bytes_of(header_));
 }

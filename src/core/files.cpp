@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/file_bytes.h"
+#include "core/own_file.h"
 #include "core/plain_message.h"
 #include "slipstream/core/error.h"
 
@@ -122,8 +123,8 @@ class TemporaryFile {
 
   int rename_to(const fs::path& path) {
     std::error_code failed;
-    const fs::file_status replaced = fs::status(path, failed);
-    if (fs::exists(replaced)) fs::permissions(path_, replaced.permissions(), failed);
+    const fs::file_status replaced = fs::symlink_status(path, failed);
+    if (fs::is_regular_file(replaced)) fs::permissions(path_, replaced.permissions(), failed);
     if (::rename(path_.c_str(), path.c_str()) != 0) return errno;
     made_ = false;
     return 0;
@@ -290,6 +291,15 @@ void write_file_durably(const fs::path& path, std::span<const std::span<const st
     throw Error(cannot_write(path, error));
 }
 
+void write_own_file(const fs::path& path, std::span<const std::byte> bytes) {
+  const int error = replace_file(path, Parts(&bytes, 1), false);
+  if (error != 0) throw Error(cannot_write(path, error));
+}
+
+void write_own_file(const fs::path& path, std::string_view text) {
+  write_own_file(path, std::as_bytes(std::span(text)));
+}
+
 void sync_folder(const fs::path& folder) {
   if (const int error = synced(folder); error != 0) throw Error(cannot_write(folder, error));
 }
@@ -299,7 +309,7 @@ void write_file_atomically(const fs::path& path, std::string_view text) {
 }
 
 bool append_to_file(const fs::path& path, std::string_view bytes) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK);
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
   if (descriptor < 0 && errno == ENOENT) return false;
   if (descriptor < 0) throw Error(cannot_write(path, errno));
   const off_t end = ::lseek(descriptor, 0, SEEK_END);

@@ -18,7 +18,7 @@ CacheFile::~CacheFile() {
 
 int CacheFile::open(const std::filesystem::path& path, bool is_writable) {
   const int mode = is_writable ? O_RDWR | O_CREAT : O_RDONLY;
-  const int fd = ::open(path.c_str(), mode | O_CLOEXEC | O_NONBLOCK, 0666);
+  const int fd = ::open(path.c_str(), mode | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0666);
   if (fd < 0) return errno;
   struct ::stat status {};
   const int error = ::fstat(fd, &status) != 0 ? errno : S_ISREG(status.st_mode) ? 0 : EINVAL;

@@ -3,7 +3,7 @@
 #include <system_error>
 #include <utility>
 
-#include "core/files.h"
+#include "core/own_file.h"
 #include "core/fingerprint.h"
 #include "core/plain_message.h"
 #include "datasets/disk_manifest.h"
@@ -68,7 +68,7 @@ void DiskStore::open_to_write(const std::string& manifest) {
   if (fs::exists(dir_ / kManifest, ignored)) {
     check_disk_manifest(dir_ / kManifest, manifest);
   } else {
-    write_file_atomically(dir_ / kManifest, manifest);
+    write_own_file(dir_ / kManifest, manifest);
   }
   int error = index_.open(dir_ / kIndex, true);
   if (error == 0 && index_.size() < index_bytes_) error = index_.resize(index_bytes_);

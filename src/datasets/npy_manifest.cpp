@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/files.h"
+#include "core/own_file.h"
 #include "core/fingerprint.h"
 #include "core/plain_message.h"
 #include "datasets/skipped_json.h"
@@ -185,7 +186,7 @@ void write_npy_manifest(const fs::path& dir, const NpyManifest& manifest) {
                {"settings", Json::parse(manifest.settings)},
                {"blocks", std::move(blocks)}};
   if (!manifest.skipped.empty()) json["skipped"] = json_of(manifest.skipped);
-  write_file_atomically(manifest_path(dir), json.dump(1) + "\n");
+  write_own_file(manifest_path(dir), json.dump(1) + "\n");
 }
 
 }  // namespace slipstream

@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <utility>
 
-#include "core/files.h"
 #include "core/fingerprint.h"
+#include "core/own_file.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -25,10 +25,11 @@ class InMemory final : public Bytes {
 };
 
 /// Empty for what cannot be read. Not mapped: an index that somebody shortens would end the
-/// process.
-std::vector<std::byte> bytes_of(const fs::path& path) {
+/// process. Nor is more memory taken than an index of a shard of `shard_bytes` can need.
+std::vector<std::byte> bytes_of(const fs::path& path, std::uint64_t shard_bytes) {
   try {
     const StampedFile file(path);
+    if (file.size() > most_index_bytes(shard_bytes)) return {};
     std::vector<std::byte> bytes(file.size());
     file.read(0, bytes);
     return bytes;
@@ -38,7 +39,7 @@ std::vector<std::byte> bytes_of(const fs::path& path) {
 }
 
 std::optional<StoredShardIndex> load(const fs::path& path, const FileStamp& stamp) {
-  auto bytes = std::make_unique<InMemory>(bytes_of(path));
+  auto bytes = std::make_unique<InMemory>(bytes_of(path, stamp.size));
   const std::optional<ShardIndex> index = ShardIndex::parse(bytes->view(), stamp);
   if (!index) return std::nullopt;
   return StoredShardIndex(std::move(bytes), *index);
@@ -48,7 +49,7 @@ bool keep(const fs::path& path, std::span<const std::byte> bytes) {
   try {
     std::error_code ignored;
     fs::create_directories(path.parent_path(), ignored);
-    write_file_atomically(path, bytes);
+    write_own_file(path, bytes);
   } catch (const Error&) {
     return false;
   }

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "core/files.h"
+#include "core/own_file.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -114,7 +115,7 @@ std::uint32_t crc32c(std::string_view bytes) {
 
 EventFile::EventFile(const fs::path& folder, double wall_time_s, std::uint64_t first_step)
     : path_(new_file_in(folder, wall_time_s)) {
-  write_file_atomically(
+  write_own_file(
       path_, record(version_event(wall_time_s)) + record(start_event(wall_time_s, first_step)));
 }
 

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "core/files.h"
+#include "core/own_file.h"
 #include "core/plain_message.h"
 #include "core/seconds_since.h"
 #include "report/curves.h"
@@ -74,7 +75,7 @@ void RowFile::write(const std::string& head, std::size_t rows,
     return text;
   };
   if (head_ != head || !append_to_file(path_, lines_from(rows_)))
-    write_file_atomically(path_, head + lines_from(0));
+    write_own_file(path_, head + lines_from(0));
   head_ = head;
   rows_ = rows;
 }
@@ -131,7 +132,7 @@ void RunLog::keep_folder() {
 void RunLog::write_facts() {
   std::error_code failed;
   if (has_facts_ && fs::exists(folder_ / kFacts, failed)) return;
-  write_file_atomically(folder_ / kFacts, facts_);
+  write_own_file(folder_ / kFacts, facts_);
   has_facts_ = true;
 }
 
@@ -152,7 +153,7 @@ void RunLog::write_events() {
 void RunLog::draw(bool is_end) {
   if (drawn_ && !is_end && seconds_since(*drawn_) < draw_every_s_) return;
   drawn_ = std::chrono::steady_clock::now();
-  write_file_atomically(folder_ / kCurves, curves_svg(table_, title_of(folder_)));
+  write_own_file(folder_ / kCurves, curves_svg(table_, title_of(folder_)));
 }
 
 void RunLog::attempt(const std::function<void()>& part) {

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "core/files.h"
+#include "core/own_file.h"
 #include "core/parallel_for.h"
 #include "slipstream/codecs/image.h"
 #include "slipstream/core/error.h"
@@ -110,7 +111,7 @@ void write_image(const fs::path& name, const ImageForm& form, SceneBuffers& buff
   if (form.is_gray) to_gray(buffers.image.view(), buffers.gray);
   const ConstArray pixels = (form.is_gray ? buffers.gray : buffers.image).view();
   const auto file = [&](const char* extension) { return fs::path(name).concat(extension); };
-  write_file_atomically(file(form.is_png ? ".png" : ".jpg"),
+  write_own_file(file(form.is_png ? ".png" : ".jpg"),
                         form.is_png ? encode_png(pixels) : encode_jpeg(pixels, form.quality));
   std::error_code ignored;
   fs::remove(file(form.is_png ? ".jpg" : ".png"), ignored);
@@ -151,7 +152,7 @@ std::size_t make_segmentation_data(const fs::path& dir, const MakeDataOptions& o
     draw_scene(key, form.size, options.classes, buffers.image, buffers.mask);
     const std::string name = six_digits(number);
     write_image(images / name, form, buffers);
-    write_file_atomically(masks / (name + ".png"), encode_png(buffers.mask.view()));
+    write_own_file(masks / (name + ".png"), encode_png(buffers.mask.view()));
   };
   return make_all(options, write, progress);
 }

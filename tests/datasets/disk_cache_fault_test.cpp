@@ -33,6 +33,26 @@ class DiskCacheFault : public DiskCacheTest {
   char byte_at(const char* file, std::uint64_t at) const { return read_text(dir() / file).at(at); }
 };
 
+TEST_F(DiskCacheFault, LinksInItsFolderAreNotFollowed) {
+  const fs::path other = folder_.path() / "other";
+  for (const char* name : {"cache.samples", "cache.index"}) {
+    if (fs::exists(dir())) fs::remove_all(dir());
+    write_file_atomically(other, std::string("mine"));
+    fs::create_directories(dir());
+    fs::create_symlink(other, dir() / name);
+    const auto cached = open();
+    EXPECT_EQ(wrong_samples(*cached, plain_), 0U) << name;
+    EXPECT_EQ(state_of(cached).stored, 0U) << name;
+    EXPECT_THAT(state_of(cached).stopped, HasSubstr(name));
+    EXPECT_EQ(read_text(other), "mine") << name;
+  }
+  fs::remove_all(dir());
+  fs::create_directories(dir());
+  fs::create_symlink(other, dir() / "cache.json");
+  EXPECT_THAT(thrown_by([&] { open(); }), StartsWith("Refused: "));
+  EXPECT_EQ(read_text(other), "mine");
+}
+
 TEST_F(DiskCacheFault, ADamagedSampleIsReadFromTheSourceAndStoredAnew) {
   struct Place {
     const char* file;

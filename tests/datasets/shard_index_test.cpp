@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "core/files.h"
 #include "core/fingerprint.h"
 #include "datasets/shard_index_cache.h"
 #include "support/source_folder.h"
@@ -82,6 +83,25 @@ TEST_F(ShardIndexTest, HoldsWhereEverythingLies) {
   EXPECT_EQ(image.offset, label.offset + 1024);
   EXPECT_EQ(image.size, 2u);
   EXPECT_EQ(image.compression, Compression::lz4);
+}
+
+TEST_F(ShardIndexTest, ALinkOfItsNameIsReplacedAndNotFollowed) {
+  write(shard_of(3));
+  const fs::path other = folder_.path() / "other";
+  write_file_atomically(other, std::string("mine"));
+  fs::create_symlink(other, index());
+  EXPECT_EQ(load(index())->size(), 3u);
+  EXPECT_EQ(read_text(other), "mine");
+  EXPECT_FALSE(fs::is_symlink(index()));
+  EXPECT_GT(fs::file_size(index()), 0u);
+}
+
+TEST_F(ShardIndexTest, AnIndexThatIsTooLargeForItsShardIsMadeAnew) {
+  write(shard_of(3));
+  write_file_atomically(index(), std::string("x"));
+  fs::resize_file(index(), std::uintmax_t{1} << 40);
+  EXPECT_EQ(load(index())->size(), 3u);
+  EXPECT_LT(fs::file_size(index()), 1024u);
 }
 
 TEST_F(ShardIndexTest, AnyDamageIsNoticed) {
