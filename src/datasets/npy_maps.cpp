@@ -99,6 +99,11 @@ Column open(const fs::path& path) {
     const NpyHeader header = parse_npy_header(start);
     column.form = form_of(header);
     column.data_at = header.data_at;
+    const Shape& shape = column.form.shape;
+    if (shape.rank > 0 && shape[0] > 0 && shape.elements() == 0) {
+      throw Error("its shape " + to_string(shape) +
+                  " has samples without a value; save an array in which each sample has some");
+    }
     const std::uint64_t expected =
         header.data_at + column.form.shape.elements() * size_bytes(column.form.dtype);
     if (bytes != expected) {

@@ -45,6 +45,13 @@ class NpyMapsTest : public FolderTest {
   }
 };
 
+TEST_F(NpyMapsTest, SamplesWithoutAValueAreAnError) {
+  for (const char* shape : {"(1000000000000, 0, 0, 3)", "(5, 4, 0, 3)", "(7, 0)"}) {
+    EXPECT_THAT(error(npy(dictionary("|u1", shape), "")), HasSubstr("has samples without a value"))
+        << shape;
+  }
+}
+
 TEST_F(NpyMapsTest, RemarksThatThereIsOneClass) {
   const auto remarks = [&](const std::vector<std::int32_t>& labels) {
     const std::string values(reinterpret_cast<const char*>(labels.data()), 4 * labels.size());
