@@ -44,12 +44,12 @@ class Held(NamedTuple):
 
 def held_by(root: Any, kinds: tuple[type, ...]) -> list[Held]:
     """Objects of these kinds that `root` holds, directly and a few levels deeper, each once, nearest first. They are
-    not looked into, except modules for what they hold beside parameters, buffers and modules. No code of the objects
-    is called."""
-    if issubclass(type(root), kinds):
-        inside = walk([("", root)], kinds) if issubclass(type(root), torch.nn.Module) else ()
-        return [Held("run", root, 0), *(each for each in inside if issubclass(type(each.content), kinds))]
-    return [each for each in walk([("", root)], kinds) if issubclass(type(each.content), kinds)]
+    looked into only if they have a state, and modules only for what they hold beside parameters, buffers and modules.
+    No code of the objects is called."""
+    found = [Held("run", root, 0)] if issubclass(type(root), kinds) else []
+    if not found or issubclass(type(root), STATEFUL):
+        found += [each for each in walk([("", root)], kinds) if issubclass(type(each.content), kinds)]
+    return found
 
 
 def walk(
@@ -73,7 +73,8 @@ def walk(
                 yield Held(place, each, depth)
                 if issubclass(type(each), torch.nn.Module):
                     seen.update(id(module) for module in modules_in(each))
-                if issubclass(type(each), torch.nn.Module) or not is_leaf and is_looked_into(each):
+                holds_more = not is_leaf or issubclass(type(each), STATEFUL)
+                if holds_more and not issubclass(type(each), torch.optim.Optimizer) and is_looked_into(each):
                     deeper.append((place, each))
         level = deeper
 

@@ -361,6 +361,8 @@ def _is_state(each: Any) -> bool:
 
 
 def _is_looked_into(each: Any) -> bool:
+    if issubclass(type(each), (torch.nn.Module, torch.optim.Optimizer)):
+        return True
     name = type(each).__module__
     return name.partition(".")[0] not in _NO_STATE and not name.startswith("torch._")
 

@@ -12,7 +12,7 @@ import slipstream as ss
 from slipstream._verify.schedule import Place, Schedule, Size
 from slipstream._verify.search import Expected, call_the_same, narrowed
 from slipstream._verify.trace import Step, Trace, digest_of, source_of_error
-from slipstream._verify.values import first_difference, form_of, values_of
+from slipstream._verify.values import first_difference, form_of, holders_of, values_of
 
 torch.set_num_threads(1)
 
@@ -37,6 +37,28 @@ def test_values_are_named_by_where_they_are():
         "returned['scores'].top1", "returned['model'].state_dict()['weight']",
         "returned['model'].state_dict()['bias']", "returned['none']",
     ]  # fmt: skip
+
+
+MODEL = nn.Linear(2, 1)
+OPTIMIZER = torch.optim.SGD(MODEL.parameters(), 0.1)
+SCHEDULE = torch.optim.lr_scheduler.StepLR(OPTIMIZER, 1)
+FROZEN = nn.Linear(2, 1).requires_grad_(False)
+LOADER = ss.DataLoader([torch.ones(2)] * 4, 2)
+
+
+def train_one(batch):
+    return MODEL(batch), FROZEN
+
+
+def test_state_is_searched_for_in_globals_and_what_they_call():
+    def run():
+        SCHEDULE.step()
+        return [train_one(batch) for batch in LOADER], FROZEN
+
+    assert [(each.name, each.content) for each in holders_of(run)] == [
+        ("SCHEDULE", SCHEDULE), ("FROZEN", FROZEN), ("SCHEDULE.optimizer", OPTIMIZER), ("train_one.MODEL", MODEL),
+    ]  # fmt: skip
+    assert [each.content for each in holders_of(train_one)] == [MODEL, FROZEN]
 
 
 @pytest.mark.parametrize(
