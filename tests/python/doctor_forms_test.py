@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import itertools
 import random
+import secrets
 
 import numpy as np
 from pipelines import Compose, Images, double, names, samples_of
@@ -234,6 +235,44 @@ class Later(Images):
 ])
 def test_what_is_random_is_not_stored(dataset, last):
     assert samples_of(dataset).last_fixed_step() == last
+
+
+def unlike_others(number, make):
+    """A transform that works otherwise on one image, by its value."""
+    def unlike(x):
+        return make(x) if float(x.flatten()[0]) == number else x
+
+    return unlike
+
+
+def shifted(x):
+    return x + secrets.randbelow(1 << 40)
+
+
+@pytest.mark.parametrize(("number", "make"), [(3, shifted), (20, lambda x: x + torch.rand(1)), (20, flips)])
+def test_what_is_random_for_a_later_sample_alone_is_not_stored(number, make):
+    samples = samples_of(Images(Compose([double, unlike_others(2 * number, make)])))
+    samples.fill(32)
+    assert samples.last_fixed_step() == "double"
+
+
+@pytest.mark.parametrize("transform", [None, double])
+def test_a_data_set_that_draws_for_a_later_sample_alone_is_not_stored(transform):
+    class Drawing(Images):
+        def __getitem__(self, index):
+            image, label = super().__getitem__(index)
+            return image, label + (random.random() if index == 20 else 0)
+
+    samples = samples_of(Drawing(transform))
+    samples.fill(32)
+    assert samples.last_fixed_step() == ""
+
+
+def test_what_writes_into_a_later_sample_alone_leaves_cached_ones():
+    samples = samples_of(Images(Compose([double, unlike_others(6, lambda x: x.mul_(3)), double])))
+    samples.fill(8)
+    for _ in range(2):
+        assert samples.behind(1)[3][0].eq(36).all()
 
 
 def test_generators_of_a_data_set_are_as_before_and_allow_cuts():
