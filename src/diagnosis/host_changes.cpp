@@ -166,21 +166,21 @@ void Changes::smaller_samples() {
 }
 
 void Changes::crop_first() {
-  if (!situation_.crops_late) return;
   const PipelineModel::Step* crop = now_.find(situation_.crop);
-  if (crop == nullptr) return;
+  const PipelineModel::Step* ahead_of = now_.find(situation_.crop_ahead_of);
+  if (crop == nullptr || ahead_of == nullptr) return;
+  const auto first = static_cast<std::size_t>(ahead_of - now_.steps.data());
   const auto at = static_cast<std::size_t>(crop - now_.steps.data());
   Change change;
   change.id = "crop_first";
   change.what =
-      "move '" + situation_.crop + "' ahead of the transforms that do not need more than it";
+      "move '" + situation_.crop + "' before '" + situation_.crop_ahead_of + "', which needs no more than it";
   change.how = "in the file of transforms, or the order of .transform(...)";
   change.against = Culprit::transforms;
   change.step = situation_.crop;
   change.is_bound = true;
-  change.model = [at](PipelineModel& model) {
-    for (std::size_t i = 0; i < at; ++i)
-      if (model.steps[i].group == Culprit::transforms) make_free(model.steps[i]);
+  change.model = [first, at](PipelineModel& model) {
+    for (std::size_t i = first; i < at; ++i) make_free(model.steps[i]);
   };
   add(std::move(change));
 }

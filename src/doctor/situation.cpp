@@ -4,6 +4,7 @@
 
 #include "doctor/free_memory.h"
 #include "doctor/ladder.h"
+#include "doctor/late_crop.h"
 #include "loader/partial_decoding.h"
 #include "loader/slab_layout.h"
 #include "report/environment.h"
@@ -11,8 +12,6 @@
 
 namespace slipstream {
 namespace {
-
-constexpr double kShrinks = 0.5;  ///< of the bytes before it
 
 std::size_t transforms_on_host(const Pipeline& pipeline, const Plan& plan) {
   return pipeline.transforms().size() - pipeline.transforms_from(plan.schedule.loader.on_device);
@@ -48,17 +47,16 @@ std::string last_fixed_step(const Pipeline& pipeline, const Plan& plan) {
   return last;
 }
 
-/// A transform that leaves little of the images that those before it worked on.
-void find_late_crop(const Pipeline& pipeline, const std::vector<double>& bytes,
+void note_late_crop(const Pipeline& pipeline, const std::vector<double>& bytes,
                     Situation& situation) {
-  constexpr std::size_t kBefore = 2;  // read and decode
-  for (std::size_t i = 1; i < pipeline.transforms().size() && i + kBefore < bytes.size(); ++i) {
-    const double before = bytes[i + kBefore - 1];
-    if (before <= 0 || bytes[i + kBefore] > kShrinks * before) continue;
-    situation.crops_late = true;
-    situation.crop = pipeline.transforms()[i].name;
-    return;
-  }
+  constexpr std::size_t kRead = 1;  // what the first transform is given comes after it
+  std::vector<std::optional<AnyOp>> chain;
+  for (const NamedOp& transform : pipeline.transforms()) chain.emplace_back(transform.op);
+  const auto of_chain = std::span(bytes).subspan(std::min(kRead, bytes.size()));
+  const std::optional<LateCrop> late = find_late_crop(chain, of_chain);
+  if (!late) return;
+  situation.crop = pipeline.transforms()[late->crop].name;
+  situation.crop_ahead_of = pipeline.transforms()[late->ahead_of].name;
 }
 
 }  // namespace
@@ -76,7 +74,7 @@ Situation situation_of(const Trainer& trainer, const Plan& plan, const std::vect
                                           decode_options(pipeline.loader_options(plan)));
   if (situation.on_gpu && plan.schedule.loader.on_device.empty())
     situation.on_device_from = first_worth_doing_on_device(pipeline, wire_formats(plan));
-  find_late_crop(pipeline, bytes, situation);
+  note_late_crop(pipeline, bytes, situation);
   situation.has_frozen_stage =
       std::any_of(pipeline.stages().begin(), pipeline.stages().end(),
                   [](const auto& stage) { return stage.stage.module != nullptr; });

@@ -118,9 +118,9 @@ void add_observations(py::module_& module) {
       .def("set_samples", set_in_situation(&Situation::samples))
       .def("set_last_fixed_step", set_in_situation(&Situation::last_fixed_step))
       .def("set_on_device_from", set_in_situation(&Situation::on_device_from))
-      .def("set_late_crop", [](Observations& observed, std::string crop) {
-        observed.situation.crops_late = !crop.empty();
+      .def("set_late_crop", [](Observations& observed, std::string crop, std::string ahead_of) {
         observed.situation.crop = std::move(crop);
+        observed.situation.crop_ahead_of = std::move(ahead_of);
       });
 }
 

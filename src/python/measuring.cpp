@@ -11,6 +11,7 @@
 #include "diagnosis/pipeline_model.h"
 #include "doctor/findings.h"
 #include "doctor/free_memory.h"
+#include "doctor/late_crop.h"
 #include "doctor/turns.h"
 #include "doctor/usage.h"
 #include "python/contexts.h"
@@ -67,6 +68,20 @@ std::vector<std::string> measure_tasks(const std::vector<PythonTask>& declared, 
       tasks,
       {.budget_s = budget_s, .left = left, .stopped = [] { return false; }, .attempt = attempt});
   return errors;
+}
+
+/// find_late_crop() of a chain whose transforms are files of one transform each; "" for one that is
+/// not known.
+std::optional<std::pair<std::size_t, std::size_t>> find_late_crop_in(
+    const std::vector<std::string>& chain, const std::vector<double>& bytes) {
+  std::vector<std::optional<AnyOp>> ops;
+  for (const std::string& each : chain) {
+    const std::vector<NamedOp> parsed = each.empty() ? std::vector<NamedOp>() : parse_chain(each);
+    ops.push_back(parsed.size() == 1 ? std::optional(parsed.front().op) : std::nullopt);
+  }
+  const std::optional<LateCrop> late = find_late_crop(ops, bytes);
+  if (!late) return std::nullopt;
+  return std::pair(late->crop, late->ahead_of);
 }
 
 /// Seconds that the operations of `chain` take for an RGB image of that type and size on one
@@ -139,6 +154,7 @@ void add_measuring(py::module_& module) {
     return depends_on_data(seconds_by_item).value_or("");
   });
   module.def("native_seconds", &native_seconds);
+  module.def("find_late_crop", &find_late_crop_in);
   module.def("measure_capacity", &measure_capacity, py::call_guard<py::gil_scoped_release>());
   module.def("usable_cores", [] { return std::max(1U, probe_environment({}, {}).logical_cores); });
   module.def("free_memory_bytes", &free_memory_bytes);

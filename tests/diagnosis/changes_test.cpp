@@ -54,6 +54,25 @@ TEST(Changes, reading_that_works_asks_for_smaller_samples) {
   EXPECT_NEAR(change->predicted.value, 1 / simulated_step_s(model), 0.05 / simulated_step_s(model));
 }
 
+TEST(Changes, a_late_crop_saves_only_what_it_is_moved_ahead_of) {
+  PipelineModel model = usual_model();
+  model.steps[2] = step_of("resize", Culprit::transforms, 0, 20e-3);
+  model.steps[3] = step_of("normalize", Culprit::transforms, 0, 20e-3);
+  model.steps.insert(model.steps.begin() + 4, step_of("crop", Culprit::transforms, 0, 1e-3));
+  Observations observed = observed_of(model);
+  observed.situation.crop = "crop";
+  observed.situation.crop_ahead_of = "normalize";
+  const Diagnosis diagnosis = diagnose(observed);
+  const Change* change = find(diagnosis, "crop_first");
+  ASSERT_NE(change, nullptr);
+  EXPECT_EQ(change->what, "move 'crop' before 'normalize', which needs no more than it");
+  EXPECT_TRUE(change->is_bound);
+  make_free(model.steps[3]);
+  EXPECT_NEAR(change->predicted.value, 1 / simulated_step_s(model), 0.05 / simulated_step_s(model));
+  observed.situation.crop_ahead_of = "";
+  EXPECT_EQ(find(diagnose(observed), "crop_first"), nullptr);
+}
+
 TEST(Changes, a_cache_stands_before_the_first_random_step_and_fits) {
   PipelineModel model = usual_model();
   model.steps[1] = step_of("decode", Culprit::decode, 0, 50e-3);

@@ -11,7 +11,7 @@ from torchvision.transforms import v2
 
 import slipstream as ss
 from slipstream import _native
-from slipstream._doctor import advice, rungs
+from slipstream._doctor import advice
 from slipstream._doctor.loaders import EndlessBatches, Loaders, SmallBatches
 from slipstream._doctor.parts import Parts, parts_of
 
@@ -142,17 +142,50 @@ def test_what_has_no_native_form():
     assert '"degrees": [-20, 30]' in repr(rotate)
 
 
-@pytest.mark.parametrize(("sizes", "expected"), [
-    ((100, 100, 20, 20, 5), "step 2"), ((100, 20, 20, 20, 5), ""), ((100, 90, 80, 70, 5), ""),
-    ((100, 100, 0, 90, 5), ""),
-])
-def test_a_late_crop_is_one_that_leaves_less_than_half(sizes, expected):
+JITTER = v2.ColorJitter(brightness=0.5)
+CHAINS = [
+    ([v2.Normalize([0.5] * 3, [0.5] * 3), v2.CenterCrop(4)], ("CenterCrop", "Normalize")),
+    ([v2.Resize(16), JITTER, v2.ToDtype(torch.float32, True), v2.RandomCrop(4)], ("RandomCrop", "ColorJitter")),
+    ([v2.Resize(16), v2.RandomCrop(4)], None),
+    ([v2.Resize(16), v2.GaussianBlur(3), v2.CenterCrop(4)], None),
+    ([v2.ColorJitter(contrast=0.5), v2.CenterCrop(4)], None),
+    ([double, v2.CenterCrop(4)], None),
+    ([JITTER, v2.Resize(2)], None),
+    ([JITTER, v2.RandomResizedCrop(2)], None),
+    ([JITTER, v2.RandomCrop(4, pad_if_needed=True)], None),
+    ([JITTER, v2.CenterCrop(14)], None),
+    ([v2.CenterCrop(4), JITTER], None),
+]
+
+
+def costs_of(names, sizes):
     costs = []
-    for number, size in enumerate(sizes):
+    for name, size in zip(names, sizes):
         cost = _native.HostStepCost()
-        cost.name, cost.bytes = f"step {number}", size
+        cost.name, cost.bytes = name, size
         costs.append(cost)
-    assert rungs.late_crop(costs) == expected
+    return costs
+
+
+@pytest.mark.parametrize(("chain", "expected"), CHAINS)
+def test_a_crop_is_only_moved_ahead_of_what_changes_single_pixels(chain, expected):
+    parts, image, sizes = Parts(Images(Compose(chain))), torch.rand(3, 16, 16), [768]
+    for part in chain:
+        image = part(image)
+        sizes.append(image.numel())
+    assert advice.late_crop(parts, costs_of([step.name for step in parts.steps], sizes)) == expected
+
+
+@pytest.mark.parametrize(("chain", "expected"), [
+    ([ss.transforms.Resize(64), ss.transforms.RandomCrop(8)], None),
+    ([ss.transforms.Resize(64), ss.transforms.Normalize([0.5], [0.5]), ss.transforms.RandomCrop(8)],
+     ("random_crop_2", "normalize_1")),
+])
+def test_the_crop_of_a_native_chain_is_moved_by_the_same_rule(chain, expected):
+    names = ["read", "decode", "resize_0", "normalize_1", "random_crop_2"][: len(chain) + 2]
+    sizes = [1000, 3 * 32 * 32] + [3 * 64 * 64] * (len(chain) - 1) + [3 * 8 * 8, 1]
+    costs = costs_of([*names, "collate"], sizes)
+    assert advice.late_native_crop(ss.transforms.Compose(chain), costs) == expected
 
 
 def collate(samples):

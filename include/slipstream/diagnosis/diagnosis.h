@@ -99,9 +99,9 @@ struct Situation {
   bool decodes_parts = false;
   std::string on_device_from;  ///< the first transform that the device could do; "": none
   std::optional<Measured>
-      augment_s;            ///< seconds for a batch of these transforms on the device alone
-  bool crops_late = false;  ///< whether a crop stands after transforms that need no whole image
-  std::string crop;         ///< the name of that crop
+      augment_s;              ///< seconds for a batch of these transforms on the device alone
+  std::string crop;           ///< a crop after transforms that need no more than it; "": none
+  std::string crop_ahead_of;  ///< the first of these transforms
   bool has_frozen_stage = false;
   bool frozen_input_is_fixed = false;      ///< whether nothing ahead of that stage is random
   std::vector<std::string> unused_fields;  ///< fields that are copied although no stage reads them

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import _native, transforms
+from .._steps import json_of, over_batch
 from .parts import Parts, Step, name_of
 
 _WORTH_SAYING = 1.02  # of gain
@@ -102,6 +103,37 @@ def _in_python(change: _native.Change, workers: int) -> bool:
         ),
     }
     return _put(change, words)
+
+
+def late_crop(parts: Parts, costs: Sequence[_native.HostStepCost]) -> tuple[str, str] | None:
+    """A crop that gives the same images if it is done before transforms that it follows: its name, and that of the
+    first of them. Transforms of which the library knows nothing are never crossed."""
+    for hook in range(len(parts.hooks)):
+        numbers = [number for number, step in enumerate(parts.steps) if step.hook == hook]
+        if not numbers:
+            continue
+        chain = [_file_of(parts.hooks[hook][parts.steps[number].part]) for number in numbers]
+        sizes = [costs[number].bytes for number in [numbers[0] - 1, *numbers]]
+        if late := _native.find_late_crop(chain, sizes):
+            crop, first = (costs[numbers[index]].name for index in late)
+            return crop, first
+    return None
+
+
+def late_native_crop(transform: Any, costs: Sequence[_native.HostStepCost]) -> tuple[str, str] | None:
+    """The same for a native loader's chain, whose costs follow those of reading and decoding."""
+    steps = transforms.Compose._of(transform)._steps
+    chain = [json_of([step]) if isinstance(step, dict) and not over_batch([step]) else "" for step in steps]
+    late = _native.find_late_crop(chain, [cost.bytes for cost in costs[1:-1]])
+    return None if late is None else (costs[late[0] + 2].name, costs[late[1] + 2].name)
+
+
+def _file_of(part: Any) -> str:
+    """Its native form as a file of transforms; "" where there is none."""
+    form = native_form(part)
+    if form is None or getattr(part, "pad_if_needed", False):
+        return ""
+    return transforms.ToDtype().to_json() if form is NOTHING else transforms.Compose([form]).to_json()
 
 
 def _native_changes(

@@ -12,9 +12,10 @@ import torch
 from torch.utils.data import DataLoader
 
 from .. import _native, _trees
+from .advice import late_crop
 from .parts import COLLATE, noted
 from .rates import Alone, LoaderRate, TrainingRate, by_item
-from .rungs import Rung, by_step, counting_waits, device_cost, fresh, late_crop, mean, page_locked
+from .rungs import Rung, by_step, counting_waits, device_cost, fresh, mean, page_locked
 from .samples import Samples
 
 _ONE_SHARE, _ALL_SHARE = 0.08, 0.03  # of the budget, before caches are sized
@@ -310,7 +311,8 @@ class Ladder:
     def _note_situation(self, observed: _native.Observations) -> None:
         observed.set_plan(self._on_gpu, self.loaders.pin_memory, observed.slabs - 1, False)
         observed.set_last_fixed_step(self.samples.last_fixed_step())
-        observed.set_late_crop(late_crop(observed.host))
+        if crop := late_crop(self.samples.parts, observed.host):
+            observed.set_late_crop(*crop)
 
     def _host_costs(self) -> list[_native.HostStepCost]:
         """Of the data set's own code, each transform, and collating."""

@@ -12,10 +12,10 @@ from .._steps import over_batch
 from ..data import DataLoader
 from ..pipeline import Pass
 from ..transforms import Compose
+from .advice import late_native_crop
 from .ladder import Ladder, again
 from .parts import COLLATE
 from .rates import TrainingRate
-from .rungs import late_crop
 
 _FILL_SHARE = 0.004  # of the budget, in each turn, to make the samples that are cached
 _RUN_AHEAD = 2  # as in a pass of the loader
@@ -121,7 +121,8 @@ class NativeLadder(Ladder):
     def _note_situation(self, observed: _native.Observations) -> None:
         native = self.loaders.loader._native
         observed.set_plan(self._on_gpu, True, observed.slabs - 1, True)
-        observed.set_late_crop(late_crop(observed.host[1:]))
+        if crop := late_native_crop(self.loaders.loader.dataset.transform, observed.host):
+            observed.set_late_crop(*crop)
         handing_over = "copying" if self._on_gpu else "handing batches over"
         if name := over_batch(Compose._of(self.loaders.loader.dataset.transform)._steps):
             self.warnings.append(f"{handing_over} is measured with {name}, which is done behind it")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -71,14 +70,6 @@ def device_cost(
     return _native.DeviceCost(
         name, seconds, rate.enqueue_s if enqueue_s is None else enqueue_s, size
     )
-
-
-def late_crop(costs: list[_native.HostStepCost]) -> str:
-    """A transform, not the first, that leaves less than half of the bytes; "" for none."""
-    for before, cost in itertools.pairwise(costs[1:-1]):
-        if 0 < cost.bytes < 0.5 * before.bytes:
-            return str(cost.name)
-    return ""
 
 
 def fresh(batch: Any) -> Any:
