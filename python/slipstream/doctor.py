@@ -8,7 +8,6 @@ import html
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -75,12 +74,13 @@ class DoctorReport:
         show(self)
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
-        """Writes the report: schema slipstream.doctor, version 1 (docs/doctor.md)."""
-        Path(path).write_text(self._report.json(), encoding="utf-8")
+        """Writes the report: schema slipstream.doctor, version 1 (docs/doctor.md). A file that is there is replaced by
+        the whole report, or stays as it was. Raises Error."""
+        _native.write_file_atomically(path, self._report.json())
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Writes the report as one page that loads nothing."""
-        Path(path).write_text(self._report.html(), encoding="utf-8")
+        """Writes the report as one page that loads nothing, as to_json() does."""
+        _native.write_file_atomically(path, self._report.html())
 
     def __repr__(self) -> str:
         return f"DoctorReport({self.verdict!r}: {self.reason})"

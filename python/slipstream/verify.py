@@ -10,7 +10,6 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -92,11 +91,12 @@ class VerifyReport:
         show(self)
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
-        """Writes the report: its fields, the error as text, schema slipstream.verify, version 1."""
+        """Writes the report: its fields, the error as text, schema slipstream.verify, version 1. A file that is there
+        is replaced by the whole report, or stays as it was. Raises Error."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         fields["error"] = None if self.error is None else repr(self.error)
         report = {"schema": "slipstream.verify", "version": 1, "passed": self.passed, **fields}
-        Path(path).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        _native.write_file_atomically(path, json.dumps(report, indent=2) + "\n")
 
     def raise_if_failed(self) -> None:
         """Raises Error with text(), from `error` if there is one, unless the loop passed."""

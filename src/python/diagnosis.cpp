@@ -6,12 +6,18 @@
 #include "python/contexts.h"
 #include "python/doctor.h"
 #include "report/doctor_report.h"
+#include "report/doctor_words.h"
 #include "slipstream/plan/plan.h"
 
 namespace slipstream {
 namespace {
 
 namespace py = pybind11;
+
+std::string text_of(const Measured& measured) {
+  if (measured.n == 0) return "not measured";
+  return figure(measured) + (measured.unit.empty() ? "" : " " + measured.unit);
+}
 
 void add_figures(py::module_& module) {
   py::class_<Measured>(
@@ -27,7 +33,11 @@ void add_figures(py::module_& module) {
       .def_readonly("low", &Measured::low)
       .def_readonly("high", &Measured::high)
       .def_readonly("unit", &Measured::unit)
-      .def_readonly("n", &Measured::n);
+      .def_readonly("n", &Measured::n)
+      .def("__str__", &text_of)
+      .def("__repr__", [](const Measured& measured) {
+        return "Measured(" + text_of(measured) + ", n=" + std::to_string(measured.n) + ")";
+      });
   py::class_<MachineCapacity>(module, "MachineCapacity")
       .def(py::init<>())
       .def_readwrite("cores", &MachineCapacity::cores);

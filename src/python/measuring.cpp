@@ -1,12 +1,15 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
 #include <deque>
+#include <filesystem>
 
+#include "core/files.h"
 #include "core/seconds_since.h"
 #include "diagnosis/pipeline_model.h"
 #include "doctor/findings.h"
@@ -154,6 +157,10 @@ void add_measuring(py::module_& module) {
     return depends_on_data(seconds_by_item).value_or("");
   });
   module.def("native_seconds", &native_seconds);
+  module.def("write_file_atomically", [](const std::filesystem::path& path, const std::string& text) {
+    const py::gil_scoped_release unlocked;
+    write_file_atomically(path, text);
+  });
   module.def("find_late_crop", &find_late_crop_in);
   module.def("measure_capacity", &measure_capacity, py::call_guard<py::gil_scoped_release>());
   module.def("usable_cores", [] { return std::max(1U, probe_environment({}, {}).logical_cores); });

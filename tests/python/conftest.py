@@ -1,5 +1,7 @@
+import contextlib
 import gc
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +38,21 @@ def _no_garbage_on_a_gpu():
     """A forked worker that collects it aborts."""
     if torch.cuda.is_initialized():
         gc.collect()
+
+
+@pytest.fixture
+def full_disk():
+    """A context in which no file takes more than 16 bytes."""
+    @contextlib.contextmanager
+    def full():
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16, limits[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    return full
 
 
 @pytest.fixture(scope="session")

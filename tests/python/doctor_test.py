@@ -18,6 +18,7 @@ from torch import nn
 from torch.utils.data import DataLoader, get_worker_info
 
 import slipstream as ss
+from slipstream import _native
 
 MODEL = nn.Sequential(nn.Flatten(), nn.Linear(192, 4))
 OPTIMIZER = torch.optim.SGD(MODEL.parameters(), 0.1, momentum=0.9)
@@ -105,6 +106,25 @@ def test_console_page_and_notebook(tmp_path, capsys, stated_time):
     ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>\n"))
     assert report._repr_html_().startswith("<iframe srcdoc=") and "<script" not in report._repr_html_()
     assert report.verdict == "transforms" and "'transforms'" in repr(report)
+
+
+def test_a_full_disk_leaves_the_report_of_before(tmp_path, full_disk):
+    report = examined(Images(), budget=0.3)
+    for write in (report.to_json, report.to_html):
+        (tmp_path / "report").write_text("of before")
+        with full_disk(), pytest.raises(ss.Error, match="cannot write .*report"):
+            write(tmp_path / "report")
+        assert (tmp_path / "report").read_text() == "of before" and len(list(tmp_path.iterdir())) == 1
+        write(tmp_path / "report")
+        assert (tmp_path / "report").read_text() != "of before"
+
+
+def test_figures_are_printed_with_their_intervals():
+    report = examined(Images(), budget=0.3)
+    assert re.fullmatch(r"[\d.]+ \[[\d.]+, [\d.]+\] steps/s", str(report.rate))
+    assert repr(report.rate) == f"Measured({report.rate}, n={report.rate.n})"
+    assert str(_native.Measured()) == "not measured"
+    assert "object at" not in f"{report.advice!r} {report!r} {vars(report)['ceiling']!r}"
 
 
 def test_what_the_page_shows(photos, tmp_path, monkeypatch):

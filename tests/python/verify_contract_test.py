@@ -308,3 +308,11 @@ def test_switches_that_hide_races_are_told(monkeypatch):
         "CUDA_LAUNCH_BLOCKING is set, with which streams do not overlap",)
     notes = ss.verify(Numbered(lambda number: lambda: number), schedules=1).notes
     assert any("torch.backends.cudnn.benchmark = False" in note for note in notes)
+
+
+def test_a_full_disk_leaves_the_report_of_before(tmp_path, full_disk):
+    report = ss.verify(lambda: lambda: 1, schedules=1)
+    (tmp_path / "report").write_text("of before")
+    with full_disk(), pytest.raises(ss.Error, match="cannot write .*report"):
+        report.to_json(tmp_path / "report")
+    assert (tmp_path / "report").read_text() == "of before" and len(list(tmp_path.iterdir())) == 1
