@@ -11,6 +11,7 @@
 #include "core/files.h"
 #include "datasets/disk_cache_fixture.h"
 #include "slipstream/core/philox.h"
+#include "support/thrown.h"
 #include "support/write_limit.h"
 
 namespace slipstream {

@@ -84,7 +84,7 @@ TEST_F(ClassFolderTest, IsSortedByClassAndPathAtAnyDepth) {
        {"b/2.jpg", "b/10.JPEG", "a/x/y/z.Png", "a/x.jpg", "a/x-1/1.jpg", "B/1.jpg"}) {
     add(path);
   }
-  EXPECT_THAT(samples(), ElementsAre("0 B/1.jpg", "1 a/x-1/1.jpg", "1 a/x.jpg", "1 a/x/y/z.Png",
+  EXPECT_THAT(samples(), ElementsAre("0 B/1.jpg", "1 a/x.jpg", "1 a/x-1/1.jpg", "1 a/x/y/z.Png",
                                      "2 b/10.JPEG", "2 b/2.jpg"));
 }
 
