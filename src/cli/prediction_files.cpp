@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/own_file.h"
 #include "datasets/class_names.h"
 #include "slipstream/codecs/image.h"
 #include "slipstream/core/error.h"
