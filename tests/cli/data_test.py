@@ -38,7 +38,7 @@ class DataTest(DataFolders):
         self.assertEqual((found["samples"], found["inspected"]), (15, 15))
         self.assertEqual([each["sample"] for each in found["damaged"]], list(range(14)))
         self.assertTrue(found["damaged"][13]["name"].endswith("13.jpg"))
-        self.assertIn("Premature end", found["damaged"][13]["message"])
+        self.assertIn("the file is truncated", found["damaged"][13]["message"])
         self.assertEqual(found["fields"][0]["stored"], {"JPEG": 1})
         self.assertEqual(found["fields"][1]["classes"], [{"class": 0, "name": "cat", "samples": 1}])
         self.expect(REFUSED, "inspect", data, "--json", self.folder / "no" / "x.json",

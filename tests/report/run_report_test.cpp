@@ -83,6 +83,9 @@ TEST(RunReport, IsThisText) {
     "places": 3,
     "samples": [
       {"sample": 7, "message": "corrupt"}
+    ],
+    "tolerated": [
+      {"sample": 8, "message": "extraneous bytes"}
     ]
   },
   "overlap": null,

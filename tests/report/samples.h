@@ -44,7 +44,7 @@ inline RunReport sample_run() {
   result.digest = 0xabcdef;
   result.input_wait_share = 0.125;
   result.memory = {4096, 8192, 8192, 1024};
-  result.skipped = {3, {{7, "corrupt"}}};
+  result.skipped = {3, {{7, "corrupt"}}, {{8, "extraneous bytes"}}};
   result.gains = {
       {"train.fork", {1.5, 1.25, 1.75, "1", 3}, {1.25, 1, 1.5, "1", 3}, "streams", "faster"},
       {"loading", measured_once(2, "1"), {1.75, 1.5, 2, "1", 3}, "", ""}};
