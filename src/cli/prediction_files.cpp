@@ -1,6 +1,7 @@
 #include "cli/prediction_files.h"
 
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "core/own_file.h"
 #include "datasets/class_names.h"
@@ -51,7 +52,11 @@ void PredictionFiles::add_mask(std::uint64_t sample, const ConstArray& mask) {
 
 void PredictionFiles::add_classes(std::uint64_t sample,
                                   const std::vector<std::pair<std::int64_t, float>>& classes) {
-  if (lines_ == nullptr) lines_ = std::make_unique<LineFile>(folder_ / "predictions.jsonl");
+  if (lines_ == nullptr) {
+    const fs::path path = folder_ / "predictions.jsonl";
+    write_own_file(path, std::string_view());  // replaces a link, which LineFile would follow
+    lines_ = std::make_unique<LineFile>(path);
+  }
   nlohmann::ordered_json line = {{"sample", dataset_.name(sample)},
                                  {"class", class_name(classes.front().first)},
                                  {"probability", classes.front().second}};
