@@ -8,7 +8,7 @@ import random
 import secrets
 
 import numpy as np
-from pipelines import Compose, Images, double, names, samples_of
+from pipelines import Compose, Images, double, names, samples_of, stated_time  # noqa: F401, a fixture
 import pytest
 import torch
 from torch.utils.data import BatchSampler, ConcatDataset, DataLoader, Dataset, RandomSampler, Sampler
@@ -47,7 +47,7 @@ def test_batches_of_any_size_are_taken_as_they_come():
     assert list(itertools.islice(Counted(), 2)) == [0, 1]
 
 
-def test_a_loader_of_several_batch_sizes_is_examined_with_them():
+def test_a_loader_of_several_batch_sizes_is_examined_with_them(stated_time):
     sizes = []
 
     def step(batch):
