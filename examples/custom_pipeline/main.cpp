@@ -54,7 +54,8 @@ SLIPSTREAM_PIXEL_FUNCTION(Brighten, {
   float operator()(float value) const { return std::clamp(value + by, 0.0F, 1.0F); }
 });
 
-/// The operation: brightens an image by a random amount, up to `most` either way.
+/// The operation: brightens an image by a random amount, up to `most` either way. Evaluation needs
+/// the conversion from 0-255 to 0-1 as well, so there it brightens by 0.
 struct Brightness : DrawnPixelOp<Brighten> {
   static constexpr std::string_view kName = "brightness";
   explicit Brightness(float at_most) : most(at_most) {}
@@ -64,6 +65,7 @@ struct Brightness : DrawnPixelOp<Brighten> {
     if (!(most >= 0 && most <= 1)) throw Refused("brightness: `most` must be 0 to 1");
   }
   bool is_random() const { return most > 0; }
+  std::optional<AnyOp> for_evaluation() const { return PixelOp{Brighten{0}}; }
   Brighten draw(const RandomKey& key, const Shape&) const {
     return {(2 * RandomStream(key).uniform() - 1) * most};
   }

@@ -19,6 +19,21 @@ bool AnyOp::reads_region() const { return self_->traits.reads_region; }
 
 bool AnyOp::finds_shape() const { return self_->traits.finds_shape; }
 
+std::optional<AnyOp> AnyOp::for_evaluation() const {
+  if (!is_random()) return *this;
+  const std::string refused = "the operation '" + std::string(name()) + "' cannot be evaluated: ";
+  if (!self_->traits.is_evaluated)
+    throw Refused(refused +
+                  "it is random and does not declare what it does when a model is evaluated; give "
+                  "it the member for_evaluation(), which returns an operation without randomness, "
+                  "or std::nullopt where it then does nothing");
+  std::optional<AnyOp> declared = self_->for_evaluation();
+  if (declared && declared->is_random())
+    throw Refused(refused + "its for_evaluation() returns an operation that is random, '" +
+                  std::string(declared->name()) + "'");
+  return declared;
+}
+
 bool AnyOp::only_resizes() const { return self_->on_device().only_resizes; }
 
 std::optional<DeviceFunction> AnyOp::device_function() const { return self_->on_device().function; }

@@ -13,10 +13,8 @@ std::vector<NamedOp> evaluation_transforms(const std::vector<NamedOp>& chain) {
       const std::int64_t longer = std::max(crop->size.height, crop->size.width);
       kept.push_back({each.name + "_resize", Resize{(longer * 8 + 6) / 7, crop->antialias}});
       kept.push_back({each.name, CenterCrop{crop->size}});
-    } else if (const auto* random_crop = each.op.get_if<RandomCrop>()) {
-      kept.push_back({each.name, CenterCrop{random_crop->size}});
-    } else if (!each.op.is_random()) {
-      kept.push_back(each);
+    } else if (const std::optional<AnyOp> op = each.op.for_evaluation()) {
+      kept.push_back({each.name, *op});
     }
   }
   return kept;

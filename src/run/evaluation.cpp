@@ -17,6 +17,44 @@
 namespace slipstream {
 namespace {
 
+std::vector<FieldSpec> fields_of(const Dataset& dataset, const std::vector<NamedOp>& chain) {
+  std::vector<FieldSpec> fields = dataset.fields();
+  for (const NamedOp& each : chain) fields = fields_after(each.op, std::move(fields));
+  return fields;
+}
+
+bool may_be_same(const Shape& a, const Shape& b) {
+  if (a.rank != b.rank) return false;
+  for (std::size_t i = 0; i < a.rank; ++i)
+    if (a[i] != b[i] && a[i] >= 0 && b[i] >= 0) return false;
+  return true;
+}
+
+std::string described(const FieldSpec& field) {
+  return std::string(name_of(field.dtype)) + " of shape " + to_string(field.shape);
+}
+
+/// Throws Refused where a field that the model is evaluated on has another dtype than the one that
+/// it is trained on, or another shape than the same transforms give in training.
+void require_fields_of_training(const Pipeline& model, const Pipeline& data,
+                                const std::vector<NamedOp>& transforms) {
+  const std::vector<FieldSpec> evaluated = fields_of(*data.dataset(), transforms);
+  const auto compare = [&](const Pipeline& trained, bool with_shapes) {
+    for (const FieldSpec& field : fields_of(*trained.dataset(), trained.transforms()))
+      for (const FieldSpec& other : evaluated) {
+        if (field.name != other.name || field.kind != FieldKind::image) continue;
+        if (field.dtype == other.dtype && (!with_shapes || may_be_same(field.shape, other.shape)))
+          continue;
+        throw Refused("evaluation: the field '" + field.name + "' is " + described(other) +
+                      ", but the model is trained on " + described(field) +
+                      ": let the transforms of both end with the same dtype and shape, and let a "
+                      "random operation that converts declare for_evaluation()");
+      }
+  };
+  compare(data, true);
+  compare(model, false);
+}
+
 Pipeline pipeline_of(const Pipeline& model, const Pipeline& data,
                      const std::shared_ptr<EvaluationStep>& step, std::size_t batch_size) {
   PipelineOptions options = data.options();
@@ -26,9 +64,10 @@ Pipeline pipeline_of(const Pipeline& model, const Pipeline& data,
   options.sampler = {};
   options.rank = {};
   options.on_bad_sample = OnBadSample::stop;  // another in its place would count twice
+  const std::vector<NamedOp> transforms = evaluation_transforms(data.transforms());
+  require_fields_of_training(model, data, transforms);
   Pipeline made(data.dataset(), options);
-  for (const NamedOp& each : evaluation_transforms(data.transforms()))
-    made = std::move(made).transform(each.name, each.op);
+  for (const NamedOp& each : transforms) made = std::move(made).transform(each.name, each.op);
   for (const Pipeline::NamedStage& each : model.stages())
     made = std::move(made).stage(each.name, each.stage);
   return std::move(made).train(model.train_name(), step);

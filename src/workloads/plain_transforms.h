@@ -36,6 +36,7 @@ struct PlainCrop {
   bool touches(FieldKind kind) const { return crop.touches(kind); }
   FieldSpec output(const FieldSpec& in) const { return crop.output(in); }
   bool is_random() const { return true; }
+  std::optional<AnyOp> for_evaluation() const { return crop.for_evaluation(); }
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const {

@@ -1,5 +1,6 @@
 """The program in examples/: a user's own data set, operation, stage and model under all verbs."""
 
+import json
 import os
 import statistics
 import unittest
@@ -25,6 +26,14 @@ class ExampleTest(ProgramTest):
         self.assertGreater(statistics.mean(serial["accuracies"][-20:]), 0.6)
         self.expect(DONE, "compare", self.folder / "serial.json", self.folder / "pipelined.json",
                     binary=EXAMPLE)
+
+    def test_it_is_evaluated_on_the_values_that_it_was_trained_on(self):
+        trained = self.run_example("checkpointed", "--optimizer", "adamw", "--lr", "1e-2", "--steps", "150",
+                                   "--checkpoint", self.folder / "trained")
+        path = self.folder / "eval.json"
+        self.expect(DONE, "eval", "quadrants", "--device", "cpu", "--weights", self.folder / "trained" / "last",
+                    "--json", path, binary=EXAMPLE)
+        self.assertLess(json.loads(path.read_text())["scores"]["loss"], 1.2 * statistics.mean(trained["losses"][-20:]))
 
     def test_random_draws_do_not_depend_on_workers(self):
         one = self.run_example("one", "--steps", "20", "--plan", "serial", "--num-workers", "1")

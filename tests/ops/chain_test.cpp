@@ -8,10 +8,12 @@
 #include "slipstream/ops/resize.h"
 #include "slipstream/ops/transforms.h"
 #include "support/own_op.h"
+#include "support/thrown.h"
 
 namespace slipstream {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 TEST(Chain, ReadsEveryOperationWithItsParameters) {
@@ -211,6 +213,51 @@ TEST(Chain, CannotHoldAUsersOwnOperation) {
       }),
       "Refused: transform 'mine' is 'keep', which a file of transforms cannot hold: it knows the "
       "library's own operations alone");
+}
+
+/// Random, and makes float32 of uint8.
+struct Converts : OwnOp {
+  static constexpr std::string_view kName = "converts";
+  bool is_random() const { return true; }
+  FieldSpec output(const FieldSpec& in) const {
+    FieldSpec out = in;
+    out.dtype = DType::float32;
+    return out;
+  }
+};
+
+struct ConvertsInEvaluation : Converts {
+  static constexpr std::string_view kName = "converts_in_evaluation";
+  std::optional<AnyOp> for_evaluation() const { return ToDtype{DType::float32, true}; }
+};
+
+struct StaysRandom : Converts {
+  static constexpr std::string_view kName = "stays_random";
+  std::optional<AnyOp> for_evaluation() const { return Converts(); }
+};
+
+TEST(EvaluationTransforms, ARandomOperationBecomesWhatItDeclares) {
+  const auto kept = evaluation_transforms({{"crop", RandomCrop{{4, 5}, 1}},
+                                           {"flip", RandomHorizontalFlip{}},
+                                           {"always", RandomVerticalFlip{1}},
+                                           {"convert", ConvertsInEvaluation()}});
+  ASSERT_EQ(kept.size(), 3u);
+  EXPECT_EQ(kept[0].op.get_if<CenterCrop>()->size, Size(4, 5));
+  EXPECT_NE(kept[1].op.get_if<RandomVerticalFlip>(), nullptr);
+  EXPECT_EQ(kept[2].name, "convert");
+  EXPECT_TRUE(kept[2].op.get_if<ToDtype>()->scale);
+}
+
+TEST(EvaluationTransforms, ARandomOperationThatDeclaresNothingIsRefused) {
+  EXPECT_THAT(
+      thrown_by([] {
+        evaluation_transforms({{"convert", Converts()}});
+      }),
+      AllOf(HasSubstr("Refused: "), HasSubstr("'converts'"), HasSubstr("for_evaluation()")));
+  EXPECT_THAT(thrown_by([] {
+                evaluation_transforms({{"convert", StaysRandom()}});
+              }),
+              AllOf(HasSubstr("'stays_random'"), HasSubstr("random, 'converts'")));
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include "run/current_lane.h"
 #include "run/engine.h"
 #include "slipstream/datasets/datasets.h"
+#include "slipstream/ops/transforms.h"
+#include "support/own_op.h"
 #include "support/thrown.h"
 
 namespace slipstream::test {
@@ -226,6 +228,35 @@ TEST_F(EvaluationTest, AStepOfOnesOwnSaysWhereItCannotBeEvaluated) {
                 evaluator.run(plan_of({{"copy", "train"}}, Driver::threaded, 1));
               }),
               HasSubstr("cannot be evaluated"));
+}
+
+TEST_F(EvaluationTest, FieldsOfAnotherTypeThanInTrainingAreRefused) {
+  const Pipeline model = model_of({});
+  const Pipeline floats = pipeline(data_of(8, 4).dataset(), {4})
+                              .transform("scale", ToDtype{.dtype = DType::float32, .scale = true});
+  EXPECT_THAT(thrown_by([&] { Evaluator evaluator(model, floats, context(), exact()); }),
+              AllOf(StartsWith("Refused: "), HasSubstr("'image' is float32"),
+                    HasSubstr("trained on uint8")));
+}
+
+/// Makes images higher, and says that it does nothing in evaluation.
+struct Pads : OwnOp {
+  static constexpr std::string_view kName = "pads";
+  bool is_random() const { return true; }
+  FieldSpec output(const FieldSpec& in) const {
+    FieldSpec out = in;
+    if (out.shape[0] > 0) out.shape.dims[0] += 2;
+    return out;
+  }
+  std::optional<AnyOp> for_evaluation() const { return std::nullopt; }
+};
+
+TEST_F(EvaluationTest, FieldsOfAnotherShapeThanInTrainingAreRefused) {
+  const Pipeline model = model_of({});
+  const Pipeline padded = pipeline(data_of(8, 4).dataset(), {4}).transform("pad", Pads());
+  EXPECT_THAT(thrown_by([&] { Evaluator evaluator(model, padded, context(), exact()); }),
+              AllOf(StartsWith("Refused: "), HasSubstr("'image' is uint8 of shape 8 x 8 x 3"),
+                    HasSubstr("trained on uint8 of shape 10 x 8 x 3")));
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ struct GaussianBlur {
   bool touches(FieldKind kind) const { return kind == FieldKind::image; }
   FieldSpec output(const FieldSpec& in) const;
   bool is_random() const { return sigma[0] != sigma[1]; }
+  std::optional<AnyOp> for_evaluation() const { return std::nullopt; }
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;

@@ -26,10 +26,12 @@ std::vector<NamedOp> load_chain(const std::filesystem::path& path);
 /// named "resize". Throws Refused where load_chain() does.
 std::vector<NamedOp> load_chain_or_resize(const std::filesystem::path& path, std::int64_t size);
 
-/// What stands for `chain` where a model is evaluated: the same without its random operations. For
-/// a random crop of a size comes a center crop of that size; ahead of one that also resizes, the
-/// image is resized so that its shorter side is 8/7 of the crop's longer one (256 for 224), as is
-/// usual with torchvision's models. Other random operations are left out.
+/// Returns the chain that replaces `chain` when a model is evaluated. Every random operation
+/// becomes what AnyOp::for_evaluation() returns: a random crop becomes a center crop of that size,
+/// and the library's other random operations are left out. For a random crop that also resizes, the
+/// image is first resized so that its shorter side is 8/7 of the crop's longer one (256 for 224),
+/// as is usual with torchvision's models. Throws Refused for a random operation without that
+/// member.
 std::vector<NamedOp> evaluation_transforms(const std::vector<NamedOp>& chain);
 
 /// The field that `chain` makes of RGB images of any size (uint8, height x width x 3); -1 stands

@@ -39,6 +39,7 @@ struct ColorJitter {
   bool touches(FieldKind kind) const { return kind == FieldKind::image; }
   FieldSpec output(const FieldSpec& in) const;
   bool is_random() const;
+  std::optional<AnyOp> for_evaluation() const { return std::nullopt; }
   /// Whether any sample's contrast may change. The image's mean gray is needed then.
   bool changes_contrast() const { return contrast[0] != 1 || contrast[1] != 1; }
   Drawn draw(const RandomKey& key, const Shape& shape) const;
@@ -72,6 +73,7 @@ struct RandomGrayscale {
   bool touches(FieldKind kind) const { return kind == FieldKind::image; }
   FieldSpec output(const FieldSpec& in) const;
   bool is_random() const { return p > 0 && p < 1; }
+  std::optional<AnyOp> for_evaluation() const { return std::nullopt; }
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(Drawn drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
 };

@@ -30,6 +30,7 @@ struct RandomErasing {
   bool touches(FieldKind kind) const { return kind == FieldKind::image; }
   FieldSpec output(const FieldSpec& in) const;
   bool is_random() const { return p > 0; }
+  std::optional<AnyOp> for_evaluation() const { return std::nullopt; }
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
@@ -50,6 +51,7 @@ struct RandomMask {
   bool touches(FieldKind kind) const { return kind == FieldKind::image; }
   FieldSpec output(const FieldSpec& in) const;
   bool is_random() const { return threshold() > 0 && threshold() < 65'536; }
+  std::optional<AnyOp> for_evaluation() const { return std::nullopt; }
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;

@@ -105,6 +105,11 @@ struct DeviceFunction {
 ///   DeviceFunction device_function() const                                       [HasDeviceFunction]
 ///       the pixel function that it applies to every pixel of images, where it does nothing else,
 ///       as PixelOp and DrawnPixelOp (pixel_op.h) do. A GPU can then do it instead.
+///   std::optional<AnyOp> for_evaluation() const                                  [IsEvaluated]
+///       what a random operation does when a model is evaluated: an operation that is not random, or
+///       std::nullopt where it then does nothing. The result has the dtype and shape of output().
+///       Without this member, a pipeline that has the operation cannot be evaluated while the
+///       operation is random.
 // clang-format on
 template <typename T>
 concept Operation = std::copyable<T> &&
@@ -169,6 +174,10 @@ class AnyOp {
   bool finds_shape() const;
   /// Whether it is an operation that MayOnlyResize, and only resizes.
   bool only_resizes() const;
+  /// The operation to apply when a model is evaluated: this one unless it is random, else what its
+  /// for_evaluation() returns; no value: none is applied. Throws Refused for a random operation
+  /// without that member, and for one whose for_evaluation() is random too.
+  std::optional<AnyOp> for_evaluation() const;
   /// Its pixel function; no value unless it HasDeviceFunction.
   std::optional<DeviceFunction> device_function() const;
 

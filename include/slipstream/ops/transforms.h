@@ -53,6 +53,7 @@ struct RandomCrop {
   bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
   FieldSpec output(const FieldSpec& in) const;
   bool is_random() const { return true; }
+  std::optional<AnyOp> for_evaluation() const { return CenterCrop{size}; }
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
@@ -109,6 +110,7 @@ struct RandomHorizontalFlip {
   bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
   FieldSpec output(const FieldSpec& in) const;
   bool is_random() const { return p > 0 && p < 1; }
+  std::optional<AnyOp> for_evaluation() const { return std::nullopt; }
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(Drawn drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
   AffineMap map(Drawn drawn, const Shape& shape) const;
@@ -125,6 +127,7 @@ struct RandomVerticalFlip {
   bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
   FieldSpec output(const FieldSpec& in) const;
   bool is_random() const { return p > 0 && p < 1; }
+  std::optional<AnyOp> for_evaluation() const { return std::nullopt; }
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(Drawn drawn, FieldKind kind, ConstArray in, MutableArray out, Scratch& scratch) const;
   AffineMap map(Drawn drawn, const Shape& shape) const;

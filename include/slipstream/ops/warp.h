@@ -37,6 +37,7 @@ struct RandomRotation {
   bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
   FieldSpec output(const FieldSpec& in) const;
   bool is_random() const { return degrees[0] != degrees[1]; }
+  std::optional<AnyOp> for_evaluation() const { return std::nullopt; }
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;
@@ -68,6 +69,7 @@ struct RandomAffine {
   bool touches(FieldKind kind) const { return kind == FieldKind::image || kind == FieldKind::mask; }
   FieldSpec output(const FieldSpec& in) const;
   bool is_random() const;
+  std::optional<AnyOp> for_evaluation() const { return std::nullopt; }
   Drawn draw(const RandomKey& key, const Shape& shape) const;
   void apply(const Drawn& drawn, FieldKind kind, ConstArray in, MutableArray out,
              Scratch& scratch) const;

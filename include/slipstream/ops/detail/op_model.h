@@ -46,6 +46,11 @@ concept HasDeviceFunction = Operation<T> && requires(const T& op) {
   { op.device_function() } -> std::same_as<DeviceFunction>;
 };
 
+template <typename T>
+concept IsEvaluated = Operation<T> && requires(const T& op) {
+  { op.for_evaluation() } -> std::same_as<std::optional<AnyOp>>;
+};
+
 /// Says which parts of a sample's images are there, where the images hold little more than the next
 /// operation reads of them, or are missing because the operation is done to them elsewhere.
 struct DecodedPart {
@@ -64,6 +69,7 @@ struct OpTraits {
   bool is_over_batch = false;
   bool reads_region = false;
   bool finds_shape = false;
+  bool is_evaluated = false;
 };
 
 /// What a GPU can do in an operation's place.
@@ -83,6 +89,7 @@ class OpModel {
   virtual FieldSpec output(const FieldSpec& in) const = 0;
   virtual bool is_random() const = 0;
   virtual OpOnDevice on_device() const = 0;
+  virtual std::optional<AnyOp> for_evaluation() const = 0;
   virtual Window window(const RandomKey& key, const Shape& shape) const = 0;
   virtual void draw(const RandomKey& key, const Shape& shape, std::byte* to) const = 0;
   virtual std::optional<AffineMap> map(const std::byte* drawn, const Shape& shape) const = 0;
@@ -109,7 +116,8 @@ class OpOf final : public OpModel {
   static constexpr std::size_t kDrawnBytes = std::is_empty_v<Drawn> ? 0 : sizeof(Drawn);
 
   explicit OpOf(T value)
-      : OpModel({T::kName, kDrawnBytes, PassedBySample<T>, ReadsRegion<T>, FindsShape<T>}),
+      : OpModel({T::kName, kDrawnBytes, PassedBySample<T>, ReadsRegion<T>, FindsShape<T>,
+                 IsEvaluated<T>}),
         op(std::move(value)) {}
 
   void validate() const override { op.validate(); }
@@ -124,6 +132,10 @@ class OpOf final : public OpModel {
     if constexpr (MayOnlyResize<T>) result.only_resizes = op.only_resizes();
     if constexpr (HasDeviceFunction<T>) result.function = op.device_function();
     return result;
+  }
+  std::optional<AnyOp> for_evaluation() const override {
+    if constexpr (IsEvaluated<T>) return op.for_evaluation();
+    return std::nullopt;
   }
   Window window(const RandomKey& key, const Shape& shape) const override {
     Window window{{0, 0, shape[0], shape[1]}};
