@@ -108,8 +108,8 @@ std::string to_json(const CheckpointRecord& record) {
   document["fingerprints"] = Json::object();
   for (const auto& [file, fingerprint] : record.fingerprints)
     document["fingerprints"][file] = to_hex(fingerprint);
-  if (!record.plan.empty()) document["plan"] = Json::parse(record.plan);
-  if (!record.notes.empty()) document["notes"] = Json::parse(record.notes);
+  if (!record.plan.empty()) document["plan"] = json::parsed(record.plan, "the plan");
+  if (!record.notes.empty()) document["notes"] = json::parsed(record.notes, "the notes");
   document[kOwnFingerprint] = fingerprint_of(document);
   return document.dump(2) + "\n";
 }

@@ -9,6 +9,7 @@
 #include "core/files.h"
 #include "core/own_file.h"
 #include "core/fingerprint.h"
+#include "core/json_fields.h"
 #include "core/plain_message.h"
 #include "datasets/class_names.h"
 #include "datasets/npy_manifest.h"
@@ -32,14 +33,26 @@ Json json_of(const Manifest::Shard& shard) {
   return json;
 }
 
+std::uint64_t count_in(const Json& shard, const char* key) {
+  const Json& value = shard.at(key);
+  if (!value.is_number_unsigned())
+    throw Error(std::string("the ") + key + " of a shard are no count");
+  return value.get<std::uint64_t>();
+}
+
 Manifest parsed(const Json& json) {
   Manifest manifest;
+  if (!json.at("settings").is_object()) throw Error("its settings are no object");
+  if (!json.at("shards").is_array()) throw Error("its shards are no list");
   manifest.settings = json.at("settings").dump();
-  for (const Json& shard : json.at("shards"))
-    manifest.shards.push_back({shard.at("file").get<std::string>(),
-                               shard.at("samples").get<std::size_t>(),
-                               shard.at("bytes").get<std::uint64_t>(),
+  for (const Json& shard : json.at("shards")) {
+    const auto file = shard.at("file").get<std::string>();
+    if (file.empty() || fs::path(file).filename() != file)
+      throw Error("'" + file + "' is not the name of a shard");
+    if (manifest.find(file) != nullptr) throw Error("it lists '" + file + "' twice");
+    manifest.shards.push_back({file, count_in(shard, "samples"), count_in(shard, "bytes"),
                                shard.at("digest").get<std::string>(), skipped_in(shard)});
+  }
   return manifest;
 }
 
@@ -103,7 +116,10 @@ std::string setting_differs(const std::string& key, const Json& there, const Jso
 
 std::string names_differ(const Json& there, const Json& wanted) {
   using Names = std::vector<std::string>;
-  if (!there.is_array()) return "its manifest names no classes";
+  const bool are_names =
+      there.is_array() &&
+      std::all_of(there.begin(), there.end(), [](const Json& each) { return each.is_string(); });
+  if (!are_names) return "its manifest names no classes";
   if (!wanted.is_array()) return "its classes have names, those of this data have none";
   const std::string found = difference_of_names(there.get<Names>(), wanted.get<Names>());
   return "its classes are numbered otherwise: " + found +
@@ -153,7 +169,8 @@ bool require_settings(const fs::path& dir, const std::string& settings) {
   if (!json->contains("settings"))
     throw Error("'" + manifest_path(dir).string() +
                 "' is not a manifest of a conversion; give another folder");
-  const std::string differs = difference(json->at("settings"), Json::parse(settings));
+  const std::string differs =
+      difference(json->at("settings"), json::parsed(settings, "the settings"));
   if (differs.empty()) return true;
   throw Refused("'" + dir.string() + "' holds another conversion:" + differs +
                 "\ngive another folder, or remove this one");
@@ -161,15 +178,22 @@ bool require_settings(const fs::path& dir, const std::string& settings) {
 
 Manifest read_manifest(const fs::path& dir) {
   const fs::path path = manifest_path(dir);
-  const std::string text = read_text(path);
+  const auto fail = [&](const std::string& why) {
+    throw Error("'" + path.string() + "' is not a manifest of a conversion: " + why +
+                "; remove the folder and convert the data anew");
+  };
+  const std::optional<Json> json = find_manifest(dir);
+  if (!json) fail("there is no such file");
+  if (!json->is_object()) fail("it is no JSON object, or nested too deeply");
+  require_manifest_version(path, *json);
   try {
-    const Json json = Json::parse(text);
-    require_manifest_version(path, json);
-    return parsed(json);
+    return parsed(*json);
   } catch (const Json::exception& error) {
-    throw Error("'" + path.string() +
-                "' is not a manifest of a conversion: " + json_problem(error));
+    fail(json_problem(error));
+  } catch (const Error& error) {
+    fail(error.what());
   }
+  return {};
 }
 
 void write_manifest(const fs::path& dir, const Manifest& manifest) {
@@ -179,7 +203,7 @@ void write_manifest(const fs::path& dir, const Manifest& manifest) {
   Json shards = Json::array();
   for (const Manifest::Shard& shard : sorted) shards.push_back(json_of(shard));
   const Json json = {{"version", kManifestVersion},
-                     {"settings", Json::parse(manifest.settings)},
+                     {"settings", json::parsed(manifest.settings, "the settings")},
                      {"shards", std::move(shards)}};
   write_own_file(manifest_path(dir), json.dump(2) + "\n");
 }

@@ -10,6 +10,7 @@
 #include "convert/npy_values.h"
 #include "convert/sample_maker.h"
 #include "core/fingerprint.h"
+#include "core/json_fields.h"
 #include "core/parallel_for.h"
 #include "core/sync.h"
 #include "loader/bad_samples.h"
@@ -60,7 +61,7 @@ class NpyConversion {
     manifest_.blocks.resize((dataset.size() - 1) / options.samples_per_shard + 1);
     nlohmann::ordered_json more = {
         {"source", to_hex(dataset.identity())},
-        {"transforms", nlohmann::ordered_json::parse(to_json(options.transforms))}};
+        {"transforms", json::parsed(to_json(options.transforms), "the transforms")}};
     add_more_settings(dataset, options, more);
     manifest_.settings = npy_settings(manifest_, more.dump());
   }

@@ -9,8 +9,11 @@
 #include "convert/sample_maker.h"
 #include "convert/shard_writer.h"
 #include "core/fingerprint.h"
+#include "core/json_fields.h"
+#include "core/number_text.h"
 #include "core/parallel_for.h"
 #include "core/sync.h"
+#include "datasets/npy_manifest.h"
 #include "loader/bad_samples.h"
 #include "slipstream/codecs/image.h"
 #include "slipstream/core/error.h"
@@ -67,6 +70,7 @@ class Conversion {
     const bool is_there = require_settings(dir_, mine);
     const Lock lock(mutex_);
     if (is_there) manifest_ = read_manifest(dir_);
+    for (const Manifest::Shard& shard : manifest_.shards) require_own(shard);
     manifest_.settings = mine;
   }
 
@@ -83,13 +87,23 @@ class Conversion {
   }
 
  private:
+  void require_own(const Manifest::Shard& shard) const {
+    std::size_t number = 0;
+    if (std::sscanf(shard.file.c_str(), "shard-%zu.tar", &number) == 1 && number < shards_ &&
+        shard_name(number) == shard.file && (shard.samples > 0 || !shard.skipped.empty()))
+      return;
+    throw Error("'" + manifest_path(dir_).string() + "' is damaged: it lists '" + shard.file +
+                "' with " + count_of(shard.samples, "sample") +
+                ", which this conversion does not write; remove the folder and convert anew");
+  }
+
   std::string settings() const {
     Json settings = {{"form", "shards"},
                      {"source", to_hex(dataset_.identity())},
                      {"samples", dataset_.size()},
                      {"samples_per_shard", options_.samples_per_shard},
                      {"quality", options_.quality},
-                     {"transforms", Json::parse(to_json(options_.transforms))}};
+                     {"transforms", json::parsed(to_json(options_.transforms), "the transforms")}};
     add_more_settings(dataset_, options_, settings);
     return settings.dump();
   }

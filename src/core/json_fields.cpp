@@ -53,6 +53,11 @@ Json parsed(std::string_view text, const std::string& what) {
   }
 }
 
+Json parsed_or_discarded(std::string_view text) {
+  if (is_too_deep(text)) return Json(Json::value_t::discarded);
+  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
 void refuse_document(const std::string& what, const Problems& problems) {
   std::string message;
   for (const std::string& problem : problems) message += "\n  " + problem;

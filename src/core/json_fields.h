@@ -8,7 +8,10 @@
 
 #include <nlohmann/json.hpp>
 
-// Reading files of JSON by hand (plans, transforms): every problem is kept, with its path.
+// Reading JSON, all of it by parsed() and parsed_or_discarded(): a document that the user or
+// another program wrote may be nested so deeply that copying or printing it would exhaust the
+// stack. For files that people write (plans, transforms), Fields collects every problem with its
+// path.
 namespace slipstream::json {
 
 using Json = nlohmann::ordered_json;
@@ -17,6 +20,9 @@ using Problems = std::vector<std::string>;
 /// Throws Refused for what is not JSON, and for a key that an object has twice; `what` names the
 /// document in messages: "this plan", "these transforms".
 Json parsed(std::string_view text, const std::string& what);
+/// The same without an exception: a discarded value (is_discarded()) for what is not JSON or is
+/// nested too deeply. Of a key that an object has twice, the last value counts.
+Json parsed_or_discarded(std::string_view text);
 /// Throws Refused with all of `problems`, a line each, unless there are none.
 void refuse_document(const std::string& what, const Problems& problems);
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files.h"
+#include "core/json_fields.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -33,8 +34,8 @@ std::string disk_manifest(std::size_t samples, const std::vector<FieldSpec>& fie
 void check_disk_manifest(const std::filesystem::path& path, const std::string& expected) {
   const std::string found = read_text(path);
   if (found == expected) return;
-  const Json theirs = Json::parse(found, nullptr, false);
-  const Json ours = Json::parse(expected);
+  const Json theirs = json::parsed_or_discarded(found);
+  const Json ours = json::parsed(expected, "the manifest");
   constexpr const char* kRemedy = "; name another folder, or remove this one";
   if (!theirs.is_object() || !theirs.contains(kVersionKey) ||
       theirs[kVersionKey] != ours[kVersionKey]) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "core/json_fields.h"
 #include "core/number_text.h"
 #include "datasets/csv.h"
 #include "datasets/folders.h"
@@ -67,7 +68,7 @@ Rows read_csv(const fs::path& list, std::string_view text, const Names& columns)
   return rows;
 }
 
-std::string value_of(const nlohmann::json& object, const std::string& key) {
+std::string value_of(const json::Json& object, const std::string& key) {
   const auto found = object.find(key);
   if (found == object.end()) throw Error("it has no \"" + key + "\"");
   if (found->is_string()) return found->get<std::string>();
@@ -76,7 +77,7 @@ std::string value_of(const nlohmann::json& object, const std::string& key) {
 }
 
 ListRow parse_json_line(std::string_view text, std::size_t line, const Names& columns) {
-  const auto object = nlohmann::json::parse(text, nullptr, false);
+  const auto object = json::parsed_or_discarded(text);
   if (object.is_discarded()) throw Error("it is no JSON; write one object a line");
   if (!object.is_object()) throw Error("it is no JSON object; write one object a line");
   ListRow row{line, {}};

@@ -8,6 +8,7 @@
 #include "core/files.h"
 #include "core/own_file.h"
 #include "core/fingerprint.h"
+#include "core/json_fields.h"
 #include "core/plain_message.h"
 #include "datasets/skipped_json.h"
 #include "slipstream/core/error.h"
@@ -124,14 +125,14 @@ std::string npy_settings(const NpyManifest& manifest, const std::string& more) {
                    {"samples", manifest.samples},
                    {"samples_per_block", manifest.samples_per_block},
                    {"fields", std::move(fields)}};
-  settings.update(Json::parse(more));
+  settings.update(json::parsed(more, "the settings"));
   return settings.dump();
 }
 
 std::optional<Json> find_manifest(const fs::path& dir) {
   std::error_code failed;
   if (!fs::exists(manifest_path(dir), failed)) return std::nullopt;
-  return Json::parse(read_text(manifest_path(dir)), nullptr, false);
+  return json::parsed_or_discarded(read_text(manifest_path(dir)));
 }
 
 std::optional<NpyManifest> find_npy_manifest(const fs::path& dir) {
@@ -183,7 +184,7 @@ void write_npy_manifest(const fs::path& dir, const NpyManifest& manifest) {
     for (const std::uint64_t digest : digests) block.push_back(to_hex(digest));
   }
   Json json = {{"version", kManifestVersion},
-               {"settings", Json::parse(manifest.settings)},
+               {"settings", json::parsed(manifest.settings, "the settings")},
                {"blocks", std::move(blocks)}};
   if (!manifest.skipped.empty()) json["skipped"] = json_of(manifest.skipped);
   write_own_file(manifest_path(dir), json.dump(1) + "\n");

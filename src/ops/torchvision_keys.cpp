@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/json_fields.h"
 #include "ops/parameters.h"
 
 namespace slipstream::chain {
@@ -53,7 +54,7 @@ void leave_out(const TorchvisionKey& known, Json& transform, const std::string& 
                Problems& problems) {
   const auto value = transform.find(known.key);
   if (value == transform.end()) return;
-  const bool is_neutral = *value == Json::parse(known.neutral);
+  const bool is_neutral = *value == json::parsed(known.neutral, "a neutral value");
   if (known.is_read && !is_neutral) return;
   if (!is_neutral)
     problems.push_back(path + ": " + std::string(known.op) + ": \"" + known.key + "\" is " +

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/json_fields.h"
 #include "report/doctor_words.h"
 #include "report/json.h"
 #include "report/text.h"
@@ -148,9 +149,9 @@ std::vector<std::string> differences(const Json& before, const Json& now) {
 }  // namespace
 
 BaselineComparison against_baseline(const DoctorReport& report, std::string_view baseline) {
-  const Json before = Json::parse(baseline, nullptr, /*allow_exceptions=*/false);
+  const Json before = json::parsed_or_discarded(baseline);
   check(before);
-  const Json now = Json::parse(doctor_report_json(report));
+  const Json now = json::parsed(doctor_report_json(report), "the report");
   try {
     check_same_work(before, now);
     return {rows_of(figures_of(before), figures_of(now)), differences(before, now)};

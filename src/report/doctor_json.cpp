@@ -1,3 +1,4 @@
+#include "core/json_fields.h"
 #include "report/doctor_report.h"
 #include "report/doctor_words.h"
 #include "report/json.h"
@@ -14,7 +15,7 @@ Json json_of(const std::vector<Culprit>& culprits) {
   return list;
 }
 
-Json json_of(const Plan& plan) { return Json::parse(to_json(plan)); }
+Json json_of(const Plan& plan) { return json::parsed(to_json(plan), "the plan"); }
 
 Json share(const std::optional<double>& value) {
   return value ? json_of(measured_once(*value, "share")) : Json();

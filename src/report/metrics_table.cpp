@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "core/json_fields.h"
 #include "core/number_text.h"
 #include "report/json.h"
 #include "slipstream/core/error.h"
@@ -40,7 +41,7 @@ std::string csv_cell(const std::string& text) {
 MetricsTable MetricsTable::parsed(std::string_view lines, std::uint64_t last_step) {
   MetricsTable table;
   for (std::size_t end = 0; (end = lines.find('\n')) != lines.npos; lines.remove_prefix(end + 1)) {
-    const Json json = Json::parse(lines.substr(0, end), nullptr, false);
+    const Json json = json::parsed_or_discarded(lines.substr(0, end));
     if (!is_row(json) || json["step"].get<std::uint64_t>() > last_step) continue;
     NamedValues values;
     for (const auto& [name, value] : json.items())

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "core/files.h"
+#include "core/json_fields.h"
 #include "core/own_file.h"
 #include "core/plain_message.h"
 #include "core/seconds_since.h"
@@ -47,7 +48,7 @@ Json json_of(const RunFact& fact) {
   if (const auto* text = std::get_if<std::string>(&fact)) return *text;
   if (const auto* count = std::get_if<std::uint64_t>(&fact)) return *count;
   if (const auto* environment = std::get_if<Environment>(&fact)) return json_of(*environment);
-  Json json = Json::parse(std::get<JsonText>(fact).text, nullptr, false);
+  Json json = json::parsed_or_discarded(std::get<JsonText>(fact).text);
   ensure(!json.is_discarded(), "JsonText is JSON");
   return json;
 }

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "core/fingerprint.h"
+#include "core/json_fields.h"
 #include "report/json.h"
 #include "report/report.h"
 #include "report/text.h"
@@ -86,7 +87,7 @@ Json json_of(const std::optional<AutoChoice>& choice) {
 }
 
 Json result_json(const RunResult& result) {
-  return {{"plan", Json::parse(to_json(result.plan))},
+  return {{"plan", json::parsed(to_json(result.plan), "the plan")},
           {"first_step", result.first_step},
           {"steps", result.steps},
           {"interrupted", result.interrupted},
@@ -228,7 +229,7 @@ ComparisonRow comparison_row(std::string name, const RunResult& result) {
 }
 
 ComparisonRow comparison_row(std::string name, std::string_view run_report_json) {
-  const Json json = Json::parse(run_report_json, nullptr, /*allow_exceptions=*/false);
+  const Json json = json::parsed_or_discarded(run_report_json);
   if (json.is_discarded()) throw Error("not a report of a run: it is not JSON");
   try {
     return parsed_row(std::move(name), json);
