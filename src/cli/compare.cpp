@@ -34,7 +34,7 @@ int compare(const std::vector<std::string>& paths) {
   std::vector<ComparisonRow> rows;
   const std::vector<std::string> names = names_of(paths);
   for (std::size_t i = 0; i < paths.size(); ++i) rows.push_back(row_of(names[i], paths[i]));
-  std::cout << comparison_table(rows);
+  std::cout << printable(comparison_table(rows));
   for (const ComparisonRow& row : rows)
     if (row.plan.numerics == rows.front().plan.numerics && row.digest != rows.front().digest &&
         row.plan.numerics.deterministic)

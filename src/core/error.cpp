@@ -80,6 +80,19 @@ std::string printable(std::string_view text) {
   return result;
 }
 
+std::string printable_name(std::string_view text) {
+  std::string result;
+  for (const char c : printable(text)) {
+    if (c == '\n')
+      result += "\\n";
+    else if (c == '\t')
+      result += "\\t";
+    else
+      result += c;
+  }
+  return result;
+}
+
 void refuse(const std::vector<std::string>& problems) {
   if (problems.empty()) return;
   std::string message;
@@ -116,9 +129,9 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 std::string unknown_name(std::string_view kind, std::string_view name,
                          const std::vector<std::string>& candidates) {
   const std::string nearest = nearest_name(name, candidates);
-  std::string message = "unknown " + std::string(kind) + " '" + std::string(name) + "'; ";
-  if (!nearest.empty()) message += "did you mean '" + nearest + "'? ";
-  return message + "known: " + (candidates.empty() ? "none" : joined(candidates));
+  std::string message = "unknown " + std::string(kind) + " '" + printable_name(name) + "'; ";
+  if (!nearest.empty()) message += "did you mean '" + printable_name(nearest) + "'? ";
+  return message + "known: " + (candidates.empty() ? "none" : printable_name(joined(candidates)));
 }
 
 }  // namespace slipstream

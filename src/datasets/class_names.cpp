@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/files.h"
+#include "core/json_fields.h"
 #include "datasets/dataset_around.h"
 #include "datasets/folders.h"
 #include "datasets/npy_manifest.h"
@@ -98,13 +99,14 @@ std::string difference_of_names(const std::vector<std::string>& names,
                                 const std::vector<std::string>& known) {
   for (std::size_t k = 0; k < std::min(names.size(), known.size()); ++k) {
     if (is_same(names[k], known[k])) continue;
-    return "class " + std::to_string(k) + " is '" + names[k] + "', not '" + known[k] + "'";
+    return "class " + std::to_string(k) + " is '" + printable_name(names[k]) + "', not '" +
+           printable_name(known[k]) + "'";
   }
   if (names.size() == known.size()) return "";
   const bool is_more = names.size() > known.size();
   const std::size_t k = std::min(names.size(), known.size());
-  return "class " + std::to_string(k) + ", '" + (is_more ? names : known)[k] + "', is " +
-         (is_more ? "one too many" : "missing");
+  return "class " + std::to_string(k) + ", '" + printable_name((is_more ? names : known)[k]) +
+         "', is " + (is_more ? "one too many" : "missing");
 }
 
 std::string name_of_class(std::int64_t number, const std::vector<std::string>& names) {
@@ -113,7 +115,7 @@ std::string name_of_class(std::int64_t number, const std::vector<std::string>& n
 }
 
 std::string one_class_remark(const std::string& name) {
-  return "all samples are of one class, '" + name +
+  return "all samples are of one class, '" + printable_name(name) +
          "': there is nothing to tell apart; a data set for classification is a folder with one "
          "folder of images for each class, or a list with two labels or more";
 }
@@ -121,8 +123,8 @@ std::string one_class_remark(const std::string& name) {
 std::vector<std::string> manifest_class_names(const fs::path& dir) {
   std::error_code failed;
   if (!fs::is_regular_file(manifest_path(dir), failed)) return {};
-  const auto json = nlohmann::json::parse(read_text(manifest_path(dir)), nullptr, false);
-  const nlohmann::json::json_pointer at("/settings/class_names");
+  const auto json = json::parsed_or_discarded(read_text(manifest_path(dir)));
+  const json::Json::json_pointer at("/settings/class_names");
   std::vector<std::string> names;
   if (!json.contains(at) || !json.at(at).is_array()) return names;
   for (const auto& name : json.at(at)) {

@@ -24,11 +24,11 @@ std::string difference(const ComparisonRow& row, const ComparisonRow& first) {
     for (const auto& [other_key, other_value] : first.work)
       if (key == other_key && value != other_value)
         text.append(text.empty() ? "" : ", ")
-            .append(key)
+            .append(printable_name(key))
             .append(" ")
-            .append(other_value)
+            .append(printable_name(other_value))
             .append(" and ")
-            .append(value);
+            .append(printable_name(value));
   return text;
 }
 
@@ -36,8 +36,8 @@ std::string difference(const ComparisonRow& row, const ComparisonRow& first) {
 std::string warning_line(const ComparisonRow& row) {
   std::string line;
   for (const std::string& warning : row.warnings)
-    line += (line.empty() ? "" : "; ") + printable(warning);
-  return line.empty() ? "" : "warning: " + row.name + ": " + line + "\n";
+    line += (line.empty() ? "" : "; ") + printable_name(warning);
+  return line.empty() ? "" : "warning: " + printable_name(row.name) + ": " + line + "\n";
 }
 
 }  // namespace
@@ -58,7 +58,8 @@ std::string comparison_table(const std::vector<ComparisonRow>& rows) {
   for (const ComparisonRow& row : rows) {
     const std::string other = difference(row, rows.front());
     if (!other.empty())
-      table += "not the same run: " + other + " (" + rows.front().name + ", " + row.name + ")\n";
+      table += "not the same run: " + other + " (" + printable_name(rows.front().name) + ", " +
+               printable_name(row.name) + ")\n";
   }
   for (const ComparisonRow& row : rows) table += warning_line(row);
   return table;

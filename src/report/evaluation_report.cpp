@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/json_fields.h"
 #include "core/number_text.h"
 #include "report/json.h"
 #include "report/text.h"
@@ -88,7 +89,7 @@ std::string evaluation_report_json(const EvaluationReport& report) {
                {"classes", classes},
                {"steps_per_second", json_of(report.run.steps_per_second)},
                {"input_wait_share", report.run.input_wait_share},
-               {"plan", Json::parse(to_json(report.run.plan))}};
+               {"plan", json::parsed(to_json(report.run.plan), "the plan")}};
   return printed(json);
 }
 
@@ -108,6 +109,8 @@ std::string evaluation_text(const EvaluationReport& report) {
   } else {
     add_rows(rows.cbegin(), rows.cend(), table);
   }
+  if (!report.counts_pixels)
+    for (auto& row : table) row.pop_back();
   return text + aligned_table(table, {1, 2, 3});
 }
 

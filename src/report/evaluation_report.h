@@ -36,6 +36,7 @@ struct EvaluationReport {
   std::vector<std::pair<std::string, double>> scores;
   std::vector<ClassRow> classes;  ///< empty: there is no confusion matrix
   RunResult run;
+  bool counts_pixels = true;  ///< whether classes are those of masks, for which IoU is shown
 };
 
 /// JSON, schema "slipstream.evaluation" version 1 (docs/run-report.md). Numbers that are not finite

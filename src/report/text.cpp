@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/number_text.h"
+#include "slipstream/core/error.h"
 
 namespace slipstream {
 
@@ -33,8 +34,10 @@ std::string with_interval(const Measured& measured) {
   return value + " [" + fixed(measured.low, decimals) + ", " + fixed(measured.high, decimals) + "]";
 }
 
-std::string aligned_table(const std::vector<std::vector<std::string>>& rows,
+std::string aligned_table(std::vector<std::vector<std::string>> rows,
                           const std::vector<std::size_t>& right) {
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = printable_name(cell);
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()), 0);

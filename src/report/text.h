@@ -20,7 +20,8 @@ std::string with_interval(const Measured& measured);
 
 /// Columns as wide as their widest cell, two blanks apart; no blanks at the ends of lines. The
 /// first row is the head. Columns named in `right` are aligned to the right.
-std::string aligned_table(const std::vector<std::vector<std::string>>& rows,
+/// Cells become printable_name().
+std::string aligned_table(std::vector<std::vector<std::string>> rows,
                           const std::vector<std::size_t>& right);
 
 }  // namespace slipstream

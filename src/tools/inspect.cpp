@@ -264,7 +264,7 @@ class Inspector {
 };
 
 void print(const FieldSummary& field, std::ostream& out) {
-  out << "field '" << field.spec.name << "':";
+  out << "field '" << printable_name(field.spec.name) << "':";
   const char* separator = " ";
   for (const auto& [form, count] : field.stored) {
     out << separator << count << " " << form;
@@ -286,7 +286,8 @@ void print(const FieldSummary& field, std::ostream& out) {
   for (const auto& [number, count] : classes) {
     if (++listed > kListedClasses) break;
     out << (listed > 1 ? ", " : " ") << number;
-    if (!field.class_names.empty()) out << " '" << name_of_class(number, field.class_names) << "'";
+    if (!field.class_names.empty())
+      out << " '" << printable_name(name_of_class(number, field.class_names)) << "'";
     out << ": " << count;
   }
   if (classes.size() > kListedClasses)
@@ -310,8 +311,9 @@ std::string to_text(const Inspection& inspection) {
     if (!field.stored.empty()) print(field, out);
   const std::size_t listed = std::min(kListedSamples, inspection.damaged.size());
   for (std::size_t i = 0; i < listed; ++i)
-    out << "bad: sample " << inspection.damaged[i].sample << " (" << inspection.damaged[i].name
-        << "): " << inspection.damaged[i].message << "\n";
+    out << "bad: sample " << inspection.damaged[i].sample << " ("
+        << printable_name(inspection.damaged[i].name) << "): " << inspection.damaged[i].message
+        << "\n";
   if (inspection.damaged.size() > listed)
     out << "and " << count_of(inspection.damaged.size() - listed, "more bad sample") << "\n";
   for (const std::string& remark : inspection.remarks) out << "note: " << remark << "\n";

@@ -23,6 +23,10 @@ struct Where {
 /// printable is returned unchanged.
 std::string printable(std::string_view text);
 
+/// printable() text in which line ends and tabs are escaped too ("\n", "\t"), for a name or a value
+/// from a file: it cannot begin a line of its own.
+std::string printable_name(std::string_view text);
+
 /// A run that failed. The message says what was wrong, where (file, sample, stage, step) and what
 /// to do. The constructor passes it through printable(), so callers may put the names of files and
 /// archive members into it as they are. The command line exits with 1.
