@@ -68,6 +68,18 @@ void remove_whole(const fs::path& folder) {
   remove_files(away);
 }
 
+/// A copy that followed links has a checkpoint where the link was, which the next link would
+/// replace.
+void require_links(const fs::path& folder) {
+  std::error_code ignored;
+  for (const char* name : {kBest, kLast}) {
+    const fs::path named = folder / name;
+    if (fs::is_directory(fs::symlink_status(named, ignored)))
+      throw Refused(named.string() +
+                    " is a folder, not a link to a checkpoint: rename it to keep it, or remove it");
+  }
+}
+
 bool is_folder(const fs::directory_entry& entry) {
   std::error_code failed;
   return entry.is_directory(failed);
@@ -155,6 +167,7 @@ std::vector<FoundCheckpoint> checkpoints_in(const fs::path& folder) {
 }
 
 CheckpointFolder::CheckpointFolder(fs::path folder) : folder_(std::move(folder)) {
+  require_links(folder_);
   try {
     take();
   } catch (const Refused&) {
@@ -217,13 +230,12 @@ std::error_code CheckpointFolder::link_to(std::uint64_t step, const std::string&
   fs::remove(link, failed);
   fs::create_directory_symlink(name_of(step), link, failed);
   if (failed) return failed;
-  const fs::path named = folder_ / name;
-  std::error_code ignored;
-  if (fs::is_directory(fs::symlink_status(named, ignored)))
-    exchange(link, named);
-  else
-    name_anew(link, named);
-  remove_files(link);
+  try {
+    name_anew(link, folder_ / name);
+  } catch (const Error&) {
+    remove_files(link);
+    throw;
+  }
   sync_folder(folder_);
   return {};
 }

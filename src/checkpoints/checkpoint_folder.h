@@ -29,8 +29,8 @@ std::vector<FoundCheckpoint> checkpoints_in(const std::filesystem::path& folder)
 class CheckpointFolder {
  public:
   /// Makes the folder where it is missing, takes it for this process, and removes what a process
-  /// that was killed had left unfinished. Throws Refused where it cannot be made or written, and
-  /// where another run has it.
+  /// that was killed had left unfinished. Throws Refused where it cannot be made or written, where
+  /// another run has it, and where `best` or `last` is a folder, which a link would replace.
   explicit CheckpointFolder(std::filesystem::path folder);
   ~CheckpointFolder();
   CheckpointFolder(const CheckpointFolder&) = delete;

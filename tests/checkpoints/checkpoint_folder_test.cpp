@@ -129,21 +129,28 @@ TEST_F(CheckpointFolderTest, TheLastHasAName) {
     folder.set_last(each);
     EXPECT_EQ(fs::read_symlink(path() / "last"), step(each).filename());
   }
-  fs::remove(path() / "last");
-  fs::create_directory(path() / "last");
-  folder.set_last(2);
   EXPECT_EQ(text_of(path() / "last" / "file"), "x");
   EXPECT_THAT(names_in(path()), ElementsAre(".lock", "last", "step-00000001", "step-00000002"));
 }
 
-TEST_F(CheckpointFolderTest, ABestThatIsAFolderIsReplaced) {
-  CheckpointFolder folder(path());
-  add(folder, 1);
-  fs::create_directory(path() / "best");
-  std::ofstream(path() / "best" / "file") << "a copy";
-  folder.set_best(1);
-  EXPECT_EQ(fs::read_symlink(path() / "best"), "step-00000001");
-  EXPECT_THAT(names_in(path()), ElementsAre(".lock", "best", "step-00000001"));
+TEST_F(CheckpointFolderTest, AFolderInThePlaceOfALinkIsRefusedAndKept) {
+  for (const char* name : {"best", "last"}) {
+    {
+      CheckpointFolder folder(path());
+      add(folder, 1);
+      fs::create_directory(path() / name);
+      std::ofstream(path() / name / "file") << "a copy";
+      if (std::string(name) == "best") {
+        EXPECT_THROW(folder.set_best(1), Error);
+      } else {
+        EXPECT_THROW(folder.set_last(1), Error);
+      }
+      EXPECT_THAT(names_in(path()), ElementsAre(".lock", name, "step-00000001"));
+    }
+    EXPECT_THROW(CheckpointFolder folder(path()), Refused);
+    EXPECT_EQ(text_of(path() / name / "file"), "a copy");
+    fs::remove_all(path() / name);
+  }
 }
 
 TEST_F(CheckpointFolderTest, BelongsToOneAtATime) {

@@ -69,17 +69,19 @@ class FolderTest(CheckpointRuns):
                     says=[f"{folder} has checkpoints", "step 2", "--resume auto"])
         self.assertEqual(steps_in(folder), [2])
 
-    def test_a_best_that_is_no_link_does_no_harm(self):
-        """As cp -L and archives without links leave it."""
-        folder, _ = self.saved("copied", "--val", self.data, steps=8)
-        (folder / "best").unlink()
-        shutil.copytree(step_path(folder, 8), folder / "best")
-        done = self.refuse(DONE, "--checkpoint", folder, "--resume", "auto", "--steps", "40",
-                           "--val", self.data, "--keep", "1", "--lr", "0.01", "--keep-best", "loss",
-                           says=["goes on from step 8"])
-        self.assertNotIn("warning: checkpoint", done.stderr)
-        self.assert_whole(folder)
-        self.assertEqual(steps_in(folder), sorted({self.best(folder), 40}))
+    def test_a_folder_in_the_place_of_a_link_is_refused_and_kept(self):
+        """As cp -rL and archives without links leave it."""
+        for name in ("best", "last"):
+            folder, _ = self.saved(f"copied {name}", "--val", self.data, steps=8)
+            (folder / name).unlink()
+            shutil.copytree(step_path(folder, 8), folder / name)
+            (folder / name / "notes.txt").write_text("mine")
+            command = ("--checkpoint", folder, "--resume", "auto", "--steps", "12", "--val", self.data)
+            self.refuse(REFUSED, *command, says=[f"{folder / name} is a folder, not a link", "rename it"])
+            self.assertEqual((folder / name / "notes.txt").read_text(), "mine")
+            (folder / name).rename(self.folder / f"kept {name}")
+            self.refuse(DONE, *command, says=["goes on from step 8"])
+            self.assert_whole(folder)
 
 
 class ResumeTest(CheckpointRuns):
