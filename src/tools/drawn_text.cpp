@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <string_view>
 
 namespace slipstream {
 namespace {
@@ -39,13 +40,26 @@ constexpr std::array<std::uint64_t, kLast - kFirst + 1> kGlyphs = {
     0x0404040404040400, 0x0804040204040800, 0x0000081502000000};
 constexpr std::uint64_t kBox = 0x1f111111'11111f00;
 
-/// With one box for what is more than a byte long.
+void append_escaped(std::u32string& characters, char32_t code) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  characters += U"\\u";
+  for (int shift = code > 0xffffU ? 20 : 12; shift >= 0; shift -= 4)
+    characters.push_back(static_cast<unsigned char>(kDigits[code >> shift & 0xfU]));
+}
+
+/// With the escape of each character that has no glyph, such as "\u4e2d": boxes would be all alike.
 std::u32string characters_of(const std::string& text) {
   std::u32string characters;
-  for (const char each : text) {
-    const auto byte = static_cast<unsigned char>(each);
-    const bool goes_on = (byte & 0xc0U) == 0x80;
-    if (!goes_on) characters.push_back(byte);
+  for (std::size_t i = 0; i < text.size();) {
+    const auto first = static_cast<unsigned char>(text[i++]);
+    if (first < 0x80) {
+      characters.push_back(first);
+      continue;
+    }
+    char32_t code = first & (first >= 0xf0 ? 0x07U : first >= 0xe0 ? 0x0fU : 0x1fU);
+    for (; i < text.size() && (static_cast<unsigned char>(text[i]) & 0xc0U) == 0x80; ++i)
+      code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3fU);
+    append_escaped(characters, code);
   }
   return characters;
 }

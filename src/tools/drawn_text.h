@@ -18,8 +18,8 @@ struct TextPlace {
 };
 
 /// Draws `text` (UTF-8) into `image` (uint8, height x width x 3). What does not fit into the width
-/// is cut off, which two dots say; characters other than ASCII are boxes. REQUIRES: the place lies
-/// in the image
+/// is cut off, which two dots say; characters other than ASCII are escaped, such as \u4e2d.
+/// REQUIRES: the place lies in the image
 void draw_text(const std::string& text, const TextPlace& place, const Rgb& ink,
                const MutableArray& image);
 

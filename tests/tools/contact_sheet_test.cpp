@@ -171,10 +171,11 @@ TEST(DrawText, DrawsCharactersInTheMiddle) {
             "........###..\n");
 }
 
-TEST(DrawText, CutsWhatDoesNotFitAndBoxesWhatItDoesNotKnow) {
+TEST(DrawText, CutsWhatDoesNotFitAndEscapesWhatItDoesNotKnow) {
   EXPECT_EQ(drawn("abcdef", 23), drawn("ab..", 23));
-  EXPECT_EQ(drawn("d\u00f6g", 17), drawn("d\u00fcg", 17));
-  EXPECT_NE(drawn("d\u00f6g", 17), drawn("dog", 17));
+  EXPECT_EQ(drawn("d\u00f6g", 50), drawn("d\\u00f6g", 50));
+  EXPECT_EQ(drawn("\u4e2d", 40), drawn("\\u4e2d", 40));
+  EXPECT_EQ(drawn("\U0001f600", 50), drawn("\\u01f600", 50));
   EXPECT_THAT(drawn("abc", 4), testing::Not(testing::HasSubstr("#")));
 }
 
