@@ -98,7 +98,7 @@ void measure_in_turns(std::deque<Task>& tasks, const Turns& turns) {
   InTurns(tasks, turns).run();
   for (Task& task : tasks)
     if (!task.is_attempted() && !turns.stopped())
-      *task.error = "no time was left; raise the budget";
+      *task.error = "the time for measuring was used up; raise the budget";
 }
 
 }  // namespace slipstream

@@ -85,7 +85,8 @@ TEST_F(DoctorTest, EveryLevelAndStepIsThere) {
   const auto one = trainer(with_transform(slow_op(0.001)));
   const Examination found = examine(*one, plan(), within(2));
   const auto is_named = [&](const std::string& step) {
-    const std::string missing = "not measured: " + step + " alone: no time was left";
+    const std::string missing =
+        "not measured: " + step + " alone: the time for measuring was used up";
     return std::any_of(
         found.observed.warnings.begin(), found.observed.warnings.end(),
         [&](const std::string& warning) { return warning.find(missing) != std::string::npos; });
@@ -94,7 +95,7 @@ TEST_F(DoctorTest, EveryLevelAndStepIsThere) {
   for (const Level& level : found.observed.levels) {
     levels.push_back(level.name);
     if (!level.with_training) {
-      EXPECT_THAT(level.error, HasSubstr("no time was left")) << level.name;
+      EXPECT_THAT(level.error, HasSubstr("the time for measuring was used up")) << level.name;
     }
   }
   for (const HostStepCost& step : found.observed.host) {
