@@ -24,7 +24,24 @@ for plan in serial pipelined; do
   others='sed /^warning:/d'
 done
 echo
-"$program" compare serial.json pipelined.json
+"$program" compare serial.json pipelined.json  # exits with 3 where the bits differ
 echo
 echo "Pipelined, the copy and the encoder work on the next batches while the decoder trains on this one."
-echo "Both runs end with the same losses and weights, to the last bit: only the waiting is gone."
+python3 - serial.json pipelined.json <<'END'
+import json
+import sys
+
+serial, pipelined = (json.load(open(path, encoding="utf-8")) for path in sys.argv[1:])
+rates = [run["steps_per_second"] for run in (serial, pipelined)]
+text = "Both runs ended with the same losses and weights, to the last bit"
+if any(rate["value"] is None for rate in rates):
+    print(f"{text}; too few steps were measured to compare their rates.")
+elif rates[1]["low"] > rates[0]["high"]:
+    print(f"{text}; pipelined trained {rates[1]['value'] / rates[0]['value']:.2f} times as fast.")
+elif rates[0]["low"] > rates[1]["high"]:
+    print(f"{text}; here pipelined was slower, {rates[1]['value'] / rates[0]['value']:.2f} times as fast: "
+          "there is little to overlap where training and loading share a few cores.")
+else:
+    print(f"{text}; here their rates do not differ by more than the noise: there is little to overlap "
+          "where training and loading share a few cores.")
+END
