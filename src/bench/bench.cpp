@@ -207,6 +207,8 @@ std::vector<BenchRow> run_bench(Context& context, const std::function<Pipeline(s
       for (BenchRow& row : bench_batch_size(trainer, batch_size, options))
         rows.push_back(std::move(row));
     } catch (const std::exception& e) {
+      // Nothing of this batch size was measured, and nothing failed.
+      if (options.stop && options.stop()) break;
       if (rows.empty() && dynamic_cast<const Refused*>(&e) != nullptr) throw;
       BenchRow& row = rows.emplace_back();
       row.batch_size = batch_size;

@@ -18,9 +18,9 @@ struct AugmentVerb {
 };
 
 int augment(const AugmentVerb& verb, const Cli& cli) {
-  refuse_same_files({{"--out", verb.out}}, {{"--transforms", verb.transforms}});
+  refuse_replaced_files({.files = {{"--out", verb.out}}},
+                        {{"--transforms", verb.transforms}, {"--data", verb.data}});
   require_name_of_png({"--out", verb.out});
-  refuse_picture_in_data({"--out", verb.out}, verb.data);
   OutputFile out(verb.out);
   AugmentSheetOptions options = verb.options;
   options.stop = cli.interrupted;

@@ -18,7 +18,9 @@ struct BenchVerb {
 };
 
 void check(const BenchVerb& verb) {
-  refuse_same_files({{"--json", verb.json}, {"--svg", verb.svg}}, verb.common.inputs());
+  refuse_replaced_files({.files = {{"--json", verb.json}, {"--svg", verb.svg}},
+                         .folders = verb.common.output_folders()},
+                        verb.common.inputs());
   for (const std::string& plan : verb.options.plans)
     if (plan != "serial" && plan != "pipelined")
       throw Refused(unknown_name("plan", plan, {"serial", "pipelined"}));
@@ -47,7 +49,7 @@ int bench(const BenchVerb& verb, const Cli& cli) {
   });
   options.numerics = verb.common.numerics(context.kind());
   options.stop = cli.interrupted;
-  options.say = [](const std::string& line) { std::cerr << line << "\n"; };
+  options.say = [](const std::string& line) { std::cerr << printable(line) << "\n"; };
 
   BenchReport report = report_of(verb, options, context);
   const auto make = [&](std::size_t batch_size) {
@@ -58,7 +60,7 @@ int bench(const BenchVerb& verb, const Cli& cli) {
   };
   report.rows = run_bench(context, make, options);
   std::erase_if(report.workload.options, [](const auto& one) { return one.first == "batch_size"; });
-  std::cout << bench_table(report);
+  std::cout << printable(bench_table(report));
   write_all({{&json, bench_report_json(report)}, {&svg, bench_svg(report)}});
   if (cli.interrupted()) return kInterrupted;
   for (const BenchRow& row : report.rows)

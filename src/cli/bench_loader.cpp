@@ -40,8 +40,9 @@ DataLoaderOptions loader_of(const LoaderVerb& verb) {
 }
 
 int bench_loader(const LoaderVerb& verb, const Cli& cli) {
-  refuse_same_files({{"--json", verb.json}},
-                    {{"--transforms", verb.transforms}, {"--data", verb.data}});
+  refuse_replaced_files(
+      {.files = {{"--json", verb.json}}, .folders = folder_of_disk_cache(verb.disk_cache)},
+      {{"--transforms", verb.transforms}, {"--data", verb.data}});
   OutputFile json(verb.json);
   LoaderReport report{probe_environment("", std::nullopt),
                       verb.data,

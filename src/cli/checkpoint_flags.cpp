@@ -3,10 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "checkpoints/checkpoint_folder.h"
-#include "checkpoints/checkpoint_record.h"
 #include "core/files.h"
 #include "core/number_text.h"
 #include "report/environment.h"
@@ -20,7 +18,7 @@ constexpr const char* kLatest = "auto";
 void print_left_out(const std::string& what, const std::vector<std::string>& names) {
   if (names.empty()) return;
   std::cout << "weights: " << count_of(names.size(), "tensor") << " " << what << ", such as "
-            << names.front() << "\n";
+            << printable_name(names.front()) << "\n";
 }
 
 }  // namespace
@@ -108,7 +106,7 @@ std::optional<LoadedCheckpoint> CheckpointFlags::load(Trainer& trainer,
   }
   if (loaded) {
     for (const std::string& damaged : loaded->passed_over)
-      std::cerr << "warning: passed over a damaged checkpoint: " << damaged << "\n";
+      std::cerr << "warning: passed over a damaged checkpoint: " << printable(damaged) << "\n";
     std::cout << "goes on from step " << loaded->step << " (" << loaded->path.string() << ")\n";
   } else if (checkpoints != nullptr && resume.empty() && !checkpoints_in(checkpoint).empty()) {
     throw Refused(checkpoint + " has checkpoints of an earlier run, the latest of step " +
@@ -116,19 +114,6 @@ std::optional<LoadedCheckpoint> CheckpointFlags::load(Trainer& trainer,
                   ": go on with --resume auto, or give another folder");
   }
   return loaded;
-}
-
-void take_classes_of(const std::string& weights, Options& options) try {
-  const std::filesystem::path record = std::filesystem::path(weights) / kRecordFile;
-  std::error_code failed;
-  if (!std::filesystem::exists(record, failed)) return;
-  const auto notes = nlohmann::json::parse(parse_checkpoint_record(read_text(record)).notes);
-  const auto names = notes.value("class_names", std::vector<std::string>());
-  options.class_count = names.empty() ? notes.at("options").value("classes", std::int64_t{0})
-                                      : static_cast<std::int64_t>(names.size());
-  options.class_names = names;
-} catch (const std::exception&) {
-  // The weights may be used all the same: a record may say nothing of classes.
 }
 
 }  // namespace slipstream

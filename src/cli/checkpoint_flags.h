@@ -7,7 +7,6 @@
 #include "cli/verbs.h"
 #include "slipstream/run/checkpoint.h"
 #include "slipstream/train/weights.h"
-#include "slipstream/workloads/options.h"
 
 namespace CLI {
 class App;
@@ -39,9 +38,5 @@ struct CheckpointFlags {
  private:
   LeftOutWeights loaded_into(const Pipeline& pipeline) const;
 };
-
-/// Gives `options` the classes that the checkpoint at `weights` was trained on, if that is one and
-/// says them.
-void take_classes_of(const std::string& weights, Options& options);
 
 }  // namespace slipstream

@@ -29,7 +29,7 @@ constexpr double kSecondsOfATry = 0.2;
 void print_some(const char* verb, const char* what, const std::vector<SkippedSample>& samples) {
   if (samples.empty()) return;
   std::cout << verb << " " << count_of(samples.size(), what)
-            << (samples.size() == 1 ? ": " : ", the first: ") << printable(samples.front().message)
+            << (samples.size() == 1 ? ": " : ", the first: ") << printable_name(samples.front().message)
             << "\n";
 }
 
@@ -156,40 +156,11 @@ void write_all(std::initializer_list<std::pair<OutputFile*, std::string>> output
   if (!problems.empty()) throw Error(problems);
 }
 
-void refuse_same_files(const NamedPaths& outputs, const NamedPaths& inputs) {
-  NamedPaths others = inputs;
-  for (auto one = outputs.rbegin(); one != outputs.rend(); ++one) {
-    for (const auto& [option, path] : others)
-      if (!one->second.empty() && !path.empty() && is_same_file(one->second, path))
-        throw Refused(one->first + " and " + option + " name the same file, " + path +
-                      ": one would replace the other");
-    others.push_back(*one);
-  }
-}
-
 void require_name_of_png(const std::pair<std::string, std::string>& picture) {
   const std::string extension = lower_extension(picture.second);
   if (extension.empty() || extension == ".png") return;
   throw Refused(picture.first + " " + picture.second +
                 ": the picture is a PNG; give a name that ends in .png");
-}
-
-bool lies_in(const std::string& path, const std::string& folder) {
-  std::error_code failed;
-  const auto top = std::filesystem::canonical(folder, failed);
-  if (failed || !std::filesystem::is_directory(top, failed)) return false;
-  const auto place = std::filesystem::weakly_canonical(path, failed);
-  const auto from_top = place.lexically_relative(top);
-  return !failed && !from_top.empty() && *from_top.begin() != "..";
-}
-
-void refuse_picture_in_data(const std::pair<std::string, std::string>& picture,
-                            const std::string& data) {
-  if (picture.second.empty()) return;
-  refuse_same_files({picture}, {{"the data", data}});
-  if (!lies_in(picture.second, data)) return;
-  throw Refused(picture.first + " " + picture.second + " lies in the data, " + data +
-                ": it would become an image of it; write it elsewhere");
 }
 
 unsigned CommonOptions::enough_workers(const Pipeline& pipeline, const Plan& plan) const {

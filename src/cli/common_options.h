@@ -38,6 +38,7 @@ struct CommonOptions {
   Options options{OptionList()};
   WorkloadDefaults defaults;  ///< of the workload
   bool given_precision = false;
+  bool given_seed = false;
 
   /// `cli` must outlive this.
   void add_to(CLI::App& verb, const Cli& cli);
@@ -46,6 +47,16 @@ struct CommonOptions {
   /// Those of the workload that the command line names; behind all others of `verb`. Throws Refused
   /// where a workload declares an option that the verb has.
   void add_workloads_own_to(CLI::App& verb);
+
+  /// Whether the command line has a workload of that name.
+  bool knows_workload(const std::string& name) const {
+    return cli_->workload_called(name) != nullptr;
+  }
+
+  /// Folders that are written, with their options.
+  NamedPaths output_folders() const;
+  /// The chain that the option --transforms names, as JSON; "" without one.
+  std::string transforms_json() const;
 
   /// Files that are read, with their options; `plan`: of the option --plan, or "".
   NamedPaths inputs(const std::string& plan = "") const;

@@ -46,15 +46,21 @@ bool changes_images(const std::vector<NamedOp>& transforms) {
                      [](const NamedOp& each) { return each.op.touches(FieldKind::image); });
 }
 
-/// Shards or arrays among the source's files would be taken for data, or for a class.
-void require_outside(const std::filesystem::path& out, const std::filesystem::path& from) {
+/// What a conversion writes, and hidden files.
+bool is_of_conversion(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  return name.starts_with('.') || name == "manifest.json" || name == "transforms.json" ||
+         path.extension() == ".tar" || path.extension() == ".npy" ||
+         path.extension() == ".slipstream-index";
+}
+
+/// Shards among files of another kind would be taken for part of them, and they for data.
+void require_folder_for_conversion(const std::string& out) {
   std::error_code failed;
-  if (!std::filesystem::is_directory(from, failed)) return;
-  const auto inside = std::filesystem::weakly_canonical(out, failed)
-                          .lexically_relative(std::filesystem::weakly_canonical(from, failed));
-  if (!failed && !inside.empty() && *inside.begin() != "..")
-    throw Refused("--out '" + out.string() + "' lies in '" + from.string() +
-                  "': it would be taken for data there; give another folder");
+  for (const auto& entry : std::filesystem::directory_iterator(out, failed))
+    if (!is_of_conversion(entry.path()))
+      throw Refused("--out '" + out + "' holds other files, such as " +
+                    entry.path().filename().string() + ": give a new folder");
 }
 
 Converted run_conversion(const Dataset& dataset, const ConvertVerb& verb, ConvertOptions options) {
@@ -72,10 +78,13 @@ Converted run_conversion(const Dataset& dataset, const ConvertVerb& verb, Conver
 int convert(const ConvertVerb& verb, const Cli& cli) {
   if (verb.to != "shards" && verb.to != "npy")
     throw Refused(unknown_name("form", verb.to, {"shards", "npy"}));
-  require_outside(verb.out, verb.data);
   const auto rest_path = std::filesystem::path(verb.out) / "transforms.json";
-  refuse_same_files({{"--out's transforms.json", rest_path.string()}},
-                    {{"--transforms", verb.transforms}});
+  refuse_replaced_files({.files = {{"--out's transforms.json", rest_path.string()}},
+                         .folders = {{"--out", verb.out}}},
+                        {{"--data", verb.data},
+                         {"--transforms", verb.transforms},
+                         {"--classes-from", verb.classes_from}});
+  require_folder_for_conversion(verb.out);
   const bool is_npy = verb.to == "npy";
   if (is_npy && verb.given_quality)
     throw Refused(

@@ -7,6 +7,7 @@
 
 #include "cli/measured.h"
 #include "core/files.h"
+#include "core/number_text.h"
 #include "core/seconds_since.h"
 #include "report/doctor_report.h"
 #include "report/progress_line.h"
@@ -33,8 +34,12 @@ void check(const DoctorVerb& verb) {
   if (!verb.plan_out.empty() && !verb.apply)
     problems.emplace_back("--plan-out writes the plan that --apply makes: give --apply too");
   refuse(problems);
-  refuse_same_files({{"--html", verb.html}, {"--json", verb.json}, {"--plan-out", verb.plan_out}},
-                    verb.measured.common.inputs(verb.measured.plan));
+  NamedPaths inputs = verb.measured.common.inputs(verb.measured.plan);
+  inputs.emplace_back("--baseline", verb.baseline);
+  refuse_replaced_files(
+      {.files = {{"--html", verb.html}, {"--json", verb.json}, {"--plan-out", verb.plan_out}},
+       .folders = verb.measured.common.output_folders()},
+      inputs);
 }
 
 /// Returns whether there was anything to apply.
@@ -105,8 +110,9 @@ int share_gate(const Diagnosis& diagnosis, double least) {
   std::cout << (gate == ShareGate::fails ? "below " : "") << "--min-share " << least
             << (gate == ShareGate::fails ? ": " : " is undecided: ");
   if (share.n > 0)
-    std::cout << "the pipeline delivers " << share.value << " of the ceiling, from " << share.low
-              << " to " << share.high << "\n";
+    std::cout << "the pipeline delivers " << rounded_text(share.value, 3)
+              << " of the ceiling, from " << rounded_text(share.low, 3) << " to "
+              << rounded_text(share.high, 3) << "\n";
   else
     std::cout << printable(diagnosis.reason) << "\n";
   return gate == ShareGate::fails ? kNo : kUndecided;

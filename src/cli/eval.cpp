@@ -1,6 +1,7 @@
 #include <ATen/core/Tensor.h>
 #include <CLI/CLI.hpp>
 
+#include <cmath>
 #include <iostream>
 #include <memory>
 
@@ -8,6 +9,7 @@
 #include "core/files.h"
 #include "core/number_text.h"
 #include "report/evaluation_report.h"
+#include "workloads/input.h"
 
 namespace slipstream {
 namespace {
@@ -29,9 +31,10 @@ std::vector<ClassRow> classes_of(const EvaluationResult& result, const Pipeline&
 }
 
 int evaluate(const EvalVerb& verb, const Cli& cli) {
-  const NamedPaths inputs = verb.evaluated.common.inputs();
-  refuse_same_files({{"--json", verb.json}, {"--preview", verb.preview.path}}, inputs);
-  verb.preview.check(inputs);
+  refuse_replaced_files({.files = {{"--json", verb.json}, {"--preview", verb.preview.path}},
+                         .folders = verb.evaluated.common.output_folders()},
+                        verb.evaluated.inputs());
+  verb.preview.check();
   OutputFile json(verb.json);
   OutputFile picture(verb.preview.path);
   EvaluatedRun run(verb.evaluated, cli);
@@ -43,15 +46,21 @@ int evaluate(const EvalVerb& verb, const Cli& cli) {
               << count_of(run.evaluator().pipeline().batches_per_epoch(), "batch") << "\n";
     return kInterrupted;
   }
-  EvaluationReport report{run.environment(),      run.workload(),
-                          verb.evaluated.weights, result.samples,
-                          result.scores,          classes_of(result, run.evaluator().pipeline()),
-                          std::move(result.run)};
-  std::cout << evaluation_text(report);
+  EvaluationReport report{
+      run.environment(),      run.workload(),
+      verb.evaluated.weights, result.samples,
+      result.scores,          classes_of(result, run.evaluator().pipeline()),
+      std::move(result.run),  has_labels(*run.evaluator().pipeline().dataset(), FieldKind::mask)};
+  std::cout << printable(evaluation_text(report));
   print_skipped(report.run.skipped);
   std::cout << warning_lines(report.environment);
   write_all({{&json, evaluation_report_json(report)}});
   preview.write(cli.interrupted);
+  for (const auto& [name, value] : report.scores)
+    if (std::isnan(value))
+      throw Error("the score '" + name +
+                  "' is NaN: the weights hold NaN, or values overflow; give other weights, or "
+                  "--precision fp32");
   return kDone;
 }
 
@@ -64,8 +73,11 @@ void add_eval(CLI::App& app, Cli& cli, Verb& chosen) {
   verb->add_option("--json", options->json, "Writes the scores to this file")->group(kOutputGroup);
   options->preview.add_to(*verb);
   options->evaluated.common.add_workloads_own_to(*verb);
-  verb->callback(
-      [=, &cli, &chosen] { chosen = [options, &cli] { return evaluate(*options, cli); }; });
+  EvaluatedOptions::hide_options_of_training(*verb);
+  verb->callback([=, &cli, &chosen] {
+    EvaluatedOptions::refuse_options_of_training(*verb);
+    chosen = [options, &cli] { return evaluate(*options, cli); };
+  });
 }
 
 }  // namespace slipstream

@@ -4,8 +4,28 @@
 #include <iostream>
 
 #include "cli/checkpoint_flags.h"
+#include "cli/recorded_options.h"
 
 namespace slipstream {
+namespace {
+
+std::vector<CLI::Option*> options_of_training(const CLI::App& verb) {
+  std::vector<std::string> names = {"accumulate", "clip-grad", "ema",     "on-nan",
+                                    "shuffle",    "drop-last", "sampler", "on-bad-sample"};
+  for (const Option& option : optimizer_options()) names.push_back(option.name);
+  std::vector<CLI::Option*> options;
+  for (const std::string& name : names)
+    for (CLI::Option* option : verb.get_options())
+      if (option->check_lname(name)) options.push_back(option);
+  return options;
+}
+
+EvaluatedOptions with_recorded(EvaluatedOptions options) {
+  take_recorded(options.weights, options.overrides, options.common);
+  return options;
+}
+
+}  // namespace
 
 void EvaluatedOptions::add_to(CLI::App& verb, const Cli& cli) {
   common.add_to(verb, cli);
@@ -17,13 +37,38 @@ void EvaluatedOptions::add_to(CLI::App& verb, const Cli& cli) {
   verb.add_flag("--weights-partial", weights_partial,
                 "Takes the weights whose names and shapes fit")
       ->group(kTrainingGroup);
+  verb.add_flag("--override", overrides,
+                "Uses options that were given although the checkpoint was trained with others")
+      ->group(kTrainingGroup);
   verb.add_option("--plan", plan, "The plan: serial, pipelined, or a JSON file")
       ->capture_default_str()
       ->group(kScheduleGroup);
   common.add_batch_to(verb, transforms_device);
 }
 
-EvaluatedRun::EvaluatedRun(const EvaluatedOptions& options, const Cli& cli)
+NamedPaths EvaluatedOptions::inputs() const {
+  NamedPaths paths = common.inputs(plan);
+  for (auto& each : checkpoints_at("--weights", weights)) paths.push_back(std::move(each));
+  return paths;
+}
+
+void EvaluatedOptions::hide_options_of_training(CLI::App& verb) {
+  for (CLI::Option* option : options_of_training(verb)) option->group("");
+}
+
+void EvaluatedOptions::refuse_options_of_training(const CLI::App& verb) {
+  std::vector<std::string> problems;
+  for (const CLI::Option* option : options_of_training(verb))
+    if (option->count() > 0)
+      problems.push_back(option->get_name() + " has no effect on " + verb.get_name() +
+                         ", which trains nothing and takes each sample once; leave it out");
+  refuse(problems);
+}
+
+EvaluatedRun::EvaluatedRun(const EvaluatedOptions& given, const Cli& cli)
+    : EvaluatedRun(cli, with_recorded(given)) {}
+
+EvaluatedRun::EvaluatedRun(const Cli& cli, const EvaluatedOptions& options)
     : cli_(cli),
       context_(options.common.device),
       environment_(environment_of(context_)),
@@ -35,6 +80,8 @@ EvaluatedRun::EvaluatedRun(const EvaluatedOptions& options, const Cli& cli)
   weights.weights = options.weights;
   weights.weights_partial = options.weights_partial;
   const Options& given = options.common.options;
+  if (given.needs_labels && !options.overrides)
+    require_recorded_classes(*pipeline.dataset(), given);
   if (!given.needs_labels && given.has("classes-from"))
     weights.hint =
         "\nwhere the data do not say how many classes there are: give --classes or --classes-from";

@@ -16,11 +16,18 @@ struct EvaluatedOptions {
   CommonOptions common;
   std::string weights;
   bool weights_partial = false;
+  bool overrides = false;  ///< of what the checkpoint records
   std::string plan = "pipelined";
   std::string transforms_device = "cpu";
 
   /// This and `cli` must outlive the parser. The workload's own options are to be added last.
   void add_to(CLI::App& verb, const Cli& cli);
+  /// Files and folders that are read, with their options.
+  NamedPaths inputs() const;
+  /// Leaves the options that only a training reads out of the help. Called after all were added.
+  static void hide_options_of_training(CLI::App& verb);
+  /// Throws Refused, naming all of them that were given.
+  static void refuse_options_of_training(const CLI::App& verb);
 };
 
 /// A model with its weights, ready to run over the data that the command line names.
@@ -41,6 +48,8 @@ class EvaluatedRun {
   void finish() { line_.finish(); }
 
  private:
+  EvaluatedRun(const Cli& cli, const EvaluatedOptions& options);
+
   const Cli& cli_;
   Context context_;
   Environment environment_;

@@ -24,7 +24,7 @@ struct InspectVerb {
 void print_changed(const std::vector<std::string>& changed) {
   const std::size_t listed = std::min(kListedSamples, changed.size());
   for (std::size_t i = 0; i < listed; ++i)
-    std::cout << "changed: " << printable(changed[i]) << "\n";
+    std::cout << "changed: " << printable_name(changed[i]) << "\n";
   if (changed.size() > listed)
     std::cout << "and " << count_of(changed.size() - listed, "more change") << "\n";
 }
@@ -43,10 +43,9 @@ std::string sheet_of(const Dataset& dataset, const Inspection& found, const Insp
 }
 
 int inspect_path(const InspectVerb& verb, const Cli& cli) {
-  refuse_same_files({{"--contact-sheet", verb.contact_sheet}, {"--json", verb.json}},
-                    {{"the data", verb.path}, {"--classes-from", verb.classes_from}});
+  refuse_replaced_files({.files = {{"--contact-sheet", verb.contact_sheet}, {"--json", verb.json}}},
+                        {{"the data", verb.path}, {"--classes-from", verb.classes_from}});
   require_name_of_png({"--contact-sheet", verb.contact_sheet});
-  refuse_picture_in_data({"--contact-sheet", verb.contact_sheet}, verb.path);
   OutputFile sheet(verb.contact_sheet), json(verb.json);
   const auto dataset = verb.classes_from.empty()
                            ? open_dataset(verb.path)

@@ -2,7 +2,6 @@
 #include <iostream>
 #include <memory>
 
-#include "cli/checkpoint_flags.h"
 #include "cli/evaluated.h"
 #include "cli/prediction_files.h"
 #include "cli/predictions.h"
@@ -20,25 +19,31 @@ struct PredictVerb {
 };
 
 void check_outputs(const PredictVerb& verb) {
+  OutputPaths outputs = {.files = {{"--preview", verb.preview.path}},
+                         .folders = verb.evaluated.common.output_folders()};
+  outputs.folders.emplace_back("--out", verb.out);
+  refuse_replaced_files(outputs, verb.evaluated.inputs());
+  verb.preview.check();
   const std::string& preview = verb.preview.path;
-  verb.preview.check(verb.evaluated.common.inputs());
-  refuse_same_files({{"--preview", preview}}, verb.evaluated.common.inputs());
-  if (!preview.empty() && lies_in(preview, verb.out))
+  if (!preview.empty() && is_inside(preview, verb.out))
     throw Refused("--preview " + preview + " lies in the folder of --out, " + verb.out +
                   ", whose files are called as the samples are: write it elsewhere");
 }
 
-/// Predictions need none.
 EvaluatedOptions without_labels(EvaluatedOptions options) {
-  Options& given = options.common.options;
-  given.needs_labels = false;
-  take_classes_of(options.weights, given);
+  options.common.options.needs_labels = false;
   return options;
 }
 
-void take(PredictionFiles& files, std::uint64_t first, const std::vector<at::Tensor>& kept) {
+void take(PredictionFiles& files, const Dataset& dataset, std::uint64_t first,
+          const std::vector<at::Tensor>& kept) {
   std::uint64_t sample = first;
   for (const Prediction& each : predictions_in(kept)) {
+    if (each.is_nan)
+      throw Error("the model's output for sample " + std::to_string(sample) + " (" +
+                  printable_name(dataset.name(sample)) +
+                  ") is NaN: the weights hold NaN, or values overflow; give other weights, or "
+                  "--precision fp32");
     if (each.classes.empty())
       files.add_mask(sample, each.mask.view());
     else
@@ -56,7 +61,9 @@ int predict(const PredictVerb& verb, const Cli& cli) {
   PredictionFiles files(verb.out, *evaluator.pipeline().dataset());
   const RunResult result = evaluator.predict(
       run.plan(), kept_of,
-      [&](std::uint64_t first, const std::vector<at::Tensor>& kept) { take(files, first, kept); },
+      [&](std::uint64_t first, const std::vector<at::Tensor>& kept) {
+        take(files, *evaluator.pipeline().dataset(), first, kept);
+      },
       run.options());
   run.finish();
   if (result.interrupted) std::cout << "interrupted: ";
@@ -79,8 +86,11 @@ void add_predict(CLI::App& app, Cli& cli, Verb& chosen) {
       ->group(kOutputGroup);
   options->preview.add_to(*verb);
   options->evaluated.common.add_workloads_own_to(*verb);
-  verb->callback(
-      [=, &cli, &chosen] { chosen = [options, &cli] { return predict(*options, cli); }; });
+  EvaluatedOptions::hide_options_of_training(*verb);
+  verb->callback([=, &cli, &chosen] {
+    EvaluatedOptions::refuse_options_of_training(*verb);
+    chosen = [options, &cli] { return predict(*options, cli); };
+  });
 }
 
 }  // namespace slipstream

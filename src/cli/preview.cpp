@@ -36,12 +36,7 @@ void PreviewFlag::add_to(CLI::App& verb) {
       ->group(kOutputGroup);
 }
 
-void PreviewFlag::check(const NamedPaths& inputs, const std::string& val) const {
-  require_name_of_png({"--preview", path});
-  for (const auto& [option, data] : inputs)
-    if (option == "--data") refuse_picture_in_data({"--preview", path}, data);
-  if (!val.empty()) refuse_picture_in_data({"--preview", path}, val);
-}
+void PreviewFlag::check() const { require_name_of_png({"--preview", path}); }
 
 Preview::Preview(const PreviewFlag& flag, OutputFile& file, const Pipeline& model,
                  const Pipeline& data, Context& context, const Plan::Numerics& numerics)

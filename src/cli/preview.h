@@ -15,9 +15,8 @@ struct PreviewFlag {
 
   /// This must outlive the parser.
   void add_to(CLI::App& verb);
-  /// Throws Refused where the picture has the name of another format, or lies in the data: --data
-  /// of `inputs`, or `val`, where there is one.
-  void check(const NamedPaths& inputs, const std::string& val = "") const;
+  /// Throws Refused where the picture has the name of another format.
+  void check() const;
 };
 
 /// A PNG of some samples beside what a model makes of them.

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/fingerprint.h"
+#include "core/json_fields.h"
 #include "report/json.h"
 
 namespace slipstream {
@@ -47,10 +48,16 @@ void RunLogging::update(const Progress& progress) {
   if (!progress.measuring.empty()) return;
   losses_ += progress.loss;
   ++steps_;
-  const std::uint64_t step = first_step_ + progress.step;
-  if (step % every_ != 0) return;
+  latest_step_ = first_step_ + progress.step;
+  latest_wait_share_ = progress.input_wait_share;
+  if (latest_step_ % every_ == 0) add_steps();
+}
+
+void RunLogging::add_steps() {
+  if (steps_ == 0) return;
+  const std::uint64_t step = latest_step_;
   NamedValues values = {{"train/loss", losses_ / static_cast<double>(steps_)},
-                        {"train/input_wait_share", progress.input_wait_share}};
+                        {"train/input_wait_share", latest_wait_share_}};
   if (const double took = now_s_ - last_s_; took > 0 && last_step_ > 0)
     values.emplace_back("train/steps_per_second", static_cast<double>(step - last_step_) / took);
   if (const auto lr = trainer_.pipeline().train_step()->lr(step - 1))
@@ -69,14 +76,17 @@ void RunLogging::add(const ScoreRow& row) {
 }
 
 std::string RunLogging::finish() {
+  add_steps();
   log_.finish();
   return log_.problem();
 }
 
 std::string json_text(const WorkloadInfo& workload) { return json_of(workload).dump(); }
 
-std::string notes_of(const WorkloadInfo& workload, const std::vector<std::string>& class_names) {
+std::string notes_of(const WorkloadInfo& workload, const std::vector<std::string>& class_names,
+                     const std::string& transforms) {
   Json notes = json_of(workload);
+  if (!transforms.empty()) notes["transforms"] = json::parsed(transforms, "the transforms");
   if (!class_names.empty()) notes["class_names"] = class_names;
   return notes.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -28,7 +28,7 @@ class RunLogging {
   RunLogging(const LogFlags& flags, const Trainer& trainer, bool resumes, const RunFacts& facts);
 
   /// Takes the progress of a training whose first step was the trainer's position when this was
-  /// made. Adds a row every so many steps.
+  /// made. Adds a row every so many steps, and finish() one of the steps after the last row.
   void update(const Progress& progress);
   /// Adds a row of scores.
   void add(const ScoreRow& row);
@@ -37,20 +37,25 @@ class RunLogging {
 
  private:
   double epoch_of(std::uint64_t step) const;
+  /// Adds a row of the steps since the last one, if there are any.
+  void add_steps();
 
   const Trainer& trainer_;
   std::uint64_t every_, first_step_;
   double steps_of_epoch_;
   RunLog log_;
   double losses_ = 0;  ///< summed, since the last row
-  std::uint64_t steps_ = 0, last_step_ = 0;
+  std::uint64_t steps_ = 0, last_step_ = 0, latest_step_ = 0;
+  double latest_wait_share_ = 0;
   double last_s_ = 0, now_s_ = 0;
 };
 
 /// As JSON.
 std::string json_text(const WorkloadInfo& workload);
-/// The same with the names of classes, where there are any, for the record of checkpoints.
-std::string notes_of(const WorkloadInfo& workload, const std::vector<std::string>& class_names);
+/// The same with the names of classes and `transforms`, JSON, where there are any, for the record
+/// of checkpoints.
+std::string notes_of(const WorkloadInfo& workload, const std::vector<std::string>& class_names,
+                     const std::string& transforms = "");
 
 /// What run.json holds of a run.
 RunFacts facts_of(const Cli& cli, const Environment& environment, const WorkloadInfo& workload,

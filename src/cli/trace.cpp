@@ -34,7 +34,7 @@ void print(const Trace& trace, const TraceVerb& verb, const Plan& plan,
   if (trace.run.interrupted) std::cout << "interrupted after ";
   std::cout << count_of(trace.run.steps, "step");
   if (const Measured rate = told_rate(trace.run.steps_per_second); rate.n > 0)
-    std::cout << ", " << rate.value << " steps/s";
+    std::cout << ", " << rounded_text(rate.value, 4) << " steps/s";
   std::cout << ", plan " << plan.schedule.mode << ", input " << verb.options.input << "\n"
             << trace_text(summary_of(*trace.recorder));
   if (!trace.no_kernels.empty()) std::cout << trace.no_kernels << "\n";
@@ -42,7 +42,9 @@ void print(const Trace& trace, const TraceVerb& verb, const Plan& plan,
 }
 
 int trace(const TraceVerb& verb, const Cli& cli) {
-  refuse_same_files({{"--out", verb.out}}, verb.measured.common.inputs(verb.measured.plan));
+  refuse_replaced_files(
+      {.files = {{"--out", verb.out}}, .folders = verb.measured.common.output_folders()},
+      verb.measured.common.inputs(verb.measured.plan));
   OutputFile out(verb.out);
   MeasuredRun run(verb.measured);
   Trainer trainer = run.trainer();

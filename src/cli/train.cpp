@@ -111,7 +111,7 @@ void print_summary(const RunReport& report, std::uint64_t steps) {
   if (result.interrupted) std::cout << "interrupted after " << result.steps << " of ";
   std::cout << count_of(steps, "step");
   if (const Measured rate = told_rate(result.steps_per_second); rate.n > 0)
-    std::cout << ", " << rate.value << " steps/s (after warm-up)";
+    std::cout << ", " << rounded_text(rate.value, 4) << " steps/s (after warm-up)";
   if (!result.losses.empty()) std::cout << ", " << loss_text(result.losses);
   std::cout << ", plan " << result.plan.schedule.mode << "\n";
   if (report.auto_choice)
@@ -132,13 +132,26 @@ void print_summary(const RunReport& report, std::uint64_t steps) {
 }
 
 void refuse_clashes(const TrainOptions& options) {
-  refuse_same_files({{"--json", options.json},
-                     {"--plan-out", options.plan_out},
-                     {"--watch-json", options.watch.json},
-                     {"--watch-prom", options.watch.prometheus},
-                     {"--preview", options.preview.path}},
-                    options.common.inputs());
-  options.preview.check(options.common.inputs(), options.validation.val);
+  const CheckpointFlags& flags = options.checkpoints;
+  OutputPaths outputs = {.files = {{"--json", options.json},
+                                   {"--plan-out", options.plan_out},
+                                   {"--watch-json", options.watch.json},
+                                   {"--watch-prom", options.watch.prometheus},
+                                   {"--preview", options.preview.path}},
+                         .folders = options.common.output_folders()};
+  outputs.folders.emplace_back("--log-dir", options.log.dir);
+  outputs.folders.emplace_back("--checkpoint", flags.checkpoint);
+  for (auto& file : files_of_run_folder("--log-dir", options.log.dir))
+    outputs.files.push_back(std::move(file));
+  NamedPaths inputs = options.common.inputs(options.plan);
+  inputs.emplace_back("--val", options.validation.val);
+  for (const auto& [option, path] :
+       {std::pair("--weights", flags.weights), std::pair("--resume", flags.resume),
+        std::pair("--checkpoint", flags.checkpoint)})
+    for (auto& each : checkpoints_at(option, path))
+      if (each.second != flags.checkpoint) inputs.push_back(std::move(each));
+  refuse_replaced_files(outputs, inputs);
+  options.preview.check();
   options.checkpoints.check();
   options.validation.check();
 }
@@ -228,8 +241,10 @@ class Training {
     preview_.emplace(options_.preview, picture_, trainer_->pipeline(),
                      validation_ ? validation_->evaluator->pipeline() : trainer_->pipeline(),
                      context_, trainer_->numerics());
-    checkpoints_ = options_.checkpoints.open(
-        *trainer_, steps_, notes_of(workload_, trainer_->pipeline().dataset()->class_names()));
+    checkpoints_ =
+        options_.checkpoints.open(*trainer_, steps_,
+                                  notes_of(workload_, trainer_->pipeline().dataset()->class_names(),
+                                           options_.common.transforms_json()));
     if (checkpoints_ != nullptr) checkpoints_->set_plan(known_plan());
     loaded_ = options_.checkpoints.load(*trainer_, checkpoints_.get());
     if (!options_.log.dir.empty())

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/named_paths.h"
 #include "core/files.h"
 #include "slipstream/codecs/image.h"
 #include "slipstream/datasets/dataset.h"
@@ -118,17 +119,8 @@ std::string placement_problem(const std::string& name);
 /// called after the summary was printed, so that a full disk does not take the result along.
 void write_all(std::initializer_list<std::pair<OutputFile*, std::string>> outputs);
 
-/// Options and the paths that they name; a path "" is not given.
-using NamedPaths = std::vector<std::pair<std::string, std::string>>;
-/// Throws Refused when two of the outputs, or one of them and one of what is read, are one file.
-void refuse_same_files(const NamedPaths& outputs, const NamedPaths& inputs = {});
 /// Throws Refused when the picture, a PNG, would have the name of another format.
 void require_name_of_png(const std::pair<std::string, std::string>& picture);
-/// Whether `path` lies in the folder `folder`, which is there.
-bool lies_in(const std::string& path, const std::string& folder);
-/// Throws Refused when the picture would become part of the data set at `data`, or replace it.
-void refuse_picture_in_data(const std::pair<std::string, std::string>& picture,
-                            const std::string& data);
 
 /// Throws Refused for the first word of the command line that is no verb, workload or option where
 /// one must be. What stands behind --help, and options of a workload that is not named, are taken.

@@ -3,6 +3,8 @@
 #include <filesystem>
 
 #include "cli/common_options.h"
+#include "slipstream/ops/chain.h"
+#include "workloads/input.h"
 #include "workloads/option_text.h"
 
 namespace slipstream {
@@ -89,6 +91,7 @@ void CommonOptions::add_workloads_own_to(CLI::App& verb) {
   const std::string name = name_in(verb, *cli_);
   verb.parse_complete_callback([this, &verb, name] {
     given_precision = verb.count("--precision") > 0;
+    given_seed = verb.count("--seed") > 0;
     const auto is_given = [&verb](const char* each) {
       const CLI::Option* option = verb.get_option_no_throw(each);
       return option != nullptr && option->count() > 0;
@@ -126,7 +129,9 @@ void CommonOptions::add_own(CLI::App& verb, const Option& option) {
   }
   const auto take = [this, option, name](const std::string& text) {
     const OptionValue value = value_in(option, text);
-    if (std::holds_alternative<std::string>(value)) given_texts_.emplace_back(name, text);
+    // A text that is checked is one of some words, and no path.
+    if (std::holds_alternative<std::string>(value) && !option.check)
+      given_texts_.emplace_back(name, text);
     options.give(option.name, value);
   };
   const auto problem = [option](const std::string& text) -> std::string {
@@ -146,9 +151,24 @@ void CommonOptions::add_own(CLI::App& verb, const Option& option) {
       ->group(group);
 }
 
+std::string CommonOptions::transforms_json() const {
+  if (!options.is_given("transforms")) return "";
+  const OptionValue value = options.value("transforms");
+  const auto* text = std::get_if<std::string>(&value);
+  return text == nullptr ? "" : to_json(chain_in(*text));
+}
+
+NamedPaths CommonOptions::output_folders() const {
+  if (!options.is_given("disk-cache")) return {};
+  const OptionValue value = options.value("disk-cache");
+  const auto* text = std::get_if<std::string>(&value);
+  return folder_of_disk_cache(text == nullptr ? "" : *text);
+}
+
 NamedPaths CommonOptions::inputs(const std::string& plan) const {
-  NamedPaths paths = {{"--plan", plan}};
+  NamedPaths paths;
   std::error_code failed;
+  if (std::filesystem::is_regular_file(plan, failed)) paths.emplace_back("--plan", plan);
   for (const auto& given : given_texts_)
     if (std::filesystem::exists(given.second, failed)) paths.push_back(given);
   return paths;
@@ -186,7 +206,7 @@ void check_same_classes(const Dataset& trained, const Dataset& other) {
   const auto add = [&message](const char* what, const auto& of, const auto& in) {
     for (const std::string& name : of)
       if (std::find(in.begin(), in.end(), name) == in.end()) {
-        message += std::string("; ") + what + ": " + name;
+        message += std::string("; ") + what + ": " + printable_name(name);
         return;
       }
   };

@@ -234,8 +234,9 @@ fs::path place_of(const fs::path& path) {
 
 bool is_same_file(const fs::path& a, const fs::path& b) {
   std::error_code failed;
-  const fs::path place = place_of(a);
-  if (place.empty() || place != place_of(b)) return false;
+  const fs::path place = place_of(a), other = place_of(b);
+  if (place.empty() || other.empty()) return false;
+  if (place != other && !fs::equivalent(place, other, failed)) return false;
   const fs::file_status status = fs::status(place, failed);
   return !fs::exists(status) || fs::is_regular_file(status);
 }

@@ -18,8 +18,8 @@ void check_writable(const std::filesystem::path& path);
 /// empty where the system does not tell.
 std::filesystem::path place_of(const std::filesystem::path& path);
 
-/// Whether what is written at `a` would be lost to what is written at `b`: they are one place,
-/// which is neither a device nor a pipe.
+/// Whether what is written at `a` would be lost to what is written at `b`: they are one place, or
+/// two names of one file, which is neither a device nor a pipe.
 bool is_same_file(const std::filesystem::path& a, const std::filesystem::path& b);
 
 /// Makes or replaces the file `path`. A new name or a regular file gets all of `bytes` or stays

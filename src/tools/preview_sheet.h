@@ -16,6 +16,7 @@ struct Prediction {
   /// prediction is a mask.
   std::vector<std::pair<std::int64_t, float>> classes = {};
   HostArray mask = {};  ///< class numbers, uint8, height x width
+  bool is_nan = false;  ///< whether the model's output has a NaN
 };
 
 struct PreviewSheetOptions {

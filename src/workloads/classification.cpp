@@ -67,11 +67,11 @@ Pipeline classification(Options& options) {
   Pipeline input = declare_input(data, options);
   if (const double smoothing = options.number("label-smoothing"); smoothing > 0)
     input = std::move(input).transform("one_hot", OneHot{smoothing});
-  return std::move(input)
-      .train("model", model, make_optimizer(options), cross_entropy("image", "label"))
-      .metric(top_k("label", 1))
-      .metric(top_k("label", 5))
-      .metric(class_accuracy("label", classes));
+  input = std::move(input)
+              .train("model", model, make_optimizer(options), cross_entropy("image", "label"))
+              .metric(top_k("label", 1));
+  if (classes > 5) input = std::move(input).metric(top_k("label", 5));  // else it is always 1
+  return std::move(input).metric(class_accuracy("label", classes));
 }
 
 }  // namespace slipstream

@@ -53,10 +53,14 @@ Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& op
   return declared;
 }
 
+std::vector<NamedOp> chain_in(const std::string& transforms) {
+  return transforms.starts_with('{') ? parse_chain(transforms) : load_chain(transforms);
+}
+
 Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options) {
   const std::int64_t size = options.integer("image-size");
   const std::string file = options.has("transforms") ? options.text("transforms") : "";
-  const std::vector<NamedOp> chain = load_chain_or_resize(file, size);
+  const std::vector<NamedOp> chain = file.empty() ? load_chain_or_resize("", size) : chain_in(file);
   Pipeline declared = declare_input(std::move(dataset), options, chain);
   const Shape shape = image_after(chain).shape;
   if (shape == Shape{size, size, 3}) return declared;
@@ -69,7 +73,7 @@ Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& op
 
 void take_size_of_transforms(Options& options) {
   if (!options.is_given("transforms") || options.is_given("image-size")) return;
-  const Shape shape = image_after(load_chain(options.text("transforms"))).shape;
+  const Shape shape = image_after(chain_in(options.text("transforms"))).shape;
   if (shape.rank == 3 && shape[0] > 0) options.set("image-size", shape[0]);
 }
 
@@ -89,8 +93,9 @@ std::shared_ptr<const Dataset> open_to_predict(const Options& options, bool need
 std::shared_ptr<const Dataset> open_data(const Options& options) {
   if (auto images = open_to_predict(options, false)) return images;
   const std::string data = options.text("data"), names = options.text("classes-from");
-  if (names.empty()) return open_dataset(data, options.integer("classes"));
-  return open_dataset(data, class_names_from(names));
+  if (!names.empty()) return open_dataset(data, class_names_from(names));
+  if (!options.class_names.empty()) return open_dataset(data, options.class_names);
+  return open_dataset(data, options.integer("classes"));
 }
 
 bool has_labels(const Dataset& dataset, FieldKind kind) {

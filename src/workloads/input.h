@@ -15,6 +15,9 @@ Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& op
 Pipeline declare_input(std::shared_ptr<const Dataset> dataset, const Options& options,
                        const std::vector<NamedOp>& transforms);
 
+/// The chain of transforms that the value of `transforms` names: a file of them, or their JSON.
+std::vector<NamedOp> chain_in(const std::string& transforms);
+
 /// Where `transforms` are given and `image-size` is not, sets that to the height of the images that
 /// they end with, unless it depends on the sample. For before anything reads it.
 void take_size_of_transforms(Options& options);

@@ -54,7 +54,8 @@ Option image_size_option(const std::string& help) {
 
 Option transforms_option() {
   return {"transforms",
-          "A file of transforms, instead of a resize. The size of images is theirs unless "
+          "A file of transforms, or their JSON, instead of a resize. The size of images is theirs "
+          "unless "
           "--image-size is given",
           "",
           {},

@@ -134,6 +134,20 @@ double Options::number(const std::string& name) const { return read<double>(name
 std::string Options::text(const std::string& name) const { return read<std::string>(name); }
 
 void Options::give(const std::string& name, OptionValue value) {
+  take(name, std::move(value)).is_given = true;
+}
+
+void Options::set_default(const std::string& name, OptionValue value) {
+  if (!is_given(name)) static_cast<void>(take(name, std::move(value)));
+}
+
+OptionValue Options::value(const std::string& name) const {
+  const Entry* entry = find(name);
+  if (entry == nullptr) throw Refused("there is no option --" + name);
+  return entry->option.value;
+}
+
+Options::Entry& Options::take(const std::string& name, OptionValue value) {
   OptionList declared;
   for (Entry& entry : entries_) {
     Option& option = entry.option;
@@ -146,8 +160,7 @@ void Options::give(const std::string& name, OptionValue value) {
     const std::string problem = option.check ? option.check(value) : "";
     if (!problem.empty()) throw Refused("--" + name + ": " + problem);
     option.value = std::move(value);
-    entry.is_given = true;
-    return;
+    return entry;
   }
   throw Refused(unknown_name("option", name, names_of(declared)));
 }

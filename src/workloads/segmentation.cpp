@@ -35,9 +35,8 @@ std::shared_ptr<const Dataset> masked_data_of(const Options& options) {
   if (is_synthetic(options)) return synthetic_segmentation(synthetic_of(options));
   if (auto images = open_to_predict(options, true)) return images;
   const std::string names = options.text("classes-from");
-  return open_dataset_of_masks(
-      options.text("data"), options.integer("classes"),
-      names.empty() ? std::vector<std::string>() : class_names_from(names));
+  return open_dataset_of_masks(options.text("data"), options.integer("classes"),
+                               names.empty() ? options.class_names : class_names_from(names));
 }
 
 void require_masks(const Dataset& data, const Options& options) {

@@ -2,12 +2,13 @@
 
 import csv
 import json
+import shutil
 import unittest
 
 import numpy
 from PIL import Image
 
-from program import DONE, REFUSED, TINY, TINY_CLASSIFIER, ProgramTest, read_json
+from program import DONE, FAILED, REFUSED, TINY, TINY_CLASSIFIER, ProgramTest, read_json
 
 SAMPLES = 22
 
@@ -98,6 +99,90 @@ class EvalTest(ProgramTest):
     def test_weights_of_another_model_are_refused(self):
         self.expect(REFUSED, "eval", "segmentation", *self.words("segmentation"), "--weights",
                     self.weights("classification"), says=["another model", "--weights-partial"])
+
+    def test_model_size_and_transforms_are_those_of_the_checkpoint(self):
+        chain, others = self.folder / "transforms.json", self.folder / "others.json"
+        to_size = '{"op": "resize", "size": [16, 16]}, {"op": "to_dtype", "dtype": "float32", "scale": true}'
+        normalize = '{"op": "normalize", "mean": [0.2, 0.3, 0.4], "std": [0.1, 0.2, 0.3]}'
+        chain.write_text(f'{{"version": 1, "transforms": [{to_size}, {normalize}]}}')
+        others.write_text(f'{{"version": 1, "transforms": [{to_size}]}}')
+        data, val = self.folder / "classification-data", self.folder / "classification-others"
+        trained = self.train("chain", "--device", "cpu", "--model", "encoder", "--data", data, "--val", val,
+                             "--transforms", chain, "--epochs", "1", "--deterministic", "--batch-size", "8",
+                             "--seed", "3", "--checkpoint", self.folder / "chain", workload="classification")
+        words = ["classification", "--device", "cpu", "--data", val, "--deterministic", "--weights",
+                 self.folder / "chain" / "last"]
+        path = self.folder / "eval.json"
+        self.expect(DONE, "eval", *words, "--transforms", chain, "--json", path)
+        chain.unlink()
+        for more in ((), ("--model", "encoder", "--image-size", "16", "--seed", "3")):
+            self.expect(DONE, "eval", *words, *more, "--json", path)
+            self.assertEqual(read_json(path)["scores"], trained["validation"][-1]["scores"])
+        self.expect(DONE, "predict", *words, "--out", self.folder / "chain predictions")
+        for more, says in ((("--transforms", others), "--transforms "), (("--image-size", "32"), "--image-size 32"),
+                           (("--model", "resnet18"), "--model resnet18, trained with encoder"),
+                           (("--seed", "4"), "--seed 4, trained with 3")):
+            for verb in (("eval",), ("predict", "--out", self.folder / "none")):
+                self.expect(REFUSED, *verb, *words, *more, says=["trained with other options", says, "--override"])
+        self.expect(DONE, "eval", *words, "--transforms", others, "--override", "--json", path)
+        self.assertNotEqual(read_json(path)["scores"], trained["validation"][-1]["scores"])
+
+    def test_the_frozen_encoder_is_that_of_the_checkpoint(self):
+        words = ["segmentation", *TINY, "--classes", "3", "--data", self.folder / "segmentation-data", "--val",
+                 self.folder / "segmentation-others", "--deterministic", "--seed", "5"]
+        self.expect(DONE, "train", *words, "--epochs", "1", "--batch-size", "8", "--checkpoint", self.folder / "seeded",
+                    "--json", self.folder / "seeded.json")
+        path = self.folder / "eval.json"
+        self.expect(DONE, "eval", "segmentation", "--device", "cpu", "--deterministic", "--data",
+                    self.folder / "segmentation-others", "--weights", self.folder / "seeded" / "last", "--json", path)
+        self.assertEqual(read_json(path)["scores"], read_json(self.folder / "seeded.json")["validation"][-1]["scores"])
+
+    def test_classes_are_numbered_as_in_training(self):
+        renamed = self.folder / "renamed"
+        for number, folder in enumerate(sorted((self.folder / "classification-others").iterdir())):
+            shutil.copytree(folder, renamed / f"{'zyx'[number]}{folder.name}")
+        words = ["eval", *TINY_CLASSIFIER, "--data", renamed, "--weights", self.weights("classification")]
+        self.expect(REFUSED, *words, says=["none of the classes given"])
+        self.expect(REFUSED, *words, "--classes-from", renamed, says=["other classes", "class 0 is", "--override"])
+        self.expect(DONE, *words, "--classes-from", renamed, "--override")
+
+    def test_options_that_only_a_training_reads_are_refused(self):
+        for verb in (("eval",), ("predict", "--out", self.folder / "none")):
+            command = [*verb, "classification", *self.words("classification"), "--weights",
+                       self.weights("classification")]
+            for option in (["--lr", "1"], ["--ema", "0.9"], ["--accumulate", "2"], ["--momentum", "0.9"],
+                           ["--on-nan", "skip"], ["--clip-grad", "1"], ["--sampler", "balanced"], ["--no-shuffle"]):
+                self.expect(REFUSED, *command, *option, says=[" has no effect on " + verb[0]])
+        self.assertNotIn("--lr", self.expect(DONE, "eval", "classification", "--help").stdout)
+
+    def test_scores_that_say_nothing_are_not_shown(self):
+        shown = self.expect(DONE, "eval", "classification", *self.words("classification"), "--weights",
+                            self.weights("classification")).stdout
+        self.assertNotIn("top5", shown)  # of three classes it is always 1
+        self.assertNotIn("IoU", shown)
+        shown = self.expect(DONE, "eval", "segmentation", *self.words("segmentation"), "--weights",
+                            self.weights("segmentation")).stdout
+        self.assertIn("IoU", shown)
+
+    def test_weights_that_are_not_numbers_are_a_failure(self):
+        for kind in ("classification", "segmentation"):
+            weights = self.folder / f"{kind} nan.safetensors"
+            blob = bytearray((self.weights(kind) / "weights.safetensors").read_bytes())
+            head = int.from_bytes(blob[:8], "little")
+            values = numpy.frombuffer(blob, "float32", offset=8 + head).copy()
+            values[:] = numpy.nan
+            weights.write_bytes(bytes(blob[:8 + head]) + values.tobytes())
+            classes = ["--classes", "3"] if kind == "classification" else []
+            self.expect(FAILED, "predict", kind, *self.words(kind), *classes, "--weights", weights, "--out",
+                        self.folder / f"{kind} nan", says=["output for sample 0", "is NaN"])
+            self.expect(FAILED, "eval", kind, *self.words(kind), "--weights", weights, says=["is NaN"])
+
+    def test_a_short_run_has_a_row_in_its_run_folder(self):
+        self.expect(DONE, "train", "classification", *TINY_CLASSIFIER[1:], "--steps", "3", "--log-dir",
+                    self.folder / "short")
+        rows = list(csv.DictReader((self.folder / "short" / "metrics.csv").open()))
+        self.assertEqual([row["step"] for row in rows], ["3"])
+        self.assertTrue(rows[0]["train/loss"])
 
     def test_a_run_folder_has_the_course_of_the_training(self):
         log = self.folder / "classification-log"

@@ -264,6 +264,10 @@ TEST_F(FilesTest, TheSameFileHasManyNamesAndDevicesAreNone) {
   EXPECT_TRUE(is_same_file(folder_ / "link", folder_ / "file"));
   fs::create_symlink("new", folder_ / "link to nothing");
   EXPECT_TRUE(is_same_file(folder_ / "link to nothing", folder_ / "new"));
+  fs::create_hard_link(folder_ / "file", folder_ / "hard link");
+  EXPECT_TRUE(is_same_file(folder_ / "hard link", folder_ / "file"));
+  fs::create_directory_symlink(folder_, folder_ / "again");
+  EXPECT_TRUE(is_same_file(folder_ / "again" / "file", folder_ / "file"));
   EXPECT_FALSE(is_same_file("/dev/null", "/dev/null"));
 }
 

@@ -56,7 +56,7 @@ class Options {
   bool needs_labels = true;
   /// The number of classes that the weights at hand tell apart, 0 where it is unknown, and their
   /// names by number, empty where they are. Unless options say otherwise, the built-in workloads
-  /// give images without labels these classes, and number class folders so for predictions.
+  /// give images without labels these classes, and number class folders so.
   std::int64_t class_count = 0;
   std::vector<std::string> class_names = {};
 
@@ -88,6 +88,11 @@ class Options {
   /// a number. Throws Refused for an option that is not declared (with the nearest name), for a
   /// value of another type, and for a value that the option's check refuses.
   void give(const std::string& name, OptionValue value);
+  /// Replaces the default of an option that the user did not give. Throws Refused as give() does.
+  void set_default(const std::string& name, OptionValue value);
+  /// The value of an option of any type, given or not. The option does not count as read. Throws
+  /// Refused for an option that is not declared.
+  OptionValue value(const std::string& name) const;
   /// Sets the value that is in force where it is not the one that was asked for: the classes that
   /// the data have, a size that the workload fixes. The functions above return it afterwards. The
   /// option need not be declared.
@@ -108,6 +113,7 @@ class Options {
   };
 
   const Entry* find(const std::string& name) const;
+  Entry& take(const std::string& name, OptionValue value);
   template <typename T>
   T read(const std::string& name) const;
 
