@@ -29,8 +29,8 @@ constexpr double kSecondsOfATry = 0.2;
 void print_some(const char* verb, const char* what, const std::vector<SkippedSample>& samples) {
   if (samples.empty()) return;
   std::cout << verb << " " << count_of(samples.size(), what)
-            << (samples.size() == 1 ? ": " : ", the first: ") << printable_name(samples.front().message)
-            << "\n";
+            << (samples.size() == 1 ? ": " : ", the first: ")
+            << printable_name(samples.front().message) << "\n";
 }
 
 unsigned cores() { return usable_cores(); }

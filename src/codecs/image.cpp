@@ -26,8 +26,8 @@ bool starts_with(std::span<const std::byte> file, const std::array<unsigned, N>&
 
 [[noreturn]] void refuse_unknown(std::span<const std::byte> file) {
   if (file.empty()) throw Error("the file is empty (0 bytes); replace or remove it");
-  throw Error("neither JPEG nor PNG nor PPM, by its first bytes (of " + std::to_string(file.size()) +
-              "); convert, replace or remove the file");
+  throw Error("neither JPEG nor PNG nor PPM, by its first bytes (of " +
+              std::to_string(file.size()) + "); convert, replace or remove the file");
 }
 
 Shape shape_within(std::span<const std::byte> file, const DecodeOptions& options) {

@@ -47,8 +47,8 @@ void read_all(Reader& reader, std::span<const std::byte> file, const Header& hea
   finish(info);
 }
 
-/// Reads every code of a sequential scan as for the whole image, but makes pixels of the last row of blocks
-/// alone.
+/// Reads every code of a sequential scan as for the whole image, but makes pixels of the last row
+/// of blocks alone.
 void read_codes(Reader& reader, std::span<const std::byte> file, const Header& header) {
   jpeg_decompress_struct& info = reader.info;
   open(reader, file, header);

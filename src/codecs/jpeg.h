@@ -21,8 +21,8 @@ void decode(std::span<const std::byte> file, const DecodeOptions& options, const
 /// than decoding: all codes are read, but hardly any pixels are computed.
 bool is_sound(std::span<const std::byte> file);
 
-/// See decode_rgb_window; its region must lie in the image. Sets `warning`, unless it is null, to the
-/// first warning, if there is one.
+/// See decode_rgb_window; its region must lie in the image. Sets `warning`, unless it is null, to
+/// the first warning, if there is one.
 std::optional<Window> decode_window(std::span<const std::byte> file, const Window& wanted,
                                     std::string* warning, HostArray& out);
 

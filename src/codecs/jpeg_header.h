@@ -33,8 +33,8 @@ Header read_header(std::span<const std::byte> file);
 void require_decodable(const Header& header);
 
 /// Whether an end marker is the first marker in the data of a scan, apart from restart markers in
-/// their order. Decoders differ in how they read other files. A file of one scan that runs to its end
-/// can be decoded whole without an error.
+/// their order. Decoders differ in how they read other files. A file of one scan that runs to its
+/// end can be decoded whole without an error.
 bool runs_to_its_end(std::span<const std::byte> data, bool has_restarts);
 
 }  // namespace slipstream::jpeg

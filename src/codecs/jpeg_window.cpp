@@ -52,15 +52,16 @@ bool is_complete(const jpeg_decompress_struct& info) {
   return std::all_of(info.coef_bits[0], info.coef_bits[info.num_components], is_known);
 }
 
-/// Whether decoding the part fails only for files for which decoding the whole fails. A file of several
-/// scans is read to its end in either case.
+/// Whether decoding the part fails only for files for which decoding the whole fails. A file of
+/// several scans is read to its end in either case.
 bool fails_as_whole(jpeg_decompress_struct& info) {
   if (jpeg_has_multiple_scans(&info)) return true;
   const auto* const data = reinterpret_cast<const std::byte*>(info.src->next_input_byte);
   return runs_to_its_end({data, info.src->bytes_in_buffer}, info.restart_interval > 0);
 }
 
-std::optional<Window> read_window(jpeg_decompress_struct& info, const Window& wanted, HostArray& out) {
+std::optional<Window> read_window(jpeg_decompress_struct& info, const Window& wanted,
+                                  HostArray& out) {
   const Region& region = wanted.region;
   const JDIMENSION reduction = usual_reduction(wanted.reduction);
   info.scale_num = 1;
@@ -81,10 +82,10 @@ std::optional<Window> read_window(jpeg_decompress_struct& info, const Window& wa
   const auto part = [&](std::int64_t from, std::int64_t end, std::int64_t side) {
     return std::min(end * reduction, side) - from * reduction;
   };
-  return Window{{std::int64_t{top} * reduction, std::int64_t{left} * reduction,
-                 part(top, rows.end, info.image_height),
-                 part(left, left + width, info.image_width)},
-                reduction};
+  return Window{
+      {std::int64_t{top} * reduction, std::int64_t{left} * reduction,
+       part(top, rows.end, info.image_height), part(left, left + width, info.image_width)},
+      reduction};
 }
 
 }  // namespace

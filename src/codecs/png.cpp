@@ -42,8 +42,7 @@ struct Reader {
 void on_warning(png_structp png, png_const_charp message) {
   Reader& reader = *static_cast<Reader*>(png_get_error_ptr(png));
   if (reader.refuses_warnings) fail(reader, message);
-  if (reader.warning[0] == 0)
-    std::snprintf(reader.warning, sizeof(reader.warning), "%s", message);
+  if (reader.warning[0] == 0) std::snprintf(reader.warning, sizeof(reader.warning), "%s", message);
 }
 
 void on_read(png_structp png, png_bytep to, std::size_t bytes) {

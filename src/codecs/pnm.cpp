@@ -96,7 +96,8 @@ void decode(File file, const MutableArray& out) {
   const Header header = read_header(file);
   const std::size_t values = header.shape.elements();
   const std::size_t width = header.maximum > 255 ? 2 : 1;
-  if (!header.is_text && (header.data > file.size() || (file.size() - header.data) / width < values))
+  if (!header.is_text &&
+      (header.data > file.size() || (file.size() - header.data) / width < values))
     refuse("it ends early");
   Numbers numbers(file, header.data);
   std::size_t at = header.data;

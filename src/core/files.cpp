@@ -310,7 +310,8 @@ void write_file_atomically(const fs::path& path, std::string_view text) {
 }
 
 bool append_to_file(const fs::path& path, std::string_view bytes) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  const int descriptor =
+      ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
   if (descriptor < 0 && errno == ENOENT) return false;
   if (descriptor < 0) throw Error(cannot_write(path, errno));
   const off_t end = ::lseek(descriptor, 0, SEEK_END);

@@ -31,9 +31,8 @@ class Walk {
       folders.pop_back();
       if (is_new(folder)) list(folder, folders);
     }
-    std::sort(found_.begin(), found_.end(), [](std::string_view a, std::string_view b) {
-      return parts(a) < parts(b);
-    });
+    std::sort(found_.begin(), found_.end(),
+              [](std::string_view a, std::string_view b) { return parts(a) < parts(b); });
     return std::move(found_);
   }
 

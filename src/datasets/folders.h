@@ -27,9 +27,8 @@ bool is_image_name(const std::filesystem::path& path);
 /// Counts files, or members of an archive, of image formats that are not read.
 class UnreadFormats {
  public:
-  static constexpr std::array kExtensions = {".avif", ".bmp", ".gif", ".heic", ".heif",
-                                             ".jp2",  ".jxl", ".pbm", ".tif",  ".tiff",
-                                             ".webp"};
+  static constexpr std::array kExtensions = {".avif", ".bmp", ".gif", ".heic", ".heif", ".jp2",
+                                             ".jxl",  ".pbm", ".tif", ".tiff", ".webp"};
   using Counts = std::array<std::uint64_t, kExtensions.size()>;
 
   /// Whether the name says such a format, and the file was counted.
@@ -48,8 +47,9 @@ class UnreadFormats {
 };
 
 /// The paths below `dir` of the images in `top`, which is `dir` or a folder in it, however deep,
-/// sorted as torchvision does: by the path of their folder, then by name, byte by byte. Links are followed; a folder that is reached twice counts once. Files of
-/// formats that are not read are counted. Throws Refused where a folder cannot be listed.
+/// sorted as torchvision does: by the path of their folder, then by name, byte by byte. Links are
+/// followed; a folder that is reached twice counts once. Files of formats that are not read are
+/// counted. Throws Refused where a folder cannot be listed.
 std::vector<std::string> images_below(const std::filesystem::path& dir,
                                       const std::filesystem::path& top, UnreadFormats& unread);
 

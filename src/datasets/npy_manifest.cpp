@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "core/files.h"
-#include "core/own_file.h"
 #include "core/fingerprint.h"
 #include "core/json_fields.h"
+#include "core/own_file.h"
 #include "core/plain_message.h"
 #include "datasets/skipped_json.h"
 #include "slipstream/core/error.h"

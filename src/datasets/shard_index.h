@@ -45,11 +45,13 @@ struct ShardSample {
   std::array<ShardMember, kShardFields> members{};
 };
 
-/// Members that belong to no sample, apart from hidden ones and images of formats that are not read.
+/// Members that belong to no sample, apart from hidden ones and images of formats that are not
+/// read.
 struct SkippedMembers {
   std::uint64_t members = 0;
-  std::uint64_t first = 0;   ///< offset of its header
-  std::uint64_t images = 0;  ///< of these, those whose names have a dot more than a key and an extension
+  std::uint64_t first = 0;  ///< offset of its header
+  std::uint64_t images =
+      0;  ///< of these, those whose names have a dot more than a key and an extension
   std::uint64_t first_image = 0;
 
   bool operator==(const SkippedMembers&) const = default;

@@ -147,8 +147,8 @@ void ShardSamples::check_fields(ShardFieldSet fields, const std::string& key) {
   }
   if (!fields.has(ShardField::image)) {
     const std::string unread = unread_.text("member");
-    throw Error("sample '" + key + "' has " + fields.text() +
-                ", but no image (" + kImageNames + "); add it, or remove the sample" +
+    throw Error("sample '" + key + "' has " + fields.text() + ", but no image (" + kImageNames +
+                "); add it, or remove the sample" +
                 (unread.empty() ? "" : "; up to there, " + unread));
   }
   if (keys_.empty()) {

@@ -76,8 +76,8 @@ class TarShards final : public Dataset {
     count_skipped(path, file, index->skipped());
     if (index->size() == 0) {
       const std::string passed_over = unread.text("member");
-      throw Error("shard '" + path.string() +
-                  "' has no sample: it needs members KEY" + kImageNames + ", KEY without a dot" +
+      throw Error("shard '" + path.string() + "' has no sample: it needs members KEY" +
+                  kImageNames + ", KEY without a dot" +
                   (passed_over.empty() ? "" : "; " + passed_over));
     }
     if (indexes_.empty()) field_set_ = index->fields();
@@ -146,8 +146,8 @@ class TarShards final : public Dataset {
                         "': a sample's name ends at the first dot of its member's name, as in "
                         "WebDataset, so replace other dots in the names, by _ for example");
     if (skipped_.members > skipped_.images)
-      remarks.push_back(count_of(skipped_.members - skipped_.images, "member") +
-                        " that " + (skipped_.members - skipped_.images == 1 ? "is" : "are") +
+      remarks.push_back(count_of(skipped_.members - skipped_.images, "member") + " that " +
+                        (skipped_.members - skipped_.images == 1 ? "is" : "are") +
                         " no image, label or mask skipped, the first '" + first_skipped_ + "'");
     return remarks;
   }

@@ -173,8 +173,8 @@ void Changes::crop_first() {
   const auto at = static_cast<std::size_t>(crop - now_.steps.data());
   Change change;
   change.id = "crop_first";
-  change.what =
-      "move '" + situation_.crop + "' before '" + situation_.crop_ahead_of + "', which needs no more than it";
+  change.what = "move '" + situation_.crop + "' before '" + situation_.crop_ahead_of +
+                "', which needs no more than it";
   change.how = "in the file of transforms, or the order of .transform(...)";
   change.against = Culprit::transforms;
   change.step = situation_.crop;

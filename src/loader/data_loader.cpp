@@ -25,7 +25,8 @@ class DataLoader::Impl {
        const DataLoaderOptions& options)
       : options_(options),
         steps_(dataset, on_host(transforms, options.on_device),
-               checked_layout(*dataset, transforms, options), options.seed, decode_options(options)),
+               checked_layout(*dataset, transforms, options), options.seed,
+               decode_options(options)),
         binding_(std::in_place, options_.cpus),
         order_(dataset->size(), options),
         bad_(options.on_bad_sample, order_),

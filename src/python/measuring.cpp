@@ -157,10 +157,11 @@ void add_measuring(py::module_& module) {
     return depends_on_data(seconds_by_item).value_or("");
   });
   module.def("native_seconds", &native_seconds);
-  module.def("write_file_atomically", [](const std::filesystem::path& path, const std::string& text) {
-    const py::gil_scoped_release unlocked;
-    write_file_atomically(path, text);
-  });
+  module.def("write_file_atomically",
+             [](const std::filesystem::path& path, const std::string& text) {
+               const py::gil_scoped_release unlocked;
+               write_file_atomically(path, text);
+             });
   module.def("find_late_crop", &find_late_crop_in);
   module.def("measure_capacity", &measure_capacity, py::call_guard<py::gil_scoped_release>());
   module.def("usable_cores", [] { return std::max(1U, probe_environment({}, {}).logical_cores); });

@@ -217,8 +217,7 @@ struct LoaderSettings {
   std::string device, transforms;
   std::size_t batch_size = 1, prefetch_batches = 2;
   unsigned num_workers = 1;
-  bool shuffle = false, drop_last = false, skips_bad_samples = false,
-       strict_decoding = false;
+  bool shuffle = false, drop_last = false, skips_bad_samples = false, strict_decoding = false;
   std::uint64_t seed = 0;
   std::size_t rank = 0, ranks = 1;
   std::map<std::string, std::string> wire;

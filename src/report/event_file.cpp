@@ -115,8 +115,8 @@ std::uint32_t crc32c(std::string_view bytes) {
 
 EventFile::EventFile(const fs::path& folder, double wall_time_s, std::uint64_t first_step)
     : path_(new_file_in(folder, wall_time_s)) {
-  write_own_file(
-      path_, record(version_event(wall_time_s)) + record(start_event(wall_time_s, first_step)));
+  write_own_file(path_,
+                 record(version_event(wall_time_s)) + record(start_event(wall_time_s, first_step)));
 }
 
 void EventFile::add(double wall_time_s, std::uint64_t step,

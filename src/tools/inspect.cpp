@@ -240,8 +240,7 @@ class Inspector {
         result_.damaged.push_back(*damage);
       else
         add_good(index, parts);
-      if (!damage && !warning.empty())
-        tolerated_.push_back({index, dataset_.name(index), warning});
+      if (!damage && !warning.empty()) tolerated_.push_back({index, dataset_.name(index), warning});
     }
     if (options_.progress) options_.progress(done);
   }

@@ -112,7 +112,7 @@ void write_image(const fs::path& name, const ImageForm& form, SceneBuffers& buff
   const ConstArray pixels = (form.is_gray ? buffers.gray : buffers.image).view();
   const auto file = [&](const char* extension) { return fs::path(name).concat(extension); };
   write_own_file(file(form.is_png ? ".png" : ".jpg"),
-                        form.is_png ? encode_png(pixels) : encode_jpeg(pixels, form.quality));
+                 form.is_png ? encode_png(pixels) : encode_jpeg(pixels, form.quality));
   std::error_code ignored;
   fs::remove(file(form.is_png ? ".jpg" : ".png"), ignored);
 }

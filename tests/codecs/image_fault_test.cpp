@@ -162,12 +162,10 @@ TEST(DecodeFaults, AJpegOfMoreOrFewerRowsThanItsDataIsTolerated) {
 
 TEST(DecodeFaults, BytesBetweenSegmentsOfAJpegAreSkipped) {
   const ImageRecord record = image_record("rgb_420.jpg");
-  for (const std::initializer_list<unsigned> marker : {std::initializer_list<unsigned>{0xff, 0xdb},
-                                                       {0xff, 0xc0},
-                                                       {0xff, 0xc4},
-                                                       {0xff, 0xda}}) {
-    for (const File& junk : {File(1, std::byte{0}), File(608, std::byte{0x55}),
-                             File{std::byte{0xff}, std::byte{0}}}) {
+  for (const std::initializer_list<unsigned> marker :
+       {std::initializer_list<unsigned>{0xff, 0xdb}, {0xff, 0xc0}, {0xff, 0xc4}, {0xff, 0xda}}) {
+    for (const File& junk :
+         {File(1, std::byte{0}), File(608, std::byte{0x55}), File{std::byte{0xff}, std::byte{0}}}) {
       File file = record.file;
       const auto at = file.begin() + static_cast<std::ptrdiff_t>(find(file, marker));
       file.insert(at, junk.begin(), junk.end());

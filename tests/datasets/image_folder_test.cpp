@@ -57,7 +57,8 @@ TEST_F(ClassFolderTest, HasImageAndLabelAndTheNamesOfClasses) {
 }
 
 TEST_F(ClassFolderTest, NestedFoldersComeInTheOrderOfTorchvision) {
-  for (const char* name : {"c/z.jpg", "c/a/2.jpg", "c/a/x/1.jpg", "c/a-b/1.jpg", "c/a.jpg"}) add(name);
+  for (const char* name : {"c/z.jpg", "c/a/2.jpg", "c/a/x/1.jpg", "c/a-b/1.jpg", "c/a.jpg"})
+    add(name);
   EXPECT_THAT(samples(), ElementsAre("0 c/a.jpg", "0 c/z.jpg", "0 c/a/2.jpg", "0 c/a-b/1.jpg",
                                      "0 c/a/x/1.jpg"));
 }
@@ -164,8 +165,8 @@ TEST_F(ClassFolderTest, NamesClassesWithoutImages) {
   add("a/1.jpg");
   for (const char* name : {"b", "c", "d", "e"}) fs::create_directories(dir() / name / "deeper");
   EXPECT_THAT(error(),
-              AllOf(StartsWith("Error: "),
-                    HasSubstr("4 classes without .jpg, .jpeg, .jpe, .jfif, .png, .ppm or .pgm: 'b', 'c', 'd', ...")));
+              AllOf(StartsWith("Error: "), HasSubstr("4 classes without .jpg, .jpeg, .jpe, .jfif, "
+                                                     ".png, .ppm or .pgm: 'b', 'c', 'd', ...")));
 }
 
 TEST_F(ClassFolderTest, CountsAndNamesFormatsThatAreNotRead) {
@@ -175,8 +176,9 @@ TEST_F(ClassFolderTest, CountsAndNamesFormatsThatAreNotRead) {
               ElementsAre(AllOf(HasSubstr("data': 3 files are of formats that are not read"),
                                 HasSubstr("(1 .gif, 2 .webp)"), HasSubstr("to JPEG or PNG"))));
   fs::remove(dir() / "b/1.jpg");
-  EXPECT_THAT(error(), AllOf(HasSubstr("1 class without .jpg, .jpeg, .jpe, .jfif, .png, .ppm or .pgm: 'b'"),
-                             HasSubstr("3 files are of formats that are not read")));
+  EXPECT_THAT(error(),
+              AllOf(HasSubstr("1 class without .jpg, .jpeg, .jpe, .jfif, .png, .ppm or .pgm: 'b'"),
+                    HasSubstr("3 files are of formats that are not read")));
 }
 
 TEST_F(ClassFolderTest, CountsImagesOutsideOfTheClasses) {

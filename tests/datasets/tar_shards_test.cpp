@@ -255,11 +255,12 @@ TEST_F(TarShardsTest, SkippedMembersAreCountedAndTheFirstIsNamed) {
     SCOPED_TRACE(is_from_index);
     const auto dataset = tar_shards({path()});
     EXPECT_EQ(dataset->size(), 2u);
-    EXPECT_THAT(dataset->remarks(),
-                ElementsAre(AllOf(StartsWith("2 images skipped"),
-                                  HasSubstr("a.tar:track 2.0 (clean).jpg'"), HasSubstr("first dot")),
-                            AllOf(StartsWith("1 member that is no image, label or mask skipped"),
-                                  HasSubstr("a.tar:a.json'"))));
+    EXPECT_THAT(
+        dataset->remarks(),
+        ElementsAre(AllOf(StartsWith("2 images skipped"), HasSubstr("a.tar:track 2.0 (clean).jpg'"),
+                          HasSubstr("first dot")),
+                    AllOf(StartsWith("1 member that is no image, label or mask skipped"),
+                          HasSubstr("a.tar:a.json'"))));
   }
 }
 
@@ -268,11 +269,14 @@ TEST_F(TarShardsTest, MembersOfASampleThatAreApartAreAnErrorThatSaysHowToSort) {
       "the members of sample 'a' are not next to each other in the archive; write it again with "
       "their names sorted (tar --sort=name)");
   EXPECT_THAT(error({{"a.cls", "0"}, {"b.cls", "1"}, {"a.jpg", "x"}, {"b.jpg", "x"}}), sorted);
-  EXPECT_THAT(error({{"a.jpg", "x"}, {"a.cls", "0"}, {"b.jpg", "x"}, {"b.cls", "1"}, {"a.seg.png", "x"}}),
-              sorted);
-  EXPECT_THAT(error({{"c.jpg", "x"}, {"c.cls", "0"}, {"a.jpg", "x"}, {"b.jpg", "x"}, {"a.cls", "1"}}),
-              sorted);
-  EXPECT_THAT(error({{"a.cls", "0"}, {"b.jpg", "x"}}), HasSubstr("sample 'a' has label, but no image"));
+  EXPECT_THAT(
+      error({{"a.jpg", "x"}, {"a.cls", "0"}, {"b.jpg", "x"}, {"b.cls", "1"}, {"a.seg.png", "x"}}),
+      sorted);
+  EXPECT_THAT(
+      error({{"c.jpg", "x"}, {"c.cls", "0"}, {"a.jpg", "x"}, {"b.jpg", "x"}, {"a.cls", "1"}}),
+      sorted);
+  EXPECT_THAT(error({{"a.cls", "0"}, {"b.jpg", "x"}}),
+              HasSubstr("sample 'a' has label, but no image"));
 }
 
 TEST_F(TarShardsTest, ImagesOfEveryNameThatFoldersReadAreRead) {

@@ -32,14 +32,15 @@ void expect_late(const Chain& chain, std::size_t crop, std::size_t ahead_of) {
 TEST(LateCrop, a_crop_is_moved_ahead_of_transforms_of_single_pixels) {
   expect_late({Normalize{}, RandomCrop{8}}, 1, 0);
   expect_late({ToDtype{}, Divide{}, ConvertColor{}, CenterCrop{8}, Normalize{}}, 3, 0);
-  expect_late({Grayscale{3}, RandomGrayscale{}, ColorJitter{.brightness = {0.5, 1.5}}, CenterCrop{8}},
-              3, 0);
+  expect_late(
+      {Grayscale{3}, RandomGrayscale{}, ColorJitter{.brightness = {0.5, 1.5}}, CenterCrop{8}}, 3,
+      0);
 }
 
 TEST(LateCrop, a_crop_is_not_moved_across_what_needs_other_pixels) {
-  const std::vector<AnyOp> before = {Resize{{64, 64}},    GaussianBlur{},
-                                     RandomRotation{{-10, 10}}, RandomAffine{},
-                                     RandomHorizontalFlip{}, ColorJitter{.contrast = {0.5, 1.5}}};
+  const std::vector<AnyOp> before = {
+      Resize{{64, 64}}, GaussianBlur{},         RandomRotation{{-10, 10}},
+      RandomAffine{},   RandomHorizontalFlip{}, ColorJitter{.contrast = {0.5, 1.5}}};
   for (const AnyOp& op : before) {
     EXPECT_FALSE(late_in({op, RandomCrop{8}}, 1)) << op.name();
     expect_late({op, Normalize{}, RandomCrop{8}}, 2, 1);

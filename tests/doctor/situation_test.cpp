@@ -48,12 +48,14 @@ TEST_F(SituationTest, PartsAreDecodedWhereTheFirstTransformReadsSome) {
 
 TEST_F(SituationTest, ACropIsNotMovedAcrossAResize) {
   Tiny tiny;
-  tiny.transforms = {{"resize", Resize{{32, 32}}}, {"normal", Normalize{}}, {"crop", CenterCrop{8}}};
+  tiny.transforms = {
+      {"resize", Resize{{32, 32}}}, {"normal", Normalize{}}, {"crop", CenterCrop{8}}};
   const std::vector<double> bytes = {1, 768, 3072, 3072 * 4, 192 * 4, 192 * 4};
   const Situation situation = situation_of(*trainer(tiny), plan(), bytes);
   EXPECT_EQ(situation.crop, "crop");
   EXPECT_EQ(situation.crop_ahead_of, "normal");
-  tiny.transforms = {{"resize", Resize{{32, 32}}}, {"crop", CenterCrop{8}}, {"normal", Normalize{}}};
+  tiny.transforms = {
+      {"resize", Resize{{32, 32}}}, {"crop", CenterCrop{8}}, {"normal", Normalize{}}};
   const std::vector<double> other = {1, 768, 3072, 192, 192 * 4, 192 * 4};
   EXPECT_EQ(situation_of(*trainer(tiny), plan(), other).crop, "");
 }

@@ -215,8 +215,7 @@ TEST(JpegCheck, FindsWhatDecodingFindsInFilesForEngines) {
       if (!jpeg::shape_for_engines(file)) continue;
       HostArray out;
       std::string warning;
-      const std::string error =
-          thrown_by([&] { decode_rgb(file, {.warning = &warning}, out); });
+      const std::string error = thrown_by([&] { decode_rgb(file, {.warning = &warning}, out); });
       const bool is_sound = error == "nothing" && warning.empty();
       EXPECT_EQ(jpeg::is_sound(file), is_sound) << error << warning;
       ++(is_sound ? good : bad);

@@ -31,12 +31,13 @@ struct DecodeOptions {
   /// what it reads of it by as much. It is faster and gives other pixels (docs/transforms.md says
   /// how far off).
   bool scaled = false;
-  /// Whether damage that the codec can read past, such as bytes before the end marker of a JPEG, is an
-  /// Error. Every file is then decoded whole. Otherwise such a file has the pixels that libjpeg-turbo or
-  /// libpng gives.
+  /// Whether damage that the codec can read past, such as bytes before the end marker of a JPEG, is
+  /// an Error. Every file is then decoded whole. Otherwise such a file has the pixels that
+  /// libjpeg-turbo or libpng gives.
   bool strict = false;
-  /// Where it is set, receives the first warning that the codec gives about a file, such as "Corrupt
-  /// JPEG data: 2 extraneous bytes before marker 0xd9". It stays as it is for a file without a warning.
+  /// Where it is set, receives the first warning that the codec gives about a file, such as
+  /// "Corrupt JPEG data: 2 extraneous bytes before marker 0xd9". It stays as it is for a file
+  /// without a warning.
   std::string* warning = nullptr;
   bool operator==(const DecodeOptions&) const = default;
 };
@@ -47,9 +48,9 @@ enum class ImageFormat { jpeg, png, pnm, unknown };
 /// The format that the first bytes of `file` tell, whatever the file is called.
 ImageFormat image_format(std::span<const std::byte> file);
 
-/// Height x width x channels of a JPEG, PNG, PPM or PGM file, from its header alone: height and width as
-/// decode_rgb() gives them (turned as a JPEG's EXIF orientation says), channels as the file stores
-/// them. Throws Error for any other file, or whose header is damaged.
+/// Height x width x channels of a JPEG, PNG, PPM or PGM file, from its header alone: height and
+/// width as decode_rgb() gives them (turned as a JPEG's EXIF orientation says), channels as the
+/// file stores them. Throws Error for any other file, or whose header is damaged.
 Shape image_shape(std::span<const std::byte> file);
 
 /// Decodes a JPEG, PNG, PPM or PGM file into `out`: uint8, height x width x 3 (RGB interleaved).
@@ -64,14 +65,15 @@ Shape image_shape(std::span<const std::byte> file);
 /// 65535). Transparent pixels (alpha, tRNS) are composited over `background` before that rounding.
 /// Gamma and orientation (eXIf) are left alone.
 ///
-/// PPM and PGM: as text and binary, of any maximum: level = round(value / maximum * 255), as in PIL.
+/// PPM and PGM: as text and binary, of any maximum: level = round(value / maximum * 255), as in
+/// PIL.
 ///
-/// Damage that libjpeg-turbo or libpng reads past with a warning is tolerated unless `strict`: the file
-/// has the pixels that they give, which are PIL's for JPEG. A JPEG file that ends before its last row is
-/// an Error, as in PIL.
+/// Damage that libjpeg-turbo or libpng reads past with a warning is tolerated unless `strict`: the
+/// file has the pixels that they give, which are PIL's for JPEG. A JPEG file that ends before its
+/// last row is an Error, as in PIL.
 ///
-/// Throws Error for a file that is not an image, is truncated or corrupt, has no pixels, or has more
-/// than `pixel_limit`. Never crashes, prints or exits.
+/// Throws Error for a file that is not an image, is truncated or corrupt, has no pixels, or has
+/// more than `pixel_limit`. Never crashes, prints or exits.
 void decode_rgb(std::span<const std::byte> file, const DecodeOptions& options, HostArray& out);
 
 /// Decodes a part of a JPEG file into `out` (uint8, height x width x 3): the pixels of
@@ -81,11 +83,12 @@ void decode_rgb(std::span<const std::byte> file, const DecodeOptions& options, H
 /// gives them. With another they have the bits that the whole image decoded at that reduction has.
 /// The values of the other pixels are unspecified.
 ///
-/// Returns no value, and leaves `out` unspecified, for files that have to be decoded whole: PNG, JPEG
-/// that is turned by EXIF, is CMYK, has unusual sampling factors or lacks scans of a progressive image,
-/// files of one scan with other markers than restarts before the end marker, and every file where
-/// `strict` is set. Throws Error for a region that does not lie in the image and for the files that
-/// decode_rgb() throws for: whether a file is accepted does not depend on the region.
+/// Returns no value, and leaves `out` unspecified, for files that have to be decoded whole: PNG,
+/// JPEG that is turned by EXIF, is CMYK, has unusual sampling factors or lacks scans of a
+/// progressive image, files of one scan with other markers than restarts before the end marker, and
+/// every file where `strict` is set. Throws Error for a region that does not lie in the image and
+/// for the files that decode_rgb() throws for: whether a file is accepted does not depend on the
+/// region.
 std::optional<Window> decode_rgb_window(std::span<const std::byte> file,
                                         const DecodeOptions& options, const Window& wanted,
                                         HostArray& out);

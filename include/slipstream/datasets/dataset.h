@@ -95,11 +95,12 @@ class Dataset {
   virtual std::string name(std::size_t index) const { return "sample " + std::to_string(index); }
 };
 
-/// The images DIR/images/NAME.jpg (or .jpeg, .jpe, .jfif, .png, .ppm, .pgm) with the masks DIR/masks/NAME.png, sorted by NAME.
-/// Its fields are "image" (encoded, uint8, height x width x 3) and "label" (encoded mask of class
-/// numbers below `classes`, uint8, height x width). Throws Refused for a folder that does not
-/// exist, and Error for an empty one, an image without a mask, a mask without an image, or two
-/// images of one NAME. read() throws Error where mask and image differ in size, by their headers.
+/// The images DIR/images/NAME.jpg (or .jpeg, .jpe, .jfif, .png, .ppm, .pgm) with the masks
+/// DIR/masks/NAME.png, sorted by NAME. Its fields are "image" (encoded, uint8, height x width x 3)
+/// and "label" (encoded mask of class numbers below `classes`, uint8, height x width). Throws
+/// Refused for a folder that does not exist, and Error for an empty one, an image without a mask, a
+/// mask without an image, or two images of one NAME. read() throws Error where mask and image
+/// differ in size, by their headers.
 std::shared_ptr<const Dataset> segmentation_folder(const std::filesystem::path& dir,
                                                    std::int64_t classes);
 

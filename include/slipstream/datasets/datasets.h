@@ -26,9 +26,9 @@ struct ImageFolderOptions {
   std::vector<std::string> classes = {};
 };
 
-/// The images in a folder of class folders: DIR/CLASS/**/*.jpg, .jpeg, .jpe, .jfif, .png, .ppm or .pgm, in letters of either
-/// case, sorted by class and then by path, both byte by byte. Its fields are "image" (encoded,
-/// uint8, height x width x 3) and "label" (int64, scalar).
+/// The images in a folder of class folders: DIR/CLASS/**/*.jpg, .jpeg, .jpe, .jfif, .png, .ppm or
+/// .pgm, in letters of either case, sorted by class and then by path, both byte by byte. Its fields
+/// are "image" (encoded, uint8, height x width x 3) and "label" (int64, scalar).
 ///
 /// Hidden files and folders (.NAME) and other files are skipped. Links are followed; a folder that
 /// a class reaches twice, through a link or a loop of links, counts once. remarks() counts files of

@@ -213,8 +213,8 @@ class DataLoader {
   CacheCounters cache() const;
   /// The seconds that next() has waited, in all.
   double blocked_s() const;
-  /// The bad samples that were skipped so far (OnBadSample::skip), and those that were used in spite
-  /// of damage. May be called from any thread.
+  /// The bad samples that were skipped so far (OnBadSample::skip), and those that were used in
+  /// spite of damage. May be called from any thread.
   SkippedSamples skipped() const;
 
   /// Does the constructor's checks of fields and forms and returns the layout, without starting a
