@@ -25,6 +25,7 @@ class Progress(Iterator[Any]):
         self._values, self._source = vars(loader), source
         self._ahead: dict[str, Any] = {}  # after the last batch taken, where that differs
         self._pending: collections.deque[dict[str, Any]] = collections.deque()
+        self._given = 0
         self._is_at_end = False
 
     def __next__(self) -> Any:
@@ -58,8 +59,13 @@ class Progress(Iterator[Any]):
             else:
                 self._values[name] = value
 
-    def give(self) -> None:
-        """The loop body gets the next batch that was taken."""
+    def give(self, count: int) -> None:
+        """The loop body got the first `count` batches, errors among them."""
+        for _ in range(self._given, count):
+            self._apply()
+        self._given = count
+
+    def _apply(self) -> None:
         self._set(self._pending.popleft())
         if not self._pending:
             self._ahead = {}
@@ -67,7 +73,7 @@ class Progress(Iterator[Any]):
     def end(self) -> None:
         """The loop body asked for a batch after the last one."""
         while self._pending:
-            self.give()
+            self._apply()
         next(self._source, None)
 
 

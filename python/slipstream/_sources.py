@@ -135,25 +135,49 @@ class _Raised:
 
 
 class States:
-    """Of a loader that has state_dict() and load_state_dict(), behind each batch taken in a pass."""
+    """Of a loader that has state_dict() and load_state_dict(), after each batch or error taken in an epoch."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
         self._taken: collections.deque[Any] = collections.deque()
+        self._given = 0
 
-    def take(self, item: Any) -> Any:
-        """The item, after which the state is."""
+    def after_each(self, batches: Iterator[Any]) -> _Remembered:
+        return _Remembered(batches, self._remember)
+
+    def _remember(self) -> None:
         try:
             self._taken.append(copy.deepcopy(self._loader.state_dict()))
         except Exception as error:  # told to whoever asks for it
             if is_of_handler(error, error.__traceback__):
                 raise
             self._taken.append(_Raised(error))
-        return item
 
-    def given(self) -> Any:
-        """Behind the batch that the loop gets."""
-        return self._taken.popleft()
+    def given(self, count: int) -> Any:
+        """The state after the first `count` batches, which the loop got; None where it got no other."""
+        state = None
+        for _ in range(self._given, count):
+            state = self._taken.popleft()
+        self._given = count
+        return state
+
+
+class _Remembered(Iterator[Any]):
+    """The same batches and errors, with a call after each."""
+
+    def __init__(self, batches: Iterator[Any], remember: Callable[[], None]) -> None:
+        self._batches, self._remember = batches, remember
+
+    def __next__(self) -> Any:
+        try:
+            item = next(self._batches)
+        except StopIteration:
+            raise
+        except Exception:
+            self._remember()
+            raise
+        self._remember()
+        return item
 
 
 def has_state(loader: Any) -> bool:
@@ -254,4 +278,4 @@ def source_of(
         workers = _Workers(loader)
     batches: Iterator[Any] = iter(loader if workers is None else workers)
     ready = None if workers is None else workers.ready
-    return batches if states is None else map(states.take, batches), ready
+    return batches if states is None else states.after_each(batches), ready

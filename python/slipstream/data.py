@@ -13,6 +13,7 @@ import torch
 
 from . import _native
 from ._checks import EPOCHS, SEEDS, check, choose, device_named, shortened
+from ._iteration import Iteration
 from ._moves import fitting, refuse_moving_beside, refuse_moving_images_alone
 from ._steps import refuse_samples_in_python, told_classes
 from ._sources import datasets_with_epochs
@@ -336,24 +337,30 @@ class DataLoader:
     def _pass(self, stages: Sequence[Stage], run_ahead: int) -> Iterator[Any]:
         from .pipeline import Pass
 
-        first, resumed = self._first_number(), self._resumes
-        self._go_to(self._position if self._resumes else self.epoch * len(self), False)
-        number = self._pass_number
-        begin = self._position
-        self._revive_workers()
-        self._native.go_to(begin)
-        with Pass(self._native, None, stages, self.device, run_ahead, first) as batches:
-            for batch in batches:
-                self._position += 1
-                self._peeked = (begin, resumed) if self._position == begin + 1 else None
-                yield batch
-                if number == self._pass_number:
-                    self._peeked = None
-                else:
-                    raise _native.Error(
-                        "the loader was sent elsewhere since this pass began, by another pass, "
-                        "set_epoch() or load_state_dict(): finish one first, or make a loader for each"
-                    )
+        number, start, resumed = 0, 0, False
+
+        def begin() -> Pass:
+            nonlocal number, start, resumed
+            first, resumed = self._first_number(), self._resumes
+            self._go_to(self._position if self._resumes else self.epoch * len(self), False)
+            number, start = self._pass_number, self._position
+            self._revive_workers()
+            self._native.go_to(start)
+            return Pass(self._native, None, stages, self.device, run_ahead, first)
+
+        def check() -> None:
+            if number != self._pass_number:
+                raise _native.Error(
+                    "the loader was sent elsewhere since this pass began, by another pass, "
+                    "set_epoch() or load_state_dict(): finish one first, or make a loader for each"
+                )
+            self._peeked = None
+
+        def passed(given: int) -> None:
+            self._position = start + given
+            self._peeked = (start, resumed) if given == 1 else None
+
+        return Iteration(begin, passed, check)
 
 
 def refuse_own_iteration(loader: DataLoader, what: str) -> None:

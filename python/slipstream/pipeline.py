@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
-import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -14,8 +12,8 @@ import torch
 
 from . import _native
 from ._checks import EPOCHS, check, choose, device_named, index_of, is_device, shortened
+from ._iteration import Iteration, Loop, SerialLoop, warn_of_lost_batches
 from ._progress import HIDDEN, Progress, has_progress, refusing_hidden
-from ._signals import place_told
 from ._scripts import script_of
 from ._sources import Place, States, has_state, set_epochs, source_of
 from ._trees import Key, value_at, with_values
@@ -198,6 +196,7 @@ class Pipeline:
             innermost = innermost.loader
         if innermost is not loader and has_progress(innermost) and not self.serial:
             raise _native.Refused(HIDDEN)
+        self._has_warned = False
         self._place = Place(loader, goes_on=isinstance(innermost, DataLoader))
         if isinstance(loader, DataLoader):
             refuse_own_iteration(loader, "a slipstream.Pipeline")
@@ -226,43 +225,59 @@ class Pipeline:
 
     def __iter__(self) -> Iterator[Any]:
         _refuse_stages(self.stages, self.run_ahead)
-        # A pass begins with its first batch: frameworks iterate a loader only to see whether they can.
+        stages, device = self.stages, self.device
         if not isinstance(self.loader, DataLoader):
-            return self._foreign_pass()
-        return self._serial_pass() if self.serial else self.loader._pass(self.stages, self.run_ahead)
-
-    def _serial_pass(self) -> Iterator[Any]:
-        yield from _serial(self.loader, self.stages, self.device, self.loader._first_number())  # type: ignore[attr-defined]
-
-    def _foreign_pass(self) -> Iterator[Any]:
-        epoch, batch = self._place.begin()
-        states = States(self.loader) if has_state(self.loader) else None
-        first, stages, device = (epoch << 32) + batch, self.stages, self.device
-        batches: Any
-        progress: Progress | None = None
+            return self._foreign_iteration()
         if self.serial:
-            batches = contextlib.closing(_serial(self.loader, stages, device, first, states))
-        else:
-            source, ready = source_of(self.loader, states)
-            if has_progress(self.loader):
-                source = progress = Progress(self.loader, source)
-            else:
-                source = refusing_hidden(source)
-            batches = Pass(source, ready, stages, device, self.run_ahead, first)
-        numbers = itertools.count(batch + 1)
+            loader = self.loader
+            return Iteration(
+                lambda: SerialLoop(iter(loader), stages, device, loader._first_number())
+            )
+        return self.loader._pass(self.stages, self.run_ahead)
 
-        def told(item: Any) -> Any:
+    def _foreign_iteration(self) -> Iteration:
+        """The loader's own iterator is made here, as in a plain loop: it may draw random numbers. The epoch begins
+        with the first batch, for frameworks iterate a loader only to see whether they can."""
+        states = States(self.loader) if has_state(self.loader) else None
+        source, ready = source_of(self.loader, states)
+        progress: Progress | None = None
+        if not self.serial and has_progress(self.loader):
+            source = progress = Progress(self.loader, source)
+        elif not self.serial:
+            source = refusing_hidden(source)
+        stages, device, place = self.stages, self.device, self._place
+        epoch = batch = 0
+
+        def begin() -> Pass | SerialLoop:
+            nonlocal epoch, batch
+            epoch, batch = place.begin()
+            first = (epoch << 32) + batch
+            if self.serial:
+                return SerialLoop(source, stages, device, first)
+            return Pass(source, ready, stages, device, self.run_ahead, first)
+
+        def passed(given: int) -> None:
             if progress is not None:
-                progress.give()
-            if states is not None:
-                self._place.given(states.given(), epoch, next(numbers))
-            return item
+                progress.give(given)
+            if states is not None and (state := states.given(given)) is not None:
+                place.given(state, epoch, batch + given)
 
-        with batches as made:
-            yield from made if states is None and progress is None else map(told, made)  # neither keeps a batch
+        def ended() -> None:
             if progress is not None:
                 progress.end()
-            self._place.end()
+            place.end()
+
+        is_lost = isinstance(self.loader, Iterator) and not self.serial
+        return Iteration(
+            begin,
+            None if states is None and progress is None else passed,
+            ended=ended,
+            left=self._warn_of_lost_batches if is_lost else None,
+        )
+
+    def _warn_of_lost_batches(self, loop: Loop) -> None:
+        if not self._has_warned:
+            self._has_warned = warn_of_lost_batches(loop, type(self.loader).__name__)
 
 
 class Pass:
@@ -294,39 +309,17 @@ class Pass:
         ]
         self._loop = _native.Loop(source, ready, native, device, first, run_ahead, self._kept)
 
+    @property
+    def loop(self) -> _native.Loop:
+        """Ends what runs ahead when it is closed or deleted."""
+        return self._loop
+
     def __enter__(self) -> _native.Loop:
         return self._loop
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         """The host waits for nothing."""
-        if error is not None:
-            _note(error, self._loop.failed())
         self._loop.close()
-
-
-def _serial(
-    loader: Iterable[Any],
-    stages: Sequence[Stage],
-    device: str,
-    first: int,
-    states: States | None = None,
-) -> Iterator[Any]:
-    for number, item in enumerate(loader if states is None else map(states.take, loader)):
-        batch = _native.moved(item, device)
-        for stage in stages:
-            try:
-                with torch.no_grad(), _native.KeyedDraws(device, stage._draw_seed(), first + number):
-                    batch = stage(batch)
-            except BaseException as error:
-                _note(error, stage.name)
-                raise
-        yield batch
-
-
-def _note(error: BaseException, stage: str) -> None:
-    if stage and hasattr(error, "add_note"):
-        place = f"in stage '{stage}' of a slipstream.Pipeline"
-        error.add_note(place_told(error, error.__traceback__, place))
 
 
 def _stages_of(stages: Any) -> list[Stage]:

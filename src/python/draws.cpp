@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "core/fingerprint.h"
+#include "python/loop_error.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -58,7 +59,7 @@ void DrawOrder::begin() {
 void DrawOrder::end(const std::string& who) {
   for (Watched& each : generators_) {
     if (!each.before.defined() || same(each.before, generator_state(each.device))) continue;
-    if (!each.drawer.empty() && each.drawer != who) throw Error(conflict(each, who));
+    if (!each.drawer.empty() && each.drawer != who) throw LoopCheckFailed(conflict(each, who));
     each.drawer = who;
   }
 }

@@ -2,22 +2,19 @@
 
 #include <utility>
 
+#include "python/loop_error.h"
+
 namespace slipstream {
-namespace {
 
 namespace py = pybind11;
 
-bool is_of_handler(const py::error_already_set& error) {
-  const py::object told = py::module_::import("slipstream._signals").attr("is_of_handler");
-  return told(error.value(), error.trace()).cast<bool>();
-}
-
-}  // namespace
 
 LoopInput::LoopInput(std::shared_ptr<Feed> feed, DrawOrder& draws)
     : feed_(std::move(feed)), draws_(draws) {}
 
-bool LoopInput::ready() { return has_item_ || has_ended_ || feed_->ready(); }
+bool LoopInput::ready() {
+  return has_item_ || has_ended_ || (!awaits_resume_ && feed_->ready());
+}
 
 bool LoopInput::is_over() {
   if (!has_item_ && !has_ended_) {
@@ -35,34 +32,32 @@ bool LoopInput::take() {
   }
   // The first time, a loader draws ahead of everything else, as in a plain loop.
   const bool is_looking = !is_on_thread && taken_ > 0 && DrawOrder::looks_at(taken_);
+  if (is_looking) draws_.begin();
+  bool is_there = true;
   try {
-    if (is_looking) draws_.begin();
-    const bool is_there = feed_->take();
-    if (is_looking) draws_.end(DrawOrder::kLoader);
-    ++taken_;
-    return is_there;
+    is_there = feed_->take();
   } catch (const py::error_already_set& error) {
-    const py::gil_scoped_acquire locked;
-    if (!error.matches(PyExc_Exception) || is_of_handler(error)) throw;
+    if (ends_loop_at_once(error)) throw;
     error_ = std::current_exception();
-  } catch (...) {
+  } catch (const std::exception&) {
     error_ = std::current_exception();
   }
-  return false;
+  if (is_looking) draws_.end(DrawOrder::kLoader);
+  awaits_resume_ = error_ != nullptr;
+  if (is_there) ++taken_;
+  return is_there;
 }
 
 py::object LoopInput::moved(Lane& lane) {
   has_item_ = false;
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   return feed_->moved(lane);
 }
 
 std::vector<at::Tensor> LoopInput::move(Lane& lane) {
   has_item_ = false;
-  return feed_->move(lane);
-}
-
-void LoopInput::rethrow() {
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  return feed_->move(lane);
 }
 
 }  // namespace slipstream

@@ -2,6 +2,7 @@
 
 #include <torch/csrc/utils/pybind.h>
 
+#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -22,21 +23,25 @@ class LoopInput {
   void go_to_thread() { feed_->go_to_thread(); }
   /// Whether is_over() would return without waiting.
   bool ready();
-  /// Takes the next batch, where none is taken. What a loader raises waits for the batches ahead of
-  /// it: then there is no next one. Ctrl-C and exits come out at once, as does what the program's
-  /// signal handlers raise.
+  /// Takes the next batch, where none is taken. What a loader raises takes the place of a batch:
+  /// moved() or move() throws it. What ends_loop_at_once() is thrown here.
   bool is_over();
-  bool is_on_device() const { return feed_->is_on_device(); }
+  bool is_on_device() const { return !error_ && feed_->is_on_device(); }
+  /// Whether the batch that is taken is an error of the loader.
+  bool has_failed() const { return error_ != nullptr; }
+  /// The caller got the loader's error and asks for a batch again: ready() is false until then, for
+  /// a plain loop would not ask the loader before.
+  void resume() { awaits_resume_ = false; }
   /// The batch that was taken, of a feed without a thread, with Python's lock.
   pybind11::object moved(Lane& lane);
   /// The same of a feed that has one.
   std::vector<at::Tensor> move(Lane& lane);
 
-  /// Behind the last batch, by any thread: throws what the feed threw, once.
-  void rethrow();
   /// By any thread: is_over() returns soon.
   void interrupt() { feed_->interrupt(); }
-  /// Lets go of the feed: rethrow() is all that may follow. Needs Python's lock.
+  /// Batches taken, errors among them. By any thread.
+  std::uint64_t taken() const { return taken_; }
+  /// Lets go of the feed. Needs Python's lock. Batches taken before stay counted.
   void end() { feed_.reset(); }
 
  private:
@@ -46,7 +51,8 @@ class LoopInput {
   DrawOrder& draws_;
   std::exception_ptr error_;
   bool has_item_ = false, has_ended_ = false;
-  std::uint64_t taken_ = 0;
+  std::atomic<bool> awaits_resume_ = false;
+  std::atomic<std::uint64_t> taken_ = 0;
 };
 
 }  // namespace slipstream

@@ -75,6 +75,13 @@ class Loop {
     if (!is_busy_) loop_->close();
   }
   std::string failed() const { return loop_->failed(); }
+  std::uint64_t given() const { return loop_->given(); }
+  std::uint64_t lost() const {
+    return loop_->has_failed() ? 0 : loop_->taken() - loop_->given();
+  }
+  int traverse(visitproc visit, void* arg) const {
+    return loop_ == nullptr ? 0 : loop_->traverse(visit, arg);
+  }
 
  private:
   std::unique_ptr<StagedLoop> loop_;
@@ -354,6 +361,15 @@ void add_serial(py::module_& module) {
   });
 }
 
+void let_garbage_collector_visit(PyHeapTypeObject* type) {
+  type->ht_type.tp_flags |= Py_TPFLAGS_HAVE_GC;
+  type->ht_type.tp_traverse = [](PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (!py::detail::is_holder_constructed(self)) return 0;
+    return py::cast<const Loop&>(py::handle(self)).traverse(visit, arg);
+  };
+}
+
 void add_loop(py::module_& module) {
   module.def("needs_python", &needs_python);
   py::class_<LoopStage>(module, "LoopStage")
@@ -366,13 +382,15 @@ void add_loop(py::module_& module) {
                          ScriptStage::of(script), kept_in(kept, arguments),
                          kept_in(kept, placed),   kept_in(kept, direct)};
       }));
-  py::class_<Loop>(module, "Loop")
+  py::class_<Loop>(module, "Loop", py::custom_type_setup(&let_garbage_collector_visit))
       .def(py::init<const py::object&, const py::object&, std::vector<LoopStage>,
                     const std::string&, std::uint64_t, std::size_t, const py::list&>())
       .def("__iter__", [](const py::object& loop) { return loop; })
       .def("__next__", &Loop::next)
       .def("close", &Loop::close)
-      .def("failed", &Loop::failed);
+      .def("failed", &Loop::failed)
+      .def("given", &Loop::given)
+      .def("lost", &Loop::lost);
 }
 
 int main_of(std::vector<std::string> words) {

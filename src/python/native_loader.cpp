@@ -219,10 +219,11 @@ void NativeLoader::take(std::uint64_t pass) {
     for (const HostBatch& batch : returned_->batches) loader_->release(batch, nullptr);
     returned_->batches.clear();
   }
+  if (must_start_) start(position_);  // behind an error
   must_start_ = true;
+  ++position_;  // past a batch that fails, too
   taken_ = loader_->next();
   must_start_ = false;
-  ++position_;
 }
 
 std::int64_t NativeLoader::size_of_taken() const {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "python/interrupts.h"
+#include "python/loop_error.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -100,9 +101,8 @@ class TrainedModule final : public PythonModule {
 
 void add_note(py::error_already_set& raised, const std::string& place) {
   if (!py::hasattr(raised.value(), "add_note")) return;
-  const py::object trace = raised.trace() ? raised.trace() : py::object(py::none());
   const py::object told =
-      py::module_::import("slipstream._signals").attr("place_told")(raised.value(), trace, place);
+      py::module_::import("slipstream._signals").attr("place_told")(raised.value(), trace_of(raised), place);
   raised.value().attr("add_note")(told);
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "cuda/cuda.h"
+#include "python/loop_error.h"
 #include "python/tree.h"
 #include "run/context_parts.h"
 #include "slipstream/core/error.h"
@@ -71,10 +72,10 @@ std::vector<std::size_t> lanes_on_threads(bool copy_wants_one,
   return lanes;
 }
 
-/// As generators do: it would end the caller's loop.
-[[noreturn]] void throw_instead_of_stop(py::error_already_set& error, const std::string& who) {
-  py::raise_from(error, PyExc_RuntimeError, (who + " raised StopIteration").c_str());
-  throw py::error_already_set();
+/// The first line alone: Python's tracebacks follow it.
+std::string first_line(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
 }
 
 /// function(), which calls what `stage` is in Python.
@@ -113,6 +114,7 @@ StagedLoop::StagedLoop(std::shared_ptr<Feed> feed, std::vector<LoopStage> stages
       values_(lanes_.size(), std::vector<py::object>(lanes_.size())),
       moved_(lanes_.size()),
       calls_(lanes_.size(), std::vector<std::optional<ScriptStage::Call>>(lanes_.size())),
+      failures_(lanes_.size()),
       memory_(lanes_.size()),
       begun_(lanes_.size()),
       entry_(body_->make_untimed_mark()),
@@ -121,7 +123,9 @@ StagedLoop::StagedLoop(std::shared_ptr<Feed> feed, std::vector<LoopStage> stages
       stop_([this] { return input_.is_over(); }),
       schedule_(new Schedule(lanes_, lanes_.size(), run_ahead, *this)) {}
 
-StagedLoop::~StagedLoop() {
+StagedLoop::~StagedLoop() { close_quietly(); }
+
+void StagedLoop::close_quietly() {
   try {
     close();
   } catch (const std::exception&) {
@@ -151,7 +155,32 @@ void StagedLoop::begin() {
 }
 
 std::optional<py::object> StagedLoop::next() {
+  if (!ended_by_.empty())
+    throw Error("this iteration ended with an error before (" + ended_by_ +
+                "). Remedy: begin another one, iter(pipeline)");
   if (is_closed_) return std::nullopt;
+  failed_.clear();
+  try {
+    if (!advance()) return std::nullopt;
+  } catch (const std::exception& error) {
+    ended_by_ = first_line(error);
+    close_quietly();
+    throw;
+  }
+  const std::size_t slot = given_++ % lanes_.size();
+  if (DrawOrder::looks_at(given_ - 1)) draws_.begin();
+  if (Failure failure = std::exchange(failures_[slot], {}); failure) {
+    failed_ = failure.stage;
+    if (failure.is_loaders) input_.resume();
+    if (failure.error) std::rethrow_exception(failure.error);
+    PyErr_SetObject(py::type::of(failure.raised).ptr(), failure.raised.ptr());
+    throw py::error_already_set();
+  }
+  return value(slot, stages_.size());
+}
+
+/// Until the caller's next batch is there. False at the end.
+bool StagedLoop::advance() {
   if (!has_begun_) begin();
   if (threads_ && !threads_->are_here())
     throw Refused(
@@ -167,15 +196,10 @@ std::optional<py::object> StagedLoop::next() {
     if (failed_.empty() && lane > 0 && lane <= stages_.size()) failed_ = stages_[lane - 1].name;
     throw;
   }
-  if (!is_there) {
-    check_stages(/*is_at_end=*/true);
-    close();
-    input_.rethrow();
-    return std::nullopt;
-  }
-  const std::uint64_t batch = given_++;
-  if (DrawOrder::looks_at(batch)) draws_.begin();
-  return value(batch % lanes_.size(), stages_.size());
+  if (is_there) return true;
+  check_stages(/*is_at_end=*/true);
+  close();
+  return false;
 }
 
 /// The caller is done with its batch, and may have kept the one before.
@@ -193,7 +217,13 @@ void StagedLoop::take_back() {
   set_stream();
 }
 
+int StagedLoop::traverse(visitproc visit, void* arg) const {
+  for (const Failure& failure : failures_) Py_VISIT(failure.raised.ptr());
+  return 0;
+}
+
 void StagedLoop::clear(std::size_t slot) {
+  failures_[slot] = {};
   for (py::object& value : values_[slot]) value = {};
   for (auto& call : calls_[slot]) call.reset();
   moved_[slot].clear();
@@ -203,7 +233,8 @@ void StagedLoop::close() {
   if (std::exchange(is_closed_, true)) return;
   if (threads_ && !threads_->are_here()) {
     static_cast<void>(schedule_.release());  // its end would wait for them
-    static_cast<void>(new std::tuple(std::move(memory_), std::move(moved_), std::move(calls_)));
+    static_cast<void>(new std::tuple(std::move(memory_), std::move(moved_), std::move(calls_),
+                                     std::move(failures_)));
     return;
   }
   if (threads_) {
@@ -226,6 +257,31 @@ void StagedLoop::run(std::size_t lane, std::uint64_t batch, std::size_t slot) {
     const std::lock_guard keeping(keeping_);
     memory_[lane].add(batch);
   }
+  const bool is_loaders = lane == 0 && input_.has_failed();
+  try {
+    if (!failures_[slot]) run_lane(lane, batch, slot);
+  } catch (const py::error_already_set& error) {
+    if (ends_loop_at_once(error)) throw;
+    const py::gil_scoped_acquire locked;
+    keep_failure(lane, slot, is_loaders);
+    failures_[slot].raised = error.value();
+    if (error.trace()) PyException_SetTraceback(error.value().ptr(), error.trace().ptr());
+    failures_[slot].error = nullptr;
+  } catch (const LoopCheckFailed&) {
+    throw;
+  } catch (const std::exception&) {
+    keep_failure(lane, slot, is_loaders);
+  }
+}
+
+/// What fails with a batch takes its place, and the batches ahead of it are given first.
+void StagedLoop::keep_failure(std::size_t lane, std::size_t slot, bool is_loaders) {
+  std::string stage = lane > 0 ? stages_[lane - 1].name : std::string();
+  if (!schedule_->is_on_thread(lane) && !failed_.empty()) stage = std::exchange(failed_, {});
+  failures_[slot] = {std::current_exception(), {}, std::move(stage), is_loaders};
+}
+
+void StagedLoop::run_lane(std::size_t lane, std::uint64_t batch, std::size_t slot) {
   if (schedule_->is_on_thread(lane)) return lane == 0 ? move(slot) : run_script(lane, slot);
   const py::gil_scoped_acquire locked;
   const OnLane on(*lanes_[lane], device_);
@@ -255,7 +311,7 @@ void StagedLoop::prepare_call(std::size_t lane, std::size_t slot) {
   const LoopStage& stage = stages_[lane - 1];
   failed_ = stage.name;
   if (sees_operations())
-    throw Error("stage '" + stage.name +
+    throw LoopCheckFailed("stage '" + stage.name +
                 "' is TorchScript, which a thread calls that a mode entered within the loop does "
                 "not see. Remedy: enter it ahead of the loop");
   const py::tuple arguments = in_python(stage, [&] {
@@ -319,7 +375,7 @@ py::object StagedLoop::staged(std::size_t index, std::uint64_t batch, const py::
 void StagedLoop::check_stages(bool is_at_end) {
   for (LoopStage& stage : stages_)
     if (const std::string change = stage.watch.change(is_at_end); !change.empty())
-      throw Error("stage '" + stage.name + "' runs ahead of the loop's body, but " + change +
+      throw LoopCheckFailed("stage '" + stage.name + "' runs ahead of the loop's body, but " + change +
                   " since the loop began. Remedy: leave the stage alone in the body (no optimizer, "
                   "no running average, no train() of a model that it is part of), or call it in "
                   "the body");
@@ -351,12 +407,12 @@ void StagedLoop::refuse_same_memory(std::size_t lane, const at::Tensor& tensor) 
   const LaneMemory::Piece* other = memory_[lane].elsewhere(tensor);
   if (other == nullptr) return;
   if (lane > 0)
-    throw Error("stage '" + stages_[lane - 1].name +
+    throw LoopCheckFailed("stage '" + stages_[lane - 1].name +
                 "' gave the same memory for two batches, so that the later one overwrites the "
                 "earlier one. Remedy: return a clone() of what it keeps (outputs of CUDA graphs, "
                 "such as those of torch.compile(mode=\"reduce-overhead\"), are such memory)");
   if (other->storage.is_alias_of(tensor.storage()) && other->version == version_of(tensor)) return;
-  throw Error(
+  throw LoopCheckFailed(
       "the loader gave the same memory for two batches with other values, but the earlier "
       "one is still in use. Remedy: let it give a clone(), or new memory for each batch");
 }

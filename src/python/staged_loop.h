@@ -54,15 +54,35 @@ class StagedLoop final : Work {
   StagedLoop& operator=(const StagedLoop&) = delete;
 
   /// The next batch; nothing at the end. The caller's current stream waits for it. Needs Python's
-  /// lock, as all below. Throws what a stage or the feed threw, which is behind the batches ahead
-  /// of it.
+  /// lock, as all below. Throws what a stage or the feed threw in place of its batch: the call after
+  /// it gives the next one. After an error that is not one batch's (a check that failed, Ctrl-C) each
+  /// further call throws.
   std::optional<pybind11::object> next();
   /// Ends the pass, wherever it is. The host waits for nothing.
   void close();
-  /// The stage that failed; "" where none did.
+  /// The stage that failed in the last call of next(); "" where none did.
   const std::string& failed() const { return failed_; }
+  /// Batches that next() has given or thrown an error for.
+  std::uint64_t given() const { return given_; }
+  /// Batches that were taken from the feed, those with an error among them.
+  std::uint64_t taken() const { return input_.taken(); }
+  /// Whether an error other than one batch's ended it.
+  bool has_failed() const { return !ended_by_.empty(); }
+  /// For Python's garbage collector: errors that wait for their turn. Their tracebacks hold frames,
+  /// and these may hold the loop.
+  int traverse(visitproc visit, void* arg) const;
 
  private:
+  /// What a lane threw instead of making its part of a batch.
+  struct Failure {
+    explicit operator bool() const { return error || raised; }
+
+    std::exception_ptr error;
+    pybind11::object raised;  ///< instead of `error`, where it is Python's
+    std::string stage;
+    bool is_loaders = false;
+  };
+
   bool wants_times() const override { return false; }
   bool input_ready(std::uint64_t batch) override;
   void await_input(std::uint64_t) override {}
@@ -73,6 +93,10 @@ class StagedLoop final : Work {
   }
 
   void begin();
+  bool advance();
+  void close_quietly();
+  void run_lane(std::size_t lane, std::uint64_t batch, std::size_t slot);
+  void keep_failure(std::size_t lane, std::size_t slot, bool is_loaders);
   void take_back();
   /// Of what lanes have made, all that is in a slot.
   void clear(std::size_t slot);
@@ -101,6 +125,8 @@ class StagedLoop final : Work {
   std::vector<std::vector<at::Tensor>>
       moved_;  ///< [slot]: the first lane's, where a thread made it
   std::vector<std::vector<std::optional<ScriptStage::Call>>> calls_;  ///< as values_, of threads
+  std::vector<Failure> failures_;  ///< [slot]
+  std::string ended_by_;           ///< the error after which there are no more batches
   std::mutex keeping_;                ///< memory_; nobody waits for Python's lock with it
   std::vector<LaneMemory> memory_;    ///< [lane]
   std::vector<std::uint64_t> begun_;  ///< [lane]: batches

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "python/loop_error.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -129,7 +130,7 @@ void note_where(const py::error_already_set& error, py::handle value, const std:
   const std::string where = "in " + type + ".to('" + place +
                             "'), which is called of what a batch holds, as that of tensors is";
   const py::object told = imported("slipstream._signals", "place_told");
-  error.value().attr("add_note")(told(error.value(), error.trace(), where));
+  error.value().attr("add_note")(told(error.value(), trace_of(error), where));
 }
 
 py::object moved_by_itself(py::handle value, c10::Device device) {
@@ -143,7 +144,9 @@ py::object moved_by_itself(py::handle value, c10::Device device) {
     }
   } catch (py::error_already_set& error) {
     note_where(error, value, place);
-    throw;
+    if (!error.matches(PyExc_StopIteration)) throw;
+    const auto type = py::str(py::type::of(value).attr("__name__")).cast<std::string>();
+    throw_instead_of_stop(error, type + ".to('" + place + "')");
   }
 }
 

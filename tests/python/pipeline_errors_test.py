@@ -69,7 +69,8 @@ def test_errors_of_pytorchs_loader_come_out(device, workers):
     with pytest.raises(ValueError, match="no such image"):
         for _, labels in loop:
             seen += labels.tolist()
-    assert seen == list(range(20)) and list(loop) == []
+    assert seen == list(range(20))
+    assert [label for _, labels in loop for label in labels.tolist()] == list(range(24, 40)) and list(loop) == []
 
 
 def test_what_the_body_would_train_is_refused(device):
@@ -172,12 +173,85 @@ def test_a_loader_that_refills_its_memory_is_refused(device):
     assert len(list(ss.Pipeline([same] * 5, (), device))) == 5
 
 
-def test_stop_iteration_of_a_stage_is_an_error(device):
+@pytest.mark.parametrize("serial", [False, True])
+def test_stop_iteration_of_a_stage_is_an_error(device, serial):
     def stops(x):
         raise StopIteration
 
     with pytest.raises(RuntimeError, match="stage 'stops' raised StopIteration"):
-        list(ss.Pipeline(batches(), [("stops", stops)], device))
+        list(ss.Pipeline(batches(), [("stops", stops)], device, serial=serial))
+
+
+@pytest.mark.parametrize("serial", [False, True])
+def test_stop_iteration_of_a_batch_objects_to_is_an_error(device, serial):
+    class Stops:
+        def to(self, device):
+            raise StopIteration
+
+    with pytest.raises(RuntimeError, match=r"Stops.to\('.*'\) raised StopIteration"):
+        list(ss.Pipeline([(torch.ones(1), Stops())], (), device, serial=serial))
+
+
+class Every:
+    """Raises in place of some batches of numbers; one that can be iterated on after an error."""
+
+    def __init__(self, bad, count=9, error=ValueError):
+        self.bad, self.error, self.numbers = bad, error, iter(range(count))
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        number = next(self.numbers)
+        if number in self.bad:
+            raise self.error(f"number {number}")
+        return torch.tensor([number])
+
+
+def results_of(loop):
+    """What each next() gives or raises, until the end."""
+    results, loop = [], iter(loop)
+    while True:
+        try:
+            results.append(int(next(loop)[0]))
+        except StopIteration:
+            return results
+        except Exception as error:
+            results.append(type(error).__name__ + " " + str(error).split("\n")[0])
+
+
+@pytest.mark.parametrize("serial", [False, True])
+@pytest.mark.parametrize("bad", [{0}, {3}, {2, 3, 4}, {8}, set(range(9))])
+def test_an_error_takes_the_place_of_its_batch_alone(device, bad, serial):
+    expected = [f"ValueError number {i}" if i in bad else i for i in range(9)]
+
+    def stage(x):
+        if int(x[0]) in bad:
+            raise ValueError(f"number {int(x[0])}")
+        return x
+
+    stages = [("a", lambda x: x), ("b", stage), ("c", lambda x: x)]
+    assert results_of(ss.Pipeline(Every(bad), (), device, serial=serial)) == expected
+    assert results_of(ss.Pipeline(Every(()), stages, device, serial=serial)) == expected
+
+
+def test_an_error_without_a_python_function_takes_the_place_of_its_batch(device):
+    values = [[0.0], [1.0], [2.0], ["no number"], [4.0]]
+    plain = results_of(map(torch.tensor, values))
+    assert results_of(ss.Pipeline(map(torch.tensor, values), (), device)) == plain
+    assert plain[3].startswith("ValueError") and plain[4] == 4
+
+
+def test_a_check_that_failed_is_raised_again_and_again(device):
+    encode = encoder(device)
+    loop = iter(ss.Pipeline(batches(), [("encode", encode)], device))
+    next(loop)
+    encode[0].weight.mul_(0.9)
+    with pytest.raises(ss.Error, match="has been written"):
+        next(loop)
+    for _ in range(2):
+        with pytest.raises(ss.Error, match=r"ended with an error before .*has been written"):
+            next(loop)
 
 
 CHANGES = {

@@ -7,6 +7,7 @@ import importlib
 import os
 import time
 from typing import ClassVar
+import warnings
 import weakref
 
 from loops import BATCHES, Numbers, batches, delay, encoder, leave_at, trained
@@ -253,6 +254,37 @@ def test_containers_stay_what_they_are(device):
     packed = nn.utils.rnn.pack_sequence([torch.ones(3), torch.ones(2)])
     (result,) = ss.Pipeline([{"x": packed}], (), device)
     assert result["x"].data.device.type == device and result["x"].batch_sizes.device.type == "cpu"
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_iter_draws_what_iter_of_the_loader_draws(device, workers):
+    def run(wrap):
+        torch.manual_seed(0)
+        one, two = (torch.utils.data.DataLoader(Numbers(), 4, shuffle=True, num_workers=workers) for _ in range(2))
+        zipped = [(a[1].tolist(), b[1].tolist()) for a, b in zip(wrap(one), wrap(two))]
+        iterator = iter(wrap(one))
+        weight = nn.Linear(2, 2).weight
+        return zipped, weight.tolist(), [labels.tolist() for _, labels in iterator]
+
+    assert run(lambda loader: ss.Pipeline(loader, (), device)) == run(lambda loader: loader)
+
+
+def test_batches_lost_with_an_iterator_are_warned_of_once(device):
+    numbers = iter([torch.tensor([i]) for i in range(20)])
+    pipe = ss.Pipeline(numbers, (), device)
+    with pytest.warns(UserWarning, match=r"batches after the one in its body .* are lost") as warned:
+        for _ in pipe:
+            break
+        for _ in pipe:
+            break
+    assert len(warned) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in ss.Pipeline([torch.ones(1)] * 9, (), device):
+            break
+        for number in ss.Pipeline(iter([torch.tensor(i) for i in range(5)]), (), device):
+            if int(number) == 4:
+                break
 
 
 def test_a_pass_begins_with_its_first_batch(device):

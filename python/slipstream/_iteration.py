@@ -1,0 +1,163 @@
+"""Iterators over the batches of a loop."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+
+from . import _native
+from ._signals import place_told
+
+if TYPE_CHECKING:
+    from .pipeline import Pass, Stage
+
+
+class Loop(Protocol):
+    """Gives batches, and after an error the batch that follows it."""
+
+    def __next__(self) -> Any: ...
+    def failed(self) -> str:
+        """The stage that raised the last error; "" for none."""
+        ...
+
+    def given(self) -> int:
+        """Number of batches that it gave or raised an error for."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class SerialLoop:
+    """Does everything on the caller's stream, in the order of a plain loop."""
+
+    def __init__(self, source: Iterator[Any], stages: Sequence[Stage], device: str, first: int) -> None:
+        self._source, self._stages, self._device, self._first = source, stages, device, first
+        self._given, self._failed = 0, ""
+
+    def __next__(self) -> Any:
+        self._failed = ""
+        try:
+            item = next(self._source)
+        except StopIteration:
+            raise
+        except BaseException:
+            self._given += 1
+            raise
+        number = self._first + self._given
+        self._given += 1
+        batch = _native.moved(item, self._device)
+        for stage in self._stages:
+            batch = self._staged(stage, batch, number)
+        return batch
+
+    def _staged(self, stage: Stage, batch: Any, number: int) -> Any:
+        try:
+            with torch.no_grad(), _native.KeyedDraws(self._device, stage._draw_seed(), number):
+                return stage(batch)
+        except StopIteration as error:  # would end the caller's loop
+            self._failed = stage.name
+            raise RuntimeError(f"stage '{stage.name}' raised StopIteration") from error
+        except BaseException:
+            self._failed = stage.name
+            raise
+
+    @property
+    def loop(self) -> SerialLoop:
+        return self
+
+    def failed(self) -> str:
+        return self._failed
+
+    def given(self) -> int:
+        return self._given
+
+    def close(self) -> None:
+        self._source, self._stages = iter(()), ()
+
+
+class Iteration(Iterator[Any]):
+    """The batches of one epoch. An error takes the place of its batch: the next call of next() gives the batch
+    that follows it, as iterators of torch.utils.data.DataLoader do.
+
+    begin: called for the first batch; gives what owns the loop.
+    passed: called with the number of batches given so far, errors among them, after each.
+    """
+
+    def __init__(
+        self,
+        begin: Callable[[], Pass | SerialLoop],
+        passed: Callable[[int], None] | None = None,
+        check: Callable[[], None] | None = None,
+        ended: Callable[[], None] | None = None,
+        left: Callable[[Loop], None] | None = None,
+    ) -> None:
+        self._begin, self._passed, self._check, self._ended, self._left = begin, passed, check, ended, left
+        self._owner: Pass | SerialLoop | None = None
+        self._loop: Loop | None = None
+        self._is_closed = False
+
+    def __next__(self) -> Any:
+        if self._is_closed:
+            raise StopIteration
+        loop = self._loop
+        if loop is None:
+            self._owner = self._begin()
+            loop = self._loop = self._owner.loop
+        elif self._check is not None:
+            self._check()
+        try:
+            batch = next(loop)
+        except StopIteration:
+            if self._ended is not None:
+                self._ended()
+            self._left = None
+            self.close()
+            raise
+        except BaseException as error:
+            _note(error, loop.failed())
+            if self._passed is not None:
+                self._passed(loop.given())
+            raise
+        if self._passed is not None:
+            self._passed(loop.given())
+        return batch
+
+    def close(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        """Ends the epoch; what ran ahead is dropped. The host waits for nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        loop, self._loop = self._loop, None
+        if loop is None:
+            return
+        loop.close()
+        self._owner = None
+        if self._left is not None and not is_finalizing():
+            self._left(loop)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _note(error: BaseException, stage: str) -> None:
+    if stage and hasattr(error, "add_note"):
+        place = f"in stage '{stage}' of a slipstream.Pipeline"
+        error.add_note(place_told(error, error.__traceback__, place))
+
+
+def warn_of_lost_batches(loop: Any, source: str) -> bool:
+    """For a loop that is left early over an iterator, which cannot give them again. Returns whether it warned."""
+    lost: int = loop.lost()
+    if lost > 0:
+        warnings.warn(
+            f"the loop over a slipstream.Pipeline ended early, {lost} batches after the one in its body were "
+            f"already taken from the {source}, which can be iterated only once: they are lost. Remedy: give the "
+            "pipeline a loader that can be iterated again, or keep its iterator, it = iter(pipeline), and "
+            "continue with that",
+            stacklevel=5,
+        )
+    return lost > 0

@@ -1,0 +1,23 @@
+#include "python/loop_error.h"
+
+namespace slipstream {
+
+namespace py = pybind11;
+
+bool ends_loop_at_once(const py::error_already_set& error) {
+  const py::gil_scoped_acquire locked;
+  if (!error.matches(PyExc_Exception)) return true;
+  const py::object of_handler = py::module_::import("slipstream._signals").attr("is_of_handler");
+  return of_handler(error.value(), trace_of(error)).cast<bool>();
+}
+
+py::object trace_of(const py::error_already_set& error) {
+  return error.trace() ? error.trace() : py::object(py::none());
+}
+
+void throw_instead_of_stop(py::error_already_set& error, const std::string& who) {
+  py::raise_from(error, PyExc_RuntimeError, (who + " raised StopIteration").c_str());
+  throw py::error_already_set();
+}
+
+}  // namespace slipstream

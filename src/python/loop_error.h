@@ -1,0 +1,29 @@
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <string>
+
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+
+/// A check of a loop has failed: its batches would not be those of a plain loop. Unlike what a
+/// stage or a loader throws with one batch, it ends the loop.
+class LoopCheckFailed : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Whether an error ends the loop as soon as it is raised, and not in place of its batch: Ctrl-C,
+/// exits, and what the program's signal handlers raise. Any thread may call it.
+bool ends_loop_at_once(const pybind11::error_already_set& error);
+
+/// The traceback, or None for an error that no Python function raised. Needs Python's lock.
+pybind11::object trace_of(const pybind11::error_already_set& error);
+
+/// Throws a RuntimeError in place of a StopIteration, which would end the caller's loop, as
+/// generators do. `who` raised it.
+[[noreturn]] void throw_instead_of_stop(pybind11::error_already_set& error, const std::string& who);
+
+}  // namespace slipstream
