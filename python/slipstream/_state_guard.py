@@ -326,14 +326,14 @@ def _put(holder: Any, key: str, value: Any) -> None:
 
 
 def _elements(each: Any) -> dict[Any, Any] | list[Any]:
-    """Of a container."""
+    """The elements of a container; nothing for other objects."""
     if issubclass(type(each), dict):
         return dict(dict.items(each))
     return list(each) if issubclass(type(each), _CONTAINERS) else []
 
 
 def _parts(name: str, pairs: Iterable[tuple[Any, Any]]) -> list[tuple[str, Any]]:
-    """Those of a container that hold something."""
+    """The elements that may hold state, with their names."""
     return [(f"{name}[{key}]" if type(key) in (int, str) else name, value) for key, value in pairs
             if not isinstance(value, _PLAIN)]  # fmt: skip
 

@@ -146,6 +146,7 @@ JITTER = v2.ColorJitter(brightness=0.5)
 CHAINS = [
     ([v2.Normalize([0.5] * 3, [0.5] * 3), v2.CenterCrop(4)], ("CenterCrop", "Normalize")),
     ([v2.Resize(16), JITTER, v2.ToDtype(torch.float32, True), v2.RandomCrop(4)], ("RandomCrop", "ColorJitter")),
+    ([v2.ToImage(), JITTER, v2.CenterCrop(4)], ("CenterCrop", "ToImage")),
     ([v2.Resize(16), v2.RandomCrop(4)], None),
     ([v2.Resize(16), v2.GaussianBlur(3), v2.CenterCrop(4)], None),
     ([v2.ColorJitter(contrast=0.5), v2.CenterCrop(4)], None),
@@ -168,7 +169,7 @@ def costs_of(names, sizes):
 
 
 @pytest.mark.parametrize(("chain", "expected"), CHAINS)
-def test_a_crop_is_only_moved_ahead_of_what_changes_single_pixels(chain, expected):
+def test_a_crop_is_only_moved_before_transforms_of_single_pixels(chain, expected):
     parts, image, sizes = Parts(Images(Compose(chain))), torch.rand(3, 16, 16), [768]
     for part in chain:
         image = part(image)

@@ -72,7 +72,7 @@ def test_a_file_that_is_opened_with_the_first_sample_stays_closed(records, aroun
 
 
 class OnlyInWorkers(Images):
-    """Samples, and what is made of them, that refuse to be made in the main process."""
+    """A data set that refuses to be read in the main process."""
 
     def __getitem__(self, index):
         assert get_worker_info() is not None

@@ -219,7 +219,7 @@ def test_tensors_arrays_and_generators_are_restored():
 
 
 class Average:
-    """Has a state of its own form."""
+    """An average of weights, as users write it."""
 
     def __init__(self):
         self.shadow, self.updates, self.names = {"w": torch.zeros(2)}, 0, []

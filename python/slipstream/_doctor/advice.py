@@ -133,7 +133,7 @@ def _file_of(part: Any) -> str:
     form = native_form(part)
     if form is None or getattr(part, "pad_if_needed", False):
         return ""
-    return transforms.ToDtype().to_json() if form is NOTHING else transforms.Compose([form]).to_json()
+    return transforms.Compose([transforms.ToDtype() if form is NOTHING else form]).to_json()
 
 
 def _native_changes(

@@ -17,7 +17,7 @@ from .. import _native, _trees
 from .._held import own_dict, walk
 
 _FLAT = (int, float, complex, str, bytes, bool, type(None))
-_LONG = 256  # elements of a container; of longer ones, walk() looks at so many
+_LONG = 256  # elements of a container; walk() looks at no more of a longer one
 _MOST_DEPTH = 5  # of data sets around data sets
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
 _METHODS = ("__getitem__", "__getitems__", "__iter__", "__call__")

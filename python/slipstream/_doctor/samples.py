@@ -96,7 +96,7 @@ class Samples:
         return list(itertools.islice(indices, count))
 
     def last_fixed_step(self) -> str:
-        """The last step ahead of the first one that draws random numbers; "" for none, or where it cannot be told."""
+        """The last step before the first one that draws random numbers; "" for none, or where that is not known."""
         if self.why_not:
             return ""
         fixed = itertools.takewhile(lambda step: not step.is_random, self.parts.steps)
@@ -213,7 +213,7 @@ class _Examination:
         return not _trees.same(*readings)
 
     def _look_at_parts(self) -> None:
-        """Which parts draw random numbers, write into their input, take what."""
+        """Finds the parts that draw random numbers or write into their input, and what each of them takes."""
         self.parts.steps[0].is_random = self._is_random(self.parts.cutting(), _without_slots)
         seed_all(2)
         for sample in _some(self.parts.cutting(), self._first, self._count):
