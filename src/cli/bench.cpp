@@ -60,7 +60,8 @@ int bench(const BenchVerb& verb, const Cli& cli) {
   };
   report.rows = run_bench(context, make, options);
   std::erase_if(report.workload.options, [](const auto& one) { return one.first == "batch_size"; });
-  std::cout << printable(bench_table(report));
+  std::cout << (report.rows.empty() ? "interrupted before anything was measured\n"
+                                    : printable(bench_table(report)));
   write_all({{&json, bench_report_json(report)}, {&svg, bench_svg(report)}});
   if (cli.interrupted()) return kInterrupted;
   for (const BenchRow& row : report.rows)

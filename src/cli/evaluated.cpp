@@ -9,7 +9,7 @@
 namespace slipstream {
 namespace {
 
-std::vector<CLI::Option*> options_of_training(const CLI::App& verb) {
+std::vector<CLI::Option*> options_of_training(CLI::App& verb) {
   std::vector<std::string> names = {"accumulate", "clip-grad", "ema",     "on-nan",
                                     "shuffle",    "drop-last", "sampler", "on-bad-sample"};
   for (const Option& option : optimizer_options()) names.push_back(option.name);
@@ -56,7 +56,7 @@ void EvaluatedOptions::hide_options_of_training(CLI::App& verb) {
   for (CLI::Option* option : options_of_training(verb)) option->group("");
 }
 
-void EvaluatedOptions::refuse_options_of_training(const CLI::App& verb) {
+void EvaluatedOptions::refuse_options_of_training(CLI::App& verb) {
   std::vector<std::string> problems;
   for (const CLI::Option* option : options_of_training(verb))
     if (option->count() > 0)

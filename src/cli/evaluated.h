@@ -27,7 +27,7 @@ struct EvaluatedOptions {
   /// Leaves the options that only a training reads out of the help. Called after all were added.
   static void hide_options_of_training(CLI::App& verb);
   /// Throws Refused, naming all of them that were given.
-  static void refuse_options_of_training(const CLI::App& verb);
+  static void refuse_options_of_training(CLI::App& verb);
 };
 
 /// A model with its weights, ready to run over the data that the command line names.

@@ -149,7 +149,7 @@ std::vector<std::string> UnreadFormats::remarks(const fs::path& dir) const {
 
 void Complaint::add(const std::string& name) {
   constexpr std::size_t kExamples = 3;
-  if (count_ < kExamples) examples_ += (count_ > 0 ? ", '" : "'") + name + "'";
+  if (count_ < kExamples) examples_ += (count_ > 0 ? ", '" : "'") + printable_name(name) + "'";
   if (count_ == kExamples) examples_ += ", ...";
   ++count_;
 }

@@ -142,7 +142,7 @@ class EvalTest(ProgramTest):
         for number, folder in enumerate(sorted((self.folder / "classification-others").iterdir())):
             shutil.copytree(folder, renamed / f"{'zyx'[number]}{folder.name}")
         words = ["eval", *TINY_CLASSIFIER, "--data", renamed, "--weights", self.weights("classification")]
-        self.expect(REFUSED, *words, says=["none of the classes given"])
+        self.expect(REFUSED, *words, says=["none of the 3 classes given"])
         self.expect(REFUSED, *words, "--classes-from", renamed, says=["other classes", "class 0 is", "--override"])
         self.expect(DONE, *words, "--classes-from", renamed, "--override")
 

@@ -96,5 +96,10 @@ TEST(Printable, IsHowErrorsSpeakOfNames) {
   EXPECT_EQ(printable(Error("\x1b").what()), "\\x1b") << "made so twice is made so once";
 }
 
+TEST(PrintableName, KeepsANameOnItsLine) {
+  EXPECT_EQ(printable_name("d\xc3\xb6g"), "d\xc3\xb6g");
+  EXPECT_EQ(printable_name("a\nb\tc\r\x1b[31m"), "a\\nb\\tc\\x0d\\x1b[31m");
+}
+
 }  // namespace
 }  // namespace slipstream
