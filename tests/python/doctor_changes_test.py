@@ -1,5 +1,6 @@
 """slipstream.doctor changes nothing of the user's: data sets, models, files."""
 
+import contextlib
 import threading
 import warnings
 
@@ -163,6 +164,15 @@ def test_without_workers_tables_stay_as_they_are():
     assert tables.seen == [] and tables.counts == {"all": 0} and tables.inner.inner == [[0] * 64]
     assert not tables.flags.any() and not tables.array.any()
     assert report.rate.n > 0 and "not copied" not in report.text()
+
+
+def test_what_workers_write_into_shared_tensors_is_undone():
+    tables = Tables()
+    tables.flags.share_memory_()
+    tables.lock = contextlib.nullcontext()
+    memory = tables.flags.data_ptr()
+    measured(DataLoader(tables, 4, num_workers=1))
+    assert not tables.flags.any() and tables.flags.data_ptr() == memory
 
 
 CACHE = {}

@@ -154,6 +154,12 @@ def datasets_in(dataset: Any) -> list[Any]:
     return found
 
 
+def shared_tensors(dataset: Any) -> list[tuple[str, Any]]:
+    """Tensors in shared memory, into which worker processes write for all."""
+    held = [each for each in walk([("dataset", dataset)], (torch.Tensor,)) if isinstance(each.content, torch.Tensor)]
+    return [(each.name, each.content) for each in held if each.content.is_shared() and not each.content.is_cuda]
+
+
 def refuse_iterators(not_copied: Sequence[tuple[str, Any]]) -> None:
     for name, each in not_copied:
         if hasattr(type(each), "__next__") and not isinstance(each, io.IOBase):

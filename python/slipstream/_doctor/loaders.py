@@ -23,7 +23,7 @@ from torch.utils.data import (
 from .._native import Refused
 from .._random_states import generators_of
 from .._trees import byte_size
-from .copies import Copier, datasets_in, is_harmless, refuse_iterators
+from .copies import Copier, datasets_in, is_harmless, refuse_iterators, shared_tensors
 from .parts import Clock, Parts, RawSample
 from .rates import iterating
 
@@ -272,7 +272,7 @@ class Loaders:
             self._sampler = copier.copied("sampler", sampler)
         refuse_iterators(copier.not_copied)
         self.not_copied = [(name, each) for name, each in copier.not_copied if not is_harmless(each)]
-        self.common = copier.common()
+        self.common = copier.common() + (shared_tensors(loader.dataset) if loader.num_workers > 0 else [])
         self.sizes = self._sizes()
         self.batch_size = max(1, round(sum(self.sizes) / len(self.sizes)))
 
