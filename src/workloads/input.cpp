@@ -94,7 +94,8 @@ std::shared_ptr<const Dataset> open_data(const Options& options) {
   if (auto images = open_to_predict(options, false)) return images;
   const std::string data = options.text("data"), names = options.text("classes-from");
   if (!names.empty()) return open_dataset(data, class_names_from(names));
-  if (!options.class_names.empty()) return open_dataset(data, options.class_names);
+  if (options.needs_labels && !options.class_names.empty())
+    return open_dataset(data, options.class_names);
   return open_dataset(data, options.integer("classes"));
 }
 

@@ -34,9 +34,11 @@ TORCH_MODULE(Decoder);
 std::shared_ptr<const Dataset> masked_data_of(const Options& options) {
   if (is_synthetic(options)) return synthetic_segmentation(synthetic_of(options));
   if (auto images = open_to_predict(options, true)) return images;
-  const std::string names = options.text("classes-from");
-  return open_dataset_of_masks(options.text("data"), options.integer("classes"),
-                               names.empty() ? options.class_names : class_names_from(names));
+  std::vector<std::string> names;
+  if (options.needs_labels) names = options.class_names;
+  if (const std::string given = options.text("classes-from"); !given.empty())
+    names = class_names_from(given);
+  return open_dataset_of_masks(options.text("data"), options.integer("classes"), names);
 }
 
 void require_masks(const Dataset& data, const Options& options) {
