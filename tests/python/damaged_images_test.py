@@ -12,6 +12,7 @@ import slipstream as ss
 
 T = ss.transforms
 HEIGHT, WIDTH = 90, 123
+WHOLE = T.CenterCrop((HEIGHT, WIDTH))
 
 
 def scene():
@@ -135,7 +136,7 @@ def test_damaged_files_have_the_pixels_of_pil(tmp_path):
 def test_crops_of_damaged_files_are_those_of_the_whole(tmp_path):
     for number, (name, file) in enumerate(sorted(damaged(2))):
         root = folder(tmp_path / str(number), [(name, file)])
-        whole = loaded(ss.ImageFolder(root))
+        whole = loaded(ss.ImageFolder(root, WHOLE))
         for seed in range(6):
             size = (20, 31) if seed < 5 else (HEIGHT, WIDTH)
             crop = loaded(ss.ImageFolder(root, T.RandomCrop(size)), seed=seed)
@@ -156,7 +157,7 @@ def test_crops_of_a_progressive_file_that_lacks_scans_are_those_of_the_whole(tmp
         tables = file.rindex(b"\xff\xc4", 0, end)
         part = file[:tables if tables > scans[number] else end] + b"\xff\xd9"
         root = folder(tmp_path / str(number), [("a.jpg", part)])
-        whole = loaded(ss.ImageFolder(root))
+        whole = loaded(ss.ImageFolder(root, WHOLE))
         assert (whole.permute(1, 2, 0).numpy() == by_pil(part)).all(), number
         for seed in range(5):
             crop = loaded(ss.ImageFolder(root, T.RandomCrop((24, 31))), seed=seed)
@@ -187,7 +188,7 @@ def test_an_unknown_way_to_decode_is_refused(tmp_path):
 def test_damaged_files_that_travel_as_jpeg_have_the_pixels_of_the_cpu(tmp_path):
     tolerated = []
     for name, file in sorted(damaged(3)):
-        one = ss.ImageFolder(folder(tmp_path / name, [(name, file)]))
+        one = ss.ImageFolder(folder(tmp_path / name, [(name, file)]), WHOLE)
         if loaded(one) is not None and loaded(one, decode="strict") is None:
             tolerated.append((name, file))
     assert len(tolerated) > 20
