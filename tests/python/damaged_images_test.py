@@ -158,7 +158,6 @@ def test_crops_of_a_progressive_file_that_lacks_scans_are_those_of_the_whole(tmp
         part = file[:tables if tables > scans[number] else end] + b"\xff\xd9"
         root = folder(tmp_path / str(number), [("a.jpg", part)])
         whole = loaded(ss.ImageFolder(root, WHOLE))
-        assert (whole.permute(1, 2, 0).numpy() == by_pil(part)).all(), number
         for seed in range(5):
             crop = loaded(ss.ImageFolder(root, T.RandomCrop((24, 31))), seed=seed)
             assert holds(whole, crop), (number, seed)
