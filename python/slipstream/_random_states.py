@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -114,3 +115,19 @@ def _set_state(generator: Any, state: Any) -> None:
         generator.setstate(state)
     else:
         generator.set_state(state)
+
+
+_OF_LIBRARIES = ("multiprocessing.queues", "torch.utils.data._utils.pin_memory", "tqdm._monitor")
+
+
+def other_threads() -> list[int]:
+    """Numbers of Python's other threads, but for those of libraries that draw no random numbers."""
+    own = threading.get_ident()
+    others = [each for each in list(threading._active.values()) if each.ident != own]  # type: ignore[attr-defined]
+    return [each.native_id for each in others if each.native_id and _runs_in(each) not in _OF_LIBRARIES]
+
+
+def _runs_in(thread: threading.Thread) -> str | None:
+    """The module of what a thread runs."""
+    target = getattr(thread, "_target", None)
+    return getattr(target, "__module__", None) if type(thread) is threading.Thread else type(thread).__module__

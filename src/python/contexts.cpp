@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "python/gil.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {
@@ -45,7 +46,7 @@ LentThreads::~LentThreads() {
 }
 
 std::shared_ptr<Context> context_of(const std::string& device) {
-  const pybind11::gil_scoped_release unlocked;  // PyTorch's autograd, which is started, asks for it
+  const GilRelease unlocked;  // PyTorch's autograd, which is started, asks for it
   static std::mutex making;
   static auto& contexts = *new std::map<std::string, Made>;
   const std::lock_guard lock(making);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "doctor/ladder.h"
+#include "python/gil.h"
 #include "python/interrupts.h"
 #include "python/native_loader.h"
 #include "run/placement.h"
@@ -22,7 +23,7 @@ std::shared_ptr<NativeLoader> examined(const NativeLoader& loader, const std::st
                                        std::size_t items, unsigned workers) {
   std::optional<HostCut> cut;
   if (!after.empty()) cut = {after, items};
-  const py::gil_scoped_release unlocked;
+  const GilRelease unlocked;
   return loader.examined(std::move(cut), workers);
 }
 
@@ -33,7 +34,7 @@ class LoaderDrain {
 
   /// Ctrl-C ends it.
   void measure(double wanted_s, double most_s) {
-    const py::gil_scoped_release unlocked;
+    const GilRelease unlocked;
     const DataLoaderOptions& options = loader_->options();
     DataLoader made(loader_->dataset(), loader_->transforms(), options);
     const auto stop = [look = SignalLook()]() mutable {

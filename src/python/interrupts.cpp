@@ -7,6 +7,8 @@
 
 #include <cstdlib>
 
+#include "python/gil.h"
+
 namespace slipstream {
 namespace {
 
@@ -63,7 +65,7 @@ LateInterrupts::~LateInterrupts() {
 
 void SignalHandlers::look() noexcept {
   if (has_raised_) return;
-  const pybind11::gil_scoped_acquire locked;
+  const GilAcquire locked;
   if (PyErr_CheckSignals() == 0) return;
   raised_ = std::make_exception_ptr(pybind11::error_already_set());
   has_raised_ = true;
@@ -77,7 +79,7 @@ void SignalLook::operator()() {
   const auto now = std::chrono::steady_clock::now();
   if (now < next_) return;
   next_ = now + kBetweenLooks;
-  const pybind11::gil_scoped_acquire locked;
+  const GilAcquire locked;
   if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
 }
 

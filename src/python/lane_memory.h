@@ -14,6 +14,24 @@ namespace slipstream {
 /// How often PyTorch has seen a tensor's memory written; 0 where it does not count.
 std::uint32_t version_of(const at::Tensor& tensor);
 
+/// The elements of a tensor in host memory: of large ones a sample.
+class TensorContent {
+ public:
+  /// REQUIRES: strided, in host memory, not empty
+  explicit TensorContent(const at::Tensor& tensor);
+  /// Whether the elements that begin at `data` are the same. The memory has to be there still.
+  bool is_still_at(const char* data) const { return digest_of(data) == digest_; }
+  bool is_sample() const { return is_sample_; }
+
+ private:
+  std::uint64_t digest_of(const char* data) const;
+
+  std::vector<std::int64_t> sizes_, strides_;
+  std::size_t element_bytes_, elements_;
+  bool is_dense_, is_sample_;
+  std::uint64_t digest_;
+};
+
 /// What a lane has made for the batches of a loop, kept until the lane's work is behind its last
 /// use. Memory is the lane's: it goes back to the lane's stream, unless somebody keeps it longer.
 /// Needs Python's lock where it holds objects that are no tensors.
@@ -23,6 +41,7 @@ class LaneMemory {
     c10::Storage storage;
     const char *begin = nullptr, *end = nullptr;  ///< of the tensor's elements
     std::uint32_t version = 0;                    ///< of the tensor, as it was made
+    std::optional<TensorContent> content;         ///< as it was made, where it was looked at
   };
   /// What was made for a batch.
   struct Made {
@@ -33,14 +52,20 @@ class LaneMemory {
   };
 
   /// For the batches that come in order.
-  void add(std::uint64_t batch) { batches_.push_back({batch, {}, {}, {}}); }
+  void add(std::uint64_t batch) {
+    ++added_;
+    batches_.push_back({batch, {}, {}, {}});
+  }
   void keep(const at::Tensor& tensor);
   /// What cannot be looked into, kept whole.
   void keep(pybind11::handle object);
   bool has(const c10::Storage& storage) const;
   bool newest_has(const c10::Storage& storage) const;
-  /// The piece of another batch than the newest that shares memory with `tensor`; nullptr: none.
-  const Piece* elsewhere(const at::Tensor& tensor) const;
+  /// Whether a tensor of a batch before the newest shares memory with `tensor` and has been
+  /// overwritten since it was made. In host memory contents are compared. A device's cannot be
+  /// without waiting for it: there PyTorch's count of writes decides for tensors of one storage, and
+  /// with `is_strict` all memory that is shared counts as overwritten.
+  bool is_overwritten_by(const at::Tensor& tensor, bool is_strict);
 
   /// Whoever still holds memory of `batch`, or of any without one, keeps it on: it goes back behind
   /// the work that `stream` has then.
@@ -49,7 +74,12 @@ class LaneMemory {
   std::vector<Made> take(std::uint64_t last);
 
  private:
+  bool looks_at_content() const { return shares_ || added_ <= kFirstBatches; }
+
+  static constexpr std::uint64_t kFirstBatches = 4;
   std::deque<Made> batches_;
+  std::uint64_t added_ = 0;
+  bool shares_ = false;  ///< whether two batches shared memory so far
 };
 
 }  // namespace slipstream

@@ -1,11 +1,13 @@
 #include "python/loop_error.h"
 
+#include "python/gil.h"
+
 namespace slipstream {
 
 namespace py = pybind11;
 
 bool ends_loop_at_once(const py::error_already_set& error) {
-  const py::gil_scoped_acquire locked;
+  const GilAcquire locked;
   if (!error.matches(PyExc_Exception)) return true;
   const py::object of_handler = py::module_::import("slipstream._signals").attr("is_of_handler");
   return of_handler(error.value(), trace_of(error)).cast<bool>();

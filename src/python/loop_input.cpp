@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "python/gil.h"
 #include "python/loop_error.h"
 
 namespace slipstream {
@@ -27,12 +28,10 @@ bool LoopInput::is_over() {
 bool LoopInput::take() {
   const bool is_on_thread = feed_->is_on_thread();
   if (!is_on_thread) {
-    const py::gil_scoped_acquire locked;
+    const GilAcquire locked;
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   }
-  // The first time, a loader draws ahead of everything else, as in a plain loop.
-  const bool is_looking = !is_on_thread && taken_ > 0 && DrawOrder::looks_at(taken_);
-  if (is_looking) draws_.begin();
+  if (!is_on_thread) draws_.begin();
   bool is_there = true;
   try {
     is_there = feed_->take();
@@ -42,7 +41,7 @@ bool LoopInput::take() {
   } catch (const std::exception&) {
     error_ = std::current_exception();
   }
-  if (is_looking) draws_.end(DrawOrder::kLoader);
+  if (!is_on_thread) draws_.end(DrawOrder::kLoader, {taken_, 0});
   awaits_resume_ = error_ != nullptr;
   if (is_there) ++taken_;
   return is_there;

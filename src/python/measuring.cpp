@@ -19,6 +19,7 @@
 #include "doctor/usage.h"
 #include "python/contexts.h"
 #include "python/doctor.h"
+#include "python/gil.h"
 #include "report/environment.h"
 #include "slipstream/ops/chain.h"
 
@@ -91,7 +92,7 @@ std::optional<std::pair<std::size_t, std::size_t>> find_late_crop_in(
 /// thread: the median of what fits into about `budget_s`. Throws Refused where they cannot take it.
 double native_seconds(const std::string& chain, std::int64_t height, std::int64_t width,
                       bool is_float, double budget_s) {
-  const py::gil_scoped_release unlocked;
+  const GilRelease unlocked;
   const DType dtype = is_float ? DType::float32 : DType::uint8;
   std::vector<FieldSpec> specs = {{"image", FieldKind::image, dtype, {height, width, 3}}};
   const std::vector<NamedOp> ops = parse_chain(chain);
@@ -159,11 +160,11 @@ void add_measuring(py::module_& module) {
   module.def("native_seconds", &native_seconds);
   module.def("write_file_atomically",
              [](const std::filesystem::path& path, const std::string& text) {
-               const py::gil_scoped_release unlocked;
+               const GilRelease unlocked;
                write_file_atomically(path, text);
              });
   module.def("find_late_crop", &find_late_crop_in);
-  module.def("measure_capacity", &measure_capacity, py::call_guard<py::gil_scoped_release>());
+  module.def("measure_capacity", &measure_capacity, py::call_guard<GilRelease>());
   module.def("usable_cores", [] { return std::max(1U, probe_environment({}, {}).logical_cores); });
   module.def("free_memory_bytes", &free_memory_bytes);
   module.def("last_level_cache_bytes", &last_level_cache_bytes);

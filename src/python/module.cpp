@@ -9,6 +9,7 @@
 #include "python/contexts.h"
 #include "python/doctor.h"
 #include "python/examined_loader.h"
+#include "python/gil.h"
 #include "python/interrupts.h"
 #include "python/native_loader.h"
 #include "python/one_sample.h"
@@ -37,7 +38,7 @@ DatasetPtr as_python_has_it(const std::shared_ptr<const Dataset>& dataset) {
 /// What `open` opens without Python's lock. Ctrl-C ends that.
 template <typename Open>
 DatasetPtr opened(const Open& open) {
-  const py::gil_scoped_release unlocked;
+  const GilRelease unlocked;
   const ScanWatch watch{SignalLook()};
   return as_python_has_it(open());
 }
@@ -217,7 +218,7 @@ void add_transforms(py::module_& module) {
         return std::make_unique<TensorTransform>(parse_chain(chain));
       }))
       .def("is_random", &TensorTransform::is_random)
-      .def("__call__", &TensorTransform::operator(), py::call_guard<py::gil_scoped_release>());
+      .def("__call__", &TensorTransform::operator(), py::call_guard<GilRelease>());
 }
 
 struct LoaderSettings {
@@ -295,7 +296,7 @@ std::shared_ptr<NativeLoader> loader_of(const DatasetPtr& dataset, const LoaderS
   std::shared_ptr<const SampleForm> form;
   if (settings.build) form = std::make_shared<SampleForm>(settings.leaves, *settings.build);
   const SignalsSeen seen(settings.pool.get());
-  const py::gil_scoped_release unlocked;
+  const GilRelease unlocked;
   if (settings.pool) learn_forms_of(*dataset, chain, settings);
   if (settings.transforms_on_device)
     options.on_device = transforms_on_device(*dataset, chain, options.batch_size, options.wire);
@@ -329,9 +330,9 @@ void add_loader(py::module_& module) {
   py::class_<NativeLoader, std::shared_ptr<NativeLoader>>(module, "Loader")
       .def(py::init(&loader_of))
       .def("batches_per_epoch", &NativeLoader::batches_per_epoch)
-      .def("halt", &NativeLoader::halt, py::call_guard<py::gil_scoped_release>())
-      .def("take_ranks", &NativeLoader::take_ranks, py::call_guard<py::gil_scoped_release>())
-      .def("go_to", &NativeLoader::go_to, py::call_guard<py::gil_scoped_release>())
+      .def("halt", &NativeLoader::halt, py::call_guard<GilRelease>())
+      .def("take_ranks", &NativeLoader::take_ranks, py::call_guard<GilRelease>())
+      .def("go_to", &NativeLoader::go_to, py::call_guard<GilRelease>())
       .def_property("wants_thread", &NativeLoader::wants_thread, &NativeLoader::want_thread);
 }
 
@@ -397,7 +398,7 @@ int main_of(std::vector<std::string> words) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  const py::gil_scoped_release unlocked;
+  const GilRelease unlocked;
   return cli_main(static_cast<int>(words.size()), pointers.data(), built_in_workloads());
 }
 

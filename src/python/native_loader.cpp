@@ -11,6 +11,7 @@
 
 #include "loader/checked_layout.h"
 #include "loader/running_order.h"
+#include "python/gil.h"
 #include "python/process_dataset.h"
 #include "run/augment_stage.h"
 #include "run/context_parts.h"
@@ -62,7 +63,7 @@ struct NativeLoader::Returned {
 };
 
 SampleForm::~SampleForm() {
-  const py::gil_scoped_acquire locked;
+  const GilAcquire locked;
   build = {};
 }
 
@@ -126,7 +127,7 @@ NativeLoader::~NativeLoader() {
         new auto(std::move(copied_)));  // events of a device that this process cannot use
     return;
   }
-  std::optional<py::gil_scoped_release> unlocked;
+  std::optional<GilRelease> unlocked;
   if (PyGILState_Check() == 1) unlocked.emplace();
   try {
     stop();
@@ -387,7 +388,7 @@ GivenBatch NativeFeed::batch(Lane& lane) {
 py::object NativeFeed::moved(Lane& lane) {
   GivenBatch made;
   {
-    const py::gil_scoped_release unlocked;
+    const GilRelease unlocked;
     made = batch(lane);
   }
   return loader_->built(made);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ops/geometry.h"
+#include "python/gil.h"
 #include "python/process_dataset.h"
 #include "python/worker_pool.h"
 #include "run/scalar_type.h"
@@ -56,7 +57,7 @@ struct CalledOp {
     std::copy_n(scratch.view().data, out.bytes(), out.data);
   }
   void make(Drawn, FieldKind, ConstArray in, HostArray& out) const {
-    const py::gil_scoped_acquire locked;
+    const GilAcquire locked;
     assign(out, function(channels_first(in)).cast<at::Tensor>().permute({1, 2, 0}));
     if (keeps_sizes) require_size(in.shape, out.view().shape);
   }
@@ -101,7 +102,7 @@ Sample made(const Dataset& dataset, const Asked& asked, std::size_t index) {
   for (const auto& [place, name, function] : asked.functions)
     chain.insert(chain.begin() + static_cast<std::ptrdiff_t>(place),
                  {name, CalledOp{function, asked.keeps_sizes}});
-  const py::gil_scoped_release unlocked;
+  const GilRelease unlocked;
   return made_sample(dataset, chain, {.seed = asked.seed, .sample = index}, "",
                      [](std::size_t, const Sample&) {});
 }

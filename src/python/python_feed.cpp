@@ -1,5 +1,6 @@
 #include "python/python_feed.h"
 
+#include "python/gil.h"
 #include "python/tree.h"
 
 namespace slipstream {
@@ -10,19 +11,20 @@ PythonFeed::PythonFeed(py::handle batches, py::handle ready, c10::Device device)
     : batches_(batches), ready_(ready), device_(device) {}
 
 PythonFeed::~PythonFeed() {
-  const py::gil_scoped_acquire locked;
+  const GilAcquire locked;
   item_ = {};
 }
 
 bool PythonFeed::ready() {
   if (ready_.is_none()) return true;
-  const py::gil_scoped_acquire locked;
-  return ready_().cast<bool>();
+  const GilAcquire locked;
+  return call_python(ready_, {}).cast<bool>();
 }
 
 bool PythonFeed::take() {
-  const py::gil_scoped_acquire locked;
-  item_ = py::reinterpret_steal<py::object>(PyIter_Next(batches_.ptr()));
+  const GilAcquire locked;
+  item_ = py::reinterpret_steal<py::object>(
+      in_interpreter([this] { return PyIter_Next(batches_.ptr()); }));
   if (!item_) {
     if (PyErr_Occurred() != nullptr) throw py::error_already_set();
     return false;

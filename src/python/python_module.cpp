@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "python/gil.h"
 #include "python/lane_memory.h"
 #include "slipstream/core/error.h"
 
@@ -156,7 +157,7 @@ std::function<void()> PythonModule::keep_unsaved() const {
     at::Tensor tensor, values;
     std::uint32_t version;
   };
-  const py::gil_scoped_acquire locked;
+  const GilAcquire locked;
   const at::NoGradGuard no_gradients;
   std::vector<Buffer> all;
   for (const auto& [table, name] : passing_) {
@@ -171,7 +172,7 @@ std::function<void()> PythonModule::keep_unsaved() const {
     all.push_back({table, name, tensor, tensor.clone(), version_of(tensor)});
   }
   return [all] {
-    const py::gil_scoped_acquire relocked;
+    const GilAcquire relocked;
     const at::NoGradGuard none;
     for (const Buffer& each : all) {
       const py::object tensor = py::cast(each.tensor);  // None for an undefined one
@@ -184,7 +185,7 @@ std::function<void()> PythonModule::keep_unsaved() const {
 }
 
 PythonModes::PythonModes(py::handle module) : module_(module) {
-  const py::gil_scoped_acquire locked;
+  const GilAcquire locked;
   py::list all;
   const py::object found = module.attr("named_modules")(py::arg("remove_duplicate") = false);
   for (const py::handle each : found) {
@@ -203,7 +204,7 @@ PythonModes::~PythonModes() {
 }
 
 void PythonModes::set(bool trains) {
-  const py::gil_scoped_acquire locked;
+  const GilAcquire locked;
   if (!trains || !module_.attr("training").cast<bool>()) module_.attr("train")(trains);
 }
 
@@ -211,7 +212,7 @@ void PythonModes::set(bool trains) {
 /// it is in, as often as there are such.
 void PythonModes::put_back() {
   if (!before_) return;
-  const py::gil_scoped_acquire locked;
+  const GilAcquire locked;
   const py::list before = *std::exchange(before_, std::nullopt);
   std::optional<py::error_already_set> raised;
   for (const py::handle each : before) {

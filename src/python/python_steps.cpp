@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <unistd.h>
 
+#include "python/gil.h"
 #include "python/interrupts.h"
 #include "python/loop_error.h"
 #include "slipstream/core/error.h"
@@ -86,7 +87,7 @@ class TrainedModule final : public PythonModule {
 
   at::Tensor forward(Batch& batch) {
     if (is_training()) leave_off_what_fills_up(batch, last_);
-    const py::gil_scoped_acquire locked;
+    const GilAcquire locked;
     check_same();
     const py::object output = called(function_, arguments_of(batch, inputs_, nullptr));
     check_same();
@@ -125,7 +126,7 @@ std::exception_ptr origin_of(const std::exception& error) {
 py::object call_in_run(py::handle function, const py::tuple& arguments) {
   const pid_t process = ::getpid();
   try {
-    py::object result = function(*arguments);
+    py::object result = call_python(function, arguments);
     if (::getpid() != process) end_forked(nullptr);
     return result;
   } catch (const py::error_already_set& error) {
@@ -149,7 +150,7 @@ ModuleRef python_module(const py::object& module, py::handle kept, py::handle fu
 Loss python_loss(py::handle function, const std::string& input, NamedFields targets) {
   return {input,
           [function, targets = std::move(targets)](const at::Tensor& output, const Batch& batch) {
-            const py::gil_scoped_acquire locked;
+            const GilAcquire locked;
             const py::object value = called(function, arguments_of(batch, targets, &output));
             at::Tensor loss = tensor_of(value, "the loss");
             if (loss.numel() != 1 || !loss.is_floating_point())
@@ -166,7 +167,7 @@ Metric python_metric(std::string name, py::handle function, NamedFields targets,
   const std::string who = "the metric '" + name + "'";
   const auto add = [function, targets = std::move(targets), counted = std::move(counted), who](
                        at::Tensor& counts, const at::Tensor& output, const Batch& batch) {
-    const py::gil_scoped_acquire locked;
+    const GilAcquire locked;
     const py::object value = called(function, arguments_of(batch, targets, &output));
     const at::Tensor scores = tensor_of(value, who);
     const std::int64_t samples = batch.at(counted).size(0);
@@ -184,7 +185,7 @@ Metric python_metric(std::string name, py::handle function, NamedFields targets,
 FrozenStage python_stage(const py::object& module, py::handle kept, py::handle function,
                          NamedFields fields) {
   const auto run = [function, fields = std::move(fields)](Batch& batch) {
-    const py::gil_scoped_acquire locked;
+    const GilAcquire locked;
     const py::tuple before = arguments_of(batch, fields, nullptr);
     const py::object after = called(function, py::make_tuple(before, batch.number()));
     if (!py::isinstance<py::tuple>(after) || py::len(after) != fields.size())

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "cuda/cuda.h"
+#include "python/gil.h"
 #include "python/loop_error.h"
 #include "python/tree.h"
 #include "run/context_parts.h"
@@ -97,7 +98,7 @@ py::object applied(const LoopStage& stage, const py::object& batch) {
   py::object made;
   if (!direct.empty())
     made = with_applied(batch, stage.apply.attr("function"), direct[0], direct[1]);
-  return made ? made : stage.apply(batch);
+  return made ? made : call_python(stage.apply, py::make_tuple(batch));
 }
 
 }  // namespace
@@ -168,7 +169,7 @@ std::optional<py::object> StagedLoop::next() {
     throw;
   }
   const std::size_t slot = given_++ % lanes_.size();
-  if (DrawOrder::looks_at(given_ - 1)) draws_.begin();
+  draws_.begin();
   if (Failure failure = std::exchange(failures_[slot], {}); failure) {
     failed_ = failure.stage;
     if (failure.is_loaders) input_.resume();
@@ -189,7 +190,7 @@ bool StagedLoop::advance() {
   take_back();
   bool is_there = false;
   try {
-    const py::gil_scoped_release unlocked;
+    const GilRelease unlocked;
     is_there = schedule_->next();
   } catch (...) {
     const std::size_t lane = schedule_->failed_lane();
@@ -206,7 +207,7 @@ bool StagedLoop::advance() {
 void StagedLoop::take_back() {
   if (given_ == 0) return;
   const std::uint64_t batch = given_ - 1;
-  if (DrawOrder::looks_at(batch)) draws_.end("the loop's body");
+  draws_.end("the loop's body", {batch, stages_.size() + 1});
   check_stages(/*is_at_end=*/false);
   clear(batch % lanes_.size());
   if (stream_ && batch > 0) {
@@ -238,7 +239,7 @@ void StagedLoop::close() {
     return;
   }
   if (threads_) {
-    const py::gil_scoped_release unlocked;
+    const GilRelease unlocked;
     input_.interrupt();
     schedule_->stop();
   }
@@ -262,7 +263,7 @@ void StagedLoop::run(std::size_t lane, std::uint64_t batch, std::size_t slot) {
     if (!failures_[slot]) run_lane(lane, batch, slot);
   } catch (const py::error_already_set& error) {
     if (ends_loop_at_once(error)) throw;
-    const py::gil_scoped_acquire locked;
+    const GilAcquire locked;
     keep_failure(lane, slot, is_loaders);
     failures_[slot].raised = error.value();
     if (error.trace()) PyException_SetTraceback(error.value().ptr(), error.trace().ptr());
@@ -283,7 +284,7 @@ void StagedLoop::keep_failure(std::size_t lane, std::size_t slot, bool is_loader
 
 void StagedLoop::run_lane(std::size_t lane, std::uint64_t batch, std::size_t slot) {
   if (schedule_->is_on_thread(lane)) return lane == 0 ? move(slot) : run_script(lane, slot);
-  const py::gil_scoped_acquire locked;
+  const GilAcquire locked;
   const OnLane on(*lanes_[lane], device_);
   py::object made = lane == 0 ? copied() : staged(lane - 1, batch, value(slot, lane - 1));
   keep_own(lane, made);
@@ -316,7 +317,7 @@ void StagedLoop::prepare_call(std::size_t lane, std::size_t slot) {
                 "not see. Remedy: enter it ahead of the loop");
   const py::tuple arguments = in_python(stage, [&] {
     const at::NoGradGuard no_gradients;
-    return py::tuple(stage.arguments(values_[slot][lane - 1]));
+    return py::tuple(call_python(stage.arguments, py::make_tuple(values_[slot][lane - 1])));
   });
   for_each_leaf(arguments, [&](const at::Tensor& tensor) { refuse_computed(lane, tensor); }, {});
   calls_[slot][lane] = stage.script->call(arguments);
@@ -345,7 +346,8 @@ const py::object& StagedLoop::value(std::size_t slot, std::size_t lane) {
   failed_ = stage.name;
   value = in_python(stage, [&] {
     const at::NoGradGuard no_gradients;
-    return stage.placed(values_[slot][lane - 1], ScriptStage::result(*calls_[slot][lane]));
+    return call_python(stage.placed, py::make_tuple(values_[slot][lane - 1],
+                                                    ScriptStage::result(*calls_[slot][lane])));
   });
   failed_.clear();
   return value;
@@ -363,12 +365,14 @@ py::object StagedLoop::staged(std::size_t index, std::uint64_t batch, const py::
   const LoopStage& stage = stages_[index];
   const std::string who = "stage '" + stage.name + "'";
   const at::NoGradGuard no_gradients;
-  std::optional<KeyedDraws> keyed;
-  if (stage.seed) keyed.emplace(device_, *stage.seed, first_ + batch);
-  const bool is_looking = !keyed && DrawOrder::looks_at(batch);
-  if (is_looking) draws_.begin();
-  py::object made = in_python(stage, [&] { return applied(stage, from); });
-  if (is_looking) draws_.end(who);
+  draws_.begin();
+  py::object made;
+  {
+    std::optional<KeyedDraws> keyed;
+    if (stage.seed) keyed.emplace(device_, *stage.seed, first_ + batch);
+    made = in_python(stage, [&] { return applied(stage, from); });
+  }
+  draws_.end(who, {batch, index + 1});
   return made;
 }
 
@@ -402,23 +406,23 @@ void StagedLoop::keep_own(std::size_t lane, const at::Tensor& tensor) {
   memory_[lane].keep(tensor);
 }
 
-/// Batches of a loader may come several times, but not with other values.
+/// Several batches may share memory, but none may be overwritten while it is in use.
 void StagedLoop::refuse_same_memory(std::size_t lane, const at::Tensor& tensor) {
-  const LaneMemory::Piece* other = memory_[lane].elsewhere(tensor);
-  if (other == nullptr) return;
+  // On a GPU the graph that computes a stage's output writes without PyTorch's count.
+  if (!memory_[lane].is_overwritten_by(tensor, /*is_strict=*/lane > 0)) return;
   if (lane > 0)
     throw LoopCheckFailed("stage '" + stages_[lane - 1].name +
                 "' gave the same memory for two batches, so that the later one overwrites the "
                 "earlier one. Remedy: return a clone() of what it keeps (outputs of CUDA graphs, "
                 "such as those of torch.compile(mode=\"reduce-overhead\"), are such memory)");
-  if (other->storage.is_alias_of(tensor.storage()) && other->version == version_of(tensor)) return;
   throw LoopCheckFailed(
-      "the loader gave the same memory for two batches with other values, but the earlier "
-      "one is still in use. Remedy: let it give a clone(), or new memory for each batch");
+      "the loader gave the same memory for two batches, and it was written after the earlier one "
+      "was taken, which is still in use. Remedy: let it give a clone(), or new memory for each "
+      "batch");
 }
 
 void StagedLoop::drop(std::size_t lane, std::size_t slot) {
-  std::optional<py::gil_scoped_acquire> locked;
+  std::optional<GilAcquire> locked;
   if (is_ending_ || !schedule_->is_on_thread(lane)) {
     locked.emplace();
     values_[slot][lane] = {};

@@ -10,6 +10,7 @@
 #include "core/number_text.h"
 #include "cuda/cuda.h"
 #include "python/draws.h"
+#include "python/gil.h"
 #include "run/context_parts.h"
 #include "slipstream/cli/cli.h"
 
@@ -46,7 +47,7 @@ template <typename Call>
 auto NativeTrainer::run_of(Call call, SignalHandlers* handlers, std::thread::id owner) const {
   made_in_.require_this_process("this trainer");
   try {
-    const py::gil_scoped_release unlocked;
+    const GilRelease unlocked;
     const Taken taken(*context_, owner);
     std::optional<LaneThreads::Looks> looks;
     if (handlers != nullptr) looks.emplace(threads_of(*context_), [handlers] { handlers->look(); });
@@ -90,7 +91,7 @@ NativeTrainer::NativeTrainer(const std::shared_ptr<NativeLoader>& loader,
     throw Refused(unknown_name("plan", mode_, {"auto", "serial", "pipelined"}));
   check_placement(transforms_device_);
   Pipeline pipeline = pipeline_of(*loader_, settings, told_);
-  const py::gil_scoped_release unlocked;
+  const GilRelease unlocked;
   saving_.notes = notes_of(told_, pipeline.dataset()->class_names());
   trainer_.emplace(std::move(pipeline), context, numerics_);
   plan_ = plan_of(trainer_->pipeline(), mode_ == "serial" ? "serial" : "pipelined");
@@ -146,13 +147,13 @@ void NativeTrainer::begin() {
 
 void NativeTrainer::end() {
   if (!is_here()) return;
-  const py::gil_scoped_release unlocked;
+  const GilRelease unlocked;
   checkpoints_.reset();
   if (!held_.empty()) held_.pop_back();
 }
 
 std::optional<LoadedCheckpoint> NativeTrainer::open(const std::string& resume) {
-  const py::gil_scoped_release unlocked;
+  const GilRelease unlocked;
   std::optional<LoadedCheckpoint> loaded;
   const std::unique_ptr<Checkpoints> taken = taken_folder();
   if (resume == kLatest) {
@@ -228,7 +229,7 @@ TrainedPart NativeTrainer::train(std::uint64_t end, const py::object& on_step) {
     if (progress.part_ends > 0) progress.part_ends += first - begun_at_;
     tell(progress);
     if (on_step.is_none() || raised || !progress.measuring.empty()) return;
-    const py::gil_scoped_acquire locked;
+    const GilAcquire locked;
     try {
       call_in_run(on_step, py::make_tuple(done, progress.loss,
                                           trainer_->pipeline().train_step()->lr(done - 1),
@@ -314,7 +315,7 @@ NativeEvaluator::NativeEvaluator(std::shared_ptr<NativeTrainer> trainer,
                   ", but the trainer's device is " + context.device().str() +
                   ": give both the same");
   const Pipeline data = data_of(*loader, /*is_evaluated=*/true);
-  const py::gil_scoped_release unlocked;
+  const GilRelease unlocked;
   evaluator_ = std::make_unique<Evaluator>(of.trainer_->pipeline(), data, context, of.numerics_);
   LoaderPlan loading = loading_of(*loader);
   loading.wire = of.loading_.wire;
@@ -356,7 +357,7 @@ bool NativeEvaluator::predict(const py::object& take) {
   options.stop = [&] { return is_over || raised || Interrupts::count() > 0; };
   const auto given = [&](std::uint64_t, const std::vector<at::Tensor>& outputs) {
     if (is_over || raised) return;
-    const py::gil_scoped_acquire locked;
+    const GilAcquire locked;
     try {
       is_over = !take(outputs.front()).cast<bool>();
     } catch (const py::error_already_set&) {

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "python/gil.h"
 #include "python/loop_error.h"
 #include "slipstream/core/error.h"
 
@@ -112,7 +113,8 @@ py::object with_applied_in_dict(py::handle batch, py::handle function, py::handl
     PyErr_Clear();
     return {};
   }
-  const py::object result = function(py::reinterpret_borrow<py::object>(value));
+  const py::object result =
+      call_python(function, py::make_tuple(py::reinterpret_borrow<py::object>(value)));
   py::object changed = owned(PyDict_Copy(batch.ptr()));
   if (PyDict_SetItem(changed.ptr(), to.ptr(), result.ptr()) != 0) throw py::error_already_set();
   return changed;
@@ -137,10 +139,11 @@ py::object moved_by_itself(py::handle value, c10::Device device) {
   const std::string place = device.str();
   try {
     try {
-      return value.attr("to")(place, py::arg("non_blocking") = true);
+      const py::dict names(py::arg("non_blocking") = true);
+      return call_python(py::object(value.attr("to")), py::make_tuple(place), names);
     } catch (py::error_already_set& error) {
       if (!error.matches(PyExc_TypeError)) throw;
-      return value.attr("to")(place);
+      return call_python(py::object(value.attr("to")), py::make_tuple(place));
     }
   } catch (py::error_already_set& error) {
     note_where(error, value, place);
@@ -179,8 +182,8 @@ py::object with_applied(py::handle batch, py::handle function, py::handle from, 
   const Py_ssize_t size = Py_SIZE(batch.ptr());
   const auto source = index_in(size, from), target = index_in(size, to);
   if (!source || !target) return {};
-  py::object result =
-      function(py::reinterpret_borrow<py::object>(PySequence_Fast_GET_ITEM(batch.ptr(), *source)));
+  py::object result = call_python(
+      function, py::make_tuple(py::handle(PySequence_Fast_GET_ITEM(batch.ptr(), *source))));
   ensure(Py_SIZE(batch.ptr()) == size, "a stage leaves the length of its batch as it is");
   py::object changed = owned(is_list ? PyList_New(size) : PyTuple_New(size));
   for (Py_ssize_t i = 0; i < size; ++i) {

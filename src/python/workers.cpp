@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "python/draws.h"
+#include "python/gil.h"
 #include "python/interrupts.h"
 #include "python/process_dataset.h"
 
@@ -42,7 +43,7 @@ py::bytes described(WorkerPool& pool, std::uint64_t sample, std::uint64_t seed) 
   std::string text;
   {
     const SignalsSeen seen(&pool);
-    const py::gil_scoped_release unlocked;
+    const GilRelease unlocked;
     try {
       pool.ask(request, nullptr, [&](const WorkerAnswer& answer) { text = answer.text; });
     } catch (const WorkerLost& lost) {
@@ -85,7 +86,7 @@ struct LateBlock {
 SignalsSeen::SignalsSeen(WorkerPool* pool) : pool_(pool) {
   if (pool_ == nullptr) return;
   pool_->set_on_wait([] {
-    const py::gil_scoped_acquire locked;
+    const GilAcquire locked;
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   });
 }
@@ -100,7 +101,7 @@ void add_workers(py::module_& module) {
       .def(py::init<>())
       .def("add", &WorkerPool::add)
       .def("describe", &described)
-      .def("close", &WorkerPool::close, py::call_guard<py::gil_scoped_release>())
+      .def("close", &WorkerPool::close, py::call_guard<GilRelease>())
       .def("take_lost", &WorkerPool::take_lost)
       .def("descriptors", &WorkerPool::descriptors);
   py::class_<LastCall>(module, "LastCall")

@@ -428,6 +428,40 @@ def test_python_ends_amid_a_pass(given):
     assert done.returncode == 0, done.stderr
 
 
+SURPRISED = """
+import sys, threading, time, torch, slipstream as ss
+
+class Slow:  # the interpreter frees it after it has taken Python's lock from other threads
+    def __del__(self, sleep=time.sleep):
+        sleep(2)
+
+slow, inside, where = Slow(), threading.Event(), sys.argv[1]
+
+def late(x):
+    inside.set()
+    time.sleep(0.3)
+    return x
+
+class Moved:
+    def to(self, device):
+        return late(self)
+
+def loop():
+    loader = map(late, [torch.ones(1)] * 50) if where == "loader" else [(torch.ones(1), Moved())] * 50
+    for _ in ss.Pipeline(loader, [("late", late)] if where == "stage" else [], "cpu"):
+        pass
+
+threading.Thread(target=loop, daemon=True).start()
+inside.wait()
+"""
+
+
+@pytest.mark.parametrize("where", ["loader", "stage", "to"])
+def test_python_ends_while_a_daemon_thread_is_in_a_loop(where):
+    done = interpreters.run(SURPRISED, where)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_persistent_loader_is_left_to_whoever_iterates_it_next(device):
     loader = torch.utils.data.DataLoader(Numbers(), 4, num_workers=2, persistent_workers=True)
     labels = [label.tolist() for *_, label in loader]

@@ -1,0 +1,116 @@
+"""Who draws random numbers in a slipstream.Pipeline: an error where a plain loop would draw in another order."""
+
+import random
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+import slipstream as ss
+
+COUNT = 20
+
+
+def draw_torch(device):
+    torch.rand(1)
+
+
+def draw_device(device):
+    torch.rand(1, device=device)
+
+
+def draw_normal(device):
+    torch.normal(0.0, 1.0, (1,))
+
+
+def draw_numpy(device):
+    np.random.rand()
+
+
+def draw_python(device):
+    random.random()
+
+
+DRAWS = [draw_torch, draw_device, draw_normal, draw_numpy, draw_python]
+
+
+def run(device, draw, loader_at=(), stage_at=(), body_at=(), seed=None):
+    """Runs a loop whose parts draw with these batches."""
+    def loader():
+        for i in range(COUNT):
+            if i in loader_at:
+                draw(device)
+            yield torch.tensor([i])
+
+    def stage(x):
+        if int(x) in stage_at:
+            draw(device)
+        return x
+
+    for x in ss.Pipeline(loader(), [ss.Stage("stage", stage, seed=seed)], device):
+        if int(x) in body_at:
+            draw(device)
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("parts", [{"stage_at": range(COUNT), "body_at": [7]}, {"stage_at": [9], "body_at": [8]},
+                                   {"loader_at": [9], "body_at": range(COUNT)}])
+def test_draws_in_another_order_than_in_a_plain_loop_are_an_error(device, draw, parts):
+    with pytest.raises(ss.Error, match="both draw random numbers from"):
+        run(device, draw, **parts)
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("parts", [{"stage_at": range(COUNT)}, {"loader_at": range(COUNT)}, {"body_at": range(COUNT)},
+                                   {"loader_at": [0], "stage_at": [0], "body_at": range(COUNT)},
+                                   {"stage_at": [3], "body_at": [15]}])
+def test_draws_in_the_order_of_a_plain_loop_are_no_error(device, draw, parts):
+    run(device, draw, **parts)
+
+
+@pytest.mark.parametrize(("draw", "remedy"), [(draw_numpy, "default_rng"), (draw_python, r"random\.Random")])
+def test_a_seed_is_for_pytorchs_generators_alone(device, draw, remedy):
+    run(device, draw_torch, stage_at=range(COUNT), body_at=range(COUNT), seed=1)
+    with pytest.raises(ss.Error, match=remedy):
+        run(device, draw, stage_at=range(COUNT), body_at=range(COUNT), seed=1)
+
+
+@pytest.mark.parametrize("draw", [draw_torch, draw_numpy, draw_python])
+def test_draws_of_another_thread_are_not_those_of_the_loop(draw):
+    """Each part waits until the thread has drawn in the middle of it."""
+    wanted, drawn, ends = threading.Event(), threading.Event(), False
+
+    def draws():
+        while wanted.wait() and not ends:
+            wanted.clear()
+            draw("cpu")
+            drawn.set()
+
+    def wait_for_draw(x=None):
+        drawn.clear()
+        wanted.set()
+        assert drawn.wait(100)
+        return x
+
+    thread = threading.Thread(target=draws)
+    thread.start()
+    try:
+        for _ in ss.Pipeline([torch.ones(1)] * COUNT, [("stage", wait_for_draw)], "cpu"):
+            wait_for_draw()
+    finally:
+        ends = True
+        wanted.set()
+        thread.join()
+
+
+def test_an_idle_thread_hides_no_draws():
+    end = threading.Event()
+    thread = threading.Thread(target=end.wait)
+    thread.start()
+    try:
+        with pytest.raises(ss.Error, match="both draw random numbers from"):
+            run("cpu", draw_torch, stage_at=range(COUNT), body_at=[11])
+    finally:
+        end.set()
+        thread.join()
