@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import operator
@@ -16,7 +17,7 @@ from ._iteration import Iteration, Loop, SerialLoop, warn_of_lost_batches
 from ._progress import HIDDEN, Progress, has_progress, refusing_hidden
 from ._scripts import script_of
 from ._sources import Place, States, has_state, set_epochs, source_of
-from ._trees import Key, value_at, with_values
+from ._trees import Key, leaves, value_at, with_values
 from .data import DataLoader, refuse_own_iteration
 from .datasets import Dataset
 
@@ -38,6 +39,9 @@ class Stage:
         several outputs the function returns a tuple.
     seed: the stage draws random numbers from PyTorch's generators. They then hold numbers made of
         this seed, its name, the pass and the batch while it runs, and go on as before afterwards.
+    autocast: torch.bfloat16 or torch.float16: the function runs under torch.autocast with it; False: without
+        autocast. By default it runs under the autocast that is active where the loop asks for the
+        next batch, so one that is entered in the loop's body does not apply to it.
 
     >>> halve = ss.Stage("halve", lambda image: image / 2, input="image", output="half")
     >>> halve({"image": torch.tensor([3.0]), "name": "a.jpg"})
@@ -49,6 +53,7 @@ class Stage:
     input: Keys = None
     output: Keys = None
     seed: int | None = None
+    autocast: torch.dtype | bool | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not callable(self.function):
@@ -61,12 +66,23 @@ class Stage:
             what = f"seed is {shortened(self.seed)}: give a whole number from 0 to 2**63 - 1"
             raise _native.Refused(f"stage '{self.name}': {what}")
         self.seed = seed
+        if self.autocast not in (None, False, torch.bfloat16, torch.float16):
+            what = f"autocast is {shortened(self.autocast)}: give torch.bfloat16, torch.float16 or False"
+            raise _native.Refused(f"stage '{self.name}': {what}")
         self._inputs = self._keys("input", 0 if self.input is None else self.input)
         self._outputs = self._inputs[:1] if self.output is None else self._keys("output", self.output)
 
     def __call__(self, batch: Any) -> Any:
         """The batch with the stage's result in it; `batch` is not changed."""
-        return self._placed(batch, self.function(*self._arguments(batch)))
+        arguments = self._arguments(batch)
+        if self.autocast is None:
+            return self._placed(batch, self.function(*arguments))
+        devices = {each.device.type for each in leaves(arguments) if isinstance(each, torch.Tensor)}
+        with contextlib.ExitStack() as modes:
+            for each in devices or {"cpu"}:
+                dtype = self.autocast or None
+                modes.enter_context(torch.autocast(each, dtype=dtype, enabled=dtype is not None))
+            return self._placed(batch, self.function(*arguments))
 
     def _keys(self, option: str, given: Any) -> list[Key]:
         is_one = not isinstance(given, list | tuple)
@@ -115,11 +131,12 @@ class Stage:
     def _direct(self) -> tuple[Any, ...]:
         """The keys of the only input and output, where nothing but the function comes between."""
         is_one = len(self._inputs) == len(self._outputs) == 1 and type(self).__call__ is _CALL
+        is_one = is_one and self.autocast is None
         return (self._inputs[0], self._outputs[0]) if is_one else ()
 
     def _script(self, device: str) -> torch.jit.ScriptModule | None:
         """What a thread without Python's lock may call in its place."""
-        is_alone = self.seed is None and type(self).__call__ is _CALL
+        is_alone = self.seed is None and self.autocast is None and type(self).__call__ is _CALL
         return script_of(self.function, device) if is_alone else None
 
     def _misfit(self, does: str, keys: list[Key], batch: Any) -> _native.Error:

@@ -209,6 +209,26 @@ def test_compiled_stages_give_the_same(device, what):
                 encode[0].weight.mul_(0.9)
 
 
+@pytest.mark.parametrize("serial", [False, True])
+def test_a_stage_may_have_its_own_autocast(device, serial):
+    data, encode = batches(3), encoder(device)
+    with torch.autocast(device, dtype=torch.bfloat16):
+        halves = [encode(x.to(device)) for x, *_ in data]
+    wholes = [encode(x.to(device)) for x, *_ in data]
+    stage = ss.Stage("encode", encode, autocast=torch.bfloat16)
+    assert all_equal([x for x, *_ in ss.Pipeline(data, [stage], device, serial=serial)], halves)
+    with torch.autocast(device, dtype=torch.bfloat16):
+        for autocast, expected in ((None, halves), (False, wholes)):
+            stage = ss.Stage("encode", encode, autocast=autocast)
+            assert all_equal([x for x, *_ in ss.Pipeline(data, [stage], device, serial=serial)], expected)
+
+
+@pytest.mark.parametrize("autocast", [True, torch.float32, "bfloat16"])
+def test_what_is_no_autocast_is_refused(autocast):
+    with pytest.raises(ss.Refused, match=r"stage 'a': autocast is .*give torch\.bfloat16"):
+        ss.Stage("a", abs, autocast=autocast)
+
+
 def test_autocast_around_the_loop_is_that_of_its_stages(device):
     encode, data = encoder(device), batches(4)
     with torch.autocast(device, torch.bfloat16), torch.no_grad():
