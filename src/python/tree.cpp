@@ -135,16 +135,24 @@ void note_where(const py::error_already_set& error, py::handle value, const std:
   error.value().attr("add_note")(told(error.value(), trace_of(error), where));
 }
 
+/// value.to(place, non_blocking=True); null where that raises a TypeError.
+py::object moved_without_waiting(py::handle value, const std::string& place) {
+  try {
+    const py::dict names(py::arg("non_blocking") = true);
+    return call_python(py::object(value.attr("to")), py::make_tuple(place), names);
+  } catch (const py::error_already_set& error) {
+    if (!error.matches(PyExc_TypeError)) throw;
+    return {};
+  }
+}
+
 py::object moved_by_itself(py::handle value, c10::Device device) {
   const std::string place = device.str();
   try {
-    try {
-      const py::dict names(py::arg("non_blocking") = true);
-      return call_python(py::object(value.attr("to")), py::make_tuple(place), names);
-    } catch (py::error_already_set& error) {
-      if (!error.matches(PyExc_TypeError)) throw;
-      return call_python(py::object(value.attr("to")), py::make_tuple(place));
-    }
+    py::object made = moved_without_waiting(value, place);
+    // Not while the error is handled: a thread cannot wait for the interpreter's end there.
+    if (!made) made = call_python(py::object(value.attr("to")), py::make_tuple(place));
+    return made;
   } catch (py::error_already_set& error) {
     note_where(error, value, place);
     if (!error.matches(PyExc_StopIteration)) throw;

@@ -273,26 +273,6 @@ def test_channels_last_batches_stay_so(device):
     assert seen == [True] * 3
 
 
-def test_draws_that_begin_late_are_seen(device):
-    """Later than in the first batches, generators are looked at in every 64th."""
-    def run(count):
-        calls, bodies = [], 0
-
-        def stage(x):
-            calls.append(x)
-            return x + torch.rand_like(x) if len(calls) > 10 else x
-
-        for _ in ss.Pipeline([one()] * count, [("noise", stage)], device):
-            bodies += 1
-            if bodies > 10:
-                torch.rand(1, device=device)
-        return bodies
-
-    assert run(60) == 60
-    with pytest.raises(ss.Error, match="both draw random numbers"):
-        run(80)
-
-
 class Called(ss.Stage):
     def __call__(self, batch):
         return super().__call__(batch)
