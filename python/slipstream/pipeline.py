@@ -80,7 +80,7 @@ class Stage:
         devices = {each.device.type for each in leaves(arguments) if isinstance(each, torch.Tensor)}
         with contextlib.ExitStack() as modes:
             for each in devices or {"cpu"}:
-                dtype = self.autocast or None
+                dtype = self.autocast if isinstance(self.autocast, torch.dtype) else None
                 modes.enter_context(torch.autocast(each, dtype=dtype, enabled=dtype is not None))
             return self._placed(batch, self.function(*arguments))
 
