@@ -40,18 +40,24 @@ std::uint64_t count_in(const Json& shard, const char* key) {
   return value.get<std::uint64_t>();
 }
 
+std::string text_in(const Json& shard, const char* key) {
+  const Json& value = shard.at(key);
+  if (!value.is_string()) throw Error(std::string("the ") + key + " of a shard is no string");
+  return value.get<std::string>();
+}
+
 Manifest parsed(const Json& json) {
   Manifest manifest;
   if (!json.at("settings").is_object()) throw Error("its settings are no object");
   if (!json.at("shards").is_array()) throw Error("its shards are no list");
   manifest.settings = json.at("settings").dump();
   for (const Json& shard : json.at("shards")) {
-    const auto file = shard.at("file").get<std::string>();
+    const std::string file = text_in(shard, "file");
     if (file.empty() || fs::path(file).filename() != file)
       throw Error("'" + file + "' is not the name of a shard");
     if (manifest.find(file) != nullptr) throw Error("it lists '" + file + "' twice");
     manifest.shards.push_back({file, count_in(shard, "samples"), count_in(shard, "bytes"),
-                               shard.at("digest").get<std::string>(), skipped_in(shard)});
+                               text_in(shard, "digest"), skipped_in(shard)});
   }
   return manifest;
 }

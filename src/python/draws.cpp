@@ -77,7 +77,8 @@ bool OtherThreads::have_changed() {
 /// -1 for a thread that has ended.
 std::int64_t OtherThreads::time_ns(int thread) {
   constexpr int kOfThreadByScheduler = 6;  // as pthread_getcpuclockid(), by a thread's number
-  const auto clock = static_cast<clockid_t>((~static_cast<unsigned>(thread) << 3) | kOfThreadByScheduler);
+  const auto clock =
+      static_cast<clockid_t>((~static_cast<unsigned>(thread) << 3) | kOfThreadByScheduler);
   timespec time{};
   if (clock_gettime(clock, &time) != 0) return -1;
   return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
@@ -92,8 +93,7 @@ class DrawOrder::Generator {
   void begin() { before_ = words(); }
   bool has_changed() { return words() != before_; }
   void drawn(const std::string& who, LoopPosition position) {
-    if (latest_ && position < latest_->second)
-      throw LoopCheckFailed(conflict(latest_->first, who));
+    if (latest_ && position < latest_->second) throw LoopCheckFailed(conflict(latest_->first, who));
     latest_.emplace(who, position);
   }
 
@@ -106,9 +106,9 @@ class DrawOrder::Generator {
 
  private:
   std::string conflict(const std::string& other, const std::string& who) const {
-    const std::string text =
-        other + " and " + who + " both draw random numbers from " + name() +
-        ". Ahead of the loop's body they would draw in another order than in a plain loop. Remedy: ";
+    const std::string text = other + " and " + who + " both draw random numbers from " + name() +
+                             ". Ahead of the loop's body they would draw in another order than in "
+                             "a plain loop. Remedy: ";
     const bool is_loaders = other == kLoader || who == kLoader;
     if (has_seeds() && !is_loaders)
       return text + "give the stage numbers of its own, slipstream.Stage(..., seed=1)";

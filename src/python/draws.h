@@ -64,8 +64,8 @@ class DrawOrder {
 
   /// From here on draws are those of one part of the loop. Takes Python's lock, as end() does.
   void begin();
-  /// Throws LoopCheckFailed, with the remedy, if `who` has drawn since begin() from a generator from
-  /// which another part has drawn before that a plain loop would run later.
+  /// Throws LoopCheckFailed, with the remedy, if `who` has drawn since begin() from a generator
+  /// from which another part has drawn before that a plain loop would run later.
   void end(const std::string& who, LoopPosition position);
 
  private:

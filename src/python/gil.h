@@ -3,8 +3,8 @@
 #include <Python.h>
 #include <cxxabi.h>
 
-#include <optional>
 #include <torch/csrc/utils/pybind.h>
+#include <optional>
 
 namespace slipstream {
 
@@ -12,8 +12,8 @@ namespace slipstream {
 [[noreturn]] void wait_for_exit() noexcept;
 
 /// function(), which calls Python or takes its lock. When the interpreter ends, Python before 3.14
-/// exits other threads that want its lock by unwinding their stacks. That aborts the process where a
-/// destructor or a function that throws nothing is on the stack, so the thread waits for the
+/// exits other threads that want its lock by unwinding their stacks. That aborts the process where
+/// a destructor or a function that throws nothing is on the stack, so the thread waits for the
 /// process's end instead, as from Python 3.14 on.
 template <typename Function>
 decltype(auto) in_interpreter(Function&& function) {
@@ -24,8 +24,8 @@ decltype(auto) in_interpreter(Function&& function) {
   }
 }
 
-/// function(*arguments, **names), where in_interpreter() is the first C++ on the stack behind Python's
-/// own: what unwinding would destroy without the lock stays. Both may be null.
+/// function(*arguments, **names), where in_interpreter() is the first C++ on the stack behind
+/// Python's own: what unwinding would destroy without the lock stays. Both may be null.
 inline pybind11::object call_python(pybind11::handle function, pybind11::handle arguments,
                                     pybind11::handle names = {}) {
   PyObject* const result = in_interpreter([&] {

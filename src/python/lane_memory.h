@@ -63,8 +63,8 @@ class LaneMemory {
   bool newest_has(const c10::Storage& storage) const;
   /// Whether a tensor of a batch before the newest shares memory with `tensor` and has been
   /// overwritten since it was made. In host memory contents are compared. A device's cannot be
-  /// without waiting for it: there PyTorch's count of writes decides for tensors of one storage, and
-  /// with `is_strict` all memory that is shared counts as overwritten.
+  /// without waiting for it: there PyTorch's count of writes decides for tensors of one storage,
+  /// and with `is_strict` all memory that is shared counts as overwritten.
   bool is_overwritten_by(const at::Tensor& tensor, bool is_strict);
 
   /// Whoever still holds memory of `batch`, or of any without one, keeps it on: it goes back behind

@@ -9,13 +9,10 @@ namespace slipstream {
 
 namespace py = pybind11;
 
-
 LoopInput::LoopInput(std::shared_ptr<Feed> feed, DrawOrder& draws)
     : feed_(std::move(feed)), draws_(draws) {}
 
-bool LoopInput::ready() {
-  return has_item_ || has_ended_ || (!awaits_resume_ && feed_->ready());
-}
+bool LoopInput::ready() { return has_item_ || has_ended_ || (!awaits_resume_ && feed_->ready()); }
 
 bool LoopInput::is_over() {
   if (!has_item_ && !has_ended_) {

@@ -77,9 +77,7 @@ class Loop {
   }
   std::string failed() const { return loop_->failed(); }
   std::uint64_t given() const { return loop_->given(); }
-  std::uint64_t lost() const {
-    return loop_->has_failed() ? 0 : loop_->taken() - loop_->given();
-  }
+  std::uint64_t lost() const { return loop_->has_failed() ? 0 : loop_->taken() - loop_->given(); }
   int traverse(visitproc visit, void* arg) const {
     return loop_ == nullptr ? 0 : loop_->traverse(visit, arg);
   }

@@ -102,8 +102,8 @@ class TrainedModule final : public PythonModule {
 
 void add_note(py::error_already_set& raised, const std::string& place) {
   if (!py::hasattr(raised.value(), "add_note")) return;
-  const py::object told =
-      py::module_::import("slipstream._signals").attr("place_told")(raised.value(), trace_of(raised), place);
+  const py::object told = py::module_::import("slipstream._signals")
+                              .attr("place_told")(raised.value(), trace_of(raised), place);
   raised.value().attr("add_note")(told);
 }
 

@@ -312,9 +312,10 @@ void StagedLoop::prepare_call(std::size_t lane, std::size_t slot) {
   const LoopStage& stage = stages_[lane - 1];
   failed_ = stage.name;
   if (sees_operations())
-    throw LoopCheckFailed("stage '" + stage.name +
-                "' is TorchScript, which a thread calls that a mode entered within the loop does "
-                "not see. Remedy: enter it ahead of the loop");
+    throw LoopCheckFailed(
+        "stage '" + stage.name +
+        "' is TorchScript, which a thread calls that a mode entered within the loop does "
+        "not see. Remedy: enter it ahead of the loop");
   const py::tuple arguments = in_python(stage, [&] {
     const at::NoGradGuard no_gradients;
     return py::tuple(call_python(stage.arguments, py::make_tuple(values_[slot][lane - 1])));
@@ -379,10 +380,11 @@ py::object StagedLoop::staged(std::size_t index, std::uint64_t batch, const py::
 void StagedLoop::check_stages(bool is_at_end) {
   for (LoopStage& stage : stages_)
     if (const std::string change = stage.watch.change(is_at_end); !change.empty())
-      throw LoopCheckFailed("stage '" + stage.name + "' runs ahead of the loop's body, but " + change +
-                  " since the loop began. Remedy: leave the stage alone in the body (no optimizer, "
-                  "no running average, no train() of a model that it is part of), or call it in "
-                  "the body");
+      throw LoopCheckFailed(
+          "stage '" + stage.name + "' runs ahead of the loop's body, but " + change +
+          " since the loop began. Remedy: leave the stage alone in the body (no optimizer, "
+          "no running average, no train() of a model that it is part of), or call it in "
+          "the body");
 }
 
 void StagedLoop::keep_own(std::size_t lane, const py::object& made) {
@@ -411,10 +413,11 @@ void StagedLoop::refuse_same_memory(std::size_t lane, const at::Tensor& tensor) 
   // On a GPU the graph that computes a stage's output writes without PyTorch's count.
   if (!memory_[lane].is_overwritten_by(tensor, /*is_strict=*/lane > 0)) return;
   if (lane > 0)
-    throw LoopCheckFailed("stage '" + stages_[lane - 1].name +
-                "' gave the same memory for two batches, so that the later one overwrites the "
-                "earlier one. Remedy: return a clone() of what it keeps (outputs of CUDA graphs, "
-                "such as those of torch.compile(mode=\"reduce-overhead\"), are such memory)");
+    throw LoopCheckFailed(
+        "stage '" + stages_[lane - 1].name +
+        "' gave the same memory for two batches, so that the later one overwrites the "
+        "earlier one. Remedy: return a clone() of what it keeps (outputs of CUDA graphs, "
+        "such as those of torch.compile(mode=\"reduce-overhead\"), are such memory)");
   throw LoopCheckFailed(
       "the loader gave the same memory for two batches, and it was written after the earlier one "
       "was taken, which is still in use. Remedy: let it give a clone(), or new memory for each "

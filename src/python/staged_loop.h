@@ -54,9 +54,9 @@ class StagedLoop final : Work {
   StagedLoop& operator=(const StagedLoop&) = delete;
 
   /// The next batch; nothing at the end. The caller's current stream waits for it. Needs Python's
-  /// lock, as all below. Throws what a stage or the feed threw in place of its batch: the call after
-  /// it gives the next one. After an error that is not one batch's (a check that failed, Ctrl-C) each
-  /// further call throws.
+  /// lock, as all below. Throws what a stage or the feed threw in place of its batch: the call
+  /// after it gives the next one. After an error that is not one batch's (a check that failed,
+  /// Ctrl-C) each further call throws.
   std::optional<pybind11::object> next();
   /// Ends the pass, wherever it is. The host waits for nothing.
   void close();
@@ -125,8 +125,8 @@ class StagedLoop final : Work {
   std::vector<std::vector<at::Tensor>>
       moved_;  ///< [slot]: the first lane's, where a thread made it
   std::vector<std::vector<std::optional<ScriptStage::Call>>> calls_;  ///< as values_, of threads
-  std::vector<Failure> failures_;  ///< [slot]
-  std::string ended_by_;           ///< the error after which there are no more batches
+  std::vector<Failure> failures_;                                     ///< [slot]
+  std::string ended_by_;              ///< the error after which there are no more batches
   std::mutex keeping_;                ///< memory_; nobody waits for Python's lock with it
   std::vector<LaneMemory> memory_;    ///< [lane]
   std::vector<std::uint64_t> begun_;  ///< [lane]: batches

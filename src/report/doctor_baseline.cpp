@@ -94,7 +94,7 @@ std::vector<BaselineRow> rows_of(const Figures& before, const Figures& now) {
 }
 
 void check(const Json& json) {
-  if (json.is_discarded()) refuse("it is not JSON");
+  if (json.is_discarded()) refuse("it is not JSON, or nested too deeply");
   const Json schema = json.is_object() ? json.value("schema", Json()) : Json();
   if (schema != kDoctorSchema)
     refuse(schema.is_string() ? "it is a " + schema.get<std::string>() : "it is other JSON");

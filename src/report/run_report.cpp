@@ -230,7 +230,8 @@ ComparisonRow comparison_row(std::string name, const RunResult& result) {
 
 ComparisonRow comparison_row(std::string name, std::string_view run_report_json) {
   const Json json = json::parsed_or_discarded(run_report_json);
-  if (json.is_discarded()) throw Error("not a report of a run: it is not JSON");
+  if (json.is_discarded())
+    throw Error("not a report of a run: it is not JSON, or nested too deeply");
   try {
     return parsed_row(std::move(name), json);
   } catch (const Json::exception&) {

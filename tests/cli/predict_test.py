@@ -49,7 +49,7 @@ class PredictTest(ProgramTest):
     def test_classes_have_the_names_of_the_training_and_the_values_of_labeled_images(self):
         labeled = self.lines(self.folder / "classification")
         images = self.lines(self.images, "--num-workers", "3")
-        names = sorted((path for path in self.images.rglob("*.jpg")), key=lambda path: bytes(path))
+        names = sorted((path for path in self.images.rglob("*.jpg")), key=lambda path: (bytes(path.parent), path.name))
         self.assertEqual([line["sample"] for line in images], [str(path) for path in names])
         self.assertEqual({each["class"] for line in images for each in line["classes"]}, set(CLASSES))
         known = {line["sample"].split("/")[-2] + "-" + line["sample"].split("/")[-1]: line["classes"]

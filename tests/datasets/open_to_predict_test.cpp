@@ -33,14 +33,14 @@ class OpenToPredictTest : public FolderTest {
   }
 };
 
-TEST_F(OpenToPredictTest, TakesImagesOfAllFoldersSortedByPath) {
+TEST_F(OpenToPredictTest, TakesImagesOfAllFoldersInTheOrderOfTorchvision) {
   for (const char* name : {"b.jpg", "a/z.PNG", "a/deep/er/1.jpeg", "a.png", ".hidden/x.jpg"})
     write_image(fs::path("data") / name);
   write("data/notes.txt");
   write("data/a/old.webp");
   const auto images = opened({{"cat", "dog"}, 0});
   ASSERT_NE(images, nullptr);
-  EXPECT_THAT(names(*images), ElementsAre("a.png", "a/deep/er/1.jpeg", "a/z.PNG", "b.jpg"));
+  EXPECT_THAT(names(*images), ElementsAre("a.png", "b.jpg", "a/z.PNG", "a/deep/er/1.jpeg"));
   EXPECT_THAT(images->class_names(), ElementsAre("cat", "dog"));
   EXPECT_THAT(images->remarks(), ElementsAre(HasSubstr("1 .webp")));
   Sample sample;

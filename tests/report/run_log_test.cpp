@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "core/files.h"
 #include "report/json.h"
@@ -166,20 +167,21 @@ TEST_F(RunLogTest, AFinishedLogLeavesItsFilesAlone) {
   EXPECT_FALSE(fs::exists(run_));
 }
 
-TEST_F(RunLogTest, AFileOnAFullDiskGetsItsRowsLater) {
+TEST_F(RunLogTest, AFileWithALinkInItsPlaceGetsItsRowsLater) {
   RunLog log(run_, 0, {});
   log.add(1, 0, 0, {{"loss", 3}});
   fs::remove(path("metrics.csv"));
-  fs::create_symlink("/dev/full", path("metrics.csv"));
+  fs::create_symlink("other", path("metrics.csv"));
   log.add(2, 0, 0, {{"loss", 2}});
   EXPECT_EQ(log.problem(), "cannot write " + path("metrics.csv").string() +
-                               ": No space left on device; training goes on, and the next row "
-                               "tries again");
+                               ": Too many levels of symbolic links; training goes on, and the "
+                               "next row tries again");
+  EXPECT_FALSE(fs::exists(run_ / "other"));
   EXPECT_THAT(content("metrics.jsonl"), HasSubstr("{\"step\":2,"));
   fs::remove(path("metrics.csv"));
   log.add(3, 0, 0, {{"loss", 1}});
   EXPECT_EQ(content("metrics.csv"), "step,epoch,time_s,loss\n1,0,0,3\n2,0,0,2\n3,0,0,1\n");
-  EXPECT_THAT(log.problem(), HasSubstr("No space left"));
+  EXPECT_THAT(log.problem(), HasSubstr("symbolic links"));
 }
 
 TEST_F(RunLogTest, AFullDiskLeavesWholeLinesAndNothingIsMissingAfterwards) {
@@ -204,12 +206,14 @@ TEST_F(RunLogTest, AFullDiskLeavesWholeLinesAndNothingIsMissingAfterwards) {
 
 TEST_F(RunLogTest, OldFactsAreReplacedAsSoonAsThatWorks) {
   run_before();
-  fs::rename(path("run.json"), path("old.json"));
-  fs::create_symlink("/dev/full", path("run.json"));
-  RunLog log(run_, 4, {});
-  EXPECT_THAT(log.problem(), HasSubstr("run.json: No space left"));
-  fs::rename(path("old.json"), path("run.json"));
-  log.add(5, 0, 0, {});
+  std::optional<RunLog> log;
+  {
+    const WriteLimit limit(10);
+    log.emplace(run_, 4, RunFacts{});
+  }
+  EXPECT_THAT(log->problem(), HasSubstr("run.json: File too large"));
+  EXPECT_THAT(content("run.json"), HasSubstr("\"first_step\": 0"));
+  log->add(5, 0, 0, {});
   EXPECT_THAT(content("run.json"), HasSubstr("\"first_step\": 4"));
 }
 
