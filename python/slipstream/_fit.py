@@ -128,6 +128,7 @@ class Fit:
             self._seconds += part.seconds
             self._rate = part.steps_per_second or self._rate
             self._tell_problem()
+            trainer._loader._warn_of_skipped()
             if _native.interrupted():
                 self.is_interrupted = True
             elif part.interrupted:

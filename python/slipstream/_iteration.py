@@ -11,6 +11,7 @@ import torch
 
 from . import _native
 from ._signals import place_told
+from ._worker_errors import with_type
 
 if TYPE_CHECKING:
     from .pipeline import Pass, Stage
@@ -121,7 +122,9 @@ class Iteration(Iterator[Any]):
             _note(error, loop.failed())
             if self._passed is not None:
                 self._passed(loop.given())
-            raise
+            if not isinstance(error, _native.Error):
+                raise
+            raise with_type(error) from error.__cause__
         if self._passed is not None:
             self._passed(loop.given())
         return batch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import signal
 import traceback
@@ -13,6 +14,14 @@ def place_told(error: BaseException, trace: TracebackType | None, place: str) ->
     """`place`, and that it is not to blame where a handler of a signal raised the error in it."""
     is_for_a_signal = isinstance(error, KeyboardInterrupt) or is_of_handler(error, trace)
     return f"raised for a signal, which came here: {place}" if is_for_a_signal else place
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Adds a note, from Python 3.11 on. An exception whose class refuses it is raised without one."""
+    add = getattr(BaseException, "add_note", None)
+    if add is not None:
+        with contextlib.suppress(Exception):
+            add(error, note)
 
 
 def is_of_handler(error: BaseException, trace: TracebackType | None) -> bool:

@@ -22,6 +22,7 @@ import torch
 
 from ._checks import SEEDS
 from ._random_states import free_numpy, seed_all
+from ._signals import add_note
 from ._samples import Sample, Unfit, is_image, template_of
 
 _REQUEST = struct.Struct("=10Q")  # number, task, sample, step, seed, memory, dtype, height, width, channels
@@ -216,8 +217,7 @@ def item(dataset: Any, index: int) -> Any:
     try:
         return dataset[index]
     except IndexError as error:
-        if hasattr(error, "add_note"):
-            error.add_note(f"the data set's len() is {len(dataset)}, so it has to have a sample {index}")
+        add_note(error, f"the data set's len() is {len(dataset)}, so it has to have a sample {index}")
         raise
 
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _MOST_WORKERS = 1024
 _WORKERS_OF_A_CORE = 4
+_MOST_NAMES = 5
+_MOST_PREFETCHED = 1024
 
 
 class DataLoader:
@@ -44,7 +46,9 @@ class DataLoader:
     prefetch_factor: batches that each worker fills ahead.
     seed: of the order and of all random transforms: what a batch holds depends on it, the epoch and
         the batch's number alone, not on the number of workers.
-    on_bad_sample: "stop", or "skip": the next good sample takes the place of a bad one.
+    on_bad_sample: "stop", or "skip": the next good sample takes the place of a bad one. In the order of an
+        evaluation, without shuffle and drop_last in one process, bad samples are left out instead, so that each
+        good one is counted once, and batches are smaller. A warning after an epoch names new ones; `skipped` has all.
     decode: "tolerant": damage that libjpeg-turbo or libpng reads past with a warning, such as bytes before
         a JPEG's end marker, gives the pixels that they give. "strict": such a file is a bad sample.
     transforms_device: "cpu": the workers do the transforms; "cuda": the device does those that it
@@ -109,7 +113,7 @@ class DataLoader:
             _problems_of(wire, transforms_device, place, worker_init_fn) + choices,
             batch_size=(batch_size, 1),
             num_workers=(num_workers, 1, _MOST_WORKERS),
-            prefetch_factor=(prefetch_factor, 1, 1 << 20),
+            prefetch_factor=(prefetch_factor, 1, _MOST_PREFETCHED),
             seed=(seed, 0, SEEDS - 1),
         )
         context = context_of(multiprocessing_context)
@@ -138,6 +142,7 @@ class DataLoader:
             "shuffle": settings.shuffle,
         }
         self._workers: Workers | None = None
+        self._skips, self._told_skipped = settings.skips_bad_samples, 0
         self._native = self._loaded(settings, chain, context, worker_init_fn)
 
     def _settings(self, chain: Compose, wire: Mapping[str, str] | None) -> _native.LoaderSettings:
@@ -230,6 +235,24 @@ class DataLoader:
         position, resumes = self._peeked or (self._position, self._resumes)
         whole, rest = divmod(position, self._native.batches_per_epoch())
         return whole if rest == 0 or resumes else whole + 1
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """With on_bad_sample="skip": the bad samples met so far by name, and what is wrong with each."""
+        return dict(self._native.skipped()) if self._skips else {}
+
+    def _warn_of_skipped(self) -> None:
+        """Names the bad samples that no earlier warning counted."""
+        skipped = self.skipped
+        if len(skipped) <= self._told_skipped:
+            return
+        self._told_skipped = len(skipped)
+        names = ", ".join([*skipped][:_MOST_NAMES]) + (", ..." if len(skipped) > _MOST_NAMES else "")
+        warnings.warn(
+            f"skipped {len(skipped)} bad of {len(self.dataset)} samples: {names} (loader.skipped has the reasons). "
+            f"The first: {next(iter(skipped.values()))}",
+            stacklevel=3,
+        )
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass is that of `epoch`, from its beginning; but where load_state_dict() has gone to
@@ -360,7 +383,9 @@ class DataLoader:
             self._position = start + given
             self._peeked = (start, resumed) if given == 1 else None
 
-        return Iteration(begin, passed, check)
+        return Iteration(
+            begin, passed, check, ended=self._warn_of_skipped, left=lambda _: self._warn_of_skipped()
+        )
 
 
 def refuse_own_iteration(loader: DataLoader, what: str) -> None:

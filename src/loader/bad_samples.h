@@ -31,9 +31,10 @@ class BadSamples {
 
   /// Calls `make(place)` for the sample that stands at this position. Where samples are skipped and
   /// it is bad, calls it for the next good one of this rank's order instead, whose occurrence tells
-  /// its distance, so the outcome depends on nothing else. Throws Error when no sample is good.
+  /// its distance, so the outcome depends on nothing else. Returns true if another sample took the
+  /// place of this one. Throws Error when no sample is good.
   template <typename Make>
-  void make_good(std::uint64_t batch, std::size_t position, const Make& make) {
+  bool make_good(std::uint64_t batch, std::size_t position, const Make& make) {
     for (std::uint16_t distance = 0;; ++distance) {
       const SamplePlace place = order_.at(batch, position, distance);
       if (distance > 0) check_distance(place, distance);
@@ -41,7 +42,7 @@ class BadSamples {
       try {
         make(place);
         if (distance > 0) ++places_;
-        return;
+        return distance > 0;
       } catch (const BadSample& bad) {
         if (!skips()) throw;
         add(place.sample, bad.what());

@@ -1,9 +1,11 @@
 #include "slipstream/loader/data_loader.h"
 
+#include <map>
 #include <thread>
 #include <utility>
 
 #include "core/start_thread.h"
+#include "core/sync.h"
 #include "datasets/read_chunk.h"
 #include "loader/bad_samples.h"
 #include "loader/cached_steps.h"
@@ -52,8 +54,8 @@ class DataLoader::Impl {
     } else {
       lent = ring_->next();
     }
-    return {lent.batch,    order_.epoch_of(lent.batch), lent.slab, slabs_[lent.slab], lent.filled,
-            lent.blocked_s};
+    return {lent.batch,  order_.epoch_of(lent.batch), lent.slab,
+            slabs_[lent.slab], lent.filled, lent.blocked_s, take_stand_ins(lent.batch)};
   }
 
   void release(const HostBatch& batch, const Mark* last_use) {
@@ -141,12 +143,22 @@ class DataLoader::Impl {
     if (!cached_.empty()) return fill_from_cache(ticket, buffers, meter);
     std::optional<ReadRing::Arrived> ahead;
     if (read_ring_) ahead = read_ring_->take(ticket.batch, ticket.position, buffers.sample);
-    bad_.make_good(ticket.batch, ticket.position, [&](const SamplePlace& place) {
+    const auto make = [&](const SamplePlace& place) {
       const bool is_here = ahead && ahead->sample == place.sample;
       if (is_here && ahead->error) std::rethrow_exception(ahead->error);
       const std::size_t first = is_here && ahead->is_read ? 1 : 0;
       cached_steps_.make(place, first, buffers, ticket.slab, meter);
-    });
+    };
+    if (!bad_.make_good(ticket.batch, ticket.position, make)) return;
+    const Lock lock(mutex_);
+    stand_ins_[ticket.batch].push_back(ticket.position);
+  }
+
+  std::vector<std::size_t> take_stand_ins(std::uint64_t batch) SLIPSTREAM_EXCLUDES(mutex_) {
+    if (!bad_.skips()) return {};
+    const Lock lock(mutex_);
+    const auto found = stand_ins_.extract(batch);
+    return found.empty() ? std::vector<std::size_t>{} : found.mapped();
   }
 
   void fill_from_cache(const SlabRing::Ticket& ticket, SampleBuffers& buffers,
@@ -177,6 +189,9 @@ class DataLoader::Impl {
   std::uint64_t next_whole_;
   std::vector<StepMeter> meters_;
   std::vector<SampleBuffers> buffers_;
+  Mutex mutex_;
+  /// Positions of a batch that another sample filled.
+  std::map<std::uint64_t, std::vector<std::size_t>> stand_ins_ SLIPSTREAM_GUARDED_BY(mutex_);
   std::optional<SlabRing> ring_;
   std::optional<ReadRing> read_ring_;
   std::vector<std::jthread> threads_;  // last: joined before what they use is gone

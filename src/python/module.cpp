@@ -328,6 +328,19 @@ void add_loader(py::module_& module) {
   py::class_<NativeLoader, std::shared_ptr<NativeLoader>>(module, "Loader")
       .def(py::init(&loader_of))
       .def("batches_per_epoch", &NativeLoader::batches_per_epoch)
+      .def("skipped",
+           [](NativeLoader& loader) {
+             SkippedSamples skipped;
+             {
+               const GilRelease unlocked;
+               skipped = loader.skipped();
+             }
+             std::vector<std::tuple<py::str, py::str>> all;
+             for (const SkippedSample& each : skipped.samples)
+               all.emplace_back(file_name(loader.dataset()->name(each.sample)),
+                                file_name(each.message));
+             return all;
+           })
       .def("halt", &NativeLoader::halt, py::call_guard<GilRelease>())
       .def("take_ranks", &NativeLoader::take_ranks, py::call_guard<GilRelease>())
       .def("go_to", &NativeLoader::go_to, py::call_guard<GilRelease>())

@@ -2,7 +2,9 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/tensor.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <exception>
@@ -141,6 +143,7 @@ void NativeLoader::stop() {
     if (is_copied_[slab]) copied_[slab]->synchronize();
   taken_.reset();
   if (user_) pool_->interrupt(*user_);
+  if (loader_ && made_in_.is_this_process()) skipped_.add(loader_->skipped());
   loader_.reset();
   if (texts_) texts_->clear();
 }
@@ -234,7 +237,10 @@ std::int64_t NativeLoader::size_of_taken() const {
 }
 
 at::Tensor NativeLoader::given(const at::Tensor& whole, FieldKind kind, std::size_t field) const {
-  const at::Tensor samples = whole.narrow(0, 0, size_of_taken());
+  at::Tensor samples = whole.narrow(0, 0, size_of_taken());
+  if (good_ones_)
+    samples = samples.index_select(0, good_ones_->to(samples.device()))
+                  .contiguous(whole.suggest_memory_format());
   if (form_ && form_->leaves.at(field)) {
     const auto& [dtype, shape] = *form_->leaves[field];
     std::vector<std::int64_t> sizes = {samples.size(0)};
@@ -311,7 +317,33 @@ GivenBatch NativeLoader::on_host(std::uint64_t pass) {
 HostBatch NativeLoader::handed_over(std::uint64_t pass) {
   check_pass(pass);
   if (!taken_) throw Error("the loader was sent elsewhere by another thread: make one for each");
+  good_ones_ = good_ones(*taken_);
   return *std::exchange(taken_, std::nullopt);
+}
+
+std::optional<at::Tensor> NativeLoader::good_ones(const HostBatch& batch) const {
+  if (batch.stand_ins.empty() || options_.shuffle || !keeps_rest_ || options_.rank.count > 1)
+    return std::nullopt;
+  std::vector<std::int64_t> good;
+  for (std::int64_t i = 0; i < size_of_taken(); ++i)
+    if (std::ranges::find(batch.stand_ins, static_cast<std::size_t>(i)) == batch.stand_ins.end())
+      good.push_back(i);
+  if (good.empty())
+    throw Error("batch " + std::to_string(batch.number) + ": all its samples are bad, the first: " +
+                loader_->skipped().samples.front().message);
+  return at::tensor(good);
+}
+
+SkippedSamples NativeLoader::skipped() {
+  const std::lock_guard using_it(using_);
+  SkippedSamples all = skipped_;
+  if (loader_ && made_in_.is_this_process()) all.add(loader_->skipped());
+  return all;
+}
+
+void NativeLoader::add_skipped(const SkippedSamples& skipped) {
+  const std::lock_guard using_it(using_);
+  skipped_.add(skipped);
 }
 
 std::vector<std::string> NativeLoader::texts_of(const HostBatch& batch) const {
@@ -320,7 +352,11 @@ std::vector<std::string> NativeLoader::texts_of(const HostBatch& batch) const {
   std::vector<std::string> all =
       texts_->take(batch.data + places.offset_bytes, options_.batch_size);
   all.resize(static_cast<std::size_t>(size_of_taken()));
-  return all;
+  if (!good_ones_) return all;
+  std::vector<std::string> good;
+  for (std::int64_t i = 0; i < good_ones_->numel(); ++i)
+    good.push_back(std::move(all[static_cast<std::size_t>(good_ones_->data_ptr<std::int64_t>()[i])]));
+  return good;
 }
 
 DeviceSlab NativeLoader::copied(const HostBatch& batch, Lane& lane) {

@@ -104,6 +104,11 @@ class NativeLoader {
   /// Whether the last batch of an epoch is as small as this rank's share of what is left.
   bool keeps_rest() const { return keeps_rest_; }
 
+  /// The bad samples that were skipped so far.
+  SkippedSamples skipped();
+  /// Those that a run over the same data set skipped with a loader of its own.
+  void add_skipped(const SkippedSamples& skipped);
+
  private:
   struct Returned;
   /// Threads are in the process that made them alone: a fork's copy has nothing to join.
@@ -130,6 +135,9 @@ class NativeLoader {
   /// A field of the batch that was taken, as Python gets it.
   at::Tensor given(const at::Tensor& whole, FieldKind kind, std::size_t field) const;
   std::int64_t size_of_taken() const;
+  /// Which samples of the batch are in order: all but those that took the place of a bad one. No
+  /// value: all, as in training, where batches stay full.
+  std::optional<at::Tensor> good_ones(const HostBatch& batch) const;
 
   std::mutex using_;  ///< by one thread at a time; nobody waits for Python's lock with it
   std::shared_ptr<Context> context_;
@@ -153,6 +161,8 @@ class NativeLoader {
       loader_;  ///< nullptr ahead of go_to() and behind halt()
   std::shared_ptr<Returned> returned_;
   std::optional<HostBatch> taken_;
+  std::optional<at::Tensor> good_ones_;  ///< of the batch that is handed over
+  SkippedSamples skipped_;               ///< by loaders that are gone
   std::atomic<std::uint64_t> position_ = 0;
   std::atomic<std::uint64_t> passes_ = 0;
   bool must_have_thread_ = false;

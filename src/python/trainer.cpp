@@ -248,6 +248,7 @@ TrainedPart NativeTrainer::train(std::uint64_t end, const py::object& on_step) {
     return done;
   };
   const RunResult result = run_of(trained, &handlers);
+  loader_->add_skipped(result.skipped);
   seconds_ += result.wall_s;
   if (line_ != nullptr) line_->clear();
   if (raised) std::rethrow_exception(raised);

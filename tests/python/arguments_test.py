@@ -24,7 +24,7 @@ def message_of(**options):
     ("seed", (2**70, 2**64), "at most 18446744073709551615"),
     ("seed", (None, -1, 1.5, "1"), "give a whole number, at least 0"),
     ("batch_size", (2**70,), "at most"),
-    ("prefetch_factor", (2**40, 2**64), "at most"),
+    ("prefetch_factor", (1025, 2**40, 2**64), "at most"),
     ("num_workers", (1025, 100000), "give a whole number, at most 1024"),
     ("wire", ("jpeg", ["image"], 1), "give forms by field, such as {'image': 'jpeg'}"),
     ("worker_init_fn", (1, "f"), "give a function of the worker's number"),

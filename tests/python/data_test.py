@@ -103,6 +103,10 @@ def test_epochs_differ_and_can_be_set(photos):
     assert torch.equal(all_of(loader)[0], first[0])
     for _ in loader:
         break
+    assert loader.epoch == 1  # a look at the first batch
+    for number, _ in enumerate(loader):
+        if number == 1:
+            break
     assert loader.epoch == 2
 
 
@@ -286,7 +290,22 @@ def test_bad_samples(tmp_path, photos):
         (tmp_path / "a" / f"{i}.jpg").write_bytes(good if i != 3 else b"no image")
     with pytest.raises(ss.Error, match=r"a/3\.jpg"):
         list(ss.DataLoader(folder(tmp_path), 4))
-    assert len(list(ss.DataLoader(folder(tmp_path), 4, on_bad_sample="skip"))) == 2
+    loader = ss.DataLoader(folder(tmp_path), 4, on_bad_sample="skip")
+    with pytest.warns(UserWarning, match=r"skipped 1 bad of 8 samples: .*a/3\.jpg"):
+        assert [len(images) for images, _ in loader] == [3, 4]
+    with pytest.raises(ss.Error, match="batch 3: all its samples are bad, the first: "):
+        list(ss.DataLoader(folder(tmp_path), 1, on_bad_sample="skip"))
+
+
+def test_bad_samples_of_a_batch_are_left_out_on_each_device(tmp_path, photos, device):
+    (tmp_path / "a").mkdir()
+    for i, file in enumerate(sorted(photos.glob("*/*"))[:8]):
+        (tmp_path / "a" / f"{i}.jpg").write_bytes(file.read_bytes() if i != 2 else b"no image")
+    good = ss.Subset(folder(tmp_path), [0, 1, 3, 4, 5, 6, 7])
+    expected = torch.cat([images for images, _ in ss.DataLoader(good, 7)])
+    given = [images for images, _ in ss.DataLoader(folder(tmp_path), 4, device=device, on_bad_sample="skip")]
+    assert torch.equal(torch.cat(given).cpu(), expected)
+    assert all(images.is_contiguous(memory_format=torch.channels_last) for images in given)
 
 
 def test_what_makes_no_sense_is_refused(photos):

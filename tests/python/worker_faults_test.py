@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import types
+import warnings
 
 import interpreters
 from processes import is_there, wait_until
@@ -76,10 +77,20 @@ def test_a_len_that_lies():
 
 def test_bad_samples_are_skipped():
     loader = ss.DataLoader(Squares(raises), 4, num_workers=2, on_bad_sample="skip")
+    messages = []
     for _ in range(2):
-        assert torch.cat([x for x, _ in loader]).tolist() == [*range(11), 12, *range(12, 20)]
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            assert [x.tolist() for x, _ in loader] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10], [12, 13, 14, 15],
+                                                       [16, 17, 18, 19]]
+        messages += [str(each.message) for each in told]
+    assert len(messages) == 1 and "skipped 1 bad of 20 samples: sample 11 (loader.skipped" in messages[0]
+    assert [*loader.skipped] == ["sample 11"] and "ValueError: no 11" in loader.skipped["sample 11"]
+    for options in ({"shuffle": True}, {"drop_last": True}, {"rank": 0, "world_size": 2}):  # batches stay full
+        loader = ss.DataLoader(Squares(raises), 4, num_workers=2, on_bad_sample="skip", **options)
+        assert all(len(x) in (2, 4) for x, _ in loader)
     bad = [Squares(raises)[i] if i != 11 else 0 for i in range(20)]
-    assert len(list(ss.DataLoader(bad[11:], 3, on_bad_sample="skip"))) == 3
+    assert len(list(ss.DataLoader(bad[11:], 3, shuffle=True, on_bad_sample="skip"))) == 3
     with pytest.raises(ss.Error, match="of sample 1: the sample is {}, in which there is nothing"):
         ss.DataLoader([{}, {}], 1, on_bad_sample="skip")
 
@@ -104,7 +115,7 @@ def test_a_bad_transform_is_skipped(photos):
         return image
 
     loader = ss.DataLoader(ss.ImageFolder(photos, T.Compose([T.CenterCrop(8), picky])), 5, num_workers=2,
-                           on_bad_sample="skip")
+                           shuffle=True, on_bad_sample="skip")
     firsts = torch.cat([images[:, 0, 0, 0] for images, _ in loader])
     assert len(firsts) == 50 and (firsts % 2 == 1).all()
 
@@ -405,3 +416,35 @@ def test_a_trainer_replaces_processes_that_were_killed(photos):
     assert trainer.fit().steps == 5
     kill_all([each for each in children() if each not in others])
     assert "loss" in trainer.evaluate()
+
+
+class Custom(Exception):
+    def __init__(self, code, text):
+        super().__init__(text)
+
+
+@pytest.mark.parametrize("raised", [KeyError("no key"), ValueError("no value"), OSError(5, "no file"), Custom(3, "own"),
+                                    UnicodeDecodeError("utf-8", b"x", 0, 1, "no text"), ZeroDivisionError(),
+                                    torch.OutOfMemoryError("no memory")])
+def test_an_exception_in_a_worker_process_keeps_its_type(raised):
+    def fails(i):
+        raise raised
+
+    for loop in (ss.DataLoader(Squares(fails), 4), ss.Pipeline(ss.DataLoader(Squares(fails), 4), [("same", lambda x: x)])):
+        seen = []
+        with pytest.raises(type(raised)) as caught:
+            for x, _ in loop:
+                seen += x.tolist()
+        assert isinstance(caught.value, ss.Error) and "step 'read' of sample 11" in str(caught.value)
+        assert "in worker process 0" in str(caught.value) and seen == list(range(8))
+
+
+def test_an_exception_of_a_type_of_a_function_is_an_error():
+    class Local(Exception):
+        pass
+
+    def fails(i):
+        raise Local("own")
+
+    with pytest.raises(ss.Error, match="Local: own\nin worker process 0"):
+        list(ss.DataLoader(Squares(fails), 4))

@@ -186,7 +186,7 @@ def test_samples_of_other_forms_are_refused():
         with pytest.raises(ss.Error) as raised:
             list(ss.DataLoader(samples, 1))
         assert "step 'read' of sample 1" in str(raised.value) and text in str(raised.value)
-        assert list(ss.DataLoader(samples, 2, on_bad_sample="skip"))[0][0] == ("a", "a")
+        assert list(ss.DataLoader(samples, 2, on_bad_sample="skip"))[0][0] == ("a",)
 
 
 def test_a_type_of_string_that_does_not_travel():

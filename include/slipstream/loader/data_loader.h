@@ -148,6 +148,8 @@ struct HostBatch {
   /// Batches that lay filled when this one was asked for, itself included. 0: next() waited for it.
   std::size_t filled = 0;
   double blocked_s = 0;  ///< how long next() waited for it
+  /// The positions at which another sample took the place of a bad one, in no order.
+  std::vector<std::size_t> stand_ins = {};
 };
 
 /// The number of samples whose times DataLoader::laps() keeps for each worker and step.

@@ -1,0 +1,45 @@
+"""The types of exceptions that were raised in worker processes."""
+
+from __future__ import annotations
+
+import builtins
+import re
+import sys
+from typing import Any
+
+from . import _native
+
+_HEADLINE = re.compile(r"(?:^|: )([A-Za-z_][\w.]*)(?:: [^\n]*)?\nin worker process \d+:", re.DOTALL)
+
+
+def with_type(error: BaseException) -> BaseException:
+    """The error of a worker process that is also of the type that was raised there, as PyTorch's loader raises it:
+    `except KeyError` catches it, and so does `except slipstream.Error`. Types that this process does not know stay
+    slipstream.Error."""
+    found = _HEADLINE.search(str(error))
+    kind = None if found is None else _exception_named(found[1])
+    if kind is None or isinstance(error, kind):
+        return error
+    try:
+        typed: BaseException = kind.__new__(_both(type(error), kind), str(error))
+    except TypeError:  # the two classes cannot be combined
+        return error
+    typed.args = (str(error),)
+    typed.__dict__.update(error.__dict__)
+    return typed.with_traceback(error.__traceback__)
+
+
+def _exception_named(name: str) -> Any:
+    module, _, kind = name.rpartition(".")
+    owner: Any = sys.modules.get(module) if module else builtins
+    value = getattr(owner, kind, None) or getattr(sys.modules.get("__main__"), kind, None)
+    if not isinstance(value, type) or not issubclass(value, Exception):
+        return None
+    return None if issubclass(value, StopIteration) else value  # which would end the loop in silence
+
+
+def _both(error: Any, kind: Any) -> Any:
+    def text(self: BaseException) -> str:
+        return str(self.args[0])
+
+    return type(kind.__name__, (error, kind), {"__str__": text, "__module__": kind.__module__})
