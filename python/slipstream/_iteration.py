@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from . import _native
-from ._signals import place_told
+from ._signals import add_note, place_told
 from ._worker_errors import with_type
 
 if TYPE_CHECKING:
@@ -147,9 +147,9 @@ class Iteration(Iterator[Any]):
 
 
 def _note(error: BaseException, stage: str) -> None:
-    if stage and hasattr(error, "add_note"):
+    if stage:
         place = f"in stage '{stage}' of a slipstream.Pipeline"
-        error.add_note(place_told(error, error.__traceback__, place))
+        add_note(error, place_told(error, error.__traceback__, place))
 
 
 def warn_of_lost_batches(loop: Any, source: str) -> bool:

@@ -101,10 +101,9 @@ class TrainedModule final : public PythonModule {
 };
 
 void add_note(py::error_already_set& raised, const std::string& place) {
-  if (!py::hasattr(raised.value(), "add_note")) return;
-  const py::object told = py::module_::import("slipstream._signals")
-                              .attr("place_told")(raised.value(), trace_of(raised), place);
-  raised.value().attr("add_note")(told);
+  const py::module_ signals = py::module_::import("slipstream._signals");
+  signals.attr("add_note")(raised.value(),
+                           signals.attr("place_told")(raised.value(), trace_of(raised), place));
 }
 
 /// The exception of Python inside; nullptr: there is none.
@@ -171,9 +170,12 @@ Metric python_metric(std::string name, py::handle function, NamedFields targets,
     const py::object value = called(function, arguments_of(batch, targets, &output));
     const at::Tensor scores = tensor_of(value, who);
     const std::int64_t samples = batch.at(counted).size(0);
-    if (scores.dim() == 0 || scores.size(0) != samples)
-      throw Error(who + " must give a score for each of " + std::to_string(samples) +
-                  " samples, but gave a tensor of " + c10::str(scores.sizes()));
+    const bool is_one_each =
+        scores.dim() > 0 && scores.size(0) == samples && scores.numel() == samples;
+    if (!is_one_each || scores.is_complex())
+      throw Error(who + " must give a real score for each of " + std::to_string(samples) +
+                  " samples, but gave a tensor of " + c10::str(scores.sizes()) + ", " +
+                  c10::toString(scores.scalar_type()));
     counts.select(0, 0).add_(scores.to(at::kDouble).sum());
     counts.select(0, 1).add_(static_cast<double>(scores.numel()));
   };

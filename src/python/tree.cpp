@@ -127,12 +127,12 @@ bool can_move(py::handle value) {
 
 /// From Python 3.11 on.
 void note_where(const py::error_already_set& error, py::handle value, const std::string& place) {
-  if (!py::hasattr(error.value(), "add_note")) return;
   const auto type = py::str(py::type::of(value).attr("__name__")).cast<std::string>();
   const std::string where = "in " + type + ".to('" + place +
                             "'), which is called of what a batch holds, as that of tensors is";
   const py::object told = imported("slipstream._signals", "place_told");
-  error.value().attr("add_note")(told(error.value(), trace_of(error), where));
+  imported("slipstream._signals", "add_note")(error.value(),
+                                              told(error.value(), trace_of(error), where));
 }
 
 /// value.to(place, non_blocking=True); null where that raises a TypeError.

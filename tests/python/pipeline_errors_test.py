@@ -16,6 +16,26 @@ from torch import nn
 import slipstream as ss
 
 
+class Unnotable(Exception):
+    def add_note(self, note):
+        raise TypeError("no notes")
+
+
+@pytest.mark.parametrize("serial", [False, True])
+def test_an_exception_that_takes_no_notes_is_raised(device, serial):
+    def fails(x):
+        raise Unnotable("broken")
+
+    class Unmovable:
+        def to(self, device):
+            raise Unnotable("broken")
+
+    with pytest.raises(Unnotable, match="broken"):
+        list(ss.Pipeline(batches(), [("bad", fails)], device, serial=serial))
+    with pytest.raises(Unnotable, match="broken"):
+        list(ss.Pipeline([Unmovable()], (), device, serial=serial))
+
+
 @pytest.mark.parametrize("serial", [False, True])
 def test_errors_of_a_stage_keep_their_traceback_and_name_it(device, serial):
     def fails(x):

@@ -174,8 +174,9 @@ def test_samples_weigh_the_same_whatever_the_model_gives(photos, device, form):
     labels = torch.tensor([val.dataset.label(i) for i in range(50)])
     assert scores["loss"] == pytest.approx(outputs.square().mean().item(), rel=1e-4)
     assert scores["label"] == pytest.approx(labels.double().mean().item())
-    with pytest.raises(ss.Error, match="must give a score for each of 16 samples"):
-        trainer_of(photos, device, Other(), loss=loss, metrics={"one": lambda *_: torch.ones(5)}).evaluate(val)
+    for wrong in (torch.ones(5), torch.ones(16, 2), torch.ones(16, dtype=torch.complex64), torch.tensor(1.0)):
+        with pytest.raises(ss.Error, match="must give a real score for each of 16 samples"):
+            trainer_of(photos, device, Other(), loss=loss, metrics={"one": lambda *_, w=wrong: w.to(device)}).evaluate(val)
 
 
 def test_prediction_may_be_left(photos, device):

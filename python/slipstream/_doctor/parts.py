@@ -18,6 +18,7 @@ import torch
 
 from .. import _trees
 from .._random_states import is_generator
+from .._signals import add_note
 from ..datasets import Dataset
 
 ATTRIBUTES = ("transform", "transforms", "target_transform")
@@ -367,6 +368,5 @@ def noted(note: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if hasattr(error, "add_note"):
-            error.add_note(note)
+        add_note(error, note)
         raise
