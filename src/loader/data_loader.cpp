@@ -54,8 +54,8 @@ class DataLoader::Impl {
     } else {
       lent = ring_->next();
     }
-    return {lent.batch,  order_.epoch_of(lent.batch), lent.slab,
-            slabs_[lent.slab], lent.filled, lent.blocked_s, take_stand_ins(lent.batch)};
+    return {lent.batch,     order_.epoch_of(lent.batch), lent.slab, slabs_[lent.slab], lent.filled,
+            lent.blocked_s, take_stand_ins(lent.batch)};
   }
 
   void release(const HostBatch& batch, const Mark* last_use) {

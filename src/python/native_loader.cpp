@@ -355,7 +355,8 @@ std::vector<std::string> NativeLoader::texts_of(const HostBatch& batch) const {
   if (!good_ones_) return all;
   std::vector<std::string> good;
   for (std::int64_t i = 0; i < good_ones_->numel(); ++i)
-    good.push_back(std::move(all[static_cast<std::size_t>(good_ones_->data_ptr<std::int64_t>()[i])]));
+    good.push_back(
+        std::move(all[static_cast<std::size_t>(good_ones_->data_ptr<std::int64_t>()[i])]));
   return good;
 }
 
