@@ -22,7 +22,10 @@ void refuse_same(const std::pair<std::string, std::string>& output, const NamedP
 
 void refuse_inside(const std::pair<std::string, std::string>& output, const NamedPaths& inputs) {
   for (const auto& [option, path] : inputs) {
-    if (output.second.empty() || path.empty() || !is_inside(output.second, path)) continue;
+    const bool is_file =
+        option == "--plan" || option == "--transforms";  // a folder is refused later
+    if (is_file || output.second.empty() || path.empty()) continue;
+    if (!is_inside(output.second, path)) continue;
     const std::string start = output.first + " " + output.second + " lies in ";
     std::error_code failed;
     if (fs::exists(fs::path(path) / kRecordFile, failed))

@@ -168,15 +168,11 @@ NamedPaths CommonOptions::output_folders() const {
 NamedPaths CommonOptions::inputs(const std::string& plan) const {
   NamedPaths paths;
   std::error_code failed;
-  if (!std::filesystem::is_directory(plan, failed) && plan.find('/') != std::string::npos)
+  // Without a slash it may be the name of a plan, such as "serial".
+  if (plan.find('/') != std::string::npos || std::filesystem::is_regular_file(plan, failed))
     paths.emplace_back("--plan", plan);
-  else if (std::filesystem::is_regular_file(plan, failed))
-    paths.emplace_back("--plan", plan);
-  for (const auto& given : given_texts_) {
-    const bool is_file = std::filesystem::is_regular_file(given.second, failed);
-    if (is_file || (given.first != "--transforms" && std::filesystem::exists(given.second, failed)))
-      paths.push_back(given);
-  }
+  for (const auto& given : given_texts_)
+    if (std::filesystem::exists(given.second, failed)) paths.push_back(given);
   return paths;
 }
 
