@@ -85,7 +85,8 @@ class Iteration(Iterator[Any]):
     that follows it, as iterators of torch.utils.data.DataLoader do.
 
     begin: called for the first batch; gives what owns the loop.
-    passed: called with the number of batches given so far, errors among them, after each.
+    passed: called after each batch with the number of batches given so far, errors among them. It is not called
+        after an error, so a state that is taken then is the one before the batch that failed.
     """
 
     def __init__(
@@ -120,8 +121,6 @@ class Iteration(Iterator[Any]):
             raise
         except BaseException as error:
             _note(error, loop.failed())
-            if self._passed is not None:
-                self._passed(loop.given())
             if not isinstance(error, _native.Error):
                 raise
             raise with_type(error) from error.__cause__

@@ -167,7 +167,7 @@ def test_the_same_memory_for_two_batches_is_an_error(device):
     stage = torch.jit.script(Gives(torch.ones(3, device=device)))
     stage.eval()
     with pytest.raises(_native.Error, match="stage 'gives' gave the same memory for two batches"):
-        list(ss.Pipeline([torch.ones(3)] * 5, [("gives", stage)], device))
+        list(ss.Pipeline([torch.full((3,), float(i)) for i in range(5)], [("gives", stage)], device))
 
 
 @pytest.mark.parametrize("ends_at", [0, 1, 5])
