@@ -1,6 +1,7 @@
 #include <cstdlib>
 
 #include "core/json_fields.h"
+#include "slipstream/core/error.h"
 
 /// Both readers of JSON return or refuse, whatever the bytes, and what they return can be copied,
 /// printed and read again.
