@@ -71,6 +71,20 @@ class Recorded {
                   "--override to use them all the same");
   }
 
+  void take_classes() {
+    Options& options = common_.options;
+    if (notes_.contains("class_names") && notes_.at("class_names").is_array())
+      for (const Json& name : notes_.at("class_names"))
+        if (name.is_string()) options.class_names.push_back(name.get<std::string>());
+    const Json& recorded = notes_.at("options");
+    options.class_count = static_cast<std::int64_t>(options.class_names.size());
+    if (options.class_count == 0 && recorded.contains("classes") &&
+        json::is_whole(recorded.at("classes")))
+      options.class_count = recorded.at("classes").get<std::int64_t>();
+    if (options.class_count > 0 && options.has("classes") && !options.is_given("classes"))
+      options.set_default("classes", options.class_count);
+  }
+
  private:
   void take(const std::string& name, OptionValue value) {
     Options& options = common_.options;
@@ -104,20 +118,6 @@ class Recorded {
                         std::to_string(seed));
   }
 
-  void take_classes() {
-    Options& options = common_.options;
-    if (notes_.contains("class_names") && notes_.at("class_names").is_array())
-      for (const Json& name : notes_.at("class_names"))
-        if (name.is_string()) options.class_names.push_back(name.get<std::string>());
-    const Json& recorded = notes_.at("options");
-    options.class_count = static_cast<std::int64_t>(options.class_names.size());
-    if (options.class_count == 0 && recorded.contains("classes") &&
-        json::is_whole(recorded.at("classes")))
-      options.class_count = recorded.at("classes").get<std::int64_t>();
-    if (options.class_count > 0 && options.has("classes") && !options.is_given("classes"))
-      options.set_default("classes", options.class_count);
-  }
-
   const Json& notes_;
   CommonOptions& common_;
   std::vector<std::string> differ_;
@@ -131,14 +131,15 @@ void take_recorded(const std::string& weights, bool overrides, CommonOptions& co
       !notes.contains("name") || !notes.at("name").is_string())
     return;
   const auto name = notes.at("name").get<std::string>();
-  if (!common.knows_workload(name)) return;
+  Recorded recorded(notes, common);
+  if (!common.knows_workload(name)) return recorded.take_classes();
   if (name != common.workload) {
     if (overrides) return;
     throw Refused(weights + " is a checkpoint of another model: of the workload " + name +
                   ", not of " + common.workload +
                   "\n--override with --weights-partial takes the weights that fit");
   }
-  Recorded(notes, common).take(overrides);
+  recorded.take(overrides);
 }
 
 void require_recorded_classes(const Dataset& dataset, const Options& options) {

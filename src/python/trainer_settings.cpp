@@ -111,6 +111,7 @@ std::vector<std::string> metrics_for(const FieldSpec& target, const TrainerSetti
   if (target.kind == FieldKind::mask && target.classes > 0) return {"mean_iou"};
   if (target.kind != FieldKind::label) return {};
   if (target.classes == 0) return {"top1", "top5"};
+  if (target.classes <= 5) return {"top1", "class_accuracy"};  // top5 would always be 1
   return {"top1", "top5", "class_accuracy"};
 }
 
