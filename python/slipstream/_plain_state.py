@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 _MOST_OBJECTS, _MOST_ITEMS, _DEEPEST = 256, 64, 4
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _CLOSED = (type, types.ModuleType, torch.Tensor)
 
 
@@ -25,7 +25,7 @@ def plain_state(*roots: Any) -> dict[tuple[Any, ...], Any]:
             continue
         seen.add(id(value))
         for name, part in _parts(value):
-            if isinstance(part, _PLAIN):
+            if isinstance(part, PLAIN):
                 found[(*path, name)] = part
             else:
                 waiting.append(((*path, name), part))

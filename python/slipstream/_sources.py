@@ -256,11 +256,12 @@ def datasets_with_epochs(dataset: Any) -> list[Any]:
 
 def set_epochs(loader: Any, epoch: int) -> None:
     """Calls set_epoch() of what has it in `loader`. Warns of copies of a data set that it does not reach."""
+    is_copied = getattr(loader, "persistent_workers", False) and getattr(loader, "_iterator", None) is not None
+    copied = {id(each) for each in datasets_with_epochs(loader.dataset)} if is_copied else set()
     for each in with_epochs(loader):
-        before = plain_state(each)
+        before = plain_state(each) if id(each) in copied else {}
         each.set_epoch(epoch)
-        is_copied = getattr(loader, "persistent_workers", False) and getattr(loader, "_iterator", None) is not None
-        if is_copied and each in datasets_with_epochs(loader.dataset) and change(before, plain_state(each)):
+        if id(each) in copied and change(before, plain_state(each)):
             warnings.warn(
                 f"set_epoch() of {type(each).__name__} does not reach the loader's worker processes, which have had "
                 "copies of it since the first epoch: leave out persistent_workers, or keep the epoch in shared "

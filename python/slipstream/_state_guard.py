@@ -15,10 +15,10 @@ from torch.utils.data import DataLoader, Dataset
 
 from . import _native, _trees
 from ._held import STATEFUL, Stateful, callees, globals_named, own_dict, walk
+from ._plain_state import PLAIN
 from ._random_states import RandomStates, generator_kinds, with_state
 
 _CONTAINERS = (dict, list, set, collections.deque)
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _DATA = (Dataset, DataLoader)  # which the doctor does not use
 # Their attributes describe buffers and handles in C++, which stay as the first step leaves them.
 _ATTRIBUTES_STAY = ("torch.distributed", "torch.nn.parallel", "torch._dynamo", "torch.fx", "torch.jit")
@@ -335,7 +335,7 @@ def _elements(each: Any) -> dict[Any, Any] | list[Any]:
 def _parts(name: str, pairs: Iterable[tuple[Any, Any]]) -> list[tuple[str, Any]]:
     """The elements that may hold state, with their names."""
     return [(f"{name}[{key}]" if type(key) in (int, str) else name, value) for key, value in pairs
-            if not isinstance(value, _PLAIN)]  # fmt: skip
+            if not isinstance(value, PLAIN)]  # fmt: skip
 
 
 def _is_changed(before: dict[Any, Any] | list[Any], now: dict[Any, Any] | list[Any]) -> bool:
@@ -353,7 +353,7 @@ def _is_same(a: Any, b: Any) -> bool:
         return True
     if type(a) is tuple and type(b) is tuple and len(a) == len(b):
         return all(map(_is_same, a, b))
-    return type(a) is type(b) and isinstance(a, _PLAIN) and bool(a == b)
+    return type(a) is type(b) and isinstance(a, PLAIN) and bool(a == b)
 
 
 def _is_state(each: Any) -> bool:

@@ -7,8 +7,6 @@ import re
 import sys
 from typing import Any
 
-from . import _native
-
 _HEADLINE = re.compile(r"(?:^|: )([A-Za-z_][\w.]*)(?:: [^\n]*)?\nin worker process \d+:", re.DOTALL)
 
 

@@ -15,8 +15,8 @@ import torch
 
 from .. import _native, _trees
 from .._held import own_dict, walk
+from .._plain_state import PLAIN
 
-_FLAT = (int, float, complex, str, bytes, bool, type(None))
 _LONG = 256  # elements of a container; walk() looks at no more of a longer one
 _MOST_DEPTH = 5  # of data sets around data sets
 _LOCKS = (type(threading.Lock()), type(threading.RLock()))
@@ -114,7 +114,7 @@ class Copier:
 
 
 def _is_flat(each: Any) -> bool:
-    return type(each) in _FLAT or (type(each) is tuple and all(type(part) in _FLAT for part in each))
+    return type(each) in PLAIN or (type(each) is tuple and all(type(part) in PLAIN for part in each))
 
 
 def _is_function(each: Any) -> bool:
