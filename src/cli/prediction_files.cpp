@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "core/own_file.h"
+#include "core/files.h"
 #include "datasets/class_names.h"
 #include "slipstream/codecs/image.h"
 #include "slipstream/core/error.h"

@@ -9,7 +9,6 @@
 #include "core/files.h"
 #include "core/fingerprint.h"
 #include "core/json_fields.h"
-#include "core/own_file.h"
 #include "core/plain_message.h"
 #include "datasets/class_names.h"
 #include "datasets/npy_manifest.h"

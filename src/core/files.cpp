@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "core/file_bytes.h"
-#include "core/own_file.h"
 #include "core/plain_message.h"
 #include "slipstream/core/error.h"
 

@@ -30,6 +30,12 @@ bool is_same_file(const std::filesystem::path& a, const std::filesystem::path& b
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
+/// Makes or replaces a file whose name the user did not choose, such as one in a folder that the
+/// user named. As write_file_atomically(), but a link of that name is replaced and not followed: it
+/// may have come with a foreign folder and name any file of the user.
+void write_own_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
+void write_own_file(const std::filesystem::path& path, std::string_view text);
+
 /// Makes or replaces the file `path` with `parts`, one behind the other: all of them, or the file
 /// stays as it was, even if the machine loses power at any moment, for the new file and its name
 /// are on the disk when this returns. Links are followed as above. Throws Error with the path and
@@ -43,7 +49,7 @@ void sync_folder(const std::filesystem::path& folder);
 
 /// Adds `bytes` behind what the file `path` holds: all of them, or the file stays as it was, unless
 /// the process ends meanwhile. Returns false where there is no such file: none is made. Throws
-/// Error with the path and the reason.
+/// Error with the path and the reason, and for a link, which is not followed.
 bool append_to_file(const std::filesystem::path& path, std::string_view bytes);
 
 /// Where a result goes, named before the work that makes it.

@@ -3,8 +3,8 @@
 #include <system_error>
 #include <utility>
 
+#include "core/files.h"
 #include "core/fingerprint.h"
-#include "core/own_file.h"
 #include "core/plain_message.h"
 #include "datasets/disk_manifest.h"
 #include "slipstream/core/error.h"

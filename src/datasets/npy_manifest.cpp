@@ -8,7 +8,6 @@
 #include "core/files.h"
 #include "core/fingerprint.h"
 #include "core/json_fields.h"
-#include "core/own_file.h"
 #include "core/plain_message.h"
 #include "datasets/skipped_json.h"
 #include "slipstream/core/error.h"

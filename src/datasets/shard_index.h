@@ -49,9 +49,8 @@ struct ShardSample {
 /// read.
 struct SkippedMembers {
   std::uint64_t members = 0;
-  std::uint64_t first = 0;  ///< offset of its header
-  std::uint64_t images =
-      0;  ///< of these, those whose names have a dot more than a key and an extension
+  std::uint64_t first = 0;   ///< offset of its header
+  std::uint64_t images = 0;  ///< of these, images whose names have a dot too many
   std::uint64_t first_image = 0;
 
   bool operator==(const SkippedMembers&) const = default;

@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "core/files.h"
 #include "core/fingerprint.h"
-#include "core/own_file.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {

@@ -9,7 +9,6 @@
 #include <system_error>
 
 #include "core/files.h"
-#include "core/own_file.h"
 #include "slipstream/core/error.h"
 
 namespace slipstream {

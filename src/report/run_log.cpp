@@ -5,7 +5,6 @@
 
 #include "core/files.h"
 #include "core/json_fields.h"
-#include "core/own_file.h"
 #include "core/plain_message.h"
 #include "core/seconds_since.h"
 #include "report/curves.h"

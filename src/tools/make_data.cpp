@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include "core/files.h"
-#include "core/own_file.h"
 #include "core/parallel_for.h"
 #include "slipstream/codecs/image.h"
 #include "slipstream/core/error.h"
