@@ -135,7 +135,7 @@ class _Raised:
 
 
 class States:
-    """Of a loader that has state_dict() and load_state_dict(), after each batch or error taken in an epoch."""
+    """The states of a loader with state_dict() and load_state_dict(), after each batch or error of an epoch."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -255,7 +255,8 @@ def datasets_with_epochs(dataset: Any) -> list[Any]:
 
 
 def set_epochs(loader: Any, epoch: int) -> None:
-    """Calls set_epoch() of what has it in `loader`. Warns of copies of a data set that it does not reach."""
+    """Calls set_epoch() of the loader, or of its samplers and data sets that have it. Warns if worker processes keep copies
+    of a data set that it does not reach."""
     is_copied = getattr(loader, "persistent_workers", False) and getattr(loader, "_iterator", None) is not None
     copied = {id(each) for each in datasets_with_epochs(loader.dataset)} if is_copied else set()
     for each in with_epochs(loader):

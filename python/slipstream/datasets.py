@@ -79,7 +79,7 @@ class Dataset:
             )
 
     def _take_attributes(self) -> None:
-        """Follows what the caller changed in the data set since a loader was made of it."""
+        """Copies attributes that the caller changed after a loader was created from this data set."""
 
     def __len__(self) -> int:
         return len(self._native)
