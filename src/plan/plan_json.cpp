@@ -14,7 +14,7 @@ using json::Json;
 using json::Problems;
 using json::take;
 
-constexpr int kVersion = 1;
+constexpr int kPlanVersion = 1;
 
 std::string name_of(Driver driver) {
   return driver == Driver::threaded ? "threaded" : "interleaved";
@@ -211,7 +211,7 @@ void take(const Json& value, const std::string& path, Plan::Numerics& out, Probl
 Plan plan_of(const Json& document, Problems& problems) {
   Plan plan;
   Fields fields(document, "", problems);
-  fields.check_version(fields.find("version"), kVersion);
+  fields.check_version(fields.find("version"), kPlanVersion);
   if (document.is_object() && !document.contains("schedule"))
     problems.emplace_back("schedule.lanes is missing: say which steps share a lane");
   fields.read("schedule", plan.schedule).read("numerics", plan.numerics).refuse_others();
@@ -250,7 +250,7 @@ Json loader_json(const LoaderPlan& loader) {
 std::string to_json(const Plan& plan) {
   const Plan::Schedule& schedule = plan.schedule;
   const Plan::Numerics& numerics = plan.numerics;
-  const Json json = {{"version", kVersion},
+  const Json json = {{"version", kPlanVersion},
                      {"schedule",
                       {{"mode", schedule.mode},
                        {"lanes", lanes_json(schedule.lanes)},

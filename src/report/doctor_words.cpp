@@ -13,7 +13,7 @@
 namespace slipstream {
 namespace {
 
-constexpr int kDigits = 3;
+constexpr int kFigureDigits = 3;
 constexpr double kLong = 1e7;
 
 }  // namespace
@@ -69,15 +69,15 @@ std::string compact(double value, int decimals) {
   if (!std::isfinite(value) || std::abs(value) < kLong) return fixed(value, decimals);
   std::array<char, 32> buffer;
   const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
-                                 std::chars_format::scientific, kDigits - 1);
+                                 std::chars_format::scientific, kFigureDigits - 1);
   return {buffer.data(), end.ptr};
 }
 
-std::string figure(double value) { return compact(value, decimals_for(value, kDigits)); }
+std::string figure(double value) { return compact(value, decimals_for(value, kFigureDigits)); }
 
 std::string figure(const Measured& measured) {
   if (measured.n == 0) return "-";
-  const int decimals = decimals_for(measured.value, kDigits);
+  const int decimals = decimals_for(measured.value, kFigureDigits);
   std::string value = compact(measured.value, decimals);
   if (!std::isfinite(measured.low) || !std::isfinite(measured.high)) return value;
   return value + " [" + compact(measured.low, decimals) + ", " + compact(measured.high, decimals) +

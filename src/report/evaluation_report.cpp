@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kMostRows = 40;
-constexpr int kDigits = 4;
+constexpr int kScoreDigits = 4;
 constexpr int kDecimals = 4;
 
 double share(double part, double whole) { return whole > 0 ? part / whole : kUnknown; }
@@ -65,8 +65,8 @@ std::string score_table(const std::vector<ScoreRow>& rows) {
       best = value;
       epoch = row.epoch;
     }
-    table.push_back({name, rounded_text(last, kDigits), rounded_text(best, kDigits),
-                     rounded_text(epoch, kDigits)});
+    table.push_back({name, rounded_text(last, kScoreDigits), rounded_text(best, kScoreDigits),
+                     rounded_text(epoch, kScoreDigits)});
   }
   return aligned_table(table, {1, 2, 3});
 }
@@ -96,7 +96,7 @@ std::string evaluation_report_json(const EvaluationReport& report) {
 std::string evaluation_text(const EvaluationReport& report) {
   std::string text = count_of(report.samples, "sample") + "\n";
   for (const auto& [name, value] : report.scores)
-    text += name + " " + rounded_text(value, kDigits) + "\n";
+    text += name + " " + rounded_text(value, kScoreDigits) + "\n";
   if (report.classes.empty()) return text;
   std::vector<std::vector<std::string>> table = {{"class", "labels", "accuracy", "IoU"}};
   std::vector<ClassRow> rows = report.classes;

@@ -11,7 +11,7 @@ namespace slipstream {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
-constexpr std::size_t kGrowth = std::size_t{2} << 20;
+constexpr std::size_t kMemoryStep = std::size_t{2} << 20;
 
 const SlabField& jpeg_field(const SlabLayout& layout) {
   const auto is_jpeg = [](const SlabField& field) { return field.wire == Wire::jpeg; };
@@ -68,7 +68,7 @@ void JpegUnpacker::grow(Memory& memory, std::size_t bytes) {
   if (bytes <= memory.bytes) return;
   const Memory old = std::exchange(memory, {});
   if (old.data != nullptr) options_.memory->deallocate(old.data, old.bytes, kAlignment);
-  const std::size_t wanted = round_up(bytes + bytes / 8, kGrowth);
+  const std::size_t wanted = round_up(bytes + bytes / 8, kMemoryStep);
   memory.data = static_cast<std::byte*>(options_.memory->allocate(wanted, kAlignment));
   memory.bytes = wanted;
 }

@@ -18,9 +18,9 @@ namespace {
 
 // Those of torch.amp.GradScaler.
 constexpr double kFirstScale = 65536;
-constexpr double kGrowth = 2;
-constexpr double kBackoff = 0.5;
-constexpr std::int64_t kGrowthInterval = 2000;
+constexpr double kScaleGrowth = 2;
+constexpr double kScaleBackoff = 0.5;
+constexpr std::int64_t kScaleGrowthInterval = 2000;
 
 constexpr double kClipEpsilon = 1e-6;
 
@@ -70,7 +70,8 @@ at::Tensor GradientScaler::unscale(std::vector<at::Tensor>& gradients,
   if (!gradients.empty()) at::_amp_foreach_non_finite_check_and_unscale_(gradients, found, inverse);
   found = at::maximum(found, not_finite);
   if (scale_.defined())
-    at::_amp_update_scale_(scale_, growth_, found, kGrowth, kBackoff, kGrowthInterval);
+    at::_amp_update_scale_(scale_, growth_, found, kScaleGrowth, kScaleBackoff,
+                           kScaleGrowthInterval);
   return found;
 }
 

@@ -31,7 +31,7 @@ std::filesystem::path file_at(const std::filesystem::path& path) {
 }
 
 /// As a text of Python between apostrophes, inside quotation marks of a shell.
-std::string quoted(const std::string& text) {
+std::string shell_quoted(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) {
     if (c == '\'' || c == '"' || c == '$' || c == '`') quoted += '\\';
@@ -52,8 +52,8 @@ SafetensorsFile opened(const std::filesystem::path& given) {
       "cannot read " + path.string() +
       ": torch.save() wrote it; make a .safetensors file of it with python3 -c \"import "
       "torch, safetensors.torch as s; s.save_file({k: v.contiguous() for k, v in torch.load(" +
-      quoted(path.string()) + ", map_location='cpu', weights_only=True).items()}, " +
-      quoted(std::filesystem::path(path).replace_extension(".safetensors").string()) + ")\"");
+      shell_quoted(path.string()) + ", map_location='cpu', weights_only=True).items()}, " +
+      shell_quoted(std::filesystem::path(path).replace_extension(".safetensors").string()) + ")\"");
 }
 
 }  // namespace
