@@ -8,6 +8,7 @@
 
 #include "core/seconds_since.h"
 #include "cuda/cuda.h"
+#include "results/input_wait.h"
 #include "run/counting.h"
 #include "run/current_lane.h"
 #include "run/device_steps.h"

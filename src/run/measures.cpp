@@ -38,11 +38,6 @@ Measured step_rate(const RunResult& result, const std::optional<Cut>& cut, std::
   return rate.rate();
 }
 
-double input_wait_share(double blocked_s, double busy_s, double elapsed_s) {
-  if (elapsed_s <= 0) return 0;
-  return std::clamp(std::min(blocked_s, elapsed_s - busy_s) / elapsed_s, 0.0, 1.0);
-}
-
 std::size_t reserved_bytes(c10::Device device) {
   if (!device.is_cuda()) return 0;
   const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());

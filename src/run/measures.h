@@ -17,10 +17,6 @@ std::uint64_t warm_up_steps(std::uint64_t steps);
 /// they count for as long as the loader took, and the interval reaches down to what they may hide.
 Measured step_rate(const RunResult& result, const std::optional<Cut>& cut, std::size_t batch_size);
 
-/// Share of `elapsed_s` that the device waited for input: no more than the host was blocked on the
-/// loader, and no more than the last lane was idle.
-double input_wait_share(double blocked_s, double busy_s, double elapsed_s);
-
 /// Bytes that PyTorch's allocator holds on a GPU; 0 on a CPU.
 std::size_t reserved_bytes(c10::Device device);
 /// Most bytes in use at once since reset_peak: of PyTorch's allocator, or the process on a CPU.

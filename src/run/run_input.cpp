@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "run/measures.h"
+#include "results/input_wait.h"
 
 namespace slipstream {
 namespace {
