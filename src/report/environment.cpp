@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "core/number_text.h"
-#include "report/load.h"
 #include "report/revision.h"
 #include "report/text.h"
 #include "slipstream/core/cpu.h"

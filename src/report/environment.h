@@ -38,6 +38,10 @@ struct Environment {
 /// that.
 Environment probe_environment(std::string libtorch, std::optional<GpuInfo> gpu);
 
+/// A warning that the machine was busy, where `load` (the number of tasks that run or want to) is
+/// above `cores`; else "".
+std::string busy_warning(double load, unsigned cores);
+
 std::string_view slipstream_version();
 /// As of the build: from git, else from SLIPSTREAM_REVISION in the build's environment, else
 /// "unknown".

@@ -1,6 +1,5 @@
-#include "report/trace_path.h"
-
 #include "report/trace_index.h"
+#include "report/trace_report.h"
 
 namespace slipstream {
 namespace {

@@ -46,6 +46,9 @@ struct CriticalPath {
   std::vector<PathPart> parts;  ///< in the order in which each first appears
 };
 
+/// The critical path of a step of typical length that ended before `end_ns`.
+std::optional<CriticalPath> critical_path(const TraceRecorder& trace, std::int64_t end_ns);
+
 struct TraceSummary {
   std::int64_t ns = 0;  ///< from the first begin to the last end on a lane, or up to `full`
   std::vector<LaneUse> lanes;

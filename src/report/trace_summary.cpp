@@ -3,7 +3,6 @@
 #include "core/number_text.h"
 #include "report/text.h"
 #include "report/trace_index.h"
-#include "report/trace_path.h"
 #include "report/trace_report.h"
 
 namespace slipstream {

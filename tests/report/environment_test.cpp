@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <thread>
 
-#include "report/load.h"
-
 namespace slipstream {
 namespace {
 
