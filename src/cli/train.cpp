@@ -7,12 +7,12 @@
 #include "cli/common_options.h"
 #include "cli/preview.h"
 #include "cli/training_loop.h"
-#include "cli/watch.h"
 #include "core/files.h"
 #include "core/number_text.h"
 #include "cuda/gpu_meter.h"
 #include "report/evaluation_report.h"
 #include "report/progress_line.h"
+#include "report/watch_report.h"
 #include "slipstream/run/trainer.h"
 
 namespace slipstream {
@@ -25,7 +25,7 @@ struct TrainOptions {
   std::uint64_t steps = 100;
   std::optional<std::uint64_t> epochs;  ///< instead of `steps`
   std::string json, plan_out;
-  WatchVerb watch;
+  WatchFlags watch;
   ScheduleFlags schedule;
   CheckpointFlags checkpoints;
   ValidationFlags validation;
@@ -164,14 +164,14 @@ class Training {
         cli_(cli),
         json_(options.json),
         plan_out_(options.plan_out),
-        watch_files_(options.watch.json, options.watch.prometheus),
-        picture_(options.preview.path),
-        context_(options.common.device),
         line_(std::cerr, {.columns = [] { return terminal_columns(2); },
                           .facts =
                               [this](const Progress& progress) {
                                 return loop_ ? loop_->facts(progress) : TrainingFacts();
-                              }}) {
+                              }}),
+        watch_(options.watch.json, options.watch.prometheus, line_),
+        picture_(options.preview.path),
+        context_(options.common.device) {
     cli.check_interrupt();
     environment_ = environment_of(context_);  // as it is before the run is part of it
     declare();
@@ -192,24 +192,21 @@ class Training {
       std::cout << "nothing is left to do: the training has " << count_of(steps_, "step") << "\n";
       return kDone;
     }
-    std::optional<RunWatch> watch;
-    if (options_.watch.is_on()) {
-      const LoaderPlan& used = file_ ? file_->schedule.loader : loader_;
-      watch.emplace(WatchOptions{used.num_workers, used.read_ahead.reads}, watch_files_, line_);
-    }
+    const LoaderPlan& used = file_ ? file_->schedule.loader : loader_;
+    if (options_.watch.is_on()) watch_.begin({used.num_workers, used.read_ahead.reads > 0});
     std::unique_ptr<cuda::GpuMeter> meter;
     if (context_.kind() == DeviceKind::cuda) {
       meter = std::make_unique<cuda::GpuMeter>(context_.device().index());
       meter->start();
     }
     TrainingLoop& loop = loop_.emplace(loop_setup());
-    AutoResult result = loop.run(run_options(watch));
-    if (watch) watch->finish();
+    AutoResult result = loop.run(run_options());
+    watch_.finish();
     const std::string problem_of_log = log_ ? log_->finish() : "";
     line_.finish();
     const int code = report(std::move(result), loop, use_of(meter.get()));
     if (!problem_of_log.empty()) std::cerr << "warning: " << problem_of_log << "\n";
-    if (watch) std::cout << watch->summary() << "\n";
+    std::cout << watch_.summary();
     const Plan& plan = report_->result.plan;
     write_all({{&json_, run_report_json(*report_)},
                {&plan_out_, plan.schedule.lanes.empty() ? known_plan() : to_json(plan)}});
@@ -274,13 +271,13 @@ class Training {
             }};
   }
 
-  RunOptions run_options(std::optional<RunWatch>& watch) {
+  RunOptions run_options() {
     RunOptions run;
     run.stop = cli_.interrupted;
-    run.progress = [this, &watch](const Progress& progress) {
+    run.progress = [this](const Progress& progress) {
       line_.update(progress);
       if (log_) log_->update(progress);
-      if (watch && progress.measuring.empty()) watch->update(progress);
+      if (progress.measuring.empty()) watch_.update(progress);
     };
     return run;
   }
@@ -301,10 +298,10 @@ class Training {
   const TrainOptions& options_;
   const Cli& cli_;
   OutputFile json_, plan_out_;
-  WatchFiles watch_files_;
+  ProgressLine line_;
+  RunWatch watch_;
   OutputFile picture_;
   Context context_;
-  ProgressLine line_;
   Environment environment_;
   std::optional<Plan> file_;
   WorkloadInfo workload_;

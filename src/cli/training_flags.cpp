@@ -146,4 +146,17 @@ Pipeline ScheduleFlags::applied(Pipeline pipeline, std::uint64_t steps, Workload
   return std::move(pipeline).with_training(options);
 }
 
+void WatchFlags::add_to(CLI::App& verb) {
+  verb.add_flag(
+          "--watch", watch,
+          "Reports when the device starts to wait for input, and when the input keeps up again")
+      ->group(kOutputGroup);
+  verb.add_option("--watch-json", json,
+                  "Watches, and adds a line of JSON to this file about once a second")
+      ->group(kOutputGroup);
+  verb.add_option("--watch-prom", prometheus,
+                  "Watches, and keeps counters in this file for Prometheus")
+      ->group(kOutputGroup);
+}
+
 }  // namespace slipstream

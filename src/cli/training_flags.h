@@ -42,4 +42,14 @@ struct ScheduleFlags {
   bool is_given() const;
 };
 
+/// The options --watch, --watch-json and --watch-prom (docs/watch.md).
+struct WatchFlags {
+  bool watch = false;
+  std::string json, prometheus;
+
+  /// This must outlive the parser.
+  void add_to(CLI::App& verb);
+  bool is_on() const { return watch || !json.empty() || !prometheus.empty(); }
+};
+
 }  // namespace slipstream

@@ -224,8 +224,7 @@ void TrainingLoop::tell_problem() {
   if (setup_.checkpoints == nullptr) return;
   const std::string problem = setup_.checkpoints->problem();
   if (problem.empty()) return;
-  setup_.line.clear();
-  std::cerr << "warning: could not save " + problem + "\n" << std::flush;
+  setup_.line.print("warning: could not save " + problem);
 }
 
 }  // namespace slipstream

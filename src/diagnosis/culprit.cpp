@@ -36,4 +36,9 @@ Culprit culprit_named(std::string_view name) {
   throw Refused(unknown_name("culprit", std::string(name), known));
 }
 
+Culprit host_step_group(std::size_t index) {
+  if (index == 0) return Culprit::raw_reading;
+  return index == 1 ? Culprit::decode : Culprit::transforms;
+}
+
 }  // namespace slipstream

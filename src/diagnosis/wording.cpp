@@ -41,6 +41,10 @@ std::string whole_percent(double share) {
   return text;
 }
 
+std::string device_waits(const std::string& share) {
+  return "the device waits for input " + share + " of the time";
+}
+
 std::string reason_for(const Contradiction& found) {
   return "the machine's speed changed by " + whole_percent(found.by) +
          " during the measurement: '" + found.shorter + "' was slower than '" + found.longer +

@@ -116,7 +116,7 @@ std::vector<HostStepCost> host_costs(const DrainedRate& one, const DrainedRate& 
   for (std::size_t i = 0; i < alone.size(); ++i) {
     HostStepCost& cost = costs.emplace_back();
     cost.name = alone[i].name;
-    cost.group = i == 0 ? Culprit::raw_reading : i == 1 ? Culprit::decode : Culprit::transforms;
+    cost.group = host_step_group(i);
     cost.wall_s = one.laps()[i].wall_s;
     cost.cpu_s = one.laps()[i].cpu_s;
     cost.bytes = bytes_of(alone)[i];

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/number_text.h"
+#include "diagnosis/wording.h"
 #include "report/doctor_words.h"
 #include "report/text.h"
 #include "slipstream/core/error.h"
@@ -53,9 +54,8 @@ std::string verdict(const DoctorReport& report) {
       text += (culprit == diagnosis.culprits.front() ? "" : ", ") + spoken(culprit);
   }
   if (is_there(diagnosis.share))
-    text += "\n  The input delivers " + percent(diagnosis.share) +
-            " of the ceiling; the device waits " + percent(waiting_share(diagnosis)) +
-            " of the time.";
+    text += "\n  The input delivers " + percent(diagnosis.share) + " of the ceiling; " +
+            device_waits(percent(waiting_share(diagnosis))) + ".";
   const std::string cores = cores_sentence(report);
   return text + (cores.empty() ? "" : "\n  " + cores) + "\n";
 }

@@ -81,6 +81,12 @@ void ProgressLine::clear() {
   next_draw_s_ = 0;
 }
 
+void ProgressLine::print(const std::string& message) {
+  if (message.empty()) return;
+  clear();
+  out_ << message << std::endl;
+}
+
 void ProgressLine::finish() {
   clear();
   if (!shown_ && !live_) log();

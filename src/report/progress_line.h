@@ -49,6 +49,8 @@ class ProgressLine {
   void update(const Progress& progress);
   /// Clears the live line, so that something else can be printed; the next update draws it again.
   void clear();
+  /// Clears the live line and writes `message` as a line; nothing for "".
+  void print(const std::string& message);
   /// Clears the live line; elsewhere logs the last state unless that was done.
   void finish();
 

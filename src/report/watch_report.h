@@ -1,11 +1,12 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "core/files.h"
+#include "report/progress_line.h"
 #include "report/watch.h"
 
 namespace slipstream {
@@ -15,33 +16,42 @@ namespace slipstream {
 std::string watch_json(const WatchWindow& window);
 
 /// Prometheus' text format, as node_exporter's textfile collector reads it: counters of `totals`,
-/// gauges of `window`, each with the label `run`. nullptr, for a run that is over: no gauges.
+/// gauges of `window`, each with the label `run`. There are no gauges for nullptr, a run that has
+/// ended.
 std::string watch_prometheus(const WatchTotals& totals, const WatchWindow* window,
                              std::string_view run);
 
-/// The files that a watch writes once a window: one gets a line, the other is replaced as a whole.
-class WatchFiles {
+/// Watches a run: prints events above the progress line, and writes two files once in each window:
+/// one gets a line, the other is replaced. A file that cannot be written is not written again.
+class RunWatch {
  public:
-  /// "" is not a file. The name of `prometheus` without its extension is the label `run`. Throws
-  /// Refused for what cannot be written, and for `prometheus` where that is not a file but a pipe
-  /// or a device.
-  WatchFiles(const std::filesystem::path& json, const std::filesystem::path& prometheus);
+  /// "" is no file. The name of `prometheus` without its extension is the label `run`. Throws
+  /// Refused for what cannot be written, and for `prometheus` where that is a pipe or a device.
+  /// `line` must outlive this.
+  RunWatch(const std::filesystem::path& json, const std::filesystem::path& prometheus,
+           ProgressLine& line);
+  /// finish()
+  ~RunWatch() { finish(); }
+  RunWatch(const RunWatch&) = delete;
+  RunWatch& operator=(const RunWatch&) = delete;
 
-  /// A file that cannot be written is given up. Returns what to tell about that, once; "" for
-  /// nothing.
-  std::string write(const WatchWindow& window, const WatchTotals& totals);
-  /// The run is over. Returns as write() does.
-  std::string end(const WatchTotals& totals);
+  /// Begins to watch; what is called without it does nothing.
+  void begin(const WatchOptions& options) { watch_.emplace(options); }
+  void update(const Progress& progress);
+  void finish();
+  /// A line about all steps with its end; "" where nothing was watched.
+  std::string summary() const;
 
  private:
-  /// `window`: nothing where the run is over.
-  std::string write_prometheus(const WatchTotals& totals, const WatchWindow* window);
-  static std::string attempt(bool& writes, const std::function<void()>& write);
+  /// `window`: nullptr where the run has ended.
+  void write(const WatchWindow* window);
 
   LineFile json_;
-  std::filesystem::path prometheus_;  ///< links followed: it is replaced by renaming
+  std::filesystem::path prometheus_;
   std::string run_;
-  bool writes_json_, writes_prometheus_;
+  ProgressLine& line_;
+  std::optional<StarvationWatch> watch_;
+  bool writes_json_ = true, writes_prometheus_;
 };
 
 }  // namespace slipstream

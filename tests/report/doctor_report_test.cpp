@@ -133,7 +133,9 @@ TEST(DoctorText, ShowsVerdictChangesAndOutcome) {
   const std::string text = doctor_text(starved_report());
   EXPECT_THAT(text, HasSubstr("Verdict: transforms. The device waits for the transforms.\n"));
   EXPECT_THAT(text, HasSubstr("Most gain first: transforms, raw reading\n"));
-  EXPECT_THAT(text, HasSubstr("delivers 26 % [25 %, 26 %] of the ceiling; the device waits 74 %"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("delivers 26 % [25 %, 26 %] of the ceiling; the device waits for input 74 %"));
   EXPECT_THAT(text, HasSubstr("needs 16 cores; this process may use 4."));
   EXPECT_THAT(text, HasSubstr("  1. Move the transforms from random_crop on to the device\n"
                               "     1.63 [1.55, 1.71] steps/s, 1.83 [1.72, 1.94] times as fast\n"

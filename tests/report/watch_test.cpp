@@ -3,310 +3,379 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <array>
+#include <filesystem>
+#include <sstream>
 
-#include "loader/allocation_counter.h"
-#include "report/watch_feed.h"
+#include "report/watch_report.h"
+#include "support/temporary_folder.h"
+#include "support/thrown.h"
+#include "support/write_limit.h"
 
 namespace slipstream {
 namespace {
 
+namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-std::vector<WatchState> states_of(const WatchFeed& feed) {
-  std::vector<WatchState> states;
-  for (const WatchWindow& window : feed.windows) states.push_back(window.state);
-  return states;
-}
+/// One step, and how it was fed.
+struct FedStep {
+  double seconds = 0.125;
+  double waited_s = 0;
+  std::size_t filled = 4;
+  std::optional<double> busy_s = {};  ///< empty: while it does not wait
+};
 
-TEST(Watch, ARunThatIsFedIsNotSpokenOf) {
-  WatchFeed feed;
-  feed.tell(500, {.seconds = 0.1, .waited_s = 0.004});
-  EXPECT_THAT(feed.messages(), IsEmpty());
-  ASSERT_GE(feed.windows.size(), 40U);
-  EXPECT_EQ(feed.windows[0].state, WatchState::warming_up);
-  EXPECT_EQ(feed.windows[1].state, WatchState::fed);
-  EXPECT_EQ(feed.windows.back().state, WatchState::fed);
-  EXPECT_NEAR(feed.windows.back().steps_per_second(), 10, 1e-6);
-  EXPECT_NEAR(feed.windows.back().input_wait_share(), 0.04, 1e-6);
-}
+/// The Progress of a run with stated times, whose samples take 1, 2, 4 and 0.5 ms in their steps.
+struct WatchFeed {
+  static constexpr std::uint64_t kSamples = 8;
 
-TEST(Watch, SaysWhenARunStartsToStarveWhyAndWhenItRecovers) {
-  WatchFeed feed;
-  feed.tell(105, kFed);
-  feed.tell(60, with_decode(kStarved, {10, 9.8}));
-  feed.tell(200, kFed);
-  EXPECT_THAT(
-      feed.messages(),
-      ElementsAre(testing::MatchesRegex(
-                      "step 11[678]: starving: waits for input 2[0-9] % of the time, 2.[0-9] "
-                      "batches ready; 'decode' takes 65 % of the workers' time, 5.0 x as "
-                      "long a sample as before; CPU time is 98 % of that"),
-                  testing::MatchesRegex(
-                      "step 21[56]: recovered: waits for input 0 % of the time, 4.0 batches "
-                      "ready, after [19][0-9]+ steps \\(1[567] s\\)")));
-  EXPECT_EQ(feed.watch.totals().starvations, 1U);
-  EXPECT_GT(feed.watch.totals().starved_s, 10);
-}
-
-TEST(Watch, AHostThatWaitsWhileTheDeviceIsBusyIsNoStarving) {
-  WatchFeed feed;
-  feed.tell(300, {.waited_s = 0.05, .filled = 0, .busy_s = 0.099});
-  EXPECT_THAT(feed.messages(), IsEmpty());
-  EXPECT_NEAR(feed.windows.back().input_wait_share(), 0.01, 1e-6);
-}
-
-TEST(Watch, ADeviceThatIsIdleForOtherReasonsIsNotStarving) {
-  WatchFeed feed;
-  feed.tell(50, {.seconds = 0.2, .waited_s = 0.1, .filled = 0, .busy_s = 0.15});
-  feed.tell(300, {.busy_s = 0.05});
-  EXPECT_THAT(feed.messages(), ElementsAre(HasSubstr("starving"), HasSubstr("recovered")));
-  EXPECT_EQ(feed.windows.back().input_wait_share(), 0);
-}
-
-TEST(Watch, OneLongWaitIsNoStarving) {
-  for (const double seconds : {1.0, 8.0, 60.0}) {
-    WatchFeed feed;
-    feed.tell(100, kFed);
-    feed.tell({.seconds = seconds, .waited_s = seconds, .filled = 0});
-    feed.tell(100, kFed);
-    EXPECT_THAT(feed.messages(), IsEmpty()) << seconds;
+  /// Valid until the next call.
+  const Progress& next(const FedStep& step) {
+    ++progress.step;
+    progress.elapsed_s += step.seconds;
+    progress.blocked_s += step.waited_s;
+    progress.busy_s += step.busy_s.value_or(step.seconds - step.waited_s);
+    progress.input.reset();
+    progress.host_counters = {};
+    if (!has_loader) return progress;
+    progress.input = StepInput{step.filled, step.waited_s};
+    progress.host_counters = [this] {
+      ++times_counted;
+      return counters;
+    };
+    for (std::size_t i = 0; i < counters.size(); ++i) {
+      const double seconds = 1e-3 * kSamples * std::array{1.0, 2.0, 4.0, 0.5}[i];
+      counters[i].add({"", kSamples, seconds, seconds / 2});
+    }
+    return progress;
   }
-}
 
-TEST(Watch, OneLongWaitAmongSmallOnesIsNoStarving) {
-  WatchFeed feed;
-  feed.tell(200, {.waited_s = 0.006});
-  feed.tell({.seconds = 10, .waited_s = 10, .filled = 0});
-  feed.tell(200, {.waited_s = 0.006});
-  feed.tell({.seconds = 30, .waited_s = 30, .filled = 0});
-  feed.tell({.seconds = 0.18, .waited_s = 0.08});
-  feed.tell(200, kFed);
-  EXPECT_THAT(feed.messages(), IsEmpty());
-}
+  /// Sums begin again from 0.
+  void begin_part(std::uint64_t steps) {
+    progress.part_began_s = progress.elapsed_s;
+    progress.part_ends = progress.step + steps;
+    progress.blocked_s = progress.busy_s = 0;
+    for (StepCounter& counter : counters) counter = {.name = counter.name};
+  }
 
-TEST(Watch, StepsAtTheEndOfAPartAreCounted) {
+  Progress progress;
+  std::vector<StepCounter> counters = {
+      {.name = "read"}, {.name = "decode"}, {.name = "blur"}, {.name = "collate"}};
+  std::size_t times_counted = 0;
+  bool has_loader = true;
+};
+
+constexpr FedStep kFed = {};
+constexpr FedStep kStarved = {.seconds = 0.25, .waited_s = 0.125, .filled = 0};
+
+/// A watch, with the windows that it returned.
+struct Watched {
+  explicit Watched(const WatchOptions& options = {}) : watch(options) {}
+
+  void train(std::uint64_t steps, const FedStep& step) {
+    for (std::uint64_t i = 0; i < steps; ++i) keep(watch.update(feed.next(step)));
+  }
+  void finish() { keep(watch.finish()); }
+  void keep(const WatchWindow* window) {
+    if (window != nullptr) windows.push_back(*window);
+  }
+  std::vector<std::string_view> events() const {
+    std::vector<std::string_view> events;
+    for (const WatchWindow& window : windows)
+      if (!window.event.empty()) events.push_back(window.event);
+    return events;
+  }
+
+  StarvationWatch watch;
   WatchFeed feed;
-  const auto begin_part = [&](std::uint64_t steps) {
-    feed.begin_anew(true);
-    feed.progress.steps = 1000;
-    feed.progress.part_ends = feed.progress.step + steps;
+  std::vector<WatchWindow> windows;
+};
+
+TEST(Watch, StarvationIsReportedOnceWhereWaitsComeAgainAndAgain) {
+  struct Case {
+    std::string name;
+    std::vector<std::pair<std::uint64_t, FedStep>> stretches;
+    std::vector<std::string_view> events;
+    int repeats = 1;
   };
-  for (int part = 0; part < 4; ++part) {
-    begin_part(30);
-    feed.tell(30, {.seconds = 0.005});
+  const std::vector<std::string_view> none, once = {"starved"}, both = {"starved", "recovered"};
+  for (const Case& tested : std::vector<Case>{
+           {"waits below the limit", {{500, {.waited_s = 0.004}}}, none},
+           {"starves, then is fed", {{105, kFed}, {60, kStarved}, {200, kFed}}, both},
+           {"host waits, device is busy", {{300, {.waited_s = 0.05, .busy_s = 0.124}}}, none},
+           {"device is idle, host does not wait",
+            {{50, {.seconds = 0.2, .waited_s = 0.1, .busy_s = 0.15}}, {300, {.busy_s = 0.05}}},
+            both},
+           {"one wait of 1 s", {{100, kFed}, {1, {.seconds = 1, .waited_s = 1}}, {99, kFed}}, none},
+           {"one wait of 60 s",
+            {{99, kFed}, {1, {.seconds = 60, .waited_s = 60}}, {99, kFed}},
+            none},
+           {"long waits far apart among small ones",
+            {{200, {.waited_s = 0.006}},
+             {1, {.seconds = 10, .waited_s = 10}},
+             {200, {.waited_s = 0.006}},
+             {1, {.seconds = 30, .waited_s = 30}},
+             {1, {.seconds = 0.18, .waited_s = 0.08}},
+             {200, kFed}},
+            none},
+           {"waits in the first window alone",
+            {{1, {.seconds = 3, .waited_s = 3}},
+             {4, {.seconds = 0.3, .waited_s = 0.3}},
+             {99, kFed}},
+            none},
+           {"long waits again and again",
+            {{20, kFed}, {1, {.seconds = 1, .waited_s = 1}}},
+            once,
+            100},
+           {"around the limits", {{10, {.waited_s = 0.025}}, {10, {.waited_s = 0.007}}}, once, 100},
+           {"steps longer than a window", {{4, {.seconds = 30, .waited_s = 20}}}, once}}) {
+    Watched run;
+    for (int i = 0; i < tested.repeats; ++i)
+      for (const auto& [steps, step] : tested.stretches) run.train(steps, step);
+    EXPECT_EQ(run.events(), tested.events) << tested.name;
+    EXPECT_EQ(run.windows[0].state, "warming_up") << tested.name;
+    EXPECT_EQ(run.windows[1].state, "fed") << tested.name;
+    EXPECT_EQ(run.windows.back().state, tested.events == once ? "starving" : "fed") << tested.name;
+    EXPECT_EQ(run.watch.totals().starvations, tested.events.empty() ? 0U : 1U) << tested.name;
   }
-  begin_part(10);
-  feed.tell(10, {.seconds = 0.005});
-  feed.finish();
-  EXPECT_EQ(feed.watch.totals().host[0].calls, 130 * WatchFeed::kSamples);
 }
 
-TEST(Watch, ALastWindowTooShortToTellHasNoRates) {
-  WatchFeed feed;
-  while (feed.windows.size() < 3) feed.tell(kFed);
-  feed.tell(4, {.seconds = 1e-5});
-  feed.finish();
-  EXPECT_FALSE(feed.windows.back().workers_busy);
-  EXPECT_TRUE(std::isnan(feed.windows.back().samples_per_second(feed.counters[0])));
+TEST(Watch, MessagesSayHowLongTheDeviceWaitsAndNameNoCause) {
+  Watched run;
+  run.train(104, kFed);
+  run.train(32, kStarved);
+  run.train(96, kFed);
+  std::vector<std::string> messages;
+  for (const WatchWindow& window : run.windows)
+    if (!window.message.empty()) messages.push_back(window.message);
+  EXPECT_THAT(messages,
+              ElementsAre("step 112: starving: the device waits for input 20 % of the time, with "
+                          "3.0 batches ready; run 'slipstream doctor' to find the cause",
+                          "step 176: recovered: the device waits for input 0 % of the time, with "
+                          "4.0 batches ready, after 60 steps (11 s)"));
+  EXPECT_EQ(run.watch.totals().starved_s, 11);
 }
 
-TEST(Watch, TheFirstWindowOfARunIsNotJudged) {
-  WatchFeed feed;
-  feed.tell({.seconds = 3, .waited_s = 3, .filled = 0});
-  feed.tell(4, {.seconds = 0.3, .waited_s = 0.3, .filled = 0});
-  feed.tell(100, kFed);
-  EXPECT_THAT(feed.messages(), IsEmpty());
+TEST(Watch, WindowsLastASecondAndFourSteps) {
+  Watched slow, fast;
+  slow.train(20, {.seconds = 0.9});
+  ASSERT_EQ(slow.windows.size(), 5U);
+  EXPECT_EQ(slow.windows[3].steps, 4U);
+  EXPECT_EQ(slow.windows[3].step, 16U);
+  fast.train(20'000, {.seconds = 1e-3, .waited_s = 1e-4});
+  EXPECT_NEAR(static_cast<double>(fast.windows.size()), 20, 1);
+  EXPECT_NEAR(fast.windows.back().input_wait_share(), 0.1, 1e-6);
+  EXPECT_NEAR(static_cast<double>(fast.feed.times_counted), 20 * 5, 20) << "a few times a second";
 }
 
-TEST(Watch, WaitsThatComeAgainAndAgainAreToldOnce) {
-  WatchFeed feed;
-  for (int i = 0; i < 100; ++i) {
-    feed.tell(20, kFed);
-    feed.tell({.seconds = 1, .waited_s = 1, .filled = 0});
+TEST(Watch, TheLastStepsAreAWindowHoweverShort) {
+  Watched run({.workers = 1});
+  run.feed.progress.steps = 33;
+  run.train(33, {.seconds = 0.01, .waited_s = 0.005});
+  EXPECT_THAT(run.windows, IsEmpty());
+  run.finish();
+  run.finish();
+  ASSERT_EQ(run.windows.size(), 1U);
+  EXPECT_EQ(run.windows[0].steps, 33U);
+  EXPECT_EQ(run.windows[0].host[3].calls, 33 * WatchFeed::kSamples);
+  EXPECT_TRUE(run.windows[0].workers_busy);
+  run.train(5, {.seconds = 1e-5});
+  run.finish();
+  EXPECT_EQ(run.windows.back().steps, 5U);
+  EXPECT_FALSE(run.windows.back().has_rates());
+  EXPECT_FALSE(run.windows.back().workers_busy);
+}
+
+TEST(Watch, ReadersAreNoWorkers) {
+  for (const auto& [options, busy] :
+       {std::pair(WatchOptions{}, -1.0), std::pair(WatchOptions{.workers = 2}, 8 * 7.5e-3 / 0.25),
+        std::pair(WatchOptions{.workers = 2, .read_ahead = true}, 8 * 6.5e-3 / 0.25)}) {
+    Watched run(options);
+    run.train(40, kFed);
+    EXPECT_NEAR(run.windows.back().workers_busy.value_or(-1), busy, 1e-6);
   }
-  EXPECT_THAT(feed.messages(), ElementsAre(HasSubstr(": starving: ")));
 }
 
-TEST(Watch, SharesAroundTheLimitsAreToldOnce) {
-  WatchFeed feed;
-  for (int i = 0; i < 100; ++i) {
-    feed.tell(10, {.waited_s = 0.016, .filled = 0});
-    feed.tell(10, {.waited_s = 0.006, .filled = 1});
-  }
-  EXPECT_THAT(feed.messages(), ElementsAre(HasSubstr(": starving: ")));
-}
-
-TEST(Watch, StepsThatAreLongerThanAWindowAreWindows) {
-  WatchFeed feed;
-  feed.tell(4, {.seconds = 30, .waited_s = 20, .filled = 0});
-  EXPECT_THAT(states_of(feed), ElementsAre(WatchState::warming_up, WatchState::fed,
-                                           WatchState::starving, WatchState::starving));
-}
-
-TEST(Watch, WindowsHaveAFewSteps) {
-  WatchFeed feed;
-  feed.tell(20, {.seconds = 0.9});
-  ASSERT_EQ(feed.windows.size(), 5U);
-  EXPECT_EQ(feed.windows[3].steps, 4U);
-  EXPECT_EQ(feed.windows[3].step, 16U);
-}
-
-TEST(Watch, ARunShorterThanAWindowIsOne) {
-  WatchFeed feed;
-  feed.tell(3, {.seconds = 0.01, .waited_s = 0.005});
-  EXPECT_THAT(feed.windows, IsEmpty());
-  feed.finish();
-  feed.finish();
-  ASSERT_EQ(feed.windows.size(), 1U);
-  const WatchWindow& only = feed.windows[0];
-  EXPECT_EQ(only.steps, 3U);
-  EXPECT_NEAR(only.input_wait_share(), 0.5, 1e-6);
-  EXPECT_EQ(only.host[0].calls, WatchFeed::kSamples);
-  EXPECT_EQ(only.state, WatchState::warming_up);
-}
-
-TEST(Watch, TheLastStepBringsAllThatWasCounted) {
-  WatchFeed feed;
-  feed.progress.steps = 33;
-  feed.tell(33, {.seconds = 0.01});
-  feed.finish();
-  EXPECT_EQ(feed.windows.at(0).host[3].calls, 33 * WatchFeed::kSamples);
-}
-
-TEST(Watch, StepsThatAreToldAtOnceHaveNoRate) {
-  WatchFeed feed;
-  feed.tell(10, kFed);
-  feed.finish();
-  feed.tell(5, {.seconds = 1e-5});
-  feed.finish();
-  EXPECT_EQ(feed.windows.back().steps, 5U);
-  EXPECT_TRUE(std::isnan(feed.windows.back().steps_per_second()));
-  EXPECT_TRUE(std::isnan(feed.windows.back().input_wait_share()));
-}
-
-TEST(Watch, PartsOfARunAreAddedUpWithoutNegativeNumbers) {
-  WatchFeed feed({.workers = 2});
+TEST(Watch, PartsOfARunAreAddedUpAndJudgedApart) {
+  Watched run;
   for (int part = 0; part < 5; ++part) {
-    feed.tell(7, {.seconds = 0.3, .waited_s = 0.1, .filled = 0, .busy_s = 0.25});
-    feed.begin_anew(true);
+    run.feed.begin_part(4);
+    run.train(1, {.seconds = 30});  // two windows end: that of the part before, and its own
+    run.train(1, kFed);
+    run.train(1, {.seconds = 12, .waited_s = 12});
+    run.train(1, {.seconds = 0.25, .waited_s = 0.25});  // too short a window to be judged
   }
-  feed.tell(40, {.seconds = 0.3});
-  feed.finish();
+  run.finish();
   std::uint64_t steps = 0;
-  for (const WatchWindow& window : feed.windows) {
-    EXPECT_GT(window.steps, 0U);
-    EXPECT_GE(window.seconds, 0);
-    EXPECT_GE(window.waited_s, 0);
-    EXPECT_LE(window.waited_s, window.seconds);
-    for (const StepCounter& step : window.host) {
-      EXPECT_LE(step.calls, window.steps * WatchFeed::kSamples);
-      EXPECT_GE(step.wall_s, 0);
-    }
+  for (const WatchWindow& window : run.windows) {
     EXPECT_EQ(window.step, steps += window.steps);
+    EXPECT_LE(window.waited_s, window.seconds);
   }
-  const WatchTotals& totals = feed.watch.totals();
-  EXPECT_EQ(totals.steps, 75U);
-  EXPECT_NEAR(totals.seconds, feed.progress.elapsed_s, 1e-9);
-  EXPECT_NEAR(totals.waited_s, 35 * 0.05, 1e-9);
-  EXPECT_EQ(totals.host[0].calls, 75 * WatchFeed::kSamples);
-  EXPECT_THAT(feed.messages(), IsEmpty());
+  const WatchTotals& totals = run.watch.totals();
+  EXPECT_EQ(totals.steps, 5 * 4U);
+  EXPECT_NEAR(totals.seconds, run.feed.progress.elapsed_s, 1e-9);
+  EXPECT_NEAR(totals.waited_s, 5 * 12.25, 1e-9);
+  ASSERT_EQ(totals.host.size(), 4U);
+  EXPECT_EQ(totals.host[0].calls, 5 * 4 * WatchFeed::kSamples);
+  EXPECT_THAT(run.events(), IsEmpty());
 }
 
-TEST(Watch, ASecondRunBeginsAnewAndTotalsGoOn) {
-  WatchFeed feed;
-  feed.tell(50, kStarved);
-  feed.begin_anew(false);
-  feed.tell(80, kFed);
-  feed.finish();
-  EXPECT_EQ(feed.watch.totals().steps, 130U);
-  EXPECT_EQ(feed.windows.back().step, 80U);
-  EXPECT_NEAR(feed.windows.back().elapsed_s, 8, 1e-9);
-  EXPECT_THAT(feed.messages(),
-              ElementsAre(HasSubstr("starving"), testing::MatchesRegex("step [0-9]+: recovered: "
-                                                                       ".*after [0-9]{2} steps "
-                                                                       ".*")));
-  WatchFeed short_ones;
-  for (int run = 0; run < 3; ++run) {
-    short_ones.tell(kFed);
-    short_ones.begin_anew(false);
+TEST(Watch, OneFedWindowOfANewPartIsNoRecovery) {
+  Watched run;
+  run.train(40, kStarved);
+  run.feed.begin_part(24);
+  run.train(16, kFed);
+  EXPECT_EQ(run.windows.back().state, "starving");
+  run.train(8, kFed);
+  EXPECT_EQ(run.windows.back().state, "fed");
+}
+
+TEST(Watch, WithoutALoaderNothingIsJudged) {
+  Watched run;
+  run.feed.has_loader = false;
+  run.train(50, {.seconds = 0.2, .waited_s = 0.1});
+  for (const WatchWindow& window : run.windows) EXPECT_EQ(window.state, "no_loader");
+  EXPECT_FALSE(run.windows.back().batches_ready);
+  EXPECT_THAT(run.windows.back().host, IsEmpty());
+  EXPECT_EQ(run.watch.totals().judged_s, 0);
+}
+
+const WatchWindow kWindow = {.step = 116,
+                             .steps = 6,
+                             .elapsed_s = 13.25,
+                             .seconds = 1.5,
+                             .waited_s = 0.75,
+                             .batches_ready = 0.5,
+                             .host = {{"read", 48, 0.048, 0.024}, {"a\nb\xff", 0, 0, 0}},
+                             .workers_busy = 0.25,
+                             .state = "starving",
+                             .event = "starved",
+                             .message = "told"};
+
+TEST(WatchJson, IsOneLineInWhichWhatIsNotKnownIsNull) {
+  EXPECT_EQ(watch_json(kWindow),
+            R"({"schema":"slipstream.watch","version":1,"step":116,"elapsed_s":13.25,)"
+            R"("steps":6,"window_s":1.5,"steps_per_second":4.0,"input_wait_share":0.5,)"
+            R"("batches_ready":0.5,"workers_busy":0.25,"state":"starving","event":"starved",)"
+            R"("message":"told","host_steps":[)"
+            R"({"name":"read","group":"raw_reading","samples":48,"wall_ms":1.0,"cpu_ms":0.5},)"
+            R"({"name":"a\nb)"
+            "\xef\xbf\xbd"
+            R"(","group":"decode","samples":0,"wall_ms":null,"cpu_ms":null}]})");
+  EXPECT_EQ(watch_json({.step = 1, .steps = 1, .elapsed_s = 2, .seconds = 1e-3}),
+            R"({"schema":"slipstream.watch","version":1,"step":1,"elapsed_s":2.0,"steps":1,)"
+            R"("window_s":0.001,"steps_per_second":null,"input_wait_share":null,)"
+            R"("batches_ready":null,"workers_busy":null,"state":"warming_up","event":null,)"
+            R"("message":null,"host_steps":[]})");
+}
+
+TEST(WatchPrometheus, HoldsCountersOfTheRunAndGaugesOfItsLastWindow) {
+  const WatchTotals totals = {.steps = 116,
+                              .seconds = 13.25,
+                              .waited_s = 0.75,
+                              .starved_s = 1.5,
+                              .starvations = 1,
+                              .host = {{"read", 48, 0.5, 0.25}, {"a\"b\\c\nd\xff", 48, 1, 1}}};
+  std::string text = watch_prometheus(totals, &kWindow, "a \"run\"");
+  for (const char* header :
+       {"# HELP slipstream_steps_total Training steps done.\n"
+        "# TYPE slipstream_steps_total counter\n",
+        "# HELP slipstream_batches_ready Batches filled ahead, mean over the last window.\n"
+        "# TYPE slipstream_batches_ready gauge\n"})
+    EXPECT_THAT(text, HasSubstr(header));
+  std::string samples;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);)
+    if (!line.starts_with("#")) samples += line + "\n";
+  EXPECT_EQ(samples, R"(slipstream_steps_total{run="a \"run\""} 116
+slipstream_run_seconds_total{run="a \"run\""} 13.25
+slipstream_input_wait_seconds_total{run="a \"run\""} 0.75
+slipstream_starved_seconds_total{run="a \"run\""} 1.5
+slipstream_starvations_total{run="a \"run\""} 1
+slipstream_starving{run="a \"run\""} 1
+slipstream_batches_ready{run="a \"run\""} 0.5
+slipstream_host_step_seconds_total{run="a \"run\"",step="read"} 0.5
+slipstream_host_step_seconds_total{run="a \"run\"",step="a\"b\\c\nd\\xff"} 1
+slipstream_host_step_cpu_seconds_total{run="a \"run\"",step="read"} 0.25
+slipstream_host_step_cpu_seconds_total{run="a \"run\"",step="a\"b\\c\nd\\xff"} 1
+slipstream_host_step_samples_total{run="a \"run\"",step="read"} 48
+slipstream_host_step_samples_total{run="a \"run\"",step="a\"b\\c\nd\\xff"} 48
+)");
+  EXPECT_THAT(watch_prometheus(totals, nullptr, "one"), Not(HasSubstr("gauge")));
+  EXPECT_THAT(watch_prometheus({}, nullptr, "one"), Not(HasSubstr("host_step")));
+}
+
+class RunWatchTest : public testing::Test {
+ protected:
+  /// Trains for windows of one second, in each of which the device waits half of the time.
+  /// Returns what was printed.
+  std::string train(RunWatch& watch, int windows) {
+    out_.str("");
+    for (int i = 0; i < 4 * windows; ++i)
+      watch.update(feed_.next({.seconds = 0.25, .waited_s = 0.125, .filled = 0}));
+    return out_.str();
   }
-  EXPECT_EQ(short_ones.windows.size(), 2U);
+
+  TemporaryFolder folder_;
+  const fs::path json_ = folder_.path() / "watch.jsonl";
+  const fs::path prom_ = folder_.path() / "night.prom";
+  std::ostringstream out_;
+  ProgressLine line_{out_, {}};
+  WatchFeed feed_;
+};
+
+TEST_F(RunWatchTest, PrintsTheEventAndWritesBothFilesInEachWindow) {
+  RunWatch watch(json_, prom_, line_);
+  EXPECT_EQ(train(watch, 1) + watch.summary(), "");
+  EXPECT_TRUE(fs::is_empty(folder_.path())) << "it has not begun";
+  feed_ = {};
+  watch.begin({});
+  EXPECT_EQ(train(watch, 1), "");
+  EXPECT_EQ(watch.summary(),
+            "watch: the run was too short to judge; the device waited for input 0.5 s of 1.0 s\n");
+  const std::string said = train(watch, 4);
+  EXPECT_THAT(said, testing::MatchesRegex("step 12: starving: the device waits [^\n]*\n"));
+  const std::string lines = read_text(json_);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 5);
+  EXPECT_THAT(lines, HasSubstr("\"message\":\"" + said.substr(0, said.size() - 1) + "\""));
+  EXPECT_THAT(read_text(prom_), HasSubstr("slipstream_starving{run=\"night\"} 1\n"));
+  watch.update(feed_.next({}));
+  watch.finish();
+  EXPECT_THAT(read_text(json_), HasSubstr("\"step\":21,"));
+  EXPECT_THAT(read_text(prom_), HasSubstr("slipstream_steps_total{run=\"night\"} 21\n"));
+  EXPECT_THAT(read_text(prom_), Not(HasSubstr("gauge"))) << "it has ended";
+  EXPECT_EQ(watch.summary(),
+            "watch: starved 1 time, 3.1 s; the device waited for input 2.5 s of 5.1 s\n");
 }
 
-TEST(Watch, RunsAreNotJudgedByEachOther) {
-  WatchFeed waits;
-  for (int run = 0; run < 3; ++run) {
-    waits.tell(22, kFed);
-    waits.tell({.seconds = 5, .waited_s = 5, .filled = 0});
-    waits.tell(10, kFed);
-    waits.finish();
-    waits.begin_anew(false);
+TEST_F(RunWatchTest, AFullDiskIsReportedOnceAndTheOtherFileContinues) {
+  RunWatch watch(json_, prom_, line_);
+  watch.begin({});
+  feed_.has_loader = false;  // so that lines are short
+  train(watch, 1);
+  const std::string before = read_text(prom_);
+  {
+    const WriteLimit limit(before.size() - 10);
+    EXPECT_EQ(train(watch, 1), "warning: cannot write " + prom_.string() +
+                                   ": File too large; training continues without that file\n");
   }
-  EXPECT_THAT(waits.messages(), IsEmpty());
-
-  WatchFeed costs;
-  costs.tell(60, kFed);
-  costs.begin_anew(true);
-  costs.tell(60, with_decode(kStarved, {10, 10}));
-  ASSERT_EQ(costs.messages().size(), 1U);
-  EXPECT_THAT(costs.messages()[0], Not(HasSubstr("as before")));
+  EXPECT_EQ(train(watch, 1), "");
+  EXPECT_EQ(read_text(prom_), before);
+  EXPECT_THAT(read_text(json_), HasSubstr("\"step\":12,"));
 }
 
-TEST(Watch, APartThatBeginsWithALongStepLosesNoWindow) {
-  WatchFeed feed;
-  feed.tell(2, kFed);
-  feed.begin_anew(true);
-  feed.tell({.seconds = 30});
-  feed.tell(kFed);
-  feed.finish();
-  ASSERT_EQ(feed.windows.size(), 2U);
-  EXPECT_EQ(feed.windows[0].steps, 2U);
-  EXPECT_EQ(feed.windows[1].steps, 2U);
-}
-
-TEST(Watch, WithoutALoaderThereIsNothingToSay) {
-  WatchFeed feed;
-  feed.has_loader = false;
-  feed.tell(50, {.seconds = 0.2});
-  feed.finish();
-  EXPECT_THAT(states_of(feed), testing::Each(WatchState::no_loader));
-  EXPECT_FALSE(feed.windows.back().batches_ready);
-  EXPECT_THAT(feed.windows.back().host, IsEmpty());
-}
-
-TEST(Watch, NamesCannotCommandATerminal) {
-  WatchFeed feed;
-  feed.counters[1].name = "de\x1b[2Jcode";
-  feed.counters[2].name = "bl\xffur";
-  feed.tell(30, kStarved);
-  ASSERT_EQ(feed.messages().size(), 1U);
-  EXPECT_THAT(feed.messages()[0], HasSubstr("'bl\\xffur'"));
-}
-
-TEST(Watch, CountersAreAskedForAFewTimesASecond) {
-  WatchFeed feed;
-  feed.tell(20'000, {.seconds = 1e-3});
-  EXPECT_LE(feed.times_counted, 20U * 5 + 1);
-  EXPECT_GE(feed.times_counted, 20U * 4);
-}
-
-TEST(Watch, MemoryDoesNotGrowWithTheSteps) {
-  WatchFeed feed;
-  feed.keeps_windows = false;
-  const auto train = [&] {
-    for (int i = 0; i < 50; ++i) {
-      feed.tell(100, kFed);
-      feed.tell(100, kStarved);
-    }
-  };
-  train();
-  const std::size_t before = allocated_bytes();
-  for (int i = 0; i < 10; ++i) train();
-  EXPECT_LE(allocated_bytes(), before + 4096);
+TEST_F(RunWatchTest, WhatCannotBeWrittenIsRefused) {
+  const std::string missing = folder_.path() / "no" / "file";
+  for (const auto& [json, prom, words] : std::vector<std::array<std::string, 3>>{
+           {missing, "", "Refused: cannot write " + missing},
+           {"", missing, "Refused: cannot write " + missing},
+           {"", folder_.path(), "it is a folder"},
+           {"", "/dev/null", "Refused: cannot replace /dev/null: it is not a file"}})
+    EXPECT_THAT(thrown_by([&] { RunWatch(json, prom, line_); }), HasSubstr(words));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -33,6 +34,9 @@ enum class Culprit : std::uint8_t {
 std::string_view name_of(Culprit culprit);
 /// The culprit of that name. Throws Refused for another name.
 Culprit culprit_named(std::string_view name);
+/// The group of a loader's host step by its index: raw_reading for 0, decode for 1, transforms for
+/// all others.
+Culprit host_step_group(std::size_t index);
 
 /// How much work a machine does at once.
 struct MachineCapacity {
