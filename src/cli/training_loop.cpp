@@ -75,12 +75,13 @@ void TrainingLoop::train_part(const RunOptions& options) {
   part.steps = end_of_part() - setup_.trainer.position();
   if (setup_.checkpoints != nullptr) setup_.checkpoints->save_during(part);
   if (options.progress)
-    part.progress = [&, done = before.steps, wall = before.wall_s](Progress progress) {
+    part.progress = [&, done = before.steps, wall = before.wall_s,
+                     steps = part.steps](Progress progress) {
       progress.step += done;
       progress.steps = options.steps;
       progress.elapsed_s += wall;
       progress.part_began_s += wall;
-      if (progress.part_ends > 0) progress.part_ends += done;
+      progress.part_ends = done + (progress.part_ends > 0 ? progress.part_ends : steps);
       options.progress(progress);
       tell_problem();
     };

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import unittest
 
-from program import DONE, INTERRUPTED, REFUSED, TINY, ProgramTest, Running, run
+from program import DONE, INTERRUPTED, REFUSED, TINY, ProgramTest, Running, make_data, run
 
 TRAIN = ["train", "segmentation", *TINY]
 SHORT = [*TRAIN, "--steps", "2"]
@@ -20,7 +20,9 @@ def read_lines(path):
 
 class WatchTest(ProgramTest):
     def test_every_step_is_in_one_window(self):
-        for name, options in (("auto", ["--steps", "48"]), ("serial", ["--steps", "8", "--plan", "serial"])):
+        data = make_data(self.folder / "data", samples=64)
+        validated = ["--data", data, "--val", data, "--epochs", "2", "--plan", "pipelined"]
+        for name, options in (("auto", ["--steps", "48"]), ("validated", validated)):
             with self.subTest(name):
                 file, metrics = self.folder / f"{name}.jsonl", self.folder / f"{name}.prom"
                 self.expect(DONE, *TRAIN, *options, "--batch-size", "4", "--watch-json", file,
