@@ -170,6 +170,8 @@ class TrainerSettings:
     forward: Callable[..., Any]
     loss: Callable[..., Any] | None
     inputs: list[str]
+def copy_values(to: torch.Tensor, values: torch.Tensor, /) -> None: ...
+def printable_name(name: bytes, /) -> str: ...
     targets: list[str]
     optimizer: str
     lr: float

@@ -154,7 +154,7 @@ class _Tensor:
         if not _is_same_memory(tensor, self._alias):
             tensor.data = self._alias
         if not _trees.same_bytes(self._alias, self._kept):
-            self._alias.copy_(self._kept)
+            _native.copy_values(self._alias, self._kept)
         if tensor.is_leaf and tensor.requires_grad != self._requires_grad:
             tensor.requires_grad_(self._requires_grad)
         if tensor.is_leaf and tensor.grad is not self.grad:

@@ -25,6 +25,7 @@
 #include "slipstream/datasets/datasets.h"
 #include "slipstream/ops/chain.h"
 
+#include "train/copy_values.h"
 namespace slipstream {
 namespace {
 
@@ -374,6 +375,8 @@ void add_serial(py::module_& module) {
 }
 
 void let_garbage_collector_visit(PyHeapTypeObject* type) {
+  module.def("copy_values", &copy_values);
+  module.def("printable_name", [](const std::string& name) { return printable_name(name); });
   type->ht_type.tp_flags |= Py_TPFLAGS_HAVE_GC;
   type->ht_type.tp_traverse = [](PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));

@@ -9,6 +9,7 @@
 #include "python/gil.h"
 #include "python/lane_memory.h"
 #include "slipstream/core/error.h"
+#include "train/copy_values.h"
 
 namespace slipstream {
 namespace {
@@ -179,7 +180,7 @@ std::function<void()> PythonModule::keep_unsaved() const {
       if (PyDict_SetItem(each.table.ptr(), each.name.ptr(), tensor.ptr()) != 0)
         throw py::error_already_set();
       if (each.tensor.defined() && version_of(each.tensor) != each.version)
-        at::Tensor(each.tensor).copy_(each.values);
+        copy_values(each.tensor, each.values);
     }
   };
 }

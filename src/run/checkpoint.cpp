@@ -18,6 +18,7 @@
 #include "run/inside.h"
 #include "run/trainer_impl.h"
 
+#include "train/copy_values.h"
 namespace slipstream {
 namespace {
 
@@ -62,6 +63,16 @@ void check_same_training(const CheckpointRecord& there, const CheckpointRecord& 
 }
 
 CheckpointRecord read_record(const fs::path& folder) {
+void check_copied_whole(const State& from, const State& to, const fs::path& path) {
+  std::vector<std::string> problems;
+  for (std::size_t i = 0; i < to.model.size(); ++i) {
+    const std::string lost =
+        lost_by_copy(to.model[i].name, to.model[i].tensor, from.model[i].tensor);
+    if (!lost.empty()) problems.push_back(path.string() + ": " + lost);
+  }
+  refuse(problems);
+}
+
   std::string text;
   try {
     text = read_text(folder / kRecordFile, kMostWrittenBytes);
@@ -304,6 +315,7 @@ LoadedCheckpoint load_checkpoint(Trainer& trainer, const fs::path& path) {
   state.spoiled_by.clear();
   trainer.restore(state);
   LoadedCheckpoint loaded{.path = path, .step = record.step, .scored_step = record.scored_step};
+  check_copied_whole(state, Inside::of(trainer).state.live(), path);
   if (record.best) {
     loaded.best =
         CheckpointScore{record.best->metric, record.best->value, true, record.epochs_since_best};

@@ -13,6 +13,7 @@
 #include "run/trainer_impl.h"
 #include "slipstream/ops/chain.h"
 #include "slipstream/train/weights.h"
+#include "train/copy_values.h"
 
 namespace slipstream {
 namespace {
@@ -97,7 +98,7 @@ class Evaluating {
       for (const auto& module : each.module->modules())
         modes_.emplace_back(module, module->is_training());
     for (const NamedModule& each : step.modules()) each.module->eval();
-    for (std::size_t i = 0; i < own_.size(); ++i) own_[i].copy_(averages[i]);
+    for (std::size_t i = 0; i < own_.size(); ++i) copy_values(own_[i], averages[i]);
   }
   ~Evaluating() {
     try {
@@ -118,7 +119,7 @@ class Evaluating {
         if (!raised) raised = std::current_exception();
       }
     };
-    for (std::size_t i = 0; i < own_.size(); ++i) attempt([&] { own_[i].copy_(kept_[i]); });
+    for (std::size_t i = 0; i < own_.size(); ++i) attempt([&] { copy_values(own_[i], kept_[i]); });
     // train() sets the modes of all that is in a module as well: modules() gives that behind each
     // module that it is in, as often as there are such.
     for (auto& [module, mode] : modes_) attempt([&, of = module, to = mode] { of->train(to); });

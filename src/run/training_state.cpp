@@ -6,6 +6,7 @@
 
 #include "core/fingerprint.h"
 #include "run/digest.h"
+#include "train/copy_values.h"
 
 namespace slipstream {
 namespace {
@@ -25,15 +26,22 @@ void check_same(const std::string& whose, const std::vector<NamedTensor>& given,
                 std::to_string(given.size()) + " there");
   for (std::size_t i = 0; i < own.size(); ++i) {
     if (given[i].name != own[i].name)
-      throw Error(start + whose + " has '" + own[i].name + "' here, and '" + given[i].name +
-                  "' there");
+      throw Error(start + whose + " has '" + printable_name(own[i].name) + "' here, and '" +
+                  printable_name(given[i].name) + "' there");
     if (given[i].tensor.sizes() != own[i].tensor.sizes())
-      throw Error(start + "'" + own[i].name + "' of " + whose + " has another shape");
+      throw Error(start + "'" + printable_name(own[i].name) + "' of " + whose +
+                  " has another shape");
+    if (given[i].tensor.scalar_type() != own[i].tensor.scalar_type())
+      throw Error(start + "'" + printable_name(own[i].name) + "' of " + whose + " is " +
+                  at::toString(own[i].tensor.scalar_type()) + " here, and " +
+                  at::toString(given[i].tensor.scalar_type()) + " there");
+    const std::string lost = lost_by_copy(own[i].name, own[i].tensor, given[i].tensor);
+    if (!lost.empty()) throw Error(start + lost);
   }
 }
 
 void put_back(const std::vector<NamedTensor>& given, const std::vector<NamedTensor>& own) {
-  for (std::size_t i = 0; i < own.size(); ++i) own[i].tensor.detach().copy_(given[i].tensor);
+  for (std::size_t i = 0; i < own.size(); ++i) copy_values(own[i].tensor, given[i].tensor);
 }
 
 }  // namespace

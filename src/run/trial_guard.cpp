@@ -8,6 +8,7 @@
 
 #include "cuda/cuda.h"
 #include "cuda/teardown.h"
+#include "train/copy_values.h"
 #include "train/gradients.h"
 
 namespace slipstream {
@@ -25,7 +26,7 @@ TrialGuard::~TrialGuard() {
   drop_gradients(parameters_);
   const at::NoGradGuard no_gradients;
   try {
-    for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].copy_(kept_[i]);
+    for (std::size_t i = 0; i < buffers_.size(); ++i) copy_values(buffers_[i], kept_[i]);
     if (put_back_) put_back_();
   } catch (const std::exception&) {
     // Only where the device is lost, which whoever uses it next is told.

@@ -15,6 +15,7 @@
 #include <cmath>
 
 #include "slipstream/core/error.h"
+#include "train/copy_values.h"
 
 namespace slipstream {
 namespace {
@@ -137,7 +138,7 @@ void SupervisedStep::put_buffers_back(const at::Tensor& loss, const std::vector<
   if (kept.empty()) return;
   const at::Tensor is_good = loss.isfinite();
   for (std::size_t i = 0; i < kept.size(); ++i)
-    buffers_[i].copy_(at::where(is_good, buffers_[i], kept[i]));
+    copy_values(buffers_[i], at::where(is_good, buffers_[i], kept[i]));
 }
 
 void SupervisedStep::accumulate(const at::Tensor& loss) {

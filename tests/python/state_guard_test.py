@@ -338,3 +338,11 @@ def test_files_are_read_from_where_they_were(tmp_path):
         file.read(3)
         assert guard.restore() == [] and file.read() == b"cdef"
     assert isinstance(file, io.IOBase)
+
+
+def test_expanded_tensors_are_restored():
+    module = nn.Module()
+    module.register_buffer("b", torch.ones(1).expand(4))
+    guard = StateGuard([("module", module)])
+    module.b[:1].add_(1)
+    assert guard.restore() == [] and module.b.tolist() == [1.0] * 4 and module.b.stride() == (0,)

@@ -126,3 +126,41 @@ def test_a_checkpoint_that_cannot_be_written_is_told(photos, device, tmp_path):
     with pytest.warns(UserWarning, match="could not save the checkpoint of step 14"):
         result = trainer_of(photos, device, checkpoint=tmp_path / "run", on_step=on_step).fit()
     assert (result.digest, result.is_saved) == (whole.digest, False)
+
+
+class Expanded(Net):
+    """With buffers whose elements share memory."""
+
+    def __init__(self, value=2.0):
+        super().__init__()
+        self.register_buffer("b", torch.full((1,), value).expand(4))
+        self.register_buffer("passing", torch.full((1,), value).expand(4), persistent=False)
+
+    def forward(self, images):
+        self.passing[:1].add_(1)
+        return super().forward(images) * self.b[0]
+
+
+@pytest.mark.parametrize("options", [{}, {"ema": 0.9, "on_nan": "skip", "plan": "auto"}])
+def test_a_model_with_an_expanded_buffer_goes_on_to_the_same_bits(photos, device, tmp_path, options):
+    whole = trainer_of(photos, device, Expanded(), **options).fit()
+    part = trainer_of(photos, device, Expanded(), checkpoint=tmp_path / "run", **options,
+                      on_step=lambda step: step.step == 5 and part.stop())
+    part.fit()
+    rest = trainer_of(photos, device, Expanded(1.0), checkpoint=tmp_path / "run", resume="auto", **options)
+    assert rest.fit().digest == whole.digest
+    assert rest.evaluate(trainer_of(photos, device)._loader)
+    assert torch.equal(rest.model.b.cpu(), torch.full((4,), 2.0))
+
+
+@pytest.mark.parametrize("name", ["__metadata__", "head"])
+def test_a_parameter_that_the_files_cannot_hold_is_refused_before_the_training(photos, tmp_path, name):
+    model = Net()
+    owner = model if name.startswith("_") else model.head
+    owner.register_parameter("__metadata__", nn.Parameter(torch.ones(1)))
+    if owner is model:
+        with pytest.raises(ss.Refused, match=r"cannot be saved: tensor '__metadata__'.*rename it"):
+            trainer_of(photos, model=model, checkpoint=tmp_path / "run")
+    else:
+        assert trainer_of(photos, model=model, checkpoint=tmp_path / "run").fit().is_saved
+    assert trainer_of(photos, model=model).fit().steps == 14
