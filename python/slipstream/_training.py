@@ -115,7 +115,7 @@ def settings_of(
     settings = _native.TrainerSettings()
     given["steps"] = steps_of(loader, given.pop("steps"), given.pop("epochs"))
     checkpoint = optional_path("checkpoint", given.pop("checkpoint"))
-    _set_model(settings, loader, model, given, bool(checkpoint))
+    _set_model(settings, loader, model, given)
     _set_stages(settings, source)
     check(accumulate=(given["accumulate"], 1), keep=(given["keep"], 1), log_every=(given["log_every"], 1))
     _call(settings.set_training, given, _TRAINING)
@@ -226,11 +226,10 @@ def _set_model(
     loader: DataLoader,
     model: torch.nn.Module,
     given: dict[str, Any],
-    is_saved: bool,
 ) -> None:
     compiled_from = getattr(model, "_orig_mod", model)
     _refuse_model(compiled_from)
-    _refuse_complex(compiled_from, is_saved)
+    _refuse_complex(compiled_from)
     fields = loader.dataset.fields
     image = "image" if "image" in fields else fields[0]
     others = [name for name in ("label", "mask") if name in fields and name != image] + fields[1:]
@@ -277,25 +276,12 @@ def _refuse_model(model: Any) -> None:
             )
 
 
-def _refuse_complex(model: torch.nn.Module, is_saved: bool) -> None:
+def _refuse_complex(model: torch.nn.Module) -> None:
     for name, parameter in model.named_parameters():
         if parameter.is_complex() and parameter.requires_grad:
             raise _native.Refused(
                 f"the parameter '{name}' is {parameter.dtype}, which the optimizers do not take: keep "
                 "torch.view_as_real() of it as the parameter, and call torch.view_as_complex() in forward()"
-            )
-    if not is_saved:
-        return
-    passing = {
-        f"{prefix}.{name}" if prefix else name
-        for prefix, module in model.named_modules(remove_duplicate=False)
-        for name in module._non_persistent_buffers_set
-    }
-    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-        if tensor.is_complex() and name not in passing:
-            raise _native.Refused(
-                f"'{name}' is {tensor.dtype}, which checkpoints do not hold: register it with "
-                "persistent=False where it can be computed again, or keep torch.view_as_real() of it"
             )
 
 

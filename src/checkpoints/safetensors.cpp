@@ -33,7 +33,7 @@ std::string read_all(int descriptor, std::uint64_t at, std::span<std::byte> to) 
 std::string header_text(const std::vector<TensorToStore>& tensors,
                         const std::map<std::string, std::string>& metadata) {
   json::Json root = json::Json::object();
-  if (!metadata.empty()) root["__metadata__"] = metadata;
+  if (!metadata.empty()) root[kMetadataKey] = metadata;
   std::uint64_t end = 0;
   for (const TensorToStore& tensor : tensors) {
     const std::uint64_t begin = std::exchange(end, end + tensor.values.size());
@@ -46,7 +46,7 @@ std::string header_text(const std::vector<TensorToStore>& tensors,
 }
 
 void check(const std::vector<TensorToStore>& tensors) {
-  std::set<std::string_view> names = {"__metadata__"};
+  std::set<std::string_view> names = {kMetadataKey};
   for (const TensorToStore& tensor : tensors) {
     ensure(names.insert(tensor.name).second, "a tensor's name comes twice");
     ensure(bytes_of(tensor.type, tensor.shape) == tensor.values.size(),

@@ -62,6 +62,9 @@ struct StoredTensors {
 /// format at github.com/huggingface/safetensors.
 StoredTensors parse_safetensors_header(std::string_view json, std::uint64_t value_bytes);
 
+/// The key of a file's header that holds metadata, and so names no tensor.
+inline constexpr const char* kMetadataKey = "__metadata__";
+
 /// An open .safetensors file. It is read, not mapped: a file that is shortened meanwhile is an
 /// error, not the end of the process.
 class SafetensorsFile {
@@ -92,8 +95,8 @@ struct TensorToStore {
 
 /// Makes or replaces the file `path`, as write_file_durably does. The widest types come first, so
 /// that all values are aligned, then those of the first name: equal tensors make equal files.
-/// Throws Error for what cannot be written. REQUIRES: names that differ, none of them
-/// "__metadata__", and values that fit their shapes.
+/// Throws Error for what cannot be written. REQUIRES: names in UTF-8 that differ, none of them
+/// kMetadataKey, and values that fit their shapes.
 void write_safetensors(const std::filesystem::path& path, std::vector<TensorToStore> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 

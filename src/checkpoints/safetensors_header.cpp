@@ -129,7 +129,7 @@ StoredTensors parse_safetensors_header(std::string_view json, std::uint64_t valu
   if (!root.is_object()) throw Error("the header is " + json::shown(root) + ", not an object");
   StoredTensors header;
   for (const auto& [name, value] : root.items()) {
-    if (name == "__metadata__")
+    if (name == kMetadataKey)
       header.metadata = metadata_of(value);
     else
       header.tensors.push_back(tensor_of(name, value));

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kLatest = "auto";
 
-void print_left_out(const std::string& what, const std::vector<std::string>& names) {
+void print_names(const std::string& what, const std::vector<std::string>& names) {
   if (names.empty()) return;
   std::cout << "weights: " << count_of(names.size(), "tensor") << " " << what << ", such as "
             << printable_name(names.front()) << "\n";
@@ -66,13 +66,15 @@ void CheckpointFlags::check() const {
 
 void CheckpointFlags::load_weights_into(const Pipeline& pipeline) const {
   if (weights.empty()) return;
-  const LeftOutWeights left_out = loaded_into(pipeline);
-  print_left_out("of the model are not in the file", left_out.missing);
-  print_left_out("of the file are not in the model", left_out.unexpected);
-  print_left_out("have other shapes", left_out.other_shape);
+  const LoadedWeights loaded = loaded_into(pipeline);
+  print_names("of the model not in the file", loaded.missing);
+  print_names("of the file not in the model", loaded.unexpected);
+  print_names("left out because of another shape", loaded.other_shape);
+  print_names("left out because of another dtype", loaded.other_dtype);
+  print_names("converted to the model's dtype", loaded.converted);
 }
 
-LeftOutWeights CheckpointFlags::loaded_into(const Pipeline& pipeline) const try {
+LoadedWeights CheckpointFlags::loaded_into(const Pipeline& pipeline) const try {
   return load_weights(tensors_of(*pipeline.train_step()), weights, {.partial = weights_partial});
 } catch (const Refused& refused) {
   const std::string why = refused.what();

@@ -36,7 +36,7 @@ struct CheckpointFlags {
   std::optional<LoadedCheckpoint> load(Trainer& trainer, Checkpoints* checkpoints) const;
 
  private:
-  LeftOutWeights loaded_into(const Pipeline& pipeline) const;
+  LoadedWeights loaded_into(const Pipeline& pipeline) const;
 };
 
 }  // namespace slipstream

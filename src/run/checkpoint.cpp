@@ -242,8 +242,12 @@ struct Checkpoints::Impl {
   std::thread writer;
 };
 
-Checkpoints::Checkpoints(CheckpointOptions options, Trainer& trainer)
-    : impl_(std::make_unique<Impl>(std::move(options), trainer)) {}
+Checkpoints::Checkpoints(CheckpointOptions options, Trainer& trainer) {
+  std::vector<std::string> problems = unstorable(Inside::of(trainer).state.live());
+  for (std::string& each : problems) each = "this training cannot be saved: " + each;
+  refuse(problems);
+  impl_ = std::make_unique<Impl>(std::move(options), trainer);
+}
 Checkpoints::~Checkpoints() = default;
 
 void Checkpoints::save_during(RunOptions& options) {

@@ -71,7 +71,8 @@ std::map<std::string, at::Tensor> read_whole(const SafetensorsFile& stored,
 void read_file(const fs::path& path, std::uint64_t fingerprint, File& file) {
   const SafetensorsFile stored = opened(path);
   const std::map<std::string, at::Tensor> tensors = read_whole(stored, fingerprint);
-  const std::string differences = text_of(differences_from(stored.header(), file.tensors));
+  const std::string differences =
+      text_of(differences_from(stored.header(), file.tensors, Conversion::none));
   if (!differences.empty())
     throw Refused("the checkpoint is of another " +
                   std::string(file.name == kTrainingFile
@@ -83,6 +84,14 @@ void read_file(const fs::path& path, std::uint64_t fingerprint, File& file) {
 }
 
 }  // namespace
+
+std::vector<std::string> unstorable(const State& state) {
+  State written = state;
+  std::vector<std::string> problems;
+  for (const File& file : files_of(written))
+    for (std::string& each : unstorable(file.tensors)) problems.push_back(std::move(each));
+  return problems;
+}
 
 FileFingerprints write_tensors(const State& state, const fs::path& folder) {
   State written = state;

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "slipstream/core/error.h"
 #include "slipstream/run/trainer.h"
@@ -17,6 +18,10 @@ class DamagedCheckpoint : public Refused {
 
 /// Of the tensors in each file of a checkpoint.
 using FileFingerprints = std::map<std::string, std::uint64_t>;
+
+/// Why the files of a checkpoint cannot hold the tensors of `state`, a sentence for each; empty
+/// where they can.
+std::vector<std::string> unstorable(const State& state);
 
 /// Writes the tensors of `state` to the files of the checkpoint `folder`. Waits for their devices.
 FileFingerprints write_tensors(const State& state, const std::filesystem::path& folder);

@@ -8,6 +8,7 @@
 
 #include "checkpoints/safetensors.h"
 #include "slipstream/core/error.h"
+#include "train/copy_values.h"
 #include "train/stored_tensors.h"
 
 namespace slipstream {
@@ -69,28 +70,33 @@ void save_weights(const torch::nn::Module& module, const std::filesystem::path& 
   store_tensors(tensors_of(module), path);
 }
 
-LeftOutWeights load_weights(torch::nn::Module& module, const std::filesystem::path& path,
-                            const LoadWeightsOptions& options) {
+LoadedWeights load_weights(torch::nn::Module& module, const std::filesystem::path& path,
+                           const LoadWeightsOptions& options) {
   return load_weights(tensors_of(module), path, options);
 }
 
-LeftOutWeights load_weights(const std::vector<NamedTensor>& tensors,
-                            const std::filesystem::path& path, const LoadWeightsOptions& options) {
+LoadedWeights load_weights(const std::vector<NamedTensor>& tensors,
+                           const std::filesystem::path& path, const LoadWeightsOptions& options) {
   const SafetensorsFile file = opened(path);
-  const LeftOutWeights differences = differences_from(file.header(), tensors);
+  constexpr Conversion kConversion = Conversion::between_floats;
+  const LoadedWeights differences = differences_from(file.header(), tensors, kConversion);
   const std::string text = text_of(differences);
   if (!options.partial && !text.empty())
     throw Refused("the weights in " + path.string() + " are those of another model:" + text);
   const at::NoGradGuard no_gradients;
   std::vector<std::pair<at::Tensor, at::Tensor>> pairs;
+  std::vector<std::string> problems;
   for (const auto& [name, tensor] : tensors) {
     const StoredTensor* const stored = file.header().find(name);
-    if (stored != nullptr && tensor.sizes() == at::IntArrayRef(stored->shape))
-      pairs.emplace_back(tensor, stored_tensor(file, *stored));
+    if (stored == nullptr || !is_loadable(*stored, tensor, kConversion)) continue;
+    pairs.emplace_back(tensor, stored_tensor(file, *stored));
+    if (const std::string lost = lost_by_copy(name, tensor, pairs.back().second); !lost.empty())
+      problems.push_back("cannot load the weights in " + path.string() + ": " + lost);
   }
+  refuse(problems);
   if (pairs.empty())
     throw Refused("none of the weights in " + path.string() + " is the model's:" + text);
-  for (const auto& [tensor, read] : pairs) tensor.detach().copy_(read);
+  for (const auto& [tensor, read] : pairs) copy_values(tensor, read);
   return differences;
 }
 

@@ -43,6 +43,16 @@ def float_values(path):
             for number, in struct.iter_unpack("<f", values[slice(*tensor["data_offsets"])])]
 
 
+def write_tensors(path, tensors):
+    """A .safetensors file of dtype, shape and bytes by name."""
+    header, values = {}, b""
+    for name, (dtype, shape, content) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(values), len(values) + len(content)]}
+        values += content
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + values)
+
+
 def replace_in(path, old, new):
     content = path.read_bytes()
     assert old in content, f"{old} is not in {path}"

@@ -3,13 +3,14 @@
 import importlib.util
 import os
 import shlex
+import struct
 import subprocess
 import sys
 import unittest
 
-from checkpoint_runs import (TENSORS, CheckpointRuns, float_values, make_classes, replace_in,
-                             step_path)
-from program import DONE, REFUSED
+from checkpoint_runs import (TENSORS, CheckpointRuns, float_values, header_of, make_classes, replace_in,
+                             step_path, write_tensors)
+from program import DONE, REFUSED, TINY_CLASSIFIER
 
 WEIGHTS = TENSORS[0]
 HAS_BOTH = all(map(importlib.util.find_spec, ("torch", "safetensors"))) or os.environ.get("CI")
@@ -59,6 +60,53 @@ class WeightsTest(CheckpointRuns):
         done = self.expect(REFUSED, *self.of_resnet("--weights", self.last),
                            says=["not in the file: ", "not in the model: encoder.conv0", "more"])
         self.assertLess(len(done.stderr.splitlines()), 8, "a few names of a kind are enough")
+
+    def stored(self, name, change):
+        """A copy of the last weights, with a header that `change` has changed, and values for it."""
+        header, begin = header_of(self.last / WEIGHTS)
+        values = (self.last / WEIGHTS).read_bytes()[begin:]
+        tensors = {key: [entry["dtype"], entry["shape"], values[slice(*entry["data_offsets"])]]
+                   for key, entry in header.items() if key != "__metadata__"}
+        path = self.folder / name
+        write_tensors(path, change(tensors) or tensors)
+        return path
+
+    def test_quantized_weights_are_refused(self):
+        def quantize(tensors):
+            dtype, shape, values = tensors["head.weight"]
+            tensors["head.weight"] = ["I8", shape, bytes(len(values) // 4)]
+
+        path = self.stored("int8.safetensors", quantize)
+        says = ["of another dtype", "head.weight (float32 here, int8 there)"]
+        self.refuse(REFUSED, "--weights", path, "--steps", "2", says=says)
+        left_out = "1 tensor left out because of another dtype, such as " + says[1]
+        for verb in ([], ["eval"], ["predict"]):
+            arguments = ["--weights", path, "--weights-partial"]
+            if not verb:
+                self.losses(*arguments, says=[left_out])
+                continue
+            words = [*verb, *TINY_CLASSIFIER, "--data", self.data, "--weights", path]
+            out = ["--out", self.folder / "predicted"] if verb == ["predict"] else []
+            self.expect(REFUSED, *words, *out, says=says)
+            self.expect(DONE, *words, *out, "--weights-partial", says=[left_out])
+
+    def test_half_precision_is_converted_and_reported(self):
+        def halve(tensors):
+            for name, (dtype, shape, values) in tensors.items():
+                floats = [number for number, in struct.iter_unpack("<f", values)]
+                tensors[name] = ["F16", shape, struct.pack(f"<{len(floats)}e", *floats)]
+
+        self.losses("--weights", self.stored("half.safetensors", halve),
+                    says=["converted to the model's dtype, such as ", "(float32 here, float16 there)"])
+
+    def test_names_in_a_file_forge_no_lines(self):
+        forged = "x\nslipstream: done\x1b[2K"
+        path = self.stored("forged.safetensors", lambda tensors: tensors | {forged: tensors["head.bias"]})
+        done = self.refuse(REFUSED, "--weights", path, "--steps", "2", says=["x\\nslipstream: done\\x1b[2K"])
+        self.assertNotIn("\nslipstream: done", done.stderr)
+        done = self.expect(DONE, *self.command("--weights", path, "--weights-partial", "--steps", "2"))
+        self.assertNotIn("\nslipstream: done", done.stdout)
+        self.assertIn("such as x\\nslipstream: done\\x1b[2K", done.stdout)
 
     def test_none_that_fit_are_refused_in_part_too(self):
         self.expect(REFUSED, *self.of_resnet("--weights", self.last, "--weights-partial"),

@@ -199,7 +199,7 @@ class Complex(Net):
 
 def test_complex_numbers_are_refused_where_nothing_can_hold_them(photos, tmp_path):
     options = {"checkpoint": tmp_path / "run"}
-    with pytest.raises(ss.Refused, match=r"'turns' is torch.complex64.*persistent=False"):
+    with pytest.raises(ss.Refused, match=r"'turns' is complex64.*persistent=False"):
         trainer_of(photos, model=Complex(), **options)
     assert trainer_of(photos, model=Complex()).fit().steps == 14
     assert trainer_of(photos, model=Complex(persistent=False), **options).fit().is_saved

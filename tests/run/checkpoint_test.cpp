@@ -221,6 +221,77 @@ TEST_F(CheckpointTest, ThoseOfAnotherTrainingAreRefused) {
   EXPECT_THAT(refused({.samples = 32}), HasSubstr("size 64, this training 32"));
 }
 
+/// A trainer whose model has a further buffer, or parameter, of that name.
+std::unique_ptr<Trainer> with_tensor(Context& context, const std::string& name,
+                                     const at::Tensor& tensor,
+                                     const TrainingOptions& options = {}) {
+  Pipeline pipeline = tiny_pipeline({.noisy = true}).with_training(options);
+  pipeline.train_stage().module->register_buffer(name, tensor);
+  return std::make_unique<Trainer>(std::move(pipeline), context, exact());
+}
+
+TEST_F(CheckpointTest, AnExpandedBufferIsRestored) {
+  const TrainingOptions options = {.ema_decay = 0.9, .on_nan = OnNonFinite::skip};
+  const auto made = [&](float value) {
+    return with_tensor(context(), "b", at::full({1}, value).expand({4}), options);
+  };
+  const auto whole = made(2);
+  const std::uint64_t expected = whole->run(serial_plan(), steps(kSteps)).digest;
+  {
+    const auto one = made(2);
+    Checkpoints checkpoints({.folder = folder()}, *one);
+    one->run(serial_plan(), steps(5));
+    EXPECT_TRUE(checkpoints.save()) << checkpoints.problem();
+  }
+  const auto other = made(3);
+  ASSERT_EQ(load_latest_checkpoint(*other, folder())->step, 5U);
+  EXPECT_EQ(other->run(serial_plan(), steps(kSteps - 5)).digest, expected);
+  const State state = other->state();
+  other->restore(state);
+  EXPECT_EQ(other->digest(), expected);
+}
+
+TEST_F(CheckpointTest, ValuesThatExpandedMemoryCannotHoldAreRefused) {
+  if (on_gpu()) GTEST_SKIP() << "on a GPU each element has its own memory";
+  {
+    const auto one = with_tensor(context(), "b", at::arange(4, at::kFloat));
+    Checkpoints checkpoints({.folder = folder()}, *one);
+    EXPECT_TRUE(checkpoints.save());
+  }
+  const auto other = with_tensor(context(), "b", at::zeros({1}).expand({4}));
+  const std::uint64_t before = other->digest();
+  EXPECT_THAT(thrown_by([&] { load_latest_checkpoint(*other, folder()); }),
+              AllOf(StartsWith("Refused: "), HasSubstr("'b' share memory")));
+  EXPECT_EQ(other->digest(), before);
+}
+
+TEST_F(CheckpointTest, ATensorThatAFileCannotHoldIsRefusedBeforeTheTraining) {
+  const auto refused = [&](const std::string& name, const at::Tensor& tensor) {
+    const auto one = with_tensor(context(), name, tensor, {.ema_decay = 0.5});
+    return thrown_by([&] { Checkpoints({.folder = folder()}, *one); });
+  };
+  EXPECT_THAT(
+      refused("__metadata__", at::ones({2})),
+      AllOf(StartsWith("Refused: this training cannot be saved"), HasSubstr("'__metadata__'")));
+  EXPECT_THAT(refused("phase", at::ones({2}, at::kComplexFloat)),
+              HasSubstr("'phase' is complex64"));
+  EXPECT_FALSE(fs::exists(folder()));
+}
+
+TEST_F(CheckpointTest, AnotherDtypeIsRefused) {
+  {
+    const auto one = with_tensor(context(), "b", at::ones({4}, at::kLong));
+    Checkpoints checkpoints({.folder = folder()}, *one);
+    EXPECT_TRUE(checkpoints.save());
+  }
+  for (const at::ScalarType type : {at::kFloat, at::kInt}) {
+    const auto other = with_tensor(context(), "b", at::ones({4}, type));
+    EXPECT_THAT(thrown_by([&] { load_latest_checkpoint(*other, folder()); }),
+                AllOf(StartsWith("Refused: "), HasSubstr("of another dtype"),
+                      HasSubstr(" here, int64 there)")));
+  }
+}
+
 TEST_F(CheckpointTest, NoneIsNoError) {
   const auto one = trainer({});
   EXPECT_FALSE(load_latest_checkpoint(*one, folder()));

@@ -44,6 +44,14 @@ SavedNet saved_net(std::uint64_t seed, std::int64_t classes = 5) {
   return made;
 }
 
+/// As PyTorch's half() and double() in Python do.
+void convert_floats(const SavedNet& net, at::ScalarType type) {
+  std::vector<at::Tensor> tensors = net->parameters();
+  for (const at::Tensor& buffer : net->buffers()) tensors.push_back(buffer);
+  for (at::Tensor& each : tensors)
+    if (each.is_floating_point()) each.set_data(each.to(type));
+}
+
 bool are_equal(const SavedNet& a, const SavedNet& b) {
   const auto all = [](const SavedNet& module) {
     std::vector<at::Tensor> tensors = module->parameters();
@@ -68,13 +76,15 @@ TEST_F(Weights, WhatIsSavedIsLoaded) {
   SavedNet saved = saved_net(1), loaded = saved_net(2);
   save_weights(*saved, path());
   ASSERT_FALSE(are_equal(saved, loaded));
-  const LeftOutWeights left_out = load_weights(*loaded, path());
+  const LoadedWeights left_out = load_weights(*loaded, path());
   EXPECT_TRUE(are_equal(saved, loaded));
   EXPECT_TRUE(loaded->conv->weight.is_contiguous(at::MemoryFormat::ChannelsLast));
   EXPECT_TRUE(loaded->conv->weight.requires_grad());
   EXPECT_THAT(left_out.missing, IsEmpty());
   EXPECT_THAT(left_out.unexpected, IsEmpty());
   EXPECT_THAT(left_out.other_shape, IsEmpty());
+  EXPECT_THAT(left_out.other_dtype, IsEmpty());
+  EXPECT_THAT(left_out.converted, IsEmpty());
 }
 
 TEST_F(Weights, FilesHaveTheNamesAndShapesOfAStateDict) {
@@ -87,14 +97,85 @@ TEST_F(Weights, FilesHaveTheNamesAndShapesOfAStateDict) {
   EXPECT_EQ(file.header().metadata.at("format"), "pt");
 }
 
-TEST_F(Weights, DtypesAreConverted) {
+TEST_F(Weights, FloatingPointDtypesAreConvertedToEachOther) {
   SavedNet saved = saved_net(1), loaded = saved_net(2);
-  saved->to(at::kDouble);
+  convert_floats(saved, at::kDouble);
   save_weights(*saved, path());
   EXPECT_EQ(SafetensorsFile(path()).header().find("fc.weight")->type, StoredType::float64);
-  load_weights(*loaded, path());
+  const LoadedWeights weights = load_weights(*loaded, path());
   EXPECT_EQ(loaded->fc->weight.scalar_type(), at::kFloat);
   EXPECT_TRUE(loaded->fc->weight.equal(saved->fc->weight.to(at::kFloat)));
+  EXPECT_THAT(weights.converted, testing::Contains("fc.weight (float32 here, float64 there)"));
+  EXPECT_THAT(weights.other_dtype, IsEmpty());
+  for (const at::ScalarType type : {at::kHalf, at::kBFloat16}) {
+    convert_floats(saved, type);
+    save_weights(*saved, path());
+    EXPECT_THAT(load_weights(*loaded, path()).converted, testing::SizeIs(8));
+    EXPECT_TRUE(loaded->fc->weight.equal(saved->fc->weight.to(at::kFloat)));
+  }
+}
+
+TEST_F(Weights, OtherDtypesAreRefusedOrLeftOut) {
+  for (const at::ScalarType type :
+       {at::kChar, at::kByte, at::kBool, at::kLong, at::kFloat8_e4m3fn}) {
+    SavedNet saved = saved_net(1), loaded = saved_net(2), before = saved_net(2);
+    saved->fc->weight.requires_grad_(false).set_data(saved->fc->weight.to(type));
+    save_weights(*saved, path());
+    const std::string why = thrown_by([&] { load_weights(*loaded, path()); });
+    EXPECT_THAT(why, AllOf(StartsWith("Refused: "), HasSubstr("of another dtype"),
+                           HasSubstr("fc.weight (float32 here, ")));
+    EXPECT_TRUE(are_equal(loaded, before));
+    const LoadedWeights partial = load_weights(*loaded, path(), {.partial = true});
+    EXPECT_THAT(partial.other_dtype, ElementsAre(StartsWith("fc.weight (float32 here, ")));
+    EXPECT_TRUE(loaded->fc->weight.equal(before->fc->weight));
+    EXPECT_TRUE(loaded->conv->weight.equal(saved->conv->weight));
+  }
+  SavedNet saved = saved_net(1), loaded = saved_net(2);
+  saved->norm->num_batches_tracked.set_data(at::ones({}, at::kFloat));
+  save_weights(*saved, path());
+  EXPECT_THAT(thrown_by([&] { load_weights(*loaded, path()); }),
+              HasSubstr("norm.num_batches_tracked (int64 here, float32 there)"));
+}
+
+TEST_F(Weights, AnExpandedBufferIsLoadedWhereTheFileRepeatsItsValues) {
+  SavedNet saved = saved_net(1), loaded = saved_net(2);
+  const at::Tensor rows = at::arange(3, at::kFloat).view({3, 1}).expand({3, 4}).clone();
+  saved->register_buffer("scale", at::arange(3, at::kFloat).view({3, 1}).expand({3, 4}));
+  loaded->register_buffer("scale", at::zeros({3, 1}).expand({3, 4}));
+  save_weights(*saved, path());
+  load_weights(*loaded, path());
+  EXPECT_TRUE(loaded->named_buffers()["scale"].equal(rows));
+  saved->named_buffers()["scale"].set_data(at::arange(12, at::kFloat).view({3, 4}));
+  save_weights(*saved, path());
+  EXPECT_THAT(
+      thrown_by([&] { load_weights(*loaded, path()); }),
+      AllOf(StartsWith("Refused: "), HasSubstr("'scale' share memory"), HasSubstr("clone()")));
+  EXPECT_TRUE(loaded->named_buffers()["scale"].equal(rows));
+}
+
+TEST_F(Weights, WhatAFileCannotHoldIsRefusedBeforeItIsWritten) {
+  SavedNet metadata = saved_net(1), complex = saved_net(1), text = saved_net(1);
+  metadata->register_parameter("__metadata__", at::ones({2}));
+  complex->register_buffer("phase", at::ones({2}, at::kComplexFloat));
+  text->register_buffer("a\xff", at::ones({2}));
+  EXPECT_THAT(thrown_by([&] { save_weights(*metadata, path()); }),
+              AllOf(StartsWith("Error: cannot write"), HasSubstr("'__metadata__'"),
+                    HasSubstr("rename it")));
+  EXPECT_THAT(thrown_by([&] { save_weights(*complex, path()); }),
+              HasSubstr("'phase' is complex64"));
+  EXPECT_THAT(thrown_by([&] { save_weights(*text, path()); }), HasSubstr("not UTF-8"));
+  EXPECT_FALSE(std::filesystem::exists(path()));
+}
+
+TEST_F(Weights, NamesInAFileForgeNoLines) {
+  const at::Tensor values = at::ones({2});
+  const std::string name = "a\nslipstream: loaded\x1b[2K\tb";
+  write_safetensors(path(), {{name,
+                              StoredType::float32,
+                              {2},
+                              {static_cast<const std::byte*>(values.const_data_ptr()), 8}}});
+  EXPECT_THAT(thrown_by([&] { load_weights(*saved_net(1), path()); }),
+              HasSubstr("not in the model: a\\nslipstream: loaded\\x1b[2K\\tb"));
 }
 
 TEST_F(Weights, ThoseOfAnotherModelAreRefusedWithAllThatDiffers) {
@@ -116,7 +197,7 @@ TEST_F(Weights, ThoseOfAnotherModelAreRefusedWithAllThatDiffers) {
 TEST_F(Weights, SomeOfThemAreTakenWhereThatIsSaid) {
   SavedNet other = saved_net(1, 7), module = saved_net(2), before = saved_net(2);
   save_weights(*other, path());
-  const LeftOutWeights left_out = load_weights(*module, path(), {.partial = true});
+  const LoadedWeights left_out = load_weights(*module, path(), {.partial = true});
   EXPECT_TRUE(module->conv->weight.equal(other->conv->weight));
   EXPECT_TRUE(module->fc->weight.equal(before->fc->weight));
   EXPECT_THAT(left_out.other_shape,

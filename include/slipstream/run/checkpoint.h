@@ -54,7 +54,8 @@ struct LoadedCheckpoint {
 class Checkpoints {
  public:
   /// Takes the folder. `trainer` must outlive this. Throws Refused for a folder that cannot be made
-  /// or written, or that another run has.
+  /// or written, or that another run has, and for a model with a tensor that a .safetensors file
+  /// cannot hold: of another dtype, or named "__metadata__".
   Checkpoints(CheckpointOptions options, Trainer& trainer);
   /// Waits until what is being written is on the disk.
   ~Checkpoints();
@@ -85,8 +86,8 @@ class Checkpoints {
 /// Puts a checkpoint back into `trainer`, which goes on from there to the bits of a run that was
 /// not interrupted. `path` is the checkpoint itself, step-N or `best`. Waits for the device. Throws
 /// Refused, leaving the trainer as it was, for what is damaged, not a checkpoint or of a later
-/// version, and for one of another training: another model (with what is missing, too much or of
-/// another shape), seed, batch size, number of samples or optimizer.
+/// version, and for one of another training: another model (with what is missing, too much, or of
+/// another shape or dtype), seed, batch size, number of samples or optimizer.
 LoadedCheckpoint load_checkpoint(Trainer& trainer, const std::filesystem::path& path);
 
 /// Puts the latest checkpoint in `folder` back, or, where that is damaged, the one before. No value
