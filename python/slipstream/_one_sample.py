@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +28,8 @@ def native_sample(dataset: _native.Dataset, chain: Compose, index: int) -> tuple
     try:
         return _native.sample_of(dataset, _transforms(chain, bool(moved)), index)
     except Unfit as error:
-        raise _native.Error(f"sample {index} ({dataset.name(index)}): {error}") from None
+        name = _native.printable_name(os.fsencode(dataset.name(index)))
+        raise _native.Error(f"sample {index} ({name}): {error}") from None
 
 
 def python_sample(source: Any, chain: Compose, index: int) -> Any:

@@ -89,7 +89,8 @@ void SafetensorsFile::read(const StoredTensor& tensor, std::span<std::byte> to) 
   ensure(to.size() == tensor.bytes, "the place for a tensor has its size");
   const std::string why = read_all(file_.descriptor(), values_at_ + tensor.offset, to);
   if (!why.empty())
-    throw Error("cannot read tensor '" + tensor.name + "' of " + path_.string() + ": " + why);
+    throw Error("cannot read tensor '" + printable_name(tensor.name) + "' of " + path_.string() +
+                ": " + why);
 }
 
 void write_safetensors(const std::filesystem::path& path, std::vector<TensorToStore> tensors,

@@ -39,7 +39,7 @@ const TypeRow& row_of(StoredType type) {
 }
 
 [[noreturn]] void fail(const std::string& name, const std::string& what) {
-  throw Error("tensor '" + printable(name) + "' " + what);
+  throw Error("tensor '" + printable_name(name) + "' " + what);
 }
 
 const Json& member(const Json& tensor, const std::string& name, const char* key) {
@@ -89,7 +89,7 @@ std::map<std::string, std::string> metadata_of(const Json& value) {
   std::map<std::string, std::string> metadata;
   for (const auto& [key, text] : value.items()) {
     if (!text.is_string())
-      throw Error("\"__metadata__\" has at '" + printable(key) + "' " + json::shown(text) +
+      throw Error("\"__metadata__\" has at '" + printable_name(key) + "' " + json::shown(text) +
                   ", not a text");
     metadata[key] = text.get<std::string>();
   }

@@ -94,7 +94,7 @@ std::string above_zero(const std::string& text) {
 
 void print_remarks(const Dataset& dataset) {
   for (const std::string& remark : dataset.remarks())
-    std::cerr << "warning: " << printable(remark) << "\n";
+    std::cerr << "warning: " << printable_name(remark) << "\n";
 }
 
 void add_on_bad_sample(CLI::App& verb, OnBadSample& chosen, const std::string& skip) {

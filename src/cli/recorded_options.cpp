@@ -135,8 +135,8 @@ void take_recorded(const std::string& weights, bool overrides, CommonOptions& co
   if (!common.knows_workload(name)) return recorded.take_classes();
   if (name != common.workload) {
     if (overrides) return;
-    throw Refused(weights + " is a checkpoint of another model: of the workload " + name +
-                  ", not of " + common.workload +
+    throw Refused(weights + " is a checkpoint of another model: of the workload " +
+                  printable_name(name) + ", not of " + common.workload +
                   "\n--override with --weights-partial takes the weights that fit");
   }
   recorded.take(overrides);

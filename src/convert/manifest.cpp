@@ -53,8 +53,9 @@ Manifest parsed(const Json& json) {
   for (const Json& shard : json.at("shards")) {
     const std::string file = text_in(shard, "file");
     if (file.empty() || fs::path(file).filename() != file)
-      throw Error("'" + file + "' is not the name of a shard");
-    if (manifest.find(file) != nullptr) throw Error("it lists '" + file + "' twice");
+      throw Error("'" + printable_name(file) + "' is not the name of a shard");
+    if (manifest.find(file) != nullptr)
+      throw Error("it lists '" + printable_name(file) + "' twice");
     manifest.shards.push_back({file, count_in(shard, "samples"), count_in(shard, "bytes"),
                                text_in(shard, "digest"), skipped_in(shard)});
   }

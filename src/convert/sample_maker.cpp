@@ -46,7 +46,8 @@ bool SampleMaker::is_changed(const FieldSpec& spec) const {
 }
 
 std::string at_sample(const Dataset& dataset, std::size_t index, const std::string& what) {
-  return "sample " + std::to_string(index) + " (" + dataset.name(index) + "): " + what;
+  return "sample " + std::to_string(index) + " (" + printable_name(dataset.name(index)) +
+         "): " + what;
 }
 
 }  // namespace slipstream

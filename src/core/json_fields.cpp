@@ -42,7 +42,7 @@ Json parsed(std::string_view text, const std::string& what) {
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
     if (event == Json::parse_event_t::object_end) keys.pop_back();
     if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
-      throw Refused(what + " cannot be read: the key '" + value.get<std::string>() +
+      throw Refused(what + " cannot be read: the key '" + printable_name(value.get<std::string>()) +
                     "' stands in one object twice");
     return true;
   };
@@ -143,7 +143,8 @@ void Fields::refuse_others(const std::map<std::string, std::string>& notes) {
   for (const auto& item : value_.items()) {
     if (std::find(known_.begin(), known_.end(), item.key()) != known_.end()) continue;
     const auto note = notes.find(item.key());
-    problems_.push_back(path_of(item.key()) + ": " + unknown_name("key", item.key(), known_) +
+    problems_.push_back(printable_name(path_of(item.key())) + ": " +
+                        unknown_name("key", item.key(), known_) +
                         (note == notes.end() ? "" : "; " + note->second));
   }
 }

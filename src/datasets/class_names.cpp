@@ -79,7 +79,7 @@ void check_names(const fs::path& path, const std::vector<std::string>& names) {
     if (names[k].empty()) refuse("has no name", k);
     if (names[k].find('\0') != std::string::npos) refuse("is not text: it has a character NUL", k);
     if (!known.insert(names[k]).second)
-      refuse(std::string("has '").append(names[k]).append("' twice, again"), k);
+      refuse("has '" + printable_name(names[k]) + "' twice, again", k);
   }
   if (names.empty()) throw Refused(what + "is empty: write a name a line");
 }

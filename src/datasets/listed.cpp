@@ -132,7 +132,7 @@ std::vector<std::string> names_in(const fs::path& list, const std::vector<ListRo
     if (decimal_number(text)) continue;
     if (is_odd_number(text))
       fail_at_line(list, row.line,
-                   "the label '" + text +
+                   "the label '" + printable_name(text) +
                        "' is not a class number: write it without blanks, sign and fraction, as 2");
     names.insert(text);
   }

@@ -106,7 +106,7 @@ NpyHeader parse_dictionary(std::string_view text) {
       has_shape = true;
       result.shape = header.tuple();
     } else {
-      fail("it has an unknown key '" + key + "'");
+      fail("it has an unknown key '" + printable_name(key) + "'");
     }
     if (header.take("}")) break;
     header.need(",");
@@ -132,7 +132,7 @@ DType dtype_of(const std::string& type) {
                            : kind == 'i' || kind == 'u' ? "int64"
                            : kind == 'f'                ? "float32"
                                                         : "";
-  throw Error("its type is '" + type + "'; save " +
+  throw Error("its type is '" + printable_name(type) + "'; save " +
               (held.empty() ? "numbers" : "array.astype('" + held + "')") + ": " + known);
 }
 

@@ -25,14 +25,14 @@ FieldKind kind_of(const std::string& text) {
        {FieldKind::image, FieldKind::mask, FieldKind::label, FieldKind::other, FieldKind::boxes}) {
     if (name_of(kind) == text) return kind;
   }
-  throw Error("there is no kind '" + text + "'");
+  throw Error("there is no kind '" + printable_name(text) + "'");
 }
 
 DType dtype_named(const std::string& text) {
   for (const DType dtype : {DType::uint8, DType::int32, DType::int64, DType::float32}) {
     if (name_of(dtype) == text) return dtype;
   }
-  throw Error("there is no type '" + text + "'");
+  throw Error("there is no type '" + printable_name(text) + "'");
 }
 
 Json json_of(const FieldSpec& field) {
@@ -49,7 +49,7 @@ FieldSpec field_of(const Json& json) {
   FieldSpec field;
   field.name = json.at("name").get<std::string>();
   if (!is_npy_name(field.name))
-    throw Error("a field's name, '" + field.name + "', is not a file's");
+    throw Error("a field's name, '" + printable_name(field.name) + "', is not a file's");
   field.kind = kind_of(json.at("kind").get<std::string>());
   field.dtype = dtype_named(json.at("dtype").get<std::string>());
   field.classes = json.at("classes").get<std::int64_t>();
@@ -65,7 +65,7 @@ std::uint64_t digest_of(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, digest, 16);
   if (error != std::errc() || stop != end || text.size() != kHexDigits)
-    throw Error("'" + text + "' is not a digest");
+    throw Error("'" + printable_name(text) + "' is not a digest");
   return digest;
 }
 

@@ -29,7 +29,7 @@ bool has_parent_part(const std::string& name) {
 }
 
 void check_member(const TarMember& member) {
-  const std::string what = "member '" + member.name + "' ";
+  const std::string what = "member '" + printable_name(member.name) + "' ";
   if (member.kind == TarMember::Kind::link) {
     throw Error(what +
                 "is a link; write the archive with its files (--dereference "
@@ -45,7 +45,8 @@ void check_member(const TarMember& member) {
 
 [[noreturn]] void throw_twice(const std::string& key, const std::string& first,
                               const std::string& second) {
-  throw Error("sample '" + key + "' comes twice, with '" + first + "' and again with '" + second +
+  throw Error("sample '" + printable_name(key) + "' comes twice, with '" + printable_name(first) +
+              "' and again with '" + printable_name(second) +
               "'; write each once, members of a sample next to each other (tar --sort=name)");
 }
 
@@ -130,8 +131,8 @@ void ShardSamples::take(ShardSample& sample, ShardFieldSet& fields) {
   if (fields.has(name_->field)) {
     ShardFieldSet twice;
     twice.add(name_->field);
-    throw Error("member '" + member_.name + "' is a second " + twice.text() + " of sample '" +
-                name_->key + "'; keep one of them");
+    throw Error("member '" + printable_name(member_.name) + "' is a second " + twice.text() +
+                " of sample '" + printable_name(name_->key) + "'; keep one of them");
   }
   fields.add(name_->field);
   member = {member_.offset, member_.size, name_->compression};
@@ -141,14 +142,14 @@ void ShardSamples::take(ShardSample& sample, ShardFieldSet& fields) {
 void ShardSamples::check_fields(ShardFieldSet fields, const std::string& key) {
   const bool is_odd = !fields.has(ShardField::image) || (!keys_.empty() && fields != fields_);
   if (is_odd && has_more_members_of(key)) {
-    throw Error("the members of sample '" + key +
+    throw Error("the members of sample '" + printable_name(key) +
                 "' are not next to each other in the archive; write it again with their names "
                 "sorted (tar --sort=name)");
   }
   if (!fields.has(ShardField::image)) {
     const std::string unread = unread_.text("member");
-    throw Error("sample '" + key + "' has " + fields.text() + ", but no image (" + kImageNames +
-                "); add it, or remove the sample" +
+    throw Error("sample '" + printable_name(key) + "' has " + fields.text() + ", but no image (" +
+                kImageNames + "); add it, or remove the sample" +
                 (unread.empty() ? "" : "; up to there, " + unread));
   }
   if (keys_.empty()) {
@@ -156,8 +157,8 @@ void ShardSamples::check_fields(ShardFieldSet fields, const std::string& key) {
     first_key_ = key;
   }
   if (fields == fields_) return;
-  throw Error("sample '" + key + "' has " + fields.text() + ", but sample '" + first_key_ +
-              "' has " + fields_.text() +
+  throw Error("sample '" + printable_name(key) + "' has " + fields.text() + ", but sample '" +
+              printable_name(first_key_) + "' has " + fields_.text() +
               "; every sample needs the same, its members next to each other (tar --sort=name)");
 }
 

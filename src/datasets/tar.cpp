@@ -162,8 +162,8 @@ TarMember TarReader::member(Block header, std::uint64_t first, const Extended& e
   if (member.kind == TarMember::Kind::file) member.size = stored_size;
   at_ += kTarBlock;
   if (stored_size > source_.size() - at_) {
-    fail("it ends within '" + member.name + "', which has " + std::to_string(stored_size) +
-         " bytes from there");
+    fail("it ends within '" + printable_name(member.name) + "', which has " +
+         std::to_string(stored_size) + " bytes from there");
   }
   skip(stored_size);
   return member;

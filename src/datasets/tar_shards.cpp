@@ -57,7 +57,7 @@ std::int64_t parse_label(const ConstArray& file) {
       without_blanks({reinterpret_cast<const char*>(file.data), file.bytes()});
   if (const auto label = decimal_number(text)) return static_cast<std::int64_t>(*label);
   constexpr std::size_t kShown = 20;
-  throw Error("'" + std::string(text.substr(0, kShown)) +
+  throw Error("'" + printable_name(text.substr(0, kShown)) +
               "' is not a class number; write it in decimal digits");
 }
 
@@ -121,7 +121,8 @@ class TarShards final : public Dataset {
       } catch (const StorageError&) {
         throw;
       } catch (const Error& error) {
-        throw Error("the " + text_of(field) + " of '" + name(index) + "': " + error.what());
+        throw Error("the " + text_of(field) + " of '" + printable_name(name(index)) +
+                    "': " + error.what());
       }
     }
     if (!field_set_.has(ShardField::mask)) return;

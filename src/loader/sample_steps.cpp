@@ -32,7 +32,7 @@ std::span<const std::byte> file_of(const Field& field) { return bytes_of(field.a
 
 std::string name_in(const Dataset& dataset, std::uint64_t sample) {
   try {
-    return dataset.name(sample);
+    return printable_name(dataset.name(sample));
   } catch (...) {
     return "name unknown";
   }

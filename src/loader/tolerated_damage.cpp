@@ -1,5 +1,7 @@
 #include "loader/tolerated_damage.h"
 
+#include "slipstream/core/error.h"
+
 namespace slipstream {
 
 void ToleratedDamage::add(const Dataset& dataset, std::uint64_t sample,
@@ -7,7 +9,8 @@ void ToleratedDamage::add(const Dataset& dataset, std::uint64_t sample,
   const Lock lock(mutex_);
   const auto [at, is_new] = known_.try_emplace(sample);
   if (is_new)
-    at->second = "sample " + std::to_string(sample) + " (" + dataset.name(sample) + "): " + warning;
+    at->second = "sample " + std::to_string(sample) + " (" + printable_name(dataset.name(sample)) +
+                 "): " + warning;
 }
 
 std::vector<SkippedSample> ToleratedDamage::samples() const {

@@ -163,7 +163,12 @@ void add_datasets(py::module_& module) {
              return file_name(dataset.name(index));
            })
       .def("class_names", [](const Dataset& dataset) { return file_names(dataset.class_names()); })
-      .def("remarks", [](const Dataset& dataset) { return file_names(dataset.remarks()); })
+      .def("remarks",
+           [](const Dataset& dataset) {
+             std::vector<std::string> remarks = dataset.remarks();
+             for (std::string& remark : remarks) remark = printable_name(remark);
+             return remarks;
+           })
       .def("field_names",
            [](const Dataset& dataset) {
              std::vector<std::string> names;

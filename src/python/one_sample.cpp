@@ -144,7 +144,7 @@ Sample made_sample(const Dataset& dataset, const std::vector<NamedOp>& chain, co
   std::string step = "read";
   const auto told = [&](const std::exception& error) {
     return "step '" + step + "' of sample " + std::to_string(key.sample) + " (" +
-           dataset.name(key.sample) + note + "): " + error.what();
+           printable_name(dataset.name(key.sample)) + note + "): " + error.what();
   };
   for (const NamedOp& each : chain)
     if (const std::string problem = problem_of_fields(each.op, specs); !problem.empty())

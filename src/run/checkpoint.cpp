@@ -171,7 +171,7 @@ struct Checkpoints::Impl {
     for (const auto& [name, tensor] : state.model)
       if (parameters.contains(name) && tensor.is_floating_point() &&
           !tensor.detach().isfinite().all().item<bool>())
-        throw Error("the weights '" + name + "' are not finite");
+        throw Error("the weights '" + printable_name(name) + "' are not finite");
   }
 
   void wait_until_idle() {

@@ -150,7 +150,7 @@ void JpegUnpacker::decode_on_host(const std::byte* slab, std::size_t position, s
     unpack_jpeg(slot, jpeg_payload(field_, slab, position), options_.decode, pixels);
   } catch (const Error& error) {
     throw Error("sample " + std::to_string(slot.sample) + " (" +
-                (options_.name ? options_.name(slot.sample) : "name unknown") +
+                (options_.name ? printable_name(options_.name(slot.sample)) : "name unknown") +
                 "): nvJPEG cannot decode the file, nor can the CPU: " + error.what());
   }
   cuda::check_cuda(cudaMemcpyAsync(to + position * image_bytes_, pixels.data, image_bytes_,

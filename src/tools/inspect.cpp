@@ -311,11 +311,12 @@ std::string to_text(const Inspection& inspection) {
   const std::size_t listed = std::min(kListedSamples, inspection.damaged.size());
   for (std::size_t i = 0; i < listed; ++i)
     out << "bad: sample " << inspection.damaged[i].sample << " ("
-        << printable_name(inspection.damaged[i].name) << "): " << inspection.damaged[i].message
-        << "\n";
+        << printable_name(inspection.damaged[i].name)
+        << "): " << printable_name(inspection.damaged[i].message) << "\n";
   if (inspection.damaged.size() > listed)
     out << "and " << count_of(inspection.damaged.size() - listed, "more bad sample") << "\n";
-  for (const std::string& remark : inspection.remarks) out << "note: " << remark << "\n";
+  for (const std::string& remark : inspection.remarks)
+    out << "note: " << printable_name(remark) << "\n";
   return printable(out.str());
 }
 

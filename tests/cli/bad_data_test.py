@@ -1,11 +1,13 @@
 """Data sets that cannot be trained on: each is refused or fails with the file's name."""
 
+import io
 import shutil
 import struct
+import tarfile
 import unittest
 import zlib
 
-from program import FAILED, REFUSED, TINY, ProgramTest, make_data
+from program import DONE, FAILED, REFUSED, TINY, ProgramTest, make_data, run
 
 
 def png(width, height, pixels=None):
@@ -44,6 +46,50 @@ class FolderTest(ProgramTest):
         for name in ("images", "masks"):
             (empty / name).mkdir(parents=True)
         self.refuse(empty, says=["no images in"], code=FAILED)
+
+
+class ForgedTest(ProgramTest):
+    """Names in files that would look like a line of the program's own, or command the terminal."""
+
+    FORGED = "\nslipstream: all is well\x1b[2K"
+
+    def shard(self, *members):
+        path = self.folder / "shard.tar"
+        with tarfile.open(path, "w") as archive:
+            for name, content, kind in members:
+                member = tarfile.TarInfo(name)
+                member.size, member.type, member.linkname = len(content), kind, "x"
+                archive.addfile(member, io.BytesIO(content))
+        return path
+
+    def listed(self, label):
+        path = self.folder / "list.csv"
+        path.write_text(f'image,label\n000.png,"{label}"\n')
+        return path
+
+    def array(self, kind):
+        path = self.folder / "image.npy"
+        header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': (1,), }}".encode()
+        path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
+        return path
+
+    def test_they_forge_no_lines(self):
+        image, file, link = png(2, 2, bytes(4)), tarfile.REGTYPE, tarfile.SYMTYPE
+        name = "a" + self.FORGED
+        cases = {"a link": lambda: self.shard((name + ".png", b"", link)),
+                 "a second image": lambda: self.shard((name + ".png", image, file), (name + ".jpg", image, file)),
+                 "no image": lambda: self.shard((name + ".cls", b"1", file)),
+                 "a sample": lambda: self.shard((name + ".png", b"damaged", file), (name + ".cls", b"1", file)),
+                 "a class": lambda: self.shard(("a.png", image, file), ("a.cls", name.encode(), file)),
+                 "a label": lambda: self.listed(self.FORGED[:1] + "2"),
+                 "a type": lambda: self.array("<u9")}
+        for what, make in cases.items():
+            with self.subTest(what):
+                done = run("inspect", make())
+                self.assertNotEqual(done.returncode, DONE)
+                for output in (done.stdout, done.stderr):
+                    self.assertNotRegex(output, "(?m)^(slipstream: all is well|2')")
+                    self.assertNotIn("\x1b", output)
 
 
 class FileTest(ProgramTest):
