@@ -1,4 +1,3 @@
-#include <poll.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +9,7 @@
 #include "cli/common_options.h"
 #include "cli/signals.h"
 #include "datasets/scan_watch.h"
+#include "report/progress_line.h"
 #include "run/message.h"
 
 namespace slipstream {
@@ -146,19 +146,13 @@ int parse_and_run(Cli& cli) {
   });
 }
 
-/// Whether the reader of standard output has gone away, as `head` does.
-bool has_no_reader() {
-  pollfd output{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
-  return ::poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP)) != 0;
-}
-
 }  // namespace
 
 int run_command_line(int argc, char** argv, std::vector<Workload> workloads) {
   handle_signals();
   Cli cli{name_of_program(argc, argv), words_of(argc, argv), std::move(workloads), was_interrupted};
   const int code = guarded(cli, [&] { return parse_and_run(cli); });
-  if (std::cout.flush() || has_no_reader()) return code;
+  if (std::cout.flush() || has_no_reader(STDOUT_FILENO)) return code;
   const int failed = say(cli, "standard output cannot be written", kFailed);
   return code == kDone ? failed : code;
 }

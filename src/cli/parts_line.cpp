@@ -1,5 +1,7 @@
 #include "cli/parts_line.h"
 
+#include <unistd.h>
+
 #include <iostream>
 #include <utility>
 
@@ -19,7 +21,11 @@ PartsLine::PartsLine(std::string parts)
 
 PartsLine::~PartsLine() {
   const Lock lock(mutex_);
-  if (is_live_) std::cerr << "\n";
+  if (!is_live_) return;
+  if (has_no_reader(STDOUT_FILENO))
+    std::cerr << '\r' << std::string(columns_, ' ') << '\r' << std::flush;
+  else
+    std::cerr << "\n";
 }
 
 void PartsLine::update(std::size_t done, std::size_t all) {
@@ -29,12 +35,14 @@ void PartsLine::update(std::size_t done, std::size_t all) {
   next_draw_ = now + kDrawEvery;
   is_live_ = terminal_columns(2) > 0;
   if (!is_live_ && done < all && now < next_log_) return;
+  if (!is_live_ && done == all && has_no_reader(STDOUT_FILENO)) return;
   next_log_ = now + kLogEvery;
   shown_ = done;
   const std::size_t filled = kWidth * done / all;
-  std::cerr << (is_live_ ? "\r[" : "[") << std::string(filled, '#')
-            << std::string(kWidth - filled, ' ') << "] " << done << "/" << all << " " << parts_
-            << (is_live_ ? "" : "\n") << std::flush;
+  const std::string line = "[" + std::string(filled, '#') + std::string(kWidth - filled, ' ') +
+                           "] " + std::to_string(done) + "/" + std::to_string(all) + " " + parts_;
+  columns_ = line.size();
+  std::cerr << (is_live_ ? "\r" : "") << line << (is_live_ ? "" : "\n") << std::flush;
 }
 
 }  // namespace slipstream

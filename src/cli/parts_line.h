@@ -9,11 +9,12 @@
 namespace slipstream {
 
 /// "[#####     ] 5/10 shards" on standard error: a live line on a terminal, elsewhere a line every
-/// few seconds and the last one.
+/// few seconds and the last one. Where the reader of standard output has gone away, as `head` does,
+/// nothing of it is left at the end.
 class PartsLine {
  public:
   explicit PartsLine(std::string parts);
-  /// Ends the live line.
+  /// Ends the live line, or clears it.
   ~PartsLine();
   PartsLine(const PartsLine&) = delete;
   PartsLine& operator=(const PartsLine&) = delete;
@@ -26,6 +27,7 @@ class PartsLine {
 
   const std::string parts_;
   Mutex mutex_;
+  std::size_t columns_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;  ///< of the live line
   std::size_t shown_ SLIPSTREAM_GUARDED_BY(mutex_) = 0;
   bool is_live_ SLIPSTREAM_GUARDED_BY(mutex_) = false;
   Clock::time_point next_draw_ SLIPSTREAM_GUARDED_BY(mutex_);

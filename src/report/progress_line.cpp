@@ -1,5 +1,6 @@
 #include "report/progress_line.h"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -48,6 +49,11 @@ std::size_t terminal_columns(int descriptor) {
   return known ? size.ws_col : kUsualColumns;
 }
 
+bool has_no_reader(int descriptor) {
+  pollfd output{.fd = descriptor, .events = POLLOUT, .revents = 0};
+  return ::poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP)) != 0;
+}
+
 ProgressLine::ProgressLine(std::ostream& out, ProgressLineOptions options)
     : out_(out), options_(std::move(options)), next_log_s_(options_.log_every_s) {}
 
@@ -89,7 +95,7 @@ void ProgressLine::print(const std::string& message) {
 
 void ProgressLine::finish() {
   clear();
-  if (!shown_ && !live_) log();
+  if (!shown_ && !live_ && options_.is_read()) log();
   shown_ = true;
 }
 

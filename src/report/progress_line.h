@@ -15,6 +15,9 @@ namespace slipstream {
 /// Columns of the terminal behind a file descriptor; 0 when it is no terminal.
 std::size_t terminal_columns(int descriptor);
 
+/// Whether the reader of a pipe or terminal has gone away, as `head` does when it has read enough.
+bool has_no_reader(int descriptor);
+
 /// What is shown of a training beside its Progress; what is empty is not.
 struct TrainingFacts {
   std::string epoch;         ///< such as "3/90"
@@ -27,6 +30,8 @@ struct ProgressLineOptions {
   std::function<std::size_t()> columns = [] { return std::size_t{0}; };
   double draw_every_s = 0.1;  ///< on a terminal
   double log_every_s = 5;     ///< elsewhere
+  /// Asked at the end: whether the last state is still of interest where there is no terminal.
+  std::function<bool()> is_read = [] { return !has_no_reader(1); };
   /// Asked when a line is shown.
   std::function<TrainingFacts(const Progress&)> facts = {};
 };
@@ -51,7 +56,8 @@ class ProgressLine {
   void clear();
   /// Clears the live line and writes `message` as a line; nothing for "".
   void print(const std::string& message);
-  /// Clears the live line; elsewhere logs the last state unless that was done.
+  /// Clears the live line; elsewhere logs the last state unless that was done, or the program's
+  /// output has no reader any more.
   void finish();
 
  private:

@@ -1,8 +1,11 @@
 """Verbs on data say how far they are, on a terminal and in a log."""
 
+import os
+import pty
+import subprocess
 import unittest
 
-from program import DONE, ProgramTest, Running, make_data
+from program import BINARY, DONE, LIMIT_S, TINY, ProgramTest, Running, make_data, run
 
 
 class ProgressTest(ProgramTest):
@@ -37,6 +40,49 @@ class ProgressTest(ProgramTest):
                 done = self.expect(DONE, *arguments)
                 self.assertIn(last + "\n", done.stderr)
                 self.assertNotIn("\r", done.stderr)
+
+    def all_verbs(self, out):
+        """Those with a progress line, each with its arguments."""
+        out = self.folder / out
+        model = ["segmentation", *TINY, "--data", self.data, "--batch-size", "4"]
+        weights = out / "trained"
+        trained = self.expect(DONE, "train", *model, "--steps", "2", "--checkpoint", weights)
+        self.assertEqual(trained.returncode, DONE)
+        return [*(arguments for arguments, _ in self.verbs(out)),
+                ["train", *model, "--steps", "2"],
+                ["eval", *model, "--weights", weights / "last"],
+                ["predict", *model, "--weights", weights / "last", "--out", out / "predicted"],
+                ["trace", *model, "--steps", "2", "--out", out / "trace.json"]]
+
+    def test_without_a_reader_of_the_output_nothing_is_left_in_a_log(self):
+        for arguments in self.all_verbs("closed"):
+            with self.subTest(arguments[0]):
+                reading, writing = os.pipe()
+                os.close(reading)
+                done = run(*arguments, stdout=writing)
+                os.close(writing)
+                self.assertEqual((done.returncode, done.stderr), (DONE, ""), arguments)
+
+    def test_without_a_reader_of_the_output_the_live_line_is_cleared(self):
+        for arguments in self.all_verbs("closed live"):
+            with self.subTest(arguments[0]):
+                reading, writing = os.pipe()
+                os.close(reading)
+                terminal, other_end = pty.openpty()
+                program = subprocess.Popen([BINARY, *map(str, arguments)], stdout=writing, stderr=other_end)
+                for end in (writing, other_end):
+                    os.close(end)
+                shown = b""
+                try:
+                    while part := os.read(terminal, 4096):
+                        shown += part
+                except OSError:  # the other end was closed
+                    pass
+                os.close(terminal)
+                self.assertEqual(program.wait(LIMIT_S), DONE)
+                self.assertNotIn(b"\n", shown)
+                last = shown.decode().removesuffix("\r").rsplit("\r", 1)[-1]
+                self.assertEqual(last.strip(), "", shown)
 
 
 if __name__ == "__main__":

@@ -180,6 +180,23 @@ TEST_F(ProgressLineTest, ClearedForOtherOutputItComesBack) {
   EXPECT_THAT(written(), testing::StartsWith("\rstep 1/100"));
 }
 
+TEST_F(ProgressLineTest, TheLastStateIsNotLoggedWhereTheOutputHasNoReader) {
+  ProgressLine line(out_, {.is_read = [] { return false; }});
+  line.update(at(10, 1));
+  line.finish();
+  EXPECT_THAT(written(), IsEmpty());
+}
+
+TEST(HasNoReader, SaysWhetherThePipeWasClosed) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  EXPECT_FALSE(has_no_reader(ends[1]));
+  ::close(ends[0]);
+  EXPECT_TRUE(has_no_reader(ends[1]));
+  ::close(ends[1]);
+  EXPECT_FALSE(has_no_reader(-1));
+}
+
 TEST(TerminalColumns, AreThoseOfTheTerminal) {
   const int controller = ::posix_openpt(O_RDWR | O_NOCTTY);
   if (controller < 0 || ::grantpt(controller) != 0 || ::unlockpt(controller) != 0)
