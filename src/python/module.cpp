@@ -11,6 +11,7 @@
 #include "python/examined_loader.h"
 #include "python/gil.h"
 #include "python/interrupts.h"
+#include "python/native_classes.h"
 #include "python/native_loader.h"
 #include "python/one_sample.h"
 #include "python/process_dataset.h"
@@ -440,3 +441,4 @@ PYBIND11_MODULE(_native, module) {
   slipstream::add_trainer(module);
   module.def("main", &slipstream::main_of);
 }
+  slipstream::refuse_new_alone(module);
