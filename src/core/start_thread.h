@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -18,5 +19,9 @@ std::jthread start_thread(Work&& work) {
     fail_to_start_a_thread(why);
   }
 }
+
+/// Starts `count` threads that are there at the same time, and ends them. Throws Error where the
+/// system does not start them.
+void require_threads(std::size_t count);
 
 }  // namespace slipstream

@@ -13,12 +13,13 @@
 #include "checkpoints/checkpoint_folder.h"
 #include "checkpoints/checkpoint_record.h"
 #include "core/files.h"
+#include "core/start_thread.h"
 #include "cuda/cuda.h"
 #include "run/checkpoint_tensors.h"
 #include "run/inside.h"
 #include "run/trainer_impl.h"
-
 #include "train/copy_values.h"
+
 namespace slipstream {
 namespace {
 
@@ -62,7 +63,6 @@ void check_same_training(const CheckpointRecord& there, const CheckpointRecord& 
   refuse(problems);
 }
 
-CheckpointRecord read_record(const fs::path& folder) {
 void check_copied_whole(const State& from, const State& to, const fs::path& path) {
   std::vector<std::string> problems;
   for (std::size_t i = 0; i < to.model.size(); ++i) {
@@ -73,6 +73,7 @@ void check_copied_whole(const State& from, const State& to, const fs::path& path
   refuse(problems);
 }
 
+CheckpointRecord read_record(const fs::path& folder) {
   std::string text;
   try {
     text = read_text(folder / kRecordFile, kMostWrittenBytes);
@@ -100,7 +101,7 @@ struct Checkpoints::Impl {
     for (const NamedModule& each : trainer.pipeline().train_step()->modules())
       for (const auto& parameter : each.module->named_parameters())
         parameters.insert((each.name.empty() ? "" : each.name + ".") + parameter.key());
-    writer = std::thread([this] { work(); });
+    writer = start_thread([this] { work(); });
   }
   ~Impl() {
     {
@@ -239,7 +240,7 @@ struct Checkpoints::Impl {
   bool is_writing = false;
   bool is_over = false;
   std::string problem;
-  std::thread writer;
+  std::jthread writer;
 };
 
 Checkpoints::Checkpoints(CheckpointOptions options, Trainer& trainer) {
@@ -314,12 +315,12 @@ LoadedCheckpoint load_checkpoint(Trainer& trainer, const fs::path& path) {
   State state = trainer.state();
   read_tensors(path, record.fingerprints, state);
   check_same_training(record, record_of(trainer.pipeline()), path);
+  check_copied_whole(state, Inside::of(trainer).state.live(), path);
   state.position = record.step;
   state.loss_digest = record.loss_digest;
   state.spoiled_by.clear();
   trainer.restore(state);
   LoadedCheckpoint loaded{.path = path, .step = record.step, .scored_step = record.scored_step};
-  check_copied_whole(state, Inside::of(trainer).state.live(), path);
   if (record.best) {
     loaded.best =
         CheckpointScore{record.best->metric, record.best->value, true, record.epochs_since_best};

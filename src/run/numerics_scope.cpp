@@ -6,6 +6,8 @@
 
 #include <utility>
 
+#include "run/operation_threads.h"
+
 namespace slipstream {
 namespace {
 
@@ -111,9 +113,9 @@ StageScope::StageScope(const Plan::Numerics& numerics, c10::Device device, const
     const auto any = numerics.intra_op_threads.find("*");
     threads_before_ = at::get_num_threads();
     if (own != numerics.intra_op_threads.end())
-      at::set_num_threads(static_cast<int>(own->second));
+      set_operation_threads(static_cast<int>(own->second));
     else if (any != numerics.intra_op_threads.end())
-      at::set_num_threads(static_cast<int>(any->second));
+      set_operation_threads(static_cast<int>(any->second));
   }
   at::autocast::increment_nesting();
   const bool is_fp16 = numerics.precision == Precision::fp16;

@@ -26,6 +26,7 @@ TEST(StartThread, WhereNoneCanBeStartedSaysWhatToDo) {
 }
 
 TEST(StartThread, WhatNeedsThreadsSaysSoToo) {
+  require_threads(3);
   LaneThreads lanes;
   int done = 0;
   const auto work = [&done]() -> ItemWork { return [&done](std::size_t) { return ++done > 0; }; };
@@ -33,6 +34,7 @@ TEST(StartThread, WhatNeedsThreadsSaysSoToo) {
     const NoThreads none;
     EXPECT_THAT(thrown_by([&] { lanes.run({[&] { ++done; }}); }), kTold);
     EXPECT_THAT(thrown_by([&] { parallel_for(4, 2, work); }), kTold);
+    EXPECT_THAT(thrown_by([] { require_threads(3); }), kTold);
   }
   EXPECT_EQ(done, 0);
   lanes.run({[&] { ++done; }});

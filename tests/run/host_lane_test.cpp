@@ -2,11 +2,13 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "core/patience.h"
 #include "core/trace.h"
 #include "run/engine.h"
+#include "support/no_threads.h"
 #include "support/thrown.h"
 
 namespace slipstream::test {
@@ -89,6 +91,20 @@ TEST_F(HostLaneTest, ThreadsInsideOperationsAreTheStages) {
   EXPECT_EQ(fresh_run(tiny, plan, steps(6)).digest, digest);
   EXPECT_EQ(seen, std::vector<int>(12, 1));
   EXPECT_EQ(at::get_num_threads(), before);
+}
+
+TEST_F(HostLaneTest, ThreadsOfOperationsThatCannotBeStartedAreAnErrorNotAWait) {
+  Plan plan = serial_plan({"look"});
+  plan.numerics.intra_op_threads = {{"*", 1}, {"train", 7}};
+  std::optional<NoThreads> none;
+  Tiny tiny;
+  tiny.extra = {{"look", [&](Batch&) { none.emplace(); }}};
+  const std::string why = thrown_by([&] { fresh_run(tiny, plan, steps(2)); });
+  none.reset();
+  EXPECT_THAT(why, testing::AllOf(HasSubstr("stage 'train' at step 0: cannot start a thread"),
+                                  HasSubstr("OMP_NUM_THREADS"), HasSubstr("ulimit -v")));
+  tiny.extra = {{"look", [](Batch&) {}}};
+  EXPECT_EQ(thrown_by([&] { fresh_run(tiny, plan, steps(2)); }), "nothing");
 }
 
 }  // namespace

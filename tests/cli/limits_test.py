@@ -1,0 +1,46 @@
+"""Limits of the process in which not all threads can be started: each run ends, and says why."""
+
+import os
+import resource
+import subprocess
+import unittest
+
+from program import BINARY, DONE, FAILED, LIMIT_S, TINY_CLASSIFIER, ProgramTest
+from checkpoint_runs import make_classes
+
+STACK = 512 << 20  # of each thread, so that its limit is reached before that of other memory
+GIB = 1 << 30
+
+
+class LimitsTest(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.data = make_classes(cls.folder / "data")
+
+    def run_within(self, address_space):
+        def limit():
+            _, most = resource.getrlimit(resource.RLIMIT_STACK)
+            resource.setrlimit(resource.RLIMIT_STACK, (STACK, most))
+            resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
+
+        return subprocess.run([BINARY, "train", *TINY_CLASSIFIER, "--data", self.data, "--steps", "4",
+                               "--plan", "pipelined", "--num-workers", "1"], preexec_fn=limit, timeout=LIMIT_S,
+                              capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "8"})
+
+    def test_a_run_without_room_for_its_threads_ends(self):
+        """Each part that starts threads meets some of these limits."""
+        told = 0
+        for halves in range(6, 20):
+            done = self.run_within(halves * GIB // 2)
+            if done.returncode == DONE:
+                continue
+            self.assertNotEqual(done.stderr, "")
+            if done.returncode == FAILED and "cannot start a thread" in done.stderr:
+                told += 1
+                self.assertIn("ulimit -v", done.stderr)
+        self.assertGreater(told, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
