@@ -38,9 +38,12 @@ class SerialLoop:
     def __init__(self, source: Iterator[Any], stages: Sequence[Stage], device: str, first: int) -> None:
         self._source, self._stages, self._device, self._first = source, stages, device, first
         self._given, self._failed = 0, ""
+        self._autocast = _native.AutocastWatch()
 
     def __next__(self) -> Any:
         self._failed = ""
+        if differs := self._autocast.end_body():
+            raise _native.Error(differs)
         try:
             item = next(self._source)
         except StopIteration:
@@ -53,12 +56,19 @@ class SerialLoop:
         batch = _native.moved(item, self._device)
         for stage in self._stages:
             batch = self._staged(stage, batch, number)
+        self._autocast.begin_body()
         return batch
 
     def _staged(self, stage: Stage, batch: Any, number: int) -> Any:
         try:
             with torch.no_grad(), _native.KeyedDraws(self._device, stage._draw_seed(), number):
-                return stage(batch)
+                is_watched = stage.autocast is None and self._autocast.is_on()
+                if is_watched:
+                    self._autocast.begin_stage()
+                batch = stage(batch)
+                if is_watched:
+                    self._autocast.end_stage(stage.name)
+                return batch
         except StopIteration as error:  # would end the caller's loop
             self._failed = stage.name
             raise RuntimeError(f"stage '{stage.name}' raised StopIteration") from error
@@ -78,6 +88,7 @@ class SerialLoop:
 
     def close(self) -> None:
         self._source, self._stages = iter(()), ()
+        self._autocast.end_body()
 
 
 class Iteration(Iterator[Any]):

@@ -41,7 +41,8 @@ class Stage:
         this seed, its name, the pass and the batch while it runs, and go on as before afterwards.
     autocast: torch.bfloat16 or torch.float16: the function runs under torch.autocast with it; False: without
         autocast. By default it runs under the autocast that is active where the loop asks for the
-        next batch, so one that is entered in the loop's body does not apply to it.
+        next batch, so one that is entered in the loop's body does not apply to it, which is an error
+        where the two differ.
 
     >>> halve = ss.Stage("halve", lambda image: image / 2, input="image", output="half")
     >>> halve({"image": torch.tensor([3.0]), "name": "a.jpg"})
@@ -321,6 +322,7 @@ class Pass:
                 stage._arguments,
                 stage._placed,
                 stage._direct(),
+                stage.autocast is not None,
             )
             for stage in stages
         ]

@@ -25,8 +25,8 @@
 #include "slipstream/cli/cli.h"
 #include "slipstream/datasets/datasets.h"
 #include "slipstream/ops/chain.h"
-
 #include "train/copy_values.h"
+
 namespace slipstream {
 namespace {
 
@@ -375,14 +375,14 @@ void add_serial(py::module_& module) {
              block.draws = std::make_unique<KeyedDraws>(device, *block.seed, block.number);
            })
       .def("__exit__", [](KeyedBlock& block, const py::args&) { block.draws.reset(); });
+  module.def("copy_values", &copy_values);
+  module.def("printable_name", [](const std::string& name) { return printable_name(name); });
   module.def("moved", [](py::handle value, const std::string& device) {
     return moved(value, c10::Device(device));
   });
 }
 
 void let_garbage_collector_visit(PyHeapTypeObject* type) {
-  module.def("copy_values", &copy_values);
-  module.def("printable_name", [](const std::string& name) { return printable_name(name); });
   type->ht_type.tp_flags |= Py_TPFLAGS_HAVE_GC;
   type->ht_type.tp_traverse = [](PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
@@ -397,12 +397,20 @@ void add_loop(py::module_& module) {
       .def(py::init([](std::string name, const py::function& apply, const py::object& of,
                        std::optional<std::uint64_t> seed, const py::list& kept,
                        const py::object& script, const py::function& arguments,
-                       const py::function& placed, const py::tuple& direct) {
+                       const py::function& placed, const py::tuple& direct, bool chooses_autocast) {
         return LoopStage{std::move(name),         kept_in(kept, apply),
                          StageWatch(of, kept),    seed,
                          ScriptStage::of(script), kept_in(kept, arguments),
-                         kept_in(kept, placed),   kept_in(kept, direct)};
+                         kept_in(kept, placed),   kept_in(kept, direct),
+                         chooses_autocast};
       }));
+  py::class_<AutocastWatch>(module, "AutocastWatch")
+      .def(py::init<>())
+      .def("is_on", &AutocastWatch::is_on)
+      .def("begin_stage", &AutocastWatch::begin_stage)
+      .def("end_stage", &AutocastWatch::end_stage)
+      .def("begin_body", &AutocastWatch::begin_body)
+      .def("end_body", &AutocastWatch::end_body);
   py::class_<Loop>(module, "Loop", py::custom_type_setup(&let_garbage_collector_visit))
       .def(py::init<const py::object&, const py::object&, std::vector<LoopStage>,
                     const std::string&, std::uint64_t, std::size_t, const py::list&>())
@@ -440,5 +448,5 @@ PYBIND11_MODULE(_native, module) {
   slipstream::add_examined_loader(module);
   slipstream::add_trainer(module);
   module.def("main", &slipstream::main_of);
-}
   slipstream::refuse_new_alone(module);
+}

@@ -177,7 +177,9 @@ std::optional<py::object> StagedLoop::next() {
     PyErr_SetObject(py::type::of(failure.raised).ptr(), failure.raised.ptr());
     throw py::error_already_set();
   }
-  return value(slot, stages_.size());
+  py::object batch = value(slot, stages_.size());
+  autocast_.begin_body();
+  return batch;
 }
 
 /// Until the caller's next batch is there. False at the end.
@@ -205,6 +207,8 @@ bool StagedLoop::advance() {
 
 /// The caller is done with its batch, and may have kept the one before.
 void StagedLoop::take_back() {
+  const std::string differs = autocast_.end_body();
+  if (!differs.empty()) throw LoopCheckFailed(differs);
   if (given_ == 0) return;
   const std::uint64_t batch = given_ - 1;
   draws_.end("the loop's body", {batch, stages_.size() + 1});
@@ -232,6 +236,7 @@ void StagedLoop::clear(std::size_t slot) {
 
 void StagedLoop::close() {
   if (std::exchange(is_closed_, true)) return;
+  static_cast<void>(autocast_.end_body());
   if (threads_ && !threads_->are_here()) {
     static_cast<void>(schedule_.release());  // its end would wait for them
     static_cast<void>(new std::tuple(std::move(memory_), std::move(moved_), std::move(calls_),
@@ -371,7 +376,10 @@ py::object StagedLoop::staged(std::size_t index, std::uint64_t batch, const py::
   {
     std::optional<KeyedDraws> keyed;
     if (stage.seed) keyed.emplace(device_, *stage.seed, first_ + batch);
+    const bool is_watched = autocast_.is_on() && !stage.chooses_autocast;
+    if (is_watched) autocast_.begin_stage();
     made = in_python(stage, [&] { return applied(stage, from); });
+    if (is_watched) autocast_.end_stage(stage.name);
   }
   draws_.end(who, {batch, index + 1});
   return made;

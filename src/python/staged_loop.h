@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/schedule.h"
+#include "python/autocast_watch.h"
 #include "python/contexts.h"
 #include "python/draws.h"
 #include "python/feed.h"
@@ -38,6 +39,7 @@ struct LoopStage {
   /// The keys of the value of a batch that apply() calls its `function` with and of the one that
   /// this gives, where that is all it does, else an empty tuple.
   pybind11::handle direct = {};
+  bool chooses_autocast = false;  ///< rather than running under that of the loop
 };
 
 /// One pass over a feed: batches are copied and go through the stages ahead of a body, which is the
@@ -134,6 +136,7 @@ class StagedLoop final : Work {
   std::optional<at::ThreadLocalState> modes_;  ///< of the caller, such as inference mode
   std::unique_ptr<Mark> entry_;
   DrawOrder draws_;
+  AutocastWatch autocast_;
   LoopInput input_;
   SignalLook signals_;
   bool has_begun_ = false, is_closed_ = false, is_ending_ = false;

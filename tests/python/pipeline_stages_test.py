@@ -314,3 +314,64 @@ def test_a_call_that_is_replaced(device, monkeypatch):
     call = ss.Stage.__call__
     monkeypatch.setattr(ss.Stage, "__call__", lambda stage, batch: [called.append(1), call(stage, batch)][1])
     assert len(list(ss.Pipeline([[torch.zeros(2)]] * 3, [("add", lambda x: x + 1)], device))) == len(called) == 3
+
+
+def autocast_loop(device, stage, serial, around=None, inside=torch.bfloat16, body=None):
+    """Trains on the features from the stage. around, inside: dtypes of autocast; None: off."""
+    head = torch.nn.Linear(4, 2).to(device)
+    with torch.autocast(device, around, enabled=around is not None):
+        for features, *_ in ss.Pipeline(batches(4), [stage], device, serial=serial):
+            with torch.autocast(device, inside, enabled=inside is not None):
+                loss = (body or head)(features.float().flatten(1)[:, :4]).float().square().mean()
+            if loss.requires_grad:
+                loss.backward()
+    return "done"
+
+
+@pytest.mark.parametrize("serial", [False, True])
+@pytest.mark.parametrize(("around", "inside"), [(None, torch.bfloat16), (torch.bfloat16, torch.float16)])
+def test_autocast_entered_in_the_body_is_an_error_with_remedies(device, serial, around, inside):
+    with pytest.raises(ss.Error) as raised:
+        autocast_loop(device, ("encode", encoder(device)), serial, around, inside)
+    said = str(raised.value)
+    assert f"the loop's body enters torch.autocast('{device}', {inside})" in said and "around the loop" in said
+    assert f"slipstream.Stage('encode', ..., autocast={inside})" in said and f"autocast={around or False}" in said
+
+
+@pytest.mark.parametrize("serial", [False, True])
+def test_autocast_of_the_body_is_no_error_where_the_stage_is_clear(device, serial):
+    encode = encoder(device)
+
+    def own_autocast(images):
+        with torch.autocast(device, torch.bfloat16):
+            return encode(images)
+
+    def without_gradients(features):
+        with torch.no_grad():
+            return features @ torch.ones(4, 2, device=device)
+
+    def both(features):
+        with torch.autocast(device, enabled=False):
+            other = features @ torch.ones(4, 2, device=device)
+        return other + features @ torch.ones(4, 2, device=device)
+
+    for autocast in (torch.bfloat16, False):
+        assert autocast_loop(device, ss.Stage("encode", encode, autocast=autocast), serial) == "done"
+    for function in (own_autocast, lambda images: images / 2, lambda images: images.sum(0, keepdim=True)):
+        assert autocast_loop(device, ("stage", function), serial) == "done"
+    stage = ("encode", encode)
+    assert autocast_loop(device, stage, serial, torch.bfloat16, None) == "done", "a body may leave autocast"
+    assert autocast_loop(device, stage, serial, torch.bfloat16) == "done"
+    assert autocast_loop(device, stage, serial, body=both) == "done", "a body may use both"
+    assert autocast_loop(device, stage, serial, body=lambda features: features * 2) == "done"
+    with pytest.raises(ss.Error, match=r"stage 'encode' ran without torch\.autocast"):
+        autocast_loop(device, stage, serial, body=without_gradients)
+
+
+def test_the_loop_is_observed_in_its_first_bodies_alone(device):
+    data, stage = batches(6), ("encode", encoder(device))
+    head = torch.nn.Linear(4, 2).to(device)
+    for number, (features, *_) in enumerate(ss.Pipeline(data, [stage], device)):
+        with torch.autocast(device, torch.bfloat16, enabled=number > 1):
+            head(features.flatten(1)[:, :4])
+    assert number == 5

@@ -323,7 +323,7 @@ def pipelined(device, stages, serial=False):
 @pytest.mark.parametrize("serial", [False, True])
 def test_pipelines_pass(device, serial):
     def stages(encoder):
-        return [("half", lambda features: features * 0.5), ("encode", encoder)]
+        return [("half", lambda features: features * 0.5), ss.Stage("encode", encoder, autocast=False)]
 
     report = ss.verify(lambda: pipelined(device, stages, serial), schedules=5)
     assert report.passed, report.text()
