@@ -9,11 +9,12 @@ from typing import Any
 import torch
 
 from . import _native
+from ._fetching import item
 from ._moves import fitting, refuse_moving_beside, refuse_moving_images_alone
 from ._random_states import RandomStates
 from ._samples import Sample, Unfit
 from ._steps import Function, over_batch, refuse_samples_in_python
-from ._worker_process import item, transformed
+from ._worker_process import transformed
 from .transforms import Compose
 
 

@@ -21,8 +21,8 @@ from typing import Any
 import torch
 
 from ._checks import SEEDS
+from ._fetching import item
 from ._random_states import free_numpy, seed_all
-from ._signals import add_note
 from ._samples import Sample, Unfit, is_image, template_of
 
 _REQUEST = struct.Struct("=10Q")  # number, task, sample, step, seed, memory, dtype, height, width, channels
@@ -36,6 +36,7 @@ _STEP = 64 << 10
 _MOST_FIELDS, _MOST_BYTES_OF_TEXT = 4096, 1 << 24  # as the loader takes them
 _LOOK_FOR_PARENT_MS = 2000
 _GRACE_S = 0.5
+_OWN_FILES = (__file__, item.__code__.co_filename)
 
 
 @dataclasses.dataclass
@@ -184,7 +185,7 @@ class _Worker:
         if isinstance(error, Unfit):
             return str(error)
         first = error.__traceback__
-        while first is not None and first.tb_frame.f_code.co_filename == __file__:
+        while first is not None and first.tb_frame.f_code.co_filename in _OWN_FILES:
             first = first.tb_next
         trace = traceback.format_exception(type(error), error, first or error.__traceback__)
         alone = traceback.TracebackException(type(error), error, None)
@@ -211,14 +212,6 @@ def transformed(
                 "tensor of channels x height x width, uint8 or float32, on the CPU, with 1 to 4 channels"
             )
     return image.detach().as_subclass(torch.Tensor)
-
-
-def item(dataset: Any, index: int) -> Any:
-    try:
-        return dataset[index]
-    except IndexError as error:
-        add_note(error, f"the data set's len() is {len(dataset)}, so it has to have a sample {index}")
-        raise
 
 
 def _described(value: Any) -> str:

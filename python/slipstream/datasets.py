@@ -14,6 +14,7 @@ import torch
 
 from . import _native
 from ._checks import Indices, check, path_of, shortened, whole_numbers
+from ._fetching import item
 from ._one_sample import native_sample, python_sample
 from ._samples import field_names
 from ._steps import Function
@@ -38,7 +39,7 @@ class InPython:
         return [str(name) for name in getattr(self.source, "classes", [])]
 
     def field_names(self) -> list[str]:
-        return field_names(self.source[0])
+        return field_names(item(self.source, 0))
 
     def label(self, index: int) -> int:
         raise _native.Refused("of a data set in Python no class is known without reading the sample")
@@ -192,8 +193,9 @@ def _opened(path: str, num_classes: int, classes: list[str]) -> _native.Dataset:
 
 
 class PythonDataset(Dataset):
-    """A map-style data set that is written in Python (`__getitem__` and `__len__`), with transforms
-    behind it. slipstream.DataLoader reads it in worker processes.
+    """A map-style data set that is written in Python (`__len__`, and `__getitem__` or `__getitems__`), with
+    transforms after it. slipstream.DataLoader reads it in worker processes, sample by sample, and as
+    torch.utils.data.DataLoader does by `__getitems__` where the data set has both.
 
     A sample is a tensor, number, str, bytes, NumPy array or PIL image, or a tuple, list, mapping or
     named tuple of such, nested; a batch has the same form, with tensors, and lists or tuples of
@@ -214,10 +216,11 @@ class PythonDataset(Dataset):
                 f"{type(dataset).__name__} is a slipstream data set, or a part of one: give it to the loader "
                 "as it is, and the transform to the slipstream data set"
             )
-        has_items = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
-        if isinstance(dataset, torch.utils.data.IterableDataset | str | bytes) or not has_items:
+        has_items = hasattr(dataset, "__getitem__") or bool(getattr(dataset, "__getitems__", None))
+        is_other = isinstance(dataset, torch.utils.data.IterableDataset | str | bytes)
+        if is_other or not has_items or not hasattr(dataset, "__len__"):
             raise _native.Refused(
-                f"slipstream.DataLoader reads data sets that have __getitem__ and __len__, not "
+                f"slipstream.DataLoader reads data sets that have __len__, and __getitem__ or __getitems__, not "
                 f"{type(dataset).__name__}: keep PyTorch's DataLoader and put slipstream.Pipeline around it"
             )
         super().__init__(InPython, (dataset,), transform)
@@ -320,7 +323,9 @@ def _as_its_class_reads(dataset: Dataset) -> Dataset:
 
 
 def _reads_itself(dataset: Dataset) -> bool:
-    return type(dataset).__getitem__ is not Dataset.__getitem__
+    """Whether a class of the caller's reads samples, by one of the methods that PyTorch's loader calls."""
+    is_own = type(dataset).__getitem__ is not Dataset.__getitem__
+    return is_own or bool(getattr(dataset, "__getitems__", None))
 
 
 def _holds_ours(dataset: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import itertools
 import pickle
 import time
@@ -16,10 +17,10 @@ from torch.utils.data import (
     DataLoader,
     Dataset,
     IterableDataset,
-    Subset,
     get_worker_info,
 )
 
+from .._fetching import fetches_batches, item
 from .._native import Refused
 from .._random_states import generators_of
 from .._trees import byte_size
@@ -27,7 +28,7 @@ from .copies import Copier, datasets_in, is_harmless, refuse_iterators, shared_t
 from .parts import Clock, Parts, RawSample
 from .rates import iterating
 
-_METHODS = ("__getitem__", "__getitems__", "__iter__")
+METHODS = ("__getitem__", "__getitems__", "__iter__")
 _SIZES_SEEN, _SIZES_S = 64, 0.5  # batches of a sampler of the user's own, at most, and seconds
 
 
@@ -106,16 +107,9 @@ class Timed(_Timed, Dataset[Any]):
 
     def __getitems__(self, indices: list[Any]) -> list[tuple[Any, list[list[float]]]]:
         if not fetches_batches(self.dataset):
-            return [self[index] for index in indices]
+            return [self.timed(functools.partial(item, self.dataset, index)) for index in indices]
         samples, costs = self.timed(lambda: self.dataset.__getitems__(indices), len(indices))
         return [(sample, costs) for sample in samples]
-
-
-def fetches_batches(dataset: Any) -> bool:
-    """Whether it makes several samples at once in a way of its own."""
-    while isinstance(dataset, Subset):
-        dataset = dataset.dataset
-    return callable(getattr(dataset, "__getitems__", None))
 
 
 class TimedStream(_Timed, IterableDataset[Any]):
@@ -388,6 +382,6 @@ def _unchanged(batch: Any) -> Any:
 
 def generators_of_loader(loader: DataLoader[Any]) -> list[Any]:
     """Generators of random numbers that a pass over the loader may draw from, beside the default ones."""
-    methods = [getattr(type(each), name, None) for each in datasets_in(loader.dataset) for name in _METHODS]
+    methods = [getattr(type(each), name, None) for each in datasets_in(loader.dataset) for name in METHODS]
     holders = [loader.dataset, methods, loader.sampler, loader.batch_sampler, loader.collate_fn, loader.generator]
     return generators_of(holders)

@@ -15,9 +15,10 @@ from typing import Any
 import torch
 
 from .. import _trees
+from .._fetching import fetched, fetches_batches
 from .._native import Refused
 from .._random_states import generators_of, random_states, seed_all, state_of
-from .loaders import Cached, Loaders, fetches_batches
+from .loaders import METHODS, Cached, Loaders
 from .parts import ATTRIBUTES, Call, Clock, Parts, RawSample, Slot, Step, applied
 
 _CHECKED = 2  # samples, by which cuts are checked
@@ -69,7 +70,8 @@ class Samples:
         """Caches `count` samples behind every step, or finished ones where there are no cuts; fewer where a stream ends.
         Returns the number of them."""
         indices = None if self._loaders.is_stream else self._indices(count)
-        work = functools.partial(_filled, self._loaders.dataset, self._findings, indices, count)
+        size = 0 if self._loaders.is_single else self._loaders.batch_size
+        work = functools.partial(_filled, self._loaders.dataset, self._findings, indices, count, size)
         self._behind, self._findings.steps, self.seconds = self._loaders.run(work)
         self.parts.steps = self._findings.steps
         return len(self._behind[len(self.parts.steps) - 1])
@@ -108,15 +110,15 @@ class Samples:
 class _Examination:
     """Finds out how a data set can be taken apart, and what its parts do, by its first samples. indices: of them."""
 
-    def __init__(self, dataset: Any, indices: list[Any] | None) -> None:
-        self._first = indices
+    def __init__(self, dataset: Any, indices: list[Any] | None, is_single: bool) -> None:
+        self._first, self._is_single = indices, is_single
         self._count = _CHECKED  # samples that are looked at
         self.warnings: list[str] = []
         self.parts = Parts(dataset)
 
-    def findings(self, is_single: bool, crosses_processes: bool) -> _Findings:
+    def findings(self, crosses_processes: bool) -> _Findings:
         dataset, size = self.parts.dataset, None
-        if self._first is not None and not is_single and fetches_batches(dataset):
+        if self._first is not None and not self._is_single and fetches_batches(dataset):
             self._refuse_whole_batches()
         with contextlib.suppress(Exception):  # of a length that is not known
             size = len(dataset)
@@ -136,7 +138,10 @@ class _Examination:
 
     def _checked(self, dataset: Any, finish: Callable[[Any], Any]) -> list[Any]:
         seed_all(1)
-        return [finish(sample) for sample in _some(dataset, self._first, _CHECKED)]
+        return [finish(sample) for sample in self._some(dataset, _CHECKED)]
+
+    def _some(self, dataset: Any, count: int) -> Iterator[Any]:
+        return _some(dataset, self._first, count, 0 if self._is_single else 1)
 
     def _check(self) -> str:
         """Finds parts and cuts that give what the data set gives; why there are no cuts, or ""."""
@@ -206,7 +211,7 @@ class _Examination:
         for seed in (1, 2):
             seed_all(seed)
             draws = _Draws(dataset)
-            made = _some(dataset, self._first, self._count)
+            made = self._some(dataset, self._count)
             readings.append([compared(sample) for sample in made])
             if draws.seen():
                 return True
@@ -216,7 +221,7 @@ class _Examination:
         """Finds the parts that draw random numbers or write into their input, and what each of them takes."""
         self.parts.steps[0].is_random = self._is_random(self.parts.cutting(), _without_slots)
         seed_all(2)
-        for sample in _some(self.parts.cutting(), self._first, self._count):
+        for sample in self._some(self.parts.cutting(), self._count):
             self._look_at(RawSample.of(sample).calls)
 
     def _look_at(self, calls: list[Call]) -> None:
@@ -240,7 +245,7 @@ class _Draws:
     """Notices draws from the default generators of torch, numpy and random, and from those that `holder` holds."""
 
     def __init__(self, holder: Any) -> None:
-        methods = [getattr(type(holder), name, None) for name in ("__getitem__", "__iter__")]
+        methods = [getattr(type(holder), name, None) for name in METHODS]
         self._generators = generators_of([holder, methods])
         self._before = self._states()
 
@@ -253,18 +258,18 @@ class _Draws:
 
 
 def _findings(dataset: Any, indices: list[Any] | None, is_single: bool, crosses_processes: bool) -> _Findings:
-    return _Examination(dataset, indices).findings(is_single, crosses_processes)
+    return _Examination(dataset, indices, is_single).findings(crosses_processes)
 
 
 def _filled(
-    dataset: Any, findings: _Findings, indices: list[Any] | None, count: int
+    dataset: Any, findings: _Findings, indices: list[Any] | None, count: int, size: int
 ) -> tuple[dict[int, list[RawSample]], list[Step], float]:
     """Samples after each step, the steps, and seconds for a sample. What draws random numbers for any sample is random."""
     start = time.perf_counter()
     parts = findings.parts(dataset)
     source = parts.plain() if findings.why_not else parts.cutting()
     draws = _Draws(source)
-    samples = list(_some(source, indices, count))
+    samples = list(_some(source, indices, count, size))
     if not samples:
         raise Refused(
             "the data set gives no sample a second time, so that nothing can be measured: its __iter__() must "
@@ -290,10 +295,14 @@ def _collated(collate: Callable[[Any], Any], samples: list[Any], sizes: Sequence
     return [collate(list(itertools.islice(rest, size)) if size else next(rest)) for size in sizes]
 
 
-def _some(dataset: Any, indices: list[Any] | None, count: int) -> Iterator[Any]:
+def _some(dataset: Any, indices: list[Any] | None, count: int, size: int) -> Iterator[Any]:
+    """The first samples, read as the loader reads them. size: of a batch; 0: an index gives a whole batch."""
     if indices is None:
         return itertools.islice(iter(dataset), count)
-    return (dataset[index] for index in indices[:count])
+    if size == 0:
+        return (dataset[index] for index in indices[:count])
+    batches = (indices[start : min(start + size, count)] for start in range(0, min(count, len(indices)), size))
+    return itertools.chain.from_iterable(fetched(dataset, batch) for batch in batches)
 
 
 def _image_in(value: Any) -> tuple[int, int, bool] | None:

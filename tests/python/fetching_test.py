@@ -1,0 +1,113 @@
+"""Data sets are read as PyTorch's loader reads them: by __getitems__ where they have it."""
+
+import pytest
+import torch
+from tensors import all_equal
+from torch.utils.data import DataLoader, Dataset, Subset, default_collate
+
+import slipstream as ss
+
+
+class Table:
+    """Reads several rows at once, and has no other way to read."""
+
+    def __len__(self):
+        return 32
+
+    def __getitems__(self, indices):
+        return [torch.full((4,), float(index)) for index in indices]
+
+
+class TableOfTorch(Table, Dataset):
+    """Its __getitem__ is that of torch's base class, which raises NotImplementedError."""
+
+
+class OnlyPart(Subset):
+    """A Subset that PyTorch reads sample by sample."""
+
+    __getitems__ = None
+
+
+class Whole(Dataset):
+    """Gives whole batches, for a collate_fn that takes them."""
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return torch.full((4,), float(index))
+
+    def __getitems__(self, indices):
+        return default_collate([self[index] for index in indices])
+
+
+def read(batch):
+    assert batch.shape[1:] == (4,)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("dataset", [Table(), TableOfTorch(), Subset(Table(), [3, 1, 2, 0, 5, 4, 7, 6])])
+def test_the_doctor_reads_by_getitems(dataset, workers):
+    loader = DataLoader(dataset, batch_size=4, num_workers=workers)
+    assert ss.doctor(loader, read, device="cpu", budget=0.3).rate.value > 0
+
+
+def test_the_doctor_reads_a_part_that_has_no_getitems():
+    loader = DataLoader(OnlyPart(Whole(), [3, 1, 2, 0]), batch_size=2)
+    assert ss.doctor(loader, read, device="cpu", budget=0.3).rate.value > 0
+
+
+class Drawing(Table):
+    """Draws from a generator that only the function that reads several rows refers to."""
+
+    def __getitems__(self, indices):
+        return [torch.rand(4, generator=GENERATOR) for _ in indices]
+
+
+GENERATOR = torch.Generator()
+
+
+def test_the_doctor_restores_a_generator_that_getitems_uses():
+    before = GENERATOR.get_state()
+    ss.doctor(DataLoader(Drawing(), batch_size=4), read, device="cpu", budget=0.3)
+    assert torch.equal(GENERATOR.get_state(), before)
+
+
+@pytest.mark.parametrize("dataset", [Table(), TableOfTorch(), Subset(Table(), [3, 1, 2, 0])])
+def test_a_slipstream_loader_reads_by_getitems(dataset):
+    assert all_equal(ss.DataLoader(dataset, 4), DataLoader(dataset, 4))
+    data = ss.PythonDataset(dataset)
+    assert torch.equal(data[1], dataset.__getitems__([1])[0]) and data.fields == ["sample"]
+    assert all_equal(ss.DataLoader(ss.Subset(dataset, [2, 0]), 2), DataLoader(Subset(dataset, [2, 0]), 2))
+
+
+class Both(Table):
+    def __getitem__(self, index):
+        return torch.full((4,), -1.0)
+
+
+def test_getitems_is_preferred_as_in_pytorch():
+    assert all_equal(ss.DataLoader(Both(), 4), DataLoader(Both(), 4))
+
+
+def test_whole_batches_are_no_samples():
+    assert all_equal(ss.DataLoader(Whole(), 4), DataLoader(OnlyPart(Whole(), range(8)), 4))
+
+
+def test_a_subclass_of_a_slipstream_data_set_may_read_by_getitems(photos):
+    class Negative(ss.ImageFolder):
+        def __getitems__(self, indices):
+            return [(255 - image, label) for image, label in map(self.__getitem__, indices)]
+
+    crop = ss.transforms.CenterCrop(8)
+    plain, negative = (ss.DataLoader(kind(photos, crop), 10) for kind in (ss.ImageFolder, Negative))
+    assert all_equal([255 - images for images, _ in plain], [images for images, _ in negative])
+
+
+def test_an_index_error_says_how_many_samples_there_should_be():
+    class Short(Table):
+        def __getitems__(self, indices):
+            return [[torch.zeros(4)][index] for index in indices]
+
+    with pytest.raises(ss.Error, match=r"len\(\) is 32, so it has to have a sample 1"):
+        list(ss.DataLoader(Short(), 4))
