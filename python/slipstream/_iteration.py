@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from . import _native
+from ._remedies import add_remedy
 from ._signals import add_note, place_told
 from ._worker_errors import with_type
 
@@ -72,8 +73,9 @@ class SerialLoop:
         except StopIteration as error:  # would end the caller's loop
             self._failed = stage.name
             raise RuntimeError(f"stage '{stage.name}' raised StopIteration") from error
-        except BaseException:
+        except BaseException as error:
             self._failed = stage.name
+            add_remedy(error, batch)
             raise
 
     @property

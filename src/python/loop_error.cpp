@@ -17,6 +17,10 @@ py::object trace_of(const py::error_already_set& error) {
   return error.trace() ? error.trace() : py::object(py::none());
 }
 
+void add_remedy(const py::error_already_set& error, const py::object& values) {
+  py::module_::import("slipstream._remedies").attr("add_remedy")(error.value(), values);
+}
+
 void throw_instead_of_stop(py::error_already_set& error, const std::string& who) {
   py::raise_from(error, PyExc_RuntimeError, (who + " raised StopIteration").c_str());
   throw py::error_already_set();

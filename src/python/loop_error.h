@@ -22,6 +22,10 @@ bool ends_loop_at_once(const pybind11::error_already_set& error);
 /// The traceback, or None for an error that no Python function raised. Needs Python's lock.
 pybind11::object trace_of(const pybind11::error_already_set& error);
 
+/// Adds a note with the remedy where the code of the user refuses its input `values`, and the
+/// remedy is known. Needs Python's lock.
+void add_remedy(const pybind11::error_already_set& error, const pybind11::object& values);
+
 /// Throws a RuntimeError in place of a StopIteration, which would end the caller's loop, as
 /// generators do. `who` raised it.
 [[noreturn]] void throw_instead_of_stop(pybind11::error_already_set& error, const std::string& who);

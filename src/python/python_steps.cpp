@@ -49,6 +49,7 @@ py::object called(py::handle function, const py::tuple& arguments) {
     if (is_out_of_device_memory(error)) throw_out_of_memory(error);
     throw;
   }
+    add_remedy(error, arguments);
 }
 
 /// Labels of few classes travel as bytes.

@@ -79,14 +79,15 @@ std::string first_line(const std::exception& error) {
   return text.substr(0, text.find('\n'));
 }
 
-/// function(), which calls what `stage` is in Python.
+/// function(), which calls what `stage` is in Python with the batch `input`.
 template <typename Function>
-auto in_python(const LoopStage& stage, const Function& function) {
+auto in_python(const LoopStage& stage, const py::object& input, const Function& function) {
   try {
     return function();
   } catch (py::error_already_set& error) {
     if (error.matches(PyExc_StopIteration))
       throw_instead_of_stop(error, "stage '" + stage.name + "'");
+    add_remedy(error, input);
     throw;
   }
 }
@@ -321,9 +322,10 @@ void StagedLoop::prepare_call(std::size_t lane, std::size_t slot) {
         "stage '" + stage.name +
         "' is TorchScript, which a thread calls that a mode entered within the loop does "
         "not see. Remedy: enter it ahead of the loop");
-  const py::tuple arguments = in_python(stage, [&] {
+  const py::object& input = values_[slot][lane - 1];
+  const py::tuple arguments = in_python(stage, input, [&] {
     const at::NoGradGuard no_gradients;
-    return py::tuple(call_python(stage.arguments, py::make_tuple(values_[slot][lane - 1])));
+    return py::tuple(call_python(stage.arguments, py::make_tuple(input)));
   });
   for_each_leaf(arguments, [&](const at::Tensor& tensor) { refuse_computed(lane, tensor); }, {});
   calls_[slot][lane] = stage.script->call(arguments);
@@ -350,10 +352,11 @@ const py::object& StagedLoop::value(std::size_t slot, std::size_t lane) {
   if (lane == 0) return value = py::tuple(py::cast(moved_[slot]));
   const LoopStage& stage = stages_[lane - 1];
   failed_ = stage.name;
-  value = in_python(stage, [&] {
+  const py::object& input = values_[slot][lane - 1];
+  value = in_python(stage, input, [&] {
     const at::NoGradGuard no_gradients;
-    return call_python(stage.placed, py::make_tuple(values_[slot][lane - 1],
-                                                    ScriptStage::result(*calls_[slot][lane])));
+    return call_python(stage.placed,
+                       py::make_tuple(input, ScriptStage::result(*calls_[slot][lane])));
   });
   failed_.clear();
   return value;
@@ -378,7 +381,7 @@ py::object StagedLoop::staged(std::size_t index, std::uint64_t batch, const py::
     if (stage.seed) keyed.emplace(device_, *stage.seed, first_ + batch);
     const bool is_watched = autocast_.is_on() && !stage.chooses_autocast;
     if (is_watched) autocast_.begin_stage();
-    made = in_python(stage, [&] { return applied(stage, from); });
+    made = in_python(stage, from, [&] { return applied(stage, from); });
     if (is_watched) autocast_.end_stage(stage.name);
   }
   draws_.end(who, {batch, index + 1});

@@ -140,7 +140,7 @@ class Ladder:
         """One step, whose errors the caller sees, and what it does to its batch."""
         on_device = self._moved(fresh(self._batches[0]))
         kept = _trees.mapped(on_device, lambda x: x.clone() if isinstance(x, torch.Tensor) else x)
-        with noted("in the step given to slipstream.doctor, on a batch of the loader"):
+        with noted("in the step given to slipstream.doctor, on a batch of the loader", on_device):
             self._user_step(fresh(on_device))
             is_written = not _trees.same(kept, on_device)
             with counting_waits(self._on_gpu) as waits:  # not in the first step, which prepares much

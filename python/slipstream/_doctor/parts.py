@@ -17,7 +17,9 @@ from typing import Any
 import torch
 
 from .. import _trees
+from .._blocks import contextmanager
 from .._random_states import is_generator
+from .._remedies import add_remedy
 from .._signals import add_note
 from ..datasets import Dataset
 
@@ -362,11 +364,12 @@ def _copied_deeply(transform: Callable[..., Any]) -> Callable[..., Any]:
         return transform
 
 
-@contextlib.contextmanager
-def noted(note: str) -> Iterator[None]:
-    """Adds a note to what is raised in the block."""
+@contextmanager
+def noted(note: str, values: Any = ()) -> Iterator[None]:
+    """Adds a note to what is raised in the block, and the remedy, if there is one for these values."""
     try:
         yield
     except Exception as error:
         add_note(error, note)
         raise
+        add_remedy(error, values)
