@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 import sys
 import threading
@@ -11,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ._blocks import contextmanager
 from ._held import held_by
 
 
@@ -50,7 +50,7 @@ class RandomStates:
             _set_state(generator, state)
 
 
-@contextlib.contextmanager
+@contextmanager
 def kept_random_states(generators: Iterable[Any] = ()) -> Iterator[None]:
     """Puts the generators of torch (of all its devices), numpy, random and these back."""
     states = RandomStates(generators)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from . import _native
+from ._blocks import contextmanager
 
 
 def interrupts() -> contextlib.AbstractContextManager[Any]:
@@ -25,7 +26,7 @@ _runs: set[tuple[Callable[[], None], threading.Event]] = set()
 _ends = threading.Event()  # the interpreter does
 
 
-@contextlib.contextmanager
+@contextmanager
 def running(stop: Callable[[], None], is_over: threading.Event | None = None) -> Iterator[None]:
     """What another thread runs in it is stopped at the interpreter's end, which takes Python away from
     such threads in the middle of C++: none goes on from here then."""

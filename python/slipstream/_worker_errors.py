@@ -20,11 +20,11 @@ def with_type(error: BaseException) -> BaseException:
         return error
     try:
         typed: BaseException = kind.__new__(_both(type(error), kind), str(error))
-    except TypeError:  # the two classes cannot be combined
+    except Exception:  # the two classes cannot be combined, or the user's class makes no such object
         return error
-    typed.args = (str(error),)
+    BaseException.__init__(typed, str(error))  # sets `args`, where the class may refuse an assignment
     typed.__dict__.update(error.__dict__)
-    return typed.with_traceback(error.__traceback__)
+    return BaseException.with_traceback(typed, error.__traceback__)
 
 
 def _exception_named(name: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import html
 import os
@@ -14,6 +13,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from . import _native, data
+from ._blocks import contextmanager
 from ._checks import check, device_named
 from ._doctor.advice import rewrite, rewrite_native
 from ._doctor.ladder import Ladder
@@ -215,7 +215,7 @@ def _place_of(loader: Any, device: str | torch.device | None) -> str:
     return device_named(device)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _kept(step: Any, states: Sequence[Any], common: Sequence[tuple[str, Any]] = ()) -> Iterator[list[str]]:
     """Restores the state that the step reaches, and random generators, and warns of what is not restored."""
     given = [(f"state[{i}]", each) for i, each in enumerate(states)]

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from . import _native
+from ._blocks import contextmanager
 from ._checks import check
 from ._random_states import kept_random_states
 from ._showing import show
@@ -165,7 +166,7 @@ def verify(
     return _report(verification.finish())
 
 
-@contextlib.contextmanager
+@contextmanager
 def _cheap_collections() -> Iterator[None]:
     """Garbage is looked for after each run: only among what is new."""
     if gc.get_freeze_count() > 0:  # by the program, which unfreezes it

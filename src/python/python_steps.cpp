@@ -30,7 +30,9 @@ bool is_out_of_device_memory(const py::error_already_set& error) {
 [[noreturn]] void end_forked(const py::error_already_set* error) {
   try {
     const py::object raised = error != nullptr ? error->value() : py::object(py::none());
-    if (error != nullptr && error->trace()) raised.attr("__traceback__") = error->trace();
+    // The exception's class may refuse an assignment.
+    if (error != nullptr && error->trace())
+      PyException_SetTraceback(raised.ptr(), error->trace().ptr());
     py::module_::import("slipstream._fit").attr("end_forked")(raised);
   } catch (const std::exception&) {
     // Nothing of it may go on.
@@ -47,9 +49,9 @@ py::object called(py::handle function, const py::tuple& arguments) {
     return call_in_run(function, arguments);
   } catch (py::error_already_set& error) {
     if (is_out_of_device_memory(error)) throw_out_of_memory(error);
+    add_remedy(error, arguments);
     throw;
   }
-    add_remedy(error, arguments);
 }
 
 /// Labels of few classes travel as bytes.

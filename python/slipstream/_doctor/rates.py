@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
@@ -10,6 +9,7 @@ from typing import Any, Protocol
 import torch
 
 from .. import _native
+from .._blocks import contextmanager
 
 _KEPT = 4096  # samples of which costs are kept
 _BLOCKS = 16  # of a turn
@@ -19,7 +19,7 @@ _WARM_UP = 2  # steps of cached batches that do not count
 Sample = list[list[float]]  # (wall s, CPU s, bytes) of each part
 
 
-@contextlib.contextmanager
+@contextmanager
 def iterating(loader: Iterable[Any]) -> Iterator[Iterator[Any]]:
     """An iterator whose worker processes end with the block."""
     iterator = iter(loader)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import torch
 
 from .. import _native, _trees
+from .._blocks import contextmanager
 from .rates import Alone, TrainingRate
 
 _DATA = (int, float, str, bytes, type(None))
@@ -102,7 +102,7 @@ def page_locked(batch: Any) -> Any:
     return _trees.mapped(batch, lock)
 
 
-@contextlib.contextmanager
+@contextmanager
 def counting_waits(on_gpu: bool) -> Iterator[list[Any]]:
     """Messages of PyTorch about calls that wait for the device."""
     if not on_gpu:

@@ -16,6 +16,7 @@ from typing import Any, cast
 import torch
 
 from .. import _native
+from .._blocks import contextmanager
 from .._held import Held
 from .schedule import Size
 from .trace import keep_forever
@@ -102,12 +103,13 @@ def free_frames(error: BaseException | None) -> None:
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        entries, error.__traceback__ = list(traceback.walk_tb(error.__traceback__)), None
-        for frame, line in reversed(entries):
+        rest: TracebackType | None = None
+        for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
             file, name = frame.f_code.co_filename, frame.f_code.co_name
             code = _nothing.__code__.replace(co_filename=file, co_name=name)
             empty = FunctionType(code, {})().gi_frame  # which has no caller
-            error.__traceback__ = TracebackType(error.__traceback__, empty, -1, line)
+            rest = TracebackType(rest, empty, -1, line)
+        BaseException.with_traceback(error, rest)  # its class may refuse an assignment
         error = error.__cause__ or error.__context__
 
 
@@ -201,7 +203,7 @@ def _still_alive(watch: Watch) -> list[str]:
     return [f"thread '{name}' was still alive a second after a run" for name in names]
 
 
-@contextlib.contextmanager
+@contextmanager
 def _time_limit(seconds: float | None, late: list[NotEnded]) -> Iterator[None]:
     """Raises NotEnded after so many seconds, and again each second, as what it interrupts may wait for
     something else, or go on. late: all of them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import itertools
 import os
@@ -16,6 +15,7 @@ from typing import Any, Protocol
 import torch
 from torch.utils import _python_dispatch
 
+from .._blocks import contextmanager
 from .._trees import leaves
 from .schedule import Place, Size
 
@@ -97,7 +97,7 @@ class Watch:
         with self._lock:
             return {device for device, _ in self._streams}
 
-    @contextlib.contextmanager
+    @contextmanager
     def watching(self) -> Iterator[None]:
         """Operations of this thread and of those started meanwhile are seen. Not for two at a time."""
         start = threading.Thread.start
@@ -114,7 +114,7 @@ class Watch:
         finally:
             threading.Thread.start = start  # type: ignore[method-assign]
 
-    @contextlib.contextmanager
+    @contextmanager
     def paused(self) -> Iterator[None]:
         """Operations of this thread are none of the loop's."""
         self._is_paused = True
