@@ -1,7 +1,9 @@
 """slipstream.doctor changes nothing of the user's: data sets, models, files."""
 
 import contextlib
+import gc
 import threading
+import types
 import warnings
 
 import numpy as np
@@ -232,6 +234,14 @@ class OfIterator(IterableDataset):
 def once():
     for i in range(400):
         yield torch.full((2,), float(i))
+
+
+def test_a_copier_keeps_all_whose_addresses_it_knows():
+    copier = Copier()
+    for number in range(3):
+        copier.copied(f"data set {number}", types.SimpleNamespace(number=number))
+    kept = {address for address, each in copier._memo.items() if type(each) is list}  # those of deepcopy()
+    assert kept and {id(each) for each in gc.get_objects()} >= kept
 
 
 def test_iterators_that_data_sets_share_are_not_used_up():

@@ -35,6 +35,7 @@ class Copier:
     def __init__(self, shared: Iterable[Any] = (), most_bytes: int | None = None) -> None:
         self.not_copied: list[tuple[str, Any]] = []
         self._memo: dict[int, Any] = {id(each): each for each in shared}
+        self._memos: list[Any] = []  # deepcopy() stores into a memo under the memo's own address, so none may be freed
         self._shared = set(self._memo)
         self._most_bytes = _native.free_memory_bytes() // 4 if most_bytes is None else most_bytes
         self._roots: list[tuple[Any, Any]] = []
@@ -86,6 +87,7 @@ class Copier:
         except Exception:
             return self._copied_in_parts(name, each)
         self._memo = memo  # one of a failed copy holds objects without their content
+        self._memos.append(memo)
         return made
 
     def _copied_in_parts(self, name: str, each: Any) -> Any:
