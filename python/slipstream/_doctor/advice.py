@@ -17,9 +17,8 @@ _NATIVE_S = 0.03  # that measuring a native transform takes
 def rewrite(observed: _native.Observations, diagnosis: _native.Diagnosis, parts: Parts) -> None:
     """Puts changes that a PyTorch loader can take into words of Python, and adds native transforms;
     most gain first."""
-    changes = [
-        change for change in diagnosis.changes if _in_python(change, max(1, observed.workers))
-    ]
+    workers = max(1, observed.workers)
+    changes = [change for change in diagnosis.changes if _in_python(change, workers, parts.steps)]
     changes += _native_changes(observed, diagnosis, parts)
     diagnosis.changes = sorted(changes, key=lambda change: -change.gain.value)
     _rewrite_reason(diagnosis)
@@ -72,7 +71,14 @@ def _put(change: _native.Change, own: dict[str, tuple[str, str]]) -> bool:
     return True
 
 
-def _in_python(change: _native.Change, workers: int) -> bool:
+def _looked_fixed(name: str, steps: Sequence[Step]) -> str:
+    """The evidence that nothing up to the step of this name is random."""
+    names = [step.name for step in steps]
+    reads = min(step.reads for step in steps[: names.index(name) + 1]) if name in names else 0
+    return f"no random generator was used up to there, and {reads} of {reads} readings looked fixed"
+
+
+def _in_python(change: _native.Change, workers: int, steps: Sequence[Step]) -> bool:
     """Rewrites the change; false where no PyTorch loader can do it."""
     words: dict[str, tuple[str, str]] = {
         "num_workers": (
@@ -84,7 +90,7 @@ def _in_python(change: _native.Change, workers: int) -> bool:
             f"DataLoader(..., prefetch_factor={math.ceil(change.number / workers)})",
         ),
         "cache": (
-            f"store samples once as '{change.step}' leaves them, and read those: nothing up to there is random",
+            f"store samples once as '{change.step}' leaves them, and read those: {_looked_fixed(change.step, steps)}",
             "numpy.lib.format.open_memmap() writes one array that all workers share",
         ),
         "smaller_samples": (

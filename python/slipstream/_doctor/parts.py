@@ -223,6 +223,7 @@ class Step:
     hook: int = -1
     part: int = 0
     is_random: bool = False
+    reads: int = 0  # of samples, by which it was judged whether it is random
     writes: bool = False  # into what it is given
     takes: tuple[int, int, bool] | None = None  # height, width, whether of float, of the images that it is given
 
@@ -371,5 +372,5 @@ def noted(note: str, values: Any = ()) -> Iterator[None]:
         yield
     except Exception as error:
         add_note(error, note)
-        raise
         add_remedy(error, values)
+        raise

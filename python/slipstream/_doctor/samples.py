@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import functools
 import itertools
+import math
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,14 +17,17 @@ import torch
 
 from .. import _trees
 from .._fetching import fetched, fetches_batches
+from .._held import held_by
 from .._native import Refused
-from .._random_states import generators_of, random_states, seed_all, state_of
+from .._random_states import generator_kinds, generators_of, random_states, seed_all, state_of
 from .loaders import METHODS, Cached, Loaders
 from .parts import ATTRIBUTES, Call, Clock, Parts, RawSample, Slot, Step, applied
 
 _CHECKED = 2  # samples, by which cuts are checked
 _LOOKED_AT = 8  # samples, at most, by which it is judged what parts do
 _LOOKING_S = 0.5  # that this takes, about
+_READS = 48  # after which a part that changes one sample of ten is found with a probability above 0.99
+_REPEATING_S = 0.5  # that these take, about: the data set's own code, and all its transforms together
 
 
 @dataclasses.dataclass
@@ -126,7 +130,7 @@ class _Examination:
         if crosses_processes and not why_not:
             why_not = self._lost_between_processes()
         if len(self.parts.steps) == 1 or why_not:
-            self.parts.steps[0].is_random = self._is_random(self.parts.plain(), _unchanged)
+            self._judge(self.parts.steps[0], self.parts.plain(), _unchanged)
         if len(self.parts.steps) == 1:
             self.warnings.append(
                 "the data set's own code is one part: transforms are told from reading where it "
@@ -205,21 +209,23 @@ class _Examination:
                 "batch_size=None and sampler=torch.utils.data.BatchSampler(...)"
             )
 
-    def _is_random(self, dataset: Any, compared: Callable[[Any], Any]) -> bool:
-        """Whether it draws random numbers, or gives other samples the second time."""
-        readings = []
-        for seed in (1, 2):
+    def _judge(self, step: Step, dataset: Any, compared: Callable[[Any], Any]) -> None:
+        """Finds out whether reading draws random numbers, or gives other samples when it is repeated."""
+        end = time.perf_counter() + _REPEATING_S
+        first: list[Any] = []
+        for seed in itertools.count(1):
             seed_all(seed)
             draws = _Draws(dataset)
-            made = self._some(dataset, self._count)
-            readings.append([compared(sample) for sample in made])
-            if draws.seen():
-                return True
-        return not _trees.same(*readings)
+            made = [compared(sample) for sample in self._some(dataset, self._count)]
+            step.reads += len(made)
+            step.is_random = draws.seen() or not _trees.same(first or made, made)
+            first = first or made
+            if step.is_random or (seed > 1 and (step.reads >= _READS or time.perf_counter() > end)):
+                return
 
     def _look_at_parts(self) -> None:
         """Finds the parts that draw random numbers or write into their input, and what each of them takes."""
-        self.parts.steps[0].is_random = self._is_random(self.parts.cutting(), _without_slots)
+        self._judge(self.parts.steps[0], self.parts.cutting(), _without_slots)
         seed_all(2)
         for sample in self._some(self.parts.cutting(), self._count):
             self._look_at(RawSample.of(sample).calls)
@@ -236,9 +242,35 @@ class _Examination:
                 step.takes = step.takes or _image_in(kept)
                 draws = _Draws(part)
                 made[call.number] = applied(part, value, call.style)
-                again = applied(part, copy.deepcopy(kept), call.style)
-                step.is_random |= draws.seen() or not _trees.same(made[call.number], again)
                 step.writes |= not _trees.same(kept, value)
+                again = functools.partial(_applied_to_copy, part, kept, call.style)
+                is_same = self._repeat(step, again, made[call.number])
+                step.is_random |= not is_same or draws.seen() or can_draw(part)
+
+    def _repeat(self, step: Step, call: Callable[[], Any], wanted: Any) -> bool:
+        """Repeats a call, and returns whether each one gives the same."""
+        end = time.perf_counter() + _REPEATING_S / (self._count * len(self.parts.steps))
+        step.reads += 1
+        for _ in range(max(1, math.ceil(_READS / self._count) - 1)):
+            step.reads += 1
+            if step.is_random or not _trees.same(wanted, call()):
+                return False
+            if time.perf_counter() > end:
+                break
+        return True
+
+
+def _applied_to_copy(part: Callable[..., Any], value: Any, style: str) -> Any:
+    return applied(part, copy.deepcopy(value), style)
+
+
+def can_draw(part: Any) -> bool:
+    """Whether a transform holds a random generator, or a probability: then results that are equal prove little."""
+    probability = getattr(part, "p", None)
+    if isinstance(probability, float) and 0 < probability < 1:
+        return True
+    methods = [getattr(type(part), name, None) for name in ("__call__", "forward")]
+    return bool(held_by([part, methods], generator_kinds()))
 
 
 class _Draws:

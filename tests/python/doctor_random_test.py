@@ -1,0 +1,136 @@
+"""What slipstream.doctor takes for random: parts that draw, could draw, or change a few samples."""
+
+import os
+import random
+
+import pytest
+import torch
+from pipelines import Compose, StatedTime
+from torch.utils.data import DataLoader, Dataset
+
+import slipstream as ss
+from slipstream._doctor.loaders import Loaders
+from slipstream._doctor.samples import Samples, can_draw
+
+
+class Data(Dataset):
+    def __init__(self, *transforms):
+        self.transform = Compose(transforms)
+
+    def __len__(self):
+        return 32
+
+    def __getitem__(self, index):
+        return self.transform(torch.full((4,), float(index)))
+
+
+def random_steps(dataset):
+    samples = Samples(Loaders(DataLoader(dataset, 4), on_gpu=False))
+    return {step.name: step.is_random for step in samples.parts.steps}, samples
+
+
+class EveryTenth:
+    """Changes every tenth value, in a way that no random generator shows."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, x):
+        self.calls += 1
+        return x + (self.calls % 10 == 0)
+
+
+def test_a_transform_that_changes_one_value_of_ten_is_random():
+    assert random_steps(Data(EveryTenth()))[0]["EveryTenth"]
+
+
+class EveryTenthSample(Dataset):
+    calls = 0
+
+    def __len__(self):
+        return 32
+
+    def __getitem__(self, index):
+        self.calls += 1
+        return torch.tensor([index, self.calls % 10 == 0])
+
+
+def test_a_data_set_that_changes_one_sample_of_ten_is_random():
+    assert random_steps(EveryTenthSample())[0]["data set"]
+
+
+def of_the_system(x):
+    return x + (os.urandom(1)[0] < 26)
+
+
+def test_numbers_of_the_operating_system_are_found_with_a_probability_above_99_percent():
+    found = sum(any(random_steps(Data(of_the_system))[0].values()) for _ in range(50))
+    assert found >= 47  # fewer than that has a probability below 1e-5
+
+
+class Holding:
+    """Draws for the samples of another size alone."""
+
+    def __init__(self):
+        self.generator = random.Random(1)
+
+    def __call__(self, x):
+        return x + self.generator.random() if len(x) > 4 else x
+
+
+class WithShare:
+    p = 0.1
+
+    def __call__(self, x):
+        return x
+
+
+def fixed(x):
+    return x + 1
+
+
+def test_a_transform_that_could_draw_is_not_taken_for_fixed():
+    for part in (Holding(), WithShare()):
+        assert can_draw(part)
+        steps, samples = random_steps(Data(fixed, part))
+        assert not steps["fixed"] and steps[type(part).__name__]
+        assert samples.last_fixed_step() == "fixed"
+    assert not can_draw(fixed) and not can_draw(Data(fixed))
+
+
+def test_advice_to_store_samples_says_how_many_readings_looked_fixed():
+    from slipstream._doctor.advice import _looked_fixed
+
+    samples = random_steps(Data(fixed))[1]
+    reads = [step.reads for step in samples.parts.steps]
+    assert min(reads) >= 48
+    assert _looked_fixed("fixed", samples.parts.steps) == (
+        f"no random generator was used up to there, and {min(reads)} of {min(reads)} readings looked fixed")
+
+
+def test_readings_of_slow_parts_are_bounded():
+    calls = []
+
+    class Slow(Dataset):
+        def __len__(self):
+            return 32
+
+        def __getitem__(self, index):
+            calls.append(index)
+            clock.wall += 1
+            return torch.ones(1)
+
+    from slipstream._doctor import samples as module
+
+    clock = StatedTime()
+    before, module.time = module.time, clock
+    try:
+        samples = Samples(Loaders(DataLoader(Slow(), 4, collate_fn=torch.stack), on_gpu=False))
+    finally:
+        module.time = before
+    assert len(calls) <= 8 and samples.parts.steps[0].reads == 4
+
+
+def test_the_doctor_runs_with_such_a_data_set():
+    report = ss.doctor(DataLoader(Data(EveryTenth()), 4), lambda batch: None, device="cpu", budget=0.3)
+    assert all("store samples" not in each.what for each in report.advice)
