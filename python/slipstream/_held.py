@@ -172,16 +172,16 @@ def _variables(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 def globals_named(function: types.FunctionType) -> Iterator[tuple[dict[str, Any], str]]:
     """The globals that a function of the user's names, and those of the user's modules of which it names an
     attribute: the dictionary that holds it, and the name."""
-    if _is_of_library(function.__globals__):
+    if is_of_library(function.__globals__):
         return
     for name in _global_names(function.__code__):
         yield function.__globals__, name
         module = function.__globals__.get(name)
-        if type(module) is types.ModuleType and not _is_of_library(vars(module)):
+        if type(module) is types.ModuleType and not is_of_library(vars(module)):
             yield from [(vars(module), each) for each in names_in(function) if each in vars(module)]
 
 
-def _is_of_library(module: dict[str, Any]) -> bool:
+def is_of_library(module: dict[str, Any]) -> bool:
     """By its globals. What is installed keeps no state of the user's."""
     name, file = str(module.get("__name__")), str(module.get("__file__"))
     return name.partition(".")[0] in _LIBRARIES or "site-packages" in file or "dist-packages" in file

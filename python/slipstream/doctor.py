@@ -15,10 +15,12 @@ from torch.utils.data import DataLoader
 from . import _native, data
 from ._blocks import contextmanager
 from ._checks import check, device_named
+from ._class_state import ClassStates
 from ._doctor.advice import rewrite, rewrite_native
 from ._doctor.ladder import Ladder
-from ._doctor.loaders import Loaders, generators_of_loader
+from ._doctor.loaders import Loaders, copied_parts, generators_of_loader
 from ._doctor.native import NativeLadder, NativeLoaders
+from ._held import callees
 from ._random_states import kept_random_states
 from ._showing import show
 from ._state_guard import StateGuard
@@ -147,12 +149,13 @@ _Examined = tuple[Ladder, _native.Observations, _native.Diagnosis]
 def _examine(
     loader: Any, step: Any, place: str, budget: float, states: Sequence[Any], options: _Options
 ) -> _Examined:
-    with kept_random_states(generators_of_loader(loader)):
+    kept_classes = _kept_classes([*callees(step), *copied_parts(loader)])
+    with kept_random_states(generators_of_loader(loader)), kept_classes as changed_classes:
         loaders = Loaders(loader, place.startswith("cuda"))
         with _kept(step, states, loaders.common) as not_restored:
             ladder = Ladder(loaders, step, place, float(budget))
             observed = ladder.measured()
-    observed.warnings += not_restored
+    observed.warnings += not_restored + changed_classes
     diagnosis = _native.diagnose(observed)
     rewrite(observed, diagnosis, ladder.samples.parts)
     options += [("pin_memory", bool(loader.pin_memory)), ("iterable_style", loaders.is_stream)]
@@ -162,10 +165,10 @@ def _examine(
 def _examine_native(
     loader: Any, step: Any, place: str, budget: float, states: Sequence[Any], options: _Options
 ) -> _Examined:
-    with _kept(step, states) as not_restored:
+    with _kept_classes([*callees(step)]) as changed_classes, _kept(step, states) as not_restored:
         ladder = NativeLadder(NativeLoaders(loader), step, place, float(budget))
         observed = ladder.measured()
-    observed.warnings += not_restored
+    observed.warnings += not_restored + changed_classes
     diagnosis = _native.diagnose(observed)
     rewrite_native(observed, diagnosis)
     options.append(("transforms_device", loader.transforms_device))
@@ -213,6 +216,19 @@ def _place_of(loader: Any, device: str | torch.device | None) -> str:
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     return device_named(device)
+
+
+@contextmanager
+def _kept_classes(roots: Sequence[Any]) -> Iterator[list[str]]:
+    """Restores attributes of the classes of which `roots` hold objects, and warns of changes."""
+    classes = ClassStates(roots)
+    changed: list[str] = []
+    try:
+        yield changed
+    finally:
+        changed += classes.restore()
+        for each in changed:
+            warnings.warn(f"slipstream.doctor: {each}", RuntimeWarning, stacklevel=5)
 
 
 @contextmanager

@@ -380,6 +380,12 @@ def _unchanged(batch: Any) -> Any:
     return batch
 
 
+def copied_parts(loader: DataLoader[Any]) -> list[Any]:
+    """Objects of the user of which Loaders uses copies in this process."""
+    inner = [loader.dataset, loader.collate_fn] if loader.num_workers == 0 else []
+    return [*inner, loader.sampler, loader.batch_sampler]
+
+
 def generators_of_loader(loader: DataLoader[Any]) -> list[Any]:
     """Generators of random numbers that a pass over the loader may draw from, beside the default ones."""
     methods = [getattr(type(each), name, None) for each in datasets_in(loader.dataset) for name in METHODS]
