@@ -36,7 +36,7 @@ class TrainingEpoch:
 
     step: int  #: steps trained, of all runs
     epoch: float  #: the same in epochs
-    loss: float  #: mean over the steps since the last one
+    loss: float  #: mean over the steps of the epoch so far, with those before a resumed checkpoint
     scores: dict[str, float]  #: of `val`; empty without
     is_best: bool
 
@@ -103,7 +103,6 @@ class Fit:
         self._trainer, self._native = trainer, trainer._native
         self._begun_at = self._native.position()
         self._saved_at: int | None = None
-        self._told = 0  # losses that on_epoch was told of
         self._losses: list[float] = []
         self._epochs: list[TrainingEpoch] = []
         self._seconds = 0.0
@@ -145,8 +144,6 @@ class Fit:
         trainer, native = self._trainer, self._native
         step = native.position()
         epoch = step / native.batches_per_epoch()
-        losses = self._losses[self._told :]
-        self._told = len(self._losses)
         scores: dict[str, float] = {}
         is_best = False
         if trainer._val is not None:
@@ -157,8 +154,7 @@ class Fit:
             scores = found
             is_best = self._judge(scores, step)
             native.log(step, epoch, list(scores.items()), trainer._criterion)
-        loss = sum(losses) / len(losses) if losses else math.nan
-        self._epochs.append(TrainingEpoch(step, epoch, loss, scores, is_best))
+        self._epochs.append(TrainingEpoch(step, epoch, native.epoch_loss(), scores, is_best))
         if trainer._on_epoch is not None:
             trainer._on_epoch(self._epochs[-1])
 

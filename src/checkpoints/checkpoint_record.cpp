@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "core/fingerprint.h"
 #include "core/json_fields.h"
@@ -44,14 +45,38 @@ void take_hex(const Json& value, const std::string& path, std::uint64_t& out, Pr
     json::must_be(path, "16 hexadecimal digits", value, problems);
 }
 
-void take_best(const Json& value, std::optional<BestScore>& best, Problems& problems) {
-  json::Fields fields(value, "best", kWhat, problems);
+BestScore best_score(const Json& value, const std::string& path, Problems& problems) {
+  json::Fields fields(value, path, kWhat, problems);
   BestScore found;
   take_text(fields, "metric", found.metric);
   take_number(fields, "value", found.value);
   take_count(fields, "step", found.step);
   fields.refuse_others();
-  best = found;
+  return found;
+}
+
+Json to_json(const BestScore& best) {
+  return {{"metric", best.metric}, {"value", best.value}, {"step", best.step}};
+}
+
+/// JSON has no NaN, so null means that the sum is not finite.
+void take_epoch_losses(json::Fields& fields, CheckpointRecord& record) {
+  if (fields.find("epoch_loss_steps") != nullptr)
+    take_count(fields, "epoch_loss_steps", record.epoch_loss_steps);
+  const Json* sum = fields.find("epoch_loss_sum");
+  if (sum != nullptr && sum->is_null())
+    record.epoch_loss_sum = std::numeric_limits<double>::quiet_NaN();
+  else if (sum != nullptr)
+    take_number(fields, "epoch_loss_sum", record.epoch_loss_sum);
+}
+
+void take_best_scores(json::Fields& fields, std::vector<BestScore>& scores) {
+  const Json* all = fields.find("best_scores");
+  if (all == nullptr) return;
+  if (!all->is_array()) return fields.must_be("best_scores", "a list", *all);
+  for (std::size_t i = 0; i < all->size(); ++i)
+    scores.push_back(
+        best_score((*all)[i], "best_scores[" + std::to_string(i) + "]", fields.problems()));
 }
 
 void refuse_foreign(const Json& document) {
@@ -99,10 +124,13 @@ std::string to_json(const CheckpointRecord& record) {
                    {"data", to_hex(record.data)},
                    {"order", record.order},
                    {"loss_digest", to_hex(record.loss_digest)}};
-  if (record.best)
-    document["best"] = {{"metric", record.best->metric},
-                        {"value", record.best->value},
-                        {"step", record.best->step}};
+  if (std::isfinite(record.epoch_loss_sum))
+    document["epoch_loss_sum"] = record.epoch_loss_sum;
+  else
+    document["epoch_loss_sum"] = nullptr;
+  document["epoch_loss_steps"] = record.epoch_loss_steps;
+  if (record.best) document["best"] = to_json(*record.best);
+  for (const BestScore& best : record.best_scores) document["best_scores"].push_back(to_json(best));
   document["epochs_since_best"] = record.epochs_since_best;
   document["scored_step"] = record.scored_step;
   document["fingerprints"] = Json::object();
@@ -136,7 +164,9 @@ CheckpointRecord parse_checkpoint_record(std::string_view text) {
   take_count(fields, "scored_step", record.scored_step);
   if (const Json* digest = fields.find_required("loss_digest"))
     take_hex(*digest, "loss_digest", record.loss_digest, problems);
-  if (const Json* best = fields.find("best")) take_best(*best, record.best, problems);
+  take_epoch_losses(fields, record);
+  if (const Json* best = fields.find("best")) record.best = best_score(*best, "best", problems);
+  take_best_scores(fields, record.best_scores);
   if (const Json* all = fields.find_required("fingerprints")) {
     if (!all->is_object()) fields.must_be("fingerprints", "an object", *all);
     for (const auto& [file, value] : all->items())

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "slipstream/core/error.h"
 
@@ -29,9 +30,16 @@ struct CheckpointRecord {
   std::uint64_t data = 0;         ///< Dataset::identity()
   std::string order = {};         ///< in words, how samples follow each other
   std::uint64_t loss_digest = 0;  ///< State::loss_digest
+  /// State::epoch_losses: the sum, which may be NaN, and the number of losses in it. A record of an
+  /// earlier version has neither.
+  double epoch_loss_sum = 0;
+  std::uint64_t epoch_loss_steps = 0;
   std::optional<BestScore> best = std::nullopt;
   std::uint64_t epochs_since_best = 0;
   std::uint64_t scored_step = 0;  ///< of the last evaluation; 0: there was none
+  /// The best value of each score, in the order of the scores. Empty in a record of an earlier
+  /// version.
+  std::vector<BestScore> best_scores = {};
   /// Of the tensors in each file.
   std::map<std::string, std::uint64_t> fingerprints = {};
   std::string plan = {};     ///< JSON; "": none

@@ -291,7 +291,7 @@ class Training {
     const RunResult& done = report_->result;
     print_summary(*report_, loop.ended().empty() ? steps_ - done.first_step : done.steps);
     if (!loop.ended().empty()) std::cout << loop.ended() << "\n";
-    if (!loop.scores().empty()) std::cout << score_table(loop.scores());
+    if (!loop.scores().empty()) std::cout << score_table(loop.scores(), loop.best_scores());
     return report_->result.interrupted ? kInterrupted : kDone;
   }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
-#include <numeric>
 
 #include "cli/verbs.h"
 #include "core/number_text.h"
@@ -57,6 +56,7 @@ TrainingLoop::TrainingLoop(Setup setup)
   if (std::find(names.begin(), names.end(), criterion_) == names.end())
     throw Refused("--keep-best: " + unknown_name("score", criterion_, names));
   const auto& loaded = setup_.loaded;
+  if (loaded) best_scores_ = loaded->best_scores;
   if (!loaded || !loaded->best || loaded->best->metric != criterion_) return;
   best_ = best_saved_ = loaded->best->value;
   best_step_ = loaded->best_step;
@@ -157,10 +157,8 @@ void TrainingLoop::evaluate(const RunOptions& options) {
 void TrainingLoop::judge(const EvaluationResult& result) {
   const Trainer& trainer = setup_.trainer;
   const std::uint64_t step = trainer.position();
-  rows_.push_back(
-      {step,
-       static_cast<double>(step) / static_cast<double>(trainer.pipeline().batches_per_epoch()),
-       result.scores});
+  rows_.push_back({step, epochs_at(step), result.scores});
+  for (const auto& [name, score] : result.scores) update_best(name, score, step);
   const auto found = std::find_if(result.scores.begin(), result.scores.end(),
                                   [&](const auto& score) { return score.first == criterion_; });
   if (found == result.scores.end())
@@ -176,10 +174,33 @@ void TrainingLoop::judge(const EvaluationResult& result) {
   // One that could not be saved leaves the place to the next that is better than what was.
   const bool saves_best =
       std::isfinite(value) && (!best_saved_ || is_better_score(criterion_, value, *best_saved_));
-  if (save(CheckpointScore{criterion_, value, saves_best, epochs_since_best_}) && saves_best)
+  if (save(CheckpointScore{criterion_, value, saves_best, epochs_since_best_, best_scores_}) &&
+      saves_best)
     best_saved_ = value;
   if (setup_.log != nullptr) setup_.log->add(rows_.back());
   print_epoch(is_best ? "  best" : "");
+}
+
+void TrainingLoop::update_best(const std::string& name, double value, std::uint64_t step) {
+  if (!std::isfinite(value)) return;
+  const auto found = std::find_if(best_scores_.begin(), best_scores_.end(),
+                                  [&](const BestOfScore& best) { return best.metric == name; });
+  if (found == best_scores_.end())
+    best_scores_.push_back({name, value, step});
+  else if (is_better_score(name, value, found->value))
+    *found = {name, value, step};
+}
+
+double TrainingLoop::epochs_at(std::uint64_t step) const {
+  return static_cast<double>(step) /
+         static_cast<double>(setup_.trainer.pipeline().batches_per_epoch());
+}
+
+std::vector<ScoreRow> TrainingLoop::best_scores() const {
+  std::vector<ScoreRow> rows;
+  for (const BestOfScore& best : best_scores_)
+    rows.push_back({best.step, epochs_at(best.step), {{best.metric, best.value}}});
+  return rows;
 }
 
 void TrainingLoop::end_early_where_due() {
@@ -195,15 +216,12 @@ void TrainingLoop::end_early_where_due() {
 
 void TrainingLoop::print_epoch(const std::string& note) const {
   const ScoreRow& row = rows_.back();
-  const std::uint64_t before = rows_.size() > 1 ? rows_[rows_.size() - 2].step : 0;
-  const std::vector<float>& losses = total_.run.losses;
-  const std::size_t steps = std::min<std::size_t>(losses.size(), row.step - before);
-  const double mean =
-      std::accumulate(losses.end() - static_cast<std::ptrdiff_t>(steps), losses.end(), 0.0) /
-      static_cast<double>(std::max<std::size_t>(1, steps));
+  const EpochLosses losses = setup_.trainer.epoch_losses();
   setup_.line.clear();
-  std::cout << "epoch " << rounded_text(row.epoch, kDigits) << ", step " << row.step << ": loss "
-            << rounded_text(mean, kDigits) << "; val";
+  std::cout << "epoch " << rounded_text(row.epoch, kDigits) << ", step " << row.step << ": ";
+  // A checkpoint of an earlier version at the end of an epoch does not have its losses.
+  if (losses.steps > 0) std::cout << "loss " << rounded_text(losses.mean(), kDigits) << "; ";
+  std::cout << "val";
   for (const auto& [name, value] : row.scores)
     std::cout << " " << name << " " << rounded_text(value, kDigits);
   if (const auto lr = setup_.trainer.pipeline().train_step()->lr(row.step - 1))

@@ -60,6 +60,8 @@ class TrainingLoop {
   TrainingFacts facts(const Progress& progress) const;
   /// After each evaluation.
   const std::vector<ScoreRow>& scores() const { return rows_; }
+  /// The best value of each score with those of earlier runs, a row for each.
+  std::vector<ScoreRow> best_scores() const;
   /// Why it ended before its last step; "": it did not.
   const std::string& ended() const { return ended_; }
 
@@ -69,6 +71,8 @@ class TrainingLoop {
   void train_part(const RunOptions& options);
   void evaluate(const RunOptions& options);
   void judge(const EvaluationResult& result);
+  void update_best(const std::string& name, double value, std::uint64_t step);
+  double epochs_at(std::uint64_t step) const;
   void print_epoch(const std::string& note) const;
   /// False where it could not be saved.
   bool save(const std::optional<CheckpointScore>& score);
@@ -84,6 +88,7 @@ class TrainingLoop {
   std::optional<double> best_;  ///< finite
   std::uint64_t best_step_ = 0;
   std::optional<double> best_saved_;
+  std::vector<BestOfScore> best_scores_;
   bool is_lost_ = false;
   std::optional<std::uint64_t> saved_;  ///< position of the last checkpoint between parts
   std::uint64_t epochs_since_best_ = 0;

@@ -38,6 +38,8 @@ class NativeTrainer {
 
   std::uint64_t position() const { return trainer_->position(); }
   std::uint64_t batches_per_epoch() const { return trainer_->pipeline().batches_per_epoch(); }
+  /// The mean loss of the epoch to which the last step belongs; NaN where there is none.
+  double epoch_loss() const { return trainer_->epoch_losses().mean(); }
   std::uint64_t digest() const;
   std::string plan() const { return to_json(plan_); }
   std::vector<std::string> metrics() const;

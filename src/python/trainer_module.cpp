@@ -148,6 +148,7 @@ void add_trainer(py::module_& module) {
       }))
       .def("position", &T::position)
       .def("batches_per_epoch", &T::batches_per_epoch)
+      .def("epoch_loss", &T::epoch_loss)
       .def("digest", &T::digest)
       .def("plan", &T::plan)
       .def("metrics", &T::metrics)

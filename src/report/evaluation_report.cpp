@@ -53,18 +53,20 @@ bool is_better_score(const std::string& name, double value, double than) {
   return name == "loss" ? value < than : value > than;
 }
 
-std::string score_table(const std::vector<ScoreRow>& rows) {
+std::string score_table(const std::vector<ScoreRow>& rows, const std::vector<ScoreRow>& earlier) {
   std::vector<std::vector<std::string>> table = {{"score", "last", "best", "in epoch"}};
-  for (std::size_t i = 0; i < rows.back().scores.size(); ++i) {
-    const auto& [name, last] = rows.back().scores[i];
+  for (const auto& [name, last] : rows.back().scores) {
     double best = kUnknown, epoch = kUnknown;
-    for (const ScoreRow& row : rows) {
-      const double value = row.scores.at(i).second;
-      if (!std::isfinite(value) || (std::isfinite(best) && !is_better_score(name, value, best)))
-        continue;
-      best = value;
-      epoch = row.epoch;
-    }
+    const auto look_at = [&, &score = name](const ScoreRow& row) {
+      for (const auto& [other, value] : row.scores) {
+        if (other != score || !std::isfinite(value)) continue;
+        if (std::isfinite(best) && !is_better_score(score, value, best)) continue;
+        best = value;
+        epoch = row.epoch;
+      }
+    };
+    for (const ScoreRow& row : earlier) look_at(row);
+    for (const ScoreRow& row : rows) look_at(row);
     table.push_back({name, rounded_text(last, kScoreDigits), rounded_text(best, kScoreDigits),
                      rounded_text(epoch, kScoreDigits)});
   }

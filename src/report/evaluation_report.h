@@ -23,9 +23,10 @@ std::vector<ClassRow> class_rows(const std::vector<double>& counts,
 
 /// Of the score of this name: a loss is better when it is lower, any other one when it is higher.
 bool is_better_score(const std::string& name, double value, double than);
-/// A row for each score: the last value, the best one, and the epoch of that. REQUIRES: at least
-/// one row
-std::string score_table(const std::vector<ScoreRow>& rows);
+/// A row for each score: the last value, the best one, and the epoch of that. `earlier`: rows of
+/// other runs of the training, or of some of their scores. REQUIRES: at least one row
+std::string score_table(const std::vector<ScoreRow>& rows,
+                        const std::vector<ScoreRow>& earlier = {});
 
 /// What `eval` found.
 struct EvaluationReport {

@@ -154,6 +154,7 @@ struct Checkpoints::Impl {
   /// Where the process was killed before `best` could be set, it is set now.
   void go_on_from(const LoadedCheckpoint& loaded) {
     scored_step = loaded.scored_step;
+    best_scores = loaded.best_scores;
     if (!loaded.best) return;
     best = BestScore{loaded.best->metric, loaded.best->value, loaded.best_step};
     epochs_since_best = loaded.best->epochs_since_best;
@@ -164,6 +165,7 @@ struct Checkpoints::Impl {
   void take_score(const CheckpointScore& score, std::uint64_t step) {
     scored_step = step;
     epochs_since_best = score.epochs_since_best;
+    best_scores = score.best_scores;
     if (score.is_best) best = BestScore{score.metric, score.value, step};
   }
 
@@ -188,9 +190,13 @@ struct Checkpoints::Impl {
     record.step = state.position;
     record.epoch = static_cast<double>(state.position) / steps_of_epoch;
     record.loss_digest = state.loss_digest;
+    record.epoch_loss_sum = state.epoch_losses.sum;
+    record.epoch_loss_steps = state.epoch_losses.steps;
     record.best = best;
     record.epochs_since_best = epochs_since_best;
     record.scored_step = scored_step;
+    for (const BestOfScore& each : best_scores)
+      record.best_scores.push_back({each.metric, each.value, each.step});
     record.program = options.program;
     record.plan = plan;
     record.notes = options.notes;
@@ -232,6 +238,7 @@ struct Checkpoints::Impl {
   std::set<std::string> parameters;  ///< names
   std::string plan;
   std::optional<BestScore> best;
+  std::vector<BestOfScore> best_scores;
   std::uint64_t epochs_since_best = 0, scored_step = 0;
   std::mutex mutex;
   std::condition_variable changed;
@@ -261,10 +268,12 @@ bool Checkpoints::save(const std::optional<CheckpointScore>& score) {
   impl_->wait_until_idle();
   const State state = Inside::of(impl_->trainer).state.live();
   const auto best = impl_->best;
+  const auto best_scores = impl_->best_scores;
   const std::uint64_t epochs = impl_->epochs_since_best, scored = impl_->scored_step;
   if (score) impl_->take_score(*score, state.position);
   if (impl_->write(state)) return true;
   impl_->best = best;
+  impl_->best_scores = best_scores;
   impl_->epochs_since_best = epochs;
   impl_->scored_step = scored;
   return false;
@@ -318,6 +327,7 @@ LoadedCheckpoint load_checkpoint(Trainer& trainer, const fs::path& path) {
   check_copied_whole(state, Inside::of(trainer).state.live(), path);
   state.position = record.step;
   state.loss_digest = record.loss_digest;
+  state.epoch_losses = {record.epoch_loss_sum, record.epoch_loss_steps};
   state.spoiled_by.clear();
   trainer.restore(state);
   LoadedCheckpoint loaded{.path = path, .step = record.step, .scored_step = record.scored_step};
@@ -326,6 +336,10 @@ LoadedCheckpoint load_checkpoint(Trainer& trainer, const fs::path& path) {
         CheckpointScore{record.best->metric, record.best->value, true, record.epochs_since_best};
     loaded.best_step = record.best->step;
   }
+  for (const BestScore& each : record.best_scores)
+    loaded.best_scores.push_back({each.metric, each.value, each.step});
+  if (loaded.best_scores.empty() && record.best)
+    loaded.best_scores.push_back({record.best->metric, record.best->value, record.best->step});
   return loaded;
 }
 

@@ -41,6 +41,7 @@ Execution::Execution(Setup setup)
       window_(setup_.plan.schedule.depth + setup_.plan.schedule.run_ahead),
       train_(setup_.bound, setup_.first_step, window_),
       loss_digest_(setup_.state.loss_digest()),
+      epoch_losses_(setup_.state.epoch_losses()),
       states_(window_),
       inputs_(window_),
       running_(setup_.lanes.size()),
@@ -187,6 +188,7 @@ void Execution::hand_state_over(std::uint64_t batch) {
   taken->position = setup_.first_step + batch + 1;
   taken->loss_digest = loss_digest_;
   tell("state", batch, [&] { setup_.options.on_state(std::move(*taken)); });
+  taken->epoch_losses = epoch_losses_;
   taken.reset();
 }
 
@@ -234,6 +236,8 @@ void Execution::take_metrics(std::uint64_t batch) {
   if (told.accuracy) record_.accuracies.push_back(*told.accuracy);
   if (setup_.options.on_outputs && !told.outputs.empty())
     tell("output", batch,
+  epoch_losses_.add(told.loss, setup_.first_step + batch,
+                    setup_.bound.pipeline.batches_per_epoch());
          [&] { setup_.options.on_outputs(setup_.first_step + batch, told.outputs); });
 }
 

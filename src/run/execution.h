@@ -106,6 +106,7 @@ class Execution final : public Work {
   std::size_t window_;
   TrainingStage train_;
   std::uint64_t loss_digest_;                 ///< up to the last batch that retired
+  EpochLosses epoch_losses_;                  ///< the same
   std::vector<std::optional<State>> states_;  ///< behind batches in the window
   std::vector<StepInput> inputs_;             ///< of the batches in the window
   std::vector<std::string> running_;

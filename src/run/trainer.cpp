@@ -191,6 +191,7 @@ const Pipeline& Trainer::pipeline() const { return impl_->bound.pipeline; }
 const Plan::Numerics& Trainer::numerics() const { return impl_->bound.numerics; }
 Context& Trainer::context() const { return impl_->bound.context; }
 std::uint64_t Trainer::position() const { return impl_->state.position(); }
+EpochLosses Trainer::epoch_losses() const { return impl_->state.epoch_losses(); }
 std::uint64_t Trainer::digest() const { return impl_->state.digest(); }
 
 }  // namespace slipstream

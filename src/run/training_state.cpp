@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <bit>
+#include <limits>
 
 #include "core/fingerprint.h"
 #include "run/digest.h"
@@ -50,9 +51,22 @@ std::uint64_t digest_with(std::uint64_t digest, float loss) {
   return chain64(digest, std::bit_cast<std::uint32_t>(loss));
 }
 
+void EpochLosses::add(float loss, std::uint64_t step, std::uint64_t batches_per_epoch) {
+  if (step % batches_per_epoch == 0) *this = {};
+  sum += static_cast<double>(loss);
+  ++steps;
+}
+
+double EpochLosses::mean() const {
+  return steps == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(steps);
+}
+
 void TrainingState::add_steps(std::span<const float> losses) {
-  position_ += losses.size();
-  for (const float loss : losses) loss_digest_ = digest_with(loss_digest_, loss);
+  const std::uint64_t length = bound_.pipeline.batches_per_epoch();
+  for (const float loss : losses) {
+    loss_digest_ = digest_with(loss_digest_, loss);
+    epoch_losses_.add(loss, position_++, length);
+  }
 }
 
 void TrainingState::check_sound() const {
@@ -86,6 +100,7 @@ State TrainingState::live() const {
   state.training = training_tensors();
   state.position = position_;
   state.loss_digest = loss_digest_;
+  state.epoch_losses = epoch_losses_;
   state.spoiled_by = spoiled_by_;
   return state;
 }
@@ -93,6 +108,7 @@ State TrainingState::live() const {
 void TrainingState::begin_anew() {
   position_ = 0;
   loss_digest_ = 0;
+  epoch_losses_ = {};
   spoiled_by_.clear();
 }
 
@@ -100,6 +116,7 @@ State TrainingState::copy() const {
   State state = copied_tensors();
   state.position = position_;
   state.loss_digest = loss_digest_;
+  state.epoch_losses = epoch_losses_;
   state.spoiled_by = spoiled_by_;
   bound_.synchronize();
   return state;
@@ -114,6 +131,7 @@ void TrainingState::restore(const State& state) {
   put_back(state.training, training);
   position_ = state.position;
   loss_digest_ = state.loss_digest;
+  epoch_losses_ = state.epoch_losses;
   spoiled_by_ = state.spoiled_by;
   bound_.synchronize();
 }

@@ -29,6 +29,7 @@ class TrainingState {
   void check_sound() const;
 
   std::uint64_t loss_digest() const { return loss_digest_; }
+  const EpochLosses& epoch_losses() const { return epoch_losses_; }
 
   /// Waits for the device.
   std::uint64_t digest() const;
@@ -48,6 +49,7 @@ class TrainingState {
   const BoundPipeline& bound_;
   std::uint64_t position_ = 0;
   std::uint64_t loss_digest_ = 0;
+  EpochLosses epoch_losses_;
   std::string spoiled_by_;  ///< why the state is of no step; "": it is
 };
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "support/thrown.h"
@@ -22,9 +23,12 @@ CheckpointRecord sample() {
           .samples = 6400,
           .order = "shuffled",
           .loss_digest = 0xfedcba9876543210U,
+          .epoch_loss_sum = 0.1 + 0.7,
+          .epoch_loss_steps = 7,
           .best = BestScore{"top1", 0.1 + 0.2, 800},
           .epochs_since_best = 2,
           .scored_step = 1100,
+          .best_scores = {{"loss", 0.25, 1100}, {"top1", 0.1 + 0.2, 800}},
           .fingerprints = {{"training.safetensors", 1}, {"weights.safetensors", ~0ULL}},
           .plan = R"({"version":1})",
           .notes = R"({"name":"mine"})",
@@ -53,6 +57,29 @@ TEST(CheckpointRecord, SoIsTheLeastOfThem) {
   CheckpointRecord least;
   least.fingerprints = {{"weights.safetensors", 0}};
   EXPECT_EQ(parse_checkpoint_record(to_json(least)), least);
+}
+
+/// A record of a version that kept neither losses of the epoch nor the best of all scores.
+TEST(CheckpointRecord, OneOfAnEarlierVersionIsRead) {
+  std::string text = to_json(sample());
+  const auto remove = [&](const std::string& key, const std::string& end) {
+    const std::size_t at = text.find("  \"" + key + "\"");
+    text.erase(at, text.find(end, at) + end.size() - at);
+  };
+  remove("epoch_loss_sum", ",\n");
+  remove("epoch_loss_steps", ",\n");
+  remove("best_scores", "  ],\n");
+  // The fingerprint is the last thing that is checked.
+  EXPECT_EQ(refusal(text), "Refused: this checkpoint is damaged: it is not as it was written");
+  EXPECT_EQ(CheckpointRecord().epoch_loss_steps, 0U);
+}
+
+TEST(CheckpointRecord, ALossThatIsNotFiniteIsRead) {
+  CheckpointRecord record = sample();
+  record.epoch_loss_sum = std::numeric_limits<double>::infinity();
+  const CheckpointRecord read = parse_checkpoint_record(to_json(record));
+  EXPECT_TRUE(std::isnan(read.epoch_loss_sum));
+  EXPECT_EQ(read.epoch_loss_steps, 7U);
 }
 
 TEST(CheckpointRecord, AnyOtherValueIsNoticed) {

@@ -6,7 +6,7 @@ import signal
 import unittest
 
 from checkpoint_runs import RECORD, CheckpointRuns, float_values, make_classes, step_path, steps_in
-from program import DONE, FAILED, INTERRUPTED, REFUSED, Running, read_json
+from program import DONE, FAILED, INTERRUPTED, REFUSED, Running, read_json, run
 
 EVERYTHING = ["--optimizer", "adamw", "--accumulate", "3", "--ema", "0.9", "--clip-grad", "1",
               "--schedule", "cosine", "--warmup-steps", "4"]
@@ -182,6 +182,26 @@ class ResumeTest(CheckpointRuns):
                              says=["ended early: top1 has not improved for 4 epochs"])
         self.assertEqual([row["step"] for row in report["validation"]], [32, 40])
         self.assertEqual(steps_in(folder)[-1], 40)
+
+    def printed(self, folder, *more):
+        """Returns the lines of epochs and the table of scores that a training of 24 steps prints."""
+        done = run(*self.command("--checkpoint", folder, "--steps", "24", "--val", self.data, *more))
+        self.assertEqual(done.returncode, DONE, done.stderr)
+        lines = done.stdout.splitlines()
+        table = lines.index(next(line for line in lines if line.startswith("score ")))
+        return [line for line in lines if line.startswith("epoch ")], lines[table:]
+
+    def test_a_resumed_run_prints_the_epochs_and_the_best_scores_of_a_whole_one(self):
+        epochs, table = self.printed(self.folder / "whole")
+        self.assertEqual(len(epochs), 3)
+        for step in (4, 8, 12, 20):
+            folder, _ = self.saved(f"part {step}", "--val", self.data, steps=step)
+            rest, whole_table = self.printed(folder, "--resume", "auto")
+            if step % 8 == 0:
+                self.assertEqual((rest, whole_table), (epochs[step // 8:], table))
+            else:  # a run that ends within an epoch is scored there, and that score may be the best one
+                self.assertEqual([line.removesuffix("  best") for line in rest],
+                                 [line.removesuffix("  best") for line in epochs[step // 8:]])
 
     def test_the_summary_says_what_was_trained(self):
         stopped = ["--early-stop", "1", "--val", self.data, "--lr", "1e-9"]

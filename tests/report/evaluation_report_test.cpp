@@ -34,6 +34,15 @@ TEST(EvaluationReport, ATableHasTheLastAndTheBestOfEachScore) {
             "top1    0.6   0.8         2\n");
 }
 
+TEST(EvaluationReport, ATableHasTheBestOfEarlierRuns) {
+  const std::vector<ScoreRow> rows = {{30, 3, {{"loss", 0.5}, {"top1", 0.7}, {"top5", 0.9}}}};
+  EXPECT_EQ(score_table(rows, {{10, 1, {{"top1", 0.75}}}, {20, 2, {{"loss", 0.625}}}}),
+            "score  last  best  in epoch\n"
+            "loss    0.5   0.5         3\n"
+            "top1    0.7  0.75         1\n"
+            "top5    0.9   0.9         3\n");
+}
+
 TEST(EvaluationReport, ATableSaysWhereNoScoreWasFinite) {
   EXPECT_EQ(score_table({{10, 1, {{"loss", kNaN}}}}),
             "score  last  best  in epoch\n"

@@ -11,12 +11,20 @@
 
 namespace slipstream {
 
+/// The best value of a score so far.
+struct BestOfScore {
+  std::string metric;      ///< the name of the score
+  double value = 0;        ///< finite
+  std::uint64_t step = 0;  ///< the number of steps that were trained when the model had it
+};
+
 /// How good the model is where it is saved.
 struct CheckpointScore {
   std::string metric;
   double value = 0;
   bool is_best = false;  ///< whether `best` shall name this checkpoint; needs a finite value
   std::uint64_t epochs_since_best = 0;
+  std::vector<BestOfScore> best_scores = {};  ///< of all scores, for the record
 };
 
 /// Where and how often a training is saved.
@@ -39,6 +47,9 @@ struct LoadedCheckpoint {
   /// The best score of the training so far, and the step that had it; no value: there is none.
   std::optional<CheckpointScore> best = std::nullopt;
   std::uint64_t best_step = 0;
+  /// The best value of each score so far. `best` alone where an earlier version of the program
+  /// saved the checkpoint.
+  std::vector<BestOfScore> best_scores = {};
   std::uint64_t scored_step = 0;  ///< of the last evaluation; 0: there was none
   /// What was found to be damaged or unreadable and passed over, a line each.
   std::vector<std::string> passed_over = {};

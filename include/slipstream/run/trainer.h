@@ -52,12 +52,27 @@ struct RunOptions {
   bool check_cache = false;
 };
 
+/// The losses of the epoch to which the last step belongs, up to that step.
+struct EpochLosses {
+  double sum = 0;
+  /// The number of losses in the sum. A state that an earlier version of the program saved has
+  /// none.
+  std::uint64_t steps = 0;
+
+  /// Adds the loss of the step `step`, counted from 0 through all epochs, of which each has
+  /// `batches_per_epoch` steps. The first step of an epoch begins a new sum.
+  void add(float loss, std::uint64_t step, std::uint64_t batches_per_epoch);
+  /// NaN where there is no loss.
+  double mean() const;
+};
+
 /// A copy of weights, buffers, optimizer state and position between two steps.
 struct State {
   std::vector<NamedTensor> model;     ///< parameters and buffers, on the trainer's device
   std::vector<NamedTensor> training;  ///< TrainStep::state(), such as the optimizer's
   std::uint64_t position = 0;         ///< the next step
   std::uint64_t loss_digest = 0;      ///< digest of all losses so far
+  EpochLosses epoch_losses = {};
   /// Why these are not the weights of any step; "": they are. A state taken after a run that failed
   /// in the middle of a step says so. A trainer into which it is put back refuses to train.
   std::string spoiled_by;
@@ -110,6 +125,8 @@ class Trainer {
   Context& context() const;
   /// The number of the next step, counted from 0 through all runs and all epochs.
   std::uint64_t position() const;
+  /// The losses of the epoch to which the last step belongs, with those before a restored state.
+  EpochLosses epoch_losses() const;
   /// A 64-bit hash of all losses since the trainer was made (with those of a restored state),
   /// weights, buffers and the optimizer's state. Waits for the device.
   std::uint64_t digest() const;
