@@ -226,10 +226,10 @@ SlabLayout plan_slab(const Dataset& dataset, const std::vector<NamedOp>& transfo
   if (problems.empty() && !options.batch_ops.empty())
     add_batch_chain(options.batch_ops, key_number(transforms, transforms.size()), layout, problems);
   if (problems.empty()) place_fields(layout);
-  if (layout.device_bytes == 0 && problems.empty()) {
-    problems.push_back(layout.bytes == 0 ? "the data set's samples are empty"
-                                         : "every field stays on the host: let one travel");
-  }
+  if (problems.empty() && layout.bytes == 0)  // samples without elements; memory has an address
+    layout.bytes = layout.copied_bytes = layout.device_bytes = kSlabAlignment;
+  if (layout.device_bytes == 0 && problems.empty())
+    problems.emplace_back("every field stays on the host: let one travel");
   return layout;
 }
 

@@ -421,6 +421,7 @@ void StagedLoop::keep_own(std::size_t lane, const at::Tensor& tensor) {
 
 /// Several batches may share memory, but none may be overwritten while it is in use.
 void StagedLoop::refuse_same_memory(std::size_t lane, const at::Tensor& tensor) {
+  if (tensor.numel() == 0) return;  // of which nothing can be overwritten
   // On a GPU the graph that computes a stage's output writes without PyTorch's count.
   if (!memory_[lane].is_overwritten_by(tensor, /*is_strict=*/lane > 0)) return;
   if (lane > 0)
