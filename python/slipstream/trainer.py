@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from . import _native
-from ._checks import check
+from ._checks import check, choose
 from ._fit import Best, Fit, TrainingEpoch, TrainingResult, TrainingStep
 from ._runs import Outputs, interrupts, running, wait_for_closed
 from ._training import (
@@ -52,7 +52,10 @@ class Trainer:
         with deterministic=True.
     transforms_device: "cpu", "gpu" or "pipelined"; by default as the loader's: "pipelined" for "cuda".
     val: a slipstream.DataLoader on which the model is evaluated after each epoch, without random transforms,
-        but with functions in Python.
+        but with functions in Python. Its images have the dtype and the shape of those in training, and values of
+        about the same range (0 to 255 next to 0 to 1 is refused). Bad samples are left out with its
+        on_bad_sample="skip".
+    val_may_differ: True lets images of `val` have another shape or range on purpose.
     resume: "auto" goes on from the latest checkpoint in `checkpoint`, if there is one; a path from that one.
     progress: shows a live line on standard error; by default on a terminal.
     on_step: called with a TrainingStep, a few steps behind the device; on a CPU by another thread.
@@ -106,6 +109,7 @@ class Trainer:
         plan: str = "pipelined",
         transforms_device: str | None = None,
         val: DataLoader | None = None,
+        val_may_differ: bool = False,
         metrics: Sequence[str] | Mapping[str, Any] | None = None,
         num_classes: int | None = None,
         keep_best: str | None = None,
@@ -121,14 +125,16 @@ class Trainer:
         on_epoch: Callable[[TrainingEpoch], Any] | None = None,
     ) -> None:
         options = dict(locals())
-        others = ("self", "loader", "model", "val", "keep_best", "early_stop", "resume", "on_step", "on_epoch")
+        others = ("self", "loader", "model", "val", "val_may_differ", "keep_best", "early_stop", "resume",
+                  "on_step", "on_epoch")  # fmt: skip
         for name in others:
             del options[name]
         self.model, self._fits = model, False
         check_callable(on_step=on_step, on_epoch=on_epoch)
         self._on_step, self._on_epoch = on_step, on_epoch
         self._begin(settings_of(loader, model, options), loader_of(loader))
-        self._take_val(val, keep_best, early_stop)
+        check(choose(val_may_differ=(val_may_differ, (True, False))))
+        self._take_val(val, bool(val_may_differ), keep_best, early_stop)
         self._open(optional_path("resume", resume))
 
     def _begin(self, settings: _native.TrainerSettings, loader: DataLoader) -> None:
@@ -141,7 +147,7 @@ class Trainer:
         self._native.kept = settings.kept
 
     def _take_val(
-        self, val: DataLoader | None, keep_best: str | None, early_stop: int | None
+        self, val: DataLoader | None, may_differ: bool, keep_best: str | None, early_stop: int | None
     ) -> None:
         names = ["loss", "accuracy", *self._native.metrics()]
         if val is None and (keep_best is not None or early_stop is not None):
@@ -154,7 +160,7 @@ class Trainer:
             check(early_stop=(early_stop, 1))
         self._criterion = keep_best or (names[2] if len(names) > 2 else "loss")
         self._early_stop = early_stop
-        self._val = None if val is None else self._evaluator(val, "val")
+        self._val = None if val is None else self._evaluator(val, "val", may_differ)
         self._best = Best()
 
     def _open(self, resume: str) -> None:
@@ -232,12 +238,16 @@ class Trainer:
         wait_for_closed()
         return dict(self._native.averages())
 
-    def evaluate(self, loader: DataLoader | None = None) -> dict[str, float]:
-        """The scores of `loader`, by default `val`: each sample counts once, without random transforms, but
+    def evaluate(self, loader: DataLoader | None = None, may_differ: bool = False) -> dict[str, float]:
+        """Returns the scores of `loader`, by default `val`: each sample counts once, without random transforms, but
         with functions in Python, and with the averages of the weights where there are any. Waits until it is
-        done."""
+        done.
+
+        Bad samples of a loader with on_bad_sample="skip" are left out: loader.skipped has them, and a warning names
+        new ones. may_differ: for `loader`, what val_may_differ is for `val`."""
         refuse_several_processes(self._loader)
-        evaluator = self._val if loader is None else self._evaluator(loader, "the loader")
+        check(choose(may_differ=(may_differ, (True, False))))
+        evaluator = self._val if loader is None else self._evaluator(loader, "the loader", bool(may_differ))
         if evaluator is None:
             raise _native.Refused("there is nothing to evaluate on: give a loader, or the trainer val")
         with interrupts(), running(evaluator.stop):
@@ -251,9 +261,11 @@ class Trainer:
         host memory; as evaluate() does. Another thread computes a few batches ahead until the iterator
         ends or is closed, which wait for it, and has the device meanwhile. An iterator that is let go of
         ends it too, without waiting."""
-        return Outputs(self._evaluator(loader, "the loader"), self._loader.device)
+        return Outputs(self._evaluator(loader, "the loader", counts_scores=False), self._loader.device)
 
-    def _evaluator(self, loader: Any, what: str) -> _native.NativeEvaluator:
+    def _evaluator(
+        self, loader: Any, what: str, may_differ: bool = False, counts_scores: bool = True
+    ) -> _native.NativeEvaluator:
         if isinstance(loader, Pipeline):
             raise _native.Refused(
                 f"{what} is a slipstream.Pipeline: give its loader. The stages are those of the training"
@@ -267,7 +279,7 @@ class Trainer:
                 + ": open both with the same classes=[...]"
             )
         loader._revive_workers()
-        evaluator = _native.NativeEvaluator(self._native, loader._native)
+        evaluator = _native.NativeEvaluator(self._native, loader._native, counts_scores, may_differ)
         evaluator.trainer, evaluator.loader = self._native, loader
         return evaluator
 
@@ -276,4 +288,5 @@ class Trainer:
         wait_for_closed()
         evaluator.loader._revive_workers()
         is_interrupted, _, scores = evaluator.evaluate()
+        evaluator.loader._warn_of_skipped()
         return None if is_interrupted else dict(scores)

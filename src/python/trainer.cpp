@@ -306,8 +306,10 @@ std::vector<NamedTensor> NativeTrainer::averages() const {
 }
 
 NativeEvaluator::NativeEvaluator(std::shared_ptr<NativeTrainer> trainer,
-                                 const std::shared_ptr<NativeLoader>& loader)
-    : trainer_(std::move(trainer)) {
+                                 std::shared_ptr<NativeLoader> given, bool counts_scores,
+                                 bool may_differ)
+    : trainer_(std::move(trainer)), loader_(std::move(given)) {
+  const std::shared_ptr<NativeLoader>& loader = loader_;
   const NativeTrainer& of = *trainer_;
   of.made_in_.require_this_process("this trainer");
   Context& context = *of.context_;
@@ -316,8 +318,13 @@ NativeEvaluator::NativeEvaluator(std::shared_ptr<NativeTrainer> trainer,
                   ", but the trainer's device is " + context.device().str() +
                   ": give both the same");
   const Pipeline data = data_of(*loader, /*is_evaluated=*/true);
+  EvaluationOptions options;
+  options.same_images = counts_scores && !may_differ;
+  options.allowed_by = "give the trainer val_may_differ=True, or evaluate() may_differ=True";
+  if (counts_scores) options.on_bad_sample = data.options().on_bad_sample;
   const GilRelease unlocked;
-  evaluator_ = std::make_unique<Evaluator>(of.trainer_->pipeline(), data, context, of.numerics_);
+  evaluator_ =
+      std::make_unique<Evaluator>(of.trainer_->pipeline(), data, context, of.numerics_, options);
   LoaderPlan loading = loading_of(*loader);
   loading.wire = of.loading_.wire;
   loading.on_device.clear();
@@ -346,6 +353,7 @@ EvaluationResult NativeEvaluator::evaluate() {
     return done;
   };
   EvaluationResult result = trainer_->run_of(evaluated, &handlers);
+  loader_->add_skipped(result.run.skipped);
   handlers.rethrow();
   return result;
 }

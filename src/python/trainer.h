@@ -113,8 +113,10 @@ class NativeTrainer {
 /// What a module makes of other data.
 class NativeEvaluator {
  public:
-  NativeEvaluator(std::shared_ptr<NativeTrainer> trainer,
-                  const std::shared_ptr<NativeLoader>& loader);
+  /// counts_scores: for evaluate(), otherwise for predict(). may_differ: lets images have another
+  /// shape or range than in training.
+  NativeEvaluator(std::shared_ptr<NativeTrainer> trainer, std::shared_ptr<NativeLoader> loader,
+                  bool counts_scores, bool may_differ);
 
   EvaluationResult evaluate();
   /// Calls `take` with each batch of outputs, in host memory, in order; ends where it gives False.
@@ -125,6 +127,7 @@ class NativeEvaluator {
 
  private:
   std::shared_ptr<NativeTrainer> trainer_;
+  std::shared_ptr<NativeLoader> loader_;
   std::unique_ptr<Evaluator> evaluator_;
   Plan plan_;
   std::thread::id made_by_ = std::this_thread::get_id();

@@ -178,8 +178,11 @@ void add_trainer(py::module_& module) {
       });
   using E = NativeEvaluator;
   py::class_<E, std::shared_ptr<E>>(module, "NativeEvaluator", py::dynamic_attr())
-      .def(py::init([](std::shared_ptr<T> trainer, const std::shared_ptr<NativeLoader>& loader) {
-        return std::shared_ptr<E>(new E(std::move(trainer), loader), InItsProcess{});
+      .def(py::init([](std::shared_ptr<T> trainer, std::shared_ptr<NativeLoader> loader,
+                       bool counts_scores, bool may_differ) {
+        return std::shared_ptr<E>(
+            new E(std::move(trainer), std::move(loader), counts_scores, may_differ),
+            InItsProcess{});
       }))
       .def("evaluate",
            [](E& evaluator) {

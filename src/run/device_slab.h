@@ -35,8 +35,9 @@ at::Tensor view_of(const at::Tensor& memory, const SlabField& field, std::size_t
 
 /// The fields of one batch in one block of device memory.
 struct DeviceSlab {
-  Fields fields;                           ///< views of the block, which hold nothing else
-  std::vector<std::int64_t> classes = {};  ///< of each field
+  Fields fields;                            ///< views of the block, which hold nothing else
+  std::vector<std::int64_t> classes = {};   ///< of each field
+  std::vector<std::size_t> stand_ins = {};  ///< Batch::stand_ins() of the batch in it
 
   /// Fresh memory from the allocator on the current stream.
   static DeviceSlab make(const SlabLayout& layout, c10::Device device);

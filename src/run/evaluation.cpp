@@ -10,6 +10,7 @@
 
 #include "run/evaluation_step.h"
 #include "run/inside.h"
+#include "run/same_images.h"
 #include "run/trainer_impl.h"
 #include "slipstream/ops/chain.h"
 #include "slipstream/train/weights.h"
@@ -18,55 +19,18 @@
 namespace slipstream {
 namespace {
 
-std::vector<FieldSpec> fields_of(const Dataset& dataset, const std::vector<NamedOp>& chain) {
-  std::vector<FieldSpec> fields = dataset.fields();
-  for (const NamedOp& each : chain) fields = fields_after(each.op, std::move(fields));
-  return fields;
-}
-
-bool may_be_same(const Shape& a, const Shape& b) {
-  if (a.rank != b.rank) return false;
-  for (std::size_t i = 0; i < a.rank; ++i)
-    if (a[i] != b[i] && a[i] >= 0 && b[i] >= 0) return false;
-  return true;
-}
-
-std::string described(const FieldSpec& field) {
-  return std::string(name_of(field.dtype)) + " of shape " + to_string(field.shape);
-}
-
-/// Throws Refused where a field that the model is evaluated on has another dtype than the one that
-/// it is trained on, or another shape than the same transforms give in training.
-void require_fields_of_training(const Pipeline& model, const Pipeline& data,
-                                const std::vector<NamedOp>& transforms) {
-  const std::vector<FieldSpec> evaluated = fields_of(*data.dataset(), transforms);
-  const auto compare = [&](const Pipeline& trained, bool with_shapes) {
-    for (const FieldSpec& field : fields_of(*trained.dataset(), trained.transforms()))
-      for (const FieldSpec& other : evaluated) {
-        if (field.name != other.name || field.kind != FieldKind::image) continue;
-        if (field.dtype == other.dtype && (!with_shapes || may_be_same(field.shape, other.shape)))
-          continue;
-        throw Refused("evaluation: the field '" + field.name + "' is " + described(other) +
-                      ", but the model is trained on " + described(field) +
-                      ": let the transforms of both end with the same dtype and shape, and let a "
-                      "random operation that converts declare for_evaluation()");
-      }
-  };
-  compare(data, true);
-  compare(model, false);
-}
-
 Pipeline pipeline_of(const Pipeline& model, const Pipeline& data,
-                     const std::shared_ptr<EvaluationStep>& step, std::size_t batch_size) {
+                     const std::shared_ptr<EvaluationStep>& step, std::size_t batch_size,
+                     const EvaluationOptions& given) {
   PipelineOptions options = data.options();
   options.batch_size = batch_size;
   options.shuffle = false;
   options.drop_last = false;
   options.sampler = {};
   options.rank = {};
-  options.on_bad_sample = OnBadSample::stop;  // another in its place would count twice
+  options.on_bad_sample = given.on_bad_sample;
   const std::vector<NamedOp> transforms = evaluation_transforms(data.transforms());
-  require_fields_of_training(model, data, transforms);
+  require_fields_of_training(model, data, transforms, given);
   Pipeline made(data.dataset(), options);
   for (const NamedOp& each : transforms) made = std::move(made).transform(each.name, each.op);
   for (const Pipeline::NamedStage& each : model.stages())
@@ -138,12 +102,13 @@ class Evaluating {
 
 struct Evaluator::Impl {
   Impl(const Pipeline& model, const Pipeline& data, Context& context,
-       const Plan::Numerics& numerics)
+       const Plan::Numerics& numerics, const EvaluationOptions& options)
       : model_step(model.train_step()),
-        samples(data.dataset()->size()),
-        step(std::make_shared<EvaluationStep>(model_step, model.metrics(), samples,
+        step(std::make_shared<EvaluationStep>(model_step, model.metrics(), data.dataset()->size(),
                                               batch_size_of(data))),
-        trainer(pipeline_of(model, data, step, batch_size_of(data)), context, numerics) {}
+        trainer(pipeline_of(model, data, step, batch_size_of(data), options), context, numerics) {
+    if (options.same_images) require_range_of_training(model, trainer.pipeline(), options);
+  }
 
   RunResult run_once(const Plan& plan, RunOptions options) {
     const std::uint64_t batches = trainer.pipeline().batches_per_epoch();
@@ -165,7 +130,7 @@ struct Evaluator::Impl {
     result.run = run_once(plan, options);
     result.interrupted = result.run.interrupted;
     if (result.interrupted) return result;
-    result.samples = samples;
+    result.samples = step->samples();
     result.scores = step->scores();
     for (std::size_t i = 0; i < step->metrics().size(); ++i)
       result.counts.emplace(step->metrics()[i].name, step->counts(i));
@@ -176,14 +141,13 @@ struct Evaluator::Impl {
   void go_to_the_beginning() { Inside::of(trainer).begin_anew(); }
 
   std::shared_ptr<TrainStep> model_step;
-  std::uint64_t samples;
   std::shared_ptr<EvaluationStep> step;
   Trainer trainer;
 };
 
 Evaluator::Evaluator(const Pipeline& model, const Pipeline& data, Context& context,
-                     const Plan::Numerics& numerics)
-    : impl_(std::make_unique<Impl>(model, data, context, numerics)) {}
+                     const Plan::Numerics& numerics, const EvaluationOptions& options)
+    : impl_(std::make_unique<Impl>(model, data, context, numerics, options)) {}
 Evaluator::~Evaluator() = default;
 
 const Pipeline& Evaluator::pipeline() const { return impl_->trainer.pipeline(); }

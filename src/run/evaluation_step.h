@@ -33,15 +33,19 @@ class EvaluationStep final : public TrainStep {
   std::vector<std::pair<std::string, double>> scores() const;
   const std::vector<Metric>& metrics() const { return metrics_; }
   at::Tensor counts(std::size_t metric) const { return counts_[metric].cpu(); }
+  /// The number of samples that were counted.
+  std::uint64_t samples() const { return counted_; }
 
  private:
-  /// The samples of a batch that count, and the batch of these alone.
-  std::int64_t samples_of(const Batch& batch) const;
-  Batch that_count(const Batch& batch) const;
+  /// The positions in a batch of the samples that count: none that fills up the last batch or takes
+  /// the place of a bad one.
+  std::vector<std::int64_t> positions_in(const Batch& batch) const;
+  /// The batch of these samples alone.
+  Batch selected(const Batch& batch, const std::vector<std::int64_t>& positions) const;
 
   std::shared_ptr<TrainStep> model_;
   std::vector<Metric> metrics_;
-  std::uint64_t samples_, batch_size_;
+  std::uint64_t samples_, batch_size_, counted_ = 0;
   at::Tensor loss_, correct_;  ///< float64, summed
   std::int64_t labels_ = 0;
   bool has_loss_ = false;

@@ -117,6 +117,7 @@ Batch Execution::assemble(std::size_t lane, std::uint64_t batch, Slot& slot) {
   for (std::size_t k = 0; k < lane; ++k)
     for (const auto& [name, tensor] : slot.parts[k])
       fields.set(name, tensor, slot.slab.classes_of(name, tensor));
+  if (lane > 0) fields.set_stand_ins(slot.slab.stand_ins);
   return fields;
 }
 
@@ -187,8 +188,8 @@ void Execution::hand_state_over(std::uint64_t batch) {
   if (!taken) return;
   taken->position = setup_.first_step + batch + 1;
   taken->loss_digest = loss_digest_;
-  tell("state", batch, [&] { setup_.options.on_state(std::move(*taken)); });
   taken->epoch_losses = epoch_losses_;
+  tell("state", batch, [&] { setup_.options.on_state(std::move(*taken)); });
   taken.reset();
 }
 
@@ -202,6 +203,8 @@ void Execution::copy(Lane& lane, std::uint64_t batch, Slot& slot, Batch& fields)
   Mark& copied = *setup_.slab_marks[host.slab];
   lane.record(copied);
   loader.release(host, &copied);
+  slot.slab.stand_ins = host.stand_ins;
+  fields.set_stand_ins(host.stand_ins);
   const DeviceSlab& slab = slot.slab;
   for (std::size_t i = 0; i < slab.fields.size(); ++i)
     fields.set(slab.fields[i].first, slab.fields[i].second, slab.classes[i]);
@@ -233,11 +236,11 @@ void Execution::take_metrics(std::uint64_t batch) {
   check_loss(batch, told.loss);
   record_.losses.push_back(told.loss);
   loss_digest_ = digest_with(loss_digest_, told.loss);
+  epoch_losses_.add(told.loss, setup_.first_step + batch,
+                    setup_.bound.pipeline.batches_per_epoch());
   if (told.accuracy) record_.accuracies.push_back(*told.accuracy);
   if (setup_.options.on_outputs && !told.outputs.empty())
     tell("output", batch,
-  epoch_losses_.add(told.loss, setup_.first_step + batch,
-                    setup_.bound.pipeline.batches_per_epoch());
          [&] { setup_.options.on_outputs(setup_.first_step + batch, told.outputs); });
 }
 

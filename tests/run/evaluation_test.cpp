@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <torch/nn/modules/linear.h>
 
+#include <set>
+
 #include "run/context_parts.h"
 #include "run/current_lane.h"
 #include "run/engine.h"
@@ -228,6 +230,83 @@ TEST_F(EvaluationTest, AStepOfOnesOwnSaysWhereItCannotBeEvaluated) {
                 evaluator.run(plan_of({{"copy", "train"}}, Driver::threaded, 1));
               }),
               HasSubstr("cannot be evaluated"));
+}
+
+/// A data set of which some samples cannot be read.
+class Damaged final : public Dataset {
+ public:
+  Damaged(std::shared_ptr<const Dataset> whole, std::set<std::size_t> bad)
+      : whole_(std::move(whole)), bad_(std::move(bad)) {}
+  std::size_t size() const override { return whole_->size(); }
+  void read(std::size_t index, Sample& out) const override {
+    if (bad_.contains(index)) throw Error("it is damaged");
+    whole_->read(index, out);
+  }
+  std::vector<FieldSpec> fields() const override { return whole_->fields(); }
+
+ private:
+  std::shared_ptr<const Dataset> whole_;
+  std::set<std::size_t> bad_;
+};
+
+TEST_F(EvaluationTest, BadSamplesAreLeftOutAndOthersCountOnce) {
+  const Pipeline model = model_of({.noisy = true});
+  Trainer trainer(model, context(), exact());
+  trainer.run(serial_plan(), steps(3));
+  const std::set<std::size_t> bad = {0, 5, 6, 7, 8, 9, 21};
+  const auto all = data_of(22, 4).dataset();
+  std::vector<std::uint64_t> good;
+  for (std::size_t i = 0; i < 22; ++i)
+    if (!bad.contains(i)) good.push_back(i);
+  const auto expected = by_hand(model, pipeline(subset(all, good), {4}));
+  for (const std::size_t batch_size : {1, 4, 5, 22})
+    for (const Plan& plan : plans()) {
+      SCOPED_TRACE(describe(plan) + ", batch size " + std::to_string(batch_size));
+      const Pipeline data = pipeline(std::make_shared<Damaged>(all, bad), {batch_size});
+      Evaluator evaluator(model, data, context(), exact(), {.on_bad_sample = OnBadSample::skip});
+      for (int i = 0; i < 2; ++i) {
+        const EvaluationResult result = evaluator.run(plan);
+        EXPECT_EQ(result.samples, 15U);
+        EXPECT_EQ(result.run.skipped.samples.size(), bad.size());
+        ASSERT_EQ(result.scores.size(), expected.size());
+        for (std::size_t k = 0; k < expected.size(); ++k)
+          EXPECT_NEAR(result.scores[k].second, expected[k].second, 1e-5) << expected[k].first;
+      }
+    }
+  const Pipeline data = pipeline(std::make_shared<Damaged>(all, bad), {4});
+  Evaluator stops(model, data, context(), exact());
+  EXPECT_THAT(thrown_by([&] { stops.run(serial_plan()); }), HasSubstr("it is damaged"));
+}
+
+Pipeline scaled(const Pipeline& data, bool scale) {
+  return pipeline(data.dataset(), {4})
+      .transform("convert", ToDtype{.dtype = DType::float32, .scale = scale});
+}
+
+TEST_F(EvaluationTest, ImagesOfAnotherRangeThanInTrainingAreRefusedWhereItIsAsked) {
+  const Pipeline data = data_of(8, 4);
+  const Pipeline model = scaled(data, true).train("train", model_of({}).train_step());
+  const EvaluationOptions same = {.same_images = true, .allowed_by = "say so"};
+  const auto refusal_of = [&](const Pipeline& evaluated, const EvaluationOptions& options) {
+    return thrown_by([&] { Evaluator evaluator(model, evaluated, context(), exact(), options); });
+  };
+  EXPECT_EQ(refusal_of(scaled(data, false), {}), "nothing");
+  EXPECT_EQ(refusal_of(scaled(data, true), same), "nothing");
+  EXPECT_THAT(refusal_of(scaled(data, false), same),
+              AllOf(StartsWith("Refused: "), HasSubstr("'image' reach 255"),
+                    HasSubstr("training reach 1:"), HasSubstr("If it is intended, say so")));
+}
+
+TEST_F(EvaluationTest, ImagesOfAnotherSizeThanInTrainingAreRefusedWhereItIsAsked) {
+  const Pipeline model = model_of({});
+  const Pipeline larger =
+      pipeline(data_of(8, 4).dataset(), {4}).transform("resize", Resize{.size = {16, 16}});
+  Evaluator allowed(model, larger, context(), exact());
+  EXPECT_THAT(thrown_by([&] {
+                Evaluator evaluator(model, larger, context(), exact(), {.same_images = true});
+              }),
+              AllOf(StartsWith("Refused: "), HasSubstr("'image' is uint8 of shape 16 x 16 x 3"),
+                    HasSubstr("trained on uint8 of shape 8 x 8 x 3")));
 }
 
 TEST_F(EvaluationTest, FieldsOfAnotherTypeThanInTrainingAreRefused) {

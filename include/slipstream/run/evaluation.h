@@ -22,11 +22,24 @@ struct EvaluationResult {
   RunResult run;                             ///< the run; its losses are those of the batches
 };
 
+/// Options of an Evaluator.
+struct EvaluationOptions {
+  /// skip: bad samples are left out, and RunResult::skipped names them. stop: the first one ends
+  /// the evaluation with an error. Outputs of predict() are in the order of the data set, so it
+  /// needs `stop`.
+  OnBadSample on_bad_sample = OnBadSample::stop;
+  /// Whether images must have the shape of those in training, and values of about the same range.
+  /// Their dtype must be the same either way. A few samples are read to compare ranges.
+  bool same_images = false;
+  /// How a user allows other images, for messages: "give ...".
+  std::string allowed_by = {};
+};
+
 /// Evaluates a model: a pipeline in which nothing trains, under the same plans and with the same
 /// speed as one that does. Samples come in the order of the data set, each once; what fills up the
-/// last batch does not count. A bad sample ends it with an error whatever the pipeline says, for
-/// another one in its place would count twice. Results do not depend on the plan or the number of
-/// workers.
+/// last batch does not count. Bad samples end it with an error or are left out
+/// (EvaluationOptions::on_bad_sample), whatever the pipeline says: another sample in their place
+/// would count twice. Results do not depend on the plan or the number of workers.
 class Evaluator {
  public:
   /// Evaluates the stages, the last stage and the metrics of `model` on the data set of `data` and
@@ -34,7 +47,7 @@ class Evaluator {
   /// they are and are shared. `numerics` are those of the trainer of these modules, if there is
   /// one. Throws Refused for what cannot be evaluated. `context` must outlive this.
   Evaluator(const Pipeline& model, const Pipeline& data, Context& context,
-            const Plan::Numerics& numerics);
+            const Plan::Numerics& numerics, const EvaluationOptions& options = {});
   ~Evaluator();
   Evaluator(const Evaluator&) = delete;
   Evaluator& operator=(const Evaluator&) = delete;

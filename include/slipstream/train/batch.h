@@ -31,6 +31,10 @@ class Batch {
   /// Adds a tensor, or replaces the one of that name for the stages that follow. `classes`: of
   /// class numbers, as above.
   void set(const std::string& name, at::Tensor tensor, std::int64_t classes = 0);
+  /// The positions at which another sample took the place of a bad one, in no order
+  /// (OnBadSample::skip).
+  const std::vector<std::size_t>& stand_ins() const { return stand_ins_; }
+  void set_stand_ins(std::vector<std::size_t> positions) { stand_ins_ = std::move(positions); }
   /// All tensors with their names, in the order in which they were added.
   const std::vector<std::pair<std::string, at::Tensor>>& fields() const { return fields_; }
 
@@ -38,6 +42,7 @@ class Batch {
   std::uint64_t number_;
   std::vector<std::pair<std::string, at::Tensor>> fields_;
   std::vector<std::int64_t> classes_;  ///< of each field
+  std::vector<std::size_t> stand_ins_;
 };
 
 }  // namespace slipstream
