@@ -9,12 +9,6 @@ namespace {
 
 Json json_of(Culprit culprit) { return name_of(culprit); }
 
-Json json_of(const std::vector<Culprit>& culprits) {
-  Json list = Json::array();
-  for (const Culprit culprit : culprits) list.push_back(json_of(culprit));
-  return list;
-}
-
 Json json_of(const Plan& plan) { return json::parsed(to_json(plan), "the plan"); }
 
 Json share(const std::optional<double>& value) {
@@ -97,21 +91,7 @@ Json loader_json(const Observations& observed) {
 
 template <typename T>
 Json list_of(const std::vector<T>& values) {
-  Json list = Json::array();
-  for (const T& value : values) list.push_back(json_of(value));
-  return list;
-}
-
-Json lanes_json(const std::vector<LaneResult>& lanes) {
-  Json list = Json::array();
-  for (const LaneResult& lane : lanes) list.push_back(slipstream::json_of(lane));
-  return list;
-}
-
-Json costs_json(const DoctorReport& report) {
-  Json list = Json::array();
-  for (const CostRow& row : report.diagnosis.costs) list.push_back(json_of(row, report));
-  return list;
+  return json_list(values, [](const T& value) { return json_of(value); });
 }
 
 }  // namespace
@@ -130,20 +110,21 @@ std::string doctor_report_json(const DoctorReport& report) {
       {"interrupted", report.interrupted},
       {"verdict", json_of(diagnosis.verdict)},
       {"reason", diagnosis.reason},
-      {"culprits", json_of(diagnosis.culprits)},
+      {"culprits", list_of(diagnosis.culprits)},
       {"ceiling", slipstream::json_of(diagnosis.ceiling)},
       {"rate", slipstream::json_of(diagnosis.rate)},
       {"share", slipstream::json_of(diagnosis.share)},
       {"cores_needed", cores_needed ? number(*cores_needed) : Json()},
       {"model_error", number(diagnosis.model_error)},
       {"levels", list_of(observed.levels)},
-      {"costs", costs_json(report)},
+      {"costs",
+       json_list(diagnosis.costs, [&](const CostRow& row) { return json_of(row, report); })},
       {"device", list_of(observed.device)},
       {"changes", list_of(diagnosis.changes)},
       {"outcome", report.outcome ? json_of(*report.outcome) : Json()},
       {"utilization", json_of(observed.utilization, observed.situation.cores)},
       {"loader", loader_json(observed)},
-      {"lanes", lanes_json(report.lanes)},
+      {"lanes", json_list(report.lanes)},
       {"warnings", observed.warnings}};
   return printed(json);
 }

@@ -1,8 +1,6 @@
 #include "report/doctor_words.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -14,7 +12,6 @@ namespace slipstream {
 namespace {
 
 constexpr int kFigureDigits = 3;
-constexpr double kLong = 1e7;
 
 }  // namespace
 
@@ -65,24 +62,9 @@ std::string spoken_verdict(const DoctorReport& report) {
 bool is_there(const Measured& measured) { return measured.n > 0 && std::isfinite(measured.value); }
 bool is_there(const std::optional<Measured>& measured) { return measured && is_there(*measured); }
 
-std::string compact(double value, int decimals) {
-  if (!std::isfinite(value) || std::abs(value) < kLong) return fixed(value, decimals);
-  std::array<char, 32> buffer;
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
-                                 std::chars_format::scientific, kFigureDigits - 1);
-  return {buffer.data(), end.ptr};
-}
-
 std::string figure(double value) { return compact(value, decimals_for(value, kFigureDigits)); }
 
-std::string figure(const Measured& measured) {
-  if (measured.n == 0) return "-";
-  const int decimals = decimals_for(measured.value, kFigureDigits);
-  std::string value = compact(measured.value, decimals);
-  if (!std::isfinite(measured.low) || !std::isfinite(measured.high)) return value;
-  return value + " [" + compact(measured.low, decimals) + ", " + compact(measured.high, decimals) +
-         "]";
-}
+std::string figure(const Measured& measured) { return with_interval(measured, kFigureDigits); }
 std::string figure(const std::optional<Measured>& measured) {
   return measured ? figure(*measured) : "-";
 }

@@ -25,8 +25,6 @@ std::string_view headline_of(Culprit verdict);
 bool is_there(const Measured& measured);
 bool is_there(const std::optional<Measured>& measured);
 
-/// As fixed(), but of numbers of many places only the first.
-std::string compact(double value, int decimals);
 /// "1.63": three significant digits; "-" unless finite.
 std::string figure(double value);
 /// "1.63 [1.55, 1.70]"; "-" where nothing was observed.

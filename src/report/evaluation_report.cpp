@@ -74,13 +74,14 @@ std::string score_table(const std::vector<ScoreRow>& rows, const std::vector<Sco
 }
 
 std::string evaluation_report_json(const EvaluationReport& report) {
-  Json scores = Json::object(), classes = Json::array();
+  Json scores = Json::object();
   for (const auto& [name, value] : report.scores) scores[name] = number(value);
-  for (const ClassRow& row : report.classes)
-    classes.push_back({{"name", row.name},
-                       {"labels", row.labels},
-                       {"accuracy", number(row.accuracy)},
-                       {"iou", number(row.iou)}});
+  const auto convert = [](const ClassRow& row) -> Json {
+    return {{"name", row.name},
+            {"labels", row.labels},
+            {"accuracy", number(row.accuracy)},
+            {"iou", number(row.iou)}};
+  };
   Json json = {{"schema", "slipstream.evaluation"},
                {"version", 1},
                {"environment", json_of(report.environment)},
@@ -88,7 +89,7 @@ std::string evaluation_report_json(const EvaluationReport& report) {
                {"weights", report.weights},
                {"samples", report.samples},
                {"scores", scores},
-               {"classes", classes},
+               {"classes", json_list(report.classes, convert)},
                {"steps_per_second", json_of(report.run.steps_per_second)},
                {"input_wait_share", report.run.input_wait_share},
                {"plan", json::parsed(to_json(report.run.plan), "the plan")}};

@@ -40,17 +40,17 @@ Json json_of(const FieldSummary& field) {
 }  // namespace
 
 std::string inspect_report_json(const InspectReport& report) {
-  Json fields = Json::array(), damaged = Json::array();
-  for (const FieldSummary& field : report.found.fields) fields.push_back(json_of(field));
-  for (const DamagedSample& each : report.found.damaged)
-    damaged.push_back({{"sample", each.sample}, {"name", each.name}, {"message", each.message}});
+  const auto damaged = [](const DamagedSample& each) -> Json {
+    return {{"sample", each.sample}, {"name", each.name}, {"message", each.message}};
+  };
   return printed({{"schema", "slipstream.inspect"},
                   {"version", 1},
                   {"data", report.data},
                   {"samples", report.found.samples},
                   {"inspected", report.found.inspected},
-                  {"fields", std::move(fields)},
-                  {"damaged", std::move(damaged)},
+                  {"fields", json_list(report.found.fields,
+                                       [](const FieldSummary& field) { return json_of(field); })},
+                  {"damaged", json_list(report.found.damaged, damaged)},
                   {"changed", report.changed},
                   {"remarks", report.found.remarks}});
 }

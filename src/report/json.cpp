@@ -112,16 +112,24 @@ Json json_of(const DiskCacheState& cache) {
 }
 
 Json json_of(const LaneResult& lane) {
-  Json intervals = Json::array();
-  for (const Interval& interval : lane.last_intervals)
-    intervals.push_back(Json{{"step", interval.step},
-                             {"begin_s", number(interval.begin_s)},
-                             {"end_s", number(interval.end_s)}});
+  const auto convert = [](const Interval& interval) -> Json {
+    return {{"step", interval.step},
+            {"begin_s", number(interval.begin_s)},
+            {"end_s", number(interval.end_s)}};
+  };
   return {{"name", lane.name},
           {"steps", lane.steps},
           {"busy_s", number(lane.busy_s)},
           {"waiting_s", number(lane.waiting_s)},
-          {"last_intervals", std::move(intervals)}};
+          {"last_intervals", json_list(lane.last_intervals, convert)}};
+}
+
+Json json_of(const StepCounter& step) {
+  return {{"name", step.name},
+          {"calls", step.calls},
+          {"wall_s", number(step.wall_s)},
+          {"cpu_s", number(step.cpu_s)},
+          {"bytes", step.bytes}};
 }
 
 Json words_or_null(const std::string& words) { return words.empty() ? Json() : Json(words); }

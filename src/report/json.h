@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -23,10 +24,23 @@ Json json_of(const SkippedSamples& skipped);
 Json json_of(const CacheCounters& cache);
 Json json_of(const DiskCacheState& cache);
 Json json_of(const LaneResult& lane);
+Json json_of(const StepCounter& step);
 
 template <typename T>
 Json json_of(const std::optional<T>& value) {
   return value ? json_of(*value) : Json(nullptr);
+}
+
+/// A list of the results of `convert` for each of `values`.
+template <typename T, typename Convert>
+Json json_list(const std::vector<T>& values, Convert convert) {
+  Json list = Json::array();
+  for (const T& value : values) list.push_back(convert(value));
+  return list;
+}
+template <typename T>
+Json json_list(const std::vector<T>& values) {
+  return json_list(values, [](const T& value) { return json_of(value); });
 }
 
 /// null for "".

@@ -1,7 +1,6 @@
 #include "report/loader_report.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 
 #include "report/json.h"
@@ -10,12 +9,6 @@
 
 namespace slipstream {
 namespace {
-
-std::string figure(const char* format, double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
 
 double milliseconds_each(const StepCounter& step) {
   return step.calls == 0 ? 0 : 1e3 * step.wall_s / static_cast<double>(step.calls);
@@ -57,20 +50,13 @@ template <typename Counters>
 std::string share_of(const std::optional<Counters>& cache) {
   if (!cache || cache->hits + cache->misses == 0) return "-";
   const auto hits = static_cast<double>(cache->hits);
-  return figure("%.2f", hits / (hits + static_cast<double>(cache->misses)));
+  return fixed(hits / (hits + static_cast<double>(cache->misses)), 2);
 }
 
 Json json_of(const LoaderRate& rate) {
-  Json steps = Json::array();
-  for (const StepCounter& step : rate.steps)
-    steps.push_back({{"name", step.name},
-                     {"calls", step.calls},
-                     {"wall_s", number(step.wall_s)},
-                     {"cpu_s", number(step.cpu_s)},
-                     {"bytes", step.bytes}});
   return {{"num_workers", rate.workers},
           {"samples_per_second", json_of(rate.samples_per_second)},
-          {"steps", std::move(steps)},
+          {"steps", json_list(rate.steps)},
           {"cache", json_of(rate.cache)},
           {"disk_cache", json_of(rate.disk_cache)},
           {"skipped", json_of(rate.skipped)}};
@@ -79,8 +65,6 @@ Json json_of(const LoaderRate& rate) {
 }  // namespace
 
 std::string loader_report_json(const LoaderReport& report) {
-  Json rates = Json::array();
-  for (const LoaderRate& rate : report.rates) rates.push_back(json_of(rate));
   const auto enough = enough_of(report.rates);
   return printed(
       {{"schema", "slipstream.loader_bench"},
@@ -91,7 +75,7 @@ std::string loader_report_json(const LoaderReport& report) {
        {"transforms", report.transforms},
        {"image_size", report.transforms.empty() ? Json(report.image_size) : Json(nullptr)},
        {"enough_workers", enough ? Json(*enough) : Json(nullptr)},
-       {"rates", std::move(rates)}});
+       {"rates", json_list(report.rates, [](const LoaderRate& rate) { return json_of(rate); })}});
 }
 
 std::string loader_table(const LoaderReport& report) {
@@ -108,10 +92,9 @@ std::string loader_table(const LoaderReport& report) {
     const double speed_up = rate.samples_per_second.value / base.samples_per_second.value;
     const double perfect = static_cast<double>(rate.workers) / base.workers;
     std::vector<std::string>& row = rows.emplace_back();
-    row = {std::to_string(rate.workers), with_interval(rate.samples_per_second),
-           figure("%.2f", speed_up), figure("%.2f", speed_up / perfect)};
-    for (const StepCounter& step : rate.steps)
-      row.push_back(figure("%.3f", milliseconds_each(step)));
+    row = {std::to_string(rate.workers), with_interval(rate.samples_per_second), fixed(speed_up, 2),
+           fixed(speed_up / perfect, 2)};
+    for (const StepCounter& step : rate.steps) row.push_back(fixed(milliseconds_each(step), 3));
     if (has_cache) row.push_back(share_of(rate.cache));
     if (has_disk_cache) row.push_back(share_of(rate.disk_cache));
   }

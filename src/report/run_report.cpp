@@ -15,9 +15,7 @@ constexpr const char* kSchema = "slipstream.run";
 constexpr int kSchemaVersion = 1;
 
 Json numbers(const std::vector<float>& values) {
-  Json list = Json::array();
-  for (const float value : values) list.push_back(number(value));
-  return list;
+  return json_list(values, [](float value) { return number(value); });
 }
 
 Json json_of(const std::optional<GpuUseInfo>& use) {
@@ -37,45 +35,25 @@ Json json_of(const MemoryResult& memory) {
 
 Json json_of(const std::optional<Overlap>& overlap) {
   if (!overlap) return nullptr;
-  Json alone = Json::array();
-  for (const auto& [lane, rate] : overlap->alone_steps_per_second)
-    alone.push_back(Json{{"lane", lane}, {"steps_per_second", json_of(rate)}});
+  Json alone = json_list(overlap->alone_steps_per_second, [](const auto& each) -> Json {
+    return {{"lane", each.first}, {"steps_per_second", json_of(each.second)}};
+  });
   return {{"efficiency", json_of(overlap->efficiency)},
           {"serial_steps_per_second", json_of(overlap->serial_steps_per_second)},
           {"alone", std::move(alone)}};
 }
 
-Json json_of(const std::vector<Gain>& gains) {
-  Json list = Json::array();
-  for (const Gain& gain : gains)
-    list.push_back(Json{{"of", gain.of},
-                        {"predicted", json_of(gain.predicted)},
-                        {"measured", json_of(gain.measured)},
-                        {"kept", words_or_null(gain.kept)},
-                        {"reason", words_or_null(gain.reason)}});
-  return list;
-}
-
-Json json_of(const std::vector<StepCounter>& counters) {
-  Json list = Json::array();
-  for (const StepCounter& step : counters)
-    list.push_back(Json{{"name", step.name},
-                        {"calls", step.calls},
-                        {"wall_s", number(step.wall_s)},
-                        {"cpu_s", number(step.cpu_s)},
-                        {"bytes", step.bytes}});
-  return list;
+Json json_of(const Gain& gain) {
+  return {{"of", gain.of},
+          {"predicted", json_of(gain.predicted)},
+          {"measured", json_of(gain.measured)},
+          {"kept", words_or_null(gain.kept)},
+          {"reason", words_or_null(gain.reason)}};
 }
 
 Json json_of(const std::optional<JpegResult>& jpeg) {
   if (!jpeg) return nullptr;
   return {{"images", jpeg->images}, {"on_cpu", jpeg->on_cpu}, {"engines", jpeg->engines}};
-}
-
-Json json_of(const std::vector<LaneResult>& lanes) {
-  Json list = Json::array();
-  for (const LaneResult& lane : lanes) list.push_back(json_of(lane));
-  return list;
 }
 
 Json json_of(const std::optional<AutoChoice>& choice) {
@@ -100,12 +78,12 @@ Json result_json(const RunResult& result) {
           {"memory", json_of(result.memory)},
           {"skipped", json_of(result.skipped)},
           {"overlap", json_of(result.overlap)},
-          {"gains", json_of(result.gains)},
+          {"gains", json_list(result.gains, [](const Gain& gain) { return json_of(gain); })},
           {"jpeg", json_of(result.jpeg)},
           {"cache", json_of(result.cache)},
           {"disk_cache", json_of(result.disk_cache)},
-          {"counters", json_of(result.counters)},
-          {"lanes", json_of(result.lanes)}};
+          {"counters", json_list(result.counters)},
+          {"lanes", json_list(result.lanes)}};
 }
 
 /// Throws Error saying what `json` is unless it is a report of a run.

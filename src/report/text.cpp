@@ -26,12 +26,23 @@ int decimals_for(double value, int digits) {
 
 std::string loss_figure(double loss) { return std::isnan(loss) ? "-" : rounded_text(loss, 4); }
 
-std::string with_interval(const Measured& measured) {
+std::string compact(double value, int decimals) {
+  constexpr double kLong = 1e7;
+  constexpr int kDigits = 3;
+  if (!std::isfinite(value) || std::abs(value) < kLong) return fixed(value, decimals);
+  std::array<char, 32> buffer;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
+                                 std::chars_format::scientific, kDigits - 1);
+  return {buffer.data(), end.ptr};
+}
+
+std::string with_interval(const Measured& measured, int digits) {
   if (measured.n == 0) return "-";
-  const int decimals = decimals_for(measured.value, 4);
-  std::string value = fixed(measured.value, decimals);
+  const int decimals = decimals_for(measured.value, digits);
+  std::string value = compact(measured.value, decimals);
   if (!std::isfinite(measured.low) || !std::isfinite(measured.high)) return value;
-  return value + " [" + fixed(measured.low, decimals) + ", " + fixed(measured.high, decimals) + "]";
+  return value + " [" + compact(measured.low, decimals) + ", " + compact(measured.high, decimals) +
+         "]";
 }
 
 std::string aligned_table(std::vector<std::vector<std::string>> rows,

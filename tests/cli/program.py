@@ -134,6 +134,12 @@ def read_json(path):
     return json.loads(pathlib.Path(path).read_text())
 
 
+def page_data(path):
+    """Returns the JSON that a page holds and draws."""
+    text = pathlib.Path(path).read_text()
+    return json.loads(text.split('id="data">')[1].split("</script>")[0])
+
+
 class ProgramTest(unittest.TestCase):
     """Gives each test class a folder of its own, and checks of what a run did."""
 

@@ -4,7 +4,7 @@
 
 #include "report/doctor_samples.h"
 
-// Writes the page of each constructed report: write_pages FOLDER.
+// Writes a page of each constructed report, with the console's text: write_pages FOLDER.
 int main(int argc, char** argv) {
   if (argc != 2) {
     std::cerr << "usage: write_pages FOLDER\n";
@@ -14,6 +14,5 @@ int main(int argc, char** argv) {
   for (const auto& [name, report] : slipstream::all_doctor_reports()) {
     std::ofstream(folder / (name + ".html")) << slipstream::doctor_html(report);
     std::ofstream(folder / (name + ".txt")) << slipstream::doctor_text(report);
-    std::ofstream(folder / (name + ".json")) << slipstream::doctor_report_json(report);
   }
 }

@@ -1,0 +1,237 @@
+#include <algorithm>
+#include <cmath>
+
+#include "core/json_fields.h"
+#include "core/number_text.h"
+#include "core/text.h"
+#include "diagnosis/wording.h"
+#include "report/doctor_words.h"
+#include "report/page.h"
+#include "report/sections.h"
+#include "report/text.h"
+#include "slipstream/core/error.h"
+
+namespace slipstream {
+namespace {
+
+constexpr double kMostBeyond = 1.5;  ///< of the scale with training, for levels that drain faster
+
+/// How long bars of rates are: all with training fit, levels that drain faster may go beyond.
+double longest_bar(const DoctorReport& report) {
+  double training = 0, drained = 0;
+  const auto include = [](double& longest, const std::optional<Measured>& rate) {
+    if (!is_there(rate)) return;
+    const double high = std::isfinite(rate->high) ? rate->high : rate->value;
+    longest = std::max({longest, rate->value, std::min(high, 1.5 * rate->value)});
+  };
+  include(training, report.diagnosis.ceiling);
+  include(training, report.diagnosis.rate);
+  for (const Level& level : report.observed.levels) {
+    include(training, level.with_training);
+    include(drained, level.loader_alone);
+  }
+  for (const Change& change : report.diagnosis.changes) include(training, change.predicted);
+  if (report.outcome) {
+    include(training, report.outcome->predicted);
+    include(training, report.outcome->measured);
+  }
+  return training > 0 ? std::clamp(drained, training, kMostBeyond * training) : drained;
+}
+
+bool is_starved(const Level& level, const Measured& ceiling) {
+  if (!is_there(ceiling) || !is_there(level.with_training)) return false;
+  const Measured& rate = *level.with_training;
+  return (std::isfinite(rate.high) ? rate.high : rate.value) < kStarved * ceiling.value;
+}
+
+/// A section whose bars are rates.
+Section rates_section(const DoctorReport& report, const std::string& title) {
+  const Measured& ceiling = report.diagnosis.ceiling;
+  return {
+      .title = title, .top = longest_bar(report), .mark = is_there(ceiling) ? ceiling.value : 0};
+}
+
+Section ladder(const DoctorReport& report) {
+  Section section = rates_section(report, "Steps/s, from all cached to nothing");
+  section.note =
+      "Everything up to each point is taken from a cache. A thin bar is the loader alone, the "
+      "dashed line the ceiling, orange below 95 % of it, beyond the interval.";
+  const auto& levels = report.observed.levels;
+  if (levels.empty()) return section;
+  const Measured& ceiling = report.diagnosis.ceiling;
+  section.rows = {{"what is cached", "training", "of ceiling", "loader alone"}};
+  section.right = {2, 3};
+  section.text_bars = 2;
+  for (const Level& level : levels) {
+    const bool known = is_there(level.with_training) && is_there(ceiling) && ceiling.value > 0;
+    section.rows.push_back({label_of(level), figure(level.with_training),
+                            known ? percent(level.with_training->value / ceiling.value) : "-",
+                            figure(level.loader_alone)});
+    section.bars.push_back({{level.with_training.value_or(Measured{}), "training",
+                             is_starved(level, ceiling) ? "starved" : "bar"},
+                            {level.loader_alone.value_or(Measured{}), "loader alone", "second"}});
+  }
+  return section;
+}
+
+std::string verdict_tone(Culprit verdict) {
+  if (verdict == Culprit::not_enough_evidence) return "unsure";
+  return verdict == Culprit::gpu || verdict == Culprit::none ? "good" : "bad";
+}
+
+Section verdict(const DoctorReport& report) {
+  const Diagnosis& diagnosis = report.diagnosis;
+  const std::string_view headline = headline_of(diagnosis.verdict);
+  Section section{.title = "Verdict: " + spoken_verdict(report) + "."};
+  if (!headline.empty()) section.title += " " + std::string(headline);
+  section.tone = verdict_tone(diagnosis.verdict);
+  section.lines = {diagnosis.reason};
+  if (diagnosis.culprits.size() > 1) {
+    std::vector<std::string> names;
+    for (const Culprit culprit : diagnosis.culprits) names.push_back(spoken(culprit));
+    section.lines.push_back("Most gain first: " + joined(names));
+  }
+  if (is_there(diagnosis.share))
+    section.lines.push_back("The input delivers " + percent(diagnosis.share) + " of the ceiling; " +
+                            device_waits(percent(waiting_share(diagnosis))) + ".");
+  section.lines.push_back(cores_sentence(report));
+  return section;
+}
+
+Section warnings(const DoctorReport& report) {
+  Section section{.title = "Warnings"};
+  for (const std::string& warning : warnings_of(report)) section.items.push_back({warning});
+  return section;
+}
+
+Section changes(const DoctorReport& report) {
+  Section section = rates_section(report, "What to change, most gain first");
+  section.is_numbered = true;
+  for (const Change& change : report.diagnosis.changes) {
+    std::string text = change.what + "\n" + prediction(change);
+    if (change.apply) text += "\n--apply does it";
+    if (!change.how.empty()) text += "\n" + change.how;
+    section.items.push_back({text, {{change.predicted, prediction(change)}}});
+  }
+  return section;
+}
+
+Section outcome(const DoctorReport& report) {
+  Section section = rates_section(report, "Outcome, steps/s");
+  if (!report.outcome) return section;
+  const Outcome& outcome = *report.outcome;
+  section.rows = {{"before", "predicted", "measured"},
+                  {figure(outcome.before), figure(outcome.predicted), figure(outcome.measured)}};
+  section.bars = {{{outcome.before, "before", "second"},
+                   {outcome.predicted, "predicted", "second"},
+                   {outcome.measured, "measured"}}};
+  section.lines = {outcome_sentence(outcome)};
+  if (!outcome.changes.empty()) section.lines.push_back("applied: " + joined(outcome.changes));
+  return section;
+}
+
+Section costs(const DoctorReport& report) {
+  Section section{.title = "What a sample costs in one worker, ms",
+                  .note = "Measured while nothing else runs. A thin bar is the time on a core."};
+  if (report.diagnosis.costs.empty()) return section;
+  section.rows = {
+      {"step", "kind", "wall", "CPU", "cores", "variation", "p99", "makes", "steps/s if free", ""}};
+  section.right = {4, 5, 6, 7};
+  for (const CostRow& row : report.diagnosis.costs) {
+    section.rows.push_back({row.name, spoken(row.group), figure(row.wall_ms), figure(row.cpu_ms),
+                            compact(cores_used(row, report), 1), compact(row.variation, 2),
+                            figure(row.p99_ms), size_text(row.bytes), figure(row.without),
+                            remarks_on(row)});
+    section.bars.push_back({{row.wall_ms, "wall", "second"}, {row.cpu_ms, "CPU"}});
+    if (is_there(row.wall_ms)) section.top = std::max(section.top, row.wall_ms.value);
+  }
+  return section;
+}
+
+Section device(const DoctorReport& report) {
+  Section section{.title = "What a batch costs on the device, alone, ms"};
+  if (report.observed.device.empty()) return section;
+  section.rows = {{"what", "ms", "to enqueue", "moves or makes"}};
+  section.right = {2, 3};
+  for (const DeviceCost& cost : report.observed.device)
+    section.rows.push_back({cost.name, figure(in_ms(cost.seconds)),
+                            compact(1e3 * cost.enqueue_s, 2),
+                            cost.bytes == 0 ? "-" : size_text(static_cast<double>(cost.bytes))});
+  return section;
+}
+
+Section timeline() {
+  return {.title = "A few steps, lane by lane",
+          .note =
+              "Measured with nothing cached. A lane is a CUDA stream, or a host thread where "
+              "there is no GPU. Boxes are batches, gaps between them waiting.",
+          .is_timeline = true,
+          .is_for_page = true};
+}
+
+Section utilization(const DoctorReport& report) {
+  Section section{.title = "How busy, with nothing cached",
+                  .lines = {report.observed.utilization.note},
+                  .top = 1};
+  const std::vector<Reading> readings = readings_of(report);
+  if (readings.empty()) return section;
+  section.rows = {{"what", "how busy"}};
+  section.right = {1};
+  for (const Reading& reading : readings) {
+    section.rows.push_back({reading.name, reading.text});
+    std::vector<Bar>& bars = section.bars.emplace_back();
+    if (reading.share)
+      bars.push_back({measured_once(*reading.share, "share"), reading.name,
+                      reading.is_coarse ? "second" : "bar"});
+  }
+  return section;
+}
+
+Section environment(const DoctorReport& report) {
+  const Environment& of = report.environment;
+  Section section{.title = "Where and how this was measured", .is_for_page = true};
+  section.rows = {{"what", ""},
+                  {"time", of.time},
+                  {"Slipstream", of.slipstream + ", revision " + of.revision},
+                  {"GPU", of.gpu ? of.gpu->name + ", driver " + of.gpu->driver : "none"},
+                  {"CPU", of.cpu + ", " + std::to_string(of.logical_cores) + " logical cores"},
+                  {"memory", size_text(static_cast<double>(of.memory_bytes))},
+                  {"system", of.os},
+                  {"built by", of.compiler + ", LibTorch " + of.libtorch}};
+  for (const auto& [name, option] : report.workload.options)
+    section.rows.push_back({name, option_text(option)});
+  return section;
+}
+
+/// As the console has them, the verdict third.
+std::vector<Section> doctor_sections(const DoctorReport& report) {
+  return {ladder(report),      verdict(report),    warnings(report), changes(report),
+          outcome(report),     costs(report),      device(report),   timeline(),
+          utilization(report), environment(report)};
+}
+
+std::string doctor_title(const DoctorReport& report) {
+  return "Slipstream doctor: " + printable(report.workload.name);
+}
+
+}  // namespace
+
+std::string doctor_text(const DoctorReport& report) {
+  return doctor_title(report) + "\n" + printable(setting_of(report)) + "\n" +
+         to_text(doctor_sections(report));
+}
+
+std::string doctor_html(const DoctorReport& report) {
+  std::vector<Section> sections = doctor_sections(report);
+  // A page begins with the verdict and the warnings.
+  std::rotate(sections.begin(), sections.begin() + 1, sections.begin() + 3);
+  Json page = {
+      {"title", doctor_title(report)},
+      {"note", printable(setting_of(report)) + ". Figures in brackets are 95 % intervals."},
+      {"sections", Json::array()},
+      {"report", json::parsed_or_discarded(doctor_report_json(report))}};
+  for (const Section& section : sections) page["sections"].push_back(json_of(section));
+  return page_html(page);
+}
+
+}  // namespace slipstream
