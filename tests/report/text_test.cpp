@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "report/svg.h"
+#include "report/chart.h"
 
 namespace slipstream {
 namespace {
